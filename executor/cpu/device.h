@@ -1,0 +1,125 @@
+// A CPU that behaves like a GPU: a few threads that run many streams.
+//
+// A stream is a queue. A thread takes a stream that can go on and runs it until it must wait for an
+// event or for another stream, or has nothing left; a stream that waits occupies no thread, so
+// hundreds of streams need no more threads than there are processors. When no thread runs anything,
+// no stream can go on and some still have work, they will never go on: that is how Synchronize
+// recognises a deadlock, without a time limit.
+//
+// Locking: `mutex_` guards the state of every stream that does not run, the runnable queue and the
+// lists of waiting streams. A running stream belongs to its thread, and most of its work takes no
+// lock: an event is a counter that is compared.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "executor/device.h"
+
+namespace stringline {
+
+// A place where two streams meet: each comes with its end of an exchange, the first one waits, and
+// the second one performs the exchange for both.
+struct MeetingPlace {
+  // Called on the thread of whoever came second, without a lock.
+  absl::Status (*exchange)(const void* end0, const void* end1) = nullptr;
+  // "side 0 waits for somebody to take …", for the deadlock message.
+  std::string (*describe)(int side, const void* end) = nullptr;
+  int waiting[2] = {-1, -1};  // the device's: the stream that waits on each side
+};
+
+class CpuDevice final : public Device {
+ public:
+  // `threads` run work: the one that calls Synchronize, and threads - 1 of the device's own, which
+  // call `prepare_thread` (if any) when they start. With threads == 1 no thread is ever created.
+  explicit CpuDevice(int threads, void (*prepare_thread)() = nullptr);
+  ~CpuDevice() override;
+  CpuDevice(const CpuDevice&) = delete;
+  CpuDevice& operator=(const CpuDevice&) = delete;
+
+  StreamId NewStream(LazyName name, int capacity) override;
+  EventId NewEvent(LazyName name) override;
+  absl::StatusOr<void*> Allocate(int64_t bytes) override;
+  void Launch(StreamId stream, const Work& work) override;
+  void Record(StreamId stream, EventId event) override;
+  void Wait(StreamId stream, EventId event) override;
+  void Submit() override;
+  absl::Status Synchronize() override;
+
+  // Enqueues a meeting: the stream comes to `place` on `side` (0 or 1) with `end`. At most one
+  // stream waits on a side at a time.
+  void Meet(StreamId stream, MeetingPlace* place, int side, const void* end);
+
+ private:
+  enum class OpKind : uint8_t { kLaunch, kRecord, kWait, kMeet };
+  struct Op {
+    OpKind kind = OpKind::kLaunch;
+    uint8_t side = 0;     // of kMeet
+    int32_t event = -1;   // of kRecord and kWait
+    uint32_t target = 0;  // of kWait: how many records of the event must have happened
+    Work work;            // of kLaunch
+    MeetingPlace* place = nullptr;
+    const void* end = nullptr;
+  };
+  enum class State : uint8_t { kIdle, kRunnable, kRunning, kWaiting };
+  struct Stream {
+    LazyName name;
+    std::vector<Op> ops;    // capacity fixed; emptied by Synchronize
+    uint32_t enqueued = 0;  // the enqueuing thread's
+    std::atomic<uint32_t> submitted{0};
+    uint32_t next = 0;  // the op that runs next
+    State state = State::kIdle;
+    int next_waiter = -1;  // list of the streams that wait for the same event
+  };
+  struct Event {
+    LazyName name;
+    uint32_t enqueued = 0;  // records enqueued: the enqueuing thread's
+    std::atomic<uint32_t> happened{0};
+    std::atomic<int> waiters{0};
+    int first_waiter = -1;
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  Op& Append(StreamId stream);
+  void MakeRunnable(int stream);
+  void LeaveRunning(Stream& stream, State state);
+  // Runs streams until none can go on. The lock is held when it begins and when it returns.
+  void RunRunnable(Lock& lock);
+  void RunStream(int index, Lock& lock);
+  // These run the op at the head of a running stream, without the lock. False: the stream has left
+  // the running state, and the lock is held.
+  bool RunWait(int index, Lock& lock);
+  bool RunMeet(int index, Lock& lock);
+  void RunRecord(Event& event, Lock& lock);
+  void Fail(absl::Status status);
+  void WorkerLoop(void (*prepare_thread)());
+  void SpinForWork() const;
+  absl::Status DescribeDeadlock() const;
+
+  std::deque<Stream> streams_;
+  std::deque<Event> events_;
+  std::vector<std::unique_ptr<char[]>> memory_;
+
+  std::mutex mutex_;
+  std::condition_variable workers_wake_;
+  std::condition_variable caller_wakes_;
+  std::vector<int> runnable_;  // a ring with room for every stream
+  size_t runnable_first_ = 0;
+  std::atomic<int> runnable_count_{0};
+  int active_ = 0;  // streams that run or are runnable
+  int sleeping_workers_ = 0;
+  bool caller_sleeps_ = false;
+  bool stopping_ = false;
+  std::atomic<bool> failed_{false};
+  absl::Status failure_;
+  bool spin_ = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace stringline

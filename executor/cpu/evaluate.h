@@ -1,0 +1,43 @@
+// Runs a graph once, node by node, on the calling thread: for tests and for the oracle.
+//
+// What stays between two runs is a StageState; everything else is allocated on the way and freed
+// after its last use. The order of all arithmetic is that of the graph.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "executor/cpu/kernel.h"
+#include "stages/stage_program.h"
+
+namespace stringline::cpu {
+
+// A tensor that owns its memory; copies share it.
+struct Array {
+  Type type;
+  std::shared_ptr<void> data;  // 64-byte aligned
+
+  float* f32() const { return static_cast<float*>(data.get()); }
+  int32_t* i32() const { return static_cast<int32_t*>(data.get()); }
+};
+
+// All zeros.
+Array MakeArray(const Type& type);
+
+// The values of a stage by role: what its programs read and write.
+struct StageState {
+  std::vector<Array> params;
+  std::vector<Array> param_grads;  // accumulators: made by the caller, added to
+  Array input, target, out_grad;   // set by the caller before a program that reads them
+  Array output, loss, in_grad;     // set by the programs
+  std::vector<Array> saved;        // of one microbatch
+  std::vector<Array> stash;
+};
+
+// A state with params from `seed` (init.h) and accumulators of zeros.
+StageState MakeState(const StageProgram& program, uint64_t seed);
+
+// Runs one of the stage's programs. Inputs are never written to.
+void Evaluate(const Graph& graph, StageState* state);
+
+}  // namespace stringline::cpu

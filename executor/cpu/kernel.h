@@ -1,0 +1,34 @@
+// One op on the CPU: a function from buffers to buffers.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "stages/graph.h"
+
+namespace stringline::cpu {
+
+struct Tensor {
+  void* data = nullptr;          // 64-byte aligned, dense row-major
+  const Type* type = nullptr;
+
+  float* f32() const { return static_cast<float*>(data); }
+  int32_t* i32() const { return static_cast<int32_t*>(data); }
+};
+
+// Runs one node. `in` and `out` are in the node's order and do not overlap. Where `accumulate[i]`
+// is set, out[i] (F32) is added to instead of overwritten: only for ops whose row in ops.def says
+// that they can. `workspace` has WorkspaceBytes(...) bytes. Single-threaded, allocates nothing
+// that lasts, and gives bitwise the same result for the same inputs every time.
+using Kernel = void (*)(const Node& node, absl::Span<const Tensor> in, absl::Span<const Tensor> out,
+                        absl::Span<const bool> accumulate, void* workspace);
+
+Kernel KernelFor(Op op);
+
+// Scratch memory that the kernel of `node` needs.
+int64_t WorkspaceBytes(const Graph& graph, const Node& node);
+
+// Call once on every thread that runs kernels: keeps the math library from starting threads.
+void PrepareThread();
+
+}  // namespace stringline::cpu

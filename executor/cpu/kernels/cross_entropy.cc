@@ -1,0 +1,72 @@
+#include <cmath>
+
+#include "executor/cpu/kernels/kernels.h"
+#include "executor/cpu/kernels/vec.h"
+#include "schedlang/base/sl_check.h"
+
+namespace stringline::cpu {
+namespace {
+
+// log of the sum over v of e^x[v].
+float LogSumExp(const float* x, int64_t count) {
+  const int64_t whole = count / kLanes * kLanes;
+  float most = x[0];
+  if (whole > 0) {
+    Vec best = Load(x);
+    for (int64_t v = kLanes; v < whole; v += kLanes) best = Max(best, Load(x + v));
+    most = MaxOf(best);
+  }
+  for (int64_t v = whole; v < count; ++v) most = std::max(most, x[v]);
+  Vec sum = {};
+  for (int64_t v = 0; v < whole; v += kLanes) sum += Exp(Load(x + v) - most);
+  float total = Sum(sum);
+  if (whole < count) {
+    const Vec tail = Exp(LoadPart(x + whole, count - whole) - most);
+    for (int64_t v = whole; v < count; ++v) total += tail[v - whole];
+  }
+  return most + std::log(total);
+}
+
+}  // namespace
+
+// lse[n] = log of the sum over v of e^logits[n,v]
+// loss = sum over n of lse[n] - logits[n,target[n]]         summed in double, ascending
+//
+// logits (N,V), target I32 (N) in 0 .. V-1 -> loss (), lse (N), both overwritten.
+void Run_kCrossEntropy(const Node&, In in, Out out, Accumulate, void*) {
+  const int64_t rows = RowCount(in[0]), columns = RowLength(in[0]);
+  double loss = 0;
+  for (int64_t n = 0; n < rows; ++n) {
+    const float* logits = in[0].f32() + n * columns;
+    const int32_t target = in[1].i32()[n];
+    SL_CHECK(target >= 0 && target < columns) << "target " << target;
+    const float lse = LogSumExp(logits, columns);
+    out[1].f32()[n] = lse;
+    loss += static_cast<double>(lse) - static_cast<double>(logits[target]);
+  }
+  *out[0].f32() = static_cast<float>(loss);
+}
+
+// dlogits[n,v] = dloss (e^(logits[n,v] - lse[n]) - [v = target[n]])
+//
+// dloss (), logits (N,V), target I32 (N), lse (N) -> dlogits (N,V), overwritten.
+void Run_kCrossEntropyGrad(const Node&, In in, Out out, Accumulate, void*) {
+  const int64_t rows = RowCount(in[1]), columns = RowLength(in[1]);
+  const int64_t whole = columns / kLanes * kLanes;
+  const float scale = *in[0].f32();
+  for (int64_t n = 0; n < rows; ++n) {
+    const float* logits = in[1].f32() + n * columns;
+    float* dlogits = out[0].f32() + n * columns;
+    const float lse = in[3].f32()[n];
+    for (int64_t v = 0; v < whole; v += kLanes) {
+      Store(dlogits + v, scale * Exp(Load(logits + v) - lse));
+    }
+    const int64_t rest = columns - whole;
+    if (rest > 0) {
+      StorePart(dlogits + whole, scale * Exp(LoadPart(logits + whole, rest) - lse), rest);
+    }
+    dlogits[in[2].i32()[n]] -= scale;
+  }
+}
+
+}  // namespace stringline::cpu

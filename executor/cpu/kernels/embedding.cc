@@ -1,0 +1,37 @@
+#include <algorithm>
+
+#include "executor/cpu/kernels/kernels.h"
+#include "schedlang/base/sl_check.h"
+
+namespace stringline::cpu {
+
+// y[n,:] = table[token[n],:]
+//
+// token I32 (N) in 0 .. V-1, table (V,C) -> y (N,C), overwritten.
+void Run_kEmbedding(const Node&, In in, Out out, Accumulate, void*) {
+  const int64_t width = RowLength(in[1]), rows = RowCount(in[1]);
+  const int64_t count = in[0].type->elements();
+  for (int64_t n = 0; n < count; ++n) {
+    const int32_t token = in[0].i32()[n];
+    SL_CHECK(token >= 0 && token < rows) << "token " << token;
+    std::copy_n(in[1].f32() + token * width, width, out[0].f32() + n * width);
+  }
+}
+
+// dtable[token[n],:] += dy[n,:]               for n in ascending order
+//
+// token I32 (N), dy (N,C) -> dtable (V,C), overwritten or added to.
+void Run_kEmbeddingGrad(const Node&, In in, Out out, Accumulate accumulate, void*) {
+  const int64_t width = RowLength(out[0]), rows = RowCount(out[0]);
+  const int64_t count = in[0].type->elements();
+  if (!accumulate[0]) std::fill_n(out[0].f32(), rows * width, 0.0f);
+  for (int64_t n = 0; n < count; ++n) {
+    const int32_t token = in[0].i32()[n];
+    SL_CHECK(token >= 0 && token < rows) << "token " << token;
+    const float* __restrict dy = in[1].f32() + n * width;
+    float* __restrict row = out[0].f32() + token * width;
+    for (int64_t c = 0; c < width; ++c) row[c] += dy[c];
+  }
+}
+
+}  // namespace stringline::cpu

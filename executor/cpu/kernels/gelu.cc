@@ -1,0 +1,52 @@
+// GELU in its tanh form. With u = sqrt(2/pi) (x + 0.044715 x^3) and s = 1 / (1 + e^(-2u)):
+//
+//   x / 2 (1 + tanh u) = x s          its derivative: s + x s (1 - s) 2 u'
+#include <algorithm>
+
+#include "executor/cpu/kernels/kernels.h"
+#include "executor/cpu/kernels/vec.h"
+
+namespace stringline::cpu {
+namespace {
+
+constexpr float kRoot = 0.7978845608f;  // sqrt(2/pi)
+constexpr float kCubic = 0.044715f;
+
+inline Vec Gate(Vec x) {
+  const Vec u = kRoot * (x + kCubic * x * x * x);
+  return 1.0f / (1.0f + Exp(-2.0f * u));
+}
+
+inline Vec Gelu(Vec x) { return x * Gate(x); }
+
+inline Vec GeluGrad(Vec dy, Vec x) {
+  const Vec s = Gate(x);
+  const Vec slope = 2.0f * kRoot * (1.0f + 3.0f * kCubic * x * x);
+  return dy * (s + x * s * (1.0f - s) * slope);
+}
+
+}  // namespace
+
+// y = gelu(x)                                x, y of one shape, y overwritten
+void Run_kGelu(const Node&, In in, Out out, Accumulate, void*) {
+  const int64_t count = in[0].type->elements(), whole = count / kLanes * kLanes;
+  const float* x = in[0].f32();
+  float* y = out[0].f32();
+  for (int64_t i = 0; i < whole; i += kLanes) Store(y + i, Gelu(Load(x + i)));
+  StorePart(y + whole, Gelu(LoadPart(x + whole, count - whole)), count - whole);
+}
+
+// dx = dy gelu'(x)                           all of one shape, dx overwritten
+void Run_kGeluGrad(const Node&, In in, Out out, Accumulate, void*) {
+  const int64_t count = in[0].type->elements(), whole = count / kLanes * kLanes;
+  const float* dy = in[0].f32();
+  const float* x = in[1].f32();
+  float* dx = out[0].f32();
+  for (int64_t i = 0; i < whole; i += kLanes) {
+    Store(dx + i, GeluGrad(Load(dy + i), Load(x + i)));
+  }
+  const int64_t rest = count - whole;
+  StorePart(dx + whole, GeluGrad(LoadPart(dy + whole, rest), LoadPart(x + whole, rest)), rest);
+}
+
+}  // namespace stringline::cpu

@@ -1,0 +1,29 @@
+// The kernels by op; each has the contract of Kernel in executor/cpu/kernel.h.
+//
+// Formula, shapes and accumulation rule stand above each definition. Letters as in stages/ops.def.
+#pragma once
+
+#include "executor/cpu/kernel.h"
+
+namespace stringline::cpu {
+
+using In = absl::Span<const Tensor>;
+using Out = absl::Span<const Tensor>;
+using Accumulate = absl::Span<const bool>;
+
+#define X(op, ...) \
+  void Run_##op(const Node& node, In in, Out out, Accumulate accumulate, void* workspace);
+#include "stages/ops.def"
+#undef X
+
+// Number of rows when the last dimension is taken as a row, and that dimension.
+inline int64_t RowLength(const Tensor& tensor) { return tensor.type->shape.back(); }
+inline int64_t RowCount(const Tensor& tensor) {
+  return tensor.type->elements() / RowLength(tensor);
+}
+
+int64_t AttentionWorkspace(const Type& qkv, int64_t heads);
+int64_t AttentionGradWorkspace(const Type& qkv, int64_t heads);
+int64_t LayerNormGradWorkspace(const Type& x);
+
+}  // namespace stringline::cpu

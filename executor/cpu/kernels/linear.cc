@@ -1,0 +1,49 @@
+// The matrix products: oneDNN's sgemm, row-major, on the calling thread.
+#include <dnnl.h>
+
+#include "executor/cpu/kernels/kernels.h"
+#include "schedlang/base/sl_check.h"
+
+namespace stringline::cpu {
+namespace {
+
+struct Matrix {
+  const Tensor& tensor;
+  bool transposed;
+  int64_t rows() const { return transposed ? RowLength(tensor) : RowCount(tensor); }
+  int64_t columns() const { return transposed ? RowCount(tensor) : RowLength(tensor); }
+};
+
+// c = a b, or c += a b.
+void Product(Matrix a, Matrix b, const Tensor& c, bool accumulate) {
+  const dnnl_status_t status =
+      dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', a.rows(), b.columns(),
+                 a.columns(), 1.0f, a.tensor.f32(), RowLength(a.tensor), b.tensor.f32(),
+                 RowLength(b.tensor), accumulate ? 1.0f : 0.0f, c.f32(), RowLength(c));
+  SL_CHECK(status == dnnl_success) << status;
+}
+
+}  // namespace
+
+// y[n,o] = sum over k of x[n,k] w[o,k]
+//
+// x (N,K), w (O,K) -> y (N,O), overwritten.
+void Run_kLinear(const Node&, In in, Out out, Accumulate, void*) {
+  Product({in[0], false}, {in[1], true}, out[0], false);
+}
+
+// dx[n,k] = sum over o of dy[n,o] w[o,k]
+//
+// dy (N,O), w (O,K) -> dx (N,K), overwritten.
+void Run_kLinearInputGrad(const Node&, In in, Out out, Accumulate, void*) {
+  Product({in[0], false}, {in[1], false}, out[0], false);
+}
+
+// dw[o,k] = sum over n of dy[n,o] x[n,k]
+//
+// dy (N,O), x (N,K) -> dw (O,K), overwritten or added to.
+void Run_kLinearWeightGrad(const Node&, In in, Out out, Accumulate accumulate, void*) {
+  Product({in[0], true}, {in[1], false}, out[0], accumulate[0]);
+}
+
+}  // namespace stringline::cpu

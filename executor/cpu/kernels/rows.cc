@@ -1,0 +1,78 @@
+// A vector or a table added to every row, and the sums over rows that are its gradient.
+#include <algorithm>
+
+#include "executor/cpu/kernels/kernels.h"
+#include "executor/cpu/kernels/vec.h"
+
+namespace stringline::cpu {
+namespace {
+
+// sum[c] (+)= sum over rows, first to last, of x[row,c], 64 columns at a time in registers.
+void SumRows(const float* x, int64_t rows, int64_t columns, float* sum, bool accumulate) {
+  constexpr int64_t kWide = 4 * kLanes;
+  int64_t c = 0;
+  for (; c + kWide <= columns; c += kWide) {
+    Vec s[4] = {};
+    for (int64_t n = 0; n < rows; ++n) {
+      for (int i = 0; i < 4; ++i) s[i] += Load(x + n * columns + c + i * kLanes);
+    }
+    for (int i = 0; i < 4; ++i) {
+      float* target = sum + c + i * kLanes;
+      Store(target, accumulate ? Load(target) + s[i] : s[i]);
+    }
+  }
+  for (; c < columns; c += kLanes) {
+    const int64_t width = std::min(kLanes, columns - c);
+    float s[kLanes] = {};
+    for (int64_t n = 0; n < rows; ++n) {
+      for (int64_t i = 0; i < width; ++i) s[i] += x[n * columns + c + i];
+    }
+    for (int64_t i = 0; i < width; ++i) sum[c + i] = accumulate ? sum[c + i] + s[i] : s[i];
+  }
+}
+
+}  // namespace
+
+// y[n,c] = x[n,c] + b[c]
+//
+// x (N,C), b (C) -> y (N,C), overwritten.
+void Run_kBiasAdd(const Node&, In in, Out out, Accumulate, void*) {
+  const int64_t rows = RowCount(in[0]), columns = RowLength(in[0]);
+  const float* __restrict b = in[1].f32();
+  for (int64_t n = 0; n < rows; ++n) {
+    const float* __restrict x = in[0].f32() + n * columns;
+    float* __restrict y = out[0].f32() + n * columns;
+    for (int64_t c = 0; c < columns; ++c) y[c] = x[c] + b[c];
+  }
+}
+
+// db[c] = sum over n of dy[n,c]
+//
+// dy (N,C) -> db (C), overwritten or added to: the sum over this microbatch comes first, then it is
+// added to what is there.
+void Run_kColumnSum(const Node&, In in, Out out, Accumulate accumulate, void*) {
+  SumRows(in[0].f32(), RowCount(in[0]), RowLength(in[0]), out[0].f32(), accumulate[0]);
+}
+
+// y[b,t,c] = x[b,t,c] + table[t,c]
+//
+// x (B,T,C), table (T,C) -> y (B,T,C), overwritten.
+void Run_kPositionAdd(const Node&, In in, Out out, Accumulate, void*) {
+  const int64_t size = in[1].type->elements(), batch = in[0].type->shape[0];
+  const float* __restrict table = in[1].f32();
+  for (int64_t b = 0; b < batch; ++b) {
+    const float* __restrict x = in[0].f32() + b * size;
+    float* __restrict y = out[0].f32() + b * size;
+    for (int64_t i = 0; i < size; ++i) y[i] = x[i] + table[i];
+  }
+}
+
+// dtable[t,c] = sum over b of dy[b,t,c]
+//
+// dy (B,T,C) -> dtable (T,C), overwritten or added to, as in column_sum.
+void Run_kPositionGrad(const Node&, In in, Out out, Accumulate accumulate, void*) {
+  const int64_t batch = in[0].type->shape[0];
+  SumRows(in[0].f32(), batch, in[0].type->elements() / batch, out[0].f32(), accumulate[0]);
+}
+
+}  // namespace stringline::cpu

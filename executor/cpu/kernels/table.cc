@@ -1,0 +1,32 @@
+#include <omp.h>
+
+#include "executor/cpu/kernels/kernels.h"
+
+namespace stringline::cpu {
+
+Kernel KernelFor(Op op) {
+  static constexpr Kernel kKernels[] = {
+#define X(op, ...) Run_##op,
+#include "stages/ops.def"
+#undef X
+  };
+  return kKernels[static_cast<size_t>(op)];
+}
+
+int64_t WorkspaceBytes(const Graph& graph, const Node& node) {
+  auto input = [&](int i) -> const Type& { return graph.values[node.inputs[i]].type; };
+  switch (node.op) {
+    case Op::kAttention:
+      return AttentionWorkspace(input(0), static_cast<int64_t>(node.attributes[0]));
+    case Op::kAttentionGrad:
+      return AttentionGradWorkspace(input(1), static_cast<int64_t>(node.attributes[0]));
+    case Op::kLayerNormGrad:
+      return LayerNormGradWorkspace(input(1));
+    default:
+      return 0;
+  }
+}
+
+void PrepareThread() { omp_set_num_threads(1); }
+
+}  // namespace stringline::cpu

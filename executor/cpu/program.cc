@@ -1,0 +1,189 @@
+#include "executor/cpu/program.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "executor/placement.h"
+#include "schedlang/base/sl_check.h"
+#include "stages/ops.h"
+
+namespace stringline::cpu {
+namespace {
+
+constexpr int kMostOperands = 16;
+
+int64_t& BytesOfClass(StageBytes* bytes, ValueClass value_class) {
+  return (*bytes)[static_cast<int>(value_class)];
+}
+
+// Adds an aligned tensor to a region of `size` bytes; returns its offset.
+int64_t AddTensor(const Type& type, int64_t* size) {
+  const int64_t offset = *size;
+  *size += AlignUp(type.bytes());
+  return offset;
+}
+
+char* Address(const Regions& regions, const Location& location) {
+  return regions[static_cast<int>(location.region)] + location.offset;
+}
+
+}  // namespace
+
+StageLayout::StageLayout(const StageProgram& program) {
+  for (const Param& param : program.params) params.push_back(AddTensor(param.type, &param_bytes));
+  for (const Saved& value : program.saved) {
+    const ValueClass value_class =
+        value.needed_by_weight ? ValueClass::kSavedForWeight : ValueClass::kSavedForInput;
+    saved.push_back({value.needed_by_weight ? Region::kSavedForWeight : Region::kSavedForInput,
+                     AddTensor(value.type, &BytesOfClass(&bytes, value_class))});
+  }
+  for (const Type& type : program.stash) {
+    stash.push_back(AddTensor(type, &BytesOfClass(&bytes, ValueClass::kStash)));
+  }
+  if (!program.first) {
+    BytesOfClass(&bytes, ValueClass::kInput) = program.input.bytes();
+    BytesOfClass(&bytes, ValueClass::kInGrad) = program.input.bytes();
+  }
+  if (!program.last) {
+    BytesOfClass(&bytes, ValueClass::kOutput) = program.output.bytes();
+    BytesOfClass(&bytes, ValueClass::kOutGrad) = program.output.bytes();
+  }
+}
+
+Location StageLayout::Of(const Port& port) const {
+  switch (port.role) {
+    case Role::kParam:
+      return {Region::kParams, params[port.index]};
+    case Role::kParamGrad:
+      return {Region::kGrads, params[port.index]};
+    case Role::kInput:
+      return {Region::kInput, 0};
+    case Role::kTarget:
+      return {Region::kTarget, 0};
+    case Role::kOutput:
+      return {Region::kOutput, 0};
+    case Role::kLoss:
+      return {Region::kLoss, 0};
+    case Role::kSaved:
+      return saved[port.index];
+    case Role::kStash:
+      return {Region::kStash, stash[port.index]};
+    case Role::kOutGrad:
+      return {Region::kOutGrad, 0};
+    case Role::kInGrad:
+      return {Region::kInGrad, 0};
+  }
+  return {};
+}
+
+Program::Program(const Graph& graph, const StageLayout& layout)
+    : placed_(graph.values.size(), false),
+      adds_(graph.values.size(), false),
+      workspaces_(graph.nodes.size(), 0) {
+  for (const Value& value : graph.values) values_.push_back({{}, &value.type});
+  PlacePorts(graph, layout);
+  PlaceTemporaries(graph);
+  AddSteps(graph);
+}
+
+void Program::PlacePorts(const Graph& graph, const StageLayout& layout) {
+  std::vector<bool> is_input(graph.values.size(), false);
+  for (const Port& port : graph.inputs) {
+    SL_CHECK(!placed_[port.value]) << "two input ports name " << graph.values[port.value].name;
+    values_[port.value].location = layout.Of(port);
+    placed_[port.value] = true;
+    is_input[port.value] = true;
+  }
+  for (const Port& port : graph.outputs) {
+    const Location location = layout.Of(port);
+    if (!placed_[port.value]) {
+      values_[port.value].location = location;
+      placed_[port.value] = true;
+      adds_[port.value] = port.role == Role::kParamGrad;
+      continue;
+    }
+    SL_CHECK(port.role != Role::kParamGrad && !adds_[port.value])
+        << graph.values[port.value].name << " is a gradient and something else";
+    (is_input[port.value] ? copies_before_ : copies_after_)
+        .push_back({values_[port.value].location, location, values_[port.value].type->bytes()});
+  }
+}
+
+void Program::PlaceTemporaries(const Graph& graph) {
+  std::vector<Lifetime> lifetimes;
+  std::vector<int> buffer_of(graph.values.size(), -1);
+  std::vector<int> workspace_of(graph.nodes.size(), -1);
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    const int step = static_cast<int>(n);
+    for (ValueId value : node.outputs) {
+      if (placed_[value]) continue;
+      buffer_of[value] = static_cast<int>(lifetimes.size());
+      lifetimes.push_back({step, step, graph.values[value].type.bytes()});
+    }
+    for (ValueId value : node.inputs) {
+      if (buffer_of[value] >= 0) lifetimes[buffer_of[value]].last = step;
+    }
+    const int64_t workspace = WorkspaceBytes(graph, node);
+    if (workspace == 0) continue;
+    workspace_of[n] = static_cast<int>(lifetimes.size());
+    lifetimes.push_back({step, step, workspace});
+  }
+  const Placement placement = PlaceByLifetime(lifetimes);
+  arena_bytes_ = placement.bytes;
+  for (size_t v = 0; v < buffer_of.size(); ++v) {
+    if (buffer_of[v] >= 0) {
+      values_[v].location = {Region::kArena, placement.offsets[buffer_of[v]]};
+      placed_[v] = true;
+    }
+  }
+  for (size_t n = 0; n < workspace_of.size(); ++n) {
+    if (workspace_of[n] >= 0) workspaces_[n] = placement.offsets[workspace_of[n]];
+  }
+}
+
+void Program::AddSteps(const Graph& graph) {
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    SL_CHECK(node.inputs.size() + node.outputs.size() <= kMostOperands) << RowOf(node.op).name;
+    steps_.push_back({KernelFor(node.op), &node, static_cast<uint32_t>(operands_.size()),
+                      static_cast<uint32_t>(accumulates_.size()), workspaces_[n]});
+    for (ValueId value : node.inputs) {
+      SL_CHECK(placed_[value]) << graph.values[value].name << " is read before it is made";
+      operands_.push_back(values_[value]);
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId value = node.outputs[i];
+      SL_CHECK(!adds_[value] || RowOf(node.op).CanAccumulate(static_cast<int>(i)))
+          << RowOf(node.op).name << " cannot add into its output " << i;
+      operands_.push_back(values_[value]);
+      accumulates_.push_back(adds_[value] ? 1 : 0);
+    }
+  }
+}
+
+void Program::Run(const Regions& regions) const {
+  for (const Copy& copy : copies_before_) {
+    std::memcpy(Address(regions, copy.to), Address(regions, copy.from), copy.bytes);
+  }
+  Tensor tensors[kMostOperands];
+  bool accumulate[kMostOperands];
+  for (const Step& step : steps_) {
+    const size_t inputs = step.node->inputs.size();
+    const size_t outputs = step.node->outputs.size();
+    for (size_t i = 0; i < inputs + outputs; ++i) {
+      const Operand& operand = operands_[step.first_operand + i];
+      tensors[i] = {Address(regions, operand.location), operand.type};
+    }
+    for (size_t i = 0; i < outputs; ++i) accumulate[i] = accumulates_[step.first_output + i] != 0;
+    step.kernel(*step.node, absl::MakeConstSpan(tensors, inputs),
+                absl::MakeConstSpan(tensors + inputs, outputs),
+                absl::MakeConstSpan(accumulate, outputs),
+                regions[static_cast<int>(Region::kArena)] + step.workspace);
+  }
+  for (const Copy& copy : copies_after_) {
+    std::memcpy(Address(regions, copy.to), Address(regions, copy.from), copy.bytes);
+  }
+}
+
+}  // namespace stringline::cpu

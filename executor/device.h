@@ -1,0 +1,64 @@
+// A device as a GPU has it: streams, on which work runs in order; events, which order work between
+// streams; memory, which is taken before the first step.
+//
+// Nothing here runs at once: Launch, Record and Wait only enqueue, and return. One thread at a time
+// enqueues. Whoever drives a device never looks at the clock and never asks what has finished, so
+// that the same calls drive a CPU and a GPU, and could be captured as one graph.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "schedlang/base/ids.h"
+
+namespace stringline {
+
+using StreamId = Id<struct StreamTag>;
+using EventId = Id<struct EventTag>;
+
+// Something to do: run(self, argument). It cannot fail. Whoever makes it keeps `self` alive until
+// the work has run.
+struct Work {
+  void (*run)(const void* self, int64_t argument) = nullptr;
+  const void* self = nullptr;
+  int64_t argument = 0;
+};
+
+// A name for a stream or an event that is made up only when a message needs it.
+struct LazyName {
+  std::string (*print)(const void* self, int64_t index) = nullptr;
+  const void* self = nullptr;
+  int64_t index = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  // Before the first step. `capacity` is the most that will ever be enqueued on the stream between
+  // two calls of Synchronize; more is a bug of the caller.
+  virtual StreamId NewStream(LazyName name, int capacity) = 0;
+  virtual EventId NewEvent(LazyName name) = 0;
+  // `bytes` of zeroed memory, 64-byte aligned, owned by the device. ResourceExhausted when there is
+  // not that much.
+  virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
+
+  virtual void Launch(StreamId stream, const Work& work) = 0;
+  // The event happens when everything enqueued on the stream before it has run.
+  virtual void Record(StreamId stream, EventId event) = 0;
+  // What is enqueued on the stream after it runs only when the latest Record of the event enqueued
+  // before it has happened. An event that was never recorded does not hold anything up.
+  virtual void Wait(StreamId stream, EventId event) = 0;
+
+  // Lets the device start on what is enqueued so far. Synchronize does so too.
+  virtual void Submit() = 0;
+  // Returns when all enqueued work has run. Errors, after which the device stays in that error:
+  //   Aborted          streams wait for each other and nothing can run any more: a deadlock. The
+  //                    message names each stuck stream and what it waits for.
+  //   InvalidArgument  a send met a receive of another message (see channel.h).
+  virtual absl::Status Synchronize() = 0;
+};
+
+}  // namespace stringline

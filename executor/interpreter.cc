@@ -1,0 +1,282 @@
+#include "executor/interpreter.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "executor/clock.h"
+#include "executor/lanes.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/base/status.h"
+#include "schedlang/effects.h"
+
+namespace stringline {
+
+// Walks the plan once and writes the interpreter's lists.
+class StepBuilder {
+ public:
+  StepBuilder(Interpreter* step, StageWork* work, Recorder* recorder)
+      : step_(*step),
+        plan_(step->plan_),
+        work_(work),
+        recorder_(recorder),
+        issued_(plan_),
+        lanes_(LanesOf(plan_)),
+        event_of_(plan_.actions.size(), -1),
+        input_from_(plan_.stages.size() * plan_.microbatches, -1),
+        out_grad_from_(input_from_),
+        output_from_(input_from_),
+        in_grad_from_(input_from_) {}
+
+  absl::Status Build() {
+    AddStreams();
+    if (recorder_ != nullptr) step_.timed_works_.reserve(plan_.actions.size());
+    step_.works_.reserve(plan_.actions.size());
+    step_.messages_.reserve(plan_.actions.size());
+    for (int r = 0; r < plan_.ranks(); ++r) SL_RETURN_IF_ERROR(BuildRank(r));
+    if (!issued_.Whole()) {
+      return absl::FailedPreconditionError(
+          "the step is not whole: at its end not every stage has the weight gradient of every "
+          "microbatch and nothing else");
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  using CommandKind = Interpreter::CommandKind;
+  using StreamKind = Interpreter::StreamKind;
+
+  void AddStreams() {
+    const std::vector<int> lane_counts = LaneCounts(plan_, lanes_);
+    for (int r = 0; r < plan_.ranks(); ++r) {
+      first_lane_.push_back(static_cast<int32_t>(step_.stream_rows_.size()));
+      for (int lane = 0; lane < lane_counts[r]; ++lane) {
+        step_.stream_rows_.push_back({StreamKind::kLane, RankId(r), lane});
+      }
+    }
+    first_channel_ = static_cast<int32_t>(step_.stream_rows_.size());
+    for (size_t c = 0; c < step_.channels_.all.size(); ++c) {
+      const Channel& channel = step_.channels_.all[c];
+      const auto index = static_cast<int32_t>(c);
+      step_.stream_rows_.push_back({StreamKind::kSend, channel.from, index});
+      step_.stream_rows_.push_back({StreamKind::kRecv, channel.to, index});
+    }
+  }
+
+  absl::Status BuildRank(int rank) {
+    for (uint32_t i = plan_.first[rank]; i < plan_.first[rank + 1];) {
+      uint32_t end = i;
+      do {
+        SL_RETURN_IF_ERROR(NeedsAreThere(rank, plan_.actions[end]));
+        ++end;
+      } while (end < plan_.first[rank + 1] && plan_.actions[end].joined);
+      if (IsCompute(plan_.actions[i].kind)) {
+        AddGroup(rank, i, end);
+      } else {
+        SL_RETURN_IF_ERROR(AddMessage(rank, i));
+      }
+      for (; i < end; ++i) issued_.Perform(plan_.actions[i]);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status NeedsAreThere(int rank, const Action& action) const {
+    const Values missing = issued_.Missing(action);
+    if (missing == 0) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        absl::StrCat("rank ", rank, " would run ", Print(action), " without the ",
+                     Describe(plan_, action.stage, action.microbatch, missing)));
+  }
+
+  void AddGroup(int rank, uint32_t begin, uint32_t end) {
+    const int32_t main = first_lane_[rank];
+    for (uint32_t i = begin; i < end; ++i) WaitForMessages(main, plan_.actions[i]);
+
+    int lanes = 1;
+    for (uint32_t i = begin; i < end; ++i) lanes = std::max(lanes, lanes_[i] + 1);
+    if (lanes > 1) {
+      const int32_t start = NewEvent(begin, /*begins=*/true);
+      Add(CommandKind::kRecord, main, start);
+      for (int lane = 1; lane < lanes; ++lane) Add(CommandKind::kWait, main + lane, start);
+    }
+    for (uint32_t i = begin; i < end; ++i) {
+      const int32_t stream = main + lanes_[i];
+      AddLaunch(stream, i);
+      if (lanes_[i] > 0 || IsSent(plan_.actions[i])) {
+        event_of_[i] = NewEvent(i);
+        Add(CommandKind::kRecord, stream, event_of_[i]);
+      }
+    }
+    for (uint32_t i = begin; i < end; ++i) {
+      if (lanes_[i] > 0) Add(CommandKind::kWait, main, event_of_[i]);
+    }
+  }
+
+  void WaitForMessages(int32_t stream, const Action& action) {
+    const Values needs = EffectsOf(action.kind).needs;
+    const size_t value = Index(action.stage, action.microbatch);
+    if ((needs & kInput) && input_from_[value] >= 0) {
+      Add(CommandKind::kWait, stream, event_of_[input_from_[value]]);
+    }
+    if ((needs & kOutGrad) && out_grad_from_[value] >= 0) {
+      Add(CommandKind::kWait, stream, event_of_[out_grad_from_[value]]);
+    }
+  }
+
+  void AddLaunch(int32_t stream, uint32_t i) {
+    const Action& action = plan_.actions[i];
+    Work work = work_->Compute(action, lanes_[i]);
+    if (recorder_ != nullptr) {
+      step_.timed_works_.push_back({work, recorder_->start_ns(i), recorder_->end_ns(i)});
+      work = {Interpreter::RunTimed, &step_.timed_works_.back(), 0};
+    }
+    Add(CommandKind::kLaunch, stream, static_cast<int32_t>(step_.works_.size()));
+    step_.works_.push_back(work);
+    const Values gives = EffectsOf(action.kind).gives;
+    const size_t value = Index(action.stage, action.microbatch);
+    if (gives & kOutput) output_from_[value] = static_cast<int32_t>(i);
+    if (gives & kInGrad) in_grad_from_[value] = static_cast<int32_t>(i);
+  }
+
+  absl::Status AddMessage(int rank, uint32_t i) {
+    const Action& action = plan_.actions[i];
+    const int channel = step_.channels_.Of(plan_, action);
+    if (channel < 0) {
+      return absl::FailedPreconditionError(absl::StrCat("rank ", rank, ": the message of ",
+                                                        Print(action), " goes to no other rank"));
+    }
+    const bool send = IsSend(action.kind);
+    const bool gradient =
+        action.kind == ActionKind::kSendBackward || action.kind == ActionKind::kRecvBackward;
+    const int32_t stream = first_channel_ + 2 * channel + (send ? 0 : 1);
+    const size_t value = Index(action.stage, action.microbatch);
+    const Bytes payload = work_->Payload(action);
+    const auto message = static_cast<int32_t>(step_.messages_.size());
+    step_.messages_.push_back({gradient, send ? action.stage : PeerStage(plan_, action),
+                               action.microbatch, payload.data, payload.bytes,
+                               recorder_ == nullptr ? nullptr : recorder_->end_ns(i)});
+    if (send) {
+      const int32_t from = gradient ? in_grad_from_[value] : output_from_[value];
+      Add(CommandKind::kWait, stream, event_of_[from]);
+      Add(CommandKind::kSend, stream, message, channel);
+    } else {
+      Add(CommandKind::kRecv, stream, message, channel);
+      event_of_[i] = NewEvent(i);
+      Add(CommandKind::kRecord, stream, event_of_[i]);
+      (gradient ? out_grad_from_ : input_from_)[value] = static_cast<int32_t>(i);
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether another rank waits for what the action gives.
+  bool IsSent(const Action& action) const {
+    const Values gives = EffectsOf(action.kind).gives;
+    return ((gives & kOutput) && step_.channels_.of_activation[action.stage.value] >= 0) ||
+           ((gives & kInGrad) && step_.channels_.of_gradient[action.stage.value] >= 0);
+  }
+
+  int32_t NewEvent(uint32_t action, bool begins = false) {
+    step_.event_rows_.push_back({static_cast<int32_t>(action), begins});
+    return static_cast<int32_t>(step_.event_rows_.size()) - 1;
+  }
+
+  void Add(CommandKind kind, int32_t stream, int32_t argument, int32_t channel = -1) {
+    SL_CHECK(argument >= 0) << "a command without an object";
+    step_.commands_.push_back({kind, stream, argument, channel});
+    ++step_.stream_rows_[stream].capacity;
+  }
+
+  size_t Index(StageId stage, MicrobatchId microbatch) const {
+    return static_cast<size_t>(stage.value) * plan_.microbatches + microbatch.value;
+  }
+
+  Interpreter& step_;
+  const Plan& plan_;
+  StageWork* work_;
+  Recorder* recorder_;
+  LiveValues issued_;  // as the ranks' lists give and take it
+  std::vector<uint8_t> lanes_;
+  std::vector<int32_t> event_of_;  // by action: its end; -1: nobody waits for it
+  // By stage and microbatch, the action that gives the value; -1: none, or (the first two) not a
+  // message.
+  std::vector<int32_t> input_from_;
+  std::vector<int32_t> out_grad_from_;
+  std::vector<int32_t> output_from_;
+  std::vector<int32_t> in_grad_from_;
+  std::vector<int32_t> first_lane_;  // by rank: its lane 0 in stream_rows_
+  int32_t first_channel_ = 0;
+};
+
+absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(const Plan& lowered,
+                                                               StageWork* work,
+                                                               Device* device, Transport* transport,
+                                                               Recorder* recorder) {
+  std::unique_ptr<Interpreter> step(new Interpreter(lowered));
+  step->device_ = device;
+  step->transport_ = transport;
+  SL_RETURN_IF_ERROR(StepBuilder(step.get(), work, recorder).Build());
+  for (size_t i = 0; i < step->stream_rows_.size(); ++i) {
+    const StreamRow& row = step->stream_rows_[i];
+    // Between steps a compute stream may be given a few launches more.
+    const LazyName name = {PrintStream, step.get(), static_cast<int64_t>(i)};
+    step->streams_.push_back(device->NewStream(name, row.capacity + 4));
+    if (row.kind == StreamKind::kLane && row.index == 0) {
+      step->compute_streams_.push_back(step->streams_.back());
+    }
+  }
+  for (size_t i = 0; i < step->event_rows_.size(); ++i) {
+    step->events_.push_back(device->NewEvent({PrintEvent, step.get(), static_cast<int64_t>(i)}));
+  }
+  return step;
+}
+
+void Interpreter::EnqueueStep() {
+  for (const Command& command : commands_) {
+    const StreamId stream = streams_[command.stream];
+    switch (command.kind) {
+      case CommandKind::kLaunch:
+        device_->Launch(stream, works_[command.argument]);
+        break;
+      case CommandKind::kRecord:
+        device_->Record(stream, events_[command.argument]);
+        break;
+      case CommandKind::kWait:
+        device_->Wait(stream, events_[command.argument]);
+        break;
+      case CommandKind::kSend:
+        transport_->Send(command.channel, stream, &messages_[command.argument]);
+        break;
+      case CommandKind::kRecv:
+        transport_->Recv(command.channel, stream, &messages_[command.argument]);
+        break;
+    }
+  }
+  device_->Submit();
+}
+
+void Interpreter::RunTimed(const void* self, int64_t /*argument*/) {
+  const auto& timed = *static_cast<const TimedWork*>(self);
+  *timed.start_ns = NowNs();
+  timed.work.run(timed.work.self, timed.work.argument);
+  *timed.end_ns = NowNs();
+}
+
+std::string Interpreter::PrintStream(const void* self, int64_t index) {
+  const auto& step = *static_cast<const Interpreter*>(self);
+  const StreamRow& row = step.stream_rows_[index];
+  const std::string rank = absl::StrCat("rank ", row.rank.value, "'s ");
+  if (row.kind == StreamKind::kLane) {
+    return row.index == 0 ? rank + "computation" : absl::StrCat(rank, "lane ", row.index);
+  }
+  const Channel& channel = step.channels_.all[row.index];
+  return row.kind == StreamKind::kSend
+             ? absl::StrCat(rank, "send stream to rank ", channel.to.value)
+             : absl::StrCat(rank, "receive stream from rank ", channel.from.value);
+}
+
+std::string Interpreter::PrintEvent(const void* self, int64_t index) {
+  const auto& step = *static_cast<const Interpreter*>(self);
+  const EventRow& row = step.event_rows_[index];
+  return absl::StrCat(row.begins ? "the start of " : "", Print(step.plan_.actions[row.action]));
+}
+
+}  // namespace stringline

@@ -1,0 +1,35 @@
+// When every action of a step ran: the same Timeline that the simulator writes, but measured.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "schedlang/plan.h"
+#include "schedlang/timeline.h"
+
+namespace stringline {
+
+class Recorder {
+ public:
+  // Room for one step of the plan; each step overwrites the last.
+  explicit Recorder(const Plan& lowered);
+
+  // Call right before the step is enqueued: times count from here.
+  void StartStep();
+
+  // Where the start and the end of plan.actions[index] are written. Of a message only the end is:
+  // the moment the bytes were there.
+  int64_t* start_ns(size_t index) { return &start_ns_[index]; }
+  int64_t* end_ns(size_t index) { return &end_ns_[index]; }
+
+  // The last step. A group has the start of its first part to begin and the end of its last part to
+  // end; a message lasts from the end of the group that gave it.
+  Timeline Measured(const Plan& lowered) const;
+
+ private:
+  int64_t step_start_ns_ = 0;
+  std::vector<int64_t> start_ns_;
+  std::vector<int64_t> end_ns_;
+};
+
+}  // namespace stringline

@@ -1,0 +1,43 @@
+#include "executor/threads/transport.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "executor/clock.h"
+#include "schedlang/base/status.h"
+
+namespace stringline {
+namespace {
+
+absl::Status Exchange(const void* end0, const void* end1) {
+  const auto& send = *static_cast<const Message*>(end0);
+  const auto& recv = *static_cast<const Message*>(end1);
+  SL_RETURN_IF_ERROR(MatchMessages(send, recv));
+  if (send.bytes > 0) std::memcpy(recv.data, send.data, send.bytes);
+  if (send.arrived_ns != nullptr || recv.arrived_ns != nullptr) {
+    const int64_t now_ns = NowNs();
+    if (send.arrived_ns != nullptr) *send.arrived_ns = now_ns;
+    if (recv.arrived_ns != nullptr) *recv.arrived_ns = now_ns;
+  }
+  return absl::OkStatus();
+}
+
+std::string DescribeWait(int side, const void* end) {
+  return absl::StrCat(side == 0 ? "somebody to receive " : "somebody to send ",
+                      Describe(*static_cast<const Message*>(end)));
+}
+
+}  // namespace
+
+ThreadTransport::ThreadTransport(CpuDevice* device, int channels)
+    : device_(device), places_(channels, MeetingPlace{Exchange, DescribeWait, {-1, -1}}) {}
+
+void ThreadTransport::Send(int channel, StreamId stream, const Message* message) {
+  device_->Meet(stream, &places_[channel], 0, message);
+}
+
+void ThreadTransport::Recv(int channel, StreamId stream, const Message* message) {
+  device_->Meet(stream, &places_[channel], 1, message);
+}
+
+}  // namespace stringline

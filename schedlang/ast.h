@@ -1,0 +1,184 @@
+// A `.sched` file as a tree: what the text says, before anything is looked up or computed.
+//
+// The parser builds it and the elaborator reads it; it holds no type of the grammar library. Every
+// node bears the span a message about it should mark. Adding a statement: a struct here, its place
+// in `Statement::node`, a rule in grammar.cc, a line in resolve.cc, a step in run.cc.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "schedlang/base/source.h"
+
+namespace stringline::ast {
+
+struct Name {
+  std::string text;
+  Span span;
+};
+
+struct Expr;
+using ExprPtr = std::unique_ptr<Expr>;
+
+enum class Operator : uint8_t {
+  kOr,
+  kAnd,
+  kNot,
+  kEqual,
+  kUnequal,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kRemainder,
+  kNegate,
+};
+
+struct Number {
+  int64_t value = 0;
+};
+
+struct Reference {
+  std::string name;
+};
+
+struct Unary {
+  Operator op = Operator::kNegate;
+  ExprPtr operand;
+};
+
+struct Binary {
+  Operator op = Operator::kAdd;
+  ExprPtr left;
+  ExprPtr right;
+};
+
+struct Conditional {
+  ExprPtr condition;
+  ExprPtr yes;
+  ExprPtr no;
+};
+
+struct Call {
+  Name name;
+  std::vector<Expr> arguments;
+};
+
+struct Expr {
+  Span span;
+  int depth = 1;  // of the tree below and with this node; at most kDeepestNesting
+  std::variant<Number, Reference, Unary, Binary, Conditional, Call> node;
+};
+
+struct Statement;
+
+struct Block {
+  Span open;   // its '{'
+  Span close;  // its '}'
+  std::vector<Statement> statements;
+};
+
+// `let name = value;`, or with parameters `let name(x, y) = value;`.
+struct Let {
+  Name name;
+  std::vector<Name> parameters;
+  Expr value;
+};
+
+// `require condition "message";`
+struct Require {
+  Span span;
+  Expr condition;
+  std::string message;
+};
+
+// `stages count on layout;`, `on reversed layout;`, `on variable -> rank;`
+struct Stages {
+  Span span;  // the word
+  Expr count;
+  bool reversed = false;
+  Name layout;  // line, loop, v, wave; or the variable, if `rank` is given
+  std::optional<Expr> rank;
+};
+
+// `pad microbatches to count;`
+struct Pad {
+  Span span;
+  Expr count;
+};
+
+// `rank variable { … }`
+struct Rank {
+  Span span;
+  Name variable;
+  Block body;
+};
+
+// `order name { … }`
+struct Order {
+  Name name;
+  Block body;
+};
+
+// `repeat count as variable { … }`
+struct Repeat {
+  Span span;
+  Expr count;
+  std::optional<Name> variable;
+  Block body;
+};
+
+// `if c { … } else if d { … } else { … }`: one arm for every condition, in order.
+struct If {
+  struct Arm {
+    Expr condition;
+    Block body;
+  };
+  Span span;
+  std::vector<Arm> arms;
+  std::optional<Block> otherwise;
+};
+
+// One part of a group: an action (`letter` is F, B, I or W), or the name of an order.
+struct Part {
+  Span span;
+  char letter = 0;  // 0: `name` says which order's next action is performed
+  std::string name;
+  std::optional<Expr> stage;       // none for a bare W
+  std::optional<Expr> microbatch;  // after '@'
+};
+
+// `a & b & …;`: one part, or several that share the rank.
+struct Group {
+  std::vector<Part> parts;
+};
+
+struct Statement {
+  std::variant<Let, Require, Stages, Pad, Rank, Order, Repeat, If, Group> node;
+};
+
+// One name of a schedule's header, with its default if it has one.
+struct Option {
+  Name name;
+  std::optional<Expr> value;
+};
+
+struct Schedule {
+  Name name;
+  std::vector<Option> parameters;
+  Block body;
+};
+
+struct File {
+  std::vector<Schedule> schedules;
+};
+
+}  // namespace stringline::ast

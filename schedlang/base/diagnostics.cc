@@ -1,0 +1,104 @@
+#include "schedlang/base/diagnostics.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace stringline {
+namespace {
+
+// The source line of `span` and a marker under it. A span over several lines is marked to the end
+// of its first one.
+std::string Excerpt(const Source& source, Span span, absl::string_view where) {
+  const LineColumn begin = source.Locate(span.begin);
+  std::string line(source.Line(begin.line));
+  // Control characters would break the marker's column or the terminal.
+  for (char& c : line) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  constexpr size_t kWidest = 200;
+  const size_t column = static_cast<size_t>(begin.column - 1);
+  if (line.size() > kWidest) {
+    if (column >= kWidest) return "";
+    line.resize(kWidest);
+  }
+  const size_t room = line.size() > column ? line.size() - column : 1;
+  const size_t length = std::clamp<size_t>(span.end - span.begin, 1, std::max<size_t>(room, 1));
+  std::string out = absl::StrFormat("%5d | %s\n", begin.line, line);
+  absl::StrAppend(&out, "      | ", std::string(column, ' '), "^", std::string(length - 1, '~'));
+  if (!where.empty()) absl::StrAppend(&out, "  (", where, ")");
+  absl::StrAppend(&out, "\n");
+  return out;
+}
+
+size_t EditDistance(absl::string_view a, absl::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+const std::vector<CodeRow>& AllCodes() {
+  static const auto* rows = new std::vector<CodeRow>{
+#define X(name, slug, meaning) {Code::name, slug, meaning},
+#include "schedlang/base/diagnostics.def"
+#undef X
+  };
+  return *rows;
+}
+
+const char* SlugOf(Code code) { return AllCodes()[static_cast<size_t>(code)].slug; }
+
+Diagnostic& Diagnostics::Add(Code code, Span span, std::string text) {
+  const auto [slot, added] = index_.try_emplace({code, span.begin, span.end}, findings_.size());
+  if (!added) {
+    ++findings_[slot->second].count;
+    merged_ = Diagnostic{};
+    return merged_;
+  }
+  findings_.push_back({.code = code, .span = span, .text = std::move(text)});
+  return findings_.back();
+}
+
+std::string Render(const Diagnostics& diagnostics, const Source& source) {
+  std::string out;
+  for (const Diagnostic& d : diagnostics.findings()) {
+    const LineColumn at = source.Locate(d.span.begin);
+    absl::StrAppend(&out, source.path(), ":", at.line, ":", at.column, ": error: ", d.text);
+    if (d.count > 1) absl::StrAppend(&out, " (and ", d.count - 1, " more like this)");
+    absl::StrAppend(&out, "\n", Excerpt(source, d.span, d.where));
+    for (const Note& note : d.notes) {
+      absl::StrAppend(&out, "note: ", note.text, "\n");
+      if (note.has_place) absl::StrAppend(&out, Excerpt(source, note.span, note.where));
+    }
+  }
+  return out;
+}
+
+std::string ClosestName(absl::string_view name, const std::vector<std::string>& candidates) {
+  std::string best;
+  size_t best_distance = std::max<size_t>(1, name.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = EditDistance(name, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+}  // namespace stringline

@@ -1,0 +1,68 @@
+#include "schedlang/base/source.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace stringline {
+
+Source::Source(std::string path, std::string text)
+    : path_(std::move(path)), text_(std::move(text)) {
+  line_starts_.push_back(0);
+  for (size_t i = 0; i < text_.size(); ++i) {
+    if (text_[i] == '\n') line_starts_.push_back(static_cast<uint32_t>(i + 1));
+  }
+}
+
+LineColumn Source::Locate(uint32_t offset) const {
+  offset = std::min<uint32_t>(offset, static_cast<uint32_t>(text_.size()));
+  auto next = std::upper_bound(line_starts_.begin(), line_starts_.end(), offset);
+  const int line = static_cast<int>(next - line_starts_.begin());
+  return {line, static_cast<int>(offset - line_starts_[line - 1]) + 1};
+}
+
+absl::string_view Source::Line(int line) const {
+  if (line < 1 || line > static_cast<int>(line_starts_.size())) return "";
+  const size_t begin = line_starts_[line - 1];
+  size_t end = line < static_cast<int>(line_starts_.size()) ? line_starts_[line] - 1 : text_.size();
+  if (end > begin && text_[end - 1] == '\r') --end;
+  return absl::string_view(text_).substr(begin, end - begin);
+}
+
+absl::StatusOr<Source> ReadSource(const std::string& path) {
+  constexpr uintmax_t kLimit = 64u << 20;
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::not_found) {
+    return absl::NotFoundError(absl::StrCat(path, ": no such file"));
+  }
+  if (std::filesystem::is_directory(status)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": is a directory, not a file"));
+  }
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return absl::PermissionDeniedError(absl::StrCat(path, ": ", std::strerror(errno)));
+  if (std::filesystem::is_regular_file(status) &&
+      std::filesystem::file_size(path, error) > kLimit) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": larger than 64 MiB"));
+  }
+  std::ostringstream text;
+  text << in.rdbuf();
+  std::string all = text.str();
+  if (all.size() > kLimit) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": larger than 64 MiB"));
+  }
+  const size_t nul = all.find('\0');
+  if (nul != std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": not a text file (a NUL byte at offset ", nul, ")"));
+  }
+  return Source(path, std::move(all));
+}
+
+}  // namespace stringline

@@ -1,0 +1,49 @@
+// A text the user wrote, and places in it.
+//
+// A `Span` is a half-open range of bytes [begin, end) of one Source. Lines and columns count from
+// 1; columns count bytes, tabs are one column.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace stringline {
+
+struct Span {
+  uint32_t begin = 0;
+  uint32_t end = 0;
+  friend bool operator==(const Span&, const Span&) = default;
+};
+
+struct LineColumn {
+  int line = 1;
+  int column = 1;
+};
+
+class Source {
+ public:
+  // `path` is only a name, shown in messages.
+  Source(std::string path, std::string text);
+
+  const std::string& path() const { return path_; }
+  absl::string_view text() const { return text_; }
+
+  LineColumn Locate(uint32_t offset) const;
+  // The text of line `line` (from 1) without its line end.
+  absl::string_view Line(int line) const;
+
+ private:
+  std::string path_;
+  std::string text_;
+  std::vector<uint32_t> line_starts_;
+};
+
+// Reads a whole file. Errors: NotFound, PermissionDenied, InvalidArgument for a directory, a file
+// over 64 MiB, or one that holds a NUL byte (it is not a text).
+absl::StatusOr<Source> ReadSource(const std::string& path);
+
+}  // namespace stringline

@@ -1,0 +1,57 @@
+// Which microbatch an action means: the counters of one rank.
+//
+// They belong to the work, not to the letter: forwards are counted per stage, input gradients per
+// stage (B and I share that counter), and deferred weight gradients wait in the order of their I's.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace stringline {
+
+// Numbers from 0 that are taken once each, mostly in ascending order.
+class Counter {
+ public:
+  int64_t lowest_free() const { return next_; }
+  // False if `number` was taken before.
+  bool Take(int64_t number);
+
+ private:
+  int64_t next_ = 0;
+  std::set<int64_t> ahead_;   // taken numbers above next_
+};
+
+// The weight gradients of a rank that were deferred and not done, oldest first.
+class Deferred {
+ public:
+  explicit Deferred(size_t stages) : first_(stages, -1), last_(stages, -1) {}
+
+  struct Entry {
+    int32_t stage = 0;
+    bool done = false;
+    int32_t next = -1;        // the next entry of the same stage
+    int64_t microbatch = 0;
+  };
+
+  // Forgets all entries. The stages used from now on are others than before.
+  void StartRank();
+  void Add(int32_t stage, int64_t microbatch);
+  // Each takes an entry out and returns it; null if there is none.
+  const Entry* TakeOldest();
+  const Entry* TakeOldestOf(int32_t stage);
+  const Entry* Take(int32_t stage, int64_t microbatch);
+
+ private:
+  std::vector<Entry> entries_;
+  size_t oldest_ = 0;             // every entry before this one is done
+  std::vector<int32_t> first_;    // per stage; entries before it are done
+  std::vector<int32_t> last_;
+  // (stage, microbatch) -> entry; kept from the first time one is taken by its number.
+  bool indexed_ = false;
+  absl::flat_hash_map<std::pair<int32_t, int64_t>, int32_t> index_;
+};
+
+}  // namespace stringline

@@ -1,0 +1,112 @@
+// The heart: what every action needs, gives and releases. Nothing else in the project knows this.
+// Order, deadlock, the sends and receives that lowering inserts, simulated time, live memory and
+// the executor's buffers all follow from this table:
+//
+//   action     | needs                 | gives                        | releases
+//   -----------+-----------------------+------------------------------+---------------------
+//   F s.m      | input s.m             | output s.m, saved s.m        | input s.m
+//   B s.m      | out grad s.m, saved   | in grad s.m, weight grad s.m | out grad, saved s.m
+//   I s.m      | out grad s.m, saved   | in grad s.m, stash s.m       | out grad, saved s.m
+//   W s.m      | stash s.m             | weight grad s.m              | stash s.m
+//   SEND_F s.m | output s.m            |                              | output s.m
+//   RECV_F s.m |                       | input s.m                    |
+//   SEND_B s.m | in grad s.m           |                              | in grad s.m
+//   RECV_B s.m |                       | out grad s.m                 |
+//
+// A step is whole when every action ran with its needs given and what is left of every stage and
+// microbatch is its weight gradient alone: then nothing was done twice, dropped or left over.
+//
+// (What a W reads of the forward pass counts as stash here: the saved values that it needs stay
+// where they are and change their owner with I.)
+//
+// The output of stage s is the input of stage s+1, and the in grad of stage s+1 is the out grad of
+// stage s: at once when both live on one rank, by a send and a receive otherwise. A first stage's
+// input is the data, there from the start; a last stage's out grad comes from its own loss, with F.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "schedlang/plan.h"
+
+namespace stringline {
+
+// The values a stage holds of a microbatch; combine with |.
+enum Value : uint8_t {
+  kInput = 1 << 0,       // activation entering the stage
+  kOutput = 1 << 1,      // activation leaving it
+  kSaved = 1 << 2,       // what backward needs of forward
+  kOutGrad = 1 << 3,     // gradient entering the stage from behind
+  kInGrad = 1 << 4,      // gradient leaving it towards the front
+  kStash = 1 << 5,       // what W needs of I
+  kWeightGrad = 1 << 6,  // added into the accumulated gradients
+};
+using Values = uint8_t;
+
+struct Effects {
+  Values needs;
+  Values gives;
+  Values releases;
+};
+
+const Effects& EffectsOf(ActionKind kind);
+
+// What is there of every stage and microbatch. Starts with the data of the first stages.
+class LiveValues {
+ public:
+  explicit LiveValues(const Plan& plan);
+
+  Values of(StageId stage, MicrobatchId microbatch) const {
+    return live_[Index(stage, microbatch)];
+  }
+  // What `action` needs and is not there.
+  Values Missing(const Action& action) const {
+    return EffectsOf(action.kind).needs & ~of(action.stage, action.microbatch);
+  }
+  // The same for group[part], which shares the rank with the parts before it: what those give is not
+  // there yet, and what they release is theirs alone.
+  Values Missing(absl::Span<const Action> group, size_t part) const {
+    Values there = of(group[part].stage, group[part].microbatch);
+    for (size_t k = 0; k < part; ++k) {
+      const bool same = group[k].stage == group[part].stage &&
+                        group[k].microbatch == group[part].microbatch;
+      if (same) there &= static_cast<Values>(~EffectsOf(group[k].kind).releases);
+    }
+    return EffectsOf(group[part].kind).needs & ~there;
+  }
+  // Takes what the action releases, then adds what it gives; hands it on to the neighbour stage
+  // when that lives on the same rank.
+  void Perform(const Action& action);
+  // True when only weight gradients are left, one for every stage and microbatch.
+  bool Whole() const;
+
+ private:
+  size_t Index(StageId stage, MicrobatchId microbatch) const {
+    return static_cast<size_t>(stage.value) * microbatches_ + microbatch.value;
+  }
+  const Plan& plan_;
+  size_t microbatches_;
+  std::vector<Values> live_;
+};
+
+// "activation of stage 1, microbatch 0": the lowest value in `values`, in words. What a stage takes
+// in is named after the stage it comes from.
+std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, Values values);
+
+// The change in live stage activations on the rank, as memory is counted in the literature:
+// +1 at F, -1 at B or W.
+constexpr int ActivationChange(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kForward:
+      return 1;
+    case ActionKind::kBackward:
+    case ActionKind::kWeightGradient:
+      return -1;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace stringline

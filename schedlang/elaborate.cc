@@ -1,0 +1,206 @@
+#include "schedlang/elaborate.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "schedlang/eval.h"
+#include "schedlang/layout.h"
+#include "schedlang/program.h"
+#include "schedlang/resolve.h"
+#include "schedlang/run.h"
+
+namespace stringline {
+namespace {
+
+// The schedule called `name`, or the last one for "". Null after a finding, also when two schedules
+// have one name.
+const ast::Schedule* SelectSchedule(const ast::File& file, const std::string& name,
+                                    Diagnostics* diagnostics) {
+  bool unique = true;
+  std::vector<std::string> names;
+  for (const ast::Schedule& schedule : file.schedules) {
+    const auto earlier = std::find(names.begin(), names.end(), schedule.name.text);
+    if (earlier != names.end()) {
+      const ast::Schedule& first = file.schedules[earlier - names.begin()];
+      diagnostics
+          ->Add(Code::kRedefined, schedule.name.span,
+                absl::StrCat("a second schedule '", schedule.name.text, "'"))
+          .notes.push_back({first.name.span, "the first one is here", ""});
+      unique = false;
+    }
+    names.push_back(schedule.name.text);
+  }
+  if (!unique) return nullptr;
+  if (name.empty()) return &file.schedules.back();
+  const auto it = std::find(names.begin(), names.end(), name);
+  if (it != names.end()) return &file.schedules[it - names.begin()];
+  const std::string closest = ClosestName(name, names);
+  diagnostics->Add(Code::kUnknownSchedule, file.schedules.back().name.span,
+                   absl::StrCat("the file has no schedule '", name, "'; ",
+                                closest.empty()
+                                    ? absl::StrCat("it has ", absl::StrJoin(names, ", "))
+                                    : absl::StrCat("did you mean '", closest, "'?")));
+  return nullptr;
+}
+
+class Elaboration {
+ public:
+  Elaboration(const ast::Schedule& schedule, const Program& program,
+              const std::vector<Parameter>& given, Diagnostics* diagnostics,
+              const ElaborateLimits& limits)
+      : schedule_(schedule),
+        program_(program),
+        given_(given),
+        diagnostics_(diagnostics),
+        limits_(limits),
+        evaluator_(program, limits.steps) {}
+
+  std::optional<Plan> Run() {
+    plan_.schedule = schedule_.name.text;
+    plan_.header = schedule_.name.span;
+    plan_.places = program_.places;
+    if (!CheckGiven() || !Bind() || !RunSteps()) return std::nullopt;
+    plan_.microbatches = static_cast<int>(plan_.parameters[1].value);
+    if (!RunRanks(program_, padded_, limits_, &evaluator_, &plan_, diagnostics_)) {
+      return std::nullopt;
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  Diagnostic& Find(Code code, Span span, std::string text) {
+    return diagnostics_->Add(code, span, std::move(text));
+  }
+
+  // Every given name is a parameter, once, and what has no default is given.
+  bool CheckGiven() {
+    bool good = true;
+    std::vector<std::string> names;
+    for (const ast::Option& option : schedule_.parameters) names.push_back(option.name.text);
+    for (auto it = given_.begin(); it != given_.end(); ++it) {
+      const auto same = [it](const Parameter& other) { return other.name == it->name; };
+      const auto parameter = std::find(names.begin(), names.end(), it->name);
+      if (parameter == names.end()) {
+        FindUnknownParameter(it->name, names);
+        good = false;
+      } else if (std::find_if(given_.begin(), it, same) != it) {
+        const ast::Option& option = schedule_.parameters[parameter - names.begin()];
+        Find(Code::kBadParameter, option.name.span, absl::StrCat("'", it->name, "' is given twice"));
+        good = false;
+      }
+    }
+    for (const ast::Option& option : schedule_.parameters) {
+      if (option.value || Given(option.name.text) != nullptr) continue;
+      Find(Code::kMissingParameter, option.name.span,
+           absl::StrCat("no value is given for '", option.name.text, "'"));
+      good = false;
+    }
+    return good;
+  }
+
+  void FindUnknownParameter(const std::string& name, const std::vector<std::string>& names) {
+    const std::string closest = ClosestName(name, names);
+    Find(Code::kUnknownParameter, schedule_.name.span,
+         absl::StrCat("schedule '", schedule_.name.text, "' has no parameter '", name, "'; ",
+                      closest.empty() ? absl::StrCat("it has ", absl::StrJoin(names, ", "))
+                                      : absl::StrCat("did you mean '", closest, "'?")));
+  }
+
+  const Parameter* Given(const std::string& name) const {
+    const auto it = std::find_if(given_.begin(), given_.end(),
+                                 [&](const Parameter& p) { return p.name == name; });
+    return it == given_.end() ? nullptr : &*it;
+  }
+
+  bool Bind() {
+    const auto& parameters = schedule_.parameters;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const Parameter* given = Given(parameters[i].name.text);
+      const int64_t value =
+          given != nullptr ? given->value : evaluator_.Evaluate(program_.defaults[i]);
+      if (!Evaluated()) return false;
+      evaluator_.Set(static_cast<int32_t>(i), value);
+      plan_.parameters.push_back({parameters[i].name.text, value});
+    }
+    return InRange(0, limits_.ranks) & InRange(1, INT32_MAX);
+  }
+
+  // Parameter `index` lies in 1 .. most.
+  bool InRange(size_t index, int64_t most) {
+    const Parameter& parameter = plan_.parameters[index];
+    if (parameter.value >= 1 && parameter.value <= most) return true;
+    Find(Code::kBadParameter, schedule_.parameters[index].name.span,
+         absl::StrCat("'", parameter.name, "' is ", parameter.value, ", which is not in 1 .. ",
+                      most));
+    return false;
+  }
+
+  bool Evaluated() {
+    if (!evaluator_.failed()) return true;
+    AddFailure(evaluator_.TakeFailure(), PrintParameters(plan_), diagnostics_);
+    return false;
+  }
+
+  // The schedule's own statements, in order.
+  bool RunSteps() {
+    padded_ = plan_.parameters[1].value;
+    for (const Step& step : program_.steps) {
+      if (step.kind == Step::Kind::kStages) {
+        if (!PlaceStages(program_, plan_.parameters[0].value, limits_, &evaluator_, &plan_,
+                         diagnostics_)) {
+          return false;
+        }
+        continue;
+      }
+      const int64_t value = evaluator_.Evaluate(step.node);
+      if (!Evaluated()) return false;
+      if (step.kind == Step::Kind::kLet) evaluator_.Set(step.slot, value);
+      if (step.kind == Step::Kind::kPad && !Pad(step, value)) return false;
+      if (step.kind == Step::Kind::kRequire && value == 0) {
+        Find(Code::kRequire, step.span, absl::StrCat(step.text, evaluator_.ValuesIn(step.node)))
+            .where = PrintParameters(plan_);
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool Pad(const Step& step, int64_t value) {
+    if (value >= padded_ && value <= INT32_MAX) {
+      padded_ = value;
+      return true;
+    }
+    Find(Code::kBadPad, step.span,
+         absl::StrCat(padded_, " microbatches are padded to ", value,
+                      value < padded_ ? ", which is fewer" : ", which is too many",
+                      evaluator_.ValuesIn(step.node)))
+        .where = PrintParameters(plan_);
+    return false;
+  }
+
+  const ast::Schedule& schedule_;
+  const Program& program_;
+  const std::vector<Parameter>& given_;
+  Diagnostics* diagnostics_;
+  const ElaborateLimits& limits_;
+  Evaluator evaluator_;
+  Plan plan_;
+  int64_t padded_ = 0;   // what the counters see
+};
+
+}  // namespace
+
+std::optional<Plan> Elaborate(const ast::File& file, const std::string& name,
+                              const std::vector<Parameter>& parameters, Diagnostics* diagnostics,
+                              const ElaborateLimits& limits) {
+  const ast::Schedule* schedule = SelectSchedule(file, name, diagnostics);
+  if (schedule == nullptr) return std::nullopt;
+  const std::optional<Program> program = Resolve(*schedule, diagnostics);
+  if (!program) return std::nullopt;
+  return Elaboration(*schedule, *program, parameters, diagnostics, limits).Run();
+}
+
+}  // namespace stringline

@@ -1,0 +1,449 @@
+// The grammar of schedule files, in Boost.Spirit X3, over tokens instead of characters.
+//
+//   file       = { schedule }
+//   schedule   = 'schedule' name '(' option { ',' option } ')' block
+//   option     = name [ '=' expression ]
+//   block      = '{' { statement } '}'
+//   statement  = 'let' name [ '(' name { ',' name } ')' ] '=' expression end
+//              | 'require' expression message end
+//              | 'stages' expression 'on' [ 'reversed' ] name [ '->' expression ] end
+//              | 'pad' 'microbatches' 'to' expression end
+//              | 'rank' name block
+//              | 'order' name block
+//              | 'repeat' expression [ 'as' name ] block
+//              | 'if' expression block { 'else' 'if' expression block } [ 'else' block ]
+//              | part { '&' part } end
+//   part       = ( 'F' | 'B' | 'I' ) expression [ '@' expression ]
+//              | 'W' [ expression [ '@' expression ] ]
+//              | name
+//   end        = ';', or nothing before '}'
+//   expression = operand { operator operand | '?' expression ':' operand }
+//   operand    = { 'not' | '-' } ( number | name [ '(' expression { ',' expression } ')' ]
+//                                | '(' expression ')' )
+//
+// Which statement may stand where is the resolver's matter. A rule either reads one token (the four
+// terminals below) or builds one node from what its parts built; spans come from the tokens.
+#include <boost/spirit/home/x3.hpp>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/parse.h"
+#include "schedlang/precedence.h"
+#include "schedlang/syntax_finding.h"
+#include "schedlang/tokens.h"
+#include "schedlang/words.h"
+
+namespace stringline {
+namespace {
+
+namespace x3 = boost::spirit::x3;
+using Position = std::vector<Token>::const_iterator;
+
+// A parser for one token that `Derived::Matches`. What it gives is the token; `name` is how a
+// message calls it.
+template <typename Derived>
+struct Terminal : x3::parser<Derived> {
+  using attribute_type = Token;
+  static bool const has_attribute = true;
+
+  constexpr explicit Terminal(const char* n) : name(n) {}
+
+  template <typename Context, typename RuleContext, typename Attribute>
+  bool parse(Position& first, const Position& last, const Context&, RuleContext&,
+             Attribute& attribute) const {
+    if (first == last || !this->derived().Matches(*first)) return false;
+    x3::traits::move_to(Token(*first), attribute);
+    ++first;
+    return true;
+  }
+
+  const char* name;
+};
+
+// Exactly this text.
+struct Word : Terminal<Word> {
+  // Without a name of its own it is called by its text, in quotes.
+  constexpr explicit Word(const char* t, const char* n = nullptr) : Terminal(n), text(t) {}
+  bool Matches(const Token& token) const {
+    return token.text == text && token.kind != Token::Kind::kEnd;
+  }
+  const char* text;
+};
+
+// A token for which a function says yes.
+struct Such : Terminal<Such> {
+  using Predicate = bool (*)(const Token&);
+  constexpr Such(const char* name, Predicate p) : Terminal(name), predicate(p) {}
+  bool Matches(const Token& token) const { return predicate(token); }
+  Predicate predicate;
+};
+
+}  // namespace
+}  // namespace stringline
+
+// How "expected …" calls a terminal; rules have their names.
+namespace boost::spirit::x3 {
+
+template <>
+struct get_info<stringline::Word> {
+  using result_type = std::string;
+  std::string operator()(const stringline::Word& word) const {
+    return word.name != nullptr ? word.name : absl::StrCat("'", word.text, "'");
+  }
+};
+
+template <>
+struct get_info<stringline::Such> {
+  using result_type = std::string;
+  std::string operator()(const stringline::Such& such) const { return such.name; }
+};
+
+template <typename Subject, typename Action>
+struct get_info<action<Subject, Action>> {
+  using result_type = std::string;
+  std::string operator()(const action<Subject, Action>& parser) const {
+    return what(parser.subject);
+  }
+};
+
+}  // namespace boost::spirit::x3
+
+namespace stringline {
+namespace {
+
+bool IsName(const Token& token) { return token.kind == Token::Kind::kName; }
+
+bool IsFreeName(const Token& token) {
+  return IsName(token) && !IsKeyword(token.text) && !IsFutureKeyword(token.text) &&
+         !IsActionLetter(token.text);
+}
+
+// Names that are being defined: the resolver refuses reserved ones, with a better message.
+constexpr Such kNewName("a name", IsName);
+constexpr Such kUsedName("a name", IsFreeName);
+constexpr Such kNumberToken("a number",
+                            [](const Token& t) { return t.kind == Token::Kind::kNumber; });
+constexpr Such kMessage("a message in quotes",
+                        [](const Token& t) { return t.kind == Token::Kind::kString; });
+constexpr Such kLetter("an action", [](const Token& t) { return IsActionLetter(t.text); });
+constexpr Such kPrefix("an operator", [](const Token& t) { return IsPrefixOperator(t.text); });
+constexpr Such kBinary("an operator", [](const Token& t) { return IsBinaryOperator(t.text); });
+constexpr Such kFuture("a statement", [](const Token& t) { return IsFutureKeyword(t.text); });
+constexpr Such kLayout("a layout", IsName);
+constexpr Such kAfterBareW("';'", [](const Token& t) {
+  return t.text == ";" || t.text == "}" || t.text == "&" || t.kind == Token::Kind::kEnd;
+});
+constexpr Such kEnd("'schedule'", [](const Token& t) { return t.kind == Token::Kind::kEnd; });
+
+// What a semantic action does with what its parser gave.
+
+template <auto member>
+struct Into {
+  template <typename Context>
+  void operator()(Context& context) const {
+    x3::_val(context).*member = std::move(x3::_attr(context));
+  }
+};
+
+template <auto member>
+struct Append {
+  template <typename Context>
+  void operator()(Context& context) const {
+    (x3::_val(context).*member).push_back(std::move(x3::_attr(context)));
+  }
+};
+
+// For a token: its span, or its text and span as a name.
+template <auto member>
+struct SpanInto {
+  template <typename Context>
+  void operator()(Context& context) const {
+    x3::_val(context).*member = x3::_attr(context).span;
+  }
+};
+
+ast::Name NameOf(const Token& token) { return {std::string(token.text), token.span}; }
+
+template <auto member>
+struct NameInto {
+  template <typename Context>
+  void operator()(Context& context) const {
+    x3::_val(context).*member = NameOf(x3::_attr(context));
+  }
+};
+
+template <auto member>
+struct NameAppend {
+  template <typename Context>
+  void operator()(Context& context) const {
+    (x3::_val(context).*member).push_back(NameOf(x3::_attr(context)));
+  }
+};
+
+constexpr auto kWhole = [](auto& context) { x3::_val(context) = std::move(x3::_attr(context)); };
+
+constexpr auto kIntoNode = [](auto& context) {
+  x3::_val(context).node = std::move(x3::_attr(context));
+};
+
+constexpr auto kRefuseFuture = [](auto& context) {
+  const Token& token = x3::_attr(context);
+  throw Refusal{Code::kUnsupported, token.span,
+                absl::StrCat("'", token.text, "' is not supported yet")};
+};
+
+constexpr auto kRefuseDerived = [](auto& context) {
+  throw Refusal{Code::kUnsupported, x3::_attr(context).span,
+                "schedules derived from others are not supported yet"};
+};
+
+constexpr auto kRefuseIndex = [](auto& context) {
+  throw Refusal{Code::kUnsupported, x3::_attr(context).span,
+                "stages of a pipe, as in 'down[r]', are not supported yet"};
+};
+
+// Expressions.
+
+// The row of pieces that an expression is while it is read.
+struct Row {
+  std::vector<Piece> pieces;
+};
+
+constexpr auto kAppendSign = [](auto& context) {
+  const Token& token = x3::_attr(context);
+  x3::_val(context).pieces.push_back({token.span, std::string(token.text), std::nullopt});
+};
+
+constexpr auto kAppendOperand = [](auto& context) {
+  ast::Expr& operand = x3::_attr(context);
+  const Span span = operand.span;
+  x3::_val(context).pieces.push_back({span, "", std::move(operand)});
+};
+
+constexpr auto kAppendRow = [](auto& context) {
+  for (Piece& piece : x3::_attr(context).pieces) {
+    x3::_val(context).pieces.push_back(std::move(piece));
+  }
+};
+
+constexpr auto kGroupRow = [](auto& context) {
+  auto built = BuildTree(std::move(x3::_attr(context).pieces));
+  if (auto* refusal = std::get_if<Refusal>(&built)) throw std::move(*refusal);
+  x3::_val(context) = std::get<ast::Expr>(std::move(built));
+};
+
+constexpr auto kNumber = [](auto& context) {
+  const Token& token = x3::_attr(context);
+  int64_t value = 0;
+  if (token.text.find_first_not_of("0123456789") != absl::string_view::npos) {
+    throw Refusal{Code::kSyntax, token.span, absl::StrCat(Describe(token), " is not a number")};
+  }
+  if (!absl::SimpleAtoi(token.text, &value)) {
+    throw Refusal{Code::kNumberTooLarge, token.span,
+                  absl::StrCat("the number ", Describe(token), " does not fit into 64 bits")};
+  }
+  x3::_val(context) = {token.span, 1, ast::Number{value}};
+};
+
+constexpr auto kReference = [](auto& context) {
+  const Token& token = x3::_attr(context);
+  x3::_val(context) = {token.span, 1, ast::Reference{std::string(token.text)}};
+};
+
+// The reference turns out to be a call: its first argument was read.
+constexpr auto kArgument = [](auto& context) {
+  ast::Expr& call = x3::_val(context);
+  if (auto* reference = std::get_if<ast::Reference>(&call.node)) {
+    call.node = ast::Call{{std::move(reference->name), call.span}, {}};
+  }
+  ast::Expr& argument = x3::_attr(context);
+  call.depth = std::max(call.depth, argument.depth + 1);
+  std::get<ast::Call>(call.node).arguments.push_back(std::move(argument));
+};
+
+constexpr auto kOpen = [](auto& context) {
+  x3::_val(context).span.begin = x3::_attr(context).span.begin;
+};
+
+constexpr auto kInner = [](auto& context) {
+  const uint32_t begin = x3::_val(context).span.begin;
+  x3::_val(context) = std::move(x3::_attr(context));
+  x3::_val(context).span.begin = begin;
+};
+
+constexpr auto kClose = [](auto& context) {
+  x3::_val(context).span.end = x3::_attr(context).span.end;
+};
+
+const x3::rule<struct ExpressionTag, ast::Expr> expression = "an expression";
+const x3::rule<struct RowTag, Row> row = "an expression";
+const x3::rule<struct OperandTag, Row> operand = "an expression";
+const x3::rule<struct PrimaryTag, ast::Expr> primary = "an expression";
+const x3::rule<struct NumberTag, ast::Expr> number = "a number";
+const x3::rule<struct ReferenceTag, ast::Expr> reference = "a name";
+const x3::rule<struct ParenthesesTag, ast::Expr> parentheses = "an expression";
+
+const auto expression_def = row[kGroupRow];
+const auto row_def = operand[kAppendRow] >> *((Word("?")[kAppendSign] > expression[kAppendOperand] >
+                                               Word(":") > operand[kAppendRow]) |
+                                              (kBinary[kAppendSign] > operand[kAppendRow]));
+const auto operand_def = *kPrefix[kAppendSign] >> primary[kAppendOperand];
+const auto primary_def =
+    number[kWhole] | reference[kWhole] | parentheses[kWhole] | kFuture[kRefuseFuture];
+const auto number_def = kNumberToken[kNumber];
+const auto reference_def = kUsedName[kReference] >>
+                           -((Word("(") > expression[kArgument] >
+                              *(Word(",") > expression[kArgument]) > Word(")")[kClose]) |
+                             Word("[")[kRefuseIndex]);
+const auto parentheses_def = Word("(")[kOpen] > expression[kInner] > Word(")")[kClose];
+
+BOOST_SPIRIT_DEFINE(expression, row, operand, primary, number, reference, parentheses)
+
+// Statements.
+
+constexpr auto kMessageText = [](auto& context) {
+  const absl::string_view quoted = x3::_attr(context).text;
+  x3::_val(context).message = std::string(quoted.substr(1, quoted.size() - 2));
+};
+
+constexpr auto kReversed = [](auto& context) { x3::_val(context).reversed = true; };
+
+constexpr auto kActionLetter = [](auto& context) {
+  x3::_val(context).span = x3::_attr(context).span;
+  x3::_val(context).letter = x3::_attr(context).text[0];
+};
+
+template <auto member>
+struct PartExpression {
+  template <typename Context>
+  void operator()(Context& context) const {
+    x3::_val(context).span.end = x3::_attr(context).span.end;
+    x3::_val(context).*member = std::move(x3::_attr(context));
+  }
+};
+
+constexpr auto kOrderName = [](auto& context) {
+  x3::_val(context).span = x3::_attr(context).span;
+  x3::_val(context).name = std::string(x3::_attr(context).text);
+};
+
+const x3::rule<struct BlockTag, ast::Block> block = "'{'";
+const x3::rule<struct StatementTag, ast::Statement> statement = "a statement";
+const x3::rule<struct LetTag, ast::Let> let = "'let'";
+const x3::rule<struct RequireTag, ast::Require> require = "'require'";
+const x3::rule<struct StagesTag, ast::Stages> stages = "'stages'";
+const x3::rule<struct PadTag, ast::Pad> pad = "'pad'";
+const x3::rule<struct RankTag, ast::Rank> rank = "'rank'";
+const x3::rule<struct OrderTag, ast::Order> order = "'order'";
+const x3::rule<struct RepeatTag, ast::Repeat> repeat = "'repeat'";
+const x3::rule<struct ArmTag, ast::If::Arm> arm = "an expression";
+const x3::rule<struct IfTag, ast::If> if_else = "'if'";
+const x3::rule<struct PartTag, ast::Part> part = "an action";
+const x3::rule<struct GroupTag, ast::Group> group = "an action";
+const x3::rule<struct EndOfStatementTag> end = "';'";
+const x3::rule<struct OptionTag, ast::Option> option = "a name";
+const x3::rule<struct ScheduleTag, ast::Schedule> schedule = "'schedule'";
+const x3::rule<struct FileTag, ast::File> file = "'schedule'";
+
+const auto end_def = x3::omit[Word(";")] | &Word("}");
+
+const auto block_def = Word("{")[SpanInto<&ast::Block::open>{}] >
+                       *statement[Append<&ast::Block::statements>{}] >
+                       Word("}", "a statement or '}'")[SpanInto<&ast::Block::close>{}];
+
+const auto let_def = Word("let") > kNewName[NameInto<&ast::Let::name>{}] >
+                     -(Word("(") > kNewName[NameAppend<&ast::Let::parameters>{}] >
+                       *(Word(",") > kNewName[NameAppend<&ast::Let::parameters>{}]) > Word(")")) >
+                     Word("=") > expression[Into<&ast::Let::value>{}] > end;
+
+const auto require_def = Word("require")[SpanInto<&ast::Require::span>{}] >
+                         expression[Into<&ast::Require::condition>{}] > kMessage[kMessageText] >
+                         end;
+
+const auto stages_def = Word("stages")[SpanInto<&ast::Stages::span>{}] >
+                        expression[Into<&ast::Stages::count>{}] > Word("on") >
+                        -((Word("reversed") >>
+                           !Word("->"))[kReversed]) > kLayout[NameInto<&ast::Stages::layout>{}] >
+                        -(Word("->") > expression[Into<&ast::Stages::rank>{}]) > end;
+
+const auto pad_def = Word("pad")[SpanInto<&ast::Pad::span>{}] > Word("microbatches") >
+                     Word("to") > expression[Into<&ast::Pad::count>{}] > end;
+
+const auto rank_def = Word("rank")[SpanInto<&ast::Rank::span>{}] >
+                      kNewName[NameInto<&ast::Rank::variable>{}] >
+                      -(kFuture[kRefuseFuture]) > block[Into<&ast::Rank::body>{}];
+
+const auto order_def =
+    Word("order") > kNewName[NameInto<&ast::Order::name>{}] > block[Into<&ast::Order::body>{}];
+
+const auto repeat_def =
+    Word("repeat")[SpanInto<&ast::Repeat::span>{}] > expression[Into<&ast::Repeat::count>{}] >
+    -(Word("as") >
+      kNewName[NameInto<&ast::Repeat::variable>{}]) > block[Into<&ast::Repeat::body>{}];
+
+const auto arm_def =
+    expression[Into<&ast::If::Arm::condition>{}] > block[Into<&ast::If::Arm::body>{}];
+const auto if_else_def = Word("if")[SpanInto<&ast::If::span>{}] > arm[Append<&ast::If::arms>{}] >
+                         *((Word("else") >> Word("if")) > arm[Append<&ast::If::arms>{}]) >
+                         -(Word("else") > block[Into<&ast::If::otherwise>{}]);
+
+const auto part_def =
+    (Word("W")[kActionLetter] >>
+     (&kAfterBareW | x3::expect[expression[PartExpression<&ast::Part::stage>{}]] >>
+                         -(Word("@") > expression[PartExpression<&ast::Part::microbatch>{}]))) |
+    (kLetter[kActionLetter] > expression[PartExpression<&ast::Part::stage>{}] >
+     -(Word("@") > expression[PartExpression<&ast::Part::microbatch>{}])) |
+    kUsedName[kOrderName];
+
+const auto group_def = (part[Append<&ast::Group::parts>{}] >>
+                        *(Word("&") > part[Append<&ast::Group::parts>{}])) > end;
+
+const auto statement_def = let[kIntoNode] | require[kIntoNode] | stages[kIntoNode] |
+                           pad[kIntoNode] | rank[kIntoNode] | order[kIntoNode] | repeat[kIntoNode] |
+                           if_else[kIntoNode] | kFuture[kRefuseFuture] | group[kIntoNode];
+
+const auto option_def = kNewName[NameInto<&ast::Option::name>{}] >>
+                        -(Word("=") > expression[Into<&ast::Option::value>{}]);
+
+const auto schedule_def = Word("schedule") > kNewName[NameInto<&ast::Schedule::name>{}] >
+                          Word("(") > option[Append<&ast::Schedule::parameters>{}] >
+                          *(Word(",") > option[Append<&ast::Schedule::parameters>{}]) > Word(")") >
+                          -(Word("=")[kRefuseDerived]) > block[Into<&ast::Schedule::body>{}];
+
+const auto file_def = *schedule[Append<&ast::File::schedules>{}] > kEnd;
+
+BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pad, rank, order, repeat, arm, if_else,
+                    part, group, end, option, schedule, file)
+
+}  // namespace
+
+std::optional<ast::File> Parse(const Source& source, Diagnostics* diagnostics) {
+  const std::vector<Token> tokens = Tokenize(source.text());
+  if (const Token* deep = FirstTooDeep(tokens, kDeepestNesting)) {
+    diagnostics->Add(Code::kTooDeep, deep->span,
+                     absl::StrCat("nested more than ", kDeepestNesting, " deep here"));
+    return std::nullopt;
+  }
+  ast::File result;
+  try {
+    Position first = tokens.begin();
+    const bool parsed = x3::parse(first, tokens.end(), file, result);
+    SL_CHECK(parsed) << "a file is refused only by an expectation";
+  } catch (const x3::expectation_failure<Position>& failure) {
+    const size_t index = failure.where() - tokens.begin();
+    AddSyntaxFinding(tokens, index, failure.which(), diagnostics);
+    return std::nullopt;
+  } catch (const Refusal& refusal) {
+    diagnostics->Add(refusal.code, refusal.span, refusal.text);
+    return std::nullopt;
+  }
+  if (result.schedules.empty()) {
+    AddSyntaxFinding(tokens, tokens.size() - 1, "'schedule'", diagnostics);
+    return std::nullopt;
+  }
+  return result;
+}
+
+}  // namespace stringline

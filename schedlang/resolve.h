@@ -1,0 +1,18 @@
+// ast -> Program: which definition every name means, and whether everything stands where it may.
+#pragma once
+
+#include <optional>
+
+#include "schedlang/ast.h"
+#include "schedlang/base/diagnostics.h"
+#include "schedlang/program.h"
+
+namespace stringline {
+
+// Resolves one schedule. Reports all findings it can, up to a hundred; with any, gives nothing.
+std::optional<Program> Resolve(const ast::Schedule& schedule, Diagnostics* diagnostics);
+
+// How deep calls and expressions may nest together, over all the functions a call goes through.
+inline constexpr int kDeepestEvaluation = 1000;
+
+}  // namespace stringline

@@ -1,0 +1,283 @@
+#include "schedlang/rules.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/channels.h"
+#include "schedlang/effects.h"
+#include "schedlang/replay.h"
+
+namespace stringline {
+namespace {
+
+Note NoteAt(const Plan& plan, const Action& action, std::string text) {
+  return {SpanOf(plan, action), std::move(text), WhereOf(plan, action)};
+}
+
+// How often each kind of work was done for one stage and microbatch.
+struct Tally {
+  uint8_t forward = 0, backward = 0, input = 0, weight = 0;
+  void Count(ActionKind kind) {
+    uint8_t* const counts[] = {&forward, &backward, &input, &weight};
+    uint8_t& count = *counts[static_cast<int>(kind)];
+    count = static_cast<uint8_t>(std::min(count + 1, 2));
+  }
+  bool Whole() const {
+    return forward == 1 && ((backward == 1 && input == 0 && weight == 0) ||
+                            (backward == 0 && input == 1 && weight == 1));
+  }
+};
+
+// What is wrong with a stage's work on one microbatch, in words.
+std::string Fault(const Tally& t) {
+  if (t.forward == 0 && t.backward + t.input + t.weight == 0) return "is never done";
+  if (t.forward == 0) return "has no forward";
+  if (t.forward > 1) return "has its forward done twice";
+  if (t.backward > 1 || t.input > 1) return "has its input gradient done twice";
+  if (t.backward == 1 && t.input == 1) return "has both a whole backward and an input gradient";
+  if (t.backward == 1 && t.weight > 0) return "has its weight gradient done twice";
+  if (t.weight > 1) return "has its weight gradient done twice";
+  if (t.backward + t.input == 0) return "has no backward";
+  return "has an input gradient, but never its weight gradient";
+}
+
+// The later action on the rank that would give what `action` lacks, as a note; or who used it up.
+void ExplainLack(const Plan& plan, uint32_t index, Values lacks, Diagnostic* finding) {
+  const Action& action = plan.actions[index];
+  const RankId rank = plan.stage(action.stage).rank;
+  LiveValues alone(plan);
+  auto gives_it = [&](const Action& other) {
+    if (other.microbatch != action.microbatch) return false;
+    const Values before = alone.of(action.stage, action.microbatch) & lacks;
+    alone.Perform(other);
+    return before == 0 && (alone.of(action.stage, action.microbatch) & lacks) != 0;
+  };
+  const auto rank_first = plan.first[rank.value];
+  const auto rank_last = plan.first[rank.value + 1];
+  for (uint32_t i = rank_first; i < rank_last; ++i) {
+    const Action& other = plan.actions[i];
+    if (!gives_it(other)) continue;
+    if (i > index) {
+      const uint32_t later = i - index;
+      finding->notes.push_back(
+          NoteAt(plan, other,
+                 other.joined && later == 1
+                     ? absl::StrCat(Print(other),
+                                    " would give it, but shares the rank with it: its "
+                                    "results exist only when both are done")
+                     : absl::StrCat(Print(other), " would give it, but comes ", later, " action",
+                                    later == 1 ? "" : "s", " later on the same rank")));
+    } else if (i < index) {
+      bool same_group = true;
+      for (uint32_t k = i + 1; k <= index; ++k) same_group &= plan.actions[k].joined;
+      finding->notes.push_back(NoteAt(
+          plan, other,
+          same_group ? absl::StrCat(Print(other),
+                                    " would give it, but shares the rank with it: "
+                                    "its results exist only when both are done")
+                     : absl::StrCat(Print(other), " gave it, and another action used it up")));
+    }
+    return;
+  }
+  finding->notes.push_back(
+      {.text = absl::StrCat("nothing on rank ", rank.value, " gives it"), .has_place = false});
+}
+
+void FindEarlyUseOf(const Plan& plan, uint32_t index, Values lacks, Diagnostics* diagnostics) {
+  const Action& action = plan.actions[index];
+  const Span span = SpanOf(plan, action);
+  const bool known = diagnostics->Has(Code::kDataflow, span);
+  const RankId rank = plan.stage(action.stage).rank;
+  Diagnostic& finding = diagnostics->Add(
+      Code::kDataflow, span,
+      absl::StrCat("rank ", rank.value, " waits forever at ", Print(action), " for the ",
+                   Describe(plan, action.stage, action.microbatch, lacks)));
+  if (known) return;
+  finding.where = WhereOf(plan, action);
+  ExplainLack(plan, index, lacks, &finding);
+}
+
+// A compute stream that cannot go on: the part at its head that lacks something.
+struct Stuck {
+  uint32_t group = 0;  // index of the group's first part
+  uint32_t part = 0;   // index of the part that lacks a value
+  Values lacks = 0;
+  StageId giver;  // the stage, on another rank, whose action gives it
+};
+
+class CircleFinder {
+ public:
+  CircleFinder(const Plan& plan, const Replay<NoClock>& replay) : plan_(plan) {
+    for (int r = 0; r < plan.ranks(); ++r) stuck_.push_back(FindStuck(RankId(r), replay));
+  }
+
+  void Report(Diagnostics* diagnostics) const {
+    // 0: not seen; otherwise the walk that saw it.
+    std::vector<int> seen(stuck_.size(), 0);
+    for (size_t start = 0; start < stuck_.size(); ++start) {
+      int rank = static_cast<int>(start);
+      while (IsStuck(rank) && seen[rank] == 0) {
+        seen[rank] = static_cast<int>(start) + 1;
+        rank = Next(rank);
+      }
+      // A rank that this very walk has seen closes a circle.
+      if (IsStuck(rank) && seen[rank] == static_cast<int>(start) + 1)
+        ReportCircle(rank, diagnostics);
+    }
+  }
+
+ private:
+  bool IsStuck(int rank) const { return stuck_[rank].lacks != 0; }
+  int Next(int rank) const { return plan_.stage(stuck_[rank].giver).rank.value; }
+
+  Stuck FindStuck(RankId rank, const Replay<NoClock>& replay) const {
+    Stuck stuck;
+    stuck.group = replay.cursor(rank);
+    if (stuck.group == plan_.first[rank.value + 1]) return stuck;
+    const auto group = GroupAt(plan_.actions, stuck.group);
+    for (uint32_t k = 0; k < group.size(); ++k) {
+      const Values missing = replay.live().Missing(group, k);
+      if ((missing & (kInput | kOutGrad)) == 0) continue;
+      const Stage& stage = plan_.stage(group[k].stage);
+      stuck.part = stuck.group + k;
+      stuck.lacks = missing & kInput ? kInput : kOutGrad;
+      stuck.giver = missing & kInput ? stage.previous : stage.next;
+      return stuck;
+    }
+    return stuck;
+  }
+
+  std::string Group(int rank) const { return PrintGroup(plan_.actions, stuck_[rank].group); }
+  std::string Lack(int rank) const {
+    const Action& part = plan_.actions[stuck_[rank].part];
+    return Describe(plan_, part.stage, part.microbatch, stuck_[rank].lacks);
+  }
+
+  // The action, on another rank, after which the value that `rank` lacks would be sent.
+  std::string GiverOf(int rank) const {
+    const Stuck& stuck = stuck_[rank];
+    const Values gives = stuck.lacks & kInput ? kOutput : kInGrad;
+    for (const Action& action : plan_.of(plan_.stage(stuck.giver).rank)) {
+      if (IsCompute(action.kind) && action.stage == stuck.giver &&
+          action.microbatch == plan_.actions[stuck.part].microbatch &&
+          (EffectsOf(action.kind).gives & gives)) {
+        return Print(action);
+      }
+    }
+    return absl::StrCat("stage ", stuck.giver.value);
+  }
+
+  void ReportCircle(int first, Diagnostics* diagnostics) const {
+    int lowest = first;
+    for (int r = Next(first); r != first; r = Next(r)) lowest = std::min(lowest, r);
+    first = lowest;
+    const Action& head = plan_.actions[stuck_[first].part];
+    Diagnostic& finding =
+        diagnostics->Add(Code::kProgress, SpanOf(plan_, head),
+                         absl::StrCat("rank ", first, " waits forever at ", Group(first),
+                                      ": it needs the ", Lack(first)));
+    finding.where = WhereOf(plan_, head);
+    int rank = first;
+    do {
+      const int next = Next(rank);
+      const Action& waiting = plan_.actions[stuck_[next].part];
+      std::string text = absl::StrCat("rank ", next, " would send it after ", GiverOf(rank));
+      if (next == first) {
+        absl::StrAppend(&text, ", which comes after ", Group(first), ": the circle is closed");
+      } else {
+        absl::StrAppend(&text, ", but waits at ", Group(next), " for the ", Lack(next));
+      }
+      finding.notes.push_back(NoteAt(plan_, waiting, text));
+      if (next == first) finding.notes.back().has_place = false;
+      rank = next;
+    } while (rank != first);
+  }
+
+  const Plan& plan_;
+  std::vector<Stuck> stuck_;  // by rank
+};
+
+}  // namespace
+
+void FindIncomplete(const Plan& plan, Diagnostics* diagnostics) {
+  const size_t m_count = static_cast<size_t>(plan.microbatches);
+  std::vector<Tally> tallies(plan.stages.size() * m_count);
+  std::vector<const Action*> any(plan.stages.size(), nullptr);  // an action of the stage, its last
+  for (const Action& action : plan.actions) {
+    if (!IsCompute(action.kind)) continue;
+    tallies[action.stage.value * m_count + action.microbatch.value].Count(action.kind);
+    any[action.stage.value] = &action;
+  }
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    for (size_t m = 0; m < m_count; ++m) {
+      const Tally& tally = tallies[s * m_count + m];
+      if (tally.Whole()) continue;
+      const Span span = any[s] ? SpanOf(plan, *any[s]) : plan.header;
+      Diagnostic& finding =
+          diagnostics->Add(Code::kIncomplete, span,
+                           absl::StrCat("stage ", s, " on rank ", plan.stages[s].rank.value,
+                                        ": microbatch ", m, " ", Fault(tally)));
+      finding.where = PrintParameters(plan);
+    }
+  }
+}
+
+void FindEarlyUse(const Plan& plan, Diagnostics* diagnostics) {
+  LiveValues issued(plan);
+  for (uint32_t i = 0; i < plan.actions.size();) {
+    const auto group = GroupAt(plan.actions, i);
+    for (uint32_t k = 0; k < group.size(); ++k) {
+      const Values lacks = issued.Missing(group, k);
+      if (lacks != 0) FindEarlyUseOf(plan, i + k, lacks, diagnostics);
+    }
+    for (const Action& part : group) issued.Perform(part);
+    i += static_cast<uint32_t>(group.size());
+  }
+}
+
+void FindMismatch(const Plan& plan, Diagnostics* diagnostics) {
+  const Channels channels = ChannelsOf(plan);
+  std::vector<std::vector<const Action*>> sends(channels.all.size()), recvs(channels.all.size());
+  for (const Action& action : plan.actions) {
+    if (IsCompute(action.kind)) continue;
+    const int channel = channels.Of(plan, action);
+    if (channel < 0) {
+      diagnostics
+          ->Add(Code::kMatching, SpanOf(plan, action),
+                absl::StrCat(Print(action), " has no other rank to talk to"))
+          .where = WhereOf(plan, action);
+      continue;
+    }
+    (IsSend(action.kind) ? sends : recvs)[channel].push_back(&action);
+  }
+  for (size_t c = 0; c < channels.all.size(); ++c) {
+    const int from = channels.all[c].from.value, to = channels.all[c].to.value;
+    for (size_t k = 0; k < std::max(sends[c].size(), recvs[c].size()); ++k) {
+      const Action* send = k < sends[c].size() ? sends[c][k] : nullptr;
+      const Action* recv = k < recvs[c].size() ? recvs[c][k] : nullptr;
+      if (send && recv && Match(plan, *send, *recv)) continue;
+      const Action& at = send ? *send : *recv;
+      std::string text = absl::StrCat("message ", k, " from rank ", from, " to rank ", to, ": ");
+      absl::StrAppend(&text, send ? Print(*send) : "nothing is sent", " meets ",
+                      recv ? Print(*recv) : "no receive");
+      Diagnostic& finding = diagnostics->Add(Code::kMatching, SpanOf(plan, at), text);
+      finding.where = WhereOf(plan, at);
+      if (send && recv) finding.notes.push_back(NoteAt(plan, *recv, "the receive"));
+      break;  // whatever follows on this channel is shifted by this one
+    }
+  }
+}
+
+void FindCircle(const Plan& plan, Diagnostics* diagnostics) {
+  NoClock clock;
+  Replay<NoClock> replay(plan, &clock);
+  if (replay.Run()) return;
+  const size_t before = diagnostics->findings().size();
+  CircleFinder(plan, replay).Report(diagnostics);
+  SL_CHECK(diagnostics->findings().size() > before) << "the replay stops without a circle";
+}
+
+}  // namespace stringline

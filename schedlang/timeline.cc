@@ -1,0 +1,150 @@
+#include "schedlang/timeline.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/effects.h"
+#include "schedlang/text_form.h"
+
+namespace stringline {
+namespace {
+
+// "3F7@1000+500": an action, its start and its length. Cuts it off *text.
+bool ReadEvent(absl::string_view* text, Event* event) {
+  Action action;
+  if (!ReadAction(text, &action)) return false;
+  event->kind = action.kind;
+  event->stage = action.stage;
+  event->microbatch = action.microbatch;
+  int64_t numbers[2] = {0, 0};
+  const char marks[2] = {'@', '+'};
+  for (int i = 0; i < 2; ++i) {
+    if (text->empty() || (*text)[0] != marks[i]) return false;
+    text->remove_prefix(1);
+    const size_t n = std::min(text->find_first_not_of("0123456789"), text->size());
+    const auto number = ReadNumber(text->substr(0, n), std::numeric_limits<int64_t>::max() / 4);
+    if (!number) return false;
+    numbers[i] = *number;
+    text->remove_prefix(n);
+  }
+  event->start_ns = numbers[0];
+  event->end_ns = numbers[0] + numbers[1];
+  return true;
+}
+
+// The events of one `rank` line, parts of a group joined by '&'.
+bool ReadGroup(absl::string_view text, Timeline* timeline) {
+  for (bool joined = false;; joined = true) {
+    Event event;
+    event.joined = joined;
+    if (!ReadEvent(&text, &event)) return false;
+    timeline->events.push_back(event);
+    if (text.empty()) return true;
+    if (text[0] != '&') return false;
+    text.remove_prefix(1);
+  }
+}
+
+Bubbles::Rank MeasureRank(absl::Span<const Event> events, int64_t* first_ns, int64_t* last_ns) {
+  Bubbles::Rank rank;
+  int live = 0;
+  for (size_t i = 0; i < events.size();) {
+    size_t end = i + 1;
+    while (end < events.size() && events[end].joined) ++end;
+    if (!IsCompute(events[i].kind)) {
+      i = end;
+      continue;
+    }
+    int64_t start_ns = events[i].start_ns, end_ns = events[i].end_ns;
+    int released = 0;
+    for (; i < end; ++i) {
+      start_ns = std::min(start_ns, events[i].start_ns);
+      end_ns = std::max(end_ns, events[i].end_ns);
+      const int change = ActivationChange(events[i].kind);
+      (change > 0 ? live : released) += change;
+    }
+    rank.peak_activations = std::max(rank.peak_activations, live);
+    live += released;
+    rank.busy_ns += end_ns - start_ns;
+    *first_ns = std::min(*first_ns, start_ns);
+    *last_ns = std::max(*last_ns, end_ns);
+  }
+  return rank;
+}
+
+}  // namespace
+
+std::string Print(const Timeline& timeline) {
+  std::string out = absl::StrCat("timeline ", timeline.origin, " ", timeline.schedule);
+  for (const Parameter& p : timeline.parameters) absl::StrAppend(&out, " ", p.name, "=", p.value);
+  absl::StrAppend(&out, "\n");
+  for (int r = 0; r < timeline.ranks(); ++r) {
+    absl::StrAppend(&out, "rank ", r, ":");
+    for (const Event& e : timeline.of(RankId(r))) {
+      absl::StrAppend(&out, e.joined ? "&" : " ", e.stage.value, PrintedKind(e.kind),
+                      e.microbatch.value);
+      absl::StrAppend(&out, "@", e.start_ns, "+", e.end_ns - e.start_ns);
+    }
+    absl::StrAppend(&out, "\n");
+  }
+  return out;
+}
+
+std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnostics) {
+  const auto lines = WordLines(source);
+  auto complain = [&](Span span, std::string text) {
+    diagnostics->Add(Code::kTimelineText, span, std::move(text));
+    return std::nullopt;
+  };
+  const auto end = static_cast<uint32_t>(source.text().size());
+  if (lines.empty() || lines[0][0].text != "timeline" || lines[0].size() < 3) {
+    return complain(lines.empty() ? Span{end, end} : lines[0][0].span,
+                    "expected 'timeline ORIGIN SCHEDULE P=… M=…'");
+  }
+  Timeline timeline;
+  timeline.origin = std::string(lines[0][1].text);
+  timeline.schedule = std::string(lines[0][2].text);
+  for (size_t i = 3; i < lines[0].size(); ++i) {
+    const auto parameter = ReadParameter(lines[0][i].text);
+    if (!parameter) return complain(lines[0][i].span, "expected a parameter like P=4");
+    timeline.parameters.push_back(*parameter);
+  }
+  for (size_t l = 1; l < lines.size(); ++l) {
+    const auto& words = lines[l];
+    const std::string head = absl::StrCat(l - 1, ":");
+    if (words.size() < 2 || words[0].text != "rank" || words[1].text != head) {
+      return complain(words[0].span, absl::StrCat("expected 'rank ", head, "'"));
+    }
+    for (size_t i = 2; i < words.size(); ++i) {
+      if (!ReadGroup(words[i].text, &timeline)) {
+        return complain(words[i].span, "expected an event like 3F7@1000+500");
+      }
+    }
+    timeline.first.push_back(static_cast<uint32_t>(timeline.events.size()));
+  }
+  if (timeline.ranks() == 0) return complain({end, end}, "expected 'rank 0:'");
+  return timeline;
+}
+
+Bubbles MeasureBubbles(const Timeline& timeline) {
+  Bubbles bubbles;
+  for (int r = 0; r < timeline.ranks(); ++r) {
+    int64_t first_ns = std::numeric_limits<int64_t>::max(), last_ns = 0;
+    bubbles.ranks.push_back(MeasureRank(timeline.of(RankId(r)), &first_ns, &last_ns));
+    if (first_ns > last_ns) continue;  // a rank that computes nothing
+    bubbles.makespan_ns = std::max(bubbles.makespan_ns, last_ns);
+    bubbles.span_ns = std::max(bubbles.span_ns, last_ns - first_ns);
+    bubbles.busiest_ns = std::max(bubbles.busiest_ns, bubbles.ranks.back().busy_ns);
+  }
+  auto rate = [&](int64_t cost_ns) {
+    return cost_ns == 0 ? 0.0 : static_cast<double>(cost_ns - bubbles.busiest_ns) / cost_ns;
+  };
+  bubbles.rate = rate(bubbles.makespan_ns);
+  bubbles.span_rate = rate(bubbles.span_ns);
+  for (Bubbles::Rank& rank : bubbles.ranks) rank.idle_ns = bubbles.makespan_ns - rank.busy_ns;
+  return bubbles;
+}
+
+}  // namespace stringline

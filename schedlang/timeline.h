@@ -1,0 +1,68 @@
+// What happened when: the third waist. The simulator and the recorder of real runs write the same
+// struct, so every view and every comparison works for both.
+//
+// Times are integer nanoseconds from the start of the step. Text form, one event a line:
+//
+//   timeline simulated dualpipe_v P=4 M=8
+//   rank 0: 0F0@0+1000 0F1@1000+1000 0F8&7B3@…
+//
+// where `3F7@start+length` is one event, sends and receives among them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "schedlang/base/diagnostics.h"
+#include "schedlang/base/source.h"
+#include "schedlang/plan.h"
+
+namespace stringline {
+
+struct Event {
+  ActionKind kind = ActionKind::kForward;
+  bool joined = false;  // a later part of a group: it has the group's start and end
+  StageId stage;
+  MicrobatchId microbatch;
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;  // for a send or receive: from ready to arrived
+};
+
+struct Timeline {
+  std::string origin;  // "simulated" or "measured"
+  std::string schedule;
+  std::vector<Parameter> parameters;
+  // Events of rank r: events[first[r]] .. events[first[r + 1] - 1], in the order of the rank's
+  // plan.
+  std::vector<uint32_t> first = {0};
+  std::vector<Event> events;
+
+  int ranks() const { return static_cast<int>(first.size()) - 1; }
+  absl::Span<const Event> of(RankId rank) const {
+    return absl::MakeConstSpan(events).subspan(first[rank.value],
+                                               first[rank.value + 1] - first[rank.value]);
+  }
+};
+
+std::string Print(const Timeline& timeline);
+std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnostics);
+
+// Where the time of a step goes. `work` counts a group once.
+struct Bubbles {
+  int64_t makespan_ns = 0;  // latest end over all ranks
+  int64_t span_ns = 0;      // largest (last end - first start) of a rank's computation
+  int64_t busiest_ns = 0;   // the largest work of a rank
+  double rate = 0;          // (makespan - busiest) / makespan
+  double span_rate = 0;     // (span - busiest) / span
+  struct Rank {
+    int64_t busy_ns = 0;
+    int64_t idle_ns = 0;       // makespan - busy
+    int peak_activations = 0;  // stage activations alive at once, by the order of the plan
+  };
+  std::vector<Rank> ranks;
+};
+Bubbles MeasureBubbles(const Timeline& timeline);
+
+}  // namespace stringline

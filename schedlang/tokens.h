@@ -1,0 +1,39 @@
+// A text cut into words: what the grammar reads, and what its messages name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "schedlang/base/source.h"
+
+namespace stringline {
+
+struct Token {
+  enum class Kind : uint8_t {
+    kName,
+    kNumber,       // digits, with any letters that follow them: `3x` is one wrong number
+    kString,       // with its quotes, on one line
+    kPunctuation,  // ( ) [ ] { } ; , = + - * / % & @ ? : < > == != <= >= ->
+    kUnknown,      // bytes that belong to no word, or a string that does not close on its line
+    kEnd,          // the end of the text; points at the last word
+  };
+  Kind kind = Kind::kEnd;
+  Span span;
+  absl::string_view text;
+};
+
+// All words of the text, comments left out; the last one is kEnd. The tokens point into `text`.
+std::vector<Token> Tokenize(absl::string_view text);
+
+// The first token at which brackets, and the `? :` of conditions, nest deeper than `deepest`; null
+// if none does. The grammar recurses exactly there, so this bounds its stack.
+const Token* FirstTooDeep(const std::vector<Token>& tokens, int deepest);
+
+// The bracket that was opened last and is never closed; null if every one is closed.
+const Token* LastUnclosed(const std::vector<Token>& tokens);
+
+// How a message names the token: 'repeat', byte 0x1b, the end of the file.
+std::string Describe(const Token& token);
+
+}  // namespace stringline

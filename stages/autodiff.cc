@@ -1,0 +1,144 @@
+#include "stages/autodiff.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/base/status.h"
+#include "stages/builder.h"
+#include "stages/ops.h"
+
+namespace stringline {
+namespace {
+
+constexpr ValueId kNone = -1;
+
+// Which values have a gradient: F32 params and inputs, and F32 values computed from such.
+std::vector<bool> Differentiable(const Graph& graph) {
+  std::vector<bool> result(graph.values.size(), false);
+  for (const Port& port : graph.inputs) {
+    if (port.role == Role::kParam || port.role == Role::kInput) {
+      result[port.value] = graph.values[port.value].type.dtype == DType::kF32;
+    }
+  }
+  for (const Node& node : graph.nodes) {
+    const bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                 [&](ValueId value) { return result[value]; });
+    for (ValueId value : node.outputs) {
+      result[value] = any && graph.values[value].type.dtype == DType::kF32;
+    }
+  }
+  return result;
+}
+
+// Appends the gradients of one node's inputs and adds them into `grads`.
+absl::Status StepBack(Builder& builder, const Node& node, const std::vector<bool>& differentiable,
+                      std::vector<ValueId>& grads) {
+  std::vector<ValueId> output_grads;
+  bool any = false;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    output_grads.push_back(grads[node.outputs[i]]);
+    if (output_grads.back() == kNone) continue;
+    any = true;
+    if (i > 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(RowOf(node.op).name, " has no gradient through output ", i));
+    }
+  }
+  std::vector<bool> wanted;
+  for (ValueId value : node.inputs) wanted.push_back(differentiable[value]);
+  if (!any || std::none_of(wanted.begin(), wanted.end(), [](bool want) { return want; })) {
+    return absl::OkStatus();
+  }
+  const OpRow& row = RowOf(node.op);
+  if (row.gradient == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(row.name, " has no gradient rule"));
+  }
+  const ValueId fresh = static_cast<ValueId>(builder.graph().values.size());
+  const std::vector<ValueId> found = row.gradient(builder, node, output_grads, wanted);
+  SL_CHECK(found.size() == node.inputs.size()) << row.name;
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (!wanted[i]) continue;
+    SL_CHECK(found[i] != kNone) << row.name << " gives no gradient of input " << i;
+    const std::string name = absl::StrCat("d.", builder.graph().values[node.inputs[i]].name);
+    if (found[i] >= fresh) builder.Rename(found[i], name);
+    ValueId& sum = grads[node.inputs[i]];
+    sum = sum == kNone ? found[i] : builder.Append(Op::kAdd, {sum, found[i]}, {}, name);
+  }
+  return absl::OkStatus();
+}
+
+// A param's gradient as its accumulator needs it: from a node that can accumulate, read by nobody
+// and no other param's. Where it is not, a scale by 1 stands in between.
+ValueId Accumulable(Builder& builder, ValueId grad, const std::vector<ValueId>& others) {
+  bool fits = std::count(others.begin(), others.end(), grad) == 0;
+  bool produced = false;
+  for (const Node& node : builder.graph().nodes) {
+    for (ValueId value : node.inputs) fits &= value != grad;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] != grad) continue;
+      produced = RowOf(node.op).CanAccumulate(static_cast<int>(i));
+    }
+  }
+  if (fits && produced) return grad;
+  return builder.Append(Op::kScale, {grad}, {1}, builder.graph().values[grad].name);
+}
+
+std::vector<ValueId> Anchors(const Graph& forward, const Port& input,
+                             const std::vector<ValueId>& grads) {
+  std::vector<ValueId> anchors;
+  auto add = [&](ValueId grad) {
+    if (grad != kNone && std::count(anchors.begin(), anchors.end(), grad) == 0) {
+      anchors.push_back(grad);
+    }
+  };
+  add(grads[input.value]);
+  if (forward.values[input.value].type.dtype == DType::kF32) return anchors;
+  for (const Node& node : forward.nodes) {
+    if (std::count(node.inputs.begin(), node.inputs.end(), input.value) == 0) continue;
+    for (ValueId value : node.outputs) add(grads[value]);
+  }
+  return anchors;
+}
+
+}  // namespace
+
+absl::StatusOr<Joint> Differentiate(const Graph& forward) {
+  SL_CHECK(forward.outputs.size() == 1) << forward.outputs.size();
+  const Port& result = forward.outputs[0];
+  Builder builder(forward);
+  const std::vector<bool> differentiable = Differentiable(forward);
+  std::vector<ValueId> grads(forward.values.size(), kNone);
+  if (result.role == Role::kLoss) {
+    grads[result.value] = builder.Append(Op::kConstant, {}, {1}, "d.loss");
+  } else {
+    grads[result.value] = builder.Input(Role::kOutGrad, 0, builder.TypeOf(result.value), "d.out");
+  }
+  for (auto node = forward.nodes.rbegin(); node != forward.nodes.rend(); ++node) {
+    SL_RETURN_IF_ERROR(StepBack(builder, *node, differentiable, grads));
+  }
+
+  Joint joint;
+  joint.forward_nodes = static_cast<int>(forward.nodes.size());
+  for (const Port& port : forward.inputs) {
+    if (port.role == Role::kInput) {
+      joint.in_grad = grads[port.value];
+      joint.anchors = Anchors(forward, port, grads);
+    }
+    if (port.role != Role::kParam) continue;
+    if (static_cast<int>(joint.param_grads.size()) <= port.index) {
+      joint.param_grads.resize(port.index + 1, kNone);
+    }
+    joint.param_grads[port.index] = grads[port.value];
+  }
+  std::vector<ValueId> taken = joint.anchors;  // an anchor is somebody's input elsewhere
+  for (ValueId& grad : joint.param_grads) {
+    if (grad == kNone) continue;
+    grad = Accumulable(builder, grad, taken);
+    taken.push_back(grad);
+  }
+  joint.graph = builder.graph();
+  return joint;
+}
+
+}  // namespace stringline

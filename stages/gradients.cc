@@ -1,0 +1,71 @@
+#include "stages/gradients.h"
+
+#include "stages/builder.h"
+
+namespace stringline {
+namespace {
+
+constexpr ValueId kNone = -1;
+
+}  // namespace
+
+Grads GradientOfLinear(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted) {
+  const ValueId x = node.inputs[0], w = node.inputs[1];
+  Grads grads(2, kNone);
+  if (wanted[0]) grads[0] = builder.Append(Op::kLinearInputGrad, {dy[0], w});
+  if (wanted[1]) grads[1] = builder.Append(Op::kLinearWeightGrad, {dy[0], x});
+  return grads;
+}
+
+Grads GradientOfBiasAdd(Builder& builder, const Node&, OutputGrads dy, const Wanted& wanted) {
+  return {dy[0], wanted[1] ? builder.Append(Op::kColumnSum, {dy[0]}) : kNone};
+}
+
+Grads GradientOfAdd(Builder&, const Node&, OutputGrads dy, const Wanted&) { return {dy[0], dy[0]}; }
+
+Grads GradientOfMul(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted) {
+  Grads grads(2, kNone);
+  if (wanted[0]) grads[0] = builder.Append(Op::kMul, {dy[0], node.inputs[1]});
+  if (wanted[1]) grads[1] = builder.Append(Op::kMul, {dy[0], node.inputs[0]});
+  return grads;
+}
+
+Grads GradientOfScale(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
+  return {builder.Append(Op::kScale, {dy[0]}, node.attributes)};
+}
+
+Grads GradientOfConstant(Builder&, const Node&, OutputGrads, const Wanted&) { return {}; }
+
+Grads GradientOfLayerNorm(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
+  return builder.AppendAll(Op::kLayerNormGrad, {dy[0], node.inputs[0], node.inputs[1],
+                                                node.outputs[1], node.outputs[2]});
+}
+
+Grads GradientOfGelu(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
+  return {builder.Append(Op::kGeluGrad, {dy[0], node.inputs[0]})};
+}
+
+Grads GradientOfAttention(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
+  return {builder.Append(Op::kAttentionGrad,
+                         {dy[0], node.inputs[0], node.outputs[0], node.outputs[1]},
+                         node.attributes)};
+}
+
+Grads GradientOfEmbedding(Builder& builder, const Node& node, OutputGrads dy,
+                          const Wanted& wanted) {
+  if (!wanted[1]) return {kNone, kNone};
+  const double rows = static_cast<double>(builder.TypeOf(node.inputs[1]).shape[0]);
+  return {kNone, builder.Append(Op::kEmbeddingGrad, {node.inputs[0], dy[0]}, {rows})};
+}
+
+Grads GradientOfPositionAdd(Builder& builder, const Node&, OutputGrads dy, const Wanted& wanted) {
+  return {dy[0], wanted[1] ? builder.Append(Op::kPositionGrad, {dy[0]}) : kNone};
+}
+
+Grads GradientOfCrossEntropy(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
+  return {builder.Append(Op::kCrossEntropyGrad,
+                         {dy[0], node.inputs[0], node.inputs[1], node.outputs[1]}),
+          kNone};
+}
+
+}  // namespace stringline

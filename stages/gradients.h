@@ -1,0 +1,36 @@
+// The gradient rules that ops.def names: the contract is GradientRule's in ops.h.
+//
+// A rule emits separate nodes for what is separate work (a product's input gradient and its weight
+// gradient), so that the dI/dW split is a closure over nodes; what comes out of one pass over the
+// data (a norm's three gradients) is one node.
+#pragma once
+
+#include <vector>
+
+#include "absl/types/span.h"
+#include "stages/graph.h"
+
+namespace stringline {
+
+class Builder;
+
+using Grads = std::vector<ValueId>;
+using OutputGrads = absl::Span<const ValueId>;
+using Wanted = std::vector<bool>;
+
+Grads GradientOfLinear(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfBiasAdd(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfAdd(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfMul(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfScale(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfConstant(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfLayerNorm(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfGelu(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfAttention(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfEmbedding(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfPositionAdd(Builder& builder, const Node& node, OutputGrads dy,
+                            const Wanted& wanted);
+Grads GradientOfCrossEntropy(Builder& builder, const Node& node, OutputGrads dy,
+                             const Wanted& wanted);
+
+}  // namespace stringline

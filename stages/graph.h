@@ -1,0 +1,100 @@
+// What a stage computes, as a small graph in static single assignment.
+//
+// Values are dense row-major tensors; nodes are in an order in which they can run; a node is a pure
+// function of its inputs. Nothing aliases and nothing is done in place: where buffers are shared is
+// the memory planner's business. Views do not exist, layout changes are ops.
+//
+// What a graph's inputs and outputs are *for* is said by their role: the executor binds buffers by
+// role and index and never by name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace stringline {
+
+enum class DType : uint8_t { kF32, kI32 };
+int BytesOf(DType dtype);
+
+struct Type {
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;  // empty: a scalar
+  int64_t elements() const;
+  int64_t bytes() const;
+  friend bool operator==(const Type&, const Type&) = default;
+};
+
+// The ops; stages/ops.def is their table.
+enum class Op : uint8_t {
+#define X(op, name, ...) op,
+#include "stages/ops.def"
+#undef X
+};
+
+enum class Role : uint8_t {
+  // inputs
+  kParam,    // index: which parameter of the stage
+  kInput,    // the activation entering the stage; tokens (I32) for the model's first stage
+  kTarget,   // last stage: what the loss compares with
+  kOutGrad,  // gradient of the stage's output (not for the last stage: its seed is 1)
+  // outputs of one program, inputs of a later one
+  kSaved,  // index: F -> B, or F -> I and W
+  kStash,  // index: I -> W
+  // outputs
+  kOutput,     // the activation leaving the stage (not for the last stage)
+  kLoss,       // last stage: F32 scalar, the sum over the microbatch's tokens
+  kInGrad,     // gradient of the stage's input (not for the first stage)
+  kParamGrad,  // index: which parameter; *added* into its accumulator, never overwriting it
+};
+const char* NameOf(Role role);
+
+using ValueId = int32_t;
+
+struct Value {
+  Type type;
+  std::string name;  // for people; unique in its graph
+  friend bool operator==(const Value&, const Value&) = default;
+};
+
+struct Node {
+  Op op;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  // Attributes by position, as the op's row in ops.def names them. Integers are exact up to 2^53.
+  std::vector<double> attributes;
+  friend bool operator==(const Node&, const Node&) = default;
+};
+
+struct Port {
+  Role role;
+  int index = 0;
+  ValueId value = -1;
+  friend bool operator==(const Port&, const Port&) = default;
+};
+
+// Ports are in any order and of any number; a value may stand in several of them. In particular a
+// value may be an input and an output at once: handed on as it is, without a node that copies it.
+//
+// A graph is canonical when its values are numbered by their definition: the inputs in the order of
+// their ports, then every node's outputs. Every function that gives a graph gives a canonical one.
+struct Graph {
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<Port> inputs;
+  std::vector<Port> outputs;
+  friend bool operator==(const Graph&, const Graph&) = default;
+};
+
+// The graph of some of `graph`'s nodes (ascending indices) between these ports: canonical, with the
+// names it had. Every value the nodes read must come from an input port or an earlier kept node.
+Graph Extract(const Graph& graph, const std::vector<int>& nodes, const std::vector<Port>& inputs,
+              const std::vector<Port>& outputs);
+
+// The nodes (ascending) that `targets` are computed from.
+std::vector<int> NodesBehind(const Graph& graph, const std::vector<ValueId>& targets);
+
+// For every value the node that gives it, or -1 for an input.
+std::vector<int> Producers(const Graph& graph);
+
+}  // namespace stringline

@@ -1,0 +1,58 @@
+#include "stages/init.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "schedlang/base/sl_check.h"
+
+namespace stringline {
+namespace {
+
+constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;
+
+// A bijection of 64 bits in which every input bit reaches every output bit (splitmix64's
+// finaliser).
+uint64_t Mix(uint64_t bits) {
+  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
+  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111eb;
+  return bits ^ (bits >> 31);
+}
+
+// FNV-1a.
+uint64_t HashOf(const std::string& name) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (unsigned char c : name) hash = (hash ^ c) * 0x100000001b3;
+  return hash;
+}
+
+// In (0, 1).
+double Uniform(uint64_t bits) { return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53; }
+
+void FillNormal(uint64_t key, float stddev, int64_t count, float* data) {
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t first = Mix(key + kGolden * static_cast<uint64_t>(2 * i + 1));
+    const uint64_t second = Mix(key + kGolden * static_cast<uint64_t>(2 * i + 2));
+    const double radius = std::sqrt(-2 * std::log(Uniform(first)));
+    data[i] = static_cast<float>(stddev * radius * std::cos(2 * M_PI * Uniform(second)));
+  }
+}
+
+}  // namespace
+
+void Initialize(const Param& param, uint64_t seed, float* data) {
+  SL_CHECK(param.type.dtype == DType::kF32) << param.name;
+  const int64_t count = param.type.elements();
+  switch (param.init) {
+    case Init::kZeros:
+      std::fill_n(data, count, 0.0f);
+      return;
+    case Init::kOnes:
+      std::fill_n(data, count, 1.0f);
+      return;
+    case Init::kNormal:
+      FillNormal(Mix(Mix(seed + kGolden) ^ HashOf(param.name)), param.stddev, count, data);
+      return;
+  }
+}
+
+}  // namespace stringline

@@ -1,0 +1,22 @@
+// Which layers a stage holds: layers per stage, in the order of the stages.
+//
+// The embedding goes to the first stage and the head with the loss to the last, whatever the
+// numbers; a stage in between needs a layer, since a stage without work is no stage.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace stringline {
+
+// As equal as `layers` allows; the first stages get the extra ones. InvalidArgument if there are
+// more stages than layers.
+absl::StatusOr<std::vector<int>> SplitEven(int layers, int stages);
+
+// InvalidArgument unless the numbers add up to `layers` and every stage has work: one layer at
+// least, except the first and the last of several, which may have none.
+absl::Status CheckLayers(int layers, const std::vector<int>& layers_per_stage);
+
+}  // namespace stringline

@@ -1,0 +1,45 @@
+#include "stages/ops.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "stages/gradients.h"
+#include "stages/shapes.h"
+
+namespace stringline {
+
+const std::vector<OpRow>& AllOps() {
+  static const std::vector<OpRow>& rows = *new std::vector<OpRow>{
+#define X(op, name, attributes, inputs, outputs, accumulates, shape, gradient) \
+  {Op::op, name,    absl::StrSplit(attributes, ' ', absl::SkipEmpty()),        \
+   inputs, outputs, accumulates,                                               \
+   shape,  gradient},
+#include "stages/ops.def"
+#undef X
+  };
+  return rows;
+}
+
+const OpRow& RowOf(Op op) { return AllOps()[static_cast<size_t>(op)]; }
+
+const OpRow* OpNamed(absl::string_view name) {
+  for (const OpRow& row : AllOps()) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<std::vector<Type>> InferTypes(Op op, absl::Span<const Type> inputs,
+                                             absl::Span<const double> attributes) {
+  const OpRow& row = RowOf(op);
+  if (static_cast<int>(inputs.size()) != row.inputs) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(row.name, " has ", inputs.size(), " inputs instead of ", row.inputs));
+  }
+  if (attributes.size() != row.attributes.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        row.name, " has ", attributes.size(), " attributes instead of ", row.attributes.size()));
+  }
+  return row.shape(inputs, attributes);
+}
+
+}  // namespace stringline

@@ -1,0 +1,192 @@
+#include "stages/shapes.h"
+
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/status.h"
+#include "stages/text.h"
+
+namespace stringline {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+Type F32(Shape shape) { return {DType::kF32, std::move(shape)}; }
+
+absl::Status Misfit(absl::string_view what, InputTypes in) {
+  std::string seen;
+  for (const Type& type : in) absl::StrAppend(&seen, seen.empty() ? "" : ", ", PrintType(type));
+  return absl::InvalidArgumentError(absl::StrCat(what, ", seen: ", seen));
+}
+
+// All but `integer` (an index, or -1) are F32; that one is I32.
+absl::Status CheckDTypes(InputTypes in, int integer = -1) {
+  for (int i = 0; i < static_cast<int>(in.size()); ++i) {
+    const DType wanted = i == integer ? DType::kI32 : DType::kF32;
+    if (in[i].dtype != wanted) {
+      return Misfit(absl::StrCat("input ", i, " is not ", wanted == DType::kF32 ? "f32" : "i32"),
+                    in);
+    }
+  }
+  return absl::OkStatus();
+}
+
+int Rank(const Type& type) { return static_cast<int>(type.shape.size()); }
+int64_t Last(const Type& type) { return type.shape.back(); }
+Shape Leading(const Type& type) { return Shape(type.shape.begin(), type.shape.end() - 1); }
+
+Type WithLast(const Type& type, int64_t last) {
+  Shape shape = type.shape;
+  shape.back() = last;
+  return F32(shape);
+}
+
+}  // namespace
+
+InferredTypes ShapeOfLinear(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  if (Rank(in[0]) < 1 || Rank(in[1]) != 2 || Last(in[0]) != in[1].shape[1]) {
+    return Misfit("linear wants x (..,K) and w (O,K)", in);
+  }
+  return std::vector<Type>{WithLast(in[0], in[1].shape[0])};
+}
+
+InferredTypes ShapeOfLinearInputGrad(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  if (Rank(in[0]) < 1 || Rank(in[1]) != 2 || Last(in[0]) != in[1].shape[0]) {
+    return Misfit("linear_input_grad wants dy (..,O) and w (O,K)", in);
+  }
+  return std::vector<Type>{WithLast(in[0], in[1].shape[1])};
+}
+
+InferredTypes ShapeOfLinearWeightGrad(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  if (Rank(in[0]) < 1 || Rank(in[1]) < 1 || Leading(in[0]) != Leading(in[1])) {
+    return Misfit("linear_weight_grad wants dy (..,O) and x (..,K)", in);
+  }
+  return std::vector<Type>{F32({Last(in[0]), Last(in[1])})};
+}
+
+InferredTypes ShapeOfBiasAdd(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  if (Rank(in[0]) < 1 || Rank(in[1]) != 1 || Last(in[0]) != in[1].shape[0]) {
+    return Misfit("bias_add wants x (..,C) and b (C)", in);
+  }
+  return std::vector<Type>{in[0]};
+}
+
+InferredTypes ShapeOfColumnSum(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  if (Rank(in[0]) < 1) return Misfit("column_sum wants dy (..,C)", in);
+  return std::vector<Type>{F32({Last(in[0])})};
+}
+
+InferredTypes ShapeOfElementwise(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  if (in[0] != in[1]) return Misfit("the two inputs differ in shape", in);
+  return std::vector<Type>{in[0]};
+}
+
+InferredTypes ShapeOfUnary(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  return std::vector<Type>{in[0]};
+}
+
+InferredTypes ShapeOfConstant(InputTypes, Attributes) { return std::vector<Type>{F32({})}; }
+
+InferredTypes ShapeOfLayerNorm(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  if (Rank(in[0]) < 1 || in[1] != F32({Last(in[0])}) || in[2] != in[1]) {
+    return Misfit("layer_norm wants x (..,C), gamma (C) and beta (C)", in);
+  }
+  const Type row = F32(Leading(in[0]));
+  return std::vector<Type>{in[0], row, row};
+}
+
+InferredTypes ShapeOfLayerNormGrad(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  if (Rank(in[0]) < 1 || in[0] != in[1] || in[2] != F32({Last(in[0])}) ||
+      in[3] != F32(Leading(in[0])) || in[4] != in[3]) {
+    return Misfit("layer_norm_grad wants dy (..,C), x (..,C), gamma (C), mean (..) and rstd (..)",
+                  in);
+  }
+  return std::vector<Type>{in[1], in[2], in[2]};
+}
+
+InferredTypes ShapeOfAttention(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  const double heads = attributes[0];
+  if (heads < 1 || heads > 1e6 || heads != std::floor(heads)) {
+    return absl::InvalidArgumentError(absl::StrCat("attention with ", heads, " heads"));
+  }
+  const int64_t count = static_cast<int64_t>(heads);
+  if (Rank(in[0]) != 3 || Last(in[0]) % (3 * count) != 0) {
+    return Misfit(absl::StrCat("attention wants qkv (B,T,3C), C a multiple of ", count, " heads"),
+                  in);
+  }
+  const Shape& shape = in[0].shape;
+  return std::vector<Type>{WithLast(in[0], shape[2] / 3), F32({shape[0], count, shape[1]})};
+}
+
+InferredTypes ShapeOfAttentionGrad(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  SL_ASSIGN_OR_RETURN(const std::vector<Type> forward, ShapeOfAttention({&in[1], 1}, attributes));
+  if (in[0] != forward[0] || in[2] != forward[0] || in[3] != forward[1]) {
+    return Misfit("attention_grad wants dy (B,T,C), qkv (B,T,3C), y (B,T,C) and lse (B,H,T)", in);
+  }
+  return std::vector<Type>{in[1]};
+}
+
+InferredTypes ShapeOfEmbedding(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in, 0));
+  if (Rank(in[1]) != 2) return Misfit("embedding wants tokens (..) and table (V,C)", in);
+  Shape shape = in[0].shape;
+  shape.push_back(in[1].shape[1]);
+  return std::vector<Type>{F32(shape)};
+}
+
+InferredTypes ShapeOfEmbeddingGrad(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in, 0));
+  const double rows = attributes[0];
+  if (rows < 1 || rows > 1e9 || rows != std::floor(rows)) {
+    return absl::InvalidArgumentError(absl::StrCat("embedding_grad with ", rows, " rows"));
+  }
+  if (Rank(in[1]) < 1 || Leading(in[1]) != in[0].shape) {
+    return Misfit("embedding_grad wants tokens (..) and dy (..,C)", in);
+  }
+  return std::vector<Type>{F32({static_cast<int64_t>(rows), Last(in[1])})};
+}
+
+InferredTypes ShapeOfPositionAdd(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  if (Rank(in[0]) != 3 || in[1] != F32({in[0].shape[1], in[0].shape[2]})) {
+    return Misfit("position_add wants x (B,T,C) and table (T,C)", in);
+  }
+  return std::vector<Type>{in[0]};
+}
+
+InferredTypes ShapeOfPositionGrad(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  if (Rank(in[0]) != 3) return Misfit("position_grad wants dy (B,T,C)", in);
+  return std::vector<Type>{F32({in[0].shape[1], in[0].shape[2]})};
+}
+
+InferredTypes ShapeOfCrossEntropy(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in, 1));
+  if (Rank(in[0]) < 1 || Leading(in[0]) != in[1].shape) {
+    return Misfit("cross_entropy wants logits (..,V) and target (..)", in);
+  }
+  return std::vector<Type>{F32({}), F32(in[1].shape)};
+}
+
+InferredTypes ShapeOfCrossEntropyGrad(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in, 2));
+  if (in[0] != F32({}) || Rank(in[1]) < 1 || Leading(in[1]) != in[2].shape ||
+      in[3] != F32(in[2].shape)) {
+    return Misfit("cross_entropy_grad wants dloss (), logits (..,V), target (..) and lse (..)", in);
+  }
+  return std::vector<Type>{in[1]};
+}
+
+}  // namespace stringline

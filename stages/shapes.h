@@ -1,0 +1,35 @@
+// The shape rules that ops.def names: the contract is ShapeRule's in ops.h.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "stages/graph.h"
+
+namespace stringline {
+
+using InferredTypes = absl::StatusOr<std::vector<Type>>;
+using InputTypes = absl::Span<const Type>;
+using Attributes = absl::Span<const double>;
+
+InferredTypes ShapeOfLinear(InputTypes in, Attributes);
+InferredTypes ShapeOfLinearInputGrad(InputTypes in, Attributes);
+InferredTypes ShapeOfLinearWeightGrad(InputTypes in, Attributes);
+InferredTypes ShapeOfBiasAdd(InputTypes in, Attributes);
+InferredTypes ShapeOfColumnSum(InputTypes in, Attributes);
+InferredTypes ShapeOfElementwise(InputTypes in, Attributes);
+InferredTypes ShapeOfUnary(InputTypes in, Attributes);
+InferredTypes ShapeOfConstant(InputTypes in, Attributes);
+InferredTypes ShapeOfLayerNorm(InputTypes in, Attributes);
+InferredTypes ShapeOfLayerNormGrad(InputTypes in, Attributes);
+InferredTypes ShapeOfAttention(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfAttentionGrad(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfEmbedding(InputTypes in, Attributes);
+InferredTypes ShapeOfEmbeddingGrad(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfPositionAdd(InputTypes in, Attributes);
+InferredTypes ShapeOfPositionGrad(InputTypes in, Attributes);
+InferredTypes ShapeOfCrossEntropy(InputTypes in, Attributes);
+InferredTypes ShapeOfCrossEntropyGrad(InputTypes in, Attributes);
+
+}  // namespace stringline

@@ -1,0 +1,236 @@
+#include "stages/split.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/base/status.h"
+#include "stages/autodiff.h"
+
+namespace stringline {
+namespace {
+
+constexpr ValueId kNone = -1;
+
+// Which of B's nodes are I's, by index into the joint graph.
+struct Halves {
+  std::vector<int> input;
+  std::vector<int> weight;
+};
+
+struct Split {
+  const ForwardStage& stage;
+  const Joint& joint;
+  std::vector<int> producers;  // by value; -1 for an input
+  std::vector<bool> is_param;  // by value
+  std::vector<int> backward;   // B's nodes
+  Halves halves;
+  std::vector<ValueId> saved;  // values of the joint graph
+  std::vector<ValueId> stash;
+
+  bool OfForward(ValueId value) const {
+    return producers[value] < 0 ? !IsOutGrad(value) : producers[value] < joint.forward_nodes;
+  }
+  bool IsOutGrad(ValueId value) const {
+    const Port& port = joint.graph.inputs.back();
+    return port.role == Role::kOutGrad && port.value == value;
+  }
+};
+
+// The values that `nodes` read, ascending, each once.
+std::vector<ValueId> ReadBy(const Graph& graph, const std::vector<int>& nodes) {
+  std::vector<ValueId> values;
+  for (int n : nodes) {
+    values.insert(values.end(), graph.nodes[n].inputs.begin(), graph.nodes[n].inputs.end());
+  }
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
+}
+
+std::vector<int> BackwardBehind(const Joint& joint, const std::vector<ValueId>& targets) {
+  std::vector<int> nodes = NodesBehind(joint.graph, targets);
+  nodes.erase(nodes.begin(), std::lower_bound(nodes.begin(), nodes.end(), joint.forward_nodes));
+  return nodes;
+}
+
+std::vector<int> Minus(const std::vector<int>& all, const std::vector<int>& some) {
+  std::vector<int> rest;
+  std::set_difference(all.begin(), all.end(), some.begin(), some.end(), std::back_inserter(rest));
+  return rest;
+}
+
+// Anchors, eager gradients, and whatever of the rest reads a param; with all they need.
+std::vector<ValueId> TargetsOfInput(const Split& split) {
+  std::vector<ValueId> targets = split.joint.anchors;
+  for (size_t p = 0; p < split.stage.params.size(); ++p) {
+    const Param& param = split.stage.params[p];
+    if (param.eager || param.type.shape.size() <= 1) targets.push_back(split.joint.param_grads[p]);
+  }
+  for (int n : split.backward) {
+    const Node& node = split.joint.graph.nodes[n];
+    if (std::any_of(node.inputs.begin(), node.inputs.end(),
+                    [&](ValueId value) { return split.is_param[value]; })) {
+      targets.insert(targets.end(), node.outputs.begin(), node.outputs.end());
+    }
+  }
+  return targets;
+}
+
+// A gradient that I computes anyway and that is only copied into its accumulator (autodiff's scale
+// by 1) is I's output, too.
+std::vector<ValueId> TakenAlong(const Split& split, const std::vector<int>& input) {
+  std::vector<ValueId> targets;
+  for (ValueId grad : split.joint.param_grads) {
+    const Node& node = split.joint.graph.nodes[split.producers[grad]];
+    if (node.op != Op::kScale) continue;
+    if (std::binary_search(input.begin(), input.end(), split.producers[node.inputs[0]])) {
+      targets.push_back(grad);
+    }
+  }
+  return targets;
+}
+
+void FindHalves(Split* split) {
+  std::vector<ValueId> targets = TargetsOfInput(*split);
+  const std::vector<int> input = BackwardBehind(split->joint, targets);
+  for (ValueId value : TakenAlong(*split, input)) targets.push_back(value);
+  split->halves.weight = Minus(split->backward, BackwardBehind(split->joint, targets));
+  split->halves.input = Minus(split->backward, split->halves.weight);
+}
+
+void FindHandedOn(Split* split) {
+  const Graph& graph = split->joint.graph;
+  for (ValueId value : ReadBy(graph, split->backward)) {
+    if (split->OfForward(value) && !split->is_param[value]) split->saved.push_back(value);
+  }
+  const std::vector<int>& weight = split->halves.weight;
+  for (ValueId value : ReadBy(graph, weight)) {
+    if (split->OfForward(value)) continue;
+    const bool own = std::binary_search(weight.begin(), weight.end(), split->producers[value]);
+    if (!own) split->stash.push_back(value);
+  }
+}
+
+std::vector<Port> Numbered(Role role, const std::vector<ValueId>& values) {
+  std::vector<Port> ports;
+  for (ValueId value : values) ports.push_back({role, static_cast<int>(ports.size()), value});
+  return ports;
+}
+
+void Add(std::vector<Port>* ports, const std::vector<Port>& more) {
+  ports->insert(ports->end(), more.begin(), more.end());
+}
+
+// Params, saved and out grad: B's inputs and I's.
+std::vector<Port> BackwardInputs(const Split& split) {
+  std::vector<Port> ports;
+  for (const Port& port : split.joint.graph.inputs) {
+    if (port.role == Role::kParam) ports.push_back(port);
+  }
+  Add(&ports, Numbered(Role::kSaved, split.saved));
+  const Port& last = split.joint.graph.inputs.back();
+  if (last.role == Role::kOutGrad) ports.push_back(last);
+  return ports;
+}
+
+// Ports of the param gradients that these nodes give.
+std::vector<Port> ParamGrads(const Split& split, const std::vector<int>& nodes) {
+  std::vector<Port> ports;
+  for (size_t p = 0; p < split.joint.param_grads.size(); ++p) {
+    const ValueId grad = split.joint.param_grads[p];
+    if (std::binary_search(nodes.begin(), nodes.end(), split.producers[grad])) {
+      ports.push_back({Role::kParamGrad, static_cast<int>(p), grad});
+    }
+  }
+  return ports;
+}
+
+Graph ForwardProgram(const Split& split) {
+  const Graph& graph = split.stage.graph;
+  std::vector<Port> outputs = graph.outputs;
+  Add(&outputs, Numbered(Role::kSaved, split.saved));
+  std::vector<ValueId> targets;
+  for (const Port& port : outputs) targets.push_back(port.value);
+  return Extract(graph, NodesBehind(graph, targets), graph.inputs, outputs);
+}
+
+Graph BackwardProgram(const Split& split, const std::vector<int>& nodes, bool stash) {
+  std::vector<Port> outputs;
+  if (!split.stage.first) outputs.push_back({Role::kInGrad, 0, split.joint.in_grad});
+  Add(&outputs, ParamGrads(split, nodes));
+  if (stash) Add(&outputs, Numbered(Role::kStash, split.stash));
+  return Extract(split.joint.graph, nodes, BackwardInputs(split), outputs);
+}
+
+// Only the saved values that W reads are its inputs, under the indices they have everywhere.
+Graph WeightProgram(const Split& split, const std::vector<Saved>& saved) {
+  std::vector<Port> inputs;
+  for (size_t k = 0; k < saved.size(); ++k) {
+    if (!saved[k].needed_by_weight) continue;
+    inputs.push_back({Role::kSaved, static_cast<int>(k), split.saved[k]});
+  }
+  Add(&inputs, Numbered(Role::kStash, split.stash));
+  return Extract(split.joint.graph, split.halves.weight, inputs,
+                 ParamGrads(split, split.halves.weight));
+}
+
+absl::Status CheckGradients(const ForwardStage& stage, const Joint& joint) {
+  SL_CHECK(joint.param_grads.size() == stage.params.size()) << stage.params.size();
+  for (size_t p = 0; p < stage.params.size(); ++p) {
+    if (joint.param_grads[p] != kNone) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the stage's result does not depend on '", stage.params[p].name, "'"));
+  }
+  if (!stage.first && joint.in_grad == kNone) {
+    return absl::InvalidArgumentError("the stage's result does not depend on its input");
+  }
+  return absl::OkStatus();
+}
+
+// The types of the stage's ports.
+void Describe(const Split& split, StageProgram* program) {
+  const Graph& graph = split.joint.graph;
+  program->first = split.stage.first;
+  program->last = split.stage.last;
+  program->params = split.stage.params;
+  for (const Port& port : split.stage.graph.inputs) {
+    const Type& type = graph.values[port.value].type;
+    if (port.role == Role::kInput) program->input = type;
+    if (port.role == Role::kTarget) program->target = type;
+  }
+  program->output = graph.values[split.stage.graph.outputs[0].value].type;
+  const std::vector<ValueId> read = ReadBy(graph, split.halves.weight);
+  for (ValueId value : split.saved) {
+    program->saved.push_back(
+        {graph.values[value].type, std::binary_search(read.begin(), read.end(), value)});
+  }
+  for (ValueId value : split.stash) program->stash.push_back(graph.values[value].type);
+}
+
+}  // namespace
+
+absl::StatusOr<StageProgram> MakeStageProgram(const ForwardStage& stage) {
+  SL_ASSIGN_OR_RETURN(const Joint joint, Differentiate(stage.graph));
+  SL_RETURN_IF_ERROR(CheckGradients(stage, joint));
+  Split split{stage, joint, Producers(joint.graph), {}, {}, {}, {}, {}};
+  split.is_param.resize(joint.graph.values.size(), false);
+  for (const Port& port : joint.graph.inputs) {
+    split.is_param[port.value] = port.role == Role::kParam;
+  }
+  std::vector<ValueId> targets = joint.param_grads;
+  if (!stage.first) targets.push_back(joint.in_grad);
+  split.backward = BackwardBehind(joint, targets);
+  FindHalves(&split);
+  FindHandedOn(&split);
+
+  StageProgram program;
+  Describe(split, &program);
+  program.forward = ForwardProgram(split);
+  program.backward = BackwardProgram(split, split.backward, false);
+  program.input_gradient = BackwardProgram(split, split.halves.input, true);
+  program.weight_gradient = WeightProgram(split, program.saved);
+  return program;
+}
+
+}  // namespace stringline

@@ -1,0 +1,31 @@
+// Graphs as text, both ways: what tests compare and people read.
+//
+//   graph {
+//     in param 0 = w : f32[288,96]
+//     in input 0 = x : f32[8,64,96]
+//     h : f32[8,64,288] = linear x w
+//     y : f32[8,64,288] = scale h {factor=0.5}
+//     out output 0 = y
+//   }
+//
+// One line a port or node, inputs first; `#` starts a comment. A scalar is `f32[]`. Names consist
+// of letters, digits, `_` and `.`. Printing a canonical graph and reading it back gives the same
+// graph, bit for bit in the attributes.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "stages/graph.h"
+
+namespace stringline {
+
+std::string PrintType(const Type& type);
+std::string PrintGraph(const Graph& graph);
+
+// InvalidArgument, "line 3: ...", for the first thing that does not fit: the form, an unknown op or
+// role, a value used before it is defined, or a type other than the op's shape rule gives.
+absl::StatusOr<Graph> ReadGraph(absl::string_view text);
+
+}  // namespace stringline

@@ -1,0 +1,186 @@
+// Streams, events and deadlocks of the CPU device.
+#include "executor/cpu/device.h"
+
+#include <atomic>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace stringline {
+namespace {
+
+struct Log {
+  std::mutex mutex;
+  std::vector<int64_t> order;
+  Work Entry(int64_t entry) {
+    return {[](const void* self, int64_t argument) {
+              auto* log = static_cast<Log*>(const_cast<void*>(self));
+              std::lock_guard<std::mutex> lock(log->mutex);
+              log->order.push_back(argument);
+            },
+            this, entry};
+  }
+};
+
+class DeviceTest : public testing::TestWithParam<int> {
+ protected:
+  int threads() const { return GetParam(); }
+};
+
+TEST_P(DeviceTest, WorkOfAStreamRunsInOrder) {
+  CpuDevice device(threads());
+  Log log;
+  const StreamId stream = device.NewStream({}, 100);
+  for (int step = 0; step < 3; ++step) {
+    log.order.clear();
+    for (int i = 0; i < 100; ++i) device.Launch(stream, log.Entry(i));
+    ASSERT_TRUE(device.Synchronize().ok());
+    ASSERT_EQ(log.order.size(), 100u);
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(log.order[i], i);
+  }
+}
+
+TEST_P(DeviceTest, AnEventHoldsBackWhatWaitsForIt) {
+  CpuDevice device(threads());
+  Log log;
+  const StreamId late = device.NewStream({}, 8);
+  const StreamId early = device.NewStream({}, 8);
+  const EventId event = device.NewEvent({});
+  for (int step = 0; step < 200; ++step) {
+    log.order.clear();
+    device.Launch(early, log.Entry(1));
+    device.Record(early, event);
+    device.Wait(late, event);
+    device.Launch(late, log.Entry(2));
+    ASSERT_TRUE(device.Synchronize().ok());
+    ASSERT_EQ(log.order, (std::vector<int64_t>{1, 2}));
+  }
+}
+
+TEST_P(DeviceTest, AWaitMeansTheLatestRecordEnqueuedBeforeIt) {
+  CpuDevice device(threads());
+  Log log;
+  const StreamId a = device.NewStream({}, 8);
+  const StreamId b = device.NewStream({}, 8);
+  const EventId event = device.NewEvent({});
+  device.Wait(b, event);   // never recorded: holds nothing up
+  device.Launch(b, log.Entry(0));
+  ASSERT_TRUE(device.Synchronize().ok());
+  device.Launch(a, log.Entry(1));
+  device.Record(a, event);
+  device.Launch(a, log.Entry(2));
+  device.Record(a, event);
+  device.Wait(b, event);
+  device.Launch(b, log.Entry(3));
+  ASSERT_TRUE(device.Synchronize().ok());
+  EXPECT_EQ(log.order, (std::vector<int64_t>{0, 1, 2, 3}));
+}
+
+// A random directed acyclic graph of events over many streams: no work may run before what it
+// waits for.
+TEST_P(DeviceTest, RandomOrdersAreKept) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  constexpr int kStreams = 40;
+  constexpr int kSteps = 400;
+  CpuDevice device(threads());
+  struct Item {
+    std::vector<std::atomic<bool>>* done;
+    std::vector<int> after;
+    std::atomic<int>* violations;
+  };
+  std::vector<std::atomic<bool>> done(kSteps);
+  std::atomic<int> violations{0};
+  std::vector<Item> items(kSteps);
+  std::vector<StreamId> streams;
+  std::vector<EventId> events;
+  for (int i = 0; i < kStreams; ++i) streams.push_back(device.NewStream({}, 4 * kSteps));
+  for (int i = 0; i < kSteps; ++i) events.push_back(device.NewEvent({}));
+  for (int i = 0; i < kSteps; ++i) {
+    items[i] = {&done, {}, &violations};
+    const StreamId stream = streams[random() % kStreams];
+    for (int k = 0; i > 0 && k < 2; ++k) {
+      const int before = static_cast<int>(random() % i);
+      items[i].after.push_back(before);
+      device.Wait(stream, events[before]);
+    }
+    device.Launch(stream, {[](const void* self, int64_t index) {
+                             const Item& item = *static_cast<const Item*>(self);
+                             for (int before : item.after) {
+                               if (!(*item.done)[before]) ++*item.violations;
+                             }
+                             (*item.done)[index] = true;
+                           },
+                           &items[i], i});
+    device.Record(stream, events[i]);
+  }
+  ASSERT_TRUE(device.Synchronize().ok());
+  EXPECT_EQ(violations, 0);
+  for (int i = 0; i < kSteps; ++i) EXPECT_TRUE(done[i]) << i;
+}
+
+int exchanges = 0;
+absl::Status CountExchange(const void* /*end0*/, const void* /*end1*/) {
+  ++exchanges;
+  return absl::OkStatus();
+}
+std::string DescribeEnd(int side, const void* /*end*/) {
+  return side == 0 ? "a partner on side 1" : "a partner on side 0";
+}
+
+TEST_P(DeviceTest, TwoStreamsMeet) {
+  CpuDevice device(threads());
+  const StreamId a = device.NewStream({}, 8);
+  const StreamId b = device.NewStream({}, 8);
+  MeetingPlace place = {CountExchange, DescribeEnd};
+  exchanges = 0;
+  for (int i = 0; i < 3; ++i) {
+    device.Meet(a, &place, 0, nullptr);
+    device.Meet(b, &place, 1, nullptr);
+  }
+  ASSERT_TRUE(device.Synchronize().ok());
+  EXPECT_EQ(exchanges, 3);
+}
+
+TEST_P(DeviceTest, ADeadlockIsSeenAndNamed) {
+  CpuDevice device(threads());
+  const LazyName left = {[](const void*, int64_t) { return std::string("left"); }};
+  const LazyName right = {[](const void*, int64_t) { return std::string("right"); }};
+  const StreamId a = device.NewStream(left, 8);
+  const StreamId b = device.NewStream(right, 8);
+  MeetingPlace first = {CountExchange, DescribeEnd};
+  MeetingPlace second = {CountExchange, DescribeEnd};
+  device.Meet(a, &first, 0, nullptr);
+  device.Meet(a, &second, 0, nullptr);
+  device.Meet(b, &second, 1, nullptr);
+  device.Meet(b, &first, 1, nullptr);
+  const absl::Status status = device.Synchronize();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(status.message(),
+            "deadlock: nothing can run any more, and left waits for a partner on side 1; right "
+            "waits for a partner on side 0");
+  EXPECT_EQ(device.Synchronize(), status);   // the device stays in its error
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, DeviceTest, testing::Values(1, 2, 5));
+
+TEST(DeviceMemory, IsAlignedAndZero) {
+  CpuDevice device(1);
+  for (int64_t bytes : {1, 64, 1000}) {
+    const auto memory = device.Allocate(bytes);
+    ASSERT_TRUE(memory.ok());
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(*memory) % 64, 0u);
+    for (int64_t i = 0; i < bytes; ++i) EXPECT_EQ(static_cast<char*>(*memory)[i], 0);
+  }
+}
+
+TEST(DeviceMemory, TooMuchIsAnError) {
+  CpuDevice device(1);
+  EXPECT_EQ(device.Allocate(int64_t{1} << 60).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace stringline

@@ -1,0 +1,119 @@
+#include "tests/schedlang/ast_text.h"
+
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+
+namespace stringline {
+namespace {
+
+const char* NameOf(ast::Operator op) {
+  constexpr const char* kNames[] = {"or", "and", "not", "==", "!=", "<", "<=", ">",
+                                    ">=", "+",   "-",   "*",  "/",  "%", "-"};
+  return kNames[static_cast<size_t>(op)];
+}
+
+// The visitors, one per node.
+
+std::string Text(const ast::Number& n) { return absl::StrCat(n.value); }
+std::string Text(const ast::Reference& n) { return n.name; }
+std::string Text(const ast::Unary& n) {
+  return absl::StrCat("(", NameOf(n.op), " ", TextOf(*n.operand), ")");
+}
+std::string Text(const ast::Binary& n) {
+  return absl::StrCat("(", NameOf(n.op), " ", TextOf(*n.left), " ", TextOf(*n.right), ")");
+}
+std::string Text(const ast::Conditional& n) {
+  return absl::StrCat("(? ", TextOf(*n.condition), " ", TextOf(*n.yes), " ", TextOf(*n.no), ")");
+}
+std::string Text(const ast::Call& n) {
+  std::string out = absl::StrCat("(", n.name.text);
+  for (const ast::Expr& argument : n.arguments) absl::StrAppend(&out, " ", TextOf(argument));
+  return absl::StrCat(out, ")");
+}
+
+std::string Text(const ast::Block& block) {
+  std::string out;
+  for (const ast::Statement& s : block.statements) absl::StrAppend(&out, " ", TextOf(s));
+  return out;
+}
+
+std::string Text(const ast::Let& n) {
+  std::string name = n.name.text;
+  if (!n.parameters.empty()) {
+    name = absl::StrCat("(", name);
+    for (const ast::Name& p : n.parameters) absl::StrAppend(&name, " ", p.text);
+    absl::StrAppend(&name, ")");
+  }
+  return absl::StrCat("(let ", name, " ", TextOf(n.value), ")");
+}
+std::string Text(const ast::Require& n) {
+  return absl::StrCat("(require ", TextOf(n.condition), " \"", n.message, "\")");
+}
+std::string Text(const ast::Stages& n) {
+  std::string layout = n.layout.text;
+  if (n.rank) layout = absl::StrCat("(-> ", layout, " ", TextOf(*n.rank), ")");
+  if (n.reversed) layout = absl::StrCat("(reversed ", layout, ")");
+  return absl::StrCat("(stages ", TextOf(n.count), " ", layout, ")");
+}
+std::string Text(const ast::Pad& n) { return absl::StrCat("(pad ", TextOf(n.count), ")"); }
+std::string Text(const ast::Rank& n) {
+  return absl::StrCat("(rank ", n.variable.text, Text(n.body), ")");
+}
+std::string Text(const ast::Order& n) {
+  return absl::StrCat("(order ", n.name.text, Text(n.body), ")");
+}
+std::string Text(const ast::Repeat& n) {
+  return absl::StrCat("(repeat ", TextOf(n.count), n.variable ? " as " + n.variable->text : "",
+                      Text(n.body), ")");
+}
+std::string Text(const ast::If& n) {
+  std::string out = "(if";
+  for (const ast::If::Arm& arm : n.arms) {
+    absl::StrAppend(&out, " (", TextOf(arm.condition), Text(arm.body), ")");
+  }
+  if (n.otherwise) absl::StrAppend(&out, " (else", Text(*n.otherwise), ")");
+  return absl::StrCat(out, ")");
+}
+
+std::string Text(const ast::Part& n) {
+  if (n.letter == 0) return absl::StrCat("(next ", n.name, ")");
+  std::string out(1, n.letter);
+  if (n.stage) absl::StrAppend(&out, " ", TextOf(*n.stage));
+  if (n.microbatch) absl::StrAppend(&out, " @ ", TextOf(*n.microbatch));
+  return absl::StrCat("(", out, ")");
+}
+
+std::string Text(const ast::Group& n) {
+  if (n.parts.size() == 1) return Text(n.parts.front());
+  std::string out = "(&";
+  for (const ast::Part& part : n.parts) absl::StrAppend(&out, " ", Text(part));
+  return absl::StrCat(out, ")");
+}
+
+}  // namespace
+
+std::string TextOf(const ast::Expr& expr) {
+  return std::visit([](const auto& node) { return Text(node); }, expr.node);
+}
+
+std::string TextOf(const ast::Statement& statement) {
+  return std::visit([](const auto& node) { return Text(node); }, statement.node);
+}
+
+std::string TextOf(const ast::File& file) {
+  std::string out;
+  for (const ast::Schedule& schedule : file.schedules) {
+    absl::StrAppend(&out, "(schedule ", schedule.name.text, " (");
+    const char* space = "";
+    for (const ast::Option& option : schedule.parameters) {
+      absl::StrAppend(&out, space, option.name.text);
+      if (option.value) absl::StrAppend(&out, "=", TextOf(*option.value));
+      space = " ";
+    }
+    absl::StrAppend(&out, ")", Text(schedule.body), ")\n");
+  }
+  return out;
+}
+
+}  // namespace stringline

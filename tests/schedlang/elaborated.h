@@ -1,0 +1,22 @@
+// A schedule's text, elaborated, as text: what most tests of the language compare.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schedlang/elaborate.h"
+
+namespace stringline {
+
+// The plan's text form, or the rendered findings, which name the file `x.sched`. A plan and
+// findings together, or neither, is a failure of the test that calls this.
+std::string Elaborated(const std::string& text, const std::vector<Parameter>& parameters,
+                       const ElaborateLimits& limits = {}, const std::string& schedule = "");
+
+// "P=2 M=4 V=3" as parameters.
+std::vector<Parameter> ParametersOf(const std::string& text);
+
+// The whole file under the source tree, which must exist: "schedules/1f1b.sched".
+std::string ReadTestFile(const std::string& path);
+
+}  // namespace stringline

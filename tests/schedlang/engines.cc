@@ -1,0 +1,287 @@
+#include "tests/schedlang/engines.h"
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "schedlang/effects.h"
+#include "schedlang/lower.h"
+
+namespace stringline {
+namespace {
+
+using Lists = std::vector<std::vector<Action>>;  // by rank
+
+Action Make(ActionKind kind, int stage, int microbatch) {
+  return {.kind = kind, .stage = StageId(stage), .microbatch = MicrobatchId(microbatch)};
+}
+
+Plan PlanOf(const std::vector<int>& rank_of_stage, int microbatches, const Lists& lists) {
+  Plan plan;
+  plan.schedule = "family";
+  plan.parameters = {{"P", static_cast<int64_t>(lists.size())}, {"M", microbatches}};
+  plan.microbatches = microbatches;
+  const int stages = static_cast<int>(rank_of_stage.size());
+  for (int s = 0; s < stages; ++s) {
+    plan.stages.push_back(
+        {RankId(rank_of_stage[s]), StageId(s - 1), s + 1 < stages ? StageId(s + 1) : StageId()});
+  }
+  for (const auto& list : lists) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      plan.actions.push_back(list[i]);
+      if (i == 0) plan.actions.back().joined = false;
+      if (!IsCompute(list[i].kind)) plan.lowered = true;
+    }
+    plan.first.push_back(static_cast<uint32_t>(plan.actions.size()));
+  }
+  return plan;
+}
+
+bool Less(const Action& a, const Action& b) {
+  return std::tuple(a.kind, a.stage, a.microbatch) < std::tuple(b.kind, b.stage, b.microbatch);
+}
+
+// Visits every combination of permutations of the ranks' lists, from rank `rank` on.
+void ForEachOrder(Lists* lists, size_t rank, const std::function<void()>& visit) {
+  if (rank == lists->size()) return visit();
+  auto& list = (*lists)[rank];
+  std::sort(list.begin(), list.end(), Less);
+  do {
+    ForEachOrder(lists, rank + 1, visit);
+  } while (std::next_permutation(list.begin(), list.end(), Less));
+}
+
+std::vector<Action> WorkOf(const std::vector<int>& stages, int microbatches, bool split) {
+  std::vector<Action> work;
+  for (int stage : stages) {
+    for (int m = 0; m < microbatches; ++m) {
+      work.push_back(Make(ActionKind::kForward, stage, m));
+      if (split) {
+        work.push_back(Make(ActionKind::kInputGradient, stage, m));
+        work.push_back(Make(ActionKind::kWeightGradient, stage, m));
+      } else {
+        work.push_back(Make(ActionKind::kBackward, stage, m));
+      }
+    }
+  }
+  return work;
+}
+
+void Unjoin(Lists* lists) {
+  for (auto& list : *lists) {
+    for (Action& action : list) action.joined = false;
+  }
+}
+
+class Family {
+ public:
+  explicit Family(const std::function<void(const Plan&)>& visit) : visit_(visit) {}
+
+  int64_t count() const { return count_; }
+
+  // Every order of the given work, lowered by us; with every way to join neighbours if asked for.
+  void Orders(const std::vector<int>& rank_of_stage, int microbatches, Lists lists, bool joins) {
+    ForEachOrder(&lists, 0, [&] {
+      const size_t gaps = lists.size() == 1 && joins ? lists[0].size() - 1 : 0;
+      for (uint32_t mask = 0; mask < (1u << gaps); ++mask) {
+        for (size_t i = 0; i < gaps; ++i) lists[0][i + 1].joined = (mask >> i) & 1;
+        Visit(Lower(PlanOf(rank_of_stage, microbatches, lists)));
+      }
+      Unjoin(&lists);
+    });
+  }
+
+  // Every order of an already lowered plan's lists.
+  void LoweredOrders(const std::vector<int>& rank_of_stage, int microbatches, Lists lists) {
+    ForEachOrder(&lists, 0, [&] { Visit(PlanOf(rank_of_stage, microbatches, lists)); });
+  }
+
+  // Every list of at most `length` actions over F, B, I, W of one stage and two microbatches.
+  void ShortLists(int length) {
+    std::vector<Action> alphabet;
+    for (int m = 0; m < 2; ++m) {
+      for (int k = 0; k < 4; ++k) alphabet.push_back(Make(static_cast<ActionKind>(k), 0, m));
+    }
+    Lists lists(1);
+    Extend(alphabet, length, &lists);
+  }
+
+ private:
+  void Extend(const std::vector<Action>& alphabet, int length, Lists* lists) {
+    Plan plan = Lower(PlanOf({0}, 2, *lists));
+    Visit(plan);
+    if (length == 0) return;
+    for (const Action& action : alphabet) {
+      (*lists)[0].push_back(action);
+      Extend(alphabet, length - 1, lists);
+      (*lists)[0].pop_back();
+    }
+  }
+
+  void Visit(Plan plan) {
+    plan.lowered = true;
+    ++count_;
+    visit_(plan);
+  }
+
+  const std::function<void(const Plan&)>& visit_;
+  int64_t count_ = 0;
+};
+
+int Pick(std::mt19937_64& random, size_t n) {
+  return static_cast<int>(random() % n);  // exactly the same everywhere, unlike a distribution
+}
+
+// The actions that `stage` can do next, when messages arrive at once.
+std::vector<Action> Performable(const LiveValues& live, const std::vector<std::vector<char>>& split,
+                                int stages, int microbatches) {
+  std::vector<Action> out;
+  for (int s = 0; s < stages; ++s) {
+    for (int m = 0; m < microbatches; ++m) {
+      for (int k = 0; k < 4; ++k) {
+        const Action action = Make(static_cast<ActionKind>(k), s, m);
+        const bool other_form = split[s][m] ? action.kind == ActionKind::kBackward
+                                            : action.kind == ActionKind::kInputGradient;
+        if (!other_form && live.Missing(action) == 0) out.push_back(action);
+      }
+    }
+  }
+  return out;
+}
+
+// Delivers what `action` gave to the neighbour's rank.
+void Deliver(const Plan& shape, const Action& action, LiveValues* live) {
+  const Stage& stage = shape.stage(action.stage);
+  const Values there = live->of(action.stage, action.microbatch);
+  if (there & kOutput) {
+    live->Perform(Make(ActionKind::kSendForward, action.stage.value, action.microbatch.value));
+    live->Perform(Make(ActionKind::kRecvForward, stage.next.value, action.microbatch.value));
+  }
+  if (there & kInGrad) {
+    live->Perform(Make(ActionKind::kSendBackward, action.stage.value, action.microbatch.value));
+    live->Perform(Make(ActionKind::kRecvBackward, stage.previous.value, action.microbatch.value));
+  }
+}
+
+Lists RandomOrder(const std::vector<int>& rank_of_stage, int ranks, int microbatches,
+                  std::mt19937_64& random) {
+  const int stages = static_cast<int>(rank_of_stage.size());
+  const Plan shape = PlanOf(rank_of_stage, microbatches, Lists(ranks));
+  std::vector<std::vector<char>> split(stages, std::vector<char>(microbatches));
+  for (auto& row : split) {
+    for (char& cell : row) cell = static_cast<char>(Pick(random, 2));
+  }
+  Lists lists(ranks);
+  LiveValues live(shape);
+  while (true) {
+    const std::vector<Action> next = Performable(live, split, stages, microbatches);
+    if (next.empty()) return lists;
+    const Action action = next[Pick(random, next.size())];
+    live.Perform(action);
+    Deliver(shape, action, &live);
+    lists[rank_of_stage[action.stage.value]].push_back(action);
+  }
+}
+
+void Damage(Lists* lists, std::mt19937_64& random) {
+  auto& list = (*lists)[Pick(random, lists->size())];
+  if (list.empty()) return;
+  const int i = Pick(random, list.size()), j = Pick(random, list.size());
+  switch (Pick(random, 5)) {
+    case 0:
+      std::swap(list[i], list[j]);
+      break;
+    case 1:
+      list.erase(list.begin() + i);
+      break;
+    case 2:
+      list.insert(list.begin() + j, list[i]);
+      break;
+    case 3: {
+      const Action moved = list[i];
+      list.erase(list.begin() + i);
+      list.insert(list.begin() + std::min<int>(j, static_cast<int>(list.size())), moved);
+      break;
+    }
+    default:
+      if (IsCompute(list[i].kind)) list[i].joined = !list[i].joined;
+  }
+}
+
+// A group holds compute actions only, and the first of a list joins nothing.
+void RepairGroups(Lists* lists) {
+  for (auto& list : *lists) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      const bool can = i > 0 && IsCompute(list[i].kind) && IsCompute(list[i - 1].kind);
+      list[i].joined = list[i].joined && can;
+    }
+  }
+}
+
+Lists ListsOf(const Plan& plan) {
+  Lists lists;
+  for (int r = 0; r < plan.ranks(); ++r) {
+    const auto actions = plan.of(RankId(r));
+    lists.emplace_back(actions.begin(), actions.end());
+  }
+  return lists;
+}
+
+}  // namespace
+
+int64_t ForEachSmallPlan(const std::function<void(const Plan&)>& visit) {
+  Family family(visit);
+  family.ShortLists(4);
+  family.Orders({0}, 2, {WorkOf({0}, 2, false)}, true);
+  family.Orders({0}, 2, {WorkOf({0}, 2, true)}, true);
+  family.Orders({0, 0}, 1, {WorkOf({0, 1}, 1, false)}, true);
+  family.Orders({0, 1}, 2, {WorkOf({0}, 2, false), WorkOf({1}, 2, false)}, false);
+  family.Orders({0, 1}, 1, {WorkOf({0}, 1, true), WorkOf({1}, 1, true)}, false);
+  family.Orders({0, 1, 1, 0}, 1, {WorkOf({0, 3}, 1, false), WorkOf({1, 2}, 1, false)}, false);
+  family.Orders({0, 1, 2}, 1, {WorkOf({0}, 1, true), WorkOf({1}, 1, true), WorkOf({2}, 1, true)},
+                false);
+  Lists lowered = {WorkOf({0}, 1, false), WorkOf({1}, 1, false)};
+  lowered[0].push_back(Make(ActionKind::kSendForward, 0, 0));
+  lowered[0].push_back(Make(ActionKind::kRecvBackward, 0, 0));
+  lowered[1].push_back(Make(ActionKind::kRecvForward, 1, 0));
+  lowered[1].push_back(Make(ActionKind::kSendBackward, 1, 0));
+  family.LoweredOrders({0, 1}, 1, lowered);
+  // Two messages down one channel: sent and received in every order.
+  Lists two = {{Make(ActionKind::kForward, 0, 0), Make(ActionKind::kForward, 0, 1),
+                Make(ActionKind::kSendForward, 0, 0), Make(ActionKind::kSendForward, 0, 1)},
+               {Make(ActionKind::kRecvForward, 1, 0), Make(ActionKind::kRecvForward, 1, 1),
+                Make(ActionKind::kForward, 1, 0), Make(ActionKind::kForward, 1, 1)}};
+  family.LoweredOrders({0, 1}, 2, two);
+  return family.count();
+}
+
+Plan RandomPlan(std::mt19937_64& random) {
+  const int ranks = 1 + Pick(random, 4);
+  const int stages = std::max(ranks, 1 + Pick(random, 6));
+  const int microbatches = 1 + Pick(random, 4);
+  std::vector<int> rank_of_stage(stages);
+  for (int s = 0; s < stages; ++s) rank_of_stage[s] = s < ranks ? s : Pick(random, ranks);
+  for (int s = stages - 1; s > 0; --s)
+    std::swap(rank_of_stage[s], rank_of_stage[Pick(random, s + 1)]);
+
+  Lists lists = RandomOrder(rank_of_stage, ranks, microbatches, random);
+  const int fate = Pick(random, 3);
+  const int damages = 1 + Pick(random, 2);
+  if (fate == 1) {
+    for (int i = 0; i < damages; ++i) Damage(&lists, random);
+    RepairGroups(&lists);
+  }
+  Plan plan = Lower(PlanOf(rank_of_stage, microbatches, lists));
+  if (fate == 2) {
+    lists = ListsOf(plan);
+    for (int i = 0; i < damages; ++i) Damage(&lists, random);
+    RepairGroups(&lists);
+    plan = PlanOf(rank_of_stage, microbatches, lists);
+  }
+  plan.lowered = true;
+  return plan;
+}
+
+}  // namespace stringline

@@ -1,0 +1,282 @@
+// The schedules of the library against their papers' orders, written down here once more as plain
+// loops: for every P in 2..16 and M in 1..4P that a schedule admits, the plans are equal.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/elaborate.h"
+#include "schedlang/parse.h"
+#include "tests/schedlang/elaborated.h"
+
+namespace stringline {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::string Word(int stage, const char* kind, int microbatch) {
+  return absl::StrCat(stage, kind, microbatch);
+}
+
+Words GPipe(int, int M, int r) {
+  Words out;
+  for (int m = 0; m < M; ++m) out.push_back(Word(r, "F", m));
+  for (int m = 0; m < M; ++m) out.push_back(Word(r, "B", m));
+  return out;
+}
+
+Words OneFOneB(int P, int M, int r) {
+  Words out;
+  const int warm = std::min(P - 1 - r, M);
+  for (int m = 0; m < warm; ++m) out.push_back(Word(r, "F", m));
+  for (int m = warm; m < M; ++m) {
+    out.push_back(Word(r, "F", m));
+    out.push_back(Word(r, "B", m - warm));
+  }
+  for (int m = M - warm; m < M; ++m) out.push_back(Word(r, "B", m));
+  return out;
+}
+
+// The table of (microbatch, chunk) in groups of `group` microbatches.
+Words Grouped(int P, int M, int r, int chunks, int group) {
+  std::vector<std::pair<int, int>> table;
+  for (int from = 0; from < M; from += group) {
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      for (int m = from; m < std::min(from + group, M); ++m) table.emplace_back(m, chunk);
+    }
+  }
+  const int all = M * chunks;
+  const int warm = std::min(2 * (P - 1 - r) + (chunks - 1) * group, all);
+  const auto forward = [&](int k) { return Word(table[k].second * P + r, "F", table[k].first); };
+  const auto backward = [&](int k) {
+    return Word((chunks - 1 - table[k].second) * P + r, "B", table[k].first);
+  };
+  Words out;
+  for (int k = 0; k < warm; ++k) out.push_back(forward(k));
+  for (int k = 0; k < all - warm; ++k) {
+    out.push_back(forward(warm + k));
+    out.push_back(backward(k));
+  }
+  for (int k = all - warm; k < all; ++k) out.push_back(backward(k));
+  return out;
+}
+
+Words Interleaved(int P, int M, int r) { return Grouped(P, M, r, 2, P); }
+
+// ZB-H1 is k = 1, ZB-H2 is k = 2.
+Words ZeroBubbleH(int k, int P, int M, int r) {
+  Words out;
+  const int warm = (P - 1 - r) * k;
+  const int delay = (P - 1) * k;
+  int f = 0, w = 0;
+  while (f < std::min(warm, M)) out.push_back(Word(r, "F", f++));
+  for (int i = 0; i < M; ++i) {
+    if (f < M) out.push_back(Word(r, "F", f++));
+    out.push_back(Word(r, "I", i));
+    if (warm + i >= delay) out.push_back(Word(r, "W", w++));
+  }
+  while (w < M) out.push_back(Word(r, "W", w++));
+  return out;
+}
+
+Words ZeroBubbleH1(int P, int M, int r) { return ZeroBubbleH(1, P, M, r); }
+Words ZeroBubbleH2(int P, int M, int r) { return ZeroBubbleH(2, P, M, r); }
+
+Words ZeroBubbleV(int P, int M, int r) {
+  const int n = std::max(2 * P - 1, M);
+  const int c[2] = {r, 2 * P - 1 - r};
+  int f[2] = {}, b[2] = {}, w[2] = {};
+  Words out;
+  const auto emit = [&](int chunk, const char* kind, int m) {
+    if (m < M) out.push_back(Word(c[chunk], kind, m));
+  };
+  const auto forward = [&](int chunk) { emit(chunk, "F", f[chunk]++); };
+  const auto input = [&](int chunk) { emit(chunk, "I", b[chunk]++); };
+  const auto weight = [&](int chunk) { emit(chunk, "W", w[chunk]++); };
+  for (int i = 0; i < 2 * (P - r) - 1; ++i) forward(0);
+  for (int i = 0; i < r; ++i) forward(1), forward(0);
+  for (int i = 0; i < P - r; ++i) forward(1), input(1), weight(1);
+  while (f[1] < f[0] || f[0] < n) {
+    if (f[0] < n) forward(0);
+    input(0), weight(0), forward(1), input(1), weight(1);
+  }
+  for (int i = 0; i < r; ++i) input(0), input(1);
+  for (int i = 0; i < P - r; ++i) input(0), weight(0);
+  while (w[1] < b[1]) weight(1);
+  while (w[0] < b[0]) weight(0);
+  return out;
+}
+
+// The eight steps with their queue of deferred weight gradients.
+class DualPipe {
+ public:
+  DualPipe(int P, int r) : chunk_{r, 2 * P - 1 - r} {}
+
+  void Forward(int c) { out_.push_back(Word(chunk_[c], "F", f_[c]++)); }
+  void Backward(int c) { out_.push_back(Word(chunk_[c], "B", b_[c]++)); }
+  void Both(int f, int b) {
+    Forward(f);
+    const std::string first = out_.back();
+    out_.pop_back();
+    Backward(b);
+    out_.back() = absl::StrCat(first, "&", out_.back());
+  }
+  void Input(int c) {
+    queue_.emplace_back(c, b_[c]);
+    out_.push_back(Word(chunk_[c], "I", b_[c]++));
+  }
+  void Weight() {
+    out_.push_back(Word(chunk_[queue_.front().first], "W", queue_.front().second));
+    queue_.pop_front();
+  }
+  Words out() const { return out_; }
+
+ private:
+  int chunk_[2];
+  int f_[2] = {}, b_[2] = {};
+  std::deque<std::pair<int, int>> queue_;
+  Words out_;
+};
+
+Words DualPipeV(int P, int M, int r) {
+  DualPipe d(P, r);
+  for (int i = 0; i < 2 * (P - 1 - r); ++i) d.Forward(0);
+  for (int i = 0; i < r + 1; ++i) d.Forward(0), d.Forward(1);
+  for (int i = 0; i < P - 1 - r; ++i) d.Input(1), d.Weight(), d.Forward(1);
+  for (int i = 0; i < M - 2 * P + r + 1; ++i) {
+    if (r == P - 1 && i == 0) {
+      d.Forward(0), d.Backward(1);
+    } else {
+      d.Both(0, 1);
+    }
+    d.Both(1, 0);
+  }
+  for (int i = 0; i < P - 1 - r; ++i) d.Backward(1), d.Both(1, 0);
+  bool split = false;
+  for (int i = 0; i < r + 1; ++i) {
+    const bool turn = i == (r + 1) / 2;
+    if (turn && r % 2 == 1) split = true;
+    split ? d.Input(1) : d.Backward(1);
+    if (turn && r % 2 == 0) split = true;
+    split ? d.Input(0) : d.Backward(0);
+  }
+  for (int i = 0; i < P - 1 - r; ++i) d.Weight(), d.Input(0);
+  for (int i = 0; i < r + 1; ++i) d.Weight();
+  return d.out();
+}
+
+struct Published {
+  const char* file;
+  Words (*order)(int P, int M, int r);
+  bool (*admits)(int P, int M);
+  int stages_per_rank;
+  bool turns;   // the second stages of the ranks go back from the last rank
+};
+
+bool Any(int, int) { return true; }
+bool WholeGroups(int P, int M) { return M % P == 0; }   // with groups of P, a last group is whole
+bool TwoPerRank(int P, int M) { return M >= 2 * P; }
+
+constexpr Published kPublished[] = {
+    {"gpipe", GPipe, Any, 1, false},
+    {"1f1b", OneFOneB, Any, 1, false},
+    {"interleaved", Interleaved, WholeGroups, 2, false},
+    {"zb_h1", ZeroBubbleH1, Any, 1, false},
+    {"zb_h2", ZeroBubbleH2, Any, 1, false},
+    {"zb_v", ZeroBubbleV, Any, 2, true},
+    {"dualpipe_v", DualPipeV, TwoPerRank, 2, true},
+};
+
+void PrintTo(const Published& row, std::ostream* out) { *out << row.file; }
+
+// What follows the header in the text form of a plan with these stages on the ranks and this order.
+std::string PlanText(int P, int stages, bool turns, const std::function<Words(int)>& order) {
+  std::string text = "stages";
+  for (int s = 0; s < stages; ++s) {
+    absl::StrAppend(&text, " ", turns && s >= P ? 2 * P - 1 - s : s % P);
+  }
+  absl::StrAppend(&text, "\n");
+  for (int r = 0; r < P; ++r) {
+    absl::StrAppend(&text, "rank ", r, ":");
+    for (const std::string& word : order(r)) absl::StrAppend(&text, " ", word);
+    absl::StrAppend(&text, "\n");
+  }
+  return text;
+}
+
+class LibraryFile {
+ public:
+  explicit LibraryFile(const char* name)
+      : source_(name, ReadTestFile(absl::StrCat("schedules/", name, ".sched"))) {
+    Diagnostics diagnostics;
+    file_ = Parse(source_, &diagnostics);
+    EXPECT_TRUE(file_) << Render(diagnostics, source_);
+  }
+
+  // The plan's text form without its header; "" if the schedule does not admit the parameters.
+  std::string PlanFor(const std::vector<Parameter>& parameters) const {
+    Diagnostics found;
+    const std::optional<Plan> plan = Elaborate(*file_, "", parameters, &found);
+    if (plan) {
+      const std::string text = Print(*plan);
+      return text.substr(text.find('\n') + 1);
+    }
+    EXPECT_EQ(found.findings().front().code, Code::kRequire) << Render(found, source_);
+    return "";
+  }
+
+ private:
+  Source source_;
+  std::optional<ast::File> file_;
+};
+
+class LibraryOrder : public testing::TestWithParam<Published> {};
+
+TEST_P(LibraryOrder, IsThePublishedOne) {
+  const Published& row = GetParam();
+  const LibraryFile file(row.file);
+  for (int P = 2; P <= 16; ++P) {
+    for (int M = 1; M <= 4 * P; ++M) {
+      const auto order = [&](int r) { return row.order(P, M, r); };
+      const std::string expected =
+          row.admits(P, M) ? PlanText(P, row.stages_per_rank * P, row.turns, order) : "";
+      ASSERT_EQ(file.PlanFor({{"P", P}, {"M", M}}), expected) << "P=" << P << " M=" << M;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, LibraryOrder, testing::ValuesIn(kPublished),
+                         [](const auto& test) { return "Of_" + std::string(test.param.file); });
+
+TEST(Library, InterleavedWithEveryGroupAndNumberOfStages) {
+  const LibraryFile file("interleaved");
+  for (int P = 2; P <= 5; ++P) {
+    for (int M = 1; M <= 4 * P; ++M) {
+      for (int V = 1; V <= 4; ++V) {
+        for (int G = 1; G <= M + 1; ++G) {
+          const bool admitted = P <= G && G <= M && (M % G == 0 || M % G >= P);
+          const auto order = [&](int r) { return Grouped(P, M, r, V, G); };
+          const std::string expected = admitted ? PlanText(P, V * P, false, order) : "";
+          ASSERT_EQ(file.PlanFor({{"P", P}, {"M", M}, {"V", V}, {"G", G}}), expected)
+              << "P=" << P << " M=" << M << " V=" << V << " G=" << G;
+        }
+      }
+    }
+  }
+}
+
+TEST(Library, FilesAreShortAndBeginWithWhatTheyAre) {
+  for (const Published& row : kPublished) {
+    const std::string text = ReadTestFile(absl::StrCat("schedules/", row.file, ".sched"));
+    EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 40) << row.file;
+    EXPECT_EQ(text.substr(0, 2), "# ") << row.file;
+  }
+}
+
+}  // namespace
+}  // namespace stringline

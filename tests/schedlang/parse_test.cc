@@ -1,0 +1,456 @@
+// Texts and what the parser makes of them, good and bad side by side.
+#include "schedlang/parse.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/tokens.h"
+#include "tests/schedlang/ast_text.h"
+
+namespace stringline {
+namespace {
+
+struct Case {
+  const char* text;
+  const char* expected;   // the tree, or the rendered finding
+};
+
+std::string ParseToText(const std::string& text) {
+  const Source source("x.sched", text);
+  Diagnostics diagnostics;
+  const std::optional<ast::File> file = Parse(source, &diagnostics);
+  EXPECT_EQ(file.has_value(), diagnostics.empty());
+  return file ? TextOf(*file) : Render(diagnostics, source);
+}
+
+// Parses `let x = EXPRESSION` and returns the expression's tree, or the finding.
+std::string ParseExpression(const std::string& text) {
+  const Source source("x.sched", absl::StrCat("schedule s(P, M) { let x = ", text, "\n}"));
+  Diagnostics diagnostics;
+  const std::optional<ast::File> file = Parse(source, &diagnostics);
+  if (!file) return Render(diagnostics, source);
+  const auto& statements = file->schedules.front().body.statements;
+  if (statements.size() != 1) return "more than one statement";
+  return TextOf(std::get<ast::Let>(statements.front().node).value);
+}
+
+const Case kExpressions[] = {
+    // Precedence and grouping
+    {"P - 1 - r", "(- (- P 1) r)"},
+    {"a + b * c", "(+ a (* b c))"},
+    {"(a + b) * c", "(* (+ a b) c)"},
+    {"-a * b", "(* (- a) b)"},
+    {"- - a", "(- (- a))"},
+    {"-(a - b)", "(- (- a b))"},
+    {"a - -b", "(- a (- b))"},
+    {"not a == b", "(not (== a b))"},
+    {"not a and not b or c", "(or (and (not a) (not b)) c)"},
+    {"a or b and c", "(or a (and b c))"},
+    {"a < b + 1", "(< a (+ b 1))"},
+    {"a == b and c != d", "(and (== a b) (!= c d))"},
+    {"a ? b : c ? d : e", "(? a b (? c d e))"},
+    {"a ? b ? c : d : e", "(? a (? b c d) e)"},
+    {"a or b ? c + 1 : d - 1", "(? (or a b) (+ c 1) (- d 1))"},
+    {"a % b / c", "(/ (% a b) c)"},
+    {"min(a, b + 1, c)", "(min a (+ b 1) c)"},
+    {"size(min(1, 2)) * 2", "(* (size (min 1 2)) 2)"},
+    {"9223372036854775807", "9223372036854775807"},
+    // Errors
+    {"min(a, b",
+     "x.sched:2:1: error: expected ')' before '}'\n"
+     "    2 | }\n"
+     "      | ^\n"},
+    {"a +",
+     "x.sched:2:1: error: expected an expression before '}'\n"
+     "    2 | }\n"
+     "      | ^\n"},
+    {"a + ;",
+     "x.sched:1:32: error: expected an expression before ';'\n"
+     "    1 | schedule s(P, M) { let x = a + ;\n"
+     "      |                                ^\n"},
+    {"a b",
+     "x.sched:1:30: error: expected ';' before 'b'\n"
+     "    1 | schedule s(P, M) { let x = a b\n"
+     "      |                              ^\n"},
+    {"(a",
+     "x.sched:2:1: error: expected ')' before '}'\n"
+     "    2 | }\n"
+     "      | ^\n"},
+    {"a ? b",
+     "x.sched:2:1: error: expected ':' before '}'\n"
+     "    2 | }\n"
+     "      | ^\n"},
+    {"a ? b : ",
+     "x.sched:2:1: error: expected an expression before '}'\n"
+     "    2 | }\n"
+     "      | ^\n"},
+    {"a < b < c",
+     "x.sched:1:30: error: a comparison of a comparison; between two bounds is 'a <= b and b <= c'\n"
+     "    1 | schedule s(P, M) { let x = a < b < c\n"
+     "      |                              ^~~~~\n"},
+    {"a == b >= c",
+     "x.sched:1:30: error: a comparison of a comparison; between two bounds is 'a <= b and b <= c'\n"
+     "    1 | schedule s(P, M) { let x = a == b >= c\n"
+     "      |                              ^~~~~~~\n"},
+    {"f()",
+     "x.sched:1:30: error: expected an expression before ')'\n"
+     "    1 | schedule s(P, M) { let x = f()\n"
+     "      |                              ^\n"},
+    {"9223372036854775808",
+     "x.sched:1:28: error: the number '9223372036854775808' does not fit into 64 bits\n"
+     "    1 | schedule s(P, M) { let x = 9223372036854775808\n"
+     "      |                            ^~~~~~~~~~~~~~~~~~~\n"},
+    {"12x",
+     "x.sched:1:28: error: '12x' is not a number\n"
+     "    1 | schedule s(P, M) { let x = 12x\n"
+     "      |                            ^~~\n"},
+    {"0x10",
+     "x.sched:1:28: error: '0x10' is not a number\n"
+     "    1 | schedule s(P, M) { let x = 0x10\n"
+     "      |                            ^~~~\n"},
+    {"a && b",
+     "x.sched:1:30: error: expected ';' before '&'\n"
+     "    1 | schedule s(P, M) { let x = a && b\n"
+     "      |                              ^\n"},
+    {"!a",
+     "x.sched:1:28: error: expected an expression before '!'\n"
+     "    1 | schedule s(P, M) { let x = !a\n"
+     "      |                            ^\n"},
+    {"a = 1",
+     "x.sched:1:30: error: expected ';' before '='\n"
+     "    1 | schedule s(P, M) { let x = a = 1\n"
+     "      |                              ^\n"},
+    {"F + 1",
+     "x.sched:1:28: error: expected an expression before 'F'\n"
+     "    1 | schedule s(P, M) { let x = F + 1\n"
+     "      |                            ^\n"},
+    {"repeat",
+     "x.sched:1:28: error: expected an expression before 'repeat'\n"
+     "    1 | schedule s(P, M) { let x = repeat\n"
+     "      |                            ^~~~~~\n"},
+    {"down[r]",
+     "x.sched:1:32: error: stages of a pipe, as in 'down[r]', are not supported yet\n"
+     "    1 | schedule s(P, M) { let x = down[r]\n"
+     "      |                                ^\n"},
+    {"a, b",
+     "x.sched:1:29: error: expected ';' before ','\n"
+     "    1 | schedule s(P, M) { let x = a, b\n"
+     "      |                             ^\n"},
+    {"then",
+     "x.sched:1:28: error: 'then' is not supported yet\n"
+     "    1 | schedule s(P, M) { let x = then\n"
+     "      |                            ^~~~\n"},
+};
+
+TEST(Parse, Expressions) {
+  for (const Case& c : kExpressions) EXPECT_EQ(ParseExpression(c.text), c.expected) << c.text;
+}
+
+// Parses the text as the body of a schedule.
+std::string ParseBody(const std::string& text) {
+  return ParseToText(absl::StrCat("schedule s(P, M) {\n", text, "\n}\n"));
+}
+
+const Case kStatements[] = {
+    // Schedule level
+    {"stages P on line", "(schedule s (P M) (stages P line))\n"},
+    {"stages 2 * P on v;", "(schedule s (P M) (stages (* 2 P) v))\n"},
+    {"stages N on reversed wave;", "(schedule s (P M) (stages N (reversed wave)))\n"},
+    {"stages P on s -> P - 1 - s;", "(schedule s (P M) (stages P (-> s (- (- P 1) s))))\n"},
+    {"stages P on reversed s -> s;", "(schedule s (P M) (stages P (reversed (-> s s))))\n"},
+    {"pad microbatches to max(M, 4);", "(schedule s (P M) (pad (max M 4)))\n"},
+    {"let f(x, y) = x + y; let z = f(1, 2);",
+     "(schedule s (P M) (let (f x y) (+ x y)) (let z (f 1 2)))\n"},
+    {"require M >= P \"too few\";", "(schedule s (P M) (require (>= M P) \"too few\"))\n"},
+    {"rank r { }", "(schedule s (P M) (rank r))\n"},
+    // Rank level
+    {"rank r { F r; B r; I r; W r; W }",
+     "(schedule s (P M) (rank r (F r) (B r) (I r) (W r) (W)))\n"},
+    {"rank r { F r & B r + 1 & W; W & F 0 }",
+     "(schedule s (P M) (rank r (& (F r) (B (+ r 1)) (W)) (& (W) (F 0))))\n"},
+    {"rank r { F r @ 3 & B r @ m + 1; W r @ 0 }",
+     "(schedule s (P M) (rank r (& (F r @ 3) (B r @ (+ m 1))) (W r @ 0)))\n"},
+    {"rank r { repeat 3 { F r } repeat n as i { I r; W } }",
+     "(schedule s (P M) (rank r (repeat 3 (F r)) (repeat n as i (I r) (W))))\n"},
+    {"rank r { if a { F r } else if b { B r } else if c { W } else { I r } }",
+     "(schedule s (P M) (rank r (if (a (F r)) (b (B r)) (c (W)) (else (I r)))))\n"},
+    {"rank r { order f { F r } f; f & f; F r & f }",
+     "(schedule s (P M) (rank r (order f (F r)) (next f) (& (next f) (next f)) (& (F r) (next f))))\n"},
+    {"rank r { let n = 2; require n > 1 \"m\"; { } }",
+     "x.sched:2:40: error: expected a statement or '}' before '{'\n"
+     "    2 | rank r { let n = 2; require n > 1 \"m\"; { } }\n"
+     "      |                                        ^\n"},
+    {"rank r { F P > 2 ? 1 : 0 }", "(schedule s (P M) (rank r (F (? (> P 2) 1 0))))\n"},
+    {"rank r { F -1 }", "(schedule s (P M) (rank r (F (- 1))))\n"},
+    // Errors
+    {"rank r { F }",
+     "x.sched:2:12: error: expected an expression before '}'\n"
+     "    2 | rank r { F }\n"
+     "      |            ^\n"},
+    {"rank r { F r B r }",
+     "x.sched:2:14: error: expected ';' before 'B'\n"
+     "    2 | rank r { F r B r }\n"
+     "      |              ^\n"},
+    {"rank r { W @ 3 }",
+     "x.sched:2:12: error: expected an expression before '@'\n"
+     "    2 | rank r { W @ 3 }\n"
+     "      |            ^\n"},
+    {"rank r { F r & }",
+     "x.sched:2:16: error: expected an action before '}'\n"
+     "    2 | rank r { F r & }\n"
+     "      |                ^\n"},
+    {"rank r { repeat { F r } }",
+     "x.sched:2:17: error: expected an expression before '{'\n"
+     "    2 | rank r { repeat { F r } }\n"
+     "      |                 ^\n"},
+    {"rank r { repeat 3 as { F r } }",
+     "x.sched:2:22: error: expected a name before '{'\n"
+     "    2 | rank r { repeat 3 as { F r } }\n"
+     "      |                      ^\n"},
+    {"rank r { repeat 3 F r }",
+     "x.sched:2:19: error: expected '{' before 'F'\n"
+     "    2 | rank r { repeat 3 F r }\n"
+     "      |                   ^\n"},
+    {"rank r { repat 3 { F r } }",
+     "x.sched:2:10: error: 'repat' begins no statement; did you mean 'repeat'?\n"
+     "    2 | rank r { repat 3 { F r } }\n"
+     "      |          ^~~~~\n"},
+    {"rank r { f r }",
+     "x.sched:2:10: error: 'f' begins no statement; did you mean 'F'?\n"
+     "    2 | rank r { f r }\n"
+     "      |          ^\n"},
+    {"rank r { forward r }",
+     "x.sched:2:10: error: 'forward' begins no statement\n"
+     "    2 | rank r { forward r }\n"
+     "      |          ^~~~~~~\n"},
+    {"rank r { if r { F r } else F r }",
+     "x.sched:2:28: error: expected '{' before 'F'\n"
+     "    2 | rank r { if r { F r } else F r }\n"
+     "      |                            ^\n"},
+    {"rank r { F r",
+     "x.sched:3:1: error: expected '}' before the end of the file\n"
+     "    3 | }\n"
+     "      | ^\n"
+     "note: '{' is opened here\n"
+     "    1 | schedule s(P, M) {\n"
+     "      |                  ^\n"},
+    {"rank r { F r; ",
+     "x.sched:3:1: error: expected '}' before the end of the file\n"
+     "    3 | }\n"
+     "      | ^\n"
+     "note: '{' is opened here\n"
+     "    1 | schedule s(P, M) {\n"
+     "      |                  ^\n"},
+    {"rank r",
+     "x.sched:3:1: error: expected '{' before '}'\n"
+     "    3 | }\n"
+     "      | ^\n"},
+    {"stages P",
+     "x.sched:3:1: error: expected 'on' before '}'\n"
+     "    3 | }\n"
+     "      | ^\n"},
+    {"stages P on",
+     "x.sched:3:1: error: expected a layout before '}'\n"
+     "    3 | }\n"
+     "      | ^\n"},
+    {"stages on line",
+     "x.sched:2:8: error: expected an expression before 'on'\n"
+     "    2 | stages on line\n"
+     "      |        ^~\n"},
+    {"require M > 2;",
+     "x.sched:2:14: error: expected a message in quotes before ';'\n"
+     "    2 | require M > 2;\n"
+     "      |              ^\n"},
+    {"require M > 2 \"open\n",
+     "x.sched:2:15: error: expected '\"' before the end of the line\n"
+     "    2 | require M > 2 \"open\n"
+     "      |               ^~~~~\n"},
+    {"pad to 3;",
+     "x.sched:2:5: error: expected 'microbatches' before 'to'\n"
+     "    2 | pad to 3;\n"
+     "      |     ^~\n"},
+    {"pad microbatches 3;",
+     "x.sched:2:18: error: expected 'to' before '3'\n"
+     "    2 | pad microbatches 3;\n"
+     "      |                  ^\n"},
+    {"let x;",
+     "x.sched:2:6: error: expected '=' before ';'\n"
+     "    2 | let x;\n"
+     "      |      ^\n"},
+    {"let 3 = x;",
+     "x.sched:2:5: error: expected a name before '3'\n"
+     "    2 | let 3 = x;\n"
+     "      |     ^\n"},
+    {"let f( = 3;",
+     "x.sched:2:8: error: expected a name before '='\n"
+     "    2 | let f( = 3;\n"
+     "      |        ^\n"},
+    {"let f(x) 3;",
+     "x.sched:2:10: error: expected '=' before '3'\n"
+     "    2 | let f(x) 3;\n"
+     "      |          ^\n"},
+    {"; ",
+     "x.sched:2:1: error: expected a statement or '}' before ';'\n"
+     "    2 | ; \n"
+     "      | ^\n"},
+    {"} }",
+     "x.sched:2:3: error: expected 'schedule' before '}'\n"
+     "    2 | } }\n"
+     "      |   ^\n"},
+    {"order",
+     "x.sched:3:1: error: expected a name before '}'\n"
+     "    3 | }\n"
+     "      | ^\n"},
+    {"rank r { x = 3 }",
+     "x.sched:2:12: error: expected ';' before '='\n"
+     "    2 | rank r { x = 3 }\n"
+     "      |            ^\n"},
+    {"rank r { repeat P as i, j { } }",
+     "x.sched:2:23: error: expected '{' before ','\n"
+     "    2 | rank r { repeat P as i, j { } }\n"
+     "      |                       ^\n"},
+    // Not yet
+    {"pipe down { stages P on line; }",
+     "x.sched:2:1: error: 'pipe' is not supported yet\n"
+     "    2 | pipe down { stages P on line; }\n"
+     "      | ^~~~\n"},
+    {"rank r timetable { }",
+     "x.sched:2:8: error: 'timetable' is not supported yet\n"
+     "    2 | rank r timetable { }\n"
+     "      |        ^~~~~~~~~\n"},
+    {"rank r greedy { }",
+     "x.sched:2:8: error: 'greedy' is not supported yet\n"
+     "    2 | rank r greedy { }\n"
+     "      |        ^~~~~~\n"},
+    {"rank r { unshard 0 }",
+     "x.sched:2:10: error: 'unshard' is not supported yet\n"
+     "    2 | rank r { unshard 0 }\n"
+     "      |          ^~~~~~~\n"},
+    {"split even;",
+     "x.sched:2:1: error: 'split' is not supported yet\n"
+     "    2 | split even;\n"
+     "      | ^~~~~\n"},
+    {"overlap F & B { }",
+     "x.sched:2:1: error: 'overlap' is not supported yet\n"
+     "    2 | overlap F & B { }\n"
+     "      | ^~~~~~~\n"},
+};
+
+TEST(Parse, Statements) {
+  for (const Case& c : kStatements) EXPECT_EQ(ParseBody(c.text), c.expected) << c.text;
+}
+
+const Case kFiles[] = {
+    {"schedule a(P, M, V = 2, G = P * V) { } schedule b(P, M) { }",
+     "(schedule a (P M V=2 G=(* P V)))\n"
+     "(schedule b (P M))\n"},
+    {"# only a comment\nschedule a(P, M) { } # and one more", "(schedule a (P M))\n"},
+    // Errors
+    {"",
+     "x.sched:1:1: error: expected 'schedule' before the end of the file\n"
+     "    1 | \n"
+     "      | ^\n"},
+    {"# nothing\n",
+     "x.sched:1:1: error: expected 'schedule' before the end of the file\n"
+     "    1 | # nothing\n"
+     "      | ^\n"},
+    {"schedule",
+     "x.sched:1:1: error: expected a name before the end of the file\n"
+     "    1 | schedule\n"
+     "      | ^~~~~~~~\n"},
+    {"schedule a",
+     "x.sched:1:10: error: expected '(' before the end of the file\n"
+     "    1 | schedule a\n"
+     "      |          ^\n"},
+    {"schedule a(",
+     "x.sched:1:11: error: expected a name before the end of the file\n"
+     "    1 | schedule a(\n"
+     "      |           ^\n"
+     "note: '(' is opened here\n"
+     "    1 | schedule a(\n"
+     "      |           ^\n"},
+    {"schedule a(P",
+     "x.sched:1:12: error: expected ')' before the end of the file\n"
+     "    1 | schedule a(P\n"
+     "      |            ^\n"
+     "note: '(' is opened here\n"
+     "    1 | schedule a(P\n"
+     "      |           ^\n"},
+    {"schedule a(P,",
+     "x.sched:1:13: error: expected a name before the end of the file\n"
+     "    1 | schedule a(P,\n"
+     "      |             ^\n"
+     "note: '(' is opened here\n"
+     "    1 | schedule a(P,\n"
+     "      |           ^\n"},
+    {"schedule a(P, M)",
+     "x.sched:1:16: error: expected '{' before the end of the file\n"
+     "    1 | schedule a(P, M)\n"
+     "      |                ^\n"},
+    {"schedule a(P, M) {",
+     "x.sched:1:18: error: expected '}' before the end of the file\n"
+     "    1 | schedule a(P, M) {\n"
+     "      |                  ^\n"
+     "note: '{' is opened here\n"
+     "    1 | schedule a(P, M) {\n"
+     "      |                  ^\n"},
+    {"schedule a(P, M, V = ) { }",
+     "x.sched:1:22: error: expected an expression before ')'\n"
+     "    1 | schedule a(P, M, V = ) { }\n"
+     "      |                      ^\n"},
+    {"schedule a() { }",
+     "x.sched:1:12: error: expected a name before ')'\n"
+     "    1 | schedule a() { }\n"
+     "      |            ^\n"},
+    {"schedule 1f1b(P, M) { }",
+     "x.sched:1:10: error: expected a name before '1f1b'\n"
+     "    1 | schedule 1f1b(P, M) { }\n"
+     "      |          ^~~~\n"},
+    {"schedule a(P, M) = b then defer W by 1;",
+     "x.sched:1:18: error: schedules derived from others are not supported yet\n"
+     "    1 | schedule a(P, M) = b then defer W by 1;\n"
+     "      |                  ^\n"},
+    {"schedule a(P, M) { } x",
+     "x.sched:1:22: error: expected 'schedule' before 'x'\n"
+     "    1 | schedule a(P, M) { } x\n"
+     "      |                      ^\n"},
+    {"hello",
+     "x.sched:1:1: error: expected 'schedule' before 'hello'\n"
+     "    1 | hello\n"
+     "      | ^~~~~\n"},
+    {"\001\002",
+     "x.sched:1:1: error: expected 'schedule' before byte 0x01\n"
+     "    1 |   \n"
+     "      | ^\n"},
+    {"schedule a(P, M) { \033 }",
+     "x.sched:1:20: error: expected a statement or '}' before byte 0x1b\n"
+     "    1 | schedule a(P, M) {   }\n"
+     "      |                    ^\n"},
+    {"\377\376",
+     "x.sched:1:1: error: expected 'schedule' before byte 0xff\n"
+     "    1 | \377\376\n"
+     "      | ^\n"},
+    {"schedule a(P, M) { \"x",
+     "x.sched:1:20: error: expected '\"' before the end of the line\n"
+     "    1 | schedule a(P, M) { \"x\n"
+     "      |                    ^~\n"},
+};
+
+TEST(Parse, Files) {
+  for (const Case& c : kFiles) EXPECT_EQ(ParseToText(c.text), c.expected) << c.text;
+}
+
+TEST(Tokens, KnowTheirPlaces) {
+  const std::string text = "F a<=b # c\n\"x y\"; 12z @";
+  std::string out;
+  for (const Token& token : Tokenize(text)) {
+    absl::StrAppend(&out, token.span.begin, "-", token.span.end, ":", token.text, " ");
+  }
+  EXPECT_EQ(out, "0-1:F 2-3:a 3-5:<= 5-6:b 11-16:\"x y\" 16-17:; 18-21:12z 22-23:@ 22-23: ");
+}
+
+}  // namespace
+}  // namespace stringline

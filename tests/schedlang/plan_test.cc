@@ -1,0 +1,103 @@
+#include "schedlang/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/schedlang/plan_text.h"
+
+namespace stringline {
+namespace {
+
+TEST(Plan, TextFormPrintsAndReadsBack) {
+  const std::string texts[] = {
+      "plan one P=1 M=1\nstages 0\nrank 0: 0F0 0B0\n",
+      "plan pair P=2 M=2 V=7\nstages 0 1\nrank 0: 0F0 0F1 0B0 0B1\nrank 1: 1F0 1F1&1B0 1I1 1W1\n",
+      "plan v P=2 M=1 lowered\nstages 0 1 1 0\n"
+      "rank 0: 0F0 0SEND_F0 3RECV_F0 3F0 3I0 3SEND_B0 3W0 0RECV_B0 0B0\n"
+      "rank 1: 1RECV_F0 1F0 2F0 2SEND_F0 2RECV_B0 2B0 1B0 1SEND_B0\n",
+      "plan empty P=2 M=1\nstages 0\nrank 0: 0F0 0B0\nrank 1:\n",
+  };
+  for (const std::string& text : texts) EXPECT_EQ(Print(PlanFromText(text)), text);
+}
+
+TEST(Plan, CommentsAndSpacesDoNotCount) {
+  const Plan plan =
+      PlanFromText("# a plan\n\nplan one  P=1 M=2 # two\nstages 0\n\n  rank 0:  0F0\t0F1 0B0 0B1");
+  EXPECT_EQ(Print(plan), "plan one P=1 M=2\nstages 0\nrank 0: 0F0 0F1 0B0 0B1\n");
+}
+
+TEST(Plan, NeighboursFollowTheStages) {
+  const Plan plan = PlanFromText("plan v P=2 M=1\nstages 0 1 1 0\nrank 0:\nrank 1:\n");
+  EXPECT_FALSE(plan.stages[0].previous.valid());
+  EXPECT_EQ(plan.stages[0].next, StageId(1));
+  EXPECT_EQ(plan.stages[3].previous, StageId(2));
+  EXPECT_FALSE(plan.stages[3].next.valid());
+}
+
+TEST(Plan, WhereNamesLoopsFromTheOutsideIn) {
+  Plan plan = PlanFromText("plan one P=1 M=1\nstages 0\nrank 0: 0F0 0B0\n");
+  EXPECT_EQ(WhereOf(plan, plan.actions[0]), "P=1 M=1");
+  plan.iterations = {{-1, 3}, {0, 1}};
+  plan.actions[0].iteration = 1;
+  EXPECT_EQ(WhereOf(plan, plan.actions[0]), "iteration 3.1, P=1 M=1");
+}
+
+struct BadText {
+  const char* text;
+  const char* message;  // with line and column
+};
+
+const BadText kBadTexts[] = {
+    {"", "1:1: expected 'plan NAME P=… M=…'"},
+    {"timeline x", "1:1: expected 'plan NAME P=… M=…'"},
+    {"plan x P=1", "1:6: the plan's parameters P and M are missing"},
+    {"plan x P=0 M=1", "1:6: P is 0"},
+    {"plan x P=99999999 M=1", "1:6: P is 99999999"},
+    {"plan x P=1 M=99999999999999999999", "1:12: expected a parameter like P=4"},
+    {"plan x P=1 M=1\n", "2:1: expected 'stages' and the rank of every stage"},
+    {"plan x P=1 M=1\nstages 1\n", "2:8: expected a rank below 1"},
+    {"plan x P=1 M=1\nstages 0\n", "3:1: the line of rank 0 is missing"},
+    {"plan x P=1 M=1\nstages 0\nrank 1: 0F0", "3:1: expected 'rank 0:'"},
+    {"plan x P=1 M=1\nstages 0\nrank 0: 0F", "3:9: expected an action like 3F7"},
+    {"plan x P=1 M=1\nstages 0\nrank 0: 0Q0", "3:9: expected an action like 3F7"},
+    {"plan x P=1 M=1\nstages 0\nrank 0: 0F0x", "3:9: expected '&' or a space after an action"},
+    {"plan x P=1 M=1\nstages 0\nrank 0: 1F0", "3:9: 1F0: there are only 1 stages"},
+    {"plan x P=1 M=1\nstages 0\nrank 0: 0F1", "3:9: 0F1: there are only 1 microbatches"},
+    {"plan x P=2 M=1\nstages 0 1\nrank 0: 1F0\nrank 1:",
+     "3:9: 1F0: stage 1 lives on rank 1, not on rank 0"},
+    {"plan x P=2 M=1\nstages 0 1\nrank 0: 0SEND_F0\nrank 1:",
+     "3:9: 0SEND_F0: only a plan marked 'lowered' holds sends and receives"},
+    {"plan x P=2 M=1 lowered\nstages 0 1\nrank 0: 0F0&0SEND_F0\nrank 1:",
+     "3:9: 0SEND_F0 cannot be part of a group"},
+    {"plan x P=1 M=1\nstages 0\nrank 0: 0F0\nrank 1: 0F0",
+     "4:1: unexpected line after rank 0, the last of P=1"},
+};
+
+TEST(Plan, BadTextIsOneFinding) {
+  for (const BadText& bad : kBadTexts) {
+    const Source source("x.plan", bad.text);
+    Diagnostics diagnostics;
+    EXPECT_FALSE(ReadPlan(source, &diagnostics)) << bad.text;
+    ASSERT_EQ(diagnostics.findings().size(), 1u) << bad.text;
+    const Diagnostic& finding = diagnostics.findings()[0];
+    const LineColumn at = source.Locate(finding.span.begin);
+    EXPECT_EQ(std::to_string(at.line) + ":" + std::to_string(at.column) + ": " + finding.text,
+              bad.message);
+  }
+}
+
+TEST(Plan, EveryTruncationEndsInAFindingOrAPlan) {
+  const std::string text =
+      "plan v P=2 M=1 lowered\nstages 0 1 1 0\n"
+      "rank 0: 0F0 0SEND_F0 3RECV_F0 3F0 3I0 3SEND_B0 3W0 0RECV_B0 0B0\n"
+      "rank 1: 1RECV_F0 1F0&2F0 2SEND_F0 2RECV_B0 2B0 1B0 1SEND_B0\n";
+  for (size_t n = 0; n < text.size(); ++n) {
+    const Source source("x.plan", text.substr(0, n));
+    Diagnostics diagnostics;
+    const bool read = ReadPlan(source, &diagnostics).has_value();
+    EXPECT_EQ(read, diagnostics.empty()) << text.substr(0, n);
+    Render(diagnostics, source);
+  }
+}
+
+}  // namespace
+}  // namespace stringline

@@ -1,0 +1,69 @@
+#include "schedlang/timeline.h"
+
+#include <gtest/gtest.h>
+
+namespace stringline {
+namespace {
+
+std::optional<Timeline> Read(const std::string& text, std::string* message = nullptr) {
+  const Source source("x.timeline", text);
+  Diagnostics diagnostics;
+  auto timeline = ReadTimeline(source, &diagnostics);
+  EXPECT_EQ(timeline.has_value(), diagnostics.empty());
+  if (message && !diagnostics.empty()) *message = diagnostics.findings()[0].text;
+  return timeline;
+}
+
+TEST(Timeline, TextFormPrintsAndReadsBack) {
+  const std::string text =
+      "timeline measured x P=2 M=2\n"
+      "rank 0: 0F0@0+1000 0SEND_F0@1000+5 0F1@1000+1000&0B0@1000+1000\n"
+      "rank 1:\n";
+  const auto timeline = Read(text);
+  ASSERT_TRUE(timeline);
+  EXPECT_EQ(Print(*timeline), text);
+}
+
+TEST(Timeline, BadTextIsOneFinding) {
+  std::string message;
+  EXPECT_FALSE(Read("", &message));
+  EXPECT_EQ(message, "expected 'timeline ORIGIN SCHEDULE P=… M=…'");
+  EXPECT_FALSE(Read("timeline measured x P=2\n", &message));
+  EXPECT_EQ(message, "expected 'rank 0:'");
+  for (const char* event : {"0F0", "0F0@", "0F0@1", "0F0@1+", "0F0@-1+2", "0F0@1+2x", "@1+2",
+                            "0F0@99999999999999999999+1", "0F0@1+2&"}) {
+    EXPECT_FALSE(Read(std::string("timeline measured x P=1\nrank 0: ") + event, &message)) << event;
+    EXPECT_EQ(message, "expected an event like 3F7@1000+500");
+  }
+}
+
+TEST(Bubbles, CountWorkIdleAndPeaks) {
+  const auto timeline = Read(
+      "timeline simulated x P=2 M=2\n"
+      "rank 0: 0F0@0+10 0SEND_F0@10+5 0F1&0F2@10+10 0B0@30+20 0B1@50+20\n"
+      "rank 1: 1F0@15+10 1F1@25+5&1B0@25+5\n"
+      "rank 2:\n");
+  ASSERT_FALSE(timeline);  // the & above lacks its times
+  const auto good = Read(
+      "timeline simulated x P=3 M=2\n"
+      "rank 0: 0F0@0+10 0SEND_F0@10+5 0F1@10+10&0F2@10+10 0B0@30+20 0B1@50+20\n"
+      "rank 1: 1F0@15+10 1F1@25+5&1B0@25+5\n"
+      "rank 2:\n");
+  ASSERT_TRUE(good);
+  const Bubbles bubbles = MeasureBubbles(*good);
+  EXPECT_EQ(bubbles.makespan_ns, 70);
+  EXPECT_EQ(bubbles.span_ns, 70);
+  EXPECT_EQ(bubbles.busiest_ns, 60);
+  EXPECT_DOUBLE_EQ(bubbles.rate, 10.0 / 70);
+  EXPECT_EQ(bubbles.ranks[0].busy_ns, 60);
+  EXPECT_EQ(bubbles.ranks[0].idle_ns, 10);
+  EXPECT_EQ(bubbles.ranks[0].peak_activations, 3);
+  EXPECT_EQ(bubbles.ranks[1].busy_ns, 15);
+  // Inside F & B the F counts before the B releases.
+  EXPECT_EQ(bubbles.ranks[1].peak_activations, 2);
+  EXPECT_EQ(bubbles.ranks[2].busy_ns, 0);
+  EXPECT_EQ(bubbles.ranks[2].idle_ns, 70);
+}
+
+}  // namespace
+}  // namespace stringline

@@ -1,0 +1,13 @@
+# tests of stages
+stringline_test(stages_test
+  SOURCES
+    stages/gpt_test.cc
+    stages/gradients_test.cc
+    stages/init_test.cc
+    stages/kernels_test.cc
+    stages/layers_test.cc
+    stages/ops_test.cc
+    stages/random_values.cc
+    stages/split_test.cc
+    stages/text_test.cc
+  LIBRARIES stringline_stages stringline_cpu_kernels)

@@ -1,0 +1,217 @@
+// Every differentiable op against central differences, through autodiff and the CPU kernels.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "stages/builder.h"
+#include "stages/ops.h"
+#include "stages/split.h"
+#include "tests/stages/random_values.h"
+
+namespace stringline::cpu {
+namespace {
+
+Type F32(std::vector<int64_t> shape) { return {DType::kF32, std::move(shape)}; }
+Type I32(std::vector<int64_t> shape) { return {DType::kI32, std::move(shape)}; }
+
+// One op on inputs of these types. Integers are drawn from 0 .. below-1.
+struct OpCase {
+  Op op;
+  std::vector<Type> inputs;
+  std::vector<double> attributes;
+  int32_t below = 1;
+};
+
+// Sizes that are no multiples of a vector, and some that pass one.
+const std::vector<OpCase>& Cases() {
+  static const std::vector<OpCase>& cases = *new std::vector<OpCase>{
+      {Op::kLinear, {F32({2, 3, 5}), F32({4, 5})}, {}},
+      {Op::kLinear, {F32({7, 33}), F32({18, 33})}, {}},
+      {Op::kBiasAdd, {F32({3, 2, 5}), F32({5})}, {}},
+      {Op::kBiasAdd, {F32({3, 69}), F32({69})}, {}},
+      {Op::kAdd, {F32({3, 5}), F32({3, 5})}, {}},
+      {Op::kMul, {F32({3, 5}), F32({3, 5})}, {}},
+      {Op::kScale, {F32({3, 5})}, {-1.5}},
+      {Op::kLayerNorm, {F32({3, 2, 5}), F32({5}), F32({5})}, {1e-5}},
+      {Op::kLayerNorm, {F32({3, 37}), F32({37}), F32({37})}, {1e-5}},
+      {Op::kGelu, {F32({3, 15})}, {}},
+      {Op::kAttention, {F32({2, 5, 12})}, {2}},
+      {Op::kAttention, {F32({1, 35, 54})}, {1}},
+      {Op::kEmbedding, {I32({3, 4}), F32({6, 5})}, {}, 6},
+      {Op::kPositionAdd, {F32({3, 4, 5}), F32({4, 5})}, {}},
+      {Op::kCrossEntropy, {F32({3, 4, 7}), I32({3, 4})}, {}, 7},
+      {Op::kCrossEntropy, {F32({5, 39}), I32({5})}, {}, 39},
+  };
+  return cases;
+}
+
+// The op as a stage of its own: a float first input is the stage's input, the other floats are
+// params, integers are tokens or targets.
+ForwardStage StageOf(const OpCase& test) {
+  ForwardStage stage;
+  stage.first = test.inputs[0].dtype == DType::kI32;
+  stage.last = test.op == Op::kCrossEntropy;
+  Builder builder;
+  std::vector<ValueId> values;
+  for (size_t i = 0; i < test.inputs.size(); ++i) {
+    const Type& type = test.inputs[i];
+    const std::string name = absl::StrCat("x", i);
+    if (i == 0) {
+      values.push_back(builder.Input(Role::kInput, 0, type, name));
+    } else if (type.dtype == DType::kI32) {
+      values.push_back(builder.Input(Role::kTarget, 0, type, name));
+    } else {
+      const int index = static_cast<int>(stage.params.size());
+      values.push_back(builder.Input(Role::kParam, index, type, name));
+      stage.params.push_back({name, type});
+    }
+  }
+  const ValueId result = builder.AppendAll(test.op, values, test.attributes, "y")[0];
+  builder.Output(stage.last ? Role::kLoss : Role::kOutput, 0, result);
+  stage.graph = builder.Finish();
+  return stage;
+}
+
+// out_grad . output, in double; or the loss.
+double Objective(const StageProgram& program, StageState* state) {
+  Evaluate(program.forward, state);
+  if (program.last) return *state->loss.f32();
+  double sum = 0;
+  for (int64_t i = 0; i < program.output.elements(); ++i) {
+    sum += static_cast<double>(state->output.f32()[i]) * state->out_grad.f32()[i];
+  }
+  return sum;
+}
+
+// `offset` is what the accumulator held before.
+void CompareWithDifferences(const StageProgram& program, StageState* state, const Array& input,
+                            const Array& grad, const Array* offset) {
+  constexpr float kStep = 1.0f / 128;
+  for (int64_t i = 0; i < input.type.elements(); ++i) {
+    const float kept = input.f32()[i];
+    input.f32()[i] = kept + kStep;
+    const double above = Objective(program, state);
+    input.f32()[i] = kept - kStep;
+    const double below = Objective(program, state);
+    input.f32()[i] = kept;
+    const double expected = (above - below) / (2 * kStep);
+    const double seen = grad.f32()[i] - (offset == nullptr ? 0 : offset->f32()[i]);
+    ASSERT_NEAR(seen, expected, 1e-3 * (1 + std::abs(expected))) << "element " << i;
+  }
+}
+
+void CheckCase(const OpCase& test, std::mt19937_64& random) {
+  absl::StatusOr<StageProgram> program = MakeStageProgram(StageOf(test));
+  ASSERT_TRUE(program.ok()) << program.status();
+  StageState state;
+  state.input = RandomArray(program->input, random, test.below);
+  if (program->last) state.target = RandomArray(program->target, random, test.below);
+  if (!program->last) state.out_grad = RandomArray(program->output, random);
+  std::vector<Array> offsets;
+  for (const Param& param : program->params) {
+    state.params.push_back(RandomArray(param.type, random));
+    offsets.push_back(RandomArray(param.type, random));
+    state.param_grads.push_back(MakeArray(param.type));
+    std::copy_n(offsets.back().f32(), param.type.elements(), state.param_grads.back().f32());
+  }
+  Evaluate(program->forward, &state);
+  Evaluate(program->backward, &state);
+  if (!program->first) {
+    CompareWithDifferences(*program, &state, state.input, state.in_grad, nullptr);
+  }
+  for (size_t p = 0; p < program->params.size(); ++p) {
+    SCOPED_TRACE("param " + program->params[p].name);
+    CompareWithDifferences(*program, &state, state.params[p], state.param_grads[p], &offsets[p]);
+  }
+}
+
+TEST(Gradients, EqualCentralDifferences) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (const OpCase& test : Cases()) {
+    SCOPED_TRACE(RowOf(test.op).name);
+    CheckCase(test, random);
+  }
+}
+
+TEST(Gradients, CasesReachEveryOp) {
+  std::set<Op> tried, reached;
+  for (const OpCase& test : Cases()) {
+    tried.insert(test.op);
+    absl::StatusOr<StageProgram> program = MakeStageProgram(StageOf(test));
+    ASSERT_TRUE(program.ok()) << program.status();
+    for (const Graph* graph : {&program->forward, &program->backward}) {
+      for (const Node& node : graph->nodes) reached.insert(node.op);
+    }
+  }
+  for (const OpRow& row : AllOps()) {
+    EXPECT_TRUE(reached.count(row.op)) << row.name << " is in no case's programs";
+    if (row.inputs == 0) continue;
+    EXPECT_EQ(row.gradient != nullptr, tried.count(row.op) == 1)
+        << row.name << " has a gradient rule and no case, or the other way round";
+  }
+}
+
+// x is used three times, w twice, and w's gradient is a plain sum: no op that accumulates gives it.
+TEST(Gradients, AreSummedOverUses) {
+  Builder builder;
+  const ValueId x = builder.Input(Role::kInput, 0, F32({3, 5}), "x");
+  const ValueId w = builder.Input(Role::kParam, 0, F32({3, 5}), "w");
+  const ValueId square = builder.Append(Op::kMul, {x, x});
+  const ValueId product = builder.Append(Op::kMul, {square, w});
+  const ValueId sum = builder.Append(Op::kAdd, {product, x});
+  builder.Output(Role::kOutput, 0, builder.Append(Op::kAdd, {sum, w}));
+  absl::StatusOr<StageProgram> program =
+      MakeStageProgram({false, false, {{"w", F32({3, 5})}}, builder.Finish()});
+  ASSERT_TRUE(program.ok()) << program.status();
+
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  StageState state;
+  state.input = RandomArray(F32({3, 5}), random);
+  state.out_grad = RandomArray(F32({3, 5}), random);
+  state.params = {RandomArray(F32({3, 5}), random)};
+  state.param_grads = {MakeArray(F32({3, 5}))};
+  Evaluate(program->forward, &state);
+  Evaluate(program->backward, &state);
+  for (int i = 0; i < 15; ++i) {
+    const double xi = state.input.f32()[i], wi = state.params[0].f32()[i];
+    const double g = state.out_grad.f32()[i];
+    EXPECT_NEAR(state.in_grad.f32()[i], g * (2 * xi * wi + 1), 1e-4);
+    EXPECT_NEAR(state.param_grads[0].f32()[i], g * (xi * xi + 1), 1e-4);
+  }
+}
+
+TEST(Gradients, StopAtWhatCannotBeDifferentiated) {
+  Builder builder;
+  const ValueId x = builder.Input(Role::kInput, 0, F32({3, 5}), "x");
+  builder.Output(Role::kOutput, 0, builder.Append(Op::kColumnSum, {x}));
+  EXPECT_EQ(MakeStageProgram({false, false, {}, builder.Finish()}).status().message(),
+            "column_sum has no gradient rule");
+
+  Builder other;
+  const ValueId y = other.Input(Role::kInput, 0, F32({3, 5}), "x");
+  const ValueId gamma = other.Input(Role::kParam, 0, F32({5}), "gamma");
+  other.Output(Role::kOutput, 0, other.AppendAll(Op::kLayerNorm, {y, gamma, gamma}, {1e-5})[1]);
+  EXPECT_EQ(
+      MakeStageProgram({false, false, {{"gamma", F32({5})}}, other.Finish()}).status().message(),
+      "layer_norm has no gradient through output 1");
+}
+
+TEST(Gradients, AnUnusedParamIsSaid) {
+  Builder builder;
+  const ValueId x = builder.Input(Role::kInput, 0, F32({3}), "x");
+  builder.Input(Role::kParam, 0, F32({5}), "spare");
+  builder.Output(Role::kOutput, 0, builder.Append(Op::kGelu, {x}));
+  EXPECT_EQ(
+      MakeStageProgram({false, false, {{"spare", F32({5})}}, builder.Finish()}).status().message(),
+      "the stage's result does not depend on 'spare'");
+}
+
+}  // namespace
+}  // namespace stringline::cpu

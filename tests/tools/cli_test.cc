@@ -1,0 +1,255 @@
+// The command line: exit statuses, one message each for bad input, one JSON object with --json, and
+// no file left half written.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/tool_run.h"
+#include "tools/command.h"
+
+namespace stringline {
+namespace {
+
+namespace fs = std::filesystem;
+
+Answer RunHere(const std::string& line) { return RunToolIn(ScratchFolder(), Words(line)); }
+Answer RunAtTop(const std::string& line) { return RunToolIn(SourceFolder(), Words(line)); }
+
+int LinesOf(const std::string& text) {
+  return static_cast<int>(std::count(text.begin(), text.end(), '\n'));
+}
+
+nlohmann::json OneObject(const std::string& text) {
+  auto json = nlohmann::json::parse(text, nullptr, false);
+  EXPECT_TRUE(json.is_object()) << text;
+  EXPECT_EQ(LinesOf(text), 1) << text;
+  return json;
+}
+
+constexpr const char* kGood =
+    "schedule s(P, M) { stages P on line; rank r { repeat M { F r; B r } } }\n";
+
+void WriteBadFiles() {
+  const std::string folder = ScratchFolder() + "/";
+  WriteText(folder + "good.sched", kGood);
+  WriteText(folder + "empty.sched", "");
+  WriteText(folder + "binary.sched", std::string("schedule \0\x01\xff", 12));
+  WriteText(folder + "latin.sched", "schedule caf\xe9(P, M) { }\n");
+  WriteText(folder + "truncated.sched", "schedule s(P, M) { stages P on line; rank r {");
+  WriteText(folder + "type.yaml", "F: [1, {a: 2}]\n");
+  WriteText(folder + "broken.yaml", "F: [1, 2\nB: }\n");
+  WriteText(folder + "unknown.yaml", "F: 1\nQ: 2\n");
+  fs::create_directories(folder + "folder.sched");
+}
+
+struct Bad {
+  const char* line;
+  int status;
+  const char* says;  // part of the message
+};
+
+const Bad kBad[] = {
+    // Not a command line
+    {"chek good.sched", 2, "did you mean 'check'"},
+    {"zzzzzz", 2, "unknown command 'zzzzzz'"},
+    {"check", 2, "needs a file"},
+    {"check good.sched P=2 M=2 --widht 3", 2, "unknown option '--widht'"},
+    {"show good.sched P=2 M=2 --widht 80", 2, "did you mean '--width'"},
+    {"show good.sched P=2 M=2 --width wide", 2, "--width"},
+    {"show good.sched P=2 M=2 --width 3", 2, "--width"},
+    {"show good.sched P=2 M=2 --color pink", 2, "--color"},
+    {"sim good.sched P=2 M=2 --cost F=1 --costs type.yaml", 2, "--cost"},
+    // Parameters
+    {"check good.sched P=abc M=2", 2, "'P=abc': not an integer"},
+    {"check good.sched P= M=2", 2, "'P=': not an integer"},
+    {"check good.sched P M=2", 2, "'P' is not a parameter"},
+    {"check good.sched =3 M=2", 2, "'=3' is not a parameter"},
+    {"check good.sched P=2.5 M=2", 2, "not an integer"},
+    {"check good.sched P=99999999999999999999 M=2", 2, "does not fit 64 bits"},
+    {"check good.sched P=2 P=2 M=2", 2, "'P' is given twice"},
+    {"check good.sched P=2", 1, "M"},
+    {"check good.sched P=0 M=2", 1, "P"},
+    {"check good.sched P=-3 M=2", 1, "P"},
+    {"check good.sched P=2 M=9223372036854775807", 1, "M"},
+    {"check good.sched P=2 M=2 V=2", 1, "V"},
+    {"check good.sched P=2 M=2 --schedule t", 1, "t"},
+    // Files
+    {"check missing.sched P=2 M=2", 2, "missing.sched"},
+    {"check folder.sched P=2 M=2", 2, "folder.sched"},
+    {"check binary.sched P=2 M=2", 2, "binary.sched"},
+    {"check missing.plan", 2, "missing.plan"},
+    {"show missing.timeline", 2, "missing.timeline"},
+    {"check latin.sched P=2 M=2", 1, "latin.sched:1:"},
+    {"check empty.sched P=2 M=2", 1, "empty.sched:1:1"},
+    {"check truncated.sched P=2 M=2", 1, "truncated.sched:1:"},
+    {"sim truncated.sched P=2 M=2", 1, "truncated.sched:1:"},
+    {"run missing.yaml", 2, "missing.yaml"},
+    {"run folder.sched", 2, "folder.sched"},
+    // Costs
+    {"sim good.sched P=2 M=2 --cost F=abc", 2, "F"},
+    {"sim good.sched P=2 M=2 --cost F=-1,B=1", 2, "F"},
+    {"sim good.sched P=2 M=2 --cost Q=1", 2, "Q"},
+    {"sim good.sched P=2 M=2 --cost F=[1,2", 2, "F"},
+    {"sim good.sched P=2 M=2 --cost F=[1,2,3],B=1", 2, "F"},
+    {"sim good.sched P=2 M=2 --cost F=1", 2, "B"},
+    {"sim good.sched P=2 M=2 --cost F=1e300,B=1", 2, "F"},
+    {"sim good.sched P=2 M=2 --cost ,", 2, "KEY=TIME"},
+    {"sim good.sched P=2 M=2 --costs missing.yaml", 2, "missing.yaml"},
+    {"sim good.sched P=2 M=2 --costs type.yaml", 2, "type.yaml"},
+    {"sim good.sched P=2 M=2 --costs broken.yaml", 2, "broken.yaml"},
+    {"sim good.sched P=2 M=2 --costs unknown.yaml", 2, "Q"},
+    {"sim good.sched P=2 M=2 --timeline nowhere/a.timeline", 2, "nowhere/a.timeline"},
+    {"sim good.sched P=2 M=2 --timeline folder.sched", 2, "folder.sched"},
+};
+
+TEST(CliTest, BadInputGivesOneMessage) {
+  WriteBadFiles();
+  for (const Bad& bad : kBad) {
+    const Answer answer = RunHere(bad.line);
+    EXPECT_EQ(answer.status, bad.status) << bad.line << "\n" << answer.out << answer.err;
+    const std::string text = answer.out + answer.err;
+    EXPECT_NE(text.find(bad.says), std::string::npos) << bad.line << "\n" << text;
+    if (bad.status == 2) {
+      EXPECT_EQ(answer.out, "") << bad.line;
+      EXPECT_EQ(LinesOf(answer.err), 1) << bad.line << "\n" << answer.err;
+    }
+  }
+}
+
+TEST(CliTest, BadInputGivesOneJsonObject) {
+  WriteBadFiles();
+  for (const Bad& bad : kBad) {
+    const Answer answer = RunHere(std::string(bad.line) + " --json");
+    EXPECT_EQ(answer.status, bad.status) << bad.line;
+    EXPECT_EQ(answer.err, "") << bad.line;
+    const auto json = OneObject(answer.out);
+    EXPECT_EQ(json["ok"], false) << bad.line;
+    EXPECT_TRUE(json["findings"].is_array()) << bad.line;
+    EXPECT_EQ(json["findings"].empty(), bad.status == 2) << bad.line;
+    EXPECT_EQ(json.contains("error"), bad.status == 2) << bad.line;
+  }
+}
+
+TEST(CliTest, BadInputLeavesNoFile) {
+  WriteBadFiles();
+  const std::string folder = ScratchFolder();
+  std::set<std::string> before;
+  for (const auto& entry : fs::directory_iterator(folder)) before.insert(entry.path().string());
+  for (const Bad& bad : kBad) {
+    if (std::string(bad.line).rfind("sim ", 0) != 0) continue;
+    RunHere(std::string(bad.line) + (std::string(bad.line).find("--timeline") == std::string::npos
+                                         ? " --timeline left.timeline"
+                                         : ""));
+  }
+  std::set<std::string> after;
+  for (const auto& entry : fs::directory_iterator(folder)) after.insert(entry.path().string());
+  EXPECT_EQ(after, before);
+}
+
+TEST(CliTest, TruncatedSchedulesNeverCrash) {
+  const std::string text = ReadText(SourceFolder() + "/schedules/dualpipe_v.sched");
+  for (size_t length = 0; length < text.size(); length += 7) {
+    WriteText(ScratchFolder() + "/cut.sched", text.substr(0, length));
+    const Answer answer = RunHere("check cut.sched P=2 M=4");
+    EXPECT_EQ(answer.status, 1) << length;
+    EXPECT_NE(answer.out, "") << length;
+  }
+}
+
+TEST(CliTest, NoCommandPrintsAnOverview) {
+  const Answer answer = RunToolIn(ScratchFolder(), {});
+  EXPECT_EQ(answer.status, 2);
+  EXPECT_EQ(answer.out, "");
+  for (const Command& command : Commands()) {
+    EXPECT_NE(answer.err.find(command.summary), std::string::npos) << command.name;
+  }
+  EXPECT_EQ(RunHere("--help").status, 0);
+  EXPECT_EQ(RunHere("--help").out, answer.err);
+  EXPECT_EQ(RunHere("--version").out.rfind("stringline ", 0), 0u);
+}
+
+TEST(CliTest, EveryCommandHelpsWithAnExample) {
+  for (const Command& command : Commands()) {
+    const Answer answer = RunToolIn(ScratchFolder(), {command.name, "--help"});
+    EXPECT_EQ(answer.status, 0);
+    EXPECT_NE(answer.out.find(command.summary), std::string::npos) << command.name;
+    EXPECT_NE(answer.out.find(std::string("Example:\n  ") + command.example), std::string::npos)
+        << command.name;
+    EXPECT_NE(answer.out.find("--json"), std::string::npos) << command.name;
+  }
+}
+
+TEST(CliTest, ExamplesOfTheHelpWork) {
+  for (const Command& command : Commands()) {
+    if (std::string(command.name) == "run") continue;  // trains for minutes
+    std::vector<std::string> words = Words(command.example);
+    ASSERT_EQ(words[0], "stringline");
+    words.erase(words.begin());
+    EXPECT_EQ(RunToolIn(SourceFolder(), words).status, 0) << command.example;
+  }
+}
+
+TEST(CliTest, SimulationAsJson) {
+  const auto json = OneObject(RunAtTop("sim schedules/1f1b.sched P=4 M=8 --json").out);
+  EXPECT_EQ(json["ok"], true);
+  EXPECT_EQ(json["schedule"], "one_f_one_b");
+  EXPECT_EQ(json["parameters"]["P"], 4);
+  EXPECT_EQ(json["makespan_us"], 33000);
+  EXPECT_EQ(json["span_us"], 33000);
+  EXPECT_DOUBLE_EQ(json["bubble_rate"].get<double>(), 9.0 / 33.0);
+  EXPECT_DOUBLE_EQ(json["span_bubble_rate"].get<double>(), 9.0 / 33.0);
+  EXPECT_EQ(json["actions"], 64);
+  ASSERT_EQ(json["ranks"].size(), 4u);
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(json["ranks"][rank]["peak_activations"], 4 - rank);
+    EXPECT_EQ(json["ranks"][rank]["busy_us"], 24000);
+    EXPECT_EQ(json["ranks"][rank]["idle_us"], 9000);
+  }
+}
+
+TEST(CliTest, PlanAsJson) {
+  const auto json = OneObject(RunAtTop("plan schedules/1f1b.sched P=2 M=2 --json").out);
+  EXPECT_EQ(json["ranks"][0], nlohmann::json({"0F0", "0F1", "0B0", "0B1"}));
+  EXPECT_EQ(json["ranks"][1], nlohmann::json({"1F0", "1B0", "1F1", "1B1"}));
+  EXPECT_EQ(json["stages"], nlohmann::json({0, 1}));
+  EXPECT_EQ(json["lowered"], false);
+  const auto lowered =
+      OneObject(RunAtTop("plan schedules/1f1b.sched P=2 M=1 --lowered --json").out);
+  EXPECT_EQ(lowered["ranks"][0], nlohmann::json({"0F0", "0SEND_F0", "0RECV_B0", "0B0"}));
+}
+
+TEST(CliTest, CheckAndShowAsJson) {
+  const auto check = OneObject(RunAtTop("check schedules/zb_v.sched P=4 M=8 --json").out);
+  EXPECT_EQ(check["ok"], true);
+  EXPECT_EQ(check["actions"], 4 * 2 * 8 * 3);
+  EXPECT_TRUE(check["findings"].empty());
+  EXPECT_FALSE(check["proven"].empty());
+  const auto show = OneObject(RunAtTop("show schedules/gpipe.sched P=2 M=1 --json").out);
+  EXPECT_EQ(show["makespan_us"], 6000);
+  EXPECT_EQ(show["ranks"][0][0]["action"], "0F0");
+  EXPECT_EQ(show["ranks"][0][0]["end_us"], 1000);
+}
+
+// What `sim --timeline` and `plan` write, `show`, `check` and `sim` read.
+TEST(CliTest, WrittenFilesAreRead) {
+  const std::string folder = ScratchFolder();
+  const Answer sim =
+      RunAtTop("sim schedules/dualpipe_v.sched P=2 M=4 --timeline " + folder + "/d.timeline");
+  ASSERT_EQ(sim.status, 0) << sim.err;
+  const Answer direct = RunAtTop("show schedules/dualpipe_v.sched P=2 M=4");
+  EXPECT_EQ(RunHere("show d.timeline").out, direct.out);
+  for (const char* const option : {"", " --lowered"}) {
+    const Answer plan = RunAtTop(std::string("plan schedules/dualpipe_v.sched P=2 M=4") + option);
+    WriteText(folder + "/d.plan", plan.out);
+    EXPECT_EQ(RunHere(std::string("plan d.plan") + option).out, plan.out);
+    EXPECT_EQ(RunHere("sim d.plan").out, sim.out);
+    EXPECT_EQ(RunHere("check d.plan").status, 0);
+  }
+  EXPECT_EQ(RunHere("check d.plan P=2").status, 2);
+  EXPECT_EQ(RunHere("show d.timeline P=2").status, 2);
+  EXPECT_EQ(RunHere("sim d.timeline").status, 2);
+}
+
+}  // namespace
+}  // namespace stringline

@@ -1,0 +1,59 @@
+// Every finding the program can give has a file that shows it: tests/golden/errors/SLUG.*
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "schedlang/base/diagnostics.h"
+#include "tests/tools/tool_run.h"
+
+namespace stringline {
+namespace {
+
+// The file's command, with --json, on the file itself.
+Answer RunWithJson(const std::string& folder, const std::string& file) {
+  const std::string text = ReadText(folder + "/" + file);
+  std::vector<std::string> words = Words(text.substr(0, text.find('\n')));
+  EXPECT_GE(words.size(), 2u) << file << " begins with its command, as: # check P=2 M=2";
+  if (words.size() < 2) return {};
+  std::vector<std::string> args = {words[1], file};
+  args.insert(args.end(), words.begin() + 2, words.end());
+  args.push_back("--json");
+  return RunToolIn(folder, args);
+}
+
+TEST(CodesTest, EveryCodeHasAFileThatShowsIt) {
+  const std::string folder = SourceFolder() + "/tests/golden/errors";
+  for (const CodeRow& row : AllCodes()) {
+    int shown = 0;
+    for (const char* const extension : {".sched", ".plan", ".timeline"}) {
+      const std::string file = std::string(row.slug) + extension;
+      if (!std::filesystem::exists(folder + "/" + file)) continue;
+      ++shown;
+      const Answer answer = RunWithJson(folder, file);
+      EXPECT_EQ(answer.status, 1) << file;
+      const auto json = nlohmann::json::parse(answer.out, nullptr, false);
+      ASSERT_TRUE(json.is_object()) << file << ": " << answer.out;
+      EXPECT_EQ(json["ok"], false) << file;
+      ASSERT_FALSE(json["findings"].empty()) << file;
+      EXPECT_EQ(json["findings"][0]["code"], row.slug) << file;
+      EXPECT_GE(json["findings"][0]["line"], 1) << file;
+    }
+    EXPECT_GE(shown, 1) << "no tests/golden/errors/" << row.slug << ".sched shows '" << row.meaning
+                        << "'";
+  }
+}
+
+TEST(CodesTest, SlugsAreWordsAndDiffer) {
+  std::set<std::string> slugs;
+  for (const CodeRow& row : AllCodes()) {
+    EXPECT_TRUE(slugs.insert(row.slug).second) << row.slug;
+    EXPECT_STREQ(SlugOf(row.code), row.slug);
+    for (const char c : std::string(row.slug)) {
+      EXPECT_TRUE(std::islower(static_cast<unsigned char>(c)) || c == '-') << row.slug;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stringline

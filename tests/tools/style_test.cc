@@ -1,0 +1,141 @@
+// Style that a test can hold: who may include whom, how long files and lines are, what a header
+// begins with.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <regex>
+#include <sstream>
+
+#include "tests/tools/tool_run.h"
+
+namespace stringline {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct File {
+  std::string path;  // from the top of the repository
+  std::vector<std::string> lines;
+};
+
+const std::vector<File>& AllFiles() {
+  static const std::vector<File> files = [] {
+    std::vector<File> found;
+    for (const char* const top : {"schedlang", "stages", "executor", "tools", "tests"}) {
+      for (const auto& entry : fs::recursive_directory_iterator(SourceFolder() + "/" + top)) {
+        const std::string kind = entry.path().extension().string();
+        if (!entry.is_regular_file() || (kind != ".h" && kind != ".cc" && kind != ".def")) continue;
+        File file{fs::relative(entry.path(), SourceFolder()).string(), {}};
+        std::istringstream text(ReadText(entry.path().string()));
+        for (std::string line; std::getline(text, line);) file.lines.push_back(line);
+        found.push_back(std::move(file));
+      }
+    }
+    std::sort(found.begin(), found.end(),
+              [](const File& a, const File& b) { return a.path < b.path; });
+    return found;
+  }();
+  return files;
+}
+
+bool StartsWith(const std::string& text, const std::string& start) {
+  return text.rfind(start, 0) == 0;
+}
+
+// Characters, not bytes.
+size_t Width(const std::string& line) {
+  return std::count_if(line.begin(), line.end(),
+                       [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
+}
+
+// Which folders a folder's files may include; the longest prefix that fits counts.
+struct Allowed {
+  const char* folder;
+  std::vector<std::string> includes;
+};
+const std::vector<Allowed>& IncludeRule() {
+  static const std::vector<Allowed> rule = {
+      {"schedlang/base/", {"schedlang/base/"}},
+      {"schedlang/", {"schedlang/"}},
+      {"stages/", {"stages/", "schedlang/base/"}},
+      {"executor/", {"executor/", "stages/", "schedlang/"}},
+      {"tools/", {"tools/", "executor/", "stages/", "schedlang/"}},
+      {"tests/", {"tests/", "tools/", "executor/", "stages/", "schedlang/"}},
+  };
+  return rule;
+}
+
+TEST(StyleTest, FoldersIncludeOnlyWhatTheyMay) {
+  const std::regex include("^#include \"((schedlang|stages|executor|tools|tests)/[^\"]+)\".*");
+  int seen = 0;
+  for (const File& file : AllFiles()) {
+    const auto row = std::find_if(IncludeRule().begin(), IncludeRule().end(),
+                                  [&](const auto& r) { return StartsWith(file.path, r.folder); });
+    ASSERT_NE(row, IncludeRule().end()) << file.path;
+    for (const std::string& line : file.lines) {
+      std::smatch match;
+      if (!std::regex_match(line, match, include)) continue;
+      ++seen;
+      const std::string target = match[1];
+      EXPECT_TRUE(
+          std::any_of(row->includes.begin(), row->includes.end(),
+                      [&](const std::string& folder) { return StartsWith(target, folder); }))
+          << file.path << " includes " << target;
+    }
+  }
+  EXPECT_GT(seen, 100);
+}
+
+TEST(StyleTest, OnlyTheGrammarIncludesBoost) {
+  for (const File& file : AllFiles()) {
+    if (file.path == "schedlang/grammar.cc" || StartsWith(file.path, "tests/")) continue;
+    for (const std::string& line : file.lines) {
+      EXPECT_FALSE(StartsWith(line, "#include <boost/")) << file.path;
+    }
+  }
+}
+
+TEST(StyleTest, FilesAndLinesAreShort) {
+  std::vector<size_t> lengths;
+  for (const File& file : AllFiles()) {
+    lengths.push_back(file.lines.size());
+    EXPECT_LE(file.lines.size(), 600u) << file.path;
+    for (size_t i = 0; i < file.lines.size(); ++i) {
+      EXPECT_LE(Width(file.lines[i]), 100u) << file.path << ":" << i + 1;
+      EXPECT_EQ(file.lines[i].find('\t'), std::string::npos) << file.path << ":" << i + 1;
+    }
+  }
+  std::sort(lengths.begin(), lengths.end());
+  ASSERT_FALSE(lengths.empty());
+  const size_t median = lengths[lengths.size() / 2];
+  std::cout << lengths.size() << " files, median " << median << " lines, longest " << lengths.back()
+            << "\n";
+  EXPECT_LE(median, 150u);
+}
+
+TEST(StyleTest, HeadersSayWhatTheyAre) {
+  for (const File& file : AllFiles()) {
+    const std::string kind = file.path.substr(file.path.rfind('.'));
+    if (kind == ".cc") continue;
+    ASSERT_FALSE(file.lines.empty()) << file.path;
+    EXPECT_TRUE(StartsWith(file.lines[0], "// ")) << file.path << " begins with a comment";
+    if (kind != ".h") continue;
+    EXPECT_NE(std::find(file.lines.begin(), file.lines.end(), "#pragma once"), file.lines.end())
+        << file.path;
+  }
+}
+
+TEST(StyleTest, NamesSayWhatThingsAre) {
+  const std::regex vague("^\\s*(class|struct) \\w*(Manager|Helper|Context|Utils?)\\b.*");
+  for (const File& file : AllFiles()) {
+    EXPECT_EQ(file.path.find("util"), std::string::npos) << file.path;
+    for (const std::string& line : file.lines) {
+      EXPECT_FALSE(std::regex_match(line, vague)) << file.path << ": " << line;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stringline

@@ -1,0 +1,69 @@
+#include "tests/tools/tool_run.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tools/command.h"
+
+namespace stringline {
+
+Answer RunToolIn(const std::string& folder, const std::vector<std::string>& args) {
+  setenv("COLUMNS", "100", 1);
+  unsetenv("COLORTERM");
+  std::filesystem::current_path(folder);
+  std::ostringstream out;
+  std::ostringstream err;
+  Answer answer;
+  answer.status = RunTool(args, out, err);
+  answer.out = out.str();
+  answer.err = err.str();
+  return answer;
+}
+
+std::vector<std::string> Words(const std::string& line) {
+  std::istringstream stream(line);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+std::string SourceFolder() { return STRINGLINE_SOURCE_DIR; }
+
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file) << path << " cannot be read";
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+void WriteText(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  ASSERT_TRUE(file.flush()) << path << " cannot be written";
+}
+
+bool UpdatesGolden() {
+  const char* const wish = std::getenv("UPDATE_GOLDEN");
+  return wish != nullptr && std::string(wish) == "1";
+}
+
+std::string ScratchFolder() {
+  static const std::string folder = [] {
+    const auto path =
+        std::filesystem::temp_directory_path() / ("stringline-test-" + std::to_string(getpid()));
+    std::filesystem::remove_all(path);
+    std::filesystem::create_directories(path);
+    std::atexit([] { std::filesystem::remove_all(ScratchFolder()); });
+    return path.string();
+  }();
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+}  // namespace stringline

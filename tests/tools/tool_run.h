@@ -1,0 +1,34 @@
+// Runs the tool in-process, as if from a folder, and keeps what it printed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace stringline {
+
+struct Answer {
+  int status = 0;
+  std::string out;
+  std::string err;
+};
+
+// `folder` becomes the current folder, so that paths in messages are those of the arguments.
+Answer RunToolIn(const std::string& folder, const std::vector<std::string>& args);
+
+// "check a.sched P=2 --cost F=1" -> its words; no quoting.
+std::vector<std::string> Words(const std::string& line);
+
+// The top of the repository.
+std::string SourceFolder();
+
+// A file's text. Fails the test if it cannot be read.
+std::string ReadText(const std::string& path);
+void WriteText(const std::string& path, const std::string& text);
+
+// UPDATE_GOLDEN=1 is in the environment: expected output is rewritten.
+bool UpdatesGolden();
+
+// A folder of this process's own under the temporary folder, empty at the start.
+std::string ScratchFolder();
+
+}  // namespace stringline

@@ -1,0 +1,94 @@
+#include "tools/command.h"
+
+#include <algorithm>
+#include <new>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "schedlang/base/diagnostics.h"
+
+namespace stringline {
+namespace {
+
+constexpr const char* kScheduleOrPlan = "A schedule (.sched) or a plan (.plan)";
+
+constexpr Command kCommands[] = {
+    {"check", "Prove that a schedule is complete and ends, or say what is wrong and where",
+     kScheduleOrPlan, "stringline check schedules/1f1b.sched P=4 M=8", kPlanOptions, RunCheck},
+    {"plan", "Print what each rank does, in order", kScheduleOrPlan,
+     "stringline plan schedules/zb_v.sched P=2 M=4 --lowered", kPlanOptions | kLoweredOption,
+     RunPlan},
+    {"show", "Draw the timeline in the terminal",
+     "A schedule (.sched), a plan (.plan) or a recorded timeline (.timeline)",
+     "stringline show schedules/dualpipe_v.sched P=4 M=10 --cost F=10,I=10,W=10,FB=24",
+     kPlanOptions | kCostOptions | kPictureOptions, RunShow},
+    {"sim", "Simulate a schedule: how long a step takes, and who waits", kScheduleOrPlan,
+     "stringline sim schedules/zb_h1.sched P=8 M=24 --cost F=18522,I=18086,W=9337,p2p=601",
+     kPlanOptions | kCostOptions | kTimelineOption, RunSim},
+    {"run", "Train a model with a schedule, and compare what happened with the simulation",
+     "A run file (.yaml)", "stringline run examples/01_train/run.yaml", kTrainingOptions,
+     RunTraining},
+};
+
+void PrintOverview(std::ostream& out) {
+  out << "stringline: pipeline-parallel schedules, from a text to a trained model\n\n"
+         "Usage: stringline COMMAND FILE [options]\n\nCommands:\n";
+  for (const Command& command : kCommands) {
+    out << absl::StreamFormat("  %-7s %s\n", command.name, command.summary);
+  }
+  out << "\nstringline COMMAND --help says more; stringline --version prints the version.\n"
+         "Start with: "
+      << kCommands[2].example << "\n";
+}
+
+int UnknownCommand(const std::string& name, const Output& output) {
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) names.push_back(command.name);
+  const std::string close = ClosestName(name, names);
+  return Fail(output, absl::StrCat("unknown command '", name, "'; ",
+                                   close.empty() ? "stringline --help lists them"
+                                                 : absl::StrCat("did you mean '", close, "'?")));
+}
+
+int RunCommand(const Command& command, const std::vector<std::string>& args, Output output) {
+  absl::StatusOr<Flags> flags = ParseFlags(command, args);
+  if (!flags.ok()) return Fail(output, flags.status().message());
+  if (flags->help) {
+    output.out << HelpOf(command);
+    return kOk;
+  }
+  output.json = flags->json;
+  return command.run(*flags, output);
+}
+
+}  // namespace
+
+absl::Span<const Command> Commands() { return kCommands; }
+
+int RunTool(const std::vector<std::string>& args, std::ostream& out, std::ostream& err) {
+  const Output output{out, err, std::find(args.begin(), args.end(), "--json") != args.end()};
+  if (args.empty()) {
+    PrintOverview(err);
+    return kUsage;
+  }
+  const std::string& name = args[0];
+  if (name == "--help" || name == "-h" || name == "help") {
+    PrintOverview(out);
+    return kOk;
+  }
+  if (name == "--version") {
+    out << "stringline " STRINGLINE_VERSION "\n";
+    return kOk;
+  }
+  for (const Command& command : kCommands) {
+    if (name != command.name) continue;
+    try {
+      return RunCommand(command, std::vector<std::string>(args.begin() + 1, args.end()), output);
+    } catch (const std::bad_alloc&) {
+      return Fail(output, "not enough memory for this plan");
+    }
+  }
+  return UnknownCommand(name, output);
+}
+
+}  // namespace stringline

@@ -1,0 +1,45 @@
+// The tool's subcommands, in one table, and the function that runs one of them.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "tools/flags.h"
+#include "tools/output.h"
+
+namespace stringline {
+
+// Which options a command has, beside FILE, --json and --help; combine with |.
+enum OptionSet : unsigned {
+  kPlanOptions = 1 << 0,      // NAME=VALUE …, --schedule
+  kLoweredOption = 1 << 1,    // --lowered
+  kCostOptions = 1 << 2,      // --cost, --costs
+  kTimelineOption = 1 << 3,   // --timeline
+  kPictureOptions = 1 << 4,   // --width, --color
+  kTrainingOptions = 1 << 5,  // --text, --out, --steps
+};
+
+struct Command {
+  const char* name;
+  const char* summary;  // one line
+  const char* file;     // what FILE may be
+  const char* example;  // a line that works from the top of the repository
+  unsigned options;
+  int (*run)(const Flags& flags, const Output& output);
+};
+
+absl::Span<const Command> Commands();
+
+// Runs the tool: args are those of the command line without the program's name. Returns the exit
+// status (ExitStatus). Reads no global state but the environment, so tests call it in-process.
+int RunTool(const std::vector<std::string>& args, std::ostream& out, std::ostream& err);
+
+int RunCheck(const Flags& flags, const Output& output);
+int RunPlan(const Flags& flags, const Output& output);
+int RunShow(const Flags& flags, const Output& output);
+int RunSim(const Flags& flags, const Output& output);
+int RunTraining(const Flags& flags, const Output& output);
+
+}  // namespace stringline

@@ -1,0 +1,61 @@
+// stringline show: the timeline as a picture in the terminal.
+#include <unistd.h>
+
+#include <iostream>
+
+#include "tools/command.h"
+#include "tools/json.h"
+#include "tools/simulated.h"
+#include "tools/view/terminal.h"
+
+namespace stringline {
+namespace {
+
+Json EventsAsJson(absl::Span<const Event> events) {
+  Json list = Json::array();
+  for (const Event& event : events) {
+    list.push_back(
+        {{"action", Print(Action{event.kind, event.joined, event.stage, event.microbatch})},
+         {"start_us", Microseconds(event.start_ns)},
+         {"end_us", Microseconds(event.end_ns)},
+         {"joined", event.joined}});
+  }
+  return list;
+}
+
+Json TimelineAsJson(const Timeline& timeline) {
+  const Bubbles bubbles = MeasureBubbles(timeline);
+  Json ranks = Json::array();
+  for (int rank = 0; rank < timeline.ranks(); ++rank) {
+    ranks.push_back(EventsAsJson(timeline.of(RankId(rank))));
+  }
+  return {{"ok", true},
+          {"origin", timeline.origin},
+          {"schedule", timeline.schedule},
+          {"parameters", ParametersAsJson(timeline.parameters)},
+          {"makespan_us", Microseconds(bubbles.makespan_ns)},
+          {"bubble_rate", bubbles.rate},
+          {"ranks", std::move(ranks)}};
+}
+
+}  // namespace
+
+int RunShow(const Flags& flags, const Output& output) {
+  const absl::StatusOr<LoadedTimeline> loaded = LoadTimeline(flags);
+  if (!loaded.ok()) return Fail(output, loaded.status().message());
+  if (!loaded->timeline) {
+    return ShowFindings(output, output.err, loaded->diagnostics, loaded->source);
+  }
+  if (output.json) {
+    WriteJson(output.out, TimelineAsJson(*loaded->timeline));
+    return kOk;
+  }
+  const bool is_terminal = &output.out == &std::cout && isatty(STDOUT_FILENO) != 0;
+  Picture picture;
+  picture.width = flags.width > 0 ? flags.width : TerminalWidth();
+  picture.colors = ChooseColors(flags.color, is_terminal);
+  output.out << Draw(*loaded->timeline, picture);
+  return kOk;
+}
+
+}  // namespace stringline

@@ -1,0 +1,74 @@
+// stringline sim: how long a step takes in virtual time, and who waits.
+#include "absl/strings/str_format.h"
+#include "tools/command.h"
+#include "tools/json.h"
+#include "tools/simulated.h"
+#include "tools/view/words.h"
+#include "tools/write_file.h"
+
+namespace stringline {
+namespace {
+
+Json BubblesAsJson(const Timeline& timeline, const Bubbles& bubbles) {
+  Json ranks = Json::array();
+  for (const Bubbles::Rank& rank : bubbles.ranks) {
+    ranks.push_back({{"peak_activations", rank.peak_activations},
+                     {"busy_us", Microseconds(rank.busy_ns)},
+                     {"idle_us", Microseconds(rank.idle_ns)}});
+  }
+  return {{"ok", true},
+          {"schedule", timeline.schedule},
+          {"parameters", ParametersAsJson(timeline.parameters)},
+          {"makespan_us", Microseconds(bubbles.makespan_ns)},
+          {"span_us", Microseconds(bubbles.span_ns)},
+          {"bubble_rate", bubbles.rate},
+          {"span_bubble_rate", bubbles.span_rate},
+          {"actions", ComputeEvents(timeline)},
+          {"ranks", std::move(ranks)}};
+}
+
+void PrintBubbles(const Timeline& timeline, const Bubbles& bubbles, std::ostream& out) {
+  constexpr int kBar = 30;
+  out << TitleOf(timeline) << ": " << ComputeEvents(timeline) << " actions on " << timeline.ranks()
+      << (timeline.ranks() == 1 ? " rank" : " ranks") << "\n\n";
+  out << absl::StreamFormat("  makespan %13s   bubble %8s   from the first start to the last end\n",
+                            PrintTime(bubbles.makespan_ns), PrintShare(bubbles.rate));
+  out << absl::StreamFormat("  span     %13s   bubble %8s   of the rank that takes longest\n\n",
+                            PrintTime(bubbles.span_ns), PrintShare(bubbles.span_rate));
+  out << absl::StreamFormat("  rank %13s %13s  peak  busy\n", "busy", "idle");
+  for (size_t r = 0; r < bubbles.ranks.size(); ++r) {
+    const Bubbles::Rank& rank = bubbles.ranks[r];
+    const double share =
+        bubbles.makespan_ns == 0 ? 0 : static_cast<double>(rank.busy_ns) / bubbles.makespan_ns;
+    out << absl::StreamFormat("  %4d %13s %13s %5d  %s %5.1f %%\n", r, PrintTime(rank.busy_ns),
+                              PrintTime(rank.idle_ns), rank.peak_activations, PrintBar(share, kBar),
+                              100 * share);
+  }
+}
+
+}  // namespace
+
+int RunSim(const Flags& flags, const Output& output) {
+  if (HasExtension(flags.file, ".timeline")) {
+    return Fail(output, flags.file + ": a timeline needs no simulation; see stringline show");
+  }
+  const absl::StatusOr<LoadedTimeline> loaded = LoadTimeline(flags);
+  if (!loaded.ok()) return Fail(output, loaded.status().message());
+  if (!loaded->timeline) {
+    return ShowFindings(output, output.err, loaded->diagnostics, loaded->source);
+  }
+  const Timeline& timeline = *loaded->timeline;
+  if (!flags.timeline_out.empty()) {
+    const absl::Status written = WriteFileAtomically(flags.timeline_out, Print(timeline));
+    if (!written.ok()) return Fail(output, written.message());
+  }
+  const Bubbles bubbles = MeasureBubbles(timeline);
+  if (output.json) {
+    WriteJson(output.out, BubblesAsJson(timeline, bubbles));
+  } else {
+    PrintBubbles(timeline, bubbles, output.out);
+  }
+  return kOk;
+}
+
+}  // namespace stringline

@@ -1,0 +1,112 @@
+#include "tools/flags.h"
+
+#include <CLI/CLI.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/diagnostics.h"
+#include "tools/command.h"
+
+namespace stringline {
+namespace {
+
+void DeclarePlanOptions(CLI::App& app, Flags& flags) {
+  app.add_option("NAME=VALUE", flags.parameters, "Parameters of the schedule, as P=4 M=8");
+  app.add_option("--schedule", flags.schedule, "Which schedule of the file; its last by default")
+      ->type_name("NAME");
+}
+
+void DeclareCostOptions(CLI::App& app, Flags& flags) {
+  CLI::Option* cost = app.add_option(
+      "--cost", flags.cost,
+      "What actions cost, as F=10,B=20,p2p=1 (microseconds; or 2ms, 500ns). Keys: F B "
+      "I W, FB (an F & B), p2p; F=[1,2] gives a value per stage. B is I + W if not "
+      "given. Without any: F=I=W=1ms, B=2ms, p2p=0");
+  cost->type_name("COSTS");
+  app.add_option("--costs", flags.cost_file, "The same from a YAML file")
+      ->type_name("FILE")
+      ->excludes(cost);
+}
+
+void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
+  app.add_option("--text", flags.text, "Train on this text file instead")->type_name("FILE");
+  app.add_option("--out", flags.out, "Write results into this folder instead")->type_name("FOLDER");
+  app.add_option("--steps", flags.steps, "Train this many steps instead")
+      ->check(CLI::Range(1, 1'000'000'000))
+      ->type_name("N");
+}
+
+void Declare(const Command& command, CLI::App& app, Flags& flags) {
+  app.set_help_flag();
+  app.add_option("FILE", flags.file, command.file)->required();
+  if (command.options & kPlanOptions) DeclarePlanOptions(app, flags);
+  if (command.options & kLoweredOption) {
+    app.add_flag("--lowered", flags.lowered, "With the sends and receives that the actions imply");
+  }
+  if (command.options & kCostOptions) DeclareCostOptions(app, flags);
+  if (command.options & kTimelineOption) {
+    app.add_option("--timeline", flags.timeline_out, "Also write the timeline to this file")
+        ->type_name("FILE");
+  }
+  if (command.options & kPictureOptions) {
+    app.add_option("--width", flags.width, "Columns of the picture; the terminal's by default")
+        ->check(CLI::Range(40, 10'000))
+        ->type_name("N");
+    app.add_option("--color", flags.color, "auto, always or never")
+        ->check(CLI::IsMember({"auto", "always", "never"}))
+        ->type_name("WHEN");
+  }
+  if (command.options & kTrainingOptions) DeclareTrainingOptions(app, flags);
+  app.add_flag("--json", flags.json, "Answer with one JSON object");
+  app.add_flag("-h,--help", flags.help, "Print this");
+}
+
+// "unknown option '--widht'; did you mean '--width'?" or "" if every option is known.
+std::string UnknownOption(const CLI::App& app, const std::vector<std::string>& args) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  for (const std::string& arg : args) {
+    const std::string name = arg.substr(0, arg.find('='));
+    if (name.size() < 2 || name[0] != '-' || name == "-h") continue;
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::string close = ClosestName(name, known);
+    return absl::StrCat("unknown option '", name, "'",
+                        close.empty() ? "" : absl::StrCat("; did you mean '", close, "'?"));
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<Flags> ParseFlags(const Command& command, const std::vector<std::string>& args) {
+  Flags flags;
+  for (const std::string& arg : args) {
+    if (arg == "--help" || arg == "-h") {
+      flags.help = true;
+      return flags;
+    }
+  }
+  CLI::App app;
+  Declare(command, app, flags);
+  try {
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
+  } catch (const CLI::RequiredError&) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", command.name, "' needs a file, as in: ", command.example));
+  } catch (const CLI::ParseError& error) {
+    const std::string unknown = UnknownOption(app, args);
+    return absl::InvalidArgumentError(unknown.empty() ? error.what() : unknown);
+  }
+  return flags;
+}
+
+std::string HelpOf(const Command& command) {
+  Flags flags;
+  CLI::App app(command.summary, absl::StrCat("stringline ", command.name));
+  Declare(command, app, flags);
+  app.footer(absl::StrCat("Example:\n  ", command.example));
+  return app.help();
+}
+
+}  // namespace stringline

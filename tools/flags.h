@@ -1,0 +1,37 @@
+// What a command line asks for: every option of every subcommand, each with one meaning.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace stringline {
+
+struct Command;
+
+struct Flags {
+  std::string file;                     // FILE
+  std::vector<std::string> parameters;  // NAME=VALUE …, as written
+  std::string schedule;                 // --schedule: which one of the file; "" for its last
+  bool json = false;                    // --json
+  bool lowered = false;                 // --lowered
+  std::string cost;                     // --cost F=1,B=2ms
+  std::string cost_file;                // --costs FILE.yaml
+  std::string timeline_out;             // --timeline FILE
+  int width = 0;                        // --width; 0: as wide as the terminal
+  std::string color = "auto";           // --color auto|always|never
+  std::string text;                     // --text FILE
+  std::string out;                      // --out FOLDER
+  int steps = 0;                        // --steps; 0: what the run file says
+  bool help = false;                    // --help
+};
+
+// Reads the arguments that follow the command's name. Errors: InvalidArgument for an option the
+// command does not have, or a value that cannot be.
+absl::StatusOr<Flags> ParseFlags(const Command& command, const std::vector<std::string>& args);
+
+// The text of `stringline COMMAND --help`.
+std::string HelpOf(const Command& command);
+
+}  // namespace stringline

@@ -1,0 +1,47 @@
+#include "tools/json.h"
+
+namespace stringline {
+
+void WriteJson(std::ostream& out, const Json& json) {
+  out << json.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
+Json FindingsAsJson(const Diagnostics& diagnostics, const Source& source) {
+  Json findings = Json::array();
+  for (const Diagnostic& finding : diagnostics.findings()) {
+    const LineColumn at = source.Locate(finding.span.begin);
+    Json notes = Json::array();
+    for (const Note& note : finding.notes) {
+      Json item = {{"message", note.text}};
+      if (note.has_place) {
+        const LineColumn there = source.Locate(note.span.begin);
+        item["line"] = there.line;
+        item["column"] = there.column;
+      }
+      if (!note.where.empty()) item["where"] = note.where;
+      notes.push_back(std::move(item));
+    }
+    findings.push_back({{"code", SlugOf(finding.code)},
+                        {"file", source.path()},
+                        {"line", at.line},
+                        {"column", at.column},
+                        {"message", finding.text},
+                        {"where", finding.where},
+                        {"notes", std::move(notes)},
+                        {"count", finding.count}});
+  }
+  return findings;
+}
+
+Json ParametersAsJson(const std::vector<Parameter>& parameters) {
+  Json json = Json::object();
+  for (const Parameter& parameter : parameters) json[parameter.name] = parameter.value;
+  return json;
+}
+
+Json Microseconds(int64_t ns) {
+  if (ns % 1000 == 0) return ns / 1000;
+  return static_cast<double>(ns) / 1000;
+}
+
+}  // namespace stringline

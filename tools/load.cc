@@ -1,0 +1,100 @@
+#include "tools/load.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/status.h"
+#include "schedlang/check.h"
+#include "schedlang/elaborate.h"
+#include "schedlang/lower.h"
+#include "schedlang/parse.h"
+
+namespace stringline {
+namespace {
+
+bool IsInteger(absl::string_view text) {
+  if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
+  if (text.empty()) return false;
+  for (const char c : text) {
+    if (c < '0' || c > '9') return false;
+  }
+  return true;
+}
+
+absl::StatusOr<Parameter> ParseParameter(const std::string& arg) {
+  const size_t equals = arg.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", arg, "' is not a parameter; write it as P=4"));
+  }
+  Parameter parameter{arg.substr(0, equals), 0};
+  const std::string value = arg.substr(equals + 1);
+  if (absl::SimpleAtoi(value, &parameter.value)) return parameter;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", arg, "': ", IsInteger(value) ? "the value does not fit 64 bits" : "not an integer"));
+}
+
+void Elaborated(const std::vector<Parameter>& parameters, const std::string& name,
+                LoadedPlan* loaded) {
+  std::optional<ast::File> file = Parse(loaded->source, &loaded->diagnostics);
+  if (!file || !loaded->diagnostics.empty()) return;
+  loaded->plan = Elaborate(*file, name, parameters, &loaded->diagnostics);
+}
+
+}  // namespace
+
+bool HasExtension(const std::string& path, const char* extension) {
+  return absl::EndsWith(path, extension);
+}
+
+absl::StatusOr<std::vector<Parameter>> ParseParameters(const std::vector<std::string>& args) {
+  std::vector<Parameter> parameters;
+  for (const std::string& arg : args) {
+    SL_ASSIGN_OR_RETURN(Parameter parameter, ParseParameter(arg));
+    for (const Parameter& earlier : parameters) {
+      if (earlier.name == parameter.name) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("parameter '", parameter.name, "' is given twice"));
+      }
+    }
+    parameters.push_back(std::move(parameter));
+  }
+  return parameters;
+}
+
+absl::StatusOr<LoadedPlan> LoadPlan(const Flags& flags) {
+  SL_ASSIGN_OR_RETURN(std::vector<Parameter> parameters, ParseParameters(flags.parameters));
+  SL_ASSIGN_OR_RETURN(Source source, ReadSource(flags.file));
+  LoadedPlan loaded{std::move(source), std::nullopt, {}};
+  if (HasExtension(flags.file, ".plan")) {
+    if (!parameters.empty() || !flags.schedule.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          flags.file, ": a plan holds its parameters already; give them only for a schedule"));
+    }
+    loaded.plan = ReadPlan(loaded.source, &loaded.diagnostics);
+  } else {
+    Elaborated(parameters, flags.schedule, &loaded);
+  }
+  if (!loaded.diagnostics.empty()) loaded.plan.reset();
+  return loaded;
+}
+
+absl::StatusOr<LoadedPlan> LoadCheckedPlan(const Flags& flags) {
+  SL_ASSIGN_OR_RETURN(LoadedPlan loaded, LoadPlan(flags));
+  if (!loaded.plan) return loaded;
+  if (!loaded.plan->lowered) loaded.plan = Lower(*loaded.plan);
+  if (!Check(*loaded.plan, &loaded.diagnostics)) loaded.plan.reset();
+  return loaded;
+}
+
+absl::StatusOr<CostModel> LoadCosts(const Flags& flags, const Plan& plan) {
+  CostSpec spec = UnitCosts();
+  if (!flags.cost.empty()) {
+    SL_ASSIGN_OR_RETURN(spec, ParseCosts(flags.cost));
+  } else if (!flags.cost_file.empty()) {
+    SL_ASSIGN_OR_RETURN(spec, ReadCostFile(flags.cost_file));
+  }
+  return ResolveCosts(spec, plan);
+}
+
+}  // namespace stringline

@@ -1,0 +1,35 @@
+// Where a command's words go, and the two ways in which it can fail.
+//
+// Standard output holds what the command was asked for, and nothing else; standard error holds why
+// it could not be had. With --json the answer is exactly one JSON object on standard output,
+// whatever happens.
+#pragma once
+
+#include <ostream>
+
+#include "absl/strings/string_view.h"
+#include "schedlang/base/diagnostics.h"
+
+namespace stringline {
+
+// What the process returns.
+enum ExitStatus : int {
+  kOk = 0,
+  kFindings = 1,  // the text says something that is wrong
+  kUsage = 2,     // the command line, or a file that cannot be used at all
+};
+
+struct Output {
+  std::ostream& out;
+  std::ostream& err;
+  bool json = false;
+};
+
+// Says why the command cannot do its work. Returns kUsage.
+int Fail(const Output& output, absl::string_view message);
+
+// Shows findings about `source`: on `stream` as people read them, or as JSON. Returns kFindings.
+int ShowFindings(const Output& output, std::ostream& stream, const Diagnostics& diagnostics,
+                 const Source& source);
+
+}  // namespace stringline

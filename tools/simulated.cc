@@ -1,0 +1,35 @@
+#include "tools/simulated.h"
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/status.h"
+#include "schedlang/sim/simulate.h"
+
+namespace stringline {
+namespace {
+
+absl::StatusOr<LoadedTimeline> ReadRecorded(const Flags& flags) {
+  if (!flags.parameters.empty() || !flags.schedule.empty() || !flags.cost.empty() ||
+      !flags.cost_file.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        flags.file, ": a timeline is drawn as it is; parameters and costs are for schedules"));
+  }
+  SL_ASSIGN_OR_RETURN(Source source, ReadSource(flags.file));
+  LoadedTimeline loaded{std::move(source), std::nullopt, {}};
+  loaded.timeline = ReadTimeline(loaded.source, &loaded.diagnostics);
+  if (!loaded.diagnostics.empty()) loaded.timeline.reset();
+  return loaded;
+}
+
+}  // namespace
+
+absl::StatusOr<LoadedTimeline> LoadTimeline(const Flags& flags) {
+  if (HasExtension(flags.file, ".timeline")) return ReadRecorded(flags);
+  SL_ASSIGN_OR_RETURN(LoadedPlan plan, LoadCheckedPlan(flags));
+  LoadedTimeline loaded{std::move(plan.source), std::nullopt, std::move(plan.diagnostics)};
+  if (!plan.plan) return loaded;
+  SL_ASSIGN_OR_RETURN(const CostModel costs, LoadCosts(flags, *plan.plan));
+  SL_ASSIGN_OR_RETURN(loaded.timeline, Simulate(*plan.plan, costs));
+  return loaded;
+}
+
+}  // namespace stringline

@@ -1,0 +1,28 @@
+// A timeline on a grid: which action has most of each slice of time, per rank.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "schedlang/timeline.h"
+
+namespace stringline {
+
+struct Raster {
+  int columns = 0;            // of the terminal
+  int slices_per_column = 1;  // 2 where half columns can be drawn
+  int64_t end_ns = 0;         // the time at the right edge
+  bool exact = false;         // every start and end lies on a slice's edge
+  // rows[rank][slice]: the index of an event (a group's first part), or -1 where the rank idles.
+  std::vector<std::vector<int>> rows;
+
+  int slices() const { return columns * slices_per_column; }
+};
+
+// Lays the timeline out on at most `columns` columns. Where all times are multiples of a step that
+// is at least one column wide, every step gets the same whole number of columns (at most 8 for the
+// shortest action), unless that would leave a quarter of the columns empty; otherwise time is
+// stretched over all of them.
+Raster Rasterize(const Timeline& timeline, int columns, int slices_per_column);
+
+}  // namespace stringline

@@ -1,0 +1,26 @@
+// A timeline as a picture in the terminal: a line or two per rank, time to the right.
+//
+// With colours a cell's hue is the kind of action and its number the microbatch; without, it begins
+// with the action's letter (small for the second, fourth, … stage of a rank). `F a & B b` shows its
+// parts above each other. Where a rank has no work, dots.
+#pragma once
+
+#include <string>
+
+#include "schedlang/timeline.h"
+#include "tools/view/paint.h"
+
+namespace stringline {
+
+struct Picture {
+  int width = 100;  // columns in all
+  Colors colors = Colors::kNone;
+};
+
+std::string Draw(const Timeline& timeline, const Picture& picture);
+
+// The columns of the terminal on standard output: COLUMNS in the environment, what the terminal
+// says, or 100.
+int TerminalWidth();
+
+}  // namespace stringline

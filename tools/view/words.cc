@@ -1,0 +1,58 @@
+#include "tools/view/words.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace stringline {
+
+std::string PrintTime(int64_t ns) {
+  struct Unit {
+    int64_t from_ns;
+    int64_t ns;
+    const char* name;
+  };
+  constexpr Unit kUnits[] = {{10'000'000'000, 1'000'000'000, "s"},
+                             {1'000'000, 1'000'000, "ms"},
+                             {1'000, 1'000, "us"},
+                             {1, 1, "ns"}};
+  if (ns == 0) return "0";
+  for (const Unit& unit : kUnits) {
+    if (std::llabs(ns) < unit.from_ns) continue;
+    std::string number = absl::StrFormat("%.3f", static_cast<double>(ns) / unit.ns);
+    number.erase(number.find_last_not_of('0') + 1);
+    if (number.back() == '.') number.pop_back();
+    return absl::StrCat(number, " ", unit.name);
+  }
+  return absl::StrCat(ns, " ns");
+}
+
+std::string PrintShare(double share) { return absl::StrFormat("%.2f %%", 100 * share); }
+
+std::string PrintBar(double share, int width) {
+  constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const int eighths = static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * width * 8));
+  std::string bar;
+  for (int i = 0; i < eighths / 8; ++i) bar += "█";
+  bar += kEighths[eighths % 8];
+  for (int i = (eighths + 7) / 8; i < width; ++i) bar += "·";
+  return bar;
+}
+
+std::string TitleOf(const Timeline& timeline) {
+  std::string title = timeline.schedule;
+  for (const Parameter& parameter : timeline.parameters) {
+    absl::StrAppend(&title, " ", parameter.name, "=", parameter.value);
+  }
+  return title;
+}
+
+int64_t ComputeEvents(const Timeline& timeline) {
+  int64_t count = 0;
+  for (const Event& event : timeline.events) count += IsCompute(event.kind) ? 1 : 0;
+  return count;
+}
+
+}  // namespace stringline

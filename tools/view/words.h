@@ -1,0 +1,27 @@
+// Numbers as people read them: times, shares and bars.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "schedlang/timeline.h"
+
+namespace stringline {
+
+// With at most three decimals, in seconds only from ten of them: "33 ms", "601 us", "1456.749 ms",
+// "25 s", "0".
+std::string PrintTime(int64_t ns);
+
+// "27.27 %"
+std::string PrintShare(double share);
+
+// A bar of `width` columns, `share` (0 .. 1) of it filled, to an eighth of a column.
+std::string PrintBar(double share, int width);
+
+// "one_f_one_b P=4 M=8"
+std::string TitleOf(const Timeline& timeline);
+
+// Computations in it; each part of `a & b` counts.
+int64_t ComputeEvents(const Timeline& timeline);
+
+}  // namespace stringline
