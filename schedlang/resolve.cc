@@ -60,12 +60,10 @@ class Resolver {
   }
 
   void CheckParts() {
-    const auto missing = [this](const char* what) {
-      diagnostics_->Add(Code::kMissingPart, schedule_.name.span,
-                        absl::StrCat("schedule '", schedule_.name.text, "' has no ", what));
-    };
-    if (!stages_) missing("'stages … on …;'");
-    if (!rank_) missing("'rank r { … }'");
+    if (stages_ && rank_) return;
+    const char* lacks = stages_ ? "'rank' block" : rank_ ? "'stages'" : "'stages' and no 'rank' block";
+    diagnostics_->Add(Code::kMissingPart, schedule_.name.span,
+                      absl::StrCat("schedule '", schedule_.name.text, "' has no ", lacks));
   }
 
   int32_t NewSlot(const std::string& name) {

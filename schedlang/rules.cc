@@ -44,46 +44,54 @@ std::string Fault(const Tally& t) {
   return "has an input gradient, but never its weight gradient";
 }
 
-// The later action on the rank that would give what `action` lacks, as a note; or who used it up.
-void ExplainLack(const Plan& plan, uint32_t index, Values lacks, Diagnostic* finding) {
-  const Action& action = plan.actions[index];
+// The first action of the rank that gives what `action` lacks; plan.actions.size() for none.
+uint32_t FindGiver(const Plan& plan, const Action& action, Values lacks) {
   const RankId rank = plan.stage(action.stage).rank;
   LiveValues alone(plan);
-  auto gives_it = [&](const Action& other) {
-    if (other.microbatch != action.microbatch) return false;
+  for (uint32_t i = plan.first[rank.value]; i < plan.first[rank.value + 1]; ++i) {
+    const Action& other = plan.actions[i];
+    if (other.microbatch != action.microbatch) continue;
     const Values before = alone.of(action.stage, action.microbatch) & lacks;
     alone.Perform(other);
-    return before == 0 && (alone.of(action.stage, action.microbatch) & lacks) != 0;
-  };
-  const auto rank_first = plan.first[rank.value];
-  const auto rank_last = plan.first[rank.value + 1];
-  for (uint32_t i = rank_first; i < rank_last; ++i) {
-    const Action& other = plan.actions[i];
-    if (!gives_it(other)) continue;
-    if (i > index) {
-      const uint32_t later = i - index;
-      finding->notes.push_back(
-          NoteAt(plan, other,
-                 other.joined && later == 1
-                     ? absl::StrCat(Print(other),
-                                    " would give it, but shares the rank with it: its "
-                                    "results exist only when both are done")
-                     : absl::StrCat(Print(other), " would give it, but comes ", later, " action",
-                                    later == 1 ? "" : "s", " later on the same rank")));
-    } else if (i < index) {
-      bool same_group = true;
-      for (uint32_t k = i + 1; k <= index; ++k) same_group &= plan.actions[k].joined;
-      finding->notes.push_back(NoteAt(
-          plan, other,
-          same_group ? absl::StrCat(Print(other),
-                                    " would give it, but shares the rank with it: "
-                                    "its results exist only when both are done")
-                     : absl::StrCat(Print(other), " gave it, and another action used it up")));
-    }
-    return;
+    const Values after = alone.of(action.stage, action.microbatch) & lacks;
+    if (before == 0 && after != 0) return i;
   }
-  finding->notes.push_back(
-      {.text = absl::StrCat("nothing on rank ", rank.value, " gives it"), .has_place = false});
+  return static_cast<uint32_t>(plan.actions.size());
+}
+
+// Whether the actions from `begin` to `end` are parts of one group.
+bool ShareTheRank(const Plan& plan, uint32_t begin, uint32_t end) {
+  const auto rest = absl::MakeConstSpan(plan.actions).subspan(begin + 1, end - begin);
+  return std::all_of(rest.begin(), rest.end(), [](const Action& a) { return a.joined; });
+}
+
+// Where what plan.actions[index] lacks comes from, relative to it.
+Note ExplainLack(const Plan& plan, uint32_t index, Values lacks) {
+  const Action& action = plan.actions[index];
+  const uint32_t giver = FindGiver(plan, action, lacks);
+  if (giver == plan.actions.size()) {
+    return {
+        .text = absl::StrCat("nothing on rank ", plan.stage(action.stage).rank.value, " gives it"),
+        .has_place = false};
+  }
+  const Action& other = plan.actions[giver];
+  if (ShareTheRank(plan, std::min(giver, index), std::max(giver, index))) {
+    return NoteAt(plan, other,
+                  absl::StrCat(Print(other),
+                               " would give it, but shares the rank with it: its "
+                               "results exist only when both are done"));
+  }
+  if (giver < index) {
+    return NoteAt(plan, other,
+                  absl::StrCat(Print(other), " gave it, and another action used it up"));
+  }
+  // Sends and receives in between are not the user's to count.
+  const auto between = absl::MakeConstSpan(plan.actions).subspan(index + 1, giver - index - 1);
+  const auto later = 1 + std::count_if(between.begin(), between.end(),
+                                       [](const Action& a) { return IsCompute(a.kind); });
+  return NoteAt(plan, other,
+                absl::StrCat(Print(other), " would give it, but comes ", later,
+                             later == 1 ? " action" : " actions", " later on the same rank"));
 }
 
 void FindEarlyUseOf(const Plan& plan, uint32_t index, Values lacks, Diagnostics* diagnostics) {
@@ -97,7 +105,7 @@ void FindEarlyUseOf(const Plan& plan, uint32_t index, Values lacks, Diagnostics*
                    Describe(plan, action.stage, action.microbatch, lacks)));
   if (known) return;
   finding.where = WhereOf(plan, action);
-  ExplainLack(plan, index, lacks, &finding);
+  finding.notes.push_back(ExplainLack(plan, index, lacks));
 }
 
 // A compute stream that cannot go on: the part at its head that lacks something.

@@ -1,8 +1,5 @@
 #include "schedlang/syntax_finding.h"
 
-#include <algorithm>
-
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "schedlang/words.h"
 
@@ -25,19 +22,13 @@ const Token* MisspeltStatement(const std::vector<Token>& tokens, size_t index,
   return first && plain && argument ? &word : nullptr;
 }
 
-std::string ClosestStatement(absl::string_view word) {
-  const std::string upper = absl::AsciiStrToUpper(word);
-  if (IsActionLetter(upper)) return upper;
-  return ClosestName(word, StatementWords());
-}
-
 }  // namespace
 
 void AddSyntaxFinding(const std::vector<Token>& tokens, size_t index, const std::string& expected,
                       Diagnostics* diagnostics) {
   const Token& found = tokens[index];
   if (const Token* word = MisspeltStatement(tokens, index, expected)) {
-    const std::string closest = ClosestStatement(word->text);
+    const std::string closest = ClosestName(word->text, StatementWords());
     const std::string hint = closest.empty() ? "" : absl::StrCat("; did you mean '", closest, "'?");
     diagnostics->Add(Code::kUnknownStatement, word->span,
                      absl::StrCat(Describe(*word), " begins no statement", hint));

@@ -31,8 +31,8 @@ absl::Status CheckKey(absl::string_view key) {
                    close.empty() ? "" : absl::StrCat("; did you mean '", close, "'?")));
 }
 
-// "18522", "1.5ms": integer nanoseconds.
-absl::StatusOr<int64_t> ParseTime(absl::string_view text) {
+// "18522", "1.5ms": integer nanoseconds. `key` is for the message.
+absl::StatusOr<int64_t> ParseTime(absl::string_view key, absl::string_view text) {
   constexpr double kLongest = 1e15;  // ns: eleven days
   struct Unit {
     absl::string_view suffix;
@@ -53,12 +53,13 @@ absl::StatusOr<int64_t> ParseTime(absl::string_view text) {
       break;
     }
     if (value * unit.ns > kLongest) {
-      return absl::InvalidArgumentError(absl::StrCat("'", all, "' is longer than eleven days"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(key, ": '", all, "' is longer than eleven days"));
     }
     return std::llround(value * unit.ns);
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "'", all, "' is not a time (a number of microseconds, or one with ns, us, ms or s)"));
+      key, ": '", all, "' is not a time (a number of microseconds, or one with ns, us, ms or s)"));
 }
 
 absl::Status Add(absl::string_view key, std::vector<int64_t> values, CostSpec* spec) {
@@ -76,11 +77,8 @@ absl::Status Add(absl::string_view key, std::vector<int64_t> values, CostSpec* s
 absl::StatusOr<std::vector<int64_t>> ParseTimes(absl::string_view key, absl::string_view text) {
   std::vector<int64_t> values;
   for (absl::string_view item : absl::StrSplit(text, ',')) {
-    auto value = ParseTime(item);
-    if (!value.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(key, ": ", value.status().message()));
-    }
-    values.push_back(*value);
+    SL_ASSIGN_OR_RETURN(const int64_t ns, ParseTime(key, item));
+    values.push_back(ns);
   }
   return values;
 }
@@ -91,7 +89,7 @@ absl::Status AddYaml(const YAML::Node& value, absl::string_view key, CostSpec* s
     if (!item.IsScalar()) {
       return absl::InvalidArgumentError(absl::StrCat(key, ": expected a time or a list of times"));
     }
-    SL_ASSIGN_OR_RETURN(const int64_t ns, ParseTime(item.Scalar()));
+    SL_ASSIGN_OR_RETURN(const int64_t ns, ParseTime(key, item.Scalar()));
     values.push_back(ns);
     return absl::OkStatus();
   };
@@ -160,9 +158,8 @@ absl::StatusOr<CostSpec> ReadCostFile(const std::string& path) {
       }
       const absl::Status added = AddYaml(entry.second, entry.first.Scalar(), &spec);
       if (!added.ok()) {
-        return absl::InvalidArgumentError(absl::StrCat(path, ":", entry.first.Mark().line + 1, ": ",
-                                                       entry.first.Scalar(), ": ",
-                                                       added.message()));
+        return absl::InvalidArgumentError(
+            absl::StrCat(path, ":", entry.first.Mark().line + 1, ": ", added.message()));
       }
     }
   } catch (const YAML::Exception& error) {

@@ -21,8 +21,8 @@ namespace stringline {
 namespace {
 
 struct Golden {
-  std::vector<std::string> input;      // lines
-  std::vector<std::string> expected;   // lines, without their "#> "
+  std::vector<std::string> input;     // lines
+  std::vector<std::string> expected;  // lines, without their "#> "
 };
 
 Golden ReadGolden(const std::string& path) {
@@ -88,7 +88,7 @@ void CheckFile(const CodeRow& row) {
 TEST(Findings, EveryOneOfTheLanguageHasAFileThatShowsIt) {
   int checked = 0;
   for (const CodeRow& row : AllCodes()) {
-    if (row.code > Code::kLeftInOrder) continue;   // the parser's and the elaborator's come first
+    if (row.code > Code::kLeftInOrder) continue;  // the parser's and the elaborator's come first
     CheckFile(row);
     ++checked;
   }

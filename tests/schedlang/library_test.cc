@@ -175,11 +175,11 @@ struct Published {
   Words (*order)(int P, int M, int r);
   bool (*admits)(int P, int M);
   int stages_per_rank;
-  bool turns;   // the second stages of the ranks go back from the last rank
+  bool turns;  // the second stages of the ranks go back from the last rank
 };
 
 bool Any(int, int) { return true; }
-bool WholeGroups(int P, int M) { return M % P == 0; }   // with groups of P, a last group is whole
+bool WholeGroups(int P, int M) { return M % P == 0; }  // with groups of P, a last group is whole
 bool TwoPerRank(int P, int M) { return M >= 2 * P; }
 
 constexpr Published kPublished[] = {

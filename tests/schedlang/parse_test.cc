@@ -15,7 +15,7 @@ namespace {
 
 struct Case {
   const char* text;
-  const char* expected;   // the tree, or the rendered finding
+  const char* expected;  // the tree, or the rendered finding
 };
 
 std::string ParseToText(const std::string& text) {
@@ -88,11 +88,13 @@ const Case kExpressions[] = {
      "    2 | }\n"
      "      | ^\n"},
     {"a < b < c",
-     "x.sched:1:30: error: a comparison of a comparison; between two bounds is 'a <= b and b <= c'\n"
+     "x.sched:1:30: error: a comparison of a comparison; between two bounds is 'a <= b and b <= "
+     "c'\n"
      "    1 | schedule s(P, M) { let x = a < b < c\n"
      "      |                              ^~~~~\n"},
     {"a == b >= c",
-     "x.sched:1:30: error: a comparison of a comparison; between two bounds is 'a <= b and b <= c'\n"
+     "x.sched:1:30: error: a comparison of a comparison; between two bounds is 'a <= b and b <= "
+     "c'\n"
      "    1 | schedule s(P, M) { let x = a == b >= c\n"
      "      |                              ^~~~~~~\n"},
     {"f()",
@@ -178,7 +180,8 @@ const Case kStatements[] = {
     {"rank r { if a { F r } else if b { B r } else if c { W } else { I r } }",
      "(schedule s (P M) (rank r (if (a (F r)) (b (B r)) (c (W)) (else (I r)))))\n"},
     {"rank r { order f { F r } f; f & f; F r & f }",
-     "(schedule s (P M) (rank r (order f (F r)) (next f) (& (next f) (next f)) (& (F r) (next f))))\n"},
+     "(schedule s (P M) (rank r (order f (F r)) (next f) (& (next f) (next f)) (& (F r) (next "
+     "f))))\n"},
     {"rank r { let n = 2; require n > 1 \"m\"; { } }",
      "x.sched:2:40: error: expected a statement or '}' before '{'\n"
      "    2 | rank r { let n = 2; require n > 1 \"m\"; { } }\n"

@@ -18,7 +18,7 @@ namespace {
 struct Costs {
   int64_t f, i, w;
   int64_t hop = 0;
-  int64_t fb = 0;   // 0: the sum of its parts
+  int64_t fb = 0;  // 0: the sum of its parts
   int64_t all() const { return f + i + w; }
 };
 
@@ -37,7 +37,7 @@ Plan LibraryPlan(const std::string& name, int p, int m) {
 
 // In microseconds.
 struct Result {
-  int64_t makespan, span, idlest;   // idlest: the bubble of the rank that idles longest
+  int64_t makespan, span, idlest;  // idlest: the bubble of the rank that idles longest
   std::vector<int> peaks;
   int peak() const { return *std::max_element(peaks.begin(), peaks.end()); }
 };
@@ -58,7 +58,8 @@ Result SimulateLibrary(const std::string& name, int p, int m, const Costs& costs
   return result;
 }
 
-// Zero Bubble (ICLR 2024), table of bubble rates: 1F1B and ZB-H1 count the makespan, ZB-H2 the span.
+// Zero Bubble (ICLR 2024), table of bubble rates: 1F1B and ZB-H1 count the makespan, ZB-H2 the
+// span.
 struct ZeroBubbleRow {
   int p, m;
   Costs costs;
@@ -87,7 +88,6 @@ TEST(Published, ZeroBubbleTable) {
     EXPECT_EQ(SimulateLibrary("zb_h2", row.p, row.m, row.costs).span, row.zb_h2);
   }
 }
-
 
 const int kRanks[] = {2, 4, 8, 16};
 const Costs kAnyCosts[] = {{10, 12, 7}, {10, 8, 13}, {5, 5, 5}, {3, 7, 2}};

@@ -126,7 +126,7 @@ Raster Rasterize(const Timeline& timeline, int columns, int slices_per_column) {
     const int64_t steps = grain.end_ns / grain.step_ns;
     const int64_t widest = std::max<int64_t>(1, kWidestCell * grain.step_ns / grain.shortest_ns);
     const int64_t used = steps * std::min(columns / steps, widest);
-    raster.exact = columns / steps >= widest || 4 * used >= 3 * columns;
+    raster.exact = columns / steps >= widest || 5 * used >= 3 * columns;
     if (raster.exact) raster.columns = static_cast<int>(used);
   }
   for (int rank = 0; rank < timeline.ranks(); ++rank) {

@@ -21,7 +21,7 @@ struct Raster {
 
 // Lays the timeline out on at most `columns` columns. Where all times are multiples of a step that
 // is at least one column wide, every step gets the same whole number of columns (at most 8 for the
-// shortest action), unless that would leave a quarter of the columns empty; otherwise time is
+// shortest action), unless that would leave two fifths of the columns empty; otherwise time is
 // stretched over all of them.
 Raster Rasterize(const Timeline& timeline, int columns, int slices_per_column);
 

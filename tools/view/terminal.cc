@@ -159,6 +159,7 @@ std::string Drawing::RankLine(int rank, int line) const {
   std::string text = line == 0 ? absl::StrFormat("%-*s", margin_left_, absl::StrCat("rank ", rank))
                                : std::string(margin_left_, ' ');
   text += Cells(rank, line);
+  if (line > 0 && !colored()) text.erase(text.find_last_not_of(' ') + 1);
   if (line == 0 && bubbles_.makespan_ns > 0) {
     const double busy = static_cast<double>(figures.busy_ns) / bubbles_.makespan_ns;
     absl::StrAppend(&text, Dim(picture_.colors),
@@ -267,15 +268,16 @@ std::string Drawing::Legend() const {
                     kKindWords[i], "   ");
   }
   absl::StrAppend(&text, Dim(colors), "·", Plain(colors), " idle   numbers: microbatch\n");
-  text += std::string(margin_left_, ' ') + Dim(colors);
+  const std::string margin = std::string(margin_left_, ' ') + Dim(colors);
   if (chunks_ > 1) {
-    absl::StrAppend(&text, colored() ? "dark" : "small letters",
-                    ": every second stage of a rank; ");
+    absl::StrAppend(&text, margin, colored() ? "dark" : "small letters",
+                    ": every second stage of a rank", Plain(colors), "\n");
   }
   const int64_t column_ns =
       ThreeDigits(raster_.columns == 0 ? 0 : raster_.end_ns / raster_.columns);
-  absl::StrAppend(&text, "one column is ", raster_.exact ? "" : "about ", PrintTime(column_ns),
-                  "; peak: most stage activations alive at once", Plain(colors), "\n");
+  absl::StrAppend(&text, margin, "one column is ", raster_.exact ? "" : "about ",
+                  PrintTime(column_ns), "; peak: most stage activations alive at once",
+                  Plain(colors), "\n");
   return text;
 }
 
