@@ -206,8 +206,7 @@ class StepBuilder {
   int32_t first_channel_ = 0;
 };
 
-absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(const Plan& lowered,
-                                                               StageWork* work,
+absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(const Plan& lowered, StageWork* work,
                                                                Device* device, Transport* transport,
                                                                Recorder* recorder) {
   std::unique_ptr<Interpreter> step(new Interpreter(lowered));

@@ -33,9 +33,8 @@ class Interpreter {
   // FailedPrecondition when the plan could not be issued as it stands: an action stands before what
   // gives its needs on its own rank, a message goes nowhere, or at the end of the step not every
   // stage has the weight gradient of every microbatch and nothing else.
-  static absl::StatusOr<std::unique_ptr<Interpreter>> Make(const Plan& lowered,
-                                                           StageWork* work, Device* device,
-                                                           Transport* transport,
+  static absl::StatusOr<std::unique_ptr<Interpreter>> Make(const Plan& lowered, StageWork* work,
+                                                           Device* device, Transport* transport,
                                                            Recorder* recorder);
 
   // Enqueues one step of all ranks and submits it.

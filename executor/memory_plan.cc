@@ -85,8 +85,8 @@ class Planner {
       }
     }
     if (left > 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "the plan does not end: ", left, " actions wait for what never comes"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("the plan does not end: ", left, " actions wait for what never comes"));
     }
     for (const Slots& slots : slots_) memory_.ranks.push_back(slots.memory());
     return std::move(memory_);
@@ -156,8 +156,8 @@ class Planner {
     return end - begin;
   }
 
-  // Places what a part gives. On its own rank a value is written while the group runs, so what was in
-  // its slot must be dead at `start`; a message arrives on the other rank after `finish`.
+  // Places what a part gives. On its own rank a value is written while the group runs, so what was
+  // in its slot must be dead at `start`; a message arrives on the other rank after `finish`.
   void Place(const Action& action, const Clock& start, const Clock& finish) {
     const Stage& stage = plan_.stage(action.stage);
     const size_t value = Index(action.stage, action.microbatch);
@@ -212,14 +212,14 @@ class Planner {
   absl::Span<const StageBytes> stages_;
   MemoryPlan memory_;
   std::vector<Slots> slots_;
-  std::vector<int> group_of_;               // by action
-  std::vector<Moment> forward_;             // by stage and microbatch: when F, B or I, B or W run
+  std::vector<int> group_of_;    // by action
+  std::vector<Moment> forward_;  // by stage and microbatch: when F, B or I, B or W run
   std::vector<Moment> backward_;
   std::vector<Moment> weight_;
-  std::vector<Clock> output_clock_;         // by stage and microbatch; empty: not given yet
+  std::vector<Clock> output_clock_;  // by stage and microbatch; empty: not given yet
   std::vector<Clock> in_grad_clock_;
-  std::vector<Clock> clocks_;               // by rank: after its groups so far
-  std::vector<uint32_t> next_;              // by rank: the action that comes next
+  std::vector<Clock> clocks_;   // by rank: after its groups so far
+  std::vector<uint32_t> next_;  // by rank: the action that comes next
 };
 
 }  // namespace
@@ -243,7 +243,8 @@ std::string Summary(const MemoryPlan& memory) {
   absl::StrAppendFormat(&text, "%13s\n", "all (MB)");
   for (size_t r = 0; r < memory.ranks.size(); ++r) {
     absl::StrAppendFormat(&text, "%-6d", r);
-    for (int64_t bytes : memory.ranks[r].by_class) absl::StrAppendFormat(&text, "%13.2f", bytes / 1e6);
+    for (int64_t bytes : memory.ranks[r].by_class)
+      absl::StrAppendFormat(&text, "%13.2f", bytes / 1e6);
     absl::StrAppendFormat(&text, "%13.2f\n", memory.ranks[r].bytes / 1e6);
   }
   return text;

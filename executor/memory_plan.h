@@ -1,14 +1,14 @@
 // Where every value of a step lies, decided before the first step; nothing is allocated during one.
 //
-// The values that live from one action to another have slots on their rank. A slot is used again only
-// where the plan itself already puts the new use after the old one, so that placing values never adds
-// a wait, and never a deadlock. "After" is happens-before:
+// The values that live from one action to another have slots on their rank. A slot is used again
+// only where the plan itself already puts the new use after the old one, so that placing values
+// never adds a wait, and never a deadlock. "After" is happens-before:
 //   - groups of a rank happen in the order of the plan;
 //   - what a message carries was computed before its receiver uses it.
-// The plan is walked once with a vector clock per rank: clock[b] = n means that the first n groups of
-// rank b are known to have ended. A value is free once the group that uses it last has ended: for a
-// send's buffer that group is on the other rank, since the bytes were surely taken when somebody has
-// used them.
+// The plan is walked once with a vector clock per rank: clock[b] = n means that the first n groups
+// of rank b are known to have ended. A value is free once the group that uses it last has ended:
+// for a send's buffer that group is on the other rank, since the bytes were surely taken when
+// somebody has used them.
 #pragma once
 
 #include <array>
@@ -24,29 +24,30 @@ namespace stringline {
 
 // What a stage keeps of a microbatch, by how long it is needed.
 enum class ValueClass : uint8_t {
-  kInput,            // activation entering the stage: until F
-  kOutput,           // activation to send: until the other rank's F
-  kSavedForInput,    // F until B or I
-  kSavedForWeight,   // F until B or W
-  kStash,            // I until W
-  kOutGrad,          // gradient entering the stage: until B or I
-  kInGrad,           // gradient to send: until the other rank's B or I
+  kInput,           // activation entering the stage: until F
+  kOutput,          // activation to send: until the other rank's F
+  kSavedForInput,   // F until B or I
+  kSavedForWeight,  // F until B or W
+  kStash,           // I until W
+  kOutGrad,         // gradient entering the stage: until B or I
+  kInGrad,          // gradient to send: until the other rank's B or I
 };
 inline constexpr int kValueClasses = 7;
 const char* NameOf(ValueClass value_class);
 
-// Bytes of one microbatch of a stage, by class; 0 for values that the stage does not have. The input
-// of a first stage and what the last stage gives out have no place here: they are not planned.
+// Bytes of one microbatch of a stage, by class; 0 for values that the stage does not have. The
+// input of a first stage and what the last stage gives out have no place here: they are not
+// planned.
 using StageBytes = std::array<int64_t, kValueClasses>;
 
 struct RankMemory {
-  int64_t bytes = 0;                                  // one block
-  std::array<int64_t, kValueClasses> by_class = {};   // by the class a slot was made for
+  int64_t bytes = 0;                                 // one block
+  std::array<int64_t, kValueClasses> by_class = {};  // by the class a slot was made for
 };
 
 struct MemoryPlan {
   int microbatches = 0;
-  std::vector<int64_t> offsets;      // into the rank's block; -1: no such value
+  std::vector<int64_t> offsets;  // into the rank's block; -1: no such value
   std::vector<RankMemory> ranks;
 
   // An output that stays on its rank is the next stage's input, an input gradient likewise.

@@ -6,8 +6,8 @@
 namespace stringline {
 namespace {
 
-// The start of the tightest gap between `taken` ranges (sorted by offset) with `bytes` bytes, or the
-// end of the last one.
+// The start of the tightest gap between `taken` ranges (sorted by offset) with `bytes` bytes, or
+// the end of the last one.
 int64_t TightestGap(const std::vector<std::pair<int64_t, int64_t>>& taken, int64_t bytes) {
   int64_t end = 0;
   int64_t best = -1;
@@ -42,8 +42,7 @@ Placement PlaceByLifetime(absl::Span<const Lifetime> buffers) {
     }
     std::sort(taken.begin(), taken.end());
     placement.offsets[i] = TightestGap(taken, AlignUp(buffers[i].bytes));
-    placement.bytes =
-        std::max(placement.bytes, placement.offsets[i] + AlignUp(buffers[i].bytes));
+    placement.bytes = std::max(placement.bytes, placement.offsets[i] + AlignUp(buffers[i].bytes));
     placed.push_back(i);
   }
   return placement;

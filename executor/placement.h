@@ -22,8 +22,8 @@ struct Lifetime {
 };
 
 struct Placement {
-  std::vector<int64_t> offsets;   // by buffer, aligned
-  int64_t bytes = 0;              // of the whole block
+  std::vector<int64_t> offsets;  // by buffer, aligned
+  int64_t bytes = 0;             // of the whole block
 };
 
 // Two buffers share bytes only when their lifetimes do not touch. The largest buffers are placed

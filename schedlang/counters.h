@@ -21,7 +21,7 @@ class Counter {
 
  private:
   int64_t next_ = 0;
-  std::set<int64_t> ahead_;   // taken numbers above next_
+  std::set<int64_t> ahead_;  // taken numbers above next_
 };
 
 // The weight gradients of a rank that were deferred and not done, oldest first.
@@ -32,7 +32,7 @@ class Deferred {
   struct Entry {
     int32_t stage = 0;
     bool done = false;
-    int32_t next = -1;        // the next entry of the same stage
+    int32_t next = -1;  // the next entry of the same stage
     int64_t microbatch = 0;
   };
 
@@ -46,8 +46,8 @@ class Deferred {
 
  private:
   std::vector<Entry> entries_;
-  size_t oldest_ = 0;             // every entry before this one is done
-  std::vector<int32_t> first_;    // per stage; entries before it are done
+  size_t oldest_ = 0;           // every entry before this one is done
+  std::vector<int32_t> first_;  // per stage; entries before it are done
   std::vector<int32_t> last_;
   // (stage, microbatch) -> entry; kept from the first time one is taken by its number.
   bool indexed_ = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,34 +16,37 @@
 namespace stringline {
 namespace {
 
-// The schedule called `name`, or the last one for "". Null after a finding, also when two schedules
-// have one name.
+// False after a finding for every name that two schedules share.
+bool AreUnique(const ast::File& file, Diagnostics* diagnostics) {
+  std::map<absl::string_view, Span> first;
+  bool unique = true;
+  for (const ast::Schedule& schedule : file.schedules) {
+    const auto [it, is_new] = first.emplace(schedule.name.text, schedule.name.span);
+    if (is_new) continue;
+    diagnostics
+        ->Add(Code::kRedefined, schedule.name.span,
+              absl::StrCat("a second schedule '", schedule.name.text, "'"))
+        .notes.push_back({it->second, "the first one is here", ""});
+    unique = false;
+  }
+  return unique;
+}
+
+// The schedule called `name`, or the last one for "". Null after a finding.
 const ast::Schedule* SelectSchedule(const ast::File& file, const std::string& name,
                                     Diagnostics* diagnostics) {
-  bool unique = true;
+  if (!AreUnique(file, diagnostics)) return nullptr;
+  if (name.empty()) return &file.schedules.back();
   std::vector<std::string> names;
   for (const ast::Schedule& schedule : file.schedules) {
-    const auto earlier = std::find(names.begin(), names.end(), schedule.name.text);
-    if (earlier != names.end()) {
-      const ast::Schedule& first = file.schedules[earlier - names.begin()];
-      diagnostics
-          ->Add(Code::kRedefined, schedule.name.span,
-                absl::StrCat("a second schedule '", schedule.name.text, "'"))
-          .notes.push_back({first.name.span, "the first one is here", ""});
-      unique = false;
-    }
+    if (schedule.name.text == name) return &schedule;
     names.push_back(schedule.name.text);
   }
-  if (!unique) return nullptr;
-  if (name.empty()) return &file.schedules.back();
-  const auto it = std::find(names.begin(), names.end(), name);
-  if (it != names.end()) return &file.schedules[it - names.begin()];
   const std::string closest = ClosestName(name, names);
+  const std::string hint = closest.empty() ? absl::StrCat("it has ", absl::StrJoin(names, ", "))
+                                           : absl::StrCat("did you mean '", closest, "'?");
   diagnostics->Add(Code::kUnknownSchedule, file.schedules.back().name.span,
-                   absl::StrCat("the file has no schedule '", name, "'; ",
-                                closest.empty()
-                                    ? absl::StrCat("it has ", absl::StrJoin(names, ", "))
-                                    : absl::StrCat("did you mean '", closest, "'?")));
+                   absl::StrCat("the file has no schedule '", name, "'; ", hint));
   return nullptr;
 }
 
@@ -88,7 +92,8 @@ class Elaboration {
         good = false;
       } else if (std::find_if(given_.begin(), it, same) != it) {
         const ast::Option& option = schedule_.parameters[parameter - names.begin()];
-        Find(Code::kBadParameter, option.name.span, absl::StrCat("'", it->name, "' is given twice"));
+        Find(Code::kBadParameter, option.name.span,
+             absl::StrCat("'", it->name, "' is given twice"));
         good = false;
       }
     }
@@ -188,7 +193,7 @@ class Elaboration {
   const ElaborateLimits& limits_;
   Evaluator evaluator_;
   Plan plan_;
-  int64_t padded_ = 0;   // what the counters see
+  int64_t padded_ = 0;  // what the counters see
 };
 
 }  // namespace

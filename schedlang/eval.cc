@@ -146,7 +146,8 @@ int64_t Evaluator::EvaluateExtreme(const Node& node) {
   return best;
 }
 
-// The arguments are all evaluated before a parameter is set: one of them may call the same function.
+// The arguments are all evaluated before a parameter is set: one of them may call the same
+// function.
 int64_t Evaluator::EvaluateCall(const Node& node) {
   const Function& function = program_.functions[node.a];
   if (failed() || !CountSteps(1, node.span)) return 0;
@@ -161,7 +162,8 @@ int64_t Evaluator::EvaluateCall(const Node& node) {
   if (!failed()) return result;
   constexpr size_t kMostNotes = 4;
   if (failure_->notes.size() < kMostNotes) {
-    failure_->notes.push_back({node.span, absl::StrCat("in this call of '", function.name, "'"), ""});
+    failure_->notes.push_back(
+        {node.span, absl::StrCat("in this call of '", function.name, "'"), ""});
   }
   return 0;
 }

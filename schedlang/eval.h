@@ -19,7 +19,7 @@ struct EvalFailure {
   Code code;
   Span span;
   std::string text;
-  std::vector<Note> notes;   // the calls it happened in, innermost first
+  std::vector<Note> notes;  // the calls it happened in, innermost first
 };
 
 // Makes a finding of it; `where` as in Diagnostic.
@@ -29,7 +29,9 @@ class Evaluator {
  public:
   // `step_limit`: how many calls and loop passes may be counted before that is a failure.
   Evaluator(const Program& program, int64_t step_limit)
-      : program_(program), slots_(program.slot_names.size()), steps_left_(step_limit),
+      : program_(program),
+        slots_(program.slot_names.size()),
+        steps_left_(step_limit),
         step_limit_(step_limit) {}
 
   // The value of a node. If the evaluation fails, 0, and failed() holds until TakeFailure().

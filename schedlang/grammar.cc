@@ -397,8 +397,8 @@ const auto part_def =
      -(Word("@") > expression[PartExpression<&ast::Part::microbatch>{}])) |
     kUsedName[kOrderName];
 
-const auto group_def = (part[Append<&ast::Group::parts>{}] >>
-                        *(Word("&") > part[Append<&ast::Group::parts>{}])) > end;
+const auto group_def =
+    (part[Append<&ast::Group::parts>{}] >> *(Word("&") > part[Append<&ast::Group::parts>{}])) > end;
 
 const auto statement_def = let[kIntoNode] | require[kIntoNode] | stages[kIntoNode] |
                            pad[kIntoNode] | rank[kIntoNode] | order[kIntoNode] | repeat[kIntoNode] |

@@ -15,8 +15,8 @@ namespace {
 //   wave   down, back up, down, …    N a multiple of P
 struct LayoutRow {
   const char* name;
-  int64_t stages_per_rank;   // 0: any number
-  bool turns;                // every second pass over the ranks goes back
+  int64_t stages_per_rank;  // 0: any number
+  bool turns;               // every second pass over the ranks goes back
 };
 
 constexpr LayoutRow kLayouts[] = {
@@ -36,8 +36,12 @@ class Placement {
  public:
   Placement(const Program& program, int64_t ranks, Evaluator* evaluator, Plan* plan,
             Diagnostics* diagnostics)
-      : stages_(program.stages), ranks_(ranks), evaluator_(evaluator), plan_(plan),
-        diagnostics_(diagnostics), count_span_(program.nodes[stages_.count].span) {}
+      : stages_(program.stages),
+        ranks_(ranks),
+        evaluator_(evaluator),
+        plan_(plan),
+        diagnostics_(diagnostics),
+        count_span_(program.nodes[stages_.count].span) {}
 
   bool Place(const ElaborateLimits& limits) {
     const int64_t count = evaluator_->Evaluate(stages_.count);
@@ -45,8 +49,8 @@ class Placement {
     const std::string values = evaluator_->ValuesIn(stages_.count);
     if (count < 1) return Bad(count_span_, absl::StrCat("there are ", count, " stages", values));
     if (count > limits.ranks) {
-      return Bad(count_span_, absl::StrCat("there are ", count, " stages, more than ",
-                                           limits.ranks, values));
+      return Bad(count_span_,
+                 absl::StrCat("there are ", count, " stages, more than ", limits.ranks, values));
     }
     if (stages_.layout != Layout::kExpression && !Fits(count)) return false;
     for (int64_t stage = 0; stage < count; ++stage) {
@@ -64,9 +68,9 @@ class Placement {
     const std::string per_rank = row.stages_per_rank == 0   ? "the same number of stages"
                                  : row.stages_per_rank == 1 ? "one stage"
                                                             : "two stages";
-    return Bad(stages_.span, absl::StrCat("there are ", count, " stages for ", ranks_,
-                                          " ranks, and '", row.name, "' puts ", per_rank,
-                                          " on every rank"));
+    return Bad(stages_.span,
+               absl::StrCat("there are ", count, " stages for ", ranks_, " ranks, and '", row.name,
+                            "' puts ", per_rank, " on every rank"));
   }
 
   bool PlaceStage(int64_t stage, int64_t count) {

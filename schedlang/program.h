@@ -15,15 +15,15 @@
 namespace stringline {
 
 enum class Op : uint8_t {
-  kNumber,        // value
-  kSlot,          // a: the slot
-  kCall,          // a: the function; b, c: first and number of its arguments
-  kMin,           // b, c: as in kCall
-  kMax,           // b, c
-  kConditional,   // a ? b : c
-  kNot,           // a
-  kNegate,        // a
-  kOr,            // a, b; so are all the others
+  kNumber,       // value
+  kSlot,         // a: the slot
+  kCall,         // a: the function; b, c: first and number of its arguments
+  kMin,          // b, c: as in kCall
+  kMax,          // b, c
+  kConditional,  // a ? b : c
+  kNot,          // a
+  kNegate,       // a
+  kOr,           // a, b; so are all the others
   kAnd,
   kEqual,
   kUnequal,
@@ -50,33 +50,33 @@ struct Node {
 
 struct Function {
   std::string name;
-  int32_t first_slot = 0;   // its parameters have the slots from here on
+  int32_t first_slot = 0;  // its parameters have the slots from here on
   int32_t parameters = 0;
   int32_t body = -1;
-  int depth = 0;            // how deep evaluating the body recurses
+  int depth = 0;  // how deep evaluating the body recurses
 };
 
 // A part of a group: an action, or the next one of an order.
 struct PartStep {
   Span span;
-  int32_t order = -1;        // the order; -1 for an action
+  int32_t order = -1;  // the order; -1 for an action
   ActionKind kind = ActionKind::kForward;
-  int32_t stage = -1;        // node; -1 for a bare W
-  int32_t microbatch = -1;   // node; -1 if the counters decide
-  uint32_t place = 0;        // index into Program::places
+  int32_t stage = -1;       // node; -1 for a bare W
+  int32_t microbatch = -1;  // node; -1 if the counters decide
+  uint32_t place = 0;       // index into Program::places
 };
 
 struct Step {
   enum class Kind : uint8_t {
-    kLet,       // slot = node
-    kRequire,   // node, else the message `text`
-    kStages,    // Program::stages
-    kPad,       // node
-    kOrder,     // slot: the order; body
-    kRepeat,    // node times; slot: the loop variable or -1; body
-    kIf,        // body: arms; the first one whose node holds is performed
-    kArm,       // node, or -1 for `else`; body
-    kGroup,     // parts
+    kLet,      // slot = node
+    kRequire,  // node, else the message `text`
+    kStages,   // Program::stages
+    kPad,      // node
+    kOrder,    // slot: the order; body
+    kRepeat,   // node times; slot: the loop variable or -1; body
+    kIf,       // body: arms; the first one whose node holds is performed
+    kArm,      // node, or -1 for `else`; body
+    kGroup,    // parts
   };
   Kind kind = Kind::kLet;
   Span span;
@@ -90,7 +90,7 @@ struct Step {
 enum class Layout : uint8_t { kLine, kLoop, kV, kWave, kExpression };
 
 struct StagesStep {
-  Span span;          // of the layout
+  Span span;  // of the layout
   int32_t count = -1;
   bool reversed = false;
   Layout layout = Layout::kLine;
@@ -105,14 +105,14 @@ struct NamedOrder {
 
 struct Program {
   std::vector<Node> nodes;
-  std::vector<int32_t> arguments;         // node ids, those of one call side by side
+  std::vector<int32_t> arguments;  // node ids, those of one call side by side
   std::vector<Function> functions;
-  std::vector<std::string> slot_names;    // the schedule's parameters come first
-  std::vector<int32_t> defaults;          // per parameter: a node, or -1
-  std::vector<Step> steps;                // of the schedule itself
+  std::vector<std::string> slot_names;  // the schedule's parameters come first
+  std::vector<int32_t> defaults;        // per parameter: a node, or -1
+  std::vector<Step> steps;              // of the schedule itself
   StagesStep stages;
   int32_t rank_slot = -1;
-  std::vector<Step> rank;                 // the rank block
+  std::vector<Step> rank;  // the rank block
   std::vector<NamedOrder> orders;
   std::vector<Span> places;
 };

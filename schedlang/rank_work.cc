@@ -23,9 +23,7 @@ void RankWork::StartRank(RankId rank) {
   loops_.clear();
 }
 
-void RankWork::EndRank() {
-  plan_->first.push_back(static_cast<uint32_t>(plan_->actions.size()));
-}
+void RankWork::EndRank() { plan_->first.push_back(static_cast<uint32_t>(plan_->actions.size())); }
 
 int32_t RankWork::CurrentIteration() {
   int32_t outer = -1;
@@ -61,14 +59,16 @@ void RankWork::StopAtActionLimit(Span span) {
 bool RankWork::OwnsStage(int64_t stage, Span span, const std::string& values) {
   const auto stages = static_cast<int64_t>(plan_->stages.size());
   if (stage < 0 || stage >= stages) {
-    Find(Code::kNoSuchStage, span,
-         absl::StrCat("stage ", stage, " does not exist: the stages are 0 .. ", stages - 1, values));
+    Find(
+        Code::kNoSuchStage, span,
+        absl::StrCat("stage ", stage, " does not exist: the stages are 0 .. ", stages - 1, values));
     return false;
   }
   const RankId home = plan_->stages[stage].rank;
   if (home == rank_) return true;
-  Find(Code::kWrongRank, span, absl::StrCat("stage ", stage, " lives on rank ", home.value,
-                                            ", not on rank ", rank_.value, values));
+  Find(Code::kWrongRank, span,
+       absl::StrCat("stage ", stage, " lives on rank ", home.value, ", not on rank ", rank_.value,
+                    values));
   return false;
 }
 
@@ -88,7 +88,7 @@ bool RankWork::Perform(const Demand& demand, uint32_t place, Span span, const Sp
   if (!action) return false;
   action->place = place;
   if (action->kind == ActionKind::kInputGradient) new_deferred_.push_back(*action);
-  if (action->microbatch.value >= plan_->microbatches) return true;   // only padding
+  if (action->microbatch.value >= plan_->microbatches) return true;  // only padding
   if (static_cast<int64_t>(plan_->actions.size()) >= limits_.actions) {
     StopAtActionLimit(span);
     return false;
@@ -117,8 +117,8 @@ std::optional<Action> RankWork::NumberCounted(const Demand& demand, Span span) {
     return std::nullopt;
   }
   if (number >= microbatches_) {
-    Find(Code::kPastLast, span, absl::StrCat(name, number, " is past the last microbatch, ", name,
-                                             microbatches_ - 1));
+    Find(Code::kPastLast, span,
+         absl::StrCat(name, number, " is past the last microbatch, ", name, microbatches_ - 1));
     return std::nullopt;
   }
   Action action;
@@ -155,18 +155,16 @@ std::optional<Action> RankWork::NumberDeferred(const Demand& demand, Span span) 
 void RankWork::FindNothingDeferred(const Demand& demand, Span span) {
   std::string text = "a bare W, but nothing is deferred on this rank";
   if (demand.microbatch) {
-    const std::string name = absl::StrCat(*demand.microbatch);
-    text = absl::StrCat(demand.stage.value, "W", name, ", but no ", demand.stage.value, "I", name,
-                        " deferred it");
+    text = absl::StrCat(demand.stage.value, "W", *demand.microbatch, " is not deferred");
   } else if (demand.stage.valid()) {
     text = absl::StrCat("a W of stage ", demand.stage.value, ", which has nothing deferred");
   }
   Diagnostic& finding = Find(Code::kNothingDeferred, span, std::move(text));
   for (const Action& action : new_deferred_) {
     if (demand.stage.valid() && demand.stage != action.stage) continue;
-    finding.notes.push_back({SpanOf(*plan_, action),
-                             absl::StrCat(Print(action), " shares its '&', and defers only after it"),
-                             ""});
+    finding.notes.push_back(
+        {SpanOf(*plan_, action),
+         absl::StrCat(Print(action), " shares its '&', and defers only after it"), ""});
     return;
   }
   if (demand.microbatch && *demand.microbatch >= 0 && *demand.microbatch < plan_->microbatches) {
@@ -186,8 +184,8 @@ void RankWork::NoteEarlier(const Action& action, Diagnostic* finding) {
   for (size_t i = plan_->first.back(); i < plan_->actions.size(); ++i) {
     const Action& earlier = plan_->actions[i];
     if (earlier.stage != action.stage || earlier.microbatch != action.microbatch) continue;
-    const bool fused_weight = action.kind == ActionKind::kWeightGradient &&
-                              earlier.kind == ActionKind::kBackward;
+    const bool fused_weight =
+        action.kind == ActionKind::kWeightGradient && earlier.kind == ActionKind::kBackward;
     if (work(earlier.kind) != work(action.kind) && !fused_weight) continue;
     finding->notes.push_back({SpanOf(*plan_, earlier),
                               absl::StrCat(Print(earlier), " did it here first"),

@@ -16,8 +16,8 @@ namespace stringline {
 // An action before it is numbered.
 struct Demand {
   ActionKind kind = ActionKind::kForward;
-  StageId stage;                        // none for a bare W
-  std::optional<int64_t> microbatch;    // given by '@'
+  StageId stage;                      // none for a bare W
+  std::optional<int64_t> microbatch;  // given by '@'
 };
 
 class RankWork {
@@ -26,7 +26,7 @@ class RankWork {
            Diagnostics* diagnostics);
 
   void StartRank(RankId rank);
-  void EndRank();   // also after a finding, in the middle of loops and groups
+  void EndRank();  // also after a finding, in the middle of loops and groups
 
   // Loops, for the iterations that actions and messages bear.
   void OpenLoop() { loops_.push_back({}); }
@@ -56,7 +56,7 @@ class RankWork {
  private:
   struct Pass {
     int64_t i = 0;
-    int32_t id = -1;   // in Plan::iterations; -1 until something is performed in it
+    int32_t id = -1;  // in Plan::iterations; -1 until something is performed in it
   };
   struct StageCounters {
     Counter forward;
@@ -72,18 +72,18 @@ class RankWork {
   void NoteEarlier(const Action& action, Diagnostic* finding);
   void FindNothingDeferred(const Demand& demand, Span span);
 
-  int64_t microbatches_;   // padded
+  int64_t microbatches_;  // padded
   const ElaborateLimits& limits_;
   Plan* plan_;
   Diagnostics* diagnostics_;
   RankId rank_;
   bool stopped_ = false;
-  std::vector<StageCounters> counters_;      // per stage
+  std::vector<StageCounters> counters_;  // per stage
   Deferred deferred_;
-  std::vector<Action> new_deferred_;         // of the group that is being performed
+  std::vector<Action> new_deferred_;  // of the group that is being performed
   std::vector<Pass> loops_;
-  bool group_began_ = false;                 // a part of the group is in the plan
-  const Span* written_ = nullptr;            // where an order wrote down what is performed now
+  bool group_began_ = false;       // a part of the group is in the plan
+  const Span* written_ = nullptr;  // where an order wrote down what is performed now
 };
 
 }  // namespace stringline

@@ -61,7 +61,9 @@ class Resolver {
 
   void CheckParts() {
     if (stages_ && rank_) return;
-    const char* lacks = stages_ ? "'rank' block" : rank_ ? "'stages'" : "'stages' and no 'rank' block";
+    const char* lacks = stages_ ? "'rank' block"
+                        : rank_ ? "'stages'"
+                                : "'stages' and no 'rank' block";
     diagnostics_->Add(Code::kMissingPart, schedule_.name.span,
                       absl::StrCat("schedule '", schedule_.name.text, "' has no ", lacks));
   }

@@ -82,8 +82,8 @@ Node ExpressionResolver::MakeNode(const ast::Reference& reference, Span span, in
   const Symbol* symbol = scope_->Find(reference.name, span);
   if (symbol == nullptr) return {};
   if (symbol->kind != Symbol::Kind::kValue) {
-    diagnostics_->Add(Code::kWrongUse, span, absl::StrCat("'", reference.name, "' is ",
-                                                          SortOf(*symbol), ", not a value"));
+    diagnostics_->Add(Code::kWrongUse, span,
+                      absl::StrCat("'", reference.name, "' is ", SortOf(*symbol), ", not a value"));
     return {};
   }
   return {.op = Op::kSlot, .a = symbol->index};
@@ -120,8 +120,9 @@ Node ExpressionResolver::MakeNode(const ast::Call& call, Span span, int* deepest
   program_->arguments.insert(program_->arguments.end(), arguments.begin(), arguments.end());
   const bool extreme = symbol->kind == Symbol::Kind::kMin || symbol->kind == Symbol::Kind::kMax;
   if (!extreme && symbol->kind != Symbol::Kind::kFunction) {
-    diagnostics_->Add(Code::kWrongUse, call.name.span,
-                      absl::StrCat("'", call.name.text, "' is ", SortOf(*symbol), ", not a function"));
+    diagnostics_->Add(
+        Code::kWrongUse, call.name.span,
+        absl::StrCat("'", call.name.text, "' is ", SortOf(*symbol), ", not a function"));
     return {};
   }
   if (extreme) {
@@ -135,15 +136,17 @@ Node ExpressionResolver::MakeNode(const ast::Call& call, Span span, int* deepest
   node.op = Op::kCall;
   node.a = symbol->index;
   if (given != function.parameters) {
-    diagnostics_->Add(Code::kWrongArity, span,
-                      absl::StrCat("'", function.name, "' is given ", given, " of its ",
-                                   function.parameters, " arguments"))
+    diagnostics_
+        ->Add(Code::kWrongArity, span,
+              absl::StrCat("'", function.name, "' is given ", given, " of its ",
+                           function.parameters, " arguments"))
         .notes.push_back({*symbol->span, "it is defined here", ""});
   }
   *deepest = std::max(*deepest, function.depth);
   if (*deepest > kDeepestEvaluation) {
-    diagnostics_->Add(Code::kTooDeep, span,
-                      absl::StrCat("calls are nested more than ", kDeepestEvaluation, " deep here"));
+    diagnostics_->Add(
+        Code::kTooDeep, span,
+        absl::StrCat("calls are nested more than ", kDeepestEvaluation, " deep here"));
     *deepest = 0;
   }
   return node;

@@ -12,7 +12,7 @@ namespace {
 struct Written {
   Demand demand;
   Span span;
-  bool joined = false;   // to the action before it, by '&'
+  bool joined = false;  // to the action before it, by '&'
 };
 
 struct OrderState {
@@ -208,7 +208,7 @@ class Runner {
   Diagnostics* diagnostics_;
   RankWork work_;
   std::vector<OrderState> orders_;
-  OrderState* writing_ = nullptr;   // the order that is being written down
+  OrderState* writing_ = nullptr;  // the order that is being written down
   int64_t written_ = 0;
 };
 

@@ -14,8 +14,8 @@ namespace stringline {
 struct Symbol {
   enum class Kind : uint8_t { kValue, kFunction, kMin, kMax, kOrder, kUnknown };
   Kind kind = Kind::kUnknown;
-  int32_t index = -1;          // slot, function or order
-  std::optional<Span> span;    // none: the language defines it
+  int32_t index = -1;        // slot, function or order
+  std::optional<Span> span;  // none: the language defines it
 };
 
 // "a value", "a function", "an order".
@@ -38,8 +38,8 @@ class Scope {
  private:
   Diagnostics* diagnostics_;
   std::map<std::string, Symbol> symbols_;
-  std::vector<std::string> defined_;        // in the order defined, without the language's own
-  std::vector<size_t> block_starts_;        // sizes of defined_
+  std::vector<std::string> defined_;  // in the order defined, without the language's own
+  std::vector<size_t> block_starts_;  // sizes of defined_
 };
 
 }  // namespace stringline

@@ -40,11 +40,13 @@ struct Param {
   float stddev = 0;    // of kNormal
   bool decay = false;  // AdamW's weight decay applies (matrices, not norms and biases)
   bool eager = false;  // its gradient stays in I; implied for rank <= 1
+  friend bool operator==(const Param&, const Param&) = default;
 };
 
 struct Saved {
   Type type;
   bool needed_by_weight = false;  // W reads it too: it lives from F to W, not only to I
+  friend bool operator==(const Saved&, const Saved&) = default;
 };
 
 struct StageProgram {
@@ -60,6 +62,7 @@ struct StageProgram {
   Graph backward;
   Graph input_gradient;
   Graph weight_gradient;
+  friend bool operator==(const StageProgram&, const StageProgram&) = default;
 };
 
 }  // namespace stringline

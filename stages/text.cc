@@ -22,16 +22,6 @@ constexpr Role kInputRoles[] = {Role::kParam,   Role::kInput, Role::kTarget,
 constexpr Role kOutputRoles[] = {Role::kSaved, Role::kStash,  Role::kOutput,
                                  Role::kLoss,  Role::kInGrad, Role::kParamGrad};
 
-// The shortest decimal that reads back as `number`.
-std::string PrintNumber(double number) {
-  for (int digits = 6; digits < 17; ++digits) {
-    const std::string text = absl::StrFormat("%.*g", digits, number);
-    double back;
-    if (absl::SimpleAtod(text, &back) && back == number) return text;
-  }
-  return absl::StrFormat("%.17g", number);
-}
-
 absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
 
 bool IsName(absl::string_view text) {
@@ -39,30 +29,6 @@ bool IsName(absl::string_view text) {
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.') return false;
   }
   return !text.empty();
-}
-
-absl::StatusOr<Type> ReadType(absl::string_view text) {
-  const absl::string_view whole = text;
-  Type type;
-  if (absl::ConsumePrefix(&text, "i32")) {
-    type.dtype = DType::kI32;
-  } else if (!absl::ConsumePrefix(&text, "f32")) {
-    return Bad(absl::StrCat("'", whole, "' is not a type"));
-  }
-  if (!absl::ConsumePrefix(&text, "[") || !absl::ConsumeSuffix(&text, "]")) {
-    return Bad(absl::StrCat("'", whole, "' is not a type"));
-  }
-  if (text.empty()) return type;
-  int64_t elements = 1;
-  for (absl::string_view size_text : absl::StrSplit(text, ',')) {
-    int64_t size;
-    if (!absl::SimpleAtoi(size_text, &size) || size < 1 || size > (int64_t{1} << 40) / elements) {
-      return Bad(absl::StrCat("'", size_text, "' is not a size, in '", whole, "'"));
-    }
-    elements *= size;
-    type.shape.push_back(size);
-  }
-  return type;
 }
 
 // Reads line by line into `graph`; `defined` maps names to values.
@@ -226,6 +192,48 @@ absl::Status Reader::DefineOutputs(const std::vector<absl::string_view>& definit
 }
 
 }  // namespace
+
+absl::StatusOr<Type> ReadType(absl::string_view text) {
+  const absl::string_view whole = text;
+  Type type;
+  if (absl::ConsumePrefix(&text, "i32")) {
+    type.dtype = DType::kI32;
+  } else if (!absl::ConsumePrefix(&text, "f32")) {
+    return Bad(absl::StrCat("'", whole, "' is not a type"));
+  }
+  if (!absl::ConsumePrefix(&text, "[") || !absl::ConsumeSuffix(&text, "]")) {
+    return Bad(absl::StrCat("'", whole, "' is not a type"));
+  }
+  if (text.empty()) return type;
+  int64_t elements = 1;
+  for (absl::string_view size_text : absl::StrSplit(text, ',')) {
+    int64_t size;
+    if (!absl::SimpleAtoi(size_text, &size) || size < 1 || size > (int64_t{1} << 40) / elements) {
+      return Bad(absl::StrCat("'", size_text, "' is not a size, in '", whole, "'"));
+    }
+    elements *= size;
+    type.shape.push_back(size);
+  }
+  return type;
+}
+
+std::string PrintNumber(double number) {
+  for (int digits = 6; digits < 17; ++digits) {
+    const std::string text = absl::StrFormat("%.*g", digits, number);
+    double back;
+    if (absl::SimpleAtod(text, &back) && back == number) return text;
+  }
+  return absl::StrFormat("%.17g", number);
+}
+
+std::string PrintNumber(float number) {
+  for (int digits = 6; digits < 9; ++digits) {
+    const std::string text = absl::StrFormat("%.*g", digits, number);
+    float back;
+    if (absl::SimpleAtof(text, &back) && back == number) return text;
+  }
+  return absl::StrFormat("%.9g", number);
+}
 
 std::string PrintType(const Type& type) {
   return absl::StrCat(type.dtype == DType::kF32 ? "f32[" : "i32[", absl::StrJoin(type.shape, ","),

@@ -22,8 +22,14 @@
 namespace stringline {
 
 std::string PrintType(const Type& type);
-std::string PrintGraph(const Graph& graph);
+// InvalidArgument that quotes `text` if it is no type.
+absl::StatusOr<Type> ReadType(absl::string_view text);
 
+// The shortest decimal that reads back as `number`.
+std::string PrintNumber(double number);
+std::string PrintNumber(float number);
+
+std::string PrintGraph(const Graph& graph);
 // InvalidArgument, "line 3: ...", for the first thing that does not fit: the form, an unknown op or
 // role, a value used before it is defined, or a type other than the op's shape rule gives.
 absl::StatusOr<Graph> ReadGraph(absl::string_view text);

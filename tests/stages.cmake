@@ -7,6 +7,7 @@ stringline_test(stages_test
     stages/kernels_test.cc
     stages/layers_test.cc
     stages/ops_test.cc
+    stages/program_text_test.cc
     stages/random_values.cc
     stages/split_test.cc
     stages/text_test.cc

@@ -1,22 +1,30 @@
 // The executable: the command line in, the exit status out.
-#include <cerrno>
+#include <poll.h>
+#include <unistd.h>
+
 #include <csignal>
-#include <cstring>
 #include <iostream>
 
 #include "tools/command.h"
 
+namespace {
+
+// Has whoever reads our standard output gone away, as in `stringline plan … | head`?
+bool ReaderIsGone() {
+  pollfd output = {STDOUT_FILENO, POLLOUT, 0};
+  return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  // A reader that goes away (`stringline plan … | head`) is an error of the stream, not a signal.
+  // Writing to a closed pipe shall fail, not kill.
   std::signal(SIGPIPE, SIG_IGN);
   std::ios::sync_with_stdio(false);
   const std::vector<std::string> args(argv + 1, argv + argc);
   const int status = stringline::RunTool(args, std::cout, std::cerr);
-  errno = 0;
   std::cout.flush();
-  if (!std::cout && errno != EPIPE && errno != 0) {
-    std::cerr << "stringline: cannot write to standard output: " << std::strerror(errno) << "\n";
-    return stringline::kUsage;
-  }
-  return status;
+  if (std::cout || ReaderIsGone()) return status;
+  std::cerr << "stringline: standard output could not be written\n";
+  return stringline::kUsage;
 }

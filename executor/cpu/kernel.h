@@ -9,7 +9,7 @@
 namespace stringline::cpu {
 
 struct Tensor {
-  void* data = nullptr;          // 64-byte aligned, dense row-major
+  void* data = nullptr;  // 64-byte aligned, dense row-major
   const Type* type = nullptr;
 
   float* f32() const { return static_cast<float*>(data); }
@@ -28,7 +28,8 @@ Kernel KernelFor(Op op);
 // Scratch memory that the kernel of `node` needs.
 int64_t WorkspaceBytes(const Graph& graph, const Node& node);
 
-// Call once on every thread that runs kernels: keeps the math library from starting threads.
+// Keeps the math library from starting threads of its own when this thread calls it. Kernels see to
+// it when a thread first runs one; calling this before takes that out of the first step.
 void PrepareThread();
 
 }  // namespace stringline::cpu

@@ -12,9 +12,10 @@
 
 namespace stringline::cpu {
 
-// The blocks of memory that a program reads and writes. Those after kGrads belong to one microbatch.
+// The blocks of memory that a program reads and writes. Those after kGrads belong to one
+// microbatch.
 enum class Region : uint8_t {
-  kArena,   // temporaries, of the lane
+  kArena,  // temporaries, of the lane
   kParams,
   kGrads,
   kInput,
@@ -41,11 +42,11 @@ struct StageLayout {
 
   Location Of(const Port& port) const;
 
-  std::vector<int64_t> params;   // offsets, in kParams and in kGrads alike
+  std::vector<int64_t> params;  // offsets, in kParams and in kGrads alike
   int64_t param_bytes = 0;
   std::vector<Location> saved;
   std::vector<int64_t> stash;
-  StageBytes bytes = {};         // of one microbatch, for the memory plan
+  StageBytes bytes = {};  // of one microbatch, for the memory plan
 };
 
 class Program {
@@ -66,9 +67,9 @@ class Program {
   struct Step {
     Kernel kernel;
     const Node* node;
-    uint32_t first_operand;   // inputs, then outputs
-    uint32_t first_output;    // in accumulates_
-    int64_t workspace;        // offset in the arena
+    uint32_t first_operand;  // inputs, then outputs
+    uint32_t first_output;   // in accumulates_
+    int64_t workspace;       // offset in the arena
   };
   // A value that two ports name: its bytes are needed in a second place.
   struct Copy {
@@ -81,10 +82,10 @@ class Program {
   void PlaceTemporaries(const Graph& graph);
   void AddSteps(const Graph& graph);
 
-  std::vector<Operand> values_;       // by ValueId
-  std::vector<bool> placed_;          // by ValueId
-  std::vector<bool> adds_;            // by ValueId: it is a gradient of a parameter
-  std::vector<int64_t> workspaces_;   // by node
+  std::vector<Operand> values_;      // by ValueId
+  std::vector<bool> placed_;         // by ValueId
+  std::vector<bool> adds_;           // by ValueId: it is a gradient of a parameter
+  std::vector<int64_t> workspaces_;  // by node
   std::vector<Operand> operands_;
   std::vector<char> accumulates_;
   std::vector<Step> steps_;

@@ -14,8 +14,8 @@ namespace {
 
 absl::Status CheckFit(const Plan& plan, absl::Span<const StageProgram> programs) {
   if (plan.stages.size() != programs.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("the plan has ", plan.stages.size(),
-                                                   " stages, the model ", programs.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the plan has ", plan.stages.size(), " stages, the model ", programs.size()));
   }
   for (size_t s = 0; s < programs.size(); ++s) {
     if (programs[s].first != !plan.stages[s].previous.valid() ||
@@ -39,8 +39,8 @@ Stages::Stages(const Plan& lowered, absl::Span<const StageProgram> programs)
     : plan_(lowered), programs_(programs) {
   for (const StageProgram& program : programs) {
     Stage& stage = stages_.emplace_back(program);
-    for (const Graph* graph : {&program.forward, &program.backward, &program.input_gradient,
-                               &program.weight_gradient}) {
+    for (const Graph* graph :
+         {&program.forward, &program.backward, &program.input_gradient, &program.weight_gradient}) {
       stage.programs.emplace_back(*graph, stage.layout);
     }
   }

@@ -42,7 +42,7 @@ class Stages final : public StageWork {
   const MemoryPlan& memory() const { return memory_; }
 
  private:
-  static constexpr int kPrograms = 4;   // by ActionKind: F B I W
+  static constexpr int kPrograms = 4;  // by ActionKind: F B I W
   struct Stage {
     explicit Stage(const StageProgram& program) : layout(program) {}
     StageLayout layout;
@@ -64,12 +64,12 @@ class Stages final : public StageWork {
   absl::Span<const StageProgram> programs_;
   std::vector<Stage> stages_;
   MemoryPlan memory_;
-  std::vector<char*> blocks_;                  // by rank
-  std::vector<std::vector<char*>> arenas_;     // by rank and lane
-  char* tokens_ = nullptr;                     // by microbatch
+  std::vector<char*> blocks_;               // by rank
+  std::vector<std::vector<char*>> arenas_;  // by rank and lane
+  char* tokens_ = nullptr;                  // by microbatch
   char* targets_ = nullptr;
-  char* losses_ = nullptr;                     // by microbatch, aligned: two ranks may write at once
-  std::deque<Bound> bound_;                    // one per action
+  char* losses_ = nullptr;   // by microbatch, aligned: two ranks may write at once
+  std::deque<Bound> bound_;  // one per action
 };
 
 }  // namespace stringline::cpu

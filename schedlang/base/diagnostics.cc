@@ -97,7 +97,10 @@ std::string ClosestName(absl::string_view name, const std::vector<std::string>& 
   std::string best;
   // Something must be the same: of one letter no other letter is close.
   size_t best_distance = std::min(name.size(), std::max<size_t>(1, name.size() / 3) + 1);
+  constexpr size_t kLongest = 100;
+  if (name.size() > kLongest) return best;
   for (const std::string& candidate : candidates) {
+    if (candidate.size() > 2 * kLongest) continue;
     const size_t distance = EditDistance(name, candidate);
     if (distance < best_distance) {
       best_distance = distance;

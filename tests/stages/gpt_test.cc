@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <thread>
 
 #include "tests/stages/random_values.h"
 
@@ -21,7 +22,6 @@ struct Batch {
 struct Result {
   std::vector<float> losses;
   std::map<std::string, std::vector<float>> grads;
-  friend bool operator==(const Result&, const Result&) = default;
 };
 
 enum class Mode { kWhole, kSplit, kDeferred };
@@ -125,6 +125,25 @@ TEST(Gpt, CutsChangeNoBitAtTheSizesOfATraining) {
   CheckCuts({3, 104, 4, 64, 256, 4}, {{3}, {1, 1, 1}, {0, 3}});
 }
 
+// Each thread on its own, as in the executor: what one computes does not depend on the others.
+TEST(Gpt, ThreadsDoNotDisturbEachOther) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  const GptShape shape{2, 48, 3, 40, 100, 4};
+  const std::vector<Batch> batches = RandomBatches(shape, random);
+  const absl::StatusOr<std::vector<StageProgram>> programs = BuildGptStages(shape, {1, 1});
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  const Result expected = RunModel(*programs, batches, seed, Mode::kWhole);
+  std::vector<Result> results(4);
+  std::vector<std::thread> threads;
+  for (Result& result : results) {
+    threads.emplace_back([&] { result = RunModel(*programs, batches, seed, Mode::kSplit); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Result& result : results) ExpectSameBits(result, expected);
+}
+
 // Along a random direction for each parameter of the whole model.
 TEST(Gpt, GradientIsThatOfTheLoss) {
   const uint64_t seed = TestSeed();
@@ -182,8 +201,10 @@ TEST(Gpt, CountsItsParams) {
 TEST(Gpt, StartsAtTheUniformLoss) {
   const GptShape shape{2, 32, 4, 16, 256, 4};
   const StageProgram program = (*BuildGptStages(shape, {2}))[0];
-  std::mt19937_64 random(TestSeed());
-  StageState state = MakeState(program, 5);
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  StageState state = MakeState(program, seed);
   state.input = RandomArray(program.input, random, 256);
   state.target = RandomArray(program.target, random, 256);
   Evaluate(program.forward, &state);

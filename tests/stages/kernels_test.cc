@@ -1,6 +1,7 @@
 // Kernels against their formulas, written down naively in double.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "stages/builder.h"
@@ -29,7 +30,9 @@ std::vector<Array> RunOp(Op op, const std::vector<Array>& inputs,
 
 class Kernels : public testing::Test {
  protected:
-  Kernels() : random_(TestSeed()), trace_(__FILE__, __LINE__, TestSeed()) {}
+  Kernels()
+      : random_(TestSeed()),
+        trace_(__FILE__, __LINE__, "STRINGLINE_SEED=" + std::to_string(TestSeed())) {}
   Array Random(std::vector<int64_t> shape) {
     return RandomArray({DType::kF32, std::move(shape)}, random_);
   }

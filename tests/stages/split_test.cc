@@ -8,6 +8,7 @@
 
 #include "stages/builder.h"
 #include "stages/models/gpt.h"
+#include "stages/program_text.h"
 
 namespace stringline {
 namespace {
@@ -85,40 +86,10 @@ TEST(Split, TheFirstStageHasNoInGradButTheChainInI) {
   }
 }
 
-// What the program says of a port's type; of tokens and targets through input and target.
-Type StatedType(const StageProgram& program, const Port& port) {
-  switch (port.role) {
-    case Role::kParam:
-    case Role::kParamGrad:
-      return program.params[port.index].type;
-    case Role::kSaved:
-      return program.saved[port.index].type;
-    case Role::kStash:
-      return program.stash[port.index];
-    case Role::kInput:
-    case Role::kInGrad:
-      return program.input;
-    case Role::kTarget:
-      return program.target;
-    case Role::kOutput:
-    case Role::kLoss:
-    case Role::kOutGrad:
-      return program.output;
-  }
-  return {};
-}
-
 TEST(Split, PortsHaveTheTypesThatAreStated) {
   for (const std::vector<int>& cut : kCuts) {
     for (const StageProgram& program : Model(cut)) {
-      for (const Graph* graph : {&program.forward, &program.backward, &program.input_gradient,
-                                 &program.weight_gradient}) {
-        std::vector<Port> ports = graph->inputs;
-        ports.insert(ports.end(), graph->outputs.begin(), graph->outputs.end());
-        for (const Port& port : ports) {
-          EXPECT_EQ(graph->values[port.value].type, StatedType(program, port));
-        }
-      }
+      EXPECT_TRUE(CheckStageProgram(program).ok()) << CheckStageProgram(program);
     }
   }
 }
@@ -163,8 +134,8 @@ TEST(Split, AParamGradientIsReadByNobody) {
   }
 }
 
-// y = x u + v w, all params but x: the gradients of v and w are not needed for the in grad, but read
-// weights.
+// y = x u + v w, all params but x: the gradients of v and w are not needed for the in grad, but
+// read weights.
 TEST(Split, WhatReadsAParamMovesIntoI) {
   const Type matrix{DType::kF32, {3, 3}};
   Builder builder;

@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+
+#include "stages/builder.h"
 #include "stages/models/gpt.h"
+#include "stages/split.h"
 
 namespace stringline {
 namespace {
@@ -42,6 +47,25 @@ TEST(Text, EveryProgramOfAModelComesBackEqual) {
         EXPECT_EQ(*back, *graph);
       }
     }
+  }
+}
+
+// The four programs that stages/README.md shows are what comes out.
+TEST(Text, TheReadmeShowsRealPrograms) {
+  const Type weight{DType::kF32, {3, 4}};
+  Builder builder;
+  const ValueId w = builder.Input(Role::kParam, 0, weight, "w");
+  const ValueId x = builder.Input(Role::kInput, 0, {DType::kF32, {2, 4}}, "x");
+  const ValueId h = builder.Append(Op::kLinear, {x, w}, {}, "h");
+  builder.Output(Role::kOutput, 0, builder.Append(Op::kGelu, {h}, {}, "y"));
+  const absl::StatusOr<StageProgram> program =
+      MakeStageProgram({false, false, {{"w", weight}}, builder.Finish()});
+  ASSERT_TRUE(program.ok()) << program.status();
+  std::ifstream file(STRINGLINE_SOURCE_DIR "/stages/README.md");
+  const std::string readme{std::istreambuf_iterator<char>(file), {}};
+  for (const Graph* graph : {&program->forward, &program->backward, &program->input_gradient,
+                             &program->weight_gradient}) {
+    EXPECT_NE(readme.find(PrintGraph(*graph)), std::string::npos) << PrintGraph(*graph);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tools/view/compare.h"
 #include "tools/view/paint.h"
 #include "tools/view/raster.h"
 #include "tools/view/terminal.h"
@@ -100,6 +101,22 @@ TEST(PictureTest, NoLineIsWiderThanAsked) {
       EXPECT_LE(Width(lines[i]), static_cast<size_t>(width)) << lines[i];
     }
   }
+}
+
+TEST(PictureTest, ComparedTimelinesShareOneScale) {
+  const Timeline simulated = Read(kTwoRanks);
+  const Timeline measured = Read(
+      "timeline measured s P=2 M=2\n"
+      "rank 0: 0F0@0+1000 0F1@1000+1000 0B0@4000+2000 0B1@8000+2000\n"
+      "rank 1: 1F0@1000+1000 1B0@2000+2000 1F1@4000+1000 1B1@5000+2000\n");
+  EXPECT_DOUBLE_EQ(Misprediction(measured, simulated), -0.1);
+  const std::string text = Compare(measured, simulated, {60, Colors::kNone});
+  EXPECT_NE(text.find("predicted 9 us, took 10 us: 10.0 % too short\n"), std::string::npos) << text;
+  const std::vector<std::string> lines = Lines(text);
+  EXPECT_EQ(lines[0], "s P=2 M=2  measured: 10 us, bubble 40.00 %");
+  EXPECT_NE(lines[2].find("B1──────   60%"), std::string::npos) << lines[2];
+  EXPECT_EQ(lines[5], "s P=2 M=2  simulated: 9 us, bubble 33.33 %");
+  EXPECT_NE(lines[7].find("B1──────····   67%"), std::string::npos) << lines[7];
 }
 
 TEST(PictureTest, NothingToDrawIsNoPicture) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
-#include <regex>
 #include <sstream>
 
 #include "tests/tools/tool_run.h"
@@ -67,18 +66,27 @@ const std::vector<Allowed>& IncludeRule() {
   return rule;
 }
 
+// The file of ours that the line includes; "" for none.
+std::string OwnInclude(const std::string& line) {
+  const std::string start = "#include \"";
+  if (!StartsWith(line, start)) return "";
+  const std::string target = line.substr(start.size(), line.rfind('"') - start.size());
+  for (const char* const top : {"schedlang/", "stages/", "executor/", "tools/", "tests/"}) {
+    if (StartsWith(target, top)) return target;
+  }
+  return "";
+}
+
 TEST(StyleTest, FoldersIncludeOnlyWhatTheyMay) {
-  const std::regex include("^#include \"((schedlang|stages|executor|tools|tests)/[^\"]+)\".*");
   int seen = 0;
   for (const File& file : AllFiles()) {
     const auto row = std::find_if(IncludeRule().begin(), IncludeRule().end(),
                                   [&](const auto& r) { return StartsWith(file.path, r.folder); });
     ASSERT_NE(row, IncludeRule().end()) << file.path;
     for (const std::string& line : file.lines) {
-      std::smatch match;
-      if (!std::regex_match(line, match, include)) continue;
+      const std::string target = OwnInclude(line);
+      if (target.empty()) continue;
       ++seen;
-      const std::string target = match[1];
       EXPECT_TRUE(
           std::any_of(row->includes.begin(), row->includes.end(),
                       [&](const std::string& folder) { return StartsWith(target, folder); }))
@@ -128,11 +136,16 @@ TEST(StyleTest, HeadersSayWhatTheyAre) {
 }
 
 TEST(StyleTest, NamesSayWhatThingsAre) {
-  const std::regex vague("^\\s*(class|struct) \\w*(Manager|Helper|Context|Utils?)\\b.*");
   for (const File& file : AllFiles()) {
     EXPECT_EQ(file.path.find("util"), std::string::npos) << file.path;
     for (const std::string& line : file.lines) {
-      EXPECT_FALSE(std::regex_match(line, vague)) << file.path << ": " << line;
+      std::istringstream words(line);
+      std::string keyword, name;
+      words >> keyword >> name;
+      if (keyword != "class" && keyword != "struct") continue;
+      for (const char* const vague : {"Manager", "Helper", "Context", "Util"}) {
+        EXPECT_EQ(name.find(vague), std::string::npos) << file.path << ": " << line;
+      }
     }
   }
 }

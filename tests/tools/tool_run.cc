@@ -53,17 +53,27 @@ bool UpdatesGolden() {
   return wish != nullptr && std::string(wish) == "1";
 }
 
-std::string ScratchFolder() {
-  static const std::string folder = [] {
-    const auto path =
-        std::filesystem::temp_directory_path() / ("stringline-test-" + std::to_string(getpid()));
+namespace {
+
+// Gone when the process ends.
+struct TemporaryFolder {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("stringline-test-" + std::to_string(getpid()));
+  TemporaryFolder() {
     std::filesystem::remove_all(path);
     std::filesystem::create_directories(path);
-    std::atexit([] { std::filesystem::remove_all(ScratchFolder()); });
-    return path.string();
-  }();
-  std::filesystem::create_directories(folder);
-  return folder;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+};
+
+}  // namespace
+
+std::string ScratchFolder() {
+  static const TemporaryFolder folder;
+  return folder.path.string();
 }
 
 }  // namespace stringline

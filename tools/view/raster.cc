@@ -4,6 +4,8 @@
 #include <array>
 #include <numeric>
 
+#include "schedlang/base/sl_check.h"
+
 namespace stringline {
 namespace {
 
@@ -115,14 +117,16 @@ std::vector<int> RasterizeRank(absl::Span<const Event> events, int first_index, 
 
 }  // namespace
 
-Raster Rasterize(const Timeline& timeline, int columns, int slices_per_column) {
+Raster Rasterize(const Timeline& timeline, int columns, int slices_per_column, int64_t end_ns) {
   constexpr int kWidestCell = 8;
-  const Grain grain = GrainOf(timeline);
+  Grain grain = GrainOf(timeline);
+  SL_CHECK(end_ns == 0 || end_ns >= grain.end_ns) << end_ns << " " << grain.end_ns;
+  grain.end_ns = std::max(grain.end_ns, end_ns);
   Raster raster;
   raster.columns = columns;
   raster.slices_per_column = slices_per_column;
   raster.end_ns = grain.end_ns;
-  if (grain.step_ns > 0 && grain.end_ns / grain.step_ns <= columns) {
+  if (end_ns == 0 && grain.step_ns > 0 && grain.end_ns / grain.step_ns <= columns) {
     const int64_t steps = grain.end_ns / grain.step_ns;
     const int64_t widest = std::max<int64_t>(1, kWidestCell * grain.step_ns / grain.shortest_ns);
     const int64_t used = steps * std::min(columns / steps, widest);

@@ -22,7 +22,8 @@ struct Raster {
 // Lays the timeline out on at most `columns` columns. Where all times are multiples of a step that
 // is at least one column wide, every step gets the same whole number of columns (at most 8 for the
 // shortest action), unless that would leave two fifths of the columns empty; otherwise time is
-// stretched over all of them.
-Raster Rasterize(const Timeline& timeline, int columns, int slices_per_column);
+// stretched over all of them. With `end_ns` time is stretched so that the right edge is that
+// moment, for pictures that are compared; it is not before the last end.
+Raster Rasterize(const Timeline& timeline, int columns, int slices_per_column, int64_t end_ns = 0);
 
 }  // namespace stringline

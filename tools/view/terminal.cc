@@ -45,7 +45,7 @@ class Drawing {
     }
     margin_left_ = static_cast<int>(absl::StrCat("rank ", timeline.ranks() - 1, "  ").size());
     const int columns = std::max(10, picture.width - margin_left_ - kMarginRight);
-    raster_ = Rasterize(timeline, columns, colored() ? 2 : 1);
+    raster_ = Rasterize(timeline, columns, colored() ? 2 : 1, picture.end_ns);
     lines_per_rank_ = groups_ && timeline.ranks() <= kMostTwoLineRanks ? 2 : 1;
   }
 
@@ -54,7 +54,8 @@ class Drawing {
     for (int rank = 0; rank < timeline_.ranks(); ++rank) {
       for (int line = 0; line < lines_per_rank_; ++line) text += RankLine(rank, line);
     }
-    return text + Axis() + Legend();
+    text += Axis();
+    return picture_.legend ? text + Legend() : text;
   }
 
  private:

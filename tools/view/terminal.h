@@ -15,6 +15,8 @@ namespace stringline {
 struct Picture {
   int width = 100;  // columns in all
   Colors colors = Colors::kNone;
+  int64_t end_ns = 0;  // the right edge; 0: the last end
+  bool legend = true;
 };
 
 std::string Draw(const Timeline& timeline, const Picture& picture);

@@ -16,6 +16,8 @@ struct Matrix {
 
 // c = a b, or c += a b.
 void Product(Matrix a, Matrix b, const Tensor& c, bool accumulate) {
+  thread_local const bool prepared = (PrepareThread(), true);
+  SL_CHECK(prepared);
   const dnnl_status_t status =
       dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', a.rows(), b.columns(),
                  a.columns(), 1.0f, a.tensor.f32(), RowLength(a.tensor), b.tensor.f32(),

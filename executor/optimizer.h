@@ -1,0 +1,29 @@
+// AdamW, as Loshchilov and Hutter (arXiv 1711.05101) state it.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+
+namespace stringline {
+
+struct AdamW {
+  double learning_rate = 3e-4;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;
+};
+
+// In double precision, in a fixed order that depends on the length alone.
+double SumOfSquares(absl::Span<const float> values);
+
+// One update of one parameter; g = scale * grads:
+//   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2
+//   p -= rate (m / (1 - beta1^step) / (sqrt(v / (1 - beta2^step)) + epsilon) + decay p)
+// `step` counts from 1. The weight decay applies only where `decays` is set. Sets grads to zero.
+void UpdateAdamW(const AdamW& settings, int64_t step, double scale, bool decays,
+                 absl::Span<float> params, absl::Span<float> grads, absl::Span<float> m,
+                 absl::Span<float> v);
+
+}  // namespace stringline

@@ -1,0 +1,123 @@
+#include "executor/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "executor/cpu/kernel.h"
+#include "executor/lanes.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/base/status.h"
+
+namespace stringline {
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(Plan lowered,
+                                                       std::vector<StageProgram> programs,
+                                                       const TrainerSettings& settings) {
+  std::unique_ptr<Trainer> trainer(new Trainer(std::move(lowered), std::move(programs), settings));
+  SL_RETURN_IF_ERROR(trainer->Prepare());
+  return trainer;
+}
+
+Trainer::Trainer(Plan lowered, std::vector<StageProgram> programs, const TrainerSettings& settings)
+    : plan_(std::move(lowered)), programs_(std::move(programs)), settings_(settings) {}
+
+absl::Status Trainer::Prepare() {
+  int threads = settings_.threads;
+  if (threads == 0) {
+    const std::vector<int> lanes = LaneCounts(plan_, LanesOf(plan_));
+    threads = std::accumulate(lanes.begin(), lanes.end(), 0);
+  }
+  cpu::PrepareThread();
+  device_ = std::make_unique<CpuDevice>(threads, cpu::PrepareThread);
+  transport_ = std::make_unique<ThreadTransport>(device_.get(),
+                                                 static_cast<int>(ChannelsOf(plan_).all.size()));
+  if (settings_.record) recorder_ = std::make_unique<Recorder>(plan_);
+  SL_ASSIGN_OR_RETURN(stages_, cpu::Stages::Make(plan_, programs_, settings_.seed, device_.get()));
+  SL_ASSIGN_OR_RETURN(interpreter_, Interpreter::Make(plan_, stages_.get(), device_.get(),
+                                                      transport_.get(), recorder_.get()));
+  for (size_t s = 0; s < programs_.size(); ++s) {
+    const int64_t bytes = stages_->layout(StageId(static_cast<int32_t>(s))).param_bytes;
+    for (std::vector<float*>* moments : {&moments1_, &moments2_}) {
+      SL_ASSIGN_OR_RETURN(void* memory, device_->Allocate(bytes));
+      moments->push_back(static_cast<float*>(memory));
+    }
+    squares_.emplace_back(programs_[s].params.size(), 0.0);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::ComputeGradients() {
+  if (recorder_ != nullptr) recorder_->StartStep();
+  interpreter_->EnqueueStep();
+  return device_->Synchronize();
+}
+
+double Trainer::loss_sum() const {
+  double sum = 0;
+  for (int32_t m = 0; m < plan_.microbatches; ++m) sum += stages_->loss(MicrobatchId(m));
+  return sum;
+}
+
+int64_t Trainer::tokens_per_step() const {
+  return plan_.microbatches * programs_.front().input.elements();
+}
+
+absl::Status Trainer::ForEveryStage(void (*phase)(const void* trainer, int64_t stage)) {
+  for (size_t s = 0; s < programs_.size(); ++s) {
+    device_->Launch(interpreter_->ComputeStream(plan_.stages[s].rank),
+                    {phase, this, static_cast<int64_t>(s)});
+  }
+  return device_->Synchronize();
+}
+
+absl::StatusOr<double> Trainer::Update(double learning_rate) {
+  SL_RETURN_IF_ERROR(ForEveryStage([](const void* trainer, int64_t stage) {
+    auto* self = static_cast<Trainer*>(const_cast<void*>(trainer));
+    self->SumStage(StageId(static_cast<int32_t>(stage)));
+  }));
+  double squares = 0;
+  for (const std::vector<double>& stage : squares_) {
+    for (double square : stage) squares += square;
+  }
+  const double mean = 1.0 / static_cast<double>(tokens_per_step());
+  const double norm = std::sqrt(squares) * mean;
+  ++updates_;
+  update_rate_ = learning_rate;
+  update_scale_ = mean;
+  if (settings_.clip_norm > 0 && norm > settings_.clip_norm) {
+    update_scale_ *= settings_.clip_norm / norm;
+  }
+  SL_RETURN_IF_ERROR(ForEveryStage([](const void* trainer, int64_t stage) {
+    auto* self = static_cast<Trainer*>(const_cast<void*>(trainer));
+    self->UpdateStage(StageId(static_cast<int32_t>(stage)));
+  }));
+  return norm;
+}
+
+void Trainer::SumStage(StageId stage) {
+  std::vector<double>& squares = squares_[stage.value];
+  for (size_t p = 0; p < squares.size(); ++p) {
+    squares[p] = SumOfSquares(grad(stage, static_cast<int>(p)));
+  }
+}
+
+void Trainer::UpdateStage(StageId stage) {
+  AdamW settings = settings_.optimizer;
+  settings.learning_rate = update_rate_;
+  const std::vector<Param>& params = programs_[stage.value].params;
+  for (size_t i = 0; i < params.size(); ++i) {
+    const int p = static_cast<int>(i);
+    UpdateAdamW(settings, updates_, update_scale_, params[i].decay, param(stage, p), grad(stage, p),
+                View(moments1_[stage.value], stage, p), View(moments2_[stage.value], stage, p));
+  }
+}
+
+absl::Span<float> Trainer::View(float* block, StageId stage, int index) const {
+  const int64_t offset = stages_->layout(stage).params[index];
+  const int64_t elements = programs_[stage.value].params[index].type.elements();
+  return {block + offset / static_cast<int64_t>(sizeof(float)), static_cast<size_t>(elements)};
+}
+
+}  // namespace stringline

@@ -1,0 +1,40 @@
+// Stage programs as text, both ways, and the check that one is whole.
+//
+//   program {
+//     first
+//     param embedding.weight : f32[256,96] normal=0.02 decay
+//     param head.weight : f32[256,96] normal=0.02 decay eager
+//     param norm.bias : f32[96] zeros
+//     input : i32[8,64]
+//     output : f32[8,64,96]
+//     saved : f32[8,64,96]
+//     saved : f32[8,64,96] weight      # W reads it, too
+//     stash : f32[8,64,288]
+//   }
+//   forward graph { … }                # each as in text.h
+//   backward graph { … }
+//   input_gradient graph { … }
+//   weight_gradient graph { … }
+//
+// Saved and stash are numbered in the order written, params likewise.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "stages/stage_program.h"
+
+namespace stringline {
+
+std::string PrintStageProgram(const StageProgram& program);
+
+// InvalidArgument, "line 3: ...", for the first thing that does not fit; or what
+// CheckStageProgram says.
+absl::StatusOr<StageProgram> ReadStageProgram(absl::string_view text);
+
+// InvalidArgument if a port of a graph has an index or a type other than the program states.
+absl::Status CheckStageProgram(const StageProgram& program);
+
+}  // namespace stringline
