@@ -65,13 +65,13 @@ class LiveValues {
   Values Missing(const Action& action) const {
     return EffectsOf(action.kind).needs & ~of(action.stage, action.microbatch);
   }
-  // The same for group[part], which shares the rank with the parts before it: what those give is not
-  // there yet, and what they release is theirs alone.
+  // The same for group[part], which shares the rank with the parts before it: what those give is
+  // not there yet, and what they release is theirs alone.
   Values Missing(absl::Span<const Action> group, size_t part) const {
     Values there = of(group[part].stage, group[part].microbatch);
     for (size_t k = 0; k < part; ++k) {
-      const bool same = group[k].stage == group[part].stage &&
-                        group[k].microbatch == group[part].microbatch;
+      const bool same =
+          group[k].stage == group[part].stage && group[k].microbatch == group[part].microbatch;
       if (same) there &= static_cast<Values>(~EffectsOf(group[k].kind).releases);
     }
     return EffectsOf(group[part].kind).needs & ~there;

@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <iostream>
 #include <nlohmann/json.hpp>
+#include <random>
+#include <set>
 
+#include "absl/strings/string_view.h"
 #include "tests/tools/tool_run.h"
 #include "tools/command.h"
 
@@ -155,6 +159,48 @@ TEST(CliTest, TruncatedSchedulesNeverCrash) {
     EXPECT_EQ(answer.status, 1) << length;
     EXPECT_NE(answer.out, "") << length;
   }
+}
+
+// Characters deleted, doubled, swapped and overwritten; no digits are made up, so that no number
+// becomes large enough to take long.
+std::string Mutated(std::string text, std::mt19937* random) {
+  constexpr absl::string_view kInserted = "{}()[];,&@=<>?:+-*/%.#\"\n FBIWPMrs\xc3\x80\x01";
+  const int changes = 1 + static_cast<int>((*random)() % 4);
+  for (int i = 0; i < changes && !text.empty(); ++i) {
+    const size_t at = (*random)() % text.size();
+    switch ((*random)() % 4) {
+      case 0:
+        text.erase(at, 1 + (*random)() % 8);
+        break;
+      case 1:
+        text.insert(at, text.substr(at, 1 + (*random)() % 8));
+        break;
+      case 2:
+        std::swap(text[at], text[(*random)() % text.size()]);
+        break;
+      default:
+        text[at] = kInserted[(*random)() % kInserted.size()];
+    }
+  }
+  return text;
+}
+
+TEST(CliTest, MutatedSchedulesNeverCrash) {
+  const unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  int clean = 0;
+  for (const char* const name : {"1f1b", "dualpipe_v", "interleaved", "zb_v"}) {
+    const std::string text = ReadText(SourceFolder() + "/schedules/" + name + ".sched");
+    for (int i = 0; i < 150; ++i) {
+      const std::string mutated = Mutated(text, &random);
+      WriteText(ScratchFolder() + "/mutated.sched", mutated);
+      const Answer answer = RunHere("show mutated.sched P=2 M=4 --json");
+      ASSERT_LE(answer.status, 1) << "seed " << seed << "\n" << mutated;
+      OneObject(answer.out);
+      clean += answer.status == 0 ? 1 : 0;
+    }
+  }
+  std::cout << "seed " << seed << ": " << clean << " of 600 still are schedules\n";
 }
 
 TEST(CliTest, NoCommandPrintsAnOverview) {
