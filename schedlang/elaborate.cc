@@ -130,7 +130,9 @@ class Elaboration {
       evaluator_.Set(static_cast<int32_t>(i), value);
       plan_.parameters.push_back({parameters[i].name.text, value});
     }
-    return InRange(0, limits_.ranks) & InRange(1, INT32_MAX);
+    const bool ranks_good = InRange(0, limits_.ranks);
+    const bool microbatches_good = InRange(1, INT32_MAX);
+    return ranks_good && microbatches_good;
   }
 
   // Parameter `index` lies in 1 .. most.

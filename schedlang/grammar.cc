@@ -137,50 +137,30 @@ constexpr Such kAfterBareW("';'", [](const Token& t) {
 });
 constexpr Such kEnd("'schedule'", [](const Token& t) { return t.kind == Token::Kind::kEnd; });
 
-// What a semantic action does with what its parser gave.
+// Semantic actions: what becomes of what a parser gave. A token turns into its span or its name.
 
+template <typename T>
+void Assign(T& from, T* to) {
+  *to = std::move(from);
+}
+
+void Assign(const Token& token, Span* to) { *to = token.span; }
+void Assign(const Token& token, ast::Name* to) { *to = {std::string(token.text), token.span}; }
+
+template <typename From, typename To>
+void Assign(From& from, std::optional<To>* to) {
+  Assign(from, &to->emplace());
+}
+
+// Into a member of the node that the rule builds.
 template <auto member>
-struct Into {
-  template <typename Context>
-  void operator()(Context& context) const {
-    x3::_val(context).*member = std::move(x3::_attr(context));
-  }
-};
+constexpr auto into =
+    [](auto& context) { Assign(x3::_attr(context), &(x3::_val(context).*member)); };
 
+// To the end of a member that is a vector.
 template <auto member>
-struct Append {
-  template <typename Context>
-  void operator()(Context& context) const {
-    (x3::_val(context).*member).push_back(std::move(x3::_attr(context)));
-  }
-};
-
-// For a token: its span, or its text and span as a name.
-template <auto member>
-struct SpanInto {
-  template <typename Context>
-  void operator()(Context& context) const {
-    x3::_val(context).*member = x3::_attr(context).span;
-  }
-};
-
-ast::Name NameOf(const Token& token) { return {std::string(token.text), token.span}; }
-
-template <auto member>
-struct NameInto {
-  template <typename Context>
-  void operator()(Context& context) const {
-    x3::_val(context).*member = NameOf(x3::_attr(context));
-  }
-};
-
-template <auto member>
-struct NameAppend {
-  template <typename Context>
-  void operator()(Context& context) const {
-    (x3::_val(context).*member).push_back(NameOf(x3::_attr(context)));
-  }
-};
+constexpr auto append =
+    [](auto& context) { Assign(x3::_attr(context), &(x3::_val(context).*member).emplace_back()); };
 
 constexpr auto kWhole = [](auto& context) { x3::_val(context) = std::move(x3::_attr(context)); };
 
@@ -285,19 +265,29 @@ const x3::rule<struct NumberTag, ast::Expr> number = "a number";
 const x3::rule<struct ReferenceTag, ast::Expr> reference = "a name";
 const x3::rule<struct ParenthesesTag, ast::Expr> parentheses = "an expression";
 
+// clang-format off
 const auto expression_def = row[kGroupRow];
-const auto row_def = operand[kAppendRow] >> *((Word("?")[kAppendSign] > expression[kAppendOperand] >
-                                               Word(":") > operand[kAppendRow]) |
-                                              (kBinary[kAppendSign] > operand[kAppendRow]));
+
+const auto row_def =
+    operand[kAppendRow] >>
+    *((Word("?")[kAppendSign] > expression[kAppendOperand] > Word(":") > operand[kAppendRow]) |
+      (kBinary[kAppendSign] > operand[kAppendRow]));
+
 const auto operand_def = *kPrefix[kAppendSign] >> primary[kAppendOperand];
+
 const auto primary_def =
     number[kWhole] | reference[kWhole] | parentheses[kWhole] | kFuture[kRefuseFuture];
+
 const auto number_def = kNumberToken[kNumber];
-const auto reference_def = kUsedName[kReference] >>
-                           -((Word("(") > expression[kArgument] >
-                              *(Word(",") > expression[kArgument]) > Word(")")[kClose]) |
-                             Word("[")[kRefuseIndex]);
+
+const auto reference_def =
+    kUsedName[kReference] >>
+    -((Word("(") > expression[kArgument] > *(Word(",") > expression[kArgument]) >
+       Word(")")[kClose]) |
+      Word("[")[kRefuseIndex]);
+
 const auto parentheses_def = Word("(")[kOpen] > expression[kInner] > Word(")")[kClose];
+// clang-format on
 
 BOOST_SPIRIT_DEFINE(expression, row, operand, primary, number, reference, parentheses)
 
@@ -315,13 +305,11 @@ constexpr auto kActionLetter = [](auto& context) {
   x3::_val(context).letter = x3::_attr(context).text[0];
 };
 
+// An expression of an action: the action's span reaches to its end.
 template <auto member>
-struct PartExpression {
-  template <typename Context>
-  void operator()(Context& context) const {
-    x3::_val(context).span.end = x3::_attr(context).span.end;
-    x3::_val(context).*member = std::move(x3::_attr(context));
-  }
+constexpr auto extend = [](auto& context) {
+  x3::_val(context).span.end = x3::_attr(context).span.end;
+  Assign(x3::_attr(context), &(x3::_val(context).*member));
 };
 
 constexpr auto kOrderName = [](auto& context) {
@@ -329,90 +317,100 @@ constexpr auto kOrderName = [](auto& context) {
   x3::_val(context).name = std::string(x3::_attr(context).text);
 };
 
-const x3::rule<struct BlockTag, ast::Block> block = "'{'";
-const x3::rule<struct StatementTag, ast::Statement> statement = "a statement";
-const x3::rule<struct LetTag, ast::Let> let = "'let'";
-const x3::rule<struct RequireTag, ast::Require> require = "'require'";
-const x3::rule<struct StagesTag, ast::Stages> stages = "'stages'";
-const x3::rule<struct PadTag, ast::Pad> pad = "'pad'";
-const x3::rule<struct RankTag, ast::Rank> rank = "'rank'";
-const x3::rule<struct OrderTag, ast::Order> order = "'order'";
-const x3::rule<struct RepeatTag, ast::Repeat> repeat = "'repeat'";
-const x3::rule<struct ArmTag, ast::If::Arm> arm = "an expression";
-const x3::rule<struct IfTag, ast::If> if_else = "'if'";
-const x3::rule<struct PartTag, ast::Part> part = "an action";
-const x3::rule<struct GroupTag, ast::Group> group = "an action";
-const x3::rule<struct EndOfStatementTag> end = "';'";
-const x3::rule<struct OptionTag, ast::Option> option = "a name";
-const x3::rule<struct ScheduleTag, ast::Schedule> schedule = "'schedule'";
-const x3::rule<struct FileTag, ast::File> file = "'schedule'";
+using ast::Block, ast::File, ast::Group, ast::If, ast::Let, ast::Option, ast::Order, ast::Pad,
+    ast::Part, ast::Rank, ast::Repeat, ast::Require, ast::Schedule, ast::Stages, ast::Statement;
 
+const x3::rule<struct BlockTag, Block> block = "'{'";
+const x3::rule<struct StatementTag, Statement> statement = "a statement";
+const x3::rule<struct LetTag, Let> let = "'let'";
+const x3::rule<struct RequireTag, Require> require = "'require'";
+const x3::rule<struct StagesTag, Stages> stages = "'stages'";
+const x3::rule<struct PadTag, Pad> pad = "'pad'";
+const x3::rule<struct RankTag, Rank> rank = "'rank'";
+const x3::rule<struct OrderTag, Order> order = "'order'";
+const x3::rule<struct RepeatTag, Repeat> repeat = "'repeat'";
+const x3::rule<struct ArmTag, If::Arm> arm = "an expression";
+const x3::rule<struct IfTag, If> if_else = "'if'";
+const x3::rule<struct PartTag, Part> part = "an action";
+const x3::rule<struct GroupTag, Group> group = "an action";
+const x3::rule<struct EndOfStatementTag> end = "';'";
+const x3::rule<struct OptionTag, Option> option = "a name";
+const x3::rule<struct ScheduleTag, Schedule> schedule = "'schedule'";
+const x3::rule<struct FileTag, File> file = "'schedule'";
+
+// clang-format off
 const auto end_def = x3::omit[Word(";")] | &Word("}");
 
-const auto block_def = Word("{")[SpanInto<&ast::Block::open>{}] >
-                       *statement[Append<&ast::Block::statements>{}] >
-                       Word("}", "a statement or '}'")[SpanInto<&ast::Block::close>{}];
+const auto block_def =
+    Word("{")[into<&Block::open>] >
+    *statement[append<&Block::statements>] >
+    Word("}", "a statement or '}'")[into<&Block::close>];
 
-const auto let_def = Word("let") > kNewName[NameInto<&ast::Let::name>{}] >
-                     -(Word("(") > kNewName[NameAppend<&ast::Let::parameters>{}] >
-                       *(Word(",") > kNewName[NameAppend<&ast::Let::parameters>{}]) > Word(")")) >
-                     Word("=") > expression[Into<&ast::Let::value>{}] > end;
+const auto let_def =
+    Word("let") > kNewName[into<&Let::name>] >
+    -(Word("(") > kNewName[append<&Let::parameters>] >
+      *(Word(",") > kNewName[append<&Let::parameters>]) > Word(")")) >
+    Word("=") > expression[into<&Let::value>] > end;
 
-const auto require_def = Word("require")[SpanInto<&ast::Require::span>{}] >
-                         expression[Into<&ast::Require::condition>{}] > kMessage[kMessageText] >
-                         end;
+const auto require_def =
+    Word("require")[into<&Require::span>] > expression[into<&Require::condition>] >
+    kMessage[kMessageText] > end;
 
-const auto stages_def = Word("stages")[SpanInto<&ast::Stages::span>{}] >
-                        expression[Into<&ast::Stages::count>{}] > Word("on") >
-                        -((Word("reversed") >>
-                           !Word("->"))[kReversed]) > kLayout[NameInto<&ast::Stages::layout>{}] >
-                        -(Word("->") > expression[Into<&ast::Stages::rank>{}]) > end;
+const auto stages_def =
+    Word("stages")[into<&Stages::span>] > expression[into<&Stages::count>] > Word("on") >
+    -((Word("reversed") >> !Word("->"))[kReversed]) > kLayout[into<&Stages::layout>] >
+    -(Word("->") > expression[into<&Stages::rank>]) > end;
 
-const auto pad_def = Word("pad")[SpanInto<&ast::Pad::span>{}] > Word("microbatches") >
-                     Word("to") > expression[Into<&ast::Pad::count>{}] > end;
+const auto pad_def =
+    Word("pad")[into<&Pad::span>] > Word("microbatches") > Word("to") >
+    expression[into<&Pad::count>] > end;
 
-const auto rank_def = Word("rank")[SpanInto<&ast::Rank::span>{}] >
-                      kNewName[NameInto<&ast::Rank::variable>{}] >
-                      -(kFuture[kRefuseFuture]) > block[Into<&ast::Rank::body>{}];
+const auto rank_def =
+    Word("rank")[into<&Rank::span>] > kNewName[into<&Rank::variable>] > -kFuture[kRefuseFuture] >
+    block[into<&Rank::body>];
 
-const auto order_def =
-    Word("order") > kNewName[NameInto<&ast::Order::name>{}] > block[Into<&ast::Order::body>{}];
+const auto order_def = Word("order") > kNewName[into<&Order::name>] > block[into<&Order::body>];
 
 const auto repeat_def =
-    Word("repeat")[SpanInto<&ast::Repeat::span>{}] > expression[Into<&ast::Repeat::count>{}] >
-    -(Word("as") >
-      kNewName[NameInto<&ast::Repeat::variable>{}]) > block[Into<&ast::Repeat::body>{}];
+    Word("repeat")[into<&Repeat::span>] > expression[into<&Repeat::count>] >
+    -(Word("as") > kNewName[into<&Repeat::variable>]) >
+    block[into<&Repeat::body>];
 
-const auto arm_def =
-    expression[Into<&ast::If::Arm::condition>{}] > block[Into<&ast::If::Arm::body>{}];
-const auto if_else_def = Word("if")[SpanInto<&ast::If::span>{}] > arm[Append<&ast::If::arms>{}] >
-                         *((Word("else") >> Word("if")) > arm[Append<&ast::If::arms>{}]) >
-                         -(Word("else") > block[Into<&ast::If::otherwise>{}]);
+const auto arm_def = expression[into<&If::Arm::condition>] > block[into<&If::Arm::body>];
+
+const auto if_else_def =
+    Word("if")[into<&If::span>] > arm[append<&If::arms>] >
+    *((Word("else") >> Word("if")) > arm[append<&If::arms>]) >
+    -(Word("else") > block[into<&If::otherwise>]);
+
+const auto stage_and_microbatch =
+    x3::expect[expression[extend<&Part::stage>]] >>
+    -(Word("@") > expression[extend<&Part::microbatch>]);
 
 const auto part_def =
-    (Word("W")[kActionLetter] >>
-     (&kAfterBareW | x3::expect[expression[PartExpression<&ast::Part::stage>{}]] >>
-                         -(Word("@") > expression[PartExpression<&ast::Part::microbatch>{}]))) |
-    (kLetter[kActionLetter] > expression[PartExpression<&ast::Part::stage>{}] >
-     -(Word("@") > expression[PartExpression<&ast::Part::microbatch>{}])) |
+    (Word("W")[kActionLetter] >> (&kAfterBareW | stage_and_microbatch)) |
+    (kLetter[kActionLetter] >> stage_and_microbatch) |
     kUsedName[kOrderName];
 
 const auto group_def =
-    (part[Append<&ast::Group::parts>{}] >> *(Word("&") > part[Append<&ast::Group::parts>{}])) > end;
+    (part[append<&Group::parts>] >> *(Word("&") > part[append<&Group::parts>])) > end;
 
-const auto statement_def = let[kIntoNode] | require[kIntoNode] | stages[kIntoNode] |
-                           pad[kIntoNode] | rank[kIntoNode] | order[kIntoNode] | repeat[kIntoNode] |
-                           if_else[kIntoNode] | kFuture[kRefuseFuture] | group[kIntoNode];
+const auto statement_def =
+    let[kIntoNode] | require[kIntoNode] | stages[kIntoNode] | pad[kIntoNode] | rank[kIntoNode] |
+    order[kIntoNode] | repeat[kIntoNode] | if_else[kIntoNode] | kFuture[kRefuseFuture] |
+    group[kIntoNode];
 
-const auto option_def = kNewName[NameInto<&ast::Option::name>{}] >>
-                        -(Word("=") > expression[Into<&ast::Option::value>{}]);
+const auto option_def =
+    kNewName[into<&Option::name>] >> -(Word("=") > expression[into<&Option::value>]);
 
-const auto schedule_def = Word("schedule") > kNewName[NameInto<&ast::Schedule::name>{}] >
-                          Word("(") > option[Append<&ast::Schedule::parameters>{}] >
-                          *(Word(",") > option[Append<&ast::Schedule::parameters>{}]) > Word(")") >
-                          -(Word("=")[kRefuseDerived]) > block[Into<&ast::Schedule::body>{}];
+const auto schedule_def =
+    Word("schedule") > kNewName[into<&Schedule::name>] >
+    Word("(") > option[append<&Schedule::parameters>] >
+    *(Word(",") > option[append<&Schedule::parameters>]) > Word(")") >
+    -Word("=")[kRefuseDerived] > block[into<&Schedule::body>];
 
-const auto file_def = *schedule[Append<&ast::File::schedules>{}] > kEnd;
+const auto file_def = *schedule[append<&File::schedules>] > kEnd;
+// clang-format on
 
 BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pad, rank, order, repeat, arm, if_else,
                     part, group, end, option, schedule, file)

@@ -268,7 +268,8 @@ std::string Drawing::Legend() const {
                     colored() ? absl::StrCat(" ", letter, " ") : letter, Plain(colors), " ",
                     kKindWords[i], "   ");
   }
-  absl::StrAppend(&text, Dim(colors), "·", Plain(colors), " idle   numbers: microbatch\n");
+  absl::StrAppend(&text, Dim(colors), "·", Plain(colors), " idle   numbers: microbatch",
+                  last_microbatch_ >= 10 ? ", or its last digit\n" : "\n");
   const std::string margin = std::string(margin_left_, ' ') + Dim(colors);
   if (chunks_ > 1) {
     absl::StrAppend(&text, margin, colored() ? "dark" : "small letters",
