@@ -37,9 +37,9 @@ TEST(RunStrict, RanksThatWaitForEachOtherAreADeadlock) {
            "rank 1's computation waits for 1RECV_F1",
            "rank 0's receive stream from rank 1 waits for somebody to send the activation of stage "
            "2, microbatch 0 (0 bytes)",
-           "rank 1's receive stream from rank 0 waits for somebody to send the activation of stage "
-           "0, microbatch 1 (0 bytes)",
-           "rank 0's send stream to rank 1 waits for 0F1",
+           "rank 1's receive stream from rank 0 waits for somebody to send the gradient of stage "
+           "3, microbatch 0 (0 bytes)",
+           "rank 1's send stream to rank 0 waits for 2F0",
        }) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nin: " << text;
   }

@@ -1,10 +1,155 @@
 // stringline run: trains a model with a schedule, and compares what happened with the simulation.
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "executor/data.h"
+#include "executor/run_config.h"
+#include "executor/train.h"
+#include "schedlang/base/status.h"
 #include "tools/command.h"
+#include "tools/json.h"
+#include "tools/load.h"
+#include "tools/run_files.h"
+#include "tools/view/compare.h"
+#include "tools/view/words.h"
 
 namespace stringline {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The run file with the command line's wishes.
+absl::StatusOr<RunConfig> LoadConfig(const Flags& flags) {
+  SL_ASSIGN_OR_RETURN(RunConfig config, ReadRunConfig(flags.file));
+  if (!flags.text.empty()) config.text_file = flags.text;
+  if (flags.steps > 0) config.steps = flags.steps;
+  return config;
+}
+
+// The plan that the run file names.
+absl::StatusOr<LoadedPlan> LoadPlanOf(const RunConfig& config) {
+  Flags flags;
+  flags.file = config.schedule_file;
+  flags.schedule = config.schedule_name;
+  for (const Parameter& parameter : config.parameters) {
+    flags.parameters.push_back(absl::StrCat(parameter.name, "=", parameter.value));
+  }
+  return LoadCheckedPlan(flags);
+}
+
+// --out, or out/NAME where NAME is the run file's folder.
+std::string OutputFolder(const Flags& flags) {
+  if (!flags.out.empty()) return flags.out;
+  std::error_code error;
+  const fs::path file = fs::absolute(flags.file, error);
+  return (fs::path("out") / file.parent_path().filename()).string();
+}
+
+std::string PrintLeft(double seconds) {
+  const int64_t whole = static_cast<int64_t>(seconds + 0.5);
+  if (whole < 60) return absl::StrCat(whole, " s");
+  return absl::StrFormat("%d min %02d s", whole / 60, whole % 60);
+}
+
+void PrintBeginning(const Plan& plan, const RunConfig& config, absl::string_view text,
+                    double entropy, std::ostream& out) {
+  out << plan.schedule << " " << PrintParameters(plan) << ": " << plan.stages.size()
+      << " stages on " << plan.ranks() << (plan.ranks() == 1 ? " rank\n" : " ranks\n");
+  out << absl::StreamFormat("text: %s, %d bytes\n", config.text_file, text.size());
+  out << absl::StreamFormat(
+      "a model that sees one byte back cannot get below %.4f nats per byte on it\n\n", entropy);
+  out << std::flush;
+}
+
+void PrintProgress(const TrainProgress& progress, std::ostream& out) {
+  const std::string steps = absl::StrCat(progress.steps);
+  out << absl::StreamFormat(
+             "step %*d/%s   loss %.4f   %6.0f tokens/s   bubble %4.1f %%   %s left\n",
+             static_cast<int>(steps.size()), progress.step, steps, progress.loss_nats,
+             progress.tokens_per_second, 100 * progress.bubble_rate, PrintLeft(progress.left_s))
+      << std::flush;
+}
+
+void PrintEnd(const Plan& plan, const RunConfig& config, const TrainResult& result, double entropy,
+              const RunFiles& files, const Output& output) {
+  std::ostream& out = output.out;
+  out << absl::StreamFormat("\n%d parameters, %d steps of %d tokens in %s: %.0f tokens/s\n",
+                            result.params, result.steps, result.tokens_per_step,
+                            PrintLeft(result.elapsed_s), result.tokens_per_second);
+  out << absl::StreamFormat("loss %.4f -> %.4f nats per byte, %s the %.4f of one byte back\n\n",
+                            result.first_loss_nats, result.final_loss_nats,
+                            result.final_loss_nats < entropy ? "below" : "not yet below", entropy);
+  const bool is_terminal = &out == &std::cout && isatty(STDOUT_FILENO) != 0;
+  Picture picture;
+  picture.width = TerminalWidth();
+  picture.colors = ChooseColors("auto", is_terminal);
+  out << "The last step, and what the simulator makes of the costs measured in this run:\n\n"
+      << Compare(result.measured, result.simulated, picture);
+  out << "\nwritten: " << files.measured << "\n         " << files.simulated << "\n         "
+      << files.costs << "\n         " << files.losses << "\n";
+  out << "next:    stringline show " << files.measured << "\n         stringline sim "
+      << config.schedule_file << " " << PrintParameters(plan) << " --costs " << files.costs << "\n";
+}
+
+Json ResultAsJson(const Plan& plan, const TrainResult& result, double entropy,
+                  const RunFiles& files) {
+  const Bubbles measured = MeasureBubbles(result.measured);
+  const Bubbles simulated = MeasureBubbles(result.simulated);
+  return {{"ok", true},
+          {"schedule", plan.schedule},
+          {"parameters", ParametersAsJson(plan.parameters)},
+          {"params", result.params},
+          {"steps", result.steps},
+          {"tokens_per_step", result.tokens_per_step},
+          {"tokens_per_second", result.tokens_per_second},
+          {"elapsed_s", result.elapsed_s},
+          {"first_loss_nats", result.first_loss_nats},
+          {"final_loss_nats", result.final_loss_nats},
+          {"order_1_entropy_nats", entropy},
+          {"measured_us", Microseconds(measured.makespan_ns)},
+          {"measured_bubble_rate", measured.rate},
+          {"simulated_us", Microseconds(simulated.makespan_ns)},
+          {"simulated_bubble_rate", simulated.rate},
+          {"misprediction", Misprediction(result.measured, result.simulated)},
+          {"files", {files.measured, files.simulated, files.costs, files.losses}}};
+}
+
+int TrainAndReport(const RunConfig& config, const Plan& plan, const std::string& folder,
+                   const Output& output) {
+  const absl::StatusOr<std::string> text = ReadBytes(config.text_file);
+  if (!text.ok()) return Fail(output, text.status().message());
+  const absl::Status ready = PrepareFolder(folder);
+  if (!ready.ok()) return Fail(output, ready.message());
+  const double entropy = ConditionalEntropy(*text);
+  if (!output.json) PrintBeginning(plan, config, *text, entropy, output.out);
+  const auto report = [&](const TrainProgress& progress) {
+    if (!output.json) PrintProgress(progress, output.out);
+  };
+  const absl::StatusOr<TrainResult> result = Train(config, plan, *text, report);
+  if (!result.ok()) return Fail(output, result.status().message());
+  const absl::StatusOr<RunFiles> files = WriteRunFiles(folder, *result);
+  if (!files.ok()) return Fail(output, files.status().message());
+  if (output.json) {
+    WriteJson(output.out, ResultAsJson(plan, *result, entropy, *files));
+  } else {
+    PrintEnd(plan, config, *result, entropy, *files, output);
+  }
+  return kOk;
+}
+
+}  // namespace
 
 int RunTraining(const Flags& flags, const Output& output) {
-  return Fail(output, flags.file + ": not built in");
+  const absl::StatusOr<RunConfig> config = LoadConfig(flags);
+  if (!config.ok()) return Fail(output, config.status().message());
+  const absl::StatusOr<LoadedPlan> loaded = LoadPlanOf(*config);
+  if (!loaded.ok()) return Fail(output, loaded.status().message());
+  if (!loaded->plan) return ShowFindings(output, output.err, loaded->diagnostics, loaded->source);
+  return TrainAndReport(*config, *loaded->plan, OutputFolder(flags), output);
 }
 
 }  // namespace stringline

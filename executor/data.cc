@@ -1,0 +1,88 @@
+#include "executor/data.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/sl_check.h"
+
+namespace stringline {
+namespace {
+
+// SplitMix64's mixing step (Steele, Lea and Flood, OOPSLA 2014).
+uint64_t Mix(uint64_t z) {
+  z += 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+uint64_t HashOf(const BatchKey& key, int64_t row) {
+  uint64_t hash = Mix(key.seed);
+  for (int64_t part : {key.step, key.microbatch, row})
+    hash = Mix(hash ^ static_cast<uint64_t>(part));
+  return hash;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadBytes(const std::string& path) {
+  constexpr uintmax_t kLimit = uintmax_t{4} << 30;
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::not_found) {
+    return absl::NotFoundError(absl::StrCat(path, ": no such file"));
+  }
+  if (std::filesystem::is_directory(status)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": is a directory, not a file"));
+  }
+  const uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) return absl::InvalidArgumentError(absl::StrCat(path, ": ", error.message()));
+  if (size == 0) return absl::InvalidArgumentError(absl::StrCat(path, ": the file is empty"));
+  if (size > kLimit) return absl::InvalidArgumentError(absl::StrCat(path, ": larger than 4 GiB"));
+  std::ifstream in(path, std::ios::binary);
+  std::string bytes(size, '\0');
+  if (!in.read(bytes.data(), static_cast<std::streamsize>(size))) {
+    return absl::PermissionDeniedError(absl::StrCat(path, ": cannot be read"));
+  }
+  return bytes;
+}
+
+double ConditionalEntropy(absl::string_view text) {
+  constexpr size_t kBytes = 256;
+  if (text.size() < 2) return 0;
+  std::vector<int64_t> pairs(kBytes * kBytes, 0);
+  for (size_t i = 0; i + 1 < text.size(); ++i) {
+    ++pairs[static_cast<uint8_t>(text[i]) * kBytes + static_cast<uint8_t>(text[i + 1])];
+  }
+  double nats = 0;
+  for (size_t before = 0; before < kBytes; ++before) {
+    int64_t all = 0;
+    for (size_t after = 0; after < kBytes; ++after) all += pairs[before * kBytes + after];
+    for (size_t after = 0; after < kBytes; ++after) {
+      const auto count = static_cast<double>(pairs[before * kBytes + after]);
+      if (count > 0) nats -= count * std::log(count / static_cast<double>(all));
+    }
+  }
+  return nats / static_cast<double>(text.size() - 1);
+}
+
+void FillBatch(absl::string_view text, const BatchKey& key, int context, absl::Span<int32_t> tokens,
+               absl::Span<int32_t> targets) {
+  const size_t length = static_cast<size_t>(context);
+  SL_CHECK(text.size() > length && tokens.size() == targets.size() && tokens.size() % length == 0)
+      << text.size() << " bytes, " << tokens.size() << " tokens, context " << context;
+  const size_t places = text.size() - length;
+  for (size_t row = 0; row * length < tokens.size(); ++row) {
+    const size_t at = HashOf(key, static_cast<int64_t>(row)) % places;
+    for (size_t i = 0; i < length; ++i) {
+      tokens[row * length + i] = static_cast<uint8_t>(text[at + i]);
+      targets[row * length + i] = static_cast<uint8_t>(text[at + i + 1]);
+    }
+  }
+}
+
+}  // namespace stringline

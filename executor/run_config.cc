@@ -1,0 +1,234 @@
+#include "executor/run_config.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <variant>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/diagnostics.h"
+#include "schedlang/base/source.h"
+#include "schedlang/base/status.h"
+
+namespace stringline {
+namespace {
+
+// One key of one section, where its value goes, and what it may be.
+struct Field {
+  const char* key;
+  std::variant<std::string*, int*, int64_t*, uint64_t*, double*, std::vector<int>*> target;
+  double least = 0;
+  double most = 0;
+  bool required = true;
+};
+
+// The keys of a section. A section with `free` takes any other key as a whole number.
+struct Section {
+  const char* key;
+  std::vector<Field> fields;
+  std::vector<Parameter>* free = nullptr;
+};
+
+std::vector<Section> SectionsOf(RunConfig* config) {
+  constexpr double kMost = 1 << 20;
+  GptShape& shape = config->shape;
+  AdamW& adam = config->optimizer;
+  return {
+      {"schedule",
+       {{"file", &config->schedule_file}, {"name", &config->schedule_name, 0, 0, false}},
+       &config->parameters},
+      {"model",
+       {{"layers", &shape.layers, 1, kMost},
+        {"width", &shape.width, 1, kMost},
+        {"heads", &shape.heads, 1, kMost},
+        {"context", &shape.context, 1, kMost},
+        {"split", &config->layers_per_stage, 0, kMost, false}}},
+      {"data", {{"text", &config->text_file}, {"microbatch", &shape.microbatch, 1, kMost}}},
+      {"train",
+       {{"steps", &config->steps, 1, 1e9},
+        {"learning_rate", &adam.learning_rate, 0, 10},
+        {"warmup_steps", &config->warmup_steps, 0, 1e9, false},
+        {"final_learning_rate", &config->final_rate, 0, 10, false},
+        {"beta1", &adam.beta1, 0, 0.999999, false},
+        {"beta2", &adam.beta2, 0, 0.999999, false},
+        {"weight_decay", &adam.weight_decay, 0, 10, false},
+        {"clip_norm", &config->clip_norm, 0, 1e9, false},
+        {"seed", &config->seed, 0, 9e15, false},
+        {"threads", &config->threads, 0, 1024, false},
+        {"log_every", &config->log_every, 1, 1e9, false}}},
+  };
+}
+
+absl::Status Complain(const std::string& path, const YAML::Node& at, absl::string_view message) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ":", at.Mark().line + 1, ": ", message));
+}
+
+std::string DidYouMean(const std::string& key, const std::vector<std::string>& keys) {
+  const std::string close = ClosestName(key, keys);
+  return close.empty() ? "" : absl::StrCat("; did you mean '", close, "'?");
+}
+
+class RunFile {
+ public:
+  RunFile(const std::string& path, RunConfig* config)
+      : path_(path), sections_(SectionsOf(config)) {}
+
+  absl::Status Read(const YAML::Node& root) {
+    if (!root.IsMap()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path_, ": expected the sections schedule, model, data and train"));
+    }
+    std::vector<std::string> keys;
+    for (const Section& section : sections_) keys.push_back(section.key);
+    for (const auto& entry : root) {
+      SL_ASSIGN_OR_RETURN(const std::string key, KeyOf(entry.first));
+      const auto section = std::find(keys.begin(), keys.end(), key);
+      if (section == keys.end()) {
+        return Complain(path_, entry.first,
+                        absl::StrCat("unknown section '", key, "'", DidYouMean(key, keys)));
+      }
+      SL_RETURN_IF_ERROR(ReadSection(sections_[section - keys.begin()], entry.second));
+    }
+    for (const std::string& key : keys) {
+      if (!root[key])
+        return absl::InvalidArgumentError(absl::StrCat(path_, ": no section '", key, "'"));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::StatusOr<std::string> KeyOf(const YAML::Node& node) const {
+    if (!node.IsScalar()) return Complain(path_, node, "expected a word before ':'");
+    return node.Scalar();
+  }
+
+  absl::Status ReadSection(const Section& section, const YAML::Node& node) {
+    if (!node.IsMap()) {
+      return Complain(path_, node, absl::StrCat(section.key, ": expected keys and values"));
+    }
+    std::vector<std::string> keys;
+    for (const Field& field : section.fields) keys.push_back(field.key);
+    for (const auto& entry : node) {
+      SL_ASSIGN_OR_RETURN(const std::string key, KeyOf(entry.first));
+      const auto field = std::find(keys.begin(), keys.end(), key);
+      if (field != keys.end()) {
+        SL_RETURN_IF_ERROR(ReadField(section, section.fields[field - keys.begin()], entry.second));
+      } else if (section.free != nullptr) {
+        int64_t value = 0;
+        SL_RETURN_IF_ERROR(ReadWhole(absl::StrCat(section.key, ".", key), entry.second, &value));
+        section.free->push_back({key, value});
+      } else {
+        return Complain(
+            path_, entry.first,
+            absl::StrCat("unknown key '", section.key, ".", key, "'", DidYouMean(key, keys)));
+      }
+    }
+    for (const Field& field : section.fields) {
+      if (field.required && !node[field.key]) {
+        return Complain(path_, node, absl::StrCat(section.key, ".", field.key, " is missing"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadWhole(const std::string& name, const YAML::Node& node, int64_t* value) const {
+    if (node.IsScalar() && absl::SimpleAtoi(node.Scalar(), value)) return absl::OkStatus();
+    return Complain(path_, node, absl::StrCat(name, ": expected a whole number", Seen(node)));
+  }
+
+  static std::string Seen(const YAML::Node& node) {
+    return node.IsScalar() ? absl::StrCat(", got '", node.Scalar(), "'") : std::string();
+  }
+
+  absl::Status InRange(const std::string& name, const Field& field, const YAML::Node& node,
+                       double value) const {
+    if (value >= field.least && value <= field.most) return absl::OkStatus();
+    return Complain(
+        path_, node,
+        absl::StrCat(name, ": ", node.Scalar(), " is not in ", field.least, " .. ", field.most));
+  }
+
+  template <typename Integer>
+  absl::Status ReadInteger(const std::string& name, const Field& field, const YAML::Node& node,
+                           Integer* target) const {
+    int64_t value = 0;
+    SL_RETURN_IF_ERROR(ReadWhole(name, node, &value));
+    SL_RETURN_IF_ERROR(InRange(name, field, node, static_cast<double>(value)));
+    *target = static_cast<Integer>(value);
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadField(const Section& section, const Field& field, const YAML::Node& node) {
+    const std::string name = absl::StrCat(section.key, ".", field.key);
+    if (auto* const* target = std::get_if<std::string*>(&field.target)) {
+      if (!node.IsScalar() || node.Scalar().empty()) {
+        return Complain(path_, node, absl::StrCat(name, ": expected a text"));
+      }
+      **target = node.Scalar();
+      return absl::OkStatus();
+    }
+    if (auto* const* target = std::get_if<double*>(&field.target)) {
+      double value = 0;
+      if (!node.IsScalar() || !absl::SimpleAtod(node.Scalar(), &value)) {
+        return Complain(path_, node, absl::StrCat(name, ": expected a number", Seen(node)));
+      }
+      SL_RETURN_IF_ERROR(InRange(name, field, node, value));
+      **target = value;
+      return absl::OkStatus();
+    }
+    if (auto* const* target = std::get_if<std::vector<int>*>(&field.target)) {
+      if (!node.IsSequence()) {
+        return Complain(path_, node, absl::StrCat(name, ": expected a list like [1, 2, 1]"));
+      }
+      for (const YAML::Node& item : node) {
+        (*target)->push_back(0);
+        SL_RETURN_IF_ERROR(ReadInteger(name, field, item, &(*target)->back()));
+      }
+      return absl::OkStatus();
+    }
+    if (auto* const* target = std::get_if<int*>(&field.target)) {
+      return ReadInteger(name, field, node, *target);
+    }
+    if (auto* const* target = std::get_if<int64_t*>(&field.target)) {
+      return ReadInteger(name, field, node, *target);
+    }
+    return ReadInteger(name, field, node, std::get<uint64_t*>(field.target));
+  }
+
+  const std::string& path_;
+  const std::vector<Section> sections_;
+};
+
+}  // namespace
+
+absl::StatusOr<RunConfig> ReadRunConfig(const std::string& path) {
+  SL_ASSIGN_OR_RETURN(const Source source, ReadSource(path));
+  RunConfig config;
+  try {
+    SL_RETURN_IF_ERROR(RunFile(path, &config).Read(YAML::Load(std::string(source.text()))));
+  } catch (const YAML::Exception& error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ":", error.mark.line + 1, ": ", error.msg));
+  }
+  const auto folder = std::filesystem::path(path).parent_path();
+  for (std::string* file : {&config.schedule_file, &config.text_file}) {
+    *file = (folder / *file).lexically_normal().string();
+  }
+  return config;
+}
+
+double LearningRate(const RunConfig& config, int64_t step) {
+  const double peak = config.optimizer.learning_rate;
+  if (step < config.warmup_steps) {
+    return peak * static_cast<double>(step + 1) / static_cast<double>(config.warmup_steps);
+  }
+  const int64_t rest = std::max<int64_t>(1, config.steps - config.warmup_steps);
+  const double share = static_cast<double>(step - config.warmup_steps) / static_cast<double>(rest);
+  constexpr double kPi = 3.14159265358979323846;
+  return config.final_rate + (peak - config.final_rate) * (1 + std::cos(kPi * share)) / 2;
+}
+
+}  // namespace stringline

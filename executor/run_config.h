@@ -1,0 +1,48 @@
+// What a run file says: which model, which schedule, which text, how to train.
+//
+//   schedule:
+//     file: ../../schedules/dualpipe_v.sched     # relative to the run file
+//     P: 4
+//     M: 8                                       # and any option of the schedule
+//   model:  {layers: 8, width: 96, heads: 3, context: 128}
+//   data:   {text: kjv.txt, microbatch: 4}       # sequences per microbatch
+//   train:  {steps: 300, learning_rate: 3e-3}
+//
+// Everything not marked as having a default must be given; an unknown key is an error.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/optimizer.h"
+#include "schedlang/plan.h"
+#include "stages/models/gpt.h"
+
+namespace stringline {
+
+struct RunConfig {
+  std::string schedule_file;          // schedule.file; relative paths count from the run file
+  std::string schedule_name;          // schedule.name; "" (the default): the file's last one
+  std::vector<Parameter> parameters;  // every other key of `schedule`
+  GptShape shape;                     // model.*, and data.microbatch
+  std::vector<int> layers_per_stage;  // model.split; empty (the default): even
+  std::string text_file;              // data.text
+  int64_t steps = 0;                  // train.steps
+  int64_t warmup_steps = 0;           // train.warmup_steps, default 0: the rate rises linearly
+  double final_rate = 0;              // train.final_learning_rate, default 0: a cosine leads there
+  AdamW optimizer;                    // train.learning_rate, beta1, beta2, weight_decay
+  double clip_norm = 1;               // train.clip_norm, default 1; 0: no clipping
+  uint64_t seed = 1;                  // train.seed, default 1
+  int threads = 0;                    // train.threads, default 0: one per compute lane
+  int64_t log_every = 20;             // train.log_every, default 20: steps between reports
+};
+
+// Errors: InvalidArgument "FILE:LINE: KEY: …"; NotFound.
+absl::StatusOr<RunConfig> ReadRunConfig(const std::string& path);
+
+// The learning rate of step `step`, from 0.
+double LearningRate(const RunConfig& config, int64_t step);
+
+}  // namespace stringline

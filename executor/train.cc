@@ -1,0 +1,160 @@
+#include "executor/train.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "executor/clock.h"
+#include "executor/measured_costs.h"
+#include "executor/trainer.h"
+#include "schedlang/base/status.h"
+#include "schedlang/sim/simulate.h"
+#include "stages/layers.h"
+#include "stages/models/gpt.h"
+
+namespace stringline {
+namespace {
+
+// Costs are the means over this many steps before the last.
+constexpr int kMeasuredSteps = 20;
+
+class Run {
+ public:
+  Run(const RunConfig& config, absl::string_view text, std::unique_ptr<Trainer> trainer,
+      const std::function<void(const TrainProgress&)>& report)
+      : config_(config),
+        text_(text),
+        trainer_(std::move(trainer)),
+        report_(report),
+        costs_(trainer_->plan()) {}
+
+  absl::StatusOr<TrainResult> AllSteps() {
+    start_ns_ = reported_ns_ = NowNs();
+    for (int64_t step = 0; step < config_.steps; ++step) SL_RETURN_IF_ERROR(OneStep(step));
+    result_.elapsed_s = static_cast<double>(NowNs() - start_ns_) * 1e-9;
+    result_.steps = config_.steps;
+    result_.tokens_per_step = trainer_->tokens_per_step();
+    result_.tokens_per_second =
+        static_cast<double>(result_.tokens_per_step * config_.steps) / result_.elapsed_s;
+    result_.params = CountParams(config_.shape);
+    result_.memory = trainer_->memory();
+    SummariseLosses();
+    SL_RETURN_IF_ERROR(ComparePrediction());
+    return std::move(result_);
+  }
+
+ private:
+  absl::Status OneStep(int64_t step) {
+    const int32_t microbatches = trainer_->plan().microbatches;
+    for (int32_t m = 0; m < microbatches; ++m) {
+      const MicrobatchId microbatch(m);
+      FillBatch(text_, {config_.seed, step, m}, config_.shape.context, trainer_->tokens(microbatch),
+                trainer_->targets(microbatch));
+    }
+    SL_RETURN_IF_ERROR(trainer_->ComputeGradients());
+    const double loss = trainer_->loss_sum() / static_cast<double>(trainer_->tokens_per_step());
+    if (!std::isfinite(loss)) {
+      return absl::OutOfRangeError(
+          absl::StrCat("step ", step + 1, ": the loss is ", loss, "; try a lower learning rate"));
+    }
+    result_.losses_nats.push_back(loss);
+    const double learning_rate = LearningRate(config_, step);
+    SL_ASSIGN_OR_RETURN(const double grad_norm, trainer_->Update(learning_rate));
+    const bool last = step + 1 == config_.steps;
+    // A run of one step has nothing else to measure.
+    if (step + kMeasuredSteps + 1 >= config_.steps && (!last || step == 0)) {
+      costs_.Add(trainer_->Measured());
+    }
+    if (step == 0 || last || (step + 1) % config_.log_every == 0) {
+      Report(step + 1, loss, grad_norm, learning_rate);
+    }
+    return absl::OkStatus();
+  }
+
+  void Report(int64_t steps_done, double loss, double grad_norm, double learning_rate) {
+    const int64_t now_ns = NowNs();
+    TrainProgress progress;
+    progress.step = steps_done;
+    progress.steps = config_.steps;
+    progress.loss_nats = loss;
+    progress.grad_norm = grad_norm;
+    progress.learning_rate = learning_rate;
+    const double tokens = static_cast<double>(trainer_->tokens_per_step());
+    const double passed_s = static_cast<double>(now_ns - reported_ns_) * 1e-9;
+    progress.tokens_per_second =
+        tokens * static_cast<double>(steps_done - reported_steps_) / passed_s;
+    progress.bubble_rate = MeasureBubbles(trainer_->Measured()).rate;
+    progress.elapsed_s = static_cast<double>(now_ns - start_ns_) * 1e-9;
+    progress.left_s = progress.elapsed_s / static_cast<double>(steps_done) *
+                      static_cast<double>(config_.steps - steps_done);
+    reported_ns_ = now_ns;
+    reported_steps_ = steps_done;
+    if (report_) report_(progress);
+  }
+
+  void SummariseLosses() {
+    const std::vector<double>& losses = result_.losses_nats;
+    const size_t last = std::max<size_t>(1, losses.size() / 10);
+    double sum = 0;
+    for (size_t i = losses.size() - last; i < losses.size(); ++i) sum += losses[i];
+    result_.first_loss_nats = losses.front();
+    result_.final_loss_nats = sum / static_cast<double>(last);
+  }
+
+  absl::Status ComparePrediction() {
+    result_.measured = trainer_->Measured();
+    result_.costs = costs_.Model();
+    SL_ASSIGN_OR_RETURN(result_.simulated, Simulate(trainer_->plan(), result_.costs));
+    const auto measured_ns = static_cast<double>(MeasureBubbles(result_.measured).makespan_ns);
+    const auto simulated_ns = static_cast<double>(MeasureBubbles(result_.simulated).makespan_ns);
+    result_.misprediction = simulated_ns / measured_ns - 1;
+    return absl::OkStatus();
+  }
+
+  const RunConfig& config_;
+  const absl::string_view text_;
+  const std::unique_ptr<Trainer> trainer_;
+  const std::function<void(const TrainProgress&)>& report_;
+  MeasuredCosts costs_;
+  TrainResult result_;
+  int64_t start_ns_ = 0;
+  int64_t reported_ns_ = 0;
+  int64_t reported_steps_ = 0;
+};
+
+// The layers of every stage, as the config or an even split has them.
+absl::StatusOr<std::vector<int>> SplitFor(const RunConfig& config, int stages) {
+  if (config.layers_per_stage.empty()) return SplitEven(config.shape.layers, stages);
+  if (static_cast<int>(config.layers_per_stage.size()) == stages) return config.layers_per_stage;
+  return absl::InvalidArgumentError(absl::StrCat("model.split names ",
+                                                 config.layers_per_stage.size(),
+                                                 " stages, but the schedule has ", stages));
+}
+
+}  // namespace
+
+absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
+                                  absl::string_view text,
+                                  const std::function<void(const TrainProgress&)>& report) {
+  SL_RETURN_IF_ERROR(CheckShape(config.shape));
+  const int64_t tokens = config.shape.tokens();
+  if (static_cast<int64_t>(text.size()) <= tokens) {
+    return absl::InvalidArgumentError(absl::StrCat(config.text_file, ": the text has ", text.size(),
+                                                   " bytes, but one microbatch takes ", tokens,
+                                                   " and the byte after them"));
+  }
+  SL_ASSIGN_OR_RETURN(const std::vector<int> layers,
+                      SplitFor(config, static_cast<int>(lowered.stages.size())));
+  SL_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, BuildGptStages(config.shape, layers));
+  TrainerSettings settings;
+  settings.seed = config.seed;
+  settings.threads = config.threads;
+  settings.optimizer = config.optimizer;
+  settings.clip_norm = config.clip_norm;
+  SL_ASSIGN_OR_RETURN(auto trainer, Trainer::Make(lowered, std::move(programs), settings));
+  return Run(config, text, std::move(trainer), report).AllSteps();
+}
+
+}  // namespace stringline
