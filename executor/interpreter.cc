@@ -64,12 +64,10 @@ class StepBuilder {
 
   absl::Status BuildRank(int rank) {
     for (uint32_t i = plan_.first[rank]; i < plan_.first[rank + 1];) {
-      uint32_t end = i;
-      do {
-        SL_RETURN_IF_ERROR(NeedsAreThere(rank, plan_.actions[end]));
-        ++end;
-      } while (end < plan_.first[rank + 1] && plan_.actions[end].joined);
-      if (IsCompute(plan_.actions[i].kind)) {
+      const auto group = GroupAt(plan_.actions, i);
+      const auto end = i + static_cast<uint32_t>(group.size());
+      SL_RETURN_IF_ERROR(NeedsAreThere(rank, group));
+      if (IsCompute(group[0].kind)) {
         AddGroup(rank, i, end);
       } else {
         SL_RETURN_IF_ERROR(AddMessage(rank, i));
@@ -79,12 +77,16 @@ class StepBuilder {
     return absl::OkStatus();
   }
 
-  absl::Status NeedsAreThere(int rank, const Action& action) const {
-    const Values missing = issued_.Missing(action);
-    if (missing == 0) return absl::OkStatus();
-    return absl::FailedPreconditionError(
-        absl::StrCat("rank ", rank, " would run ", Print(action), " without the ",
-                     Describe(plan_, action.stage, action.microbatch, missing)));
+  absl::Status NeedsAreThere(int rank, absl::Span<const Action> group) const {
+    for (size_t part = 0; part < group.size(); ++part) {
+      const Values missing = issued_.Missing(group, part);
+      if (missing == 0) continue;
+      const Action& action = group[part];
+      return absl::FailedPreconditionError(
+          absl::StrCat("rank ", rank, " would run ", Print(action), " without the ",
+                       Describe(plan_, action.stage, action.microbatch, missing)));
+    }
+    return absl::OkStatus();
   }
 
   void AddGroup(int rank, uint32_t begin, uint32_t end) {

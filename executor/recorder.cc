@@ -9,22 +9,40 @@
 namespace stringline {
 namespace {
 
-void SpreadOverGroups(Timeline* timeline) {
+// Gives every part of a group the moment when the group could start, and the end of its last part.
+// Events come with the times at which their work really ran.
+void StartWhenReady(const Plan& plan, Timeline* timeline) {
   std::vector<Event>& events = timeline->events;
-  for (size_t begin = 0; begin < events.size();) {
-    size_t end = begin + 1;
-    while (end < events.size() && events[end].joined) ++end;
-    int64_t start_ns = events[begin].start_ns;
-    int64_t end_ns = events[begin].end_ns;
-    for (size_t i = begin; i < end; ++i) {
-      start_ns = std::min(start_ns, events[i].start_ns);
-      end_ns = std::max(end_ns, events[i].end_ns);
+  const size_t values = plan.stages.size() * static_cast<size_t>(plan.microbatches);
+  std::vector<int64_t> input_ns(values, 0), out_grad_ns(values, 0);
+  auto index = [&](const Event& event) {
+    return static_cast<size_t>(event.stage.value) * plan.microbatches + event.microbatch.value;
+  };
+  for (const Event& event : events) {
+    if (event.kind == ActionKind::kRecvForward) input_ns[index(event)] = event.end_ns;
+    if (event.kind == ActionKind::kRecvBackward) out_grad_ns[index(event)] = event.end_ns;
+  }
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    int64_t ready_ns = 0;  // the end of the group before
+    for (size_t begin = plan.first[rank]; begin < plan.first[rank + 1];) {
+      const size_t end = begin + GroupAt(plan.actions, begin).size();
+      if (!IsCompute(events[begin].kind)) {
+        begin = end;
+        continue;
+      }
+      int64_t start_ns = ready_ns, end_ns = 0;
+      for (size_t i = begin; i < end; ++i) {
+        const Values needs = EffectsOf(events[i].kind).needs;
+        if (needs & kInput) start_ns = std::max(start_ns, input_ns[index(events[i])]);
+        if (needs & kOutGrad) start_ns = std::max(start_ns, out_grad_ns[index(events[i])]);
+        end_ns = std::max(end_ns, events[i].end_ns);
+      }
+      for (; begin < end; ++begin) {
+        events[begin].start_ns = start_ns;
+        events[begin].end_ns = end_ns;
+      }
+      ready_ns = end_ns;
     }
-    for (size_t i = begin; i < end; ++i) {
-      events[i].start_ns = start_ns;
-      events[i].end_ns = end_ns;
-    }
-    begin = end;
   }
 }
 
@@ -51,7 +69,7 @@ Timeline Recorder::Measured(const Plan& lowered) const {
                           start_ns_[i] - step_start_ns_,
                           end_ns_[i] - step_start_ns_};
   }
-  SpreadOverGroups(&timeline);
+  StartWhenReady(lowered, &timeline);
 
   // A message starts when the group that gave it has ended.
   const size_t values = lowered.stages.size() * lowered.microbatches;

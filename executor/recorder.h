@@ -22,8 +22,11 @@ class Recorder {
   int64_t* start_ns(size_t index) { return &start_ns_[index]; }
   int64_t* end_ns(size_t index) { return &end_ns_[index]; }
 
-  // The last step. A group has the start of its first part to begin and the end of its last part to
-  // end; a message lasts from the end of the group that gave it.
+  // The last step, as event timestamps on a GPU's streams would have it: a group starts when
+  // nothing but the machine keeps it any more, that is when the rank's group before it has ended
+  // and its messages are there, and ends with its last part. Where ranks share processors, waiting
+  // for one is part of what an action takes. A message lasts from the end of the group that gave
+  // it.
   Timeline Measured(const Plan& lowered) const;
 
  private:

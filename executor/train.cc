@@ -65,7 +65,10 @@ class Run {
     const bool last = step + 1 == config_.steps;
     // A run of one step has nothing else to measure.
     if (step + kMeasuredSteps + 1 >= config_.steps && (!last || step == 0)) {
-      costs_.Add(trainer_->Measured());
+      const Timeline measured = trainer_->Measured();
+      costs_.Add(measured);
+      makespans_ns_ += static_cast<double>(MeasureBubbles(measured).makespan_ns);
+      ++result_.measured_steps;
     }
     if (step == 0 || last || (step + 1) % config_.log_every == 0) {
       Report(step + 1, loss, grad_norm, learning_rate);
@@ -106,6 +109,7 @@ class Run {
   absl::Status ComparePrediction() {
     result_.measured = trainer_->Measured();
     result_.costs = costs_.Model();
+    result_.mean_makespan_ns = makespans_ns_ / result_.measured_steps;
     SL_ASSIGN_OR_RETURN(result_.simulated, Simulate(trainer_->plan(), result_.costs));
     const auto measured_ns = static_cast<double>(MeasureBubbles(result_.measured).makespan_ns);
     const auto simulated_ns = static_cast<double>(MeasureBubbles(result_.simulated).makespan_ns);
@@ -119,6 +123,7 @@ class Run {
   const std::function<void(const TrainProgress&)>& report_;
   MeasuredCosts costs_;
   TrainResult result_;
+  double makespans_ns_ = 0;  // sum over the steps that gave the costs
   int64_t start_ns_ = 0;
   int64_t reported_ns_ = 0;
   int64_t reported_steps_ = 0;

@@ -39,10 +39,12 @@ struct TrainResult {
   double elapsed_s = 0;
   double tokens_per_second = 0;  // of the whole run
   MemoryPlan memory;
-  Timeline measured;   // the last step
-  CostModel costs;     // mean costs of the steps before it
-  Timeline simulated;  // the last step as the simulator predicts it from these costs
-  // How far the prediction of the step time is off: simulated / measured makespan - 1.
+  Timeline measured;            // the last step
+  CostModel costs;              // mean costs of the steps before it
+  Timeline simulated;           // the last step as the simulator predicts it from these costs
+  int measured_steps = 0;       // how many steps gave the costs
+  double mean_makespan_ns = 0;  // of these steps
+  // How far the prediction of the last step is off: simulated / measured makespan - 1.
   double misprediction = 0;
 };
 

@@ -64,7 +64,7 @@ TEST_P(DeviceTest, AWaitMeansTheLatestRecordEnqueuedBeforeIt) {
   const StreamId a = device.NewStream({}, 8);
   const StreamId b = device.NewStream({}, 8);
   const EventId event = device.NewEvent({});
-  device.Wait(b, event);   // never recorded: holds nothing up
+  device.Wait(b, event);  // never recorded: holds nothing up
   device.Launch(b, log.Entry(0));
   ASSERT_TRUE(device.Synchronize().ok());
   device.Launch(a, log.Entry(1));
@@ -161,7 +161,7 @@ TEST_P(DeviceTest, ADeadlockIsSeenAndNamed) {
   EXPECT_EQ(status.message(),
             "deadlock: nothing can run any more, and left waits for a partner on side 1; right "
             "waits for a partner on side 0");
-  EXPECT_EQ(device.Synchronize(), status);   // the device stays in its error
+  EXPECT_EQ(device.Synchronize(), status);  // the device stays in its error
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, DeviceTest, testing::Values(1, 2, 5));

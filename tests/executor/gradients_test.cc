@@ -1,4 +1,6 @@
 // Every gradient and the loss of a pipeline are bitwise those of the whole model without one.
+#include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "executor/reference.h"
@@ -21,45 +23,119 @@ GptShape TinyGpt(int layers) {
   return shape;
 }
 
-TEST(Gradients, HandMadePlan) {
+// Whether every stage adds up its weight gradients in the order of the microbatches. Only then are
+// two sums of floats equal in every bit.
+bool AddsInOrder(const Plan& plan) {
+  std::vector<int> latest(plan.stages.size(), -1);
+  for (const Action& action : plan.actions) {
+    if (action.kind != ActionKind::kBackward && action.kind != ActionKind::kWeightGradient)
+      continue;
+    int& last = latest[action.stage.value];
+    if (action.microbatch.value < last) return false;
+    last = action.microbatch.value;
+  }
+  return true;
+}
+
+class Comparison {
+ public:
+  Comparison(const Plan& plan, unsigned seed) : in_order_(AddsInOrder(plan)), seed_(seed) {
+    const auto stages = static_cast<int>(plan.stages.size());
+    const GptShape shape = TinyGpt(stages);
+    whole_ = std::move(BuildGptStages(shape, {stages})->front());
+    auto programs = BuildGptStages(shape, std::vector<int>(stages, 1));
+    auto trainer = Trainer::Make(plan, *std::move(programs), {.seed = seed});
+    SL_CHECK(trainer.ok()) << trainer.status();
+    trainer_ = *std::move(trainer);
+  }
+
+  void RunAndCompare() {
+    const int microbatches = trainer_->plan().microbatches;
+    Reference reference(whole_, seed_);
+    std::mt19937 random(seed_);
+    double loss = 0;
+    for (int32_t m = 0; m < microbatches; ++m) {
+      const auto tokens = trainer_->tokens(MicrobatchId(m));
+      const auto targets = trainer_->targets(MicrobatchId(m));
+      for (int32_t& token : tokens) token = static_cast<int32_t>(random() % 256);
+      for (int32_t& target : targets) target = static_cast<int32_t>(random() % 256);
+      loss += reference.RunMicrobatch(tokens, targets);
+    }
+    const absl::Status status = trainer_->ComputeGradients();
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_GT(loss, 0);
+    EXPECT_EQ(trainer_->loss_sum(), loss);
+    int p = 0;
+    for (int32_t s = 0; s < static_cast<int32_t>(trainer_->programs().size()); ++s) {
+      const std::vector<Param>& params = trainer_->programs()[s].params;
+      for (size_t i = 0; i < params.size(); ++i, ++p) {
+        ASSERT_EQ(params[i].name, whole_.params[p].name);
+        CompareGradient(params[i].name, trainer_->grad(StageId(s), static_cast<int>(i)),
+                        reference.grad(p));
+      }
+    }
+    EXPECT_EQ(p, static_cast<int>(whole_.params.size()));
+  }
+
+  bool in_order() const { return in_order_; }
+
+ private:
+  void CompareGradient(const std::string& name, absl::Span<const float> got,
+                       absl::Span<const float> want) {
+    ASSERT_EQ(got.size(), want.size());
+    float largest = 0, apart = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      largest = std::max(largest, std::abs(want[i]));
+      apart = std::max(apart, std::abs(got[i] - want[i]));
+    }
+    EXPECT_GT(largest, 0) << name;
+    EXPECT_LE(apart, in_order_ ? 0.0F : 1e-5F * largest) << name;
+  }
+
+  const bool in_order_;
+  const unsigned seed_;
+  StageProgram whole_;
+  std::unique_ptr<Trainer> trainer_;
+};
+
+TEST(Gradients, AHandMadePlanOfAllKindsOfActions) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
-  const GptShape shape = TinyGpt(4);
-  auto programs = BuildGptStages(shape, {1, 1, 1, 1});
-  ASSERT_TRUE(programs.ok()) << programs.status();
-  const auto whole = BuildGptStages(shape, {4});
-  ASSERT_TRUE(whole.ok()) << whole.status();
-  auto trainer = Trainer::Make(LoweredFrom("plan v P=2 M=2\n"
-                                           "stages 0 1 1 0\n"
-                                           "rank 0: 0F0 0F1 3F0 3F1&3B0 3I1 0B0 3W1 0I1 0W1\n"
-                                           "rank 1: 1F0 2F0 1F1 2F1 2B0 1B0&2B1 1B1\n"),
-                               *std::move(programs), {.seed = seed});
-  ASSERT_TRUE(trainer.ok()) << trainer.status();
-  Reference reference((*whole)[0], seed);
-  std::mt19937 random(seed);
-  double loss = 0;
-  for (int m = 0; m < 2; ++m) {
-    for (int32_t& token : (*trainer)->tokens(MicrobatchId(m))) token = random() % 256;
-    for (int32_t& target : (*trainer)->targets(MicrobatchId(m))) target = random() % 256;
-    loss += reference.RunMicrobatch((*trainer)->tokens(MicrobatchId(m)),
-                                    (*trainer)->targets(MicrobatchId(m)));
-  }
-  const absl::Status status = (*trainer)->ComputeGradients();
-  ASSERT_TRUE(status.ok()) << status;
-  EXPECT_EQ((*trainer)->loss_sum(), loss);
-  EXPECT_GT(loss, 0);
-  int p = 0;
-  for (int32_t s = 0; s < 4; ++s) {
-    const auto& params = (*trainer)->programs()[s].params;
-    for (size_t i = 0; i < params.size(); ++i, ++p) {
-      EXPECT_EQ(params[i].name, (*whole)[0].params[p].name);
-      const auto got = (*trainer)->grad(StageId(s), static_cast<int>(i));
-      const auto want = reference.grad(p);
-      ASSERT_EQ(got.size(), want.size());
-      EXPECT_TRUE(std::equal(got.begin(), got.end(), want.begin())) << params[i].name;
+  Comparison comparison(LoweredFrom("plan v P=2 M=2\n"
+                                    "stages 0 1 1 0\n"
+                                    "rank 0: 0F0 0F1 3F0 3F1&3B0 3I1 0B0 3W1 0I1 0W1\n"
+                                    "rank 1: 1F0 2F0 1F1 2F1 2B0 1B0&2B1 1B1\n"),
+                        seed);
+  ASSERT_TRUE(comparison.in_order());
+  comparison.RunAndCompare();
+}
+
+class Library : public testing::TestWithParam<const char*> {};
+
+TEST_P(Library, GradientsAreThoseOfTheOracle) {
+  const unsigned seed = std::random_device{}();
+  int compared = 0, in_order = 0;
+  for (int p : {1, 2, 4}) {
+    for (int m : {p, 2 * p, 2 * p + 1, 3 * p}) {
+      const std::optional<Plan> plan = LibraryPlan(GetParam(), p, m);
+      if (!plan.has_value()) continue;
+      SCOPED_TRACE(testing::Message() << "P=" << p << " M=" << m << " seed " << seed);
+      Comparison comparison(*plan, seed);
+      comparison.RunAndCompare();
+      ++compared;
+      in_order += comparison.in_order() ? 1 : 0;
     }
   }
+  EXPECT_GE(compared, 6);
+  EXPECT_GE(in_order, 1);
+  RecordProperty("plans", compared);
+  RecordProperty("bitwise", in_order);
 }
+
+INSTANTIATE_TEST_SUITE_P(Schedules, Library,
+                         testing::Values("gpipe", "1f1b", "interleaved", "zb_h1", "zb_h2", "zb_v",
+                                         "dualpipe_v"),
+                         [](const auto& info) { return "s_" + std::string(info.param); });
 
 }  // namespace
 }  // namespace stringline

@@ -1,10 +1,14 @@
-// Plans for tests, from their text form.
+// Plans for tests: from their text form, or from the schedule library.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "schedlang/base/sl_check.h"
+#include "schedlang/elaborate.h"
 #include "schedlang/lower.h"
+#include "schedlang/parse.h"
 #include "schedlang/plan.h"
 
 namespace stringline {
@@ -18,5 +22,18 @@ inline Plan PlanFrom(const std::string& text) {
 }
 
 inline Plan LoweredFrom(const std::string& text) { return Lower(PlanFrom(text)); }
+
+// The lowered plan of schedules/NAME.sched; nothing where the schedule does not admit P and M.
+inline std::optional<Plan> LibraryPlan(const std::string& name, int p, int m) {
+  const auto source =
+      ReadSource(std::string(STRINGLINE_SOURCE_DIR "/schedules/") + name + ".sched");
+  SL_CHECK(source.ok()) << source.status();
+  Diagnostics diagnostics;
+  const auto file = Parse(*source, &diagnostics);
+  SL_CHECK(file.has_value()) << Render(diagnostics, *source);
+  const auto plan = Elaborate(*file, "", {{"P", p}, {"M", m}}, &diagnostics);
+  if (!plan.has_value()) return std::nullopt;
+  return Lower(*plan);
+}
 
 }  // namespace stringline

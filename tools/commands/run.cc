@@ -1,8 +1,10 @@
 // stringline run: trains a model with a schedule, and compares what happened with the simulation.
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <iostream>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -89,6 +91,17 @@ void PrintEnd(const Plan& plan, const RunConfig& config, const TrainResult& resu
   picture.colors = ChooseColors("auto", is_terminal);
   out << "The last step, and what the simulator makes of the costs measured in this run:\n\n"
       << Compare(result.measured, result.simulated, picture);
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (plan.ranks() > cores) {
+    out << absl::StreamFormat(
+        "(%d ranks share %d cores here: what an action took includes waiting for one)\n",
+        plan.ranks(), cores);
+  }
+  const double simulated_ns = static_cast<double>(MeasureBubbles(result.simulated).makespan_ns);
+  out << absl::StreamFormat("the %d steps that gave the costs took %s on average: %.1f %% off\n",
+                            result.measured_steps,
+                            PrintTime(static_cast<int64_t>(result.mean_makespan_ns)),
+                            100 * std::fabs(simulated_ns / result.mean_makespan_ns - 1));
   out << "\nwritten: " << files.measured << "\n         " << files.simulated << "\n         "
       << files.costs << "\n         " << files.losses << "\n";
   out << "next:    stringline show " << files.measured << "\n         stringline sim "

@@ -1,0 +1,52 @@
+// The checker says yes exactly when the replay ends and exactly when the strict executor ends.
+#include <random>
+
+#include "executor/strict.h"
+#include "gtest/gtest.h"
+#include "schedlang/check.h"
+#include "schedlang/replay.h"
+#include "tests/schedlang/engines.h"
+
+namespace stringline {
+namespace {
+
+struct Tally {
+  int64_t sound = 0;
+  int64_t unsound = 0;
+  int64_t disagreements = 0;
+};
+
+void Compare(const Plan& plan, Tally* tally) {
+  Diagnostics diagnostics;
+  const bool checked = Check(plan, &diagnostics);
+  const bool ends = Ends(plan);
+  const absl::Status strict = RunStrict(plan);
+  ++(checked ? tally->sound : tally->unsound);
+  if (checked == ends && checked == strict.ok()) return;
+  if (++tally->disagreements > 3) return;
+  ADD_FAILURE() << Print(plan) << "check " << checked << ", replay " << ends << ", executor "
+                << strict;
+}
+
+TEST(EnginesAgree, OnEverySmallPlan) {
+  Tally tally;
+  const int64_t plans = ForEachSmallPlan([&](const Plan& plan) { Compare(plan, &tally); });
+  EXPECT_EQ(tally.disagreements, 0);
+  EXPECT_EQ(tally.sound + tally.unsound, plans);
+  EXPECT_GT(tally.sound, 0);
+  EXPECT_GT(tally.unsound, 0);
+}
+
+TEST(EnginesAgree, OnTenThousandRandomPlans) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  Tally tally;
+  for (int i = 0; i < 10'000; ++i) Compare(RandomPlan(random), &tally);
+  EXPECT_EQ(tally.disagreements, 0);
+  EXPECT_GT(tally.sound, 1000);
+  EXPECT_GT(tally.unsound, 1000);
+}
+
+}  // namespace
+}  // namespace stringline
