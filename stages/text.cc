@@ -219,7 +219,7 @@ absl::StatusOr<Type> ReadType(absl::string_view text) {
 
 std::string PrintNumber(double number) {
   for (int digits = 6; digits < 17; ++digits) {
-    const std::string text = absl::StrFormat("%.*g", digits, number);
+    std::string text = absl::StrFormat("%.*g", digits, number);
     double back;
     if (absl::SimpleAtod(text, &back) && back == number) return text;
   }
@@ -228,7 +228,7 @@ std::string PrintNumber(double number) {
 
 std::string PrintNumber(float number) {
   for (int digits = 6; digits < 9; ++digits) {
-    const std::string text = absl::StrFormat("%.*g", digits, number);
+    std::string text = absl::StrFormat("%.*g", digits, number);
     float back;
     if (absl::SimpleAtof(text, &back) && back == number) return text;
   }

@@ -68,8 +68,8 @@ absl::StatusOr<void*> CpuDevice::Allocate(int64_t bytes) {
   }
   memory_.emplace_back(memory);
   std::memset(memory, 0, bytes + kAlignment);
-  const auto address = reinterpret_cast<uintptr_t>(memory);
-  return reinterpret_cast<void*>((address + kAlignment - 1) / kAlignment * kAlignment);
+  const size_t over = reinterpret_cast<uintptr_t>(memory) % kAlignment;
+  return static_cast<void*>(memory + (over == 0 ? 0 : kAlignment - over));
 }
 
 CpuDevice::Op& CpuDevice::Append(StreamId id) {

@@ -85,6 +85,7 @@ class Comparison {
     ASSERT_EQ(got.size(), want.size());
     float largest = 0, apart = 0;
     for (size_t i = 0; i < got.size(); ++i) {
+      ASSERT_TRUE(std::isfinite(got[i]) && std::isfinite(want[i])) << name << " " << i;
       largest = std::max(largest, std::abs(want[i]));
       apart = std::max(apart, std::abs(got[i] - want[i]));
     }

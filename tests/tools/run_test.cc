@@ -90,7 +90,7 @@ const Bad kBad[] = {
     {"steps: 6", "steps: -1", 2, "train.steps"},
     {"steps: 6", "stebs: 6", 2, "did you mean 'steps'"},
     {"steps: 6, ", "", 2, "steps"},
-    {"train:", "trane:", 2, "did you mean 'train'"},
+    {"train:", "trains:", 2, "did you mean 'train'"},
     {"width: 16", "width: 17", 2, "heads"},
     {"layers: 2", "layers: 1", 2, "layers"},
     {"context: 8", "context: 99999999999999999999", 2, "context"},

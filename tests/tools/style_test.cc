@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <sstream>
 
 #include "tests/tools/tool_run.h"
@@ -133,6 +134,42 @@ TEST(StyleTest, HeadersSayWhatTheyAre) {
     EXPECT_NE(std::find(file.lines.begin(), file.lines.end(), "#pragma once"), file.lines.end())
         << file.path;
   }
+}
+
+// The name of the type that the line begins to define, at the left margin; "" for none.
+std::string DefinedType(const std::string& line) {
+  if (line.empty() || line.back() == ';') return "";
+  std::istringstream words(line);
+  std::string keyword, name;
+  words >> keyword >> name;
+  if (keyword == "enum" && (name == "class" || name == "struct")) words >> name;
+  if (line[0] == ' ' || (keyword != "class" && keyword != "struct" && keyword != "enum")) return "";
+  return name.find('<') == std::string::npos ? name : "";
+}
+
+// Two types of one name in one namespace would be one to the linker, and crash.
+TEST(StyleTest, EveryTypeHasANameOfItsOwn) {
+  std::map<std::string, std::string> owners;
+  for (const File& file : AllFiles()) {
+    std::vector<std::string> spaces;
+    for (const std::string& line : file.lines) {
+      std::istringstream words(line);
+      std::string keyword, name;
+      words >> keyword >> name;
+      if (keyword == "namespace" && line.back() == '{') spaces.push_back(name);
+      if (StartsWith(line, "}  // namespace") && !spaces.empty()) spaces.pop_back();
+      const std::string type = DefinedType(line);
+      // One that nobody names is seen by its own file only.
+      if (type.empty() || std::find(spaces.begin(), spaces.end(), "{") != spaces.end()) continue;
+      std::string full;
+      for (const std::string& space : spaces) full += space + "::";
+      full += type;
+      const auto [owner, is_new] = owners.try_emplace(full, file.path);
+      EXPECT_TRUE(is_new || StartsWith(file.path, "tests/"))
+          << full << " is defined in " << owner->second << " and in " << file.path;
+    }
+  }
+  EXPECT_GT(owners.size(), 100u);
 }
 
 TEST(StyleTest, NamesSayWhatThingsAre) {

@@ -52,7 +52,7 @@ std::string OutputFolder(const Flags& flags) {
 }
 
 std::string PrintLeft(double seconds) {
-  const int64_t whole = static_cast<int64_t>(seconds + 0.5);
+  const int64_t whole = std::llround(seconds);
   if (whole < 60) return absl::StrCat(whole, " s");
   return absl::StrFormat("%d min %02d s", whole / 60, whole % 60);
 }
@@ -63,7 +63,9 @@ void PrintBeginning(const Plan& plan, const RunConfig& config, absl::string_view
       << " stages on " << plan.ranks() << (plan.ranks() == 1 ? " rank\n" : " ranks\n");
   out << absl::StreamFormat("text: %s, %d bytes\n", config.text_file, text.size());
   out << absl::StreamFormat(
-      "a model that sees one byte back cannot get below %.4f nats per byte on it\n\n", entropy);
+      "its order-1 conditional entropy: %.4f nats per byte; a model that sees one byte back cannot "
+      "get below\n\n",
+      entropy);
   out << std::flush;
 }
 
@@ -82,9 +84,11 @@ void PrintEnd(const Plan& plan, const RunConfig& config, const TrainResult& resu
   out << absl::StreamFormat("\n%d parameters, %d steps of %d tokens in %s: %.0f tokens/s\n",
                             result.params, result.steps, result.tokens_per_step,
                             PrintLeft(result.elapsed_s), result.tokens_per_second);
-  out << absl::StreamFormat("loss %.4f -> %.4f nats per byte, %s the %.4f of one byte back\n\n",
-                            result.first_loss_nats, result.final_loss_nats,
-                            result.final_loss_nats < entropy ? "below" : "not yet below", entropy);
+  out << absl::StreamFormat(
+      "loss %.4f -> %.4f nats per byte, %s the text's order-1 conditional entropy "
+      "of %.4f\n\n",
+      result.first_loss_nats, result.final_loss_nats,
+      result.final_loss_nats < entropy ? "below" : "not yet below", entropy);
   const bool is_terminal = &out == &std::cout && isatty(STDOUT_FILENO) != 0;
   Picture picture;
   picture.width = TerminalWidth();

@@ -1,0 +1,146 @@
+// Training: the optimizer, the norm over stages, and that neither cut nor schedule changes a bit.
+#include "executor/trainer.h"
+
+#include <cmath>
+
+#include "executor/data.h"
+#include "executor/train.h"
+#include "gtest/gtest.h"
+#include "stages/models/gpt.h"
+#include "tests/executor/plans.h"
+
+namespace stringline {
+namespace {
+
+// The first steps of AdamW by hand, in double precision.
+TEST(Optimizer, FollowsItsFormula) {
+  const AdamW settings = {.learning_rate = 0.1, .weight_decay = 0.5};
+  for (bool decays : {false, true}) {
+    std::vector<float> p = {1, -2, 0.5F}, g(3), m(3, 0), v(3, 0);
+    std::vector<double> want_p(p.begin(), p.end()), want_m(3, 0), want_v(3, 0);
+    for (int step = 1; step <= 4; ++step) {
+      for (size_t i = 0; i < 3; ++i) {
+        g[i] = static_cast<float>(step) * (static_cast<float>(i) - 0.75F);
+        const double scaled = 0.25 * g[i];
+        want_m[i] = settings.beta1 * want_m[i] + (1 - settings.beta1) * scaled;
+        want_v[i] = settings.beta2 * want_v[i] + (1 - settings.beta2) * scaled * scaled;
+        const double m_hat = want_m[i] / (1 - std::pow(settings.beta1, step));
+        const double v_hat = want_v[i] / (1 - std::pow(settings.beta2, step));
+        want_p[i] -= settings.learning_rate * (m_hat / (std::sqrt(v_hat) + settings.epsilon) +
+                                               (decays ? settings.weight_decay * want_p[i] : 0));
+      }
+      UpdateAdamW(settings, step, 0.25, decays, absl::MakeSpan(p), absl::MakeSpan(g),
+                  absl::MakeSpan(m), absl::MakeSpan(v));
+      for (size_t i = 0; i < 3; ++i) {
+        EXPECT_NEAR(p[i], want_p[i], 1e-5) << "step " << step << " element " << i;
+        EXPECT_EQ(g[i], 0);
+      }
+    }
+  }
+}
+
+TEST(Optimizer, SumsSquaresInDoublePrecision) {
+  const std::vector<float> values(100'003, 0.1F);
+  EXPECT_NEAR(SumOfSquares(values), 100'003 * (double{0.1F} * 0.1F), 1e-9);
+}
+
+std::string Corpus() {
+  std::string text;
+  for (int i = 0; text.size() < 4000; ++i) {
+    text += "the quick brown fox number " + std::to_string(i * 7919 % 101) + " jumps. ";
+  }
+  return text;
+}
+
+RunConfig SmallRun(int64_t steps) {
+  RunConfig config;
+  config.shape = {.layers = 8, .width = 16, .heads = 2, .context = 16, .microbatch = 2};
+  config.steps = steps;
+  config.optimizer.learning_rate = 3e-3;
+  config.seed = 5;
+  return config;
+}
+
+std::vector<double> LossesWith(const char* schedule, int p, int64_t steps) {
+  const std::optional<Plan> plan = LibraryPlan(schedule, p, 8);
+  SL_CHECK(plan.has_value()) << schedule;
+  const auto result = Train(SmallRun(steps), *plan, Corpus(), nullptr);
+  SL_CHECK(result.ok()) << result.status();
+  return result->losses_nats;
+}
+
+// The data, the gradients, the norm and the update depend neither on the schedule nor on the cut.
+TEST(Trainer, EverySchedulesLossesAreTheSameInEveryBit) {
+  const std::vector<double> whole = LossesWith("gpipe", 1, 6);
+  ASSERT_EQ(whole.size(), 6u);
+  EXPECT_LT(whole.back(), whole.front());
+  EXPECT_EQ(LossesWith("1f1b", 2, 6), whole);
+  EXPECT_EQ(LossesWith("1f1b", 4, 6), whole);
+  EXPECT_EQ(LossesWith("interleaved", 2, 6), whole);
+  EXPECT_EQ(LossesWith("zb_h1", 4, 6), whole);
+  EXPECT_EQ(LossesWith("zb_v", 4, 6), whole);
+  EXPECT_EQ(LossesWith("dualpipe_v", 4, 6), whole);
+}
+
+TEST(Trainer, MeasuresAndPredictsTheLastStep) {
+  const Plan plan = LibraryPlan("dualpipe_v", 2, 8).value();
+  const auto result = Train(SmallRun(8), plan, Corpus(), nullptr);
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_EQ(result->measured.events.size(), plan.actions.size());
+  EXPECT_EQ(result->measured.origin, "measured");
+  EXPECT_EQ(result->simulated.origin, "simulated");
+  EXPECT_GT(MeasureBubbles(result->measured).makespan_ns, 0);
+  EXPECT_GT(MeasureBubbles(result->simulated).makespan_ns, 0);
+  // What a rank does happens in the order of its plan, one group at a time.
+  for (int r = 0; r < plan.ranks(); ++r) {
+    int64_t last_ns = 0;
+    for (const Event& event : result->measured.of(RankId(r))) {
+      EXPECT_LE(event.start_ns, event.end_ns);
+      if (!IsCompute(event.kind) || event.joined) continue;
+      EXPECT_GE(event.start_ns, last_ns);
+      last_ns = event.end_ns;
+    }
+  }
+}
+
+TEST(Trainer, ErrorsOfTheWorldAreSaid) {
+  const Plan plan = LibraryPlan("1f1b", 4, 8).value();
+  RunConfig config = SmallRun(1);
+  EXPECT_EQ(Train(config, plan, "too short", nullptr).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  config.shape.layers = 3;
+  EXPECT_EQ(Train(config, plan, Corpus(), nullptr).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  config = SmallRun(20);
+  config.optimizer.learning_rate = 1e30;
+  EXPECT_EQ(Train(config, plan, Corpus(), nullptr).status().code(), absl::StatusCode::kOutOfRange);
+}
+
+TEST(Data, DependsOnItsKeyAlone) {
+  const std::string text = Corpus();
+  auto fill = [&](BatchKey key, int rows) {
+    std::vector<int32_t> tokens(rows * 16), targets(rows * 16);
+    FillBatch(text, key, 16, absl::MakeSpan(tokens), absl::MakeSpan(targets));
+    for (size_t i = 0; i + 1 < tokens.size(); ++i) {
+      if (i % 16 == 15) continue;
+      EXPECT_EQ(targets[i], tokens[i + 1]);
+    }
+    return tokens;
+  };
+  const std::vector<int32_t> two = fill({1, 2, 3}, 2);
+  EXPECT_EQ(fill({1, 2, 3}, 2), two);
+  EXPECT_NE(fill({1, 2, 4}, 2), two);
+  EXPECT_NE(fill({1, 3, 3}, 2), two);
+  EXPECT_NE(fill({2, 2, 3}, 2), two);
+  const std::vector<int32_t> one = fill({1, 2, 3}, 1);
+  EXPECT_TRUE(std::equal(one.begin(), one.end(), two.begin()));
+}
+
+TEST(Data, ConditionalEntropyOfSmallTexts) {
+  EXPECT_DOUBLE_EQ(ConditionalEntropy("abababab"), 0);
+  // After each letter either letter, equally often.
+  EXPECT_NEAR(ConditionalEntropy("aabba"), std::log(2.0), 1e-12);
+}
+
+}  // namespace
+}  // namespace stringline

@@ -1,0 +1,101 @@
+// What the executor itself costs: steps whose stage programs do nothing and whose messages are
+// empty.
+//
+//   executor_bench      time_per_action: the time of a step over the compute actions of a rank
+//                       enqueue_share: the part of it that puts the step into the streams
+//
+// Arguments: the number of threads that run streams. `Make` is everything that is done once, before
+// the first step; `Strict` is one tiny plan from beginning to end.
+#include <benchmark/benchmark.h>
+
+#include <memory>
+#include <string>
+
+#include "executor/clock.h"
+#include "executor/cpu/device.h"
+#include "executor/interpreter.h"
+#include "executor/recorder.h"
+#include "executor/strict.h"
+#include "executor/threads/transport.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/elaborate.h"
+#include "schedlang/lower.h"
+#include "schedlang/parse.h"
+
+namespace stringline {
+namespace {
+
+Plan LibraryPlan(const std::string& name, int64_t p, int64_t m) {
+  const auto source =
+      ReadSource(std::string(STRINGLINE_SOURCE_DIR "/schedules/") + name + ".sched");
+  SL_CHECK(source.ok()) << source.status();
+  Diagnostics diagnostics;
+  const auto file = Parse(*source, &diagnostics);
+  SL_CHECK(file.has_value()) << Render(diagnostics, *source);
+  const auto plan = Elaborate(*file, "", {{"P", p}, {"M", m}}, &diagnostics);
+  SL_CHECK(plan.has_value()) << Render(diagnostics, *source);
+  return Lower(*plan);
+}
+
+int64_t ComputeActionsPerRank(const Plan& plan) {
+  int64_t count = 0;
+  for (const Action& action : plan.actions) count += IsCompute(action.kind) ? 1 : 0;
+  return count / plan.ranks();
+}
+
+void Step(benchmark::State& state, const char* schedule, bool record) {
+  const Plan plan = LibraryPlan(schedule, 4, 64);
+  CpuDevice device(static_cast<int>(state.range(0)));
+  ThreadTransport transport(&device, static_cast<int>(ChannelsOf(plan).all.size()));
+  NoWork work;
+  Recorder recorder(plan);
+  auto step = Interpreter::Make(plan, &work, &device, &transport, record ? &recorder : nullptr);
+  SL_CHECK(step.ok()) << step.status();
+  int64_t enqueue_ns = 0;
+  const int64_t start_ns = NowNs();
+  for (auto _ : state) {
+    const int64_t before_ns = NowNs();
+    (*step)->EnqueueStep();
+    enqueue_ns += NowNs() - before_ns;
+    const absl::Status status = device.Synchronize();
+    SL_CHECK(status.ok()) << status;
+  }
+  const auto actions = static_cast<double>(ComputeActionsPerRank(plan));
+  state.counters["actions_per_rank"] = actions;
+  state.counters["time_per_action"] =
+      benchmark::Counter(actions * static_cast<double>(state.iterations()),
+                         benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["enqueue_share"] =
+      static_cast<double>(enqueue_ns) / static_cast<double>(NowNs() - start_ns);
+}
+BENCHMARK_CAPTURE(Step, 1f1b, "1f1b", false)->Arg(1)->Arg(2)->Arg(4)->UseRealTime();
+BENCHMARK_CAPTURE(Step, 1f1b_recorded, "1f1b", true)->Arg(1)->Arg(2)->Arg(4)->UseRealTime();
+BENCHMARK_CAPTURE(Step, zb_v, "zb_v", false)->Arg(1)->Arg(2)->Arg(4)->UseRealTime();
+BENCHMARK_CAPTURE(Step, dualpipe_v, "dualpipe_v", false)->Arg(1)->Arg(2)->Arg(8)->UseRealTime();
+
+void Make(benchmark::State& state) {
+  const Plan plan = LibraryPlan("1f1b", 4, 64);
+  CpuDevice device(1);
+  ThreadTransport transport(&device, static_cast<int>(ChannelsOf(plan).all.size()));
+  NoWork work;
+  for (auto _ : state) {
+    auto step = Interpreter::Make(plan, &work, &device, &transport, nullptr);
+    benchmark::DoNotOptimize(step);
+  }
+}
+BENCHMARK(Make)->Iterations(200);
+
+// A tiny plan from beginning to end, as the tests do it ten thousand times.
+void Strict(benchmark::State& state) {
+  const Plan plan = LibraryPlan("1f1b", 2, 2);
+  for (auto _ : state) {
+    const absl::Status status = RunStrict(plan);
+    SL_CHECK(status.ok()) << status;
+  }
+}
+BENCHMARK(Strict);
+
+}  // namespace
+}  // namespace stringline
+
+BENCHMARK_MAIN();
