@@ -34,7 +34,7 @@
 namespace stringline {
 
 // The values a stage holds of a microbatch; combine with |.
-enum Value : uint8_t {
+enum StageValue : uint8_t {
   kInput = 1 << 0,       // activation entering the stage
   kOutput = 1 << 1,      // activation leaving it
   kSaved = 1 << 2,       // what backward needs of forward

@@ -10,16 +10,16 @@
 namespace stringline {
 namespace {
 
-const char* TextOf(Op op) {
+const char* TextOf(Operator op) {
   switch (op) {
-    case Op::kAdd:
+    case Operator::kAdd:
       return "+";
-    case Op::kSubtract:
-    case Op::kNegate:
+    case Operator::kSubtract:
+    case Operator::kNegate:
       return "-";
-    case Op::kMultiply:
+    case Operator::kMultiply:
       return "*";
-    case Op::kDivide:
+    case Operator::kDivide:
       return "/";
     default:
       return "%";
@@ -57,26 +57,26 @@ bool Evaluator::CountSteps(int64_t steps, Span span) {
 }
 
 int64_t Evaluator::Evaluate(int32_t id) {
-  const Node& node = program_.nodes[id];
+  const ExpressionNode& node = program_.nodes[id];
   switch (node.op) {
-    case Op::kNumber:
+    case Operator::kNumber:
       return node.value;
-    case Op::kSlot:
+    case Operator::kSlot:
       return slots_[node.a];
-    case Op::kCall:
+    case Operator::kCall:
       return EvaluateCall(node);
-    case Op::kMin:
-    case Op::kMax:
+    case Operator::kMin:
+    case Operator::kMax:
       return EvaluateExtreme(node);
-    case Op::kConditional:
+    case Operator::kConditional:
       return Evaluate(Evaluate(node.a) != 0 ? node.b : node.c);
-    case Op::kNot:
+    case Operator::kNot:
       return Evaluate(node.a) == 0;
-    case Op::kOr:
+    case Operator::kOr:
       return Evaluate(node.a) != 0 || Evaluate(node.b) != 0;
-    case Op::kAnd:
+    case Operator::kAnd:
       return Evaluate(node.a) != 0 && Evaluate(node.b) != 0;
-    case Op::kNegate: {
+    case Operator::kNegate: {
       const int64_t value = Evaluate(node.a);
       if (value != INT64_MIN) return -value;
       return Fail(Code::kOverflow, node.span, absl::StrCat("-(", value, ") overflows 64 bits"));
@@ -86,32 +86,32 @@ int64_t Evaluator::Evaluate(int32_t id) {
   }
 }
 
-int64_t Evaluator::EvaluateBinary(const Node& node) {
+int64_t Evaluator::EvaluateBinary(const ExpressionNode& node) {
   const int64_t left = Evaluate(node.a);
   const int64_t right = Evaluate(node.b);
   if (failed()) return 0;
   int64_t result = 0;
   bool overflow = false;
   switch (node.op) {
-    case Op::kEqual:
+    case Operator::kEqual:
       return left == right;
-    case Op::kUnequal:
+    case Operator::kUnequal:
       return left != right;
-    case Op::kLess:
+    case Operator::kLess:
       return left < right;
-    case Op::kLessEqual:
+    case Operator::kLessEqual:
       return left <= right;
-    case Op::kGreater:
+    case Operator::kGreater:
       return left > right;
-    case Op::kGreaterEqual:
+    case Operator::kGreaterEqual:
       return left >= right;
-    case Op::kAdd:
+    case Operator::kAdd:
       overflow = __builtin_add_overflow(left, right, &result);
       break;
-    case Op::kSubtract:
+    case Operator::kSubtract:
       overflow = __builtin_sub_overflow(left, right, &result);
       break;
-    case Op::kMultiply:
+    case Operator::kMultiply:
       overflow = __builtin_mul_overflow(left, right, &result);
       break;
     default:
@@ -122,7 +122,7 @@ int64_t Evaluator::EvaluateBinary(const Node& node) {
               absl::StrCat(left, " ", TextOf(node.op), " ", right, " overflows 64 bits"));
 }
 
-int64_t Evaluator::Divide(const Node& node, int64_t left, int64_t right) {
+int64_t Evaluator::Divide(const ExpressionNode& node, int64_t left, int64_t right) {
   if (right <= 0) {
     return Fail(Code::kBadDivisor, program_.nodes[node.b].span,
                 absl::StrCat("the divisor in ", left, " ", TextOf(node.op), " ", right, " is ",
@@ -134,21 +134,21 @@ int64_t Evaluator::Divide(const Node& node, int64_t left, int64_t right) {
     rest += right;
     --quotient;
   }
-  return node.op == Op::kDivide ? quotient : rest;
+  return node.op == Operator::kDivide ? quotient : rest;
 }
 
-int64_t Evaluator::EvaluateExtreme(const Node& node) {
+int64_t Evaluator::EvaluateExtreme(const ExpressionNode& node) {
   int64_t best = Evaluate(program_.arguments[node.b]);
   for (int32_t i = 1; i < node.c; ++i) {
     const int64_t value = Evaluate(program_.arguments[node.b + i]);
-    best = node.op == Op::kMin ? std::min(best, value) : std::max(best, value);
+    best = node.op == Operator::kMin ? std::min(best, value) : std::max(best, value);
   }
   return best;
 }
 
 // The arguments are all evaluated before a parameter is set: one of them may call the same
 // function.
-int64_t Evaluator::EvaluateCall(const Node& node) {
+int64_t Evaluator::EvaluateCall(const ExpressionNode& node) {
   const Function& function = program_.functions[node.a];
   if (failed() || !CountSteps(1, node.span)) return 0;
   constexpr int32_t kFew = 4;
@@ -169,16 +169,16 @@ int64_t Evaluator::EvaluateCall(const Node& node) {
 }
 
 void Evaluator::CollectSlots(int32_t id, std::vector<int32_t>* slots) const {
-  const Node& node = program_.nodes[id];
+  const ExpressionNode& node = program_.nodes[id];
   switch (node.op) {
-    case Op::kNumber:
+    case Operator::kNumber:
       return;
-    case Op::kSlot:
+    case Operator::kSlot:
       if (std::find(slots->begin(), slots->end(), node.a) == slots->end()) slots->push_back(node.a);
       return;
-    case Op::kCall:
-    case Op::kMin:
-    case Op::kMax:
+    case Operator::kCall:
+    case Operator::kMin:
+    case Operator::kMax:
       for (int32_t i = 0; i < node.c; ++i) CollectSlots(program_.arguments[node.b + i], slots);
       return;
     default:

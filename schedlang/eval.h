@@ -49,10 +49,10 @@ class Evaluator {
 
  private:
   int64_t Fail(Code code, Span span, std::string text);
-  int64_t EvaluateBinary(const Node& node);
-  int64_t Divide(const Node& node, int64_t left, int64_t right);
-  int64_t EvaluateExtreme(const Node& node);
-  int64_t EvaluateCall(const Node& node);
+  int64_t EvaluateBinary(const ExpressionNode& node);
+  int64_t Divide(const ExpressionNode& node, int64_t left, int64_t right);
+  int64_t EvaluateExtreme(const ExpressionNode& node);
+  int64_t EvaluateCall(const ExpressionNode& node);
   void CollectSlots(int32_t node, std::vector<int32_t>* slots) const;
 
   const Program& program_;

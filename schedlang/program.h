@@ -14,7 +14,7 @@
 
 namespace stringline {
 
-enum class Op : uint8_t {
+enum class Operator : uint8_t {
   kNumber,       // value
   kSlot,         // a: the slot
   kCall,         // a: the function; b, c: first and number of its arguments
@@ -39,8 +39,8 @@ enum class Op : uint8_t {
 };
 
 // An expression; a, b, c are node ids unless the operation says otherwise.
-struct Node {
-  Op op = Op::kNumber;
+struct ExpressionNode {
+  Operator op = Operator::kNumber;
   int32_t a = -1;
   int32_t b = -1;
   int32_t c = -1;
@@ -104,7 +104,7 @@ struct NamedOrder {
 };
 
 struct Program {
-  std::vector<Node> nodes;
+  std::vector<ExpressionNode> nodes;
   std::vector<int32_t> arguments;  // node ids, those of one call side by side
   std::vector<Function> functions;
   std::vector<std::string> slot_names;  // the schedule's parameters come first

@@ -10,47 +10,48 @@
 namespace stringline {
 namespace {
 
-Op OpOf(ast::Operator op) {
+Operator OpOf(ast::Operator op) {
   switch (op) {
     case ast::Operator::kOr:
-      return Op::kOr;
+      return Operator::kOr;
     case ast::Operator::kAnd:
-      return Op::kAnd;
+      return Operator::kAnd;
     case ast::Operator::kNot:
-      return Op::kNot;
+      return Operator::kNot;
     case ast::Operator::kEqual:
-      return Op::kEqual;
+      return Operator::kEqual;
     case ast::Operator::kUnequal:
-      return Op::kUnequal;
+      return Operator::kUnequal;
     case ast::Operator::kLess:
-      return Op::kLess;
+      return Operator::kLess;
     case ast::Operator::kLessEqual:
-      return Op::kLessEqual;
+      return Operator::kLessEqual;
     case ast::Operator::kGreater:
-      return Op::kGreater;
+      return Operator::kGreater;
     case ast::Operator::kGreaterEqual:
-      return Op::kGreaterEqual;
+      return Operator::kGreaterEqual;
     case ast::Operator::kAdd:
-      return Op::kAdd;
+      return Operator::kAdd;
     case ast::Operator::kSubtract:
-      return Op::kSubtract;
+      return Operator::kSubtract;
     case ast::Operator::kMultiply:
-      return Op::kMultiply;
+      return Operator::kMultiply;
     case ast::Operator::kDivide:
-      return Op::kDivide;
+      return Operator::kDivide;
     case ast::Operator::kRemainder:
-      return Op::kRemainder;
+      return Operator::kRemainder;
     case ast::Operator::kNegate:
-      return Op::kNegate;
+      return Operator::kNegate;
   }
-  return Op::kNumber;
+  return Operator::kNumber;
 }
 
 }  // namespace
 
 int32_t ExpressionResolver::ResolveAt(const ast::Expr& expr, int* deepest) {
   int below = 0;
-  Node node = std::visit([&](const auto& n) { return MakeNode(n, expr.span, &below); }, expr.node);
+  ExpressionNode node =
+      std::visit([&](const auto& n) { return MakeNode(n, expr.span, &below); }, expr.node);
   node.span = expr.span;
   if (deepest != nullptr) *deepest = std::max(*deepest, below + 1);
   program_->nodes.push_back(node);
@@ -74,11 +75,11 @@ int32_t ExpressionResolver::ResolveFunction(const ast::Let& let) {
   return static_cast<int32_t>(program_->functions.size()) - 1;
 }
 
-Node ExpressionResolver::MakeNode(const ast::Number& number, Span, int*) {
-  return {.op = Op::kNumber, .value = number.value};
+ExpressionNode ExpressionResolver::MakeNode(const ast::Number& number, Span, int*) {
+  return {.op = Operator::kNumber, .value = number.value};
 }
 
-Node ExpressionResolver::MakeNode(const ast::Reference& reference, Span span, int*) {
+ExpressionNode ExpressionResolver::MakeNode(const ast::Reference& reference, Span span, int*) {
   const Symbol* symbol = scope_->Find(reference.name, span);
   if (symbol == nullptr) return {};
   if (symbol->kind != Symbol::Kind::kValue) {
@@ -86,29 +87,30 @@ Node ExpressionResolver::MakeNode(const ast::Reference& reference, Span span, in
                       absl::StrCat("'", reference.name, "' is ", SortOf(*symbol), ", not a value"));
     return {};
   }
-  return {.op = Op::kSlot, .a = symbol->index};
+  return {.op = Operator::kSlot, .a = symbol->index};
 }
 
-Node ExpressionResolver::MakeNode(const ast::Unary& unary, Span, int* deepest) {
+ExpressionNode ExpressionResolver::MakeNode(const ast::Unary& unary, Span, int* deepest) {
   return {.op = OpOf(unary.op), .a = ResolveAt(*unary.operand, deepest)};
 }
 
-Node ExpressionResolver::MakeNode(const ast::Binary& binary, Span, int* deepest) {
-  Node node{.op = OpOf(binary.op)};
+ExpressionNode ExpressionResolver::MakeNode(const ast::Binary& binary, Span, int* deepest) {
+  ExpressionNode node{.op = OpOf(binary.op)};
   node.a = ResolveAt(*binary.left, deepest);
   node.b = ResolveAt(*binary.right, deepest);
   return node;
 }
 
-Node ExpressionResolver::MakeNode(const ast::Conditional& conditional, Span, int* deepest) {
-  Node node{.op = Op::kConditional};
+ExpressionNode ExpressionResolver::MakeNode(const ast::Conditional& conditional, Span,
+                                            int* deepest) {
+  ExpressionNode node{.op = Operator::kConditional};
   node.a = ResolveAt(*conditional.condition, deepest);
   node.b = ResolveAt(*conditional.yes, deepest);
   node.c = ResolveAt(*conditional.no, deepest);
   return node;
 }
 
-Node ExpressionResolver::MakeNode(const ast::Call& call, Span span, int* deepest) {
+ExpressionNode ExpressionResolver::MakeNode(const ast::Call& call, Span span, int* deepest) {
   const Symbol* symbol = scope_->Find(call.name.text, call.name.span);
   std::vector<int32_t> arguments;
   for (const ast::Expr& argument : call.arguments) {
@@ -116,7 +118,7 @@ Node ExpressionResolver::MakeNode(const ast::Call& call, Span span, int* deepest
   }
   if (symbol == nullptr) return {};
   const auto given = static_cast<int32_t>(arguments.size());
-  Node node{.b = static_cast<int32_t>(program_->arguments.size()), .c = given};
+  ExpressionNode node{.b = static_cast<int32_t>(program_->arguments.size()), .c = given};
   program_->arguments.insert(program_->arguments.end(), arguments.begin(), arguments.end());
   const bool extreme = symbol->kind == Symbol::Kind::kMin || symbol->kind == Symbol::Kind::kMax;
   if (!extreme && symbol->kind != Symbol::Kind::kFunction) {
@@ -126,14 +128,14 @@ Node ExpressionResolver::MakeNode(const ast::Call& call, Span span, int* deepest
     return {};
   }
   if (extreme) {
-    node.op = symbol->kind == Symbol::Kind::kMin ? Op::kMin : Op::kMax;
+    node.op = symbol->kind == Symbol::Kind::kMin ? Operator::kMin : Operator::kMax;
     if (given >= 2) return node;
     diagnostics_->Add(Code::kWrongArity, span,
                       absl::StrCat("'", call.name.text, "' of one value; it takes two or more"));
     return {};
   }
   const Function& function = program_->functions[symbol->index];
-  node.op = Op::kCall;
+  node.op = Operator::kCall;
   node.a = symbol->index;
   if (given != function.parameters) {
     diagnostics_

@@ -26,12 +26,12 @@ class ExpressionResolver {
   // `deepest` (may be null) is raised to the depth of the recursion that evaluates the expression.
   int32_t ResolveAt(const ast::Expr& expr, int* deepest);
 
-  Node MakeNode(const ast::Number& number, Span span, int* deepest);
-  Node MakeNode(const ast::Reference& reference, Span span, int* deepest);
-  Node MakeNode(const ast::Unary& unary, Span span, int* deepest);
-  Node MakeNode(const ast::Binary& binary, Span span, int* deepest);
-  Node MakeNode(const ast::Conditional& conditional, Span span, int* deepest);
-  Node MakeNode(const ast::Call& call, Span span, int* deepest);
+  ExpressionNode MakeNode(const ast::Number& number, Span span, int* deepest);
+  ExpressionNode MakeNode(const ast::Reference& reference, Span span, int* deepest);
+  ExpressionNode MakeNode(const ast::Unary& unary, Span span, int* deepest);
+  ExpressionNode MakeNode(const ast::Binary& binary, Span span, int* deepest);
+  ExpressionNode MakeNode(const ast::Conditional& conditional, Span span, int* deepest);
+  ExpressionNode MakeNode(const ast::Call& call, Span span, int* deepest);
 
   Program* program_;
   Scope* scope_;
