@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <set>
 #include <variant>
 
 #include "absl/strings/numbers.h"
@@ -83,8 +84,9 @@ class RunFile {
     }
     std::vector<std::string> keys;
     for (const Section& section : sections_) keys.push_back(section.key);
+    std::set<std::string> seen;
     for (const auto& entry : root) {
-      SL_ASSIGN_OR_RETURN(const std::string key, KeyOf(entry.first));
+      SL_ASSIGN_OR_RETURN(const std::string key, KeyOf(entry.first, &seen));
       const auto section = std::find(keys.begin(), keys.end(), key);
       if (section == keys.end()) {
         return Complain(path_, entry.first,
@@ -100,8 +102,12 @@ class RunFile {
   }
 
  private:
-  absl::StatusOr<std::string> KeyOf(const YAML::Node& node) const {
+  // The word of a key; `seen` holds those of the same map that came before.
+  absl::StatusOr<std::string> KeyOf(const YAML::Node& node, std::set<std::string>* seen) const {
     if (!node.IsScalar()) return Complain(path_, node, "expected a word before ':'");
+    if (!seen->insert(node.Scalar()).second) {
+      return Complain(path_, node, absl::StrCat("'", node.Scalar(), "' is given twice"));
+    }
     return node.Scalar();
   }
 
@@ -111,8 +117,9 @@ class RunFile {
     }
     std::vector<std::string> keys;
     for (const Field& field : section.fields) keys.push_back(field.key);
+    std::set<std::string> seen;
     for (const auto& entry : node) {
-      SL_ASSIGN_OR_RETURN(const std::string key, KeyOf(entry.first));
+      SL_ASSIGN_OR_RETURN(const std::string key, KeyOf(entry.first, &seen));
       const auto field = std::find(keys.begin(), keys.end(), key);
       if (field != keys.end()) {
         SL_RETURN_IF_ERROR(ReadField(section, section.fields[field - keys.begin()], entry.second));
