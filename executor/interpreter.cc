@@ -103,14 +103,22 @@ class StepBuilder {
     for (uint32_t i = begin; i < end; ++i) {
       const int32_t stream = main + lanes_[i];
       AddLaunch(stream, i);
-      if (lanes_[i] > 0 || IsSent(plan_.actions[i])) {
+      if (lanes_[i] > 0) {
         event_of_[i] = NewEvent(i);
         Add(CommandKind::kRecord, stream, event_of_[i]);
       }
     }
+    bool sent = false;
     for (uint32_t i = begin; i < end; ++i) {
       if (lanes_[i] > 0) Add(CommandKind::kWait, main, event_of_[i]);
+      sent = sent || IsSent(plan_.actions[i]);
     }
+    if (!sent) return;
+    // What a group gives leaves when all its parts have ended: who gets a message may then rely on
+    // all of them, as the memory plan does.
+    const int32_t ended = NewEvent(end - 1);
+    Add(CommandKind::kRecord, main, ended);
+    for (uint32_t i = begin; i < end; ++i) event_of_[i] = ended;
   }
 
   void WaitForMessages(int32_t stream, const Action& action) {

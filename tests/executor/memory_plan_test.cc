@@ -177,6 +177,23 @@ TEST(MemoryPlan, RandomPlansSpoilNothing) {
   }
 }
 
+// The gradient that answers 1F1 may be placed where 1B0 still reads, if 1F1's activation could
+// leave before the whole group has ended.
+TEST(MemoryPlan, WhatAGroupGivesLeavesWhenAllOfItHasEnded) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  const Plan plan = LoweredFrom(
+      "plan line P=3 M=3\n"
+      "stages 0 1 2\n"
+      "rank 0: 0F0 0F1 0F2 0B0 0B1 0B2\n"
+      "rank 1: 1F0 1F1&1B0 1F2&1B1 1B2\n"
+      "rank 2: 2F0 2B0 2F1 2B1 2F2 2B2\n");
+  for (unsigned i = 0; i < 100; ++i) {
+    RunWithCanaries(plan, seed + i);
+    if (HasFailure()) return;
+  }
+}
+
 TEST(MemoryPlan, LibraryPlansSpoilNothing) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
