@@ -54,20 +54,10 @@ Recorder::Recorder(const Plan& lowered)
 void Recorder::StartStep() { step_start_ns_ = NowNs(); }
 
 Timeline Recorder::Measured(const Plan& lowered) const {
-  Timeline timeline;
-  timeline.origin = "measured";
-  timeline.schedule = lowered.schedule;
-  timeline.parameters = lowered.parameters;
-  timeline.first = lowered.first;
-  timeline.events.resize(lowered.actions.size());
-  for (size_t i = 0; i < lowered.actions.size(); ++i) {
-    const Action& action = lowered.actions[i];
-    timeline.events[i] = {action.kind,
-                          action.joined,
-                          action.stage,
-                          action.microbatch,
-                          start_ns_[i] - step_start_ns_,
-                          end_ns_[i] - step_start_ns_};
+  Timeline timeline = TimelineOf(lowered, "measured");
+  for (size_t i = 0; i < timeline.events.size(); ++i) {
+    timeline.events[i].start_ns = start_ns_[i] - step_start_ns_;
+    timeline.events[i].end_ns = end_ns_[i] - step_start_ns_;
   }
   StartWhenReady(lowered, &timeline);
 

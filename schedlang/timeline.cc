@@ -76,6 +76,19 @@ Bubbles::Rank MeasureRank(absl::Span<const Event> events, int64_t* first_ns, int
 
 }  // namespace
 
+Timeline TimelineOf(const Plan& plan, std::string origin) {
+  Timeline timeline;
+  timeline.origin = std::move(origin);
+  timeline.schedule = plan.schedule;
+  timeline.parameters = plan.parameters;
+  timeline.first = plan.first;
+  timeline.events.reserve(plan.actions.size());
+  for (const Action& action : plan.actions) {
+    timeline.events.push_back({action.kind, action.joined, action.stage, action.microbatch, 0, 0});
+  }
+  return timeline;
+}
+
 std::string Print(const Timeline& timeline) {
   std::string out = absl::StrCat("timeline ", timeline.origin, " ", timeline.schedule);
   for (const Parameter& p : timeline.parameters) absl::StrAppend(&out, " ", p.name, "=", p.value);

@@ -46,6 +46,9 @@ struct Timeline {
   }
 };
 
+// The plan's actions as events, one each and in the same places, all at time 0.
+Timeline TimelineOf(const Plan& plan, std::string origin);
+
 std::string Print(const Timeline& timeline);
 std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnostics);
 

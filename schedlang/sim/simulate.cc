@@ -79,16 +79,7 @@ class Clock {
 }  // namespace
 
 absl::StatusOr<Timeline> Simulate(const Plan& lowered, const CostModel& costs) {
-  Timeline timeline;
-  timeline.origin = "simulated";
-  timeline.schedule = lowered.schedule;
-  timeline.parameters = lowered.parameters;
-  timeline.first = lowered.first;
-  timeline.events.resize(lowered.actions.size());
-  for (size_t i = 0; i < lowered.actions.size(); ++i) {
-    const Action& action = lowered.actions[i];
-    timeline.events[i] = {action.kind, action.joined, action.stage, action.microbatch, 0, 0};
-  }
+  Timeline timeline = TimelineOf(lowered, "simulated");
   Clock clock(lowered, costs, &timeline);
   if (!Replay<Clock>(lowered, &clock).Run()) {
     return absl::FailedPreconditionError(
