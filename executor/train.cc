@@ -63,8 +63,10 @@ class Run {
     const double learning_rate = LearningRate(config_, step);
     SL_ASSIGN_OR_RETURN(const double grad_norm, trainer_->Update(learning_rate));
     const bool last = step + 1 == config_.steps;
-    // A run of one step has nothing else to measure.
-    if (step + kMeasuredSteps + 1 >= config_.steps && (!last || step == 0)) {
+    // The first step warms up memory and caches, the last one is to be predicted; the shortest runs
+    // have nothing else to measure.
+    const bool inner = (step > 0 && !last) || config_.steps <= 2;
+    if (inner && step + kMeasuredSteps + 1 >= config_.steps) {
       const Timeline measured = trainer_->Measured();
       costs_.Add(measured);
       makespans_ns_ += static_cast<double>(MeasureBubbles(measured).makespan_ns);
