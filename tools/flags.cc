@@ -10,7 +10,7 @@ namespace stringline {
 namespace {
 
 void DeclarePlanOptions(CLI::App& app, Flags& flags) {
-  app.add_option("NAME=VALUE", flags.parameters, "Parameters of the schedule, as P=4 M=8");
+  app.add_option("PARAMETERS", flags.parameters, "Of the schedule: NAME=VALUE, as P=4 M=8");
   app.add_option("--schedule", flags.schedule, "Which schedule of the file; its last by default")
       ->type_name("NAME");
 }
