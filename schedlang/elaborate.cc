@@ -68,6 +68,7 @@ class Elaboration {
     plan_.places = program_.places;
     if (!CheckGiven() || !Bind() || !RunSteps()) return std::nullopt;
     plan_.microbatches = static_cast<int>(plan_.parameters[1].value);
+    if (!FitsLimits()) return std::nullopt;
     if (!RunRanks(program_, padded_, limits_, &evaluator_, &plan_, diagnostics_)) {
       return std::nullopt;
     }
@@ -173,6 +174,20 @@ class Elaboration {
       }
     }
     return true;
+  }
+
+  // Every stage does at least a forward and a backward of every microbatch. Asked before anything
+  // of that size is made.
+  bool FitsLimits() {
+    const auto stages = static_cast<int64_t>(plan_.stages.size());
+    const int64_t least = 2 * stages * padded_;  // both below 2^31
+    if (least <= limits_.actions) return true;
+    Find(Code::kTooLong, schedule_.name.span,
+         absl::StrCat(stages, stages == 1 ? " stage and " : " stages and ", padded_,
+                      " microbatches take at least ", least, " actions, more than ",
+                      limits_.actions))
+        .where = PrintParameters(plan_);
+    return false;
   }
 
   bool Pad(const Step& step, int64_t value) {

@@ -220,16 +220,17 @@ void FindIncomplete(const Plan& plan, Diagnostics* diagnostics) {
     any[action.stage.value] = &action;
   }
   for (size_t s = 0; s < plan.stages.size(); ++s) {
-    for (size_t m = 0; m < m_count; ++m) {
-      const Tally& tally = tallies[s * m_count + m];
-      if (tally.Whole()) continue;
-      const Span span = any[s] ? SpanOf(plan, *any[s]) : plan.header;
-      Diagnostic& finding =
-          diagnostics->Add(Code::kIncomplete, span,
-                           absl::StrCat("stage ", s, " on rank ", plan.stages[s].rank.value,
-                                        ": microbatch ", m, " ", Fault(tally)));
-      finding.where = PrintParameters(plan);
-    }
+    const auto row = absl::MakeConstSpan(tallies).subspan(s * m_count, m_count);
+    const auto fault =
+        std::find_if(row.begin(), row.end(), [](const Tally& t) { return !t.Whole(); });
+    if (fault == row.end()) continue;
+    const auto faults = std::count_if(fault, row.end(), [](const Tally& t) { return !t.Whole(); });
+    Diagnostic& finding =
+        diagnostics->Add(Code::kIncomplete, any[s] ? SpanOf(plan, *any[s]) : plan.header,
+                         absl::StrCat("stage ", s, " on rank ", plan.stages[s].rank.value,
+                                      ": microbatch ", fault - row.begin(), " ", Fault(*fault)),
+                         static_cast<int>(faults));
+    finding.where = PrintParameters(plan);
   }
 }
 

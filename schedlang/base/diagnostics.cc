@@ -67,14 +67,14 @@ const std::vector<CodeRow>& AllCodes() {
 
 const char* SlugOf(Code code) { return AllCodes()[static_cast<size_t>(code)].slug; }
 
-Diagnostic& Diagnostics::Add(Code code, Span span, std::string text) {
+Diagnostic& Diagnostics::Add(Code code, Span span, std::string text, int count) {
   const auto [slot, added] = index_.try_emplace({code, span.begin, span.end}, findings_.size());
   if (!added) {
-    ++findings_[slot->second].count;
+    findings_[slot->second].count += count;
     merged_ = Diagnostic{};
     return merged_;
   }
-  findings_.push_back({.code = code, .span = span, .text = std::move(text)});
+  findings_.push_back({.code = code, .span = span, .text = std::move(text), .count = count});
   return findings_.back();
 }
 

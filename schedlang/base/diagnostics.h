@@ -53,7 +53,8 @@ class Diagnostics {
  public:
   // Adds a finding. One with the same code and place as an earlier one is merged into it: the
   // earlier one stays as it is, its count goes up, and what is written to the result is dropped.
-  Diagnostic& Add(Code code, Span span, std::string text);
+  // `count`: how many findings of this place are added at once.
+  Diagnostic& Add(Code code, Span span, std::string text, int count = 1);
   // Whether an earlier finding would take in one of this code and place.
   bool Has(Code code, Span span) const { return index_.count({code, span.begin, span.end}) > 0; }
 

@@ -363,11 +363,17 @@ TEST(Elaborate, StopsAtItsLimits) {
         ParametersOf(parameters), limits);
     return text.substr(0, text.find('\n'));
   };
-  EXPECT_EQ(stopped("repeat M { F r }", "P=1 M=10"), "plan s P=1 M=10");
-  EXPECT_EQ(stopped("repeat M { F r }", "P=1 M=11"),
-            "x.sched:1:72: error: elaboration is stopped here: more than 10 actions");
-  EXPECT_EQ(stopped("order g { repeat M { F r } }", "P=1 M=11"),
-            "x.sched:1:82: error: elaboration is stopped here: more than 10 actions");
+  EXPECT_EQ(stopped("repeat M { F r; B r }", "P=1 M=5"), "plan s P=1 M=5");
+  EXPECT_EQ(stopped("repeat M { F r; I r } W", "P=1 M=5"),
+            "x.sched:1:79: error: elaboration is stopped here: more than 10 actions");
+  EXPECT_EQ(stopped("order g { repeat 11 { F r } }", "P=1 M=5"),
+            "x.sched:1:83: error: elaboration is stopped here: more than 10 actions");
+  EXPECT_EQ(
+      stopped("", "P=1 M=6"),
+      "x.sched:1:10: error: 1 stage and 6 microbatches take at least 12 actions, more than 10");
+  EXPECT_EQ(
+      stopped("", "P=3 M=2"),
+      "x.sched:1:10: error: 3 stages and 2 microbatches take at least 12 actions, more than 10");
   EXPECT_EQ(stopped("repeat 10 { repeat 8 { } }", "P=1 M=1"), "plan s P=1 M=1");
   EXPECT_EQ(stopped("repeat 10 { repeat 10 { } }", "P=1 M=1"),
             "x.sched:1:80: error: elaboration is stopped here: more than 100 steps");
