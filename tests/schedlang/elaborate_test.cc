@@ -365,7 +365,7 @@ TEST(Elaborate, StopsAtItsLimits) {
   };
   EXPECT_EQ(stopped("repeat M { F r; B r }", "P=1 M=5"), "plan s P=1 M=5");
   EXPECT_EQ(stopped("repeat M { F r; I r } W", "P=1 M=5"),
-            "x.sched:1:79: error: elaboration is stopped here: more than 10 actions");
+            "x.sched:1:83: error: elaboration is stopped here: more than 10 actions");
   EXPECT_EQ(stopped("order g { repeat 11 { F r } }", "P=1 M=5"),
             "x.sched:1:83: error: elaboration is stopped here: more than 10 actions");
   EXPECT_EQ(
