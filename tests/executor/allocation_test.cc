@@ -1,0 +1,67 @@
+// Nothing of ours allocates during a step: everything has its place before the first one. Counts
+// every `operator new` of this binary while a counter is set. (oneDNN takes its packing buffers
+// from the C library, once per product; they are not counted.)
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+#include "executor/trainer.h"
+#include "stages/models/gpt.h"
+#include "tests/executor/plans.h"
+
+namespace {
+
+std::atomic<int64_t> allocations{0};
+
+void* Counted(std::size_t bytes) {
+  ++allocations;
+  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
+  if (memory == nullptr) std::abort();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return Counted(bytes); }
+void* operator new[](std::size_t bytes) { return Counted(bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace stringline {
+namespace {
+
+TEST(Allocation, AStepAllocatesNothing) {
+  GptShape shape;
+  shape.layers = 8;
+  shape.width = 16;
+  shape.heads = 2;
+  shape.context = 8;
+  shape.microbatch = 2;
+  for (const char* schedule : {"1f1b", "zb_v", "dualpipe_v"}) {
+    const Plan plan = LibraryPlan(schedule, 4, 8).value();
+    const int stages = static_cast<int>(plan.stages.size());
+    auto programs = BuildGptStages(shape, std::vector<int>(stages, 8 / stages));
+    ASSERT_TRUE(programs.ok()) << programs.status();
+    auto trainer = Trainer::Make(plan, *std::move(programs), {.seed = 1});
+    ASSERT_TRUE(trainer.ok()) << trainer.status();
+    const int64_t before_first = allocations;
+    EXPECT_GT(before_first, 0) << "the counter counts nothing";
+    for (int step = 0; step < 3; ++step) {
+      const int64_t before = allocations;
+      ASSERT_TRUE((*trainer)->ComputeGradients().ok());
+      // The first step makes what the math library keeps per thread.
+      if (step > 0) {
+        EXPECT_EQ(allocations - before, 0) << schedule << ", step " << step;
+      }
+      ASSERT_TRUE((*trainer)->Update(1e-3).ok());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stringline
