@@ -19,7 +19,7 @@ std::atomic<int64_t> allocations{0};
 void* Counted(std::size_t bytes) {
   ++allocations;
   void* memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) std::abort();
+  if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
 

@@ -134,8 +134,9 @@ TEST_P(Library, GradientsAreThoseOfTheOracle) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Schedules, Library,
-                         testing::Values("gpipe", "1f1b", "interleaved", "zb_h1", "zb_h2", "zb_v",
-                                         "dualpipe_v"),
+                         testing::Values("gpipe", "1f1b", "looped_bfs", "interleaved",
+                                         "interleaved_zb", "megatron_combined", "kimi_k2", "zb_h1",
+                                         "zb_h2", "zb_v", "dualpipe_v"),
                          [](const auto& info) { return "s_" + std::string(info.param); });
 
 }  // namespace

@@ -42,27 +42,80 @@ Words OneFOneB(int P, int M, int r) {
   return out;
 }
 
-// The table of (microbatch, chunk) in groups of `group` microbatches.
-Words Grouped(int P, int M, int r, int chunks, int group) {
-  std::vector<std::pair<int, int>> table;
-  for (int from = 0; from < M; from += group) {
-    for (int chunk = 0; chunk < chunks; ++chunk) {
-      for (int m = from; m < std::min(from + group, M); ++m) table.emplace_back(m, chunk);
+// What a rank with `chunks` stages does when microbatches go through them in groups, in order: its
+// k-th forward, its k-th backward (of kind B or I) and the weight gradient that this defers.
+struct Rounds {
+  Words forward, backward, weight;
+
+  Rounds(int P, int M, int r, int chunks, int group, const char* kind) {
+    for (int from = 0; from < M; from += group) {
+      for (int chunk = 0; chunk < chunks; ++chunk) {
+        for (int m = from; m < std::min(from + group, M); ++m) {
+          const int back = (chunks - 1 - chunk) * P + r;
+          forward.push_back(Word(chunk * P + r, "F", m));
+          backward.push_back(Word(back, kind, m));
+          weight.push_back(Word(back, "W", m));
+        }
+      }
     }
   }
+};
+
+Words Grouped(int P, int M, int r, int chunks, int group) {
+  const Rounds rounds(P, M, r, chunks, group, "B");
   const int all = M * chunks;
   const int warm = std::min(2 * (P - 1 - r) + (chunks - 1) * group, all);
-  const auto forward = [&](int k) { return Word(table[k].second * P + r, "F", table[k].first); };
-  const auto backward = [&](int k) {
-    return Word((chunks - 1 - table[k].second) * P + r, "B", table[k].first);
-  };
-  Words out;
-  for (int k = 0; k < warm; ++k) out.push_back(forward(k));
-  for (int k = 0; k < all - warm; ++k) {
-    out.push_back(forward(warm + k));
-    out.push_back(backward(k));
+  Words out(rounds.forward.begin(), rounds.forward.begin() + warm);
+  for (int k = 0; k < all; ++k) {
+    if (warm + k < all) out.push_back(rounds.forward[warm + k]);
+    out.push_back(rounds.backward[k]);
   }
-  for (int k = all - warm; k < all; ++k) out.push_back(backward(k));
+  return out;
+}
+
+// One more forward to warm up, and each steady pair is one action. Weight gradients come with the
+// backward (lag < 0) or `lag` input gradients late.
+Words Combined(int P, int M, int r, int lag) {
+  const Rounds rounds(P, M, r, 2, P, lag < 0 ? "B" : "I");
+  const int all = 2 * M;
+  const int warm = std::min(2 * (P - 1 - r) + P + 1, all);
+  Words out(rounds.forward.begin(), rounds.forward.begin() + warm);
+  for (int k = 0; k < all; ++k) {
+    const bool steady = warm + k < all;
+    out.push_back((steady ? rounds.forward[warm + k] + "&" : "") + rounds.backward[k]);
+    if (lag >= 0 && k >= lag) out.push_back(rounds.weight[k - lag]);
+  }
+  for (int k = std::max(0, all - lag); lag >= 0 && k < all; ++k) out.push_back(rounds.weight[k]);
+  return out;
+}
+
+Words MegatronCombined(int P, int M, int r) { return Combined(P, M, r, -1); }
+Words KimiK2(int P, int M, int r) { return Combined(P, M, r, 1); }
+
+// Half the warm-up, weight gradients r input gradients late on rank r.
+Words InterleavedZb(int P, int M, int r) {
+  const Rounds rounds(P, M, r, 2, M / std::max(1, M / P), "I");
+  const int all = 2 * M;
+  const int warm = std::min(P - 1 - r + M / std::max(1, M / P), all);
+  Words out(rounds.forward.begin(), rounds.forward.begin() + warm);
+  int weights = 0;
+  for (int k = 0; k < all; ++k) {
+    if (warm + k < all) out.push_back(rounds.forward[warm + k]);
+    out.push_back(rounds.backward[k]);
+    if (k - weights >= r) out.push_back(rounds.weight[weights++]);
+  }
+  out.insert(out.end(), rounds.weight.begin() + weights, rounds.weight.end());
+  return out;
+}
+
+Words LoopedBfs(int P, int M, int r) {
+  Words out;
+  for (int stage : {r, P + r}) {
+    for (int m = 0; m < M; ++m) out.push_back(Word(stage, "F", m));
+  }
+  for (int stage : {P + r, r}) {
+    for (int m = 0; m < M; ++m) out.push_back(Word(stage, "B", m));
+  }
   return out;
 }
 
@@ -180,12 +233,17 @@ struct Published {
 
 bool Any(int, int) { return true; }
 bool WholeGroups(int P, int M) { return M % P == 0; }  // with groups of P, a last group is whole
+bool EqualRounds(int P, int M) { return M % std::max(1, M / P) == 0; }
 bool TwoPerRank(int P, int M) { return M >= 2 * P; }
 
 constexpr Published kPublished[] = {
     {"gpipe", GPipe, Any, 1, false},
     {"1f1b", OneFOneB, Any, 1, false},
+    {"looped_bfs", LoopedBfs, Any, 2, false},
     {"interleaved", Interleaved, WholeGroups, 2, false},
+    {"interleaved_zb", InterleavedZb, EqualRounds, 2, false},
+    {"megatron_combined", MegatronCombined, WholeGroups, 2, false},
+    {"kimi_k2", KimiK2, WholeGroups, 2, false},
     {"zb_h1", ZeroBubbleH1, Any, 1, false},
     {"zb_h2", ZeroBubbleH2, Any, 1, false},
     {"zb_v", ZeroBubbleV, Any, 2, true},

@@ -195,16 +195,16 @@ TEST(Published, DualPipeVBubbleAndPeak) {
   }
 }
 
-TEST(Published, InterleavedAgainstDualPipeV) {
+TEST(Published, InterleavedAndCombinedAgainstDualPipeV) {
   struct Row {
     int p, m;
-    int64_t interleaved, dualpipe_v;
+    int64_t interleaved, combined, dualpipe_v;
     int interleaved_peak;
   };
-  const Row rows[] = {{4, 8, 57000, 49000, 11},
-                      {4, 16, 105000, 89000, 11},
-                      {8, 16, 117000, 99000, 23},
-                      {8, 32, 213000, 179000, 23}};
+  const Row rows[] = {{4, 8, 57000, 51500, 49000, 11},
+                      {4, 16, 105000, 91500, 89000, 11},
+                      {8, 16, 117000, 105500, 99000, 23},
+                      {8, 32, 213000, 185500, 179000, 23}};
   const Costs c{1000, 1000, 1000, 0, 2500};
   for (const Row& row : rows) {
     const Result r = SimulateLibrary("interleaved", row.p, row.m, c);
@@ -213,6 +213,9 @@ TEST(Published, InterleavedAgainstDualPipeV) {
     for (int rank = 0; rank < row.p; ++rank) {
       EXPECT_EQ(r.peaks[rank], 2 * (row.p - 1 - rank) + row.p + 1);
     }
+    const Result combined = SimulateLibrary("megatron_combined", row.p, row.m, c);
+    EXPECT_EQ(combined.makespan, row.combined);
+    EXPECT_EQ(combined.peak(), row.interleaved_peak + 1);
     EXPECT_EQ(SimulateLibrary("dualpipe_v", row.p, row.m, c).makespan, row.dualpipe_v);
   }
 }
