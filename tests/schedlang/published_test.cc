@@ -220,5 +220,23 @@ TEST(Published, InterleavedAndCombinedAgainstDualPipeV) {
   }
 }
 
+// The bubbles and peaks that schedules/README.md gives for two stages a rank and F = I = W.
+TEST(Published, TwoStagesARankAtUnitCosts) {
+  const Costs c{1, 1, 1};
+  for (int p : kRanks) {
+    const auto run = [&](const char* name) { return SimulateLibrary(name, p, 4 * p, c); };
+    EXPECT_EQ(run("looped_bfs").idlest, (p - 1) * 3);
+    EXPECT_EQ(run("looped_bfs").peak(), 2 * 4 * p);
+    EXPECT_EQ(run("interleaved").idlest, (p - 1) * 3);
+    EXPECT_EQ(run("interleaved").peak(), 3 * p - 1);
+    EXPECT_EQ(run("interleaved_zb").idlest, p - 1);
+    EXPECT_EQ(run("interleaved_zb").peak(), 2 * p);
+    EXPECT_EQ(run("megatron_combined").idlest, (p - 1) * 3);
+    EXPECT_EQ(run("megatron_combined").peak(), 3 * p);
+    EXPECT_EQ(run("kimi_k2").idlest, (p - 1) * 2);
+    EXPECT_EQ(run("kimi_k2").peak(), 3 * p + 1);
+  }
+}
+
 }  // namespace
 }  // namespace stringline
