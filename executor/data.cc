@@ -1,13 +1,13 @@
 #include "executor/data.h"
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
+#include "schedlang/base/source.h"
+#include "schedlang/base/status.h"
 
 namespace stringline {
 namespace {
@@ -29,26 +29,10 @@ uint64_t HashOf(const BatchKey& key, int64_t row) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadBytes(const std::string& path) {
-  constexpr uintmax_t kLimit = uintmax_t{4} << 30;
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (status.type() == std::filesystem::file_type::not_found) {
-    return absl::NotFoundError(absl::StrCat(path, ": no such file"));
-  }
-  if (std::filesystem::is_directory(status)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": is a directory, not a file"));
-  }
-  const uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) return absl::InvalidArgumentError(absl::StrCat(path, ": ", error.message()));
-  if (size == 0) return absl::InvalidArgumentError(absl::StrCat(path, ": the file is empty"));
-  if (size > kLimit) return absl::InvalidArgumentError(absl::StrCat(path, ": larger than 4 GiB"));
-  std::ifstream in(path, std::ios::binary);
-  std::string bytes(size, '\0');
-  if (!in.read(bytes.data(), static_cast<std::streamsize>(size))) {
-    return absl::PermissionDeniedError(absl::StrCat(path, ": cannot be read"));
-  }
-  return bytes;
+absl::StatusOr<std::string> ReadCorpus(const std::string& path) {
+  SL_ASSIGN_OR_RETURN(std::string text, ReadBytes(path, uint64_t{4} << 30));
+  if (text.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": the file is empty"));
+  return text;
 }
 
 double ConditionalEntropy(absl::string_view text) {

@@ -11,9 +11,9 @@
 
 namespace stringline {
 
-// A file's bytes, whatever they are. Errors: NotFound, InvalidArgument (a directory, empty or over
-// 4 GiB), each naming the path.
-absl::StatusOr<std::string> ReadBytes(const std::string& path);
+// The bytes of a text to train on. Errors: those of ReadBytes (base/source.h), and InvalidArgument
+// for a file that is empty or over 4 GiB.
+absl::StatusOr<std::string> ReadCorpus(const std::string& path);
 
 // Entropy of a byte given the byte before it, in nats, as the text's own counts have it: the least
 // loss that a model can have on it that sees one byte back only.

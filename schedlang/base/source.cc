@@ -5,7 +5,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -35,8 +34,7 @@ absl::string_view Source::Line(int line) const {
   return absl::string_view(text_).substr(begin, end - begin);
 }
 
-absl::StatusOr<Source> ReadSource(const std::string& path) {
-  constexpr uintmax_t kLimit = 64u << 20;
+absl::StatusOr<std::string> ReadBytes(const std::string& path, uint64_t most_bytes) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (status.type() == std::filesystem::file_type::not_found) {
@@ -47,22 +45,28 @@ absl::StatusOr<Source> ReadSource(const std::string& path) {
   }
   std::ifstream in(path, std::ios::binary);
   if (!in) return absl::PermissionDeniedError(absl::StrCat(path, ": ", std::strerror(errno)));
-  if (std::filesystem::is_regular_file(status) &&
-      std::filesystem::file_size(path, error) > kLimit) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": larger than 64 MiB"));
+  // In pieces: a pipe does not say how much will come.
+  std::string bytes;
+  std::vector<char> piece(1 << 20);
+  while (in.read(piece.data(), static_cast<std::streamsize>(piece.size())), in.gcount() > 0) {
+    bytes.append(piece.data(), static_cast<size_t>(in.gcount()));
+    if (bytes.size() > most_bytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": larger than ", most_bytes >> 20, " MiB"));
+    }
   }
-  std::ostringstream text;
-  text << in.rdbuf();
-  std::string all = text.str();
-  if (all.size() > kLimit) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": larger than 64 MiB"));
-  }
-  const size_t nul = all.find('\0');
+  return bytes;
+}
+
+absl::StatusOr<Source> ReadSource(const std::string& path) {
+  auto text = ReadBytes(path, 64u << 20);
+  if (!text.ok()) return text.status();
+  const size_t nul = text->find('\0');
   if (nul != std::string::npos) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": not a text file (a NUL byte at offset ", nul, ")"));
   }
-  return Source(path, std::move(all));
+  return Source(path, *std::move(text));
 }
 
 }  // namespace stringline

@@ -42,8 +42,12 @@ class Source {
   std::vector<uint32_t> line_starts_;
 };
 
-// Reads a whole file. Errors: NotFound, PermissionDenied, InvalidArgument for a directory, a file
-// over 64 MiB, or one that holds a NUL byte (it is not a text).
+// The bytes of a file, whatever they are. Errors, each naming the path: NotFound,
+// PermissionDenied, InvalidArgument for a directory or for more than `most_bytes`.
+absl::StatusOr<std::string> ReadBytes(const std::string& path, uint64_t most_bytes);
+
+// Reads a whole text. Errors: those of ReadBytes, and InvalidArgument for a file over 64 MiB or one
+// that holds a NUL byte (it is not a text).
 absl::StatusOr<Source> ReadSource(const std::string& path);
 
 }  // namespace stringline

@@ -137,7 +137,7 @@ Json ResultAsJson(const Plan& plan, const TrainResult& result, double entropy,
 
 int TrainAndReport(const RunConfig& config, const Plan& plan, const std::string& folder,
                    const Output& output) {
-  const absl::StatusOr<std::string> text = ReadBytes(config.text_file);
+  const absl::StatusOr<std::string> text = ReadCorpus(config.text_file);
   if (!text.ok()) return Fail(output, text.status().message());
   const absl::Status ready = PrepareFolder(folder);
   if (!ready.ok()) return Fail(output, ready.message());
