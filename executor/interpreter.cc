@@ -69,8 +69,8 @@ class StepBuilder {
       SL_RETURN_IF_ERROR(NeedsAreThere(rank, group));
       if (IsCompute(group[0].kind)) {
         AddGroup(rank, i, end);
-      } else {
-        SL_RETURN_IF_ERROR(AddMessage(rank, i));
+      } else if (IsMessage(group[0].kind)) {
+        for (uint32_t k = i; k < end; ++k) SL_RETURN_IF_ERROR(AddMessage(rank, k));
       }
       for (; i < end; ++i) issued_.Perform(plan_.actions[i]);
     }
@@ -83,7 +83,7 @@ class StepBuilder {
       if (missing == 0) continue;
       const Action& action = group[part];
       return absl::FailedPreconditionError(
-          absl::StrCat("rank ", rank, " would run ", Print(action), " without the ",
+          absl::StrCat("rank ", rank, " would run ", Print(plan_, action), " without the ",
                        Describe(plan_, action.stage, action.microbatch, missing)));
     }
     return absl::OkStatus();
@@ -151,8 +151,8 @@ class StepBuilder {
     const Action& action = plan_.actions[i];
     const int channel = step_.channels_.Of(plan_, action);
     if (channel < 0) {
-      return absl::FailedPreconditionError(absl::StrCat("rank ", rank, ": the message of ",
-                                                        Print(action), " goes to no other rank"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          "rank ", rank, ": the message of ", Print(plan_, action), " goes to no other rank"));
     }
     const bool send = IsSend(action.kind);
     const bool gradient =
@@ -285,7 +285,8 @@ std::string Interpreter::PrintStream(const void* self, int64_t index) {
 std::string Interpreter::PrintEvent(const void* self, int64_t index) {
   const auto& step = *static_cast<const Interpreter*>(self);
   const EventRow& row = step.event_rows_[index];
-  return absl::StrCat(row.begins ? "the start of " : "", Print(step.plan_.actions[row.action]));
+  return absl::StrCat(row.begins ? "the start of " : "",
+                      Print(step.plan_, step.plan_.actions[row.action]));
 }
 
 }  // namespace stringline

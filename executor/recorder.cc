@@ -27,6 +27,9 @@ void StartWhenReady(const Plan& plan, Timeline* timeline) {
     for (size_t begin = plan.first[rank]; begin < plan.first[rank + 1];) {
       const size_t end = begin + GroupAt(plan.actions, begin).size();
       if (!IsCompute(events[begin].kind)) {
+        if (IsCollective(events[begin].kind)) {
+          events[begin].start_ns = events[begin].end_ns = ready_ns;
+        }
         begin = end;
         continue;
       }
@@ -76,7 +79,7 @@ Timeline Recorder::Measured(const Plan& lowered) const {
   }
   for (size_t i = 0; i < timeline.events.size(); ++i) {
     Event& event = timeline.events[i];
-    if (IsCompute(event.kind)) continue;
+    if (!IsMessage(event.kind)) continue;
     const StageId producer =
         IsSend(event.kind) ? event.stage : PeerStage(lowered, lowered.actions[i]);
     const bool gradient =

@@ -18,6 +18,9 @@ const Effects& EffectsOf(ActionKind kind) {
       {0, kInput, 0},                                                 // RECV_F
       {kInGrad, 0, kInGrad},                                          // SEND_B
       {0, kOutGrad, 0},                                               // RECV_B
+      {0, 0, 0},  // UNSHARD, RESHARD, REDUCE_GRAD: their effects are on a stage's parameters
+      {0, 0, 0},
+      {0, 0, 0},
   };
   return kTable[static_cast<int>(kind)];
 }
@@ -28,12 +31,14 @@ LiveValues::LiveValues(const Plan& plan)
       live_(plan.stages.size() * microbatches_, 0) {
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     if (plan.stages[s].previous.valid()) continue;
-    std::fill_n(live_.begin() + static_cast<std::ptrdiff_t>(s * microbatches_), microbatches_,
+    std::fill_n(live_.begin() + static_cast<std::ptrdiff_t>(s * microbatches_),
+                plan.microbatches_of(StageId(static_cast<int32_t>(s))),
                 static_cast<Values>(kInput));
   }
 }
 
 void LiveValues::Perform(const Action& action) {
+  if (IsCollective(action.kind)) return;
   const Effects& effects = EffectsOf(action.kind);
   Values gives = effects.gives;
   const Stage& stage = plan_.stage(action.stage);
@@ -59,29 +64,36 @@ void LiveValues::Perform(const Action& action) {
 }
 
 bool LiveValues::Whole() const {
-  return std::all_of(live_.begin(), live_.end(), [](Values v) { return v == kWeightGrad; });
+  for (size_t s = 0; s < plan_.stages.size(); ++s) {
+    const auto row = live_.begin() + static_cast<std::ptrdiff_t>(s * microbatches_);
+    const int count = plan_.microbatches_of(StageId(static_cast<int32_t>(s)));
+    if (std::count(row, row + count, static_cast<Values>(kWeightGrad)) != count) return false;
+  }
+  return true;
 }
 
 std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, Values values) {
   const Stage& place = plan.stage(stage);
   std::string what;
   if (values & kInput) {
-    what = place.previous.valid() ? absl::StrCat("activation of stage ", place.previous.value)
-                                  : absl::StrCat("data of stage ", stage.value);
+    what = place.previous.valid()
+               ? absl::StrCat("activation of stage ", PrintStage(plan.pipes, place.previous))
+               : absl::StrCat("data of stage ", PrintStage(plan.pipes, stage));
   } else if (values & kOutput) {
-    what = absl::StrCat("activation of stage ", stage.value);
+    what = absl::StrCat("activation of stage ", PrintStage(plan.pipes, stage));
   } else if (values & kSaved) {
-    what = absl::StrCat("saved input of stage ", stage.value);
+    what = absl::StrCat("saved input of stage ", PrintStage(plan.pipes, stage));
   } else if (values & kOutGrad) {
-    what = place.next.valid() ? absl::StrCat("gradient of stage ", place.next.value)
-                              : absl::StrCat("loss of stage ", stage.value);
+    what = place.next.valid()
+               ? absl::StrCat("gradient of stage ", PrintStage(plan.pipes, place.next))
+               : absl::StrCat("loss of stage ", PrintStage(plan.pipes, stage));
   } else if (values & kInGrad) {
-    what = absl::StrCat("gradient of stage ", stage.value);
+    what = absl::StrCat("gradient of stage ", PrintStage(plan.pipes, stage));
   } else if (values & kStash) {
-    what = absl::StrCat("deferred weight gradient of stage ", stage.value);
+    what = absl::StrCat("deferred weight gradient of stage ", PrintStage(plan.pipes, stage));
   } else {
     SL_CHECK(values & kWeightGrad) << "describes nothing";
-    what = absl::StrCat("weight gradient of stage ", stage.value);
+    what = absl::StrCat("weight gradient of stage ", PrintStage(plan.pipes, stage));
   }
   return absl::StrCat(what, ", microbatch ", microbatch.value);
 }

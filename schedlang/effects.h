@@ -13,6 +13,9 @@
 //   SEND_B s.m | in grad s.m           |                              | in grad s.m
 //   RECV_B s.m |                       | out grad s.m                 |
 //
+// Collectives (UNSHARD, RESHARD, REDUCE_GRAD) act on the parameters of a stage, whatever the
+// microbatch, and have no row of values here.
+//
 // A step is whole when every action ran with its needs given and what is left of every stage and
 // microbatch is its weight gradient alone: then nothing was done twice, dropped or left over.
 //
@@ -63,23 +66,26 @@ class LiveValues {
   }
   // What `action` needs and is not there.
   Values Missing(const Action& action) const {
-    return EffectsOf(action.kind).needs & ~of(action.stage, action.microbatch);
+    const Values needs = EffectsOf(action.kind).needs;
+    return needs == 0 ? 0 : needs & ~of(action.stage, action.microbatch);
   }
   // The same for group[part], which shares the rank with the parts before it: what those give is
   // not there yet, and what they release is theirs alone.
   Values Missing(absl::Span<const Action> group, size_t part) const {
+    const Values needs = EffectsOf(group[part].kind).needs;
+    if (needs == 0) return 0;
     Values there = of(group[part].stage, group[part].microbatch);
     for (size_t k = 0; k < part; ++k) {
       const bool same =
           group[k].stage == group[part].stage && group[k].microbatch == group[part].microbatch;
       if (same) there &= static_cast<Values>(~EffectsOf(group[k].kind).releases);
     }
-    return EffectsOf(group[part].kind).needs & ~there;
+    return needs & ~there;
   }
   // Takes what the action releases, then adds what it gives; hands it on to the neighbour stage
   // when that lives on the same rank.
   void Perform(const Action& action);
-  // True when only weight gradients are left, one for every stage and microbatch.
+  // True when only weight gradients are left, one for every stage and microbatch of its pipe.
   bool Whole() const;
 
  private:

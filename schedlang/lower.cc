@@ -51,7 +51,8 @@ class Lowering {
 
   void FindGivers() {
     for (const Action& action : plan_.actions) {
-      SL_CHECK(IsCompute(action.kind)) << "the plan is lowered already";
+      SL_CHECK(!IsMessage(action.kind)) << "the plan is lowered already";
+      if (IsCollective(action.kind)) continue;
       given_[Index(action.stage, action.microbatch)] |= EffectsOf(action.kind).gives;
     }
   }
@@ -60,6 +61,7 @@ class Lowering {
   // `action` sends: those that cross ranks and that somebody takes.
   template <typename Visit>
   void ForEachMessage(const Action& action, Visit visit) const {
+    if (IsCollective(action.kind)) return;
     const Values gives = EffectsOf(action.kind).gives;
     const Stage& stage = plan_.stage(action.stage);
     const int forward = channels_.of_activation[action.stage.value];
@@ -98,6 +100,7 @@ class Lowering {
   }
 
   void PostReceives(const Action& action, std::vector<Action>* out) {
+    if (IsCollective(action.kind)) return;
     const Values needs = EffectsOf(action.kind).needs;
     const Stage& stage = plan_.stage(action.stage);
     const size_t i = Index(action.stage, action.microbatch);

@@ -1,6 +1,7 @@
 #include "schedlang/plan.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace stringline {
 namespace {
@@ -24,7 +25,55 @@ void AppendIterations(const Plan& plan, int32_t iteration, std::string* out) {
   absl::StrAppend(out, out->empty() ? "iteration " : ".", pass.i);
 }
 
+void AppendStages(const Plan& plan, std::string* out) {
+  if (plan.pipes.empty()) absl::StrAppend(out, "stages");
+  for (size_t s = 0, p = 0; s < plan.stages.size(); ++s) {
+    if (p < plan.pipes.size() && static_cast<int>(s) == plan.pipes[p].first_stage.value) {
+      const Pipe& pipe = plan.pipes[p++];
+      absl::StrAppend(out, s == 0 ? "" : "\n", "pipe ", pipe.name, " M=", pipe.microbatches);
+      absl::StrAppend(out, " stages");
+    }
+    absl::StrAppend(out, " ", plan.stages[s].rank.value);
+  }
+  absl::StrAppend(out, "\n");
+}
+
+void AppendLane(const char* name, const std::vector<Overlap::Part>& parts, std::string* out) {
+  absl::StrAppend(out, " ", name);
+  for (const Overlap::Part& part : parts) {
+    absl::StrAppend(out, " ", PrintedKind(part.of), ".", part.name);
+  }
+}
+
 }  // namespace
+
+std::string Print(const Overlap& overlap) {
+  std::string out = "overlap ";
+  for (size_t i = 0; i < overlap.kinds.size(); ++i) {
+    absl::StrAppend(&out, i == 0 ? "" : "&", PrintedKind(overlap.kinds[i]));
+  }
+  AppendLane("compute", overlap.compute, &out);
+  AppendLane("network", overlap.network, &out);
+  return out;
+}
+
+std::string Print(const Split& split) {
+  switch (split.kind) {
+    case Split::Kind::kEven:
+      return "split even";
+    case Split::Kind::kBalanced:
+      return "split balanced";
+    case Split::Kind::kLayers:
+      return absl::StrCat("split layers ", absl::StrJoin(split.layers, " "));
+    default:
+      break;
+  }
+  std::string out = "split layout";
+  for (const std::string& stage : split.layout) {
+    absl::StrAppend(&out, " ", stage.empty() ? "-" : stage);
+  }
+  return out;
+}
 
 const char* PrintedKind(ActionKind kind) { return kKinds[static_cast<int>(kind)].print; }
 const char* MeaningOfKind(ActionKind kind) { return kKinds[static_cast<int>(kind)].meaning; }
@@ -36,8 +85,23 @@ StageId PeerStage(const Plan& plan, const Action& action) {
   return forward || from_behind ? stage.next : stage.previous;
 }
 
-std::string Print(const Action& action) {
-  return absl::StrCat(action.stage.value, PrintedKind(action.kind), action.microbatch.value);
+std::string PrintStage(absl::Span<const Pipe> pipes, StageId stage) {
+  for (const Pipe& pipe : pipes) {
+    const int index = stage.value - pipe.first_stage.value;
+    if (index >= 0 && index < pipe.stages) return absl::StrCat(pipe.name, "[", index, "]");
+  }
+  return absl::StrCat(stage.value);
+}
+
+std::string PrintAction(absl::Span<const Pipe> pipes, ActionKind kind, StageId stage,
+                        MicrobatchId microbatch) {
+  std::string out = absl::StrCat(PrintStage(pipes, stage), PrintedKind(kind));
+  if (microbatch.valid()) absl::StrAppend(&out, microbatch.value);
+  return out;
+}
+
+std::string Print(const Plan& plan, const Action& action) {
+  return PrintAction(plan.pipes, action.kind, action.stage, action.microbatch);
 }
 
 absl::Span<const Action> GroupAt(absl::Span<const Action> actions, size_t begin) {
@@ -46,10 +110,10 @@ absl::Span<const Action> GroupAt(absl::Span<const Action> actions, size_t begin)
   return actions.subspan(begin, end - begin);
 }
 
-std::string PrintGroup(absl::Span<const Action> actions, size_t index) {
+std::string PrintGroup(const Plan& plan, absl::Span<const Action> actions, size_t index) {
   std::string out;
   for (const Action& part : GroupAt(actions, index)) {
-    absl::StrAppend(&out, out.empty() ? "" : "&", Print(part));
+    absl::StrAppend(&out, out.empty() ? "" : "&", Print(plan, part));
   }
   return out;
 }
@@ -64,13 +128,19 @@ std::string PrintParameters(const Plan& plan) {
 
 std::string Print(const Plan& plan) {
   std::string out = absl::StrCat("plan ", plan.schedule, " ", PrintParameters(plan));
-  absl::StrAppend(&out, plan.lowered ? " lowered\n" : "\n", "stages");
-  for (const Stage& stage : plan.stages) absl::StrAppend(&out, " ", stage.rank.value);
-  absl::StrAppend(&out, "\n");
+  absl::StrAppend(&out, plan.lowered ? " lowered\n" : "\n");
+  AppendStages(plan, &out);
+  if (plan.split.kind != Split::Kind::kEven) absl::StrAppend(&out, Print(plan.split), "\n");
+  for (const Overlap& overlap : plan.overlaps) absl::StrAppend(&out, Print(overlap), "\n");
+  const OrderCosts& costs = plan.costs;
+  if (costs.forward != 0) {
+    absl::StrAppend(&out, "costs F=", costs.forward, " B=", costs.backward);
+    absl::StrAppend(&out, " I=", costs.input_gradient, " W=", costs.weight_gradient, "\n");
+  }
   for (int r = 0; r < plan.ranks(); ++r) {
     absl::StrAppend(&out, "rank ", r, ":");
     for (const Action& action : plan.of(RankId(r))) {
-      absl::StrAppend(&out, action.joined ? "&" : " ", Print(action));
+      absl::StrAppend(&out, action.joined ? "&" : " ", Print(plan, action));
     }
     absl::StrAppend(&out, "\n");
   }

@@ -12,6 +12,17 @@
 // `stages` gives the rank of every stage. An action prints as stage, kind, microbatch; `a&b` are
 // parts that share the rank. A lowered plan also holds sends and receives (0SEND_F0, 1RECV_F0),
 // written as torch does: the stage is the one whose rank performs it, the peer follows from it.
+// Sends and receives joined by `&` are one grouped call. Collectives (1UNSHARD) have no microbatch.
+//
+// With pipes there is a line for each instead, and the actions say which one they belong to:
+//
+//   plan both_ways P=2 M=4
+//   pipe down M=2 stages 0 1
+//   pipe up M=2 stages 1 0
+//   rank 0: down[0]F0 up[1]F0 up[1]B0 …
+//
+// What a schedule says beside its orders follows in lines of its own, if it says it: `split …`,
+// `overlap …`, `costs …` (the structs Split, Overlap and OrderCosts below).
 #pragma once
 
 #include <cstdint>
@@ -32,7 +43,7 @@ enum class ActionKind : uint8_t {
 #include "schedlang/actions.def"
 #undef X
 };
-inline constexpr int kActionKinds = 8;
+inline constexpr int kActionKinds = 11;
 
 const char* PrintedKind(ActionKind kind);    // "F", "SEND_F", …
 const char* MeaningOfKind(ActionKind kind);  // the table's third column
@@ -45,13 +56,16 @@ constexpr bool IsRecv(ActionKind kind) {
   return kind == ActionKind::kRecvForward || kind == ActionKind::kRecvBackward;
 }
 
+constexpr bool IsMessage(ActionKind kind) { return IsSend(kind) || IsRecv(kind); }
+constexpr bool IsCollective(ActionKind kind) { return kind >= ActionKind::kUnshard; }
+
 struct Action {
   ActionKind kind = ActionKind::kForward;
   bool joined = false;  // shares the rank with the action before it: the b of `a & b`
   StageId stage;
-  MicrobatchId microbatch;
-  uint32_t place = 0;      // index into Plan::places: where it was written
-  int32_t iteration = -1;  // index into Plan::iterations: the innermost loop pass; -1 for none
+  MicrobatchId microbatch;  // of its pipe; none for a collective
+  uint32_t place = 0;       // index into Plan::places: where it was written
+  int32_t iteration = -1;   // index into Plan::iterations: the innermost loop pass; -1 for none
 };
 
 // One pass of one loop: the `i`-th, inside pass `outer` of the loop around it (-1: no loop).
@@ -65,6 +79,51 @@ struct Stage {
   RankId rank;
   StageId previous;  // none for a pipe's first stage
   StageId next;      // none for a pipe's last stage
+  int32_t pipe = 0;  // index into Plan::pipes
+};
+
+// One of the pipes of a bidirectional schedule: stages in a row, and the microbatches that run
+// through them. All pipes hold the same model, cut alike: the k-th stages of two pipes are
+// replicas, whose gradients are summed.
+struct Pipe {
+  std::string name;
+  StageId first_stage;
+  int stages = 0;
+  int first_microbatch = 0;  // its microbatch m is first_microbatch + m of the step's data
+  int microbatches = 0;
+};
+
+// Which layers of the model each stage holds.
+struct Split {
+  enum class Kind : uint8_t {
+    kEven,      // as equal as the layer count allows; the default
+    kBalanced,  // the least possible slowest stage, by the cost model
+    kLayers,    // `layers` of each stage
+    kLayout,    // `layout` of each stage: E embedding, t layer, m multi-token prediction, L loss
+  };
+  Kind kind = Kind::kEven;
+  std::vector<int> layers;
+  std::vector<std::string> layout;
+  Span span;
+};
+
+// How the parts of a group of these kinds share the rank: the order of its named parts on the
+// compute lane and on the network lane.
+struct Overlap {
+  struct Part {
+    ActionKind of = ActionKind::kForward;  // W: the weight gradients of the group's B
+    std::string name;                      // attn, dispatch, experts, combine
+    Span span;
+  };
+  std::vector<ActionKind> kinds;
+  std::vector<Part> compute;
+  std::vector<Part> network;
+  Span span;
+};
+
+// The costs that a greedy order was made with, in units of no meaning: all 0 for other orders.
+struct OrderCosts {
+  int64_t forward = 0, backward = 0, input_gradient = 0, weight_gradient = 0;
 };
 
 struct Parameter {
@@ -75,8 +134,12 @@ struct Parameter {
 struct Plan {
   std::string schedule;               // its name
   std::vector<Parameter> parameters;  // P, M, then the options in the order declared
-  int microbatches = 0;
+  int microbatches = 0;               // of the whole step
   std::vector<Stage> stages;
+  std::vector<Pipe> pipes;  // empty: one pipe, of all stages and microbatches
+  Split split;
+  std::vector<Overlap> overlaps;
+  OrderCosts costs;
   // The actions of rank r are actions[first[r]] .. actions[first[r + 1] - 1].
   std::vector<uint32_t> first = {0};
   std::vector<Action> actions;
@@ -92,6 +155,10 @@ struct Plan {
                                                 first[rank.value + 1] - first[rank.value]);
   }
   const Stage& stage(StageId id) const { return stages[id.value]; }
+  // How many microbatches run through the stage's pipe.
+  int microbatches_of(StageId id) const {
+    return pipes.empty() ? microbatches : pipes[stage(id).pipe].microbatches;
+  }
 };
 
 // The other stage of a send or a receive: where the message goes to or comes from.
@@ -100,11 +167,19 @@ StageId PeerStage(const Plan& plan, const Action& action);
 // The parts of the group that begins at actions[begin]: that action and those joined to it.
 absl::Span<const Action> GroupAt(absl::Span<const Action> actions, size_t begin);
 
-std::string Print(const Action& action);  // 3F7
+// The stage as messages name it: "3", or "up[1]" where there are pipes.
+std::string PrintStage(absl::Span<const Pipe> pipes, StageId stage);
+// "3F7", "up[1]F7"; "3UNSHARD".
+std::string PrintAction(absl::Span<const Pipe> pipes, ActionKind kind, StageId stage,
+                        MicrobatchId microbatch);
+std::string Print(const Plan& plan, const Action& action);
 // "0F3&1B0": the group of parts that begins at actions[index].
-std::string PrintGroup(absl::Span<const Action> actions, size_t index);
+std::string PrintGroup(const Plan& plan, absl::Span<const Action> actions, size_t index);
 std::string Print(const Plan& plan);
 std::string PrintParameters(const Plan& plan);  // "P=4 M=8"
+// The lines `overlap …` and so on, as they stand in the text form.
+std::string Print(const Overlap& overlap);
+std::string Print(const Split& split);
 // "iteration 3, P=4 M=8": what a message puts behind its marker; the loops from the outside in.
 std::string WhereOf(const Plan& plan, const Action& action);
 Span SpanOf(const Plan& plan, const Action& action);

@@ -164,7 +164,7 @@ void RankWork::FindNothingDeferred(const Demand& demand, Span span) {
     if (demand.stage.valid() && demand.stage != action.stage) continue;
     finding.notes.push_back(
         {SpanOf(*plan_, action),
-         absl::StrCat(Print(action), " shares its '&', and defers only after it"), ""});
+         absl::StrCat(Print(*plan_, action), " shares its '&', and defers only after it"), ""});
     return;
   }
   if (demand.microbatch && *demand.microbatch >= 0 && *demand.microbatch < plan_->microbatches) {
@@ -188,7 +188,7 @@ void RankWork::NoteEarlier(const Action& action, Diagnostic* finding) {
         action.kind == ActionKind::kWeightGradient && earlier.kind == ActionKind::kBackward;
     if (work(earlier.kind) != work(action.kind) && !fused_weight) continue;
     finding->notes.push_back({SpanOf(*plan_, earlier),
-                              absl::StrCat(Print(earlier), " did it here first"),
+                              absl::StrCat(Print(*plan_, earlier), " did it here first"),
                               WhereOf(*plan_, earlier)});
     return;
   }

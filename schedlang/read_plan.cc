@@ -1,8 +1,10 @@
 // Plan's text form, read back.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/plan.h"
+#include "schedlang/read_extra.h"
 #include "schedlang/text_form.h"
 
 namespace stringline {
@@ -18,17 +20,17 @@ class PlanReader {
   }
 
   std::optional<Plan> Read() {
-    if (!ReadHeader() || !ReadStages()) return std::nullopt;
+    if (!ReadHeader() || !ReadStages() || !ReadExtras()) return std::nullopt;
     for (int64_t rank = 0; rank < ranks_; ++rank) {
-      const size_t line = static_cast<size_t>(rank) + 2;
+      const size_t line = static_cast<size_t>(rank) + next_;
       if (line >= lines_.size()) {
         Complain({end_, end_}, absl::StrCat("the line of rank ", rank, " is missing"));
         return std::nullopt;
       }
       if (!ReadRank(rank, lines_[line])) return std::nullopt;
     }
-    if (lines_.size() > static_cast<size_t>(ranks_) + 2) {
-      Complain(lines_[ranks_ + 2][0].span,
+    if (lines_.size() > static_cast<size_t>(ranks_) + next_) {
+      Complain(lines_[ranks_ + next_][0].span,
                absl::StrCat("unexpected line after rank ", ranks_ - 1, ", the last of P=", ranks_));
       return std::nullopt;
     }
@@ -68,20 +70,80 @@ class PlanReader {
   }
 
   bool ReadStages() {
+    next_ = 1;
+    while (next_ < lines_.size() && lines_[next_][0].text == "pipe") {
+      if (!ReadPipe(lines_[next_])) return false;
+      ++next_;
+    }
+    if (!plan_.pipes.empty()) return PipesFit();
     if (lines_.size() < 2 || lines_[1][0].text != "stages" || lines_[1].size() < 2) {
       return Complain(lines_.size() < 2 ? Span{end_, end_} : lines_[1][0].span,
                       "expected 'stages' and the rank of every stage");
     }
-    const int count = static_cast<int>(lines_[1].size()) - 1;
-    if (static_cast<int64_t>(count) * plan_.microbatches > (1 << 28)) {
-      return Complain(lines_[1][0].span, "stages times microbatches is over 268 million");
+    next_ = 2;
+    return ReadPlacement(absl::MakeConstSpan(lines_[1]).subspan(1));
+  }
+
+  // "pipe down M=4 stages 0 1 2 3"
+  bool ReadPipe(const std::vector<Word>& words) {
+    const auto count = words.size() > 4 ? ReadParameter(words[2].text) : std::nullopt;
+    if (!count || count->name != "M" || words[3].text != "stages") {
+      return Complain(words[0].span, "expected 'pipe NAME M=… stages' and the rank of every stage");
+    }
+    if (count->value < 0 || count->value > plan_.microbatches) {
+      return Complain(words[2].span,
+                      absl::StrCat("there are only ", plan_.microbatches, " microbatches"));
+    }
+    Pipe pipe{.name = std::string(words[1].text)};
+    pipe.first_stage = StageId(static_cast<int32_t>(plan_.stages.size()));
+    pipe.stages = static_cast<int>(words.size()) - 4;
+    if (!plan_.pipes.empty()) {
+      const Pipe& before = plan_.pipes.back();
+      pipe.first_microbatch = before.first_microbatch + before.microbatches;
+    }
+    pipe.microbatches = static_cast<int>(count->value);
+    plan_.pipes.push_back(std::move(pipe));
+    return ReadPlacement(absl::MakeConstSpan(words).subspan(4));
+  }
+
+  bool PipesFit() {
+    int64_t sum = 0;
+    for (const Pipe& pipe : plan_.pipes) {
+      sum += pipe.microbatches;
+      if (pipe.stages == plan_.pipes[0].stages) continue;
+      return Complain(lines_[1][0].span, "the pipes have different numbers of stages");
+    }
+    return sum == plan_.microbatches ||
+           Complain(lines_[1][0].span,
+                    absl::StrCat("the pipes run ", sum, " microbatches, not ", plan_.microbatches));
+  }
+
+  // The ranks of a row of neighbouring stages.
+  bool ReadPlacement(absl::Span<const Word> words) {
+    const int first = static_cast<int>(plan_.stages.size());
+    const int count = static_cast<int>(words.size());
+    if (static_cast<int64_t>(first + count) * plan_.microbatches > (1 << 28)) {
+      return Complain(words[0].span, "stages times microbatches is over 268 million");
     }
     for (int s = 0; s < count; ++s) {
-      const Word& word = lines_[1][s + 1];
-      const auto rank = ReadNumber(word.text, ranks_ - 1);
-      if (!rank) return Complain(word.span, absl::StrCat("expected a rank below ", ranks_));
-      plan_.stages.push_back({RankId(static_cast<int32_t>(*rank)), StageId(s - 1),
-                              s + 1 < count ? StageId(s + 1) : StageId()});
+      const auto rank = ReadNumber(words[s].text, ranks_ - 1);
+      if (!rank) return Complain(words[s].span, absl::StrCat("expected a rank below ", ranks_));
+      Stage stage{.rank = RankId(static_cast<int32_t>(*rank))};
+      if (s > 0) stage.previous = StageId(first + s - 1);
+      if (s + 1 < count) stage.next = StageId(first + s + 1);
+      stage.pipe = std::max(0, static_cast<int32_t>(plan_.pipes.size()) - 1);
+      plan_.stages.push_back(stage);
+    }
+    return true;
+  }
+
+  // The lines between the stages and the ranks: 'split', 'overlap', 'costs'.
+  bool ReadExtras() {
+    for (; next_ < lines_.size() && lines_[next_][0].text != "rank"; ++next_) {
+      if (!ReadExtra(lines_[next_], &plan_)) {
+        return Complain(lines_[next_][0].span,
+                        "expected 'rank 0:', or a 'split', 'overlap' or 'costs' line");
+      }
     }
     return true;
   }
@@ -106,7 +168,8 @@ class PlanReader {
       Action action;
       action.joined = joined;
       action.place = place;
-      if (!ReadAction(&rest, &action)) return Complain(word.span, "expected an action like 3F7");
+      if (!ReadAction(plan_.pipes, &rest, &action))
+        return Complain(word.span, "expected an action like 3F7");
       if (!Allowed(rank, word, action)) return false;
       plan_.actions.push_back(action);
       if (rest.empty()) return true;
@@ -117,34 +180,40 @@ class PlanReader {
 
   bool Allowed(RankId rank, const Word& word, const Action& action) {
     if (action.stage.value >= static_cast<int>(plan_.stages.size())) {
-      return Complain(word.span, absl::StrCat(Print(action), ": there are only ",
+      return Complain(word.span, absl::StrCat(Print(plan_, action), ": there are only ",
                                               plan_.stages.size(), " stages"));
     }
-    if (action.microbatch.value >= plan_.microbatches) {
-      return Complain(word.span, absl::StrCat(Print(action), ": there are only ",
-                                              plan_.microbatches, " microbatches"));
+    const int microbatches = plan_.microbatches_of(action.stage);
+    if (action.microbatch.value >= microbatches) {
+      return Complain(word.span, absl::StrCat(Print(plan_, action), ": there are only ",
+                                              microbatches, " microbatches"));
     }
     const RankId home = plan_.stage(action.stage).rank;
     if (home != rank) {
       return Complain(word.span,
-                      absl::StrCat(Print(action), ": stage ", action.stage.value, " lives on rank ",
-                                   home.value, ", not on rank ", rank.value));
+                      absl::StrCat(Print(plan_, action), ": stage ", action.stage.value,
+                                   " lives on rank ", home.value, ", not on rank ", rank.value));
+    }
+    if (action.joined && IsMessage(plan_.actions.back().kind) != IsMessage(action.kind)) {
+      return Complain(word.span, absl::StrCat(Print(plan_, action),
+                                              " cannot share its group: computation and messages "
+                                              "do not mix"));
     }
     if (IsCompute(action.kind)) return true;
-    if (!plan_.lowered) {
-      return Complain(word.span, absl::StrCat(Print(action),
-                                              ": only a plan marked 'lowered' holds "
-                                              "sends and receives"));
+    if (IsCollective(action.kind)) {
+      return word.text.find('&') == absl::string_view::npos ||
+             Complain(word.span, absl::StrCat(Print(plan_, action), " cannot be part of a group"));
     }
-    const bool in_group = word.text.find('&') != absl::string_view::npos;
-    return !in_group ||
-           Complain(word.span, absl::StrCat(Print(action), " cannot be part of a group"));
+    return plan_.lowered || Complain(word.span, absl::StrCat(Print(plan_, action),
+                                                             ": only a plan marked 'lowered' holds "
+                                                             "sends and receives"));
   }
 
   const std::vector<std::vector<Word>> lines_;
   Diagnostics* diagnostics_;
   uint32_t end_ = 0;
   int64_t ranks_ = 0;
+  size_t next_ = 0;  // the line after those that were read; then: the line of rank 0
   Plan plan_;
 };
 

@@ -43,7 +43,7 @@ class Replay {
         done_(channels_.all.size(), 0) {
     for (uint32_t i = 0; i < plan.actions.size(); ++i) {
       const Action& action = plan.actions[i];
-      if (IsCompute(action.kind)) continue;
+      if (!IsMessage(action.kind)) continue;
       const int channel = channels_.Of(plan, action);
       // A message to one's own rank, or to nobody, never goes: it blocks nothing but itself.
       if (channel < 0) {

@@ -77,20 +77,20 @@ Note ExplainLack(const Plan& plan, uint32_t index, Values lacks) {
   const Action& other = plan.actions[giver];
   if (ShareTheRank(plan, std::min(giver, index), std::max(giver, index))) {
     return NoteAt(plan, other,
-                  absl::StrCat(Print(other),
+                  absl::StrCat(Print(plan, other),
                                " would give it, but shares the rank with it: its "
                                "results exist only when both are done"));
   }
   if (giver < index) {
     return NoteAt(plan, other,
-                  absl::StrCat(Print(other), " gave it, and another action used it up"));
+                  absl::StrCat(Print(plan, other), " gave it, and another action used it up"));
   }
   // Sends and receives in between are not the user's to count.
   const auto between = absl::MakeConstSpan(plan.actions).subspan(index + 1, giver - index - 1);
   const auto later = 1 + std::count_if(between.begin(), between.end(),
                                        [](const Action& a) { return IsCompute(a.kind); });
   return NoteAt(plan, other,
-                absl::StrCat(Print(other), " would give it, but comes ", later,
+                absl::StrCat(Print(plan, other), " would give it, but comes ", later,
                              later == 1 ? " action" : " actions", " later on the same rank"));
 }
 
@@ -101,7 +101,7 @@ void FindEarlyUseOf(const Plan& plan, uint32_t index, Values lacks, Diagnostics*
   const RankId rank = plan.stage(action.stage).rank;
   Diagnostic& finding = diagnostics->Add(
       Code::kDataflow, span,
-      absl::StrCat("rank ", rank.value, " waits forever at ", Print(action), " for the ",
+      absl::StrCat("rank ", rank.value, " waits forever at ", Print(plan, action), " for the ",
                    Describe(plan, action.stage, action.microbatch, lacks)));
   if (known) return;
   finding.where = WhereOf(plan, action);
@@ -158,7 +158,7 @@ class CircleFinder {
     return stuck;
   }
 
-  std::string Group(int rank) const { return PrintGroup(plan_.actions, stuck_[rank].group); }
+  std::string Group(int rank) const { return PrintGroup(plan_, plan_.actions, stuck_[rank].group); }
   std::string Lack(int rank) const {
     const Action& part = plan_.actions[stuck_[rank].part];
     return Describe(plan_, part.stage, part.microbatch, stuck_[rank].lacks);
@@ -172,10 +172,10 @@ class CircleFinder {
       if (IsCompute(action.kind) && action.stage == stuck.giver &&
           action.microbatch == plan_.actions[stuck.part].microbatch &&
           (EffectsOf(action.kind).gives & gives)) {
-        return Print(action);
+        return Print(plan_, action);
       }
     }
-    return absl::StrCat("stage ", stuck.giver.value);
+    return absl::StrCat("stage ", PrintStage(plan_.pipes, stuck.giver));
   }
 
   void ReportCircle(int first, Diagnostics* diagnostics) const {
@@ -220,16 +220,18 @@ void FindIncomplete(const Plan& plan, Diagnostics* diagnostics) {
     any[action.stage.value] = &action;
   }
   for (size_t s = 0; s < plan.stages.size(); ++s) {
-    const auto row = absl::MakeConstSpan(tallies).subspan(s * m_count, m_count);
+    const int of_pipe = plan.microbatches_of(StageId(static_cast<int32_t>(s)));
+    const auto row = absl::MakeConstSpan(tallies).subspan(s * m_count, of_pipe);
     const auto fault =
         std::find_if(row.begin(), row.end(), [](const Tally& t) { return !t.Whole(); });
     if (fault == row.end()) continue;
     const auto faults = std::count_if(fault, row.end(), [](const Tally& t) { return !t.Whole(); });
-    Diagnostic& finding =
-        diagnostics->Add(Code::kIncomplete, any[s] ? SpanOf(plan, *any[s]) : plan.header,
-                         absl::StrCat("stage ", s, " on rank ", plan.stages[s].rank.value,
-                                      ": microbatch ", fault - row.begin(), " ", Fault(*fault)),
-                         static_cast<int>(faults));
+    Diagnostic& finding = diagnostics->Add(
+        Code::kIncomplete, any[s] ? SpanOf(plan, *any[s]) : plan.header,
+        absl::StrCat("stage ", PrintStage(plan.pipes, StageId(static_cast<int32_t>(s))),
+                     " on rank ", plan.stages[s].rank.value, ": microbatch ", fault - row.begin(),
+                     " ", Fault(*fault)),
+        static_cast<int>(faults));
     finding.where = PrintParameters(plan);
   }
 }
@@ -251,12 +253,12 @@ void FindMismatch(const Plan& plan, Diagnostics* diagnostics) {
   const Channels channels = ChannelsOf(plan);
   std::vector<std::vector<const Action*>> sends(channels.all.size()), recvs(channels.all.size());
   for (const Action& action : plan.actions) {
-    if (IsCompute(action.kind)) continue;
+    if (!IsMessage(action.kind)) continue;
     const int channel = channels.Of(plan, action);
     if (channel < 0) {
       diagnostics
           ->Add(Code::kMatching, SpanOf(plan, action),
-                absl::StrCat(Print(action), " has no other rank to talk to"))
+                absl::StrCat(Print(plan, action), " has no other rank to talk to"))
           .where = WhereOf(plan, action);
       continue;
     }
@@ -270,8 +272,8 @@ void FindMismatch(const Plan& plan, Diagnostics* diagnostics) {
       if (send && recv && Match(plan, *send, *recv)) continue;
       const Action& at = send ? *send : *recv;
       std::string text = absl::StrCat("message ", k, " from rank ", from, " to rank ", to, ": ");
-      absl::StrAppend(&text, send ? Print(*send) : "nothing is sent", " meets ",
-                      recv ? Print(*recv) : "no receive");
+      absl::StrAppend(&text, send ? Print(plan, *send) : "nothing is sent", " meets ",
+                      recv ? Print(plan, *recv) : "no receive");
       Diagnostic& finding = diagnostics->Add(Code::kMatching, SpanOf(plan, at), text);
       finding.where = WhereOf(plan, at);
       if (send && recv) finding.notes.push_back(NoteAt(plan, *recv, "the receive"));

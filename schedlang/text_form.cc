@@ -19,6 +19,21 @@ std::optional<int32_t> CutNumber(absl::string_view* text) {
   return static_cast<int32_t>(*number);
 }
 
+// Cuts "3", or "up[3]" where there are pipes, off the front of *text.
+std::optional<int32_t> CutStage(absl::Span<const Pipe> pipes, absl::string_view* text) {
+  if (pipes.empty()) return CutNumber(text);
+  const size_t bracket = text->find('[');
+  for (const Pipe& pipe : pipes) {
+    if (text->substr(0, bracket) != pipe.name || bracket == absl::string_view::npos) continue;
+    text->remove_prefix(bracket + 1);
+    const auto index = CutNumber(text);
+    if (!index || *index >= pipe.stages || text->empty() || (*text)[0] != ']') break;
+    text->remove_prefix(1);
+    return pipe.first_stage.value + *index;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<std::vector<Word>> WordLines(const Source& source) {
@@ -71,22 +86,24 @@ std::optional<int64_t> ValueOf(const std::vector<Parameter>& parameters, absl::s
   return std::nullopt;
 }
 
-bool ReadAction(absl::string_view* text, Action* action) {
-  const auto stage = CutNumber(text);
+bool ReadAction(absl::Span<const Pipe> pipes, absl::string_view* text, Action* action) {
+  const auto stage = CutStage(pipes, text);
   size_t n = 0;
   while (n < text->size() && (absl::ascii_isupper((*text)[n]) || (*text)[n] == '_')) ++n;
   const absl::string_view kind = text->substr(0, n);
   text->remove_prefix(n);
+  if (!stage) return false;
+  int k = 0;
+  while (k < kActionKinds && kind != PrintedKind(static_cast<ActionKind>(k))) ++k;
+  if (k == kActionKinds) return false;
+  action->kind = static_cast<ActionKind>(k);
+  action->stage = StageId(*stage);
+  action->microbatch = MicrobatchId();
+  if (IsCollective(action->kind)) return true;
   const auto microbatch = CutNumber(text);
-  if (!stage || !microbatch) return false;
-  for (int k = 0; k < kActionKinds; ++k) {
-    if (kind != PrintedKind(static_cast<ActionKind>(k))) continue;
-    action->kind = static_cast<ActionKind>(k);
-    action->stage = StageId(*stage);
-    action->microbatch = MicrobatchId(*microbatch);
-    return true;
-  }
-  return false;
+  if (!microbatch) return false;
+  action->microbatch = MicrobatchId(*microbatch);
+  return true;
 }
 
 }  // namespace stringline

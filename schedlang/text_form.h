@@ -30,8 +30,8 @@ std::optional<Parameter> ReadParameter(absl::string_view text);
 // The value of a parameter, or nothing.
 std::optional<int64_t> ValueOf(const std::vector<Parameter>& parameters, absl::string_view name);
 
-// Reads an action's printed form ("3F7", "0SEND_F1") from the front of *text and cuts it off.
-// False, with *text unspecified, when there is none.
-bool ReadAction(absl::string_view* text, Action* action);
+// Reads an action's printed form ("3F7", "0SEND_F1"; "up[3]F7" where there are pipes) from the
+// front of *text and cuts it off. False, with *text unspecified, when there is none.
+bool ReadAction(absl::Span<const Pipe> pipes, absl::string_view* text, Action* action);
 
 }  // namespace stringline

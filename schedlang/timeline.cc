@@ -12,9 +12,9 @@ namespace stringline {
 namespace {
 
 // "3F7@1000+500": an action, its start and its length. Cuts it off *text.
-bool ReadEvent(absl::string_view* text, Event* event) {
+bool ReadEvent(absl::Span<const Pipe> pipes, absl::string_view* text, Event* event) {
   Action action;
-  if (!ReadAction(text, &action)) return false;
+  if (!ReadAction(pipes, text, &action)) return false;
   event->kind = action.kind;
   event->stage = action.stage;
   event->microbatch = action.microbatch;
@@ -34,12 +34,31 @@ bool ReadEvent(absl::string_view* text, Event* event) {
   return true;
 }
 
+// "pipe down M=4 stages=4": a pipe behind those that were read before it.
+std::optional<Pipe> ReadPipe(const std::vector<Word>& words, const std::vector<Pipe>& before) {
+  constexpr int64_t kMost = 1 << 20;
+  if (words.size() != 4) return std::nullopt;
+  const auto microbatches = ReadParameter(words[2].text), stages = ReadParameter(words[3].text);
+  if (!microbatches || microbatches->name != "M" || !stages || stages->name != "stages") {
+    return std::nullopt;
+  }
+  if (std::min(microbatches->value, stages->value) < 0) return std::nullopt;
+  if (std::max(microbatches->value, stages->value) > kMost) return std::nullopt;
+  Pipe pipe{.name = std::string(words[1].text), .first_stage = StageId(0)};
+  pipe.microbatches = static_cast<int>(microbatches->value);
+  pipe.stages = static_cast<int>(stages->value);
+  if (before.empty()) return pipe;
+  pipe.first_stage = StageId(before.back().first_stage.value + before.back().stages);
+  pipe.first_microbatch = before.back().first_microbatch + before.back().microbatches;
+  return pipe;
+}
+
 // The events of one `rank` line, parts of a group joined by '&'.
 bool ReadGroup(absl::string_view text, Timeline* timeline) {
   for (bool joined = false;; joined = true) {
     Event event;
     event.joined = joined;
-    if (!ReadEvent(&text, &event)) return false;
+    if (!ReadEvent(timeline->pipes, &text, &event)) return false;
     timeline->events.push_back(event);
     if (text.empty()) return true;
     if (text[0] != '&') return false;
@@ -81,6 +100,7 @@ Timeline TimelineOf(const Plan& plan, std::string origin) {
   timeline.origin = std::move(origin);
   timeline.schedule = plan.schedule;
   timeline.parameters = plan.parameters;
+  timeline.pipes = plan.pipes;
   timeline.first = plan.first;
   timeline.events.reserve(plan.actions.size());
   for (const Action& action : plan.actions) {
@@ -93,11 +113,14 @@ std::string Print(const Timeline& timeline) {
   std::string out = absl::StrCat("timeline ", timeline.origin, " ", timeline.schedule);
   for (const Parameter& p : timeline.parameters) absl::StrAppend(&out, " ", p.name, "=", p.value);
   absl::StrAppend(&out, "\n");
+  for (const Pipe& p : timeline.pipes) {
+    absl::StrAppend(&out, "pipe ", p.name, " M=", p.microbatches, " stages=", p.stages, "\n");
+  }
   for (int r = 0; r < timeline.ranks(); ++r) {
     absl::StrAppend(&out, "rank ", r, ":");
     for (const Event& e : timeline.of(RankId(r))) {
-      absl::StrAppend(&out, e.joined ? "&" : " ", e.stage.value, PrintedKind(e.kind),
-                      e.microbatch.value);
+      absl::StrAppend(&out, e.joined ? "&" : " ",
+                      PrintAction(timeline.pipes, e.kind, e.stage, e.microbatch));
       absl::StrAppend(&out, "@", e.start_ns, "+", e.end_ns - e.start_ns);
     }
     absl::StrAppend(&out, "\n");
@@ -124,9 +147,16 @@ std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnost
     if (!parameter) return complain(lines[0][i].span, "expected a parameter like P=4");
     timeline.parameters.push_back(*parameter);
   }
-  for (size_t l = 1; l < lines.size(); ++l) {
+  size_t l = 1;
+  for (; l < lines.size() && lines[l][0].text == "pipe"; ++l) {
+    const auto pipe = ReadPipe(lines[l], timeline.pipes);
+    if (!pipe) return complain(lines[l][0].span, "expected 'pipe NAME M=… stages=…'");
+    timeline.pipes.push_back(*pipe);
+  }
+  const size_t header = l;
+  for (; l < lines.size(); ++l) {
     const auto& words = lines[l];
-    const std::string head = absl::StrCat(l - 1, ":");
+    const std::string head = absl::StrCat(l - header, ":");
     if (words.size() < 2 || words[0].text != "rank" || words[1].text != head) {
       return complain(words[0].span, absl::StrCat("expected 'rank ", head, "'"));
     }

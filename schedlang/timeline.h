@@ -6,7 +6,8 @@
 //   timeline simulated dualpipe_v P=4 M=8
 //   rank 0: 0F0@0+1000 0F1@1000+1000 0F8&7B3@…
 //
-// where `3F7@start+length` is one event, sends and receives among them.
+// where `3F7@start+length` is one event, sends and receives among them. With pipes, a line
+// `pipe down M=4 stages=4` for each comes before the ranks.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +35,7 @@ struct Timeline {
   std::string origin;  // "simulated" or "measured"
   std::string schedule;
   std::vector<Parameter> parameters;
+  std::vector<Pipe> pipes;  // as Plan::pipes
   // Events of rank r: events[first[r]] .. events[first[r + 1] - 1], in the order of the rank's
   // plan.
   std::vector<uint32_t> first = {0};

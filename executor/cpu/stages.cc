@@ -96,7 +96,7 @@ char* Stages::AddressOf(StageId stage, MicrobatchId microbatch, ValueClass value
 Work Stages::Compute(const Action& action, int lane) {
   const Stage& stage = stages_[action.stage.value];
   const int kind = static_cast<int>(action.kind);
-  SL_CHECK(kind < kPrograms) << Print(action);
+  SL_CHECK(kind < kPrograms) << Print(plan_, action);
   Bound& bound = bound_.emplace_back();
   bound.program = &stage.programs[kind];
   auto set = [&](Region region, char* address) {

@@ -194,7 +194,7 @@ absl::StatusOr<CostModel> ResolveCosts(const CostSpec& spec, const Plan& plan) {
   for (const Action& action : plan.actions) {
     if (!IsCompute(action.kind) || !of[static_cast<int>(action.kind)]->empty()) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("the schedule performs ", Print(action), ", but there is no cost for ",
+        absl::StrCat("the schedule performs ", Print(plan, action), ", but there is no cost for ",
                      PrintedKind(action.kind),
                      action.kind == ActionKind::kBackward ? " (nor for I and W)" : ""));
   }
@@ -227,7 +227,7 @@ int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group) {
         sum += costs.weight_gradient[s];
         break;
       default:
-        SL_CHECK(false) << Print(part) << " is no computation";
+        SL_CHECK(false) << PrintedKind(part.kind) << " is no computation";
     }
   }
   return sum;

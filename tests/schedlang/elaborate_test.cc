@@ -342,7 +342,7 @@ TEST(Elaborate, ActionsBearTheirPlacesAndIterations) {
   std::string out;
   for (const Action& action : plan->actions) {
     const Span span = SpanOf(*plan, action);
-    absl::StrAppend(&out, Print(action), " '",
+    absl::StrAppend(&out, Print(*plan, action), " '",
                     source.text().substr(span.begin, span.end - span.begin), "' ",
                     source.Locate(span.begin).line, ":", source.Locate(span.begin).column, " (",
                     WhereOf(*plan, action), ")\n");

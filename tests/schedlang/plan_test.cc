@@ -15,6 +15,12 @@ TEST(Plan, TextFormPrintsAndReadsBack) {
       "rank 0: 0F0 0SEND_F0 3RECV_F0 3F0 3I0 3SEND_B0 3W0 0RECV_B0 0B0\n"
       "rank 1: 1RECV_F0 1F0 2F0 2SEND_F0 2RECV_B0 2B0 1B0 1SEND_B0\n",
       "plan empty P=2 M=1\nstages 0\nrank 0: 0F0 0B0\nrank 1:\n",
+      "plan both P=2 M=2\npipe down M=1 stages 0 1\npipe up M=1 stages 1 0\n"
+      "rank 0: down[0]F0 up[1]F0&down[0]B0 up[1]B0\nrank 1: up[0]F0 down[1]F0 down[1]B0 up[0]B0\n",
+      "plan more P=1 M=1 lowered\nstages 0\nsplit layout Et* tL\n"
+      "overlap F&B compute F.attn B.experts network F.dispatch\ncosts F=1 B=2 I=1 W=1\n"
+      "rank 0: 0UNSHARD 0F0 0B0 0REDUCE_GRAD 0RESHARD\n",
+      "plan calls P=2 M=1 lowered\nstages 0 1\nrank 0: 0SEND_F0&0RECV_B0\nrank 1: 1RECV_F0\n",
   };
   for (const std::string& text : texts) EXPECT_EQ(Print(PlanFromText(text)), text);
 }
@@ -67,7 +73,14 @@ const BadText kBadTexts[] = {
     {"plan x P=2 M=1\nstages 0 1\nrank 0: 0SEND_F0\nrank 1:",
      "3:9: 0SEND_F0: only a plan marked 'lowered' holds sends and receives"},
     {"plan x P=2 M=1 lowered\nstages 0 1\nrank 0: 0F0&0SEND_F0\nrank 1:",
-     "3:9: 0SEND_F0 cannot be part of a group"},
+     "3:9: 0SEND_F0 cannot share its group: computation and messages do not mix"},
+    {"plan x P=1 M=1\nstages 0\nrank 0: 0UNSHARD&0F0", "3:9: 0UNSHARD cannot be part of a group"},
+    {"plan x P=1 M=1\npipe a M=1\nrank 0:",
+     "2:1: expected 'pipe NAME M=… stages' and the rank of every stage"},
+    {"plan x P=1 M=2\npipe a M=1 stages 0\nrank 0:", "2:1: the pipes run 1 microbatches, not 2"},
+    {"plan x P=1 M=1\npipe a M=1 stages 0\nrank 0: 0F0", "3:9: expected an action like 3F7"},
+    {"plan x P=1 M=1\nstages 0\ncosts F=0\nrank 0: 0F0",
+     "3:1: expected 'rank 0:', or a 'split', 'overlap' or 'costs' line"},
     {"plan x P=1 M=1\nstages 0\nrank 0: 0F0\nrank 1: 0F0",
      "4:1: unexpected line after rank 0, the last of P=1"},
 };

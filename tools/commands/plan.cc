@@ -15,7 +15,7 @@ Json RanksAsJson(const Plan& plan) {
     const absl::Span<const Action> actions = plan.of(RankId(rank));
     Json groups = Json::array();
     for (size_t i = 0; i < actions.size(); ++i) {
-      if (!actions[i].joined) groups.push_back(PrintGroup(actions, i));
+      if (!actions[i].joined) groups.push_back(PrintGroup(plan, actions, i));
     }
     ranks.push_back(std::move(groups));
   }

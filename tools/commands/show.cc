@@ -11,11 +11,11 @@
 namespace stringline {
 namespace {
 
-Json EventsAsJson(absl::Span<const Event> events) {
+Json EventsAsJson(const Timeline& timeline, RankId rank) {
   Json list = Json::array();
-  for (const Event& event : events) {
+  for (const Event& event : timeline.of(rank)) {
     list.push_back(
-        {{"action", Print(Action{event.kind, event.joined, event.stage, event.microbatch})},
+        {{"action", PrintAction(timeline.pipes, event.kind, event.stage, event.microbatch)},
          {"start_us", Microseconds(event.start_ns)},
          {"end_us", Microseconds(event.end_ns)},
          {"joined", event.joined}});
@@ -27,7 +27,7 @@ Json TimelineAsJson(const Timeline& timeline) {
   const Bubbles bubbles = MeasureBubbles(timeline);
   Json ranks = Json::array();
   for (int rank = 0; rank < timeline.ranks(); ++rank) {
-    ranks.push_back(EventsAsJson(timeline.of(RankId(rank))));
+    ranks.push_back(EventsAsJson(timeline, RankId(rank)));
   }
   return {{"ok", true},
           {"origin", timeline.origin},

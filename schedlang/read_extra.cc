@@ -1,0 +1,86 @@
+#include "schedlang/read_extra.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_split.h"
+
+namespace stringline {
+namespace {
+
+constexpr int64_t kMostLayers = 1 << 20;
+
+std::optional<ActionKind> ReadLetter(absl::string_view text) {
+  for (int k = 0; IsCompute(static_cast<ActionKind>(k)); ++k) {
+    if (text == PrintedKind(static_cast<ActionKind>(k))) return static_cast<ActionKind>(k);
+  }
+  return std::nullopt;
+}
+
+// split even | balanced | layers 3 4 4 | layout Ett tt ttL
+bool ReadSplit(const std::vector<Word>& words, Split* split) {
+  if (words.size() < 2) return false;
+  split->span = words[0].span;
+  if (words[1].text == "even" || words[1].text == "balanced") {
+    split->kind = words[1].text == "even" ? Split::Kind::kEven : Split::Kind::kBalanced;
+    return words.size() == 2;
+  }
+  if (words[1].text != "layers" && words[1].text != "layout") return false;
+  split->kind = words[1].text == "layers" ? Split::Kind::kLayers : Split::Kind::kLayout;
+  for (size_t i = 2; i < words.size(); ++i) {
+    if (split->kind == Split::Kind::kLayout) {
+      split->layout.emplace_back(words[i].text == "-" ? "" : words[i].text);
+      continue;
+    }
+    const auto layers = ReadNumber(words[i].text, kMostLayers);
+    if (!layers) return false;
+    split->layers.push_back(static_cast<int>(*layers));
+  }
+  return words.size() > 2;
+}
+
+// overlap F&B compute F.attn … network F.dispatch …
+bool ReadOverlap(const std::vector<Word>& words, Overlap* overlap) {
+  if (words.size() < 4) return false;
+  overlap->span = words[0].span;
+  for (absl::string_view letter : absl::StrSplit(words[1].text, '&')) {
+    const auto kind = ReadLetter(letter);
+    if (!kind) return false;
+    overlap->kinds.push_back(*kind);
+  }
+  std::vector<Overlap::Part>* lane = nullptr;
+  for (size_t i = 2; i < words.size(); ++i) {
+    if (words[i].text == "compute" || words[i].text == "network") {
+      lane = words[i].text == "compute" ? &overlap->compute : &overlap->network;
+      continue;
+    }
+    const size_t dot = words[i].text.find('.');
+    const auto of = ReadLetter(words[i].text.substr(0, dot));
+    if (lane == nullptr || dot == absl::string_view::npos || !of) return false;
+    lane->push_back({*of, std::string(words[i].text.substr(dot + 1)), words[i].span});
+  }
+  return true;
+}
+
+// costs F=1 B=2 I=1 W=1
+bool ReadCosts(const std::vector<Word>& words, OrderCosts* costs) {
+  int64_t* const fields[] = {&costs->forward, &costs->backward, &costs->input_gradient,
+                             &costs->weight_gradient};
+  for (size_t i = 1; i < words.size(); ++i) {
+    const auto parameter = ReadParameter(words[i].text);
+    const auto kind = parameter ? ReadLetter(parameter->name) : std::nullopt;
+    if (!kind || parameter->value < 1) return false;
+    *fields[static_cast<int>(*kind)] = parameter->value;
+  }
+  return std::all_of(std::begin(fields), std::end(fields), [](const int64_t* f) { return *f > 0; });
+}
+
+}  // namespace
+
+bool ReadExtra(const std::vector<Word>& words, Plan* plan) {
+  if (words[0].text == "split") return ReadSplit(words, &plan->split);
+  if (words[0].text == "overlap") return ReadOverlap(words, &plan->overlaps.emplace_back());
+  return words[0].text == "costs" && ReadCosts(words, &plan->costs);
+}
+
+}  // namespace stringline
