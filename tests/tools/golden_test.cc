@@ -3,7 +3,8 @@
 // The first line is a command, `# check P=2 M=4`; the file itself is what the command reads, and
 // trailing `#> ` lines are the expected output, standard output before standard error. A file
 // NAME.golden reads others: its commands name their files, seen from the top of the repository, and
-// each is followed by its own output. UPDATE_GOLDEN=1 rewrites the output.
+// each is followed by its own output. UPDATE_GOLDEN=1 rewrites the output. What others read (.csv),
+// README.md and hidden files are no tests.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -85,10 +86,16 @@ TEST_P(GoldenTest, PrintsWhatTheFileSays) {
                 << "; UPDATE_GOLDEN=1 rewrites the file";
 }
 
+// A file that others read, or that people do.
+bool IsData(const fs::path& path) {
+  return path.extension() == ".csv" || path.extension() == ".md" ||
+         path.filename().string()[0] == '.';
+}
+
 std::vector<std::string> GoldenFiles() {
   std::vector<std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(GoldenFolder())) {
-    if (entry.is_regular_file()) {
+    if (entry.is_regular_file() && !IsData(entry.path())) {
       files.push_back(fs::relative(entry.path(), GoldenFolder()).string());
     }
   }
