@@ -10,7 +10,8 @@
 namespace stringline {
 namespace {
 
-constexpr const char* kScheduleOrPlan = "A schedule (.sched) or a plan (.plan)";
+constexpr const char* kScheduleOrPlan =
+    "A schedule (.sched), a plan (.plan) or one of torch's (.csv)";
 
 constexpr Command kCommands[] = {
     {"check", "Prove that a schedule is complete and ends, or say what is wrong and where",
@@ -19,12 +20,19 @@ constexpr Command kCommands[] = {
      "stringline plan schedules/zb_v.sched P=2 M=4 --lowered", kPlanOptions | kLoweredOption,
      RunPlan},
     {"show", "Draw the timeline in the terminal",
-     "A schedule (.sched), a plan (.plan) or a recorded timeline (.timeline)",
+     "A schedule (.sched), a plan (.plan), one of torch's (.csv) or a recorded timeline "
+     "(.timeline)",
      "stringline show schedules/dualpipe_v.sched P=4 M=10 --cost F=10,I=10,W=10,FB=24",
      kPlanOptions | kCostOptions | kPictureOptions, RunShow},
     {"sim", "Simulate a schedule: how long a step takes, and who waits", kScheduleOrPlan,
      "stringline sim schedules/zb_h1.sched P=8 M=24 --cost F=18522,I=18086,W=9337,p2p=601",
      kPlanOptions | kCostOptions | kTimelineOption, RunSim},
+    {"export", "Write a schedule as torch.distributed.pipelining reads it", kScheduleOrPlan,
+     "stringline export schedules/zb_v.sched P=2 M=4 --to torch-compute",
+     kPlanOptions | kToOption | kOutOption, RunExport},
+    {"import", "Print one of torch's schedules as a plan", "A schedule of torch's (.csv)",
+     "stringline import tests/golden/torch/zbvzerobubble_p2_v2_m4_compute.csv", kOutOption,
+     RunImport},
     {"run", "Train a model with a schedule, and compare what happened with the simulation",
      "A run file (.yaml)", "stringline run examples/01_train/run.yaml", kTrainingOptions,
      RunTraining},

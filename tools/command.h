@@ -19,6 +19,8 @@ enum OptionSet : unsigned {
   kTimelineOption = 1 << 3,   // --timeline
   kPictureOptions = 1 << 4,   // --width, --color
   kTrainingOptions = 1 << 5,  // --text, --out, --steps
+  kToOption = 1 << 6,         // --to
+  kOutOption = 1 << 7,        // --out
 };
 
 struct Command {
@@ -37,6 +39,9 @@ absl::Span<const Command> Commands();
 int RunTool(const std::vector<std::string>& args, std::ostream& out, std::ostream& err);
 
 int RunCheck(const Flags& flags, const Output& output);
+int RunExport(const Flags& flags, const Output& output);
+int RunImport(const Flags& flags, const Output& output);
+int RunLint(const Flags& flags, const Output& output);
 int RunPlan(const Flags& flags, const Output& output);
 int RunShow(const Flags& flags, const Output& output);
 int RunSim(const Flags& flags, const Output& output);

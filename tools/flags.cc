@@ -55,6 +55,18 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
         ->check(CLI::IsMember({"auto", "always", "never"}))
         ->type_name("WHEN");
   }
+  if (command.options & kToOption) {
+    app.add_option("--to", flags.to,
+                   "torch-compute: what a rank computes; torch-comms: with messages, collectives "
+                   "and waits, for torch 2.15 and later; torch-comms-2.14: without waits, for "
+                   "torch before that")
+        ->required()
+        ->check(CLI::IsMember({"torch-compute", "torch-comms", "torch-comms-2.14"}))
+        ->type_name("FORM");
+  }
+  if (command.options & kOutOption) {
+    app.add_option("--out", flags.out, "Write into this file instead")->type_name("FILE");
+  }
   if (command.options & kTrainingOptions) DeclareTrainingOptions(app, flags);
   app.add_flag("--json", flags.json, "Answer with one JSON object");
   app.add_flag("-h,--help", flags.help, "Print this");
@@ -92,8 +104,9 @@ absl::StatusOr<Flags> ParseFlags(const Command& command, const std::vector<std::
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
   } catch (const CLI::RequiredError&) {
+    const char* const what = flags.file.empty() ? "a file" : "--to";
     return absl::InvalidArgumentError(
-        absl::StrCat("'", command.name, "' needs a file, as in: ", command.example));
+        absl::StrCat("'", command.name, "' needs ", what, ", as in: ", command.example));
   } catch (const CLI::ParseError& error) {
     const std::string unknown = UnknownOption(app, args);
     return absl::InvalidArgumentError(unknown.empty() ? error.what() : unknown);

@@ -22,7 +22,8 @@ struct Flags {
   int width = 0;                        // --width; 0: as wide as the terminal
   std::string color = "auto";           // --color auto|always|never
   std::string text;                     // --text FILE
-  std::string out;                      // --out FOLDER
+  std::string out;                      // --out FOLDER, or FILE for a command that writes one
+  std::string to;                       // --to torch-compute|torch-comms|torch-comms-2.14
   int steps = 0;                        // --steps; 0: what the run file says
   bool help = false;                    // --help
 };

@@ -6,6 +6,7 @@
 #include "schedlang/base/status.h"
 #include "schedlang/check.h"
 #include "schedlang/elaborate.h"
+#include "schedlang/formats/torch_csv.h"
 #include "schedlang/lower.h"
 #include "schedlang/parse.h"
 
@@ -41,6 +42,13 @@ void Elaborated(const std::vector<Parameter>& parameters, const std::string& nam
   loaded->plan = Elaborate(*file, name, parameters, &loaded->diagnostics);
 }
 
+void ReadTorch(LoadedPlan* loaded) {
+  std::optional<TorchFile> file = ReadTorchCsv(loaded->source, &loaded->diagnostics);
+  if (!file) return;
+  loaded->plan = std::move(file->plan);
+  loaded->waits = std::move(file->waits);
+}
+
 }  // namespace
 
 bool HasExtension(const std::string& path, const char* extension) {
@@ -66,12 +74,17 @@ absl::StatusOr<LoadedPlan> LoadPlan(const Flags& flags) {
   SL_ASSIGN_OR_RETURN(std::vector<Parameter> parameters, ParseParameters(flags.parameters));
   SL_ASSIGN_OR_RETURN(Source source, ReadSource(flags.file));
   LoadedPlan loaded{std::move(source), std::nullopt, {}};
-  if (HasExtension(flags.file, ".plan")) {
+  const bool is_csv = HasExtension(flags.file, ".csv");
+  if (is_csv || HasExtension(flags.file, ".plan")) {
     if (!parameters.empty() || !flags.schedule.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
           flags.file, ": a plan holds its parameters already; give them only for a schedule"));
     }
-    loaded.plan = ReadPlan(loaded.source, &loaded.diagnostics);
+    if (is_csv) {
+      ReadTorch(&loaded);
+    } else {
+      loaded.plan = ReadPlan(loaded.source, &loaded.diagnostics);
+    }
   } else {
     Elaborated(parameters, flags.schedule, &loaded);
   }

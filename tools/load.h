@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "schedlang/base/diagnostics.h"
 #include "schedlang/base/source.h"
+#include "schedlang/formats/torch_csv.h"
 #include "schedlang/plan.h"
 #include "schedlang/sim/costs.h"
 #include "schedlang/timeline.h"
@@ -20,11 +21,12 @@ struct LoadedPlan {
   Source source;
   std::optional<Plan> plan;
   Diagnostics diagnostics;
+  std::vector<TorchWait> waits;  // those of a torch `.csv`
 };
 
-// Reads flags.file: a `.plan` as it is, any other file as a schedule, elaborated with the
-// parameters of the command line. Errors: the file cannot be read, a parameter is not NAME=INTEGER
-// or given twice, parameters or --schedule given for a `.plan`.
+// Reads flags.file: a `.plan` or a torch `.csv` as it is, any other file as a schedule, elaborated
+// with the parameters of the command line. Errors: the file cannot be read, a parameter is not
+// NAME=INTEGER or given twice, parameters or --schedule given for one of the former.
 absl::StatusOr<LoadedPlan> LoadPlan(const Flags& flags);
 
 // LoadPlan, and then lowered and checked: the plan is there only if the checker has nothing to say.

@@ -1,4 +1,5 @@
-// Every finding the program can give has a file that shows it: tests/golden/errors/SLUG.*
+// Every finding the program can give has a file that shows it: tests/golden/errors/SLUG.*, or a
+// SLUG.golden whose first command does.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -16,17 +17,18 @@ Answer RunWithJson(const std::string& folder, const std::string& file) {
   std::vector<std::string> words = Words(text.substr(0, text.find('\n')));
   EXPECT_GE(words.size(), 2u) << file << " begins with its command, as: # check P=2 M=2";
   if (words.size() < 2) return {};
-  std::vector<std::string> args = {words[1], file};
-  args.insert(args.end(), words.begin() + 2, words.end());
+  const bool names_its_file = std::filesystem::path(file).extension() == ".golden";
+  std::vector<std::string> args(words.begin() + 1, words.end());
+  if (!names_its_file) args.insert(args.begin() + 1, file);
   args.push_back("--json");
-  return RunToolIn(folder, args);
+  return RunToolIn(names_its_file ? SourceFolder() : folder, args);
 }
 
 TEST(CodesTest, EveryCodeHasAFileThatShowsIt) {
   const std::string folder = SourceFolder() + "/tests/golden/errors";
   for (const CodeRow& row : AllCodes()) {
     int shown = 0;
-    for (const char* const extension : {".sched", ".plan", ".timeline"}) {
+    for (const char* const extension : {".sched", ".plan", ".timeline", ".golden"}) {
       const std::string file = std::string(row.slug) + extension;
       if (!std::filesystem::exists(folder + "/" + file)) continue;
       ++shown;

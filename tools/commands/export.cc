@@ -1,0 +1,75 @@
+// stringline export: a schedule in another notation.
+#include "schedlang/base/sl_check.h"
+#include "schedlang/check.h"
+#include "schedlang/collectives.h"
+#include "schedlang/formats/torch_csv.h"
+#include "schedlang/formats/torch_lower.h"
+#include "schedlang/lower.h"
+#include "tools/command.h"
+#include "tools/json.h"
+#include "tools/load.h"
+#include "tools/write_file.h"
+
+namespace stringline {
+namespace {
+
+struct Target {
+  const char* name;
+  TorchForm form;
+};
+
+constexpr Target kTargets[] = {
+    {"torch-compute", TorchForm::kCompute},
+    {"torch-comms", TorchForm::kComms},
+    {"torch-comms-2.14", TorchForm::kCommsNoWaits},
+};
+
+// The plan as a file of this form holds it: with collectives, messages and waits.
+TorchFile Prepared(TorchFile file, TorchForm form) {
+  if (form == TorchForm::kCompute) return file;
+  if (!file.plan.lowered) {
+    const Plan plan = AddCollectives(file.plan);
+    std::optional<TorchFile> lowered = LowerAsTorch(plan, form == TorchForm::kComms);
+    SL_CHECK(lowered) << "a plan that ends could not be lowered";
+    file = *std::move(lowered);
+  }
+  file.waits = AllTorchWaits(file.plan, file.waits);
+  return file;
+}
+
+bool Proven(const Plan& plan, Diagnostics* diagnostics) {
+  return Check(plan.lowered ? plan : Lower(plan), diagnostics);
+}
+
+int Deliver(const std::string& text, const Flags& flags, const Output& output) {
+  if (!flags.out.empty()) {
+    const absl::Status written = WriteFileAtomically(flags.out, text);
+    if (!written.ok()) return Fail(output, written.message());
+  }
+  if (output.json) {
+    WriteJson(output.out, {{"ok", true}, {"text", text}});
+  } else if (flags.out.empty()) {
+    output.out << text;
+  }
+  return kOk;
+}
+
+}  // namespace
+
+int RunExport(const Flags& flags, const Output& output) {
+  absl::StatusOr<LoadedPlan> loaded = LoadPlan(flags);
+  if (!loaded.ok()) return Fail(output, loaded.status().message());
+  Diagnostics& diagnostics = loaded->diagnostics;
+  if (!loaded->plan || !Proven(*loaded->plan, &diagnostics)) {
+    return ShowFindings(output, output.err, diagnostics, loaded->source);
+  }
+  const Target* target = kTargets;
+  while (flags.to != target->name) ++target;
+  TorchFile file{.plan = *std::move(loaded->plan), .waits = std::move(loaded->waits)};
+  file = Prepared(std::move(file), target->form);
+  const auto text = PrintTorchCsv(file.plan, file.waits, target->form, &diagnostics);
+  if (!text) return ShowFindings(output, output.err, diagnostics, loaded->source);
+  return Deliver(*text, flags, output);
+}
+
+}  // namespace stringline
