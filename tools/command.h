@@ -21,6 +21,8 @@ enum OptionSet : unsigned {
   kTrainingOptions = 1 << 5,  // --text, --out, --steps
   kToOption = 1 << 6,         // --to
   kOutOption = 1 << 7,        // --out
+  kManyFiles = 1 << 8,        // FILE … instead of one
+  kFormatOptions = 1 << 9,    // --check, --stdout
 };
 
 struct Command {
@@ -40,6 +42,7 @@ int RunTool(const std::vector<std::string>& args, std::ostream& out, std::ostrea
 
 int RunCheck(const Flags& flags, const Output& output);
 int RunExport(const Flags& flags, const Output& output);
+int RunFormat(const Flags& flags, const Output& output);
 int RunImport(const Flags& flags, const Output& output);
 int RunLint(const Flags& flags, const Output& output);
 int RunPlan(const Flags& flags, const Output& output);

@@ -37,7 +37,11 @@ void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
 
 void Declare(const Command& command, CLI::App& app, Flags& flags) {
   app.set_help_flag();
-  app.add_option("FILE", flags.file, command.file)->required();
+  if (command.options & kManyFiles) {
+    app.add_option("FILE", flags.files, command.file)->required();
+  } else {
+    app.add_option("FILE", flags.file, command.file)->required();
+  }
   if (command.options & kPlanOptions) DeclarePlanOptions(app, flags);
   if (command.options & kLoweredOption) {
     app.add_flag("--lowered", flags.lowered, "With the sends and receives that the actions imply");
@@ -66,6 +70,10 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
   }
   if (command.options & kOutOption) {
     app.add_option("--out", flags.out, "Write into this file instead")->type_name("FILE");
+  }
+  if (command.options & kFormatOptions) {
+    app.add_flag("--check", flags.check, "Change nothing; say what would change, exit status 1");
+    app.add_flag("--stdout", flags.to_stdout, "Print the result instead");
   }
   if (command.options & kTrainingOptions) DeclareTrainingOptions(app, flags);
   app.add_flag("--json", flags.json, "Answer with one JSON object");
@@ -104,7 +112,7 @@ absl::StatusOr<Flags> ParseFlags(const Command& command, const std::vector<std::
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
   } catch (const CLI::RequiredError&) {
-    const char* const what = flags.file.empty() ? "a file" : "--to";
+    const char* const what = flags.file.empty() && flags.files.empty() ? "a file" : "--to";
     return absl::InvalidArgumentError(
         absl::StrCat("'", command.name, "' needs ", what, ", as in: ", command.example));
   } catch (const CLI::ParseError& error) {

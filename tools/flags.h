@@ -12,6 +12,7 @@ struct Command;
 
 struct Flags {
   std::string file;                     // FILE
+  std::vector<std::string> files;       // FILE …, for a command that takes many
   std::vector<std::string> parameters;  // NAME=VALUE …, as written
   std::string schedule;                 // --schedule: which one of the file; "" for its last
   bool json = false;                    // --json
@@ -25,6 +26,8 @@ struct Flags {
   std::string out;                      // --out FOLDER, or FILE for a command that writes one
   std::string to;                       // --to torch-compute|torch-comms|torch-comms-2.14
   int steps = 0;                        // --steps; 0: what the run file says
+  bool check = false;                   // --check: of fmt
+  bool to_stdout = false;               // --stdout
   bool help = false;                    // --help
 };
 
