@@ -23,6 +23,7 @@ enum OptionSet : unsigned {
   kOutOption = 1 << 7,        // --out
   kManyFiles = 1 << 8,        // FILE … instead of one
   kFormatOptions = 1 << 9,    // --check, --stdout
+  kForOption = 1 << 10,       // --for
 };
 
 struct Command {
@@ -41,6 +42,7 @@ absl::Span<const Command> Commands();
 int RunTool(const std::vector<std::string>& args, std::ostream& out, std::ostream& err);
 
 int RunCheck(const Flags& flags, const Output& output);
+int RunCheckFor(const Flags& flags, const Output& output);  // check, with --for
 int RunExport(const Flags& flags, const Output& output);
 int RunFormat(const Flags& flags, const Output& output);
 int RunImport(const Flags& flags, const Output& output);

@@ -71,6 +71,14 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
   if (command.options & kOutOption) {
     app.add_option("--out", flags.out, "Write into this file instead")->type_name("FILE");
   }
+  if (command.options & kForOption) {
+    app.add_option("--for", flags.ranges,
+                   "Check for all these values, as --for P=2..64 --for M=P..4*P; also "
+                   "FIRST..LAST..STEP and lists with commas. A range may use the parameters before")
+        ->expected(1)
+        ->take_all()
+        ->type_name("NAME=RANGE");
+  }
   if (command.options & kFormatOptions) {
     app.add_flag("--check", flags.check, "Change nothing; say what would change, exit status 1");
     app.add_flag("--stdout", flags.to_stdout, "Print the result instead");

@@ -15,6 +15,7 @@ struct Flags {
   std::vector<std::string> files;       // FILE …, for a command that takes many
   std::vector<std::string> parameters;  // NAME=VALUE …, as written
   std::string schedule;                 // --schedule: which one of the file; "" for its last
+  std::vector<std::string> ranges;      // --for NAME=FIRST..LAST, as written
   bool json = false;                    // --json
   bool lowered = false;                 // --lowered
   std::string cost;                     // --cost F=1,B=2ms

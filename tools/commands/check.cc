@@ -43,6 +43,7 @@ Json ProofAsJson(const Plan& lowered) {
 }  // namespace
 
 int RunCheck(const Flags& flags, const Output& output) {
+  if (!flags.ranges.empty()) return RunCheckFor(flags, output);
   const absl::StatusOr<LoadedPlan> loaded = LoadCheckedPlan(flags);
   if (!loaded.ok()) return Fail(output, loaded.status().message());
   // Findings are what was asked for here, so they are the answer.

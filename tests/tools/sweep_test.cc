@@ -1,0 +1,157 @@
+// check --for: which plans a range asks for, and that the table says what `check` says of each.
+#include "tools/sweep.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "schedlang/check.h"
+#include "schedlang/lower.h"
+#include "schedlang/parse.h"
+#include "tests/tools/tool_run.h"
+
+namespace stringline {
+namespace {
+
+struct RangeCase {
+  const char* ranges;    // as --for says them, separated by blanks
+  const char* expected;  // the points, or the error
+};
+
+const RangeCase kRangeCases[] = {
+    {"P=2..4", "2;3;4"},
+    {"P=2..7..2", "2;4;6"},
+    {"P=1,4,2..3", "1;4;2;3"},
+    {"P=2..3 M=P..P+1", "2,2;2,3;3,3;3,4"},
+    {"P=1,2 M=max(P,V)..min(P,2)*V..3", "1,3;2,3;2,6"},
+    {"P=1..3 M=P..2", "1,1;1,2;2,2"},
+    {"P=-1..1", "-1;0;1"},
+    {"P=9223372036854775806..9223372036854775807", "9223372036854775806;9223372036854775807"},
+    // Errors
+    {"P=M..3 M=1..2", "--for P=M..3: 'M' is no parameter that has a value before it"},
+    {"P=1..2 P=1..2", "'P' is given twice"},
+    {"V=1..2", "'V' is given twice"},
+    {"P=3..2", "--for: no values at all"},
+    {"P=1..5..0", "--for P=1..5..0: the step is 0"},
+    {"P=1..5..-1", "--for P=1..5..-1: the step is -1"},
+    {"P=1..2..3..4", "--for P=1..2..3..4: write it as --for P=2..64"},
+    {"P=1..", "--for P=1..: write it as --for P=2..64"},
+    {"P=1,,2", "--for P=1,,2: write it as --for P=2..64"},
+    {"P", "--for P: write it as --for P=2..64"},
+    {"=1..2", "--for =1..2: write it as --for P=2..64"},
+    {"P=1+..2", "--for P=1+..2: '1+' is no expression"},
+    {"P=1){}..2", "--for P=1){}..2: '1){}..2' is no expression"},
+    {"P=1..9223372036854775807", "--for: more than 10000000 plans"},
+    {"P=1..10000 M=1..10000", "--for: more than 10000000 plans"},
+    {"P=1..9223372036854775807+1",
+     "--for P=1..9223372036854775807+1: 9223372036854775807 + 1 overflows "
+     "64 bits"},
+};
+
+std::string PointsOf(const std::string& text) {
+  std::vector<SweepRange> ranges;
+  for (const std::string& word : Words(text)) {
+    const auto range = ParseSweepRange(word);
+    if (!range.ok()) return std::string(range.status().message());
+    ranges.push_back(*range);
+  }
+  const auto points = Enumerate(ranges, {{"V", 3}});
+  if (!points.ok()) return std::string(points.status().message());
+  std::vector<std::string> out;
+  for (size_t i = 0; i < points->size(); ++i) out.push_back(absl::StrJoin(points->at(i), ","));
+  return absl::StrJoin(out, ";");
+}
+
+TEST(SweepTest, Ranges) {
+  for (const RangeCase& test : kRangeCases) EXPECT_EQ(PointsOf(test.ranges), test.expected);
+}
+
+TEST(SweepTest, SaysWhatCheckSaysOfEachPlan) {
+  const std::string folder = SourceFolder();
+  for (const char* const file : {"schedules/dualpipe_v.sched", "schedules/interleaved.sched",
+                                 "examples/03_find_a_deadlock/broken.sched"}) {
+    const Answer sweep = RunToolIn(
+        folder, Words(absl::StrCat("check ", file, " --for P=1..4 --for M=1..3*P --json")));
+    const auto json = nlohmann::json::parse(sweep.out);
+    size_t right = 0, refused = 0, wrong = 0;
+    nlohmann::json first;
+    for (int p = 1; p <= 4; ++p) {
+      for (int m = 1; m <= 3 * p; ++m) {
+        const Answer one =
+            RunToolIn(folder, Words(absl::StrCat("check ", file, " P=", p, " M=", m, " --json")));
+        const auto answer = nlohmann::json::parse(one.out);
+        if (answer["ok"] == true) {
+          ++right;
+        } else if (answer["findings"][0]["code"] == "require") {
+          ++refused;
+        } else if (++wrong == 1) {
+          first = answer["findings"];
+        }
+      }
+    }
+    EXPECT_EQ(json["plans"], 30) << file;
+    EXPECT_EQ(json["right"], right) << file;
+    EXPECT_EQ(json["refused"], refused) << file;
+    EXPECT_EQ(json["wrong"], wrong) << file;
+    EXPECT_EQ(sweep.status, wrong == 0 ? 0 : 1) << file;
+    if (wrong > 0) {
+      EXPECT_EQ(json["findings"], first) << file;
+    }
+    size_t in_rows = 0;
+    for (const auto& row : json["rows"]) in_rows += row["plans"].get<size_t>();
+    EXPECT_EQ(in_rows, 30u) << file;
+  }
+}
+
+TEST(SweepTest, NamesWhatRefuses) {
+  const Answer answer = RunToolIn(
+      SourceFolder(), Words("check schedules/interleaved.sched V=2 --for P=2..6 --for M=1..6"));
+  EXPECT_EQ(answer.status, 0);
+  EXPECT_NE(answer.out.find("P=2 M=1: the group size must lie in P .. M\n"), std::string::npos)
+      << answer.out;
+  EXPECT_NE(answer.out.find("the last group is shorter than the pipeline\n"), std::string::npos);
+  EXPECT_NE(answer.out.find(" of 30 plans right; proven: "), std::string::npos);
+}
+
+TEST(SweepTest, DoesNotDependOnThreads) {
+  const Source source("x.sched",
+                      ReadText(SourceFolder() + "/examples/03_find_a_deadlock/broken.sched"));
+  Diagnostics diagnostics;
+  const auto file = Parse(source, &diagnostics);
+  ASSERT_TRUE(file);
+  const auto points = Enumerate({*ParseSweepRange("P=1..8"), *ParseSweepRange("M=1..8")}, {});
+  ASSERT_TRUE(points.ok());
+  const PlanProof prove = [](const Plan& plan, Diagnostics* findings) {
+    return Check(Lower(plan), findings);
+  };
+  const auto alone = Sweep(*file, "", {}, *points, prove, 1);
+  ASSERT_TRUE(alone.ok());
+  EXPECT_TRUE(alone->first_wrong);
+  for (int i = 0; i < 5; ++i) {
+    const auto many = Sweep(*file, "", {}, *points, prove, 7);
+    ASSERT_TRUE(many.ok());
+    EXPECT_EQ(many->verdicts, alone->verdicts);
+    EXPECT_EQ(many->first_wrong, alone->first_wrong);
+    EXPECT_EQ(Render(many->findings, source), Render(alone->findings, source));
+  }
+}
+
+TEST(SweepTest, BadQuestions) {
+  const std::string file = "check schedules/1f1b.sched ";
+  for (const char* const bad : {"--for Q=1..2", "--for P=Q..2", "--for P=1..2 P=3", "--for P",
+                                "--for P=1..2 --for M=1 --schedule t"}) {
+    const Answer answer = RunToolIn(SourceFolder(), Words(file + bad));
+    EXPECT_EQ(answer.status, 2) << bad << "\n" << answer.out;
+    EXPECT_EQ(answer.out, "") << bad;
+  }
+  EXPECT_EQ(RunToolIn(SourceFolder(), Words("check a.plan --for P=1..2")).status, 2);
+  // No M at all: no plan can be made, and the first one says why.
+  const Answer answer = RunToolIn(SourceFolder(), Words(file + "--for P=1..2"));
+  EXPECT_EQ(answer.status, 1);
+  EXPECT_NE(answer.out.find("no value is given for 'M'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace stringline

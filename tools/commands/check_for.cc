@@ -1,0 +1,83 @@
+// stringline check --for: the same question for many parameters at once.
+#include <algorithm>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "executor/clock.h"
+#include "schedlang/base/status.h"
+#include "schedlang/check.h"
+#include "schedlang/lower.h"
+#include "schedlang/parse.h"
+#include "tools/command.h"
+#include "tools/load.h"
+#include "tools/sweep_report.h"
+
+namespace stringline {
+namespace {
+
+// Null, and an error, if the file has no such schedule, or the schedule lacks one of the names.
+absl::StatusOr<const ast::Schedule*> FindSchedule(const ast::File& file, const std::string& name,
+                                                  const std::vector<SweepRange>& ranges) {
+  const ast::Schedule* found = name.empty() ? &file.schedules.back() : nullptr;
+  for (const ast::Schedule& schedule : file.schedules) {
+    if (schedule.name.text == name) found = &schedule;
+  }
+  if (found == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("the file has no schedule '", name, "'"));
+  }
+  std::vector<std::string> names;
+  for (const ast::Option& option : found->parameters) names.push_back(option.name.text);
+  for (const SweepRange& range : ranges) {
+    if (std::find(names.begin(), names.end(), range.name) != names.end()) continue;
+    const std::string close = ClosestName(range.name, names);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--for ", range.name, ": schedule '", found->name.text, "' has no parameter '", range.name,
+        "'", close.empty() ? "" : absl::StrCat("; did you mean '", close, "'?")));
+  }
+  return found;
+}
+
+absl::StatusOr<int> RunSweep(const Flags& flags, const Output& output) {
+  std::vector<SweepRange> ranges;
+  for (const std::string& text : flags.ranges) {
+    SL_ASSIGN_OR_RETURN(SweepRange range, ParseSweepRange(text));
+    ranges.push_back(std::move(range));
+  }
+  SL_ASSIGN_OR_RETURN(const std::vector<Parameter> fixed, ParseParameters(flags.parameters));
+  SL_ASSIGN_OR_RETURN(const Source source, ReadSource(flags.file));
+  Diagnostics findings;
+  const std::optional<ast::File> file = Parse(source, &findings);
+  if (!file) return ShowFindings(output, output.out, findings, source);
+  SL_ASSIGN_OR_RETURN(const ast::Schedule* schedule, FindSchedule(*file, flags.schedule, ranges));
+  SL_ASSIGN_OR_RETURN(const SweepPoints points, Enumerate(ranges, fixed));
+
+  const auto prove = [](const Plan& plan, Diagnostics* diagnostics) {
+    return Check(Lower(plan), diagnostics);
+  };
+  const int64_t start_ns = NowNs();
+  SL_ASSIGN_OR_RETURN(const SweepResult result,
+                      Sweep(*file, flags.schedule, fixed, points, prove,
+                            std::max(1, static_cast<int>(std::thread::hardware_concurrency()))));
+  SweepReport report{source, schedule->name.text, fixed, ranges, points, result, {}};
+  report.elapsed_s = static_cast<double>(NowNs() - start_ns) / 1e9;
+  for (const Rule& rule : Rules()) report.proven.push_back(rule.name);
+  if (output.json) {
+    WriteJson(output.out, SweepAsJson(report));
+  } else {
+    PrintSweep(report, output.out);
+  }
+  return result.first_wrong ? kFindings : kOk;
+}
+
+}  // namespace
+
+int RunCheckFor(const Flags& flags, const Output& output) {
+  if (HasExtension(flags.file, ".plan") || HasExtension(flags.file, ".csv")) {
+    return Fail(output,
+                flags.file + ": a plan holds its parameters already; --for is for schedules");
+  }
+  const absl::StatusOr<int> status = RunSweep(flags, output);
+  return status.ok() ? *status : Fail(output, status.status().message());
+}
+
+}  // namespace stringline

@@ -1,0 +1,120 @@
+#include "tools/sweep.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/elaborate.h"
+
+namespace stringline {
+namespace {
+
+class SweepRun {
+ public:
+  SweepRun(const ast::File& file, const std::string& schedule, const std::vector<Parameter>& fixed,
+           const SweepPoints& points, const PlanProof& prove)
+      : file_(file),
+        schedule_(schedule),
+        fixed_(fixed),
+        points_(points),
+        prove_(prove),
+        next_(points.size()) {
+    result_.verdicts.resize(points.size());
+  }
+
+  absl::StatusOr<SweepResult> Run(int threads) {
+    std::vector<std::thread> others;
+    for (int i = 1; i < threads; ++i) others.emplace_back([this] { Work(); });
+    Work();
+    for (std::thread& other : others) other.join();
+    if (out_of_memory_) return absl::ResourceExhaustedError("not enough memory for these plans");
+    for (auto& [place, refusal] : refusals_) result_.refusals.push_back(std::move(refusal));
+    std::sort(result_.refusals.begin(), result_.refusals.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+    const auto wrong =
+        std::find(result_.verdicts.begin(), result_.verdicts.end(), SweepVerdict::kWrong);
+    if (wrong != result_.verdicts.end()) {
+      result_.first_wrong = static_cast<size_t>(wrong - result_.verdicts.begin());
+      Prove(*result_.first_wrong, &result_.findings);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // Takes points until there are none; the last ones, mostly the largest, first.
+  void Work() {
+    try {
+      while (!out_of_memory_) {
+        const size_t left = next_.load();
+        if (left == 0) return;
+        size_t mine = left;
+        if (!next_.compare_exchange_weak(mine, left - 1)) continue;
+        Judge(left - 1);
+      }
+    } catch (const std::bad_alloc&) {
+      out_of_memory_ = true;
+    }
+  }
+
+  bool Prove(size_t point, Diagnostics* findings) const {
+    const auto parameters = ParametersAt(points_, point, fixed_);
+    const std::optional<Plan> plan = Elaborate(file_, schedule_, parameters, findings);
+    return plan && findings->empty() && prove_(*plan, findings);
+  }
+
+  void Judge(size_t point) {
+    Diagnostics findings;
+    if (Prove(point, &findings)) return;
+    const auto& all = findings.findings();
+    const auto require = std::find_if(all.begin(), all.end(),
+                                      [](const Diagnostic& d) { return d.code == Code::kRequire; });
+    const bool refused = require != all.end();
+    result_.verdicts[point] = refused ? SweepVerdict::kRefused : SweepVerdict::kWrong;
+    if (!refused) return;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto [slot, is_new] = refusals_.try_emplace(require->span.begin);
+    SweepResult::Refusal& refusal = slot->second;
+    ++refusal.count;
+    refusal.first = is_new ? point : std::min(refusal.first, point);
+    // Behind the message stand the values at this point.
+    if (is_new) refusal.message = require->text.substr(0, require->text.rfind(", with "));
+  }
+
+  const ast::File& file_;
+  const std::string& schedule_;
+  const std::vector<Parameter>& fixed_;
+  const SweepPoints& points_;
+  const PlanProof& prove_;
+  std::atomic<size_t> next_;  // points from here on are taken
+  std::atomic<bool> out_of_memory_ = false;
+  std::mutex mutex_;
+  std::map<uint32_t, SweepResult::Refusal> refusals_;  // by place
+  SweepResult result_;
+};
+
+}  // namespace
+
+size_t SweepResult::Count(SweepVerdict verdict) const {
+  return static_cast<size_t>(std::count(verdicts.begin(), verdicts.end(), verdict));
+}
+
+std::vector<Parameter> ParametersAt(const SweepPoints& points, size_t point,
+                                    const std::vector<Parameter>& fixed) {
+  std::vector<Parameter> parameters = fixed;
+  for (size_t i = 0; i < points.names.size(); ++i) {
+    parameters.push_back({points.names[i], points.at(point)[i]});
+  }
+  return parameters;
+}
+
+absl::StatusOr<SweepResult> Sweep(const ast::File& file, const std::string& schedule,
+                                  const std::vector<Parameter>& fixed, const SweepPoints& points,
+                                  const PlanProof& prove, int threads) {
+  return SweepRun(file, schedule, fixed, points, prove).Run(threads);
+}
+
+}  // namespace stringline
