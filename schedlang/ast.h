@@ -72,10 +72,16 @@ struct Call {
   std::vector<Expr> arguments;
 };
 
+// `down[r]`: the stage ids of a pipe.
+struct Index {
+  Name pipe;
+  ExprPtr index;
+};
+
 struct Expr {
   Span span;
   int depth = 1;  // of the tree below and with this node; at most kDeepestNesting
-  std::variant<Number, Reference, Unary, Binary, Conditional, Call> node;
+  std::variant<Number, Reference, Unary, Binary, Conditional, Call, Index> node;
 };
 
 struct Statement;
@@ -109,16 +115,25 @@ struct Stages {
   std::optional<Expr> rank;
 };
 
+// `pipe name { stages …; microbatches count; }`
+struct Pipe {
+  Span span;
+  Name name;
+  Stages stages;
+  Expr microbatches;
+};
+
 // `pad microbatches to count;`
 struct Pad {
   Span span;
   Expr count;
 };
 
-// `rank variable { … }`
+// `rank variable { … }`, `rank variable timetable { … }`, `rank variable greedy { … }`
 struct Rank {
   Span span;
   Name variable;
+  std::optional<Name> mode;
   Block body;
 };
 
@@ -161,8 +176,75 @@ struct Group {
   std::vector<Part> parts;
 };
 
+// `unshard stage;` `reshard stage;` `reduce stage;`
+struct Collective {
+  Span span;  // with the stage
+  Name word;
+  Expr stage;
+};
+
+// In a timetable: `at slot : group;`
+struct At {
+  Span span;
+  Expr slot;
+  Group group;
+};
+
+struct Tighten {
+  Span span;
+};
+
+// `fill W;`
+struct Fill {
+  Span span;
+};
+
+// In a greedy block: `hold at most count;`
+struct Hold {
+  Span span;
+  Expr most;
+};
+
+// `prefer B, F;`: letters.
+struct Prefer {
+  Span span;
+  std::vector<Name> letters;
+};
+
+// `costs F 1, B 2;`
+struct Costs {
+  struct Row {
+    Name letter;
+    Expr value;
+  };
+  Span span;
+  std::vector<Row> rows;
+};
+
+// `overlap F & B { compute { F.attn … } network { … } }`
+struct Overlap {
+  struct Part {
+    Name letter;
+    Name name;
+  };
+  Span span;
+  std::vector<Name> letters;
+  std::vector<Part> compute;
+  std::vector<Part> network;
+};
+
+// `split even;` `split balanced;` `split [3, 4];` `split "Ett|ttL";`
+struct Split {
+  Span span;
+  std::string kind;  // even, balanced; empty for the other two
+  std::vector<Expr> layers;
+  std::optional<Name> layout;  // with its quotes
+};
+
 struct Statement {
-  std::variant<Let, Require, Stages, Pad, Rank, Order, Repeat, If, Group> node;
+  std::variant<Let, Require, Stages, Pipe, Pad, Rank, Order, Repeat, If, Group, Collective, At,
+               Tighten, Fill, Hold, Prefer, Costs, Overlap, Split>
+      node;
 };
 
 // One name of a schedule's header, with its default if it has one.
@@ -171,10 +253,26 @@ struct Option {
   std::optional<Expr> value;
 };
 
+// `= base(arguments) then defer W by count …`: what a derived schedule has instead of a body.
+struct Derived {
+  struct Argument {
+    std::optional<Name> name;
+    Expr value;
+  };
+  struct Defer {
+    Span span;
+    Expr count;
+  };
+  Name base;
+  std::vector<Argument> arguments;
+  std::vector<Defer> defers;
+};
+
 struct Schedule {
   Name name;
   std::vector<Option> parameters;
   Block body;
+  std::optional<Derived> derived;
 };
 
 struct File {

@@ -68,7 +68,8 @@ class Elaboration {
     plan_.places = program_.places;
     if (!CheckGiven() || !Bind() || !RunSteps()) return std::nullopt;
     plan_.microbatches = static_cast<int>(plan_.parameters[1].value);
-    if (!FitsLimits()) return std::nullopt;
+    plan_.overlaps = program_.overlaps;
+    if (!PipesAndSplitFit() || !FitsLimits()) return std::nullopt;
     if (!RunRanks(program_, padded_, limits_, &evaluator_, &plan_, diagnostics_)) {
       return std::nullopt;
     }
@@ -157,10 +158,7 @@ class Elaboration {
     padded_ = plan_.parameters[1].value;
     for (const Step& step : program_.steps) {
       if (step.kind == Step::Kind::kStages) {
-        if (!PlaceStages(program_, plan_.parameters[0].value, limits_, &evaluator_, &plan_,
-                         diagnostics_)) {
-          return false;
-        }
+        if (!PlacePipe(step.slot)) return false;
         continue;
       }
       const int64_t value = evaluator_.Evaluate(step.node);
@@ -176,11 +174,87 @@ class Elaboration {
     return true;
   }
 
+  bool PlacePipe(int index) {
+    const PipeStep& step = program_.pipes[index];
+    const auto first = static_cast<int32_t>(plan_.stages.size());
+    if (!PlaceStages(program_, index, plan_.parameters[0].value, limits_, &evaluator_, &plan_,
+                     diagnostics_)) {
+      return false;
+    }
+    if (step.name.empty()) return true;
+    Pipe pipe{.name = step.name, .first_stage = StageId(first)};
+    pipe.stages = static_cast<int>(plan_.stages.size()) - first;
+    const int64_t count = evaluator_.Evaluate(step.microbatches);
+    if (!Evaluated()) return false;
+    const Span span = program_.nodes[step.microbatches].span;
+    if (count < 0 || count > padded_) {
+      return BadPipes(span, absl::StrCat("'", step.name, "' runs ", count, " microbatches of ",
+                                         padded_, evaluator_.ValuesIn(step.microbatches)));
+    }
+    pipe.microbatches = static_cast<int>(count);
+    if (!plan_.pipes.empty()) {
+      const Pipe& before = plan_.pipes.back();
+      pipe.first_microbatch = before.first_microbatch + before.microbatches;
+      if (before.stages != pipe.stages) {
+        return BadPipes(
+            step.stages.span,
+            absl::StrCat("'", step.name, "' has ", pipe.stages, " stages and '", before.name,
+                         "' has ", before.stages, ", but both hold the same model, cut alike"));
+      }
+    }
+    evaluator_.AddPipe(pipe);
+    plan_.pipes.push_back(std::move(pipe));
+    return true;
+  }
+
+  bool BadPipes(Span span, std::string text) {
+    Find(Code::kBadPipes, span, std::move(text)).where = PrintParameters(plan_);
+    return false;
+  }
+
+  // The pipes share out the microbatches, and the layers are split over the stages there are.
+  bool PipesAndSplitFit() {
+    int64_t sum = 0;
+    for (const Pipe& pipe : plan_.pipes) sum += pipe.microbatches;
+    if (!plan_.pipes.empty() && sum != padded_) {
+      return BadPipes(
+          program_.pipes.back().span,
+          absl::StrCat("the pipes run ", sum, " microbatches together, but M is ", padded_));
+    }
+    return !program_.split || FitSplit(*program_.split);
+  }
+
+  bool FitSplit(const SplitStep& step) {
+    Split& split = plan_.split;
+    split = {.kind = step.kind, .layers = {}, .layout = step.layout, .span = step.span};
+    for (const int32_t node : step.layers) {
+      const int64_t layers = evaluator_.Evaluate(node);
+      if (!Evaluated()) return false;
+      if (layers < 0 || layers > INT32_MAX) {
+        return BadSplit(program_.nodes[node].span,
+                        absl::StrCat("a stage of ", layers, " layers", evaluator_.ValuesIn(node)));
+      }
+      split.layers.push_back(static_cast<int>(layers));
+    }
+    const size_t stages = plan_.pipes.empty() ? plan_.stages.size() : plan_.pipes[0].stages;
+    const size_t given = split.layers.size() + split.layout.size();
+    if (given == 0 || given == stages) return true;
+    return BadSplit(step.span,
+                    absl::StrCat("the layers are split over ", given, " stages, but ",
+                                 plan_.pipes.empty() ? "there are " : "every pipe has ", stages));
+  }
+
+  bool BadSplit(Span span, std::string text) {
+    Find(Code::kBadSplit, span, std::move(text)).where = PrintParameters(plan_);
+    return false;
+  }
+
   // Every stage does at least a forward and a backward of every microbatch. Asked before anything
   // of that size is made.
   bool FitsLimits() {
     const auto stages = static_cast<int64_t>(plan_.stages.size());
-    const int64_t least = 2 * stages * padded_;  // both below 2^31
+    int64_t least = 2 * stages * padded_;  // both below 2^31
+    if (!plan_.pipes.empty()) least /= static_cast<int64_t>(plan_.pipes.size());
     if (least <= limits_.actions) return true;
     Find(Code::kTooLong, schedule_.name.span,
          absl::StrCat(stages, stages == 1 ? " stage and " : " stages and ", padded_,
@@ -222,6 +296,11 @@ std::optional<Plan> Elaborate(const ast::File& file, const std::string& name,
   if (schedule == nullptr) return std::nullopt;
   const std::optional<Program> program = Resolve(*schedule, diagnostics);
   if (!program) return std::nullopt;
+  if (program->derived || program->mode != RankMode::kSequence) {
+    diagnostics->Add(Code::kUnsupported, schedule->name.span,
+                     "derived schedules, timetables and greedy blocks are not supported yet");
+    return std::nullopt;
+  }
   return Elaboration(*schedule, *program, parameters, diagnostics, limits).Run();
 }
 

@@ -70,6 +70,8 @@ int64_t Evaluator::Evaluate(int32_t id) {
       return EvaluateExtreme(node);
     case Operator::kConditional:
       return Evaluate(Evaluate(node.a) != 0 ? node.b : node.c);
+    case Operator::kPipeStage:
+      return EvaluatePipeStage(node);
     case Operator::kNot:
       return Evaluate(node.a) == 0;
     case Operator::kOr:
@@ -168,6 +170,16 @@ int64_t Evaluator::EvaluateCall(const ExpressionNode& node) {
   return 0;
 }
 
+int64_t Evaluator::EvaluatePipeStage(const ExpressionNode& node) {
+  const int64_t index = Evaluate(node.b);
+  if (failed()) return 0;
+  const Pipe& pipe = pipes_[node.a];
+  if (index >= 0 && index < pipe.stages) return pipe.first_stage.value + index;
+  return Fail(Code::kNoSuchStage, node.span,
+              absl::StrCat("stage ", pipe.name, "[", index, "] does not exist: the stages of '",
+                           pipe.name, "' are 0 .. ", pipe.stages - 1, ValuesIn(node.b)));
+}
+
 void Evaluator::CollectSlots(int32_t id, std::vector<int32_t>* slots) const {
   const ExpressionNode& node = program_.nodes[id];
   switch (node.op) {
@@ -175,6 +187,9 @@ void Evaluator::CollectSlots(int32_t id, std::vector<int32_t>* slots) const {
       return;
     case Operator::kSlot:
       if (std::find(slots->begin(), slots->end(), node.a) == slots->end()) slots->push_back(node.a);
+      return;
+    case Operator::kPipeStage:
+      CollectSlots(node.b, slots);
       return;
     case Operator::kCall:
     case Operator::kMin:

@@ -37,6 +37,8 @@ class Evaluator {
   // The value of a node. If the evaluation fails, 0, and failed() holds until TakeFailure().
   int64_t Evaluate(int32_t node);
   void Set(int32_t slot, int64_t value) { slots_[slot] = value; }
+  // The stages of the next pipe; expressions that name it are evaluated only after this.
+  void AddPipe(const Pipe& pipe) { pipes_.push_back(pipe); }
 
   bool failed() const { return failure_.has_value(); }
   EvalFailure TakeFailure();
@@ -53,10 +55,12 @@ class Evaluator {
   int64_t Divide(const ExpressionNode& node, int64_t left, int64_t right);
   int64_t EvaluateExtreme(const ExpressionNode& node);
   int64_t EvaluateCall(const ExpressionNode& node);
+  int64_t EvaluatePipeStage(const ExpressionNode& node);
   void CollectSlots(int32_t node, std::vector<int32_t>* slots) const;
 
   const Program& program_;
   std::vector<int64_t> slots_;
+  std::vector<Pipe> pipes_;
   int64_t steps_left_;
   int64_t step_limit_;
   std::optional<EvalFailure> failure_;

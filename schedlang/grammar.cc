@@ -1,25 +1,44 @@
 // The grammar of schedule files, in Boost.Spirit X3, over tokens instead of characters.
 //
 //   file       = { schedule }
-//   schedule   = 'schedule' name '(' option { ',' option } ')' block
+//   schedule   = 'schedule' name '(' option { ',' option } ')' ( block | derived )
+//   derived    = '=' name '(' argument { ',' argument } ')' { 'then' 'defer' 'W' 'by' expression }
+//                ';'
+//   argument   = [ name '=' ] expression
 //   option     = name [ '=' expression ]
 //   block      = '{' { statement } '}'
 //   statement  = 'let' name [ '(' name { ',' name } ')' ] '=' expression end
 //              | 'require' expression message end
-//              | 'stages' expression 'on' [ 'reversed' ] name [ '->' expression ] end
+//              | stages
+//              | 'pipe' name '{' stages 'microbatches' expression end '}'
 //              | 'pad' 'microbatches' 'to' expression end
-//              | 'rank' name block
+//              | 'split' ( 'even' | 'balanced' | string
+//                        | '[' expression { ',' expression } ']' ) end
+//              | 'overlap' letter { '&' letter }
+//                '{' 'compute' '{' { letter '.' name } '}'
+//                    'network' '{' { letter '.' name } '}' '}'
+//              | 'rank' name [ 'timetable' | 'greedy' ] block
 //              | 'order' name block
 //              | 'repeat' expression [ 'as' name ] block
 //              | 'if' expression block { 'else' 'if' expression block } [ 'else' block ]
-//              | part { '&' part } end
+//              | ( 'unshard' | 'reshard' | 'reduce' ) expression end
+//              | 'at' expression ':' group
+//              | 'tighten' end
+//              | 'fill' 'W' end
+//              | 'hold' 'at' 'most' expression end
+//              | 'prefer' letter { ',' letter } end
+//              | 'costs' letter expression { ',' letter expression } end
+//              | group
+//   stages     = 'stages' expression 'on' [ 'reversed' ] name [ '->' expression ] end
+//   group      = part { '&' part } end
 //   part       = ( 'F' | 'B' | 'I' ) expression [ '@' expression ]
 //              | 'W' [ expression [ '@' expression ] ]
 //              | name
 //   end        = ';', or nothing before '}'
 //   expression = operand { operator operand | '?' expression ':' operand }
 //   operand    = { 'not' | '-' } ( number | name [ '(' expression { ',' expression } ')' ]
-//                                | '(' expression ')' )
+//                                | name '[' expression ']' | '(' expression ')' )
+//   letter     = 'F' | 'B' | 'I' | 'W'
 //
 // Which statement may stand where is the resolver's matter. A rule either reads one token (the four
 // terminals below) or builds one node from what its parts built; spans come from the tokens.
@@ -127,6 +146,11 @@ constexpr Such kNumberToken("a number",
                             [](const Token& t) { return t.kind == Token::Kind::kNumber; });
 constexpr Such kMessage("a message in quotes",
                         [](const Token& t) { return t.kind == Token::Kind::kString; });
+constexpr Such kLayoutString("a layout in quotes",
+                             [](const Token& t) { return t.kind == Token::Kind::kString; });
+constexpr Such kCollective("an action", [](const Token& t) {
+  return t.text == "unshard" || t.text == "reshard" || t.text == "reduce";
+});
 constexpr Such kLetter("an action", [](const Token& t) { return IsActionLetter(t.text); });
 constexpr Such kPrefix("an operator", [](const Token& t) { return IsPrefixOperator(t.text); });
 constexpr Such kBinary("an operator", [](const Token& t) { return IsBinaryOperator(t.text); });
@@ -146,6 +170,7 @@ void Assign(T& from, T* to) {
 
 void Assign(const Token& token, Span* to) { *to = token.span; }
 void Assign(const Token& token, ast::Name* to) { *to = {std::string(token.text), token.span}; }
+void Assign(const Token& token, std::string* to) { *to = std::string(token.text); }
 
 template <typename From, typename To>
 void Assign(From& from, std::optional<To>* to) {
@@ -172,16 +197,6 @@ constexpr auto kRefuseFuture = [](auto& context) {
   const Token& token = x3::_attr(context);
   throw Refusal{Code::kUnsupported, token.span,
                 absl::StrCat("'", token.text, "' is not supported yet")};
-};
-
-constexpr auto kRefuseDerived = [](auto& context) {
-  throw Refusal{Code::kUnsupported, x3::_attr(context).span,
-                "schedules derived from others are not supported yet"};
-};
-
-constexpr auto kRefuseIndex = [](auto& context) {
-  throw Refusal{Code::kUnsupported, x3::_attr(context).span,
-                "stages of a pipe, as in 'down[r]', are not supported yet"};
 };
 
 // Expressions.
@@ -243,6 +258,16 @@ constexpr auto kArgument = [](auto& context) {
   std::get<ast::Call>(call.node).arguments.push_back(std::move(argument));
 };
 
+// The reference turns out to be a stage of a pipe.
+constexpr auto kIndex = [](auto& context) {
+  ast::Expr& whole = x3::_val(context);
+  std::string name = std::move(std::get<ast::Reference>(whole.node).name);
+  ast::Expr& index = x3::_attr(context);
+  whole.depth = index.depth + 1;
+  whole.node = ast::Index{{std::move(name), whole.span},
+                          std::make_unique<ast::Expr>(std::move(index))};
+};
+
 constexpr auto kOpen = [](auto& context) {
   x3::_val(context).span.begin = x3::_attr(context).span.begin;
 };
@@ -284,7 +309,7 @@ const auto reference_def =
     kUsedName[kReference] >>
     -((Word("(") > expression[kArgument] > *(Word(",") > expression[kArgument]) >
        Word(")")[kClose]) |
-      Word("[")[kRefuseIndex]);
+      (Word("[") > expression[kIndex] > Word("]")[kClose]));
 
 const auto parentheses_def = Word("(")[kOpen] > expression[kInner] > Word(")")[kClose];
 // clang-format on
@@ -317,15 +342,26 @@ constexpr auto kOrderName = [](auto& context) {
   x3::_val(context).name = std::string(x3::_attr(context).text);
 };
 
-using ast::Block, ast::File, ast::Group, ast::If, ast::Let, ast::Option, ast::Order, ast::Pad,
-    ast::Part, ast::Rank, ast::Repeat, ast::Require, ast::Schedule, ast::Stages, ast::Statement;
+// A node of which only the span is read.
+constexpr auto kOnlySpan = [](auto& context) {
+  x3::_val(context).span = x3::_attr(context).span;
+};
+
+using ast::At, ast::Block, ast::Collective, ast::Costs, ast::Derived, ast::File, ast::Fill,
+    ast::Group, ast::Hold, ast::If, ast::Let, ast::Option, ast::Order, ast::Overlap, ast::Pad,
+    ast::Part, ast::Pipe, ast::Prefer, ast::Rank, ast::Repeat, ast::Require, ast::Schedule,
+    ast::Split, ast::Stages, ast::Statement, ast::Tighten;
 
 const x3::rule<struct BlockTag, Block> block = "'{'";
 const x3::rule<struct StatementTag, Statement> statement = "a statement";
 const x3::rule<struct LetTag, Let> let = "'let'";
 const x3::rule<struct RequireTag, Require> require = "'require'";
 const x3::rule<struct StagesTag, Stages> stages = "'stages'";
+const x3::rule<struct PipeTag, Pipe> pipe = "'pipe'";
 const x3::rule<struct PadTag, Pad> pad = "'pad'";
+const x3::rule<struct SplitTag, Split> split = "'split'";
+const x3::rule<struct OverlapPartTag, Overlap::Part> overlap_part = "an action";
+const x3::rule<struct OverlapTag, Overlap> overlap = "'overlap'";
 const x3::rule<struct RankTag, Rank> rank = "'rank'";
 const x3::rule<struct OrderTag, Order> order = "'order'";
 const x3::rule<struct RepeatTag, Repeat> repeat = "'repeat'";
@@ -333,7 +369,18 @@ const x3::rule<struct ArmTag, If::Arm> arm = "an expression";
 const x3::rule<struct IfTag, If> if_else = "'if'";
 const x3::rule<struct PartTag, Part> part = "an action";
 const x3::rule<struct GroupTag, Group> group = "an action";
+const x3::rule<struct CollectiveTag, Collective> collective = "an action";
+const x3::rule<struct AtTag, At> at = "'at'";
+const x3::rule<struct TightenTag, Tighten> tighten = "'tighten'";
+const x3::rule<struct FillTag, Fill> fill = "'fill'";
+const x3::rule<struct HoldTag, Hold> hold = "'hold'";
+const x3::rule<struct PreferTag, Prefer> prefer = "'prefer'";
+const x3::rule<struct CostTag, Costs::Row> cost = "an action";
+const x3::rule<struct CostsTag, Costs> costs = "'costs'";
 const x3::rule<struct EndOfStatementTag> end = "';'";
+const x3::rule<struct ArgumentTag, Derived::Argument> argument = "an expression";
+const x3::rule<struct DeferTag, Derived::Defer> defer = "'then'";
+const x3::rule<struct DerivedTag, Derived> derived = "'='";
 const x3::rule<struct OptionTag, Option> option = "a name";
 const x3::rule<struct ScheduleTag, Schedule> schedule = "'schedule'";
 const x3::rule<struct FileTag, File> file = "'schedule'";
@@ -361,12 +408,38 @@ const auto stages_def =
     -((Word("reversed") >> !Word("->"))[kReversed]) > kLayout[into<&Stages::layout>] >
     -(Word("->") > expression[into<&Stages::rank>]) > end;
 
+const auto pipe_def =
+    Word("pipe")[into<&Pipe::span>] > kNewName[into<&Pipe::name>] > Word("{") >
+    x3::expect[stages[into<&Pipe::stages>]] > Word("microbatches") >
+    expression[into<&Pipe::microbatches>] > end > Word("}");
+
+const auto split_def =
+    Word("split")[into<&Split::span>] >
+    (Word("even")[into<&Split::kind>] | Word("balanced")[into<&Split::kind>] |
+     kLayoutString[into<&Split::layout>] |
+     (x3::expect[Word("[", "'even', 'balanced', a list in '[ ]' or a layout in quotes")] >
+      expression[append<&Split::layers>] > *(Word(",") > expression[append<&Split::layers>]) >
+      Word("]"))) > end;
+
+const auto overlap_part_def =
+    kLetter[into<&Overlap::Part::letter>] > Word(".") > kUsedName[into<&Overlap::Part::name>];
+
+const auto overlap_def =
+    Word("overlap")[into<&Overlap::span>] > kLetter[append<&Overlap::letters>] >
+    *(Word("&") > kLetter[append<&Overlap::letters>]) > Word("{") >
+    Word("compute") > Word("{") > *overlap_part[append<&Overlap::compute>] >
+    Word("}", "an action or '}'") >
+    Word("network") > Word("{") > *overlap_part[append<&Overlap::network>] >
+    Word("}", "an action or '}'") > Word("}");
+
 const auto pad_def =
     Word("pad")[into<&Pad::span>] > Word("microbatches") > Word("to") >
     expression[into<&Pad::count>] > end;
 
 const auto rank_def =
-    Word("rank")[into<&Rank::span>] > kNewName[into<&Rank::variable>] > -kFuture[kRefuseFuture] >
+    Word("rank")[into<&Rank::span>] > kNewName[into<&Rank::variable>] >
+    -(kFuture[kRefuseFuture] | Word("timetable")[into<&Rank::mode>] |
+      Word("greedy")[into<&Rank::mode>]) >
     block[into<&Rank::body>];
 
 const auto order_def = Word("order") > kNewName[into<&Order::name>] > block[into<&Order::body>];
@@ -395,10 +468,54 @@ const auto part_def =
 const auto group_def =
     (part[append<&Group::parts>] >> *(Word("&") > part[append<&Group::parts>])) > end;
 
-const auto statement_def =
-    let[kIntoNode] | require[kIntoNode] | stages[kIntoNode] | pad[kIntoNode] | rank[kIntoNode] |
-    order[kIntoNode] | repeat[kIntoNode] | if_else[kIntoNode] | kFuture[kRefuseFuture] |
-    group[kIntoNode];
+const auto collective_def =
+    kCollective[into<&Collective::word>][kOnlySpan] > expression[extend<&Collective::stage>] > end;
+
+const auto at_def =
+    Word("at")[into<&At::span>] > expression[into<&At::slot>] > Word(":") >
+    x3::expect[group[into<&At::group>]];
+
+const auto tighten_def = Word("tighten")[into<&Tighten::span>] > end;
+
+const auto fill_def = Word("fill")[into<&Fill::span>] > Word("W") > end;
+
+const auto hold_def =
+    Word("hold")[into<&Hold::span>] > Word("at") > Word("most") > expression[into<&Hold::most>] >
+    end;
+
+const auto prefer_def =
+    Word("prefer")[into<&Prefer::span>] > kLetter[append<&Prefer::letters>] >
+    *(Word(",") > kLetter[append<&Prefer::letters>]) > end;
+
+const auto cost_def = kLetter[into<&Costs::Row::letter>] > expression[into<&Costs::Row::value>];
+
+const auto costs_def =
+    Word("costs")[into<&Costs::span>] > cost[append<&Costs::rows>] >
+    *(Word(",") > cost[append<&Costs::rows>]) > end;
+
+const auto in_schedule =
+    let[kIntoNode] | require[kIntoNode] | stages[kIntoNode] | pipe[kIntoNode] | pad[kIntoNode] |
+    split[kIntoNode] | overlap[kIntoNode] | rank[kIntoNode];
+
+const auto in_rank =
+    order[kIntoNode] | repeat[kIntoNode] | if_else[kIntoNode] | collective[kIntoNode] |
+    at[kIntoNode] | tighten[kIntoNode] | fill[kIntoNode] | hold[kIntoNode] | prefer[kIntoNode] |
+    costs[kIntoNode] | kFuture[kRefuseFuture] | group[kIntoNode];
+
+const auto statement_def = in_schedule | in_rank;
+
+const auto argument_def =
+    -((kUsedName >> &Word("="))[into<&Derived::Argument::name>] > Word("=")) >>
+    x3::expect[expression[into<&Derived::Argument::value>]];
+
+const auto defer_def =
+    Word("then")[into<&Derived::Defer::span>] > Word("defer") > Word("W") > Word("by") >
+    expression[into<&Derived::Defer::count>];
+
+const auto derived_def =
+    Word("=") > kUsedName[into<&Derived::base>] > Word("(") >
+    argument[append<&Derived::arguments>] > *(Word(",") > argument[append<&Derived::arguments>]) >
+    Word(")") > *defer[append<&Derived::defers>] > Word(";", "'then' or ';'");
 
 const auto option_def =
     kNewName[into<&Option::name>] >> -(Word("=") > expression[into<&Option::value>]);
@@ -407,13 +524,15 @@ const auto schedule_def =
     Word("schedule") > kNewName[into<&Schedule::name>] >
     Word("(") > option[append<&Schedule::parameters>] >
     *(Word(",") > option[append<&Schedule::parameters>]) > Word(")") >
-    -Word("=")[kRefuseDerived] > block[into<&Schedule::body>];
+    (derived[into<&Schedule::derived>] | x3::expect[block[into<&Schedule::body>]]);
 
 const auto file_def = *schedule[append<&File::schedules>] > kEnd;
 // clang-format on
 
-BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pad, rank, order, repeat, arm, if_else,
-                    part, group, end, option, schedule, file)
+BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pipe, pad, split, overlap_part, overlap,
+                    rank, order, repeat, arm, if_else, part, group, collective, at, tighten, fill,
+                    hold, prefer, cost, costs, end, option, argument, defer, derived, schedule,
+                    file)
 
 }  // namespace
 

@@ -34,9 +34,11 @@ int64_t RankOnLayout(const LayoutRow& row, int64_t stage, int64_t ranks) {
 
 class Placement {
  public:
-  Placement(const Program& program, int64_t ranks, Evaluator* evaluator, Plan* plan,
+  Placement(const Program& program, int pipe, int64_t ranks, Evaluator* evaluator, Plan* plan,
             Diagnostics* diagnostics)
-      : stages_(program.stages),
+      : stages_(program.pipes[pipe].stages),
+        pipe_(pipe),
+        first_(static_cast<int32_t>(plan->stages.size())),
         ranks_(ranks),
         evaluator_(evaluator),
         plan_(plan),
@@ -48,7 +50,7 @@ class Placement {
     if (evaluator_->failed()) return Failed();
     const std::string values = evaluator_->ValuesIn(stages_.count);
     if (count < 1) return Bad(count_span_, absl::StrCat("there are ", count, " stages", values));
-    if (count > limits.ranks) {
+    if (count > limits.ranks - first_) {
       return Bad(count_span_,
                  absl::StrCat("there are ", count, " stages, more than ", limits.ranks, values));
     }
@@ -87,10 +89,11 @@ class Placement {
       rank = RankOnLayout(kLayouts[static_cast<size_t>(stages_.layout)], stage, ranks_);
     }
     if (stages_.reversed) rank = ranks_ - 1 - rank;
-    const auto id = static_cast<int32_t>(stage);
+    const int32_t id = first_ + static_cast<int32_t>(stage);
     plan_->stages.push_back({.rank = RankId(static_cast<int32_t>(rank)),
-                             .previous = StageId(id - 1),
-                             .next = StageId(stage + 1 < count ? id + 1 : -1)});
+                             .previous = StageId(stage > 0 ? id - 1 : -1),
+                             .next = StageId(stage + 1 < count ? id + 1 : -1),
+                             .pipe = pipe_});
     return true;
   }
 
@@ -105,6 +108,8 @@ class Placement {
   }
 
   const StagesStep& stages_;
+  int pipe_;
+  int32_t first_;  // the pipe's first stage
   int64_t ranks_;
   Evaluator* evaluator_;
   Plan* plan_;
@@ -114,9 +119,9 @@ class Placement {
 
 }  // namespace
 
-bool PlaceStages(const Program& program, int64_t ranks, const ElaborateLimits& limits,
+bool PlaceStages(const Program& program, int pipe, int64_t ranks, const ElaborateLimits& limits,
                  Evaluator* evaluator, Plan* plan, Diagnostics* diagnostics) {
-  return Placement(program, ranks, evaluator, plan, diagnostics).Place(limits);
+  return Placement(program, pipe, ranks, evaluator, plan, diagnostics).Place(limits);
 }
 
 }  // namespace stringline

@@ -11,7 +11,7 @@ namespace stringline {
 
 // Fills plan->stages for `ranks` ranks. False after a finding: stages that do not fit the layout, a
 // rank that does not exist, a count out of bounds, or an expression that cannot be evaluated.
-bool PlaceStages(const Program& program, int64_t ranks, const ElaborateLimits& limits,
+bool PlaceStages(const Program& program, int pipe, int64_t ranks, const ElaborateLimits& limits,
                  Evaluator* evaluator, Plan* plan, Diagnostics* diagnostics);
 
 }  // namespace stringline

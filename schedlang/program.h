@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ enum class Operator : uint8_t {
   kMin,          // b, c: as in kCall
   kMax,          // b, c
   kConditional,  // a ? b : c
+  kPipeStage,    // a: the pipe; b: which of its stages
   kNot,          // a
   kNegate,       // a
   kOr,           // a, b; so are all the others
@@ -68,15 +70,22 @@ struct PartStep {
 
 struct Step {
   enum class Kind : uint8_t {
-    kLet,      // slot = node
-    kRequire,  // node, else the message `text`
-    kStages,   // Program::stages
-    kPad,      // node
-    kOrder,    // slot: the order; body
-    kRepeat,   // node times; slot: the loop variable or -1; body
-    kIf,       // body: arms; the first one whose node holds is performed
-    kArm,      // node, or -1 for `else`; body
-    kGroup,    // parts
+    kLet,         // slot = node
+    kRequire,     // node, else the message `text`
+    kStages,      // Program::pipes[slot]
+    kPad,         // node
+    kOrder,       // slot: the order; body
+    kRepeat,      // node times; slot: the loop variable or -1; body
+    kIf,          // body: arms; the first one whose node holds is performed
+    kArm,         // node, or -1 for `else`; body
+    kGroup,       // parts
+    kCollective,  // parts: one, without a microbatch
+    kAt,          // node: the slot; parts
+    kTighten,
+    kFill,
+    kHold,    // node
+    kPrefer,  // kinds
+    kCosts,   // kinds, and a node for each
   };
   Kind kind = Kind::kLet;
   Span span;
@@ -85,6 +94,8 @@ struct Step {
   std::string text;
   std::vector<Step> body;
   std::vector<PartStep> parts;
+  std::vector<ActionKind> kinds;
+  std::vector<int32_t> nodes;
 };
 
 enum class Layout : uint8_t { kLine, kLoop, kV, kWave, kExpression };
@@ -98,6 +109,40 @@ struct StagesStep {
   int32_t rank = -1;  // node, for kExpression
 };
 
+// A pipe, or the one row of stages of a schedule that has none.
+struct PipeStep {
+  std::string name;  // empty: the schedule has no pipes
+  Span span;
+  StagesStep stages;
+  int32_t microbatches = -1;  // node; -1: all of them
+};
+
+// `split`: what the text says, before lists are evaluated and stages are counted.
+struct SplitStep {
+  Split::Kind kind = Split::Kind::kEven;
+  std::vector<int32_t> layers;  // nodes
+  std::vector<std::string> layout;
+  Span span;
+};
+
+// What a derived schedule says instead of a body.
+struct DerivedStep {
+  struct Argument {
+    std::string name;  // empty: by its position
+    Span span;
+    int32_t node = -1;
+  };
+  struct Defer {
+    Span span;
+    int32_t node = -1;
+  };
+  std::vector<Argument> arguments;
+  std::vector<Defer> defers;
+};
+
+// How a rank block says its order.
+enum class RankMode : uint8_t { kSequence, kTimetable, kGreedy };
+
 struct NamedOrder {
   std::string name;
   Span span;
@@ -110,8 +155,12 @@ struct Program {
   std::vector<std::string> slot_names;  // the schedule's parameters come first
   std::vector<int32_t> defaults;        // per parameter: a node, or -1
   std::vector<Step> steps;              // of the schedule itself
-  StagesStep stages;
+  std::vector<PipeStep> pipes;
+  std::optional<SplitStep> split;
+  std::vector<Overlap> overlaps;
+  std::optional<DerivedStep> derived;
   int32_t rank_slot = -1;
+  RankMode mode = RankMode::kSequence;
   std::vector<Step> rank;  // the rank block
   std::vector<NamedOrder> orders;
   std::vector<Span> places;

@@ -67,8 +67,8 @@ bool RankWork::OwnsStage(int64_t stage, Span span, const std::string& values) {
   const RankId home = plan_->stages[stage].rank;
   if (home == rank_) return true;
   Find(Code::kWrongRank, span,
-       absl::StrCat("stage ", stage, " lives on rank ", home.value, ", not on rank ", rank_.value,
-                    values));
+       absl::StrCat("stage ", PrintStage(plan_->pipes, StageId(static_cast<int32_t>(stage))),
+                    " lives on rank ", home.value, ", not on rank ", rank_.value, values));
   return false;
 }
 
@@ -79,6 +79,19 @@ void RankWork::EndGroup() {
     deferred_.Add(action.stage.value, action.microbatch.value);
   }
   new_deferred_.clear();
+}
+
+void RankWork::PerformCollective(ActionKind kind, StageId stage, uint32_t place) {
+  Action action;
+  action.kind = kind;
+  action.stage = stage;
+  action.place = place;
+  action.iteration = CurrentIteration();
+  plan_->actions.push_back(action);
+}
+
+int64_t RankWork::MicrobatchesOf(StageId stage) const {
+  return plan_->pipes.empty() ? microbatches_ : plan_->microbatches_of(stage);
 }
 
 bool RankWork::Perform(const Demand& demand, uint32_t place, Span span, const Span* written) {
@@ -110,15 +123,19 @@ std::optional<Action> RankWork::NumberCounted(const Demand& demand, Span span) {
   Counter& counter =
       demand.kind == ActionKind::kForward ? counters.forward : counters.input_gradient;
   const int64_t number = demand.microbatch.value_or(counter.lowest_free());
-  const std::string name = absl::StrCat(demand.stage.value, PrintedKind(demand.kind));
+  const std::string name =
+      absl::StrCat(PrintStage(plan_->pipes, demand.stage), PrintedKind(demand.kind));
+  const int64_t microbatches = MicrobatchesOf(demand.stage);
   if (number < 0) {
     Find(Code::kPastLast, span,
          absl::StrCat(name, number, " is before the first microbatch, ", name, "0"));
     return std::nullopt;
   }
-  if (number >= microbatches_) {
+  if (number >= microbatches) {
     Find(Code::kPastLast, span,
-         absl::StrCat(name, number, " is past the last microbatch, ", name, microbatches_ - 1));
+         microbatches == 0 ? absl::StrCat(name, number, ", but no microbatch runs through its pipe")
+                           : absl::StrCat(name, number, " is past the last microbatch, ", name,
+                                          microbatches - 1));
     return std::nullopt;
   }
   Action action;
@@ -155,9 +172,11 @@ std::optional<Action> RankWork::NumberDeferred(const Demand& demand, Span span) 
 void RankWork::FindNothingDeferred(const Demand& demand, Span span) {
   std::string text = "a bare W, but nothing is deferred on this rank";
   if (demand.microbatch) {
-    text = absl::StrCat(demand.stage.value, "W", *demand.microbatch, " is not deferred");
+    text = absl::StrCat(PrintStage(plan_->pipes, demand.stage), "W", *demand.microbatch,
+                        " is not deferred");
   } else if (demand.stage.valid()) {
-    text = absl::StrCat("a W of stage ", demand.stage.value, ", which has nothing deferred");
+    text = absl::StrCat("a W of stage ", PrintStage(plan_->pipes, demand.stage),
+                        ", which has nothing deferred");
   }
   Diagnostic& finding = Find(Code::kNothingDeferred, span, std::move(text));
   for (const Action& action : new_deferred_) {

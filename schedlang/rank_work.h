@@ -44,6 +44,9 @@ class RankWork {
   // where an order wrote the demand down. `place` is its index in the plan's places.
   bool Perform(const Demand& demand, uint32_t place, Span span, const Span* written = nullptr);
 
+  // Appends a collective of a stage that this rank owns.
+  void PerformCollective(ActionKind kind, StageId stage, uint32_t place);
+
   // Adds a finding, with the rank, the loop passes and the parameters as its `where`.
   Diagnostic& Find(Code code, Span span, std::string text);
   std::string Where();
@@ -71,6 +74,9 @@ class RankWork {
   std::optional<Action> NumberDeferred(const Demand& demand, Span span);
   void NoteEarlier(const Action& action, Diagnostic* finding);
   void FindNothingDeferred(const Demand& demand, Span span);
+
+  // How many microbatches the counters of the stage see.
+  int64_t MicrobatchesOf(StageId stage) const;
 
   int64_t microbatches_;  // padded
   const ElaborateLimits& limits_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "schedlang/ast.h"
 #include "schedlang/base/diagnostics.h"
@@ -9,8 +10,10 @@
 
 namespace stringline {
 
-// Resolves one schedule. Reports all findings it can, up to a hundred; with any, gives nothing.
-std::optional<Program> Resolve(const ast::Schedule& schedule, Diagnostics* diagnostics);
+// Resolves one schedule. Reports all findings it can, up to a hundred; with any, gives nothing. Of
+// a derived schedule, `rank_variable` is how the rank block at the root of it calls the rank.
+std::optional<Program> Resolve(const ast::Schedule& schedule, Diagnostics* diagnostics,
+                               const std::string& rank_variable = "");
 
 // How deep calls and expressions may nest together, over all the functions a call goes through.
 inline constexpr int kDeepestEvaluation = 1000;

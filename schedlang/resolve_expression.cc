@@ -83,8 +83,10 @@ ExpressionNode ExpressionResolver::MakeNode(const ast::Reference& reference, Spa
   const Symbol* symbol = scope_->Find(reference.name, span);
   if (symbol == nullptr) return {};
   if (symbol->kind != Symbol::Kind::kValue) {
+    const bool pipe = symbol->kind == Symbol::Kind::kPipe;
     diagnostics_->Add(Code::kWrongUse, span,
-                      absl::StrCat("'", reference.name, "' is ", SortOf(*symbol), ", not a value"));
+                      absl::StrCat("'", reference.name, "' is ", SortOf(*symbol), ", not a value",
+                                   pipe ? "; its stages are written as in 'down[r]'" : ""));
     return {};
   }
   return {.op = Operator::kSlot, .a = symbol->index};
@@ -151,6 +153,20 @@ ExpressionNode ExpressionResolver::MakeNode(const ast::Call& call, Span span, in
         absl::StrCat("calls are nested more than ", kDeepestEvaluation, " deep here"));
     *deepest = 0;
   }
+  return node;
+}
+
+ExpressionNode ExpressionResolver::MakeNode(const ast::Index& index, Span, int* deepest) {
+  const Symbol* symbol = scope_->Find(index.pipe.text, index.pipe.span);
+  ExpressionNode node{.op = Operator::kPipeStage};
+  node.b = ResolveAt(*index.index, deepest);
+  if (symbol == nullptr) return {};
+  if (symbol->kind != Symbol::Kind::kPipe) {
+    diagnostics_->Add(Code::kWrongUse, index.pipe.span,
+                      absl::StrCat("'", index.pipe.text, "' is ", SortOf(*symbol), ", not a pipe"));
+    return {};
+  }
+  node.a = symbol->index;
   return node;
 }
 

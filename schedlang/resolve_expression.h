@@ -32,6 +32,7 @@ class ExpressionResolver {
   ExpressionNode MakeNode(const ast::Binary& binary, Span span, int* deepest);
   ExpressionNode MakeNode(const ast::Conditional& conditional, Span span, int* deepest);
   ExpressionNode MakeNode(const ast::Call& call, Span span, int* deepest);
+  ExpressionNode MakeNode(const ast::Index& index, Span span, int* deepest);
 
   Program* program_;
   Scope* scope_;

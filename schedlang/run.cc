@@ -66,9 +66,19 @@ class Runner {
         return Repeat(step);
       case Step::Kind::kIf:
         return RunIf(step);
+      case Step::Kind::kCollective:
+        return RunCollective(step);
       default:
         return RunGroup(step);
     }
+  }
+
+  bool RunCollective(const Step& step) {
+    const PartStep& part = step.parts.front();
+    Demand demand;
+    if (!EvaluatePart(part, &demand)) return false;
+    work_.PerformCollective(part.kind, demand.stage, part.place);
+    return true;
   }
 
   bool Evaluated() {

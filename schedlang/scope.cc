@@ -11,6 +11,8 @@ const char* SortOf(const Symbol& symbol) {
       return "a value";
     case Symbol::Kind::kOrder:
       return "an order";
+    case Symbol::Kind::kPipe:
+      return "a pipe";
     default:
       return "a function";
   }

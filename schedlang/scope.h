@@ -12,13 +12,13 @@
 namespace stringline {
 
 struct Symbol {
-  enum class Kind : uint8_t { kValue, kFunction, kMin, kMax, kOrder, kUnknown };
+  enum class Kind : uint8_t { kValue, kFunction, kMin, kMax, kOrder, kPipe, kUnknown };
   Kind kind = Kind::kUnknown;
-  int32_t index = -1;        // slot, function or order
+  int32_t index = -1;        // slot, function, order or pipe
   std::optional<Span> span;  // none: the language defines it
 };
 
-// "a value", "a function", "an order".
+// "a value", "a function", "an order", "a pipe".
 const char* SortOf(const Symbol& symbol);
 
 class Scope {
@@ -28,6 +28,11 @@ class Scope {
   // Makes the name visible until the block that is open now is closed. Finds reserved names, and
   // names that are visible already: those keep their first meaning.
   void Define(const ast::Name& name, Symbol::Kind kind, int32_t index);
+
+  // The same, but a name that is visible already keeps its meaning without a finding.
+  void DefineUnlessKnown(const ast::Name& name, Symbol::Kind kind, int32_t index) {
+    if (symbols_.count(name.text) == 0) Define(name, kind, index);
+  }
 
   void OpenBlock() { block_starts_.push_back(defined_.size()); }
   void CloseBlock();

@@ -7,14 +7,13 @@ namespace stringline {
 namespace {
 
 constexpr absl::string_view kKeywords[] = {
-    "schedule", "stages", "on", "pad",  "microbatches", "to",  "rank", "order", "let",
-    "repeat",   "as",     "if", "else", "require",      "and", "or",   "not",
+    "schedule", "stages", "on",        "pad",    "microbatches", "to",      "rank",    "order",
+    "let",      "repeat", "as",        "if",     "else",         "require", "and",     "or",
+    "not",      "pipe",   "timetable", "greedy", "overlap",      "split",   "at",      "tighten",
+    "fill",     "hold",   "prefer",    "costs",  "then",         "unshard", "reshard", "reduce",
 };
 
-constexpr absl::string_view kFutureKeywords[] = {
-    "pipe", "timetable", "greedy", "search", "overlap",  "split", "at",      "tighten", "fill",
-    "hold", "prefer",    "costs",  "within", "minimize", "then",  "unshard", "reshard", "reduce",
-};
+constexpr absl::string_view kFutureKeywords[] = {"search", "within", "minimize"};
 
 template <size_t n>
 bool Has(const absl::string_view (&words)[n], absl::string_view text) {
@@ -32,9 +31,10 @@ bool IsKeyword(absl::string_view text) { return Has(kKeywords, text); }
 bool IsFutureKeyword(absl::string_view text) { return Has(kFutureKeywords, text); }
 
 const std::vector<std::string>& StatementWords() {
-  static const auto* words =
-      new std::vector<std::string>{"F",       "B",     "I",      "W",   "let",  "repeat",  "if",
-                                   "require", "order", "stages", "pad", "rank", "schedule"};
+  static const auto* words = new std::vector<std::string>{
+      "F",      "B",     "I",       "W",        "let",     "repeat",  "if",      "require", "order",
+      "stages", "pad",   "rank",    "schedule", "pipe",    "at",      "tighten", "fill",    "hold",
+      "prefer", "costs", "overlap", "split",    "unshard", "reshard", "reduce"};
   return *words;
 }
 

@@ -32,6 +32,10 @@ std::string Text(const ast::Call& n) {
   return absl::StrCat(out, ")");
 }
 
+std::string Text(const ast::Index& n) {
+  return absl::StrCat("([] ", n.pipe.text, " ", TextOf(*n.index), ")");
+}
+
 std::string Text(const ast::Block& block) {
   std::string out;
   for (const ast::Statement& s : block.statements) absl::StrAppend(&out, " ", TextOf(s));
@@ -56,9 +60,13 @@ std::string Text(const ast::Stages& n) {
   if (n.reversed) layout = absl::StrCat("(reversed ", layout, ")");
   return absl::StrCat("(stages ", TextOf(n.count), " ", layout, ")");
 }
+std::string Text(const ast::Pipe& n) {
+  return absl::StrCat("(pipe ", n.name.text, " ", Text(n.stages), " ", TextOf(n.microbatches), ")");
+}
 std::string Text(const ast::Pad& n) { return absl::StrCat("(pad ", TextOf(n.count), ")"); }
 std::string Text(const ast::Rank& n) {
-  return absl::StrCat("(rank ", n.variable.text, Text(n.body), ")");
+  return absl::StrCat("(rank ", n.variable.text, n.mode ? " " + n.mode->text : "", Text(n.body),
+                      ")");
 }
 std::string Text(const ast::Order& n) {
   return absl::StrCat("(order ", n.name.text, Text(n.body), ")");
@@ -91,6 +99,63 @@ std::string Text(const ast::Group& n) {
   return absl::StrCat(out, ")");
 }
 
+std::string Text(const ast::Collective& n) {
+  return absl::StrCat("(", n.word.text, " ", TextOf(n.stage), ")");
+}
+std::string Text(const ast::At& n) {
+  return absl::StrCat("(at ", TextOf(n.slot), " ", Text(n.group), ")");
+}
+std::string Text(const ast::Tighten&) { return "(tighten)"; }
+std::string Text(const ast::Fill&) { return "(fill W)"; }
+std::string Text(const ast::Hold& n) { return absl::StrCat("(hold ", TextOf(n.most), ")"); }
+std::string Text(const ast::Prefer& n) {
+  std::string out = "(prefer";
+  for (const ast::Name& letter : n.letters) absl::StrAppend(&out, " ", letter.text);
+  return absl::StrCat(out, ")");
+}
+std::string Text(const ast::Costs& n) {
+  std::string out = "(costs";
+  for (const auto& [letter, value] : n.rows) {
+    absl::StrAppend(&out, " ", letter.text, "=", TextOf(value));
+  }
+  return absl::StrCat(out, ")");
+}
+
+std::string Text(const std::vector<ast::Overlap::Part>& parts) {
+  std::string out = " (";
+  for (const auto& [letter, name] : parts) {
+    absl::StrAppend(&out, out == " (" ? "" : " ", letter.text, ".", name.text);
+  }
+  return absl::StrCat(out, ")");
+}
+std::string Text(const ast::Overlap& n) {
+  std::string out = "(overlap";
+  for (const ast::Name& letter : n.letters) absl::StrAppend(&out, " ", letter.text);
+  return absl::StrCat(out, Text(n.compute), Text(n.network), ")");
+}
+
+std::string Text(const ast::Split& n) {
+  std::string out = absl::StrCat("(split ", n.kind);
+  const char* space = "";
+  for (const ast::Expr& layers : n.layers) {
+    absl::StrAppend(&out, space, TextOf(layers));
+    space = " ";
+  }
+  return absl::StrCat(out, n.layout ? n.layout->text : "", ")");
+}
+
+std::string Text(const ast::Derived& n) {
+  std::string out = absl::StrCat(" = (", n.base.text);
+  for (const ast::Derived::Argument& a : n.arguments) {
+    absl::StrAppend(&out, " ", a.name ? a.name->text + "=" : "", TextOf(a.value));
+  }
+  absl::StrAppend(&out, ")");
+  for (const ast::Derived::Defer& d : n.defers) {
+    absl::StrAppend(&out, " (defer W ", TextOf(d.count), ")");
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string TextOf(const ast::Expr& expr) {
@@ -111,7 +176,8 @@ std::string TextOf(const ast::File& file) {
       if (option.value) absl::StrAppend(&out, "=", TextOf(*option.value));
       space = " ";
     }
-    absl::StrAppend(&out, ")", Text(schedule.body), ")\n");
+    absl::StrAppend(&out, ")", schedule.derived ? Text(*schedule.derived) : Text(schedule.body),
+                    ")\n");
   }
   return out;
 }

@@ -133,18 +133,22 @@ const Case kExpressions[] = {
      "x.sched:1:28: error: expected an expression before 'repeat'\n"
      "    1 | schedule s(P, M) { let x = repeat\n"
      "      |                            ^~~~~~\n"},
-    {"down[r]",
-     "x.sched:1:32: error: stages of a pipe, as in 'down[r]', are not supported yet\n"
-     "    1 | schedule s(P, M) { let x = down[r]\n"
-     "      |                                ^\n"},
     {"a, b",
      "x.sched:1:29: error: expected ';' before ','\n"
      "    1 | schedule s(P, M) { let x = a, b\n"
      "      |                             ^\n"},
+    {"down[r",
+     "x.sched:2:1: error: expected ']' before '}'\n"
+     "    2 | }\n"
+     "      | ^\n"},
     {"then",
-     "x.sched:1:28: error: 'then' is not supported yet\n"
+     "x.sched:1:28: error: expected an expression before 'then'\n"
      "    1 | schedule s(P, M) { let x = then\n"
      "      |                            ^~~~\n"},
+    {"within",
+     "x.sched:1:28: error: 'within' is not supported yet\n"
+     "    1 | schedule s(P, M) { let x = within\n"
+     "      |                            ^~~~~~\n"},
 };
 
 TEST(Parse, Expressions) {
@@ -315,31 +319,49 @@ const Case kStatements[] = {
      "x.sched:2:23: error: expected '{' before ','\n"
      "    2 | rank r { repeat P as i, j { } }\n"
      "      |                       ^\n"},
-    // Not yet
+    // Pipes, and what a schedule says beside its orders
+    {"pipe down { stages P on line; microbatches M / 2 }",
+     "(schedule s (P M) (pipe down (stages P line) (/ M 2)))\n"},
     {"pipe down { stages P on line; }",
-     "x.sched:2:1: error: 'pipe' is not supported yet\n"
+     "x.sched:2:31: error: expected 'microbatches' before '}'\n"
      "    2 | pipe down { stages P on line; }\n"
-     "      | ^~~~\n"},
-    {"rank r timetable { }",
-     "x.sched:2:8: error: 'timetable' is not supported yet\n"
-     "    2 | rank r timetable { }\n"
-     "      |        ^~~~~~~~~\n"},
-    {"rank r greedy { }",
-     "x.sched:2:8: error: 'greedy' is not supported yet\n"
-     "    2 | rank r greedy { }\n"
+     "      |                               ^\n"},
+    {"let a = r < H ? down[r + 1] : up[0];",
+     "(schedule s (P M) (let a (? (< r H) ([] down (+ r 1)) ([] up 0))))\n"},
+    {"split even;", "(schedule s (P M) (split even))\n"},
+    {"split balanced;", "(schedule s (P M) (split balanced))\n"},
+    {"split [3, P - 1];", "(schedule s (P M) (split 3 (- P 1)))\n"},
+    {"split \"Et|tL\";", "(schedule s (P M) (split \"Et|tL\"))\n"},
+    {"split 3;",
+     "x.sched:2:7: error: expected 'even', 'balanced', a list in '[ ]' or a layout in quotes "
+     "before '3'\n"
+     "    2 | split 3;\n"
+     "      |       ^\n"},
+    {"overlap F & B { compute { F.attn B.experts } network { F.dispatch } }",
+     "(schedule s (P M) (overlap F B (F.attn B.experts) (F.dispatch)))\n"},
+    {"overlap F & B { compute { attn } network { } }",
+     "x.sched:2:27: error: expected an action or '}' before 'attn'\n"
+     "    2 | overlap F & B { compute { attn } network { } }\n"
+     "      |                           ^~~~\n"},
+    // The other kinds of rank blocks
+    {"rank r timetable { at 2 * r : F r & B r @ 1; tighten; fill W }",
+     "(schedule s (P M) (rank r timetable (at (* 2 r) (& (F r) (B r @ 1))) (tighten) (fill W)))\n"},
+    {"rank r timetable { at 1 F r }",
+     "x.sched:2:25: error: expected ':' before 'F'\n"
+     "    2 | rank r timetable { at 1 F r }\n"
+     "      |                         ^\n"},
+    {"rank r greedy { hold at most P - r; prefer B, F; costs F 1, B 2; }",
+     "(schedule s (P M) (rank r greedy (hold (- P r)) (prefer B F) (costs F=1 B=2)))\n"},
+    {"rank r greedy { prefer x }",
+     "x.sched:2:24: error: expected an action before 'x'\n"
+     "    2 | rank r greedy { prefer x }\n"
+     "      |                        ^\n"},
+    {"rank r { unshard r; reshard 2 * r; reduce 0 }",
+     "(schedule s (P M) (rank r (unshard r) (reshard (* 2 r)) (reduce 0)))\n"},
+    {"rank r search { }",
+     "x.sched:2:8: error: 'search' is not supported yet\n"
+     "    2 | rank r search { }\n"
      "      |        ^~~~~~\n"},
-    {"rank r { unshard 0 }",
-     "x.sched:2:10: error: 'unshard' is not supported yet\n"
-     "    2 | rank r { unshard 0 }\n"
-     "      |          ^~~~~~~\n"},
-    {"split even;",
-     "x.sched:2:1: error: 'split' is not supported yet\n"
-     "    2 | split even;\n"
-     "      | ^~~~~\n"},
-    {"overlap F & B { }",
-     "x.sched:2:1: error: 'overlap' is not supported yet\n"
-     "    2 | overlap F & B { }\n"
-     "      | ^~~~~~~\n"},
 };
 
 TEST(Parse, Statements) {
@@ -412,10 +434,16 @@ const Case kFiles[] = {
      "x.sched:1:10: error: expected a name before '1f1b'\n"
      "    1 | schedule 1f1b(P, M) { }\n"
      "      |          ^~~~\n"},
+    {"schedule a(P, M) = b(P, M, V, extra = 1) then defer W by r + 1;",
+     "(schedule a (P M) = (b P M V extra=1) (defer W (+ r 1)))\n"},
+    {"schedule a(P, M) = b(P, M)",
+     "x.sched:1:26: error: expected 'then' or ';' before the end of the file\n"
+     "    1 | schedule a(P, M) = b(P, M)\n"
+     "      |                          ^\n"},
     {"schedule a(P, M) = b then defer W by 1;",
-     "x.sched:1:18: error: schedules derived from others are not supported yet\n"
+     "x.sched:1:22: error: expected '(' before 'then'\n"
      "    1 | schedule a(P, M) = b then defer W by 1;\n"
-     "      |                  ^\n"},
+     "      |                      ^~~~\n"},
     {"schedule a(P, M) { } x",
      "x.sched:1:22: error: expected 'schedule' before 'x'\n"
      "    1 | schedule a(P, M) { } x\n"

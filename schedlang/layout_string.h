@@ -1,0 +1,27 @@
+// Megatron's layout strings, which say what every pipeline stage holds: "Et*3|(tt|)*29,m|L".
+//
+//   layout = { item [ '*' number ] }
+//   item   = 'E' embedding | 't' transformer layer | 'm' multi-token prediction | 'L' loss
+//          | '|' the next stage begins | '(' layout ')'
+//
+// Commas and spaces only separate. Groups may nest. (Megatron-LM,
+// --pipeline-model-parallel-layout.)
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "schedlang/base/diagnostics.h"
+#include "schedlang/base/source.h"
+
+namespace stringline {
+
+// What each stage holds, written out: {"Ettt", "tt", …, "L"}. `quoted` is the string with its
+// quotes, which begins at `begin` of the source. The embedding comes first, the loss last, and each
+// once. Nothing after a finding, which marks the character.
+std::optional<std::vector<std::string>> ReadLayout(absl::string_view quoted, uint32_t begin,
+                                                   Diagnostics* diagnostics);
+
+}  // namespace stringline
