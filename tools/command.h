@@ -24,6 +24,7 @@ enum OptionSet : unsigned {
   kManyFiles = 1 << 8,        // FILE … instead of one
   kFormatOptions = 1 << 9,    // --check, --stdout
   kForOption = 1 << 10,       // --for
+  kActionArgument = 1 << 11,  // ACTION behind FILE
 };
 
 struct Command {
@@ -43,6 +44,7 @@ int RunTool(const std::vector<std::string>& args, std::ostream& out, std::ostrea
 
 int RunCheck(const Flags& flags, const Output& output);
 int RunCheckFor(const Flags& flags, const Output& output);  // check, with --for
+int RunExplain(const Flags& flags, const Output& output);
 int RunExport(const Flags& flags, const Output& output);
 int RunFormat(const Flags& flags, const Output& output);
 int RunImport(const Flags& flags, const Output& output);

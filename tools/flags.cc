@@ -42,6 +42,10 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
   } else {
     app.add_option("FILE", flags.file, command.file)->required();
   }
+  if (command.options & kActionArgument) {
+    app.add_option("ACTION", flags.action, "Stage, kind and microbatch, as plans print it: 3B7")
+        ->required();
+  }
   if (command.options & kPlanOptions) DeclarePlanOptions(app, flags);
   if (command.options & kLoweredOption) {
     app.add_flag("--lowered", flags.lowered, "With the sends and receives that the actions imply");
@@ -120,7 +124,9 @@ absl::StatusOr<Flags> ParseFlags(const Command& command, const std::vector<std::
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
   } catch (const CLI::RequiredError&) {
-    const char* const what = flags.file.empty() && flags.files.empty() ? "a file" : "--to";
+    const char* const what = flags.file.empty() && flags.files.empty() ? "a file"
+                             : command.options & kActionArgument       ? "an action"
+                                                                       : "--to";
     return absl::InvalidArgumentError(
         absl::StrCat("'", command.name, "' needs ", what, ", as in: ", command.example));
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,188 @@
+// stringline explain: why an action starts when it does.
+#include "schedlang/sim/explain.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "schedlang/base/status.h"
+#include "schedlang/sim/simulate.h"
+#include "tools/command.h"
+#include "tools/json.h"
+#include "tools/load.h"
+#include "tools/view/words.h"
+
+namespace stringline {
+namespace {
+
+// A plan, what happened when, and where it was written.
+struct ExplainedPlan {
+  const Plan& plan;
+  const Timeline& timeline;
+  const Source& source;
+
+  int Rank(uint32_t action) const { return plan.stage(plan.actions[action].stage).rank.value; }
+  std::string Name(uint32_t group) const { return PrintGroup(plan, plan.actions, group); }
+  int64_t Start(uint32_t action) const { return timeline.events[action].start_ns; }
+  int64_t End(uint32_t action) const { return timeline.events[action].end_ns; }
+  std::string Value(uint32_t part, Values value) const {
+    const Action& action = plan.actions[part];
+    return Describe(plan, action.stage, action.microbatch, value);
+  }
+  // "iteration 3.1", or "" outside loops.
+  std::string Iteration(uint32_t action) const {
+    const std::string where = WhereOf(plan, plan.actions[action]);
+    return where.rfind("iteration", 0) == 0 ? where.substr(0, where.find(',')) : "";
+  }
+  LineColumn Place(uint32_t action) const {
+    return source.Locate(SpanOf(plan, plan.actions[action]).begin);
+  }
+  // "line 12, iteration 3": of the group's first part.
+  std::string Written(uint32_t group) const {
+    const std::string iteration = Iteration(group);
+    return absl::StrCat("line ", Place(group).line, iteration.empty() ? "" : ", ", iteration);
+  }
+};
+
+std::string Why(const ExplainedPlan& at, const WaitLink& link) {
+  switch (link.reason) {
+    case WaitReason::kNothing:
+      return "starts with the step";
+    case WaitReason::kRank:
+      return absl::StrCat("rank ", at.Rank(link.group), " was busy with ", at.Name(link.cause));
+    case WaitReason::kMessage:
+    case WaitReason::kQueue:
+      break;
+  }
+  const int64_t hop_ns = link.arrived_ns - link.sent_ns;
+  std::string why = absl::StrCat("waited ", PrintTime(link.idle_ns), " for the ",
+                                 at.Value(link.part, link.value));
+  if (link.reason == WaitReason::kQueue) return why + ", which other messages held back";
+  absl::StrAppend(&why, ": rank ", at.Rank(link.cause), " sent it ");
+  if (link.behind) {
+    absl::StrAppend(&why, "behind ", Print(at.plan, at.plan.actions[*link.behind]), ", ");
+  }
+  absl::StrAppend(&why, "after ", at.Name(link.cause));
+  if (hop_ns > 0) absl::StrAppend(&why, ", hop ", PrintTime(hop_ns));
+  return why;
+}
+
+std::string WhyAfter(const ExplainedPlan& at, uint32_t group, const WaitingGroup& waiting) {
+  const std::string what = waiting.reason == WaitReason::kRank
+                               ? absl::StrCat("next on rank ", at.Rank(group))
+                               : absl::StrCat("needs the ", at.Value(waiting.part, waiting.value));
+  const int64_t late_ns = at.Start(waiting.group) - waiting.ready_ns;
+  return late_ns == 0 ? absl::StrCat(what, "; starts as soon as that is there")
+                      : absl::StrCat(what, "; starts ", PrintTime(late_ns), " after that is there");
+}
+
+// The columns are as wide as the longest of what they hold.
+struct ExplainColumns {
+  int action = 6;
+  int written = 7;
+
+  void Fit(const ExplainedPlan& at, uint32_t group) {
+    action = std::max(action, static_cast<int>(at.Name(group).size()));
+    written = std::max(written, static_cast<int>(at.Written(group).size()));
+  }
+  void Print(const ExplainedPlan& at, uint32_t group, const std::string& why,
+             std::ostream& out) const {
+    out << absl::StreamFormat("  %4d  %-*s %12s %12s  %-*s  %s\n", at.Rank(group), action,
+                              at.Name(group), PrintTime(at.Start(group)), PrintTime(at.End(group)),
+                              written, at.Written(group), why);
+  }
+};
+
+void PrintExplanation(const ExplainedPlan& at, const Explanation& explanation, std::ostream& out) {
+  const uint32_t group = explanation.chain.front().group;
+  ExplainColumns columns;
+  for (const WaitLink& link : explanation.chain) columns.Fit(at, link.group);
+  for (const WaitingGroup& waiting : explanation.after) columns.Fit(at, waiting.group);
+  out << TitleOf(at.timeline) << ": " << at.Name(group) << " on rank " << at.Rank(group)
+      << " starts at " << PrintTime(at.Start(group)) << " and ends at " << PrintTime(at.End(group))
+      << "\n\nWhy not earlier:\n";
+  out << absl::StreamFormat("  %4s  %-*s %12s %12s  %-*s  %s\n", "rank", columns.action, "action",
+                            "start", "end", columns.written, "written", "because");
+  for (const WaitLink& link : explanation.chain) columns.Print(at, link.group, Why(at, link), out);
+  if (explanation.after.empty()) {
+    out << "\nNothing waits for it.\n";
+    return;
+  }
+  out << "\nWhat waits for it:\n";
+  for (const WaitingGroup& waiting : explanation.after) {
+    columns.Print(at, waiting.group, WhyAfter(at, group, waiting), out);
+  }
+}
+
+Json GroupAsJson(const ExplainedPlan& at, uint32_t group) {
+  const LineColumn place = at.Place(group);
+  return {{"action", at.Name(group)},
+          {"rank", at.Rank(group)},
+          {"start_us", Microseconds(at.Start(group))},
+          {"end_us", Microseconds(at.End(group))},
+          {"line", place.line},
+          {"column", place.column},
+          {"where", at.Iteration(group)}};
+}
+
+Json LinkAsJson(const ExplainedPlan& at, const WaitLink& link) {
+  constexpr const char* kReasons[] = {"start", "rank", "message", "queue"};
+  Json json = GroupAsJson(at, link.group);
+  json["waited_for"] = kReasons[static_cast<int>(link.reason)];
+  if (link.reason == WaitReason::kNothing) return json;
+  if (link.reason != WaitReason::kQueue) json["cause"] = at.Name(link.cause);
+  if (link.reason == WaitReason::kRank) return json;
+  json["idle_us"] = Microseconds(link.idle_ns);
+  json["value"] = at.Value(link.part, link.value);
+  if (link.reason != WaitReason::kQueue) json["from_rank"] = at.Rank(link.cause);
+  json["sent_us"] = Microseconds(link.sent_ns);
+  json["arrived_us"] = Microseconds(link.arrived_ns);
+  if (link.behind) json["behind"] = Print(at.plan, at.plan.actions[*link.behind]);
+  return json;
+}
+
+Json ExplanationAsJson(const ExplainedPlan& at, const Explanation& explanation) {
+  Json chain = Json::array(), after = Json::array();
+  for (const WaitLink& link : explanation.chain) chain.push_back(LinkAsJson(at, link));
+  for (const WaitingGroup& waiting : explanation.after) {
+    Json json = GroupAsJson(at, waiting.group);
+    json["waits_for"] = waiting.reason == WaitReason::kRank ? "rank" : "value";
+    if (waiting.reason != WaitReason::kRank) json["value"] = at.Value(waiting.part, waiting.value);
+    json["ready_us"] = Microseconds(waiting.ready_ns);
+    after.push_back(std::move(json));
+  }
+  return {{"ok", true},
+          {"schedule", at.plan.schedule},
+          {"parameters", ParametersAsJson(at.plan.parameters)},
+          {"chain", std::move(chain)},
+          {"after", std::move(after)}};
+}
+
+}  // namespace
+
+int RunExplain(const Flags& flags, const Output& output) {
+  if (flags.action.find('=') != std::string::npos) {
+    return Fail(output, absl::StrCat("'", flags.action,
+                                     "' is no action; it comes before the parameters, as in 3B7"));
+  }
+  const absl::StatusOr<LoadedPlan> loaded = LoadCheckedPlan(flags);
+  if (!loaded.ok()) return Fail(output, loaded.status().message());
+  if (!loaded->plan) return ShowFindings(output, output.err, loaded->diagnostics, loaded->source);
+  const Plan& plan = *loaded->plan;
+  const absl::StatusOr<uint32_t> action = FindAction(plan, flags.action);
+  if (!action.ok()) return Fail(output, action.status().message());
+  const absl::StatusOr<CostModel> costs = LoadCosts(flags, plan);
+  if (!costs.ok()) return Fail(output, costs.status().message());
+  const absl::StatusOr<Timeline> timeline = Simulate(plan, *costs);
+  if (!timeline.ok()) return Fail(output, timeline.status().message());
+  const ExplainedPlan at{plan, *timeline, loaded->source};
+  const Explanation explanation = Explain(plan, *timeline, *action);
+  if (output.json) {
+    WriteJson(output.out, ExplanationAsJson(at, explanation));
+  } else {
+    PrintExplanation(at, explanation, output.out);
+  }
+  return kOk;
+}
+
+}  // namespace stringline
