@@ -8,10 +8,10 @@
 // second line four. One blank stands between two words, or none where brackets, commas and dots ask
 // for none. One empty line stays one, several become one.
 //
-// Columns are the author's: two or more blanks before a `{`, a comment, a message, `=`, `:` or a
-// word of the language, or after `; , }`, stay a gap, and what stood in one column over several
-// lines still does. Such a column moves right when something in front of it needs the room, and a
-// gap stays two blanks wide at least.
+// Columns are the author's: two or more blanks before a `{`, a comment, a message, a word of the
+// language or one of `= : @ &`, or after one of `; , : }`, stay a gap, and what stood in one column
+// over several lines still does. Such a column moves right when something in front of it needs the
+// room, and a gap stays two blanks wide at least.
 //
 // The result of formatting a result is that result.
 #pragma once

@@ -132,7 +132,7 @@ bool MayBeAligned(const std::vector<FormatPiece>& pieces, size_t i) {
   const FormatPiece& piece = pieces[i];
   if (piece.comment || piece.kind == Kind::kString) return true;
   if (BlanksBefore(pieces, i) == 0) return false;
-  if (IsOneOf(piece, "{=:") || IsOneOf(pieces[i - 1], ",;:}")) return true;
+  if (IsOneOf(piece, "{=:@&") || IsOneOf(pieces[i - 1], ",;:}")) return true;
   if (BeginsLanePart(pieces, i)) return true;
   const bool expression = piece.text == "and" || piece.text == "or" || piece.text == "not";
   return IsWordOfLanguage(pieces, i) && !expression && !IsWordOfLanguage(pieces, i - 1);

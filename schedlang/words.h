@@ -1,12 +1,33 @@
-// The words a schedule cannot use as names: the language's own, and those kept for what is to come.
+// The words of the language, each with what it means: those that name nothing else, and those that
+// mean something only in their place. The one table; hover texts and the editors' grammar read it.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace stringline {
+
+enum class WordSort : uint8_t {
+  kLetter,     // F, B, I, W
+  kStatement,  // begins a statement, or is the schedule itself; no name
+  kKeyword,    // stands inside a statement; no name
+  kInPlace,    // means something in its place only, and may be a name elsewhere: `line`, `by`
+  kFunction,   // min, max; no name
+  kFuture,     // of a part of the language that this version does not read yet; no name
+};
+
+struct WordRow {
+  const char* word;
+  WordSort sort;
+  const char* meaning;
+};
+absl::Span<const WordRow> AllWords();
+
+// The word's row; null if it is no word of the language.
+const WordRow* FindWord(absl::string_view text);
 
 // F, B, I, W.
 bool IsActionLetter(absl::string_view text);
@@ -14,7 +35,7 @@ bool IsActionLetter(absl::string_view text);
 // A word that means something wherever it stands: `repeat`, `and`, …
 bool IsKeyword(absl::string_view text);
 
-// A keyword of a part of the language that this version does not read yet: `pipe`, `greedy`, …
+// A keyword of a part of the language that this version does not read yet.
 bool IsFutureKeyword(absl::string_view text);
 
 // The words a statement begins with, action letters included; for "did you mean".

@@ -41,6 +41,8 @@ constexpr Command kCommands[] = {
      "Schedules (.sched); '-' reads standard input and writes standard output",
      "stringline fmt --check schedules/1f1b.sched schedules/zb_v.sched",
      kManyFiles | kFormatOptions, RunFormat},
+    {"lsp", "Serve an editor over standard input and output: findings, hover, definitions, layout",
+     "", "stringline lsp", kNoFile, RunLanguageServer},
     {"run", "Train a model with a schedule, and compare what happened with the simulation",
      "A run file (.yaml)", "stringline run examples/01_train/run.yaml", kTrainingOptions,
      RunTraining},

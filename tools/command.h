@@ -25,12 +25,13 @@ enum OptionSet : unsigned {
   kFormatOptions = 1 << 9,    // --check, --stdout
   kForOption = 1 << 10,       // --for
   kActionArgument = 1 << 11,  // ACTION behind FILE
+  kNoFile = 1 << 12,          // no FILE, and no --json
 };
 
 struct Command {
   const char* name;
   const char* summary;  // one line
-  const char* file;     // what FILE may be
+  const char* file;     // what FILE may be; "" with kNoFile
   const char* example;  // a line that works from the top of the repository
   unsigned options;
   int (*run)(const Flags& flags, const Output& output);
@@ -48,7 +49,7 @@ int RunExplain(const Flags& flags, const Output& output);
 int RunExport(const Flags& flags, const Output& output);
 int RunFormat(const Flags& flags, const Output& output);
 int RunImport(const Flags& flags, const Output& output);
-int RunLint(const Flags& flags, const Output& output);
+int RunLanguageServer(const Flags& flags, const Output& output);
 int RunPlan(const Flags& flags, const Output& output);
 int RunShow(const Flags& flags, const Output& output);
 int RunSim(const Flags& flags, const Output& output);

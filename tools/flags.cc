@@ -37,6 +37,10 @@ void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
 
 void Declare(const Command& command, CLI::App& app, Flags& flags) {
   app.set_help_flag();
+  if (command.options & kNoFile) {
+    app.add_flag("-h,--help", flags.help, "Print this");
+    return;
+  }
   if (command.options & kManyFiles) {
     app.add_option("FILE", flags.files, command.file)->required();
   } else {

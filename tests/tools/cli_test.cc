@@ -222,13 +222,15 @@ TEST(CliTest, EveryCommandHelpsWithAnExample) {
     EXPECT_NE(answer.out.find(command.summary), std::string::npos) << command.name;
     EXPECT_NE(answer.out.find(std::string("Example:\n  ") + command.example), std::string::npos)
         << command.name;
-    EXPECT_NE(answer.out.find("--json"), std::string::npos) << command.name;
+    const bool answers = (command.options & kNoFile) == 0;
+    EXPECT_EQ(answer.out.find("--json") != std::string::npos, answers) << command.name;
   }
 }
 
 TEST(CliTest, ExamplesOfTheHelpWork) {
   for (const Command& command : Commands()) {
     if (std::string(command.name) == "run") continue;  // trains for minutes
+    if (std::string(command.name) == "lsp") continue;  // waits for an editor
     std::vector<std::string> words = Words(command.example);
     ASSERT_EQ(words[0], "stringline");
     words.erase(words.begin());

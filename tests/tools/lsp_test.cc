@@ -1,0 +1,349 @@
+// The language server: the real tool, spoken to as an editor does; and in-process on bytes that no
+// editor sends.
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <random>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "tests/tools/editor_client.h"
+#include "tests/tools/tool_run.h"
+#include "tools/lsp/document.h"
+#include "tools/lsp/names.h"
+#include "tools/lsp/server.h"
+
+namespace stringline {
+namespace {
+
+using LspJson = nlohmann::json;
+
+const char* const kUri = "file:///work/x.sched";
+
+LspJson Document() { return {{"uri", kUri}}; }
+
+LspJson At(int line, int character) {
+  return {{"textDocument", Document()}, {"position", {{"line", line}, {"character", character}}}};
+}
+
+// Starts a session; what the server says of the text is its first message.
+LspJson Open(EditorClient* editor, const std::string& text) {
+  editor->Ask("initialize", {{"processId", nullptr}, {"capabilities", LspJson::object()}});
+  editor->Notify("initialized", LspJson::object());
+  editor->Notify("textDocument/didOpen",
+                 {{"textDocument",
+                   {{"uri", kUri}, {"languageId", "stringline"}, {"version", 1}, {"text", text}}}});
+  return editor->Receive();
+}
+
+LspJson Change(EditorClient* editor, const LspJson& changes) {
+  editor->Notify("textDocument/didChange",
+                 {{"textDocument", {{"uri", kUri}, {"version", 2}}}, {"contentChanges", changes}});
+  return editor->Receive();
+}
+
+std::string HoverOn(EditorClient* editor, int line, int character) {
+  const LspJson answer = editor->Ask("textDocument/hover", At(line, character));
+  const LspJson& result = answer["result"];
+  return result.is_null() ? "" : result["contents"]["value"].get<std::string>();
+}
+
+// "line:character" of where the name under the cursor is defined; "" for nowhere.
+std::string DefinitionOf(EditorClient* editor, int line, int character) {
+  const LspJson answer = editor->Ask("textDocument/definition", At(line, character));
+  const LspJson& result = answer["result"];
+  if (result.is_null()) return "";
+  const LspJson& start = result["range"]["start"];
+  return absl::StrCat(start["line"].get<int>(), ":", start["character"].get<int>());
+}
+
+bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+const char* const kInterleavedBase =
+    "schedule base(P, M, V = 2, extra = 0) {\n"                                      // 0
+    "  let groups = M / P;\n"                                                        // 1
+    "  let size(g) = min(g, M) + groups;\n"                                          // 2
+    "  stages V * P on s -> s % P;\n"                                                // 3
+    "  rank r {\n"                                                                   // 4
+    "    order forward { repeat V as v { repeat M { F v * P + r } } }\n"             // 5
+    "    order backward { repeat V as v { repeat M { B (V - 1 - v) * P + r } } }\n"  // 6
+    "    let warmup = V * M - r + r;\n"                                              // 7
+    "    repeat warmup { forward }\n"                                                // 8
+    "    repeat warmup { backward }\n"                                               // 9
+    "  }\n"                                                                          // 10
+    "}\n";
+
+TEST(LspTest, SaysWhatIsWrongWhileTyping) {
+  EditorClient editor;
+  LspJson said = Open(&editor,
+                      "schedule s(P, M) {\n  require M > 0 \"größer 😀\"; stages P onn line;\n"
+                      "  rank r { F r; B r }\n}\n");
+  ASSERT_EQ(said["method"], "textDocument/publishDiagnostics");
+  EXPECT_EQ(said["params"]["version"], 1);
+  ASSERT_EQ(said["params"]["diagnostics"].size(), 1u) << said;
+  const LspJson finding = said["params"]["diagnostics"][0];
+  EXPECT_EQ(finding["code"], "syntax");
+  EXPECT_EQ(finding["severity"], 1);
+  // ü and ß are one unit each, 😀 is two.
+  EXPECT_EQ(finding["range"]["start"], LspJson({{"line", 1}, {"character", 38}}));
+  EXPECT_EQ(finding["range"]["end"], LspJson({{"line", 1}, {"character", 41}}));
+
+  // One letter goes away; now each stage lacks its other microbatches.
+  said = Change(
+      &editor,
+      {{{"range",
+         {{"start", {{"line", 1}, {"character", 40}}}, {"end", {{"line", 1}, {"character", 41}}}}},
+        {"text", ""}}});
+  EXPECT_EQ(said["params"]["version"], 2);
+  ASSERT_FALSE(said["params"]["diagnostics"].empty());
+  EXPECT_EQ(said["params"]["diagnostics"][0]["code"], "incomplete") << said;
+
+  said = Change(
+      &editor,
+      {{{"range",
+         {{"start", {{"line", 2}, {"character", 11}}}, {"end", {{"line", 2}, {"character", 11}}}}},
+        {"text", "repeat M { "}},
+       {{"range",
+         {{"start", {{"line", 2}, {"character", 31}}}, {"end", {{"line", 2}, {"character", 31}}}}},
+        {"text", "} "}}});
+  EXPECT_TRUE(said["params"]["diagnostics"].empty()) << said;
+
+  // The whole text at once; a name that nothing defines.
+  said = Change(&editor, {{{"text", "schedule s(P, M) { stages P on line; rank r { F rr } }"}}});
+  ASSERT_EQ(said["params"]["diagnostics"].size(), 1u);
+  EXPECT_EQ(said["params"]["diagnostics"][0]["code"], "unknown-name");
+
+  editor.Notify("textDocument/didClose", {{"textDocument", Document()}});
+  EXPECT_TRUE(editor.Receive()["params"]["diagnostics"].empty());
+  EXPECT_TRUE(editor.Ask("textDocument/hover", At(0, 0))["result"].is_null());
+  EXPECT_TRUE(editor.Ask("shutdown", nullptr)["result"].is_null());
+  editor.Notify("exit", nullptr);
+  EXPECT_EQ(editor.Wait(), 0);
+}
+
+TEST(LspTest, ADeadlockPointsToTheOtherPlaces) {
+  EditorClient editor;
+  const std::string path = SourceFolder() + "/examples/03_find_a_deadlock/broken.sched";
+  const LspJson said = Open(&editor, ReadText(path));
+  ASSERT_EQ(said["params"]["diagnostics"].size(), 1u) << said;
+  const LspJson finding = said["params"]["diagnostics"][0];
+  EXPECT_EQ(finding["code"], "progress");
+  ASSERT_FALSE(finding["relatedInformation"].empty());
+  EXPECT_EQ(finding["relatedInformation"][0]["location"]["uri"], kUri);
+}
+
+TEST(LspTest, Hover) {
+  EditorClient editor;
+  EXPECT_TRUE(Open(&editor, kInterleavedBase)["params"]["diagnostics"].empty());
+  EXPECT_TRUE(Contains(HoverOn(&editor, 5, 22), "n times, with i = 0, 1, …"));  // repeat
+  const std::string forward = HoverOn(&editor, 5, 47);                          // F
+  EXPECT_TRUE(Contains(forward, "the forward of stage s")) << forward;
+  const std::string rank = HoverOn(&editor, 4, 3);
+  EXPECT_TRUE(Contains(rank, "With P=4 M=8 V=2 extra=0:")) << rank;
+  EXPECT_TRUE(Contains(rank, "rank 3: 3F0 3F1 3F2 ")) << rank;
+  const std::string groups = HoverOn(&editor, 2, 33);
+  EXPECT_TRUE(Contains(groups, "let groups = M / P;")) << groups;
+  EXPECT_TRUE(Contains(groups, "line 2")) << groups;
+  EXPECT_TRUE(Contains(groups, "extra=0: 2\n")) << groups;
+  const std::string warmup = HoverOn(&editor, 8, 12);
+  EXPECT_TRUE(Contains(warmup, "rank 0: 16, rank 1: 16, rank 2: 16, rank 3: 16")) << warmup;
+  const std::string order = HoverOn(&editor, 9, 22);
+  EXPECT_TRUE(Contains(order, "an order, line 7")) << order;
+  EXPECT_TRUE(Contains(order, "rank 1: 5B0 5B1 ")) << order;
+  EXPECT_EQ(HoverOn(&editor, 10, 0), "");
+  EXPECT_EQ(HoverOn(&editor, 1000, 1000), "");
+}
+
+// A word, by its line and the text that begins with it; and where it is defined.
+struct DefinitionCase {
+  int line;
+  const char* from;
+  int defined_line;
+  const char* definition;  // "" for nowhere
+};
+
+const DefinitionCase kDefinitionCases[] = {
+    {1, "M / P", 0, "M, V"},        {2, "g, M", 2, "g) ="},
+    {2, "M) +", 0, "M, V"},         {2, "groups", 1, "groups"},
+    {3, "s % P", 3, "s ->"},        {3, "V * P", 0, "V = 2"},
+    {5, "v * P", 5, "v { repeat"},  {5, "r } }", 4, "r {"},
+    {6, "v) * P", 6, "v { repeat"}, {8, "forward", 5, "forward"},
+    {9, "warmup", 7, "warmup"},     {7, "warmup", 7, "warmup"},
+    {12, "base", 0, "base"},        {12, "P, M, extra", 12, "P, M, lag"},
+    {12, "extra", 0, "extra"},      {12, "lag) then", 12, "lag = 1"},
+    {12, "lag;", 12, "lag = 1"},    {4, "rank", 0, ""},
+    {12, "defer", 0, ""},
+};
+
+TEST(LspTest, Definitions) {
+  EditorClient editor;
+  const std::string text = absl::StrCat(
+      kInterleavedBase,
+      "schedule tight(P, M, lag = 1) = base(P, M, extra = lag) then defer W by lag;\n");
+  Open(&editor, text);
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  for (const DefinitionCase& test : kDefinitionCases) {
+    const size_t from = lines[static_cast<size_t>(test.line)].find(test.from);
+    ASSERT_NE(from, std::string::npos) << test.from;
+    const size_t to = lines[static_cast<size_t>(test.defined_line)].find(test.definition);
+    ASSERT_NE(to, std::string::npos) << test.definition;
+    EXPECT_EQ(DefinitionOf(&editor, test.line, static_cast<int>(from)),
+              *test.definition == '\0' ? "" : absl::StrCat(test.defined_line, ":", to))
+        << test.line << ": " << test.from;
+  }
+}
+
+TEST(LspTest, NamesAreFoundInTextsThatDoNotParse) {
+  const std::string text = "schedule s(P, M) { let a = P; rank r { let b = a; F a + b @";
+  const NameTable names(text);
+  const DefinedName* found = names.Find(names.TokenAt(static_cast<uint32_t>(text.rfind('b'))));
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->span.begin, text.find("b ="));
+  EXPECT_EQ(names.Find(names.TokenAt(static_cast<uint32_t>(text.rfind('@')))), nullptr);
+}
+
+TEST(LspTest, Formatting) {
+  EditorClient editor;
+  const std::string ugly = "schedule s(P,M){\nstages P on line;\n rank r{repeat M{F r;B r}}\n}";
+  Open(&editor, ugly);
+  const LspJson options = {{"textDocument", Document()}, {"options", {{"tabSize", 2}}}};
+  LspJson edits = editor.Ask("textDocument/formatting", options)["result"];
+  ASSERT_EQ(edits.size(), 1u);
+  EXPECT_EQ(edits[0]["newText"],
+            "schedule s(P, M) {\n  stages P on line;\n  rank r { repeat M { F r; B r } }\n}\n");
+  EXPECT_EQ(edits[0]["range"]["start"], LspJson({{"line", 0}, {"character", 0}}));
+  EXPECT_EQ(edits[0]["range"]["end"], LspJson({{"line", 3}, {"character", 1}}));
+  Change(&editor, {{{"text", edits[0]["newText"]}}});
+  EXPECT_TRUE(editor.Ask("textDocument/formatting", options)["result"].empty());
+  Change(&editor, {{{"text", "schedule"}}});
+  EXPECT_TRUE(editor.Ask("textDocument/formatting", options)["result"].empty());
+}
+
+TEST(LspTest, PlacesCountUtf16Units) {
+  EditorText text("a😀b\r\nü\rc\n");
+  EXPECT_EQ(text.OffsetAt({0, 0}), 0u);
+  EXPECT_EQ(text.OffsetAt({0, 1}), 1u);
+  EXPECT_EQ(text.OffsetAt({0, 3}), 5u);
+  EXPECT_EQ(text.OffsetAt({0, 99}), 6u);
+  EXPECT_EQ(text.OffsetAt({1, 1}), 10u);
+  EXPECT_EQ(text.OffsetAt({2, 0}), 11u);
+  EXPECT_EQ(text.OffsetAt({3, 0}), 13u);
+  EXPECT_EQ(text.OffsetAt({99, 0}), 13u);
+  EXPECT_EQ(text.OffsetAt({-1, -1}), 0u);
+  EXPECT_EQ(text.PositionAt(5).character, 3);
+  EXPECT_EQ(text.PositionAt(11).line, 2);
+  text.Replace({0, 3}, {1, 1}, "");
+  EXPECT_EQ(text.text(), "a😀\rc\n");
+}
+
+TEST(LspTest, MalformedMessagesAreAnsweredOrSkipped) {
+  EditorClient editor;
+  EXPECT_EQ(editor.Ask("textDocument/hover", At(0, 0))["error"]["code"], -32002);
+  Open(&editor, "schedule");
+  editor.SendBytes("what is this\r\n\r\nContent-Length: many\r\n\r\n");
+  editor.SendBytes("Content-Length: -5\r\n\r\nContent-Length: 3\r\nX: y\r\n\r\n{\"a");
+  EXPECT_EQ(editor.Receive()["error"]["code"], -32700);
+  for (const char* const body : {"[]", "3", "null", "{}", "{\"id\": 1.5}", "{\"method\": 3}"}) {
+    editor.SendBytes(absl::StrCat("Content-Length: ", std::string(body).size(), "\r\n\r\n", body));
+    EXPECT_EQ(editor.Receive()["error"]["code"], -32600) << body;
+  }
+  EXPECT_EQ(editor.Ask("textDocument/hover", nullptr)["error"]["code"], -32602);
+  EXPECT_EQ(editor.Ask("textDocument/hover", {{"textDocument", 3}})["error"]["code"], -32602);
+  EXPECT_EQ(editor.Ask("textDocument/rename", At(0, 0))["error"]["code"], -32601);
+  LspJson wrong = At(0, 0);
+  wrong["position"]["line"] = "zero";
+  EXPECT_EQ(editor.Ask("textDocument/hover", wrong)["error"]["code"], -32602);
+  // Notifications are not answered, whatever they are.
+  editor.Notify("textDocument/didChange", {{"textDocument", Document()}});
+  editor.Notify("textDocument/didOpen", 7);
+  editor.Notify("no/such/thing", nullptr);
+  EXPECT_EQ(HoverOn(&editor, 0, 1).rfind("`schedule name(P, M, …)", 0), 0u);
+  editor.Ask("shutdown", nullptr);
+  EXPECT_EQ(editor.Ask("textDocument/hover", At(0, 0))["error"]["code"], -32600);
+  editor.CloseInput();
+  EXPECT_EQ(editor.Wait(), 0);
+}
+
+TEST(LspTest, TheEndOfTheInputEndsIt) {
+  for (const char* const bytes : {"", "Content-Length: 100\r\n\r\n{", "Content-Len", "\r\n\r\n"}) {
+    EditorClient editor;
+    editor.SendBytes(bytes);
+    editor.CloseInput();
+    EXPECT_EQ(editor.Wait(), 1) << bytes;
+  }
+}
+
+std::string Framed(const LspJson& message) {
+  const std::string body = message.dump(-1, ' ', false, LspJson::error_handler_t::replace);
+  return absl::StrCat("Content-Length: ", body.size(), "\r\n\r\n", body);
+}
+
+// Every state of a text that is typed letter by letter, and mutations of it: each gets its answers.
+TEST(LspTest, AnyTextIsAnswered) {
+  const unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  std::cout << "seed " << seed << "\n";
+  const std::string whole = ReadText(SourceFolder() + "/schedules/interleaved.sched");
+  std::ostringstream in;
+  in << Framed({{"id", 0}, {"method", "initialize"}});
+  in << Framed({{"method", "textDocument/didOpen"},
+                {"params", {{"textDocument", {{"uri", kUri}, {"text", ""}}}}}});
+  int changes = 0;
+  const auto type = [&](const std::string& text) {
+    ++changes;
+    in << Framed(
+        {{"method", "textDocument/didChange"},
+         {"params", {{"textDocument", Document()}, {"contentChanges", {{{"text", text}}}}}}});
+    const LspJson place = At(static_cast<int>(random() % 30), static_cast<int>(random() % 60));
+    for (const char* const method :
+         {"textDocument/hover", "textDocument/definition", "textDocument/formatting"}) {
+      in << Framed({{"id", 1}, {"method", method}, {"params", place}});
+    }
+  };
+  for (size_t length = 0; length < whole.size(); length += 5) type(whole.substr(0, length));
+  for (int i = 0; i < 400; ++i) {
+    std::string text = whole;
+    for (int k = 0; k < 3; ++k) {
+      const size_t at = random() % text.size();
+      const size_t from = random() % text.size();
+      random() % 2 == 0 ? text.erase(at, 1 + random() % 6)
+                        : text.insert(at, text.substr(from, 1 + random() % 6));
+    }
+    type(text);
+  }
+  std::istringstream input(in.str());
+  std::ostringstream out;
+  EXPECT_EQ(ServeEditor(input, out), 1);
+  size_t answers = 0;
+  const std::string said = out.str();
+  for (size_t at = said.find("\"jsonrpc\""); at != std::string::npos;
+       at = said.find("\"jsonrpc\"", at + 1)) {
+    ++answers;
+  }
+  EXPECT_EQ(answers, 2u + 4u * static_cast<size_t>(changes)) << "seed " << seed;
+}
+
+TEST(LspTest, AnyBytesComeToAnEnd) {
+  const unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  std::cout << "seed " << seed << "\n";
+  const std::string good =
+      Framed({{"id", 0}, {"method", "initialize"}}) +
+      Framed({{"method", "textDocument/didOpen"},
+              {"params", {{"textDocument", {{"uri", kUri}, {"text", kInterleavedBase}}}}}}) +
+      Framed({{"id", 1}, {"method", "textDocument/hover"}, {"params", At(4, 3)}});
+  for (int i = 0; i < 2000; ++i) {
+    std::string bytes = good;
+    for (int k = 0; k < 4; ++k) bytes[random() % bytes.size()] = static_cast<char>(random() % 256);
+    std::istringstream in(bytes);
+    std::ostringstream out;
+    EXPECT_EQ(ServeEditor(in, out), 1) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace stringline
