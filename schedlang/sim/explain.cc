@@ -145,6 +145,7 @@ class Explainer {
     if (recv == kNone || send == kNone || events_[recv].end_ns != start_ns) return;
     link->value = crossing.value;
     link->part = index;
+    link->giver = GiverOf(plan_.actions[send]);
     link->sent_ns = events_[send].start_ns;
     link->arrived_ns = start_ns;
     const std::optional<uint32_t> first = Released(send, part.stage);
@@ -209,7 +210,7 @@ class Explainer {
       const uint32_t giver = places_.Giver(part.stage, part.microbatch, crossing.given);
       const int64_t ready_ns = recv == kNone ? events_[giver].end_ns : events_[recv].end_ns;
       after->push_back(
-          {places_.GroupOf(user), WaitReason::kMessage, crossing.value, user, ready_ns});
+          {places_.GroupOf(user), WaitReason::kMessage, crossing.value, user, giver, ready_ns});
     }
   }
 

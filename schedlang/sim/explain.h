@@ -33,6 +33,7 @@ struct WaitLink {
   // For kMessage and kQueue: what came, the part that needs it, when it left and when it was there.
   Values value = 0;
   uint32_t part = 0;
+  uint32_t giver = 0;  // the computation that gave it
   int64_t sent_ns = 0;
   int64_t arrived_ns = 0;
   // The send that had to leave first and waited for `cause`, when that was not the message's own
@@ -46,6 +47,7 @@ struct WaitingGroup {
   WaitReason reason = WaitReason::kRank;
   Values value = 0;  // for kMessage, or a value that stays on the rank
   uint32_t part = 0;
+  uint32_t giver = 0;
   int64_t ready_ns = 0;  // when what it waits for is there
 };
 

@@ -29,6 +29,11 @@ struct ExplainedPlan {
     const Action& action = plan.actions[part];
     return Describe(plan, action.stage, action.microbatch, value);
   }
+  // "gradient of 2B0": a value by the computation that gives it.
+  std::string ValueOf(uint32_t giver, Values value) const {
+    return absl::StrCat(value & kInput ? "activation of " : "gradient of ",
+                        Print(plan, plan.actions[giver]));
+  }
   // "iteration 3.1", or "" outside loops.
   std::string Iteration(uint32_t action) const {
     const std::string where = WhereOf(plan, plan.actions[action]);
@@ -54,26 +59,24 @@ std::string Why(const ExplainedPlan& at, const WaitLink& link) {
     case WaitReason::kQueue:
       break;
   }
-  const int64_t hop_ns = link.arrived_ns - link.sent_ns;
-  std::string why = absl::StrCat("waited ", PrintTime(link.idle_ns), " for the ",
-                                 at.Value(link.part, link.value));
+  std::string why =
+      absl::StrCat("waited ", PrintTime(link.idle_ns), " for the ",
+                   at.ValueOf(link.giver, link.value), " from rank ", at.Rank(link.giver));
   if (link.reason == WaitReason::kQueue) return why + ", which other messages held back";
-  absl::StrAppend(&why, ": rank ", at.Rank(link.cause), " sent it ");
   if (link.behind) {
-    absl::StrAppend(&why, "behind ", Print(at.plan, at.plan.actions[*link.behind]), ", ");
+    absl::StrAppend(&why, ", sent behind ", Print(at.plan, at.plan.actions[*link.behind]));
   }
-  absl::StrAppend(&why, "after ", at.Name(link.cause));
-  if (hop_ns > 0) absl::StrAppend(&why, ", hop ", PrintTime(hop_ns));
-  return why;
+  const int64_t hop_ns = link.arrived_ns - link.sent_ns;
+  return hop_ns == 0 ? why : absl::StrCat(why, ", hop ", PrintTime(hop_ns));
 }
 
 std::string WhyAfter(const ExplainedPlan& at, uint32_t group, const WaitingGroup& waiting) {
-  const std::string what = waiting.reason == WaitReason::kRank
-                               ? absl::StrCat("next on rank ", at.Rank(group))
-                               : absl::StrCat("needs the ", at.Value(waiting.part, waiting.value));
+  const std::string what =
+      waiting.reason == WaitReason::kRank
+          ? absl::StrCat("next on rank ", at.Rank(group))
+          : absl::StrCat("needs the ", at.ValueOf(waiting.giver, waiting.value));
   const int64_t late_ns = at.Start(waiting.group) - waiting.ready_ns;
-  return late_ns == 0 ? absl::StrCat(what, "; starts as soon as that is there")
-                      : absl::StrCat(what, "; starts ", PrintTime(late_ns), " after that is there");
+  return late_ns == 0 ? what : absl::StrCat(what, ", but starts ", PrintTime(late_ns), " later");
 }
 
 // The columns are as wide as the longest of what they hold.
