@@ -14,8 +14,9 @@ namespace stringline {
 // Walks the plan once and writes the interpreter's lists.
 class StepBuilder {
  public:
-  StepBuilder(Interpreter* step, StageWork* work, Recorder* recorder)
+  StepBuilder(Interpreter* step, StageWork* work, Recorder* recorder, MessageOrder order)
       : step_(*step),
+        order_(order),
         plan_(step->plan_),
         work_(work),
         recorder_(recorder),
@@ -164,9 +165,10 @@ class StepBuilder {
     step_.messages_.push_back({gradient, send ? action.stage : PeerStage(plan_, action),
                                action.microbatch, payload.data, payload.bytes,
                                recorder_ == nullptr ? nullptr : recorder_->end_ns(i)});
+    const int32_t from = gradient ? in_grad_from_[value] : output_from_[value];
+    if (send) Add(CommandKind::kWait, stream, event_of_[from]);
+    if (order_ == MessageOrder::kListedWork) WaitForListedWork(rank, i, stream);
     if (send) {
-      const int32_t from = gradient ? in_grad_from_[value] : output_from_[value];
-      Add(CommandKind::kWait, stream, event_of_[from]);
       Add(CommandKind::kSend, stream, message, channel);
     } else {
       Add(CommandKind::kRecv, stream, message, channel);
@@ -175,6 +177,16 @@ class StepBuilder {
       (gradient ? out_grad_from_ : input_from_)[value] = static_cast<int32_t>(i);
     }
     return absl::OkStatus();
+  }
+
+  // The stream goes on when the rank's computations listed before actions[i] have ended.
+  void WaitForListedWork(int rank, uint32_t i, int32_t stream) {
+    uint32_t last = i;
+    while (last > plan_.first[rank] && !IsCompute(plan_.actions[last].kind)) --last;
+    if (!IsCompute(plan_.actions[last].kind)) return;
+    const int32_t ended = NewEvent(last);
+    Add(CommandKind::kRecord, first_lane_[rank], ended);
+    Add(CommandKind::kWait, stream, ended);
   }
 
   // Whether another rank waits for what the action gives.
@@ -200,6 +212,7 @@ class StepBuilder {
   }
 
   Interpreter& step_;
+  const MessageOrder order_;
   const Plan& plan_;
   StageWork* work_;
   Recorder* recorder_;
@@ -218,11 +231,12 @@ class StepBuilder {
 
 absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(const Plan& lowered, StageWork* work,
                                                                Device* device, Transport* transport,
-                                                               Recorder* recorder) {
+                                                               Recorder* recorder,
+                                                               MessageOrder order) {
   std::unique_ptr<Interpreter> step(new Interpreter(lowered));
   step->device_ = device;
   step->transport_ = transport;
-  SL_RETURN_IF_ERROR(StepBuilder(step.get(), work, recorder).Build());
+  SL_RETURN_IF_ERROR(StepBuilder(step.get(), work, recorder, order).Build());
   for (size_t i = 0; i < step->stream_rows_.size(); ++i) {
     const StreamRow& row = step->stream_rows_[i];
     // Between steps a compute stream may be given a few launches more.

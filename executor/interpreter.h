@@ -25,6 +25,12 @@
 
 namespace stringline {
 
+// What a message waits for before it may go.
+enum class MessageOrder : uint8_t {
+  kValues,      // a send for its value
+  kListedWork,  // also for every computation that its rank lists before it: the strictest reading
+};
+
 class Interpreter {
  public:
   // `device` has the streams of all ranks and `transport` the channels of ChannelsOf(lowered).
@@ -33,9 +39,9 @@ class Interpreter {
   // FailedPrecondition when the plan could not be issued as it stands: an action stands before what
   // gives its needs on its own rank, a message goes nowhere, or at the end of the step not every
   // stage has the weight gradient of every microbatch and nothing else.
-  static absl::StatusOr<std::unique_ptr<Interpreter>> Make(const Plan& lowered, StageWork* work,
-                                                           Device* device, Transport* transport,
-                                                           Recorder* recorder);
+  static absl::StatusOr<std::unique_ptr<Interpreter>> Make(
+      const Plan& lowered, StageWork* work, Device* device, Transport* transport,
+      Recorder* recorder, MessageOrder order = MessageOrder::kValues);
 
   // Enqueues one step of all ranks and submits it.
   void EnqueueStep();

@@ -14,7 +14,8 @@ absl::Status RunStrict(const Plan& lowered) {
   const Channels channels = ChannelsOf(lowered);
   ThreadTransport transport(&device, static_cast<int>(channels.all.size()));
   SL_ASSIGN_OR_RETURN(auto step,
-                      Interpreter::Make(lowered, &work, &device, &transport, /*recorder=*/nullptr));
+                      Interpreter::Make(lowered, &work, &device, &transport, /*recorder=*/nullptr,
+                                        MessageOrder::kListedWork));
   step->EnqueueStep();
   return device.Synchronize();
 }

@@ -19,10 +19,10 @@ bool IssuedInOrder(const Plan& plan) {
 
 }  // namespace
 
-bool Ends(const Plan& lowered) {
+bool Ends(const Plan& lowered, CommLayout layout, int buffers) {
   if (!IssuedInOrder(lowered)) return false;
   NoClock clock;
-  return Replay<NoClock>(lowered, &clock).Run();
+  return Replay<NoClock>(lowered, &clock, layout, buffers).Run();
 }
 
 }  // namespace stringline
