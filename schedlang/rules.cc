@@ -5,17 +5,19 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/channels.h"
 #include "schedlang/effects.h"
 #include "schedlang/replay.h"
 
 namespace stringline {
-namespace {
 
 Note NoteAt(const Plan& plan, const Action& action, std::string text) {
   return {SpanOf(plan, action), std::move(text), WhereOf(plan, action)};
 }
+
+namespace {
 
 // How often each kind of work was done for one stage and microbatch.
 struct Tally {
@@ -108,109 +110,49 @@ void FindEarlyUseOf(const Plan& plan, uint32_t index, Values lacks, Diagnostics*
   finding.notes.push_back(ExplainLack(plan, index, lacks));
 }
 
-// A compute stream that cannot go on: the part at its head that lacks something.
-struct Stuck {
-  uint32_t group = 0;  // index of the group's first part
-  uint32_t part = 0;   // index of the part that lacks a value
-  Values lacks = 0;
-  StageId giver;  // the stage, on another rank, whose action gives it
-};
+using MessageRow = std::vector<const Action*>;
 
-class CircleFinder {
- public:
-  CircleFinder(const Plan& plan, const Replay<NoClock>& replay) : plan_(plan) {
-    for (int r = 0; r < plan.ranks(); ++r) stuck_.push_back(FindStuck(RankId(r), replay));
+// The two orders side by side, from a few messages before the first difference on.
+Note SideBySide(const Plan& plan, const MessageRow& sends, const MessageRow& recvs, size_t first) {
+  constexpr size_t kBefore = 2, kAfter = 3;
+  const auto name = [&plan](const MessageRow& row, size_t k) {
+    return k < row.size() ? Print(plan, *row[k]) : std::string("-");
+  };
+  const size_t begin = first - std::min(first, kBefore);
+  const size_t end = std::min(std::max(sends.size(), recvs.size()), first + kAfter);
+  size_t width = 4;
+  for (size_t k = begin; k < end; ++k) width = std::max(width, name(sends, k).size());
+  std::string text = absl::StrFormat("both orders:\n    message  %-*s  received", width, "sent");
+  for (size_t k = begin; k < end; ++k) {
+    absl::StrAppendFormat(&text, "\n    %7d  %-*s  %s%s", k, width, name(sends, k), name(recvs, k),
+                          k == first ? "  <- differ" : "");
   }
+  return {.text = text, .has_place = false};
+}
 
-  void Report(Diagnostics* diagnostics) const {
-    // 0: not seen; otherwise the walk that saw it.
-    std::vector<int> seen(stuck_.size(), 0);
-    for (size_t start = 0; start < stuck_.size(); ++start) {
-      int rank = static_cast<int>(start);
-      while (IsStuck(rank) && seen[rank] == 0) {
-        seen[rank] = static_cast<int>(start) + 1;
-        rank = Next(rank);
-      }
-      // A rank that this very walk has seen closes a circle.
-      if (IsStuck(rank) && seen[rank] == static_cast<int>(start) + 1)
-        ReportCircle(rank, diagnostics);
-    }
+// One channel; whatever follows its first difference is shifted by it, and is not looked at.
+void FindMismatchOf(const Plan& plan, const Channel& channel, const MessageRow& sends,
+                    const MessageRow& recvs, Diagnostics* diagnostics) {
+  for (size_t k = 0; k < std::max(sends.size(), recvs.size()); ++k) {
+    const Action* send = k < sends.size() ? sends[k] : nullptr;
+    const Action* recv = k < recvs.size() ? recvs[k] : nullptr;
+    if (send && recv && Match(plan, *send, *recv)) continue;
+    const Action& at = send ? *send : *recv;
+    std::string text = absl::StrCat("message ", k, " from rank ", channel.from.value, " to rank ",
+                                    channel.to.value, ": ");
+    absl::StrAppend(&text, send ? Print(plan, *send) : "nothing is sent", " meets ",
+                    recv ? Print(plan, *recv) : "no receive");
+    Diagnostic& finding = diagnostics->Add(Code::kMatching, SpanOf(plan, at), text);
+    finding.where = WhereOf(plan, at);
+    if (send && recv) finding.notes.push_back(NoteAt(plan, *recv, "the receive"));
+    finding.notes.push_back(SideBySide(plan, sends, recvs, k));
+    return;
   }
-
- private:
-  bool IsStuck(int rank) const { return stuck_[rank].lacks != 0; }
-  int Next(int rank) const { return plan_.stage(stuck_[rank].giver).rank.value; }
-
-  Stuck FindStuck(RankId rank, const Replay<NoClock>& replay) const {
-    Stuck stuck;
-    stuck.group = replay.cursor(rank);
-    if (stuck.group == plan_.first[rank.value + 1]) return stuck;
-    const auto group = GroupAt(plan_.actions, stuck.group);
-    for (uint32_t k = 0; k < group.size(); ++k) {
-      const Values missing = replay.live().Missing(group, k);
-      if ((missing & (kInput | kOutGrad)) == 0) continue;
-      const Stage& stage = plan_.stage(group[k].stage);
-      stuck.part = stuck.group + k;
-      stuck.lacks = missing & kInput ? kInput : kOutGrad;
-      stuck.giver = missing & kInput ? stage.previous : stage.next;
-      return stuck;
-    }
-    return stuck;
-  }
-
-  std::string Group(int rank) const { return PrintGroup(plan_, plan_.actions, stuck_[rank].group); }
-  std::string Lack(int rank) const {
-    const Action& part = plan_.actions[stuck_[rank].part];
-    return Describe(plan_, part.stage, part.microbatch, stuck_[rank].lacks);
-  }
-
-  // The action, on another rank, after which the value that `rank` lacks would be sent.
-  std::string GiverOf(int rank) const {
-    const Stuck& stuck = stuck_[rank];
-    const Values gives = stuck.lacks & kInput ? kOutput : kInGrad;
-    for (const Action& action : plan_.of(plan_.stage(stuck.giver).rank)) {
-      if (IsCompute(action.kind) && action.stage == stuck.giver &&
-          action.microbatch == plan_.actions[stuck.part].microbatch &&
-          (EffectsOf(action.kind).gives & gives)) {
-        return Print(plan_, action);
-      }
-    }
-    return absl::StrCat("stage ", PrintStage(plan_.pipes, stuck.giver));
-  }
-
-  void ReportCircle(int first, Diagnostics* diagnostics) const {
-    int lowest = first;
-    for (int r = Next(first); r != first; r = Next(r)) lowest = std::min(lowest, r);
-    first = lowest;
-    const Action& head = plan_.actions[stuck_[first].part];
-    Diagnostic& finding =
-        diagnostics->Add(Code::kProgress, SpanOf(plan_, head),
-                         absl::StrCat("rank ", first, " waits forever at ", Group(first),
-                                      ": it needs the ", Lack(first)));
-    finding.where = WhereOf(plan_, head);
-    int rank = first;
-    do {
-      const int next = Next(rank);
-      const Action& waiting = plan_.actions[stuck_[next].part];
-      std::string text = absl::StrCat("rank ", next, " would send it after ", GiverOf(rank));
-      if (next == first) {
-        absl::StrAppend(&text, ", which comes after ", Group(first), ": the circle is closed");
-      } else {
-        absl::StrAppend(&text, ", but waits at ", Group(next), " for the ", Lack(next));
-      }
-      finding.notes.push_back(NoteAt(plan_, waiting, text));
-      if (next == first) finding.notes.back().has_place = false;
-      rank = next;
-    } while (rank != first);
-  }
-
-  const Plan& plan_;
-  std::vector<Stuck> stuck_;  // by rank
-};
+}
 
 }  // namespace
 
-void FindIncomplete(const Plan& plan, Diagnostics* diagnostics) {
+void FindIncomplete(const Plan& plan, const CheckOptions&, Diagnostics* diagnostics) {
   const size_t m_count = static_cast<size_t>(plan.microbatches);
   std::vector<Tally> tallies(plan.stages.size() * m_count);
   std::vector<const Action*> any(plan.stages.size(), nullptr);  // an action of the stage, its last
@@ -236,7 +178,7 @@ void FindIncomplete(const Plan& plan, Diagnostics* diagnostics) {
   }
 }
 
-void FindEarlyUse(const Plan& plan, Diagnostics* diagnostics) {
+void FindEarlyUse(const Plan& plan, const CheckOptions&, Diagnostics* diagnostics) {
   LiveValues issued(plan);
   for (uint32_t i = 0; i < plan.actions.size();) {
     const auto group = GroupAt(plan.actions, i);
@@ -249,7 +191,7 @@ void FindEarlyUse(const Plan& plan, Diagnostics* diagnostics) {
   }
 }
 
-void FindMismatch(const Plan& plan, Diagnostics* diagnostics) {
+void FindMismatch(const Plan& plan, const CheckOptions&, Diagnostics* diagnostics) {
   const Channels channels = ChannelsOf(plan);
   std::vector<std::vector<const Action*>> sends(channels.all.size()), recvs(channels.all.size());
   for (const Action& action : plan.actions) {
@@ -265,30 +207,8 @@ void FindMismatch(const Plan& plan, Diagnostics* diagnostics) {
     (IsSend(action.kind) ? sends : recvs)[channel].push_back(&action);
   }
   for (size_t c = 0; c < channels.all.size(); ++c) {
-    const int from = channels.all[c].from.value, to = channels.all[c].to.value;
-    for (size_t k = 0; k < std::max(sends[c].size(), recvs[c].size()); ++k) {
-      const Action* send = k < sends[c].size() ? sends[c][k] : nullptr;
-      const Action* recv = k < recvs[c].size() ? recvs[c][k] : nullptr;
-      if (send && recv && Match(plan, *send, *recv)) continue;
-      const Action& at = send ? *send : *recv;
-      std::string text = absl::StrCat("message ", k, " from rank ", from, " to rank ", to, ": ");
-      absl::StrAppend(&text, send ? Print(plan, *send) : "nothing is sent", " meets ",
-                      recv ? Print(plan, *recv) : "no receive");
-      Diagnostic& finding = diagnostics->Add(Code::kMatching, SpanOf(plan, at), text);
-      finding.where = WhereOf(plan, at);
-      if (send && recv) finding.notes.push_back(NoteAt(plan, *recv, "the receive"));
-      break;  // whatever follows on this channel is shifted by this one
-    }
+    FindMismatchOf(plan, channels.all[c], sends[c], recvs[c], diagnostics);
   }
-}
-
-void FindCircle(const Plan& plan, Diagnostics* diagnostics) {
-  NoClock clock;
-  Replay<NoClock> replay(plan, &clock);
-  if (replay.Run()) return;
-  const size_t before = diagnostics->findings().size();
-  CircleFinder(plan, replay).Report(diagnostics);
-  SL_CHECK(diagnostics->findings().size() > before) << "the replay stops without a circle";
 }
 
 }  // namespace stringline

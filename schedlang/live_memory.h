@@ -1,0 +1,46 @@
+// What a rank's memory holds while it goes through its list: stage activations, bytes, and receive
+// buffers. By the order of the list, so a bound for every run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schedlang/plan.h"
+
+namespace stringline {
+
+// Bytes of one stage; of one microbatch where it says so.
+struct StageBytes {
+  int64_t resident = 0;     // parameters, gradients, optimizer state: always there
+  int64_t saved = 0;        // of a microbatch, from F to its B or I
+  int64_t stash = 0;        // of a microbatch, from I to W
+  int64_t input = 0;        // of a microbatch: the activation that enters the stage
+  int64_t output_grad = 0;  // of a microbatch: the gradient that enters it from behind
+};
+
+// The largest number of stage activations that `rank` holds at once (+1 at F, -1 at B or W; the
+// parts of a group count together), and the first action at which it does.
+struct PeakActivations {
+  int count = 0;
+  uint32_t action = 0;  // index into Plan::actions: the last part of the group
+};
+PeakActivations PeakActivationsOf(const Plan& plan, RankId rank);
+
+// The same in bytes: the resident ones, saved activations, stashes, and messages received and not
+// yet used.
+struct PeakBytes {
+  int64_t bytes = 0;
+  uint32_t action = 0;
+};
+PeakBytes PeakBytesOf(const Plan& lowered, RankId rank, const std::vector<StageBytes>& bytes);
+
+// The most messages that the rank has posted receives for and not yet used up: the size of the
+// pool its receive buffers come from.
+int ReceiveBuffersOf(const Plan& lowered, RankId rank);
+
+// "stage 0: microbatches 0 .. 4, 7; stage 7: microbatch 2": the activations alive after action
+// `last` of the rank's list.
+std::string DescribeAlive(const Plan& plan, RankId rank, uint32_t last);
+
+}  // namespace stringline
