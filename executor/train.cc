@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "executor/build_stages.h"
 #include "executor/clock.h"
 #include "executor/measured_costs.h"
 #include "executor/trainer.h"
 #include "schedlang/base/status.h"
 #include "schedlang/sim/simulate.h"
-#include "stages/layers.h"
 #include "stages/models/gpt.h"
 
 namespace stringline {
@@ -131,15 +131,6 @@ class Run {
   int64_t reported_steps_ = 0;
 };
 
-// The layers of every stage, as the config or an even split has them.
-absl::StatusOr<std::vector<int>> SplitFor(const RunConfig& config, int stages) {
-  if (config.layers_per_stage.empty()) return SplitEven(config.shape.layers, stages);
-  if (static_cast<int>(config.layers_per_stage.size()) == stages) return config.layers_per_stage;
-  return absl::InvalidArgumentError(absl::StrCat("model.split names ",
-                                                 config.layers_per_stage.size(),
-                                                 " stages, but the schedule has ", stages));
-}
-
 }  // namespace
 
 absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
@@ -152,9 +143,12 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
                                                    " bytes, but one microbatch takes ", tokens,
                                                    " and the byte after them"));
   }
-  SL_ASSIGN_OR_RETURN(const std::vector<int> layers,
-                      SplitFor(config, static_cast<int>(lowered.stages.size())));
-  SL_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, BuildGptStages(config.shape, layers));
+  if (!lowered.overlaps.empty()) {
+    return absl::UnimplementedError(
+        "the schedule says in which order the parts of an overlap run; the executor on CPUs runs "
+        "the parts of a group as wholes and cannot keep that promise: leave 'overlap' out");
+  }
+  SL_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, BuildStages(config, lowered));
   TrainerSettings settings;
   settings.seed = config.seed;
   settings.threads = config.threads;

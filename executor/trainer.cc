@@ -72,14 +72,38 @@ absl::Status Trainer::ForEveryStage(void (*phase)(const void* trainer, int64_t s
   return device_->Synchronize();
 }
 
+// The k-th stages of all pipes hold the same parameters: each gets the sum of their gradients,
+// added up in the order of the pipes. The plan ends with it; here it follows the step.
+void Trainer::SumReplicas(StageId stage) {
+  for (size_t p = 0; p < programs_[stage.value].params.size(); ++p) {
+    const int index = static_cast<int>(p);
+    const absl::Span<float> sum = grad(stage, index);
+    for (size_t pipe = 1; pipe < plan_.pipes.size(); ++pipe) {
+      const absl::Span<const float> other = grad(Replica(stage, pipe), index);
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += other[i];
+    }
+    for (size_t pipe = 1; pipe < plan_.pipes.size(); ++pipe) {
+      std::copy(sum.begin(), sum.end(), grad(Replica(stage, pipe), index).begin());
+    }
+  }
+}
+
+StageId Trainer::Replica(StageId stage, size_t pipe) const {
+  return StageId(plan_.pipes[pipe].first_stage.value + stage.value);
+}
+
 absl::StatusOr<double> Trainer::Update(double learning_rate) {
+  if (!plan_.pipes.empty()) {
+    for (int s = 0; s < plan_.pipes[0].stages; ++s) SumReplicas(StageId(s));
+  }
   SL_RETURN_IF_ERROR(ForEveryStage([](const void* trainer, int64_t stage) {
     auto* self = static_cast<Trainer*>(const_cast<void*>(trainer));
     self->SumStage(StageId(static_cast<int32_t>(stage)));
   }));
   double squares = 0;
-  for (const std::vector<double>& stage : squares_) {
-    for (double square : stage) squares += square;
+  const size_t stages = plan_.pipes.empty() ? squares_.size() : plan_.pipes[0].stages;
+  for (size_t s = 0; s < stages; ++s) {
+    for (double square : squares_[s]) squares += square;
   }
   const double mean = 1.0 / static_cast<double>(tokens_per_step());
   const double norm = std::sqrt(squares) * mean;

@@ -70,6 +70,8 @@ class Trainer {
   absl::Status Prepare();
   // Runs `phase` for every stage on its rank's compute stream.
   absl::Status ForEveryStage(void (*phase)(const void* trainer, int64_t stage));
+  void SumReplicas(StageId stage);  // of the first pipe
+  StageId Replica(StageId stage, size_t pipe) const;
   void SumStage(StageId stage);
   void UpdateStage(StageId stage);
   absl::Span<float> View(float* block, StageId stage, int index) const;

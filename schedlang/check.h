@@ -19,7 +19,7 @@ struct CheckOptions {
   bool lazy = false;     // communicators connect at their first call, and block the host meanwhile
   int activations = -1;  // most stage activations a rank may hold; -1: any number
   int64_t memory = -1;   // most bytes a rank may hold; -1: any number
-  std::vector<StageBytes> bytes;  // by stage; needed for `memory`
+  std::vector<StageSizes> sizes;  // by stage; needed for `memory`
 };
 
 // One thing that must hold. `find` adds its findings. The rules run in the order of the table and a

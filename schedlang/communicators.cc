@@ -15,7 +15,7 @@ std::string CommunicatorName(CommLayout layout, const Channel& channel) {
   const int from = channel.from.value, to = channel.to.value;
   switch (layout) {
     case CommLayout::kShared:
-      return "of all ranks";
+      return "all";
     case CommLayout::kPair:
       return absl::StrCat(std::min(from, to), "-", std::max(from, to));
     default:

@@ -27,7 +27,7 @@ std::optional<CommLayout> ReadCommLayout(absl::string_view name);
 // The calls of one rank on one communicator, in order.
 struct CommQueue {
   RankId rank;
-  std::string communicator;  // "0-1", "0->1", "of all ranks": how a message calls it
+  std::string communicator;  // "0-1", "0->1", "all": how a message calls it
   int32_t communicator_id = 0;
 };
 

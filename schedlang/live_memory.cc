@@ -52,7 +52,7 @@ PeakActivations PeakActivationsOf(const Plan& plan, RankId rank) {
   return peak;
 }
 
-PeakBytes PeakBytesOf(const Plan& plan, RankId rank, const std::vector<StageBytes>& bytes) {
+PeakBytes PeakBytesOf(const Plan& plan, RankId rank, const std::vector<StageSizes>& bytes) {
   int64_t live = 0;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     if (plan.stages[s].rank == rank) live += bytes[s].resident;
@@ -61,7 +61,7 @@ PeakBytes PeakBytesOf(const Plan& plan, RankId rank, const std::vector<StageByte
   // Bytes of the values that the table of effects names. An output is the next stage's input, so
   // what leaves the rank has that size; it is gone once it is sent.
   const auto bytes_of = [&](const Action& action, Values values) {
-    const StageBytes& own = bytes[action.stage.value];
+    const StageSizes& own = bytes[action.stage.value];
     const Stage& stage = plan.stage(action.stage);
     int64_t sum = 0;
     if (values & kInput) sum += own.input;

@@ -11,7 +11,7 @@
 namespace stringline {
 
 // Bytes of one stage; of one microbatch where it says so.
-struct StageBytes {
+struct StageSizes {
   int64_t resident = 0;     // parameters, gradients, optimizer state: always there
   int64_t saved = 0;        // of a microbatch, from F to its B or I
   int64_t stash = 0;        // of a microbatch, from I to W
@@ -33,7 +33,7 @@ struct PeakBytes {
   int64_t bytes = 0;
   uint32_t action = 0;
 };
-PeakBytes PeakBytesOf(const Plan& lowered, RankId rank, const std::vector<StageBytes>& bytes);
+PeakBytes PeakBytesOf(const Plan& lowered, RankId rank, const std::vector<StageSizes>& bytes);
 
 // The most messages that the rank has posted receives for and not yet used up: the size of the
 // pool its receive buffers come from.

@@ -6,6 +6,7 @@
 #include "schedlang/base/sl_check.h"
 #include "schedlang/channels.h"
 #include "schedlang/effects.h"
+#include "schedlang/message_order.h"
 
 namespace stringline {
 namespace {
@@ -151,6 +152,10 @@ class Lowering {
 
 }  // namespace
 
-Plan Lower(const Plan& plan) { return Lowering(plan).Run(); }
+Plan Lower(const Plan& plan, CommLayout layout) {
+  Plan lowered = Lowering(plan).Run();
+  if (layout != CommLayout::kEdge) lowered = OrderMessages(lowered, layout);
+  return plan.pipes.empty() ? lowered : ReduceReplicas(lowered);
+}
 
 }  // namespace stringline

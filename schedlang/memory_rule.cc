@@ -32,7 +32,7 @@ void Find(const Plan& plan, RankId rank, uint32_t index, std::string text,
 }  // namespace
 
 void FindOverfullRank(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics) {
-  SL_CHECK(options.memory < 0 || options.bytes.size() == plan.stages.size())
+  SL_CHECK(options.memory < 0 || options.sizes.size() == plan.stages.size())
       << "a limit in bytes needs the bytes of every stage";
   for (int r = 0; r < plan.ranks(); ++r) {
     const RankId rank(r);
@@ -46,7 +46,7 @@ void FindOverfullRank(const Plan& plan, const CheckOptions& options, Diagnostics
           diagnostics);
     }
     if (options.memory < 0) continue;
-    const PeakBytes bytes = PeakBytesOf(plan, rank, options.bytes);
+    const PeakBytes bytes = PeakBytesOf(plan, rank, options.sizes);
     if (bytes.bytes <= options.memory) continue;
     Find(plan, rank, bytes.action,
          absl::StrCat("rank ", r, " holds ", PrintBytes(bytes.bytes), " at ",

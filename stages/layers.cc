@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "schedlang/base/status.h"
 
 namespace stringline {
 
@@ -14,6 +15,27 @@ absl::StatusOr<std::vector<int>> SplitEven(int layers, int stages) {
   std::vector<int> result;
   for (int s = 0; s < stages; ++s)
     result.push_back(layers / stages + (s < layers % stages ? 1 : 0));
+  return result;
+}
+
+absl::StatusOr<std::vector<int>> SplitBalanced(int layers, int stages, double first, double layer,
+                                               double last) {
+  SL_RETURN_IF_ERROR(SplitEven(layers, stages).status());
+  // Give the layers out one by one, always to the stage that is then the least slow: with equal
+  // layers that is optimal. The stages between the first and the last have one to begin with.
+  std::vector<int> result(stages, 0);
+  const auto load = [&](int s, int count) {
+    return count * layer + (s == 0 ? first : 0) + (s == stages - 1 ? last : 0);
+  };
+  int left = layers;
+  for (int s = 1; s + 1 < stages; ++s, --left) result[s] = 1;
+  for (; left > 0; --left) {
+    int best = 0;
+    for (int s = 1; s < stages; ++s) {
+      if (load(s, result[s] + 1) < load(best, result[best] + 1)) best = s;
+    }
+    ++result[best];
+  }
   return result;
 }
 

@@ -15,6 +15,12 @@ namespace stringline {
 // more stages than layers.
 absl::StatusOr<std::vector<int>> SplitEven(int layers, int stages);
 
+// The split whose slowest stage is the fastest possible: every layer takes `layer`, and the first
+// and the last stage have `first` and `last` to do besides (any unit). Of several the one with the
+// fewest layers in the last stages. Errors as SplitEven.
+absl::StatusOr<std::vector<int>> SplitBalanced(int layers, int stages, double first, double layer,
+                                               double last);
+
 // InvalidArgument unless the numbers add up to `layers` and every stage has work: one layer at
 // least, except the first and the last of several, which may have none.
 absl::Status CheckLayers(int layers, const std::vector<int>& layers_per_stage);

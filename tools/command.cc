@@ -15,11 +15,11 @@ constexpr const char* kScheduleOrPlan =
 
 constexpr Command kCommands[] = {
     {"check", "Prove that a schedule is complete and ends, or say what is wrong and where",
-     kScheduleOrPlan, "stringline check schedules/1f1b.sched P=4 M=8", kPlanOptions | kForOption,
-     RunCheck},
+     kScheduleOrPlan, "stringline check schedules/1f1b.sched P=4 M=8",
+     kPlanOptions | kForOption | kLayoutOption | kCheckOptions, RunCheck},
     {"plan", "Print what each rank does, in order", kScheduleOrPlan,
-     "stringline plan schedules/zb_v.sched P=2 M=4 --lowered", kPlanOptions | kLoweredOption,
-     RunPlan},
+     "stringline plan schedules/zb_v.sched P=2 M=4 --lowered",
+     kPlanOptions | kLoweredOption | kLayoutOption, RunPlan},
     {"show", "Draw the timeline in the terminal",
      "A schedule (.sched), a plan (.plan), one of torch's (.csv) or a recorded timeline "
      "(.timeline)",

@@ -26,6 +26,8 @@ enum OptionSet : unsigned {
   kForOption = 1 << 10,       // --for
   kActionArgument = 1 << 11,  // ACTION behind FILE
   kNoFile = 1 << 12,          // no FILE, and no --json
+  kLayoutOption = 1 << 13,    // --layout
+  kCheckOptions = 1 << 14,    // --buffers, --lazy, --activations, --memory, --model
 };
 
 struct Command {

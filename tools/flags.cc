@@ -27,6 +27,33 @@ void DeclareCostOptions(CLI::App& app, Flags& flags) {
       ->excludes(cost);
 }
 
+void DeclareLayoutOption(CLI::App& app, Flags& flags) {
+  app.add_option("--layout", flags.layout,
+                 "Which messages share a communicator: all of them (shared), those between two "
+                 "ranks (pair), those of one direction (edge, the default)")
+      ->check(CLI::IsMember({"shared", "pair", "edge"}))
+      ->type_name("LAYOUT");
+}
+
+void DeclareCheckOptions(CLI::App& app, Flags& flags) {
+  app.add_option("--buffers", flags.buffers,
+                 "Messages a channel holds that are sent and not received; 0, the default: a send "
+                 "waits for its receive")
+      ->check(CLI::Range(0, 1'000'000))
+      ->type_name("K");
+  app.add_flag("--lazy", flags.lazy,
+               "Communicators connect at their first call, and block the host meanwhile");
+  app.add_option("--activations", flags.activations, "Most stage activations that a rank may hold")
+      ->check(CLI::Range(0, 1'000'000'000))
+      ->type_name("N");
+  CLI::Option* memory = app.add_option("--memory", flags.memory,
+                                       "Most bytes that a rank may hold, as 80GiB; needs --model");
+  CLI::Option* model =
+      app.add_option("--model", flags.model, "The run file whose model the stages hold");
+  memory->type_name("BYTES")->needs(model);
+  model->type_name("FILE");
+}
+
 void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
   app.add_option("--text", flags.text, "Train on this text file instead")->type_name("FILE");
   app.add_option("--out", flags.out, "Write results into this folder instead")->type_name("FOLDER");
@@ -87,6 +114,8 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
         ->take_all()
         ->type_name("NAME=RANGE");
   }
+  if (command.options & kLayoutOption) DeclareLayoutOption(app, flags);
+  if (command.options & kCheckOptions) DeclareCheckOptions(app, flags);
   if (command.options & kFormatOptions) {
     app.add_flag("--check", flags.check, "Change nothing; say what would change, exit status 1");
     app.add_flag("--stdout", flags.to_stdout, "Print the result instead");

@@ -30,6 +30,12 @@ struct Flags {
   int steps = 0;                        // --steps; 0: what the run file says
   bool check = false;                   // --check: of fmt
   bool to_stdout = false;               // --stdout
+  std::string layout = "edge";          // --layout shared|pair|edge
+  int buffers = 0;                      // --buffers
+  bool lazy = false;                    // --lazy
+  int activations = -1;                 // --activations; -1: no limit
+  std::string memory;                   // --memory 80GiB
+  std::string model;                    // --model RUN.yaml
   bool help = false;                    // --help
 };
 

@@ -9,6 +9,7 @@
 #include "schedlang/formats/torch_csv.h"
 #include "schedlang/lower.h"
 #include "schedlang/parse.h"
+#include "tools/check_options.h"
 
 namespace stringline {
 namespace {
@@ -95,8 +96,9 @@ absl::StatusOr<LoadedPlan> LoadPlan(const Flags& flags) {
 absl::StatusOr<LoadedPlan> LoadCheckedPlan(const Flags& flags) {
   SL_ASSIGN_OR_RETURN(LoadedPlan loaded, LoadPlan(flags));
   if (!loaded.plan) return loaded;
-  if (!loaded.plan->lowered) loaded.plan = Lower(*loaded.plan);
-  if (!Check(*loaded.plan, &loaded.diagnostics)) loaded.plan.reset();
+  if (!loaded.plan->lowered) loaded.plan = Lower(*loaded.plan, LayoutOf(flags));
+  SL_ASSIGN_OR_RETURN(const CheckOptions options, LoadCheckOptions(flags, *loaded.plan));
+  if (!Check(*loaded.plan, options, &loaded.diagnostics)) loaded.plan.reset();
   return loaded;
 }
 

@@ -20,7 +20,8 @@ absl::Status CheckFit(const Plan& plan, absl::Span<const StageProgram> programs)
   for (size_t s = 0; s < programs.size(); ++s) {
     if (programs[s].first != !plan.stages[s].previous.valid() ||
         programs[s].last != !plan.stages[s].next.valid()) {
-      return absl::UnimplementedError("only one pipe of stages can be trained");
+      return absl::InvalidArgumentError(
+          absl::StrCat("stage ", s, " of the model does not stand where the plan has it"));
     }
   }
   return absl::OkStatus();
@@ -115,12 +116,16 @@ Work Stages::Compute(const Action& action, int lane) {
   set_value(Region::kStash, ValueClass::kStash);
   set_value(Region::kOutGrad, ValueClass::kOutGrad);
   set_value(Region::kInGrad, ValueClass::kInGrad);
+  // A pipe's microbatch in the data of the whole step.
+  const int32_t before =
+      plan_.pipes.empty() ? 0 : plan_.pipes[plan_.stage(action.stage).pipe].first_microbatch;
+  const MicrobatchId microbatch(before + action.microbatch.value);
   if (programs_[action.stage.value].first) {
-    set(Region::kInput, reinterpret_cast<char*>(tokens(action.microbatch).data()));
+    set(Region::kInput, reinterpret_cast<char*>(tokens(microbatch).data()));
   }
   if (programs_[action.stage.value].last) {
-    set(Region::kTarget, reinterpret_cast<char*>(targets(action.microbatch).data()));
-    set(Region::kLoss, losses_ + action.microbatch.value * kBufferAlignment);
+    set(Region::kTarget, reinterpret_cast<char*>(targets(microbatch).data()));
+    set(Region::kLoss, losses_ + microbatch.value * kBufferAlignment);
   }
   return {[](const void* self, int64_t) {
             const auto& work = *static_cast<const Bound*>(self);

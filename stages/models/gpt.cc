@@ -151,6 +151,18 @@ int64_t CountParams(const GptShape& shape) {
   return shape.layers * layer + (2 * int64_t{shape.vocabulary} + shape.context + 2) * width;
 }
 
+// Per token: a product with an (n, k) matrix takes 2 n k. A layer has 12 width^2 of weights (query,
+// key, value, projection, and two of 4 width^2), and attention takes two products of the context's
+// length. The embedding only adds.
+GptWork WorkOf(const GptShape& shape) {
+  const double width = shape.width, tokens = static_cast<double>(shape.tokens());
+  GptWork work;
+  work.embedding = tokens * width;
+  work.layer = tokens * (24 * width * width + 4 * shape.context * width);
+  work.head = tokens * 2 * width * shape.vocabulary;
+  return work;
+}
+
 absl::StatusOr<std::vector<StageProgram>> BuildGptStages(const GptShape& shape,
                                                          const std::vector<int>& layers_per_stage) {
   SL_RETURN_IF_ERROR(CheckShape(shape));

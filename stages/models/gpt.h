@@ -37,6 +37,14 @@ absl::Status CheckShape(const GptShape& shape);
 // Number of the model's parameters.
 int64_t CountParams(const GptShape& shape);
 
+// Multiplications and additions of a forward, by part of the model: for comparing stages.
+struct GptWork {
+  double embedding = 0;
+  double layer = 0;
+  double head = 0;
+};
+GptWork WorkOf(const GptShape& shape);
+
 // One program per element of `layers_per_stage` (layers.h); {shape.layers} gives the whole model as
 // one stage. A stage's input is tokens I32 (microbatch, context) for the first one, otherwise F32
 // (microbatch, context, width); the target is I32 (microbatch, context).

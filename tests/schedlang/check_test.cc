@@ -10,6 +10,7 @@ namespace {
 struct Case {
   const char* plan;      // not lowered, unless it says so
   const char* findings;  // as rendered; "" for none
+  CheckOptions options = {};
 };
 
 const Case kCases[] = {
@@ -62,7 +63,10 @@ const Case kCases[] = {
      "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0\n",
      "x.plan:4:9: error: message 0 from rank 0 to rank 1: nothing is sent meets 1RECV_F0\n"
      "    4 | rank 1: 1RECV_F0 1F0 1B0 1SEND_B0\n"
-     "      |         ^~~~~~~~  (P=2 M=1)\n"},
+     "      |         ^~~~~~~~  (P=2 M=1)\n"
+     "note: both orders:\n"
+     "    message  sent  received\n"
+     "          0  -     1RECV_F0  <- differ\n"},
     {"plan x P=2 M=2 lowered\nstages 0 1\n"
      "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1\n"
      "rank 1: 1RECV_F1 1RECV_F0 1F0 1B0 1SEND_B0 1F1 1B1 1SEND_B1\n",
@@ -71,13 +75,82 @@ const Case kCases[] = {
      "      |             ^~~~~~~~  (P=2 M=2)\n"
      "note: the receive\n"
      "    4 | rank 1: 1RECV_F1 1RECV_F0 1F0 1B0 1SEND_B0 1F1 1B1 1SEND_B1\n"
-     "      |         ^~~~~~~~  (P=2 M=2)\n"},
+     "      |         ^~~~~~~~  (P=2 M=2)\n"
+     "note: both orders:\n"
+     "    message  sent      received\n"
+     "          0  0SEND_F0  1RECV_F1  <- differ\n"
+     "          1  0SEND_F1  1RECV_F0\n"},
     {"plan x P=2 M=1 lowered\nstages 0 0\nrank 0: 0F0 0SEND_F0 1F0 1B0 0B0\nrank 1:\n",
      "x.plan:3:13: error: rank 0 waits forever at 0SEND_F0 for the activation of stage 0, "
      "microbatch 0\n"
      "    3 | rank 0: 0F0 0SEND_F0 1F0 1B0 0B0\n"
      "      |             ^~~~~~~~  (P=2 M=1)\n"
      "note: nothing on rank 0 gives it\n"},
+    // One communicator for both directions: each rank sends first.
+    {"plan x P=2 M=2 lowered\npipe a M=1 stages 0 1\npipe b M=1 stages 1 0\n"
+     "rank 0: a[0]F0 a[0]SEND_F0 b[1]RECV_F0 b[1]F0 b[1]B0 b[1]SEND_B0 a[0]RECV_B0 a[0]B0\n"
+     "rank 1: b[0]F0 b[0]SEND_F0 a[1]RECV_F0 a[1]F0 a[1]B0 a[1]SEND_B0 b[0]RECV_B0 b[0]B0\n",
+     "x.plan:4:16: error: rank 0 waits forever at a[0]SEND_F0: it has to be received by rank 1, at "
+     "a[1]RECV_F0, which stands behind b[0]SEND_F0 in the queue of communicator 0-1\n"
+     "    4 | rank 0: a[0]F0 a[0]SEND_F0 b[1]RECV_F0 b[1]F0 b[1]B0 b[1]SEND_B0 a[0]RECV_B0 "
+     "a[0]B0\n"
+     "      |                ^~~~~~~~~~~  (P=2 M=2)\n"
+     "note: rank 1 waits at b[0]SEND_F0: it has to be received by rank 0, at b[1]RECV_F0, which "
+     "stands behind a[0]SEND_F0 in the queue of communicator 0-1\n"
+     "    5 | rank 1: b[0]F0 b[0]SEND_F0 a[1]RECV_F0 a[1]F0 a[1]B0 a[1]SEND_B0 b[0]RECV_B0 "
+     "b[0]B0\n"
+     "      |                ^~~~~~~~~~~  (P=2 M=2)\n"
+     "note: that is where rank 0 waits: the circle is closed\n"
+     "note: safe only from k = 1 on: with 1 buffered send a channel it ends\n",
+     {.layout = CommLayout::kPair}},
+    // The same with a communicator a direction, or with a buffer.
+    {"plan x P=2 M=2 lowered\npipe a M=1 stages 0 1\npipe b M=1 stages 1 0\n"
+     "rank 0: a[0]F0 a[0]SEND_F0 b[1]RECV_F0 b[1]F0 b[1]B0 b[1]SEND_B0 a[0]RECV_B0 a[0]B0\n"
+     "rank 1: b[0]F0 b[0]SEND_F0 a[1]RECV_F0 a[1]F0 a[1]B0 a[1]SEND_B0 b[0]RECV_B0 b[0]B0\n",
+     "",
+     {.layout = CommLayout::kPair, .buffers = 1}},
+    // Hosts that wait for each other to connect.
+    {"plan x P=2 M=2 lowered\npipe a M=1 stages 0 1\npipe b M=1 stages 1 0\n"
+     "rank 0: a[0]F0 a[0]SEND_F0 b[1]RECV_F0 b[1]F0 b[1]B0 b[1]SEND_B0 a[0]RECV_B0 a[0]B0\n"
+     "rank 1: b[0]F0 b[0]SEND_F0 a[1]RECV_F0 a[1]F0 a[1]B0 a[1]SEND_B0 b[0]RECV_B0 b[0]B0\n",
+     "x.plan:4:16: error: rank 0 blocks forever at a[0]SEND_F0: its first call on communicator "
+     "0->1 "
+     "waits for that of rank 1\n"
+     "    4 | rank 0: a[0]F0 a[0]SEND_F0 b[1]RECV_F0 b[1]F0 b[1]B0 b[1]SEND_B0 a[0]RECV_B0 "
+     "a[0]B0\n"
+     "      |                ^~~~~~~~~~~  (P=2 M=2)\n"
+     "note: rank 1 blocks at b[0]SEND_F0: its first call on communicator 1->0 waits for that of "
+     "rank 0\n"
+     "    5 | rank 1: b[0]F0 b[0]SEND_F0 a[1]RECV_F0 a[1]F0 a[1]B0 a[1]SEND_B0 b[0]RECV_B0 "
+     "b[0]B0\n"
+     "      |                ^~~~~~~~~~~  (P=2 M=2)\n"
+     "note: connecting all communicators before the step avoids it\n",
+     {.lazy = true}},
+    // Replicas that are reduced in two orders.
+    {"plan x P=2 M=2\npipe a M=1 stages 0 1\npipe b M=1 stages 1 0\n"
+     "rank 0: a[0]F0 b[1]F0 b[1]B0 b[1]REDUCE_GRAD a[0]B0 a[0]REDUCE_GRAD\n"
+     "rank 1: b[0]F0 a[1]F0 a[1]B0 b[0]B0 b[0]REDUCE_GRAD a[1]REDUCE_GRAD\n",
+     "x.plan:4:30: error: rank 0 waits forever at b[1]REDUCE_GRAD for rank 1, which holds a "
+     "replica "
+     "of the stage\n"
+     "    4 | rank 0: a[0]F0 b[1]F0 b[1]B0 b[1]REDUCE_GRAD a[0]B0 a[0]REDUCE_GRAD\n"
+     "      |                              ^~~~~~~~~~~~~~~  (P=2 M=2)\n"
+     "note: rank 1 waits at b[0]REDUCE_GRAD for rank 0, which holds a replica of the stage\n"
+     "    5 | rank 1: b[0]F0 a[1]F0 a[1]B0 b[0]B0 b[0]REDUCE_GRAD a[1]REDUCE_GRAD\n"
+     "      |                                     ^~~~~~~~~~~~~~~  (P=2 M=2)\n"},
+    {"plan x P=1 M=1\nstages 0\nrank 0: 0F0 0I0 0REDUCE_GRAD 0W0\n",
+     "x.plan:3:30: error: 0W0 comes after the gradients of its stage are reduced\n"
+     "    3 | rank 0: 0F0 0I0 0REDUCE_GRAD 0W0\n"
+     "      |                              ^~~  (P=1 M=1)\n"
+     "note: they are reduced here\n"
+     "    3 | rank 0: 0F0 0I0 0REDUCE_GRAD 0W0\n"
+     "      |                 ^~~~~~~~~~~~  (P=1 M=1)\n"},
+    {"plan x P=1 M=2\nstages 0\nrank 0: 0F0 0F1 0B0 0B1\n",
+     "x.plan:3:13: error: rank 0 holds 2 stage activations at 0F1, more than 1\n"
+     "    3 | rank 0: 0F0 0F1 0B0 0B1\n"
+     "      |             ^~~  (P=1 M=2)\n"
+     "note: alive then: stage 0: microbatches 0, 1\n",
+     {.activations = 1}},
 };
 
 TEST(Check, SaysWhatIsWrongAndWhere) {
@@ -86,7 +159,7 @@ TEST(Check, SaysWhatIsWrongAndWhere) {
     Diagnostics diagnostics;
     const auto plan = ReadPlan(source, &diagnostics);
     ASSERT_TRUE(plan) << Render(diagnostics, source);
-    const bool good = Check(plan->lowered ? *plan : Lower(*plan), &diagnostics);
+    const bool good = Check(plan->lowered ? *plan : Lower(*plan), c.options, &diagnostics);
     EXPECT_EQ(good, diagnostics.empty());
     EXPECT_EQ(Render(diagnostics, source), c.findings);
   }
@@ -99,7 +172,7 @@ TEST(Check, EveryRuleHasAFailingCase) {
       const Source source("x.plan", c.plan);
       Diagnostics diagnostics;
       const auto plan = ReadPlan(source, &diagnostics);
-      Check(plan->lowered ? *plan : Lower(*plan), &diagnostics);
+      Check(plan->lowered ? *plan : Lower(*plan), c.options, &diagnostics);
       for (const Diagnostic& d : diagnostics.findings()) fails |= d.code == rule.code;
     }
     EXPECT_TRUE(fails) << rule.name;

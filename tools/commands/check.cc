@@ -1,7 +1,11 @@
 // stringline check: proves a plan, or says what is wrong with it and where.
 #include "schedlang/check.h"
 
-#include "absl/strings/str_cat.h"
+#include <algorithm>
+
+#include "schedlang/live_memory.h"
+#include "schedlang/rules.h"
+#include "tools/check_options.h"
 #include "tools/command.h"
 #include "tools/json.h"
 #include "tools/load.h"
@@ -15,28 +19,76 @@ int64_t ComputeActions(const Plan& plan) {
   return count;
 }
 
-void PrintProof(const Plan& lowered, std::ostream& out) {
+// The most receive buffers, and the most stage activations, that any rank needs.
+struct Peaks {
+  int receive_buffers = 0;
+  int activations = 0;
+};
+Peaks PeaksOf(const Plan& lowered) {
+  Peaks peaks;
+  for (int r = 0; r < lowered.ranks(); ++r) {
+    peaks.receive_buffers = std::max(peaks.receive_buffers, ReceiveBuffersOf(lowered, RankId(r)));
+    peaks.activations = std::max(peaks.activations, PeakActivationsOf(lowered, RankId(r)).count);
+  }
+  return peaks;
+}
+
+// Whether the plan would hang if communicators connected at their first call.
+bool NeedsConnections(const Plan& lowered, const CheckOptions& options) {
+  Diagnostics findings;
+  FindConnectionCircle(lowered, options, &findings);
+  return !findings.empty();
+}
+
+std::vector<const Rule*> Proven(const CheckOptions& options) {
+  std::vector<const Rule*> rules;
+  for (const Rule& rule : Rules()) {
+    if (Applies(rule, options)) rules.push_back(&rule);
+  }
+  return rules;
+}
+
+void PrintProof(const Plan& lowered, const CheckOptions& options, std::ostream& out) {
   const std::string parameters = PrintParameters(lowered);
   out << "ok: " << lowered.schedule << (parameters.empty() ? "" : " ") << parameters << ": "
       << ComputeActions(lowered) << " actions on " << lowered.ranks()
       << (lowered.ranks() == 1 ? " rank" : " ranks") << "; proven:";
   const char* separator = " ";
-  for (const Rule& rule : Rules()) {
-    out << separator << rule.name;
+  for (const Rule* rule : Proven(options)) {
+    out << separator << rule->name;
     separator = ", ";
   }
-  out << "\n";
+  const Peaks peaks = PeaksOf(lowered);
+  out << "\n    layout " << NameOf(options.layout) << ", ";
+  if (options.buffers == 0) {
+    out << "a send waits for its receive";
+  } else {
+    out << options.buffers << (options.buffers == 1 ? " message" : " messages")
+        << " buffered a channel";
+  }
+  out << "; a rank needs at most " << peaks.receive_buffers
+      << (peaks.receive_buffers == 1 ? " receive buffer" : " receive buffers") << " and holds "
+      << peaks.activations << (peaks.activations == 1 ? " activation\n" : " activations\n");
+  if (!options.lazy && NeedsConnections(lowered, options)) {
+    out << "    communicators must be connected before the step: it hangs with --lazy\n";
+  }
 }
 
-Json ProofAsJson(const Plan& lowered) {
+Json ProofAsJson(const Plan& lowered, const CheckOptions& options) {
   Json rules = Json::array();
-  for (const Rule& rule : Rules()) rules.push_back(rule.name);
+  for (const Rule* rule : Proven(options)) rules.push_back(rule->name);
+  const Peaks peaks = PeaksOf(lowered);
   return {{"ok", true},
           {"schedule", lowered.schedule},
           {"parameters", ParametersAsJson(lowered.parameters)},
           {"ranks", lowered.ranks()},
           {"actions", ComputeActions(lowered)},
           {"proven", std::move(rules)},
+          {"layout", NameOf(options.layout)},
+          {"buffers", options.buffers},
+          {"receive_buffers", peaks.receive_buffers},
+          {"activations", peaks.activations},
+          {"hangs_when_lazy", NeedsConnections(lowered, options)},
           {"findings", Json::array()}};
 }
 
@@ -48,10 +100,12 @@ int RunCheck(const Flags& flags, const Output& output) {
   if (!loaded.ok()) return Fail(output, loaded.status().message());
   // Findings are what was asked for here, so they are the answer.
   if (!loaded->plan) return ShowFindings(output, output.out, loaded->diagnostics, loaded->source);
+  const absl::StatusOr<CheckOptions> options = LoadCheckOptions(flags, *loaded->plan);
+  if (!options.ok()) return Fail(output, options.status().message());
   if (output.json) {
-    WriteJson(output.out, ProofAsJson(*loaded->plan));
+    WriteJson(output.out, ProofAsJson(*loaded->plan, *options));
   } else {
-    PrintProof(*loaded->plan, output.out);
+    PrintProof(*loaded->plan, *options, output.out);
   }
   return kOk;
 }

@@ -2,6 +2,7 @@
 #include "schedlang/plan.h"
 
 #include "schedlang/lower.h"
+#include "tools/check_options.h"
 #include "tools/command.h"
 #include "tools/json.h"
 #include "tools/load.h"
@@ -41,7 +42,7 @@ int RunPlan(const Flags& flags, const Output& output) {
   if (!loaded.ok()) return Fail(output, loaded.status().message());
   if (!loaded->plan) return ShowFindings(output, output.err, loaded->diagnostics, loaded->source);
   Plan& plan = *loaded->plan;
-  if (flags.lowered && !plan.lowered) plan = Lower(plan);
+  if (flags.lowered && !plan.lowered) plan = Lower(plan, LayoutOf(flags));
   if (output.json) {
     WriteJson(output.out, PlanAsJson(plan));
   } else {

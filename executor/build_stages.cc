@@ -1,0 +1,90 @@
+#include "executor/build_stages.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "executor/cpu/program.h"
+#include "schedlang/base/status.h"
+#include "stages/layers.h"
+#include "stages/models/gpt.h"
+
+namespace stringline {
+namespace {
+
+// Layers per stage of a layout string; the embedding stands in the first stage, the loss in the
+// last.
+absl::StatusOr<std::vector<int>> LayersOfLayout(const std::vector<std::string>& layout) {
+  std::vector<int> layers;
+  for (size_t s = 0; s < layout.size(); ++s) {
+    const std::string& stage = layout[s];
+    if (stage.find('m') != std::string::npos) {
+      return absl::UnimplementedError(
+          absl::StrCat("stage ", s,
+                       " of the layout has a multi-token prediction layer, 'm', which "
+                       "this model does not have"));
+    }
+    const bool embeds = stage.find('E') != std::string::npos;
+    const bool loses = stage.find('L') != std::string::npos;
+    if (embeds != (s == 0) || loses != (s + 1 == layout.size())) {
+      return absl::UnimplementedError(
+          absl::StrCat("stage ", s, " of the layout, '", stage,
+                       "': this model has its embedding in the first stage and its loss in the "
+                       "last"));
+    }
+    layers.push_back(static_cast<int>(std::count(stage.begin(), stage.end(), 't')));
+  }
+  return layers;
+}
+
+absl::StatusOr<std::vector<int>> LayersFor(const RunConfig& config, const Plan& plan, int stages) {
+  if (!config.layers_per_stage.empty()) {
+    if (static_cast<int>(config.layers_per_stage.size()) == stages) return config.layers_per_stage;
+    return absl::InvalidArgumentError(absl::StrCat("model.split names ",
+                                                   config.layers_per_stage.size(),
+                                                   " stages, but the schedule has ", stages));
+  }
+  switch (plan.split.kind) {
+    case Split::Kind::kLayers:
+      return plan.split.layers;
+    case Split::Kind::kLayout:
+      return LayersOfLayout(plan.split.layout);
+    case Split::Kind::kBalanced: {
+      const GptWork work = WorkOf(config.shape);
+      return SplitBalanced(config.shape.layers, stages, work.embedding, work.layer, work.head);
+    }
+    default:
+      return SplitEven(config.shape.layers, stages);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<StageProgram>> BuildStages(const RunConfig& config, const Plan& plan) {
+  SL_RETURN_IF_ERROR(CheckShape(config.shape));
+  const size_t pipes = std::max<size_t>(1, plan.pipes.size());
+  const int stages = static_cast<int>(plan.stages.size() / pipes);
+  SL_ASSIGN_OR_RETURN(const std::vector<int> layers, LayersFor(config, plan, stages));
+  SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> pipe, BuildGptStages(config.shape, layers));
+  std::vector<StageProgram> programs;
+  for (size_t p = 0; p < pipes; ++p) programs.insert(programs.end(), pipe.begin(), pipe.end());
+  return programs;
+}
+
+std::vector<StageSizes> SizesOf(const std::vector<StageProgram>& programs) {
+  std::vector<StageSizes> sizes;
+  for (const StageProgram& program : programs) {
+    const cpu::StageLayout layout(program);
+    const auto bytes = [&layout](ValueClass value_class) {
+      return layout.bytes[static_cast<size_t>(value_class)];
+    };
+    StageSizes& size = sizes.emplace_back();
+    size.resident = 4 * layout.param_bytes;
+    size.saved = bytes(ValueClass::kSavedForInput) + bytes(ValueClass::kSavedForWeight);
+    size.stash = bytes(ValueClass::kStash) + bytes(ValueClass::kSavedForWeight);
+    size.input = bytes(ValueClass::kInput);
+    size.output_grad = bytes(ValueClass::kOutGrad);
+  }
+  return sizes;
+}
+
+}  // namespace stringline

@@ -1,0 +1,23 @@
+// The stage programs of a plan: the model of a run file, cut as the schedule or the file says.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/run_config.h"
+#include "schedlang/live_memory.h"
+#include "schedlang/plan.h"
+#include "stages/stage_program.h"
+
+namespace stringline {
+
+// One program per stage of the plan; the k-th stages of all pipes hold the same part. The run
+// file's `model.split` comes before the schedule's `split`. Errors: InvalidArgument for layers that
+// do not fit the stages, Unimplemented for a layout with parts that the model does not have.
+absl::StatusOr<std::vector<StageProgram>> BuildStages(const RunConfig& config, const Plan& plan);
+
+// The bytes of each stage as the executor holds them: parameters, gradients and AdamW's two moments
+// are resident.
+std::vector<StageSizes> SizesOf(const std::vector<StageProgram>& programs);
+
+}  // namespace stringline
