@@ -9,8 +9,8 @@
 //
 // Why nothing hangs: of the messages that have not gone, take the one that leaves first in the
 // ideal run. What it is made from, and all calls before it in both its queues, are done. A
-// computation listed before its receive can wait only for a message that leaves later, whose own call stands
-// behind the receive in the same queue, and so behind the receive in the list.
+// computation listed before its receive can wait only for a message that leaves later, whose own
+// call stands behind the receive in the same queue, and so behind the receive in the list.
 #pragma once
 
 #include "schedlang/communicators.h"

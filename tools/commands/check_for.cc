@@ -8,6 +8,7 @@
 #include "schedlang/check.h"
 #include "schedlang/lower.h"
 #include "schedlang/parse.h"
+#include "tools/check_options.h"
 #include "tools/command.h"
 #include "tools/load.h"
 #include "tools/sweep_report.h"
@@ -51,8 +52,12 @@ absl::StatusOr<int> RunSweep(const Flags& flags, const Output& output) {
   SL_ASSIGN_OR_RETURN(const ast::Schedule* schedule, FindSchedule(*file, flags.schedule, ranges));
   SL_ASSIGN_OR_RETURN(const SweepPoints points, Enumerate(ranges, fixed));
 
-  const auto prove = [](const Plan& plan, Diagnostics* diagnostics) {
-    return Check(Lower(plan), diagnostics);
+  if (!flags.model.empty()) {
+    return absl::InvalidArgumentError("--model goes with one plan, not with --for");
+  }
+  SL_ASSIGN_OR_RETURN(const CheckOptions options, LoadCheckOptions(flags, Plan{}));
+  const auto prove = [&options](const Plan& plan, Diagnostics* diagnostics) {
+    return Check(Lower(plan, options.layout), options, diagnostics);
   };
   const int64_t start_ns = NowNs();
   SL_ASSIGN_OR_RETURN(const SweepResult result,
@@ -60,7 +65,9 @@ absl::StatusOr<int> RunSweep(const Flags& flags, const Output& output) {
                             std::max(1, static_cast<int>(std::thread::hardware_concurrency()))));
   SweepReport report{source, schedule->name.text, fixed, ranges, points, result, {}};
   report.elapsed_s = static_cast<double>(NowNs() - start_ns) / 1e9;
-  for (const Rule& rule : Rules()) report.proven.push_back(rule.name);
+  for (const Rule& rule : Rules()) {
+    if (Applies(rule, options)) report.proven.push_back(rule.name);
+  }
   if (output.json) {
     WriteJson(output.out, SweepAsJson(report));
   } else {
