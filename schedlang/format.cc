@@ -123,7 +123,7 @@ class TextLayout {
     absl::string_view kind = piece.text;
     if (piece.comment) kind = "#";
     if (piece.kind == Token::Kind::kString) kind = "\"";
-    if (piece.kind == Token::Kind::kName) kind = "a";
+    if (BeginsLanePart(pieces_, i)) kind = ".";
     return {piece.paragraph, piece.column, kind};
   }
 

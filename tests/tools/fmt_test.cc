@@ -116,6 +116,42 @@ const FormatCase kFormatCases[] = {
      "    }\n"
      "  }\n"
      "}\n"},
+    {"pipes, timetables, overlaps and derived schedules",
+     "schedule s(P,M){\n"
+     "  pipe down { stages P on line;          microbatches M/2; }\n"
+     "  pipe up   { stages P on reversed line; microbatches M/2; }\n"
+     "  split [ 3,4 ];\n"
+     "  overlap F&B{\n"
+     "  compute{\n"
+     "F.attn  B.experts\n"
+     "F.combine}\n"
+     "  network { B.combine  F.dispatch }\n"
+     "  }\n"
+     "  rank r timetable {\n"
+     "    at 6*(r)   : F down [r]   @ 0;\n"
+     "    at 6*r+10  : F up[P-1-r]  @ - 1;\n"
+     "    tighten;fill W;\n"
+     "  }\n"
+     "}\n"
+     "schedule t(P,M,lag=1)=s(P,M,extra=lag)then defer W by(lag);\n",
+     "schedule s(P, M) {\n"
+     "  pipe down { stages P on line;          microbatches M / 2; }\n"
+     "  pipe up   { stages P on reversed line; microbatches M / 2; }\n"
+     "  split [3, 4];\n"
+     "  overlap F & B {\n"
+     "    compute {\n"
+     "      F.attn  B.experts\n"
+     "      F.combine\n"
+     "    }\n"
+     "    network { B.combine  F.dispatch }\n"
+     "  }\n"
+     "  rank r timetable {\n"
+     "    at 6 * (r)     : F down[r]        @ 0;\n"
+     "    at 6 * r + 10  : F up[P - 1 - r]  @ -1;\n"
+     "    tighten; fill W;\n"
+     "  }\n"
+     "}\n"
+     "schedule t(P, M, lag = 1) = s(P, M, extra = lag) then defer W by (lag);\n"},
     {"tabs and carriage returns are blanks",
      "schedule s(P, M) {\r\n\tstages\tP on line;\r\n\trank r { F r }\r\n}\r\n",
      "schedule s(P, M) {\n  stages P on line;\n  rank r { F r }\n}\n"},

@@ -206,6 +206,24 @@ TEST(LspTest, NamesAreFoundInTextsThatDoNotParse) {
   EXPECT_EQ(names.Find(names.TokenAt(static_cast<uint32_t>(text.rfind('@')))), nullptr);
 }
 
+TEST(LspTest, PipesAndRanksHaveDefinitionsAndOrders) {
+  EditorClient editor;
+  const LspJson said = Open(&editor,
+                            "schedule s(P, M) {\n"
+                            "  pipe down { stages P on line;          microbatches M / 2; }\n"
+                            "  pipe up   { stages P on reversed line; microbatches M / 2; }\n"
+                            "  rank r {\n"
+                            "    repeat M / 2 { F down[r]; B down[r] }\n"
+                            "    repeat M / 2 { F up[P - 1 - r]; B up[P - 1 - r] }\n"
+                            "  }\n"
+                            "}\n");
+  EXPECT_EQ(DefinitionOf(&editor, 4, 21), "1:7");
+  EXPECT_EQ(DefinitionOf(&editor, 5, 21), "2:7");
+  EXPECT_TRUE(said["params"]["diagnostics"].empty()) << said;
+  const std::string rank = HoverOn(&editor, 3, 3);
+  EXPECT_TRUE(Contains(rank, "rank 1: down[1]F0 down[1]B0 ")) << rank;
+}
+
 TEST(LspTest, Formatting) {
   EditorClient editor;
   const std::string ugly = "schedule s(P,M){\nstages P on line;\n rank r{repeat M{F r;B r}}\n}";
