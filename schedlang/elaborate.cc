@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <map>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "schedlang/eval.h"
 #include "schedlang/layout.h"
+#include "schedlang/orders/defer.h"
 #include "schedlang/program.h"
 #include "schedlang/resolve.h"
 #include "schedlang/run.h"
@@ -62,6 +64,26 @@ class Elaboration {
         limits_(limits),
         evaluator_(program, limits.steps) {}
 
+  // Of a derived schedule: its base, elaborated with what it is given, and then changed.
+  template <typename ElaborateBase>
+  std::optional<Plan> RunDerived(const ast::Schedule& base, ElaborateBase elaborate_base) {
+    plan_.schedule = schedule_.name.text;
+    if (!CheckGiven() || !Bind()) return std::nullopt;
+    std::vector<Parameter> arguments;
+    if (!EvaluateArguments(base, &arguments)) return std::nullopt;
+    std::optional<Plan> plan = elaborate_base(arguments);
+    if (!plan) return std::nullopt;
+    plan->schedule = plan_.schedule;
+    plan->parameters = plan_.parameters;
+    plan->header = schedule_.name.span;
+    for (const DerivedStep::Defer& defer : program_.derived->defers) {
+      std::vector<int64_t> late;
+      if (!EvaluateDefer(defer, plan->ranks(), &late)) return std::nullopt;
+      plan = DeferWeightGradients(*plan, late);
+    }
+    return plan;
+  }
+
   std::optional<Plan> Run() {
     plan_.schedule = schedule_.name.text;
     plan_.header = schedule_.name.span;
@@ -79,6 +101,70 @@ class Elaboration {
  private:
   Diagnostic& Find(Code code, Span span, std::string text) {
     return diagnostics_->Add(code, span, std::move(text));
+  }
+
+  // The values that the base's parameters get: by position, then by name.
+  bool EvaluateArguments(const ast::Schedule& base, std::vector<Parameter>* arguments) {
+    const std::vector<DerivedStep::Argument>& given = program_.derived->arguments;
+    for (size_t i = 0; i < given.size(); ++i) {
+      const DerivedStep::Argument& argument = given[i];
+      if (argument.name.empty() && i >= base.parameters.size()) {
+        Find(Code::kWrongArity, argument.span,
+             absl::StrCat("'", base.name.text, "' has only ", base.parameters.size(),
+                          " parameters"));
+        return false;
+      }
+      const std::string name = argument.name.empty() ? base.parameters[i].name.text : argument.name;
+      const int64_t value = evaluator_.Evaluate(argument.node);
+      if (!Evaluated()) return false;
+      if (!FitsBase(base, name, argument, value, *arguments)) return false;
+      arguments->push_back({name, value});
+    }
+    return true;
+  }
+
+  // The name is a parameter of the base, is given once, and P and M stay what they are.
+  bool FitsBase(const ast::Schedule& base, const std::string& name,
+                const DerivedStep::Argument& argument, int64_t value,
+                const std::vector<Parameter>& before) {
+    std::vector<std::string> names;
+    for (const ast::Option& option : base.parameters) names.push_back(option.name.text);
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      const std::string closest = ClosestName(name, names);
+      Find(Code::kUnknownParameter, argument.span,
+           absl::StrCat("'", base.name.text, "' has no parameter '", name, "'; ",
+                        closest.empty() ? absl::StrCat("it has ", absl::StrJoin(names, ", "))
+                                        : absl::StrCat("did you mean '", closest, "'?")));
+      return false;
+    }
+    for (const Parameter& other : before) {
+      if (other.name != name) continue;
+      Find(Code::kBadParameter, argument.span, absl::StrCat("'", name, "' is given twice"));
+      return false;
+    }
+    for (const Parameter& own : {plan_.parameters[0], plan_.parameters[1]}) {
+      if (own.name != name || own.value == value) continue;
+      Find(Code::kBadParameter, argument.span,
+           absl::StrCat("'", name, "' is ", own.value, ", and ", value, " for the base; both run ",
+                        "on the same ranks with the same microbatches"));
+      return false;
+    }
+    return true;
+  }
+
+  bool EvaluateDefer(const DerivedStep::Defer& defer, int ranks, std::vector<int64_t>* late) {
+    for (int r = 0; r < ranks; ++r) {
+      evaluator_.Set(program_.rank_slot, r);
+      late->push_back(evaluator_.Evaluate(defer.node));
+      if (!Evaluated()) return false;
+      if (late->back() >= 0) continue;
+      Find(Code::kNegativeCount, defer.span,
+           absl::StrCat("weight gradients cannot come ", -late->back(), " early",
+                        evaluator_.ValuesIn(defer.node)))
+          .where = absl::StrCat("rank ", r, ", ", PrintParameters(plan_));
+      return false;
+    }
+    return true;
   }
 
   // Every given name is a parameter, once, and what has no default is given.
@@ -287,6 +373,61 @@ class Elaboration {
   int64_t padded_ = 0;  // what the counters see
 };
 
+// The schedule that `schedule` is derived from; null after a finding.
+const ast::Schedule* BaseOf(const ast::File& file, const ast::Schedule& schedule,
+                            Diagnostics* diagnostics) {
+  const ast::Name& base = schedule.derived->base;
+  std::vector<std::string> names;
+  for (const ast::Schedule& other : file.schedules) {
+    if (other.name.text == base.text) return &other;
+    names.push_back(other.name.text);
+  }
+  const std::string closest = ClosestName(base.text, names);
+  diagnostics->Add(
+      Code::kUnknownSchedule, base.span,
+      absl::StrCat("the file has no schedule '", base.text, "'",
+                   closest.empty() ? "" : absl::StrCat("; did you mean '", closest, "'?")));
+  return nullptr;
+}
+
+// How the rank block at the root of a derived schedule calls the rank. Nothing after a finding.
+std::optional<std::string> RankVariableOf(const ast::File& file, const ast::Schedule& schedule,
+                                          Diagnostics* diagnostics) {
+  const ast::Schedule* root = &schedule;
+  for (size_t steps = 0; root->derived; ++steps) {
+    if (steps == file.schedules.size()) {
+      diagnostics->Add(Code::kDerivedCircle, schedule.name.span,
+                       absl::StrCat("'", schedule.name.text, "' is derived from itself"));
+      return std::nullopt;
+    }
+    root = BaseOf(file, *root, diagnostics);
+    if (root == nullptr) return std::nullopt;
+  }
+  for (const ast::Statement& statement : root->body.statements) {
+    if (const auto* rank = std::get_if<ast::Rank>(&statement.node)) return rank->variable.text;
+  }
+  return "";
+}
+
+std::optional<Plan> ElaborateSchedule(const ast::File& file, const ast::Schedule& schedule,
+                                      const std::vector<Parameter>& parameters,
+                                      Diagnostics* diagnostics, const ElaborateLimits& limits) {
+  if (!schedule.derived) {
+    const std::optional<Program> program = Resolve(schedule, diagnostics);
+    if (!program) return std::nullopt;
+    return Elaboration(schedule, *program, parameters, diagnostics, limits).Run();
+  }
+  const std::optional<std::string> rank = RankVariableOf(file, schedule, diagnostics);
+  if (!rank) return std::nullopt;
+  const std::optional<Program> program = Resolve(schedule, diagnostics, *rank);
+  if (!program) return std::nullopt;
+  const ast::Schedule* base = BaseOf(file, schedule, diagnostics);
+  return Elaboration(schedule, *program, parameters, diagnostics, limits)
+      .RunDerived(*base, [&](const std::vector<Parameter>& arguments) {
+        return ElaborateSchedule(file, *base, arguments, diagnostics, limits);
+      });
+}
+
 }  // namespace
 
 std::optional<Plan> Elaborate(const ast::File& file, const std::string& name,
@@ -294,14 +435,7 @@ std::optional<Plan> Elaborate(const ast::File& file, const std::string& name,
                               const ElaborateLimits& limits) {
   const ast::Schedule* schedule = SelectSchedule(file, name, diagnostics);
   if (schedule == nullptr) return std::nullopt;
-  const std::optional<Program> program = Resolve(*schedule, diagnostics);
-  if (!program) return std::nullopt;
-  if (program->derived || program->mode != RankMode::kSequence) {
-    diagnostics->Add(Code::kUnsupported, schedule->name.span,
-                     "derived schedules, timetables and greedy blocks are not supported yet");
-    return std::nullopt;
-  }
-  return Elaboration(*schedule, *program, parameters, diagnostics, limits).Run();
+  return ElaborateSchedule(file, *schedule, parameters, diagnostics, limits);
 }
 
 }  // namespace stringline

@@ -124,6 +124,7 @@ struct Overlap {
 // The costs that a greedy order was made with, in units of no meaning: all 0 for other orders.
 struct OrderCosts {
   int64_t forward = 0, backward = 0, input_gradient = 0, weight_gradient = 0;
+  friend bool operator==(const OrderCosts&, const OrderCosts&) = default;
 };
 
 struct Parameter {

@@ -26,6 +26,7 @@ void RankWork::StartRank(RankId rank) {
 void RankWork::EndRank() { plan_->first.push_back(static_cast<uint32_t>(plan_->actions.size())); }
 
 int32_t RankWork::CurrentIteration() {
+  if (set_iteration_) return *set_iteration_;
   int32_t outer = -1;
   for (Pass& pass : loops_) {
     if (pass.id < 0) {

@@ -32,6 +32,10 @@ class RankWork {
   void OpenLoop() { loops_.push_back({}); }
   void StartPass(int64_t i) { loops_.back() = {i, -1}; }
   void CloseLoop() { loops_.pop_back(); }
+  // The innermost pass as an index into Plan::iterations, -1 for none.
+  int32_t CurrentIteration();
+  // From now on actions and messages bear this iteration instead; none: that of the loops again.
+  void SetIteration(std::optional<int32_t> iteration) { set_iteration_ = iteration; }
 
   // True if the stage exists and lives on this rank; else there is a finding at `span`.
   bool OwnsStage(int64_t stage, Span span, const std::string& values);
@@ -66,8 +70,6 @@ class RankWork {
     Counter input_gradient;
   };
 
-  // The innermost pass as an index into Plan::iterations, -1 for none.
-  int32_t CurrentIteration();
   // The numbered action; none after a finding.
   std::optional<Action> Number(const Demand& demand, Span span);
   std::optional<Action> NumberCounted(const Demand& demand, Span span);
@@ -88,6 +90,7 @@ class RankWork {
   Deferred deferred_;
   std::vector<Action> new_deferred_;  // of the group that is being performed
   std::vector<Pass> loops_;
+  std::optional<int32_t> set_iteration_;
   bool group_began_ = false;       // a part of the group is in the plan
   const Span* written_ = nullptr;  // where an order wrote down what is performed now
 };

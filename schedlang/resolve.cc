@@ -287,6 +287,10 @@ class Resolver {
       program_.mode = rank.mode->text == "greedy" ? RankMode::kGreedy : RankMode::kTimetable;
     }
     program_.rank = ResolveStatements(rank.body, Place::kRank);
+    if (program_.mode == RankMode::kGreedy && !rules_[Step::Kind::kPrefer]) {
+      diagnostics_->Add(Code::kMissingPart, rank.mode->span,
+                        "the greedy block lacks 'prefer', the kinds of actions it performs");
+    }
     scope_.CloseBlock();
   }
 
@@ -418,7 +422,11 @@ class Resolver {
     Step* step =
         Rule(Step::Kind::kPrefer, RankMode::kGreedy, prefer.span, "'prefer'", place, steps);
     if (step == nullptr) return;
-    for (const ast::Name& letter : prefer.letters) AddKind(letter, step);
+    for (const ast::Name& letter : prefer.letters) {
+      AddKind(letter, step);
+      step->nodes.push_back(static_cast<int32_t>(program_.places.size()));
+      program_.places.push_back(letter.span);
+    }
   }
 
   void Resolve(const ast::Costs& costs, Place place, std::vector<Step>* steps) {

@@ -1,8 +1,12 @@
 #include "schedlang/run.h"
 
+#include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/orders/greedy.h"
+#include "schedlang/orders/timetable.h"
 #include "schedlang/rank_work.h"
 
 namespace stringline {
@@ -20,6 +24,39 @@ struct OrderState {
   size_t next = 0;
 };
 
+// One action of a timetable, before it is numbered.
+struct TimedDemand {
+  int64_t slot = 0;
+  Demand demand;
+  Span span;
+  uint32_t place = 0;
+  bool joined = false;
+  int32_t iteration = -1;
+};
+
+constexpr OrderCosts kUnitOrderCosts = {
+    .forward = 1, .backward = 2, .input_gradient = 1, .weight_gradient = 1};
+
+// Drops what lies past the last microbatch of its pipe. The rest of a group stays.
+void DropPadding(Plan* plan) {
+  std::vector<uint32_t> first = {0};
+  uint32_t to = 0;
+  for (int r = 0; r < plan->ranks(); ++r) {
+    bool kept = false;  // a part of the group
+    for (uint32_t i = plan->first[r]; i < plan->first[r + 1]; ++i) {
+      Action action = plan->actions[i];
+      if (!action.joined) kept = false;
+      if (action.microbatch.value >= plan->microbatches_of(action.stage)) continue;
+      action.joined = kept;
+      kept = true;
+      plan->actions[to++] = action;
+    }
+    first.push_back(to);
+  }
+  plan->actions.resize(to);
+  plan->first = std::move(first);
+}
+
 class Runner {
  public:
   Runner(const Program& program, int64_t padded, const ElaborateLimits& limits,
@@ -27,24 +64,78 @@ class Runner {
       : program_(program),
         limits_(limits),
         evaluator_(evaluator),
+        plan_(plan),
         diagnostics_(diagnostics),
+        padded_(padded),
         work_(padded, limits, plan, diagnostics) {}
 
   bool RunAll(int ranks) {
+    const int microbatches = plan_->microbatches;
+    // A timetable is filled before what is only padding is dropped.
+    if (program_.mode == RankMode::kTimetable) plan_->microbatches = static_cast<int>(padded_);
+    const bool good = RunRanksInTurn(ranks) && Finish();
+    plan_->microbatches = microbatches;
+    if (good && program_.mode != RankMode::kSequence) DropPadding(plan_);
+    return good;
+  }
+
+ private:
+  bool RunRanksInTurn(int ranks) {
     bool good = true;
     for (int rank = 0; rank < ranks && !work_.stopped(); ++rank) {
       work_.StartRank(RankId(rank));
       evaluator_->Set(program_.rank_slot, rank);
       orders_.assign(program_.orders.size(), {});
       written_ = 0;
-      const bool rank_good = Run(program_.rank) && AllPerformed();
+      timed_.clear();
+      rules_.emplace_back();
+      const bool rank_good = Run(program_.rank) && NumberTimed() && AllPerformed();
       good = rank_good && good;
       work_.EndRank();
     }
     return good;
   }
 
- private:
+  // What is decided for all ranks together.
+  bool Finish() {
+    if (program_.mode == RankMode::kTimetable) {
+      Timetable timetable{plan_->first, std::move(plan_->actions), std::move(slots_)};
+      if (tighten_) Tighten(*plan_, &timetable);
+      if (fill_) FillWeightGradients(&timetable);
+      plan_->first = std::move(timetable.first);
+      plan_->actions = std::move(timetable.actions);
+    }
+    return program_.mode != RankMode::kGreedy || OrderRanksGreedily();
+  }
+
+  bool OrderRanksGreedily() {
+    std::vector<int64_t> microbatches;
+    for (int s = 0; s < static_cast<int>(plan_->stages.size()); ++s) {
+      microbatches.push_back(plan_->pipes.empty() ? padded_ : plan_->microbatches_of(StageId(s)));
+    }
+    GreedyOrder order = OrderGreedily(*plan_, microbatches, rules_, costs_);
+    for (const RankId rank : order.stuck) {
+      const GreedyRule& rule = rules_[rank.value];
+      diagnostics_
+          ->Add(Code::kGreedyStuck, program_.places[prefer_places_.begin()->second],
+                absl::StrCat("rank ", rank.value, " performs ", order.ranks[rank.value].size(),
+                             " actions, and then nothing it may do is left before all is done",
+                             rule.hold ? absl::StrCat(": it holds at most ", *rule.hold) : ""))
+          .where = PrintParameters(*plan_);
+    }
+    if (!order.stuck.empty()) return false;
+    plan_->costs = costs_;
+    plan_->first = {0};
+    for (std::vector<Action>& actions : order.ranks) {
+      for (Action& action : actions) {
+        action.place = prefer_places_[action.kind];
+        plan_->actions.push_back(action);
+      }
+      plan_->first.push_back(static_cast<uint32_t>(plan_->actions.size()));
+    }
+    return true;
+  }
+
   // All of these return false when the rank cannot go on, after a finding.
   bool Run(const std::vector<Step>& steps) {
     for (const Step& step : steps) {
@@ -68,9 +159,113 @@ class Runner {
         return RunIf(step);
       case Step::Kind::kCollective:
         return RunCollective(step);
+      case Step::Kind::kAt:
+        return RunAt(step);
+      case Step::Kind::kTighten:
+        return tighten_ = true;
+      case Step::Kind::kFill:
+        return fill_ = true;
+      case Step::Kind::kHold:
+        return RunHold(step);
+      case Step::Kind::kPrefer:
+        return RunPrefer(step);
+      case Step::Kind::kCosts:
+        return RunCosts(step);
       default:
         return RunGroup(step);
     }
+  }
+
+  bool RunHold(const Step& step) {
+    const int64_t most = evaluator_->Evaluate(step.node);
+    if (!Evaluated()) return false;
+    rules_.back().hold = most;
+    if (most >= 1) return true;
+    work_.Find(Code::kBadRule, step.span,
+               absl::StrCat("a rank that holds at most ", most, " microbatches begins none",
+                            evaluator_->ValuesIn(step.node)));
+    return false;
+  }
+
+  bool RunPrefer(const Step& step) {
+    rules_.back().prefer = step.kinds;
+    for (size_t i = 0; i < step.kinds.size(); ++i) {
+      prefer_places_[step.kinds[i]] = static_cast<uint32_t>(step.nodes[i]);
+    }
+    return true;
+  }
+
+  bool RunCosts(const Step& step) {
+    OrderCosts costs = kUnitOrderCosts;
+    int64_t* const fields[] = {&costs.forward, &costs.backward, &costs.input_gradient,
+                               &costs.weight_gradient};
+    for (size_t i = 0; i < step.kinds.size(); ++i) {
+      const int64_t value = evaluator_->Evaluate(step.nodes[i]);
+      if (!Evaluated()) return false;
+      constexpr int64_t kMost = 1'000'000'000;
+      if (value < 1 || value > kMost) {
+        work_.Find(Code::kBadRule, program_.nodes[step.nodes[i]].span,
+                   absl::StrCat("a cost of ", value, "; costs are 1 .. ", kMost));
+        return false;
+      }
+      *fields[static_cast<int>(step.kinds[i])] = value;
+    }
+    if (rules_.size() == 1) costs_ = costs;
+    if (costs == costs_) return true;
+    work_.Find(Code::kBadRule, step.span, "the costs are not the same on all ranks");
+    return false;
+  }
+
+  bool RunAt(const Step& step) {
+    const int64_t slot = evaluator_->Evaluate(step.node);
+    if (!Evaluated()) return false;
+    bool joined = false;
+    for (const PartStep& part : step.parts) {
+      TimedDemand timed{.slot = slot, .span = part.span, .place = part.place, .joined = joined};
+      if (!EvaluatePart(part, &timed.demand)) return false;
+      timed.iteration = work_.CurrentIteration();
+      timed_.push_back(timed);
+      joined = true;
+      if (static_cast<int64_t>(timed_.size()) <= limits_.actions) continue;
+      work_.StopAtActionLimit(part.span);
+      return false;
+    }
+    return true;
+  }
+
+  // Microbatches are counted in the order of the slots.
+  bool NumberTimed() {
+    std::stable_sort(timed_.begin(), timed_.end(),
+                     [](const TimedDemand& a, const TimedDemand& b) { return a.slot < b.slot; });
+    for (size_t i = 0; i < timed_.size(); ++i) {
+      const TimedDemand& timed = timed_[i];
+      work_.SetIteration(timed.iteration);
+      if (i > 0 && !timed.joined) {
+        if (timed.slot == timed_[i - 1].slot) return SlotTaken(timed, timed_[i - 1]);
+        work_.EndGroup();
+      }
+      if (!timed.joined) work_.StartGroup();
+      if (!work_.Perform(timed.demand, timed.place, timed.span)) return false;
+      slots_.resize(plan_->actions.size(), timed.slot);
+    }
+    work_.EndGroup();
+    work_.SetIteration(std::nullopt);
+    constexpr int64_t kLongest = 100'000'000;
+    if (timed_.empty() || timed_.back().slot / 2 - timed_.front().slot / 2 < kLongest / 2)
+      return true;
+    work_.Find(Code::kBadRule, timed_.back().span,
+               absl::StrCat("slot ", timed_.back().slot, " is more than ", kLongest, " after slot ",
+                            timed_.front().slot));
+    return false;
+  }
+
+  bool SlotTaken(const TimedDemand& timed, const TimedDemand& before) {
+    Diagnostic& finding = work_.Find(Code::kSlotTaken, timed.span,
+                                     absl::StrCat("slot ", timed.slot, " is taken already"));
+    Action earlier;
+    earlier.iteration = before.iteration;
+    finding.notes.push_back({before.span, "by this one", WhereOf(*plan_, earlier)});
+    return false;
   }
 
   bool RunCollective(const Step& step) {
@@ -215,11 +410,22 @@ class Runner {
   const Program& program_;
   const ElaborateLimits& limits_;
   Evaluator* evaluator_;
+  Plan* plan_;
   Diagnostics* diagnostics_;
+  const int64_t padded_;
   RankWork work_;
   std::vector<OrderState> orders_;
   OrderState* writing_ = nullptr;  // the order that is being written down
   int64_t written_ = 0;
+  // Timetables.
+  std::vector<TimedDemand> timed_;  // of the rank that is run
+  std::vector<int64_t> slots_;      // by action of the plan
+  bool tighten_ = false;
+  bool fill_ = false;
+  // Greedy blocks.
+  std::vector<GreedyRule> rules_;  // by rank
+  OrderCosts costs_ = kUnitOrderCosts;
+  std::map<ActionKind, uint32_t> prefer_places_;
 };
 
 }  // namespace

@@ -1,0 +1,246 @@
+#include "schedlang/orders/greedy.h"
+
+#include <algorithm>
+#include <queue>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "schedlang/effects.h"
+
+namespace stringline {
+namespace {
+
+// An action that has all it needs, at `ready`.
+struct Candidate {
+  int64_t ready = 0;
+  int preference = 0;
+  int way = 0;  // how far it still has to go: lower is further along
+  int32_t microbatch = 0;
+  Action action;
+};
+
+struct ByReady {
+  bool operator()(const Candidate& a, const Candidate& b) const {
+    return std::tuple(a.ready, a.action.stage, a.microbatch, a.action.kind) >
+           std::tuple(b.ready, b.action.stage, b.microbatch, b.action.kind);
+  }
+};
+struct ByRule {
+  bool operator()(const Candidate& a, const Candidate& b) const {
+    return std::tuple(a.preference, a.way, a.microbatch, a.action.stage) <
+           std::tuple(b.preference, b.way, b.microbatch, b.action.stage);
+  }
+};
+
+// Candidates of one rank: those to come, and those that can start now.
+struct Pool {
+  std::priority_queue<Candidate, std::vector<Candidate>, ByReady> coming;
+  std::set<Candidate, ByRule> there;
+
+  void MoveUpTo(int64_t now) {
+    for (; !coming.empty() && coming.top().ready <= now; coming.pop()) there.insert(coming.top());
+  }
+  // When one of them can start on a rank that is free from `now` on.
+  std::optional<int64_t> Start(int64_t now) const {
+    if (!there.empty()) return now;
+    if (coming.empty()) return std::nullopt;
+    return std::max(now, coming.top().ready);
+  }
+};
+
+class GreedyRun {
+ public:
+  GreedyRun(const Plan& stages, const std::vector<int64_t>& microbatches,
+            const std::vector<GreedyRule>& rules, const OrderCosts& costs)
+      : plan_(stages),
+        rules_(rules),
+        costs_{costs.forward, costs.backward, costs.input_gradient, costs.weight_gradient},
+        ranks_(rules.size()) {
+    int64_t stride = 0;
+    for (const int64_t count : microbatches) stride = std::max(stride, count);
+    stride_ = static_cast<size_t>(stride);
+    const size_t pipes = std::max<size_t>(1, stages.pipes.size());
+    forward_ends_.assign(stages.stages.size() * stride_, -1);
+    gradient_ends_ = forward_ends_;
+    for (RankState& rank : ranks_) {
+      rank.open.assign(pipes * stride_, 0);
+      rank.stages_in_pipe.assign(pipes, 0);
+    }
+    for (size_t s = 0; s < stages.stages.size(); ++s) {
+      const Stage& stage = stages.stages[s];
+      RankState& rank = ranks_[stage.rank.value];
+      ++rank.stages_in_pipe[stage.pipe];
+      rank.left += microbatches[s];
+      if (stage.previous.valid()) continue;
+      for (int32_t m = 0; m < microbatches[s]; ++m) {
+        Offer(ActionKind::kForward, StageId(static_cast<int32_t>(s)), m, 0);
+      }
+    }
+  }
+
+  GreedyOrder Run() {
+    for (size_t r = 0; r < ranks_.size(); ++r) Enter(static_cast<int>(r));
+    while (!starts_.empty()) {
+      const auto [start, rank, stamp] = starts_.top();
+      starts_.pop();
+      if (stamp != ranks_[rank].stamp) continue;  // something changed since
+      Perform(rank, start);
+    }
+    GreedyOrder order;
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      if (ranks_[r].left > 0) order.stuck.push_back(RankId(static_cast<int32_t>(r)));
+      order.ranks.push_back(std::move(ranks_[r].performed));
+    }
+    return order;
+  }
+
+ private:
+  struct RankState {
+    int64_t free = 0;
+    int64_t stamp = 0;
+    int64_t left = 0;  // backwards or weight gradients still to do
+    int64_t held = 0;  // microbatches begun and not finished
+    Pool known;        // all but forwards that bring in a new microbatch
+    Pool fresh;
+    std::vector<int32_t> open;  // by pipe and microbatch: stages to finish; 0: not begun or done
+    std::vector<int32_t> stages_in_pipe;
+    std::vector<Action> performed;
+  };
+
+  size_t Index(StageId stage, int32_t m) const {
+    return static_cast<size_t>(stage.value) * stride_ + static_cast<size_t>(m);
+  }
+  int32_t& Open(RankState& rank, StageId stage, int32_t m) const {
+    return rank
+        .open[static_cast<size_t>(plan_.stage(stage).pipe) * stride_ + static_cast<size_t>(m)];
+  }
+
+  // The action has all it needs at `ready`: a candidate, if its rank uses the kind.
+  void Offer(ActionKind kind, StageId stage, int32_t m, int64_t ready) {
+    const int rank_index = plan_.stage(stage).rank.value;
+    const std::vector<ActionKind>& prefer = rules_[rank_index].prefer;
+    const auto it = std::find(prefer.begin(), prefer.end(), kind);
+    if (it == prefer.end()) return;
+    Candidate candidate{.ready = ready, .preference = static_cast<int>(it - prefer.begin())};
+    const int first =
+        plan_.pipes.empty() ? 0 : plan_.pipes[plan_.stage(stage).pipe].first_stage.value;
+    const int along = stage.value - first;
+    candidate.way = kind == ActionKind::kForward ? -along : along;
+    candidate.microbatch = m;
+    candidate.action.kind = kind;
+    candidate.action.stage = stage;
+    candidate.action.microbatch = MicrobatchId(m);
+    RankState& rank = ranks_[rank_index];
+    const bool brings_in = kind == ActionKind::kForward && Open(rank, stage, m) == 0;
+    (brings_in ? rank.fresh : rank.known).coming.push(candidate);
+  }
+
+  bool MayBringIn(int rank) const {
+    return !rules_[rank].hold || ranks_[rank].held < *rules_[rank].hold;
+  }
+
+  // Notes when the rank can start something.
+  void Enter(int index) {
+    RankState& rank = ranks_[index];
+    ++rank.stamp;
+    std::optional<int64_t> start = rank.known.Start(rank.free);
+    if (MayBringIn(index)) {
+      const std::optional<int64_t> fresh = rank.fresh.Start(rank.free);
+      if (fresh && (!start || *fresh < *start)) start = fresh;
+    }
+    if (start) starts_.push({*start, index, rank.stamp});
+  }
+
+  void Perform(int index, int64_t now) {
+    RankState& rank = ranks_[index];
+    rank.known.MoveUpTo(now);
+    rank.fresh.MoveUpTo(now);
+    Pool* pool = &rank.known;
+    if (MayBringIn(index) && !rank.fresh.there.empty() &&
+        (pool->there.empty() || ByRule()(*rank.fresh.there.begin(), *pool->there.begin()))) {
+      pool = &rank.fresh;
+    }
+    const Action action = pool->there.begin()->action;
+    pool->there.erase(pool->there.begin());
+    const int32_t m = action.microbatch.value;
+    if (WasDone(action, m)) {  // its B or I was done as the other of the two
+      Enter(index);
+      return;
+    }
+    rank.free = now + costs_[static_cast<int>(action.kind)];
+    rank.performed.push_back(action);
+    if (pool == &rank.fresh) {
+      ++rank.held;
+      Open(rank, action.stage, m) = rank.stages_in_pipe[plan_.stage(action.stage).pipe];
+    }
+    const Values gives = EffectsOf(action.kind).gives;
+    if (gives & kWeightGrad) {
+      --rank.left;
+      if (--Open(rank, action.stage, m) == 0) --rank.held;
+    }
+    HandOn(action, rank.free);
+    Enter(index);
+  }
+
+  bool WasDone(const Action& action, int32_t m) const {
+    const bool gradient = (EffectsOf(action.kind).gives & kInGrad) != 0;
+    return gradient && gradient_ends_[Index(action.stage, m)] >= 0;
+  }
+
+  void HandOn(const Action& action, int64_t now) {
+    const Stage& stage = plan_.stage(action.stage);
+    const int32_t m = action.microbatch.value;
+    const Values gives = EffectsOf(action.kind).gives;
+    if (gives & kSaved) {
+      forward_ends_[Index(action.stage, m)] = now;
+      if (stage.next.valid())
+        OfferTo(stage.next, [&] { Offer(ActionKind::kForward, stage.next, m, now); });
+      OfferBackward(action.stage, m);
+    }
+    if (gives & kInGrad) {
+      gradient_ends_[Index(action.stage, m)] = now;
+      if (stage.previous.valid())
+        OfferTo(stage.previous, [&] { OfferBackward(stage.previous, m); });
+    }
+    if (gives & kStash) Offer(ActionKind::kWeightGradient, action.stage, m, now);
+  }
+
+  // Lets a neighbour's rank look again after an offer.
+  template <typename OfferIt>
+  void OfferTo(StageId stage, OfferIt offer) {
+    offer();
+    Enter(plan_.stage(stage).rank.value);
+  }
+
+  // Offers the stage's backward once its forward and the gradient from behind are there.
+  void OfferBackward(StageId stage, int32_t m) {
+    const StageId next = plan_.stage(stage).next;
+    const int64_t forward = forward_ends_[Index(stage, m)];
+    const int64_t gradient = next.valid() ? gradient_ends_[Index(next, m)] : forward;
+    if (forward < 0 || gradient < 0) return;
+    for (const ActionKind kind : {ActionKind::kBackward, ActionKind::kInputGradient}) {
+      Offer(kind, stage, m, std::max(forward, gradient));
+    }
+  }
+
+  using Start = std::tuple<int64_t, int, int64_t>;  // when, rank, stamp
+
+  const Plan& plan_;
+  const std::vector<GreedyRule>& rules_;
+  const int64_t costs_[4];
+  size_t stride_ = 0;
+  std::vector<RankState> ranks_;
+  std::vector<int64_t> forward_ends_;   // by stage and microbatch; -1: not done
+  std::vector<int64_t> gradient_ends_;  // of its B or I
+  std::priority_queue<Start, std::vector<Start>, std::greater<>> starts_;
+};
+
+}  // namespace
+
+GreedyOrder OrderGreedily(const Plan& stages, const std::vector<int64_t>& microbatches,
+                          const std::vector<GreedyRule>& rules, const OrderCosts& costs) {
+  return GreedyRun(stages, microbatches, rules, costs).Run();
+}
+
+}  // namespace stringline
