@@ -61,12 +61,21 @@ class Drawing {
  private:
   bool colored() const { return picture_.colors != Colors::kNone; }
 
-  // A rank's stages count from 0 in the order of their ids: its chunks.
+  int PipeOf(int stage) const {
+    int pipe = 0;
+    while (stage >= timeline_.pipes[pipe].first_stage.value + timeline_.pipes[pipe].stages) ++pipe;
+    return pipe;
+  }
+
+  // A rank's stages count from 0 in the order of their ids: its chunks. With pipes, a stage's chunk
+  // is its pipe.
   void NumberStages(int rank) {
     std::set<int> stages;
     for (const Event& event : timeline_.of(RankId(rank))) stages.insert(event.stage.value);
     int chunk = 0;
-    for (const int stage : stages) chunk_of_[stage] = chunk++;
+    for (const int stage : stages) {
+      chunk_of_[stage] = timeline_.pipes.empty() ? chunk++ : PipeOf(stage);
+    }
     chunks_ = std::max(chunks_, chunk);
   }
 
@@ -274,6 +283,13 @@ std::string Drawing::Legend() const {
   if (chunks_ > 1) {
     absl::StrAppend(&text, margin, colored() ? "dark" : "small letters",
                     ": every second stage of a rank", Plain(colors), "\n");
+  }
+  if (timeline_.pipes.size() > 1) {
+    absl::StrAppend(&text, margin, colored() ? "dark" : "small letters", ": pipe");
+    for (size_t p = 1; p < timeline_.pipes.size(); p += 2) {
+      absl::StrAppend(&text, p > 1 ? ", '" : " '", timeline_.pipes[p].name, "'");
+    }
+    absl::StrAppend(&text, Plain(colors), "\n");
   }
   const int64_t column_ns =
       ThreeDigits(raster_.columns == 0 ? 0 : raster_.end_ns / raster_.columns);
