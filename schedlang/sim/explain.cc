@@ -234,6 +234,16 @@ std::string StagesOfRanks(const Plan& plan) {
   return plan.ranks() > kMostRanks ? absl::StrCat(out, "; …") : out;
 }
 
+// "; there are down[0 .. 3], up[0 .. 3]", or "" without pipes.
+std::string StagesOfPipes(const Plan& plan) {
+  std::string out;
+  for (const Pipe& pipe : plan.pipes) {
+    absl::StrAppend(&out, out.empty() ? "; there are " : ", ", pipe.name, "[0 .. ", pipe.stages - 1,
+                    "]");
+  }
+  return out;
+}
+
 }  // namespace
 
 Explanation Explain(const Plan& lowered, const Timeline& timeline, uint32_t action) {
@@ -248,7 +258,8 @@ absl::StatusOr<uint32_t> FindAction(const Plan& plan, absl::string_view text) {
   absl::string_view rest = text;
   if (!ReadAction(plan.pipes, &rest, &action) || !rest.empty()) {
     return error("is no action of this plan; write stage, kind and microbatch, as in ",
-                 plan.actions.empty() ? "0F0" : Print(plan, plan.actions.front()));
+                 plan.actions.empty() ? "0F0" : Print(plan, plan.actions.front()),
+                 StagesOfPipes(plan));
   }
   if (!IsCompute(action.kind)) {
     return error("is no computation; ask for the one that gives or needs it");

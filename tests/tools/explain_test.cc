@@ -52,9 +52,10 @@ struct ExplainCase {
 };
 
 const ExplainCase kExplainCases[] = {
-    {"1f1b", 5, 7},       {"dualpipe_v", 4, 9}, {"gpipe", 3, 4}, {"interleaved", 4, 8},
-    {"looped_bfs", 3, 5}, {"zb_h1", 4, 6},      {"zb_v", 3, 8},  {"megatron_combined", 2, 6},
-    {"kimi_k2", 4, 8},    {"zb_h2", 1, 3},
+    {"1f1b", 5, 7},       {"dualpipe_v", 4, 9}, {"gpipe", 3, 4},  {"interleaved", 4, 8},
+    {"looped_bfs", 3, 5}, {"zb_h1", 4, 6},      {"zb_v", 3, 8},   {"megatron_combined", 2, 6},
+    {"kimi_k2", 4, 8},    {"chimera", 4, 8},    {"hanayo", 3, 5}, {"v_min", 4, 9},
+    {"zb_h2", 1, 3},
 };
 
 TEST(ExplainTest, ChainsHaveNoHoles) {

@@ -173,15 +173,17 @@ const DefinitionCase kDefinitionCases[] = {
     {9, "warmup", 7, "warmup"},     {7, "warmup", 7, "warmup"},
     {12, "base", 0, "base"},        {12, "P, M, extra", 12, "P, M, lag"},
     {12, "extra", 0, "extra"},      {12, "lag) then", 12, "lag = 1"},
-    {12, "lag;", 12, "lag = 1"},    {4, "rank", 0, ""},
+    {12, "lag;", 12, "lag = 1"},    {13, "r;", 4, "r {"},
+    {13, "base", 0, "base"},        {4, "rank", 0, ""},
     {12, "defer", 0, ""},
 };
 
 TEST(LspTest, Definitions) {
   EditorClient editor;
-  const std::string text = absl::StrCat(
-      kInterleavedBase,
-      "schedule tight(P, M, lag = 1) = base(P, M, extra = lag) then defer W by lag;\n");
+  const std::string text =
+      absl::StrCat(kInterleavedBase,
+                   "schedule tight(P, M, lag = 1) = base(P, M, extra = lag) then defer W by lag;\n"
+                   "schedule late(P, M) = base(P, M) then defer W by r;\n");
   Open(&editor, text);
   std::vector<std::string> lines;
   std::istringstream stream(text);

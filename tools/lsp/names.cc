@@ -184,31 +184,46 @@ size_t NameTable::TokenAt(uint32_t offset) const {
   return end;
 }
 
-const DefinedName* NameTable::Find(size_t token) const {
-  const Token& use = tokens_[token];
-  if (use.kind != Token::Kind::kName) return nullptr;
-  const bool after =
-      token > 0 && (tokens_[token - 1].text == "(" || tokens_[token - 1].text == ",");
-  if (after && tokens_[token + 1].text == "=") {
-    for (const BaseCall& call : base_calls_) {
-      if (token <= call.begin || token >= call.end) continue;
-      for (const DefinedName& name : names_) {
-        const bool of_base =
-            name.sort == NameSort::kParameter && name.schedule >= 0 && name.text == use.text;
-        if (!of_base) continue;
-        const uint32_t start = schedule_starts_[static_cast<size_t>(name.schedule)];
-        const size_t word = TokenAt(start);
-        if (tokens_[word + 1].text == call.base) return &name;
-      }
-    }
+const DefinedName* NameTable::FindOfBase(const BaseCall& call, NameSort sort,
+                                         absl::string_view text) const {
+  for (const DefinedName& name : names_) {
+    if (name.sort != sort || name.text != text || name.schedule < 0) continue;
+    const size_t word = TokenAt(schedule_starts_[static_cast<size_t>(name.schedule)]);
+    if (tokens_[word + 1].text == call.base) return &name;
   }
+  return nullptr;
+}
+
+const DefinedName* NameTable::FindVisible(const Token& use) const {
   const DefinedName* found = nullptr;
   for (const DefinedName& name : names_) {
     if (name.text != use.text || name.sort == NameSort::kSchedule) continue;
     if (name.span.begin > use.span.begin || name.visible_end <= use.span.begin) continue;
     if (found == nullptr || found->span.begin < name.span.begin) found = &name;
   }
+  return found;
+}
+
+const DefinedName* NameTable::Find(size_t token) const {
+  const Token& use = tokens_[token];
+  if (use.kind != Token::Kind::kName) return nullptr;
+  const BaseCall* base = nullptr;  // if the word stands in a derived schedule
+  for (const BaseCall& call : base_calls_) {
+    const bool same = ScheduleAt(use.span.begin) == ScheduleAt(tokens_[call.begin].span.begin);
+    if (token > call.begin && same) base = &call;
+  }
+  // `extra = 1` among the arguments names a parameter of the base.
+  if (base != nullptr && token < base->end && tokens_[token + 1].text == "=") {
+    const DefinedName* const found = FindOfBase(*base, NameSort::kParameter, use.text);
+    if (found != nullptr) return found;
+  }
+  const DefinedName* found = FindVisible(use);
   if (found != nullptr) return found;
+  // `then defer W by r`: the base's name for the rank.
+  if (base != nullptr && token > base->end) {
+    found = FindOfBase(*base, NameSort::kRankVariable, use.text);
+    if (found != nullptr) return found;
+  }
   for (const DefinedName& name : names_) {
     if (name.sort == NameSort::kSchedule && name.text == use.text) return &name;
   }

@@ -60,6 +60,10 @@ class NameTable {
     std::string base;
   };
 
+  // The base's name of that sort and text.
+  const DefinedName* FindOfBase(const BaseCall& call, NameSort sort, absl::string_view text) const;
+  const DefinedName* FindVisible(const Token& use) const;
+
   std::vector<Token> tokens_;
   std::vector<DefinedName> names_;
   std::vector<uint32_t> schedule_starts_;
