@@ -1,0 +1,346 @@
+#include "tests/schedlang/exhaustive.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace stringline {
+namespace {
+
+using Value = std::tuple<char, int, int>;  // which value, of which stage and microbatch
+
+// What an action takes and gives on its own rank. Values: a activation in, o activation out, s
+// saved, g gradient in, i gradient out, t stash, w weight gradient.
+struct Use {
+  std::vector<Value> takes, gives;
+};
+
+class JudgedPlan {
+ public:
+  JudgedPlan(const Plan& plan, const World& world) : plan_(plan), world_(world) {}
+
+  // All that does not depend on timing. False when it is wrong already.
+  bool Prepare() {
+    if (!DoesEverythingOnce()) return false;
+    for (int r = 0; r < plan_.ranks(); ++r) {
+      if (!ReadRank(r)) return false;
+    }
+    for (const auto& [link, ends] : links_) {
+      if (ends.sends.size() != ends.recvs.size()) return false;
+      for (size_t k = 0; k < ends.sends.size(); ++k) {
+        if (ends.sends[k] != ends.recvs[k]) return false;  // the k-th meets the k-th
+      }
+    }
+    return true;
+  }
+
+  Verdict Explore(int most_states) {
+    State start(Size(), 0);
+    if (!world_.lazy) {
+      for (int r = 0; r < plan_.ranks(); ++r) start[r] = static_cast<char>(items_[r].size());
+    }
+    std::unordered_set<State> seen = {start};
+    std::vector<State> open = {start};
+    while (!open.empty()) {
+      const State state = open.back();
+      open.pop_back();
+      const std::vector<State> next = Steps(state);
+      if (next.empty() && !Done(state)) return Verdict::kBad;
+      for (const State& other : next) {
+        if (seen.insert(other).second) open.push_back(other);
+      }
+      if (seen.size() > static_cast<size_t>(most_states)) return Verdict::kTooLarge;
+    }
+    return Verdict::kGood;
+  }
+
+ private:
+  // hosts: items issued | compute streams: computations ended | queues: calls ended, started? |
+  // links: sends ended, receives ended
+  using State = std::string;
+  struct Call {
+    int item;
+    int computations_before;
+    std::vector<std::pair<int, std::pair<bool, int>>> parts;  // link, (is a send, its number)
+  };
+  struct Computation {
+    int item;
+    std::vector<std::pair<int, int>> receives;  // link, number: must have ended
+  };
+  struct Link {
+    std::vector<Value> sends, recvs;  // what they carry
+  };
+
+  bool DoesEverythingOnce() const {
+    std::map<Value, int> count;
+    for (const Action& a : plan_.actions) {
+      const char kind = "FBIW"[std::min(3, static_cast<int>(a.kind))];
+      if (static_cast<int>(a.kind) < 4) ++count[{kind, a.stage.value, a.microbatch.value}];
+    }
+    for (int s = 0; s < static_cast<int>(plan_.stages.size()); ++s) {
+      const int all =
+          plan_.pipes.empty() ? plan_.microbatches : plan_.pipes[plan_.stages[s].pipe].microbatches;
+      for (int m = 0; m < all; ++m) {
+        const auto n = [&](char kind) { return count[{kind, s, m}]; };
+        const bool whole = n('B') == 1 && n('I') == 0 && n('W') == 0;
+        const bool split = n('B') == 0 && n('I') == 1 && n('W') == 1;
+        if (n('F') != 1 || (!whole && !split)) return false;
+      }
+    }
+    return true;
+  }
+
+  bool OnSameRank(StageId a, StageId b) const {
+    return b.valid() && plan_.stages[a.value].rank == plan_.stages[b.value].rank;
+  }
+
+  Use UseOf(const Action& a) const {
+    const Stage& stage = plan_.stages[a.stage.value];
+    const int s = a.stage.value, m = a.microbatch.value;
+    const auto v = [m](char c, int of) { return Value(c, of, m); };
+    Use use;
+    switch (a.kind) {
+      case ActionKind::kForward:
+        if (stage.previous.valid()) use.takes.push_back(v('a', s));
+        use.gives.push_back(v('s', s));
+        if (!stage.next.valid()) {
+          use.gives.push_back(v('g', s));
+        } else {
+          use.gives.push_back(OnSameRank(a.stage, stage.next) ? v('a', stage.next.value)
+                                                              : v('o', s));
+        }
+        break;
+      case ActionKind::kBackward:
+      case ActionKind::kInputGradient:
+        use.takes = {v('s', s), v('g', s)};
+        use.gives.push_back(v(a.kind == ActionKind::kBackward ? 'w' : 't', s));
+        if (stage.previous.valid()) {
+          use.gives.push_back(OnSameRank(a.stage, stage.previous) ? v('g', stage.previous.value)
+                                                                  : v('i', s));
+        }
+        break;
+      case ActionKind::kWeightGradient:
+        use = {{v('t', s)}, {v('w', s)}};
+        break;
+      case ActionKind::kSendForward:
+        use.takes = {v('o', s)};
+        break;
+      case ActionKind::kSendBackward:
+        use.takes = {v('i', s)};
+        break;
+      case ActionKind::kRecvForward:
+        use.gives = {v('a', s)};
+        break;
+      case ActionKind::kRecvBackward:
+        use.gives = {v('g', s)};
+        break;
+      default:
+        break;
+    }
+    return use;
+  }
+
+  // Cuts the rank's list into computations and calls, and walks it once as it is issued.
+  bool ReadRank(int r) {
+    std::set<Value> there;
+    std::map<Value, std::pair<int, int>> received;  // which receive brings it
+    items_.emplace_back();
+    computations_.emplace_back();
+    const auto actions = plan_.of(RankId(r));
+    for (size_t begin = 0; begin < actions.size();) {
+      size_t end = begin + 1;
+      while (end < actions.size() && actions[end].joined) ++end;
+      const int item = static_cast<int>(items_[r].size());
+      items_[r].emplace_back();
+      std::vector<Value> gives;
+      Computation computation{item, {}};
+      std::map<int, Call> calls;  // by queue
+      for (size_t i = begin; i < end; ++i) {
+        const Use use = UseOf(actions[i]);
+        for (const Value& value : use.takes) {
+          if (there.erase(value) == 0) return false;
+          const auto it = received.find(value);
+          if (it != received.end()) computation.receives.push_back(it->second);
+        }
+        gives.insert(gives.end(), use.gives.begin(), use.gives.end());
+        const int kind = static_cast<int>(actions[i].kind);
+        if (kind < 4 || kind > 7) continue;
+        int link = 0, number = 0;
+        if (!ReadMessage(r, actions[i], &link, &number)) return false;
+        const bool send = kind == 4 || kind == 6;
+        if (!send) received[use.gives[0]] = {link, number};
+        Call& call = calls[QueueOf(r, link)];
+        call.item = item;
+        call.computations_before = static_cast<int>(computations_[r].size());
+        call.parts.push_back({link, {send, number}});
+      }
+      for (const Value& value : gives) {
+        if (!there.insert(value).second) return false;
+      }
+      for (auto& [queue, call] : calls) {
+        if (queues_[queue].empty()) items_[r].back().push_back(queue);  // its first call
+        queues_[queue].push_back(call);
+      }
+      if (static_cast<int>(actions[begin].kind) < 4) computations_[r].push_back(computation);
+      begin = end;
+    }
+    return std::all_of(there.begin(), there.end(),
+                       [](const Value& v) { return std::get<0>(v) == 'w'; });
+  }
+
+  // The link that the message crosses, and its number there.
+  bool ReadMessage(int r, const Action& a, int* link, int* number) {
+    const Stage& stage = plan_.stages[a.stage.value];
+    const bool forward = a.kind == ActionKind::kSendForward || a.kind == ActionKind::kRecvForward;
+    const bool send = a.kind == ActionKind::kSendForward || a.kind == ActionKind::kSendBackward;
+    const StageId peer = forward == send ? stage.next : stage.previous;
+    if (!peer.valid()) return false;
+    const int other = plan_.stages[peer.value].rank.value;
+    if (other == r) return false;
+    *link = send ? r * plan_.ranks() + other : other * plan_.ranks() + r;
+    Link& ends = links_[*link];
+    auto& list = send ? ends.sends : ends.recvs;
+    *number = static_cast<int>(list.size());
+    const int to = send ? peer.value : a.stage.value;
+    list.push_back({forward ? 'a' : 'g', to, a.microbatch.value});
+    return true;
+  }
+
+  // The rank's queue on the communicator of the link.
+  int QueueOf(int r, int link) {
+    const int from = link / plan_.ranks(), to = link % plan_.ranks();
+    const int communicator = world_.layout == 0 ? 0
+                             : world_.layout == 1
+                                 ? std::min(from, to) * plan_.ranks() + std::max(from, to)
+                                 : link;
+    const auto key = std::pair(communicator, r);
+    const auto [it, is_new] = queue_ids_.emplace(key, static_cast<int>(queues_.size()));
+    if (is_new) {
+      queues_.emplace_back();
+      rank_of_queue_.push_back(r);
+      members_[communicator].push_back(it->second);
+      communicator_of_.push_back(communicator);
+    }
+    return it->second;
+  }
+
+  size_t Size() const { return 2 * items_.size() + 2 * queues_.size() + 2 * links_.size(); }
+  size_t AtQueue(size_t q) const { return 2 * items_.size() + 2 * q; }
+  size_t AtLink(int link) const {
+    const auto index = std::distance(links_.begin(), links_.find(link));
+    return 2 * items_.size() + 2 * queues_.size() + 2 * static_cast<size_t>(index);
+  }
+
+  // How many sends (or receives) of the link have started.
+  int Started(const State& state, int link, bool send) const {
+    int count = 0;
+    for (size_t q = 0; q < queues_.size(); ++q) {
+      const int begun = state[AtQueue(q)] + (state[AtQueue(q) + 1] != 0);
+      for (int c = 0; c < begun; ++c) {
+        for (const auto& [l, part] : queues_[q][c].parts) count += l == link && part.first == send;
+      }
+    }
+    return count;
+  }
+
+  bool HasConnected(const State& state, int queue) const {
+    if (world_.layout == 0) return true;
+    for (const int member : members_.at(communicator_of_[queue])) {
+      if (state[rank_of_queue_[member]] < queues_[member].front().item) return false;
+    }
+    return true;
+  }
+
+  std::vector<State> Steps(const State& state) const {
+    std::vector<State> next;
+    const auto step = [&](size_t at, int by, size_t also = SIZE_MAX) {
+      next.push_back(state);
+      next.back()[at] = static_cast<char>(next.back()[at] + by);
+      if (also != SIZE_MAX) ++next.back()[also];
+    };
+    const size_t ranks = items_.size();
+    for (size_t r = 0; r < ranks; ++r) {
+      const auto host = static_cast<size_t>(state[r]);
+      if (host < items_[r].size()) {
+        const auto& firsts = items_[r][host];
+        if (std::all_of(firsts.begin(), firsts.end(),
+                        [&](int q) { return HasConnected(state, q); })) {
+          step(r, 1);
+        }
+      }
+      const auto done = static_cast<size_t>(state[ranks + r]);
+      if (done == computations_[r].size()) continue;
+      const Computation& computation = computations_[r][done];
+      bool ready = computation.item < state[r];
+      for (const auto& [link, number] : computation.receives) {
+        ready = ready && state[AtLink(link) + 1] > number;
+      }
+      if (ready) step(ranks + r, 1);
+    }
+    for (size_t q = 0; q < queues_.size(); ++q) {
+      const auto head = static_cast<size_t>(state[AtQueue(q)]);
+      if (head == queues_[q].size()) continue;
+      const Call& call = queues_[q][head];
+      const int r = rank_of_queue_[q];
+      if (state[AtQueue(q) + 1] == 0) {
+        const bool ready = call.item < state[r] &&
+                           state[ranks + static_cast<size_t>(r)] >= call.computations_before;
+        if (ready) step(AtQueue(q) + 1, 1);
+        continue;
+      }
+      const bool ended = std::all_of(call.parts.begin(), call.parts.end(), [&](const auto& part) {
+        return state[AtLink(part.first) + (part.second.first ? 0 : 1)] > part.second.second;
+      });
+      if (!ended) continue;
+      step(AtQueue(q), 1);
+      next.back()[AtQueue(q) + 1] = 0;
+    }
+    for (const auto& [link, ends] : links_) {
+      const size_t at = AtLink(link);
+      const bool sending = Started(state, link, true) > state[at];
+      const bool receiving = Started(state, link, false) > state[at + 1];
+      if (world_.buffers == 0) {
+        if (sending && receiving) step(at, 1, at + 1);
+        continue;
+      }
+      if (sending && state[at] - state[at + 1] < world_.buffers) step(at, 1);
+      if (receiving && state[at + 1] < state[at]) step(at + 1, 1);
+    }
+    return next;
+  }
+
+  bool Done(const State& state) const {
+    for (size_t r = 0; r < items_.size(); ++r) {
+      if (static_cast<size_t>(state[r]) != items_[r].size()) return false;
+      if (static_cast<size_t>(state[items_.size() + r]) != computations_[r].size()) return false;
+    }
+    for (size_t q = 0; q < queues_.size(); ++q) {
+      if (static_cast<size_t>(state[AtQueue(q)]) != queues_[q].size()) return false;
+    }
+    return true;
+  }
+
+  const Plan& plan_;
+  const World world_;
+  std::vector<std::vector<std::vector<int>>> items_;  // by rank, item: queues that begin there
+  std::vector<std::vector<Computation>> computations_;
+  std::vector<std::vector<Call>> queues_;
+  std::vector<int> rank_of_queue_, communicator_of_;
+  std::map<std::pair<int, int>, int> queue_ids_;
+  std::map<int, std::vector<int>> members_;  // queues of a communicator
+  std::map<int, Link> links_;
+};
+
+}  // namespace
+
+Verdict JudgeExhaustively(const Plan& lowered, const World& world, int most_states) {
+  JudgedPlan judged(lowered, world);
+  return judged.Prepare() ? judged.Explore(most_states) : Verdict::kBad;
+}
+
+}  // namespace stringline
