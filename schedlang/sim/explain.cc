@@ -17,8 +17,7 @@ constexpr uint32_t kNone = UINT32_MAX;
 class PlaceTable {
  public:
   explicit PlaceTable(const Plan& plan)
-      : plan_(plan),
-        microbatches_(static_cast<size_t>(plan.microbatches)),
+      : microbatches_(static_cast<size_t>(plan.microbatches)),
         rows_(plan.stages.size() * microbatches_ * kKinds, kNone),
         group_of_(plan.actions.size(), kNone),
         group_before_(plan.actions.size(), kNone) {
@@ -62,7 +61,6 @@ class PlaceTable {
            static_cast<size_t>(kind);
   }
 
-  const Plan& plan_;
   const size_t microbatches_;
   std::vector<uint32_t> rows_;
   std::vector<uint32_t> group_of_;      // by computation

@@ -1,0 +1,37 @@
+// A plan's text form: read, print, read back, lower and check in every layout.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "schedlang/base/sl_check.h"
+#include "schedlang/check.h"
+#include "schedlang/lower.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace stringline;  // NOLINT: a whole program in one function
+  const Source source("x.plan", std::string(reinterpret_cast<const char*>(data), size));
+  Diagnostics diagnostics;
+  const auto plan = ReadPlan(source, &diagnostics);
+  SL_CHECK(plan.has_value() == diagnostics.empty()) << "read, or refused with a finding";
+  if (!plan) {
+    Render(diagnostics, source);
+    return 0;
+  }
+  // A plan of a few words may name a million stages and microbatches.
+  if (plan->stages.size() * static_cast<size_t>(plan->microbatches) > 10'000) return 0;
+  if (plan->ranks() > 1'000) return 0;
+  const std::string text = Print(*plan);
+  const Source printed("y.plan", text);
+  const auto again = ReadPlan(printed, &diagnostics);
+  SL_CHECK(again && Print(*again) == text) << "what is printed reads back";
+  for (const CommLayout layout : {CommLayout::kShared, CommLayout::kPair, CommLayout::kEdge}) {
+    for (const int buffers : {0, 1}) {
+      Diagnostics findings;
+      const CheckOptions options{
+          .layout = layout, .buffers = buffers, .lazy = buffers == 0, .activations = 2};
+      Check(plan->lowered ? *plan : Lower(*plan, layout), options, &findings);
+      Render(findings, source);
+    }
+  }
+  return 0;
+}
