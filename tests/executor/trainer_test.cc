@@ -82,6 +82,52 @@ TEST(Trainer, EverySchedulesLossesAreTheSameInEveryBit) {
   EXPECT_EQ(LossesWith("dualpipe_v", 4, 6), whole);
 }
 
+// Two pipes add up the gradients of half the microbatches each, and then both: the same sums, in
+// another order.
+TEST(Trainer, PipesGiveTheSameLossesButForRounding) {
+  const std::vector<double> whole = LossesWith("gpipe", 1, 6);
+  for (const char* schedule : {"chimera", "dualpipe"}) {
+    const std::vector<double> losses = LossesWith(schedule, 4, 6);
+    ASSERT_EQ(losses.size(), whole.size());
+    for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(losses[i], whole[i], 1e-5) << schedule;
+  }
+}
+
+TEST(Trainer, RunsOrdersOfEveryKind) {
+  const std::vector<double> whole = LossesWith("gpipe", 1, 6);
+  for (const char* schedule : {"v_half", "v_min", "gis", "hanayo"}) {
+    const std::vector<double> losses = LossesWith(schedule, 4, 6);
+    for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(losses[i], whole[i], 1e-5) << schedule;
+  }
+}
+
+// Where the schedule says which layers a stage holds, the model is cut there.
+TEST(Trainer, CutsTheModelAsTheScheduleSays) {
+  Plan plan = LibraryPlan("1f1b", 4, 8).value();
+  const std::vector<double> whole = LossesWith("gpipe", 1, 3);
+  const auto losses = [&plan] {
+    const auto result = Train(SmallRun(3), plan, Corpus(), nullptr);
+    return result.ok() ? result->losses_nats : std::vector<double>();
+  };
+  plan.split.kind = Split::Kind::kLayers;
+  plan.split.layers = {1, 3, 3, 1};
+  EXPECT_EQ(losses(), whole);
+  plan.split.kind = Split::Kind::kBalanced;
+  EXPECT_EQ(losses(), whole);
+  plan.split.kind = Split::Kind::kLayout;
+  plan.split.layout = {"E", "tttt", "ttt", "tL"};
+  EXPECT_EQ(losses(), whole);
+  plan.split.layout = {"Et", "tttt", "tttL", ""};
+  EXPECT_EQ(
+      Train(SmallRun(3), plan, Corpus(), nullptr).status().message(),
+      "stage 2 of the layout, 'tttL': this model has its embedding in the first stage and its "
+      "loss in the last");
+  plan.split = {};
+  plan.overlaps.emplace_back();
+  EXPECT_EQ(Train(SmallRun(3), plan, Corpus(), nullptr).status().code(),
+            absl::StatusCode::kUnimplemented);
+}
+
 TEST(Trainer, MeasuresAndPredictsTheLastStep) {
   const Plan plan = LibraryPlan("dualpipe_v", 2, 8).value();
   const auto result = Train(SmallRun(8), plan, Corpus(), nullptr);

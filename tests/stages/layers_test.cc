@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace stringline {
 namespace {
 
@@ -11,6 +13,38 @@ TEST(Layers, EvenSplits) {
   EXPECT_EQ(*SplitEven(3, 1), (std::vector<int>{3}));
   EXPECT_EQ(SplitEven(3, 4).status().message(), "cannot split 3 layers into 4 stages");
   EXPECT_EQ(SplitEven(3, 0).status().message(), "0 stages");
+}
+
+// The best of all splits, by trying them.
+double SlowestOf(const std::vector<int>& layers, double first, double layer, double last) {
+  double slowest = 0;
+  for (size_t s = 0; s < layers.size(); ++s) {
+    const double load =
+        layers[s] * layer + (s == 0 ? first : 0) + (s + 1 == layers.size() ? last : 0);
+    slowest = std::max(slowest, load);
+  }
+  return slowest;
+}
+
+TEST(Layers, BalancedSplitsHaveTheFastestSlowestStage) {
+  EXPECT_EQ(*SplitBalanced(8, 4, 0, 1, 0), (std::vector<int>{2, 2, 2, 2}));
+  EXPECT_EQ(*SplitBalanced(8, 4, 0, 1, 2.5), (std::vector<int>{3, 3, 2, 0}));
+  EXPECT_FALSE(SplitBalanced(3, 4, 0, 1, 0).ok());
+  for (const double first : {0.0, 0.5, 2.0, 7.0}) {
+    for (const double last : {0.0, 0.7, 3.0}) {
+      for (int layers = 3; layers <= 9; ++layers) {
+        const std::vector<int> split = *SplitBalanced(layers, 3, first, 1, last);
+        EXPECT_TRUE(CheckLayers(layers, split).ok());
+        double best = 1e9;
+        for (int a = 0; a <= layers; ++a) {
+          for (int b = 1; a + b <= layers; ++b) {
+            best = std::min(best, SlowestOf({a, b, layers - a - b}, first, 1, last));
+          }
+        }
+        EXPECT_EQ(SlowestOf(split, first, 1, last), best) << layers << " " << first << " " << last;
+      }
+    }
+  }
 }
 
 TEST(Layers, ListsAreChecked) {
