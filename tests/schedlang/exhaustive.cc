@@ -39,11 +39,16 @@ class JudgedPlan {
     return true;
   }
 
-  Verdict Explore(int most_states) {
-    State start(Size(), 0);
-    if (!world_.lazy) {
-      for (int r = 0; r < plan_.ranks(); ++r) start[r] = static_cast<char>(items_[r].size());
+  Verdict FollowOne() const {
+    State state = Start();
+    for (std::vector<State> next = Steps(state); !next.empty(); next = Steps(state)) {
+      state = next.front();
     }
+    return Done(state) ? Verdict::kGood : Verdict::kBad;
+  }
+
+  Verdict Explore(int most_states) {
+    const State start = Start();
     std::unordered_set<State> seen = {start};
     std::vector<State> open = {start};
     while (!open.empty()) {
@@ -229,6 +234,14 @@ class JudgedPlan {
     return it->second;
   }
 
+  State Start() const {
+    State start(Size(), 0);
+    if (!world_.lazy) {
+      for (int r = 0; r < plan_.ranks(); ++r) start[r] = static_cast<char>(items_[r].size());
+    }
+    return start;
+  }
+
   size_t Size() const { return 2 * items_.size() + 2 * queues_.size() + 2 * links_.size(); }
   size_t AtQueue(size_t q) const { return 2 * items_.size() + 2 * q; }
   size_t AtLink(int link) const {
@@ -341,6 +354,11 @@ class JudgedPlan {
 Verdict JudgeExhaustively(const Plan& lowered, const World& world, int most_states) {
   JudgedPlan judged(lowered, world);
   return judged.Prepare() ? judged.Explore(most_states) : Verdict::kBad;
+}
+
+Verdict JudgeOneRun(const Plan& lowered, const World& world) {
+  JudgedPlan judged(lowered, world);
+  return judged.Prepare() ? judged.FollowOne() : Verdict::kBad;
 }
 
 }  // namespace stringline

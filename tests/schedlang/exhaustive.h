@@ -21,4 +21,8 @@ enum class Verdict { kGood, kBad, kTooLarge };
 // TooLarge when there are more than `most_states` states.
 Verdict JudgeExhaustively(const Plan& lowered, const World& world, int most_states = 50'000);
 
+// The same by following a single run, for plans with too many. No step takes another its chance, so
+// all runs end alike; a test asks JudgeExhaustively whether that is so.
+Verdict JudgeOneRun(const Plan& lowered, const World& world);
+
 }  // namespace stringline
