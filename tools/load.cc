@@ -112,4 +112,11 @@ absl::StatusOr<CostModel> LoadCosts(const Flags& flags, const Plan& plan) {
   return ResolveCosts(spec, plan);
 }
 
+absl::StatusOr<CostModel> LoadTorchCosts(const Flags& flags, const Plan& plan) {
+  constexpr int64_t kMessageNs = 50'000;
+  SL_ASSIGN_OR_RETURN(CostModel costs, LoadCosts(flags, plan));
+  if (flags.cost.empty() && flags.cost_file.empty()) costs.hop = kMessageNs;
+  return costs;
+}
+
 }  // namespace stringline

@@ -38,6 +38,9 @@ absl::StatusOr<std::vector<Parameter>> ParseParameters(const std::vector<std::st
 // The costs that --cost or --costs give, for this plan; unit costs without either.
 absl::StatusOr<CostModel> LoadCosts(const Flags& flags, const Plan& plan);
 
+// The same, but without either a message takes 50 us: where it waits matters more than how long.
+absl::StatusOr<CostModel> LoadTorchCosts(const Flags& flags, const Plan& plan);
+
 // Is the file's name one of this kind? HasExtension("a.plan", ".plan")
 bool HasExtension(const std::string& path, const char* extension);
 

@@ -11,6 +11,28 @@
 namespace stringline {
 namespace {
 
+// Of a long line, as those of a CSV file are, keeps a part around *column. Returns how many more
+// bytes than columns the dots take that stand for the rest.
+size_t ShortenAround(std::string* line, size_t* column) {
+  constexpr size_t kWidest = 160;
+  constexpr size_t kBefore = 40;
+  constexpr size_t kShown = 100;
+  constexpr absl::string_view kDots = "…";
+  if (line->size() <= kWidest) return 0;
+  const auto inside_letter = [line](size_t i) {
+    return i < line->size() && (static_cast<unsigned char>((*line)[i]) & 0xc0) == 0x80;
+  };
+  size_t first = *column > kBefore ? *column - kBefore : 0;
+  while (first > 0 && inside_letter(first)) --first;
+  size_t last = std::min(line->size(), first + kShown);
+  while (inside_letter(last)) ++last;
+  const absl::string_view before = first > 0 ? kDots : "";
+  const absl::string_view after = last < line->size() ? kDots : "";
+  *line = absl::StrCat(before, line->substr(first, last - first), after);
+  if (first > 0) *column += 1 - first;
+  return (before.empty() ? 0 : kDots.size() - 1) + after.size();
+}
+
 // The source line of `span` and a marker under it. A span over several lines is marked to the end
 // of its first one.
 std::string Excerpt(const Source& source, Span span, absl::string_view where) {
@@ -20,13 +42,10 @@ std::string Excerpt(const Source& source, Span span, absl::string_view where) {
   for (char& c : line) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
   }
-  constexpr size_t kWidest = 200;
-  const size_t column = static_cast<size_t>(begin.column - 1);
-  if (line.size() > kWidest) {
-    if (column >= kWidest) return "";
-    line.resize(kWidest);
-  }
-  const size_t room = line.size() > column ? line.size() - column : 1;
+  size_t column = static_cast<size_t>(begin.column - 1);
+  const size_t cut = ShortenAround(&line, &column);
+  const size_t width = line.size() - cut;
+  const size_t room = width > column ? width - column : 1;
   const size_t length = std::clamp<size_t>(span.end - span.begin, 1, std::max<size_t>(room, 1));
   std::string out = absl::StrFormat("%5d | %s\n", begin.line, line);
   absl::StrAppend(&out, "      | ", std::string(column, ' '), "^", std::string(length - 1, '~'));

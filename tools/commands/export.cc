@@ -2,8 +2,8 @@
 #include "schedlang/base/sl_check.h"
 #include "schedlang/check.h"
 #include "schedlang/collectives.h"
+#include "schedlang/formats/timed_lower.h"
 #include "schedlang/formats/torch_csv.h"
-#include "schedlang/formats/torch_lower.h"
 #include "schedlang/lower.h"
 #include "tools/command.h"
 #include "tools/json.h"
@@ -25,13 +25,12 @@ constexpr Target kTargets[] = {
 };
 
 // The plan as a file of this form holds it: with collectives, messages and waits.
-TorchFile Prepared(TorchFile file, TorchForm form) {
+TorchFile Prepared(TorchFile file, TorchForm form, const CostModel& costs) {
   if (form == TorchForm::kCompute) return file;
   if (!file.plan.lowered) {
-    const Plan plan = AddCollectives(file.plan);
-    std::optional<TorchFile> lowered = LowerAsTorch(plan, form == TorchForm::kComms);
+    std::optional<Plan> lowered = LowerByTime(AddCollectives(file.plan), costs);
     SL_CHECK(lowered) << "a plan that ends could not be lowered";
-    file = *std::move(lowered);
+    file.plan = *std::move(lowered);
   }
   file.waits = AllTorchWaits(file.plan, file.waits);
   return file;
@@ -65,8 +64,10 @@ int RunExport(const Flags& flags, const Output& output) {
   }
   const Target* target = kTargets;
   while (flags.to != target->name) ++target;
+  const absl::StatusOr<CostModel> costs = LoadTorchCosts(flags, *loaded->plan);
+  if (!costs.ok()) return Fail(output, costs.status().message());
   TorchFile file{.plan = *std::move(loaded->plan), .waits = std::move(loaded->waits)};
-  file = Prepared(std::move(file), target->form);
+  file = Prepared(std::move(file), target->form, *costs);
   const auto text = PrintTorchCsv(file.plan, file.waits, target->form, &diagnostics);
   if (!text) return ShowFindings(output, output.err, diagnostics, loaded->source);
   return Deliver(*text, flags, output);

@@ -1,0 +1,25 @@
+// What torch's runtime takes amiss in a schedule that is otherwise right.
+//
+// Torch looks at little of this when it loads a file: some of it stops a run in the middle, some of
+// it only makes gradients wrong. Findings have the code kTorchRuntime.
+#pragma once
+
+#include "schedlang/base/diagnostics.h"
+#include "schedlang/formats/torch_csv.h"
+#include "schedlang/sim/comm_stream.h"
+
+namespace stringline {
+
+// Of both forms: letters that torch reads otherwise today. Of the comms form, too:
+//   - every stage is unsharded before it computes, not twice, and not resharded unused;
+//   - every stage has one REDUCE_GRAD, behind its last weight gradient;
+//   - if there are waits: every send and reduction has one, behind it, and one reduction at a time.
+// `file.plan` passes Check.
+void FindTorchFaults(const TorchFile& file, Diagnostics* diagnostics);
+
+// A circle of waits, as a simulation of torch's runtime found it (sim/comm_stream.h). `sharing`
+// says which messages share a communicator: "all messages share", "messages of two ranks share".
+void AddCircle(const Plan& plan, const std::vector<Blocked>& circle, absl::string_view sharing,
+               Diagnostics* diagnostics);
+
+}  // namespace stringline

@@ -1,0 +1,61 @@
+// How long a step takes when messages share queues: the model of NCCL under a runtime that issues
+// every action in the order of its list, as torch's does.
+//
+// Every rank has a compute stream, which performs its groups in order, and one in-order stream for
+// every communicator it uses. A send or a receive starts when its stream reaches it and all
+// computation that its rank lists before it has ended; the two ends of a message meet (rendezvous),
+// and both streams are busy until it has arrived, `costs.hop` later. A group starts when what it
+// needs has arrived. Waits (formats/torch_csv.h) hold the compute stream until a send is done.
+// Collectives take no time.
+//
+// So a receive that stands early in a list blocks every later message of its queue until its sender
+// comes to it. Under `edge` nothing else stands in its queue; under `shared` everything does.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "schedlang/formats/torch_csv.h"
+#include "schedlang/plan.h"
+#include "schedlang/sim/costs.h"
+
+namespace stringline {
+
+// Which messages of a rank share a stream: all; those with one peer; those to one peer and those
+// from it apart.
+enum class MessageQueues : uint8_t { kShared, kPair, kEdge };
+
+// The worst case of a message held up by another: `send` could have left `held_ns` earlier but for
+// `recv`, which stood before it in its rank's queue and was not there yet.
+struct HeldSend {
+  uint32_t send = 0;  // indices into plan.actions
+  uint32_t recv = 0;
+  int64_t held_ns = 0;
+};
+
+// One thing that cannot go on, and why: each is the reason of the one before it.
+struct Blocked {
+  enum class Why : uint8_t {
+    kOtherEnd,     // a call whose other end, the next one, has not started
+    kQueue,        // a call behind the next one in its queue
+    kComputation,  // a call that its rank lists after the next one, a group
+    kWait,         // a call or a group that its rank lists after a wait for the next one, a send
+    kNeeds,        // a group that needs what the next one receives
+  };
+  uint32_t action = 0;  // index into plan.actions
+  Why why = Why::kOtherEnd;
+};
+
+struct StreamRun {
+  bool ends = false;
+  int64_t makespan_ns = 0;
+  std::optional<HeldSend> worst;
+  std::vector<Blocked> circle;  // if it does not end; the last one's reason is the first one
+};
+
+// `lowered` passes Check; `waits` are in order.
+StreamRun RunOnStreams(const Plan& lowered, const std::vector<TorchWait>& waits,
+                       const CostModel& costs, MessageQueues queues);
+
+}  // namespace stringline
