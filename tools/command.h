@@ -51,6 +51,7 @@ int RunExplain(const Flags& flags, const Output& output);
 int RunExport(const Flags& flags, const Output& output);
 int RunFormat(const Flags& flags, const Output& output);
 int RunImport(const Flags& flags, const Output& output);
+int RunLint(const Flags& flags, const Output& output);
 int RunLanguageServer(const Flags& flags, const Output& output);
 int RunPlan(const Flags& flags, const Output& output);
 int RunShow(const Flags& flags, const Output& output);

@@ -65,76 +65,43 @@ class FaultFinder {
                             Print(plan_, *first), " today"));
   }
 
-  // One rank: a stage computes only between its UNSHARD and its RESHARD.
+  // One rank: its stages are unsharded at all, and used before they are resharded. (Whether they
+  // compute only in between, the rule `collectives` has seen.)
   void FindSharding(absl::Span<const Action> actions) {
     struct Gathered {
-      const Action* by = nullptr;  // the last UNSHARD or RESHARD
+      bool ever = false;
       bool used = false;
       bool reported = false;
     };
     std::vector<Gathered> stages(plan_.stages.size());
     for (const Action& action : actions) {
       Gathered& stage = stages[action.stage.value];
-      const bool gathered = stage.by != nullptr && stage.by->kind == ActionKind::kUnshard;
       if (IsCompute(action.kind)) {
         stage.used = true;
-        if (!gathered && !std::exchange(stage.reported, true)) ComplainSharded(action, stage.by);
+        if (stage.ever || std::exchange(stage.reported, true)) continue;
+        Complain(action, absl::StrCat("stage ", action.stage.value,
+                                      " was never unsharded; with FSDP torch stops here"));
       } else if (action.kind == ActionKind::kUnshard) {
-        if (gathered) {
-          Complain(action, "the stage is unsharded already; with FSDP torch stops here")
-              .notes.push_back(NoteAt(*stage.by, "here"));
-        }
-        stage = {&action, false};
-      } else if (action.kind == ActionKind::kReshard) {
-        if (!gathered) {
-          Complain(action, "the stage is not unsharded; with FSDP torch stops here");
-        } else if (!stage.used) {
-          Complain(action, "nothing used the stage since its UNSHARD; with FSDP torch stops here");
-        }
-        stage = {&action, false};
+        stage = {.ever = true};
+      } else if (action.kind == ActionKind::kReshard && !stage.used) {
+        Complain(action, "nothing used the stage since its UNSHARD; with FSDP torch stops here");
       }
     }
   }
 
-  void ComplainSharded(const Action& action, const Action* reshard) {
-    if (reshard == nullptr) {
-      Complain(action, absl::StrCat("stage ", action.stage.value,
-                                    " was never unsharded; with FSDP torch stops here"));
-      return;
-    }
-    Complain(action, absl::StrCat("stage ", action.stage.value,
-                                  " is sharded again; with FSDP torch stops here"))
-        .notes.push_back(NoteAt(*reshard, "since here"));
-  }
-
+  // The rule `collectives` has seen the reductions that there are.
   void FindReductions() {
+    if (Holds(ActionKind::kReduceGrad)) return;
     std::vector<const Action*> last(plan_.stages.size(), nullptr);  // B or W
-    std::vector<const Action*> reduce(plan_.stages.size(), nullptr);
     for (const Action& action : plan_.actions) {
-      const size_t s = static_cast<size_t>(action.stage.value);
-      if (action.kind == ActionKind::kReduceGrad) {
-        if (reduce[s] != nullptr) {
-          Complain(action, "a second time; the gradients are scaled twice")
-              .notes.push_back(NoteAt(*reduce[s], "the first time"));
-        } else {
-          reduce[s] = &action;
-        }
-      } else if (action.kind == ActionKind::kBackward ||
-                 action.kind == ActionKind::kWeightGradient) {
-        last[s] = &action;
-      }
+      const bool gives =
+          action.kind == ActionKind::kBackward || action.kind == ActionKind::kWeightGradient;
+      if (gives) last[action.stage.value] = &action;
     }
-    for (size_t s = 0; s < reduce.size(); ++s) {
-      if (reduce[s] == nullptr) {
-        Complain(*last[s], absl::StrCat("stage ", s,
-                                        " has no REDUCE_GRAD behind its last "
-                                        "backward; its gradients stay ",
-                                        plan_.microbatches,
-                                        " times too large, and with FSDP no rank reduces them"));
-      } else if (reduce[s] < last[s]) {
-        Complain(*reduce[s], "comes before the stage's last backward, which it leaves out")
-            .notes.push_back(NoteAt(*last[s], "the last one"));
-      }
+    for (size_t s = 0; s < last.size(); ++s) {
+      Complain(*last[s], absl::StrCat("no REDUCE_GRAD behind the last backward of stage ", s,
+                                      "; its gradients stay ", plan_.microbatches,
+                                      " times too large, and with FSDP no rank reduces them"));
     }
   }
 

@@ -10,9 +10,10 @@
 
 namespace stringline {
 
-// Of both forms: letters that torch reads otherwise today. Of the comms form, too:
-//   - every stage is unsharded before it computes, not twice, and not resharded unused;
-//   - every stage has one REDUCE_GRAD, behind its last weight gradient;
+// Of both forms: letters that torch reads otherwise today. Of the comms form, too, what Check does
+// not ask of every plan:
+//   - every stage is unsharded, and not resharded unused;
+//   - gradients are reduced;
 //   - if there are waits: every send and reduction has one, behind it, and one reduction at a time.
 // `file.plan` passes Check.
 void FindTorchFaults(const TorchFile& file, Diagnostics* diagnostics);

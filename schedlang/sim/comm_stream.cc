@@ -23,7 +23,7 @@ struct MessageQueue {
 class StreamClock {
  public:
   StreamClock(const Plan& plan, const std::vector<TorchWait>& waits, const CostModel& costs,
-              MessageQueues queues)
+              CommLayout queues)
       : plan_(plan),
         waits_(waits),
         costs_(costs),
@@ -68,7 +68,7 @@ class StreamClock {
 
   // Puts every message into its queue and finds its other end: the k-th send from one rank to
   // another meets the k-th receive. False when they do not pair up.
-  bool FormQueues(MessageQueues layout) {
+  bool FormQueues(CommLayout layout) {
     std::map<std::pair<RankId, RankId>, std::vector<uint32_t>> sends, recvs;
     std::map<std::pair<RankId, int>, int> queue_of;  // of a rank, by what its messages share
     for (uint32_t i = 0; i < plan_.actions.size(); ++i) {
@@ -81,8 +81,8 @@ class StreamClock {
       const bool send = IsSend(action.kind);
       (send ? sends[{rank, peer}] : recvs[{peer, rank}]).push_back(i);
       int key = 0;
-      if (layout == MessageQueues::kPair) key = peer.value;
-      if (layout == MessageQueues::kEdge) key = 2 * peer.value + (send ? 1 : 0);
+      if (layout == CommLayout::kPair) key = peer.value;
+      if (layout == CommLayout::kEdge) key = 2 * peer.value + (send ? 1 : 0);
       const auto [queue, is_new] =
           queue_of.try_emplace({rank, key}, static_cast<int>(queues_.size()));
       if (is_new) queues_.emplace_back();
@@ -314,7 +314,7 @@ class StreamClock {
 }  // namespace
 
 StreamRun RunOnStreams(const Plan& lowered, const std::vector<TorchWait>& waits,
-                       const CostModel& costs, MessageQueues queues) {
+                       const CostModel& costs, CommLayout queues) {
   return StreamClock(lowered, waits, costs, queues).Run();
 }
 

@@ -16,15 +16,12 @@
 #include <optional>
 #include <vector>
 
+#include "schedlang/communicators.h"
 #include "schedlang/formats/torch_csv.h"
 #include "schedlang/plan.h"
 #include "schedlang/sim/costs.h"
 
 namespace stringline {
-
-// Which messages of a rank share a stream: all; those with one peer; those to one peer and those
-// from it apart.
-enum class MessageQueues : uint8_t { kShared, kPair, kEdge };
 
 // The worst case of a message held up by another: `send` could have left `held_ns` earlier but for
 // `recv`, which stood before it in its rank's queue and was not there yet.
@@ -56,6 +53,6 @@ struct StreamRun {
 
 // `lowered` passes Check; `waits` are in order.
 StreamRun RunOnStreams(const Plan& lowered, const std::vector<TorchWait>& waits,
-                       const CostModel& costs, MessageQueues queues);
+                       const CostModel& costs, CommLayout layout);
 
 }  // namespace stringline

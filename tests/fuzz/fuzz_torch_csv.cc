@@ -18,5 +18,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Check(file->plan.lowered ? file->plan : Lower(file->plan), &diagnostics);
   }
   Render(diagnostics, source);
+  if (!file) return 0;
+  Diagnostics said;
+  const TorchForm form = file->plan.lowered ? TorchForm::kComms : TorchForm::kCompute;
+  const auto text = PrintTorchCsv(file->plan, file->waits, form, &said);
+  SL_CHECK(text || !said.empty()) << "not written without a finding";
+  if (!text) return 0;
+  const auto again = ReadTorchCsv(Source("x.csv", *text), &said);
+  SL_CHECK(again) << "what is written reads back: " << *text;
+  SL_CHECK(PrintTorchCsv(again->plan, again->waits, form, &said) == text) << *text;
   return 0;
 }

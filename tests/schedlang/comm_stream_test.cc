@@ -21,7 +21,7 @@ CostModel TwentyToOne(const Plan& plan) {
   return {.forward = one, .backward = two, .input_gradient = one, .weight_gradient = one, .hop = 1};
 }
 
-int64_t TimeOf(const Plan& plan, MessageQueues queues, const std::vector<TorchWait>& waits = {}) {
+int64_t TimeOf(const Plan& plan, CommLayout queues, const std::vector<TorchWait>& waits = {}) {
   const StreamRun run = RunOnStreams(plan, waits, TwentyToOne(plan), queues);
   EXPECT_EQ(run.ends, run.circle.empty());
   return run.ends ? run.makespan_ns : -1;
@@ -51,9 +51,9 @@ TEST(CommStreamTest, TorchsOrderCostsWhatTheLayoutMakesIt) {
     const auto lowered = LowerAsTorch(AddCollectives(PlanFromText(text)), false);
     ASSERT_TRUE(lowered);
     const Plan& plan = lowered->plan;
-    EXPECT_EQ(TimeOf(plan, MessageQueues::kShared), figure.shared) << figure.schedule;
-    EXPECT_EQ(TimeOf(plan, MessageQueues::kPair), figure.pair) << figure.schedule;
-    EXPECT_EQ(TimeOf(plan, MessageQueues::kEdge), figure.edge) << figure.schedule;
+    EXPECT_EQ(TimeOf(plan, CommLayout::kShared), figure.shared) << figure.schedule;
+    EXPECT_EQ(TimeOf(plan, CommLayout::kPair), figure.pair) << figure.schedule;
+    EXPECT_EQ(TimeOf(plan, CommLayout::kEdge), figure.edge) << figure.schedule;
   }
 }
 
@@ -70,9 +70,9 @@ TEST(CommStreamTest, TheOrderByTimeIsAsFastWithOneQueue) {
       ASSERT_TRUE(timed && torch) << schedule;
       Diagnostics diagnostics;
       EXPECT_TRUE(Check(*timed, &diagnostics)) << Render(diagnostics, Source("x", text));
-      const int64_t edge = TimeOf(*timed, MessageQueues::kEdge);
-      EXPECT_LE(edge, TimeOf(torch->plan, MessageQueues::kEdge)) << schedule << " " << parameters;
-      for (const MessageQueues queues : {MessageQueues::kShared, MessageQueues::kPair}) {
+      const int64_t edge = TimeOf(*timed, CommLayout::kEdge);
+      EXPECT_LE(edge, TimeOf(torch->plan, CommLayout::kEdge)) << schedule << " " << parameters;
+      for (const CommLayout queues : {CommLayout::kShared, CommLayout::kPair}) {
         const int64_t time = TimeOf(*timed, queues);
         EXPECT_GT(time, 0) << schedule << " " << parameters;
         EXPECT_LE(time, TimeOf(torch->plan, queues)) << schedule << " " << parameters;
@@ -92,13 +92,13 @@ constexpr const char* kEarlyReceive =
 TEST(CommStreamTest, AnEarlyReceiveHoldsTheSendBehindIt) {
   const Plan plan = PlanFromText(kEarlyReceive);
   // 0SEND_F1 is issued at 40, and leaves when 1SEND_B0 has arrived, at 20 + 1 + 60 + 1.
-  const StreamRun pair = RunOnStreams(plan, {}, TwentyToOne(plan), MessageQueues::kPair);
+  const StreamRun pair = RunOnStreams(plan, {}, TwentyToOne(plan), CommLayout::kPair);
   ASSERT_TRUE(pair.ends && pair.worst);
   EXPECT_EQ(Print(plan, plan.actions[pair.worst->send]), "0SEND_F1");
   EXPECT_EQ(Print(plan, plan.actions[pair.worst->recv]), "0RECV_B0");
   EXPECT_EQ(pair.worst->held_ns, 42);
   EXPECT_EQ(pair.makespan_ns, 82 + 1 + 60 + 1 + 40);
-  const StreamRun edge = RunOnStreams(plan, {}, TwentyToOne(plan), MessageQueues::kEdge);
+  const StreamRun edge = RunOnStreams(plan, {}, TwentyToOne(plan), CommLayout::kEdge);
   ASSERT_TRUE(edge.ends);
   EXPECT_FALSE(edge.worst);
   EXPECT_EQ(edge.makespan_ns, 82 + 60 + 1 + 40);
@@ -110,9 +110,9 @@ TEST(CommStreamTest, CrossedOrdersEndOnlyWithAQueuePerDirection) {
       "stages 0 1\n"
       "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1\n"
       "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1\n");
-  EXPECT_EQ(TimeOf(plan, MessageQueues::kShared), -1);
-  EXPECT_EQ(TimeOf(plan, MessageQueues::kPair), -1);
-  EXPECT_GT(TimeOf(plan, MessageQueues::kEdge), 0);
+  EXPECT_EQ(TimeOf(plan, CommLayout::kShared), -1);
+  EXPECT_EQ(TimeOf(plan, CommLayout::kPair), -1);
+  EXPECT_GT(TimeOf(plan, CommLayout::kEdge), 0);
 }
 
 TorchWait WaitFor(const Plan& plan, uint32_t send, uint32_t before) {
@@ -128,7 +128,7 @@ TEST(CommStreamTest, WaitsWhereTorchPutsThemCostNothingHere) {
   const Plan plan = PlanFromText(kEarlyReceive);
   const std::vector<TorchWait> waits = AllTorchWaits(plan, {});
   EXPECT_EQ(waits.size(), 4u);
-  EXPECT_EQ(TimeOf(plan, MessageQueues::kEdge, waits), 82 + 60 + 1 + 40);
+  EXPECT_EQ(TimeOf(plan, CommLayout::kEdge, waits), 82 + 60 + 1 + 40);
 }
 
 TEST(CommStreamTest, WaitsCanCostAndHang) {
@@ -139,13 +139,13 @@ TEST(CommStreamTest, WaitsCanCostAndHang) {
       "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1\n");
   const TorchWait first = WaitFor(plan, 3, 4);     // 0SEND_F1, before 0RECV_B0
   const TorchWait second = WaitFor(plan, 11, 12);  // 1SEND_B0, before 1RECV_F1
-  EXPECT_EQ(TimeOf(plan, MessageQueues::kEdge), 183);
-  EXPECT_EQ(TimeOf(plan, MessageQueues::kEdge, {second}), 184);
+  EXPECT_EQ(TimeOf(plan, CommLayout::kEdge), 183);
+  EXPECT_EQ(TimeOf(plan, CommLayout::kEdge, {second}), 184);
   // Either is fine; together each keeps the other's receive from being posted.
-  EXPECT_GT(TimeOf(plan, MessageQueues::kEdge, {first}), 0);
-  EXPECT_EQ(TimeOf(plan, MessageQueues::kEdge, {first, second}), -1);
+  EXPECT_GT(TimeOf(plan, CommLayout::kEdge, {first}), 0);
+  EXPECT_EQ(TimeOf(plan, CommLayout::kEdge, {first, second}), -1);
   // Nor does a wait for a send that comes later ever end.
-  EXPECT_EQ(TimeOf(plan, MessageQueues::kEdge, {WaitFor(plan, 3, 1)}), -1);
+  EXPECT_EQ(TimeOf(plan, CommLayout::kEdge, {WaitFor(plan, 3, 1)}), -1);
 }
 
 }  // namespace

@@ -21,16 +21,16 @@ namespace stringline {
 namespace {
 
 struct QueueLayout {
-  MessageQueues queues;
+  CommLayout queues;
   const char* name;
   const char* says;
   const char* sharing;
 };
 
 constexpr QueueLayout kQueueLayouts[] = {
-    {MessageQueues::kShared, "shared", "all (NCCL, eager)", "all messages share"},
-    {MessageQueues::kPair, "pair", "of two ranks (NCCL, lazy)", "the messages of two ranks share"},
-    {MessageQueues::kEdge, "edge", "of one direction", "messages of one direction share"},
+    {CommLayout::kShared, "shared", "all (NCCL, eager)", "all messages share"},
+    {CommLayout::kPair, "pair", "of two ranks (NCCL, lazy)", "the messages of two ranks share"},
+    {CommLayout::kEdge, "edge", "of one direction", "messages of one direction share"},
 };
 
 // How long the file's order takes, and ours with the same computations.
@@ -96,7 +96,7 @@ void CompareTimes(const CostModel& costs, LintReport* report) {
   const std::vector<TorchWait> own_waits =
       report->file.waits.empty() ? std::vector<TorchWait>() : AllTorchWaits(*own, {});
   for (size_t i = 0; i < report->times.size(); ++i) {
-    const MessageQueues queues = kQueueLayouts[i].queues;
+    const CommLayout queues = kQueueLayouts[i].queues;
     report->times[i] = {RunOnStreams(plan, report->file.waits, costs, queues),
                         RunOnStreams(*own, own_waits, costs, queues)};
   }
