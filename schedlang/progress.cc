@@ -16,7 +16,9 @@ namespace {
 
 using Stopped = Replay<NoClock>;
 
-// One thing that somebody waits for: the node it stands in, and its action there.
+// One thing that somebody waits for: the node it stands in, and its action there. A rank, and a
+// receive that has started, wait for the computation that makes their value, too, as long as it has
+// not ended: a circle over computations alone is shorter than one over the messages between them.
 struct Wait {
   int node = -1;
   uint32_t action = 0;
@@ -89,7 +91,9 @@ class WaitGraph {
         continue;
       }
       const int channel = stopped_.channels().Of(plan_, other);
-      return {{plan_.ranks() + stopped_.queues().of_recv[channel], i}};
+      std::vector<Wait> waits = {{plan_.ranks() + stopped_.queues().of_recv[channel], i}};
+      AddMaker(SenderOf(channel, i), &waits);
+      return waits;
     }
     return {};
   }
@@ -107,9 +111,32 @@ class WaitGraph {
     std::vector<Wait> waits;
     for (const uint32_t part : parts) {
       const Wait wait = PartnerOf(part);
-      if (wait.node >= 0) waits.push_back(wait);
+      if (wait.node < 0) continue;
+      waits.push_back(wait);
+      if (IsRecv(plan_.actions[part].kind)) AddMaker(wait.action, &waits);
     }
     return waits;
+  }
+
+  // The send that the receive matches.
+  uint32_t SenderOf(int channel, uint32_t recv) const {
+    const auto recvs = stopped_.recvs(channel);
+    return stopped_.sends(
+        channel)[std::lower_bound(recvs.begin(), recvs.end(), recv) - recvs.begin()];
+  }
+
+  // The computation that makes what `send` sends, if it has not ended.
+  void AddMaker(uint32_t send, std::vector<Wait>* waits) const {
+    const Action& sends = plan_.actions[send];
+    const RankId rank = plan_.stage(sends.stage).rank;
+    for (uint32_t i = stopped_.cursor(rank); i < send; ++i) {
+      const Action& other = plan_.actions[i];
+      if (other.stage == sends.stage && other.microbatch == sends.microbatch &&
+          (EffectsOf(other.kind).gives & EffectsOf(sends.kind).needs) != 0) {
+        waits->push_back({rank.value, i});
+        return;
+      }
+    }
   }
 
   // What a started part waits for; none if it has ended.
@@ -134,8 +161,7 @@ class WaitGraph {
   std::vector<std::vector<Wait>> waits_;
 };
 
-// Puts a circle into words. Where a wait goes from a computation over its receive and the send to
-// the computation that has to come first, nothing is behind anything, and one sentence says it all.
+// Puts a circle into words.
 class CircleText {
  public:
   CircleText(const Plan& plan, const Stopped& stopped, const WaitGraph& graph)
@@ -155,7 +181,6 @@ class CircleText {
                                       " waits forever at ", Head(0), ": ", Reason(0)));
     finding.where = WhereOf(plan_, head);
     for (size_t i = 1; i < circle_.size(); ++i) {
-      if (IsPlain(i)) continue;
       finding.notes.push_back(NoteAt(plan_, plan_.actions[HeadPart(i)], Link(i)));
     }
     finding.notes.push_back({.text = Closing(), .has_place = false});
@@ -184,22 +209,11 @@ class CircleText {
     return graph_.IsRank(node) ? graph_.Lack(RankId(node)).first : graph_.HeadOf(node);
   }
 
-  // A receive at the head of its queue that waits for its send, or a send at the head of its queue
-  // that waits for its own computation: nothing a reader must know.
-  bool IsPlain(size_t i) const {
+  // Whether link i waits for a computation of another rank, whose value will be sent.
+  bool IsForValue(size_t i) const {
     const int node = Node(i);
-    if (graph_.IsRank(node) || i == 0) return false;
-    const auto parts = stopped_.head(graph_.QueueOf(node));
-    if (parts.size() > 1 || WaitOf(i + circle_.size() - 1).action != parts[0]) return false;
-    const bool started = stopped_.started(graph_.QueueOf(node));
-    const bool recv = IsRecv(plan_.actions[parts[0]].kind);
-    return recv ? started : !started && GivesTo(WaitOf(i).action, parts[0]);
-  }
-
-  bool GivesTo(uint32_t computation, uint32_t send) const {
-    const Action& gives = plan_.actions[computation];
-    const Action& takes = plan_.actions[send];
-    return gives.stage == takes.stage && gives.microbatch == takes.microbatch;
+    if (!graph_.IsRank(Node(i + 1))) return false;
+    return graph_.IsRank(node) || stopped_.started(graph_.QueueOf(node));
   }
 
   std::string Lack(int node) const {
@@ -229,7 +243,7 @@ class CircleText {
     const int node = Node(i);
     const std::string awaited = Name(WaitOf(i).action);
     if (graph_.IsRank(node)) {
-      const std::string behind = Behind(i);
+      const std::string behind = IsForValue(i) ? "" : Behind(i);
       return absl::StrCat("it needs the ", Lack(node),
                           behind.empty() ? "" : absl::StrCat(", from ", awaited, behind));
     }
@@ -237,35 +251,28 @@ class CircleText {
       return absl::StrCat("it is listed after ", awaited, Behind(i));
     }
     const int other = graph_.RankOf(Node(i + 1)).value;
+    if (IsForValue(i)) return absl::StrCat("it has to be sent by rank ", other);
     const bool send = IsRecv(plan_.actions[WaitOf(i).action].kind);
     return absl::StrCat(send ? "it has to be received by rank " : "it has to be sent by rank ",
                         other, ", at ", awaited, Behind(i));
   }
 
   std::string Link(size_t i) const {
-    const int rank = graph_.RankOf(Node(i)).value;
-    if (!graph_.IsRank(Node(i))) {
-      return absl::StrCat("rank ", rank, " waits at ", Head(i), ": ", Reason(i));
-    }
-    // Over a plain send before it, if there is one.
-    size_t before = i;
-    while (before > 0 && IsPlain(before - 1)) --before;
-    const std::string awaited = Name(WaitOf(i - 1).action);
-    if (before == i) return absl::StrCat("rank ", rank, " waits at ", Head(i), ": ", Reason(i));
-    return absl::StrCat("rank ", rank, " would send it after ", awaited, ", but waits at ", Head(i),
-                        " for the ", Lack(Node(i)), Behind(i).empty() ? "" : ", from ",
-                        Behind(i).empty() ? "" : Name(WaitOf(i).action), Behind(i));
+    const std::string rank = absl::StrCat("rank ", graph_.RankOf(Node(i)).value);
+    if (!IsForValue(i - 1)) return absl::StrCat(rank, " waits at ", Head(i), ": ", Reason(i));
+    return absl::StrCat(rank, " would send it after ", Name(WaitOf(i - 1).action),
+                        ", but waits at ", Head(i), ": ", Reason(i));
   }
 
   // How the last link comes back to the first.
   std::string Closing() const {
-    const int rank = graph_.RankOf(Node(0)).value;
+    const std::string rank = absl::StrCat("rank ", graph_.RankOf(Node(0)).value);
     const size_t last = circle_.size() - 1;
-    if (circle_.size() > 1 && IsPlain(last) && graph_.IsRank(Node(0))) {
-      return absl::StrCat("rank ", rank, " would send it after ", Name(WaitOf(last).action),
-                          ", which comes after ", Head(0), ": the circle is closed");
+    if (!IsForValue(last)) {
+      return absl::StrCat("that is where ", rank, " waits: the circle is closed");
     }
-    return absl::StrCat("that is where rank ", rank, " waits: the circle is closed");
+    return absl::StrCat(rank, " would send it after ", Name(WaitOf(last).action), Behind(last),
+                        ": the circle is closed");
   }
 
   const Plan& plan_;

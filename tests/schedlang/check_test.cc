@@ -46,7 +46,7 @@ const Case kCases[] = {
      "0\n"
      "    3 | rank 0: 0F0 0B0 0F1 0B1\n"
      "      |             ^~~  (P=2 M=2)\n"
-     "note: rank 1 would send it after 1B0, but waits at 1F1 for the activation of stage 0, "
+     "note: rank 1 would send it after 1B0, but waits at 1F1: it needs the activation of stage 0, "
      "microbatch 1\n"
      "    4 | rank 1: 1F0 1F1 1B0 1B1\n"
      "      |             ^~~  (P=2 M=2)\n"

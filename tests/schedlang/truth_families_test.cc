@@ -377,7 +377,7 @@ TEST(TruthOfFamilies, DamagedLibrary) {
   ASSERT_GT(library.size(), 100u);
   std::mt19937_64 random(kSeed);
   Jury jury(/*all_runs=*/false);
-  const int64_t plans = Long() ? 100'000 : 15'000;
+  const int64_t plans = Long() ? 500'000 : 100'000;
   for (int64_t n = 0; n < plans; ++n) {
     Plan plan = library[Below(random, library.size())];
     RankLists lists = ListsIn(plan);
