@@ -1,6 +1,7 @@
 #include "tools/output.h"
 
 #include "tools/json.h"
+#include "tools/write_file.h"
 
 namespace stringline {
 
@@ -12,6 +13,19 @@ int Fail(const Output& output, absl::string_view message) {
     output.err << "stringline: " << message << "\n";
   }
   return kUsage;
+}
+
+int Deliver(const std::string& text, const std::string& path, const Output& output) {
+  if (!path.empty()) {
+    const absl::Status written = WriteFileAtomically(path, text);
+    if (!written.ok()) return Fail(output, written.message());
+  }
+  if (output.json) {
+    WriteJson(output.out, {{"ok", true}, {"text", text}});
+  } else if (path.empty()) {
+    output.out << text;
+  }
+  return kOk;
 }
 
 int ShowFindings(const Output& output, std::ostream& stream, const Diagnostics& diagnostics,

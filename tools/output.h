@@ -6,6 +6,7 @@
 #pragma once
 
 #include <ostream>
+#include <string>
 
 #include "absl/strings/string_view.h"
 #include "schedlang/base/diagnostics.h"
@@ -27,6 +28,10 @@ struct Output {
 
 // Says why the command cannot do its work. Returns kUsage.
 int Fail(const Output& output, absl::string_view message);
+
+// Answers with a text: in the file `path`, or without one on standard output. With --json the text
+// is in the object as well. Returns kOk, or kUsage when the file cannot be written.
+int Deliver(const std::string& text, const std::string& path, const Output& output);
 
 // Shows findings about `source`: on `stream` as people read them, or as JSON. Returns kFindings.
 int ShowFindings(const Output& output, std::ostream& stream, const Diagnostics& diagnostics,

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 
@@ -40,12 +41,22 @@ absl::Status WriteInPlace(const std::string& path, absl::string_view text) {
   return error == 0 ? absl::OkStatus() : CannotWrite(path, error);
 }
 
+bool MakeFolderOf(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  if (error) errno = error.value();
+  return !error;
+}
+
 }  // namespace
 
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view text) {
   if (IsSpecial(path)) return WriteInPlace(path, text);
   const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
-  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  constexpr int kMode = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+  int file = open(temporary.c_str(), kMode, 0666);
+  if (file < 0 && errno == ENOENT && MakeFolderOf(path))
+    file = open(temporary.c_str(), kMode, 0666);
   if (file < 0) return CannotWrite(path, errno);
   int error = WriteAll(file, text);
   if (close(file) != 0 && error == 0) error = errno;

@@ -8,8 +8,8 @@
 
 namespace stringline {
 
-// Writes `text` beside `path` and renames it into place. On an error nothing is left behind and an
-// earlier file stays as it was. The message names the path.
+// Writes `text` beside `path` and renames it into place; folders that are missing are made. On an
+// error no file is left behind and an earlier one stays as it was. The message names the path.
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view text);
 
 }  // namespace stringline

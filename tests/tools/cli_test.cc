@@ -122,7 +122,7 @@ const Bad kBad[] = {
     {"sim good.sched P=2 M=2 --costs type.yaml", 2, "type.yaml"},
     {"sim good.sched P=2 M=2 --costs broken.yaml", 2, "broken.yaml"},
     {"sim good.sched P=2 M=2 --costs unknown.yaml", 2, "Q"},
-    {"sim good.sched P=2 M=2 --timeline nowhere/a.timeline", 2, "nowhere/a.timeline"},
+    {"sim good.sched P=2 M=2 --timeline good.sched/a.timeline", 2, "good.sched/a.timeline"},
     {"sim good.sched P=2 M=2 --timeline folder.sched", 2, "folder.sched"},
 };
 
@@ -313,6 +313,14 @@ TEST(CliTest, WrittenFilesAreRead) {
     EXPECT_EQ(RunHere("sim d.plan").out, sim.out);
     EXPECT_EQ(RunHere("check d.plan").status, 0);
   }
+  // Into a folder that is not there yet.
+  const Answer exported = RunAtTop("export schedules/zb_v.sched P=2 M=4 --to torch-comms --out " +
+                                   folder + "/a/b/z.csv");
+  ASSERT_EQ(exported.status, 0) << exported.err;
+  EXPECT_EQ(exported.out, "");
+  EXPECT_EQ(RunHere("lint a/b/z.csv").status, 0);
+  EXPECT_EQ(RunHere("import a/b/z.csv --out a/z.plan").status, 0);
+  EXPECT_EQ(RunHere("export a/z.plan --to torch-comms").out, ReadText(folder + "/a/b/z.csv"));
   EXPECT_EQ(RunHere("check d.plan P=2").status, 2);
   EXPECT_EQ(RunHere("show d.timeline P=2").status, 2);
   EXPECT_EQ(RunHere("sim d.timeline").status, 2);

@@ -6,9 +6,7 @@
 #include "schedlang/formats/torch_csv.h"
 #include "schedlang/lower.h"
 #include "tools/command.h"
-#include "tools/json.h"
 #include "tools/load.h"
-#include "tools/write_file.h"
 
 namespace stringline {
 namespace {
@@ -40,19 +38,6 @@ bool Proven(const Plan& plan, Diagnostics* diagnostics) {
   return Check(plan.lowered ? plan : Lower(plan), diagnostics);
 }
 
-int Deliver(const std::string& text, const Flags& flags, const Output& output) {
-  if (!flags.out.empty()) {
-    const absl::Status written = WriteFileAtomically(flags.out, text);
-    if (!written.ok()) return Fail(output, written.message());
-  }
-  if (output.json) {
-    WriteJson(output.out, {{"ok", true}, {"text", text}});
-  } else if (flags.out.empty()) {
-    output.out << text;
-  }
-  return kOk;
-}
-
 }  // namespace
 
 int RunExport(const Flags& flags, const Output& output) {
@@ -70,7 +55,7 @@ int RunExport(const Flags& flags, const Output& output) {
   file = Prepared(std::move(file), target->form, *costs);
   const auto text = PrintTorchCsv(file.plan, file.waits, target->form, &diagnostics);
   if (!text) return ShowFindings(output, output.err, diagnostics, loaded->source);
-  return Deliver(*text, flags, output);
+  return Deliver(*text, flags.out, output);
 }
 
 }  // namespace stringline
