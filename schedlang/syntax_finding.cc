@@ -38,6 +38,10 @@ void AddSyntaxFinding(const std::vector<Token>& tokens, size_t index, const std:
     diagnostics->Add(Code::kSyntax, found.span, "expected '\"' before the end of the line");
     return;
   }
+  if (found.text == ";" && index > 0 && tokens[index - 1].text == "}") {
+    diagnostics->Add(Code::kSyntax, found.span, "a block ends with its '}': leave out this ';'");
+    return;
+  }
   if (found.kind != Token::Kind::kEnd) {
     diagnostics->Add(Code::kSyntax, found.span,
                      absl::StrCat("expected ", expected, " before ", Describe(found)));

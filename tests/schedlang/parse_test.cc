@@ -303,6 +303,10 @@ const Case kStatements[] = {
      "x.sched:2:1: error: expected a statement or '}' before ';'\n"
      "    2 | ; \n"
      "      | ^\n"},
+    {"rank r { repeat 2 { F r }; B r }",
+     "x.sched:2:26: error: a block ends with its '}': leave out this ';'\n"
+     "    2 | rank r { repeat 2 { F r }; B r }\n"
+     "      |                          ^\n"},
     {"} }",
      "x.sched:2:3: error: expected 'schedule' before '}'\n"
      "    2 | } }\n"
