@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "executor/run_config.h"
-#include "schedlang/live_memory.h"
+#include "schedlang/check/live_memory.h"
 #include "schedlang/plan.h"
 #include "stages/stage_program.h"
 

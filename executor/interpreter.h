@@ -20,7 +20,7 @@
 #include "executor/device.h"
 #include "executor/recorder.h"
 #include "executor/stage_work.h"
-#include "schedlang/channels.h"
+#include "schedlang/messages/channels.h"
 #include "schedlang/plan.h"
 
 namespace stringline {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "executor/clock.h"
-#include "schedlang/channels.h"
 #include "schedlang/effects.h"
+#include "schedlang/messages/channels.h"
 
 namespace stringline {
 namespace {

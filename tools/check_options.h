@@ -2,7 +2,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "schedlang/check.h"
+#include "schedlang/check/check.h"
 #include "schedlang/plan.h"
 #include "tools/flags.h"
 

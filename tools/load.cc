@@ -4,11 +4,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/status.h"
-#include "schedlang/check.h"
-#include "schedlang/elaborate.h"
+#include "schedlang/check/check.h"
+#include "schedlang/elaborate/elaborate.h"
 #include "schedlang/formats/torch_csv.h"
-#include "schedlang/lower.h"
-#include "schedlang/parse.h"
+#include "schedlang/messages/lower.h"
+#include "schedlang/text/parse.h"
 #include "tools/check_options.h"
 
 namespace stringline {

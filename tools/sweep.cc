@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/elaborate.h"
+#include "schedlang/elaborate/elaborate.h"
 
 namespace stringline {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "schedlang/ast.h"
 #include "schedlang/base/diagnostics.h"
 #include "schedlang/plan.h"
+#include "schedlang/text/ast.h"
 #include "tools/sweep_range.h"
 
 namespace stringline {

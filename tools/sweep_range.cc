@@ -7,10 +7,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/status.h"
-#include "schedlang/eval.h"
-#include "schedlang/parse.h"
-#include "schedlang/resolve.h"
-#include "schedlang/tokens.h"
+#include "schedlang/elaborate/eval.h"
+#include "schedlang/elaborate/resolve.h"
+#include "schedlang/text/parse.h"
+#include "schedlang/text/tokens.h"
 
 namespace stringline {
 namespace {

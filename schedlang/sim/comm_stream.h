@@ -16,8 +16,8 @@
 #include <optional>
 #include <vector>
 
-#include "schedlang/communicators.h"
 #include "schedlang/formats/torch_csv.h"
+#include "schedlang/messages/communicators.h"
 #include "schedlang/plan.h"
 #include "schedlang/sim/costs.h"
 

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "schedlang/check/replay.h"
 #include "schedlang/effects.h"
-#include "schedlang/replay.h"
 
 namespace stringline {
 namespace {

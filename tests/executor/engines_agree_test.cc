@@ -3,8 +3,8 @@
 
 #include "executor/strict.h"
 #include "gtest/gtest.h"
-#include "schedlang/check.h"
-#include "schedlang/replay.h"
+#include "schedlang/check/check.h"
+#include "schedlang/check/replay.h"
 #include "tests/schedlang/engines.h"
 
 namespace stringline {

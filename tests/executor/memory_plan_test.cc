@@ -11,7 +11,7 @@
 #include "executor/interpreter.h"
 #include "executor/threads/transport.h"
 #include "gtest/gtest.h"
-#include "schedlang/replay.h"
+#include "schedlang/check/replay.h"
 #include "tests/executor/plans.h"
 #include "tests/schedlang/engines.h"
 

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "schedlang/base/sl_check.h"
-#include "schedlang/elaborate.h"
-#include "schedlang/lower.h"
-#include "schedlang/parse.h"
+#include "schedlang/elaborate/elaborate.h"
+#include "schedlang/messages/lower.h"
 #include "schedlang/plan.h"
+#include "schedlang/text/parse.h"
 
 namespace stringline {
 

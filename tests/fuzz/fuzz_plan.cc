@@ -4,8 +4,8 @@
 #include <string>
 
 #include "schedlang/base/sl_check.h"
-#include "schedlang/check.h"
-#include "schedlang/lower.h"
+#include "schedlang/check/check.h"
+#include "schedlang/messages/lower.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace stringline;  // NOLINT: a whole program in one function

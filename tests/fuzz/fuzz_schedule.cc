@@ -4,11 +4,11 @@
 #include <string>
 
 #include "schedlang/base/sl_check.h"
-#include "schedlang/check.h"
-#include "schedlang/elaborate.h"
-#include "schedlang/format.h"
-#include "schedlang/lower.h"
-#include "schedlang/parse.h"
+#include "schedlang/check/check.h"
+#include "schedlang/elaborate/elaborate.h"
+#include "schedlang/messages/lower.h"
+#include "schedlang/text/format.h"
+#include "schedlang/text/parse.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace stringline;  // NOLINT: a whole program in one function

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "schedlang/ast.h"
+#include "schedlang/text/ast.h"
 
 namespace stringline {
 

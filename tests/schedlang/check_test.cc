@@ -1,8 +1,8 @@
-#include "schedlang/check.h"
+#include "schedlang/check/check.h"
 
 #include <gtest/gtest.h>
 
-#include "schedlang/lower.h"
+#include "schedlang/messages/lower.h"
 
 namespace stringline {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <string>
 
-#include "schedlang/check.h"
-#include "schedlang/collectives.h"
+#include "schedlang/check/check.h"
 #include "schedlang/formats/timed_lower.h"
 #include "schedlang/formats/torch_lower.h"
+#include "schedlang/messages/collectives.h"
 #include "tests/schedlang/elaborated.h"
 #include "tests/schedlang/plan_text.h"
 

@@ -1,6 +1,6 @@
 // Which microbatch an action means: the elaborator against a model that follows the words of the
 // language literally, with sets and scans from 0, on random rank blocks.
-#include "schedlang/counters.h"
+#include "schedlang/elaborate/counters.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/elaborate.h"
-#include "schedlang/parse.h"
+#include "schedlang/elaborate/elaborate.h"
+#include "schedlang/text/parse.h"
 #include "tests/schedlang/elaborated.h"
 
 namespace stringline {

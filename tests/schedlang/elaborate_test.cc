@@ -1,5 +1,5 @@
 // Small schedules and the plans they elaborate to, or the findings.
-#include "schedlang/elaborate.h"
+#include "schedlang/elaborate/elaborate.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/parse.h"
+#include "schedlang/text/parse.h"
 #include "tests/schedlang/elaborated.h"
 
 namespace stringline {

@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "schedlang/parse.h"
+#include "schedlang/text/parse.h"
 
 namespace stringline {
 

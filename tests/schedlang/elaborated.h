@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "schedlang/elaborate.h"
+#include "schedlang/elaborate/elaborate.h"
 
 namespace stringline {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "schedlang/effects.h"
-#include "schedlang/lower.h"
+#include "schedlang/messages/lower.h"
 
 namespace stringline {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "schedlang/check.h"
-#include "schedlang/replay.h"
+#include "schedlang/check/check.h"
+#include "schedlang/check/replay.h"
 
 namespace stringline {
 namespace {

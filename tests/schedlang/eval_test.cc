@@ -1,5 +1,5 @@
 // Expressions and their values, or what is wrong with them.
-#include "schedlang/eval.h"
+#include "schedlang/elaborate/eval.h"
 
 #include <gtest/gtest.h>
 

@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "schedlang/elaborate.h"
-#include "schedlang/parse.h"
+#include "schedlang/elaborate/elaborate.h"
+#include "schedlang/text/parse.h"
 #include "tests/schedlang/elaborated.h"
 
 namespace stringline {

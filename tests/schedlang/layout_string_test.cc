@@ -1,5 +1,5 @@
 // Megatron's layout strings, good and bad.
-#include "schedlang/layout_string.h"
+#include "schedlang/elaborate/layout_string.h"
 
 #include <gtest/gtest.h>
 

@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "schedlang/elaborate.h"
-#include "schedlang/parse.h"
+#include "schedlang/elaborate/elaborate.h"
+#include "schedlang/text/parse.h"
 
 namespace stringline {
 namespace {

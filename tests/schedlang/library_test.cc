@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/elaborate.h"
-#include "schedlang/parse.h"
+#include "schedlang/elaborate/elaborate.h"
+#include "schedlang/text/parse.h"
 #include "tests/schedlang/elaborated.h"
 
 namespace stringline {

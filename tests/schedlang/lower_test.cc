@@ -1,4 +1,4 @@
-#include "schedlang/lower.h"
+#include "schedlang/messages/lower.h"
 
 #include <gtest/gtest.h>
 

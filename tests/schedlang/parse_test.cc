@@ -1,5 +1,5 @@
 // Texts and what the parser makes of them, good and bad side by side.
-#include "schedlang/parse.h"
+#include "schedlang/text/parse.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/tokens.h"
+#include "schedlang/text/tokens.h"
 #include "tests/schedlang/ast_text.h"
 
 namespace stringline {

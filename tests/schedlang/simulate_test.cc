@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "schedlang/lower.h"
+#include "schedlang/messages/lower.h"
 #include "tests/schedlang/plan_text.h"
 
 namespace stringline {

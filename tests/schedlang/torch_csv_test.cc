@@ -9,10 +9,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "schedlang/collectives.h"
-#include "schedlang/elaborate.h"
+#include "schedlang/elaborate/elaborate.h"
 #include "schedlang/formats/torch_lower.h"
-#include "schedlang/parse.h"
+#include "schedlang/messages/collectives.h"
+#include "schedlang/text/parse.h"
 
 namespace stringline {
 namespace {

@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/check.h"
-#include "schedlang/elaborate.h"
-#include "schedlang/lower.h"
-#include "schedlang/parse.h"
+#include "schedlang/check/check.h"
+#include "schedlang/elaborate/elaborate.h"
+#include "schedlang/messages/lower.h"
+#include "schedlang/text/parse.h"
 #include "tests/schedlang/exhaustive.h"
 
 namespace stringline {

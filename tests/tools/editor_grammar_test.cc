@@ -10,8 +10,8 @@
 #include <set>
 #include <sstream>
 
-#include "schedlang/format_pieces.h"
-#include "schedlang/words.h"
+#include "schedlang/text/format_pieces.h"
+#include "schedlang/text/words.h"
 #include "tests/tools/tool_run.h"
 
 namespace stringline {

@@ -9,10 +9,10 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/elaborate.h"
-#include "schedlang/lower.h"
-#include "schedlang/parse.h"
+#include "schedlang/elaborate/elaborate.h"
+#include "schedlang/messages/lower.h"
 #include "schedlang/sim/simulate.h"
+#include "schedlang/text/parse.h"
 #include "tests/tools/tool_run.h"
 
 namespace stringline {

@@ -6,10 +6,10 @@
 #include <iostream>
 #include <random>
 
-#include "schedlang/elaborate.h"
-#include "schedlang/format.h"
-#include "schedlang/format_pieces.h"
-#include "schedlang/parse.h"
+#include "schedlang/elaborate/elaborate.h"
+#include "schedlang/text/format.h"
+#include "schedlang/text/format_pieces.h"
+#include "schedlang/text/parse.h"
 #include "tests/tools/tool_run.h"
 
 namespace stringline {

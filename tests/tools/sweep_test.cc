@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "schedlang/check.h"
-#include "schedlang/lower.h"
-#include "schedlang/parse.h"
+#include "schedlang/check/check.h"
+#include "schedlang/messages/lower.h"
+#include "schedlang/text/parse.h"
 #include "tests/tools/tool_run.h"
 
 namespace stringline {

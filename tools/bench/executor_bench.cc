@@ -18,9 +18,9 @@
 #include "executor/strict.h"
 #include "executor/threads/transport.h"
 #include "schedlang/base/sl_check.h"
-#include "schedlang/elaborate.h"
-#include "schedlang/lower.h"
-#include "schedlang/parse.h"
+#include "schedlang/elaborate/elaborate.h"
+#include "schedlang/messages/lower.h"
+#include "schedlang/text/parse.h"
 
 namespace stringline {
 namespace {

@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "schedlang/check.h"
-#include "schedlang/elaborate.h"
-#include "schedlang/lower.h"
-#include "schedlang/parse.h"
+#include "schedlang/check/check.h"
+#include "schedlang/elaborate/elaborate.h"
+#include "schedlang/messages/lower.h"
 #include "schedlang/sim/simulate.h"
+#include "schedlang/text/parse.h"
 #include "tools/load.h"
 
 namespace stringline {

@@ -1,10 +1,10 @@
 // stringline check: proves a plan, or says what is wrong with it and where.
-#include "schedlang/check.h"
+#include "schedlang/check/check.h"
 
 #include <algorithm>
 
-#include "schedlang/live_memory.h"
-#include "schedlang/rules.h"
+#include "schedlang/check/live_memory.h"
+#include "schedlang/check/rules.h"
 #include "tools/check_options.h"
 #include "tools/command.h"
 #include "tools/json.h"

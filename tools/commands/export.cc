@@ -1,10 +1,10 @@
 // stringline export: a schedule in another notation.
 #include "schedlang/base/sl_check.h"
-#include "schedlang/check.h"
-#include "schedlang/collectives.h"
+#include "schedlang/check/check.h"
 #include "schedlang/formats/timed_lower.h"
 #include "schedlang/formats/torch_csv.h"
-#include "schedlang/lower.h"
+#include "schedlang/messages/collectives.h"
+#include "schedlang/messages/lower.h"
 #include "tools/command.h"
 #include "tools/load.h"
 

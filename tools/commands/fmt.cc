@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "schedlang/base/status.h"
-#include "schedlang/format.h"
+#include "schedlang/text/format.h"
 #include "tools/command.h"
 #include "tools/json.h"
 #include "tools/write_file.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "schedlang/check.h"
-#include "schedlang/lower.h"
-#include "schedlang/parse.h"
+#include "schedlang/check/check.h"
+#include "schedlang/messages/lower.h"
+#include "schedlang/text/parse.h"
 
 namespace stringline {
 namespace {

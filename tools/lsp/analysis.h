@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "schedlang/base/diagnostics.h"
-#include "schedlang/elaborate.h"
+#include "schedlang/elaborate/elaborate.h"
 #include "schedlang/plan.h"
 
 namespace stringline {

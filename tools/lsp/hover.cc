@@ -7,8 +7,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "schedlang/parse.h"
-#include "schedlang/words.h"
+#include "schedlang/text/parse.h"
+#include "schedlang/text/words.h"
 
 namespace stringline {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "schedlang/tokens.h"
+#include "schedlang/text/tokens.h"
 
 namespace stringline {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/format.h"
+#include "schedlang/text/format.h"
 #include "tools/lsp/analysis.h"
 #include "tools/lsp/document.h"
 #include "tools/lsp/hover.h"

@@ -1,0 +1,39 @@
+#include "schedlang/check/check.h"
+
+#include "schedlang/check/rules.h"
+
+namespace stringline {
+
+absl::Span<const Rule> Rules() {
+  static constexpr Rule kRules[] = {
+      {"complete", "every stage does every microbatch exactly once", Code::kIncomplete,
+       FindIncomplete},
+      {"dataflow", "nothing is used before its rank has it", Code::kDataflow, FindEarlyUse},
+      {"matching", "the k-th send of a channel is its k-th receive", Code::kMatching, FindMismatch},
+      {"progress", "no ranks wait for each other in a circle", Code::kProgress, FindCircle},
+      {"connection", "no ranks wait for each other to connect", Code::kConnection,
+       FindConnectionCircle},
+      {"collectives", "parameters are there when used, gradients are reduced once, in one order",
+       Code::kCollectives, FindCollectiveFault},
+      {"memory", "no rank holds more than it may", Code::kMemory, FindOverfullRank},
+  };
+  return kRules;
+}
+
+bool Applies(const Rule& rule, const CheckOptions& options) {
+  if (rule.code == Code::kConnection) return options.lazy;
+  if (rule.code == Code::kMemory) return options.activations >= 0 || options.memory >= 0;
+  return true;
+}
+
+bool Check(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics) {
+  const size_t before = diagnostics->findings().size();
+  for (const Rule& rule : Rules()) {
+    if (!Applies(rule, options)) continue;
+    rule.find(lowered, options, diagnostics);
+    if (diagnostics->findings().size() != before) return false;
+  }
+  return true;
+}
+
+}  // namespace stringline

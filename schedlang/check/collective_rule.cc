@@ -1,0 +1,153 @@
+// The rule `collectives`: what a plan does with the parameters of its stages.
+//
+// A stage that is ever unsharded or resharded begins sharded, and then F, B, I and W find its
+// parameters there. Gradients are reduced once, behind the stage's last B or W, and for every stage
+// if for any. The k-th stages of all pipes are reduced together, so the ranks that hold them do
+// their reductions in one order.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/check/meetings.h"
+#include "schedlang/check/rules.h"
+
+namespace stringline {
+namespace {
+
+class CollectiveRule {
+ public:
+  CollectiveRule(const Plan& plan, Diagnostics* diagnostics)
+      : plan_(plan), diagnostics_(diagnostics), states_(plan.stages.size()) {
+    for (const Action& action : plan.actions) {
+      if (!IsCollective(action.kind)) continue;
+      any_ = true;
+      State& state = states_[action.stage.value];
+      if (action.kind == ActionKind::kUnshard || action.kind == ActionKind::kReshard) {
+        state.sharded_at_all = true;
+      }
+      if (action.kind == ActionKind::kReduceGrad) any_reduced_ = true;
+    }
+  }
+
+  void Run() {
+    if (!any_) return;
+    for (const Action& action : plan_.actions) Walk(action);
+    if (!any_reduced_) return;
+    for (size_t s = 0; s < states_.size(); ++s) {
+      if (states_[s].reduced != nullptr || states_[s].last == nullptr) continue;
+      Find(*states_[s].last, absl::StrCat("the gradients of stage ", Name(s),
+                                          " are never reduced, those of other stages are"));
+    }
+    if (!plan_.pipes.empty()) FindOrder();
+  }
+
+ private:
+  struct State {
+    bool sharded_at_all = false;
+    bool there = false;              // unsharded now
+    const Action* change = nullptr;  // the last unshard or reshard
+    const Action* reduced = nullptr;
+    const Action* last = nullptr;  // the last computation
+  };
+
+  std::string Name(size_t stage) const {
+    return PrintStage(plan_.pipes, StageId(static_cast<int32_t>(stage)));
+  }
+
+  Diagnostic& Find(const Action& action, std::string text) {
+    Diagnostic& finding =
+        diagnostics_->Add(Code::kCollectives, SpanOf(plan_, action), std::move(text));
+    finding.where = WhereOf(plan_, action);
+    return finding;
+  }
+
+  void Walk(const Action& action) {
+    State& state = states_[action.stage.value];
+    if (IsMessage(action.kind)) return;
+    if (IsCompute(action.kind)) {
+      if (state.sharded_at_all && !state.there) {
+        Diagnostic& finding =
+            Find(action,
+                 absl::StrCat(Print(plan_, action), " finds the parameters of its stage sharded"));
+        if (state.change != nullptr && finding.notes.empty()) {
+          finding.notes.push_back(NoteAt(plan_, *state.change, "they are dropped here"));
+        }
+      }
+      if (state.reduced != nullptr && action.kind != ActionKind::kForward) {
+        Diagnostic& finding =
+            Find(action, absl::StrCat(Print(plan_, action),
+                                      " comes after the gradients of its stage are reduced"));
+        if (finding.notes.empty()) {
+          finding.notes.push_back(NoteAt(plan_, *state.reduced, "they are reduced here"));
+        }
+      }
+      state.last = &action;
+      return;
+    }
+    if (action.kind == ActionKind::kReduceGrad) {
+      if (state.reduced != nullptr) {
+        Find(action,
+             absl::StrCat(Print(plan_, action), ": the gradients are reduced a second time"));
+      }
+      state.reduced = &action;
+      return;
+    }
+    const bool unshard = action.kind == ActionKind::kUnshard;
+    if (unshard == state.there) {
+      Find(action, absl::StrCat(Print(plan_, action), unshard ? ": the parameters are there already"
+                                                              : ": the parameters are not there"));
+    }
+    state.there = unshard;
+    state.change = &action;
+  }
+
+  // A rank that holds several of the stages that are reduced together comes to their reduction with
+  // the last one.
+  void FindOrder() {
+    const int parts = plan_.pipes[0].stages;
+    MeetingSteps members{.steps = {}, .meetings = parts};
+    std::vector<std::vector<const Action*>> actions(plan_.ranks());
+    for (int r = 0; r < plan_.ranks(); ++r) {
+      std::vector<const Action*> last(parts, nullptr);
+      for (const Action& action : plan_.of(RankId(r))) {
+        if (action.kind == ActionKind::kReduceGrad) last[action.stage.value % parts] = &action;
+      }
+      std::vector<std::vector<int>> steps;
+      for (const Action& action : plan_.of(RankId(r))) {
+        const int part = action.stage.value % parts;
+        if (action.kind != ActionKind::kReduceGrad || last[part] != &action) continue;
+        steps.push_back({part});
+        actions[r].push_back(&action);
+      }
+      members.steps.push_back(std::move(steps));
+    }
+    const std::vector<MeetingWait> circle = FindMeetingCircle(members);
+    Diagnostic* finding = nullptr;
+    for (size_t i = 0; i < circle.size(); ++i) {
+      const Action& action = *actions[circle[i].member][circle[i].step];
+      const int next = circle[(i + 1) % circle.size()].member;
+      const std::string text = absl::StrCat(
+          "rank ", circle[i].member, finding == nullptr ? " waits forever at " : " waits at ",
+          Print(plan_, action), " for rank ", next, ", which holds a replica of the stage");
+      if (finding == nullptr) {
+        finding = &Find(action, text);
+      } else {
+        finding->notes.push_back(NoteAt(plan_, action, text));
+      }
+    }
+  }
+
+  const Plan& plan_;
+  Diagnostics* diagnostics_;
+  std::vector<State> states_;  // by stage
+  bool any_ = false;           // collectives at all
+  bool any_reduced_ = false;
+};
+
+}  // namespace
+
+void FindCollectiveFault(const Plan& plan, const CheckOptions&, Diagnostics* diagnostics) {
+  CollectiveRule(plan, diagnostics).Run();
+}
+
+}  // namespace stringline

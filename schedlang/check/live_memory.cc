@@ -1,0 +1,139 @@
+#include "schedlang/check/live_memory.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/effects.h"
+
+namespace stringline {
+namespace {
+
+// Walks over the rank's groups: `visit(begin, end)` with indices into plan.actions.
+template <typename Visit>
+void ForEachGroup(const Plan& plan, RankId rank, Visit visit) {
+  for (uint32_t i = plan.first[rank.value]; i < plan.first[rank.value + 1];) {
+    const auto end = i + static_cast<uint32_t>(GroupAt(plan.actions, i).size());
+    visit(i, end);
+    i = end;
+  }
+}
+
+// "microbatches 0 .. 4, 7"
+std::string Ranges(const std::set<int32_t>& numbers) {
+  std::string out = numbers.size() == 1 ? "microbatch " : "microbatches ";
+  const char* separator = "";
+  for (auto it = numbers.begin(); it != numbers.end();) {
+    const int32_t first = *it;
+    int32_t last = first;
+    while (++it != numbers.end() && *it == last + 1) last = *it;
+    absl::StrAppend(&out, separator, first);
+    if (last > first) absl::StrAppend(&out, last == first + 1 ? ", " : " .. ", last);
+    separator = ", ";
+  }
+  return out;
+}
+
+}  // namespace
+
+PeakActivations PeakActivationsOf(const Plan& plan, RankId rank) {
+  PeakActivations peak;
+  int live = 0;
+  ForEachGroup(plan, rank, [&](uint32_t begin, uint32_t end) {
+    int released = 0;
+    for (uint32_t i = begin; i < end; ++i) {
+      const int change = ActivationChange(plan.actions[i].kind);
+      (change > 0 ? live : released) += change;
+    }
+    if (live > peak.count) peak = {live, end - 1};
+    live += released;
+  });
+  return peak;
+}
+
+PeakBytes PeakBytesOf(const Plan& plan, RankId rank, const std::vector<StageSizes>& bytes) {
+  int64_t live = 0;
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    if (plan.stages[s].rank == rank) live += bytes[s].resident;
+  }
+  PeakBytes peak{live, plan.first[rank.value]};
+  // Bytes of the values that the table of effects names. An output is the next stage's input, so
+  // what leaves the rank has that size; it is gone once it is sent.
+  const auto bytes_of = [&](const Action& action, Values values) {
+    const StageSizes& own = bytes[action.stage.value];
+    const Stage& stage = plan.stage(action.stage);
+    int64_t sum = 0;
+    if (values & kInput) sum += own.input;
+    if (values & kOutGrad) sum += own.output_grad;
+    if (values & kSaved) sum += own.saved;
+    if (values & kStash) sum += own.stash;
+    if ((values & kOutput) && stage.next.valid()) sum += bytes[stage.next.value].input;
+    if ((values & kInGrad) && stage.previous.valid()) {
+      sum += bytes[stage.previous.value].output_grad;
+    }
+    return sum;
+  };
+  ForEachGroup(plan, rank, [&](uint32_t begin, uint32_t end) {
+    int64_t released = 0;
+    for (uint32_t i = begin; i < end; ++i) {
+      const Action& action = plan.actions[i];
+      if (IsCollective(action.kind)) continue;
+      const Effects& effects = EffectsOf(action.kind);
+      live += bytes_of(action, effects.gives);
+      Values releases = effects.releases;
+      // Nothing was given for the data of a first stage or the gradient of a loss.
+      const Stage& stage = plan.stage(action.stage);
+      if (!stage.previous.valid()) releases &= static_cast<Values>(~kInput);
+      if (!stage.next.valid()) releases &= static_cast<Values>(~kOutGrad);
+      released += bytes_of(action, releases);
+    }
+    if (live > peak.bytes) peak = {live, end - 1};
+    live -= released;
+  });
+  return peak;
+}
+
+int ReceiveBuffersOf(const Plan& plan, RankId rank) {
+  int posted = 0, most = 0;
+  std::set<std::pair<int32_t, int32_t>> inputs, grads;
+  ForEachGroup(plan, rank, [&](uint32_t begin, uint32_t end) {
+    for (uint32_t i = begin; i < end; ++i) {
+      const Action& action = plan.actions[i];
+      const std::pair value(action.stage.value, action.microbatch.value);
+      if (action.kind == ActionKind::kRecvForward) posted += inputs.insert(value).second;
+      if (action.kind == ActionKind::kRecvBackward) posted += grads.insert(value).second;
+    }
+    most = std::max(most, posted);
+    for (uint32_t i = begin; i < end; ++i) {
+      const Action& action = plan.actions[i];
+      if (!IsCompute(action.kind)) continue;
+      const std::pair value(action.stage.value, action.microbatch.value);
+      const Values releases = EffectsOf(action.kind).releases;
+      if (releases & kInput) posted -= static_cast<int>(inputs.erase(value));
+      if (releases & kOutGrad) posted -= static_cast<int>(grads.erase(value));
+    }
+  });
+  return most;
+}
+
+std::string DescribeAlive(const Plan& plan, RankId rank, uint32_t last) {
+  std::map<StageId, std::set<int32_t>> alive;
+  for (uint32_t i = plan.first[rank.value]; i <= last; ++i) {
+    const Action& action = plan.actions[i];
+    const int change = ActivationChange(action.kind);
+    // What a part of the peak's own group releases is still there at the peak.
+    const bool releases = change < 0 && !(i <= last && last - i < GroupAt(plan.actions, i).size());
+    if (change > 0) alive[action.stage].insert(action.microbatch.value);
+    if (releases) alive[action.stage].erase(action.microbatch.value);
+  }
+  std::string out;
+  for (const auto& [stage, microbatches] : alive) {
+    if (microbatches.empty()) continue;
+    absl::StrAppend(&out, out.empty() ? "" : "; ", "stage ", PrintStage(plan.pipes, stage), ": ",
+                    Ranges(microbatches));
+  }
+  return out;
+}
+
+}  // namespace stringline

@@ -1,0 +1,59 @@
+// The rule `memory`: what a rank holds at most, against what it may hold.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/check/live_memory.h"
+#include "schedlang/check/rules.h"
+
+namespace stringline {
+namespace {
+
+// "1.50 GiB"
+std::string PrintBytes(int64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  int unit = 0;
+  for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
+  return unit == 0 ? absl::StrCat(bytes, " B") : absl::StrFormat("%.2f %s", value, kUnits[unit]);
+}
+
+void Find(const Plan& plan, RankId rank, uint32_t index, std::string text,
+          Diagnostics* diagnostics) {
+  const Action& action = plan.actions[index];
+  Diagnostic& finding = diagnostics->Add(Code::kMemory, SpanOf(plan, action), std::move(text));
+  if (!finding.notes.empty()) return;
+  finding.where = WhereOf(plan, action);
+  finding.notes.push_back(
+      {.text = absl::StrCat("alive then: ", DescribeAlive(plan, rank, index)), .has_place = false});
+}
+
+}  // namespace
+
+void FindOverfullRank(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics) {
+  SL_CHECK(options.memory < 0 || options.sizes.size() == plan.stages.size())
+      << "a limit in bytes needs the bytes of every stage";
+  for (int r = 0; r < plan.ranks(); ++r) {
+    const RankId rank(r);
+    if (plan.of(rank).empty()) continue;
+    const PeakActivations peak = PeakActivationsOf(plan, rank);
+    if (options.activations >= 0 && peak.count > options.activations) {
+      Find(
+          plan, rank, peak.action,
+          absl::StrCat("rank ", r, " holds ", peak.count, " stage activations at ",
+                       Print(plan, plan.actions[peak.action]), ", more than ", options.activations),
+          diagnostics);
+    }
+    if (options.memory < 0) continue;
+    const PeakBytes bytes = PeakBytesOf(plan, rank, options.sizes);
+    if (bytes.bytes <= options.memory) continue;
+    Find(plan, rank, bytes.action,
+         absl::StrCat("rank ", r, " holds ", PrintBytes(bytes.bytes), " at ",
+                      Print(plan, plan.actions[bytes.action]), ", more than ",
+                      PrintBytes(options.memory)),
+         diagnostics);
+  }
+}
+
+}  // namespace stringline

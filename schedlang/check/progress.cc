@@ -1,0 +1,321 @@
+// The rule `progress`: runs the plan, and if it stops, finds who waits for whom in a circle.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/check/replay.h"
+#include "schedlang/check/rules.h"
+#include "schedlang/check/waits.h"
+#include "schedlang/effects.h"
+
+namespace stringline {
+namespace {
+
+using Stopped = Replay<NoClock>;
+
+// One thing that somebody waits for: the node it stands in, and its action there. A rank, and a
+// receive that has started, wait for the computation that makes their value, too, as long as it has
+// not ended: a circle over computations alone is shorter than one over the messages between them.
+struct Wait {
+  int node = -1;
+  uint32_t action = 0;
+};
+
+// The nodes are the compute streams of all ranks, then the communicator queues of all ranks. Each
+// waits with the action at its head.
+class WaitGraph {
+ public:
+  WaitGraph(const Plan& plan, const Stopped& stopped, int buffers)
+      : plan_(plan), stopped_(stopped), buffers_(buffers) {
+    const int nodes = plan.ranks() + static_cast<int>(stopped.queues().all.size());
+    for (int node = 0; node < nodes; ++node) {
+      waits_.push_back(node < plan.ranks() ? RankWaits(RankId(node)) : QueueWaits(QueueOf(node)));
+    }
+  }
+
+  // A shortest circle of waits: who waits, and what for.
+  std::vector<std::pair<int, Wait>> Circle() const {
+    std::vector<std::vector<int>> edges(waits_.size());
+    for (size_t n = 0; n < waits_.size(); ++n) {
+      for (const Wait& wait : waits_[n]) edges[n].push_back(wait.node);
+    }
+    const std::vector<int> nodes = ShortestCircle(edges);
+    std::vector<std::pair<int, Wait>> circle;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const int next = nodes[(i + 1) % nodes.size()];
+      const auto& waits = waits_[nodes[i]];
+      circle.emplace_back(nodes[i],
+                          *std::find_if(waits.begin(), waits.end(),
+                                        [next](const Wait& w) { return w.node == next; }));
+    }
+    return circle;
+  }
+
+  bool IsRank(int node) const { return node < plan_.ranks(); }
+  int QueueOf(int node) const { return node - plan_.ranks(); }
+  RankId RankOf(int node) const {
+    return IsRank(node) ? RankId(node) : stopped_.queues().all[QueueOf(node)].rank;
+  }
+  // The action that the node waits with.
+  uint32_t HeadOf(int node) const {
+    return IsRank(node) ? stopped_.cursor(RankId(node)) : stopped_.head(QueueOf(node)).front();
+  }
+
+  // The part of a rank's next group that lacks a value from another rank, and what it lacks.
+  std::pair<uint32_t, Values> Lack(RankId rank) const {
+    const uint32_t begin = stopped_.cursor(rank);
+    if (begin == plan_.first[rank.value + 1]) return {begin, Values{0}};
+    const auto group = GroupAt(plan_.actions, begin);
+    for (uint32_t k = 0; k < group.size(); ++k) {
+      const Values missing = stopped_.live().Missing(group, k) & (kInput | kOutGrad);
+      if (missing == 0) continue;
+      return {begin + k, static_cast<Values>(missing & kInput ? kInput : kOutGrad)};
+    }
+    return {begin, Values{0}};
+  }
+
+ private:
+  // The receive of what the rank's next group lacks. The rule `dataflow` has found it listed.
+  std::vector<Wait> RankWaits(RankId rank) const {
+    const auto [part, lacks] = Lack(rank);
+    if (lacks == 0) return {};
+    const Action& action = plan_.actions[part];
+    const ActionKind recv = lacks == kInput ? ActionKind::kRecvForward : ActionKind::kRecvBackward;
+    for (uint32_t i = plan_.first[rank.value]; i < part; ++i) {
+      const Action& other = plan_.actions[i];
+      if (other.kind != recv || other.stage != action.stage ||
+          other.microbatch != action.microbatch) {
+        continue;
+      }
+      const int channel = stopped_.channels().Of(plan_, other);
+      std::vector<Wait> waits = {{plan_.ranks() + stopped_.queues().of_recv[channel], i}};
+      AddMaker(SenderOf(channel, i), &waits);
+      return waits;
+    }
+    return {};
+  }
+
+  std::vector<Wait> QueueWaits(int queue) const {
+    const absl::Span<const uint32_t> parts = stopped_.head(queue);
+    if (parts.empty()) return {};
+    if (!stopped_.started(queue)) {
+      // Some computation listed before it has not ended; its values come from those too.
+      const int rank = stopped_.queues().all[queue].rank.value;
+      uint32_t before = parts.front();
+      while (before > plan_.first[rank] && !IsCompute(plan_.actions[before].kind)) --before;
+      return {{rank, before}};
+    }
+    std::vector<Wait> waits;
+    for (const uint32_t part : parts) {
+      const Wait wait = PartnerOf(part);
+      if (wait.node < 0) continue;
+      waits.push_back(wait);
+      if (IsRecv(plan_.actions[part].kind)) AddMaker(wait.action, &waits);
+    }
+    return waits;
+  }
+
+  // The send that the receive matches.
+  uint32_t SenderOf(int channel, uint32_t recv) const {
+    const auto recvs = stopped_.recvs(channel);
+    return stopped_.sends(
+        channel)[std::lower_bound(recvs.begin(), recvs.end(), recv) - recvs.begin()];
+  }
+
+  // The computation that makes what `send` sends, if it has not ended.
+  void AddMaker(uint32_t send, std::vector<Wait>* waits) const {
+    const Action& sends = plan_.actions[send];
+    const RankId rank = plan_.stage(sends.stage).rank;
+    for (uint32_t i = stopped_.cursor(rank); i < send; ++i) {
+      const Action& other = plan_.actions[i];
+      if (other.stage == sends.stage && other.microbatch == sends.microbatch &&
+          (EffectsOf(other.kind).gives & EffectsOf(sends.kind).needs) != 0) {
+        waits->push_back({rank.value, i});
+        return;
+      }
+    }
+  }
+
+  // What a started part waits for; none if it has ended.
+  Wait PartnerOf(uint32_t part) const {
+    const bool send = IsSend(plan_.actions[part].kind);
+    const int channel = stopped_.channels().Of(plan_, plan_.actions[part]);
+    const auto progress = stopped_.progress(channel);
+    const auto own = send ? stopped_.sends(channel) : stopped_.recvs(channel);
+    const auto others = send ? stopped_.recvs(channel) : stopped_.sends(channel);
+    const auto k =
+        static_cast<uint32_t>(std::lower_bound(own.begin(), own.end(), part) - own.begin());
+    if (k < (send ? progress.sends_ended : progress.recvs_ended)) return {};
+    // A buffered send waits for the receive that frees its slot.
+    const uint32_t partner = send && buffers_ > 0 ? k - static_cast<uint32_t>(buffers_) : k;
+    const auto& queues = stopped_.queues();
+    return {plan_.ranks() + (send ? queues.of_recv : queues.of_send)[channel], others[partner]};
+  }
+
+  const Plan& plan_;
+  const Stopped& stopped_;
+  const int buffers_;
+  std::vector<std::vector<Wait>> waits_;
+};
+
+// Puts a circle into words.
+class CircleText {
+ public:
+  CircleText(const Plan& plan, const Stopped& stopped, const WaitGraph& graph)
+      : plan_(plan), stopped_(stopped), graph_(graph), circle_(graph.Circle()) {
+    SL_CHECK(!circle_.empty()) << "the replay stops without a circle";
+    // Begin with a computation if there is one: that is what a rank is seen to hang at.
+    const auto first = std::find_if(circle_.begin(), circle_.end(),
+                                    [&](const auto& link) { return graph_.IsRank(link.first); });
+    if (first != circle_.end()) std::rotate(circle_.begin(), first, circle_.end());
+  }
+
+  void Report(const std::string& least_buffers, Diagnostics* diagnostics) const {
+    const Action& head = plan_.actions[HeadPart(0)];
+    Diagnostic& finding =
+        diagnostics->Add(Code::kProgress, SpanOf(plan_, head),
+                         absl::StrCat("rank ", graph_.RankOf(circle_[0].first).value,
+                                      " waits forever at ", Head(0), ": ", Reason(0)));
+    finding.where = WhereOf(plan_, head);
+    for (size_t i = 1; i < circle_.size(); ++i) {
+      finding.notes.push_back(NoteAt(plan_, plan_.actions[HeadPart(i)], Link(i)));
+    }
+    finding.notes.push_back({.text = Closing(), .has_place = false});
+    if (!least_buffers.empty()) {
+      finding.notes.push_back({.text = least_buffers, .has_place = false});
+    }
+  }
+
+ private:
+  int Node(size_t i) const { return circle_[i % circle_.size()].first; }
+  const Wait& WaitOf(size_t i) const { return circle_[i % circle_.size()].second; }
+  std::string Name(uint32_t action) const { return Print(plan_, plan_.actions[action]); }
+
+  std::string Head(size_t i) const {
+    const int node = Node(i);
+    if (graph_.IsRank(node)) return PrintGroup(plan_, plan_.actions, graph_.HeadOf(node));
+    std::string out;
+    for (const uint32_t part : stopped_.head(graph_.QueueOf(node))) {
+      absl::StrAppend(&out, out.empty() ? "" : "&", Name(part));
+    }
+    return out;
+  }
+  // The action whose line a message about the node marks.
+  uint32_t HeadPart(size_t i) const {
+    const int node = Node(i);
+    return graph_.IsRank(node) ? graph_.Lack(RankId(node)).first : graph_.HeadOf(node);
+  }
+
+  // Whether link i waits for a computation of another rank, whose value will be sent.
+  bool IsForValue(size_t i) const {
+    const int node = Node(i);
+    if (!graph_.IsRank(Node(i + 1))) return false;
+    return graph_.IsRank(node) || stopped_.started(graph_.QueueOf(node));
+  }
+
+  std::string Lack(int node) const {
+    const auto [part, lacks] = graph_.Lack(RankId(node));
+    const Action& action = plan_.actions[part];
+    return Describe(plan_, action.stage, action.microbatch, lacks);
+  }
+
+  // ", which stands behind 3SEND_B0 in the queue of communicator 0-1": when what is waited for is
+  // not what its node waits with itself.
+  std::string Behind(size_t i) const {
+    const int next = Node(i + 1);
+    const uint32_t awaited = WaitOf(i).action;
+    if (graph_.IsRank(next)) {
+      const auto group = GroupAt(plan_.actions, graph_.HeadOf(next));
+      const bool same =
+          awaited >= graph_.HeadOf(next) && awaited < graph_.HeadOf(next) + group.size();
+      return same ? "" : absl::StrCat(", which comes after ", Head(i + 1));
+    }
+    const auto parts = stopped_.head(graph_.QueueOf(next));
+    if (std::find(parts.begin(), parts.end(), awaited) != parts.end()) return "";
+    return absl::StrCat(", which stands behind ", Head(i + 1), " in the queue of communicator ",
+                        stopped_.queues().all[graph_.QueueOf(next)].communicator);
+  }
+
+  std::string Reason(size_t i) const {
+    const int node = Node(i);
+    const std::string awaited = Name(WaitOf(i).action);
+    if (graph_.IsRank(node)) {
+      const std::string behind = IsForValue(i) ? "" : Behind(i);
+      return absl::StrCat("it needs the ", Lack(node),
+                          behind.empty() ? "" : absl::StrCat(", from ", awaited, behind));
+    }
+    if (!stopped_.started(graph_.QueueOf(node))) {
+      return absl::StrCat("it is listed after ", awaited, Behind(i));
+    }
+    const int other = graph_.RankOf(Node(i + 1)).value;
+    if (IsForValue(i)) return absl::StrCat("it has to be sent by rank ", other);
+    const bool send = IsRecv(plan_.actions[WaitOf(i).action].kind);
+    return absl::StrCat(send ? "it has to be received by rank " : "it has to be sent by rank ",
+                        other, ", at ", awaited, Behind(i));
+  }
+
+  std::string Link(size_t i) const {
+    const std::string rank = absl::StrCat("rank ", graph_.RankOf(Node(i)).value);
+    if (!IsForValue(i - 1)) return absl::StrCat(rank, " waits at ", Head(i), ": ", Reason(i));
+    return absl::StrCat(rank, " would send it after ", Name(WaitOf(i - 1).action),
+                        ", but waits at ", Head(i), ": ", Reason(i));
+  }
+
+  // How the last link comes back to the first.
+  std::string Closing() const {
+    const std::string rank = absl::StrCat("rank ", graph_.RankOf(Node(0)).value);
+    const size_t last = circle_.size() - 1;
+    if (!IsForValue(last)) {
+      return absl::StrCat("that is where ", rank, " waits: the circle is closed");
+    }
+    return absl::StrCat(rank, " would send it after ", Name(WaitOf(last).action), Behind(last),
+                        ": the circle is closed");
+  }
+
+  const Plan& plan_;
+  const Stopped& stopped_;
+  const WaitGraph& graph_;
+  std::vector<std::pair<int, Wait>> circle_;
+};
+
+bool EndsWith(const Plan& plan, CommLayout layout, int buffers) {
+  NoClock clock;
+  return Replay<NoClock>(plan, &clock, layout, buffers).Run();
+}
+
+// "safe only from k = 3 on: …", the least number of buffers with which the plan ends; "" if none
+// makes it end. More buffers never hurt.
+std::string LeastBuffers(const Plan& plan, const CheckOptions& options) {
+  int most = 1;
+  for (const Action& action : plan.actions) most += IsSend(action.kind) ? 1 : 0;
+  if (!EndsWith(plan, options.layout, most)) return "";
+  int bad = options.buffers, good = most;
+  for (int k = std::max(1, 2 * bad); k < good; k *= 2) {
+    if (EndsWith(plan, options.layout, k)) {
+      good = k;
+    } else {
+      bad = k;
+    }
+  }
+  while (good - bad > 1) {
+    const int middle = bad + (good - bad) / 2;
+    (EndsWith(plan, options.layout, middle) ? good : bad) = middle;
+  }
+  return absl::StrCat("safe only from k = ", good, " on: with ", good,
+                      good == 1 ? " buffered send" : " buffered sends", " a channel it ends");
+}
+
+}  // namespace
+
+void FindCircle(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics) {
+  NoClock clock;
+  Replay<NoClock> replay(plan, &clock, options.layout, options.buffers);
+  if (replay.Run()) return;
+  const WaitGraph graph(plan, replay, options.buffers);
+  CircleText(plan, replay, graph).Report(LeastBuffers(plan, options), diagnostics);
+}
+
+}  // namespace stringline

@@ -1,0 +1,65 @@
+#include "schedlang/elaborate/counters.h"
+
+namespace stringline {
+
+bool Counter::Take(int64_t number) {
+  if (number < next_) return false;
+  if (number > next_) return ahead_.insert(number).second;
+  ++next_;
+  while (!ahead_.empty() && *ahead_.begin() == next_) {
+    ahead_.erase(ahead_.begin());
+    ++next_;
+  }
+  return true;
+}
+
+void Deferred::StartRank() {
+  entries_.clear();
+  oldest_ = 0;
+  index_.clear();
+  indexed_ = false;
+}
+
+void Deferred::Add(int32_t stage, int64_t microbatch) {
+  const auto id = static_cast<int32_t>(entries_.size());
+  entries_.push_back({.stage = stage, .microbatch = microbatch});
+  if (first_[stage] < 0) {
+    first_[stage] = id;
+  } else {
+    entries_[last_[stage]].next = id;
+  }
+  last_[stage] = id;
+  if (indexed_) index_[{stage, microbatch}] = id;
+}
+
+const Deferred::Entry* Deferred::TakeOldest() {
+  while (oldest_ < entries_.size() && entries_[oldest_].done) ++oldest_;
+  if (oldest_ == entries_.size()) return nullptr;
+  Entry& entry = entries_[oldest_];
+  entry.done = true;
+  return &entry;
+}
+
+const Deferred::Entry* Deferred::TakeOldestOf(int32_t stage) {
+  int32_t& first = first_[stage];
+  while (first >= 0 && entries_[first].done) first = entries_[first].next;
+  if (first < 0) return nullptr;
+  Entry& entry = entries_[first];
+  entry.done = true;
+  return &entry;
+}
+
+const Deferred::Entry* Deferred::Take(int32_t stage, int64_t microbatch) {
+  if (!indexed_) {
+    indexed_ = true;
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      index_[{entries_[i].stage, entries_[i].microbatch}] = static_cast<int32_t>(i);
+    }
+  }
+  const auto it = index_.find({stage, microbatch});
+  if (it == index_.end() || entries_[it->second].done) return nullptr;
+  entries_[it->second].done = true;
+  return &entries_[it->second];
+}
+
+}  // namespace stringline

@@ -1,0 +1,441 @@
+#include "schedlang/elaborate/elaborate.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "schedlang/elaborate/eval.h"
+#include "schedlang/elaborate/layout.h"
+#include "schedlang/elaborate/program.h"
+#include "schedlang/elaborate/resolve.h"
+#include "schedlang/elaborate/run.h"
+#include "schedlang/orders/defer.h"
+
+namespace stringline {
+namespace {
+
+// False after a finding for every name that two schedules share.
+bool AreUnique(const ast::File& file, Diagnostics* diagnostics) {
+  std::map<absl::string_view, Span> first;
+  bool unique = true;
+  for (const ast::Schedule& schedule : file.schedules) {
+    const auto [it, is_new] = first.emplace(schedule.name.text, schedule.name.span);
+    if (is_new) continue;
+    diagnostics
+        ->Add(Code::kRedefined, schedule.name.span,
+              absl::StrCat("a second schedule '", schedule.name.text, "'"))
+        .notes.push_back({it->second, "the first one is here", ""});
+    unique = false;
+  }
+  return unique;
+}
+
+// The schedule called `name`, or the last one for "". Null after a finding.
+const ast::Schedule* SelectSchedule(const ast::File& file, const std::string& name,
+                                    Diagnostics* diagnostics) {
+  if (!AreUnique(file, diagnostics)) return nullptr;
+  if (name.empty()) return &file.schedules.back();
+  std::vector<std::string> names;
+  for (const ast::Schedule& schedule : file.schedules) {
+    if (schedule.name.text == name) return &schedule;
+    names.push_back(schedule.name.text);
+  }
+  const std::string closest = ClosestName(name, names);
+  const std::string hint = closest.empty() ? absl::StrCat("it has ", absl::StrJoin(names, ", "))
+                                           : absl::StrCat("did you mean '", closest, "'?");
+  diagnostics->Add(Code::kUnknownSchedule, file.schedules.back().name.span,
+                   absl::StrCat("the file has no schedule '", name, "'; ", hint));
+  return nullptr;
+}
+
+class Elaboration {
+ public:
+  Elaboration(const ast::Schedule& schedule, const Program& program,
+              const std::vector<Parameter>& given, Diagnostics* diagnostics,
+              const ElaborateLimits& limits)
+      : schedule_(schedule),
+        program_(program),
+        given_(given),
+        diagnostics_(diagnostics),
+        limits_(limits),
+        evaluator_(program, limits.steps) {}
+
+  // Of a derived schedule: its base, elaborated with what it is given, and then changed.
+  template <typename ElaborateBase>
+  std::optional<Plan> RunDerived(const ast::Schedule& base, ElaborateBase elaborate_base) {
+    plan_.schedule = schedule_.name.text;
+    if (!CheckGiven() || !Bind()) return std::nullopt;
+    std::vector<Parameter> arguments;
+    if (!EvaluateArguments(base, &arguments)) return std::nullopt;
+    std::optional<Plan> plan = elaborate_base(arguments);
+    if (!plan) return std::nullopt;
+    plan->schedule = plan_.schedule;
+    plan->parameters = plan_.parameters;
+    plan->header = schedule_.name.span;
+    for (const DerivedStep::Defer& defer : program_.derived->defers) {
+      std::vector<int64_t> late;
+      if (!EvaluateDefer(defer, plan->ranks(), &late)) return std::nullopt;
+      plan = DeferWeightGradients(*plan, late);
+    }
+    return plan;
+  }
+
+  std::optional<Plan> Run() {
+    plan_.schedule = schedule_.name.text;
+    plan_.header = schedule_.name.span;
+    plan_.places = program_.places;
+    if (!CheckGiven() || !Bind() || !RunSteps()) return std::nullopt;
+    plan_.microbatches = static_cast<int>(plan_.parameters[1].value);
+    plan_.overlaps = program_.overlaps;
+    if (!PipesAndSplitFit() || !FitsLimits()) return std::nullopt;
+    if (!RunRanks(program_, padded_, limits_, &evaluator_, &plan_, diagnostics_)) {
+      return std::nullopt;
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  Diagnostic& Find(Code code, Span span, std::string text) {
+    return diagnostics_->Add(code, span, std::move(text));
+  }
+
+  // The values that the base's parameters get: by position, then by name.
+  bool EvaluateArguments(const ast::Schedule& base, std::vector<Parameter>* arguments) {
+    const std::vector<DerivedStep::Argument>& given = program_.derived->arguments;
+    for (size_t i = 0; i < given.size(); ++i) {
+      const DerivedStep::Argument& argument = given[i];
+      if (argument.name.empty() && i >= base.parameters.size()) {
+        Find(Code::kWrongArity, argument.span,
+             absl::StrCat("'", base.name.text, "' has only ", base.parameters.size(),
+                          " parameters"));
+        return false;
+      }
+      const std::string name = argument.name.empty() ? base.parameters[i].name.text : argument.name;
+      const int64_t value = evaluator_.Evaluate(argument.node);
+      if (!Evaluated()) return false;
+      if (!FitsBase(base, name, argument, value, *arguments)) return false;
+      arguments->push_back({name, value});
+    }
+    return true;
+  }
+
+  // The name is a parameter of the base, is given once, and P and M stay what they are.
+  bool FitsBase(const ast::Schedule& base, const std::string& name,
+                const DerivedStep::Argument& argument, int64_t value,
+                const std::vector<Parameter>& before) {
+    std::vector<std::string> names;
+    for (const ast::Option& option : base.parameters) names.push_back(option.name.text);
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      const std::string closest = ClosestName(name, names);
+      Find(Code::kUnknownParameter, argument.span,
+           absl::StrCat("'", base.name.text, "' has no parameter '", name, "'; ",
+                        closest.empty() ? absl::StrCat("it has ", absl::StrJoin(names, ", "))
+                                        : absl::StrCat("did you mean '", closest, "'?")));
+      return false;
+    }
+    for (const Parameter& other : before) {
+      if (other.name != name) continue;
+      Find(Code::kBadParameter, argument.span, absl::StrCat("'", name, "' is given twice"));
+      return false;
+    }
+    for (const Parameter& own : {plan_.parameters[0], plan_.parameters[1]}) {
+      if (own.name != name || own.value == value) continue;
+      Find(Code::kBadParameter, argument.span,
+           absl::StrCat("'", name, "' is ", own.value, ", and ", value, " for the base; both run ",
+                        "on the same ranks with the same microbatches"));
+      return false;
+    }
+    return true;
+  }
+
+  bool EvaluateDefer(const DerivedStep::Defer& defer, int ranks, std::vector<int64_t>* late) {
+    for (int r = 0; r < ranks; ++r) {
+      evaluator_.Set(program_.rank_slot, r);
+      late->push_back(evaluator_.Evaluate(defer.node));
+      if (!Evaluated()) return false;
+      if (late->back() >= 0) continue;
+      Find(Code::kNegativeCount, defer.span,
+           absl::StrCat("weight gradients cannot come ", -late->back(), " early",
+                        evaluator_.ValuesIn(defer.node)))
+          .where = absl::StrCat("rank ", r, ", ", PrintParameters(plan_));
+      return false;
+    }
+    return true;
+  }
+
+  // Every given name is a parameter, once, and what has no default is given.
+  bool CheckGiven() {
+    bool good = true;
+    std::vector<std::string> names;
+    for (const ast::Option& option : schedule_.parameters) names.push_back(option.name.text);
+    for (auto it = given_.begin(); it != given_.end(); ++it) {
+      const auto same = [it](const Parameter& other) { return other.name == it->name; };
+      const auto parameter = std::find(names.begin(), names.end(), it->name);
+      if (parameter == names.end()) {
+        FindUnknownParameter(it->name, names);
+        good = false;
+      } else if (std::find_if(given_.begin(), it, same) != it) {
+        const ast::Option& option = schedule_.parameters[parameter - names.begin()];
+        Find(Code::kBadParameter, option.name.span,
+             absl::StrCat("'", it->name, "' is given twice"));
+        good = false;
+      }
+    }
+    for (const ast::Option& option : schedule_.parameters) {
+      if (option.value || Given(option.name.text) != nullptr) continue;
+      Find(Code::kMissingParameter, option.name.span,
+           absl::StrCat("no value is given for '", option.name.text, "'"));
+      good = false;
+    }
+    return good;
+  }
+
+  void FindUnknownParameter(const std::string& name, const std::vector<std::string>& names) {
+    const std::string closest = ClosestName(name, names);
+    Find(Code::kUnknownParameter, schedule_.name.span,
+         absl::StrCat("schedule '", schedule_.name.text, "' has no parameter '", name, "'; ",
+                      closest.empty() ? absl::StrCat("it has ", absl::StrJoin(names, ", "))
+                                      : absl::StrCat("did you mean '", closest, "'?")));
+  }
+
+  const Parameter* Given(const std::string& name) const {
+    const auto it = std::find_if(given_.begin(), given_.end(),
+                                 [&](const Parameter& p) { return p.name == name; });
+    return it == given_.end() ? nullptr : &*it;
+  }
+
+  bool Bind() {
+    const auto& parameters = schedule_.parameters;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const Parameter* given = Given(parameters[i].name.text);
+      const int64_t value =
+          given != nullptr ? given->value : evaluator_.Evaluate(program_.defaults[i]);
+      if (!Evaluated()) return false;
+      evaluator_.Set(static_cast<int32_t>(i), value);
+      plan_.parameters.push_back({parameters[i].name.text, value});
+    }
+    const bool ranks_good = InRange(0, limits_.ranks);
+    const bool microbatches_good = InRange(1, INT32_MAX);
+    return ranks_good && microbatches_good;
+  }
+
+  // Parameter `index` lies in 1 .. most.
+  bool InRange(size_t index, int64_t most) {
+    const Parameter& parameter = plan_.parameters[index];
+    if (parameter.value >= 1 && parameter.value <= most) return true;
+    Find(Code::kBadParameter, schedule_.parameters[index].name.span,
+         absl::StrCat("'", parameter.name, "' is ", parameter.value, ", which is not in 1 .. ",
+                      most));
+    return false;
+  }
+
+  bool Evaluated() {
+    if (!evaluator_.failed()) return true;
+    AddFailure(evaluator_.TakeFailure(), PrintParameters(plan_), diagnostics_);
+    return false;
+  }
+
+  // The schedule's own statements, in order.
+  bool RunSteps() {
+    padded_ = plan_.parameters[1].value;
+    for (const Step& step : program_.steps) {
+      if (step.kind == Step::Kind::kStages) {
+        if (!PlacePipe(step.slot)) return false;
+        continue;
+      }
+      const int64_t value = evaluator_.Evaluate(step.node);
+      if (!Evaluated()) return false;
+      if (step.kind == Step::Kind::kLet) evaluator_.Set(step.slot, value);
+      if (step.kind == Step::Kind::kPad && !Pad(step, value)) return false;
+      if (step.kind == Step::Kind::kRequire && value == 0) {
+        Find(Code::kRequire, step.span, absl::StrCat(step.text, evaluator_.ValuesIn(step.node)))
+            .where = PrintParameters(plan_);
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool PlacePipe(int index) {
+    const PipeStep& step = program_.pipes[index];
+    const auto first = static_cast<int32_t>(plan_.stages.size());
+    if (!PlaceStages(program_, index, plan_.parameters[0].value, limits_, &evaluator_, &plan_,
+                     diagnostics_)) {
+      return false;
+    }
+    if (step.name.empty()) return true;
+    Pipe pipe{.name = step.name, .first_stage = StageId(first)};
+    pipe.stages = static_cast<int>(plan_.stages.size()) - first;
+    const int64_t count = evaluator_.Evaluate(step.microbatches);
+    if (!Evaluated()) return false;
+    const Span span = program_.nodes[step.microbatches].span;
+    if (count < 0 || count > padded_) {
+      return BadPipes(span, absl::StrCat("'", step.name, "' runs ", count, " microbatches of ",
+                                         padded_, evaluator_.ValuesIn(step.microbatches)));
+    }
+    pipe.microbatches = static_cast<int>(count);
+    if (!plan_.pipes.empty()) {
+      const Pipe& before = plan_.pipes.back();
+      pipe.first_microbatch = before.first_microbatch + before.microbatches;
+      if (before.stages != pipe.stages) {
+        return BadPipes(
+            step.stages.span,
+            absl::StrCat("'", step.name, "' has ", pipe.stages, " stages and '", before.name,
+                         "' has ", before.stages, ", but both hold the same model, cut alike"));
+      }
+    }
+    evaluator_.AddPipe(pipe);
+    plan_.pipes.push_back(std::move(pipe));
+    return true;
+  }
+
+  bool BadPipes(Span span, std::string text) {
+    Find(Code::kBadPipes, span, std::move(text)).where = PrintParameters(plan_);
+    return false;
+  }
+
+  // The pipes share out the microbatches, and the layers are split over the stages there are.
+  bool PipesAndSplitFit() {
+    int64_t sum = 0;
+    for (const Pipe& pipe : plan_.pipes) sum += pipe.microbatches;
+    if (!plan_.pipes.empty() && sum != padded_) {
+      return BadPipes(
+          program_.pipes.back().span,
+          absl::StrCat("the pipes run ", sum, " microbatches together, but M is ", padded_));
+    }
+    return !program_.split || FitSplit(*program_.split);
+  }
+
+  bool FitSplit(const SplitStep& step) {
+    Split& split = plan_.split;
+    split = {.kind = step.kind, .layers = {}, .layout = step.layout, .span = step.span};
+    for (const int32_t node : step.layers) {
+      const int64_t layers = evaluator_.Evaluate(node);
+      if (!Evaluated()) return false;
+      if (layers < 0 || layers > INT32_MAX) {
+        return BadSplit(program_.nodes[node].span,
+                        absl::StrCat("a stage of ", layers, " layers", evaluator_.ValuesIn(node)));
+      }
+      split.layers.push_back(static_cast<int>(layers));
+    }
+    const size_t stages = plan_.pipes.empty() ? plan_.stages.size() : plan_.pipes[0].stages;
+    const size_t given = split.layers.size() + split.layout.size();
+    if (given == 0 || given == stages) return true;
+    return BadSplit(step.span,
+                    absl::StrCat("the layers are split over ", given, " stages, but ",
+                                 plan_.pipes.empty() ? "there are " : "every pipe has ", stages));
+  }
+
+  bool BadSplit(Span span, std::string text) {
+    Find(Code::kBadSplit, span, std::move(text)).where = PrintParameters(plan_);
+    return false;
+  }
+
+  // Every stage does at least a forward and a backward of every microbatch. Asked before anything
+  // of that size is made.
+  bool FitsLimits() {
+    const auto stages = static_cast<int64_t>(plan_.stages.size());
+    int64_t least = 2 * stages * padded_;  // both below 2^31
+    if (!plan_.pipes.empty()) least /= static_cast<int64_t>(plan_.pipes.size());
+    if (least <= limits_.actions) return true;
+    Find(Code::kTooLong, schedule_.name.span,
+         absl::StrCat(stages, stages == 1 ? " stage and " : " stages and ", padded_,
+                      " microbatches take at least ", least, " actions, more than ",
+                      limits_.actions))
+        .where = PrintParameters(plan_);
+    return false;
+  }
+
+  bool Pad(const Step& step, int64_t value) {
+    if (value >= padded_ && value <= INT32_MAX) {
+      padded_ = value;
+      return true;
+    }
+    Find(Code::kBadPad, step.span,
+         absl::StrCat(padded_, " microbatches are padded to ", value,
+                      value < padded_ ? ", which is fewer" : ", which is too many",
+                      evaluator_.ValuesIn(step.node)))
+        .where = PrintParameters(plan_);
+    return false;
+  }
+
+  const ast::Schedule& schedule_;
+  const Program& program_;
+  const std::vector<Parameter>& given_;
+  Diagnostics* diagnostics_;
+  const ElaborateLimits& limits_;
+  Evaluator evaluator_;
+  Plan plan_;
+  int64_t padded_ = 0;  // what the counters see
+};
+
+// The schedule that `schedule` is derived from; null after a finding.
+const ast::Schedule* BaseOf(const ast::File& file, const ast::Schedule& schedule,
+                            Diagnostics* diagnostics) {
+  const ast::Name& base = schedule.derived->base;
+  std::vector<std::string> names;
+  for (const ast::Schedule& other : file.schedules) {
+    if (other.name.text == base.text) return &other;
+    names.push_back(other.name.text);
+  }
+  const std::string closest = ClosestName(base.text, names);
+  diagnostics->Add(
+      Code::kUnknownSchedule, base.span,
+      absl::StrCat("the file has no schedule '", base.text, "'",
+                   closest.empty() ? "" : absl::StrCat("; did you mean '", closest, "'?")));
+  return nullptr;
+}
+
+// How the rank block at the root of a derived schedule calls the rank. Nothing after a finding.
+std::optional<std::string> RankVariableOf(const ast::File& file, const ast::Schedule& schedule,
+                                          Diagnostics* diagnostics) {
+  const ast::Schedule* root = &schedule;
+  for (size_t steps = 0; root->derived; ++steps) {
+    if (steps == file.schedules.size()) {
+      diagnostics->Add(Code::kDerivedCircle, schedule.name.span,
+                       absl::StrCat("'", schedule.name.text, "' is derived from itself"));
+      return std::nullopt;
+    }
+    root = BaseOf(file, *root, diagnostics);
+    if (root == nullptr) return std::nullopt;
+  }
+  for (const ast::Statement& statement : root->body.statements) {
+    if (const auto* rank = std::get_if<ast::Rank>(&statement.node)) return rank->variable.text;
+  }
+  return "";
+}
+
+std::optional<Plan> ElaborateSchedule(const ast::File& file, const ast::Schedule& schedule,
+                                      const std::vector<Parameter>& parameters,
+                                      Diagnostics* diagnostics, const ElaborateLimits& limits) {
+  if (!schedule.derived) {
+    const std::optional<Program> program = Resolve(schedule, diagnostics);
+    if (!program) return std::nullopt;
+    return Elaboration(schedule, *program, parameters, diagnostics, limits).Run();
+  }
+  const std::optional<std::string> rank = RankVariableOf(file, schedule, diagnostics);
+  if (!rank) return std::nullopt;
+  const std::optional<Program> program = Resolve(schedule, diagnostics, *rank);
+  if (!program) return std::nullopt;
+  const ast::Schedule* base = BaseOf(file, schedule, diagnostics);
+  return Elaboration(schedule, *program, parameters, diagnostics, limits)
+      .RunDerived(*base, [&](const std::vector<Parameter>& arguments) {
+        return ElaborateSchedule(file, *base, arguments, diagnostics, limits);
+      });
+}
+
+}  // namespace
+
+std::optional<Plan> Elaborate(const ast::File& file, const std::string& name,
+                              const std::vector<Parameter>& parameters, Diagnostics* diagnostics,
+                              const ElaborateLimits& limits) {
+  const ast::Schedule* schedule = SelectSchedule(file, name, diagnostics);
+  if (schedule == nullptr) return std::nullopt;
+  return ElaborateSchedule(file, *schedule, parameters, diagnostics, limits);
+}
+
+}  // namespace stringline

@@ -1,0 +1,69 @@
+// Evaluates expressions: 64-bit integers, with every error found.
+//
+// Results that do not fit are errors; `/` rounds to minus infinity and `%` is what is left then, so
+// both want a positive divisor. Comparisons, `and`, `or` and `not` give 0 or 1, and everything but
+// 0 is true. `and`, `or` and `? :` evaluate only what they need.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schedlang/base/diagnostics.h"
+#include "schedlang/elaborate/program.h"
+
+namespace stringline {
+
+struct EvalFailure {
+  Code code;
+  Span span;
+  std::string text;
+  std::vector<Note> notes;  // the calls it happened in, innermost first
+};
+
+// Makes a finding of it; `where` as in Diagnostic.
+void AddFailure(EvalFailure failure, std::string where, Diagnostics* diagnostics);
+
+class Evaluator {
+ public:
+  // `step_limit`: how many calls and loop passes may be counted before that is a failure.
+  Evaluator(const Program& program, int64_t step_limit)
+      : program_(program),
+        slots_(program.slot_names.size()),
+        steps_left_(step_limit),
+        step_limit_(step_limit) {}
+
+  // The value of a node. If the evaluation fails, 0, and failed() holds until TakeFailure().
+  int64_t Evaluate(int32_t node);
+  void Set(int32_t slot, int64_t value) { slots_[slot] = value; }
+  // The stages of the next pipe; expressions that name it are evaluated only after this.
+  void AddPipe(const Pipe& pipe) { pipes_.push_back(pipe); }
+
+  bool failed() const { return failure_.has_value(); }
+  EvalFailure TakeFailure();
+
+  // Counts loop passes ahead; false, and failed(), if they are more than may still be counted.
+  bool CountSteps(int64_t steps, Span span);
+
+  // ", with M = 2, warmup = 4": the values the expression is made from; "" if it names none.
+  std::string ValuesIn(int32_t node) const;
+
+ private:
+  int64_t Fail(Code code, Span span, std::string text);
+  int64_t EvaluateBinary(const ExpressionNode& node);
+  int64_t Divide(const ExpressionNode& node, int64_t left, int64_t right);
+  int64_t EvaluateExtreme(const ExpressionNode& node);
+  int64_t EvaluateCall(const ExpressionNode& node);
+  int64_t EvaluatePipeStage(const ExpressionNode& node);
+  void CollectSlots(int32_t node, std::vector<int32_t>* slots) const;
+
+  const Program& program_;
+  std::vector<int64_t> slots_;
+  std::vector<Pipe> pipes_;
+  int64_t steps_left_;
+  int64_t step_limit_;
+  std::optional<EvalFailure> failure_;
+};
+
+}  // namespace stringline

@@ -1,0 +1,127 @@
+#include "schedlang/elaborate/layout.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace stringline {
+namespace {
+
+// The layouts by name: how many stages they want, and where stage s of N goes on P ranks.
+//
+//   line   s                         N = P
+//   loop   s mod P                   N a multiple of P
+//   v      down, then back up        N = 2 P
+//   wave   down, back up, down, …    N a multiple of P
+struct LayoutRow {
+  const char* name;
+  int64_t stages_per_rank;  // 0: any number
+  bool turns;               // every second pass over the ranks goes back
+};
+
+constexpr LayoutRow kLayouts[] = {
+    {"line", 1, false},
+    {"loop", 0, false},
+    {"v", 2, true},
+    {"wave", 0, true},
+};
+
+int64_t RankOnLayout(const LayoutRow& row, int64_t stage, int64_t ranks) {
+  const int64_t along = stage % ranks;
+  const bool back = row.turns && stage / ranks % 2 == 1;
+  return back ? ranks - 1 - along : along;
+}
+
+class Placement {
+ public:
+  Placement(const Program& program, int pipe, int64_t ranks, Evaluator* evaluator, Plan* plan,
+            Diagnostics* diagnostics)
+      : stages_(program.pipes[pipe].stages),
+        pipe_(pipe),
+        first_(static_cast<int32_t>(plan->stages.size())),
+        ranks_(ranks),
+        evaluator_(evaluator),
+        plan_(plan),
+        diagnostics_(diagnostics),
+        count_span_(program.nodes[stages_.count].span) {}
+
+  bool Place(const ElaborateLimits& limits) {
+    const int64_t count = evaluator_->Evaluate(stages_.count);
+    if (evaluator_->failed()) return Failed();
+    const std::string values = evaluator_->ValuesIn(stages_.count);
+    if (count < 1) return Bad(count_span_, absl::StrCat("there are ", count, " stages", values));
+    if (count > limits.ranks - first_) {
+      return Bad(count_span_,
+                 absl::StrCat("there are ", count, " stages, more than ", limits.ranks, values));
+    }
+    if (stages_.layout != Layout::kExpression && !Fits(count)) return false;
+    for (int64_t stage = 0; stage < count; ++stage) {
+      if (!PlaceStage(stage, count)) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool Fits(int64_t count) {
+    const LayoutRow& row = kLayouts[static_cast<size_t>(stages_.layout)];
+    const bool fits =
+        row.stages_per_rank == 0 ? count % ranks_ == 0 : count == row.stages_per_rank * ranks_;
+    if (fits) return true;
+    const std::string per_rank = row.stages_per_rank == 0   ? "the same number of stages"
+                                 : row.stages_per_rank == 1 ? "one stage"
+                                                            : "two stages";
+    return Bad(stages_.span,
+               absl::StrCat("there are ", count, " stages for ", ranks_, " ranks, and '", row.name,
+                            "' puts ", per_rank, " on every rank"));
+  }
+
+  bool PlaceStage(int64_t stage, int64_t count) {
+    int64_t rank = 0;
+    if (stages_.layout == Layout::kExpression) {
+      evaluator_->Set(stages_.slot, stage);
+      rank = evaluator_->Evaluate(stages_.rank);
+      if (evaluator_->failed()) return Failed();
+      if (rank < 0 || rank >= ranks_) {
+        return Bad(stages_.span, absl::StrCat("stage ", stage, " is put on rank ", rank,
+                                              ", but the ranks are 0 .. ", ranks_ - 1));
+      }
+    } else {
+      rank = RankOnLayout(kLayouts[static_cast<size_t>(stages_.layout)], stage, ranks_);
+    }
+    if (stages_.reversed) rank = ranks_ - 1 - rank;
+    const int32_t id = first_ + static_cast<int32_t>(stage);
+    plan_->stages.push_back({.rank = RankId(static_cast<int32_t>(rank)),
+                             .previous = StageId(stage > 0 ? id - 1 : -1),
+                             .next = StageId(stage + 1 < count ? id + 1 : -1),
+                             .pipe = pipe_});
+    return true;
+  }
+
+  bool Bad(Span span, std::string text) {
+    diagnostics_->Add(Code::kBadStages, span, std::move(text)).where = PrintParameters(*plan_);
+    return false;
+  }
+
+  bool Failed() {
+    AddFailure(evaluator_->TakeFailure(), PrintParameters(*plan_), diagnostics_);
+    return false;
+  }
+
+  const StagesStep& stages_;
+  int pipe_;
+  int32_t first_;  // the pipe's first stage
+  int64_t ranks_;
+  Evaluator* evaluator_;
+  Plan* plan_;
+  Diagnostics* diagnostics_;
+  Span count_span_;
+};
+
+}  // namespace
+
+bool PlaceStages(const Program& program, int pipe, int64_t ranks, const ElaborateLimits& limits,
+                 Evaluator* evaluator, Plan* plan, Diagnostics* diagnostics) {
+  return Placement(program, pipe, ranks, evaluator, plan, diagnostics).Place(limits);
+}
+
+}  // namespace stringline

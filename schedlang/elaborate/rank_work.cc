@@ -1,0 +1,217 @@
+#include "schedlang/elaborate/rank_work.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace stringline {
+
+RankWork::RankWork(int64_t padded_microbatches, const ElaborateLimits& limits, Plan* plan,
+                   Diagnostics* diagnostics)
+    : microbatches_(padded_microbatches),
+      limits_(limits),
+      plan_(plan),
+      diagnostics_(diagnostics),
+      counters_(plan->stages.size()),
+      deferred_(plan->stages.size()) {}
+
+void RankWork::StartRank(RankId rank) {
+  rank_ = rank;
+  deferred_.StartRank();
+  new_deferred_.clear();
+  loops_.clear();
+}
+
+void RankWork::EndRank() { plan_->first.push_back(static_cast<uint32_t>(plan_->actions.size())); }
+
+int32_t RankWork::CurrentIteration() {
+  if (set_iteration_) return *set_iteration_;
+  int32_t outer = -1;
+  for (Pass& pass : loops_) {
+    if (pass.id < 0) {
+      pass.id = static_cast<int32_t>(plan_->iterations.size());
+      plan_->iterations.push_back({.outer = outer, .i = static_cast<int32_t>(pass.i)});
+    }
+    outer = pass.id;
+  }
+  return outer;
+}
+
+std::string RankWork::Where() {
+  Action here;
+  here.iteration = CurrentIteration();
+  return absl::StrCat("rank ", rank_.value, ", ", WhereOf(*plan_, here));
+}
+
+Diagnostic& RankWork::Find(Code code, Span span, std::string text) {
+  Diagnostic& finding = diagnostics_->Add(code, span, std::move(text));
+  finding.where = Where();
+  if (written_ != nullptr) finding.notes.push_back({*written_, "the order wrote it down here", ""});
+  return finding;
+}
+
+void RankWork::StopAtActionLimit(Span span) {
+  Find(Code::kTooLong, span,
+       absl::StrCat("elaboration is stopped here: more than ", limits_.actions, " actions"));
+  Stop();
+}
+
+bool RankWork::OwnsStage(int64_t stage, Span span, const std::string& values) {
+  const auto stages = static_cast<int64_t>(plan_->stages.size());
+  if (stage < 0 || stage >= stages) {
+    Find(
+        Code::kNoSuchStage, span,
+        absl::StrCat("stage ", stage, " does not exist: the stages are 0 .. ", stages - 1, values));
+    return false;
+  }
+  const RankId home = plan_->stages[stage].rank;
+  if (home == rank_) return true;
+  Find(Code::kWrongRank, span,
+       absl::StrCat("stage ", PrintStage(plan_->pipes, StageId(static_cast<int32_t>(stage))),
+                    " lives on rank ", home.value, ", not on rank ", rank_.value, values));
+  return false;
+}
+
+void RankWork::StartGroup() { group_began_ = false; }
+
+void RankWork::EndGroup() {
+  for (const Action& action : new_deferred_) {
+    deferred_.Add(action.stage.value, action.microbatch.value);
+  }
+  new_deferred_.clear();
+}
+
+void RankWork::PerformCollective(ActionKind kind, StageId stage, uint32_t place) {
+  Action action;
+  action.kind = kind;
+  action.stage = stage;
+  action.place = place;
+  action.iteration = CurrentIteration();
+  plan_->actions.push_back(action);
+}
+
+int64_t RankWork::MicrobatchesOf(StageId stage) const {
+  return plan_->pipes.empty() ? microbatches_ : plan_->microbatches_of(stage);
+}
+
+bool RankWork::Perform(const Demand& demand, uint32_t place, Span span, const Span* written) {
+  written_ = written;
+  std::optional<Action> action = Number(demand, span);
+  written_ = nullptr;
+  if (!action) return false;
+  action->place = place;
+  if (action->kind == ActionKind::kInputGradient) new_deferred_.push_back(*action);
+  if (action->microbatch.value >= plan_->microbatches) return true;  // only padding
+  if (static_cast<int64_t>(plan_->actions.size()) >= limits_.actions) {
+    StopAtActionLimit(span);
+    return false;
+  }
+  action->joined = group_began_;
+  action->iteration = CurrentIteration();
+  plan_->actions.push_back(*action);
+  group_began_ = true;
+  return true;
+}
+
+std::optional<Action> RankWork::Number(const Demand& demand, Span span) {
+  return demand.kind == ActionKind::kWeightGradient ? NumberDeferred(demand, span)
+                                                    : NumberCounted(demand, span);
+}
+
+std::optional<Action> RankWork::NumberCounted(const Demand& demand, Span span) {
+  StageCounters& counters = counters_[demand.stage.value];
+  Counter& counter =
+      demand.kind == ActionKind::kForward ? counters.forward : counters.input_gradient;
+  const int64_t number = demand.microbatch.value_or(counter.lowest_free());
+  const std::string name =
+      absl::StrCat(PrintStage(plan_->pipes, demand.stage), PrintedKind(demand.kind));
+  const int64_t microbatches = MicrobatchesOf(demand.stage);
+  if (number < 0) {
+    Find(Code::kPastLast, span,
+         absl::StrCat(name, number, " is before the first microbatch, ", name, "0"));
+    return std::nullopt;
+  }
+  if (number >= microbatches) {
+    Find(Code::kPastLast, span,
+         microbatches == 0 ? absl::StrCat(name, number, ", but no microbatch runs through its pipe")
+                           : absl::StrCat(name, number, " is past the last microbatch, ", name,
+                                          microbatches - 1));
+    return std::nullopt;
+  }
+  Action action;
+  action.kind = demand.kind;
+  action.stage = demand.stage;
+  action.microbatch = MicrobatchId(static_cast<int32_t>(number));
+  if (counter.Take(number)) return action;
+  Diagnostic& finding =
+      Find(Code::kDoneTwice, span, absl::StrCat(name, number, " is done a second time"));
+  NoteEarlier(action, &finding);
+  return std::nullopt;
+}
+
+std::optional<Action> RankWork::NumberDeferred(const Demand& demand, Span span) {
+  const Deferred::Entry* entry = nullptr;
+  if (!demand.stage.valid()) {
+    entry = deferred_.TakeOldest();
+  } else if (demand.microbatch) {
+    entry = deferred_.Take(demand.stage.value, *demand.microbatch);
+  } else {
+    entry = deferred_.TakeOldestOf(demand.stage.value);
+  }
+  if (entry == nullptr) {
+    FindNothingDeferred(demand, span);
+    return std::nullopt;
+  }
+  Action action;
+  action.kind = ActionKind::kWeightGradient;
+  action.stage = StageId(entry->stage);
+  action.microbatch = MicrobatchId(static_cast<int32_t>(entry->microbatch));
+  return action;
+}
+
+void RankWork::FindNothingDeferred(const Demand& demand, Span span) {
+  std::string text = "a bare W, but nothing is deferred on this rank";
+  if (demand.microbatch) {
+    text = absl::StrCat(PrintStage(plan_->pipes, demand.stage), "W", *demand.microbatch,
+                        " is not deferred");
+  } else if (demand.stage.valid()) {
+    text = absl::StrCat("a W of stage ", PrintStage(plan_->pipes, demand.stage),
+                        ", which has nothing deferred");
+  }
+  Diagnostic& finding = Find(Code::kNothingDeferred, span, std::move(text));
+  for (const Action& action : new_deferred_) {
+    if (demand.stage.valid() && demand.stage != action.stage) continue;
+    finding.notes.push_back(
+        {SpanOf(*plan_, action),
+         absl::StrCat(Print(*plan_, action), " shares its '&', and defers only after it"), ""});
+    return;
+  }
+  if (demand.microbatch && *demand.microbatch >= 0 && *demand.microbatch < plan_->microbatches) {
+    Action action;
+    action.kind = ActionKind::kWeightGradient;
+    action.stage = demand.stage;
+    action.microbatch = MicrobatchId(static_cast<int32_t>(*demand.microbatch));
+    NoteEarlier(action, &finding);
+  }
+}
+
+// Which action of this rank did that work before; only looked for when there is a finding.
+void RankWork::NoteEarlier(const Action& action, Diagnostic* finding) {
+  const auto work = [](ActionKind kind) {
+    return kind == ActionKind::kBackward ? ActionKind::kInputGradient : kind;
+  };
+  for (size_t i = plan_->first.back(); i < plan_->actions.size(); ++i) {
+    const Action& earlier = plan_->actions[i];
+    if (earlier.stage != action.stage || earlier.microbatch != action.microbatch) continue;
+    const bool fused_weight =
+        action.kind == ActionKind::kWeightGradient && earlier.kind == ActionKind::kBackward;
+    if (work(earlier.kind) != work(action.kind) && !fused_weight) continue;
+    finding->notes.push_back({SpanOf(*plan_, earlier),
+                              absl::StrCat(Print(*plan_, earlier), " did it here first"),
+                              WhereOf(*plan_, earlier)});
+    return;
+  }
+}
+
+}  // namespace stringline

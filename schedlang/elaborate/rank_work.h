@@ -1,0 +1,98 @@
+// The work of one rank while it is performed: takes demands ("another F of stage 3"), decides which
+// microbatch each one means, and appends the numbered actions to the plan.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schedlang/base/diagnostics.h"
+#include "schedlang/elaborate/counters.h"
+#include "schedlang/elaborate/elaborate.h"
+#include "schedlang/plan.h"
+
+namespace stringline {
+
+// An action before it is numbered.
+struct Demand {
+  ActionKind kind = ActionKind::kForward;
+  StageId stage;                      // none for a bare W
+  std::optional<int64_t> microbatch;  // given by '@'
+};
+
+class RankWork {
+ public:
+  RankWork(int64_t padded_microbatches, const ElaborateLimits& limits, Plan* plan,
+           Diagnostics* diagnostics);
+
+  void StartRank(RankId rank);
+  void EndRank();  // also after a finding, in the middle of loops and groups
+
+  // Loops, for the iterations that actions and messages bear.
+  void OpenLoop() { loops_.push_back({}); }
+  void StartPass(int64_t i) { loops_.back() = {i, -1}; }
+  void CloseLoop() { loops_.pop_back(); }
+  // The innermost pass as an index into Plan::iterations, -1 for none.
+  int32_t CurrentIteration();
+  // From now on actions and messages bear this iteration instead; none: that of the loops again.
+  void SetIteration(std::optional<int32_t> iteration) { set_iteration_ = iteration; }
+
+  // True if the stage exists and lives on this rank; else there is a finding at `span`.
+  bool OwnsStage(int64_t stage, Span span, const std::string& values);
+
+  // The parts of `a & b` are performed between these two. A weight gradient that one of them defers
+  // can be taken after EndGroup.
+  void StartGroup();
+  void EndGroup();
+  // Numbers the demand and appends it. False after a finding at `span`; `written`, if given, says
+  // where an order wrote the demand down. `place` is its index in the plan's places.
+  bool Perform(const Demand& demand, uint32_t place, Span span, const Span* written = nullptr);
+
+  // Appends a collective of a stage that this rank owns.
+  void PerformCollective(ActionKind kind, StageId stage, uint32_t place);
+
+  // Adds a finding, with the rank, the loop passes and the parameters as its `where`.
+  Diagnostic& Find(Code code, Span span, std::string text);
+  std::string Where();
+
+  // Nothing is elaborated after this, on any rank.
+  void Stop() { stopped_ = true; }
+  void StopAtActionLimit(Span span);
+  bool stopped() const { return stopped_; }
+
+ private:
+  struct Pass {
+    int64_t i = 0;
+    int32_t id = -1;  // in Plan::iterations; -1 until something is performed in it
+  };
+  struct StageCounters {
+    Counter forward;
+    Counter input_gradient;
+  };
+
+  // The numbered action; none after a finding.
+  std::optional<Action> Number(const Demand& demand, Span span);
+  std::optional<Action> NumberCounted(const Demand& demand, Span span);
+  std::optional<Action> NumberDeferred(const Demand& demand, Span span);
+  void NoteEarlier(const Action& action, Diagnostic* finding);
+  void FindNothingDeferred(const Demand& demand, Span span);
+
+  // How many microbatches the counters of the stage see.
+  int64_t MicrobatchesOf(StageId stage) const;
+
+  int64_t microbatches_;  // padded
+  const ElaborateLimits& limits_;
+  Plan* plan_;
+  Diagnostics* diagnostics_;
+  RankId rank_;
+  bool stopped_ = false;
+  std::vector<StageCounters> counters_;  // per stage
+  Deferred deferred_;
+  std::vector<Action> new_deferred_;  // of the group that is being performed
+  std::vector<Pass> loops_;
+  std::optional<int32_t> set_iteration_;
+  bool group_began_ = false;       // a part of the group is in the plan
+  const Span* written_ = nullptr;  // where an order wrote down what is performed now
+};
+
+}  // namespace stringline

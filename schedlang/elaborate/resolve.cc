@@ -1,0 +1,499 @@
+#include "schedlang/elaborate/resolve.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/elaborate/layout_string.h"
+#include "schedlang/elaborate/overlap.h"
+#include "schedlang/elaborate/resolve_expression.h"
+#include "schedlang/elaborate/scope.h"
+
+namespace stringline {
+namespace {
+
+// Where a statement stands, from the outside in.
+enum class Place : uint8_t { kSchedule, kRank, kLoop, kOrder };
+
+class Resolver {
+ public:
+  Resolver(const ast::Schedule& schedule, const std::string& rank_variable,
+           Diagnostics* diagnostics)
+      : schedule_(schedule),
+        rank_variable_(rank_variable),
+        diagnostics_(diagnostics),
+        scope_(diagnostics),
+        expressions_(&program_, &scope_, diagnostics) {}
+
+  std::optional<Program> Run() {
+    const size_t before = diagnostics_->findings().size();
+    first_finding_ = before;
+    scope_.OpenBlock();
+    ResolveHeader();
+    if (schedule_.derived) {
+      ResolveDerived(*schedule_.derived);
+    } else {
+      program_.steps = ResolveStatements(schedule_.body, Place::kSchedule);
+      CheckParts();
+    }
+    if (diagnostics_->findings().size() > before) return std::nullopt;
+    return std::move(program_);
+  }
+
+ private:
+  void ResolveHeader() {
+    const std::vector<ast::Option>& parameters = schedule_.parameters;
+    constexpr std::array<const char*, 2> kFirst = {"P", "M"};
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const ast::Option& option = parameters[i];
+      if (i < kFirst.size() && (option.name.text != kFirst[i] || option.value)) {
+        Header(option.name.span, absl::StrCat("parameter ", i + 1, " of a schedule is '", kFirst[i],
+                                              "', without a default"));
+      } else if (i >= kFirst.size() && !option.value) {
+        Header(option.name.span, absl::StrCat("option '", option.name.text, "' has no default"));
+      }
+      program_.defaults.push_back(option.value ? expressions_.Resolve(*option.value) : -1);
+      scope_.Define(option.name, Symbol::Kind::kValue, NewSlot(option.name.text));
+    }
+    if (parameters.size() < kFirst.size()) {
+      Header(schedule_.name.span, "the parameters of a schedule begin with 'P' and 'M'");
+    }
+  }
+
+  // The arguments know the parameters; what is deferred also knows the rank, as the schedule that
+  // all this is derived from names it.
+  void ResolveDerived(const ast::Derived& derived) {
+    DerivedStep& out = program_.derived.emplace();
+    for (const ast::Derived::Argument& argument : derived.arguments) {
+      DerivedStep::Argument& to = out.arguments.emplace_back();
+      to.span = argument.name ? argument.name->span : argument.value.span;
+      if (argument.name) to.name = argument.name->text;
+      to.node = expressions_.Resolve(argument.value);
+    }
+    scope_.OpenBlock();
+    program_.rank_slot = NewSlot(rank_variable_);
+    scope_.DefineUnlessKnown({rank_variable_, derived.base.span}, Symbol::Kind::kValue,
+                             program_.rank_slot);
+    for (const ast::Derived::Defer& defer : derived.defers) {
+      out.defers.push_back({defer.count.span, expressions_.Resolve(defer.count)});
+    }
+    scope_.CloseBlock();
+  }
+
+  void Header(Span span, std::string text) {
+    diagnostics_->Add(Code::kBadHeader, span, std::move(text));
+  }
+
+  void CheckParts() {
+    const bool placed = stages_ || !program_.pipes.empty();
+    if (placed && rank_) return;
+    const char* lacks = placed  ? "'rank' block"
+                        : rank_ ? "'stages'"
+                                : "'stages' and no 'rank' block";
+    diagnostics_->Add(Code::kMissingPart, schedule_.name.span,
+                      absl::StrCat("schedule '", schedule_.name.text, "' has no ", lacks));
+  }
+
+  int32_t NewSlot(const std::string& name) {
+    program_.slot_names.push_back(name);
+    return static_cast<int32_t>(program_.slot_names.size()) - 1;
+  }
+
+  std::vector<Step> ResolveBlock(const ast::Block& block, Place place) {
+    scope_.OpenBlock();
+    std::vector<Step> steps = ResolveStatements(block, place);
+    scope_.CloseBlock();
+    return steps;
+  }
+
+  std::vector<Step> ResolveStatements(const ast::Block& block, Place place) {
+    std::vector<Step> steps;
+    for (const ast::Statement& statement : block.statements) {
+      constexpr size_t kMostFindings = 100;
+      if (diagnostics_->findings().size() >= first_finding_ + kMostFindings) break;
+      std::visit([&](const auto& node) { Resolve(node, place, &steps); }, statement.node);
+    }
+    return steps;
+  }
+
+  // Adds a finding unless the statement `what` may stand at `place`, which is one of `allowed`.
+  bool Stands(bool allowed, Span span, absl::string_view what, absl::string_view where) {
+    if (!allowed) {
+      diagnostics_->Add(Code::kMisplaced, span, absl::StrCat(what, " stands only ", where));
+    }
+    return allowed;
+  }
+
+  static constexpr absl::string_view kInSchedule = "directly in a schedule";
+  static constexpr absl::string_view kInRank = "directly in a rank block";
+  static constexpr absl::string_view kWithinRank = "in a rank block";
+
+  // Once per schedule: `first` keeps the span of the first one.
+  bool Once(std::optional<Span>* first, Span span, absl::string_view what) {
+    if (!*first) {
+      *first = span;
+      return true;
+    }
+    diagnostics_->Add(Code::kRedefined, span, absl::StrCat("a second ", what))
+        .notes.push_back({**first, "the first one is here", ""});
+    return false;
+  }
+
+  void Resolve(const ast::Let& let, Place, std::vector<Step>* steps) {
+    if (!let.parameters.empty()) {
+      const int32_t function = expressions_.ResolveFunction(let);
+      scope_.Define(let.name, Symbol::Kind::kFunction, function);
+      return;
+    }
+    Step step{.kind = Step::Kind::kLet, .span = let.value.span};
+    step.node = expressions_.Resolve(let.value);
+    step.slot = NewSlot(let.name.text);
+    scope_.Define(let.name, Symbol::Kind::kValue, step.slot);
+    steps->push_back(std::move(step));
+  }
+
+  void Resolve(const ast::Require& require, Place, std::vector<Step>* steps) {
+    Step step{.kind = Step::Kind::kRequire, .span = require.condition.span};
+    step.node = expressions_.Resolve(require.condition);
+    step.text = require.message;
+    steps->push_back(std::move(step));
+  }
+
+  void Resolve(const ast::Stages& stages, Place place, std::vector<Step>* steps) {
+    if (!Stands(place == Place::kSchedule, stages.span, "'stages'", kInSchedule)) return;
+    if (!Once(&stages_, stages.span, "'stages'")) return;
+    if (pipe_) {
+      Misplaced(stages.span, "the stages of a schedule with pipes stand in its pipes");
+      return;
+    }
+    AddPipe({.span = stages.span, .stages = ResolveStages(stages)}, stages.span, steps);
+  }
+
+  void Resolve(const ast::Pipe& pipe, Place place, std::vector<Step>* steps) {
+    if (!Stands(place == Place::kSchedule, pipe.span, "'pipe'", kInSchedule)) return;
+    if (!pipe_) pipe_ = pipe.span;
+    if (stages_) {
+      Misplaced(pipe.span, "the stages of a schedule with pipes stand in its pipes");
+      return;
+    }
+    if (pad_) Misplaced(*pad_, "'pad' cannot stand in a schedule with pipes");
+    PipeStep out{.name = pipe.name.text, .span = pipe.name.span};
+    out.stages = ResolveStages(pipe.stages);
+    out.microbatches = expressions_.Resolve(pipe.microbatches);
+    scope_.Define(pipe.name, Symbol::Kind::kPipe, static_cast<int32_t>(program_.pipes.size()));
+    AddPipe(std::move(out), pipe.span, steps);
+  }
+
+  void Misplaced(Span span, std::string text) {
+    diagnostics_->Add(Code::kMisplaced, span, std::move(text));
+  }
+
+  void AddPipe(PipeStep pipe, Span span, std::vector<Step>* steps) {
+    Step step{.kind = Step::Kind::kStages, .span = span};
+    step.slot = static_cast<int32_t>(program_.pipes.size());
+    program_.pipes.push_back(std::move(pipe));
+    steps->push_back(std::move(step));
+  }
+
+  StagesStep ResolveStages(const ast::Stages& stages) {
+    StagesStep out;
+    out.span = stages.layout.span;
+    out.count = expressions_.Resolve(stages.count);
+    out.reversed = stages.reversed;
+    if (stages.rank) {
+      out.layout = Layout::kExpression;
+      scope_.OpenBlock();
+      out.slot = NewSlot(stages.layout.text);
+      scope_.Define(stages.layout, Symbol::Kind::kValue, out.slot);
+      out.rank = expressions_.Resolve(*stages.rank);
+      out.span = stages.rank->span;
+      scope_.CloseBlock();
+    } else {
+      ResolveLayout(stages.layout, &out.layout);
+    }
+    return out;
+  }
+
+  void Resolve(const ast::Split& split, Place place, std::vector<Step>*) {
+    if (!Stands(place == Place::kSchedule, split.span, "'split'", kInSchedule)) return;
+    if (!Once(&split_, split.span, "'split'")) return;
+    SplitStep& out = program_.split.emplace();
+    out.span = split.span;
+    if (split.layout) {
+      out.kind = Split::Kind::kLayout;
+      out.span = split.layout->span;
+      auto layout = ReadLayout(split.layout->text, split.layout->span.begin, diagnostics_);
+      if (layout) out.layout = *std::move(layout);
+    } else if (split.kind.empty()) {
+      out.kind = Split::Kind::kLayers;
+      for (const ast::Expr& layers : split.layers) {
+        out.layers.push_back(expressions_.Resolve(layers));
+      }
+    } else {
+      out.kind = split.kind == "even" ? Split::Kind::kEven : Split::Kind::kBalanced;
+    }
+  }
+
+  void Resolve(const ast::Overlap& written, Place place, std::vector<Step>*) {
+    if (!Stands(place == Place::kSchedule, written.span, "'overlap'", kInSchedule)) return;
+    std::optional<Overlap> overlap = ResolveOverlap(written, diagnostics_);
+    if (!overlap) return;
+    for (const Overlap& other : program_.overlaps) {
+      if (!std::is_permutation(other.kinds.begin(), other.kinds.end(), overlap->kinds.begin(),
+                               overlap->kinds.end())) {
+        continue;
+      }
+      diagnostics_->Add(Code::kRedefined, written.span, "a second 'overlap' of the same actions")
+          .notes.push_back({other.span, "the first one is here", ""});
+      return;
+    }
+    program_.overlaps.push_back(*std::move(overlap));
+  }
+
+  void ResolveLayout(const ast::Name& name, Layout* layout) {
+    static const auto* names = new std::vector<std::string>{"line", "loop", "v", "wave"};
+    const auto it = std::find(names->begin(), names->end(), name.text);
+    if (it != names->end()) {
+      *layout = static_cast<Layout>(it - names->begin());
+      return;
+    }
+    const std::string closest = ClosestName(name.text, *names);
+    diagnostics_->Add(
+        Code::kUnknownLayout, name.span,
+        absl::StrCat("there is no layout '", name.text, "'",
+                     closest.empty() ? "" : absl::StrCat("; did you mean '", closest, "'?")));
+  }
+
+  void Resolve(const ast::Pad& pad, Place place, std::vector<Step>* steps) {
+    if (!Stands(place == Place::kSchedule, pad.span, "'pad'", kInSchedule)) return;
+    if (!Once(&pad_, pad.span, "'pad'")) return;
+    if (pipe_) Misplaced(pad.span, "'pad' cannot stand in a schedule with pipes");
+    Step step{.kind = Step::Kind::kPad, .span = pad.count.span};
+    step.node = expressions_.Resolve(pad.count);
+    steps->push_back(std::move(step));
+  }
+
+  void Resolve(const ast::Rank& rank, Place place, std::vector<Step>*) {
+    if (!Stands(place == Place::kSchedule, rank.span, "'rank'", kInSchedule)) return;
+    if (!Once(&rank_, rank.span, "rank block")) return;
+    scope_.OpenBlock();
+    program_.rank_slot = NewSlot(rank.variable.text);
+    scope_.Define(rank.variable, Symbol::Kind::kValue, program_.rank_slot);
+    if (rank.mode) {
+      program_.mode = rank.mode->text == "greedy" ? RankMode::kGreedy : RankMode::kTimetable;
+    }
+    program_.rank = ResolveStatements(rank.body, Place::kRank);
+    if (program_.mode == RankMode::kGreedy && !rules_[Step::Kind::kPrefer]) {
+      diagnostics_->Add(Code::kMissingPart, rank.mode->span,
+                        "the greedy block lacks 'prefer', the kinds of actions it performs");
+    }
+    scope_.CloseBlock();
+  }
+
+  void Resolve(const ast::Order& order, Place place, std::vector<Step>* steps) {
+    if (!Stands(place == Place::kRank, order.name.span, "an order", kInRank)) return;
+    if (!InMode(RankMode::kSequence, order.name.span, "an order")) return;
+    Step step{.kind = Step::Kind::kOrder, .span = order.name.span};
+    step.body = ResolveBlock(order.body, Place::kOrder);
+    step.slot = static_cast<int32_t>(program_.orders.size());
+    program_.orders.push_back({order.name.text, order.name.span});
+    scope_.Define(order.name, Symbol::Kind::kOrder, step.slot);
+    steps->push_back(std::move(step));
+  }
+
+  void Resolve(const ast::Repeat& repeat, Place place, std::vector<Step>* steps) {
+    if (!Stands(place != Place::kSchedule, repeat.span, "'repeat'", kWithinRank)) return;
+    Step step{.kind = Step::Kind::kRepeat, .span = repeat.count.span};
+    step.node = expressions_.Resolve(repeat.count);
+    scope_.OpenBlock();
+    if (repeat.variable) {
+      step.slot = NewSlot(repeat.variable->text);
+      scope_.Define(*repeat.variable, Symbol::Kind::kValue, step.slot);
+    }
+    step.body = ResolveStatements(repeat.body, std::max(place, Place::kLoop));
+    scope_.CloseBlock();
+    steps->push_back(std::move(step));
+  }
+
+  void Resolve(const ast::If& if_else, Place place, std::vector<Step>* steps) {
+    if (!Stands(place != Place::kSchedule, if_else.span, "'if'", kWithinRank)) return;
+    const Place inside = std::max(place, Place::kLoop);
+    Step step{.kind = Step::Kind::kIf, .span = if_else.span};
+    for (const ast::If::Arm& arm : if_else.arms) {
+      Step out{.kind = Step::Kind::kArm, .span = arm.condition.span};
+      out.node = expressions_.Resolve(arm.condition);
+      out.body = ResolveBlock(arm.body, inside);
+      step.body.push_back(std::move(out));
+    }
+    if (if_else.otherwise) {
+      Step out{.kind = Step::Kind::kArm, .span = if_else.otherwise->open};
+      out.body = ResolveBlock(*if_else.otherwise, inside);
+      step.body.push_back(std::move(out));
+    }
+    steps->push_back(std::move(step));
+  }
+
+  void Resolve(const ast::Group& group, Place place, std::vector<Step>* steps) {
+    const Span span = group.parts.front().span;
+    if (!Stands(place != Place::kSchedule, span, "an action", kWithinRank)) return;
+    if (!InMode(RankMode::kSequence, span, "an action")) return;
+    Step step{.kind = Step::Kind::kGroup, .span = span};
+    step.parts = ResolveParts(group, place);
+    steps->push_back(std::move(step));
+  }
+
+  // The statement `what` belongs to rank blocks of one kind.
+  bool InMode(RankMode mode, Span span, absl::string_view what) {
+    if (program_.mode == mode) return true;
+    constexpr absl::string_view kInstead[] = {"", ", where actions stand as 'at SLOT : ACTION'",
+                                              ", which says rules instead of actions"};
+    constexpr absl::string_view kNames[] = {"a sequence", "a timetable", "a greedy block"};
+    const bool sequence = mode == RankMode::kSequence;
+    Misplaced(span, absl::StrCat(what, " cannot stand in ", kNames[static_cast<int>(program_.mode)],
+                                 sequence ? kInstead[static_cast<int>(program_.mode)]
+                                          : absl::StrCat("; it belongs in ",
+                                                         kNames[static_cast<int>(mode)])));
+    return false;
+  }
+
+  std::vector<PartStep> ResolveParts(const ast::Group& group, Place place) {
+    std::vector<PartStep> parts;
+    for (const ast::Part& part : group.parts) {
+      PartStep out{.span = part.span, .place = static_cast<uint32_t>(program_.places.size())};
+      program_.places.push_back(part.span);
+      if (part.letter == 0) {
+        out.order = ResolveOrderName(part, place);
+      } else {
+        out.kind = KindOfLetter(part.letter);
+        if (part.stage) out.stage = expressions_.Resolve(*part.stage);
+        if (part.microbatch) out.microbatch = expressions_.Resolve(*part.microbatch);
+      }
+      parts.push_back(out);
+    }
+    return parts;
+  }
+
+  void Resolve(const ast::Collective& collective, Place place, std::vector<Step>* steps) {
+    const std::string what = absl::StrCat("'", collective.word.text, "'");
+    const bool stands = place == Place::kRank || place == Place::kLoop;
+    if (!Stands(stands, collective.span, what, kWithinRank)) return;
+    if (!InMode(RankMode::kSequence, collective.span, what)) return;
+    PartStep part{.span = collective.span};
+    part.kind = collective.word.text == "unshard"   ? ActionKind::kUnshard
+                : collective.word.text == "reshard" ? ActionKind::kReshard
+                                                    : ActionKind::kReduceGrad;
+    part.stage = expressions_.Resolve(collective.stage);
+    part.place = static_cast<uint32_t>(program_.places.size());
+    program_.places.push_back(collective.span);
+    Step step{.kind = Step::Kind::kCollective, .span = collective.span};
+    step.parts.push_back(part);
+    steps->push_back(std::move(step));
+  }
+
+  void Resolve(const ast::At& at, Place place, std::vector<Step>* steps) {
+    if (!Stands(place != Place::kSchedule, at.span, "'at'", kWithinRank)) return;
+    if (!InMode(RankMode::kTimetable, at.span, "'at'")) return;
+    Step step{.kind = Step::Kind::kAt, .span = at.slot.span};
+    step.node = expressions_.Resolve(at.slot);
+    step.parts = ResolveParts(at.group, place);
+    steps->push_back(std::move(step));
+  }
+
+  void Resolve(const ast::Tighten& tighten, Place place, std::vector<Step>* steps) {
+    Rule(Step::Kind::kTighten, RankMode::kTimetable, tighten.span, "'tighten'", place, steps);
+  }
+
+  void Resolve(const ast::Fill& fill, Place place, std::vector<Step>* steps) {
+    Rule(Step::Kind::kFill, RankMode::kTimetable, fill.span, "'fill'", place, steps);
+  }
+
+  void Resolve(const ast::Hold& hold, Place place, std::vector<Step>* steps) {
+    Step* step = Rule(Step::Kind::kHold, RankMode::kGreedy, hold.span, "'hold'", place, steps);
+    if (step == nullptr) return;
+    step->span = hold.most.span;
+    step->node = expressions_.Resolve(hold.most);
+  }
+
+  void Resolve(const ast::Prefer& prefer, Place place, std::vector<Step>* steps) {
+    Step* step =
+        Rule(Step::Kind::kPrefer, RankMode::kGreedy, prefer.span, "'prefer'", place, steps);
+    if (step == nullptr) return;
+    for (const ast::Name& letter : prefer.letters) {
+      AddKind(letter, step);
+      step->nodes.push_back(static_cast<int32_t>(program_.places.size()));
+      program_.places.push_back(letter.span);
+    }
+  }
+
+  void Resolve(const ast::Costs& costs, Place place, std::vector<Step>* steps) {
+    Step* step = Rule(Step::Kind::kCosts, RankMode::kGreedy, costs.span, "'costs'", place, steps);
+    if (step == nullptr) return;
+    for (const auto& [letter, value] : costs.rows) {
+      AddKind(letter, step);
+      step->nodes.push_back(expressions_.Resolve(value));
+    }
+  }
+
+  // A statement that stands once, directly in a rank block of one kind; null after a finding.
+  Step* Rule(Step::Kind kind, RankMode mode, Span span, absl::string_view what, Place place,
+             std::vector<Step>* steps) {
+    if (!Stands(place == Place::kRank, span, what, kInRank)) return nullptr;
+    if (!InMode(mode, span, what) || !Once(&rules_[kind], span, what)) return nullptr;
+    steps->push_back({.kind = kind, .span = span});
+    return &steps->back();
+  }
+
+  void AddKind(const ast::Name& letter, Step* step) {
+    const ActionKind kind = KindOfLetter(letter.text[0]);
+    if (std::count(step->kinds.begin(), step->kinds.end(), kind) > 0) {
+      diagnostics_->Add(Code::kRedefined, letter.span,
+                        absl::StrCat("'", letter.text, "' is named a second time"));
+    }
+    step->kinds.push_back(kind);
+  }
+
+  static ActionKind KindOfLetter(char letter) {
+    constexpr absl::string_view kLetters = "FBIW";
+    return static_cast<ActionKind>(kLetters.find(letter));
+  }
+
+  int32_t ResolveOrderName(const ast::Part& part, Place place) {
+    const Symbol* symbol = scope_.Find(part.name, part.span);
+    if (symbol == nullptr) return -1;
+    if (symbol->kind != Symbol::Kind::kOrder) {
+      diagnostics_->Add(Code::kWrongUse, part.span,
+                        absl::StrCat("'", part.name, "' is ", SortOf(*symbol), ", not an order"));
+    } else if (place == Place::kOrder) {
+      diagnostics_->Add(Code::kMisplaced, part.span,
+                        "an order is written down from actions, not from another order");
+    }
+    return symbol->index;
+  }
+
+  const ast::Schedule& schedule_;
+  const std::string rank_variable_;
+  Diagnostics* diagnostics_;
+  Program program_;
+  Scope scope_;
+  ExpressionResolver expressions_;
+  size_t first_finding_ = 0;
+  std::optional<Span> stages_;
+  std::optional<Span> pipe_;  // the first one
+  std::optional<Span> split_;
+  std::map<Step::Kind, std::optional<Span>> rules_;
+  std::optional<Span> pad_;
+  std::optional<Span> rank_;
+};
+
+}  // namespace
+
+std::optional<Program> Resolve(const ast::Schedule& schedule, Diagnostics* diagnostics,
+                               const std::string& rank_variable) {
+  return Resolver(schedule, rank_variable, diagnostics).Run();
+}
+
+}  // namespace stringline

@@ -1,0 +1,42 @@
+// Expressions of the ast -> nodes of a Program.
+#pragma once
+
+#include <variant>
+
+#include "schedlang/base/diagnostics.h"
+#include "schedlang/elaborate/program.h"
+#include "schedlang/elaborate/scope.h"
+#include "schedlang/text/ast.h"
+
+namespace stringline {
+
+class ExpressionResolver {
+ public:
+  ExpressionResolver(Program* program, Scope* scope, Diagnostics* diagnostics)
+      : program_(program), scope_(scope), diagnostics_(diagnostics) {}
+
+  // The node of the expression. After a finding the node is there, but means nothing.
+  int32_t Resolve(const ast::Expr& expr) { return ResolveAt(expr, nullptr); }
+
+  // The function that a `let` with parameters defines; its name is not defined yet, so its body
+  // cannot use it.
+  int32_t ResolveFunction(const ast::Let& let);
+
+ private:
+  // `deepest` (may be null) is raised to the depth of the recursion that evaluates the expression.
+  int32_t ResolveAt(const ast::Expr& expr, int* deepest);
+
+  ExpressionNode MakeNode(const ast::Number& number, Span span, int* deepest);
+  ExpressionNode MakeNode(const ast::Reference& reference, Span span, int* deepest);
+  ExpressionNode MakeNode(const ast::Unary& unary, Span span, int* deepest);
+  ExpressionNode MakeNode(const ast::Binary& binary, Span span, int* deepest);
+  ExpressionNode MakeNode(const ast::Conditional& conditional, Span span, int* deepest);
+  ExpressionNode MakeNode(const ast::Call& call, Span span, int* deepest);
+  ExpressionNode MakeNode(const ast::Index& index, Span span, int* deepest);
+
+  Program* program_;
+  Scope* scope_;
+  Diagnostics* diagnostics_;
+};
+
+}  // namespace stringline

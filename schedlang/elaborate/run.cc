@@ -1,0 +1,439 @@
+#include "schedlang/elaborate/run.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/elaborate/rank_work.h"
+#include "schedlang/orders/greedy.h"
+#include "schedlang/orders/timetable.h"
+
+namespace stringline {
+namespace {
+
+// One action of an order: what stands before it in the text is evaluated, its microbatch is not.
+struct Written {
+  Demand demand;
+  Span span;
+  bool joined = false;  // to the action before it, by '&'
+};
+
+struct OrderState {
+  std::vector<Written> actions;
+  size_t next = 0;
+};
+
+// One action of a timetable, before it is numbered.
+struct TimedDemand {
+  int64_t slot = 0;
+  Demand demand;
+  Span span;
+  uint32_t place = 0;
+  bool joined = false;
+  int32_t iteration = -1;
+};
+
+constexpr OrderCosts kUnitOrderCosts = {
+    .forward = 1, .backward = 2, .input_gradient = 1, .weight_gradient = 1};
+
+// Drops what lies past the last microbatch of its pipe. The rest of a group stays.
+void DropPadding(Plan* plan) {
+  std::vector<uint32_t> first = {0};
+  uint32_t to = 0;
+  for (int r = 0; r < plan->ranks(); ++r) {
+    bool kept = false;  // a part of the group
+    for (uint32_t i = plan->first[r]; i < plan->first[r + 1]; ++i) {
+      Action action = plan->actions[i];
+      if (!action.joined) kept = false;
+      if (action.microbatch.value >= plan->microbatches_of(action.stage)) continue;
+      action.joined = kept;
+      kept = true;
+      plan->actions[to++] = action;
+    }
+    first.push_back(to);
+  }
+  plan->actions.resize(to);
+  plan->first = std::move(first);
+}
+
+class Runner {
+ public:
+  Runner(const Program& program, int64_t padded, const ElaborateLimits& limits,
+         Evaluator* evaluator, Plan* plan, Diagnostics* diagnostics)
+      : program_(program),
+        limits_(limits),
+        evaluator_(evaluator),
+        plan_(plan),
+        diagnostics_(diagnostics),
+        padded_(padded),
+        work_(padded, limits, plan, diagnostics) {}
+
+  bool RunAll(int ranks) {
+    const int microbatches = plan_->microbatches;
+    // A timetable is filled before what is only padding is dropped.
+    if (program_.mode == RankMode::kTimetable) plan_->microbatches = static_cast<int>(padded_);
+    const bool good = RunRanksInTurn(ranks) && Finish();
+    plan_->microbatches = microbatches;
+    if (good && program_.mode != RankMode::kSequence) DropPadding(plan_);
+    return good;
+  }
+
+ private:
+  bool RunRanksInTurn(int ranks) {
+    bool good = true;
+    for (int rank = 0; rank < ranks && !work_.stopped(); ++rank) {
+      work_.StartRank(RankId(rank));
+      evaluator_->Set(program_.rank_slot, rank);
+      orders_.assign(program_.orders.size(), {});
+      written_ = 0;
+      timed_.clear();
+      rules_.emplace_back();
+      const bool rank_good = Run(program_.rank) && NumberTimed() && AllPerformed();
+      good = rank_good && good;
+      work_.EndRank();
+    }
+    return good;
+  }
+
+  // What is decided for all ranks together.
+  bool Finish() {
+    if (program_.mode == RankMode::kTimetable) {
+      Timetable timetable{plan_->first, std::move(plan_->actions), std::move(slots_)};
+      if (tighten_) Tighten(*plan_, &timetable);
+      if (fill_) FillWeightGradients(&timetable);
+      plan_->first = std::move(timetable.first);
+      plan_->actions = std::move(timetable.actions);
+    }
+    return program_.mode != RankMode::kGreedy || OrderRanksGreedily();
+  }
+
+  bool OrderRanksGreedily() {
+    std::vector<int64_t> microbatches;
+    for (int s = 0; s < static_cast<int>(plan_->stages.size()); ++s) {
+      microbatches.push_back(plan_->pipes.empty() ? padded_ : plan_->microbatches_of(StageId(s)));
+    }
+    GreedyOrder order = OrderGreedily(*plan_, microbatches, rules_, costs_);
+    for (const RankId rank : order.stuck) {
+      const GreedyRule& rule = rules_[rank.value];
+      diagnostics_
+          ->Add(Code::kGreedyStuck, program_.places[prefer_places_.begin()->second],
+                absl::StrCat("rank ", rank.value, " performs ", order.ranks[rank.value].size(),
+                             " actions, and then nothing it may do is left before all is done",
+                             rule.hold ? absl::StrCat(": it holds at most ", *rule.hold) : ""))
+          .where = PrintParameters(*plan_);
+    }
+    if (!order.stuck.empty()) return false;
+    plan_->costs = costs_;
+    plan_->first = {0};
+    for (std::vector<Action>& actions : order.ranks) {
+      for (Action& action : actions) {
+        action.place = prefer_places_[action.kind];
+        plan_->actions.push_back(action);
+      }
+      plan_->first.push_back(static_cast<uint32_t>(plan_->actions.size()));
+    }
+    return true;
+  }
+
+  // All of these return false when the rank cannot go on, after a finding.
+  bool Run(const std::vector<Step>& steps) {
+    for (const Step& step : steps) {
+      if (!RunStep(step)) return false;
+    }
+    return true;
+  }
+
+  bool RunStep(const Step& step) {
+    switch (step.kind) {
+      case Step::Kind::kLet:
+        evaluator_->Set(step.slot, evaluator_->Evaluate(step.node));
+        return Evaluated();
+      case Step::Kind::kRequire:
+        return Require(step);
+      case Step::Kind::kOrder:
+        return WriteOrder(step);
+      case Step::Kind::kRepeat:
+        return Repeat(step);
+      case Step::Kind::kIf:
+        return RunIf(step);
+      case Step::Kind::kCollective:
+        return RunCollective(step);
+      case Step::Kind::kAt:
+        return RunAt(step);
+      case Step::Kind::kTighten:
+        return tighten_ = true;
+      case Step::Kind::kFill:
+        return fill_ = true;
+      case Step::Kind::kHold:
+        return RunHold(step);
+      case Step::Kind::kPrefer:
+        return RunPrefer(step);
+      case Step::Kind::kCosts:
+        return RunCosts(step);
+      default:
+        return RunGroup(step);
+    }
+  }
+
+  bool RunHold(const Step& step) {
+    const int64_t most = evaluator_->Evaluate(step.node);
+    if (!Evaluated()) return false;
+    rules_.back().hold = most;
+    if (most >= 1) return true;
+    work_.Find(Code::kBadRule, step.span,
+               absl::StrCat("a rank that holds at most ", most, " microbatches begins none",
+                            evaluator_->ValuesIn(step.node)));
+    return false;
+  }
+
+  bool RunPrefer(const Step& step) {
+    rules_.back().prefer = step.kinds;
+    for (size_t i = 0; i < step.kinds.size(); ++i) {
+      prefer_places_[step.kinds[i]] = static_cast<uint32_t>(step.nodes[i]);
+    }
+    return true;
+  }
+
+  bool RunCosts(const Step& step) {
+    OrderCosts costs = kUnitOrderCosts;
+    int64_t* const fields[] = {&costs.forward, &costs.backward, &costs.input_gradient,
+                               &costs.weight_gradient};
+    for (size_t i = 0; i < step.kinds.size(); ++i) {
+      const int64_t value = evaluator_->Evaluate(step.nodes[i]);
+      if (!Evaluated()) return false;
+      constexpr int64_t kMost = 1'000'000'000;
+      if (value < 1 || value > kMost) {
+        work_.Find(Code::kBadRule, program_.nodes[step.nodes[i]].span,
+                   absl::StrCat("a cost of ", value, "; costs are 1 .. ", kMost));
+        return false;
+      }
+      *fields[static_cast<int>(step.kinds[i])] = value;
+    }
+    if (rules_.size() == 1) costs_ = costs;
+    if (costs == costs_) return true;
+    work_.Find(Code::kBadRule, step.span, "the costs are not the same on all ranks");
+    return false;
+  }
+
+  bool RunAt(const Step& step) {
+    const int64_t slot = evaluator_->Evaluate(step.node);
+    if (!Evaluated()) return false;
+    bool joined = false;
+    for (const PartStep& part : step.parts) {
+      TimedDemand timed{.slot = slot, .span = part.span, .place = part.place, .joined = joined};
+      if (!EvaluatePart(part, &timed.demand)) return false;
+      timed.iteration = work_.CurrentIteration();
+      timed_.push_back(timed);
+      joined = true;
+      if (static_cast<int64_t>(timed_.size()) <= limits_.actions) continue;
+      work_.StopAtActionLimit(part.span);
+      return false;
+    }
+    return true;
+  }
+
+  // Microbatches are counted in the order of the slots.
+  bool NumberTimed() {
+    std::stable_sort(timed_.begin(), timed_.end(),
+                     [](const TimedDemand& a, const TimedDemand& b) { return a.slot < b.slot; });
+    for (size_t i = 0; i < timed_.size(); ++i) {
+      const TimedDemand& timed = timed_[i];
+      work_.SetIteration(timed.iteration);
+      if (i > 0 && !timed.joined) {
+        if (timed.slot == timed_[i - 1].slot) return SlotTaken(timed, timed_[i - 1]);
+        work_.EndGroup();
+      }
+      if (!timed.joined) work_.StartGroup();
+      if (!work_.Perform(timed.demand, timed.place, timed.span)) return false;
+      slots_.resize(plan_->actions.size(), timed.slot);
+    }
+    work_.EndGroup();
+    work_.SetIteration(std::nullopt);
+    constexpr int64_t kLongest = 100'000'000;
+    if (timed_.empty() || timed_.back().slot / 2 - timed_.front().slot / 2 < kLongest / 2)
+      return true;
+    work_.Find(Code::kBadRule, timed_.back().span,
+               absl::StrCat("slot ", timed_.back().slot, " is more than ", kLongest, " after slot ",
+                            timed_.front().slot));
+    return false;
+  }
+
+  bool SlotTaken(const TimedDemand& timed, const TimedDemand& before) {
+    Diagnostic& finding = work_.Find(Code::kSlotTaken, timed.span,
+                                     absl::StrCat("slot ", timed.slot, " is taken already"));
+    Action earlier;
+    earlier.iteration = before.iteration;
+    finding.notes.push_back({before.span, "by this one", WhereOf(*plan_, earlier)});
+    return false;
+  }
+
+  bool RunCollective(const Step& step) {
+    const PartStep& part = step.parts.front();
+    Demand demand;
+    if (!EvaluatePart(part, &demand)) return false;
+    work_.PerformCollective(part.kind, demand.stage, part.place);
+    return true;
+  }
+
+  bool Evaluated() {
+    if (!evaluator_->failed()) return true;
+    EvalFailure failure = evaluator_->TakeFailure();
+    if (failure.code == Code::kTooLong) work_.Stop();
+    AddFailure(std::move(failure), work_.Where(), diagnostics_);
+    return false;
+  }
+
+  bool Require(const Step& step) {
+    const bool holds = evaluator_->Evaluate(step.node) != 0;
+    if (!Evaluated()) return false;
+    if (holds) return true;
+    work_.Find(Code::kRequire, step.span, absl::StrCat(step.text, evaluator_->ValuesIn(step.node)));
+    return false;
+  }
+
+  bool Repeat(const Step& step) {
+    const int64_t count = evaluator_->Evaluate(step.node);
+    if (!Evaluated()) return false;
+    if (count < 0) {
+      work_.Find(Code::kNegativeCount, step.span,
+                 absl::StrCat("the count is ", count, evaluator_->ValuesIn(step.node)));
+      return false;
+    }
+    // The passes are counted before the first one, so a loop that is too long ends at once.
+    if (!evaluator_->CountSteps(count, step.span)) return Evaluated();
+    if (step.body.empty()) return true;
+    work_.OpenLoop();
+    for (int64_t i = 0; i < count; ++i) {
+      work_.StartPass(i);
+      if (step.slot >= 0) evaluator_->Set(step.slot, i);
+      if (!Run(step.body)) return false;
+    }
+    work_.CloseLoop();
+    return true;
+  }
+
+  bool RunIf(const Step& step) {
+    for (const Step& arm : step.body) {
+      const bool holds = arm.node < 0 || evaluator_->Evaluate(arm.node) != 0;
+      if (!Evaluated()) return false;
+      if (holds) return Run(arm.body);
+    }
+    return true;
+  }
+
+  bool WriteOrder(const Step& step) {
+    writing_ = &orders_[step.slot];
+    const bool good = Run(step.body);
+    writing_ = nullptr;
+    return good;
+  }
+
+  bool RunGroup(const Step& step) {
+    if (writing_ == nullptr) work_.StartGroup();
+    bool joined = false;
+    for (const PartStep& part : step.parts) {
+      if (part.order >= 0) {
+        if (!TakeFrom(part)) return false;
+        continue;
+      }
+      Demand demand;
+      if (!EvaluatePart(part, &demand)) return false;
+      if (writing_ == nullptr) {
+        if (!work_.Perform(demand, part.place, part.span)) return false;
+      } else if (!WriteDown(demand, part.span, joined)) {
+        return false;
+      }
+      joined = true;
+    }
+    if (writing_ == nullptr) work_.EndGroup();
+    return true;
+  }
+
+  bool EvaluatePart(const PartStep& part, Demand* demand) {
+    demand->kind = part.kind;
+    if (part.stage >= 0) {
+      const int64_t stage = evaluator_->Evaluate(part.stage);
+      if (!Evaluated()) return false;
+      if (!work_.OwnsStage(stage, program_.nodes[part.stage].span,
+                           evaluator_->ValuesIn(part.stage))) {
+        return false;
+      }
+      demand->stage = StageId(static_cast<int32_t>(stage));
+    }
+    if (part.microbatch >= 0) {
+      demand->microbatch = evaluator_->Evaluate(part.microbatch);
+      return Evaluated();
+    }
+    return true;
+  }
+
+  bool WriteDown(const Demand& demand, Span span, bool joined) {
+    if (++written_ > limits_.actions) {
+      work_.StopAtActionLimit(span);
+      return false;
+    }
+    writing_->actions.push_back({demand, span, joined});
+    return true;
+  }
+
+  bool TakeFrom(const PartStep& part) {
+    OrderState& order = orders_[part.order];
+    if (order.next == order.actions.size()) {
+      const size_t all = order.actions.size();
+      work_.Find(Code::kEmptyOrder, part.span,
+                 all == 0 ? absl::StrCat("order '", program_.orders[part.order].name, "' is empty")
+                          : absl::StrCat("order '", program_.orders[part.order].name,
+                                         "' has no action left: all ", all, " are performed"));
+      return false;
+    }
+    do {
+      const Written& written = order.actions[order.next++];
+      if (!work_.Perform(written.demand, part.place, part.span, &written.span)) return false;
+    } while (order.next < order.actions.size() && order.actions[order.next].joined);
+    return true;
+  }
+
+  bool AllPerformed() {
+    bool good = true;
+    for (size_t i = 0; i < orders_.size(); ++i) {
+      const size_t left = orders_[i].actions.size() - orders_[i].next;
+      if (left == 0) continue;
+      work_.Find(Code::kLeftInOrder, program_.orders[i].span,
+                 absl::StrCat(left, " of the ", orders_[i].actions.size(), " actions of order '",
+                              program_.orders[i].name, "' are never performed"));
+      good = false;
+    }
+    return good;
+  }
+
+  const Program& program_;
+  const ElaborateLimits& limits_;
+  Evaluator* evaluator_;
+  Plan* plan_;
+  Diagnostics* diagnostics_;
+  const int64_t padded_;
+  RankWork work_;
+  std::vector<OrderState> orders_;
+  OrderState* writing_ = nullptr;  // the order that is being written down
+  int64_t written_ = 0;
+  // Timetables.
+  std::vector<TimedDemand> timed_;  // of the rank that is run
+  std::vector<int64_t> slots_;      // by action of the plan
+  bool tighten_ = false;
+  bool fill_ = false;
+  // Greedy blocks.
+  std::vector<GreedyRule> rules_;  // by rank
+  OrderCosts costs_ = kUnitOrderCosts;
+  std::map<ActionKind, uint32_t> prefer_places_;
+};
+
+}  // namespace
+
+bool RunRanks(const Program& program, int64_t padded_microbatches, const ElaborateLimits& limits,
+              Evaluator* evaluator, Plan* plan, Diagnostics* diagnostics) {
+  const auto ranks = static_cast<int>(plan->parameters.front().value);
+  return Runner(program, padded_microbatches, limits, evaluator, plan, diagnostics).RunAll(ranks);
+}
+
+}  // namespace stringline

@@ -1,0 +1,124 @@
+#include "schedlang/messages/collectives.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace stringline {
+namespace {
+
+// A stage, and the action by which its rank needs it next.
+struct NextUse {
+  StageId stage;
+  uint32_t action = 0;
+};
+
+// Works on one rank. Whatever is looked up ahead is prepared by one walk from the back.
+class CollectiveInserter {
+ public:
+  CollectiveInserter(const Plan& plan, int resident, std::vector<int>* weights_left)
+      : plan_(plan), resident_(static_cast<size_t>(resident)), weights_left_(*weights_left) {}
+
+  void Insert(RankId rank, std::vector<Action>* out) {
+    const absl::Span<const Action> actions = plan_.of(rank);
+    LookAhead(actions);
+    for (size_t i = 0; i < actions.size();) {
+      const absl::Span<const Action> group = GroupAt(actions, i);
+      if (IsCompute(group[0].kind)) Exchange(WindowAt(i), group[0], out);
+      out->insert(out->end(), group.begin(), group.end());
+      for (const Action& part : group) Reduce(part, out);
+      i += group.size();
+    }
+    for (const StageId stage : active_) Put(ActionKind::kReshard, stage, actions.back(), out);
+  }
+
+ private:
+  // Notes, for every group, the stages that the rank needs from there on, the next one first.
+  void LookAhead(absl::Span<const Action> actions) {
+    window_.assign(actions.size() + 1, 0);
+    uses_.clear();
+    std::vector<NextUse> next;  // of every stage used later, in order
+    for (size_t i = actions.size(); i-- > 0;) {
+      window_[i] = uses_.size();
+      if (actions[i].joined || !IsCompute(actions[i].kind)) continue;
+      const absl::Span<const Action> group = GroupAt(actions, i);
+      for (size_t k = group.size(); k-- > 0;) {
+        const StageId stage = group[k].stage;
+        const auto old = std::find_if(next.begin(), next.end(),
+                                      [stage](const NextUse& use) { return use.stage == stage; });
+        if (old != next.end()) next.erase(old);
+        next.insert(next.begin(), {stage, static_cast<uint32_t>(i)});
+      }
+      size_t count = std::min(resident_, next.size());
+      // A group is whole in the window or not at all.
+      while (count < next.size() && next[count].action == next[count - 1].action) ++count;
+      for (size_t k = 0; k < count; ++k) uses_.push_back(next[k].stage);
+      ends_.push_back(uses_.size());
+    }
+  }
+
+  absl::Span<const StageId> WindowAt(size_t i) {
+    const size_t end = ends_.back();
+    ends_.pop_back();
+    return absl::MakeConstSpan(uses_).subspan(window_[i], end - window_[i]);
+  }
+
+  void Exchange(absl::Span<const StageId> window, const Action& at, std::vector<Action>* out) {
+    const auto is_outside = [&](StageId stage) {
+      if (std::find(window.begin(), window.end(), stage) != window.end()) return false;
+      Put(ActionKind::kReshard, stage, at, out);
+      return true;
+    };
+    active_.erase(std::remove_if(active_.begin(), active_.end(), is_outside), active_.end());
+    for (const StageId stage : window) {
+      if (std::find(active_.begin(), active_.end(), stage) != active_.end()) continue;
+      active_.push_back(stage);
+      Put(ActionKind::kUnshard, stage, at, out);
+    }
+  }
+
+  void Reduce(const Action& part, std::vector<Action>* out) {
+    const bool gives =
+        part.kind == ActionKind::kBackward || part.kind == ActionKind::kWeightGradient;
+    if (gives && --weights_left_[part.stage.value] == 0) {
+      Put(ActionKind::kReduceGrad, part.stage, part, out);
+    }
+  }
+
+  static void Put(ActionKind kind, StageId stage, const Action& at, std::vector<Action>* out) {
+    Action action = at;
+    action.kind = kind;
+    action.joined = false;
+    action.stage = stage;
+    action.microbatch = MicrobatchId();
+    out->push_back(action);
+  }
+
+  const Plan& plan_;
+  const size_t resident_;
+  std::vector<int>& weights_left_;  // by stage: weight gradients still to come
+  std::vector<StageId> uses_;       // the windows, the last group's first
+  std::vector<size_t> window_;      // by action: where its window begins in uses_
+  std::vector<size_t> ends_;        // where the windows end, that of the first group last
+  std::vector<StageId> active_;     // unsharded, the oldest first
+};
+
+}  // namespace
+
+Plan AddCollectives(const Plan& plan, int resident) {
+  const auto is_collective = [](const Action& a) { return IsCollective(a.kind); };
+  if (std::any_of(plan.actions.begin(), plan.actions.end(), is_collective)) return plan;
+  std::vector<int> weights_left;
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    weights_left.push_back(plan.microbatches_of(StageId(static_cast<int32_t>(s))));
+  }
+  Plan with = plan;
+  with.actions.clear();
+  for (int r = 0; r < plan.ranks(); ++r) {
+    CollectiveInserter(plan, resident, &weights_left).Insert(RankId(r), &with.actions);
+    with.first[r + 1] = static_cast<uint32_t>(with.actions.size());
+  }
+  return with;
+}
+
+}  // namespace stringline

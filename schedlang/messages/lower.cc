@@ -1,0 +1,161 @@
+#include "schedlang/messages/lower.h"
+
+#include <utility>
+#include <vector>
+
+#include "schedlang/base/sl_check.h"
+#include "schedlang/effects.h"
+#include "schedlang/messages/channels.h"
+#include "schedlang/messages/message_order.h"
+
+namespace stringline {
+namespace {
+
+// One message: what the receiving rank does to get it.
+struct Message {
+  ActionKind recv;
+  StageId stage;  // the receiving one
+  MicrobatchId microbatch;
+};
+
+// Lowers one plan. Flat arrays indexed by (stage, microbatch), everything linear in actions.
+class Lowering {
+ public:
+  explicit Lowering(const Plan& plan)
+      : plan_(plan),
+        channels_(ChannelsOf(plan)),
+        messages_(channels_.all.size()),
+        posted_(channels_.all.size(), 0),
+        given_(plan.stages.size() * static_cast<size_t>(plan.microbatches), 0),
+        sent_(given_.size(), 0),
+        position_activation_(given_.size(), 0),
+        position_gradient_(given_.size(), 0) {}
+
+  Plan Run() {
+    FindGivers();
+    for (const Action& action : plan_.actions) QueueMessages(action);
+    Plan lowered = plan_;
+    lowered.lowered = true;
+    lowered.actions.clear();
+    lowered.actions.reserve(plan_.actions.size() * 3);
+    for (int r = 0; r < plan_.ranks(); ++r) {
+      LowerRank(plan_.of(RankId(r)), &lowered.actions);
+      lowered.first[r + 1] = static_cast<uint32_t>(lowered.actions.size());
+    }
+    return lowered;
+  }
+
+ private:
+  size_t Index(StageId stage, MicrobatchId m) const {
+    return static_cast<size_t>(stage.value) * plan_.microbatches + m.value;
+  }
+
+  void FindGivers() {
+    for (const Action& action : plan_.actions) {
+      SL_CHECK(!IsMessage(action.kind)) << "the plan is lowered already";
+      if (IsCollective(action.kind)) continue;
+      given_[Index(action.stage, action.microbatch)] |= EffectsOf(action.kind).gives;
+    }
+  }
+
+  // Calls `visit(send kind, receiving stage, its receive kind, channel)` for every message that
+  // `action` sends: those that cross ranks and that somebody takes.
+  template <typename Visit>
+  void ForEachMessage(const Action& action, Visit visit) const {
+    if (IsCollective(action.kind)) return;
+    const Values gives = EffectsOf(action.kind).gives;
+    const Stage& stage = plan_.stage(action.stage);
+    const int forward = channels_.of_activation[action.stage.value];
+    if ((gives & kOutput) && forward >= 0 &&
+        (given_[Index(stage.next, action.microbatch)] & kOutput)) {
+      visit(ActionKind::kSendForward, stage.next, ActionKind::kRecvForward, forward);
+    }
+    const int backward = channels_.of_gradient[action.stage.value];
+    if ((gives & kInGrad) && backward >= 0 &&
+        (given_[Index(stage.previous, action.microbatch)] & kInGrad)) {
+      visit(ActionKind::kSendBackward, stage.previous, ActionKind::kRecvBackward, backward);
+    }
+  }
+
+  // Appends what `action` sends to its channel, once, and notes the place in the queue.
+  void QueueMessages(const Action& action) {
+    ForEachMessage(action, [&](ActionKind, StageId to, ActionKind recv, int channel) {
+      const size_t i = Index(to, action.microbatch);
+      const Values bit = recv == ActionKind::kRecvForward ? kInput : kOutGrad;
+      if (sent_[i] & bit) return;
+      sent_[i] |= bit;
+      auto& position = recv == ActionKind::kRecvForward ? position_activation_ : position_gradient_;
+      position[i] = static_cast<uint32_t>(messages_[channel].size());
+      messages_[channel].push_back({recv, to, action.microbatch});
+    });
+  }
+
+  void LowerRank(absl::Span<const Action> actions, std::vector<Action>* out) {
+    for (size_t i = 0; i < actions.size();) {
+      const auto group = GroupAt(actions, i);
+      for (const Action& part : group) PostReceives(part, out);
+      out->insert(out->end(), group.begin(), group.end());
+      for (const Action& part : group) Send(part, out);
+      i += group.size();
+    }
+  }
+
+  void PostReceives(const Action& action, std::vector<Action>* out) {
+    if (IsCollective(action.kind)) return;
+    const Values needs = EffectsOf(action.kind).needs;
+    const Stage& stage = plan_.stage(action.stage);
+    const size_t i = Index(action.stage, action.microbatch);
+    if ((needs & kInput) && (sent_[i] & kInput)) {
+      PostUpTo(channels_.of_activation[stage.previous.value], position_activation_[i], action, out);
+    }
+    if ((needs & kOutGrad) && (sent_[i] & kOutGrad)) {
+      PostUpTo(channels_.of_gradient[stage.next.value], position_gradient_[i], action, out);
+    }
+  }
+
+  void PostUpTo(int channel, uint32_t position, const Action& consumer, std::vector<Action>* out) {
+    for (; posted_[channel] <= position; ++posted_[channel]) {
+      const Message& message = messages_[channel][posted_[channel]];
+      Action recv = consumer;  // for its place
+      recv.joined = false;
+      recv.kind = message.recv;
+      recv.stage = message.stage;
+      recv.microbatch = message.microbatch;
+      out->push_back(recv);
+    }
+  }
+
+  void Send(const Action& action, std::vector<Action>* out) {
+    ForEachMessage(action, [&](ActionKind kind, StageId to, ActionKind recv, int) {
+      // A second giver of the same value (an error that Check names) does not send it again.
+      Values& sent = sent_[Index(to, action.microbatch)];
+      const Values done = recv == ActionKind::kRecvForward ? kOutput : kInGrad;
+      if (sent & done) return;
+      sent |= done;
+      Action send = action;
+      send.joined = false;
+      send.kind = kind;
+      out->push_back(send);
+    });
+  }
+
+  const Plan& plan_;
+  const Channels channels_;
+  std::vector<std::vector<Message>> messages_;  // by channel, in the sender's order
+  std::vector<uint32_t> posted_;                // by channel: receives posted so far
+  std::vector<Values> given_;                   // what any action gives, wherever it stands
+  // By receiving stage: kInput / kOutGrad once queued, kOutput / kInGrad once the send is written.
+  std::vector<Values> sent_;
+  std::vector<uint32_t> position_activation_;
+  std::vector<uint32_t> position_gradient_;
+};
+
+}  // namespace
+
+Plan Lower(const Plan& plan, CommLayout layout) {
+  Plan lowered = Lowering(plan).Run();
+  if (layout != CommLayout::kEdge) lowered = OrderMessages(lowered, layout);
+  return plan.pipes.empty() ? lowered : ReduceReplicas(lowered);
+}
+
+}  // namespace stringline

@@ -1,0 +1,200 @@
+#include "schedlang/messages/message_order.h"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "schedlang/check/replay.h"
+#include "schedlang/effects.h"
+#include "schedlang/sim/simulate.h"
+
+namespace stringline {
+namespace {
+
+// When everything happens in the ideal run; nothing for a plan that never ends.
+std::optional<Timeline> IdealRun(const Plan& lowered) {
+  const absl::StatusOr<CostModel> costs = ResolveCosts(UnitCosts(), lowered);
+  if (!costs.ok()) return std::nullopt;
+  absl::StatusOr<Timeline> timeline = Simulate(lowered, *costs);
+  if (!timeline.ok()) return std::nullopt;
+  return *std::move(timeline);
+}
+
+struct Message {
+  int64_t leaves_ns = 0;
+  int32_t from = 0;  // rank
+  uint32_t send = 0;
+  uint32_t recv = 0;
+};
+
+class MessageOrdering {
+ public:
+  MessageOrdering(const Plan& lowered, const Timeline& ideal, CommLayout layout)
+      : plan_(lowered),
+        channels_(ChannelsOf(lowered)),
+        queues_(QueuesOf(channels_, layout)),
+        calls_(queues_.all.size()),
+        next_(queues_.all.size(), 0),
+        sends_of_(lowered.stages.size() * static_cast<size_t>(lowered.microbatches) * 2, kNone),
+        recvs_of_(sends_of_),
+        listed_(lowered.actions.size(), 0) {
+    for (const Message& message : InOrder(ideal)) {
+      const int channel = channels_.Of(plan_, plan_.actions[message.send]);
+      calls_[queues_.of_send[channel]].push_back(message.send);
+      calls_[queues_.of_recv[channel]].push_back(message.recv);
+    }
+    for (uint32_t i = 0; i < plan_.actions.size(); ++i) {
+      const Action& action = plan_.actions[i];
+      if (IsSend(action.kind)) sends_of_[Index(action)] = i;
+      if (IsRecv(action.kind)) recvs_of_[Index(action)] = i;
+    }
+  }
+
+  Plan Run() {
+    Plan out = plan_;
+    out.actions.clear();
+    for (int r = 0; r < plan_.ranks(); ++r) {
+      for (uint32_t i = plan_.first[r]; i < plan_.first[r + 1];) {
+        const auto group = GroupAt(plan_.actions, i);
+        i += static_cast<uint32_t>(group.size());
+        if (IsMessage(group[0].kind)) continue;
+        for (const Action& part : group) List(part, EffectsOf(part.kind).needs, recvs_of_, &out);
+        out.actions.insert(out.actions.end(), group.begin(), group.end());
+        for (const Action& part : group) List(part, EffectsOf(part.kind).gives, sends_of_, &out);
+      }
+      out.first[r + 1] = static_cast<uint32_t>(out.actions.size());
+    }
+    return out;
+  }
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  // A message by its stage, its microbatch, and whether it is an activation.
+  size_t Index(StageId stage, MicrobatchId microbatch, bool forward) const {
+    return (static_cast<size_t>(stage.value) * plan_.microbatches + microbatch.value) * 2 + forward;
+  }
+  size_t Index(const Action& message) const {
+    const bool forward =
+        message.kind == ActionKind::kSendForward || message.kind == ActionKind::kRecvForward;
+    return Index(message.stage, message.microbatch, forward);
+  }
+
+  std::vector<Message> InOrder(const Timeline& ideal) const {
+    std::vector<std::vector<uint32_t>> sends(channels_.all.size()), recvs(sends);
+    for (uint32_t i = 0; i < plan_.actions.size(); ++i) {
+      const Action& action = plan_.actions[i];
+      if (!IsMessage(action.kind)) continue;
+      (IsSend(action.kind) ? sends : recvs)[channels_.Of(plan_, action)].push_back(i);
+    }
+    std::vector<Message> messages;
+    for (size_t c = 0; c < sends.size(); ++c) {
+      for (size_t k = 0; k < sends[c].size(); ++k) {
+        const uint32_t send = sends[c][k];
+        messages.push_back(
+            {ideal.events[send].start_ns, channels_.all[c].from.value, send, recvs[c][k]});
+      }
+    }
+    std::sort(messages.begin(), messages.end(), [](const Message& a, const Message& b) {
+      return std::tie(a.leaves_ns, a.from, a.send) < std::tie(b.leaves_ns, b.from, b.send);
+    });
+    return messages;
+  }
+
+  // Lists what the queues of the part's own messages hold up to and with them.
+  void List(const Action& part, Values values, const std::vector<uint32_t>& messages, Plan* out) {
+    if (IsCollective(part.kind)) return;
+    for (const bool forward : {true, false}) {
+      const Values which = forward ? kInput | kOutput : kOutGrad | kInGrad;
+      if ((values & which) == 0) continue;
+      const uint32_t message = messages[Index(part.stage, part.microbatch, forward)];
+      if (message == kNone) continue;
+      const bool send = IsSend(plan_.actions[message].kind);
+      const int channel = channels_.Of(plan_, plan_.actions[message]);
+      const int queue = (send ? queues_.of_send : queues_.of_recv)[channel];
+      ListUpTo(queue, message, out);
+    }
+  }
+
+  void ListUpTo(int queue, uint32_t message, Plan* out) {
+    const std::vector<uint32_t>& calls = calls_[queue];
+    if (listed_[message]) return;
+    for (uint32_t& k = next_[queue]; k < calls.size(); ++k) {
+      out->actions.push_back(plan_.actions[calls[k]]);
+      out->actions.back().joined = false;
+      listed_[calls[k]] = 1;
+      if (calls[k] != message) continue;
+      ++k;
+      return;
+    }
+  }
+
+  const Plan& plan_;
+  const Channels channels_;
+  const CommQueues queues_;
+  std::vector<std::vector<uint32_t>> calls_;  // by queue: indices of actions, in order
+  std::vector<uint32_t> next_;                // by queue: how many of them are listed
+  std::vector<uint32_t> sends_of_;            // by Index: the action, or kNone
+  std::vector<uint32_t> recvs_of_;
+  std::vector<char> listed_;  // by action
+};
+
+}  // namespace
+
+Plan OrderMessages(const Plan& lowered, CommLayout layout) {
+  const std::optional<Timeline> ideal = IdealRun(lowered);
+  if (!ideal) return lowered;
+  return MessageOrdering(lowered, *ideal, layout).Run();
+}
+
+Plan ReduceReplicas(const Plan& lowered) {
+  if (lowered.pipes.empty()) return lowered;
+  for (const Action& action : lowered.actions) {
+    if (IsCollective(action.kind)) return lowered;
+  }
+  const std::optional<Timeline> ideal = IdealRun(lowered);
+  if (!ideal) return lowered;
+  const int parts = lowered.pipes[0].stages;
+  std::vector<int64_t> ends_ns(parts, 0);                         // by part: when all are ready
+  std::vector<uint32_t> last(lowered.stages.size(), UINT32_MAX);  // by stage: its last computation
+  for (uint32_t i = 0; i < lowered.actions.size(); ++i) {
+    const Action& action = lowered.actions[i];
+    if (!IsCompute(action.kind)) continue;
+    int64_t& end_ns = ends_ns[action.stage.value % parts];
+    end_ns = std::max(end_ns, ideal->events[i].end_ns);
+    last[action.stage.value] = i;
+  }
+  std::vector<StageId> order;
+  for (int s = 0; s < static_cast<int>(lowered.stages.size()); ++s) order.push_back(StageId(s));
+  std::sort(order.begin(), order.end(), [&](StageId a, StageId b) {
+    const int i = a.value % parts, j = b.value % parts;
+    return std::tuple(ends_ns[i], i, a) < std::tuple(ends_ns[j], j, b);
+  });
+  Plan out = lowered;
+  out.actions.clear();
+  for (int r = 0; r < lowered.ranks(); ++r) {
+    std::vector<StageId> mine;
+    for (const StageId stage : order) {
+      const bool runs = last[stage.value] != UINT32_MAX;
+      if (runs && lowered.stage(stage).rank == RankId(r)) mine.push_back(stage);
+    }
+    size_t next = 0;
+    for (uint32_t i = lowered.first[r]; i < lowered.first[r + 1]; ++i) {
+      out.actions.push_back(lowered.actions[i]);
+      const bool ends = i + 1 == lowered.first[r + 1] || !lowered.actions[i + 1].joined;
+      for (; ends && next < mine.size() && last[mine[next].value] <= i; ++next) {
+        Action reduce = lowered.actions[last[mine[next].value]];  // for its place
+        reduce.kind = ActionKind::kReduceGrad;
+        reduce.joined = false;
+        reduce.microbatch = MicrobatchId();
+        out.actions.push_back(reduce);
+      }
+    }
+    out.first[r + 1] = static_cast<uint32_t>(out.actions.size());
+  }
+  return out;
+}
+
+}  // namespace stringline

@@ -1,0 +1,564 @@
+// The grammar of schedule files, in Boost.Spirit X3, over tokens instead of characters.
+//
+//   file       = { schedule }
+//   schedule   = 'schedule' name '(' option { ',' option } ')' ( block | derived )
+//   derived    = '=' name '(' argument { ',' argument } ')' { 'then' 'defer' 'W' 'by' expression }
+//                ';'
+//   argument   = [ name '=' ] expression
+//   option     = name [ '=' expression ]
+//   block      = '{' { statement } '}'
+//   statement  = 'let' name [ '(' name { ',' name } ')' ] '=' expression end
+//              | 'require' expression message end
+//              | stages
+//              | 'pipe' name '{' stages 'microbatches' expression end '}'
+//              | 'pad' 'microbatches' 'to' expression end
+//              | 'split' ( 'even' | 'balanced' | string
+//                        | '[' expression { ',' expression } ']' ) end
+//              | 'overlap' letter { '&' letter }
+//                '{' 'compute' '{' { letter '.' name } '}'
+//                    'network' '{' { letter '.' name } '}' '}'
+//              | 'rank' name [ 'timetable' | 'greedy' ] block
+//              | 'order' name block
+//              | 'repeat' expression [ 'as' name ] block
+//              | 'if' expression block { 'else' 'if' expression block } [ 'else' block ]
+//              | ( 'unshard' | 'reshard' | 'reduce' ) expression end
+//              | 'at' expression ':' group
+//              | 'tighten' end
+//              | 'fill' 'W' end
+//              | 'hold' 'at' 'most' expression end
+//              | 'prefer' letter { ',' letter } end
+//              | 'costs' letter expression { ',' letter expression } end
+//              | group
+//   stages     = 'stages' expression 'on' [ 'reversed' ] name [ '->' expression ] end
+//   group      = part { '&' part } end
+//   part       = ( 'F' | 'B' | 'I' ) expression [ '@' expression ]
+//              | 'W' [ expression [ '@' expression ] ]
+//              | name
+//   end        = ';', or nothing before '}'
+//   expression = operand { operator operand | '?' expression ':' operand }
+//   operand    = { 'not' | '-' } ( number | name [ '(' expression { ',' expression } ')' ]
+//                                | name '[' expression ']' | '(' expression ')' )
+//   letter     = 'F' | 'B' | 'I' | 'W'
+//
+// Which statement may stand where is the resolver's matter. A rule either reads one token (the four
+// terminals below) or builds one node from what its parts built; spans come from the tokens.
+#include <boost/spirit/home/x3.hpp>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/text/parse.h"
+#include "schedlang/text/precedence.h"
+#include "schedlang/text/syntax_finding.h"
+#include "schedlang/text/tokens.h"
+#include "schedlang/text/words.h"
+
+namespace stringline {
+namespace {
+
+namespace x3 = boost::spirit::x3;
+using Position = std::vector<Token>::const_iterator;
+
+// A parser for one token that `Derived::Matches`. What it gives is the token; `name` is how a
+// message calls it.
+template <typename Derived>
+struct Terminal : x3::parser<Derived> {
+  using attribute_type = Token;
+  static bool const has_attribute = true;
+
+  constexpr explicit Terminal(const char* n) : name(n) {}
+
+  template <typename Context, typename RuleContext, typename Attribute>
+  bool parse(Position& first, const Position& last, const Context&, RuleContext&,
+             Attribute& attribute) const {
+    if (first == last || !this->derived().Matches(*first)) return false;
+    x3::traits::move_to(Token(*first), attribute);
+    ++first;
+    return true;
+  }
+
+  const char* name;
+};
+
+// Exactly this text.
+struct Word : Terminal<Word> {
+  // Without a name of its own it is called by its text, in quotes.
+  constexpr explicit Word(const char* t, const char* n = nullptr) : Terminal(n), text(t) {}
+  bool Matches(const Token& token) const {
+    return token.text == text && token.kind != Token::Kind::kEnd;
+  }
+  const char* text;
+};
+
+// A token for which a function says yes.
+struct Such : Terminal<Such> {
+  using Predicate = bool (*)(const Token&);
+  constexpr Such(const char* name, Predicate p) : Terminal(name), predicate(p) {}
+  bool Matches(const Token& token) const { return predicate(token); }
+  Predicate predicate;
+};
+
+}  // namespace
+}  // namespace stringline
+
+// How "expected …" calls a terminal; rules have their names.
+namespace boost::spirit::x3 {
+
+template <>
+struct get_info<stringline::Word> {
+  using result_type = std::string;
+  std::string operator()(const stringline::Word& word) const {
+    return word.name != nullptr ? word.name : absl::StrCat("'", word.text, "'");
+  }
+};
+
+template <>
+struct get_info<stringline::Such> {
+  using result_type = std::string;
+  std::string operator()(const stringline::Such& such) const { return such.name; }
+};
+
+template <typename Subject, typename Action>
+struct get_info<action<Subject, Action>> {
+  using result_type = std::string;
+  std::string operator()(const action<Subject, Action>& parser) const {
+    return what(parser.subject);
+  }
+};
+
+}  // namespace boost::spirit::x3
+
+namespace stringline {
+namespace {
+
+bool IsName(const Token& token) { return token.kind == Token::Kind::kName; }
+
+bool IsFreeName(const Token& token) {
+  return IsName(token) && !IsKeyword(token.text) && !IsFutureKeyword(token.text) &&
+         !IsActionLetter(token.text);
+}
+
+// Names that are being defined: the resolver refuses reserved ones, with a better message.
+constexpr Such kNewName("a name", IsName);
+constexpr Such kUsedName("a name", IsFreeName);
+constexpr Such kNumberToken("a number",
+                            [](const Token& t) { return t.kind == Token::Kind::kNumber; });
+constexpr Such kMessage("a message in quotes",
+                        [](const Token& t) { return t.kind == Token::Kind::kString; });
+constexpr Such kLayoutString("a layout in quotes",
+                             [](const Token& t) { return t.kind == Token::Kind::kString; });
+constexpr Such kCollective("an action", [](const Token& t) {
+  return t.text == "unshard" || t.text == "reshard" || t.text == "reduce";
+});
+constexpr Such kLetter("an action", [](const Token& t) { return IsActionLetter(t.text); });
+constexpr Such kPrefix("an operator", [](const Token& t) { return IsPrefixOperator(t.text); });
+constexpr Such kBinary("an operator", [](const Token& t) { return IsBinaryOperator(t.text); });
+constexpr Such kFuture("a statement", [](const Token& t) { return IsFutureKeyword(t.text); });
+constexpr Such kLayout("a layout", IsName);
+constexpr Such kAfterBareW("';'", [](const Token& t) {
+  return t.text == ";" || t.text == "}" || t.text == "&" || t.kind == Token::Kind::kEnd;
+});
+constexpr Such kEnd("'schedule'", [](const Token& t) { return t.kind == Token::Kind::kEnd; });
+
+// Semantic actions: what becomes of what a parser gave. A token turns into its span or its name.
+
+template <typename T>
+void Assign(T& from, T* to) {
+  *to = std::move(from);
+}
+
+void Assign(const Token& token, Span* to) { *to = token.span; }
+void Assign(const Token& token, ast::Name* to) { *to = {std::string(token.text), token.span}; }
+void Assign(const Token& token, std::string* to) { *to = std::string(token.text); }
+
+template <typename From, typename To>
+void Assign(From& from, std::optional<To>* to) {
+  Assign(from, &to->emplace());
+}
+
+// Into a member of the node that the rule builds.
+template <auto member>
+constexpr auto into =
+    [](auto& context) { Assign(x3::_attr(context), &(x3::_val(context).*member)); };
+
+// To the end of a member that is a vector.
+template <auto member>
+constexpr auto append =
+    [](auto& context) { Assign(x3::_attr(context), &(x3::_val(context).*member).emplace_back()); };
+
+constexpr auto kWhole = [](auto& context) { x3::_val(context) = std::move(x3::_attr(context)); };
+
+constexpr auto kIntoNode = [](auto& context) {
+  x3::_val(context).node = std::move(x3::_attr(context));
+};
+
+constexpr auto kRefuseFuture = [](auto& context) {
+  const Token& token = x3::_attr(context);
+  throw Refusal{Code::kUnsupported, token.span,
+                absl::StrCat("'", token.text, "' is not supported yet")};
+};
+
+// Expressions.
+
+// The row of pieces that an expression is while it is read.
+struct Row {
+  std::vector<Piece> pieces;
+};
+
+constexpr auto kAppendSign = [](auto& context) {
+  const Token& token = x3::_attr(context);
+  x3::_val(context).pieces.push_back({token.span, std::string(token.text), std::nullopt});
+};
+
+constexpr auto kAppendOperand = [](auto& context) {
+  ast::Expr& operand = x3::_attr(context);
+  const Span span = operand.span;
+  x3::_val(context).pieces.push_back({span, "", std::move(operand)});
+};
+
+constexpr auto kAppendRow = [](auto& context) {
+  for (Piece& piece : x3::_attr(context).pieces) {
+    x3::_val(context).pieces.push_back(std::move(piece));
+  }
+};
+
+constexpr auto kGroupRow = [](auto& context) {
+  auto built = BuildTree(std::move(x3::_attr(context).pieces));
+  if (auto* refusal = std::get_if<Refusal>(&built)) throw std::move(*refusal);
+  x3::_val(context) = std::get<ast::Expr>(std::move(built));
+};
+
+constexpr auto kNumber = [](auto& context) {
+  const Token& token = x3::_attr(context);
+  int64_t value = 0;
+  if (token.text.find_first_not_of("0123456789") != absl::string_view::npos) {
+    throw Refusal{Code::kSyntax, token.span, absl::StrCat(Describe(token), " is not a number")};
+  }
+  if (!absl::SimpleAtoi(token.text, &value)) {
+    throw Refusal{Code::kNumberTooLarge, token.span,
+                  absl::StrCat("the number ", Describe(token), " does not fit into 64 bits")};
+  }
+  x3::_val(context) = {token.span, 1, ast::Number{value}};
+};
+
+constexpr auto kReference = [](auto& context) {
+  const Token& token = x3::_attr(context);
+  x3::_val(context) = {token.span, 1, ast::Reference{std::string(token.text)}};
+};
+
+// The reference turns out to be a call: its first argument was read.
+constexpr auto kArgument = [](auto& context) {
+  ast::Expr& call = x3::_val(context);
+  if (auto* reference = std::get_if<ast::Reference>(&call.node)) {
+    call.node = ast::Call{{std::move(reference->name), call.span}, {}};
+  }
+  ast::Expr& argument = x3::_attr(context);
+  call.depth = std::max(call.depth, argument.depth + 1);
+  std::get<ast::Call>(call.node).arguments.push_back(std::move(argument));
+};
+
+// The reference turns out to be a stage of a pipe.
+constexpr auto kIndex = [](auto& context) {
+  ast::Expr& whole = x3::_val(context);
+  std::string name = std::move(std::get<ast::Reference>(whole.node).name);
+  ast::Expr& index = x3::_attr(context);
+  whole.depth = index.depth + 1;
+  whole.node =
+      ast::Index{{std::move(name), whole.span}, std::make_unique<ast::Expr>(std::move(index))};
+};
+
+constexpr auto kOpen = [](auto& context) {
+  x3::_val(context).span.begin = x3::_attr(context).span.begin;
+};
+
+constexpr auto kInner = [](auto& context) {
+  const uint32_t begin = x3::_val(context).span.begin;
+  x3::_val(context) = std::move(x3::_attr(context));
+  x3::_val(context).span.begin = begin;
+};
+
+constexpr auto kClose = [](auto& context) {
+  x3::_val(context).span.end = x3::_attr(context).span.end;
+};
+
+const x3::rule<struct ExpressionTag, ast::Expr> expression = "an expression";
+const x3::rule<struct RowTag, Row> row = "an expression";
+const x3::rule<struct OperandTag, Row> operand = "an expression";
+const x3::rule<struct PrimaryTag, ast::Expr> primary = "an expression";
+const x3::rule<struct NumberTag, ast::Expr> number = "a number";
+const x3::rule<struct ReferenceTag, ast::Expr> reference = "a name";
+const x3::rule<struct ParenthesesTag, ast::Expr> parentheses = "an expression";
+
+// clang-format off
+const auto expression_def = row[kGroupRow];
+
+const auto row_def =
+    operand[kAppendRow] >>
+    *((Word("?")[kAppendSign] > expression[kAppendOperand] > Word(":") > operand[kAppendRow]) |
+      (kBinary[kAppendSign] > operand[kAppendRow]));
+
+const auto operand_def = *kPrefix[kAppendSign] >> primary[kAppendOperand];
+
+const auto primary_def =
+    number[kWhole] | reference[kWhole] | parentheses[kWhole] | kFuture[kRefuseFuture];
+
+const auto number_def = kNumberToken[kNumber];
+
+const auto reference_def =
+    kUsedName[kReference] >>
+    -((Word("(") > expression[kArgument] > *(Word(",") > expression[kArgument]) >
+       Word(")")[kClose]) |
+      (Word("[") > expression[kIndex] > Word("]")[kClose]));
+
+const auto parentheses_def = Word("(")[kOpen] > expression[kInner] > Word(")")[kClose];
+// clang-format on
+
+BOOST_SPIRIT_DEFINE(expression, row, operand, primary, number, reference, parentheses)
+
+// Statements.
+
+constexpr auto kMessageText = [](auto& context) {
+  const absl::string_view quoted = x3::_attr(context).text;
+  x3::_val(context).message = std::string(quoted.substr(1, quoted.size() - 2));
+};
+
+constexpr auto kReversed = [](auto& context) { x3::_val(context).reversed = true; };
+
+constexpr auto kActionLetter = [](auto& context) {
+  x3::_val(context).span = x3::_attr(context).span;
+  x3::_val(context).letter = x3::_attr(context).text[0];
+};
+
+// An expression of an action: the action's span reaches to its end.
+template <auto member>
+constexpr auto extend = [](auto& context) {
+  x3::_val(context).span.end = x3::_attr(context).span.end;
+  Assign(x3::_attr(context), &(x3::_val(context).*member));
+};
+
+constexpr auto kOrderName = [](auto& context) {
+  x3::_val(context).span = x3::_attr(context).span;
+  x3::_val(context).name = std::string(x3::_attr(context).text);
+};
+
+// A node of which only the span is read.
+constexpr auto kOnlySpan = [](auto& context) { x3::_val(context).span = x3::_attr(context).span; };
+
+using ast::At, ast::Block, ast::Collective, ast::Costs, ast::Derived, ast::File, ast::Fill,
+    ast::Group, ast::Hold, ast::If, ast::Let, ast::Option, ast::Order, ast::Overlap, ast::Pad,
+    ast::Part, ast::Pipe, ast::Prefer, ast::Rank, ast::Repeat, ast::Require, ast::Schedule,
+    ast::Split, ast::Stages, ast::Statement, ast::Tighten;
+
+const x3::rule<struct BlockTag, Block> block = "'{'";
+const x3::rule<struct StatementTag, Statement> statement = "a statement";
+const x3::rule<struct LetTag, Let> let = "'let'";
+const x3::rule<struct RequireTag, Require> require = "'require'";
+const x3::rule<struct StagesTag, Stages> stages = "'stages'";
+const x3::rule<struct PipeTag, Pipe> pipe = "'pipe'";
+const x3::rule<struct PadTag, Pad> pad = "'pad'";
+const x3::rule<struct SplitTag, Split> split = "'split'";
+const x3::rule<struct OverlapPartTag, Overlap::Part> overlap_part = "an action";
+const x3::rule<struct OverlapTag, Overlap> overlap = "'overlap'";
+const x3::rule<struct RankTag, Rank> rank = "'rank'";
+const x3::rule<struct OrderTag, Order> order = "'order'";
+const x3::rule<struct RepeatTag, Repeat> repeat = "'repeat'";
+const x3::rule<struct ArmTag, If::Arm> arm = "an expression";
+const x3::rule<struct IfTag, If> if_else = "'if'";
+const x3::rule<struct PartTag, Part> part = "an action";
+const x3::rule<struct GroupTag, Group> group = "an action";
+const x3::rule<struct CollectiveTag, Collective> collective = "an action";
+const x3::rule<struct AtTag, At> at = "'at'";
+const x3::rule<struct TightenTag, Tighten> tighten = "'tighten'";
+const x3::rule<struct FillTag, Fill> fill = "'fill'";
+const x3::rule<struct HoldTag, Hold> hold = "'hold'";
+const x3::rule<struct PreferTag, Prefer> prefer = "'prefer'";
+const x3::rule<struct CostTag, Costs::Row> cost = "an action";
+const x3::rule<struct CostsTag, Costs> costs = "'costs'";
+const x3::rule<struct EndOfStatementTag> end = "';'";
+const x3::rule<struct ArgumentTag, Derived::Argument> argument = "an expression";
+const x3::rule<struct DeferTag, Derived::Defer> defer = "'then'";
+const x3::rule<struct DerivedTag, Derived> derived = "'='";
+const x3::rule<struct OptionTag, Option> option = "a name";
+const x3::rule<struct ScheduleTag, Schedule> schedule = "'schedule'";
+const x3::rule<struct FileTag, File> file = "'schedule'";
+
+// clang-format off
+const auto end_def = x3::omit[Word(";")] | &Word("}");
+
+const auto block_def =
+    Word("{")[into<&Block::open>] >
+    *statement[append<&Block::statements>] >
+    Word("}", "a statement or '}'")[into<&Block::close>];
+
+const auto let_def =
+    Word("let") > kNewName[into<&Let::name>] >
+    -(Word("(") > kNewName[append<&Let::parameters>] >
+      *(Word(",") > kNewName[append<&Let::parameters>]) > Word(")")) >
+    Word("=") > expression[into<&Let::value>] > end;
+
+const auto require_def =
+    Word("require")[into<&Require::span>] > expression[into<&Require::condition>] >
+    kMessage[kMessageText] > end;
+
+const auto stages_def =
+    Word("stages")[into<&Stages::span>] > expression[into<&Stages::count>] > Word("on") >
+    -((Word("reversed") >> !Word("->"))[kReversed]) > kLayout[into<&Stages::layout>] >
+    -(Word("->") > expression[into<&Stages::rank>]) > end;
+
+const auto pipe_def =
+    Word("pipe")[into<&Pipe::span>] > kNewName[into<&Pipe::name>] > Word("{") >
+    x3::expect[stages[into<&Pipe::stages>]] > Word("microbatches") >
+    expression[into<&Pipe::microbatches>] > end > Word("}");
+
+const auto split_def =
+    Word("split")[into<&Split::span>] >
+    (Word("even")[into<&Split::kind>] | Word("balanced")[into<&Split::kind>] |
+     kLayoutString[into<&Split::layout>] |
+     (x3::expect[Word("[", "'even', 'balanced', a list in '[ ]' or a layout in quotes")] >
+      expression[append<&Split::layers>] > *(Word(",") > expression[append<&Split::layers>]) >
+      Word("]"))) > end;
+
+const auto overlap_part_def =
+    kLetter[into<&Overlap::Part::letter>] > Word(".") > kUsedName[into<&Overlap::Part::name>];
+
+const auto overlap_def =
+    Word("overlap")[into<&Overlap::span>] > kLetter[append<&Overlap::letters>] >
+    *(Word("&") > kLetter[append<&Overlap::letters>]) > Word("{") >
+    Word("compute") > Word("{") > *overlap_part[append<&Overlap::compute>] >
+    Word("}", "an action or '}'") >
+    Word("network") > Word("{") > *overlap_part[append<&Overlap::network>] >
+    Word("}", "an action or '}'") > Word("}");
+
+const auto pad_def =
+    Word("pad")[into<&Pad::span>] > Word("microbatches") > Word("to") >
+    expression[into<&Pad::count>] > end;
+
+const auto rank_def =
+    Word("rank")[into<&Rank::span>] > kNewName[into<&Rank::variable>] >
+    -(kFuture[kRefuseFuture] | Word("timetable")[into<&Rank::mode>] |
+      Word("greedy")[into<&Rank::mode>]) >
+    block[into<&Rank::body>];
+
+const auto order_def = Word("order") > kNewName[into<&Order::name>] > block[into<&Order::body>];
+
+const auto repeat_def =
+    Word("repeat")[into<&Repeat::span>] > expression[into<&Repeat::count>] >
+    -(Word("as") > kNewName[into<&Repeat::variable>]) >
+    block[into<&Repeat::body>];
+
+const auto arm_def = expression[into<&If::Arm::condition>] > block[into<&If::Arm::body>];
+
+const auto if_else_def =
+    Word("if")[into<&If::span>] > arm[append<&If::arms>] >
+    *((Word("else") >> Word("if")) > arm[append<&If::arms>]) >
+    -(Word("else") > block[into<&If::otherwise>]);
+
+const auto stage_and_microbatch =
+    x3::expect[expression[extend<&Part::stage>]] >>
+    -(Word("@") > expression[extend<&Part::microbatch>]);
+
+const auto part_def =
+    (Word("W")[kActionLetter] >> (&kAfterBareW | stage_and_microbatch)) |
+    (kLetter[kActionLetter] >> stage_and_microbatch) |
+    kUsedName[kOrderName];
+
+const auto group_def =
+    (part[append<&Group::parts>] >> *(Word("&") > part[append<&Group::parts>])) > end;
+
+const auto collective_def =
+    kCollective[into<&Collective::word>][kOnlySpan] > expression[extend<&Collective::stage>] > end;
+
+const auto at_def =
+    Word("at")[into<&At::span>] > expression[into<&At::slot>] > Word(":") >
+    x3::expect[group[into<&At::group>]];
+
+const auto tighten_def = Word("tighten")[into<&Tighten::span>] > end;
+
+const auto fill_def = Word("fill")[into<&Fill::span>] > Word("W") > end;
+
+const auto hold_def =
+    Word("hold")[into<&Hold::span>] > Word("at") > Word("most") > expression[into<&Hold::most>] >
+    end;
+
+const auto prefer_def =
+    Word("prefer")[into<&Prefer::span>] > kLetter[append<&Prefer::letters>] >
+    *(Word(",") > kLetter[append<&Prefer::letters>]) > end;
+
+const auto cost_def = kLetter[into<&Costs::Row::letter>] > expression[into<&Costs::Row::value>];
+
+const auto costs_def =
+    Word("costs")[into<&Costs::span>] > cost[append<&Costs::rows>] >
+    *(Word(",") > cost[append<&Costs::rows>]) > end;
+
+const auto in_schedule =
+    let[kIntoNode] | require[kIntoNode] | stages[kIntoNode] | pipe[kIntoNode] | pad[kIntoNode] |
+    split[kIntoNode] | overlap[kIntoNode] | rank[kIntoNode];
+
+const auto in_rank =
+    order[kIntoNode] | repeat[kIntoNode] | if_else[kIntoNode] | collective[kIntoNode] |
+    at[kIntoNode] | tighten[kIntoNode] | fill[kIntoNode] | hold[kIntoNode] | prefer[kIntoNode] |
+    costs[kIntoNode] | kFuture[kRefuseFuture] | group[kIntoNode];
+
+const auto statement_def = in_schedule | in_rank;
+
+const auto argument_def =
+    -((kUsedName >> &Word("="))[into<&Derived::Argument::name>] > Word("=")) >>
+    x3::expect[expression[into<&Derived::Argument::value>]];
+
+const auto defer_def =
+    Word("then")[into<&Derived::Defer::span>] > Word("defer") > Word("W") > Word("by") >
+    expression[into<&Derived::Defer::count>];
+
+const auto derived_def =
+    Word("=") > kUsedName[into<&Derived::base>] > Word("(") >
+    argument[append<&Derived::arguments>] > *(Word(",") > argument[append<&Derived::arguments>]) >
+    Word(")") > *defer[append<&Derived::defers>] > Word(";", "'then' or ';'");
+
+const auto option_def =
+    kNewName[into<&Option::name>] >> -(Word("=") > expression[into<&Option::value>]);
+
+const auto schedule_def =
+    Word("schedule") > kNewName[into<&Schedule::name>] >
+    Word("(") > option[append<&Schedule::parameters>] >
+    *(Word(",") > option[append<&Schedule::parameters>]) > Word(")") >
+    (derived[into<&Schedule::derived>] | x3::expect[block[into<&Schedule::body>]]);
+
+const auto file_def = *schedule[append<&File::schedules>] > kEnd;
+// clang-format on
+
+BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pipe, pad, split, overlap_part, overlap,
+                    rank, order, repeat, arm, if_else, part, group, collective, at, tighten, fill,
+                    hold, prefer, cost, costs, end, option, argument, defer, derived, schedule,
+                    file)
+
+}  // namespace
+
+std::optional<ast::File> Parse(const Source& source, Diagnostics* diagnostics) {
+  const std::vector<Token> tokens = Tokenize(source.text());
+  if (const Token* deep = FirstTooDeep(tokens, kDeepestNesting)) {
+    diagnostics->Add(Code::kTooDeep, deep->span,
+                     absl::StrCat("nested more than ", kDeepestNesting, " deep here"));
+    return std::nullopt;
+  }
+  ast::File result;
+  try {
+    Position first = tokens.begin();
+    const bool parsed = x3::parse(first, tokens.end(), file, result);
+    SL_CHECK(parsed) << "a file is refused only by an expectation";
+  } catch (const x3::expectation_failure<Position>& failure) {
+    const size_t index = failure.where() - tokens.begin();
+    AddSyntaxFinding(tokens, index, failure.which(), diagnostics);
+    return std::nullopt;
+  } catch (const Refusal& refusal) {
+    diagnostics->Add(refusal.code, refusal.span, refusal.text);
+    return std::nullopt;
+  }
+  if (result.schedules.empty()) {
+    AddSyntaxFinding(tokens, tokens.size() - 1, "'schedule'", diagnostics);
+    return std::nullopt;
+  }
+  return result;
+}
+
+}  // namespace stringline

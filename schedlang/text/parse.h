@@ -1,0 +1,20 @@
+// Text -> ast. The first phase; grammar.cc is the only file that knows the grammar (and Boost).
+#pragma once
+
+#include <optional>
+
+#include "schedlang/base/diagnostics.h"
+#include "schedlang/base/source.h"
+#include "schedlang/text/ast.h"
+
+namespace stringline {
+
+// Every schedule of a `.sched` file, in the order written. On a syntax error: one finding at the
+// place where the text stopped making sense, and nothing. Nesting is bounded (kDeepestNesting);
+// text of any kind, also binary, ends in a finding and never in a crash.
+std::optional<ast::File> Parse(const Source& source, Diagnostics* diagnostics);
+
+// How deep expressions and blocks may nest.
+inline constexpr int kDeepestNesting = 200;
+
+}  // namespace stringline

@@ -1,0 +1,41 @@
+// From an expression as it is written, a row of operands and operators, to its tree.
+//
+// From loosest to tightest:  ? :   or   and   not   == != < <= > >=   + -   * / %   unary -
+// Conditions group to the right, comparisons do not chain, everything else groups to the left.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "schedlang/base/diagnostics.h"
+#include "schedlang/base/source.h"
+#include "schedlang/text/ast.h"
+
+namespace stringline {
+
+// One piece of the row: an operand, or an operator as its text. Of `a ? b : c` the row holds the
+// operand a, the operator `?`, the operand b, and then what follows the colon.
+struct Piece {
+  Span span;
+  std::string op;  // empty: an operand
+  std::optional<ast::Expr> operand;
+};
+
+// What the text says is a sentence of the language, but not one that can be accepted.
+struct Refusal {
+  Code code;
+  Span span;
+  std::string text;
+};
+
+bool IsPrefixOperator(absl::string_view text);
+bool IsBinaryOperator(absl::string_view text);
+
+// `row` is: prefix operators, an operand, and any number of times a binary operator or `? operand`
+// followed by the same. Refuses chained comparisons and trees deeper than kDeepestNesting.
+std::variant<ast::Expr, Refusal> BuildTree(std::vector<Piece> row);
+
+}  // namespace stringline

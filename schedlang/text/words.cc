@@ -1,0 +1,133 @@
+#include "schedlang/text/words.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace stringline {
+namespace {
+
+constexpr WordRow kWords[] = {
+    // Actions
+    {"F", WordSort::kLetter, "`F s`: the forward of stage s"},
+    {"B", WordSort::kLetter,
+     "`B s`: the whole backward of stage s, input gradient and weight gradient together"},
+    {"I", WordSort::kLetter,
+     "`I s`: the input gradient of stage s only; its weight gradient is left for later"},
+    {"W", WordSort::kLetter,
+     "`W s`: the weight gradient that an `I s` left for later; `W` alone: the oldest of the rank"},
+    // A schedule
+    {"schedule", WordSort::kStatement,
+     "`schedule name(P, M, …) { … }`: an order of work for any P ranks and M microbatches"},
+    {"stages", WordSort::kStatement, "`stages N on LAYOUT;`: how many stages, and on which ranks"},
+    {"pipe", WordSort::kStatement,
+     "`pipe name { stages …; microbatches e; }`: one of several rows of stages that hold the same "
+     "model; `name[k]` is its stage k"},
+    {"pad", WordSort::kStatement,
+     "`pad microbatches to e;`: the counters see e microbatches; actions past M are dropped"},
+    {"split", WordSort::kStatement, "`split …;`: which layers of the model each stage holds"},
+    {"overlap", WordSort::kStatement,
+     "`overlap F & B { compute { … } network { … } }`: the order of the parts of a group"},
+    {"rank", WordSort::kStatement,
+     "`rank r { … }`: what every rank does, performed once for each with its number in r"},
+    // Inside a rank
+    {"let", WordSort::kStatement, "`let x = e;` names a value, `let f(x) = e;` a function"},
+    {"require", WordSort::kStatement,
+     "`require e \"message\";`: the schedule refuses parameters for which e does not hold"},
+    {"order", WordSort::kStatement,
+     "`order name { … }`: actions written down; `name` performs the next one"},
+    {"repeat", WordSort::kStatement,
+     "`repeat n { … }`, `repeat n as i { … }`: n times, with i = 0, 1, …"},
+    {"if", WordSort::kStatement, "`if e { … } else { … }`: what is not 0 holds"},
+    {"unshard", WordSort::kStatement, "`unshard s;`: gathers the parameters of stage s"},
+    {"reshard", WordSort::kStatement, "`reshard s;`: drops the gathered parameters of stage s"},
+    {"reduce", WordSort::kStatement,
+     "`reduce s;`: sums the gradients of stage s over the ranks that share it"},
+    // In a timetable
+    {"at", WordSort::kStatement, "`at slot : action;` in a timetable: the slot of an action"},
+    {"tighten", WordSort::kStatement,
+     "`tighten;` in a timetable: moves actions to earlier free slots, memory allowing"},
+    {"fill", WordSort::kStatement,
+     "`fill W;` in a timetable: weight gradients go to the free slots"},
+    // In a greedy rank
+    {"hold", WordSort::kStatement,
+     "`hold at most e;` in a greedy rank: microbatches from their first F to their last B or W"},
+    {"prefer", WordSort::kStatement,
+     "`prefer B, F;` in a greedy rank: which kind is taken when several can start"},
+    {"costs", WordSort::kStatement,
+     "`costs F 1, B 2;` in a greedy rank: how long actions take while the order is made"},
+    // Inside statements
+    {"on", WordSort::kKeyword, "`stages N on LAYOUT;`"},
+    {"microbatches", WordSort::kKeyword,
+     "in a pipe: how many run through it; in `pad microbatches to e`: how many are counted"},
+    {"to", WordSort::kKeyword, "`pad microbatches to e;`"},
+    {"as", WordSort::kKeyword, "`repeat n as i { … }`: i counts the passes from 0"},
+    {"else", WordSort::kKeyword, "`if e { … } else { … }`"},
+    {"timetable", WordSort::kKeyword,
+     "`rank r timetable { … }`: every action at a slot of its own"},
+    {"greedy", WordSort::kKeyword,
+     "`rank r greedy { … }`: no rank idles while it can start something that is allowed"},
+    {"then", WordSort::kKeyword, "`= base(…) then defer W by e;`: the base's order, changed"},
+    {"and", WordSort::kKeyword, "`a and b`: 1 if both hold; b is evaluated only if a holds"},
+    {"or", WordSort::kKeyword, "`a or b`: 1 if one holds; b is evaluated only if a does not"},
+    {"not", WordSort::kKeyword, "`not a`: 1 if a is 0"},
+    {"min", WordSort::kFunction, "`min(a, b, …)`: the least of its arguments"},
+    {"max", WordSort::kFunction, "`max(a, b, …)`: the greatest of its arguments"},
+    // In their place
+    {"line", WordSort::kInPlace, "`stages P on line`: stage s on rank s"},
+    {"loop", WordSort::kInPlace, "`stages N on loop`: stage s on rank s % P"},
+    {"v", WordSort::kInPlace, "`stages 2 * P on v`: ranks 0 .. P-1, then back"},
+    {"wave", WordSort::kInPlace, "`stages N on wave`: forth and back, as often as needed"},
+    {"reversed", WordSort::kInPlace, "`stages N on reversed LAYOUT`: with the ranks mirrored"},
+    {"even", WordSort::kInPlace, "`split even`: as equal as the number of layers allows"},
+    {"balanced", WordSort::kInPlace, "`split balanced`: the least possible slowest stage"},
+    {"compute", WordSort::kInPlace, "the lane of an overlap that computes"},
+    {"network", WordSort::kInPlace, "the lane of an overlap that communicates"},
+    {"most", WordSort::kInPlace, "`hold at most e;`"},
+    {"defer", WordSort::kInPlace,
+     "`then defer W by e`: every B becomes an I, its weight gradient follows e input gradients "
+     "later"},
+    {"by", WordSort::kInPlace, "`then defer W by e`"},
+    // To come
+    {"search", WordSort::kFuture, "kept for a part of the language that does not exist yet"},
+    {"within", WordSort::kFuture, "kept for a part of the language that does not exist yet"},
+    {"minimize", WordSort::kFuture, "kept for a part of the language that does not exist yet"},
+};
+
+bool Is(absl::string_view text, WordSort sort) {
+  const WordRow* const row = FindWord(text);
+  return row != nullptr && row->sort == sort;
+}
+
+}  // namespace
+
+absl::Span<const WordRow> AllWords() { return kWords; }
+
+const WordRow* FindWord(absl::string_view text) {
+  const auto row = std::find_if(std::begin(kWords), std::end(kWords),
+                                [text](const WordRow& r) { return text == r.word; });
+  return row == std::end(kWords) ? nullptr : row;
+}
+
+bool IsActionLetter(absl::string_view text) {
+  return text == "F" || text == "B" || text == "I" || text == "W";
+}
+
+bool IsKeyword(absl::string_view text) {
+  return Is(text, WordSort::kStatement) || Is(text, WordSort::kKeyword);
+}
+
+bool IsFutureKeyword(absl::string_view text) { return Is(text, WordSort::kFuture); }
+
+const std::vector<std::string>& StatementWords() {
+  static const auto* words = [] {
+    auto* found = new std::vector<std::string>;
+    for (const WordRow& row : kWords) {
+      const bool begins = row.sort == WordSort::kLetter || row.sort == WordSort::kStatement;
+      if (begins) found->push_back(row.word);
+    }
+    return found;
+  }();
+  return *words;
+}
+
+}  // namespace stringline
