@@ -18,6 +18,7 @@
 #include "absl/types/span.h"
 #include "schedlang/base/diagnostics.h"
 #include "schedlang/base/source.h"
+#include "schedlang/messages/communicators.h"
 #include "schedlang/plan.h"
 
 namespace stringline {
@@ -28,14 +29,26 @@ struct Event {
   StageId stage;
   MicrobatchId microbatch;
   int64_t start_ns = 0;
-  int64_t end_ns = 0;  // for a send or receive: from ready to arrived
+  int64_t end_ns = 0;  // for both ends of a message: from when it leaves to when it arrives
+};
+
+// A named piece of an event, of an `F & B` that was simulated by its parts: attn, dispatch,
+// experts, combine. It lies on the compute lane, or on that of all-to-alls.
+struct PartEvent {
+  uint32_t event = 0;  // index into Timeline::events
+  std::string name;
+  bool network = false;
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
 };
 
 struct Timeline {
   std::string origin;  // "simulated" or "measured"
   std::string schedule;
   std::vector<Parameter> parameters;
-  std::vector<Pipe> pipes;  // as Plan::pipes
+  std::vector<Pipe> pipes;                // as Plan::pipes
+  CommLayout layout = CommLayout::kEdge;  // which messages share a lane
+  std::vector<PartEvent> parts;           // by event, then time
   // Events of rank r: events[first[r]] .. events[first[r + 1] - 1], in the order of the rank's
   // plan.
   std::vector<uint32_t> first = {0};
