@@ -2,97 +2,212 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
-
-#include "schedlang/check/replay.h"
-#include "schedlang/effects.h"
 
 namespace stringline {
 namespace {
 
-// Computes times while a replay runs. A message's times are kept by stage and microbatch: when it
-// exists at its sender (written there), then when it arrives (written at the receiver).
-class Clock {
- public:
-  Clock(const Plan& plan, const CostModel& costs, Timeline* timeline)
-      : plan_(plan),
-        costs_(costs),
-        timeline_(timeline),
-        rank_ns_(plan.ranks(), 0),
-        departed_ns_(ChannelsOf(plan).all.size(), 0),
-        activation_ns_(plan.stages.size() * static_cast<size_t>(plan.microbatches), 0),
-        gradient_ns_(activation_ns_.size(), 0) {}
+constexpr int64_t kUnknown = -1;
 
-  void Compute(uint32_t begin, uint32_t end) {
-    const auto group = absl::MakeConstSpan(plan_.actions).subspan(begin, end - begin);
-    int64_t& now_ns = rank_ns_[plan_.stage(group[0].stage).rank.value];
-    int64_t start_ns = now_ns;
-    for (const Action& part : group) {
-      const Values needs = EffectsOf(part.kind).needs;
-      const size_t i = Index(part.stage, part.microbatch);
-      if (needs & kInput) start_ns = std::max(start_ns, activation_ns_[i]);
-      if (needs & kOutGrad) start_ns = std::max(start_ns, gradient_ns_[i]);
-    }
-    now_ns = start_ns + GroupCost(costs_, group);
-    for (uint32_t k = begin; k < end; ++k) Write(k, start_ns, now_ns);
-    // From here on the slots hold when the stage's own results exist, for its sends.
-    for (const Action& part : group) {
-      const size_t i = Index(part.stage, part.microbatch);
-      const Values gives = EffectsOf(part.kind).gives;
-      if (gives & kOutput) activation_ns_[i] = now_ns;
-      if (gives & kInGrad) gradient_ns_[i] = now_ns;
-    }
+// Advances ranks and queues until none can go on. What one of them waits for, nobody takes away, so
+// the order in which they are advanced does not matter.
+class LaneClock {
+ public:
+  LaneClock(const Plan& plan, const Wiring& wiring, const CostModel& costs, Timeline* timeline)
+      : plan_(plan),
+        wiring_(wiring),
+        costs_(costs),
+        events_(timeline->events),
+        cursor_(plan.first.begin(), plan.first.end() - 1),
+        now_ns_(plan.ranks(), 0),
+        data_parallel_ns_(plan.ranks(), 0),
+        lacks_(plan.ranks(), kNoAction),
+        queues_(wiring.queues.all.size()) {
+    for (Event& event : events_) event.start_ns = event.end_ns = kUnknown;
+    for (size_t q = 0; q < queues_.size(); ++q) queues_[q].next = wiring.first_call[q];
   }
 
-  void Transfer(int channel, uint32_t send, uint32_t recv) {
-    const Action& from = plan_.actions[send];
-    const Action& to = plan_.actions[recv];
-    const bool forward = from.kind == ActionKind::kSendForward;
-    std::vector<int64_t>& times = forward ? activation_ns_ : gradient_ns_;
-    int64_t& departed_ns = departed_ns_[channel];
-    departed_ns = std::max(departed_ns, times[Index(from.stage, from.microbatch)]);
-    const int64_t arrives_ns = departed_ns + costs_.hop;
-    times[Index(to.stage, to.microbatch)] = arrives_ns;
-    Write(send, departed_ns, arrives_ns);
-    Write(recv, departed_ns, arrives_ns);
+  // Whether everything ended.
+  bool Run() {
+    for (size_t q = 0; q < queues_.size(); ++q) StartCalls(static_cast<int>(q));
+    for (int r = 0; r < plan_.ranks(); ++r) ready_.push_back(r);
+    while (!ready_.empty()) {
+      const int rank = ready_.back();
+      ready_.pop_back();
+      if (!AdvanceRank(rank)) continue;
+      for (uint32_t k = wiring_.first_queue[rank]; k < wiring_.first_queue[rank + 1]; ++k) {
+        free_.push_back(wiring_.rank_queues[k]);
+      }
+      while (!free_.empty()) {
+        const int queue = free_.back();
+        free_.pop_back();
+        StartCalls(queue);
+      }
+    }
+    return Ended();
   }
 
  private:
-  size_t Index(StageId stage, MicrobatchId m) const {
-    return static_cast<size_t>(stage.value) * plan_.microbatches + m.value;
+  // Where a queue stands: its call at calls[next], of which `left` parts have not ended.
+  struct QueueState {
+    uint32_t next = 0;
+    uint32_t left = 0;
+    int64_t free_ns = 0;
+  };
+
+  int64_t EndOf(uint32_t action) const { return action == kNoAction ? 0 : events_[action].end_ns; }
+
+  // Performs what the rank can perform now. Whether that was anything.
+  bool AdvanceRank(int rank) {
+    const uint32_t last = plan_.first[rank + 1];
+    uint32_t& i = cursor_[rank];
+    const uint32_t before = i;
+    while (i < last) {
+      const Action& action = plan_.actions[i];
+      if (IsCompute(action.kind)) {
+        if (!Compute(rank, &i, last)) break;
+      } else {
+        if (IsCollective(action.kind)) Collect(rank, i);
+        ++i;
+      }
+    }
+    return i != before;
   }
 
-  void Write(uint32_t index, int64_t start_ns, int64_t end_ns) {
-    timeline_->events[index].start_ns = start_ns;
-    timeline_->events[index].end_ns = end_ns;
+  bool Compute(int rank, uint32_t* cursor, uint32_t last) {
+    const uint32_t begin = *cursor;
+    int64_t start_ns = now_ns_[rank];
+    uint32_t end = begin;
+    do {
+      const Wire& wire = wiring_.wires[end];
+      for (const uint32_t need : {wire.input, wire.gradient, wire.gathered}) {
+        if (need == kNoAction) continue;
+        const int64_t there_ns = events_[need].end_ns;
+        if (there_ns == kUnknown) {
+          lacks_[rank] = need;
+          return false;
+        }
+        start_ns = std::max(start_ns, there_ns);
+      }
+      ++end;
+    } while (end < last && plan_.actions[end].joined);
+    const auto group = absl::MakeConstSpan(plan_.actions).subspan(begin, end - begin);
+    const int64_t cost_ns = GroupCost(costs_, group);
+    const int64_t end_ns =
+        start_ns + (costs_.noise.empty() ? cost_ns : costs_.noise.Of(begin, cost_ns));
+    for (uint32_t k = begin; k < end; ++k) {
+      events_[k].start_ns = start_ns;
+      events_[k].end_ns = end_ns;
+    }
+    now_ns_[rank] = end_ns;
+    *cursor = end;
+    return true;
+  }
+
+  void Collect(int rank, uint32_t i) {
+    const Action& action = plan_.actions[i];
+    Event& event = events_[i];
+    event.start_ns = EndOf(wiring_.wires[i].after);
+    event.end_ns = event.start_ns;
+    if (action.kind == ActionKind::kReshard) return;
+    const std::vector<int64_t>& costs =
+        action.kind == ActionKind::kUnshard ? costs_.unshard : costs_.reduce;
+    event.start_ns = std::max(event.start_ns, data_parallel_ns_[rank]);
+    event.end_ns = event.start_ns + (costs.empty() ? 0 : costs[action.stage.value]);
+    data_parallel_ns_[rank] = event.end_ns;
+  }
+
+  // Starts what the queue can start.
+  void StartCalls(int queue) {
+    QueueState& state = queues_[queue];
+    while (state.left == 0 && state.next < wiring_.first_call[queue + 1]) {
+      const uint32_t begin = state.next;
+      const uint32_t end = EndOfCall(queue, begin);
+      int64_t start_ns = state.free_ns;
+      for (uint32_t k = begin; k < end; ++k) {
+        const uint32_t i = wiring_.calls[k];
+        if (!IsSend(plan_.actions[i].kind)) continue;
+        const int64_t made_ns = events_[wiring_.wires[i].maker].end_ns;
+        if (made_ns == kUnknown) return;
+        start_ns = std::max(start_ns, made_ns);
+      }
+      state.next = end;
+      state.left = end - begin;
+      for (uint32_t k = begin; k < end; ++k) Post(wiring_.calls[k], start_ns);
+    }
+  }
+
+  // One past the last part of the call that begins at calls[begin].
+  uint32_t EndOfCall(int queue, uint32_t begin) const {
+    uint32_t end = begin + 1;
+    const uint32_t last = wiring_.first_call[queue + 1];
+    const uint32_t before = wiring_.wires[wiring_.calls[begin]].before;
+    while (end < last && plan_.actions[wiring_.calls[end]].joined &&
+           wiring_.wires[wiring_.calls[end]].before == before) {
+      ++end;
+    }
+    return end;
+  }
+
+  // One end of a message has started; it moves if the other one has, too.
+  void Post(uint32_t i, int64_t start_ns) {
+    events_[i].start_ns = start_ns;
+    const Action& action = plan_.actions[i];
+    const uint32_t other = wiring_.wires[i].other;
+    if (events_[other].start_ns == kUnknown) return;
+    const bool sends = IsSend(action.kind);
+    const uint32_t send = sends ? i : other, recv = sends ? other : i;
+    const int64_t moves_ns = std::max(start_ns, events_[other].start_ns);
+    const Hop hop = HopOf(costs_, plan_.actions[send]);
+    const int64_t arrives_ns = moves_ns + hop.all_ns();
+    for (const uint32_t end : {send, recv}) {
+      events_[end].start_ns = moves_ns;
+      events_[end].end_ns = arrives_ns;
+      QueueState& state = queues_[wiring_.wires[end].queue];
+      state.free_ns = std::max(state.free_ns, moves_ns + hop.transfer_ns);
+      if (--state.left == 0) free_.push_back(static_cast<int>(wiring_.wires[end].queue));
+    }
+    const int rank = plan_.stage(plan_.actions[recv].stage).rank.value;
+    if (lacks_[rank] != recv) return;
+    lacks_[rank] = kNoAction;
+    ready_.push_back(rank);
+  }
+
+  bool Ended() const {
+    for (int r = 0; r < plan_.ranks(); ++r) {
+      if (cursor_[r] != plan_.first[r + 1]) return false;
+    }
+    for (size_t q = 0; q < queues_.size(); ++q) {
+      if (queues_[q].left != 0 || queues_[q].next != wiring_.first_call[q + 1]) return false;
+    }
+    return true;
   }
 
   const Plan& plan_;
+  const Wiring& wiring_;
   const CostModel& costs_;
-  Timeline* timeline_;
-  std::vector<int64_t> rank_ns_;      // by rank: when its compute stream is free
-  std::vector<int64_t> departed_ns_;  // by channel: when its last message left
-  std::vector<int64_t> activation_ns_;
-  std::vector<int64_t> gradient_ns_;
+  std::vector<Event>& events_;    // a message that has started but not moved has only its start
+  std::vector<uint32_t> cursor_;  // by rank
+  std::vector<int64_t> now_ns_;   // by rank: when its computation so far ends
+  std::vector<int64_t> data_parallel_ns_;  // by rank: when its collectives so far end
+  std::vector<uint32_t> lacks_;            // by rank: the receive it waits for
+  std::vector<QueueState> queues_;
+  std::vector<int> ready_;  // ranks to advance
+  std::vector<int> free_;   // queues to look at
 };
 
 }  // namespace
 
-absl::StatusOr<Timeline> Simulate(const Plan& lowered, const CostModel& costs) {
+absl::StatusOr<Timeline> Simulate(const Plan& lowered, const CostModel& costs, CommLayout layout) {
+  return Simulate(lowered, WiringOf(lowered, layout), costs);
+}
+
+absl::StatusOr<Timeline> Simulate(const Plan& lowered, const Wiring& wiring,
+                                  const CostModel& costs) {
   Timeline timeline = TimelineOf(lowered, "simulated");
-  Clock clock(lowered, costs, &timeline);
-  if (!Replay<Clock>(lowered, &clock).Run()) {
+  timeline.layout = wiring.layout;
+  if (!wiring.whole || !LaneClock(lowered, wiring, costs, &timeline).Run()) {
     return absl::FailedPreconditionError(
         "the plan never ends: 'stringline check' says where it waits");
-  }
-  // Collectives take no time: each stands where the computation before it ends.
-  for (int r = 0; r < lowered.ranks(); ++r) {
-    int64_t now_ns = 0;
-    for (uint32_t i = timeline.first[r]; i < timeline.first[r + 1]; ++i) {
-      Event& event = timeline.events[i];
-      if (IsCompute(event.kind)) now_ns = event.end_ns;
-      if (IsCollective(event.kind)) event.start_ns = event.end_ns = now_ns;
-    }
   }
   return timeline;
 }

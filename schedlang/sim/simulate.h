@@ -1,19 +1,39 @@
 // Plan + costs -> Timeline, in virtual time. Pure: no clock, no randomness.
 //
-// The model: a rank performs its compute actions in order, one group at a time. A message leaves
-// when the group that gives it ends, and arrives `hop` later; links are not shared. (The model of
-// the Zero Bubble papers' scripts.)
+// The model, lane by lane of every rank:
+//
+//   compute       performs the groups of the rank in order. A group starts when the one before it
+//                 has ended and what it needs is there; what it gives is there when it ends.
+//   communicator  one in-order queue for every communicator the rank uses (communicators.h): a
+//                 call starts when the one before it has ended and, for a send, its value exists.
+//                 A message moves when both its ends have started. It occupies both queues for its
+//                 transfer (bytes by bandwidth), and arrives a latency later.
+//   data          gathers (UNSHARD) and reductions (REDUCE_GRAD) in order. A gather may start as
+//   parallel      soon as the RESHARD before it has made room, a reduction when the computation
+//                 listed before it has ended. Other ranks of the group are as far.
+//
+// Where nothing but latencies is given and the layout is `edge`, this is the model of the Zero
+// Bubble papers' scripts.
 #pragma once
+
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "schedlang/plan.h"
 #include "schedlang/sim/costs.h"
+#include "schedlang/sim/wiring.h"
 #include "schedlang/timeline.h"
 
 namespace stringline {
 
-// `lowered` is a lowered plan that passes Check; FailedPrecondition for one that cannot end.
-// A send's event lasts from the moment its value exists until it arrives; a receive's is the same.
-absl::StatusOr<Timeline> Simulate(const Plan& lowered, const CostModel& costs);
+// `lowered` is a lowered plan that passes Check for the layout; FailedPrecondition for one that
+// cannot end. Both ends of a message have the time from when it moves to when it has arrived.
+// Cost: linear in actions.
+absl::StatusOr<Timeline> Simulate(const Plan& lowered, const CostModel& costs,
+                                  CommLayout layout = CommLayout::kEdge);
+
+// The same for a plan whose wiring is known, where many costs are asked for.
+absl::StatusOr<Timeline> Simulate(const Plan& lowered, const Wiring& wiring,
+                                  const CostModel& costs);
 
 }  // namespace stringline

@@ -1,0 +1,195 @@
+#include "schedlang/sim/wiring.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "schedlang/check/replay.h"
+#include "schedlang/effects.h"
+
+namespace stringline {
+namespace {
+
+class Wirer {
+ public:
+  Wirer(const Plan& plan, CommLayout layout)
+      : plan_(plan),
+        channels_(ChannelsOf(plan)),
+        made_(plan.stages.size() * static_cast<size_t>(plan.microbatches)),
+        sends_(channels_.all.size()),
+        recvs_(channels_.all.size()) {
+    wiring_.layout = layout;
+    wiring_.queues = QueuesOf(channels_, layout);
+    wiring_.wires.resize(plan.actions.size());
+    wiring_.whole = true;
+  }
+
+  Wiring Run() {
+    CountCalls();
+    for (int r = 0; r < plan_.ranks(); ++r) WireRank(r);
+    Pair();
+    return std::move(wiring_);
+  }
+
+ private:
+  // What of a stage and microbatch is there on its rank, as its list goes by.
+  struct Made {
+    uint32_t forward = kNoAction;
+    uint32_t backward = kNoAction;  // B or I
+    uint32_t input = kNoAction;     // the receives
+    uint32_t gradient = kNoAction;
+  };
+
+  Made& MadeOf(StageId stage, MicrobatchId m) {
+    return made_[static_cast<size_t>(stage.value) * plan_.microbatches + m.value];
+  }
+  bool Lives(StageId stage, int rank) const { return plan_.stage(stage).rank.value == rank; }
+
+  // The channel's queue of the message; -1 for one that goes nowhere.
+  int QueueOf(const Action& message) const {
+    const int channel = channels_.Of(plan_, message);
+    if (channel < 0) return -1;
+    return (IsSend(message.kind) ? wiring_.queues.of_send : wiring_.queues.of_recv)[channel];
+  }
+
+  void CountCalls() {
+    const size_t queues = wiring_.queues.all.size();
+    wiring_.first_call.assign(queues + 1, 0);
+    for (const Action& action : plan_.actions) {
+      if (!IsMessage(action.kind)) continue;
+      const int queue = QueueOf(action);
+      if (queue >= 0) ++wiring_.first_call[queue + 1];
+    }
+    for (size_t q = 0; q < queues; ++q) wiring_.first_call[q + 1] += wiring_.first_call[q];
+    wiring_.calls.resize(wiring_.first_call.back());
+    filled_.assign(wiring_.first_call.begin(), wiring_.first_call.end() - 1);
+    wiring_.first_queue.assign(1, 0);
+    for (int r = 0; r < plan_.ranks(); ++r) {
+      for (size_t q = 0; q < queues; ++q) {
+        if (wiring_.queues.all[q].rank.value != r) continue;
+        wiring_.rank_queues.push_back(static_cast<int32_t>(q));
+      }
+      wiring_.first_queue.push_back(static_cast<uint32_t>(wiring_.rank_queues.size()));
+    }
+  }
+
+  void WireRank(int rank) {
+    uint32_t group = kNoAction, collective = kNoAction, dropped = kNoAction;
+    gathered_.assign(plan_.stages.size(), kNoAction);
+    for (uint32_t i = plan_.first[rank]; i < plan_.first[rank + 1];) {
+      const Action& action = plan_.actions[i];
+      if (IsMessage(action.kind)) {
+        WireMessage(i++);
+      } else if (IsCollective(action.kind)) {
+        Wire& wire = wiring_.wires[i];
+        const bool gathers = action.kind == ActionKind::kUnshard;
+        wire.before = std::exchange(collective, i);
+        wire.after = gathers ? dropped : group;
+        if (action.kind == ActionKind::kReshard) dropped = group;
+        gathered_[action.stage.value] = gathers ? i : kNoAction;
+        ++i;
+      } else {
+        const uint32_t begin = i;
+        const auto parts = GroupAt(absl::MakeConstSpan(plan_.actions), begin);
+        for (; i < begin + parts.size(); ++i) WireComputation(rank, i, group);
+        for (uint32_t k = begin; k < i; ++k) Make(k);
+        group = begin;
+      }
+    }
+  }
+
+  void WireComputation(int rank, uint32_t i, uint32_t before) {
+    const Action& action = plan_.actions[i];
+    const Stage& stage = plan_.stage(action.stage);
+    const Values needs = EffectsOf(action.kind).needs;
+    Wire& wire = wiring_.wires[i];
+    const Made& own = MadeOf(action.stage, action.microbatch);
+    wire.before = before;
+    wire.gathered = gathered_[action.stage.value];
+    if ((needs & kInput) && stage.previous.valid()) {
+      const bool here = Lives(stage.previous, rank);
+      if (!here) wire.input = own.input;
+      Need(here ? MadeOf(stage.previous, action.microbatch).forward : own.input);
+    }
+    if (needs & kOutGrad) {
+      const bool last = !stage.next.valid();
+      const bool here = last || Lives(stage.next, rank);
+      if (!here) wire.gradient = own.gradient;
+      Need(last   ? own.forward
+           : here ? MadeOf(stage.next, action.microbatch).backward
+                  : own.gradient);
+    }
+    if (needs & kSaved) Need(own.forward);
+    if (needs & kStash) Need(own.backward);
+  }
+
+  void Make(uint32_t i) {
+    const Action& action = plan_.actions[i];
+    Made& made = MadeOf(action.stage, action.microbatch);
+    if (action.kind == ActionKind::kForward) made.forward = i;
+    if (EffectsOf(action.kind).gives & kInGrad) made.backward = i;
+  }
+
+  void WireMessage(uint32_t i) {
+    const Action& action = plan_.actions[i];
+    const int channel = channels_.Of(plan_, action);
+    if (channel < 0) {
+      wiring_.whole = false;
+      return;
+    }
+    Wire& wire = wiring_.wires[i];
+    const bool send = IsSend(action.kind);
+    const int queue = QueueOf(action);
+    wire.queue = static_cast<uint32_t>(queue);
+    uint32_t& end = filled_[queue];
+    if (end > wiring_.first_call[queue]) {
+      const uint32_t before = wiring_.calls[end - 1];
+      wire.before = SameCall(before, i) ? wiring_.wires[before].before : before;
+    }
+    wiring_.calls[end++] = i;
+    Made& made = MadeOf(action.stage, action.microbatch);
+    if (send) {
+      wire.maker = action.kind == ActionKind::kSendForward ? made.forward : made.backward;
+      Need(wire.maker);
+      sends_[channel].push_back(i);
+    } else {
+      (action.kind == ActionKind::kRecvForward ? made.input : made.gradient) = i;
+      recvs_[channel].push_back(i);
+    }
+  }
+
+  // Whether the message joins one of its queue that stands before it.
+  bool SameCall(uint32_t before, uint32_t i) const {
+    for (; i > before; --i) {
+      if (!plan_.actions[i].joined) return false;
+    }
+    return true;
+  }
+
+  void Need(uint32_t action) { wiring_.whole = wiring_.whole && action != kNoAction; }
+
+  void Pair() {
+    for (size_t c = 0; c < sends_.size(); ++c) {
+      if (sends_[c].size() != recvs_[c].size()) wiring_.whole = false;
+      for (size_t k = 0; k < std::min(sends_[c].size(), recvs_[c].size()); ++k) {
+        const uint32_t send = sends_[c][k], recv = recvs_[c][k];
+        wiring_.wires[send].other = recv;
+        wiring_.wires[recv].other = send;
+        if (!Match(plan_, plan_.actions[send], plan_.actions[recv])) wiring_.whole = false;
+      }
+    }
+  }
+
+  const Plan& plan_;
+  const Channels channels_;
+  Wiring wiring_;
+  std::vector<Made> made_;          // by stage and microbatch
+  std::vector<uint32_t> gathered_;  // by stage: the UNSHARD that holds, on this rank
+  std::vector<uint32_t> filled_;    // by queue: the end of its calls so far
+  std::vector<std::vector<uint32_t>> sends_, recvs_;  // by channel
+};
+
+}  // namespace
+
+Wiring WiringOf(const Plan& lowered, CommLayout layout) { return Wirer(lowered, layout).Run(); }
+
+}  // namespace stringline
