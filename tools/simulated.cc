@@ -2,7 +2,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/status.h"
+#include "schedlang/sim/analysis.h"
 #include "schedlang/sim/simulate.h"
+#include "tools/check_options.h"
 
 namespace stringline {
 namespace {
@@ -14,9 +16,10 @@ absl::StatusOr<LoadedTimeline> ReadRecorded(const Flags& flags) {
         flags.file, ": a timeline is drawn as it is; parameters and costs are for schedules"));
   }
   SL_ASSIGN_OR_RETURN(Source source, ReadSource(flags.file));
-  LoadedTimeline loaded{std::move(source), std::nullopt, {}};
+  LoadedTimeline loaded{.source = std::move(source)};
   loaded.timeline = ReadTimeline(loaded.source, &loaded.diagnostics);
   if (!loaded.diagnostics.empty()) loaded.timeline.reset();
+  if (loaded.timeline) loaded.plan = PlanOf(*loaded.timeline);
   return loaded;
 }
 
@@ -25,10 +28,10 @@ absl::StatusOr<LoadedTimeline> ReadRecorded(const Flags& flags) {
 absl::StatusOr<LoadedTimeline> LoadTimeline(const Flags& flags) {
   if (HasExtension(flags.file, ".timeline")) return ReadRecorded(flags);
   SL_ASSIGN_OR_RETURN(LoadedPlan plan, LoadCheckedPlan(flags));
-  LoadedTimeline loaded{std::move(plan.source), std::nullopt, std::move(plan.diagnostics)};
-  if (!plan.plan) return loaded;
-  SL_ASSIGN_OR_RETURN(const CostModel costs, LoadCosts(flags, *plan.plan));
-  SL_ASSIGN_OR_RETURN(loaded.timeline, Simulate(*plan.plan, costs));
+  LoadedTimeline loaded{std::move(plan.source), std::move(plan.diagnostics), std::move(plan.plan)};
+  if (!loaded.plan) return loaded;
+  SL_ASSIGN_OR_RETURN(loaded.costs, LoadCosts(flags, *loaded.plan));
+  SL_ASSIGN_OR_RETURN(loaded.timeline, Simulate(*loaded.plan, *loaded.costs, LayoutOf(flags)));
   return loaded;
 }
 

@@ -1,4 +1,4 @@
-// From FILE to a timeline: what `sim` and `show` have in common.
+// From FILE to a timeline and where its time goes: what `sim`, `show` and `report` have in common.
 #pragma once
 
 #include <optional>
@@ -9,15 +9,18 @@
 
 namespace stringline {
 
-// Without findings `timeline` is there.
+// Without findings `timeline` is there, and but for a recorded one that no plan performs (PlanOf)
+// `plan` is too, lowered. `costs` are there for what was simulated.
 struct LoadedTimeline {
   Source source;
-  std::optional<Timeline> timeline;
   Diagnostics diagnostics;
+  std::optional<Plan> plan;
+  std::optional<CostModel> costs;
+  std::optional<Timeline> timeline;
 };
 
-// A `.timeline` as it is; anything else loaded, checked and simulated with the given costs. Errors:
-// those of LoadPlan and LoadCosts; parameters or costs given for a `.timeline`.
+// A `.timeline` as it is; anything else loaded, checked and simulated with the given costs and
+// layout. Errors: those of LoadPlan and LoadCosts; parameters or costs given for a `.timeline`.
 absl::StatusOr<LoadedTimeline> LoadTimeline(const Flags& flags);
 
 }  // namespace stringline

@@ -5,18 +5,20 @@
 //
 //   warm-up     before the rank's first computation
 //   cool-down   after its last one
-//   activation  the next group waits for an activation that is being computed or sent
+//   activation  the next group waits for an activation to be computed and sent
 //   gradient    the same for a gradient
-//   queue       the value exists, but its message stands behind others of its communicator
+//   queue       the value would be there already, had its message not stood behind others of its
+//               communicator
 //   collective  the parameters of the stage are still being gathered
-//   memory      the value exists, but the receiver has no buffer for it yet
+//   memory      the same, had the receiver had a buffer for it
+//   other       nothing in the plan explains it: only in measured timelines
 //
 // They add up exactly: the causes of all ranks are ranks x makespan - work.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <utility>
+#include <optional>
 #include <vector>
 
 #include "schedlang/plan.h"
@@ -32,8 +34,9 @@ enum class IdleCause : uint8_t {
   kQueue,
   kCollective,
   kMemory,
+  kOther,
 };
-inline constexpr int kIdleCauses = 7;
+inline constexpr int kIdleCauses = 8;
 const char* NameOf(IdleCause cause);  // "warm-up", …
 
 // A stretch in which a rank computes nothing, for one reason.
@@ -68,7 +71,14 @@ struct Analysis {
   std::vector<MessageEvents> messages;
 };
 
-// `timeline.events` are those of `lowered`, in the same places.
-Analysis Analyze(const Plan& lowered, const Timeline& timeline);
+// `timeline.events` are those of `lowered`, in the same places; `lowered` passes Check for the
+// timeline's layout. `receive_buffers` is that of the simulation (wiring.h). Cost: linear in
+// actions.
+Analysis Analyze(const Plan& lowered, const Timeline& timeline, int receive_buffers = 0);
+
+// The plan that a timeline performed: its actions, and stages where it says they live. Nothing that
+// the plan alone knows is in it: places, costs, splits. None for a timeline in which a stage is on
+// two ranks or on none.
+std::optional<Plan> PlanOf(const Timeline& timeline);
 
 }  // namespace stringline

@@ -125,10 +125,12 @@ class LaneClock {
       int64_t start_ns = state.free_ns;
       for (uint32_t k = begin; k < end; ++k) {
         const uint32_t i = wiring_.calls[k];
-        if (!IsSend(plan_.actions[i].kind)) continue;
-        const int64_t made_ns = events_[wiring_.wires[i].maker].end_ns;
-        if (made_ns == kUnknown) return;
-        start_ns = std::max(start_ns, made_ns);
+        const Wire& wire = wiring_.wires[i];
+        const uint32_t after = IsSend(plan_.actions[i].kind) ? wire.maker : wire.room;
+        if (after == kNoAction) continue;
+        const int64_t after_ns = events_[after].end_ns;
+        if (after_ns == kUnknown) return;
+        start_ns = std::max(start_ns, after_ns);
       }
       state.next = end;
       state.left = end - begin;

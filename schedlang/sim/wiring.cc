@@ -1,6 +1,8 @@
 #include "schedlang/sim/wiring.h"
 
 #include <algorithm>
+#include <functional>
+#include <queue>
 #include <utility>
 
 #include "schedlang/check/replay.h"
@@ -23,10 +25,11 @@ class Wirer {
     wiring_.whole = true;
   }
 
-  Wiring Run() {
+  Wiring Run(int receive_buffers) {
     CountCalls();
     for (int r = 0; r < plan_.ranks(); ++r) WireRank(r);
     Pair();
+    if (receive_buffers > 0) BoundBuffers(static_cast<size_t>(receive_buffers));
     return std::move(wiring_);
   }
 
@@ -82,9 +85,10 @@ class Wirer {
       } else if (IsCollective(action.kind)) {
         Wire& wire = wiring_.wires[i];
         const bool gathers = action.kind == ActionKind::kUnshard;
-        wire.before = std::exchange(collective, i);
+        const bool drops = action.kind == ActionKind::kReshard;
+        wire.before = drops ? kNoAction : std::exchange(collective, i);
         wire.after = gathers ? dropped : group;
-        if (action.kind == ActionKind::kReshard) dropped = group;
+        if (drops) dropped = group;
         gathered_[action.stage.value] = gathers ? i : kNoAction;
         ++i;
       } else {
@@ -179,6 +183,27 @@ class Wirer {
     }
   }
 
+  void BoundBuffers(size_t buffers) {
+    std::vector<uint32_t> user(plan_.actions.size(), kNoAction);
+    for (uint32_t i = 0; i < plan_.actions.size(); ++i) {
+      if (!IsCompute(plan_.actions[i].kind)) continue;
+      const Wire& wire = wiring_.wires[i];
+      if (wire.input != kNoAction) user[wire.input] = i;
+      if (wire.gradient != kNoAction) user[wire.gradient] = i;
+    }
+    for (int r = 0; r < plan_.ranks(); ++r) {
+      // Users end in the order of the list. A receive has room when all but buffers - 1 of the
+      // users of those before it have ended: `last` holds the last users, the first on top.
+      std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> last;
+      for (uint32_t i = plan_.first[r]; i < plan_.first[r + 1]; ++i) {
+        if (!IsRecv(plan_.actions[i].kind)) continue;
+        if (last.size() == buffers) wiring_.wires[i].room = last.top();
+        last.push(user[i]);
+        if (last.size() > buffers) last.pop();
+      }
+    }
+  }
+
   const Plan& plan_;
   const Channels channels_;
   Wiring wiring_;
@@ -190,6 +215,8 @@ class Wirer {
 
 }  // namespace
 
-Wiring WiringOf(const Plan& lowered, CommLayout layout) { return Wirer(lowered, layout).Run(); }
+Wiring WiringOf(const Plan& lowered, CommLayout layout, int receive_buffers) {
+  return Wirer(lowered, layout).Run(receive_buffers);
+}
 
 }  // namespace stringline

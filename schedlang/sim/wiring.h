@@ -8,8 +8,11 @@
 //                bring what it needs from other ranks; `gathered`: the UNSHARD of its stage
 //   send         `before`: the last part of the call before it in its queue; `other`: its receive;
 //                `maker`: the computation whose result it sends
-//   receive      `before`, and `other`: its send
-//   collective   `before`: the collective before it on its rank; `after`: the last computation
+//   receive      `before`, `other`: its send, and `room`: with a bounded pool of receive buffers,
+//   the
+//                computation that gives one back
+//   collective   `before`: the gather or reduction before it on its rank; `after`: the last
+//   computation
 //                listed before it, for an UNSHARD the last one before the RESHARD before it
 #pragma once
 
@@ -36,6 +39,7 @@ struct Wire {
   union {
     uint32_t gradient = kNoAction;  // of a computation
     uint32_t maker;                 // of a send
+    uint32_t room;                  // of a receive
   };
   union {
     uint32_t gathered = kNoAction;  // of a computation
@@ -64,7 +68,9 @@ struct Wiring {
   }
 };
 
-// Cost: linear in actions.
-Wiring WiringOf(const Plan& lowered, CommLayout layout);
+// `receive_buffers` is how many received values a rank can hold that are not used yet; 0: any
+// number. A buffer is free again when the group that needs its value has ended, and receives take
+// them in the order of the list. Cost: linear in actions, times the logarithm of the buffers.
+Wiring WiringOf(const Plan& lowered, CommLayout layout, int receive_buffers = 0);
 
 }  // namespace stringline

@@ -23,16 +23,14 @@
 #include "schedlang/messages/lower.h"
 #include "schedlang/text/parse.h"
 #include "tests/schedlang/exhaustive.h"
+#include "tests/schedlang/random_plan.h"
 
 namespace stringline {
 namespace {
 
-using RankLists = std::vector<std::vector<Action>>;
 constexpr uint64_t kSeed = 20260117;
 
 bool Long() { return std::getenv("STRINGLINE_LONG") != nullptr; }
-
-size_t Below(std::mt19937_64& random, size_t n) { return random() % n; }
 
 World RandomWorld(std::mt19937_64& random) {
   return {.layout = static_cast<int>(Below(random, 3)),
@@ -102,54 +100,6 @@ class Jury {
   int64_t right_ = 0, wrong_ = 0, hang_ = 0, undecided_ = 0, differ_ = 0;
 };
 
-Action Make(ActionKind kind, int stage, int microbatch) {
-  return {.kind = kind, .stage = StageId(stage), .microbatch = MicrobatchId(microbatch)};
-}
-
-// A plan without actions: the ranks of the stages of each pipe.
-Plan EmptyPlan(const std::vector<std::vector<int>>& pipes, int microbatches) {
-  Plan plan;
-  plan.schedule = "family";
-  plan.microbatches = microbatches * static_cast<int>(pipes.size());
-  int ranks = 0;
-  for (size_t p = 0; p < pipes.size(); ++p) {
-    const int first = static_cast<int>(plan.stages.size());
-    const int count = static_cast<int>(pipes[p].size());
-    for (int k = 0; k < count; ++k) {
-      plan.stages.push_back({.rank = RankId(pipes[p][k]),
-                             .previous = k > 0 ? StageId(first + k - 1) : StageId(),
-                             .next = k + 1 < count ? StageId(first + k + 1) : StageId(),
-                             .pipe = pipes.size() > 1 ? static_cast<int>(p) : 0});
-      ranks = std::max(ranks, pipes[p][k] + 1);
-    }
-    if (pipes.size() > 1) {
-      plan.pipes.push_back({.name = p == 0 ? "down" : "up",
-                            .first_stage = StageId(first),
-                            .stages = count,
-                            .first_microbatch = static_cast<int>(p) * microbatches,
-                            .microbatches = microbatches});
-    }
-  }
-  plan.parameters = {{"P", ranks}, {"M", plan.microbatches}};
-  plan.first.assign(ranks + 1, 0);
-  return plan;
-}
-
-// Puts the lists into the plan; a part joins the one before only if both are of one sort.
-void PutLists(const RankLists& lists, Plan* plan) {
-  plan->actions.clear();
-  plan->first = {0};
-  for (const auto& list : lists) {
-    for (size_t i = 0; i < list.size(); ++i) {
-      plan->actions.push_back(list[i]);
-      const bool can = i > 0 && !IsCollective(list[i].kind) && !IsCollective(list[i - 1].kind) &&
-                       IsMessage(list[i].kind) == IsMessage(list[i - 1].kind);
-      if (!can) plan->actions.back().joined = false;
-    }
-    plan->first.push_back(static_cast<uint32_t>(plan->actions.size()));
-  }
-}
-
 RankLists ListsIn(const Plan& plan) {
   RankLists lists;
   for (int r = 0; r < plan.ranks(); ++r) {
@@ -200,7 +150,7 @@ class Orders {
 
   void Add(int s, int m, bool split) {
     const Stage& stage = plan_.stages[s];
-    const auto add = [&](ActionKind kind) { work_.push_back(Make(kind, s, m)); };
+    const auto add = [&](ActionKind kind) { work_.push_back(MakeAction(kind, s, m)); };
     add(ActionKind::kForward);
     if (split) {
       add(ActionKind::kInputGradient);
@@ -386,58 +336,6 @@ TEST(TruthOfFamilies, DamagedLibrary) {
     jury.Judge(plan, RandomWorld(random));
   }
   jury.Report(absl::StrCat(plans, " damaged schedules of the library"));
-}
-
-// A right plan that is not lowered: computations in an order in which they can be done one after
-// the other, some of them in groups.
-Plan RandomRightPlan(std::mt19937_64& random, int most_stages, int most_microbatches) {
-  const int ranks = 1 + static_cast<int>(Below(random, 4));
-  const int stages = std::max(ranks, 1 + static_cast<int>(Below(random, most_stages)));
-  const int microbatches = 1 + static_cast<int>(Below(random, most_microbatches));
-  std::vector<int> down(stages);
-  for (int s = 0; s < stages; ++s) down[s] = s < ranks ? s : static_cast<int>(Below(random, ranks));
-  std::shuffle(down.begin(), down.end(), random);
-  std::vector<std::vector<int>> pipes = {down};
-  if (Below(random, 3) == 0) pipes.push_back({down.rbegin(), down.rend()});
-  Plan plan = EmptyPlan(pipes, microbatches);
-  const int all = static_cast<int>(plan.stages.size());
-  // By stage and microbatch: nothing, F, I, and B or W are done.
-  std::vector<std::vector<int>> did(all, std::vector<int>(microbatches));
-  RankLists lists(ranks);
-  const auto ready = [&](RankId rank) {
-    std::vector<Action> out;
-    for (int s = 0; s < all; ++s) {
-      const Stage& stage = plan.stages[s];
-      for (int m = 0; m < microbatches && stage.rank == rank; ++m) {
-        const int before = stage.previous.valid() ? did[stage.previous.value][m] : 1;
-        const int behind = stage.next.valid() ? did[stage.next.value][m] : 2;
-        if (did[s][m] == 0 && before > 0) out.push_back(Make(ActionKind::kForward, s, m));
-        if (did[s][m] == 1 && behind >= 2) {
-          out.push_back(
-              Make((s + m) % 2 ? ActionKind::kBackward : ActionKind::kInputGradient, s, m));
-        }
-        if (did[s][m] == 2) out.push_back(Make(ActionKind::kWeightGradient, s, m));
-      }
-    }
-    return out;
-  };
-  for (int idle = 0; idle < ranks * 20;) {
-    const int r = static_cast<int>(Below(random, ranks));
-    auto next = ready(RankId(r));
-    std::shuffle(next.begin(), next.end(), random);
-    next.resize(std::min(next.size(), 1 + Below(random, 2)));
-    idle = next.empty() ? idle + 1 : 0;
-    for (size_t i = 0; i < next.size(); ++i) {
-      next[i].joined = i > 0;
-      lists[r].push_back(next[i]);
-      int& state = did[next[i].stage.value][next[i].microbatch.value];
-      state = next[i].kind == ActionKind::kForward         ? 1
-              : next[i].kind == ActionKind::kInputGradient ? 2
-                                                           : 3;
-    }
-  }
-  PutLists(lists, &plan);
-  return plan;
 }
 
 TEST(TruthOfFamilies, DamagedSmallPlans) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "schedlang/base/status.h"
 #include "schedlang/sim/simulate.h"
+#include "tools/check_options.h"
 #include "tools/command.h"
 #include "tools/json.h"
 #include "tools/load.h"
@@ -176,7 +177,7 @@ int RunExplain(const Flags& flags, const Output& output) {
   if (!action.ok()) return Fail(output, action.status().message());
   const absl::StatusOr<CostModel> costs = LoadCosts(flags, plan);
   if (!costs.ok()) return Fail(output, costs.status().message());
-  const absl::StatusOr<Timeline> timeline = Simulate(plan, *costs);
+  const absl::StatusOr<Timeline> timeline = Simulate(plan, *costs, LayoutOf(flags));
   if (!timeline.ok()) return Fail(output, timeline.status().message());
   const ExplainedPlan at{plan, *timeline, loaded->source};
   const Explanation explanation = Explain(plan, *timeline, *action);

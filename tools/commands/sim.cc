@@ -1,5 +1,8 @@
 // stringline sim: how long a step takes in virtual time, and who waits.
+#include <array>
+
 #include "absl/strings/str_format.h"
+#include "schedlang/sim/analysis.h"
 #include "tools/command.h"
 #include "tools/json.h"
 #include "tools/simulated.h"
@@ -9,12 +12,22 @@
 namespace stringline {
 namespace {
 
-Json BubblesAsJson(const Timeline& timeline, const Bubbles& bubbles) {
+Json CausesAsJson(const std::array<int64_t, kIdleCauses>& causes) {
+  Json object = Json::object();
+  for (int c = 0; c < kIdleCauses; ++c) {
+    object[NameOf(static_cast<IdleCause>(c))] = Microseconds(causes[c]);
+  }
+  return object;
+}
+
+Json BubblesAsJson(const Timeline& timeline, const Bubbles& bubbles, const Analysis& analysis) {
   Json ranks = Json::array();
-  for (const Bubbles::Rank& rank : bubbles.ranks) {
+  for (size_t r = 0; r < bubbles.ranks.size(); ++r) {
+    const Bubbles::Rank& rank = bubbles.ranks[r];
     ranks.push_back({{"peak_activations", rank.peak_activations},
                      {"busy_us", Microseconds(rank.busy_ns)},
-                     {"idle_us", Microseconds(rank.idle_ns)}});
+                     {"idle_us", Microseconds(rank.idle_ns)},
+                     {"causes_us", CausesAsJson(analysis.causes[r])}});
   }
   return {{"ok", true},
           {"schedule", timeline.schedule},
@@ -46,6 +59,26 @@ void PrintBubbles(const Timeline& timeline, const Bubbles& bubbles, std::ostream
   }
 }
 
+void PrintCauses(const Analysis& analysis, std::ostream& out) {
+  constexpr int kBar = 30;
+  std::array<int64_t, kIdleCauses> sums = {};
+  int64_t all_ns = 0;
+  for (const auto& causes : analysis.causes) {
+    for (int c = 0; c < kIdleCauses; ++c) {
+      sums[c] += causes[c];
+      all_ns += causes[c];
+    }
+  }
+  if (all_ns == 0) return;
+  out << "\n  idle because of  all ranks\n";
+  for (int c = 0; c < kIdleCauses; ++c) {
+    if (sums[c] == 0) continue;
+    const double share = static_cast<double>(sums[c]) / static_cast<double>(all_ns);
+    out << absl::StreamFormat("  %-12s %13s  %s %5.1f %%\n", NameOf(static_cast<IdleCause>(c)),
+                              PrintTime(sums[c]), PrintBar(share, kBar), 100 * share);
+  }
+}
+
 }  // namespace
 
 int RunSim(const Flags& flags, const Output& output) {
@@ -63,10 +96,12 @@ int RunSim(const Flags& flags, const Output& output) {
     if (!written.ok()) return Fail(output, written.message());
   }
   const Bubbles bubbles = MeasureBubbles(timeline);
+  const Analysis analysis = Analyze(*loaded->plan, timeline);
   if (output.json) {
-    WriteJson(output.out, BubblesAsJson(timeline, bubbles));
+    WriteJson(output.out, BubblesAsJson(timeline, bubbles, analysis));
   } else {
     PrintBubbles(timeline, bubbles, output.out);
+    PrintCauses(analysis, output.out);
   }
   return kOk;
 }

@@ -1,0 +1,27 @@
+// Plans out of nowhere, for tests of what must hold for every plan.
+#pragma once
+
+#include <random>
+#include <vector>
+
+#include "schedlang/plan.h"
+
+namespace stringline {
+
+using RankLists = std::vector<std::vector<Action>>;
+
+size_t Below(std::mt19937_64& random, size_t n);  // 0 .. n - 1
+
+Action MakeAction(ActionKind kind, int stage, int microbatch);
+
+// A plan without actions: the ranks of the stages of each pipe.
+Plan EmptyPlan(const std::vector<std::vector<int>>& pipes, int microbatches);
+
+// Puts the lists into the plan; a part joins the one before only if both are of one sort.
+void PutLists(const RankLists& lists, Plan* plan);
+
+// A right plan that is not lowered: computations in an order in which they can be done one after
+// the other, some of them in groups.
+Plan RandomRightPlan(std::mt19937_64& random, int most_stages, int most_microbatches);
+
+}  // namespace stringline

@@ -1,0 +1,162 @@
+// The simulator against a model that goes from moment to moment, on random plans with random costs,
+// layouts and buffers; and what must hold for all of them: causes add up, nothing is faster than it
+// can be, and what is shorter never makes a step longer.
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <random>
+
+#include "schedlang/check/live_memory.h"
+#include "schedlang/messages/collectives.h"
+#include "schedlang/messages/lower.h"
+#include "schedlang/sim/analysis.h"
+#include "schedlang/sim/simulate.h"
+#include "tests/schedlang/random_plan.h"
+#include "tests/schedlang/slow_model.h"
+
+namespace stringline {
+namespace {
+
+constexpr uint64_t kSeed = 20261121;
+
+struct RandomCase {
+  Plan plan;  // lowered
+  CommLayout layout = CommLayout::kEdge;
+  int receive_buffers = 0;
+  CostModel costs;
+
+  Timeline Simulated() const {
+    return *Simulate(plan, WiringOf(plan, layout, receive_buffers), costs);
+  }
+};
+
+std::vector<int64_t> RandomCosts(std::mt19937_64& random, size_t stages, int64_t most) {
+  std::vector<int64_t> costs;
+  for (size_t s = 0; s < stages; ++s) costs.push_back(static_cast<int64_t>(Below(random, most)));
+  return costs;
+}
+
+RandomCase MakeRandomCase(std::mt19937_64& random) {
+  RandomCase made;
+  made.layout = static_cast<CommLayout>(Below(random, 3));
+  Plan plan = RandomRightPlan(random, 6, 4);
+  if (plan.pipes.empty() && Below(random, 3) == 0)
+    plan = AddCollectives(plan, 1 + static_cast<int>(Below(random, 3)));
+  made.plan = Lower(plan, made.layout);
+  int need = 1;
+  for (int r = 0; r < plan.ranks(); ++r) {
+    need = std::max(need, ReceiveBuffersOf(made.plan, RankId(r)));
+  }
+  if (Below(random, 2) == 0) made.receive_buffers = need + static_cast<int>(Below(random, 3));
+  const size_t stages = plan.stages.size();
+  CostModel& costs = made.costs;
+  costs.forward = RandomCosts(random, stages, 20);
+  costs.backward = RandomCosts(random, stages, 40);
+  costs.input_gradient = RandomCosts(random, stages, 20);
+  costs.weight_gradient = RandomCosts(random, stages, 20);
+  if (Below(random, 2) == 0) costs.forward_backward = RandomCosts(random, stages, 50);
+  if (Below(random, 2) == 0) costs.unshard = RandomCosts(random, stages, 30);
+  if (Below(random, 2) == 0) costs.reduce = RandomCosts(random, stages, 30);
+  costs.hop = static_cast<int64_t>(Below(random, 15));
+  if (Below(random, 2) == 0) {
+    for (auto* const hops : {&costs.activation_hops, &costs.gradient_hops}) {
+      for (size_t s = 0; s < stages; ++s) {
+        hops->push_back(
+            {static_cast<int64_t>(Below(random, 10)), static_cast<int64_t>(Below(random, 25))});
+      }
+    }
+  }
+  return made;
+}
+
+TEST(SimulatorTruth, EqualsTheSlowModel) {
+  std::mt19937_64 random(kSeed);
+  int64_t events = 0;
+  for (int n = 0; n < 10'000; ++n) {
+    const RandomCase made = MakeRandomCase(random);
+    const SlowTimes slow = RunSlowly(made.plan, made.costs, made.layout, made.receive_buffers);
+    ASSERT_TRUE(slow.ends) << Print(made.plan);
+    const auto fast =
+        Simulate(made.plan, WiringOf(made.plan, made.layout, made.receive_buffers), made.costs);
+    ASSERT_TRUE(fast.ok()) << Print(made.plan);
+    for (uint32_t i = 0; i < made.plan.actions.size(); ++i) {
+      const Event& event = fast->events[i];
+      ASSERT_TRUE(event.start_ns == slow.start_ns[i] && event.end_ns == slow.end_ns[i])
+          << "seed " << kSeed << ", plan " << n << ", layout " << NameOf(made.layout)
+          << ", buffers " << made.receive_buffers << ": " << Print(made.plan, made.plan.actions[i])
+          << " at " << event.start_ns << " .. " << event.end_ns << ", slowly " << slow.start_ns[i]
+          << " .. " << slow.end_ns[i] << "\n"
+          << Print(made.plan);
+      ++events;
+    }
+  }
+  std::cout << "10000 random plans, " << events << " events, seed " << kSeed << "\n";
+  EXPECT_GT(events, 300'000);
+}
+
+TEST(SimulatorTruth, CausesAddUp) {
+  std::mt19937_64 random(kSeed + 1);
+  std::array<int64_t, kIdleCauses> sums = {};
+  for (int n = 0; n < 3'000; ++n) {
+    const RandomCase made = MakeRandomCase(random);
+    const Timeline timeline = made.Simulated();
+    const Analysis analysis = Analyze(made.plan, timeline, made.receive_buffers);
+    for (int r = 0; r < made.plan.ranks(); ++r) {
+      int64_t work_ns = 0, idle_ns = 0;
+      for (uint32_t i = made.plan.first[r]; i < made.plan.first[r + 1]; ++i) {
+        const Event& event = timeline.events[i];
+        if (IsCompute(event.kind) && !event.joined) work_ns += event.end_ns - event.start_ns;
+      }
+      for (int c = 0; c < kIdleCauses; ++c) {
+        idle_ns += analysis.causes[r][c];
+        sums[c] += analysis.causes[r][c];
+      }
+      ASSERT_EQ(work_ns + idle_ns, analysis.makespan_ns) << "seed " << kSeed + 1 << ", plan " << n;
+    }
+    int64_t path_ns = 0;  // the critical path has no holes
+    for (size_t k = 0; k < analysis.critical.size(); ++k) {
+      const Event& event = timeline.events[analysis.critical[k]];
+      if (k + 1 < analysis.critical.size()) {
+        const Event& next = timeline.events[analysis.critical[k + 1]];
+        ASSERT_LE(event.start_ns, next.start_ns);
+        ASSERT_GE(event.end_ns, next.start_ns) << "seed " << kSeed + 1 << ", plan " << n;
+        path_ns += next.start_ns - event.start_ns;
+      } else {
+        path_ns += event.end_ns - event.start_ns;
+      }
+    }
+    ASSERT_EQ(path_ns, analysis.makespan_ns) << "seed " << kSeed + 1 << ", plan " << n;
+  }
+  for (int c = 0; c < kIdleCauses; ++c) {
+    const bool expected = static_cast<IdleCause>(c) != IdleCause::kOther;
+    EXPECT_EQ(sums[c] > 0, expected) << NameOf(static_cast<IdleCause>(c));
+  }
+}
+
+TEST(SimulatorTruth, ShorterNeverMakesLonger) {
+  std::mt19937_64 random(kSeed + 2);
+  for (int n = 0; n < 5'000; ++n) {
+    RandomCase made = MakeRandomCase(random);
+    const int64_t before_ns = Analyze(made.plan, made.Simulated()).makespan_ns;
+    const size_t stage = Below(random, made.plan.stages.size());
+    CostModel& costs = made.costs;
+    const auto cut = [&](int64_t* ns) { *ns = static_cast<int64_t>(Below(random, *ns + 1)); };
+    for (auto* const list :
+         {&costs.forward, &costs.backward, &costs.input_gradient, &costs.weight_gradient,
+          &costs.forward_backward, &costs.unshard, &costs.reduce}) {
+      if (!list->empty() && Below(random, 2) == 0) cut(&(*list)[stage]);
+    }
+    cut(&costs.hop);
+    for (auto* const hops : {&costs.activation_hops, &costs.gradient_hops}) {
+      if (hops->empty()) continue;
+      cut(&(*hops)[stage].latency_ns);
+      cut(&(*hops)[stage].transfer_ns);
+    }
+    ASSERT_LE(Analyze(made.plan, made.Simulated()).makespan_ns, before_ns)
+        << "seed " << kSeed + 2 << ", plan " << n << "\n"
+        << Print(made.plan);
+  }
+}
+
+}  // namespace
+}  // namespace stringline

@@ -1,0 +1,203 @@
+#include "tests/schedlang/slow_model.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "schedlang/effects.h"
+
+namespace stringline {
+namespace {
+
+class SlowModel {
+ public:
+  SlowModel(const Plan& plan, const CostModel& costs, CommLayout layout, int receive_buffers)
+      : plan_(plan), costs_(costs), layout_(layout), buffers_(receive_buffers) {
+    const size_t n = plan.actions.size();
+    times_.start_ns.assign(n, -1);
+    times_.end_ns.assign(n, -1);
+    posted_.assign(n, -1);
+    free_.assign(n, -1);
+    rank_.assign(n, 0);
+    for (int r = 0; r < plan.ranks(); ++r) {
+      for (uint32_t i = plan.first[r]; i < plan.first[r + 1]; ++i) rank_[i] = r;
+    }
+    for (uint32_t i = 0; i < n; ++i) {
+      const Action& a = plan.actions[i];
+      index_[{static_cast<int>(a.kind), a.stage.value, a.microbatch.value}] = i;
+    }
+  }
+
+  SlowTimes Run() {
+    std::vector<int64_t> moments = {0};
+    while (!moments.empty()) {
+      const auto next = std::min_element(moments.begin(), moments.end());
+      now_ = *next;
+      moments.erase(std::remove(moments.begin(), moments.end(), now_), moments.end());
+      for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t i = 0; i < plan_.actions.size(); ++i) moved = Try(i, &moments) || moved;
+      }
+    }
+    times_.ends = std::all_of(times_.end_ns.begin(), times_.end_ns.end(),
+                              [](int64_t end) { return end >= 0; });
+    return times_;
+  }
+
+ private:
+  bool Ended(int64_t end) const { return end >= 0 && end <= now_; }
+  bool EndedAction(uint32_t i) const { return Ended(times_.end_ns[i]); }
+  const Action& At(uint32_t i) const { return plan_.actions[i]; }
+  int Find(ActionKind kind, StageId stage, MicrobatchId m) const {
+    const auto found = index_.find({static_cast<int>(kind), stage.value, m.value});
+    return found == index_.end() ? -1 : static_cast<int>(found->second);
+  }
+
+  bool Try(uint32_t i, std::vector<int64_t>* moments) {
+    if (IsMessage(At(i).kind)) return TryMessage(i, moments);
+    if (times_.start_ns[i] >= 0 || At(i).joined) return false;
+    if (IsCollective(At(i).kind)) return TryCollective(i, moments);
+    const auto group = GroupAt(plan_.actions, i);
+    // The group before it.
+    for (uint32_t k = i; k-- > plan_.first[rank_[i]];) {
+      if (IsCompute(At(k).kind) && !EndedAction(k)) return false;
+    }
+    for (const Action& part : group) {
+      if (!HasNeeds(part, i)) return false;
+    }
+    const int64_t end = now_ + GroupCost(costs_, group);
+    for (uint32_t k = i; k < i + group.size(); ++k) {
+      times_.start_ns[k] = now_;
+      times_.end_ns[k] = end;
+    }
+    moments->push_back(end);
+    return true;
+  }
+
+  bool HasNeeds(const Action& part, uint32_t group) const {
+    const Values needs = EffectsOf(part.kind).needs;
+    const Stage& stage = plan_.stage(part.stage);
+    const auto arrived = [&](StageId from, ActionKind recv) {
+      if (!from.valid() || plan_.stage(from).rank == stage.rank) return true;
+      const int i = Find(recv, part.stage, part.microbatch);
+      return i >= 0 && EndedAction(static_cast<uint32_t>(i));
+    };
+    if ((needs & kInput) && !arrived(stage.previous, ActionKind::kRecvForward)) return false;
+    if ((needs & kOutGrad) && !arrived(stage.next, ActionKind::kRecvBackward)) return false;
+    // The stage's parameters, if an UNSHARD of it is the last thing said of them.
+    for (uint32_t k = group; k-- > plan_.first[stage.rank.value];) {
+      if (At(k).stage != part.stage) continue;
+      if (At(k).kind == ActionKind::kUnshard) return EndedAction(k);
+      if (IsCollective(At(k).kind)) break;
+    }
+    return true;
+  }
+
+  bool TryCollective(uint32_t i, std::vector<int64_t>* moments) {
+    const ActionKind kind = At(i).kind;
+    const uint32_t first = plan_.first[rank_[i]];
+    // What must have ended: the computation before it, or for a gather that before the last drop.
+    uint32_t until = i;
+    if (kind == ActionKind::kUnshard) {
+      while (until > first && At(until).kind != ActionKind::kReshard) --until;
+    }
+    for (uint32_t k = first; k < until; ++k) {
+      if (IsCompute(At(k).kind) && !EndedAction(k)) return false;
+    }
+    for (uint32_t k = first; k < i && kind != ActionKind::kReshard; ++k) {
+      if (IsCollective(At(k).kind) && At(k).kind != ActionKind::kReshard && !EndedAction(k)) {
+        return false;
+      }
+    }
+    const auto& costs = kind == ActionKind::kUnshard ? costs_.unshard : costs_.reduce;
+    const bool free = kind == ActionKind::kReshard || costs.empty();
+    times_.start_ns[i] = now_;
+    times_.end_ns[i] = now_ + (free ? 0 : costs[At(i).stage.value]);
+    moments->push_back(times_.end_ns[i]);
+    return true;
+  }
+
+  // Which messages of the rank share a queue with this one.
+  std::tuple<int, int, bool> QueueOf(uint32_t i) const {
+    const int peer = plan_.stage(PeerStage(plan_, At(i))).rank.value;
+    if (layout_ == CommLayout::kShared) return {rank_[i], 0, false};
+    return {rank_[i], peer, layout_ == CommLayout::kEdge && IsSend(At(i).kind)};
+  }
+
+  uint32_t OtherEnd(uint32_t i) const {
+    static constexpr ActionKind kOther[] = {ActionKind::kRecvForward, ActionKind::kSendForward,
+                                            ActionKind::kRecvBackward, ActionKind::kSendBackward};
+    const int kind = static_cast<int>(At(i).kind) - static_cast<int>(ActionKind::kSendForward);
+    return static_cast<uint32_t>(Find(kOther[kind], PeerStage(plan_, At(i)), At(i).microbatch));
+  }
+
+  bool CanPost(uint32_t i) const {
+    const auto queue = QueueOf(i);
+    for (uint32_t k = plan_.first[rank_[i]]; k < i; ++k) {
+      if (IsMessage(At(k).kind) && QueueOf(k) == queue && !Ended(free_[k])) return false;
+    }
+    const Action& a = At(i);
+    if (a.kind == ActionKind::kSendForward) {
+      return EndedAction(static_cast<uint32_t>(Find(ActionKind::kForward, a.stage, a.microbatch)));
+    }
+    if (a.kind == ActionKind::kSendBackward) {
+      const int whole = Find(ActionKind::kBackward, a.stage, a.microbatch);
+      const int input = Find(ActionKind::kInputGradient, a.stage, a.microbatch);
+      return EndedAction(static_cast<uint32_t>(whole >= 0 ? whole : input));
+    }
+    return HasBuffer(i);
+  }
+
+  // Fewer values than buffers are received before it in the list and not used yet.
+  bool HasBuffer(uint32_t recv) const {
+    int held = 0;
+    for (uint32_t k = plan_.first[rank_[recv]]; k < recv; ++k) {
+      if (IsRecv(At(k).kind) && !EndedAction(UserOf(At(k)))) ++held;
+    }
+    return buffers_ == 0 || held < buffers_;
+  }
+
+  uint32_t UserOf(const Action& recv) const {
+    if (recv.kind == ActionKind::kRecvForward) {
+      return static_cast<uint32_t>(Find(ActionKind::kForward, recv.stage, recv.microbatch));
+    }
+    const int whole = Find(ActionKind::kBackward, recv.stage, recv.microbatch);
+    const int input = Find(ActionKind::kInputGradient, recv.stage, recv.microbatch);
+    return static_cast<uint32_t>(whole >= 0 ? whole : input);
+  }
+
+  bool TryMessage(uint32_t i, std::vector<int64_t>* moments) {
+    if (posted_[i] >= 0 || !CanPost(i)) return false;
+    posted_[i] = now_;
+    const uint32_t other = OtherEnd(i);
+    if (posted_[other] < 0) return true;
+    const Hop hop = HopOf(costs_, At(IsSend(At(i).kind) ? i : other));
+    for (const uint32_t end : {i, other}) {
+      times_.start_ns[end] = now_;
+      times_.end_ns[end] = now_ + hop.transfer_ns + hop.latency_ns;
+      free_[end] = now_ + hop.transfer_ns;
+      moments->push_back(free_[end]);
+      moments->push_back(times_.end_ns[end]);
+    }
+    return true;
+  }
+
+  const Plan& plan_;
+  const CostModel& costs_;
+  const CommLayout layout_;
+  const int buffers_;
+  SlowTimes times_;
+  std::vector<int64_t> posted_, free_;  // by message: when it started, when it leaves its queue
+  std::vector<int> rank_;               // by action
+  std::map<std::tuple<int, int, int>, uint32_t> index_;
+  int64_t now_ = 0;
+};
+
+}  // namespace
+
+SlowTimes RunSlowly(const Plan& lowered, const CostModel& costs, CommLayout layout,
+                    int receive_buffers) {
+  return SlowModel(lowered, costs, layout, receive_buffers).Run();
+}
+
+}  // namespace stringline
