@@ -51,6 +51,8 @@ class Device {
   // What is enqueued on the stream after it runs only when the latest Record of the event enqueued
   // before it has happened. An event that was never recorded does not hold anything up.
   virtual void Wait(StreamId stream, EventId event) = 0;
+  // The stream does nothing for so long, counted from when it comes to this point.
+  virtual void Hold(StreamId stream, int64_t duration_ns) = 0;
 
   // Lets the device start on what is enqueued so far. Synchronize does so too.
   virtual void Submit() = 0;

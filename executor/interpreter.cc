@@ -136,16 +136,28 @@ class StepBuilder {
   void AddLaunch(int32_t stream, uint32_t i) {
     const Action& action = plan_.actions[i];
     Work work = work_->Compute(action, lanes_[i]);
+    const int64_t hold_ns = work_->HoldNs(action, lanes_[i]);
     if (recorder_ != nullptr) {
       step_.timed_works_.push_back({work, recorder_->start_ns(i), recorder_->end_ns(i)});
       work = {Interpreter::RunTimed, &step_.timed_works_.back(), 0};
     }
-    Add(CommandKind::kLaunch, stream, static_cast<int32_t>(step_.works_.size()));
-    step_.works_.push_back(work);
+    AddWork(stream, work);
+    if (hold_ns > 0) {
+      Add(CommandKind::kHold, stream, static_cast<int32_t>(step_.holds_ns_.size()));
+      step_.holds_ns_.push_back(hold_ns);
+      if (recorder_ != nullptr) {
+        AddWork(stream, {Interpreter::WriteEnd, &step_.timed_works_.back(), 0});
+      }
+    }
     const Values gives = EffectsOf(action.kind).gives;
     const size_t value = Index(action.stage, action.microbatch);
     if (gives & kOutput) output_from_[value] = static_cast<int32_t>(i);
     if (gives & kInGrad) in_grad_from_[value] = static_cast<int32_t>(i);
+  }
+
+  void AddWork(int32_t stream, const Work& work) {
+    Add(CommandKind::kLaunch, stream, static_cast<int32_t>(step_.works_.size()));
+    step_.works_.push_back(work);
   }
 
   absl::Status AddMessage(int rank, uint32_t i) {
@@ -259,6 +271,9 @@ void Interpreter::EnqueueStep() {
       case CommandKind::kLaunch:
         device_->Launch(stream, works_[command.argument]);
         break;
+      case CommandKind::kHold:
+        device_->Hold(stream, holds_ns_[command.argument]);
+        break;
       case CommandKind::kRecord:
         device_->Record(stream, events_[command.argument]);
         break;
@@ -281,6 +296,10 @@ void Interpreter::RunTimed(const void* self, int64_t /*argument*/) {
   *timed.start_ns = NowNs();
   timed.work.run(timed.work.self, timed.work.argument);
   *timed.end_ns = NowNs();
+}
+
+void Interpreter::WriteEnd(const void* self, int64_t /*argument*/) {
+  *static_cast<const TimedWork*>(self)->end_ns = NowNs();
 }
 
 std::string Interpreter::PrintStream(const void* self, int64_t index) {

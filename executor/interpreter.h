@@ -51,11 +51,11 @@ class Interpreter {
 
  private:
   friend class StepBuilder;
-  enum class CommandKind : uint8_t { kLaunch, kRecord, kWait, kSend, kRecv };
+  enum class CommandKind : uint8_t { kLaunch, kHold, kRecord, kWait, kSend, kRecv };
   struct Command {
     CommandKind kind;
     int32_t stream;    // index into streams_
-    int32_t argument;  // works_, events_ or messages_
+    int32_t argument;  // works_, holds_ns_, events_ or messages_
     int32_t channel = -1;
   };
   // A stream of the plan: lane `index` of `rank`, or its end of channel `index`.
@@ -81,6 +81,7 @@ class Interpreter {
   explicit Interpreter(const Plan& lowered) : plan_(lowered), channels_(ChannelsOf(lowered)) {}
 
   static void RunTimed(const void* self, int64_t argument);
+  static void WriteEnd(const void* self, int64_t argument);
   static std::string PrintStream(const void* self, int64_t index);
   static std::string PrintEvent(const void* self, int64_t index);
 
@@ -92,6 +93,7 @@ class Interpreter {
   std::vector<EventRow> event_rows_;
   std::vector<Work> works_;
   std::vector<TimedWork> timed_works_;
+  std::vector<int64_t> holds_ns_;
   std::vector<Message> messages_;
   std::vector<Command> commands_;
   std::vector<StreamId> streams_;

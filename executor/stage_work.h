@@ -22,7 +22,10 @@ class StageWork {
   // Asked once per action, when the step is put together. What is returned runs in every step, on
   // the rank's compute stream `lane`.
   virtual Work Compute(const Action& action, int lane) = 0;
-  // What a send reads, or where a receive writes.
+  // Asked right after Compute: for how long the stream is held after that work has run.
+  virtual int64_t HoldNs(const Action& /*action*/, int /*lane*/) { return 0; }
+  // What a send reads, or where a receive writes. Without `data` nothing is copied, and the bytes
+  // only tell how long the message is.
   virtual Bytes Payload(const Action& send_or_recv) const = 0;
 };
 

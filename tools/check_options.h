@@ -15,7 +15,7 @@ absl::StatusOr<CheckOptions> LoadCheckOptions(const Flags& flags, const Plan& pl
 // --layout; the flag's values are checked when it is parsed.
 CommLayout LayoutOf(const Flags& flags);
 
-// "80GiB", "1.5 MiB", "4096": bytes. Errors: InvalidArgument.
+// What --memory says, in bytes (executor/link.h). Errors: InvalidArgument.
 absl::StatusOr<int64_t> ParseBytes(absl::string_view text);
 
 }  // namespace stringline

@@ -47,6 +47,12 @@ constexpr Command kCommands[] = {
      "A schedule of torch's (.csv)",
      "stringline lint tests/golden/torch/interleaved1f1b_p4_v2_m8_comms.csv", kCostOptions,
      RunLint},
+    {"rehearse",
+     "Perform a schedule for real with programs that only take time, beside the simulation",
+     kScheduleOrPlan,
+     "stringline rehearse schedules/1f1b.sched P=4 M=8 --cost F=4ms,B=8ms --link 5us,2GB/s "
+     "--message 1MB",
+     kPlanOptions | kCostOptions | kTimelineOption | kLinkOptions, RunRehearsal},
     {"run", "Train a model with a schedule, and compare what happened with the simulation",
      "A run file (.yaml)", "stringline run examples/01_train/run.yaml", kTrainingOptions,
      RunTraining},
@@ -56,7 +62,7 @@ void PrintOverview(std::ostream& out) {
   out << "stringline: pipeline-parallel schedules, from a text to a trained model\n\n"
          "Usage: stringline COMMAND FILE [options]\n\nCommands:\n";
   for (const Command& command : kCommands) {
-    out << absl::StreamFormat("  %-7s %s\n", command.name, command.summary);
+    out << absl::StreamFormat("  %-9s %s\n", command.name, command.summary);
   }
   out << "\nstringline COMMAND --help says more; stringline --version prints the version.\n"
          "Start with: "

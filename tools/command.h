@@ -28,6 +28,7 @@ enum OptionSet : unsigned {
   kNoFile = 1 << 12,          // no FILE, and no --json
   kLayoutOption = 1 << 13,    // --layout
   kCheckOptions = 1 << 14,    // --buffers, --lazy, --activations, --memory, --model
+  kLinkOptions = 1 << 15,     // --link, --message, --steps
 };
 
 struct Command {
@@ -53,6 +54,7 @@ int RunFormat(const Flags& flags, const Output& output);
 int RunImport(const Flags& flags, const Output& output);
 int RunLint(const Flags& flags, const Output& output);
 int RunLanguageServer(const Flags& flags, const Output& output);
+int RunRehearsal(const Flags& flags, const Output& output);
 int RunPlan(const Flags& flags, const Output& output);
 int RunShow(const Flags& flags, const Output& output);
 int RunSim(const Flags& flags, const Output& output);

@@ -62,6 +62,18 @@ void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
       ->type_name("N");
 }
 
+void DeclareRehearsalOptions(CLI::App& app, Flags& flags) {
+  app.add_option("--link", flags.link,
+                 "How fast messages are: latency and bandwidth, as 5us,2GB/s; at once by default")
+      ->type_name("LINK");
+  app.add_option("--message", flags.message, "Bytes of every message, as 1MB; none by default")
+      ->type_name("BYTES");
+  app.add_option("--steps", flags.steps,
+                 "Perform this many steps and take the median; 5 by default")
+      ->check(CLI::Range(1, 10'000))
+      ->type_name("N");
+}
+
 void Declare(const Command& command, CLI::App& app, Flags& flags) {
   app.set_help_flag();
   if (command.options & kNoFile) {
@@ -121,6 +133,7 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
     app.add_flag("--stdout", flags.to_stdout, "Print the result instead");
   }
   if (command.options & kTrainingOptions) DeclareTrainingOptions(app, flags);
+  if (command.options & kLinkOptions) DeclareRehearsalOptions(app, flags);
   app.add_flag("--json", flags.json, "Answer with one JSON object");
   app.add_flag("-h,--help", flags.help, "Print this");
 }

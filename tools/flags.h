@@ -36,6 +36,8 @@ struct Flags {
   int activations = -1;                 // --activations; -1: no limit
   std::string memory;                   // --memory 80GiB
   std::string model;                    // --model RUN.yaml
+  std::string link;                     // --link 5us,2GB/s
+  std::string message;                  // --message 1MB
   bool help = false;                    // --help
 };
 

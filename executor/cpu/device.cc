@@ -1,10 +1,13 @@
 #include "executor/cpu/device.h"
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "executor/clock.h"
 #include "schedlang/base/sl_check.h"
 
 namespace stringline {
@@ -43,6 +46,7 @@ CpuDevice::~CpuDevice() {
     stopping_ = true;
   }
   workers_wake_.notify_all();
+  timekeeper_wakes_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -52,6 +56,7 @@ StreamId CpuDevice::NewStream(LazyName name, int capacity) {
   stream.name = name;
   stream.ops.resize(capacity);
   runnable_.resize(streams_.size());
+  if (timers_.capacity() < streams_.size()) timers_.reserve(2 * streams_.size());
   return StreamId(static_cast<int32_t>(streams_.size()) - 1);
 }
 
@@ -98,6 +103,12 @@ void CpuDevice::Wait(StreamId stream, EventId event) {
   op.target = events_[event.value].enqueued;
 }
 
+void CpuDevice::Hold(StreamId stream, int64_t duration_ns) {
+  Op& op = Append(stream);
+  op.kind = OpKind::kHold;
+  op.work.argument = duration_ns;
+}
+
 void CpuDevice::Meet(StreamId stream, MeetingPlace* place, int side, const void* end) {
   Op& op = Append(stream);
   op.kind = OpKind::kMeet;
@@ -121,17 +132,21 @@ absl::Status CpuDevice::Synchronize() {
   Lock lock(mutex_);
   for (;;) {
     RunRunnable(lock);
-    if (active_ == 0) break;
-    if (spin_) {
+    if (Quiet()) break;
+    if (spin_ && active_ > 0) {
       lock.unlock();
       SpinForWork();
       lock.lock();
       if (runnable_count_.load(std::memory_order_relaxed) > 0) continue;
-      if (active_ == 0) break;
+      if (Quiet()) break;
+    }
+    if (NobodyKeepsTime()) {
+      KeepTime(lock);
+      continue;
     }
     caller_sleeps_ = true;
     caller_wakes_.wait(lock, [this] {
-      return active_ == 0 || runnable_count_.load(std::memory_order_relaxed) > 0;
+      return Quiet() || NobodyKeepsTime() || runnable_count_.load(std::memory_order_relaxed) > 0;
     });
     caller_sleeps_ = false;
   }
@@ -157,20 +172,32 @@ void CpuDevice::MakeRunnable(int index) {
   const int count = runnable_count_.load(std::memory_order_relaxed);
   runnable_[(runnable_first_ + count) % runnable_.size()] = index;
   runnable_count_.store(count + 1, std::memory_order_relaxed);
+  WakeOne();
+}
+
+// Prefers a thread that does not keep time.
+void CpuDevice::WakeOne() {
   if (sleeping_workers_ > 0) {
     workers_wake_.notify_one();
   } else if (caller_sleeps_) {
     caller_wakes_.notify_one();
+  } else if (timekeeper_) {
+    timekeeper_wakes_.notify_one();
   }
 }
 
 void CpuDevice::LeaveRunning(Stream& stream, State state) {
   stream.state = state;
-  if (--active_ == 0 && caller_sleeps_) caller_wakes_.notify_one();
+  --active_;
+  if (!Quiet()) return;
+  // Whoever called Synchronize may sleep as the timekeeper.
+  if (caller_sleeps_) caller_wakes_.notify_one();
+  if (timekeeper_) timekeeper_wakes_.notify_one();
 }
 
 void CpuDevice::RunRunnable(Lock& lock) {
   for (;;) {
+    if (!timers_.empty()) EndHolds(lock);
     const int count = runnable_count_.load(std::memory_order_relaxed);
     if (count == 0) return;
     const int index = runnable_[runnable_first_];
@@ -212,6 +239,9 @@ void CpuDevice::RunStream(int index, Lock& lock) {
       case OpKind::kMeet:
         if (!RunMeet(index, lock)) return;
         break;
+      case OpKind::kHold:
+        RunHold(index, lock);
+        return;
     }
   }
 }
@@ -274,10 +304,17 @@ bool CpuDevice::RunMeet(int index, Lock& lock) {
     return false;
   }
   Stream& partner = streams_[partner_index];
-  const void* partner_end = partner.ops[partner.next].end;
+  if (place.duration_ns != nullptr) {
+    const void* partner_end = partner.ops[partner.next].end;
+    const int64_t duration_ns = op.side == 0 ? place.duration_ns(place.link, op.end, partner_end)
+                                             : place.duration_ns(place.link, partner_end, op.end);
+    partner.state = State::kHeld;
+    HoldUntil({NowNs() + duration_ns, index, partner_index});
+    LeaveRunning(stream, State::kHeld);
+    return false;
+  }
   lock.unlock();
-  absl::Status status =
-      op.side == 0 ? place.exchange(op.end, partner_end) : place.exchange(partner_end, op.end);
+  absl::Status status = Exchange(index, partner_index);
   lock.lock();
   if (!status.ok()) Fail(std::move(status));
   ++partner.next;
@@ -285,6 +322,77 @@ bool CpuDevice::RunMeet(int index, Lock& lock) {
   ++stream.next;
   lock.unlock();
   return true;
+}
+
+// Both streams stand at their ends of one meeting.
+absl::Status CpuDevice::Exchange(int index, int partner_index) {
+  const Op& op = streams_[index].ops[streams_[index].next];
+  const Stream& partner = streams_[partner_index];
+  const void* partner_end = partner.ops[partner.next].end;
+  const MeetingPlace& place = *op.place;
+  return op.side == 0 ? place.exchange(op.end, partner_end) : place.exchange(partner_end, op.end);
+}
+
+void CpuDevice::RunHold(int index, Lock& lock) {
+  Stream& stream = streams_[index];
+  const int64_t due_ns = NowNs() + stream.ops[stream.next].work.argument;
+  lock.lock();
+  HoldUntil({due_ns, index, -1});
+  LeaveRunning(stream, State::kHeld);
+}
+
+// The thread that calls this may be busy for long; another one that sleeps keeps the time then.
+void CpuDevice::HoldUntil(Timer timer) {
+  const bool first = timers_.empty() || timer.due_ns < timers_.front().due_ns;
+  timers_.push_back(timer);
+  std::push_heap(timers_.begin(), timers_.end(), std::greater<>());
+  if (!timekeeper_) {
+    WakeOne();
+  } else if (first) {
+    timekeeper_wakes_.notify_one();
+  }
+}
+
+void CpuDevice::EndHolds(Lock& lock) {
+  if (failed_.load()) {
+    timers_.clear();
+    return;
+  }
+  const int64_t now_ns = NowNs();
+  while (!timers_.empty() && timers_.front().due_ns <= now_ns) {
+    const Timer timer = timers_.front();
+    std::pop_heap(timers_.begin(), timers_.end(), std::greater<>());
+    timers_.pop_back();
+    Stream& stream = streams_[timer.stream];
+    if (timer.partner >= 0) {
+      ++active_;  // nobody shall think that nothing goes on any more
+      lock.unlock();
+      absl::Status status = Exchange(timer.stream, timer.partner);
+      lock.lock();
+      --active_;
+      if (!status.ok()) Fail(std::move(status));
+      ++streams_[timer.partner].next;
+      MakeRunnable(timer.partner);
+    }
+    ++stream.next;
+    MakeRunnable(timer.stream);
+  }
+}
+
+// Sleeps until the first timer is due, or another comes before it, or there is something to run.
+void CpuDevice::KeepTime(Lock& lock) {
+  const int64_t due_ns = timers_.front().due_ns;
+  timekeeper_ = true;
+  {
+    const SharpTimers sharp;
+    timekeeper_wakes_.wait_until(lock, TimeAt(due_ns), [this, due_ns] {
+      return stopping_ || Quiet() || runnable_count_.load(std::memory_order_relaxed) > 0 ||
+             timers_.empty() || timers_.front().due_ns < due_ns;
+    });
+  }
+  timekeeper_ = false;
+  // While this thread runs what is due, another one that sleeps keeps the time.
+  if (!timers_.empty()) WakeOne();
 }
 
 void CpuDevice::Fail(absl::Status status) {
@@ -304,9 +412,14 @@ void CpuDevice::WorkerLoop(void (*prepare_thread)()) {
       lock.lock();
       if (runnable_count_.load(std::memory_order_relaxed) > 0) continue;
     }
+    if (NobodyKeepsTime()) {
+      KeepTime(lock);
+      continue;
+    }
     ++sleeping_workers_;
-    workers_wake_.wait(
-        lock, [this] { return stopping_ || runnable_count_.load(std::memory_order_relaxed) > 0; });
+    workers_wake_.wait(lock, [this] {
+      return stopping_ || NobodyKeepsTime() || runnable_count_.load(std::memory_order_relaxed) > 0;
+    });
     --sleeping_workers_;
   }
 }

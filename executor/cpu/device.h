@@ -3,8 +3,12 @@
 // A stream is a queue. A thread takes a stream that can go on and runs it until it must wait for an
 // event or for another stream, or has nothing left; a stream that waits occupies no thread, so
 // hundreds of streams need no more threads than there are processors. When no thread runs anything,
-// no stream can go on and some still have work, they will never go on: that is how Synchronize
-// recognises a deadlock, without a time limit.
+// no stream can go on, none is held for a time, and some still have work, they will never go on:
+// that is how Synchronize recognises a deadlock, without a time limit.
+//
+// Time: a stream that is held occupies no thread either. Of the threads that have nothing to run,
+// one keeps time: it sleeps until the first hold ends. So holds need no thread of their own, and
+// nothing spins.
 //
 // Locking: `mutex_` guards the state of every stream that does not run, the runnable queue and the
 // lists of waiting streams. A running stream belongs to its thread, and most of its work takes no
@@ -25,12 +29,16 @@
 namespace stringline {
 
 // A place where two streams meet: each comes with its end of an exchange, the first one waits, and
-// the second one performs the exchange for both.
+// the exchange is performed once for both.
 struct MeetingPlace {
-  // Called on the thread of whoever came second, without a lock.
+  // Called by one thread, without a lock.
   absl::Status (*exchange)(const void* end0, const void* end1) = nullptr;
   // "side 0 waits for somebody to take …", for the deadlock message.
   std::string (*describe)(int side, const void* end) = nullptr;
+  // How long the two ends are on their way: from when they met until the exchange, both streams are
+  // held. Null: the exchange is at once.
+  int64_t (*duration_ns)(const void* link, const void* end0, const void* end1) = nullptr;
+  const void* link = nullptr;
   int waiting[2] = {-1, -1};  // the device's: the stream that waits on each side
 };
 
@@ -49,6 +57,7 @@ class CpuDevice final : public Device {
   void Launch(StreamId stream, const Work& work) override;
   void Record(StreamId stream, EventId event) override;
   void Wait(StreamId stream, EventId event) override;
+  void Hold(StreamId stream, int64_t duration_ns) override;
   void Submit() override;
   absl::Status Synchronize() override;
 
@@ -57,17 +66,17 @@ class CpuDevice final : public Device {
   void Meet(StreamId stream, MeetingPlace* place, int side, const void* end);
 
  private:
-  enum class OpKind : uint8_t { kLaunch, kRecord, kWait, kMeet };
+  enum class OpKind : uint8_t { kLaunch, kRecord, kWait, kMeet, kHold };
   struct Op {
     OpKind kind = OpKind::kLaunch;
     uint8_t side = 0;     // of kMeet
     int32_t event = -1;   // of kRecord and kWait
     uint32_t target = 0;  // of kWait: how many records of the event must have happened
-    Work work;            // of kLaunch
+    Work work;            // of kLaunch; of kHold, `argument` is the duration
     MeetingPlace* place = nullptr;
     const void* end = nullptr;
   };
-  enum class State : uint8_t { kIdle, kRunnable, kRunning, kWaiting };
+  enum class State : uint8_t { kIdle, kRunnable, kRunning, kWaiting, kHeld };
   struct Stream {
     LazyName name;
     std::vector<Op> ops;    // capacity fixed; emptied by Synchronize
@@ -84,6 +93,13 @@ class CpuDevice final : public Device {
     std::atomic<int> waiters{0};
     int first_waiter = -1;
   };
+  // The end of a hold. A stream has at most one, and a meeting one for both of its streams.
+  struct Timer {
+    int64_t due_ns = 0;
+    int stream = -1;
+    int partner = -1;  // of a meeting: the stream that came first
+    friend bool operator>(const Timer& a, const Timer& b) { return a.due_ns > b.due_ns; }
+  };
   using Lock = std::unique_lock<std::mutex>;
 
   Op& Append(StreamId stream);
@@ -96,7 +112,17 @@ class CpuDevice final : public Device {
   // the running state, and the lock is held.
   bool RunWait(int index, Lock& lock);
   bool RunMeet(int index, Lock& lock);
+  void RunHold(int index, Lock& lock);
   void RunRecord(Event& event, Lock& lock);
+  absl::Status Exchange(int index, int partner_index);
+  void HoldUntil(Timer timer);
+  // Lets the streams go on whose holds have ended. The lock is held when it begins and ends.
+  void EndHolds(Lock& lock);
+  // Whether everything has run that can: no stream runs or is runnable or held.
+  bool Quiet() const { return active_ == 0 && timers_.empty(); }
+  bool NobodyKeepsTime() const { return !timekeeper_ && !timers_.empty(); }
+  void KeepTime(Lock& lock);
+  void WakeOne();
   void Fail(absl::Status status);
   void WorkerLoop(void (*prepare_thread)());
   void SpinForWork() const;
@@ -112,7 +138,10 @@ class CpuDevice final : public Device {
   std::vector<int> runnable_;  // a ring with room for every stream
   size_t runnable_first_ = 0;
   std::atomic<int> runnable_count_{0};
-  int active_ = 0;  // streams that run or are runnable
+  int active_ = 0;             // streams that run or are runnable
+  std::vector<Timer> timers_;  // a heap, the first due on top; with room for every stream
+  std::condition_variable timekeeper_wakes_;
+  bool timekeeper_ = false;  // a thread sleeps until the first timer is due
   int sleeping_workers_ = 0;
   bool caller_sleeps_ = false;
   bool stopping_ = false;

@@ -13,13 +13,17 @@ absl::Status Exchange(const void* end0, const void* end1) {
   const auto& send = *static_cast<const Message*>(end0);
   const auto& recv = *static_cast<const Message*>(end1);
   SL_RETURN_IF_ERROR(MatchMessages(send, recv));
-  if (send.bytes > 0) std::memcpy(recv.data, send.data, send.bytes);
+  if (send.bytes > 0 && send.data != nullptr) std::memcpy(recv.data, send.data, send.bytes);
   if (send.arrived_ns != nullptr || recv.arrived_ns != nullptr) {
     const int64_t now_ns = NowNs();
     if (send.arrived_ns != nullptr) *send.arrived_ns = now_ns;
     if (recv.arrived_ns != nullptr) *recv.arrived_ns = now_ns;
   }
   return absl::OkStatus();
+}
+
+int64_t OnTheWay(const void* link, const void* end0, const void* /*end1*/) {
+  return static_cast<const LinkSpeed*>(link)->TransferNs(static_cast<const Message*>(end0)->bytes);
 }
 
 std::string DescribeWait(int side, const void* end) {
@@ -30,7 +34,12 @@ std::string DescribeWait(int side, const void* end) {
 }  // namespace
 
 ThreadTransport::ThreadTransport(CpuDevice* device, int channels)
-    : device_(device), places_(channels, MeetingPlace{Exchange, DescribeWait, {-1, -1}}) {}
+    : device_(device), places_(channels, MeetingPlace{Exchange, DescribeWait}) {}
+
+ThreadTransport::ThreadTransport(CpuDevice* device, int channels, const LinkSpeed& link)
+    : device_(device),
+      link_(link),
+      places_(channels, MeetingPlace{Exchange, DescribeWait, OnTheWay, &link_}) {}
 
 void ThreadTransport::Send(int channel, StreamId stream, const Message* message) {
   device_->Meet(stream, &places_[channel], 0, message);

@@ -1,0 +1,28 @@
+// How fast messages travel: a message of n bytes takes latency + n / bandwidth from the moment when
+// both of its ends are there.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace stringline {
+
+struct LinkSpeed {
+  int64_t latency_ns = 0;
+  double bytes_per_s = 0;  // 0: no limit
+
+  // Rounded to nanoseconds.
+  int64_t TransferNs(int64_t bytes) const;
+};
+
+// "5us,2GB/s", or the latency alone. A latency without a unit is in microseconds, as costs are; a
+// bandwidth takes B, kB, MB, GB, TB, KiB, MiB, GiB or TiB a second. InvalidArgument quotes what is
+// not understood.
+absl::StatusOr<LinkSpeed> ParseLinkSpeed(absl::string_view text);
+
+// "80GiB", "1MB", "4096": bytes. InvalidArgument, without saying what they were wanted for.
+absl::StatusOr<int64_t> ParseByteCount(absl::string_view text);
+
+}  // namespace stringline

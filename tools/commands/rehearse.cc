@@ -1,0 +1,115 @@
+// stringline rehearse: performs a schedule in real time with programs that only take time, and
+// compares that with the simulation.
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "executor/rehearsal.h"
+#include "schedlang/base/status.h"
+#include "schedlang/sim/simulate.h"
+#include "tools/command.h"
+#include "tools/json.h"
+#include "tools/load.h"
+#include "tools/view/compare.h"
+#include "tools/view/words.h"
+#include "tools/write_file.h"
+
+namespace stringline {
+namespace {
+
+constexpr int kSteps = 5;
+constexpr double kLongestS = 600;
+
+absl::Status InOption(const char* option, const absl::Status& status) {
+  return absl::InvalidArgumentError(absl::StrCat(option, ": ", status.message()));
+}
+
+absl::StatusOr<RehearsalSettings> LoadRehearsalSettings(const Flags& flags) {
+  RehearsalSettings settings;
+  settings.steps = flags.steps > 0 ? flags.steps : kSteps;
+  if (!flags.link.empty()) {
+    const absl::StatusOr<LinkSpeed> link = ParseLinkSpeed(flags.link);
+    if (!link.ok()) return InOption("--link", link.status());
+    settings.link = *link;
+  }
+  if (!flags.message.empty()) {
+    const absl::StatusOr<int64_t> bytes = ParseByteCount(flags.message);
+    if (!bytes.ok()) return InOption("--message", bytes.status());
+    settings.message_bytes = *bytes;
+  }
+  return settings;
+}
+
+// It happens in real time: nobody wants to wait for hours because of a missing `us`.
+absl::Status CheckLength(const Plan& plan, const CostModel& costs,
+                         const RehearsalSettings& settings) {
+  SL_ASSIGN_OR_RETURN(const Timeline simulated, Simulate(plan, WithLink(costs, settings)));
+  const int64_t step_ns = MeasureBubbles(simulated).makespan_ns;
+  if (static_cast<double>(step_ns) * settings.steps < kLongestS * 1e9) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "one step would take ", PrintTime(step_ns), ", and there are ", settings.steps,
+      "; a rehearsal happens in real time and may last ten minutes: try shorter costs, "
+      "or --steps 1"));
+}
+
+void PrintRehearsal(const Rehearsal& rehearsal, const Output& output) {
+  const bool is_terminal = &output.out == &std::cout && isatty(STDOUT_FILENO) != 0;
+  Picture picture;
+  picture.width = TerminalWidth();
+  picture.colors = ChooseColors("auto", is_terminal);
+  output.out << Compare(rehearsal.measured, rehearsal.simulated, picture);
+  if (rehearsal.makespans_ns.size() == 1) return;
+  const auto [least, most] =
+      std::minmax_element(rehearsal.makespans_ns.begin(), rehearsal.makespans_ns.end());
+  output.out << absl::StreamFormat("the median of %d steps, %s to %s\n",
+                                   rehearsal.makespans_ns.size(), PrintTime(*least),
+                                   PrintTime(*most));
+}
+
+Json RehearsalAsJson(const Rehearsal& rehearsal) {
+  const Bubbles measured = MeasureBubbles(rehearsal.measured);
+  const Bubbles simulated = MeasureBubbles(rehearsal.simulated);
+  Json steps = Json::array();
+  for (const int64_t ns : rehearsal.makespans_ns) steps.push_back(Microseconds(ns));
+  return {{"ok", true},
+          {"schedule", rehearsal.measured.schedule},
+          {"parameters", ParametersAsJson(rehearsal.measured.parameters)},
+          {"measured_us", Microseconds(measured.makespan_ns)},
+          {"measured_bubble_rate", measured.rate},
+          {"simulated_us", Microseconds(simulated.makespan_ns)},
+          {"simulated_bubble_rate", simulated.rate},
+          {"misprediction", Misprediction(rehearsal.measured, rehearsal.simulated)},
+          {"steps_us", std::move(steps)}};
+}
+
+}  // namespace
+
+int RunRehearsal(const Flags& flags, const Output& output) {
+  const absl::StatusOr<RehearsalSettings> settings = LoadRehearsalSettings(flags);
+  if (!settings.ok()) return Fail(output, settings.status().message());
+  const absl::StatusOr<LoadedPlan> loaded = LoadCheckedPlan(flags);
+  if (!loaded.ok()) return Fail(output, loaded.status().message());
+  if (!loaded->plan) return ShowFindings(output, output.err, loaded->diagnostics, loaded->source);
+  const absl::StatusOr<CostModel> costs = LoadCosts(flags, *loaded->plan);
+  if (!costs.ok()) return Fail(output, costs.status().message());
+  const absl::Status length = CheckLength(*loaded->plan, *costs, *settings);
+  if (!length.ok()) return Fail(output, length.message());
+  const absl::StatusOr<Rehearsal> rehearsal = Rehearse(*loaded->plan, *costs, *settings);
+  if (!rehearsal.ok()) return Fail(output, rehearsal.status().message());
+  if (!flags.timeline_out.empty()) {
+    const absl::Status written =
+        WriteFileAtomically(flags.timeline_out, Print(rehearsal->measured));
+    if (!written.ok()) return Fail(output, written.message());
+  }
+  if (output.json) {
+    WriteJson(output.out, RehearsalAsJson(*rehearsal));
+  } else {
+    PrintRehearsal(*rehearsal, output);
+  }
+  return kOk;
+}
+
+}  // namespace stringline
