@@ -14,8 +14,10 @@
 
 namespace stringline {
 
-CostModel WithLink(CostModel costs, const RehearsalSettings& settings) {
-  costs.hop = settings.link.TransferNs(settings.message_bytes);
+CostModel WithLink(const Plan& plan, CostModel costs, const RehearsalSettings& settings) {
+  const Hop hop = {0, settings.link.TransferNs(settings.message_bytes)};
+  costs.activation_hops.assign(plan.stages.size(), hop);
+  costs.gradient_hops = costs.activation_hops;
   return costs;
 }
 
@@ -23,7 +25,7 @@ absl::StatusOr<Rehearsal> Rehearse(const Plan& lowered, const CostModel& costs,
                                    const RehearsalSettings& settings) {
   SL_CHECK(settings.steps >= 1) << settings.steps;
   Rehearsal rehearsal;
-  SL_ASSIGN_OR_RETURN(rehearsal.simulated, Simulate(lowered, WithLink(costs, settings)));
+  SL_ASSIGN_OR_RETURN(rehearsal.simulated, Simulate(lowered, WithLink(lowered, costs, settings)));
   CpuDevice device(settings.threads);
   const Channels channels = ChannelsOf(lowered);
   ThreadTransport transport(&device, static_cast<int>(channels.all.size()), settings.link);

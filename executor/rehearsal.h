@@ -33,7 +33,8 @@ struct Rehearsal {
 absl::StatusOr<Rehearsal> Rehearse(const Plan& lowered, const CostModel& costs,
                                    const RehearsalSettings& settings);
 
-// The costs with the link's hop: what Rehearse asks the simulator for.
-CostModel WithLink(CostModel costs, const RehearsalSettings& settings);
+// The costs with messages that occupy their channel for as long as the link takes: what Rehearse
+// asks the simulator for.
+CostModel WithLink(const Plan& plan, CostModel costs, const RehearsalSettings& settings);
 
 }  // namespace stringline

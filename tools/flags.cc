@@ -64,7 +64,7 @@ void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
 
 void DeclareRehearsalOptions(CLI::App& app, Flags& flags) {
   app.add_option("--link", flags.link,
-                 "How fast messages are: latency and bandwidth, as 5us,2GB/s; at once by default")
+                 "How fast messages are: latency and bandwidth, as 5us,2GB/s; p2p alone by default")
       ->type_name("LINK");
   app.add_option("--message", flags.message, "Bytes of every message, as 1MB; none by default")
       ->type_name("BYTES");

@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "executor/clock.h"
 #include "gtest/gtest.h"
 
 namespace stringline {
@@ -162,6 +163,88 @@ TEST_P(DeviceTest, ADeadlockIsSeenAndNamed) {
             "deadlock: nothing can run any more, and left waits for a partner on side 1; right "
             "waits for a partner on side 0");
   EXPECT_EQ(device.Synchronize(), status);  // the device stays in its error
+}
+
+TEST_P(DeviceTest, AHoldTakesItsTimeAndOthersGoOn) {
+  constexpr int64_t kMs = 1'000'000;
+  CpuDevice device(threads());
+  Log log;
+  // Far more streams than threads, which are all held at once; and one that is not.
+  for (int i = 0; i < 20; ++i) {
+    const StreamId stream = device.NewStream({}, 8);
+    device.Hold(stream, 60 * kMs);
+    device.Launch(stream, log.Entry(2));
+  }
+  const StreamId shorter = device.NewStream({}, 8);
+  device.Hold(shorter, 20 * kMs);
+  device.Launch(shorter, log.Entry(1));
+  const StreamId free = device.NewStream({}, 8);
+  device.Launch(free, log.Entry(0));
+  const int64_t start_ns = NowNs();
+  ASSERT_TRUE(device.Synchronize().ok());
+  const int64_t took_ns = NowNs() - start_ns;
+  EXPECT_GE(took_ns, 60 * kMs);
+  EXPECT_LT(took_ns, 10 * 60 * kMs);  // one after the other would be twenty times as long
+  std::vector<int64_t> expected(20, 2);
+  expected.insert(expected.begin(), {0, 1});
+  EXPECT_EQ(log.order, expected);
+}
+
+TEST_P(DeviceTest, AMeetingMayTakeTimeAndHoldsBothStreams) {
+  constexpr int64_t kMs = 1'000'000;
+  CpuDevice device(threads());
+  const StreamId a = device.NewStream({}, 8);
+  const StreamId b = device.NewStream({}, 8);
+  static constexpr int64_t kTime = 10 * kMs;
+  MeetingPlace place = {
+      CountExchange, DescribeEnd,
+      [](const void* link, const void*, const void*) { return *static_cast<const int64_t*>(link); },
+      &kTime};
+  exchanges = 0;
+  int64_t ends_ns[2] = {0, 0};
+  const auto write_end = [](const void* self, int64_t) {
+    *static_cast<int64_t*>(const_cast<void*>(self)) = NowNs();
+  };
+  for (int i = 0; i < 2; ++i) {
+    device.Meet(a, &place, 0, nullptr);
+    device.Meet(b, &place, 1, nullptr);
+  }
+  device.Launch(a, {write_end, &ends_ns[0], 0});
+  device.Launch(b, {write_end, &ends_ns[1], 0});
+  const int64_t start_ns = NowNs();
+  ASSERT_TRUE(device.Synchronize().ok());
+  EXPECT_EQ(exchanges, 2);
+  for (const int64_t end_ns : ends_ns) EXPECT_GE(end_ns - start_ns, 2 * kTime);
+}
+
+TEST_P(DeviceTest, ADeadlockIsSeenWhenTheLastHoldHasEnded) {
+  CpuDevice device(threads());
+  const LazyName left = {[](const void*, int64_t) { return std::string("left"); }};
+  const StreamId a = device.NewStream(left, 8);
+  const StreamId b = device.NewStream({}, 8);
+  MeetingPlace place = {CountExchange, DescribeEnd};
+  Log log;
+  device.Meet(a, &place, 0, nullptr);
+  device.Hold(b, 20'000'000);
+  device.Launch(b, log.Entry(1));
+  const absl::Status status = device.Synchronize();
+  EXPECT_EQ(status.message(),
+            "deadlock: nothing can run any more, and left waits for a partner on side 1");
+  EXPECT_EQ(log.order, (std::vector<int64_t>{1}));
+}
+
+TEST_P(DeviceTest, AnErrorEndsAllHolds) {
+  CpuDevice device(threads());
+  const StreamId a = device.NewStream({}, 8);
+  const StreamId b = device.NewStream({}, 8);
+  const StreamId held = device.NewStream({}, 8);
+  MeetingPlace place = {
+      [](const void*, const void*) { return absl::InvalidArgumentError("no match"); }, DescribeEnd};
+  device.Hold(held, int64_t{3600} * 1'000'000'000);
+  device.Hold(a, 1'000'000);
+  device.Meet(a, &place, 0, nullptr);
+  device.Meet(b, &place, 1, nullptr);
+  EXPECT_EQ(device.Synchronize().message(), "no match");
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, DeviceTest, testing::Values(1, 2, 5));

@@ -90,6 +90,15 @@ const Bad kBad[] = {
     {"sim truncated.sched P=2 M=2", 1, "truncated.sched:1:"},
     {"run missing.yaml", 2, "missing.yaml"},
     {"run folder.sched", 2, "folder.sched"},
+    // rehearse
+    {"rehearse good.sched P=2 M=2 --link fast", 2, "--link: 'fast' is no latency"},
+    {"rehearse good.sched P=2 M=2 --link 5us,2GB", 2, "--link: '2GB' is no bandwidth"},
+    {"rehearse good.sched P=2 M=2 --link 5us,0B/s", 2, "--link: '0B/s' is no bandwidth"},
+    {"rehearse good.sched P=2 M=2 --message big", 2, "--message: 'big' is no number of bytes"},
+    {"rehearse good.sched P=2 M=2 --steps 0", 2, "--steps"},
+    {"rehearse good.sched P=2 M=2 --cost F=1s,B=200s", 2, "may last ten minutes"},
+    {"rehearse missing.sched P=2 M=2", 2, "missing.sched"},
+    {"rehearse truncated.sched P=2 M=2", 1, "truncated.sched:1:"},
     // fmt, explain, check --for
     {"fmt", 2, "needs a file"},
     {"fmt missing.sched", 2, "missing.sched"},

@@ -46,7 +46,7 @@ absl::StatusOr<RehearsalSettings> LoadRehearsalSettings(const Flags& flags) {
 // It happens in real time: nobody wants to wait for hours because of a missing `us`.
 absl::Status CheckLength(const Plan& plan, const CostModel& costs,
                          const RehearsalSettings& settings) {
-  SL_ASSIGN_OR_RETURN(const Timeline simulated, Simulate(plan, WithLink(costs, settings)));
+  SL_ASSIGN_OR_RETURN(const Timeline simulated, Simulate(plan, WithLink(plan, costs, settings)));
   const int64_t step_ns = MeasureBubbles(simulated).makespan_ns;
   if (static_cast<double>(step_ns) * settings.steps < kLongestS * 1e9) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -88,13 +88,14 @@ Json RehearsalAsJson(const Rehearsal& rehearsal) {
 }  // namespace
 
 int RunRehearsal(const Flags& flags, const Output& output) {
-  const absl::StatusOr<RehearsalSettings> settings = LoadRehearsalSettings(flags);
+  absl::StatusOr<RehearsalSettings> settings = LoadRehearsalSettings(flags);
   if (!settings.ok()) return Fail(output, settings.status().message());
   const absl::StatusOr<LoadedPlan> loaded = LoadCheckedPlan(flags);
   if (!loaded.ok()) return Fail(output, loaded.status().message());
   if (!loaded->plan) return ShowFindings(output, output.err, loaded->diagnostics, loaded->source);
   const absl::StatusOr<CostModel> costs = LoadCosts(flags, *loaded->plan);
   if (!costs.ok()) return Fail(output, costs.status().message());
+  if (flags.link.empty()) settings->link.latency_ns = costs->hop;
   const absl::Status length = CheckLength(*loaded->plan, *costs, *settings);
   if (!length.ok()) return Fail(output, length.message());
   const absl::StatusOr<Rehearsal> rehearsal = Rehearse(*loaded->plan, *costs, *settings);

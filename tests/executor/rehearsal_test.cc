@@ -1,0 +1,164 @@
+// Links, held stage programs, and rehearsals against the simulator.
+#include "executor/rehearsal.h"
+
+#include <cmath>
+#include <random>
+
+#include "executor/cpu/device.h"
+#include "executor/held_stages.h"
+#include "executor/interpreter.h"
+#include "executor/threads/transport.h"
+#include "gtest/gtest.h"
+#include "schedlang/check/check.h"
+#include "tests/executor/plans.h"
+#include "tests/schedlang/engines.h"
+
+namespace stringline {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+
+CostModel CostsFor(const Plan& plan, const std::string& text) {
+  const auto spec = ParseCosts(text);
+  SL_CHECK(spec.ok()) << spec.status();
+  const auto costs = ResolveCosts(*spec, plan);
+  SL_CHECK(costs.ok()) << costs.status();
+  return *costs;
+}
+
+TEST(LinkSpeed, IsReadAndTakesItsTime) {
+  struct Case {
+    const char* text;
+    int64_t bytes;
+    int64_t takes_ns;
+  };
+  const Case cases[] = {
+      {"5us,2GB/s", 1'000'000, 505'000}, {"5us,2GB/s", 0, 5'000},
+      {"5", 1'000'000, 5'000},           {" 1ms , 1 MiB/s ", 1 << 20, 1'001'000'000},
+      {"0,1B/s", 3, 3'000'000'000},      {"0us,3GB/s", 1, 0},
+  };
+  for (const Case& c : cases) {
+    const auto link = ParseLinkSpeed(c.text);
+    ASSERT_TRUE(link.ok()) << c.text << " " << link.status();
+    EXPECT_EQ(link->TransferNs(c.bytes), c.takes_ns) << c.text;
+  }
+  for (const char* const bad :
+       {"", ",", "fast", "5us,", "5us,2GB", "5us,2Gb/s", "5us,0B/s", "5us,2GB/s,", "-1us,1B/s"}) {
+    EXPECT_FALSE(ParseLinkSpeed(bad).ok()) << bad;
+  }
+}
+
+TEST(HeldStages, AGroupHoldsEachLaneOnce) {
+  const Plan plan = LoweredFrom(
+      "plan v P=2 M=2\n"
+      "stages 0 1 1 0\n"
+      "rank 0: 0F0 0F1 3F0 3F1&3B0 3B1&0B0 0B1\n"
+      "rank 1: 1F0 2F0 1F1 2F1 2B0&2I1 1B0&2W1 1B1\n");
+  HeldStages stages(plan, CostsFor(plan, "F=1,I=[10,20,30,40],W=100,FB=[5,6,7,8]"), 64);
+  struct Case {
+    ActionKind kind;
+    int stage, microbatch;
+    int64_t holds_ns;
+  };
+  const Case cases[] = {
+      {ActionKind::kForward, 0, 0, 1'000},
+      {ActionKind::kForward, 3, 1, 8'000},  // 3F1&3B0, on two lanes
+      {ActionKind::kBackward, 3, 0, 8'000},
+      {ActionKind::kBackward, 3, 1, 250'000},  // 3B1&0B0, on two lanes
+      {ActionKind::kBackward, 0, 0, 250'000},
+      {ActionKind::kBackward, 2, 0, 160'000},  // 2B0&2I1, on one lane
+      {ActionKind::kInputGradient, 2, 1, 0},
+      {ActionKind::kWeightGradient, 2, 1, 220'000},
+  };
+  for (const Case& c : cases) {
+    const Action action = {c.kind, false, StageId(c.stage), MicrobatchId(c.microbatch)};
+    EXPECT_EQ(stages.HoldNs(action, 0), c.holds_ns) << Print(plan, action);
+    EXPECT_EQ(stages.Payload(action).bytes, 64);
+  }
+}
+
+// With holds and links as without them: the device ends when the checker says so, and otherwise
+// sees the deadlock.
+TEST(Rehearsal, EndsExactlyWhenTheCheckerSaysSo) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  CostModel costs;
+  int64_t sound = 0, unsound = 0;
+  for (int i = 0; i < 600; ++i) {
+    const Plan plan = RandomPlan(random);
+    Diagnostics diagnostics;
+    const bool checked = Check(plan, &diagnostics);
+    for (auto* of :
+         {&costs.forward, &costs.backward, &costs.input_gradient, &costs.weight_gradient}) {
+      of->clear();
+      for (size_t s = 0; s < plan.stages.size(); ++s) of->push_back(1 + random() % 2'000);
+    }
+    CpuDevice device(1 + i % 3);
+    ThreadTransport transport(&device, static_cast<int>(ChannelsOf(plan).all.size()),
+                              LinkSpeed{static_cast<int64_t>(random() % 2'000), 0});
+    HeldStages stages(plan, costs, 0);
+    auto step =
+        Interpreter::Make(plan, &stages, &device, &transport, nullptr, MessageOrder::kListedWork);
+    absl::Status status = step.status();
+    if (step.ok()) {
+      (*step)->EnqueueStep();
+      status = device.Synchronize();
+    }
+    EXPECT_EQ(checked, status.ok()) << Print(plan) << status;
+    ++(checked ? sound : unsound);
+  }
+  EXPECT_GT(sound, 50);
+  EXPECT_GT(unsound, 50);
+}
+
+struct Predicted {
+  const char* schedule;
+  int p, m;
+};
+
+// A loose limit: other work may run on the machine. tools/bench prints how close it comes.
+TEST(Rehearsal, TakesWhatTheSimulatorSays) {
+  const Predicted cases[] = {{"1f1b", 4, 8},     {"zb_h1", 4, 8},      {"interleaved", 2, 4},
+                             {"dualpipe", 4, 8}, {"dualpipe_v", 4, 8}, {"chimera", 4, 4},
+                             {"kimi_k2", 4, 8}};
+  RehearsalSettings settings;
+  settings.link = {500'000, 4e9};
+  settings.message_bytes = 1 << 20;
+  settings.steps = 3;
+  for (const Predicted& c : cases) {
+    const auto plan = LibraryPlan(c.schedule, c.p, c.m);
+    ASSERT_TRUE(plan.has_value()) << c.schedule;
+    const auto rehearsal = Rehearse(*plan, CostsFor(*plan, "F=3ms,I=4ms,W=2ms,FB=7ms"), settings);
+    ASSERT_TRUE(rehearsal.ok()) << c.schedule << ": " << rehearsal.status();
+    ASSERT_EQ(rehearsal->makespans_ns.size(), 3u);
+    const auto took_ns = static_cast<double>(MeasureBubbles(rehearsal->measured).makespan_ns);
+    const auto predicted_ns = static_cast<double>(MeasureBubbles(rehearsal->simulated).makespan_ns);
+    // Nothing ends before its time.
+    EXPECT_GE(took_ns, predicted_ns) << c.schedule;
+    EXPECT_LT(took_ns, 1.5 * predicted_ns) << c.schedule;
+    EXPECT_EQ(rehearsal->measured.events.size(), plan->actions.size());
+  }
+}
+
+TEST(Rehearsal, MessagesHoldTheirChannelUntilTheyArrive) {
+  const Plan plan = LoweredFrom(
+      "plan two P=2 M=2\n"
+      "stages 0 1\n"
+      "rank 0: 0F0 0F1 0B0 0B1\n"
+      "rank 1: 1F0 1F1 1B0 1B1\n");
+  RehearsalSettings settings;
+  settings.link = {20 * kMs, 0};
+  settings.steps = 1;
+  const auto rehearsal = Rehearse(plan, CostsFor(plan, "F=1ms,B=1ms"), settings);
+  ASSERT_TRUE(rehearsal.ok()) << rehearsal.status();
+  int64_t arrived_ns[2] = {0, 0};
+  for (const Event& event : rehearsal->measured.events) {
+    if (event.kind == ActionKind::kRecvForward) arrived_ns[event.microbatch.value] = event.end_ns;
+  }
+  EXPECT_GE(arrived_ns[0], 21 * kMs);
+  EXPECT_GE(arrived_ns[1], 41 * kMs);
+}
+
+}  // namespace
+}  // namespace stringline
