@@ -1,0 +1,114 @@
+// How well the simulator predicts the executor: every schedule of the library, performed with
+// programs and links that only take time.
+//
+//   rehearsal_bench [COSTS [LINK [BYTES [STEPS]]]]
+//
+// prints a table: predicted, the median of STEPS steps, by how much that is longer, and the least
+// and the most of the steps. It ends with 1 if a schedule is predicted worse than by 3 %. What
+// other programs do on the machine adds to what is measured.
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "executor/rehearsal.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/elaborate/elaborate.h"
+#include "schedlang/messages/lower.h"
+#include "schedlang/text/parse.h"
+#include "tools/view/words.h"
+
+namespace stringline {
+namespace {
+
+constexpr const char* kSchedules[] = {
+    "gpipe",   "1f1b",  "looped_bfs", "interleaved", "interleaved_zb", "megatron_combined",
+    "kimi_k2", "gis",   "zb_h1",      "zb_h2",       "zb_v",           "dualpipe_v",
+    "v_half",  "v_min", "hanayo",     "chimera",     "dualpipe",
+};
+
+struct StepSize {
+  int p, m;
+};
+constexpr StepSize kSizes[] = {{4, 8}, {4, 12}, {4, 16}, {8, 16}};
+
+constexpr double kLimit = 0.03;
+
+// Nothing where the schedule does not admit P and M.
+std::optional<Plan> LoweredPlan(const std::string& name, const StepSize& size) {
+  const auto source =
+      ReadSource(std::string(STRINGLINE_SOURCE_DIR "/schedules/") + name + ".sched");
+  SL_CHECK(source.ok()) << source.status();
+  Diagnostics diagnostics;
+  const auto file = Parse(*source, &diagnostics);
+  SL_CHECK(file.has_value()) << Render(diagnostics, *source);
+  const auto plan = Elaborate(*file, "", {{"P", size.p}, {"M", size.m}}, &diagnostics);
+  if (!plan) return std::nullopt;
+  return Lower(*plan);
+}
+
+// Prints a line of the table. Returns the error.
+double Row(const std::string& name, const StepSize& size, const Plan& plan, const CostModel& costs,
+           const RehearsalSettings& settings) {
+  const auto rehearsal = Rehearse(plan, costs, settings);
+  SL_CHECK(rehearsal.ok()) << name << ": " << rehearsal.status();
+  const int64_t predicted_ns = MeasureBubbles(rehearsal->simulated).makespan_ns;
+  const int64_t took_ns = MeasureBubbles(rehearsal->measured).makespan_ns;
+  const double error = static_cast<double>(took_ns) / static_cast<double>(predicted_ns) - 1;
+  const auto [least, most] =
+      std::minmax_element(rehearsal->makespans_ns.begin(), rehearsal->makespans_ns.end());
+  std::cout << absl::StreamFormat("| %-17s | %d | %2d | %11s | %11s | %+5.2f %% | %s .. %s |\n",
+                                  name, size.p, size.m, PrintTime(predicted_ns), PrintTime(took_ns),
+                                  100 * error, PrintTime(*least), PrintTime(*most))
+            << std::flush;
+  return error;
+}
+
+int Bench(const CostSpec& spec, const RehearsalSettings& settings) {
+  std::cout << absl::StreamFormat(
+      "messages take %s\n\n| schedule          | P |  M |   predicted |    measured |   error | of "
+      "%d steps |\n|---|---|---|---|---|---|---|\n",
+      PrintTime(settings.link.TransferNs(settings.message_bytes)), settings.steps);
+  std::vector<double> errors;
+  for (const StepSize& size : kSizes) {
+    for (const std::string name : kSchedules) {
+      const std::optional<Plan> plan = LoweredPlan(name, size);
+      if (!plan) continue;
+      const auto costs = ResolveCosts(spec, *plan);
+      SL_CHECK(costs.ok()) << costs.status();
+      errors.push_back(std::fabs(Row(name, size, *plan, *costs, settings)));
+    }
+  }
+  std::sort(errors.begin(), errors.end());
+  std::cout << absl::StreamFormat("\n%d steps predicted: median error %.2f %%, worst %.2f %%\n",
+                                  errors.size(), 100 * errors[errors.size() / 2],
+                                  100 * errors.back());
+  return errors.back() <= kLimit ? 0 : 1;
+}
+
+int Main(const std::vector<std::string>& args) {
+  const auto arg = [&](size_t i, const char* otherwise) {
+    return args.size() > i ? args[i] : std::string(otherwise);
+  };
+  const auto costs = ParseCosts(arg(0, "F=4ms,I=5ms,W=3ms,FB=10ms"));
+  const auto link = ParseLinkSpeed(arg(1, "5us,2GB/s"));
+  const auto bytes = ParseByteCount(arg(2, "1MB"));
+  RehearsalSettings settings;
+  if (!costs.ok() || !link.ok() || !bytes.ok() || !absl::SimpleAtoi(arg(3, "5"), &settings.steps) ||
+      settings.steps < 1) {
+    std::cerr << "usage: rehearsal_bench [COSTS [LINK [BYTES [STEPS]]]]\n";
+    return 2;
+  }
+  settings.link = *link;
+  settings.message_bytes = *bytes;
+  return Bench(*costs, settings);
+}
+
+}  // namespace
+}  // namespace stringline
+
+int main(int argc, char** argv) { return stringline::Main({argv + 1, argv + argc}); }
