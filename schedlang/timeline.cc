@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "schedlang/effects.h"
+#include "schedlang/sim/overlapped.h"
 #include "schedlang/text_form.h"
 
 namespace stringline {
@@ -32,6 +34,51 @@ bool ReadEvent(absl::Span<const Pipe> pipes, absl::string_view* text, Event* eve
   event->start_ns = numbers[0];
   event->end_ns = numbers[0] + numbers[1];
   return true;
+}
+
+// "parts", "3:": the rank of a line of parts.
+std::optional<int64_t> ReadPartsHead(const std::vector<Word>& words, int ranks) {
+  if (words.size() < 2 || words[0].text != "parts") return std::nullopt;
+  absl::string_view number = words[1].text;
+  if (!absl::ConsumeSuffix(&number, ":")) return std::nullopt;
+  return ReadNumber(number, ranks - 1);
+}
+
+// "3F7:F.attn@1000+500": a part of one of the events from *at on, up to `end`.
+bool ReadPart(absl::string_view text, uint32_t end, uint32_t* at, Timeline* timeline) {
+  const size_t colon = text.find(':'), mark = text.find('@');
+  if (colon == absl::string_view::npos || mark == absl::string_view::npos || mark < colon) {
+    return false;
+  }
+  PartEvent part;
+  const absl::string_view name = text.substr(colon + 1, mark - colon - 1);
+  while (part.part < PartCosts::kParts && name != PartName(part.part)) ++part.part;
+  Event named;
+  const std::string event = absl::StrCat(text.substr(0, colon), text.substr(mark));
+  absl::string_view rest = event;
+  if (part.part == PartCosts::kParts || !ReadEvent(timeline->pipes, &rest, &named)) return false;
+  for (; *at < end; ++*at) {
+    const Event& e = timeline->events[*at];
+    if (e.kind == named.kind && e.stage == named.stage && e.microbatch == named.microbatch) break;
+  }
+  if (!rest.empty() || *at == end) return false;
+  timeline->parts.push_back({*at, part.part, named.start_ns, named.end_ns});
+  return true;
+}
+
+void PrintParts(const Timeline& timeline, std::string* out) {
+  size_t p = 0;
+  for (int r = 0; r < timeline.ranks(); ++r) {
+    const size_t first = p;
+    for (; p < timeline.parts.size() && timeline.parts[p].event < timeline.first[r + 1]; ++p) {
+      if (p == first) absl::StrAppend(out, "parts ", r, ":");
+      const PartEvent& part = timeline.parts[p];
+      const Event& e = timeline.events[part.event];
+      absl::StrAppend(out, " ", PrintAction(timeline.pipes, e.kind, e.stage, e.microbatch), ":",
+                      PartName(part.part), "@", part.start_ns, "+", part.end_ns - part.start_ns);
+    }
+    if (p > first) absl::StrAppend(out, "\n");
+  }
 }
 
 // "pipe down M=4 stages=4": a pipe behind those that were read before it.
@@ -113,6 +160,9 @@ std::string Print(const Timeline& timeline) {
   std::string out = absl::StrCat("timeline ", timeline.origin, " ", timeline.schedule);
   for (const Parameter& p : timeline.parameters) absl::StrAppend(&out, " ", p.name, "=", p.value);
   absl::StrAppend(&out, "\n");
+  if (timeline.layout != CommLayout::kEdge) {
+    absl::StrAppend(&out, "layout ", NameOf(timeline.layout), "\n");
+  }
   for (const Pipe& p : timeline.pipes) {
     absl::StrAppend(&out, "pipe ", p.name, " M=", p.microbatches, " stages=", p.stages, "\n");
   }
@@ -125,6 +175,7 @@ std::string Print(const Timeline& timeline) {
     }
     absl::StrAppend(&out, "\n");
   }
+  PrintParts(timeline, &out);
   return out;
 }
 
@@ -148,13 +199,19 @@ std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnost
     timeline.parameters.push_back(*parameter);
   }
   size_t l = 1;
+  if (l < lines.size() && lines[l][0].text == "layout") {
+    const auto layout = lines[l].size() == 2 ? ReadCommLayout(lines[l][1].text) : std::nullopt;
+    if (!layout) return complain(lines[l][0].span, "expected 'layout shared', 'pair' or 'edge'");
+    timeline.layout = *layout;
+    ++l;
+  }
   for (; l < lines.size() && lines[l][0].text == "pipe"; ++l) {
     const auto pipe = ReadPipe(lines[l], timeline.pipes);
     if (!pipe) return complain(lines[l][0].span, "expected 'pipe NAME M=… stages=…'");
     timeline.pipes.push_back(*pipe);
   }
   const size_t header = l;
-  for (; l < lines.size(); ++l) {
+  for (; l < lines.size() && lines[l][0].text != "parts"; ++l) {
     const auto& words = lines[l];
     const std::string head = absl::StrCat(l - header, ":");
     if (words.size() < 2 || words[0].text != "rank" || words[1].text != head) {
@@ -168,6 +225,19 @@ std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnost
     timeline.first.push_back(static_cast<uint32_t>(timeline.events.size()));
   }
   if (timeline.ranks() == 0) return complain({end, end}, "expected 'rank 0:'");
+  for (int64_t last = -1; l < lines.size(); ++l) {
+    const auto rank = ReadPartsHead(lines[l], timeline.ranks());
+    if (!rank || *rank <= last) {
+      return complain(lines[l][0].span, "expected 'parts RANK:', ranks in order");
+    }
+    last = *rank;
+    uint32_t at = timeline.first[last];
+    for (size_t i = 2; i < lines[l].size(); ++i) {
+      if (!ReadPart(lines[l][i].text, timeline.first[last + 1], &at, &timeline)) {
+        return complain(lines[l][i].span, "expected a part of an event like 3F7:F.attn@0+5");
+      }
+    }
+  }
   return timeline;
 }
 

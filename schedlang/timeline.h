@@ -7,7 +7,9 @@
 //   rank 0: 0F0@0+1000 0F1@1000+1000 0F8&7B3@…
 //
 // where `3F7@start+length` is one event, sends and receives among them. With pipes, a line
-// `pipe down M=4 stages=4` for each comes before the ranks.
+// `pipe down M=4 stages=4` for each comes before the ranks; before those, `layout pair` where
+// messages share communicators otherwise than in the layout `edge`. Parts of groups follow at the
+// end, a line a rank: `parts 0: 0F8:F.attn@0+300 0F8:F.dispatch@300+100 …`.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +34,11 @@ struct Event {
   int64_t end_ns = 0;  // for both ends of a message: from when it leaves to when it arrives
 };
 
-// A named piece of an event, of an `F & B` that was simulated by its parts: attn, dispatch,
-// experts, combine. It lies on the compute lane, or on that of all-to-alls.
+// A piece of a group that was simulated by its parts (sim/overlapped.h): attention and experts lie
+// on the compute lane, dispatch and combine on that of all-to-alls.
 struct PartEvent {
-  uint32_t event = 0;  // index into Timeline::events
-  std::string name;
-  bool network = false;
+  uint32_t event = 0;  // index into Timeline::events: the F of its F.attn, the B of its W.attn
+  uint8_t part = 0;    // PartName(part) says which
   int64_t start_ns = 0;
   int64_t end_ns = 0;
 };

@@ -3,7 +3,9 @@
 #include <CLI/CLI.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "schedlang/base/diagnostics.h"
+#include "schedlang/sim/cost_keys.h"
 #include "tools/command.h"
 
 namespace stringline {
@@ -18,9 +20,8 @@ void DeclarePlanOptions(CLI::App& app, Flags& flags) {
 void DeclareCostOptions(CLI::App& app, Flags& flags) {
   CLI::Option* cost = app.add_option(
       "--cost", flags.cost,
-      "What actions cost, as F=10,B=20,p2p=1 (microseconds; or 2ms, 500ns). Keys: F B "
-      "I W, FB (an F & B), p2p; F=[1,2] gives a value per stage. B is I + W if not "
-      "given. Without any: F=I=W=1ms, B=2ms, p2p=0");
+      "What actions cost, as F=10,B=20,p2p=1 (microseconds; or 2ms, 500ns), by the keys below; "
+      "F=[1,2] gives a value per stage. Without any: F=I=W=1ms, B=2ms, p2p=0");
   cost->type_name("COSTS");
   app.add_option("--costs", flags.cost_file, "The same from a YAML file")
       ->type_name("FILE")
@@ -186,7 +187,14 @@ std::string HelpOf(const Command& command) {
   Flags flags;
   CLI::App app(command.summary, absl::StrCat("stringline ", command.name));
   Declare(command, app, flags);
-  app.footer(absl::StrCat("Example:\n  ", command.example));
+  std::string footer = absl::StrCat("Example:\n  ", command.example);
+  if (command.options & kCostOptions) {
+    absl::StrAppend(&footer, "\n\nCosts, in --cost and in cost files:\n");
+    for (const CostKey& key : CostKeys()) {
+      absl::StrAppendFormat(&footer, "  %-18s %s\n", key.name, key.meaning);
+    }
+  }
+  app.footer(footer);
   return app.help();
 }
 

@@ -10,22 +10,22 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "schedlang/plan.h"
+#include "schedlang/sim/overlapped.h"
 
 namespace stringline {
 
-// Keys: F B I W (one value, or one per stage), FB (an `F a & B b`; one value, or one per stage a),
-// p2p (latency of a hop, one value). Values are integer nanoseconds.
+// Values by the keys of cost_keys.h, in the key's unit: one for all stages, or one per stage.
 struct CostSpec {
   std::map<std::string, std::vector<int64_t>> values;
   friend bool operator==(const CostSpec&, const CostSpec&) = default;
 };
 
-// "F=18522,I=18086,W=9337,p2p=601" or with lists "F=[1,2,3],B=2ms". A plain number is in
-// microseconds; the suffixes ns, us, ms and s are understood; fractions are rounded to nanoseconds.
+// "F=18522,I=18086,W=9337,p2p=601" or with lists "F=[1,2,3],B=2ms,message=16MiB,bandwidth=25GB/s".
 // Errors: InvalidArgument naming the key.
 absl::StatusOr<CostSpec> ParseCosts(absl::string_view text);
 
-// The same keys as a YAML map. Errors name file, line and key.
+// The same keys as a YAML map; a key with a dot may also be a map: `node: {ranks: 8}`. Errors name
+// file, line and key.
 absl::StatusOr<CostSpec> ReadCostFile(const std::string& path);
 
 // What is used where nothing is said: F = I = W = 1 ms, B = 2 ms, p2p = 0.
@@ -49,6 +49,16 @@ struct Hop {
   int64_t all_ns() const { return latency_ns + transfer_ns; }
 };
 
+// Bytes of a stage: what is always there, and what a microbatch holds.
+struct StageMemory {
+  int64_t weights = 0, gradients = 0, optimizer = 0;
+  int64_t unsharded = 0;    // from UNSHARD to RESHARD
+  int64_t saved_for_i = 0;  // from F to B or I
+  int64_t saved_for_w = 0;  // from F to B or W
+  int64_t stash = 0;        // from I to W
+  int64_t message = 0;      // an activation that it sends, and the gradient that comes back
+};
+
 // Nanoseconds, by stage.
 struct CostModel {
   std::vector<int64_t> forward;
@@ -57,13 +67,21 @@ struct CostModel {
   std::vector<int64_t> weight_gradient;
   // An `F a & B b`, by stage a; empty: the sum of its parts, as for every other group.
   std::vector<int64_t> forward_backward;
-  int64_t hop = 0;  // the latency of every message, unless it depends:
+  // Parts of every stage; empty: a group is one thing. With them, an `F a & B b` and an
+  // `F a & I b` take what overlapped.h says, at [a * stages + b].
+  std::vector<PartCosts> parts;
+  std::vector<int64_t> overlapped_whole;
+  std::vector<int64_t> overlapped_input;
+  int64_t slowdown = 0;  // millionths
+  int64_t hop = 0;       // the latency of every message, unless it depends:
   // By the stage that sends it, what an activation and a gradient take; empty: `hop`.
   std::vector<Hop> activation_hops;
   std::vector<Hop> gradient_hops;
   // Collectives; empty: no time.
   std::vector<int64_t> unshard;
   std::vector<int64_t> reduce;
+  std::vector<StageMemory> memory;  // empty: not known
+  int64_t jitter = 0;               // standard deviation of durations, in millionths
   Noise noise;
 };
 
@@ -74,9 +92,19 @@ inline Hop HopOf(const CostModel& costs, const Action& send) {
   return hops.empty() ? Hop{costs.hop, 0} : hops[send.stage.value];
 }
 
-// B defaults to I + W. Errors: a cost that the plan needs and nobody gave; a list whose length is
-// not the number of stages; a negative or absurdly large value.
+// B defaults to I + W; F, B, I and W default to the sums of their parts. Errors: a cost that the
+// plan needs and nobody gave; a list whose length is not the number of stages; a bandwidth without
+// the size of messages.
 absl::StatusOr<CostModel> ResolveCosts(const CostSpec& spec, const Plan& plan);
+
+// The F and the B or I of a group that is just those two; null in other groups.
+struct OverlappedPair {
+  const Action* forward = nullptr;
+  const Action* backward = nullptr;
+};
+OverlappedPair PairOf(absl::Span<const Action> group);
+// The order that the plan's `overlap` blocks give it; null for the default one.
+const Overlap* OverlapOf(const Plan& plan, const OverlappedPair& pair);
 
 // The cost of the group of parts that begins at group[0] (one part: that action's cost).
 int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group);

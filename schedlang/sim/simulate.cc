@@ -197,6 +197,33 @@ class LaneClock {
   std::vector<int> free_;   // queues to look at
 };
 
+// The parts of every group that was simulated by them.
+void AddParts(const Plan& plan, const CostModel& costs, Timeline* timeline) {
+  if (costs.overlapped_whole.empty() && costs.overlapped_input.empty()) return;
+  for (uint32_t i = 0; i < plan.actions.size(); ++i) {
+    if (!IsCompute(plan.actions[i].kind) || plan.actions[i].joined) continue;
+    const auto group = GroupAt(absl::MakeConstSpan(plan.actions), i);
+    const OverlappedPair pair = PairOf(group);
+    if (pair.forward == nullptr) continue;
+    const bool whole = pair.backward->kind == ActionKind::kBackward;
+    const auto forward = static_cast<uint32_t>(pair.forward - plan.actions.data());
+    const auto backward = static_cast<uint32_t>(pair.backward - plan.actions.data());
+    const size_t first = timeline->parts.size();
+    for (const PartTime& part : RunOverlapped(costs.parts[pair.forward->stage.value],
+                                              costs.parts[pair.backward->stage.value], whole,
+                                              OverlapOf(plan, pair), costs.slowdown)) {
+      const int64_t at_ns = timeline->events[i].start_ns;
+      timeline->parts.push_back({PartName(part.part)[0] == 'F' ? forward : backward,
+                                 static_cast<uint8_t>(part.part), at_ns + part.start_ns,
+                                 at_ns + part.end_ns});
+    }
+    std::stable_sort(timeline->parts.begin() + static_cast<std::ptrdiff_t>(first),
+                     timeline->parts.end(), [](const PartEvent& a, const PartEvent& b) {
+                       return std::pair(a.event, a.start_ns) < std::pair(b.event, b.start_ns);
+                     });
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<Timeline> Simulate(const Plan& lowered, const CostModel& costs, CommLayout layout) {
@@ -211,6 +238,7 @@ absl::StatusOr<Timeline> Simulate(const Plan& lowered, const Wiring& wiring,
     return absl::FailedPreconditionError(
         "the plan never ends: 'stringline check' says where it waits");
   }
+  AddParts(lowered, costs, &timeline);
   return timeline;
 }
 

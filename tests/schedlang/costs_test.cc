@@ -27,8 +27,8 @@ struct Bad {
 };
 
 const Bad kBad[] = {
-    {"", "expected KEY=TIME, got ''"},
-    {"F", "expected KEY=TIME, got 'F'"},
+    {"", "expected KEY=VALUE, got ''"},
+    {"F", "expected KEY=VALUE, got 'F'"},
     {"F=1 W=2", "F: '1 W=2' is not a time (a number of microseconds, or one with ns, us, ms or s)"},
     {"F=", "F: '' is not a time (a number of microseconds, or one with ns, us, ms or s)"},
     {"F=-1", "F: '-1' is not a time (a number of microseconds, or one with ns, us, ms or s)"},
@@ -38,9 +38,13 @@ const Bad kBad[] = {
     {"F=[1,2", "F: the list has no ']'"},
     {"F=[1]2", "expected ',' before '2'"},
     {"F=1,F=2", "F: is given twice"},
-    {"p2p=[1,2]", "p2p: takes one value, the latency of every hop"},
-    {"p2q=1", "unknown cost 'p2q' (there are F, B, I, W, FB and p2p); did you mean 'p2p'?"},
-    {"latency=1", "unknown cost 'latency' (there are F, B, I, W, FB and p2p)"},
+    {"p2p=[1,2]", "p2p: takes one value"},
+    {"p2q=1", "unknown cost 'p2q'; did you mean 'p2p'?"},
+    {"speed=1", "unknown cost 'speed' ('stringline sim --help' lists them)"},
+    {"message=1XB", "message: '1XB' is not a number of bytes (16MiB, 2GB, 4096)"},
+    {"bandwidth=25", "bandwidth: '25' is not a bandwidth (25GB/s)"},
+    {"jitter=many", "jitter: 'many' is not a share (5% or 0.05)"},
+    {"node.ranks=1.5", "node.ranks: '1.5' is not a whole number"},
 };
 
 TEST(Costs, BadTextIsOneError) {
@@ -62,18 +66,72 @@ TEST(Costs, FileSaysTheSameAsTheCommandLine) {
 
 TEST(Costs, BadFileIsOneErrorWithItsLine) {
   const std::string path = WriteFile("F: 1\np2q: 2\n");
-  EXPECT_EQ(
-      std::string(ReadCostFile(path).status().message()),
-      path + ":2: unknown cost 'p2q' (there are F, B, I, W, FB and p2p); did you mean 'p2p'?");
+  EXPECT_EQ(std::string(ReadCostFile(path).status().message()),
+            path + ":2: unknown cost 'p2q'; did you mean 'p2p'?");
   WriteFile("F: {a: 1}\n");
   EXPECT_EQ(std::string(ReadCostFile(path).status().message()),
-            path + ":1: F: expected a time or a list of times");
+            path + ":1: unknown cost 'F.a' ('stringline sim --help' lists them)");
+  WriteFile("F: [[1]]\n");
+  EXPECT_EQ(std::string(ReadCostFile(path).status().message()),
+            path + ":1: F: expected a value or a list of them");
   WriteFile("F: [1, 2\n");
   EXPECT_FALSE(ReadCostFile(path).ok());
   WriteFile("- F\n");
   EXPECT_EQ(std::string(ReadCostFile(path).status().message()),
             path + ": expected a map of costs, for example 'F: 18522'");
   EXPECT_EQ(ReadCostFile("/nowhere/x.yaml").status().message(), "/nowhere/x.yaml: no such file");
+}
+
+TEST(Costs, MapsAreKeysWithADot) {
+  const auto file = ReadCostFile(
+      WriteFile("F: 1\nnode: {ranks: 8, p2p: 2us, bandwidth: 450GB/s}\nmemory:\n  stash: 2 MiB\n"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->values,
+            ParseCosts("F=1,node.ranks=8,node.p2p=2us,node.bandwidth=450GB/s,memory.stash=2097152")
+                ->values);
+}
+
+TEST(Costs, MessagesTakeBytesByBandwidth) {
+  const Plan plan = PlanFromText(
+      "plan x P=4 M=1\nstages 0 1 2 3\nrank 0: 0F0 0B0\nrank 1: 1F0 1B0\nrank 2: 2F0 2B0\n"
+      "rank 3: 3F0 3B0\n");
+  const auto model = ResolveCosts(
+      *ParseCosts("F=1,B=1,p2p=5us,message=[1MB,2MB,3MB,4MB],bandwidth=1GB/s,node.ranks=2,"
+                  "node.p2p=1us,node.bandwidth=10GB/s"),
+      plan);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto hop = [&](ActionKind kind, int stage) {
+    return HopOf(*model, {.kind = kind, .stage = StageId(stage), .microbatch = MicrobatchId(0)});
+  };
+  EXPECT_EQ(hop(ActionKind::kSendForward, 0).latency_ns, 1000);
+  EXPECT_EQ(hop(ActionKind::kSendForward, 0).transfer_ns, 100'000);
+  EXPECT_EQ(hop(ActionKind::kSendForward, 1).latency_ns, 5000);
+  EXPECT_EQ(hop(ActionKind::kSendForward, 1).transfer_ns, 2'000'000);
+  // The gradient of what stage 1 sent comes back from stage 2.
+  EXPECT_EQ(hop(ActionKind::kSendBackward, 2).transfer_ns, 2'000'000);
+  EXPECT_EQ(hop(ActionKind::kSendBackward, 3).transfer_ns, 300'000);
+  EXPECT_EQ(ResolveCosts(*ParseCosts("F=1,B=1,bandwidth=1GB/s"), plan).status().message(),
+            "bandwidth: needs the size of a message ('message=16MiB')");
+}
+
+TEST(Costs, PartsMakeUpActionsAndOverlap) {
+  const Plan plan = PlanFromText(
+      "plan x P=2 M=2\nstages 0 1\nrank 0: 0F0 0F1 0B0 0B1\nrank 1: 1F0 1F1&1B0 1B1\n");
+  const auto model = ResolveCosts(
+      *ParseCosts("F.attn=3us,F.dispatch=1us,F.experts=4us,F.combine=1us,B.attn=3us,B.dispatch=1us,"
+                  "B.experts=4us,B.combine=1us,W.attn=2us,W.experts=3us,slowdown=0"),
+      plan);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->forward[0], 9000);
+  EXPECT_EQ(model->backward[0], 14000);
+  // compute: F.attn 0-3, B.experts 3-7, W.experts 7-10, F.experts 10-14, B.attn 14-17, W.attn
+  // 17-19; network: B.combine 0-1, F.dispatch 3-4, B.dispatch 7-8, F.combine 14-15: all hidden.
+  EXPECT_EQ(GroupCost(*model, absl::MakeConstSpan(plan.actions).subspan(5, 2)), 19000);
+  const auto slower = RunOverlapped(model->parts[0], model->parts[0], true, nullptr, 1'000'000);
+  int64_t end_ns = 0;
+  for (const PartTime& part : slower) end_ns = std::max(end_ns, part.end_ns);
+  // At half speed while one of four messages of 1 us moves: 0.5 us lost to each.
+  EXPECT_EQ(end_ns, 21000);
 }
 
 TEST(Costs, ResolveGivesEveryStageItsCosts) {

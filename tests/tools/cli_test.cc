@@ -126,7 +126,7 @@ const Bad kBad[] = {
     {"sim good.sched P=2 M=2 --cost F=[1,2,3],B=1", 2, "F"},
     {"sim good.sched P=2 M=2 --cost F=1", 2, "B"},
     {"sim good.sched P=2 M=2 --cost F=1e300,B=1", 2, "F"},
-    {"sim good.sched P=2 M=2 --cost ,", 2, "KEY=TIME"},
+    {"sim good.sched P=2 M=2 --cost ,", 2, "KEY=VALUE"},
     {"sim good.sched P=2 M=2 --costs missing.yaml", 2, "missing.yaml"},
     {"sim good.sched P=2 M=2 --costs type.yaml", 2, "type.yaml"},
     {"sim good.sched P=2 M=2 --costs broken.yaml", 2, "broken.yaml"},

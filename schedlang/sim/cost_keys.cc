@@ -1,0 +1,130 @@
+#include "schedlang/sim/cost_keys.h"
+
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace stringline {
+namespace {
+
+constexpr CostKey kKeys[] = {
+    {"F", CostUnit::kTime, true, "a forward"},
+    {"B", CostUnit::kTime, true, "a whole backward; I + W if not given"},
+    {"I", CostUnit::kTime, true, "an input gradient"},
+    {"W", CostUnit::kTime, true, "a weight gradient"},
+    {"FB", CostUnit::kTime, true, "an F a & B b, by stage a; F + B if not given"},
+    {"p2p", CostUnit::kTime, false, "latency of a message; it does not occupy the communicator"},
+    {"bandwidth", CostUnit::kBandwidth, false, "of a link; without it bytes take no time"},
+    {"message", CostUnit::kBytes, true, "an activation that the stage sends; its gradient as much"},
+    {"node.ranks", CostUnit::kCount, false, "how many ranks share a node, in order"},
+    {"node.p2p", CostUnit::kTime, false, "latency of a message inside a node"},
+    {"node.bandwidth", CostUnit::kBandwidth, false, "of a link inside a node"},
+    {"node.sharing", CostUnit::kCount, false,
+     "1: messages from one node to another share one link and slow each other"},
+    {"unshard", CostUnit::kTime, true, "gathering a stage's parameters"},
+    {"reduce", CostUnit::kTime, true, "reducing a stage's gradients"},
+    {"F.attn", CostUnit::kTime, true, "part of F, of one layer, as are the next ones"},
+    {"F.dispatch", CostUnit::kTime, true, "its tokens to the experts (network)"},
+    {"F.experts", CostUnit::kTime, true, "the experts"},
+    {"F.combine", CostUnit::kTime, true, "the tokens back (network)"},
+    {"B.attn", CostUnit::kTime, true, "part of B's input gradient"},
+    {"B.dispatch", CostUnit::kTime, true, "gradients back from the experts (network)"},
+    {"B.experts", CostUnit::kTime, true, "the experts' input gradient"},
+    {"B.combine", CostUnit::kTime, true, "gradients to the experts (network)"},
+    {"W.attn", CostUnit::kTime, true, "part of B's weight gradient"},
+    {"W.experts", CostUnit::kTime, true, "the experts' weight gradient"},
+    {"layers", CostUnit::kCount, true, "how many layers with such parts a stage has; 1"},
+    {"slowdown", CostUnit::kShare, false, "how much longer computation takes under communication"},
+    {"memory.weights", CostUnit::kBytes, true, "of the stage's parameters, always there"},
+    {"memory.gradients", CostUnit::kBytes, true, "of their gradients, always there"},
+    {"memory.optimizer", CostUnit::kBytes, true, "of the optimizer's state, always there"},
+    {"memory.unsharded", CostUnit::kBytes, true, "from UNSHARD to RESHARD"},
+    {"memory.saved_for_I", CostUnit::kBytes, true, "a microbatch's, from F to B or I"},
+    {"memory.saved_for_W", CostUnit::kBytes, true, "a microbatch's, from F to B or W"},
+    {"memory.stash", CostUnit::kBytes, true, "a microbatch's, from I to W"},
+    {"jitter", CostUnit::kShare, false, "standard deviation of every duration"},
+};
+
+struct Suffix {
+  absl::string_view text;
+  double factor;
+};
+constexpr Suffix kTimes[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"", 1e3}};
+constexpr Suffix kByteSizes[] = {{"KiB", 1024.0},
+                                 {"MiB", 1024.0 * 1024},
+                                 {"GiB", 1024.0 * 1024 * 1024},
+                                 {"TiB", 1099511627776},
+                                 {"kB", 1e3},
+                                 {"MB", 1e6},
+                                 {"GB", 1e9},
+                                 {"TB", 1e12},
+                                 {"B", 1},
+                                 {"", 1}};
+constexpr Suffix kBandwidths[] = {{"kB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}, {"TB/s", 1e12}};
+constexpr Suffix kShares[] = {{"%", 1e4}, {"", 1e6}};
+constexpr Suffix kCounts[] = {{"", 1}};
+
+struct UnitRow {
+  absl::Span<const Suffix> suffixes;
+  double most;
+  const char* what;
+  const char* too_large;
+};
+
+UnitRow RowOf(CostUnit unit) {
+  switch (unit) {
+    case CostUnit::kTime:
+      return {kTimes, 1e15, "a time (a number of microseconds, or one with ns, us, ms or s)",
+              "longer than eleven days"};
+    case CostUnit::kBytes:
+      return {kByteSizes, 1e15, "a number of bytes (16MiB, 2GB, 4096)", "more than a petabyte"};
+    case CostUnit::kBandwidth:
+      return {kBandwidths, 1e15, "a bandwidth (25GB/s)", "more than a petabyte a second"};
+    case CostUnit::kShare:
+      return {kShares, 1e8, "a share (5% or 0.05)", "more than a hundredfold"};
+    case CostUnit::kCount:
+      break;
+  }
+  return {kCounts, 1e6, "a whole number", "too large"};
+}
+
+}  // namespace
+
+absl::Span<const CostKey> CostKeys() { return kKeys; }
+
+const CostKey* FindCostKey(absl::string_view name) {
+  for (const CostKey& key : kKeys) {
+    if (name == key.name) return &key;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<int64_t> ParseCost(const CostKey& key, absl::string_view text) {
+  const UnitRow row = RowOf(key.unit);
+  const absl::string_view all = absl::StripAsciiWhitespace(text);
+  for (const Suffix& suffix : row.suffixes) {
+    absl::string_view digits = all;
+    if (digits.size() < suffix.text.size() ||
+        digits.substr(digits.size() - suffix.text.size()) != suffix.text) {
+      continue;
+    }
+    digits.remove_suffix(suffix.text.size());
+    digits = absl::StripTrailingAsciiWhitespace(digits);
+    double value = 0;
+    const bool count = key.unit == CostUnit::kCount;
+    const char* const allowed = count ? "0123456789" : "0123456789.";
+    if (digits.empty() || digits.find_first_not_of(allowed) != absl::string_view::npos ||
+        !absl::SimpleAtod(digits, &value)) {
+      break;
+    }
+    if (value * suffix.factor > row.most) {
+      return absl::InvalidArgumentError(absl::StrCat(key.name, ": '", all, "' is ", row.too_large));
+    }
+    return std::llround(value * suffix.factor);
+  }
+  return absl::InvalidArgumentError(absl::StrCat(key.name, ": '", all, "' is not ", row.what));
+}
+
+}  // namespace stringline

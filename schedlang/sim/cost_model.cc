@@ -1,0 +1,236 @@
+// From what a person wrote to numbers for every stage of one plan.
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/base/status.h"
+#include "schedlang/sim/costs.h"
+
+namespace stringline {
+namespace {
+
+class CostResolver {
+ public:
+  CostResolver(const CostSpec& spec, const Plan& plan) : spec_(spec), plan_(plan) {}
+
+  absl::StatusOr<CostModel> Run() {
+    SL_RETURN_IF_ERROR(ResolveParts());
+    SL_RETURN_IF_ERROR(ResolveActions());
+    SL_RETURN_IF_ERROR(ResolveMessages());
+    SL_RETURN_IF_ERROR(ResolveMemory());
+    SL_ASSIGN_OR_RETURN(model_.unshard, PerStage("unshard"));
+    SL_ASSIGN_OR_RETURN(model_.reduce, PerStage("reduce"));
+    model_.jitter = One("jitter");
+    return std::move(model_);
+  }
+
+ private:
+  size_t stages() const { return plan_.stages.size(); }
+  bool Has(const std::string& key) const { return spec_.values.count(key) > 0; }
+  int64_t One(const std::string& key, int64_t otherwise = 0) const {
+    const auto found = spec_.values.find(key);
+    return found == spec_.values.end() ? otherwise : found->second[0];
+  }
+
+  // One value per stage from one value for all or a list; empty when nothing was said.
+  absl::StatusOr<std::vector<int64_t>> PerStage(const std::string& key) const {
+    const auto found = spec_.values.find(key);
+    if (found == spec_.values.end()) return std::vector<int64_t>{};
+    const std::vector<int64_t>& values = found->second;
+    if (values.size() == 1) return std::vector<int64_t>(stages(), values[0]);
+    if (values.size() == stages()) return values;
+    return absl::InvalidArgumentError(absl::StrCat(key, ": ", values.size(), " values for ",
+                                                   stages(),
+                                                   " stages (give one for all, or one a stage)"));
+  }
+
+  absl::Status ResolveParts() {
+    for (int part = 0; part < PartCosts::kParts; ++part) {
+      SL_ASSIGN_OR_RETURN(const std::vector<int64_t> ns, PerStage(PartName(part)));
+      if (ns.empty()) continue;
+      model_.parts.resize(stages());
+      for (size_t s = 0; s < stages(); ++s) model_.parts[s].ns[part] = ns[s];
+    }
+    if (model_.parts.empty()) return absl::OkStatus();
+    SL_ASSIGN_OR_RETURN(const std::vector<int64_t> layers, PerStage("layers"));
+    for (size_t s = 0; s < layers.size(); ++s) model_.parts[s].layers = layers[s];
+    model_.slowdown = One("slowdown");
+    return absl::OkStatus();
+  }
+
+  absl::Status ResolveActions() {
+    SL_ASSIGN_OR_RETURN(model_.forward, PerStage("F"));
+    SL_ASSIGN_OR_RETURN(model_.backward, PerStage("B"));
+    SL_ASSIGN_OR_RETURN(model_.input_gradient, PerStage("I"));
+    SL_ASSIGN_OR_RETURN(model_.weight_gradient, PerStage("W"));
+    SL_ASSIGN_OR_RETURN(model_.forward_backward, PerStage("FB"));
+    const auto from_parts = [&](std::vector<int64_t>* costs, int64_t (PartCosts::*sum)() const) {
+      if (!costs->empty()) return;
+      for (const PartCosts& parts : model_.parts) costs->push_back((parts.*sum)());
+    };
+    from_parts(&model_.forward, &PartCosts::Forward);
+    from_parts(&model_.input_gradient, &PartCosts::InputGradient);
+    from_parts(&model_.weight_gradient, &PartCosts::WeightGradient);
+    const bool halves = !model_.input_gradient.empty() && !model_.weight_gradient.empty();
+    for (size_t s = 0; model_.backward.size() < stages() && halves; ++s) {
+      model_.backward.push_back(model_.input_gradient[s] + model_.weight_gradient[s]);
+    }
+    if (!model_.parts.empty() && model_.forward_backward.empty()) OverlapGroups();
+    const std::vector<int64_t>* const of[] = {&model_.forward, &model_.backward,
+                                              &model_.input_gradient, &model_.weight_gradient};
+    for (const Action& action : plan_.actions) {
+      if (!IsCompute(action.kind) || !of[static_cast<int>(action.kind)]->empty()) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("the schedule performs ", Print(plan_, action),
+                       ", but there is no cost for ", PrintedKind(action.kind),
+                       action.kind == ActionKind::kBackward ? " (nor for I and W)" : ""));
+    }
+    return absl::OkStatus();
+  }
+
+  // What every pair of stages that share a rank in the plan takes by its parts.
+  void OverlapGroups() {
+    std::set<std::tuple<int32_t, int32_t, bool>> done;
+    for (uint32_t i = 0; i < plan_.actions.size(); ++i) {
+      if (!IsCompute(plan_.actions[i].kind) || plan_.actions[i].joined) continue;
+      const auto pair = PairOf(GroupAt(absl::MakeConstSpan(plan_.actions), i));
+      if (!pair.forward) continue;
+      const int32_t a = pair.forward->stage.value, b = pair.backward->stage.value;
+      const bool whole = pair.backward->kind == ActionKind::kBackward;
+      if (!done.insert({a, b, whole}).second) continue;
+      std::vector<int64_t>& times = whole ? model_.overlapped_whole : model_.overlapped_input;
+      times.resize(stages() * stages(), 0);
+      int64_t length_ns = 0;
+      for (const PartTime& part : RunOverlapped(model_.parts[a], model_.parts[b], whole,
+                                                OverlapOf(plan_, pair), model_.slowdown)) {
+        length_ns = std::max(length_ns, part.end_ns);
+      }
+      times[static_cast<size_t>(a) * stages() + static_cast<size_t>(b)] = length_ns;
+    }
+  }
+
+  absl::Status ResolveMessages() {
+    model_.hop = One("p2p");
+    SL_ASSIGN_OR_RETURN(message_, PerStage("message"));
+    const int64_t node = One("node.ranks");
+    if (!Has("bandwidth") && node == 0) return absl::OkStatus();
+    if (Has("bandwidth") && message_.empty()) {
+      return absl::InvalidArgumentError("bandwidth: needs the size of a message ('message=16MiB')");
+    }
+    const auto hop = [&](StageId from, StageId to, int64_t bytes) {
+      if (!to.valid()) return Hop{};
+      const int a = plan_.stage(from).rank.value, b = plan_.stage(to).rank.value;
+      const bool inside = node > 0 && a / node == b / node;
+      const int64_t bandwidth = inside ? One("node.bandwidth", One("bandwidth")) : One("bandwidth");
+      const int64_t latency = inside ? One("node.p2p", model_.hop) : model_.hop;
+      const double seconds =
+          bandwidth == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(bandwidth);
+      return Hop{latency, static_cast<int64_t>(seconds * 1e9 + 0.5)};
+    };
+    const auto bytes = [&](StageId s) {
+      return message_.empty() || !s.valid() ? 0 : message_[s.value];
+    };
+    for (size_t s = 0; s < stages(); ++s) {
+      const StageId id(static_cast<int32_t>(s));
+      const Stage& stage = plan_.stages[s];
+      model_.activation_hops.push_back(hop(id, stage.next, bytes(id)));
+      model_.gradient_hops.push_back(hop(id, stage.previous, bytes(stage.previous)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ResolveMemory() {
+    struct Column {
+      const char* key;
+      int64_t StageMemory::*bytes;
+    };
+    static constexpr Column kColumns[] = {
+        {"memory.weights", &StageMemory::weights},
+        {"memory.gradients", &StageMemory::gradients},
+        {"memory.optimizer", &StageMemory::optimizer},
+        {"memory.unsharded", &StageMemory::unsharded},
+        {"memory.saved_for_I", &StageMemory::saved_for_i},
+        {"memory.saved_for_W", &StageMemory::saved_for_w},
+        {"memory.stash", &StageMemory::stash},
+    };
+    for (const Column& column : kColumns) {
+      SL_ASSIGN_OR_RETURN(const std::vector<int64_t> bytes, PerStage(column.key));
+      if (bytes.empty()) continue;
+      model_.memory.resize(stages());
+      for (size_t s = 0; s < stages(); ++s) model_.memory[s].*column.bytes = bytes[s];
+    }
+    for (size_t s = 0; s < model_.memory.size() && !message_.empty(); ++s) {
+      model_.memory[s].message = message_[s];
+    }
+    return absl::OkStatus();
+  }
+
+  const CostSpec& spec_;
+  const Plan& plan_;
+  CostModel model_;
+  std::vector<int64_t> message_;
+};
+
+}  // namespace
+
+OverlappedPair PairOf(absl::Span<const Action> group) {
+  OverlappedPair pair;
+  if (group.size() != 2) return pair;
+  const bool forward_first = group[0].kind == ActionKind::kForward;
+  const Action& f = group[forward_first ? 0 : 1];
+  const Action& b = group[forward_first ? 1 : 0];
+  const bool backward = b.kind == ActionKind::kBackward || b.kind == ActionKind::kInputGradient;
+  if (f.kind == ActionKind::kForward && backward) pair = {&f, &b};
+  return pair;
+}
+
+const Overlap* OverlapOf(const Plan& plan, const OverlappedPair& pair) {
+  for (const Overlap& overlap : plan.overlaps) {
+    if (overlap.kinds.size() != 2) continue;
+    for (int k = 0; k < 2; ++k) {
+      if (overlap.kinds[k] == pair.forward->kind && overlap.kinds[1 - k] == pair.backward->kind) {
+        return &overlap;
+      }
+    }
+  }
+  return nullptr;
+}
+
+absl::StatusOr<CostModel> ResolveCosts(const CostSpec& spec, const Plan& plan) {
+  return CostResolver(spec, plan).Run();
+}
+
+int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group) {
+  const auto cost = [&](const Action& part) {
+    const auto s = static_cast<size_t>(part.stage.value);
+    switch (part.kind) {
+      case ActionKind::kForward:
+        return costs.forward[s];
+      case ActionKind::kBackward:
+        return costs.backward[s];
+      case ActionKind::kInputGradient:
+        return costs.input_gradient[s];
+      case ActionKind::kWeightGradient:
+        return costs.weight_gradient[s];
+      default:
+        SL_CHECK(false) << PrintedKind(part.kind) << " is no computation";
+        return int64_t{0};
+    }
+  };
+  if (group.size() == 1) return cost(group[0]);
+  if (const OverlappedPair pair = PairOf(group); pair.forward != nullptr) {
+    const bool whole = pair.backward->kind == ActionKind::kBackward;
+    const auto a = static_cast<size_t>(pair.forward->stage.value);
+    const auto b = static_cast<size_t>(pair.backward->stage.value);
+    if (whole && !costs.forward_backward.empty()) return costs.forward_backward[a];
+    const std::vector<int64_t>& times = whole ? costs.overlapped_whole : costs.overlapped_input;
+    if (!times.empty()) return times[a * costs.parts.size() + b];
+  }
+  int64_t sum = 0;
+  for (const Action& part : group) sum += cost(part);
+  return sum;
+}
+
+}  // namespace stringline

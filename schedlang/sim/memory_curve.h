@@ -1,0 +1,57 @@
+// What a rank holds over the time of a step: bytes by class where the costs know them, stage
+// activations otherwise. Pure: a lowered plan, its timeline and the sizes -> a curve for each rank.
+//
+// A microbatch of a stage holds what is saved for I from the start of its F to the end of its B or
+// I, what is saved for W until the end of its B or W, and the stash from the start of I to the end
+// of W. A received value is held from when its message moves to the end of the group that uses it,
+// one to send from the start of the group that makes it until it has arrived. Parameters that are
+// gathered are held from UNSHARD to RESHARD. Activations are counted as in the literature: from the
+// start of F to the end of B or W.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "schedlang/plan.h"
+#include "schedlang/sim/costs.h"
+#include "schedlang/timeline.h"
+
+namespace stringline {
+
+enum class MemoryClass : uint8_t {
+  kWeights,
+  kGradients,
+  kOptimizer,
+  kUnsharded,
+  kSavedForInput,
+  kSavedForWeight,
+  kStash,
+  kMessages,
+};
+inline constexpr int kMemoryClasses = 8;
+const char* NameOf(MemoryClass memory_class);  // "weights", …, "saved for I", …
+
+// From `time_ns` on, until the next point, so much is held.
+struct MemoryPoint {
+  int64_t time_ns = 0;
+  int64_t amount = 0;
+};
+
+struct MemoryCurve {
+  std::vector<MemoryPoint> points;  // times rise
+  int64_t peak = 0;
+  int64_t peak_ns = 0;                               // when it is first reached
+  std::array<int64_t, kMemoryClasses> at_peak = {};  // bytes by class; all 0 for activations
+};
+
+struct MemoryCurves {
+  bool in_bytes = false;  // otherwise stage activations
+  std::vector<MemoryCurve> ranks;
+};
+
+// `sizes` by stage; empty: activations are counted. Cost: n log n in the actions of a rank.
+MemoryCurves MemoryOver(const Plan& lowered, const Timeline& timeline,
+                        const std::vector<StageMemory>& sizes);
+
+}  // namespace stringline
