@@ -4,10 +4,9 @@
 
 namespace stringline {
 
-HeldStages::HeldStages(const Plan& plan, const CostModel& costs, int64_t message_bytes)
+HeldStages::HeldStages(const Plan& plan, const CostModel& costs)
     : stages_(plan.stages.size()),
       microbatches_(plan.microbatches),
-      message_bytes_(message_bytes),
       hold_ns_(4 * stages_ * microbatches_, 0) {
   const std::vector<uint8_t> lanes = LanesOf(plan);
   for (size_t begin = 0; begin < plan.actions.size();) {
@@ -16,7 +15,8 @@ HeldStages::HeldStages(const Plan& plan, const CostModel& costs, int64_t message
       ++begin;
       continue;
     }
-    const int64_t cost_ns = GroupCost(costs, group);
+    int64_t cost_ns = GroupCost(costs, group);
+    if (!costs.noise.empty()) cost_ns = costs.noise.Of(static_cast<uint32_t>(begin), cost_ns);
     int held = -1;  // lanes of a group come in rising order, but for parts that share one
     for (size_t k = 0; k < group.size(); ++k) {
       const int lane = lanes[begin + k];

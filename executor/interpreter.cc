@@ -1,5 +1,7 @@
 #include "executor/interpreter.h"
 
+#include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,10 +16,12 @@ namespace stringline {
 // Walks the plan once and writes the interpreter's lists.
 class StepBuilder {
  public:
-  StepBuilder(Interpreter* step, StageWork* work, Recorder* recorder, MessageOrder order)
+  StepBuilder(Interpreter* step, StageWork* work, Recorder* recorder, MessageOrder order,
+              CommLayout layout)
       : step_(*step),
         order_(order),
         plan_(step->plan_),
+        queues_(QueuesOf(step->channels_, layout)),
         work_(work),
         recorder_(recorder),
         issued_(plan_),
@@ -26,7 +30,8 @@ class StepBuilder {
         input_from_(plan_.stages.size() * plan_.microbatches, -1),
         out_grad_from_(input_from_),
         output_from_(input_from_),
-        in_grad_from_(input_from_) {}
+        in_grad_from_(input_from_),
+        last_call_(queues_.all.size()) {}
 
   absl::Status Build() {
     AddStreams();
@@ -71,7 +76,7 @@ class StepBuilder {
       if (IsCompute(group[0].kind)) {
         AddGroup(rank, i, end);
       } else if (IsMessage(group[0].kind)) {
-        for (uint32_t k = i; k < end; ++k) SL_RETURN_IF_ERROR(AddMessage(rank, k));
+        SL_RETURN_IF_ERROR(AddMessages(rank, i, end));
       }
       for (; i < end; ++i) issued_.Perform(plan_.actions[i]);
     }
@@ -160,35 +165,99 @@ class StepBuilder {
     step_.works_.push_back(work);
   }
 
-  absl::Status AddMessage(int rank, uint32_t i) {
-    const Action& action = plan_.actions[i];
-    const int channel = step_.channels_.Of(plan_, action);
-    if (channel < 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "rank ", rank, ": the message of ", Print(plan_, action), " goes to no other rank"));
+  // One end of a message.
+  struct Part {
+    int queue;
+    int32_t stream;
+    uint32_t action;
+    int channel;
+  };
+  // A stream on which a call had parts, and, once somebody waits for it, the end of the last one.
+  struct CallEnd {
+    int32_t stream;
+    uint32_t action;
+    int32_t event = -1;
+  };
+
+  // Messages that are joined are one call on each communicator that they use.
+  absl::Status AddMessages(int rank, uint32_t begin, uint32_t end) {
+    parts_.clear();
+    for (uint32_t i = begin; i < end; ++i) {
+      const Action& action = plan_.actions[i];
+      const int channel = step_.channels_.Of(plan_, action);
+      if (channel < 0) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            "rank ", rank, ": the message of ", Print(plan_, action), " goes to no other rank"));
+      }
+      const bool send = IsSend(action.kind);
+      parts_.push_back({send ? queues_.of_send[channel] : queues_.of_recv[channel],
+                        first_channel_ + 2 * channel + (send ? 0 : 1), i, channel});
     }
+    if (parts_.size() > 1) {
+      std::sort(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) {
+        return std::tie(a.queue, a.stream, a.action) < std::tie(b.queue, b.stream, b.action);
+      });
+    }
+    for (size_t first = 0; first < parts_.size();) {
+      size_t last = first;
+      while (last < parts_.size() && parts_[last].queue == parts_[first].queue) ++last;
+      AddCall(rank, absl::MakeConstSpan(parts_).subspan(first, last - first));
+      first = last;
+    }
+    return absl::OkStatus();
+  }
+
+  // The parts of a call begin together, when all can, and then go on by themselves.
+  void AddCall(int rank, absl::Span<const Part> call) {
+    std::vector<CallEnd>& before = last_call_[call[0].queue];
+    call_.clear();
+    for (const Part& part : call) {
+      if (call_.empty() || call_.back().stream != part.stream) call_.push_back({part.stream, 0});
+      call_.back().action = part.action;
+    }
+    for (const CallEnd& own : call_) {
+      for (CallEnd& other : before) {
+        if (other.stream != own.stream) Add(CommandKind::kWait, own.stream, EndOf(&other));
+      }
+      for (const Part& part : call) {
+        const Action& action = plan_.actions[part.action];
+        if (!IsSend(action.kind)) continue;
+        const std::vector<int32_t>& from =
+            action.kind == ActionKind::kSendBackward ? in_grad_from_ : output_from_;
+        const int32_t maker = from[Index(action.stage, action.microbatch)];
+        Add(CommandKind::kWait, own.stream, event_of_[maker]);
+      }
+      if (order_ == MessageOrder::kListedWork) WaitForListedWork(rank, own.action, own.stream);
+    }
+    for (const Part& part : call) AddMessage(part);
+    std::swap(before, call_);
+  }
+
+  int32_t EndOf(CallEnd* end) {
+    if (end->event < 0) {
+      end->event = NewEvent(end->action);
+      Add(CommandKind::kRecord, end->stream, end->event);
+    }
+    return end->event;
+  }
+
+  void AddMessage(const Part& part) {
+    const uint32_t i = part.action;
+    const Action& action = plan_.actions[i];
     const bool send = IsSend(action.kind);
     const bool gradient =
         action.kind == ActionKind::kSendBackward || action.kind == ActionKind::kRecvBackward;
-    const int32_t stream = first_channel_ + 2 * channel + (send ? 0 : 1);
-    const size_t value = Index(action.stage, action.microbatch);
     const Bytes payload = work_->Payload(action);
     const auto message = static_cast<int32_t>(step_.messages_.size());
     step_.messages_.push_back({gradient, send ? action.stage : PeerStage(plan_, action),
                                action.microbatch, payload.data, payload.bytes,
                                recorder_ == nullptr ? nullptr : recorder_->end_ns(i)});
-    const int32_t from = gradient ? in_grad_from_[value] : output_from_[value];
-    if (send) Add(CommandKind::kWait, stream, event_of_[from]);
-    if (order_ == MessageOrder::kListedWork) WaitForListedWork(rank, i, stream);
-    if (send) {
-      Add(CommandKind::kSend, stream, message, channel);
-    } else {
-      Add(CommandKind::kRecv, stream, message, channel);
-      event_of_[i] = NewEvent(i);
-      Add(CommandKind::kRecord, stream, event_of_[i]);
-      (gradient ? out_grad_from_ : input_from_)[value] = static_cast<int32_t>(i);
-    }
-    return absl::OkStatus();
+    Add(send ? CommandKind::kSend : CommandKind::kRecv, part.stream, message, part.channel);
+    if (send) return;
+    event_of_[i] = NewEvent(i);
+    Add(CommandKind::kRecord, part.stream, event_of_[i]);
+    (gradient ? out_grad_from_ : input_from_)[Index(action.stage, action.microbatch)] =
+        static_cast<int32_t>(i);
   }
 
   // The stream goes on when the rank's computations listed before actions[i] have ended.
@@ -226,6 +295,7 @@ class StepBuilder {
   Interpreter& step_;
   const MessageOrder order_;
   const Plan& plan_;
+  const CommQueues queues_;
   StageWork* work_;
   Recorder* recorder_;
   LiveValues issued_;  // as the ranks' lists give and take it
@@ -237,6 +307,9 @@ class StepBuilder {
   std::vector<int32_t> out_grad_from_;
   std::vector<int32_t> output_from_;
   std::vector<int32_t> in_grad_from_;
+  std::vector<std::vector<CallEnd>> last_call_;  // by queue: the streams of its last call
+  std::vector<Part> parts_;                      // of the messages being added
+  std::vector<CallEnd> call_;
   std::vector<int32_t> first_lane_;  // by rank: its lane 0 in stream_rows_
   int32_t first_channel_ = 0;
 };
@@ -244,11 +317,12 @@ class StepBuilder {
 absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(const Plan& lowered, StageWork* work,
                                                                Device* device, Transport* transport,
                                                                Recorder* recorder,
-                                                               MessageOrder order) {
+                                                               MessageOrder order,
+                                                               CommLayout layout) {
   std::unique_ptr<Interpreter> step(new Interpreter(lowered));
   step->device_ = device;
   step->transport_ = transport;
-  SL_RETURN_IF_ERROR(StepBuilder(step.get(), work, recorder, order).Build());
+  SL_RETURN_IF_ERROR(StepBuilder(step.get(), work, recorder, order, layout).Build());
   for (size_t i = 0; i < step->stream_rows_.size(); ++i) {
     const StreamRow& row = step->stream_rows_[i];
     // Between steps a compute stream may be given a few launches more.

@@ -3,9 +3,10 @@
 // schedule by name and never looks at the clock.
 //
 // Streams: every rank has a compute stream per lane (lanes.h), and one stream per channel it sends
-// on or receives on. A group starts on lane 0 when the needs of all its parts are there, the other
-// lanes follow it and join lane 0 again before the next group. So computation runs in the order of
-// the plan, and only messages are waited for.
+// on or receives on. Channels of one communicator share a queue (communicators.h): a call starts
+// when the one before it has ended, on whatever streams their parts run. A group starts on lane 0
+// when the needs of all its parts are there, the other lanes follow it and join lane 0 again before
+// the next group. So computation runs in the order of the plan, and only messages are waited for.
 //
 // All decisions are made once, in Make; a step replays flat lists of commands.
 #pragma once
@@ -21,6 +22,7 @@
 #include "executor/recorder.h"
 #include "executor/stage_work.h"
 #include "schedlang/messages/channels.h"
+#include "schedlang/messages/communicators.h"
 #include "schedlang/plan.h"
 
 namespace stringline {
@@ -41,7 +43,8 @@ class Interpreter {
   // stage has the weight gradient of every microbatch and nothing else.
   static absl::StatusOr<std::unique_ptr<Interpreter>> Make(
       const Plan& lowered, StageWork* work, Device* device, Transport* transport,
-      Recorder* recorder, MessageOrder order = MessageOrder::kValues);
+      Recorder* recorder, MessageOrder order = MessageOrder::kValues,
+      CommLayout layout = CommLayout::kEdge);
 
   // Enqueues one step of all ranks and submits it.
   void EnqueueStep();

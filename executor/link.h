@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -15,6 +16,12 @@ struct LinkSpeed {
 
   // Rounded to nanoseconds.
   int64_t TransferNs(int64_t bytes) const;
+};
+
+// How long messages take, by the stage that computed what they carry.
+struct MessageTimes {
+  std::vector<int64_t> activation_ns;
+  std::vector<int64_t> gradient_ns;
 };
 
 // "5us,2GB/s", or the latency alone. A latency without a unit is in microseconds, as costs are; a

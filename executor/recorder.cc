@@ -49,10 +49,28 @@ void StartWhenReady(const Plan& plan, Timeline* timeline) {
   }
 }
 
+// When the queue of a message was free for it: by action, the end of the call before.
+std::vector<int64_t> QueuesFree(const std::vector<Event>& events, const Wiring& wiring) {
+  std::vector<int64_t> free_ns(events.size(), 0);
+  for (size_t q = 0; q + 1 < wiring.first_call.size(); ++q) {
+    int64_t call_ns = 0, end_ns = 0;  // when this call could begin; when it ended
+    uint32_t before = kNoAction;
+    for (const uint32_t i : wiring.of(static_cast<int>(q))) {
+      if (wiring.wires[i].before != before) call_ns = end_ns;
+      before = wiring.wires[i].before;
+      free_ns[i] = call_ns;
+      end_ns = std::max(end_ns, events[i].end_ns);
+    }
+  }
+  return free_ns;
+}
+
 }  // namespace
 
-Recorder::Recorder(const Plan& lowered)
-    : start_ns_(lowered.actions.size(), 0), end_ns_(lowered.actions.size(), 0) {}
+Recorder::Recorder(const Plan& lowered, CommLayout layout)
+    : start_ns_(lowered.actions.size(), 0),
+      end_ns_(lowered.actions.size(), 0),
+      wiring_(WiringOf(lowered, layout)) {}
 
 void Recorder::StartStep() { step_start_ns_ = NowNs(); }
 
@@ -63,29 +81,19 @@ Timeline Recorder::Measured(const Plan& lowered) const {
     timeline.events[i].end_ns = end_ns_[i] - step_start_ns_;
   }
   StartWhenReady(lowered, &timeline);
+  timeline.layout = wiring_.layout;
 
-  // A message starts when the group that gave it has ended.
-  const size_t values = lowered.stages.size() * lowered.microbatches;
-  std::vector<int64_t> output_ns(values, 0);
-  std::vector<int64_t> in_grad_ns(values, 0);
-  auto index = [&](StageId stage, MicrobatchId microbatch) {
-    return static_cast<size_t>(stage.value) * lowered.microbatches + microbatch.value;
-  };
-  for (const Event& event : timeline.events) {
-    if (!IsCompute(event.kind)) continue;
-    const Values gives = EffectsOf(event.kind).gives;
-    if (gives & kOutput) output_ns[index(event.stage, event.microbatch)] = event.end_ns;
-    if (gives & kInGrad) in_grad_ns[index(event.stage, event.microbatch)] = event.end_ns;
-  }
+  const std::vector<int64_t> free_ns = QueuesFree(timeline.events, wiring_);
   for (size_t i = 0; i < timeline.events.size(); ++i) {
-    Event& event = timeline.events[i];
-    if (!IsMessage(event.kind)) continue;
-    const StageId producer =
-        IsSend(event.kind) ? event.stage : PeerStage(lowered, lowered.actions[i]);
-    const bool gradient =
-        event.kind == ActionKind::kSendBackward || event.kind == ActionKind::kRecvBackward;
-    event.start_ns = (gradient ? in_grad_ns : output_ns)[index(producer, event.microbatch)];
-    event.end_ns = std::max(event.end_ns, event.start_ns);
+    if (!IsSend(timeline.events[i].kind)) continue;
+    Event& send = timeline.events[i];
+    const uint32_t maker = wiring_.wires[i].maker, other = wiring_.wires[i].other;
+    if (maker == kNoAction || other == kNoAction) continue;  // the interpreter takes no such plan
+    Event& recv = timeline.events[other];
+    send.start_ns = std::max({timeline.events[maker].end_ns, free_ns[i], free_ns[other]});
+    send.end_ns = std::max(send.end_ns, send.start_ns);
+    recv.start_ns = send.start_ns;
+    recv.end_ns = std::max(recv.end_ns, recv.start_ns);
   }
   return timeline;
 }

@@ -14,25 +14,39 @@
 
 namespace stringline {
 
-CostModel WithLink(const Plan& plan, CostModel costs, const RehearsalSettings& settings) {
-  const Hop hop = {0, settings.link.TransferNs(settings.message_bytes)};
+CostModel WithLink(const Plan& plan, CostModel costs, const LinkSpeed& link, int64_t bytes) {
+  const Hop hop = {link.latency_ns, link.TransferNs(bytes) - link.latency_ns};
   costs.activation_hops.assign(plan.stages.size(), hop);
   costs.gradient_hops = costs.activation_hops;
   return costs;
 }
 
-absl::StatusOr<Rehearsal> Rehearse(const Plan& lowered, const CostModel& costs,
+CostModel RehearsedCosts(const Plan& plan, CostModel costs) {
+  for (std::vector<Hop>* hops : {&costs.activation_hops, &costs.gradient_hops}) {
+    if (hops->empty()) hops->assign(plan.stages.size(), {costs.hop, 0});
+    for (Hop& hop : *hops) hop = {0, hop.all_ns()};
+  }
+  costs.unshard.clear();
+  costs.reduce.clear();
+  return costs;
+}
+
+absl::StatusOr<Rehearsal> Rehearse(const Plan& lowered, const CostModel& asked,
                                    const RehearsalSettings& settings) {
   SL_CHECK(settings.steps >= 1) << settings.steps;
+  const CostModel costs = RehearsedCosts(lowered, asked);
   Rehearsal rehearsal;
-  SL_ASSIGN_OR_RETURN(rehearsal.simulated, Simulate(lowered, WithLink(lowered, costs, settings)));
+  SL_ASSIGN_OR_RETURN(rehearsal.simulated, Simulate(lowered, costs, settings.layout));
+  MessageTimes times;
+  for (const Hop& hop : costs.activation_hops) times.activation_ns.push_back(hop.all_ns());
+  for (const Hop& hop : costs.gradient_hops) times.gradient_ns.push_back(hop.all_ns());
   CpuDevice device(settings.threads);
-  const Channels channels = ChannelsOf(lowered);
-  ThreadTransport transport(&device, static_cast<int>(channels.all.size()), settings.link);
-  HeldStages stages(lowered, costs, settings.message_bytes);
-  Recorder recorder(lowered);
-  SL_ASSIGN_OR_RETURN(auto step,
-                      Interpreter::Make(lowered, &stages, &device, &transport, &recorder));
+  ThreadTransport transport(&device, static_cast<int>(ChannelsOf(lowered).all.size()),
+                            std::move(times));
+  HeldStages stages(lowered, costs);
+  Recorder recorder(lowered, settings.layout);
+  SL_ASSIGN_OR_RETURN(auto step, Interpreter::Make(lowered, &stages, &device, &transport, &recorder,
+                                                   MessageOrder::kValues, settings.layout));
   std::vector<Timeline> timelines;
   for (int i = 0; i < settings.steps; ++i) {
     recorder.StartStep();

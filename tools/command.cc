@@ -52,7 +52,7 @@ constexpr Command kCommands[] = {
      kScheduleOrPlan,
      "stringline rehearse schedules/1f1b.sched P=4 M=8 --cost F=4ms,B=8ms --link 5us,2GB/s "
      "--message 1MB",
-     kPlanOptions | kCostOptions | kTimelineOption | kLinkOptions, RunRehearsal},
+     kPlanOptions | kCostOptions | kTimelineOption | kLayoutOption | kLinkOptions, RunRehearsal},
     {"run", "Train a model with a schedule, and compare what happened with the simulation",
      "A run file (.yaml)", "stringline run examples/01_train/run.yaml", kTrainingOptions,
      RunTraining},

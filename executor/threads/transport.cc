@@ -1,6 +1,7 @@
 #include "executor/threads/transport.h"
 
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "executor/clock.h"
@@ -22,8 +23,10 @@ absl::Status Exchange(const void* end0, const void* end1) {
   return absl::OkStatus();
 }
 
-int64_t OnTheWay(const void* link, const void* end0, const void* /*end1*/) {
-  return static_cast<const LinkSpeed*>(link)->TransferNs(static_cast<const Message*>(end0)->bytes);
+int64_t OnTheWay(const void* times, const void* end0, const void* /*end1*/) {
+  const auto& of = *static_cast<const MessageTimes*>(times);
+  const auto& sent = *static_cast<const Message*>(end0);
+  return (sent.gradient ? of.gradient_ns : of.activation_ns)[sent.producer.value];
 }
 
 std::string DescribeWait(int side, const void* end) {
@@ -36,10 +39,10 @@ std::string DescribeWait(int side, const void* end) {
 ThreadTransport::ThreadTransport(CpuDevice* device, int channels)
     : device_(device), places_(channels, MeetingPlace{Exchange, DescribeWait}) {}
 
-ThreadTransport::ThreadTransport(CpuDevice* device, int channels, const LinkSpeed& link)
+ThreadTransport::ThreadTransport(CpuDevice* device, int channels, MessageTimes times)
     : device_(device),
-      link_(link),
-      places_(channels, MeetingPlace{Exchange, DescribeWait, OnTheWay, &link_}) {}
+      times_(std::move(times)),
+      places_(channels, MeetingPlace{Exchange, DescribeWait, OnTheWay, &times_}) {}
 
 void ThreadTransport::Send(int channel, StreamId stream, const Message* message) {
   device_->Meet(stream, &places_[channel], 0, message);

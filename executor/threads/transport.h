@@ -1,6 +1,6 @@
 // Channels between ranks that are streams of one CPU device: the second of a send and a receive to
-// arrive copies the bytes. With a link (link.h) they are copied when the message has arrived, and
-// both streams are held until then.
+// arrive copies the bytes. Where messages take time (link.h), they are copied when that has passed
+// since both were there, and both streams are held until then.
 #pragma once
 
 #include <vector>
@@ -15,9 +15,9 @@ class ThreadTransport final : public Transport {
  public:
   // `device` runs the streams of all ranks and outlives the transport.
   ThreadTransport(CpuDevice* device, int channels);
-  // The same, but every channel is a link of its own.
-  ThreadTransport(CpuDevice* device, int channels, const LinkSpeed& link);
-  ThreadTransport(const ThreadTransport&) = delete;  // the places point to link_
+  // The same, but messages take time.
+  ThreadTransport(CpuDevice* device, int channels, MessageTimes times);
+  ThreadTransport(const ThreadTransport&) = delete;  // the places point to times_
   ThreadTransport& operator=(const ThreadTransport&) = delete;
 
   void Send(int channel, StreamId stream, const Message* message) override;
@@ -25,7 +25,7 @@ class ThreadTransport final : public Transport {
 
  private:
   CpuDevice* device_;
-  const LinkSpeed link_;
+  const MessageTimes times_;
   std::vector<MeetingPlace> places_;  // side 0 sends, side 1 receives
 };
 

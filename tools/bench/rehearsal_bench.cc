@@ -1,7 +1,7 @@
 // How well the simulator predicts the executor: every schedule of the library, performed with
 // programs and links that only take time.
 //
-//   rehearsal_bench [COSTS [LINK [BYTES [STEPS]]]]
+//   rehearsal_bench [COSTS [LINK [BYTES [STEPS [LAYOUT]]]]]
 //
 // prints a table: predicted, the median of STEPS steps, by how much that is longer, and the least
 // and the most of the steps. It ends with 1 if a schedule is predicted worse than by 3 %. What
@@ -39,7 +39,7 @@ constexpr StepSize kSizes[] = {{4, 8}, {4, 12}, {4, 16}, {8, 16}};
 constexpr double kLimit = 0.03;
 
 // Nothing where the schedule does not admit P and M.
-std::optional<Plan> LoweredPlan(const std::string& name, const StepSize& size) {
+std::optional<Plan> LoweredPlan(const std::string& name, const StepSize& size, CommLayout layout) {
   const auto source =
       ReadSource(std::string(STRINGLINE_SOURCE_DIR "/schedules/") + name + ".sched");
   SL_CHECK(source.ok()) << source.status();
@@ -48,7 +48,7 @@ std::optional<Plan> LoweredPlan(const std::string& name, const StepSize& size) {
   SL_CHECK(file.has_value()) << Render(diagnostics, *source);
   const auto plan = Elaborate(*file, "", {{"P", size.p}, {"M", size.m}}, &diagnostics);
   if (!plan) return std::nullopt;
-  return Lower(*plan);
+  return Lower(*plan, layout);
 }
 
 // Prints a line of the table. Returns the error.
@@ -68,19 +68,22 @@ double Row(const std::string& name, const StepSize& size, const Plan& plan, cons
   return error;
 }
 
-int Bench(const CostSpec& spec, const RehearsalSettings& settings) {
+int Bench(const CostSpec& spec, const LinkSpeed& link, int64_t bytes,
+          const RehearsalSettings& settings) {
   std::cout << absl::StreamFormat(
-      "messages take %s\n\n| schedule          | P |  M |   predicted |    measured |   error | of "
+      "messages take %s, layout %s\n\n| schedule          | P |  M |   predicted |    measured |   "
+      "error | of "
       "%d steps |\n|---|---|---|---|---|---|---|\n",
-      PrintTime(settings.link.TransferNs(settings.message_bytes)), settings.steps);
+      PrintTime(link.TransferNs(bytes)), NameOf(settings.layout), settings.steps);
   std::vector<double> errors;
   for (const StepSize& size : kSizes) {
     for (const std::string name : kSchedules) {
-      const std::optional<Plan> plan = LoweredPlan(name, size);
+      const std::optional<Plan> plan = LoweredPlan(name, size, settings.layout);
       if (!plan) continue;
       const auto costs = ResolveCosts(spec, *plan);
       SL_CHECK(costs.ok()) << costs.status();
-      errors.push_back(std::fabs(Row(name, size, *plan, *costs, settings)));
+      errors.push_back(
+          std::fabs(Row(name, size, *plan, WithLink(*plan, *costs, link, bytes), settings)));
     }
   }
   std::sort(errors.begin(), errors.end());
@@ -97,15 +100,15 @@ int Main(const std::vector<std::string>& args) {
   const auto costs = ParseCosts(arg(0, "F=4ms,I=5ms,W=3ms,FB=10ms"));
   const auto link = ParseLinkSpeed(arg(1, "5us,2GB/s"));
   const auto bytes = ParseByteCount(arg(2, "1MB"));
+  const auto layout = ReadCommLayout(arg(4, "edge"));
   RehearsalSettings settings;
-  if (!costs.ok() || !link.ok() || !bytes.ok() || !absl::SimpleAtoi(arg(3, "5"), &settings.steps) ||
-      settings.steps < 1) {
-    std::cerr << "usage: rehearsal_bench [COSTS [LINK [BYTES [STEPS]]]]\n";
+  if (!costs.ok() || !layout || !link.ok() || !bytes.ok() ||
+      !absl::SimpleAtoi(arg(3, "5"), &settings.steps) || settings.steps < 1) {
+    std::cerr << "usage: rehearsal_bench [COSTS [LINK [BYTES [STEPS [LAYOUT]]]]]\n";
     return 2;
   }
-  settings.link = *link;
-  settings.message_bytes = *bytes;
-  return Bench(*costs, settings);
+  settings.layout = *layout;
+  return Bench(*costs, *link, *bytes, settings);
 }
 
 }  // namespace

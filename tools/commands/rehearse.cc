@@ -10,6 +10,7 @@
 #include "executor/rehearsal.h"
 #include "schedlang/base/status.h"
 #include "schedlang/sim/simulate.h"
+#include "tools/check_options.h"
 #include "tools/command.h"
 #include "tools/json.h"
 #include "tools/load.h"
@@ -20,33 +21,36 @@
 namespace stringline {
 namespace {
 
-constexpr int kSteps = 5;
 constexpr double kLongestS = 600;
 
 absl::Status InOption(const char* option, const absl::Status& status) {
   return absl::InvalidArgumentError(absl::StrCat(option, ": ", status.message()));
 }
 
-absl::StatusOr<RehearsalSettings> LoadRehearsalSettings(const Flags& flags) {
-  RehearsalSettings settings;
-  settings.steps = flags.steps > 0 ? flags.steps : kSteps;
+// The costs of the command line, with messages over the link of --link.
+absl::StatusOr<CostModel> LoadLinkedCosts(const Flags& flags, const Plan& plan) {
+  LinkSpeed link;
+  int64_t bytes = 0;
   if (!flags.link.empty()) {
-    const absl::StatusOr<LinkSpeed> link = ParseLinkSpeed(flags.link);
-    if (!link.ok()) return InOption("--link", link.status());
-    settings.link = *link;
+    const absl::StatusOr<LinkSpeed> read = ParseLinkSpeed(flags.link);
+    if (!read.ok()) return InOption("--link", read.status());
+    link = *read;
   }
   if (!flags.message.empty()) {
-    const absl::StatusOr<int64_t> bytes = ParseByteCount(flags.message);
-    if (!bytes.ok()) return InOption("--message", bytes.status());
-    settings.message_bytes = *bytes;
+    const absl::StatusOr<int64_t> read = ParseByteCount(flags.message);
+    if (!read.ok()) return InOption("--message", read.status());
+    bytes = *read;
   }
-  return settings;
+  SL_ASSIGN_OR_RETURN(CostModel costs, LoadCosts(flags, plan));
+  if (flags.link.empty()) return costs;
+  return WithLink(plan, std::move(costs), link, bytes);
 }
 
 // It happens in real time: nobody wants to wait for hours because of a missing `us`.
 absl::Status CheckLength(const Plan& plan, const CostModel& costs,
                          const RehearsalSettings& settings) {
-  SL_ASSIGN_OR_RETURN(const Timeline simulated, Simulate(plan, WithLink(plan, costs, settings)));
+  SL_ASSIGN_OR_RETURN(const Timeline simulated,
+                      Simulate(plan, RehearsedCosts(plan, costs), settings.layout));
   const int64_t step_ns = MeasureBubbles(simulated).makespan_ns;
   if (static_cast<double>(step_ns) * settings.steps < kLongestS * 1e9) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -88,17 +92,17 @@ Json RehearsalAsJson(const Rehearsal& rehearsal) {
 }  // namespace
 
 int RunRehearsal(const Flags& flags, const Output& output) {
-  absl::StatusOr<RehearsalSettings> settings = LoadRehearsalSettings(flags);
-  if (!settings.ok()) return Fail(output, settings.status().message());
   const absl::StatusOr<LoadedPlan> loaded = LoadCheckedPlan(flags);
   if (!loaded.ok()) return Fail(output, loaded.status().message());
   if (!loaded->plan) return ShowFindings(output, output.err, loaded->diagnostics, loaded->source);
-  const absl::StatusOr<CostModel> costs = LoadCosts(flags, *loaded->plan);
+  const absl::StatusOr<CostModel> costs = LoadLinkedCosts(flags, *loaded->plan);
   if (!costs.ok()) return Fail(output, costs.status().message());
-  if (flags.link.empty()) settings->link.latency_ns = costs->hop;
-  const absl::Status length = CheckLength(*loaded->plan, *costs, *settings);
+  RehearsalSettings settings;
+  settings.layout = LayoutOf(flags);
+  if (flags.steps > 0) settings.steps = flags.steps;
+  const absl::Status length = CheckLength(*loaded->plan, *costs, settings);
   if (!length.ok()) return Fail(output, length.message());
-  const absl::StatusOr<Rehearsal> rehearsal = Rehearse(*loaded->plan, *costs, *settings);
+  const absl::StatusOr<Rehearsal> rehearsal = Rehearse(*loaded->plan, *costs, settings);
   if (!rehearsal.ok()) return Fail(output, rehearsal.status().message());
   if (!flags.timeline_out.empty()) {
     const absl::Status written =
