@@ -24,10 +24,16 @@ constexpr Command kCommands[] = {
      "A schedule (.sched), a plan (.plan), one of torch's (.csv) or a recorded timeline "
      "(.timeline)",
      "stringline show schedules/dualpipe_v.sched P=4 M=10 --cost F=10,I=10,W=10,FB=24",
-     kPlanOptions | kCostOptions | kLayoutOption | kPictureOptions, RunShow},
+     kPlanOptions | kCostOptions | kLayoutOption | kPictureOptions | kSlowOption, RunShow},
     {"sim", "Simulate a schedule: how long a step takes, and who waits", kScheduleOrPlan,
      "stringline sim schedules/zb_h1.sched P=8 M=24 --cost F=18522,I=18086,W=9337,p2p=601",
-     kPlanOptions | kCostOptions | kLayoutOption | kTimelineOption, RunSim},
+     kPlanOptions | kCostOptions | kLayoutOption | kTimelineOption | kSlowOption, RunSim},
+    {"report",
+     "Say where a step's time goes, how far it is from the best possible, what would help",
+     "A schedule (.sched), a plan (.plan), one of torch's (.csv) or a recorded timeline "
+     "(.timeline)",
+     "stringline report schedules/zb_h1.sched P=8 M=24 --cost F=18522,I=18086,W=9337,p2p=601",
+     kPlanOptions | kCostOptions | kLayoutOption | kSlowOption | kVariationOptions, RunReport},
     {"explain", "Say why an action starts when it does, and what waits for it", kScheduleOrPlan,
      "stringline explain schedules/1f1b.sched 1B2 P=4 M=8 --cost F=10,B=20,p2p=1",
      kPlanOptions | kActionArgument | kCostOptions | kLayoutOption, RunExplain},

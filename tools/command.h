@@ -13,22 +13,24 @@ namespace stringline {
 
 // Which options a command has, beside FILE, --json and --help; combine with |.
 enum OptionSet : unsigned {
-  kPlanOptions = 1 << 0,      // NAME=VALUE …, --schedule
-  kLoweredOption = 1 << 1,    // --lowered
-  kCostOptions = 1 << 2,      // --cost, --costs
-  kTimelineOption = 1 << 3,   // --timeline
-  kPictureOptions = 1 << 4,   // --width, --color
-  kTrainingOptions = 1 << 5,  // --text, --out, --steps
-  kToOption = 1 << 6,         // --to
-  kOutOption = 1 << 7,        // --out
-  kManyFiles = 1 << 8,        // FILE … instead of one
-  kFormatOptions = 1 << 9,    // --check, --stdout
-  kForOption = 1 << 10,       // --for
-  kActionArgument = 1 << 11,  // ACTION behind FILE
-  kNoFile = 1 << 12,          // no FILE, and no --json
-  kLayoutOption = 1 << 13,    // --layout
-  kCheckOptions = 1 << 14,    // --buffers, --lazy, --activations, --memory, --model
-  kLinkOptions = 1 << 15,     // --link, --message, --steps
+  kPlanOptions = 1 << 0,        // NAME=VALUE …, --schedule
+  kLoweredOption = 1 << 1,      // --lowered
+  kCostOptions = 1 << 2,        // --cost, --costs
+  kTimelineOption = 1 << 3,     // --timeline
+  kPictureOptions = 1 << 4,     // --width, --color
+  kTrainingOptions = 1 << 5,    // --text, --out, --steps
+  kToOption = 1 << 6,           // --to
+  kOutOption = 1 << 7,          // --out
+  kManyFiles = 1 << 8,          // FILE … instead of one
+  kFormatOptions = 1 << 9,      // --check, --stdout
+  kForOption = 1 << 10,         // --for
+  kActionArgument = 1 << 11,    // ACTION behind FILE
+  kNoFile = 1 << 12,            // no FILE, and no --json
+  kLayoutOption = 1 << 13,      // --layout
+  kCheckOptions = 1 << 14,      // --buffers, --lazy, --activations, --memory, --model
+  kLinkOptions = 1 << 15,       // --link, --message, --steps
+  kSlowOption = 1 << 16,        // --slow
+  kVariationOptions = 1 << 17,  // --runs, --seed
 };
 
 struct Command {
@@ -56,6 +58,7 @@ int RunLint(const Flags& flags, const Output& output);
 int RunLanguageServer(const Flags& flags, const Output& output);
 int RunRehearsal(const Flags& flags, const Output& output);
 int RunPlan(const Flags& flags, const Output& output);
+int RunReport(const Flags& flags, const Output& output);
 int RunShow(const Flags& flags, const Output& output);
 int RunSim(const Flags& flags, const Output& output);
 int RunTraining(const Flags& flags, const Output& output);

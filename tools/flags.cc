@@ -75,6 +75,16 @@ void DeclareRehearsalOptions(CLI::App& app, Flags& flags) {
       ->type_name("N");
 }
 
+void DeclareVariationOptions(CLI::App& app, Flags& flags) {
+  app.add_option("--runs", flags.runs,
+                 "With a jitter among the costs: simulate so many steps; 200 by default")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("N");
+  app.add_option("--seed", flags.seed, "What the first of them is drawn from; 1 by default")
+      ->check(CLI::Range(0, 1'000'000'000))
+      ->type_name("N");
+}
+
 void Declare(const Command& command, CLI::App& app, Flags& flags) {
   app.set_help_flag();
   if (command.options & kNoFile) {
@@ -128,6 +138,13 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
         ->type_name("NAME=RANGE");
   }
   if (command.options & kLayoutOption) DeclareLayoutOption(app, flags);
+  if (command.options & kSlowOption) {
+    app.add_option("--slow", flags.slow, "A rank that computes more slowly, as 3=10%")
+        ->expected(1)
+        ->take_all()
+        ->type_name("RANK=SHARE");
+  }
+  if (command.options & kVariationOptions) DeclareVariationOptions(app, flags);
   if (command.options & kCheckOptions) DeclareCheckOptions(app, flags);
   if (command.options & kFormatOptions) {
     app.add_flag("--check", flags.check, "Change nothing; say what would change, exit status 1");

@@ -3,11 +3,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "schedlang/base/status.h"
 #include "schedlang/check/check.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/formats/torch_csv.h"
 #include "schedlang/messages/lower.h"
+#include "schedlang/sim/cost_keys.h"
+#include "schedlang/sim/variations.h"
 #include "schedlang/text/parse.h"
 #include "tools/check_options.h"
 
@@ -109,7 +112,23 @@ absl::StatusOr<CostModel> LoadCosts(const Flags& flags, const Plan& plan) {
   } else if (!flags.cost_file.empty()) {
     SL_ASSIGN_OR_RETURN(spec, ReadCostFile(flags.cost_file));
   }
-  return ResolveCosts(spec, plan);
+  SL_ASSIGN_OR_RETURN(CostModel costs, ResolveCosts(spec, plan));
+  for (const std::string& slow : flags.slow) {
+    const std::vector<std::string> words = absl::StrSplit(slow, absl::MaxSplits('=', 1));
+    int rank = -1;
+    if (words.size() != 2 || !absl::SimpleAtoi(words[0], &rank) || rank < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("--slow: '", slow, "' is not like 3=10%"));
+    }
+    if (rank >= plan.ranks()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--slow: there is no rank ", rank, "; the plan has ", plan.ranks()));
+    }
+    constexpr CostKey kSlow = {"--slow", CostUnit::kShare, false, ""};
+    SL_ASSIGN_OR_RETURN(const int64_t millionths, ParseCost(kSlow, words[1]));
+    costs =
+        WithSlowRank(plan, std::move(costs), RankId(rank), static_cast<double>(millionths) * 1e-6);
+  }
+  return costs;
 }
 
 absl::StatusOr<CostModel> LoadTorchCosts(const Flags& flags, const Plan& plan) {

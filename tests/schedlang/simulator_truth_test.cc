@@ -10,6 +10,7 @@
 #include "schedlang/messages/collectives.h"
 #include "schedlang/messages/lower.h"
 #include "schedlang/sim/analysis.h"
+#include "schedlang/sim/bounds.h"
 #include "schedlang/sim/simulate.h"
 #include "tests/schedlang/random_plan.h"
 #include "tests/schedlang/slow_model.h"
@@ -131,6 +132,20 @@ TEST(SimulatorTruth, CausesAddUp) {
     const bool expected = static_cast<IdleCause>(c) != IdleCause::kOther;
     EXPECT_EQ(sums[c] > 0, expected) << NameOf(static_cast<IdleCause>(c));
   }
+}
+
+TEST(SimulatorTruth, NothingIsBelowTheBound) {
+  std::mt19937_64 random(kSeed + 3);
+  int reached = 0;
+  for (int n = 0; n < 5'000; ++n) {
+    const RandomCase made = MakeRandomCase(random);
+    const int64_t bound_ns = LowerBoundOf(made.plan, made.costs).makespan_ns;
+    const int64_t makespan_ns = Analyze(made.plan, made.Simulated()).makespan_ns;
+    ASSERT_LE(bound_ns, makespan_ns) << "seed " << kSeed + 3 << ", plan " << n << "\n"
+                                     << Print(made.plan);
+    reached += bound_ns == makespan_ns;
+  }
+  EXPECT_GT(reached, 100);  // and it is no bound for nothing
 }
 
 TEST(SimulatorTruth, ShorterNeverMakesLonger) {

@@ -1,85 +1,11 @@
-// stringline sim: how long a step takes in virtual time, and who waits.
-#include <array>
-
-#include "absl/strings/str_format.h"
+// stringline sim: how long a step takes in virtual time, and who waits for what.
 #include "schedlang/sim/analysis.h"
+#include "tools/bubble_table.h"
 #include "tools/command.h"
-#include "tools/json.h"
 #include "tools/simulated.h"
-#include "tools/view/words.h"
 #include "tools/write_file.h"
 
 namespace stringline {
-namespace {
-
-Json CausesAsJson(const std::array<int64_t, kIdleCauses>& causes) {
-  Json object = Json::object();
-  for (int c = 0; c < kIdleCauses; ++c) {
-    object[NameOf(static_cast<IdleCause>(c))] = Microseconds(causes[c]);
-  }
-  return object;
-}
-
-Json BubblesAsJson(const Timeline& timeline, const Bubbles& bubbles, const Analysis& analysis) {
-  Json ranks = Json::array();
-  for (size_t r = 0; r < bubbles.ranks.size(); ++r) {
-    const Bubbles::Rank& rank = bubbles.ranks[r];
-    ranks.push_back({{"peak_activations", rank.peak_activations},
-                     {"busy_us", Microseconds(rank.busy_ns)},
-                     {"idle_us", Microseconds(rank.idle_ns)},
-                     {"causes_us", CausesAsJson(analysis.causes[r])}});
-  }
-  return {{"ok", true},
-          {"schedule", timeline.schedule},
-          {"parameters", ParametersAsJson(timeline.parameters)},
-          {"makespan_us", Microseconds(bubbles.makespan_ns)},
-          {"span_us", Microseconds(bubbles.span_ns)},
-          {"bubble_rate", bubbles.rate},
-          {"span_bubble_rate", bubbles.span_rate},
-          {"actions", ComputeEvents(timeline)},
-          {"ranks", std::move(ranks)}};
-}
-
-void PrintBubbles(const Timeline& timeline, const Bubbles& bubbles, std::ostream& out) {
-  constexpr int kBar = 30;
-  out << TitleOf(timeline) << ": " << ComputeEvents(timeline) << " actions on " << timeline.ranks()
-      << (timeline.ranks() == 1 ? " rank" : " ranks") << "\n\n";
-  out << absl::StreamFormat("  makespan %13s   bubble %8s   from the first start to the last end\n",
-                            PrintTime(bubbles.makespan_ns), PrintShare(bubbles.rate));
-  out << absl::StreamFormat("  span     %13s   bubble %8s   of the rank that takes longest\n\n",
-                            PrintTime(bubbles.span_ns), PrintShare(bubbles.span_rate));
-  out << absl::StreamFormat("  rank %13s %13s  peak  busy\n", "busy", "idle");
-  for (size_t r = 0; r < bubbles.ranks.size(); ++r) {
-    const Bubbles::Rank& rank = bubbles.ranks[r];
-    const double share =
-        bubbles.makespan_ns == 0 ? 0 : static_cast<double>(rank.busy_ns) / bubbles.makespan_ns;
-    out << absl::StreamFormat("  %4d %13s %13s %5d  %s %5.1f %%\n", r, PrintTime(rank.busy_ns),
-                              PrintTime(rank.idle_ns), rank.peak_activations, PrintBar(share, kBar),
-                              100 * share);
-  }
-}
-
-void PrintCauses(const Analysis& analysis, std::ostream& out) {
-  constexpr int kBar = 30;
-  std::array<int64_t, kIdleCauses> sums = {};
-  int64_t all_ns = 0;
-  for (const auto& causes : analysis.causes) {
-    for (int c = 0; c < kIdleCauses; ++c) {
-      sums[c] += causes[c];
-      all_ns += causes[c];
-    }
-  }
-  if (all_ns == 0) return;
-  out << "\n  idle because of  all ranks\n";
-  for (int c = 0; c < kIdleCauses; ++c) {
-    if (sums[c] == 0) continue;
-    const double share = static_cast<double>(sums[c]) / static_cast<double>(all_ns);
-    out << absl::StreamFormat("  %-12s %13s  %s %5.1f %%\n", NameOf(static_cast<IdleCause>(c)),
-                              PrintTime(sums[c]), PrintBar(share, kBar), 100 * share);
-  }
-}
-
-}  // namespace
 
 int RunSim(const Flags& flags, const Output& output) {
   if (HasExtension(flags.file, ".timeline")) {
