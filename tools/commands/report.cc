@@ -31,7 +31,8 @@ struct WhatIfResult {
 struct TimeReport {
   Bubbles bubbles;
   Analysis analysis;
-  std::array<int64_t, kActionKinds> critical_ns = {};  // of the critical path, by kind
+  // Of the critical path, by what it consists of ("F", "F&B", "messages"), in order of appearance.
+  std::vector<std::pair<std::string, int64_t>> critical_ns;
   MemoryCurves memory;
   // Of what was simulated only:
   std::optional<LowerBound> bound;
@@ -45,6 +46,17 @@ int64_t MakespanOf(const Timeline& timeline) {
   return end_ns;
 }
 
+// "F&B" for a group, "messages" for those.
+std::string NameOnPath(const Timeline& timeline, uint32_t event) {
+  const std::vector<Event>& events = timeline.events;
+  if (IsMessage(events[event].kind)) return "messages";
+  std::string name = PrintedKind(events[event].kind);
+  for (uint32_t i = event + 1; i < events.size() && events[i].joined; ++i) {
+    absl::StrAppend(&name, "&", PrintedKind(events[i].kind));
+  }
+  return name;
+}
+
 // Every moment of the step belongs to the last event of the path that had begun.
 void ComposeCriticalPath(const Timeline& timeline, TimeReport* report) {
   const std::vector<uint32_t>& path = report->analysis.critical;
@@ -52,7 +64,12 @@ void ComposeCriticalPath(const Timeline& timeline, TimeReport* report) {
     const Event& event = timeline.events[path[k]];
     const int64_t until_ns =
         k + 1 < path.size() ? timeline.events[path[k + 1]].start_ns : event.end_ns;
-    report->critical_ns[static_cast<int>(event.kind)] += until_ns - event.start_ns;
+    const std::string name = NameOnPath(timeline, path[k]);
+    auto& parts = report->critical_ns;
+    auto part = std::find_if(parts.begin(), parts.end(),
+                             [&name](const auto& known) { return known.first == name; });
+    if (part == parts.end()) part = parts.insert(parts.end(), {name, 0});
+    part->second += until_ns - event.start_ns;
   }
 }
 
@@ -127,22 +144,12 @@ void PrintCriticalPath(const TimeReport& report, std::ostream& out) {
   constexpr int kBar = 30;
   if (report.analysis.critical.empty()) return;
   out << absl::StreamFormat("\n  critical path  %d events\n", report.analysis.critical.size());
-  int64_t messages_ns = 0;
-  const auto line = [&](const char* what, int64_t ns) {
-    if (ns == 0) return;
+  for (const auto& [what, ns] : report.critical_ns) {
+    if (ns == 0) continue;
     const double share = static_cast<double>(ns) / static_cast<double>(report.analysis.makespan_ns);
     out << absl::StreamFormat("  %-12s %13s  %s %5.1f %%\n", what, PrintTime(ns),
                               PrintBar(share, kBar), 100 * share);
-  };
-  for (int k = 0; k < kActionKinds; ++k) {
-    const auto kind = static_cast<ActionKind>(k);
-    if (IsMessage(kind)) {
-      messages_ns += report.critical_ns[k];
-    } else {
-      line(PrintedKind(kind), report.critical_ns[k]);
-    }
   }
-  line("messages", messages_ns);
 }
 
 void PrintWhatIf(const TimeReport& report, std::ostream& out) {
@@ -204,10 +211,7 @@ Json MemoryAsJson(const MemoryCurves& memory) {
 Json ReportAsJson(const Flags& flags, const Timeline& timeline, const TimeReport& report) {
   Json json = BubblesAsJson(timeline, report.bubbles, report.analysis);
   Json critical = Json::object();
-  for (int k = 0; k < kActionKinds; ++k) {
-    if (report.critical_ns[k] == 0) continue;
-    critical[PrintedKind(static_cast<ActionKind>(k))] = Microseconds(report.critical_ns[k]);
-  }
+  for (const auto& [name, ns] : report.critical_ns) critical[name] = Microseconds(ns);
   json["critical_us"] = std::move(critical);
   json["memory"] = MemoryAsJson(report.memory);
   if (report.bound) json["lower_bound_us"] = Microseconds(report.bound->makespan_ns);
