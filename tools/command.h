@@ -31,6 +31,7 @@ enum OptionSet : unsigned {
   kLinkOptions = 1 << 15,       // --link, --message, --steps
   kSlowOption = 1 << 16,        // --slow
   kVariationOptions = 1 << 17,  // --runs, --seed
+  kPlotOption = 1 << 18,        // --plot
 };
 
 struct Command {
@@ -49,6 +50,7 @@ absl::Span<const Command> Commands();
 int RunTool(const std::vector<std::string>& args, std::ostream& out, std::ostream& err);
 
 int RunCheck(const Flags& flags, const Output& output);
+int RunCompare(const Flags& flags, const Output& output);
 int RunCheckFor(const Flags& flags, const Output& output);  // check, with --for
 int RunExplain(const Flags& flags, const Output& output);
 int RunExport(const Flags& flags, const Output& output);
@@ -60,6 +62,7 @@ int RunRehearsal(const Flags& flags, const Output& output);
 int RunPlan(const Flags& flags, const Output& output);
 int RunReport(const Flags& flags, const Output& output);
 int RunShow(const Flags& flags, const Output& output);
+int RunSimFor(const Flags& flags, const Output& output);  // sim, with --for
 int RunSim(const Flags& flags, const Output& output);
 int RunTraining(const Flags& flags, const Output& output);
 

@@ -131,7 +131,7 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
   }
   if (command.options & kForOption) {
     app.add_option("--for", flags.ranges,
-                   "Check for all these values, as --for P=2..64 --for M=P..4*P; also "
+                   "For all these values, as --for P=2..64 --for M=P..4*P; also "
                    "FIRST..LAST..STEP and lists with commas. A range may use the parameters before")
         ->expected(1)
         ->take_all()
@@ -145,6 +145,10 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
         ->type_name("RANK=SHARE");
   }
   if (command.options & kVariationOptions) DeclareVariationOptions(app, flags);
+  if (command.options & kPlotOption) {
+    app.add_option("--plot", flags.plot, "With --for: also draw the bubbles into this file")
+        ->type_name("OUT.svg");
+  }
   if (command.options & kCheckOptions) DeclareCheckOptions(app, flags);
   if (command.options & kFormatOptions) {
     app.add_flag("--check", flags.check, "Change nothing; say what would change, exit status 1");
@@ -173,6 +177,19 @@ std::string UnknownOption(const CLI::App& app, const std::vector<std::string>& a
   return "";
 }
 
+// FILE … NAME=VALUE …: what has a '=' is a parameter.
+void SplitFilesAndParameters(Flags* flags) {
+  std::vector<std::string> words = std::move(flags->files);
+  words.insert(words.end(), flags->parameters.begin(), flags->parameters.end());
+  flags->files.clear();
+  flags->parameters.clear();
+  for (std::string& word : words) {
+    const bool parameter = word.find('=') != std::string::npos;
+    (parameter ? flags->parameters : flags->files).push_back(std::move(word));
+  }
+  if (!flags->files.empty()) flags->file = flags->files.front();
+}
+
 }  // namespace
 
 absl::StatusOr<Flags> ParseFlags(const Command& command, const std::vector<std::string>& args) {
@@ -196,6 +213,13 @@ absl::StatusOr<Flags> ParseFlags(const Command& command, const std::vector<std::
   } catch (const CLI::ParseError& error) {
     const std::string unknown = UnknownOption(app, args);
     return absl::InvalidArgumentError(unknown.empty() ? error.what() : unknown);
+  }
+  if ((command.options & kManyFiles) && (command.options & kPlanOptions)) {
+    SplitFilesAndParameters(&flags);
+    if (flags.files.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", command.name, "' needs a file, as in: ", command.example));
+    }
   }
   return flags;
 }

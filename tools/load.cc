@@ -105,13 +105,14 @@ absl::StatusOr<LoadedPlan> LoadCheckedPlan(const Flags& flags) {
   return loaded;
 }
 
+absl::StatusOr<CostSpec> LoadCostSpec(const Flags& flags) {
+  if (!flags.cost.empty()) return ParseCosts(flags.cost);
+  if (!flags.cost_file.empty()) return ReadCostFile(flags.cost_file);
+  return UnitCosts();
+}
+
 absl::StatusOr<CostModel> LoadCosts(const Flags& flags, const Plan& plan) {
-  CostSpec spec = UnitCosts();
-  if (!flags.cost.empty()) {
-    SL_ASSIGN_OR_RETURN(spec, ParseCosts(flags.cost));
-  } else if (!flags.cost_file.empty()) {
-    SL_ASSIGN_OR_RETURN(spec, ReadCostFile(flags.cost_file));
-  }
+  SL_ASSIGN_OR_RETURN(const CostSpec spec, LoadCostSpec(flags));
   SL_ASSIGN_OR_RETURN(CostModel costs, ResolveCosts(spec, plan));
   for (const std::string& slow : flags.slow) {
     const std::vector<std::string> words = absl::StrSplit(slow, absl::MaxSplits('=', 1));

@@ -35,6 +35,9 @@ absl::StatusOr<LoadedPlan> LoadCheckedPlan(const Flags& flags);
 // "P=4" "M=8" -> values. Errors: InvalidArgument naming the argument.
 absl::StatusOr<std::vector<Parameter>> ParseParameters(const std::vector<std::string>& args);
 
+// The costs that --cost or --costs give; unit costs without either.
+absl::StatusOr<CostSpec> LoadCostSpec(const Flags& flags);
+
 // The costs that --cost or --costs give, for this plan, unit costs without either; with the ranks
 // of
 // --slow slower. Errors: those of the costs, a --slow that is not RANK=SHARE or names no rank.

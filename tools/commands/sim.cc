@@ -8,6 +8,10 @@
 namespace stringline {
 
 int RunSim(const Flags& flags, const Output& output) {
+  if (!flags.ranges.empty()) return RunSimFor(flags, output);
+  if (flags.files.size() > 1) {
+    return Fail(output, "several files are simulated with --for NAME=RANGE, or compared");
+  }
   if (HasExtension(flags.file, ".timeline")) {
     return Fail(output, flags.file + ": a timeline needs no simulation; see stringline show");
   }

@@ -1,0 +1,135 @@
+#include "tools/sim_sweep.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include "schedlang/base/status.h"
+#include "schedlang/check/check.h"
+#include "schedlang/elaborate/elaborate.h"
+#include "schedlang/messages/lower.h"
+#include "schedlang/sim/simulate.h"
+#include "tools/sweep.h"
+
+namespace stringline {
+namespace {
+
+class SimSweep {
+ public:
+  SimSweep(absl::Span<const SweptSchedule> schedules, const std::vector<Parameter>& fixed,
+           const SweepPoints& points, const CostSpec& costs, CommLayout layout)
+      : schedules_(schedules),
+        fixed_(fixed),
+        points_(points),
+        costs_(costs),
+        layout_(layout),
+        steps_(schedules.size() * points.size()),
+        next_(steps_.size()) {}
+
+  absl::StatusOr<std::vector<SweptStep>> Run(int threads) {
+    std::vector<std::thread> others;
+    for (int i = 1; i < threads; ++i) others.emplace_back([this] { Work(); });
+    Work();
+    for (std::thread& other : others) other.join();
+    if (!status_.ok()) return status_;
+    return std::move(steps_);
+  }
+
+ private:
+  // Takes points until there are none; the last ones, mostly the largest, first.
+  void Work() {
+    while (!failed_) {
+      size_t left = next_.load();
+      if (left == 0) return;
+      if (!next_.compare_exchange_weak(left, left - 1)) continue;
+      absl::Status status;
+      try {
+        status = Simulated(left - 1);
+      } catch (const std::bad_alloc&) {
+        status = absl::ResourceExhaustedError("not enough memory for these plans");
+      }
+      if (status.ok()) continue;
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!failed_.exchange(true)) status_ = status;
+    }
+  }
+
+  absl::Status Simulated(size_t index) {
+    const SweptSchedule& schedule = schedules_[index / points_.size()];
+    SweptStep& step = steps_[index];
+    Diagnostics findings;
+    std::vector<Parameter> parameters = ParametersAt(points_, index % points_.size(), fixed_);
+    const std::vector<std::string> names = ParameterNames(schedule);
+    parameters.erase(std::remove_if(parameters.begin(), parameters.end(),
+                                    [&names](const Parameter& parameter) {
+                                      return std::find(names.begin(), names.end(),
+                                                       parameter.name) == names.end();
+                                    }),
+                     parameters.end());
+    const auto plan = Elaborate(schedule.file, schedule.schedule, parameters, &findings);
+    if (!plan || !findings.empty()) {
+      SetFinding(findings, &step);
+      return absl::OkStatus();
+    }
+    const Plan lowered = Lower(*plan, layout_);
+    CheckOptions options;
+    options.layout = layout_;
+    if (!Check(lowered, options, &findings)) {
+      SetFinding(findings, &step);
+      return absl::OkStatus();
+    }
+    SL_ASSIGN_OR_RETURN(const CostModel costs, ResolveCosts(costs_, lowered));
+    SL_ASSIGN_OR_RETURN(const Timeline timeline, Simulate(lowered, costs, layout_));
+    const Bubbles bubbles = MeasureBubbles(timeline);
+    step.makespan_ns = bubbles.makespan_ns;
+    step.bubble_rate = bubbles.rate;
+    step.span_bubble_rate = bubbles.span_rate;
+    for (const Bubbles::Rank& rank : bubbles.ranks) {
+      step.peak_activations = std::max(step.peak_activations, rank.peak_activations);
+    }
+    for (const Action& action : lowered.actions) step.actions += IsCompute(action.kind) ? 1 : 0;
+    return absl::OkStatus();
+  }
+
+  static void SetFinding(const Diagnostics& findings, SweptStep* step) {
+    const auto& all = findings.findings();
+    const auto require = std::find_if(all.begin(), all.end(),
+                                      [](const Diagnostic& d) { return d.code == Code::kRequire; });
+    step->state = require != all.end() ? SweptStep::State::kRefused : SweptStep::State::kWrong;
+    step->message = require != all.end() ? require->text : all.empty() ? "" : all[0].text;
+  }
+
+  const absl::Span<const SweptSchedule> schedules_;
+  const std::vector<Parameter>& fixed_;
+  const SweepPoints& points_;
+  const CostSpec& costs_;
+  const CommLayout layout_;
+  std::vector<SweptStep> steps_;
+  std::atomic<size_t> next_;  // from here on they are taken
+  std::atomic<bool> failed_ = false;
+  std::mutex mutex_;
+  absl::Status status_;
+};
+
+}  // namespace
+
+std::vector<std::string> ParameterNames(const SweptSchedule& swept) {
+  const ast::Schedule* found = &swept.file.schedules.back();
+  for (const ast::Schedule& schedule : swept.file.schedules) {
+    if (schedule.name.text == swept.schedule) found = &schedule;
+  }
+  std::vector<std::string> names;
+  for (const ast::Option& option : found->parameters) names.push_back(option.name.text);
+  return names;
+}
+
+absl::StatusOr<std::vector<SweptStep>> SimulateAll(absl::Span<const SweptSchedule> schedules,
+                                                   const std::vector<Parameter>& fixed,
+                                                   const SweepPoints& points, const CostSpec& costs,
+                                                   CommLayout layout, int threads) {
+  return SimSweep(schedules, fixed, points, costs, layout).Run(threads);
+}
+
+}  // namespace stringline

@@ -1,0 +1,171 @@
+#include "tools/view/plot.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "tools/view/words.h"
+
+namespace stringline {
+namespace {
+
+double Largest(const std::vector<PlotLine>& lines) {
+  double most = 0;
+  for (const PlotLine& line : lines) {
+    for (const auto& value : line.values) most = std::max(most, value.value_or(0));
+  }
+  return most;
+}
+
+// The next of 1, 2 and 5 times a power of ten, for the distance of grid lines.
+double NiceStep(double range, int steps) {
+  const double raw = std::max(range, 1e-6) / steps;
+  const double power = std::pow(10, std::floor(std::log10(raw)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (raw <= factor * power) return factor * power;
+  }
+  return 10 * power;
+}
+
+std::string Escaped(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
+}
+
+constexpr const char* kColors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                   "#e69f00", "#56b4e9", "#000000", "#7a7a7a"};
+constexpr int kWidth = 560, kHeight = 320, kLeft = 58, kTop = 16, kBottom = 46, kRight = 130;
+
+// A mark of the line's own shape.
+std::string Mark(size_t line, double x, double y) {
+  const char* const color = kColors[line % 8];
+  const char* const fill = line % 8 < 4 ? color : "#ffffff";
+  switch (line % 4) {
+    case 0:
+      return absl::StrFormat("<circle cx='%.1f' cy='%.1f' r='3' fill='%s' stroke='%s'/>\n", x, y,
+                             fill, color);
+    case 1:
+      return absl::StrFormat(
+          "<rect x='%.1f' y='%.1f' width='6' height='6' fill='%s' stroke='%s'/>\n", x - 3, y - 3,
+          fill, color);
+    case 2:
+      return absl::StrFormat("<path d='M%.1f %.1fl4 7h-8z' fill='%s' stroke='%s'/>\n", x, y - 4,
+                             fill, color);
+    default:
+      return absl::StrFormat("<path d='M%.1f %.1fl4 4l-4 4l-4 -4z' fill='%s' stroke='%s'/>\n", x,
+                             y - 4, fill, color);
+  }
+}
+
+class SvgPlot {
+ public:
+  SvgPlot(const std::vector<PlotLine>& lines, const std::vector<std::string>& labels)
+      : lines_(lines), labels_(labels), step_(NiceStep(Largest(lines), 5)) {
+    top_ = std::max(step_, std::ceil(Largest(lines) / step_ - 1e-9) * step_);
+  }
+
+  std::string Draw() {
+    out_ = absl::StrFormat(
+        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' width='%d' height='%d' "
+        "font-family='system-ui, sans-serif' font-size='11'>\n"
+        "<rect width='%d' height='%d' fill='#ffffff'/>\n",
+        kWidth, kHeight, kWidth, kHeight, kWidth, kHeight);
+    DrawGrid();
+    for (size_t line = 0; line < lines_.size(); ++line) DrawLine(line);
+    absl::StrAppend(&out_, "</svg>\n");
+    return std::move(out_);
+  }
+
+ private:
+  double X(size_t point) const {
+    const double width = kWidth - kLeft - kRight;
+    return labels_.size() < 2 ? kLeft + width / 2
+                              : kLeft + width * static_cast<double>(point) /
+                                            (static_cast<double>(labels_.size()) - 1);
+  }
+  double Y(double value) const { return kTop + (kHeight - kTop - kBottom) * (1 - value / top_); }
+
+  void DrawGrid() {
+    for (int k = 0; k * step_ <= top_ * 1.0001; ++k) {
+      const double y = Y(k * step_);
+      absl::StrAppendFormat(&out_,
+                            "<path d='M%d %.1fH%d' stroke='#dddddd'/>\n<text x='%d' y='%.1f' "
+                            "text-anchor='end'>%g %%</text>\n",
+                            kLeft, y, kWidth - kRight, kLeft - 6, y + 4, 100 * k * step_);
+    }
+    const size_t every = std::max<size_t>(1, (labels_.size() + 7) / 8);
+    for (size_t p = 0; p < labels_.size(); p += every) {
+      absl::StrAppendFormat(&out_,
+                            "<path d='M%.1f %dv4' stroke='#555555'/>\n<text x='%.1f' y='%d' "
+                            "text-anchor='middle'>%s</text>\n",
+                            X(p), kHeight - kBottom, X(p), kHeight - kBottom + 17,
+                            Escaped(labels_[p]));
+    }
+    absl::StrAppendFormat(&out_,
+                          "<text x='14' y='%d' text-anchor='middle' transform='rotate(-90 14 %d)'>"
+                          "bubble</text>\n",
+                          (kHeight - kBottom) / 2, (kHeight - kBottom) / 2);
+  }
+
+  void DrawLine(size_t index) {
+    const PlotLine& line = lines_[index];
+    std::string path, marks;
+    bool begun = false;
+    const size_t every = std::max<size_t>(1, line.values.size() / 24);
+    for (size_t p = 0; p < line.values.size(); ++p) {
+      if (!line.values[p]) {
+        begun = false;
+        continue;
+      }
+      const double x = X(p), y = Y(*line.values[p]);
+      absl::StrAppendFormat(&path, "%s%.1f %.1f", begun ? "L" : "M", x, y);
+      if (p % every == 0 || p + 1 == line.values.size()) {
+        absl::StrAppend(&marks, Mark(index, x, y));
+      }
+      begun = true;
+    }
+    absl::StrAppendFormat(&out_, "<path d='%s' fill='none' stroke='%s' stroke-width='1.5'/>\n%s",
+                          path, kColors[index % 8], marks);
+    const double y = kTop + 14 + 18 * static_cast<double>(index);
+    absl::StrAppend(&out_, Mark(index, kWidth - kRight + 16, y - 4));
+    absl::StrAppendFormat(&out_, "<text x='%d' y='%.1f'>%s</text>\n", kWidth - kRight + 26, y,
+                          Escaped(line.name));
+  }
+
+  const std::vector<PlotLine>& lines_;
+  const std::vector<std::string>& labels_;
+  const double step_;
+  double top_ = 1;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string PlotAsText(const std::vector<PlotLine>& lines) {
+  static constexpr const char* kBlocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  constexpr size_t kMost = 80;
+  const double top = std::max(Largest(lines), 1e-9);
+  std::string out;
+  for (const PlotLine& line : lines) {
+    absl::StrAppendFormat(&out, "  %-20s ", line.name);
+    const size_t every = std::max<size_t>(1, (line.values.size() + kMost - 1) / kMost);
+    std::optional<double> first, last;
+    for (size_t p = 0; p < line.values.size(); ++p) {
+      if (line.values[p] && !first) first = line.values[p];
+      if (line.values[p]) last = line.values[p];
+      if (p % every != 0) continue;
+      const int level = std::clamp(static_cast<int>(line.values[p].value_or(0) / top * 8), 0, 7);
+      absl::StrAppend(&out, line.values[p] ? kBlocks[level] : "·");
+    }
+    if (first) absl::StrAppend(&out, "  ", PrintShare(*first), " .. ", PrintShare(*last));
+    absl::StrAppend(&out, "\n");
+  }
+  return out;
+}
+
+std::string PlotAsSvg(const std::vector<PlotLine>& lines, const std::vector<std::string>& labels) {
+  return SvgPlot(lines, labels).Draw();
+}
+
+}  // namespace stringline

@@ -1,0 +1,22 @@
+// Rows of shares (0 .. 1) as small plots: in the terminal, and as a picture for papers.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stringline {
+
+struct PlotLine {
+  std::string name;
+  std::vector<std::optional<double>> values;  // nothing where there is no value
+};
+
+// A line of blocks for each, all on one scale, with its first and last value.
+std::string PlotAsText(const std::vector<PlotLine>& lines);
+
+// Lines over equally wide steps, named by `labels`; the scale begins at 0. One colour and one mark
+// a line, so that they can be told apart in black and white.
+std::string PlotAsSvg(const std::vector<PlotLine>& lines, const std::vector<std::string>& labels);
+
+}  // namespace stringline
