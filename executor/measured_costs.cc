@@ -1,6 +1,6 @@
 #include "executor/measured_costs.h"
 
-#include <algorithm>
+#include "schedlang/sim/calibrate.h"
 
 namespace stringline {
 
@@ -34,31 +34,17 @@ void MeasuredCosts::Add(const Timeline& timeline) {
 }
 
 CostModel MeasuredCosts::Model() const {
-  CostModel model;
-  const size_t stages = forward_backward_.size();
-  bool grouped = false;
-  for (size_t s = 0; s < stages; ++s) {
-    int64_t f = alone_[0][s].value_ns();
-    int64_t b = alone_[1][s].value_ns();
-    int64_t i = alone_[2][s].value_ns();
-    int64_t w = alone_[3][s].value_ns();
-    if (f == 0) f = forward_backward_[s].value_ns() / 2;
-    if (b == 0) b = i > 0 && w > 0 ? i + w : shared_backward_[s].value_ns() / 2;
-    if (i == 0) i = w > 0 ? std::max<int64_t>(b - w, 0) : b / 2;
-    if (w == 0) w = std::max<int64_t>(b - i, 0);
-    model.forward.push_back(f);
-    model.backward.push_back(b);
-    model.input_gradient.push_back(i);
-    model.weight_gradient.push_back(w);
-    grouped = grouped || forward_backward_[s].count > 0;
-  }
-  for (size_t s = 0; grouped && s < stages; ++s) {
-    model.forward_backward.push_back(forward_backward_[s].count > 0
-                                         ? forward_backward_[s].value_ns()
-                                         : model.forward[s] + model.backward[s]);
-  }
-  model.hop = hop_.value_ns();
-  return model;
+  TypicalDurations typical;
+  const auto means = [](const std::vector<Mean>& of) {
+    std::vector<int64_t> values_ns;
+    for (const Mean& mean : of) values_ns.push_back(mean.value_ns());
+    return values_ns;
+  };
+  for (size_t kind = 0; kind < alone_.size(); ++kind) typical.alone[kind] = means(alone_[kind]);
+  typical.forward_backward = means(forward_backward_);
+  typical.shared_backward = means(shared_backward_);
+  typical.message = hop_.value_ns();
+  return CostsFrom(typical);
 }
 
 }  // namespace stringline

@@ -19,8 +19,7 @@ class MeasuredCosts {
   void Add(const Timeline& timeline);
 
   // The mean of every stage's F, B, I and W where they ran alone, of every `F a & B b` by stage a,
-  // and of all messages. What never ran alone is made up from what did: B from I and W, I and W as
-  // halves of B, and what only ever shared its rank as half of that.
+  // and of all messages; what never ran alone is made up as CostsFrom says (calibrate.h).
   CostModel Model() const;
 
  private:

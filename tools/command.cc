@@ -66,7 +66,11 @@ constexpr Command kCommands[] = {
      kScheduleOrPlan,
      "stringline rehearse schedules/1f1b.sched P=4 M=8 --cost F=4ms,B=8ms --link 5us,2GB/s "
      "--message 1MB",
-     kPlanOptions | kCostOptions | kTimelineOption | kLayoutOption | kLinkOptions, RunRehearsal},
+     kPlanOptions | kCostOptions | kTimelineOption | kLayoutOption | kSlowOption | kLinkOptions,
+     RunRehearsal},
+    {"calibrate", "Say what the actions of a recorded run cost, as a cost file",
+     "A recorded timeline (.timeline)", "stringline calibrate tests/golden/show/measured.timeline",
+     kOutOption, RunCalibrate},
     {"run", "Train a model with a schedule, and compare what happened with the simulation",
      "A run file (.yaml)", "stringline run examples/01_train/run.yaml", kTrainingOptions,
      RunTraining},

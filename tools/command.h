@@ -49,6 +49,7 @@ absl::Span<const Command> Commands();
 // status (ExitStatus). Reads no global state but the environment, so tests call it in-process.
 int RunTool(const std::vector<std::string>& args, std::ostream& out, std::ostream& err);
 
+int RunCalibrate(const Flags& flags, const Output& output);
 int RunCheck(const Flags& flags, const Output& output);
 int RunCompare(const Flags& flags, const Output& output);
 int RunCheckFor(const Flags& flags, const Output& output);  // check, with --for

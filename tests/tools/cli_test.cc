@@ -38,6 +38,7 @@ void WriteBadFiles() {
   const std::string folder = ScratchFolder() + "/";
   WriteText(folder + "good.sched", kGood);
   WriteText(folder + "empty.sched", "");
+  WriteText(folder + "empty.timeline", "");
   WriteText(folder + "binary.sched", std::string("schedule \0\x01\xff", 12));
   WriteText(folder + "latin.sched", "schedule caf\xe9(P, M) { }\n");
   WriteText(folder + "truncated.sched", "schedule s(P, M) { stages P on line; rank r {");
@@ -99,6 +100,10 @@ const Bad kBad[] = {
     {"rehearse good.sched P=2 M=2 --cost F=1s,B=200s", 2, "may last ten minutes"},
     {"rehearse missing.sched P=2 M=2", 2, "missing.sched"},
     {"rehearse truncated.sched P=2 M=2", 1, "truncated.sched:1:"},
+    // calibrate
+    {"calibrate good.sched", 2, "only a recorded timeline has durations"},
+    {"calibrate missing.timeline", 2, "missing.timeline"},
+    {"calibrate empty.timeline", 1, "empty.timeline:1:1"},
     // fmt, explain, check --for
     {"fmt", 2, "needs a file"},
     {"fmt missing.sched", 2, "missing.sched"},

@@ -1,0 +1,230 @@
+#include "schedlang/sim/calibrate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace stringline {
+namespace {
+
+using Samples = std::vector<int64_t>;
+
+// The value below which `share` of them lie. They are sorted.
+int64_t Quantile(const Samples& sorted, double share) {
+  const double last = static_cast<double>(sorted.size() - 1);
+  return sorted[static_cast<size_t>(std::llround(share * last))];
+}
+
+// Between the two in the middle where there are two.
+int64_t Median(const Samples& sorted) {
+  return sorted.empty() ? 0 : (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
+}
+
+Spread SpreadOf(const Samples& sorted) {
+  if (sorted.empty()) return {};
+  return {static_cast<int>(sorted.size()), Quantile(sorted, 0.1), Quantile(sorted, 0.9)};
+}
+
+// All durations of a timeline, each list sorted.
+struct Seen {
+  std::array<std::vector<Samples>, 4> alone;
+  std::vector<Samples> forward_backward;
+  std::vector<Samples> shared_backward;
+  Samples message;
+
+  explicit Seen(const Timeline& timeline) {
+    int stages = 0;
+    for (const Event& event : timeline.events) stages = std::max(stages, event.stage.value + 1);
+    for (std::vector<Samples>& of : alone) of.resize(stages);
+    forward_backward.resize(stages);
+    shared_backward.resize(stages);
+    for (int r = 0; r < timeline.ranks(); ++r) AddRank(timeline.of(RankId(r)));
+    for (std::vector<Samples>& of : alone) Sort(&of);
+    Sort(&forward_backward);
+    Sort(&shared_backward);
+    std::sort(message.begin(), message.end());
+  }
+
+ private:
+  static void Sort(std::vector<Samples>* lists) {
+    for (Samples& samples : *lists) std::sort(samples.begin(), samples.end());
+  }
+
+  void AddRank(absl::Span<const Event> events) {
+    for (size_t begin = 0; begin < events.size();) {
+      size_t end = begin + 1;
+      while (end < events.size() && events[end].joined) ++end;
+      AddGroup(events.subspan(begin, end - begin));
+      begin = end;
+    }
+  }
+
+  void AddGroup(absl::Span<const Event> group) {
+    const Event& first = group[0];
+    const int64_t duration_ns = first.end_ns - first.start_ns;
+    if (IsMessage(first.kind)) {
+      for (const Event& part : group) {
+        if (IsSend(part.kind)) message.push_back(part.end_ns - part.start_ns);
+      }
+    } else if (IsCompute(first.kind) && group.size() == 1) {
+      alone[static_cast<size_t>(first.kind)][first.stage.value].push_back(duration_ns);
+    } else if (IsCompute(first.kind) && group.size() == 2) {
+      const bool forward_first = first.kind == ActionKind::kForward;
+      const Event& f = group[forward_first ? 0 : 1];
+      const Event& b = group[forward_first ? 1 : 0];
+      if (f.kind != ActionKind::kForward || b.kind != ActionKind::kBackward) return;
+      forward_backward[f.stage.value].push_back(duration_ns);
+      shared_backward[b.stage.value].push_back(duration_ns);
+    }
+  }
+};
+
+// Messages of one stage in one direction all go through one channel.
+using Way = std::pair<int, ActionKind>;
+
+// The shortest time after which one of them followed another, at most `whole_ns`.
+int64_t TransferOf(const Timeline& timeline, int64_t whole_ns) {
+  std::map<Way, Samples> starts_ns;
+  for (const Event& event : timeline.events) {
+    if (IsSend(event.kind)) starts_ns[{event.stage.value, event.kind}].push_back(event.start_ns);
+  }
+  int64_t transfer_ns = whole_ns;
+  for (auto& [way, starts] : starts_ns) {
+    std::sort(starts.begin(), starts.end());
+    for (size_t i = 1; i < starts.size(); ++i) {
+      transfer_ns = std::min(transfer_ns, starts[i] - starts[i - 1]);
+    }
+  }
+  return transfer_ns;
+}
+
+std::vector<int64_t> Medians(const std::vector<Samples>& lists) {
+  std::vector<int64_t> medians;
+  for (const Samples& samples : lists) medians.push_back(Median(samples));
+  return medians;
+}
+
+// The quartiles of a normal distribution lie 0.6745 standard deviations from its middle.
+double JitterOf(const Seen& seen) {
+  std::vector<double> deviations;
+  const auto add = [&](const std::vector<Samples>& lists) {
+    for (const Samples& samples : lists) {
+      const auto median = static_cast<double>(Median(samples));
+      if (samples.size() < 3 || median <= 0) continue;
+      for (const int64_t ns : samples) {
+        deviations.push_back(std::fabs(static_cast<double>(ns) / median - 1));
+      }
+    }
+  };
+  for (const std::vector<Samples>& lists : seen.alone) add(lists);
+  add(seen.forward_backward);
+  if (deviations.empty()) return 0;
+  std::nth_element(deviations.begin(), deviations.begin() + deviations.size() / 2,
+                   deviations.end());
+  return deviations[deviations.size() / 2] / 0.6745;
+}
+
+// "F: [4ms, …]" and below it how much each varied.
+void AppendKey(const char* key, const std::vector<int64_t>& costs,
+               const std::vector<Spread>& spreads, std::string* text) {
+  const auto is_zero = [](int64_t ns) { return ns == 0; };
+  if (std::all_of(costs.begin(), costs.end(), is_zero)) return;
+  std::vector<std::string> items, notes;
+  bool seen = false;
+  for (size_t s = 0; s < costs.size(); ++s) {
+    const Spread& spread = spreads[s];
+    items.push_back(absl::StrCat(costs[s], "ns"));
+    notes.push_back(spread.count == 0
+                        ? "not seen"
+                        : absl::StrCat(spread.low_ns, "..", spread.high_ns, " of ", spread.count));
+    seen = seen || spread.count > 0;
+  }
+  absl::StrAppend(text, key, ": [", absl::StrJoin(items, ", "), "]\n# spread of ", key,
+                  ", ns: ", seen ? absl::StrJoin(notes, ", ") : "not seen, made up from the others",
+                  "\n");
+}
+
+}  // namespace
+
+CostModel CostsFrom(const TypicalDurations& typical) {
+  CostModel model;
+  const size_t stages = typical.forward_backward.size();
+  bool grouped = false;
+  for (size_t s = 0; s < stages; ++s) {
+    int64_t f = typical.alone[0][s];
+    int64_t b = typical.alone[1][s];
+    int64_t i = typical.alone[2][s];
+    int64_t w = typical.alone[3][s];
+    if (f == 0) f = typical.forward_backward[s] / 2;
+    if (b == 0) b = i > 0 && w > 0 ? i + w : typical.shared_backward[s] / 2;
+    if (i == 0) i = w > 0 ? std::max<int64_t>(b - w, 0) : b / 2;
+    if (w == 0) w = std::max<int64_t>(b - i, 0);
+    model.forward.push_back(f);
+    model.backward.push_back(b);
+    model.input_gradient.push_back(i);
+    model.weight_gradient.push_back(w);
+    grouped = grouped || typical.forward_backward[s] > 0;
+  }
+  for (size_t s = 0; grouped && s < stages; ++s) {
+    model.forward_backward.push_back(typical.forward_backward[s] > 0
+                                         ? typical.forward_backward[s]
+                                         : model.forward[s] + model.backward[s]);
+  }
+  model.hop = typical.message;
+  return model;
+}
+
+Calibration Calibrate(const Timeline& timeline) {
+  const Seen seen(timeline);
+  TypicalDurations typical;
+  Calibration calibration;
+  for (size_t kind = 0; kind < seen.alone.size(); ++kind) {
+    typical.alone[kind] = Medians(seen.alone[kind]);
+    for (const Samples& samples : seen.alone[kind]) {
+      calibration.spread[kind].push_back(SpreadOf(samples));
+    }
+  }
+  typical.forward_backward = Medians(seen.forward_backward);
+  typical.shared_backward = Medians(seen.shared_backward);
+  typical.message = Median(seen.message);
+  for (const Samples& samples : seen.forward_backward) {
+    calibration.forward_backward_spread.push_back(SpreadOf(samples));
+  }
+  calibration.message_spread = SpreadOf(seen.message);
+  calibration.costs = CostsFrom(typical);
+  calibration.transfer_ns = TransferOf(timeline, typical.message);
+  calibration.jitter = JitterOf(seen);
+  return calibration;
+}
+
+std::string Print(const Calibration& calibration, const std::string& title) {
+  const CostModel& costs = calibration.costs;
+  std::string text = absl::StrCat("# Calibrated from ", title,
+                                  ": medians, one value per stage; spreads hold eight of ten.\n");
+  AppendKey("F", costs.forward, calibration.spread[0], &text);
+  AppendKey("B", costs.backward, calibration.spread[1], &text);
+  AppendKey("I", costs.input_gradient, calibration.spread[2], &text);
+  AppendKey("W", costs.weight_gradient, calibration.spread[3], &text);
+  AppendKey("FB", costs.forward_backward, calibration.forward_backward_spread, &text);
+  if (calibration.jitter > 0) {
+    absl::StrAppendFormat(&text, "jitter: %.3f%%\n", 100 * calibration.jitter);
+  }
+  if (calibration.message_spread.count == 0) return text;
+  const Spread& spread = calibration.message_spread;
+  absl::StrAppend(&text, "p2p: ", costs.hop - calibration.transfer_ns,
+                  "ns\n# spread of messages, ns: ", spread.low_ns, "..", spread.high_ns, " of ",
+                  spread.count, "\n");
+  if (calibration.transfer_ns > 0) {
+    absl::StrAppend(&text,
+                    "# how long a message occupies its channel, as if a byte took a nanosecond\n",
+                    "bandwidth: 1GB/s\nmessage: ", calibration.transfer_ns, "\n");
+  }
+  return text;
+}
+
+}  // namespace stringline

@@ -1,0 +1,54 @@
+// What the actions of a recorded run cost: timeline -> costs that make the simulator repeat it.
+//
+// A computation alone on its rank gives a duration of its kind and stage, an `F a & B b` one of the
+// pair, by stage a; other groups give nothing. A message takes from when it leaves to when it
+// arrives. The cost is the median of what was seen.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schedlang/sim/costs.h"
+#include "schedlang/timeline.h"
+
+namespace stringline {
+
+// Typical durations in nanoseconds, by stage; 0 where there was none.
+struct TypicalDurations {
+  std::array<std::vector<int64_t>, 4> alone;  // F, B, I, W
+  std::vector<int64_t> forward_backward;      // of `F a & B b`, by stage a
+  std::vector<int64_t> shared_backward;       // the same groups by stage b
+  int64_t message = 0;
+};
+
+// What never ran alone is made up from what did: B from I and W, I and W from B or as halves of it,
+// and what only ever shared its rank as half of that.
+CostModel CostsFrom(const TypicalDurations& typical);
+
+// How much a duration varied from one time to the next.
+struct Spread {
+  int count = 0;
+  int64_t low_ns = 0, high_ns = 0;  // nine of ten lie above, nine of ten below
+};
+
+struct Calibration {
+  CostModel costs;  // its hop is the message's whole time
+  // The part of it in which a message occupies its channel: all of it, unless messages were seen
+  // to follow each other sooner.
+  int64_t transfer_ns = 0;
+  std::array<std::vector<Spread>, 4> spread;  // of F, B, I, W alone, by stage
+  std::vector<Spread> forward_backward_spread;
+  Spread message_spread;
+  // Standard deviation of a computation's duration, relative to its median, over all kinds and
+  // stages; from the middle half of the deviations, so that a single hiccup does not count.
+  double jitter = 0;
+};
+
+Calibration Calibrate(const Timeline& timeline);
+
+// As the YAML that --costs reads, with spreads as comments. `title` says what was calibrated.
+std::string Print(const Calibration& calibration, const std::string& title);
+
+}  // namespace stringline

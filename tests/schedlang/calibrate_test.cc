@@ -1,0 +1,132 @@
+// A calibrated simulation repeats the run: simulated runs exactly, and what noise does to them.
+#include "schedlang/sim/calibrate.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "schedlang/base/sl_check.h"
+#include "schedlang/messages/lower.h"
+#include "schedlang/sim/simulate.h"
+#include "schedlang/text/parse.h"
+#include "tests/schedlang/elaborated.h"
+
+namespace stringline {
+namespace {
+
+constexpr const char* kSchedules[] = {
+    "gpipe",   "1f1b",  "looped_bfs", "interleaved", "interleaved_zb", "megatron_combined",
+    "kimi_k2", "gis",   "zb_h1",      "zb_h2",       "zb_v",           "dualpipe_v",
+    "v_half",  "v_min", "hanayo",     "chimera",     "dualpipe",
+};
+
+Plan LibraryPlan(const std::string& name, CommLayout layout = CommLayout::kEdge) {
+  const Source source(name, ReadTestFile("schedules/" + name + ".sched"));
+  Diagnostics diagnostics;
+  const auto file = Parse(source, &diagnostics);
+  SL_CHECK(file.has_value()) << name;
+  const auto plan = Elaborate(*file, "", {{"P", 4}, {"M", 8}}, &diagnostics);
+  SL_CHECK(plan.has_value()) << name;
+  return Lower(*plan, layout);
+}
+
+// What the printed calibration means to whoever gives it to --costs.
+CostModel ReadBack(const Calibration& calibration, const Plan& plan) {
+  const std::string path = testing::TempDir() + "/calibrated.yaml";
+  std::ofstream(path) << Print(calibration, "a test");
+  const auto spec = ReadCostFile(path);
+  SL_CHECK(spec.ok()) << spec.status();
+  const auto costs = ResolveCosts(*spec, plan);
+  SL_CHECK(costs.ok()) << costs.status();
+  std::filesystem::remove(path);
+  return *costs;
+}
+
+// Every stage costs something else, and an F beside a B less than both.
+CostModel RandomCosts(const Plan& plan, std::mt19937_64& random) {
+  CostModel costs;
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    const auto draw = [&] { return static_cast<int64_t>(1'000'000 + random() % 1'000'000); };
+    costs.forward.push_back(draw());
+    costs.input_gradient.push_back(draw());
+    costs.weight_gradient.push_back(draw());
+    costs.backward.push_back(costs.input_gradient[s] + costs.weight_gradient[s]);
+    costs.forward_backward.push_back(2 * draw());
+  }
+  const Hop hop = {0, static_cast<int64_t>(1 + random() % 600'000)};
+  costs.activation_hops.assign(plan.stages.size(), hop);
+  costs.gradient_hops = costs.activation_hops;
+  return costs;
+}
+
+TEST(Calibrate, SimulatedRunsAreRepeatedExactly) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  for (const char* const name : kSchedules) {
+    for (const CommLayout layout : {CommLayout::kEdge, CommLayout::kShared}) {
+      const Plan plan = LibraryPlan(name, layout);
+      const auto run = Simulate(plan, RandomCosts(plan, random), layout);
+      ASSERT_TRUE(run.ok()) << name;
+      const auto again = Simulate(plan, ReadBack(Calibrate(*run), plan), layout);
+      ASSERT_TRUE(again.ok()) << name;
+      EXPECT_EQ(Print(*again), Print(*run)) << name << " " << NameOf(layout);
+    }
+  }
+}
+
+TEST(Calibrate, LatencyThatOccupiesNothingIsToldFromTransfers) {
+  const Plan plan = LibraryPlan("gpipe");
+  CostModel costs;
+  costs.forward = costs.input_gradient = costs.weight_gradient = std::vector<int64_t>(4, 1'000'000);
+  costs.backward = std::vector<int64_t>(4, 2'000'000);
+  costs.hop = 5'000'000;  // five messages are under way at once
+  const auto run = Simulate(plan, costs);
+  ASSERT_TRUE(run.ok());
+  const Calibration calibration = Calibrate(*run);
+  EXPECT_EQ(calibration.costs.hop, 5'000'000);
+  EXPECT_EQ(calibration.transfer_ns, 1'000'000);  // no more can be seen
+  EXPECT_EQ(Print(*Simulate(plan, ReadBack(calibration, plan))), Print(*run));
+}
+
+TEST(Calibrate, NoiseIsMeasuredAndAveragedOut) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  const Plan plan = LibraryPlan("dualpipe_v");
+  CostModel costs = RandomCosts(plan, random);
+  const auto still = Simulate(plan, costs);
+  std::normal_distribution<float> normal(1, 0.02F);
+  for (size_t i = 0; i < plan.actions.size(); ++i) costs.noise.factors.push_back(normal(random));
+  costs.noise.factors[0] = 3;  // a hiccup
+  const auto run = Simulate(plan, costs);
+  ASSERT_TRUE(run.ok() && still.ok());
+  const Calibration calibration = Calibrate(*run);
+  EXPECT_GT(calibration.jitter, 0.005);
+  EXPECT_LT(calibration.jitter, 0.04);
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    const auto median = static_cast<double>(calibration.costs.forward[s]);
+    EXPECT_NEAR(median / static_cast<double>(costs.forward[s]), 1, 0.1) << s;
+    EXPECT_GT(calibration.spread[0][s].count, 0);
+    EXPECT_LE(calibration.spread[0][s].low_ns, calibration.costs.forward[s]);
+    EXPECT_GE(calibration.spread[0][s].high_ns, calibration.costs.forward[s]);
+  }
+  const auto again = Simulate(plan, ReadBack(calibration, plan));
+  ASSERT_TRUE(again.ok());
+  EXPECT_NEAR(static_cast<double>(MeasureBubbles(*again).makespan_ns) /
+                  static_cast<double>(MeasureBubbles(*still).makespan_ns),
+              1, 0.1);
+}
+
+TEST(Calibrate, ARunWithoutActionsGivesNothing) {
+  Timeline timeline;
+  timeline.first = {0, 0};
+  const Calibration calibration = Calibrate(timeline);
+  EXPECT_TRUE(calibration.costs.forward.empty());
+  EXPECT_EQ(calibration.jitter, 0);
+}
+
+}  // namespace
+}  // namespace stringline
