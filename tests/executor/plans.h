@@ -24,7 +24,8 @@ inline Plan PlanFrom(const std::string& text) {
 inline Plan LoweredFrom(const std::string& text) { return Lower(PlanFrom(text)); }
 
 // The lowered plan of schedules/NAME.sched; nothing where the schedule does not admit P and M.
-inline std::optional<Plan> LibraryPlan(const std::string& name, int p, int m) {
+inline std::optional<Plan> LibraryPlan(const std::string& name, int p, int m,
+                                       CommLayout layout = CommLayout::kEdge) {
   const auto source =
       ReadSource(std::string(STRINGLINE_SOURCE_DIR "/schedules/") + name + ".sched");
   SL_CHECK(source.ok()) << source.status();
@@ -33,7 +34,7 @@ inline std::optional<Plan> LibraryPlan(const std::string& name, int p, int m) {
   SL_CHECK(file.has_value()) << Render(diagnostics, *source);
   const auto plan = Elaborate(*file, "", {{"P", p}, {"M", m}}, &diagnostics);
   if (!plan.has_value()) return std::nullopt;
-  return Lower(*plan);
+  return Lower(*plan, layout);
 }
 
 }  // namespace stringline

@@ -1,7 +1,7 @@
 // Links, held stage programs, and rehearsals against the simulator.
 #include "executor/rehearsal.h"
 
-#include <cmath>
+#include <algorithm>
 #include <random>
 
 #include "executor/cpu/device.h"
@@ -125,30 +125,37 @@ TEST(Rehearsal, EndsExactlyWhenTheCheckerSaysSo) {
 struct Predicted {
   const char* schedule;
   int p, m;
+  CommLayout layout;
 };
 
-// A loose limit: other work may run on the machine. tools/bench prints how close it comes.
+// Nothing ends before its time, so the best of many steps is what the plan takes; on a quiet
+// machine the first one is close enough. tools/bench prints the medians.
 TEST(Rehearsal, TakesWhatTheSimulatorSays) {
-  const Predicted cases[] = {{"1f1b", 4, 8},     {"zb_h1", 4, 8},      {"interleaved", 2, 4},
-                             {"dualpipe", 4, 8}, {"dualpipe_v", 4, 8}, {"chimera", 4, 4},
-                             {"kimi_k2", 4, 8}};
-  RehearsalSettings settings;
-  settings.steps = 3;
+  constexpr double kLimit = 1.04;
+  constexpr int kAttempts = 40;
+  const Predicted cases[] = {
+      {"1f1b", 4, 8, CommLayout::kEdge},        {"zb_h1", 4, 8, CommLayout::kShared},
+      {"interleaved", 4, 8, CommLayout::kPair}, {"interleaved", 4, 8, CommLayout::kShared},
+      {"dualpipe_v", 4, 8, CommLayout::kEdge},  {"dualpipe_v", 4, 8, CommLayout::kShared},
+      {"chimera", 4, 4, CommLayout::kPair},     {"kimi_k2", 4, 8, CommLayout::kEdge},
+      {"dualpipe", 8, 16, CommLayout::kEdge},   {"zb_h2", 8, 16, CommLayout::kShared},
+  };
   for (const Predicted& c : cases) {
-    const auto plan = LibraryPlan(c.schedule, c.p, c.m);
+    const auto plan = LibraryPlan(c.schedule, c.p, c.m, c.layout);
     ASSERT_TRUE(plan.has_value()) << c.schedule;
-    const auto rehearsal = Rehearse(
-        *plan,
-        WithLink(*plan, CostsFor(*plan, "F=3ms,I=4ms,W=2ms,FB=7ms"), {500'000, 4e9}, 1 << 20),
-        settings);
-    ASSERT_TRUE(rehearsal.ok()) << c.schedule << ": " << rehearsal.status();
-    ASSERT_EQ(rehearsal->makespans_ns.size(), 3u);
-    const auto took_ns = static_cast<double>(MeasureBubbles(rehearsal->measured).makespan_ns);
-    const auto predicted_ns = static_cast<double>(MeasureBubbles(rehearsal->simulated).makespan_ns);
-    // Nothing ends before its time.
-    EXPECT_GE(took_ns, predicted_ns) << c.schedule;
-    EXPECT_LT(took_ns, 1.5 * predicted_ns) << c.schedule;
-    EXPECT_EQ(rehearsal->measured.events.size(), plan->actions.size());
+    const CostModel costs =
+        WithLink(*plan, CostsFor(*plan, "F=3ms,I=4ms,W=2ms,FB=7ms"), {500'000, 4e9}, 4 << 20);
+    double least = 1e9;
+    for (int i = 0; i < kAttempts && least > kLimit; ++i) {
+      const auto rehearsal = Rehearse(*plan, costs, {c.layout, /*steps=*/1});
+      ASSERT_TRUE(rehearsal.ok()) << c.schedule << ": " << rehearsal.status();
+      EXPECT_EQ(rehearsal->measured.events.size(), plan->actions.size());
+      const auto took_ns = MeasureBubbles(rehearsal->measured).makespan_ns;
+      const auto predicted_ns = MeasureBubbles(rehearsal->simulated).makespan_ns;
+      EXPECT_GE(took_ns, predicted_ns) << c.schedule << " " << NameOf(c.layout);
+      least = std::min(least, static_cast<double>(took_ns) / static_cast<double>(predicted_ns));
+    }
+    EXPECT_LT(least, kLimit) << c.schedule << " " << NameOf(c.layout);
   }
 }
 
