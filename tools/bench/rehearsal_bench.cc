@@ -3,11 +3,13 @@
 //
 //   rehearsal_bench [COSTS [LINK [BYTES [STEPS [LAYOUT]]]]]
 //
-// prints a table: predicted, the median of STEPS steps, by how much that is longer, and the least
-// and the most of the steps. It ends with 1 if a schedule is predicted worse than by 3 %. What
-// other programs do on the machine adds to what is measured.
+// prints a table: predicted, the median of STEPS steps, by how much that is longer, how much of the
+// ranks' time the analysis gives to other causes of idling, and the least and the most of the
+// steps. It ends with 1 if a schedule is predicted worse than by 3 %. What other programs do on the
+// machine adds to what is measured.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <iostream>
 #include <optional>
 #include <string>
@@ -19,6 +21,7 @@
 #include "schedlang/base/sl_check.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/messages/lower.h"
+#include "schedlang/sim/analysis.h"
 #include "schedlang/text/parse.h"
 #include "tools/view/words.h"
 
@@ -51,6 +54,18 @@ std::optional<Plan> LoweredPlan(const std::string& name, const StepSize& size, C
   return Lower(*plan, layout);
 }
 
+// Of the time of all ranks, how much has another cause in one than in the other.
+double CausesApart(const Plan& plan, const Timeline& a, const Timeline& b) {
+  const Analysis of_a = Analyze(plan, a), of_b = Analyze(plan, b);
+  int64_t apart_ns = 0;
+  for (int c = 0; c < kIdleCauses; ++c) {
+    int64_t difference_ns = 0;
+    for (int r = 0; r < plan.ranks(); ++r) difference_ns += of_a.causes[r][c] - of_b.causes[r][c];
+    apart_ns += std::abs(difference_ns);
+  }
+  return static_cast<double>(apart_ns) / static_cast<double>(plan.ranks() * of_b.makespan_ns);
+}
+
 // Prints a line of the table. Returns the error.
 double Row(const std::string& name, const StepSize& size, const Plan& plan, const CostModel& costs,
            const RehearsalSettings& settings) {
@@ -61,9 +76,11 @@ double Row(const std::string& name, const StepSize& size, const Plan& plan, cons
   const double error = static_cast<double>(took_ns) / static_cast<double>(predicted_ns) - 1;
   const auto [least, most] =
       std::minmax_element(rehearsal->makespans_ns.begin(), rehearsal->makespans_ns.end());
-  std::cout << absl::StreamFormat("| %-17s | %d | %2d | %11s | %11s | %+5.2f %% | %s .. %s |\n",
-                                  name, size.p, size.m, PrintTime(predicted_ns), PrintTime(took_ns),
-                                  100 * error, PrintTime(*least), PrintTime(*most))
+  std::cout << absl::StreamFormat(
+                   "| %-17s | %d | %2d | %11s | %11s | %+5.2f %% | %5.2f %% | %s .. %s |\n", name,
+                   size.p, size.m, PrintTime(predicted_ns), PrintTime(took_ns), 100 * error,
+                   100 * CausesApart(plan, rehearsal->measured, rehearsal->simulated),
+                   PrintTime(*least), PrintTime(*most))
             << std::flush;
   return error;
 }
@@ -72,8 +89,8 @@ int Bench(const CostSpec& spec, const LinkSpeed& link, int64_t bytes,
           const RehearsalSettings& settings) {
   std::cout << absl::StreamFormat(
       "messages take %s, layout %s\n\n| schedule          | P |  M |   predicted |    measured |   "
-      "error | of "
-      "%d steps |\n|---|---|---|---|---|---|---|\n",
+      "error |  causes | of "
+      "%d steps |\n|---|---|---|---|---|---|---|---|\n",
       PrintTime(link.TransferNs(bytes)), NameOf(settings.layout), settings.steps);
   std::vector<double> errors;
   for (const StepSize& size : kSizes) {
