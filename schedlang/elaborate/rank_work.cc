@@ -57,20 +57,18 @@ void RankWork::StopAtActionLimit(Span span) {
   Stop();
 }
 
-bool RankWork::OwnsStage(int64_t stage, Span span, const std::string& values) {
+void RankWork::FindNotOwned(int64_t stage, Span span, const std::string& values) {
   const auto stages = static_cast<int64_t>(plan_->stages.size());
   if (stage < 0 || stage >= stages) {
     Find(
         Code::kNoSuchStage, span,
         absl::StrCat("stage ", stage, " does not exist: the stages are 0 .. ", stages - 1, values));
-    return false;
+    return;
   }
   const RankId home = plan_->stages[stage].rank;
-  if (home == rank_) return true;
   Find(Code::kWrongRank, span,
        absl::StrCat("stage ", PrintStage(plan_->pipes, StageId(static_cast<int32_t>(stage))),
                     " lives on rank ", home.value, ", not on rank ", rank_.value, values));
-  return false;
 }
 
 void RankWork::StartGroup() { group_began_ = false; }

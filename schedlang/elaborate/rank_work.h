@@ -37,8 +37,13 @@ class RankWork {
   // From now on actions and messages bear this iteration instead; none: that of the loops again.
   void SetIteration(std::optional<int32_t> iteration) { set_iteration_ = iteration; }
 
-  // True if the stage exists and lives on this rank; else there is a finding at `span`.
-  bool OwnsStage(int64_t stage, Span span, const std::string& values);
+  // Whether the stage exists and lives on this rank.
+  bool OwnsStage(int64_t stage) const {
+    return stage >= 0 && stage < static_cast<int64_t>(plan_->stages.size()) &&
+           plan_->stages[static_cast<size_t>(stage)].rank == rank_;
+  }
+  // The finding where it does not; `values` says where the number came from.
+  void FindNotOwned(int64_t stage, Span span, const std::string& values);
 
   // The parts of `a & b` are performed between these two. A weight gradient that one of them defers
   // can be taken after EndGroup.

@@ -355,8 +355,9 @@ class Runner {
     if (part.stage >= 0) {
       const int64_t stage = evaluator_->Evaluate(part.stage);
       if (!Evaluated()) return false;
-      if (!work_.OwnsStage(stage, program_.nodes[part.stage].span,
-                           evaluator_->ValuesIn(part.stage))) {
+      if (!work_.OwnsStage(stage)) {
+        work_.FindNotOwned(stage, program_.nodes[part.stage].span,
+                           evaluator_->ValuesIn(part.stage));
         return false;
       }
       demand->stage = StageId(static_cast<int32_t>(stage));
