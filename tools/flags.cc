@@ -116,6 +116,12 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
     app.add_option("--color", flags.color, "auto, always or never")
         ->check(CLI::IsMember({"auto", "always", "never"}))
         ->type_name("WHEN");
+    app.add_option("--svg", flags.svg, "Draw it into this file instead; --width is in points then")
+        ->type_name("OUT.svg");
+    app.add_option("--perfetto", flags.perfetto, "Write a trace for ui.perfetto.dev instead")
+        ->type_name("OUT.pftrace");
+    app.add_option("--chrome", flags.chrome, "Write a trace in Chrome's JSON format instead")
+        ->type_name("OUT.json");
   }
   if (command.options & kToOption) {
     app.add_option("--to", flags.to,

@@ -38,6 +38,9 @@ struct Flags {
   std::string model;                    // --model RUN.yaml
   std::string link;                     // --link 5us,2GB/s
   std::string message;                  // --message 1MB
+  std::string svg;                      // --svg OUT.svg
+  std::string perfetto;                 // --perfetto OUT.pftrace
+  std::string chrome;                   // --chrome OUT.json
   std::string plot;                     // --plot OUT.svg
   std::vector<std::string> slow;        // --slow 3=10%
   int runs = 0;                         // --runs; 0: as many as the command likes

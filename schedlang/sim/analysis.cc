@@ -27,7 +27,9 @@ class Analyst {
     if (!whole_) return std::move(analysis_);
     FindCriticalPath();
     for (uint32_t i = 0; i < plan_.actions.size(); ++i) {
-      if (IsSend(plan_.actions[i].kind)) analysis_.messages.push_back({i, wires_[i].other});
+      if (IsSend(plan_.actions[i].kind)) {
+        analysis_.messages.push_back({i, wires_[i].other, wires_[i].maker});
+      }
     }
     return std::move(analysis_);
   }

@@ -53,10 +53,11 @@ struct IdleStretch {
   int64_t length_ns() const { return end_ns - start_ns; }
 };
 
-// A message: the events of its two ends.
+// A message: the events of its two ends, and the computation that makes what it carries.
 struct MessageEvents {
   uint32_t send = 0;
   uint32_t recv = 0;
+  uint32_t maker = 0;
 };
 
 struct Analysis {

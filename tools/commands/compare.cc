@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "schedlang/sim/difference.h"
 #include "tools/command.h"
+#include "tools/exports.h"
 #include "tools/json.h"
 #include "tools/simulated.h"
 #include "tools/view/terminal.h"
@@ -135,11 +136,13 @@ int RunCompare(const Flags& flags, const Output& output) {
   const Timeline& second = *sides[1].timeline;
   const Difference difference =
       DifferenceOf(first, Analyze(*sides[0].plan, first), second, Analyze(*sides[1].plan, second));
+  const absl::StatusOr<bool> written = WriteExports(flags, sides);
+  if (!written.ok()) return Fail(output, written.status().message());
   if (output.json) {
     WriteJson(output.out, DifferenceAsJson(difference, second));
     return kOk;
   }
-  PrintPictures(first, second, flags, output);
+  if (!*written) PrintPictures(first, second, flags, output);
   PrintDifference(difference, second, output.out);
   return kOk;
 }

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "tools/command.h"
+#include "tools/exports.h"
 #include "tools/json.h"
 #include "tools/simulated.h"
 #include "tools/view/terminal.h"
@@ -41,20 +42,26 @@ Json TimelineAsJson(const Timeline& timeline) {
 }  // namespace
 
 int RunShow(const Flags& flags, const Output& output) {
-  const absl::StatusOr<LoadedTimeline> loaded = LoadTimeline(flags);
+  absl::StatusOr<LoadedTimeline> loaded = LoadTimeline(flags);
   if (!loaded.ok()) return Fail(output, loaded.status().message());
   if (!loaded->timeline) {
     return ShowFindings(output, output.err, loaded->diagnostics, loaded->source);
   }
+  std::vector<LoadedTimeline> steps;
+  steps.push_back(*std::move(loaded));
+  const absl::StatusOr<bool> written = WriteExports(flags, steps);
+  if (!written.ok()) return Fail(output, written.status().message());
+  const Timeline& timeline = *steps[0].timeline;
   if (output.json) {
-    WriteJson(output.out, TimelineAsJson(*loaded->timeline));
+    WriteJson(output.out, TimelineAsJson(timeline));
     return kOk;
   }
+  if (*written) return kOk;
   const bool is_terminal = &output.out == &std::cout && isatty(STDOUT_FILENO) != 0;
   Picture picture;
   picture.width = flags.width > 0 ? flags.width : TerminalWidth();
   picture.colors = ChooseColors(flags.color, is_terminal);
-  output.out << Draw(*loaded->timeline, picture);
+  output.out << Draw(timeline, picture);
   return kOk;
 }
 

@@ -1,0 +1,292 @@
+// Traces and pictures say what the timeline says: Perfetto's bytes decoded by a decoder of its own,
+// Chrome's JSON by a JSON reader, SVG as balanced XML.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "tests/tools/tool_run.h"
+
+namespace stringline {
+namespace {
+
+// One field of a protobuf message: a number, or bytes.
+struct WireField {
+  uint64_t number = 0;
+  std::string bytes;
+};
+using WireMessage = std::multimap<int, WireField>;
+
+uint64_t ReadVarint(const std::string& bytes, size_t* at) {
+  uint64_t value = 0;
+  for (int shift = 0; *at < bytes.size(); shift += 7) {
+    const auto byte = static_cast<unsigned char>(bytes[(*at)++]);
+    value |= static_cast<uint64_t>(byte & 0x7f) << shift;
+    if (byte < 0x80) break;
+  }
+  return value;
+}
+
+WireMessage Decode(const std::string& bytes) {
+  WireMessage message;
+  for (size_t at = 0; at < bytes.size();) {
+    const uint64_t tag = ReadVarint(bytes, &at);
+    WireField field;
+    if ((tag & 7) == 0) {
+      field.number = ReadVarint(bytes, &at);
+    } else if ((tag & 7) == 1) {
+      for (int k = 0; k < 8; ++k) {
+        field.number |= static_cast<uint64_t>(static_cast<unsigned char>(bytes[at++])) << (8 * k);
+      }
+    } else {
+      EXPECT_EQ(tag & 7, 2u) << "at " << at;
+      const uint64_t length = ReadVarint(bytes, &at);
+      EXPECT_LE(at + length, bytes.size());
+      field.bytes = bytes.substr(at, length);
+      at += length;
+    }
+    message.emplace(static_cast<int>(tag >> 3), std::move(field));
+  }
+  return message;
+}
+
+uint64_t Number(const WireMessage& message, int field) {
+  const auto found = message.find(field);
+  return found == message.end() ? 0 : found->second.number;
+}
+std::string Bytes(const WireMessage& message, int field) {
+  const auto found = message.find(field);
+  return found == message.end() ? "" : found->second.bytes;
+}
+
+// Process, track, name, start and length of a slice.
+using SliceRow = std::tuple<std::string, std::string, std::string, int64_t, int64_t>;
+
+struct DecodedTrace {
+  std::multiset<SliceRow> slices;
+  size_t flows = 0;        // that begin
+  size_t ended_flows = 0;  // that end where one begins
+  size_t counters = 0;
+  size_t sources = 0;
+};
+
+DecodedTrace DecodePerfetto(const std::string& bytes) {
+  DecodedTrace decoded;
+  std::map<uint64_t, std::string> processes, names;
+  std::map<uint64_t, std::pair<uint64_t, std::string>> tracks;  // parent, name
+  std::map<uint64_t, std::vector<std::pair<std::string, int64_t>>> open;
+  std::set<uint64_t> flows, ended;
+  for (const auto& [field, packet_field] : Decode(bytes)) {
+    EXPECT_EQ(field, 1);
+    const WireMessage packet = Decode(packet_field.bytes);
+    const WireMessage interned = Decode(Bytes(packet, 12));
+    for (auto [it, end] = interned.equal_range(2); it != end; ++it) {
+      const WireMessage entry = Decode(it->second.bytes);
+      names[Number(entry, 1)] = Bytes(entry, 2);
+    }
+    if (packet.count(60) > 0) {
+      const WireMessage track = Decode(Bytes(packet, 60));
+      const uint64_t uuid = Number(track, 1);
+      if (track.count(3) > 0) processes[uuid] = Bytes(Decode(Bytes(track, 3)), 6);
+      tracks[uuid] = {Number(track, 5), Bytes(track, 2)};
+      decoded.counters += track.count(8);
+    }
+    if (packet.count(11) == 0) continue;
+    const auto time = static_cast<int64_t>(Number(packet, 8));
+    const WireMessage event = Decode(Bytes(packet, 11));
+    const uint64_t track = Number(event, 11);
+    if (Number(event, 9) == 1) {
+      open[track].emplace_back(names[Number(event, 10)], time);
+      for (auto [it, end] = event.equal_range(47); it != end; ++it) flows.insert(it->second.number);
+      for (auto [it, end] = event.equal_range(48); it != end; ++it) ended.insert(it->second.number);
+      for (auto [it, end] = event.equal_range(4); it != end; ++it) {
+        decoded.sources += Bytes(Decode(it->second.bytes), 6).find(".sched:") != std::string::npos;
+      }
+    } else if (Number(event, 9) == 2) {
+      EXPECT_FALSE(open[track].empty());
+      if (open[track].empty()) continue;
+      const auto [name, start] = open[track].back();
+      open[track].pop_back();
+      decoded.slices.insert(
+          {processes[tracks[track].first], tracks[track].second, name, start, time - start});
+    }
+  }
+  for (const auto& [track, slices] : open) EXPECT_TRUE(slices.empty());
+  decoded.flows = flows.size();
+  for (const uint64_t flow : ended) decoded.ended_flows += flows.count(flow);
+  return decoded;
+}
+
+// What `show --json` says: rank, action, start and length in nanoseconds.
+std::multiset<std::tuple<std::string, std::string, int64_t, int64_t>> Shown(
+    const std::string& arguments) {
+  std::multiset<std::tuple<std::string, std::string, int64_t, int64_t>> rows;
+  const auto json =
+      nlohmann::json::parse(RunToolIn(SourceFolder(), Words(arguments + " --json")).out);
+  int rank = 0;
+  for (const auto& events : json["ranks"]) {
+    for (const auto& event : events) {
+      const auto start = static_cast<int64_t>(event["start_us"].get<double>() * 1e3 + 0.5);
+      const auto end = static_cast<int64_t>(event["end_us"].get<double>() * 1e3 + 0.5);
+      rows.insert(
+          {absl::StrCat("rank ", rank), event["action"].get<std::string>(), start, end - start});
+    }
+    ++rank;
+  }
+  return rows;
+}
+
+constexpr const char* kSteps[] = {
+    "show schedules/1f1b.sched P=4 M=8 --cost F=10,I=12,W=7,p2p=3",
+    "show schedules/dualpipe_v.sched P=4 M=8 --cost F=10,I=12,W=7,p2p=30 --layout pair",
+    "show schedules/chimera.sched P=4 M=8 --cost F=10,I=12,W=7,p2p=3,message=1MB,bandwidth=100GB/s",
+    "show schedules/dualpipe.sched P=4 M=8 --layout shared",
+};
+
+TEST(TraceTest, PerfettoHasEveryEvent) {
+  for (const char* const step : kSteps) {
+    const std::string path = ScratchFolder() + "/t.pftrace";
+    ASSERT_EQ(RunToolIn(SourceFolder(), Words(absl::StrCat(step, " --perfetto ", path))).status, 0);
+    const DecodedTrace decoded = DecodePerfetto(ReadText(path));
+    std::multiset<std::tuple<std::string, std::string, int64_t, int64_t>> found;
+    size_t messages = 0;
+    for (const auto& [process, track, name, start, length] : decoded.slices) {
+      found.insert({process, name, start, length});
+      messages += name.find("SEND") != std::string::npos;
+    }
+    EXPECT_EQ(found, Shown(step)) << step;
+    EXPECT_EQ(decoded.flows, messages) << step;
+    EXPECT_EQ(decoded.ended_flows, messages) << step;
+    EXPECT_EQ(decoded.counters, 8u) << step;
+    EXPECT_EQ(decoded.sources, decoded.slices.size()) << step;
+  }
+}
+
+TEST(TraceTest, PerfettoHasPartsOnTheirLanes) {
+  const std::string path = ScratchFolder() + "/p.pftrace";
+  const std::string step =
+      "show schedules/dualpipe_v.sched P=2 M=4 --cost "
+      "F.attn=3,F.dispatch=1,F.experts=4,F.combine=1,B.attn=3,B.dispatch=1,B.experts=4,B.combine=1,"
+      "W.attn=2,W.experts=3";
+  ASSERT_EQ(RunToolIn(SourceFolder(), Words(step + " --perfetto " + path)).status, 0);
+  int network = 0, compute = 0;
+  for (const auto& [process, track, name, start, length] : DecodePerfetto(ReadText(path)).slices) {
+    if (name.find('.') == std::string::npos) continue;
+    const bool sends =
+        name.find("dispatch") != std::string::npos || name.find("combine") != std::string::npos;
+    EXPECT_EQ(track, sends ? "all-to-all" : "compute") << name;
+    ++(sends ? network : compute);
+  }
+  EXPECT_GT(network, 0);
+  EXPECT_EQ(2 * compute, 3 * network);  // six parts compute, four communicate
+}
+
+TEST(TraceTest, ChromeHasEveryEvent) {
+  for (const char* const step : kSteps) {
+    const std::string path = ScratchFolder() + "/t.json";
+    ASSERT_EQ(RunToolIn(SourceFolder(), Words(absl::StrCat(step, " --chrome ", path))).status, 0);
+    const auto json = nlohmann::json::parse(ReadText(path));
+    std::multiset<std::tuple<std::string, std::string, int64_t, int64_t>> found;
+    std::map<int, int> flows;
+    // By process and thread, the ends of open slices: they must nest.
+    std::map<std::pair<int, int>, std::vector<double>> open;
+    for (const auto& event : json["traceEvents"]) {
+      const std::string phase = event["ph"];
+      if (phase == "s") ++flows[event["id"]];
+      if (phase == "f") --flows[event["id"]];
+      if (phase != "X") continue;
+      const double start = event["ts"], length = event["dur"];
+      found.insert({absl::StrCat("rank ", event["pid"].get<int>()), event["name"],
+                    static_cast<int64_t>(start * 1e3 + 0.5),
+                    static_cast<int64_t>(length * 1e3 + 0.5)});
+      auto& ends = open[{event["pid"], event["tid"]}];
+      while (!ends.empty() && ends.back() <= start + 1e-6) ends.pop_back();
+      EXPECT_TRUE(ends.empty() || start + length <= ends.back() + 1e-6) << step;
+      ends.push_back(start + length);
+    }
+    EXPECT_EQ(found, Shown(step)) << step;
+    EXPECT_FALSE(flows.empty());
+    for (const auto& [id, balance] : flows) EXPECT_EQ(balance, 0) << step;
+  }
+}
+
+// Every tag closed, in order; no bare '&' or '<'.
+void ExpectBalancedXml(const std::string& text) {
+  std::vector<std::string> open;
+  for (size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at + 1)) {
+    const size_t end = text.find('>', at);
+    ASSERT_NE(end, std::string::npos);
+    const std::string tag = text.substr(at + 1, end - at - 1);
+    ASSERT_EQ(tag.find('<'), std::string::npos) << tag;
+    if (tag[0] == '/') {
+      ASSERT_FALSE(open.empty());
+      ASSERT_EQ(tag.substr(1), open.back());
+      open.pop_back();
+    } else if (tag.back() != '/') {
+      open.push_back(tag.substr(0, tag.find(' ')));
+    }
+  }
+  EXPECT_TRUE(open.empty());
+}
+
+size_t CountOf(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(TraceTest, SvgIsXmlWithABoxForEveryComputation) {
+  const std::string path = ScratchFolder() + "/t.svg";
+  ASSERT_EQ(
+      RunToolIn(SourceFolder(), Words("show schedules/1f1b.sched P=4 M=8 --svg " + path)).status,
+      0);
+  const std::string svg = ReadText(path);
+  ExpectBalancedXml(svg);
+  EXPECT_EQ(CountOf(svg, "<rect "), 64u + 2u);                            // and two of the legend
+  EXPECT_EQ(CountOf(svg, "text-anchor='middle' fill='#0b2239'>7<"), 4u);  // F of microbatch 7
+}
+
+TEST(TraceTest, SvgStaysSmallForManyActions) {
+  const std::string path = ScratchFolder() + "/large.svg";
+  ASSERT_EQ(RunToolIn(SourceFolder(),
+                      Words("show schedules/1f1b.sched P=8 M=4000 --svg " + path + " --width 500"))
+                .status,
+            0);
+  ExpectBalancedXml(ReadText(path));
+  EXPECT_LT(ReadText(path).size(), 8'000'000u);
+}
+
+TEST(TraceTest, NamesAreEscaped) {
+  // A timeline's schedule may be called anything.
+  const std::string folder = ScratchFolder();
+  WriteText(folder + "/x.timeline",
+            "timeline measured <a&\"b'\\ P=1 M=1\nrank 0: 0F0@0+1000 0B0@1000+2000\n");
+  for (const char* const option : {"--svg x.svg", "--chrome x.json", "--perfetto x.pftrace"}) {
+    ASSERT_EQ(RunToolIn(folder, Words(absl::StrCat("show x.timeline ", option))).status, 0);
+  }
+  ExpectBalancedXml(ReadText(folder + "/x.svg"));
+  EXPECT_TRUE(nlohmann::json::accept(ReadText(folder + "/x.json")));
+  EXPECT_EQ(DecodePerfetto(ReadText(folder + "/x.pftrace")).slices.size(), 2u);
+}
+
+TEST(TraceTest, TwoStepsStandSideBySide) {
+  const std::string path = ScratchFolder() + "/two.pftrace";
+  ASSERT_EQ(
+      RunToolIn(SourceFolder(), Words("compare schedules/1f1b.sched schedules/zb_h1.sched P=2 "
+                                      "M=3 --perfetto " +
+                                      path))
+          .status,
+      0);
+  std::set<std::string> processes;
+  for (const auto& slice : DecodePerfetto(ReadText(path)).slices)
+    processes.insert(std::get<0>(slice));
+  EXPECT_EQ(processes,
+            (std::set<std::string>{
+                "rank 0: one_f_one_b P=2 M=3, simulated", "rank 0: zb_h1 P=2 M=3, simulated",
+                "rank 1: one_f_one_b P=2 M=3, simulated", "rank 1: zb_h1 P=2 M=3, simulated"}));
+}
+
+}  // namespace
+}  // namespace stringline

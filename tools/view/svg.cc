@@ -1,0 +1,244 @@
+#include "tools/view/svg.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/types/span.h"
+#include "tools/view/words.h"
+
+namespace stringline {
+namespace {
+
+// By kind F B I W; a rank's first stage and its later ones.
+struct Look {
+  const char* fill;
+  const char* later;
+  const char* text;
+  const char* meaning;
+};
+constexpr Look kLooks[] = {
+    {"#bcd9f2", "#86b6e0", "#0b2239", "forward"},
+    {"#b24a0e", "#8a3407", "#ffffff", "backward"},
+    {"#f0a94b", "#dd8a1f", "#2c1800", "input gradient"},
+    {"#cfe8cb", "#a3d19c", "#10300c", "weight gradient"},
+};
+constexpr int kKinds = 4;
+constexpr double kGapShare = 0.22, kLabels = 46, kRight = 10, kTitle = 20, kAxis = 26, kLegend = 24,
+                 kBetween = 14, kCharacter = 5.4, kThin = 0.1;
+
+std::string XmlText(const std::string& text) {
+  return absl::StrReplaceAll(
+      text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"'", "&#39;"}, {"\"", "&quot;"}});
+}
+
+// The next of 1, 2 and 5 times a power of ten.
+int64_t NiceTick(int64_t range_ns, int ticks) {
+  const double raw = std::max(1.0, static_cast<double>(range_ns) / ticks);
+  const double power = std::pow(10, std::floor(std::log10(raw)));
+  for (const double factor : {1.0, 2.0, 5.0, 10.0}) {
+    if (raw <= factor * power) return static_cast<int64_t>(factor * power);
+  }
+  return static_cast<int64_t>(raw);
+}
+
+class SvgPicture {
+ public:
+  SvgPicture(const std::vector<const Timeline*>& timelines, const SvgStyle& style)
+      : timelines_(timelines), style_(style) {
+    for (const Timeline* timeline : timelines) {
+      for (const Event& event : timeline->events) end_ns_ = std::max(end_ns_, event.end_ns);
+      row_ = std::min(row_, timeline->ranks() <= 8 ? 22.0 : timeline->ranks() <= 24 ? 14.0 : 9.0);
+    }
+  }
+
+  std::string Draw() {
+    double y = 0;
+    for (const Timeline* timeline : timelines_) {
+      if (y > 0) y += kBetween;
+      y = DrawTimeline(*timeline, y);
+    }
+    DrawAxis(y);
+    y += kAxis;
+    if (style_.legend) {
+      DrawLegend(y);
+      y += kLegend;
+    }
+    return absl::StrFormat(
+        "<svg xmlns='http://www.w3.org/2000/svg' width='%.1fpt' height='%.1fpt' "
+        "viewBox='0 0 %.1f %.1f' font-family='Helvetica, Arial, sans-serif' font-size='9'>\n"
+        "<title>%s</title>\n<defs><pattern id='w' width='4' height='4' "
+        "patternUnits='userSpaceOnUse' patternTransform='rotate(45)'><path d='M0 0V4' "
+        "stroke='#4f8f47' stroke-width='1'/></pattern></defs>\n%s</svg>\n",
+        style_.width, y, style_.width, y, XmlText(Titles()), out_);
+  }
+
+ private:
+  std::string Titles() const {
+    std::string titles;
+    for (const Timeline* timeline : timelines_) {
+      absl::StrAppend(&titles, titles.empty() ? "" : "; ", TitleOf(*timeline));
+    }
+    return titles;
+  }
+
+  double X(int64_t ns) const {
+    const double width = style_.width - kLabels - kRight;
+    return kLabels +
+           (end_ns_ == 0 ? 0 : width * static_cast<double>(ns) / static_cast<double>(end_ns_));
+  }
+
+  double DrawTimeline(const Timeline& timeline, double y) {
+    if (style_.title) {
+      const Bubbles bubbles = MeasureBubbles(timeline);
+      absl::StrAppendFormat(&out_,
+                            "<text x='%.1f' y='%.1f'><tspan font-weight='bold'>%s</tspan><tspan "
+                            "dx='8'>%s, bubble %s%s</tspan></text>\n",
+                            kLabels, y + 12, XmlText(TitleOf(timeline)),
+                            PrintTime(bubbles.makespan_ns), PrintShare(bubbles.rate),
+                            timeline.origin == "simulated" ? "" : ", measured");
+      y += kTitle;
+    }
+    for (int r = 0; r < timeline.ranks(); ++r) {
+      absl::StrAppendFormat(&out_, "<text x='%.1f' y='%.1f' text-anchor='end'>rank %d</text>\n",
+                            kLabels - 6, y + row_ / 2 + 3, r);
+      absl::StrAppendFormat(&out_,
+                            "<path d='M%.2f %.2fH%.2f' stroke='#c9c9c9' stroke-width='0.5'/>\n",
+                            kLabels, y + row_ / 2, X(end_ns_));
+      DrawRank(timeline, RankId(r), y);
+      y += row_ * (1 + kGapShare);
+    }
+    return y;
+  }
+
+  // Which of the rank's stages this is, in the order of their numbers.
+  std::map<int32_t, int> ChunksOf(const Timeline& timeline, RankId rank) const {
+    std::map<int32_t, int> chunks;
+    for (const Event& event : timeline.of(rank)) chunks.try_emplace(event.stage.value, 0);
+    int next = 0;
+    for (auto& [stage, chunk] : chunks) chunk = next++;
+    return chunks;
+  }
+
+  void DrawRank(const Timeline& timeline, RankId rank, double y) {
+    const std::map<int32_t, int> chunks = ChunksOf(timeline, rank);
+    const auto events = timeline.of(rank);
+    for (size_t i = 0; i < events.size();) {
+      size_t end = i + 1;
+      while (end < events.size() && events[end].joined) ++end;
+      if (IsCompute(events[i].kind)) {
+        const double height = row_ / static_cast<double>(end - i);
+        for (size_t k = i; k < end; ++k) {
+          DrawBox(events[k], chunks.at(events[k].stage.value),
+                  y + height * static_cast<double>(k - i), height);
+        }
+      }
+      i = end;
+    }
+    FlushThin();
+  }
+
+  void DrawBox(const Event& event, int chunk, double y, double height) {
+    const int kind = static_cast<int>(event.kind);
+    used_[static_cast<size_t>(kind)] = true;
+    later_ = later_ || chunk % 2 == 1;
+    const double x = X(event.start_ns), width = X(event.end_ns) - x;
+    if (width < kThin) {
+      AddThin(kind, chunk, x, width, y, height);
+      return;
+    }
+    FlushThin();
+    Box(kind, chunk, x, y, width, height);
+    const std::string number = absl::StrCat(event.microbatch.value);
+    if (width < kCharacter * static_cast<double>(number.size()) + 1.5 || height < 9) return;
+    absl::StrAppendFormat(&out_,
+                          "<text x='%.2f' y='%.2f' text-anchor='middle' fill='%s'>%s</text>\n",
+                          x + width / 2, y + height / 2 + 3.2, kLooks[kind].text, number);
+  }
+
+  void Box(int kind, int chunk, double x, double y, double width, double height) {
+    const Look& look = kLooks[kind];
+    absl::StrAppendFormat(&out_,
+                          "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='%s'%s/>\n", x,
+                          y, width, height, chunk % 2 == 1 ? look.later : look.fill,
+                          width > 1.5 ? " stroke='#ffffff' stroke-width='0.5'" : "");
+    if (kind == 3 && width > 6) {
+      absl::StrAppendFormat(&out_,
+                            "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='url(#w)'/>\n",
+                            x, y, width, height);
+    }
+  }
+
+  // Boxes too thin to see are gathered until they are not, or another kind follows.
+  void AddThin(int kind, int chunk, double x, double width, double y, double height) {
+    if (thin_.width > 0 &&
+        (thin_.kind != kind || thin_.y != y || x > thin_.x + thin_.width + kThin)) {
+      FlushThin();
+    }
+    if (thin_.width == 0) thin_ = {kind, chunk, x, y, 0, height};
+    thin_.width = std::max(thin_.width, x + width - thin_.x);
+    if (thin_.width >= kThin) FlushThin();
+  }
+  void FlushThin() {
+    if (thin_.width > 0) {
+      Box(thin_.kind, thin_.chunk, thin_.x, thin_.y, std::max(thin_.width, kThin), thin_.height);
+    }
+    thin_.width = 0;
+  }
+
+  void DrawAxis(double y) {
+    absl::StrAppendFormat(&out_,
+                          "<path d='M%.1f %.1fH%.1f' stroke='#444444' stroke-width='0.6'/>\n",
+                          kLabels, y + 1, X(end_ns_));
+    const int64_t tick_ns = NiceTick(end_ns_, std::max(2, static_cast<int>(style_.width / 90)));
+    for (int64_t t = 0; t <= end_ns_ && tick_ns > 0; t += tick_ns) {
+      absl::StrAppendFormat(
+          &out_,
+          "<path d='M%.2f %.1fv4' stroke='#444444' stroke-width='0.6'/>\n<text x='%.2f' y='%.1f' "
+          "text-anchor='%s'>%s</text>\n",
+          X(t), y + 1, X(t), y + 14, t == 0 ? "start" : "middle", PrintTime(t));
+    }
+  }
+
+  void DrawLegend(double y) {
+    double x = kLabels;
+    const auto entry = [&](int kind, int chunk, const std::string& text) {
+      Box(kind, chunk, x, y + 4, 14, 10);
+      absl::StrAppendFormat(&out_, "<text x='%.1f' y='%.1f'>%s</text>\n", x + 18, y + 12, text);
+      x += 30 + 4.9 * static_cast<double>(text.size());
+    };
+    for (int kind = 0; kind < kKinds; ++kind) {
+      if (used_[static_cast<size_t>(kind)]) entry(kind, 0, kLooks[kind].meaning);
+    }
+    if (later_) entry(0, 1, "darker: every second stage of a rank");
+    absl::StrAppendFormat(
+        &out_, "<text x='%.1f' y='%.1f' fill='#444444'>numbers: microbatch</text>\n", x, y + 12);
+  }
+
+  struct Thin {
+    int kind = 0;
+    int chunk = 0;
+    double x = 0, y = 0, width = 0, height = 0;
+  };
+
+  const std::vector<const Timeline*>& timelines_;
+  const SvgStyle& style_;
+  int64_t end_ns_ = 0;
+  double row_ = 22;  // the height of a rank
+  std::string out_;
+  std::array<bool, kKinds> used_ = {};
+  bool later_ = false;  // a rank has several stages
+  Thin thin_;
+};
+
+}  // namespace
+
+std::string DrawSvg(const std::vector<const Timeline*>& timelines, const SvgStyle& style) {
+  return SvgPicture(timelines, style).Draw();
+}
+
+}  // namespace stringline

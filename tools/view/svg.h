@@ -1,0 +1,25 @@
+// A timeline as a picture for papers: a line per rank, time to the right, in SVG.
+//
+// Colours can be told apart by the colour-blind, and without colour by lightness: F is light, I
+// darker, B darkest, W hatched; a rank's second stage has a darker outline. `F a & B b` shows its
+// parts above each other. Boxes hold their microbatch where there is room. What is narrower than a
+// tenth of a point is drawn together.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schedlang/timeline.h"
+
+namespace stringline {
+
+struct SvgStyle {
+  double width = 720;  // points
+  bool title = true;   // the schedule's name, its time and bubble
+  bool legend = true;
+};
+
+// One timeline, or several stacked with one scale of time.
+std::string DrawSvg(const std::vector<const Timeline*>& timelines, const SvgStyle& style);
+
+}  // namespace stringline

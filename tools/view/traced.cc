@@ -1,0 +1,43 @@
+#include "tools/view/traced.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace stringline {
+
+MemoryCurve MicrobatchesInFlight(const Timeline& timeline, RankId rank) {
+  // By pipe and microbatch: when the rank first and last worked on it.
+  std::map<std::pair<int, int>, std::pair<int64_t, int64_t>> spans;
+  for (const Event& event : timeline.of(rank)) {
+    if (!IsCompute(event.kind)) continue;
+    int pipe = 0;
+    for (size_t p = 0; p < timeline.pipes.size(); ++p) {
+      if (event.stage >= timeline.pipes[p].first_stage) pipe = static_cast<int>(p);
+    }
+    const auto [span, is_new] =
+        spans.try_emplace({pipe, event.microbatch.value}, event.start_ns, event.end_ns);
+    if (is_new) continue;
+    span->second.first = std::min(span->second.first, event.start_ns);
+    span->second.second = std::max(span->second.second, event.end_ns);
+  }
+  std::map<int64_t, int64_t> changes;
+  for (const auto& [key, span] : spans) {
+    ++changes[span.first];
+    --changes[span.second];
+  }
+  MemoryCurve curve;
+  int64_t amount = 0;
+  for (const auto& [time_ns, change] : changes) {
+    if (change == 0) continue;
+    amount += change;
+    curve.points.push_back({time_ns, amount});
+    if (amount > curve.peak) {
+      curve.peak = amount;
+      curve.peak_ns = time_ns;
+    }
+  }
+  return curve;
+}
+
+}  // namespace stringline
