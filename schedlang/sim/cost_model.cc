@@ -16,6 +16,7 @@ class CostResolver {
   CostResolver(const CostSpec& spec, const Plan& plan) : spec_(spec), plan_(plan) {}
 
   absl::StatusOr<CostModel> Run() {
+    if (spec_.formula) AddFormula(*spec_.formula);
     SL_RETURN_IF_ERROR(ResolveParts());
     SL_RETURN_IF_ERROR(ResolveActions());
     SL_RETURN_IF_ERROR(ResolveMessages());
@@ -44,6 +45,34 @@ class CostResolver {
     return absl::InvalidArgumentError(absl::StrCat(key, ": ", values.size(), " values for ",
                                                    stages(),
                                                    " stages (give one for all, or one a stage)"));
+  }
+
+  // What the formula gives, where nothing else is said.
+  void AddFormula(const CostFormula& formula) {
+    const ModelShape& model = formula.model;
+    std::map<std::string, std::vector<int64_t>> values;
+    for (size_t s = 0; s < stages(); ++s) {
+      const StageId id(static_cast<int32_t>(s));
+      const StageFormula stage =
+          FormulaOf(model, formula.machine, LayersOfStage(plan_, id, model.layers),
+                    !plan_.stage(id).previous.valid(), !plan_.stage(id).next.valid());
+      values["F"].push_back(stage.forward_ns);
+      values["I"].push_back(stage.input_gradient_ns);
+      values["W"].push_back(stage.weight_gradient_ns);
+      values["message"].push_back(MessageBytes(model));
+      values["memory.weights"].push_back(stage.parameters * model.bytes);
+      values["memory.gradients"].push_back(stage.parameters * 4);
+      values["memory.optimizer"].push_back(stage.parameters * 12 / model.data_parallel);
+      values["memory.saved_for_I"].push_back(stage.saved_for_i);
+      values["memory.saved_for_W"].push_back(stage.saved_for_w);
+      values["memory.stash"].push_back(stage.stash);
+    }
+    const bool whole_backward = spec_.values.count("B") > 0;
+    if (whole_backward) {
+      values.erase("I");
+      values.erase("W");
+    }
+    spec_.values.merge(values);
   }
 
   absl::Status ResolveParts() {
@@ -167,7 +196,7 @@ class CostResolver {
     return absl::OkStatus();
   }
 
-  const CostSpec& spec_;
+  CostSpec spec_;
   const Plan& plan_;
   CostModel model_;
   std::vector<int64_t> message_;

@@ -3,10 +3,13 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "schedlang/base/diagnostics.h"
 #include "schedlang/base/sl_check.h"
@@ -80,6 +83,112 @@ absl::Status AddYaml(const YAML::Node& value, const std::string& name, CostSpec*
   return Add(*key, std::move(values), spec);
 }
 
+struct ShapeKey {
+  const char* name;
+  int64_t ModelShape::*value;
+  bool needed;
+};
+constexpr ShapeKey kShapeKeys[] = {
+    {"layers", &ModelShape::layers, true},
+    {"hidden", &ModelShape::hidden, true},
+    {"ffn", &ModelShape::ffn, true},
+    {"heads", &ModelShape::heads, true},
+    {"kv_heads", &ModelShape::kv_heads, false},
+    {"vocabulary", &ModelShape::vocabulary, true},
+    {"sequence", &ModelShape::sequence, true},
+    {"microbatch", &ModelShape::microbatch, false},
+    {"experts", &ModelShape::experts, false},
+    {"active_experts", &ModelShape::active_experts, false},
+    {"tensor_parallel", &ModelShape::tensor_parallel, false},
+    {"data_parallel", &ModelShape::data_parallel, false},
+    {"bytes", &ModelShape::bytes, false},
+};
+
+absl::Status ReadModel(const YAML::Node& map, ModelShape* model) {
+  if (!map.IsMap()) return absl::InvalidArgumentError("model: expected a map");
+  for (const auto& entry : map) {
+    const std::string name = entry.first.IsScalar() ? entry.first.Scalar() : "";
+    const auto* const key =
+        std::find_if(std::begin(kShapeKeys), std::end(kShapeKeys),
+                     [&name](const ShapeKey& shape) { return name == shape.name; });
+    if (key == std::end(kShapeKeys)) {
+      std::vector<std::string> names;
+      for (const ShapeKey& shape : kShapeKeys) names.emplace_back(shape.name);
+      const std::string close = ClosestName(name, names);
+      return absl::InvalidArgumentError(
+          absl::StrCat("model: unknown key '", name, "'",
+                       close.empty() ? absl::StrCat(" (there are ", absl::StrJoin(names, ", "), ")")
+                                     : absl::StrCat("; did you mean '", close, "'?")));
+    }
+    int64_t value = 0;
+    if (!entry.second.IsScalar() || !absl::SimpleAtoi(entry.second.Scalar(), &value) || value < 1 ||
+        value > 1'000'000'000) {
+      return absl::InvalidArgumentError(absl::StrCat("model.", name, ": expected a number from 1"));
+    }
+    model->*key->value = value;
+  }
+  for (const ShapeKey& key : kShapeKeys) {
+    if (key.needed && model->*key.value == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("model: '", key.name, "' is missing"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A key of a hardware file: the machine's own, or a link's.
+absl::Status ReadMachine(const std::string& name, const YAML::Node& value, MachineSpeed* machine,
+                         CostSpec* links) {
+  if (name == "name" && value.IsScalar()) {
+    machine->name = value.Scalar();
+    return absl::OkStatus();
+  }
+  if (name == "flops") {
+    if (value.IsScalar() && absl::SimpleAtod(value.Scalar(), &machine->flops) &&
+        machine->flops > 0 && machine->flops < 1e21) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError("flops: expected a number a second, as 989e12");
+  }
+  if (name == "efficiency" || name == "memory_bandwidth") {
+    const bool share = name == "efficiency";
+    const CostKey key = {name.c_str(), share ? CostUnit::kShare : CostUnit::kBandwidth, false, ""};
+    if (!value.IsScalar()) return absl::InvalidArgumentError(name + ": expected a value");
+    SL_ASSIGN_OR_RETURN(const int64_t number, ParseCost(key, value.Scalar()));
+    if (number == 0) return absl::InvalidArgumentError(name + ": expected more than 0");
+    (share ? machine->efficiency : machine->memory_bandwidth) =
+        static_cast<double>(number) * (share ? 1e-6 : 1);
+    return absl::OkStatus();
+  }
+  return AddYaml(value, name, links);
+}
+
+// Reads the map in the file, key by key. Errors name file and line.
+template <typename Read>
+absl::Status ForEachEntry(const std::string& path, Read read) {
+  SL_ASSIGN_OR_RETURN(const Source source, ReadSource(path));
+  try {
+    const YAML::Node root = YAML::Load(std::string(source.text()));
+    if (!root.IsMap()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": expected a map of costs, for example 'F: 18522'"));
+    }
+    for (const auto& entry : root) {
+      if (!entry.first.IsScalar()) {
+        return absl::InvalidArgumentError(absl::StrCat(path, ": a key is not a word"));
+      }
+      const absl::Status added = read(entry.first.Scalar(), entry.second);
+      if (!added.ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(path, ":", entry.first.Mark().line + 1, ": ", added.message()));
+      }
+    }
+  } catch (const YAML::Exception& error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ":", error.mark.line + 1, ": ", error.msg));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<CostSpec> ParseCosts(absl::string_view text) {
@@ -111,34 +220,36 @@ absl::StatusOr<CostSpec> ParseCosts(absl::string_view text) {
 }
 
 absl::StatusOr<CostSpec> ReadCostFile(const std::string& path) {
-  SL_ASSIGN_OR_RETURN(const Source source, ReadSource(path));
   CostSpec spec;
-  try {
-    const YAML::Node root = YAML::Load(std::string(source.text()));
-    if (!root.IsMap()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": expected a map of costs, for example 'F: 18522'"));
-    }
-    for (const auto& entry : root) {
-      if (!entry.first.IsScalar()) {
-        return absl::InvalidArgumentError(absl::StrCat(path, ": a key is not a word"));
-      }
-      const absl::Status added = AddYaml(entry.second, entry.first.Scalar(), &spec);
-      if (!added.ok()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(path, ":", entry.first.Mark().line + 1, ": ", added.message()));
-      }
-    }
-  } catch (const YAML::Exception& error) {
+  CostFormula formula;
+  std::string hardware;
+  SL_RETURN_IF_ERROR(ForEachEntry(path, [&](const std::string& key, const YAML::Node& value) {
+    if (key == "model") return ReadModel(value, &formula.model);
+    if (key != "hardware") return AddYaml(value, key, &spec);
+    if (!value.IsScalar()) return absl::InvalidArgumentError("hardware: expected a file");
+    hardware = (std::filesystem::path(path).parent_path() / value.Scalar()).string();
+    return absl::OkStatus();
+  }));
+  if (hardware.empty() != (formula.model == ModelShape())) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ":", error.mark.line + 1, ": ", error.msg));
+        absl::StrCat(path, ": a formula needs both 'model' and 'hardware'"));
   }
+  if (hardware.empty()) return spec;
+  CostSpec links;
+  SL_RETURN_IF_ERROR(ForEachEntry(hardware, [&](const std::string& key, const YAML::Node& value) {
+    return ReadMachine(key, value, &formula.machine, &links);
+  }));
+  if (formula.machine.flops <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat(hardware, ": flops are not given"));
+  }
+  spec.values.merge(links.values);  // what the cost file itself says stays
+  spec.formula = std::move(formula);
   return spec;
 }
 
 CostSpec UnitCosts() {
   constexpr int64_t kMs = 1'000'000;
-  return {{{"F", {kMs}}, {"I", {kMs}}, {"W", {kMs}}, {"B", {2 * kMs}}, {"p2p", {0}}}};
+  return {{{"F", {kMs}}, {"I", {kMs}}, {"W", {kMs}}, {"B", {2 * kMs}}, {"p2p", {0}}}, {}};
 }
 
 }  // namespace stringline

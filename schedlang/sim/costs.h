@@ -4,19 +4,30 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "schedlang/plan.h"
+#include "schedlang/sim/formula.h"
 #include "schedlang/sim/overlapped.h"
 
 namespace stringline {
 
-// Values by the keys of cost_keys.h, in the key's unit: one for all stages, or one per stage.
+// From a model's shape and a machine's speed (formula.h).
+struct CostFormula {
+  ModelShape model;
+  MachineSpeed machine;
+  friend bool operator==(const CostFormula&, const CostFormula&) = default;
+};
+
+// Values by the keys of cost_keys.h, in the key's unit: one for all stages, or one per stage. What
+// is not among them a formula gives, if there is one.
 struct CostSpec {
   std::map<std::string, std::vector<int64_t>> values;
+  std::optional<CostFormula> formula;
   friend bool operator==(const CostSpec&, const CostSpec&) = default;
 };
 
@@ -24,8 +35,10 @@ struct CostSpec {
 // Errors: InvalidArgument naming the key.
 absl::StatusOr<CostSpec> ParseCosts(absl::string_view text);
 
-// The same keys as a YAML map; a key with a dot may also be a map: `node: {ranks: 8}`. Errors name
-// file, line and key.
+// The same keys as a YAML map; a key with a dot may also be a map: `node: {ranks: 8}`. Two more
+// keys give a formula: `model`, a map of what ModelShape holds, and `hardware`, a file (as those in
+// sim/hardware, its path seen from the cost file) with `flops`, `memory_bandwidth`, `efficiency`,
+// and links. Errors name file, line and key.
 absl::StatusOr<CostSpec> ReadCostFile(const std::string& path);
 
 // What is used where nothing is said: F = I = W = 1 ms, B = 2 ms, p2p = 0.
