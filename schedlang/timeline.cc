@@ -247,9 +247,11 @@ Bubbles MeasureBubbles(const Timeline& timeline) {
     int64_t first_ns = std::numeric_limits<int64_t>::max(), last_ns = 0;
     bubbles.ranks.push_back(MeasureRank(timeline.of(RankId(r)), &first_ns, &last_ns));
     if (first_ns > last_ns) continue;  // a rank that computes nothing
-    bubbles.makespan_ns = std::max(bubbles.makespan_ns, last_ns);
     bubbles.span_ns = std::max(bubbles.span_ns, last_ns - first_ns);
     bubbles.busiest_ns = std::max(bubbles.busiest_ns, bubbles.ranks.back().busy_ns);
+  }
+  for (const Event& event : timeline.events) {
+    bubbles.makespan_ns = std::max(bubbles.makespan_ns, event.end_ns);
   }
   auto rate = [&](int64_t cost_ns) {
     return cost_ns == 0 ? 0.0 : static_cast<double>(cost_ns - bubbles.busiest_ns) / cost_ns;

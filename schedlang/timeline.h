@@ -70,7 +70,7 @@ std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnost
 
 // Where the time of a step goes. `work` counts a group once.
 struct Bubbles {
-  int64_t makespan_ns = 0;  // latest end over all ranks
+  int64_t makespan_ns = 0;  // latest end of anything
   int64_t span_ns = 0;      // largest (last end - first start) of a rank's computation
   int64_t busiest_ns = 0;   // the largest work of a rank
   double rate = 0;          // (makespan - busiest) / makespan

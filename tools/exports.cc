@@ -40,9 +40,8 @@ absl::StatusOr<bool> WriteExports(const Flags& flags, const std::vector<LoadedTi
                                         ": the timeline has stages on two ranks, or on none");
     }
     const std::vector<StageMemory> none;
-    details.push_back(
-        {Analyze(*step.plan, *step.timeline),
-         MemoryOver(*step.plan, *step.timeline, step.costs ? step.costs->memory : none)});
+    details.push_back({AnalysisOf(step), MemoryOver(*step.plan, *step.timeline,
+                                                    step.costs ? step.costs->memory : none)});
     const bool recorded = !step.costs;
     traced.push_back({absl::StrCat(TitleOf(*step.timeline), ", ", step.timeline->origin),
                       *step.timeline, *step.plan, recorded ? nullptr : &step.source,

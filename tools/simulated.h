@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "schedlang/sim/analysis.h"
 #include "schedlang/timeline.h"
 #include "tools/load.h"
 
@@ -22,5 +23,8 @@ struct LoadedTimeline {
 // A `.timeline` as it is; anything else loaded, checked and simulated with the given costs and
 // layout. Errors: those of LoadPlan and LoadCosts; parameters or costs given for a `.timeline`.
 absl::StatusOr<LoadedTimeline> LoadTimeline(const Flags& flags);
+
+// Where its time goes. `loaded` has a plan.
+Analysis AnalysisOf(const LoadedTimeline& loaded);
 
 }  // namespace stringline

@@ -44,6 +44,8 @@ constexpr CostKey kKeys[] = {
     {"memory.saved_for_I", CostUnit::kBytes, true, "a microbatch's, from F to B or I"},
     {"memory.saved_for_W", CostUnit::kBytes, true, "a microbatch's, from F to B or W"},
     {"memory.stash", CostUnit::kBytes, true, "a microbatch's, from I to W"},
+    {"receive_buffers", CostUnit::kCount, false,
+     "how many received values a rank can hold that are not used yet; any number if not given"},
     {"jitter", CostUnit::kShare, false, "standard deviation of every duration"},
 };
 

@@ -23,6 +23,7 @@ class CostResolver {
     SL_RETURN_IF_ERROR(ResolveMemory());
     SL_ASSIGN_OR_RETURN(model_.unshard, PerStage("unshard"));
     SL_ASSIGN_OR_RETURN(model_.reduce, PerStage("reduce"));
+    model_.receive_buffers = static_cast<int>(One("receive_buffers"));
     model_.jitter = One("jitter");
     return std::move(model_);
   }

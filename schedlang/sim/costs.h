@@ -94,6 +94,7 @@ struct CostModel {
   std::vector<int64_t> unshard;
   std::vector<int64_t> reduce;
   std::vector<StageMemory> memory;  // empty: not known
+  int receive_buffers = 0;          // of a rank (wiring.h); 0: any number
   int64_t jitter = 0;               // standard deviation of durations, in millionths
   Noise noise;
 };

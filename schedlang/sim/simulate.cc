@@ -227,7 +227,7 @@ void AddParts(const Plan& plan, const CostModel& costs, Timeline* timeline) {
 }  // namespace
 
 absl::StatusOr<Timeline> Simulate(const Plan& lowered, const CostModel& costs, CommLayout layout) {
-  return Simulate(lowered, WiringOf(lowered, layout), costs);
+  return Simulate(lowered, WiringOf(lowered, layout, costs.receive_buffers), costs);
 }
 
 absl::StatusOr<Timeline> Simulate(const Plan& lowered, const Wiring& wiring,

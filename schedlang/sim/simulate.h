@@ -32,7 +32,8 @@ namespace stringline {
 absl::StatusOr<Timeline> Simulate(const Plan& lowered, const CostModel& costs,
                                   CommLayout layout = CommLayout::kEdge);
 
-// The same for a plan whose wiring is known, where many costs are asked for.
+// The same for a plan whose wiring is known, where many costs are asked for. Receive buffers are
+// those of the wiring.
 absl::StatusOr<Timeline> Simulate(const Plan& lowered, const Wiring& wiring,
                                   const CostModel& costs);
 

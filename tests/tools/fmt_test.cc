@@ -217,9 +217,9 @@ std::string PlansOf(const std::string& text) {
   std::string out;
   if (!file) return out;
   for (const ast::Schedule& schedule : file->schedules) {
-    for (const int m : {2, 4, 8}) {
+    for (const auto& [p, m] : {std::pair(2, 2), {2, 4}, {2, 8}, {8, 2}}) {
       Diagnostics findings;
-      const auto plan = Elaborate(*file, schedule.name.text, {{"P", 2}, {"M", m}}, &findings);
+      const auto plan = Elaborate(*file, schedule.name.text, {{"P", p}, {"M", m}}, &findings);
       out += plan ? Print(*plan) : findings.findings()[0].text + "\n";
     }
   }

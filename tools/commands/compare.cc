@@ -135,7 +135,7 @@ int RunCompare(const Flags& flags, const Output& output) {
   const Timeline& first = *sides[0].timeline;
   const Timeline& second = *sides[1].timeline;
   const Difference difference =
-      DifferenceOf(first, Analyze(*sides[0].plan, first), second, Analyze(*sides[1].plan, second));
+      DifferenceOf(first, AnalysisOf(sides[0]), second, AnalysisOf(sides[1]));
   const absl::StatusOr<bool> written = WriteExports(flags, sides);
   if (!written.ok()) return Fail(output, written.status().message());
   if (output.json) {

@@ -76,7 +76,7 @@ void ComposeCriticalPath(const Timeline& timeline, TimeReport* report) {
 absl::Status AddVariations(const Flags& flags, const Plan& plan, const CostModel& costs,
                            TimeReport* report) {
   report->bound = LowerBoundOf(plan, costs);
-  const Wiring wiring = WiringOf(plan, LayoutOf(flags));
+  const Wiring wiring = WiringOf(plan, LayoutOf(flags), costs.receive_buffers);
   for (const Variation& variation : WhatIf(plan, costs)) {
     SL_ASSIGN_OR_RETURN(const Timeline timeline, Simulate(plan, wiring, variation.costs));
     report->what_if.push_back({variation.name, MakespanOf(timeline)});
@@ -97,7 +97,7 @@ absl::StatusOr<TimeReport> MakeReport(const Flags& flags, const LoadedTimeline& 
   TimeReport report;
   const Timeline& timeline = *loaded.timeline;
   report.bubbles = MeasureBubbles(timeline);
-  report.analysis = Analyze(*loaded.plan, timeline);
+  report.analysis = AnalysisOf(loaded);
   ComposeCriticalPath(timeline, &report);
   const std::vector<StageMemory> none;
   report.memory = MemoryOver(*loaded.plan, timeline, loaded.costs ? loaded.costs->memory : none);

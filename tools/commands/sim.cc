@@ -26,7 +26,7 @@ int RunSim(const Flags& flags, const Output& output) {
     if (!written.ok()) return Fail(output, written.message());
   }
   const Bubbles bubbles = MeasureBubbles(timeline);
-  const Analysis analysis = Analyze(*loaded->plan, timeline);
+  const Analysis analysis = AnalysisOf(*loaded);
   if (output.json) {
     WriteJson(output.out, BubblesAsJson(timeline, bubbles, analysis));
   } else {
