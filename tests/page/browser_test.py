@@ -1,0 +1,259 @@
+"""browser_test.py PAGE_WRITER FOLDER: the pages in a real browser, driven as people drive them.
+
+Leaves screenshots in FOLDER. Status 77: no browser here.
+"""
+import pathlib
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import browser as chromium  # noqa: E402
+
+WRITER, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
+SHARED = {}
+
+
+def setUpModule():
+    # The driver first: where there is none, nothing else needs to be done.
+    SHARED["browser"] = chromium.open_browser()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    subprocess.run([WRITER, str(FOLDER)], check=True)
+
+
+def tearDownModule():
+    SHARED["browser"].quit()
+
+
+class PageTest(unittest.TestCase):
+    def setUp(self):
+        self.browser = SHARED["browser"]
+
+    def open(self, name, width=1440, height=900, dark=False):
+        chromium.emulate(self.browser, width, height, dark)
+        self.browser.get((FOLDER / f"{name}.html").resolve().as_uri())
+        chromium.frame(self.browser)
+        self.assertTrue(self.script("return document.documentElement.dataset.ready"), name)
+
+    def tearDown(self):
+        self.assertEqual(chromium.console_errors(self.browser), [])
+
+    def script(self, text, *arguments):
+        return self.browser.execute_script(text, *arguments)
+
+    def shoot(self, name):
+        chromium.shoot(self.browser, FOLDER / f"{name}.png")
+
+    def text(self, id):
+        return self.script("return document.getElementById(arguments[0]).innerText", id)
+
+    def pixels(self):
+        """How many colours the picture has, and a sum that changes with it."""
+        chromium.frame(self.browser)
+        return self.script("""
+            const canvas = document.getElementById('lower');
+            const copy = document.createElement('canvas');
+            [copy.width, copy.height] = [canvas.width, canvas.height];
+            const context = copy.getContext('2d', {willReadFrequently: true});
+            context.drawImage(canvas, 0, 0);
+            const data = new Uint32Array(
+              context.getImageData(0, 0, copy.width, copy.height).data.buffer);
+            const colors = new Set();
+            let sum = 0;
+            for (let i = 0; i < data.length; ++i) {
+              colors.add(data[i]);
+              sum = (sum * 31 + data[i]) % 4294967291;
+            }
+            return [colors.size, sum];""")
+
+    def mouse(self, kind, x, y, **more):
+        """At a place of the plot, by the browser's own input."""
+        box = self.script("""const b = document.getElementById('upper').getBoundingClientRect();
+                             return [b.left, b.top];""")
+        self.browser.execute_cdp_cmd("Input.dispatchMouseEvent", {
+            "type": kind, "x": box[0] + x, "y": box[1] + y, **more})
+
+    def click(self, x, y):
+        self.mouse("mousePressed", x, y, button="left", clickCount=1)
+        self.mouse("mouseReleased", x, y, button="left", clickCount=1)
+        chromium.frame(self.browser)
+
+    def key(self, key):
+        for kind in ("keyDown", "keyUp"):
+            self.browser.execute_cdp_cmd("Input.dispatchKeyEvent", {
+                "type": kind, "key": key, **({"text": key} if len(key) == 1 else {})})
+        chromium.frame(self.browser)
+
+    def find(self, action):
+        self.script("""const box = document.getElementById('find');
+                       box.value = arguments[0];
+                       document.getElementById('search').requestSubmit();""", action)
+        chromium.frame(self.browser)
+
+    def test_draws_in_both_themes(self):
+        seen = set()
+        for name in ("small", "zb", "parts", "sharded", "large"):
+            for dark in (False, True):
+                self.open(name, dark=dark)
+                colors, total = self.pixels()
+                self.assertGreater(colors, 30, name)
+                seen.add(total)
+                self.shoot(f"{name}-{'dark' if dark else 'light'}")
+        self.assertEqual(len(seen), 10, "no two pictures are alike")
+
+    def test_theme_switch(self):
+        self.open("small")
+        before = self.pixels()[1]
+        self.key("t")
+        self.key("t")  # auto, light, dark
+        self.assertEqual(self.script("return document.documentElement.dataset.theme"), "dark")
+        self.assertNotEqual(self.pixels()[1], before)
+        self.key("t")
+
+    def test_zooms_and_pans(self):
+        self.open("small")
+        whole, before = self.text("range"), self.pixels()[1]
+        self.mouse("mouseWheel", 700, 200, deltaX=0, deltaY=-600)
+        chromium.frame(self.browser)
+        zoomed = self.text("range")
+        self.assertNotEqual(zoomed, whole)
+        self.assertNotEqual(self.pixels()[1], before)
+        self.mouse("mousePressed", 700, 200, button="left", clickCount=1)
+        for x in (690, 640, 560):
+            self.mouse("mouseMoved", x, 200, button="left", buttons=1)
+        self.mouse("mouseReleased", 560, 200, button="left")
+        chromium.frame(self.browser)
+        panned = self.text("range")
+        self.assertNotEqual(panned, zoomed)
+        self.assertIn("Where the time goes", self.text("details"), "a drag is no click")
+        for key in ("+", "ArrowRight", "-", "ArrowLeft"):
+            now = self.text("range")
+            self.key(key)
+            self.assertNotEqual(self.text("range"), now, key)
+        self.key("0")
+        self.assertEqual(self.text("range"), whole)
+
+    def test_hover_says_what_and_why(self):
+        self.open("zb")
+        self.mouse("mouseMoved", 180, 60)
+        chromium.frame(self.browser)
+        tip = self.text("tip")
+        self.assertIn("0F0", tip)
+        self.assertIn("starts with the step", tip)
+        self.assertIn("schedules/zb_h1.sched:", tip)
+        self.shoot("hover")
+
+    def test_click_shows_needs_and_messages(self):
+        self.open("zb")
+        self.find("1I1")
+        details = self.text("details")
+        for part in ("1I1", "Needs", "2I1", "1F1", "Messages", "2SEND_B1", "1RECV_B1", "Needed by",
+                     "0I1", "1W1", "Why not earlier", "zb_h1.sched"):
+            self.assertIn(part, details)
+        self.assertIn("1I1", self.text("live"))
+        self.shoot("selected")
+        self.click(180, 60)
+        self.assertTrue(self.text("details").startswith("0F0"), self.text("details"))
+        self.key("n")
+        self.assertTrue(self.text("details").startswith("0F1"), self.text("details"))
+        self.key("Escape")
+        self.assertIn("Where the time goes", self.text("details"))
+
+    def test_search_says_when_there_is_none(self):
+        self.open("zb")
+        self.find("9F99")
+        self.assertIn("no action 9F99", self.text("live"))
+
+    def test_critical_path_and_messages(self):
+        self.open("zb")
+        before = self.pixels()[1]
+        self.key("c")
+        self.assertNotEqual(self.pixels()[1], before)
+        self.assertEqual(self.script(
+            "return document.getElementById('critical').getAttribute('aria-pressed')"), "true")
+        self.shoot("critical")
+        self.key("c")
+        self.assertEqual(self.pixels()[1], before)
+        self.key("m")
+        self.shoot("messages")
+
+    def test_folds(self):
+        self.open("zb")
+        before = self.pixels()[1]
+        self.key("l")
+        folded = self.pixels()[1]
+        self.assertNotEqual(folded, before)
+        self.click(30, 60)  # beside rank 0
+        self.assertNotEqual(self.pixels()[1], folded)
+
+    def test_two_timelines(self):
+        for dark in (False, True):
+            self.open("two", dark=dark)
+            self.assertIn("shorter than A", self.text("titles"))
+            self.assertIn("one_f_one_b", self.text("titles"))
+            self.assertIn("zb_h1", self.text("titles"))
+            self.shoot(f"two-{'dark' if dark else 'light'}")
+        self.find("3F7")
+        self.find("3F7")  # the next timeline's
+        self.assertIn("timeline\nB", self.text("details"))
+
+    def test_table_for_screen_readers(self):
+        self.open("zb")
+        self.assertEqual(self.script("return document.querySelectorAll('#ranks tbody tr').length"), 4)
+        self.assertIn("warm-up", self.text("ranks"))
+
+    def test_narrow(self):
+        self.open("small", width=480, height=900)
+        self.assertGreater(self.pixels()[0], 30)
+        self.shoot("narrow")
+
+    def test_nothing_from_files_is_markup(self):
+        self.open("hostile")
+        self.assertEqual(self.script("return document.images.length"), 0)
+        self.assertIn("onerror", self.browser.title)
+        self.find("1F1")
+        self.assertIn("<script>", self.text("titles"))
+        self.assertIn("</script", self.text("details"))
+
+    def test_without_a_plan(self):
+        self.open("unwired")
+        self.assertGreater(self.pixels()[0], 20)
+        self.assertTrue(self.script("return document.getElementById('critical').disabled"))
+
+    def test_a_million_events(self):
+        self.open("zb")
+        began = time.time()
+        self.open("million")
+        opened = time.time() - began
+        self.assertIn("64 ranks", self.text("titles"))
+        self.shoot("million")
+        figures = [f"opens in {opened:.2f} s"]
+        for zoom, name in ((0, "the whole step"), (6, "a hundredth of it"), (12, "single actions")):
+            self.key("0")
+            for _ in range(zoom):
+                self.mouse("mouseWheel", 700, 300, deltaX=0, deltaY=-400)
+            rate = self.frames_a_second()
+            figures.append(f"{rate:.0f} frames/s panning over {name}")
+            self.assertGreater(rate, 12, name)  # 30 on a machine of its own
+        self.shoot("million-close")
+        print("a million events: " + "; ".join(figures))
+        self.assertLess(opened, 6)  # 3 on a machine of its own
+
+    def frames_a_second(self):
+        """While arrow keys pan to and fro, one each frame."""
+        return self.browser.execute_async_script("""
+            const done = arguments[0], canvas = document.getElementById('upper');
+            const frames = 60, began = performance.now();
+            let n = 0;
+            const next = () => {
+              if (n === frames) return done(1000 * frames / (performance.now() - began));
+              const key = n++ % 20 < 10 ? 'ArrowRight' : 'ArrowLeft';
+              canvas.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
+              requestAnimationFrame(next);
+            };
+            requestAnimationFrame(next);""")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=1)

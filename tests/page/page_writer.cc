@@ -1,0 +1,121 @@
+// page_writer FOLDER: the pages that browser_test.py looks at, from the library's schedules.
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/messages/collectives.h"
+#include "schedlang/messages/lower.h"
+#include "schedlang/sim/simulate.h"
+#include "tools/load.h"
+#include "tools/view/html.h"
+#include "tools/write_file.h"
+
+namespace stringline {
+namespace {
+
+// A schedule of the library, simulated; and everything that a page needs to know of it.
+struct Staged {
+  Source source{"", ""};
+  Plan plan;
+  Timeline timeline;
+  Analysis analysis;
+  MemoryCurves memory;
+
+  PageTimeline Page() const { return {&plan, &source, timeline, analysis, &memory, source.path()}; }
+};
+
+struct StagedSpec {
+  std::string file;  // below schedules/
+  std::vector<std::string> parameters;
+  std::string costs;
+  CommLayout layout = CommLayout::kEdge;
+  bool sharded = false;
+};
+
+std::unique_ptr<Staged> Stage(const StagedSpec& spec) {
+  Flags flags;
+  flags.file = absl::StrCat(STRINGLINE_SOURCE_DIR "/schedules/", spec.file);
+  flags.parameters = spec.parameters;
+  auto loaded = LoadPlan(flags);
+  SL_CHECK(loaded.ok() && loaded->plan) << spec.file;
+  auto staged = std::make_unique<Staged>();
+  staged->source = Source("schedules/" + spec.file, std::string(loaded->source.text()));
+  Plan plan = std::move(*loaded->plan);
+  if (spec.sharded) plan = AddCollectives(plan);
+  staged->plan = Lower(plan, spec.layout);
+  const auto costs = ResolveCosts(*ParseCosts(spec.costs), staged->plan);
+  SL_CHECK(costs.ok()) << costs.status();
+  auto timeline = Simulate(staged->plan, *costs, spec.layout);
+  SL_CHECK(timeline.ok()) << timeline.status();
+  staged->timeline = *std::move(timeline);
+  staged->analysis = Analyze(staged->plan, staged->timeline);
+  staged->memory = MemoryOver(staged->plan, staged->timeline, costs->memory);
+  return staged;
+}
+
+// Names and source lines as an enemy would choose them.
+std::unique_ptr<Staged> Hostile() {
+  const std::string text =
+      "</script><img src=x onerror=\"document.title='broken'\">{{PROGRAM}}\xff\n<!-- <script>\n";
+  auto staged = Stage({"1f1b.sched", {"P=2", "M=4"}, "F=10,B=20,p2p=2"});
+  staged->timeline.schedule = text;
+  for (Span& place : staged->plan.places) place = {0, 9};
+  staged->source = Source(text, text);
+  return staged;
+}
+
+// A timeline that no plan performs, as one that was read from a file may be.
+std::unique_ptr<Staged> Unwired() {
+  auto staged = Stage({"1f1b.sched", {"P=2", "M=4"}, "F=10,B=20,p2p=2"});
+  staged->timeline.origin = "measured";
+  for (MessageEvents& message : staged->analysis.messages) message = {};
+  staged->analysis.messages.clear();
+  staged->analysis.critical.clear();
+  return staged;
+}
+
+void WriteOrDie(const std::string& path, absl::Span<const PageTimeline> pages) {
+  const absl::Status written = WriteFileAtomically(path, WritePage(pages));
+  SL_CHECK(written.ok()) << written;
+}
+
+int WritePages(const std::string& folder) {
+  const std::string costs = "F=18522,I=18086,W=9337,B=27423,p2p=601";
+  const auto write = [&](const char* name, const StagedSpec& spec) {
+    WriteOrDie(absl::StrCat(folder, "/", name, ".html"), {Stage(spec)->Page()});
+  };
+  write("small", {"dualpipe_v.sched", {"P=4", "M=8"}, "F=10,I=10,W=10,FB=24,p2p=2"});
+  write("zb", {"zb_h1.sched", {"P=4", "M=8"}, costs});
+  write("parts",
+        {"dualpipe_v.sched",
+         {"P=4", "M=8"},
+         "F=10,I=10,W=10,F.attn=4,F.dispatch=2,F.experts=5,F.combine=2,B.combine=2,B.experts=6,"
+         "B.dispatch=2,B.attn=5,W.experts=4,W.attn=3,layers=2,p2p=2"});
+  write("sharded", {"interleaved.sched",
+                    {"P=4", "M=8"},
+                    "F=10,B=20,p2p=3,unshard=4,reduce=6",
+                    CommLayout::kShared,
+                    true});
+  write("large", {"1f1b.sched", {"P=64", "M=512"}, costs});
+  write("million", {"1f1b.sched", {"P=64", "M=2650"}, costs});
+  const auto one = Stage({"1f1b.sched", {"P=4", "M=8"}, costs});
+  const auto other = Stage({"zb_h1.sched", {"P=4", "M=8"}, costs});
+  WriteOrDie(folder + "/two.html", {one->Page(), other->Page()});
+  WriteOrDie(folder + "/hostile.html", {Hostile()->Page()});
+  const auto unwired = Unwired();
+  WriteOrDie(folder + "/unwired.html",
+             {{nullptr, nullptr, unwired->timeline, unwired->analysis, nullptr, ""}});
+  return 0;
+}
+
+}  // namespace
+}  // namespace stringline
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: page_writer FOLDER\n";
+    return 2;
+  }
+  return stringline::WritePages(argv[1]);
+}

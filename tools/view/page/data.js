@@ -1,0 +1,207 @@
+// What the page holds -> arrays. The writer is page_data.cc; page_data.h says what each column is.
+
+const NONE = -1;
+
+function bytesOf(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const raw = atob(text);
+  const bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; ++i) bytes[i] = raw.charCodeAt(i);
+  return bytes;
+}
+
+// The numbers of a column, unfolded. Numbers beyond 2^31 are why shifts alone will not do.
+function readColumn(bytes, begin, count, out) {
+  let at = begin;
+  for (let i = 0; i < count; ++i) {
+    let byte = bytes[at++];
+    if (byte < 128) {
+      out[i] = byte & 1 ? -(byte + 1) / 2 : byte >> 1;
+      continue;
+    }
+    let value = byte & 127, scale = 128;
+    do {
+      byte = bytes[at++];
+      value += (byte & 127) * scale;
+      scale *= 128;
+    } while (byte > 127);
+    out[i] = value % 2 ? -(value + 1) / 2 : value / 2;
+  }
+  return out;
+}
+
+function addUp(column) {
+  let sum = 0;
+  for (let i = 0; i < column.length; ++i) column[i] = sum += column[i];
+  return column;
+}
+
+// One timeline: its header `head`, and typed arrays by event and by idle stretch.
+function readTimeline(head, bytes, index) {
+  const ints = (name) => {
+    const [begin, count] = head.columns[name] || [0, 0];
+    return readColumn(bytes, begin, count, new Int32Array(count));
+  };
+  const floats = (name) => {
+    const [begin, count] = head.columns[name] || [0, 0];
+    return readColumn(bytes, begin, count, new Float64Array(count));
+  };
+  const t = {head, index, n: head.events, ranks: head.ranks.length, makespan: head.makespan};
+  const kinds = ints('kind');
+  t.kind = new Uint8Array(t.n);
+  t.joined = new Uint8Array(t.n);
+  for (let i = 0; i < t.n; ++i) {
+    t.kind[i] = kinds[i] & 15;
+    t.joined[i] = kinds[i] >> 4;
+  }
+  t.lane = Uint16Array.from(ints('lane'));
+  t.stage = addUp(ints('stage'));
+  t.microbatch = addUp(ints('microbatch'));
+  readTimes(t, floats('start'), floats('length'));
+  readNeeds(t, ints);
+  readIdle(t, ints, floats);
+  t.critical = addUp(ints('critical'));
+  t.onPath = new Uint8Array(t.n);
+  for (const i of t.critical) t.onPath[i] = 1;
+  for (const i of t.critical) {
+    for (let k = i + 1; t.kind[i] < 4 && k < t.n && t.joined[k]; ++k) t.onPath[k] = 1;
+  }
+  t.send = addUp(ints('send'));
+  t.recv = ints('recv');
+  t.otherEnd = new Int32Array(t.n).fill(NONE);
+  for (let i = 0; i < t.send.length; ++i) {
+    t.recv[i] += t.send[i];
+    t.otherEnd[t.send[i]] = t.recv[i];
+    t.otherEnd[t.recv[i]] = t.send[i];
+    if (t.onPath[t.send[i]]) t.onPath[t.recv[i]] = 1;
+  }
+  readParts(t, ints, floats);
+  readMemory(t, ints, floats);
+  t.place = addUp(ints('place'));
+  t.placeLine = addUp(ints('place_line'));
+  t.placeColumn = ints('place_column');
+  t.placeLength = ints('place_length');
+  t.iteration = addUp(ints('iteration'));
+  t.loopOuter = addUp(ints('loop_outer'));
+  t.loopPass = addUp(ints('loop_pass'));
+  t.lines = new Map(head.lines || []);
+  return t;
+}
+
+function readTimes(t, start, length) {
+  t.start = start;
+  t.end = length;
+  t.rankOf = new Int32Array(t.n);
+  const lengths = new Float64Array(16);
+  let last = 0;
+  for (let r = 0; r < t.ranks; ++r) {
+    const end = r + 1 < t.ranks ? t.head.ranks[r + 1].first : t.n;
+    let now = 0;
+    for (let i = t.head.ranks[r].first; i < end; ++i) {
+      const compute = t.kind[i] < 4;
+      last = start[i] += t.joined[i] && compute ? last : now;
+      t.end[i] = last + (lengths[t.kind[i]] += length[i]);
+      t.rankOf[i] = r;
+      if (compute) now = t.end[i];
+    }
+  }
+}
+
+function readNeeds(t, ints) {
+  for (const name of ['giver', 'own', 'via']) {
+    const column = t[name] = ints(name);
+    for (let i = 0; i < column.length; ++i) column[i] = column[i] === 0 ? NONE : column[i] + i;
+  }
+}
+
+// By stretch: idle.cause, start, end, waiting, for, rank. idleBefore: the last stretch that ends
+// where an event starts, by event.
+function readIdle(t, ints, floats) {
+  const counts = ints('idle_count');
+  const idle = t.idle = {
+    cause: Uint8Array.from(ints('idle_cause')),
+    start: addUp(floats('idle_start')),
+    end: floats('idle_length'),
+    waiting: addUp(ints('idle_waiting')),
+    for: addUp(ints('idle_for')),
+  };
+  idle.first = new Int32Array(t.ranks + 1);
+  for (let r = 0; r < t.ranks; ++r) idle.first[r + 1] = idle.first[r] + counts[r];
+  idle.rank = new Int32Array(idle.cause.length);
+  t.idleBefore = new Map();
+  for (let r = 0; r < t.ranks; ++r) {
+    for (let i = idle.first[r]; i < idle.first[r + 1]; ++i) {
+      idle.end[i] += idle.start[i];
+      idle.rank[i] = r;
+      if (idle.waiting[i] < 0) continue;
+      if (!t.idleBefore.has(idle.waiting[i])) t.idleBefore.set(idle.waiting[i], []);
+      t.idleBefore.get(idle.waiting[i]).push(i);
+    }
+  }
+}
+
+function readParts(t, ints, floats) {
+  const event = addUp(ints('part_event'));
+  const parts = t.parts = {event, name: ints('part_name'), start: floats('part_start'),
+                           end: floats('part_length')};
+  for (let i = 0; i < event.length; ++i) {
+    parts.start[i] += t.start[event[i]];
+    parts.end[i] += parts.start[i];
+  }
+}
+
+function readMemory(t, ints, floats) {
+  const counts = ints('memory_count');
+  const times = floats('memory_time'), amounts = floats('memory_amount');
+  t.memory = [];
+  let at = 0;
+  for (const count of counts) {
+    t.memory.push({time: addUp(times.subarray(at, at + count)),
+                   amount: addUp(amounts.subarray(at, at + count))});
+    at += count;
+  }
+}
+
+// "3", or "up[1]" where there are pipes.
+function stageName(t, stage) {
+  for (const [name, first, stages] of t.head.pipes) {
+    if (stage >= first && stage < first + stages) return `${name}[${stage - first}]`;
+  }
+  return String(stage);
+}
+
+// "3F7".
+function actionName(t, i) {
+  const microbatch = t.microbatch[i] < 0 ? '' : t.microbatch[i];
+  return stageName(t, t.stage[i]) + t.head.kinds[t.kind[i]][0] + microbatch;
+}
+
+const isCompute = (t, i) => t.kind[i] < 4;
+const isSend = (t, i) => t.kind[i] === 4 || t.kind[i] === 6;
+const isRecv = (t, i) => t.kind[i] === 5 || t.kind[i] === 7;
+
+// The first part of the computation's group, and how many parts it has.
+function groupOf(t, i) {
+  while (t.joined[i]) --i;
+  let end = i + 1;
+  while (end < t.n && t.joined[end]) ++end;
+  return [i, end - i];
+}
+
+// The event that an action's name means in a timeline; NONE if there is none.
+function findAction(t, text) {
+  const match = /^\s*(?:([^\s\[\]]+)\[(\d+)\]|(\d+))\s*([A-Za-z_]+?)\s*(\d*)\s*$/.exec(text);
+  if (!match) return NONE;
+  let stage = Number(match[3] || match[2]);
+  if (match[1] !== undefined) {
+    const pipe = t.head.pipes.find((p) => p[0] === match[1]);
+    if (!pipe || stage >= pipe[2]) return NONE;
+    stage += pipe[1];
+  }
+  const kind = t.head.kinds.findIndex((k) => k[0] === match[4].toUpperCase());
+  const microbatch = match[5] === '' ? -1 : Number(match[5]);
+  for (let i = 0; i < t.n; ++i) {
+    if (t.stage[i] === stage && t.kind[i] === kind && t.microbatch[i] === microbatch) return i;
+  }
+  return NONE;
+}

@@ -1,0 +1,262 @@
+// Words beside the picture: titles, the tooltip, the panel of details, the legend, the table.
+
+// An element: tag.class, attributes, children; text is never markup.
+function make(tag, attributes, ...children) {
+  const [name, ...classes] = tag.split('.');
+  const element = document.createElement(name);
+  if (classes.length) element.className = classes.join(' ');
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (key === 'onclick') element.addEventListener('click', value);
+    else if (key === 'style') element.style.cssText = value;
+    else element.setAttribute(key, value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+const byId = (id) => document.getElementById(id);
+const letterOf = (t) => 'ABCDEFGH'[t.index] || String(t.index + 1);
+const several = () => view.timelines.length > 1;
+
+function fillTitles() {
+  byId('titles').replaceChildren(...view.timelines.map((t) => {
+    const [name, ...params] = t.head.title.split(' ');
+    const computations = t.kind.reduce((sum, kind) => sum + (kind < 4 ? 1 : 0), 0);
+    const facts = [
+      make('span.fact', {}, make('b', {}, timeWords(t.makespan)), ' makespan'),
+      make('span.fact', {}, make('b', {}, shareWords(t.head.bubble_rate)), ' bubble'),
+      make('span.fact', {}, make('b', {}, t.ranks.toLocaleString('en')),
+           t.ranks === 1 ? ' rank' : ' ranks'),
+      make('span.fact', {}, make('b', {}, computations.toLocaleString('en')), ' actions'),
+    ];
+    return make('div.title', {},
+                several() ? make('span.letter', {}, letterOf(t)) : null,
+                make('h1', {}, name, make('span.params', {}, ` ${params.join(' ')}`)),
+                make('span.fact', {}, t.head.origin), ...facts,
+                several() && t.index === 1
+                  ? make('span.delta', {}, differenceWords(view.timelines[0], t)) : null);
+  }));
+}
+
+// Nanoseconds of all ranks by kind of computation, and by cause.
+function totalsOf(t) {
+  if (t.totals) return t.totals;
+  const work = [0, 0, 0, 0], causes = t.head.causes.map(() => 0);
+  for (let i = 0; i < t.n; ++i) {
+    if (t.kind[i] > 3) continue;
+    const parts = t.joined[i] || t.joined[i + 1] ? groupOf(t, i)[1] : 1;
+    work[t.kind[i]] += (t.end[i] - t.start[i]) / parts;
+  }
+  for (const rank of t.head.ranks) rank.causes.forEach((ns, cause) => { causes[cause] += ns; });
+  return t.totals = {work, causes, all: Math.max(1, t.makespan * t.ranks)};
+}
+
+const causeStyle = (paint, cause) =>
+  `background: url(${paint.tileUrls[cause]}) 0 0 / 8px 8px;`;
+
+// Pieces of a bar: [share, style, title].
+function sharesBar(pieces, label) {
+  return make('div.shares', {role: 'img', 'aria-label': label}, ...pieces
+    .filter(([share]) => share > 0)
+    .map(([share, style, title]) => make('i', {style: `width: ${100 * share}%; ${style}`, title})));
+}
+
+function summaryOf(t) {
+  const {paint} = picture;
+  const {work, causes, all} = totalsOf(t);
+  const pieces = [], rows = [];
+  const add = (name, ns, style) => {
+    if (!ns) return;
+    pieces.push([ns / all, style, `${name} ${shareWords(ns / all)}`]);
+    rows.push(make('i.swatch', {style}), make('span', {}, name),
+              make('span', {}, timeWords(Math.round(ns / t.ranks))), make('span', {}, shareWords(ns / all)));
+  };
+  const names = ['forward', 'backward', 'input gradient', 'weight gradient'];
+  work.forEach((ns, kind) =>
+    add(`${t.head.kinds[kind][0]}  ${names[kind]}`, ns, `background: ${paint.kindCss[kind]};`));
+  causes.forEach((ns, cause) =>
+    add(`idle: ${t.head.causes[cause]}`, ns, causeStyle(paint, cause)));
+  return [make('h3', {}, several() ? `${letterOf(t)}: ${t.head.title}` : 'A mean rank\u2019s step'),
+          sharesBar(pieces, 'where the time goes'), make('div.rows', {}, ...rows)];
+}
+
+function fillDetails() {
+  const panel = byId('details');
+  if (!view.selected) {
+    panel.replaceChildren(
+      make('h2', {}, 'Where the time goes'), ...view.timelines.flatMap(summaryOf),
+      ...peaks(),
+      make('h3', {}, 'Look closer'),
+      make('p.quiet', {}, 'Click an action to see what it needs, its messages and why it waited. ' +
+                          'Scroll to zoom, drag to move, press ? for all keys.'));
+    return;
+  }
+  const {t, event, idle} = view.selected;
+  panel.replaceChildren(...(event !== NONE ? eventDetails(t, event) : idleDetails(t, idle)));
+}
+
+function peaks() {
+  const with_ = view.timelines.filter((t) => t.head.memory && t.head.memory.peaks.length);
+  if (!with_.length) return [];
+  return [make('h3', {}, 'Most held at once'), make('dl', {}, ...with_.flatMap((t) => {
+    let rank = 0;
+    t.head.memory.peaks.forEach(([peak], r) => {
+      if (peak > t.head.memory.peaks[rank][0]) rank = r;
+    });
+    const [peak, when] = t.head.memory.peaks[rank];
+    return [make('dt', {}, `${several() ? `${letterOf(t)}, ` : ''}rank ${rank}`),
+            make('dd', {}, `${amountWords(t, peak)}, at ${timeWords(when)}`)];
+  }))];
+}
+
+const closeButton = () =>
+  make('button', {onclick: () => select(null), title: 'Clear (Esc)'}, 'Clear');
+
+const facts = (...pairs) => make('dl', {}, ...pairs.flatMap(([name, value]) =>
+  [make('dt', {}, name), make('dd', {}, value)]));
+
+function eventLink(t, i, words) {
+  return make('li', {}, make('button.link', {onclick: () => select({t, event: i, idle: NONE}, true)},
+                             make('b', {}, actionName(t, i)), make('span', {}, words)));
+}
+
+function eventDetails(t, i) {
+  const links = linksOf(t, i);
+  const [first, parts] = isCompute(t, i) ? groupOf(t, i) : [i, 1];
+  const list = (title, items) =>
+    (items.length ? [make('h3', {}, title), make('ul', {}, ...items)] : []);
+  const stretch = (k) => `rank ${t.rankOf[k]}, ${timeWords(t.start[k])} \u2013 ${timeWords(t.end[k])}`;
+  const ends = new Set(links.messages.flatMap(([send, recv]) => [send, recv]));
+  const pieces = placePieces(t, i), place = placeWords(t, i);
+  return [
+    make('h2', {}, actionName(t, i), closeButton()),
+    make('p.quiet', {}, t.head.kinds[t.kind[i]][1]),
+    parts > 1 ? make('p.quiet', {}, `shares the rank: ${groupName(t, first)}`) : null,
+    facts(...[several() ? ['timeline', letterOf(t)] : null,
+              ['rank', t.rankOf[i]], ['stage', stageName(t, t.stage[i])],
+              t.microbatch[i] < 0 ? null : ['microbatch', t.microbatch[i]],
+              ['start', timeWords(t.start[i])], ['end', timeWords(t.end[i])],
+              ['length', timeWords(t.end[i] - t.start[i])],
+              t.critical.length ? ['on the critical path', t.onPath[i] ? 'yes' : 'no'] : null,
+    ].filter(Boolean)),
+    make('h3', {}, 'Why not earlier'),
+    ...whyWords(t, i).map((words) => make('p', {}, words)),
+    ...(place ? [make('h3', {}, 'Written in'), make('p', {}, place)] : []),
+    pieces ? make('pre.code', {}, pieces[0], make('mark', {}, pieces[1]), pieces[2]) : null,
+    ...list('Needs', links.needs.map((k) => eventLink(t, k, stretch(k)))),
+    ...list('Messages', [...ends].map((k) => eventLink(t, k, stretch(k)))),
+    ...list('Needed by', links.users.map((k) => eventLink(t, k, stretch(k)))),
+  ].filter(Boolean);
+}
+
+function idleDetails(t, s) {
+  const {idle} = t;
+  const related = [idle.waiting[s], idle.for[s]].filter((k) => k >= 0);
+  return [
+    make('h2', {}, `Idle: ${t.head.causes[idle.cause[s]]}`, closeButton()),
+    make('p', {}, idleWords(t, s)),
+    facts(...[several() ? ['timeline', letterOf(t)] : null, ['rank', idle.rank[s]],
+              ['from', timeWords(idle.start[s])], ['to', timeWords(idle.end[s])],
+              ['length', timeWords(idle.end[s] - idle.start[s])],
+              ['of the step', shareWords((idle.end[s] - idle.start[s]) / Math.max(1, t.makespan))],
+    ].filter(Boolean)),
+    ...(related.length ? [make('h3', {}, 'Between'), make('ul', {}, ...related.map((k) =>
+      eventLink(t, k, `rank ${t.rankOf[k]}, ends ${timeWords(t.end[k])}`)))] : []),
+  ];
+}
+
+// What a screen reader says of a spot.
+function spokenWords({t, event, idle}) {
+  if (event === NONE) {
+    return `idle on rank ${t.idle.rank[idle]}, ${t.head.causes[t.idle.cause[idle]]}: ` +
+           `${idleWords(t, idle)}; ${timeWords(t.idle.end[idle] - t.idle.start[idle])}`;
+  }
+  return `${several() ? `${letterOf(t)}: ` : ''}${actionName(t, event)}, rank ${t.rankOf[event]}, ` +
+         `starts at ${timeWords(t.start[event])}, takes ${timeWords(t.end[event] - t.start[event])}; ` +
+         whyWords(t, event).join('; ');
+}
+
+function tipOf(hit) {
+  const {t} = hit;
+  if (hit.gutter || hit.lane === NONE) return rankTip(t, hit);
+  if (hit.event !== NONE) {
+    const i = hit.event, place = placeWords(t, i), pieces = placePieces(t, i);
+    const part = hit.part === NONE ? '' : ` (${t.head.parts[t.parts.name[hit.part]][0]})`;
+    const messageWith = t.otherEnd[i] === NONE ? '' : `, with rank ${t.rankOf[t.otherEnd[i]]}`;
+    return [
+      make('strong', {}, groupName(t, i) + part),
+      make('span.quiet', {}, `  rank ${t.rankOf[i]}${messageWith}`),
+      make('p', {}, `starts ${timeWords(t.start[i])}, takes ${timeWords(t.end[i] - t.start[i])}`),
+      ...whyWords(t, i).map((words) => make('p', {}, words)),
+      place ? make('p.quiet', {}, place) : null,
+      pieces ? make('pre.code', {}, pieces[0], make('mark', {}, pieces[1]), pieces[2]) : null,
+    ].filter(Boolean);
+  }
+  if (hit.idle === NONE) return null;
+  const s = hit.idle;
+  return [make('strong', {}, `idle ${timeWords(t.idle.end[s] - t.idle.start[s])}`),
+          make('span.quiet', {}, `  rank ${t.idle.rank[s]}, ${t.head.causes[t.idle.cause[s]]}`),
+          make('p', {}, idleWords(t, s))];
+}
+
+function rankTip(t, hit) {
+  const head = t.head.ranks[hit.rank], all = Math.max(1, t.makespan);
+  if (!hit.gutter && t.memory[hit.rank]) {
+    const curve = t.memory[hit.rank];
+    const k = lowerBound(curve.time, hit.time + 1e-9) - 1;
+    const [peak, when] = t.head.memory.peaks[hit.rank];
+    return [make('strong', {}, k < 0 ? 'holds nothing' : amountWords(t, curve.amount[k])),
+            make('span.quiet', {}, `  rank ${hit.rank}, at ${timeWords(Math.round(hit.time))}`),
+            make('p', {}, `at most ${amountWords(t, peak)}, at ${timeWords(when)}`)];
+  }
+  if (!hit.gutter) return null;
+  return [make('strong', {}, `rank ${hit.rank}`),
+          make('p', {}, `busy ${timeWords(head.busy)}, ${shareWords(head.busy / all)}`),
+          ...head.causes.flatMap((ns, cause) => (ns
+            ? [make('p', {}, make('i.swatch', {style: causeStyle(picture.paint, cause)}),
+                    ` ${t.head.causes[cause]} ${timeWords(ns)}, ${shareWords(ns / all)}`)] : []))];
+}
+
+function fillLegend() {
+  const {paint} = picture;
+  const kinds = new Set(), causes = new Set();
+  for (const t of view.timelines) {
+    totalsOf(t).work.forEach((ns, kind) => { if (ns) kinds.add(kind); });
+    totalsOf(t).causes.forEach((ns, cause) => { if (ns) causes.add(cause); });
+  }
+  const [t] = view.timelines;
+  const names = ['forward', 'backward', 'input gradient', 'weight gradient'];
+  byId('legend').replaceChildren(
+    ...[...kinds].sort((a, b) => a - b).map((kind) => make('span', {},
+      make('i.swatch', {style: `background: ${paint.kindCss[kind]}`}),
+      `${t.head.kinds[kind][0]} ${names[kind]}`)),
+    view.timelines.some((u) => u.chunk.some((c) => c > 0))
+      ? make('span', {}, 'darker: every second stage of a rank') : '',
+    ...[...causes].sort((a, b) => a - b).map((cause) => make('span', {},
+      make('i.swatch', {style: causeStyle(paint, cause)}), `idle: ${t.head.causes[cause]}`)));
+}
+
+function fillTable() {
+  byId('ranks').replaceChildren(...view.timelines.flatMap((t) => {
+    const causes = t.head.causes.map((_, c) => c).filter((c) => totalsOf(t).causes[c] > 0);
+    const head = ['rank', 'busy', 'busy %', 'idle', ...causes.map((c) => t.head.causes[c]), 'peak', ''];
+    return [
+      make('h2', {}, several() ? `Ranks of ${letterOf(t)}: ${t.head.title}` : 'Ranks'),
+      make('div.scroll', {}, make('table', {},
+        make('caption', {}, `Busy and idle time of every rank of ${t.head.title}, ${t.head.origin}; ` +
+                            'idle time by cause; peak: most stage activations alive at once'),
+        make('thead', {}, make('tr', {}, ...head.map((name) => make('th', {scope: 'col'}, name)))),
+        make('tbody', {}, ...t.head.ranks.slice(0, 1024).map((rank, r) => rankRow(t, rank, r, causes))))),
+    ];
+  }));
+}
+
+function rankRow(t, rank, r, causes) {
+  const {paint} = picture, all = Math.max(1, t.makespan);
+  const pieces = [[rank.busy / all, 'background: var(--soft);', 'busy'],
+                  ...causes.map((c) => [rank.causes[c] / all, causeStyle(paint, c), t.head.causes[c]])];
+  return make('tr', {}, make('th', {scope: 'row'}, r), make('td', {}, timeWords(rank.busy)),
+              make('td', {}, (100 * rank.busy / all).toFixed(1)), make('td', {}, timeWords(rank.idle)),
+              ...causes.map((c) => make('td', {}, rank.causes[c] ? timeWords(rank.causes[c]) : '\u2013')),
+              make('td', {}, rank.peak), make('td.bar', {}, sharesBar(pieces, `rank ${r}`)));
+}

@@ -1,0 +1,178 @@
+// Lanes: what lies on one line of the picture, as stretches that do not overlap, and shares of it
+// in bins of ever coarser time, so that a pixel costs the same however much happened in it.
+
+const LANE_COMPUTE = 0, LANE_MESSAGES = 1, LANE_ALL_TO_ALL = 2, LANE_COLLECTIVES = 3;
+const SHARES = 5;  // bytes of a bin: F, B, I, W (or busy) of 255, and 1 + the main cause of its idle
+
+// {kind, name, start, end, ref}: ref is an event's number, or -1 - that of an idle stretch.
+function makeLane(kind, name, start, end, ref) {
+  const order = Int32Array.from(ref, (_, k) => k);
+  if (start.some((time, k) => k > 0 && time < start[k - 1])) {
+    order.sort((a, b) => start[a] - start[b] || a - b);
+  }
+  const lane = {kind, name, start: new Float64Array(order.length),
+                end: new Float64Array(order.length), ref: new Int32Array(order.length)};
+  let now = 0;
+  for (let k = 0; k < order.length; ++k) {
+    lane.start[k] = Math.max(now, start[order[k]]);
+    now = lane.end[k] = Math.max(lane.start[k], end[order[k]]);
+    lane.ref[k] = ref[order[k]];
+  }
+  return lane;
+}
+
+function rangeOf(t, rank) {
+  return [t.head.ranks[rank].first, rank + 1 < t.ranks ? t.head.ranks[rank + 1].first : t.n];
+}
+
+// The computations of a rank and the idle stretches between them: both are in order of time.
+function makeComputeLane(t, rank) {
+  const [from, to] = rangeOf(t, rank);
+  let count = t.idle.first[rank + 1] - t.idle.first[rank];
+  for (let i = from; i < to; ++i) count += t.kind[i] < 4 && !t.joined[i] ? 1 : 0;
+  const lane = {kind: LANE_COMPUTE, name: 'compute', start: new Float64Array(count),
+                end: new Float64Array(count), ref: new Int32Array(count)};
+  let k = 0, now = 0, idle = t.idle.first[rank];
+  const add = (start, end, ref) => {
+    lane.start[k] = Math.max(start, now);
+    now = lane.end[k] = Math.max(end, lane.start[k]);
+    lane.ref[k++] = ref;
+  };
+  const addIdle = (until) => {
+    for (; idle < t.idle.first[rank + 1] && t.idle.start[idle] < until; ++idle) {
+      add(t.idle.start[idle], t.idle.end[idle], -1 - idle);
+    }
+  };
+  for (let i = from; i < to; ++i) {
+    if (t.kind[i] > 3 || t.joined[i]) continue;
+    addIdle(t.start[i]);
+    add(t.start[i], t.end[i], i);
+  }
+  addIdle(Infinity);
+  return lane;
+}
+
+// Messages or collectives of a rank: those of its lane `l`.
+function makeEventLane(t, rank, l) {
+  const [from, to] = rangeOf(t, rank);
+  let count = 0;
+  for (let i = from; i < to; ++i) count += t.lane[i] === l ? 1 : 0;
+  const start = new Float64Array(count), end = new Float64Array(count), ref = new Int32Array(count);
+  for (let i = from, k = 0; i < to; ++i) {
+    if (t.lane[i] !== l) continue;
+    start[k] = t.start[i];
+    end[k] = t.end[i];
+    ref[k++] = i;
+  }
+  const [kind, name] = t.head.ranks[rank].lanes[l];
+  return makeLane(kind, name, start, end, ref);
+}
+
+// The pieces of the rank's groups on the network, or those on the compute lane. `part` is the
+// index of a piece, ref the event that it is a piece of.
+function makePartLane(t, rank, onNetwork) {
+  const [from, to] = rangeOf(t, rank);
+  const found = [];
+  for (let p = lowerBound(t.parts.event, from); p < t.parts.event.length; ++p) {
+    if (t.parts.event[p] >= to) break;
+    if (t.head.parts[t.parts.name[p]][1] === onNetwork) found.push(p);
+  }
+  const lane = makeLane(onNetwork ? LANE_ALL_TO_ALL : LANE_COMPUTE, 'all-to-all',
+                        found.map((p) => t.parts.start[p]), found.map((p) => t.parts.end[p]), found);
+  lane.part = lane.ref;
+  lane.ref = lane.part.map((p) => t.parts.event[p]);
+  return lane;
+}
+
+// Lane `l` of a rank, made when it is first looked at.
+function laneOf(t, rank, l) {
+  t.lanes = t.lanes || Array.from({length: t.ranks}, () => []);
+  const lanes = t.lanes[rank];
+  if (lanes[l]) return lanes[l];
+  const kind = t.head.ranks[rank].lanes[l][0];
+  if (kind === LANE_COMPUTE) {
+    lanes[l] = makeComputeLane(t, rank);
+    if (t.parts.event.length) lanes[l].pieces = makePartLane(t, rank, false);
+  } else {
+    lanes[l] = kind === LANE_ALL_TO_ALL ? makePartLane(t, rank, true) : makeEventLane(t, rank, l);
+  }
+  makeBins(t, lanes[l]);
+  return lanes[l];
+}
+
+// The first index whose value is at least `value`.
+function lowerBound(sorted, value) {
+  let low = 0, high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle] < value) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+
+// The first stretch at or after `k` that ends after `time`: gallops, as the next is mostly near.
+function stretchAt(lane, time, k) {
+  let step = 1;
+  while (k + step < lane.end.length && lane.end[k + step] <= time) {
+    k += step;
+    step *= 2;
+  }
+  let low = k, high = Math.min(k + step, lane.end.length);
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (lane.end[middle] <= time) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+
+// Levels of bins over [0, makespan): levels[0] has the narrowest, each next one is twice as wide.
+function makeBins(t, lane) {
+  const bins = Math.max(2, 2 ** Math.ceil(Math.log2(Math.max(2, lane.ref.length))));
+  const width = Math.max(t.makespan, 1) / bins;
+  const time = new Float64Array(bins * SHARES);
+  const longest = new Float64Array(bins);
+  for (let k = 0; k < lane.ref.length; ++k) {
+    const ref = lane.ref[k];
+    const parts = ref >= 0 && lane.kind === LANE_COMPUTE ? groupOf(t, ref)[1] : 1;
+    const last = Math.min(bins - 1, Math.floor(lane.end[k] / width));
+    for (let b = Math.floor(lane.start[k] / width); b <= last; ++b) {
+      const inside = Math.min(lane.end[k], (b + 1) * width) - Math.max(lane.start[k], b * width);
+      if (inside <= 0) continue;
+      if (ref < 0) {
+        if (inside > longest[b]) {
+          longest[b] = inside;
+          time[b * SHARES + 4] = 1 + t.idle.cause[-1 - ref];
+        }
+      } else if (lane.kind === LANE_COMPUTE) {
+        for (let p = 0; p < parts; ++p) time[b * SHARES + t.kind[ref + p]] += inside / parts;
+      } else {
+        time[b * SHARES + (lane.kind === LANE_ALL_TO_ALL ? t.kind[ref] : t.kind[ref] & 2 ? 1 : 0)] +=
+          inside;
+      }
+    }
+  }
+  const level = new Uint8Array(bins * SHARES);
+  for (let b = 0; b < bins * SHARES; b += SHARES) {
+    for (let s = 0; s < 4; ++s) level[b + s] = Math.round(255 * Math.min(1, time[b + s] / width));
+    level[b + 4] = time[b + 4];
+  }
+  lane.bins = {width, levels: [level]};
+  for (let finer = level; finer.length > SHARES; finer = lane.bins.levels.at(-1)) {
+    lane.bins.levels.push(coarser(finer));
+  }
+}
+
+function coarser(finer) {
+  const level = new Uint8Array(finer.length / 2);
+  for (let b = 0; b < level.length; b += SHARES) {
+    let left = 0, right = 0;
+    for (let s = 0; s < 4; ++s) {
+      left += finer[2 * b + s];
+      right += finer[2 * b + SHARES + s];
+      level[b + s] = (finer[2 * b + s] + finer[2 * b + SHARES + s]) >> 1;
+    }
+    const [one, other] = [finer[2 * b + 4], finer[2 * b + SHARES + 4]];
+    level[b + 4] = one && (left <= right || !other) ? one : other;
+  }
+  return level;
+}

@@ -1,0 +1,279 @@
+// The upper canvas: the critical path, messages, what is hovered and what is selected with what it
+// needs and what needs it.
+
+function drawUpper() {
+  const context = picture.upper;
+  context.setTransform(view.ratio, 0, 0, view.ratio, 0, 0);
+  context.clearRect(0, 0, view.width, view.height);
+  context.save();
+  context.beginPath();
+  context.rect(view.gutter, AXIS, view.width - view.gutter, view.height - AXIS);
+  context.clip();
+  for (const t of view.timelines) {
+    if (view.messages) drawMessages(context, t);
+    if (view.critical) drawPath(context, t);
+  }
+  drawCursor(context);
+  if (view.selected) drawSelection(context, view.selected);
+  if (view.hovered) outline(context, boxOfSpot(view.hovered), 1.5, picture.paint.css.select);
+  context.restore();
+}
+
+// A spot is {t, event} or {t, idle}.
+function boxOfSpot(spot) {
+  if (spot.event !== NONE) return boxOf(spot.t, spot.event);
+  const {t, idle} = spot;
+  const row = rowOf(t, t.idle.rank[idle]);
+  const y0 = screenY(row.boxes[0].y);
+  return {x0: xOf(t.idle.start[idle]), x1: xOf(t.idle.end[idle]), y0, y1: y0 + row.boxes[0].height};
+}
+
+function outline(context, box, width, color) {
+  const x0 = Math.max(box.x0, view.gutter - 9), x1 = Math.min(box.x1, view.width + 9);
+  if (x1 < x0) return;
+  context.lineWidth = width + 2;
+  context.strokeStyle = picture.paint.css.surface;
+  const wide = Math.max(2, x1 - x0);
+  context.strokeRect(x0, box.y0, wide, box.y1 - box.y0);
+  context.lineWidth = width;
+  context.strokeStyle = color;
+  context.strokeRect(x0, box.y0, wide, box.y1 - box.y0);
+}
+
+const rowIsVisible = (t, i) => {
+  const row = rowOf(t, t.rankOf[i]);
+  const y = screenY(row.y);
+  return y + row.height >= AXIS && y <= view.height;
+};
+
+// A curve from where a value is made to where it is used.
+function curve(context, x0, y0, x1, y1) {
+  const bend = Math.max(10, Math.min(60, Math.abs(x1 - x0) / 2));
+  context.moveTo(x0, y0);
+  context.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1, y1);
+}
+
+const middleOf = (box) => (box.y0 + box.y1) / 2;
+
+// All messages in sight, unless they are too many to be told apart.
+function drawMessages(context, t) {
+  const most = 1500;
+  indexMessages(t);
+  const from = lowerBound(t.messageStart, view.t0 - t.longestMessage);
+  const to = lowerBound(t.messageStart, view.t0 + view.span);
+  t.tooManyMessages = to - from > most;
+  if (t.tooManyMessages) return;
+  context.lineWidth = 1;
+  for (const gradient of [false, true]) {
+    context.beginPath();
+    for (let k = from; k < to; ++k) {
+      const send = t.send[t.messageOrder[k]], recv = t.recv[t.messageOrder[k]];
+      if ((t.kind[send] === 6) !== gradient) continue;
+      if (!rowIsVisible(t, send) && !rowIsVisible(t, recv)) continue;
+      const one = boxOf(t, send), other = boxOf(t, recv);
+      curve(context, one.x0, middleOf(one), other.x1, middleOf(other));
+    }
+    const {theme} = picture.paint;
+    context.strokeStyle = css(mix(gradient ? fromOklch(0.68, 0.15, 60) : fromOklch(0.6, 0.13, 245),
+                                  theme.ink, 0.25));
+    context.stroke();
+  }
+}
+
+function indexMessages(t) {
+  if (t.messageOrder) return;
+  t.messageOrder = Int32Array.from(t.send, (_, k) => k);
+  t.messageOrder.sort((a, b) => t.start[t.send[a]] - t.start[t.send[b]]);
+  t.messageStart = Float64Array.from(t.messageOrder, (k) => t.start[t.send[k]]);
+  t.longestMessage = 0;
+  for (const i of t.send) t.longestMessage = Math.max(t.longestMessage, t.end[i] - t.start[i]);
+}
+
+// The critical path as one line through the middles of its computations. Where many of them share
+// a column of pixels, the line goes from the highest to the lowest.
+function drawPath(context, t) {
+  const {paint} = picture;
+  context.lineJoin = 'round';
+  context.beginPath();
+  let column = -1, low = 0, high = 0, begun = false;
+  const flush = (x) => {
+    if (column < 0) return;
+    if (begun) context.lineTo(column, low); else context.moveTo(column, low);
+    begun = true;
+    if (high > low) context.lineTo(column, high);
+    column = x;
+  };
+  let first = 0;
+  while (first + 1 < t.critical.length && t.end[t.critical[first]] < view.t0) ++first;
+  for (let k = Math.max(0, first - 1); k < t.critical.length; ++k) {
+    const i = t.critical[k];
+    if (!isCompute(t, i)) continue;
+    const row = rowOf(t, t.rankOf[i]);
+    const y = screenY(row.boxes[0].y) + row.boxes[0].height / 2;
+    const x0 = xOf(t.start[i]), x1 = xOf(t.end[i]);
+    if (x1 - x0 > 1.5) {
+      flush(-1);
+      column = -1;
+      if (begun) context.lineTo(x0, y); else context.moveTo(x0, y);
+      begun = true;
+      context.lineTo(x1, y);
+    } else if (Math.floor(x0) === Math.floor(column)) {
+      low = Math.min(low, y);
+      high = Math.max(high, y);
+    } else {
+      flush(x0);
+      column = x0;
+      low = high = y;
+    }
+    if (t.start[i] > view.t0 + view.span) break;
+  }
+  flush(-1);
+  context.lineWidth = 4;
+  context.strokeStyle = paint.css.surface;
+  context.stroke();
+  context.lineWidth = 1.75;
+  context.strokeStyle = paint.css.accent;
+  context.stroke();
+}
+
+// A line at the pointer's time, so that ranks can be compared.
+function drawCursor(context) {
+  if (view.pointerX === undefined || view.pointerX < view.gutter) return;
+  context.fillStyle = picture.paint.css.soft;
+  context.globalAlpha = 0.45;
+  context.fillRect(Math.round(view.pointerX), AXIS, 1, view.height - AXIS);
+  context.globalAlpha = 1;
+}
+
+// Computations that need what event `i` gives.
+function usersOf(t, i) {
+  const users = [];
+  for (let k = 0; k < t.giver.length; ++k) {
+    if (t.giver[k] === i || t.own[k] === i) users.push(k);
+  }
+  return users;
+}
+
+// What is connected with an event: {needs, users, messages: [[send, recv, maker, user]]}.
+function linksOf(t, i) {
+  if (t.links && t.links.event === i) return t.links;
+  const links = {event: i, needs: [], users: [], messages: []};
+  t.links = links;
+  if (!t.giver.length) return links;
+  if (isCompute(t, i)) {
+    for (const need of [t.giver[i], t.own[i]]) if (need !== NONE) links.needs.push(need);
+    links.users = usersOf(t, i);
+    if (t.via[i] !== NONE) links.messages.push([t.otherEnd[t.via[i]], t.via[i], t.giver[i], i]);
+    for (const user of links.users) {
+      if (t.giver[user] !== i || t.via[user] === NONE) continue;
+      links.messages.push([t.otherEnd[t.via[user]], t.via[user], i, user]);
+    }
+  } else if (t.otherEnd[i] !== NONE) {
+    const send = isSend(t, i) ? i : t.otherEnd[i], recv = t.otherEnd[send];
+    for (let k = 0; k < t.via.length; ++k) {
+      if (t.via[k] !== recv) continue;
+      links.messages.push([send, recv, t.giver[k], k]);
+      links.needs.push(t.giver[k]);
+      links.users.push(k);
+    }
+    if (!links.messages.length) links.messages.push([send, recv, NONE, NONE]);
+  }
+  return links;
+}
+
+function drawSelection(context, spot) {
+  const {paint} = picture, {t} = spot;
+  if (spot.event === NONE) {
+    outline(context, boxOfSpot(spot), 2, paint.css.select);
+    return;
+  }
+  const links = linksOf(t, spot.event);
+  const strokes = [];
+  const inMessage = new Set();
+  for (const [send, recv, maker, user] of links.messages) {
+    inMessage.add(`${maker} ${user}`);
+    const out = boxOf(t, send), into = boxOf(t, recv);
+    if (maker !== NONE) {
+      const box = boxOf(t, maker);
+      strokes.push([box.x1, middleOf(box), out.x0, middleOf(out)]);
+    }
+    strokes.push([out.x0, middleOf(out), into.x1, middleOf(into)]);
+    if (user !== NONE) {
+      const box = boxOf(t, user);
+      strokes.push([into.x1, middleOf(into), box.x0, middleOf(box)]);
+    }
+    for (const box of [out, into]) if (!box.folded) outline(context, box, 1.5, paint.css.select);
+  }
+  const selfBox = boxOf(t, spot.event);
+  const plain = (maker, user) => {
+    if (inMessage.has(`${maker} ${user}`)) return;
+    const one = boxOf(t, maker), other = boxOf(t, user);
+    strokes.push([one.x1, middleOf(one), other.x0, middleOf(other)]);
+  };
+  if (isCompute(t, spot.event)) {
+    for (const need of links.needs) plain(need, spot.event);
+    for (const user of links.users) plain(spot.event, user);
+  }
+  for (const [width, color] of [[4.5, paint.css.surface], [2, paint.css.select]]) {
+    context.beginPath();
+    for (const [x0, y0, x1, y1] of strokes) curve(context, x0, y0, x1, y1);
+    context.lineWidth = width;
+    context.strokeStyle = color;
+    context.stroke();
+  }
+  for (const [, , x1, y1] of strokes) {
+    context.beginPath();
+    context.arc(x1, y1, 3, 0, 7);
+    context.fillStyle = paint.css.select;
+    context.fill();
+  }
+  for (const other of [...links.needs, ...links.users]) {
+    outline(context, boxOf(t, other), 1.5, paint.css.select);
+  }
+  outline(context, selfBox, 3, paint.css.accent);
+}
+
+// The whole step in a strip, and which part of it is on the screen.
+function drawOverview() {
+  const {overview, paint} = picture;
+  const ratio = view.ratio;
+  const [width, height] = [overview.canvas.width, overview.canvas.height];
+  if (overview.key !== `${width} ${height} ${paint.name}`) {
+    overview.key = `${width} ${height} ${paint.name}`;
+    overview.raster = makeRaster(overview.context, width, height);
+    overview.raster.pixels.fill(paint.surface);
+    paintOverview(overview.raster, ratio);
+  }
+  const context = overview.context;
+  context.putImageData(overview.raster.image, 0, 0);
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  const [gutter, plot] = [view.gutter, plotWidth()];
+  const x0 = gutter + view.t0 / view.longest * plot;
+  const x1 = Math.max(x0 + 3, gutter + (view.t0 + view.span) / view.longest * plot);
+  const tall = height / ratio;
+  context.fillStyle = css(paint.theme.surface).replace(')', ' / 0.68)');
+  context.fillRect(gutter, 0, x0 - gutter, tall);
+  context.fillRect(x1, 0, gutter + plot - x1, tall);
+  context.strokeStyle = paint.css.soft;
+  context.lineWidth = 1.5;
+  context.strokeRect(x0 + 0.75, 0.75, Math.max(1.5, x1 - x0 - 1.5), tall - 1.5);
+}
+
+function paintOverview(raster, ratio) {
+  const {paint} = picture;
+  const ranks = rankCount(), margin = Math.round(3 * ratio);
+  const inside = raster.height - 2 * margin;
+  const x0 = Math.round(view.gutter * ratio);
+  const scale = plotWidth() * ratio / view.longest;
+  let n = 0;
+  for (const t of view.timelines) {
+    for (let r = 0; r < t.ranks; ++r, ++n) {
+      const y0 = margin + Math.floor(n * inside / ranks);
+      const y1 = margin + Math.max(Math.floor((n + 1) * inside / ranks), y0 - margin + 1);
+      const x1 = Math.min(raster.width, Math.ceil(x0 + t.makespan * scale));
+      const at = {t, t0: 0, scale, x0, x1, y0, y1, paint, dim: false, gap: 0, labels: Infinity,
+                  labelHeight: Infinity};
+      drawLane(raster, laneOf(t, r, 0), at);
+    }
+  }
+}

@@ -1,0 +1,40 @@
+// One timeline as a page holds it: a header in JSON and columns of bytes (columns.h). The reader is
+// page/data.js; the two change together.
+//
+// Columns by event, in the order of the timeline, each number as the difference from a guess:
+//   kind       the kind of action, + 16 if joined
+//   lane       index into the header's lanes of the rank
+//   stage, microbatch, place, iteration     guess: that of the event before
+//   start      guess: the end of the rank's last computation
+//   length     guess: the length of the last event of this kind
+//   giver      the computation that gives what comes from the stage before or behind; own, the
+//              computation of the same stage that it needs; via, the receive that brings what the
+//              giver gives. Event numbers, guess: the event's own; 0 stands for none
+// Others:
+//   idle_*     by idle stretch, in the order of the analysis; idle_count by rank
+//   critical   event numbers, guess: the one before
+//   send, recv ends of messages; guesses: the send before, the own send
+//   part_*     pieces of groups; part_event guesses the one before, part_start the event's start
+//   memory_*   points of the curves by rank; memory_count by rank
+//   loop_outer, loop_pass    the plan's iterations
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tools/view/html.h"
+
+namespace stringline {
+
+struct PageData {
+  nlohmann::ordered_json header;
+  std::string bytes;
+};
+
+PageData PageDataOf(const PageTimeline& page);
+
+// JSON in ASCII without '<': no text in it can end the element it stands in. Bytes that are not
+// UTF-8 become U+FFFD.
+std::string JsonForMarkup(const nlohmann::ordered_json& json);
+
+}  // namespace stringline

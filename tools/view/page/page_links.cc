@@ -1,0 +1,130 @@
+#include "tools/view/page/page_links.h"
+
+#include "schedlang/effects.h"
+#include "schedlang/messages/channels.h"
+#include "schedlang/messages/communicators.h"
+
+namespace stringline {
+namespace {
+
+// The lane of a queue or of all collectives, added to the rank's when it is first used.
+int32_t LaneIn(std::vector<PageLane>* lanes, PageLaneKind kind, const std::string& name) {
+  for (size_t i = 0; i < lanes->size(); ++i) {
+    if ((*lanes)[i].kind == kind && (*lanes)[i].name == name) return static_cast<int32_t>(i);
+  }
+  lanes->push_back({kind, name});
+  return static_cast<int32_t>(lanes->size() - 1);
+}
+
+// Which computation gives a value of a stage and microbatch.
+class GiverTable {
+ public:
+  explicit GiverTable(const Plan& plan)
+      : plan_(plan),
+        microbatches_(static_cast<size_t>(plan.microbatches)),
+        at_(plan.stages.size() * microbatches_ * kKinds, -1) {
+    for (size_t i = 0; i < plan.actions.size(); ++i) {
+      const Action& action = plan.actions[i];
+      if (IsCompute(action.kind)) {
+        at_[Index(action.stage, action.microbatch, static_cast<int>(action.kind))] =
+            static_cast<int64_t>(i);
+      }
+    }
+  }
+
+  int64_t Find(StageId stage, MicrobatchId microbatch, Values value) const {
+    if (!stage.valid() || value == 0) return -1;
+    for (int kind = 0; kind < kKinds; ++kind) {
+      if ((EffectsOf(static_cast<ActionKind>(kind)).gives & value) == 0) continue;
+      const int64_t i = at_[Index(stage, microbatch, kind)];
+      if (i >= 0) return i;
+    }
+    return -1;
+  }
+
+ private:
+  static constexpr int kKinds = static_cast<int>(ActionKind::kWeightGradient) + 1;
+
+  size_t Index(StageId stage, MicrobatchId microbatch, int kind) const {
+    return (static_cast<size_t>(stage.value) * microbatches_ +
+            static_cast<size_t>(microbatch.value)) *
+               kKinds +
+           static_cast<size_t>(kind);
+  }
+
+  const Plan& plan_;
+  const size_t microbatches_;
+  std::vector<int64_t> at_;
+};
+
+}  // namespace
+
+PageLanes LanesOf(const PageTimeline& page) {
+  const Timeline& timeline = page.timeline;
+  PageLanes lanes;
+  lanes.lanes.assign(timeline.ranks(), {{PageLaneKind::kCompute, "compute"}});
+  lanes.of.assign(timeline.events.size(), 0);
+  const Channels channels = page.plan != nullptr ? ChannelsOf(*page.plan) : Channels{};
+  const CommQueues queues = QueuesOf(channels, timeline.layout);
+  for (int r = 0; r < timeline.ranks(); ++r) {
+    for (uint32_t i = timeline.first[r]; i < timeline.first[r + 1]; ++i) {
+      const ActionKind kind = timeline.events[i].kind;
+      if (IsCompute(kind)) continue;
+      if (IsCollective(kind)) {
+        lanes.of[i] = LaneIn(&lanes.lanes[r], PageLaneKind::kCollectives, "data parallel");
+        continue;
+      }
+      const int channel =
+          page.plan != nullptr ? channels.Of(*page.plan, page.plan->actions[i]) : -1;
+      const std::string name =
+          channel < 0 ? "messages"
+                      : queues.all[IsSend(kind) ? queues.of_send[channel] : queues.of_recv[channel]]
+                            .communicator;
+      lanes.of[i] = LaneIn(&lanes.lanes[r], PageLaneKind::kMessages, name);
+    }
+  }
+  // Pieces of groups that lie on the network.
+  int rank = 0;
+  for (const PartEvent& part : timeline.parts) {
+    while (rank + 1 < timeline.ranks() && part.event >= timeline.first[rank + 1]) ++rank;
+    if (OnNetwork(part.part)) LaneIn(&lanes.lanes[rank], PageLaneKind::kAllToAll, "all-to-all");
+  }
+  return lanes;
+}
+
+PageNeeds NeedsOf(const PageTimeline& page) {
+  const size_t events = page.timeline.events.size();
+  PageNeeds needs;
+  for (auto* column : {&needs.giver, &needs.own, &needs.via}) column->assign(events, -1);
+  if (page.plan == nullptr) return needs;
+  const Plan& plan = *page.plan;
+  const GiverTable givers(plan);
+  for (size_t i = 0; i < events; ++i) {
+    const Action& action = plan.actions[i];
+    if (!IsCompute(action.kind)) continue;
+    const Stage& stage = plan.stage(action.stage);
+    const Values values = EffectsOf(action.kind).needs;
+    if (values & kInput) {
+      needs.giver[i] = givers.Find(stage.previous, action.microbatch, kOutput);
+    } else if (values & kOutGrad) {
+      needs.giver[i] = givers.Find(stage.next, action.microbatch, kInGrad);
+    }
+    needs.own[i] = givers.Find(action.stage, action.microbatch, values & (kSaved | kStash));
+  }
+  // Receives, each to the computation that uses what it brings.
+  std::vector<int64_t> send_of_giver(events, -1), recv_of(events, -1);
+  for (const MessageEvents& message : page.analysis.messages) {
+    recv_of[message.send] = message.recv;
+    const Action& send = plan.actions[message.send];
+    const int64_t giver = givers.Find(send.stage, send.microbatch, EffectsOf(send.kind).needs);
+    if (giver < 0) continue;
+    send_of_giver[giver] = message.send;
+  }
+  for (size_t i = 0; i < events; ++i) {
+    if (needs.giver[i] < 0 || send_of_giver[needs.giver[i]] < 0) continue;
+    needs.via[i] = recv_of[send_of_giver[needs.giver[i]]];
+  }
+  return needs;
+}
+
+}  // namespace stringline

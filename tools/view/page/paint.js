@@ -1,0 +1,124 @@
+// Colours. Hues are the terminal's: F blue, B amber, I rose, W green, each also of its own
+// lightness; a rank's second, fourth, ... stage is darker. Causes of idle time differ by hatching.
+
+// OKLCH -> [r, g, b] of 0 .. 255. Lightness 0 .. 1, hue in degrees.
+function fromOklch(lightness, chroma, hue) {
+  const a = chroma * Math.cos(hue * Math.PI / 180), b = chroma * Math.sin(hue * Math.PI / 180);
+  const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
+  const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
+  const s = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3;
+  const linear = [4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
+                  -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
+                  -0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s];
+  return linear.map((c) => {
+    const clamped = Math.min(1, Math.max(0, c));
+    const gamma = clamped <= 0.0031308 ? 12.92 * clamped : 1.055 * clamped ** (1 / 2.4) - 0.055;
+    return Math.round(255 * gamma);
+  });
+}
+
+const mix = (one, other, share) => one.map((c, i) => Math.round(c + (other[i] - c) * share));
+const css = ([r, g, b]) => `rgb(${r} ${g} ${b})`;
+const pixel = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;
+
+// Lightness, chroma, hue of the four computations; and of what is on other lanes.
+const KIND_TONES = [[0.72, 0.115, 240], [0.85, 0.135, 84], [0.635, 0.165, 16], [0.52, 0.105, 152]];
+const COLLECTIVE_TONE = [0.62, 0.09, 195];
+
+// The causes in the order of analysis.h: lightness is the theme's. Patterns: see tileBit.
+const CAUSE_TONES = [
+  {chroma: 0.006, hue: 260, pattern: 'rise-sparse'},   // warm-up
+  {chroma: 0.006, hue: 260, pattern: 'fall-sparse'},   // cool-down
+  {chroma: 0.10, hue: 245, pattern: 'rise'},           // activation
+  {chroma: 0.12, hue: 55, pattern: 'fall'},            // gradient
+  {chroma: 0.14, hue: 305, pattern: 'upright'},        // queue
+  {chroma: 0.09, hue: 195, pattern: 'level'},          // collective
+  {chroma: 0.17, hue: 15, pattern: 'cross'},           // memory
+  {chroma: 0.006, hue: 260, pattern: 'dots'},          // other
+];
+
+// Is there ink at this place of an 8 x 8 pattern?
+function tileBit(pattern, x, y) {
+  const rise = (x + y) & 7, fall = (x - y) & 7;
+  switch (pattern) {
+    case 'rise-sparse': return rise === 0;
+    case 'fall-sparse': return fall === 0;
+    case 'rise': return (rise & 3) === 0 || rise === 1;
+    case 'fall': return (fall & 3) === 0 || fall === 1;
+    case 'upright': return (x & 3) === 0;
+    case 'level': return (y & 3) === 0;
+    case 'cross': return rise === 0 || fall === 0;
+    default: return (x & 3) === 0 && (y & 3) === ((x & 4) >> 1);
+  }
+}
+
+const THEMES = {
+  light: {
+    surface: [252, 252, 250], band: [245, 245, 242], lane: [237, 237, 233], line: [222, 222, 216],
+    ink: [28, 30, 36], soft: [98, 101, 110], accent: [196, 30, 84], path: [20, 22, 28],
+    select: [20, 22, 28], kindShift: 0, hatchInk: 0.66, hatchGround: 0.945, dim: 0.74,
+  },
+  dark: {
+    surface: [19, 21, 26], band: [24, 26, 32], lane: [31, 34, 41], line: [47, 51, 60],
+    ink: [232, 233, 237], soft: [150, 154, 165], accent: [255, 105, 150], path: [255, 255, 255],
+    select: [255, 255, 255], kindShift: -0.035, hatchInk: 0.5, hatchGround: 0.265, dim: 0.72,
+  },
+};
+
+// All colours of a theme, as pixels, as CSS, and tiles of `scale` device pixels a dot.
+function makePaint(name, scale) {
+  const theme = THEMES[name];
+  const paint = {name, theme, css: {}, tileSize: 8 * scale, tiles: [], dimTiles: []};
+  for (const key of ['surface', 'band', 'lane', 'line', 'ink', 'soft', 'accent', 'path', 'select']) {
+    paint[key] = pixel(theme[key]);
+    paint.css[key] = css(theme[key]);
+  }
+  const tone = ([l, c, h], shift) => fromOklch(l + theme.kindShift + shift, c, h);
+  // By kind * 4 + (odd stage of its rank) * 2 + (odd microbatch).
+  const rows = [];
+  for (let kind = 0; kind < 11; ++kind) {
+    const base = kind < 4 ? KIND_TONES[kind] : kind < 6 ? KIND_TONES[0]
+      : kind < 8 ? KIND_TONES[1] : COLLECTIVE_TONE;
+    for (let v = 0; v < 4; ++v) rows.push(tone(base, (v & 2 ? -0.115 : 0) + (v & 1 ? -0.022 : 0)));
+  }
+  paint.fill = Uint32Array.from(rows, pixel);
+  paint.edge = Uint32Array.from(rows, (rgb) => pixel(mix(rgb, theme.surface, 0.55)));
+  paint.dimFill = Uint32Array.from(rows, (rgb) => pixel(mix(rgb, theme.surface, theme.dim)));
+  paint.dimEdge = paint.dimFill;
+  paint.text = rows.map(([r, g, b]) =>
+    (0.299 * r + 0.587 * g + 0.114 * b > 122 ? 'rgb(16 18 24)' : 'rgb(255 255 255)'));
+  paint.kindCss = KIND_TONES.map((base) => css(tone(base, 0)));
+  paint.causeCss = [];
+  for (const {chroma, hue, pattern} of CAUSE_TONES) {
+    const ink = fromOklch(theme.hatchInk, chroma, hue);
+    const ground = fromOklch(theme.hatchGround, chroma * 0.14, hue);
+    paint.causeCss.push([css(ink), css(ground)]);
+    paint.tiles.push(makeTile(pattern, pixel(ink), pixel(ground), scale));
+    paint.dimTiles.push(makeTile(pattern, pixel(mix(ink, theme.surface, 0.6)),
+                                 pixel(mix(ground, theme.surface, 0.6)), scale));
+  }
+  return paint;
+}
+
+function makeTile(pattern, ink, ground, scale) {
+  const size = 8 * scale;
+  const tile = new Uint32Array(size * size);
+  for (let y = 0; y < size; ++y) {
+    for (let x = 0; x < size; ++x) {
+      const there = tileBit(pattern, Math.floor(x / scale), Math.floor(y / scale));
+      tile[y * size + x] = there ? ink : ground;
+    }
+  }
+  return tile;
+}
+
+// A small picture of a cause's hatching, for legends and bars.
+function tileImage(paint, cause) {
+  const canvas = document.createElement('canvas');
+  canvas.width = canvas.height = paint.tileSize;
+  const context = canvas.getContext('2d');
+  const image = context.createImageData(paint.tileSize, paint.tileSize);
+  new Uint32Array(image.data.buffer).set(paint.tiles[cause]);
+  context.putImageData(image, 0, 0);
+  return canvas.toDataURL();
+}

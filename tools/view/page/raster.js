@@ -1,0 +1,144 @@
+// Lanes -> pixels. Written straight into an image, so that a frame costs what the screen has.
+
+function makeRaster(context, width, height) {
+  const image = context.createImageData(width, height);
+  return {context, image, width, height, pixels: new Uint32Array(image.data.buffer), labels: []};
+}
+
+function fillBox(raster, x0, y0, x1, y1, color) {
+  const {pixels, width} = raster;
+  for (let y = y0; y < y1; ++y) {
+    const end = y * width + x1;
+    if (x1 - x0 > 24) {
+      pixels.fill(color, y * width + x0, end);
+    } else {
+      for (let p = y * width + x0; p < end; ++p) pixels[p] = color;
+    }
+  }
+}
+
+// The pattern goes with time: `phase` is where the tile begins, in device pixels.
+function fillTile(raster, x0, y0, x1, y1, tile, size, phase) {
+  const {pixels, width} = raster;
+  for (let y = y0; y < y1; ++y) {
+    const row = (y % size) * size;
+    let tx = (x0 + phase) % size;
+    const end = y * width + x1;
+    for (let p = y * width + x0; p < end; ++p) {
+      pixels[p] = tile[row + tx];
+      if (++tx === size) tx = 0;
+    }
+  }
+}
+
+// What a lane is drawn with: {t, t0, scale (device pixels a nanosecond), x0, x1, y0, y1, paint,
+// dim (all but the critical path is faint), labels (at least so wide)}.
+function drawLane(raster, lane, at) {
+  const {t0, scale, x0, x1} = at;
+  const timeOf = (x) => t0 + (x - x0) / scale;
+  let x = x0;
+  let k = stretchAt(lane, timeOf(x), 0);
+  while (x < x1 && k < lane.ref.length) {
+    const from = x0 + (lane.start[k] - t0) * scale;
+    if (from >= x + 1) {
+      x = Math.floor(from);
+      continue;
+    }
+    const to = x0 + (lane.end[k] - t0) * scale;
+    if (to - Math.max(from, x) >= 1.5 || (to - from >= 3 && to - x >= 0.5)) {
+      const end = Math.min(x1, Math.max(x + 1, Math.round(to)));
+      drawStretch(raster, lane, k, Math.max(x, Math.min(end - 1, Math.round(from))), end, at,
+                  to <= x1);
+      x = end;
+      k = stretchAt(lane, timeOf(x), k);
+      // What is left of a stretch is less than half a pixel: it has been drawn.
+      if (k < lane.ref.length && x0 + (lane.end[k] - t0) * scale < x + 0.5) ++k;
+    } else {
+      drawShares(raster, lane, x, at);
+      ++x;
+      k = stretchAt(lane, timeOf(x), k);
+    }
+  }
+}
+
+function drawStretch(raster, lane, k, x, end, at, closed) {
+  const {t, y0, y1, paint} = at;
+  const ref = lane.ref[k];
+  if (ref < 0) {
+    const cause = t.idle.cause[-1 - ref];
+    const tile = (at.dim ? paint.dimTiles : paint.tiles)[cause];
+    const size = paint.tileSize;
+    const phase = ((Math.round(at.t0 * at.scale) - at.x0) % size + size) % size;
+    fillTile(raster, x, y0, end, y1, tile, size, phase);
+    return;
+  }
+  const parts = lane.kind === LANE_COMPUTE && !lane.part ? groupOf(t, ref)[1] : 1;
+  const gap = closed && end - x >= 4 ? at.gap : 0;
+  for (let p = 0; p < parts; ++p) {
+    const top = y0 + Math.round((y1 - y0) * p / parts);
+    const bottom = y0 + Math.round((y1 - y0) * (p + 1) / parts);
+    const tone = toneOf(t, ref + p);
+    const faint = at.dim && !t.onPath[ref + p];
+    fillBox(raster, x, top, end - gap, bottom, (faint ? paint.dimFill : paint.fill)[tone]);
+    if (gap) fillBox(raster, end - gap, top, end, bottom, (faint ? paint.dimEdge : paint.edge)[tone]);
+    if (parts > 1 && p > 0 && bottom - top > 5) {
+      fillBox(raster, x, top, end - gap, top + at.gap, (faint ? paint.dimEdge : paint.edge)[tone]);
+    }
+    if (end - x >= at.labels && bottom - top >= at.labelHeight) {
+      raster.labels.push(x, end - gap, top, bottom, ref + p, lane.part ? lane.part[k] : NONE,
+                         t.index);
+    }
+  }
+}
+
+const toneOf = (t, i) =>
+  t.kind[i] * 4 + (t.chunk[t.stage[i]] & 1) * 2 + (t.microbatch[i] & 1);
+
+// A column of pixels in which many things are: their shares of it, above each other.
+function drawShares(raster, lane, x, at) {
+  const {y0, y1, paint} = at;
+  const time = at.t0 + (x - at.x0) / at.scale, span = 1 / at.scale;
+  const {width, levels} = lane.bins;
+  const l = Math.max(0, Math.min(levels.length - 1, Math.floor(Math.log2(span / width))));
+  const level = levels[l], wide = width * 2 ** l;
+  const last = Math.min(level.length / SHARES - 1, Math.floor((time + span) / wide));
+  const first = Math.max(0, Math.min(last, Math.floor(time / wide)));
+  const fills = at.dim ? paint.dimFill : paint.fill;
+  const scale = (y1 - y0) / (255 * (last - first + 1));
+  let sum = 0, top = y0, cause = 0;
+  for (let b = first; b <= last; ++b) cause = level[b * SHARES + 4] || cause;
+  for (let kind = 0; kind < 4; ++kind) {
+    for (let b = first; b <= last; ++b) sum += level[b * SHARES + kind];
+    const bottom = Math.min(y1, y0 + Math.round(sum * scale));
+    const tone = lane.kind === LANE_COLLECTIVES ? 32 : kind * 4;
+    if (bottom > top) fillBox(raster, x, top, x + 1, bottom, fills[tone]);
+    top = bottom;
+  }
+  if (top < y1 && cause) {
+    const tile = (at.dim ? paint.dimTiles : paint.tiles)[cause - 1];
+    const size = paint.tileSize;
+    const phase = ((Math.round(at.t0 * at.scale) - at.x0) % size + size) % size;
+    fillTile(raster, x, top, x + 1, y1, tile, size, phase);
+  }
+}
+
+// The most that a rank holds, as a curve: `most` is the amount at the top.
+function drawMemory(raster, curve, at, most) {
+  const {t0, scale, x0, x1, y0, y1, paint} = at;
+  let k = Math.max(0, lowerBound(curve.time, t0) - 1);
+  const area = pixel(mix(paint.theme.lane, paint.theme.soft, 0.32));
+  for (let x = x0, before = -1; x < x1; ++x) {
+    const until = t0 + (x + 1 - x0) / scale;
+    let amount = curve.time.length && curve.time[k] < until ? curve.amount[k] : 0;
+    while (k + 1 < curve.time.length && curve.time[k + 1] < until) {
+      amount = Math.max(amount, curve.amount[++k]);
+    }
+    if (t0 + (x - x0) / scale > at.t.makespan) break;
+    const top = y1 - Math.round((y1 - y0) * amount / most);
+    fillBox(raster, x, top, x + 1, y1, area);
+    const edge = before < 0 ? top : before;
+    fillBox(raster, x, Math.min(top, edge), x + 1,
+            Math.min(y1, Math.max(top, edge, Math.min(top, edge) + at.gap)), paint.soft);
+    before = top;
+  }
+}
