@@ -7,6 +7,7 @@
 #include "schedlang/sim/analysis.h"
 #include "schedlang/sim/memory_curve.h"
 #include "tools/view/chrome_trace.h"
+#include "tools/view/html.h"
 #include "tools/view/perfetto.h"
 #include "tools/view/svg.h"
 #include "tools/view/words.h"
@@ -31,8 +32,11 @@ absl::StatusOr<bool> WriteExports(const Flags& flags, const std::vector<LoadedTi
     if (flags.width > 0) style.width = flags.width;
     SL_RETURN_IF_ERROR(WriteFileAtomically(flags.svg, DrawSvg(timelines, style)));
   }
-  if (flags.perfetto.empty() && flags.chrome.empty()) return !flags.svg.empty();
+  if (flags.html.empty() && flags.perfetto.empty() && flags.chrome.empty()) {
+    return !flags.svg.empty();
+  }
   std::list<Details> details;
+  std::vector<PageTimeline> pages;
   std::vector<TracedStep> traced;
   for (const LoadedTimeline& step : steps) {
     if (!step.plan) {
@@ -43,9 +47,14 @@ absl::StatusOr<bool> WriteExports(const Flags& flags, const std::vector<LoadedTi
     details.push_back({AnalysisOf(step), MemoryOver(*step.plan, *step.timeline,
                                                     step.costs ? step.costs->memory : none)});
     const bool recorded = !step.costs;
+    pages.push_back({&*step.plan, recorded ? nullptr : &step.source, *step.timeline,
+                     details.back().analysis, &details.back().memory, step.source.path()});
     traced.push_back({absl::StrCat(TitleOf(*step.timeline), ", ", step.timeline->origin),
                       *step.timeline, *step.plan, recorded ? nullptr : &step.source,
                       details.back().analysis, details.back().memory});
+  }
+  if (!flags.html.empty()) {
+    SL_RETURN_IF_ERROR(WriteFileAtomically(flags.html, WritePage(pages)));
   }
   if (!flags.perfetto.empty()) {
     SL_RETURN_IF_ERROR(WriteFileAtomically(flags.perfetto, WritePerfetto(traced)));

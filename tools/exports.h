@@ -9,8 +9,8 @@
 
 namespace stringline {
 
-// Writes what --svg, --perfetto and --chrome ask for. True if there was anything. Errors: a file
-// that cannot be written; a recorded timeline that no plan performs.
+// Writes what --svg, --html, --perfetto and --chrome ask for. True if there was anything. Errors: a
+// file that cannot be written; a recorded timeline that no plan performs.
 absl::StatusOr<bool> WriteExports(const Flags& flags, const std::vector<LoadedTimeline>& steps);
 
 }  // namespace stringline

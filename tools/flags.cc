@@ -118,6 +118,8 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
         ->type_name("WHEN");
     app.add_option("--svg", flags.svg, "Draw it into this file instead; --width is in points then")
         ->type_name("OUT.svg");
+    app.add_option("--html", flags.html, "Write a page to look at it in a browser instead")
+        ->type_name("OUT.html");
     app.add_option("--perfetto", flags.perfetto, "Write a trace for ui.perfetto.dev instead")
         ->type_name("OUT.pftrace");
     app.add_option("--chrome", flags.chrome, "Write a trace in Chrome's JSON format instead")

@@ -39,6 +39,7 @@ struct Flags {
   std::string link;                     // --link 5us,2GB/s
   std::string message;                  // --message 1MB
   std::string svg;                      // --svg OUT.svg
+  std::string html;                     // --html OUT.html
   std::string perfetto;                 // --perfetto OUT.pftrace
   std::string chrome;                   // --chrome OUT.json
   std::string plot;                     // --plot OUT.svg
