@@ -157,7 +157,9 @@ class CostResolver {
       const int64_t latency = inside ? One("node.p2p", model_.hop) : model_.hop;
       const double seconds =
           bandwidth == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(bandwidth);
-      return Hop{latency, static_cast<int64_t>(seconds * 1e9 + 0.5)};
+      const bool shared = node > 0 && !inside && One("node.sharing") > 0;
+      const auto link = static_cast<int32_t>(shared ? a / node * plan_.ranks() + b / node : -1);
+      return Hop{latency, static_cast<int64_t>(seconds * 1e9 + 0.5), link};
     };
     const auto bytes = [&](StageId s) {
       return message_.empty() || !s.valid() ? 0 : message_[s.value];

@@ -59,6 +59,7 @@ struct Noise {
 struct Hop {
   int64_t latency_ns = 0;
   int64_t transfer_ns = 0;
+  int32_t link = -1;  // messages on one link at a time slow each other (shared_links.h); -1: never
   int64_t all_ns() const { return latency_ns + transfer_ns; }
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "schedlang/sim/shared_links.h"
+
 namespace stringline {
 namespace {
 
@@ -30,12 +32,20 @@ class LaneClock {
   bool Run() {
     for (size_t q = 0; q < queues_.size(); ++q) StartCalls(static_cast<int>(q));
     for (int r = 0; r < plan_.ranks(); ++r) ready_.push_back(r);
-    while (!ready_.empty()) {
-      const int rank = ready_.back();
-      ready_.pop_back();
-      if (!AdvanceRank(rank)) continue;
-      for (uint32_t k = wiring_.first_queue[rank]; k < wiring_.first_queue[rank + 1]; ++k) {
-        free_.push_back(wiring_.rank_queues[k]);
+    while (true) {
+      if (ready_.empty()) {
+        // Nothing else goes on: all that starts before the next message on a shared link has
+        // arrived is known.
+        const std::optional<SharedLinks::Finished> finished = links_.Next();
+        if (!finished) break;
+        Arrive(finished->transfer, finished->end_ns);
+      } else {
+        const int rank = ready_.back();
+        ready_.pop_back();
+        if (!AdvanceRank(rank)) continue;
+        for (uint32_t k = wiring_.first_queue[rank]; k < wiring_.first_queue[rank + 1]; ++k) {
+          free_.push_back(wiring_.rank_queues[k]);
+        }
       }
       while (!free_.empty()) {
         const int queue = free_.back();
@@ -160,12 +170,22 @@ class LaneClock {
     const uint32_t send = sends ? i : other, recv = sends ? other : i;
     const int64_t moves_ns = std::max(start_ns, events_[other].start_ns);
     const Hop hop = HopOf(costs_, plan_.actions[send]);
-    const int64_t arrives_ns = moves_ns + hop.all_ns();
+    events_[send].start_ns = events_[recv].start_ns = moves_ns;
+    if (hop.link >= 0) {
+      links_.Add(hop.link, send, moves_ns, hop.transfer_ns);
+    } else {
+      Arrive(send, moves_ns + hop.transfer_ns);
+    }
+  }
+
+  // The message's transfer has ended: its queues go on, and a latency later it is there.
+  void Arrive(uint32_t send, int64_t end_ns) {
+    const uint32_t recv = wiring_.wires[send].other;
+    const int64_t latency_ns = HopOf(costs_, plan_.actions[send]).latency_ns;
     for (const uint32_t end : {send, recv}) {
-      events_[end].start_ns = moves_ns;
-      events_[end].end_ns = arrives_ns;
+      events_[end].end_ns = end_ns + latency_ns;
       QueueState& state = queues_[wiring_.wires[end].queue];
-      state.free_ns = std::max(state.free_ns, moves_ns + hop.transfer_ns);
+      state.free_ns = std::max(state.free_ns, end_ns);
       if (--state.left == 0) free_.push_back(static_cast<int>(wiring_.wires[end].queue));
     }
     const int rank = plan_.stage(plan_.actions[recv].stage).rank.value;
@@ -193,6 +213,7 @@ class LaneClock {
   std::vector<int64_t> data_parallel_ns_;  // by rank: when its collectives so far end
   std::vector<uint32_t> lacks_;            // by rank: the receive it waits for
   std::vector<QueueState> queues_;
+  SharedLinks links_;
   std::vector<int> ready_;  // ranks to advance
   std::vector<int> free_;   // queues to look at
 };

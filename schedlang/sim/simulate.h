@@ -7,7 +7,8 @@
 //   communicator  one in-order queue for every communicator the rank uses (communicators.h): a
 //                 call starts when the one before it has ended and, for a send, its value exists.
 //                 A message moves when both its ends have started. It occupies both queues for its
-//                 transfer (bytes by bandwidth), and arrives a latency later.
+//                 transfer (bytes by bandwidth), and arrives a latency later. Where messages
+//                 share a link, they share its bandwidth (shared_links.h).
 //   data          gathers (UNSHARD) and reductions (REDUCE_GRAD) in order. A gather may start as
 //   parallel      soon as the RESHARD before it has made room, a reduction when the computation
 //                 listed before it has ended. Other ranks of the group are as far.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "schedlang/messages/lower.h"
+#include "schedlang/sim/shared_links.h"
 #include "tests/schedlang/plan_text.h"
 
 namespace stringline {
@@ -39,6 +40,42 @@ TEST(Simulate, AGroupStartsWhenAllItsPartsCanAndEndsAsOne) {
             "0RECV_B1@65+0 0B1@65+20\n"
             "rank 1: 1RECV_F0@10+0 1F0@10+10 1RECV_F1@20+0 1F1@20+25&1B0@20+25 1SEND_B0@45+0 "
             "1B1@45+20 1SEND_B1@65+0\n");
+}
+
+TEST(SharedLinks, MessagesShareTheBandwidth) {
+  SharedLinks links;
+  links.Add(0, 1, 0, 10);
+  links.Add(0, 2, 5, 10);
+  links.Add(7, 3, 0, 100);
+  // The first is alone for 5, then both have half: 10 more for its other 5, which is also half of
+  // the second; that one ends alone.
+  auto next = links.Next();
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->transfer, 1u);
+  EXPECT_EQ(next->end_ns, 15);
+  links.Add(0, 4, 18, 4);  // three of its four beside the last two of the second
+  next = links.Next();
+  EXPECT_EQ(next->transfer, 2u);
+  EXPECT_EQ(next->end_ns, 22);
+  next = links.Next();
+  EXPECT_EQ(next->transfer, 4u);
+  EXPECT_EQ(next->end_ns, 24);
+  next = links.Next();
+  EXPECT_EQ(next->transfer, 3u);
+  EXPECT_EQ(next->end_ns, 100);
+  EXPECT_FALSE(links.Next());
+}
+
+TEST(Simulate, NodesShareALink) {
+  // Two pipes cross from ranks 0 and 1 (one node) to ranks 2 and 3 at the same time.
+  const std::string plan =
+      "plan x P=4 M=2\npipe a M=1 stages 0 2\npipe b M=1 stages 1 3\n"
+      "rank 0: a[0]F0 a[0]B0\nrank 1: b[0]F0 b[0]B0\nrank 2: a[1]F0 a[1]B0\nrank 3: b[1]F0 "
+      "b[1]B0\n";
+  const std::string costs = "F=10ns,B=10ns,message=1kB,bandwidth=1GB/s,node.ranks=2";
+  EXPECT_EQ(MeasureBubbles(SimulateText(plan, costs)).makespan_ns, 40 + 2 * 1000);
+  EXPECT_EQ(MeasureBubbles(SimulateText(plan, costs + ",node.sharing=1")).makespan_ns,
+            40 + 2 * 2000);
 }
 
 TEST(Simulate, APlanThatNeverEndsIsAnError) {
