@@ -113,6 +113,8 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
     app.add_option("--width", flags.width, "Columns of the picture; the terminal's by default")
         ->check(CLI::Range(40, 10'000))
         ->type_name("N");
+    app.add_flag("--fold", flags.fold,
+                 "Fold the picture into as many bands as it takes to tell actions apart");
     app.add_option("--color", flags.color, "auto, always or never")
         ->check(CLI::IsMember({"auto", "always", "never"}))
         ->type_name("WHEN");

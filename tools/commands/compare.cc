@@ -31,6 +31,7 @@ void PrintPictures(const Timeline& first, const Timeline& second, const Flags& f
   const bool is_terminal = &output.out == &std::cout && isatty(STDOUT_FILENO) != 0;
   Picture picture;
   picture.width = flags.width > 0 ? flags.width : TerminalWidth();
+  picture.fold = flags.fold;
   picture.colors = ChooseColors(flags.color, is_terminal);
   for (const Timeline* timeline : {&first, &second}) {
     for (const Event& event : timeline->events) {

@@ -60,6 +60,7 @@ int RunShow(const Flags& flags, const Output& output) {
   const bool is_terminal = &output.out == &std::cout && isatty(STDOUT_FILENO) != 0;
   Picture picture;
   picture.width = flags.width > 0 ? flags.width : TerminalWidth();
+  picture.fold = flags.fold;
   picture.colors = ChooseColors(flags.color, is_terminal);
   output.out << Draw(timeline, picture);
   return kOk;

@@ -44,21 +44,43 @@ class Drawing {
       kinds_.insert(event.kind);
     }
     margin_left_ = static_cast<int>(absl::StrCat("rank ", timeline.ranks() - 1, "  ").size());
-    const int columns = std::max(10, picture.width - margin_left_ - kMarginRight);
-    raster_ = Rasterize(timeline, columns, colored() ? 2 : 1, picture.end_ns);
+    band_ = std::max(10, picture.width - margin_left_ - kMarginRight);
+    raster_ = Rasterize(timeline, band_ * (picture.fold ? BandsNeeded() : 1), colored() ? 2 : 1,
+                        picture.end_ns);
     lines_per_rank_ = groups_ && timeline.ranks() <= kMostTwoLineRanks ? 2 : 1;
   }
 
   std::string Everything() const {
     std::string text = Header();
-    for (int rank = 0; rank < timeline_.ranks(); ++rank) {
-      for (int line = 0; line < lines_per_rank_; ++line) text += RankLine(rank, line);
-    }
-    text += Axis();
+    int from = 0;
+    do {
+      if (from > 0) text += "\n";
+      const int to = std::min(from + band_, raster_.columns);
+      for (int rank = 0; rank < timeline_.ranks(); ++rank) {
+        for (int line = 0; line < lines_per_rank_; ++line) text += RankLine(rank, line, from, to);
+      }
+      text += Axis(from, to);
+      from = to;
+    } while (from < raster_.columns);
     return picture_.legend ? text + Legend() : text;
   }
 
  private:
+  // So many that the shortest action is three columns wide, but not more than forty.
+  int BandsNeeded() const {
+    constexpr int64_t kMostBands = 40, kCell = 3;
+    int64_t shortest_ns = 0, end_ns = picture_.end_ns;
+    for (const Event& event : timeline_.events) {
+      if (!IsCompute(event.kind)) continue;
+      end_ns = std::max(end_ns, event.end_ns);
+      const int64_t length = event.end_ns - event.start_ns;
+      if (length > 0 && (shortest_ns == 0 || length < shortest_ns)) shortest_ns = length;
+    }
+    if (shortest_ns == 0) return 1;
+    const int64_t columns = (end_ns + shortest_ns - 1) / shortest_ns * kCell;
+    return static_cast<int>(std::clamp<int64_t>((columns + band_ - 1) / band_, 1, kMostBands));
+  }
+
   bool colored() const { return picture_.colors != Colors::kNone; }
 
   int PipeOf(int stage) const {
@@ -135,11 +157,12 @@ class Drawing {
   }
 
   std::string Header() const;
-  std::string RankLine(int rank, int line) const;
-  std::string Cells(int rank, int line) const;
+  // The columns from .. to - 1 of the raster.
+  std::string RankLine(int rank, int line, int from, int to) const;
+  std::string Cells(int rank, int line, int from, int to) const;
   void AppendRun(int index, int line, int width, std::string* text) const;
   void AppendHalves(int left, int right, int line, std::string* text) const;
-  std::string Axis() const;
+  std::string Axis(int from, int to) const;
   std::string Legend() const;
 
   const Timeline& timeline_;
@@ -151,6 +174,7 @@ class Drawing {
   int last_microbatch_ = 0;
   bool groups_ = false;
   int margin_left_ = 0;
+  int band_ = 0;  // the columns of a line
   int lines_per_rank_ = 1;
   Raster raster_;
 };
@@ -159,18 +183,18 @@ std::string Drawing::Header() const {
   std::string text = absl::StrCat(Bold(picture_.colors), TitleOf(timeline_), Plain(picture_.colors),
                                   "  ", timeline_.origin, ": ", PrintTime(bubbles_.makespan_ns),
                                   ", bubble ", PrintShare(bubbles_.rate), "\n");
-  absl::StrAppend(&text, std::string(margin_left_ + raster_.columns, ' '), Dim(picture_.colors),
-                  "  busy  peak", Plain(picture_.colors), "\n");
+  absl::StrAppend(&text, std::string(margin_left_ + std::min(band_, raster_.columns), ' '),
+                  Dim(picture_.colors), "  busy  peak", Plain(picture_.colors), "\n");
   return text;
 }
 
-std::string Drawing::RankLine(int rank, int line) const {
+std::string Drawing::RankLine(int rank, int line, int from, int to) const {
   const Bubbles::Rank& figures = bubbles_.ranks[rank];
   std::string text = line == 0 ? absl::StrFormat("%-*s", margin_left_, absl::StrCat("rank ", rank))
                                : std::string(margin_left_, ' ');
-  text += Cells(rank, line);
+  text += Cells(rank, line, from, to);
   if (line > 0 && !colored()) text.erase(text.find_last_not_of(' ') + 1);
-  if (line == 0 && bubbles_.makespan_ns > 0) {
+  if (line == 0 && from == 0 && bubbles_.makespan_ns > 0) {
     const double busy = static_cast<double>(figures.busy_ns) / bubbles_.makespan_ns;
     absl::StrAppend(&text, Dim(picture_.colors),
                     absl::StrFormat("  %3.0f%%  %4d", 100 * busy, figures.peak_activations),
@@ -218,11 +242,11 @@ void Drawing::AppendHalves(int left, int right, int line, std::string* text) con
   absl::StrAppend(text, left >= 0 ? "▌" : "▐", Plain(colors));
 }
 
-std::string Drawing::Cells(int rank, int line) const {
+std::string Drawing::Cells(int rank, int line, int from, int to) const {
   const std::vector<int>& row = raster_.rows[rank];
   const int step = raster_.slices_per_column;
   std::string text;
-  for (int column = 0; column < raster_.columns;) {
+  for (int column = from; column < to;) {
     const int left = row[column * step];
     const int right = row[column * step + step - 1];
     if (left != right) {
@@ -231,7 +255,7 @@ std::string Drawing::Cells(int rank, int line) const {
       continue;
     }
     int end = column + 1;
-    while (end < raster_.columns && row[end * step] == left && row[end * step + step - 1] == left) {
+    while (end < to && row[end * step] == left && row[end * step + step - 1] == left) {
       ++end;
     }
     AppendRun(left, line, end - column, &text);
@@ -241,7 +265,7 @@ std::string Drawing::Cells(int rank, int line) const {
 }
 
 // Ticks at round times, at least ten columns apart.
-std::string Drawing::Axis() const {
+std::string Drawing::Axis(int from, int to) const {
   if (raster_.end_ns == 0) return "";
   int64_t tick_ns = 1;
   constexpr int64_t kFactors[] = {2, 5, 10};
@@ -255,11 +279,13 @@ std::string Drawing::Axis() const {
     if (wide) break;
   }
   std::string text(margin_left_, ' ');
-  int column = 0;
+  int column = from;
   for (int64_t time = 0; time <= raster_.end_ns; time += tick_ns) {
     const int at = static_cast<int>(static_cast<double>(time) / raster_.end_ns * raster_.columns);
+    if (at < from) continue;
     const std::string label = PrintTime(time);
-    if (at + 1 + static_cast<int>(label.size()) > raster_.columns + kMarginRight) break;
+    if (at >= to && to < raster_.columns) break;
+    if (at + 1 + static_cast<int>(label.size()) > to + kMarginRight) break;
     absl::StrAppend(&text, std::string(std::max(0, at - column), ' '), "╵", label);
     column = at + 1 + static_cast<int>(label.size());
   }

@@ -16,6 +16,7 @@ struct Picture {
   int width = 100;  // columns in all
   Colors colors = Colors::kNone;
   int64_t end_ns = 0;  // the right edge; 0: the last end
+  bool fold = false;   // as many bands, one below the other, as it takes to tell actions apart
   bool legend = true;
 };
 
