@@ -2,11 +2,19 @@
 
 Leaves screenshots in FOLDER. Status 77: no browser here.
 """
+import importlib.util
+import os
 import pathlib
 import subprocess
 import sys
 import time
 import unittest
+
+# The packaged Selenium belongs to the packaged Python, which may not be the first on the path.
+PACKAGED = "/usr/bin/python3"
+if (importlib.util.find_spec("selenium") is None and os.path.exists(PACKAGED)
+        and os.path.realpath(sys.executable) != os.path.realpath(PACKAGED)):
+    os.execv(PACKAGED, [PACKAGED, *sys.argv])
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import browser as chromium  # noqa: E402
