@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "schedlang/base/sl_check.h"
+#include "schedlang/sim/wiring.h"
 #include "schedlang/text_form.h"
 
 namespace stringline {
@@ -82,7 +83,10 @@ constexpr Crossing kCrossings[] = {
 class Explainer {
  public:
   Explainer(const Plan& plan, const Timeline& timeline)
-      : plan_(plan), events_(timeline.events), places_(plan) {}
+      : plan_(plan),
+        events_(timeline.events),
+        places_(plan),
+        wiring_(WiringOf(plan, timeline.layout)) {}
 
   Explanation Run(uint32_t action) const {
     Explanation explanation;
@@ -146,7 +150,7 @@ class Explainer {
     link->giver = GiverOf(plan_.actions[send]);
     link->sent_ns = events_[send].start_ns;
     link->arrived_ns = start_ns;
-    const std::optional<uint32_t> first = Released(send, part.stage);
+    const std::optional<uint32_t> first = Released(send);
     link->reason = first ? WaitReason::kMessage : WaitReason::kQueue;
     if (!first) return;
     link->cause = places_.GroupOf(GiverOf(plan_.actions[*first]));
@@ -157,18 +161,23 @@ class Explainer {
     return places_.Giver(send.stage, send.microbatch, EffectsOf(send.kind).needs);
   }
 
-  // The message whose value came just when `send` left: itself, or one to the same rank that had
-  // to leave before it.
-  std::optional<uint32_t> Released(uint32_t send, StageId to) const {
-    const RankId from = plan_.stage(plan_.actions[send].stage).rank;
-    const RankId peer = plan_.stage(to).rank;
-    for (uint32_t i = send + 1; i-- > plan_.first[from.value];) {
-      const Action& action = plan_.actions[i];
-      if (!IsSend(action.kind)) continue;
-      const StageId other = PeerStage(plan_, action);
-      if (!other.valid() || plan_.stage(other).rank != peer) continue;
-      const uint32_t giver = GiverOf(action);
-      if (giver != kNone && events_[giver].end_ns == events_[send].start_ns) return i;
+  // The message whose value came just when it left, and behind which `send` stood in a queue of its
+  // sender or its receiver: itself, one before it, or one before that.
+  std::optional<uint32_t> Released(uint32_t send) const {
+    for (size_t steps = 0; steps <= plan_.actions.size(); ++steps) {
+      const uint32_t giver = GiverOf(plan_.actions[send]);
+      if (giver == kNone) return std::nullopt;
+      if (events_[giver].end_ns == events_[send].start_ns) return send;
+      std::optional<uint32_t> before;
+      for (const uint32_t end : {send, wiring_.wires[send].other}) {
+        uint32_t earlier = end == kNoAction ? kNoAction : wiring_.wires[end].before;
+        if (earlier == kNoAction) continue;
+        if (IsRecv(plan_.actions[earlier].kind)) earlier = wiring_.wires[earlier].other;
+        if (earlier == kNoAction || events_[earlier].start_ns > events_[send].start_ns) continue;
+        if (!before || events_[earlier].start_ns > events_[*before].start_ns) before = earlier;
+      }
+      if (!before) return std::nullopt;
+      send = *before;
     }
     return std::nullopt;
   }
@@ -215,6 +224,7 @@ class Explainer {
   const Plan& plan_;
   const std::vector<Event>& events_;
   const PlaceTable places_;
+  const Wiring wiring_;
 };
 
 // "rank 0 has stages 0, 7": where the stages live.
