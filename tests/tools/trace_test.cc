@@ -248,6 +248,18 @@ TEST(TraceTest, SvgIsXmlWithABoxForEveryComputation) {
   EXPECT_EQ(CountOf(svg, "text-anchor='middle' fill='#0b2239'>7<"), 4u);  // F of microbatch 7
 }
 
+// The picture in README.md is what the tool draws.
+TEST(TraceTest, ThePictureOfTheReadmeIsFresh) {
+  const std::string kept = SourceFolder() + "/examples/06_where_the_time_goes/dualpipe_v.svg";
+  const std::string fresh = UpdatesGolden() ? kept : ScratchFolder() + "/dualpipe_v.svg";
+  ASSERT_EQ(RunToolIn(SourceFolder(), Words("show schedules/dualpipe_v.sched P=4 M=8 --cost "
+                                            "F=10,I=10,W=10,FB=20 --svg " +
+                                            fresh))
+                .status,
+            0);
+  EXPECT_EQ(ReadText(fresh), ReadText(kept));
+}
+
 TEST(TraceTest, SvgStaysSmallForManyActions) {
   const std::string path = ScratchFolder() + "/large.svg";
   ASSERT_EQ(RunToolIn(SourceFolder(),
