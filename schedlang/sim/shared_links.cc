@@ -6,7 +6,7 @@
 namespace stringline {
 
 void SharedLinks::Link::Advance(double now_ns) {
-  now_ns = std::max(now_ns, at_ns);  // ends are rounded to nanoseconds, starts come from them
+  now_ns = std::max(now_ns, at_ns);
   if (!moving.empty()) own_ns += (now_ns - at_ns) / static_cast<double>(moving.size());
   at_ns = now_ns;
 }
@@ -41,7 +41,10 @@ std::optional<SharedLinks::Finished> SharedLinks::Next() {
     if (first == nullptr) return std::nullopt;
     const double end_ns = first->NextEndNs();
     first->Advance(end_ns);
-    const Finished finished = {first->moving.top().transfer, std::llround(end_ns)};
+    // Whole nanoseconds, never before the end; what the sums of fractions lose is less than that.
+    constexpr double kLost = 1e-3;
+    const Finished finished = {first->moving.top().transfer,
+                               static_cast<int64_t>(std::ceil(end_ns - kLost))};
     first->moving.pop();
     return finished;
   }

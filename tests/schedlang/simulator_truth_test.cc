@@ -37,7 +37,8 @@ std::vector<int64_t> RandomCosts(std::mt19937_64& random, size_t stages, int64_t
   return costs;
 }
 
-RandomCase MakeRandomCase(std::mt19937_64& random) {
+// `sharing`: some of its messages share two links.
+RandomCase MakeRandomCase(std::mt19937_64& random, bool sharing = false) {
   RandomCase made;
   made.layout = static_cast<CommLayout>(Below(random, 3));
   Plan plan = RandomRightPlan(random, 6, 4);
@@ -62,8 +63,10 @@ RandomCase MakeRandomCase(std::mt19937_64& random) {
   if (Below(random, 2) == 0) {
     for (auto* const hops : {&costs.activation_hops, &costs.gradient_hops}) {
       for (size_t s = 0; s < stages; ++s) {
-        hops->push_back(
-            {static_cast<int64_t>(Below(random, 10)), static_cast<int64_t>(Below(random, 25))});
+        const bool shared = sharing && Below(random, 3) > 0;
+        hops->push_back({static_cast<int64_t>(Below(random, 10)),
+                         static_cast<int64_t>(Below(random, 25)),
+                         shared ? static_cast<int32_t>(Below(random, 2)) : -1});
       }
     }
   }
@@ -74,7 +77,7 @@ TEST(SimulatorTruth, EqualsTheSlowModel) {
   std::mt19937_64 random(kSeed);
   int64_t events = 0;
   for (int n = 0; n < 10'000; ++n) {
-    const RandomCase made = MakeRandomCase(random);
+    const RandomCase made = MakeRandomCase(random, n % 2 == 1);
     const SlowTimes slow = RunSlowly(made.plan, made.costs, made.layout, made.receive_buffers);
     ASSERT_TRUE(slow.ends) << Print(made.plan);
     const auto fast =

@@ -1,6 +1,7 @@
 #include "tests/schedlang/slow_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 
@@ -30,10 +31,12 @@ class SlowModel {
 
   SlowTimes Run() {
     std::vector<int64_t> moments = {0};
-    while (!moments.empty()) {
-      const auto next = std::min_element(moments.begin(), moments.end());
-      now_ = *next;
+    while (!moments.empty() || !moving_.empty()) {
+      now_ = NextEndOnLinks();
+      if (!moments.empty())
+        now_ = std::min(now_, *std::min_element(moments.begin(), moments.end()));
       moments.erase(std::remove(moments.begin(), moments.end(), now_), moments.end());
+      AdvanceLinks(&moments);
       for (bool moved = true; moved;) {
         moved = false;
         for (uint32_t i = 0; i < plan_.actions.size(); ++i) moved = Try(i, &moments) || moved;
@@ -45,6 +48,52 @@ class SlowModel {
   }
 
  private:
+  // A message on a shared link, and how much of it is left (in nanoseconds of the whole link).
+  struct Shared {
+    int32_t link;
+    uint32_t one, other;
+    double left;
+    int64_t latency_ns;
+  };
+
+  double SharersOf(const Shared& message) const {
+    double sharers = 0;
+    for (const Shared& m : moving_) sharers += m.link == message.link ? 1 : 0;
+    return sharers;
+  }
+  // The first exact end from link_ns_ on, and who ends.
+  std::pair<double, size_t> FirstEnd() const {
+    std::pair<double, size_t> first = {1e18, moving_.size()};
+    for (size_t k = 0; k < moving_.size(); ++k) {
+      first = std::min(first, {link_ns_ + moving_[k].left * SharersOf(moving_[k]), k});
+    }
+    return first;
+  }
+  static int64_t Whole(double ns) { return static_cast<int64_t>(std::ceil(ns - 1e-3)); }
+  int64_t NextEndOnLinks() const { return moving_.empty() ? INT64_MAX : Whole(FirstEnd().first); }
+
+  // Moves everything on, from end to end, up to now.
+  void AdvanceLinks(std::vector<int64_t>* moments) {
+    while (!moving_.empty()) {
+      const auto [end, who] = FirstEnd();
+      const bool ends = Whole(end) <= now_;
+      const double until = ends ? end : static_cast<double>(now_);
+      std::vector<double> shares;
+      for (const Shared& m : moving_) shares.push_back((until - link_ns_) / SharersOf(m));
+      for (size_t k = 0; k < moving_.size(); ++k) moving_[k].left -= std::max(0.0, shares[k]);
+      link_ns_ = std::max(link_ns_, until);
+      if (!ends) return;
+      const Shared done = moving_[who];
+      moving_.erase(moving_.begin() + static_cast<std::ptrdiff_t>(who));
+      for (const uint32_t i : {done.one, done.other}) {
+        free_[i] = Whole(end);
+        times_.end_ns[i] = free_[i] + done.latency_ns;
+        moments->push_back(times_.end_ns[i]);
+      }
+    }
+    link_ns_ = std::max(link_ns_, static_cast<double>(now_));
+  }
+
   bool Ended(int64_t end) const { return end >= 0 && end <= now_; }
   bool EndedAction(uint32_t i) const { return Ended(times_.end_ns[i]); }
   const Action& At(uint32_t i) const { return plan_.actions[i]; }
@@ -172,6 +221,12 @@ class SlowModel {
     const uint32_t other = OtherEnd(i);
     if (posted_[other] < 0) return true;
     const Hop hop = HopOf(costs_, At(IsSend(At(i).kind) ? i : other));
+    if (hop.link >= 0) {
+      times_.start_ns[i] = times_.start_ns[other] = now_;
+      moving_.push_back({hop.link, i, other, static_cast<double>(hop.transfer_ns), hop.latency_ns});
+      if (hop.transfer_ns == 0) moments->push_back(now_);
+      return true;
+    }
     for (const uint32_t end : {i, other}) {
       times_.start_ns[end] = now_;
       times_.end_ns[end] = now_ + hop.transfer_ns + hop.latency_ns;
@@ -190,6 +245,8 @@ class SlowModel {
   std::vector<int64_t> posted_, free_;  // by message: when it started, when it leaves its queue
   std::vector<int> rank_;               // by action
   std::map<std::tuple<int, int, int>, uint32_t> index_;
+  std::vector<Shared> moving_;
+  double link_ns_ = 0;  // up to when moving_ is advanced
   int64_t now_ = 0;
 };
 
