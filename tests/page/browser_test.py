@@ -229,6 +229,30 @@ class PageTest(unittest.TestCase):
         self.assertGreater(self.pixels()[0], 20)
         self.assertTrue(self.script("return document.getElementById('critical').disabled"))
 
+    def test_where_nothing_happens(self):
+        for name in ("nobody", "idle"):
+            self.open(name)
+            for key in ("n", "j", "+", "ArrowRight", "0", "c", "m", "l", "y", "z", "Escape"):
+                self.key(key)
+            self.mouse("mouseMoved", 300, 60)
+            self.mouse("mouseMoved", 40, 60)
+            chromium.frame(self.browser)
+
+    def test_address_names_a_place(self):
+        self.open("two")
+        self.find("3F7")
+        self.find("3F7")
+        self.key("c")
+        self.key("+")
+        time.sleep(0.5)
+        address, range_ = self.browser.current_url, self.text("range")
+        self.assertIn("action=3F7&in=B&critical", address)
+        self.browser.get("about:blank")
+        self.browser.get(address)
+        chromium.frame(self.browser)
+        self.assertEqual(self.text("range"), range_)
+        self.assertIn("timeline\nB", self.text("details"))
+
     def test_a_million_events(self):
         self.open("zb")
         began = time.time()

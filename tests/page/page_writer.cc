@@ -75,6 +75,21 @@ std::unique_ptr<Staged> Unwired() {
   return staged;
 }
 
+// Nothing happens, on `ranks` ranks.
+std::unique_ptr<Staged> Nothing(int ranks) {
+  auto staged = std::make_unique<Staged>();
+  staged->timeline.origin = "measured";
+  staged->timeline.schedule = "nothing";
+  staged->timeline.first.assign(ranks + 1, 0);
+  staged->analysis.causes.resize(ranks);
+  staged->analysis.first_idle.assign(ranks + 1, 0);
+  return staged;
+}
+
+PageTimeline PageWithoutPlan(const Staged& staged) {
+  return {nullptr, nullptr, staged.timeline, staged.analysis, nullptr, ""};
+}
+
 void WriteOrDie(const std::string& path, absl::Span<const PageTimeline> pages) {
   const absl::Status written = WriteFileAtomically(path, WritePage(pages));
   SL_CHECK(written.ok()) << written;
@@ -104,8 +119,10 @@ int WritePages(const std::string& folder) {
   WriteOrDie(folder + "/two.html", {one->Page(), other->Page()});
   WriteOrDie(folder + "/hostile.html", {Hostile()->Page()});
   const auto unwired = Unwired();
-  WriteOrDie(folder + "/unwired.html",
-             {{nullptr, nullptr, unwired->timeline, unwired->analysis, nullptr, ""}});
+  WriteOrDie(folder + "/unwired.html", {PageWithoutPlan(*unwired)});
+  const auto nobody = Nothing(0), idle = Nothing(2);
+  WriteOrDie(folder + "/nobody.html", {PageWithoutPlan(*nobody)});
+  WriteOrDie(folder + "/idle.html", {PageWithoutPlan(*idle), PageWithoutPlan(*nobody)});
   return 0;
 }
 

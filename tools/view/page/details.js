@@ -29,13 +29,17 @@ function fillTitles() {
            t.ranks === 1 ? ' rank' : ' ranks'),
       make('span.fact', {}, make('b', {}, computations.toLocaleString('en')), ' actions'),
     ];
+    if (several()) facts.length = 2;
     return make('div.title', {},
                 several() ? make('span.letter', {}, letterOf(t)) : null,
                 make('h1', {}, name, make('span.params', {}, ` ${params.join(' ')}`)),
-                make('span.fact', {}, t.head.origin), ...facts,
-                several() && t.index === 1
-                  ? make('span.delta', {}, differenceWords(view.timelines[0], t)) : null);
+                make('span.facts', {}, make('span.fact', {}, t.head.origin), ...facts));
   }));
+  byId('titles').classList.toggle('several', several());
+  if (view.timelines.length === 2) {
+    const words = differenceWords(view.timelines[0], view.timelines[1]);
+    byId('titles').append(make('div.delta', {}, words));
+  }
 }
 
 // Nanoseconds of all ranks by kind of computation, and by cause.
@@ -44,7 +48,7 @@ function totalsOf(t) {
   const work = [0, 0, 0, 0], causes = t.head.causes.map(() => 0);
   for (let i = 0; i < t.n; ++i) {
     if (t.kind[i] > 3) continue;
-    const parts = t.joined[i] || t.joined[i + 1] ? groupOf(t, i)[1] : 1;
+    const parts = t.joined[i] || t.joined[i + 1] ? groupOf(t, i)[1] : 1;  // share its time
     work[t.kind[i]] += (t.end[i] - t.start[i]) / parts;
   }
   for (const rank of t.head.ranks) rank.causes.forEach((ns, cause) => { causes[cause] += ns; });
@@ -69,7 +73,8 @@ function summaryOf(t) {
     if (!ns) return;
     pieces.push([ns / all, style, `${name} ${shareWords(ns / all)}`]);
     rows.push(make('i.swatch', {style}), make('span', {}, name),
-              make('span', {}, timeWords(Math.round(ns / t.ranks))), make('span', {}, shareWords(ns / all)));
+              make('span', {}, timeWords(Math.round(ns / t.ranks))),
+              make('span', {}, shareWords(ns / all)));
   };
   const names = ['forward', 'backward', 'input gradient', 'weight gradient'];
   work.forEach((ns, kind) =>
@@ -104,20 +109,21 @@ function peaks() {
       if (peak > t.head.memory.peaks[rank][0]) rank = r;
     });
     const [peak, when] = t.head.memory.peaks[rank];
-    return [make('dt', {}, `${several() ? `${letterOf(t)}, ` : ''}rank ${rank}`),
-            make('dd', {}, `${amountWords(t, peak)}, at ${timeWords(when)}`)];
+    const where = `${several() ? `${letterOf(t)}, ` : ''}rank ${rank} at ${timeWords(when)}`;
+    return [make('dt', {}, where), make('dd', {}, amountWords(t, peak))];
   }))];
 }
 
 const closeButton = () =>
   make('button', {onclick: () => select(null), title: 'Clear (Esc)'}, 'Clear');
 
-const facts = (...pairs) => make('dl', {}, ...pairs.flatMap(([name, value]) =>
+const factList = (...pairs) => make('dl', {}, ...pairs.flatMap(([name, value]) =>
   [make('dt', {}, name), make('dd', {}, value)]));
 
 function eventLink(t, i, words) {
-  return make('li', {}, make('button.link', {onclick: () => select({t, event: i, idle: NONE}, true)},
-                             make('b', {}, actionName(t, i)), make('span', {}, words)));
+  const onclick = () => select({t, event: i, idle: NONE}, true);
+  return make('li', {}, make('button.link', {onclick}, make('b', {}, actionName(t, i)),
+                             make('span', {}, words)));
 }
 
 function eventDetails(t, i) {
@@ -125,14 +131,14 @@ function eventDetails(t, i) {
   const [first, parts] = isCompute(t, i) ? groupOf(t, i) : [i, 1];
   const list = (title, items) =>
     (items.length ? [make('h3', {}, title), make('ul', {}, ...items)] : []);
-  const stretch = (k) => `rank ${t.rankOf[k]}, ${timeWords(t.start[k])} \u2013 ${timeWords(t.end[k])}`;
+  const stretch = (k) => `rank ${t.rankOf[k]}, at ${timeWords(t.start[k])}`;
   const ends = new Set(links.messages.flatMap(([send, recv]) => [send, recv]));
   const pieces = placePieces(t, i), place = placeWords(t, i);
   return [
     make('h2', {}, actionName(t, i), closeButton()),
     make('p.quiet', {}, t.head.kinds[t.kind[i]][1]),
     parts > 1 ? make('p.quiet', {}, `shares the rank: ${groupName(t, first)}`) : null,
-    facts(...[several() ? ['timeline', letterOf(t)] : null,
+    factList(...[several() ? ['timeline', letterOf(t)] : null,
               ['rank', t.rankOf[i]], ['stage', stageName(t, t.stage[i])],
               t.microbatch[i] < 0 ? null : ['microbatch', t.microbatch[i]],
               ['start', timeWords(t.start[i])], ['end', timeWords(t.end[i])],
@@ -155,7 +161,7 @@ function idleDetails(t, s) {
   return [
     make('h2', {}, `Idle: ${t.head.causes[idle.cause[s]]}`, closeButton()),
     make('p', {}, idleWords(t, s)),
-    facts(...[several() ? ['timeline', letterOf(t)] : null, ['rank', idle.rank[s]],
+    factList(...[several() ? ['timeline', letterOf(t)] : null, ['rank', idle.rank[s]],
               ['from', timeWords(idle.start[s])], ['to', timeWords(idle.end[s])],
               ['length', timeWords(idle.end[s] - idle.start[s])],
               ['of the step', shareWords((idle.end[s] - idle.start[s]) / Math.max(1, t.makespan))],
@@ -171,9 +177,11 @@ function spokenWords({t, event, idle}) {
     return `idle on rank ${t.idle.rank[idle]}, ${t.head.causes[t.idle.cause[idle]]}: ` +
            `${idleWords(t, idle)}; ${timeWords(t.idle.end[idle] - t.idle.start[idle])}`;
   }
-  return `${several() ? `${letterOf(t)}: ` : ''}${actionName(t, event)}, rank ${t.rankOf[event]}, ` +
-         `starts at ${timeWords(t.start[event])}, takes ${timeWords(t.end[event] - t.start[event])}; ` +
-         whyWords(t, event).join('; ');
+  const length = timeWords(t.end[event] - t.start[event]);
+  const name = `${several() ? `${letterOf(t)}: ` : ''}${actionName(t, event)}`;
+  const why = whyWords(t, event).join('; ');
+  return `${name}, rank ${t.rankOf[event]}, starts at ${timeWords(t.start[event])}, ` +
+         `takes ${length}; ${why}`;
 }
 
 function tipOf(hit) {
@@ -231,7 +239,9 @@ function fillLegend() {
       make('i.swatch', {style: `background: ${paint.kindCss[kind]}`}),
       `${t.head.kinds[kind][0]} ${names[kind]}`)),
     view.timelines.some((u) => u.chunk.some((c) => c > 0))
-      ? make('span', {}, 'darker: every second stage of a rank') : '',
+      ? make('span', {}, ...[0, 1].map((kind) => make('i.swatch', {
+        style: `background: ${css(paint.rgb[kind * 4 + 2])}`})), 'every second stage of a rank')
+      : '',
     ...[...causes].sort((a, b) => a - b).map((cause) => make('span', {},
       make('i.swatch', {style: causeStyle(paint, cause)}), `idle: ${t.head.causes[cause]}`)));
 }
@@ -239,24 +249,32 @@ function fillLegend() {
 function fillTable() {
   byId('ranks').replaceChildren(...view.timelines.flatMap((t) => {
     const causes = t.head.causes.map((_, c) => c).filter((c) => totalsOf(t).causes[c] > 0);
-    const head = ['rank', 'busy', 'busy %', 'idle', ...causes.map((c) => t.head.causes[c]), 'peak', ''];
+    const names = causes.map((c) => t.head.causes[c]);
+    const head = ['rank', 'busy', 'busy %', 'idle', ...names, 'peak', 'shares'];
+    const listed = t.head.ranks.slice(0, MOST_TABLE_ROWS);
+    const rows = listed.map((rank, r) => rankRow(t, rank, r, causes));
+    const rest = t.ranks - rows.length;
+    const caption = `Busy and idle time of every rank of ${t.head.title}, ${t.head.origin}; idle ` +
+      'time by cause; peak: most stage activations alive at once' +
+      (rest > 0 ? `; ${rest} more ranks are not listed` : '');
     return [
       make('h2', {}, several() ? `Ranks of ${letterOf(t)}: ${t.head.title}` : 'Ranks'),
-      make('div.scroll', {}, make('table', {},
-        make('caption', {}, `Busy and idle time of every rank of ${t.head.title}, ${t.head.origin}; ` +
-                            'idle time by cause; peak: most stage activations alive at once'),
+      make('div.scroll', {}, make('table', {}, make('caption', {}, caption),
         make('thead', {}, make('tr', {}, ...head.map((name) => make('th', {scope: 'col'}, name)))),
-        make('tbody', {}, ...t.head.ranks.slice(0, 1024).map((rank, r) => rankRow(t, rank, r, causes))))),
+        make('tbody', {}, ...rows))),
     ];
   }));
 }
 
+const MOST_TABLE_ROWS = 1024;
+
 function rankRow(t, rank, r, causes) {
   const {paint} = picture, all = Math.max(1, t.makespan);
-  const pieces = [[rank.busy / all, 'background: var(--soft);', 'busy'],
-                  ...causes.map((c) => [rank.causes[c] / all, causeStyle(paint, c), t.head.causes[c]])];
-  return make('tr', {}, make('th', {scope: 'row'}, r), make('td', {}, timeWords(rank.busy)),
-              make('td', {}, (100 * rank.busy / all).toFixed(1)), make('td', {}, timeWords(rank.idle)),
-              ...causes.map((c) => make('td', {}, rank.causes[c] ? timeWords(rank.causes[c]) : '\u2013')),
-              make('td', {}, rank.peak), make('td.bar', {}, sharesBar(pieces, `rank ${r}`)));
+  const cell = (words) => make('td', {}, words);
+  const idle = causes.map((c) => [rank.causes[c] / all, causeStyle(paint, c), t.head.causes[c]]);
+  const pieces = [[rank.busy / all, 'background: var(--soft);', 'busy'], ...idle];
+  return make('tr', {}, make('th', {scope: 'row'}, r), cell(timeWords(rank.busy)),
+              cell((100 * rank.busy / all).toFixed(1)), cell(timeWords(rank.idle)),
+              ...causes.map((c) => cell(rank.causes[c] ? timeWords(rank.causes[c]) : '\u2013')),
+              cell(rank.peak), make('td.bar', {}, sharesBar(pieces, `rank ${r}`)));
 }

@@ -2,6 +2,20 @@
 
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, Inter, "DejaVu Sans", sans-serif';
 
+// Widths of letters at 10 pixels.
+const letterWidths = new Map();
+function widthOf(context, text, size) {
+  let sum = 0;
+  for (const letter of text) {
+    if (!letterWidths.has(letter)) {
+      context.font = `10px ${FONT}`;
+      letterWidths.set(letter, context.measureText(letter).width);
+    }
+    sum += letterWidths.get(letter);
+  }
+  return sum * size / 10;
+}
+
 const picture = {lower: null, upper: null, overview: null, raster: null, paint: null};
 
 function eachVisibleRow(visit) {
@@ -39,9 +53,9 @@ function rasterRow(row, ratio) {
   for (const box of row.boxes) {
     const y0 = Math.round(screenY(box.y) * ratio);
     const y1 = y0 + Math.max(1, Math.round(box.height * ratio));
-    const at = {t, t0: view.t0, scale, x0, x1, y0: Math.max(top, y0), y1: Math.min(raster.height, y1),
-                paint, dim: view.critical, gap: Math.max(1, Math.round(ratio)),
-                labels: 13 * ratio, labelHeight: 9 * ratio};
+    const at = {t, t0: view.t0, scale, x0, x1, paint, y0: Math.max(top, y0),
+                y1: Math.min(raster.height, y1), dim: view.critical,
+                gap: Math.max(1, Math.round(ratio)), labels: 9 * ratio, labelHeight: 9 * ratio};
     if (at.y1 <= at.y0 || x1 <= x0) continue;
     if (box.lane === NONE) {
       fillBox(raster, x0, at.y1 - 1, x1, at.y1, paint.line);
@@ -54,7 +68,7 @@ function rasterRow(row, ratio) {
     fillBox(raster, x0, at.y0, x1, at.y1, box.lane ? paint.band : paint.lane);
     drawLane(raster, lane, at);
     if (lane.pieces && box.height > 16) {
-      const inset = Math.round(box.height * ratio * 0.2);
+      const inset = Math.round(box.height * ratio * PIECE_INSET);
       drawPieces(raster, lane.pieces, {...at, y0: at.y0 + inset, y1: at.y1 - inset});
     }
   }
@@ -70,6 +84,14 @@ function drawPieces(raster, pieces, at) {
     if (to - from < 3) {
       k = Math.max(k, stretchAt(pieces, at.t0 + (from + 3 - at.x0) / at.scale, k) - 1);
       continue;
+    }
+    const [first] = groupOf(at.t, pieces.ref[k]);
+    if (k === 0 || groupOf(at.t, pieces.ref[k - 1])[0] !== first) {
+      const begin = Math.max(at.x0, Math.round(at.x0 + (at.t.start[first] - at.t0) * at.scale));
+      const end = Math.min(at.x1, Math.round(at.x0 + (at.t.end[first] - at.t0) * at.scale));
+      if (end - at.gap > begin) {
+        fillBox(raster, begin, at.y0, end - at.gap, at.y1, at.paint.lane);
+      }
     }
     const x = Math.max(at.x0, Math.round(from)), end = Math.min(at.x1, Math.round(to));
     if (end > x) drawStretch(raster, pieces, k, x, end, at, to <= at.x1);
@@ -91,12 +113,13 @@ function drawLabels(context, ratio) {
   context.textBaseline = 'middle';
   let font = '';
   for (let k = 0; k < labels.length; k += 7) {
-    const [x0, x1, y0, y1, i, part] = [labels[k] / ratio, labels[k + 1] / ratio, labels[k + 2] / ratio,
-                                       labels[k + 3] / ratio, labels[k + 4], labels[k + 5]];
-    const t = view.timelines[labels[k + 6]];
-    const size = Math.max(8, Math.min(12, Math.floor((y1 - y0) * 0.62)));
-    const text = labelText(t, i, part, (x1 - x0 - 3) / (size * 0.6));
-    if (!text) continue;
+    const [x0, x1, y0, y1] = [0, 1, 2, 3].map((n) => labels[k + n] / ratio);
+    const i = labels[k + 4], part = labels[k + 5], t = view.timelines[labels[k + 6]];
+    const most = Math.max(8, Math.min(13, Math.floor((y1 - y0) * 0.7)));
+    const fitted = fittingLabel(context, labelTexts(t, i, part), most, x1 - x0 - 3);
+    font = fitted.measured ? '' : font;
+    if (!fitted.text) continue;
+    const {text, size} = fitted;
     const wanted = `${size}px ${FONT}`;
     if (wanted !== font) context.font = font = wanted;
     const faint = view.critical && !t.onPath[i];
@@ -105,17 +128,24 @@ function drawLabels(context, ratio) {
   }
 }
 
-function labelText(t, i, part, letters) {
-  if (part !== NONE) {
-    const name = t.head.parts[t.parts.name[part]][0].slice(2);
-    return name.length <= letters ? name : '';
-  }
+// What may stand on an event, the longest first.
+function labelTexts(t, i, part) {
+  if (part !== NONE) return [t.head.parts[t.parts.name[part]][0].slice(2)];
   const full = actionName(t, i);
-  if (full.length <= letters) return full;
-  const short = t.head.kinds[t.kind[i]][0] + t.microbatch[i];
-  if (t.kind[i] < 4 && short.length <= letters) return short;
+  if (t.kind[i] > 3) return [full];
   const number = String(t.microbatch[i]);
-  return t.kind[i] < 4 && number.length <= letters ? number : '';
+  return [full, t.head.kinds[t.kind[i]][0] + number, number];
+}
+
+// The first text that fits, in the largest size; `measured` if the context's font was changed.
+function fittingLabel(context, texts, most, room) {
+  const known = letterWidths.size;
+  for (const text of texts) {
+    const wide = widthOf(context, text, 1);
+    const size = Math.min(most, Math.floor(room / wide));
+    if (size >= Math.min(most, 9)) return {text, size, measured: letterWidths.size > known};
+  }
+  return {text: '', size: 0, measured: letterWidths.size > known};
 }
 
 function drawGutter(context, row, y) {
@@ -130,9 +160,10 @@ function drawGutter(context, row, y) {
   if (head.lanes.length > 1 && box.height >= 9) drawFold(context, 11, middle, showsLanes(t, rank));
   context.fillText(box.height > 14 ? `rank ${rank}` : String(rank), 20, middle + 0.5);
   const busy = t.makespan ? head.busy / t.makespan : 0;
-  const barFrom = 74, barTo = view.gutter - 46;
-  drawBusyBar(context, t, head, barFrom, barTo, middle - Math.min(4, box.height / 3),
-              Math.min(8, box.height * 0.66));
+  const barFrom = 76, barTo = view.gutter - 46, tall = Math.min(8, box.height * 0.66);
+  if (barTo > barFrom + 20) {
+    drawBusyBar(context, t, head, barFrom, barTo, middle - tall / 2, tall);
+  }
   context.textAlign = 'right';
   context.fillStyle = paint.css.soft;
   context.font = `${Math.min(11, size)}px ${FONT}`;
@@ -142,15 +173,14 @@ function drawGutter(context, row, y) {
     const at = screenY(other.y) + other.height / 2;
     if (other.lane === NONE && other.height < 14) continue;
     const name = other.lane === NONE ? 'memory' : head.lanes[other.lane][1];
-    context.fillText(laneWords(name), view.gutter - 12, at + 0.5);
-    if (other.lane !== NONE) continue;
-    context.textAlign = 'left';
-    context.fillText(`peak ${amountShort(t, t.head.memory.peaks[rank][0])}`, 20, at + 0.5);
-    context.textAlign = 'right';
+    const peak = other.lane === NONE ? t.head.memory.peaks[rank][0] : 0;
+    const words = other.lane === NONE ? `memory, peak ${amountShort(t, peak)}` : laneWords(name);
+    context.fillText(words, view.gutter - 12, at + 0.5);
   }
 }
 
-const laneWords = (name) => name.replace('->', '\u2009\u2192\u2009').replace(/^(\d+)-(\d+)$/, '$1\u2009\u2194\u2009$2');
+const laneWords = (name) =>
+  name.replace('->', ' \u2192 ').replace(/^(\d+)-(\d+)$/, '$1 \u2194 $2');
 const amountShort = (t, amount) =>
   (t.head.memory.bytes ? amountWords(t, amount) : String(amount));
 
@@ -198,8 +228,9 @@ function drawHeading(context, row, y) {
   const wide = context.measureText(title).width;
   context.fillStyle = paint.css.soft;
   context.font = `12px ${FONT}`;
-  context.fillText(`${t.head.origin}, ${timeWords(t.makespan)}, bubble ${shareWords(t.head.bubble_rate)}`,
-                   34 + wide, middle);
+  const {origin, bubble_rate: bubble} = t.head;
+  context.fillText(`${origin}, ${timeWords(t.makespan)}, bubble ${shareWords(bubble)}`, 34 + wide,
+                   middle);
 }
 
 // Where each timeline ends.
@@ -209,8 +240,9 @@ function drawEnds(context) {
     const rows = view.rows.filter((row) => row.t === t);
     const x = xOf(t.makespan);
     if (x < view.gutter || x > view.width) continue;
-    const last = rows[rows.length - 1];
-    const from = Math.max(AXIS, screenY(rows[0].y + (rows[0].type === 'heading' ? HEADING - 4 : 0)));
+    if (!rows.length) continue;
+    const last = rows[rows.length - 1], under = rows[0].type === 'heading' ? HEADING - 4 : 0;
+    const from = Math.max(AXIS, screenY(rows[0].y + under));
     context.fillStyle = paint.css.soft;
     context.fillRect(Math.round(x), from, 1, screenY(last.y + last.height) - from);
   }
@@ -230,10 +262,11 @@ function drawAxis(context) {
     context.fillStyle = paint.css.line;
     context.fillRect(x, AXIS - 7, 1, 7);
     context.fillStyle = paint.css.soft;
-    const text = timeWords(k * step);
+    const text = tickWords(k * step, step, view.t0 + view.span);
     const half = context.measureText(text).width / 2;
+    const place = Math.min(view.width - half - 2, Math.max(x, view.gutter + half));
     context.textAlign = 'center';
-    context.fillText(text, Math.min(view.width - half - 2, Math.max(x, view.gutter + half)), AXIS / 2 - 2);
+    context.fillText(text, place, AXIS / 2 - 2);
   }
   context.textAlign = 'right';
   context.fillText('busy %', view.gutter - 12, AXIS / 2 - 2);

@@ -2,7 +2,7 @@
 // in bins of ever coarser time, so that a pixel costs the same however much happened in it.
 
 const LANE_COMPUTE = 0, LANE_MESSAGES = 1, LANE_ALL_TO_ALL = 2, LANE_COLLECTIVES = 3;
-const SHARES = 5;  // bytes of a bin: F, B, I, W (or busy) of 255, and 1 + the main cause of its idle
+const SHARES = 5;  // bytes of a bin: F, B, I, W of 255, and 1 + the main cause of its idle
 
 // {kind, name, start, end, ref}: ref is an event's number, or -1 - that of an idle stretch.
 function makeLane(kind, name, start, end, ref) {
@@ -77,9 +77,10 @@ function makePartLane(t, rank, onNetwork) {
     if (t.parts.event[p] >= to) break;
     if (t.head.parts[t.parts.name[p]][1] === onNetwork) found.push(p);
   }
-  const lane = makeLane(onNetwork ? LANE_ALL_TO_ALL : LANE_COMPUTE, 'all-to-all',
-                        found.map((p) => t.parts.start[p]), found.map((p) => t.parts.end[p]), found);
-  lane.part = lane.ref;
+  const kind = onNetwork ? LANE_ALL_TO_ALL : LANE_COMPUTE;
+  const start = found.map((p) => t.parts.start[p]), end = found.map((p) => t.parts.end[p]);
+  const lane = makeLane(kind, 'all-to-all', start, end, found);
+  lane.part = lane.ref;  // the index of the piece
   lane.ref = lane.part.map((p) => t.parts.event[p]);
   return lane;
 }
@@ -125,6 +126,11 @@ function stretchAt(lane, time, k) {
   return low;
 }
 
+// Which share an event beside computation belongs to.
+function shareOf(t, lane, i) {
+  return lane.kind === LANE_ALL_TO_ALL ? t.kind[i] : t.kind[i] & 2 ? 1 : 0;
+}
+
 // Levels of bins over [0, makespan): levels[0] has the narrowest, each next one is twice as wide.
 function makeBins(t, lane) {
   const bins = Math.max(2, 2 ** Math.ceil(Math.log2(Math.max(2, lane.ref.length))));
@@ -146,30 +152,35 @@ function makeBins(t, lane) {
       } else if (lane.kind === LANE_COMPUTE) {
         for (let p = 0; p < parts; ++p) time[b * SHARES + t.kind[ref + p]] += inside / parts;
       } else {
-        time[b * SHARES + (lane.kind === LANE_ALL_TO_ALL ? t.kind[ref] : t.kind[ref] & 2 ? 1 : 0)] +=
-          inside;
+        time[b * SHARES + shareOf(t, lane, ref)] += inside;
       }
     }
   }
   const level = new Uint8Array(bins * SHARES);
+  // Beside computation what is there at all must be seen, however short it is.
+  const least = lane.kind === LANE_COMPUTE ? 0 : 1;
   for (let b = 0; b < bins * SHARES; b += SHARES) {
-    for (let s = 0; s < 4; ++s) level[b + s] = Math.round(255 * Math.min(1, time[b + s] / width));
+    for (let s = 0; s < 4; ++s) {
+      const share = Math.round(255 * Math.min(1, time[b + s] / width));
+      level[b + s] = time[b + s] > 0 ? Math.max(least, share) : 0;
+    }
     level[b + 4] = time[b + 4];
   }
   lane.bins = {width, levels: [level]};
   for (let finer = level; finer.length > SHARES; finer = lane.bins.levels.at(-1)) {
-    lane.bins.levels.push(coarser(finer));
+    lane.bins.levels.push(coarser(finer, least));
   }
 }
 
-function coarser(finer) {
+// `up` is 1 where half of a share is rounded up, so that it never gets lost.
+function coarser(finer, up) {
   const level = new Uint8Array(finer.length / 2);
   for (let b = 0; b < level.length; b += SHARES) {
     let left = 0, right = 0;
     for (let s = 0; s < 4; ++s) {
       left += finer[2 * b + s];
       right += finer[2 * b + SHARES + s];
-      level[b + s] = (finer[2 * b + s] + finer[2 * b + SHARES + s]) >> 1;
+      level[b + s] = (finer[2 * b + s] + finer[2 * b + SHARES + s] + up) >> 1;
     }
     const [one, other] = [finer[2 * b + 4], finer[2 * b + SHARES + 4]];
     level[b + 4] = one && (left <= right || !other) ? one : other;

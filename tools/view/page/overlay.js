@@ -48,9 +48,17 @@ const rowIsVisible = (t, i) => {
 
 // A curve from where a value is made to where it is used.
 function curve(context, x0, y0, x1, y1) {
-  const bend = Math.max(10, Math.min(60, Math.abs(x1 - x0) / 2));
+  const bend = Math.min(60, Math.max(0, x1 - x0) / 2);
   context.moveTo(x0, y0);
   context.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1, y1);
+}
+
+// The same within a rank: above what lies between.
+function arch(context, one, other) {
+  const top = Math.min(one.y0, other.y0), rise = Math.min(11, 4 + Math.abs(other.x0 - one.x1) / 8);
+  context.moveTo(one.x1 - 2, one.y0);
+  context.bezierCurveTo(one.x1 + 2, top - rise * 1.3, other.x0 - 2, top - rise * 1.3,
+                        other.x0 + 2, other.y0);
 }
 
 const middleOf = (box) => (box.y0 + box.y1) / 2;
@@ -89,7 +97,7 @@ function indexMessages(t) {
   for (const i of t.send) t.longestMessage = Math.max(t.longestMessage, t.end[i] - t.start[i]);
 }
 
-// The critical path as one line through the middles of its computations. Where many of them share
+// The critical path as one line along the lower edges of its computations. Where many of them share
 // a column of pixels, the line goes from the highest to the lowest.
 function drawPath(context, t) {
   const {paint} = picture;
@@ -109,7 +117,7 @@ function drawPath(context, t) {
     const i = t.critical[k];
     if (!isCompute(t, i)) continue;
     const row = rowOf(t, t.rankOf[i]);
-    const y = screenY(row.boxes[0].y) + row.boxes[0].height / 2;
+    const y = screenY(row.boxes[0].y + row.boxes[0].height) - 1;
     const x0 = xOf(t.start[i]), x1 = xOf(t.end[i]);
     if (x1 - x0 > 1.5) {
       flush(-1);
@@ -189,48 +197,34 @@ function drawSelection(context, spot) {
   }
   const links = linksOf(t, spot.event);
   const strokes = [];
-  const inMessage = new Set();
   for (const [send, recv, maker, user] of links.messages) {
-    inMessage.add(`${maker} ${user}`);
     const out = boxOf(t, send), into = boxOf(t, recv);
-    if (maker !== NONE) {
-      const box = boxOf(t, maker);
-      strokes.push([box.x1, middleOf(box), out.x0, middleOf(out)]);
-    }
-    strokes.push([out.x0, middleOf(out), into.x1, middleOf(into)]);
-    if (user !== NONE) {
-      const box = boxOf(t, user);
-      strokes.push([into.x1, middleOf(into), box.x0, middleOf(box)]);
-    }
     for (const box of [out, into]) if (!box.folded) outline(context, box, 1.5, paint.css.select);
+    const stops = [];
+    if (maker !== NONE) stops.push([boxOf(t, maker).x1, middleOf(boxOf(t, maker))]);
+    if (!out.folded || maker === NONE) stops.push([out.x0, middleOf(out)]);
+    if (!into.folded || user === NONE) stops.push([into.x1, middleOf(into)]);
+    if (user !== NONE) stops.push([boxOf(t, user).x0, middleOf(boxOf(t, user))]);
+    strokes.push(stops);
   }
-  const selfBox = boxOf(t, spot.event);
-  const plain = (maker, user) => {
-    if (inMessage.has(`${maker} ${user}`)) return;
-    const one = boxOf(t, maker), other = boxOf(t, user);
-    strokes.push([one.x1, middleOf(one), other.x0, middleOf(other)]);
-  };
-  if (isCompute(t, spot.event)) {
-    for (const need of links.needs) plain(need, spot.event);
-    for (const user of links.users) plain(spot.event, user);
-  }
+  const sent = new Set(links.messages.map(([, , maker, user]) => `${maker} ${user}`));
+  const pairs = isCompute(t, spot.event) ? [...links.needs.map((need) => [need, spot.event]),
+                                            ...links.users.map((user) => [spot.event, user])] : [];
+  const stays = pairs.filter(([maker, user]) => !sent.has(`${maker} ${user}`));
   for (const [width, color] of [[4.5, paint.css.surface], [2, paint.css.select]]) {
     context.beginPath();
-    for (const [x0, y0, x1, y1] of strokes) curve(context, x0, y0, x1, y1);
+    for (const stops of strokes) {
+      for (let k = 1; k < stops.length; ++k) curve(context, ...stops[k - 1], ...stops[k]);
+    }
+    for (const [maker, user] of stays) arch(context, boxOf(t, maker), boxOf(t, user));
     context.lineWidth = width;
     context.strokeStyle = color;
     context.stroke();
   }
-  for (const [, , x1, y1] of strokes) {
-    context.beginPath();
-    context.arc(x1, y1, 3, 0, 7);
-    context.fillStyle = paint.css.select;
-    context.fill();
-  }
   for (const other of [...links.needs, ...links.users]) {
     outline(context, boxOf(t, other), 1.5, paint.css.select);
   }
-  outline(context, selfBox, 3, paint.css.accent);
+  outline(context, boxOf(t, spot.event), 3, paint.css.accent);
 }
 
 // The whole step in a strip, and which part of it is on the screen.
@@ -261,6 +255,10 @@ function drawOverview() {
 
 function paintOverview(raster, ratio) {
   const {paint} = picture;
+  if (rankCount() > 12 * Math.max(1, view.timelines.length)) {
+    paintCrowd(raster, ratio);
+    return;
+  }
   const ranks = rankCount(), margin = Math.round(3 * ratio);
   const inside = raster.height - 2 * margin;
   const x0 = Math.round(view.gutter * ratio);
@@ -276,4 +274,50 @@ function paintOverview(raster, ratio) {
       drawLane(raster, laneOf(t, r, 0), at);
     }
   }
+}
+
+// For many ranks: how many of them do what at each moment, above each other; idle ones on top.
+function paintCrowd(raster, ratio) {
+  const {paint} = picture;
+  const x0 = Math.round(view.gutter * ratio), scale = plotWidth() * ratio / view.longest;
+  const margin = Math.round(3 * ratio), height = raster.height / view.timelines.length;
+  for (const t of view.timelines) {
+    const top = Math.round(t.index * height) + margin;
+    const bottom = Math.round((t.index + 1) * height) - margin;
+    const wide = Math.floor(t.makespan * scale);
+    const sums = crowdOf(t, wide);
+    for (let x = 0; x < Math.min(wide, raster.width - x0); ++x) {
+      let sum = 0, low = bottom;
+      for (let band = 0; band < CROWD_BANDS; ++band) {
+        sum += sums[x * CROWD_BANDS + band];
+        const high = Math.max(top, bottom - Math.round((bottom - top) * sum / (255 * t.ranks)));
+        const color = band < 4 ? paint.fill[band * 4] : pixel(paint.causeRgb[band - 4]);
+        if (low > high) fillBox(raster, x0 + x, high, x0 + x + 1, low, color);
+        low = high;
+      }
+    }
+  }
+}
+
+const CROWD_BANDS = 12;  // four kinds of computation, eight causes
+
+// By column and band, 255 for each rank that does just that.
+function crowdOf(t, wide) {
+  const sums = new Float64Array(wide * CROWD_BANDS);
+  for (let r = 0; r < t.ranks; ++r) {
+    const {width, levels} = laneOf(t, r, 0).bins;
+    const span = t.makespan / wide;
+    const l = Math.max(0, Math.min(levels.length - 1, Math.round(Math.log2(span / width))));
+    const level = levels[l], last = level.length / SHARES - 1;
+    for (let x = 0; x < wide; ++x) {
+      const b = Math.min(last, Math.floor((x + 0.5) * span / (width * 2 ** l))) * SHARES;
+      let idle = 255;
+      for (let kind = 0; kind < 4; ++kind) {
+        sums[x * CROWD_BANDS + kind] += level[b + kind];
+        idle -= level[b + kind];
+      }
+      if (level[b + 4] && idle > 0) sums[x * CROWD_BANDS + 3 + level[b + 4]] += idle;
+    }
+  }
+  return sums;
 }

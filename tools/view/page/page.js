@@ -36,16 +36,53 @@ function refresh(upperOnly) {
       drawOverview();
       fillRange();
     }
+    rememberPlace();
     drawUpper();
     frames.count++;
     frames.lastMs = performance.now() - began;
   });
 }
 
+// Where the page is lies behind the # of its address, so that a place can be named:
+// #from=1000&to=2000&action=3F7&in=B
+let addressTimer = 0;
+function rememberPlace() {
+  clearTimeout(addressTimer);
+  addressTimer = setTimeout(() => {
+    const parts = [];
+    if (view.span < view.longest) {
+      parts.push(`from=${Math.round(view.t0)}`, `to=${Math.round(view.t0 + view.span)}`);
+    }
+    if (view.selected && view.selected.event !== NONE) {
+      parts.push(`action=${encodeURIComponent(actionName(view.selected.t, view.selected.event))}`);
+      if (view.selected.t.index) parts.push(`in=${letterOf(view.selected.t)}`);
+    }
+    for (const name of ['critical', 'messages']) if (view[name]) parts.push(name);
+    try {
+      history.replaceState(null, '', `#${parts.join('&')}`);
+    } catch (refused) {
+      // The page is good without.
+    }
+  }, 300);
+}
+
+function goToPlace() {
+  const place = new URLSearchParams(location.hash.slice(1));
+  const from = Number(place.get('from')), to = Number(place.get('to'));
+  if (to > from) showTime(from, to);
+  for (const name of ['critical', 'messages']) {
+    if (place.has(name) && !byId(name).disabled) toggle(name);
+  }
+  const t = view.timelines.find((u) => letterOf(u) === place.get('in')) || view.timelines[0];
+  const event = t && place.get('action') ? findAction(t, place.get('action')) : NONE;
+  if (event !== NONE) select({t, event, idle: NONE}, true);
+}
+
 function fillRange() {
   const hidden = view.messages && view.timelines.some((t) => t.tooManyMessages);
   byId('range').textContent = (hidden ? 'too many messages: zoom in   ' : '') +
-    `${timeWords(Math.round(view.t0))} \u2013 ${timeWords(Math.round(view.t0 + view.span))}`;
+    `${timeWords(Math.round(view.t0))} \u2013 ${timeWords(Math.round(view.t0 + view.span))}` +
+    (view.span < view.longest ? `, ${timeWords(Math.round(view.span))} in all` : '');
 }
 
 function changeLayout() {
@@ -110,7 +147,7 @@ function resize() {
   view.ratio = ratio;
   view.width = Math.max(320, Math.floor(plot.width));
   view.height = Math.max(100, Math.floor(plot.height));
-  view.gutter = view.width < 560 ? 96 : 148;
+  view.gutter = view.width < 560 ? 96 : 172;
   for (const id of ['lower', 'upper']) {
     byId(id).width = view.width * ratio;
     byId(id).height = view.height * ratio;
@@ -144,6 +181,7 @@ function findText(text) {
 function step(along, across) {
   if (!view.selected) {
     const [t] = view.timelines;
+    if (!t || !t.ranks) return;
     const lane = laneOf(t, 0, 0);
     const k = lane.ref.findIndex((ref) => ref >= 0);
     if (k >= 0) select({t, event: lane.ref[k], idle: NONE}, true);
@@ -166,7 +204,8 @@ function step(along, across) {
   if (event === NONE) from = along > 0 ? t.idle.waiting[idle] : NONE;
   const to = from === NONE ? NONE
     : event === NONE ? from
-    : along > 0 ? computeAfter(t, from) : computeBefore(t, isCompute(t, from) ? groupOf(t, from)[0] : from);
+    : along > 0 ? computeAfter(t, from)
+    : computeBefore(t, isCompute(t, from) ? groupOf(t, from)[0] : from);
   if (to !== NONE) select({t, event: to, idle: NONE}, true);
 }
 
@@ -228,10 +267,11 @@ function onKey(event) {
 }
 
 function fillKeys() {
-  byId('keys').replaceChildren(make('h2', {}, 'Keys'), make('dl', {}, ...KEYS.flatMap(([keys, does]) =>
+  const rows = KEYS.flatMap(([keys, does]) =>
     [make('dt', {}, ...keys.split(' ').flatMap((key) => [make('kbd', {}, key), ' '])),
-     make('dd', {}, does)])),
-    make('form', {method: 'dialog'}, make('button', {}, 'Close')));
+     make('dd', {}, does)]);
+  byId('keys').replaceChildren(make('h2', {}, 'Keys'), make('dl', {}, ...rows),
+                               make('form', {method: 'dialog'}, make('button', {}, 'Close')));
 }
 
 // Which of its rank's stages a stage is: 0, 1, ...
@@ -256,7 +296,6 @@ function begin() {
   });
   view.longest = Math.max(1, ...view.timelines.map((t) => t.makespan));
   view.span = view.longest;
-  view.lanes = rankCount() <= 8 && view.timelines.every((t) => t.head.ranks[0].lanes.length > 1);
   view.memory = rankCount() <= 16 && view.timelines.some((t) => t.memory.length > 0);
   for (const name of ['critical', 'messages', 'lanes', 'memory']) {
     byId(name).setAttribute('aria-pressed', String(view[name]));
@@ -275,7 +314,13 @@ function begin() {
   fillTitles();
   fillKeys();
   applyTheme();
+  // Lanes beside computation are unfolded where there is room for them.
+  view.lanes = rankCount() <= 8;
   resize();
+  if (view.lanes && heightLeft() < 30) toggle('lanes');
+  byId('lanes').setAttribute('aria-pressed', String(view.lanes));
+  byId('live').textContent = '';
+  goToPlace();
   listen();
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 }

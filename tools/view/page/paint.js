@@ -17,6 +17,13 @@ function fromOklch(lightness, chroma, hue) {
   });
 }
 
+// Relative luminance, 0 .. 1, as contrast is measured with.
+function lightOf(rgb) {
+  const [r, g, b] = rgb.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92
+    : ((c / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
 const mix = (one, other, share) => one.map((c, i) => Math.round(c + (other[i] - c) * share));
 const css = ([r, g, b]) => `rgb(${r} ${g} ${b})`;
 const pixel = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;
@@ -69,7 +76,7 @@ const THEMES = {
 function makePaint(name, scale) {
   const theme = THEMES[name];
   const paint = {name, theme, css: {}, tileSize: 8 * scale, tiles: [], dimTiles: []};
-  for (const key of ['surface', 'band', 'lane', 'line', 'ink', 'soft', 'accent', 'path', 'select']) {
+  for (const key of Object.keys(theme).filter((key) => Array.isArray(theme[key]))) {
     paint[key] = pixel(theme[key]);
     paint.css[key] = css(theme[key]);
   }
@@ -81,18 +88,22 @@ function makePaint(name, scale) {
       : kind < 8 ? KIND_TONES[1] : COLLECTIVE_TONE;
     for (let v = 0; v < 4; ++v) rows.push(tone(base, (v & 2 ? -0.115 : 0) + (v & 1 ? -0.022 : 0)));
   }
+  paint.rgb = rows;
   paint.fill = Uint32Array.from(rows, pixel);
   paint.edge = Uint32Array.from(rows, (rgb) => pixel(mix(rgb, theme.surface, 0.55)));
   paint.dimFill = Uint32Array.from(rows, (rgb) => pixel(mix(rgb, theme.surface, theme.dim)));
   paint.dimEdge = paint.dimFill;
-  paint.text = rows.map(([r, g, b]) =>
-    (0.299 * r + 0.587 * g + 0.114 * b > 122 ? 'rgb(16 18 24)' : 'rgb(255 255 255)'));
+  // Black or white, whichever can be read; the same for all microbatches.
+  paint.text = rows.map((_, tone) =>
+    (lightOf(rows[tone & ~1]) > 0.19 ? 'rgb(16 18 24)' : 'rgb(255 255 255)'));
   paint.kindCss = KIND_TONES.map((base) => css(tone(base, 0)));
   paint.causeCss = [];
+  paint.causeRgb = [];
   for (const {chroma, hue, pattern} of CAUSE_TONES) {
     const ink = fromOklch(theme.hatchInk, chroma, hue);
     const ground = fromOklch(theme.hatchGround, chroma * 0.14, hue);
     paint.causeCss.push([css(ink), css(ground)]);
+    paint.causeRgb.push(mix(ground, ink, 0.35));
     paint.tiles.push(makeTile(pattern, pixel(ink), pixel(ground), scale));
     paint.dimTiles.push(makeTile(pattern, pixel(mix(ink, theme.surface, 0.6)),
                                  pixel(mix(ground, theme.surface, 0.6)), scale));

@@ -32,7 +32,8 @@ function fillTile(raster, x0, y0, x1, y1, tile, size, phase) {
 }
 
 // What a lane is drawn with: {t, t0, scale (device pixels a nanosecond), x0, x1, y0, y1, paint,
-// dim (all but the critical path is faint), labels (at least so wide)}.
+// dim (all but the critical path is faint), gap (between actions), labels (on what is at least so
+// wide), labelHeight}.
 function drawLane(raster, lane, at) {
   const {t0, scale, x0, x1} = at;
   const timeOf = (x) => t0 + (x - x0) / scale;
@@ -80,16 +81,22 @@ function drawStretch(raster, lane, k, x, end, at, closed) {
     const tone = toneOf(t, ref + p);
     const faint = at.dim && !t.onPath[ref + p];
     fillBox(raster, x, top, end - gap, bottom, (faint ? paint.dimFill : paint.fill)[tone]);
-    if (gap) fillBox(raster, end - gap, top, end, bottom, (faint ? paint.dimEdge : paint.edge)[tone]);
+    const edge = (faint ? paint.dimEdge : paint.edge)[tone];
+    if (gap) fillBox(raster, end - gap, top, end, bottom, edge);
     if (parts > 1 && p > 0 && bottom - top > 5) {
-      fillBox(raster, x, top, end - gap, top + at.gap, (faint ? paint.dimEdge : paint.edge)[tone]);
+      fillBox(raster, x, top, end - gap, top + at.gap, edge);
     }
-    if (end - x >= at.labels && bottom - top >= at.labelHeight) {
-      raster.labels.push(x, end - gap, top, bottom, ref + p, lane.part ? lane.part[k] : NONE,
-                         t.index);
+    // Pieces lie in the middle of a group; its names go above and below them.
+    const strip = lane.pieces && parts === 2 ? Math.round((y1 - y0) * PIECE_INSET) : 0;
+    const from = strip && p === 1 ? y1 - strip : top, to = strip && p === 0 ? y0 + strip : bottom;
+    if (end - x >= at.labels && to - from >= at.labelHeight) {
+      const piece = lane.part ? lane.part[k] : NONE;
+      raster.labels.push(x, end - gap, from, to, ref + p, piece, t.index);
     }
   }
 }
+
+const PIECE_INSET = 0.3;  // of a lane's height, above and below the pieces of a group
 
 const toneOf = (t, i) =>
   t.kind[i] * 4 + (t.chunk[t.stage[i]] & 1) * 2 + (t.microbatch[i] & 1);
@@ -104,14 +111,17 @@ function drawShares(raster, lane, x, at) {
   const last = Math.min(level.length / SHARES - 1, Math.floor((time + span) / wide));
   const first = Math.max(0, Math.min(last, Math.floor(time / wide)));
   const fills = at.dim ? paint.dimFill : paint.fill;
+  if (lane.kind !== LANE_COMPUTE || y1 - y0 < 4) {
+    drawMixed(raster, lane, level, first, last, x, at);
+    return;
+  }
   const scale = (y1 - y0) / (255 * (last - first + 1));
   let sum = 0, top = y0, cause = 0;
   for (let b = first; b <= last; ++b) cause = level[b * SHARES + 4] || cause;
   for (let kind = 0; kind < 4; ++kind) {
     for (let b = first; b <= last; ++b) sum += level[b * SHARES + kind];
     const bottom = Math.min(y1, y0 + Math.round(sum * scale));
-    const tone = lane.kind === LANE_COLLECTIVES ? 32 : kind * 4;
-    if (bottom > top) fillBox(raster, x, top, x + 1, bottom, fills[tone]);
+    if (bottom > top) fillBox(raster, x, top, x + 1, bottom, fills[kind * 4]);
     top = bottom;
   }
   if (top < y1 && cause) {
@@ -120,6 +130,30 @@ function drawShares(raster, lane, x, at) {
     const phase = ((Math.round(at.t0 * at.scale) - at.x0) % size + size) % size;
     fillTile(raster, x, top, x + 1, y1, tile, size, phase);
   }
+}
+
+// The same as one colour, where there is no room for several.
+function drawMixed(raster, lane, level, first, last, x, at) {
+  const {paint} = at;
+  const compute = lane.kind === LANE_COMPUTE;
+  const bins = last - first + 1;
+  const sums = [0, 0, 0, 0];
+  let cause = 0;
+  for (let b = first * SHARES; b <= last * SHARES; b += SHARES) {
+    for (let kind = 0; kind < 4; ++kind) sums[kind] += level[b + kind];
+    cause = level[b + 4] || cause;
+  }
+  const busy = sums[0] + sums[1] + sums[2] + sums[3];
+  if (busy === 0 && !cause) return;
+  const ground = compute && cause ? paint.causeRgb[cause - 1] : paint.theme.band;
+  const weight = compute ? Math.min(1, busy / (255 * bins)) : Math.max(0.5, busy / (255 * bins));
+  const ink = [0, 0, 0];
+  sums.forEach((sum, kind) => {
+    const tone = paint.rgb[lane.kind === LANE_COLLECTIVES ? 32 : kind * 4];
+    for (let c = 0; c < 3; ++c) ink[c] += tone[c] * sum / Math.max(1, busy);
+  });
+  const color = mix(ground, ink, at.dim ? weight * 0.35 : weight);
+  fillBox(raster, x, at.y0, x + 1, at.y1, pixel(color));
 }
 
 // The most that a rank holds, as a curve: `most` is the amount at the top.

@@ -9,11 +9,12 @@ const view = {
   timelines: [],
   t0: 0, span: 1,       // what of time is visible, in nanoseconds
   longest: 1,           // the longest makespan
-  scrollY: 0, width: 800, height: 400, gutter: 148, ratio: 1,
+  scrollY: 0, width: 800, height: 400, gutter: 172, ratio: 1,
   rowHeight: 0,         // of the compute lane; 0: as fits
   lanes: true, memory: true, critical: false, messages: false,
   folds: new Map(),     // "timeline rank" -> shown, where it differs from `lanes`
-  rows: [], contentHeight: 0,
+  rows: [], rowOf: [], contentHeight: 0,
+  roomy: 1,             // how much higher rows are than they need to be, to fill the screen
   selected: null, hovered: null,  // {t, event} or {t, idle}
 };
 
@@ -44,41 +45,55 @@ function showTime(from, to) {
 
 const showsLanes = (t, rank) => view.folds.get(`${t.index} ${rank}`) ?? view.lanes;
 
-const LANE_HEIGHTS = [0, 9, 11, 9];
+const laneHeight = (kind) => Math.round([0, 9, 11, 9][kind] * Math.min(1.5, view.roomy));
 
 // What a rank needs beside its compute lane.
 function extrasOf(t, rank) {
   let height = 0;
   if (showsLanes(t, rank)) {
-    t.head.ranks[rank].lanes.forEach(([kind], l) => { if (l) height += LANE_HEIGHTS[kind] + 2; });
+    t.head.ranks[rank].lanes.forEach(([kind], l) => { if (l) height += laneHeight(kind) + 2; });
   }
   if (view.memory && t.memory.length) height += memoryHeight() + 3;
   return height;
 }
 
 const rankCount = () => view.timelines.reduce((sum, t) => sum + t.ranks, 0);
-const memoryHeight = () => (rankCount() <= 6 ? 30 : rankCount() <= 16 ? 18 : 10);
+const memoryHeight = () =>
+  Math.round((rankCount() <= 6 ? 30 : rankCount() <= 16 ? 18 : 10) * view.roomy);
 
-// The height of a compute lane at which all ranks fit, within reason.
+// The height of a compute lane at which all ranks fit, within reason. Sets `roomy`.
 function fittingHeight() {
+  view.roomy = 1;
+  const least = heightLeft();
+  if (least <= 46) return Math.max(rankCount() > 24 ? 9 : 18, Math.floor(least));
+  for (view.roomy = 1.8; view.roomy > 1; view.roomy -= 0.1) {
+    if (heightLeft() >= 46 * view.roomy) break;
+  }
+  return Math.floor(Math.min(46 * view.roomy, heightLeft()));
+}
+
+// What is left for a rank's compute lane.
+function heightLeft() {
   let extras = 0;
   for (const t of view.timelines) {
     for (let r = 0; r < t.ranks; ++r) extras += extrasOf(t, r);
   }
-  const ranks = rankCount(), headings = view.timelines.length > 1 ? HEADING * view.timelines.length : 0;
+  const ranks = rankCount(), timelines = view.timelines.length;
+  const headings = timelines > 1 ? HEADING * timelines : 0;
   const gaps = ranks * rowGap();
-  const left = (view.height - AXIS - headings - extras - gaps - 8) / Math.max(1, ranks);
-  return Math.max(ranks > 24 ? 9 : 18, Math.min(46, Math.floor(left)));
+  return (view.height - AXIS - headings - extras - gaps - topGap() - 4) / Math.max(1, ranks);
 }
 
-const rowGap = () => (rankCount() > 24 ? 2 : rankCount() > 10 ? 5 : 12);
+const rowGap = () => (rankCount() > 24 ? 2 : rankCount() > 10 ? 5 : 14);
+const topGap = () => (rankCount() > 10 ? 4 : 14);
 
 // Rows from the top to the bottom: {type: 'heading' | 'rank', t, rank, y, height, boxes}, a box
 // being {lane, y, height} with lane NONE for the memory curve.
 function layOut() {
-  const compute = view.rowHeight || fittingHeight();
+  const fitting = fittingHeight(), compute = view.rowHeight || fitting;
   const rows = [];
-  let y = 4;
+  view.rowOf = view.timelines.map(() => []);
+  let y = view.timelines.length > 1 ? 2 : topGap();
   for (const t of view.timelines) {
     if (view.timelines.length > 1) {
       rows.push({type: 'heading', t, y, height: HEADING, boxes: []});
@@ -92,11 +107,12 @@ function layOut() {
       };
       add(0, compute, 2);
       if (showsLanes(t, rank)) {
-        t.head.ranks[rank].lanes.forEach(([kind], l) => { if (l) add(l, LANE_HEIGHTS[kind], 2); });
+        t.head.ranks[rank].lanes.forEach(([kind], l) => { if (l) add(l, laneHeight(kind), 2); });
       }
       if (view.memory && t.memory.length) add(NONE, memoryHeight(), 1);
       y += rowGap() - 2;
       row.height = y - row.y - rowGap() + 2;
+      view.rowOf[t.index][rank] = row;
       rows.push(row);
     }
   }
@@ -108,9 +124,7 @@ function layOut() {
 // A row's place on the screen.
 const screenY = (y) => AXIS + y - view.scrollY;
 
-function rowOf(t, rank) {
-  return view.rows.find((row) => row.type === 'rank' && row.t === t && row.rank === rank);
-}
+const rowOf = (t, rank) => view.rowOf[t.index][rank];
 
 // The box of an event on the screen: {x0, x1, y0, y1}, its lane, or the rank's compute lane where
 // its own is folded; a part of a group has its slice.
@@ -128,8 +142,8 @@ function boxOf(t, i) {
   return {x0: xOf(t.start[i]), x1: xOf(t.end[i]), y0, y1, folded: !own};
 }
 
-// What lies under a place of the screen: {t, rank, row, lane, event, idle, part, gutter}, with NONE for
-// what is not there; null outside of all ranks.
+// What lies under a place of the screen: {t, rank, row, lane, event, idle, part, gutter}, with NONE
+// for what is not there; null outside of all ranks.
 function hitAt(x, y) {
   if (y < AXIS) return null;
   const down = y - AXIS + view.scrollY;

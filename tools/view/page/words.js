@@ -15,7 +15,8 @@ function amountWords(t, amount) {
     return `${amount} stage activation${amount === 1 ? '' : 's'}`;
   }
   const power = amount < 1024 ? 0 : Math.min(4, Math.floor(Math.log2(amount) / 10));
-  return `${Number((amount / 1024 ** power).toFixed(2))} ${['B', 'KiB', 'MiB', 'GiB', 'TiB'][power]}`;
+  const unit = ['B', 'KiB', 'MiB', 'GiB', 'TiB'][power];
+  return `${Number((amount / 1024 ** power).toFixed(2))} ${unit}`;
 }
 
 // "0F3&1B0": all parts of the computation's group.
@@ -97,7 +98,17 @@ function placePieces(t, i) {
   const p = t.place[i], line = t.lines.get(t.placeLine[p]);
   if (line === undefined) return null;
   const from = t.placeColumn[p] - 1, to = from + t.placeLength[p];
-  return [line.slice(0, from).trimStart(), line.slice(from, to), line.slice(to).trimEnd()];
+  const tight = (text) => text.replace(/\s{3,}/g, '  ');
+  return [tight(line.slice(0, from).trimStart()), line.slice(from, to),
+          tight(line.slice(to).trimEnd())];
+}
+
+// A time of an axis whose ticks are `step` apart, in the unit of its last tick.
+function tickWords(ns, step, last) {
+  const [unit, name] = last >= 1e10 ? [1e9, 's'] : last >= 1e6 ? [1e6, 'ms']
+    : last >= 1e3 ? [1e3, 'us'] : [1, 'ns'];
+  const decimals = Math.max(0, Math.ceil(Math.log10(unit / step) - 1e-9));
+  return ns === 0 ? '0' : `${(ns / unit).toFixed(Math.min(9, decimals))} ${name}`;
 }
 
 // Where ticks of an axis go: steps of 1, 2 or 5 times a power of ten.
