@@ -1,0 +1,88 @@
+// The HTML page as a text: its columns, and that nothing from files becomes markup. How it looks
+// and behaves is tests/page/browser_test.py's.
+#include <gtest/gtest.h>
+
+#include "tests/tools/tool_run.h"
+#include "tools/view/html.h"
+#include "tools/view/page/columns.h"
+#include "tools/view/page/page_data.h"
+
+namespace stringline {
+namespace {
+
+TEST(PageTest, Base64) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", ""},         {"f", "Zg=="},        {"fo", "Zm8="},
+      {"foo", "Zm9v"},  {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="},
+      {"\xff", "/w=="}, {"\xfb\xff", "+/8="}, {"foobar", "Zm9vYmFy"},
+  };
+  for (const auto& [bytes, text] : cases) EXPECT_EQ(Base64(bytes), text);
+}
+
+TEST(PageTest, ColumnsFoldSignsAndGrowWithTheNumber) {
+  ColumnWriter writer;
+  writer.Begin("a");
+  for (const int64_t number : {0, -1, 1, -64, 64}) writer.Add(number);
+  writer.Begin("b");
+  writer.Add(INT64_MIN);
+  ASSERT_EQ(writer.columns().size(), 2u);
+  EXPECT_EQ(writer.columns()[0].count, 5u);
+  EXPECT_EQ(writer.columns()[1].begin, 6u);
+  EXPECT_EQ(writer.bytes().substr(0, 6), std::string("\0\1\2\x7f\x80\1", 6));
+  EXPECT_EQ(writer.bytes().size(), 6u + 10u);
+}
+
+TEST(PageTest, JsonCannotEndItsElement) {
+  EXPECT_EQ(JsonForMarkup({"</script>", "\xff", "\xc3\xa9"}),
+            "[\"\\u003c/script>\",\"\\ufffd\",\"\\u00e9\"]");
+}
+
+size_t CountOf(const std::string& text, const std::string& piece) {
+  size_t count = 0;
+  for (size_t at = text.find(piece); at != std::string::npos; at = text.find(piece, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+TEST(PageTest, NothingFromFilesIsMarkup) {
+  Timeline timeline;
+  timeline.origin = "</script><b>{{PROGRAM}}";
+  timeline.schedule = "\"'><img src=x onerror=y>\xff</title><!--";
+  timeline.pipes = {{"<script>", StageId(0), 1, 0, 1}};
+  timeline.first = {0, 0};
+  Analysis analysis;
+  analysis.causes.resize(1);
+  analysis.first_idle = {0, 0};
+  const PageTimeline page = {nullptr, nullptr, timeline, analysis, nullptr, "</style>"};
+  const std::string text = WritePage({page});
+  EXPECT_EQ(CountOf(text, "<img"), 0u);
+  EXPECT_EQ(CountOf(text, "</title>"), 1u);
+  EXPECT_EQ(CountOf(text, "</style>"), 1u);
+  EXPECT_EQ(CountOf(text, "<b>"), 0u);
+  EXPECT_EQ(CountOf(text, "'use strict'"), 1u);
+  EXPECT_EQ(CountOf(text, "<script"), CountOf(text, "</script>"));
+  for (const char c : text) ASSERT_TRUE(static_cast<unsigned char>(c) < 0x80);
+}
+
+TEST(PageTest, NeedsNoNetwork) {
+  const std::string folder = ScratchFolder();
+  const Answer answer =
+      RunToolIn(SourceFolder(), {"compare", "schedules/1f1b.sched", "schedules/zb_h1.sched", "P=2",
+                                 "M=4", "--html", folder + "/page.html"});
+  ASSERT_EQ(answer.status, 0) << answer.err;
+  const std::string page = ReadText(folder + "/page.html");
+  EXPECT_EQ(CountOf(page, "http:") + CountOf(page, "https:"), 0u);
+  EXPECT_EQ(CountOf(page, "default-src 'none'"), 1u);
+  EXPECT_EQ(CountOf(page, "class=\"columns\""), 2u);
+}
+
+TEST(PageTest, NoFileStaysWhereNoneCanBeWritten) {
+  const Answer answer = RunToolIn(
+      SourceFolder(), {"show", "schedules/1f1b.sched", "P=2", "M=4", "--html", "/proc/x"});
+  EXPECT_EQ(answer.status, 2);
+  EXPECT_NE(answer.err.find("/proc/x"), std::string::npos) << answer.err;
+}
+
+}  // namespace
+}  // namespace stringline
