@@ -28,8 +28,8 @@ class Bounder {
       for (size_t s = 0; s < plan_.stages.size(); ++s) {
         if (plan_.stages[s].rank.value != r || least_[s][0] == kNever) continue;
         const StageId stage(static_cast<int32_t>(s));
-        head_ns = std::min(head_ns, HeadOf(stage));
-        tail_ns = std::min(tail_ns, TailOf(stage));
+        head_ns = std::min(head_ns, AlongPrevious(stage, true));
+        tail_ns = std::min(tail_ns, AlongPrevious(stage, false));
         trip_ns = std::min(trip_ns, TripOf(stage));
       }
       rank.head_ns = head_ns;
@@ -88,22 +88,13 @@ class Bounder {
     return HopOf(costs_, {.kind = send, .stage = from}).all_ns();
   }
 
-  // Until the stage's first forward can start.
-  int64_t HeadOf(StageId stage) const {
+  // The forwards (or backwards) of the stages before this one, and the hops between.
+  int64_t AlongPrevious(StageId stage, bool forward) const {
     int64_t ns = 0;
     for (StageId s = plan_.stage(stage).previous, next = stage; s.valid();
          next = s, s = plan_.stage(s).previous) {
-      ns += Least(s, 0) + HopBetween(ActionKind::kSendForward, s, next);
-    }
-    return ns;
-  }
-
-  // What must still happen elsewhere after the stage's last backward.
-  int64_t TailOf(StageId stage) const {
-    int64_t ns = 0;
-    for (StageId s = plan_.stage(stage).previous, next = stage; s.valid();
-         next = s, s = plan_.stage(s).previous) {
-      ns += Least(s, 1) + HopBetween(ActionKind::kSendBackward, next, s);
+      ns += forward ? Least(s, 0) + HopBetween(ActionKind::kSendForward, s, next)
+                    : Least(s, 1) + HopBetween(ActionKind::kSendBackward, next, s);
     }
     return ns;
   }

@@ -23,7 +23,9 @@ class LaneClock {
         now_ns_(plan.ranks(), 0),
         data_parallel_ns_(plan.ranks(), 0),
         lacks_(plan.ranks(), kNoAction),
-        queues_(wiring.queues.all.size()) {
+        queues_(wiring.queues.all.size()),
+        costs_of_{costs.forward.data(), costs.backward.data(), costs.input_gradient.data(),
+                  costs.weight_gradient.data()} {
     for (Event& event : events_) event.start_ns = event.end_ns = kUnknown;
     for (size_t q = 0; q < queues_.size(); ++q) queues_[q].next = wiring.first_call[q];
   }
@@ -100,8 +102,11 @@ class LaneClock {
       }
       ++end;
     } while (end < last && plan_.actions[end].joined);
-    const auto group = absl::MakeConstSpan(plan_.actions).subspan(begin, end - begin);
-    const int64_t cost_ns = GroupCost(costs_, group);
+    const int64_t cost_ns =
+        end == begin + 1
+            ? costs_of_[static_cast<int>(plan_.actions[begin].kind)]
+                       [plan_.actions[begin].stage.value]
+            : GroupCost(costs_, absl::MakeConstSpan(plan_.actions).subspan(begin, end - begin));
     const int64_t end_ns =
         start_ns + (costs_.noise.empty() ? cost_ns : costs_.noise.Of(begin, cost_ns));
     for (uint32_t k = begin; k < end; ++k) {
@@ -213,6 +218,7 @@ class LaneClock {
   std::vector<int64_t> data_parallel_ns_;  // by rank: when its collectives so far end
   std::vector<uint32_t> lacks_;            // by rank: the receive it waits for
   std::vector<QueueState> queues_;
+  const int64_t* const costs_of_[4];  // by kind, then stage: of a computation alone
   SharedLinks links_;
   std::vector<int> ready_;  // ranks to advance
   std::vector<int> free_;   // queues to look at
