@@ -20,7 +20,7 @@ constexpr Command kCommands[] = {
     {"plan", "Print what each rank does, in order", kScheduleOrPlan,
      "stringline plan schedules/zb_v.sched P=2 M=4 --lowered",
      kPlanOptions | kLoweredOption | kLayoutOption, RunPlan},
-    {"show", "Draw the timeline in the terminal",
+    {"show", "Draw the timeline: in the terminal, as SVG, as an HTML page, or as a trace",
      "A schedule (.sched), a plan (.plan), one of torch's (.csv) or a recorded timeline "
      "(.timeline)",
      "stringline show schedules/dualpipe_v.sched P=4 M=10 --cost F=10,I=10,W=10,FB=24",
