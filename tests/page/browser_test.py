@@ -142,6 +142,20 @@ class PageTest(unittest.TestCase):
         self.key("0")
         self.assertEqual(self.text("range"), whole)
 
+    def test_pinches(self):
+        self.open("small")
+        whole = self.text("range")
+        box = self.script("return document.getElementById('upper').getBoundingClientRect().top")
+        for kind, left, right in (("touchStart", 600, 700), ("touchMove", 560, 740),
+                                  ("touchMove", 480, 820), ("touchEnd", None, None)):
+            points = [] if left is None else [{"x": left, "y": box + 200, "id": 1},
+                                              {"x": right, "y": box + 200, "id": 2}]
+            self.browser.execute_cdp_cmd("Input.dispatchTouchEvent",
+                                         {"type": kind, "touchPoints": points})
+        chromium.frame(self.browser)
+        self.assertNotEqual(self.text("range"), whole)
+        self.assertIn("in all", self.text("range"))
+
     def test_hover_says_what_and_why(self):
         self.open("zb")
         self.mouse("mouseMoved", 180, 60)
@@ -208,7 +222,8 @@ class PageTest(unittest.TestCase):
 
     def test_table_for_screen_readers(self):
         self.open("zb")
-        self.assertEqual(self.script("return document.querySelectorAll('#ranks tbody tr').length"), 4)
+        rows = self.script("return document.querySelectorAll('#ranks tbody tr').length")
+        self.assertEqual(rows, 4)
         self.assertIn("warm-up", self.text("ranks"))
 
     def test_narrow(self):

@@ -101,47 +101,59 @@ function indexMessages(t) {
 // a column of pixels, the line goes from the highest to the lowest.
 function drawPath(context, t) {
   const {paint} = picture;
-  context.lineJoin = 'round';
   context.beginPath();
-  let column = -1, low = 0, high = 0, begun = false;
-  const flush = (x) => {
-    if (column < 0) return;
-    if (begun) context.lineTo(column, low); else context.moveTo(column, low);
-    begun = true;
-    if (high > low) context.lineTo(column, high);
-    column = x;
+  let column = NONE, low = 0, high = 0, points = 0;
+  const go = (x, y) => {
+    if (points++) context.lineTo(x, y); else context.moveTo(x, y);
   };
-  let first = 0;
-  while (first + 1 < t.critical.length && t.end[t.critical[first]] < view.t0) ++first;
-  for (let k = Math.max(0, first - 1); k < t.critical.length; ++k) {
+  const flush = () => {
+    if (column === NONE) return;
+    go(column, low);
+    if (high > low) go(column, high);
+    column = NONE;
+  };
+  for (let k = firstOnPath(t); k < t.critical.length; ++k) {
     const i = t.critical[k];
     if (!isCompute(t, i)) continue;
-    const row = rowOf(t, t.rankOf[i]);
-    const y = screenY(row.boxes[0].y + row.boxes[0].height) - 1;
+    const {boxes: [box]} = rowOf(t, t.rankOf[i]);
+    const y = screenY(box.y + box.height) - 1;
     const x0 = xOf(t.start[i]), x1 = xOf(t.end[i]);
     if (x1 - x0 > 1.5) {
-      flush(-1);
-      column = -1;
-      if (begun) context.lineTo(x0, y); else context.moveTo(x0, y);
-      begun = true;
-      context.lineTo(x1, y);
-    } else if (Math.floor(x0) === Math.floor(column)) {
+      flush();
+      go(x0, y);
+      go(x1, y);
+    } else if (column !== NONE && Math.floor(x0) === Math.floor(column)) {
       low = Math.min(low, y);
       high = Math.max(high, y);
     } else {
-      flush(x0);
+      flush();
       column = x0;
       low = high = y;
     }
     if (t.start[i] > view.t0 + view.span) break;
   }
-  flush(-1);
-  context.lineWidth = 4;
-  context.strokeStyle = paint.css.surface;
-  context.stroke();
-  context.lineWidth = 1.75;
+  flush();
+  // A long line is a thin one: it costs less, and hides less.
+  const long = points > 400;
+  context.lineJoin = long ? 'bevel' : 'round';
+  if (!long) {
+    context.lineWidth = 4;
+    context.strokeStyle = paint.css.surface;
+    context.stroke();
+  }
+  context.lineWidth = long ? 1 : 1.75;
   context.strokeStyle = paint.css.accent;
   context.stroke();
+}
+
+// The place on the path from which on it is on the screen: its events rise in time.
+function firstOnPath(t) {
+  let low = 0, high = t.critical.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (t.end[t.critical[middle]] < view.t0) low = middle + 1; else high = middle;
+  }
+  return Math.max(0, low - 2);
 }
 
 // A line at the pointer's time, so that ranks can be compared.

@@ -37,6 +37,7 @@ function fillTile(raster, x0, y0, x1, y1, tile, size, phase) {
 function drawLane(raster, lane, at) {
   const {t0, scale, x0, x1} = at;
   const timeOf = (x) => t0 + (x - x0) / scale;
+  chooseBins(lane, at);
   let x = x0;
   let k = stretchAt(lane, timeOf(x), 0);
   while (x < x1 && k < lane.ref.length) {
@@ -101,14 +102,21 @@ const PIECE_INSET = 0.3;  // of a lane's height, above and below the pieces of a
 const toneOf = (t, i) =>
   t.kind[i] * 4 + (t.chunk[t.stage[i]] & 1) * 2 + (t.microbatch[i] & 1);
 
+// Bins at most as wide as a pixel.
+function chooseBins(lane, at) {
+  const {width, levels} = lane.bins;
+  const wanted = Math.floor(Math.log2(1 / at.scale / width));
+  const l = Math.max(0, Math.min(levels.length - 1, wanted));
+  at.level = levels[l];
+  at.wide = width * 2 ** l;
+}
+
 // A column of pixels in which many things are: their shares of it, above each other.
 function drawShares(raster, lane, x, at) {
   const {y0, y1, paint} = at;
-  const time = at.t0 + (x - at.x0) / at.scale, span = 1 / at.scale;
-  const {width, levels} = lane.bins;
-  const l = Math.max(0, Math.min(levels.length - 1, Math.floor(Math.log2(span / width))));
-  const level = levels[l], wide = width * 2 ** l;
-  const last = Math.min(level.length / SHARES - 1, Math.floor((time + span) / wide));
+  const {level, wide} = at;
+  const time = at.t0 + (x - at.x0) / at.scale;
+  const last = Math.min(level.length / SHARES - 1, Math.floor((time + 1 / at.scale) / wide));
   const first = Math.max(0, Math.min(last, Math.floor(time / wide)));
   const fills = at.dim ? paint.dimFill : paint.fill;
   if (lane.kind !== LANE_COMPUTE || y1 - y0 < 4) {
