@@ -137,13 +137,14 @@ function labelTexts(t, i, part) {
   return [full, t.head.kinds[t.kind[i]][0] + number, number];
 }
 
-// The first text that fits, in the largest size; `measured` if the context's font was changed.
+// The first text that fits in a good size, or else in a small one; `measured` if the context's font was changed.
 function fittingLabel(context, texts, most, room) {
   const known = letterWidths.size;
-  for (const text of texts) {
-    const wide = widthOf(context, text, 1);
-    const size = Math.min(most, Math.floor(room / wide));
-    if (size >= Math.min(most, 9)) return {text, size, measured: letterWidths.size > known};
+  for (const least of [11, 9]) {
+    for (const text of texts) {
+      const size = Math.min(most, Math.floor(room / widthOf(context, text, 1)));
+      if (size >= Math.min(most, least)) return {text, size, measured: letterWidths.size > known};
+    }
   }
   return {text: '', size: 0, measured: letterWidths.size > known};
 }
@@ -167,7 +168,8 @@ function drawGutter(context, row, y) {
   context.textAlign = 'right';
   context.fillStyle = paint.css.soft;
   context.font = `${Math.min(11, size)}px ${FONT}`;
-  context.fillText(`${(100 * busy).toFixed(1)}`, view.gutter - 12, middle + 0.5);
+  const percent = `${(100 * busy).toFixed(1)}`;
+  if (view.gutter > 120) context.fillText(percent, view.gutter - 12, middle + 0.5);
   context.font = `9px ${FONT}`;
   for (const other of row.boxes.slice(1)) {
     const at = screenY(other.y) + other.height / 2;
@@ -269,5 +271,5 @@ function drawAxis(context) {
     context.fillText(text, place, AXIS / 2 - 2);
   }
   context.textAlign = 'right';
-  context.fillText('busy %', view.gutter - 12, AXIS / 2 - 2);
+  if (view.gutter > 120) context.fillText('busy %', view.gutter - 12, AXIS / 2 - 2);
 }

@@ -28,8 +28,10 @@ const mix = (one, other, share) => one.map((c, i) => Math.round(c + (other[i] - 
 const css = ([r, g, b]) => `rgb(${r} ${g} ${b})`;
 const pixel = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;
 
-// Lightness, chroma, hue of the four computations; and of what is on other lanes.
-const KIND_TONES = [[0.72, 0.115, 240], [0.85, 0.135, 84], [0.635, 0.165, 16], [0.52, 0.105, 152]];
+// Lightness, chroma, hue of the four computations; and of what is on other lanes. Steps of lightness
+// are wider than CHUNK_STEP, so that it alone tells them apart.
+const KIND_TONES = [[0.735, 0.115, 240], [0.86, 0.135, 84], [0.615, 0.165, 16], [0.49, 0.1, 152]];
+const CHUNK_STEP = 0.08;
 const COLLECTIVE_TONE = [0.62, 0.09, 195];
 
 // The causes in the order of analysis.h: lightness is the theme's. Patterns: see tileBit.
@@ -86,7 +88,7 @@ function makePaint(name, scale) {
   for (let kind = 0; kind < 11; ++kind) {
     const base = kind < 4 ? KIND_TONES[kind] : kind < 6 ? KIND_TONES[0]
       : kind < 8 ? KIND_TONES[1] : COLLECTIVE_TONE;
-    for (let v = 0; v < 4; ++v) rows.push(tone(base, (v & 2 ? -0.115 : 0) + (v & 1 ? -0.022 : 0)));
+    for (let v = 0; v < 4; ++v) rows.push(tone(base, (v & 2 ? -CHUNK_STEP : 0) + (v & 1 ? -0.02 : 0)));
   }
   paint.rgb = rows;
   paint.fill = Uint32Array.from(rows, pixel);
