@@ -24,12 +24,8 @@ struct MessageTimes {
   std::vector<int64_t> gradient_ns;
 };
 
-// "5us,2GB/s", or the latency alone. A latency without a unit is in microseconds, as costs are; a
-// bandwidth takes B, kB, MB, GB, TB, KiB, MiB, GiB or TiB a second. InvalidArgument quotes what is
-// not understood.
+// "5us,2GB/s", or the latency alone, in the units of costs (cost_keys.h). InvalidArgument quotes
+// what is not understood.
 absl::StatusOr<LinkSpeed> ParseLinkSpeed(absl::string_view text);
-
-// "80GiB", "1MB", "4096": bytes. InvalidArgument, without saying what they were wanted for.
-absl::StatusOr<int64_t> ParseByteCount(absl::string_view text);
 
 }  // namespace stringline

@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/build_stages.h"
-#include "executor/link.h"
 #include "schedlang/base/status.h"
+#include "schedlang/sim/cost_keys.h"
 
 namespace stringline {
 
@@ -12,7 +12,7 @@ CommLayout LayoutOf(const Flags& flags) {
 }
 
 absl::StatusOr<int64_t> ParseBytes(absl::string_view text) {
-  const absl::StatusOr<int64_t> bytes = ParseByteCount(text);
+  const absl::StatusOr<int64_t> bytes = ParseInUnit(CostUnit::kBytes, text);
   if (bytes.ok()) return bytes;
   return absl::InvalidArgumentError(absl::StrCat("--memory: ", bytes.status().message()));
 }

@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace stringline {
 namespace {
@@ -64,7 +65,15 @@ constexpr Suffix kByteSizes[] = {{"KiB", 1024.0},
                                  {"TB", 1e12},
                                  {"B", 1},
                                  {"", 1}};
-constexpr Suffix kBandwidths[] = {{"kB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}, {"TB/s", 1e12}};
+constexpr Suffix kBandwidths[] = {{"KiB/s", 1024.0},
+                                  {"MiB/s", 1024.0 * 1024},
+                                  {"GiB/s", 1024.0 * 1024 * 1024},
+                                  {"TiB/s", 1099511627776},
+                                  {"kB/s", 1e3},
+                                  {"MB/s", 1e6},
+                                  {"GB/s", 1e9},
+                                  {"TB/s", 1e12},
+                                  {"B/s", 1}};
 constexpr Suffix kShares[] = {{"%", 1e4}, {"", 1e6}};
 constexpr Suffix kCounts[] = {{"", 1}};
 
@@ -103,30 +112,31 @@ const CostKey* FindCostKey(absl::string_view name) {
   return nullptr;
 }
 
-absl::StatusOr<int64_t> ParseCost(const CostKey& key, absl::string_view text) {
-  const UnitRow row = RowOf(key.unit);
+absl::StatusOr<int64_t> ParseInUnit(CostUnit unit, absl::string_view text) {
+  const UnitRow row = RowOf(unit);
   const absl::string_view all = absl::StripAsciiWhitespace(text);
   for (const Suffix& suffix : row.suffixes) {
     absl::string_view digits = all;
-    if (digits.size() < suffix.text.size() ||
-        digits.substr(digits.size() - suffix.text.size()) != suffix.text) {
-      continue;
-    }
-    digits.remove_suffix(suffix.text.size());
+    if (!absl::ConsumeSuffix(&digits, suffix.text)) continue;
     digits = absl::StripTrailingAsciiWhitespace(digits);
     double value = 0;
-    const bool count = key.unit == CostUnit::kCount;
-    const char* const allowed = count ? "0123456789" : "0123456789.";
+    const char* const allowed = unit == CostUnit::kCount ? "0123456789" : "0123456789.";
     if (digits.empty() || digits.find_first_not_of(allowed) != absl::string_view::npos ||
         !absl::SimpleAtod(digits, &value)) {
       break;
     }
     if (value * suffix.factor > row.most) {
-      return absl::InvalidArgumentError(absl::StrCat(key.name, ": '", all, "' is ", row.too_large));
+      return absl::InvalidArgumentError(absl::StrCat("'", all, "' is ", row.too_large));
     }
     return std::llround(value * suffix.factor);
   }
-  return absl::InvalidArgumentError(absl::StrCat(key.name, ": '", all, "' is not ", row.what));
+  return absl::InvalidArgumentError(absl::StrCat("'", all, "' is not ", row.what));
+}
+
+absl::StatusOr<int64_t> ParseCost(const CostKey& key, absl::string_view text) {
+  const absl::StatusOr<int64_t> value = ParseInUnit(key.unit, text);
+  if (value.ok()) return value;
+  return absl::InvalidArgumentError(absl::StrCat(key.name, ": ", value.status().message()));
 }
 
 }  // namespace stringline

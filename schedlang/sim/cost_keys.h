@@ -31,8 +31,11 @@ absl::Span<const CostKey> CostKeys();
 // Null when there is none of that name.
 const CostKey* FindCostKey(absl::string_view name);
 
-// "1.5ms", "16MiB", "25GB/s", "5%", "8": an integer in the key's unit. Errors: InvalidArgument that
-// begins with the key.
+// "1.5ms", "16MiB", "25GB/s", "5%", "8": an integer in the unit. Errors: InvalidArgument that
+// quotes the text.
+absl::StatusOr<int64_t> ParseInUnit(CostUnit unit, absl::string_view text);
+
+// The same in the key's unit. Errors begin with the key.
 absl::StatusOr<int64_t> ParseCost(const CostKey& key, absl::string_view text);
 
 }  // namespace stringline

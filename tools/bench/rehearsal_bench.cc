@@ -22,6 +22,7 @@
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/messages/lower.h"
 #include "schedlang/sim/analysis.h"
+#include "schedlang/sim/cost_keys.h"
 #include "schedlang/text/parse.h"
 #include "tools/view/words.h"
 
@@ -130,7 +131,7 @@ int Main(const std::vector<std::string>& args) {
   };
   const auto costs = ParseCosts(arg(0, "F=4ms,I=5ms,W=3ms,FB=10ms"));
   const auto link = ParseLinkSpeed(arg(1, "5us,2GB/s"));
-  const auto bytes = ParseByteCount(arg(2, "1MB"));
+  const auto bytes = ParseInUnit(CostUnit::kBytes, arg(2, "1MB"));
   const auto layout = ReadCommLayout(arg(4, "edge"));
   RehearsalSettings settings;
   if (!costs.ok() || !layout || !link.ok() || !bytes.ok() ||

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "executor/rehearsal.h"
 #include "schedlang/base/status.h"
+#include "schedlang/sim/cost_keys.h"
 #include "schedlang/sim/simulate.h"
 #include "tools/check_options.h"
 #include "tools/command.h"
@@ -37,7 +38,7 @@ absl::StatusOr<CostModel> LoadLinkedCosts(const Flags& flags, const Plan& plan) 
     link = *read;
   }
   if (!flags.message.empty()) {
-    const absl::StatusOr<int64_t> read = ParseByteCount(flags.message);
+    const absl::StatusOr<int64_t> read = ParseInUnit(CostUnit::kBytes, flags.message);
     if (!read.ok()) return InOption("--message", read.status());
     bytes = *read;
   }
