@@ -189,6 +189,10 @@ void CpuDevice::WakeOne() {
 void CpuDevice::LeaveRunning(Stream& stream, State state) {
   stream.state = state;
   --active_;
+  TellIfQuiet();
+}
+
+void CpuDevice::TellIfQuiet() {
   if (!Quiet()) return;
   // Whoever called Synchronize may sleep as the timekeeper.
   if (caller_sleeps_) caller_wakes_.notify_one();
@@ -355,7 +359,9 @@ void CpuDevice::HoldUntil(Timer timer) {
 
 void CpuDevice::EndHolds(Lock& lock) {
   if (failed_.load()) {
+    // A stream may have been held just when another one failed: then only now nothing is left.
     timers_.clear();
+    TellIfQuiet();
     return;
   }
   const int64_t now_ns = NowNs();

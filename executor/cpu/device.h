@@ -105,6 +105,8 @@ class CpuDevice final : public Device {
   Op& Append(StreamId stream);
   void MakeRunnable(int stream);
   void LeaveRunning(Stream& stream, State state);
+  // Wakes the caller of Synchronize if there is nothing left to wait for. The lock is held.
+  void TellIfQuiet();
   // Runs streams until none can go on. The lock is held when it begins and when it returns.
   void RunRunnable(Lock& lock);
   void RunStream(int index, Lock& lock);

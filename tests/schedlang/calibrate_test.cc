@@ -2,6 +2,7 @@
 #include "schedlang/sim/calibrate.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -34,7 +35,7 @@ Plan LibraryPlan(const std::string& name, CommLayout layout = CommLayout::kEdge)
 
 // What the printed calibration means to whoever gives it to --costs.
 CostModel ReadBack(const Calibration& calibration, const Plan& plan) {
-  const std::string path = testing::TempDir() + "/calibrated.yaml";
+  const std::string path = absl::StrCat(testing::TempDir(), "/calibrated_", getpid(), ".yaml");
   std::ofstream(path) << Print(calibration, "a test");
   const auto spec = ReadCostFile(path);
   SL_CHECK(spec.ok()) << spec.status();

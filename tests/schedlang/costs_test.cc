@@ -1,6 +1,7 @@
 #include "schedlang/sim/costs.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -53,7 +54,9 @@ TEST(Costs, BadTextIsOneError) {
 }
 
 std::string WriteFile(const std::string& text) {
-  const auto path = std::filesystem::temp_directory_path() / "stringline_costs_test.yaml";
+  // Tests run side by side, each in a process of its own.
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("stringline_costs_" + std::to_string(getpid()) + ".yaml");
   std::ofstream(path) << text;
   return path.string();
 }

@@ -3,6 +3,7 @@
 #include "schedlang/sim/formula.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -60,7 +61,7 @@ TEST(Formula, EveryHardwareFileIsRead) {
   int files = 0;
   const std::string folder = STRINGLINE_SOURCE_DIR "/schedlang/sim/hardware";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const std::string path = testing::TempDir() + "/formula_costs.yaml";
+    const std::string path = absl::StrCat(testing::TempDir(), "/formula_", getpid(), ".yaml");
     std::ofstream(path)
         << "model: {layers: 3, hidden: 1024, ffn: 4096, heads: 8, vocabulary: 1000, "
            "sequence: 2048}\nW: 5ms\nhardware: "
@@ -95,7 +96,7 @@ constexpr BadFormula kBadFormulas[] = {
 };
 
 TEST(Formula, BadTextIsOneError) {
-  const std::string path = testing::TempDir() + "/bad_formula.yaml";
+  const std::string path = absl::StrCat(testing::TempDir(), "/formula_", getpid(), ".yaml");
   for (const BadFormula& bad : kBadFormulas) {
     std::ofstream(path) << bad.text;
     EXPECT_EQ(std::string(ReadCostFile(path).status().message()), path + bad.message);
