@@ -22,16 +22,20 @@ struct Look {
   const char* meaning;
 };
 constexpr Look kLooks[] = {
-    {"#bcd9f2", "#86b6e0", "#0b2239", "forward"},
-    {"#b24a0e", "#8a3407", "#ffffff", "backward"},
-    {"#f0a94b", "#dd8a1f", "#2c1800", "input gradient"},
-    {"#cfe8cb", "#a3d19c", "#10300c", "weight gradient"},
+    {"#73baea", "#50a4db", "#0b2239", "forward"},
+    {"#fdde93", "#f6c45a", "#2c1800", "backward"},
+    {"#d35061", "#ba3e4f", "#ffffff", "input gradient"},
+    {"#206137", "#154a28", "#ffffff", "weight gradient"},
 };
 constexpr int kKinds = 4;
 constexpr double kGapShare = 0.22, kLabels = 46, kRight = 10, kTitle = 20, kAxis = 26, kLegend = 24,
-                 kBetween = 14, kCharacter = 5.4, kThin = 0.1;
+                 kLegendLine = 16, kBetween = 14, kCharacter = 5.4, kThin = 0.1;
 
-std::string XmlText(const std::string& text) {
+std::string XmlText(std::string text) {
+  // XML has no place for control characters.
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20) c = '?';
+  }
   return absl::StrReplaceAll(
       text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"'", "&#39;"}, {"\"", "&quot;"}});
 }
@@ -65,15 +69,14 @@ class SvgPicture {
     DrawAxis(y);
     y += kAxis;
     if (style_.legend) {
-      DrawLegend(y);
-      y += kLegend;
+      y = DrawLegend(y);
     }
     return absl::StrFormat(
         "<svg xmlns='http://www.w3.org/2000/svg' width='%.1fpt' height='%.1fpt' "
         "viewBox='0 0 %.1f %.1f' font-family='Helvetica, Arial, sans-serif' font-size='9'>\n"
         "<title>%s</title>\n<defs><pattern id='w' width='4' height='4' "
         "patternUnits='userSpaceOnUse' patternTransform='rotate(45)'><path d='M0 0V4' "
-        "stroke='#4f8f47' stroke-width='1'/></pattern></defs>\n%s</svg>\n",
+        "stroke='#4f9168' stroke-width='1'/></pattern></defs>\n%s</svg>\n",
         style_.width, y, style_.width, y, XmlText(Titles()), out_);
   }
 
@@ -204,9 +207,16 @@ class SvgPicture {
     }
   }
 
-  void DrawLegend(double y) {
+  // Returns where it ends.
+  double DrawLegend(double y) {
     double x = kLabels;
+    const auto wrap = [&](size_t characters) {
+      if (x == kLabels || x + 20 + 4.9 * static_cast<double>(characters) <= style_.width) return;
+      x = kLabels;
+      y += kLegendLine;
+    };
     const auto entry = [&](int kind, int chunk, const std::string& text) {
+      wrap(text.size());
       Box(kind, chunk, x, y + 4, 14, 10);
       absl::StrAppendFormat(&out_, "<text x='%.1f' y='%.1f'>%s</text>\n", x + 18, y + 12, text);
       x += 30 + 4.9 * static_cast<double>(text.size());
@@ -215,8 +225,10 @@ class SvgPicture {
       if (used_[static_cast<size_t>(kind)]) entry(kind, 0, kLooks[kind].meaning);
     }
     if (later_) entry(0, 1, "darker: every second stage of a rank");
+    wrap(18);
     absl::StrAppendFormat(
         &out_, "<text x='%.1f' y='%.1f' fill='#444444'>numbers: microbatch</text>\n", x, y + 12);
+    return y + kLegend;
   }
 
   struct Thin {

@@ -1,9 +1,9 @@
 // A timeline as a picture for papers: a line per rank, time to the right, in SVG.
 //
-// Colours can be told apart by the colour-blind, and without colour by lightness: F is light, I
-// darker, B darkest, W hatched; a rank's second stage has a darker outline. `F a & B b` shows its
-// parts above each other. Boxes hold their microbatch where there is room. What is narrower than a
-// tenth of a point is drawn together.
+// Colours can be told apart by the colour-blind, and without colour by lightness: B is lightest,
+// then F, I, and W, which is hatched; a rank's every second stage is a little darker. `F a & B b`
+// shows its parts above each other. Boxes hold their microbatch where there is room. What is
+// narrower than a tenth of a point is drawn together.
 #pragma once
 
 #include <string>
