@@ -18,7 +18,7 @@ namespace {
 
 using LspJson = nlohmann::json;
 
-const char* const kUri = "file:///work/x.sched";
+const char* const kUri = "file:///folder/x.sched";
 
 LspJson Document() { return {{"uri", kUri}}; }
 
