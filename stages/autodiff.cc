@@ -11,8 +11,6 @@
 namespace stringline {
 namespace {
 
-constexpr ValueId kNone = -1;
-
 // Which values have a gradient: F32 params and inputs, and F32 values computed from such.
 std::vector<bool> Differentiable(const Graph& graph) {
   std::vector<bool> result(graph.values.size(), false);

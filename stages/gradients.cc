@@ -3,11 +3,7 @@
 #include "stages/builder.h"
 
 namespace stringline {
-namespace {
-
-constexpr ValueId kNone = -1;
-
-}  // namespace
+namespace {}  // namespace
 
 Grads GradientOfLinear(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted) {
   const ValueId x = node.inputs[0], w = node.inputs[1];

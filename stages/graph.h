@@ -50,6 +50,7 @@ enum class Role : uint8_t {
 const char* NameOf(Role role);
 
 using ValueId = int32_t;
+inline constexpr ValueId kNone = -1;  // no value
 
 struct Value {
   Type type;

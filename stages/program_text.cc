@@ -25,8 +25,6 @@ constexpr GraphRow kGraphs[] = {{"forward", &StageProgram::forward},
                                 {"input_gradient", &StageProgram::input_gradient},
                                 {"weight_gradient", &StageProgram::weight_gradient}};
 
-absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
-
 std::string PrintInit(const Param& param) {
   switch (param.init) {
     case Init::kZeros:
@@ -47,21 +45,22 @@ absl::Status ReadParamWord(absl::string_view word, Param* param) {
   } else if (absl::ConsumePrefix(&word, "normal=")) {
     param->init = Init::kNormal;
     if (!absl::SimpleAtof(word, &param->stddev)) {
-      return Bad(absl::StrCat("'", word, "' is not a number"));
+      return absl::InvalidArgumentError(absl::StrCat("'", word, "' is not a number"));
     }
   } else if (word == "decay") {
     param->decay = true;
   } else if (word == "eager") {
     param->eager = true;
   } else {
-    return Bad(absl::StrCat("'", word, "' says nothing of a param"));
+    return absl::InvalidArgumentError(absl::StrCat("'", word, "' says nothing of a param"));
   }
   return absl::OkStatus();
 }
 
 // `param NAME : TYPE ...`
 absl::Status ReadParam(const Words& words, StageProgram* program) {
-  if (words.size() < 4 || words[2] != ":") return Bad("expected 'param NAME : TYPE ...'");
+  if (words.size() < 4 || words[2] != ":")
+    return absl::InvalidArgumentError("expected 'param NAME : TYPE ...'");
   Param param;
   param.name = std::string(words[1]);
   SL_ASSIGN_OR_RETURN(param.type, ReadType(words[3]));
@@ -73,7 +72,8 @@ absl::Status ReadParam(const Words& words, StageProgram* program) {
 // `input : TYPE`, `saved : TYPE weight` and the like.
 absl::Status ReadPortType(const Words& words, StageProgram* program) {
   const bool weight = words.size() == 4 && words[0] == "saved" && words[3] == "weight";
-  if ((words.size() != 3 && !weight) || words[1] != ":") return Bad("expected 'WORD : TYPE'");
+  if ((words.size() != 3 && !weight) || words[1] != ":")
+    return absl::InvalidArgumentError("expected 'WORD : TYPE'");
   SL_ASSIGN_OR_RETURN(Type type, ReadType(words[2]));
   if (words[0] == "input") {
     program->input = std::move(type);
@@ -86,7 +86,7 @@ absl::Status ReadPortType(const Words& words, StageProgram* program) {
   } else if (words[0] == "stash") {
     program->stash.push_back(std::move(type));
   } else {
-    return Bad(absl::StrCat("'", words[0], "' says nothing of a program"));
+    return absl::InvalidArgumentError(absl::StrCat("'", words[0], "' says nothing of a program"));
   }
   return absl::OkStatus();
 }
@@ -119,16 +119,17 @@ struct Lines {
     return next < all.size() ? all[next++] : absl::string_view();
   }
   absl::Status At(const absl::Status& status) const {
-    return Bad(absl::StrCat("line ", next, ": ", status.message()));
+    return absl::InvalidArgumentError(absl::StrCat("line ", next, ": ", status.message()));
   }
 };
 
 absl::Status ReadHead(Lines* lines, StageProgram* program) {
-  if (lines->Take() != "program {") return lines->At(Bad("expected 'program {'"));
+  if (lines->Take() != "program {")
+    return lines->At(absl::InvalidArgumentError("expected 'program {'"));
   while (true) {
     const absl::string_view line = lines->Take();
     if (line == "}") return absl::OkStatus();
-    if (line.empty()) return lines->At(Bad("expected '}'"));
+    if (line.empty()) return lines->At(absl::InvalidArgumentError("expected '}'"));
     const absl::Status status = ReadHeadLine(absl::StrSplit(line, ' ', absl::SkipEmpty()), program);
     if (!status.ok()) return lines->At(status);
   }
@@ -137,7 +138,8 @@ absl::Status ReadHead(Lines* lines, StageProgram* program) {
 // `NAME graph {` up to its `}`. Empty lines before it keep the line numbers of messages.
 absl::StatusOr<Graph> ReadGraphOf(const char* name, Lines* lines) {
   const std::string opening = absl::StrCat(name, " graph {");
-  if (lines->Take() != opening) return lines->At(Bad(absl::StrCat("expected '", opening, "'")));
+  if (lines->Take() != opening)
+    return lines->At(absl::InvalidArgumentError(absl::StrCat("expected '", opening, "'")));
   std::string text(lines->next - 1, '\n');
   absl::StrAppend(&text, "graph {");
   while (lines->next < lines->all.size()) {
@@ -187,10 +189,11 @@ absl::Status CheckStageProgram(const StageProgram& program) {
       const std::string what =
           absl::StrCat(row.name, " has a port ", NameOf(port.role), " ", port.index);
       const Type* stated = StatedType(program, port);
-      if (stated == nullptr) return Bad(absl::StrCat(what, " that the program does not state"));
+      if (stated == nullptr)
+        return absl::InvalidArgumentError(absl::StrCat(what, " that the program does not state"));
       const Type& type = graph.values[port.value].type;
       if (type != *stated) {
-        return Bad(
+        return absl::InvalidArgumentError(
             absl::StrCat(what, " of type ", PrintType(type), ", stated as ", PrintType(*stated)));
       }
     }
@@ -231,7 +234,8 @@ absl::StatusOr<StageProgram> ReadStageProgram(absl::string_view text) {
   for (const GraphRow& row : kGraphs) {
     SL_ASSIGN_OR_RETURN(program.*row.graph, ReadGraphOf(row.name, &lines));
   }
-  if (!lines.Take().empty()) return lines.At(Bad("something after the last graph"));
+  if (!lines.Take().empty())
+    return lines.At(absl::InvalidArgumentError("something after the last graph"));
   SL_RETURN_IF_ERROR(CheckStageProgram(program));
   return program;
 }

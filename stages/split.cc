@@ -10,8 +10,6 @@
 namespace stringline {
 namespace {
 
-constexpr ValueId kNone = -1;
-
 // Which of B's nodes are I's, by index into the joint graph.
 struct Halves {
   std::vector<int> input;

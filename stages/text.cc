@@ -22,8 +22,6 @@ constexpr Role kInputRoles[] = {Role::kParam,   Role::kInput, Role::kTarget,
 constexpr Role kOutputRoles[] = {Role::kSaved, Role::kStash,  Role::kOutput,
                                  Role::kLoss,  Role::kInGrad, Role::kParamGrad};
 
-absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
-
 bool IsName(absl::string_view text) {
   for (char c : text) {
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.') return false;
@@ -57,9 +55,9 @@ class Reader {
 absl::Status Reader::ReadLine(absl::string_view line) {
   line = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
   if (line.empty()) return absl::OkStatus();
-  if (state_ == State::kAfter) return Bad("something after the closing '}'");
+  if (state_ == State::kAfter) return absl::InvalidArgumentError("something after the closing '}'");
   if (state_ == State::kBefore) {
-    if (line != "graph {") return Bad("expected 'graph {'");
+    if (line != "graph {") return absl::InvalidArgumentError("expected 'graph {'");
     state_ = State::kInside;
     return absl::OkStatus();
   }
@@ -73,10 +71,10 @@ absl::Status Reader::ReadLine(absl::string_view line) {
 }
 
 absl::Status Reader::Define(absl::string_view name, Type type, ValueId* value) {
-  if (!IsName(name)) return Bad(absl::StrCat("'", name, "' is not a name"));
+  if (!IsName(name)) return absl::InvalidArgumentError(absl::StrCat("'", name, "' is not a name"));
   *value = static_cast<ValueId>(graph_.values.size());
   if (!defined_.emplace(std::string(name), *value).second) {
-    return Bad(absl::StrCat("'", name, "' is defined twice"));
+    return absl::InvalidArgumentError(absl::StrCat("'", name, "' is defined twice"));
   }
   graph_.values.push_back({std::move(type), std::string(name)});
   return absl::OkStatus();
@@ -84,7 +82,8 @@ absl::Status Reader::Define(absl::string_view name, Type type, ValueId* value) {
 
 absl::StatusOr<ValueId> Reader::Use(absl::string_view name) const {
   const auto found = defined_.find(name);
-  if (found == defined_.end()) return Bad(absl::StrCat("'", name, "' is not defined yet"));
+  if (found == defined_.end())
+    return absl::InvalidArgumentError(absl::StrCat("'", name, "' is not defined yet"));
   return found->second;
 }
 
@@ -92,8 +91,8 @@ absl::StatusOr<ValueId> Reader::Use(absl::string_view name) const {
 absl::Status Reader::ReadPort(absl::string_view line, bool input) {
   const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
   if (words.size() != (input ? 6 : 4) || words[2] != "=" || (input && words[4] != ":")) {
-    return Bad(input ? "expected 'in ROLE INDEX = NAME : TYPE'"
-                     : "expected 'out ROLE INDEX = NAME'");
+    return absl::InvalidArgumentError(input ? "expected 'in ROLE INDEX = NAME : TYPE'"
+                                            : "expected 'out ROLE INDEX = NAME'");
   }
   Port port;
   const absl::Span<const Role> roles =
@@ -105,17 +104,18 @@ absl::Status Reader::ReadPort(absl::string_view line, bool input) {
     known = true;
   }
   if (!known) {
-    return Bad(absl::StrCat("'", words[0], "' is not a role of an ", input ? "input" : "output"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", words[0], "' is not a role of an ", input ? "input" : "output"));
   }
   if (!absl::SimpleAtoi(words[1], &port.index) || port.index < 0) {
-    return Bad(absl::StrCat("'", words[1], "' is not an index"));
+    return absl::InvalidArgumentError(absl::StrCat("'", words[1], "' is not an index"));
   }
   if (!input) {
     SL_ASSIGN_OR_RETURN(port.value, Use(words[3]));
     graph_.outputs.push_back(port);
     return absl::OkStatus();
   }
-  if (!graph_.nodes.empty()) return Bad("an input after a node");
+  if (!graph_.nodes.empty()) return absl::InvalidArgumentError("an input after a node");
   SL_ASSIGN_OR_RETURN(Type type, ReadType(words[5]));
   SL_RETURN_IF_ERROR(Define(words[3], std::move(type), &port.value));
   graph_.inputs.push_back(port);
@@ -133,9 +133,11 @@ absl::Status Reader::ReadNode(absl::string_view line) {
     right = right.substr(0, brace);
   }
   const std::vector<absl::string_view> words = absl::StrSplit(right, ' ', absl::SkipEmpty());
-  if (words.empty()) return Bad("expected 'NAME : TYPE = OP NAME ... {ATTRIBUTE=NUMBER}'");
+  if (words.empty())
+    return absl::InvalidArgumentError("expected 'NAME : TYPE = OP NAME ... {ATTRIBUTE=NUMBER}'");
   const OpRow* row = OpNamed(words[0]);
-  if (row == nullptr) return Bad(absl::StrCat("'", words[0], "' is not an op"));
+  if (row == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat("'", words[0], "' is not an op"));
   Node node{row->op, {}, {}, {}};
   for (size_t i = 1; i < words.size(); ++i) {
     SL_ASSIGN_OR_RETURN(const ValueId value, Use(words[i]));
@@ -150,18 +152,19 @@ absl::Status Reader::ReadNode(absl::string_view line) {
 absl::Status Reader::ReadAttributes(absl::string_view text, const OpRow& row, Node* node) {
   if (text.empty()) return absl::OkStatus();
   if (!absl::ConsumePrefix(&text, "{") || !absl::ConsumeSuffix(&text, "}")) {
-    return Bad("expected '{ATTRIBUTE=NUMBER}'");
+    return absl::InvalidArgumentError("expected '{ATTRIBUTE=NUMBER}'");
   }
   for (absl::string_view part : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
     const std::pair<absl::string_view, absl::string_view> sides =
         absl::StrSplit(part, absl::MaxSplits('=', 1));
     const size_t index = node->attributes.size();
     if (index >= row.attributes.size() || sides.first != row.attributes[index]) {
-      return Bad(absl::StrCat("'", sides.first, "' is not attribute ", index, " of ", row.name));
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", sides.first, "' is not attribute ", index, " of ", row.name));
     }
     double number;
     if (!absl::SimpleAtod(sides.second, &number)) {
-      return Bad(absl::StrCat("'", sides.second, "' is not a number"));
+      return absl::InvalidArgumentError(absl::StrCat("'", sides.second, "' is not a number"));
     }
     node->attributes.push_back(number);
   }
@@ -174,16 +177,18 @@ absl::Status Reader::DefineOutputs(const std::vector<absl::string_view>& definit
   for (ValueId value : node->inputs) inputs.push_back(graph_.values[value].type);
   SL_ASSIGN_OR_RETURN(const std::vector<Type> types, InferTypes(row.op, inputs, node->attributes));
   if (definitions.size() != types.size()) {
-    return Bad(
+    return absl::InvalidArgumentError(
         absl::StrCat(row.name, " gives ", types.size(), " values, named are ", definitions.size()));
   }
   for (size_t i = 0; i < types.size(); ++i) {
     const std::vector<absl::string_view> words =
         absl::StrSplit(definitions[i], ' ', absl::SkipEmpty());
-    if (words.size() != 3 || words[1] != ":") return Bad("expected 'NAME : TYPE' before '='");
+    if (words.size() != 3 || words[1] != ":")
+      return absl::InvalidArgumentError("expected 'NAME : TYPE' before '='");
     SL_ASSIGN_OR_RETURN(const Type type, ReadType(words[2]));
     if (type != types[i]) {
-      return Bad(absl::StrCat("'", words[0], "' is ", PrintType(types[i]), ", not ", words[2]));
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", words[0], "' is ", PrintType(types[i]), ", not ", words[2]));
     }
     node->outputs.emplace_back();
     SL_RETURN_IF_ERROR(Define(words[0], type, &node->outputs.back()));
@@ -199,17 +204,18 @@ absl::StatusOr<Type> ReadType(absl::string_view text) {
   if (absl::ConsumePrefix(&text, "i32")) {
     type.dtype = DType::kI32;
   } else if (!absl::ConsumePrefix(&text, "f32")) {
-    return Bad(absl::StrCat("'", whole, "' is not a type"));
+    return absl::InvalidArgumentError(absl::StrCat("'", whole, "' is not a type"));
   }
   if (!absl::ConsumePrefix(&text, "[") || !absl::ConsumeSuffix(&text, "]")) {
-    return Bad(absl::StrCat("'", whole, "' is not a type"));
+    return absl::InvalidArgumentError(absl::StrCat("'", whole, "' is not a type"));
   }
   if (text.empty()) return type;
   int64_t elements = 1;
   for (absl::string_view size_text : absl::StrSplit(text, ',')) {
     int64_t size;
     if (!absl::SimpleAtoi(size_text, &size) || size < 1 || size > (int64_t{1} << 40) / elements) {
-      return Bad(absl::StrCat("'", size_text, "' is not a size, in '", whole, "'"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", size_text, "' is not a size, in '", whole, "'"));
     }
     elements *= size;
     type.shape.push_back(size);
@@ -275,9 +281,11 @@ absl::StatusOr<Graph> ReadGraph(absl::string_view text) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
     const absl::Status status = reader.ReadLine(line);
-    if (!status.ok()) return Bad(absl::StrCat("line ", number, ": ", status.message()));
+    if (!status.ok())
+      return absl::InvalidArgumentError(absl::StrCat("line ", number, ": ", status.message()));
   }
-  if (!reader.ended()) return Bad(absl::StrCat("line ", number, ": expected '}'"));
+  if (!reader.ended())
+    return absl::InvalidArgumentError(absl::StrCat("line ", number, ": expected '}'"));
   return std::move(reader).Take();
 }
 

@@ -22,7 +22,7 @@ std::optional<Timeline> IdealRun(const Plan& lowered) {
   return *std::move(timeline);
 }
 
-struct Message {
+struct TimedMessage {
   int64_t leaves_ns = 0;
   int32_t from = 0;  // rank
   uint32_t send = 0;
@@ -40,7 +40,7 @@ class MessageOrdering {
         sends_of_(lowered.stages.size() * static_cast<size_t>(lowered.microbatches) * 2, kNone),
         recvs_of_(sends_of_),
         listed_(lowered.actions.size(), 0) {
-    for (const Message& message : InOrder(ideal)) {
+    for (const TimedMessage& message : InOrder(ideal)) {
       const int channel = channels_.Of(plan_, plan_.actions[message.send]);
       calls_[queues_.of_send[channel]].push_back(message.send);
       calls_[queues_.of_recv[channel]].push_back(message.recv);
@@ -82,14 +82,14 @@ class MessageOrdering {
     return Index(message.stage, message.microbatch, forward);
   }
 
-  std::vector<Message> InOrder(const Timeline& ideal) const {
+  std::vector<TimedMessage> InOrder(const Timeline& ideal) const {
     std::vector<std::vector<uint32_t>> sends(channels_.all.size()), recvs(sends);
     for (uint32_t i = 0; i < plan_.actions.size(); ++i) {
       const Action& action = plan_.actions[i];
       if (!IsMessage(action.kind)) continue;
       (IsSend(action.kind) ? sends : recvs)[channels_.Of(plan_, action)].push_back(i);
     }
-    std::vector<Message> messages;
+    std::vector<TimedMessage> messages;
     for (size_t c = 0; c < sends.size(); ++c) {
       for (size_t k = 0; k < sends[c].size(); ++k) {
         const uint32_t send = sends[c][k];
@@ -97,7 +97,7 @@ class MessageOrdering {
             {ideal.events[send].start_ns, channels_.all[c].from.value, send, recvs[c][k]});
       }
     }
-    std::sort(messages.begin(), messages.end(), [](const Message& a, const Message& b) {
+    std::sort(messages.begin(), messages.end(), [](const TimedMessage& a, const TimedMessage& b) {
       return std::tie(a.leaves_ns, a.from, a.send) < std::tie(b.leaves_ns, b.from, b.send);
     });
     return messages;

@@ -80,7 +80,7 @@ class Model {
   std::vector<std::pair<int, int>> deferred_;
 };
 
-std::string TextOf(const std::vector<Group>& groups) {
+std::string GroupsText(const std::vector<Group>& groups) {
   std::string text;
   for (const Group& group : groups) {
     const char* before = "";
@@ -134,7 +134,7 @@ TEST(Counters, FollowTheWordsOfTheLanguage) {
   for (int round = 0; round < 20'000; ++round) {
     const int padded = kMicrobatches + static_cast<int>(random() % 2);
     const std::vector<Group> groups = RandomGroups(&random);
-    const std::string text = TextOf(groups);
+    const std::string text = GroupsText(groups);
     const std::string expected = Model(padded).Answer(groups);
     ASSERT_EQ(Elaborate(text, padded), expected) << text;
     if (expected.rfind("rank", 0) == 0) ++plans;

@@ -13,7 +13,7 @@
 namespace stringline {
 namespace {
 
-struct Case {
+struct ElaborateCase {
   const char* body;  // of the rank block, or of the schedule
   const char* parameters;
   const char* expected;  // the plan without its header, or the rendered findings
@@ -25,20 +25,20 @@ std::string WithoutHeader(const std::string& text) {
 }
 
 // A rank block on a V: rank r holds the stages r and 2 P - 1 - r.
-std::string ElaborateRank(const Case& c) {
+std::string ElaborateRank(const ElaborateCase& c) {
   return WithoutHeader(Elaborated(
       absl::StrCat("schedule s(P, M) {\nstages 2 * P on v;\nrank r {\n", c.body, "\n}\n}\n"),
       ParametersOf(c.parameters)));
 }
 
 // A schedule's own statements.
-std::string ElaborateSchedule(const Case& c) {
+std::string ElaborateSchedule(const ElaborateCase& c) {
   return WithoutHeader(
       Elaborated(absl::StrCat("schedule s(P, M, V = 2, G = P + V) {\n", c.body, "\n}\n"),
                  ParametersOf(c.parameters)));
 }
 
-const Case kRanks[] = {
+const ElaborateCase kRanks[] = {
     // Which microbatch: F counts for itself, B and I share, W follows I
     {"F r; F r @ 3; F r; F r; B r; I r; B r @ 3; W r; B r", "P=1 M=4",
      "stages 0 0\n"
@@ -165,10 +165,10 @@ const Case kRanks[] = {
 };
 
 TEST(Elaborate, RankBlocks) {
-  for (const Case& c : kRanks) EXPECT_EQ(ElaborateRank(c), c.expected) << c.body;
+  for (const ElaborateCase& c : kRanks) EXPECT_EQ(ElaborateRank(c), c.expected) << c.body;
 }
 
-const Case kSchedules[] = {
+const ElaborateCase kSchedules[] = {
     // Stages
     {"stages P on line; rank r { F r }", "P=3 M=1",
      "stages 0 1 2\n"
@@ -305,7 +305,7 @@ const Case kSchedules[] = {
 };
 
 TEST(Elaborate, Schedules) {
-  for (const Case& c : kSchedules) EXPECT_EQ(ElaborateSchedule(c), c.expected) << c.body;
+  for (const ElaborateCase& c : kSchedules) EXPECT_EQ(ElaborateSchedule(c), c.expected) << c.body;
 }
 
 TEST(Elaborate, SchedulesOfAFileByName) {

@@ -22,12 +22,12 @@ std::string ValueOf(const std::string& expression) {
   return first.substr(first.find(skip) + std::string(skip).size());
 }
 
-struct Case {
+struct EvalCase {
   const char* expression;
   const char* expected;
 };
 
-const Case kCases[] = {
+const EvalCase kEvalCases[] = {
     {"1 + 2 * 3", "7"},
     {"10 - 4 - 3", "3"},
     {"-P * -P", "9"},
@@ -84,7 +84,7 @@ const Case kCases[] = {
 };
 
 TEST(Eval, Expressions) {
-  for (const Case& c : kCases) EXPECT_EQ(ValueOf(c.expression), c.expected) << c.expression;
+  for (const EvalCase& c : kEvalCases) EXPECT_EQ(ValueOf(c.expression), c.expected) << c.expression;
 }
 
 // The value of `x` after the definitions, shown by a requirement that does not hold.

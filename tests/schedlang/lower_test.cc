@@ -7,12 +7,12 @@
 namespace stringline {
 namespace {
 
-struct Case {
+struct LowerCase {
   const char* plan;
   const char* lowered;
 };
 
-const Case kCases[] = {
+const LowerCase kLowerCases[] = {
     // A line: every neighbour is on another rank.
     {"plan x P=2 M=2\nstages 0 1\nrank 0: 0F0 0F1 0B0 0B1\nrank 1: 1F0 1B0 1F1 1B1\n",
      "plan x P=2 M=2 lowered\nstages 0 1\n"
@@ -41,11 +41,11 @@ const Case kCases[] = {
 };
 
 TEST(Lower, InsertsSendsAndReceives) {
-  for (const Case& c : kCases) EXPECT_EQ(Print(Lower(PlanFromText(c.plan))), c.lowered);
+  for (const LowerCase& c : kLowerCases) EXPECT_EQ(Print(Lower(PlanFromText(c.plan))), c.lowered);
 }
 
 TEST(Lower, MessagesKeepThePlaceOfWhatTheyServe) {
-  const Plan plan = Lower(PlanFromText(kCases[0].plan));
+  const Plan plan = Lower(PlanFromText(kLowerCases[0].plan));
   for (size_t i = 0; i < plan.actions.size(); ++i) {
     if (IsSend(plan.actions[i].kind)) {
       EXPECT_EQ(plan.actions[i].place, plan.actions[i - 1].place);

@@ -13,7 +13,7 @@
 namespace stringline {
 namespace {
 
-struct Case {
+struct ParseCase {
   const char* text;
   const char* expected;  // the tree, or the rendered finding
 };
@@ -37,7 +37,7 @@ std::string ParseExpression(const std::string& text) {
   return TextOf(std::get<ast::Let>(statements.front().node).value);
 }
 
-const Case kExpressions[] = {
+const ParseCase kExpressions[] = {
     // Precedence and grouping
     {"P - 1 - r", "(- (- P 1) r)"},
     {"a + b * c", "(+ a (* b c))"},
@@ -152,7 +152,7 @@ const Case kExpressions[] = {
 };
 
 TEST(Parse, Expressions) {
-  for (const Case& c : kExpressions) EXPECT_EQ(ParseExpression(c.text), c.expected) << c.text;
+  for (const ParseCase& c : kExpressions) EXPECT_EQ(ParseExpression(c.text), c.expected) << c.text;
 }
 
 // Parses the text as the body of a schedule.
@@ -160,7 +160,7 @@ std::string ParseBody(const std::string& text) {
   return ParseToText(absl::StrCat("schedule s(P, M) {\n", text, "\n}\n"));
 }
 
-const Case kStatements[] = {
+const ParseCase kStatements[] = {
     // Schedule level
     {"stages P on line", "(schedule s (P M) (stages P line))\n"},
     {"stages 2 * P on v;", "(schedule s (P M) (stages (* 2 P) v))\n"},
@@ -369,10 +369,10 @@ const Case kStatements[] = {
 };
 
 TEST(Parse, Statements) {
-  for (const Case& c : kStatements) EXPECT_EQ(ParseBody(c.text), c.expected) << c.text;
+  for (const ParseCase& c : kStatements) EXPECT_EQ(ParseBody(c.text), c.expected) << c.text;
 }
 
-const Case kFiles[] = {
+const ParseCase kParsedFiles[] = {
     {"schedule a(P, M, V = 2, G = P * V) { } schedule b(P, M) { }",
      "(schedule a (P M V=2 G=(* P V)))\n"
      "(schedule b (P M))\n"},
@@ -475,7 +475,7 @@ const Case kFiles[] = {
 };
 
 TEST(Parse, Files) {
-  for (const Case& c : kFiles) EXPECT_EQ(ParseToText(c.text), c.expected) << c.text;
+  for (const ParseCase& c : kParsedFiles) EXPECT_EQ(ParseToText(c.text), c.expected) << c.text;
 }
 
 TEST(Tokens, KnowTheirPlaces) {

@@ -28,7 +28,7 @@
 namespace stringline {
 namespace {
 
-constexpr uint64_t kSeed = 20260117;
+constexpr uint64_t kFamiliesSeed = 20260117;
 
 bool Long() { return std::getenv("STRINGLINE_LONG") != nullptr; }
 
@@ -88,7 +88,7 @@ class Jury {
   void Report(absl::string_view what) const {
     std::cout << what << ": " << right_ << " right, " << wrong_ << " wrong (" << hang_ << " hang), "
               << undecided_ << " undecided, " << differ_
-              << " judged otherwise by the checker; seed " << kSeed << "\n";
+              << " judged otherwise by the checker; seed " << kFamiliesSeed << "\n";
     EXPECT_EQ(differ_, 0);
     EXPECT_GT(right_, 0);
     EXPECT_GT(hang_, 0);
@@ -252,7 +252,7 @@ int64_t ForEachOf(const PlanFamily& family, int64_t quota, std::mt19937_64& rand
 }
 
 TEST(TruthOfFamilies, SmallPlans) {
-  std::mt19937_64 random(kSeed);
+  std::mt19937_64 random(kFamiliesSeed);
   Jury jury(/*all_runs=*/true);
   int64_t plans = 0;
   for (const PlanFamily& family : kFamilies) {
@@ -325,7 +325,7 @@ void DamageOnce(RankLists* lists, std::mt19937_64& random) {
 TEST(TruthOfFamilies, DamagedLibrary) {
   const std::vector<Plan> library = LibraryPlans();
   ASSERT_GT(library.size(), 100u);
-  std::mt19937_64 random(kSeed);
+  std::mt19937_64 random(kFamiliesSeed);
   Jury jury(/*all_runs=*/false);
   const int64_t plans = Long() ? 500'000 : 100'000;
   for (int64_t n = 0; n < plans; ++n) {
@@ -339,7 +339,7 @@ TEST(TruthOfFamilies, DamagedLibrary) {
 }
 
 TEST(TruthOfFamilies, DamagedSmallPlans) {
-  std::mt19937_64 random(kSeed);
+  std::mt19937_64 random(kFamiliesSeed);
   Jury jury(/*all_runs=*/false);
   const int64_t plans = Long() ? 200'000 : 10'000;
   for (int64_t n = 0; n < plans; ++n) {
@@ -355,7 +355,7 @@ TEST(TruthOfFamilies, DamagedSmallPlans) {
 }
 
 TEST(TruthOfFamilies, LoweredPlansOfRightOrdersAreRight) {
-  std::mt19937_64 random(kSeed);
+  std::mt19937_64 random(kFamiliesSeed);
   const int plans = Long() ? 20'000 : 600;
   for (int n = 0; n < plans; ++n) {
     const bool tiny = n % 2 == 0;
@@ -372,12 +372,13 @@ TEST(TruthOfFamilies, LoweredPlansOfRightOrdersAreRight) {
                                                              << Print(lowered);
     }
   }
-  std::cout << plans << " right plans, each lowered for three layouts; seed " << kSeed << "\n";
+  std::cout << plans << " right plans, each lowered for three layouts; seed " << kFamiliesSeed
+            << "\n";
 }
 
 // All runs of a plan end alike, so that following one is enough for plans with many.
 TEST(TruthOfFamilies, AllRunsEndAlike) {
-  std::mt19937_64 random(kSeed);
+  std::mt19937_64 random(kFamiliesSeed);
   const int64_t quota = Long() ? 20'000 : 2'000;
   for (const PlanFamily& family : kFamilies) {
     ForEachOf(family, quota, random, [&](const Plan& plan) {

@@ -7,7 +7,7 @@
 namespace stringline {
 namespace {
 
-constexpr char kSmall[] = R"(program {
+constexpr char kSmallProgram[] = R"(program {
   param w : f32[3,4] normal=0.02 decay
   input : f32[2,4]
   output : f32[2,3]
@@ -47,9 +47,9 @@ weight_gradient graph {
 )";
 
 TEST(ProgramText, ReadsWhatItPrints) {
-  const absl::StatusOr<StageProgram> program = ReadStageProgram(kSmall);
+  const absl::StatusOr<StageProgram> program = ReadStageProgram(kSmallProgram);
   ASSERT_TRUE(program.ok()) << program.status();
-  EXPECT_EQ(PrintStageProgram(*program), kSmall);
+  EXPECT_EQ(PrintStageProgram(*program), kSmallProgram);
   EXPECT_TRUE(program->saved[0].needed_by_weight);
   EXPECT_EQ(program->params[0].stddev, 0.02f);
 }
@@ -93,10 +93,10 @@ TEST(ProgramText, BadTextIsSaid) {
        "forward has a port input 0 of type f32[2,4], stated as f32[2,5]"},
   };
   for (const auto& test : cases) {
-    const size_t at = std::string(kSmall).find(test.from);
+    const size_t at = std::string(kSmallProgram).find(test.from);
     ASSERT_NE(at, std::string::npos) << test.from;
     const std::string text =
-        std::string(kSmall).replace(at, std::string(test.from).size(), test.to);
+        std::string(kSmallProgram).replace(at, std::string(test.from).size(), test.to);
     const absl::StatusOr<StageProgram> program = ReadStageProgram(text);
     ASSERT_FALSE(program.ok()) << test.message;
     EXPECT_EQ(program.status().message(), test.message);
@@ -105,7 +105,7 @@ TEST(ProgramText, BadTextIsSaid) {
 
 // Wherever a text ends early, one message says so.
 TEST(ProgramText, EveryTruncationIsRefused) {
-  const std::string whole = kSmall;
+  const std::string whole = kSmallProgram;
   for (size_t length = 0; length + 2 < whole.size(); ++length) {
     const absl::StatusOr<StageProgram> program = ReadStageProgram(whole.substr(0, length));
     ASSERT_FALSE(program.ok()) << length;

@@ -16,13 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using Text = std::vector<std::string>;
 
-Text Lines(const std::string& text) {
-  Text lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
 std::string Joined(const Text& lines) {
   std::string text;
   for (const std::string& line : lines) text += line + "\n";

@@ -20,13 +20,6 @@ namespace fs = std::filesystem;
 
 std::string GoldenFolder() { return SourceFolder() + "/tests/golden"; }
 
-std::vector<std::string> Lines(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
 std::string AsExpected(const Answer& answer) {
   std::string text;
   for (const std::string& line : Lines(answer.out + answer.err)) {

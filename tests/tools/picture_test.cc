@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tests/tools/tool_run.h"
 #include "tools/view/compare.h"
 #include "tools/view/paint.h"
 #include "tools/view/raster.h"
@@ -24,25 +25,6 @@ constexpr const char* kTwoRanks =
     "timeline simulated s P=2 M=2\n"
     "rank 0: 0F0@0+1000 0F1@1000+1000 0B0@4000+2000 0B1@7000+2000\n"
     "rank 1: 1F0@1000+1000 1B0@2000+2000 1F1@4000+1000 1B1@5000+2000\n";
-
-std::vector<std::string> Lines(const std::string& text) {
-  std::vector<std::string> lines;
-  std::string line;
-  for (const char c : text) {
-    if (c == '\n') {
-      lines.push_back(line);
-      line.clear();
-    } else {
-      line += c;
-    }
-  }
-  return lines;
-}
-
-size_t Width(const std::string& line) {
-  return std::count_if(line.begin(), line.end(),
-                       [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
-}
 
 TEST(RasterTest, StepsGetTheSameWholeNumberOfColumns) {
   const Raster raster = Rasterize(Read(kTwoRanks), 40, 1);

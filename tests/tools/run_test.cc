@@ -77,14 +77,14 @@ TEST(RunTest, LossesAreTheSameEveryTime) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
-struct Bad {
+struct BadRun {
   const char* from;  // in the run file
   const char* to;
   int status;
   const char* says;
 };
 
-const Bad kBad[] = {
+const BadRun kBadRuns[] = {
     {"steps: 6", "steps: six", 2, "run.yaml:4: "},
     {"steps: 6", "steps: [6]", 2, "train.steps"},
     {"steps: 6", "steps: -1", 2, "train.steps"},
@@ -105,7 +105,7 @@ const Bad kBad[] = {
 };
 
 TEST(RunTest, BadRunFilesGiveOneMessage) {
-  for (const Bad& bad : kBad) {
+  for (const BadRun& bad : kBadRuns) {
     const std::string folder = Prepare(bad.from, bad.to);
     for (const char* const json : {"", " --json"}) {
       const Answer answer =

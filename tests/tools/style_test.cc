@@ -44,12 +44,6 @@ bool StartsWith(const std::string& text, const std::string& start) {
   return text.rfind(start, 0) == 0;
 }
 
-// Characters, not bytes.
-size_t Width(const std::string& line) {
-  return std::count_if(line.begin(), line.end(),
-                       [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
-}
-
 // Which folders a folder's files may include; the longest prefix that fits counts.
 struct Allowed {
   const char* folder;

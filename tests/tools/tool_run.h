@@ -18,6 +18,12 @@ Answer RunToolIn(const std::string& folder, const std::vector<std::string>& args
 // "check a.sched P=2 --cost F=1" -> its words; no quoting.
 std::vector<std::string> Words(const std::string& line);
 
+// The lines of a text, without their ends.
+std::vector<std::string> Lines(const std::string& text);
+
+// How many characters, not bytes, a line has.
+size_t Width(const std::string& line);
+
 // The top of the repository.
 std::string SourceFolder();
 

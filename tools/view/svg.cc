@@ -28,7 +28,7 @@ constexpr Look kLooks[] = {
     {"#206137", "#154a28", "#ffffff", "weight gradient"},
 };
 constexpr int kKinds = 4;
-constexpr double kGapShare = 0.22, kLabels = 46, kRight = 10, kTitle = 20, kAxis = 26, kLegend = 24,
+constexpr double kGapShare = 0.22, kLabels = 46, kAfter = 10, kTitle = 20, kAxis = 26, kLegend = 24,
                  kLegendLine = 16, kBetween = 14, kCharacter = 5.4, kThin = 0.1;
 
 std::string XmlText(std::string text) {
@@ -90,7 +90,7 @@ class SvgPicture {
   }
 
   double X(int64_t ns) const {
-    const double width = style_.width - kLabels - kRight;
+    const double width = style_.width - kLabels - kAfter;
     return kLabels +
            (end_ns_ == 0 ? 0 : width * static_cast<double>(ns) / static_cast<double>(end_ns_));
   }

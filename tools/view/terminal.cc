@@ -19,8 +19,8 @@
 namespace stringline {
 namespace {
 
-constexpr ActionKind kKinds[] = {ActionKind::kForward, ActionKind::kBackward,
-                                 ActionKind::kInputGradient, ActionKind::kWeightGradient};
+constexpr ActionKind kComputations[] = {ActionKind::kForward, ActionKind::kBackward,
+                                        ActionKind::kInputGradient, ActionKind::kWeightGradient};
 constexpr const char* kKindWords[] = {"forward", "backward", "input gradient", "weight gradient"};
 constexpr int kMarginRight = 12;  // "  73%  peak"
 constexpr int kMostTwoLineRanks = 24;
@@ -295,10 +295,10 @@ std::string Drawing::Axis(int from, int to) const {
 std::string Drawing::Legend() const {
   const Colors colors = picture_.colors;
   std::string text(margin_left_, ' ');
-  for (size_t i = 0; i < std::size(kKinds); ++i) {
-    if (!kinds_.contains(kKinds[i])) continue;
-    const Rgb paint = PaintOf(kKinds[i], 0, 0, 0.5);
-    const char* const letter = PrintedKind(kKinds[i]);
+  for (size_t i = 0; i < std::size(kComputations); ++i) {
+    if (!kinds_.contains(kComputations[i])) continue;
+    const Rgb paint = PaintOf(kComputations[i], 0, 0, 0.5);
+    const char* const letter = PrintedKind(kComputations[i]);
     absl::StrAppend(&text, Background(paint, colors), Foreground(TextOn(paint), colors),
                     colored() ? absl::StrCat(" ", letter, " ") : letter, Plain(colors), " ",
                     kKindWords[i], "   ");
