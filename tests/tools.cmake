@@ -6,5 +6,3 @@ stringline_test(tools_test
 # Some tests run the tool itself.
 add_dependencies(tools_test stringline)
 target_compile_definitions(tools_test PRIVATE STRINGLINE_TOOL="$<TARGET_FILE:stringline>")
-# GCC 12 takes <regex> under a sanitizer for uninitialized.
-set_source_files_properties(tools/editor_grammar_test.cc PROPERTIES COMPILE_OPTIONS -Wno-maybe-uninitialized)

@@ -16,21 +16,30 @@ namespace {
 
 std::atomic<int64_t> allocations{0};
 
-void* Counted(std::size_t bytes) {
+void* Taken(std::size_t bytes) {
   ++allocations;
-  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+
+void* Counted(std::size_t bytes) {
+  void* memory = Taken(bytes);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
 
 }  // namespace
 
+// All forms of a kind together: memory that one of them gave may be taken back by another.
 void* operator new(std::size_t bytes) { return Counted(bytes); }
 void* operator new[](std::size_t bytes) { return Counted(bytes); }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return Taken(bytes); }
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return Taken(bytes); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 
 namespace stringline {
 namespace {
