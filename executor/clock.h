@@ -1,4 +1,4 @@
-// The clock. No other file of the executor reads it.
+// The machine's clock. Streams and recorder ask their device, which may have another.
 #pragma once
 
 #include <chrono>

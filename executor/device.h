@@ -54,6 +54,9 @@ class Device {
   // The stream does nothing for so long, counted from when it comes to this point.
   virtual void Hold(StreamId stream, int64_t duration_ns) = 0;
 
+  // The device's clock: nanoseconds since some fixed moment; never goes back.
+  virtual int64_t NowNs() const = 0;
+
   // Lets the device start on what is enqueued so far. Synchronize does so too.
   virtual void Submit() = 0;
   // Returns when all enqueued work has run. Errors, after which the device stays in that error:

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "executor/clock.h"
 #include "executor/lanes.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
@@ -143,7 +142,8 @@ class StepBuilder {
     Work work = work_->Compute(action, lanes_[i]);
     const int64_t hold_ns = work_->HoldNs(action, lanes_[i]);
     if (recorder_ != nullptr) {
-      step_.timed_works_.push_back({work, recorder_->start_ns(i), recorder_->end_ns(i)});
+      step_.timed_works_.push_back(
+          {step_.device_, work, recorder_->start_ns(i), recorder_->end_ns(i)});
       work = {Interpreter::RunTimed, &step_.timed_works_.back(), 0};
     }
     AddWork(stream, work);
@@ -367,13 +367,14 @@ void Interpreter::EnqueueStep() {
 
 void Interpreter::RunTimed(const void* self, int64_t /*argument*/) {
   const auto& timed = *static_cast<const TimedWork*>(self);
-  *timed.start_ns = NowNs();
+  *timed.start_ns = timed.device->NowNs();
   timed.work.run(timed.work.self, timed.work.argument);
-  *timed.end_ns = NowNs();
+  *timed.end_ns = timed.device->NowNs();
 }
 
 void Interpreter::WriteEnd(const void* self, int64_t /*argument*/) {
-  *static_cast<const TimedWork*>(self)->end_ns = NowNs();
+  const auto& timed = *static_cast<const TimedWork*>(self);
+  *timed.end_ns = timed.device->NowNs();
 }
 
 std::string Interpreter::PrintStream(const void* self, int64_t index) {

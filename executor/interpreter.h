@@ -76,6 +76,7 @@ class Interpreter {
   };
   // Work whose start and end are written down.
   struct TimedWork {
+    const Device* device;  // its clock
     Work work;
     int64_t* start_ns;
     int64_t* end_ns;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "executor/clock.h"
 #include "schedlang/effects.h"
 #include "schedlang/messages/channels.h"
 
@@ -71,8 +70,6 @@ Recorder::Recorder(const Plan& lowered, CommLayout layout)
     : start_ns_(lowered.actions.size(), 0),
       end_ns_(lowered.actions.size(), 0),
       wiring_(WiringOf(lowered, layout)) {}
-
-void Recorder::StartStep() { step_start_ns_ = NowNs(); }
 
 Timeline Recorder::Measured(const Plan& lowered) const {
   Timeline timeline = TimelineOf(lowered, "measured");

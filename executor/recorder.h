@@ -16,8 +16,8 @@ class Recorder {
   // messages go.
   explicit Recorder(const Plan& lowered, CommLayout layout = CommLayout::kEdge);
 
-  // Call right before the step is enqueued: times count from here.
-  void StartStep();
+  // Right before the step is enqueued: times count from `now_ns` of the device's clock.
+  void StartStep(int64_t now_ns) { step_start_ns_ = now_ns; }
 
   // Where the start and the end of plan.actions[index] are written. Of a message only the end is:
   // the moment the bytes were there.

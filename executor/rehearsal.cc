@@ -40,7 +40,7 @@ absl::StatusOr<Rehearsal> Rehearse(const Plan& lowered, const CostModel& asked,
   MessageTimes times;
   for (const Hop& hop : costs.activation_hops) times.activation_ns.push_back(hop.all_ns());
   for (const Hop& hop : costs.gradient_hops) times.gradient_ns.push_back(hop.all_ns());
-  CpuDevice device(settings.threads);
+  CpuDevice device(settings.threads, nullptr, settings.time);
   ThreadTransport transport(&device, static_cast<int>(ChannelsOf(lowered).all.size()),
                             std::move(times));
   HeldStages stages(lowered, costs);
@@ -49,7 +49,7 @@ absl::StatusOr<Rehearsal> Rehearse(const Plan& lowered, const CostModel& asked,
                                                    MessageOrder::kValues, settings.layout));
   std::vector<Timeline> timelines;
   for (int i = 0; i < settings.steps; ++i) {
-    recorder.StartStep();
+    recorder.StartStep(device.NowNs());
     step->EnqueueStep();
     SL_RETURN_IF_ERROR(device.Synchronize());
     timelines.push_back(recorder.Measured(lowered));

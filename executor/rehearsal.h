@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "executor/cpu/device.h"
 #include "executor/link.h"
 #include "schedlang/messages/communicators.h"
 #include "schedlang/plan.h"
@@ -16,8 +17,9 @@ namespace stringline {
 
 struct RehearsalSettings {
   CommLayout layout = CommLayout::kEdge;
-  int steps = 5;    // an odd number has a step in the middle
-  int threads = 1;  // of the device; held streams need no more
+  int steps = 5;                        // an odd number has a step in the middle
+  int threads = 1;                      // of the device; held streams need no more
+  DeviceTime time = DeviceTime::kReal;  // kJumps: no step takes real time
 };
 
 struct Rehearsal {

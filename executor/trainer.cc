@@ -49,7 +49,7 @@ absl::Status Trainer::Prepare() {
 }
 
 absl::Status Trainer::ComputeGradients() {
-  if (recorder_ != nullptr) recorder_->StartStep();
+  if (recorder_ != nullptr) recorder_->StartStep(device_->NowNs());
   interpreter_->EnqueueStep();
   return device_->Synchronize();
 }

@@ -31,7 +31,7 @@ void Pause() {
 
 }  // namespace
 
-CpuDevice::CpuDevice(int threads, void (*prepare_thread)()) {
+CpuDevice::CpuDevice(int threads, void (*prepare_thread)(), DeviceTime time) : time_(time) {
   SL_CHECK(threads >= 1) << threads;
   spin_ = threads > 1 && threads <= static_cast<int>(std::thread::hardware_concurrency());
   workers_.reserve(threads - 1);
@@ -107,6 +107,10 @@ void CpuDevice::Hold(StreamId stream, int64_t duration_ns) {
   Op& op = Append(stream);
   op.kind = OpKind::kHold;
   op.work.argument = duration_ns;
+}
+
+int64_t CpuDevice::NowNs() const {
+  return time_ == DeviceTime::kReal ? stringline::NowNs() : jumped_to_ns_.load();
 }
 
 void CpuDevice::Meet(StreamId stream, MeetingPlace* place, int side, const void* end) {
@@ -193,7 +197,10 @@ void CpuDevice::LeaveRunning(Stream& stream, State state) {
 }
 
 void CpuDevice::TellIfQuiet() {
-  if (!Quiet()) return;
+  if (!Quiet()) {
+    if (time_ == DeviceTime::kJumps && active_ == 0 && timekeeper_) timekeeper_wakes_.notify_one();
+    return;
+  }
   // Whoever called Synchronize may sleep as the timekeeper.
   if (caller_sleeps_) caller_wakes_.notify_one();
   if (timekeeper_) timekeeper_wakes_.notify_one();
@@ -334,7 +341,8 @@ absl::Status CpuDevice::Exchange(int index, int partner_index) {
   const Stream& partner = streams_[partner_index];
   const void* partner_end = partner.ops[partner.next].end;
   const MeetingPlace& place = *op.place;
-  return op.side == 0 ? place.exchange(op.end, partner_end) : place.exchange(partner_end, op.end);
+  return op.side == 0 ? place.exchange(place.link, op.end, partner_end)
+                      : place.exchange(place.link, partner_end, op.end);
 }
 
 void CpuDevice::RunHold(int index, Lock& lock) {
@@ -386,10 +394,16 @@ void CpuDevice::EndHolds(Lock& lock) {
 }
 
 // Sleeps until the first timer is due, or another comes before it, or there is something to run.
+// Where time jumps, until nothing runs any more: then the first timer is due.
 void CpuDevice::KeepTime(Lock& lock) {
   const int64_t due_ns = timers_.front().due_ns;
   timekeeper_ = true;
-  {
+  if (time_ == DeviceTime::kJumps) {
+    timekeeper_wakes_.wait(lock, [this] {
+      return stopping_ || active_ == 0 || runnable_count_.load(std::memory_order_relaxed) > 0;
+    });
+    if (active_ == 0 && !timers_.empty()) jumped_to_ns_.store(timers_.front().due_ns);
+  } else {
     const SharpTimers sharp;
     timekeeper_wakes_.wait_until(lock, TimeAt(due_ns), [this, due_ns] {
       return stopping_ || Quiet() || runnable_count_.load(std::memory_order_relaxed) > 0 ||

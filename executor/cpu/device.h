@@ -8,7 +8,9 @@
 //
 // Time: a stream that is held occupies no thread either. Of the threads that have nothing to run,
 // one keeps time: it sleeps until the first hold ends. So holds need no thread of their own, and
-// nothing spins.
+// nothing spins. A device whose time jumps does not sleep: when nothing runs and something is held,
+// its clock is set to the end of the first hold. Then only holds take time, and how busy the
+// machine is plays no part.
 //
 // Locking: `mutex_` guards the state of every stream that does not run, the runnable queue and the
 // lists of waiting streams. A running stream belongs to its thread, and most of its work takes no
@@ -28,11 +30,13 @@
 
 namespace stringline {
 
+enum class DeviceTime : uint8_t { kReal, kJumps };
+
 // A place where two streams meet: each comes with its end of an exchange, the first one waits, and
 // the exchange is performed once for both.
 struct MeetingPlace {
   // Called by one thread, without a lock.
-  absl::Status (*exchange)(const void* end0, const void* end1) = nullptr;
+  absl::Status (*exchange)(const void* link, const void* end0, const void* end1) = nullptr;
   // "side 0 waits for somebody to take …", for the deadlock message.
   std::string (*describe)(int side, const void* end) = nullptr;
   // How long the two ends are on their way: from when they met until the exchange, both streams are
@@ -46,7 +50,8 @@ class CpuDevice final : public Device {
  public:
   // `threads` run work: the one that calls Synchronize, and threads - 1 of the device's own, which
   // call `prepare_thread` (if any) when they start. With threads == 1 no thread is ever created.
-  explicit CpuDevice(int threads, void (*prepare_thread)() = nullptr);
+  explicit CpuDevice(int threads, void (*prepare_thread)() = nullptr,
+                     DeviceTime time = DeviceTime::kReal);
   ~CpuDevice() override;
   CpuDevice(const CpuDevice&) = delete;
   CpuDevice& operator=(const CpuDevice&) = delete;
@@ -58,6 +63,7 @@ class CpuDevice final : public Device {
   void Record(StreamId stream, EventId event) override;
   void Wait(StreamId stream, EventId event) override;
   void Hold(StreamId stream, int64_t duration_ns) override;
+  int64_t NowNs() const override;
   void Submit() override;
   absl::Status Synchronize() override;
 
@@ -105,7 +111,8 @@ class CpuDevice final : public Device {
   Op& Append(StreamId stream);
   void MakeRunnable(int stream);
   void LeaveRunning(Stream& stream, State state);
-  // Wakes the caller of Synchronize if there is nothing left to wait for. The lock is held.
+  // Wakes the caller of Synchronize if there is nothing left to wait for, and whoever sets the
+  // clock if there is nothing left but holds. The lock is held.
   void TellIfQuiet();
   // Runs streams until none can go on. The lock is held when it begins and when it returns.
   void RunRunnable(Lock& lock);
@@ -144,6 +151,8 @@ class CpuDevice final : public Device {
   std::vector<Timer> timers_;  // a heap, the first due on top; with room for every stream
   std::condition_variable timekeeper_wakes_;
   bool timekeeper_ = false;  // a thread sleeps until the first timer is due
+  const DeviceTime time_;
+  std::atomic<int64_t> jumped_to_ns_{0};  // the clock of a device whose time jumps
   int sleeping_workers_ = 0;
   bool caller_sleeps_ = false;
   bool stopping_ = false;

@@ -17,13 +17,16 @@ class ThreadTransport final : public Transport {
   ThreadTransport(CpuDevice* device, int channels);
   // The same, but messages take time.
   ThreadTransport(CpuDevice* device, int channels, MessageTimes times);
-  ThreadTransport(const ThreadTransport&) = delete;  // the places point to times_
+  ThreadTransport(const ThreadTransport&) = delete;  // the places point to it
   ThreadTransport& operator=(const ThreadTransport&) = delete;
 
   void Send(int channel, StreamId stream, const Message* message) override;
   void Recv(int channel, StreamId stream, const Message* message) override;
 
  private:
+  static absl::Status Exchange(const void* self, const void* end0, const void* end1);
+  static int64_t OnTheWay(const void* self, const void* end0, const void* end1);
+
   CpuDevice* device_;
   const MessageTimes times_;
   std::vector<MeetingPlace> places_;  // side 0 sends, side 1 receives

@@ -5,7 +5,6 @@
 #include <random>
 #include <vector>
 
-#include "executor/clock.h"
 #include "gtest/gtest.h"
 
 namespace stringline {
@@ -123,7 +122,7 @@ TEST_P(DeviceTest, RandomOrdersAreKept) {
 }
 
 int exchanges = 0;
-absl::Status CountExchange(const void* /*end0*/, const void* /*end1*/) {
+absl::Status CountExchange(const void* /*link*/, const void* /*end0*/, const void* /*end1*/) {
   ++exchanges;
   return absl::OkStatus();
 }
@@ -167,7 +166,7 @@ TEST_P(DeviceTest, ADeadlockIsSeenAndNamed) {
 
 TEST_P(DeviceTest, AHoldTakesItsTimeAndOthersGoOn) {
   constexpr int64_t kMs = 1'000'000;
-  CpuDevice device(threads());
+  CpuDevice device(threads(), nullptr, DeviceTime::kJumps);
   Log log;
   // Far more streams than threads, which are all held at once; and one that is not.
   for (int i = 0; i < 20; ++i) {
@@ -180,19 +179,26 @@ TEST_P(DeviceTest, AHoldTakesItsTimeAndOthersGoOn) {
   device.Launch(shorter, log.Entry(1));
   const StreamId free = device.NewStream({}, 8);
   device.Launch(free, log.Entry(0));
-  const int64_t start_ns = NowNs();
+  const int64_t start_ns = device.NowNs();
   ASSERT_TRUE(device.Synchronize().ok());
-  const int64_t took_ns = NowNs() - start_ns;
-  EXPECT_GE(took_ns, 60 * kMs);
-  EXPECT_LT(took_ns, 10 * 60 * kMs);  // one after the other would be twenty times as long
+  EXPECT_EQ(device.NowNs() - start_ns, 60 * kMs);
   std::vector<int64_t> expected(20, 2);
   expected.insert(expected.begin(), {0, 1});
   EXPECT_EQ(log.order, expected);
 }
 
-TEST_P(DeviceTest, AMeetingMayTakeTimeAndHoldsBothStreams) {
+TEST_P(DeviceTest, AHoldTakesRealTimeToo) {
   constexpr int64_t kMs = 1'000'000;
   CpuDevice device(threads());
+  for (int i = 0; i < 20; ++i) device.Hold(device.NewStream({}, 8), 30 * kMs);
+  const int64_t start_ns = device.NowNs();
+  ASSERT_TRUE(device.Synchronize().ok());
+  EXPECT_GE(device.NowNs() - start_ns, 30 * kMs);
+}
+
+TEST_P(DeviceTest, AMeetingMayTakeTimeAndHoldsBothStreams) {
+  constexpr int64_t kMs = 1'000'000;
+  CpuDevice device(threads(), nullptr, DeviceTime::kJumps);
   const StreamId a = device.NewStream({}, 8);
   const StreamId b = device.NewStream({}, 8);
   static constexpr int64_t kTime = 10 * kMs;
@@ -201,20 +207,26 @@ TEST_P(DeviceTest, AMeetingMayTakeTimeAndHoldsBothStreams) {
       [](const void* link, const void*, const void*) { return *static_cast<const int64_t*>(link); },
       &kTime};
   exchanges = 0;
+  struct End {
+    const CpuDevice* device;
+    int64_t* ns;
+  };
   int64_t ends_ns[2] = {0, 0};
+  const End ends[2] = {{&device, &ends_ns[0]}, {&device, &ends_ns[1]}};
   const auto write_end = [](const void* self, int64_t) {
-    *static_cast<int64_t*>(const_cast<void*>(self)) = NowNs();
+    const End& end = *static_cast<const End*>(self);
+    *end.ns = end.device->NowNs();
   };
   for (int i = 0; i < 2; ++i) {
     device.Meet(a, &place, 0, nullptr);
     device.Meet(b, &place, 1, nullptr);
   }
-  device.Launch(a, {write_end, &ends_ns[0], 0});
-  device.Launch(b, {write_end, &ends_ns[1], 0});
-  const int64_t start_ns = NowNs();
+  device.Launch(a, {write_end, &ends[0], 0});
+  device.Launch(b, {write_end, &ends[1], 0});
+  const int64_t start_ns = device.NowNs();
   ASSERT_TRUE(device.Synchronize().ok());
   EXPECT_EQ(exchanges, 2);
-  for (const int64_t end_ns : ends_ns) EXPECT_GE(end_ns - start_ns, 2 * kTime);
+  for (const int64_t end_ns : ends_ns) EXPECT_EQ(end_ns - start_ns, 2 * kTime);
 }
 
 TEST_P(DeviceTest, ADeadlockIsSeenWhenTheLastHoldHasEnded) {
@@ -240,9 +252,10 @@ TEST_P(DeviceTest, AnErrorEndsAllHolds) {
     const StreamId a = device.NewStream({}, 8);
     const StreamId b = device.NewStream({}, 8);
     const StreamId held = device.NewStream({}, 8);
-    MeetingPlace place = {
-        [](const void*, const void*) { return absl::InvalidArgumentError("no match"); },
-        DescribeEnd};
+    MeetingPlace place = {[](const void*, const void*, const void*) {
+                            return absl::InvalidArgumentError("no match");
+                          },
+                          DescribeEnd};
     device.Hold(held, int64_t{3600} * 1'000'000'000);
     device.Hold(a, 200'000);
     device.Meet(a, &place, 0, nullptr);
