@@ -28,6 +28,10 @@ def is_send(cell):
     return parts(cell)[1].startswith("SEND_")
 
 
+def is_movable(cell):
+    return parts(cell)[1].startswith(("RECV_", "WAIT_SEND_"))
+
+
 def is_droppable(cell):
     """UNSHARD and RESHARD matter with FSDP only, which these runs do without."""
     return cell != "" and parts(cell)[1] not in ("UNSHARD", "RESHARD")
@@ -63,8 +67,9 @@ def swap_sends(random, rows):
     return swap_neighbours(random, rows, is_send)
 
 
-def move_receive(random, rows):
-    found = places(rows, is_receive)
+def move(random, rows):
+    """Moves a receive or a wait a few places up or down."""
+    found = places(rows, is_movable)
     ranks = [rank for rank, at in enumerate(found) if at]
     if not ranks:
         return None
@@ -104,5 +109,5 @@ def swap_microbatches(random, rows):
 
 
 CHANGES = (
-    swap_computations, swap_receives, swap_sends, move_receive, drop, swap_microbatches,
+    swap_computations, swap_receives, swap_sends, move, drop, swap_microbatches,
 )
