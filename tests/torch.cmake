@@ -1,8 +1,12 @@
-# Exported files in torch's own runtime; skipped where torch is missing.
-find_package(Python3 COMPONENTS Interpreter)
-if(Python3_FOUND)
-  add_test(NAME torch_runtime
-    COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/torch/runtime_test.py
+# Files in torch's own runtime. Which python has torch is looked up when they run; without one they
+# are skipped.
+function(stringline_torch_test name file)
+  add_test(NAME ${name}
+    COMMAND ${CMAKE_SOURCE_DIR}/tools/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/${file}
       $<TARGET_FILE:stringline> ${CMAKE_SOURCE_DIR})
-  set_tests_properties(torch_runtime PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 400 RUN_SERIAL ON)
-endif()
+  set_tests_properties(${name} PROPERTIES
+    LABELS full SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL ON)
+endfunction()
+
+stringline_torch_test(torch_runtime runtime_test.py)
+stringline_torch_test(torch_lint_sample lint_sample_test.py)

@@ -20,6 +20,7 @@ class FaultFinder {
 
   void Find() {
     FindOldLetters();
+    FindLossOrder(plan_, diagnostics_);
     if (!plan_.lowered) return;
     const bool unshards = Holds(ActionKind::kUnshard);
     if (!unshards) {
@@ -204,6 +205,26 @@ void AddCircle(const Plan& plan, const std::vector<Blocked>& circle, absl::strin
   for (size_t i = 1; i < circle.size(); ++i) {
     const bool closes = i + 1 == circle.size();
     finding.notes.push_back({span(i), text(i) + (closes ? ": the circle is closed" : ""), ""});
+  }
+}
+
+void FindLossOrder(const Plan& plan, Diagnostics* diagnostics) {
+  if (plan.stages.empty()) return;
+  const StageId last(static_cast<int>(plan.stages.size()) - 1);
+  int losses = 0;
+  for (const Action& action : plan.of(plan.stage(last).rank)) {
+    if (action.kind != ActionKind::kForward || action.stage != last) continue;
+    if (action.microbatch.value != losses) {
+      Diagnostic& finding =
+          diagnostics->Add(Code::kTorchRuntime, SpanOf(plan, action),
+                           absl::StrCat(Print(plan, action),
+                                        ": torch keeps losses in the order of the last stage's "
+                                        "forwards, and takes this one for that of microbatch ",
+                                        losses));
+      finding.where = PrintParameters(plan);
+      return;
+    }
+    ++losses;
   }
 }
 

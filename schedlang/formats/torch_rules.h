@@ -10,13 +10,18 @@
 
 namespace stringline {
 
-// Of both forms: letters that torch reads otherwise today. Of the comms form, too, what Check does
-// not ask of every plan:
+// Of both forms: letters that torch reads otherwise today, and FindLossOrder. Of the comms form,
+// too, what Check does not ask of every plan:
 //   - every stage is unsharded, and not resharded unused;
 //   - gradients are reduced;
 //   - if there are waits: every send and reduction has one, behind it, and one reduction at a time.
 // `file.plan` passes Check.
 void FindTorchFaults(const TorchFile& file, Diagnostics* diagnostics);
+
+// The last stage runs its microbatches in the order of their numbers. Torch appends each loss to a
+// list and looks up microbatch m's at place m, so in any other order it stops, or computes wrong
+// gradients.
+void FindLossOrder(const Plan& plan, Diagnostics* diagnostics);
 
 // A circle of waits, as a simulation of torch's runtime found it (sim/comm_stream.h). `sharing`
 // says which messages share a communicator: "all messages share", "messages of two ranks share".

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "tests/tools/tool_run.h"
@@ -24,18 +25,56 @@ std::string Script(const std::string& name) {
 }
 
 TEST(ScriptsTest, AreBashAndExecutable) {
-  for (const char* const name : {"tools/install", "tools/test", "tools/demo", ".ci/run"}) {
+  for (const char* const name : {"tools/install", "tools/test", "tools/demo", ".ci/run",
+                                 "tools/torch/install", "tools/torch/run"}) {
     EXPECT_EQ(Shell("bash -n " + Script(name)), 0) << name;
     EXPECT_EQ(Shell("test -x " + Script(name)), 0) << name;
   }
 }
 
 TEST(ScriptsTest, RefuseWhatTheyDoNotKnow) {
-  for (const char* const line : {"tools/test' --fast", "tools/test' a b", "tools/demo' --help",
-                                 "tools/demo' a b", "tools/demo' missing.txt"}) {
+  for (const char* const line :
+       {"tools/test' --fast", "tools/test' a b", "tools/demo' --help", "tools/demo' a b",
+        "tools/demo' missing.txt", "tools/install' --all", "tools/install' --views --fast",
+        "tools/torch/run'"}) {
     EXPECT_EQ(Shell(absl::StrCat("'", SourceFolder(), "/", line)), 2) << line;
     EXPECT_NE(ReadText(ScratchFolder() + "/said.txt"), "") << line;
   }
+}
+
+// What the scripts take for the python that has torch.
+TEST(ScriptsTest, TorchIsThereOnlyWhenItsStampIs) {
+  const std::string place = ScratchFolder() + "/stringline/torch";
+  std::filesystem::create_directories(place + "/bin");
+  WriteText(place + "/bin/python", "#!/bin/sh\necho \"the place's, $1\"\n");
+  std::filesystem::permissions(place + "/bin/python", std::filesystem::perms::owner_all);
+  const std::string run =
+      "env -u STRINGLINE_TORCH_PYTHON XDG_DATA_HOME=. " + Script("tools/torch/run") + " x.py";
+  const std::string said = ScratchFolder() + "/said.txt";
+
+  EXPECT_EQ(Shell(run), 77);
+  EXPECT_EQ(ReadText(said), "skipped: torch is not installed: tools/install --torch\n");
+  WriteText(place + "/stringline.stamp", "");
+  EXPECT_EQ(Shell(run), 0);
+  EXPECT_EQ(ReadText(said), "the place's, x.py\n");
+  EXPECT_EQ(Shell("STRINGLINE_TORCH_PYTHON=echo " + Script("tools/torch/run") + " x.py"), 0);
+  EXPECT_EQ(ReadText(said), "x.py\n");
+  EXPECT_EQ(Shell("STRINGLINE_TORCH_PYTHON=./none " + Script("tools/torch/run") + " x.py"), 2);
+  EXPECT_NE(ReadText(said).find("'./none'"), std::string::npos);
+}
+
+// A finished environment is left alone, and so is a python of one's own.
+TEST(ScriptsTest, TorchIsInstalledOnce) {
+  const std::string place = ScratchFolder() + "/stringline/torch";
+  std::filesystem::create_directories(place);
+  WriteText(place + "/stringline.stamp", ReadText(SourceFolder() + "/tools/torch/packages.txt"));
+  const std::string install = Script("tools/torch/install");
+  const std::string said = ScratchFolder() + "/said.txt";
+
+  EXPECT_EQ(Shell("env -u STRINGLINE_TORCH_PYTHON XDG_DATA_HOME=. " + install), 0);
+  EXPECT_EQ(ReadText(said), "tools/install: torch is installed already\n");
+  EXPECT_EQ(Shell("STRINGLINE_TORCH_PYTHON=false " + install), 2);
+  EXPECT_NE(ReadText(said).find("cannot import torch"), std::string::npos);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "schedlang/check/check.h"
 #include "schedlang/formats/timed_lower.h"
 #include "schedlang/formats/torch_csv.h"
+#include "schedlang/formats/torch_rules.h"
 #include "schedlang/messages/collectives.h"
 #include "schedlang/messages/lower.h"
 #include "tools/command.h"
@@ -35,7 +36,10 @@ TorchFile Prepared(TorchFile file, TorchForm form, const CostModel& costs) {
 }
 
 bool Proven(const Plan& plan, Diagnostics* diagnostics) {
-  return Check(plan.lowered ? plan : Lower(plan), diagnostics);
+  if (!Check(plan.lowered ? plan : Lower(plan), diagnostics)) return false;
+  // Plans of several pipes are refused later, as such.
+  if (plan.pipes.empty()) FindLossOrder(plan, diagnostics);
+  return diagnostics->empty();
 }
 
 }  // namespace

@@ -1,0 +1,112 @@
+"""Processes that stand for the ranks: they meet once and then run job after job.
+
+They are forked from a process that has imported torch, so that a group is there at once. A rank
+that stops with an error, or one that does not answer in time, ends the group; the next job gets a
+new one. So no job can hold up another, nor leave messages behind for it.
+"""
+
+import datetime
+import logging
+import multiprocessing
+import multiprocessing.connection
+import socket
+import time
+
+import runtime
+
+RIGHT, WRONG, UNCLEAR, STOPPED, HANGS = "right", "wrong", "unclear", "stopped", "hangs"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def serve(rank, ranks, port, pipe):
+    """A rank's process: takes jobs until there are no more."""
+    torch, PipelineStage, schedules = runtime.load_torch()
+    logging.disable(logging.CRITICAL)  # the runtime prints the whole schedule when it stops
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks,
+        timeout=datetime.timedelta(seconds=120),
+    )
+    while True:
+        try:
+            job = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send((runtime.worst_difference(torch, PipelineStage, schedules, job, rank), ""))
+        except Exception as error:  # whatever torch says is an answer
+            pipe.send((None, f"rank {rank}: {type(error).__name__}: {error}"))
+
+
+class RankGroup:
+    """As many processes as a job has ranks; `with` ends them."""
+
+    def __init__(self, ranks):
+        self.ranks = ranks
+        self.processes = []
+        self.pipes = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def start(self):
+        fork = multiprocessing.get_context("fork")
+        port = free_port()
+        for rank in range(self.ranks):
+            mine, theirs = fork.Pipe()
+            process = fork.Process(
+                target=serve, args=(rank, self.ranks, port, theirs), daemon=True
+            )
+            process.start()
+            theirs.close()
+            self.processes.append(process)
+            self.pipes.append(mine)
+
+    def end(self):
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.join()
+        for pipe in self.pipes:
+            pipe.close()
+        self.processes, self.pipes = [], []
+
+    def run(self, job, seconds):
+        """(outcome, what was seen) of a job that may take so many seconds."""
+        if not self.processes:
+            self.start()
+        for pipe in self.pipes:
+            pipe.send(job)
+        outcome, seen = self.answer(time.monotonic() + seconds)
+        if outcome != RIGHT:
+            self.end()
+        return outcome, seen
+
+    def answer(self, deadline):
+        waiting = list(self.pipes)
+        worst = 0.0
+        while waiting:
+            ready = multiprocessing.connection.wait(waiting, max(0, deadline - time.monotonic()))
+            if not ready:
+                return HANGS, f"{len(waiting)} of {self.ranks} ranks have not ended"
+            for pipe in ready:
+                try:
+                    difference, error = pipe.recv()
+                except EOFError:
+                    return STOPPED, "a rank died"
+                if difference is None:
+                    return STOPPED, error
+                worst = max(worst, difference)
+                waiting.remove(pipe)
+        seen = f"gradients are {worst:.1e} off"
+        if worst < runtime.RIGHT:
+            return RIGHT, seen
+        return (WRONG if worst > runtime.WRONG else UNCLEAR), seen
