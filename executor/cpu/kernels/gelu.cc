@@ -19,10 +19,12 @@ inline Vec Gate(Vec x) {
 
 inline Vec Gelu(Vec x) { return x * Gate(x); }
 
+// From 10 on the gate is 0 or 1 to the last bit, so the part that turns it need not grow on.
 inline Vec GeluGrad(Vec dy, Vec x) {
-  const Vec s = Gate(x);
-  const Vec slope = 2.0f * kRoot * (1.0f + 3.0f * kCubic * x * x);
-  return dy * (s + x * s * (1.0f - s) * slope);
+  const Vec near = Min(Splat(10.0f), Max(Splat(-10.0f), x));
+  const Vec s = Gate(near);
+  const Vec slope = 2.0f * kRoot * (1.0f + 3.0f * kCubic * near * near);
+  return dy * (s + near * s * (1.0f - s) * slope);
 }
 
 }  // namespace
