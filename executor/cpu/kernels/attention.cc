@@ -63,11 +63,21 @@ void StoreChannels(float* row, int64_t d, int64_t size, Vec v) {
   d + kLanes <= size ? Store(row + d, v) : StorePart(row + d, v, size - d);
 }
 
-// packed (rows, wide) = `rows` rows of `from`; 0 beyond `size`.
-void Pack(const Head& head, Rows<const float> from, int64_t rows, float* packed) {
-  for (int64_t i = 0; i < rows; ++i) {
+// keys, values (T, wide) = the head's; 0 beyond `size`. Rows of a head lie far apart and no
+// hardware sees them coming, so each is asked for some rows before; the queries as well, for
+// TakeBlock.
+void Pack(const Head& head, const float* qkv, float* keys, float* values) {
+  constexpr int64_t kAhead = 8;
+  const int64_t width = head.width();
+  const Rows<const float> rows{qkv, 3 * width};
+  for (int64_t t = 0; t < head.positions; ++t) {
+    const float* key = rows[t] + width;
+    const float* value = key + width;
+    const float* ahead = rows[std::min(t + kAhead, head.positions - 1)];
     for (int64_t d = 0; d < head.wide; d += kLanes) {
-      Store(packed + i * head.wide + d, LoadChannels(from[i], d, head.size));
+      for (int64_t third = 0; third < 3; ++third) __builtin_prefetch(ahead + third * width + d);
+      Store(keys + t * head.wide + d, LoadChannels(key, d, head.size));
+      Store(values + t * head.wide + d, LoadChannels(value, d, head.size));
     }
   }
 }
@@ -139,8 +149,7 @@ void ForwardHead(const Head& head, const float* qkv, float* y, float* lse, Works
   float* queries = workspace.Take(head.block());
   float* mixed = workspace.Take(head.block());
   float* weights = workspace.Take(head.weights());
-  Pack(head, {qkv + width, 3 * width}, head.positions, keys);
-  Pack(head, {qkv + 2 * width, 3 * width}, head.positions, values);
+  Pack(head, qkv, keys, values);
   for (int64_t first = 0; first < head.positions; first += kBlock) {
     const int64_t rows = std::min(kBlock, head.positions - first);
     TakeBlock(head, {qkv + first * 3 * width, 3 * width}, rows, head.scale, queries, mixed);
@@ -229,8 +238,7 @@ void BackwardBlock(const Head& head, const HeadGrad& at, const GradBuffers& to, 
 void BackwardHead(const Head& head, const HeadGrad& at, Workspace workspace) {
   const int64_t width = head.width(), stride = 3 * width;
   const GradBuffers buffers(head, workspace);
-  Pack(head, {at.qkv + width, stride}, head.positions, buffers.keys);
-  Pack(head, {at.qkv + 2 * width, stride}, head.positions, buffers.values);
+  Pack(head, at.qkv, buffers.keys, buffers.values);
   for (int64_t first = 0; first < head.positions; first += kBlock) {
     BackwardBlock(head, at, buffers, first);
   }
