@@ -16,9 +16,6 @@
 namespace stringline::cpu {
 namespace {
 
-Type F32(std::vector<int64_t> shape) { return {DType::kF32, std::move(shape)}; }
-Type I32(std::vector<int64_t> shape) { return {DType::kI32, std::move(shape)}; }
-
 struct NanCase {
   Op op;
   std::vector<Type> inputs;
@@ -27,7 +24,7 @@ struct NanCase {
 };
 
 // Sizes below, at and above a vector's, and attention over more than one block of queries.
-const std::vector<NanCase>& Cases() {
+const std::vector<NanCase>& NanCases() {
   static const std::vector<NanCase>& cases = *new std::vector<NanCase>{
       {Op::kLinear, {F32({5, 19}), F32({7, 19})}, {}},
       {Op::kLinearInputGrad, {F32({5, 7}), F32({7, 19})}, {}},
@@ -138,7 +135,7 @@ TEST(KernelNan, SpreadsExactlyAsANumberWould) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
-  for (const NanCase& test : Cases()) {
+  for (const NanCase& test : NanCases()) {
     SCOPED_TRACE(absl::StrCat(RowOf(test.op).name, " ", PrintType(test.inputs[0])));
     Probe probe(test, random);
     for (size_t k = 0; k < test.inputs.size(); ++k) {
@@ -151,7 +148,7 @@ TEST(KernelNan, SpreadsExactlyAsANumberWould) {
 
 TEST(KernelNan, CasesNameEveryOpWithAFloatInput) {
   std::set<Op> tried;
-  for (const NanCase& test : Cases()) tried.insert(test.op);
+  for (const NanCase& test : NanCases()) tried.insert(test.op);
   for (const OpRow& row : AllOps()) {
     EXPECT_EQ(tried.count(row.op), row.inputs > 0 ? 1u : 0u) << row.name << " is in no case";
   }

@@ -68,14 +68,6 @@ Truth Attend(const Shape& s, const Array& qkv, const Array& dy) {
   return truth;
 }
 
-void ExpectClose(const Array& seen, const std::vector<double>& expected, double tolerance) {
-  ASSERT_EQ(static_cast<size_t>(seen.type.elements()), expected.size());
-  for (size_t i = 0; i < expected.size(); ++i) {
-    ASSERT_NEAR(seen.f32()[i], expected[i], tolerance * (1 + std::abs(expected[i])))
-        << "element " << i;
-  }
-}
-
 // The backward gets the forward's results rounded from double, so each is judged alone.
 void Check(const Shape& s, float factor, double tolerance, std::mt19937_64& random) {
   SCOPED_TRACE(absl::StrCat(s.batch, " of ", s.positions, " positions, ", s.heads, " heads of ",

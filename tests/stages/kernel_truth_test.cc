@@ -15,15 +15,6 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-// Every element within `tolerance` (1 + |expected|).
-void ExpectClose(const Array& seen, const Numbers& expected, double tolerance) {
-  ASSERT_EQ(static_cast<size_t>(seen.type.elements()), expected.size());
-  for (size_t i = 0; i < expected.size(); ++i) {
-    ASSERT_NEAR(seen.f32()[i], expected[i], tolerance * (1 + std::abs(expected[i])))
-        << "element " << i;
-  }
-}
-
 class KernelTruth : public testing::Test {
  protected:
   KernelTruth()
@@ -138,7 +129,7 @@ TEST_F(KernelTruth, GeluFarOut) {
   const Array dx = RunKernel(Op::kGeluGrad, {dy, x}, {})[0];
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(y.f32()[i], points[i] < 0 ? 0 : points[i]) << points[i];
-    EXPECT_EQ(dx.f32()[i], points[i] < 0 ? 0 : 1) << points[i];
+    EXPECT_NEAR(dx.f32()[i], points[i] < 0 ? 0 : 1, 1e-30) << points[i];
   }
 }
 

@@ -1,6 +1,9 @@
 #include "tests/stages/run_kernel.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "schedlang/base/sl_check.h"
@@ -12,6 +15,14 @@ Array NanArray(std::vector<int64_t> shape) {
   Array array = MakeArray({DType::kF32, std::move(shape)});
   std::fill_n(array.f32(), array.type.elements(), std::numeric_limits<float>::quiet_NaN());
   return array;
+}
+
+void ExpectClose(const Array& seen, const std::vector<double>& expected, double tolerance) {
+  ASSERT_EQ(static_cast<size_t>(seen.type.elements()), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_NEAR(seen.f32()[i], expected[i], tolerance * (1 + std::abs(expected[i])))
+        << "element " << i;
+  }
 }
 
 std::vector<Array> RunKernel(Op op, const std::vector<Array>& inputs,

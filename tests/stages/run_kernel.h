@@ -1,4 +1,4 @@
-// Runs one kernel by itself, in buffers full of NaN.
+// Runs one kernel by itself, in buffers full of NaN, and compares with what was expected.
 #pragma once
 
 #include <vector>
@@ -11,6 +11,9 @@ namespace stringline::cpu {
 // leaves an element out, or reads what nobody wrote, is seen.
 std::vector<Array> RunKernel(Op op, const std::vector<Array>& inputs,
                              const std::vector<double>& attributes);
+
+// Every element within `tolerance` (1 + |expected|).
+void ExpectClose(const Array& seen, const std::vector<double>& expected, double tolerance);
 
 // An F32 array of this shape, every element NaN.
 Array NanArray(std::vector<int64_t> shape);

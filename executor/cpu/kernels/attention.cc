@@ -113,31 +113,62 @@ void TakeBlock(const Head& head, Rows<const float> from, int64_t rows, float fac
   }
 }
 
-// Of half a block, the queries from lane `lane` of it on: weights = e^(scores - most) for the keys
-// that a query sees. Gives 1 / their sum, and most + log(sum), for each query.
-void Softmax(float* scores, int64_t lane, int64_t first, int64_t rows, float* factor, float* lse) {
-  scores += lane;
-  Vec most = Splat(-INFINITY);
-  for (int64_t j = 0; j < first; ++j) most = Max(most, Load(scores + j * kBlock));
-  for (int64_t own = 0; own < rows; ++own) {
-    const Vec score = Load(scores + (first + own) * kBlock);
-    most = Max(most, Seeing(own, lane) ? score : Splat(-INFINITY));
-  }
-  Vec sum = {};
+// Down the rows of a block's scores: its queries' largest score and their sum of weights.
+struct Columns {
+  Vec most[2], sum[2];
+};
+
+// The largest score of each query among the keys that it sees.
+void FindMost(const float* scores, int64_t first, int64_t rows, Columns* columns) {
+  Vec low = Splat(-INFINITY), high = low;
   for (int64_t j = 0; j < first; ++j) {
-    const Vec weight = Exp(Load(scores + j * kBlock) - most);
-    sum += weight;
-    Store(scores + j * kBlock, weight);
+    low = Max(low, Load(scores + j * kBlock));
+    high = Max(high, Load(scores + j * kBlock + kLanes));
   }
   for (int64_t own = 0; own < rows; ++own) {
-    float* at = scores + (first + own) * kBlock;
-    const Vec weight = Exp(Load(at) - most);
-    sum += Seeing(own, lane) ? weight : Vec{};
-    Store(at, weight);
+    const float* at = scores + (first + own) * kBlock;
+    low = Max(low, Seeing(own, 0) ? Load(at) : Splat(-INFINITY));
+    high = Max(high, Seeing(own, kLanes) ? Load(at + kLanes) : Splat(-INFINITY));
   }
-  Store(factor + lane, 1.0f / sum);
-  for (int64_t i = lane; i < std::min(rows, lane + kLanes); ++i) {
-    lse[i] = most[i - lane] + std::log(sum[i - lane]);
+  columns->most[0] = low;
+  columns->most[1] = high;
+}
+
+// weights = e^(scores - most) for `keys` rows; the sum of those before `first` is added up.
+template <int N>
+void Weigh(float* scores, const Columns& columns, Vec (&weights)[2 * N]) {
+  LoadAll(scores, kLanes, weights);
+#pragma GCC unroll 8
+  for (int i = 0; i < 2 * N; ++i) weights[i] -= columns.most[i % 2];
+  ExpAll(weights);
+  StoreAll(scores, kLanes, weights);
+}
+
+// scores become weights: e^(score - the largest of the query), for the keys that it sees. Gives
+// 1 / their sum, and most + log(sum), for each query.
+void Softmax(float* scores, int64_t first, int64_t rows, float* factor, float* lse) {
+  Columns columns;
+  FindMost(scores, first, rows, &columns);
+  Vec sum[2] = {};
+  int64_t j = 0;
+  for (; j + 2 <= first; j += 2) {
+    Vec weights[4];
+    Weigh<2>(scores + j * kBlock, columns, weights);
+    for (int i = 0; i < 4; ++i) sum[i % 2] += weights[i];
+  }
+  for (int64_t own = 0; own < rows; ++own) {
+    Vec weights[2];
+    Weigh<1>(scores + (first + own) * kBlock, columns, weights);
+    for (int i = 0; i < 2; ++i) sum[i] += Seeing(own, i * kLanes) ? weights[i] : Vec{};
+  }
+  for (int i = 0; i < 2; ++i) {
+    Store(factor + i * kLanes, 1.0f / sum[i]);
+    float most[kLanes], total[kLanes];
+    Store(most, columns.most[i]);
+    Store(total, sum[i]);
+    for (int64_t k = 0; k < std::min(rows - i * kLanes, kLanes); ++k) {
+      lse[i * kLanes + k] = most[k] + std::log(total[k]);
+    }
   }
 }
 
@@ -155,9 +186,7 @@ void ForwardHead(const Head& head, const float* qkv, float* y, float* lse, Works
     TakeBlock(head, {qkv + first * 3 * width, 3 * width}, rows, head.scale, queries, mixed);
     Scores(keys, head.wide, queries, head.size, first, rows, weights);
     float factor[kBlock];
-    for (int64_t lane : {int64_t{0}, kLanes}) {
-      Softmax(weights, lane, first, rows, factor, lse + first);
-    }
+    Softmax(weights, first, rows, factor, lse + first);
     Mix(weights, values, head.wide, first, rows, mixed);
     Unpack(head, mixed, factor, rows, {y + first * width, width});
   }
@@ -186,16 +215,26 @@ struct GradBuffers {
   }
 };
 
-// weights = P = e^(scores - lse), dscores = P (dscores - delta), for the queries from lane `lane`
-// of the block on, and `keys` keys. What a query does not see is never read.
-void GradOfSoftmax(float* weights, float* dscores, int64_t lane, int64_t keys, const float* lse,
+// weights = P = e^(scores - lse), dscores = P (dscores - delta), for the block's queries and `keys`
+// keys. What a query does not see is never read.
+void GradOfSoftmax(float* weights, float* dscores, int64_t keys, const float* lse,
                    const float* delta) {
-  const Vec log_sum = Load(lse + lane), shift = Load(delta + lane);
-  for (int64_t at = lane; at < keys * kBlock; at += kBlock) {
-    const Vec p = Exp(Load(weights + at) - log_sum);
-    Store(weights + at, p);
-    Store(dscores + at, p * (Load(dscores + at) - shift));
-  }
+  Vec log_sum[2], shift[2];
+  LoadAll(lse, kLanes, log_sum);
+  LoadAll(delta, kLanes, shift);
+  ForVectors<4>(keys * kBlock, [&]<int N>(int64_t at, int64_t) {
+    const int64_t half = at / kLanes % 2;
+    Vec p[N], ds[N];
+    LoadAll(weights + at, kLanes, p);
+    LoadAll(dscores + at, kLanes, ds);
+#pragma GCC unroll 8
+    for (int i = 0; i < N; ++i) p[i] -= log_sum[(half + i) % 2];
+    ExpAll(p);
+#pragma GCC unroll 8
+    for (int i = 0; i < N; ++i) ds[i] = p[i] * (ds[i] - shift[(half + i) % 2]);
+    StoreAll(weights + at, kLanes, p);
+    StoreAll(dscores + at, kLanes, ds);
+  });
 }
 
 // For the block's queries from `first` on: delta[i] = dy[i] . y[i], and their lse; 0 beyond `rows`.
@@ -225,9 +264,7 @@ void BackwardBlock(const Head& head, const HeadGrad& at, const GradBuffers& to, 
   Scores(to.values, wide, to.turned_dy, head.size, first, rows, to.dscores);
   float lse[kBlock], delta[kBlock], factor[kBlock];
   RowsOfBlock(head, at, first, rows, lse, delta);
-  for (int64_t lane : {int64_t{0}, kLanes}) {
-    GradOfSoftmax(to.weights, to.dscores, lane, first + rows, lse, delta);
-  }
+  GradOfSoftmax(to.weights, to.dscores, first + rows, lse, delta);
   Mix(to.dscores, to.keys, wide, first, rows, to.dqueries);
   std::fill_n(factor, kBlock, head.scale);
   Unpack(head, to.dqueries, factor, rows, {at.dqkv + first * stride, stride});
