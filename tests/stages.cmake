@@ -4,11 +4,15 @@ stringline_test(stages_test
     stages/gpt_test.cc
     stages/gradients_test.cc
     stages/init_test.cc
+    stages/kernel_nan_test.cc
+    stages/kernel_truth_attention_test.cc
+    stages/kernel_truth_test.cc
     stages/kernels_test.cc
     stages/layers_test.cc
     stages/ops_test.cc
     stages/program_text_test.cc
     stages/random_values.cc
+    stages/run_kernel.cc
     stages/split_test.cc
     stages/text_test.cc
   LIBRARIES stringline_stages stringline_cpu_kernels)

@@ -14,9 +14,6 @@
 namespace stringline::cpu {
 namespace {
 
-Type F32(std::vector<int64_t> shape) { return {DType::kF32, std::move(shape)}; }
-Type I32(std::vector<int64_t> shape) { return {DType::kI32, std::move(shape)}; }
-
 // One op on inputs of these types. Integers are drawn from 0 .. below-1.
 struct OpCase {
   Op op;

@@ -1,34 +1,36 @@
 // Causal attention and its gradient, one head of one sequence at a time, kBlock queries at once.
 //
-// The keys and values of a head are packed into workspace rows padded to whole vectors; scores live
-// only for the block at hand. The backward kernel computes them again from the saved log-sum-exp.
+// Keys and values of a head are packed into workspace rows padded to whole vectors; the queries of
+// a block are turned over as well. Weights live only for the block at hand; the backward kernel
+// computes them again from the saved log-sum-exp. The scale 1 / sqrt(D) goes into the queries.
 #include <algorithm>
 #include <cmath>
 
+#include "executor/cpu/kernels/attention_tiles.h"
 #include "executor/cpu/kernels/kernels.h"
-#include "executor/cpu/kernels/tile_product.h"
+#include "executor/cpu/kernels/transpose.h"
 #include "executor/cpu/kernels/vec.h"
 
 namespace stringline::cpu {
 namespace {
 
-constexpr int64_t kBlock = 32;
-
-// Sizes of one head: positions, channels, and both rounded up to whole vectors.
+// Sizes of one head.
 struct Head {
   int64_t heads, positions, size;
-  int64_t wide_positions, wide_size;
+  int64_t wide;  // `size` rounded up to whole vectors
+  float scale;
 
   Head(const Type& qkv, int64_t heads_)
       : heads(heads_),
         positions(qkv.shape[1]),
         size(qkv.shape[2] / 3 / heads_),
-        wide_positions((positions + kBlock - 1) / kBlock * kBlock),
-        wide_size(RoundUp(size)) {}
+        wide(RoundUp(size)),
+        scale(1.0f / std::sqrt(static_cast<float>(size))) {}
 
   int64_t width() const { return heads * size; }
-  int64_t packed() const { return wide_positions * wide_size; }
-  int64_t block() const { return kBlock * std::max(wide_positions, wide_size); }
+  int64_t block() const { return kBlock * wide; }         // of queries
+  int64_t weights() const { return kBlock * positions; }  // of a block, one for every key
+  int64_t keys() const { return positions * wide; }       // packed
 };
 
 // Hands out a kernel's workspace piece by piece.
@@ -45,85 +47,148 @@ class Workspace {
   float* next_;
 };
 
-// to (T, wide size) = from (T, size) with rows `stride` apart; padding 0.
-void Pack(const Head& head, const float* from, int64_t stride, float* to) {
-  std::fill_n(to, head.packed(), 0.0f);
+// Rows of floats, `stride` apart, in one of the op's tensors.
+template <typename T>
+struct Rows {
+  T* data;
+  int64_t stride;
+  T* operator[](int64_t i) const { return data + i * stride; }
+};
+
+// One vector of a row of `size` channels, from channel d on; 0 beyond the last.
+Vec LoadChannels(const float* row, int64_t d, int64_t size) {
+  return d + kLanes <= size ? Load(row + d) : LoadPart(row + d, size - d);
+}
+void StoreChannels(float* row, int64_t d, int64_t size, Vec v) {
+  d + kLanes <= size ? Store(row + d, v) : StorePart(row + d, v, size - d);
+}
+
+// keys, values (T, wide) = the head's; 0 beyond `size`. Rows of a head lie far apart and no
+// hardware sees them coming, so each is asked for some rows before; the queries as well, for
+// TakeBlock.
+void Pack(const Head& head, const float* qkv, float* keys, float* values) {
+  constexpr int64_t kAhead = 8;
+  const int64_t width = head.width();
+  const Rows<const float> rows{qkv, 3 * width};
   for (int64_t t = 0; t < head.positions; ++t) {
-    std::copy_n(from + t * stride, head.size, to + t * head.wide_size);
+    const float* key = rows[t] + width;
+    const float* value = key + width;
+    const float* ahead = rows[std::min(t + kAhead, head.positions - 1)];
+    for (int64_t d = 0; d < head.wide; d += kLanes) {
+      for (int64_t third = 0; third < 3; ++third) __builtin_prefetch(ahead + third * width + d);
+      Store(keys + t * head.wide + d, LoadChannels(key, d, head.size));
+      Store(values + t * head.wide + d, LoadChannels(value, d, head.size));
+    }
   }
 }
 
-// to (size, wide T) = from (T, size) transposed; padding 0.
-void PackTransposed(const Head& head, const float* from, int64_t stride, float* to) {
-  for (int64_t d = 0; d < head.size; ++d) {
-    float* row = to + d * head.wide_positions;
-    for (int64_t t = 0; t < head.positions; ++t) row[t] = from[t * stride + d];
-    std::fill(row + head.positions, row + head.wide_positions, 0.0f);
+// `rows` rows of `to` = factor[i] times those of packed (rows, wide).
+void Unpack(const Head& head, const float* packed, const float* factor, int64_t rows,
+            Rows<float> to) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t d = 0; d < head.size; d += kLanes) {
+      StoreChannels(to[i], d, head.size, factor[i] * Load(packed + i * head.wide + d));
+    }
   }
 }
 
-// Turns a row of scores, of which the first `seen` count, into e^(scale s - most), 0 from `seen` to
-// `columns`. Gives the sum, and in `lse` the log of the sum of e^(scale s).
-float ExpRow(float* row, int64_t seen, int64_t columns, float scale, float* lse) {
-  std::fill(row + seen, row + columns, -INFINITY);
-  Vec best = Load(row);
-  for (int64_t j = kLanes; j < columns; j += kLanes) best = Max(best, Load(row + j));
-  const float most = scale * MaxOf(best);
-  Vec sum = {};
-  for (int64_t j = 0; j < columns; j += kLanes) {
-    const Vec s = Load(row + j);
-    const Vec e = s > -INFINITY ? Exp(scale * s - most) : Vec{};
-    sum += e;
-    Store(row + j, e);
+// turned (wide, kBlock) = factor times `rows` rows of `from`, turned over; 0 in the other columns.
+// packed (rows, wide) = the same side by side.
+void TakeBlock(const Head& head, Rows<const float> from, int64_t rows, float factor, float* turned,
+               float* packed) {
+  for (int64_t d = 0; d < head.wide; d += kLanes) {
+    for (int64_t i = 0; i < kBlock; i += kLanes) {
+      Vec square[kLanes];
+#pragma GCC unroll 16
+      for (int64_t k = 0; k < kLanes; ++k) {
+        square[k] = Vec{};
+        if (i + k >= rows) continue;
+        square[k] = factor * LoadChannels(from[i + k], d, head.size);
+        Store(packed + (i + k) * head.wide + d, square[k]);
+      }
+      Transpose(square);
+#pragma GCC unroll 16
+      for (int64_t k = 0; k < kLanes; ++k) Store(turned + (d + k) * kBlock + i, square[k]);
+    }
   }
-  const float total = Sum(sum);
-  *lse = most + std::log(total);
-  return total;
 }
 
-// row = dscores = P (dP - delta) scale and, in `p`, P = e^(scale s - lse); 0 from `seen` on.
-void GradRow(float* p, float* dp, int64_t seen, int64_t columns, float scale, float lse,
-             float delta) {
-  for (int64_t j = 0; j < columns; j += kLanes) {
-    const Vec e = Exp(scale * Load(p + j) - lse);
-    Store(p + j, e);
-    Store(dp + j, e * (Load(dp + j) - delta) * scale);
+// Down the rows of a block's scores: its queries' largest score and their sum of weights.
+struct Columns {
+  Vec most[2], sum[2];
+};
+
+// The largest score of each query among the keys that it sees.
+void FindMost(const float* scores, int64_t first, int64_t rows, Columns* columns) {
+  Vec low = Splat(-INFINITY), high = low;
+  for (int64_t j = 0; j < first; ++j) {
+    low = Max(low, Load(scores + j * kBlock));
+    high = Max(high, Load(scores + j * kBlock + kLanes));
   }
-  std::fill(p + seen, p + columns, 0.0f);
-  std::fill(dp + seen, dp + columns, 0.0f);
+  for (int64_t own = 0; own < rows; ++own) {
+    const float* at = scores + (first + own) * kBlock;
+    low = Max(low, Seeing(own, 0) ? Load(at) : Splat(-INFINITY));
+    high = Max(high, Seeing(own, kLanes) ? Load(at + kLanes) : Splat(-INFINITY));
+  }
+  columns->most[0] = low;
+  columns->most[1] = high;
 }
 
-void CopyRows(const float* from, int64_t from_row, float* to, int64_t to_row, int64_t rows,
-              int64_t columns) {
-  for (int64_t i = 0; i < rows; ++i) std::copy_n(from + i * from_row, columns, to + i * to_row);
+// weights = e^(scores - most) for `keys` rows; the sum of those before `first` is added up.
+template <int N>
+void Weigh(float* scores, const Columns& columns, Vec (&weights)[2 * N]) {
+  LoadAll(scores, kLanes, weights);
+#pragma GCC unroll 8
+  for (int i = 0; i < 2 * N; ++i) weights[i] -= columns.most[i % 2];
+  ExpAll(weights);
+  StoreAll(scores, kLanes, weights);
+}
+
+// scores become weights: e^(score - the largest of the query), for the keys that it sees. Gives
+// 1 / their sum, and most + log(sum), for each query.
+void Softmax(float* scores, int64_t first, int64_t rows, float* factor, float* lse) {
+  Columns columns;
+  FindMost(scores, first, rows, &columns);
+  Vec sum[2] = {};
+  int64_t j = 0;
+  for (; j + 2 <= first; j += 2) {
+    Vec weights[4];
+    Weigh<2>(scores + j * kBlock, columns, weights);
+    for (int i = 0; i < 4; ++i) sum[i % 2] += weights[i];
+  }
+  for (int64_t own = 0; own < rows; ++own) {
+    Vec weights[2];
+    Weigh<1>(scores + (first + own) * kBlock, columns, weights);
+    for (int i = 0; i < 2; ++i) sum[i] += Seeing(own, i * kLanes) ? weights[i] : Vec{};
+  }
+  for (int i = 0; i < 2; ++i) {
+    Store(factor + i * kLanes, 1.0f / sum[i]);
+    float most[kLanes], total[kLanes];
+    Store(most, columns.most[i]);
+    Store(total, sum[i]);
+    for (int64_t k = 0; k < std::min(rows - i * kLanes, kLanes); ++k) {
+      lse[i * kLanes + k] = most[k] + std::log(total[k]);
+    }
+  }
 }
 
 // One head of one sequence; qkv, y and lse point at its first element.
 void ForwardHead(const Head& head, const float* qkv, float* y, float* lse, Workspace workspace) {
-  const int64_t stride = 3 * head.width();
-  const float scale = 1.0f / std::sqrt(static_cast<float>(head.size));
-  float* keys = workspace.Take(head.packed());
-  float* values = workspace.Take(head.packed());
-  float* scores = workspace.Take(head.block());
-  float* result = workspace.Take(head.block());
-  PackTransposed(head, qkv + head.width(), stride, keys);
-  Pack(head, qkv + 2 * head.width(), stride, values);
+  const int64_t width = head.width();
+  float* keys = workspace.Take(head.keys());
+  float* values = workspace.Take(head.keys());
+  float* queries = workspace.Take(head.block());
+  float* mixed = workspace.Take(head.block());
+  float* weights = workspace.Take(head.weights());
+  Pack(head, qkv, keys, values);
   for (int64_t first = 0; first < head.positions; first += kBlock) {
-    const int64_t rows = std::min(kBlock, head.positions - first), columns = first + kBlock;
-    TileProduct(rows, columns, head.size, {qkv + first * stride, stride, 1}, keys,
-                head.wide_positions, scores, head.wide_positions, false);
-    float totals[kBlock];
-    for (int64_t i = 0; i < rows; ++i) {
-      totals[i] =
-          ExpRow(scores + i * head.wide_positions, first + i + 1, columns, scale, lse + first + i);
-    }
-    TileProduct(rows, head.wide_size, first + rows, {scores, head.wide_positions, 1}, values,
-                head.wide_size, result, head.wide_size, false);
-    for (int64_t i = 0; i < rows; ++i) {
-      const float factor = 1.0f / totals[i];
-      float* row = y + (first + i) * head.width();
-      for (int64_t d = 0; d < head.size; ++d) row[d] = factor * result[i * head.wide_size + d];
-    }
+    const int64_t rows = std::min(kBlock, head.positions - first);
+    TakeBlock(head, {qkv + first * 3 * width, 3 * width}, rows, head.scale, queries, mixed);
+    Scores(keys, head.wide, queries, head.size, first, rows, weights);
+    float factor[kBlock];
+    Softmax(weights, first, rows, factor, lse + first);
+    Mix(weights, values, head.wide, first, rows, mixed);
+    Unpack(head, mixed, factor, rows, {y + first * width, width});
   }
 }
 
@@ -135,73 +200,104 @@ struct HeadGrad {
   float* dqkv;
 };
 
-// The packed operands of one head's gradient.
-struct Packed {
-  float *keys_t, *values_t, *keys, *queries, *dy, *dkeys, *dvalues, *scores, *dscores, *result;
+struct GradBuffers {
+  float *turned_queries, *turned_dy;       // of the block
+  float *queries, *dy, *dqueries;          // of the block, packed
+  float *weights, *dscores;                // of the block, a row for every key
+  float *keys, *values, *dkeys, *dvalues;  // of the head, packed
 
-  Packed(const Head& head, Workspace workspace) {
-    for (float** piece : {&keys_t, &values_t, &keys, &queries, &dy, &dkeys, &dvalues}) {
-      *piece = workspace.Take(head.packed());
+  GradBuffers(const Head& head, Workspace workspace) {
+    for (float** piece : {&turned_queries, &turned_dy, &queries, &dy, &dqueries}) {
+      *piece = workspace.Take(head.block());
     }
-    for (float** piece : {&scores, &dscores, &result}) *piece = workspace.Take(head.block());
+    for (float** piece : {&weights, &dscores}) *piece = workspace.Take(head.weights());
+    for (float** piece : {&keys, &values, &dkeys, &dvalues}) *piece = workspace.Take(head.keys());
   }
 };
 
-// The block of queries from `first` on: its dq, and its part of dk and dv.
-void BackwardBlock(const Head& head, const HeadGrad& at, const Packed& packed, int64_t first) {
-  const int64_t stride = 3 * head.width(), wide = head.wide_positions;
-  const float scale = 1.0f / std::sqrt(static_cast<float>(head.size));
-  const int64_t rows = std::min(kBlock, head.positions - first), columns = first + kBlock;
-  TileProduct(rows, columns, head.size, {at.qkv + first * stride, stride, 1}, packed.keys_t, wide,
-              packed.scores, wide, false);
-  TileProduct(rows, columns, head.size, {at.dy + first * head.width(), head.width(), 1},
-              packed.values_t, wide, packed.dscores, wide, false);
-  for (int64_t i = 0; i < rows; ++i) {
-    const float* dy = at.dy + (first + i) * head.width();
-    const float* y = at.y + (first + i) * head.width();
-    float delta = 0;
-    for (int64_t d = 0; d < head.size; ++d) delta += dy[d] * y[d];
-    GradRow(packed.scores + i * wide, packed.dscores + i * wide, first + i + 1, columns, scale,
-            at.lse[first + i], delta);
+// weights = P = e^(scores - lse), dscores = P (dscores - delta), for the block's queries and `keys`
+// keys. What a query does not see is never read.
+void GradOfSoftmax(float* weights, float* dscores, int64_t keys, const float* lse,
+                   const float* delta) {
+  Vec log_sum[2], shift[2];
+  LoadAll(lse, kLanes, log_sum);
+  LoadAll(delta, kLanes, shift);
+  ForVectors<4>(keys * kBlock, [&]<int N>(int64_t at, int64_t) {
+    const int64_t half = at / kLanes % 2;
+    Vec p[N], ds[N];
+    LoadAll(weights + at, kLanes, p);
+    LoadAll(dscores + at, kLanes, ds);
+#pragma GCC unroll 8
+    for (int i = 0; i < N; ++i) p[i] -= log_sum[(half + i) % 2];
+    ExpAll(p);
+#pragma GCC unroll 8
+    for (int i = 0; i < N; ++i) ds[i] = p[i] * (ds[i] - shift[(half + i) % 2]);
+    StoreAll(weights + at, kLanes, p);
+    StoreAll(dscores + at, kLanes, ds);
+  });
+}
+
+// For the block's queries from `first` on: delta[i] = dy[i] . y[i], and their lse; 0 beyond `rows`.
+void RowsOfBlock(const Head& head, const HeadGrad& at, int64_t first, int64_t rows, float* lse,
+                 float* delta) {
+  const Rows<const float> dy{at.dy, head.width()}, y{at.y, head.width()};
+  for (int64_t i = 0; i < kBlock; ++i) {
+    lse[i] = delta[i] = 0;
+    if (i >= rows) continue;
+    Vec sum = {};
+    for (int64_t d = 0; d < head.size; d += kLanes) {
+      sum += LoadChannels(dy[first + i], d, head.size) * LoadChannels(y[first + i], d, head.size);
+    }
+    lse[i] = at.lse[first + i];
+    delta[i] = Sum(sum);
   }
-  TileProduct(rows, head.wide_size, first + rows, {packed.dscores, wide, 1}, packed.keys,
-              head.wide_size, packed.result, head.wide_size, false);
-  CopyRows(packed.result, head.wide_size, at.dqkv + first * stride, stride, rows, head.size);
-  TileProduct(first + rows, head.wide_size, rows, {packed.dscores, 1, wide},
-              packed.queries + first * head.wide_size, head.wide_size, packed.dkeys, head.wide_size,
-              true);
-  TileProduct(first + rows, head.wide_size, rows, {packed.scores, 1, wide},
-              packed.dy + first * head.wide_size, head.wide_size, packed.dvalues, head.wide_size,
-              true);
+}
+
+// The block of queries from `first` on: its dq, and its part of dk and dv.
+void BackwardBlock(const Head& head, const HeadGrad& at, const GradBuffers& to, int64_t first) {
+  const int64_t width = head.width(), stride = 3 * width, wide = head.wide;
+  const int64_t rows = std::min(kBlock, head.positions - first);
+  TakeBlock(head, {at.qkv + first * stride, stride}, rows, head.scale, to.turned_queries,
+            to.queries);
+  TakeBlock(head, {at.dy + first * width, width}, rows, 1.0f, to.turned_dy, to.dy);
+  Scores(to.keys, wide, to.turned_queries, head.size, first, rows, to.weights);
+  Scores(to.values, wide, to.turned_dy, head.size, first, rows, to.dscores);
+  float lse[kBlock], delta[kBlock], factor[kBlock];
+  RowsOfBlock(head, at, first, rows, lse, delta);
+  GradOfSoftmax(to.weights, to.dscores, first + rows, lse, delta);
+  Mix(to.dscores, to.keys, wide, first, rows, to.dqueries);
+  std::fill_n(factor, kBlock, head.scale);
+  Unpack(head, to.dqueries, factor, rows, {at.dqkv + first * stride, stride});
+  Spread(to.dscores, to.queries, wide, first, rows, to.dkeys);
+  Spread(to.weights, to.dy, wide, first, rows, to.dvalues);
 }
 
 void BackwardHead(const Head& head, const HeadGrad& at, Workspace workspace) {
   const int64_t width = head.width(), stride = 3 * width;
-  const Packed packed(head, workspace);
-  PackTransposed(head, at.qkv + width, stride, packed.keys_t);
-  PackTransposed(head, at.qkv + 2 * width, stride, packed.values_t);
-  Pack(head, at.qkv + width, stride, packed.keys);
-  Pack(head, at.qkv, stride, packed.queries);
-  Pack(head, at.dy, width, packed.dy);
-  std::fill_n(packed.dkeys, head.packed(), 0.0f);
-  std::fill_n(packed.dvalues, head.packed(), 0.0f);
+  const GradBuffers buffers(head, workspace);
+  Pack(head, at.qkv, buffers.keys, buffers.values);
   for (int64_t first = 0; first < head.positions; first += kBlock) {
-    BackwardBlock(head, at, packed, first);
+    BackwardBlock(head, at, buffers, first);
   }
-  CopyRows(packed.dkeys, head.wide_size, at.dqkv + width, stride, head.positions, head.size);
-  CopyRows(packed.dvalues, head.wide_size, at.dqkv + 2 * width, stride, head.positions, head.size);
+  for (int64_t t = 0; t < head.positions; ++t) {
+    float* row = at.dqkv + t * stride;
+    std::copy_n(buffers.dkeys + t * head.wide, head.size, row + width);
+    std::copy_n(buffers.dvalues + t * head.wide, head.size, row + 2 * width);
+  }
 }
 
 }  // namespace
 
 int64_t AttentionWorkspace(const Type& qkv, int64_t heads) {
   const Head head(qkv, heads);
-  return (2 * head.packed() + 2 * head.block()) * static_cast<int64_t>(sizeof(float));
+  return (2 * head.keys() + 2 * head.block() + head.weights()) *
+         static_cast<int64_t>(sizeof(float));
 }
 
 int64_t AttentionGradWorkspace(const Type& qkv, int64_t heads) {
   const Head head(qkv, heads);
-  return (7 * head.packed() + 3 * head.block()) * static_cast<int64_t>(sizeof(float));
+  return (5 * head.block() + 2 * head.weights() + 4 * head.keys()) *
+         static_cast<int64_t>(sizeof(float));
 }
 
 // With q, k, v the thirds of qkv's last dimension, D = C / H channels a head, and per head:

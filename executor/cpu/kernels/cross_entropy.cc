@@ -18,7 +18,15 @@ float LogSumExp(const float* x, int64_t count) {
   }
   for (int64_t v = whole; v < count; ++v) most = std::max(most, x[v]);
   Vec sum = {};
-  for (int64_t v = 0; v < whole; v += kLanes) sum += Exp(Load(x + v) - most);
+  ForVectors<4>(whole, [&]<int N>(int64_t at, int64_t) {
+    Vec e[N];
+    LoadAll(x + at, kLanes, e);
+#pragma GCC unroll 8
+    for (int i = 0; i < N; ++i) e[i] -= most;
+    ExpAll(e);
+#pragma GCC unroll 8
+    for (int i = 0; i < N; ++i) sum += e[i];
+  });
   float total = Sum(sum);
   if (whole < count) {
     const Vec tail = Exp(LoadPart(x + whole, count - whole) - most);
@@ -52,19 +60,21 @@ void Run_kCrossEntropy(const Node&, In in, Out out, Accumulate, void*) {
 // dloss (), logits (N,V), target I32 (N), lse (N) -> dlogits (N,V), overwritten.
 void Run_kCrossEntropyGrad(const Node&, In in, Out out, Accumulate, void*) {
   const int64_t rows = RowCount(in[1]), columns = RowLength(in[1]);
-  const int64_t whole = columns / kLanes * kLanes;
   const float scale = *in[0].f32();
   for (int64_t n = 0; n < rows; ++n) {
     const float* logits = in[1].f32() + n * columns;
     float* dlogits = out[0].f32() + n * columns;
     const float lse = in[3].f32()[n];
-    for (int64_t v = 0; v < whole; v += kLanes) {
-      Store(dlogits + v, scale * Exp(Load(logits + v) - lse));
-    }
-    const int64_t rest = columns - whole;
-    if (rest > 0) {
-      StorePart(dlogits + whole, scale * Exp(LoadPart(logits + whole, rest) - lse), rest);
-    }
+    ForVectors<4>(columns, [&]<int N>(int64_t at, int64_t width) {
+      Vec e[N];
+      LoadAll(logits + at, width, e);
+#pragma GCC unroll 8
+      for (int i = 0; i < N; ++i) e[i] -= lse;
+      ExpAll(e);
+#pragma GCC unroll 8
+      for (int i = 0; i < N; ++i) e[i] *= scale;
+      StoreAll(dlogits + at, width, e);
+    });
     dlogits[in[2].i32()[n]] -= scale;
   }
 }

@@ -12,41 +12,67 @@ namespace {
 constexpr float kRoot = 0.7978845608f;  // sqrt(2/pi)
 constexpr float kCubic = 0.044715f;
 
-inline Vec Gate(Vec x) {
-  const Vec u = kRoot * (x + kCubic * x * x * x);
-  return 1.0f / (1.0f + Exp(-2.0f * u));
+// e^(-2u) of every x, and the gate s.
+template <int N>
+inline void Gates(const Vec (&x)[N], Vec (&e)[N], Vec (&s)[N]) {
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) e[i] = x[i] * (-2.0f * kRoot - 2.0f * kRoot * kCubic * (x[i] * x[i]));
+  ExpAll(e);
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) s[i] = 1.0f / (1.0f + e[i]);
 }
 
-inline Vec Gelu(Vec x) { return x * Gate(x); }
+template <int N>
+inline void Gelu(Vec (&x)[N]) {
+  Vec e[N], s[N];
+  Gates(x, e, s);
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) x[i] *= s[i];
+}
 
-inline Vec GeluGrad(Vec dy, Vec x) {
-  const Vec s = Gate(x);
-  const Vec slope = 2.0f * kRoot * (1.0f + 3.0f * kCubic * x * x);
-  return dy * (s + x * s * (1.0f - s) * slope);
+// x becomes dy gelu'(x). 1 - s is e^(-2u) s: no digits are lost where s is near 1. From 10 on the
+// gate is 0 or 1 to the last bit, so the part that turns it need not grow on.
+template <int N>
+inline void GeluGrad(const Vec (&dy)[N], Vec (&x)[N]) {
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) x[i] = Min(Splat(10.0f), Max(Splat(-10.0f), x[i]));
+  Vec e[N], s[N];
+  Gates(x, e, s);
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) {
+    const Vec turn = x[i] * (2.0f * kRoot + 6.0f * kRoot * kCubic * (x[i] * x[i]));
+    x[i] = dy[i] * s[i] * (1.0f + turn * (e[i] * s[i]));
+  }
 }
 
 }  // namespace
 
 // y = gelu(x)                                x, y of one shape, y overwritten
 void Run_kGelu(const Node&, In in, Out out, Accumulate, void*) {
-  const int64_t count = in[0].type->elements(), whole = count / kLanes * kLanes;
+  const int64_t count = in[0].type->elements();
   const float* x = in[0].f32();
   float* y = out[0].f32();
-  for (int64_t i = 0; i < whole; i += kLanes) Store(y + i, Gelu(Load(x + i)));
-  StorePart(y + whole, Gelu(LoadPart(x + whole, count - whole)), count - whole);
+  ForVectors<4>(count, [&]<int N>(int64_t at, int64_t width) {
+    Vec v[N];
+    LoadAll(x + at, width, v);
+    Gelu(v);
+    StoreAll(y + at, width, v);
+  });
 }
 
 // dx = dy gelu'(x)                           all of one shape, dx overwritten
 void Run_kGeluGrad(const Node&, In in, Out out, Accumulate, void*) {
-  const int64_t count = in[0].type->elements(), whole = count / kLanes * kLanes;
+  const int64_t count = in[0].type->elements();
   const float* dy = in[0].f32();
   const float* x = in[1].f32();
   float* dx = out[0].f32();
-  for (int64_t i = 0; i < whole; i += kLanes) {
-    Store(dx + i, GeluGrad(Load(dy + i), Load(x + i)));
-  }
-  const int64_t rest = count - whole;
-  StorePart(dx + whole, GeluGrad(LoadPart(dy + whole, rest), LoadPart(x + whole, rest)), rest);
+  ForVectors<4>(count, [&]<int N>(int64_t at, int64_t width) {
+    Vec d[N], v[N];
+    LoadAll(dy + at, width, d);
+    LoadAll(x + at, width, v);
+    GeluGrad(d, v);
+    StoreAll(dx + at, width, v);
+  });
 }
 
 }  // namespace stringline::cpu

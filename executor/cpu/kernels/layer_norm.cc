@@ -9,7 +9,7 @@ namespace {
 
 // Calls body(offset, width) for a row's vectors: width is 16 but for the last.
 template <typename Body>
-inline void ForVectors(int64_t columns, Body body) {
+inline void ForRow(int64_t columns, Body body) {
   int64_t c = 0;
   for (; c + kLanes <= columns; c += kLanes) body(c, std::integral_constant<int64_t, kLanes>());
   if (c < columns) body(c, columns - c);
@@ -47,15 +47,15 @@ void Run_kLayerNorm(const Node& node, In in, Out out, Accumulate, void*) {
     const float* x = in[0].f32() + n * columns;
     float* y = out[0].f32() + n * columns;
     Vec sum = {};
-    ForVectors(columns, [&](int64_t c, auto width) { sum += Get(x + c, width); });
+    ForRow(columns, [&](int64_t c, auto width) { sum += Get(x + c, width); });
     const float mean = Sum(sum) / static_cast<float>(columns);
     Vec squares = {};
-    ForVectors(columns, [&](int64_t c, auto width) {
+    ForRow(columns, [&](int64_t c, auto width) {
       const Vec d = (Get(x + c, width) - mean) * Ones(width);
       squares += d * d;
     });
     const float rstd = 1.0f / std::sqrt(Sum(squares) / static_cast<float>(columns) + epsilon);
-    ForVectors(columns, [&](int64_t c, auto width) {
+    ForRow(columns, [&](int64_t c, auto width) {
       const Vec normal = (Get(x + c, width) - mean) * rstd;
       Put(y + c, normal * Get(gamma + c, width) + Get(beta + c, width), width);
     });
@@ -87,7 +87,7 @@ void Run_kLayerNormGrad(const Node&, In in, Out out, Accumulate accumulate, void
     float* dx = out[0].f32() + n * columns;
     const float mean = in[3].f32()[n], rstd = in[4].f32()[n];
     Vec sum_g = {}, sum_gh = {};
-    ForVectors(columns, [&](int64_t c, auto width) {
+    ForRow(columns, [&](int64_t c, auto width) {
       const Vec d = Get(dy + c, width), h = (Get(x + c, width) - mean) * rstd;
       const Vec g = d * Get(gamma + c, width);
       sum_g += g;
@@ -97,7 +97,7 @@ void Run_kLayerNormGrad(const Node&, In in, Out out, Accumulate accumulate, void
     });
     const float avg_g = Sum(sum_g) / static_cast<float>(columns);
     const float avg_gh = Sum(sum_gh) / static_cast<float>(columns);
-    ForVectors(columns, [&](int64_t c, auto width) {
+    ForRow(columns, [&](int64_t c, auto width) {
       const Vec h = (Get(x + c, width) - mean) * rstd;
       const Vec g = Get(dy + c, width) * Get(gamma + c, width);
       Put(dx + c, rstd * (g - avg_g - h * avg_gh), width);

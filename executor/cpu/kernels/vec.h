@@ -4,6 +4,10 @@
 // differ between machines at most by whether products and sums are fused.
 #pragma once
 
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
 #include <cstdint>
 #include <cstring>
 
@@ -32,7 +36,39 @@ inline void StorePart(float* p, Vec v, int64_t n) {
   std::memcpy(p, &v, static_cast<size_t>(n) * sizeof(float));
 }
 
+// N vectors on end, of which the last has `width` lanes.
+template <int N>
+inline void LoadAll(const float* p, int64_t width, Vec (&v)[N]) {
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) {
+    v[i] = i < N - 1 || width == kLanes ? Load(p + i * kLanes) : LoadPart(p + i * kLanes, width);
+  }
+}
+template <int N>
+inline void StoreAll(float* p, int64_t width, const Vec (&v)[N]) {
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) {
+    if (i < N - 1 || width == kLanes) {
+      Store(p + i * kLanes, v[i]);
+    } else {
+      StorePart(p + i * kLanes, v[i], width);
+    }
+  }
+}
+
+// Calls body.operator()<N>(offset, width) for N vectors at a time, then for one at a time: `width`
+// is 16 lanes but for the last vector of all.
+template <int N, typename Body>
+inline void ForVectors(int64_t count, Body body) {
+  int64_t at = 0;
+  for (; at + N * kLanes <= count; at += N * kLanes) body.template operator()<N>(at, kLanes);
+  for (; at < count; at += kLanes) {
+    body.template operator()<1>(at, count - at < kLanes ? count - at : kLanes);
+  }
+}
+
 inline Vec Splat(float x) { return Vec{} + x; }
+// Where `a` or `b` is NaN the result is `b`: NaN in the data stays if the data stands there.
 inline Vec Max(Vec a, Vec b) { return a > b ? a : b; }
 inline Vec Min(Vec a, Vec b) { return a < b ? a : b; }
 
@@ -53,27 +89,56 @@ inline float MaxOf(Vec v) {
   return best;
 }
 
-// e^x to about one unit in the last place; x is kept within -87 .. 88, where the result is a normal
-// number.
+// p 2^n for a whole n in -150 .. 128: rounded once, to infinity or to a subnormal number if need
+// be.
+inline Vec TimesPowerOfTwo(Vec p, Vec n) {
+#ifdef __AVX512F__
+  return _mm512_maskz_scalef_ps(0xffff, p, n);  // g++ 12 warns of the plain one
+#else
+  const IntVec whole = __builtin_convertvector(n, IntVec), half = whole >> 1;
+  const IntVec bits[2] = {(half + 127) << 23, (whole - half + 127) << 23};
+  Vec power[2];
+  std::memcpy(power, bits, sizeof bits);
+  return p * power[0] * power[1];
+#endif
+}
+
+// Every x becomes e^x, off by less than one unit in the last place: 0 below -104, infinity above
+// 88.7, NaN for NaN.
 //
-// x = n ln 2 + r with |r| <= ln 2 / 2; e^r is a Taylor polynomial, 2^n goes into the exponent bits.
+// x = n ln 2 + r with |r| <= ln 2 / 2. Of e^r, 1 + r + r^2/2 are exact and the next four terms are
+// the polynomial that is nearest over that range: off by 0.07 of a unit before rounding. Each step
+// waits for the one before, so the vectors take every step side by side.
+template <int N>
+inline void ExpAll(Vec (&x)[N]) {
+  constexpr float kRound = 12582912.0f;  // 1.5 2^23: adding it rounds to an integer
+  constexpr float kTerms[] = {0.00836750865f, 0.0416672379f, 0.166665345f, 0.5f, 1.0f, 1.0f};
+  Vec n[N], p[N];
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) x[i] = Min(Splat(89.0f), Max(Splat(-104.0f), x[i]));
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) n[i] = x[i] * 1.44269504f + kRound;
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) n[i] -= kRound;
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) x[i] -= n[i] * 0.693359375f;
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) x[i] += n[i] * 2.12194440e-4f;
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) p[i] = Splat(0.00138637435f);
+#pragma GCC unroll 8
+  for (float term : kTerms) {
+#pragma GCC unroll 8
+    for (int i = 0; i < N; ++i) p[i] = p[i] * x[i] + term;
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) x[i] = TimesPowerOfTwo(p[i], n[i]);
+}
+
 inline Vec Exp(Vec x) {
-  x = Min(Max(x, Splat(-87.0f)), Splat(88.0f));
-  const Vec round = Splat(12582912.0f);  // 1.5 2^23: adding it rounds to an integer
-  const Vec n = (x * 1.44269504f + round) - round;
-  const Vec r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  Vec p = Splat(1.0f / 5040);
-  p = p * r + 1.0f / 720;
-  p = p * r + 1.0f / 120;
-  p = p * r + 1.0f / 24;
-  p = p * r + 1.0f / 6;
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
-  const IntVec exponent = (__builtin_convertvector(n, IntVec) + 127) << 23;
-  Vec power;
-  std::memcpy(&power, &exponent, sizeof power);
-  return p * power;
+  Vec one[1] = {x};
+  ExpAll(one);
+  return one[0];
 }
 
 }  // namespace stringline::cpu

@@ -1,0 +1,158 @@
+// NaN and infinity in the inputs of kernels: they reach every output that a number would reach, and
+// no other.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "stages/ops.h"
+#include "stages/text.h"
+#include "tests/stages/random_values.h"
+#include "tests/stages/run_kernel.h"
+
+namespace stringline::cpu {
+namespace {
+
+struct NanCase {
+  Op op;
+  std::vector<Type> inputs;
+  std::vector<double> attributes;
+  int32_t below = 1;  // integers are drawn from 0 .. below-1
+};
+
+// Sizes below, at and above a vector's, and attention over more than one block of queries.
+const std::vector<NanCase>& NanCases() {
+  static const std::vector<NanCase>& cases = *new std::vector<NanCase>{
+      {Op::kLinear, {F32({5, 19}), F32({7, 19})}, {}},
+      {Op::kLinearInputGrad, {F32({5, 7}), F32({7, 19})}, {}},
+      {Op::kLinearWeightGrad, {F32({5, 7}), F32({5, 19})}, {}},
+      {Op::kBiasAdd, {F32({3, 21}), F32({21})}, {}},
+      {Op::kColumnSum, {F32({3, 85})}, {}},
+      {Op::kAdd, {F32({3, 7}), F32({3, 7})}, {}},
+      {Op::kMul, {F32({3, 7}), F32({3, 7})}, {}},
+      {Op::kScale, {F32({3, 7})}, {-1.5}},
+      {Op::kLayerNorm, {F32({3, 5}), F32({5}), F32({5})}, {1e-5}},
+      {Op::kLayerNorm, {F32({2, 37}), F32({37}), F32({37})}, {1e-5}},
+      {Op::kLayerNormGrad, {F32({3, 5}), F32({3, 5}), F32({5}), F32({3}), F32({3})}, {}},
+      {Op::kLayerNormGrad, {F32({2, 37}), F32({2, 37}), F32({37}), F32({2}), F32({2})}, {}},
+      {Op::kGelu, {F32({37})}, {}},
+      {Op::kGeluGrad, {F32({37}), F32({37})}, {}},
+      {Op::kAttention, {F32({2, 5, 12})}, {2}},
+      {Op::kAttention, {F32({1, 37, 9})}, {1}},
+      {Op::kAttention, {F32({1, 70, 6})}, {2}},
+      {Op::kAttentionGrad, {F32({2, 5, 4}), F32({2, 5, 12}), F32({2, 5, 4}), F32({2, 2, 5})}, {2}},
+      {Op::kAttentionGrad,
+       {F32({1, 37, 3}), F32({1, 37, 9}), F32({1, 37, 3}), F32({1, 1, 37})},
+       {1}},
+      {Op::kAttentionGrad,
+       {F32({1, 70, 2}), F32({1, 70, 6}), F32({1, 70, 2}), F32({1, 2, 70})},
+       {2}},
+      {Op::kEmbedding, {I32({4}), F32({6, 5})}, {}, 6},
+      {Op::kEmbeddingGrad, {I32({4}), F32({4, 5})}, {6}, 6},
+      {Op::kPositionAdd, {F32({3, 4, 5}), F32({4, 5})}, {}},
+      {Op::kPositionGrad, {F32({3, 4, 5})}, {}},
+      {Op::kCrossEntropy, {F32({4, 7}), I32({4})}, {}, 7},
+      {Op::kCrossEntropy, {F32({3, 39}), I32({3})}, {}, 39},
+      {Op::kCrossEntropyGrad, {F32({}), F32({4, 7}), I32({4}), F32({4})}, {}, 7},
+      {Op::kCrossEntropyGrad, {F32({}), F32({3, 39}), I32({3}), F32({3})}, {}, 39},
+  };
+  return cases;
+}
+
+class Probe {
+ public:
+  Probe(const NanCase& test, std::mt19937_64& random) : test_(test) {
+    for (const Type& type : test.inputs) inputs_.push_back(RandomArray(type, random, test.below));
+    before_ = RunKernel(test.op, inputs_, test.attributes);
+  }
+
+  // Element i of input k is NaN: what changes with a number there is NaN, everything else stays.
+  void Check(size_t k, int64_t i) {
+    float& element = inputs_[k].f32()[i];
+    const float kept = element;
+    std::vector<std::vector<bool>> reached;
+    for (const Array& output : before_) reached.emplace_back(output.type.elements(), false);
+    for (const float change : {0.75f, -0.5f, 2.25f}) {
+      element = kept + change;
+      const std::vector<Array> seen = RunKernel(test_.op, inputs_, test_.attributes);
+      ForElements(
+          [&](size_t o, int64_t e) { reached[o][e] = reached[o][e] || Differs(seen, o, e); });
+    }
+    // The first query of a sequence sees one key, with a weight of 1 whatever its score is: of the
+    // score's inputs a number changes only the log-sum-exp, and NaN the result too.
+    if (test_.op == Op::kAttention) ReachWithLse(&reached);
+    for (const float strange :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      element = strange;
+      const std::vector<Array> seen = RunKernel(test_.op, inputs_, test_.attributes);
+      ForElements([&](size_t o, int64_t e) {
+        const float value = seen[o].f32()[e];
+        if (!reached[o][e]) {
+          EXPECT_FALSE(Differs(seen, o, e)) << Where(k, i, o, e) << ", became " << value;
+        } else if (std::isnan(strange)) {
+          EXPECT_TRUE(std::isnan(value)) << Where(k, i, o, e) << ", became " << value;
+        }
+      });
+    }
+    element = kept;
+  }
+
+  const std::vector<Array>& inputs() const { return inputs_; }
+
+ private:
+  template <typename Body>
+  void ForElements(Body body) const {
+    for (size_t o = 0; o < before_.size(); ++o) {
+      for (int64_t e = 0; e < before_[o].type.elements(); ++e) body(o, e);
+    }
+  }
+  // y[b,t,h,:] wherever lse[b,h,t] is.
+  void ReachWithLse(std::vector<std::vector<bool>>* reached) const {
+    const std::vector<int64_t>& shape = before_[1].type.shape;
+    const int64_t size = before_[0].type.shape[2] / shape[1];
+    ForElements([&](size_t o, int64_t e) {
+      const int64_t h = e / size % shape[1], row = e / size / shape[1];
+      const int64_t b = row / shape[2], t = row % shape[2];
+      if (o == 0 && (*reached)[1][(b * shape[1] + h) * shape[2] + t]) (*reached)[0][e] = true;
+    });
+  }
+  bool Differs(const std::vector<Array>& seen, size_t o, int64_t e) const {
+    return std::memcmp(&seen[o].f32()[e], &before_[o].f32()[e], sizeof(float)) != 0;
+  }
+  std::string Where(size_t k, int64_t i, size_t o, int64_t e) const {
+    return absl::StrCat("input ", k, " element ", i, ", output ", o, " element ", e, ", was ",
+                        before_[o].f32()[e]);
+  }
+
+  const NanCase& test_;
+  std::vector<Array> inputs_, before_;
+};
+
+TEST(KernelNan, SpreadsExactlyAsANumberWould) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (const NanCase& test : NanCases()) {
+    SCOPED_TRACE(absl::StrCat(RowOf(test.op).name, " ", PrintType(test.inputs[0])));
+    Probe probe(test, random);
+    for (size_t k = 0; k < test.inputs.size(); ++k) {
+      if (test.inputs[k].dtype != DType::kF32) continue;
+      for (int64_t i = 0; i < probe.inputs()[k].type.elements(); ++i) probe.Check(k, i);
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST(KernelNan, CasesNameEveryOpWithAFloatInput) {
+  std::set<Op> tried;
+  for (const NanCase& test : NanCases()) tried.insert(test.op);
+  for (const OpRow& row : AllOps()) {
+    EXPECT_EQ(tried.count(row.op), row.inputs > 0 ? 1u : 0u) << row.name << " is in no case";
+  }
+}
+
+}  // namespace
+}  // namespace stringline::cpu

@@ -1,0 +1,241 @@
+// Kernels against their formulas, in double and written down as plainly as they can be, over sizes
+// that are no multiples of anything.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "tests/stages/random_values.h"
+#include "tests/stages/run_kernel.h"
+
+namespace stringline::cpu {
+namespace {
+
+using Numbers = std::vector<double>;
+
+class KernelTruth : public testing::Test {
+ protected:
+  KernelTruth()
+      : random_(TestSeed()),
+        trace_(__FILE__, __LINE__, "STRINGLINE_SEED=" + std::to_string(TestSeed())) {}
+  Array Random(std::vector<int64_t> shape, float factor = 1) {
+    Array array = RandomArray({DType::kF32, std::move(shape)}, random_);
+    for (int64_t i = 0; i < array.type.elements(); ++i) array.f32()[i] *= factor;
+    return array;
+  }
+  std::mt19937_64 random_;
+  testing::ScopedTrace trace_;
+};
+
+TEST_F(KernelTruth, Products) {
+  const int64_t sizes[][3] = {{1, 1, 1}, {3, 5, 2}, {16, 16, 16}, {37, 21, 50}, {130, 700, 33}};
+  for (const auto& [rows, in, out] : sizes) {
+    SCOPED_TRACE(absl::StrCat(rows, " x ", in, " x ", out));
+    const Array x = Random({rows, in}), w = Random({out, in}), dy = Random({rows, out});
+    Numbers y(rows * out), dx(rows * in), dw(out * in);
+    for (int64_t n = 0; n < rows; ++n) {
+      for (int64_t o = 0; o < out; ++o) {
+        for (int64_t k = 0; k < in; ++k) {
+          const double xs = x.f32()[n * in + k], ws = w.f32()[o * in + k];
+          const double dys = dy.f32()[n * out + o];
+          y[n * out + o] += xs * ws;
+          dx[n * in + k] += dys * ws;
+          dw[o * in + k] += dys * xs;
+        }
+      }
+    }
+    ExpectClose(RunKernel(Op::kLinear, {x, w}, {})[0], y, 2e-5);
+    ExpectClose(RunKernel(Op::kLinearInputGrad, {dy, w}, {})[0], dx, 2e-5);
+    ExpectClose(RunKernel(Op::kLinearWeightGrad, {dy, x}, {})[0], dw, 2e-5);
+  }
+}
+
+// cross_entropy_grad with a log-sum-exp of 0 gives e^x: all the way from 0 to infinity.
+TEST_F(KernelTruth, Exponential) {
+  std::vector<float> points = {0,
+                               1e-30f,
+                               -1e-30f,
+                               88.72283f,
+                               88.7229f,
+                               89,
+                               100,
+                               1e30f,
+                               -87.4f,
+                               -100,
+                               -103.9f,
+                               -104,
+                               -1000,
+                               -1e30f,
+                               std::numeric_limits<float>::infinity(),
+                               -std::numeric_limits<float>::infinity()};
+  for (double x = -104; x < 89; x += 1.0 / 1024 + 1e-7) points.push_back(static_cast<float>(x));
+  const auto count = static_cast<int64_t>(points.size()) + 1;
+  Array x = MakeArray({DType::kF32, {1, count}});  // the last one is the target
+  std::copy(points.begin(), points.end(), x.f32());
+  Array target = MakeArray({DType::kI32, {1}}), lse = MakeArray({DType::kF32, {1}});
+  target.i32()[0] = static_cast<int32_t>(count - 1);
+  Array one = MakeArray({DType::kF32, {}});
+  *one.f32() = 1;
+  const Array y = RunKernel(Op::kCrossEntropyGrad, {one, x, target, lse}, {})[0];
+  double worst = 0;
+  for (size_t i = 0; i < points.size(); ++i) {
+    const double exact = std::exp(double{points[i]});
+    const float rounded = static_cast<float>(exact);
+    const float seen = y.f32()[i];
+    if (std::isinf(rounded) || rounded == 0) {
+      EXPECT_EQ(seen, rounded) << points[i];
+      continue;
+    }
+    const double ulp = double{std::nextafter(rounded, INFINITY)} - rounded;
+    worst = std::max(worst, std::abs(seen - exact) / ulp);
+    EXPECT_LE(std::abs(seen - exact), 1.5 * ulp) << points[i];
+  }
+  RecordProperty("worst_ulp", std::to_string(worst));
+}
+
+double GeluOf(double x) {
+  return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+double GeluSlope(double x) {
+  const double root = std::sqrt(2 / M_PI);
+  const double t = std::tanh(root * (x + 0.044715 * x * x * x));
+  return (1 + t) / 2 + x / 2 * (1 - t * t) * root * (1 + 3 * 0.044715 * x * x);
+}
+
+TEST_F(KernelTruth, Gelu) {
+  const int64_t count = 20001;
+  Array x = MakeArray({DType::kF32, {count}}), dy = MakeArray({DType::kF32, {count}});
+  Numbers y(count), dx(count);
+  for (int64_t i = 0; i < count; ++i) {
+    x.f32()[i] = static_cast<float>(i - count / 2) * 1e-3f;
+    dy.f32()[i] = i % 2 == 0 ? 1.0f : -2.0f;
+    y[i] = GeluOf(x.f32()[i]);
+    dx[i] = dy.f32()[i] * GeluSlope(x.f32()[i]);
+  }
+  ExpectClose(RunKernel(Op::kGelu, {x}, {})[0], y, 4e-7);
+  ExpectClose(RunKernel(Op::kGeluGrad, {dy, x}, {})[0], dx, 1e-6);
+}
+
+// Far out it is 0 or x, with a slope of 0 or 1: no product of infinity and 0 on the way.
+TEST_F(KernelTruth, GeluFarOut) {
+  const float points[] = {-3e38f, -1e30f, -1e15f, -1e5f, -20, 20, 1e5f, 1e15f, 1e30f, 3e38f};
+  Array x = MakeArray({DType::kF32, {10}}), dy = MakeArray({DType::kF32, {10}});
+  std::copy_n(points, 10, x.f32());
+  std::fill_n(dy.f32(), 10, 1.0f);
+  const Array y = RunKernel(Op::kGelu, {x}, {})[0];
+  const Array dx = RunKernel(Op::kGeluGrad, {dy, x}, {})[0];
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(y.f32()[i], points[i] < 0 ? 0 : points[i]) << points[i];
+    EXPECT_NEAR(dx.f32()[i], points[i] < 0 ? 0 : 1, 1e-30) << points[i];
+  }
+}
+
+// Spread 1e-3 gives a variance far below the epsilon of 1e-5, and near that of 1e-6: whoever leaves
+// it out, or takes another, is off by a factor.
+TEST_F(KernelTruth, LayerNorm) {
+  for (const int64_t columns : {1, 5, 15, 16, 17, 33, 100}) {
+    for (const double epsilon : {1e-5, 1e-6, 0.1}) {
+      for (const float spread : {1.0f, 1e-3f, 50.0f}) {
+        SCOPED_TRACE(absl::StrCat(columns, " columns, epsilon ", epsilon, ", spread ", spread));
+        const int64_t rows = 3;
+        const Array x = Random({rows, columns}, spread), dy = Random({rows, columns});
+        const Array gamma = Random({columns}), beta = Random({columns});
+        Numbers y(rows * columns), dx(rows * columns), dgamma(columns), dbeta(columns);
+        Numbers means(rows), rstds(rows);
+        for (int64_t n = 0; n < rows; ++n) {
+          const float* row = x.f32() + n * columns;
+          double mean = 0, variance = 0, g_mean = 0, gh_mean = 0;
+          for (int64_t c = 0; c < columns; ++c) mean += row[c] / static_cast<double>(columns);
+          for (int64_t c = 0; c < columns; ++c) {
+            variance += (row[c] - mean) * (row[c] - mean) / static_cast<double>(columns);
+          }
+          const double rstd = 1 / std::sqrt(variance + epsilon);
+          means[n] = mean;
+          rstds[n] = rstd;
+          for (int64_t c = 0; c < columns; ++c) {
+            const double h = (row[c] - mean) * rstd, d = dy.f32()[n * columns + c];
+            y[n * columns + c] = h * gamma.f32()[c] + beta.f32()[c];
+            dgamma[c] += d * h;
+            dbeta[c] += d;
+            g_mean += d * gamma.f32()[c] / static_cast<double>(columns);
+            gh_mean += d * gamma.f32()[c] * h / static_cast<double>(columns);
+          }
+          for (int64_t c = 0; c < columns; ++c) {
+            const double h = (row[c] - mean) * rstd;
+            const double g = dy.f32()[n * columns + c] * gamma.f32()[c];
+            dx[n * columns + c] = rstd * (g - g_mean - h * gh_mean);
+          }
+        }
+        const std::vector<Array> out = RunKernel(Op::kLayerNorm, {x, gamma, beta}, {epsilon});
+        ExpectClose(out[0], y, 5e-6);
+        ExpectClose(out[1], means, 1e-6);
+        ExpectClose(out[2], rstds, 2e-6);
+        const std::vector<Array> grads =
+            RunKernel(Op::kLayerNormGrad, {dy, x, gamma, out[1], out[2]}, {});
+        const double largest = *std::max_element(rstds.begin(), rstds.end());
+        ExpectClose(grads[0], dx, 5e-6 * (1 + largest));
+        ExpectClose(grads[1], dgamma, 5e-6);
+        ExpectClose(grads[2], dbeta, 5e-6);
+      }
+    }
+  }
+}
+
+TEST_F(KernelTruth, CrossEntropy) {
+  for (const int64_t classes : {1, 2, 7, 15, 16, 17, 31, 33, 256, 1000}) {
+    for (const float spread : {1.0f, 30.0f, 1e4f}) {
+      SCOPED_TRACE(absl::StrCat(classes, " classes, spread ", spread));
+      const int64_t rows = 5;
+      const Array logits = Random({rows, classes}, spread);
+      const Array target =
+          RandomArray({DType::kI32, {rows}}, random_, static_cast<int32_t>(classes));
+      const double seed = -1.25;
+      Array dloss = MakeArray({DType::kF32, {}});
+      *dloss.f32() = static_cast<float>(seed);
+      Numbers lse(rows), grad(rows * classes);
+      double loss = 0;
+      for (int64_t n = 0; n < rows; ++n) {
+        const float* row = logits.f32() + n * classes;
+        const double most = *std::max_element(row, row + classes);
+        double total = 0;
+        for (int64_t v = 0; v < classes; ++v) total += std::exp(row[v] - most);
+        lse[n] = most + std::log(total);
+        loss += lse[n] - row[target.i32()[n]];
+        for (int64_t v = 0; v < classes; ++v) {
+          grad[n * classes + v] =
+              seed * (std::exp(row[v] - lse[n]) - (v == target.i32()[n] ? 1 : 0));
+        }
+      }
+      const std::vector<Array> out = RunKernel(Op::kCrossEntropy, {logits, target}, {});
+      ExpectClose(out[0], {loss}, 2e-6 * (1 + std::sqrt(spread) / 3));
+      ExpectClose(out[1], lse, 1e-6);
+      // An lse of 4e4 has a last place of 0.004, which is what a gradient of such logits is off by.
+      const Array dlogits =
+          RunKernel(Op::kCrossEntropyGrad, {dloss, logits, target, out[1]}, {})[0];
+      ExpectClose(dlogits, grad, 2e-6 * (1 + spread));
+    }
+  }
+}
+
+TEST_F(KernelTruth, SumsOverRows) {
+  for (const int64_t columns : {1, 17, 64, 70, 200}) {
+    SCOPED_TRACE(absl::StrCat(columns, " columns"));
+    const int64_t rows = 31;
+    const Array dy = Random({rows, columns}), bias = Random({columns});
+    Numbers sum(columns), y(rows * columns);
+    for (int64_t n = 0; n < rows; ++n) {
+      for (int64_t c = 0; c < columns; ++c) {
+        sum[c] += dy.f32()[n * columns + c];
+        y[n * columns + c] = double{dy.f32()[n * columns + c]} + bias.f32()[c];
+      }
+    }
+    ExpectClose(RunKernel(Op::kColumnSum, {dy}, {})[0], sum, 3e-6);
+    ExpectClose(RunKernel(Op::kBiasAdd, {dy, bias}, {})[0], y, 1e-6);
+  }
+}
+
+}  // namespace
+}  // namespace stringline::cpu

@@ -1,0 +1,21 @@
+// Runs one kernel by itself, in buffers full of NaN, and compares with what was expected.
+#pragma once
+
+#include <vector>
+
+#include "executor/cpu/evaluate.h"
+
+namespace stringline::cpu {
+
+// The outputs of `op` on these inputs. Outputs and workspace hold NaN before, so that a kernel that
+// leaves an element out, or reads what nobody wrote, is seen.
+std::vector<Array> RunKernel(Op op, const std::vector<Array>& inputs,
+                             const std::vector<double>& attributes);
+
+// Every element within `tolerance` (1 + |expected|).
+void ExpectClose(const Array& seen, const std::vector<double>& expected, double tolerance);
+
+// An F32 array of this shape, every element NaN.
+Array NanArray(std::vector<int64_t> shape);
+
+}  // namespace stringline::cpu
