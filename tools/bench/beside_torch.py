@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Stringline beside PyTorch: what both can do, measured on this machine.
+
+    tools/torch/run tools/bench/beside_torch.py [--quick] [--repeats N] [--parts NAME,…] [--out FILE]
+
+Builds nothing: build/release/stringline and build/release/executor_bench have to be there. Each
+part puts its figures into beside/figures.json, and the page is written from all figures that are
+there: so a part can be measured again alone. `--quick` leaves out the large schedules, which take
+torch minutes. Figures are processor time where possible, for it depends less on what else a machine
+does; both sides take turns.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import sys
+import types
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from beside import actions, tooling, training
+from beside.measure import run
+
+SOURCES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+FIGURES = os.path.join(SOURCES, "tools/bench/beside/figures.json")
+PARTS = {"tooling": tooling, "actions": actions, "training": training}
+
+
+def machine():
+    """In words, without names."""
+    model = "a CPU"
+    with open("/proc/cpuinfo") as file:
+        for line in file:
+            if line.startswith("model name"):
+                model = line.split(":")[1].strip()
+                break
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{os.cpu_count()} cores of {model}, {memory:.0f} GiB of memory"
+
+
+def versions(given):
+    torch = run([*given.torch, "-c", "import torch; print(torch.__version__)"], 120).out.strip()
+    return {"machine": machine(), "torch": torch, "python": platform.python_version(),
+            "stringline": run([given.tool, "--version"], 60).out.split()[-1],
+            "date": datetime.date.today().isoformat(), "load": os.getloadavg()[0]}
+
+
+def page(figures):
+    yield "# Beside torch"
+    yield ""
+    yield "`tools/torch/run tools/bench/beside_torch.py` measures and writes this page."
+    yield ""
+    yield "| to … | torch | stringline | torch / stringline |"
+    yield "|---|---|---|---|"
+    for name, part in PARTS.items():
+        if name in figures:
+            for row in part.headline(figures[name]["rows"]):
+                yield f"| {' | '.join(row)} |"
+    for name, part in PARTS.items():
+        if name in figures:
+            yield ""
+            yield from part.page(figures[name]["rows"])
+            about = figures[name]["about"]
+            yield ""
+            yield (f"{about['date']}, {about['machine']}; torch {about['torch']} on Python "
+                   f"{about['python']}, stringline {about['stringline']}; "
+                   f"{about['load']:.1f} programs were running when it began.")
+    yield ""
+    yield "## To repeat it"
+    yield ""
+    yield "```"
+    yield "tools/install --torch"
+    yield "cmake --preset release && cmake --build --preset release"
+    yield "tools/torch/run tools/bench/beside_torch.py           # about a quarter of an hour"
+    yield "tools/torch/run tools/bench/beside_torch.py --quick   # without the large schedules"
+    yield "```"
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--out", default=os.path.join(SOURCES, "tools/bench/BESIDE_TORCH.md"))
+    given = parser.parse_args()
+    unknown = set(given.parts.split(",")) - set(PARTS)
+    if unknown:
+        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    binaries = os.path.join(SOURCES, "build/release")
+    given = types.SimpleNamespace(
+        **vars(given), sources=SOURCES, torch=[sys.executable],
+        tool=f"{binaries}/stringline", executor_bench=f"{binaries}/executor_bench",
+    )
+    for path in (given.tool, given.executor_bench):
+        if not os.path.exists(path):
+            sys.exit(f"{os.path.relpath(path)} is missing: build it first")
+    return given
+
+
+def main():
+    given = arguments()
+    figures = {}
+    if os.path.exists(FIGURES):
+        with open(FIGURES) as file:
+            figures = json.load(file)
+    for name in given.parts.split(","):
+        about = versions(given)
+        rows = PARTS[name].measure(given)
+        if rows is not None:
+            figures[name] = {"about": about, "rows": rows}
+        with open(FIGURES, "w") as file:
+            json.dump(figures, file, indent=1)
+            file.write("\n")
+    with open(given.out, "w") as file:
+        file.write("\n".join(page(figures)) + "\n")
+
+
+if __name__ == "__main__":
+    main()
