@@ -11,12 +11,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RANKS, MICROBATCHES, STEPS = 4, 64, 20  # those of executor_bench
 LIMIT = 400  # seconds for each program
 
-# name on the page, library schedule (None: torch's own loop), stages in all, the one it stands beside
+# name on the page, library schedule (None: torch's own loop), ranks, stages in all, the one of
+# executor_bench that it stands beside
 CASES = [
-    ("1F1B, torch's own loop", None, 4, "1f1b"),
-    ("1F1B", "1f1b", 4, "1f1b"),
-    ("ZB-V", "zb_v", 8, "zb_v"),
-    ("DualPipeV", "dualpipe_v", 8, "dualpipe_v"),
+    ("1F1B, torch's own loop", None, RANKS, 4, "1f1b"),
+    ("1F1B", "1f1b", RANKS, 4, "1f1b"),
+    ("ZB-V", "zb_v", RANKS, 8, "zb_v"),
+    ("DualPipeV", "dualpipe_v", RANKS, 8, "dualpipe_v"),
+    ("1F1B on one rank", "1f1b", 1, 1, None),
 ]
 
 
@@ -40,11 +42,11 @@ def measure(given):
 
 
 def torch_step(given, case, scratch):
-    _, schedule, stages, _ = case
-    command = [*given.torch, f"{HERE}/torch_actions.py", str(RANKS), str(MICROBATCHES), str(STEPS)]
+    _, schedule, ranks, stages, _ = case
+    command = [*given.torch, f"{HERE}/torch_actions.py", str(ranks), str(MICROBATCHES), str(STEPS)]
     if schedule:
         path = os.path.join(scratch, schedule + ".csv")
-        run([given.tool, "export", f"{given.sources}/schedules/{schedule}.sched", f"P={RANKS}",
+        run([given.tool, "export", f"{given.sources}/schedules/{schedule}.sched", f"P={ranks}",
              f"M={MICROBATCHES}", "--to", "torch-compute", "--out", path], LIMIT)
         command += [path, str(stages)]
     return json.loads(run(command, LIMIT).out)
@@ -66,7 +68,9 @@ def own_steps(given):
 
 def compared(rows):
     for case, torch in zip(CASES, rows["torch"]):
-        own = rows["own"][case[3]]
+        if case[4] is None:
+            continue
+        own = rows["own"][case[4]]
         count = torch["computations"]
         yield case[0], count, torch, own, [min(s["cpu_s"]) / count for s in (torch, own)]
 
@@ -97,3 +101,9 @@ def page(rows):
         yield (f"| {name} | {count:,} | {seconds(each[0])} | "
                f"{seconds(min(torch['bare_s']) / count)} | {seconds(each[1])} | {ratio(*each)} | "
                f"{steps[0]} | {steps[1]} |")
+    alone = rows["torch"][-1]
+    yield ""
+    yield (f"On one rank, without any message, torch needs "
+           f"{seconds(min(alone['cpu_s']) / alone['computations'])} of processor time for each "
+           f"computation, {seconds(min(alone['bare_s']) / alone['computations'])} of them for the "
+           "modules alone.")
