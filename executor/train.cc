@@ -23,25 +23,28 @@ constexpr int kMeasuredSteps = 20;
 class Run {
  public:
   Run(const RunConfig& config, absl::string_view text, std::unique_ptr<Trainer> trainer,
-      const std::function<void(const TrainProgress&)>& report)
+      const TrainHooks& hooks)
       : config_(config),
         text_(text),
         trainer_(std::move(trainer)),
-        report_(report),
+        hooks_(hooks),
         costs_(trainer_->plan()) {}
 
   absl::StatusOr<TrainResult> AllSteps() {
     start_ns_ = reported_ns_ = NowNs();
-    for (int64_t step = 0; step < config_.steps; ++step) SL_RETURN_IF_ERROR(OneStep(step));
+    while (result_.steps < config_.steps && !result_.stopped) {
+      SL_RETURN_IF_ERROR(OneStep(result_.steps));
+      ++result_.steps;
+      result_.stopped = result_.steps < config_.steps && hooks_.stop && hooks_.stop();
+    }
     result_.elapsed_s = static_cast<double>(NowNs() - start_ns_) * 1e-9;
-    result_.steps = config_.steps;
     result_.tokens_per_step = trainer_->tokens_per_step();
     result_.tokens_per_second =
-        static_cast<double>(result_.tokens_per_step * config_.steps) / result_.elapsed_s;
+        static_cast<double>(result_.tokens_per_step * result_.steps) / result_.elapsed_s;
     result_.params = CountParams(config_.shape);
     result_.memory = trainer_->memory();
     SummariseLosses();
-    SL_RETURN_IF_ERROR(ComparePrediction());
+    if (!result_.stopped) SL_RETURN_IF_ERROR(ComparePrediction());
     return std::move(result_);
   }
 
@@ -60,8 +63,12 @@ class Run {
           absl::StrCat("step ", step + 1, ": the loss is ", loss, "; try a lower learning rate"));
     }
     result_.losses_nats.push_back(loss);
-    const double learning_rate = LearningRate(config_, step);
-    SL_ASSIGN_OR_RETURN(const double grad_norm, trainer_->Update(learning_rate));
+    if (hooks_.gradients) hooks_.gradients(step + 1, *trainer_);
+    TrainStep done;
+    done.step = step + 1;
+    done.loss_nats = loss;
+    done.learning_rate = LearningRate(config_, step);
+    SL_ASSIGN_OR_RETURN(done.grad_norm, trainer_->Update(done.learning_rate));
     const bool last = step + 1 == config_.steps;
     // The first step warms up memory and caches, the last one is to be predicted; the shortest runs
     // have nothing else to measure.
@@ -73,30 +80,26 @@ class Run {
       ++result_.measured_steps;
     }
     if (step == 0 || last || (step + 1) % config_.log_every == 0) {
-      Report(step + 1, loss, grad_norm, learning_rate);
+      Report(done);
     }
-    return absl::OkStatus();
+    return hooks_.after_step ? hooks_.after_step(done, *trainer_) : absl::OkStatus();
   }
 
-  void Report(int64_t steps_done, double loss, double grad_norm, double learning_rate) {
+  void Report(const TrainStep& done) {
     const int64_t now_ns = NowNs();
-    TrainProgress progress;
-    progress.step = steps_done;
+    TrainProgress progress{done};
     progress.steps = config_.steps;
-    progress.loss_nats = loss;
-    progress.grad_norm = grad_norm;
-    progress.learning_rate = learning_rate;
     const double tokens = static_cast<double>(trainer_->tokens_per_step());
     const double passed_s = static_cast<double>(now_ns - reported_ns_) * 1e-9;
     progress.tokens_per_second =
-        tokens * static_cast<double>(steps_done - reported_steps_) / passed_s;
+        tokens * static_cast<double>(done.step - reported_steps_) / passed_s;
     progress.bubble_rate = MeasureBubbles(trainer_->Measured()).rate;
     progress.elapsed_s = static_cast<double>(now_ns - start_ns_) * 1e-9;
-    progress.left_s = progress.elapsed_s / static_cast<double>(steps_done) *
-                      static_cast<double>(config_.steps - steps_done);
+    progress.left_s = progress.elapsed_s / static_cast<double>(done.step) *
+                      static_cast<double>(config_.steps - done.step);
     reported_ns_ = now_ns;
-    reported_steps_ = steps_done;
-    if (report_) report_(progress);
+    reported_steps_ = done.step;
+    if (hooks_.report) hooks_.report(progress);
   }
 
   void SummariseLosses() {
@@ -122,7 +125,7 @@ class Run {
   const RunConfig& config_;
   const absl::string_view text_;
   const std::unique_ptr<Trainer> trainer_;
-  const std::function<void(const TrainProgress&)>& report_;
+  const TrainHooks& hooks_;
   MeasuredCosts costs_;
   TrainResult result_;
   double makespans_ns_ = 0;  // sum over the steps that gave the costs
@@ -134,8 +137,7 @@ class Run {
 }  // namespace
 
 absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
-                                  absl::string_view text,
-                                  const std::function<void(const TrainProgress&)>& report) {
+                                  absl::string_view text, const TrainHooks& hooks) {
   SL_RETURN_IF_ERROR(CheckShape(config.shape));
   const int64_t tokens = config.shape.tokens();
   if (static_cast<int64_t>(text.size()) <= tokens) {
@@ -155,7 +157,7 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   settings.optimizer = config.optimizer;
   settings.clip_norm = config.clip_norm;
   SL_ASSIGN_OR_RETURN(auto trainer, Trainer::Make(lowered, std::move(programs), settings));
-  return Run(config, text, std::move(trainer), report).AllSteps();
+  return Run(config, text, std::move(trainer), hooks).AllSteps();
 }
 
 }  // namespace stringline

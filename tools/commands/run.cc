@@ -143,10 +143,11 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const std::string&
   if (!ready.ok()) return Fail(output, ready.message());
   const double entropy = ConditionalEntropy(*text);
   if (!output.json) PrintBeginning(plan, config, *text, entropy, output.out);
-  const auto report = [&](const TrainProgress& progress) {
+  TrainHooks hooks;
+  hooks.report = [&](const TrainProgress& progress) {
     if (!output.json) PrintProgress(progress, output.out);
   };
-  const absl::StatusOr<TrainResult> result = Train(config, plan, *text, report);
+  const absl::StatusOr<TrainResult> result = Train(config, plan, *text, hooks);
   if (!result.ok()) return Fail(output, result.status().message());
   const absl::StatusOr<RunFiles> files = WriteRunFiles(folder, *result);
   if (!files.ok()) return Fail(output, files.status().message());
