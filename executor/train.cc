@@ -31,6 +31,7 @@ class Run {
         costs_(trainer_->plan()) {}
 
   absl::StatusOr<TrainResult> AllSteps() {
+    if (hooks_.start) SL_RETURN_IF_ERROR(hooks_.start(*trainer_));
     start_ns_ = reported_ns_ = NowNs();
     while (result_.steps < config_.steps && !result_.stopped) {
       SL_RETURN_IF_ERROR(OneStep(result_.steps));
@@ -38,6 +39,7 @@ class Run {
       result_.stopped = result_.steps < config_.steps && hooks_.stop && hooks_.stop();
     }
     result_.elapsed_s = static_cast<double>(NowNs() - start_ns_) * 1e-9;
+    if (hooks_.end) SL_RETURN_IF_ERROR(hooks_.end(result_.steps, *trainer_));
     result_.tokens_per_step = trainer_->tokens_per_step();
     result_.tokens_per_second =
         static_cast<double>(result_.tokens_per_step * result_.steps) / result_.elapsed_s;

@@ -39,6 +39,8 @@ struct TrainProgress : TrainStep {
 // What is called during a run, each from the thread that called Train; all may be empty. Steps are
 // counted from 1.
 struct TrainHooks {
+  // Once, when everything is ready and before the first step. An error ends the run.
+  std::function<absl::Status(Trainer& trainer)> start;
   // After the first step, every config.log_every steps and after the last.
   std::function<void(const TrainProgress&)> report;
   // Every step, when all gradients are there and before the update. They are sums over the step's
@@ -48,6 +50,8 @@ struct TrainHooks {
   std::function<absl::Status(const TrainStep& step, Trainer& trainer)> after_step;
   // Asked after every step but the last: true ends the run there.
   std::function<bool()> stop;
+  // Once, after the last step, also where `stop` ended the run; not after an error.
+  std::function<absl::Status(int64_t step, Trainer& trainer)> end;
 };
 
 struct TrainResult {
