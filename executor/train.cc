@@ -141,11 +141,10 @@ class Run {
 absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
                                   absl::string_view text, const TrainHooks& hooks) {
   SL_RETURN_IF_ERROR(CheckShape(config.shape));
-  const int64_t tokens = config.shape.tokens();
-  if (static_cast<int64_t>(text.size()) <= tokens) {
-    return absl::InvalidArgumentError(absl::StrCat(config.text_file, ": the text has ", text.size(),
-                                                   " bytes, but one microbatch takes ", tokens,
-                                                   " and the byte after them"));
+  if (static_cast<int64_t>(text.size()) <= config.shape.context) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        config.text_file, ": the text has ", text.size(), " bytes, but one sequence takes ",
+        config.shape.context, " (model.context) and the byte after them"));
   }
   if (!lowered.overlaps.empty()) {
     return absl::UnimplementedError(
