@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "executor/available_memory.h"
 #include "executor/build_stages.h"
 #include "executor/clock.h"
+#include "executor/least_memory.h"
 #include "executor/measured_costs.h"
 #include "executor/trainer.h"
 #include "schedlang/base/status.h"
@@ -70,7 +72,12 @@ class Run {
     done.step = step + 1;
     done.loss_nats = loss;
     done.learning_rate = LearningRate(config_, step);
-    SL_ASSIGN_OR_RETURN(done.grad_norm, trainer_->Update(done.learning_rate));
+    const absl::StatusOr<double> norm = trainer_->Update(done.learning_rate);
+    if (!norm.ok()) {
+      return absl::Status(norm.status().code(),
+                          absl::StrCat("step ", step + 1, ": ", norm.status().message()));
+    }
+    done.grad_norm = *norm;
     const bool last = step + 1 == config_.steps;
     // The first step warms up memory and caches, the last one is to be predicted; the shortest runs
     // have nothing else to measure.
@@ -151,6 +158,9 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
         "the schedule says in which order the parts of an overlap run; the executor on CPUs runs "
         "the parts of a group as wholes and cannot keep that promise: leave 'overlap' out");
   }
+  const int pipes = static_cast<int>(std::max<size_t>(1, lowered.pipes.size()));
+  SL_ASSIGN_OR_RETURN(const NeededMemory least, LeastMemory(config.shape, pipes));
+  SL_RETURN_IF_ERROR(CheckMemory(least, FindAvailableMemory()));
   SL_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, BuildStages(config, lowered));
   TrainerSettings settings;
   settings.seed = config.seed;

@@ -76,8 +76,8 @@ struct TrainResult {
 };
 
 // Trains on `text` with a lowered plan that passes Check. Errors: a model that the plan's stages do
-// not divide, a text too short, a plan that cannot be executed, memory, OutOfRange when the loss is
-// no longer a number, and what the hooks return.
+// not divide, a text too short, a plan that cannot be executed, memory or threads that are not
+// there, OutOfRange when the loss or a gradient is no longer a number, and what the hooks return.
 absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
                                   absl::string_view text, const TrainHooks& hooks);
 

@@ -61,6 +61,14 @@ void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
   app.add_option("--steps", flags.steps, "Train this many steps instead")
       ->check(CLI::Range(1, 1'000'000'000))
       ->type_name("N");
+  app.add_option("--save", flags.save,
+                 "At the end, or after Ctrl-C, write the parameters into this folder, as "
+                 "model.safetensors; the optimizer's moments are not saved")
+      ->type_name("FOLDER");
+  app.add_option("--load", flags.load,
+                 "Begin with the parameters in this folder, whatever schedule and P saved them; "
+                 "moments, learning rate and data begin anew")
+      ->type_name("FOLDER");
 }
 
 void DeclareRehearsalOptions(CLI::App& app, Flags& flags) {
@@ -244,6 +252,14 @@ std::string HelpOf(const Command& command) {
     for (const CostKey& key : CostKeys()) {
       absl::StrAppendFormat(&footer, "  %-18s %s\n", key.name, key.meaning);
     }
+  }
+  if (command.options & kTrainingOptions) {
+    absl::StrAppend(&footer,
+                    "\n\nCtrl-C (or SIGTERM) ends the run after the step that is under way: "
+                    "parameters are saved\n"
+                    "as at the end, the losses so far stay in losses.csv.part, and the exit status "
+                    "is 130 (143).\n"
+                    "A second Ctrl-C ends at once, and saves nothing.\n");
   }
   app.footer(footer);
   return app.help();
