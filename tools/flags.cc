@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "schedlang/base/diagnostics.h"
@@ -186,7 +187,7 @@ std::string UnknownOption(const CLI::App& app, const std::vector<std::string>& a
   }
   for (const std::string& arg : args) {
     const std::string name = arg.substr(0, arg.find('='));
-    if (name.size() < 2 || name[0] != '-' || name == "-h") continue;
+    if (name.size() < 2 || name[0] != '-' || name == "-h" || absl::ascii_isdigit(name[1])) continue;
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const std::string close = ClosestName(name, known);
     return absl::StrCat("unknown option '", name, "'",

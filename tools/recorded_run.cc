@@ -22,9 +22,9 @@ class Recording {
       SL_RETURN_IF_ERROR(LoadParams(ParamsFile(folders_.load), config_.shape, trainer));
     }
     SL_RETURN_IF_ERROR(SetResultsAside(folders_.out));
+    signals_.emplace();
     SL_ASSIGN_OR_RETURN(LossFile losses, LossFile::Create(folders_.out));
     losses_.emplace(std::move(losses));
-    signals_.emplace();
     return absl::OkStatus();
   }
 

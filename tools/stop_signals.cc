@@ -15,41 +15,48 @@ extern "C" void NoteSignal(int number) {
   raise(number);
 }
 
-using Handler = void (*)(int);
-struct HandledSignal {
+struct StopSignal {
   int number;
   const char* name;
-  Handler handler;
 };
-const HandledSignal kHandled[] = {{SIGINT, "SIGINT", NoteSignal},
-                                  {SIGTERM, "SIGTERM", NoteSignal},
-                                  {SIGXFSZ, "SIGXFSZ", SIG_IGN}};
+constexpr StopSignal kStopSignals[] = {{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}};
+
+// Gives the signal a handler; returns what it had.
+struct sigaction Handle(int number, void (*handler)(int)) {
+  struct sigaction before = {};
+  sigaction(number, nullptr, &before);
+  if (before.sa_handler == SIG_IGN) return before;
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigaction(number, &action, nullptr);
+  return before;
+}
 
 }  // namespace
+
+IgnoredSignal::IgnoredSignal(int number) : number_(number), before_(Handle(number, SIG_IGN)) {}
+
+IgnoredSignal::~IgnoredSignal() { sigaction(number_, &before_, nullptr); }
 
 StopSignals::StopSignals() {
   noted_signal = 0;
   for (size_t i = 0; i < before_.size(); ++i) {
-    sigaction(kHandled[i].number, nullptr, &before_[i]);
-    if (before_[i].sa_handler == SIG_IGN) continue;
-    struct sigaction action = {};
-    action.sa_handler = kHandled[i].handler;
-    action.sa_flags = SA_RESTART;
-    sigaction(kHandled[i].number, &action, nullptr);
+    before_[i] = Handle(kStopSignals[i].number, NoteSignal);
   }
 }
 
 StopSignals::~StopSignals() {
   for (size_t i = 0; i < before_.size(); ++i) {
-    sigaction(kHandled[i].number, &before_[i], nullptr);
+    sigaction(kStopSignals[i].number, &before_[i], nullptr);
   }
 }
 
 int StopSignals::came() const { return noted_signal; }
 
 const char* NameOfSignal(int signal) {
-  for (const HandledSignal& handled : kHandled) {
-    if (handled.number == signal) return handled.name;
+  for (const StopSignal& stop : kStopSignals) {
+    if (stop.number == signal) return stop.name;
   }
   return "a signal";
 }

@@ -1,4 +1,4 @@
-// Ctrl-C and `kill` as a wish that something ends in good order.
+// What signals do while something runs: Ctrl-C and `kill` as a wish that it ends in good order.
 #pragma once
 
 #include <signal.h>
@@ -7,9 +7,21 @@
 
 namespace stringline {
 
+// A signal that is ignored while one of these lives.
+class IgnoredSignal {
+ public:
+  explicit IgnoredSignal(int number);
+  ~IgnoredSignal();  // as before
+  IgnoredSignal(const IgnoredSignal&) = delete;
+  IgnoredSignal& operator=(const IgnoredSignal&) = delete;
+
+ private:
+  const int number_;
+  struct sigaction before_ = {};
+};
+
 // While one lives, the first SIGINT or SIGTERM is only noted; a second one ends the process at
-// once, as it would without. A signal that was ignored before stays so, and a write past the limit
-// on file sizes (SIGXFSZ) is an error and not the end. Only one lives at a time.
+// once, as it would without. One that was ignored before stays so. Only one lives at a time.
 class StopSignals {
  public:
   StopSignals();
@@ -21,7 +33,7 @@ class StopSignals {
   int came() const;
 
  private:
-  std::array<struct sigaction, 3> before_ = {};
+  std::array<struct sigaction, 2> before_ = {};
 };
 
 // "SIGINT"

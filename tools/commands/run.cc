@@ -1,4 +1,5 @@
 // stringline run: trains a model with a schedule, and compares what happened with the simulation.
+#include <signal.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -186,6 +187,7 @@ int StatusOfSignal(int signal) { return 128 + signal; }
 
 int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& folders,
                    const Output& output) {
+  const IgnoredSignal file_limit(SIGXFSZ);  // a write past the limit is an error, not the end
   const absl::StatusOr<std::string> text = ReadCorpus(config.text_file);
   if (!text.ok()) return Fail(output, text.status().message());
   for (const std::string& folder : {folders.out, folders.save}) {
