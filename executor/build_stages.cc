@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "executor/available_memory.h"
 #include "executor/cpu/program.h"
+#include "executor/least_memory.h"
 #include "schedlang/base/status.h"
 #include "stages/layers.h"
 #include "stages/models/gpt.h"
@@ -57,6 +59,15 @@ absl::StatusOr<std::vector<int>> LayersFor(const RunConfig& config, const Plan& 
   }
 }
 
+// Sums of bytes stay far within 64 bits, and the graphs within this machine; the model itself may
+// be for another.
+absl::Status CheckCountable(const GptShape& shape, int pipes) {
+  SL_ASSIGN_OR_RETURN(NeededMemory needed, LeastMemory(shape, pipes));
+  SL_RETURN_IF_ERROR(CheckMemory(needed, {.bytes = int64_t{1} << 56}));
+  needed.params = needed.activations = 0;
+  return CheckMemory(needed, FindAvailableMemory());
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<StageProgram>> BuildStages(const RunConfig& config, const Plan& plan) {
@@ -64,6 +75,7 @@ absl::StatusOr<std::vector<StageProgram>> BuildStages(const RunConfig& config, c
   const size_t pipes = std::max<size_t>(1, plan.pipes.size());
   const int stages = static_cast<int>(plan.stages.size() / pipes);
   SL_ASSIGN_OR_RETURN(const std::vector<int> layers, LayersFor(config, plan, stages));
+  SL_RETURN_IF_ERROR(CheckCountable(config.shape, static_cast<int>(pipes)));
   SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> pipe, BuildGptStages(config.shape, layers));
   std::vector<StageProgram> programs;
   for (size_t p = 0; p < pipes; ++p) programs.insert(programs.end(), pipe.begin(), pipe.end());

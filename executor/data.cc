@@ -1,10 +1,13 @@
 #include "executor/data.h"
 
 #include <cmath>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "executor/available_memory.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/source.h"
 #include "schedlang/base/status.h"
@@ -30,6 +33,15 @@ uint64_t HashOf(const BatchKey& key, int64_t row) {
 }  // namespace
 
 absl::StatusOr<std::string> ReadCorpus(const std::string& path) {
+  std::error_code unknown;
+  const uintmax_t bytes = std::filesystem::file_size(path, unknown);
+  const AvailableMemory available = FindAvailableMemory();
+  if (!unknown && static_cast<double>(bytes) > static_cast<double>(available.bytes)) {
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("%s: the text has %.3g GB, but %.3g GB of memory are available (%s)", path,
+                        static_cast<double>(bytes) * 1e-9,
+                        static_cast<double>(available.bytes) * 1e-9, available.limit));
+  }
   SL_ASSIGN_OR_RETURN(std::string text, ReadBytes(path, uint64_t{4} << 30));
   if (text.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": the file is empty"));
   return text;

@@ -12,7 +12,8 @@
 namespace stringline {
 
 // The bytes of a text to train on. Errors: those of ReadBytes (base/source.h), and InvalidArgument
-// for a file that is empty or over 4 GiB.
+// for a file that is empty or over 4 GiB, ResourceExhausted for one larger than the memory there
+// is.
 absl::StatusOr<std::string> ReadCorpus(const std::string& path);
 
 // Entropy of a byte given the byte before it, in nats, as the text's own counts have it: the least

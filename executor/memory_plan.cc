@@ -28,6 +28,13 @@ void Join(Clock* clock, const Clock& other) {
   for (size_t r = 0; r < clock->size(); ++r) (*clock)[r] = std::max((*clock)[r], other[r]);
 }
 
+// A million microbatches of a large model may pass 64 bits: the sum ends at kMostRankBytes, and
+// whoever asks for so much memory is told that it is not there.
+void AddBytes(int64_t bytes, int64_t* sum) {
+  SL_CHECK(bytes <= kMostRankBytes) << bytes;
+  *sum = std::min(*sum + AlignUp(bytes), kMostRankBytes);
+}
+
 // The slots of one rank.
 class Slots {
  public:
@@ -40,8 +47,8 @@ class Slots {
       return slot.offset;
     }
     same_size.push_back({memory_.bytes, death});
-    memory_.bytes += AlignUp(bytes);
-    memory_.by_class[static_cast<int>(value_class)] += AlignUp(bytes);
+    AddBytes(bytes, &memory_.bytes);
+    AddBytes(bytes, &memory_.by_class[static_cast<int>(value_class)]);
     return same_size.back().offset;
   }
   const RankMemory& memory() const { return memory_; }

@@ -40,6 +40,9 @@ const char* NameOf(ValueClass value_class);
 // planned.
 using StageBytes = std::array<int64_t, kValueClasses>;
 
+// No rank's block is counted as larger.
+inline constexpr int64_t kMostRankBytes = int64_t{1} << 60;
+
 struct RankMemory {
   int64_t bytes = 0;                                 // one block
   std::array<int64_t, kValueClasses> by_class = {};  // by the class a slot was made for

@@ -32,18 +32,23 @@ Placement PlaceByLifetime(absl::Span<const Lifetime> buffers) {
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
-  std::vector<size_t> placed;
+  int last = -1;
+  for (const Lifetime& buffer : buffers) last = std::max(last, buffer.last);
+  // By step: the buffers that are placed and alive then. Most live for a few steps only.
+  std::vector<std::vector<size_t>> alive(last + 1);
   std::vector<std::pair<int64_t, int64_t>> taken;
   for (size_t i : order) {
     taken.clear();
-    for (size_t j : placed) {
-      if (buffers[j].last < buffers[i].first || buffers[i].last < buffers[j].first) continue;
-      taken.emplace_back(placement.offsets[j], placement.offsets[j] + AlignUp(buffers[j].bytes));
+    for (int step = buffers[i].first; step <= buffers[i].last; ++step) {
+      for (size_t j : alive[step]) {
+        taken.emplace_back(placement.offsets[j], placement.offsets[j] + AlignUp(buffers[j].bytes));
+      }
+      alive[step].push_back(i);
     }
     std::sort(taken.begin(), taken.end());
+    taken.erase(std::unique(taken.begin(), taken.end()), taken.end());
     placement.offsets[i] = TightestGap(taken, AlignUp(buffers[i].bytes));
     placement.bytes = std::max(placement.bytes, placement.offsets[i] + AlignUp(buffers[i].bytes));
-    placed.push_back(i);
   }
   return placement;
 }

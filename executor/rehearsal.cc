@@ -40,7 +40,8 @@ absl::StatusOr<Rehearsal> Rehearse(const Plan& lowered, const CostModel& asked,
   MessageTimes times;
   for (const Hop& hop : costs.activation_hops) times.activation_ns.push_back(hop.all_ns());
   for (const Hop& hop : costs.gradient_hops) times.gradient_ns.push_back(hop.all_ns());
-  CpuDevice device(settings.threads, nullptr, settings.time);
+  SL_ASSIGN_OR_RETURN(const auto owned, CpuDevice::Make(settings.threads, nullptr, settings.time));
+  CpuDevice& device = *owned;
   ThreadTransport transport(&device, static_cast<int>(ChannelsOf(lowered).all.size()),
                             std::move(times));
   HeldStages stages(lowered, costs);

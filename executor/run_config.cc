@@ -13,6 +13,7 @@
 #include "schedlang/base/diagnostics.h"
 #include "schedlang/base/source.h"
 #include "schedlang/base/status.h"
+#include "schedlang/base/yaml.h"
 
 namespace stringline {
 namespace {
@@ -215,7 +216,8 @@ absl::StatusOr<RunConfig> ReadRunConfig(const std::string& path) {
   SL_ASSIGN_OR_RETURN(const Source source, ReadSource(path));
   RunConfig config;
   try {
-    SL_RETURN_IF_ERROR(RunFile(path, &config).Read(YAML::Load(std::string(source.text()))));
+    SL_ASSIGN_OR_RETURN(const YAML::Node root, LoadYaml(source));
+    SL_RETURN_IF_ERROR(RunFile(path, &config).Read(root));
   } catch (const YAML::Exception& error) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ":", error.mark.line + 1, ": ", error.msg));

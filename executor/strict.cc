@@ -9,7 +9,7 @@
 namespace stringline {
 
 absl::Status RunStrict(const Plan& lowered) {
-  CpuDevice device(/*threads=*/1);
+  CpuDevice device;
   NoWork work;
   const Channels channels = ChannelsOf(lowered);
   ThreadTransport transport(&device, static_cast<int>(channels.all.size()));

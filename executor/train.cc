@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "executor/available_memory.h"
 #include "executor/build_stages.h"
 #include "executor/clock.h"
+#include "executor/least_memory.h"
 #include "executor/measured_costs.h"
 #include "executor/trainer.h"
 #include "schedlang/base/status.h"
@@ -23,25 +25,30 @@ constexpr int kMeasuredSteps = 20;
 class Run {
  public:
   Run(const RunConfig& config, absl::string_view text, std::unique_ptr<Trainer> trainer,
-      const std::function<void(const TrainProgress&)>& report)
+      const TrainHooks& hooks)
       : config_(config),
         text_(text),
         trainer_(std::move(trainer)),
-        report_(report),
+        hooks_(hooks),
         costs_(trainer_->plan()) {}
 
   absl::StatusOr<TrainResult> AllSteps() {
+    if (hooks_.start) SL_RETURN_IF_ERROR(hooks_.start(*trainer_));
     start_ns_ = reported_ns_ = NowNs();
-    for (int64_t step = 0; step < config_.steps; ++step) SL_RETURN_IF_ERROR(OneStep(step));
+    while (result_.steps < config_.steps && !result_.stopped) {
+      SL_RETURN_IF_ERROR(OneStep(result_.steps));
+      ++result_.steps;
+      result_.stopped = result_.steps < config_.steps && hooks_.stop && hooks_.stop();
+    }
     result_.elapsed_s = static_cast<double>(NowNs() - start_ns_) * 1e-9;
-    result_.steps = config_.steps;
+    if (hooks_.end) SL_RETURN_IF_ERROR(hooks_.end(result_.steps, *trainer_));
     result_.tokens_per_step = trainer_->tokens_per_step();
     result_.tokens_per_second =
-        static_cast<double>(result_.tokens_per_step * config_.steps) / result_.elapsed_s;
+        static_cast<double>(result_.tokens_per_step * result_.steps) / result_.elapsed_s;
     result_.params = CountParams(config_.shape);
     result_.memory = trainer_->memory();
     SummariseLosses();
-    SL_RETURN_IF_ERROR(ComparePrediction());
+    if (!result_.stopped) SL_RETURN_IF_ERROR(ComparePrediction());
     return std::move(result_);
   }
 
@@ -60,8 +67,17 @@ class Run {
           absl::StrCat("step ", step + 1, ": the loss is ", loss, "; try a lower learning rate"));
     }
     result_.losses_nats.push_back(loss);
-    const double learning_rate = LearningRate(config_, step);
-    SL_ASSIGN_OR_RETURN(const double grad_norm, trainer_->Update(learning_rate));
+    if (hooks_.gradients) hooks_.gradients(step + 1, *trainer_);
+    TrainStep done;
+    done.step = step + 1;
+    done.loss_nats = loss;
+    done.learning_rate = LearningRate(config_, step);
+    const absl::StatusOr<double> norm = trainer_->Update(done.learning_rate);
+    if (!norm.ok()) {
+      return absl::Status(norm.status().code(),
+                          absl::StrCat("step ", step + 1, ": ", norm.status().message()));
+    }
+    done.grad_norm = *norm;
     const bool last = step + 1 == config_.steps;
     // The first step warms up memory and caches, the last one is to be predicted; the shortest runs
     // have nothing else to measure.
@@ -73,30 +89,26 @@ class Run {
       ++result_.measured_steps;
     }
     if (step == 0 || last || (step + 1) % config_.log_every == 0) {
-      Report(step + 1, loss, grad_norm, learning_rate);
+      Report(done);
     }
-    return absl::OkStatus();
+    return hooks_.after_step ? hooks_.after_step(done, *trainer_) : absl::OkStatus();
   }
 
-  void Report(int64_t steps_done, double loss, double grad_norm, double learning_rate) {
+  void Report(const TrainStep& done) {
     const int64_t now_ns = NowNs();
-    TrainProgress progress;
-    progress.step = steps_done;
+    TrainProgress progress{done};
     progress.steps = config_.steps;
-    progress.loss_nats = loss;
-    progress.grad_norm = grad_norm;
-    progress.learning_rate = learning_rate;
     const double tokens = static_cast<double>(trainer_->tokens_per_step());
     const double passed_s = static_cast<double>(now_ns - reported_ns_) * 1e-9;
     progress.tokens_per_second =
-        tokens * static_cast<double>(steps_done - reported_steps_) / passed_s;
+        tokens * static_cast<double>(done.step - reported_steps_) / passed_s;
     progress.bubble_rate = MeasureBubbles(trainer_->Measured()).rate;
     progress.elapsed_s = static_cast<double>(now_ns - start_ns_) * 1e-9;
-    progress.left_s = progress.elapsed_s / static_cast<double>(steps_done) *
-                      static_cast<double>(config_.steps - steps_done);
+    progress.left_s = progress.elapsed_s / static_cast<double>(done.step) *
+                      static_cast<double>(config_.steps - done.step);
     reported_ns_ = now_ns;
-    reported_steps_ = steps_done;
-    if (report_) report_(progress);
+    reported_steps_ = done.step;
+    if (hooks_.report) hooks_.report(progress);
   }
 
   void SummariseLosses() {
@@ -122,7 +134,7 @@ class Run {
   const RunConfig& config_;
   const absl::string_view text_;
   const std::unique_ptr<Trainer> trainer_;
-  const std::function<void(const TrainProgress&)>& report_;
+  const TrainHooks& hooks_;
   MeasuredCosts costs_;
   TrainResult result_;
   double makespans_ns_ = 0;  // sum over the steps that gave the costs
@@ -134,20 +146,21 @@ class Run {
 }  // namespace
 
 absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
-                                  absl::string_view text,
-                                  const std::function<void(const TrainProgress&)>& report) {
+                                  absl::string_view text, const TrainHooks& hooks) {
   SL_RETURN_IF_ERROR(CheckShape(config.shape));
-  const int64_t tokens = config.shape.tokens();
-  if (static_cast<int64_t>(text.size()) <= tokens) {
-    return absl::InvalidArgumentError(absl::StrCat(config.text_file, ": the text has ", text.size(),
-                                                   " bytes, but one microbatch takes ", tokens,
-                                                   " and the byte after them"));
+  if (static_cast<int64_t>(text.size()) <= config.shape.context) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        config.text_file, ": the text has ", text.size(), " bytes, but one sequence takes ",
+        config.shape.context, " (model.context) and the byte after them"));
   }
   if (!lowered.overlaps.empty()) {
     return absl::UnimplementedError(
         "the schedule says in which order the parts of an overlap run; the executor on CPUs runs "
         "the parts of a group as wholes and cannot keep that promise: leave 'overlap' out");
   }
+  const int pipes = static_cast<int>(std::max<size_t>(1, lowered.pipes.size()));
+  SL_ASSIGN_OR_RETURN(const NeededMemory least, LeastMemory(config.shape, pipes));
+  SL_RETURN_IF_ERROR(CheckMemory(least, FindAvailableMemory()));
   SL_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, BuildStages(config, lowered));
   TrainerSettings settings;
   settings.seed = config.seed;
@@ -155,7 +168,7 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   settings.optimizer = config.optimizer;
   settings.clip_norm = config.clip_norm;
   SL_ASSIGN_OR_RETURN(auto trainer, Trainer::Make(lowered, std::move(programs), settings));
-  return Run(config, text, std::move(trainer), report).AllSteps();
+  return Run(config, text, std::move(trainer), hooks).AllSteps();
 }
 
 }  // namespace stringline

@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "executor/data.h"
@@ -16,21 +17,46 @@
 
 namespace stringline {
 
-// Where a run stands after a step.
-struct TrainProgress {
-  int64_t step = 0;  // from 1
-  int64_t steps = 0;
+class Trainer;
+
+// What a step gave.
+struct TrainStep {
+  int64_t step = 0;      // from 1
   double loss_nats = 0;  // mean per token of this step
   double grad_norm = 0;  // before clipping
   double learning_rate = 0;
+};
+
+// Where a run stands after a step.
+struct TrainProgress : TrainStep {
+  int64_t steps = 0;
   double tokens_per_second = 0;  // since the last report
   double bubble_rate = 0;        // of this step, measured (Bubbles::rate)
   double elapsed_s = 0;
   double left_s = 0;  // estimated from the run so far
 };
 
+// What is called during a run, each from the thread that called Train; all may be empty. Steps are
+// counted from 1.
+struct TrainHooks {
+  // Once, when everything is ready and before the first step. An error ends the run.
+  std::function<absl::Status(Trainer& trainer)> start;
+  // After the first step, every config.log_every steps and after the last.
+  std::function<void(const TrainProgress&)> report;
+  // Every step, when all gradients are there and before the update. They are sums over the step's
+  // tokens; where the plan has several pipes, each pipe's stages hold their own share of the sum.
+  std::function<void(int64_t step, Trainer& trainer)> gradients;
+  // Every step, after the update; the gradients are zero again. An error ends the run.
+  std::function<absl::Status(const TrainStep& step, Trainer& trainer)> after_step;
+  // Asked after every step but the last: true ends the run there.
+  std::function<bool()> stop;
+  // Once, after the last step, also where `stop` ended the run; not after an error.
+  std::function<absl::Status(int64_t step, Trainer& trainer)> end;
+};
+
 struct TrainResult {
-  int64_t steps = 0;
+  int64_t steps = 0;  // done; fewer than config.steps where `stop` ended the run
+  bool stopped = false;
   int64_t params = 0;
   int64_t tokens_per_step = 0;
   double first_loss_nats = 0;
@@ -39,6 +65,7 @@ struct TrainResult {
   double elapsed_s = 0;
   double tokens_per_second = 0;  // of the whole run
   MemoryPlan memory;
+  // What follows is empty after a stop.
   Timeline measured;            // the last step
   CostModel costs;              // mean costs of the steps before it
   Timeline simulated;           // the last step as the simulator predicts it from these costs
@@ -48,12 +75,10 @@ struct TrainResult {
   double misprediction = 0;
 };
 
-// Trains on `text` with a lowered plan that passes Check. `report` is
-// called after the first step, every config.log_every steps and after the last. Errors: a model
-// that the plan's stages do not divide, a text too short, a plan that cannot be executed, memory,
-// and OutOfRange when the loss is no longer a number.
+// Trains on `text` with a lowered plan that passes Check. Errors: a model that the plan's stages do
+// not divide, a text too short, a plan that cannot be executed, memory or threads that are not
+// there, OutOfRange when the loss or a gradient is no longer a number, and what the hooks return.
 absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
-                                  absl::string_view text,
-                                  const std::function<void(const TrainProgress&)>& report);
+                                  absl::string_view text, const TrainHooks& hooks);
 
 }  // namespace stringline

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "executor/available_memory.h"
 #include "executor/cpu/kernel.h"
 #include "executor/lanes.h"
 #include "schedlang/base/sl_check.h"
@@ -29,12 +31,22 @@ absl::Status Trainer::Prepare() {
     const std::vector<int> lanes = LaneCounts(plan_, LanesOf(plan_));
     threads = std::accumulate(lanes.begin(), lanes.end(), 0);
   }
+  SL_ASSIGN_OR_RETURN(stages_, cpu::Stages::Place(plan_, programs_));
+  NeededMemory needed = stages_->needed();
+  needed.params *= 2;  // the two moments
+  SL_RETURN_IF_ERROR(CheckMemory(needed, FindAvailableMemory()));
   cpu::PrepareThread();
-  device_ = std::make_unique<CpuDevice>(threads, cpu::PrepareThread);
+  auto device = CpuDevice::Make(threads, cpu::PrepareThread);
+  if (!device.ok()) {
+    return absl::Status(device.status().code(),
+                        absl::StrCat(device.status().message(),
+                                     "; fewer train.threads in the run file would help"));
+  }
+  device_ = *std::move(device);
   transport_ = std::make_unique<ThreadTransport>(device_.get(),
                                                  static_cast<int>(ChannelsOf(plan_).all.size()));
   if (settings_.record) recorder_ = std::make_unique<Recorder>(plan_);
-  SL_ASSIGN_OR_RETURN(stages_, cpu::Stages::Make(plan_, programs_, settings_.seed, device_.get()));
+  SL_RETURN_IF_ERROR(stages_->Allocate(settings_.seed, device_.get()));
   SL_ASSIGN_OR_RETURN(interpreter_, Interpreter::Make(plan_, stages_.get(), device_.get(),
                                                       transport_.get(), recorder_.get()));
   for (size_t s = 0; s < programs_.size(); ++s) {
@@ -105,6 +117,7 @@ absl::StatusOr<double> Trainer::Update(double learning_rate) {
   for (size_t s = 0; s < stages; ++s) {
     for (double square : squares_[s]) squares += square;
   }
+  if (!std::isfinite(squares)) return BadGradient();
   const double mean = 1.0 / static_cast<double>(tokens_per_step());
   const double norm = std::sqrt(squares) * mean;
   ++updates_;
@@ -118,6 +131,24 @@ absl::StatusOr<double> Trainer::Update(double learning_rate) {
     self->UpdateStage(StageId(static_cast<int32_t>(stage)));
   }));
   return norm;
+}
+
+// A sum of squares of floats never passes a double: one that is not finite has such a term.
+absl::Status Trainer::BadGradient() {
+  for (size_t s = 0; s < squares_.size(); ++s) {
+    for (size_t p = 0; p < squares_[s].size(); ++p) {
+      if (std::isfinite(squares_[s][p])) continue;
+      const absl::Span<const float> values =
+          grad(StageId(static_cast<int32_t>(s)), static_cast<int>(p));
+      const auto* const bad = std::find_if(values.begin(), values.end(),
+                                           [](float value) { return !std::isfinite(value); });
+      return absl::OutOfRangeError(absl::StrCat("the gradient of ", programs_[s].params[p].name,
+                                                " (stage ", s, ") is not finite (", *bad,
+                                                "); try a lower learning rate"));
+    }
+  }
+  SL_CHECK(false) << "every gradient is finite, but not their sum";
+  return absl::OkStatus();
 }
 
 void Trainer::SumStage(StageId stage) {

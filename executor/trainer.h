@@ -33,7 +33,8 @@ struct TrainerSettings {
 
 class Trainer {
  public:
-  // FailedPrecondition for a plan that cannot be executed, ResourceExhausted when memory runs out.
+  // FailedPrecondition for a plan that cannot be executed, ResourceExhausted where memory or
+  // threads are not there. All memory is counted before any is taken.
   static absl::StatusOr<std::unique_ptr<Trainer>> Make(Plan lowered,
                                                        std::vector<StageProgram> programs,
                                                        const TrainerSettings& settings);
@@ -50,6 +51,8 @@ class Trainer {
 
   // Clips, updates every parameter and sets the gradients to zero. Returns the global norm of the
   // mean gradient before clipping: the same sum in the same order for every cut of the model.
+  // OutOfRange, with every parameter as it was, when a gradient is not finite: the message names
+  // the first one in the order of the model.
   absl::StatusOr<double> Update(double learning_rate);
 
   absl::Span<float> param(StageId stage, int index) {
@@ -72,6 +75,7 @@ class Trainer {
   absl::Status ForEveryStage(void (*phase)(const void* trainer, int64_t stage));
   void SumReplicas(StageId stage);  // of the first pipe
   StageId Replica(StageId stage, size_t pipe) const;
+  absl::Status BadGradient();
   void SumStage(StageId stage);
   void UpdateStage(StageId stage);
   absl::Span<float> View(float* block, StageId stage, int index) const;

@@ -5,4 +5,9 @@ if(STRINGLINE_FUZZ)
     target_link_libraries(fuzz_${name} PRIVATE stringline_language)
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
   endforeach()
+  # The reader of parameter files alone, without the executor around it.
+  add_executable(fuzz_safetensors EXCLUDE_FROM_ALL fuzz/fuzz_safetensors.cc
+    ${CMAKE_SOURCE_DIR}/executor/checkpoint/tensor_header.cc)
+  target_link_libraries(fuzz_safetensors PRIVATE stringline_base nlohmann_json::nlohmann_json)
+  target_link_options(fuzz_safetensors PRIVATE -fsanitize=fuzzer)
 endif()

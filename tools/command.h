@@ -18,7 +18,7 @@ enum OptionSet : unsigned {
   kCostOptions = 1 << 2,        // --cost, --costs
   kTimelineOption = 1 << 3,     // --timeline
   kPictureOptions = 1 << 4,     // --width, --color
-  kTrainingOptions = 1 << 5,    // --text, --out, --steps
+  kTrainingOptions = 1 << 5,    // --text, --out, --steps, --save, --load
   kToOption = 1 << 6,           // --to
   kOutOption = 1 << 7,          // --out
   kManyFiles = 1 << 8,          // FILE … instead of one

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "schedlang/base/diagnostics.h"
@@ -61,6 +62,14 @@ void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
   app.add_option("--steps", flags.steps, "Train this many steps instead")
       ->check(CLI::Range(1, 1'000'000'000))
       ->type_name("N");
+  app.add_option("--save", flags.save,
+                 "At the end, or after Ctrl-C, write the parameters into this folder, as "
+                 "model.safetensors; the optimizer's moments are not saved")
+      ->type_name("FOLDER");
+  app.add_option("--load", flags.load,
+                 "Begin with the parameters in this folder, whatever schedule and P saved them; "
+                 "moments, learning rate and data begin anew")
+      ->type_name("FOLDER");
 }
 
 void DeclareRehearsalOptions(CLI::App& app, Flags& flags) {
@@ -178,7 +187,7 @@ std::string UnknownOption(const CLI::App& app, const std::vector<std::string>& a
   }
   for (const std::string& arg : args) {
     const std::string name = arg.substr(0, arg.find('='));
-    if (name.size() < 2 || name[0] != '-' || name == "-h") continue;
+    if (name.size() < 2 || name[0] != '-' || name == "-h" || absl::ascii_isdigit(name[1])) continue;
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const std::string close = ClosestName(name, known);
     return absl::StrCat("unknown option '", name, "'",
@@ -244,6 +253,14 @@ std::string HelpOf(const Command& command) {
     for (const CostKey& key : CostKeys()) {
       absl::StrAppendFormat(&footer, "  %-18s %s\n", key.name, key.meaning);
     }
+  }
+  if (command.options & kTrainingOptions) {
+    absl::StrAppend(&footer,
+                    "\n\nCtrl-C (or SIGTERM) ends the run after the step that is under way: "
+                    "parameters are saved\n"
+                    "as at the end, the losses so far stay in losses.csv.part, and the exit status "
+                    "is 130 (143).\n"
+                    "A second Ctrl-C ends at once, and saves nothing.\n");
   }
   app.footer(footer);
   return app.help();

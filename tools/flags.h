@@ -28,6 +28,8 @@ struct Flags {
   std::string text;                     // --text FILE
   std::string out;                      // --out FOLDER, or FILE for a command that writes one
   std::string to;                       // --to torch-compute|torch-comms|torch-comms-2.14
+  std::string save;                     // --save FOLDER
+  std::string load;                     // --load FOLDER
   int steps = 0;                        // --steps; 0: what the run file says
   bool check = false;                   // --check: of fmt
   bool to_stdout = false;               // --stdout

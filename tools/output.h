@@ -13,7 +13,7 @@
 
 namespace stringline {
 
-// What the process returns.
+// What the process returns. A training run that a signal stopped returns 128 and its number more.
 enum ExitStatus : int {
   kOk = 0,
   kFindings = 1,  // the text says something that is wrong

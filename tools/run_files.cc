@@ -1,6 +1,7 @@
 #include "tools/run_files.h"
 
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -19,12 +20,12 @@ void AppendCosts(const char* key, const std::vector<int64_t>& values, std::strin
   absl::StrAppend(text, key, ": [", absl::StrJoin(items, ", "), "]\n");
 }
 
-std::string PrintLosses(const std::vector<double>& losses) {
-  std::string text = "step,loss_nats\n";
-  for (size_t i = 0; i < losses.size(); ++i) {
-    absl::StrAppendFormat(&text, "%d,%.6f\n", i + 1, losses[i]);
-  }
-  return text;
+// The names of RunFiles, in its order.
+constexpr const char* kResults[] = {"measured.timeline", "simulated.timeline", "costs.yaml",
+                                    "losses.csv"};
+
+std::string In(const std::string& folder, const std::string& name) {
+  return (std::filesystem::path(folder) / name).string();
 }
 
 }  // namespace
@@ -40,21 +41,59 @@ std::string PrintCosts(const CostModel& costs) {
   return text;
 }
 
-absl::Status PrepareFolder(const std::string& folder) {
+absl::Status TryFolder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (!error) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(folder, ": cannot be made: ", error.message()));
+  if (error) {
+    return absl::UnavailableError(absl::StrCat(folder, ": cannot be made: ", error.message()));
+  }
+  const std::string tried = In(folder, ".stringline-tries-to-write");
+  const absl::Status written = WriteFileAtomically(tried, "x");
+  std::filesystem::remove(tried, error);
+  if (written.ok()) return written;
+  return absl::UnavailableError(
+      absl::StrCat("nothing can be written into the folder ", folder, ": ", written.message()));
 }
 
-absl::StatusOr<RunFiles> WriteRunFiles(const std::string& folder, const TrainResult& result) {
-  const std::filesystem::path in(folder);
-  const RunFiles files{(in / "measured.timeline").string(), (in / "simulated.timeline").string(),
-                       (in / "costs.yaml").string(), (in / "losses.csv").string()};
-  SL_RETURN_IF_ERROR(WriteFileAtomically(files.measured, Print(result.measured)));
-  SL_RETURN_IF_ERROR(WriteFileAtomically(files.simulated, Print(result.simulated)));
-  SL_RETURN_IF_ERROR(WriteFileAtomically(files.costs, PrintCosts(result.costs)));
-  SL_RETURN_IF_ERROR(WriteFileAtomically(files.losses, PrintLosses(result.losses_nats)));
+absl::Status SetResultsAside(const std::string& folder) {
+  for (const char* const name : kResults) {
+    const std::string result = In(folder, name);
+    std::error_code error;
+    if (!std::filesystem::exists(result, error)) continue;
+    std::filesystem::rename(result, result + ".old", error);
+    if (error) {
+      return absl::UnavailableError(absl::StrCat(result, ": cannot be renamed: ", error.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LossFile> LossFile::Create(const std::string& folder) {
+  const std::string path = In(folder, kResults[3]);
+  const std::string part = path + ".part";
+  SL_ASSIGN_OR_RETURN(NewFile file, NewFile::CreateAs(path, part));
+  SL_RETURN_IF_ERROR(file.Append("step,loss_nats,grad_norm,learning_rate\n"));
+  return LossFile(std::move(file), part);
+}
+
+absl::Status LossFile::Add(const TrainStep& step) {
+  return file_.Append(absl::StrFormat("%d,%.6f,%.6g,%.6g\n", step.step, step.loss_nats,
+                                      step.grad_norm, step.learning_rate));
+}
+
+absl::StatusOr<RunFiles> WriteRunFiles(const std::string& folder, const TrainResult& result,
+                                       LossFile* losses) {
+  const RunFiles files{In(folder, kResults[0]), In(folder, kResults[1]), In(folder, kResults[2]),
+                       In(folder, kResults[3])};
+  absl::Status written = WriteFileAtomically(files.measured, Print(result.measured));
+  if (written.ok()) written = WriteFileAtomically(files.simulated, Print(result.simulated));
+  if (written.ok()) written = WriteFileAtomically(files.costs, PrintCosts(result.costs));
+  if (written.ok()) written = losses->Finish();
+  std::error_code ignored;
+  for (const char* const name : kResults) {
+    std::filesystem::remove(In(folder, written.ok() ? absl::StrCat(name, ".old") : name), ignored);
+  }
+  if (!written.ok()) return written;
   return files;
 }
 

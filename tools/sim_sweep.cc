@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "schedlang/base/status.h"
+#include "schedlang/base/threads.h"
 #include "schedlang/check/check.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/messages/lower.h"
@@ -30,7 +31,10 @@ class SimSweep {
 
   absl::StatusOr<std::vector<SweptStep>> Run(int threads) {
     std::vector<std::thread> others;
-    for (int i = 1; i < threads; ++i) others.emplace_back([this] { Work(); });
+    // Where there are fewer threads, those that there are do all the work.
+    StartThreads(
+        threads - 1, [this] { Work(); }, &others)
+        .IgnoreError();
     Work();
     for (std::thread& other : others) other.join();
     if (!status_.ok()) return status_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/threads.h"
 #include "schedlang/elaborate/elaborate.h"
 
 namespace stringline {
@@ -28,7 +29,10 @@ class SweepRun {
 
   absl::StatusOr<SweepResult> Run(int threads) {
     std::vector<std::thread> others;
-    for (int i = 1; i < threads; ++i) others.emplace_back([this] { Work(); });
+    // Where there are fewer threads, those that there are do all the work.
+    StartThreads(
+        threads - 1, [this] { Work(); }, &others)
+        .IgnoreError();
     Work();
     for (std::thread& other : others) other.join();
     if (out_of_memory_) return absl::ResourceExhaustedError("not enough memory for these plans");

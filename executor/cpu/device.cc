@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "executor/clock.h"
 #include "schedlang/base/sl_check.h"
+#include "schedlang/base/status.h"
+#include "schedlang/base/threads.h"
 
 namespace stringline {
 namespace {
@@ -31,13 +33,15 @@ void Pause() {
 
 }  // namespace
 
-CpuDevice::CpuDevice(int threads, void (*prepare_thread)(), DeviceTime time) : time_(time) {
+absl::StatusOr<std::unique_ptr<CpuDevice>> CpuDevice::Make(int threads, void (*prepare_thread)(),
+                                                           DeviceTime time) {
   SL_CHECK(threads >= 1) << threads;
-  spin_ = threads > 1 && threads <= static_cast<int>(std::thread::hardware_concurrency());
-  workers_.reserve(threads - 1);
-  for (int i = 1; i < threads; ++i) {
-    workers_.emplace_back([this, prepare_thread] { WorkerLoop(prepare_thread); });
-  }
+  auto device = std::make_unique<CpuDevice>(time);
+  device->spin_ = threads > 1 && threads <= static_cast<int>(std::thread::hardware_concurrency());
+  SL_RETURN_IF_ERROR(StartThreads(
+      threads - 1, [self = device.get(), prepare_thread] { self->WorkerLoop(prepare_thread); },
+      &device->workers_));
+  return device;
 }
 
 CpuDevice::~CpuDevice() {

@@ -48,10 +48,13 @@ struct MeetingPlace {
 
 class CpuDevice final : public Device {
  public:
-  // `threads` run work: the one that calls Synchronize, and threads - 1 of the device's own, which
-  // call `prepare_thread` (if any) when they start. With threads == 1 no thread is ever created.
-  explicit CpuDevice(int threads, void (*prepare_thread)() = nullptr,
-                     DeviceTime time = DeviceTime::kReal);
+  // One thread runs work: the one that calls Synchronize.
+  explicit CpuDevice(DeviceTime time = DeviceTime::kReal) : time_(time) {}
+  // `threads` run work: that one, and threads - 1 of the device's own, which call `prepare_thread`
+  // (if any) when they start. ResourceExhausted when the system does not start them all.
+  static absl::StatusOr<std::unique_ptr<CpuDevice>> Make(int threads,
+                                                         void (*prepare_thread)() = nullptr,
+                                                         DeviceTime time = DeviceTime::kReal);
   ~CpuDevice() override;
   CpuDevice(const CpuDevice&) = delete;
   CpuDevice& operator=(const CpuDevice&) = delete;

@@ -47,20 +47,41 @@ Stages::Stages(const Plan& lowered, absl::Span<const StageProgram> programs)
   }
 }
 
-absl::StatusOr<std::unique_ptr<Stages>> Stages::Make(const Plan& lowered,
-                                                     absl::Span<const StageProgram> programs,
-                                                     uint64_t seed, Device* device) {
+absl::StatusOr<std::unique_ptr<Stages>> Stages::Place(const Plan& lowered,
+                                                      absl::Span<const StageProgram> programs) {
   SL_RETURN_IF_ERROR(CheckFit(lowered, programs));
   std::unique_ptr<Stages> stages(new Stages(lowered, programs));
   std::vector<StageBytes> bytes;
   for (const Stage& stage : stages->stages_) bytes.push_back(stage.layout.bytes);
   SL_ASSIGN_OR_RETURN(stages->memory_, PlanMemory(lowered, bytes));
-  SL_RETURN_IF_ERROR(stages->Allocate(seed, device));
+  stages->lanes_ = LaneCounts(lowered, LanesOf(lowered));
   return stages;
 }
 
+int64_t Stages::arena_bytes() const {
+  int64_t bytes = 0;
+  for (const Stage& stage : stages_) {
+    for (const Program& program : stage.programs) bytes = std::max(bytes, program.arena_bytes());
+  }
+  return bytes;
+}
+
+NeededMemory Stages::needed() const {
+  NeededMemory needed;
+  for (const Stage& stage : stages_) {
+    needed.params += 2 * static_cast<double>(stage.layout.param_bytes);
+  }
+  for (size_t r = 0; r < lanes_.size(); ++r) {
+    needed.activations += static_cast<double>(memory_.ranks[r].bytes);
+    needed.activations += static_cast<double>(lanes_[r]) * static_cast<double>(arena_bytes());
+  }
+  const int64_t data = AlignUp(programs_.front().input.bytes()) +
+                       AlignUp(programs_.back().target.bytes()) + kBufferAlignment;
+  needed.activations += static_cast<double>(plan_.microbatches) * static_cast<double>(data);
+  return needed;
+}
+
 absl::Status Stages::Allocate(uint64_t seed, Device* device) {
-  int64_t arena_bytes = 0;
   for (size_t s = 0; s < stages_.size(); ++s) {
     Stage& stage = stages_[s];
     SL_RETURN_IF_ERROR(AllocateInto(device, stage.layout.param_bytes, &stage.params));
@@ -69,17 +90,14 @@ absl::Status Stages::Allocate(uint64_t seed, Device* device) {
       Initialize(programs_[s].params[p], seed,
                  reinterpret_cast<float*>(stage.params + stage.layout.params[p]));
     }
-    for (const Program& program : stage.programs) {
-      arena_bytes = std::max(arena_bytes, program.arena_bytes());
-    }
   }
-  const std::vector<int> lanes = LaneCounts(plan_, LanesOf(plan_));
+  const int64_t arena = arena_bytes();
   blocks_.resize(plan_.ranks());
   arenas_.resize(plan_.ranks());
   for (int r = 0; r < plan_.ranks(); ++r) {
     SL_RETURN_IF_ERROR(AllocateInto(device, memory_.ranks[r].bytes, &blocks_[r]));
-    arenas_[r].resize(lanes[r]);
-    for (char*& arena : arenas_[r]) SL_RETURN_IF_ERROR(AllocateInto(device, arena_bytes, &arena));
+    arenas_[r].resize(lanes_[r]);
+    for (char*& of_lane : arenas_[r]) SL_RETURN_IF_ERROR(AllocateInto(device, arena, &of_lane));
   }
   const int64_t microbatches = plan_.microbatches;
   const int64_t token_bytes = AlignUp(programs_.front().input.bytes());

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "executor/available_memory.h"
 #include "executor/cpu/program.h"
 #include "executor/memory_plan.h"
 #include "executor/stage_work.h"
@@ -19,11 +20,14 @@ namespace stringline::cpu {
 
 class Stages final : public StageWork {
  public:
-  // One program per stage of the plan, in the order of the model. All memory comes from `device`;
-  // parameters get their first values from `seed`. `programs` and `lowered` outlive the object.
-  static absl::StatusOr<std::unique_ptr<Stages>> Make(const Plan& lowered,
-                                                      absl::Span<const StageProgram> programs,
-                                                      uint64_t seed, Device* device);
+  // One program per stage of the plan, in the order of the model. Decides where everything will
+  // lie and takes no memory for it. `programs` and `lowered` outlive the object.
+  static absl::StatusOr<std::unique_ptr<Stages>> Place(const Plan& lowered,
+                                                       absl::Span<const StageProgram> programs);
+  // What Allocate will take: for parameters and their gradients, and for all else.
+  NeededMemory needed() const;
+  // Takes all memory from `device`; parameters get their first values from `seed`.
+  absl::Status Allocate(uint64_t seed, Device* device);
 
   Work Compute(const Action& action, int lane) override;
   Bytes Payload(const Action& send_or_recv) const override;
@@ -57,13 +61,14 @@ class Stages final : public StageWork {
   };
 
   Stages(const Plan& lowered, absl::Span<const StageProgram> programs);
-  absl::Status Allocate(uint64_t seed, Device* device);
+  int64_t arena_bytes() const;  // of each lane
   char* AddressOf(StageId stage, MicrobatchId microbatch, ValueClass value_class) const;
 
   const Plan& plan_;
   absl::Span<const StageProgram> programs_;
   std::vector<Stage> stages_;
   MemoryPlan memory_;
+  std::vector<int> lanes_;                  // by rank
   std::vector<char*> blocks_;               // by rank
   std::vector<std::vector<char*>> arenas_;  // by rank and lane
   char* tokens_ = nullptr;                  // by microbatch

@@ -47,6 +47,8 @@ absl::StatusOr<std::string> ReadBytes(const std::string& path, uint64_t most_byt
   if (!in) return absl::PermissionDeniedError(absl::StrCat(path, ": ", std::strerror(errno)));
   // In pieces: a pipe does not say how much will come.
   std::string bytes;
+  const uintmax_t size = std::filesystem::file_size(path, error);
+  if (!error && size <= most_bytes) bytes.reserve(size);
   std::vector<char> piece(1 << 20);
   while (in.read(piece.data(), static_cast<std::streamsize>(piece.size())), in.gcount() > 0) {
     bytes.append(piece.data(), static_cast<size_t>(in.gcount()));

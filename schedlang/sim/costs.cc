@@ -15,6 +15,7 @@
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/source.h"
 #include "schedlang/base/status.h"
+#include "schedlang/base/yaml.h"
 #include "schedlang/sim/cost_keys.h"
 
 namespace stringline {
@@ -167,7 +168,7 @@ template <typename Read>
 absl::Status ForEachEntry(const std::string& path, Read read) {
   SL_ASSIGN_OR_RETURN(const Source source, ReadSource(path));
   try {
-    const YAML::Node root = YAML::Load(std::string(source.text()));
+    SL_ASSIGN_OR_RETURN(const YAML::Node root, LoadYaml(source));
     if (!root.IsMap()) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": expected a map of costs, for example 'F: 18522'"));

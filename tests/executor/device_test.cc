@@ -1,6 +1,8 @@
 // Streams, events and deadlocks of the CPU device.
 #include "executor/cpu/device.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <random>
 #include <vector>
@@ -29,7 +31,9 @@ class DeviceTest : public testing::TestWithParam<int> {
 };
 
 TEST_P(DeviceTest, WorkOfAStreamRunsInOrder) {
-  CpuDevice device(threads());
+  const auto owned = CpuDevice::Make(threads());
+  ASSERT_TRUE(owned.ok()) << owned.status();
+  CpuDevice& device = **owned;
   Log log;
   const StreamId stream = device.NewStream({}, 100);
   for (int step = 0; step < 3; ++step) {
@@ -42,7 +46,9 @@ TEST_P(DeviceTest, WorkOfAStreamRunsInOrder) {
 }
 
 TEST_P(DeviceTest, AnEventHoldsBackWhatWaitsForIt) {
-  CpuDevice device(threads());
+  const auto owned = CpuDevice::Make(threads());
+  ASSERT_TRUE(owned.ok()) << owned.status();
+  CpuDevice& device = **owned;
   Log log;
   const StreamId late = device.NewStream({}, 8);
   const StreamId early = device.NewStream({}, 8);
@@ -59,7 +65,9 @@ TEST_P(DeviceTest, AnEventHoldsBackWhatWaitsForIt) {
 }
 
 TEST_P(DeviceTest, AWaitMeansTheLatestRecordEnqueuedBeforeIt) {
-  CpuDevice device(threads());
+  const auto owned = CpuDevice::Make(threads());
+  ASSERT_TRUE(owned.ok()) << owned.status();
+  CpuDevice& device = **owned;
   Log log;
   const StreamId a = device.NewStream({}, 8);
   const StreamId b = device.NewStream({}, 8);
@@ -85,7 +93,9 @@ TEST_P(DeviceTest, RandomOrdersAreKept) {
   std::mt19937 random(seed);
   constexpr int kStreams = 40;
   constexpr int kSteps = 400;
-  CpuDevice device(threads());
+  const auto owned = CpuDevice::Make(threads());
+  ASSERT_TRUE(owned.ok()) << owned.status();
+  CpuDevice& device = **owned;
   struct Item {
     std::vector<std::atomic<bool>>* done;
     std::vector<int> after;
@@ -131,7 +141,9 @@ std::string DescribeEnd(int side, const void* /*end*/) {
 }
 
 TEST_P(DeviceTest, TwoStreamsMeet) {
-  CpuDevice device(threads());
+  const auto owned = CpuDevice::Make(threads());
+  ASSERT_TRUE(owned.ok()) << owned.status();
+  CpuDevice& device = **owned;
   const StreamId a = device.NewStream({}, 8);
   const StreamId b = device.NewStream({}, 8);
   MeetingPlace place = {CountExchange, DescribeEnd};
@@ -145,7 +157,9 @@ TEST_P(DeviceTest, TwoStreamsMeet) {
 }
 
 TEST_P(DeviceTest, ADeadlockIsSeenAndNamed) {
-  CpuDevice device(threads());
+  const auto owned = CpuDevice::Make(threads());
+  ASSERT_TRUE(owned.ok()) << owned.status();
+  CpuDevice& device = **owned;
   const LazyName left = {[](const void*, int64_t) { return std::string("left"); }};
   const LazyName right = {[](const void*, int64_t) { return std::string("right"); }};
   const StreamId a = device.NewStream(left, 8);
@@ -166,7 +180,9 @@ TEST_P(DeviceTest, ADeadlockIsSeenAndNamed) {
 
 TEST_P(DeviceTest, AHoldTakesItsTimeAndOthersGoOn) {
   constexpr int64_t kMs = 1'000'000;
-  CpuDevice device(threads(), nullptr, DeviceTime::kJumps);
+  const auto owned = CpuDevice::Make(threads(), nullptr, DeviceTime::kJumps);
+  ASSERT_TRUE(owned.ok()) << owned.status();
+  CpuDevice& device = **owned;
   Log log;
   // Far more streams than threads, which are all held at once; and one that is not.
   for (int i = 0; i < 20; ++i) {
@@ -189,7 +205,9 @@ TEST_P(DeviceTest, AHoldTakesItsTimeAndOthersGoOn) {
 
 TEST_P(DeviceTest, AHoldTakesRealTimeToo) {
   constexpr int64_t kMs = 1'000'000;
-  CpuDevice device(threads());
+  const auto owned = CpuDevice::Make(threads());
+  ASSERT_TRUE(owned.ok()) << owned.status();
+  CpuDevice& device = **owned;
   for (int i = 0; i < 20; ++i) device.Hold(device.NewStream({}, 8), 30 * kMs);
   const int64_t start_ns = device.NowNs();
   ASSERT_TRUE(device.Synchronize().ok());
@@ -198,7 +216,9 @@ TEST_P(DeviceTest, AHoldTakesRealTimeToo) {
 
 TEST_P(DeviceTest, AMeetingMayTakeTimeAndHoldsBothStreams) {
   constexpr int64_t kMs = 1'000'000;
-  CpuDevice device(threads(), nullptr, DeviceTime::kJumps);
+  const auto owned = CpuDevice::Make(threads(), nullptr, DeviceTime::kJumps);
+  ASSERT_TRUE(owned.ok()) << owned.status();
+  CpuDevice& device = **owned;
   const StreamId a = device.NewStream({}, 8);
   const StreamId b = device.NewStream({}, 8);
   static constexpr int64_t kTime = 10 * kMs;
@@ -230,7 +250,9 @@ TEST_P(DeviceTest, AMeetingMayTakeTimeAndHoldsBothStreams) {
 }
 
 TEST_P(DeviceTest, ADeadlockIsSeenWhenTheLastHoldHasEnded) {
-  CpuDevice device(threads());
+  const auto owned = CpuDevice::Make(threads());
+  ASSERT_TRUE(owned.ok()) << owned.status();
+  CpuDevice& device = **owned;
   const LazyName left = {[](const void*, int64_t) { return std::string("left"); }};
   const StreamId a = device.NewStream(left, 8);
   const StreamId b = device.NewStream({}, 8);
@@ -248,7 +270,9 @@ TEST_P(DeviceTest, ADeadlockIsSeenWhenTheLastHoldHasEnded) {
 // Whichever thread meets the error: the one that waits in Synchronize may be asleep then.
 TEST_P(DeviceTest, AnErrorEndsAllHolds) {
   for (int round = 0; round < 300; ++round) {
-    CpuDevice device(threads());
+    const auto owned = CpuDevice::Make(threads());
+    ASSERT_TRUE(owned.ok()) << owned.status();
+    CpuDevice& device = **owned;
     const StreamId a = device.NewStream({}, 8);
     const StreamId b = device.NewStream({}, 8);
     const StreamId held = device.NewStream({}, 8);
@@ -267,7 +291,7 @@ TEST_P(DeviceTest, AnErrorEndsAllHolds) {
 INSTANTIATE_TEST_SUITE_P(Threads, DeviceTest, testing::Values(1, 2, 5));
 
 TEST(DeviceMemory, IsAlignedAndZero) {
-  CpuDevice device(1);
+  CpuDevice device;
   for (int64_t bytes : {1, 64, 1000}) {
     const auto memory = device.Allocate(bytes);
     ASSERT_TRUE(memory.ok());
@@ -280,9 +304,27 @@ TEST(DeviceMemory, TooMuchIsAnError) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "a sanitizer ends the program at such a request";
 #endif
-  CpuDevice device(1);
+  CpuDevice device;
   EXPECT_EQ(device.Allocate(int64_t{1} << 60).status().code(),
             absl::StatusCode::kResourceExhausted);
+}
+
+// The stacks of new threads become larger than all memory, so that the system starts none.
+TEST(DeviceThreads, ThatCannotBeStartedAreAnError) {
+  pthread_attr_t usual, huge;
+  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(pthread_getattr_default_np(&huge), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 47), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+  const absl::Status status = CpuDevice::Make(4).status();
+  const absl::Status one = CpuDevice::Make(1).status();
+  ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(status.message(),
+            "3 threads are wanted, but the system started only 0 (Resource temporarily "
+            "unavailable)");
+  EXPECT_TRUE(one.ok()) << one;
+  EXPECT_TRUE(CpuDevice::Make(4).ok());
 }
 
 }  // namespace

@@ -150,7 +150,9 @@ class Canaries final : public StageWork {
 };
 
 void RunWithCanaries(const Plan& plan, unsigned seed) {
-  CpuDevice device(/*threads=*/3);
+  const auto owned = CpuDevice::Make(/*threads=*/3);
+  ASSERT_TRUE(owned.ok()) << owned.status();
+  CpuDevice& device = **owned;
   ThreadTransport transport(&device, static_cast<int>(ChannelsOf(plan).all.size()));
   Canaries work(plan, &device, seed);
   auto step = Interpreter::Make(plan, &work, &device, &transport, nullptr);

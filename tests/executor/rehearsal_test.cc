@@ -110,7 +110,9 @@ TEST(Rehearsal, EndsExactlyWhenTheCheckerSaysSo) {
     MessageTimes times;
     draw(&times.activation_ns);
     draw(&times.gradient_ns);
-    CpuDevice device(1 + i / 3 % 3);
+    const auto owned = CpuDevice::Make(1 + i / 3 % 3);
+    ASSERT_TRUE(owned.ok()) << owned.status();
+    CpuDevice& device = **owned;
     ThreadTransport transport(&device, static_cast<int>(ChannelsOf(plan).all.size()), times);
     HeldStages stages(plan, costs);
     auto step = Interpreter::Make(plan, &stages, &device, &transport, nullptr,

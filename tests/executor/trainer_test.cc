@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "stages/models/gpt.h"
 #include "tests/executor/plans.h"
+#include "tests/executor/small_run.h"
 
 namespace stringline {
 namespace {
@@ -44,27 +45,10 @@ TEST(Optimizer, SumsSquaresInDoublePrecision) {
   EXPECT_NEAR(SumOfSquares(values), 100'003 * (double{0.1F} * 0.1F), 1e-9);
 }
 
-std::string Corpus() {
-  std::string text;
-  for (int i = 0; text.size() < 4000; ++i) {
-    text += "the quick brown fox number " + std::to_string(i * 7919 % 101) + " jumps. ";
-  }
-  return text;
-}
-
-RunConfig SmallRun(int64_t steps) {
-  RunConfig config;
-  config.shape = {.layers = 8, .width = 16, .heads = 2, .context = 16, .microbatch = 2};
-  config.steps = steps;
-  config.optimizer.learning_rate = 3e-3;
-  config.seed = 5;
-  return config;
-}
-
 std::vector<double> LossesWith(const char* schedule, int p, int64_t steps) {
   const std::optional<Plan> plan = LibraryPlan(schedule, p, 8);
   SL_CHECK(plan.has_value()) << schedule;
-  const auto result = Train(SmallRun(steps), *plan, Corpus(), nullptr);
+  const auto result = Train(SmallRun(steps), *plan, Corpus(), {});
   SL_CHECK(result.ok()) << result.status();
   return result->losses_nats;
 }
@@ -106,7 +90,7 @@ TEST(Trainer, CutsTheModelAsTheScheduleSays) {
   Plan plan = LibraryPlan("1f1b", 4, 8).value();
   const std::vector<double> whole = LossesWith("gpipe", 1, 3);
   const auto losses = [&plan] {
-    const auto result = Train(SmallRun(3), plan, Corpus(), nullptr);
+    const auto result = Train(SmallRun(3), plan, Corpus(), {});
     return result.ok() ? result->losses_nats : std::vector<double>();
   };
   plan.split.kind = Split::Kind::kLayers;
@@ -119,18 +103,18 @@ TEST(Trainer, CutsTheModelAsTheScheduleSays) {
   EXPECT_EQ(losses(), whole);
   plan.split.layout = {"Et", "tttt", "tttL", ""};
   EXPECT_EQ(
-      Train(SmallRun(3), plan, Corpus(), nullptr).status().message(),
+      Train(SmallRun(3), plan, Corpus(), {}).status().message(),
       "stage 2 of the layout, 'tttL': this model has its embedding in the first stage and its "
       "loss in the last");
   plan.split = {};
   plan.overlaps.emplace_back();
-  EXPECT_EQ(Train(SmallRun(3), plan, Corpus(), nullptr).status().code(),
+  EXPECT_EQ(Train(SmallRun(3), plan, Corpus(), {}).status().code(),
             absl::StatusCode::kUnimplemented);
 }
 
 TEST(Trainer, MeasuresAndPredictsTheLastStep) {
   const Plan plan = LibraryPlan("dualpipe_v", 2, 8).value();
-  const auto result = Train(SmallRun(8), plan, Corpus(), nullptr);
+  const auto result = Train(SmallRun(8), plan, Corpus(), {});
   ASSERT_TRUE(result.ok()) << result.status();
   ASSERT_EQ(result->measured.events.size(), plan.actions.size());
   EXPECT_EQ(result->measured.origin, "measured");
@@ -152,14 +136,16 @@ TEST(Trainer, MeasuresAndPredictsTheLastStep) {
 TEST(Trainer, ErrorsOfTheWorldAreSaid) {
   const Plan plan = LibraryPlan("1f1b", 4, 8).value();
   RunConfig config = SmallRun(1);
-  EXPECT_EQ(Train(config, plan, "too short", nullptr).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  config.text_file = "words.txt";
+  EXPECT_EQ(Train(config, plan, "sixteen bytes 16", {}).status().message(),
+            "words.txt: the text has 16 bytes, but one sequence takes 16 (model.context) and the "
+            "byte after them");
+  EXPECT_TRUE(Train(config, plan, "sixteen bytes 16!", {}).ok());
   config.shape.layers = 3;
-  EXPECT_EQ(Train(config, plan, Corpus(), nullptr).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Train(config, plan, Corpus(), {}).status().code(), absl::StatusCode::kInvalidArgument);
   config = SmallRun(20);
   config.optimizer.learning_rate = 1e30;
-  EXPECT_EQ(Train(config, plan, Corpus(), nullptr).status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(Train(config, plan, Corpus(), {}).status().code(), absl::StatusCode::kOutOfRange);
 }
 
 TEST(Data, DependsOnItsKeyAlone) {

@@ -6,33 +6,14 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
+#include "tests/tools/prepared_run.h"
 #include "tests/tools/tool_run.h"
 
 namespace stringline {
 namespace {
 
-constexpr const char* kRunFile =
-    "schedule: {file: s.sched, P: 2, M: 4}\n"
-    "model: {layers: 2, width: 16, heads: 2, context: 8}\n"
-    "data: {text: words.txt, microbatch: 2}\n"
-    "train: {steps: 6, learning_rate: 1e-2}\n";
-
-// A folder with a schedule, a text and a run file in which `from` is replaced by `to`.
-std::string Prepare(const std::string& from = "", const std::string& to = "") {
-  const std::string folder = ScratchFolder();
-  WriteText(folder + "/s.sched", ReadText(SourceFolder() + "/schedules/zb_h1.sched"));
-  std::string words;
-  for (int i = 0; i < 200; ++i) absl::StrAppend(&words, "the ", i % 7, "th of ", i % 5, " words\n");
-  WriteText(folder + "/words.txt", words);
-  const std::string text = from.empty() ? kRunFile : absl::StrReplaceAll(kRunFile, {{from, to}});
-  EXPECT_TRUE(from.empty() || text != kRunFile) << from;
-  WriteText(folder + "/run.yaml", text);
-  return folder;
-}
-
 TEST(RunTest, TrainsAndLeavesFilesThatAreRead) {
-  const std::string folder = Prepare();
+  const std::string folder = PrepareRun();
   const Answer answer = RunToolIn(folder, Words("run run.yaml --out made/here --json"));
   ASSERT_EQ(answer.status, 0) << answer.out << answer.err;
   EXPECT_EQ(answer.err, "");
@@ -55,10 +36,14 @@ TEST(RunTest, TrainsAndLeavesFilesThatAreRead) {
   EXPECT_EQ(nlohmann::json::parse(sim.out)["makespan_us"], json["simulated_us"]);
   const std::string losses = ReadText(folder + "/made/here/losses.csv");
   EXPECT_EQ(std::count(losses.begin(), losses.end(), '\n'), 7);
+  EXPECT_EQ(losses.find("step,loss_nats,grad_norm,learning_rate\n1,"), 0u);
+  EXPECT_TRUE(json["stopped"].is_null());
+  EXPECT_EQ(json["saved"], nlohmann::json::array());
+  EXPECT_FALSE(std::filesystem::exists(folder + "/made/here/losses.csv.part"));
 }
 
 TEST(RunTest, SaysWhatHappens) {
-  const std::string folder = Prepare();
+  const std::string folder = PrepareRun();
   const Answer answer = RunToolIn(folder, Words("run run.yaml --out made --steps 2"));
   ASSERT_EQ(answer.status, 0) << answer.out << answer.err;
   for (const char* const words :
@@ -70,7 +55,7 @@ TEST(RunTest, SaysWhatHappens) {
 TEST(RunTest, LossesAreTheSameEveryTime) {
   std::string losses[2];
   for (std::string& text : losses) {
-    const std::string folder = Prepare();
+    const std::string folder = PrepareRun();
     ASSERT_EQ(RunToolIn(folder, Words("run run.yaml --out made")).status, 0);
     text = ReadText(folder + "/made/losses.csv");
   }
@@ -88,13 +73,21 @@ const BadRun kBadRuns[] = {
     {"steps: 6", "steps: six", 2, "run.yaml:4: "},
     {"steps: 6", "steps: [6]", 2, "train.steps"},
     {"steps: 6", "steps: -1", 2, "train.steps"},
+    {"steps: 6", "steps: 0", 2, "train.steps: 0 is not in 1 .. 1e+09"},
+    {"steps: 6", "steps: 6e9", 2, "expected a whole number, got '6e9'"},
+    {"steps: 6", "steps: 2000000000", 2, "train.steps: 2000000000 is not in 1 .. 1e+09"},
+    {"train:", "---\ntrain:", 2, "run.yaml:4: a second document begins here"},
+    {"steps: 6", "steps: &n 6", 2, "run.yaml:4: an anchor"},
+    {"steps: 6", "steps: !!int 6", 2, "run.yaml:4: a tag"},
+    {"P: 2", "<<: 2", 2, "run.yaml:1: a merge key"},
+    {"layers: 2, width: 16", "layers: 1000000, width: 1048576", 2, "this run needs "},
     {"steps: 6", "stebs: 6", 2, "did you mean 'steps'"},
     {"steps: 6, ", "", 2, "steps"},
     {"train:", "trains:", 2, "did you mean 'train'"},
     {"width: 16", "width: 17", 2, "heads"},
     {"layers: 2", "layers: 1", 2, "layers"},
     {"context: 8", "context: 99999999999999999999", 2, "context"},
-    {"context: 8", "context: 1000000", 2, "words.txt"},
+    {"context: 8", "context: 10000", 2, "words.txt: the text has "},
     {"words.txt", "missing.txt", 2, "missing.txt"},
     {"words.txt", ".", 2, "directory"},
     {"s.sched", "missing.sched", 2, "missing.sched"},
@@ -106,7 +99,7 @@ const BadRun kBadRuns[] = {
 
 TEST(RunTest, BadRunFilesGiveOneMessage) {
   for (const BadRun& bad : kBadRuns) {
-    const std::string folder = Prepare(bad.from, bad.to);
+    const std::string folder = PrepareRun(bad.from, bad.to);
     for (const char* const json : {"", " --json"}) {
       const Answer answer =
           RunToolIn(folder, Words(absl::StrCat("run run.yaml --out never", json)));
@@ -121,12 +114,25 @@ TEST(RunTest, BadRunFilesGiveOneMessage) {
   }
 }
 
+TEST(RunTest, StepsThatMakeNoSenseAreSaid) {
+  const std::string folder = PrepareRun();
+  for (const char* const steps : {"0", "-3", "2000000000", "x"}) {
+    const Answer answer = RunToolIn(folder, Words(absl::StrCat("run run.yaml --steps ", steps)));
+    EXPECT_EQ(answer.status, 2) << steps;
+    EXPECT_NE(answer.err.find("--steps"), std::string::npos) << answer.err;
+  }
+}
+
 TEST(RunTest, AFolderThatCannotBeIsSaidBeforeTraining) {
-  const std::string folder = Prepare();
-  const Answer answer = RunToolIn(folder, Words("run run.yaml --out words.txt/inside"));
-  EXPECT_EQ(answer.status, 2);
-  EXPECT_NE(answer.err.find("words.txt/inside"), std::string::npos) << answer.err;
-  EXPECT_EQ(answer.out, "");
+  const std::string folder = PrepareRun();
+  // Even the superuser writes nothing into /proc/self.
+  for (const char* const option : {"--out words.txt/inside", "--save words.txt/inside",
+                                   "--out /proc/self", "--save /proc/self"}) {
+    const Answer answer = RunToolIn(folder, Words(absl::StrCat("run run.yaml ", option)));
+    EXPECT_EQ(answer.status, 2) << option;
+    EXPECT_NE(answer.err.find(std::string(option).substr(7)), std::string::npos) << answer.err;
+    EXPECT_EQ(answer.out, "");
+  }
 }
 
 }  // namespace

@@ -46,7 +46,9 @@ int64_t ComputeActionsPerRank(const Plan& plan) {
 
 void Step(benchmark::State& state, const char* schedule, bool record) {
   const Plan plan = LibraryPlan(schedule, 4, 64);
-  CpuDevice device(static_cast<int>(state.range(0)));
+  const auto owned = CpuDevice::Make(static_cast<int>(state.range(0)));
+  SL_CHECK(owned.ok()) << owned.status();
+  CpuDevice& device = **owned;
   ThreadTransport transport(&device, static_cast<int>(ChannelsOf(plan).all.size()));
   NoWork work;
   Recorder recorder(plan);
@@ -80,7 +82,7 @@ BENCHMARK_CAPTURE(Step, dualpipe_v, "dualpipe_v", false)->Apply(Threads)->Arg(8)
 
 void Make(benchmark::State& state) {
   const Plan plan = LibraryPlan("1f1b", 4, 64);
-  CpuDevice device(1);
+  CpuDevice device;
   ThreadTransport transport(&device, static_cast<int>(ChannelsOf(plan).all.size()));
   NoWork work;
   for (auto _ : state) {

@@ -1,4 +1,5 @@
 // stringline run: trains a model with a schedule, and compares what happened with the simulation.
+#include <signal.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -15,7 +16,8 @@
 #include "tools/command.h"
 #include "tools/json.h"
 #include "tools/load.h"
-#include "tools/run_files.h"
+#include "tools/recorded_run.h"
+#include "tools/stop_signals.h"
 #include "tools/view/compare.h"
 #include "tools/view/words.h"
 
@@ -78,9 +80,11 @@ void PrintProgress(const TrainProgress& progress, std::ostream& out) {
       << std::flush;
 }
 
-void PrintEnd(const Plan& plan, const RunConfig& config, const TrainResult& result, double entropy,
-              const RunFiles& files, const Output& output) {
+void PrintEnd(const Plan& plan, const RunConfig& config, const RecordedRun& run, double entropy,
+              const Output& output) {
   std::ostream& out = output.out;
+  const TrainResult& result = run.result;
+  const RunFiles& files = *run.files;
   out << absl::StreamFormat("\n%d parameters, %d steps of %d tokens in %s: %.0f tokens/s\n",
                             result.params, result.steps, result.tokens_per_step,
                             PrintLeft(result.elapsed_s), result.tokens_per_second);
@@ -108,16 +112,36 @@ void PrintEnd(const Plan& plan, const RunConfig& config, const TrainResult& resu
                             100 * std::fabs(simulated_ns / result.mean_makespan_ns - 1));
   out << "\nwritten: " << files.measured << "\n         " << files.simulated << "\n         "
       << files.costs << "\n         " << files.losses << "\n";
+  if (!run.saved.empty()) out << "saved:   " << run.saved << "\n";
   out << "next:    stringline show " << files.measured << "\n         stringline sim "
       << config.schedule_file << " " << PrintParameters(plan) << " --costs " << files.costs << "\n";
 }
 
-Json ResultAsJson(const Plan& plan, const TrainResult& result, double entropy,
-                  const RunFiles& files) {
-  const Bubbles measured = MeasureBubbles(result.measured);
-  const Bubbles simulated = MeasureBubbles(result.simulated);
-  return {{"ok", true},
-          {"schedule", plan.schedule},
+// "stopped by SIGINT after step 12 of 300"
+std::string PrintStop(const RunConfig& config, const RecordedRun& run) {
+  return absl::StrCat("stopped by ", NameOfSignal(run.signal), " after step ", run.result.steps,
+                      " of ", config.steps);
+}
+
+// On standard output as well: the run was asked to end, and did.
+void PrintStopped(const RunConfig& config, const RecordedRun& run, const Output& output) {
+  output.out << "\n"
+             << PrintStop(config, run) << "\nwritten: " << run.losses << ", up to this step\n";
+  if (run.saved.empty()) {
+    output.out << "no parameters are saved: they are with --save FOLDER\n";
+  } else {
+    output.out << "saved:   " << run.saved
+               << "\nnext:    the same with --load FOLDER goes on with these parameters\n";
+  }
+}
+
+// A list whatever their number: braces with two texts are a key and its value.
+Json ListOf(const std::vector<std::string>& files) { return files; }
+
+// What a run says whether or not it was stopped.
+Json StepsAsJson(const Plan& plan, const RecordedRun& run, double entropy) {
+  const TrainResult& result = run.result;
+  return {{"schedule", plan.schedule},
           {"parameters", ParametersAsJson(plan.parameters)},
           {"params", result.params},
           {"steps", result.steps},
@@ -127,35 +151,69 @@ Json ResultAsJson(const Plan& plan, const TrainResult& result, double entropy,
           {"first_loss_nats", result.first_loss_nats},
           {"final_loss_nats", result.final_loss_nats},
           {"order_1_entropy_nats", entropy},
-          {"measured_us", Microseconds(measured.makespan_ns)},
-          {"measured_bubble_rate", measured.rate},
-          {"simulated_us", Microseconds(simulated.makespan_ns)},
-          {"simulated_bubble_rate", simulated.rate},
-          {"misprediction", Misprediction(result.measured, result.simulated)},
-          {"files", {files.measured, files.simulated, files.costs, files.losses}}};
+          {"saved", run.saved.empty() ? Json::array() : ListOf({run.saved})}};
 }
 
-int TrainAndReport(const RunConfig& config, const Plan& plan, const std::string& folder,
+Json StoppedAsJson(const Plan& plan, const RunConfig& config, const RecordedRun& run,
+                   double entropy) {
+  Json json = {{"ok", false},
+               {"error", PrintStop(config, run)},
+               {"findings", Json::array()},
+               {"stopped", {{"signal", NameOfSignal(run.signal)}, {"step", run.result.steps}}}};
+  json.update(StepsAsJson(plan, run, entropy));
+  json["files"] = ListOf({run.losses});
+  return json;
+}
+
+Json ResultAsJson(const Plan& plan, const RecordedRun& run, double entropy) {
+  const Bubbles measured = MeasureBubbles(run.result.measured);
+  const Bubbles simulated = MeasureBubbles(run.result.simulated);
+  const RunFiles& files = *run.files;
+  Json json = {{"ok", true}};
+  json.update(StepsAsJson(plan, run, entropy));
+  json.update(
+      Json{{"measured_us", Microseconds(measured.makespan_ns)},
+           {"measured_bubble_rate", measured.rate},
+           {"simulated_us", Microseconds(simulated.makespan_ns)},
+           {"simulated_bubble_rate", simulated.rate},
+           {"misprediction", Misprediction(run.result.measured, run.result.simulated)},
+           {"stopped", nullptr},
+           {"files", ListOf({files.measured, files.simulated, files.costs, files.losses})}});
+  return json;
+}
+
+// What processes that a signal ends return to a shell.
+int StatusOfSignal(int signal) { return 128 + signal; }
+
+int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& folders,
                    const Output& output) {
+  const IgnoredSignal file_limit(SIGXFSZ);  // a write past the limit is an error, not the end
   const absl::StatusOr<std::string> text = ReadCorpus(config.text_file);
   if (!text.ok()) return Fail(output, text.status().message());
-  const absl::Status ready = PrepareFolder(folder);
-  if (!ready.ok()) return Fail(output, ready.message());
+  for (const std::string& folder : {folders.out, folders.save}) {
+    const absl::Status ready = folder.empty() ? absl::OkStatus() : TryFolder(folder);
+    if (!ready.ok()) return Fail(output, ready.message());
+  }
   const double entropy = ConditionalEntropy(*text);
-  if (!output.json) PrintBeginning(plan, config, *text, entropy, output.out);
+  const auto begin = [&] {
+    if (!output.json) PrintBeginning(plan, config, *text, entropy, output.out);
+  };
   const auto report = [&](const TrainProgress& progress) {
     if (!output.json) PrintProgress(progress, output.out);
   };
-  const absl::StatusOr<TrainResult> result = Train(config, plan, *text, report);
-  if (!result.ok()) return Fail(output, result.status().message());
-  const absl::StatusOr<RunFiles> files = WriteRunFiles(folder, *result);
-  if (!files.ok()) return Fail(output, files.status().message());
+  const absl::StatusOr<RecordedRun> run =
+      TrainIntoFolders(config, plan, *text, folders, begin, report);
+  if (!run.ok()) return Fail(output, run.status().message());
+  const bool stopped = run->signal != 0;
   if (output.json) {
-    WriteJson(output.out, ResultAsJson(plan, *result, entropy, *files));
+    WriteJson(output.out, stopped ? StoppedAsJson(plan, config, *run, entropy)
+                                  : ResultAsJson(plan, *run, entropy));
+  } else if (stopped) {
+    PrintStopped(config, *run, output);
   } else {
-    PrintEnd(plan, config, *result, entropy, *files, output);
+    PrintEnd(plan, config, *run, entropy, output);
   }
-  return kOk;
+  return stopped ? StatusOfSignal(run->signal) : kOk;
 }
 
 }  // namespace
@@ -166,7 +224,8 @@ int RunTraining(const Flags& flags, const Output& output) {
   const absl::StatusOr<LoadedPlan> loaded = LoadPlanOf(*config);
   if (!loaded.ok()) return Fail(output, loaded.status().message());
   if (!loaded->plan) return ShowFindings(output, output.err, loaded->diagnostics, loaded->source);
-  return TrainAndReport(*config, *loaded->plan, OutputFolder(flags), output);
+  return TrainAndReport(*config, *loaded->plan, {OutputFolder(flags), flags.save, flags.load},
+                        output);
 }
 
 }  // namespace stringline

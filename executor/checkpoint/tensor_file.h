@@ -1,0 +1,41 @@
+// A safetensors file on the disk, opened for reading. Its bytes are read when they are asked for:
+// nothing is mapped, so that a file that somebody cuts short meanwhile is an error and no crash.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "executor/checkpoint/tensor_header.h"
+
+namespace stringline {
+
+class TensorFile {
+ public:
+  // Every error names the path: NotFound, PermissionDenied, InvalidArgument for a file that is no
+  // safetensors file.
+  static absl::StatusOr<TensorFile> Open(const std::string& path);
+  TensorFile(TensorFile&& other) noexcept;
+  TensorFile& operator=(TensorFile&&) = delete;
+  ~TensorFile();
+
+  const std::string& path() const { return path_; }
+  const TensorHeader& header() const { return header_; }
+
+  // The values of an F32 tensor of the header; `values` has as many as its shape.
+  absl::Status Read(const StoredTensor& tensor, absl::Span<float> values) const;
+
+ private:
+  TensorFile(int file, std::string path);
+  absl::Status ReadAt(uint64_t offset, char* bytes, uint64_t count) const;
+  absl::Status Begin();
+
+  int file_ = -1;
+  std::string path_;
+  uint64_t data_begin_ = 0;
+  TensorHeader header_;
+};
+
+}  // namespace stringline

@@ -1,0 +1,228 @@
+// Parameters saved by one run and loaded by another.
+#include "executor/checkpoint/params.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "executor/checkpoint/tensor_file.h"
+#include "executor/train.h"
+#include "gtest/gtest.h"
+#include "schedlang/base/source.h"
+#include "tests/executor/plans.h"
+#include "tests/executor/small_run.h"
+
+namespace stringline {
+namespace {
+
+std::string ReadWhole(const std::string& path) {
+  const auto bytes = ReadBytes(path, 1 << 24);
+  EXPECT_TRUE(bytes.ok()) << bytes.status();
+  return bytes.value_or("");
+}
+
+void WriteWhole(const std::string& path, const std::string& bytes) {
+  FILE* const file = fopen(path.c_str(), "wb");
+  ASSERT_NE(file, nullptr) << path;
+  EXPECT_EQ(fwrite(bytes.data(), 1, bytes.size(), file), bytes.size());
+  EXPECT_EQ(fclose(file), 0);
+}
+
+// A folder for each test, gone after it.
+class Params : public testing::Test {
+ protected:
+  Params() { std::filesystem::create_directories(folder_); }
+  ~Params() override { std::filesystem::remove_all(folder_); }
+  const std::string folder_ = absl::StrCat(testing::TempDir(), "/stringline-params-", getpid());
+  const std::string file_ = ParamsFile(folder_ + "/saved");
+};
+
+// A run that begins with the parameters of `from`, if any, and leaves its own in `to`, if any.
+absl::StatusOr<TrainResult> RunWith(const char* schedule, int p, const RunConfig& config,
+                                    const std::string& from, const std::string& to,
+                                    const std::string& text = Corpus()) {
+  const std::optional<Plan> plan = LibraryPlan(schedule, p, 8);
+  SL_CHECK(plan.has_value()) << schedule;
+  TrainHooks hooks;
+  hooks.start = [&](Trainer& trainer) {
+    return from.empty() ? absl::OkStatus() : LoadParams(from, config.shape, trainer);
+  };
+  hooks.end = [&](int64_t step, Trainer& trainer) {
+    return to.empty() ? absl::OkStatus() : SaveParams(to, config.shape, step, trainer);
+  };
+  return Train(config, *plan, text, hooks);
+}
+
+struct Cut {
+  const char* schedule;
+  int p;
+};
+constexpr Cut kCuts[] = {
+    {"gpipe", 1}, {"1f1b", 4}, {"interleaved", 2}, {"zb_v", 4}, {"dualpipe", 4}};
+
+TEST_F(Params, EveryScheduleAndCutLoadsTheSameParameters) {
+  ASSERT_TRUE(RunWith("1f1b", 2, SmallRun(4), "", file_).ok());
+  const std::string saved = ReadWhole(file_);
+  // With a learning rate of nothing a run saves what it loaded.
+  RunConfig still = SmallRun(1);
+  still.optimizer.learning_rate = 0;
+  std::vector<double> losses;
+  for (const Cut& cut : kCuts) {
+    const std::string again = ParamsFile(folder_ + "/again");
+    const auto result = RunWith(cut.schedule, cut.p, still, file_, again);
+    ASSERT_TRUE(result.ok()) << cut.schedule << ": " << result.status();
+    losses.push_back(result->losses_nats[0]);
+    const auto header = TensorFile::Open(again);
+    ASSERT_TRUE(header.ok()) << header.status();
+    EXPECT_EQ(header->header().tensors.front().name, "embedding.weight");
+    const std::string bytes = ReadWhole(again);
+    ASSERT_EQ(bytes.size(), saved.size()) << cut.schedule;
+    // All but the count of steps in the metadata.
+    const size_t header_bytes = *HeaderBytes(bytes, bytes.size()) + 8;
+    EXPECT_EQ(bytes.substr(header_bytes), saved.substr(header_bytes)) << cut.schedule;
+  }
+  for (size_t i = 0; i + 1 < losses.size(); ++i) EXPECT_EQ(losses[i], losses[0]) << i;
+  EXPECT_NEAR(losses.back(), losses[0], 1e-5);  // two pipes add up in another order
+}
+
+// A text of one window: the data of all steps are equal, and the loss depends on the parameters
+// alone.
+TEST_F(Params, TheLossGoesOnWhereItStood) {
+  const std::string window = Corpus().substr(0, SmallRun(1).shape.context + 1);
+  const auto whole = RunWith("1f1b", 2, SmallRun(5), "", "", window);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  RunConfig four = SmallRun(5);
+  TrainHooks hooks;
+  int64_t done = 0;
+  hooks.after_step = [&](const TrainStep& step, Trainer&) {
+    done = step.step;
+    return absl::OkStatus();
+  };
+  hooks.stop = [&] { return done == 4; };
+  hooks.end = [&](int64_t step, Trainer& trainer) {
+    return SaveParams(file_, four.shape, step, trainer);
+  };
+  const auto begun = Train(four, LibraryPlan("1f1b", 2, 8).value(), window, hooks);
+  ASSERT_TRUE(begun.ok()) << begun.status();
+  ASSERT_TRUE(begun->stopped);
+  for (const Cut& cut : kCuts) {
+    const auto loaded = RunWith(cut.schedule, cut.p, SmallRun(1), file_, "", window);
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    if (std::string(cut.schedule) == "dualpipe") {
+      EXPECT_NEAR(loaded->losses_nats[0], whole->losses_nats[4], 1e-5);
+    } else {
+      EXPECT_EQ(loaded->losses_nats[0], whole->losses_nats[4]) << cut.schedule;
+    }
+  }
+}
+
+TEST_F(Params, NamesAndShapesAreThoseOfTheModel) {
+  ASSERT_TRUE(RunWith("1f1b", 2, SmallRun(4), "", file_).ok());
+  const auto opened = TensorFile::Open(file_);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ(opened->header().metadata.at("steps"), "4");
+  EXPECT_EQ(opened->header().metadata.at("heads"), "2");
+  uint64_t elements = 0;
+  for (const StoredTensor& tensor : opened->header().tensors) {
+    EXPECT_EQ(tensor.dtype, "F32");
+    elements += (tensor.end - tensor.begin) / 4;
+    if (tensor.name == "layers.3.attention.qkv.weight") {
+      EXPECT_EQ(tensor.shape, (std::vector<uint64_t>{48, 16}));
+    }
+  }
+  EXPECT_EQ(static_cast<int64_t>(elements), CountParams(SmallRun(4).shape));
+}
+
+struct OtherModel {
+  int GptShape::*size;
+  int value;
+  const char* says;
+};
+
+TEST_F(Params, AnotherModelsFileIsRefused) {
+  ASSERT_TRUE(RunWith("1f1b", 2, SmallRun(1), "", file_).ok());
+  const OtherModel models[] = {{&GptShape::layers, 4, "with layers '8'; the run file's has 4"},
+                               {&GptShape::width, 32, "with width '16'; the run file's has 32"},
+                               {&GptShape::heads, 4, "with heads '2'; the run file's has 4"},
+                               {&GptShape::context, 8, "with context '16'; the run file's has 8"}};
+  for (const OtherModel& model : models) {
+    RunConfig config = SmallRun(1);
+    config.shape.*model.size = model.value;
+    const absl::Status status = RunWith("1f1b", 2, config, file_, "").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(status.message(), absl::StrCat(file_, ": the parameters of a model ", model.says));
+  }
+}
+
+// A good file with some of its header changed; the data stay. {} stands for the path.
+struct BadFile {
+  std::function<void(TensorHeader*)> change;
+  const char* says;
+};
+
+TEST_F(Params, TensorsThatDoNotFitAreNamed) {
+  ASSERT_TRUE(RunWith("1f1b", 2, SmallRun(1), "", file_).ok());
+  const std::string good = ReadWhole(file_);
+  const size_t data = *HeaderBytes(good, good.size()) + 8;
+  const TensorHeader header = *ParseTensorHeader(good.substr(8, data - 8), good.size() - data);
+  const BadFile bad[] = {
+      {[](TensorHeader* h) { h->tensors[0].name = "wte.weight"; },
+       "tensor 'embedding.weight' is missing"},
+      {[](TensorHeader* h) {
+         h->tensors[0].shape = {16, 256};
+       },
+       "tensor 'embedding.weight' has shape [16, 256]; the model's has [256, 16]"},
+      {[](TensorHeader* h) { h->tensors[1].dtype = "I32"; },
+       "tensor 'position.weight' has dtype I32; F32 is needed"},
+      {[](TensorHeader* h) {
+         h->tensors.push_back({"more", "F32", {0}, 0, 0});
+       },
+       "tensor 'more' is not a parameter of this model"},
+  };
+  for (const BadFile& one : bad) {
+    TensorHeader changed = header;
+    changed.metadata.clear();
+    one.change(&changed);
+    WriteWhole(file_, PrintTensorHeader(changed) + good.substr(data));
+    EXPECT_EQ(RunWith("1f1b", 2, SmallRun(1), file_, "").status().message(),
+              absl::StrCat(file_, ": ", one.says));
+  }
+  for (const size_t bytes : {size_t{0}, size_t{5}, data / 2, good.size() - 1}) {
+    WriteWhole(file_, good.substr(0, bytes));
+    const absl::Status status = RunWith("1f1b", 2, SmallRun(1), file_, "").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bytes;
+    EXPECT_EQ(status.message().find(absl::StrCat(file_, ": ")), 0u) << status;
+  }
+  std::string not_finite = good;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  not_finite.replace(data + 400, 4, reinterpret_cast<const char*>(&nan), 4);
+  WriteWhole(file_, not_finite);
+  EXPECT_EQ(RunWith("1f1b", 2, SmallRun(1), file_, "").status().message(),
+            absl::StrCat(file_, ": tensor 'embedding.weight' holds a value that is not finite"));
+  EXPECT_EQ(RunWith("1f1b", 2, SmallRun(1), "missing/x", "").status().code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_EQ(RunWith("1f1b", 2, SmallRun(1), "/", "").status().message(), "/: not a regular file");
+}
+
+TEST_F(Params, BadNumbersAreNotWrittenOverGoodOnes) {
+  ASSERT_TRUE(RunWith("1f1b", 2, SmallRun(2), "", file_).ok());
+  const std::string good = ReadWhole(file_);
+  TrainHooks hooks;
+  hooks.end = [&](int64_t step, Trainer& trainer) {
+    trainer.param(StageId(1), 0)[3] = std::numeric_limits<float>::infinity();
+    return SaveParams(file_, SmallRun(2).shape, step, trainer);
+  };
+  const Plan plan = LibraryPlan("1f1b", 2, 8).value();
+  const absl::Status status = Train(SmallRun(2), plan, Corpus(), hooks).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
+  EXPECT_NE(status.message().find("not finite"), absl::string_view::npos) << status;
+  EXPECT_EQ(ReadWhole(file_), good);
+}
+
+}  // namespace
+}  // namespace stringline

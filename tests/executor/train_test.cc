@@ -1,0 +1,218 @@
+// A run's hooks, and how a run ends early.
+#include "executor/train.h"
+
+#include <pthread.h>
+
+#include <cmath>
+#include <limits>
+
+#include "executor/available_memory.h"
+#include "executor/build_stages.h"
+#include "executor/cpu/stages.h"
+#include "executor/least_memory.h"
+#include "executor/trainer.h"
+#include "gtest/gtest.h"
+#include "tests/executor/plans.h"
+#include "tests/executor/small_run.h"
+
+namespace stringline {
+namespace {
+
+struct Sums {
+  double params = 0;
+  double grads = 0;
+};
+
+Sums SumsOf(Trainer& trainer) {
+  Sums sums;
+  for (size_t s = 0; s < trainer.programs().size(); ++s) {
+    const StageId stage(static_cast<int32_t>(s));
+    for (size_t p = 0; p < trainer.programs()[s].params.size(); ++p) {
+      for (const float x : trainer.param(stage, static_cast<int>(p))) sums.params += std::fabs(x);
+      for (const float x : trainer.grad(stage, static_cast<int>(p))) sums.grads += std::fabs(x);
+    }
+  }
+  return sums;
+}
+
+TEST(Train, HooksSeeEveryStep) {
+  const Plan plan = LibraryPlan("1f1b", 2, 4).value();
+  std::vector<std::string> calls;
+  Sums before;
+  std::vector<double> losses;
+  TrainHooks hooks;
+  hooks.gradients = [&](int64_t step, Trainer& trainer) {
+    calls.push_back("gradients " + std::to_string(step));
+    before = SumsOf(trainer);
+    EXPECT_GT(before.grads, 0);
+  };
+  hooks.after_step = [&](const TrainStep& step, Trainer& trainer) {
+    calls.push_back("after " + std::to_string(step.step));
+    losses.push_back(step.loss_nats);
+    EXPECT_GT(step.grad_norm, 0);
+    EXPECT_EQ(step.learning_rate, LearningRate(SmallRun(3), step.step - 1));
+    const Sums after = SumsOf(trainer);
+    EXPECT_EQ(after.grads, 0);
+    EXPECT_NE(after.params, before.params);
+    return absl::OkStatus();
+  };
+  hooks.stop = [&] {
+    calls.push_back("stop?");
+    return false;
+  };
+  const auto result = Train(SmallRun(3), plan, Corpus(), hooks);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(calls, (std::vector<std::string>{"gradients 1", "after 1", "stop?", "gradients 2",
+                                             "after 2", "stop?", "gradients 3", "after 3"}));
+  EXPECT_EQ(losses, result->losses_nats);
+  EXPECT_FALSE(result->stopped);
+}
+
+TEST(Train, StopsAfterTheStepThatIsUnderWay) {
+  const Plan plan = LibraryPlan("1f1b", 2, 4).value();
+  const auto whole = Train(SmallRun(5), plan, Corpus(), {});
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  int64_t steps = 0;
+  TrainHooks hooks;
+  hooks.after_step = [&](const TrainStep& step, Trainer&) {
+    steps = step.step;
+    return absl::OkStatus();
+  };
+  hooks.stop = [&] { return steps == 2; };
+  const auto result = Train(SmallRun(5), plan, Corpus(), hooks);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->stopped);
+  EXPECT_EQ(result->steps, 2);
+  EXPECT_EQ(result->losses_nats,
+            std::vector<double>(whole->losses_nats.begin(), whole->losses_nats.begin() + 2));
+  EXPECT_TRUE(result->measured.events.empty());
+}
+
+TEST(Train, AnErrorAfterAStepEndsTheRun) {
+  const Plan plan = LibraryPlan("1f1b", 2, 4).value();
+  int64_t steps = 0;
+  TrainHooks hooks;
+  hooks.after_step = [&](const TrainStep&, Trainer&) {
+    return ++steps < 2 ? absl::OkStatus() : absl::UnavailableError("the disk is full");
+  };
+  EXPECT_EQ(Train(SmallRun(5), plan, Corpus(), hooks).status(),
+            absl::UnavailableError("the disk is full"));
+  EXPECT_EQ(steps, 2);
+}
+
+// Not finite: the gradient of parameter 3 of stage 1, then also one before it.
+TEST(Train, AGradientThatIsNotFiniteIsNamed) {
+  struct Bad {
+    int stage;
+    int param;
+    float value;
+  };
+  const Bad bads[] = {{1, 3, std::numeric_limits<float>::infinity()},
+                      {1, 4, std::numeric_limits<float>::quiet_NaN()},
+                      {0, 5, std::numeric_limits<float>::quiet_NaN()}};
+  struct Case {
+    int bads;
+    const char* says;
+  };
+  const Case cases[] = {
+      {1,
+       "step 2: the gradient of layers.4.attention.qkv.bias (stage 1) is not finite (inf); try "
+       "a lower learning rate"},
+      {3,
+       "step 2: the gradient of layers.0.attention.qkv.bias (stage 0) is not finite (nan); try "
+       "a lower learning rate"}};
+  for (const char* const schedule : {"1f1b", "dualpipe"}) {
+    const Plan plan = LibraryPlan(schedule, 2, 4).value();
+    for (const Case& one : cases) {
+      double before = 0, after = 0;
+      int64_t steps = 0;
+      TrainHooks hooks;
+      hooks.gradients = [&](int64_t step, Trainer& trainer) {
+        if (step != 2) return;
+        before = SumsOf(trainer).params;
+        for (int i = 0; i < one.bads; ++i) {
+          trainer.grad(StageId(bads[i].stage), bads[i].param)[7] = bads[i].value;
+        }
+      };
+      hooks.after_step = [&](const TrainStep& step, Trainer& trainer) {
+        steps = step.step;
+        after = SumsOf(trainer).params;
+        return absl::OkStatus();
+      };
+      const absl::Status status = Train(SmallRun(4), plan, Corpus(), hooks).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << schedule;
+      EXPECT_EQ(status.message(), one.says) << schedule;
+      EXPECT_EQ(steps, 1);
+      EXPECT_EQ(after, before);
+    }
+  }
+}
+
+// Models up to the largest that a run file can name: one message, at once, and nothing is taken.
+TEST(Train, MemoryThatIsNotThereIsSaid) {
+  struct Shape {
+    int layers, width, context, microbatch;
+    const char* says;
+  };
+  const Shape shapes[] = {
+      {96, 1 << 14, 16, 1, "fewer model.layers or a smaller model.width would help"},
+      {256, 1 << 10, 1 << 10, 512, "a smaller data.microbatch or model.context"},
+      {1 << 20, 1 << 20, 1, 1, "fewer model.layers or a smaller model.width would help"},
+      {1 << 20, 16, 1 << 10, 1 << 10, "a smaller data.microbatch or model.context"},
+      {1 << 20, 1 << 10, 1 << 18, 1, "a smaller data.microbatch or model.context"},
+  };
+  for (const Shape& shape : shapes) {
+    RunConfig config = SmallRun(1);
+    config.shape.layers = shape.layers;
+    config.shape.width = shape.width;
+    config.shape.context = shape.context;
+    config.shape.microbatch = shape.microbatch;
+    const Plan plan = LibraryPlan("gpipe", 4, 8).value();
+    const absl::Status status =
+        Train(config, plan, std::string(shape.context + 1, 'a'), {}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    for (const char* const says : {"this run needs ", " GB are available (", shape.says}) {
+      EXPECT_NE(status.message().find(says), absl::string_view::npos) << says << "\n" << status;
+    }
+  }
+}
+
+// What every plan needs is never more than what a plan takes, and its parameters are just these.
+TEST(Train, TheLeastMemoryIsKnownBeforehand) {
+  const RunConfig config = SmallRun(1);
+  const Plan plan = LibraryPlan("1f1b", 4, 8).value();
+  const auto least = LeastMemory(config.shape, 1);
+  const auto programs = BuildStages(config, plan);
+  ASSERT_TRUE(least.ok() && programs.ok());
+  const auto stages = cpu::Stages::Place(plan, *programs);
+  ASSERT_TRUE(stages.ok()) << stages.status();
+  EXPECT_EQ(least->params, 2 * (*stages)->needed().params);
+  EXPECT_GT(least->activations, 0);
+  EXPECT_LE(least->activations, (*stages)->needed().activations);
+  // A model that is all graph.
+  GptShape thin = config.shape;
+  thin.layers = 1 << 20;
+  EXPECT_GT(LeastMemory(thin, 1)->graphs, 1e10);
+  EXPECT_EQ(CheckMemory({.graphs = LeastMemory(thin, 1)->graphs}, {1 << 30, "this test"}).code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+TEST(Train, ThreadsThatAreNotThereAreSaid) {
+  RunConfig config = SmallRun(1);
+  config.threads = 1024;
+  const Plan plan = LibraryPlan("1f1b", 2, 4).value();
+  pthread_attr_t usual, huge;
+  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(pthread_getattr_default_np(&huge), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 47), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+  const absl::Status status = Train(config, plan, Corpus(), {}).status();
+  ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(status.message(),
+            "1023 threads are wanted, but the system started only 0 (Resource temporarily "
+            "unavailable); fewer train.threads in the run file would help");
+}
+
+}  // namespace
+}  // namespace stringline

@@ -1,0 +1,185 @@
+// How training runs end: whole, by a signal, at a full disk; what is saved, and what lies there
+// then.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "executor/checkpoint/tensor_file.h"
+#include "tests/tools/prepared_run.h"
+#include "tests/tools/tool_process.h"
+#include "tests/tools/tool_run.h"
+
+namespace stringline {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunEnd : public testing::Test {
+ protected:
+  RunEnd() {
+    fs::remove_all(folder_ + "/made");
+    fs::remove_all(folder_ + "/kept");
+  }
+
+  bool Exists(const std::string& name) const { return fs::exists(folder_ + "/" + name); }
+  size_t CountLines(const std::string& name) const {
+    if (!Exists(name)) return 0;
+    const std::string text = ReadText(folder_ + "/" + name);
+    return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+  }
+  std::vector<std::string> FilesIn(const std::string& name) const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_ + "/" + name)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  // The tool under a limit on the size of files, in blocks of 512 bytes.
+  Answer RunWithFileLimit(int blocks, const std::string& args) const {
+    const std::string line = absl::StrCat("cd '", folder_, "' && ulimit -f ", blocks, " && '",
+                                          STRINGLINE_TOOL, "' ", args, " 2>&1 > /dev/null");
+    FILE* const said = popen(line.c_str(), "r");
+    Answer answer;
+    char piece[256];
+    while (fgets(piece, sizeof(piece), said) != nullptr) answer.err += piece;
+    const int status = pclose(said);
+    answer.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return answer;
+  }
+
+  const std::string folder_ = PrepareRun();
+};
+
+using Names = std::vector<std::string>;
+const Names kResultNames = {"costs.yaml", "losses.csv", "measured.timeline", "simulated.timeline"};
+const std::string kModel = "kept/model.safetensors";
+
+TEST_F(RunEnd, SavesWhatAnotherScheduleLoads) {
+  const Answer saved = RunToolIn(folder_, Words("run run.yaml --out made --save kept --json"));
+  ASSERT_EQ(saved.status, 0) << saved.out << saved.err;
+  EXPECT_EQ(nlohmann::json::parse(saved.out)["saved"], nlohmann::json({kModel}));
+  EXPECT_EQ(FilesIn("kept"), Names{"model.safetensors"});
+  PrepareRun("{file: s.sched, P: 2, M: 4}", "{file: s.sched, P: 1, M: 4}");
+  const Answer loaded = RunToolIn(folder_, Words("run run.yaml --out made --load kept --json"));
+  ASSERT_EQ(loaded.status, 0) << loaded.out << loaded.err;
+  EXPECT_LT(nlohmann::json::parse(loaded.out)["first_loss_nats"],
+            nlohmann::json::parse(saved.out)["first_loss_nats"]);
+  PrepareRun("layers: 2", "layers: 4");
+  const Answer other = RunToolIn(folder_, Words("run run.yaml --out made --load kept"));
+  EXPECT_EQ(other.status, 2);
+  EXPECT_EQ(other.err,
+            "stringline: kept/model.safetensors: the parameters of a model with layers "
+            "'2'; the run file's has 4\n");
+  EXPECT_EQ(other.out, "");
+  // A run that never began leaves what was there.
+  EXPECT_EQ(FilesIn("made"), kResultNames);
+}
+
+struct Stop {
+  int signal;
+  const char* name;
+  int status;
+  const char* json;
+};
+
+// The run would take years.
+TEST_F(RunEnd, ASignalEndsTheRunAfterTheStepUnderWay) {
+  const Stop stops[] = {{SIGINT, "SIGINT", 130, ""}, {SIGTERM, "SIGTERM", 143, " --json"}};
+  for (const Stop& stop : stops) {
+    fs::remove_all(folder_ + "/made");
+    ToolProcess run(
+        folder_,
+        Words(absl::StrCat("run run.yaml --steps 1000000000 --out made --save kept", stop.json)));
+    ASSERT_TRUE(run.WaitUntil([&] { return CountLines("made/losses.csv.part") > 3; }));
+    run.Signal(stop.signal);
+    const Answer answer = run.Wait();
+    ASSERT_EQ(answer.status, stop.status) << answer.out << answer.err;
+    EXPECT_EQ(answer.err, "");
+    EXPECT_EQ(FilesIn("made"), Names{"losses.csv.part"});
+    EXPECT_EQ(FilesIn("kept"), Names{"model.safetensors"});
+    const auto file = TensorFile::Open(folder_ + "/" + kModel);
+    ASSERT_TRUE(file.ok()) << file.status();
+    const std::string steps = file->header().metadata.at("steps");
+    EXPECT_EQ(CountLines("made/losses.csv.part"), std::stoul(steps) + 1);
+    const std::string says =
+        absl::StrCat("stopped by ", stop.name, " after step ", steps, " of 1000000000");
+    EXPECT_TRUE(absl::StrContains(answer.out, says)) << answer.out;
+    if (*stop.json == '\0') continue;
+    const auto json = nlohmann::json::parse(answer.out, nullptr, false);
+    EXPECT_EQ(json["ok"], false);
+    EXPECT_EQ(json["error"], says);
+    EXPECT_EQ(json["stopped"]["signal"], stop.name);
+    EXPECT_EQ(absl::StrCat(json["stopped"]["step"].get<int64_t>()), steps);
+    EXPECT_EQ(json["saved"], nlohmann::json({kModel}));
+    EXPECT_EQ(json["files"], nlohmann::json({"made/losses.csv.part"}));
+  }
+}
+
+// Steps of many minutes: the first signal would wait for one.
+TEST_F(RunEnd, ASecondSignalEndsItAtOnce) {
+  PrepareRun("M: 4}\nmodel: {layers: 2, width: 16, heads: 2, context: 8}",
+             "M: 1000}\nmodel: {layers: 2, width: 256, heads: 2, context: 512}");
+  ToolProcess run(folder_, Words("run run.yaml --out made --save kept"));
+  ASSERT_TRUE(run.WaitUntil([&] { return Exists("made/losses.csv.part"); }));
+  run.Signal(SIGINT);
+  run.Signal(SIGTERM);
+  const int status = run.Wait().status;
+  EXPECT_TRUE(status == -SIGINT || status == -SIGTERM) << status;
+  EXPECT_FALSE(Exists("made/losses.csv"));
+  EXPECT_FALSE(Exists(kModel));
+}
+
+TEST_F(RunEnd, AFullDiskEndsTheRunAndIsSaid) {
+  ASSERT_EQ(RunToolIn(folder_, Words("run run.yaml --out made")).status, 0);
+  ASSERT_EQ(FilesIn("made"), kResultNames);
+  const Answer answer = RunWithFileLimit(1, "run run.yaml --steps 1000000 --out made --save kept");
+  EXPECT_EQ(answer.status, 2) << answer.err;
+  const size_t lines = CountLines("made/losses.csv.part");
+  ASSERT_GT(lines, 2u);
+  // The last line may be half there.
+  const std::string says = absl::StrCat(
+      "stringline: made/losses.csv.part: cannot be written: File too large; made/losses.csv.part "
+      "holds the losses of ",
+      lines - 1, " steps; no parameters are saved\n");
+  EXPECT_EQ(answer.err, says);
+  // What the run before it left is there, and does not look like this one's.
+  EXPECT_EQ(FilesIn("made"), (Names{"costs.yaml.old", "losses.csv.old", "losses.csv.part",
+                                    "measured.timeline.old", "simulated.timeline.old"}));
+  EXPECT_EQ(FilesIn("kept"), Names{});
+  ASSERT_EQ(RunToolIn(folder_, Words("run run.yaml --out made")).status, 0);
+  EXPECT_EQ(FilesIn("made"), kResultNames);
+}
+
+TEST_F(RunEnd, ParametersThatDoNotFitTheDiskLeaveTheEarlierOnes) {
+  ASSERT_EQ(RunToolIn(folder_, Words("run run.yaml --out made --save kept")).status, 0);
+  const std::string earlier = ReadText(folder_ + "/" + kModel);
+  const Answer answer = RunWithFileLimit(16, "run run.yaml --out made --save kept");
+  EXPECT_EQ(answer.status, 2) << answer.err;
+  EXPECT_EQ(answer.err,
+            "stringline: kept/model.safetensors: cannot be written: File too large; "
+            "made/losses.csv.part holds the losses of 6 steps; no parameters are saved, "
+            "kept/model.safetensors is as it was before\n");
+  EXPECT_EQ(ReadText(folder_ + "/" + kModel), earlier);
+  EXPECT_EQ(FilesIn("kept"), Names{"model.safetensors"});
+  EXPECT_FALSE(Exists("made/losses.csv"));
+}
+
+TEST_F(RunEnd, ADiskThatTakesNothingIsSaidBeforeTraining) {
+  const Answer answer = RunWithFileLimit(0, "run run.yaml --out made");
+  EXPECT_EQ(answer.status, 2) << answer.err;
+  EXPECT_TRUE(absl::StrContains(answer.err, "nothing can be written into the folder made"))
+      << answer.err;
+  EXPECT_EQ(FilesIn("made"), Names{});
+}
+
+}  // namespace
+}  // namespace stringline

@@ -1,0 +1,62 @@
+#include "tests/tools/tool_process.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+namespace stringline {
+
+ToolProcess::ToolProcess(const std::string& folder, const std::vector<std::string>& args)
+    : folder_(folder) {
+  std::vector<char*> words = {const_cast<char*>(STRINGLINE_TOOL)};
+  for (const std::string& arg : args) words.push_back(const_cast<char*>(arg.c_str()));
+  words.push_back(nullptr);
+  process_ = fork();
+  if (process_ != 0) return;
+  constexpr int kMode = O_WRONLY | O_CREAT | O_TRUNC;
+  const int out = chdir(folder.c_str()) == 0 ? open("said.out", kMode, 0666) : -1;
+  const int err = open("said.err", kMode, 0666);
+  if (dup2(out, STDOUT_FILENO) >= 0 && dup2(err, STDERR_FILENO) >= 0) {
+    execv(STRINGLINE_TOOL, words.data());
+  }
+  _exit(127);
+}
+
+ToolProcess::~ToolProcess() {
+  if (process_ <= 0) return;
+  kill(process_, SIGKILL);
+  waitpid(process_, nullptr, 0);
+}
+
+void ToolProcess::Signal(int number) const { ASSERT_EQ(kill(process_, number), 0); }
+
+bool ToolProcess::WaitUntil(const std::function<bool()>& holds) {
+  constexpr int kLongestS = 300;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(kLongestS);
+  while (!holds()) {
+    siginfo_t ended = {};
+    waitid(P_PID, static_cast<id_t>(process_), &ended, WEXITED | WNOHANG | WNOWAIT);
+    if (ended.si_pid != 0) return holds();
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+Answer ToolProcess::Wait() {
+  int status = 0;
+  EXPECT_EQ(waitpid(process_, &status, 0), process_);
+  process_ = -1;
+  Answer answer;
+  answer.status = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  answer.out = ReadText(folder_ + "/said.out");
+  answer.err = ReadText(folder_ + "/said.err");
+  return answer;
+}
+
+}  // namespace stringline

@@ -1,0 +1,110 @@
+#include "tools/recorded_run.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "executor/checkpoint/params.h"
+#include "executor/trainer.h"
+#include "schedlang/base/status.h"
+#include "tools/stop_signals.h"
+
+namespace stringline {
+namespace {
+
+class Recording {
+ public:
+  Recording(const RunConfig& config, const RunFolders& folders)
+      : config_(config), folders_(folders) {}
+
+  absl::Status Start(Trainer& trainer) {
+    if (!folders_.load.empty()) {
+      SL_RETURN_IF_ERROR(LoadParams(ParamsFile(folders_.load), config_.shape, trainer));
+    }
+    SL_RETURN_IF_ERROR(SetResultsAside(folders_.out));
+    signals_.emplace();
+    SL_ASSIGN_OR_RETURN(LossFile losses, LossFile::Create(folders_.out));
+    losses_.emplace(std::move(losses));
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(const TrainStep& step) {
+    SL_RETURN_IF_ERROR(losses_->Add(step));
+    steps_ = step.step;
+    return absl::OkStatus();
+  }
+
+  bool Stops() const { return signals_->came() != 0; }
+
+  absl::Status Save(int64_t step, Trainer& trainer) {
+    if (folders_.save.empty()) return absl::OkStatus();
+    SL_RETURN_IF_ERROR(SaveParams(ParamsFile(folders_.save), config_.shape, step, trainer));
+    saved_ = ParamsFile(folders_.save);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<RecordedRun> Finish(TrainResult result) {
+    RecordedRun run;
+    run.result = std::move(result);
+    run.saved = saved_;
+    if (run.result.stopped) {
+      run.signal = signals_->came();
+      run.losses = losses_->part();
+      return run;
+    }
+    SL_ASSIGN_OR_RETURN(run.files, WriteRunFiles(folders_.out, run.result, &*losses_));
+    run.losses = run.files->losses;
+    return run;
+  }
+
+  // The error with what is left of the run.
+  absl::Status Describe(const absl::Status& error) const {
+    if (!losses_) return error;
+    std::string message(error.message());
+    absl::StrAppend(&message, "; ", losses_->part(), " holds the losses of ", steps_,
+                    steps_ == 1 ? " step" : " steps");
+    if (!saved_.empty()) absl::StrAppend(&message, "; parameters are saved in ", saved_);
+    if (!folders_.save.empty() && saved_.empty()) {
+      const std::string file = ParamsFile(folders_.save);
+      std::error_code ignored;
+      absl::StrAppend(&message, "; no parameters are saved");
+      if (std::filesystem::exists(file, ignored)) {
+        absl::StrAppend(&message, ", ", file, " is as it was before");
+      }
+    }
+    return {error.code(), message};
+  }
+
+ private:
+  const RunConfig& config_;
+  const RunFolders& folders_;
+  std::optional<LossFile> losses_;      // from the start of the training
+  std::optional<StopSignals> signals_;  // likewise
+  int64_t steps_ = 0;                   // whose losses are written
+  std::string saved_;
+};
+
+}  // namespace
+
+absl::StatusOr<RecordedRun> TrainIntoFolders(
+    const RunConfig& config, const Plan& plan, absl::string_view text, const RunFolders& folders,
+    const std::function<void()>& begin, const std::function<void(const TrainProgress&)>& report) {
+  Recording recording(config, folders);
+  TrainHooks hooks;
+  hooks.report = report;
+  hooks.start = [&](Trainer& trainer) {
+    SL_RETURN_IF_ERROR(recording.Start(trainer));
+    begin();
+    return absl::OkStatus();
+  };
+  hooks.after_step = [&](const TrainStep& step, Trainer&) { return recording.Add(step); };
+  hooks.stop = [&] { return recording.Stops(); };
+  hooks.end = [&](int64_t step, Trainer& trainer) { return recording.Save(step, trainer); };
+  absl::StatusOr<TrainResult> result = Train(config, plan, text, hooks);
+  if (!result.ok()) return recording.Describe(result.status());
+  absl::StatusOr<RecordedRun> run = recording.Finish(*std::move(result));
+  if (!run.ok()) return recording.Describe(run.status());
+  return run;
+}
+
+}  // namespace stringline
