@@ -66,19 +66,30 @@ absl::Status StepBack(Builder& builder, const Node& node, const std::vector<bool
   return absl::OkStatus();
 }
 
-// A param's gradient as its accumulator needs it: from a node that can accumulate, read by nobody
-// and no other param's. Where it is not, a scale by 1 stands in between.
-ValueId Accumulable(Builder& builder, ValueId grad, const std::vector<ValueId>& others) {
-  bool fits = std::count(others.begin(), others.end(), grad) == 0;
-  bool produced = false;
-  for (const Node& node : builder.graph().nodes) {
-    for (ValueId value : node.inputs) fits &= value != grad;
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      if (node.outputs[i] != grad) continue;
-      produced = RowOf(node.op).CanAccumulate(static_cast<int>(i));
+// By value of the joint graph: what decides whether a gradient can be an accumulator.
+struct Uses {
+  explicit Uses(const Graph& graph)
+      : read(graph.values.size()), adds(graph.values.size()), taken(graph.values.size()) {
+    for (const Node& node : graph.nodes) {
+      for (const ValueId value : node.inputs) read[value] = true;
+      for (size_t i = 0; i < node.outputs.size(); ++i) {
+        adds[node.outputs[i]] = RowOf(node.op).CanAccumulate(static_cast<int>(i));
+      }
     }
   }
-  if (fits && produced) return grad;
+  std::vector<bool> read;   // by a node
+  std::vector<bool> adds;   // it comes from a node that can add into it
+  std::vector<bool> taken;  // it is an anchor, or another param's gradient
+};
+
+// A param's gradient as its accumulator needs it: from a node that can accumulate, read by nobody
+// and no other param's. Where it is not, a scale by 1 stands in between.
+ValueId Accumulable(Builder& builder, ValueId grad, Uses* uses) {
+  if (uses->adds[grad] && !uses->read[grad] && !uses->taken[grad]) {
+    uses->taken[grad] = true;
+    return grad;
+  }
+  uses->read[grad] = true;
   return builder.Append(Op::kScale, {grad}, {1}, builder.graph().values[grad].name);
 }
 
@@ -129,11 +140,10 @@ absl::StatusOr<Joint> Differentiate(const Graph& forward) {
     }
     joint.param_grads[port.index] = grads[port.value];
   }
-  std::vector<ValueId> taken = joint.anchors;  // an anchor is somebody's input elsewhere
+  Uses uses(builder.graph());
+  for (const ValueId anchor : joint.anchors) uses.taken[anchor] = true;  // read elsewhere
   for (ValueId& grad : joint.param_grads) {
-    if (grad == kNone) continue;
-    grad = Accumulable(builder, grad, taken);
-    taken.push_back(grad);
+    if (grad != kNone) grad = Accumulable(builder, grad, &uses);
   }
   joint.graph = builder.graph();
   return joint;

@@ -1,13 +1,12 @@
 // Streams, events and deadlocks of the CPU device.
 #include "executor/cpu/device.h"
 
-#include <pthread.h>
-
 #include <atomic>
 #include <random>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/no_new_threads.h"
 
 namespace stringline {
 namespace {
@@ -309,16 +308,13 @@ TEST(DeviceMemory, TooMuchIsAnError) {
             absl::StatusCode::kResourceExhausted);
 }
 
-// The stacks of new threads become larger than all memory, so that the system starts none.
 TEST(DeviceThreads, ThatCannotBeStartedAreAnError) {
-  pthread_attr_t usual, huge;
-  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
-  ASSERT_EQ(pthread_getattr_default_np(&huge), 0);
-  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 47), 0);
-  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
-  const absl::Status status = CpuDevice::Make(4).status();
-  const absl::Status one = CpuDevice::Make(1).status();
-  ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
+  absl::Status status, one;
+  {
+    const NoNewThreads none;
+    status = CpuDevice::Make(4).status();
+    one = CpuDevice::Make(1).status();
+  }
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(status.message(),
             "3 threads are wanted, but the system started only 0 (Resource temporarily "

@@ -1,8 +1,6 @@
 // A run's hooks, and how a run ends early.
 #include "executor/train.h"
 
-#include <pthread.h>
-
 #include <cmath>
 #include <limits>
 
@@ -14,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/small_run.h"
+#include "tests/no_new_threads.h"
 
 namespace stringline {
 namespace {
@@ -201,13 +200,11 @@ TEST(Train, ThreadsThatAreNotThereAreSaid) {
   RunConfig config = SmallRun(1);
   config.threads = 1024;
   const Plan plan = LibraryPlan("1f1b", 2, 4).value();
-  pthread_attr_t usual, huge;
-  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
-  ASSERT_EQ(pthread_getattr_default_np(&huge), 0);
-  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 47), 0);
-  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
-  const absl::Status status = Train(config, plan, Corpus(), {}).status();
-  ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
+  absl::Status status;
+  {
+    const NoNewThreads none;
+    status = Train(config, plan, Corpus(), {}).status();
+  }
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(status.message(),
             "1023 threads are wanted, but the system started only 0 (Resource temporarily "

@@ -43,8 +43,8 @@ TEST(Yaml, WhatIsNotUnderstoodIsRefused) {
   const BadYaml bad[] = {
       {"", "x.yaml: the file says nothing"},
       {"# only a comment\n\n", "x.yaml: the file says nothing"},
-      {"a: 1\n---\nb: 2\n", "x.yaml:3: a second document begins here; only one is read"},
-      {"a: 1\n...\n---\nb: 2\n", "x.yaml:4: a second document begins here; only one is read"},
+      {"a: 1\n---\nb: 2\n", "x.yaml:2: a second document begins here; only one is read"},
+      {"a: 1\n...\n---\nb: 2\n", "x.yaml:3: a second document begins here; only one is read"},
       {"a: 1\nb: &x 2\nc: *x\n", "x.yaml:2: an anchor ('&'); leave it out"},
       {"a: 1\nb: &x {c: 1}\n", "x.yaml:2: an anchor ('&'); leave it out"},
       {"a: &x\n", "x.yaml:1: an anchor ('&'); leave it out"},

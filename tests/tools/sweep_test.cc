@@ -10,6 +10,7 @@
 #include "schedlang/check/check.h"
 #include "schedlang/messages/lower.h"
 #include "schedlang/text/parse.h"
+#include "tests/no_new_threads.h"
 #include "tests/tools/tool_run.h"
 
 namespace stringline {
@@ -151,6 +152,25 @@ TEST(SweepTest, BadQuestions) {
   const Answer answer = RunToolIn(SourceFolder(), Words(file + "--for P=1..2"));
   EXPECT_EQ(answer.status, 1);
   EXPECT_NE(answer.out.find("no value is given for 'M'"), std::string::npos);
+}
+
+// Where the system starts no threads, the caller's does all the work.
+TEST(SweepTest, NeedsNoThreadsOfItsOwn) {
+  for (const char* const line : {"check schedules/1f1b.sched --for P=2..4 --for M=P..8 --json",
+                                 "sim schedules/1f1b.sched --for P=2..4 --for M=P..8 --json"}) {
+    Answer usual = RunToolIn(SourceFolder(), Words(line)), alone;
+    {
+      const NoNewThreads none;
+      alone = RunToolIn(SourceFolder(), Words(line));
+    }
+    auto with = nlohmann::json::parse(usual.out), without = nlohmann::json::parse(alone.out);
+    for (const char* const time : {"elapsed_s", "plans_per_second", "steps_per_second"}) {
+      with.erase(time);
+      without.erase(time);
+    }
+    EXPECT_EQ(alone.status, 0) << alone.err;
+    EXPECT_EQ(without, with) << line;
+  }
 }
 
 }  // namespace
