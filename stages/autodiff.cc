@@ -66,20 +66,38 @@ absl::Status StepBack(Builder& builder, const Node& node, const std::vector<bool
   return absl::OkStatus();
 }
 
-// A param's gradient as its accumulator needs it: from a node that can accumulate, read by nobody
-// and no other param's. Where it is not, a scale by 1 stands in between.
-ValueId Accumulable(Builder& builder, ValueId grad, const std::vector<ValueId>& others) {
-  bool fits = std::count(others.begin(), others.end(), grad) == 0;
-  bool produced = false;
-  for (const Node& node : builder.graph().nodes) {
-    for (ValueId value : node.inputs) fits &= value != grad;
+// Which values a param's accumulator can take as they are: those from a node that can accumulate,
+// and that nobody else asks for. By value of `graph`.
+std::vector<bool> Accumulable(const Graph& graph, const std::vector<ValueId>& anchors,
+                              const std::vector<ValueId>& param_grads) {
+  std::vector<bool> result(graph.values.size(), false);
+  for (const Node& node : graph.nodes) {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
-      if (node.outputs[i] != grad) continue;
-      produced = RowOf(node.op).CanAccumulate(static_cast<int>(i));
+      result[node.outputs[i]] = RowOf(node.op).CanAccumulate(static_cast<int>(i));
     }
   }
-  if (fits && produced) return grad;
-  return builder.Append(Op::kScale, {grad}, {1}, builder.graph().values[grad].name);
+  for (const Node& node : graph.nodes) {
+    for (ValueId value : node.inputs) result[value] = false;
+  }
+  for (ValueId value : anchors) result[value] = false;
+  std::vector<bool> met(graph.values.size(), false);
+  for (ValueId grad : param_grads) {
+    if (grad == kNone) continue;
+    if (met[grad]) result[grad] = false;
+    met[grad] = true;
+  }
+  return result;
+}
+
+// Makes every param's gradient one that its accumulator can take; where it is not, a scale by 1
+// stands in between.
+void MakeAccumulable(Builder& builder, const std::vector<ValueId>& anchors,
+                     std::vector<ValueId>* param_grads) {
+  const std::vector<bool> accumulable = Accumulable(builder.graph(), anchors, *param_grads);
+  for (ValueId& grad : *param_grads) {
+    if (grad == kNone || accumulable[grad]) continue;
+    grad = builder.Append(Op::kScale, {grad}, {1}, builder.graph().values[grad].name);
+  }
 }
 
 std::vector<ValueId> Anchors(const Graph& forward, const Port& input,
@@ -129,12 +147,7 @@ absl::StatusOr<Joint> Differentiate(const Graph& forward) {
     }
     joint.param_grads[port.index] = grads[port.value];
   }
-  std::vector<ValueId> taken = joint.anchors;  // an anchor is somebody's input elsewhere
-  for (ValueId& grad : joint.param_grads) {
-    if (grad == kNone) continue;
-    grad = Accumulable(builder, grad, taken);
-    taken.push_back(grad);
-  }
+  MakeAccumulable(builder, joint.anchors, &joint.param_grads);
   joint.graph = builder.graph();
   return joint;
 }
