@@ -27,8 +27,10 @@ const std::vector<OpCase>& Cases() {
   static const std::vector<OpCase>& cases = *new std::vector<OpCase>{
       {Op::kLinear, {F32({2, 3, 5}), F32({4, 5})}, {}},
       {Op::kLinear, {F32({7, 33}), F32({18, 33})}, {}},
-      {Op::kBiasAdd, {F32({3, 2, 5}), F32({5})}, {}},
-      {Op::kBiasAdd, {F32({3, 69}), F32({69})}, {}},
+      {Op::kLinearBias, {F32({2, 3, 5}), F32({4, 5}), F32({4})}, {}},
+      {Op::kLinearBias, {F32({3, 7}), F32({69, 7}), F32({69})}, {}},
+      {Op::kLinearResidual, {F32({2, 3, 5}), F32({4, 5}), F32({4}), F32({2, 3, 4})}, {}},
+      {Op::kLinearResidual, {F32({3, 7}), F32({69, 7}), F32({69}), F32({3, 69})}, {}},
       {Op::kAdd, {F32({3, 5}), F32({3, 5})}, {}},
       {Op::kMul, {F32({3, 5}), F32({3, 5})}, {}},
       {Op::kScale, {F32({3, 5})}, {-1.5}},
