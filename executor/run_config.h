@@ -35,7 +35,7 @@ struct RunConfig {
   AdamW optimizer;                    // train.learning_rate, beta1, beta2, weight_decay
   double clip_norm = 1;               // train.clip_norm, default 1; 0: no clipping
   uint64_t seed = 1;                  // train.seed, default 1
-  int threads = 0;                    // train.threads, default 0: one per compute lane
+  int threads = 0;                    // train.threads, default 0: one a lane, at most one a core
   int64_t log_every = 20;             // train.log_every, default 20: steps between reports
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,7 +30,8 @@ absl::Status Trainer::Prepare() {
   int threads = settings_.threads;
   if (threads == 0) {
     const std::vector<int> lanes = LaneCounts(plan_, LanesOf(plan_));
-    threads = std::accumulate(lanes.begin(), lanes.end(), 0);
+    const unsigned cores = std::max(1u, std::thread::hardware_concurrency());  // that we may use
+    threads = std::min(std::accumulate(lanes.begin(), lanes.end(), 0), static_cast<int>(cores));
   }
   SL_ASSIGN_OR_RETURN(stages_, cpu::Stages::Place(plan_, programs_));
   NeededMemory needed = stages_->needed();

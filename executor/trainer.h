@@ -25,7 +25,7 @@ namespace stringline {
 
 struct TrainerSettings {
   uint64_t seed = 0;   // of the parameters' first values
-  int threads = 0;     // that run work; 0: one for every compute lane of every rank
+  int threads = 0;     // that run work; 0: one for every compute lane, at most one for every core
   bool record = true;  // timestamps of every action
   AdamW optimizer;
   double clip_norm = 1;  // of the mean gradient over all stages; 0: no clipping

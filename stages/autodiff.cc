@@ -66,31 +66,38 @@ absl::Status StepBack(Builder& builder, const Node& node, const std::vector<bool
   return absl::OkStatus();
 }
 
-// By value of the joint graph: what decides whether a gradient can be an accumulator.
-struct Uses {
-  explicit Uses(const Graph& graph)
-      : read(graph.values.size()), adds(graph.values.size()), taken(graph.values.size()) {
-    for (const Node& node : graph.nodes) {
-      for (const ValueId value : node.inputs) read[value] = true;
-      for (size_t i = 0; i < node.outputs.size(); ++i) {
-        adds[node.outputs[i]] = RowOf(node.op).CanAccumulate(static_cast<int>(i));
-      }
+// Which values a param's accumulator can take as they are: those from a node that can accumulate,
+// and that nobody else asks for. By value of `graph`.
+std::vector<bool> Accumulable(const Graph& graph, const std::vector<ValueId>& anchors,
+                              const std::vector<ValueId>& param_grads) {
+  std::vector<bool> result(graph.values.size(), false);
+  for (const Node& node : graph.nodes) {
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      result[node.outputs[i]] = RowOf(node.op).CanAccumulate(static_cast<int>(i));
     }
   }
-  std::vector<bool> read;   // by a node
-  std::vector<bool> adds;   // it comes from a node that can add into it
-  std::vector<bool> taken;  // it is an anchor, or another param's gradient
-};
-
-// A param's gradient as its accumulator needs it: from a node that can accumulate, read by nobody
-// and no other param's. Where it is not, a scale by 1 stands in between.
-ValueId Accumulable(Builder& builder, ValueId grad, Uses* uses) {
-  if (uses->adds[grad] && !uses->read[grad] && !uses->taken[grad]) {
-    uses->taken[grad] = true;
-    return grad;
+  for (const Node& node : graph.nodes) {
+    for (ValueId value : node.inputs) result[value] = false;
   }
-  uses->read[grad] = true;
-  return builder.Append(Op::kScale, {grad}, {1}, builder.graph().values[grad].name);
+  for (ValueId value : anchors) result[value] = false;
+  std::vector<bool> met(graph.values.size(), false);
+  for (ValueId grad : param_grads) {
+    if (grad == kNone) continue;
+    if (met[grad]) result[grad] = false;
+    met[grad] = true;
+  }
+  return result;
+}
+
+// Makes every param's gradient one that its accumulator can take; where it is not, a scale by 1
+// stands in between.
+void MakeAccumulable(Builder& builder, const std::vector<ValueId>& anchors,
+                     std::vector<ValueId>* param_grads) {
+  const std::vector<bool> accumulable = Accumulable(builder.graph(), anchors, *param_grads);
+  for (ValueId& grad : *param_grads) {
+    if (grad == kNone || accumulable[grad]) continue;
+    grad = builder.Append(Op::kScale, {grad}, {1}, builder.graph().values[grad].name);
+  }
 }
 
 std::vector<ValueId> Anchors(const Graph& forward, const Port& input,
@@ -140,11 +147,7 @@ absl::StatusOr<Joint> Differentiate(const Graph& forward) {
     }
     joint.param_grads[port.index] = grads[port.value];
   }
-  Uses uses(builder.graph());
-  for (const ValueId anchor : joint.anchors) uses.taken[anchor] = true;  // read elsewhere
-  for (ValueId& grad : joint.param_grads) {
-    if (grad != kNone) grad = Accumulable(builder, grad, &uses);
-  }
+  MakeAccumulable(builder, joint.anchors, &joint.param_grads);
   joint.graph = builder.graph();
   return joint;
 }

@@ -13,8 +13,18 @@ Grads GradientOfLinear(Builder& builder, const Node& node, OutputGrads dy, const
   return grads;
 }
 
-Grads GradientOfBiasAdd(Builder& builder, const Node&, OutputGrads dy, const Wanted& wanted) {
-  return {dy[0], wanted[1] ? builder.Append(Op::kColumnSum, {dy[0]}) : kNone};
+Grads GradientOfLinearBias(Builder& builder, const Node& node, OutputGrads dy,
+                           const Wanted& wanted) {
+  Grads grads = GradientOfLinear(builder, node, dy, wanted);
+  grads.push_back(wanted[2] ? builder.Append(Op::kColumnSum, {dy[0]}) : kNone);
+  return grads;
+}
+
+Grads GradientOfLinearResidual(Builder& builder, const Node& node, OutputGrads dy,
+                               const Wanted& wanted) {
+  Grads grads = GradientOfLinearBias(builder, node, dy, wanted);
+  grads.push_back(dy[0]);
+  return grads;
 }
 
 Grads GradientOfAdd(Builder&, const Node&, OutputGrads dy, const Wanted&) { return {dy[0], dy[0]}; }

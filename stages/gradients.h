@@ -19,7 +19,10 @@ using OutputGrads = absl::Span<const ValueId>;
 using Wanted = std::vector<bool>;
 
 Grads GradientOfLinear(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
-Grads GradientOfBiasAdd(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfLinearBias(Builder& builder, const Node& node, OutputGrads dy,
+                           const Wanted& wanted);
+Grads GradientOfLinearResidual(Builder& builder, const Node& node, OutputGrads dy,
+                               const Wanted& wanted);
 Grads GradientOfAdd(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfMul(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfScale(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);

@@ -68,12 +68,21 @@ InferredTypes ShapeOfLinearWeightGrad(InputTypes in, Attributes) {
   return std::vector<Type>{F32({Last(in[0]), Last(in[1])})};
 }
 
-InferredTypes ShapeOfBiasAdd(InputTypes in, Attributes) {
+InferredTypes ShapeOfLinearBias(InputTypes in, Attributes) {
   SL_RETURN_IF_ERROR(CheckDTypes(in));
-  if (Rank(in[0]) < 1 || Rank(in[1]) != 1 || Last(in[0]) != in[1].shape[0]) {
-    return Misfit("bias_add wants x (..,C) and b (C)", in);
+  if (Rank(in[0]) < 1 || Rank(in[1]) != 2 || Last(in[0]) != in[1].shape[1] ||
+      in[2] != F32({in[1].shape[0]})) {
+    return Misfit("linear_bias wants x (..,K), w (O,K) and b (O)", in);
   }
-  return std::vector<Type>{in[0]};
+  return std::vector<Type>{WithLast(in[0], in[1].shape[0])};
+}
+
+InferredTypes ShapeOfLinearResidual(InputTypes in, Attributes attributes) {
+  const InferredTypes product = ShapeOfLinearBias(in.first(3), attributes);
+  if (!product.ok() || in[3] != product->front()) {
+    return Misfit("linear_residual wants x (..,K), w (O,K), b (O) and z (..,O)", in);
+  }
+  return product;
 }
 
 InferredTypes ShapeOfColumnSum(InputTypes in, Attributes) {

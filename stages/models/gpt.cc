@@ -42,7 +42,10 @@ class GptStage {
   ValueId Matrix(const std::string& name, int64_t rows, int64_t columns, float stddev = kStddev);
   ValueId Vector(const std::string& name, int64_t size, Init init);
   ValueId Norm(ValueId x, const std::string& name);
-  ValueId Linear(ValueId x, const std::string& name, int64_t out, float stddev = kStddev);
+  ValueId Linear(ValueId x, const std::string& name, int64_t out);
+  // The product that ends a residual branch, and the sum with what went around it.
+  ValueId EndBranch(ValueId x, const std::string& name, ValueId residual,
+                    const std::string& result);
 
   const GptShape& shape_;
   Builder builder_;
@@ -75,12 +78,19 @@ ValueId GptStage::Norm(ValueId x, const std::string& name) {
   return builder_.AppendAll(Op::kLayerNorm, {x, gamma, beta}, {kEpsilon}, name)[0];
 }
 
-ValueId GptStage::Linear(ValueId x, const std::string& name, int64_t out, float stddev) {
-  const int64_t in = builder_.TypeOf(x).shape.back();
-  const ValueId weight = Matrix(name + ".weight", out, in, stddev);
+ValueId GptStage::Linear(ValueId x, const std::string& name, int64_t out) {
+  const ValueId weight = Matrix(name + ".weight", out, builder_.TypeOf(x).shape.back());
   const ValueId bias = Vector(name + ".bias", out, Init::kZeros);
-  const ValueId product = builder_.Append(Op::kLinear, {x, weight}, {}, name + ".product");
-  return builder_.Append(Op::kBiasAdd, {product, bias}, {}, name);
+  return builder_.Append(Op::kLinearBias, {x, weight, bias}, {}, name);
+}
+
+ValueId GptStage::EndBranch(ValueId x, const std::string& name, ValueId residual,
+                            const std::string& result) {
+  const float stddev = kStddev / std::sqrt(2.0f * static_cast<float>(shape_.layers));
+  const int64_t in = builder_.TypeOf(x).shape.back();
+  const ValueId weight = Matrix(name + ".weight", shape_.width, in, stddev);
+  const ValueId bias = Vector(name + ".bias", shape_.width, Init::kZeros);
+  return builder_.Append(Op::kLinearResidual, {x, weight, bias, residual}, {}, result);
 }
 
 ValueId GptStage::Embed() {
@@ -95,19 +105,16 @@ ValueId GptStage::Receive() { return builder_.Input(Role::kInput, 0, Activation(
 
 ValueId GptStage::Layer(ValueId x, int layer) {
   const std::string name = absl::StrCat("layers.", layer, ".");
-  const float residual = kStddev / std::sqrt(2.0f * static_cast<float>(shape_.layers));
   const int64_t width = shape_.width;
   ValueId y = Norm(x, name + "norm1");
   y = Linear(y, name + "attention.qkv", 3 * width);
   y = builder_.AppendAll(Op::kAttention, {y}, {static_cast<double>(shape_.heads)},
                          name + "attention")[0];
-  y = Linear(y, name + "attention.projection", width, residual);
-  x = builder_.Append(Op::kAdd, {x, y}, {}, name + "middle");
+  x = EndBranch(y, name + "attention.projection", x, name + "middle");
   y = Norm(x, name + "norm2");
   y = Linear(y, name + "mlp.up", 4 * width);
   y = builder_.Append(Op::kGelu, {y}, {}, name + "mlp.gelu");
-  y = Linear(y, name + "mlp.down", width, residual);
-  return builder_.Append(Op::kAdd, {x, y}, {}, name + "output");
+  return EndBranch(y, name + "mlp.down", x, name + "output");
 }
 
 void GptStage::Loss(ValueId x) {

@@ -211,6 +211,31 @@ TEST(Gpt, StartsAtTheUniformLoss) {
   EXPECT_NEAR(*state.loss.f32() / static_cast<float>(shape.tokens()), std::log(256.0f), 0.1);
 }
 
+// A stage as deep as this takes no time to speak of: nothing in the way is quadratic in the layers.
+TEST(Gpt, AStageMayHaveAThousandLayers) {
+  const GptShape shape{1200, 4, 2, 3, 5, 1};
+  const absl::StatusOr<std::vector<StageProgram>> programs = BuildGptStages(shape, {1200});
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  const StageProgram& program = programs->front();
+  ASSERT_EQ(program.params.size(), 1200u * 12 + 5);
+  std::mt19937_64 random(TestSeed());
+  StageState state = MakeState(program, 1);
+  state.input = RandomArray(program.input, random, shape.vocabulary);
+  state.target = RandomArray(program.target, random, shape.vocabulary);
+  Evaluate(program.forward, &state);
+  Evaluate(program.backward, &state);
+  EXPECT_NEAR(*state.loss.f32(), 3 * std::log(5.0f), 1);
+  for (size_t p = 0; p < program.params.size(); ++p) {
+    double squares = 0;
+    for (int64_t i = 0; i < program.params[p].type.elements(); ++i) {
+      squares += double{state.param_grads[p].f32()[i]} * state.param_grads[p].f32()[i];
+    }
+    ASSERT_TRUE(std::isfinite(squares)) << program.params[p].name;
+    const bool matrix = program.params[p].type.shape.size() == 2;
+    ASSERT_TRUE(!matrix || squares > 0) << program.params[p].name;
+  }
+}
+
 TEST(Gpt, ShapesThatAreNoModelAreRefused) {
   const struct {
     GptShape shape;

@@ -27,8 +27,10 @@ const std::vector<OpCase>& Cases() {
   static const std::vector<OpCase>& cases = *new std::vector<OpCase>{
       {Op::kLinear, {F32({2, 3, 5}), F32({4, 5})}, {}},
       {Op::kLinear, {F32({7, 33}), F32({18, 33})}, {}},
-      {Op::kBiasAdd, {F32({3, 2, 5}), F32({5})}, {}},
-      {Op::kBiasAdd, {F32({3, 69}), F32({69})}, {}},
+      {Op::kLinearBias, {F32({2, 3, 5}), F32({4, 5}), F32({4})}, {}},
+      {Op::kLinearBias, {F32({3, 7}), F32({69, 7}), F32({69})}, {}},
+      {Op::kLinearResidual, {F32({2, 3, 5}), F32({4, 5}), F32({4}), F32({2, 3, 4})}, {}},
+      {Op::kLinearResidual, {F32({3, 7}), F32({69, 7}), F32({69}), F32({3, 69})}, {}},
       {Op::kAdd, {F32({3, 5}), F32({3, 5})}, {}},
       {Op::kMul, {F32({3, 5}), F32({3, 5})}, {}},
       {Op::kScale, {F32({3, 5})}, {-1.5}},
@@ -181,6 +183,37 @@ TEST(Gradients, AreSummedOverUses) {
     const double g = state.out_grad.f32()[i];
     EXPECT_NEAR(state.in_grad.f32()[i], g * (2 * xi * wi + 1), 1e-4);
     EXPECT_NEAR(state.param_grads[0].f32()[i], g * (xi * xi + 1), 1e-4);
+  }
+}
+
+// Both params have the same gradient, from a node that could add into one accumulator: it must not,
+// since the other one's would then be what that accumulator holds.
+TEST(Gradients, OfTwoParamsThatAreTheSame) {
+  Builder builder;
+  const ValueId x = builder.Input(Role::kInput, 0, F32({3, 5}), "x");
+  const ValueId a = builder.Input(Role::kParam, 0, F32({3, 5}), "a");
+  const ValueId b = builder.Input(Role::kParam, 1, F32({3, 5}), "b");
+  const ValueId sum = builder.Append(Op::kAdd, {a, b});
+  const ValueId twice = builder.Append(Op::kScale, {sum}, {2});
+  builder.Output(Role::kOutput, 0, builder.Append(Op::kMul, {x, twice}));
+  absl::StatusOr<StageProgram> program =
+      MakeStageProgram({false, false, {{"a", F32({3, 5})}, {"b", F32({3, 5})}}, builder.Finish()});
+  ASSERT_TRUE(program.ok()) << program.status();
+  StageState state;
+  std::mt19937_64 random(TestSeed());
+  state.input = RandomArray(F32({3, 5}), random);
+  state.out_grad = RandomArray(F32({3, 5}), random);
+  for (int p = 0; p < 2; ++p) {
+    state.params.push_back(RandomArray(F32({3, 5}), random));
+    state.param_grads.push_back(MakeArray(F32({3, 5})));
+    std::fill_n(state.param_grads.back().f32(), 15, 100.0f);
+  }
+  Evaluate(program->forward, &state);
+  Evaluate(program->backward, &state);
+  for (int i = 0; i < 15; ++i) {
+    for (const Array& grad : state.param_grads) {
+      EXPECT_NEAR(grad.f32()[i], 100 + 2 * state.out_grad.f32()[i] * state.input.f32()[i], 1e-4);
+    }
   }
 }
 

@@ -6,7 +6,8 @@
 //                       CPU: processor time of a step, of all threads
 //
 // Arguments: the number of threads that run streams. `Make` is everything that is done once, before
-// the first step; `Strict` is one tiny plan from beginning to end.
+// the first step; `Stage` makes a stage of so many layers; `Strict` is one tiny plan from beginning
+// to end.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -14,6 +15,7 @@
 
 #include "executor/clock.h"
 #include "executor/cpu/device.h"
+#include "executor/cpu/program.h"
 #include "executor/interpreter.h"
 #include "executor/recorder.h"
 #include "executor/strict.h"
@@ -22,6 +24,7 @@
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/messages/lower.h"
 #include "schedlang/text/parse.h"
+#include "stages/models/gpt.h"
 
 namespace stringline {
 namespace {
@@ -91,6 +94,25 @@ void Make(benchmark::State& state) {
   }
 }
 BENCHMARK(Make)->Iterations(200);
+
+// A model of so many layers in one stage: its graphs, and their memory. Twice the layers take twice
+// the time.
+void Stage(benchmark::State& state) {
+  const int layers = static_cast<int>(state.range(0));
+  for (auto _ : state) {
+    const auto stages = BuildGptStages({layers, 32, 2, 16, 256, 1}, {layers});
+    SL_CHECK(stages.ok()) << stages.status();
+    const StageProgram& stage = stages->front();
+    const cpu::StageLayout layout(stage);
+    for (const Graph* graph :
+         {&stage.forward, &stage.backward, &stage.input_gradient, &stage.weight_gradient}) {
+      benchmark::DoNotOptimize(cpu::Program(*graph, layout).arena_bytes());
+    }
+  }
+  state.counters["time_per_layer"] = benchmark::Counter(
+      layers, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(Stage)->Arg(500)->Arg(1000)->Arg(2000)->Unit(benchmark::kMillisecond);
 
 // A tiny plan from beginning to end, as the tests do it ten thousand times.
 void Strict(benchmark::State& state) {

@@ -79,6 +79,7 @@ void Run(benchmark::State& state, const Row& row) {
 void AddProducts(std::vector<Row>* rows, int64_t n, int64_t in, int64_t out) {
   const double flops = 2.0 * static_cast<double>(n) * static_cast<double>(in * out);
   rows->push_back({Op::kLinear, {F32({n, in}), F32({out, in})}, {}, flops});
+  rows->push_back({Op::kLinearBias, {F32({n, in}), F32({out, in}), F32({out})}, {}, flops});
   rows->push_back({Op::kLinearInputGrad, {F32({n, out}), F32({out, in})}, {}, flops});
   rows->push_back({Op::kLinearWeightGrad, {F32({n, out}), F32({n, in})}, {}, flops});
 }
@@ -99,7 +100,6 @@ void AddAttention(std::vector<Row>* rows, int64_t batch, int64_t positions, int6
 void AddElementwise(std::vector<Row>* rows, int64_t n, int64_t width) {
   const Type x = F32({n, width}), wide = F32({n, 4 * width}), row = F32({n}), c = F32({width});
   rows->push_back({Op::kAdd, {x, x}, {}, 0});
-  rows->push_back({Op::kBiasAdd, {wide, F32({4 * width})}, {}, 0});
   rows->push_back({Op::kColumnSum, {wide}, {}, 0});
   rows->push_back({Op::kGelu, {wide}, {}, 0});
   rows->push_back({Op::kGeluGrad, {wide, wide}, {}, 0});

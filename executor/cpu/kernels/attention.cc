@@ -82,12 +82,20 @@ void Pack(const Head& head, const float* qkv, float* keys, float* values) {
   }
 }
 
-// `rows` rows of `to` = factor[i] times those of packed (rows, wide).
+// `rows` rows of `to` = those of packed (rows, wide), row i times factor[i].
 void Unpack(const Head& head, const float* packed, const float* factor, int64_t rows,
             Rows<float> to) {
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t d = 0; d < head.size; d += kLanes) {
       StoreChannels(to[i], d, head.size, factor[i] * Load(packed + i * head.wide + d));
+    }
+  }
+}
+
+void Unpack(const Head& head, const float* packed, Rows<float> to) {
+  for (int64_t t = 0; t < head.positions; ++t) {
+    for (int64_t d = 0; d < head.size; d += kLanes) {
+      StoreChannels(to[t], d, head.size, Load(packed + t * head.wide + d));
     }
   }
 }
@@ -113,13 +121,8 @@ void TakeBlock(const Head& head, Rows<const float> from, int64_t rows, float fac
   }
 }
 
-// Down the rows of a block's scores: its queries' largest score and their sum of weights.
-struct Columns {
-  Vec most[2], sum[2];
-};
-
-// The largest score of each query among the keys that it sees.
-void FindMost(const float* scores, int64_t first, int64_t rows, Columns* columns) {
+// The largest score of each of a block's queries among the keys that it sees.
+void FindMost(const float* scores, int64_t first, int64_t rows, Vec (&most)[2]) {
   Vec low = Splat(-INFINITY), high = low;
   for (int64_t j = 0; j < first; ++j) {
     low = Max(low, Load(scores + j * kBlock));
@@ -130,16 +133,16 @@ void FindMost(const float* scores, int64_t first, int64_t rows, Columns* columns
     low = Max(low, Seeing(own, 0) ? Load(at) : Splat(-INFINITY));
     high = Max(high, Seeing(own, kLanes) ? Load(at + kLanes) : Splat(-INFINITY));
   }
-  columns->most[0] = low;
-  columns->most[1] = high;
+  most[0] = low;
+  most[1] = high;
 }
 
-// weights = e^(scores - most) for `keys` rows; the sum of those before `first` is added up.
+// weights = e^(scores - most), for N rows of scores, which they replace.
 template <int N>
-void Weigh(float* scores, const Columns& columns, Vec (&weights)[2 * N]) {
+void Weigh(float* scores, const Vec (&most)[2], Vec (&weights)[2 * N]) {
   LoadAll(scores, kLanes, weights);
 #pragma GCC unroll 8
-  for (int i = 0; i < 2 * N; ++i) weights[i] -= columns.most[i % 2];
+  for (int i = 0; i < 2 * N; ++i) weights[i] -= most[i % 2];
   ExpAll(weights);
   StoreAll(scores, kLanes, weights);
 }
@@ -147,27 +150,26 @@ void Weigh(float* scores, const Columns& columns, Vec (&weights)[2 * N]) {
 // scores become weights: e^(score - the largest of the query), for the keys that it sees. Gives
 // 1 / their sum, and most + log(sum), for each query.
 void Softmax(float* scores, int64_t first, int64_t rows, float* factor, float* lse) {
-  Columns columns;
-  FindMost(scores, first, rows, &columns);
-  Vec sum[2] = {};
+  Vec most[2], sum[2] = {};
+  FindMost(scores, first, rows, most);
   int64_t j = 0;
   for (; j + 2 <= first; j += 2) {
     Vec weights[4];
-    Weigh<2>(scores + j * kBlock, columns, weights);
+    Weigh<2>(scores + j * kBlock, most, weights);
     for (int i = 0; i < 4; ++i) sum[i % 2] += weights[i];
   }
   for (int64_t own = 0; own < rows; ++own) {
     Vec weights[2];
-    Weigh<1>(scores + (first + own) * kBlock, columns, weights);
+    Weigh<1>(scores + (first + own) * kBlock, most, weights);
     for (int i = 0; i < 2; ++i) sum[i] += Seeing(own, i * kLanes) ? weights[i] : Vec{};
   }
   for (int i = 0; i < 2; ++i) {
     Store(factor + i * kLanes, 1.0f / sum[i]);
-    float most[kLanes], total[kLanes];
-    Store(most, columns.most[i]);
+    float largest[kLanes], total[kLanes];
+    Store(largest, most[i]);
     Store(total, sum[i]);
     for (int64_t k = 0; k < std::min(rows - i * kLanes, kLanes); ++k) {
-      lse[i * kLanes + k] = most[k] + std::log(total[k]);
+      lse[i * kLanes + k] = largest[k] + std::log(total[k]);
     }
   }
 }
@@ -279,11 +281,8 @@ void BackwardHead(const Head& head, const HeadGrad& at, Workspace workspace) {
   for (int64_t first = 0; first < head.positions; first += kBlock) {
     BackwardBlock(head, at, buffers, first);
   }
-  for (int64_t t = 0; t < head.positions; ++t) {
-    float* row = at.dqkv + t * stride;
-    std::copy_n(buffers.dkeys + t * head.wide, head.size, row + width);
-    std::copy_n(buffers.dvalues + t * head.wide, head.size, row + 2 * width);
-  }
+  Unpack(head, buffers.dkeys, {at.dqkv + width, stride});
+  Unpack(head, buffers.dvalues, {at.dqkv + 2 * width, stride});
 }
 
 }  // namespace

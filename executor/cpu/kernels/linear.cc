@@ -1,6 +1,8 @@
 // The matrix products: oneDNN's sgemm, row-major, on the calling thread.
 #include <dnnl.h>
 
+#include <algorithm>
+
 #include "executor/cpu/kernels/kernels.h"
 #include "schedlang/base/sl_check.h"
 
@@ -32,6 +34,31 @@ void Product(Matrix a, Matrix b, const Tensor& c, bool accumulate) {
 // x (N,K), w (O,K) -> y (N,O), overwritten.
 void Run_kLinear(const Node&, In in, Out out, Accumulate, void*) {
   Product({in[0], false}, {in[1], true}, out[0], false);
+}
+
+// y[n,o] = b[o] + sum over k of x[n,k] w[o,k]
+//
+// x (N,K), w (O,K), b (O) -> y (N,O), overwritten: b first, to which the product is added.
+void Run_kLinearBias(const Node&, In in, Out out, Accumulate, void*) {
+  const int64_t rows = RowCount(out[0]), columns = RowLength(out[0]);
+  for (int64_t n = 0; n < rows; ++n) {
+    std::copy_n(in[2].f32(), columns, out[0].f32() + n * columns);
+  }
+  Product({in[0], false}, {in[1], true}, out[0], true);
+}
+
+// y[n,o] = z[n,o] + b[o] + sum over k of x[n,k] w[o,k]
+//
+// x (N,K), w (O,K), b (O), z (N,O) -> y (N,O), overwritten: z + b first, as above.
+void Run_kLinearResidual(const Node&, In in, Out out, Accumulate, void*) {
+  const int64_t rows = RowCount(out[0]), columns = RowLength(out[0]);
+  const float* __restrict b = in[2].f32();
+  for (int64_t n = 0; n < rows; ++n) {
+    const float* __restrict z = in[3].f32() + n * columns;
+    float* __restrict y = out[0].f32() + n * columns;
+    for (int64_t c = 0; c < columns; ++c) y[c] = z[c] + b[c];
+  }
+  Product({in[0], false}, {in[1], true}, out[0], true);
 }
 
 // dx[n,k] = sum over o of dy[n,o] w[o,k]

@@ -1,4 +1,4 @@
-// A vector or a table added to every row, and the sums over rows that are its gradient.
+// A table added to every sequence, and the sums over rows that are gradients of vectors and tables.
 #include <algorithm>
 
 #include "executor/cpu/kernels/kernels.h"
@@ -32,19 +32,6 @@ void SumRows(const float* x, int64_t rows, int64_t columns, float* sum, bool acc
 }
 
 }  // namespace
-
-// y[n,c] = x[n,c] + b[c]
-//
-// x (N,C), b (C) -> y (N,C), overwritten.
-void Run_kBiasAdd(const Node&, In in, Out out, Accumulate, void*) {
-  const int64_t rows = RowCount(in[0]), columns = RowLength(in[0]);
-  const float* __restrict b = in[1].f32();
-  for (int64_t n = 0; n < rows; ++n) {
-    const float* __restrict x = in[0].f32() + n * columns;
-    float* __restrict y = out[0].f32() + n * columns;
-    for (int64_t c = 0; c < columns; ++c) y[c] = x[c] + b[c];
-  }
-}
 
 // db[c] = sum over n of dy[n,c]
 //
