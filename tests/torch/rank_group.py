@@ -9,7 +9,7 @@ import datetime
 import logging
 import multiprocessing
 import multiprocessing.connection
-import socket
+import tempfile
 import time
 
 import runtime
@@ -17,19 +17,13 @@ import runtime
 RIGHT, WRONG, UNCLEAR, STOPPED, HANGS = "right", "wrong", "unclear", "stopped", "hangs"
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def serve(rank, ranks, port, pipe):
+def serve(rank, ranks, meeting, pipe):
     """A rank's process: takes jobs until there are no more."""
     torch, PipelineStage, schedules = runtime.load_torch()
     logging.disable(logging.CRITICAL)  # the runtime prints the whole schedule when it stops
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
-        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks,
+        "gloo", init_method=f"file://{meeting}/store", rank=rank, world_size=ranks,
         timeout=datetime.timedelta(seconds=120),
     )
     while True:
@@ -50,6 +44,7 @@ class RankGroup:
         self.ranks = ranks
         self.processes = []
         self.pipes = []
+        self.meeting = None  # the folder where the processes find each other
 
     def __enter__(self):
         return self
@@ -59,11 +54,11 @@ class RankGroup:
 
     def start(self):
         fork = multiprocessing.get_context("fork")
-        port = free_port()
+        self.meeting = tempfile.TemporaryDirectory()
         for rank in range(self.ranks):
             mine, theirs = fork.Pipe()
             process = fork.Process(
-                target=serve, args=(rank, self.ranks, port, theirs), daemon=True
+                target=serve, args=(rank, self.ranks, self.meeting.name, theirs), daemon=True
             )
             process.start()
             theirs.close()
@@ -77,7 +72,9 @@ class RankGroup:
             process.join()
         for pipe in self.pipes:
             pipe.close()
-        self.processes, self.pipes = [], []
+        if self.meeting:
+            self.meeting.cleanup()
+        self.processes, self.pipes, self.meeting = [], [], None
 
     def run(self, job, seconds):
         """(outcome, what was seen) of a job that may take so many seconds."""

@@ -12,9 +12,9 @@ without a pipeline; the most memory of a rank.
 import json
 import multiprocessing
 import resource
-import socket
 import statistics
 import sys
+import tempfile
 import time
 
 import torch
@@ -67,11 +67,11 @@ def make_schedule(rank, ranks, microbatches, path, stages):
     return runtime, mine
 
 
-def work(rank, ranks, port, given, answers):
+def work(rank, ranks, meeting, given, answers):
     microbatches, steps, path, stages = given
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
-        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks
+        "gloo", init_method=f"file://{meeting}/store", rank=rank, world_size=ranks
     )
     schedule, mine = make_schedule(rank, ranks, microbatches, path, stages)
     x = torch.ones(microbatches, 1)
@@ -105,12 +105,6 @@ def bare_seconds(microbatches, stages):
     return statistics.median(times)
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def main():
     ranks, microbatches, steps = map(int, sys.argv[1:4])
     path = sys.argv[4] if len(sys.argv) > 4 else None
@@ -122,16 +116,16 @@ def main():
     fork = multiprocessing.get_context("fork")
     answers = fork.Queue()
     given = (microbatches, steps, path, stages)
-    port = free_port()
-    children = [
-        fork.Process(target=work, args=(rank, ranks, port, given, answers), daemon=True)
-        for rank in range(ranks)
-    ]
-    for child in children:
-        child.start()
-    said = sorted(answers.get(timeout=SECONDS) for _ in children)
-    for child in children:
-        child.join(SECONDS)
+    with tempfile.TemporaryDirectory() as meeting:
+        children = [
+            fork.Process(target=work, args=(rank, ranks, meeting, given, answers), daemon=True)
+            for rank in range(ranks)
+        ]
+        for child in children:
+            child.start()
+        said = sorted(answers.get(timeout=SECONDS) for _ in children)
+        for child in children:
+            child.join(SECONDS)
     torch.set_num_threads(1)
     print(json.dumps({
         "step_s": said[0][2], "cpu_s": sum(cpu for _, cpu, _, _ in said), "computations": count,
