@@ -22,7 +22,7 @@ class Recording {
       SL_RETURN_IF_ERROR(LoadParams(ParamsFile(folders_.load), config_.shape, trainer));
     }
     SL_RETURN_IF_ERROR(SetResultsAside(folders_.out));
-    signals_.emplace();
+    signals_.Begin();
     SL_ASSIGN_OR_RETURN(LossFile losses, LossFile::Create(folders_.out));
     losses_.emplace(std::move(losses));
     return absl::OkStatus();
@@ -34,7 +34,7 @@ class Recording {
     return absl::OkStatus();
   }
 
-  bool Stops() const { return signals_->came() != 0; }
+  bool Stops() const { return signals_.came() != 0; }
 
   absl::Status Save(int64_t step, Trainer& trainer) {
     if (folders_.save.empty()) return absl::OkStatus();
@@ -48,7 +48,7 @@ class Recording {
     run.result = std::move(result);
     run.saved = saved_;
     if (run.result.stopped) {
-      run.signal = signals_->came();
+      run.signal = signals_.came();
       run.losses = losses_->part();
       return run;
     }
@@ -78,9 +78,9 @@ class Recording {
  private:
   const RunConfig& config_;
   const RunFolders& folders_;
-  std::optional<LossFile> losses_;      // from the start of the training
-  std::optional<StopSignals> signals_;  // likewise
-  int64_t steps_ = 0;                   // whose losses are written
+  StopSignals signals_;             // before the threads of the training are started
+  std::optional<LossFile> losses_;  // from the start of the training
+  int64_t steps_ = 0;               // whose losses are written
   std::string saved_;
 };
 

@@ -1,19 +1,9 @@
 #include "tools/stop_signals.h"
 
-#include <atomic>
+#include "schedlang/base/threads.h"
 
 namespace stringline {
 namespace {
-
-std::atomic<int> noted_signal{0};
-static_assert(std::atomic<int>::is_always_lock_free, "a handler may touch it");
-
-extern "C" void NoteSignal(int number) {
-  if (noted_signal.exchange(number) == 0) return;
-  // It is blocked while its handler runs, and takes effect when this returns.
-  signal(number, SIG_DFL);
-  raise(number);
-}
 
 struct StopSignal {
   int number;
@@ -21,38 +11,73 @@ struct StopSignal {
 };
 constexpr StopSignal kStopSignals[] = {{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}};
 
-// Gives the signal a handler; returns what it had.
-struct sigaction Handle(int number, void (*handler)(int)) {
-  struct sigaction before = {};
-  sigaction(number, nullptr, &before);
-  if (before.sa_handler == SIG_IGN) return before;
+bool IsIgnored(int number) {
   struct sigaction action = {};
-  action.sa_handler = handler;
-  action.sa_flags = SA_RESTART;
-  sigaction(number, &action, nullptr);
-  return before;
+  sigaction(number, nullptr, &action);
+  return action.sa_handler == SIG_IGN;
 }
 
 }  // namespace
 
-IgnoredSignal::IgnoredSignal(int number) : number_(number), before_(Handle(number, SIG_IGN)) {}
+IgnoredSignal::IgnoredSignal(int number) : number_(number) {
+  struct sigaction ignore = {};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(number, &ignore, &before_);
+}
 
 IgnoredSignal::~IgnoredSignal() { sigaction(number_, &before_, nullptr); }
 
 StopSignals::StopSignals() {
-  noted_signal = 0;
-  for (size_t i = 0; i < before_.size(); ++i) {
-    before_[i] = Handle(kStopSignals[i].number, NoteSignal);
+  sigemptyset(&waited_for_);
+  for (const StopSignal& stop : kStopSignals) {
+    if (IsIgnored(stop.number)) continue;
+    sigaddset(&waited_for_, stop.number);
+    wakes_watcher_ = stop.number;
+  }
+  pthread_sigmask(SIG_BLOCK, &waited_for_, &mask_before_);
+  if (wakes_watcher_ == 0) return;
+  if (!StartThreads(
+           1, [this] { Watch(); }, &watcher_)
+           .ok()) {
+    pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
   }
 }
 
 StopSignals::~StopSignals() {
-  for (size_t i = 0; i < before_.size(); ++i) {
-    sigaction(kStopSignals[i].number, &before_[i], nullptr);
+  if (!watcher_.empty()) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ending_ = true;
+      // Wakes it where it waits: for a first signal, or after one for the end.
+      if (watching_) pthread_kill(watcher_[0].native_handle(), wakes_watcher_);
+    }
+    ended_ = true;
+    ended_.notify_one();
+    watcher_[0].join();
   }
+  pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
 }
 
-int StopSignals::came() const { return noted_signal; }
+void StopSignals::Begin() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  begun_ = true;
+}
+
+void StopSignals::Watch() {
+  int number = 0;
+  // A signal to this thread alone: the destructor's.
+  if (sigwait(&waited_for_, &number) != 0) return;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (ending_) return;
+    watching_ = false;
+    if (begun_) came_ = number;
+    // The next one comes to this thread, with all that it does to a process.
+    pthread_sigmask(SIG_UNBLOCK, &waited_for_, nullptr);
+    if (!begun_) raise(number);
+  }
+  ended_.wait(false);
+}
 
 const char* NameOfSignal(int signal) {
   for (const StopSignal& stop : kStopSignals) {

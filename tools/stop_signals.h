@@ -3,7 +3,10 @@
 
 #include <signal.h>
 
-#include <array>
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <vector>
 
 namespace stringline {
 
@@ -20,20 +23,37 @@ class IgnoredSignal {
   struct sigaction before_ = {};
 };
 
-// While one lives, the first SIGINT or SIGTERM is only noted; a second one ends the process at
-// once, as it would without. One that was ignored before stays so. Only one lives at a time.
+// From Begin on, the first SIGINT or SIGTERM is only noted. Before it, and from the second one on,
+// they do what they do without this object. Those that are ignored stay so.
+//
+// No handler ever runs: a thread that multiplies matrices may have its stack pointer anywhere, and
+// what the system would push there for a handler spoils the heap. Instead the signals are blocked
+// in the thread that makes the object, and in all threads that it starts from then on, and a thread
+// of the object's own waits for them. If that one cannot be started, nothing changes.
 class StopSignals {
  public:
   StopSignals();
-  ~StopSignals();  // everything is as before
+  ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // The signal that came; 0: none so far.
-  int came() const;
+  void Begin();
+  // The signal that was noted; 0: none so far.
+  int came() const { return came_; }
 
  private:
-  std::array<struct sigaction, 2> before_ = {};
+  void Watch();
+
+  sigset_t waited_for_;
+  int wakes_watcher_ = 0;  // one of them; 0: there are none
+  sigset_t mask_before_;
+  std::mutex mutex_;  // guards what follows
+  bool begun_ = false;
+  bool ending_ = false;
+  bool watching_ = true;  // no signal has come yet
+  std::atomic<int> came_{0};
+  std::atomic<bool> ended_{false};
+  std::vector<std::thread> watcher_;
 };
 
 // "SIGINT"
