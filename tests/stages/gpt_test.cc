@@ -218,8 +218,10 @@ TEST(Gpt, AStageMayHaveAThousandLayers) {
   ASSERT_TRUE(programs.ok()) << programs.status();
   const StageProgram& program = programs->front();
   ASSERT_EQ(program.params.size(), 1200u * 12 + 5);
-  std::mt19937_64 random(TestSeed());
-  StageState state = MakeState(program, 1);
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  StageState state = MakeState(program, seed);
   state.input = RandomArray(program.input, random, shape.vocabulary);
   state.target = RandomArray(program.target, random, shape.vocabulary);
   Evaluate(program.forward, &state);

@@ -199,8 +199,10 @@ TEST(Gradients, OfTwoParamsThatAreTheSame) {
   absl::StatusOr<StageProgram> program =
       MakeStageProgram({false, false, {{"a", F32({3, 5})}, {"b", F32({3, 5})}}, builder.Finish()});
   ASSERT_TRUE(program.ok()) << program.status();
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
   StageState state;
-  std::mt19937_64 random(TestSeed());
   state.input = RandomArray(F32({3, 5}), random);
   state.out_grad = RandomArray(F32({3, 5}), random);
   for (int p = 0; p < 2; ++p) {

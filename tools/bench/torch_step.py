@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """A training step here beside the same step in torch.distributed.pipelining.
 
-    python tools/bench/torch_step.py --text TEXT                      the model of examples/01_train
-    python tools/bench/torch_step.py --text TEXT --model wide         one whose products cost most
-    python tools/bench/torch_step.py --text TEXT --json               one JSON object, for a page
+    tools/torch/run tools/bench/torch_step.py --text TEXT               the model of examples/01_train
+    tools/torch/run tools/bench/torch_step.py --text TEXT --model wide  its products cost most
+    tools/torch/run tools/bench/torch_step.py --text TEXT --json        one JSON object, for a page
 
-Run it from the top of the repository with a Python that has torch (tools/install --torch makes one).
 Both train the same GPT (stages/models/gpt.h: learned positions, pre-norm, GELU in its tanh form, an
 untied head without bias, AdamW, clipping at 1) on random windows of the same text, in the same
 stages, microbatches and schedule. torch runs a process per rank, on gloo, with one thread each;
@@ -280,11 +279,12 @@ def read_options():
                         for name, value in MODELS[options["model"]].items()}
     options["text"] = os.path.abspath(options["text"])
     if not os.path.exists(options["stringline"]):
-        parser.error(f"{options['stringline']}: no such file; build it, or name it with --stringline")
+        parser.error(f"{options['stringline']}: no such file; build it, or name it with "
+                     "--stringline")
     try:
         import torch
     except ImportError:
-        parser.error("this Python has no torch; tools/install --torch makes one that has")
+        parser.error("this Python has no torch: start it with tools/torch/run")
     options["torch"] = torch.__version__
     return options
 
@@ -313,8 +313,8 @@ def main():
         return
     for name in runs:
         user, wall = sums[name]["user_s"], sums[name]["wall_s"]
-        say(f"{name:10}  user {user['median']:.3f} s a step ({user['min']:.3f} .. {user['max']:.3f})"
-            f"   wall {wall['median']:.3f} s ({wall['min']:.3f} .. {wall['max']:.3f})")
+        say(f"{name:10}  user {user['median']:.3f} s a step "
+            f"({user['min']:.3f} .. {user['max']:.3f})   wall {wall['median']:.3f} s ({wall['min']:.3f} .. {wall['max']:.3f})")
     say(f"stringline / torch: {ratio['user_s']:.2f} of the processor time, "
         f"{ratio['wall_s']:.2f} of the time")
 

@@ -72,21 +72,27 @@ inline Vec Splat(float x) { return Vec{} + x; }
 inline Vec Max(Vec a, Vec b) { return a > b ? a : b; }
 inline Vec Min(Vec a, Vec b) { return a < b ? a : b; }
 
+// Lane i has lane i + `step` of v, going around.
+template <int step>
+inline Vec Turned(Vec v) {
+  const IntVec lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return __builtin_shuffle(v, (lane + step) & 15);
+}
+
 inline float Sum(Vec v) {
-  float lanes[kLanes];
-  Store(lanes, v);
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
-  }
-  return lanes[0];
+  v += Turned<8>(v);
+  v += Turned<4>(v);
+  v += Turned<2>(v);
+  v += Turned<1>(v);
+  return v[0];
 }
 
 inline float MaxOf(Vec v) {
-  float lanes[kLanes];
-  Store(lanes, v);
-  float best = lanes[0];
-  for (float lane : lanes) best = lane > best ? lane : best;
-  return best;
+  v = Max(v, Turned<8>(v));
+  v = Max(v, Turned<4>(v));
+  v = Max(v, Turned<2>(v));
+  v = Max(v, Turned<1>(v));
+  return v[0];
 }
 
 // p 2^n for a whole n in -150 .. 128: rounded once, to infinity or to a subnormal number if need
