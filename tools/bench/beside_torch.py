@@ -5,7 +5,7 @@
 
 Builds nothing: build/release/stringline and build/release/executor_bench have to be there. Each
 part puts its figures into beside/figures.json, and the page is written from all figures that are
-there: so a part can be measured again alone. `--quick` leaves out the large schedules, which take
+there: so a part can be measured again alone, and `--parts ""` only writes the page. `--quick` leaves out the large schedules, which take
 torch minutes. Figures are processor time where possible, for it depends less on what else a machine
 does; both sides take turns.
 """
@@ -50,7 +50,9 @@ def versions(given):
 def page(figures):
     yield "# Beside torch"
     yield ""
-    yield "`tools/torch/run tools/bench/beside_torch.py` measures and writes this page."
+    yield ("`tools/torch/run tools/bench/beside_torch.py` measures and writes this page. Processor time "
+           "moves little when a machine does other work as well; time by the clock does: where more "
+           "programs than cores were running, only its ratio means something, and not much.")
     yield ""
     yield "| to … | torch | stringline | torch / stringline |"
     yield "|---|---|---|---|"
@@ -85,7 +87,8 @@ def arguments():
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--out", default=os.path.join(SOURCES, "tools/bench/BESIDE_TORCH.md"))
     given = parser.parse_args()
-    unknown = set(given.parts.split(",")) - set(PARTS)
+    given.parts = [name for name in given.parts.split(",") if name]
+    unknown = set(given.parts) - set(PARTS)
     if unknown:
         parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     binaries = os.path.join(SOURCES, "build/release")
@@ -105,7 +108,7 @@ def main():
     if os.path.exists(FIGURES):
         with open(FIGURES) as file:
             figures = json.load(file)
-    for name in given.parts.split(","):
+    for name in given.parts:
         about = versions(given)
         rows = PARTS[name].measure(given)
         if rows is not None:
