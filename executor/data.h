@@ -29,7 +29,9 @@ struct BatchKey {
 };
 
 // Fills rows of `context` tokens from random places of the text, and as targets the byte after
-// each. Both spans hold rows * context values. The text has at least context + 1 bytes.
+// each. With mix one step of SplitMix64, row r begins at
+//   mix(mix(mix(mix(seed) ^ step) ^ microbatch) ^ r) modulo (size of the text - context).
+// Both spans hold rows * context values. The text has at least context + 1 bytes.
 void FillBatch(absl::string_view text, const BatchKey& key, int context, absl::Span<int32_t> tokens,
                absl::Span<int32_t> targets);
 

@@ -42,7 +42,9 @@ struct RunConfig {
 // Errors: InvalidArgument "FILE:LINE: KEY: …"; NotFound.
 absl::StatusOr<RunConfig> ReadRunConfig(const std::string& path);
 
-// The learning rate of step `step`, from 0.
+// The learning rate of step `step`, from 0. During the warm-up it rises in a line, and its last
+// step has the whole rate; the steps left then follow half a cosine, whose end at the final rate
+// would be the step after the last.
 double LearningRate(const RunConfig& config, int64_t step);
 
 }  // namespace stringline

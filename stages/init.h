@@ -1,7 +1,12 @@
 // A parameter's first values, from the model's seed and the parameter's name alone.
 //
 // Counter-based: element i is a hash of (seed, name, i), so the values depend neither on the cut
-// into stages nor on the order in which parameters are filled.
+// into stages nor on the order in which parameters are filled. With g = 0x9e3779b97f4a7c15, mix the
+// scrambling of SplitMix64 without its step, and u(x) the upper 53 bits of x as a number in (0, 1),
+// at the middle of their interval:
+//
+//   key  = mix(mix(seed + g) ^ FNV-1a of the name)
+//   x[i] = stddev sqrt(-2 ln u(mix(key + (2i + 1) g))) cos(2 pi u(mix(key + (2i + 2) g)))
 #pragma once
 
 #include <cstdint>

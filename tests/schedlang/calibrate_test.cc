@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -119,6 +120,36 @@ TEST(Calibrate, NoiseIsMeasuredAndAveragedOut) {
   EXPECT_NEAR(static_cast<double>(MeasureBubbles(*again).makespan_ns) /
                   static_cast<double>(MeasureBubbles(*still).makespan_ns),
               1, 0.1);
+}
+
+// What ran alone at a stage, and what the rest is made up to be.
+TEST(CostsFrom, MakesUpWhatNeverRanAlone) {
+  struct Row {
+    int64_t f, b, i, w, fb, shared_b;  // what was seen; 0: never
+    std::array<int64_t, 4> want;       // F, B, I, W
+  };
+  const Row rows[] = {
+      {10, 30, 18, 11, 0, 0, {10, 30, 18, 11}},  // nothing
+      {10, 0, 18, 12, 0, 0, {10, 30, 18, 12}},   // B is I and W
+      {10, 30, 0, 0, 0, 0, {10, 30, 15, 15}},    // I and W are halves of B
+      {10, 30, 0, 12, 0, 0, {10, 30, 18, 12}},   // I is what W leaves of B
+      {10, 30, 18, 0, 0, 0, {10, 30, 18, 12}},   // W is what I leaves of B
+      {0, 0, 0, 0, 40, 44, {20, 22, 11, 11}},    // F and B are halves of what they shared
+      {0, 0, 18, 12, 40, 44, {20, 30, 18, 12}},
+  };
+  for (const Row& row : rows) {
+    TypicalDurations typical;
+    typical.alone = {{{row.f}, {row.b}, {row.i}, {row.w}}};
+    typical.forward_backward = {row.fb};
+    typical.shared_backward = {row.shared_b};
+    typical.message = 7;
+    const CostModel costs = CostsFrom(typical);
+    const std::array<int64_t, 4> found = {costs.forward.at(0), costs.backward.at(0),
+                                          costs.input_gradient.at(0), costs.weight_gradient.at(0)};
+    EXPECT_EQ(found, row.want) << &row - rows;
+    EXPECT_EQ(costs.forward_backward.empty(), row.fb == 0) << &row - rows;
+    EXPECT_EQ(costs.hop, 7);
+  }
 }
 
 TEST(Calibrate, ARunWithoutActionsGivesNothing) {

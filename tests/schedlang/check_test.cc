@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "schedlang/messages/lower.h"
+#include "tests/schedlang/plan_text.h"
 
 namespace stringline {
 namespace {
@@ -162,6 +163,31 @@ TEST(Check, SaysWhatIsWrongAndWhere) {
     const bool good = Check(plan->lowered ? *plan : Lower(*plan), c.options, &diagnostics);
     EXPECT_EQ(good, diagnostics.empty());
     EXPECT_EQ(Render(diagnostics, source), c.findings);
+  }
+}
+
+// What one stage may do with one microbatch, and what is said of anything else.
+TEST(Check, AMicrobatchIsWholeWhenEveryPartIsDoneOnce) {
+  const std::pair<const char*, const char*> rows[] = {
+      {"0F0 0B0", ""},
+      {"0F0 0I0 0W0", ""},
+      {"0F0", "has no backward"},
+      {"0F0 0F0 0B0", "has its forward done twice"},
+      {"0F0 0B0 0B0", "has its input gradient done twice"},
+      {"0F0 0B0 0I0", "has both a whole backward and an input gradient"},
+      {"0F0 0B0 0W0", "has its weight gradient done twice"},
+      {"0F0 0I0", "has an input gradient, but never its weight gradient"},
+      {"0F0 0I0 0W0 0W0", "has its weight gradient done twice"},
+      {"0F0 0I0 0W0 0I0", "has its input gradient done twice"},
+  };
+  for (const auto& [actions, says] : rows) {
+    const Plan plan =
+        Lower(PlanFromText(std::string("plan x P=1 M=1\nstages 0\nrank 0: ") + actions + "\n"));
+    Diagnostics diagnostics;
+    const bool right = Check(plan, {}, &diagnostics);
+    EXPECT_EQ(right, *says == '\0') << actions;
+    const std::string found = right ? "" : diagnostics.findings()[0].text;
+    EXPECT_EQ(found, right ? "" : std::string("stage 0 on rank 0: microbatch 0 ") + says);
   }
 }
 

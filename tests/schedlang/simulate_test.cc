@@ -86,5 +86,19 @@ TEST(Simulate, APlanThatNeverEndsIsAnError) {
             "the plan never ends: 'stringline check' says where it waits");
 }
 
+// The k-th send would meet the k-th receive, and each take the other's value.
+TEST(Simulate, MessagesInAnotherOrderAreAnError) {
+  const auto with_receives = [](const std::string& receives) {
+    const Plan plan = PlanFromText(
+        "plan x P=2 M=2 lowered\nstages 0 1\n"
+        "rank 0: 0F0 0F1 0SEND_F0 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1\n"
+        "rank 1: " +
+        receives + " 1F0 1B0 1SEND_B0 1F1 1B1 1SEND_B1\n");
+    return Simulate(plan, *ResolveCosts(UnitCosts(), plan)).ok();
+  };
+  EXPECT_TRUE(with_receives("1RECV_F0 1RECV_F1"));
+  EXPECT_FALSE(with_receives("1RECV_F1 1RECV_F0"));
+}
+
 }  // namespace
 }  // namespace stringline

@@ -1,0 +1,132 @@
+// Every key of a run file reaches the run, and nothing else does.
+#include "executor/run_config.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+namespace stringline {
+namespace {
+
+// The run file with `extra` in one of its sections.
+absl::StatusOr<RunConfig> ReadWith(const std::string& section, const std::string& extra) {
+  const std::pair<const char*, const char*> sections[] = {
+      {"schedule", "file: s.sched, P: 2, M: 4"},
+      {"model", "layers: 2, width: 16, heads: 2, context: 8"},
+      {"data", "text: words.txt, microbatch: 2"},
+      {"train", "steps: 6, learning_rate: 0.125"},
+  };
+  const std::string path = absl::StrCat(testing::TempDir(), "/run_config_", getpid(), ".yaml");
+  std::ofstream file(path);
+  for (const auto& [name, keys] : sections) {
+    file << name << ": {" << keys << (name == section ? extra : "") << "}\n";
+  }
+  file.close();
+  auto config = ReadRunConfig(path);
+  unlink(path.c_str());
+  return config;
+}
+
+// Every number of a config, in one list.
+std::vector<double> NumbersOf(const RunConfig& config) {
+  const GptShape& shape = config.shape;
+  const AdamW& adam = config.optimizer;
+  return {1.0 * shape.layers,
+          1.0 * shape.width,
+          1.0 * shape.heads,
+          1.0 * shape.context,
+          1.0 * shape.vocabulary,
+          1.0 * shape.microbatch,
+          static_cast<double>(config.steps),
+          static_cast<double>(config.warmup_steps),
+          config.final_rate,
+          adam.learning_rate,
+          adam.beta1,
+          adam.beta2,
+          adam.weight_decay,
+          config.clip_norm,
+          static_cast<double>(config.seed),
+          1.0 * config.threads,
+          static_cast<double>(config.log_every)};
+}
+
+TEST(RunConfig, WhatIsNotSaidHasItsDefault) {
+  const auto config = ReadWith("", "");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(NumbersOf(*config), (std::vector<double>{2, 16, 2, 8, 256, 2, 6, 0, 0, 0.125, 0.9, 0.95,
+                                                     0.1, 1, 1, 0, 20}));
+  EXPECT_EQ(config->schedule_name, "");
+  EXPECT_TRUE(config->layers_per_stage.empty());
+  const std::string folder = testing::TempDir();
+  EXPECT_EQ(config->schedule_file.rfind(folder, 0), 0u) << config->schedule_file;
+  EXPECT_EQ(config->text_file.rfind(folder, 0), 0u) << config->text_file;
+  ASSERT_EQ(config->parameters.size(), 2u);
+  EXPECT_EQ(config->parameters[0].name, "P");
+  EXPECT_EQ(config->parameters[0].value, 2);
+  EXPECT_EQ(config->parameters[1].name, "M");
+  EXPECT_EQ(config->parameters[1].value, 4);
+}
+
+// A key, its value, and the one number of the config that it sets.
+struct Row {
+  const char* key;
+  double value;
+  size_t place;  // in NumbersOf
+};
+
+constexpr Row kTrainRows[] = {
+    {"warmup_steps", 3, 7},
+    {"final_learning_rate", 0.25, 8},
+    {"beta1", 0.5, 10},
+    {"beta2", 0.75, 11},
+    {"weight_decay", 0.375, 12},
+    {"clip_norm", 2.5, 13},
+    {"seed", 77, 14},
+    {"threads", 5, 15},
+    {"log_every", 9, 16},
+};
+
+TEST(RunConfig, EveryKeyOfTrainSetsItsOwnField) {
+  const std::vector<double> defaults = NumbersOf(*ReadWith("", ""));
+  for (const Row& row : kTrainRows) {
+    const auto config = ReadWith("train", absl::StrCat(", ", row.key, ": ", row.value));
+    ASSERT_TRUE(config.ok()) << config.status();
+    std::vector<double> want = defaults;
+    want[row.place] = row.value;
+    EXPECT_EQ(NumbersOf(*config), want) << row.key;
+  }
+}
+
+TEST(RunConfig, NamesOptionsAndTheSplitAreRead) {
+  EXPECT_EQ(ReadWith("schedule", ", name: other")->schedule_name, "other");
+  const auto option = ReadWith("schedule", ", V: 7");
+  ASSERT_EQ(option->parameters.size(), 3u);
+  EXPECT_EQ(option->parameters[2].name, "V");
+  EXPECT_EQ(option->parameters[2].value, 7);
+  EXPECT_EQ(ReadWith("model", ", split: [0, 2]")->layers_per_stage, (std::vector<int>{0, 2}));
+}
+
+// The formulas of run_config.h, worked out by hand.
+TEST(RunConfig, TheRateRisesInALineAndFallsInHalfACosine) {
+  RunConfig config;
+  config.steps = 10;
+  config.warmup_steps = 4;
+  config.optimizer.learning_rate = 8;
+  config.final_rate = 2;
+  const double rates[] = {2, 4, 6, 8, 8, 5 + 3 * std::cos(M_PI / 6), 5 + 3 * std::cos(M_PI / 3), 5};
+  for (int64_t step = 0; step < 8; ++step) {
+    EXPECT_NEAR(LearningRate(config, step), rates[step], 1e-12) << step;
+  }
+  EXPECT_NEAR(LearningRate(config, 10), 2, 1e-12);
+  config.warmup_steps = 0;
+  EXPECT_NEAR(LearningRate(config, 0), 8, 1e-12);
+  EXPECT_NEAR(LearningRate(config, 5), 5, 1e-12);
+}
+
+}  // namespace
+}  // namespace stringline

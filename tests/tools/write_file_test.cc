@@ -1,0 +1,126 @@
+// Writing that fails is said, and leaves what was there.
+#include "tools/write_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "tests/tools/tool_run.h"
+
+namespace stringline {
+namespace {
+
+namespace fs = std::filesystem;
+
+// While it lives, no file of this process grows beyond so many bytes: as on a disk that is full.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+    rlimit limit = before_;
+    limit.rlim_cur = bytes;
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  }
+  ~FullDisk() {
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before_), 0);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  void (*handler_)(int);
+  rlimit before_ = {};
+};
+
+std::vector<std::string> FilesIn(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    names.push_back(entry.path().filename().string());
+  }
+  return names;
+}
+
+TEST(WriteFileTest, WritesMakesFoldersAndReplaces) {
+  const std::string folder = ScratchFolder();
+  const std::string path = folder + "/new/deeper/file.txt";
+  for (const std::string text : {"first", "", "a longer one", "short"}) {
+    ASSERT_TRUE(WriteFileAtomically(path, text).ok());
+    EXPECT_EQ(ReadText(path), text);
+  }
+  const std::string large(3'000'000, 'x');
+  ASSERT_TRUE(WriteFileAtomically(path, large).ok());
+  EXPECT_EQ(ReadText(path), large);
+  EXPECT_EQ(FilesIn(folder + "/new/deeper"), std::vector<std::string>{"file.txt"});
+}
+
+TEST(WriteFileTest, AFullDiskLeavesTheEarlierFileAndNoOther) {
+  const std::string folder = ScratchFolder() + "/full_disk", path = folder + "/kept.txt";
+  ASSERT_TRUE(WriteFileAtomically(path, "as it was").ok());
+  for (const size_t size : {4097, 100'000}) {
+    absl::Status status;
+    {
+      const FullDisk disk(4096);
+      status = WriteFileAtomically(path, std::string(size, 'x'));
+    }
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << size;
+    EXPECT_EQ(status.message(), path + ": cannot be written: File too large");
+    EXPECT_EQ(ReadText(path), "as it was");
+    EXPECT_EQ(FilesIn(folder), std::vector<std::string>{"kept.txt"});
+  }
+}
+
+TEST(WriteFileTest, ADeviceWithoutRoomIsSaid) {
+  const absl::Status status = WriteFileAtomically("/dev/full", "some text");
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(status.message(), "/dev/full: cannot be written: No space left on device");
+  EXPECT_TRUE(WriteFileAtomically("/dev/null", "some text").ok());
+}
+
+TEST(WriteFileTest, WhatCannotBeReplacedIsSaid) {
+  const std::string folder = ScratchFolder() + "/replaced";
+  fs::create_directories(folder + "/taken/inside");
+  const absl::Status taken = WriteFileAtomically(folder + "/taken", "text");
+  EXPECT_EQ(taken.message(), folder + "/taken: cannot be written: Is a directory");
+  EXPECT_EQ(FilesIn(folder), std::vector<std::string>{"taken"});
+  WriteText(folder + "/file", "text");
+  EXPECT_EQ(WriteFileAtomically(folder + "/file/inside", "text").code(),
+            absl::StatusCode::kUnavailable);
+}
+
+// Every file that the tool writes of its own accord.
+TEST(WriteFileTest, TheToolEndsWithAnErrorWhereItCannotWrite) {
+  const std::string folder = ScratchFolder();
+  const std::string schedule = SourceFolder() + "/schedules/1f1b.sched";
+  for (const char* const command :
+       {"sim IT P=2 M=4 --timeline /dev/full", "sim IT M=4 --for P=2..4 --plot /dev/full",
+        "show IT P=2 M=4 --svg /dev/full", "show IT P=2 M=4 --html /dev/full",
+        "show IT P=2 M=4 --perfetto /dev/full", "show IT P=2 M=4 --chrome /dev/full",
+        "export IT P=2 M=4 --to torch-compute --out /dev/full",
+        "rehearse IT P=2 M=4 --cost F=10,B=20 --steps 1 --timeline /dev/full"}) {
+    std::vector<std::string> words = Words(command);
+    words[1] = schedule;
+    const Answer answer = RunToolIn(folder, words);
+    EXPECT_EQ(answer.status, 2) << command;
+    EXPECT_EQ(answer.err, "stringline: /dev/full: cannot be written: No space left on device\n")
+        << command << "\n"
+        << answer.out;
+  }
+}
+
+TEST(WriteFileTest, StandardOutputWithoutRoomIsSaid) {
+  const std::string folder = ScratchFolder();
+  const std::string schedule = SourceFolder() + "/schedules/1f1b.sched";
+  const int status = std::system(absl::StrCat(STRINGLINE_TOOL " plan ", schedule,
+                                              " P=2 M=4 > /dev/full 2> '", folder, "/said.txt'")
+                                     .c_str());
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 2);
+  EXPECT_EQ(ReadText(folder + "/said.txt"), "stringline: standard output could not be written\n");
+}
+
+}  // namespace
+}  // namespace stringline

@@ -1,0 +1,9 @@
+# Our training runs, repeated by torch; skipped where torch is missing.
+add_executable(training_writer torch/training_writer.cc executor/kept_run.cc)
+target_link_libraries(training_writer PRIVATE stringline_tool nlohmann_json::nlohmann_json)
+target_compile_definitions(training_writer PRIVATE STRINGLINE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+
+add_test(NAME torch_training
+  COMMAND ${CMAKE_SOURCE_DIR}/tools/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/training_test.py
+    $<TARGET_FILE:training_writer>)
+set_tests_properties(torch_training PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 400)
