@@ -17,6 +17,7 @@ class ToolProcess {
   ToolProcess(const ToolProcess&) = delete;
   ToolProcess& operator=(const ToolProcess&) = delete;
 
+  int id() const { return process_; }
   void Signal(int number) const;
   // Waits until `holds`. False: the process has ended before, or it took longer than anything does.
   bool WaitUntil(const std::function<bool()>& holds);
