@@ -1,8 +1,13 @@
 // Training: the optimizer, the norm over stages, and that neither cut nor schedule changes a bit.
 #include "executor/trainer.h"
 
-#include <cmath>
+#include <unistd.h>
 
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
 #include "executor/data.h"
 #include "executor/train.h"
 #include "gtest/gtest.h"
@@ -166,6 +171,19 @@ TEST(Data, DependsOnItsKeyAlone) {
   EXPECT_NE(fill({2, 2, 3}, 2), two);
   const std::vector<int32_t> one = fill({1, 2, 3}, 1);
   EXPECT_TRUE(std::equal(one.begin(), one.end(), two.begin()));
+}
+
+// A file of holes: its size is all that there is of it.
+TEST(Data, ATextLargerThanMemoryIsSaid) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/stringline-holes-", getpid());
+  std::ofstream(path) << "a";
+  std::error_code error;
+  std::filesystem::resize_file(path, uintmax_t{1} << 43, error);
+  const absl::Status status = ReadCorpus(path).status();
+  std::filesystem::remove(path);
+  if (error) GTEST_SKIP() << "no such files here: " << error.message();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_EQ(status.message().find(path + ": the text has 8.8e+03 GB, but "), 0u) << status;
 }
 
 TEST(Data, ConditionalEntropyOfSmallTexts) {

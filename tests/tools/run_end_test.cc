@@ -212,6 +212,27 @@ TEST_F(RunEnd, ParametersThatDoNotFitTheDiskLeaveTheEarlierOnes) {
   EXPECT_FALSE(Exists("made/losses.csv"));
 }
 
+// Every step makes the weights a hundred times larger.
+TEST_F(RunEnd, NumbersThatAreNoneAreNotSaved) {
+  ASSERT_EQ(RunToolIn(folder_, Words("run run.yaml --out made --save kept")).status, 0);
+  const std::string earlier = ReadText(folder_ + "/" + kModel);
+  PrepareRun("learning_rate: 1e-2", "learning_rate: 10, weight_decay: 10, clip_norm: 0");
+  const Answer answer =
+      RunToolIn(folder_, Words("run run.yaml --steps 1000 --out made --save kept --json"));
+  EXPECT_EQ(answer.status, 2) << answer.out;
+  const auto json = nlohmann::json::parse(answer.out, nullptr, false);
+  const std::string error = json["error"];
+  const size_t steps = CountLines("made/losses.csv.part") - 1;
+  EXPECT_GT(steps, 0u);
+  EXPECT_EQ(error.find(absl::StrCat("step ", steps + 1, ": the ")), 0u) << error;
+  const std::string end =
+      absl::StrCat("; try a lower learning rate; made/losses.csv.part holds the losses of ", steps,
+                   " steps; no parameters are saved, kept/model.safetensors is as it was before");
+  EXPECT_TRUE(absl::EndsWith(error, end)) << error;
+  EXPECT_EQ(ReadText(folder_ + "/" + kModel), earlier);
+  EXPECT_FALSE(Exists("made/losses.csv"));
+}
+
 TEST_F(RunEnd, ADiskThatTakesNothingIsSaidBeforeTraining) {
   const Answer answer = RunWithFileLimit(0, "run run.yaml --out made");
   EXPECT_EQ(answer.status, 2) << answer.err;
