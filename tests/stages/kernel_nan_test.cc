@@ -76,7 +76,8 @@ class Probe {
     const float kept = element;
     std::vector<std::vector<bool>> reached;
     for (const Array& output : before_) reached.emplace_back(output.type.elements(), false);
-    for (const float change : {0.75f, -0.5f, 2.25f}) {
+    // Large ones too: a small one may drown in rounding.
+    for (const float change : {0.75f, -2.25f, 40.0f, -40.0f, 3e3f, -3e3f, 1e6f}) {
       element = kept + change;
       const std::vector<Array> seen = RunKernel(test_.op, inputs_, test_.attributes);
       ForElements(
