@@ -82,7 +82,7 @@ def alone(rows):
 
 
 def headline(rows):
-    """The comparison that is kindest to torch: its figure without messages and without the modules."""
+    """What is kindest to torch: its figure without messages and without the modules."""
     each, bare = alone(rows)
     own = list(compared(rows))[1][4][1]
     yield ("run an action of 1F1B besides its work, processor time; torch without messages",
@@ -94,9 +94,9 @@ def page(rows):
     yield ""
     yield (f"A step on {RANKS} ranks with {MICROBATCHES} microbatches and next to no work: torch's "
            "modules multiply one number by another, and its ranks are processes that talk through "
-           "gloo, what it has for CPUs; the executor's programs do nothing, its messages are empty, "
-           "and its ranks are threads of one process. So torch's figure holds sockets and the "
-           "bookkeeping of gradients; *modules alone* is what these need without a pipeline. "
+           "gloo, what it has for CPUs; the executor's programs do nothing, its messages are "
+           "empty, and its ranks are threads of one process. So torch's figure holds sockets and "
+           "the bookkeeping of gradients; *modules alone* is what these need without a pipeline. "
            "Processor time of all ranks over the computations of a step; the least of the runs, "
            "and the median of steps in parentheses.")
     yield ""
@@ -111,6 +111,7 @@ def page(rows):
                f"{steps[0]} | {steps[1]} |")
     yield ""
     each, bare = alone(rows)
-    yield (f"On one rank, without any message, torch needs {seconds(each)} of processor time for each "
-           f"computation, {seconds(bare)} of them for the modules alone. The difference is what the "
-           "table at the top takes for torch; the executor's figure there holds its messages.")
+    yield (f"On one rank, without any message, torch needs {seconds(each)} of processor time for "
+           f"each computation, {seconds(bare)} of them for the modules alone. The difference is "
+           "what the table at the top takes for torch; the executor's figure there holds its "
+           "messages.")
