@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Stringline beside PyTorch: what both can do, measured on this machine.
 
-    tools/torch/run tools/bench/beside_torch.py [--quick] [--repeats N] [--parts NAME,…] [--out FILE]
+    tools/torch/run tools/bench/beside_torch.py [--quick] [--repeats N] [--parts NAME,…]
 
 Builds nothing: build/release/stringline and build/release/executor_bench have to be there. Each
 part puts its figures into beside/figures.json, and the page is written from all figures that are
-there: so a part can be measured again alone, and `--parts ""` only writes the page. `--quick` leaves out the large schedules, which take
-torch minutes. Figures are processor time where possible, for it depends less on what else a machine
-does; both sides take turns.
+there: so a part can be measured again alone, and `--parts ""` only writes the page (`--out FILE`
+elsewhere). `--quick` leaves out the large schedules, which take torch minutes. Figures are
+processor time where possible, for it depends less on what else a machine does;
+both sides take turns.
 """
 
 import argparse
@@ -50,9 +51,9 @@ def versions(given):
 def page(figures):
     yield "# Beside torch"
     yield ""
-    yield ("`tools/torch/run tools/bench/beside_torch.py` measures and writes this page. Processor time "
-           "moves little when a machine does other work as well; time by the clock does: where more "
-           "programs than cores were running, only its ratio means something, and not much.")
+    yield ("`tools/torch/run tools/bench/beside_torch.py` measures and writes this page. Processor "
+           "time moves little when a machine does other work as well; time by the clock does: where "
+           "more programs than cores were running, only its ratio means something, and not much.")
     yield ""
     yield "| to … | torch | stringline | torch / stringline |"
     yield "|---|---|---|---|"
@@ -75,7 +76,7 @@ def page(figures):
     yield "```"
     yield "tools/install --torch"
     yield "cmake --preset release && cmake --build --preset release"
-    yield "tools/torch/run tools/bench/beside_torch.py           # about a quarter of an hour"
+    yield "tools/torch/run tools/bench/beside_torch.py   # half an hour"
     yield "tools/torch/run tools/bench/beside_torch.py --quick   # without the large schedules"
     yield "```"
 

@@ -64,8 +64,8 @@ def page(rows):
            "validation, lowering), and `_simulate_comms_compute` over the result. Stringline: "
            "`check` and `sim`, two processes, from text; `check` proves what torch does not ask, "
            "and `sim` has durations where torch counts steps. Processor time, user and system, "
-           "without torch's import; the least of the runs, and their median. Torch counts waits and "
-           "collectives among its lowered actions; without them there are a quarter fewer.")
+           "without torch's import; the least of the runs, and their median. Torch counts waits "
+           "and collectives among its lowered actions; without them there are a quarter fewer.")
     yield ""
     yield "| P x V x M | lowered actions | torch | median | stringline | median | ratio |"
     yield "|---|---|---|---|---|---|---|"
@@ -81,5 +81,6 @@ def page(rows):
     yield (f"The last row, pass by pass: {parts}; stringline: check "
            f"{seconds(last['own']['check_s'])}, sim {seconds(last['own']['sim_s'])}. "
            "(`trace`, torch's writing of a trace, is not in the table.) Peak memory: torch "
-           f"{mebibytes(last['torch']['peak_mib'])}, of which {mebibytes(last['torch']['empty_mib'])} "
-           f"are there after its import; stringline {mebibytes(last['own']['peak_mib'])}.")
+           f"{mebibytes(last['torch']['peak_mib'])}, of which "
+           f"{mebibytes(last['torch']['empty_mib'])} are there after its import; stringline "
+           f"{mebibytes(last['own']['peak_mib'])}.")

@@ -1,9 +1,9 @@
-"""What an action costs torch's runtime besides its work: processes on gloo, and modules that multiply
-one number by another.
+"""What an action costs torch's runtime besides its work: processes on gloo, and modules that
+multiply one number by another.
 
     torch_actions.py RANKS MICROBATCHES STEPS [SCHEDULE.csv STAGES]
 
-Runs STEPS steps of a schedule in the compute form, or without one of 1F1B as torch's own loop has it.
+Runs STEPS steps of a schedule in the compute form, or without one of 1F1B in torch's own loop.
 Prints one JSON object: the time of a step (the median of rank 0's), the processor time of a step of
 all ranks, how many computations a step has, and how much processor time these need by themselves,
 without a pipeline; the most memory of a rank.

@@ -1,11 +1,12 @@
-"""Torch's own passes over an interleaved schedule, as every rank of a job performs them at its start.
+"""Torch's own passes over an interleaved schedule, as every rank of a job performs them first.
 
     torch_passes.py RANKS STAGES_ON_RANK MICROBATCHES
 
 Prints one JSON object: processor seconds by pass, the number of lowered actions, memory. The class
 is made as in a job, with stand-ins for its stages; the passes that its constructor calls are timed
-where they stand. Then torch's simulator runs over what came out, and its writer of traces over that.
-The simulator does not know UNSHARD, RESHARD, REDUCE_GRAD and its wait: they are left out for it.
+where they stand. Then torch's simulator runs over what came out, and its writer of traces over
+that. The simulator does not know UNSHARD, RESHARD, REDUCE_GRAD and its wait: they are left
+out for it.
 """
 
 import json
