@@ -29,17 +29,26 @@ void* Counted(std::size_t bytes) {
 
 }  // namespace
 
-// All forms of a kind together: memory that one of them gave may be taken back by another.
-void* operator new(std::size_t bytes) { return Counted(bytes); }
-void* operator new[](std::size_t bytes) { return Counted(bytes); }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return Taken(bytes); }
-void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return Taken(bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
-void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+// All forms of a kind together: memory that one of them gave may be taken back by another. Where
+// only one of a pair is inlined, the compiler takes them for no pair.
+[[gnu::noinline]] void* operator new(std::size_t bytes) { return Counted(bytes); }
+[[gnu::noinline]] void* operator new[](std::size_t bytes) { return Counted(bytes); }
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return Taken(bytes);
+}
+[[gnu::noinline]] void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return Taken(bytes);
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete[](void* memory, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
 
 namespace stringline {
 namespace {
