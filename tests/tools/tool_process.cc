@@ -10,6 +10,20 @@
 #include <thread>
 
 namespace stringline {
+namespace {
+
+constexpr int kLongestS = 300;
+
+// As from a terminal, whatever this process itself was told to ignore: what runs in a shell's
+// background ignores Ctrl-C.
+void ListenToSignals() {
+  for (const int number : {SIGINT, SIGTERM}) signal(number, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+}  // namespace
 
 ToolProcess::ToolProcess(const std::string& folder, const std::vector<std::string>& args)
     : folder_(folder) {
@@ -18,6 +32,7 @@ ToolProcess::ToolProcess(const std::string& folder, const std::vector<std::strin
   words.push_back(nullptr);
   process_ = fork();
   if (process_ != 0) return;
+  ListenToSignals();
   constexpr int kMode = O_WRONLY | O_CREAT | O_TRUNC;
   const int out = chdir(folder.c_str()) == 0 ? open("said.out", kMode, 0666) : -1;
   const int err = open("said.err", kMode, 0666);
@@ -36,7 +51,6 @@ ToolProcess::~ToolProcess() {
 void ToolProcess::Signal(int number) const { ASSERT_EQ(kill(process_, number), 0); }
 
 bool ToolProcess::WaitUntil(const std::function<bool()>& holds) {
-  constexpr int kLongestS = 300;
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(kLongestS);
   while (!holds()) {
     siginfo_t ended = {};
@@ -49,6 +63,8 @@ bool ToolProcess::WaitUntil(const std::function<bool()>& holds) {
 }
 
 Answer ToolProcess::Wait() {
+  WaitUntil([] { return false; });
+  kill(process_, SIGKILL);  // means something only to one that has not ended in all that time
   int status = 0;
   EXPECT_EQ(waitpid(process_, &status, 0), process_);
   process_ = -1;
