@@ -152,14 +152,16 @@ TEST_F(RunEnd, NoThreadIsInterruptedByASignal) {
 }
 
 TEST_F(RunEnd, SignalsDoWhatTheyDidAfterARun) {
+  constexpr int kNumbers[] = {SIGINT, SIGTERM};
+  struct sigaction before[2] = {}, after[2] = {};
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(sigaction(kNumbers[i], nullptr, &before[i]), 0);
   ASSERT_EQ(RunToolIn(folder_, Words("run run.yaml --out made --steps 2")).status, 0);
   sigset_t blocked;
   ASSERT_EQ(pthread_sigmask(SIG_SETMASK, nullptr, &blocked), 0);
-  for (const int number : {SIGINT, SIGTERM}) {
-    EXPECT_EQ(sigismember(&blocked, number), 0);
-    struct sigaction action = {};
-    EXPECT_EQ(sigaction(number, nullptr, &action), 0);
-    EXPECT_EQ(action.sa_handler, SIG_DFL);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(sigismember(&blocked, kNumbers[i]), 0);
+    ASSERT_EQ(sigaction(kNumbers[i], nullptr, &after[i]), 0);
+    EXPECT_EQ(after[i].sa_handler, before[i].sa_handler);
   }
 }
 
