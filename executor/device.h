@@ -1,9 +1,9 @@
 // A device as a GPU has it: streams, on which work runs in order; events, which order work between
 // streams; memory, which is taken before the first step.
 //
-// Nothing here runs at once: Launch, Record and Wait only enqueue, and return. One thread at a time
-// enqueues. Whoever drives a device never looks at the clock and never asks what has finished, so
-// that the same calls drive a CPU and a GPU, and could be captured as one graph.
+// Nothing here runs at once: Launch, Copy, Record and Wait only enqueue, and return. One thread at
+// a time enqueues. Whoever drives a device never looks at the clock and never asks what has
+// finished, so that the same calls drive a CPU and a GPU, and could be captured as one graph.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,22 @@ namespace stringline {
 using StreamId = Id<struct StreamTag>;
 using EventId = Id<struct EventTag>;
 
-// Something to do: run(self, argument). It cannot fail. Whoever makes it keeps `self` alive until
-// the work has run.
+// A stream as work sees it: the device's own (a cudaStream_t); null on a CPU, where work is called
+// when its stream comes to it.
+using NativeStream = void*;
+
+// Something to do: run(self, argument, stream). It cannot fail. A GPU calls it at once, and it
+// enqueues kernels on the stream. Whoever makes it keeps `self` alive until the work has run.
 struct Work {
-  void (*run)(const void* self, int64_t argument) = nullptr;
+  void (*run)(const void* self, int64_t argument, NativeStream stream) = nullptr;
   const void* self = nullptr;
   int64_t argument = 0;
+};
+
+// When work began and ended, by the device's clock.
+struct WorkTimes {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
 };
 
 // A name for a stream or an event that is made up only when a message needs it.
@@ -45,14 +55,16 @@ class Device {
   // not that much.
   virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
 
-  virtual void Launch(StreamId stream, const Work& work) = 0;
+  // `times` may be null; it is written when Synchronize returns, at the latest.
+  virtual void Launch(StreamId stream, const Work& work, WorkTimes* times) = 0;
+  void Launch(StreamId stream, const Work& work) { Launch(stream, work, nullptr); }
+  // Copies between host memory and the device's, in either direction.
+  virtual void Copy(StreamId stream, void* to, const void* from, int64_t bytes) = 0;
   // The event happens when everything enqueued on the stream before it has run.
   virtual void Record(StreamId stream, EventId event) = 0;
   // What is enqueued on the stream after it runs only when the latest Record of the event enqueued
   // before it has happened. An event that was never recorded does not hold anything up.
   virtual void Wait(StreamId stream, EventId event) = 0;
-  // The stream does nothing for so long, counted from when it comes to this point.
-  virtual void Hold(StreamId stream, int64_t duration_ns) = 0;
 
   // The device's clock: nanoseconds since some fixed moment; never goes back.
   virtual int64_t NowNs() const = 0;
@@ -62,7 +74,7 @@ class Device {
   // Returns when all enqueued work has run. Errors, after which the device stays in that error:
   //   Aborted          streams wait for each other and nothing can run any more: a deadlock. The
   //                    message names each stuck stream and what it waits for.
-  //   InvalidArgument  a send met a receive of another message (see channel.h).
+  //   InvalidArgument  the members of a group called different things (see group.h).
   virtual absl::Status Synchronize() = 0;
 };
 

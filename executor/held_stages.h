@@ -1,5 +1,5 @@
-// Stage programs that compute nothing and take exactly as long as they are said to: they hold their
-// stream, and no thread.
+// Stage programs that compute nothing and take exactly as long as they are said to, on a device
+// that holds (held_device.h).
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,22 @@ namespace stringline {
 
 class HeldStages final : public StageWork {
  public:
-  // Every group of the plan holds each lane it uses for its cost (costs.h), whatever its parts
-  // would cost alone. Messages are empty. No stage performs an action twice.
+  // Every group of the plan holds its rank for its cost (costs.h), whatever its parts would cost
+  // alone. Messages are empty. No stage performs an action twice.
   HeldStages(const Plan& plan, const CostModel& costs);
 
-  Work Compute(const Action& action, int lane) override;
-  int64_t HoldNs(const Action& action, int lane) override;
+  Work Compute(const Action& action) override;
   Bytes Payload(const Action& /*send_or_recv*/) const override { return {}; }
+  absl::StatusOr<Piece> Collective(const Action& action) override;
 
  private:
   size_t Index(const Action& action) const;
 
   const size_t stages_;
   const size_t microbatches_;
-  // By kind, stage and microbatch: the cost of the group for the first of its parts on a lane, 0
-  // for others.
+  const std::vector<int64_t> unshard_ns_;  // by stage; empty: no time
+  const std::vector<int64_t> reduce_ns_;
+  // By kind, stage and microbatch: the cost of the group for the first of its parts, 0 for others.
   std::vector<int64_t> hold_ns_;
 };
 

@@ -1,3 +1,6 @@
+// The plan is walked once, rank by rank, and becomes commands: waits for what an action needs, what
+// it does, and events that others wait for. Events are made where somebody may wait for them. A
+// message's name is a number made of what it is, so that its two ends know each other.
 #include "executor/interpreter.h"
 
 #include <algorithm>
@@ -5,38 +8,57 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "executor/lanes.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 #include "schedlang/effects.h"
+#include "schedlang/sim/wiring.h"
 
 namespace stringline {
+
+namespace {
+
+int64_t IndexOf(const Plan& plan, const MessageName& name) {
+  const int64_t value = int64_t{name.producer.value} * plan.microbatches + name.microbatch.value;
+  return 2 * value + (name.gradient ? 1 : 0);
+}
+
+}  // namespace
+
+MessageName NameOfMessage(const Plan& plan, int64_t index) {
+  const int64_t value = index / 2;
+  return {index % 2 == 1, StageId(static_cast<int32_t>(value / plan.microbatches)),
+          MicrobatchId(static_cast<int32_t>(value % plan.microbatches))};
+}
 
 // Walks the plan once and writes the interpreter's lists.
 class StepBuilder {
  public:
-  StepBuilder(Interpreter* step, StageWork* work, Recorder* recorder, MessageOrder order,
-              CommLayout layout)
+  StepBuilder(Interpreter* step, StageWork* work, Groups* groups, Recorder* recorder,
+              const InterpreterSettings& settings)
       : step_(*step),
-        order_(order),
+        settings_(settings),
         plan_(step->plan_),
-        queues_(QueuesOf(step->channels_, layout)),
+        queues_(QueuesOf(step->channels_, settings.layout)),
         work_(work),
         recorder_(recorder),
         issued_(plan_),
-        lanes_(LanesOf(plan_)),
+        local_(plan_.ranks(), settings.local.empty()),
         event_of_(plan_.actions.size(), -1),
         input_from_(plan_.stages.size() * plan_.microbatches, -1),
         out_grad_from_(input_from_),
         output_from_(input_from_),
         in_grad_from_(input_from_),
-        last_call_(queues_.all.size()) {}
+        last_call_(queues_.all.size()) {
+    for (const RankId rank : settings.local) local_[rank.value] = true;
+    for (const Action& action : plan_.actions) collects_ = collects_ || IsCollective(action.kind);
+    AddStreams();
+    AddGroups(groups);
+  }
 
   absl::Status Build() {
-    AddStreams();
-    if (recorder_ != nullptr) step_.timed_works_.reserve(plan_.actions.size());
-    step_.works_.reserve(plan_.actions.size());
-    step_.messages_.reserve(plan_.actions.size());
+    step_.launches_.reserve(plan_.actions.size());
+    step_.calls_.reserve(plan_.actions.size());
+    if (collects_) wiring_ = WiringOf(plan_, settings_.layout);
     for (int r = 0; r < plan_.ranks(); ++r) SL_RETURN_IF_ERROR(BuildRank(r));
     if (!issued_.Whole()) {
       return absl::FailedPreconditionError(
@@ -50,33 +72,41 @@ class StepBuilder {
   using CommandKind = Interpreter::CommandKind;
   using StreamKind = Interpreter::StreamKind;
 
+  int32_t AddStream(StreamKind kind, RankId rank, int index) {
+    if (!local_[rank.value]) return -1;
+    step_.stream_rows_.push_back({kind, rank, index});
+    return static_cast<int32_t>(step_.stream_rows_.size()) - 1;
+  }
+
   void AddStreams() {
-    const std::vector<int> lane_counts = LaneCounts(plan_, lanes_);
     for (int r = 0; r < plan_.ranks(); ++r) {
-      first_lane_.push_back(static_cast<int32_t>(step_.stream_rows_.size()));
-      for (int lane = 0; lane < lane_counts[r]; ++lane) {
-        step_.stream_rows_.push_back({StreamKind::kLane, RankId(r), lane});
-      }
+      step_.compute_streams_.push_back(AddStream(StreamKind::kCompute, RankId(r), 0));
+      collectives_.push_back(collects_ ? AddStream(StreamKind::kCollectives, RankId(r), 0) : -1);
     }
-    first_channel_ = static_cast<int32_t>(step_.stream_rows_.size());
     for (size_t c = 0; c < step_.channels_.all.size(); ++c) {
       const Channel& channel = step_.channels_.all[c];
-      const auto index = static_cast<int32_t>(c);
-      step_.stream_rows_.push_back({StreamKind::kSend, channel.from, index});
-      step_.stream_rows_.push_back({StreamKind::kRecv, channel.to, index});
+      const auto index = static_cast<int>(c);
+      send_streams_.push_back(AddStream(StreamKind::kSend, channel.from, index));
+      recv_streams_.push_back(AddStream(StreamKind::kRecv, channel.to, index));
+    }
+  }
+
+  void AddGroups(Groups* groups) {
+    for (const Channel& channel : step_.channels_.all) {
+      const bool here = local_[channel.from.value] || local_[channel.to.value];
+      const int ranks[] = {settings_.first_rank + channel.from.value,
+                           settings_.first_rank + channel.to.value};
+      groups_.push_back(here ? groups->New(ranks) : nullptr);
     }
   }
 
   absl::Status BuildRank(int rank) {
+    commands_ = &step_.commands_[rank];
     for (uint32_t i = plan_.first[rank]; i < plan_.first[rank + 1];) {
       const auto group = GroupAt(plan_.actions, i);
       const auto end = i + static_cast<uint32_t>(group.size());
       SL_RETURN_IF_ERROR(NeedsAreThere(rank, group));
-      if (IsCompute(group[0].kind)) {
-        AddGroup(rank, i, end);
-      } else if (IsMessage(group[0].kind)) {
-        SL_RETURN_IF_ERROR(AddMessages(rank, i, end));
-      }
+      if (local_[rank]) SL_RETURN_IF_ERROR(AddGroup(rank, i, end));
       for (; i < end; ++i) issued_.Perform(plan_.actions[i]);
     }
     return absl::OkStatus();
@@ -94,39 +124,42 @@ class StepBuilder {
     return absl::OkStatus();
   }
 
-  void AddGroup(int rank, uint32_t begin, uint32_t end) {
-    const int32_t main = first_lane_[rank];
-    for (uint32_t i = begin; i < end; ++i) WaitForMessages(main, plan_.actions[i]);
+  absl::Status AddGroup(int rank, uint32_t begin, uint32_t end) {
+    const ActionKind kind = plan_.actions[begin].kind;
+    if (IsMessage(kind)) return AddMessages(rank, begin, end);
+    if (IsCompute(kind)) {
+      AddComputations(rank, begin, end);
+      return absl::OkStatus();
+    }
+    for (uint32_t i = begin; i < end; ++i) SL_RETURN_IF_ERROR(AddCollective(rank, i));
+    return absl::OkStatus();
+  }
 
-    int lanes = 1;
-    for (uint32_t i = begin; i < end; ++i) lanes = std::max(lanes, lanes_[i] + 1);
-    if (lanes > 1) {
-      const int32_t start = NewEvent(begin, /*begins=*/true);
-      Add(CommandKind::kRecord, main, start);
-      for (int lane = 1; lane < lanes; ++lane) Add(CommandKind::kWait, main + lane, start);
-    }
+  // The parts of a group share the stream: what each gives leaves when all have ended, so that who
+  // gets a message may rely on all of them, as the memory plan does.
+  void AddComputations(int rank, uint32_t begin, uint32_t end) {
+    const int32_t stream = step_.compute_streams_[rank];
+    for (uint32_t i = begin; i < end; ++i) WaitForNeeds(stream, i);
+    bool awaited = false;
     for (uint32_t i = begin; i < end; ++i) {
-      const int32_t stream = main + lanes_[i];
-      AddLaunch(stream, i);
-      if (lanes_[i] > 0) {
-        event_of_[i] = NewEvent(i);
-        Add(CommandKind::kRecord, stream, event_of_[i]);
-      }
+      const Action& action = plan_.actions[i];
+      for (const HostCopy& copy : work_->CopiesBefore(action)) AddCopy(stream, copy);
+      AddLaunch(stream, work_->Compute(action), i);
+      for (const HostCopy& copy : work_->CopiesAfter(action)) AddCopy(stream, copy);
+      const Values gives = EffectsOf(action.kind).gives;
+      const size_t value = Index(action.stage, action.microbatch);
+      if (gives & kOutput) output_from_[value] = static_cast<int32_t>(i);
+      if (gives & kInGrad) in_grad_from_[value] = static_cast<int32_t>(i);
+      awaited = awaited || collects_ || IsSent(action);
     }
-    bool sent = false;
-    for (uint32_t i = begin; i < end; ++i) {
-      if (lanes_[i] > 0) Add(CommandKind::kWait, main, event_of_[i]);
-      sent = sent || IsSent(plan_.actions[i]);
-    }
-    if (!sent) return;
-    // What a group gives leaves when all its parts have ended: who gets a message may then rely on
-    // all of them, as the memory plan does.
+    if (!awaited) return;
     const int32_t ended = NewEvent(end - 1);
-    Add(CommandKind::kRecord, main, ended);
+    Add(CommandKind::kRecord, stream, ended);
     for (uint32_t i = begin; i < end; ++i) event_of_[i] = ended;
   }
 
-  void WaitForMessages(int32_t stream, const Action& action) {
+  void WaitForNeeds(int32_t stream, uint32_t i) {
+    const Action& action = plan_.actions[i];
     const Values needs = EffectsOf(action.kind).needs;
     const size_t value = Index(action.stage, action.microbatch);
     if ((needs & kInput) && input_from_[value] >= 0) {
@@ -135,34 +168,47 @@ class StepBuilder {
     if ((needs & kOutGrad) && out_grad_from_[value] >= 0) {
       Add(CommandKind::kWait, stream, event_of_[out_grad_from_[value]]);
     }
+    if (!collects_ || wiring_.wires[i].gathered == kNoAction) return;
+    Add(CommandKind::kWait, stream, event_of_[wiring_.wires[i].gathered]);
   }
 
-  void AddLaunch(int32_t stream, uint32_t i) {
+  void AddCopy(int32_t stream, const HostCopy& copy) {
+    Add(CommandKind::kCopy, stream, static_cast<int32_t>(step_.copies_.size()));
+    step_.copies_.push_back(copy);
+  }
+
+  void AddLaunch(int32_t stream, const Work& work, uint32_t i) {
+    Add(CommandKind::kLaunch, stream, static_cast<int32_t>(step_.launches_.size()));
+    step_.launches_.push_back({work, recorder_ == nullptr ? nullptr : recorder_->times(i)});
+  }
+
+  void AddCall(int32_t stream, MemberCall call, uint32_t i) {
+    if (recorder_ != nullptr) call.call.ended_ns = recorder_->arrived_ns(i);
+    Add(CommandKind::kCall, stream, static_cast<int32_t>(step_.calls_.size()));
+    step_.stream_rows_[stream].capacity += Group::kOpsPerCall - 1;
+    step_.calls_.push_back(std::move(call));
+  }
+
+  // After the computations listed before it; the collectives of a rank follow each other.
+  absl::Status AddCollective(int rank, uint32_t i) {
     const Action& action = plan_.actions[i];
-    Work work = work_->Compute(action, lanes_[i]);
-    const int64_t hold_ns = work_->HoldNs(action, lanes_[i]);
-    if (recorder_ != nullptr) {
-      step_.timed_works_.push_back(
-          {step_.device_, work, recorder_->start_ns(i), recorder_->end_ns(i)});
-      work = {Interpreter::RunTimed, &step_.timed_works_.back(), 0};
+    absl::StatusOr<Piece> piece = work_->Collective(action);
+    if (!piece.ok()) {
+      return absl::Status(piece.status().code(),
+                          absl::StrCat("rank ", rank, " cannot perform ", Print(plan_, action),
+                                       ": ", piece.status().message()));
     }
-    AddWork(stream, work);
-    if (hold_ns > 0) {
-      Add(CommandKind::kHold, stream, static_cast<int32_t>(step_.holds_ns_.size()));
-      step_.holds_ns_.push_back(hold_ns);
-      if (recorder_ != nullptr) {
-        AddWork(stream, {Interpreter::WriteEnd, &step_.timed_works_.back(), 0});
-      }
-    }
-    const Values gives = EffectsOf(action.kind).gives;
-    const size_t value = Index(action.stage, action.microbatch);
-    if (gives & kOutput) output_from_[value] = static_cast<int32_t>(i);
-    if (gives & kInGrad) in_grad_from_[value] = static_cast<int32_t>(i);
-  }
-
-  void AddWork(int32_t stream, const Work& work) {
-    Add(CommandKind::kLaunch, stream, static_cast<int32_t>(step_.works_.size()));
-    step_.works_.push_back(work);
+    // Nobody waits for others to drop parameters: that is done where it stands.
+    const bool drops = action.kind == ActionKind::kReshard;
+    const int32_t stream = drops ? step_.compute_streams_[rank] : collectives_[rank];
+    const uint32_t after = wiring_.wires[i].after;
+    if (after != kNoAction) Add(CommandKind::kWait, stream, event_of_[after]);
+    if (piece->work.run != nullptr) AddLaunch(stream, piece->work, i);
+    for (MemberCall& call : piece->calls) AddCall(stream, std::move(call), i);
+    if (piece->after.run != nullptr) AddLaunch(stream, piece->after, i);
+    event_of_[i] = NewEvent(i);
+    Add(CommandKind::kRecord, stream, event_of_[i]);
+    return absl::OkStatus();
   }
 
   // One end of a message.
@@ -191,7 +237,7 @@ class StepBuilder {
       }
       const bool send = IsSend(action.kind);
       parts_.push_back({send ? queues_.of_send[channel] : queues_.of_recv[channel],
-                        first_channel_ + 2 * channel + (send ? 0 : 1), i, channel});
+                        send ? send_streams_[channel] : recv_streams_[channel], i, channel});
     }
     if (parts_.size() > 1) {
       std::sort(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) {
@@ -201,14 +247,14 @@ class StepBuilder {
     for (size_t first = 0; first < parts_.size();) {
       size_t last = first;
       while (last < parts_.size() && parts_[last].queue == parts_[first].queue) ++last;
-      AddCall(rank, absl::MakeConstSpan(parts_).subspan(first, last - first));
+      AddGroupedCall(rank, absl::MakeConstSpan(parts_).subspan(first, last - first));
       first = last;
     }
     return absl::OkStatus();
   }
 
   // The parts of a call begin together, when all can, and then go on by themselves.
-  void AddCall(int rank, absl::Span<const Part> call) {
+  void AddGroupedCall(int rank, absl::Span<const Part> call) {
     std::vector<CallEnd>& before = last_call_[call[0].queue];
     call_.clear();
     for (const Part& part : call) {
@@ -227,7 +273,9 @@ class StepBuilder {
         const int32_t maker = from[Index(action.stage, action.microbatch)];
         Add(CommandKind::kWait, own.stream, event_of_[maker]);
       }
-      if (order_ == MessageOrder::kListedWork) WaitForListedWork(rank, own.action, own.stream);
+      if (settings_.order == MessageOrder::kListedWork) {
+        WaitForListedWork(rank, own.action, own.stream);
+      }
     }
     for (const Part& part : call) AddMessage(part);
     std::swap(before, call_);
@@ -247,12 +295,16 @@ class StepBuilder {
     const bool send = IsSend(action.kind);
     const bool gradient =
         action.kind == ActionKind::kSendBackward || action.kind == ActionKind::kRecvBackward;
+    const StageId producer = send ? action.stage : PeerStage(plan_, action);
     const Bytes payload = work_->Payload(action);
-    const auto message = static_cast<int32_t>(step_.messages_.size());
-    step_.messages_.push_back({gradient, send ? action.stage : PeerStage(plan_, action),
-                               action.microbatch, payload.data, payload.bytes,
-                               recorder_ == nullptr ? nullptr : recorder_->end_ns(i)});
-    Add(send ? CommandKind::kSend : CommandKind::kRecv, part.stream, message, part.channel);
+    MemberCall call{groups_[part.channel], send ? 0 : 1, {}};
+    call.call.kind = send ? CallKind::kSend : CallKind::kRecv;
+    call.call.peer = send ? 1 : 0;
+    call.call.from = call.call.to = payload.data;
+    call.call.bytes = payload.bytes;
+    call.call.name = {Interpreter::PrintMessage, &step_,
+                      IndexOf(plan_, {gradient, producer, action.microbatch})};
+    AddCall(part.stream, std::move(call), i);
     if (send) return;
     event_of_[i] = NewEvent(i);
     Add(CommandKind::kRecord, part.stream, event_of_[i]);
@@ -266,25 +318,28 @@ class StepBuilder {
     while (last > plan_.first[rank] && !IsCompute(plan_.actions[last].kind)) --last;
     if (!IsCompute(plan_.actions[last].kind)) return;
     const int32_t ended = NewEvent(last);
-    Add(CommandKind::kRecord, first_lane_[rank], ended);
+    Add(CommandKind::kRecord, step_.compute_streams_[rank], ended);
     Add(CommandKind::kWait, stream, ended);
   }
 
   // Whether another rank waits for what the action gives.
   bool IsSent(const Action& action) const {
+    const Stage& stage = plan_.stage(action.stage);
     const Values gives = EffectsOf(action.kind).gives;
-    return ((gives & kOutput) && step_.channels_.of_activation[action.stage.value] >= 0) ||
-           ((gives & kInGrad) && step_.channels_.of_gradient[action.stage.value] >= 0);
+    const auto elsewhere = [&](StageId to) {
+      return to.valid() && plan_.stage(to).rank != stage.rank;
+    };
+    return ((gives & kOutput) && elsewhere(stage.next)) ||
+           ((gives & kInGrad) && elsewhere(stage.previous));
   }
 
-  int32_t NewEvent(uint32_t action, bool begins = false) {
-    step_.event_rows_.push_back({static_cast<int32_t>(action), begins});
+  int32_t NewEvent(uint32_t action) {
+    step_.event_rows_.push_back(static_cast<int32_t>(action));
     return static_cast<int32_t>(step_.event_rows_.size()) - 1;
   }
 
-  void Add(CommandKind kind, int32_t stream, int32_t argument, int32_t channel = -1) {
-    SL_CHECK(argument >= 0) << "a command without an object";
-    step_.commands_.push_back({kind, stream, argument, channel});
+  void Add(CommandKind kind, int32_t stream, int32_t argument) {
+    commands_->push_back({kind, stream, argument});
     ++step_.stream_rows_[stream].capacity;
   }
 
@@ -293,13 +348,16 @@ class StepBuilder {
   }
 
   Interpreter& step_;
-  const MessageOrder order_;
+  const InterpreterSettings& settings_;
   const Plan& plan_;
   const CommQueues queues_;
   StageWork* work_;
   Recorder* recorder_;
   LiveValues issued_;  // as the ranks' lists give and take it
-  std::vector<uint8_t> lanes_;
+  std::vector<bool> local_;
+  bool collects_ = false;                                  // the plan has collectives
+  Wiring wiring_;                                          // of a plan that has
+  std::vector<Interpreter::Command>* commands_ = nullptr;  // of the rank being built
   std::vector<int32_t> event_of_;  // by action: its end; -1: nobody waits for it
   // By stage and microbatch, the action that gives the value; -1: none, or (the first two) not a
   // message.
@@ -310,27 +368,22 @@ class StepBuilder {
   std::vector<std::vector<CallEnd>> last_call_;  // by queue: the streams of its last call
   std::vector<Part> parts_;                      // of the messages being added
   std::vector<CallEnd> call_;
-  std::vector<int32_t> first_lane_;  // by rank: its lane 0 in stream_rows_
-  int32_t first_channel_ = 0;
+  std::vector<int32_t> collectives_;   // by rank: the stream; -1: none
+  std::vector<int32_t> send_streams_;  // by channel; -1: that rank is not local
+  std::vector<int32_t> recv_streams_;
+  std::vector<Group*> groups_;  // by channel
 };
 
-absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(const Plan& lowered, StageWork* work,
-                                                               Device* device, Transport* transport,
-                                                               Recorder* recorder,
-                                                               MessageOrder order,
-                                                               CommLayout layout) {
+absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(
+    const Plan& lowered, StageWork* work, Device* device, Groups* groups, Recorder* recorder,
+    const InterpreterSettings& settings) {
   std::unique_ptr<Interpreter> step(new Interpreter(lowered));
   step->device_ = device;
-  step->transport_ = transport;
-  SL_RETURN_IF_ERROR(StepBuilder(step.get(), work, recorder, order, layout).Build());
+  SL_RETURN_IF_ERROR(StepBuilder(step.get(), work, groups, recorder, settings).Build());
   for (size_t i = 0; i < step->stream_rows_.size(); ++i) {
-    const StreamRow& row = step->stream_rows_[i];
     // Between steps a compute stream may be given a few launches more.
     const LazyName name = {PrintStream, step.get(), static_cast<int64_t>(i)};
-    step->streams_.push_back(device->NewStream(name, row.capacity + 4));
-    if (row.kind == StreamKind::kLane && row.index == 0) {
-      step->compute_streams_.push_back(step->streams_.back());
-    }
+    step->streams_.push_back(device->NewStream(name, step->stream_rows_[i].capacity + 4));
   }
   for (size_t i = 0; i < step->event_rows_.size(); ++i) {
     step->events_.push_back(device->NewEvent({PrintEvent, step.get(), static_cast<int64_t>(i)}));
@@ -338,52 +391,45 @@ absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(const Plan& lower
   return step;
 }
 
-void Interpreter::EnqueueStep() {
-  for (const Command& command : commands_) {
+void Interpreter::EnqueueRank(RankId rank) {
+  for (const Command& command : commands_[rank.value]) {
     const StreamId stream = streams_[command.stream];
     switch (command.kind) {
-      case CommandKind::kLaunch:
-        device_->Launch(stream, works_[command.argument]);
+      case CommandKind::kLaunch: {
+        const TimedLaunch& launch = launches_[command.argument];
+        device_->Launch(stream, launch.work, launch.times);
         break;
-      case CommandKind::kHold:
-        device_->Hold(stream, holds_ns_[command.argument]);
+      }
+      case CommandKind::kCopy: {
+        const HostCopy& copy = copies_[command.argument];
+        device_->Copy(stream, copy.to, copy.from, copy.bytes);
         break;
+      }
       case CommandKind::kRecord:
         device_->Record(stream, events_[command.argument]);
         break;
       case CommandKind::kWait:
         device_->Wait(stream, events_[command.argument]);
         break;
-      case CommandKind::kSend:
-        transport_->Send(command.channel, stream, &messages_[command.argument]);
+      case CommandKind::kCall: {
+        const MemberCall& call = calls_[command.argument];
+        call.group->Enqueue(call.member, stream, &call.call);
         break;
-      case CommandKind::kRecv:
-        transport_->Recv(command.channel, stream, &messages_[command.argument]);
-        break;
+      }
     }
   }
-  device_->Submit();
 }
 
-void Interpreter::RunTimed(const void* self, int64_t /*argument*/) {
-  const auto& timed = *static_cast<const TimedWork*>(self);
-  *timed.start_ns = timed.device->NowNs();
-  timed.work.run(timed.work.self, timed.work.argument);
-  *timed.end_ns = timed.device->NowNs();
-}
-
-void Interpreter::WriteEnd(const void* self, int64_t /*argument*/) {
-  const auto& timed = *static_cast<const TimedWork*>(self);
-  *timed.end_ns = timed.device->NowNs();
+void Interpreter::EnqueueStep() {
+  for (int r = 0; r < plan_.ranks(); ++r) EnqueueRank(RankId(r));
 }
 
 std::string Interpreter::PrintStream(const void* self, int64_t index) {
   const auto& step = *static_cast<const Interpreter*>(self);
   const StreamRow& row = step.stream_rows_[index];
   const std::string rank = absl::StrCat("rank ", row.rank.value, "'s ");
-  if (row.kind == StreamKind::kLane) {
-    return row.index == 0 ? rank + "computation" : absl::StrCat(rank, "lane ", row.index);
-  }
+  if (row.kind == StreamKind::kCompute) return rank + "computation";
+  if (row.kind == StreamKind::kCollectives) return rank + "collectives";
   const Channel& channel = step.channels_.all[row.index];
   return row.kind == StreamKind::kSend
              ? absl::StrCat(rank, "send stream to rank ", channel.to.value)
@@ -392,9 +438,13 @@ std::string Interpreter::PrintStream(const void* self, int64_t index) {
 
 std::string Interpreter::PrintEvent(const void* self, int64_t index) {
   const auto& step = *static_cast<const Interpreter*>(self);
-  const EventRow& row = step.event_rows_[index];
-  return absl::StrCat(row.begins ? "the start of " : "",
-                      Print(step.plan_, step.plan_.actions[row.action]));
+  return Print(step.plan_, step.plan_.actions[step.event_rows_[index]]);
+}
+
+std::string Interpreter::PrintMessage(const void* self, int64_t index) {
+  const MessageName name = NameOfMessage(static_cast<const Interpreter*>(self)->plan_, index);
+  return absl::StrCat("the ", name.gradient ? "gradient" : "activation", " of stage ",
+                      name.producer.value, ", microbatch ", name.microbatch.value);
 }
 
 }  // namespace stringline

@@ -2,13 +2,13 @@
 // the events of what it needs, launch its work, record an event, hand on what it gives. It knows no
 // schedule by name and never looks at the clock.
 //
-// Streams: every rank has a compute stream per lane (lanes.h), and one stream per channel it sends
-// on or receives on. Channels of one communicator share a queue (communicators.h): a call starts
-// when the one before it has ended, on whatever streams their parts run. A group starts on lane 0
-// when the needs of all its parts are there, the other lanes follow it and join lane 0 again before
-// the next group. So computation runs in the order of the plan, and only messages are waited for.
+// Streams: every rank has a compute stream, one stream per channel it sends on or receives on, and
+// one for the collectives of the plan (where it has any). Channels of one communicator share a
+// queue (communicators.h): a call starts when the one before it has ended, on whatever streams
+// their parts run. A group starts when the needs of all its parts are there. So computation runs in
+// the order of the plan, and only messages are waited for.
 //
-// All decisions are made once, in Make; a step replays flat lists of commands.
+// All decisions are made once, in Make; a step replays flat lists of commands, one a rank.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "executor/channel.h"
 #include "executor/device.h"
+#include "executor/group.h"
 #include "executor/recorder.h"
 #include "executor/stage_work.h"
 #include "schedlang/messages/channels.h"
@@ -33,76 +33,87 @@ enum class MessageOrder : uint8_t {
   kListedWork,  // also for every computation that its rank lists before it: the strictest reading
 };
 
+// What the index in the name of a message's call says (Call::name).
+struct MessageName {
+  bool gradient = false;  // an input gradient going back, or an activation going on
+  StageId producer;       // the stage that computed it
+  MicrobatchId microbatch;
+};
+MessageName NameOfMessage(const Plan& plan, int64_t index);
+
+struct InterpreterSettings {
+  MessageOrder order = MessageOrder::kValues;
+  CommLayout layout = CommLayout::kEdge;
+  // Rank r of the plan is rank first_rank + r of the mesh.
+  int first_rank = 0;
+  // The ranks of the plan that this process performs; empty: all.
+  std::vector<RankId> local;
+};
+
 class Interpreter {
  public:
-  // `device` has the streams of all ranks and `transport` the channels of ChannelsOf(lowered).
-  // Everything passed outlives the interpreter; `recorder` may be null.
+  // `device` has the streams of the local ranks, and `groups` makes a group for each of their
+  // channels: member 0 sends, member 1 receives. Everything passed outlives the interpreter;
+  // `recorder` may be null.
   //
   // FailedPrecondition when the plan could not be issued as it stands: an action stands before what
   // gives its needs on its own rank, a message goes nowhere, or at the end of the step not every
-  // stage has the weight gradient of every microbatch and nothing else.
+  // stage has the weight gradient of every microbatch and nothing else. Unimplemented when `work`
+  // cannot perform one of its actions.
   static absl::StatusOr<std::unique_ptr<Interpreter>> Make(
-      const Plan& lowered, StageWork* work, Device* device, Transport* transport,
-      Recorder* recorder, MessageOrder order = MessageOrder::kValues,
-      CommLayout layout = CommLayout::kEdge);
+      const Plan& lowered, StageWork* work, Device* device, Groups* groups, Recorder* recorder,
+      const InterpreterSettings& settings = {});
 
-  // Enqueues one step of all ranks and submits it.
+  // Enqueues one step of a local rank.
+  void EnqueueRank(RankId rank);
+  // Of all local ranks.
   void EnqueueStep();
 
-  // The compute stream of a rank's lane 0, for work between steps.
-  StreamId ComputeStream(RankId rank) const { return compute_streams_[rank.value]; }
+  // The compute stream of a local rank, for work between steps.
+  StreamId ComputeStream(RankId rank) const { return streams_[compute_streams_[rank.value]]; }
 
  private:
   friend class StepBuilder;
-  enum class CommandKind : uint8_t { kLaunch, kHold, kRecord, kWait, kSend, kRecv };
+  enum class CommandKind : uint8_t { kLaunch, kCopy, kRecord, kWait, kCall };
   struct Command {
     CommandKind kind;
     int32_t stream;    // index into streams_
-    int32_t argument;  // works_, holds_ns_, events_ or messages_
-    int32_t channel = -1;
+    int32_t argument;  // launches_, copies_, events_ or calls_
   };
-  // A stream of the plan: lane `index` of `rank`, or its end of channel `index`.
-  enum class StreamKind : uint8_t { kLane, kSend, kRecv };
+  // A stream of the plan: the computation or the collectives of `rank`, or its end of channel
+  // `index`.
+  enum class StreamKind : uint8_t { kCompute, kCollectives, kSend, kRecv };
   struct StreamRow {
     StreamKind kind;
     RankId rank;
-    int32_t index;
-    int32_t capacity = 0;  // commands per step
+    int32_t index = 0;
+    int32_t capacity = 0;  // what a step enqueues
   };
-  // An event: plan.actions[action] has ended, or its group may begin.
-  struct EventRow {
-    int32_t action;
-    bool begins = false;
-  };
-  // Work whose start and end are written down.
-  struct TimedWork {
-    const Device* device;  // its clock
+  // Work, and where its times are written down; null: nowhere.
+  struct TimedLaunch {
     Work work;
-    int64_t* start_ns;
-    int64_t* end_ns;
+    WorkTimes* times = nullptr;
   };
 
-  explicit Interpreter(const Plan& lowered) : plan_(lowered), channels_(ChannelsOf(lowered)) {}
+  explicit Interpreter(const Plan& lowered)
+      : plan_(lowered), channels_(ChannelsOf(lowered)), commands_(lowered.ranks()) {}
 
-  static void RunTimed(const void* self, int64_t argument);
-  static void WriteEnd(const void* self, int64_t argument);
   static std::string PrintStream(const void* self, int64_t index);
   static std::string PrintEvent(const void* self, int64_t index);
+  static std::string PrintMessage(const void* self, int64_t index);
 
   const Plan& plan_;
   const Channels channels_;
   Device* device_ = nullptr;
-  Transport* transport_ = nullptr;
   std::vector<StreamRow> stream_rows_;
-  std::vector<EventRow> event_rows_;
-  std::vector<Work> works_;
-  std::vector<TimedWork> timed_works_;
-  std::vector<int64_t> holds_ns_;
-  std::vector<Message> messages_;
-  std::vector<Command> commands_;
+  std::vector<int32_t> event_rows_;  // by event: plan.actions[event_rows_[e]] has ended
+  std::vector<TimedLaunch> launches_;
+  std::vector<HostCopy> copies_;
+  std::vector<MemberCall> calls_;
+  std::vector<std::vector<Command>> commands_;  // by rank
   std::vector<StreamId> streams_;
   std::vector<EventId> events_;
-  std::vector<StreamId> compute_streams_;
+  std::vector<int32_t> compute_streams_;  // by rank; -1: not local
 };
 
 }  // namespace stringline

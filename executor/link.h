@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -16,12 +15,6 @@ struct LinkSpeed {
 
   // Rounded to nanoseconds.
   int64_t TransferNs(int64_t bytes) const;
-};
-
-// How long messages take, by the stage that computed what they carry.
-struct MessageTimes {
-  std::vector<int64_t> activation_ns;
-  std::vector<int64_t> gradient_ns;
 };
 
 // "5us,2GB/s", or the latency alone, in the units of costs (cost_keys.h). InvalidArgument quotes

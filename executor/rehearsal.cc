@@ -4,15 +4,34 @@
 #include <utility>
 
 #include "executor/cpu/device.h"
+#include "executor/held_device.h"
 #include "executor/held_stages.h"
 #include "executor/interpreter.h"
 #include "executor/recorder.h"
-#include "executor/threads/transport.h"
+#include "executor/threads/group.h"
+#include "executor/when_ready.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 #include "schedlang/sim/simulate.h"
 
 namespace stringline {
+namespace {
+
+// How long the messages of a plan take, by the stage that computed what they carry.
+struct MessageTimes {
+  const Plan& plan;
+  const CostModel& costs;
+};
+
+int64_t MessageNs(const void* self, absl::Span<const Call* const> met) {
+  const auto& times = *static_cast<const MessageTimes*>(self);
+  const MessageName name = NameOfMessage(times.plan, met[0]->name.index);
+  return (name.gradient ? times.costs.gradient_hops
+                        : times.costs.activation_hops)[name.producer.value]
+      .all_ns();
+}
+
+}  // namespace
 
 CostModel WithLink(const Plan& plan, CostModel costs, const LinkSpeed& link, int64_t bytes) {
   const Hop hop = {link.latency_ns, link.TransferNs(bytes) - link.latency_ns};
@@ -26,8 +45,6 @@ CostModel RehearsedCosts(const Plan& plan, CostModel costs) {
     if (hops->empty()) hops->assign(plan.stages.size(), {costs.hop, 0});
     for (Hop& hop : *hops) hop = {0, hop.all_ns()};
   }
-  costs.unshard.clear();
-  costs.reduce.clear();
   return costs;
 }
 
@@ -37,23 +54,21 @@ absl::StatusOr<Rehearsal> Rehearse(const Plan& lowered, const CostModel& asked,
   const CostModel costs = RehearsedCosts(lowered, asked);
   Rehearsal rehearsal;
   SL_ASSIGN_OR_RETURN(rehearsal.simulated, Simulate(lowered, costs, settings.layout));
-  MessageTimes times;
-  for (const Hop& hop : costs.activation_hops) times.activation_ns.push_back(hop.all_ns());
-  for (const Hop& hop : costs.gradient_hops) times.gradient_ns.push_back(hop.all_ns());
   SL_ASSIGN_OR_RETURN(const auto owned, CpuDevice::Make(settings.threads, nullptr, settings.time));
-  CpuDevice& device = *owned;
-  ThreadTransport transport(&device, static_cast<int>(ChannelsOf(lowered).all.size()),
-                            std::move(times));
+  HeldDevice device(owned.get());
+  const MessageTimes times = {lowered, costs};
+  ThreadGroups groups(owned.get(), {MessageNs, &times});
   HeldStages stages(lowered, costs);
-  Recorder recorder(lowered, settings.layout);
-  SL_ASSIGN_OR_RETURN(auto step, Interpreter::Make(lowered, &stages, &device, &transport, &recorder,
-                                                   MessageOrder::kValues, settings.layout));
+  Recorder recorder(lowered);
+  SL_ASSIGN_OR_RETURN(auto step, Interpreter::Make(lowered, &stages, &device, &groups, &recorder,
+                                                   {.layout = settings.layout}));
+  const Wiring wiring = WiringOf(lowered, settings.layout);
   std::vector<Timeline> timelines;
   for (int i = 0; i < settings.steps; ++i) {
     recorder.StartStep(device.NowNs());
     step->EnqueueStep();
     SL_RETURN_IF_ERROR(device.Synchronize());
-    timelines.push_back(recorder.Measured(lowered));
+    timelines.push_back(WhenReady(lowered, wiring, recorder.Observed(lowered)));
     rehearsal.makespans_ns.push_back(MeasureBubbles(timelines.back()).makespan_ns);
   }
   std::vector<int> order(settings.steps);

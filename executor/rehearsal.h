@@ -34,7 +34,7 @@ absl::StatusOr<Rehearsal> Rehearse(const Plan& lowered, const CostModel& costs,
                                    const RehearsalSettings& settings);
 
 // What a rehearsal makes of costs, and the simulator is asked for: a message occupies its queues
-// for its latency too, and collectives take no time.
+// for its latency too.
 CostModel RehearsedCosts(const Plan& plan, CostModel costs);
 
 // The costs, but messages of so many bytes go over links of this speed.

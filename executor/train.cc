@@ -54,8 +54,7 @@ class Run {
 
  private:
   absl::Status OneStep(int64_t step) {
-    const int32_t microbatches = trainer_->plan().microbatches;
-    for (int32_t m = 0; m < microbatches; ++m) {
+    for (int32_t m = 0; m < trainer_->microbatches(); ++m) {
       const MicrobatchId microbatch(m);
       FillBatch(text_, {config_.seed, step, m}, config_.shape.context, trainer_->tokens(microbatch),
                 trainer_->targets(microbatch));

@@ -43,8 +43,8 @@ struct TrainHooks {
   std::function<absl::Status(Trainer& trainer)> start;
   // After the first step, every config.log_every steps and after the last.
   std::function<void(const TrainProgress&)> report;
-  // Every step, when all gradients are there and before the update. They are sums over the step's
-  // tokens; where the plan has several pipes, each pipe's stages hold their own share of the sum.
+  // Every step, when all gradients are there and before the update: sums over the step's tokens,
+  // the same in every copy of a stage.
   std::function<void(int64_t step, Trainer& trainer)> gradients;
   // Every step, after the update; the gradients are zero again. An error ends the run.
   std::function<absl::Status(const TrainStep& step, Trainer& trainer)> after_step;

@@ -1,7 +1,9 @@
 // Trains a model cut into stages with any plan, on the ranks of one process.
 //
-// A step: fill in the data, ComputeGradients (the pipeline runs once), Update. Losses and gradients
-// are sums over the step's tokens; Update divides once.
+// A step: fill in the data, ComputeGradients (every copy of the pipeline runs once, and gradients
+// are summed over all copies of a stage), Update. Losses and gradients are sums over the step's
+// tokens; Update divides once. The step's microbatches are those of coordinate 0 of the mesh, then
+// those of coordinate 1, and so on.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +16,14 @@
 #include "executor/cpu/device.h"
 #include "executor/cpu/stages.h"
 #include "executor/interpreter.h"
+#include "executor/mesh.h"
 #include "executor/optimizer.h"
 #include "executor/recorder.h"
-#include "executor/threads/transport.h"
+#include "executor/replicas.h"
+#include "executor/threads/group.h"
+#include "executor/when_ready.h"
 #include "schedlang/plan.h"
+#include "schedlang/sim/wiring.h"
 #include "schedlang/timeline.h"
 #include "stages/stage_program.h"
 
@@ -25,10 +31,11 @@ namespace stringline {
 
 struct TrainerSettings {
   uint64_t seed = 0;   // of the parameters' first values
-  int threads = 0;     // that run work; 0: one for every compute lane, at most one for every core
+  int threads = 0;     // that run work; 0: one for every rank, at most one for every core
   bool record = true;  // timestamps of every action
   AdamW optimizer;
   double clip_norm = 1;  // of the mean gradient over all stages; 0: no clipping
+  Mesh mesh;
 };
 
 class Trainer {
@@ -39,10 +46,12 @@ class Trainer {
                                                        std::vector<StageProgram> programs,
                                                        const TrainerSettings& settings);
 
-  absl::Span<int32_t> tokens(MicrobatchId microbatch) { return stages_->tokens(microbatch); }
-  absl::Span<int32_t> targets(MicrobatchId microbatch) { return stages_->targets(microbatch); }
+  int32_t microbatches() const { return plan_.microbatches * settings_.mesh.coordinates(); }
+  absl::Span<int32_t> tokens(MicrobatchId microbatch);
+  absl::Span<int32_t> targets(MicrobatchId microbatch);
 
-  // Runs the plan once; gradients are added to what is there. Errors as Device::Synchronize.
+  // Runs the plan once. The gradients must be zero, as they are at first and after Update. Errors
+  // as Device::Synchronize.
   absl::Status ComputeGradients();
 
   // Sum over the step's tokens, added up in the order of the microbatches.
@@ -55,42 +64,62 @@ class Trainer {
   // the first one in the order of the model.
   absl::StatusOr<double> Update(double learning_rate);
 
-  absl::Span<float> param(StageId stage, int index) {
-    return View(stages_->params(stage), stage, index);
+  // All coordinates hold the same, but for the pieces of experts' parameters.
+  absl::Span<float> param(StageId stage, int index, int coordinate = 0) {
+    return View(copies_[coordinate].stages->params(stage), stage, index);
   }
-  absl::Span<float> grad(StageId stage, int index) {
-    return View(stages_->grads(stage), stage, index);
+  absl::Span<float> grad(StageId stage, int index, int coordinate = 0) {
+    return View(copies_[coordinate].stages->grads(stage), stage, index);
   }
 
   const Plan& plan() const { return plan_; }
+  const Mesh& mesh() const { return settings_.mesh; }
   absl::Span<const StageProgram> programs() const { return programs_; }
-  const MemoryPlan& memory() const { return stages_->memory(); }
-  // The last step as it happened; needs settings.record.
-  Timeline Measured() const { return recorder_->Measured(plan_); }
+  // Of each coordinate.
+  const MemoryPlan& memory() const { return copies_[0].stages->memory(); }
+  // The last step of a coordinate as it was observed, and as when_ready.h tells it; both need
+  // settings.record.
+  Timeline Observed(int coordinate = 0) const {
+    return copies_[coordinate].recorder->Observed(plan_);
+  }
+  Timeline Measured(int coordinate = 0) const {
+    return WhenReady(plan_, wiring_, Observed(coordinate));
+  }
 
  private:
+  // What a coordinate of the mesh has for itself.
+  struct PipelineCopy {
+    std::unique_ptr<Recorder> recorder;
+    std::unique_ptr<cpu::Stages> stages;
+    std::unique_ptr<Interpreter> interpreter;
+    std::vector<float*> moments1;  // by stage, laid out as the parameters
+    std::vector<float*> moments2;
+    std::vector<std::vector<double>> squares;  // by stage and parameter
+  };
+
   Trainer(Plan lowered, std::vector<StageProgram> programs, const TrainerSettings& settings);
   absl::Status Prepare();
-  // Runs `phase` for every stage on its rank's compute stream.
-  absl::Status ForEveryStage(void (*phase)(const void* trainer, int64_t stage));
-  void SumReplicas(StageId stage);  // of the first pipe
-  StageId Replica(StageId stage, size_t pipe) const;
+  absl::Status MakeDevice();
+  absl::Status PrepareCopy(int coordinate);
+  // Runs `phase` for every coordinate and stage on its rank's compute stream; `at` is
+  // coordinate * stages + stage.
+  absl::Status ForEveryStage(void (*phase)(const void* trainer, int64_t at, NativeStream));
+  StageId StageOf(int64_t at) const { return StageId(static_cast<int32_t>(at % stages())); }
+  PipelineCopy& CopyOf(int64_t at) { return copies_[at / stages()]; }
+  int64_t stages() const { return static_cast<int64_t>(programs_.size()); }
   absl::Status BadGradient();
-  void SumStage(StageId stage);
-  void UpdateStage(StageId stage);
+  void SumStage(PipelineCopy* copy, StageId stage);
+  void UpdateStage(PipelineCopy* copy, StageId stage);
   absl::Span<float> View(float* block, StageId stage, int index) const;
 
   const Plan plan_;
   const std::vector<StageProgram> programs_;
   const TrainerSettings settings_;
+  const Wiring wiring_;
   std::unique_ptr<CpuDevice> device_;
-  std::unique_ptr<ThreadTransport> transport_;
-  std::unique_ptr<Recorder> recorder_;
-  std::unique_ptr<cpu::Stages> stages_;
-  std::unique_ptr<Interpreter> interpreter_;
-  std::vector<float*> moments1_;  // by stage, laid out as the parameters
-  std::vector<float*> moments2_;
-  std::vector<std::vector<double>> squares_;  // by stage and parameter
+  std::unique_ptr<ThreadGroups> groups_;
+  std::unique_ptr<Replicas> replicas_;
+  std::vector<PipelineCopy> copies_;  // by coordinate
   int64_t updates_ = 0;
   double update_rate_ = 0;  // of the update under way
   double update_scale_ = 1;

@@ -21,6 +21,9 @@ constexpr int64_t kAlignment = 64;
 // microseconds, less than it costs to wake a sleeping thread.
 constexpr int kSpins = 400;
 
+// Less work than this is done sooner by the thread that has it than by one that must wake up first.
+constexpr int64_t kWorthWakingNs = 4'000;
+
 std::string Text(const LazyName& name) {
   return name.print == nullptr ? absl::StrCat("#", name.index) : name.print(name.self, name.index);
 }
@@ -87,42 +90,54 @@ CpuDevice::Op& CpuDevice::Append(StreamId id) {
   return stream.ops[stream.enqueued++];
 }
 
-void CpuDevice::Launch(StreamId stream, const Work& work) {
+void CpuDevice::Launch(StreamId stream, const Work& work, WorkTimes* times) {
   Op& op = Append(stream);
   op.kind = OpKind::kLaunch;
-  op.work = work;
+  op.run = work.run;
+  op.self = work.self;
+  op.argument = work.argument;
+  op.times = times;
+}
+
+void CpuDevice::Copy(StreamId stream, void* to, const void* from, int64_t bytes) {
+  Op& op = Append(stream);
+  op.kind = OpKind::kCopy;
+  op.self = from;
+  op.to = to;
+  op.argument = bytes;
 }
 
 void CpuDevice::Record(StreamId stream, EventId event) {
   Op& op = Append(stream);
   op.kind = OpKind::kRecord;
-  op.event = event.value;
+  op.index = event.value;
   ++events_[event.value].enqueued;
 }
 
 void CpuDevice::Wait(StreamId stream, EventId event) {
   Op& op = Append(stream);
   op.kind = OpKind::kWait;
-  op.event = event.value;
+  op.index = event.value;
   op.target = events_[event.value].enqueued;
 }
 
-void CpuDevice::Hold(StreamId stream, int64_t duration_ns) {
+void CpuDevice::Hold(StreamId stream, int64_t duration_ns, WorkTimes* times) {
   Op& op = Append(stream);
   op.kind = OpKind::kHold;
-  op.work.argument = duration_ns;
-}
-
-int64_t CpuDevice::NowNs() const {
-  return time_ == DeviceTime::kReal ? stringline::NowNs() : jumped_to_ns_.load();
+  op.argument = duration_ns;
+  op.times = times;
 }
 
 void CpuDevice::Meet(StreamId stream, MeetingPlace* place, int side, const void* end) {
   Op& op = Append(stream);
   op.kind = OpKind::kMeet;
-  op.side = static_cast<uint8_t>(side);
+  op.index = side;
   op.place = place;
-  op.end = end;
+  op.self = end;
+}
+
+int64_t CpuDevice::NowNs() const {
+  return time_ == DeviceTime::kReal ? stringline::NowNs() : jumped_to_ns_.load();
 }
 
 void CpuDevice::Submit() {
@@ -133,6 +148,7 @@ void CpuDevice::Submit() {
     stream.submitted.store(stream.enqueued, std::memory_order_release);
     if (stream.state == State::kIdle) MakeRunnable(static_cast<int>(i));
   }
+  if (runnable_count_.load(std::memory_order_relaxed) > 0) WakeOne();
 }
 
 absl::Status CpuDevice::Synchronize() {
@@ -180,7 +196,7 @@ void CpuDevice::MakeRunnable(int index) {
   const int count = runnable_count_.load(std::memory_order_relaxed);
   runnable_[(runnable_first_ + count) % runnable_.size()] = index;
   runnable_count_.store(count + 1, std::memory_order_relaxed);
-  WakeOne();
+  if (slice_ns_.load(std::memory_order_relaxed) >= kWorthWakingNs) WakeOne();
 }
 
 // Prefers a thread that does not keep time.
@@ -210,8 +226,11 @@ void CpuDevice::TellIfQuiet() {
   if (timekeeper_) timekeeper_wakes_.notify_one();
 }
 
+// Whoever makes a stream runnable comes here soon, unless what it has to do before takes long. So
+// others are woken only where the slices that streams run at a time have lately been long.
 void CpuDevice::RunRunnable(Lock& lock) {
-  for (;;) {
+  int64_t begin_ns = stringline::NowNs();
+  for (;; begin_ns = NoteSlice(begin_ns)) {
     if (!timers_.empty()) EndHolds(lock);
     const int count = runnable_count_.load(std::memory_order_relaxed);
     if (count == 0) return;
@@ -221,6 +240,13 @@ void CpuDevice::RunRunnable(Lock& lock) {
     streams_[index].state = State::kRunning;
     RunStream(index, lock);
   }
+}
+
+int64_t CpuDevice::NoteSlice(int64_t begin_ns) {
+  const int64_t end_ns = stringline::NowNs();
+  const int64_t faded_ns = slice_ns_.load(std::memory_order_relaxed) * 15 / 16;
+  slice_ns_.store(std::max(end_ns - begin_ns, faded_ns), std::memory_order_relaxed);
+  return end_ns;
 }
 
 void CpuDevice::RunStream(int index, Lock& lock) {
@@ -241,11 +267,19 @@ void CpuDevice::RunStream(int index, Lock& lock) {
     Op& op = stream.ops[stream.next];
     switch (op.kind) {
       case OpKind::kLaunch:
-        op.work.run(op.work.self, op.work.argument);
+        if (op.times == nullptr) {
+          op.run(op.self, op.argument, nullptr);
+        } else {
+          RunTimed(op);
+        }
+        ++stream.next;
+        break;
+      case OpKind::kCopy:
+        std::memcpy(op.to, op.self, op.argument);
         ++stream.next;
         break;
       case OpKind::kRecord:
-        RunRecord(events_[op.event], lock);
+        RunRecord(events_[op.index], lock);
         ++stream.next;
         break;
       case OpKind::kWait:
@@ -259,6 +293,12 @@ void CpuDevice::RunStream(int index, Lock& lock) {
         return;
     }
   }
+}
+
+void CpuDevice::RunTimed(const Op& op) {
+  op.times->start_ns = NowNs();
+  op.run(op.self, op.argument, nullptr);
+  op.times->end_ns = NowNs();
 }
 
 // A waiter counts itself, then looks whether the event has happened; a recorder makes it happen,
@@ -287,7 +327,7 @@ void CpuDevice::RunRecord(Event& event, Lock& lock) {
 bool CpuDevice::RunWait(int index, Lock& lock) {
   Stream& stream = streams_[index];
   const Op& op = stream.ops[stream.next];
-  Event& event = events_[op.event];
+  Event& event = events_[op.index];
   if (event.happened.load() >= op.target) {
     ++stream.next;
     return true;
@@ -310,50 +350,48 @@ bool CpuDevice::RunMeet(int index, Lock& lock) {
   Stream& stream = streams_[index];
   const Op& op = stream.ops[stream.next];
   MeetingPlace& place = *op.place;
+  const auto sides = static_cast<int>(place.streams.size());
   lock.lock();
-  const int partner_index = std::exchange(place.waiting[1 - op.side], -1);
-  if (partner_index < 0) {
-    SL_CHECK(place.waiting[op.side] < 0) << "two streams wait on one side";
-    place.waiting[op.side] = index;
+  SL_CHECK(place.streams[op.index] < 0) << "two streams wait on one side";
+  place.streams[op.index] = index;
+  place.ends[op.index] = op.self;
+  if (++place.there < sides) {
     LeaveRunning(stream, State::kWaiting);
     return false;
   }
-  Stream& partner = streams_[partner_index];
   if (place.duration_ns != nullptr) {
-    const void* partner_end = partner.ops[partner.next].end;
-    const int64_t duration_ns = op.side == 0 ? place.duration_ns(place.link, op.end, partner_end)
-                                             : place.duration_ns(place.link, partner_end, op.end);
-    partner.state = State::kHeld;
-    HoldUntil({NowNs() + duration_ns, index, partner_index});
+    for (const int other : place.streams) streams_[other].state = State::kHeld;
+    HoldUntil({NowNs() + place.duration_ns(place.link, place.ends), index, &place});
     LeaveRunning(stream, State::kHeld);
     return false;
   }
-  lock.unlock();
-  absl::Status status = Exchange(index, partner_index);
-  lock.lock();
-  if (!status.ok()) Fail(std::move(status));
-  ++partner.next;
-  MakeRunnable(partner_index);
+  Exchange(&place, index, lock);
   ++stream.next;
   lock.unlock();
   return true;
 }
 
-// Both streams stand at their ends of one meeting.
-absl::Status CpuDevice::Exchange(int index, int partner_index) {
-  const Op& op = streams_[index].ops[streams_[index].next];
-  const Stream& partner = streams_[partner_index];
-  const void* partner_end = partner.ops[partner.next].end;
-  const MeetingPlace& place = *op.place;
-  return op.side == 0 ? place.exchange(place.link, op.end, partner_end)
-                      : place.exchange(place.link, partner_end, op.end);
+void CpuDevice::Exchange(MeetingPlace* place, int last, Lock& lock) {
+  lock.unlock();
+  absl::Status status = place->exchange(place->link, place->ends);
+  lock.lock();
+  if (!status.ok()) Fail(std::move(status));
+  place->there = 0;
+  for (int& other : place->streams) {
+    const int index = std::exchange(other, -1);
+    if (index == last) continue;
+    ++streams_[index].next;
+    MakeRunnable(index);
+  }
 }
 
 void CpuDevice::RunHold(int index, Lock& lock) {
   Stream& stream = streams_[index];
-  const int64_t due_ns = NowNs() + stream.ops[stream.next].work.argument;
+  const Op& op = stream.ops[stream.next];
+  const int64_t now_ns = NowNs();
+  if (op.times != nullptr) op.times->start_ns = now_ns;
   lock.lock();
-  HoldUntil({due_ns, index, -1});
+  HoldUntil({now_ns + op.argument, index, nullptr});
   LeaveRunning(stream, State::kHeld);
 }
 
@@ -382,15 +420,12 @@ void CpuDevice::EndHolds(Lock& lock) {
     std::pop_heap(timers_.begin(), timers_.end(), std::greater<>());
     timers_.pop_back();
     Stream& stream = streams_[timer.stream];
-    if (timer.partner >= 0) {
+    if (timer.place != nullptr) {
       ++active_;  // nobody shall think that nothing goes on any more
-      lock.unlock();
-      absl::Status status = Exchange(timer.stream, timer.partner);
-      lock.lock();
+      Exchange(timer.place, timer.stream, lock);
       --active_;
-      if (!status.ok()) Fail(std::move(status));
-      ++streams_[timer.partner].next;
-      MakeRunnable(timer.partner);
+    } else if (WorkTimes* const times = stream.ops[stream.next].times; times != nullptr) {
+      times->end_ns = now_ns;
     }
     ++stream.next;
     MakeRunnable(timer.stream);
@@ -449,7 +484,11 @@ void CpuDevice::WorkerLoop(void (*prepare_thread)()) {
 }
 
 void CpuDevice::SpinForWork() const {
-  for (int i = 0; i < kSpins && runnable_count_.load(std::memory_order_relaxed) == 0; ++i) Pause();
+  const auto nothing = [this] {
+    return runnable_count_.load(std::memory_order_relaxed) == 0 ||
+           slice_ns_.load(std::memory_order_relaxed) < kWorthWakingNs;
+  };
+  for (int i = 0; i < kSpins && nothing(); ++i) Pause();
 }
 
 absl::Status CpuDevice::DescribeDeadlock() const {
@@ -459,8 +498,8 @@ absl::Status CpuDevice::DescribeDeadlock() const {
     if (stream.state != State::kWaiting) continue;
     const Op& op = stream.ops[stream.next];
     absl::StrAppend(&text, separator, Text(stream.name), " waits for ",
-                    op.kind == OpKind::kMeet ? op.place->describe(op.side, op.end)
-                                             : Text(events_[op.event].name));
+                    op.kind == OpKind::kMeet ? op.place->describe(op.place->link, op.index, op.self)
+                                             : Text(events_[op.index].name));
     separator = "; ";
   }
   return absl::AbortedError(text);

@@ -26,24 +26,32 @@
 #include <thread>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "executor/device.h"
 
 namespace stringline {
 
 enum class DeviceTime : uint8_t { kReal, kJumps };
 
-// A place where two streams meet: each comes with its end of an exchange, the first one waits, and
-// the exchange is performed once for both.
+// A place where streams meet, one on each side: each comes with its end of an exchange and waits,
+// and when the last one is there the exchange is performed, once for all.
 struct MeetingPlace {
+  using Ends = absl::Span<const void* const>;  // by side
+  MeetingPlace(int sides, const void* link) : link(link), streams(sides, -1), ends(sides) {}
+
   // Called by one thread, without a lock.
-  absl::Status (*exchange)(const void* link, const void* end0, const void* end1) = nullptr;
-  // "side 0 waits for somebody to take …", for the deadlock message.
-  std::string (*describe)(int side, const void* end) = nullptr;
-  // How long the two ends are on their way: from when they met until the exchange, both streams are
+  absl::Status (*exchange)(const void* link, Ends ends) = nullptr;
+  // "somebody to take …": what side `side` waits for, for the deadlock message.
+  std::string (*describe)(const void* link, int side, const void* end) = nullptr;
+  // How long the ends are on their way: from when all met until the exchange, their streams are
   // held. Null: the exchange is at once.
-  int64_t (*duration_ns)(const void* link, const void* end0, const void* end1) = nullptr;
-  const void* link = nullptr;
-  int waiting[2] = {-1, -1};  // the device's: the stream that waits on each side
+  int64_t (*duration_ns)(const void* link, Ends ends) = nullptr;
+  const void* link;
+
+  // The device's: by side, the stream that waits there, or -1, and what it came with.
+  std::vector<int> streams;
+  std::vector<const void*> ends;
+  int there = 0;
 };
 
 class CpuDevice final : public Device {
@@ -62,28 +70,36 @@ class CpuDevice final : public Device {
   StreamId NewStream(LazyName name, int capacity) override;
   EventId NewEvent(LazyName name) override;
   absl::StatusOr<void*> Allocate(int64_t bytes) override;
-  void Launch(StreamId stream, const Work& work) override;
+  using Device::Launch;
+  void Launch(StreamId stream, const Work& work, WorkTimes* times) override;
+  void Copy(StreamId stream, void* to, const void* from, int64_t bytes) override;
   void Record(StreamId stream, EventId event) override;
   void Wait(StreamId stream, EventId event) override;
-  void Hold(StreamId stream, int64_t duration_ns) override;
   int64_t NowNs() const override;
   void Submit() override;
   absl::Status Synchronize() override;
 
-  // Enqueues a meeting: the stream comes to `place` on `side` (0 or 1) with `end`. At most one
-  // stream waits on a side at a time.
+  // Enqueues a meeting: the stream comes to `place` on `side` with `end`. At most one stream waits
+  // on a side at a time.
   void Meet(StreamId stream, MeetingPlace* place, int side, const void* end);
+  // The stream does nothing for so long, counted from when it comes to this point. `times` may be
+  // null.
+  void Hold(StreamId stream, int64_t duration_ns, WorkTimes* times = nullptr);
 
  private:
-  enum class OpKind : uint8_t { kLaunch, kRecord, kWait, kMeet, kHold };
+  enum class OpKind : uint8_t { kLaunch, kCopy, kRecord, kWait, kMeet, kHold };
   struct Op {
     OpKind kind = OpKind::kLaunch;
-    uint8_t side = 0;     // of kMeet
-    int32_t event = -1;   // of kRecord and kWait
+    int32_t index = -1;   // of kRecord and kWait: the event; of kMeet: the side
     uint32_t target = 0;  // of kWait: how many records of the event must have happened
-    Work work;            // of kLaunch; of kHold, `argument` is the duration
-    MeetingPlace* place = nullptr;
-    const void* end = nullptr;
+    void (*run)(const void* self, int64_t argument, NativeStream stream) = nullptr;  // of kLaunch
+    const void* self = nullptr;  // of kLaunch, and what kCopy reads; of kMeet: the end
+    int64_t argument = 0;        // of kLaunch; of kCopy the bytes, of kHold the duration
+    union {
+      WorkTimes* times = nullptr;  // of kLaunch and kHold
+      void* to;                    // of kCopy
+      MeetingPlace* place;         // of kMeet
+    };
   };
   enum class State : uint8_t { kIdle, kRunnable, kRunning, kWaiting, kHeld };
   struct Stream {
@@ -102,11 +118,11 @@ class CpuDevice final : public Device {
     std::atomic<int> waiters{0};
     int first_waiter = -1;
   };
-  // The end of a hold. A stream has at most one, and a meeting one for both of its streams.
+  // The end of a hold. A stream has at most one, and a meeting one for all of its streams.
   struct Timer {
     int64_t due_ns = 0;
-    int stream = -1;
-    int partner = -1;  // of a meeting: the stream that came first
+    int stream = -1;                // of a meeting: the one that came last
+    MeetingPlace* place = nullptr;  // of a meeting
     friend bool operator>(const Timer& a, const Timer& b) { return a.due_ns > b.due_ns; }
   };
   using Lock = std::unique_lock<std::mutex>;
@@ -120,13 +136,18 @@ class CpuDevice final : public Device {
   // Runs streams until none can go on. The lock is held when it begins and when it returns.
   void RunRunnable(Lock& lock);
   void RunStream(int index, Lock& lock);
+  // Notes how long a stream ran in one go, from `begin_ns` until now; returns now.
+  int64_t NoteSlice(int64_t begin_ns);
   // These run the op at the head of a running stream, without the lock. False: the stream has left
   // the running state, and the lock is held.
   bool RunWait(int index, Lock& lock);
   bool RunMeet(int index, Lock& lock);
   void RunHold(int index, Lock& lock);
   void RunRecord(Event& event, Lock& lock);
-  absl::Status Exchange(int index, int partner_index);
+  void RunTimed(const Op& op);
+  // The exchange of a place where all are, and then all go on but `last`. The lock is held when it
+  // begins and ends, and not in between.
+  void Exchange(MeetingPlace* place, int last, Lock& lock);
   void HoldUntil(Timer timer);
   // Lets the streams go on whose holds have ended. The lock is held when it begins and ends.
   void EndHolds(Lock& lock);
@@ -150,7 +171,9 @@ class CpuDevice final : public Device {
   std::vector<int> runnable_;  // a ring with room for every stream
   size_t runnable_first_ = 0;
   std::atomic<int> runnable_count_{0};
-  int active_ = 0;             // streams that run or are runnable
+  int active_ = 0;  // streams that run or are runnable
+  // The longest that a stream ran in one go, lately; written under the lock.
+  std::atomic<int64_t> slice_ns_{1'000'000};
   std::vector<Timer> timers_;  // a heap, the first due on top; with room for every stream
   std::condition_variable timekeeper_wakes_;
   bool timekeeper_ = false;  // a thread sleeps until the first timer is due

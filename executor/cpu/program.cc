@@ -31,6 +31,7 @@ char* Address(const Regions& regions, const Location& location) {
 
 StageLayout::StageLayout(const StageProgram& program) {
   for (const Param& param : program.params) params.push_back(AddTensor(param.type, &param_bytes));
+  dense_bytes = param_bytes;
   for (const Saved& value : program.saved) {
     const ValueClass value_class =
         value.needed_by_weight ? ValueClass::kSavedForWeight : ValueClass::kSavedForInput;

@@ -42,7 +42,8 @@ struct StageLayout {
 
   Location Of(const Port& port) const;
 
-  std::vector<int64_t> params;  // offsets, in kParams and in kGrads alike
+  std::vector<int64_t> params;  // offsets, in kParams and in kGrads alike; experts' come last
+  int64_t dense_bytes = 0;      // of those that are no experts'
   int64_t param_bytes = 0;
   std::vector<Location> saved;
   std::vector<int64_t> stash;

@@ -155,7 +155,7 @@ class Lowering {
 Plan Lower(const Plan& plan, CommLayout layout) {
   Plan lowered = Lowering(plan).Run();
   if (layout != CommLayout::kEdge) lowered = OrderMessages(lowered, layout);
-  return plan.pipes.empty() ? lowered : ReduceReplicas(lowered);
+  return plan.pipes.empty() ? lowered : ReduceGradients(lowered);
 }
 
 }  // namespace stringline

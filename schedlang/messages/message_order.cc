@@ -149,14 +149,14 @@ Plan OrderMessages(const Plan& lowered, CommLayout layout) {
   return MessageOrdering(lowered, *ideal, layout).Run();
 }
 
-Plan ReduceReplicas(const Plan& lowered) {
-  if (lowered.pipes.empty()) return lowered;
+Plan ReduceGradients(const Plan& lowered) {
   for (const Action& action : lowered.actions) {
     if (IsCollective(action.kind)) return lowered;
   }
   const std::optional<Timeline> ideal = IdealRun(lowered);
   if (!ideal) return lowered;
-  const int parts = lowered.pipes[0].stages;
+  const int parts =
+      lowered.pipes.empty() ? static_cast<int>(lowered.stages.size()) : lowered.pipes[0].stages;
   std::vector<int64_t> ends_ns(parts, 0);                         // by part: when all are ready
   std::vector<uint32_t> last(lowered.stages.size(), UINT32_MAX);  // by stage: its last computation
   for (uint32_t i = 0; i < lowered.actions.size(); ++i) {

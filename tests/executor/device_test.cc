@@ -15,7 +15,7 @@ struct Log {
   std::mutex mutex;
   std::vector<int64_t> order;
   Work Entry(int64_t entry) {
-    return {[](const void* self, int64_t argument) {
+    return {[](const void* self, int64_t argument, NativeStream) {
               auto* log = static_cast<Log*>(const_cast<void*>(self));
               std::lock_guard<std::mutex> lock(log->mutex);
               log->order.push_back(argument);
@@ -115,7 +115,7 @@ TEST_P(DeviceTest, RandomOrdersAreKept) {
       items[i].after.push_back(before);
       device.Wait(stream, events[before]);
     }
-    device.Launch(stream, {[](const void* self, int64_t index) {
+    device.Launch(stream, {[](const void* self, int64_t index, NativeStream) {
                              const Item& item = *static_cast<const Item*>(self);
                              for (int before : item.after) {
                                if (!(*item.done)[before]) ++*item.violations;
@@ -131,12 +131,89 @@ TEST_P(DeviceTest, RandomOrdersAreKept) {
 }
 
 int exchanges = 0;
-absl::Status CountExchange(const void* /*link*/, const void* /*end0*/, const void* /*end1*/) {
+absl::Status CountExchange(const void* /*link*/, MeetingPlace::Ends /*ends*/) {
   ++exchanges;
   return absl::OkStatus();
 }
-std::string DescribeEnd(int side, const void* /*end*/) {
+std::string DescribeEnd(const void* /*link*/, int side, const void* /*end*/) {
   return side == 0 ? "a partner on side 1" : "a partner on side 0";
+}
+MeetingPlace PlaceFor(int sides) {
+  MeetingPlace place(sides, nullptr);
+  place.exchange = CountExchange;
+  place.describe = DescribeEnd;
+  return place;
+}
+
+TEST_P(DeviceTest, ManyStreamsMeet) {
+  const auto owned = CpuDevice::Make(threads());
+  ASSERT_TRUE(owned.ok()) << owned.status();
+  CpuDevice& device = **owned;
+  for (const int sides : {1, 3, 8}) {
+    // Nobody goes on before all are there; each comes with an end of its own.
+    struct Meeting {
+      std::atomic<int> arrived{0};
+      std::atomic<int> early{0};
+      int sides = 0;
+    } meeting;
+    meeting.sides = sides;
+    MeetingPlace place(sides, &meeting);
+    place.describe = DescribeEnd;
+    place.exchange = [](const void* link, MeetingPlace::Ends ends) {
+      const auto& met = *static_cast<const Meeting*>(link);
+      int64_t sum = 0;
+      for (const void* const end : ends) sum += *static_cast<const int*>(end);
+      return sum == met.sides * (met.sides - 1) / 2 ? absl::OkStatus()
+                                                    : absl::InternalError("an end is missing");
+    };
+    std::vector<int> numbers(sides);
+    for (int i = 0; i < sides; ++i) {
+      numbers[i] = i;
+      const StreamId stream = device.NewStream({}, 64);
+      for (int round = 0; round < 5; ++round) {
+        device.Launch(stream, {[](const void* self, int64_t, NativeStream) {
+                                 ++static_cast<Meeting*>(const_cast<void*>(self))->arrived;
+                               },
+                               &meeting, 0});
+        device.Meet(stream, &place, i, &numbers[i]);
+        device.Launch(stream, {[](const void* self, int64_t argument, NativeStream) {
+                                 auto& met = *static_cast<Meeting*>(const_cast<void*>(self));
+                                 if (met.arrived < (argument + 1) * met.sides) ++met.early;
+                               },
+                               &meeting, round});
+      }
+    }
+    const absl::Status status = device.Synchronize();
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(meeting.early, 0) << sides;
+    EXPECT_EQ(meeting.arrived, 5 * sides);
+  }
+}
+
+TEST_P(DeviceTest, CopiesAndTimesStandInTheOrderOfTheStream) {
+  const auto owned = CpuDevice::Make(threads(), nullptr, DeviceTime::kJumps);
+  ASSERT_TRUE(owned.ok()) << owned.status();
+  CpuDevice& device = **owned;
+  const StreamId stream = device.NewStream({}, 8);
+  int host = 1, there = 0, back = 0;
+  WorkTimes doubled, held;
+  const Work twice = {[](const void* self, int64_t, NativeStream) {
+                        *static_cast<int*>(const_cast<void*>(self)) *= 2;
+                      },
+                      &there, 0};
+  device.Hold(stream, 7'000);
+  device.Copy(stream, &there, &host, sizeof host);
+  device.Launch(stream, twice, &doubled);
+  device.Copy(stream, &back, &there, sizeof back);
+  device.Hold(stream, 5'000, &held);
+  const int64_t start_ns = device.NowNs();
+  host = 21;  // read when the stream comes to it
+  ASSERT_TRUE(device.Synchronize().ok());
+  EXPECT_EQ(back, 42);
+  EXPECT_EQ(doubled.start_ns - start_ns, 7'000);
+  EXPECT_EQ(doubled.end_ns - start_ns, 7'000);
+  EXPECT_EQ(held.start_ns - start_ns, 7'000);
+  EXPECT_EQ(held.end_ns - start_ns, 12'000);
 }
 
 TEST_P(DeviceTest, TwoStreamsMeet) {
@@ -145,7 +222,7 @@ TEST_P(DeviceTest, TwoStreamsMeet) {
   CpuDevice& device = **owned;
   const StreamId a = device.NewStream({}, 8);
   const StreamId b = device.NewStream({}, 8);
-  MeetingPlace place = {CountExchange, DescribeEnd};
+  MeetingPlace place = PlaceFor(2);
   exchanges = 0;
   for (int i = 0; i < 3; ++i) {
     device.Meet(a, &place, 0, nullptr);
@@ -163,8 +240,8 @@ TEST_P(DeviceTest, ADeadlockIsSeenAndNamed) {
   const LazyName right = {[](const void*, int64_t) { return std::string("right"); }};
   const StreamId a = device.NewStream(left, 8);
   const StreamId b = device.NewStream(right, 8);
-  MeetingPlace first = {CountExchange, DescribeEnd};
-  MeetingPlace second = {CountExchange, DescribeEnd};
+  MeetingPlace first = PlaceFor(2);
+  MeetingPlace second = PlaceFor(2);
   device.Meet(a, &first, 0, nullptr);
   device.Meet(a, &second, 0, nullptr);
   device.Meet(b, &second, 1, nullptr);
@@ -221,10 +298,12 @@ TEST_P(DeviceTest, AMeetingMayTakeTimeAndHoldsBothStreams) {
   const StreamId a = device.NewStream({}, 8);
   const StreamId b = device.NewStream({}, 8);
   static constexpr int64_t kTime = 10 * kMs;
-  MeetingPlace place = {
-      CountExchange, DescribeEnd,
-      [](const void* link, const void*, const void*) { return *static_cast<const int64_t*>(link); },
-      &kTime};
+  MeetingPlace place(2, &kTime);
+  place.exchange = CountExchange;
+  place.describe = DescribeEnd;
+  place.duration_ns = [](const void* link, MeetingPlace::Ends) {
+    return *static_cast<const int64_t*>(link);
+  };
   exchanges = 0;
   struct End {
     const CpuDevice* device;
@@ -232,7 +311,7 @@ TEST_P(DeviceTest, AMeetingMayTakeTimeAndHoldsBothStreams) {
   };
   int64_t ends_ns[2] = {0, 0};
   const End ends[2] = {{&device, &ends_ns[0]}, {&device, &ends_ns[1]}};
-  const auto write_end = [](const void* self, int64_t) {
+  const auto write_end = [](const void* self, int64_t, NativeStream) {
     const End& end = *static_cast<const End*>(self);
     *end.ns = end.device->NowNs();
   };
@@ -255,7 +334,7 @@ TEST_P(DeviceTest, ADeadlockIsSeenWhenTheLastHoldHasEnded) {
   const LazyName left = {[](const void*, int64_t) { return std::string("left"); }};
   const StreamId a = device.NewStream(left, 8);
   const StreamId b = device.NewStream({}, 8);
-  MeetingPlace place = {CountExchange, DescribeEnd};
+  MeetingPlace place = PlaceFor(2);
   Log log;
   device.Meet(a, &place, 0, nullptr);
   device.Hold(b, 20'000'000);
@@ -275,10 +354,10 @@ TEST_P(DeviceTest, AnErrorEndsAllHolds) {
     const StreamId a = device.NewStream({}, 8);
     const StreamId b = device.NewStream({}, 8);
     const StreamId held = device.NewStream({}, 8);
-    MeetingPlace place = {[](const void*, const void*, const void*) {
-                            return absl::InvalidArgumentError("no match");
-                          },
-                          DescribeEnd};
+    MeetingPlace place = PlaceFor(2);
+    place.exchange = [](const void*, MeetingPlace::Ends) -> absl::Status {
+      return absl::InvalidArgumentError("no match");
+    };
     device.Hold(held, int64_t{3600} * 1'000'000'000);
     device.Hold(a, 200'000);
     device.Meet(a, &place, 0, nullptr);

@@ -27,8 +27,11 @@ void KeepFirst(Trainer& trainer, KeptRun* run) {
     KeptParam& param = run->params[name];
     param.shape = type.shape;
     param.first.assign(values.begin(), values.end());
-    param.gradient.resize(gradients.size(), 0);
-    for (size_t i = 0; i < gradients.size(); ++i) param.gradient[i] += gradients[i] / tokens;
+    std::vector<double> mean(gradients.begin(), gradients.end());
+    for (double& value : mean) value /= tokens;
+    // Every copy of a stage has the sum of all.
+    SL_CHECK(param.gradient.empty() || param.gradient == mean) << name;
+    param.gradient = std::move(mean);
   });
 }
 

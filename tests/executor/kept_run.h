@@ -15,7 +15,7 @@ namespace stringline {
 struct KeptParam {
   std::vector<int64_t> shape;
   std::vector<float> first;              // before the first step
-  std::vector<double> gradient;          // of the first step's mean loss, from all pipes
+  std::vector<double> gradient;          // of the first step's mean loss, the same in all pipes
   std::vector<std::vector<float>> last;  // after the last step, in every pipe
 };
 

@@ -9,7 +9,7 @@
 
 #include "executor/cpu/device.h"
 #include "executor/interpreter.h"
-#include "executor/threads/transport.h"
+#include "executor/threads/group.h"
 #include "gtest/gtest.h"
 #include "schedlang/check/replay.h"
 #include "tests/executor/plans.h"
@@ -47,7 +47,7 @@ class Canaries final : public StageWork {
     }
   }
 
-  Work Compute(const Action& action, int /*lane*/) override {
+  Work Compute(const Action& action) override {
     using C = ValueClass;
     Task& task = tasks_.emplace_back();
     task.owner = this;
@@ -122,7 +122,7 @@ class Canaries final : public StageWork {
     add(gives, &task->gives);
   }
 
-  static void Run(const void* self, int64_t /*argument*/) {
+  static void Run(const void* self, int64_t /*argument*/, NativeStream /*stream*/) {
     const Task& task = *static_cast<const Task*>(self);
     // What is given is written first and looked at again at the end: a buffer that is shared with
     // something needed, or with a part at the same time, is then seen.
@@ -153,9 +153,9 @@ void RunWithCanaries(const Plan& plan, unsigned seed) {
   const auto owned = CpuDevice::Make(/*threads=*/3);
   ASSERT_TRUE(owned.ok()) << owned.status();
   CpuDevice& device = **owned;
-  ThreadTransport transport(&device, static_cast<int>(ChannelsOf(plan).all.size()));
+  ThreadGroups groups(&device);
   Canaries work(plan, &device, seed);
-  auto step = Interpreter::Make(plan, &work, &device, &transport, nullptr);
+  auto step = Interpreter::Make(plan, &work, &device, &groups, nullptr);
   ASSERT_TRUE(step.ok()) << step.status();
   for (int i = 0; i < 2; ++i) {
     (*step)->EnqueueStep();

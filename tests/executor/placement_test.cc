@@ -3,7 +3,6 @@
 
 #include <random>
 
-#include "executor/lanes.h"
 #include "gtest/gtest.h"
 #include "tests/executor/plans.h"
 
@@ -42,15 +41,6 @@ TEST(Placement, BuffersAliveAtOnceShareNoByte) {
 TEST(Placement, OneAfterTheOtherUseTheSameBytes) {
   const std::vector<Lifetime> buffers = {{0, 1, 100}, {2, 3, 100}, {4, 5, 100}};
   EXPECT_EQ(PlaceByLifetime(buffers).bytes, 128);
-}
-
-TEST(Lanes, PartsOfAGroupRunBesideEachOtherUnlessTheyShareGradients) {
-  const Plan plan = PlanFrom(
-      "plan lanes P=1 M=4\n"
-      "stages 0 0\n"
-      "rank 0: 0F0 1F0&0F1 1F1&1B0&0F2 1I1&1W1 0B0&1F2\n");
-  EXPECT_EQ(LanesOf(plan), (std::vector<uint8_t>{0, 0, 1, 0, 1, 2, 0, 0, 0, 1}));
-  EXPECT_EQ(LaneCounts(plan, LanesOf(plan)), std::vector<int>{3});
 }
 
 }  // namespace

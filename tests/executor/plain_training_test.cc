@@ -10,8 +10,8 @@
 #include <iostream>
 #include <optional>
 
-#include "tests/executor/plans.h"
 #include "tests/executor/kept_run.h"
+#include "tests/executor/plans.h"
 #include "tests/executor/reference_runs.h"
 
 namespace stringline {

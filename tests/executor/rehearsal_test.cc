@@ -6,11 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/cpu/device.h"
+#include "executor/held_device.h"
 #include "executor/held_stages.h"
 #include "executor/interpreter.h"
-#include "executor/threads/transport.h"
+#include "executor/threads/group.h"
 #include "gtest/gtest.h"
 #include "schedlang/check/check.h"
+#include "schedlang/messages/collectives.h"
 #include "schedlang/sim/calibrate.h"
 #include "schedlang/sim/simulate.h"
 #include "tests/executor/plans.h"
@@ -51,7 +53,7 @@ TEST(LinkSpeed, IsReadAndTakesItsTime) {
   }
 }
 
-TEST(HeldStages, AGroupHoldsEachLaneOnce) {
+TEST(HeldStages, AGroupHoldsItsRankOnce) {
   const Plan plan = LoweredFrom(
       "plan v P=2 M=2\n"
       "stages 0 1 1 0\n"
@@ -64,18 +66,15 @@ TEST(HeldStages, AGroupHoldsEachLaneOnce) {
     int64_t holds_ns;
   };
   const Case cases[] = {
-      {ActionKind::kForward, 0, 0, 1'000},
-      {ActionKind::kForward, 3, 1, 8'000},  // 3F1&3B0, on two lanes
-      {ActionKind::kBackward, 3, 0, 8'000},
-      {ActionKind::kBackward, 3, 1, 250'000},  // 3B1&0B0, on two lanes
-      {ActionKind::kBackward, 0, 0, 250'000},
-      {ActionKind::kBackward, 2, 0, 160'000},  // 2B0&2I1, on one lane
-      {ActionKind::kInputGradient, 2, 1, 0},
-      {ActionKind::kWeightGradient, 2, 1, 220'000},
+      {ActionKind::kForward, 0, 0, 1'000},    {ActionKind::kForward, 3, 1, 8'000},     // 3F1&3B0
+      {ActionKind::kBackward, 3, 0, 0},       {ActionKind::kBackward, 3, 1, 250'000},  // 3B1&0B0
+      {ActionKind::kBackward, 0, 0, 0},       {ActionKind::kBackward, 2, 0, 160'000},  // 2B0&2I1
+      {ActionKind::kInputGradient, 2, 1, 0},  {ActionKind::kBackward, 1, 0, 220'000},  // 1B0&2W1
+      {ActionKind::kWeightGradient, 2, 1, 0},
   };
   for (const Case& c : cases) {
     const Action action = {c.kind, false, StageId(c.stage), MicrobatchId(c.microbatch)};
-    EXPECT_EQ(stages.HoldNs(action, 0), c.holds_ns) << Print(plan, action);
+    EXPECT_EQ(stages.Compute(action).argument, c.holds_ns) << Print(plan, action);
   }
 }
 
@@ -107,16 +106,19 @@ TEST(Rehearsal, EndsExactlyWhenTheCheckerSaysSo) {
     draw(&costs.backward);
     draw(&costs.input_gradient);
     draw(&costs.weight_gradient);
-    MessageTimes times;
-    draw(&times.activation_ns);
-    draw(&times.gradient_ns);
+    std::vector<int64_t> times;
+    draw(&times);
     const auto owned = CpuDevice::Make(1 + i / 3 % 3);
     ASSERT_TRUE(owned.ok()) << owned.status();
-    CpuDevice& device = **owned;
-    ThreadTransport transport(&device, static_cast<int>(ChannelsOf(plan).all.size()), times);
+    HeldDevice device(owned->get());
+    const auto message_ns = [](const void* self, absl::Span<const Call* const> met) {
+      const auto& ns = *static_cast<const std::vector<int64_t>*>(self);
+      return ns[met[0]->name.index % ns.size()];
+    };
+    ThreadGroups groups(owned->get(), {message_ns, &times});
     HeldStages stages(plan, costs);
-    auto step = Interpreter::Make(plan, &stages, &device, &transport, nullptr,
-                                  MessageOrder::kListedWork, options.layout);
+    auto step = Interpreter::Make(plan, &stages, &device, &groups, nullptr,
+                                  {.order = MessageOrder::kListedWork, .layout = options.layout});
     absl::Status status = step.status();
     if (step.ok()) {
       (*step)->EnqueueStep();
@@ -165,6 +167,17 @@ TEST(Rehearsal, TakesWhatTheSimulatorSays) {
     }
   }
   EXPECT_GT(rehearsed, 150);
+}
+
+// What is done to the parameters of sharded stages takes its time too, beside the computation.
+TEST(Rehearsal, GathersAndReducesTakeWhatTheSimulatorSays) {
+  for (const char* const schedule : {"1f1b", "interleaved", "zb_v", "dualpipe_v"}) {
+    Plan plan = AddCollectives(LibraryPlan(schedule, 4, 8).value(), /*resident=*/1);
+    const CostModel costs = CostsFor(plan, "F=3ms,I=4ms,W=2ms,p2p=1ms,unshard=2ms,reduce=5ms");
+    const auto rehearsal = Rehearse(plan, costs, {.steps = 1, .time = DeviceTime::kJumps});
+    ASSERT_TRUE(rehearsal.ok()) << rehearsal.status();
+    EXPECT_EQ(Print(rehearsal->measured), AsMeasured(rehearsal->simulated)) << schedule;
+  }
 }
 
 TEST(Rehearsal, NeverTakesLessInRealTime) {

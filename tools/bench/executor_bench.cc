@@ -19,7 +19,7 @@
 #include "executor/interpreter.h"
 #include "executor/recorder.h"
 #include "executor/strict.h"
-#include "executor/threads/transport.h"
+#include "executor/threads/group.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/messages/lower.h"
@@ -52,10 +52,10 @@ void Step(benchmark::State& state, const char* schedule, bool record) {
   const auto owned = CpuDevice::Make(static_cast<int>(state.range(0)));
   SL_CHECK(owned.ok()) << owned.status();
   CpuDevice& device = **owned;
-  ThreadTransport transport(&device, static_cast<int>(ChannelsOf(plan).all.size()));
+  ThreadGroups groups(&device);
   NoWork work;
   Recorder recorder(plan);
-  auto step = Interpreter::Make(plan, &work, &device, &transport, record ? &recorder : nullptr);
+  auto step = Interpreter::Make(plan, &work, &device, &groups, record ? &recorder : nullptr);
   SL_CHECK(step.ok()) << step.status();
   int64_t enqueue_ns = 0;
   const int64_t start_ns = NowNs();
@@ -86,10 +86,10 @@ BENCHMARK_CAPTURE(Step, dualpipe_v, "dualpipe_v", false)->Apply(Threads)->Arg(8)
 void Make(benchmark::State& state) {
   const Plan plan = LibraryPlan("1f1b", 4, 64);
   CpuDevice device;
-  ThreadTransport transport(&device, static_cast<int>(ChannelsOf(plan).all.size()));
+  ThreadGroups groups(&device);
   NoWork work;
   for (auto _ : state) {
-    auto step = Interpreter::Make(plan, &work, &device, &transport, nullptr);
+    auto step = Interpreter::Make(plan, &work, &device, &groups, nullptr);
     benchmark::DoNotOptimize(step);
   }
 }

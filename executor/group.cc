@@ -1,0 +1,42 @@
+#include "executor/group.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace stringline {
+namespace {
+
+bool IsPointToPoint(CallKind kind) { return kind == CallKind::kSend || kind == CallKind::kRecv; }
+
+std::string Text(const LazyName& name) {
+  return name.print == nullptr ? absl::StrCat("#", name.index) : name.print(name.self, name.index);
+}
+
+}  // namespace
+
+const char* NameOf(CallKind kind) {
+  static constexpr const char* kNames[] = {
+      "a send",        "a receive",        "an all-to-all", "a counted all-to-all",
+      "an all-reduce", "a reduce-scatter", "an all-gather", "a broadcast"};
+  return kNames[static_cast<int>(kind)];
+}
+
+std::string Describe(const Call& call) {
+  return absl::StrCat(NameOf(call.kind), " of ", DescribeData(call));
+}
+
+std::string DescribeData(const Call& call) {
+  return absl::StrCat(Text(call.name), " (", call.bytes, " bytes",
+                      call.kind == CallKind::kAllToAllCounted ? " a row)" : ")");
+}
+
+absl::Status MatchCalls(const Call& one, const Call& other) {
+  const bool messages = IsPointToPoint(one.kind) && one.kind != other.kind;
+  const bool same = messages || (one.kind == other.kind &&
+                                 (one.kind != CallKind::kBroadcast || one.peer == other.peer));
+  if (same && one.bytes == other.bytes && one.name.index == other.name.index) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(Describe(one), " met ", Describe(other)));
+}
+
+}  // namespace stringline

@@ -1,0 +1,87 @@
+// What the members of a group call to exchange data, with NCCL's contract and no kinder one.
+//
+// A group is a communicator of its own. Its members' calls match by order: the k-th send from one
+// member to another meets the k-th receive there, and the k-th collective of a member meets the
+// k-th of all others. A call may wait for everybody it concerns: nothing is buffered. Every member
+// makes its calls on streams of its own, one after the other; calls that shall go at once, a
+// grouped call, stand on streams of their own.
+//
+// Calls that meet must be the same operation on the same thing and of the same size. The matching
+// does not depend on it; a difference is an error (InvalidArgument, naming both) instead of an
+// activation taken for a gradient.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "executor/device.h"
+
+namespace stringline {
+
+// X(kind, "what the member does", bytes that `from` holds, bytes that `to` has room for), with n
+// the number of members and b Call::bytes. A member's own piece is copied too.
+enum class CallKind : uint8_t {
+  kSend,             // b bytes to member `peer`
+  kRecv,             // b bytes from member `peer`
+  kAllToAll,         // from: n pieces of b bytes, the i-th for member i; to: the i-th is from it
+  kAllToAllCounted,  // the same with pieces of rows of b bytes; counts say how many, see below
+  kAllReduce,        // to[i] = sum over the members, in their order, of from[i]; floats, b bytes
+  kReduceScatter,    // from: n pieces of b bytes; to: the sum of everybody's piece for this member
+  kAllGather,        // from: b bytes; to: n pieces of b bytes, in the order of the members
+  kBroadcast,        // b bytes of member `peer` to everybody
+};
+const char* NameOf(CallKind kind);
+
+// What one member does in one call. It stays as it is until the call is over.
+struct Call {
+  CallKind kind = CallKind::kSend;
+  int32_t peer = -1;
+  // Buffers of this member; null: no bytes move, and `bytes` only tells the size. An all-reduce may
+  // have one buffer for both; no other buffers overlap.
+  const void* from = nullptr;
+  void* to = nullptr;
+  int64_t bytes = 0;
+  // Of kAllToAllCounted, read when the call runs: piece i has as many rows as the
+  // `counts_per_piece` numbers counts[i * counts_per_piece] and on add up to. The pieces follow
+  // each other without a gap. `most_rows` is what `to` has room for.
+  const int32_t* from_counts = nullptr;
+  const int32_t* to_counts = nullptr;
+  int32_t counts_per_piece = 1;
+  int64_t most_rows = 0;
+  // What is exchanged, for messages; ends that meet have the same index.
+  LazyName name;
+  int64_t* ended_ns =
+      nullptr;  // where the moment is written when the bytes were there; may be null
+};
+
+// "a send of the activation of stage 1, microbatch 0 (64 bytes)", and that without "a send of".
+std::string Describe(const Call& call);
+std::string DescribeData(const Call& call);
+
+// Whether two calls that meet are the same; InvalidArgument names both when not.
+absl::Status MatchCalls(const Call& one, const Call& other);
+
+class Group {
+ public:
+  // What a call takes of a stream's capacity, at most.
+  static constexpr int kOpsPerCall = 3;
+
+  virtual ~Group() = default;
+  virtual int members() const = 0;
+  // Enqueues the next call of `member` on a stream of its. Errors come from Device::Synchronize:
+  // InvalidArgument where calls that meet differ, OutOfRange where counted rows do not fit.
+  virtual void Enqueue(int member, StreamId stream, const Call* call) = 0;
+};
+
+// Makes groups of ranks. A rank of the mesh is a number; who makes a group for the ranks of this
+// process and of others names them all, in the order of the members. The groups live as long as
+// this object.
+class Groups {
+ public:
+  virtual ~Groups() = default;
+  virtual Group* New(absl::Span<const int> ranks) = 0;
+};
+
+}  // namespace stringline

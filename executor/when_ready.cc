@@ -1,0 +1,93 @@
+#include "executor/when_ready.h"
+
+#include <algorithm>
+
+namespace stringline {
+namespace {
+
+int64_t EndOf(const std::vector<Event>& events, uint32_t action) {
+  return action == kNoAction ? 0 : events[action].end_ns;
+}
+
+// Gives every part of a group the moment when the group could start, and the end of its last part.
+// Events come with the times at which their work really ran.
+void StartComputations(const Plan& plan, const Wiring& wiring, std::vector<Event>* events) {
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    int64_t ready_ns = 0;  // the end of the group before
+    for (size_t begin = plan.first[rank]; begin < plan.first[rank + 1];) {
+      const size_t end = begin + GroupAt(plan.actions, begin).size();
+      if (!IsCompute(plan.actions[begin].kind)) {
+        begin = end;
+        continue;
+      }
+      int64_t start_ns = ready_ns, end_ns = 0;
+      for (size_t i = begin; i < end; ++i) {
+        const Wire& wire = wiring.wires[i];
+        for (const uint32_t before : {wire.input, wire.gradient, wire.gathered}) {
+          start_ns = std::max(start_ns, EndOf(*events, before));
+        }
+        end_ns = std::max(end_ns, (*events)[i].end_ns);
+      }
+      for (; begin < end; ++begin) {
+        (*events)[begin].start_ns = start_ns;
+        (*events)[begin].end_ns = std::max(start_ns, end_ns);
+      }
+      ready_ns = std::max(start_ns, end_ns);
+    }
+  }
+}
+
+void StartCollectives(const Plan& plan, const Wiring& wiring, std::vector<Event>* events) {
+  for (size_t i = 0; i < events->size(); ++i) {
+    if (!IsCollective(plan.actions[i].kind)) continue;
+    const Wire& wire = wiring.wires[i];
+    Event& event = (*events)[i];
+    event.start_ns = std::max(EndOf(*events, wire.before), EndOf(*events, wire.after));
+    event.end_ns = std::max(event.start_ns, event.end_ns);
+  }
+}
+
+// When the queue of a message was free for it: by action, the end of the call before.
+std::vector<int64_t> QueuesFree(const std::vector<Event>& events, const Wiring& wiring) {
+  std::vector<int64_t> free_ns(events.size(), 0);
+  for (size_t q = 0; q + 1 < wiring.first_call.size(); ++q) {
+    int64_t call_ns = 0, end_ns = 0;  // when this call could begin; when it ended
+    uint32_t before = kNoAction;
+    for (const uint32_t i : wiring.of(static_cast<int>(q))) {
+      if (wiring.wires[i].before != before) call_ns = end_ns;
+      before = wiring.wires[i].before;
+      free_ns[i] = call_ns;
+      end_ns = std::max(end_ns, events[i].end_ns);
+    }
+  }
+  return free_ns;
+}
+
+void StartMessages(const Wiring& wiring, std::vector<Event>* events) {
+  const std::vector<int64_t> free_ns = QueuesFree(*events, wiring);
+  for (size_t i = 0; i < events->size(); ++i) {
+    if (!IsSend((*events)[i].kind)) continue;
+    Event& send = (*events)[i];
+    const uint32_t maker = wiring.wires[i].maker, other = wiring.wires[i].other;
+    if (maker == kNoAction || other == kNoAction) continue;  // the interpreter takes no such plan
+    Event& recv = (*events)[other];
+    send.start_ns = std::max({EndOf(*events, maker), free_ns[i], free_ns[other]});
+    send.end_ns = std::max(send.end_ns, send.start_ns);
+    recv.start_ns = send.start_ns;
+    recv.end_ns = std::max(recv.end_ns, recv.start_ns);
+  }
+}
+
+}  // namespace
+
+Timeline WhenReady(const Plan& lowered, const Wiring& wiring, Timeline observed) {
+  observed.layout = wiring.layout;
+  // A computation may wait for an UNSHARD, which waits for one before it: the end of a collective
+  // is an observed one, so either may be told first.
+  StartComputations(lowered, wiring, &observed.events);
+  StartCollectives(lowered, wiring, &observed.events);
+  StartMessages(wiring, &observed.events);
+  return observed;
+}
+
+}  // namespace stringline
