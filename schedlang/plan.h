@@ -116,6 +116,7 @@ struct Overlap {
     Span span;
   };
   std::vector<ActionKind> kinds;
+  std::vector<Span> kind_spans;  // where each of them stands
   std::vector<Part> compute;
   std::vector<Part> network;
   Span span;

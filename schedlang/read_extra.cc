@@ -43,10 +43,13 @@ bool ReadSplit(const std::vector<Word>& words, Split* split) {
 bool ReadOverlap(const std::vector<Word>& words, Overlap* overlap) {
   if (words.size() < 4) return false;
   overlap->span = words[0].span;
+  uint32_t begin = words[1].span.begin;
   for (absl::string_view letter : absl::StrSplit(words[1].text, '&')) {
     const auto kind = ReadLetter(letter);
     if (!kind) return false;
     overlap->kinds.push_back(*kind);
+    overlap->kind_spans.push_back({begin, begin + 1});
+    begin += 2;
   }
   std::vector<Overlap::Part>* lane = nullptr;
   for (size_t i = 2; i < words.size(); ++i) {

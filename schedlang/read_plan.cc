@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/parts/check_overlap.h"
 #include "schedlang/plan.h"
 #include "schedlang/read_extra.h"
 #include "schedlang/text_form.h"
@@ -139,13 +140,23 @@ class PlanReader {
 
   // The lines between the stages and the ranks: 'split', 'overlap', 'costs'.
   bool ReadExtras() {
+    bool good = true;
     for (; next_ < lines_.size() && lines_[next_][0].text != "rank"; ++next_) {
       if (!ReadExtra(lines_[next_], &plan_)) {
         return Complain(lines_[next_][0].span,
                         "expected 'rank 0:', or a 'split', 'overlap' or 'costs' line");
       }
+      if (lines_[next_][0].text == "overlap") good = LastOverlapIsGood() && good;
     }
-    return true;
+    return good;
+  }
+
+  // Drops it if not.
+  bool LastOverlapIsGood() {
+    const auto others = absl::MakeConstSpan(plan_.overlaps).first(plan_.overlaps.size() - 1);
+    const bool good = CheckOverlap(plan_.overlaps.back(), others, diagnostics_);
+    if (!good) plan_.overlaps.pop_back();
+    return good;
   }
 
   bool ReadRank(int64_t rank, const std::vector<Word>& words) {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "schedlang/effects.h"
-#include "schedlang/sim/overlapped.h"
+#include "schedlang/parts/parts.h"
 #include "schedlang/text_form.h"
 
 namespace stringline {
@@ -50,19 +50,17 @@ bool ReadPart(absl::string_view text, uint32_t end, uint32_t* at, Timeline* time
   if (colon == absl::string_view::npos || mark == absl::string_view::npos || mark < colon) {
     return false;
   }
-  PartEvent part;
-  const absl::string_view name = text.substr(colon + 1, mark - colon - 1);
-  while (part.part < PartCosts::kParts && name != PartName(part.part)) ++part.part;
+  const std::optional<LayerPart> part = ReadLayerPart(text.substr(colon + 1, mark - colon - 1));
   Event named;
   const std::string event = absl::StrCat(text.substr(0, colon), text.substr(mark));
   absl::string_view rest = event;
-  if (part.part == PartCosts::kParts || !ReadEvent(timeline->pipes, &rest, &named)) return false;
+  if (!part || !ReadEvent(timeline->pipes, &rest, &named)) return false;
   for (; *at < end; ++*at) {
     const Event& e = timeline->events[*at];
     if (e.kind == named.kind && e.stage == named.stage && e.microbatch == named.microbatch) break;
   }
   if (!rest.empty() || *at == end) return false;
-  timeline->parts.push_back({*at, part.part, named.start_ns, named.end_ns});
+  timeline->parts.push_back({*at, part->part, part->layer, named.start_ns, named.end_ns});
   return true;
 }
 
@@ -75,7 +73,8 @@ void PrintParts(const Timeline& timeline, std::string* out) {
       const PartEvent& part = timeline.parts[p];
       const Event& e = timeline.events[part.event];
       absl::StrAppend(out, " ", PrintAction(timeline.pipes, e.kind, e.stage, e.microbatch), ":",
-                      PartName(part.part), "@", part.start_ns, "+", part.end_ns - part.start_ns);
+                      Print(LayerPart{part.part, part.layer}), "@", part.start_ns, "+",
+                      part.end_ns - part.start_ns);
     }
     if (p > first) absl::StrAppend(out, "\n");
   }

@@ -8,8 +8,9 @@
 //
 // where `3F7@start+length` is one event, sends and receives among them. With pipes, a line
 // `pipe down M=4 stages=4` for each comes before the ranks; before those, `layout pair` where
-// messages share communicators otherwise than in the layout `edge`. Parts of groups follow at the
-// end, a line a rank: `parts 0: 0F8:F.attn@0+300 0F8:F.dispatch@300+100 …`.
+// messages share communicators otherwise than in the layout `edge`. Parts of actions follow at the
+// end, a line a rank: `parts 0: 0F8:F.attn@0+300 0F8:F.dispatch@300+100 …`; those of a stage's
+// second layer on carry its number: `0F8:F.attn.1@900+300`.
 #pragma once
 
 #include <cstdint>
@@ -34,11 +35,12 @@ struct Event {
   int64_t end_ns = 0;  // for both ends of a message: from when it leaves to when it arrives
 };
 
-// A piece of a group that was simulated by its parts (sim/overlapped.h): attention and experts lie
-// on the compute lane, dispatch and combine on that of all-to-alls.
+// A part of a computation (parts/parts.h): simulated ones of an F beside a B or I, measured ones of
+// any. The parts of the network lane are the all-to-alls.
 struct PartEvent {
   uint32_t event = 0;  // index into Timeline::events: the F of its F.attn, the B of its W.attn
-  uint8_t part = 0;    // PartName(part) says which
+  uint8_t part = 0;
+  int32_t layer = 0;  // as LayerPart::layer
   int64_t start_ns = 0;
   int64_t end_ns = 0;
 };

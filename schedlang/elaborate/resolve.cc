@@ -240,18 +240,8 @@ class Resolver {
 
   void Resolve(const ast::Overlap& written, Place place, std::vector<Step>*) {
     if (!Stands(place == Place::kSchedule, written.span, "'overlap'", kInSchedule)) return;
-    std::optional<Overlap> overlap = ResolveOverlap(written, diagnostics_);
-    if (!overlap) return;
-    for (const Overlap& other : program_.overlaps) {
-      if (!std::is_permutation(other.kinds.begin(), other.kinds.end(), overlap->kinds.begin(),
-                               overlap->kinds.end())) {
-        continue;
-      }
-      diagnostics_->Add(Code::kRedefined, written.span, "a second 'overlap' of the same actions")
-          .notes.push_back({other.span, "the first one is here", ""});
-      return;
-    }
-    program_.overlaps.push_back(*std::move(overlap));
+    std::optional<Overlap> overlap = ResolveOverlap(written, program_.overlaps, diagnostics_);
+    if (overlap) program_.overlaps.push_back(*std::move(overlap));
   }
 
   void ResolveLayout(const ast::Name& name, Layout* layout) {

@@ -6,11 +6,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "schedlang/parts/parts.h"
 
 namespace stringline {
 namespace {
 
-constexpr CostKey kKeys[] = {
+constexpr CostKey kKeysBeforeParts[] = {
     {"F", CostUnit::kTime, true, "a forward"},
     {"B", CostUnit::kTime, true, "a whole backward; I + W if not given"},
     {"I", CostUnit::kTime, true, "an input gradient"},
@@ -26,16 +27,8 @@ constexpr CostKey kKeys[] = {
      "1: messages from one node to another share one link and slow each other"},
     {"unshard", CostUnit::kTime, true, "gathering a stage's parameters"},
     {"reduce", CostUnit::kTime, true, "reducing a stage's gradients"},
-    {"F.attn", CostUnit::kTime, true, "part of F, of one layer, as are the next ones"},
-    {"F.dispatch", CostUnit::kTime, true, "its tokens to the experts (network)"},
-    {"F.experts", CostUnit::kTime, true, "the experts"},
-    {"F.combine", CostUnit::kTime, true, "the tokens back (network)"},
-    {"B.attn", CostUnit::kTime, true, "part of B's input gradient"},
-    {"B.dispatch", CostUnit::kTime, true, "gradients back from the experts (network)"},
-    {"B.experts", CostUnit::kTime, true, "the experts' input gradient"},
-    {"B.combine", CostUnit::kTime, true, "gradients to the experts (network)"},
-    {"W.attn", CostUnit::kTime, true, "part of B's weight gradient"},
-    {"W.experts", CostUnit::kTime, true, "the experts' weight gradient"},
+};
+constexpr CostKey kKeysAfterParts[] = {
     {"layers", CostUnit::kCount, true, "how many layers with such parts a stage has; 1"},
     {"slowdown", CostUnit::kShare, false, "how much longer computation takes under communication"},
     {"memory.weights", CostUnit::kBytes, true, "of the stage's parameters, always there"},
@@ -103,10 +96,21 @@ UnitRow RowOf(CostUnit unit) {
 
 }  // namespace
 
-absl::Span<const CostKey> CostKeys() { return kKeys; }
+absl::Span<const CostKey> CostKeys() {
+  static const auto* const keys = [] {
+    auto* const all =
+        new std::vector<CostKey>(std::begin(kKeysBeforeParts), std::end(kKeysBeforeParts));
+    for (int part = 0; part < kParts; ++part) {
+      all->push_back({PartName(part), CostUnit::kTime, true, RowOfPart(part).meaning});
+    }
+    all->insert(all->end(), std::begin(kKeysAfterParts), std::end(kKeysAfterParts));
+    return all;
+  }();
+  return *keys;
+}
 
 const CostKey* FindCostKey(absl::string_view name) {
-  for (const CostKey& key : kKeys) {
+  for (const CostKey& key : CostKeys()) {
     if (name == key.name) return &key;
   }
   return nullptr;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
+#include "schedlang/parts/pair_order.h"
 #include "schedlang/sim/costs.h"
 
 namespace stringline {
@@ -77,7 +78,7 @@ class CostResolver {
   }
 
   absl::Status ResolveParts() {
-    for (int part = 0; part < PartCosts::kParts; ++part) {
+    for (int part = 0; part < kParts; ++part) {
       SL_ASSIGN_OR_RETURN(const std::vector<int64_t> ns, PerStage(PartName(part)));
       if (ns.empty()) continue;
       model_.parts.resize(stages());
@@ -134,7 +135,7 @@ class CostResolver {
       times.resize(stages() * stages(), 0);
       int64_t length_ns = 0;
       for (const PartTime& part : RunOverlapped(model_.parts[a], model_.parts[b], whole,
-                                                OverlapOf(plan_, pair), model_.slowdown)) {
+                                                FindOverlap(plan_, whole), model_.slowdown)) {
         length_ns = std::max(length_ns, part.end_ns);
       }
       times[static_cast<size_t>(a) * stages() + static_cast<size_t>(b)] = length_ns;
@@ -216,18 +217,6 @@ OverlappedPair PairOf(absl::Span<const Action> group) {
   const bool backward = b.kind == ActionKind::kBackward || b.kind == ActionKind::kInputGradient;
   if (f.kind == ActionKind::kForward && backward) pair = {&f, &b};
   return pair;
-}
-
-const Overlap* OverlapOf(const Plan& plan, const OverlappedPair& pair) {
-  for (const Overlap& overlap : plan.overlaps) {
-    if (overlap.kinds.size() != 2) continue;
-    for (int k = 0; k < 2; ++k) {
-      if (overlap.kinds[k] == pair.forward->kind && overlap.kinds[1 - k] == pair.backward->kind) {
-        return &overlap;
-      }
-    }
-  }
-  return nullptr;
 }
 
 absl::StatusOr<CostModel> ResolveCosts(const CostSpec& spec, const Plan& plan) {

@@ -118,8 +118,6 @@ struct OverlappedPair {
   const Action* backward = nullptr;
 };
 OverlappedPair PairOf(absl::Span<const Action> group);
-// The order that the plan's `overlap` blocks give it; null for the default one.
-const Overlap* OverlapOf(const Plan& plan, const OverlappedPair& pair);
 
 // The cost of the group of parts that begins at group[0] (one part: that action's cost).
 int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group);

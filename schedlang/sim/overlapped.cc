@@ -1,132 +1,60 @@
 #include "schedlang/sim/overlapped.h"
 
-#include <algorithm>
 #include <optional>
+#include <utility>
+
+#include "schedlang/base/sl_check.h"
+#include "schedlang/parts/pair_order.h"
 
 namespace stringline {
 namespace {
 
-enum Part {
-  kFAttn,
-  kFDispatch,
-  kFExperts,
-  kFCombine,
-  kBAttn,
-  kBDispatch,
-  kBExperts,
-  kBCombine,
-  kWAttn,
-  kWExperts
-};
-
-struct PartRow {
-  const char* name;
-  bool network;
-  int needs;        // the part of its layer before it; -1: the layer before it, or nothing
-  int needs_outer;  // for a layer's first part: the part of the layer before that ends it
-};
-
-constexpr PartRow kPartRows[PartCosts::kParts] = {
-    {"F.attn", false, -1, kFCombine},     {"F.dispatch", true, kFAttn, -1},
-    {"F.experts", false, kFDispatch, -1}, {"F.combine", true, kFExperts, -1},
-    {"B.attn", false, kBDispatch, -1},    {"B.dispatch", true, kBExperts, -1},
-    {"B.experts", false, kBCombine, -1},  {"B.combine", true, -1, kBAttn},
-    {"W.attn", false, kBAttn, -1},        {"W.experts", false, kBExperts, -1},
-};
-
-constexpr int kDefaultCompute[] = {kFAttn, kBExperts, kWExperts, kFExperts, kBAttn, kWAttn};
-constexpr int kDefaultNetwork[] = {kBCombine, kFDispatch, kBDispatch, kFCombine};
-
-// The part that an overlap block calls `of`.`name`; -1 for one that has no cost here.
-int FindPart(const Overlap::Part& named) {
-  const char letter = named.of == ActionKind::kForward          ? 'F'
-                      : named.of == ActionKind::kWeightGradient ? 'W'
-                                                                : 'B';
-  for (int part = 0; part < PartCosts::kParts; ++part) {
-    const std::string name = kPartRows[part].name;
-    if (name[0] == letter && name.substr(2) == named.name) return part;
+int64_t SumOf(const PartCosts& costs, ActionKind of) {
+  int64_t sum = 0;
+  for (int part = 0; part < kParts; ++part) {
+    const PartRow& row = RowOfPart(part);
+    if (row.of == of) sum += costs.ns[part] * (row.once ? 1 : costs.layers);
   }
-  return -1;
-}
-
-struct Step {
-  int part;
-  int64_t layer;
-};
-
-// One lane's parts of one layer; those that the block does not name come at the end.
-std::vector<int> LaneOrder(const Overlap* order, bool network) {
-  std::vector<int> lane;
-  if (order == nullptr) {
-    if (network) return {std::begin(kDefaultNetwork), std::end(kDefaultNetwork)};
-    return {std::begin(kDefaultCompute), std::end(kDefaultCompute)};
-  }
-  for (const Overlap::Part& named : network ? order->network : order->compute) {
-    const int part = FindPart(named);
-    if (part >= 0) lane.push_back(part);
-  }
-  return lane;
+  return sum;
 }
 
 class OverlappedRun {
  public:
-  OverlappedRun(const PartCosts& f, const PartCosts& b, bool whole, int64_t slowdown)
-      : f_(f), b_(b), whole_(whole), slowdown_(slowdown), layers_(std::max(f.layers, b.layers)) {
-    ended_.assign(static_cast<size_t>(layers_) * PartCosts::kParts, false);
+  OverlappedRun(const PartCosts& f, const PartCosts& b, PairOrder order, int64_t slowdown)
+      : f_(f), b_(b), slowdown_(slowdown) {
+    lanes_[0].steps = std::move(order.compute);
+    lanes_[1].steps = std::move(order.network);
   }
 
-  std::vector<PartTime> Run(const std::vector<int>& compute, const std::vector<int>& network) {
-    for (int64_t layer = 0; layer < layers_; ++layer) {
-      for (const int part : compute) Add(part, layer, &lanes_[0]);
-      for (const int part : network) Add(part, layer, &lanes_[1]);
-    }
+  std::vector<PartTime> Run() {
     while (Advance()) {
     }
+    for (const LaneState& lane : lanes_) SL_CHECK(lane.next == lane.steps.size());
     return std::move(times_);
   }
 
  private:
   struct LaneState {
-    std::vector<Step> steps;
-    size_t next = 0;
+    std::vector<LaneStep> steps;
+    size_t next = 0;  // the steps before it have ended
     std::optional<PartTime> running;
     double left_ns = 0;
   };
 
-  bool IsForward(int part) const { return part <= kFCombine; }
-  const PartCosts& CostsOf(int part) const { return IsForward(part) ? f_ : b_; }
-  bool Exists(int part, int64_t layer) const {
-    const bool weight = part == kWAttn || part == kWExperts;
-    return layer < CostsOf(part).layers && (whole_ || !weight);
-  }
-
-  void Add(int part, int64_t layer, LaneState* lane) {
-    if (Exists(part, layer)) lane->steps.push_back({part, layer});
-  }
-
-  bool Ended(int part, int64_t layer) const {
-    return layer < 0 || !Exists(part, layer) ||
-           ended_[static_cast<size_t>(layer) * PartCosts::kParts + static_cast<size_t>(part)];
-  }
-
-  bool Ready(const Step& step) const {
-    const PartRow& row = kPartRows[step.part];
-    if (row.needs >= 0) return Ended(row.needs, step.layer);
-    return Ended(row.needs_outer, step.layer - 1);
-  }
-
-  void Start(LaneState* lane) {
+  void Start(LaneState* lane, const LaneState& other) {
     if (lane->running || lane->next == lane->steps.size()) return;
-    const Step& step = lane->steps[lane->next];
-    if (!Ready(step)) return;
+    const LaneStep& step = lane->steps[lane->next];
+    if (step.after >= static_cast<int64_t>(other.next)) return;
     const auto now = static_cast<int64_t>(now_ns_ + 0.5);
-    lane->running = PartTime{step.part, now, now};
-    lane->left_ns = static_cast<double>(CostsOf(step.part).ns[step.part]);
+    lane->running = PartTime{step.part, step.layer, now, now};
+    const PartCosts& costs = RowOfPart(step.part).of == ActionKind::kForward ? f_ : b_;
+    lane->left_ns = static_cast<double>(costs.ns[step.part]);
   }
 
   // Starts what can start, then goes to the next end. False when nothing runs any more.
   bool Advance() {
-    for (LaneState& lane : lanes_) Start(&lane);
+    Start(&lanes_[0], lanes_[1]);
+    Start(&lanes_[1], lanes_[0]);
     // Computation goes slower while the network works.
     const double rate = lanes_[1].running ? 1 + static_cast<double>(slowdown_) * 1e-6 : 1;
     double step_ns = -1;
@@ -144,9 +72,7 @@ class OverlappedRun {
       if (lane.left_ns > 1e-6) continue;
       lane.running->end_ns = static_cast<int64_t>(now_ns_ + 0.5);
       times_.push_back(*lane.running);
-      const Step& step = lane.steps[lane.next++];
-      ended_[static_cast<size_t>(step.layer) * PartCosts::kParts + static_cast<size_t>(step.part)] =
-          true;
+      ++lane.next;
       lane.running.reset();
     }
     return true;
@@ -154,32 +80,22 @@ class OverlappedRun {
 
   const PartCosts& f_;
   const PartCosts& b_;
-  const bool whole_;
   const int64_t slowdown_;
-  const int64_t layers_;
   LaneState lanes_[2];  // compute, network
-  std::vector<bool> ended_;
   std::vector<PartTime> times_;
   double now_ns_ = 0;
 };
 
 }  // namespace
 
-const char* PartName(int part) { return kPartRows[part].name; }
-bool OnNetwork(int part) { return kPartRows[part].network; }
-
-int64_t PartCosts::Forward() const {
-  return layers * (ns[kFAttn] + ns[kFDispatch] + ns[kFExperts] + ns[kFCombine]);
-}
-int64_t PartCosts::InputGradient() const {
-  return layers * (ns[kBAttn] + ns[kBDispatch] + ns[kBExperts] + ns[kBCombine]);
-}
-int64_t PartCosts::WeightGradient() const { return layers * (ns[kWAttn] + ns[kWExperts]); }
+int64_t PartCosts::Forward() const { return SumOf(*this, ActionKind::kForward); }
+int64_t PartCosts::InputGradient() const { return SumOf(*this, ActionKind::kInputGradient); }
+int64_t PartCosts::WeightGradient() const { return SumOf(*this, ActionKind::kWeightGradient); }
 
 std::vector<PartTime> RunOverlapped(const PartCosts& f, const PartCosts& b, bool whole,
                                     const Overlap* order, int64_t slowdown) {
-  return OverlappedRun(f, b, whole, slowdown)
-      .Run(LaneOrder(order, /*network=*/false), LaneOrder(order, /*network=*/true));
+  PairOrder lanes = OrderPair(static_cast<int>(f.layers), static_cast<int>(b.layers), whole, order);
+  return OverlappedRun(f, b, std::move(lanes), slowdown).Run();
 }
 
 }  // namespace stringline

@@ -1,31 +1,18 @@
-// How an `F a & B b` runs when it is given by its parts: attention and experts on the compute lane,
-// the all-to-alls dispatch and combine on the network lane, each lane in a fixed order.
-//
-// F of a layer is attn, dispatch, experts, combine; its backward the same from behind, with the
-// weight gradients W.experts and W.attn after the input gradients of their part. A part starts when
-// its lane is free and what it needs has ended. While the network lane works, computation takes
-// `slowdown` longer. The order of the lanes is that of the plan's `overlap` block, or
-//
-//   compute  F.attn     B.experts   W.experts   F.experts  B.attn  W.attn
-//   network  B.combine  F.dispatch  B.dispatch  F.combine
-//
-// once for every layer of the stage: layer i of the F beside layer (last - i) of the B. (The order
-// of Megatron's combined 1F1B and of DualPipe's authors.)
+// What an `F a & B b` takes when it is given by its parts: they run on two lanes in the order of
+// parts/pair_order.h. While the network lane works, computation takes `slowdown` longer.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "schedlang/plan.h"
+#include "schedlang/parts/parts.h"
 
 namespace stringline {
 
-// Nanoseconds of the parts of one layer. The order is that of kPartNames.
+// Nanoseconds of a stage's parts: of one layer, or of the stage for a part that is there once.
 struct PartCosts {
-  static constexpr int kParts = 10;
-  std::array<int64_t, kParts> ns = {};
+  std::array<int64_t, kParts> ns = {};  // by Part
   int64_t layers = 1;
 
   int64_t Forward() const;  // of the whole stage, one part after the other
@@ -33,12 +20,9 @@ struct PartCosts {
   int64_t WeightGradient() const;
 };
 
-// "F.attn", "F.dispatch", …, "W.experts".
-const char* PartName(int part);
-bool OnNetwork(int part);
-
 struct PartTime {
-  int part = 0;
+  uint8_t part = 0;
+  int32_t layer = 0;  // as LayerPart::layer
   int64_t start_ns = 0;
   int64_t end_ns = 0;
 };

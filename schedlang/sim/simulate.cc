@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "schedlang/parts/pair_order.h"
 #include "schedlang/sim/shared_links.h"
 
 namespace stringline {
@@ -224,7 +225,7 @@ class LaneClock {
   std::vector<int> free_;   // queues to look at
 };
 
-// The parts of every group that was simulated by them.
+// The parts of every group that was simulated by them, but for those that take no time.
 void AddParts(const Plan& plan, const CostModel& costs, Timeline* timeline) {
   if (costs.overlapped_whole.empty() && costs.overlapped_input.empty()) return;
   for (uint32_t i = 0; i < plan.actions.size(); ++i) {
@@ -238,11 +239,12 @@ void AddParts(const Plan& plan, const CostModel& costs, Timeline* timeline) {
     const size_t first = timeline->parts.size();
     for (const PartTime& part : RunOverlapped(costs.parts[pair.forward->stage.value],
                                               costs.parts[pair.backward->stage.value], whole,
-                                              OverlapOf(plan, pair), costs.slowdown)) {
+                                              FindOverlap(plan, whole), costs.slowdown)) {
+      if (part.start_ns == part.end_ns) continue;
       const int64_t at_ns = timeline->events[i].start_ns;
-      timeline->parts.push_back({PartName(part.part)[0] == 'F' ? forward : backward,
-                                 static_cast<uint8_t>(part.part), at_ns + part.start_ns,
-                                 at_ns + part.end_ns});
+      const bool of_forward = RowOfPart(part.part).of == ActionKind::kForward;
+      timeline->parts.push_back({of_forward ? forward : backward, part.part, part.layer,
+                                 at_ns + part.start_ns, at_ns + part.end_ns});
     }
     std::stable_sort(timeline->parts.begin() + static_cast<std::ptrdiff_t>(first),
                      timeline->parts.end(), [](const PartEvent& a, const PartEvent& b) {

@@ -137,6 +137,24 @@ TEST(Costs, PartsMakeUpActionsAndOverlap) {
   EXPECT_EQ(end_ns, 21000);
 }
 
+TEST(Costs, WhatLiesBehindTheLayersIsPaidOnce) {
+  const Plan plan = PlanFromText("plan x P=1 M=2\nstages 0\nrank 0: 0F0 0F1&0B0 0I1 0W1\n");
+  const char* const layers =
+      "F.attn=3us,F.dispatch=1us,F.experts=4us,F.combine=1us,B.attn=3us,B.dispatch=1us,"
+      "B.experts=4us,B.combine=1us,W.attn=2us,W.experts=3us,layers=3";
+  const auto without = ResolveCosts(*ParseCosts(layers), plan);
+  const auto with =
+      ResolveCosts(*ParseCosts(std::string(layers) + ",F.post=10us,B.post=20us,W.post=40us"), plan);
+  ASSERT_TRUE(with.ok()) << with.status();
+  EXPECT_EQ(with->forward[0], without->forward[0] + 10'000);
+  EXPECT_EQ(with->input_gradient[0], without->input_gradient[0] + 20'000);
+  EXPECT_EQ(with->weight_gradient[0], without->weight_gradient[0] + 40'000);
+  EXPECT_EQ(with->backward[0], without->backward[0] + 60'000);
+  // Nothing hides behind it: B.post comes before the first all-to-all, the others after the last.
+  const auto pair = absl::MakeConstSpan(plan.actions).subspan(1, 2);
+  EXPECT_EQ(GroupCost(*with, pair), GroupCost(*without, pair) + 70'000);
+}
+
 TEST(Costs, ResolveGivesEveryStageItsCosts) {
   const Plan plan =
       PlanFromText("plan x P=2 M=1\nstages 0 1\nrank 0: 0F0 0B0\nrank 1: 1F0 1I0 1W0\n");

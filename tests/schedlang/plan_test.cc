@@ -18,7 +18,8 @@ TEST(Plan, TextFormPrintsAndReadsBack) {
       "plan both P=2 M=2\npipe down M=1 stages 0 1\npipe up M=1 stages 1 0\n"
       "rank 0: down[0]F0 up[1]F0&down[0]B0 up[1]B0\nrank 1: up[0]F0 down[1]F0 down[1]B0 up[0]B0\n",
       "plan more P=1 M=1 lowered\nstages 0\nsplit layout Et* tL\n"
-      "overlap F&B compute F.attn B.experts network F.dispatch\ncosts F=1 B=2 I=1 W=1\n"
+      "overlap F&B compute F.attn B.experts W.experts F.experts B.attn W.attn "
+      "network B.combine F.dispatch B.dispatch F.combine\ncosts F=1 B=2 I=1 W=1\n"
       "rank 0: 0UNSHARD 0F0 0B0 0REDUCE_GRAD 0RESHARD\n",
       "plan calls P=2 M=1 lowered\nstages 0 1\nrank 0: 0SEND_F0&0RECV_B0\nrank 1: 1RECV_F0\n",
   };
@@ -81,6 +82,10 @@ const BadText kBadTexts[] = {
     {"plan x P=1 M=1\npipe a M=1 stages 0\nrank 0: 0F0", "3:9: expected an action like 3F7"},
     {"plan x P=1 M=1\nstages 0\ncosts F=0\nrank 0: 0F0",
      "3:1: expected 'rank 0:', or a 'split', 'overlap' or 'costs' line"},
+    {"plan x P=1 M=1\nstages 0\noverlap F&W compute F.attn W.attn network\nrank 0: 0F0",
+     "3:1: F.dispatch is missing"},
+    {"plan x P=1 M=1\nstages 0\noverlap F&I&F compute F.attn network\nrank 0: 0F0",
+     "3:13: 'F' twice: their parts could not be told apart"},
     {"plan x P=1 M=1\nstages 0\nrank 0: 0F0\nrank 1: 0F0",
      "4:1: unexpected line after rank 0, the last of P=1"},
 };

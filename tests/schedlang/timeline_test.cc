@@ -30,17 +30,18 @@ TEST(Timeline, LayoutAndPartsReadBack) {
       "layout pair\n"
       "rank 0: 0F0@0+10 0F1@10+30&0B0@10+30 0B1@40+5\n"
       "rank 1: 1F0@0+10\n"
-      "parts 0: 0F1:F.attn@10+10 0F1:F.dispatch@20+5 0B0:B.combine@10+5 0B0:W.attn@35+5\n";
+      "parts 0: 0F1:F.attn@10+10 0F1:F.dispatch@20+5 0B0:B.combine.1@10+5 0B0:W.attn@35+5\n";
   const auto timeline = Read(text);
   ASSERT_TRUE(timeline);
   EXPECT_EQ(timeline->layout, CommLayout::kPair);
   ASSERT_EQ(timeline->parts.size(), 4u);
   EXPECT_EQ(timeline->parts[2].event, 2u);
+  EXPECT_EQ(timeline->parts[2].layer, 1);
   EXPECT_EQ(Print(*timeline), text);
   std::string message;
   const std::string head = text.substr(0, text.find("parts"));
-  for (const char* part : {"0F1:F.attn", "0F1:x@1+2", "9F9:F.attn@1+2", "0F1@1+2:F.attn", ":@+",
-                           "0B0:W.attn@1+2 0F1:F.attn@1+2"}) {
+  for (const char* part : {"0F1:F.attn", "0F1:x@1+2", "0F1:F.attn.0@1+2", "9F9:F.attn@1+2",
+                           "0F1@1+2:F.attn", ":@+", "0B0:W.attn@1+2 0F1:F.attn@1+2"}) {
     EXPECT_FALSE(Read(head + "parts 0: " + part + "\n", &message)) << part;
     EXPECT_EQ(message, "expected a part of an event like 3F7:F.attn@0+5");
   }

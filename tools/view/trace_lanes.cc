@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "schedlang/sim/overlapped.h"
+#include "schedlang/parts/parts.h"
 
 namespace stringline {
 namespace {
@@ -44,7 +44,7 @@ class LaneSorter {
           part.event >= timeline_.first[rank.value + 1]) {
         continue;
       }
-      (OnNetwork(part.part) ? network : compute)
+      (LaneOf(part.part) == Lane::kNetwork ? network : compute)
           .push_back({part.start_ns, part.end_ns, part.event, static_cast<int32_t>(p)});
     }
     AddLanes(rank, "compute", std::move(compute));
@@ -106,7 +106,10 @@ std::vector<TraceLane> TraceLanesOf(const Plan& plan, const Timeline& timeline) 
 }
 
 std::string NameOf(const Timeline& timeline, const TraceSlice& slice) {
-  if (slice.part >= 0) return PartName(timeline.parts[slice.part].part);
+  if (slice.part >= 0) {
+    const PartEvent& part = timeline.parts[slice.part];
+    return Print(LayerPart{part.part, part.layer});
+  }
   const Event& event = timeline.events[slice.event];
   return PrintAction(timeline.pipes, event.kind, event.stage, event.microbatch);
 }

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
-#include "schedlang/sim/overlapped.h"
+#include "schedlang/parts/parts.h"
 #include "tools/view/page/columns.h"
 #include "tools/view/page/page_links.h"
 #include "tools/view/words.h"
@@ -85,7 +85,9 @@ class PageDataWriter {
       kinds.push_back({PrintedKind(kind), MeaningOfKind(kind)});
     }
     for (int c = 0; c < kIdleCauses; ++c) causes.push_back(NameOf(static_cast<IdleCause>(c)));
-    for (int p = 0; p < PartCosts::kParts; ++p) parts.push_back({PartName(p), OnNetwork(p)});
+    for (int p = 0; p < kParts; ++p) {
+      parts.push_back({PartName(p), LaneOf(p) == Lane::kNetwork});
+    }
     header_["kinds"] = std::move(kinds);
     header_["causes"] = std::move(causes);
     header_["parts"] = std::move(parts);

@@ -3,6 +3,7 @@
 #include "schedlang/effects.h"
 #include "schedlang/messages/channels.h"
 #include "schedlang/messages/communicators.h"
+#include "schedlang/parts/parts.h"
 
 namespace stringline {
 namespace {
@@ -87,7 +88,9 @@ PageLanes LanesOf(const PageTimeline& page) {
   int rank = 0;
   for (const PartEvent& part : timeline.parts) {
     while (rank + 1 < timeline.ranks() && part.event >= timeline.first[rank + 1]) ++rank;
-    if (OnNetwork(part.part)) LaneIn(&lanes.lanes[rank], PageLaneKind::kAllToAll, "all-to-all");
+    if (LaneOf(part.part) == Lane::kNetwork) {
+      LaneIn(&lanes.lanes[rank], PageLaneKind::kAllToAll, "all-to-all");
+    }
   }
   return lanes;
 }
