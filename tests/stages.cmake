@@ -6,6 +6,7 @@ stringline_test(stages_test
     stages/init_test.cc
     stages/kernel_nan_test.cc
     stages/kernel_truth_attention_test.cc
+    stages/kernel_truth_llama_test.cc
     stages/kernel_truth_test.cc
     stages/kernels_test.cc
     stages/layers_test.cc

@@ -108,8 +108,8 @@ ValueId GptStage::Layer(ValueId x, int layer) {
   const int64_t width = shape_.width;
   ValueId y = Norm(x, name + "norm1");
   y = Linear(y, name + "attention.qkv", 3 * width);
-  y = builder_.AppendAll(Op::kAttention, {y}, {static_cast<double>(shape_.heads)},
-                         name + "attention")[0];
+  const double heads = shape_.heads;
+  y = builder_.AppendAll(Op::kAttention, {y}, {heads, heads}, name + "attention")[0];
   x = EndBranch(y, name + "attention.projection", x, name + "middle");
   y = Norm(x, name + "norm2");
   y = Linear(y, name + "mlp.up", 4 * width);
