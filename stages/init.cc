@@ -42,6 +42,7 @@ void FillNormal(uint64_t key, float stddev, int64_t count, float* data) {
 void Initialize(const Param& param, uint64_t seed, float* data) {
   SL_CHECK(param.type.dtype == DType::kF32) << param.name;
   const int64_t count = param.type.elements();
+  const std::string& first_name = param.tied_to.empty() ? param.name : param.tied_to;
   switch (param.init) {
     case Init::kZeros:
       std::fill_n(data, count, 0.0f);
@@ -50,7 +51,7 @@ void Initialize(const Param& param, uint64_t seed, float* data) {
       std::fill_n(data, count, 1.0f);
       return;
     case Init::kNormal:
-      FillNormal(Mix(Mix(seed + kGolden) ^ HashOf(param.name)), param.stddev, count, data);
+      FillNormal(Mix(Mix(seed + kGolden) ^ HashOf(first_name)), param.stddev, count, data);
       return;
   }
 }

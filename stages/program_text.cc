@@ -51,6 +51,8 @@ absl::Status ReadParamWord(absl::string_view word, Param* param) {
     param->decay = true;
   } else if (word == "eager") {
     param->eager = true;
+  } else if (absl::ConsumePrefix(&word, "tied=")) {
+    param->tied_to = std::string(word);
   } else {
     return absl::InvalidArgumentError(absl::StrCat("'", word, "' says nothing of a param"));
   }
@@ -208,7 +210,7 @@ std::string PrintStageProgram(const StageProgram& program) {
   for (const Param& param : program.params) {
     absl::StrAppend(&text, "  param ", param.name, " : ", PrintType(param.type), " ",
                     PrintInit(param), param.decay ? " decay" : "", param.eager ? " eager" : "",
-                    "\n");
+                    param.tied_to.empty() ? "" : " tied=", param.tied_to, "\n");
   }
   absl::StrAppend(&text, "  input : ", PrintType(program.input), "\n");
   absl::StrAppend(&text, "  output : ", PrintType(program.output), "\n");

@@ -22,8 +22,12 @@ inline int64_t RowCount(const Tensor& tensor) {
   return tensor.type->elements() / RowLength(tensor);
 }
 
-int64_t AttentionWorkspace(const Type& qkv, int64_t heads);
-int64_t AttentionGradWorkspace(const Type& qkv, int64_t heads);
+int64_t AttentionWorkspace(const Type& qkv, absl::Span<const double> attributes);
+int64_t AttentionGradWorkspace(const Type& qkv, absl::Span<const double> attributes);
 int64_t LayerNormGradWorkspace(const Type& x);
+
+int64_t RmsNormGradWorkspace(const Type& x);
+int64_t HeadNormGradWorkspace(const Type& gamma);
+int64_t RotaryWorkspace(const Type& qkv, absl::Span<const double> attributes);
 
 }  // namespace stringline::cpu
