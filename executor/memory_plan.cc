@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "executor/placement.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
@@ -240,21 +239,6 @@ const char* NameOf(ValueClass value_class) {
 absl::StatusOr<MemoryPlan> PlanMemory(const Plan& lowered, absl::Span<const StageBytes> stages) {
   SL_CHECK(stages.size() == lowered.stages.size()) << stages.size();
   return Planner(lowered, stages).Walk();
-}
-
-std::string Summary(const MemoryPlan& memory) {
-  std::string text = absl::StrFormat("%-6s", "rank");
-  for (int c = 0; c < kValueClasses; ++c) {
-    absl::StrAppendFormat(&text, "%13s", NameOf(static_cast<ValueClass>(c)));
-  }
-  absl::StrAppendFormat(&text, "%13s\n", "all (MB)");
-  for (size_t r = 0; r < memory.ranks.size(); ++r) {
-    absl::StrAppendFormat(&text, "%-6d", r);
-    for (int64_t bytes : memory.ranks[r].by_class)
-      absl::StrAppendFormat(&text, "%13.2f", bytes / 1e6);
-    absl::StrAppendFormat(&text, "%13.2f\n", memory.ranks[r].bytes / 1e6);
-  }
-  return text;
 }
 
 }  // namespace stringline

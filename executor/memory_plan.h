@@ -13,7 +13,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -64,8 +63,5 @@ struct MemoryPlan {
 // `stages` has one entry per stage of the plan. FailedPrecondition when the plan does not end: its
 // computations wait for each other in a circle, or for something that nobody gives.
 absl::StatusOr<MemoryPlan> PlanMemory(const Plan& lowered, absl::Span<const StageBytes> stages);
-
-// A table of megabytes by rank and class, for people.
-std::string Summary(const MemoryPlan& memory);
 
 }  // namespace stringline

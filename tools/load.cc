@@ -8,7 +8,7 @@
 #include "schedlang/check/check.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/formats/torch_csv.h"
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 #include "schedlang/sim/cost_keys.h"
 #include "schedlang/sim/variations.h"
 #include "schedlang/text/parse.h"

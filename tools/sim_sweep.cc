@@ -10,7 +10,7 @@
 #include "schedlang/base/threads.h"
 #include "schedlang/check/check.h"
 #include "schedlang/elaborate/elaborate.h"
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 #include "schedlang/sim/simulate.h"
 #include "tools/sweep.h"
 

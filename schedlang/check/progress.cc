@@ -14,8 +14,6 @@
 namespace stringline {
 namespace {
 
-using Stopped = Replay<NoClock>;
-
 // One thing that somebody waits for: the node it stands in, and its action there. A rank, and a
 // receive that has started, wait for the computation that makes their value, too, as long as it has
 // not ended: a circle over computations alone is shorter than one over the messages between them.
@@ -28,7 +26,7 @@ struct Wait {
 // waits with the action at its head.
 class WaitGraph {
  public:
-  WaitGraph(const Plan& plan, const Stopped& stopped, int buffers)
+  WaitGraph(const Plan& plan, const Replay& stopped, int buffers)
       : plan_(plan), stopped_(stopped), buffers_(buffers) {
     const int nodes = plan.ranks() + static_cast<int>(stopped.queues().all.size());
     for (int node = 0; node < nodes; ++node) {
@@ -156,7 +154,7 @@ class WaitGraph {
   }
 
   const Plan& plan_;
-  const Stopped& stopped_;
+  const Replay& stopped_;
   const int buffers_;
   std::vector<std::vector<Wait>> waits_;
 };
@@ -164,7 +162,7 @@ class WaitGraph {
 // Puts a circle into words.
 class CircleText {
  public:
-  CircleText(const Plan& plan, const Stopped& stopped, const WaitGraph& graph)
+  CircleText(const Plan& plan, const Replay& stopped, const WaitGraph& graph)
       : plan_(plan), stopped_(stopped), graph_(graph), circle_(graph.Circle()) {
     SL_CHECK(!circle_.empty()) << "the replay stops without a circle";
     // Begin with a computation if there is one: that is what a rank is seen to hang at.
@@ -276,14 +274,13 @@ class CircleText {
   }
 
   const Plan& plan_;
-  const Stopped& stopped_;
+  const Replay& stopped_;
   const WaitGraph& graph_;
   std::vector<std::pair<int, Wait>> circle_;
 };
 
 bool EndsWith(const Plan& plan, CommLayout layout, int buffers) {
-  NoClock clock;
-  return Replay<NoClock>(plan, &clock, layout, buffers).Run();
+  return Replay(plan, layout, buffers).Run();
 }
 
 // "safe only from k = 3 on: …", the least number of buffers with which the plan ends; "" if none
@@ -311,8 +308,7 @@ std::string LeastBuffers(const Plan& plan, const CheckOptions& options) {
 }  // namespace
 
 void FindCircle(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics) {
-  NoClock clock;
-  Replay<NoClock> replay(plan, &clock, options.layout, options.buffers);
+  Replay replay(plan, options.layout, options.buffers);
   if (replay.Run()) return;
   const WaitGraph graph(plan, replay, options.buffers);
   CircleText(plan, replay, graph).Report(LeastBuffers(plan, options), diagnostics);

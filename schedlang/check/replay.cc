@@ -1,5 +1,7 @@
 #include "schedlang/check/replay.h"
 
+#include <algorithm>
+
 namespace stringline {
 namespace {
 
@@ -19,10 +21,158 @@ bool IssuedInOrder(const Plan& plan) {
 
 }  // namespace
 
+Replay::Replay(const Plan& plan, CommLayout layout, int buffers)
+    : plan_(plan),
+      buffers_(buffers),
+      channels_(ChannelsOf(plan)),
+      queues_(QueuesOf(channels_, layout)),
+      live_(plan),
+      cursor_(plan.first.begin(), plan.first.end() - 1),
+      ends_(channels_.all.size()),
+      calls_(queues_.all.size()),
+      queues_of_rank_(plan.ranks()) {
+  for (size_t q = 0; q < queues_.all.size(); ++q) {
+    queues_of_rank_[queues_.all[q].rank.value].push_back(static_cast<int>(q));
+  }
+  for (uint32_t i = 0; i < plan.actions.size(); ++i) {
+    const Action& action = plan.actions[i];
+    if (!IsMessage(action.kind)) continue;
+    const int channel = channels_.Of(plan, action);
+    // A message to one's own rank, or to nobody, never goes: it blocks nothing but itself.
+    if (channel < 0) {
+      lost_ = true;
+      continue;
+    }
+    const bool send = IsSend(action.kind);
+    (send ? ends_[channel].sends : ends_[channel].recvs).push_back(i);
+    Calls& calls = calls_[send ? queues_.of_send[channel] : queues_.of_recv[channel]];
+    // Joined to a part of the same queue: the same call.
+    const bool joins = action.joined && !calls.parts.empty() && InOneGroup(calls.parts.back(), i);
+    if (!joins) calls.first.push_back(static_cast<uint32_t>(calls.parts.size()));
+    calls.parts.push_back(i);
+  }
+  for (Calls& calls : calls_) calls.first.push_back(static_cast<uint32_t>(calls.parts.size()));
+}
+
+bool Replay::Run() {
+  queued_.assign(plan_.ranks() + queues_.all.size(), 1);
+  for (int i = static_cast<int>(queued_.size()) - 1; i >= 0; --i) ready_.push_back(i);
+  while (!ready_.empty()) {
+    const int task = ready_.back();
+    ready_.pop_back();
+    queued_[task] = 0;
+    if (task < plan_.ranks()) {
+      AdvanceRank(task);
+    } else {
+      AdvanceQueue(task - plan_.ranks());
+    }
+  }
+  return Ended();
+}
+
+void Replay::Wake(int task) {
+  if (queued_[task]) return;
+  queued_[task] = 1;
+  ready_.push_back(task);
+}
+
+bool Replay::InOneGroup(uint32_t earlier, uint32_t later) const {
+  for (uint32_t i = earlier + 1; i <= later; ++i) {
+    if (!plan_.actions[i].joined) return false;
+  }
+  return true;
+}
+
+void Replay::AdvanceRank(int rank) {
+  const uint32_t last = plan_.first[rank + 1];
+  uint32_t& i = cursor_[rank];
+  const uint32_t before = i;
+  while (true) {
+    while (i < last && !IsCompute(plan_.actions[i].kind)) ++i;
+    if (i == last) break;
+    const auto group = GroupAt(plan_.actions, i);
+    bool ready = true;
+    for (size_t k = 0; ready && k < group.size(); ++k) ready = live_.Missing(group, k) == 0;
+    if (!ready) break;
+    i += static_cast<uint32_t>(group.size());
+    for (const Action& part : group) live_.Perform(part);
+  }
+  if (i == before) return;
+  for (const int queue : queues_of_rank_[rank]) {
+    if (!calls_[queue].started) Wake(plan_.ranks() + queue);
+  }
+}
+
+void Replay::AdvanceQueue(int queue) {
+  Calls& calls = calls_[queue];
+  while (!calls.started && CanStart(queue)) {
+    calls.started = true;
+    const absl::Span<const uint32_t> parts = head(queue);
+    calls.left = static_cast<uint32_t>(parts.size());
+    for (const uint32_t part : parts) {
+      const Action& action = plan_.actions[part];
+      Progress& progress = ends_[channels_.Of(plan_, action)].progress;
+      ++(IsSend(action.kind) ? progress.sends_started : progress.recvs_started);
+    }
+    // The parts may end, and with them the call, while their channels go on.
+    for (const uint32_t part : parts) AdvanceChannel(channels_.Of(plan_, plan_.actions[part]));
+  }
+}
+
+bool Replay::CanStart(int queue) const {
+  const absl::Span<const uint32_t> parts = head(queue);
+  if (parts.empty() || cursor_[queues_.all[queue].rank.value] < parts.front()) return false;
+  for (const uint32_t part : parts) {
+    if (live_.Missing(plan_.actions[part]) != 0) return false;
+  }
+  return true;
+}
+
+void Replay::AdvanceChannel(int channel) {
+  ChannelEnds& ends = ends_[channel];
+  Progress& at = ends.progress;
+  while (true) {
+    const bool room = buffers_ == 0
+                          ? at.recvs_started > at.sends_ended
+                          : at.sends_ended - at.recvs_ended < static_cast<uint32_t>(buffers_);
+    if (at.sends_ended < at.sends_started && room &&
+        (buffers_ > 0 || Meet(ends.sends[at.sends_ended], ends.recvs[at.sends_ended]))) {
+      live_.Perform(plan_.actions[ends.sends[at.sends_ended]]);
+      ++at.sends_ended;
+      EndPart(queues_.of_send[channel]);
+    } else if (at.recvs_ended < std::min(at.recvs_started, at.sends_ended) &&
+               Meet(ends.sends[at.recvs_ended], ends.recvs[at.recvs_ended])) {
+      live_.Perform(plan_.actions[ends.recvs[at.recvs_ended]]);
+      ++at.recvs_ended;
+      EndPart(queues_.of_recv[channel]);
+      Wake(channels_.all[channel].to.value);
+    } else {
+      return;
+    }
+  }
+}
+
+void Replay::EndPart(int queue) {
+  Calls& calls = calls_[queue];
+  if (--calls.left > 0) return;
+  calls.started = false;
+  ++calls.next;
+  Wake(plan_.ranks() + queue);
+}
+
+bool Replay::Ended() const {
+  for (int r = 0; r < plan_.ranks(); ++r) {
+    if (cursor_[r] != plan_.first[r + 1]) return false;
+  }
+  for (const Calls& calls : calls_) {
+    if (calls.next + 1 != calls.first.size()) return false;
+  }
+  return !lost_ && live_.Whole();
+}
+
 bool Ends(const Plan& lowered, CommLayout layout, int buffers) {
   if (!IssuedInOrder(lowered)) return false;
-  NoClock clock;
-  return Replay<NoClock>(lowered, &clock, layout, buffers).Run();
+  return Replay(lowered, layout, buffers).Run();
 }
 
 }  // namespace stringline

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "schedlang/base/sl_check.h"
-#include "schedlang/check/replay.h"
 #include "schedlang/effects.h"
 #include "schedlang/messages/channels.h"
 

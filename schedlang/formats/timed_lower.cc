@@ -4,7 +4,7 @@
 #include <tuple>
 #include <vector>
 
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 #include "schedlang/sim/simulate.h"
 
 namespace stringline {

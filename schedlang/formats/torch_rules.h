@@ -5,8 +5,8 @@
 #pragma once
 
 #include "schedlang/base/diagnostics.h"
+#include "schedlang/formats/comm_stream.h"
 #include "schedlang/formats/torch_csv.h"
-#include "schedlang/sim/comm_stream.h"
 
 namespace stringline {
 
@@ -23,7 +23,7 @@ void FindTorchFaults(const TorchFile& file, Diagnostics* diagnostics);
 // gradients.
 void FindLossOrder(const Plan& plan, Diagnostics* diagnostics);
 
-// A circle of waits, as a simulation of torch's runtime found it (sim/comm_stream.h). `sharing`
+// A circle of waits, as a simulation of torch's runtime found it (formats/comm_stream.h). `sharing`
 // says which messages share a communicator: "all messages share", "messages of two ranks share".
 void AddCircle(const Plan& plan, const std::vector<Blocked>& circle, absl::string_view sharing,
                Diagnostics* diagnostics);

@@ -6,7 +6,7 @@
 namespace stringline {
 namespace {
 
-// The pair of ranks a message from `stage` to `peer` crosses, or nothing when it stays on its rank.
+// Whether a message from `stage` to `peer` leaves its rank.
 bool Crosses(const Plan& plan, const Stage& stage, StageId peer) {
   return peer.valid() && plan.stage(peer).rank != stage.rank;
 }
@@ -41,6 +41,12 @@ Channels ChannelsOf(const Plan& plan) {
     channels.of_gradient.push_back(channel_to(stage.previous));
   }
   return channels;
+}
+
+bool Match(const Plan& plan, const Action& send, const Action& recv) {
+  const bool kinds =
+      (send.kind == ActionKind::kSendForward) == (recv.kind == ActionKind::kRecvForward);
+  return kinds && recv.stage == PeerStage(plan, send) && recv.microbatch == send.microbatch;
 }
 
 int Channels::Of(const Plan& plan, const Action& action) const {

@@ -25,4 +25,7 @@ struct Channels {
 
 Channels ChannelsOf(const Plan& plan);
 
+// Whether `recv` is what `send` is for.
+bool Match(const Plan& plan, const Action& send, const Action& recv);
+
 }  // namespace stringline

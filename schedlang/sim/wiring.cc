@@ -5,8 +5,8 @@
 #include <queue>
 #include <utility>
 
-#include "schedlang/check/replay.h"
 #include "schedlang/effects.h"
+#include "schedlang/messages/channels.h"
 
 namespace stringline {
 namespace {

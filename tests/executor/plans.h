@@ -7,7 +7,7 @@
 
 #include "schedlang/base/sl_check.h"
 #include "schedlang/elaborate/elaborate.h"
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 #include "schedlang/plan.h"
 #include "schedlang/text/parse.h"
 

@@ -6,7 +6,7 @@
 #include "schedlang/base/sl_check.h"
 #include "schedlang/check/check.h"
 #include "schedlang/elaborate/elaborate.h"
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 #include "schedlang/text/format.h"
 #include "schedlang/text/parse.h"
 

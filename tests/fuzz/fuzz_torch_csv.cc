@@ -6,7 +6,7 @@
 #include "schedlang/base/sl_check.h"
 #include "schedlang/check/check.h"
 #include "schedlang/formats/torch_csv.h"
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace stringline;  // NOLINT: a whole program in one function

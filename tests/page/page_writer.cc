@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
-#include "schedlang/messages/collectives.h"
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/collectives.h"
+#include "schedlang/lower/lower.h"
 #include "schedlang/sim/simulate.h"
 #include "tools/load.h"
 #include "tools/view/html.h"

@@ -10,7 +10,7 @@
 #include <random>
 
 #include "schedlang/base/sl_check.h"
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 #include "schedlang/sim/simulate.h"
 #include "schedlang/text/parse.h"
 #include "tests/schedlang/elaborated.h"

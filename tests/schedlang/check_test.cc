@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 #include "tests/schedlang/plan_text.h"
 
 namespace stringline {

@@ -1,5 +1,5 @@
 // Messages that share queues: by hand, and against the figures for torch's own orders.
-#include "schedlang/sim/comm_stream.h"
+#include "schedlang/formats/comm_stream.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "schedlang/check/check.h"
 #include "schedlang/formats/timed_lower.h"
 #include "schedlang/formats/torch_lower.h"
-#include "schedlang/messages/collectives.h"
+#include "schedlang/lower/collectives.h"
 #include "tests/schedlang/elaborated.h"
 #include "tests/schedlang/plan_text.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "schedlang/effects.h"
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 
 namespace stringline {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "schedlang/check/check.h"
 #include "schedlang/elaborate/elaborate.h"
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 #include "schedlang/text/parse.h"
 #include "tests/schedlang/elaborated.h"
 

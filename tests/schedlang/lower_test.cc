@@ -1,4 +1,4 @@
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <random>
 
 #include "schedlang/check/live_memory.h"
-#include "schedlang/messages/collectives.h"
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/collectives.h"
+#include "schedlang/lower/lower.h"
 #include "schedlang/sim/analysis.h"
 #include "schedlang/sim/bounds.h"
 #include "schedlang/sim/simulate.h"

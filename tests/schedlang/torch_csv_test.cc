@@ -11,7 +11,7 @@
 
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/formats/torch_lower.h"
-#include "schedlang/messages/collectives.h"
+#include "schedlang/lower/collectives.h"
 #include "schedlang/text/parse.h"
 
 namespace stringline {

@@ -20,7 +20,7 @@
 #include "gtest/gtest.h"
 #include "schedlang/check/check.h"
 #include "schedlang/elaborate/elaborate.h"
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 #include "schedlang/text/parse.h"
 #include "tests/schedlang/exhaustive.h"
 #include "tests/schedlang/random_plan.h"

@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "schedlang/check/check.h"
 #include "schedlang/elaborate/elaborate.h"
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 #include "schedlang/text/parse.h"
 #include "tests/schedlang/exhaustive.h"
 

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/elaborate/elaborate.h"
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 #include "schedlang/sim/simulate.h"
 #include "schedlang/text/parse.h"
 #include "tests/tools/tool_run.h"

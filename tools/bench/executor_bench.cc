@@ -22,7 +22,7 @@
 #include "executor/threads/group.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/elaborate/elaborate.h"
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 #include "schedlang/text/parse.h"
 #include "stages/models/gpt.h"
 

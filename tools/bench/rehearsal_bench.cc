@@ -20,7 +20,7 @@
 #include "executor/rehearsal.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/elaborate/elaborate.h"
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 #include "schedlang/sim/analysis.h"
 #include "schedlang/sim/cost_keys.h"
 #include "schedlang/text/parse.h"

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "schedlang/elaborate/elaborate.h"
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 #include "schedlang/sim/simulate.h"
 #include "schedlang/text/parse.h"
 #include "tools/sim_sweep.h"

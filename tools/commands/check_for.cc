@@ -6,7 +6,7 @@
 #include "executor/clock.h"
 #include "schedlang/base/status.h"
 #include "schedlang/check/check.h"
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 #include "schedlang/text/parse.h"
 #include "tools/check_options.h"
 #include "tools/command.h"

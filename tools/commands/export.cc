@@ -4,8 +4,8 @@
 #include "schedlang/formats/timed_lower.h"
 #include "schedlang/formats/torch_csv.h"
 #include "schedlang/formats/torch_rules.h"
-#include "schedlang/messages/collectives.h"
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/collectives.h"
+#include "schedlang/lower/lower.h"
 #include "tools/command.h"
 #include "tools/load.h"
 

@@ -1,7 +1,7 @@
 // stringline plan: what each rank does, in order.
 #include "schedlang/plan.h"
 
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 #include "tools/check_options.h"
 #include "tools/command.h"
 #include "tools/json.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "schedlang/check/check.h"
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 #include "schedlang/text/parse.h"
 
 namespace stringline {

@@ -1,4 +1,4 @@
-#include "schedlang/sim/comm_stream.h"
+#include "schedlang/formats/comm_stream.h"
 
 #include <algorithm>
 #include <map>

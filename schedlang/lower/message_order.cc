@@ -1,4 +1,4 @@
-#include "schedlang/messages/message_order.h"
+#include "schedlang/lower/message_order.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "schedlang/check/replay.h"
 #include "schedlang/effects.h"
+#include "schedlang/messages/channels.h"
 #include "schedlang/sim/simulate.h"
 
 namespace stringline {

@@ -1,12 +1,12 @@
-#include "schedlang/messages/lower.h"
+#include "schedlang/lower/lower.h"
 
 #include <utility>
 #include <vector>
 
 #include "schedlang/base/sl_check.h"
 #include "schedlang/effects.h"
+#include "schedlang/lower/message_order.h"
 #include "schedlang/messages/channels.h"
-#include "schedlang/messages/message_order.h"
 
 namespace stringline {
 namespace {

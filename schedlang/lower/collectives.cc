@@ -1,4 +1,4 @@
-#include "schedlang/messages/collectives.h"
+#include "schedlang/lower/collectives.h"
 
 #include <algorithm>
 #include <utility>
