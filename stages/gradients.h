@@ -36,4 +36,20 @@ Grads GradientOfPositionAdd(Builder& builder, const Node& node, OutputGrads dy,
 Grads GradientOfCrossEntropy(Builder& builder, const Node& node, OutputGrads dy,
                              const Wanted& wanted);
 
+// Those of the experts: experts_gradients.cc.
+Grads GradientOfRoute(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfBalanceLoss(Builder& builder, const Node& node, OutputGrads dy,
+                            const Wanted& wanted);
+Grads GradientOfGatherRows(Builder& builder, const Node& node, OutputGrads dy,
+                           const Wanted& wanted);
+Grads GradientOfSumRows(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfGatherWeights(Builder& builder, const Node& node, OutputGrads dy,
+                              const Wanted& wanted);
+Grads GradientOfDispatch(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfCombine(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfGroupedLinear(Builder& builder, const Node& node, OutputGrads dy,
+                              const Wanted& wanted);
+Grads GradientOfExpertSwiglu(Builder& builder, const Node& node, OutputGrads dy,
+                             const Wanted& wanted);
+
 }  // namespace stringline

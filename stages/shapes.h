@@ -33,4 +33,24 @@ InferredTypes ShapeOfPositionGrad(InputTypes in, Attributes);
 InferredTypes ShapeOfCrossEntropy(InputTypes in, Attributes);
 InferredTypes ShapeOfCrossEntropyGrad(InputTypes in, Attributes);
 
+// Those of the experts: experts_shapes.cc.
+InferredTypes ShapeOfRoute(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfRouteGrad(InputTypes in, Attributes);
+InferredTypes ShapeOfChoiceCounts(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfBalanceLoss(InputTypes in, Attributes);
+InferredTypes ShapeOfBalanceLossGrad(InputTypes in, Attributes);
+InferredTypes ShapeOfDispatchPlan(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfGatherRows(InputTypes in, Attributes);
+InferredTypes ShapeOfSumRows(InputTypes in, Attributes);
+InferredTypes ShapeOfGatherWeights(InputTypes in, Attributes);
+InferredTypes ShapeOfScatterWeights(InputTypes in, Attributes);
+InferredTypes ShapeOfAllToAllCounts(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfDispatch(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfCombine(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfGroupedLinear(InputTypes in, Attributes);
+InferredTypes ShapeOfGroupedLinearInputGrad(InputTypes in, Attributes);
+InferredTypes ShapeOfGroupedLinearWeightGrad(InputTypes in, Attributes);
+InferredTypes ShapeOfExpertSwiglu(InputTypes in, Attributes);
+InferredTypes ShapeOfExpertSwigluGrad(InputTypes in, Attributes);
+
 }  // namespace stringline

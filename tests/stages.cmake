@@ -1,6 +1,7 @@
 # tests of stages
 stringline_test(stages_test
   SOURCES
+    stages/experts_kernels_test.cc
     stages/gpt_test.cc
     stages/gradients_test.cc
     stages/init_test.cc

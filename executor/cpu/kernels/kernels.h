@@ -25,5 +25,10 @@ inline int64_t RowCount(const Tensor& tensor) {
 int64_t AttentionWorkspace(const Type& qkv, int64_t heads);
 int64_t AttentionGradWorkspace(const Type& qkv, int64_t heads);
 int64_t LayerNormGradWorkspace(const Type& x);
+int64_t RouteWorkspace(const Type& logits);
+int64_t RouteGradWorkspace(const Type& logits);
+int64_t BalanceWorkspace(const Type& logits);
+int64_t DispatchPlanWorkspace(const Node& node);
+int64_t SumRowsWorkspace(const Type& order);
 
 }  // namespace stringline::cpu

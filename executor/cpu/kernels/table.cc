@@ -22,6 +22,18 @@ int64_t WorkspaceBytes(const Graph& graph, const Node& node) {
       return AttentionGradWorkspace(input(1), static_cast<int64_t>(node.attributes[0]));
     case Op::kLayerNormGrad:
       return LayerNormGradWorkspace(input(1));
+    case Op::kRoute:
+      return RouteWorkspace(input(0));
+    case Op::kRouteGrad:
+      return RouteGradWorkspace(input(1));
+    case Op::kBalanceLoss:
+      return BalanceWorkspace(input(0));
+    case Op::kBalanceLossGrad:
+      return BalanceWorkspace(input(1));
+    case Op::kDispatchPlan:
+      return DispatchPlanWorkspace(node);
+    case Op::kSumRows:
+      return SumRowsWorkspace(input(1));
     default:
       return 0;
   }
