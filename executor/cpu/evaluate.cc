@@ -43,6 +43,10 @@ Array* SlotOf(const Port& port, StageState* state) {
       return &state->output;
     case Role::kLoss:
       return &state->loss;
+    case Role::kAuxLoss:
+      return at(state->aux_losses);
+    case Role::kDropped:
+      return at(state->dropped);
     case Role::kInGrad:
       return &state->in_grad;
     case Role::kParamGrad:

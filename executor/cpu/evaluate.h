@@ -30,6 +30,8 @@ struct StageState {
   std::vector<Array> param_grads;  // accumulators: made by the caller, added to
   Array input, target, out_grad;   // set by the caller before a program that reads them
   Array output, loss, in_grad;     // set by the programs
+  std::vector<Array> aux_losses;   // by MoE layer of the stage, as are the dropped slots
+  std::vector<Array> dropped;
   std::vector<Array> saved;        // of one microbatch
   std::vector<Array> stash;
 };
