@@ -3,7 +3,6 @@
 #include "stages/builder.h"
 
 namespace stringline {
-namespace {}  // namespace
 
 Grads GradientOfLinear(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted) {
   const ValueId x = node.inputs[0], w = node.inputs[1];
@@ -72,6 +71,35 @@ Grads GradientOfCrossEntropy(Builder& builder, const Node& node, OutputGrads dy,
   return {builder.Append(Op::kCrossEntropyGrad,
                          {dy[0], node.inputs[0], node.inputs[1], node.outputs[1]}),
           kNone};
+}
+
+Grads GradientOfLinearAdd(Builder& builder, const Node& node, OutputGrads dy,
+                          const Wanted& wanted) {
+  Grads grads = GradientOfLinear(builder, node, dy, wanted);
+  grads.push_back(dy[0]);
+  return grads;
+}
+
+Grads GradientOfRmsNorm(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
+  return builder.AppendAll(Op::kRmsNormGrad,
+                           {dy[0], node.inputs[0], node.inputs[1], node.outputs[1]});
+}
+
+Grads GradientOfHeadNorm(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
+  return builder.AppendAll(Op::kHeadNormGrad,
+                           {dy[0], node.inputs[0], node.inputs[1], node.inputs[2], node.outputs[1]},
+                           {node.attributes[0], node.attributes[1]});
+}
+
+// A turn back.
+Grads GradientOfRotary(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
+  std::vector<double> attributes = node.attributes;
+  attributes[3] = -attributes[3];
+  return {builder.Append(Op::kRotary, {dy[0]}, attributes)};
+}
+
+Grads GradientOfSwiglu(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
+  return {builder.Append(Op::kSwigluGrad, {dy[0], node.inputs[0]})};
 }
 
 }  // namespace stringline

@@ -36,6 +36,12 @@ Grads GradientOfPositionAdd(Builder& builder, const Node& node, OutputGrads dy,
 Grads GradientOfCrossEntropy(Builder& builder, const Node& node, OutputGrads dy,
                              const Wanted& wanted);
 
+Grads GradientOfLinearAdd(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfRmsNorm(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfHeadNorm(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfRotary(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfSwiglu(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+
 // Those of the experts: experts_gradients.cc.
 Grads GradientOfRoute(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfBalanceLoss(Builder& builder, const Node& node, OutputGrads dy,

@@ -43,6 +43,7 @@ void FillNormal(uint64_t key, float stddev, int64_t first_element, int64_t count
 void Initialize(const Param& param, uint64_t seed, float* data, int expert_rank) {
   SL_CHECK(param.type.dtype == DType::kF32) << param.name;
   const int64_t count = param.type.elements();
+  const std::string& first_name = param.tied_to.empty() ? param.name : param.tied_to;
   switch (param.init) {
     case Init::kZeros:
       std::fill_n(data, count, 0.0f);
@@ -51,7 +52,7 @@ void Initialize(const Param& param, uint64_t seed, float* data, int expert_rank)
       std::fill_n(data, count, 1.0f);
       return;
     case Init::kNormal:
-      FillNormal(Mix(Mix(seed + kGolden) ^ HashOf(param.name)), param.stddev,
+      FillNormal(Mix(Mix(seed + kGolden) ^ HashOf(first_name)), param.stddev,
                  param.expert ? expert_rank * count : 0, count, data);
       return;
   }

@@ -5,7 +5,7 @@
 // scrambling of SplitMix64 without its step, and u(x) the upper 53 bits of x as a number in (0, 1),
 // at the middle of their interval:
 //
-//   key  = mix(mix(seed + g) ^ FNV-1a of the name)
+//   key  = mix(mix(seed + g) ^ FNV-1a of the name)       a tied parameter's is that of tied_to
 //   x[i] = stddev sqrt(-2 ln u(mix(key + (2i + 1) g))) cos(2 pi u(mix(key + (2i + 2) g)))
 #pragma once
 

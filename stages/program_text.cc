@@ -54,6 +54,8 @@ absl::Status ReadParamWord(absl::string_view word, Param* param) {
     param->decay = true;
   } else if (word == "eager") {
     param->eager = true;
+  } else if (absl::ConsumePrefix(&word, "tied=")) {
+    param->tied_to = std::string(word);
   } else if (word == "expert") {
     param->expert = true;
   } else if (word == "balance") {
@@ -283,6 +285,7 @@ std::string PrintStageProgram(const StageProgram& program) {
   for (const Param& param : program.params) {
     absl::StrAppend(&text, "  param ", param.name, " : ", PrintType(param.type), " ",
                     PrintInit(param), param.decay ? " decay" : "", param.eager ? " eager" : "",
+                    param.tied_to.empty() ? "" : " tied=", param.tied_to,
                     param.expert ? " expert" : "",
                     param.update == Update::kBalance ? " balance" : "", "\n");
   }

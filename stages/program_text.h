@@ -5,6 +5,7 @@
 //     param embedding.weight : f32[256,96] normal=0.02 decay
 //     param head.weight : f32[256,96] normal=0.02 decay eager
 //     param norm.bias : f32[96] zeros
+//     param copy.weight : f32[256,96] normal=0.02 decay tied=embedding.weight
 //     input : i32[8,64]
 //     output : f32[8,64,96]
 //     saved : f32[8,64,96]

@@ -42,6 +42,31 @@ Type WithLast(const Type& type, int64_t last) {
   return F32(shape);
 }
 
+// The heads of packed queries, keys and values.
+struct Heads {
+  int64_t queries, keys, size;
+};
+
+absl::StatusOr<Heads> HeadsOf(absl::string_view op, const Type& qkv, Attributes attributes) {
+  const double queries = attributes[0], keys = attributes[1];
+  for (const double count : {queries, keys}) {
+    if (count < 1 || count > 1e6 || count != std::floor(count)) {
+      return absl::InvalidArgumentError(absl::StrCat(op, " with ", count, " heads"));
+    }
+  }
+  Heads heads{static_cast<int64_t>(queries), static_cast<int64_t>(keys), 0};
+  if (heads.queries % heads.keys != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        op, " with ", heads.queries, " heads of queries for ", heads.keys, " of keys and values"));
+  }
+  const int64_t all = heads.queries + 2 * heads.keys;
+  if (Rank(qkv) != 3 || Last(qkv) % all != 0) {
+    return Misfit(absl::StrCat(op, " wants qkv (B,T,(H+2K)D), ", all, " heads in all"), {&qkv, 1});
+  }
+  heads.size = Last(qkv) / all;
+  return heads;
+}
+
 }  // namespace
 
 InferredTypes ShapeOfLinear(InputTypes in, Attributes) {
@@ -125,24 +150,18 @@ InferredTypes ShapeOfLayerNormGrad(InputTypes in, Attributes) {
 
 InferredTypes ShapeOfAttention(InputTypes in, Attributes attributes) {
   SL_RETURN_IF_ERROR(CheckDTypes(in));
-  const double heads = attributes[0];
-  if (heads < 1 || heads > 1e6 || heads != std::floor(heads)) {
-    return absl::InvalidArgumentError(absl::StrCat("attention with ", heads, " heads"));
-  }
-  const int64_t count = static_cast<int64_t>(heads);
-  if (Rank(in[0]) != 3 || Last(in[0]) % (3 * count) != 0) {
-    return Misfit(absl::StrCat("attention wants qkv (B,T,3C), C a multiple of ", count, " heads"),
-                  in);
-  }
+  SL_ASSIGN_OR_RETURN(const Heads heads, HeadsOf("attention", in[0], attributes));
   const Shape& shape = in[0].shape;
-  return std::vector<Type>{WithLast(in[0], shape[2] / 3), F32({shape[0], count, shape[1]})};
+  return std::vector<Type>{WithLast(in[0], heads.queries * heads.size),
+                           F32({shape[0], heads.queries, shape[1]})};
 }
 
 InferredTypes ShapeOfAttentionGrad(InputTypes in, Attributes attributes) {
   SL_RETURN_IF_ERROR(CheckDTypes(in));
   SL_ASSIGN_OR_RETURN(const std::vector<Type> forward, ShapeOfAttention({&in[1], 1}, attributes));
   if (in[0] != forward[0] || in[2] != forward[0] || in[3] != forward[1]) {
-    return Misfit("attention_grad wants dy (B,T,C), qkv (B,T,3C), y (B,T,C) and lse (B,H,T)", in);
+    return Misfit("attention_grad wants dy (B,T,HD), qkv (B,T,(H+2K)D), y (B,T,HD) and lse (B,H,T)",
+                  in);
   }
   return std::vector<Type>{in[1]};
 }
@@ -194,6 +213,77 @@ InferredTypes ShapeOfCrossEntropyGrad(InputTypes in, Attributes) {
   if (in[0] != F32({}) || Rank(in[1]) < 1 || Leading(in[1]) != in[2].shape ||
       in[3] != F32(in[2].shape)) {
     return Misfit("cross_entropy_grad wants dloss (), logits (..,V), target (..) and lse (..)", in);
+  }
+  return std::vector<Type>{in[1]};
+}
+
+InferredTypes ShapeOfLinearAdd(InputTypes in, Attributes attributes) {
+  const InferredTypes product = ShapeOfLinear(in.first(2), attributes);
+  if (!product.ok() || in[2] != product->front()) {
+    return Misfit("linear_add wants x (..,K), w (O,K) and z (..,O)", in);
+  }
+  return product;
+}
+
+InferredTypes ShapeOfRmsNorm(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  if (Rank(in[0]) < 1 || in[1] != F32({Last(in[0])})) {
+    return Misfit("rms_norm wants x (..,C) and gamma (C)", in);
+  }
+  return std::vector<Type>{in[0], F32(Leading(in[0]))};
+}
+
+InferredTypes ShapeOfRmsNormGrad(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  if (Rank(in[0]) < 1 || in[0] != in[1] || in[2] != F32({Last(in[0])}) ||
+      in[3] != F32(Leading(in[0]))) {
+    return Misfit("rms_norm_grad wants dy (..,C), x (..,C), gamma (C) and rstd (..)", in);
+  }
+  return std::vector<Type>{in[1], in[2]};
+}
+
+InferredTypes ShapeOfHeadNorm(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  SL_ASSIGN_OR_RETURN(const Heads heads, HeadsOf("head_norm", in[0], attributes));
+  if (in[1] != F32({heads.size}) || in[2] != in[1]) {
+    return Misfit("head_norm wants qkv (B,T,(H+2K)D), query gamma (D) and key gamma (D)", in);
+  }
+  return std::vector<Type>{in[0], WithLast(in[0], heads.queries + heads.keys)};
+}
+
+InferredTypes ShapeOfHeadNormGrad(InputTypes in, Attributes attributes) {
+  const InferredTypes forward = ShapeOfHeadNorm(in.subspan(1, 3), attributes);
+  if (!forward.ok()) return forward;
+  if (in[0] != in[1] || in[4] != forward->back()) {
+    return Misfit(
+        "head_norm_grad wants dy and qkv (B,T,(H+2K)D), two gammas (D) and rstd (B,T,H+K)", in);
+  }
+  return std::vector<Type>{in[1], in[2], in[3]};
+}
+
+InferredTypes ShapeOfRotary(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  SL_ASSIGN_OR_RETURN(const Heads heads, HeadsOf("rotary", in[0], attributes));
+  if (heads.size % 2 != 0) return Misfit("rotary wants heads of an even size", in);
+  if (!(attributes[2] >= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("rotary with theta ", attributes[2]));
+  }
+  if (std::abs(attributes[3]) != 1) {
+    return absl::InvalidArgumentError(absl::StrCat("rotary with direction ", attributes[3]));
+  }
+  return std::vector<Type>{in[0]};
+}
+
+InferredTypes ShapeOfSwiglu(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  if (Rank(in[0]) < 1 || Last(in[0]) % 2 != 0) return Misfit("swiglu wants x (..,2C)", in);
+  return std::vector<Type>{WithLast(in[0], Last(in[0]) / 2)};
+}
+
+InferredTypes ShapeOfSwigluGrad(InputTypes in, Attributes attributes) {
+  const InferredTypes forward = ShapeOfSwiglu(in.subspan(1), attributes);
+  if (!forward.ok() || in[0] != forward->front()) {
+    return Misfit("swiglu_grad wants dy (..,C) and x (..,2C)", in);
   }
   return std::vector<Type>{in[1]};
 }

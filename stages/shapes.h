@@ -33,6 +33,15 @@ InferredTypes ShapeOfPositionGrad(InputTypes in, Attributes);
 InferredTypes ShapeOfCrossEntropy(InputTypes in, Attributes);
 InferredTypes ShapeOfCrossEntropyGrad(InputTypes in, Attributes);
 
+InferredTypes ShapeOfLinearAdd(InputTypes in, Attributes);
+InferredTypes ShapeOfRmsNorm(InputTypes in, Attributes);
+InferredTypes ShapeOfRmsNormGrad(InputTypes in, Attributes);
+InferredTypes ShapeOfHeadNorm(InputTypes in, Attributes);
+InferredTypes ShapeOfHeadNormGrad(InputTypes in, Attributes);
+InferredTypes ShapeOfRotary(InputTypes in, Attributes);
+InferredTypes ShapeOfSwiglu(InputTypes in, Attributes);
+InferredTypes ShapeOfSwigluGrad(InputTypes in, Attributes);
+
 // Those of the experts: experts_shapes.cc.
 InferredTypes ShapeOfRoute(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfRouteGrad(InputTypes in, Attributes);

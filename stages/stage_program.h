@@ -26,6 +26,14 @@
 //   - stash k may also be the input gradient program's out grad, or its in grad.
 // A value of a kParamGrad port stands in that port only and no node reads it, so the accumulator
 // itself can be the buffer that its node adds into.
+//
+// Tied parameters. Where a model's head is its embedding, the last stage holds `head.weight` with
+// tied_to `embedding.weight`, and the first stage `embedding.weight`: two copies of one parameter,
+// also where both stages are one, so that no bit depends on the cut. Type, decay and first values
+// are equal. Whoever steps the parameters keeps them so: after the last microbatch both gradients
+// become embedding's + head's (in that order; with several pipes, after each copy's own sum over
+// them), the gradient's norm and every count of parameters take the one with tied_to not at all,
+// and both are stepped alike. A file holds `embedding.weight` only and is loaded into both.
 #pragma once
 
 #include <string>
@@ -52,9 +60,10 @@ struct Param {
   std::string name;  // unique in the model: "layers.3.attention.qkv.weight"
   Type type;
   Init init = Init::kZeros;
-  float stddev = 0;    // of kNormal
-  bool decay = false;  // AdamW's weight decay applies (matrices, not norms and biases)
-  bool eager = false;  // its gradient stays in I; implied for rank <= 1
+  float stddev = 0;          // of kNormal
+  bool decay = false;        // AdamW's weight decay applies (matrices, not norms and biases)
+  bool eager = false;        // its gradient stays in I; implied for rank <= 1
+  std::string tied_to = {};  // "": a parameter of its own; else the one that this is a copy of
   // The first dimension is this rank's share of all experts: rank x of X has the x-th of X pieces
   // of the whole parameter. Others are alike on all ranks that share out the experts.
   bool expert = false;

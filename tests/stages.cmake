@@ -1,15 +1,18 @@
 # tests of stages
 stringline_test(stages_test
   SOURCES
+    stages/decoder_test.cc
     stages/experts_kernels_test.cc
     stages/gpt_test.cc
     stages/gradients_test.cc
     stages/init_test.cc
     stages/kernel_nan_test.cc
     stages/kernel_truth_attention_test.cc
+    stages/kernel_truth_llama_test.cc
     stages/kernel_truth_test.cc
     stages/kernels_test.cc
     stages/layers_test.cc
+    stages/model_runs.cc
     stages/ops_test.cc
     stages/program_text_test.cc
     stages/random_values.cc

@@ -1,6 +1,6 @@
-// A byte-level GPT: token and learned position embedding; pre-norm blocks of causal attention and a
-// GELU MLP four times as wide, each around a residual; a final norm and a head without bias; the
-// loss is the cross-entropy in nats, summed over the microbatch's tokens.
+// GPT-2: token and learned position embedding; pre-norm blocks of causal attention and a GELU MLP
+// four times as wide, each around a residual; a final norm and a head without bias; the loss is the
+// cross-entropy in nats, summed over the microbatch's tokens.
 //
 //   x   = embedding[token] + position
 //   x  += projection(attention(qkv(norm(x))))     } per layer
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "stages/models/stage_builder.h"
 #include "stages/stage_program.h"
 
 namespace stringline {
@@ -26,24 +27,20 @@ struct GptShape {
   int context = 0;  // tokens per sequence
   int vocabulary = 256;
   int microbatch = 0;  // sequences per microbatch
+  bool tied = false;   // the head's weight is the embedding's (Param::tied_to)
 
   int64_t tokens() const { return int64_t{microbatch} * context; }  // of one microbatch
+  friend bool operator==(const GptShape&, const GptShape&) = default;
 };
 
 // InvalidArgument for numbers that are no model: a size below 1 or above 2^20, a width that the
 // heads do not divide, a microbatch whose activations would pass 2^31 elements.
 absl::Status CheckShape(const GptShape& shape);
 
-// Number of the model's parameters.
+// Number of the model's parameters; tied ones count once.
 int64_t CountParams(const GptShape& shape);
 
-// Multiplications and additions of a forward, by part of the model: for comparing stages.
-struct GptWork {
-  double embedding = 0;
-  double layer = 0;
-  double head = 0;
-};
-GptWork WorkOf(const GptShape& shape);
+ModelWork WorkOf(const GptShape& shape);
 
 // One program per element of `layers_per_stage` (layers.h); {shape.layers} gives the whole model as
 // one stage. A stage's input is tokens I32 (microbatch, context) for the first one, otherwise F32

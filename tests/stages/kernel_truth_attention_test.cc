@@ -13,7 +13,9 @@ namespace {
 
 struct Shape {
   int64_t batch, positions, heads, size;
+  int64_t kv_heads = heads;
   int64_t width() const { return heads * size; }
+  int64_t stride() const { return (heads + 2 * kv_heads) * size; }  // of a row of qkv
 };
 
 // All results of one attention, in the layouts of the op.
@@ -26,11 +28,13 @@ Truth Attend(const Shape& s, const Array& qkv, const Array& dy) {
   Truth truth;
   truth.y.resize(s.batch * s.positions * width);
   truth.lse.resize(s.batch * s.heads * s.positions);
-  truth.dqkv.resize(3 * truth.y.size());
+  truth.dqkv.resize(s.batch * s.positions * s.stride());
   for (int64_t b = 0; b < s.batch; ++b) {
     for (int64_t h = 0; h < s.heads; ++h) {
+      const int64_t kv = h * s.kv_heads / s.heads;
+      const int64_t head_of[] = {h, s.heads + kv, s.heads + s.kv_heads + kv};
       const auto index = [&](int third, int64_t t, int64_t d) {
-        return ((b * s.positions + t) * 3 + third) * width + h * s.size + d;
+        return (b * s.positions + t) * s.stride() + head_of[third] * s.size + d;
       };
       const auto in = [&](int third, int64_t t, int64_t d) -> double {
         return qkv.f32()[index(third, t, d)];
@@ -71,12 +75,12 @@ Truth Attend(const Shape& s, const Array& qkv, const Array& dy) {
 // The backward gets the forward's results rounded from double, so each is judged alone.
 void Check(const Shape& s, float factor, double tolerance, std::mt19937_64& random) {
   SCOPED_TRACE(absl::StrCat(s.batch, " of ", s.positions, " positions, ", s.heads, " heads of ",
-                            s.size, ", times ", factor));
-  Array qkv = RandomArray({DType::kF32, {s.batch, s.positions, 3 * s.width()}}, random);
+                            s.size, ", ", s.kv_heads, " of keys, times ", factor));
+  Array qkv = RandomArray({DType::kF32, {s.batch, s.positions, s.stride()}}, random);
   for (int64_t i = 0; i < qkv.type.elements(); ++i) qkv.f32()[i] *= factor;
   const Array dy = RandomArray({DType::kF32, {s.batch, s.positions, s.width()}}, random);
   const Truth truth = Attend(s, qkv, dy);
-  const std::vector<double> heads = {static_cast<double>(s.heads)};
+  const std::vector<double> heads = {static_cast<double>(s.heads), static_cast<double>(s.kv_heads)};
   const std::vector<Array> out = RunKernel(Op::kAttention, {qkv}, heads);
   ExpectClose(out[0], truth.y, tolerance);
   ExpectClose(out[1], truth.lse, tolerance);
@@ -98,6 +102,21 @@ TEST(AttentionTruth, OddShapes) {
   }
   Check({3, 45, 3, 5}, 1, 5e-6, random);
   Check({2, 70, 1, 32}, 1, 5e-6, random);
+}
+
+// Several heads of queries share keys and values; heads are as wide as they like.
+TEST(AttentionTruth, GroupsOfHeads) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (const int64_t positions : {1, 31, 33, 70}) {
+    for (const int64_t size : {3, 16, 20}) {
+      Check({2, positions, 4, size, 2}, 1, 5e-6, random);
+      Check({1, positions, 6, size, 2}, 1, 5e-6, random);
+      Check({1, positions, 5, size, 1}, 1, 5e-6, random);
+      if (testing::Test::HasFailure()) return;
+    }
+  }
 }
 
 // Scores of some hundreds: without subtracting the row's largest the exponentials would overflow.

@@ -21,10 +21,10 @@ class Kernels : public testing::Test {
 
 TEST_F(Kernels, SameInputsGiveTheSameBits) {
   const Array qkv = Random({3, 50, 3 * 24}), dy = Random({3, 50, 24});
-  const std::vector<Array> once = RunKernel(Op::kAttention, {qkv}, {4});
-  const std::vector<Array> twice = RunKernel(Op::kAttention, {qkv}, {4});
-  const Array grad = RunKernel(Op::kAttentionGrad, {dy, qkv, once[0], once[1]}, {4})[0];
-  const Array again = RunKernel(Op::kAttentionGrad, {dy, qkv, twice[0], twice[1]}, {4})[0];
+  const std::vector<Array> once = RunKernel(Op::kAttention, {qkv}, {4, 4});
+  const std::vector<Array> twice = RunKernel(Op::kAttention, {qkv}, {4, 4});
+  const Array grad = RunKernel(Op::kAttentionGrad, {dy, qkv, once[0], once[1]}, {4, 4})[0];
+  const Array again = RunKernel(Op::kAttentionGrad, {dy, qkv, twice[0], twice[1]}, {4, 4})[0];
   for (int64_t i = 0; i < grad.type.elements(); ++i) ASSERT_EQ(grad.f32()[i], again.f32()[i]);
   const Array dw = RunKernel(Op::kLinearWeightGrad, {dy, qkv}, {})[0];
   const Array dw_again = RunKernel(Op::kLinearWeightGrad, {dy, qkv}, {})[0];

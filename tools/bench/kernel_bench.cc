@@ -92,9 +92,11 @@ void AddAttention(std::vector<Row>* rows, int64_t batch, int64_t positions, int6
   const double product = 2.0 * pairs * static_cast<double>(width);
   const Type qkv = F32({batch, positions, 3 * width}), y = F32({batch, positions, width});
   const auto count = static_cast<double>(heads);
-  rows->push_back({Op::kAttention, {qkv}, {count}, 2 * product});
-  rows->push_back(
-      {Op::kAttentionGrad, {y, qkv, y, F32({batch, heads, positions})}, {count}, 5 * product});
+  rows->push_back({Op::kAttention, {qkv}, {count, count}, 2 * product});
+  rows->push_back({Op::kAttentionGrad,
+                   {y, qkv, y, F32({batch, heads, positions})},
+                   {count, count},
+                   5 * product});
 }
 
 void AddElementwise(std::vector<Row>* rows, int64_t n, int64_t width) {

@@ -1,8 +1,9 @@
 // Causal attention and its gradient, one head of one sequence at a time, kBlock queries at once.
 //
-// Keys and values of a head are packed into workspace rows padded to whole vectors; the queries of
-// a block are turned over as well. Weights live only for the block at hand; the backward kernel
-// computes them again from the saved log-sum-exp. The scale 1 / sqrt(D) goes into the queries.
+// Keys and values of a head are packed into workspace rows padded to whole vectors, once for all
+// heads of queries that they serve; the queries of a block are turned over as well. Weights live
+// only for the block at hand; the backward kernel computes them again from the saved log-sum-exp.
+// The scale 1 / sqrt(D) goes into the queries.
 #include <algorithm>
 #include <cmath>
 
@@ -14,20 +15,26 @@
 namespace stringline::cpu {
 namespace {
 
-// Sizes of one head.
+// Sizes of one head, and where it stands among the others.
 struct Head {
-  int64_t heads, positions, size;
+  int64_t heads, kv_heads, positions, size;
   int64_t wide;  // `size` rounded up to whole vectors
   float scale;
 
-  Head(const Type& qkv, int64_t heads_)
-      : heads(heads_),
+  Head(const Type& qkv, absl::Span<const double> attributes)
+      : heads(static_cast<int64_t>(attributes[0])),
+        kv_heads(static_cast<int64_t>(attributes[1])),
         positions(qkv.shape[1]),
-        size(qkv.shape[2] / 3 / heads_),
+        size(qkv.shape[2] / (heads + 2 * kv_heads)),
         wide(RoundUp(size)),
         scale(1.0f / std::sqrt(static_cast<float>(size))) {}
 
-  int64_t width() const { return heads * size; }
+  int64_t group() const { return heads / kv_heads; }  // heads of queries for one of keys
+  int64_t width() const { return heads * size; }      // of a row of y
+  int64_t stride() const { return (heads + 2 * kv_heads) * size; }  // of a row of qkv
+  // In a row of qkv, from the first channel of head h of queries to that of its keys and values.
+  int64_t to_keys(int64_t h) const { return (heads + h / group() - h) * size; }
+  int64_t to_values(int64_t h) const { return to_keys(h) + kv_heads * size; }
   int64_t block() const { return kBlock * wide; }         // of queries
   int64_t weights() const { return kBlock * positions; }  // of a block, one for every key
   int64_t keys() const { return positions * wide; }       // packed
@@ -63,19 +70,19 @@ void StoreChannels(float* row, int64_t d, int64_t size, Vec v) {
   d + kLanes <= size ? Store(row + d, v) : StorePart(row + d, v, size - d);
 }
 
-// keys, values (T, wide) = the head's; 0 beyond `size`. Rows of a head lie far apart and no
-// hardware sees them coming, so each is asked for some rows before; the queries as well, for
-// TakeBlock.
-void Pack(const Head& head, const float* qkv, float* keys, float* values) {
+// keys, values (T, wide) = those of head h of queries, at `qkv`; 0 beyond `size`. Rows of a head
+// lie far apart and no hardware sees them coming, so each is asked for some rows before; the
+// queries as well, for TakeBlock.
+void Pack(const Head& head, int64_t h, const float* qkv, float* keys, float* values) {
   constexpr int64_t kAhead = 8;
-  const int64_t width = head.width();
-  const Rows<const float> rows{qkv, 3 * width};
+  const int64_t to_keys = head.to_keys(h), to_values = head.to_values(h);
+  const Rows<const float> rows{qkv, head.stride()};
   for (int64_t t = 0; t < head.positions; ++t) {
-    const float* key = rows[t] + width;
-    const float* value = key + width;
+    const float* key = rows[t] + to_keys;
+    const float* value = rows[t] + to_values;
     const float* ahead = rows[std::min(t + kAhead, head.positions - 1)];
     for (int64_t d = 0; d < head.wide; d += kLanes) {
-      for (int64_t third = 0; third < 3; ++third) __builtin_prefetch(ahead + third * width + d);
+      for (int64_t from : {int64_t{0}, to_keys, to_values}) __builtin_prefetch(ahead + from + d);
       Store(keys + t * head.wide + d, LoadChannels(key, d, head.size));
       Store(values + t * head.wide + d, LoadChannels(value, d, head.size));
     }
@@ -174,18 +181,20 @@ void Softmax(float* scores, int64_t first, int64_t rows, float* factor, float* l
   }
 }
 
-// One head of one sequence; qkv, y and lse point at its first element.
-void ForwardHead(const Head& head, const float* qkv, float* y, float* lse, Workspace workspace) {
-  const int64_t width = head.width();
+// Head h of queries of one sequence; qkv, y and lse point at its first element. The first head of a
+// group packs the group's keys and values.
+void ForwardHead(const Head& head, int64_t h, const float* qkv, float* y, float* lse,
+                 Workspace workspace) {
+  const int64_t width = head.width(), stride = head.stride();
   float* keys = workspace.Take(head.keys());
   float* values = workspace.Take(head.keys());
   float* queries = workspace.Take(head.block());
   float* mixed = workspace.Take(head.block());
   float* weights = workspace.Take(head.weights());
-  Pack(head, qkv, keys, values);
+  if (h % head.group() == 0) Pack(head, h, qkv, keys, values);
   for (int64_t first = 0; first < head.positions; first += kBlock) {
     const int64_t rows = std::min(kBlock, head.positions - first);
-    TakeBlock(head, {qkv + first * 3 * width, 3 * width}, rows, head.scale, queries, mixed);
+    TakeBlock(head, {qkv + first * stride, stride}, rows, head.scale, queries, mixed);
     Scores(keys, head.wide, queries, head.size, first, rows, weights);
     float factor[kBlock];
     Softmax(weights, first, rows, factor, lse + first);
@@ -255,9 +264,11 @@ void RowsOfBlock(const Head& head, const HeadGrad& at, int64_t first, int64_t ro
   }
 }
 
-// The block of queries from `first` on: its dq, and its part of dk and dv.
-void BackwardBlock(const Head& head, const HeadGrad& at, const GradBuffers& to, int64_t first) {
-  const int64_t width = head.width(), stride = 3 * width, wide = head.wide;
+// The block of queries from `first` on: its dq, and its part of dk and dv. `add`: there are parts
+// of other heads in them already.
+void BackwardBlock(const Head& head, const HeadGrad& at, const GradBuffers& to, int64_t first,
+                   bool add) {
+  const int64_t width = head.width(), stride = head.stride(), wide = head.wide;
   const int64_t rows = std::min(kBlock, head.positions - first);
   TakeBlock(head, {at.qkv + first * stride, stride}, rows, head.scale, to.turned_queries,
             to.queries);
@@ -270,49 +281,53 @@ void BackwardBlock(const Head& head, const HeadGrad& at, const GradBuffers& to, 
   Mix(to.dscores, to.keys, wide, first, rows, to.dqueries);
   std::fill_n(factor, kBlock, head.scale);
   Unpack(head, to.dqueries, factor, rows, {at.dqkv + first * stride, stride});
-  Spread(to.dscores, to.queries, wide, first, rows, to.dkeys);
-  Spread(to.weights, to.dy, wide, first, rows, to.dvalues);
+  Spread(to.dscores, to.queries, wide, first, rows, add, to.dkeys);
+  Spread(to.weights, to.dy, wide, first, rows, add, to.dvalues);
 }
 
-void BackwardHead(const Head& head, const HeadGrad& at, Workspace workspace) {
-  const int64_t width = head.width(), stride = 3 * width;
+// Head h of queries of one sequence. The last head of a group writes the gradients of the group's
+// keys and values, in which all of them have added up.
+void BackwardHead(const Head& head, int64_t h, const HeadGrad& at, Workspace workspace) {
+  const int64_t stride = head.stride(), in_group = h % head.group();
   const GradBuffers buffers(head, workspace);
-  Pack(head, at.qkv, buffers.keys, buffers.values);
+  if (in_group == 0) Pack(head, h, at.qkv, buffers.keys, buffers.values);
   for (int64_t first = 0; first < head.positions; first += kBlock) {
-    BackwardBlock(head, at, buffers, first);
+    BackwardBlock(head, at, buffers, first, in_group > 0);
   }
-  Unpack(head, buffers.dkeys, {at.dqkv + width, stride});
-  Unpack(head, buffers.dvalues, {at.dqkv + 2 * width, stride});
+  if (in_group + 1 < head.group()) return;
+  Unpack(head, buffers.dkeys, {at.dqkv + head.to_keys(h), stride});
+  Unpack(head, buffers.dvalues, {at.dqkv + head.to_values(h), stride});
 }
 
 }  // namespace
 
-int64_t AttentionWorkspace(const Type& qkv, int64_t heads) {
-  const Head head(qkv, heads);
+int64_t AttentionWorkspace(const Type& qkv, absl::Span<const double> attributes) {
+  const Head head(qkv, attributes);
   return (2 * head.keys() + 2 * head.block() + head.weights()) *
          static_cast<int64_t>(sizeof(float));
 }
 
-int64_t AttentionGradWorkspace(const Type& qkv, int64_t heads) {
-  const Head head(qkv, heads);
+int64_t AttentionGradWorkspace(const Type& qkv, absl::Span<const double> attributes) {
+  const Head head(qkv, attributes);
   return (5 * head.block() + 2 * head.weights() + 4 * head.keys()) *
          static_cast<int64_t>(sizeof(float));
 }
 
-// With q, k, v the thirds of qkv's last dimension, D = C / H channels a head, and per head:
+// qkv's last dimension holds H heads of queries, K of keys and K of values, D channels each. For
+// each head of queries, with the keys and values of head h K / H, rounded down:
 //
 // s[i,j] = q[i] . k[j] / sqrt(D) for j <= i
 // lse[i] = log of the sum over j <= i of e^s[i,j]
 // y[i] = sum over j <= i of e^(s[i,j] - lse[i]) v[j]
 //
-// qkv (B,T,3C) -> y (B,T,C), lse (B,H,T), both overwritten.
+// qkv (B,T,(H+2K)D) -> y (B,T,HD), lse (B,H,T), both overwritten.
 void Run_kAttention(const Node& node, In in, Out out, Accumulate, void* workspace) {
-  const Head head(*in[0].type, static_cast<int64_t>(node.attributes[0]));
-  const int64_t batch = in[0].type->shape[0], size = head.positions * head.width();
+  const Head head(*in[0].type, node.attributes);
+  const int64_t batch = in[0].type->shape[0];
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t h = 0; h < head.heads; ++h) {
-      ForwardHead(head, in[0].f32() + b * 3 * size + h * head.size,
-                  out[0].f32() + b * size + h * head.size,
+      ForwardHead(head, h, in[0].f32() + b * head.positions * head.stride() + h * head.size,
+                  out[0].f32() + b * head.positions * head.width() + h * head.size,
                   out[1].f32() + (b * head.heads + h) * head.positions, Workspace(workspace));
     }
   }
@@ -322,16 +337,17 @@ void Run_kAttention(const Node& node, In in, Out out, Accumulate, void* workspac
 //
 // ds[i,j] = p[i,j] (dy[i] . v[j] - delta[i]) / sqrt(D) for j <= i
 // dq[i] = sum over j of ds[i,j] k[j],  dk[j] = sum over i of ds[i,j] q[i]
-// dv[j] = sum over i of p[i,j] dy[i]
+// dv[j] = sum over i of p[i,j] dy[i]           the last two over all heads of queries they serve
 //
-// dy (B,T,C), qkv (B,T,3C), y (B,T,C), lse (B,H,T) -> dqkv (B,T,3C), overwritten.
+// dy (B,T,HD), qkv (B,T,(H+2K)D), y (B,T,HD), lse (B,H,T) -> dqkv as qkv, overwritten.
 void Run_kAttentionGrad(const Node& node, In in, Out out, Accumulate, void* workspace) {
-  const Head head(*in[1].type, static_cast<int64_t>(node.attributes[0]));
-  const int64_t batch = in[1].type->shape[0], size = head.positions * head.width();
+  const Head head(*in[1].type, node.attributes);
+  const int64_t batch = in[1].type->shape[0];
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t h = 0; h < head.heads; ++h) {
-      const int64_t at = b * size + h * head.size, packed_at = b * 3 * size + h * head.size;
-      BackwardHead(head,
+      const int64_t at = b * head.positions * head.width() + h * head.size;
+      const int64_t packed_at = b * head.positions * head.stride() + h * head.size;
+      BackwardHead(head, h,
                    {in[0].f32() + at, in[1].f32() + packed_at, in[2].f32() + at,
                     in[3].f32() + (b * head.heads + h) * head.positions, out[0].f32() + packed_at},
                    Workspace(workspace));

@@ -61,6 +61,14 @@ void Run_kLinearResidual(const Node&, In in, Out out, Accumulate, void*) {
   Product({in[0], false}, {in[1], true}, out[0], true);
 }
 
+// y[n,o] = z[n,o] + sum over k of x[n,k] w[o,k]
+//
+// x (N,K), w (O,K), z (N,O) -> y (N,O), overwritten: z first, as above.
+void Run_kLinearAdd(const Node&, In in, Out out, Accumulate, void*) {
+  std::copy_n(in[2].f32(), out[0].type->elements(), out[0].f32());
+  Product({in[0], false}, {in[1], true}, out[0], true);
+}
+
 // dx[n,k] = sum over o of dy[n,o] w[o,k]
 //
 // dy (N,O), w (O,K) -> dx (N,K), overwritten.

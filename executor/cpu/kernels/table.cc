@@ -17,11 +17,17 @@ int64_t WorkspaceBytes(const Graph& graph, const Node& node) {
   auto input = [&](int i) -> const Type& { return graph.values[node.inputs[i]].type; };
   switch (node.op) {
     case Op::kAttention:
-      return AttentionWorkspace(input(0), static_cast<int64_t>(node.attributes[0]));
+      return AttentionWorkspace(input(0), node.attributes);
     case Op::kAttentionGrad:
-      return AttentionGradWorkspace(input(1), static_cast<int64_t>(node.attributes[0]));
+      return AttentionGradWorkspace(input(1), node.attributes);
     case Op::kLayerNormGrad:
       return LayerNormGradWorkspace(input(1));
+    case Op::kRmsNormGrad:
+      return RmsNormGradWorkspace(input(1));
+    case Op::kHeadNormGrad:
+      return HeadNormGradWorkspace(input(2));
+    case Op::kRotary:
+      return RotaryWorkspace(input(0), node.attributes);
     case Op::kRoute:
       return RouteWorkspace(input(0));
     case Op::kRouteGrad:

@@ -1,0 +1,52 @@
+// A model of any family, as whoever cuts, counts and runs models sees it.
+//
+// A family is an alternative of ModelShape: a shape struct with CheckShape, CountParams, WorkOf and
+// a function that builds its stages, in a file of its own. It has the members layers, width, heads,
+// context, vocabulary, microbatch, tied and tokens().
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "stages/models/decoder.h"
+#include "stages/models/gpt.h"
+#include "stages/stage_program.h"
+
+namespace stringline {
+
+struct ModelShape {
+  std::variant<GptShape, DecoderShape> family;
+
+  ModelShape() = default;
+  ModelShape(const GptShape& shape) : family(shape) {}      // NOLINT: every shape is a model
+  ModelShape(const DecoderShape& shape) : family(shape) {}  // NOLINT
+
+  int layers() const;
+  int width() const;
+  int context() const;  // tokens per sequence
+  int vocabulary() const;
+  int microbatch() const;  // sequences per microbatch
+  int64_t tokens() const;  // of one microbatch
+
+  // The same model with another number of layers.
+  ModelShape WithLayers(int layers) const;
+  ModelShape WithMicrobatch(int microbatch) const;
+};
+
+// "gpt", "llama": as `model.kind` of a run file names it.
+const char* KindOf(const ModelShape& shape);
+
+// As each family's own.
+absl::Status CheckShape(const ModelShape& shape);
+int64_t CountParams(const ModelShape& shape);
+ModelWork WorkOf(const ModelShape& shape);
+
+// One program per element of `layers_per_stage` (layers.h); {shape.layers()} gives the whole model
+// as one stage. A stage's input is tokens I32 (microbatch, context) for the first one, otherwise
+// F32 (microbatch, context, width); the target is I32 (microbatch, context).
+absl::StatusOr<std::vector<StageProgram>> BuildModelStages(
+    const ModelShape& shape, const std::vector<int>& layers_per_stage);
+
+}  // namespace stringline

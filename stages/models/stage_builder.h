@@ -1,0 +1,74 @@
+// What the models have in common: how one stage's forward graph is built, and its parameters.
+//
+// A family is a class that says what an embedding, a layer and a loss are made of; BuildPrograms
+// puts them together, cut as it is told. A layer's parameters carry its number in the whole model,
+// so that neither their names nor their first values depend on the cut.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "stages/builder.h"
+#include "stages/split.h"
+#include "stages/stage_program.h"
+
+namespace stringline {
+
+// Multiplications and additions of a forward, by part of the model: for comparing stages.
+struct ModelWork {
+  double embedding = 0;
+  double layer = 0;
+  double head = 0;
+};
+
+// Builds one stage's forward graph.
+class StageBuilder {
+ public:
+  // Activations are F32 (microbatch, context, width), tokens I32 (microbatch, context).
+  StageBuilder(int64_t microbatch, int64_t context, int64_t width)
+      : microbatch_(microbatch), context_(context), width_(width) {}
+  virtual ~StageBuilder() = default;
+  StageBuilder(const StageBuilder&) = delete;
+  StageBuilder& operator=(const StageBuilder&) = delete;
+
+  virtual ValueId Embed() = 0;                      // of the first stage: from tokens
+  virtual ValueId Layer(ValueId x, int layer) = 0;  // `layer` counts in the whole model
+  virtual void Loss(ValueId x) = 0;                 // of the last stage
+
+  ValueId Receive();  // of the other stages: what comes in
+  void Send(ValueId x) { builder_.Output(Role::kOutput, 0, x); }
+  ForwardStage Finish(bool first, bool last) &&;
+
+ protected:
+  ValueId AddParam(Param param);
+  // Weights (rows, columns), normal with `stddev`, that decay.
+  ValueId Matrix(const std::string& name, int64_t rows, int64_t columns, float stddev);
+  // Biases and what norms scale by.
+  ValueId Vector(const std::string& name, int64_t size, Init init);
+  // Adds `embedding.weight` (vocabulary, width) and looks the tokens up in it.
+  ValueId EmbedTokens(int64_t vocabulary, float stddev);
+  // Adds `head.weight` (vocabulary, width), which may be the embedding's (Param::tied_to), and the
+  // loss of x against the target.
+  void HeadLoss(ValueId x, int64_t vocabulary, float stddev, bool tied);
+
+  Type Tokens() const { return {DType::kI32, {microbatch_, context_}}; }
+  Type Activation() const { return {DType::kF32, {microbatch_, context_, width_}}; }
+
+  Builder builder_;
+  std::vector<Param> params_;
+
+ private:
+  const int64_t microbatch_, context_, width_;
+};
+
+// One program per element of `layers_per_stage` (layers.h); `make` gives a fresh builder for each.
+// InvalidArgument if the numbers do not add up to `layers`.
+absl::StatusOr<std::vector<StageProgram>> BuildPrograms(
+    int layers, const std::vector<int>& layers_per_stage,
+    const std::function<std::unique_ptr<StageBuilder>()>& make);
+
+}  // namespace stringline
