@@ -121,6 +121,7 @@ std::vector<ValueId> Anchors(const Graph& forward, const Port& input,
 std::vector<ValueId> Seeds(Builder& builder, const Graph& forward) {
   std::vector<ValueId> grads(forward.values.size(), kNone);
   for (const Port& port : forward.outputs) {
+    if (port.role == Role::kSaved || port.role == Role::kDropped) continue;
     ValueId& grad = grads[port.value];
     SL_CHECK(grad == kNone) << forward.values[port.value].name << " is two outputs";
     if (port.role == Role::kOutput) {
