@@ -117,19 +117,32 @@ std::vector<ValueId> Anchors(const Graph& forward, const Port& input,
   return anchors;
 }
 
+// The gradients from which the reverse walk begins.
+std::vector<ValueId> Seeds(Builder& builder, const Graph& forward) {
+  std::vector<ValueId> grads(forward.values.size(), kNone);
+  for (const Port& port : forward.outputs) {
+    if (port.role == Role::kSaved || port.role == Role::kDropped) continue;
+    ValueId& grad = grads[port.value];
+    SL_CHECK(grad == kNone) << forward.values[port.value].name << " is two outputs";
+    if (port.role == Role::kOutput) {
+      grad = builder.Input(Role::kOutGrad, 0, builder.TypeOf(port.value), "d.out");
+    } else if (port.role == Role::kLoss) {
+      grad = builder.Append(Op::kConstant, {}, {1}, "d.loss");
+    } else if (port.role == Role::kAuxLoss) {
+      grad = builder.Append(Op::kConstant, {}, {1}, "d.aux_loss");
+    }
+  }
+  return grads;
+}
+
 }  // namespace
 
 absl::StatusOr<Joint> Differentiate(const Graph& forward) {
-  SL_CHECK(forward.outputs.size() == 1) << forward.outputs.size();
-  const Port& result = forward.outputs[0];
+  SL_CHECK(!forward.outputs.empty() &&
+           (forward.outputs[0].role == Role::kOutput || forward.outputs[0].role == Role::kLoss));
   Builder builder(forward);
   const std::vector<bool> differentiable = Differentiable(forward);
-  std::vector<ValueId> grads(forward.values.size(), kNone);
-  if (result.role == Role::kLoss) {
-    grads[result.value] = builder.Append(Op::kConstant, {}, {1}, "d.loss");
-  } else {
-    grads[result.value] = builder.Input(Role::kOutGrad, 0, builder.TypeOf(result.value), "d.out");
-  }
+  std::vector<ValueId> grads = Seeds(builder, forward);
   for (auto node = forward.nodes.rbegin(); node != forward.nodes.rend(); ++node) {
     SL_RETURN_IF_ERROR(StepBack(builder, *node, differentiable, grads));
   }

@@ -24,8 +24,10 @@ struct Joint {
   std::vector<ValueId> anchors;
 };
 
-// `forward` has one kOutput or one kLoss output (the loss's gradient is 1), and param indices from
-// 0 without gaps. InvalidArgument if an op in between has no gradient rule.
+// The first output of `forward` is a kOutput or a kLoss; others may be kAuxLoss, kDropped and
+// kSaved. The // gradient of every loss is 1, so that auxiliary ones are roots beside the result,
+// on whatever stage they are. Param indices are from 0 without gaps. InvalidArgument if an op in
+// between has no gradient rule.
 absl::StatusOr<Joint> Differentiate(const Graph& forward);
 
 }  // namespace stringline

@@ -42,4 +42,20 @@ Grads GradientOfHeadNorm(Builder& builder, const Node& node, OutputGrads dy, con
 Grads GradientOfRotary(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfSwiglu(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 
+// Those of the experts: experts_gradients.cc.
+Grads GradientOfRoute(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfBalanceLoss(Builder& builder, const Node& node, OutputGrads dy,
+                            const Wanted& wanted);
+Grads GradientOfGatherRows(Builder& builder, const Node& node, OutputGrads dy,
+                           const Wanted& wanted);
+Grads GradientOfSumRows(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfGatherWeights(Builder& builder, const Node& node, OutputGrads dy,
+                              const Wanted& wanted);
+Grads GradientOfDispatch(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfCombine(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfGroupedLinear(Builder& builder, const Node& node, OutputGrads dy,
+                              const Wanted& wanted);
+Grads GradientOfExpertSwiglu(Builder& builder, const Node& node, OutputGrads dy,
+                             const Wanted& wanted);
+
 }  // namespace stringline

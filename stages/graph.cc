@@ -34,6 +34,10 @@ const char* NameOf(Role role) {
       return "output";
     case Role::kLoss:
       return "loss";
+    case Role::kAuxLoss:
+      return "aux_loss";
+    case Role::kDropped:
+      return "dropped";
     case Role::kInGrad:
       return "in_grad";
     case Role::kParamGrad:

@@ -44,6 +44,8 @@ enum class Role : uint8_t {
   // outputs
   kOutput,     // the activation leaving the stage (not for the last stage)
   kLoss,       // last stage: F32 scalar, the sum over the microbatch's tokens
+  kAuxLoss,    // index: which MoE layer of the stage; F32 scalar, added to the loss: a sum as well
+  kDropped,    // index as kAuxLoss; F32 scalar: slots that no expert takes, for want of capacity
   kInGrad,     // gradient of the stage's input (not for the first stage)
   kParamGrad,  // index: which parameter; *added* into its accumulator, never overwriting it
 };

@@ -28,18 +28,19 @@ uint64_t HashOf(const std::string& name) {
 // In (0, 1).
 double Uniform(uint64_t bits) { return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53; }
 
-void FillNormal(uint64_t key, float stddev, int64_t count, float* data) {
-  for (int64_t i = 0; i < count; ++i) {
+// Of the whole parameter `count` elements from the first on.
+void FillNormal(uint64_t key, float stddev, int64_t first_element, int64_t count, float* data) {
+  for (int64_t i = first_element; i < first_element + count; ++i) {
     const uint64_t first = Mix(key + kGolden * static_cast<uint64_t>(2 * i + 1));
     const uint64_t second = Mix(key + kGolden * static_cast<uint64_t>(2 * i + 2));
     const double radius = std::sqrt(-2 * std::log(Uniform(first)));
-    data[i] = static_cast<float>(stddev * radius * std::cos(2 * M_PI * Uniform(second)));
+    *data++ = static_cast<float>(stddev * radius * std::cos(2 * M_PI * Uniform(second)));
   }
 }
 
 }  // namespace
 
-void Initialize(const Param& param, uint64_t seed, float* data) {
+void Initialize(const Param& param, uint64_t seed, float* data, int expert_rank) {
   SL_CHECK(param.type.dtype == DType::kF32) << param.name;
   const int64_t count = param.type.elements();
   const std::string& first_name = param.tied_to.empty() ? param.name : param.tied_to;
@@ -51,7 +52,8 @@ void Initialize(const Param& param, uint64_t seed, float* data) {
       std::fill_n(data, count, 1.0f);
       return;
     case Init::kNormal:
-      FillNormal(Mix(Mix(seed + kGolden) ^ HashOf(first_name)), param.stddev, count, data);
+      FillNormal(Mix(Mix(seed + kGolden) ^ HashOf(first_name)), param.stddev,
+                 param.expert ? expert_rank * count : 0, count, data);
       return;
   }
 }

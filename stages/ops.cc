@@ -28,6 +28,10 @@ const OpRow* OpNamed(absl::string_view name) {
   return nullptr;
 }
 
+bool IsCut(Op op) { return op == Op::kDispatch || op == Op::kCombine; }
+
+bool IsCollective(Op op) { return IsCut(op) || op == Op::kAllToAllCounts; }
+
 absl::StatusOr<std::vector<Type>> InferTypes(Op op, absl::Span<const Type> inputs,
                                              absl::Span<const double> attributes) {
   const OpRow& row = RowOf(op);

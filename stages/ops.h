@@ -43,6 +43,11 @@ const OpRow& RowOf(Op op);
 // nullptr: no op has this name.
 const OpRow* OpNamed(absl::string_view name);
 
+// Done by all ranks that share out the experts, together.
+bool IsCollective(Op op);
+// A collective that waits for much data: a graph is cut there (cut.h). Not the exchange of counts.
+bool IsCut(Op op);
+
 // The shape rule of `op`, after the number of inputs and attributes has been checked.
 absl::StatusOr<std::vector<Type>> InferTypes(Op op, absl::Span<const Type> inputs,
                                              absl::Span<const double> attributes);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "schedlang/base/status.h"
+#include "stages/ops.h"
 #include "stages/text.h"
 
 namespace stringline {
@@ -19,11 +20,13 @@ using Words = std::vector<absl::string_view>;
 struct GraphRow {
   const char* name;
   Graph StageProgram::*graph;
+  std::vector<GraphPart> StageProgram::*parts;  // nullptr: it is run whole
 };
-constexpr GraphRow kGraphs[] = {{"forward", &StageProgram::forward},
-                                {"backward", &StageProgram::backward},
-                                {"input_gradient", &StageProgram::input_gradient},
-                                {"weight_gradient", &StageProgram::weight_gradient}};
+constexpr GraphRow kGraphs[] = {
+    {"forward", &StageProgram::forward, &StageProgram::forward_parts},
+    {"backward", &StageProgram::backward, nullptr},
+    {"input_gradient", &StageProgram::input_gradient, &StageProgram::input_gradient_parts},
+    {"weight_gradient", &StageProgram::weight_gradient, &StageProgram::weight_gradient_parts}};
 
 std::string PrintInit(const Param& param) {
   switch (param.init) {
@@ -53,6 +56,10 @@ absl::Status ReadParamWord(absl::string_view word, Param* param) {
     param->eager = true;
   } else if (absl::ConsumePrefix(&word, "tied=")) {
     param->tied_to = std::string(word);
+  } else if (word == "expert") {
+    param->expert = true;
+  } else if (word == "balance") {
+    param->update = Update::kBalance;
   } else {
     return absl::InvalidArgumentError(absl::StrCat("'", word, "' says nothing of a param"));
   }
@@ -93,6 +100,31 @@ absl::Status ReadPortType(const Words& words, StageProgram* program) {
   return absl::OkStatus();
 }
 
+// `parts NAME : compute=12 network=2 compute=9`: numbers of nodes.
+absl::Status ReadParts(const Words& words, StageProgram* program) {
+  const GraphRow* row = nullptr;
+  for (const GraphRow& known : kGraphs) {
+    if (words.size() > 3 && known.parts != nullptr && words[1] == known.name) row = &known;
+  }
+  if (row == nullptr || words[2] != ":")
+    return absl::InvalidArgumentError("expected 'parts GRAPH : compute=COUNT network=COUNT ...'");
+  std::vector<GraphPart>& parts = program->*row->parts;
+  for (size_t i = 3; i < words.size(); ++i) {
+    absl::string_view word = words[i];
+    GraphPart part;
+    part.network = absl::ConsumePrefix(&word, "network=");
+    part.first_node = parts.empty() ? 0 : parts.back().end_node;
+    int count;
+    if ((!part.network && !absl::ConsumePrefix(&word, "compute=")) ||
+        !absl::SimpleAtoi(word, &count) || count < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("'", words[i], "' is not a part"));
+    }
+    part.end_node = part.first_node + count;
+    parts.push_back(part);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadHeadLine(const Words& words, StageProgram* program) {
   if (words.size() == 1 && words[0] == "first") {
     program->first = true;
@@ -102,6 +134,12 @@ absl::Status ReadHeadLine(const Words& words, StageProgram* program) {
     program->last = true;
     return absl::OkStatus();
   }
+  if (words.size() == 3 && words[0] == "moe_layers" && words[1] == ":") {
+    return absl::SimpleAtoi(words[2], &program->moe_layers) && program->moe_layers >= 0
+               ? absl::OkStatus()
+               : absl::InvalidArgumentError(absl::StrCat("'", words[2], "' is not a number"));
+  }
+  if (words[0] == "parts") return ReadParts(words, program);
   return words[0] == "param" ? ReadParam(words, program) : ReadPortType(words, program);
 }
 
@@ -173,11 +211,47 @@ const Type* StatedType(const StageProgram& program, const Port& port) {
       return program.last ? &program.target : nullptr;
     case Role::kLoss:
       return program.last ? &program.output : nullptr;
+    case Role::kAuxLoss:
+    case Role::kDropped: {
+      static const Type& scalar = *new Type;
+      if (port.index >= program.moe_layers) return nullptr;
+      return &scalar;
+    }
     case Role::kOutput:
     case Role::kOutGrad:
       return program.last ? nullptr : &program.output;
   }
   return nullptr;
+}
+
+// Without a word on them a graph is one part.
+void FillParts(StageProgram* program) {
+  for (const GraphRow& row : kGraphs) {
+    if (row.parts == nullptr || !(program->*row.parts).empty()) continue;
+    const int nodes = static_cast<int>((program->*row.graph).nodes.size());
+    (program->*row.parts).push_back({false, 0, nodes});
+  }
+}
+
+absl::Status CheckParts(const GraphRow& row, const StageProgram& program) {
+  const std::vector<Node>& nodes = (program.*row.graph).nodes;
+  size_t next = 0;
+  for (const GraphPart& part : program.*row.parts) {
+    if (part.first_node != static_cast<int>(next) || part.end_node < part.first_node ||
+        part.end_node > static_cast<int>(nodes.size())) {
+      next = nodes.size() + 1;
+      break;
+    }
+    for (; next < static_cast<size_t>(part.end_node); ++next) {
+      if (IsCollective(nodes[next].op) == part.network) continue;
+      return absl::InvalidArgumentError(absl::StrCat(row.name, " has ", RowOf(nodes[next].op).name,
+                                                     " in a ", part.network ? "network" : "compute",
+                                                     " part"));
+    }
+  }
+  if (next == nodes.size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the parts of ", row.name, " are not its ", nodes.size(), " nodes in a row"));
 }
 
 }  // namespace
@@ -199,6 +273,7 @@ absl::Status CheckStageProgram(const StageProgram& program) {
             absl::StrCat(what, " of type ", PrintType(type), ", stated as ", PrintType(*stated)));
       }
     }
+    if (row.parts != nullptr) SL_RETURN_IF_ERROR(CheckParts(row, program));
   }
   return absl::OkStatus();
 }
@@ -210,7 +285,9 @@ std::string PrintStageProgram(const StageProgram& program) {
   for (const Param& param : program.params) {
     absl::StrAppend(&text, "  param ", param.name, " : ", PrintType(param.type), " ",
                     PrintInit(param), param.decay ? " decay" : "", param.eager ? " eager" : "",
-                    param.tied_to.empty() ? "" : " tied=", param.tied_to, "\n");
+                    param.tied_to.empty() ? "" : " tied=", param.tied_to,
+                    param.expert ? " expert" : "",
+                    param.update == Update::kBalance ? " balance" : "", "\n");
   }
   absl::StrAppend(&text, "  input : ", PrintType(program.input), "\n");
   absl::StrAppend(&text, "  output : ", PrintType(program.output), "\n");
@@ -221,6 +298,16 @@ std::string PrintStageProgram(const StageProgram& program) {
   }
   for (const Type& type : program.stash) {
     absl::StrAppend(&text, "  stash : ", PrintType(type), "\n");
+  }
+  if (program.moe_layers > 0) absl::StrAppend(&text, "  moe_layers : ", program.moe_layers, "\n");
+  for (const GraphRow& row : kGraphs) {
+    if (row.parts == nullptr || (program.*row.parts).size() <= 1) continue;
+    absl::StrAppend(&text, "  parts ", row.name, " :");
+    for (const GraphPart& part : program.*row.parts) {
+      absl::StrAppend(&text,
+                      part.network ? " network=" : " compute=", part.end_node - part.first_node);
+    }
+    absl::StrAppend(&text, "\n");
   }
   absl::StrAppend(&text, "}\n");
   for (const GraphRow& row : kGraphs) {
@@ -238,6 +325,7 @@ absl::StatusOr<StageProgram> ReadStageProgram(absl::string_view text) {
   }
   if (!lines.Take().empty())
     return lines.At(absl::InvalidArgumentError("something after the last graph"));
+  FillParts(&program);
   SL_RETURN_IF_ERROR(CheckStageProgram(program));
   return program;
 }

@@ -11,6 +11,8 @@
 //     saved : f32[8,64,96]
 //     saved : f32[8,64,96] weight      # W reads it, too
 //     stash : f32[8,64,288]
+//     moe_layers : 1                   # not if 0
+//     parts forward : compute=12 network=3 compute=4 network=1 compute=2   # not if one
 //   }
 //   forward graph { … }                # each as in text.h
 //   backward graph { … }
@@ -35,7 +37,8 @@ std::string PrintStageProgram(const StageProgram& program);
 // CheckStageProgram says.
 absl::StatusOr<StageProgram> ReadStageProgram(absl::string_view text);
 
-// InvalidArgument if a port of a graph has an index or a type other than the program states.
+// InvalidArgument if a port of a graph has an index or a type other than the program states, or if
+// parts are not the graph's nodes in a row, collectives in network parts and the rest in others.
 absl::Status CheckStageProgram(const StageProgram& program);
 
 }  // namespace stringline

@@ -42,4 +42,24 @@ InferredTypes ShapeOfRotary(InputTypes in, Attributes);
 InferredTypes ShapeOfSwiglu(InputTypes in, Attributes);
 InferredTypes ShapeOfSwigluGrad(InputTypes in, Attributes);
 
+// Those of the experts: experts_shapes.cc.
+InferredTypes ShapeOfRoute(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfRouteGrad(InputTypes in, Attributes);
+InferredTypes ShapeOfChoiceCounts(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfBalanceLoss(InputTypes in, Attributes);
+InferredTypes ShapeOfBalanceLossGrad(InputTypes in, Attributes);
+InferredTypes ShapeOfDispatchPlan(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfGatherRows(InputTypes in, Attributes);
+InferredTypes ShapeOfSumRows(InputTypes in, Attributes);
+InferredTypes ShapeOfGatherWeights(InputTypes in, Attributes);
+InferredTypes ShapeOfScatterWeights(InputTypes in, Attributes);
+InferredTypes ShapeOfAllToAllCounts(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfDispatch(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfCombine(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfGroupedLinear(InputTypes in, Attributes);
+InferredTypes ShapeOfGroupedLinearInputGrad(InputTypes in, Attributes);
+InferredTypes ShapeOfGroupedLinearWeightGrad(InputTypes in, Attributes);
+InferredTypes ShapeOfExpertSwiglu(InputTypes in, Attributes);
+InferredTypes ShapeOfExpertSwigluGrad(InputTypes in, Attributes);
+
 }  // namespace stringline

@@ -6,24 +6,24 @@
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 #include "stages/autodiff.h"
+#include "stages/cut.h"
+#include "stages/ops.h"
 
 namespace stringline {
 namespace {
 
-// Which of B's nodes are I's, by index into the joint graph.
-struct Halves {
-  std::vector<int> input;
-  std::vector<int> weight;
-};
-
+// Nodes and values are those of the joint graph.
 struct Split {
+  Split(const ForwardStage& stage, const Joint& joint);
+
   const ForwardStage& stage;
   const Joint& joint;
   std::vector<int> producers;  // by value; -1 for an input
   std::vector<bool> is_param;  // by value
-  std::vector<int> backward;   // B's nodes
-  Halves halves;
-  std::vector<ValueId> saved;  // values of the joint graph
+  std::vector<int> backward;   // B's nodes: I's and W's
+  std::vector<int> input;
+  std::vector<int> weight;
+  std::vector<ValueId> saved;
   std::vector<ValueId> stash;
 
   bool OfForward(ValueId value) const {
@@ -58,6 +58,19 @@ std::vector<int> Minus(const std::vector<int>& all, const std::vector<int>& some
   return rest;
 }
 
+Split::Split(const ForwardStage& of_stage, const Joint& of_joint)
+    : stage(of_stage),
+      joint(of_joint),
+      producers(Producers(joint.graph)),
+      is_param(joint.graph.values.size(), false) {
+  for (const Port& port : joint.graph.inputs) {
+    is_param[port.value] = port.role == Role::kParam;
+  }
+  std::vector<ValueId> targets = joint.param_grads;
+  if (!stage.first) targets.push_back(joint.in_grad);
+  backward = BackwardBehind(joint, targets);
+}
+
 // Anchors, eager gradients, and whatever of the rest reads a param; with all they need.
 std::vector<ValueId> TargetsOfInput(const Split& split) {
   std::vector<ValueId> targets = split.joint.anchors;
@@ -89,24 +102,30 @@ std::vector<ValueId> TakenAlong(const Split& split, const std::vector<int>& inpu
   return targets;
 }
 
-void FindHalves(Split* split) {
-  std::vector<ValueId> targets = TargetsOfInput(*split);
-  const std::vector<int> input = BackwardBehind(split->joint, targets);
-  for (ValueId value : TakenAlong(*split, input)) targets.push_back(value);
-  split->halves.weight = Minus(split->backward, BackwardBehind(split->joint, targets));
-  split->halves.input = Minus(split->backward, split->halves.weight);
+// By node: is it W's?
+std::vector<bool> FindWeight(const Split& split) {
+  std::vector<ValueId> targets = TargetsOfInput(split);
+  const std::vector<int> input = BackwardBehind(split.joint, targets);
+  for (ValueId value : TakenAlong(split, input)) targets.push_back(value);
+  std::vector<bool> weight(split.joint.graph.nodes.size(), false);
+  for (int n : Minus(split.backward, BackwardBehind(split.joint, targets))) {
+    weight[n] = true;
+    SL_CHECK(!IsCollective(split.joint.graph.nodes[n].op)) << "W would communicate";
+  }
+  return weight;
 }
 
-void FindHandedOn(Split* split) {
+// What F keeps for the others, and I for W.
+void FindHandedOn(const std::vector<bool>& is_weight, Split* split) {
   const Graph& graph = split->joint.graph;
+  for (int n : split->backward) (is_weight[n] ? split->weight : split->input).push_back(n);
   for (ValueId value : ReadBy(graph, split->backward)) {
     if (split->OfForward(value) && !split->is_param[value]) split->saved.push_back(value);
   }
-  const std::vector<int>& weight = split->halves.weight;
-  for (ValueId value : ReadBy(graph, weight)) {
+  for (ValueId value : ReadBy(graph, split->weight)) {
     if (split->OfForward(value)) continue;
-    const bool own = std::binary_search(weight.begin(), weight.end(), split->producers[value]);
-    if (!own) split->stash.push_back(value);
+    const int producer = split->producers[value];
+    if (producer < 0 || !is_weight[producer]) split->stash.push_back(value);
   }
 }
 
@@ -146,7 +165,10 @@ std::vector<Port> ParamGrads(const Split& split, const std::vector<int>& nodes) 
 
 Graph ForwardProgram(const Split& split) {
   const Graph& graph = split.stage.graph;
-  std::vector<Port> outputs = graph.outputs;
+  std::vector<Port> outputs;
+  for (const Port& port : graph.outputs) {
+    if (port.role != Role::kSaved) outputs.push_back(port);
+  }
   Add(&outputs, Numbered(Role::kSaved, split.saved));
   std::vector<ValueId> targets;
   for (const Port& port : outputs) targets.push_back(port.value);
@@ -161,16 +183,21 @@ Graph BackwardProgram(const Split& split, const std::vector<int>& nodes, bool st
   return Extract(split.joint.graph, nodes, BackwardInputs(split), outputs);
 }
 
-// Only the saved values that W reads are its inputs, under the indices they have everywhere.
+// Only the params and saved values that W reads are its inputs, under the indices they have
+// everywhere.
 Graph WeightProgram(const Split& split, const std::vector<Saved>& saved) {
+  const std::vector<ValueId> read = ReadBy(split.joint.graph, split.weight);
   std::vector<Port> inputs;
+  for (const Port& port : split.joint.graph.inputs) {
+    if (port.role != Role::kParam) continue;
+    if (std::binary_search(read.begin(), read.end(), port.value)) inputs.push_back(port);
+  }
   for (size_t k = 0; k < saved.size(); ++k) {
     if (!saved[k].needed_by_weight) continue;
     inputs.push_back({Role::kSaved, static_cast<int>(k), split.saved[k]});
   }
   Add(&inputs, Numbered(Role::kStash, split.stash));
-  return Extract(split.joint.graph, split.halves.weight, inputs,
-                 ParamGrads(split, split.halves.weight));
+  return Extract(split.joint.graph, split.weight, inputs, ParamGrads(split, split.weight));
 }
 
 absl::Status CheckGradients(const ForwardStage& stage, const Joint& joint) {
@@ -198,7 +225,10 @@ void Describe(const Split& split, StageProgram* program) {
     if (port.role == Role::kTarget) program->target = type;
   }
   program->output = graph.values[split.stage.graph.outputs[0].value].type;
-  const std::vector<ValueId> read = ReadBy(graph, split.halves.weight);
+  for (const Node& node : split.stage.graph.nodes) {
+    program->moe_layers += node.op == Op::kDispatchPlan;
+  }
+  const std::vector<ValueId> read = ReadBy(graph, split.weight);
   for (ValueId value : split.saved) {
     program->saved.push_back(
         {graph.values[value].type, std::binary_search(read.begin(), read.end(), value)});
@@ -206,28 +236,49 @@ void Describe(const Split& split, StageProgram* program) {
   for (ValueId value : split.stash) program->stash.push_back(graph.values[value].type);
 }
 
+void Put(Cut cut, Graph* graph, std::vector<GraphPart>* parts) {
+  *graph = std::move(cut.graph);
+  *parts = std::move(cut.parts);
+}
+
+// Orders the programs so that their parts are in a row.
+void CutPrograms(StageProgram* program) {
+  Put(CutAtCollectives(program->forward), &program->forward, &program->forward_parts);
+  Cut cut = CutAtCollectives(program->input_gradient);
+  std::vector<int> stash(program->stash.size(), 0);
+  for (const Port& port : cut.graph.outputs) {
+    if (port.role == Role::kStash) stash[port.index] = cut.there_from[port.value];
+  }
+  const int compute_parts = static_cast<int>(cut.parts.size() + 1) / 2;
+  Put(std::move(cut), &program->input_gradient, &program->input_gradient_parts);
+  Put(CutAlong(program->weight_gradient, stash, compute_parts), &program->weight_gradient,
+      &program->weight_gradient_parts);
+}
+
 }  // namespace
 
-absl::StatusOr<StageProgram> MakeStageProgram(const ForwardStage& stage) {
+absl::StatusOr<StageProgram> MakeStageProgram(const ForwardStage& stage,
+                                              const RecomputePolicy& recompute) {
   SL_ASSIGN_OR_RETURN(const Joint joint, Differentiate(stage.graph));
   SL_RETURN_IF_ERROR(CheckGradients(stage, joint));
-  Split split{stage, joint, Producers(joint.graph), {}, {}, {}, {}, {}};
-  split.is_param.resize(joint.graph.values.size(), false);
-  for (const Port& port : joint.graph.inputs) {
-    split.is_param[port.value] = port.role == Role::kParam;
-  }
-  std::vector<ValueId> targets = joint.param_grads;
-  if (!stage.first) targets.push_back(joint.in_grad);
-  split.backward = BackwardBehind(joint, targets);
-  FindHalves(&split);
-  FindHandedOn(&split);
+  const Halved kept{joint, FindWeight({stage, joint})};
+  const std::vector<bool> again = ComputedAgain(stage.graph, recompute.what);
+  const bool any = std::find(again.begin(), again.end(), true) != again.end();
+  // B computes everything again once; W of its own what it needs, or I for both.
+  const Halved once = any ? ComputeAgain(kept, again, false) : kept;
+  const Halved twice = any && recompute.for_weights ? ComputeAgain(kept, again, true) : once;
+  Split whole(stage, once.joint), halves(stage, twice.joint);
+  FindHandedOn(once.weight, &whole);
+  FindHandedOn(twice.weight, &halves);
+  SL_CHECK(whole.saved == halves.saved) << "B needs other values of F than I and W";
 
   StageProgram program;
-  Describe(split, &program);
-  program.forward = ForwardProgram(split);
-  program.backward = BackwardProgram(split, split.backward, false);
-  program.input_gradient = BackwardProgram(split, split.halves.input, true);
-  program.weight_gradient = WeightProgram(split, program.saved);
+  Describe(halves, &program);
+  program.forward = ForwardProgram(halves);
+  program.backward = BackwardProgram(whole, whole.backward, false);
+  program.input_gradient = BackwardProgram(halves, halves.input, true);
+  program.weight_gradient = WeightProgram(halves, program.saved);
+  CutPrograms(&program);
   return program;
 }
 

@@ -10,7 +10,11 @@
 // I then W do exactly the arithmetic of B. W takes the big products (a weight's gradient from its
 // input and its output gradient); norms, biases, and the head's weight gradient are eager: they
 // stay in I. A first stage has no in grad; its I is anchored on the gradient of the embedding's
-// output, so that the chain through the layers is I's work and not W's. W reads no parameter.
+// output, so that the chain through the layers is I's work and not W's. W reads no parameter,
+// unless it computes again what it needs of the forward (recompute.h).
+//
+// A stage with collectives (a mixture of experts whose experts are shared out) does its B as I and
+// then W, part by part; its `backward` is what they are compared with.
 //
 // Saved k and stash k have the same index in every program; weight_gradient has input ports only
 // for the saved values it reads.
@@ -41,6 +45,17 @@ namespace stringline {
 
 enum class Init : uint8_t { kZeros, kOnes, kNormal };
 
+// What makes of a param and its gradient the next step's param.
+enum class Update : uint8_t {
+  kAdamW,
+  // A router's bias. Its "gradient" is no gradient: how many slots chose each expert, a sum over
+  // the step's microbatches on every rank. It counts in no norm, is neither clipped nor divided,
+  // and AdamW leaves it alone; after each step, with `rate` a setting of the run,
+  // b[e] += rate sign(mean over all experts of load - load[e])
+  // (auxiliary-loss-free balancing: Wang et al. 2024, DeepSeek-V3).
+  kBalance,
+};
+
 struct Param {
   std::string name;  // unique in the model: "layers.3.attention.qkv.weight"
   Type type;
@@ -49,6 +64,10 @@ struct Param {
   bool decay = false;        // AdamW's weight decay applies (matrices, not norms and biases)
   bool eager = false;        // its gradient stays in I; implied for rank <= 1
   std::string tied_to = {};  // "": a parameter of its own; else the one that this is a copy of
+  // The first dimension is this rank's share of all experts: rank x of X has the x-th of X pieces
+  // of the whole parameter. Others are alike on all ranks that share out the experts.
+  bool expert = false;
+  Update update = Update::kAdamW;
   friend bool operator==(const Param&, const Param&) = default;
 };
 
@@ -56,6 +75,14 @@ struct Saved {
   Type type;
   bool needed_by_weight = false;  // W reads it too: it lives from F to W, not only to I
   friend bool operator==(const Saved&, const Saved&) = default;
+};
+
+// Some of a graph's nodes, in a row: first_node .. end_node - 1.
+struct GraphPart {
+  bool network = false;  // collectives only; in a compute part there are none
+  int first_node = 0;
+  int end_node = 0;
+  friend bool operator==(const GraphPart&, const GraphPart&) = default;
 };
 
 struct StageProgram {
@@ -71,6 +98,13 @@ struct StageProgram {
   Graph backward;
   Graph input_gradient;
   Graph weight_gradient;
+  int moe_layers = 0;  // kAuxLoss and kDropped ports are numbered by them
+  // The graphs in parts (cut.h). Of forward and input_gradient: compute 0, network 0, compute 1,
+  // network 1, ..., compute 2 moe_layers. Of weight_gradient: for each compute part of
+  // input_gradient what can be done as soon as that part is through; some may be empty.
+  std::vector<GraphPart> forward_parts;
+  std::vector<GraphPart> input_gradient_parts;
+  std::vector<GraphPart> weight_gradient_parts;
   friend bool operator==(const StageProgram&, const StageProgram&) = default;
 };
 

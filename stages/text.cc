@@ -19,8 +19,8 @@ namespace {
 
 constexpr Role kInputRoles[] = {Role::kParam,   Role::kInput, Role::kTarget,
                                 Role::kOutGrad, Role::kSaved, Role::kStash};
-constexpr Role kOutputRoles[] = {Role::kSaved, Role::kStash,  Role::kOutput,
-                                 Role::kLoss,  Role::kInGrad, Role::kParamGrad};
+constexpr Role kOutputRoles[] = {Role::kSaved,   Role::kStash,   Role::kOutput, Role::kLoss,
+                                 Role::kAuxLoss, Role::kDropped, Role::kInGrad, Role::kParamGrad};
 
 bool IsName(absl::string_view text) {
   for (char c : text) {

@@ -2,6 +2,7 @@
 stringline_test(stages_test
   SOURCES
     stages/decoder_test.cc
+    stages/experts_kernels_test.cc
     stages/gpt_test.cc
     stages/gradients_test.cc
     stages/init_test.cc

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "executor/cpu/exchange.h"
 #include "schedlang/base/sl_check.h"
 #include "stages/init.h"
 #include "stages/ops.h"
@@ -43,6 +44,10 @@ Array* SlotOf(const Port& port, StageState* state) {
       return &state->output;
     case Role::kLoss:
       return &state->loss;
+    case Role::kAuxLoss:
+      return at(state->aux_losses);
+    case Role::kDropped:
+      return at(state->dropped);
     case Role::kInGrad:
       return &state->in_grad;
     case Role::kParamGrad:
@@ -62,27 +67,98 @@ std::vector<int> LastUses(const Graph& graph) {
   return last;
 }
 
-void RunNode(const Graph& graph, const Node& node, const std::vector<bool>& is_grad,
-             std::vector<Array>* values) {
-  std::vector<Tensor> in, out;
-  bool accumulate[8] = {};
-  for (ValueId value : node.inputs) {
-    SL_CHECK((*values)[value].data != nullptr) << graph.values[value].name;
-    in.push_back({(*values)[value].data.get(), &graph.values[value].type});
+// A graph being run node by node, for one rank.
+class Run {
+ public:
+  Run(const Graph& graph, StageState* state);
+
+  struct Operands {
+    std::vector<Tensor> in, out;
+  };
+  // Makes room for what node n gives.
+  Operands OperandsOf(const Node& node);
+  void RunNode(const Node& node);
+  // Forgets what nobody reads after node n.
+  void Forget(size_t n, const std::vector<int>& last_uses);
+  void Finish();
+
+ private:
+  const Graph& graph_;
+  StageState* state_;
+  std::vector<Array> values_;
+  std::vector<bool> is_grad_;
+};
+
+Run::Run(const Graph& graph, StageState* state)
+    : graph_(graph),
+      state_(state),
+      values_(graph.values.size()),
+      is_grad_(graph.values.size(), false) {
+  for (const Port& port : graph.inputs) {
+    values_[port.value] = *SlotOf(port, state);
+    SL_CHECK(values_[port.value].data != nullptr &&
+             values_[port.value].type == graph.values[port.value].type)
+        << "input " << NameOf(port.role) << " " << port.index;
   }
+  for (const Port& port : graph.outputs) {
+    if (port.role != Role::kParamGrad) continue;
+    SL_CHECK(values_[port.value].data == nullptr) << graph.values[port.value].name;
+    is_grad_[port.value] = true;
+    values_[port.value] = *SlotOf(port, state);
+    SL_CHECK(values_[port.value].type == graph.values[port.value].type)
+        << "accumulator of param " << port.index;
+  }
+}
+
+Run::Operands Run::OperandsOf(const Node& node) {
+  Operands operands;
+  for (ValueId value : node.inputs) {
+    SL_CHECK(values_[value].data != nullptr) << graph_.values[value].name;
+    operands.in.push_back({values_[value].data.get(), &graph_.values[value].type});
+  }
+  for (ValueId value : node.outputs) {
+    const Type& type = graph_.values[value].type;
+    if (values_[value].data == nullptr) values_[value] = {type, Allocate(type.bytes())};
+    operands.out.push_back({values_[value].data.get(), &type});
+  }
+  return operands;
+}
+
+void Run::RunNode(const Node& node) {
+  const Operands operands = OperandsOf(node);
+  bool accumulate[8] = {};
   for (size_t i = 0; i < node.outputs.size(); ++i) {
-    const ValueId value = node.outputs[i];
-    Array& array = (*values)[value];
-    accumulate[i] = is_grad[value];
+    accumulate[i] = is_grad_[node.outputs[i]];
     SL_CHECK(!accumulate[i] || RowOf(node.op).CanAccumulate(static_cast<int>(i)))
         << RowOf(node.op).name << " cannot accumulate output " << i;
-    if (array.data == nullptr) {
-      array = {graph.values[value].type, Allocate(graph.values[value].type.bytes())};
-    }
-    out.push_back({array.data.get(), &graph.values[value].type});
   }
-  const std::shared_ptr<void> workspace = Allocate(WorkspaceBytes(graph, node));
-  KernelFor(node.op)(node, in, out, absl::MakeConstSpan(accumulate, out.size()), workspace.get());
+  const std::shared_ptr<void> workspace = Allocate(WorkspaceBytes(graph_, node));
+  KernelFor(node.op)(node, operands.in, operands.out,
+                     absl::MakeConstSpan(accumulate, operands.out.size()), workspace.get());
+}
+
+void Run::Forget(size_t n, const std::vector<int>& last_uses) {
+  const Node& node = graph_.nodes[n];
+  for (const std::vector<ValueId>* side : {&node.inputs, &node.outputs}) {
+    for (ValueId value : *side) {
+      if (last_uses[value] == static_cast<int>(n)) values_[value].data.reset();
+    }
+  }
+}
+
+void Run::Finish() {
+  for (const Port& port : graph_.outputs) *SlotOf(port, state_) = values_[port.value];
+}
+
+void Collective(const Node& node, std::vector<Run>* runs) {
+  std::vector<Run::Operands> operands;
+  for (Run& run : *runs) operands.push_back(run.OperandsOf(node));
+  std::vector<absl::Span<const Tensor>> in, out;
+  for (const Run::Operands& of_rank : operands) {
+    in.push_back(of_rank.in);
+    out.push_back(of_rank.out);
+  }
+  Exchange(node, in, out);
 }
 
 }  // namespace
@@ -93,45 +169,32 @@ Array MakeArray(const Type& type) {
   return array;
 }
 
-StageState MakeState(const StageProgram& program, uint64_t seed) {
+StageState MakeState(const StageProgram& program, uint64_t seed, int expert_rank) {
   StageState state;
   for (const Param& param : program.params) {
     state.params.push_back(MakeArray(param.type));
-    Initialize(param, seed, state.params.back().f32());
+    Initialize(param, seed, state.params.back().f32(), expert_rank);
     state.param_grads.push_back(MakeArray(param.type));
   }
   return state;
 }
 
-void Evaluate(const Graph& graph, StageState* state) {
+void Evaluate(const Graph& graph, StageState* state) { EvaluateTogether(graph, {&state, 1}); }
+
+void EvaluateTogether(const Graph& graph, absl::Span<StageState* const> states) {
   PrepareThread();
-  std::vector<Array> values(graph.values.size());
-  std::vector<bool> is_grad(graph.values.size(), false);
-  for (const Port& port : graph.inputs) {
-    values[port.value] = *SlotOf(port, state);
-    SL_CHECK(values[port.value].data != nullptr &&
-             values[port.value].type == graph.values[port.value].type)
-        << "input " << NameOf(port.role) << " " << port.index;
-  }
-  for (const Port& port : graph.outputs) {
-    if (port.role != Role::kParamGrad) continue;
-    SL_CHECK(values[port.value].data == nullptr) << graph.values[port.value].name;
-    is_grad[port.value] = true;
-    values[port.value] = *SlotOf(port, state);
-    SL_CHECK(values[port.value].type == graph.values[port.value].type)
-        << "accumulator of param " << port.index;
-  }
-  const std::vector<int> last = LastUses(graph);
+  std::vector<Run> runs;
+  for (StageState* state : states) runs.emplace_back(graph, state);
+  const std::vector<int> last_uses = LastUses(graph);
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    const Node& node = graph.nodes[n];
-    RunNode(graph, node, is_grad, &values);
-    for (const std::vector<ValueId>* side : {&node.inputs, &node.outputs}) {
-      for (ValueId value : *side) {
-        if (last[value] == static_cast<int>(n)) values[value].data.reset();
-      }
+    if (IsCollective(graph.nodes[n].op) && runs.size() > 1) {
+      Collective(graph.nodes[n], &runs);
+    } else {
+      for (Run& run : runs) run.RunNode(graph.nodes[n]);
     }
+    for (Run& run : runs) run.Forget(n, last_uses);
   }
-  for (const Port& port : graph.outputs) *SlotOf(port, state) = values[port.value];
+  for (Run& run : runs) run.Finish();
 }
 
 }  // namespace stringline::cpu

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "executor/cpu/kernel.h"
 #include "stages/stage_program.h"
 
@@ -30,14 +31,20 @@ struct StageState {
   std::vector<Array> param_grads;  // accumulators: made by the caller, added to
   Array input, target, out_grad;   // set by the caller before a program that reads them
   Array output, loss, in_grad;     // set by the programs
-  std::vector<Array> saved;        // of one microbatch
+  std::vector<Array> aux_losses;   // by MoE layer of the stage, as are the dropped slots
+  std::vector<Array> dropped;
+  std::vector<Array> saved;  // of one microbatch
   std::vector<Array> stash;
 };
 
 // A state with params from `seed` (init.h) and accumulators of zeros.
-StageState MakeState(const StageProgram& program, uint64_t seed);
+StageState MakeState(const StageProgram& program, uint64_t seed, int expert_rank = 0);
 
 // Runs one of the stage's programs. Inputs are never written to.
 void Evaluate(const Graph& graph, StageState* state);
+
+// The same for all ranks that share out the experts, node by node side by side, with collectives
+// between them (exchange.h): states[x] is that of expert rank x.
+void EvaluateTogether(const Graph& graph, absl::Span<StageState* const> states);
 
 }  // namespace stringline::cpu

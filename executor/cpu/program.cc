@@ -73,6 +73,9 @@ Location StageLayout::Of(const Port& port) const {
       return {Region::kOutGrad, 0};
     case Role::kInGrad:
       return {Region::kInGrad, 0};
+    case Role::kAuxLoss:
+    case Role::kDropped:
+      SL_CHECK(false) << "no place for " << NameOf(port.role);
   }
   return {};
 }

@@ -7,8 +7,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/status.h"
+#include "stages/models/moe.h"
 
 namespace stringline {
+namespace {
+
+int64_t DenseLayers(const DecoderShape& shape) {
+  return shape.moe.experts == 0 ? shape.layers : std::min(shape.layers, shape.moe.first_dense);
+}
+
+}  // namespace
 
 ValueId DecoderStage::Norm(ValueId x, const std::string& name) {
   const ValueId gamma = Vector(name + ".weight", shape_.width, Init::kOnes);
@@ -84,11 +92,15 @@ void DecoderStage::Loss(ValueId x) {
 
 absl::Status CheckShape(const DecoderShape& shape) {
   const std::pair<const char*, int> sizes[] = {
-      {"layers", shape.layers},         {"width", shape.width},
-      {"heads", shape.heads},           {"context", shape.context},
-      {"vocabulary", shape.vocabulary}, {"microbatch", shape.microbatch},
-      {"kv_heads", shape.kv_heads},     {"head_dim", shape.head_dim},
-      {"hidden", shape.hidden}};
+      {"layers", shape.layers},
+      {"width", shape.width},
+      {"heads", shape.heads},
+      {"context", shape.context},
+      {"vocabulary", shape.vocabulary},
+      {"microbatch", shape.microbatch},
+      {"kv_heads", shape.kv_heads},
+      {"head_dim", shape.head_dim},
+      {"hidden", DenseLayers(shape) == 0 ? 1 : shape.hidden}};
   for (const auto& [name, size] : sizes) {
     if (size >= 1 && size <= 1 << 20) continue;
     return absl::InvalidArgumentError(
@@ -107,8 +119,10 @@ absl::Status CheckShape(const DecoderShape& shape) {
         absl::StrCat("a model with theta ", shape.rope_theta, ", epsilon ", shape.norm_epsilon,
                      " and first values of deviation ", shape.init_stddev));
   }
+  SL_RETURN_IF_ERROR(CheckMoe(shape));
   const int64_t widest = std::max({int64_t{shape.width}, shape.packed_heads() * shape.head_dim,
-                                   2 * int64_t{shape.hidden}, int64_t{shape.vocabulary}});
+                                   2 * int64_t{shape.hidden}, int64_t{shape.vocabulary},
+                                   2 * int64_t{shape.moe.shared_hidden}});
   if (shape.tokens() > (int64_t{1} << 31) / widest) {
     return absl::InvalidArgumentError(
         absl::StrCat("a microbatch of ", shape.microbatch, " sequences of ", shape.context,
@@ -122,8 +136,11 @@ int64_t CountParams(const DecoderShape& shape) {
   const int64_t packed = shape.packed_heads() * head;
   const int64_t attention = packed * (width + (shape.qkv_bias ? 1 : 0)) +
                             shape.heads * head * width + (shape.qk_norm ? 2 * head : 0);
-  const int64_t layer = attention + 3 * int64_t{shape.hidden} * width + 2 * width;
-  return shape.layers * layer + (shape.tied ? 1 : 2) * int64_t{shape.vocabulary} * width + width;
+  const int64_t dense = DenseLayers(shape);
+  const int64_t mlps =
+      dense * 3 * int64_t{shape.hidden} * width + (shape.layers - dense) * CountMoeParams(shape);
+  return shape.layers * (attention + 2 * width) + mlps +
+         (shape.tied ? 1 : 2) * int64_t{shape.vocabulary} * width + width;
 }
 
 // Per token: a product with an (n, k) matrix takes 2 n k, and attention two products of the
@@ -134,17 +151,23 @@ ModelWork WorkOf(const DecoderShape& shape) {
   const double packed = static_cast<double>(shape.packed_heads() * shape.head_dim);
   ModelWork work;
   work.embedding = tokens * width;
-  work.layer =
-      tokens * (2 * width * (packed + mixed + 3.0 * shape.hidden) + 4 * shape.context * mixed);
+  const double dense = static_cast<double>(DenseLayers(shape)) / shape.layers;
+  const double mlp = dense * 6 * width * shape.hidden + (1 - dense) * MoeWorkPerToken(shape);
+  work.layer = tokens * (2 * width * (packed + mixed) + mlp + 4 * shape.context * mixed);
   work.head = tokens * 2 * width * shape.vocabulary;
   return work;
 }
 
 absl::StatusOr<std::vector<StageProgram>> BuildDecoderStages(
-    const DecoderShape& shape, const std::vector<int>& layers_per_stage) {
+    const DecoderShape& shape, const std::vector<int>& layers_per_stage,
+    const BuildOptions& options) {
   SL_RETURN_IF_ERROR(CheckShape(shape));
-  return BuildPrograms(shape.layers, layers_per_stage,
-                       [&] { return std::make_unique<DecoderStage>(shape); });
+  SL_RETURN_IF_ERROR(CheckExpertRanks(shape, options.expert_ranks));
+  return BuildPrograms(shape.layers, layers_per_stage, options.recompute,
+                       [&]() -> std::unique_ptr<StageBuilder> {
+                         if (shape.moe.experts == 0) return std::make_unique<DecoderStage>(shape);
+                         return std::make_unique<MoeStage>(shape, options.expert_ranks);
+                       });
 }
 
 }  // namespace stringline

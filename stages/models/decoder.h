@@ -12,7 +12,7 @@
 // holds gate, then up. First values are normal with `init_stddev`, those of the two products that
 // end a residual branch divided by sqrt(2 layers); norms are ones, biases zeros.
 //
-// DecoderStage is open: a family whose MLP is another one overrides MlpHalf.
+// A shape with experts (`moe`) has a mixture of them in place of the MLP: moe.h.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "stages/models/moe_shape.h"
 #include "stages/models/stage_builder.h"
 #include "stages/stage_program.h"
 
@@ -34,13 +35,14 @@ struct DecoderShape {
   int microbatch = 0;  // sequences per microbatch
   int kv_heads = 0;    // of keys, and of values; divides heads
   int head_dim = 0;    // channels of a head, even; heads * head_dim need not be the width
-  int hidden = 0;      // channels of gate, and of up
+  int hidden = 0;      // channels of gate, and of up; 0 if no layer is dense
   double rope_theta = 1e4;
   double norm_epsilon = 1e-5;
   double init_stddev = 0.02;
   bool qkv_bias = false;
   bool qk_norm = false;
   bool tied = false;  // the head's weight is the embedding's (Param::tied_to)
+  MoeShape moe;
 
   int64_t tokens() const { return int64_t{microbatch} * context; }        // of one microbatch
   int64_t packed_heads() const { return heads + 2 * int64_t{kv_heads}; }  // in a row of qkv
@@ -49,12 +51,13 @@ struct DecoderShape {
 
 // InvalidArgument for numbers that are no model: a size below 1 or above 2^20, heads that do not
 // share out the keys, an odd head_dim, a theta below 1, a microbatch whose activations would pass
-// 2^31 elements.
+// 2^31 elements; more choices than experts, groups that do not divide the experts, and the like.
 absl::Status CheckShape(const DecoderShape& shape);
 
 // Number of the model's parameters; tied ones count once.
 int64_t CountParams(const DecoderShape& shape);
 
+// Of a layer: the mean over dense ones and those with experts.
 ModelWork WorkOf(const DecoderShape& shape);
 
 // Builds one stage's forward graph.
@@ -92,6 +95,7 @@ class DecoderStage : public StageBuilder {
 
 // The contract of BuildGptStages.
 absl::StatusOr<std::vector<StageProgram>> BuildDecoderStages(
-    const DecoderShape& shape, const std::vector<int>& layers_per_stage);
+    const DecoderShape& shape, const std::vector<int>& layers_per_stage,
+    const BuildOptions& options = {});
 
 }  // namespace stringline

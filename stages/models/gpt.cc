@@ -124,9 +124,11 @@ ModelWork WorkOf(const GptShape& shape) {
 }
 
 absl::StatusOr<std::vector<StageProgram>> BuildGptStages(const GptShape& shape,
-                                                         const std::vector<int>& layers_per_stage) {
+                                                         const std::vector<int>& layers_per_stage,
+                                                         const BuildOptions& options) {
   SL_RETURN_IF_ERROR(CheckShape(shape));
-  return BuildPrograms(shape.layers, layers_per_stage,
+  SL_RETURN_IF_ERROR(CheckNotShared(options.expert_ranks));
+  return BuildPrograms(shape.layers, layers_per_stage, options.recompute,
                        [&] { return std::make_unique<GptStage>(shape); });
 }
 

@@ -46,6 +46,7 @@ ModelWork WorkOf(const GptShape& shape);
 // one stage. A stage's input is tokens I32 (microbatch, context) for the first one, otherwise F32
 // (microbatch, context, width); the target is I32 (microbatch, context).
 absl::StatusOr<std::vector<StageProgram>> BuildGptStages(const GptShape& shape,
-                                                         const std::vector<int>& layers_per_stage);
+                                                         const std::vector<int>& layers_per_stage,
+                                                         const BuildOptions& options = {});
 
 }  // namespace stringline

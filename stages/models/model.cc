@@ -4,13 +4,15 @@ namespace stringline {
 namespace {
 
 absl::StatusOr<std::vector<StageProgram>> StagesOf(const GptShape& shape,
-                                                   const std::vector<int>& layers_per_stage) {
-  return BuildGptStages(shape, layers_per_stage);
+                                                   const std::vector<int>& layers_per_stage,
+                                                   const BuildOptions& options) {
+  return BuildGptStages(shape, layers_per_stage, options);
 }
 
 absl::StatusOr<std::vector<StageProgram>> StagesOf(const DecoderShape& shape,
-                                                   const std::vector<int>& layers_per_stage) {
-  return BuildDecoderStages(shape, layers_per_stage);
+                                                   const std::vector<int>& layers_per_stage,
+                                                   const BuildOptions& options) {
+  return BuildDecoderStages(shape, layers_per_stage, options);
 }
 
 const char* NameOf(const GptShape&) { return "gpt"; }
@@ -65,10 +67,12 @@ ModelWork WorkOf(const ModelShape& shape) {
   return std::visit([](const auto& of_family) { return WorkOf(of_family); }, shape.family);
 }
 
-absl::StatusOr<std::vector<StageProgram>> BuildModelStages(
-    const ModelShape& shape, const std::vector<int>& layers_per_stage) {
-  return std::visit([&](const auto& of_family) { return StagesOf(of_family, layers_per_stage); },
-                    shape.family);
+absl::StatusOr<std::vector<StageProgram>> BuildModelStages(const ModelShape& shape,
+                                                           const std::vector<int>& layers_per_stage,
+                                                           const BuildOptions& options) {
+  return std::visit(
+      [&](const auto& of_family) { return StagesOf(of_family, layers_per_stage, options); },
+      shape.family);
 }
 
 }  // namespace stringline

@@ -46,7 +46,8 @@ ModelWork WorkOf(const ModelShape& shape);
 // One program per element of `layers_per_stage` (layers.h); {shape.layers()} gives the whole model
 // as one stage. A stage's input is tokens I32 (microbatch, context) for the first one, otherwise
 // F32 (microbatch, context, width); the target is I32 (microbatch, context).
-absl::StatusOr<std::vector<StageProgram>> BuildModelStages(
-    const ModelShape& shape, const std::vector<int>& layers_per_stage);
+absl::StatusOr<std::vector<StageProgram>> BuildModelStages(const ModelShape& shape,
+                                                           const std::vector<int>& layers_per_stage,
+                                                           const BuildOptions& options = {});
 
 }  // namespace stringline

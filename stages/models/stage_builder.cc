@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "schedlang/base/status.h"
 #include "stages/layers.h"
 
@@ -10,6 +11,7 @@ namespace stringline {
 ValueId StageBuilder::Receive() { return builder_.Input(Role::kInput, 0, Activation(), "x"); }
 
 ForwardStage StageBuilder::Finish(bool first, bool last) && {
+  for (const Port& port : beside_) builder_.Output(port.role, port.index, port.value);
   return {first, last, std::move(params_), builder_.Finish()};
 }
 
@@ -49,8 +51,14 @@ void StageBuilder::HeadLoss(ValueId x, int64_t vocabulary, float stddev, bool ti
                   builder_.AppendAll(Op::kCrossEntropy, {logits, target}, {}, "loss")[0]);
 }
 
+absl::Status CheckNotShared(int expert_ranks) {
+  if (expert_ranks == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a model without experts, and ", expert_ranks, " ranks that share them out"));
+}
+
 absl::StatusOr<std::vector<StageProgram>> BuildPrograms(
-    int layers, const std::vector<int>& layers_per_stage,
+    int layers, const std::vector<int>& layers_per_stage, const RecomputePolicy& recompute,
     const std::function<std::unique_ptr<StageBuilder>()>& make) {
   SL_RETURN_IF_ERROR(CheckLayers(layers, layers_per_stage));
   std::vector<StageProgram> programs;
@@ -59,14 +67,18 @@ absl::StatusOr<std::vector<StageProgram>> BuildPrograms(
     const bool first = s == 0, last = s + 1 == layers_per_stage.size();
     const std::unique_ptr<StageBuilder> stage = make();
     ValueId x = first ? stage->Embed() : stage->Receive();
-    for (int i = 0; i < layers_per_stage[s]; ++i) x = stage->Layer(x, layer++);
+    if (first) stage->Checkpoint(x);
+    for (int i = 0; i < layers_per_stage[s]; ++i) {
+      x = stage->Layer(x, layer++);
+      stage->Checkpoint(x);
+    }
     if (last) {
       stage->Loss(x);
     } else {
       stage->Send(x);
     }
     SL_ASSIGN_OR_RETURN(StageProgram program,
-                        MakeStageProgram(std::move(*stage).Finish(first, last)));
+                        MakeStageProgram(std::move(*stage).Finish(first, last), recompute));
     programs.push_back(std::move(program));
   }
   return programs;

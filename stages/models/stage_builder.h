@@ -25,6 +25,12 @@ struct ModelWork {
   double head = 0;
 };
 
+// How stages are made of a model, whatever its family.
+struct BuildOptions {
+  int expert_ranks = 1;  // ranks that share out the experts (models/moe.h)
+  RecomputePolicy recompute;
+};
+
 // Builds one stage's forward graph.
 class StageBuilder {
  public:
@@ -41,10 +47,14 @@ class StageBuilder {
 
   ValueId Receive();  // of the other stages: what comes in
   void Send(ValueId x) { builder_.Output(Role::kOutput, 0, x); }
+  // Recomputing may begin anew at x: a layer's input.
+  void Checkpoint(ValueId x) { AddOutput(Role::kSaved, checkpoints_++, x); }
   ForwardStage Finish(bool first, bool last) &&;
 
  protected:
   ValueId AddParam(Param param);
+  // An output beside the result, as ForwardStage has them.
+  void AddOutput(Role role, int index, ValueId value) { beside_.push_back({role, index, value}); }
   // Weights (rows, columns), normal with `stddev`, that decay.
   ValueId Matrix(const std::string& name, int64_t rows, int64_t columns, float stddev);
   // Biases and what norms scale by.
@@ -63,12 +73,17 @@ class StageBuilder {
 
  private:
   const int64_t microbatch_, context_, width_;
+  std::vector<Port> beside_;
+  int checkpoints_ = 0;
 };
+
+// InvalidArgument, for a model without experts, if there are several ranks to share them out.
+absl::Status CheckNotShared(int expert_ranks);
 
 // One program per element of `layers_per_stage` (layers.h); `make` gives a fresh builder for each.
 // InvalidArgument if the numbers do not add up to `layers`.
 absl::StatusOr<std::vector<StageProgram>> BuildPrograms(
-    int layers, const std::vector<int>& layers_per_stage,
+    int layers, const std::vector<int>& layers_per_stage, const RecomputePolicy& recompute,
     const std::function<std::unique_ptr<StageBuilder>()>& make);
 
 }  // namespace stringline

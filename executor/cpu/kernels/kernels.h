@@ -25,6 +25,11 @@ inline int64_t RowCount(const Tensor& tensor) {
 int64_t AttentionWorkspace(const Type& qkv, absl::Span<const double> attributes);
 int64_t AttentionGradWorkspace(const Type& qkv, absl::Span<const double> attributes);
 int64_t LayerNormGradWorkspace(const Type& x);
+int64_t RouteWorkspace(const Type& logits);
+int64_t RouteGradWorkspace(const Type& logits);
+int64_t BalanceWorkspace(const Type& logits);
+int64_t DispatchPlanWorkspace(const Node& node);
+int64_t SumRowsWorkspace(const Type& order);
 
 int64_t RmsNormGradWorkspace(const Type& x);
 int64_t HeadNormGradWorkspace(const Type& gamma);

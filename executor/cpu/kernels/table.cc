@@ -28,6 +28,18 @@ int64_t WorkspaceBytes(const Graph& graph, const Node& node) {
       return HeadNormGradWorkspace(input(2));
     case Op::kRotary:
       return RotaryWorkspace(input(0), node.attributes);
+    case Op::kRoute:
+      return RouteWorkspace(input(0));
+    case Op::kRouteGrad:
+      return RouteGradWorkspace(input(1));
+    case Op::kBalanceLoss:
+      return BalanceWorkspace(input(0));
+    case Op::kBalanceLossGrad:
+      return BalanceWorkspace(input(1));
+    case Op::kDispatchPlan:
+      return DispatchPlanWorkspace(node);
+    case Op::kSumRows:
+      return SumRowsWorkspace(input(1));
     default:
       return 0;
   }

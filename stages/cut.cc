@@ -1,0 +1,162 @@
+// Places by compute part: from the front, depth by depth, for what hangs on what comes in; from the
+// back, by who reads it, for the rest. A place is 2 d for compute part d and 2 d + 1 for network
+// part d; sorting the nodes by place is the order.
+#include "stages/cut.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "schedlang/base/sl_check.h"
+#include "stages/ops.h"
+
+namespace stringline {
+namespace {
+
+constexpr int kAnywhere = -1;  // hangs on nothing that comes in
+
+struct Placing {
+  const Graph& graph;
+  std::vector<int> depth;       // by value: cutting collectives on the way to it
+  std::vector<int> there_from;  // by value; differs from depth for exchanged counts
+  std::vector<int> place;       // by node
+};
+
+int DeepestInput(const Node& node, const std::vector<int>& of_value) {
+  int deepest = kAnywhere;
+  for (ValueId value : node.inputs) deepest = std::max(deepest, of_value[value]);
+  return deepest;
+}
+
+// Does the backward of a last stage begin here?
+bool BeginsWithConstants(const Graph& graph) {
+  return std::none_of(graph.inputs.begin(), graph.inputs.end(), [](const Port& port) {
+    return port.role == Role::kInput || port.role == Role::kOutGrad || port.role == Role::kStash;
+  });
+}
+
+// What comes in, and what hangs on it.
+void PlaceForwards(bool constants_come_in, Placing* placing) {
+  const Graph& graph = placing->graph;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    const bool collective = IsCollective(node.op);
+    int from = DeepestInput(node, collective ? placing->depth : placing->there_from);
+    if (constants_come_in && node.inputs.empty()) from = 0;
+    // A collective that hangs on nothing that comes in is called at once.
+    if (collective) from = std::max(from, 0);
+    if (from == kAnywhere) continue;
+    placing->place[n] = 2 * from + (collective ? 1 : 0);
+    for (ValueId value : node.outputs) {
+      placing->depth[value] = from + (IsCut(node.op) ? 1 : 0);
+      placing->there_from[value] = from + (collective ? 1 : 0);
+    }
+  }
+}
+
+// What hangs on nothing: as late as its readers allow.
+void PlaceBackwards(int last_part, Placing* placing) {
+  const Graph& graph = placing->graph;
+  std::vector<int>& place = placing->place;
+  std::vector<int> needed(graph.values.size(), kAnywhere);  // by which compute part
+  std::vector<bool> waits(graph.nodes.size(), false);
+  for (size_t n = 0; n < graph.nodes.size(); ++n) waits[n] = place[n] == kAnywhere;
+  for (size_t n = graph.nodes.size(); n-- > 0;) {
+    const Node& node = graph.nodes[n];
+    if (waits[n]) {
+      for (ValueId value : node.outputs) {
+        if (needed[value] == kAnywhere) continue;
+        const int by = 2 * needed[value];
+        place[n] = place[n] == kAnywhere ? by : std::min(place[n], by);
+      }
+    }
+    if (place[n] == kAnywhere) continue;
+    for (ValueId value : node.inputs) {
+      const int by = place[n] / 2;
+      needed[value] = needed[value] == kAnywhere ? by : std::min(needed[value], by);
+    }
+  }
+  std::vector<int> made_in(graph.values.size(), kAnywhere);  // by nodes that wait
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (!waits[n]) continue;
+    const int with = DeepestInput(graph.nodes[n], made_in);
+    if (place[n] == kAnywhere) place[n] = 2 * (with == kAnywhere ? last_part : with);
+    for (ValueId value : graph.nodes[n].outputs) {
+      made_in[value] = placing->there_from[value] = place[n] / 2;
+    }
+  }
+}
+
+Cut Ordered(const Placing& placing, int compute_parts, bool with_network) {
+  const Graph& graph = placing.graph;
+  std::vector<int> nodes(graph.nodes.size());
+  std::iota(nodes.begin(), nodes.end(), 0);
+  std::stable_sort(nodes.begin(), nodes.end(),
+                   [&](int a, int b) { return placing.place[a] < placing.place[b]; });
+  Cut cut;
+  size_t next = 0;
+  for (int place = 0; place < 2 * compute_parts - 1; ++place) {
+    const int first = static_cast<int>(next);
+    while (next < nodes.size() && placing.place[nodes[next]] == place) ++next;
+    const bool network = place % 2 == 1;
+    SL_CHECK(with_network || !network || first == static_cast<int>(next));
+    if (network && !with_network) continue;
+    cut.parts.push_back({network, first, static_cast<int>(next)});
+  }
+  SL_CHECK(next == nodes.size()) << next << " nodes of " << nodes.size() << " in parts";
+  cut.graph = Extract(graph, nodes, graph.inputs, graph.outputs);
+  // Values are numbered anew in the order of their definition.
+  std::vector<int> renumbered;
+  for (const Port& port : graph.inputs) renumbered.push_back(placing.there_from[port.value]);
+  for (int n : nodes) {
+    for (ValueId value : graph.nodes[n].outputs) renumbered.push_back(placing.there_from[value]);
+  }
+  cut.there_from = std::move(renumbered);
+  return cut;
+}
+
+Placing Unplaced(const Graph& graph) {
+  return {graph, std::vector<int>(graph.values.size(), kAnywhere),
+          std::vector<int>(graph.values.size(), kAnywhere),
+          std::vector<int>(graph.nodes.size(), kAnywhere)};
+}
+
+Placing Placed(const Graph& graph) {
+  Placing placing = Unplaced(graph);
+  for (const Port& port : graph.inputs) {
+    if (port.role != Role::kInput && port.role != Role::kOutGrad) continue;
+    placing.depth[port.value] = placing.there_from[port.value] = 0;
+  }
+  PlaceForwards(BeginsWithConstants(graph), &placing);
+  int last_part = 0;
+  for (int place : placing.place) last_part = std::max(last_part, (place + 1) / 2);
+  PlaceBackwards(last_part, &placing);
+  return placing;
+}
+
+}  // namespace
+
+Cut CutAtCollectives(const Graph& graph) {
+  const Placing placing = Placed(graph);
+  int last_part = 0;
+  for (int place : placing.place) last_part = std::max(last_part, (place + 1) / 2);
+  return Ordered(placing, last_part + 1, true);
+}
+
+std::vector<int> PartsOf(const Graph& graph) {
+  std::vector<int> parts = Placed(graph).place;
+  for (int& part : parts) part /= 2;
+  return parts;
+}
+
+Cut CutAlong(const Graph& weight_gradient, const std::vector<int>& stash, int compute_parts) {
+  Placing placing = Unplaced(weight_gradient);
+  for (const Port& port : weight_gradient.inputs) {
+    if (port.role != Role::kStash) continue;
+    placing.depth[port.value] = placing.there_from[port.value] = std::max(stash[port.index], 0);
+  }
+  PlaceForwards(false, &placing);
+  PlaceBackwards(compute_parts - 1, &placing);
+  return Ordered(placing, compute_parts, false);
+}
+
+}  // namespace stringline
