@@ -10,7 +10,7 @@
 #include "executor/cpu/kernel.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
-#include "schedlang/messages/message_order.h"
+#include "schedlang/lower/message_order.h"
 
 namespace stringline {
 

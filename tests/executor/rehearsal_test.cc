@@ -12,7 +12,7 @@
 #include "executor/threads/group.h"
 #include "gtest/gtest.h"
 #include "schedlang/check/check.h"
-#include "schedlang/messages/collectives.h"
+#include "schedlang/lower/collectives.h"
 #include "schedlang/sim/calibrate.h"
 #include "schedlang/sim/simulate.h"
 #include "tests/executor/plans.h"
