@@ -3,6 +3,26 @@
 #include "executor/held_device.h"
 
 namespace stringline {
+namespace {
+
+// Whether actions cost what their parts do.
+bool SumUp(const CostModel& costs) {
+  for (size_t s = 0; s < costs.parts.size(); ++s) {
+    const PartCosts& parts = costs.parts[s];
+    const auto differs = [s](const std::vector<int64_t>& of, int64_t sum_ns) {
+      return !of.empty() && of[s] != sum_ns;
+    };
+    const int64_t input_ns = parts.InputGradient(), weight_ns = parts.WeightGradient();
+    if (differs(costs.forward, parts.Forward()) || differs(costs.input_gradient, input_ns) ||
+        differs(costs.weight_gradient, weight_ns) ||
+        differs(costs.backward, input_ns + weight_ns)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
 
 HeldStages::HeldStages(const Plan& plan, const CostModel& costs)
     : stages_(plan.stages.size()),
@@ -10,6 +30,9 @@ HeldStages::HeldStages(const Plan& plan, const CostModel& costs)
       unshard_ns_(costs.unshard),
       reduce_ns_(costs.reduce),
       hold_ns_(4 * stages_ * microbatches_, 0) {
+  const bool in_parts =
+      costs.forward_backward.empty() && costs.noise.empty() && costs.slowdown == 0 && SumUp(costs);
+  if (in_parts) parts_ = costs.parts;
   for (size_t begin = 0; begin < plan.actions.size();) {
     const auto group = GroupAt(plan.actions, begin);
     if (IsCompute(group[0].kind)) {
@@ -21,15 +44,23 @@ HeldStages::HeldStages(const Plan& plan, const CostModel& costs)
   }
 }
 
-Work HeldStages::Compute(const Action& action) {
-  return HeldDevice::HoldFor(hold_ns_[Index(action)]);
+int HeldStages::layers(StageId stage) const {
+  return parts_.empty() ? 0 : static_cast<int>(parts_[stage.value].layers);
+}
+
+Piece HeldStages::Compute(const Action& action, LayerPart part) {
+  if (!parts_.empty()) {
+    return Piece{HeldDevice::HoldFor(parts_[action.stage.value].ns[part.part]), {}, {}};
+  }
+  if (part.part == kWPost && action.kind == ActionKind::kBackward) return {};
+  return Piece{HeldDevice::HoldFor(hold_ns_[Index(action)]), {}, {}};
 }
 
 absl::StatusOr<Piece> HeldStages::Collective(const Action& action) {
   const std::vector<int64_t>& costs_ns =
       action.kind == ActionKind::kUnshard ? unshard_ns_ : reduce_ns_;
   const bool free = action.kind == ActionKind::kReshard || costs_ns.empty();
-  return Piece{HeldDevice::HoldFor(free ? 0 : costs_ns[action.stage.value]), {}};
+  return Piece{HeldDevice::HoldFor(free ? 0 : costs_ns[action.stage.value]), {}, {}};
 }
 
 size_t HeldStages::Index(const Action& action) const {

@@ -13,11 +13,13 @@ namespace stringline {
 
 class HeldStages final : public StageWork {
  public:
-  // Every group of the plan holds its rank for its cost (costs.h), whatever its parts would cost
-  // alone. Messages are empty. No stage performs an action twice.
+  // Where the costs give a stage's parts, and neither FB nor noise speaks against it, every part
+  // holds its lane. Otherwise every group of the plan holds its rank for its cost (costs.h),
+  // whatever its parts would cost alone. Messages are empty. No stage performs an action twice.
   HeldStages(const Plan& plan, const CostModel& costs);
 
-  Work Compute(const Action& action) override;
+  int layers(StageId stage) const override;
+  Piece Compute(const Action& action, LayerPart part) override;
   Bytes Payload(const Action& /*send_or_recv*/) const override { return {}; }
   absl::StatusOr<Piece> Collective(const Action& action) override;
 
@@ -28,7 +30,9 @@ class HeldStages final : public StageWork {
   const size_t microbatches_;
   const std::vector<int64_t> unshard_ns_;  // by stage; empty: no time
   const std::vector<int64_t> reduce_ns_;
-  // By kind, stage and microbatch: the cost of the group for the first of its parts, 0 for others.
+  std::vector<PartCosts> parts_;  // by stage; empty: groups are held whole
+  // By kind, stage and microbatch: the cost of the group for the first of its actions, 0 for
+  // others.
   std::vector<int64_t> hold_ns_;
 };
 

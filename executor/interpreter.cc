@@ -11,6 +11,8 @@
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 #include "schedlang/effects.h"
+#include "schedlang/parts/pair_order.h"
+#include "schedlang/sim/costs.h"
 #include "schedlang/sim/wiring.h"
 
 namespace stringline {
@@ -81,6 +83,8 @@ class StepBuilder {
   void AddStreams() {
     for (int r = 0; r < plan_.ranks(); ++r) {
       step_.compute_streams_.push_back(AddStream(StreamKind::kCompute, RankId(r), 0));
+      const bool cut = HasParts(RankId(r));
+      network_streams_.push_back(cut ? AddStream(StreamKind::kNetwork, RankId(r), 0) : -1);
       collectives_.push_back(collects_ ? AddStream(StreamKind::kCollectives, RankId(r), 0) : -1);
     }
     for (size_t c = 0; c < step_.channels_.all.size(); ++c) {
@@ -89,6 +93,14 @@ class StepBuilder {
       send_streams_.push_back(AddStream(StreamKind::kSend, channel.from, index));
       recv_streams_.push_back(AddStream(StreamKind::kRecv, channel.to, index));
     }
+  }
+
+  bool HasParts(RankId rank) const {
+    for (size_t s = 0; s < plan_.stages.size(); ++s) {
+      const StageId stage(static_cast<int32_t>(s));
+      if (plan_.stages[s].rank == rank && work_->layers(stage) > 0) return true;
+    }
+    return false;
   }
 
   void AddGroups(Groups* groups) {
@@ -135,17 +147,17 @@ class StepBuilder {
     return absl::OkStatus();
   }
 
-  // The parts of a group share the stream: what each gives leaves when all have ended, so that who
-  // gets a message may rely on all of them, as the memory plan does.
+  // What a group gives leaves when all of it has ended, so that who gets a message may rely on all,
+  // as the memory plan does. The last part of every action is on the compute lane.
   void AddComputations(int rank, uint32_t begin, uint32_t end) {
     const int32_t stream = step_.compute_streams_[rank];
     for (uint32_t i = begin; i < end; ++i) WaitForNeeds(stream, i);
+    for (uint32_t i = begin; i < end; ++i) AddCopies(stream, work_->CopiesBefore(Of(i)));
+    AddParts(rank, begin, end);
     bool awaited = false;
     for (uint32_t i = begin; i < end; ++i) {
-      const Action& action = plan_.actions[i];
-      for (const HostCopy& copy : work_->CopiesBefore(action)) AddCopy(stream, copy);
-      AddLaunch(stream, work_->Compute(action), i);
-      for (const HostCopy& copy : work_->CopiesAfter(action)) AddCopy(stream, copy);
+      const Action& action = Of(i);
+      AddCopies(stream, work_->CopiesAfter(action));
       const Values gives = EffectsOf(action.kind).gives;
       const size_t value = Index(action.stage, action.microbatch);
       if (gives & kOutput) output_from_[value] = static_cast<int32_t>(i);
@@ -156,6 +168,70 @@ class StepBuilder {
     const int32_t ended = NewEvent(end - 1);
     Add(CommandKind::kRecord, stream, ended);
     for (uint32_t i = begin; i < end; ++i) event_of_[i] = ended;
+  }
+
+  void AddParts(int rank, uint32_t begin, uint32_t end) {
+    const auto group = absl::MakeConstSpan(plan_.actions).subspan(begin, end - begin);
+    const OverlappedPair pair = PairOf(group);
+    if (pair.forward == nullptr) {
+      for (uint32_t i = begin; i < end; ++i) {
+        AddLanes(rank, OrderAlone(Of(i).kind, work_->layers(Of(i).stage)), i, i);
+      }
+      return;
+    }
+    const bool whole = pair.backward->kind == ActionKind::kBackward;
+    AddLanes(rank,
+             OrderPair(work_->layers(pair.forward->stage), work_->layers(pair.backward->stage),
+                       whole, FindOverlap(plan_, whole)),
+             static_cast<uint32_t>(pair.forward - plan_.actions.data()),
+             static_cast<uint32_t>(pair.backward - plan_.actions.data()));
+  }
+
+  // Both lanes, as far as each can go by turns: a wait is enqueued after what it waits for.
+  void AddLanes(int rank, const PairOrder& order, uint32_t forward, uint32_t backward) {
+    const std::vector<LaneStep>* const lanes[] = {&order.compute, &order.network};
+    const int32_t streams[] = {step_.compute_streams_[rank], network_streams_[rank]};
+    for (int lane = 0; lane < 2; ++lane) {
+      awaited_[lane].assign(lanes[lane]->size(), -1);
+      done_[lane] = 0;
+    }
+    for (int lane = 0; lane < 2; ++lane) {
+      for (const LaneStep& step : *lanes[lane]) {
+        if (step.after >= 0) awaited_[1 - lane][step.after] = 0;
+      }
+    }
+    while (done_[0] < lanes[0]->size() || done_[1] < lanes[1]->size()) {
+      const size_t before = done_[0] + done_[1];
+      for (int lane = 0; lane < 2; ++lane) {
+        for (size_t& next = done_[lane]; next < lanes[lane]->size(); ++next) {
+          const LaneStep& step = (*lanes[lane])[next];
+          if (step.after >= static_cast<int32_t>(done_[1 - lane])) break;
+          const bool of_forward = RowOfPart(step.part).of == ActionKind::kForward;
+          if (step.after >= 0) {
+            Add(CommandKind::kWait, streams[lane], awaited_[1 - lane][step.after]);
+          }
+          AddPart(streams[lane], of_forward ? forward : backward, {step.part, step.layer});
+          if (awaited_[lane][next] < 0) continue;
+          awaited_[lane][next] = NewEvent({static_cast<int32_t>(of_forward ? forward : backward),
+                                           {step.part, step.layer},
+                                           true});
+          Add(CommandKind::kRecord, streams[lane], awaited_[lane][next]);
+        }
+      }
+      SL_CHECK(done_[0] + done_[1] > before) << "the lanes wait for each other";
+    }
+  }
+
+  void AddPart(int32_t stream, uint32_t i, LayerPart part) {
+    const Action& action = Of(i);
+    Piece piece = work_->Compute(action, part);
+    if (piece.work.run == nullptr && piece.calls.empty()) return;
+    WorkTimes* times = nullptr;
+    if (recorder_ != nullptr) {
+      const bool cut = work_->layers(action.stage) > 0;
+      times = cut ? recorder_->AddPart(i, part) : recorder_->times(i);
+    }
+    AddPiece(stream, std::move(piece), times);
   }
 
   void WaitForNeeds(int32_t stream, uint32_t i) {
@@ -172,18 +248,28 @@ class StepBuilder {
     Add(CommandKind::kWait, stream, event_of_[wiring_.wires[i].gathered]);
   }
 
-  void AddCopy(int32_t stream, const HostCopy& copy) {
-    Add(CommandKind::kCopy, stream, static_cast<int32_t>(step_.copies_.size()));
-    step_.copies_.push_back(copy);
+  void AddCopies(int32_t stream, const std::vector<HostCopy>& copies) {
+    for (const HostCopy& copy : copies) {
+      Add(CommandKind::kCopy, stream, static_cast<int32_t>(step_.copies_.size()));
+      step_.copies_.push_back(copy);
+    }
   }
 
-  void AddLaunch(int32_t stream, const Work& work, uint32_t i) {
+  void AddPiece(int32_t stream, Piece piece, WorkTimes* times) {
+    if (piece.work.run != nullptr) AddLaunch(stream, piece.work, times);
+    for (MemberCall& call : piece.calls) {
+      if (times != nullptr) call.call.ended_ns = &times->end_ns;
+      AddCall(stream, std::move(call));
+    }
+    if (piece.after.run != nullptr) AddLaunch(stream, piece.after, nullptr);
+  }
+
+  void AddLaunch(int32_t stream, const Work& work, WorkTimes* times) {
     Add(CommandKind::kLaunch, stream, static_cast<int32_t>(step_.launches_.size()));
-    step_.launches_.push_back({work, recorder_ == nullptr ? nullptr : recorder_->times(i)});
+    step_.launches_.push_back({work, times});
   }
 
-  void AddCall(int32_t stream, MemberCall call, uint32_t i) {
-    if (recorder_ != nullptr) call.call.ended_ns = recorder_->arrived_ns(i);
+  void AddCall(int32_t stream, MemberCall call) {
     Add(CommandKind::kCall, stream, static_cast<int32_t>(step_.calls_.size()));
     step_.stream_rows_[stream].capacity += Group::kOpsPerCall - 1;
     step_.calls_.push_back(std::move(call));
@@ -203,9 +289,7 @@ class StepBuilder {
     const int32_t stream = drops ? step_.compute_streams_[rank] : collectives_[rank];
     const uint32_t after = wiring_.wires[i].after;
     if (after != kNoAction) Add(CommandKind::kWait, stream, event_of_[after]);
-    if (piece->work.run != nullptr) AddLaunch(stream, piece->work, i);
-    for (MemberCall& call : piece->calls) AddCall(stream, std::move(call), i);
-    if (piece->after.run != nullptr) AddLaunch(stream, piece->after, i);
+    AddPiece(stream, *std::move(piece), recorder_ == nullptr ? nullptr : recorder_->times(i));
     event_of_[i] = NewEvent(i);
     Add(CommandKind::kRecord, stream, event_of_[i]);
     return absl::OkStatus();
@@ -304,7 +388,8 @@ class StepBuilder {
     call.call.bytes = payload.bytes;
     call.call.name = {Interpreter::PrintMessage, &step_,
                       IndexOf(plan_, {gradient, producer, action.microbatch})};
-    AddCall(part.stream, std::move(call), i);
+    if (recorder_ != nullptr) call.call.ended_ns = recorder_->arrived_ns(i);
+    AddCall(part.stream, std::move(call));
     if (send) return;
     event_of_[i] = NewEvent(i);
     Add(CommandKind::kRecord, part.stream, event_of_[i]);
@@ -333,8 +418,11 @@ class StepBuilder {
            ((gives & kInGrad) && elsewhere(stage.previous));
   }
 
-  int32_t NewEvent(uint32_t action) {
-    step_.event_rows_.push_back(static_cast<int32_t>(action));
+  const Action& Of(uint32_t i) const { return plan_.actions[i]; }
+
+  int32_t NewEvent(uint32_t action) { return NewEvent({static_cast<int32_t>(action), {}, false}); }
+  int32_t NewEvent(const Interpreter::EventRow& row) {
+    step_.event_rows_.push_back(row);
     return static_cast<int32_t>(step_.event_rows_.size()) - 1;
   }
 
@@ -368,8 +456,13 @@ class StepBuilder {
   std::vector<std::vector<CallEnd>> last_call_;  // by queue: the streams of its last call
   std::vector<Part> parts_;                      // of the messages being added
   std::vector<CallEnd> call_;
-  std::vector<int32_t> collectives_;   // by rank: the stream; -1: none
-  std::vector<int32_t> send_streams_;  // by channel; -1: that rank is not local
+  // Of the group being added, by lane: how many steps are enqueued; by step the event that says it
+  // has ended, -1: nobody waits for it.
+  size_t done_[2] = {0, 0};
+  std::vector<int32_t> awaited_[2];
+  std::vector<int32_t> network_streams_;  // by rank; -1: none
+  std::vector<int32_t> collectives_;      // by rank: the stream; -1: none
+  std::vector<int32_t> send_streams_;     // by channel; -1: that rank is not local
   std::vector<int32_t> recv_streams_;
   std::vector<Group*> groups_;  // by channel
 };
@@ -383,7 +476,7 @@ absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(
   for (size_t i = 0; i < step->stream_rows_.size(); ++i) {
     // Between steps a compute stream may be given a few launches more.
     const LazyName name = {PrintStream, step.get(), static_cast<int64_t>(i)};
-    step->streams_.push_back(device->NewStream(name, step->stream_rows_[i].capacity + 4));
+    step->streams_.push_back(device->NewStream(name, step->stream_rows_[i].capacity + 16));
   }
   for (size_t i = 0; i < step->event_rows_.size(); ++i) {
     step->events_.push_back(device->NewEvent({PrintEvent, step.get(), static_cast<int64_t>(i)}));
@@ -429,6 +522,7 @@ std::string Interpreter::PrintStream(const void* self, int64_t index) {
   const StreamRow& row = step.stream_rows_[index];
   const std::string rank = absl::StrCat("rank ", row.rank.value, "'s ");
   if (row.kind == StreamKind::kCompute) return rank + "computation";
+  if (row.kind == StreamKind::kNetwork) return rank + "network";
   if (row.kind == StreamKind::kCollectives) return rank + "collectives";
   const Channel& channel = step.channels_.all[row.index];
   return row.kind == StreamKind::kSend
@@ -438,7 +532,9 @@ std::string Interpreter::PrintStream(const void* self, int64_t index) {
 
 std::string Interpreter::PrintEvent(const void* self, int64_t index) {
   const auto& step = *static_cast<const Interpreter*>(self);
-  return Print(step.plan_, step.plan_.actions[step.event_rows_[index]]);
+  const EventRow& row = step.event_rows_[index];
+  const std::string action = Print(step.plan_, step.plan_.actions[row.action]);
+  return row.partly ? absl::StrCat(action, ":", Print(row.part)) : action;
 }
 
 std::string Interpreter::PrintMessage(const void* self, int64_t index) {

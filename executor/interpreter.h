@@ -2,11 +2,14 @@
 // the events of what it needs, launch its work, record an event, hand on what it gives. It knows no
 // schedule by name and never looks at the clock.
 //
-// Streams: every rank has a compute stream, one stream per channel it sends on or receives on, and
-// one for the collectives of the plan (where it has any). Channels of one communicator share a
-// queue (communicators.h): a call starts when the one before it has ended, on whatever streams
-// their parts run. A group starts when the needs of all its parts are there. So computation runs in
-// the order of the plan, and only messages are waited for.
+// Streams: every rank has a stream for its compute lane and, where a stage is cut into parts, one
+// for its network lane; one per channel it sends on or receives on; and one for the collectives of
+// the plan (where it has any). Channels of one communicator share a queue (communicators.h): a call
+// starts when the one before it has ended, on whatever streams their parts run.
+//
+// A group starts when the needs of all its actions are there. An `F a & B b` runs part by part in
+// the order of pair_order.h, every other group action by action. So computation runs in the order
+// of the plan, and only messages and all-to-alls are waited for.
 //
 // All decisions are made once, in Make; a step replays flat lists of commands, one a rank.
 #pragma once
@@ -80,14 +83,19 @@ class Interpreter {
     int32_t stream;    // index into streams_
     int32_t argument;  // launches_, copies_, events_ or calls_
   };
-  // A stream of the plan: the computation or the collectives of `rank`, or its end of channel
-  // `index`.
-  enum class StreamKind : uint8_t { kCompute, kCollectives, kSend, kRecv };
+  // A stream of the plan: a lane or the collectives of `rank`, or its end of channel `index`.
+  enum class StreamKind : uint8_t { kCompute, kNetwork, kCollectives, kSend, kRecv };
   struct StreamRow {
     StreamKind kind;
     RankId rank;
     int32_t index = 0;
     int32_t capacity = 0;  // what a step enqueues
+  };
+  // plan.actions[action] has ended, or only that part of it.
+  struct EventRow {
+    int32_t action;
+    LayerPart part;
+    bool partly = false;
   };
   // Work, and where its times are written down; null: nowhere.
   struct TimedLaunch {
@@ -106,7 +114,7 @@ class Interpreter {
   const Channels channels_;
   Device* device_ = nullptr;
   std::vector<StreamRow> stream_rows_;
-  std::vector<int32_t> event_rows_;  // by event: plan.actions[event_rows_[e]] has ended
+  std::vector<EventRow> event_rows_;
   std::vector<TimedLaunch> launches_;
   std::vector<HostCopy> copies_;
   std::vector<MemberCall> calls_;

@@ -63,8 +63,12 @@ class Slots {
 
 class Planner {
  public:
-  Planner(const Plan& plan, absl::Span<const StageBytes> stages)
-      : plan_(plan), stages_(stages), slots_(plan.ranks()), group_of_(plan.actions.size(), 0) {
+  Planner(const Plan& plan, absl::Span<const StageBytes> stages, const std::vector<bool>& halved)
+      : plan_(plan),
+        stages_(stages),
+        halved_(halved),
+        slots_(plan.ranks()),
+        group_of_(plan.actions.size(), 0) {
     const size_t values = plan.stages.size() * plan.microbatches;
     memory_.microbatches = plan.microbatches;
     memory_.offsets.assign(values * kValueClasses, -1);
@@ -175,7 +179,9 @@ class Planner {
       keep(ValueClass::kSavedForInput, backward_[value]);
       keep(ValueClass::kSavedForWeight, weight_[value]);
     }
-    if (gives & kStash) keep(ValueClass::kStash, weight_[value]);
+    const bool halves =
+        action.kind == ActionKind::kBackward && !halved_.empty() && halved_[action.stage.value];
+    if ((gives & kStash) || halves) keep(ValueClass::kStash, weight_[value]);
     if ((gives & kOutput) && stage.next.valid()) {
       HandOn(action, stage.next, ValueClass::kOutput, ValueClass::kInput,
              forward_[Index(stage.next, action.microbatch)], start, finish);
@@ -216,6 +222,7 @@ class Planner {
 
   const Plan& plan_;
   absl::Span<const StageBytes> stages_;
+  const std::vector<bool>& halved_;
   MemoryPlan memory_;
   std::vector<Slots> slots_;
   std::vector<int> group_of_;    // by action
@@ -236,9 +243,10 @@ const char* NameOf(ValueClass value_class) {
   return kNames[static_cast<int>(value_class)];
 }
 
-absl::StatusOr<MemoryPlan> PlanMemory(const Plan& lowered, absl::Span<const StageBytes> stages) {
+absl::StatusOr<MemoryPlan> PlanMemory(const Plan& lowered, absl::Span<const StageBytes> stages,
+                                      const std::vector<bool>& halved) {
   SL_CHECK(stages.size() == lowered.stages.size()) << stages.size();
-  return Planner(lowered, stages).Walk();
+  return Planner(lowered, stages, halved).Walk();
 }
 
 }  // namespace stringline

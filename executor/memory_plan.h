@@ -27,7 +27,7 @@ enum class ValueClass : uint8_t {
   kOutput,          // activation to send: until the other rank's F
   kSavedForInput,   // F until B or I
   kSavedForWeight,  // F until B or W
-  kStash,           // I until W
+  kStash,           // I until W; of a B in two halves, while it runs
   kOutGrad,         // gradient entering the stage: until B or I
   kInGrad,          // gradient to send: until the other rank's B or I
 };
@@ -44,6 +44,7 @@ inline constexpr int64_t kMostRankBytes = int64_t{1} << 60;
 
 struct RankMemory {
   int64_t bytes = 0;                                 // one block
+  int64_t temporaries = 0;                           // beside it: what programs need while they run
   std::array<int64_t, kValueClasses> by_class = {};  // by the class a slot was made for
 };
 
@@ -60,8 +61,10 @@ struct MemoryPlan {
   }
 };
 
-// `stages` has one entry per stage of the plan. FailedPrecondition when the plan does not end: its
+// `stages` has one entry per stage of the plan; those of `halved` (by stage; none if empty) do
+// their B as an I and a W, with a stash between. FailedPrecondition when the plan does not end: its
 // computations wait for each other in a circle, or for something that nobody gives.
-absl::StatusOr<MemoryPlan> PlanMemory(const Plan& lowered, absl::Span<const StageBytes> stages);
+absl::StatusOr<MemoryPlan> PlanMemory(const Plan& lowered, absl::Span<const StageBytes> stages,
+                                      const std::vector<bool>& halved = {});
 
 }  // namespace stringline

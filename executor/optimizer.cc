@@ -41,4 +41,15 @@ void UpdateAdamW(const AdamW& settings, int64_t step, double scale, bool decays,
   }
 }
 
+void UpdateBalance(double rate, absl::Span<float> bias, absl::Span<float> load) {
+  double mean = 0;
+  for (const float tokens : load) mean += tokens;
+  mean /= static_cast<double>(load.size());
+  for (size_t e = 0; e < load.size(); ++e) {
+    const double off = mean - load[e];
+    if (off != 0) bias[e] += static_cast<float>(off > 0 ? rate : -rate);
+    load[e] = 0;
+  }
+}
+
 }  // namespace stringline

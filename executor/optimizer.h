@@ -26,4 +26,8 @@ void UpdateAdamW(const AdamW& settings, int64_t step, double scale, bool decays,
                  absl::Span<float> params, absl::Span<float> grads, absl::Span<float> m,
                  absl::Span<float> v);
 
+// Of a router's bias: b[e] += rate sign(mean over all experts of load - load[e]), and every load is
+// set to zero (Update::kBalance).
+void UpdateBalance(double rate, absl::Span<float> bias, absl::Span<float> load);
+
 }  // namespace stringline

@@ -1,19 +1,46 @@
 #include "executor/recorder.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace stringline {
+namespace {
+
+// When it began, of what has a beginning: 0 is the time of nothing that was ever recorded.
+int64_t StartOf(const WorkTimes& times) {
+  return times.start_ns == 0 ? times.end_ns : times.start_ns;
+}
+
+}  // namespace
 
 Recorder::Recorder(const Plan& lowered) : times_(lowered.actions.size()) {}
+
+WorkTimes* Recorder::AddPart(size_t index, LayerPart part) {
+  return &parts_.emplace_back(RecordedPart{static_cast<uint32_t>(index), part, {}}).times;
+}
 
 Timeline Recorder::Observed(const Plan& lowered) const {
   Timeline timeline = TimelineOf(lowered, "measured");
   for (size_t i = 0; i < timeline.events.size(); ++i) {
     Event& event = timeline.events[i];
     event.end_ns = times_[i].end_ns - step_start_ns_;
-    event.start_ns = IsMessage(event.kind) || times_[i].start_ns == 0
-                         ? event.end_ns
-                         : times_[i].start_ns - step_start_ns_;
+    event.start_ns = IsMessage(event.kind) ? event.end_ns : StartOf(times_[i]) - step_start_ns_;
+  }
+  for (const RecordedPart& recorded : parts_) {
+    timeline.parts.push_back({recorded.action, recorded.part.part, recorded.part.layer,
+                              StartOf(recorded.times) - step_start_ns_,
+                              recorded.times.end_ns - step_start_ns_});
+  }
+  std::sort(
+      timeline.parts.begin(), timeline.parts.end(), [](const PartEvent& a, const PartEvent& b) {
+        return std::tie(a.event, a.end_ns, a.start_ns) < std::tie(b.event, b.end_ns, b.start_ns);
+      });
+  for (size_t i = 0; i < timeline.parts.size(); ++i) {
+    const PartEvent& part = timeline.parts[i];
+    Event& event = timeline.events[part.event];
+    const bool first = i == 0 || timeline.parts[i - 1].event != part.event;
+    event.start_ns = first ? part.start_ns : std::min(event.start_ns, part.start_ns);
+    event.end_ns = first ? part.end_ns : std::max(event.end_ns, part.end_ns);
   }
   return timeline;
 }

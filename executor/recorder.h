@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "executor/device.h"
+#include "schedlang/parts/parts.h"
 #include "schedlang/plan.h"
 #include "schedlang/timeline.h"
 
@@ -21,18 +23,27 @@ class Recorder {
   // Right before the step is enqueued: times count from `now_ns` of the device's clock.
   void StartStep(int64_t now_ns) { step_start_ns_ = now_ns; }
 
-  // Where the times of the computation or collective plan.actions[index] are written.
+  // Where the times of plan.actions[index] are written: a collective, or a computation that is not
+  // cut into parts.
   WorkTimes* times(size_t index) { return &times_[index]; }
+  // Where those of a part of it are; once for each. The action's own follow from its parts'.
+  WorkTimes* AddPart(size_t index, LayerPart part);
   // Of a message only the end is: the moment the bytes were there.
   int64_t* arrived_ns(size_t index) { return &times_[index].end_ns; }
 
-  // The last step. A message has no length: it starts when it has arrived. So does a collective
-  // that is nothing but calls.
+  // The last step. A message has no length: it starts when it has arrived. So does a collective,
+  // or a part of a computation, that is nothing but calls.
   Timeline Observed(const Plan& lowered) const;
 
  private:
   int64_t step_start_ns_ = 0;
-  std::vector<WorkTimes> times_;  // by action
+  struct RecordedPart {
+    uint32_t action;
+    LayerPart part;
+    WorkTimes times;
+  };
+  std::vector<WorkTimes> times_;    // by action
+  std::deque<RecordedPart> parts_;  // where they are stays where it is
 };
 
 }  // namespace stringline

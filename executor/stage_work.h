@@ -1,6 +1,6 @@
-// What the interpreter runs, without knowing what it is: the work of every action, and where the
-// bytes of every message lie. Real training, programs that do nothing and programs that only take
-// time all stand behind this interface.
+// What the interpreter runs, without knowing what it is: the work of every part of every action,
+// and where the bytes of every message lie. Real training, programs that do nothing and programs
+// that only take time all stand behind this interface.
 //
 // Everything is asked once, when the step is put together, and what is returned runs in every step.
 #pragma once
@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "executor/device.h"
 #include "executor/group.h"
+#include "schedlang/parts/parts.h"
 #include "schedlang/plan.h"
 
 namespace stringline {
@@ -48,9 +49,12 @@ class StageWork {
  public:
   virtual ~StageWork() = default;
 
-  // On the rank's compute stream.
-  virtual Work Compute(const Action& action) = 0;
-  // What is copied right before and right after it, on the same stream.
+  // How many mixture-of-experts layers the stage has: its computations come in that many layers of
+  // parts (parts.h). Of one that has none a backward is all in its B.post.
+  virtual int layers(StageId /*stage*/) const { return 0; }
+  // One part of a computation, on the rank's stream for its lane.
+  virtual Piece Compute(const Action& action, LayerPart part) = 0;
+  // What is copied right before and right after the action, on the compute stream.
   virtual std::vector<HostCopy> CopiesBefore(const Action& /*action*/) { return {}; }
   virtual std::vector<HostCopy> CopiesAfter(const Action& /*action*/) { return {}; }
   // What a send reads, or where a receive writes. Without `data` nothing is copied, and the bytes
@@ -67,8 +71,9 @@ class StageWork {
 // Actions that do nothing and messages without bytes: for tests of orders, and to measure overhead.
 class NoWork final : public StageWork {
  public:
-  Work Compute(const Action& /*action*/) override {
-    return {[](const void*, int64_t, NativeStream) {}, nullptr, 0};
+  Piece Compute(const Action& /*action*/, LayerPart part) override {
+    if (part.part == kWPost) return {};
+    return Piece{{[](const void*, int64_t, NativeStream) {}, nullptr, 0}, {}, {}};
   }
   Bytes Payload(const Action& /*send_or_recv*/) const override { return {}; }
   absl::StatusOr<Piece> Collective(const Action& /*action*/) override { return Piece(); }

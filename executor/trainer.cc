@@ -48,9 +48,16 @@ absl::Status Trainer::Prepare() {
   }
   SL_RETURN_IF_ERROR(CheckMemory(needed, FindAvailableMemory()));
   SL_RETURN_IF_ERROR(MakeDevice());
-  groups_ = std::make_unique<ThreadGroups>(device_.get());
+  groups_ = std::make_unique<ThreadGroups>(device_.get(), settings_.link);
   replicas_ = std::make_unique<Replicas>(plan_, settings_.mesh, groups_.get());
   for (int c = 0; c < settings_.mesh.coordinates(); ++c) SL_RETURN_IF_ERROR(PrepareCopy(c));
+  for (int64_t at = 0; at < stages() * settings_.mesh.coordinates(); ++at) {
+    const std::vector<Param>& params = programs_[at % stages()].params;
+    for (size_t p = 0; p < params.size(); ++p) {
+      if (params[p].tied_to.empty()) continue;
+      PrepareTied(static_cast<int>(at / stages()), StageOf(at), static_cast<int>(p));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -74,8 +81,9 @@ absl::Status Trainer::MakeDevice() {
 absl::Status Trainer::PrepareCopy(int coordinate) {
   PipelineCopy& copy = copies_[coordinate];
   if (settings_.record) copy.recorder = std::make_unique<Recorder>(plan_);
-  SL_RETURN_IF_ERROR(copy.stages->Allocate(settings_.seed, device_.get()));
-  copy.stages->Join(coordinate, replicas_.get());
+  const int expert = settings_.mesh.expert_of(coordinate);
+  SL_RETURN_IF_ERROR(copy.stages->Allocate(settings_.seed, expert, device_.get()));
+  copy.stages->Join({coordinate, replicas_.get(), ExpertGroups(coordinate), expert});
   SL_ASSIGN_OR_RETURN(
       copy.interpreter,
       Interpreter::Make(plan_, copy.stages.get(), device_.get(), groups_.get(), copy.recorder.get(),
@@ -89,6 +97,63 @@ absl::Status Trainer::PrepareCopy(int coordinate) {
     copy.squares.emplace_back(programs_[s].params.size(), 0.0);
   }
   return absl::OkStatus();
+}
+
+// Of a parameter that is tied to one of another stage in the same pipe: the sum of both goes to
+// both. Member 0 is the one that this is tied to.
+void Trainer::PrepareTied(int coordinate, StageId stage, int index) {
+  const Param& param = programs_[stage.value].params[index];
+  for (size_t s = 0; s < programs_.size(); ++s) {
+    const StageId other(static_cast<int32_t>(s));
+    if (plan_.stage(other).pipe != plan_.stage(stage).pipe) continue;
+    const std::vector<Param>& params = programs_[s].params;
+    const auto tied = std::find_if(params.begin(), params.end(), [&](const Param& candidate) {
+      return candidate.name == param.tied_to;
+    });
+    if (tied == params.end()) continue;
+    float* const gradients[] = {
+        grad(other, static_cast<int>(tied - params.begin()), coordinate).data(),
+        grad(stage, index, coordinate).data()};
+    Call call;
+    call.kind = CallKind::kAllReduce;
+    call.bytes = param.type.bytes();
+    call.name = {[](const void* self, int64_t) {
+                   return absl::StrCat("the gradient of ", *static_cast<const std::string*>(self));
+                 },
+                 &param.tied_to, 0};
+    if (plan_.stage(other).rank == plan_.stage(stage).rank) {
+      call.from = gradients[0];
+      call.to = gradients[1];
+      tied_.push_back({coordinate, stage, nullptr, 0, call});
+      return;
+    }
+    const int base = coordinate * plan_.ranks();
+    const int ranks[] = {base + plan_.stage(other).rank.value,
+                         base + plan_.stage(stage).rank.value};
+    Group* const group = groups_->New(ranks);
+    for (int member = 0; member < 2; ++member) {
+      call.from = call.to = gradients[member];
+      tied_.push_back({coordinate, member == 0 ? other : stage, group, member, call});
+    }
+    return;
+  }
+  SL_CHECK(false) << param.name << " is tied to " << param.tied_to << ", which nobody has";
+}
+
+// Those of the coordinate's first neighbour are made once, and shared.
+std::vector<Group*> Trainer::ExpertGroups(int coordinate) {
+  const int data = settings_.mesh.data_of(coordinate);
+  if (settings_.mesh.expert_of(coordinate) == 0) {
+    std::vector<Group*>& of_data = expert_groups_.emplace_back();
+    for (int r = 0; r < plan_.ranks(); ++r) {
+      std::vector<int> ranks;
+      for (int x = 0; x < settings_.mesh.expert; ++x) {
+        ranks.push_back((data * settings_.mesh.expert + x) * plan_.ranks() + r);
+      }
+      of_data.push_back(groups_->New(ranks));
+    }
+  }
+  return expert_groups_[data];
 }
 
 absl::Span<int32_t> Trainer::tokens(MicrobatchId microbatch) {
@@ -118,6 +183,22 @@ double Trainer::loss_sum() const {
   return sum;
 }
 
+double Trainer::aux_loss_sum() const {
+  double sum = 0;
+  ForEveryTally([&sum](const cpu::Stages& stages, StageId stage, MicrobatchId m, int layer) {
+    sum += stages.aux_loss(stage, m, layer);
+  });
+  return sum;
+}
+
+int64_t Trainer::dropped() const {
+  double sum = 0;
+  ForEveryTally([&sum](const cpu::Stages& stages, StageId stage, MicrobatchId m, int layer) {
+    sum += stages.dropped(stage, m, layer);
+  });
+  return std::llround(sum);
+}
+
 int64_t Trainer::tokens_per_step() const {
   return microbatches() * programs_.front().input.elements();
 }
@@ -130,70 +211,6 @@ absl::Status Trainer::ForEveryStage(void (*phase)(const void*, int64_t, NativeSt
     }
   }
   return device_->Synchronize();
-}
-
-absl::StatusOr<double> Trainer::Update(double learning_rate) {
-  SL_RETURN_IF_ERROR(ForEveryStage([](const void* trainer, int64_t at, NativeStream) {
-    auto* self = static_cast<Trainer*>(const_cast<void*>(trainer));
-    self->SumStage(&self->CopyOf(at), self->StageOf(at));
-  }));
-  double squares = 0;
-  const size_t stages = plan_.pipes.empty() ? programs_.size() : plan_.pipes[0].stages;
-  for (size_t s = 0; s < stages; ++s) {
-    for (double square : copies_[0].squares[s]) squares += square;
-  }
-  if (!std::isfinite(squares)) return BadGradient();
-  const double mean = 1.0 / static_cast<double>(tokens_per_step());
-  const double norm = std::sqrt(squares) * mean;
-  ++updates_;
-  update_rate_ = learning_rate;
-  update_scale_ = mean;
-  if (settings_.clip_norm > 0 && norm > settings_.clip_norm) {
-    update_scale_ *= settings_.clip_norm / norm;
-  }
-  SL_RETURN_IF_ERROR(ForEveryStage([](const void* trainer, int64_t at, NativeStream) {
-    auto* self = static_cast<Trainer*>(const_cast<void*>(trainer));
-    self->UpdateStage(&self->CopyOf(at), self->StageOf(at));
-  }));
-  return norm;
-}
-
-// A sum of squares of floats never passes a double: one that is not finite has such a term.
-absl::Status Trainer::BadGradient() {
-  for (size_t s = 0; s < programs_.size(); ++s) {
-    const std::vector<double>& squares = copies_[0].squares[s];
-    for (size_t p = 0; p < squares.size(); ++p) {
-      if (std::isfinite(squares[p])) continue;
-      const absl::Span<const float> values =
-          grad(StageId(static_cast<int32_t>(s)), static_cast<int>(p));
-      const auto* const bad = std::find_if(values.begin(), values.end(),
-                                           [](float value) { return !std::isfinite(value); });
-      return absl::OutOfRangeError(absl::StrCat("the gradient of ", programs_[s].params[p].name,
-                                                " (stage ", s, ") is not finite (", *bad,
-                                                "); try a lower learning rate"));
-    }
-  }
-  SL_CHECK(false) << "every gradient is finite, but not their sum";
-  return absl::OkStatus();
-}
-
-void Trainer::SumStage(PipelineCopy* copy, StageId stage) {
-  std::vector<double>& squares = copy->squares[stage.value];
-  for (size_t p = 0; p < squares.size(); ++p) {
-    squares[p] = SumOfSquares(View(copy->stages->grads(stage), stage, static_cast<int>(p)));
-  }
-}
-
-void Trainer::UpdateStage(PipelineCopy* copy, StageId stage) {
-  AdamW settings = settings_.optimizer;
-  settings.learning_rate = update_rate_;
-  const std::vector<Param>& params = programs_[stage.value].params;
-  const auto view = [&](float* block, size_t p) { return View(block, stage, static_cast<int>(p)); };
-  for (size_t p = 0; p < params.size(); ++p) {
-    UpdateAdamW(settings, updates_, update_scale_, params[p].decay,
-                view(copy->stages->params(stage), p), view(copy->stages->grads(stage), p),
-                view(copy->moments1[stage.value], p), view(copy->moments2[stage.value], p));
-  }
 }
 
 absl::Span<float> Trainer::View(float* block, StageId stage, int index) const {

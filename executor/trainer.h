@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -34,8 +35,10 @@ struct TrainerSettings {
   int threads = 0;     // that run work; 0: one for every rank, at most one for every core
   bool record = true;  // timestamps of every action
   AdamW optimizer;
-  double clip_norm = 1;  // of the mean gradient over all stages; 0: no clipping
+  double clip_norm = 1;     // of the mean gradient over all stages; 0: no clipping
+  double balance_rate = 0;  // of routers' biases (Update::kBalance)
   Mesh mesh;
+  CallTimes link;  // how long messages and exchanges are on their way
 };
 
 class Trainer {
@@ -56,6 +59,10 @@ class Trainer {
 
   // Sum over the step's tokens, added up in the order of the microbatches.
   double loss_sum() const;
+  // Sum over the step's microbatches and the model's mixtures of experts: their balance losses, and
+  // how many slots no expert took.
+  double aux_loss_sum() const;
+  int64_t dropped() const;
   int64_t tokens_per_step() const;
 
   // Clips, updates every parameter and sets the gradients to zero. Returns the global norm of the
@@ -100,13 +107,33 @@ class Trainer {
   Trainer(Plan lowered, std::vector<StageProgram> programs, const TrainerSettings& settings);
   absl::Status Prepare();
   absl::Status MakeDevice();
+  // visit(stages, stage, microbatch of the coordinate's step, layer) for every mixture of experts.
+  template <typename Visit>
+  void ForEveryTally(Visit visit) const {
+    for (const PipelineCopy& copy : copies_) {
+      for (size_t s = 0; s < programs_.size(); ++s) {
+        const StageId stage(static_cast<int32_t>(s));
+        const int32_t before =
+            plan_.pipes.empty() ? 0 : plan_.pipes[plan_.stage(stage).pipe].first_microbatch;
+        for (int32_t m = 0; m < plan_.microbatches_of(stage); ++m) {
+          for (int layer = 0; layer < programs_[s].moe_layers; ++layer) {
+            visit(*copy.stages, stage, MicrobatchId(before + m), layer);
+          }
+        }
+      }
+    }
+  }
   absl::Status PrepareCopy(int coordinate);
+  void PrepareTied(int coordinate, StageId stage, int index);
+  std::vector<Group*> ExpertGroups(int coordinate);
   // Runs `phase` for every coordinate and stage on its rank's compute stream; `at` is
   // coordinate * stages + stage.
   absl::Status ForEveryStage(void (*phase)(const void* trainer, int64_t at, NativeStream));
   StageId StageOf(int64_t at) const { return StageId(static_cast<int32_t>(at % stages())); }
   PipelineCopy& CopyOf(int64_t at) { return copies_[at / stages()]; }
   int64_t stages() const { return static_cast<int64_t>(programs_.size()); }
+  absl::Status SumTied();
+  double SumOfAllSquares() const;
   absl::Status BadGradient();
   void SumStage(PipelineCopy* copy, StageId stage);
   void UpdateStage(PipelineCopy* copy, StageId stage);
@@ -119,7 +146,19 @@ class Trainer {
   std::unique_ptr<CpuDevice> device_;
   std::unique_ptr<ThreadGroups> groups_;
   std::unique_ptr<Replicas> replicas_;
-  std::vector<PipelineCopy> copies_;  // by coordinate
+  // One end of a sum of tied parameters, after all other sums; the whole of it where one rank has
+  // both (no group).
+  struct TiedCall {
+    int coordinate;
+    StageId stage;
+    Group* group;
+    int member;
+    Call call;  // `from` is the first parameter's gradient, `to` the second's
+  };
+  static void AddBoth(const void* self, int64_t argument, NativeStream stream);
+  std::deque<TiedCall> tied_;
+  std::vector<std::vector<Group*>> expert_groups_;  // by data coordinate and rank
+  std::vector<PipelineCopy> copies_;                // by coordinate
   int64_t updates_ = 0;
   double update_rate_ = 0;  // of the update under way
   double update_scale_ = 1;

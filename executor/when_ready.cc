@@ -1,6 +1,10 @@
 #include "executor/when_ready.h"
 
 #include <algorithm>
+#include <tuple>
+#include <vector>
+
+#include "schedlang/parts/parts.h"
 
 namespace stringline {
 namespace {
@@ -9,9 +13,64 @@ int64_t EndOf(const std::vector<Event>& events, uint32_t action) {
   return action == kNoAction ? 0 : events[action].end_ns;
 }
 
+// The parts of the group events[begin .. end): each starts when the one before it on its lane has
+// ended, and the one that it comes after, and the group has started.
+class PartStarts {
+ public:
+  explicit PartStarts(Timeline* timeline) : timeline_(*timeline) {
+    for (const PartEvent& part : timeline_.parts) {
+      int& layers = Layers(part.event);
+      layers = std::max(layers, part.layer + 1);
+    }
+  }
+
+  void Start(size_t begin, size_t end) {
+    group_.clear();
+    for (; next_ < timeline_.parts.size() && timeline_.parts[next_].event < end; ++next_) {
+      if (timeline_.parts[next_].event >= begin) group_.push_back(&timeline_.parts[next_]);
+    }
+    std::sort(group_.begin(), group_.end(), [](const PartEvent* a, const PartEvent* b) {
+      return std::tie(a->end_ns, a->start_ns) < std::tie(b->end_ns, b->start_ns);
+    });
+    int64_t lane_ns[2];
+    std::fill_n(lane_ns, 2, timeline_.events[begin].start_ns);
+    for (PartEvent* const part : group_) {
+      int64_t& free_ns = lane_ns[static_cast<int>(LaneOf(part->part))];
+      part->start_ns = std::max(free_ns, EndOfBefore(*part));
+      part->end_ns = std::max(part->start_ns, part->end_ns);
+      free_ns = part->end_ns;
+    }
+  }
+
+ private:
+  int& Layers(uint32_t event) {
+    if (layers_.size() <= event) layers_.resize(timeline_.events.size(), 0);
+    return layers_[event];
+  }
+
+  int64_t EndOfBefore(const PartEvent& part) {
+    const auto before = PartBefore({part.part, part.layer}, Layers(part.event));
+    if (!before) return 0;
+    for (const PartEvent* const other : group_) {
+      if (other->event == part.event && other->part == before->part &&
+          other->layer == before->layer) {
+        return other->end_ns;
+      }
+    }
+    return 0;
+  }
+
+  Timeline& timeline_;
+  size_t next_ = 0;  // in timeline_.parts, which are by event
+  std::vector<PartEvent*> group_;
+  std::vector<int> layers_;  // by event
+};
+
 // Gives every part of a group the moment when the group could start, and the end of its last part.
 // Events come with the times at which their work really ran.
-void StartComputations(const Plan& plan, const Wiring& wiring, std::vector<Event>* events) {
+void StartComputations(const Plan& plan, const Wiring& wiring, Timeline* timeline) {
+  std::vector<Event>* const events = &timeline->events;
+  PartStarts parts(timeline);
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     int64_t ready_ns = 0;  // the end of the group before
     for (size_t begin = plan.first[rank]; begin < plan.first[rank + 1];) {
@@ -28,10 +87,12 @@ void StartComputations(const Plan& plan, const Wiring& wiring, std::vector<Event
         }
         end_ns = std::max(end_ns, (*events)[i].end_ns);
       }
-      for (; begin < end; ++begin) {
-        (*events)[begin].start_ns = start_ns;
-        (*events)[begin].end_ns = std::max(start_ns, end_ns);
+      for (size_t i = begin; i < end; ++i) {
+        (*events)[i].start_ns = start_ns;
+        (*events)[i].end_ns = std::max(start_ns, end_ns);
       }
+      parts.Start(begin, end);
+      begin = end;
       ready_ns = std::max(start_ns, end_ns);
     }
   }
@@ -84,7 +145,7 @@ Timeline WhenReady(const Plan& lowered, const Wiring& wiring, Timeline observed)
   observed.layout = wiring.layout;
   // A computation may wait for an UNSHARD, which waits for one before it: the end of a collective
   // is an observed one, so either may be told first.
-  StartComputations(lowered, wiring, &observed.events);
+  StartComputations(lowered, wiring, &observed);
   StartCollectives(lowered, wiring, &observed.events);
   StartMessages(wiring, &observed.events);
   return observed;

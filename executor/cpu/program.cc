@@ -29,9 +29,15 @@ char* Address(const Regions& regions, const Location& location) {
 
 }  // namespace
 
-StageLayout::StageLayout(const StageProgram& program) {
-  for (const Param& param : program.params) params.push_back(AddTensor(param.type, &param_bytes));
-  dense_bytes = param_bytes;
+StageLayout::StageLayout(const StageProgram& program) : layers(program.moe_layers) {
+  params.resize(program.params.size());
+  for (const bool experts : {false, true}) {
+    for (size_t p = 0; p < params.size(); ++p) {
+      if (program.params[p].expert != experts) continue;
+      params[p] = AddTensor(program.params[p].type, &param_bytes);
+    }
+    if (!experts) dense_bytes = param_bytes;
+  }
   for (const Saved& value : program.saved) {
     const ValueClass value_class =
         value.needed_by_weight ? ValueClass::kSavedForWeight : ValueClass::kSavedForInput;
@@ -74,20 +80,23 @@ Location StageLayout::Of(const Port& port) const {
     case Role::kInGrad:
       return {Region::kInGrad, 0};
     case Role::kAuxLoss:
+      return {Region::kTallies, port.index * kBufferAlignment};
     case Role::kDropped:
-      SL_CHECK(false) << "no place for " << NameOf(port.role);
+      return {Region::kTallies, (layers + port.index) * kBufferAlignment};
   }
   return {};
 }
 
-Program::Program(const Graph& graph, const StageLayout& layout)
-    : placed_(graph.values.size(), false),
+Program::Program(const Graph& graph, absl::Span<const GraphPart> parts, const StageLayout& layout)
+    : parts_(parts.begin(), parts.end()),
+      placed_(graph.values.size(), false),
       adds_(graph.values.size(), false),
       workspaces_(graph.nodes.size(), 0) {
   for (const Value& value : graph.values) values_.push_back({{}, &value.type});
   PlacePorts(graph, layout);
   PlaceTemporaries(graph);
   AddSteps(graph);
+  if (parts_.empty()) parts_.push_back({false, 0, static_cast<int>(graph.nodes.size())});
 }
 
 void Program::PlacePorts(const Graph& graph, const StageLayout& layout) {
@@ -166,13 +175,18 @@ void Program::AddSteps(const Graph& graph) {
   }
 }
 
-void Program::Run(const Regions& regions) const {
-  for (const Copy& copy : copies_before_) {
+void Program::CopyAll(const std::vector<Copy>& copies, const Regions& regions) {
+  for (const Copy& copy : copies) {
     std::memcpy(Address(regions, copy.to), Address(regions, copy.from), copy.bytes);
   }
+}
+
+void Program::Run(int part, const Regions& regions) const {
+  if (part == 0) CopyAll(copies_before_, regions);
   Tensor tensors[kMostOperands];
   bool accumulate[kMostOperands];
-  for (const Step& step : steps_) {
+  for (int n = parts_[part].first_node; n < parts_[part].end_node; ++n) {
+    const Step& step = steps_[n];
     const size_t inputs = step.node->inputs.size();
     const size_t outputs = step.node->outputs.size();
     for (size_t i = 0; i < inputs + outputs; ++i) {
@@ -185,9 +199,27 @@ void Program::Run(const Regions& regions) const {
                 absl::MakeConstSpan(accumulate, outputs),
                 regions[static_cast<int>(Region::kArena)] + step.workspace);
   }
-  for (const Copy& copy : copies_after_) {
-    std::memcpy(Address(regions, copy.to), Address(regions, copy.from), copy.bytes);
+  if (part + 1 == parts()) CopyAll(copies_after_, regions);
+}
+
+std::vector<Program::Exchange> Program::ExchangesOf(int part, const Regions& regions) const {
+  SL_CHECK(parts_[part].network) << part;
+  std::vector<Exchange> exchanges;
+  for (int n = parts_[part].first_node; n < parts_[part].end_node; ++n) {
+    const Step& step = steps_[n];
+    Exchange& exchange = exchanges.emplace_back();
+    exchange.node = step.node;
+    const auto tensor = [&](size_t operand) -> Tensor {
+      const Operand& at = operands_[step.first_operand + operand];
+      return {Address(regions, at.location), at.type};
+    };
+    const size_t inputs = step.node->inputs.size();
+    for (size_t i = 0; i < inputs; ++i) exchange.in.push_back(tensor(i));
+    for (size_t i = 0; i < step.node->outputs.size(); ++i) {
+      exchange.out.push_back(tensor(inputs + i));
+    }
   }
+  return exchanges;
 }
 
 }  // namespace stringline::cpu

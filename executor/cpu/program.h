@@ -15,7 +15,7 @@ namespace stringline::cpu {
 // The blocks of memory that a program reads and writes. Those after kGrads belong to one
 // microbatch.
 enum class Region : uint8_t {
-  kArena,  // temporaries, of the lane
+  kArena,  // temporaries
   kParams,
   kGrads,
   kInput,
@@ -27,8 +27,9 @@ enum class Region : uint8_t {
   kStash,
   kOutGrad,
   kInGrad,
+  kTallies,  // scalars that F gives beside its output: balance losses, dropped slots
 };
-inline constexpr int kRegions = 12;
+inline constexpr int kRegions = 13;
 using Regions = std::array<char*, kRegions>;
 
 struct Location {
@@ -47,16 +48,26 @@ struct StageLayout {
   int64_t param_bytes = 0;
   std::vector<Location> saved;
   std::vector<int64_t> stash;
+  int layers;             // of mixtures of experts: each has two tallies
   StageBytes bytes = {};  // of one microbatch, for the memory plan
 };
 
 class Program {
  public:
-  // Keeps pointing into `graph`.
-  Program(const Graph& graph, const StageLayout& layout);
+  // Keeps pointing into `graph`. Its parts (StageProgram) may be none: then it is one.
+  Program(const Graph& graph, absl::Span<const GraphPart> parts, const StageLayout& layout);
 
+  int parts() const { return static_cast<int>(parts_.size()); }
+  // Runs a compute part; the parts of a microbatch run in order, and share their temporaries.
   // Gradients of parameters are added to what kGrads holds. Allocates nothing.
-  void Run(const Regions& regions) const;
+  void Run(int part, const Regions& regions) const;
+
+  // A node of a network part with its operands.
+  struct Exchange {
+    const Node* node = nullptr;
+    std::vector<Tensor> in, out;
+  };
+  std::vector<Exchange> ExchangesOf(int part, const Regions& regions) const;
 
   int64_t arena_bytes() const { return arena_bytes_; }
 
@@ -79,17 +90,19 @@ class Program {
     int64_t bytes;
   };
 
+  static void CopyAll(const std::vector<Copy>& copies, const Regions& regions);
   void PlacePorts(const Graph& graph, const StageLayout& layout);
   void PlaceTemporaries(const Graph& graph);
   void AddSteps(const Graph& graph);
 
+  std::vector<GraphPart> parts_;
   std::vector<Operand> values_;      // by ValueId
   std::vector<bool> placed_;         // by ValueId
   std::vector<bool> adds_;           // by ValueId: it is a gradient of a parameter
   std::vector<int64_t> workspaces_;  // by node
   std::vector<Operand> operands_;
   std::vector<char> accumulates_;
-  std::vector<Step> steps_;
+  std::vector<Step> steps_;  // by node
   std::vector<Copy> copies_before_;
   std::vector<Copy> copies_after_;
   int64_t arena_bytes_ = 0;

@@ -43,10 +43,15 @@ Stages::Stages(const Plan& lowered, absl::Span<const StageProgram> programs)
       target_bytes_(AlignUp(programs.back().target.bytes())) {
   for (const StageProgram& program : programs) {
     Stage& stage = stages_.emplace_back(program);
-    for (const Graph* graph :
-         {&program.forward, &program.backward, &program.input_gradient, &program.weight_gradient}) {
-      stage.programs.emplace_back(*graph, stage.layout);
-    }
+    stage.programs.emplace_back(program.forward, program.forward_parts, stage.layout);
+    stage.programs.emplace_back(program.backward, absl::Span<const GraphPart>(), stage.layout);
+    stage.programs.emplace_back(program.input_gradient, program.input_gradient_parts, stage.layout);
+    stage.programs.emplace_back(program.weight_gradient, program.weight_gradient_parts,
+                                stage.layout);
+  }
+  in_parts_.assign(lowered.ranks(), false);
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    if (stages_[s].layout.layers > 0) in_parts_[lowered.stages[s].rank.value] = true;
   }
 }
 
@@ -55,21 +60,38 @@ absl::StatusOr<std::unique_ptr<Stages>> Stages::Place(const Plan& lowered,
   SL_RETURN_IF_ERROR(CheckFit(lowered, programs));
   std::unique_ptr<Stages> stages(new Stages(lowered, programs));
   std::vector<StageBytes> bytes;
-  for (const Stage& stage : stages->stages_) bytes.push_back(stage.layout.bytes);
-  SL_ASSIGN_OR_RETURN(stages->memory_, PlanMemory(lowered, bytes));
+  std::vector<bool> halved;
+  for (const Stage& stage : stages->stages_) {
+    bytes.push_back(stage.layout.bytes);
+    halved.push_back(stage.layout.layers > 0);
+  }
+  SL_ASSIGN_OR_RETURN(stages->memory_, PlanMemory(lowered, bytes, halved));
+  for (int r = 0; r < lowered.ranks(); ++r) {
+    for (int arena = 0; arena < kArenas; ++arena) {
+      stages->memory_.ranks[r].temporaries += stages->ArenaBytes(RankId(r), arena);
+    }
+  }
   return stages;
 }
 
-// The programs of a rank run one after the other.
-int64_t Stages::arena_bytes(RankId rank) const {
+// The parts of an F, an I and a W of one rank may run by turns.
+int Stages::ArenaOf(RankId rank, int program) const {
+  constexpr int kArenaOf[kPrograms] = {0, 1, 1, 2};  // F B I W
+  return in_parts_[rank.value] ? kArenaOf[program] : 0;
+}
+
+int64_t Stages::ArenaBytes(RankId rank, int arena) const {
   int64_t bytes = 0;
   for (size_t s = 0; s < stages_.size(); ++s) {
     if (plan_.stages[s].rank != rank) continue;
-    for (const Program& program : stages_[s].programs) {
-      bytes = std::max(bytes, program.arena_bytes());
+    for (int program = 0; program < kPrograms; ++program) {
+      const bool runs =
+          stages_[s].layout.layers == 0 || program != static_cast<int>(ActionKind::kBackward);
+      if (!runs || ArenaOf(rank, program) != arena) continue;
+      bytes = std::max(bytes, stages_[s].programs[program].arena_bytes());
     }
   }
-  return bytes;
+  return AlignUp(bytes);
 }
 
 NeededMemory Stages::needed() const {
@@ -79,7 +101,7 @@ NeededMemory Stages::needed() const {
   }
   for (int r = 0; r < plan_.ranks(); ++r) {
     needed.activations += static_cast<double>(memory_.ranks[r].bytes);
-    needed.activations += static_cast<double>(arena_bytes(RankId(r)));
+    needed.activations += static_cast<double>(memory_.ranks[r].temporaries);
   }
   const int64_t data = token_bytes_ + target_bytes_ + kBufferAlignment +
                        programs_.front().input.bytes() + programs_.back().target.bytes();
@@ -87,21 +109,26 @@ NeededMemory Stages::needed() const {
   return needed;
 }
 
-absl::Status Stages::Allocate(uint64_t seed, Device* device) {
+absl::Status Stages::Allocate(uint64_t seed, int expert_rank, Device* device) {
   for (size_t s = 0; s < stages_.size(); ++s) {
     Stage& stage = stages_[s];
     SL_RETURN_IF_ERROR(AllocateInto(device, stage.layout.param_bytes, &stage.params));
     SL_RETURN_IF_ERROR(AllocateInto(device, stage.layout.param_bytes, &stage.grads));
     for (size_t p = 0; p < programs_[s].params.size(); ++p) {
       Initialize(programs_[s].params[p], seed,
-                 reinterpret_cast<float*>(stage.params + stage.layout.params[p]));
+                 reinterpret_cast<float*>(stage.params + stage.layout.params[p]), expert_rank);
     }
+    const int64_t tallies = plan_.microbatches * TallyBytes(StageId(static_cast<int32_t>(s)));
+    SL_RETURN_IF_ERROR(AllocateInto(device, tallies, &stage.tallies));
+    stage.host_tallies.resize(tallies / sizeof(float));
   }
   blocks_.resize(plan_.ranks());
   arenas_.resize(plan_.ranks());
   for (int r = 0; r < plan_.ranks(); ++r) {
     SL_RETURN_IF_ERROR(AllocateInto(device, memory_.ranks[r].bytes, &blocks_[r]));
-    SL_RETURN_IF_ERROR(AllocateInto(device, arena_bytes(RankId(r)), &arenas_[r]));
+    for (int arena = 0; arena < kArenas; ++arena) {
+      SL_RETURN_IF_ERROR(AllocateInto(device, ArenaBytes(RankId(r), arena), &arenas_[r][arena]));
+    }
   }
   const int64_t microbatches = plan_.microbatches;
   tokens_.resize(microbatches * programs_.front().input.elements());
@@ -139,104 +166,23 @@ std::vector<HostCopy> Stages::CopiesBefore(const Action& action) {
 }
 
 std::vector<HostCopy> Stages::CopiesAfter(const Action& action) {
-  if (action.kind != ActionKind::kForward || !programs_[action.stage.value].last) return {};
+  std::vector<HostCopy> copies;
+  if (action.kind != ActionKind::kForward) return copies;
   const int32_t data = DataOf(action);
-  return {{&losses_[data], device_loss(data), sizeof(float)}};
-}
-
-Work Stages::Compute(const Action& action) {
-  const Stage& stage = stages_[action.stage.value];
-  const int kind = static_cast<int>(action.kind);
-  SL_CHECK(kind < kPrograms) << Print(plan_, action);
-  Bound& bound = bound_.emplace_back();
-  bound.program = &stage.programs[kind];
-  auto set = [&](Region region, char* address) {
-    bound.regions[static_cast<int>(region)] = address;
-  };
-  auto set_value = [&](Region region, ValueClass value_class) {
-    set(region, AddressOf(action.stage, action.microbatch, value_class));
-  };
-  set(Region::kArena, arenas_[plan_.stage(action.stage).rank.value]);
-  set(Region::kParams, stage.params);
-  set(Region::kGrads, stage.grads);
-  set_value(Region::kInput, ValueClass::kInput);
-  set_value(Region::kOutput, ValueClass::kOutput);
-  set_value(Region::kSavedForInput, ValueClass::kSavedForInput);
-  set_value(Region::kSavedForWeight, ValueClass::kSavedForWeight);
-  set_value(Region::kStash, ValueClass::kStash);
-  set_value(Region::kOutGrad, ValueClass::kOutGrad);
-  set_value(Region::kInGrad, ValueClass::kInGrad);
-  const int32_t data = DataOf(action);
-  if (programs_[action.stage.value].first) set(Region::kInput, device_tokens(data));
   if (programs_[action.stage.value].last) {
-    set(Region::kTarget, device_targets(data));
-    set(Region::kLoss, device_loss(data));
+    copies.push_back({&losses_[data], device_loss(data), sizeof(float)});
   }
-  return {[](const void* self, int64_t, NativeStream) {
-            const auto& work = *static_cast<const Bound*>(self);
-            work.program->Run(work.regions);
-          },
-          &bound, 0};
+  if (const int64_t bytes = TallyBytes(action.stage); bytes > 0) {
+    Stage& stage = stages_[action.stage.value];
+    copies.push_back({stage.host_tallies.data() + data * bytes / sizeof(float),
+                      stage.tallies + data * bytes, bytes});
+  }
+  return copies;
 }
 
-void Stages::Join(int coordinate, const Replicas* replicas) {
-  coordinate_ = coordinate;
-  replicas_ = replicas;
-  came_to_sum_.assign(plan_.stages.size(), 0);
-}
-
-absl::StatusOr<Piece> Stages::Collective(const Action& action) {
-  if (action.kind != ActionKind::kReduceGrad) {
-    return absl::UnimplementedError(
-        "every rank keeps the parameters of its stages whole; the plan without UNSHARD and RESHARD "
-        "can be run");
-  }
-  Piece piece;
-  if (replicas_ == nullptr) return piece;
-  std::vector<StageId> copies = replicas_->OnItsRank(action.stage);
-  const StageId first = copies[0];
-  if (++came_to_sum_[first.value] < static_cast<int>(copies.size())) return piece;
-  const Stage& stage = stages_[first.value];
-  const auto add_call = [&](const Replicas::Seat& seat, int64_t begin, int64_t end) {
-    if (seat.group == nullptr || begin == end) return;
-    MemberCall& call = piece.calls.emplace_back(MemberCall{seat.group, seat.member, {}});
-    call.call.kind = CallKind::kAllReduce;
-    call.call.from = call.call.to = stage.grads + begin;
-    call.call.bytes = end - begin;
-    call.call.name = {PrintGradients, nullptr, replicas_->PartOf(first)};
-  };
-  add_call(replicas_->OfDense(coordinate_, first), 0, stage.layout.dense_bytes);
-  add_call(replicas_->OfExperts(coordinate_, first), stage.layout.dense_bytes,
-           stage.layout.param_bytes);
-  if (copies.size() > 1) {
-    copies_.push_back({this, std::move(copies)});
-    piece.work = {AddUp, &copies_.back(), 0};
-    piece.after = {HandOut, &copies_.back(), 0};
-  }
-  return piece;
-}
-
-void Stages::AddUp(const void* self, int64_t /*argument*/, NativeStream /*stream*/) {
-  const auto& copies = *static_cast<const Copies*>(self);
-  float* const sum = copies.owner->grads(copies.stages[0]);
-  const int64_t count = copies.owner->layout(copies.stages[0]).param_bytes / sizeof(float);
-  for (size_t c = 1; c < copies.stages.size(); ++c) {
-    const float* const more = copies.owner->grads(copies.stages[c]);
-    for (int64_t i = 0; i < count; ++i) sum[i] += more[i];
-  }
-}
-
-void Stages::HandOut(const void* self, int64_t /*argument*/, NativeStream /*stream*/) {
-  const auto& copies = *static_cast<const Copies*>(self);
-  const float* const sum = copies.owner->grads(copies.stages[0]);
-  const int64_t bytes = copies.owner->layout(copies.stages[0]).param_bytes;
-  for (size_t c = 1; c < copies.stages.size(); ++c) {
-    std::memcpy(copies.owner->grads(copies.stages[c]), sum, bytes);
-  }
-}
-
-std::string Stages::PrintGradients(const void* /*self*/, int64_t stage) {
-  return absl::StrCat("the gradients of stage ", stage);
+float Stages::TallyOf(StageId stage, MicrobatchId microbatch, int index) const {
+  const int64_t at = microbatch.value * TallyBytes(stage) + index * kBufferAlignment;
+  return stages_[stage.value].host_tallies[at / static_cast<int64_t>(sizeof(float))];
 }
 
 Bytes Stages::Payload(const Action& action) const {

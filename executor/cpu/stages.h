@@ -2,9 +2,12 @@
 // each action does with them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -12,6 +15,7 @@
 #include "executor/available_memory.h"
 #include "executor/cpu/program.h"
 #include "executor/memory_plan.h"
+#include "executor/placement.h"
 #include "executor/replicas.h"
 #include "executor/stage_work.h"
 #include "schedlang/plan.h"
@@ -25,15 +29,23 @@ class Stages final : public StageWork {
   // lie and takes no memory for it. `programs` and `lowered` outlive the object.
   static absl::StatusOr<std::unique_ptr<Stages>> Place(const Plan& lowered,
                                                        absl::Span<const StageProgram> programs);
-  // Tells which coordinate of a mesh this is, and with whom gradients are summed. Before the
-  // interpreter is made; without it there is nobody else.
-  void Join(int coordinate, const Replicas* replicas);
+  // Where in a mesh these stages are: with whom they sum gradients and exchange experts' rows.
+  // Before the interpreter is made.
+  struct Seat {
+    int coordinate = 0;
+    const Replicas* replicas = nullptr;
+    std::vector<Group*> experts;  // by rank: all that share out the experts of its stages
+    int expert = 0;               // as which member
+  };
+  void Join(Seat seat) { seat_ = std::move(seat); }
   // What Allocate will take: for parameters and their gradients, and for all else.
   NeededMemory needed() const;
-  // Takes all memory from `device`; parameters get their first values from `seed`.
-  absl::Status Allocate(uint64_t seed, Device* device);
+  // Takes all memory from `device`; parameters get their first values from `seed`, those of experts
+  // that of this expert rank.
+  absl::Status Allocate(uint64_t seed, int expert_rank, Device* device);
 
-  Work Compute(const Action& action) override;
+  int layers(StageId stage) const override { return stages_[stage.value].layout.layers; }
+  Piece Compute(const Action& action, LayerPart part) override;
   std::vector<HostCopy> CopiesBefore(const Action& action) override;
   std::vector<HostCopy> CopiesAfter(const Action& action) override;
   Bytes Payload(const Action& send_or_recv) const override;
@@ -46,6 +58,14 @@ class Stages final : public StageWork {
   absl::Span<int32_t> targets(MicrobatchId microbatch);
   // What the last stage's forward gave: the sum over the microbatch's tokens.
   float loss(MicrobatchId microbatch) const { return losses_[microbatch.value]; }
+  // What the forward of a stage gave for its mixture-of-experts layer `layer`, from 0: the balance
+  // loss, and how many slots no expert took.
+  float aux_loss(StageId stage, MicrobatchId microbatch, int layer) const {
+    return TallyOf(stage, microbatch, layer);
+  }
+  float dropped(StageId stage, MicrobatchId microbatch, int layer) const {
+    return TallyOf(stage, microbatch, layers(stage) + layer);
+  }
 
   // By stage: all parameters in one block, each at its layout's offset; gradients likewise.
   const StageLayout& layout(StageId stage) const { return stages_[stage.value].layout; }
@@ -62,11 +82,28 @@ class Stages final : public StageWork {
     std::vector<Program> programs;
     char* params = nullptr;
     char* grads = nullptr;
+    char* tallies = nullptr;          // by microbatch of the step
+    std::vector<float> host_tallies;  // the same
   };
-  // A program with the addresses of one microbatch.
+  // A part of a program with the addresses of one microbatch.
   struct Bound {
     const Program* program;
     Regions regions;
+    int part;
+  };
+  // Whose exchange a call is, for messages.
+  struct ExchangeName {
+    const Stages* owner;
+    Action action;
+    LayerPart part;
+  };
+  // The rows behind those that a combine brings back: zeros.
+  struct Tail {
+    const int32_t* counts;
+    int64_t experts;
+    char* rows;
+    int64_t row_bytes;
+    int64_t most_rows;
   };
 
   // The copies of a stage that its rank holds: their gradients are added up in the first one, and
@@ -80,7 +117,17 @@ class Stages final : public StageWork {
   static void AddUp(const void* self, int64_t argument, NativeStream stream);
   static void HandOut(const void* self, int64_t argument, NativeStream stream);
   static std::string PrintGradients(const void* self, int64_t stage);
-  int64_t arena_bytes(RankId rank) const;
+  // Programs that never run at once share one arena: those of a rank, and of one that has stages
+  // in parts, only those of one kind.
+  static constexpr int kArenas = 3;
+  int ArenaOf(RankId rank, int program) const;
+  int64_t ArenaBytes(RankId rank, int arena) const;
+  Regions RegionsOf(const Action& action, int program) const;
+  Piece ExchangePiece(const Action& action, LayerPart part, const Bound& bound);
+  static void ClearTails(const void* self, int64_t argument, NativeStream stream);
+  static std::string PrintExchange(const void* self, int64_t index);
+  int64_t TallyBytes(StageId stage) const { return 2 * layers(stage) * kBufferAlignment; }
+  float TallyOf(StageId stage, MicrobatchId microbatch, int index) const;
   char* AddressOf(StageId stage, MicrobatchId microbatch, ValueClass value_class) const;
   // The action's microbatch in the data of the whole step.
   int32_t DataOf(const Action& action) const;
@@ -92,9 +139,10 @@ class Stages final : public StageWork {
   absl::Span<const StageProgram> programs_;
   std::vector<Stage> stages_;
   MemoryPlan memory_;
-  std::vector<char*> blocks_;    // by rank
-  std::vector<char*> arenas_;    // by rank
-  std::vector<int32_t> tokens_;  // on the host, by microbatch
+  std::vector<char*> blocks_;                       // by rank
+  std::vector<bool> in_parts_;                      // by rank: whether it has stages in parts
+  std::vector<std::array<char*, kArenas>> arenas_;  // by rank
+  std::vector<int32_t> tokens_;                     // on the host, by microbatch
   std::vector<int32_t> targets_;
   std::vector<float> losses_;
   int64_t token_bytes_;  // of a microbatch on the device
@@ -102,9 +150,10 @@ class Stages final : public StageWork {
   char* device_tokens_ = nullptr;
   char* device_targets_ = nullptr;
   char* device_losses_ = nullptr;  // aligned: two ranks may write at once
-  std::deque<Bound> bound_;        // one per action
-  int coordinate_ = 0;
-  const Replicas* replicas_ = nullptr;
+  std::deque<Bound> bound_;        // one per part of an action
+  std::deque<ExchangeName> exchange_names_;
+  std::deque<std::vector<Tail>> tails_;
+  Seat seat_;
   std::deque<Copies> copies_;
   std::vector<int> came_to_sum_;  // by stage of the first copy on its rank: how many have
 };

@@ -271,8 +271,8 @@ TEST(Group, MembersThatCallInAnotherOrderAreADeadlockThatIsNamed) {
 class Ends final : public StageWork {
  public:
   explicit Ends(int64_t room) : room_(room) {}
-  Work Compute(const Action& /*action*/) override {
-    return {[](const void*, int64_t, NativeStream) {}, nullptr, 0};
+  Piece Compute(const Action& /*action*/, LayerPart /*part*/) override {
+    return Piece{{[](const void*, int64_t, NativeStream) {}, nullptr, 0}, {}, {}};
   }
   Bytes Payload(const Action& action) const override {
     return {nullptr, IsSend(action.kind) ? 64 : room_};

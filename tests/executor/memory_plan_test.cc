@@ -47,7 +47,8 @@ class Canaries final : public StageWork {
     }
   }
 
-  Work Compute(const Action& action) override {
+  Piece Compute(const Action& action, LayerPart part) override {
+    if (part.part == kWPost && action.kind == ActionKind::kBackward) return {};
     using C = ValueClass;
     Task& task = tasks_.emplace_back();
     task.owner = this;
@@ -66,7 +67,7 @@ class Canaries final : public StageWork {
       default:
         Fill(action, {C::kSavedForWeight, C::kStash}, {}, &task);
     }
-    return {Run, &task, 0};
+    return Piece{{Run, &task, 0}, {}, {}};
   }
 
   Bytes Payload(const Action& action) const override {

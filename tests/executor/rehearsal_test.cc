@@ -74,7 +74,7 @@ TEST(HeldStages, AGroupHoldsItsRankOnce) {
   };
   for (const Case& c : cases) {
     const Action action = {c.kind, false, StageId(c.stage), MicrobatchId(c.microbatch)};
-    EXPECT_EQ(stages.Compute(action).argument, c.holds_ns) << Print(plan, action);
+    EXPECT_EQ(stages.Compute(action, {}).work.argument, c.holds_ns) << Print(plan, action);
   }
 }
 

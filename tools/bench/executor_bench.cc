@@ -106,7 +106,7 @@ void Stage(benchmark::State& state) {
     const cpu::StageLayout layout(stage);
     for (const Graph* graph :
          {&stage.forward, &stage.backward, &stage.input_gradient, &stage.weight_gradient}) {
-      benchmark::DoNotOptimize(cpu::Program(*graph, layout).arena_bytes());
+      benchmark::DoNotOptimize(cpu::Program(*graph, {}, layout).arena_bytes());
     }
   }
   state.counters["time_per_layer"] = benchmark::Counter(

@@ -1,0 +1,157 @@
+// What a part of an action is on the CPU: a run of its program's nodes, or calls on the group that
+// shares out the experts. Each part is bound once to the addresses of its microbatch.
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "executor/cpu/stages.h"
+#include "schedlang/base/sl_check.h"
+
+namespace stringline::cpu {
+namespace {
+
+// Which part of its graph (StageProgram) a part of a stage is: those of an input gradient count
+// from the last layer, and those of a weight gradient leave out the network.
+int IndexOf(LayerPart part, int layers) {
+  const ActionKind of = RowOfPart(part.part).of;
+  const bool forward = of == ActionKind::kForward;
+  const int layer = forward ? part.layer : layers - 1 - part.layer;
+  switch (part.part) {
+    case kFAttn:
+      return 4 * layer;
+    case kFDispatch:
+    case kBCombine:
+      return 4 * layer + 1;
+    case kFExperts:
+    case kBExperts:
+      return 4 * layer + 2;
+    case kFCombine:
+    case kBDispatch:
+      return 4 * layer + 3;
+    case kFPost:
+      return 4 * layers;
+    case kBAttn:
+      return 4 * layer + 4;
+    case kWExperts:
+      return 2 * layer + 1;
+    case kWAttn:
+      return 2 * layer + 2;
+    default:
+      return 0;  // B.post and W.post
+  }
+}
+
+// The number that ends of one exchange have in common, and nobody else.
+int64_t NumberOf(const Plan& plan, const Action& action, LayerPart part, int64_t exchange) {
+  int64_t number = static_cast<int64_t>(action.kind);
+  number = number * static_cast<int64_t>(plan.stages.size()) + action.stage.value;
+  number = number * plan.microbatches + action.microbatch.value;
+  number = (number << 20) + part.layer;
+  return (number * kParts + part.part) * 8 + exchange;
+}
+
+}  // namespace
+
+Regions Stages::RegionsOf(const Action& action, int program) const {
+  const Stage& stage = stages_[action.stage.value];
+  const RankId rank = plan_.stage(action.stage).rank;
+  Regions regions = {};
+  const auto set = [&](Region region, char* address) {
+    regions[static_cast<int>(region)] = address;
+  };
+  const auto set_value = [&](Region region, ValueClass value_class) {
+    set(region, AddressOf(action.stage, action.microbatch, value_class));
+  };
+  set(Region::kArena, arenas_[rank.value][ArenaOf(rank, program)]);
+  set(Region::kParams, stage.params);
+  set(Region::kGrads, stage.grads);
+  set_value(Region::kInput, ValueClass::kInput);
+  set_value(Region::kOutput, ValueClass::kOutput);
+  set_value(Region::kSavedForInput, ValueClass::kSavedForInput);
+  set_value(Region::kSavedForWeight, ValueClass::kSavedForWeight);
+  set_value(Region::kStash, ValueClass::kStash);
+  set_value(Region::kOutGrad, ValueClass::kOutGrad);
+  set_value(Region::kInGrad, ValueClass::kInGrad);
+  const int32_t data = DataOf(action);
+  set(Region::kTallies, stage.tallies + data * TallyBytes(action.stage));
+  if (programs_[action.stage.value].first) set(Region::kInput, device_tokens(data));
+  if (programs_[action.stage.value].last) {
+    set(Region::kTarget, device_targets(data));
+    set(Region::kLoss, device_loss(data));
+  }
+  return regions;
+}
+
+Piece Stages::Compute(const Action& action, LayerPart part) {
+  const Stage& stage = stages_[action.stage.value];
+  // A B in parts is an I and a W; otherwise all of it is its B.post.
+  ActionKind kind = RowOfPart(part.part).of;
+  if (stage.layout.layers == 0 && action.kind == ActionKind::kBackward) {
+    if (kind == ActionKind::kWeightGradient) return {};
+    kind = ActionKind::kBackward;
+  }
+  const int program = static_cast<int>(kind);
+  SL_CHECK(program < kPrograms) << Print(plan_, action);
+  bound_.push_back(
+      {&stage.programs[program], RegionsOf(action, program), IndexOf(part, stage.layout.layers)});
+  if (LaneOf(part.part) == Lane::kNetwork) return ExchangePiece(action, part, bound_.back());
+  return Piece{{[](const void* self, int64_t, NativeStream) {
+                  const auto& bound = *static_cast<const Bound*>(self);
+                  bound.program->Run(bound.part, bound.regions);
+                },
+                &bound_.back(), 0},
+               {},
+               {}};
+}
+
+Piece Stages::ExchangePiece(const Action& action, LayerPart part, const Bound& bound) {
+  const RankId rank = plan_.stage(action.stage).rank;
+  Group* const group = seat_.experts[rank.value];
+  exchange_names_.push_back({this, action, part});
+  Piece piece;
+  std::vector<Tail> tails;
+  for (const Program::Exchange& exchange : bound.program->ExchangesOf(bound.part, bound.regions)) {
+    piece.calls.push_back({group, seat_.expert, {}});
+    Call& call = piece.calls.back().call;
+    const auto number = static_cast<int64_t>(piece.calls.size());
+    call.name = {PrintExchange, &exchange_names_.back(), NumberOf(plan_, action, part, number)};
+    call.from = exchange.in[0].data;
+    call.to = exchange.out[0].data;
+    if (exchange.node->op == Op::kAllToAllCounts) {
+      call.kind = CallKind::kAllToAll;
+      call.bytes = exchange.in[0].type->bytes() / group->members();
+      continue;
+    }
+    const bool there = exchange.node->op == Op::kDispatch;
+    SL_CHECK(there || exchange.node->op == Op::kCombine) << "no exchange of rows";
+    const int32_t* const counts = exchange.in[1].i32();
+    const int32_t* const received = exchange.in[2].i32();
+    const int64_t experts = exchange.in[1].type->elements();
+    call.kind = CallKind::kAllToAllCounted;
+    call.bytes = exchange.out[0].type->bytes() / exchange.out[0].type->shape[0];
+    call.most_rows = exchange.out[0].type->shape[0];
+    call.from_counts = there ? counts : received;
+    call.to_counts = there ? received : counts;
+    call.counts_per_piece = static_cast<int32_t>(experts / group->members());
+    if (there) continue;
+    tails.push_back({counts, experts, static_cast<char*>(call.to), call.bytes, call.most_rows});
+  }
+  if (tails.empty()) return piece;
+  tails_.push_back(std::move(tails));
+  piece.after = {ClearTails, &tails_.back(), 0};
+  return piece;
+}
+
+void Stages::ClearTails(const void* self, int64_t /*argument*/, NativeStream /*stream*/) {
+  for (const Tail& tail : *static_cast<const std::vector<Tail>*>(self)) {
+    int64_t rows = 0;
+    for (int64_t e = 0; e < tail.experts; ++e) rows += tail.counts[e];
+    std::memset(tail.rows + rows * tail.row_bytes, 0, (tail.most_rows - rows) * tail.row_bytes);
+  }
+}
+
+std::string Stages::PrintExchange(const void* self, int64_t /*index*/) {
+  const auto& name = *static_cast<const ExchangeName*>(self);
+  return absl::StrCat("the rows of ", Print(name.owner->plan_, name.action), ":", Print(name.part));
+}
+
+}  // namespace stringline::cpu
