@@ -13,6 +13,7 @@
 #include "schedlang/sim/variations.h"
 #include "tools/bubble_table.h"
 #include "tools/command.h"
+#include "tools/network_table.h"
 #include "tools/requests.h"
 #include "tools/view/words.h"
 
@@ -33,6 +34,7 @@ struct TimeReport {
   // Of the critical path, by what it consists of ("F", "F&B", "messages"), in order of appearance.
   std::vector<std::pair<std::string, int64_t>> critical_ns;
   MemoryCurves memory;
+  std::optional<NetworkTimes> network;  // where parts are known
   // Of what was simulated only:
   std::optional<LowerBound> bound;
   std::vector<WhatIfResult> what_if;
@@ -100,6 +102,7 @@ absl::StatusOr<TimeReport> MakeReport(const Flags& flags, const Session& step) {
   ComposeCriticalPath(timeline, &report);
   const std::vector<StageMemory> none;
   report.memory = MemoryOver(*step.plan, timeline, step.costs ? step.costs->memory : none);
+  if (!timeline.parts.empty()) report.network = MeasureNetwork(*step.plan, timeline);
   if (step.costs) {
     SL_RETURN_IF_ERROR(AddVariations(flags, *step.plan, *step.costs, &report));
   }
@@ -213,6 +216,7 @@ Json ReportAsJson(const Flags& flags, const Timeline& timeline, const TimeReport
   for (const auto& [name, ns] : report.critical_ns) critical[name] = Microseconds(ns);
   json["critical_us"] = std::move(critical);
   json["memory"] = MemoryAsJson(report.memory);
+  if (report.network) AddNetwork(*report.network, &json);
   if (report.bound) json["lower_bound_us"] = Microseconds(report.bound->makespan_ns);
   for (const WhatIfResult& result : report.what_if) {
     json["what_if"].push_back(
@@ -254,6 +258,7 @@ int RunReport(const Flags& flags, const Output& output) {
   PrintBound(*report, output.out);
   PrintCauses(report->analysis, output.out);
   PrintCausesOfRanks(report->analysis, output.out);
+  if (report->network) PrintNetwork(*report->network, output.out);
   PrintCriticalPath(*report, output.out);
   PrintWhatIf(*report, output.out);
   PrintMemory(*report, output.out);
