@@ -35,8 +35,8 @@ struct Event {
   int64_t end_ns = 0;  // for both ends of a message: from when it leaves to when it arrives
 };
 
-// A part of a computation (parts/parts.h): simulated ones of an F beside a B or I, measured ones of
-// any. The parts of the network lane are the all-to-alls.
+// A part of a computation (parts/parts.h), of one alone or of an F beside a B or I, where it was
+// simulated or measured by its parts. Those of the network lane are the all-to-alls.
 struct PartEvent {
   uint32_t event = 0;  // index into Timeline::events: the F of its F.attn, the B of its W.attn
   uint8_t part = 0;

@@ -24,10 +24,10 @@ struct Details {
 
 }  // namespace
 
-absl::StatusOr<bool> WriteExports(const Flags& flags, const std::vector<LoadedTimeline>& steps) {
+absl::StatusOr<bool> WriteExports(const Flags& flags, const std::vector<Session>& steps) {
   if (!flags.svg.empty()) {
     std::vector<const Timeline*> timelines;
-    for (const LoadedTimeline& step : steps) timelines.push_back(&*step.timeline);
+    for (const Session& step : steps) timelines.push_back(&*step.timeline);
     SvgStyle style;
     if (flags.width > 0) style.width = flags.width;
     SL_RETURN_IF_ERROR(WriteFileAtomically(flags.svg, DrawSvg(timelines, style)));
@@ -38,7 +38,7 @@ absl::StatusOr<bool> WriteExports(const Flags& flags, const std::vector<LoadedTi
   std::list<Details> details;
   std::vector<PageTimeline> pages;
   std::vector<TracedStep> traced;
-  for (const LoadedTimeline& step : steps) {
+  for (const Session& step : steps) {
     if (!step.plan) {
       return absl::InvalidArgumentError(step.source.path() +
                                         ": the timeline has stages on two ranks, or on none");

@@ -8,10 +8,6 @@
 
 #include "schedlang/base/status.h"
 #include "schedlang/base/threads.h"
-#include "schedlang/check/check.h"
-#include "schedlang/elaborate/elaborate.h"
-#include "schedlang/lower/lower.h"
-#include "schedlang/sim/simulate.h"
 #include "tools/sweep.h"
 
 namespace stringline {
@@ -20,7 +16,7 @@ namespace {
 class SimSweep {
  public:
   SimSweep(absl::Span<const SweptSchedule> schedules, const std::vector<Parameter>& fixed,
-           const SweepPoints& points, const CostSpec& costs, CommLayout layout)
+           const SweepPoints& points, const StepCosts& costs, CommLayout layout)
       : schedules_(schedules),
         fixed_(fixed),
         points_(points),
@@ -72,20 +68,19 @@ class SimSweep {
                                                        parameter.name) == names.end();
                                     }),
                      parameters.end());
-    const auto plan = Elaborate(schedule.file, schedule.schedule, parameters, &findings);
-    if (!plan || !findings.empty()) {
+    std::optional<Plan> plan =
+        ElaboratedPlan(schedule.file, schedule.schedule, parameters, &findings);
+    if (!plan) {
       SetFinding(findings, &step);
       return absl::OkStatus();
     }
-    const Plan lowered = Lower(*plan, layout_);
-    CheckOptions options;
-    options.layout = layout_;
-    if (!Check(lowered, options, &findings)) {
+    SL_ASSIGN_OR_RETURN(const CostModel costs, ResolveCosts(costs_, *plan));
+    plan = CheckedPlan(*std::move(plan), {.layout = layout_}, &findings, &costs);
+    if (!plan) {
       SetFinding(findings, &step);
       return absl::OkStatus();
     }
-    SL_ASSIGN_OR_RETURN(const CostModel costs, ResolveCosts(costs_, lowered));
-    SL_ASSIGN_OR_RETURN(const Timeline timeline, Simulate(lowered, costs, layout_));
+    SL_ASSIGN_OR_RETURN(const Timeline timeline, SimulatedStep(*plan, costs, layout_));
     const Bubbles bubbles = MeasureBubbles(timeline);
     step.makespan_ns = bubbles.makespan_ns;
     step.bubble_rate = bubbles.rate;
@@ -93,7 +88,7 @@ class SimSweep {
     for (const Bubbles::Rank& rank : bubbles.ranks) {
       step.peak_activations = std::max(step.peak_activations, rank.peak_activations);
     }
-    for (const Action& action : lowered.actions) step.actions += IsCompute(action.kind) ? 1 : 0;
+    for (const Action& action : plan->actions) step.actions += IsCompute(action.kind) ? 1 : 0;
     return absl::OkStatus();
   }
 
@@ -108,7 +103,7 @@ class SimSweep {
   const absl::Span<const SweptSchedule> schedules_;
   const std::vector<Parameter>& fixed_;
   const SweepPoints& points_;
-  const CostSpec& costs_;
+  const StepCosts& costs_;
   const CommLayout layout_;
   std::vector<SweptStep> steps_;
   std::atomic<size_t> next_;  // from here on they are taken
@@ -131,8 +126,9 @@ std::vector<std::string> ParameterNames(const SweptSchedule& swept) {
 
 absl::StatusOr<std::vector<SweptStep>> SimulateAll(absl::Span<const SweptSchedule> schedules,
                                                    const std::vector<Parameter>& fixed,
-                                                   const SweepPoints& points, const CostSpec& costs,
-                                                   CommLayout layout, int threads) {
+                                                   const SweepPoints& points,
+                                                   const StepCosts& costs, CommLayout layout,
+                                                   int threads) {
   return SimSweep(schedules, fixed, points, costs, layout).Run(threads);
 }
 

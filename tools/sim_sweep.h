@@ -7,10 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "schedlang/messages/communicators.h"
 #include "schedlang/plan.h"
-#include "schedlang/sim/costs.h"
 #include "schedlang/text/ast.h"
+#include "tools/session.h"
 #include "tools/sweep_range.h"
 
 namespace stringline {
@@ -41,7 +40,8 @@ struct SweptStep {
 // nobody gave; ResourceExhausted if a plan needs more memory than there is.
 absl::StatusOr<std::vector<SweptStep>> SimulateAll(absl::Span<const SweptSchedule> schedules,
                                                    const std::vector<Parameter>& fixed,
-                                                   const SweepPoints& points, const CostSpec& costs,
-                                                   CommLayout layout, int threads);
+                                                   const SweepPoints& points,
+                                                   const StepCosts& costs, CommLayout layout,
+                                                   int threads);
 
 }  // namespace stringline

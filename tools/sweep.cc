@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/threads.h"
-#include "schedlang/elaborate/elaborate.h"
+#include "tools/session.h"
 
 namespace stringline {
 namespace {
@@ -66,8 +66,8 @@ class SweepRun {
 
   bool Prove(size_t point, Diagnostics* findings) const {
     const auto parameters = ParametersAt(points_, point, fixed_);
-    const std::optional<Plan> plan = Elaborate(file_, schedule_, parameters, findings);
-    return plan && findings->empty() && prove_(*plan, findings);
+    const std::optional<Plan> plan = ElaboratedPlan(file_, schedule_, parameters, findings);
+    return plan && prove_(*plan, findings);
   }
 
   void Judge(size_t point) {

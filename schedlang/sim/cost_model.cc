@@ -97,13 +97,18 @@ class CostResolver {
     SL_ASSIGN_OR_RETURN(model_.input_gradient, PerStage("I"));
     SL_ASSIGN_OR_RETURN(model_.weight_gradient, PerStage("W"));
     SL_ASSIGN_OR_RETURN(model_.forward_backward, PerStage("FB"));
-    const auto from_parts = [&](std::vector<int64_t>* costs, int64_t (PartCosts::*sum)() const) {
+    const auto from_parts = [&](ActionKind kind, std::vector<int64_t>* costs,
+                                int64_t (PartCosts::*sum)() const) {
       if (!costs->empty()) return;
       for (const PartCosts& parts : model_.parts) costs->push_back((parts.*sum)());
+      ByParts(kind) = !costs->empty();
     };
-    from_parts(&model_.forward, &PartCosts::Forward);
-    from_parts(&model_.input_gradient, &PartCosts::InputGradient);
-    from_parts(&model_.weight_gradient, &PartCosts::WeightGradient);
+    from_parts(ActionKind::kForward, &model_.forward, &PartCosts::Forward);
+    from_parts(ActionKind::kInputGradient, &model_.input_gradient, &PartCosts::InputGradient);
+    from_parts(ActionKind::kWeightGradient, &model_.weight_gradient, &PartCosts::WeightGradient);
+    ByParts(ActionKind::kBackward) = model_.backward.empty() &&
+                                     ByParts(ActionKind::kInputGradient) &&
+                                     ByParts(ActionKind::kWeightGradient);
     const bool halves = !model_.input_gradient.empty() && !model_.weight_gradient.empty();
     for (size_t s = 0; model_.backward.size() < stages() && halves; ++s) {
       model_.backward.push_back(model_.input_gradient[s] + model_.weight_gradient[s]);
@@ -120,6 +125,8 @@ class CostResolver {
     }
     return absl::OkStatus();
   }
+
+  bool& ByParts(ActionKind kind) { return model_.by_parts[static_cast<int>(kind)]; }
 
   // What every pair of stages that share a rank in the plan takes by its parts.
   void OverlapGroups() {

@@ -2,6 +2,7 @@
 // for any schedule; a `CostModel` is that for one plan: a number for every stage and action.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -84,6 +85,7 @@ struct CostModel {
   // Parts of every stage; empty: a group is one thing. With them, an `F a & B b` and an
   // `F a & I b` take what overlapped.h says, at [a * stages + b].
   std::vector<PartCosts> parts;
+  std::array<bool, 4> by_parts = {};  // by kind: the cost of one alone is the sum of its parts
   std::vector<int64_t> overlapped_whole;
   std::vector<int64_t> overlapped_input;
   int64_t slowdown = 0;  // millionths

@@ -97,7 +97,7 @@ class Explainer {
     while (explanation.chain.size() <= plan_.actions.size()) {
       explanation.chain.push_back(LinkOf(group));
       const WaitReason reason = explanation.chain.back().reason;
-      if (reason == WaitReason::kNothing || reason == WaitReason::kQueue) break;
+      if (reason != WaitReason::kRank && reason != WaitReason::kMessage) break;
       group = explanation.chain.back().cause;
     }
     return explanation;
@@ -133,6 +133,12 @@ class Explainer {
           AddMessage(parts[k], group + k, crossing, start_ns, &link);
         }
       }
+    }
+    for (uint32_t k = 0; k < parts.size() && link.reason == WaitReason::kNothing; ++k) {
+      const uint32_t gathered = wiring_.wires[group + k].gathered;
+      if (gathered == kNoAction || events_[gathered].end_ns != start_ns) continue;
+      link.reason = WaitReason::kGather;
+      link.part = group + k;
     }
     return link;
   }

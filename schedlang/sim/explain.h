@@ -21,6 +21,7 @@ enum class WaitReason : uint8_t {
   kRank,     // the rank performed `cause` until then
   kMessage,  // a value came from another rank just then
   kQueue,    // so did a value, but it was there earlier and left late; the chain ends here
+  kGather,   // the parameters of a stage were gathered until then; the chain ends here
 };
 
 // A group and what it waited for. Groups are named by the index of their first part in
@@ -31,6 +32,7 @@ struct WaitLink {
   uint32_t cause = 0;   // for kRank and kMessage: the group that ended last before this could start
   int64_t idle_ns = 0;  // how long the rank did nothing before it
   // For kMessage and kQueue: what came, the part that needs it, when it left and when it was there.
+  // For kGather: the part whose stage it is.
   Values value = 0;
   uint32_t part = 0;
   uint32_t giver = 0;  // the computation that gave it

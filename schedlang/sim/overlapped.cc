@@ -98,4 +98,9 @@ std::vector<PartTime> RunOverlapped(const PartCosts& f, const PartCosts& b, bool
   return OverlappedRun(f, b, std::move(lanes), slowdown).Run();
 }
 
+std::vector<PartTime> RunAlone(const PartCosts& costs, ActionKind kind) {
+  PairOrder lanes = OrderAlone(kind, static_cast<int>(costs.layers));
+  return OverlappedRun(costs, costs, std::move(lanes), /*slowdown=*/0).Run();
+}
+
 }  // namespace stringline

@@ -32,4 +32,7 @@ struct PartTime {
 std::vector<PartTime> RunOverlapped(const PartCosts& f, const PartCosts& b, bool whole,
                                     const Overlap* order, int64_t slowdown);
 
+// The parts of a computation alone, one after the other.
+std::vector<PartTime> RunAlone(const PartCosts& costs, ActionKind kind);
+
 }  // namespace stringline

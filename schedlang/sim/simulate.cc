@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "schedlang/parts/pair_order.h"
+#include "schedlang/sim/group_parts.h"
 #include "schedlang/sim/shared_links.h"
 
 namespace stringline {
@@ -224,34 +224,6 @@ class LaneClock {
   std::vector<int> ready_;  // ranks to advance
   std::vector<int> free_;   // queues to look at
 };
-
-// The parts of every group that was simulated by them, but for those that take no time.
-void AddParts(const Plan& plan, const CostModel& costs, Timeline* timeline) {
-  if (costs.overlapped_whole.empty() && costs.overlapped_input.empty()) return;
-  for (uint32_t i = 0; i < plan.actions.size(); ++i) {
-    if (!IsCompute(plan.actions[i].kind) || plan.actions[i].joined) continue;
-    const auto group = GroupAt(absl::MakeConstSpan(plan.actions), i);
-    const OverlappedPair pair = PairOf(group);
-    if (pair.forward == nullptr) continue;
-    const bool whole = pair.backward->kind == ActionKind::kBackward;
-    const auto forward = static_cast<uint32_t>(pair.forward - plan.actions.data());
-    const auto backward = static_cast<uint32_t>(pair.backward - plan.actions.data());
-    const size_t first = timeline->parts.size();
-    for (const PartTime& part : RunOverlapped(costs.parts[pair.forward->stage.value],
-                                              costs.parts[pair.backward->stage.value], whole,
-                                              FindOverlap(plan, whole), costs.slowdown)) {
-      if (part.start_ns == part.end_ns) continue;
-      const int64_t at_ns = timeline->events[i].start_ns;
-      const bool of_forward = RowOfPart(part.part).of == ActionKind::kForward;
-      timeline->parts.push_back({of_forward ? forward : backward, part.part, part.layer,
-                                 at_ns + part.start_ns, at_ns + part.end_ns});
-    }
-    std::stable_sort(timeline->parts.begin() + static_cast<std::ptrdiff_t>(first),
-                     timeline->parts.end(), [](const PartEvent& a, const PartEvent& b) {
-                       return std::pair(a.event, a.start_ns) < std::pair(b.event, b.start_ns);
-                     });
-  }
-}
 
 }  // namespace
 

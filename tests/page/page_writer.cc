@@ -4,10 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
-#include "schedlang/lower/collectives.h"
 #include "schedlang/lower/lower.h"
 #include "schedlang/sim/simulate.h"
-#include "tools/load.h"
+#include "tools/requests.h"
 #include "tools/view/html.h"
 #include "tools/write_file.h"
 
@@ -30,27 +29,19 @@ struct StagedSpec {
   std::vector<std::string> parameters;
   std::string costs;
   CommLayout layout = CommLayout::kEdge;
-  bool sharded = false;
 };
 
 std::unique_ptr<Staged> Stage(const StagedSpec& spec) {
-  Flags flags;
-  flags.file = absl::StrCat(STRINGLINE_SOURCE_DIR "/schedules/", spec.file);
-  flags.parameters = spec.parameters;
-  auto loaded = LoadPlan(flags);
-  SL_CHECK(loaded.ok() && loaded->plan) << spec.file;
+  const auto parameters = ParseParameters(spec.parameters);
+  const std::string path = absl::StrCat(STRINGLINE_SOURCE_DIR "/schedules/", spec.file);
+  auto step = OpenSimulated({path, "", *parameters}, {.text = spec.costs}, spec.layout);
+  SL_CHECK(step.ok() && step->timeline) << spec.file;
   auto staged = std::make_unique<Staged>();
-  staged->source = Source("schedules/" + spec.file, std::string(loaded->source.text()));
-  Plan plan = std::move(*loaded->plan);
-  if (spec.sharded) plan = AddCollectives(plan);
-  staged->plan = Lower(plan, spec.layout);
-  const auto costs = ResolveCosts(*ParseCosts(spec.costs), staged->plan);
-  SL_CHECK(costs.ok()) << costs.status();
-  auto timeline = Simulate(staged->plan, *costs, spec.layout);
-  SL_CHECK(timeline.ok()) << timeline.status();
-  staged->timeline = *std::move(timeline);
+  staged->source = Source("schedules/" + spec.file, std::string(step->source.text()));
+  staged->plan = *std::move(step->plan);
+  staged->timeline = *std::move(step->timeline);
   staged->analysis = Analyze(staged->plan, staged->timeline);
-  staged->memory = MemoryOver(staged->plan, staged->timeline, costs->memory);
+  staged->memory = MemoryOver(staged->plan, staged->timeline, step->costs->memory);
   return staged;
 }
 
@@ -110,8 +101,7 @@ int WritePages(const std::string& folder) {
   write("sharded", {"interleaved.sched",
                     {"P=4", "M=8"},
                     "F=10,B=20,p2p=3,unshard=4,reduce=6",
-                    CommLayout::kShared,
-                    true});
+                    CommLayout::kShared});
   write("large", {"1f1b.sched", {"P=64", "M=512"}, costs});
   write("million", {"1f1b.sched", {"P=64", "M=2650"}, costs});
   const auto one = Stage({"1f1b.sched", {"P=4", "M=8"}, costs});

@@ -2,11 +2,13 @@
 // Chrome's JSON by a JSON reader, SVG as balanced XML.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/timeline.h"
 #include "tests/tools/tool_run.h"
 
 namespace stringline {
@@ -165,12 +167,20 @@ TEST(TraceTest, PerfettoHasEveryEvent) {
 }
 
 TEST(TraceTest, PerfettoHasPartsOnTheirLanes) {
-  const std::string path = ScratchFolder() + "/p.pftrace";
+  const std::string path = ScratchFolder() + "/p.pftrace", recorded = path + ".timeline";
   const std::string step =
-      "show schedules/dualpipe_v.sched P=2 M=4 --cost "
+      "schedules/dualpipe_v.sched P=2 M=4 --cost layers=2,"
       "F.attn=3,F.dispatch=1,F.experts=4,F.combine=1,B.attn=3,B.dispatch=1,B.experts=4,B.combine=1,"
       "W.attn=2,W.experts=3";
-  ASSERT_EQ(RunToolIn(SourceFolder(), Words(step + " --perfetto " + path)).status, 0);
+  const auto run = [](const std::string& words) {
+    return RunToolIn(SourceFolder(), Words(words)).status;
+  };
+  ASSERT_EQ(run("show " + step + " --perfetto " + path), 0);
+  ASSERT_EQ(run("sim " + step + " --timeline " + recorded), 0);
+  // Every rank's parts, and no others: those of its groups and of its computations alone.
+  const std::string text = ReadText(recorded);
+  const auto parts =
+      std::count(text.begin() + static_cast<std::ptrdiff_t>(text.find("\nparts")), text.end(), '@');
   int network = 0, compute = 0;
   for (const auto& [process, track, name, start, length] : DecodePerfetto(ReadText(path)).slices) {
     if (name.find('.') == std::string::npos) continue;
@@ -180,7 +190,21 @@ TEST(TraceTest, PerfettoHasPartsOnTheirLanes) {
     ++(sends ? network : compute);
   }
   EXPECT_GT(network, 0);
-  EXPECT_EQ(2 * compute, 3 * network);  // six parts compute, four communicate
+  EXPECT_EQ(network + compute, parts);
+  // Two layers: an F or an I has 4 and 4, a B 8 and 4, a W 4.
+  const Source source(recorded, text);
+  Diagnostics diagnostics;
+  int expected = 0;
+  const auto timeline = ReadTimeline(source, &diagnostics);
+  ASSERT_TRUE(timeline);
+  for (const Event& event : timeline->events) {
+    expected += IsCompute(event.kind) && event.kind != ActionKind::kWeightGradient ? 4 : 0;
+  }
+  EXPECT_EQ(network, expected);
+  // The same from the recorded timeline alone.
+  const size_t slices = DecodePerfetto(ReadText(path)).slices.size();
+  ASSERT_EQ(run("show " + recorded + " --perfetto " + path), 0);
+  EXPECT_EQ(DecodePerfetto(ReadText(path)).slices.size(), slices);
 }
 
 TEST(TraceTest, ChromeHasEveryEvent) {

@@ -17,7 +17,7 @@
 #include "schedlang/lower/lower.h"
 #include "schedlang/sim/simulate.h"
 #include "schedlang/text/parse.h"
-#include "tools/load.h"
+#include "tools/requests.h"
 
 namespace stringline {
 namespace {

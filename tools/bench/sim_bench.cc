@@ -75,7 +75,7 @@ bool BenchSweep(const std::string& folder) {
   int64_t actions = 0;
   const double seconds = BestSeconds([&] {
     const auto steps =
-        SimulateAll(schedules, {{"P", 8}}, points, UnitCosts(), CommLayout::kEdge, threads);
+        SimulateAll(schedules, {{"P", 8}}, points, {UnitCosts(), {}}, CommLayout::kEdge, threads);
     actions = 0;
     for (const SweptStep& step : *steps) actions += step.actions;
   });

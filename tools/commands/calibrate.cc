@@ -3,26 +3,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/command.h"
-#include "tools/load.h"
+#include "tools/session.h"
 #include "tools/view/words.h"
 
 namespace stringline {
 
 int RunCalibrate(const Flags& flags, const Output& output) {
-  if (!HasExtension(flags.file, ".timeline")) {
+  if (KindOfFile(flags.file) != FileKind::kTimeline) {
     return Fail(output, absl::StrCat(flags.file,
                                      ": only a recorded timeline has durations; "
                                      "'rehearse' and 'run' write one"));
   }
-  const absl::StatusOr<Source> source = ReadSource(flags.file);
-  if (!source.ok()) return Fail(output, source.status().message());
-  Diagnostics diagnostics;
-  const std::optional<Timeline> timeline = ReadTimeline(*source, &diagnostics);
-  if (!timeline || !diagnostics.empty()) {
-    return ShowFindings(output, output.err, diagnostics, *source);
-  }
-  const std::string title = absl::StrCat(timeline->origin, " ", TitleOf(*timeline));
-  return Deliver(Print(Calibrate(*timeline), title), flags.out, output);
+  const absl::StatusOr<Session> step = OpenRecorded(flags.file);
+  if (!step.ok()) return Fail(output, step.status().message());
+  if (!step->timeline) return ShowFindings(output, output.err, step->diagnostics, step->source);
+  const std::string title = absl::StrCat(step->timeline->origin, " ", TitleOf(*step->timeline));
+  return Deliver(Print(Calibrate(*step->timeline), title), flags.out, output);
 }
 
 }  // namespace stringline

@@ -5,10 +5,9 @@
 
 #include "schedlang/check/live_memory.h"
 #include "schedlang/check/rules.h"
-#include "tools/check_options.h"
 #include "tools/command.h"
 #include "tools/json.h"
-#include "tools/load.h"
+#include "tools/requests.h"
 
 namespace stringline {
 namespace {
@@ -96,16 +95,16 @@ Json ProofAsJson(const Plan& lowered, const CheckOptions& options) {
 
 int RunCheck(const Flags& flags, const Output& output) {
   if (!flags.ranges.empty()) return RunCheckFor(flags, output);
-  const absl::StatusOr<LoadedPlan> loaded = LoadCheckedPlan(flags);
-  if (!loaded.ok()) return Fail(output, loaded.status().message());
+  const absl::StatusOr<Session> checked = OpenCheckedPlanOf(flags);
+  if (!checked.ok()) return Fail(output, checked.status().message());
   // Findings are what was asked for here, so they are the answer.
-  if (!loaded->plan) return ShowFindings(output, output.out, loaded->diagnostics, loaded->source);
-  const absl::StatusOr<CheckOptions> options = LoadCheckOptions(flags, *loaded->plan);
-  if (!options.ok()) return Fail(output, options.status().message());
+  if (!checked->plan) {
+    return ShowFindings(output, output.out, checked->diagnostics, checked->source);
+  }
   if (output.json) {
-    WriteJson(output.out, ProofAsJson(*loaded->plan, *options));
+    WriteJson(output.out, ProofAsJson(*checked->plan, checked->checked_for));
   } else {
-    PrintProof(*loaded->plan, *options, output.out);
+    PrintProof(*checked->plan, checked->checked_for, output.out);
   }
   return kOk;
 }

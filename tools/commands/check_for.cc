@@ -5,12 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "executor/clock.h"
 #include "schedlang/base/status.h"
-#include "schedlang/check/check.h"
-#include "schedlang/lower/lower.h"
 #include "schedlang/text/parse.h"
-#include "tools/check_options.h"
 #include "tools/command.h"
-#include "tools/load.h"
+#include "tools/requests.h"
 #include "tools/sweep_report.h"
 
 namespace stringline {
@@ -55,9 +52,10 @@ absl::StatusOr<int> RunSweep(const Flags& flags, const Output& output) {
   if (!flags.model.empty()) {
     return absl::InvalidArgumentError("--model goes with one plan, not with --for");
   }
-  SL_ASSIGN_OR_RETURN(const CheckOptions options, LoadCheckOptions(flags, Plan{}));
+  SL_ASSIGN_OR_RETURN(const CheckRequest request, CheckRequestOf(flags));
+  SL_ASSIGN_OR_RETURN(const CheckOptions options, ResolveCheck(request, Plan{}));
   const auto prove = [&options](const Plan& plan, Diagnostics* diagnostics) {
-    return Check(Lower(plan, options.layout), options, diagnostics);
+    return CheckedPlan(plan, options, diagnostics).has_value();
   };
   const int64_t start_ns = NowNs();
   SL_ASSIGN_OR_RETURN(const SweepResult result,
@@ -79,7 +77,7 @@ absl::StatusOr<int> RunSweep(const Flags& flags, const Output& output) {
 }  // namespace
 
 int RunCheckFor(const Flags& flags, const Output& output) {
-  if (HasExtension(flags.file, ".plan") || HasExtension(flags.file, ".csv")) {
+  if (HoldsParameters(KindOfFile(flags.file))) {
     return Fail(output,
                 flags.file + ": a plan holds its parameters already; --for is for schedules");
   }

@@ -6,11 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "schedlang/base/status.h"
 #include "schedlang/sim/difference.h"
 #include "tools/command.h"
 #include "tools/exports.h"
 #include "tools/json.h"
-#include "tools/simulated.h"
+#include "tools/requests.h"
 #include "tools/view/terminal.h"
 #include "tools/view/words.h"
 
@@ -106,15 +107,14 @@ Json DifferenceAsJson(const Difference& difference, const Timeline& second) {
 }
 
 // A side of the comparison. Parameters and costs are for those that are simulated.
-absl::StatusOr<LoadedTimeline> LoadSide(Flags flags, const std::string& file) {
-  flags.file = file;
-  if (HasExtension(file, ".timeline")) {
-    flags.cost.clear();
-    flags.cost_file.clear();
-    flags.schedule.clear();
-  }
-  if (!HasExtension(file, ".sched")) flags.parameters.clear();
-  return LoadTimeline(flags);
+absl::StatusOr<Session> OpenSide(const std::string& file, const Flags& flags) {
+  const FileKind kind = KindOfFile(file);
+  if (kind == FileKind::kTimeline) return OpenRecorded(file);
+  SL_ASSIGN_OR_RETURN(PlanRequest request, PlanRequestOf(flags));
+  SL_ASSIGN_OR_RETURN(const CostRequest costs, CostRequestOf(flags));
+  request.file = file;
+  if (HoldsParameters(kind)) request.parameters.clear();
+  return OpenStep(request, costs, LayoutOf(flags));
 }
 
 }  // namespace
@@ -123,9 +123,9 @@ int RunCompare(const Flags& flags, const Output& output) {
   if (flags.files.size() != 2) {
     return Fail(output, absl::StrCat("two steps can be compared, not ", flags.files.size()));
   }
-  std::vector<LoadedTimeline> sides;
+  std::vector<Session> sides;
   for (const std::string& file : flags.files) {
-    absl::StatusOr<LoadedTimeline> side = LoadSide(flags, file);
+    absl::StatusOr<Session> side = OpenSide(file, flags);
     if (!side.ok()) return Fail(output, side.status().message());
     if (!side->timeline) return ShowFindings(output, output.err, side->diagnostics, side->source);
     if (!side->plan) {

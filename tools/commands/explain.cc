@@ -6,11 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "schedlang/base/status.h"
-#include "schedlang/sim/simulate.h"
-#include "tools/check_options.h"
 #include "tools/command.h"
 #include "tools/json.h"
-#include "tools/load.h"
+#include "tools/requests.h"
 #include "tools/view/words.h"
 
 namespace stringline {
@@ -56,6 +54,9 @@ std::string Why(const ExplainedPlan& at, const WaitLink& link) {
       return "starts with the step";
     case WaitReason::kRank:
       return absl::StrCat("rank ", at.Rank(link.group), " was busy with ", at.Name(link.cause));
+    case WaitReason::kGather:
+      return absl::StrCat("waited ", PrintTime(link.idle_ns), " for the parameters of stage ",
+                          PrintStage(at.plan.pipes, at.plan.actions[link.part].stage));
     case WaitReason::kMessage:
     case WaitReason::kQueue:
       break;
@@ -130,10 +131,15 @@ Json GroupAsJson(const ExplainedPlan& at, uint32_t group) {
 }
 
 Json LinkAsJson(const ExplainedPlan& at, const WaitLink& link) {
-  constexpr const char* kReasons[] = {"start", "rank", "message", "queue"};
+  constexpr const char* kReasons[] = {"start", "rank", "message", "queue", "parameters"};
   Json json = GroupAsJson(at, link.group);
   json["waited_for"] = kReasons[static_cast<int>(link.reason)];
   if (link.reason == WaitReason::kNothing) return json;
+  if (link.reason == WaitReason::kGather) {
+    json["idle_us"] = Microseconds(link.idle_ns);
+    json["stage"] = PrintStage(at.plan.pipes, at.plan.actions[link.part].stage);
+    return json;
+  }
   if (link.reason != WaitReason::kQueue) json["cause"] = at.Name(link.cause);
   if (link.reason == WaitReason::kRank) return json;
   json["idle_us"] = Microseconds(link.idle_ns);
@@ -169,18 +175,16 @@ int RunExplain(const Flags& flags, const Output& output) {
     return Fail(output, absl::StrCat("'", flags.action,
                                      "' is no action; it comes before the parameters, as in 3B7"));
   }
-  const absl::StatusOr<LoadedPlan> loaded = LoadCheckedPlan(flags);
-  if (!loaded.ok()) return Fail(output, loaded.status().message());
-  if (!loaded->plan) return ShowFindings(output, output.err, loaded->diagnostics, loaded->source);
-  const Plan& plan = *loaded->plan;
-  const absl::StatusOr<uint32_t> action = FindAction(plan, flags.action);
+  if (KindOfFile(flags.file) == FileKind::kTimeline) {
+    return Fail(output, flags.file + ": only what is simulated is explained, not a timeline");
+  }
+  const absl::StatusOr<Session> step = OpenStepOf(flags);
+  if (!step.ok()) return Fail(output, step.status().message());
+  if (!step->timeline) return ShowFindings(output, output.err, step->diagnostics, step->source);
+  const absl::StatusOr<uint32_t> action = FindAction(*step->plan, flags.action);
   if (!action.ok()) return Fail(output, action.status().message());
-  const absl::StatusOr<CostModel> costs = LoadCosts(flags, plan);
-  if (!costs.ok()) return Fail(output, costs.status().message());
-  const absl::StatusOr<Timeline> timeline = Simulate(plan, *costs, LayoutOf(flags));
-  if (!timeline.ok()) return Fail(output, timeline.status().message());
-  const ExplainedPlan at{plan, *timeline, loaded->source};
-  const Explanation explanation = Explain(plan, *timeline, *action);
+  const ExplainedPlan at{*step->plan, *step->timeline, step->source};
+  const Explanation explanation = Explain(*step->plan, *step->timeline, *action);
   if (output.json) {
     WriteJson(output.out, ExplanationAsJson(at, explanation));
   } else {

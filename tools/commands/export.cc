@@ -1,13 +1,11 @@
 // stringline export: a schedule in another notation.
 #include "schedlang/base/sl_check.h"
-#include "schedlang/check/check.h"
 #include "schedlang/formats/timed_lower.h"
 #include "schedlang/formats/torch_csv.h"
 #include "schedlang/formats/torch_rules.h"
 #include "schedlang/lower/collectives.h"
-#include "schedlang/lower/lower.h"
 #include "tools/command.h"
-#include "tools/load.h"
+#include "tools/requests.h"
 
 namespace stringline {
 namespace {
@@ -36,7 +34,7 @@ TorchFile Prepared(TorchFile file, TorchForm form, const CostModel& costs) {
 }
 
 bool Proven(const Plan& plan, Diagnostics* diagnostics) {
-  if (!Check(plan.lowered ? plan : Lower(plan), diagnostics)) return false;
+  if (!CheckedPlan(plan, {}, diagnostics)) return false;
   // Plans of several pipes are refused later, as such.
   if (plan.pipes.empty()) FindLossOrder(plan, diagnostics);
   return diagnostics->empty();
@@ -45,20 +43,20 @@ bool Proven(const Plan& plan, Diagnostics* diagnostics) {
 }  // namespace
 
 int RunExport(const Flags& flags, const Output& output) {
-  absl::StatusOr<LoadedPlan> loaded = LoadPlan(flags);
-  if (!loaded.ok()) return Fail(output, loaded.status().message());
-  Diagnostics& diagnostics = loaded->diagnostics;
-  if (!loaded->plan || !Proven(*loaded->plan, &diagnostics)) {
-    return ShowFindings(output, output.err, diagnostics, loaded->source);
+  absl::StatusOr<Session> session = OpenPlanOf(flags);
+  if (!session.ok()) return Fail(output, session.status().message());
+  Diagnostics& diagnostics = session->diagnostics;
+  if (!session->plan || !Proven(*session->plan, &diagnostics)) {
+    return ShowFindings(output, output.err, diagnostics, session->source);
   }
   const Target* target = kTargets;
   while (flags.to != target->name) ++target;
-  const absl::StatusOr<CostModel> costs = LoadTorchCosts(flags, *loaded->plan);
+  const absl::StatusOr<CostModel> costs = TorchCostsOf(flags, *session->plan);
   if (!costs.ok()) return Fail(output, costs.status().message());
-  TorchFile file{.plan = *std::move(loaded->plan), .waits = std::move(loaded->waits)};
+  TorchFile file{.plan = *std::move(session->plan), .waits = std::move(session->waits)};
   file = Prepared(std::move(file), target->form, *costs);
   const auto text = PrintTorchCsv(file.plan, file.waits, target->form, &diagnostics);
-  if (!text) return ShowFindings(output, output.err, diagnostics, loaded->source);
+  if (!text) return ShowFindings(output, output.err, diagnostics, session->source);
   return Deliver(*text, flags.out, output);
 }
 

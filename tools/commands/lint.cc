@@ -4,17 +4,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "schedlang/check/check.h"
 #include "schedlang/effects.h"
 #include "schedlang/formats/comm_stream.h"
 #include "schedlang/formats/timed_lower.h"
 #include "schedlang/formats/torch_lower.h"
 #include "schedlang/formats/torch_rules.h"
 #include "schedlang/lower/collectives.h"
-#include "schedlang/lower/lower.h"
 #include "tools/command.h"
 #include "tools/json.h"
-#include "tools/load.h"
+#include "tools/requests.h"
 #include "tools/view/words.h"
 
 namespace stringline {
@@ -64,7 +62,7 @@ Plan WithoutMessages(const Plan& plan) {
 // Finds what is wrong, and makes the file what torch will run.
 bool Examine(TorchFile* file, Diagnostics* diagnostics) {
   const bool compute_form = !file->plan.lowered;
-  if (!Check(compute_form ? Lower(file->plan) : file->plan, diagnostics)) return false;
+  if (!CheckedPlan(file->plan, {}, diagnostics)) return false;
   FindTorchFaults(*file, diagnostics);
   if (!diagnostics->empty()) return false;
   if (!compute_form) return true;
@@ -72,7 +70,7 @@ bool Examine(TorchFile* file, Diagnostics* diagnostics) {
   if (!lowered) return false;
   *file = *std::move(lowered);
   file->waits = AllTorchWaits(file->plan, file->waits);
-  return Check(file->plan, diagnostics);
+  return CheckedPlan(file->plan, {}, diagnostics).has_value();
 }
 
 void FindPeak(LintReport* report) {
@@ -185,31 +183,32 @@ Json ReportAsJson(const LintReport& report) {
 }  // namespace
 
 int RunLint(const Flags& flags, const Output& output) {
-  if (!HasExtension(flags.file, ".csv")) {
+  if (KindOfFile(flags.file) != FileKind::kTorch) {
     return Fail(output, flags.file + ": only a schedule of torch's (.csv) can be linted");
   }
-  absl::StatusOr<Source> source = ReadSource(flags.file);
-  if (!source.ok()) return Fail(output, source.status().message());
-  Diagnostics diagnostics;
-  std::optional<TorchFile> file = ReadTorchCsv(*source, &diagnostics);
+  absl::StatusOr<Session> session = OpenPlanOf(flags);
+  if (!session.ok()) return Fail(output, session.status().message());
+  const Source& source = session->source;
+  Diagnostics& diagnostics = session->diagnostics;
+  if (!session->plan) return ShowFindings(output, output.out, diagnostics, source);
   LintReport report;
-  report.compute_form = file && !file->plan.lowered;
-  if (!file || !Examine(&*file, &diagnostics)) {
-    return ShowFindings(output, output.out, diagnostics, *source);
+  report.compute_form = !session->plan->lowered;
+  report.file = {*std::move(session->plan), session->legacy, std::move(session->waits)};
+  if (!Examine(&report.file, &diagnostics)) {
+    return ShowFindings(output, output.out, diagnostics, source);
   }
-  report.file = *std::move(file);
   FindPeak(&report);
-  const absl::StatusOr<CostModel> costs = LoadTorchCosts(flags, report.file.plan);
+  const absl::StatusOr<CostModel> costs = TorchCostsOf(flags, report.file.plan);
   if (!costs.ok()) return Fail(output, costs.status().message());
   CompareTimes(*costs, &report);
   if (FindHang(report, &diagnostics)) {
-    return ShowFindings(output, output.out, diagnostics, *source);
+    return ShowFindings(output, output.out, diagnostics, source);
   }
   if (output.json) {
     WriteJson(output.out, ReportAsJson(report));
   } else {
-    PrintReport(report, *source, output.out);
-    PrintHeldSend(report, *source, output.out);
+    PrintReport(report, source, output.out);
+    PrintHeldSend(report, source, output.out);
   }
   return kOk;
 }

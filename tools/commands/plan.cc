@@ -1,11 +1,9 @@
 // stringline plan: what each rank does, in order.
 #include "schedlang/plan.h"
 
-#include "schedlang/lower/lower.h"
-#include "tools/check_options.h"
 #include "tools/command.h"
 #include "tools/json.h"
-#include "tools/load.h"
+#include "tools/requests.h"
 
 namespace stringline {
 namespace {
@@ -38,11 +36,13 @@ Json PlanAsJson(const Plan& plan) {
 }  // namespace
 
 int RunPlan(const Flags& flags, const Output& output) {
-  absl::StatusOr<LoadedPlan> loaded = LoadPlan(flags);
-  if (!loaded.ok()) return Fail(output, loaded.status().message());
-  if (!loaded->plan) return ShowFindings(output, output.err, loaded->diagnostics, loaded->source);
-  Plan& plan = *loaded->plan;
-  if (flags.lowered && !plan.lowered) plan = Lower(plan, LayoutOf(flags));
+  absl::StatusOr<Session> session = OpenPlanOf(flags);
+  if (!session.ok()) return Fail(output, session.status().message());
+  if (!session->plan) {
+    return ShowFindings(output, output.err, session->diagnostics, session->source);
+  }
+  Plan& plan = *session->plan;
+  if (flags.lowered) plan = LoweredPlan(std::move(plan), LayoutOf(flags), /*costs=*/nullptr);
   if (output.json) {
     WriteJson(output.out, PlanAsJson(plan));
   } else {

@@ -11,10 +11,9 @@
 #include "schedlang/base/status.h"
 #include "schedlang/sim/cost_keys.h"
 #include "schedlang/sim/simulate.h"
-#include "tools/check_options.h"
 #include "tools/command.h"
 #include "tools/json.h"
-#include "tools/load.h"
+#include "tools/requests.h"
 #include "tools/view/compare.h"
 #include "tools/view/words.h"
 #include "tools/write_file.h"
@@ -42,7 +41,8 @@ absl::StatusOr<CostModel> LoadLinkedCosts(const Flags& flags, const Plan& plan) 
     if (!read.ok()) return InOption("--message", read.status());
     bytes = *read;
   }
-  SL_ASSIGN_OR_RETURN(CostModel costs, LoadCosts(flags, plan));
+  SL_ASSIGN_OR_RETURN(const CostRequest request, CostRequestOf(flags));
+  SL_ASSIGN_OR_RETURN(CostModel costs, CostsFor(request, plan));
   if (flags.link.empty()) return costs;
   return WithLink(plan, std::move(costs), link, bytes);
 }
@@ -93,17 +93,18 @@ Json RehearsalAsJson(const Rehearsal& rehearsal) {
 }  // namespace
 
 int RunRehearsal(const Flags& flags, const Output& output) {
-  const absl::StatusOr<LoadedPlan> loaded = LoadCheckedPlan(flags);
-  if (!loaded.ok()) return Fail(output, loaded.status().message());
-  if (!loaded->plan) return ShowFindings(output, output.err, loaded->diagnostics, loaded->source);
-  const absl::StatusOr<CostModel> costs = LoadLinkedCosts(flags, *loaded->plan);
+  const absl::StatusOr<Session> checked = OpenCheckedPlanOf(flags);
+  if (!checked.ok()) return Fail(output, checked.status().message());
+  if (!checked->plan)
+    return ShowFindings(output, output.err, checked->diagnostics, checked->source);
+  const absl::StatusOr<CostModel> costs = LoadLinkedCosts(flags, *checked->plan);
   if (!costs.ok()) return Fail(output, costs.status().message());
   RehearsalSettings settings;
   settings.layout = LayoutOf(flags);
   if (flags.steps > 0) settings.steps = flags.steps;
-  const absl::Status length = CheckLength(*loaded->plan, *costs, settings);
+  const absl::Status length = CheckLength(*checked->plan, *costs, settings);
   if (!length.ok()) return Fail(output, length.message());
-  const absl::StatusOr<Rehearsal> rehearsal = Rehearse(*loaded->plan, *costs, settings);
+  const absl::StatusOr<Rehearsal> rehearsal = Rehearse(*checked->plan, *costs, settings);
   if (!rehearsal.ok()) return Fail(output, rehearsal.status().message());
   if (!flags.timeline_out.empty()) {
     const absl::Status written =

@@ -12,9 +12,9 @@
 #include "schedlang/sim/simulate.h"
 #include "schedlang/sim/variations.h"
 #include "tools/bubble_table.h"
-#include "tools/check_options.h"
 #include "tools/command.h"
-#include "tools/simulated.h"
+#include "tools/network_table.h"
+#include "tools/requests.h"
 #include "tools/view/words.h"
 
 namespace stringline {
@@ -34,6 +34,7 @@ struct TimeReport {
   // Of the critical path, by what it consists of ("F", "F&B", "messages"), in order of appearance.
   std::vector<std::pair<std::string, int64_t>> critical_ns;
   MemoryCurves memory;
+  std::optional<NetworkTimes> network;  // where parts are known
   // Of what was simulated only:
   std::optional<LowerBound> bound;
   std::vector<WhatIfResult> what_if;
@@ -93,16 +94,17 @@ absl::Status AddVariations(const Flags& flags, const Plan& plan, const CostModel
   return absl::OkStatus();
 }
 
-absl::StatusOr<TimeReport> MakeReport(const Flags& flags, const LoadedTimeline& loaded) {
+absl::StatusOr<TimeReport> MakeReport(const Flags& flags, const Session& step) {
   TimeReport report;
-  const Timeline& timeline = *loaded.timeline;
+  const Timeline& timeline = *step.timeline;
   report.bubbles = MeasureBubbles(timeline);
-  report.analysis = AnalysisOf(loaded);
+  report.analysis = AnalysisOf(step);
   ComposeCriticalPath(timeline, &report);
   const std::vector<StageMemory> none;
-  report.memory = MemoryOver(*loaded.plan, timeline, loaded.costs ? loaded.costs->memory : none);
-  if (loaded.costs) {
-    SL_RETURN_IF_ERROR(AddVariations(flags, *loaded.plan, *loaded.costs, &report));
+  report.memory = MemoryOver(*step.plan, timeline, step.costs ? step.costs->memory : none);
+  if (!timeline.parts.empty()) report.network = MeasureNetwork(*step.plan, timeline);
+  if (step.costs) {
+    SL_RETURN_IF_ERROR(AddVariations(flags, *step.plan, *step.costs, &report));
   }
   return report;
 }
@@ -214,6 +216,7 @@ Json ReportAsJson(const Flags& flags, const Timeline& timeline, const TimeReport
   for (const auto& [name, ns] : report.critical_ns) critical[name] = Microseconds(ns);
   json["critical_us"] = std::move(critical);
   json["memory"] = MemoryAsJson(report.memory);
+  if (report.network) AddNetwork(*report.network, &json);
   if (report.bound) json["lower_bound_us"] = Microseconds(report.bound->makespan_ns);
   for (const WhatIfResult& result : report.what_if) {
     json["what_if"].push_back(
@@ -237,28 +240,29 @@ Json ReportAsJson(const Flags& flags, const Timeline& timeline, const TimeReport
 }  // namespace
 
 int RunReport(const Flags& flags, const Output& output) {
-  const absl::StatusOr<LoadedTimeline> loaded = LoadTimeline(flags);
-  if (!loaded.ok()) return Fail(output, loaded.status().message());
-  if (!loaded->timeline) {
-    return ShowFindings(output, output.err, loaded->diagnostics, loaded->source);
+  const absl::StatusOr<Session> step = OpenStepOf(flags);
+  if (!step.ok()) return Fail(output, step.status().message());
+  if (!step->timeline) {
+    return ShowFindings(output, output.err, step->diagnostics, step->source);
   }
-  if (!loaded->plan) {
+  if (!step->plan) {
     return Fail(output, flags.file + ": the timeline has stages on two ranks, or on none");
   }
-  const absl::StatusOr<TimeReport> report = MakeReport(flags, *loaded);
+  const absl::StatusOr<TimeReport> report = MakeReport(flags, *step);
   if (!report.ok()) return Fail(output, report.status().message());
   if (output.json) {
-    WriteJson(output.out, ReportAsJson(flags, *loaded->timeline, *report));
+    WriteJson(output.out, ReportAsJson(flags, *step->timeline, *report));
     return kOk;
   }
-  PrintBubbles(*loaded->timeline, report->bubbles, output.out);
+  PrintBubbles(*step->timeline, report->bubbles, output.out);
   PrintBound(*report, output.out);
   PrintCauses(report->analysis, output.out);
   PrintCausesOfRanks(report->analysis, output.out);
+  if (report->network) PrintNetwork(*report->network, output.out);
   PrintCriticalPath(*report, output.out);
   PrintWhatIf(*report, output.out);
   PrintMemory(*report, output.out);
-  if (loaded->costs) PrintRuns(flags, *loaded->costs, *report, output.out);
+  if (step->costs) PrintRuns(flags, *step->costs, *report, output.out);
   return kOk;
 }
 

@@ -16,8 +16,8 @@
 #include "schedlang/base/status.h"
 #include "tools/command.h"
 #include "tools/json.h"
-#include "tools/load.h"
 #include "tools/recorded_run.h"
+#include "tools/session.h"
 #include "tools/stop_signals.h"
 #include "tools/view/compare.h"
 #include "tools/view/words.h"
@@ -36,17 +36,6 @@ absl::StatusOr<RunConfig> LoadConfig(const Flags& flags) {
   }
   if (flags.steps > 0) config.steps = flags.steps;
   return config;
-}
-
-// The plan that the run file names.
-absl::StatusOr<LoadedPlan> LoadPlanOf(const RunConfig& config) {
-  Flags flags;
-  flags.file = config.schedule_file;
-  flags.schedule = config.schedule_name;
-  for (const Parameter& parameter : config.parameters) {
-    flags.parameters.push_back(absl::StrCat(parameter.name, "=", parameter.value));
-  }
-  return LoadCheckedPlan(flags);
 }
 
 // --out, or out/NAME where NAME is the run file's folder.
@@ -258,10 +247,13 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& 
 int RunTraining(const Flags& flags, const Output& output) {
   const absl::StatusOr<RunConfig> config = LoadConfig(flags);
   if (!config.ok()) return Fail(output, config.status().message());
-  const absl::StatusOr<LoadedPlan> loaded = LoadPlanOf(*config);
-  if (!loaded.ok()) return Fail(output, loaded.status().message());
-  if (!loaded->plan) return ShowFindings(output, output.err, loaded->diagnostics, loaded->source);
-  return TrainAndReport(*config, *loaded->plan, {OutputFolder(flags), flags.save, flags.load},
+  const absl::StatusOr<Session> session = OpenCheckedPlan(
+      {config->schedule_file, config->schedule_name, config->parameters}, CheckRequest{});
+  if (!session.ok()) return Fail(output, session.status().message());
+  if (!session->plan) {
+    return ShowFindings(output, output.err, session->diagnostics, session->source);
+  }
+  return TrainAndReport(*config, *session->plan, {OutputFolder(flags), flags.save, flags.load},
                         output);
 }
 

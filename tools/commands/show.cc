@@ -6,7 +6,7 @@
 #include "tools/command.h"
 #include "tools/exports.h"
 #include "tools/json.h"
-#include "tools/simulated.h"
+#include "tools/requests.h"
 #include "tools/view/terminal.h"
 
 namespace stringline {
@@ -42,13 +42,13 @@ Json TimelineAsJson(const Timeline& timeline) {
 }  // namespace
 
 int RunShow(const Flags& flags, const Output& output) {
-  absl::StatusOr<LoadedTimeline> loaded = LoadTimeline(flags);
-  if (!loaded.ok()) return Fail(output, loaded.status().message());
-  if (!loaded->timeline) {
-    return ShowFindings(output, output.err, loaded->diagnostics, loaded->source);
+  absl::StatusOr<Session> step = OpenStepOf(flags);
+  if (!step.ok()) return Fail(output, step.status().message());
+  if (!step->timeline) {
+    return ShowFindings(output, output.err, step->diagnostics, step->source);
   }
-  std::vector<LoadedTimeline> steps;
-  steps.push_back(*std::move(loaded));
+  std::vector<Session> steps;
+  steps.push_back(*std::move(step));
   const absl::StatusOr<bool> written = WriteExports(flags, steps);
   if (!written.ok()) return Fail(output, written.status().message());
   const Timeline& timeline = *steps[0].timeline;

@@ -2,7 +2,7 @@
 #include "schedlang/sim/analysis.h"
 #include "tools/bubble_table.h"
 #include "tools/command.h"
-#include "tools/simulated.h"
+#include "tools/requests.h"
 #include "tools/write_file.h"
 
 namespace stringline {
@@ -12,21 +12,21 @@ int RunSim(const Flags& flags, const Output& output) {
   if (flags.files.size() > 1) {
     return Fail(output, "several files are simulated with --for NAME=RANGE, or compared");
   }
-  if (HasExtension(flags.file, ".timeline")) {
+  if (KindOfFile(flags.file) == FileKind::kTimeline) {
     return Fail(output, flags.file + ": a timeline needs no simulation; see stringline show");
   }
-  const absl::StatusOr<LoadedTimeline> loaded = LoadTimeline(flags);
-  if (!loaded.ok()) return Fail(output, loaded.status().message());
-  if (!loaded->timeline) {
-    return ShowFindings(output, output.err, loaded->diagnostics, loaded->source);
+  const absl::StatusOr<Session> step = OpenStepOf(flags);
+  if (!step.ok()) return Fail(output, step.status().message());
+  if (!step->timeline) {
+    return ShowFindings(output, output.err, step->diagnostics, step->source);
   }
-  const Timeline& timeline = *loaded->timeline;
+  const Timeline& timeline = *step->timeline;
   if (!flags.timeline_out.empty()) {
     const absl::Status written = WriteFileAtomically(flags.timeline_out, Print(timeline));
     if (!written.ok()) return Fail(output, written.message());
   }
   const Bubbles bubbles = MeasureBubbles(timeline);
-  const Analysis analysis = AnalysisOf(*loaded);
+  const Analysis analysis = AnalysisOf(*step);
   if (output.json) {
     WriteJson(output.out, BubblesAsJson(timeline, bubbles, analysis));
   } else {

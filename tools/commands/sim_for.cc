@@ -8,10 +8,9 @@
 #include "executor/clock.h"
 #include "schedlang/base/status.h"
 #include "schedlang/text/parse.h"
-#include "tools/check_options.h"
 #include "tools/command.h"
 #include "tools/json.h"
-#include "tools/load.h"
+#include "tools/requests.h"
 #include "tools/sim_sweep.h"
 #include "tools/sweep.h"
 #include "tools/view/plot.h"
@@ -50,7 +49,7 @@ struct SimSweepReport {
 absl::StatusOr<std::optional<SweptSchedule>> LoadSwept(const std::string& path,
                                                        const std::string& name,
                                                        std::optional<BrokenFile>* broken) {
-  if (HasExtension(path, ".plan") || HasExtension(path, ".csv")) {
+  if (HoldsParameters(KindOfFile(path))) {
     return absl::InvalidArgumentError(
         path + ": a plan holds its parameters already; --for is for schedules");
   }
@@ -199,7 +198,8 @@ absl::StatusOr<int> RunSimSweep(const Flags& flags, const Output& output) {
   for (const Parameter& parameter : fixed) names.push_back(parameter.name);
   SL_RETURN_IF_ERROR(CheckNames(report.schedules, names));
   SL_ASSIGN_OR_RETURN(report.points, Enumerate(ranges, fixed));
-  SL_ASSIGN_OR_RETURN(const CostSpec costs, LoadCostSpec(flags));
+  SL_ASSIGN_OR_RETURN(const CostRequest request, CostRequestOf(flags));
+  SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(request));
   const int64_t start_ns = NowNs();
   SL_ASSIGN_OR_RETURN(
       report.steps,

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "schedlang/check/check.h"
-#include "schedlang/lower/lower.h"
 #include "schedlang/text/parse.h"
+#include "tools/session.h"
 
 namespace stringline {
 namespace {
@@ -53,10 +52,10 @@ class ScheduleTrial {
   bool Try(int ranks, int microbatches, Diagnostics* diagnostics) {
     Diagnostics findings;
     std::optional<Plan> plan =
-        Elaborate(file_, name_, {{"P", ranks}, {"M", microbatches}}, &findings, kTypingLimits);
+        ElaboratedPlan(file_, name_, {{"P", ranks}, {"M", microbatches}}, &findings, kTypingLimits);
     if (Has(findings, Code::kRequire)) return false;
-    if (plan && findings.empty()) {
-      Check(Lower(*plan), &findings);
+    if (plan) {
+      CheckedPlan(*plan, {}, &findings);
       plan_ = std::move(plan);
     }
     Append(findings, diagnostics);

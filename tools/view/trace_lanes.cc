@@ -38,14 +38,11 @@ class LaneSorter {
         of_queue[queue].push_back(slice);
       }
     }
-    for (uint32_t p = 0; p < timeline_.parts.size(); ++p) {
-      const PartEvent& part = timeline_.parts[p];
-      if (part.event < timeline_.first[rank.value] ||
-          part.event >= timeline_.first[rank.value + 1]) {
-        continue;
-      }
+    for (; part_ < timeline_.parts.size(); ++part_) {
+      const PartEvent& part = timeline_.parts[part_];
+      if (part.event >= timeline_.first[rank.value + 1]) break;
       (LaneOf(part.part) == Lane::kNetwork ? network : compute)
-          .push_back({part.start_ns, part.end_ns, part.event, static_cast<int32_t>(p)});
+          .push_back({part.start_ns, part.end_ns, part.event, static_cast<int32_t>(part_)});
     }
     AddLanes(rank, "compute", std::move(compute));
     for (size_t q = 0; q < of_queue.size(); ++q) {
@@ -96,6 +93,7 @@ class LaneSorter {
   const Timeline& timeline_;
   const Channels channels_;
   const CommQueues queues_;
+  size_t part_ = 0;  // of timeline_.parts: the first of the rank that is next
   std::vector<TraceLane> lanes_;
 };
 

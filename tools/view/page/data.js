@@ -142,8 +142,8 @@ function readIdle(t, ints, floats) {
 
 function readParts(t, ints, floats) {
   const event = addUp(ints('part_event'));
-  const parts = t.parts = {event, name: ints('part_name'), start: floats('part_start'),
-                           end: floats('part_length')};
+  const parts = t.parts = {event, name: ints('part_name'), layer: ints('part_layer'),
+                           start: floats('part_start'), end: floats('part_length')};
   for (let i = 0; i < event.length; ++i) {
     parts.start[i] += t.start[event[i]];
     parts.end[i] += parts.start[i];

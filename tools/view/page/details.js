@@ -189,7 +189,7 @@ function tipOf(hit) {
   if (hit.gutter || hit.lane === NONE) return rankTip(t, hit);
   if (hit.event !== NONE) {
     const i = hit.event, place = placeWords(t, i), pieces = placePieces(t, i);
-    const part = hit.part === NONE ? '' : ` (${t.head.parts[t.parts.name[hit.part]][0]})`;
+    const part = hit.part === NONE ? '' : ` (${partName(t, hit.part)})`;
     const messageWith = t.otherEnd[i] === NONE ? '' : `, with rank ${t.rankOf[t.otherEnd[i]]}`;
     return [
       make('strong', {}, groupName(t, i) + part),

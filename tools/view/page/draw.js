@@ -130,7 +130,7 @@ function drawLabels(context, ratio) {
 
 // What may stand on an event, the longest first.
 function labelTexts(t, i, part) {
-  if (part !== NONE) return [t.head.parts[t.parts.name[part]][0].slice(2)];
+  if (part !== NONE) return [partName(t, part).slice(2)];
   const full = actionName(t, i);
   if (t.kind[i] > 3) return [full];
   const number = String(t.microbatch[i]);

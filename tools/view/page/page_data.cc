@@ -178,6 +178,7 @@ class PageDataWriter {
     const std::vector<PartEvent>& parts = timeline_.parts;
     Differences("part_event", parts.size(), [&](size_t i) { return parts[i].event; });
     Column("part_name", parts.size(), [&](size_t i) { return parts[i].part; });
+    Column("part_layer", parts.size(), [&](size_t i) { return parts[i].layer; });
     Column("part_start", parts.size(),
            [&](size_t i) { return parts[i].start_ns - timeline_.events[parts[i].event].start_ns; });
     Column("part_length", parts.size(),

@@ -14,7 +14,8 @@
 //   idle_*     by idle stretch, in the order of the analysis; idle_count by rank
 //   critical   event numbers, guess: the one before
 //   send, recv ends of messages; guesses: the send before, the own send
-//   part_*     pieces of groups; part_event guesses the one before, part_start the event's start
+//   part_*     parts of computations; part_event guesses the one before, part_start the event's
+//              start
 //   memory_*   points of the curves by rank; memory_count by rank
 //   loop_outer, loop_pass    the plan's iterations
 #pragma once

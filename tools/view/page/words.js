@@ -26,6 +26,10 @@ function groupName(t, i) {
   return Array.from({length: parts}, (_, k) => actionName(t, first + k)).join(' & ');
 }
 
+// "F.attn", or "F.attn.2" in layer 2: of a part's number.
+const partName = (t, part) =>
+  t.head.parts[t.parts.name[part]][0] + (t.parts.layer[part] ? `.${t.parts.layer[part]}` : '');
+
 const valueWords = (t, giver) => (t.kind[giver] === 0 ? 'activation' : 'gradient');
 
 // Why an idle stretch is idle, as a sentence without its length.

@@ -1,0 +1,125 @@
+// Hidden and exposed all-to-alls: of a written timeline, and against a count of every nanosecond.
+#include "schedlang/sim/network_time.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "schedlang/lower/lower.h"
+#include "schedlang/parts/parts.h"
+#include "schedlang/sim/analysis.h"
+#include "schedlang/sim/simulate.h"
+#include "tests/schedlang/plan_text.h"
+
+namespace stringline {
+namespace {
+
+Timeline TimelineFromText(const std::string& text) {
+  const Source source("x.timeline", text);
+  Diagnostics diagnostics;
+  auto timeline = ReadTimeline(source, &diagnostics);
+  EXPECT_TRUE(timeline) << Render(diagnostics, source);
+  return timeline ? *std::move(timeline) : Timeline{};
+}
+
+std::string Printed(const NetworkTime& time) {
+  std::vector<std::string> still;
+  for (const auto& [name, ns] : time.still) still.push_back(absl::StrCat(name, " ", ns));
+  return absl::StrCat(time.network_ns, " exposed ", time.exposed_ns, ": ",
+                      absl::StrJoin(still, ", "));
+}
+
+// A lone F, whose all-to-alls nothing hides; a pair that hides most of them; a lone B.
+TEST(NetworkTime, SaysWhatStandsStill) {
+  const Timeline timeline = TimelineFromText(
+      "timeline measured x P=2 M=2\n"
+      "rank 0: 0F0@0+100 0SEND_F0@100+5 0F1@100+50 0RECV_B0@260+40 0B0@310+90\n"
+      "rank 1: 1RECV_F0@100+5 1F0@105+100 1B0@205+60 1SEND_B0@260+40\n"
+      "parts 0: 0F0:F.attn@0+30 0F0:F.dispatch@30+20 0F0:F.experts@50+30 0F0:F.combine@80+20 "
+      "0F1:F.attn@100+10 0F1:F.dispatch@110+10 0F1:F.experts@120+10 0F1:F.combine@130+20 "
+      "0B0:B.combine@310+20 0B0:B.experts@330+20 0B0:B.dispatch@350+10 0B0:B.attn@360+10 "
+      "0B0:W.attn@380+20\n"
+      "parts 1: 1F0:F.attn@105+50 1F0:F.dispatch@120+20 1F0:F.experts@150+30 "
+      "1F0:F.combine@160+45\n");
+  const auto plan = PlanOf(timeline);
+  ASSERT_TRUE(plan);
+  const NetworkTimes times = MeasureNetwork(*plan, timeline);
+  ASSERT_EQ(times.ranks.size(), 2u);
+  // F.combine of 0F0 keeps 0F1 waiting, that of 0F1 nobody: 0B0 waits for its gradient anyway.
+  EXPECT_EQ(Printed(times.ranks[0]),
+            "100 exposed 100: F.experts 30, B.attn 10, B.experts 20, gradient 20, next F 20");
+  // A B without parts computes all the time.
+  EXPECT_EQ(Printed(times.ranks[1]), "65 exposed 25: next B 25");
+  EXPECT_EQ(Printed(times.all),
+            "165 exposed 125: F.experts 30, B.attn 10, B.experts 20, gradient 20, next F 20, "
+            "next B 25");
+}
+
+TEST(NetworkTime, OfAPairIsWhatThePairDoesNotHide) {
+  const char* const costs =
+      "F.attn=3us,F.dispatch=4us,F.experts=4us,F.combine=1us,B.attn=3us,B.dispatch=1us,"
+      "B.experts=4us,B.combine=5us,W.attn=2us,W.experts=3us,F.post=1us,layers=2";
+  const Plan plan = Lower(PlanFromText("plan x P=1 M=2\nstages 0\nrank 0: 0F0 0F1&0B0 0I1 0W1\n"));
+  const Timeline timeline = *Simulate(plan, *ResolveCosts(*ParseCosts(costs), plan));
+  const NetworkTimes times = MeasureNetwork(plan, timeline);
+  // Alone: 2 x 5 of the F, 2 x 6 of the I. Together 2 x 11, of which computation hides some.
+  EXPECT_EQ(times.all.network_ns, 44'000);
+  int64_t computes_ns = 0;
+  for (const PartEvent& part : timeline.parts) {
+    if (LaneOf(part.part) == Lane::kCompute) computes_ns += part.end_ns - part.start_ns;
+  }
+  // Here nothing else keeps the rank from computing.
+  EXPECT_EQ(times.all.exposed_ns, timeline.events.back().end_ns - computes_ns);
+}
+
+// Every nanosecond by itself.
+TEST(NetworkTime, IsWhatACountOfNanosecondsSays) {
+  std::mt19937 random(22);
+  const Plan plan = PlanFromText("plan x P=1 M=3\nstages 0\nrank 0: 0F0 0F1&0B0 0B1 0F2 0I2 0W2\n");
+  for (int round = 0; round < 300; ++round) {
+    Timeline timeline = TimelineOf(plan, "measured");
+    constexpr int64_t kEnd = 400;
+    int64_t now_ns = 0;
+    std::vector<int> computes(kEnd, 0), sends(kEnd, 0);
+    for (uint32_t i = 0; i < timeline.events.size(); ++i) {
+      Event& event = timeline.events[i];
+      if (event.joined) {
+        event.start_ns = timeline.events[i - 1].start_ns;
+        event.end_ns = timeline.events[i - 1].end_ns;
+      } else {
+        event.start_ns = now_ns + random() % 10;
+        event.end_ns = now_ns = event.start_ns + 20 + random() % 20;
+      }
+      const bool has_parts = i < 4 || random() % 3 > 0;
+      for (int n = 0; n < 5 && has_parts; ++n) {
+        const auto part = static_cast<uint8_t>(random() % kParts);
+        const int64_t start_ns = event.start_ns + random() % 20;
+        timeline.parts.push_back(
+            {i, part, 0, start_ns, start_ns + static_cast<int64_t>(random() % 20)});
+      }
+      const int64_t end_ns = has_parts ? 0 : event.end_ns;
+      for (int64_t t = event.start_ns; t < end_ns; ++t) computes[t] = 1;
+    }
+    for (const PartEvent& part : timeline.parts) {
+      std::vector<int>& lane = LaneOf(part.part) == Lane::kNetwork ? sends : computes;
+      for (int64_t t = part.start_ns; t < part.end_ns; ++t) lane[t] = 1;
+    }
+    int64_t network_ns = 0, exposed_ns = 0;
+    for (int64_t t = 0; t < kEnd; ++t) {
+      network_ns += sends[t];
+      exposed_ns += sends[t] && !computes[t] ? 1 : 0;
+    }
+    const NetworkTimes times = MeasureNetwork(plan, timeline);
+    ASSERT_EQ(times.all.network_ns, network_ns) << "seed 22, round " << round;
+    ASSERT_EQ(times.all.exposed_ns, exposed_ns) << "seed 22, round " << round;
+    int64_t sum_ns = 0;
+    for (const auto& [name, ns] : times.all.still) sum_ns += ns;
+    ASSERT_EQ(sum_ns, exposed_ns) << "seed 22, round " << round;
+  }
+}
+
+}  // namespace
+}  // namespace stringline

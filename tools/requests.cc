@@ -1,0 +1,121 @@
+#include "tools/requests.h"
+
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "schedlang/base/status.h"
+#include "schedlang/sim/cost_keys.h"
+
+namespace stringline {
+namespace {
+
+bool IsInteger(absl::string_view text) {
+  if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
+  if (text.empty()) return false;
+  for (const char c : text) {
+    if (c < '0' || c > '9') return false;
+  }
+  return true;
+}
+
+absl::StatusOr<Parameter> ParseParameter(const std::string& arg) {
+  const size_t equals = arg.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", arg, "' is not a parameter; write it as P=4"));
+  }
+  Parameter parameter{arg.substr(0, equals), 0};
+  const std::string value = arg.substr(equals + 1);
+  if (absl::SimpleAtoi(value, &parameter.value)) return parameter;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", arg, "': ", IsInteger(value) ? "the value does not fit 64 bits" : "not an integer"));
+}
+
+// "3=10%"
+absl::StatusOr<SlowRank> ParseSlowRank(const std::string& text) {
+  const std::vector<std::string> words = absl::StrSplit(text, absl::MaxSplits('=', 1));
+  SlowRank slow;
+  if (words.size() != 2 || !absl::SimpleAtoi(words[0], &slow.rank) || slow.rank < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--slow: '", text, "' is not like 3=10%"));
+  }
+  constexpr CostKey kSlow = {"--slow", CostUnit::kShare, false, ""};
+  SL_ASSIGN_OR_RETURN(slow.share, ParseCost(kSlow, words[1]));
+  return slow;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Parameter>> ParseParameters(const std::vector<std::string>& args) {
+  std::vector<Parameter> parameters;
+  for (const std::string& arg : args) {
+    SL_ASSIGN_OR_RETURN(Parameter parameter, ParseParameter(arg));
+    for (const Parameter& earlier : parameters) {
+      if (earlier.name == parameter.name) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("parameter '", parameter.name, "' is given twice"));
+      }
+    }
+    parameters.push_back(std::move(parameter));
+  }
+  return parameters;
+}
+
+absl::StatusOr<PlanRequest> PlanRequestOf(const Flags& flags) {
+  SL_ASSIGN_OR_RETURN(std::vector<Parameter> parameters, ParseParameters(flags.parameters));
+  return PlanRequest{flags.file, flags.schedule, std::move(parameters)};
+}
+
+absl::StatusOr<CostRequest> CostRequestOf(const Flags& flags) {
+  CostRequest request{.text = flags.cost, .file = flags.cost_file};
+  for (const std::string& text : flags.slow) {
+    SL_ASSIGN_OR_RETURN(const SlowRank slow, ParseSlowRank(text));
+    request.slow.push_back(slow);
+  }
+  return request;
+}
+
+absl::StatusOr<CheckRequest> CheckRequestOf(const Flags& flags) {
+  CheckRequest request{.layout = LayoutOf(flags),
+                       .buffers = flags.buffers,
+                       .lazy = flags.lazy,
+                       .activations = flags.activations,
+                       .model = flags.model};
+  if (flags.memory.empty()) return request;
+  const absl::StatusOr<int64_t> bytes = ParseInUnit(CostUnit::kBytes, flags.memory);
+  if (!bytes.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--memory: ", bytes.status().message()));
+  }
+  request.memory = *bytes;
+  return request;
+}
+
+CommLayout LayoutOf(const Flags& flags) {
+  return ReadCommLayout(flags.layout).value_or(CommLayout::kEdge);
+}
+
+absl::StatusOr<Session> OpenPlanOf(const Flags& flags) {
+  SL_ASSIGN_OR_RETURN(const PlanRequest request, PlanRequestOf(flags));
+  return OpenPlan(request);
+}
+
+absl::StatusOr<Session> OpenCheckedPlanOf(const Flags& flags) {
+  SL_ASSIGN_OR_RETURN(const PlanRequest request, PlanRequestOf(flags));
+  SL_ASSIGN_OR_RETURN(const CheckRequest check, CheckRequestOf(flags));
+  return OpenCheckedPlan(request, check);
+}
+
+absl::StatusOr<Session> OpenStepOf(const Flags& flags) {
+  SL_ASSIGN_OR_RETURN(const PlanRequest request, PlanRequestOf(flags));
+  SL_ASSIGN_OR_RETURN(const CostRequest costs, CostRequestOf(flags));
+  return OpenStep(request, costs, LayoutOf(flags));
+}
+
+absl::StatusOr<CostModel> TorchCostsOf(const Flags& flags, const Plan& plan) {
+  SL_ASSIGN_OR_RETURN(CostRequest request, CostRequestOf(flags));
+  request.usual_hop_ns = 50'000;
+  return CostsFor(request, plan);
+}
+
+}  // namespace stringline

@@ -1,0 +1,34 @@
+// What a command line asks for, as the values that a session takes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tools/flags.h"
+#include "tools/session.h"
+
+namespace stringline {
+
+// "P=4" "M=8" -> values. Errors: InvalidArgument naming the argument.
+absl::StatusOr<std::vector<Parameter>> ParseParameters(const std::vector<std::string>& args);
+
+// FILE, NAME=VALUE …, --schedule.
+absl::StatusOr<PlanRequest> PlanRequestOf(const Flags& flags);
+// --cost, --costs, --slow. Error: a --slow that is not RANK=SHARE.
+absl::StatusOr<CostRequest> CostRequestOf(const Flags& flags);
+// --layout, --buffers, --lazy, --activations, --memory, --model. Error: a number of bytes that is
+// none.
+absl::StatusOr<CheckRequest> CheckRequestOf(const Flags& flags);
+// --layout; the flag's values are checked when it is parsed.
+CommLayout LayoutOf(const Flags& flags);
+
+// OpenPlan, OpenCheckedPlan and OpenStep (session.h) of the flags.
+absl::StatusOr<Session> OpenPlanOf(const Flags& flags);
+absl::StatusOr<Session> OpenCheckedPlanOf(const Flags& flags);
+absl::StatusOr<Session> OpenStepOf(const Flags& flags);
+// CostsFor the flags, but messages take 50 us unless costs are given: where one waits matters
+// more than how long.
+absl::StatusOr<CostModel> TorchCostsOf(const Flags& flags, const Plan& plan);
+
+}  // namespace stringline

@@ -1,0 +1,189 @@
+#include "tools/session.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "executor/build_stages.h"
+#include "schedlang/base/status.h"
+#include "schedlang/check/live_memory.h"
+#include "schedlang/lower/collectives.h"
+#include "schedlang/lower/lower.h"
+#include "schedlang/sim/simulate.h"
+#include "schedlang/sim/variations.h"
+#include "schedlang/text/parse.h"
+
+namespace stringline {
+namespace {
+
+void ReadTorch(Session* session) {
+  std::optional<TorchFile> file = ReadTorchCsv(session->source, &session->diagnostics);
+  if (!file) return;
+  session->plan = std::move(file->plan);
+  session->waits = std::move(file->waits);
+  session->legacy = file->legacy;
+}
+
+void ElaborateFile(const PlanRequest& request, Session* session) {
+  const std::optional<ast::File> file = Parse(session->source, &session->diagnostics);
+  if (!file || !session->diagnostics.empty()) return;
+  session->plan =
+      ElaboratedPlan(*file, request.schedule, request.parameters, &session->diagnostics);
+}
+
+absl::Status CheckReceiveBuffers(const Plan& plan, int buffers) {
+  for (int r = 0; r < plan.ranks() && buffers > 0; ++r) {
+    const int needed = ReceiveBuffersOf(plan, RankId(r));
+    if (needed <= buffers) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("receive_buffers: ", buffers, " are too few; rank ", r, " needs ", needed));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+FileKind KindOfFile(absl::string_view path) {
+  if (absl::EndsWith(path, ".plan")) return FileKind::kPlan;
+  if (absl::EndsWith(path, ".csv")) return FileKind::kTorch;
+  if (absl::EndsWith(path, ".timeline")) return FileKind::kTimeline;
+  return FileKind::kSchedule;
+}
+
+absl::StatusOr<Session> OpenPlan(const PlanRequest& request) {
+  SL_ASSIGN_OR_RETURN(Source source, ReadSource(request.file));
+  Session session{.source = std::move(source), .kind = KindOfFile(request.file)};
+  if (HoldsParameters(session.kind) && (!request.parameters.empty() || !request.schedule.empty())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        request.file, ": a plan holds its parameters already; give them only for a schedule"));
+  }
+  if (session.kind == FileKind::kTorch) {
+    ReadTorch(&session);
+  } else if (session.kind == FileKind::kPlan) {
+    session.plan = ReadPlan(session.source, &session.diagnostics);
+  } else {
+    ElaborateFile(request, &session);
+  }
+  if (!session.diagnostics.empty()) session.plan.reset();
+  return session;
+}
+
+absl::StatusOr<Session> OpenCheckedPlan(const PlanRequest& request, const CheckRequest& check) {
+  SL_ASSIGN_OR_RETURN(Session session, OpenPlan(request));
+  if (!session.plan) return session;
+  SL_ASSIGN_OR_RETURN(session.checked_for, ResolveCheck(check, *session.plan));
+  session.plan = CheckedPlan(*std::move(session.plan), session.checked_for, &session.diagnostics);
+  return session;
+}
+
+absl::StatusOr<Session> OpenSimulated(const PlanRequest& request, const CostRequest& costs,
+                                      CommLayout layout) {
+  SL_ASSIGN_OR_RETURN(Session session, OpenPlan(request));
+  if (!session.plan) return session;
+  SL_ASSIGN_OR_RETURN(session.costs, CostsFor(costs, *session.plan));
+  session.checked_for.layout = layout;
+  session.plan = CheckedPlan(*std::move(session.plan), session.checked_for, &session.diagnostics,
+                             &*session.costs);
+  if (!session.plan) return session;
+  SL_ASSIGN_OR_RETURN(session.timeline, SimulatedStep(*session.plan, *session.costs, layout));
+  return session;
+}
+
+absl::StatusOr<Session> OpenRecorded(const std::string& file) {
+  SL_ASSIGN_OR_RETURN(Source source, ReadSource(file));
+  Session session{.source = std::move(source), .kind = FileKind::kTimeline};
+  session.timeline = ReadTimeline(session.source, &session.diagnostics);
+  if (!session.diagnostics.empty()) session.timeline.reset();
+  if (session.timeline) session.plan = PlanOf(*session.timeline);
+  return session;
+}
+
+absl::StatusOr<Session> OpenStep(const PlanRequest& request, const CostRequest& costs,
+                                 CommLayout layout) {
+  if (KindOfFile(request.file) != FileKind::kTimeline) {
+    return OpenSimulated(request, costs, layout);
+  }
+  if (!request.parameters.empty() || !request.schedule.empty() || costs.IsGiven() ||
+      !costs.slow.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        request.file, ": a timeline is drawn as it is; parameters and costs are for schedules"));
+  }
+  return OpenRecorded(request.file);
+}
+
+Analysis AnalysisOf(const Session& session) {
+  return Analyze(*session.plan, *session.timeline,
+                 session.costs ? session.costs->receive_buffers : 0);
+}
+
+std::optional<Plan> ElaboratedPlan(const ast::File& file, const std::string& schedule,
+                                   const std::vector<Parameter>& parameters,
+                                   Diagnostics* diagnostics, const ElaborateLimits& limits) {
+  std::optional<Plan> plan = Elaborate(file, schedule, parameters, diagnostics, limits);
+  if (!diagnostics->empty()) plan.reset();
+  return plan;
+}
+
+Plan LoweredPlan(Plan plan, CommLayout layout, const CostModel* costs) {
+  if (plan.lowered) return plan;
+  const bool collects = costs != nullptr && (!costs->unshard.empty() || !costs->reduce.empty());
+  return Lower(collects ? AddCollectives(plan) : plan, layout);
+}
+
+std::optional<Plan> CheckedPlan(Plan plan, const CheckOptions& options, Diagnostics* diagnostics,
+                                const CostModel* costs) {
+  plan = LoweredPlan(std::move(plan), options.layout, costs);
+  if (!Check(plan, options, diagnostics)) return std::nullopt;
+  return plan;
+}
+
+absl::StatusOr<CheckOptions> ResolveCheck(const CheckRequest& request, const Plan& plan) {
+  CheckOptions options{.layout = request.layout,
+                       .buffers = request.buffers,
+                       .lazy = request.lazy,
+                       .activations = request.activations};
+  if (request.model.empty()) return options;
+  SL_ASSIGN_OR_RETURN(const RunConfig config, ReadRunConfig(request.model));
+  SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> programs, BuildStages(config, plan));
+  options.sizes = SizesOf(programs);
+  options.memory = request.memory;
+  return options;
+}
+
+absl::StatusOr<StepCosts> FindCosts(const CostRequest& request) {
+  StepCosts costs{UnitCosts(), request.slow};
+  if (!request.text.empty()) {
+    SL_ASSIGN_OR_RETURN(costs.spec, ParseCosts(request.text));
+  } else if (!request.file.empty()) {
+    SL_ASSIGN_OR_RETURN(costs.spec, ReadCostFile(request.file));
+  } else if (request.usual_hop_ns > 0) {
+    costs.spec.values["p2p"] = {request.usual_hop_ns};
+  }
+  return costs;
+}
+
+absl::StatusOr<CostModel> ResolveCosts(const StepCosts& costs, const Plan& plan) {
+  SL_ASSIGN_OR_RETURN(CostModel model, ResolveCosts(costs.spec, plan));
+  for (const SlowRank& slow : costs.slow) {
+    if (slow.rank >= plan.ranks()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--slow: there is no rank ", slow.rank, "; the plan has ", plan.ranks()));
+    }
+    model = WithSlowRank(plan, std::move(model), RankId(slow.rank),
+                         static_cast<double>(slow.share) * 1e-6);
+  }
+  return model;
+}
+
+absl::StatusOr<CostModel> CostsFor(const CostRequest& request, const Plan& plan) {
+  SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(request));
+  return ResolveCosts(costs, plan);
+}
+
+absl::StatusOr<Timeline> SimulatedStep(const Plan& checked, const CostModel& costs,
+                                       CommLayout layout) {
+  SL_RETURN_IF_ERROR(CheckReceiveBuffers(checked, costs.receive_buffers));
+  return Simulate(checked, costs, layout);
+}
+
+}  // namespace stringline

@@ -1,0 +1,135 @@
+// From a file to where a step's time goes, as values: source, plan, lowered, checked, costs,
+// timeline. Every command, the sweeps, the editor's findings and `run` go this way, so that one
+// place knows each of: how a file's kind is told, when collectives are added, how costs are found,
+// and what is checked.
+//
+// What is asked for comes as plain structs: from a command line (requests.h), a run file, a test.
+// Findings about the text are in Session::diagnostics; a Status is for what cannot be judged at
+// all: a file that cannot be read, parameters for a file that holds its own, costs that do not fit.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "schedlang/base/diagnostics.h"
+#include "schedlang/base/source.h"
+#include "schedlang/check/check.h"
+#include "schedlang/elaborate/elaborate.h"
+#include "schedlang/formats/torch_csv.h"
+#include "schedlang/plan.h"
+#include "schedlang/sim/analysis.h"
+#include "schedlang/sim/costs.h"
+#include "schedlang/timeline.h"
+
+namespace stringline {
+
+enum class FileKind : uint8_t { kSchedule, kPlan, kTorch, kTimeline };
+// By the end of its name: .plan, .csv, .timeline; anything else is a schedule.
+FileKind KindOfFile(absl::string_view path);
+// A plan or a schedule of torch's: its parameters are in it.
+inline bool HoldsParameters(FileKind kind) {
+  return kind == FileKind::kPlan || kind == FileKind::kTorch;
+}
+
+struct PlanRequest {
+  std::string file;
+  std::string schedule;  // which one of the file; "" for its last
+  std::vector<Parameter> parameters;
+};
+
+struct SlowRank {
+  int rank = 0;
+  int64_t share = 0;  // how much slower it computes, in millionths
+};
+
+// Costs as text, or else from a file, or else UnitCosts.
+struct CostRequest {
+  std::string text;
+  std::string file;
+  std::vector<SlowRank> slow;
+  int64_t usual_hop_ns = 0;  // what a message takes where neither text nor file is given
+
+  bool IsGiven() const { return !text.empty() || !file.empty(); }
+};
+
+struct CheckRequest {
+  CommLayout layout = CommLayout::kEdge;
+  int buffers = 0;  // as in CheckOptions, like the next two
+  bool lazy = false;
+  int activations = -1;
+  std::string model;    // a run file whose model the stages hold; "": sizes are not known
+  int64_t memory = -1;  // most bytes a rank may hold; needs a model
+};
+
+// A file and what was made of it so far. Without findings, what was asked for is there.
+struct Session {
+  Source source;
+  FileKind kind = FileKind::kSchedule;
+  Diagnostics diagnostics;
+  std::optional<Plan> plan;  // a recorded step: nothing if no plan performs it (PlanOf)
+  // Of a torch `.csv`: as in TorchFile.
+  std::vector<TorchWait> waits;
+  bool legacy = false;
+  CheckOptions checked_for;        // what the plan was checked for, if it was
+  std::optional<CostModel> costs;  // of what was simulated
+  std::optional<Timeline> timeline;
+};
+
+// The plan as the file has it, a schedule's elaborated. Not for a `.timeline`.
+absl::StatusOr<Session> OpenPlan(const PlanRequest& request);
+
+// OpenPlan, lowered and checked: the plan is there only if the checker has nothing to say.
+absl::StatusOr<Session> OpenCheckedPlan(const PlanRequest& request, const CheckRequest& check);
+
+// OpenPlan, lowered with the collectives that cost something, checked, and simulated.
+absl::StatusOr<Session> OpenSimulated(const PlanRequest& request, const CostRequest& costs,
+                                      CommLayout layout);
+
+// A `.timeline` as it is, with its plan if one performs it.
+absl::StatusOr<Session> OpenRecorded(const std::string& file);
+
+// The one or the other, by the file's kind. An error if parameters or costs are given for a
+// `.timeline`.
+absl::StatusOr<Session> OpenStep(const PlanRequest& request, const CostRequest& costs,
+                                 CommLayout layout);
+
+// Where the time of a step goes. `session` has a plan and a timeline.
+Analysis AnalysisOf(const Session& session);
+
+// The phases between, for those that begin with a text (an editor) or do a phase many times (a
+// sweep).
+
+// Elaborate, but nothing after a finding.
+std::optional<Plan> ElaboratedPlan(const ast::File& file, const std::string& schedule,
+                                   const std::vector<Parameter>& parameters,
+                                   Diagnostics* diagnostics, const ElaborateLimits& limits = {});
+
+// The plan lowered, if it is not yet. Before that it gets collectives where `costs` (null for none)
+// say that they take time and the schedule does not say when they happen.
+Plan LoweredPlan(Plan plan, CommLayout layout, const CostModel* costs);
+
+// Elaborated or read -> lowered and checked; nothing after a finding.
+std::optional<Plan> CheckedPlan(Plan plan, const CheckOptions& options, Diagnostics* diagnostics,
+                                const CostModel* costs = nullptr);
+
+// Errors: a model that cannot be read, or that the plan's stages do not divide.
+absl::StatusOr<CheckOptions> ResolveCheck(const CheckRequest& request, const Plan& plan);
+
+// Costs for any plan. Errors: those of ParseCosts and ReadCostFile.
+struct StepCosts {
+  CostSpec spec;
+  std::vector<SlowRank> slow;
+};
+absl::StatusOr<StepCosts> FindCosts(const CostRequest& request);
+// For this one. Errors: those of ResolveCosts; a slow rank that the plan does not have.
+absl::StatusOr<CostModel> ResolveCosts(const StepCosts& costs, const Plan& plan);
+absl::StatusOr<CostModel> CostsFor(const CostRequest& request, const Plan& plan);
+
+// Simulate. Error: fewer receive buffers than the plan needs.
+absl::StatusOr<Timeline> SimulatedStep(const Plan& checked, const CostModel& costs,
+                                       CommLayout layout);
+
+}  // namespace stringline
