@@ -8,7 +8,7 @@
 #include "executor/least_memory.h"
 #include "schedlang/base/status.h"
 #include "stages/layers.h"
-#include "stages/models/gpt.h"
+#include "stages/models/model.h"
 
 namespace stringline {
 namespace {
@@ -51,17 +51,17 @@ absl::StatusOr<std::vector<int>> LayersFor(const RunConfig& config, const Plan& 
     case Split::Kind::kLayout:
       return LayersOfLayout(plan.split.layout);
     case Split::Kind::kBalanced: {
-      const GptWork work = WorkOf(config.shape);
-      return SplitBalanced(config.shape.layers, stages, work.embedding, work.layer, work.head);
+      const ModelWork work = WorkOf(config.shape);
+      return SplitBalanced(config.shape.layers(), stages, work.embedding, work.layer, work.head);
     }
     default:
-      return SplitEven(config.shape.layers, stages);
+      return SplitEven(config.shape.layers(), stages);
   }
 }
 
 // Sums of bytes stay far within 64 bits, and the graphs within this machine; the model itself may
 // be for another.
-absl::Status CheckCountable(const GptShape& shape, int pipes) {
+absl::Status CheckCountable(const AnyShape& shape, int pipes) {
   SL_ASSIGN_OR_RETURN(NeededMemory needed, LeastMemory(shape, pipes));
   SL_RETURN_IF_ERROR(CheckMemory(needed, {.bytes = int64_t{1} << 56}));
   needed.params = needed.activations = 0;
@@ -76,7 +76,7 @@ absl::StatusOr<std::vector<StageProgram>> BuildStages(const RunConfig& config, c
   const int stages = static_cast<int>(plan.stages.size() / pipes);
   SL_ASSIGN_OR_RETURN(const std::vector<int> layers, LayersFor(config, plan, stages));
   SL_RETURN_IF_ERROR(CheckCountable(config.shape, static_cast<int>(pipes)));
-  SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> pipe, BuildGptStages(config.shape, layers));
+  SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> pipe, BuildModelStages(config.shape, layers));
   std::vector<StageProgram> programs;
   for (size_t p = 0; p < pipes; ++p) programs.insert(programs.end(), pipe.begin(), pipe.end());
   return programs;

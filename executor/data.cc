@@ -1,6 +1,14 @@
 #include "executor/data.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -22,6 +30,16 @@ uint64_t Mix(uint64_t z) {
   z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
   return z ^ (z >> 31);
 }
+
+// llm.c's files.
+struct KnownHeader {
+  int32_t first, version;
+  int width;  // bytes of a token
+};
+constexpr KnownHeader kHeaders[] = {{20240520, 1, 2}, {20240801, 7, 4}};
+constexpr int64_t kHeaderBytes = 1024;
+
+const char* NameOfWidth(int width) { return width == 2 ? "uint16" : "uint32"; }
 
 uint64_t HashOf(const BatchKey& key, int64_t row) {
   uint64_t hash = Mix(key.seed);
@@ -79,6 +97,131 @@ void FillBatch(absl::string_view text, const BatchKey& key, int context, absl::S
       targets[row * length + i] = static_cast<uint8_t>(text[at + i + 1]);
     }
   }
+}
+
+absl::StatusOr<TokenFile> TokenFile::Open(const std::string& path, const std::string& dtype,
+                                          int vocabulary) {
+  const int opened = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (opened < 0) {
+    const int error = errno;
+    const std::string message = absl::StrCat(path, ": cannot be read: ", std::strerror(error));
+    if (error == ENOENT) return absl::NotFoundError(message);
+    return absl::PermissionDeniedError(message);
+  }
+  TokenFile file;
+  file.path_ = path;
+  file.vocabulary_ = vocabulary;
+  absl::Status status = file.Map(opened);
+  close(opened);
+  if (status.ok()) status = file.FindTokens(dtype);
+  if (!status.ok()) return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+  constexpr int64_t kLooked = 1 << 20;
+  SL_RETURN_IF_ERROR(file.Check(0, std::min(kLooked, file.size_)));
+  return file;
+}
+
+TokenFile::TokenFile(TokenFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      vocabulary_(other.vocabulary_),
+      mapped_(std::exchange(other.mapped_, nullptr)),
+      bytes_(other.bytes_),
+      begin_(other.begin_),
+      size_(other.size_),
+      width_(other.width_) {}
+
+TokenFile::~TokenFile() {
+  if (mapped_ != nullptr) munmap(const_cast<char*>(mapped_), bytes_);
+}
+
+absl::Status TokenFile::Map(int file) {
+  struct stat status;
+  if (fstat(file, &status) != 0) return absl::UnavailableError(std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) return absl::InvalidArgumentError("not a regular file");
+  if (status.st_size == 0) return absl::InvalidArgumentError("the file is empty");
+  bytes_ = static_cast<uint64_t>(status.st_size);
+  void* const mapped = mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, file, 0);
+  if (mapped == MAP_FAILED) {
+    return absl::UnavailableError(absl::StrCat("cannot be mapped: ", std::strerror(errno)));
+  }
+  mapped_ = static_cast<const char*>(mapped);
+  return absl::OkStatus();
+}
+
+// Which bytes are the tokens, and how wide one is.
+absl::Status TokenFile::FindTokens(const std::string& dtype) {
+  int32_t header[3] = {};
+  if (bytes_ >= sizeof header) std::memcpy(header, mapped_, sizeof header);
+  const auto* const known =
+      std::find_if(std::begin(kHeaders), std::end(kHeaders),
+                   [&](const KnownHeader& row) { return row.first == header[0]; });
+  if (known == std::end(kHeaders)) {
+    if (dtype.empty() && vocabulary_ > 1 << 16) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("it has no header, and with a vocabulary of ", vocabulary_,
+                       " it may hold uint16 or uint32: say which with data.dtype"));
+    }
+    width_ = dtype == "uint32" ? 4 : 2;
+    if (bytes_ % width_ != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(bytes_, " bytes are no whole number of ", NameOfWidth(width_)));
+    }
+    size_ = static_cast<int64_t>(bytes_) / width_;
+    return absl::OkStatus();
+  }
+  width_ = known->width;
+  begin_ = kHeaderBytes;
+  size_ = header[2];
+  if (header[1] != known->version) {
+    return absl::InvalidArgumentError(absl::StrCat("its header begins with ", header[0],
+                                                   " and says version ", header[1], "; known is ",
+                                                   known->version));
+  }
+  if (!dtype.empty() && dtype != NameOfWidth(width_)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its header says ", NameOfWidth(width_), ", data.dtype ", dtype));
+  }
+  if (size_ < 1 || static_cast<uint64_t>(kHeaderBytes + size_ * width_) != bytes_) {
+    return absl::InvalidArgumentError(absl::StrCat("its header says ", size_, " tokens, but ",
+                                                   bytes_,
+                                                   " bytes are there: was the file cut short?"));
+  }
+  return absl::OkStatus();
+}
+
+uint32_t TokenFile::operator[](int64_t i) const {
+  uint32_t token = 0;  // little-endian: its low bytes come first
+  std::memcpy(&token, mapped_ + begin_ + i * width_, static_cast<size_t>(width_));
+  return token;
+}
+
+absl::Status TokenFile::Check(int64_t first, int64_t count) const {
+  for (int64_t i = first; i < first + count; ++i) {
+    if ((*this)[i] < vocabulary_) continue;
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": token ", (*this)[i], " at position ",
+                                                   i, ": the model's vocabulary has ",
+                                                   vocabulary_));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingData::Fill(const BatchKey& key, int context, absl::Span<int32_t> tokens,
+                                absl::Span<int32_t> targets) const {
+  if (file_ == nullptr) {
+    FillBatch(text_, key, context, tokens, targets);
+    return absl::OkStatus();
+  }
+  SL_CHECK(file_->size() > context && tokens.size() == targets.size()) << file_->size();
+  const int64_t rows = static_cast<int64_t>(tokens.size()) / context;
+  const auto places = static_cast<uint64_t>(file_->size() - context);
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto at = static_cast<int64_t>(HashOf(key, row) % places);
+    SL_RETURN_IF_ERROR(file_->Check(at, context + 1));
+    for (int64_t i = 0; i < context; ++i) {
+      tokens[row * context + i] = static_cast<int32_t>((*file_)[at + i]);
+      targets[row * context + i] = static_cast<int32_t>((*file_)[at + i + 1]);
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace stringline

@@ -17,9 +17,9 @@ struct WholeModel {
   double graphs = 0;
 };
 
-absl::StatusOr<WholeModel> WithLayers(GptShape shape, int layers) {
-  shape.layers = layers;
-  SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> stages, BuildGptStages(shape, {layers}));
+absl::StatusOr<WholeModel> WithLayers(const AnyShape& shape, int layers) {
+  SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> stages,
+                      BuildModelStages(shape.WithLayers(layers), {layers}));
   const StageProgram& stage = stages.front();
   const cpu::StageLayout layout(stage);
   WholeModel model;
@@ -37,11 +37,11 @@ absl::StatusOr<WholeModel> WithLayers(GptShape shape, int layers) {
 
 }  // namespace
 
-absl::StatusOr<NeededMemory> LeastMemory(const GptShape& shape, int pipes) {
+absl::StatusOr<NeededMemory> LeastMemory(const AnyShape& shape, int pipes) {
   SL_RETURN_IF_ERROR(CheckShape(shape));
   SL_ASSIGN_OR_RETURN(const WholeModel one, WithLayers(shape, 1));
   SL_ASSIGN_OR_RETURN(const WholeModel two, WithLayers(shape, 2));
-  const double more = shape.layers - 1;
+  const double more = shape.layers() - 1;
   NeededMemory least;
   // Beside the parameters, their gradients and two moments.
   least.params = 4 * pipes * (one.params + more * (two.params - one.params));

@@ -10,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "schedlang/base/diagnostics.h"
 #include "schedlang/base/source.h"
 #include "schedlang/base/status.h"
@@ -21,7 +22,7 @@ namespace {
 // One key of one section, where its value goes, and what it may be.
 struct Field {
   const char* key;
-  std::variant<std::string*, int*, int64_t*, uint64_t*, double*, std::vector<int>*> target;
+  std::variant<std::string*, int*, int64_t*, uint64_t*, double*, bool*, std::vector<int>*> target;
   double least = 0;
   double most = 0;
   bool required = true;
@@ -34,21 +35,70 @@ struct Section {
   std::vector<Parameter>* free = nullptr;
 };
 
-std::vector<Section> SectionsOf(RunConfig* config) {
-  constexpr double kMost = 1 << 20;
-  GptShape& shape = config->shape;
+constexpr double kMost = 1 << 20;
+
+std::vector<Field> FieldsOf(GptShape* shape) {
+  return {{"layers", &shape->layers, 1, kMost},
+          {"width", &shape->width, 1, kMost},
+          {"heads", &shape->heads, 1, kMost},
+          {"context", &shape->context, 1, kMost},
+          {"vocabulary", &shape->vocabulary, 1, kMost, false},
+          {"tied", &shape->tied, 0, 0, false}};
+}
+
+std::vector<Field> FieldsOf(DecoderShape* shape) {
+  return {{"layers", &shape->layers, 1, kMost},
+          {"width", &shape->width, 1, kMost},
+          {"heads", &shape->heads, 1, kMost},
+          {"kv_heads", &shape->kv_heads, 1, kMost, false},
+          {"head_dim", &shape->head_dim, 1, kMost, false},
+          {"hidden", &shape->hidden, 1, kMost},
+          {"context", &shape->context, 1, kMost},
+          {"vocabulary", &shape->vocabulary, 1, kMost, false},
+          {"theta", &shape->rope_theta, 1, 1e12, false},
+          {"epsilon", &shape->norm_epsilon, 1e-12, 1, false},
+          {"stddev", &shape->init_stddev, 1e-6, 10, false},
+          {"qkv_bias", &shape->qkv_bias, 0, 0, false},
+          {"qk_norm", &shape->qk_norm, 0, 0, false},
+          {"tied", &shape->tied, 0, 0, false}};
+}
+
+// What follows from the keys that were given.
+void Complete(GptShape*) {}
+void Complete(DecoderShape* shape) {
+  if (shape->kv_heads == 0) shape->kv_heads = shape->heads;
+  if (shape->head_dim == 0) shape->head_dim = shape->width / std::max(1, shape->heads);
+}
+
+// The kinds of `model`, each with a shape that nothing has been filled into.
+struct Kind {
+  const char* name;
+  AnyShape shape;
+};
+const std::vector<Kind>& Kinds() {
+  static const std::vector<Kind>& kinds =
+      *new std::vector<Kind>{{"gpt", GptShape()}, {"llama", DecoderShape()}};
+  return kinds;
+}
+
+std::vector<Section> SectionsOf(RunConfig* config, std::string* kind) {
   AdamW& adam = config->optimizer;
+  std::vector<Field> model =
+      std::visit([](auto& shape) { return FieldsOf(&shape); }, config->shape.family);
+  model.push_back({"kind", kind, 0, 0, false});
+  model.push_back({"split", &config->layers_per_stage, 0, kMost, false});
+  int* const microbatch =
+      std::visit([](auto& shape) { return &shape.microbatch; }, config->shape.family);
   return {
       {"schedule",
        {{"file", &config->schedule_file}, {"name", &config->schedule_name, 0, 0, false}},
        &config->parameters},
-      {"model",
-       {{"layers", &shape.layers, 1, kMost},
-        {"width", &shape.width, 1, kMost},
-        {"heads", &shape.heads, 1, kMost},
-        {"context", &shape.context, 1, kMost},
-        {"split", &config->layers_per_stage, 0, kMost, false}}},
-      {"data", {{"text", &config->text_file}, {"microbatch", &shape.microbatch, 1, kMost}}},
+      {"model", std::move(model)},
+      {"data",
+       {{"text", &config->text_file, 0, 0, false},
+        {"tokens", &config->tokens_file, 0, 0, false},
+        {"dtype", &config->tokens_dtype, 0, 0, false},
+        {"microbatch", microbatch, 1, kMost}}},
       {"train",
        {{"steps", &config->steps, 1, 1e9},
         {"learning_rate", &adam.learning_rate, 0, 10},
@@ -75,16 +125,25 @@ std::string DidYouMean(const std::string& key, const std::vector<std::string>& k
 
 class RunFile {
  public:
-  RunFile(const std::string& path, RunConfig* config)
-      : path_(path), sections_(SectionsOf(config)) {}
+  RunFile(const std::string& path, RunConfig* config) : path_(path), config_(config) {}
 
   absl::Status Read(const YAML::Node& root) {
+    SL_RETURN_IF_ERROR(ReadSections(root));
+    std::visit([](auto& shape) { Complete(&shape); }, config_->shape.family);
+    return CheckData(root["data"]);
+  }
+
+ private:
+  absl::Status ReadSections(const YAML::Node& root) {
     if (!root.IsMap()) {
       return absl::InvalidArgumentError(
           absl::StrCat(path_, ": expected the sections schedule, model, data and train"));
     }
+    SL_RETURN_IF_ERROR(ChooseKind(root["model"]));
+    std::string kind;
+    const std::vector<Section> sections = SectionsOf(config_, &kind);
     std::vector<std::string> keys;
-    for (const Section& section : sections_) keys.push_back(section.key);
+    for (const Section& section : sections) keys.push_back(section.key);
     std::set<std::string> seen;
     for (const auto& entry : root) {
       SL_ASSIGN_OR_RETURN(const std::string key, KeyOf(entry.first, &seen));
@@ -93,7 +152,7 @@ class RunFile {
         return Complain(path_, entry.first,
                         absl::StrCat("unknown section '", key, "'", DidYouMean(key, keys)));
       }
-      SL_RETURN_IF_ERROR(ReadSection(sections_[section - keys.begin()], entry.second));
+      SL_RETURN_IF_ERROR(ReadSection(sections[section - keys.begin()], entry.second));
     }
     for (const std::string& key : keys) {
       if (!root[key])
@@ -102,7 +161,43 @@ class RunFile {
     return absl::OkStatus();
   }
 
- private:
+  // Which keys `model` takes depends on one of them.
+  absl::Status ChooseKind(const YAML::Node& model) {
+    if (!model || !model.IsMap() || !model["kind"]) return absl::OkStatus();
+    const YAML::Node node = model["kind"];
+    std::vector<std::string> names;
+    for (const Kind& kind : Kinds()) {
+      names.push_back(kind.name);
+      if (!node.IsScalar() || node.Scalar() != kind.name) continue;
+      config_->shape = kind.shape;
+      return absl::OkStatus();
+    }
+    return Complain(path_, node,
+                    absl::StrCat("model.kind: expected ", absl::StrJoin(names, " or "), Seen(node),
+                                 node.IsScalar() ? DidYouMean(node.Scalar(), names) : ""));
+  }
+
+  absl::Status CheckData(const YAML::Node& data) const {
+    if (config_->text_file.empty() == config_->tokens_file.empty()) {
+      return Complain(path_, data, "data: expected one of text and tokens");
+    }
+    const int vocabulary = config_->shape.vocabulary();
+    if (!config_->text_file.empty() && vocabulary < 256) {
+      return Complain(path_, data["text"],
+                      absl::StrCat("data.text: a text has 256 different bytes, but "
+                                   "model.vocabulary is ",
+                                   vocabulary));
+    }
+    const std::string& dtype = config_->tokens_dtype;
+    if (dtype.empty()) return absl::OkStatus();
+    if (config_->tokens_file.empty()) {
+      return Complain(path_, data["dtype"], "data.dtype: only data.tokens has one");
+    }
+    if (dtype == "uint16" || dtype == "uint32") return absl::OkStatus();
+    return Complain(path_, data["dtype"],
+                    absl::StrCat("data.dtype: expected uint16 or uint32, got '", dtype, "'"));
+  }
+
   // The word of a key; `seen` holds those of the same map that came before.
   absl::StatusOr<std::string> KeyOf(const YAML::Node& node, std::set<std::string>* seen) const {
     if (!node.IsScalar()) return Complain(path_, node, "expected a word before ':'");
@@ -178,6 +273,13 @@ class RunFile {
       **target = node.Scalar();
       return absl::OkStatus();
     }
+    if (auto* const* target = std::get_if<bool*>(&field.target)) {
+      if (!node.IsScalar() || (node.Scalar() != "true" && node.Scalar() != "false")) {
+        return Complain(path_, node, absl::StrCat(name, ": expected true or false", Seen(node)));
+      }
+      **target = node.Scalar() == "true";
+      return absl::OkStatus();
+    }
     if (auto* const* target = std::get_if<double*>(&field.target)) {
       double value = 0;
       if (!node.IsScalar() || !absl::SimpleAtod(node.Scalar(), &value)) {
@@ -207,7 +309,7 @@ class RunFile {
   }
 
   const std::string& path_;
-  const std::vector<Section> sections_;
+  RunConfig* const config_;
 };
 
 }  // namespace
@@ -223,8 +325,8 @@ absl::StatusOr<RunConfig> ReadRunConfig(const std::string& path) {
         absl::StrCat(path, ":", error.mark.line + 1, ": ", error.msg));
   }
   const auto folder = std::filesystem::path(path).parent_path();
-  for (std::string* file : {&config.schedule_file, &config.text_file}) {
-    *file = (folder / *file).lexically_normal().string();
+  for (std::string* file : {&config.schedule_file, &config.text_file, &config.tokens_file}) {
+    if (!file->empty()) *file = (folder / *file).lexically_normal().string();
   }
   return config;
 }

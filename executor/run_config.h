@@ -1,4 +1,4 @@
-// What a run file says: which model, which schedule, which text, how to train.
+// What a run file says: which model, which schedule, which data, how to train.
 //
 //   schedule:
 //     file: ../../schedules/dualpipe_v.sched     # relative to the run file
@@ -9,6 +9,17 @@
 //   train:  {steps: 300, learning_rate: 3e-3}
 //
 // Everything not marked as having a default must be given; an unknown key is an error.
+//
+// `model` takes the keys of its `kind`; `split`, layers per stage, goes with any. In brackets: a
+// default.
+//
+//   kind: gpt [no kind]  layers width heads context vocabulary [256] tied [false]
+//   kind: llama          layers width heads kv_heads [heads] head_dim [width / heads] hidden
+//                        context vocabulary [256] theta [10000] epsilon [1e-5] stddev [0.02], of
+//                        the first values, qkv_bias qk_norm tied [false] (stages/models/decoder.h)
+//
+// `data` takes `text`, whose bytes are the tokens, or `tokens`, a file of token numbers (data.h),
+// and for a file that does not say it itself `dtype`: uint16 or uint32.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +29,7 @@
 #include "absl/status/statusor.h"
 #include "executor/optimizer.h"
 #include "schedlang/plan.h"
-#include "stages/models/gpt.h"
+#include "stages/models/model.h"
 
 namespace stringline {
 
@@ -26,9 +37,11 @@ struct RunConfig {
   std::string schedule_file;          // schedule.file; relative paths count from the run file
   std::string schedule_name;          // schedule.name; "" (the default): the file's last one
   std::vector<Parameter> parameters;  // every other key of `schedule`
-  GptShape shape;                     // model.*, and data.microbatch
+  AnyShape shape;                     // model.*, and data.microbatch
   std::vector<int> layers_per_stage;  // model.split; empty (the default): even
-  std::string text_file;              // data.text
+  std::string text_file;              // data.text, or ""
+  std::string tokens_file;            // data.tokens, or ""
+  std::string tokens_dtype;           // data.dtype; "" (the default): what the file says
   int64_t steps = 0;                  // train.steps
   int64_t warmup_steps = 0;           // train.warmup_steps, default 0: the rate rises linearly
   double final_rate = 0;              // train.final_learning_rate, default 0: a cosine leads there

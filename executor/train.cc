@@ -14,7 +14,7 @@
 #include "executor/trainer.h"
 #include "schedlang/base/status.h"
 #include "schedlang/sim/simulate.h"
-#include "stages/models/gpt.h"
+#include "stages/models/model.h"
 
 namespace stringline {
 namespace {
@@ -22,12 +22,25 @@ namespace {
 // Costs are the means over this many steps before the last.
 constexpr int kMeasuredSteps = 20;
 
+// The trainer steps every parameter by its own gradient alone.
+absl::Status CheckUntied(const std::vector<StageProgram>& programs) {
+  for (const StageProgram& program : programs) {
+    for (const Param& param : program.params) {
+      if (param.tied_to.empty()) continue;
+      return absl::UnimplementedError(absl::StrCat(
+          "'", param.name, "' is tied to '", param.tied_to,
+          "': a run cannot train tied parameters yet; model.tied: false makes them two"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 class Run {
  public:
-  Run(const RunConfig& config, absl::string_view text, std::unique_ptr<Trainer> trainer,
+  Run(const RunConfig& config, const TrainingData& data, std::unique_ptr<Trainer> trainer,
       const TrainHooks& hooks)
       : config_(config),
-        text_(text),
+        data_(data),
         trainer_(std::move(trainer)),
         hooks_(hooks),
         costs_(trainer_->plan()) {}
@@ -57,8 +70,8 @@ class Run {
     const int32_t microbatches = trainer_->plan().microbatches;
     for (int32_t m = 0; m < microbatches; ++m) {
       const MicrobatchId microbatch(m);
-      FillBatch(text_, {config_.seed, step, m}, config_.shape.context, trainer_->tokens(microbatch),
-                trainer_->targets(microbatch));
+      SL_RETURN_IF_ERROR(data_.Fill({config_.seed, step, m}, config_.shape.context(),
+                                    trainer_->tokens(microbatch), trainer_->targets(microbatch)));
     }
     SL_RETURN_IF_ERROR(trainer_->ComputeGradients());
     const double loss = trainer_->loss_sum() / static_cast<double>(trainer_->tokens_per_step());
@@ -132,7 +145,7 @@ class Run {
   }
 
   const RunConfig& config_;
-  const absl::string_view text_;
+  const TrainingData data_;
   const std::unique_ptr<Trainer> trainer_;
   const TrainHooks& hooks_;
   MeasuredCosts costs_;
@@ -146,12 +159,15 @@ class Run {
 }  // namespace
 
 absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
-                                  absl::string_view text, const TrainHooks& hooks) {
+                                  const TrainingData& data, const TrainHooks& hooks) {
   SL_RETURN_IF_ERROR(CheckShape(config.shape));
-  if (static_cast<int64_t>(text.size()) <= config.shape.context) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        config.text_file, ": the text has ", text.size(), " bytes, but one sequence takes ",
-        config.shape.context, " (model.context) and the byte after them"));
+  if (data.size() <= config.shape.context()) {
+    const char* const unit = data.is_text() ? "byte" : "token";
+    return absl::InvalidArgumentError(
+        absl::StrCat(data.is_text() ? config.text_file : config.tokens_file, ": the ",
+                     data.is_text() ? "text" : "file", " has ", data.size(), " ", unit,
+                     "s, but one sequence takes ", config.shape.context(),
+                     " (model.context) and the ", unit, " after them"));
   }
   if (!lowered.overlaps.empty()) {
     return absl::UnimplementedError(
@@ -162,13 +178,14 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   SL_ASSIGN_OR_RETURN(const NeededMemory least, LeastMemory(config.shape, pipes));
   SL_RETURN_IF_ERROR(CheckMemory(least, FindAvailableMemory()));
   SL_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, BuildStages(config, lowered));
+  SL_RETURN_IF_ERROR(CheckUntied(programs));
   TrainerSettings settings;
   settings.seed = config.seed;
   settings.threads = config.threads;
   settings.optimizer = config.optimizer;
   settings.clip_norm = config.clip_norm;
   SL_ASSIGN_OR_RETURN(auto trainer, Trainer::Make(lowered, std::move(programs), settings));
-  return Run(config, text, std::move(trainer), hooks).AllSteps();
+  return Run(config, data, std::move(trainer), hooks).AllSteps();
 }
 
 }  // namespace stringline

@@ -7,7 +7,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "executor/data.h"
 #include "executor/memory_plan.h"
 #include "executor/run_config.h"
@@ -75,10 +74,11 @@ struct TrainResult {
   double misprediction = 0;
 };
 
-// Trains on `text` with a lowered plan that passes Check. Errors: a model that the plan's stages do
-// not divide, a text too short, a plan that cannot be executed, memory or threads that are not
-// there, OutOfRange when the loss or a gradient is no longer a number, and what the hooks return.
+// Trains on `data` with a lowered plan that passes Check. Errors: a model that the plan's stages do
+// not divide, data too short, a token outside the vocabulary, a plan that cannot be executed,
+// memory or threads that are not there, OutOfRange when the loss or a gradient is no longer a
+// number, and what the hooks return.
 absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
-                                  absl::string_view text, const TrainHooks& hooks);
+                                  const TrainingData& data, const TrainHooks& hooks);
 
 }  // namespace stringline

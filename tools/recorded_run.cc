@@ -87,7 +87,7 @@ class Recording {
 }  // namespace
 
 absl::StatusOr<RecordedRun> TrainIntoFolders(
-    const RunConfig& config, const Plan& plan, absl::string_view text, const RunFolders& folders,
+    const RunConfig& config, const Plan& plan, const TrainingData& data, const RunFolders& folders,
     const std::function<void()>& begin, const std::function<void(const TrainProgress&)>& report) {
   Recording recording(config, folders);
   TrainHooks hooks;
@@ -100,7 +100,7 @@ absl::StatusOr<RecordedRun> TrainIntoFolders(
   hooks.after_step = [&](const TrainStep& step, Trainer&) { return recording.Add(step); };
   hooks.stop = [&] { return recording.Stops(); };
   hooks.end = [&](int64_t step, Trainer& trainer) { return recording.Save(step, trainer); };
-  absl::StatusOr<TrainResult> result = Train(config, plan, text, hooks);
+  absl::StatusOr<TrainResult> result = Train(config, plan, data, hooks);
   if (!result.ok()) return recording.Describe(result.status());
   absl::StatusOr<RecordedRun> run = recording.Finish(*std::move(result));
   if (!run.ok()) return recording.Describe(run.status());

@@ -33,7 +33,7 @@ struct RecordedRun {
 // step that is under way, and the parameters are saved as at the end. The message of an error says
 // what is left of the run, too.
 absl::StatusOr<RecordedRun> TrainIntoFolders(
-    const RunConfig& config, const Plan& plan, absl::string_view text, const RunFolders& folders,
+    const RunConfig& config, const Plan& plan, const TrainingData& data, const RunFolders& folders,
     const std::function<void()>& begin, const std::function<void(const TrainProgress&)>& report);
 
 }  // namespace stringline

@@ -11,6 +11,7 @@
 #include "executor/checkpoint/tensor_file.h"
 #include "schedlang/base/new_file.h"
 #include "schedlang/base/status.h"
+#include "stages/text.h"
 
 namespace stringline {
 namespace {
@@ -35,22 +36,32 @@ std::vector<PlacedParam> ParamsOf(const Trainer& trainer) {
   return params;
 }
 
-struct Size {
-  const char* name;
-  int GptShape::*value;
-};
+using Sizes = std::vector<std::pair<const char*, std::string>>;
+
 // What the shapes of the tensors do not all say.
-constexpr Size kSizes[] = {{"layers", &GptShape::layers},
-                           {"width", &GptShape::width},
-                           {"heads", &GptShape::heads},
-                           {"context", &GptShape::context},
-                           {"vocabulary", &GptShape::vocabulary}};
+Sizes SizesOf(const GptShape& shape) { return {{"heads", absl::StrCat(shape.heads)}}; }
+Sizes SizesOf(const DecoderShape& shape) {
+  return {{"heads", absl::StrCat(shape.heads)},
+          {"kv_heads", absl::StrCat(shape.kv_heads)},
+          {"theta", PrintNumber(shape.rope_theta)},
+          {"epsilon", PrintNumber(shape.norm_epsilon)}};
+}
+Sizes SizesOf(const AnyShape& shape) {
+  Sizes sizes = {{"model", absl::StrCat("stringline ", KindOf(shape))},
+                 {"layers", absl::StrCat(shape.layers())},
+                 {"width", absl::StrCat(shape.width())},
+                 {"context", absl::StrCat(shape.context())},
+                 {"vocabulary", absl::StrCat(shape.vocabulary())}};
+  for (auto& size : std::visit([](const auto& of) { return SizesOf(of); }, shape.family)) {
+    sizes.push_back(std::move(size));
+  }
+  return sizes;
+}
 
 // "pt" tells other readers that weights are (out, in) and row-major, as PyTorch's are.
-std::map<std::string, std::string> MetadataOf(const GptShape& shape, int64_t steps) {
-  std::map<std::string, std::string> metadata = {
-      {"format", "pt"}, {"model", "stringline gpt"}, {"steps", absl::StrCat(steps)}};
-  for (const Size& size : kSizes) metadata[size.name] = absl::StrCat(shape.*size.value);
+std::map<std::string, std::string> MetadataOf(const AnyShape& shape, int64_t steps) {
+  std::map<std::string, std::string> metadata = {{"format", "pt"}, {"steps", absl::StrCat(steps)}};
+  for (const auto& [name, value] : SizesOf(shape)) metadata[name] = value;
   return metadata;
 }
 
@@ -66,14 +77,13 @@ class Loader {
  public:
   Loader(const TensorFile& file, Trainer& trainer) : file_(file), trainer_(trainer) {}
 
-  absl::Status CheckModel(const GptShape& shape) const {
+  absl::Status CheckModel(const AnyShape& shape) const {
     const auto& metadata = file_.header().metadata;
-    for (const Size& size : kSizes) {
-      const auto said = metadata.find(size.name);
-      const std::string wanted = absl::StrCat(shape.*size.value);
+    for (const auto& [name, wanted] : SizesOf(shape)) {
+      const auto said = metadata.find(name);
       if (said == metadata.end() || said->second == wanted) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat(file_.path(), ": the parameters of a model with ", size.name, " ",
+          absl::StrCat(file_.path(), ": the parameters of a model with ", name, " ",
                        Quoted(said->second), "; the run file's has ", wanted));
     }
     return absl::OkStatus();
@@ -135,7 +145,7 @@ std::string ParamsFile(const std::string& folder) {
   return (std::filesystem::path(folder) / "model.safetensors").string();
 }
 
-absl::Status SaveParams(const std::string& file, const GptShape& shape, int64_t steps,
+absl::Status SaveParams(const std::string& file, const AnyShape& shape, int64_t steps,
                         Trainer& trainer) {
   const std::vector<PlacedParam> params = ParamsOf(trainer);
   TensorHeader header;
@@ -163,7 +173,7 @@ absl::Status SaveParams(const std::string& file, const GptShape& shape, int64_t 
   return written.Commit();
 }
 
-absl::Status LoadParams(const std::string& file, const GptShape& shape, Trainer& trainer) {
+absl::Status LoadParams(const std::string& file, const AnyShape& shape, Trainer& trainer) {
   SL_ASSIGN_OR_RETURN(const TensorFile opened, TensorFile::Open(file));
   Loader loader(opened, trainer);
   SL_RETURN_IF_ERROR(loader.CheckModel(shape));

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "executor/trainer.h"
-#include "stages/models/gpt.h"
+#include "stages/models/model.h"
 
 namespace stringline {
 
@@ -22,11 +22,11 @@ std::string ParamsFile(const std::string& folder);
 // Writes the parameters after `steps` steps, whole or not at all: an earlier file stays until the
 // new one is on the disk. OutOfRange for a parameter that is not finite, Unavailable for a disk
 // that does not take it; the message names the file.
-absl::Status SaveParams(const std::string& file, const GptShape& shape, int64_t steps,
+absl::Status SaveParams(const std::string& file, const AnyShape& shape, int64_t steps,
                         Trainer& trainer);
 
 // InvalidArgument for a file of another model: a tensor that is missing or too many, of another
 // shape or dtype, not finite; the message names file and tensor. Errors of TensorFile.
-absl::Status LoadParams(const std::string& file, const GptShape& shape, Trainer& trainer);
+absl::Status LoadParams(const std::string& file, const AnyShape& shape, Trainer& trainer);
 
 }  // namespace stringline

@@ -20,54 +20,54 @@ const char* NameOf(const DecoderShape&) { return "llama"; }
 
 }  // namespace
 
-int ModelShape::layers() const {
+int AnyShape::layers() const {
   return std::visit([](const auto& shape) { return shape.layers; }, family);
 }
-int ModelShape::width() const {
+int AnyShape::width() const {
   return std::visit([](const auto& shape) { return shape.width; }, family);
 }
-int ModelShape::context() const {
+int AnyShape::context() const {
   return std::visit([](const auto& shape) { return shape.context; }, family);
 }
-int ModelShape::vocabulary() const {
+int AnyShape::vocabulary() const {
   return std::visit([](const auto& shape) { return shape.vocabulary; }, family);
 }
-int ModelShape::microbatch() const {
+int AnyShape::microbatch() const {
   return std::visit([](const auto& shape) { return shape.microbatch; }, family);
 }
-int64_t ModelShape::tokens() const {
+int64_t AnyShape::tokens() const {
   return std::visit([](const auto& shape) { return shape.tokens(); }, family);
 }
 
-ModelShape ModelShape::WithLayers(int layers) const {
-  ModelShape changed = *this;
+AnyShape AnyShape::WithLayers(int layers) const {
+  AnyShape changed = *this;
   std::visit([layers](auto& shape) { shape.layers = layers; }, changed.family);
   return changed;
 }
 
-ModelShape ModelShape::WithMicrobatch(int microbatch) const {
-  ModelShape changed = *this;
+AnyShape AnyShape::WithMicrobatch(int microbatch) const {
+  AnyShape changed = *this;
   std::visit([microbatch](auto& shape) { shape.microbatch = microbatch; }, changed.family);
   return changed;
 }
 
-const char* KindOf(const ModelShape& shape) {
+const char* KindOf(const AnyShape& shape) {
   return std::visit([](const auto& of_family) { return NameOf(of_family); }, shape.family);
 }
 
-absl::Status CheckShape(const ModelShape& shape) {
+absl::Status CheckShape(const AnyShape& shape) {
   return std::visit([](const auto& of_family) { return CheckShape(of_family); }, shape.family);
 }
 
-int64_t CountParams(const ModelShape& shape) {
+int64_t CountParams(const AnyShape& shape) {
   return std::visit([](const auto& of_family) { return CountParams(of_family); }, shape.family);
 }
 
-ModelWork WorkOf(const ModelShape& shape) {
+ModelWork WorkOf(const AnyShape& shape) {
   return std::visit([](const auto& of_family) { return WorkOf(of_family); }, shape.family);
 }
 
-absl::StatusOr<std::vector<StageProgram>> BuildModelStages(const ModelShape& shape,
+absl::StatusOr<std::vector<StageProgram>> BuildModelStages(const AnyShape& shape,
                                                            const std::vector<int>& layers_per_stage,
                                                            const BuildOptions& options) {
   return std::visit(

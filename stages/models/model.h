@@ -1,6 +1,6 @@
 // A model of any family, as whoever cuts, counts and runs models sees it.
 //
-// A family is an alternative of ModelShape: a shape struct with CheckShape, CountParams, WorkOf and
+// A family is an alternative of AnyShape: a shape struct with CheckShape, CountParams, WorkOf and
 // a function that builds its stages, in a file of its own. It has the members layers, width, heads,
 // context, vocabulary, microbatch, tied and tokens().
 #pragma once
@@ -16,12 +16,12 @@
 
 namespace stringline {
 
-struct ModelShape {
+struct AnyShape {
   std::variant<GptShape, DecoderShape> family;
 
-  ModelShape() = default;
-  ModelShape(const GptShape& shape) : family(shape) {}      // NOLINT: every shape is a model
-  ModelShape(const DecoderShape& shape) : family(shape) {}  // NOLINT
+  AnyShape() = default;
+  AnyShape(const GptShape& shape) : family(shape) {}      // NOLINT: every shape is a model
+  AnyShape(const DecoderShape& shape) : family(shape) {}  // NOLINT
 
   int layers() const;
   int width() const;
@@ -31,22 +31,22 @@ struct ModelShape {
   int64_t tokens() const;  // of one microbatch
 
   // The same model with another number of layers.
-  ModelShape WithLayers(int layers) const;
-  ModelShape WithMicrobatch(int microbatch) const;
+  AnyShape WithLayers(int layers) const;
+  AnyShape WithMicrobatch(int microbatch) const;
 };
 
 // "gpt", "llama": as `model.kind` of a run file names it.
-const char* KindOf(const ModelShape& shape);
+const char* KindOf(const AnyShape& shape);
 
 // As each family's own.
-absl::Status CheckShape(const ModelShape& shape);
-int64_t CountParams(const ModelShape& shape);
-ModelWork WorkOf(const ModelShape& shape);
+absl::Status CheckShape(const AnyShape& shape);
+int64_t CountParams(const AnyShape& shape);
+ModelWork WorkOf(const AnyShape& shape);
 
 // One program per element of `layers_per_stage` (layers.h); {shape.layers()} gives the whole model
 // as one stage. A stage's input is tokens I32 (microbatch, context) for the first one, otherwise
 // F32 (microbatch, context, width); the target is I32 (microbatch, context).
-absl::StatusOr<std::vector<StageProgram>> BuildModelStages(const ModelShape& shape,
+absl::StatusOr<std::vector<StageProgram>> BuildModelStages(const AnyShape& shape,
                                                            const std::vector<int>& layers_per_stage,
                                                            const BuildOptions& options = {});
 

@@ -93,7 +93,7 @@ TEST_F(Params, EveryScheduleAndCutLoadsTheSameParameters) {
 // A text of one window: the data of all steps are equal, and the loss depends on the parameters
 // alone.
 TEST_F(Params, TheLossGoesOnWhereItStood) {
-  const std::string window = Corpus().substr(0, SmallRun(1).shape.context + 1);
+  const std::string window = Corpus().substr(0, SmallRun(1).shape.context() + 1);
   const auto whole = RunWith("1f1b", 2, SmallRun(5), "", "", window);
   ASSERT_TRUE(whole.ok()) << whole.status();
   RunConfig four = SmallRun(5);
@@ -152,7 +152,7 @@ TEST_F(Params, AnotherModelsFileIsRefused) {
                                {&GptShape::context, 8, "with context '16'; the run file's has 8"}};
   for (const OtherModel& model : models) {
     RunConfig config = SmallRun(1);
-    config.shape.*model.size = model.value;
+    GptOf(config).*model.size = model.value;
     const absl::Status status = RunWith("1f1b", 2, config, file_, "").status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(status.message(), absl::StrCat(file_, ": the parameters of a model ", model.says));

@@ -10,15 +10,15 @@
 #include <iostream>
 #include <optional>
 
-#include "tests/executor/plans.h"
 #include "tests/executor/kept_run.h"
+#include "tests/executor/plans.h"
 #include "tests/executor/reference_runs.h"
 
 namespace stringline {
 namespace {
 
 plain::Settings SettingsOf(const RunConfig& config) {
-  const GptShape& shape = config.shape;
+  const GptShape& shape = std::get<GptShape>(config.shape.family);
   const AdamW& adam = config.optimizer;
   return {.layers = shape.layers,
           .width = shape.width,
@@ -78,7 +78,7 @@ Reference ReferenceOf(const RunConfig& config) {
 // Its gradients are the slopes of its loss, in every tensor, at the parameters of the third step.
 TEST(PlainTraining, ItsGradientsAreTheSlopesOfItsLoss) {
   RunConfig config = OtherRun();
-  config.shape = {.layers = 2, .width = 6, .heads = 2, .context = 5, .microbatch = 1};
+  config.shape = GptShape{.layers = 2, .width = 6, .heads = 2, .context = 5, .microbatch = 1};
   plain::Training training(SettingsOf(config), ReferenceText());
   for (int step = 0; step < 2; ++step) training.Update(training.Gradients(step), step);
   training.Gradients(2);

@@ -25,7 +25,7 @@ inline std::string ReferenceText() {
 // The norms lie on both sides of the clipping, and an odd context crosses every block of attention.
 inline RunConfig LongRun() {
   RunConfig config;
-  config.shape = {.layers = 3, .width = 24, .heads = 3, .context = 131, .microbatch = 2};
+  config.shape = GptShape{.layers = 3, .width = 24, .heads = 3, .context = 131, .microbatch = 2};
   config.steps = 10;
   config.warmup_steps = 3;
   config.final_rate = 2e-3;
@@ -38,7 +38,7 @@ inline RunConfig LongRun() {
 // Another value of everything that can be set, and no clipping.
 inline RunConfig OtherRun() {
   RunConfig config;
-  config.shape = {.layers = 2, .width = 20, .heads = 2, .context = 37, .microbatch = 3};
+  config.shape = GptShape{.layers = 2, .width = 20, .heads = 2, .context = 37, .microbatch = 3};
   config.steps = 7;
   config.warmup_steps = 1;
   config.final_rate = 0;

@@ -13,28 +13,43 @@
 namespace stringline {
 namespace {
 
-// The run file with `extra` in one of its sections.
-absl::StatusOr<RunConfig> ReadWith(const std::string& section, const std::string& extra) {
-  const std::pair<const char*, const char*> sections[] = {
-      {"schedule", "file: s.sched, P: 2, M: 4"},
-      {"model", "layers: 2, width: 16, heads: 2, context: 8"},
-      {"data", "text: words.txt, microbatch: 2"},
-      {"train", "steps: 6, learning_rate: 0.125"},
-  };
+absl::StatusOr<RunConfig> ReadSections(
+    const std::vector<std::pair<std::string, std::string>>& sections) {
   const std::string path = absl::StrCat(testing::TempDir(), "/run_config_", getpid(), ".yaml");
   std::ofstream file(path);
-  for (const auto& [name, keys] : sections) {
-    file << name << ": {" << keys << (name == section ? extra : "") << "}\n";
-  }
+  for (const auto& [name, keys] : sections) file << name << ": {" << keys << "}\n";
   file.close();
   auto config = ReadRunConfig(path);
   unlink(path.c_str());
   return config;
 }
 
+constexpr const char* kModel = "layers: 2, width: 16, heads: 2, context: 8";
+constexpr const char* kData = "text: words.txt, microbatch: 2";
+
+// A run file with these sections `model` and `data`.
+absl::StatusOr<RunConfig> ReadModelAndData(const std::string& model, const std::string& data) {
+  return ReadSections({{"schedule", "file: s.sched, P: 2, M: 4"},
+                       {"model", model},
+                       {"data", data},
+                       {"train", "steps: 6, learning_rate: 0.125"}});
+}
+
+// The run file with `extra` in one of its sections.
+absl::StatusOr<RunConfig> ReadWith(const std::string& section, const std::string& extra) {
+  std::vector<std::pair<std::string, std::string>> sections = {
+      {"schedule", "file: s.sched, P: 2, M: 4"},
+      {"model", kModel},
+      {"data", kData},
+      {"train", "steps: 6, learning_rate: 0.125"},
+  };
+  for (auto& [name, keys] : sections) keys += name == section ? extra : "";
+  return ReadSections(sections);
+}
+
 // Every number of a config, in one list.
 std::vector<double> NumbersOf(const RunConfig& config) {
-  const GptShape& shape = config.shape;
+  const GptShape& shape = std::get<GptShape>(config.shape.family);
   const AdamW& adam = config.optimizer;
   return {1.0 * shape.layers,
           1.0 * shape.width,
@@ -109,6 +124,77 @@ TEST(RunConfig, NamesOptionsAndTheSplitAreRead) {
   EXPECT_EQ(option->parameters[2].name, "V");
   EXPECT_EQ(option->parameters[2].value, 7);
   EXPECT_EQ(ReadWith("model", ", split: [0, 2]")->layers_per_stage, (std::vector<int>{0, 2}));
+}
+
+TEST(RunConfig, KindsOfModelsHaveTheirKeys) {
+  const auto gpt =
+      ReadModelAndData(absl::StrCat("kind: gpt, vocabulary: 300, tied: true, ", kModel), kData);
+  ASSERT_TRUE(gpt.ok()) << gpt.status();
+  EXPECT_EQ(std::get<GptShape>(gpt->shape.family), (GptShape{2, 16, 2, 8, 300, 2, true}));
+  const auto plain = ReadModelAndData(absl::StrCat(kModel, ", kind: llama, hidden: 24"), kData);
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  DecoderShape wanted{.layers = 2, .width = 16, .heads = 2, .context = 8, .microbatch = 2};
+  wanted.kv_heads = 2;
+  wanted.head_dim = 8;
+  wanted.hidden = 24;
+  EXPECT_EQ(std::get<DecoderShape>(plain->shape.family), wanted);
+  const auto all = ReadModelAndData(
+      absl::StrCat(kModel,
+                   ", kind: llama, hidden: 24, kv_heads: 1, head_dim: 6, vocabulary: 999, theta: "
+                   "5e5, epsilon: 1e-6, stddev: 0.01, qkv_bias: true, qk_norm: true, tied: true"),
+      kData);
+  ASSERT_TRUE(all.ok()) << all.status();
+  const DecoderShape full{.layers = 2,
+                          .width = 16,
+                          .heads = 2,
+                          .context = 8,
+                          .vocabulary = 999,
+                          .microbatch = 2,
+                          .kv_heads = 1,
+                          .head_dim = 6,
+                          .hidden = 24,
+                          .rope_theta = 5e5,
+                          .norm_epsilon = 1e-6,
+                          .init_stddev = 0.01,
+                          .qkv_bias = true,
+                          .qk_norm = true,
+                          .tied = true};
+  EXPECT_EQ(std::get<DecoderShape>(all->shape.family), full);
+}
+
+TEST(RunConfig, TokensAreATextsOtherForm) {
+  const auto config = ReadModelAndData(kModel, "tokens: t.bin, dtype: uint32, microbatch: 2");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->text_file, "");
+  EXPECT_EQ(config->tokens_file.rfind(testing::TempDir(), 0), 0u) << config->tokens_file;
+  EXPECT_EQ(config->tokens_dtype, "uint32");
+}
+
+TEST(RunConfig, WhatDoesNotFitIsSaid) {
+  const struct {
+    std::string model, data;
+    const char* says;
+  } cases[] = {
+      {"kind: lama, width: 2", kData,
+       ":2: model.kind: expected gpt or llama, got 'lama'; did you mean 'llama'?"},
+      {"kind: [gpt], width: 2", kData, ":2: model.kind: expected gpt or llama"},
+      {absl::StrCat(kModel, ", hidden: 3"), kData, ":2: unknown key 'model.hidden'"},
+      {absl::StrCat(kModel, ", kind: llama"), kData, ":2: model.hidden is missing"},
+      {absl::StrCat(kModel, ", tied: yes"), kData,
+       ":2: model.tied: expected true or false, got 'yes'"},
+      {absl::StrCat(kModel, ", vocabulary: 255"), kData,
+       ":3: data.text: a text has 256 different bytes, but model.vocabulary is 255"},
+      {kModel, "microbatch: 2", ":3: data: expected one of text and tokens"},
+      {kModel, "text: a, tokens: b, microbatch: 2", ":3: data: expected one of text and tokens"},
+      {kModel, "text: a, dtype: uint16, microbatch: 2", ":3: data.dtype: only data.tokens has one"},
+      {kModel, "tokens: a, dtype: int16, microbatch: 2",
+       ":3: data.dtype: expected uint16 or uint32, got 'int16'"},
+  };
+  for (const auto& test : cases) {
+    const absl::Status status = ReadModelAndData(test.model, test.data).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << test.says;
+    EXPECT_EQ(status.message().substr(status.message().find(':')), test.says);
+  }
 }
 
 // The formulas of run_config.h, worked out by hand.

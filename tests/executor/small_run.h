@@ -15,9 +15,15 @@ inline std::string Corpus() {
   return text;
 }
 
+// The sizes of a run of GPT.
+inline GptShape& GptOf(RunConfig& config) { return std::get<GptShape>(config.shape.family); }
+inline const GptShape& GptOf(const RunConfig& config) {
+  return std::get<GptShape>(config.shape.family);
+}
+
 inline RunConfig SmallRun(int64_t steps) {
   RunConfig config;
-  config.shape = {.layers = 8, .width = 16, .heads = 2, .context = 16, .microbatch = 2};
+  config.shape = GptShape{.layers = 8, .width = 16, .heads = 2, .context = 16, .microbatch = 2};
   config.steps = steps;
   config.optimizer.learning_rate = 3e-3;
   config.seed = 5;

@@ -162,10 +162,10 @@ TEST(Train, MemoryThatIsNotThereIsSaid) {
   };
   for (const Shape& shape : shapes) {
     RunConfig config = SmallRun(1);
-    config.shape.layers = shape.layers;
-    config.shape.width = shape.width;
-    config.shape.context = shape.context;
-    config.shape.microbatch = shape.microbatch;
+    GptOf(config).layers = shape.layers;
+    GptOf(config).width = shape.width;
+    GptOf(config).context = shape.context;
+    GptOf(config).microbatch = shape.microbatch;
     const Plan plan = LibraryPlan("gpipe", 4, 8).value();
     const absl::Status status =
         Train(config, plan, std::string(shape.context + 1, 'a'), {}).status();
@@ -189,7 +189,7 @@ TEST(Train, TheLeastMemoryIsKnownBeforehand) {
   EXPECT_GT(least->activations, 0);
   EXPECT_LE(least->activations, (*stages)->needed().activations);
   // A model that is all graph.
-  GptShape thin = config.shape;
+  GptShape thin = GptOf(config);
   thin.layers = 1 << 20;
   EXPECT_GT(LeastMemory(thin, 1)->graphs, 1e10);
   EXPECT_EQ(CheckMemory({.graphs = LeastMemory(thin, 1)->graphs}, {1 << 30, "this test"}).code(),

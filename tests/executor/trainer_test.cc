@@ -142,11 +142,11 @@ TEST(Trainer, ErrorsOfTheWorldAreSaid) {
   const Plan plan = LibraryPlan("1f1b", 4, 8).value();
   RunConfig config = SmallRun(1);
   config.text_file = "words.txt";
-  EXPECT_EQ(Train(config, plan, "sixteen bytes 16", {}).status().message(),
+  EXPECT_EQ(Train(config, plan, std::string("sixteen bytes 16"), {}).status().message(),
             "words.txt: the text has 16 bytes, but one sequence takes 16 (model.context) and the "
             "byte after them");
-  EXPECT_TRUE(Train(config, plan, "sixteen bytes 16!", {}).ok());
-  config.shape.layers = 3;
+  EXPECT_TRUE(Train(config, plan, std::string("sixteen bytes 16!"), {}).ok());
+  GptOf(config).layers = 3;
   EXPECT_EQ(Train(config, plan, Corpus(), {}).status().code(), absl::StatusCode::kInvalidArgument);
   config = SmallRun(20);
   config.optimizer.learning_rate = 1e30;

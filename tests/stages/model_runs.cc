@@ -23,7 +23,7 @@ void RunW(const StageProgram& program, StageState* state, const Kept& kept) {
 
 }  // namespace
 
-std::vector<Batch> RandomBatches(const ModelShape& shape, std::mt19937_64& random) {
+std::vector<Batch> RandomBatches(const AnyShape& shape, std::mt19937_64& random) {
   const Type tokens{DType::kI32, {shape.microbatch(), shape.context()}};
   std::vector<Batch> batches;
   for (int m = 0; m < kMicrobatches; ++m) {
@@ -86,7 +86,7 @@ void ExpectSameBits(const ModelResult& a, const ModelResult& b) {
   }
 }
 
-void CheckCuts(const ModelShape& shape, const std::vector<std::vector<int>>& cuts) {
+void CheckCuts(const AnyShape& shape, const std::vector<std::vector<int>>& cuts) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
@@ -105,7 +105,7 @@ void CheckCuts(const ModelShape& shape, const std::vector<std::vector<int>>& cut
   }
 }
 
-void CheckGradient(const ModelShape& shape) {
+void CheckGradient(const AnyShape& shape) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
@@ -145,7 +145,7 @@ void CheckGradient(const ModelShape& shape) {
   }
 }
 
-void CheckFirstLoss(const ModelShape& shape) {
+void CheckFirstLoss(const AnyShape& shape) {
   const StageProgram program = (*BuildModelStages(shape, {shape.layers()}))[0];
   const uint64_t seed = TestSeed();
   SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
@@ -158,7 +158,7 @@ void CheckFirstLoss(const ModelShape& shape) {
               0.1);
 }
 
-void CheckCount(const ModelShape& shape, const std::vector<int>& cut) {
+void CheckCount(const AnyShape& shape, const std::vector<int>& cut) {
   int64_t count = 0;
   const absl::StatusOr<std::vector<StageProgram>> programs = BuildModelStages(shape, cut);
   ASSERT_TRUE(programs.ok()) << programs.status();

@@ -15,7 +15,7 @@ struct Batch {
 };
 
 // Some microbatches of random tokens.
-std::vector<Batch> RandomBatches(const ModelShape& shape, std::mt19937_64& random);
+std::vector<Batch> RandomBatches(const AnyShape& shape, std::mt19937_64& random);
 
 struct ModelResult {
   std::vector<float> losses;  // of every microbatch, each with its auxiliary ones behind it
@@ -32,16 +32,16 @@ ModelResult RunModel(const std::vector<StageProgram>& programs, const std::vecto
 void ExpectSameBits(const ModelResult& a, const ModelResult& b);
 
 // Every cut in every mode gives the losses and gradients of the whole model, bit by bit.
-void CheckCuts(const ModelShape& shape, const std::vector<std::vector<int>>& cuts);
+void CheckCuts(const AnyShape& shape, const std::vector<std::vector<int>>& cuts);
 
 // The gradient of every parameter of the whole model, along a random direction, is the loss's
 // difference.
-void CheckGradient(const ModelShape& shape);
+void CheckGradient(const AnyShape& shape);
 
 // Almost uniform at the first values: log V nats a token.
-void CheckFirstLoss(const ModelShape& shape);
+void CheckFirstLoss(const AnyShape& shape);
 
 // CountParams says what the stages hold.
-void CheckCount(const ModelShape& shape, const std::vector<int>& cut);
+void CheckCount(const AnyShape& shape, const std::vector<int>& cut);
 
 }  // namespace stringline::cpu

@@ -10,8 +10,8 @@
 #include "absl/strings/string_view.h"
 #include "executor/trainer.h"
 #include "schedlang/base/sl_check.h"
-#include "tests/executor/plans.h"
 #include "tests/executor/kept_run.h"
+#include "tests/executor/plans.h"
 #include "tests/executor/reference_runs.h"
 #include "tools/write_file.h"
 
@@ -45,9 +45,10 @@ class Numbers {
 
 OrderedJson SettingsAsJson(const RunConfig& config) {
   const AdamW& adam = config.optimizer;
-  return {{"layers", config.shape.layers},
-          {"width", config.shape.width},
-          {"heads", config.shape.heads},
+  const GptShape& shape = std::get<GptShape>(config.shape.family);
+  return {{"layers", shape.layers},
+          {"width", shape.width},
+          {"heads", shape.heads},
           {"steps", config.steps},
           {"warmup_steps", config.warmup_steps},
           {"learning_rate", adam.learning_rate},
@@ -70,9 +71,9 @@ OrderedJson ParamsAsJson(const KeptRun& run, Numbers* numbers) {
   return params;
 }
 
-OrderedJson StepsAsJson(const KeptRun& run, const GptShape& shape, Numbers* numbers) {
+OrderedJson StepsAsJson(const KeptRun& run, const AnyShape& shape, Numbers* numbers) {
   OrderedJson steps = OrderedJson::array();
-  const std::vector<int64_t> batch = {kReferenceMicrobatches * shape.microbatch, shape.context};
+  const std::vector<int64_t> batch = {kReferenceMicrobatches * shape.microbatch(), shape.context()};
   for (size_t s = 0; s < run.steps.size(); ++s) {
     steps.push_back({{"loss", run.steps[s].loss_nats},
                      {"norm", run.steps[s].grad_norm},

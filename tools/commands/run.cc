@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -29,7 +30,10 @@ namespace fs = std::filesystem;
 // The run file with the command line's wishes.
 absl::StatusOr<RunConfig> LoadConfig(const Flags& flags) {
   SL_ASSIGN_OR_RETURN(RunConfig config, ReadRunConfig(flags.file));
-  if (!flags.text.empty()) config.text_file = flags.text;
+  if (!flags.text.empty()) {
+    config.text_file = flags.text;
+    config.tokens_file.clear();
+  }
   if (flags.steps > 0) config.steps = flags.steps;
   return config;
 }
@@ -59,15 +63,45 @@ std::string PrintLeft(double seconds) {
   return absl::StrFormat("%d min %02d s", whole / 60, whole % 60);
 }
 
-void PrintBeginning(const Plan& plan, const RunConfig& config, absl::string_view text,
-                    double entropy, std::ostream& out) {
+// What a run trains on, held for as long as it lasts.
+class LoadedData {
+ public:
+  static absl::StatusOr<LoadedData> Load(const RunConfig& config) {
+    LoadedData loaded;
+    if (config.tokens_file.empty()) {
+      SL_ASSIGN_OR_RETURN(loaded.text_, ReadCorpus(config.text_file));
+      loaded.entropy_ = ConditionalEntropy(loaded.text_);
+    } else {
+      SL_ASSIGN_OR_RETURN(TokenFile tokens, TokenFile::Open(config.tokens_file, config.tokens_dtype,
+                                                            config.shape.vocabulary()));
+      loaded.tokens_.emplace(std::move(tokens));
+    }
+    return loaded;
+  }
+  TrainingData data() const { return tokens_ ? TrainingData(*tokens_) : TrainingData(text_); }
+  // The text's order-1 conditional entropy.
+  std::optional<double> entropy() const { return entropy_; }
+
+ private:
+  std::string text_;
+  std::optional<TokenFile> tokens_;
+  std::optional<double> entropy_;
+};
+
+void PrintBeginning(const Plan& plan, const RunConfig& config, const LoadedData& loaded,
+                    std::ostream& out) {
   out << plan.schedule << " " << PrintParameters(plan) << ": " << plan.stages.size()
       << " stages on " << plan.ranks() << (plan.ranks() == 1 ? " rank\n" : " ranks\n");
-  out << absl::StreamFormat("text: %s, %d bytes\n", config.text_file, text.size());
-  out << absl::StreamFormat(
-      "its order-1 conditional entropy: %.4f nats per byte; a model that sees one byte back cannot "
-      "get below\n\n",
-      entropy);
+  const int64_t size = loaded.data().size();
+  if (loaded.entropy()) {
+    out << absl::StreamFormat(
+        "text: %s, %d bytes\nits order-1 conditional entropy: %.4f nats per byte; a model that "
+        "sees "
+        "one byte back cannot get below\n\n",
+        config.text_file, size, *loaded.entropy());
+  } else {
+    out << absl::StreamFormat("tokens: %s, %d of them\n\n", config.tokens_file, size);
+  }
   out << std::flush;
 }
 
@@ -80,19 +114,22 @@ void PrintProgress(const TrainProgress& progress, std::ostream& out) {
       << std::flush;
 }
 
-void PrintEnd(const Plan& plan, const RunConfig& config, const RecordedRun& run, double entropy,
-              const Output& output) {
+void PrintEnd(const Plan& plan, const RunConfig& config, const RecordedRun& run,
+              std::optional<double> entropy, const Output& output) {
   std::ostream& out = output.out;
   const TrainResult& result = run.result;
   const RunFiles& files = *run.files;
   out << absl::StreamFormat("\n%d parameters, %d steps of %d tokens in %s: %.0f tokens/s\n",
                             result.params, result.steps, result.tokens_per_step,
                             PrintLeft(result.elapsed_s), result.tokens_per_second);
-  out << absl::StreamFormat(
-      "loss %.4f -> %.4f nats per byte, %s the text's order-1 conditional entropy "
-      "of %.4f\n\n",
-      result.first_loss_nats, result.final_loss_nats,
-      result.final_loss_nats < entropy ? "below" : "not yet below", entropy);
+  out << absl::StreamFormat("loss %.4f -> %.4f nats per %s", result.first_loss_nats,
+                            result.final_loss_nats, entropy ? "byte" : "token");
+  if (entropy) {
+    out << absl::StreamFormat(", %s the text's order-1 conditional entropy of %.4f",
+                              result.final_loss_nats < *entropy ? "below" : "not yet below",
+                              *entropy);
+  }
+  out << "\n\n";
   const bool is_terminal = &out == &std::cout && isatty(STDOUT_FILENO) != 0;
   Picture picture;
   picture.width = TerminalWidth();
@@ -139,7 +176,7 @@ void PrintStopped(const RunConfig& config, const RecordedRun& run, const Output&
 Json ListOf(const std::vector<std::string>& files) { return files; }
 
 // What a run says whether or not it was stopped.
-Json StepsAsJson(const Plan& plan, const RecordedRun& run, double entropy) {
+Json StepsAsJson(const Plan& plan, const RecordedRun& run, std::optional<double> entropy) {
   const TrainResult& result = run.result;
   return {{"schedule", plan.schedule},
           {"parameters", ParametersAsJson(plan.parameters)},
@@ -150,12 +187,12 @@ Json StepsAsJson(const Plan& plan, const RecordedRun& run, double entropy) {
           {"elapsed_s", result.elapsed_s},
           {"first_loss_nats", result.first_loss_nats},
           {"final_loss_nats", result.final_loss_nats},
-          {"order_1_entropy_nats", entropy},
+          {"order_1_entropy_nats", entropy ? Json(*entropy) : Json(nullptr)},
           {"saved", run.saved.empty() ? Json::array() : ListOf({run.saved})}};
 }
 
 Json StoppedAsJson(const Plan& plan, const RunConfig& config, const RecordedRun& run,
-                   double entropy) {
+                   std::optional<double> entropy) {
   Json json = {{"ok", false},
                {"error", PrintStop(config, run)},
                {"findings", Json::array()},
@@ -165,7 +202,7 @@ Json StoppedAsJson(const Plan& plan, const RunConfig& config, const RecordedRun&
   return json;
 }
 
-Json ResultAsJson(const Plan& plan, const RecordedRun& run, double entropy) {
+Json ResultAsJson(const Plan& plan, const RecordedRun& run, std::optional<double> entropy) {
   const Bubbles measured = MeasureBubbles(run.result.measured);
   const Bubbles simulated = MeasureBubbles(run.result.simulated);
   const RunFiles& files = *run.files;
@@ -188,21 +225,21 @@ int StatusOfSignal(int signal) { return 128 + signal; }
 int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& folders,
                    const Output& output) {
   const IgnoredSignal file_limit(SIGXFSZ);  // a write past the limit is an error, not the end
-  const absl::StatusOr<std::string> text = ReadCorpus(config.text_file);
-  if (!text.ok()) return Fail(output, text.status().message());
+  const absl::StatusOr<LoadedData> loaded = LoadedData::Load(config);
+  if (!loaded.ok()) return Fail(output, loaded.status().message());
   for (const std::string& folder : {folders.out, folders.save}) {
     const absl::Status ready = folder.empty() ? absl::OkStatus() : TryFolder(folder);
     if (!ready.ok()) return Fail(output, ready.message());
   }
-  const double entropy = ConditionalEntropy(*text);
+  const std::optional<double> entropy = loaded->entropy();
   const auto begin = [&] {
-    if (!output.json) PrintBeginning(plan, config, *text, entropy, output.out);
+    if (!output.json) PrintBeginning(plan, config, *loaded, output.out);
   };
   const auto report = [&](const TrainProgress& progress) {
     if (!output.json) PrintProgress(progress, output.out);
   };
   const absl::StatusOr<RecordedRun> run =
-      TrainIntoFolders(config, plan, *text, folders, begin, report);
+      TrainIntoFolders(config, plan, loaded->data(), folders, begin, report);
   if (!run.ok()) return Fail(output, run.status().message());
   const bool stopped = run->signal != 0;
   if (output.json) {
