@@ -27,23 +27,15 @@ int DeepestInput(const Node& node, const std::vector<int>& of_value) {
   return deepest;
 }
 
-// Does the backward of a last stage begin here?
-bool BeginsWithConstants(const Graph& graph) {
-  return std::none_of(graph.inputs.begin(), graph.inputs.end(), [](const Port& port) {
-    return port.role == Role::kInput || port.role == Role::kOutGrad || port.role == Role::kStash;
-  });
-}
-
 // What comes in, and what hangs on it.
-void PlaceForwards(bool constants_come_in, Placing* placing) {
+void PlaceForwards(Placing* placing) {
   const Graph& graph = placing->graph;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     const bool collective = IsCollective(node.op);
     int from = DeepestInput(node, collective ? placing->depth : placing->there_from);
-    if (constants_come_in && node.inputs.empty()) from = 0;
-    // A collective that hangs on nothing that comes in is called at once.
-    if (collective) from = std::max(from, 0);
+    // A collective is called as early as it can be, whatever it hangs on.
+    if (collective || node.op == Op::kCrossEntropyGrad) from = std::max(from, 0);
     if (from == kAnywhere) continue;
     placing->place[n] = 2 * from + (collective ? 1 : 0);
     for (ValueId value : node.outputs) {
@@ -126,7 +118,7 @@ Placing Placed(const Graph& graph) {
     if (port.role != Role::kInput && port.role != Role::kOutGrad) continue;
     placing.depth[port.value] = placing.there_from[port.value] = 0;
   }
-  PlaceForwards(BeginsWithConstants(graph), &placing);
+  PlaceForwards(&placing);
   int last_part = 0;
   for (int place : placing.place) last_part = std::max(last_part, (place + 1) / 2);
   PlaceBackwards(last_part, &placing);
@@ -154,7 +146,7 @@ Cut CutAlong(const Graph& weight_gradient, const std::vector<int>& stash, int co
     if (port.role != Role::kStash) continue;
     placing.depth[port.value] = placing.there_from[port.value] = std::max(stash[port.index], 0);
   }
-  PlaceForwards(false, &placing);
+  PlaceForwards(&placing);
   PlaceBackwards(compute_parts - 1, &placing);
   return Ordered(placing, compute_parts, false);
 }

@@ -14,8 +14,8 @@
 // enough for whoever reads it, so that it takes no memory before. What nobody in the graph reads
 // stands with what it reads itself, otherwise in the last part.
 //
-// What comes in is the input, the out grad, or the stash; for the backward of a last stage, which
-// has none of these, its constants: the gradient of the loss. Within a part nodes keep their order,
+// What comes in is the input, the out grad, or the stash; for the backward of a last stage the
+// gradient of the cross-entropy. Within a part nodes keep their order,
 // so a graph without collectives stays as it is. The parts are the same on all ranks, since they
 // depend on the graph alone: collectives are called in the same order everywhere.
 #pragma once

@@ -13,6 +13,9 @@ stringline_test(stages_test
     stages/kernels_test.cc
     stages/layers_test.cc
     stages/model_runs.cc
+    stages/moe_cut_test.cc
+    stages/moe_test.cc
+    stages/plain_moe.cc
     stages/ops_test.cc
     stages/program_text_test.cc
     stages/random_values.cc

@@ -47,6 +47,9 @@ ModelResult RunModel(const std::vector<StageProgram>& programs, const std::vecto
       Evaluate(programs[s].forward, &states[s]);
     }
     result.losses.push_back(*states.back().loss.f32());
+    for (const StageState& state : states) {
+      for (const Array& loss : state.aux_losses) result.losses.push_back(*loss.f32());
+    }
     for (int s = stages - 1; s >= 0; --s) {
       if (s < stages - 1) states[s].out_grad = states[s + 1].in_grad;
       Evaluate(mode == Mode::kWhole ? programs[s].backward : programs[s].input_gradient,

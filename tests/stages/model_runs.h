@@ -18,7 +18,7 @@ struct Batch {
 std::vector<Batch> RandomBatches(const AnyShape& shape, std::mt19937_64& random);
 
 struct ModelResult {
-  std::vector<float> losses;                        // of every microbatch
+  std::vector<float> losses;  // of every microbatch, each with its auxiliary ones behind it
   std::map<std::string, std::vector<float>> grads;  // summed over them
 };
 

@@ -91,6 +91,16 @@ TEST(ProgramText, BadTextIsSaid) {
        "input_gradient has a port stash 1 that the program does not state"},
       {"input : f32[2,4]", "input : f32[2,5]",
        "forward has a port input 0 of type f32[2,4], stated as f32[2,5]"},
+      {"stash : ", "parts forward : compute=2\n  stash : ",
+       "the parts of forward are not its 1 nodes in a row"},
+      {"stash : ", "parts forward : compute=0 network=1\n  stash : ",
+       "forward has linear in a network part"},
+      {"stash : ", "parts forward : compute=-1\n  stash : ", "line 6: 'compute=-1' is not a part"},
+      {"stash : ", "parts backward : compute=1\n  stash : ",
+       "line 6: expected 'parts GRAPH : compute=COUNT network=COUNT ...'"},
+      {"stash : ", "moe_layers : many\n  stash : ", "line 6: 'many' is not a number"},
+      {"out output 0", "out dropped 0",
+       "forward has a port dropped 0 that the program does not state"},
   };
   for (const auto& test : cases) {
     const size_t at = std::string(kSmallProgram).find(test.from);
