@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "schedlang/base/sl_check.h"
 #include "stages/ops.h"
@@ -78,7 +81,7 @@ void PlaceBackwards(int last_part, Placing* placing) {
   }
 }
 
-Cut Ordered(const Placing& placing, int compute_parts, bool with_network) {
+Cut Ordered(const Placing& placing, int compute_parts) {
   const Graph& graph = placing.graph;
   std::vector<int> nodes(graph.nodes.size());
   std::iota(nodes.begin(), nodes.end(), 0);
@@ -89,10 +92,7 @@ Cut Ordered(const Placing& placing, int compute_parts, bool with_network) {
   for (int place = 0; place < 2 * compute_parts - 1; ++place) {
     const int first = static_cast<int>(next);
     while (next < nodes.size() && placing.place[nodes[next]] == place) ++next;
-    const bool network = place % 2 == 1;
-    SL_CHECK(with_network || !network || first == static_cast<int>(next));
-    if (network && !with_network) continue;
-    cut.parts.push_back({network, first, static_cast<int>(next)});
+    cut.parts.push_back({place % 2 == 1, first, static_cast<int>(next)});
   }
   SL_CHECK(next == nodes.size()) << next << " nodes of " << nodes.size() << " in parts";
   cut.graph = Extract(graph, nodes, graph.inputs, graph.outputs);
@@ -105,6 +105,70 @@ Cut Ordered(const Placing& placing, int compute_parts, bool with_network) {
   cut.there_from = std::move(renumbered);
   return cut;
 }
+
+// A graph whose compute parts can run in any order: none reads what another one makes. What several
+// of them need each computes for itself.
+class PartByPart {
+ public:
+  explicit PartByPart(const Placing& placing)
+      : placing_(placing), graph_(placing.graph), producers_(Producers(graph_)) {
+    for (const Port& port : graph_.outputs) is_result_.insert(producers_[port.value]);
+  }
+
+  Cut Write(int compute_parts) && {
+    std::vector<ValueId> inputs(graph_.values.size(), kNone);
+    for (const Port& port : graph_.inputs) {
+      inputs[port.value] = Define(port.value);
+      cut_.graph.inputs.push_back({port.role, port.index, inputs[port.value]});
+    }
+    cut_.graph.outputs = graph_.outputs;
+    for (int part = 0; part < compute_parts; ++part) WritePart(part, inputs);
+    return std::move(cut_);
+  }
+
+ private:
+  void WritePart(int part, std::vector<ValueId> written) {
+    std::vector<bool> needed(graph_.nodes.size(), false);
+    for (const int n : is_result_) needed[n] = n >= 0 && placing_.place[n] == 2 * part;
+    for (size_t n = graph_.nodes.size(); n-- > 0;) {
+      if (!needed[n]) continue;
+      for (const ValueId value : graph_.nodes[n].inputs) {
+        if (producers_[value] >= 0) needed[producers_[value]] = true;
+      }
+    }
+    const int first = static_cast<int>(cut_.graph.nodes.size());
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (!needed[n]) continue;
+      Node node = graph_.nodes[n];
+      for (ValueId& value : node.inputs) value = written[value];
+      for (ValueId& value : node.outputs) value = written[value] = Define(value);
+      cut_.graph.nodes.push_back(std::move(node));
+    }
+    cut_.parts.push_back({false, first, static_cast<int>(cut_.graph.nodes.size())});
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+      const int producer = producers_[graph_.outputs[i].value];
+      if (producer < 0 || placing_.place[producer] != 2 * part) continue;
+      cut_.graph.outputs[i].value = written[graph_.outputs[i].value];
+    }
+  }
+
+  ValueId Define(ValueId value) {
+    Value defined = graph_.values[value];
+    for (int copy = 2; !names_.insert(defined.name).second; ++copy) {
+      defined.name = graph_.values[value].name + "." + std::to_string(copy);
+    }
+    cut_.graph.values.push_back(std::move(defined));
+    cut_.there_from.push_back(placing_.there_from[value]);
+    return static_cast<ValueId>(cut_.graph.values.size()) - 1;
+  }
+
+  const Placing& placing_;
+  const Graph& graph_;
+  const std::vector<int> producers_;
+  std::set<int> is_result_;  // nodes that give what a port hands out
+  std::set<std::string> names_;
+  Cut cut_;
+};
 
 Placing Unplaced(const Graph& graph) {
   return {graph, std::vector<int>(graph.values.size(), kAnywhere),
@@ -131,7 +195,7 @@ Cut CutAtCollectives(const Graph& graph) {
   const Placing placing = Placed(graph);
   int last_part = 0;
   for (int place : placing.place) last_part = std::max(last_part, (place + 1) / 2);
-  return Ordered(placing, last_part + 1, true);
+  return Ordered(placing, last_part + 1);
 }
 
 std::vector<int> PartsOf(const Graph& graph) {
@@ -148,7 +212,7 @@ Cut CutAlong(const Graph& weight_gradient, const std::vector<int>& stash, int co
   }
   PlaceForwards(&placing);
   PlaceBackwards(compute_parts - 1, &placing);
-  return Ordered(placing, compute_parts, false);
+  return PartByPart(placing).Write(compute_parts);
 }
 
 }  // namespace stringline

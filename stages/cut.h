@@ -42,7 +42,8 @@ std::vector<int> PartsOf(const Graph& graph);
 
 // The weight gradient beside the input gradient: it has no collectives, and as many parts as the
 // other has compute parts, each with what can be done once that one is through. `stash[k]`: the
-// part that gives stash k.
+// part that gives stash k. No part reads what another makes, so that a schedule may run them in any
+// order: what several need each computes for itself.
 Cut CutAlong(const Graph& weight_gradient, const std::vector<int>& stash, int compute_parts);
 
 }  // namespace stringline
