@@ -30,6 +30,7 @@ absl::StatusOr<bool> WriteExports(const Flags& flags, const std::vector<Session>
     for (const Session& step : steps) timelines.push_back(&*step.timeline);
     SvgStyle style;
     if (flags.width > 0) style.width = flags.width;
+    style.lanes = flags.lanes;
     SL_RETURN_IF_ERROR(WriteFileAtomically(flags.svg, DrawSvg(timelines, style)));
   }
   if (flags.html.empty() && flags.perfetto.empty() && flags.chrome.empty()) {

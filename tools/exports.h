@@ -9,6 +9,11 @@
 
 namespace stringline {
 
+// Why --lanes has nothing to draw.
+inline constexpr char kNoParts[] =
+    "--lanes: no parts of its computations are known; give them costs (F.attn, F.dispatch, …; "
+    "'stringline sim --help' lists them), or a timeline that has them";
+
 // Writes what --svg, --html, --perfetto and --chrome ask for. True if there was anything. Errors: a
 // file that cannot be written; a recorded timeline that no plan performs.
 absl::StatusOr<bool> WriteExports(const Flags& flags, const std::vector<Session>& steps);

@@ -124,6 +124,9 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
         ->type_name("N");
     app.add_flag("--fold", flags.fold,
                  "Fold the picture into as many bands as it takes to tell actions apart");
+    app.add_flag("--lanes", flags.lanes,
+                 "Draw computations part by part, and every rank's all-to-alls on a line below "
+                 "them: where parts have costs or were recorded");
     app.add_option("--color", flags.color, "auto, always or never")
         ->check(CLI::IsMember({"auto", "always", "never"}))
         ->type_name("WHEN");

@@ -24,6 +24,7 @@ struct Flags {
   std::string timeline_out;             // --timeline FILE
   int width = 0;                        // --width; 0: as wide as the terminal
   bool fold = false;                    // --fold
+  bool lanes = false;                   // --lanes
   std::string color = "auto";           // --color auto|always|never
   std::string text;                     // --text FILE
   std::string out;                      // --out FOLDER, or FILE for a command that writes one

@@ -108,14 +108,14 @@ class PageTest(unittest.TestCase):
 
     def test_draws_in_both_themes(self):
         seen = set()
-        for name in ("small", "zb", "parts", "sharded", "large"):
+        for name in ("small", "zb", "parts", "alone", "sharded", "large"):
             for dark in (False, True):
                 self.open(name, dark=dark)
                 colors, total = self.pixels()
                 self.assertGreater(colors, 30, name)
                 seen.add(total)
                 self.shoot(f"{name}-{'dark' if dark else 'light'}")
-        self.assertEqual(len(seen), 10, "no two pictures are alike")
+        self.assertEqual(len(seen), 12, "no two pictures are alike")
 
     def test_theme_switch(self):
         self.open("small")

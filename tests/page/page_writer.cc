@@ -98,6 +98,10 @@ int WritePages(const std::string& folder) {
          {"P=4", "M=8"},
          "F=10,I=10,W=10,F.attn=4,F.dispatch=2,F.experts=5,F.combine=2,B.combine=2,B.experts=6,"
          "B.dispatch=2,B.attn=5,W.experts=4,W.attn=3,layers=2,p2p=2"});
+  write("alone", {"1f1b.sched",
+                  {"P=4", "M=6"},
+                  "F.attn=4,F.dispatch=2,F.experts=5,F.combine=2,B.combine=2,B.experts=6,"
+                  "B.dispatch=2,B.attn=5,W.experts=4,W.attn=3,F.post=2,B.post=2,layers=2,p2p=2"});
   write("sharded", {"interleaved.sched",
                     {"P=4", "M=8"},
                     "F=10,B=20,p2p=3,unshard=4,reduce=6",

@@ -272,6 +272,20 @@ TEST(TraceTest, SvgIsXmlWithABoxForEveryComputation) {
   EXPECT_EQ(CountOf(svg, "text-anchor='middle' fill='#0b2239'>7<"), 4u);  // F of microbatch 7
 }
 
+TEST(TraceTest, SvgWithLanesHasABoxForEveryPart) {
+  const std::string path = ScratchFolder() + "/lanes.svg";
+  const std::string recorded = "tests/golden/report/moe.timeline";
+  ASSERT_EQ(RunToolIn(SourceFolder(), Words("show " + recorded + " --lanes --svg " + path)).status,
+            0);
+  const std::string svg = ReadText(path), text = ReadText(SourceFolder() + "/" + recorded);
+  ExpectBalancedXml(svg);
+  EXPECT_EQ(CountOf(svg, ">network<"), 2u);
+  // One computation has no parts: 1B1. Three boxes of the legend, and the hatching of every W.
+  const size_t parts = CountOf(text, ":F.") + CountOf(text, ":B.") + CountOf(text, ":W.");
+  EXPECT_EQ(CountOf(svg, "<rect "), parts + 1u + 3u + CountOf(svg, "fill='url(#w)'"));
+  EXPECT_EQ(CountOf(svg, "fill='url(#w)'"), CountOf(text, ":W.") + 1u);
+}
+
 // The picture in README.md is what the tool draws.
 TEST(TraceTest, ThePictureOfTheReadmeIsFresh) {
   const std::string kept = SourceFolder() + "/examples/06_where_the_time_goes/dualpipe_v.svg";

@@ -33,6 +33,7 @@ void PrintPictures(const Timeline& first, const Timeline& second, const Flags& f
   Picture picture;
   picture.width = flags.width > 0 ? flags.width : TerminalWidth();
   picture.fold = flags.fold;
+  picture.lanes = flags.lanes;
   picture.colors = ChooseColors(flags.color, is_terminal);
   for (const Timeline* timeline : {&first, &second}) {
     for (const Event& event : timeline->events) {
@@ -130,6 +131,9 @@ int RunCompare(const Flags& flags, const Output& output) {
     if (!side->timeline) return ShowFindings(output, output.err, side->diagnostics, side->source);
     if (!side->plan) {
       return Fail(output, file + ": the timeline has stages on two ranks, or on none");
+    }
+    if (flags.lanes && side->timeline->parts.empty()) {
+      return Fail(output, absl::StrCat(file, ": ", kNoParts));
     }
     sides.push_back(*std::move(side));
   }

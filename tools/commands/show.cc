@@ -49,6 +49,7 @@ int RunShow(const Flags& flags, const Output& output) {
   }
   std::vector<Session> steps;
   steps.push_back(*std::move(step));
+  if (flags.lanes && steps[0].timeline->parts.empty()) return Fail(output, kNoParts);
   const absl::StatusOr<bool> written = WriteExports(flags, steps);
   if (!written.ok()) return Fail(output, written.status().message());
   const Timeline& timeline = *steps[0].timeline;
@@ -61,6 +62,7 @@ int RunShow(const Flags& flags, const Output& output) {
   Picture picture;
   picture.width = flags.width > 0 ? flags.width : TerminalWidth();
   picture.fold = flags.fold;
+  picture.lanes = flags.lanes;
   picture.colors = ChooseColors(flags.color, is_terminal);
   output.out << Draw(timeline, picture);
   return kOk;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/types/span.h"
+#include "tools/view/lane_rows.h"
 #include "tools/view/words.h"
 
 namespace stringline {
@@ -29,7 +30,8 @@ constexpr Look kLooks[] = {
 };
 constexpr int kKinds = 4;
 constexpr double kGapShare = 0.22, kLabels = 46, kAfter = 10, kTitle = 20, kAxis = 26, kLegend = 24,
-                 kLegendLine = 16, kBetween = 14, kCharacter = 5.4, kThin = 0.1;
+                 kLegendLine = 16, kBetween = 14, kCharacter = 5.4, kThin = 0.1,
+                 kNetworkShare = 0.6;
 
 std::string XmlText(std::string text) {
   // XML has no place for control characters.
@@ -106,16 +108,32 @@ class SvgPicture {
                             timeline.origin == "simulated" ? "" : ", measured");
       y += kTitle;
     }
+    if (style_.lanes) return DrawLanes(timeline, y);
     for (int r = 0; r < timeline.ranks(); ++r) {
-      absl::StrAppendFormat(&out_, "<text x='%.1f' y='%.1f' text-anchor='end'>rank %d</text>\n",
-                            kLabels - 6, y + row_ / 2 + 3, r);
-      absl::StrAppendFormat(&out_,
-                            "<path d='M%.2f %.2fH%.2f' stroke='#c9c9c9' stroke-width='0.5'/>\n",
-                            kLabels, y + row_ / 2, X(end_ns_));
-      DrawRank(timeline, RankId(r), y);
+      DrawRow(timeline, r, ChunksOf(timeline, RankId(r)), absl::StrCat("rank ", r), y, row_);
       y += row_ * (1 + kGapShare);
     }
     return y;
+  }
+
+  double DrawLanes(const Timeline& timeline, double y) {
+    const LaneRows rows = RowsByLane(timeline);
+    for (int r = 0; r < rows.timeline.ranks(); ++r) {
+      const double height = rows.network[r] ? row_ * kNetworkShare : row_;
+      DrawRow(rows.timeline, r, ChunksOf(timeline, RankId(rows.rank[r])), rows.names[r], y, height);
+      y += height + row_ * (rows.network[r] ? 2 * kGapShare : kGapShare / 2);
+    }
+    return y;
+  }
+
+  void DrawRow(const Timeline& timeline, int r, const std::map<int32_t, int>& chunks,
+               const std::string& name, double y, double height) {
+    absl::StrAppendFormat(&out_, "<text x='%.1f' y='%.1f' text-anchor='end'>%s</text>\n",
+                          kLabels - 6, y + height / 2 + 3, name);
+    absl::StrAppendFormat(&out_,
+                          "<path d='M%.2f %.2fH%.2f' stroke='#c9c9c9' stroke-width='0.5'/>\n",
+                          kLabels, y + height / 2, X(end_ns_));
+    DrawRank(timeline, RankId(r), chunks, y, height);
   }
 
   // Which of the rank's stages this is, in the order of their numbers.
@@ -127,14 +145,14 @@ class SvgPicture {
     return chunks;
   }
 
-  void DrawRank(const Timeline& timeline, RankId rank, double y) {
-    const std::map<int32_t, int> chunks = ChunksOf(timeline, rank);
+  void DrawRank(const Timeline& timeline, RankId rank, const std::map<int32_t, int>& chunks,
+                double y, double row_height) {
     const auto events = timeline.of(rank);
     for (size_t i = 0; i < events.size();) {
       size_t end = i + 1;
       while (end < events.size() && events[end].joined) ++end;
       if (IsCompute(events[i].kind)) {
-        const double height = row_ / static_cast<double>(end - i);
+        const double height = row_height / static_cast<double>(end - i);
         for (size_t k = i; k < end; ++k) {
           DrawBox(events[k], chunks.at(events[k].stage.value),
                   y + height * static_cast<double>(k - i), height);

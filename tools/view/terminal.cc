@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tools/view/lane_rows.h"
 #include "tools/view/raster.h"
 #include "tools/view/words.h"
 
@@ -24,6 +25,7 @@ constexpr ActionKind kComputations[] = {ActionKind::kForward, ActionKind::kBackw
 constexpr const char* kKindWords[] = {"forward", "backward", "input gradient", "weight gradient"};
 constexpr int kMarginRight = 12;  // "  73%  peak"
 constexpr int kMostTwoLineRanks = 24;
+constexpr int kNetworkMargin = 9;  // "network  "
 
 // 523636 -> 524000
 int64_t ThreeDigits(int64_t value) {
@@ -34,16 +36,23 @@ int64_t ThreeDigits(int64_t value) {
 
 class Drawing {
  public:
-  Drawing(const Timeline& timeline, const Picture& picture)
-      : timeline_(timeline), picture_(picture), bubbles_(MeasureBubbles(timeline)) {
-    for (int rank = 0; rank < timeline.ranks(); ++rank) NumberStages(rank);
+  // `rows`: null to draw a row a rank.
+  Drawing(const Timeline& step, const LaneRows* rows, const Picture& picture)
+      : step_(step),
+        rows_(rows),
+        timeline_(rows == nullptr ? step : rows->timeline),
+        picture_(picture),
+        bubbles_(MeasureBubbles(step)) {
+    const Timeline& timeline = timeline_;
+    for (int rank = 0; rank < step.ranks(); ++rank) NumberStages(rank);
     for (const Event& event : timeline.events) {
       if (!IsCompute(event.kind)) continue;
       last_microbatch_ = std::max(last_microbatch_, event.microbatch.value);
       groups_ = groups_ || event.joined;
       kinds_.insert(event.kind);
     }
-    margin_left_ = static_cast<int>(absl::StrCat("rank ", timeline.ranks() - 1, "  ").size());
+    margin_left_ = static_cast<int>(absl::StrCat("rank ", step.ranks() - 1, "  ").size());
+    if (rows != nullptr) margin_left_ = std::max(margin_left_, kNetworkMargin);
     band_ = std::max(10, picture.width - margin_left_ - kMarginRight);
     raster_ = Rasterize(timeline, band_ * (picture.fold ? BandsNeeded() : 1), colored() ? 2 : 1,
                         picture.end_ns);
@@ -93,7 +102,7 @@ class Drawing {
   // is its pipe.
   void NumberStages(int rank) {
     std::set<int> stages;
-    for (const Event& event : timeline_.of(RankId(rank))) stages.insert(event.stage.value);
+    for (const Event& event : step_.of(RankId(rank))) stages.insert(event.stage.value);
     int chunk = 0;
     for (const int stage : stages) {
       chunk_of_[stage] = timeline_.pipes.empty() ? chunk++ : PipeOf(stage);
@@ -157,6 +166,7 @@ class Drawing {
   }
 
   std::string Header() const;
+  int64_t BusyOf(int row) const;
   // The columns from .. to - 1 of the raster.
   std::string RankLine(int rank, int line, int from, int to) const;
   std::string Cells(int rank, int line, int from, int to) const;
@@ -165,7 +175,9 @@ class Drawing {
   std::string Axis(int from, int to) const;
   std::string Legend() const;
 
-  const Timeline& timeline_;
+  const Timeline& step_;
+  const LaneRows* const rows_;
+  const Timeline& timeline_;  // of the rows
   const Picture picture_;
   const Bubbles bubbles_;
   std::map<int, int> chunk_of_;
@@ -180,8 +192,8 @@ class Drawing {
 };
 
 std::string Drawing::Header() const {
-  std::string text = absl::StrCat(Bold(picture_.colors), TitleOf(timeline_), Plain(picture_.colors),
-                                  "  ", timeline_.origin, ": ", PrintTime(bubbles_.makespan_ns),
+  std::string text = absl::StrCat(Bold(picture_.colors), TitleOf(step_), Plain(picture_.colors),
+                                  "  ", step_.origin, ": ", PrintTime(bubbles_.makespan_ns),
                                   ", bubble ", PrintShare(bubbles_.rate), "\n");
   absl::StrAppend(&text, std::string(margin_left_ + std::min(band_, raster_.columns), ' '),
                   Dim(picture_.colors), "  busy  peak", Plain(picture_.colors), "\n");
@@ -189,18 +201,32 @@ std::string Drawing::Header() const {
 }
 
 std::string Drawing::RankLine(int rank, int line, int from, int to) const {
-  const Bubbles::Rank& figures = bubbles_.ranks[rank];
-  std::string text = line == 0 ? absl::StrFormat("%-*s", margin_left_, absl::StrCat("rank ", rank))
-                               : std::string(margin_left_, ' ');
+  const std::string name = rows_ == nullptr ? absl::StrCat("rank ", rank) : rows_->names[rank];
+  std::string text =
+      line == 0 ? absl::StrFormat("%-*s", margin_left_, name) : std::string(margin_left_, ' ');
   text += Cells(rank, line, from, to);
   if (line > 0 && !colored()) text.erase(text.find_last_not_of(' ') + 1);
   if (line == 0 && from == 0 && bubbles_.makespan_ns > 0) {
-    const double busy = static_cast<double>(figures.busy_ns) / bubbles_.makespan_ns;
-    absl::StrAppend(&text, Dim(picture_.colors),
-                    absl::StrFormat("  %3.0f%%  %4d", 100 * busy, figures.peak_activations),
-                    Plain(picture_.colors));
+    const double busy = static_cast<double>(BusyOf(rank)) / bubbles_.makespan_ns;
+    absl::StrAppend(&text, Dim(picture_.colors), absl::StrFormat("  %3.0f%%", 100 * busy));
+    const int of = rows_ == nullptr ? rank : rows_->rank[rank];
+    if (rows_ == nullptr || !rows_->network[rank]) {
+      absl::StrAppendFormat(&text, "  %4d", bubbles_.ranks[of].peak_activations);
+    }
+    text += Plain(picture_.colors);
   }
   return text + "\n";
+}
+
+// How long something happens in the row.
+int64_t Drawing::BusyOf(int row) const {
+  if (rows_ == nullptr) return bubbles_.ranks[row].busy_ns;
+  int64_t busy_ns = 0, now_ns = 0;
+  for (const Event& event : timeline_.of(RankId(row))) {
+    busy_ns += std::max<int64_t>(0, event.end_ns - std::max(now_ns, event.start_ns));
+    now_ns = std::max(now_ns, event.end_ns);
+  }
+  return busy_ns;
 }
 
 // A run of `width` whole columns with one content.
@@ -317,6 +343,10 @@ std::string Drawing::Legend() const {
     }
     absl::StrAppend(&text, Plain(colors), "\n");
   }
+  if (rows_ != nullptr) {
+    absl::StrAppend(&text, margin, "network: dispatch and combine; above it the other parts",
+                    Plain(colors), "\n");
+  }
   const int64_t column_ns =
       ThreeDigits(raster_.columns == 0 ? 0 : raster_.end_ns / raster_.columns);
   absl::StrAppend(&text, margin, "one column is ", raster_.exact ? "" : "about ",
@@ -328,7 +358,9 @@ std::string Drawing::Legend() const {
 }  // namespace
 
 std::string Draw(const Timeline& timeline, const Picture& picture) {
-  return Drawing(timeline, picture).Everything();
+  if (!picture.lanes) return Drawing(timeline, nullptr, picture).Everything();
+  const LaneRows rows = RowsByLane(timeline);
+  return Drawing(timeline, &rows, picture).Everything();
 }
 
 int TerminalWidth() {

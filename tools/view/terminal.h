@@ -2,7 +2,8 @@
 //
 // With colours a cell's hue is the kind of action and its number the microbatch; without, it begins
 // with the action's letter (small for the second, fourth, … stage of a rank). `F a & B b` shows its
-// parts above each other. Where a rank has no work, dots.
+// parts above each other. Where a rank has no work, dots. With lanes, what the rank computes stands
+// part by part, and how much of the step each lane works behind it.
 #pragma once
 
 #include <string>
@@ -18,6 +19,7 @@ struct Picture {
   int64_t end_ns = 0;  // the right edge; 0: the last end
   bool fold = false;   // as many bands, one below the other, as it takes to tell actions apart
   bool legend = true;
+  bool lanes = false;  // a rank's computation part by part, and its all-to-alls on a line below it
 };
 
 std::string Draw(const Timeline& timeline, const Picture& picture);

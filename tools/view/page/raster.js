@@ -88,7 +88,8 @@ function drawStretch(raster, lane, k, x, end, at, closed) {
       fillBox(raster, x, top, end - gap, top + at.gap, edge);
     }
     // Pieces lie in the middle of a group; its names go above and below them.
-    const strip = lane.pieces && parts === 2 ? Math.round((y1 - y0) * PIECE_INSET) : 0;
+    const strip = lane.pieces && parts < 3 && hasPieces(t, ref, parts)
+      ? Math.round((y1 - y0) * PIECE_INSET) : 0;
     const from = strip && p === 1 ? y1 - strip : top, to = strip && p === 0 ? y0 + strip : bottom;
     if (end - x >= at.labels && to - from >= at.labelHeight) {
       const piece = lane.part ? lane.part[k] : NONE;
@@ -96,6 +97,10 @@ function drawStretch(raster, lane, k, x, end, at, closed) {
     }
   }
 }
+
+// Whether one of the events from `first` on, `count` of them, is known by its pieces.
+const hasPieces = (t, first, count) =>
+  t.parts.event[lowerBound(t.parts.event, first)] < first + count;
 
 const PIECE_INSET = 0.3;  // of a lane's height, above and below the pieces of a group
 
