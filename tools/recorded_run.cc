@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "executor/checkpoint/model_folder.h"
 #include "executor/checkpoint/params.h"
 #include "executor/trainer.h"
 #include "schedlang/base/status.h"
@@ -18,9 +19,9 @@ class Recording {
       : config_(config), folders_(folders) {}
 
   absl::Status Start(Trainer& trainer) {
-    if (!folders_.load.empty()) {
-      SL_RETURN_IF_ERROR(LoadParams(ParamsFile(folders_.load), config_.shape, trainer));
-    }
+    if (!folders_.save.empty()) SL_RETURN_IF_ERROR(CheckSavable(config_.shape));
+    const std::string& from = folders_.load.empty() ? config_.model_folder : folders_.load;
+    if (!from.empty()) SL_RETURN_IF_ERROR(Load(from, trainer));
     SL_RETURN_IF_ERROR(SetResultsAside(folders_.out));
     signals_.Begin();
     SL_ASSIGN_OR_RETURN(LossFile losses, LossFile::Create(folders_.out));
@@ -38,7 +39,8 @@ class Recording {
 
   absl::Status Save(int64_t step, Trainer& trainer) {
     if (folders_.save.empty()) return absl::OkStatus();
-    SL_RETURN_IF_ERROR(SaveParams(ParamsFile(folders_.save), config_.shape, step, trainer));
+    SL_RETURN_IF_ERROR(
+        SaveModelFolder(folders_.save, config_.shape, step, PlacesOf(trainer).all()));
     saved_ = ParamsFile(folders_.save);
     return absl::OkStatus();
   }
@@ -76,6 +78,12 @@ class Recording {
   }
 
  private:
+  // A Hugging Face folder, or one with a file of ours alone.
+  absl::Status Load(const std::string& folder, Trainer& trainer) const {
+    if (!HasConfig(folder)) return LoadParams(ParamsFile(folder), config_.shape, trainer);
+    return LoadModelFolder(folder, config_.shape, PlacesOf(trainer).all());
+  }
+
   const RunConfig& config_;
   const RunFolders& folders_;
   StopSignals signals_;             // before the threads of the training are started

@@ -38,26 +38,18 @@ std::vector<PlacedParam> ParamsOf(const Trainer& trainer) {
 
 using Sizes = std::vector<std::pair<const char*, std::string>>;
 
-// What the shapes of the tensors do not all say.
-Sizes SizesOf(const GptShape& shape) { return {{"heads", absl::StrCat(shape.heads)}}; }
-Sizes SizesOf(const DecoderShape& shape) {
-  return {{"heads", absl::StrCat(shape.heads)},
-          {"kv_heads", absl::StrCat(shape.kv_heads)},
-          {"theta", PrintNumber(shape.rope_theta)},
-          {"epsilon", PrintNumber(shape.norm_epsilon)}};
-}
-Sizes SizesOf(const AnyShape& shape) {
-  Sizes sizes = {{"model", absl::StrCat("stringline ", KindOf(shape))},
-                 {"layers", absl::StrCat(shape.layers())},
-                 {"width", absl::StrCat(shape.width())},
-                 {"context", absl::StrCat(shape.context())},
-                 {"vocabulary", absl::StrCat(shape.vocabulary())}};
-  for (auto& size : std::visit([](const auto& of) { return SizesOf(of); }, shape.family)) {
-    sizes.push_back(std::move(size));
-  }
-  return sizes;
-}
+std::string YesOrNo(bool yes) { return yes ? "true" : "false"; }
 
+// Of a family alone.
+Sizes OwnSizes(const GptShape& shape) {
+  return {{"heads", absl::StrCat(shape.heads)}, {"tied", YesOrNo(shape.tied)}};
+}
+Sizes OwnSizes(const DecoderShape& shape) {
+  return {{"heads", absl::StrCat(shape.heads)},       {"kv_heads", absl::StrCat(shape.kv_heads)},
+          {"head_dim", absl::StrCat(shape.head_dim)}, {"hidden", absl::StrCat(shape.hidden)},
+          {"qkv_bias", YesOrNo(shape.qkv_bias)},      {"qk_norm", YesOrNo(shape.qk_norm)},
+          {"theta", PrintNumber(shape.rope_theta)},   {"epsilon", PrintNumber(shape.norm_epsilon)}};
+}
 // "pt" tells other readers that weights are (out, in) and row-major, as PyTorch's are.
 std::map<std::string, std::string> MetadataOf(const AnyShape& shape, int64_t steps) {
   std::map<std::string, std::string> metadata = {{"format", "pt"}, {"steps", absl::StrCat(steps)}};
@@ -108,7 +100,7 @@ class Loader {
     const std::vector<Pipe>& pipes = trainer_.plan().pipes;
     for (const auto& [placed, stored] : pairs_) {
       const absl::Span<float> values = trainer_.param(placed.stage, placed.index);
-      SL_RETURN_IF_ERROR(file_.Read(*stored, values));
+      SL_RETURN_IF_ERROR(file_.Read(*stored, 0, values));
       if (!AllFinite(values)) return Wrong(stored->name, "holds a value that is not finite");
       for (size_t p = 1; p < pipes.size(); ++p) {
         const StageId replica(pipes[p].first_stage.value + placed.stage.value);
@@ -140,6 +132,18 @@ class Loader {
 };
 
 }  // namespace
+
+Sizes SizesOf(const AnyShape& shape) {
+  Sizes sizes = {{"model", absl::StrCat("stringline ", KindOf(shape))},
+                 {"layers", absl::StrCat(shape.layers())},
+                 {"width", absl::StrCat(shape.width())},
+                 {"context", absl::StrCat(shape.context())},
+                 {"vocabulary", absl::StrCat(shape.vocabulary())}};
+  for (auto& size : std::visit([](const auto& of) { return OwnSizes(of); }, shape.family)) {
+    sizes.push_back(std::move(size));
+  }
+  return sizes;
+}
 
 std::string ParamsFile(const std::string& folder) {
   return (std::filesystem::path(folder) / "model.safetensors").string();

@@ -9,12 +9,18 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "executor/trainer.h"
 #include "stages/models/model.h"
 
 namespace stringline {
+
+// What a model is, in words and numbers: "layers" and "8". What the shapes of tensors do not all
+// say.
+std::vector<std::pair<const char*, std::string>> SizesOf(const AnyShape& shape);
 
 // FOLDER/model.safetensors
 std::string ParamsFile(const std::string& folder);
