@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/checkpoint/model_folder.h"
-#include "executor/checkpoint/params.h"
 #include "executor/trainer.h"
 #include "schedlang/base/status.h"
 #include "tools/stop_signals.h"
@@ -21,7 +20,9 @@ class Recording {
   absl::Status Start(Trainer& trainer) {
     if (!folders_.save.empty()) SL_RETURN_IF_ERROR(CheckSavable(config_.shape));
     const std::string& from = folders_.load.empty() ? config_.model_folder : folders_.load;
-    if (!from.empty()) SL_RETURN_IF_ERROR(Load(from, trainer));
+    if (!from.empty()) {
+      SL_RETURN_IF_ERROR(LoadModelFolder(from, config_.shape, PlacesOf(trainer).all()));
+    }
     SL_RETURN_IF_ERROR(SetResultsAside(folders_.out));
     signals_.Begin();
     SL_ASSIGN_OR_RETURN(LossFile losses, LossFile::Create(folders_.out));
@@ -78,12 +79,6 @@ class Recording {
   }
 
  private:
-  // A Hugging Face folder, or one with a file of ours alone.
-  absl::Status Load(const std::string& folder, Trainer& trainer) const {
-    if (!HasConfig(folder)) return LoadParams(ParamsFile(folder), config_.shape, trainer);
-    return LoadModelFolder(folder, config_.shape, PlacesOf(trainer).all());
-  }
-
   const RunConfig& config_;
   const RunFolders& folders_;
   StopSignals signals_;             // before the threads of the training are started

@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "executor/checkpoint/family_config.h"
-#include "executor/checkpoint/params.h"
+#include "executor/checkpoint/model_sizes.h"
 #include "executor/checkpoint/tensor_files.h"
 #include "schedlang/base/new_file.h"
 #include "schedlang/base/source.h"
@@ -29,6 +29,11 @@ constexpr absl::string_view kGpt2Prefix = "transformer.";
 
 std::string ConfigOf(const std::string& folder) {
   return (std::filesystem::path(folder) / kConfig).string();
+}
+
+bool IsThere(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
 }
 
 absl::StatusOr<FamilyConfig> ReadConfig(const std::string& folder, int context) {
@@ -220,11 +225,36 @@ absl::Status WriteParams(const std::string& file, const FamilyConfig& config, in
   return written.Commit();
 }
 
+absl::Status CheckSizes(const std::string& file, const std::map<std::string, std::string>& said,
+                        const AnyShape& shape) {
+  for (const auto& [name, wanted] : SizesOf(shape)) {
+    const auto found = said.find(name);
+    if (found == said.end() || found->second == wanted) continue;
+    return absl::InvalidArgumentError(absl::StrCat(file, ": the parameters of a model with ", name,
+                                                   " ", Quoted(found->second),
+                                                   "; the run file's has ", wanted));
+  }
+  return absl::OkStatus();
+}
+
+// A folder without a config.
+absl::Status LoadOwnNames(const std::string& folder, const AnyShape& shape,
+                          absl::Span<const ParamPlace> places) {
+  SL_ASSIGN_OR_RETURN(const TensorFiles files, TensorFiles::Open(folder));
+  if (!files.all().empty()) {
+    const TensorFile& file = *files.all().begin()->second.file;
+    SL_RETURN_IF_ERROR(CheckSizes(file.path(), file.header().metadata, shape));
+  }
+  const FamilyConfig own{"", shape, {}};
+  FolderLoader loader(files, own);
+  SL_RETURN_IF_ERROR(loader.Check(places));
+  return loader.Read();
+}
+
 }  // namespace
 
-bool HasConfig(const std::string& folder) {
-  std::error_code ignored;
-  return std::filesystem::exists(ConfigOf(folder), ignored);
+std::string ParamsFile(const std::string& folder) {
+  return (std::filesystem::path(folder) / "model.safetensors").string();
 }
 
 absl::StatusOr<AnyShape> ReadFolderShape(const std::string& folder, int context) {
@@ -234,14 +264,11 @@ absl::StatusOr<AnyShape> ReadFolderShape(const std::string& folder, int context)
 
 absl::Status LoadModelFolder(const std::string& folder, const AnyShape& shape,
                              absl::Span<const ParamPlace> places) {
+  if (!IsThere(ConfigOf(folder))) return LoadOwnNames(folder, shape, places);
   SL_ASSIGN_OR_RETURN(const FamilyConfig config, ReadConfig(folder, shape.context()));
-  const auto wanted = SizesOf(shape), said = SizesOf(config.shape);
-  for (size_t i = 0; i < std::min(wanted.size(), said.size()); ++i) {
-    if (wanted[i] == said[i]) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(ConfigOf(folder), ": the parameters of a model with ", said[i].first, " ",
-                     Quoted(said[i].second), "; the run file's has ", wanted[i].second));
-  }
+  std::map<std::string, std::string> said;
+  for (auto& [name, value] : SizesOf(config.shape)) said[name] = value;
+  SL_RETURN_IF_ERROR(CheckSizes(ConfigOf(folder), said, shape));
   SL_ASSIGN_OR_RETURN(const TensorFiles files, TensorFiles::Open(folder));
   FolderLoader loader(files, config);
   SL_RETURN_IF_ERROR(loader.Check(places));

@@ -6,6 +6,13 @@
 //
 // F32, BF16 and F16 are read, F32 is written. Names and layouts are those of the family
 // (stored_params.h). Of a GPT-2 with more positions than the run's context the first ones are read.
+//
+// What is written knows nothing of the schedule, the cut into stages and the number of ranks: any
+// of them loads it. AdamW's moments are not in it.
+//
+// A folder without a config is one that an earlier version saved: parameters under their names here
+// ("layers.3.attention.qkv.weight"), in the layout that they have here, and the model's sizes in
+// the file's metadata.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +26,8 @@
 
 namespace stringline {
 
-// Whether the folder has a config: then LoadModelFolder reads it.
-bool HasConfig(const std::string& folder);
+// FOLDER/model.safetensors
+std::string ParamsFile(const std::string& folder);
 
 // The shape that the config describes, for sequences of `context` tokens, 0: as many as the model
 // takes; without a microbatch. Errors name the file, and what ReadFamilyConfig says.
@@ -28,8 +35,8 @@ absl::StatusOr<AnyShape> ReadFolderShape(const std::string& folder, int context)
 
 // Reads all places' parameters, with all their copies. InvalidArgument for a folder of another
 // model: other sizes, a tensor that is missing or too many, of another shape, of a type that is not
-// read, or with a value that is not finite; the message names file and tensor. The checks but the
-// last come first: a parameter is either of the folder or untouched.
+// read, or with a value that is not finite; the message names file and tensor. All checks but the
+// last come first: after an error of theirs nothing has been read.
 absl::Status LoadModelFolder(const std::string& folder, const AnyShape& shape,
                              absl::Span<const ParamPlace> places);
 

@@ -101,6 +101,12 @@ std::vector<uint64_t> StoredSlice::shape() const {
 
 std::vector<StoredSlice> SlicesOf(const Param& param, const AnyShape& shape,
                                   absl::Span<const StoredParam> table) {
+  StoredSlice whole;
+  whole.name = param.name;
+  whole.rows = param.type.shape[0];
+  whole.dimensions = static_cast<int>(param.type.shape.size());
+  whole.columns = whole.dimensions == 1 ? 1 : param.type.shape[1];
+  if (table.empty()) return {whole};
   const std::string name = WithoutNumber(param.name), number = NumberIn(param.name);
   const auto row = std::find_if(table.begin(), table.end(),
                                 [&name](const StoredParam& of) { return of.name == name; });
@@ -108,12 +114,10 @@ std::vector<StoredSlice> SlicesOf(const Param& param, const AnyShape& shape,
   std::vector<StoredSlice> slices;
   int64_t first = 0;
   for (const StoredPart& part : row->parts) {
-    StoredSlice& slice = slices.emplace_back();
+    StoredSlice& slice = slices.emplace_back(whole);
     slice.name = absl::StrReplaceAll(part.name, {{"#", number}});
     slice.first_row = first;
     slice.rows = RowsOf(part.rows, param, shape);
-    slice.dimensions = static_cast<int>(param.type.shape.size());
-    slice.columns = slice.dimensions == 1 ? 1 : param.type.shape[1];
     slice.transposed = row->transposed;
     slice.longer = row->longer;
     first += slice.rows;

@@ -47,7 +47,8 @@ struct StoredSlice {
   std::vector<uint64_t> shape() const;  // of the tensor
 };
 
-// The tensors that together are `param`, in the order of its rows. The table has a row for it.
+// The tensors that together are `param`, in the order of its rows. The table has a row for it; an
+// empty table stands for our own names and layouts.
 std::vector<StoredSlice> SlicesOf(const Param& param, const AnyShape& shape,
                                   absl::Span<const StoredParam> table);
 

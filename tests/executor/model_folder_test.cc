@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "executor/checkpoint/family_config.h"
-#include "executor/checkpoint/params.h"
 #include "executor/checkpoint/tensor_file.h"
 #include "executor/checkpoint/tensor_files.h"
 #include "gtest/gtest.h"
