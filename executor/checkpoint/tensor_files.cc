@@ -20,7 +20,7 @@ std::string In(const std::string& folder, const std::string& name) {
   return (std::filesystem::path(folder) / name).string();
 }
 
-bool IsThere(const std::string& path) {
+bool FileIsThere(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);
 }
@@ -34,7 +34,7 @@ absl::Status InFile(const std::string& path, absl::string_view message) {
 absl::StatusOr<TensorFiles> TensorFiles::Open(const std::string& folder) {
   TensorFiles files;
   const std::string one = In(folder, kOneFile), index = In(folder, kIndex);
-  if (!IsThere(one) && IsThere(index)) {
+  if (!FileIsThere(one) && FileIsThere(index)) {
     SL_RETURN_IF_ERROR(files.OpenIndex(folder, index));
     return files;
   }
