@@ -61,8 +61,8 @@ absl::StatusOr<std::vector<int>> LayersFor(const RunConfig& config, const Plan& 
 
 // Sums of bytes stay far within 64 bits, and the graphs within this machine; the model itself may
 // be for another.
-absl::Status CheckCountable(const AnyShape& shape, int pipes) {
-  SL_ASSIGN_OR_RETURN(NeededMemory needed, LeastMemory(shape, pipes));
+absl::Status CheckCountable(const AnyShape& shape, int pipes, const Mesh& mesh) {
+  SL_ASSIGN_OR_RETURN(NeededMemory needed, LeastMemory(shape, pipes, mesh));
   SL_RETURN_IF_ERROR(CheckMemory(needed, {.bytes = int64_t{1} << 56}));
   needed.params = needed.activations = 0;
   return CheckMemory(needed, FindAvailableMemory());
@@ -75,8 +75,16 @@ absl::StatusOr<std::vector<StageProgram>> BuildStages(const RunConfig& config, c
   const size_t pipes = std::max<size_t>(1, plan.pipes.size());
   const int stages = static_cast<int>(plan.stages.size() / pipes);
   SL_ASSIGN_OR_RETURN(const std::vector<int> layers, LayersFor(config, plan, stages));
-  SL_RETURN_IF_ERROR(CheckCountable(config.shape, static_cast<int>(pipes)));
-  SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> pipe, BuildModelStages(config.shape, layers));
+  if (config.mesh_pipeline > 0 && config.mesh_pipeline != plan.ranks()) {
+    return absl::InvalidArgumentError(absl::StrCat("mesh.pipeline is ", config.mesh_pipeline,
+                                                   ", but the schedule has ", plan.ranks(),
+                                                   " ranks"));
+  }
+  SL_RETURN_IF_ERROR(CheckCountable(config.shape, static_cast<int>(pipes), config.mesh));
+  SL_ASSIGN_OR_RETURN(
+      const std::vector<StageProgram> pipe,
+      BuildModelStages(config.shape, layers,
+                       {.expert_ranks = config.mesh.expert, .recompute = config.recompute}));
   std::vector<StageProgram> programs;
   for (size_t p = 0; p < pipes; ++p) programs.insert(programs.end(), pipe.begin(), pipe.end());
   return programs;

@@ -1,5 +1,7 @@
 #include "executor/group.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace stringline {
@@ -27,6 +29,32 @@ std::string Describe(const Call& call) {
 std::string DescribeData(const Call& call) {
   return absl::StrCat(Text(call.name), " (", call.bytes, " bytes",
                       call.kind == CallKind::kAllToAllCounted ? " a row)" : ")");
+}
+
+int64_t BytesOnTheWay(const Call& call, int member, int members) {
+  const int64_t others = members - 1;
+  switch (call.kind) {
+    case CallKind::kSend:
+    case CallKind::kRecv:
+    case CallKind::kBroadcast:
+      return call.bytes;
+    case CallKind::kAllToAll:
+    case CallKind::kAllGather:
+    case CallKind::kReduceScatter:
+      return others * call.bytes;
+    case CallKind::kAllReduce:  // a reduce-scatter and an all-gather
+      return 2 * others * call.bytes / members;
+    case CallKind::kAllToAllCounted:
+      break;
+  }
+  int64_t rows[2] = {0, 0};
+  const int32_t* const counts[] = {call.from_counts, call.to_counts};
+  for (int side = 0; side < 2; ++side) {
+    for (int i = 0; i < members * call.counts_per_piece; ++i) {
+      if (i / call.counts_per_piece != member) rows[side] += counts[side][i];
+    }
+  }
+  return std::max(rows[0], rows[1]) * call.bytes;
 }
 
 absl::Status MatchCalls(const Call& one, const Call& other) {

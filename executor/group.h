@@ -63,6 +63,10 @@ std::string DescribeData(const Call& call);
 // Whether two calls that meet are the same; InvalidArgument names both when not.
 absl::Status MatchCalls(const Call& one, const Call& other);
 
+// The bytes that a member of so many sends to others in that call, or gets from them, if that is
+// more.
+int64_t BytesOnTheWay(const Call& call, int member, int members);
+
 class Group {
  public:
   // What a call takes of a stream's capacity, at most.

@@ -1,5 +1,7 @@
 #include "executor/least_memory.h"
 
+#include <algorithm>
+#include <variant>
 #include <vector>
 
 #include "executor/cpu/program.h"
@@ -17,9 +19,10 @@ struct WholeModel {
   double graphs = 0;
 };
 
-absl::StatusOr<WholeModel> WithLayers(const AnyShape& shape, int layers) {
-  SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> stages,
-                      BuildModelStages(shape.WithLayers(layers), {layers}));
+absl::StatusOr<WholeModel> WithLayers(const AnyShape& shape, int layers, int expert_ranks) {
+  SL_ASSIGN_OR_RETURN(
+      const std::vector<StageProgram> stages,
+      BuildModelStages(shape.WithLayers(layers), {layers}, {.expert_ranks = expert_ranks}));
   const StageProgram& stage = stages.front();
   const cpu::StageLayout layout(stage);
   WholeModel model;
@@ -35,18 +38,51 @@ absl::StatusOr<WholeModel> WithLayers(const AnyShape& shape, int layers) {
   return model;
 }
 
+// The model as it would be if its layers were all of one kind that it has.
+std::vector<AnyShape> OfOneKindOfLayers(const AnyShape& shape) {
+  const auto* const decoder = std::get_if<DecoderShape>(&shape.family);
+  if (decoder == nullptr || decoder->moe.experts == 0 || decoder->moe.first_dense == 0) {
+    return {shape};
+  }
+  DecoderShape dense = *decoder, sparse = *decoder;
+  dense.moe = MoeShape();
+  sparse.moe.first_dense = 0;
+  return {dense, sparse};
+}
+
+bool HasExperts(const AnyShape& shape) {
+  const auto* const decoder = std::get_if<DecoderShape>(&shape.family);
+  return decoder != nullptr && decoder->moe.experts > 0;
+}
+
+absl::StatusOr<NeededMemory> OfAlikeLayers(const AnyShape& shape, int pipes, const Mesh& mesh) {
+  const int expert_ranks = HasExperts(shape) ? mesh.expert : 1;
+  SL_ASSIGN_OR_RETURN(const WholeModel one, WithLayers(shape, 1, expert_ranks));
+  SL_ASSIGN_OR_RETURN(const WholeModel two, WithLayers(shape, 2, expert_ranks));
+  const double more = shape.layers() - 1;
+  const double copies = static_cast<double>(pipes) * mesh.coordinates();
+  NeededMemory needed;
+  // Beside the parameters, their gradients and two moments.
+  needed.params = 4 * copies * (one.params + more * (two.params - one.params));
+  needed.activations = mesh.coordinates() * (one.saved + more * (two.saved - one.saved));
+  needed.graphs = pipes * (one.graphs + more * (two.graphs - one.graphs));
+  return needed;
+}
+
 }  // namespace
 
-absl::StatusOr<NeededMemory> LeastMemory(const AnyShape& shape, int pipes) {
+absl::StatusOr<NeededMemory> LeastMemory(const AnyShape& shape, int pipes, const Mesh& mesh) {
   SL_RETURN_IF_ERROR(CheckShape(shape));
-  SL_ASSIGN_OR_RETURN(const WholeModel one, WithLayers(shape, 1));
-  SL_ASSIGN_OR_RETURN(const WholeModel two, WithLayers(shape, 2));
-  const double more = shape.layers() - 1;
   NeededMemory least;
-  // Beside the parameters, their gradients and two moments.
-  least.params = 4 * pipes * (one.params + more * (two.params - one.params));
-  least.activations = one.saved + more * (two.saved - one.saved);
-  least.graphs = pipes * (one.graphs + more * (two.graphs - one.graphs));
+  bool first = true;
+  for (const AnyShape& alike : OfOneKindOfLayers(shape)) {
+    SL_ASSIGN_OR_RETURN(const NeededMemory needed, OfAlikeLayers(alike, pipes, mesh));
+    least.params = first ? needed.params : std::min(least.params, needed.params);
+    least.activations =
+        first ? needed.activations : std::min(least.activations, needed.activations);
+    least.graphs = first ? needed.graphs : std::min(least.graphs, needed.graphs);
+    first = false;
+  }
   return least;
 }
 

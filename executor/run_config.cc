@@ -34,9 +34,11 @@ struct Section {
   const char* key;
   std::vector<Field> fields;
   std::vector<Parameter>* free = nullptr;
+  bool required = true;
 };
 
 constexpr double kMost = 1 << 20;
+constexpr absl::string_view kHidden = "hidden";
 
 std::vector<Field> FieldsOf(GptShape* shape) {
   return {{"layers", &shape->layers, 1, kMost},
@@ -64,6 +66,26 @@ std::vector<Field> FieldsOf(DecoderShape* shape) {
           {"tied", &shape->tied, 0, 0, false}};
 }
 
+// The keys of a mixture of experts beside those of its attention and dense layers.
+std::vector<Field> FieldsOf(MoeShape* moe, std::string* scores, std::string* capacity,
+                            std::string* exceeded) {
+  return {{"experts", &moe->experts, 1, kMost},
+          {"top_k", &moe->top_k, 1, kMost},
+          {"expert_hidden", &moe->expert_hidden, 1, kMost},
+          {"shared_hidden", &moe->shared_hidden, 0, kMost, false},
+          {"first_dense", &moe->first_dense, 0, kMost, false},
+          {"scores", scores, 0, 0, false},
+          {"normalise", &moe->normalise, 0, 0, false},
+          {"scale", &moe->scale, 1e-6, 1e6, false},
+          {"groups", &moe->groups, 1, kMost, false},
+          {"top_groups", &moe->top_groups, 1, kMost, false},
+          {"group_best", &moe->group_best, 1, kMost, false},
+          {"balance_rate", &moe->balance_rate, 0, 1, false},
+          {"aux_coefficient", &moe->aux_coefficient, 0, 100, false},
+          {"capacity", capacity, 0, 0, false},
+          {"exceeded", exceeded, 0, 0, false}};
+}
+
 // What follows from the keys that were given.
 void Complete(GptShape*) {}
 void Complete(DecoderShape* shape) {
@@ -77,8 +99,8 @@ struct Kind {
   AnyShape shape;
 };
 const std::vector<Kind>& Kinds() {
-  static const std::vector<Kind>& kinds =
-      *new std::vector<Kind>{{"gpt", GptShape()}, {"llama", DecoderShape()}};
+  static const std::vector<Kind>& kinds = *new std::vector<Kind>{
+      {"gpt", GptShape()}, {"llama", DecoderShape()}, {"moe", DecoderShape()}};
   return kinds;
 }
 
@@ -87,6 +109,10 @@ struct Wishes {
   std::string kind;
   int context = 0;
   int microbatch = 0;
+  std::string scores = "softmax";
+  std::string capacity = "dropless";
+  std::string exceeded = "error";
+  std::string recompute = "none";
 };
 
 std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) {
@@ -97,6 +123,14 @@ std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) 
   } else {
     model = std::visit([](auto& shape) { return FieldsOf(&shape); }, config->shape.family);
     model.push_back({"kind", &wishes->kind, 0, 0, false});
+    if (wishes->kind == "moe") {
+      MoeShape& moe = std::get<DecoderShape>(config->shape.family).moe;
+      for (Field& field : model) field.required = field.required && field.key != kHidden;
+      for (const Field& field :
+           FieldsOf(&moe, &wishes->scores, &wishes->capacity, &wishes->exceeded)) {
+        model.push_back(field);
+      }
+    }
   }
   model.push_back({"split", &config->layers_per_stage, 0, kMost, false});
   return {
@@ -120,7 +154,15 @@ std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) 
         {"clip_norm", &config->clip_norm, 0, 1e9, false},
         {"seed", &config->seed, 0, 9e15, false},
         {"threads", &config->threads, 0, 1024, false},
-        {"log_every", &config->log_every, 1, 1e9, false}}},
+        {"log_every", &config->log_every, 1, 1e9, false},
+        {"recompute", &wishes->recompute, 0, 0, false},
+        {"recompute_weights", &config->recompute.for_weights, 0, 0, false}}},
+      {"mesh",
+       {{"pipeline", &config->mesh_pipeline, 1, kMost, false},
+        {"data", &config->mesh.data, 1, kMost, false},
+        {"expert", &config->mesh.expert, 1, kMost, false}},
+       nullptr,
+       /*required=*/false},
   };
 }
 
@@ -147,6 +189,7 @@ class RunFile {
     }
     config_->shape = config_->shape.WithMicrobatch(wishes_.microbatch);
     SL_RETURN_IF_ERROR(CheckData(root["data"]));
+    SL_RETURN_IF_ERROR(TakeWords(root["model"], root["train"]));
     for (std::string* file :
          {&config_->schedule_file, &config_->text_file, &config_->tokens_file}) {
       if (!file->empty()) *file = BesideFile(*file);
@@ -176,9 +219,9 @@ class RunFile {
       }
       SL_RETURN_IF_ERROR(ReadSection(sections[section - keys.begin()], entry.second));
     }
-    for (const std::string& key : keys) {
-      if (!root[key])
-        return absl::InvalidArgumentError(absl::StrCat(path_, ": no section '", key, "'"));
+    for (const Section& section : sections) {
+      if (!section.required || root[section.key]) continue;
+      return absl::InvalidArgumentError(absl::StrCat(path_, ": no section '", section.key, "'"));
     }
     return absl::OkStatus();
   }
@@ -197,11 +240,46 @@ class RunFile {
       names.push_back(kind.name);
       if (!node.IsScalar() || node.Scalar() != kind.name) continue;
       config_->shape = kind.shape;
+      wishes_.kind = kind.name;
       return absl::OkStatus();
     }
     return Complain(path_, node,
                     absl::StrCat("model.kind: expected ", absl::StrJoin(names, " or "), Seen(node),
                                  node.IsScalar() ? DidYouMean(node.Scalar(), names) : ""));
+  }
+
+  // The place of `word` among `words`, each of which a key may be.
+  absl::StatusOr<int> ChooseWord(const YAML::Node& section, const char* name, const char* key,
+                                 const std::string& word, const std::vector<std::string>& words) {
+    const auto found = std::find(words.begin(), words.end(), word);
+    if (found != words.end()) return static_cast<int>(found - words.begin());
+    return Complain(path_, section[key],
+                    absl::StrCat(name, ".", key, ": expected ", absl::StrJoin(words, " or "),
+                                 ", got '", word, "'", DidYouMean(word, words)));
+  }
+
+  // The keys whose values are words.
+  absl::Status TakeWords(const YAML::Node& model, const YAML::Node& train) {
+    SL_ASSIGN_OR_RETURN(const int recompute,
+                        ChooseWord(train, "train", "recompute", wishes_.recompute,
+                                   {"none", "attn", "experts", "all"}));
+    config_->recompute.what = static_cast<Recompute>(recompute);
+    if (wishes_.kind != "moe") return absl::OkStatus();
+    MoeShape& moe = std::get<DecoderShape>(config_->shape.family).moe;
+    SL_ASSIGN_OR_RETURN(const int scores, ChooseWord(model, "model", "scores", wishes_.scores,
+                                                     {"softmax", "sigmoid"}));
+    moe.scores = static_cast<RouterScores>(scores);
+    SL_ASSIGN_OR_RETURN(const int exceeded, ChooseWord(model, "model", "exceeded", wishes_.exceeded,
+                                                       {"error", "drop"}));
+    moe.overflow = static_cast<Overflow>(exceeded);
+    if (wishes_.capacity == "dropless") return absl::OkStatus();
+    const Field factor = {"capacity", &moe.capacity, 1e-3, 1e6};
+    if (!absl::SimpleAtod(wishes_.capacity, &moe.capacity)) {
+      return Complain(path_, model["capacity"],
+                      absl::StrCat("model.capacity: expected a factor or 'dropless', got '",
+                                   wishes_.capacity, "'"));
+    }
+    return InRange("model.capacity", factor, model["capacity"], moe.capacity);
   }
 
   absl::Status CheckData(const YAML::Node& data) const {

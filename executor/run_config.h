@@ -20,9 +20,24 @@
 //   kind: llama          layers width heads kv_heads [heads] head_dim [width / heads] hidden
 //                        context vocabulary [256] theta [10000] epsilon [1e-5] stddev [0.02], of
 //                        the first values, qkv_bias qk_norm tied [false] (stages/models/decoder.h)
+//   kind: moe            those of llama, `hidden` only if there are dense layers, and: experts
+//   top_k
+//                        expert_hidden shared_hidden [0] first_dense [0] scores [softmax | sigmoid]
+//                        normalise [true] scale [1] groups top_groups group_best [1] balance_rate
+//                        aux_coefficient [0] (stages/models/moe_shape.h); capacity [dropless], a
+//                        factor: an expert takes at most so many times its even share of a
+//                        microbatch's slots, and exceeded [error | drop] says what happens to more
 //
 // `data` takes `text`, whose bytes are the tokens, or `tokens`, a file of token numbers (data.h),
 // and for a file that does not say it itself `dtype`: uint16 or uint32.
+//
+// `mesh` may be left out: {data: D, expert: X} runs D x X copies of the pipeline (mesh.h), each on
+// microbatches of its own, and shares out the experts over X of them; `pipeline`, if given, must be
+// the number of the schedule's ranks.
+//
+// `train` also takes recompute [none | attn | experts | all]: what a backward computes again
+// instead of keeping it, and recompute_weights [false]: whether a deferred weight gradient computes
+// it once more instead of keeping it from the input gradient (stages/recompute.h).
 #pragma once
 
 #include <cstdint>
@@ -30,6 +45,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "executor/link.h"
+#include "executor/mesh.h"
 #include "executor/optimizer.h"
 #include "schedlang/plan.h"
 #include "stages/models/model.h"
@@ -52,8 +69,12 @@ struct RunConfig {
   AdamW optimizer;                    // train.learning_rate, beta1, beta2, weight_decay
   double clip_norm = 1;               // train.clip_norm, default 1; 0: no clipping
   uint64_t seed = 1;                  // train.seed, default 1
-  int threads = 0;                    // train.threads, default 0: one a lane, at most one a core
+  int threads = 0;                    // train.threads, default 0: one a rank, at most one a core
   int64_t log_every = 20;             // train.log_every, default 20: steps between reports
+  RecomputePolicy recompute;          // train.recompute, train.recompute_weights
+  Mesh mesh;                          // mesh.data, mesh.expert
+  int mesh_pipeline = 0;              // mesh.pipeline; 0 (the default): as many as the schedule has
+  LinkSpeed link;                     // not of the file: how slow messages are made
 };
 
 // Errors: InvalidArgument "FILE:LINE: KEY: …"; NotFound.

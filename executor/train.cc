@@ -22,17 +22,16 @@ namespace {
 // Costs are the means over this many steps before the last.
 constexpr int kMeasuredSteps = 20;
 
-// The trainer steps every parameter by its own gradient alone.
-absl::Status CheckUntied(const std::vector<StageProgram>& programs) {
-  for (const StageProgram& program : programs) {
-    for (const Param& param : program.params) {
-      if (param.tied_to.empty()) continue;
-      return absl::UnimplementedError(absl::StrCat(
-          "'", param.name, "' is tied to '", param.tied_to,
-          "': a run cannot train tied parameters yet"));
-    }
+// What messages and exchanges over such links take: exchanges as much as the member that sends or
+// receives most to and from others.
+int64_t LinkNs(const void* self, absl::Span<const Call* const> met) {
+  const auto& link = *static_cast<const LinkSpeed*>(self);
+  int64_t most = 0;
+  for (size_t member = 0; member < met.size(); ++member) {
+    most = std::max(
+        most, BytesOnTheWay(*met[member], static_cast<int>(member), static_cast<int>(met.size())));
   }
-  return absl::OkStatus();
+  return met.size() == 1 ? 0 : link.TransferNs(most);
 }
 
 class Run {
@@ -79,10 +78,14 @@ class Run {
           absl::StrCat("step ", step + 1, ": the loss is ", loss, "; try a lower learning rate"));
     }
     result_.losses_nats.push_back(loss);
+    SL_RETURN_IF_ERROR(CheckDropped(step));
     if (hooks_.gradients) hooks_.gradients(step + 1, *trainer_);
     TrainStep done;
     done.step = step + 1;
     done.loss_nats = loss;
+    done.aux_loss_nats =
+        trainer_->aux_loss_sum() / static_cast<double>(trainer_->tokens_per_step());
+    done.dropped = trainer_->dropped();
     done.learning_rate = LearningRate(config_, step);
     const absl::StatusOr<double> norm = trainer_->Update(done.learning_rate);
     if (!norm.ok()) {
@@ -104,6 +107,19 @@ class Run {
       Report(done);
     }
     return hooks_.after_step ? hooks_.after_step(done, *trainer_) : absl::OkStatus();
+  }
+
+  // More rows for an expert than its capacity are what the run file says that they are.
+  absl::Status CheckDropped(int64_t step) const {
+    const auto* const decoder = std::get_if<DecoderShape>(&config_.shape.family);
+    if (decoder == nullptr || decoder->moe.overflow != Overflow::kError) return absl::OkStatus();
+    const int64_t dropped = trainer_->dropped();
+    if (dropped == 0) return absl::OkStatus();
+    return absl::OutOfRangeError(
+        absl::StrCat("step ", step + 1, ": ", dropped,
+                     " slots are beyond the capacity of their experts (", decoder->moe.capacity,
+                     " times the even share); a larger model.capacity, 'dropless', or "
+                     "'exceeded: drop' would help"));
   }
 
   void Report(const TrainStep& done) {
@@ -168,21 +184,22 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
                      "s, but one sequence takes ", config.shape.context(),
                      " (model.context) and the ", unit, " after them"));
   }
-  if (!lowered.overlaps.empty()) {
-    return absl::UnimplementedError(
-        "the schedule says in which order the parts of an overlap run; the executor on CPUs runs "
-        "the parts of a group as wholes and cannot keep that promise: leave 'overlap' out");
-  }
   const int pipes = static_cast<int>(std::max<size_t>(1, lowered.pipes.size()));
-  SL_ASSIGN_OR_RETURN(const NeededMemory least, LeastMemory(config.shape, pipes));
+  SL_ASSIGN_OR_RETURN(const NeededMemory least, LeastMemory(config.shape, pipes, config.mesh));
   SL_RETURN_IF_ERROR(CheckMemory(least, FindAvailableMemory()));
   SL_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, BuildStages(config, lowered));
-  SL_RETURN_IF_ERROR(CheckUntied(programs));
   TrainerSettings settings;
   settings.seed = config.seed;
   settings.threads = config.threads;
   settings.optimizer = config.optimizer;
   settings.clip_norm = config.clip_norm;
+  settings.mesh = config.mesh;
+  if (const auto* const decoder = std::get_if<DecoderShape>(&config.shape.family)) {
+    settings.balance_rate = decoder->moe.balance_rate;
+  }
+  if (config.link.latency_ns > 0 || config.link.bytes_per_s > 0) {
+    settings.link = {LinkNs, &config.link};
+  }
   SL_ASSIGN_OR_RETURN(auto trainer, Trainer::Make(lowered, std::move(programs), settings));
   return Run(config, data, std::move(trainer), hooks).AllSteps();
 }

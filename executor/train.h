@@ -24,6 +24,8 @@ struct TrainStep {
   double loss_nats = 0;  // mean per token of this step
   double grad_norm = 0;  // before clipping
   double learning_rate = 0;
+  double aux_loss_nats = 0;  // the balance losses, per token, that are part of what is descended
+  int64_t dropped = 0;       // slots that no expert took
 };
 
 // Where a run stands after a step.
