@@ -18,6 +18,15 @@ constexpr Part kDefaultNetwork[] = {kBCombine, kFDispatch, kBDispatch, kFCombine
 bool IsForward(int part) { return RowOfPart(part).of == ActionKind::kForward; }
 bool IsWeight(int part) { return RowOfPart(part).of == ActionKind::kWeightGradient; }
 
+// Whether the block is of an F and a B (`whole`) or an I.
+bool IsOf(const Overlap& overlap, bool whole) {
+  const auto names = [&overlap](ActionKind kind) {
+    return std::count(overlap.kinds.begin(), overlap.kinds.end(), kind) == 1;
+  };
+  return overlap.kinds.size() == 2 && names(ActionKind::kForward) &&
+         names(whole ? ActionKind::kBackward : ActionKind::kInputGradient);
+}
+
 // The parts of one pair of layers on a lane.
 std::vector<Part> PatternOf(const Overlap* order, Lane lane) {
   const bool network = lane == Lane::kNetwork;
@@ -76,6 +85,7 @@ class LaneWriter {
 }  // namespace
 
 PairOrder OrderPair(int forward_layers, int backward_layers, bool whole, const Overlap* order) {
+  SL_CHECK(order == nullptr || IsOf(*order, whole)) << Print(*order);
   LaneWriter writer(forward_layers, backward_layers);
   writer.Add(kBPost, 0);
   for (const Lane lane : {Lane::kCompute, Lane::kNetwork}) {
@@ -93,15 +103,20 @@ PairOrder OrderPair(int forward_layers, int backward_layers, bool whole, const O
   return std::move(writer).Finish();
 }
 
+OverlappedPair PairOf(absl::Span<const Action> group) {
+  OverlappedPair pair;
+  if (group.size() != 2) return pair;
+  const bool forward_first = group[0].kind == ActionKind::kForward;
+  const Action& f = group[forward_first ? 0 : 1];
+  const Action& b = group[forward_first ? 1 : 0];
+  const bool backward = b.kind == ActionKind::kBackward || b.kind == ActionKind::kInputGradient;
+  if (f.kind == ActionKind::kForward && backward) pair = {&f, &b};
+  return pair;
+}
+
 const Overlap* FindOverlap(const Plan& plan, bool whole) {
-  const ActionKind backward = whole ? ActionKind::kBackward : ActionKind::kInputGradient;
   for (const Overlap& overlap : plan.overlaps) {
-    const auto names = [&overlap](ActionKind kind) {
-      return std::count(overlap.kinds.begin(), overlap.kinds.end(), kind) == 1;
-    };
-    if (overlap.kinds.size() == 2 && names(ActionKind::kForward) && names(backward)) {
-      return &overlap;
-    }
+    if (IsOf(overlap, whole)) return &overlap;
   }
   return nullptr;
 }

@@ -40,6 +40,13 @@ struct PairOrder {
 // CheckOverlap found good; null for the order above.
 PairOrder OrderPair(int forward_layers, int backward_layers, bool whole, const Overlap* order);
 
+// The F and the B or I of a group that is just those two, in either order; null in other groups.
+struct OverlappedPair {
+  const Action* forward = nullptr;
+  const Action* backward = nullptr;
+};
+OverlappedPair PairOf(absl::Span<const Action> group);
+
 // The block of that plan for an F beside a B (`whole`) or an I; null if it has none.
 const Overlap* FindOverlap(const Plan& plan, bool whole);
 

@@ -215,17 +215,6 @@ class CostResolver {
 
 }  // namespace
 
-OverlappedPair PairOf(absl::Span<const Action> group) {
-  OverlappedPair pair;
-  if (group.size() != 2) return pair;
-  const bool forward_first = group[0].kind == ActionKind::kForward;
-  const Action& f = group[forward_first ? 0 : 1];
-  const Action& b = group[forward_first ? 1 : 0];
-  const bool backward = b.kind == ActionKind::kBackward || b.kind == ActionKind::kInputGradient;
-  if (f.kind == ActionKind::kForward && backward) pair = {&f, &b};
-  return pair;
-}
-
 absl::StatusOr<CostModel> ResolveCosts(const CostSpec& spec, const Plan& plan) {
   return CostResolver(spec, plan).Run();
 }

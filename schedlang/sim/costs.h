@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "schedlang/parts/pair_order.h"
 #include "schedlang/plan.h"
 #include "schedlang/sim/formula.h"
 #include "schedlang/sim/overlapped.h"
@@ -113,13 +114,6 @@ inline Hop HopOf(const CostModel& costs, const Action& send) {
 // plan needs and nobody gave; a list whose length is not the number of stages; a bandwidth without
 // the size of messages.
 absl::StatusOr<CostModel> ResolveCosts(const CostSpec& spec, const Plan& plan);
-
-// The F and the B or I of a group that is just those two; null in other groups.
-struct OverlappedPair {
-  const Action* forward = nullptr;
-  const Action* backward = nullptr;
-};
-OverlappedPair PairOf(absl::Span<const Action> group);
 
 // The cost of the group of parts that begins at group[0] (one part: that action's cost).
 int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group);

@@ -9,11 +9,10 @@
 //   send         `before`: the last part of the call before it in its queue; `other`: its receive;
 //                `maker`: the computation whose result it sends
 //   receive      `before`, `other`: its send, and `room`: with a bounded pool of receive buffers,
-//   the
-//                computation that gives one back
+//                the computation that gives one back
 //   collective   `before`: the gather or reduction before it on its rank; `after`: the last
-//   computation
-//                listed before it, for an UNSHARD the last one before the RESHARD before it
+//                computation listed before it, for an UNSHARD the last one before the RESHARD
+//                before it
 #pragma once
 
 #include <cstdint>

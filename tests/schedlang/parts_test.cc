@@ -13,6 +13,7 @@
 #include "schedlang/parts/check_overlap.h"
 #include "schedlang/parts/pair_order.h"
 #include "schedlang/sim/overlapped.h"
+#include "schedlang/sim/simulate.h"
 #include "tests/schedlang/plan_text.h"
 
 namespace stringline {
@@ -194,6 +195,40 @@ TEST(PairOrder, EveryOrderThatABlockMayGiveRunsToItsEnd) {
     }
     ExpectAll(priced, layers);
   }
+}
+
+// What a timeline's parts of one group show, lane by lane in the order of their starts.
+std::string ShownOrder(const Timeline& timeline, uint32_t first, uint32_t last) {
+  PairOrder shown;
+  std::vector<PartEvent> parts;
+  for (const PartEvent& part : timeline.parts) {
+    if (part.event >= first && part.event <= last) parts.push_back(part);
+  }
+  std::sort(parts.begin(), parts.end(),
+            [](const auto& a, const auto& b) { return a.start_ns < b.start_ns; });
+  for (const PartEvent& part : parts) {
+    (LaneOf(part.part) == Lane::kNetwork ? shown.network : shown.compute)
+        .push_back({part.part, part.layer});
+  }
+  return Print(shown);
+}
+
+TEST(PairOrder, IsWhatASimulatedTimelineShows) {
+  const Plan plan = PlanFromText(
+      "plan x P=1 M=3\nstages 0\n"
+      "overlap F&B compute F.attn B.experts F.experts B.attn W.attn W.experts "
+      "network F.dispatch B.combine B.dispatch F.combine\n"
+      "rank 0: 0F0 0B0&0F1 0F2&0I1 0B2 0W1\n");
+  const CostModel costs = *ResolveCosts(
+      *ParseCosts("F.attn=3,F.dispatch=4,F.experts=4,F.combine=1,F.post=1,B.attn=3,B.dispatch=1,"
+                  "B.experts=4,B.combine=5,B.post=1,W.attn=2,W.experts=3,W.post=1,layers=3"),
+      plan);
+  const Timeline timeline = *Simulate(plan, costs);
+  EXPECT_EQ(ShownOrder(timeline, 0, 0), Print(OrderAlone(ActionKind::kForward, 3)));
+  EXPECT_EQ(ShownOrder(timeline, 1, 2), Print(OrderPair(3, 3, true, &plan.overlaps[0])));
+  EXPECT_EQ(ShownOrder(timeline, 3, 4), Print(OrderPair(3, 3, false, nullptr)));
+  EXPECT_EQ(ShownOrder(timeline, 5, 5), Print(OrderAlone(ActionKind::kBackward, 3)));
+  EXPECT_EQ(ShownOrder(timeline, 6, 6), Print(OrderAlone(ActionKind::kWeightGradient, 3)));
 }
 
 TEST(PairOrder, EveryActionAloneRunsToItsEnd) {

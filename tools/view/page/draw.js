@@ -77,16 +77,17 @@ function rasterRow(row, ratio) {
 // Pieces of groups only where they can be told apart.
 function drawPieces(raster, pieces, at) {
   const count = pieces.ref.length;
-  let k = stretchAt(pieces, at.t0, 0);
+  let k = stretchAt(pieces, at.t0, 0), cleared = NONE;  // the last group whose ground is drawn
   for (; k < count && at.x0 + (pieces.start[k] - at.t0) * at.scale < at.x1; ++k) {
     const from = at.x0 + (pieces.start[k] - at.t0) * at.scale;
     const to = at.x0 + (pieces.end[k] - at.t0) * at.scale;
-    if (to - from < 3) {
-      k = Math.max(k, stretchAt(pieces, at.t0 + (from + 3 - at.x0) / at.scale, k) - 1);
+    if (to - from < 1) {
+      k = Math.max(k, stretchAt(pieces, at.t0 + (from + 1 - at.x0) / at.scale, k) - 1);
       continue;
     }
     const [first] = groupOf(at.t, pieces.ref[k]);
-    if (k === 0 || groupOf(at.t, pieces.ref[k - 1])[0] !== first) {
+    if (first !== cleared) {
+      cleared = first;
       const begin = Math.max(at.x0, Math.round(at.x0 + (at.t.start[first] - at.t0) * at.scale));
       const end = Math.min(at.x1, Math.round(at.x0 + (at.t.end[first] - at.t0) * at.scale));
       if (end - at.gap > begin) {

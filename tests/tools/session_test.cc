@@ -1,0 +1,66 @@
+// The one way from a file to a timeline: what kinds of file there are, and that a sweep and a
+// single simulation go it alike.
+#include "tools/session.h"
+
+#include <gtest/gtest.h>
+
+#include "schedlang/text/parse.h"
+#include "tests/tools/tool_run.h"
+#include "tools/sim_sweep.h"
+
+namespace stringline {
+namespace {
+
+TEST(SessionTest, AFilesKindIsInItsName) {
+  EXPECT_EQ(KindOfFile("a/b.sched"), FileKind::kSchedule);
+  EXPECT_EQ(KindOfFile("b.plan.txt"), FileKind::kSchedule);
+  EXPECT_EQ(KindOfFile("b.plan"), FileKind::kPlan);
+  EXPECT_EQ(KindOfFile("b.csv"), FileKind::kTorch);
+  EXPECT_EQ(KindOfFile("b.timeline"), FileKind::kTimeline);
+}
+
+TEST(SessionTest, ATimelineTakesNoParametersAndNoCosts) {
+  const std::string file = SourceFolder() + "/tests/golden/report/moe.timeline";
+  const absl::StatusOr<Session> step = OpenStep({file}, {}, CommLayout::kEdge);
+  ASSERT_TRUE(step.ok());
+  EXPECT_TRUE(step->timeline && step->plan && !step->costs);
+  EXPECT_FALSE(OpenStep({file, "", {{"P", 2}}}, {}, CommLayout::kEdge).ok());
+  EXPECT_FALSE(OpenStep({file, "x"}, {}, CommLayout::kEdge).ok());
+  EXPECT_FALSE(OpenStep({file}, {.text = "F=1,B=1"}, CommLayout::kEdge).ok());
+  EXPECT_FALSE(OpenStep({file}, {.slow = {{0, 100'000}}}, CommLayout::kEdge).ok());
+}
+
+const CostRequest kSessionCosts[] = {
+    {},
+    {.text = "F=10,I=10,W=10,p2p=1,unshard=15,reduce=20"},
+    {.text = "F=10,I=9,W=8,p2p=1", .slow = {{1, 500'000}}},
+    {.text = "F.attn=3,F.experts=4,F.dispatch=2,B.attn=5,B.experts=1,W.attn=2,F.post=7,layers=2"},
+};
+
+TEST(SessionTest, ASweepSimulatesWhatASimulationDoes) {
+  const SweepPoints points{{"M"}, {4, 6}};
+  for (const char* const name : {"interleaved", "dualpipe_v", "zb_h1", "megatron_combined"}) {
+    const std::string path = SourceFolder() + "/schedules/" + name + ".sched";
+    const Source source(path, ReadText(path));
+    for (const CostRequest& request : kSessionCosts) {
+      for (const CommLayout layout : {CommLayout::kEdge, CommLayout::kShared}) {
+        Diagnostics findings;
+        std::vector<SweptSchedule> swept;
+        swept.push_back({*Parse(source, &findings), "", name});
+        const auto steps =
+            SimulateAll(swept, {{"P", 2}}, points, *FindCosts(request), layout, /*threads=*/2);
+        ASSERT_TRUE(steps.ok()) << steps.status();
+        for (size_t p = 0; p < points.size(); ++p) {
+          const auto step =
+              OpenSimulated({path, "", {{"P", 2}, {"M", points.at(p)[0]}}}, request, layout);
+          ASSERT_TRUE(step.ok() && step->timeline) << step.status();
+          EXPECT_EQ((*steps)[p].makespan_ns, MeasureBubbles(*step->timeline).makespan_ns)
+              << name << " " << request.text;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stringline
