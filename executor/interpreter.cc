@@ -12,7 +12,6 @@
 #include "schedlang/base/status.h"
 #include "schedlang/effects.h"
 #include "schedlang/parts/pair_order.h"
-#include "schedlang/sim/costs.h"
 #include "schedlang/sim/wiring.h"
 
 namespace stringline {

@@ -70,6 +70,10 @@ void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
                  "Begin with the parameters in this folder, whatever schedule and P saved them; "
                  "moments, learning rate and data begin anew")
       ->type_name("FOLDER");
+  app.add_option("--link", flags.link,
+                 "Make messages and all-to-alls between ranks this slow: latency and bandwidth, as "
+                 "50us,2GB/s; what they wait for costs no processor")
+      ->type_name("LINK");
 }
 
 void DeclareRehearsalOptions(CLI::App& app, Flags& flags) {

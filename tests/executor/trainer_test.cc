@@ -111,10 +111,6 @@ TEST(Trainer, CutsTheModelAsTheScheduleSays) {
       Train(SmallRun(3), plan, Corpus(), {}).status().message(),
       "stage 2 of the layout, 'tttL': this model has its embedding in the first stage and its "
       "loss in the last");
-  plan.split = {};
-  plan.overlaps.emplace_back();
-  EXPECT_EQ(Train(SmallRun(3), plan, Corpus(), {}).status().code(),
-            absl::StatusCode::kUnimplemented);
 }
 
 TEST(Trainer, MeasuresAndPredictsTheLastStep) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "executor/data.h"
+#include "executor/link.h"
 #include "executor/run_config.h"
 #include "executor/train.h"
 #include "schedlang/base/status.h"
@@ -35,6 +36,13 @@ absl::StatusOr<RunConfig> LoadConfig(const Flags& flags) {
     config.tokens_file.clear();
   }
   if (flags.steps > 0) config.steps = flags.steps;
+  if (!flags.link.empty()) {
+    const absl::StatusOr<LinkSpeed> link = ParseLinkSpeed(flags.link);
+    if (!link.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("--link: ", link.status().message()));
+    }
+    config.link = *link;
+  }
   return config;
 }
 
