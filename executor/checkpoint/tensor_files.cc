@@ -20,16 +20,16 @@ std::string In(const std::string& folder, const std::string& name) {
   return (std::filesystem::path(folder) / name).string();
 }
 
-bool IsThere(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
-
 absl::Status InFile(const std::string& path, absl::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", message));
 }
 
 }  // namespace
+
+bool IsThere(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
 
 absl::StatusOr<TensorFiles> TensorFiles::Open(const std::string& folder) {
   TensorFiles files;
