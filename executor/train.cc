@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "executor/available_memory.h"
 #include "executor/build_stages.h"
+#include "executor/checkpoint/model_folder.h"
 #include "executor/clock.h"
 #include "executor/least_memory.h"
 #include "executor/measured_costs.h"
@@ -27,9 +28,8 @@ absl::Status CheckUntied(const std::vector<StageProgram>& programs) {
   for (const StageProgram& program : programs) {
     for (const Param& param : program.params) {
       if (param.tied_to.empty()) continue;
-      return absl::UnimplementedError(absl::StrCat(
-          "'", param.name, "' is tied to '", param.tied_to,
-          "': a run cannot train tied parameters yet"));
+      return absl::UnimplementedError(absl::StrCat("'", param.name, "' is tied to '", param.tied_to,
+                                                   "': a run cannot train tied parameters yet"));
     }
   }
   return absl::OkStatus();
@@ -185,6 +185,10 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   settings.optimizer = config.optimizer;
   settings.clip_norm = config.clip_norm;
   SL_ASSIGN_OR_RETURN(auto trainer, Trainer::Make(lowered, std::move(programs), settings));
+  if (!config.model_folder.empty()) {
+    SL_RETURN_IF_ERROR(
+        LoadModelFolder(config.model_folder, config.shape, PlacesOf(*trainer).all()));
+  }
   return Run(config, data, std::move(trainer), hooks).AllSteps();
 }
 
