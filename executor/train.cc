@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "executor/available_memory.h"
 #include "executor/build_stages.h"
+#include "executor/checkpoint/model_folder.h"
 #include "executor/clock.h"
 #include "executor/least_memory.h"
 #include "executor/measured_costs.h"
@@ -201,6 +202,10 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
     settings.link = {LinkNs, &config.link};
   }
   SL_ASSIGN_OR_RETURN(auto trainer, Trainer::Make(lowered, std::move(programs), settings));
+  if (!config.model_folder.empty()) {
+    SL_RETURN_IF_ERROR(
+        LoadModelFolder(config.model_folder, config.shape, PlacesOf(*trainer).all()));
+  }
   return Run(config, data, std::move(trainer), hooks).AllSteps();
 }
 

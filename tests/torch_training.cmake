@@ -13,5 +13,5 @@ add_executable(folder_writer torch/folder_writer.cc)
 target_link_libraries(folder_writer PRIVATE stringline_tool nlohmann_json::nlohmann_json)
 add_test(NAME torch_folder
   COMMAND ${CMAKE_SOURCE_DIR}/tools/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/folder_test.py
-    $<TARGET_FILE:folder_writer>)
+    $<TARGET_FILE:folder_writer> $<TARGET_FILE:stringline> ${CMAKE_SOURCE_DIR})
 set_tests_properties(torch_folder PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 400)

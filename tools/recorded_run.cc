@@ -19,9 +19,8 @@ class Recording {
 
   absl::Status Start(Trainer& trainer) {
     if (!folders_.save.empty()) SL_RETURN_IF_ERROR(CheckSavable(config_.shape));
-    const std::string& from = folders_.load.empty() ? config_.model_folder : folders_.load;
-    if (!from.empty()) {
-      SL_RETURN_IF_ERROR(LoadModelFolder(from, config_.shape, PlacesOf(trainer).all()));
+    if (!folders_.load.empty()) {
+      SL_RETURN_IF_ERROR(LoadModelFolder(folders_.load, config_.shape, PlacesOf(trainer).all()));
     }
     SL_RETURN_IF_ERROR(SetResultsAside(folders_.out));
     signals_.Begin();

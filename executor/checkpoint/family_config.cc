@@ -22,7 +22,6 @@ using OrderedJson = nlohmann::ordered_json;
 // Names, versions, tokens of a tokeniser, what text generation and other heads take.
 constexpr const char* kMeaningless[] = {"_name_or_path",
                                         "architectures",
-                                        "auto_map",
                                         "bos_token_id",
                                         "chunk_size_feed_forward",
                                         "dtype",

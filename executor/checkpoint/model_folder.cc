@@ -31,11 +31,6 @@ std::string ConfigOf(const std::string& folder) {
   return (std::filesystem::path(folder) / kConfig).string();
 }
 
-bool IsThere(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
-
 absl::StatusOr<FamilyConfig> ReadConfig(const std::string& folder, int context) {
   constexpr uint64_t kMostBytes = 10'000'000;
   const std::string path = ConfigOf(folder);
@@ -176,7 +171,7 @@ class FolderLoader {
 };
 
 // The bytes of a tensor.
-std::string BytesOf(const StoredSlice& slice, absl::Span<const float> values) {
+std::string SliceBytes(const StoredSlice& slice, absl::Span<const float> values) {
   const int64_t rows = slice.rows, columns = slice.columns;
   const absl::Span<const float> own =
       values.subspan(static_cast<size_t>(slice.first_row * columns), rows * columns);
@@ -220,7 +215,7 @@ absl::Status WriteParams(const std::string& file, const FamilyConfig& config, in
   SL_ASSIGN_OR_RETURN(NewFile written, NewFile::Create(file));
   SL_RETURN_IF_ERROR(written.Append(PrintTensorHeader(header)));
   for (const auto& [slice, values] : slices) {
-    SL_RETURN_IF_ERROR(written.Append(BytesOf(slice, values)));
+    SL_RETURN_IF_ERROR(written.Append(SliceBytes(slice, values)));
   }
   return written.Commit();
 }

@@ -20,21 +20,21 @@ std::string In(const std::string& folder, const std::string& name) {
   return (std::filesystem::path(folder) / name).string();
 }
 
-bool FileIsThere(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
-
 absl::Status InFile(const std::string& path, absl::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", message));
 }
 
 }  // namespace
 
+bool IsThere(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
 absl::StatusOr<TensorFiles> TensorFiles::Open(const std::string& folder) {
   TensorFiles files;
   const std::string one = In(folder, kOneFile), index = In(folder, kIndex);
-  if (!FileIsThere(one) && FileIsThere(index)) {
+  if (!IsThere(one) && IsThere(index)) {
     SL_RETURN_IF_ERROR(files.OpenIndex(folder, index));
     return files;
   }

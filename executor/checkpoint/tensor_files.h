@@ -11,6 +11,9 @@
 
 namespace stringline {
 
+// Whether there is a file, or anything, of this name.
+bool IsThere(const std::string& path);
+
 struct PlacedTensor {
   const TensorFile* file = nullptr;
   const StoredTensor* tensor = nullptr;

@@ -1,7 +1,9 @@
 """Small random models of every family, made and saved by transformers: loaded by us, their loss and
 every gradient compared with those of transformers, and what we save read back by it.
 
-    folder_test.py FOLDER_WRITER
+    folder_test.py FOLDER_WRITER STRINGLINE SOURCES
+
+Then models that runs of ours have trained and saved: transformers finds the loss that they ended with.
 
 The exit status is 77, with one line that says why, where torch or transformers is missing: ctest
 counts that as skipped.
@@ -140,6 +142,40 @@ def expected(model):
     return type(model)
 
 
+MODELS = {
+    "gpt": "{layers: 2, width: 32, heads: 2, context: 32}",
+    "llama": "{kind: llama, layers: 2, width: 32, heads: 4, kv_heads: 2, head_dim: 10, hidden: 48, "
+             "context: 32}",
+}
+
+
+def check_run(torch, transformers, tool, sources, kind, folder):
+    """A text of one window, whose loss is that of every step."""
+    text = b"what a run has learnt, others see."[:33]
+    with open(os.path.join(folder, "text"), "wb") as file:
+        file.write(text)
+    with open(os.path.join(folder, "run.yaml"), "w") as file:
+        file.write(f"schedule: {{file: {sources}/schedules/1f1b.sched, P: 2, M: 2}}\n"
+                   f"model: {MODELS[kind]}\ndata: {{text: text, microbatch: 1}}\n"
+                   "train: {steps: 20, learning_rate: 1e-2}\n")
+
+    def run(*arguments):
+        said = subprocess.run([tool, "run", "run.yaml", "--out", "out", "--json", *arguments],
+                              cwd=folder, check=True, capture_output=True, timeout=60)
+        return json.loads(said.stdout)
+
+    run("--save", "kept")
+    ours = run("--load", "kept", "--steps", "1")["first_loss_nats"]
+    model = load(torch, transformers, os.path.join(folder, "kept"))
+    tokens = torch.tensor([list(text)])
+    logits = model(input_ids=tokens[:, :-1], use_cache=False).logits
+    loss = torch.nn.functional.cross_entropy(logits[0], tokens[0, 1:]).item()
+    good = abs(ours / loss - 1) < 1e-5 and loss < 5
+    print(f"{'ok' if good else 'FAILED'}: {type(model).__name__} of a run: loss {ours:.6f}, of "
+          f"transformers {loss:.6f}", flush=True)
+    return good
+
+
 def main():
     torch, transformers, load_file = load_torch()
     torch.set_num_threads(1)
@@ -149,6 +185,9 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             good = check(torch, transformers, load_file, sys.argv[1], name, config, saving,
                          folder) and good
+    for kind in MODELS:
+        with tempfile.TemporaryDirectory() as folder:
+            good = check_run(torch, transformers, *sys.argv[2:4], kind, folder) and good
     sys.exit(0 if good else 1)
 
 

@@ -35,6 +35,8 @@ absl::StatusOr<RunConfig> LoadConfig(const Flags& flags) {
     config.text_file = flags.text;
     config.tokens_file.clear();
   }
+  if (!flags.load.empty())
+    config.model_folder.clear();  // its sizes are read, its values not wanted
   if (flags.steps > 0) config.steps = flags.steps;
   if (!flags.link.empty()) {
     const absl::StatusOr<LinkSpeed> link = ParseLinkSpeed(flags.link);

@@ -38,6 +38,7 @@ struct Head {
   int64_t block() const { return kBlock * wide; }         // of queries
   int64_t weights() const { return kBlock * positions; }  // of a block, one for every key
   int64_t keys() const { return positions * wide; }       // packed
+  int64_t summed() const { return group() > 1 ? keys() : 0; }
 };
 
 // Hands out a kernel's workspace piece by piece.
@@ -216,6 +217,7 @@ struct GradBuffers {
   float *queries, *dy, *dqueries;          // of the block, packed
   float *weights, *dscores;                // of the block, a row for every key
   float *keys, *values, *dkeys, *dvalues;  // of the head, packed
+  float *sum_dkeys, *sum_dvalues;          // of the group, where it has more than one head
 
   GradBuffers(const Head& head, Workspace workspace) {
     for (float** piece : {&turned_queries, &turned_dy, &queries, &dy, &dqueries}) {
@@ -223,6 +225,7 @@ struct GradBuffers {
     }
     for (float** piece : {&weights, &dscores}) *piece = workspace.Take(head.weights());
     for (float** piece : {&keys, &values, &dkeys, &dvalues}) *piece = workspace.Take(head.keys());
+    for (float** piece : {&sum_dkeys, &sum_dvalues}) *piece = workspace.Take(head.summed());
   }
 };
 
@@ -264,10 +267,8 @@ void RowsOfBlock(const Head& head, const HeadGrad& at, int64_t first, int64_t ro
   }
 }
 
-// The block of queries from `first` on: its dq, and its part of dk and dv. `add`: there are parts
-// of other heads in them already.
-void BackwardBlock(const Head& head, const HeadGrad& at, const GradBuffers& to, int64_t first,
-                   bool add) {
+// The block of queries from `first` on: its dq, and its part of dk and dv.
+void BackwardBlock(const Head& head, const HeadGrad& at, const GradBuffers& to, int64_t first) {
   const int64_t width = head.width(), stride = head.stride(), wide = head.wide;
   const int64_t rows = std::min(kBlock, head.positions - first);
   TakeBlock(head, {at.qkv + first * stride, stride}, rows, head.scale, to.turned_queries,
@@ -281,8 +282,15 @@ void BackwardBlock(const Head& head, const HeadGrad& at, const GradBuffers& to, 
   Mix(to.dscores, to.keys, wide, first, rows, to.dqueries);
   std::fill_n(factor, kBlock, head.scale);
   Unpack(head, to.dqueries, factor, rows, {at.dqkv + first * stride, stride});
-  Spread(to.dscores, to.queries, wide, first, rows, add, to.dkeys);
-  Spread(to.weights, to.dy, wide, first, rows, add, to.dvalues);
+  Spread(to.dscores, to.queries, wide, first, rows, to.dkeys);
+  Spread(to.weights, to.dy, wide, first, rows, to.dvalues);
+}
+
+// Adds a head's dk or dv, packed, to those of the heads before it in its group.
+void AddToGroup(const Head& head, int64_t in_group, const float* grad, float* sum) {
+  for (int64_t i = 0; i < head.keys(); i += kLanes) {
+    Store(sum + i, in_group == 0 ? Load(grad + i) : Load(sum + i) + Load(grad + i));
+  }
 }
 
 // Head h of queries of one sequence. The last head of a group writes the gradients of the group's
@@ -292,11 +300,18 @@ void BackwardHead(const Head& head, int64_t h, const HeadGrad& at, Workspace wor
   const GradBuffers buffers(head, workspace);
   if (in_group == 0) Pack(head, h, at.qkv, buffers.keys, buffers.values);
   for (int64_t first = 0; first < head.positions; first += kBlock) {
-    BackwardBlock(head, at, buffers, first, in_group > 0);
+    BackwardBlock(head, at, buffers, first);
   }
-  if (in_group + 1 < head.group()) return;
-  Unpack(head, buffers.dkeys, {at.dqkv + head.to_keys(h), stride});
-  Unpack(head, buffers.dvalues, {at.dqkv + head.to_values(h), stride});
+  const float *dkeys = buffers.dkeys, *dvalues = buffers.dvalues;
+  if (head.group() > 1) {
+    AddToGroup(head, in_group, buffers.dkeys, buffers.sum_dkeys);
+    AddToGroup(head, in_group, buffers.dvalues, buffers.sum_dvalues);
+    if (in_group + 1 < head.group()) return;
+    dkeys = buffers.sum_dkeys;
+    dvalues = buffers.sum_dvalues;
+  }
+  Unpack(head, dkeys, {at.dqkv + head.to_keys(h), stride});
+  Unpack(head, dvalues, {at.dqkv + head.to_values(h), stride});
 }
 
 }  // namespace
@@ -309,7 +324,7 @@ int64_t AttentionWorkspace(const Type& qkv, absl::Span<const double> attributes)
 
 int64_t AttentionGradWorkspace(const Type& qkv, absl::Span<const double> attributes) {
   const Head head(qkv, attributes);
-  return (5 * head.block() + 2 * head.weights() + 4 * head.keys()) *
+  return (5 * head.block() + 2 * head.weights() + 4 * head.keys() + 2 * head.summed()) *
          static_cast<int64_t>(sizeof(float));
 }
 

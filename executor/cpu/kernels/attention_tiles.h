@@ -127,16 +127,15 @@ inline void Mix(const float* weights, const float* values, int64_t wide, int64_t
 }
 
 // out[r][v] (+)= sum over queries i < rows of weights[r][i] block[i][v]: R keys by V vectors of
-// channels. With `own`, key r is number r of the block's and seen from query r on. Without `adds`
-// the sums start from 0.
-template <int R, int V, bool own, bool adds>
+// channels. With `own`, key r is number r of the block's and seen from query r on.
+template <int R, int V, bool own>
 inline void SpreadTile(const float* weights, const float* block, int64_t wide, int64_t rows,
                        float* out) {
   Vec sum[R][V];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 2
-    for (int v = 0; v < V; ++v) sum[r][v] = adds ? Load(out + r * wide + v * kLanes) : Vec{};
+    for (int v = 0; v < V; ++v) sum[r][v] = own ? Vec{} : Load(out + r * wide + v * kLanes);
   }
   const auto add = [&](int64_t i, int seeing) {
     Vec channels[V];
@@ -163,38 +162,27 @@ inline void SpreadTile(const float* weights, const float* block, int64_t wide, i
   }
 }
 
-template <int V, bool adds>
+template <int V>
 inline void SpreadChannels(const float* weights, const float* block, int64_t wide, int64_t first,
                            int64_t rows, float* out) {
   InTiles(first, [&]<int R>(int64_t j) {
-    SpreadTile<R, V, false, true>(weights + j * kBlock, block, wide, rows, out + j * wide);
+    SpreadTile<R, V, false>(weights + j * kBlock, block, wide, rows, out + j * wide);
   });
   InTiles(rows, [&]<int R>(int64_t j) {
-    SpreadTile<R, V, true, adds>(weights + (first + j) * kBlock + j, block + j * wide, wide,
-                                 rows - j, out + (first + j) * wide);
+    SpreadTile<R, V, true>(weights + (first + j) * kBlock + j, block + j * wide, wide, rows - j,
+                           out + (first + j) * wide);
   });
-}
-
-template <bool adds>
-inline void SpreadAll(const float* weights, const float* block, int64_t wide, int64_t first,
-                      int64_t rows, float* out) {
-  int64_t d = 0;
-  for (; d + 2 * kLanes <= wide; d += 2 * kLanes) {
-    SpreadChannels<2, adds>(weights, block + d, wide, first, rows, out + d);
-  }
-  if (d < wide) SpreadChannels<1, adds>(weights, block + d, wide, first, rows, out + d);
 }
 
 // out[j][d] += sum over the queries i that see key j of weights[j][i] block[i][d], with rows of
-// `wide` channels, a multiple of 16. Without `add` the block's own keys are overwritten: it is
-// their first.
+// `wide` channels, a multiple of 16. The block's own keys are overwritten: it is their first.
 inline void Spread(const float* weights, const float* block, int64_t wide, int64_t first,
-                   int64_t rows, bool add, float* out) {
-  if (add) {
-    SpreadAll<true>(weights, block, wide, first, rows, out);
-  } else {
-    SpreadAll<false>(weights, block, wide, first, rows, out);
+                   int64_t rows, float* out) {
+  int64_t d = 0;
+  for (; d + 2 * kLanes <= wide; d += 2 * kLanes) {
+    SpreadChannels<2>(weights, block + d, wide, first, rows, out + d);
   }
+  if (d < wide) SpreadChannels<1>(weights, block + d, wide, first, rows, out + d);
 }
 
 }  // namespace stringline::cpu
