@@ -29,4 +29,8 @@ absl::Span<const float> Reference::grad(int param) const {
           static_cast<size_t>(state_.param_grads[param].type.elements())};
 }
 
+absl::Span<float> Reference::param(int param) {
+  return {state_.params[param].f32(), static_cast<size_t>(state_.params[param].type.elements())};
+}
+
 }  // namespace stringline

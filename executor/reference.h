@@ -21,6 +21,8 @@ class Reference {
   float RunMicrobatch(absl::Span<const int32_t> tokens, absl::Span<const int32_t> targets);
 
   absl::Span<const float> grad(int param) const;
+  // To set, and to look at.
+  absl::Span<float> param(int param);
 
  private:
   const StageProgram& model_;

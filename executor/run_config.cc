@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "executor/checkpoint/model_folder.h"
 #include "schedlang/base/diagnostics.h"
 #include "schedlang/base/source.h"
 #include "schedlang/base/status.h"
@@ -81,14 +82,23 @@ const std::vector<Kind>& Kinds() {
   return kinds;
 }
 
-std::vector<Section> SectionsOf(RunConfig* config, std::string* kind) {
+// What a run file says that is looked at again when all is read.
+struct Wishes {
+  std::string kind;
+  int context = 0;
+  int microbatch = 0;
+};
+
+std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) {
   AdamW& adam = config->optimizer;
-  std::vector<Field> model =
-      std::visit([](auto& shape) { return FieldsOf(&shape); }, config->shape.family);
-  model.push_back({"kind", kind, 0, 0, false});
+  std::vector<Field> model;
+  if (folder) {
+    model = {{"folder", &config->model_folder}, {"context", &wishes->context, 1, kMost, false}};
+  } else {
+    model = std::visit([](auto& shape) { return FieldsOf(&shape); }, config->shape.family);
+    model.push_back({"kind", &wishes->kind, 0, 0, false});
+  }
   model.push_back({"split", &config->layers_per_stage, 0, kMost, false});
-  int* const microbatch =
-      std::visit([](auto& shape) { return &shape.microbatch; }, config->shape.family);
   return {
       {"schedule",
        {{"file", &config->schedule_file}, {"name", &config->schedule_name, 0, 0, false}},
@@ -98,7 +108,7 @@ std::vector<Section> SectionsOf(RunConfig* config, std::string* kind) {
        {{"text", &config->text_file, 0, 0, false},
         {"tokens", &config->tokens_file, 0, 0, false},
         {"dtype", &config->tokens_dtype, 0, 0, false},
-        {"microbatch", microbatch, 1, kMost}}},
+        {"microbatch", &wishes->microbatch, 1, kMost}}},
       {"train",
        {{"steps", &config->steps, 1, 1e9},
         {"learning_rate", &adam.learning_rate, 0, 10},
@@ -129,8 +139,19 @@ class RunFile {
 
   absl::Status Read(const YAML::Node& root) {
     SL_RETURN_IF_ERROR(ReadSections(root));
-    std::visit([](auto& shape) { Complete(&shape); }, config_->shape.family);
-    return CheckData(root["data"]);
+    if (config_->model_folder.empty()) {
+      std::visit([](auto& shape) { Complete(&shape); }, config_->shape.family);
+    } else {
+      config_->model_folder = BesideFile(config_->model_folder);
+      SL_ASSIGN_OR_RETURN(config_->shape, ReadFolderShape(config_->model_folder, wishes_.context));
+    }
+    config_->shape = config_->shape.WithMicrobatch(wishes_.microbatch);
+    SL_RETURN_IF_ERROR(CheckData(root["data"]));
+    for (std::string* file :
+         {&config_->schedule_file, &config_->text_file, &config_->tokens_file}) {
+      if (!file->empty()) *file = BesideFile(*file);
+    }
+    return absl::OkStatus();
   }
 
  private:
@@ -140,8 +161,9 @@ class RunFile {
           absl::StrCat(path_, ": expected the sections schedule, model, data and train"));
     }
     SL_RETURN_IF_ERROR(ChooseKind(root["model"]));
-    std::string kind;
-    const std::vector<Section> sections = SectionsOf(config_, &kind);
+    const YAML::Node model = root["model"];
+    const bool folder = model && model.IsMap() && model["folder"];
+    const std::vector<Section> sections = SectionsOf(config_, &wishes_, folder);
     std::vector<std::string> keys;
     for (const Section& section : sections) keys.push_back(section.key);
     std::set<std::string> seen;
@@ -159,6 +181,11 @@ class RunFile {
         return absl::InvalidArgumentError(absl::StrCat(path_, ": no section '", key, "'"));
     }
     return absl::OkStatus();
+  }
+
+  // Relative paths count from the run file.
+  std::string BesideFile(const std::string& path) const {
+    return (std::filesystem::path(path_).parent_path() / path).lexically_normal().string();
   }
 
   // Which keys `model` takes depends on one of them.
@@ -310,6 +337,7 @@ class RunFile {
 
   const std::string& path_;
   RunConfig* const config_;
+  Wishes wishes_;
 };
 
 }  // namespace
@@ -323,10 +351,6 @@ absl::StatusOr<RunConfig> ReadRunConfig(const std::string& path) {
   } catch (const YAML::Exception& error) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ":", error.mark.line + 1, ": ", error.msg));
-  }
-  const auto folder = std::filesystem::path(path).parent_path();
-  for (std::string* file : {&config.schedule_file, &config.text_file, &config.tokens_file}) {
-    if (!file->empty()) *file = (folder / *file).lexically_normal().string();
   }
   return config;
 }

@@ -13,6 +13,9 @@
 // `model` takes the keys of its `kind`; `split`, layers per stage, goes with any. In brackets: a
 // default.
 //
+//   folder               a Hugging Face folder, whose config says the sizes and with whose
+//   parameters
+//                        the run begins (checkpoint/model_folder.h); context [as many as it takes]
 //   kind: gpt [no kind]  layers width heads context vocabulary [256] tied [false]
 //   kind: llama          layers width heads kv_heads [heads] head_dim [width / heads] hidden
 //                        context vocabulary [256] theta [10000] epsilon [1e-5] stddev [0.02], of
@@ -38,6 +41,7 @@ struct RunConfig {
   std::string schedule_name;          // schedule.name; "" (the default): the file's last one
   std::vector<Parameter> parameters;  // every other key of `schedule`
   AnyShape shape;                     // model.*, and data.microbatch
+  std::string model_folder;           // model.folder; "": parameters are drawn from the seed
   std::vector<int> layers_per_stage;  // model.split; empty (the default): even
   std::string text_file;              // data.text, or ""
   std::string tokens_file;            // data.tokens, or ""

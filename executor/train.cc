@@ -29,7 +29,7 @@ absl::Status CheckUntied(const std::vector<StageProgram>& programs) {
       if (param.tied_to.empty()) continue;
       return absl::UnimplementedError(absl::StrCat(
           "'", param.name, "' is tied to '", param.tied_to,
-          "': a run cannot train tied parameters yet; model.tied: false makes them two"));
+          "': a run cannot train tied parameters yet"));
     }
   }
   return absl::OkStatus();

@@ -75,9 +75,8 @@ Grads GradientOfCrossEntropy(Builder& builder, const Node& node, OutputGrads dy,
 
 Grads GradientOfLinearAdd(Builder& builder, const Node& node, OutputGrads dy,
                           const Wanted& wanted) {
-  Grads grads = GradientOfLinear(builder, node, dy, wanted);
-  grads.push_back(dy[0]);
-  return grads;
+  const Grads grads = GradientOfLinear(builder, node, dy, wanted);
+  return {grads[0], grads[1], dy[0]};
 }
 
 Grads GradientOfRmsNorm(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {

@@ -7,6 +7,7 @@ if(STRINGLINE_FUZZ)
   endforeach()
   # The reader of parameter files alone, without the executor around it.
   add_executable(fuzz_safetensors EXCLUDE_FROM_ALL fuzz/fuzz_safetensors.cc
+    ${CMAKE_SOURCE_DIR}/executor/checkpoint/json_tree.cc
     ${CMAKE_SOURCE_DIR}/executor/checkpoint/tensor_header.cc)
   target_link_libraries(fuzz_safetensors PRIVATE stringline_base nlohmann_json::nlohmann_json)
   target_link_options(fuzz_safetensors PRIVATE -fsanitize=fuzzer)

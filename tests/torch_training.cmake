@@ -7,3 +7,11 @@ add_test(NAME torch_training
   COMMAND ${CMAKE_SOURCE_DIR}/tools/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/training_test.py
     $<TARGET_FILE:training_writer>)
 set_tests_properties(torch_training PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 400)
+
+# Models of transformers, loaded and saved by us; skipped where it is missing.
+add_executable(folder_writer torch/folder_writer.cc)
+target_link_libraries(folder_writer PRIVATE stringline_tool nlohmann_json::nlohmann_json)
+add_test(NAME torch_folder
+  COMMAND ${CMAKE_SOURCE_DIR}/tools/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/folder_test.py
+    $<TARGET_FILE:folder_writer> $<TARGET_FILE:stringline> ${CMAKE_SOURCE_DIR})
+set_tests_properties(torch_folder PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 400)

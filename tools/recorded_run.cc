@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "executor/checkpoint/params.h"
+#include "executor/checkpoint/model_folder.h"
 #include "executor/trainer.h"
 #include "schedlang/base/status.h"
 #include "tools/stop_signals.h"
@@ -18,8 +18,10 @@ class Recording {
       : config_(config), folders_(folders) {}
 
   absl::Status Start(Trainer& trainer) {
-    if (!folders_.load.empty()) {
-      SL_RETURN_IF_ERROR(LoadParams(ParamsFile(folders_.load), config_.shape, trainer));
+    if (!folders_.save.empty()) SL_RETURN_IF_ERROR(CheckSavable(config_.shape));
+    const std::string& from = folders_.load.empty() ? config_.model_folder : folders_.load;
+    if (!from.empty()) {
+      SL_RETURN_IF_ERROR(LoadModelFolder(from, config_.shape, PlacesOf(trainer).all()));
     }
     SL_RETURN_IF_ERROR(SetResultsAside(folders_.out));
     signals_.Begin();
@@ -38,7 +40,8 @@ class Recording {
 
   absl::Status Save(int64_t step, Trainer& trainer) {
     if (folders_.save.empty()) return absl::OkStatus();
-    SL_RETURN_IF_ERROR(SaveParams(ParamsFile(folders_.save), config_.shape, step, trainer));
+    SL_RETURN_IF_ERROR(
+        SaveModelFolder(folders_.save, config_.shape, step, PlacesOf(trainer).all()));
     saved_ = ParamsFile(folders_.save);
     return absl::OkStatus();
   }

@@ -4,10 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
@@ -16,6 +18,22 @@
 namespace stringline {
 
 static_assert(std::endian::native == std::endian::little, "tensors are read as they are stored");
+
+namespace {
+
+// The upper half of a float.
+float FromBfloat(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+
+// 1 sign, 5 exponent and 10 fraction bits.
+float FromHalf(uint16_t bits) {
+  const uint32_t sign = uint32_t{bits & 0x8000u} << 16, rest = bits & 0x7fffu;
+  if (rest >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
+  if (rest >= 0x0400) return std::bit_cast<float>(sign | (rest + 0x1c000u) << 13);
+  const float small = static_cast<float>(rest) * 0x1p-24f;
+  return sign != 0 ? -small : small;
+}
+
+}  // namespace
 
 TensorFile::TensorFile(int file, std::string path) : file_(file), path_(std::move(path)) {}
 
@@ -58,15 +76,37 @@ absl::Status TensorFile::Begin() {
   return absl::OkStatus();
 }
 
-absl::Status TensorFile::Read(const StoredTensor& tensor, absl::Span<float> values) const {
-  SL_CHECK(tensor.dtype == "F32" && tensor.end - tensor.begin == values.size() * sizeof(float))
+bool IsReadable(absl::string_view dtype) {
+  return dtype == "F32" || dtype == "BF16" || dtype == "F16";
+}
+
+absl::Status TensorFile::Read(const StoredTensor& tensor, uint64_t first,
+                              absl::Span<float> values) const {
+  const bool narrow = tensor.dtype != "F32";
+  const uint64_t width = narrow ? 2 : 4;
+  SL_CHECK(IsReadable(tensor.dtype) && (first + values.size()) * width <= tensor.end - tensor.begin)
       << tensor.name;
   const absl::Status read =
-      ReadAt(data_begin_ + tensor.begin, reinterpret_cast<char*>(values.data()),
-             values.size() * sizeof(float));
+      narrow ? ReadNarrow(tensor, first, values)
+             : ReadAt(data_begin_ + tensor.begin + first * width,
+                      reinterpret_cast<char*>(values.data()), values.size() * width);
   if (read.ok()) return read;
   return absl::Status(read.code(),
                       absl::StrCat(path_, ": tensor ", Quoted(tensor.name), ": ", read.message()));
+}
+
+absl::Status TensorFile::ReadNarrow(const StoredTensor& tensor, uint64_t first,
+                                    absl::Span<float> values) const {
+  constexpr size_t kPiece = 1 << 14;
+  std::vector<uint16_t> piece(std::min(kPiece, values.size()));
+  const auto widen = tensor.dtype == "BF16" ? FromBfloat : FromHalf;
+  for (size_t at = 0; at < values.size(); at += kPiece) {
+    const size_t count = std::min(kPiece, values.size() - at);
+    SL_RETURN_IF_ERROR(ReadAt(data_begin_ + tensor.begin + (first + at) * sizeof(uint16_t),
+                              reinterpret_cast<char*>(piece.data()), count * sizeof(uint16_t)));
+    for (size_t i = 0; i < count; ++i) values[at + i] = widen(piece[i]);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status TensorFile::ReadAt(uint64_t offset, char* bytes, uint64_t count) const {

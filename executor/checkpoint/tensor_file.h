@@ -1,5 +1,6 @@
 // A safetensors file on the disk, opened for reading. Its bytes are read when they are asked for:
-// nothing is mapped, so that a file that somebody cuts short meanwhile is an error and no crash.
+// nothing is mapped, so that a file that somebody cuts short meanwhile is an error and no crash,
+// and a tensor of a narrower type is widened piece by piece.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,9 @@
 #include "executor/checkpoint/tensor_header.h"
 
 namespace stringline {
+
+// Whether Read can read a tensor of this type.
+bool IsReadable(absl::string_view dtype);
 
 class TensorFile {
  public:
@@ -24,12 +28,15 @@ class TensorFile {
   const std::string& path() const { return path_; }
   const TensorHeader& header() const { return header_; }
 
-  // The values of an F32 tensor of the header; `values` has as many as its shape.
-  absl::Status Read(const StoredTensor& tensor, absl::Span<float> values) const;
+  // Values `first`, `first` + 1, … of an F32, BF16 or F16 tensor of the header, as many as `values`
+  // has and all within it.
+  absl::Status Read(const StoredTensor& tensor, uint64_t first, absl::Span<float> values) const;
 
  private:
   TensorFile(int file, std::string path);
   absl::Status ReadAt(uint64_t offset, char* bytes, uint64_t count) const;
+  absl::Status ReadNarrow(const StoredTensor& tensor, uint64_t first,
+                          absl::Span<float> values) const;
   absl::Status Begin();
 
   int file_ = -1;

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "executor/checkpoint/json_tree.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {
@@ -30,35 +30,6 @@ constexpr DTypeBytes kDTypes[] = {
 
 absl::Status Wrong(absl::string_view name, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(name), ": ", what));
-}
-
-std::string InJson(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-// The JSON as a tree. A key that stands twice in one object is an error: the parser would keep the
-// last one and say nothing.
-absl::StatusOr<Json> ParseTree(absl::string_view text) {
-  constexpr int kDeepest = 4;
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
-  std::string twice;
-  bool deep = false;
-  const auto look = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    deep = deep || depth > kDeepest;
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end && !keys.empty()) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.empty()) {
-      const std::string key = parsed.get<std::string>();
-      if (!keys.back().insert(key).second && twice.empty()) twice = Quoted(key);
-    }
-    return !deep;
-  };
-  Json tree = Json::parse(text.begin(), text.end(), look, /*allow_exceptions=*/false);
-  if (deep) return absl::InvalidArgumentError("the header nests too deep");
-  if (!twice.empty()) return absl::InvalidArgumentError(absl::StrCat(twice, " stands there twice"));
-  if (tree.is_discarded()) return absl::InvalidArgumentError("the header is not JSON");
-  if (!tree.is_object()) return absl::InvalidArgumentError("the header is not a JSON object");
-  return tree;
 }
 
 absl::StatusOr<std::vector<uint64_t>> Numbers(const Json& value, absl::string_view name,
@@ -183,7 +154,7 @@ absl::StatusOr<TensorHeader> ParseTensorHeader(absl::string_view json, uint64_t 
   if (json.empty() || json[0] != '{') {
     return absl::InvalidArgumentError("not a safetensors file: its header does not begin with '{'");
   }
-  SL_ASSIGN_OR_RETURN(const Json tree, ParseTree(json));
+  SL_ASSIGN_OR_RETURN(const Json tree, ParseJsonObject(json, "the header", 4));
   TensorHeader header;
   for (const auto& [name, entry] : tree.items()) {
     if (name == kMetadata) {

@@ -1,6 +1,4 @@
 // Parameters saved by one run and loaded by another.
-#include "executor/checkpoint/params.h"
-
 #include <unistd.h>
 
 #include <cmath>
@@ -10,6 +8,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "executor/checkpoint/model_folder.h"
 #include "executor/checkpoint/tensor_file.h"
 #include "executor/train.h"
 #include "gtest/gtest.h"
@@ -39,8 +38,17 @@ class Params : public testing::Test {
   Params() { std::filesystem::create_directories(folder_); }
   ~Params() override { std::filesystem::remove_all(folder_); }
   const std::string folder_ = absl::StrCat(testing::TempDir(), "/stringline-params-", getpid());
-  const std::string file_ = ParamsFile(folder_ + "/saved");
+  const std::string saved_ = folder_ + "/saved";
+  const std::string file_ = ParamsFile(saved_);
 };
+
+absl::Status Load(const std::string& folder, const RunConfig& config, Trainer& trainer) {
+  return LoadModelFolder(folder, config.shape, PlacesOf(trainer).all());
+}
+absl::Status Save(const std::string& folder, const RunConfig& config, int64_t step,
+                  Trainer& trainer) {
+  return SaveModelFolder(folder, config.shape, step, PlacesOf(trainer).all());
+}
 
 // A run that begins with the parameters of `from`, if any, and leaves its own in `to`, if any.
 absl::StatusOr<TrainResult> RunWith(const char* schedule, int p, const RunConfig& config,
@@ -50,10 +58,10 @@ absl::StatusOr<TrainResult> RunWith(const char* schedule, int p, const RunConfig
   SL_CHECK(plan.has_value()) << schedule;
   TrainHooks hooks;
   hooks.start = [&](Trainer& trainer) {
-    return from.empty() ? absl::OkStatus() : LoadParams(from, config.shape, trainer);
+    return from.empty() ? absl::OkStatus() : Load(from, config, trainer);
   };
   hooks.end = [&](int64_t step, Trainer& trainer) {
-    return to.empty() ? absl::OkStatus() : SaveParams(to, config.shape, step, trainer);
+    return to.empty() ? absl::OkStatus() : Save(to, config, step, trainer);
   };
   return Train(config, *plan, text, hooks);
 }
@@ -66,21 +74,21 @@ constexpr Cut kCuts[] = {
     {"gpipe", 1}, {"1f1b", 4}, {"interleaved", 2}, {"zb_v", 4}, {"dualpipe", 4}};
 
 TEST_F(Params, EveryScheduleAndCutLoadsTheSameParameters) {
-  ASSERT_TRUE(RunWith("1f1b", 2, SmallRun(4), "", file_).ok());
+  ASSERT_TRUE(RunWith("1f1b", 2, SmallRun(4), "", saved_).ok());
   const std::string saved = ReadWhole(file_);
   // With a learning rate of nothing a run saves what it loaded.
   RunConfig still = SmallRun(1);
   still.optimizer.learning_rate = 0;
   std::vector<double> losses;
   for (const Cut& cut : kCuts) {
-    const std::string again = ParamsFile(folder_ + "/again");
-    const auto result = RunWith(cut.schedule, cut.p, still, file_, again);
+    const std::string again = folder_ + "/again";
+    const auto result = RunWith(cut.schedule, cut.p, still, saved_, again);
     ASSERT_TRUE(result.ok()) << cut.schedule << ": " << result.status();
     losses.push_back(result->losses_nats[0]);
-    const auto header = TensorFile::Open(again);
+    const auto header = TensorFile::Open(ParamsFile(again));
     ASSERT_TRUE(header.ok()) << header.status();
-    EXPECT_EQ(header->header().tensors.front().name, "embedding.weight");
-    const std::string bytes = ReadWhole(again);
+    EXPECT_EQ(header->header().tensors.front().name, "transformer.wte.weight");
+    const std::string bytes = ReadWhole(ParamsFile(again));
     ASSERT_EQ(bytes.size(), saved.size()) << cut.schedule;
     // All but the count of steps in the metadata.
     const size_t header_bytes = *HeaderBytes(bytes, bytes.size()) + 8;
@@ -104,14 +112,12 @@ TEST_F(Params, TheLossGoesOnWhereItStood) {
     return absl::OkStatus();
   };
   hooks.stop = [&] { return done == 4; };
-  hooks.end = [&](int64_t step, Trainer& trainer) {
-    return SaveParams(file_, four.shape, step, trainer);
-  };
+  hooks.end = [&](int64_t step, Trainer& trainer) { return Save(saved_, four, step, trainer); };
   const auto begun = Train(four, LibraryPlan("1f1b", 2, 8).value(), window, hooks);
   ASSERT_TRUE(begun.ok()) << begun.status();
   ASSERT_TRUE(begun->stopped);
   for (const Cut& cut : kCuts) {
-    const auto loaded = RunWith(cut.schedule, cut.p, SmallRun(1), file_, "", window);
+    const auto loaded = RunWith(cut.schedule, cut.p, SmallRun(1), saved_, "", window);
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     if (std::string(cut.schedule) == "dualpipe") {
       EXPECT_NEAR(loaded->losses_nats[0], whole->losses_nats[4], 1e-5);
@@ -122,17 +128,17 @@ TEST_F(Params, TheLossGoesOnWhereItStood) {
 }
 
 TEST_F(Params, NamesAndShapesAreThoseOfTheModel) {
-  ASSERT_TRUE(RunWith("1f1b", 2, SmallRun(4), "", file_).ok());
+  ASSERT_TRUE(RunWith("1f1b", 2, SmallRun(4), "", saved_).ok());
   const auto opened = TensorFile::Open(file_);
   ASSERT_TRUE(opened.ok()) << opened.status();
   EXPECT_EQ(opened->header().metadata.at("steps"), "4");
-  EXPECT_EQ(opened->header().metadata.at("heads"), "2");
+  EXPECT_EQ(opened->header().metadata.at("format"), "pt");
   uint64_t elements = 0;
   for (const StoredTensor& tensor : opened->header().tensors) {
     EXPECT_EQ(tensor.dtype, "F32");
     elements += (tensor.end - tensor.begin) / 4;
-    if (tensor.name == "layers.3.attention.qkv.weight") {
-      EXPECT_EQ(tensor.shape, (std::vector<uint64_t>{48, 16}));
+    if (tensor.name == "transformer.h.3.attn.c_attn.weight") {
+      EXPECT_EQ(tensor.shape, (std::vector<uint64_t>{16, 48}));
     }
   }
   EXPECT_EQ(static_cast<int64_t>(elements), CountParams(SmallRun(4).shape));
@@ -145,17 +151,17 @@ struct OtherModel {
 };
 
 TEST_F(Params, AnotherModelsFileIsRefused) {
-  ASSERT_TRUE(RunWith("1f1b", 2, SmallRun(1), "", file_).ok());
+  ASSERT_TRUE(RunWith("1f1b", 2, SmallRun(1), "", saved_).ok());
   const OtherModel models[] = {{&GptShape::layers, 4, "with layers '8'; the run file's has 4"},
                                {&GptShape::width, 32, "with width '16'; the run file's has 32"},
-                               {&GptShape::heads, 4, "with heads '2'; the run file's has 4"},
-                               {&GptShape::context, 8, "with context '16'; the run file's has 8"}};
+                               {&GptShape::heads, 4, "with heads '2'; the run file's has 4"}};
   for (const OtherModel& model : models) {
     RunConfig config = SmallRun(1);
     GptOf(config).*model.size = model.value;
-    const absl::Status status = RunWith("1f1b", 2, config, file_, "").status();
+    const absl::Status status = RunWith("1f1b", 2, config, saved_, "").status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_EQ(status.message(), absl::StrCat(file_, ": the parameters of a model ", model.says));
+    EXPECT_EQ(status.message(),
+              absl::StrCat(saved_, "/config.json: the parameters of a model ", model.says));
   }
 }
 
@@ -166,19 +172,19 @@ struct BadFile {
 };
 
 TEST_F(Params, TensorsThatDoNotFitAreNamed) {
-  ASSERT_TRUE(RunWith("1f1b", 2, SmallRun(1), "", file_).ok());
+  ASSERT_TRUE(RunWith("1f1b", 2, SmallRun(1), "", saved_).ok());
   const std::string good = ReadWhole(file_);
   const size_t data = *HeaderBytes(good, good.size()) + 8;
   const TensorHeader header = *ParseTensorHeader(good.substr(8, data - 8), good.size() - data);
   const BadFile bad[] = {
-      {[](TensorHeader* h) { h->tensors[0].name = "wte.weight"; },
-       "tensor 'embedding.weight' is missing"},
+      {[](TensorHeader* h) { h->tensors[0].name = "embedding.weight"; },
+       "tensor 'transformer.wte.weight' is missing"},
       {[](TensorHeader* h) {
          h->tensors[0].shape = {16, 256};
        },
-       "tensor 'embedding.weight' has shape [16, 256]; the model's has [256, 16]"},
+       "tensor 'transformer.wte.weight' has shape [16, 256]; the model's has [256, 16]"},
       {[](TensorHeader* h) { h->tensors[1].dtype = "I32"; },
-       "tensor 'position.weight' has dtype I32; F32 is needed"},
+       "tensor 'transformer.wpe.weight' has dtype I32; F32, BF16 and F16 are read"},
       {[](TensorHeader* h) {
          h->tensors.push_back({"more", "F32", {0}, 0, 0});
        },
@@ -189,12 +195,12 @@ TEST_F(Params, TensorsThatDoNotFitAreNamed) {
     changed.metadata.clear();
     one.change(&changed);
     WriteWhole(file_, PrintTensorHeader(changed) + good.substr(data));
-    EXPECT_EQ(RunWith("1f1b", 2, SmallRun(1), file_, "").status().message(),
+    EXPECT_EQ(RunWith("1f1b", 2, SmallRun(1), saved_, "").status().message(),
               absl::StrCat(file_, ": ", one.says));
   }
   for (const size_t bytes : {size_t{0}, size_t{5}, data / 2, good.size() - 1}) {
     WriteWhole(file_, good.substr(0, bytes));
-    const absl::Status status = RunWith("1f1b", 2, SmallRun(1), file_, "").status();
+    const absl::Status status = RunWith("1f1b", 2, SmallRun(1), saved_, "").status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bytes;
     EXPECT_EQ(status.message().find(absl::StrCat(file_, ": ")), 0u) << status;
   }
@@ -202,20 +208,72 @@ TEST_F(Params, TensorsThatDoNotFitAreNamed) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   not_finite.replace(data + 400, 4, reinterpret_cast<const char*>(&nan), 4);
   WriteWhole(file_, not_finite);
-  EXPECT_EQ(RunWith("1f1b", 2, SmallRun(1), file_, "").status().message(),
-            absl::StrCat(file_, ": tensor 'embedding.weight' holds a value that is not finite"));
+  EXPECT_EQ(
+      RunWith("1f1b", 2, SmallRun(1), saved_, "").status().message(),
+      absl::StrCat(file_, ": tensor 'transformer.wte.weight' holds a value that is not finite"));
   EXPECT_EQ(RunWith("1f1b", 2, SmallRun(1), "missing/x", "").status().code(),
             absl::StatusCode::kNotFound);
-  EXPECT_EQ(RunWith("1f1b", 2, SmallRun(1), "/", "").status().message(), "/: not a regular file");
+}
+
+// A file as earlier versions wrote it, without a config: our own names and layouts.
+TEST_F(Params, FilesOfEarlierVersionsAreLoaded) {
+  const RunConfig config = SmallRun(1);
+  std::string bytes;
+  TensorHeader header;
+  header.metadata = {{"format", "pt"},
+                     {"model", "stringline gpt"},
+                     {"layers", "8"},
+                     {"width", "16"},
+                     {"heads", "2"}};
+  std::vector<std::vector<float>> values;
+  TrainHooks hooks;
+  hooks.start = [&](Trainer& trainer) {
+    for (size_t s = 0; s < trainer.programs().size(); ++s) {
+      const std::vector<Param>& params = trainer.programs()[s].params;
+      for (size_t i = 0; i < params.size(); ++i) {
+        const absl::Span<float> now =
+            trainer.param(StageId(static_cast<int32_t>(s)), static_cast<int>(i));
+        std::vector<float>& kept = values.emplace_back(now.begin(), now.end());
+        for (float& value : kept) value += 0.5f;
+        const size_t begin = bytes.size();
+        bytes.append(reinterpret_cast<const char*>(kept.data()), 4 * kept.size());
+        const std::vector<int64_t>& shape = params[i].type.shape;
+        header.tensors.push_back(
+            {params[i].name, "F32", {shape.begin(), shape.end()}, begin, bytes.size()});
+      }
+    }
+    std::filesystem::create_directories(saved_);
+    WriteWhole(file_, PrintTensorHeader(header) + bytes);
+    const absl::Status loaded = Load(saved_, config, trainer);
+    if (!loaded.ok()) return loaded;
+    size_t next = 0;
+    for (size_t s = 0; s < trainer.programs().size(); ++s) {
+      for (size_t i = 0; i < trainer.programs()[s].params.size(); ++i, ++next) {
+        const absl::Span<float> now =
+            trainer.param(StageId(static_cast<int32_t>(s)), static_cast<int>(i));
+        EXPECT_TRUE(std::equal(now.begin(), now.end(), values[next].begin()));
+      }
+    }
+    RunConfig other = SmallRun(1);
+    GptOf(other).heads = 4;
+    EXPECT_EQ(Load(saved_, other, trainer).message(),
+              absl::StrCat(file_,
+                           ": the parameters of a model with heads '2'; the run file's has "
+                           "4"));
+    return absl::OkStatus();
+  };
+  const absl::Status status =
+      Train(config, LibraryPlan("1f1b", 2, 8).value(), Corpus(), hooks).status();
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 TEST_F(Params, BadNumbersAreNotWrittenOverGoodOnes) {
-  ASSERT_TRUE(RunWith("1f1b", 2, SmallRun(2), "", file_).ok());
+  ASSERT_TRUE(RunWith("1f1b", 2, SmallRun(2), "", saved_).ok());
   const std::string good = ReadWhole(file_);
   TrainHooks hooks;
   hooks.end = [&](int64_t step, Trainer& trainer) {
     trainer.param(StageId(1), 0)[3] = std::numeric_limits<float>::infinity();
-    return SaveParams(file_, SmallRun(2).shape, step, trainer);
+    return Save(saved_, SmallRun(2), step, trainer);
   };
   const Plan plan = LibraryPlan("1f1b", 2, 8).value();
   const absl::Status status = Train(SmallRun(2), plan, Corpus(), hooks).status();

@@ -15,7 +15,7 @@
 namespace stringline {
 namespace {
 
-std::string Bytes(const std::vector<uint32_t>& numbers, int width) {
+std::string InBytes(const std::vector<uint32_t>& numbers, int width) {
   std::string bytes;
   for (const uint32_t number : numbers) {
     for (int i = 0; i < width; ++i) bytes.push_back(static_cast<char>(number >> (8 * i)));
@@ -23,8 +23,8 @@ std::string Bytes(const std::vector<uint32_t>& numbers, int width) {
   return bytes;
 }
 
-std::string Header(uint32_t first, uint32_t version, uint32_t tokens) {
-  std::string header = Bytes({first, version, tokens}, 4);
+std::string LlmcHeader(uint32_t first, uint32_t version, uint32_t tokens) {
+  std::string header = InBytes({first, version, tokens}, 4);
   header.resize(1024, '\0');
   return header;
 }
@@ -53,12 +53,12 @@ TEST_F(TokenFiles, EveryFormatIsRead) {
     int vocabulary;
     std::vector<uint32_t> tokens;
   } cases[] = {
-      {Bytes(small, 2), "", 65536, small},
-      {Bytes(small, 2), "uint16", 100000, small},
-      {Bytes(large, 4), "uint32", 128256, large},
-      {Header(20240520, 1, 4) + Bytes(small, 2), "", 100000, small},
-      {Header(20240520, 1, 4) + Bytes(small, 2), "uint16", 65536, small},
-      {Header(20240801, 7, 3) + Bytes(large, 4), "", 128256, large},
+      {InBytes(small, 2), "", 65536, small},
+      {InBytes(small, 2), "uint16", 100000, small},
+      {InBytes(large, 4), "uint32", 128256, large},
+      {LlmcHeader(20240520, 1, 4) + InBytes(small, 2), "", 100000, small},
+      {LlmcHeader(20240520, 1, 4) + InBytes(small, 2), "uint16", 65536, small},
+      {LlmcHeader(20240801, 7, 3) + InBytes(large, 4), "", 128256, large},
   };
   for (const auto& test : cases) {
     const auto file = Open(test.bytes, test.dtype, test.vocabulary);
@@ -76,25 +76,25 @@ TEST_F(TokenFiles, BadFilesAreSaid) {
       {"", "", 256, ": the file is empty"},
       {"abc", "", 65536, ": 3 bytes are no whole number of uint16"},
       {"abcdef", "uint32", 65536, ": 6 bytes are no whole number of uint32"},
-      {Bytes({1, 2, 3}, 2), "", 128256,
+      {InBytes({1, 2, 3}, 2), "", 128256,
        ": it has no header, and with a vocabulary of 128256 it may hold uint16 or uint32: say "
        "which "
        "with data.dtype"},
-      {Bytes({1, 2, 255, 256, 3}, 2), "", 256,
+      {InBytes({1, 2, 255, 256, 3}, 2), "", 256,
        ": token 256 at position 3: the model's vocabulary has 256"},
-      {Header(20240520, 1, 2) + Bytes({1, 5000}, 2), "", 5000,
+      {LlmcHeader(20240520, 1, 2) + InBytes({1, 5000}, 2), "", 5000,
        ": token 5000 at position 1: the model's vocabulary has 5000"},
-      {Header(20240520, 2, 2) + Bytes({1, 2}, 2), "", 256,
+      {LlmcHeader(20240520, 2, 2) + InBytes({1, 2}, 2), "", 256,
        ": its header begins with 20240520 and says version 2; known is 1"},
-      {Header(20240520, 1, 3) + Bytes({1, 2}, 2), "", 256,
+      {LlmcHeader(20240520, 1, 3) + InBytes({1, 2}, 2), "", 256,
        ": its header says 3 tokens, but 1028 bytes are there: was the file cut short?"},
-      {Header(20240520, 1, 0), "", 256,
+      {LlmcHeader(20240520, 1, 0), "", 256,
        ": its header says 0 tokens, but 1024 bytes are there: was the file cut short?"},
-      {Header(20240801, 7, 0x80000000), "", 256,
+      {LlmcHeader(20240801, 7, 0x80000000), "", 256,
        ": its header says -2147483648 tokens, but 1024 bytes are there: was the file cut short?"},
-      {Header(20240801, 7, 1) + Bytes({1}, 4), "uint16", 256,
+      {LlmcHeader(20240801, 7, 1) + InBytes({1}, 4), "uint16", 256,
        ": its header says uint32, data.dtype uint16"},
-      {Bytes({20240520, 1, 3}, 4), "", 256,
+      {InBytes({20240520, 1, 3}, 4), "", 256,
        ": its header says 3 tokens, but 12 bytes are there: was the file cut short?"},
   };
   for (const auto& test : cases) {
@@ -110,7 +110,7 @@ TEST_F(TokenFiles, BadFilesAreSaid) {
 TEST_F(TokenFiles, ALateTokenOutsideTheVocabularyIsSaid) {
   std::vector<uint32_t> tokens((1 << 20) + 40, 3);
   tokens.back() = 999;
-  const auto file = Open(Bytes(tokens, 2), "", 256);
+  const auto file = Open(InBytes(tokens, 2), "", 256);
   ASSERT_TRUE(file.ok()) << file.status();
   std::vector<int32_t> in(1 << 20), out(1 << 20);
   absl::Status status;
@@ -127,7 +127,7 @@ TEST_F(TokenFiles, ALateTokenOutsideTheVocabularyIsSaid) {
 TEST_F(TokenFiles, ARunOverTokensIsThatOverTheText) {
   const std::string text = Corpus();
   const std::vector<uint32_t> numbers(text.begin(), text.end());
-  const auto file = Open(Bytes(numbers, 2), "", 256);
+  const auto file = Open(InBytes(numbers, 2), "", 256);
   ASSERT_TRUE(file.ok()) << file.status();
   const Plan plan = LibraryPlan("1f1b", 2, 4).value();
   const auto of_text = Train(SmallRun(3), plan, text, {});

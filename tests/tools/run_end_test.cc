@@ -67,7 +67,7 @@ TEST_F(RunEnd, SavesWhatAnotherScheduleLoads) {
   const Answer saved = RunToolIn(folder_, Words("run run.yaml --out made --save kept --json"));
   ASSERT_EQ(saved.status, 0) << saved.out << saved.err;
   EXPECT_EQ(nlohmann::json::parse(saved.out)["saved"], nlohmann::json({kModel}));
-  EXPECT_EQ(FilesIn("kept"), Names{"model.safetensors"});
+  EXPECT_EQ(FilesIn("kept"), Names({"config.json", "model.safetensors"}));
   PrepareRun("{file: s.sched, P: 2, M: 4}", "{file: s.sched, P: 1, M: 4}");
   const Answer loaded = RunToolIn(folder_, Words("run run.yaml --out made --load kept --json"));
   ASSERT_EQ(loaded.status, 0) << loaded.out << loaded.err;
@@ -76,12 +76,36 @@ TEST_F(RunEnd, SavesWhatAnotherScheduleLoads) {
   PrepareRun("layers: 2", "layers: 4");
   const Answer other = RunToolIn(folder_, Words("run run.yaml --out made --load kept"));
   EXPECT_EQ(other.status, 2);
-  EXPECT_EQ(other.err,
-            "stringline: kept/model.safetensors: the parameters of a model with layers "
-            "'2'; the run file's has 4\n");
+  EXPECT_EQ(
+      other.err,
+      "stringline: kept/config.json: the parameters of a model with layers '2'; the run file's "
+      "has 4\n");
   EXPECT_EQ(other.out, "");
   // A run that never began leaves what was there.
   EXPECT_EQ(FilesIn("made"), kResultNames);
+}
+
+// What a run leaves is a folder that a run file can name.
+TEST_F(RunEnd, ARunBeginsWithTheModelOfAFolder) {
+  const Answer saved = RunToolIn(folder_, Words("run run.yaml --out made --save kept --json"));
+  ASSERT_EQ(saved.status, 0) << saved.out << saved.err;
+  const std::string weights = ReadText(folder_ + "/" + kModel);
+  PrepareRun("{layers: 2, width: 16, heads: 2, context: 8}", "{folder: kept}");
+  const Answer loaded = RunToolIn(folder_, Words("run run.yaml --out made --json"));
+  ASSERT_EQ(loaded.status, 0) << loaded.out << loaded.err;
+  const auto first = nlohmann::json::parse(saved.out), second = nlohmann::json::parse(loaded.out);
+  EXPECT_EQ(second["params"], first["params"]);
+  EXPECT_LT(second["first_loss_nats"], first["first_loss_nats"]);
+  PrepareRun("{layers: 2, width: 16, heads: 2, context: 8}", "{folder: kept, width: 16}");
+  const Answer both = RunToolIn(folder_, Words("run run.yaml --out made"));
+  EXPECT_EQ(both.status, 2);
+  EXPECT_EQ(both.err, "stringline: run.yaml:2: unknown key 'model.width'\n");
+  PrepareRun("{layers: 2, width: 16, heads: 2, context: 8}", "{folder: kept, context: 9}");
+  const Answer longer = RunToolIn(folder_, Words("run run.yaml --out made"));
+  EXPECT_EQ(longer.status, 2);
+  EXPECT_EQ(longer.err,
+            "stringline: kept/config.json: 'n_positions' is 8: fewer than the 9 tokens of "
+            "model.context\n");
 }
 
 struct Stop {
@@ -105,7 +129,7 @@ TEST_F(RunEnd, ASignalEndsTheRunAfterTheStepUnderWay) {
     ASSERT_EQ(answer.status, stop.status) << answer.out << answer.err;
     EXPECT_EQ(answer.err, "");
     EXPECT_EQ(FilesIn("made"), Names{"losses.csv.part"});
-    EXPECT_EQ(FilesIn("kept"), Names{"model.safetensors"});
+    EXPECT_EQ(FilesIn("kept"), Names({"config.json", "model.safetensors"}));
     const auto file = TensorFile::Open(folder_ + "/" + kModel);
     ASSERT_TRUE(file.ok()) << file.status();
     const std::string steps = file->header().metadata.at("steps");
@@ -210,7 +234,7 @@ TEST_F(RunEnd, ParametersThatDoNotFitTheDiskLeaveTheEarlierOnes) {
             "made/losses.csv.part holds the losses of 6 steps; no parameters are saved, "
             "kept/model.safetensors is as it was before\n");
   EXPECT_EQ(ReadText(folder_ + "/" + kModel), earlier);
-  EXPECT_EQ(FilesIn("kept"), Names{"model.safetensors"});
+  EXPECT_EQ(FilesIn("kept"), Names({"config.json", "model.safetensors"}));
   EXPECT_FALSE(Exists("made/losses.csv"));
 }
 

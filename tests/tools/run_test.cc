@@ -52,6 +52,24 @@ TEST(RunTest, SaysWhatHappens) {
   }
 }
 
+// The same words as numbers of two bytes.
+TEST(RunTest, TrainsOnAFileOfTokens) {
+  const std::string folder = PrepareRun("text: words.txt", "tokens: words.bin");
+  std::string tokens;
+  for (const char c : ReadText(folder + "/words.txt")) tokens += {c, '\0'};
+  WriteText(folder + "/words.bin", tokens);
+  const Answer answer = RunToolIn(folder, Words("run run.yaml --out made"));
+  ASSERT_EQ(answer.status, 0) << answer.out << answer.err;
+  for (const char* const words : {"tokens: words.bin, ", "nats per token\n"}) {
+    EXPECT_NE(answer.out.find(words), std::string::npos) << words << "\n" << answer.out;
+  }
+  EXPECT_EQ(answer.out.find("entropy"), std::string::npos) << answer.out;
+  const std::string losses = ReadText(folder + "/made/losses.csv");
+  const Answer json = RunToolIn(folder, Words("run run.yaml --out made --text words.txt --json"));
+  ASSERT_EQ(json.status, 0) << json.out << json.err;
+  EXPECT_EQ(ReadText(folder + "/made/losses.csv"), losses);
+}
+
 TEST(RunTest, LossesAreTheSameEveryTime) {
   std::string losses[2];
   for (std::string& text : losses) {

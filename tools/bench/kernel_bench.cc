@@ -86,17 +86,16 @@ void AddProducts(std::vector<Row>* rows, int64_t n, int64_t in, int64_t out) {
 
 // Two products over the (query, key) pairs that count in the forward, five in the backward.
 void AddAttention(std::vector<Row>* rows, int64_t batch, int64_t positions, int64_t width,
-                  int64_t heads) {
+                  int64_t heads, int64_t kv_heads) {
   const double pairs =
       static_cast<double>(batch) * static_cast<double>(positions * (positions + 1) / 2);
   const double product = 2.0 * pairs * static_cast<double>(width);
-  const Type qkv = F32({batch, positions, 3 * width}), y = F32({batch, positions, width});
-  const auto count = static_cast<double>(heads);
-  rows->push_back({Op::kAttention, {qkv}, {count, count}, 2 * product});
-  rows->push_back({Op::kAttentionGrad,
-                   {y, qkv, y, F32({batch, heads, positions})},
-                   {count, count},
-                   5 * product});
+  const int64_t packed = width + 2 * kv_heads * (width / heads);
+  const Type qkv = F32({batch, positions, packed}), y = F32({batch, positions, width});
+  const std::vector<double> count = {static_cast<double>(heads), static_cast<double>(kv_heads)};
+  rows->push_back({Op::kAttention, {qkv}, count, 2 * product});
+  rows->push_back(
+      {Op::kAttentionGrad, {y, qkv, y, F32({batch, heads, positions})}, count, 5 * product});
 }
 
 void AddElementwise(std::vector<Row>* rows, int64_t n, int64_t width) {
@@ -107,6 +106,11 @@ void AddElementwise(std::vector<Row>* rows, int64_t n, int64_t width) {
   rows->push_back({Op::kGeluGrad, {wide, wide}, {}, 0});
   rows->push_back({Op::kLayerNorm, {x, c, c}, {1e-5}, 0});
   rows->push_back({Op::kLayerNormGrad, {x, x, c, row, row}, {}, 0});
+  rows->push_back({Op::kRmsNorm, {x, c}, {1e-5}, 0});
+  rows->push_back({Op::kRmsNormGrad, {x, x, c, row}, {}, 0});
+  rows->push_back({Op::kSwiglu, {wide}, {}, 0});
+  rows->push_back({Op::kSwigluGrad, {F32({n, 2 * width}), wide}, {}, 0});
+  rows->push_back({Op::kRotary, {F32({4, n / 4, 3 * width})}, {4, 4, 1e4, 1}, 0});
   rows->push_back({Op::kCrossEntropy, {F32({n, 256}), I32({n})}, {}, 0});
   rows->push_back({Op::kCrossEntropyGrad, {F32({}), F32({n, 256}), I32({n}), row}, {}, 0});
 }
@@ -122,9 +126,10 @@ std::vector<Row> Rows() {
     AddProducts(&rows, n, width, 256);
     AddElementwise(&rows, n, width);
   }
-  AddAttention(&rows, 4, 128, 96, 3);
-  AddAttention(&rows, 2, 256, 512, 8);
-  AddAttention(&rows, 1, 1024, 512, 4);
+  AddAttention(&rows, 4, 128, 96, 3, 3);
+  AddAttention(&rows, 2, 256, 512, 8, 8);
+  AddAttention(&rows, 2, 256, 512, 8, 2);
+  AddAttention(&rows, 1, 1024, 512, 4, 4);
   return rows;
 }
 

@@ -1,0 +1,58 @@
+// How a family's parameters are called and laid out in a Hugging Face folder.
+//
+// Ours are (out, in) and packed: qkv holds the rows of queries, then of keys, then of values. There
+// each of the three is a tensor of its own, and GPT-2's weights are (in, out). A family is a table
+// of rows, one for each of our parameters; '#' stands for the number of a layer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "stages/models/model.h"
+#include "stages/stage_program.h"
+
+namespace stringline {
+
+// How many rows of the parameter a tensor holds.
+enum class StoredRows { kAll, kQueries, kKeys, kHidden };
+
+struct StoredPart {
+  const char* name;
+  StoredRows rows = StoredRows::kAll;
+};
+
+struct StoredParam {
+  const char* name;  // of our parameter
+  std::vector<StoredPart> parts;
+  bool transposed = false;
+  bool longer = false;  // the tensor may have more rows than the parameter: the first ones count
+};
+
+absl::Span<const StoredParam> Gpt2Params();
+absl::Span<const StoredParam> LlamaParams();
+
+// A tensor that a parameter's rows from `first_row` on are in.
+struct StoredSlice {
+  std::string name;
+  int64_t first_row = 0;
+  int64_t rows = 0;
+  int64_t columns = 1;
+  int dimensions = 2;  // 1: a vector of `rows`
+  bool transposed = false;
+  bool longer = false;
+
+  std::vector<uint64_t> shape() const;  // of the tensor
+};
+
+// The tensors that together are `param`, in the order of its rows. The table has a row for it; an
+// empty table stands for our own names and layouts.
+std::vector<StoredSlice> SlicesOf(const Param& param, const AnyShape& shape,
+                                  absl::Span<const StoredParam> table);
+
+// "layers.12.norm1.weight" becomes "layers.#.norm1.weight".
+std::string WithoutNumber(absl::string_view name);
+
+}  // namespace stringline

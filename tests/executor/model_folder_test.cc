@@ -1,0 +1,349 @@
+// Hugging Face folders: what is saved is loaded, and what does not fit is said.
+#include "executor/checkpoint/model_folder.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "executor/checkpoint/family_config.h"
+#include "executor/checkpoint/tensor_file.h"
+#include "executor/checkpoint/tensor_files.h"
+#include "gtest/gtest.h"
+#include "schedlang/base/source.h"
+#include "stages/init.h"
+
+namespace stringline {
+namespace {
+
+DecoderShape Decoder() {
+  return {.layers = 2,
+          .width = 12,
+          .heads = 4,
+          .context = 7,
+          .vocabulary = 31,
+          .microbatch = 1,
+          .kv_heads = 2,
+          .head_dim = 4,
+          .hidden = 10,
+          .rope_theta = 5e5};
+}
+
+std::vector<AnyShape> Shapes() {
+  DecoderShape qwen2 = Decoder(), qwen3 = Decoder();
+  qwen2.qkv_bias = qwen2.tied = true;
+  qwen3.qk_norm = true;
+  return {GptShape{2, 12, 3, 7, 31, 1}, GptShape{1, 8, 2, 5, 40, 1, true}, Decoder(), qwen2, qwen3};
+}
+
+// A model's parameters in memory, every matrix with values of its own.
+struct Memory {
+  explicit Memory(const AnyShape& shape, uint64_t seed)
+      : program(BuildModelStages(shape, {shape.layers()})->front()) {
+    for (const Param& param : program.params) values.emplace_back(param.type.elements());
+    for (size_t p = 0; p < values.size(); ++p) {
+      Param param = program.params[p];
+      param.init = Init::kNormal;
+      param.stddev = 1;
+      Initialize(param, seed, values[p].data());
+      places.Add(program.params[p], absl::MakeSpan(values[p]));
+    }
+  }
+  StageProgram program;
+  std::vector<std::vector<float>> values;
+  ParamPlaces places;
+};
+
+class ModelFolder : public testing::Test {
+ protected:
+  ~ModelFolder() override { std::filesystem::remove_all(folder_); }
+  std::string Read(const std::string& name) const {
+    return ReadBytes(folder_ + "/" + name, 1 << 24).value_or("");
+  }
+  void Write(const std::string& name, const std::string& bytes) const {
+    std::filesystem::create_directories(folder_);
+    std::ofstream(folder_ + "/" + name, std::ios::binary) << bytes;
+  }
+  // The message of an error, without the folder.
+  std::string Says(const absl::Status& status) const {
+    return absl::StrReplaceAll(status.message(), {{folder_ + "/", ""}});
+  }
+  const std::string folder_ = absl::StrCat(testing::TempDir(), "/stringline-folder-", getpid());
+};
+
+TEST_F(ModelFolder, WhatIsSavedIsLoaded) {
+  for (const AnyShape& shape : Shapes()) {
+    const Memory saved(shape, 1);
+    Memory loaded(shape, 2);
+    ASSERT_TRUE(SaveModelFolder(folder_, shape, 3, saved.places.all()).ok());
+    const auto described = ReadFolderShape(folder_, 0);
+    ASSERT_TRUE(described.ok()) << described.status();
+    EXPECT_EQ(described->WithMicrobatch(1).family, shape.family);
+    const absl::Status status = LoadModelFolder(folder_, shape, loaded.places.all());
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(loaded.values, saved.values);
+  }
+}
+
+// Fewer positions than the folder has: the first ones.
+TEST_F(ModelFolder, AShorterContextTakesTheFirstPositions) {
+  GptShape shape{1, 8, 2, 5, 40, 1};
+  const Memory saved(shape, 1);
+  ASSERT_TRUE(SaveModelFolder(folder_, shape, 0, saved.places.all()).ok());
+  shape.context = 3;
+  Memory loaded(shape, 2);
+  const absl::Status status = LoadModelFolder(folder_, shape, loaded.places.all());
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(loaded.program.params[1].name, "position.weight");
+  EXPECT_TRUE(
+      std::equal(loaded.values[1].begin(), loaded.values[1].end(), saved.values[1].begin()));
+}
+
+TEST_F(ModelFolder, AModelOfNoFamilyIsNotSaved) {
+  DecoderShape shape = Decoder();
+  shape.qkv_bias = shape.qk_norm = true;
+  EXPECT_EQ(CheckSavable(shape).code(), absl::StatusCode::kUnimplemented);
+  EXPECT_TRUE(CheckSavable(Decoder()).ok());
+}
+
+// Bits, and the float that they are.
+TEST_F(ModelFolder, NarrowFloatsAreWidened) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const struct {
+    const char* dtype;
+    std::vector<std::pair<uint16_t, float>> values;
+  } cases[] = {
+      {"BF16", {{0x3f80, 1}, {0xc040, -3}, {0x7f80, kInfinity}, {0x0001, 0x1p-133f}, {0x8000, 0}}},
+      {"F16",
+       {{0x3c00, 1},
+        {0xc200, -3},
+        {0x7bff, 65504},
+        {0x0400, 0x1p-14f},
+        {0x03ff, 1023 * 0x1p-24f},
+        {0x8001, -0x1p-24f},
+        {0x8000, 0},
+        {0xfc00, -kInfinity},
+        {0x3555, 0x1.554p-2f}}},
+  };
+  for (const auto& test : cases) {
+    TensorHeader header;
+    const uint64_t count = test.values.size();
+    header.tensors = {{"x", test.dtype, {count}, 0, 2 * count}};
+    std::string bytes = PrintTensorHeader(header);
+    for (const auto& [bits, value] : test.values) {
+      bytes.push_back(static_cast<char>(bits & 0xff));
+      bytes.push_back(static_cast<char>(bits >> 8));
+    }
+    Write("x.safetensors", bytes);
+    const auto file = TensorFile::Open(folder_ + "/x.safetensors");
+    ASSERT_TRUE(file.ok()) << file.status();
+    std::vector<float> all(count), tail(count - 1);
+    ASSERT_TRUE(file->Read(file->header().tensors[0], 0, absl::MakeSpan(all)).ok());
+    ASSERT_TRUE(file->Read(file->header().tensors[0], 1, absl::MakeSpan(tail)).ok());
+    for (size_t i = 0; i < count; ++i) {
+      EXPECT_EQ(all[i], test.values[i].second) << test.dtype << " " << i;
+      EXPECT_EQ(std::signbit(all[i]), (test.values[i].first & 0x8000) != 0) << i;
+    }
+    for (size_t i = 1; i < count; ++i) {
+      EXPECT_EQ(tail[i - 1], all[i]);
+    }
+  }
+}
+
+constexpr const char* kLlama =
+    R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "intermediate_size": 10, "max_position_embeddings": 32,
+    "vocab_size": 31, "tie_word_embeddings": false)";
+constexpr const char* kGpt2 =
+    R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": 5, "n_ctx": 5,
+    "vocab_size": 40, "attn_pdrop": 0, "embd_pdrop": 0.0, "resid_pdrop": 0)";
+
+TEST_F(ModelFolder, ConfigsOfOlderVersionsAreRead) {
+  const auto llama = ReadFamilyConfig(absl::StrCat(kLlama, R"(, "rope_theta": 500000.0,
+      "rope_scaling": null, "torch_dtype": "bfloat16", "use_cache": true, "bos_token_id": 1,
+      "attention_bias": false, "rms_norm_eps": 1e-05, "transformers_version": "4.40.0"})"),
+                                      8);
+  ASSERT_TRUE(llama.ok()) << llama.status();
+  const DecoderShape& shape = std::get<DecoderShape>(llama->shape.family);
+  EXPECT_EQ(shape.rope_theta, 5e5);
+  EXPECT_EQ(shape.head_dim, 4);
+  EXPECT_EQ(shape.context, 8);
+}
+
+struct BadConfig {
+  std::string keys;  // behind those of a good one
+  const char* says;
+};
+
+TEST_F(ModelFolder, WhatAConfigAsksForAndIsNotHereIsSaid) {
+  const BadConfig of_llama[] = {
+      {R"(, "rope_scaling": {"rope_type": "llama3", "factor": 8.0})",
+       "'rope_scaling.rope_type' is \"llama3\": rotary positions are not scaled here"},
+      {R"(, "rope_scaling": {"type": "linear", "factor": 2.0})",
+       "'rope_scaling.type' is \"linear\": rotary positions are not scaled here"},
+      {R"(, "rope_parameters": {"rope_type": "default", "beta": 2})",
+       "'rope_parameters.beta' is 2: nothing is known of this key"},
+      {R"(, "sliding_window": 16)",
+       "'sliding_window' is 16: attention sees the whole sequence, of 32 tokens; a model.context "
+       "of "
+       "16 or less fits into the window"},
+      {R"(, "layer_types": ["full_attention", "linear_attention"])",
+       "'layer_types' is [\"full_attention\",\"linear_attention\"]: there is no "
+       "\"linear_attention\" here"},
+      {R"(, "attention_dropout": 0.1)",
+       "'attention_dropout' is 0.1: there is no dropout here; 0 trains without"},
+      {R"(, "attention_bias": true)", "'attention_bias' is true: these products have no bias here"},
+      {R"(, "mlp_bias": true)", "'mlp_bias' is true: these products have no bias here"},
+      {R"(, "hidden_act": "gelu")", "'hidden_act' is \"gelu\": the MLP's gate is SiLU"},
+      {R"(, "partial_rotary_factor": 0.5)",
+       "'partial_rotary_factor' is 0.5: every channel of a head is rotated"},
+      {R"(, "quantization_config": {"bits": 4})",
+       "'quantization_config' is {\"bits\":4}: nothing is known of this key"},
+      {R"(, "head_dim": 5)", "heads of 5 channels cannot be rotated in pairs"},
+      {R"(, "rms_norm_eps": "small")", "'rms_norm_eps' is \"small\": a number is needed"},
+      {R"(, "head_dim": 0)", "'head_dim' is 0: a whole number in 1 .. 1048576 is needed"},
+      {R"(, "vocab_size": 32)", "'vocab_size' stands there twice"},
+      {R"(, "kv_lora_rank": 512)", "'kv_lora_rank' is 512: nothing is known of this key"},
+  };
+  for (const BadConfig& bad : of_llama) {
+    const std::string text = absl::StrCat(kLlama, bad.keys, "}");
+    EXPECT_EQ(ReadFamilyConfig(text, 0).status().message(), bad.says);
+  }
+  const BadConfig of_gpt2[] = {
+      {R"(, "n_inner": 16)", "'n_inner' is 16: the MLP is four times as wide as the model"},
+      {R"(, "activation_function": "relu")",
+       "'activation_function' is \"relu\": the activation is GELU in its tanh form, gelu_new"},
+      {R"(, "layer_norm_epsilon": 1e-6)", "'layer_norm_epsilon' is 1e-06: it is 1e-05 here"},
+      {R"(, "scale_attn_by_inverse_layer_idx": true)",
+       "'scale_attn_by_inverse_layer_idx' is true: scores do not depend on the layer"},
+      {R"(, "use_magic": 1)", "'use_magic' is 1: nothing is known of this key"},
+  };
+  for (const BadConfig& bad : of_gpt2) {
+    EXPECT_EQ(ReadFamilyConfig(absl::StrCat(kGpt2, bad.keys, "}"), 0).status().message(), bad.says);
+  }
+  const std::string silent = absl::StrReplaceAll(kGpt2, {{", \"attn_pdrop\": 0", ""}});
+  const BadConfig others[] = {
+      {absl::StrCat(silent, "}"),
+       "'attn_pdrop' is not there, which means 0.1: there is no dropout here; 0 trains without"},
+      {R"({"model_type": "bert"})",
+       "'model_type' is 'bert': known are gpt2, llama, mistral, qwen2, qwen3"},
+      {R"({"model_type": "llama"})",
+       "'num_hidden_layers' is not there, which means null: a whole number in 1 .. 1048576 is "
+       "needed"},
+      {"{}", "'model_type' is '': known are gpt2, llama, mistral, qwen2, qwen3"},
+      {"[]", "the config is not a JSON object"},
+      {"", "the config is not JSON"},
+  };
+  for (const BadConfig& bad : others) {
+    EXPECT_EQ(ReadFamilyConfig(bad.keys, 0).status().message(), bad.says);
+  }
+}
+
+// Every cut of a good config is an error, not the end of the process.
+TEST_F(ModelFolder, ACutConfigIsRefused) {
+  const std::string good = PrintFamilyConfig(Decoder());
+  EXPECT_TRUE(ReadFamilyConfig(good, 0).ok());
+  for (size_t bytes = 0; bytes + 2 < good.size(); ++bytes) {
+    EXPECT_FALSE(ReadFamilyConfig(good.substr(0, bytes), 0).ok()) << bytes;
+  }
+}
+
+TEST_F(ModelFolder, SeveralFilesAreRead) {
+  const AnyShape shape = Decoder();
+  const Memory saved(shape, 1);
+  ASSERT_TRUE(SaveModelFolder(folder_, shape, 0, saved.places.all()).ok());
+  const std::string whole = Read("model.safetensors");
+  const size_t data = *HeaderBytes(whole, whole.size()) + 8;
+  const TensorHeader all = *ParseTensorHeader(whole.substr(8, data - 8), whole.size() - data);
+  TensorHeader parts[2];
+  std::string bytes[2], map;
+  for (size_t t = 0; t < all.tensors.size(); ++t) {
+    StoredTensor tensor = all.tensors[t];
+    const size_t part = t % 2;
+    const std::string own = whole.substr(data + tensor.begin, tensor.end - tensor.begin);
+    tensor.begin = bytes[part].size();
+    bytes[part] += own;
+    tensor.end = bytes[part].size();
+    parts[part].tensors.push_back(tensor);
+    absl::StrAppend(&map, map.empty() ? "" : ",", "\"", tensor.name, "\":\"", part,
+                    ".safetensors\"");
+  }
+  std::filesystem::remove(folder_ + "/model.safetensors");
+  Memory loaded(shape, 2);
+  const auto load = [&] { return LoadModelFolder(folder_, shape, loaded.places.all()); };
+  EXPECT_EQ(load().code(), absl::StatusCode::kNotFound);
+  for (int part = 0; part < 2; ++part) {
+    Write(absl::StrCat(part, ".safetensors"), PrintTensorHeader(parts[part]) + bytes[part]);
+  }
+  const std::string index = absl::StrCat(R"({"metadata": {}, "weight_map": {)", map, "}}");
+  Write("model.safetensors.index.json", index);
+  const absl::Status status = load();
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(loaded.values, saved.values);
+  const struct {
+    std::string index, says;
+  } bad[] = {
+      {"{", "model.safetensors.index.json: the index is not JSON"},
+      {"{}", "model.safetensors.index.json: no object 'weight_map'"},
+      {R"({"weight_map": {"x": "../1.safetensors"}})",
+       "model.safetensors.index.json: '../1.safetensors' is no safetensors file in this folder"},
+      {absl::StrReplaceAll(index, {{"\"model.norm.weight\"", "\"other\""}}),
+       "1.safetensors: tensor 'model.norm.weight' is here, but not by the index"},
+      {absl::StrReplaceAll(index,
+                           {{R"("weight_map": {)", R"("weight_map": {"x":"1.safetensors",)"}}),
+       "1.safetensors: tensor 'x' is missing: the index says that it is here"},
+  };
+  for (const auto& test : bad) {
+    Write("model.safetensors.index.json", test.index);
+    EXPECT_EQ(Says(load()), test.says);
+  }
+}
+
+TEST_F(ModelFolder, TensorsThatDoNotFitAreNamed) {
+  const AnyShape shape = Decoder();
+  const Memory saved(shape, 1);
+  ASSERT_TRUE(SaveModelFolder(folder_, shape, 0, saved.places.all()).ok());
+  const std::string whole = Read("model.safetensors");
+  const size_t data = *HeaderBytes(whole, whole.size()) + 8;
+  const TensorHeader good = *ParseTensorHeader(whole.substr(8, data - 8), whole.size() - data);
+  ASSERT_EQ(good.tensors[2].name, "model.layers.0.self_attn.q_proj.weight");
+  Memory loaded(shape, 2);
+  const std::vector<std::vector<float>> before = loaded.values;
+  const struct {
+    std::function<void(TensorHeader&)> change;
+    const char* says;
+  } cases[] = {
+      {[](TensorHeader& h) { h.tensors[2].name = "q"; },
+       "tensor 'model.layers.0.self_attn.q_proj.weight' is missing"},
+      {[](TensorHeader& h) { h.tensors[2].dtype = "I32"; },
+       "tensor 'model.layers.0.self_attn.q_proj.weight' has dtype I32; F32, BF16 and F16 are read"},
+      {[](TensorHeader& h) { std::swap(h.tensors[2].shape[0], h.tensors[2].shape[1]); },
+       "tensor 'model.layers.0.self_attn.q_proj.weight' has shape [12, 16]; the model's has "
+       "[16, 12]"},
+      {[](TensorHeader& h) {
+         h.tensors.push_back({"more", "F32", {0}, h.tensors.back().end, h.tensors.back().end});
+       },
+       "tensor 'more' is not a parameter of this model"},
+  };
+  for (const auto& test : cases) {
+    TensorHeader changed = good;
+    test.change(changed);
+    Write("model.safetensors", PrintTensorHeader(changed) + whole.substr(data));
+    EXPECT_EQ(Says(LoadModelFolder(folder_, shape, loaded.places.all())),
+              absl::StrCat("model.safetensors: ", test.says));
+    EXPECT_EQ(loaded.values, before);
+  }
+  std::string config = Read("config.json");
+  Write("config.json",
+        absl::StrReplaceAll(config, {{"\"hidden_size\": 12", "\"hidden_size\": 14"}}));
+  EXPECT_EQ(Says(LoadModelFolder(folder_, shape, loaded.places.all())),
+            "config.json: the parameters of a model with width '14'; the run file's has 12");
+}
+
+}  // namespace
+}  // namespace stringline

@@ -1,0 +1,195 @@
+"""Small random models of every family, made and saved by transformers: loaded by us, their loss and
+every gradient compared with those of transformers, and what we save read back by it.
+
+    folder_test.py FOLDER_WRITER STRINGLINE SOURCES
+
+Then models that runs of ours have trained and saved: transformers finds the loss that they ended with.
+
+The exit status is 77, with one line that says why, where torch or transformers is missing: ctest
+counts that as skipped.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77
+LIMIT = 1e-4  # how far a gradient may be off, as a share of the largest of its tensor
+CONTEXT, ROWS, VOCABULARY = 21, 3, 61
+
+
+def load_torch():
+    os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    try:
+        import torch
+        import transformers
+        from safetensors.torch import load_file
+        transformers.utils.logging.disable_progress_bar()
+    except ImportError as error:
+        print(f"skipped: {error}")
+        sys.exit(SKIPPED)
+    return torch, transformers, load_file
+
+
+def configs(transformers):
+    """Name, config, and how it is saved."""
+    sizes = dict(vocab_size=VOCABULARY, hidden_size=24, intermediate_size=40,
+                 num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64,
+                 attn_implementation="eager")
+    gpt = dict(vocab_size=VOCABULARY, n_embd=24, n_layer=2, n_head=3, attn_pdrop=0.0,
+               embd_pdrop=0.0, resid_pdrop=0.0, attn_implementation="eager")
+    return [
+        ("gpt2", transformers.GPT2Config(n_positions=CONTEXT, **gpt), {}),
+        # More positions than are used: the first are read.
+        ("gpt2 untied", transformers.GPT2Config(n_positions=30, tie_word_embeddings=False, **gpt),
+         {"max_shard_size": "20KB"}),
+        ("llama", transformers.LlamaConfig(num_key_value_heads=2, head_dim=10,
+                                           rope_parameters={"rope_type": "default",
+                                                            "rope_theta": 500.0}, **sizes), {}),
+        ("llama of one head", transformers.LlamaConfig(num_key_value_heads=4, rms_norm_eps=1e-3,
+                                                       tie_word_embeddings=True, **sizes),
+         {"max_shard_size": "20KB"}),
+        ("mistral", transformers.MistralConfig(num_key_value_heads=1, sliding_window=CONTEXT,
+                                               **sizes), {"dtype": "bfloat16"}),
+        ("qwen2", transformers.Qwen2Config(num_key_value_heads=2, tie_word_embeddings=True,
+                                           **sizes), {"dtype": "float16"}),
+        ("qwen3", transformers.Qwen3Config(num_key_value_heads=2, head_dim=8, **sizes), {}),
+    ]
+
+
+def make(torch, transformers, config):
+    """Values that no formula takes for nothing: norms beside 1, biases beside 0."""
+    torch.manual_seed(5)
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    with torch.no_grad():
+        for name, param in model.named_parameters():
+            # A norm's weight, a bias, or a matrix.
+            start = 1.0 if param.dim() == 1 and "bias" not in name else 0.0
+            param.copy_(start + 0.2 * torch.randn(param.shape))
+    return model
+
+
+def load(torch, transformers, folder):
+    return transformers.AutoModelForCausalLM.from_pretrained(
+        folder, attn_implementation="eager", dtype=torch.float32)
+
+
+def worst_gradient(model, found, count):
+    """How far the gradients are off: the largest difference as a share of a tensor's largest."""
+    worst, where = 0.0, "nowhere"
+    wanted = {name: param.grad for name, param in model.named_parameters()}
+    if set(wanted) != set(found):
+        sys.exit(f"other parameters: {sorted(set(wanted) ^ set(found))}")
+    if sum(param.numel() for param in model.parameters()) != count:
+        sys.exit(f"{count} parameters, transformers has other many")
+    for name, grad in wanted.items():
+        if name.endswith("wpe.weight"):  # positions that no sequence reaches have none
+            grad = grad[: found[name].shape[0]]
+        difference = (found[name] - grad).abs().max() / grad.abs().max()
+        # A bias of keys shifts all scores of a query alike: its gradient is 0, and rounding.
+        if name.endswith("k_proj.bias"):
+            difference = (found[name] - grad).abs().max()
+        if name.endswith("c_attn.bias"):
+            size = len(grad) // 3
+            rest = [i for i in range(3 * size) if i // size != 1]
+            difference = (found[name] - grad)[rest].abs().max() / grad.abs().max()
+        if not difference <= worst:
+            worst, where = difference.item(), name
+    return worst, where
+
+
+def check(torch, transformers, load_file, writer, name, config, saving, folder):
+    model = make(torch, transformers, config)
+    given = os.path.join(folder, "given")
+    saving = dict(saving)
+    dtype = saving.pop("dtype", None)
+    if dtype is not None:
+        model = model.to(getattr(torch, dtype))
+    model.save_pretrained(given, **saving)
+    model = load(torch, transformers, given)
+    batch = torch.randint(VOCABULARY, (2, ROWS, CONTEXT))
+    with open(os.path.join(given, "batch.json"), "w") as file:
+        json.dump({"tokens": batch[0].tolist(), "targets": batch[1].tolist()}, file)
+    subprocess.run([writer, given, folder], check=True, timeout=60)
+    with open(os.path.join(folder, "loss.json")) as file:
+        said = json.load(file)
+    logits = model(input_ids=batch[0], use_cache=False).logits
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch[1].flatten(),
+                                             reduction="sum")
+    loss.backward()
+    off = abs(said["loss"] / loss.item() - 1)
+    found = load_file(os.path.join(folder, "gradients", "model.safetensors"))
+    count = said["params"]
+    if name.startswith("gpt2"):
+        count += (config.n_positions - CONTEXT) * config.n_embd
+    worst, where = worst_gradient(model, found, count)
+    again = load(torch, transformers, os.path.join(folder, "saved"))
+    back = (again(input_ids=batch[0], use_cache=False).logits - logits).abs().max().item()
+    good = off <= 1e-5 and worst <= LIMIT and back == 0 and type(again) is expected(model)
+    print(f"{'ok' if good else 'FAILED'}: {name}: loss off by {off:.1e}, gradients by {worst:.1e} in "
+          f"{where}, logits of what was saved by {back:.1e}", flush=True)
+    return good
+
+
+def expected(model):
+    """Mistral without a window is Llama, and is saved as that."""
+    if type(model).__name__ == "MistralForCausalLM":
+        import transformers
+        return transformers.LlamaForCausalLM
+    return type(model)
+
+
+MODELS = {
+    "gpt": "{layers: 2, width: 32, heads: 2, context: 32}",
+    "llama": "{kind: llama, layers: 2, width: 32, heads: 4, kv_heads: 2, head_dim: 10, hidden: 48, "
+             "context: 32}",
+}
+
+
+def check_run(torch, transformers, tool, sources, kind, folder):
+    """A text of one window, whose loss is that of every step."""
+    text = b"what a run has learnt, others see."[:33]
+    with open(os.path.join(folder, "text"), "wb") as file:
+        file.write(text)
+    with open(os.path.join(folder, "run.yaml"), "w") as file:
+        file.write(f"schedule: {{file: {sources}/schedules/1f1b.sched, P: 2, M: 2}}\n"
+                   f"model: {MODELS[kind]}\ndata: {{text: text, microbatch: 1}}\n"
+                   "train: {steps: 20, learning_rate: 1e-2}\n")
+
+    def run(*arguments):
+        said = subprocess.run([tool, "run", "run.yaml", "--out", "out", "--json", *arguments],
+                              cwd=folder, check=True, capture_output=True, timeout=60)
+        return json.loads(said.stdout)
+
+    run("--save", "kept")
+    ours = run("--load", "kept", "--steps", "1")["first_loss_nats"]
+    model = load(torch, transformers, os.path.join(folder, "kept"))
+    tokens = torch.tensor([list(text)])
+    logits = model(input_ids=tokens[:, :-1], use_cache=False).logits
+    loss = torch.nn.functional.cross_entropy(logits[0], tokens[0, 1:]).item()
+    good = abs(ours / loss - 1) < 1e-5 and loss < 5
+    print(f"{'ok' if good else 'FAILED'}: {type(model).__name__} of a run: loss {ours:.6f}, of "
+          f"transformers {loss:.6f}", flush=True)
+    return good
+
+
+def main():
+    torch, transformers, load_file = load_torch()
+    torch.set_num_threads(1)
+    print("torch", torch.__version__, "transformers", transformers.__version__, flush=True)
+    good = True
+    for name, config, saving in configs(transformers):
+        with tempfile.TemporaryDirectory() as folder:
+            good = check(torch, transformers, load_file, sys.argv[1], name, config, saving,
+                         folder) and good
+    for kind in MODELS:
+        with tempfile.TemporaryDirectory() as folder:
+            good = check_run(torch, transformers, *sys.argv[2:4], kind, folder) and good
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()
