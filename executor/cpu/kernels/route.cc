@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kTiny = 1e-20f;  // keeps a sum of scores from being zero
 
-enum class Scores { kSoftmax, kSigmoid };
+enum class ScoreKind { kSoftmax, kSigmoid };
 
 void SoftmaxOf(const float* logits, int64_t experts, float* scores) {
   const float most = *std::max_element(logits, logits + experts);
@@ -22,8 +22,8 @@ void SoftmaxOf(const float* logits, int64_t experts, float* scores) {
   for (int64_t e = 0; e < experts; ++e) scores[e] /= sum;
 }
 
-void ScoresOf(const float* logits, int64_t experts, Scores kind, float* scores) {
-  if (kind == Scores::kSoftmax) return SoftmaxOf(logits, experts, scores);
+void ScoresOf(const float* logits, int64_t experts, ScoreKind kind, float* scores) {
+  if (kind == ScoreKind::kSoftmax) return SoftmaxOf(logits, experts, scores);
   for (int64_t e = 0; e < experts; ++e) scores[e] = 1.0f / (1.0f + std::exp(-logits[e]));
 }
 
@@ -85,7 +85,7 @@ int64_t RouteWorkspace(const Type& logits) { return 5 * logits.shape.back() * 4;
 // logits (N,E), bias (E) or () -> weight (N,K), choice I32 (N,K), both overwritten.
 void Run_kRoute(const Node& node, In in, Out out, Accumulate, void* workspace) {
   const int64_t rows = RowCount(in[0]), experts = RowLength(in[0]), choices = RowLength(out[0]);
-  const auto kind = static_cast<Scores>(node.attributes[1]);
+  const auto kind = static_cast<ScoreKind>(node.attributes[1]);
   const bool normalise = node.attributes[2] != 0;
   const float scale = static_cast<float>(node.attributes[3]);
   const auto groups = static_cast<int64_t>(node.attributes[4]);
@@ -127,7 +127,7 @@ int64_t RouteGradWorkspace(const Type& logits) { return 2 * logits.shape.back() 
 // dweight (N,K), logits (N,E), choice I32 (N,K) -> dlogits (N,E), overwritten.
 void Run_kRouteGrad(const Node& node, In in, Out out, Accumulate, void* workspace) {
   const int64_t rows = RowCount(in[1]), experts = RowLength(in[1]), choices = RowLength(in[0]);
-  const auto kind = static_cast<Scores>(node.attributes[0]);
+  const auto kind = static_cast<ScoreKind>(node.attributes[0]);
   const bool normalise = node.attributes[1] != 0;
   const float scale = static_cast<float>(node.attributes[2]);
   float* s = static_cast<float*>(workspace);
@@ -147,7 +147,7 @@ void Run_kRouteGrad(const Node& node, In in, Out out, Accumulate, void* workspac
       ds[in[2].i32()[n * choices + k]] +=
           normalise ? scale / sum * (dweight[k] - along / sum) : scale * dweight[k];
     }
-    if (kind == Scores::kSigmoid) {
+    if (kind == ScoreKind::kSigmoid) {
       for (int64_t e = 0; e < experts; ++e) dlogits[e] = ds[e] * s[e] * (1.0f - s[e]);
       continue;
     }
