@@ -9,8 +9,8 @@
 #include <new>
 
 #include "executor/trainer.h"
-#include "stages/models/gpt.h"
 #include "tests/executor/plans.h"
+#include "tests/executor/tiny_models.h"
 
 namespace {
 
@@ -54,29 +54,29 @@ namespace stringline {
 namespace {
 
 TEST(Allocation, AStepAllocatesNothing) {
-  GptShape shape;
-  shape.layers = 8;
-  shape.width = 16;
-  shape.heads = 2;
-  shape.context = 8;
-  shape.microbatch = 2;
-  for (const char* schedule : {"1f1b", "zb_v", "dualpipe_v"}) {
-    const Plan plan = LibraryPlan(schedule, 4, 8).value();
-    const int stages = static_cast<int>(plan.stages.size());
-    auto programs = BuildGptStages(shape, std::vector<int>(stages, 8 / stages));
-    ASSERT_TRUE(programs.ok()) << programs.status();
-    auto trainer = Trainer::Make(plan, *std::move(programs), {.seed = 1});
-    ASSERT_TRUE(trainer.ok()) << trainer.status();
-    const int64_t before_first = allocations;
-    EXPECT_GT(before_first, 0) << "the counter counts nothing";
-    for (int step = 0; step < 3; ++step) {
-      const int64_t before = allocations;
-      ASSERT_TRUE((*trainer)->ComputeGradients().ok());
-      // The first step makes what the math library keeps per thread.
-      if (step > 0) {
-        EXPECT_EQ(allocations - before, 0) << schedule << ", step " << step;
+  for (const TinyFamily family : kTinyFamilies) {
+    for (const char* schedule : {"1f1b", "zb_v", "dualpipe_v"}) {
+      SCOPED_TRACE(testing::Message() << NameOf(family) << " " << schedule);
+      const Plan plan = LibraryPlan(schedule, 4, 8).value();
+      const int stages = static_cast<int>(plan.stages.size());
+      const Mesh mesh = family == TinyFamily::kMoe ? Mesh{1, 2} : Mesh{};
+      auto programs = BuildModelStages(
+          TinyModel(family, 8), std::vector<int>(stages, 8 / stages),
+          {.expert_ranks = mesh.expert, .recompute = {Recompute::kExperts, false}});
+      ASSERT_TRUE(programs.ok()) << programs.status();
+      auto trainer = Trainer::Make(plan, *std::move(programs), {.seed = 1, .mesh = mesh});
+      ASSERT_TRUE(trainer.ok()) << trainer.status();
+      const int64_t before_first = allocations;
+      EXPECT_GT(before_first, 0) << "the counter counts nothing";
+      for (int step = 0; step < 3; ++step) {
+        const int64_t before = allocations;
+        ASSERT_TRUE((*trainer)->ComputeGradients().ok());
+        // The first step makes what the math library keeps per thread.
+        if (step > 0) {
+          EXPECT_EQ(allocations - before, 0) << "step " << step;
+        }
+        ASSERT_TRUE((*trainer)->Update(1e-3).ok());
       }
-      ASSERT_TRUE((*trainer)->Update(1e-3).ok());
     }
   }
 }

@@ -34,7 +34,7 @@ bool AddsInOrder(const Plan& plan) {
 class Comparison {
  public:
   struct Settings {
-    Family family = Family::kGpt;
+    TinyFamily family = TinyFamily::kGpt;
     Mesh mesh;
     RecomputePolicy recompute;
     int layers_per_stage = 1;
@@ -134,7 +134,7 @@ class Comparison {
 TEST(Gradients, AHandMadePlanOfAllKindsOfActions) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
-  for (const Family family : kFamilies) {
+  for (const TinyFamily family : kTinyFamilies) {
     Comparison comparison(LoweredFrom("plan v P=2 M=2\n"
                                       "stages 0 1 1 0\n"
                                       "rank 0: 0F0 0F1 3F0 3F1&3B0 3I1 0B0 3W1 0I1 0W1\n"
@@ -169,7 +169,7 @@ TEST(Gradients, OfManyLayersOfExpertsAStageAndOfRecompute) {
             absl::StrCat(schedule, " recompute ", static_cast<int>(what), " ", for_weights));
         Comparison comparison(
             LibraryPlan(schedule, 2, 4).value(), seed,
-            {.family = Family::kMoe, .recompute = {what, for_weights}, .layers_per_stage = 3});
+            {.family = TinyFamily::kMoe, .recompute = {what, for_weights}, .layers_per_stage = 3});
         ASSERT_TRUE(comparison.in_order());
         comparison.RunAndCompare();
       }
@@ -182,10 +182,10 @@ bool SumsInAnotherOrder(const std::string& schedule) {
   return schedule == "chimera" || schedule == "dualpipe";
 }
 
-class Library : public testing::TestWithParam<std::tuple<const char*, Family>> {
+class Library : public testing::TestWithParam<std::tuple<const char*, TinyFamily>> {
  protected:
   const char* schedule() const { return std::get<0>(GetParam()); }
-  Family family() const { return std::get<1>(GetParam()); }
+  TinyFamily family() const { return std::get<1>(GetParam()); }
 };
 
 TEST_P(Library, GradientsAreThoseOfTheOracle) {
@@ -215,7 +215,7 @@ TEST_P(Library, GradientsAreThoseOfTheOracleOnEveryMesh) {
        {std::tuple{1, 1, 4}, {1, 2, 2}, {2, 1, 2}, {2, 2, 2}, {2, 1, 4}, {4, 1, 2}}) {
     const std::optional<Plan> plan = LibraryPlan(schedule(), p, 2 * p);
     if (!plan.has_value()) continue;
-    const bool moe = family() == Family::kMoe;
+    const bool moe = family() == TinyFamily::kMoe;
     const Mesh mesh = moe ? Mesh{data, expert} : Mesh{data * expert, 1};
     SCOPED_TRACE(testing::Message() << "P=" << p << " data=" << mesh.data
                                     << " expert=" << mesh.expert << " seed " << seed);
@@ -235,7 +235,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      "megatron_combined", "kimi_k2", "zb_h1", "zb_h2", "zb_v",
                                      "dualpipe_v", "v_half", "v_min", "gis", "hanayo", "chimera",
                                      "dualpipe"),
-                     testing::ValuesIn(kFamilies)),
+                     testing::ValuesIn(kTinyFamilies)),
     [](const auto& info) {
       return absl::StrCat("s_", std::get<0>(info.param), "_", NameOf(std::get<1>(info.param)));
     });
@@ -243,7 +243,7 @@ INSTANTIATE_TEST_SUITE_P(
 // Every parameter's gradient after a step with that schedule.
 std::vector<float> GradientsWith(const char* schedule, int layers_per_stage, unsigned seed) {
   Comparison comparison(LibraryPlan(schedule, 2, 8).value(), seed,
-                        {.family = Family::kMoe, .layers_per_stage = layers_per_stage});
+                        {.family = TinyFamily::kMoe, .layers_per_stage = layers_per_stage});
   comparison.RunAndCompare();
   std::map<std::string, std::vector<float>> by_name;
   Trainer& trainer = comparison.trainer();

@@ -5,16 +5,17 @@
 
 namespace stringline {
 
-enum class Family { kGpt, kLlama, kMoe };
-inline constexpr Family kFamilies[] = {Family::kGpt, Family::kLlama, Family::kMoe};
-inline const char* NameOf(Family family) {
-  return family == Family::kGpt ? "gpt" : family == Family::kLlama ? "llama" : "moe";
+enum class TinyFamily { kGpt, kLlama, kMoe };
+inline constexpr TinyFamily kTinyFamilies[] = {TinyFamily::kGpt, TinyFamily::kLlama,
+                                               TinyFamily::kMoe};
+inline const char* NameOf(TinyFamily family) {
+  return family == TinyFamily::kGpt ? "gpt" : family == TinyFamily::kLlama ? "llama" : "moe";
 }
 
 inline constexpr int kTinyVocabulary = 64;
 
-inline AnyShape TinyModel(Family family, int layers) {
-  if (family == Family::kGpt) {
+inline AnyShape TinyModel(TinyFamily family, int layers) {
+  if (family == TinyFamily::kGpt) {
     return GptShape{.layers = layers,
                     .width = 16,
                     .heads = 2,
@@ -32,7 +33,7 @@ inline AnyShape TinyModel(Family family, int layers) {
   shape.context = 8;
   shape.vocabulary = kTinyVocabulary;
   shape.microbatch = 2;
-  if (family == Family::kLlama) {
+  if (family == TinyFamily::kLlama) {
     shape.tied = true;
     return shape;
   }
