@@ -71,8 +71,8 @@ class StageWork {
 // Actions that do nothing and messages without bytes: for tests of orders, and to measure overhead.
 class NoWork final : public StageWork {
  public:
-  Piece Compute(const Action& /*action*/, LayerPart part) override {
-    if (part.part == kWPost) return {};
+  Piece Compute(const Action& action, LayerPart part) override {
+    if (part.part == kWPost && action.kind == ActionKind::kBackward) return {};
     return Piece{{[](const void*, int64_t, NativeStream) {}, nullptr, 0}, {}, {}};
   }
   Bytes Payload(const Action& /*send_or_recv*/) const override { return {}; }

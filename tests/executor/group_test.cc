@@ -1,7 +1,10 @@
 // The contract of groups, and what happens where members disagree.
 #include "executor/group.h"
 
+#include <atomic>
 #include <deque>
+#include <map>
+#include <memory>
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -321,6 +324,71 @@ TEST(Interpreter, RefusesWhatNobodyPerforms) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(status.message(),
             "rank 0 cannot perform 0UNSHARD: there is nothing here that performs UNSHARD");
+}
+
+// Groups that several processes would have: whoever asks for the same ranks gets the same one.
+class SharedGroups final : public Groups {
+ public:
+  explicit SharedGroups(CpuDevice* device) : own_(device) {}
+  Group* New(absl::Span<const int> ranks) override {
+    Group*& group = by_ranks_[std::vector<int>(ranks.begin(), ranks.end())];
+    if (group == nullptr) group = own_.New(ranks);
+    return group;
+  }
+  int made() const { return static_cast<int>(by_ranks_.size()); }
+
+ private:
+  ThreadGroups own_;
+  std::map<std::vector<int>, Group*> by_ranks_;
+};
+
+// Counts what it is asked for, and what of that runs.
+class Counted final : public StageWork {
+ public:
+  Piece Compute(const Action& action, LayerPart part) override {
+    if (part.part == kWPost && action.kind == ActionKind::kBackward) return {};
+    ++asked_;
+    return Piece{{[](const void* self, int64_t, NativeStream) {
+                    ++static_cast<Counted*>(const_cast<void*>(self))->ran_;
+                  },
+                  this, 0},
+                 {},
+                 {}};
+  }
+  Bytes Payload(const Action& /*send_or_recv*/) const override { return {}; }
+  int asked() const { return asked_; }
+  int ran() const { return ran_; }
+
+ private:
+  int asked_ = 0;
+  std::atomic<int> ran_{0};
+};
+
+// Every rank with an interpreter of its own, as processes would have it: each is asked only for the
+// work of its rank, and together they do the step.
+TEST(Interpreter, PerformsOnlyItsLocalRanks) {
+  const Plan plan = LibraryPlan("zb_v", 4, 8).value();
+  const auto device = CpuDevice::Make(2);
+  ASSERT_TRUE(device.ok()) << device.status();
+  SharedGroups groups(device->get());
+  std::deque<Counted> works;
+  std::vector<std::unique_ptr<Interpreter>> ranks;
+  for (int r = 0; r < 4; ++r) {
+    auto step = Interpreter::Make(plan, &works.emplace_back(), device->get(), &groups, nullptr,
+                                  {.first_rank = 100, .local = {RankId(r)}});
+    ASSERT_TRUE(step.ok()) << step.status();
+    ranks.push_back(*std::move(step));
+  }
+  EXPECT_EQ(groups.made(), static_cast<int>(ChannelsOf(plan).all.size()));
+  for (const auto& rank : ranks) rank->EnqueueStep();
+  const absl::Status status = (*device)->Synchronize();
+  ASSERT_TRUE(status.ok()) << status;
+  for (int r = 0; r < 4; ++r) {
+    int computations = 0;
+    for (const Action& action : plan.of(RankId(r))) computations += IsCompute(action.kind) ? 1 : 0;
+    EXPECT_EQ(works[r].asked(), computations) << r;
+    EXPECT_EQ(works[r].ran(), computations) << r;
+  }
 }
 
 }  // namespace
