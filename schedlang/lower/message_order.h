@@ -22,9 +22,9 @@ namespace stringline {
 Plan OrderMessages(const Plan& lowered, CommLayout layout);
 
 // Sums the gradients of stages that several ranks hold: the plan with a REDUCE_GRAD for every
-// stage, each as early as the one order allows in which all ranks do them. Replicas are the k-th stages of
-// all pipes, and the same stage in every copy of the pipeline. Plans with collectives of their own,
-// or that cannot end, stay as they are.
+// stage, each as early as the one order allows in which all ranks do them. Replicas are the k-th
+// stages of all pipes, and the same stage in every copy of the pipeline. Plans with collectives of
+// their own, or that cannot end, stay as they are.
 Plan ReduceGradients(const Plan& lowered);
 
 }  // namespace stringline
