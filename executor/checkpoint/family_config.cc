@@ -215,7 +215,8 @@ bool HoldsGpt2(const AnyShape& shape) { return std::holds_alternative<GptShape>(
 
 bool HoldsDecoder(const AnyShape& shape, bool qkv_bias, bool qk_norm) {
   const DecoderShape* const decoder = std::get_if<DecoderShape>(&shape.family);
-  return decoder != nullptr && decoder->qkv_bias == qkv_bias && decoder->qk_norm == qk_norm;
+  return decoder != nullptr && decoder->moe.experts == 0 && decoder->qkv_bias == qkv_bias &&
+         decoder->qk_norm == qk_norm;
 }
 bool HoldsLlama(const AnyShape& shape) { return HoldsDecoder(shape, false, false); }
 bool HoldsQwen2(const AnyShape& shape) { return HoldsDecoder(shape, true, false); }
@@ -274,8 +275,7 @@ absl::StatusOr<FamilyConfig> FamilyOf(const AnyShape& shape) {
   const Family* const family = FamilyThatHolds(shape);
   if (family == nullptr) {
     return absl::UnimplementedError(
-        "no family of transformers is like this model: none has both a bias of qkv and norms of "
-        "heads");
+        "no family of transformers that is known here has both a bias of qkv and norms of heads");
   }
   return FamilyConfig{family->model_type, shape, family->params()};
 }

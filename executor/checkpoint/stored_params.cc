@@ -95,17 +95,20 @@ std::string WithoutNumber(absl::string_view name) {
 std::vector<uint64_t> StoredSlice::shape() const {
   const auto count = [](int64_t size) { return static_cast<uint64_t>(size); };
   if (dimensions == 1) return {count(rows)};
+  if (dimensions == 3) return {count(matrices), count(rows / matrices), count(columns)};
   if (transposed) return {count(columns), count(rows)};
   return {count(rows), count(columns)};
 }
 
 std::vector<StoredSlice> SlicesOf(const Param& param, const AnyShape& shape,
                                   absl::Span<const StoredParam> table) {
+  const std::vector<int64_t>& sizes = param.type.shape;
   StoredSlice whole;
   whole.name = param.name;
-  whole.rows = param.type.shape[0];
-  whole.dimensions = static_cast<int>(param.type.shape.size());
-  whole.columns = whole.dimensions == 1 ? 1 : param.type.shape[1];
+  whole.dimensions = static_cast<int>(sizes.size());
+  whole.columns = whole.dimensions == 1 ? 1 : sizes.back();
+  whole.rows = param.type.elements() / whole.columns;
+  whole.matrices = whole.dimensions == 3 ? sizes[0] : 1;
   if (table.empty()) return {whole};
   const std::string name = WithoutNumber(param.name), number = NumberIn(param.name);
   const auto row = std::find_if(table.begin(), table.end(),

@@ -40,7 +40,8 @@ struct StoredSlice {
   int64_t first_row = 0;
   int64_t rows = 0;
   int64_t columns = 1;
-  int dimensions = 2;  // 1: a vector of `rows`
+  int dimensions = 2;    // 1: a vector of `rows`
+  int64_t matrices = 1;  // of three dimensions: the rows are those of so many matrices, in order
   bool transposed = false;
   bool longer = false;
 

@@ -104,11 +104,33 @@ TEST_F(ModelFolder, AShorterContextTakesTheFirstPositions) {
       std::equal(loaded.values[1].begin(), loaded.values[1].end(), saved.values[1].begin()));
 }
 
-TEST_F(ModelFolder, AModelOfNoFamilyIsNotSaved) {
+// It is saved under our own names, without a config, and never beside one.
+TEST_F(ModelFolder, AModelOfNoFamilyIsSavedWithoutAConfig) {
   DecoderShape shape = Decoder();
   shape.qkv_bias = shape.qk_norm = true;
-  EXPECT_EQ(CheckSavable(shape).code(), absl::StatusCode::kUnimplemented);
-  EXPECT_TRUE(CheckSavable(Decoder()).ok());
+  EXPECT_EQ(WhySavedWithoutConfig(Decoder()), "");
+  EXPECT_NE(WhySavedWithoutConfig(shape), "");
+  const Memory saved(shape, 1);
+  Memory loaded(shape, 2);
+  ASSERT_TRUE(CheckSavable(folder_, shape).ok());
+  ASSERT_TRUE(SaveModelFolder(folder_, shape, 3, saved.places.all()).ok());
+  EXPECT_FALSE(IsThere(folder_ + "/config.json"));
+  absl::Status status = LoadModelFolder(folder_, shape, loaded.places.all());
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(loaded.values, saved.values);
+  DecoderShape other = shape;
+  other.rope_theta = 100;
+  EXPECT_EQ(Says(LoadModelFolder(folder_, other, loaded.places.all())),
+            "model.safetensors: the parameters of a model with theta '500000'; the run file's has "
+            "100");
+  Write("config.json", "{}");
+  status = SaveModelFolder(folder_, shape, 3, saved.places.all());
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Says(status),
+            "config.json: is there, and the model would be saved without one: no family of "
+            "transformers that is known here has both a bias of qkv and norms of heads; another "
+            "folder would help");
+  EXPECT_TRUE(CheckSavable(folder_, Decoder()).ok());
 }
 
 // Bits, and the float that they are.
