@@ -253,6 +253,18 @@ absl::Status CheckSizes(const std::string& file, const std::map<std::string, std
   return absl::OkStatus();
 }
 
+// How many of the model's tensors are not there by the names of a table.
+size_t CountMissing(const TensorFiles& files, const FamilyConfig& config,
+                    absl::Span<const StoredParam> table, absl::Span<const ParamPlace> places) {
+  size_t missing = 0;
+  for (const ParamPlace& place : places) {
+    for (const StoredSlice& slice : SlicesOf(place.param, config.shape, table)) {
+      missing += files.all().count(slice.name) == 0 ? 1 : 0;
+    }
+  }
+  return missing;
+}
+
 // A folder without a config.
 absl::Status LoadOwnNames(const std::string& folder, const AnyShape& shape,
                           absl::Span<const ParamPlace> places) {
@@ -261,7 +273,7 @@ absl::Status LoadOwnNames(const std::string& folder, const AnyShape& shape,
     const TensorFile& file = *files.all().begin()->second.file;
     SL_RETURN_IF_ERROR(CheckSizes(file.path(), file.header().metadata, shape));
   }
-  const FamilyConfig own{"", shape, {}};
+  const FamilyConfig own{"", shape, {}, {}};
   FolderLoader loader(files, own);
   SL_RETURN_IF_ERROR(loader.Check(places));
   return loader.Read();
@@ -281,11 +293,15 @@ absl::StatusOr<AnyShape> ReadFolderShape(const std::string& folder, int context)
 absl::Status LoadModelFolder(const std::string& folder, const AnyShape& shape,
                              absl::Span<const ParamPlace> places) {
   if (!IsThere(ConfigOf(folder))) return LoadOwnNames(folder, shape, places);
-  SL_ASSIGN_OR_RETURN(const FamilyConfig config, ReadConfig(folder, shape.context()));
+  SL_ASSIGN_OR_RETURN(FamilyConfig config, ReadConfig(folder, shape.context()));
   std::map<std::string, std::string> said;
   for (auto& [name, value] : SizesOf(config.shape)) said[name] = value;
   SL_RETURN_IF_ERROR(CheckSizes(ConfigOf(folder), said, shape));
   SL_ASSIGN_OR_RETURN(const TensorFiles files, TensorFiles::Open(folder));
+  if (!config.packed.empty() && CountMissing(files, config, config.packed, places) <
+                                    CountMissing(files, config, config.params, places)) {
+    config.params = config.packed;
+  }
   FolderLoader loader(files, config);
   SL_RETURN_IF_ERROR(loader.Check(places));
   return loader.Read();
@@ -308,7 +324,7 @@ absl::Status SaveModelFolder(const std::string& folder, const AnyShape& shape, i
   SL_RETURN_IF_ERROR(CheckSavable(folder, shape));
   SL_RETURN_IF_ERROR(CheckFinite(ParamsFile(folder), places));
   const absl::StatusOr<FamilyConfig> config = FamilyOf(shape);
-  if (!config.ok()) return WriteParams(ParamsFile(folder), {"", shape, {}}, steps, places);
+  if (!config.ok()) return WriteParams(ParamsFile(folder), {"", shape, {}, {}}, steps, places);
   SL_ASSIGN_OR_RETURN(NewFile written, NewFile::Create(ConfigOf(folder)));
   SL_RETURN_IF_ERROR(written.Append(PrintFamilyConfig(shape)));
   SL_RETURN_IF_ERROR(written.Commit());
