@@ -62,9 +62,11 @@ void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
   app.add_option("--steps", flags.steps, "Train this many steps instead")
       ->check(CLI::Range(1, 1'000'000'000))
       ->type_name("N");
-  app.add_option("--save", flags.save,
-                 "At the end, or after Ctrl-C, write the model into this folder, as transformers "
-                 "reads it: config.json, model.safetensors; the optimizer's moments are not saved")
+  app.add_option(
+         "--save", flags.save,
+         "At the end, or after Ctrl-C, write the model into this folder, as transformers "
+         "reads it: config.json, model.safetensors; a model that it does not know without a "
+         "config.json, for --load; the optimizer's moments are not saved")
       ->type_name("FOLDER");
   app.add_option("--load", flags.load,
                  "Begin with the parameters in this folder, whatever schedule and P saved them; "

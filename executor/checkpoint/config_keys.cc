@@ -59,6 +59,18 @@ void ConfigKeys::Only(const char* key, const std::vector<Json>& values, absl::st
   Refuse(key, why);
 }
 
+void ConfigKeys::NoDropout(const char* key, double otherwise) {
+  if (Number(key, otherwise) == 0) return;
+  Refuse(key, "there is no dropout here; 0 trains without", otherwise);
+}
+
+int ConfigKeys::Context(const char* key, int wished) {
+  const int most = Whole(key);
+  if (wished <= most) return wished > 0 ? wished : most;
+  Refuse(key, absl::StrCat("fewer than the ", wished, " tokens of model.context"));
+  return most;
+}
+
 absl::Status ConfigKeys::Finish() const {
   if (!status_.ok()) return status_;
   for (const auto& [key, value] : object_.items()) {

@@ -36,6 +36,10 @@ class ConfigKeys {
   }
   // The value, or nullptr where it is missing or null.
   const nlohmann::json* Find(const char* key);
+  // A share of what a layer gives, which must be 0.
+  void NoDropout(const char* key, double otherwise);
+  // The tokens of a sequence: `wished`, or the key's if it is 0, and never more than the key's.
+  int Context(const char* key, int wished);
   void Fail(const absl::Status& status) { status_.Update(status); }
 
   // The first error, or one for a key that nobody asked for.

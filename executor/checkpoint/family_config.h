@@ -24,6 +24,8 @@ struct FamilyConfig {
   std::string model_type;  // "llama"
   AnyShape shape;          // without a microbatch
   absl::Span<const StoredParam> params;
+  // Not empty: another layout in which a folder may hold the model.
+  absl::Span<const StoredParam> packed;
 };
 
 // `text` is the config. `context` is how many tokens a sequence will have, 0: as many as the model

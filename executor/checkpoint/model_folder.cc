@@ -15,6 +15,7 @@
 #include "executor/checkpoint/model_sizes.h"
 #include "executor/checkpoint/tensor_files.h"
 #include "schedlang/base/new_file.h"
+#include "schedlang/base/sl_check.h"
 #include "schedlang/base/source.h"
 #include "schedlang/base/status.h"
 
@@ -54,6 +55,14 @@ std::string PrintSizes(absl::Span<const uint64_t> shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
+// Where a tensor's values belong. One that is turned over is in one piece.
+std::vector<ParamPlace::Range> RangesOf(const ParamPlace& place, const StoredSlice& slice) {
+  std::vector<ParamPlace::Range> ranges =
+      place.Ranges(slice.first_row * slice.columns, slice.rows * slice.columns);
+  SL_CHECK(!slice.transposed || ranges.size() == 1) << slice.name;
+  return ranges;
+}
+
 class FolderLoader {
  public:
   FolderLoader(const TensorFiles& files, const FamilyConfig& config)
@@ -61,7 +70,7 @@ class FolderLoader {
 
   absl::Status Check(absl::Span<const ParamPlace> places) {
     for (const ParamPlace& place : places) {
-      for (StoredSlice& slice : SlicesOf(*place.param, config_.shape, config_.params)) {
+      for (StoredSlice& slice : SlicesOf(place.param, config_.shape, config_.params)) {
         SL_ASSIGN_OR_RETURN(const PlacedTensor stored, Take(slice.name));
         SL_RETURN_IF_ERROR(CheckTensor(slice, stored));
         slices_.push_back({&place, std::move(slice), stored});
@@ -72,18 +81,19 @@ class FolderLoader {
 
   absl::Status Read() const {
     for (const Slice& slice : slices_) {
-      const size_t first = static_cast<size_t>(slice.stored.first_row * slice.stored.columns);
-      const size_t count = static_cast<size_t>(slice.stored.rows * slice.stored.columns);
-      const absl::Span<float> values = slice.place->values.front().subspan(first, count);
-      SL_RETURN_IF_ERROR(slice.stored.transposed
-                             ? ReadTurned(slice, values)
-                             : slice.from.file->Read(*slice.from.tensor, 0, values));
-      if (!std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); })) {
-        return Wrong(slice.from, "holds a value that is not finite");
-      }
-      for (const absl::Span<float> copy : slice.place->values) {
-        if (copy.data() == slice.place->values.front().data()) continue;
-        std::copy(values.begin(), values.end(), copy.begin() + first);
+      const std::vector<ParamPlace::Range> ranges = RangesOf(*slice.place, slice.stored);
+      for (const ParamPlace::Range& range : ranges) {
+        const absl::Span<float> values = range.copies.front();
+        const auto before = static_cast<uint64_t>(range.first - ranges.front().first);
+        SL_RETURN_IF_ERROR(slice.stored.transposed
+                               ? ReadTurned(slice, values)
+                               : slice.from.file->Read(*slice.from.tensor, before, values));
+        if (!std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); })) {
+          return Wrong(slice.from, "holds a value that is not finite");
+        }
+        for (const absl::Span<float> copy : range.copies) {
+          if (copy.data() != values.data()) std::copy(values.begin(), values.end(), copy.begin());
+        }
       }
     }
     return absl::OkStatus();
@@ -170,29 +180,37 @@ class FolderLoader {
   std::vector<Slice> slices_;
 };
 
-// The bytes of a tensor.
-std::string SliceBytes(const StoredSlice& slice, absl::Span<const float> values) {
-  const int64_t rows = slice.rows, columns = slice.columns;
-  const absl::Span<const float> own =
-      values.subspan(static_cast<size_t>(slice.first_row * columns), rows * columns);
-  std::vector<float> turned;
-  if (slice.transposed) {
-    turned.resize(own.size());
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t c = 0; c < columns; ++c) turned[c * rows + r] = own[r * columns + c];
+absl::string_view BytesOf(absl::Span<const float> values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
+absl::Status AppendTensor(const ParamPlace& place, const StoredSlice& slice, NewFile* file) {
+  for (const ParamPlace::Range& range : RangesOf(place, slice)) {
+    const absl::Span<const float> own = range.copies.front();
+    if (!slice.transposed) {
+      SL_RETURN_IF_ERROR(file->Append(BytesOf(own)));
+      continue;
     }
+    std::vector<float> turned(own.size());
+    for (int64_t r = 0; r < slice.rows; ++r) {
+      for (int64_t c = 0; c < slice.columns; ++c) {
+        turned[c * slice.rows + r] = own[r * slice.columns + c];
+      }
+    }
+    SL_RETURN_IF_ERROR(file->Append(BytesOf(turned)));
   }
-  const absl::Span<const float> stored = slice.transposed ? absl::MakeConstSpan(turned) : own;
-  return std::string(reinterpret_cast<const char*>(stored.data()), stored.size() * sizeof(float));
+  return absl::OkStatus();
 }
 
 absl::Status CheckFinite(const std::string& file, absl::Span<const ParamPlace> places) {
   for (const ParamPlace& place : places) {
-    for (const float value : place.values.front()) {
-      if (std::isfinite(value)) continue;
-      return absl::OutOfRangeError(absl::StrCat(file, ": not written: parameter ",
-                                                Quoted(place.param->name),
-                                                " holds a value that is not finite"));
+    for (const std::vector<absl::Span<float>>& piece : place.pieces) {
+      for (const float value : piece.front()) {
+        if (std::isfinite(value)) continue;
+        return absl::OutOfRangeError(absl::StrCat(file, ": not written: parameter ",
+                                                  Quoted(place.param.name),
+                                                  " holds a value that is not finite"));
+      }
     }
   }
   return absl::OkStatus();
@@ -202,20 +220,23 @@ absl::Status WriteParams(const std::string& file, const FamilyConfig& config, in
                          absl::Span<const ParamPlace> places) {
   TensorHeader header;
   header.metadata = {{"format", "pt"}, {"steps", absl::StrCat(steps)}};
-  std::vector<std::pair<StoredSlice, absl::Span<const float>>> slices;
+  if (config.params.empty()) {
+    for (auto& [name, value] : SizesOf(config.shape)) header.metadata[name] = value;
+  }
+  std::vector<std::pair<StoredSlice, const ParamPlace*>> slices;
   uint64_t end = 0;
   for (const ParamPlace& place : places) {
-    for (StoredSlice& slice : SlicesOf(*place.param, config.shape, config.params)) {
+    for (StoredSlice& slice : SlicesOf(place.param, config.shape, config.params)) {
       const uint64_t begin = end;
       end += static_cast<uint64_t>(slice.rows * slice.columns) * sizeof(float);
       header.tensors.push_back({slice.name, "F32", slice.shape(), begin, end});
-      slices.emplace_back(std::move(slice), place.values.front());
+      slices.emplace_back(std::move(slice), &place);
     }
   }
   SL_ASSIGN_OR_RETURN(NewFile written, NewFile::Create(file));
   SL_RETURN_IF_ERROR(written.Append(PrintTensorHeader(header)));
-  for (const auto& [slice, values] : slices) {
-    SL_RETURN_IF_ERROR(written.Append(SliceBytes(slice, values)));
+  for (const auto& [slice, place] : slices) {
+    SL_RETURN_IF_ERROR(AppendTensor(*place, slice, &written));
   }
   return written.Commit();
 }
@@ -232,6 +253,18 @@ absl::Status CheckSizes(const std::string& file, const std::map<std::string, std
   return absl::OkStatus();
 }
 
+// How many of the model's tensors are not there by the names of a table.
+size_t CountMissing(const TensorFiles& files, const FamilyConfig& config,
+                    absl::Span<const StoredParam> table, absl::Span<const ParamPlace> places) {
+  size_t missing = 0;
+  for (const ParamPlace& place : places) {
+    for (const StoredSlice& slice : SlicesOf(place.param, config.shape, table)) {
+      missing += files.all().count(slice.name) == 0 ? 1 : 0;
+    }
+  }
+  return missing;
+}
+
 // A folder without a config.
 absl::Status LoadOwnNames(const std::string& folder, const AnyShape& shape,
                           absl::Span<const ParamPlace> places) {
@@ -240,7 +273,7 @@ absl::Status LoadOwnNames(const std::string& folder, const AnyShape& shape,
     const TensorFile& file = *files.all().begin()->second.file;
     SL_RETURN_IF_ERROR(CheckSizes(file.path(), file.header().metadata, shape));
   }
-  const FamilyConfig own{"", shape, {}};
+  const FamilyConfig own{"", shape, {}, {}};
   FolderLoader loader(files, own);
   SL_RETURN_IF_ERROR(loader.Check(places));
   return loader.Read();
@@ -260,26 +293,42 @@ absl::StatusOr<AnyShape> ReadFolderShape(const std::string& folder, int context)
 absl::Status LoadModelFolder(const std::string& folder, const AnyShape& shape,
                              absl::Span<const ParamPlace> places) {
   if (!IsThere(ConfigOf(folder))) return LoadOwnNames(folder, shape, places);
-  SL_ASSIGN_OR_RETURN(const FamilyConfig config, ReadConfig(folder, shape.context()));
+  SL_ASSIGN_OR_RETURN(FamilyConfig config, ReadConfig(folder, shape.context()));
   std::map<std::string, std::string> said;
   for (auto& [name, value] : SizesOf(config.shape)) said[name] = value;
   SL_RETURN_IF_ERROR(CheckSizes(ConfigOf(folder), said, shape));
   SL_ASSIGN_OR_RETURN(const TensorFiles files, TensorFiles::Open(folder));
+  if (!config.packed.empty() && CountMissing(files, config, config.packed, places) <
+                                    CountMissing(files, config, config.params, places)) {
+    config.params = config.packed;
+  }
   FolderLoader loader(files, config);
   SL_RETURN_IF_ERROR(loader.Check(places));
   return loader.Read();
 }
 
-absl::Status CheckSavable(const AnyShape& shape) { return FamilyOf(shape).status(); }
+absl::Status CheckSavable(const std::string& folder, const AnyShape& shape) {
+  const absl::Status known = FamilyOf(shape).status();
+  if (known.ok() || !IsThere(ConfigOf(folder))) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      ConfigOf(folder), ": is there, and the model would be saved without one: ", known.message(),
+      "; another folder would help"));
+}
+
+std::string WhySavedWithoutConfig(const AnyShape& shape) {
+  return std::string(FamilyOf(shape).status().message());
+}
 
 absl::Status SaveModelFolder(const std::string& folder, const AnyShape& shape, int64_t steps,
                              absl::Span<const ParamPlace> places) {
-  SL_ASSIGN_OR_RETURN(const FamilyConfig config, FamilyOf(shape));
+  SL_RETURN_IF_ERROR(CheckSavable(folder, shape));
   SL_RETURN_IF_ERROR(CheckFinite(ParamsFile(folder), places));
+  const absl::StatusOr<FamilyConfig> config = FamilyOf(shape);
+  if (!config.ok()) return WriteParams(ParamsFile(folder), {"", shape, {}, {}}, steps, places);
   SL_ASSIGN_OR_RETURN(NewFile written, NewFile::Create(ConfigOf(folder)));
   SL_RETURN_IF_ERROR(written.Append(PrintFamilyConfig(shape)));
   SL_RETURN_IF_ERROR(written.Commit());
-  return WriteParams(ParamsFile(folder), config, steps, places);
+  return WriteParams(ParamsFile(folder), *config, steps, places);
 }
 
 }  // namespace stringline

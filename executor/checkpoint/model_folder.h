@@ -7,12 +7,12 @@
 // F32, BF16 and F16 are read, F32 is written. Names and layouts are those of the family
 // (stored_params.h). Of a GPT-2 with more positions than the run's context the first ones are read.
 //
-// What is written knows nothing of the schedule, the cut into stages and the number of ranks: any
+// What is written knows nothing of the schedule, the cut into stages, the ranks and the mesh: any
 // of them loads it. AdamW's moments are not in it.
 //
-// A folder without a config is one that an earlier version saved: parameters under their names here
-// ("layers.3.attention.qkv.weight"), in the layout that they have here, and the model's sizes in
-// the file's metadata.
+// A folder without a config holds a model that no family describes: parameters under their names
+// here ("layers.3.attention.qkv.weight"), in the layout that they have here, and the model's sizes
+// in the file's metadata.
 #pragma once
 
 #include <cstdint>
@@ -40,12 +40,16 @@ absl::StatusOr<AnyShape> ReadFolderShape(const std::string& folder, int context)
 absl::Status LoadModelFolder(const std::string& folder, const AnyShape& shape,
                              absl::Span<const ParamPlace> places);
 
-// Unimplemented unless some family describes the model.
-absl::Status CheckSavable(const AnyShape& shape);
+// FailedPrecondition where the folder has a config and the model would be saved without one.
+absl::Status CheckSavable(const std::string& folder, const AnyShape& shape);
 
-// Writes the config, then the parameters after `steps` steps: each file whole or not at all, an
-// earlier one stays until the new one is on the disk. OutOfRange for a parameter that is not
-// finite, Unavailable for a disk that does not take it; the message names the file.
+// "" for a model that is saved with a config, otherwise what it has that no family has.
+std::string WhySavedWithoutConfig(const AnyShape& shape);
+
+// Writes the config, if there is a family for it, then the parameters after `steps` steps: each
+// file whole or not at all, an earlier one stays until the new one is on the disk. OutOfRange for a
+// parameter that is not finite, Unavailable for a disk that does not take it; the message names the
+// file.
 absl::Status SaveModelFolder(const std::string& folder, const AnyShape& shape, int64_t steps,
                              absl::Span<const ParamPlace> places);
 

@@ -12,15 +12,41 @@ std::string YesOrNo(bool yes) { return yes ? "true" : "false"; }
 
 // Of a family alone.
 Sizes OwnSizes(const GptShape& shape) {
-  return {{"heads", absl::StrCat(shape.heads)}, {"tied", YesOrNo(shape.tied)}};
+  return {{"context", absl::StrCat(shape.context)},
+          {"heads", absl::StrCat(shape.heads)},
+          {"tied", YesOrNo(shape.tied)}};
+}
+
+// What decides what a token's experts are. How their number is bounded and balanced in training is
+// not part of the model.
+Sizes SizesOf(const MoeShape& moe) {
+  return {{"experts", absl::StrCat(moe.experts)},
+          {"top_k", absl::StrCat(moe.top_k)},
+          {"expert_hidden", absl::StrCat(moe.expert_hidden)},
+          {"shared_hidden", absl::StrCat(moe.shared_hidden)},
+          {"first_dense", absl::StrCat(moe.first_dense)},
+          {"scores", moe.scores == RouterScores::kSoftmax ? "softmax" : "sigmoid"},
+          {"normalise", YesOrNo(moe.normalise)},
+          {"scale", PrintNumber(moe.scale)},
+          {"groups", absl::StrCat(moe.groups)},
+          {"top_groups", absl::StrCat(moe.top_groups)},
+          {"group_best", absl::StrCat(moe.group_best)},
+          {"router bias", YesOrNo(moe.balance_rate != 0)}};
 }
 
 Sizes OwnSizes(const DecoderShape& shape) {
-  return {{"heads", absl::StrCat(shape.heads)},        {"tied", YesOrNo(shape.tied)},
-          {"kv_heads", absl::StrCat(shape.kv_heads)},  {"head_dim", absl::StrCat(shape.head_dim)},
-          {"hidden", absl::StrCat(shape.hidden)},      {"qkv_bias", YesOrNo(shape.qkv_bias)},
-          {"qk_norm", YesOrNo(shape.qk_norm)},         {"theta", PrintNumber(shape.rope_theta)},
-          {"epsilon", PrintNumber(shape.norm_epsilon)}};
+  Sizes sizes = {
+      {"heads", absl::StrCat(shape.heads)},       {"tied", YesOrNo(shape.tied)},
+      {"kv_heads", absl::StrCat(shape.kv_heads)}, {"head_dim", absl::StrCat(shape.head_dim)},
+      {"qkv_bias", YesOrNo(shape.qkv_bias)},      {"qk_norm", YesOrNo(shape.qk_norm)},
+      {"theta", PrintNumber(shape.rope_theta)},   {"epsilon", PrintNumber(shape.norm_epsilon)}};
+  if (shape.moe.experts == 0 || shape.moe.first_dense > 0) {
+    sizes.emplace_back("hidden", absl::StrCat(shape.hidden));
+  }
+  if (shape.moe.experts == 0) return sizes;
+  const Sizes of_experts = SizesOf(shape.moe);
+  sizes.insert(sizes.end(), of_experts.begin(), of_experts.end());
+  return sizes;
 }
 
 }  // namespace
@@ -29,7 +55,6 @@ Sizes SizesOf(const AnyShape& shape) {
   Sizes sizes = {{"model", absl::StrCat("stringline ", KindOf(shape))},
                  {"layers", absl::StrCat(shape.layers())},
                  {"width", absl::StrCat(shape.width())},
-                 {"context", absl::StrCat(shape.context())},
                  {"vocabulary", absl::StrCat(shape.vocabulary())}};
   const Sizes own = std::visit([](const auto& of) { return OwnSizes(of); }, shape.family);
   sizes.insert(sizes.end(), own.begin(), own.end());

@@ -10,8 +10,8 @@
 
 namespace stringline {
 
-// "layers" and "8", "theta" and "10000". Models of one kind have the same words in the same order;
-// the first is "model", the kind.
+// "layers" and "8", "theta" and "10000"; the first is "model", the kind. Models of one kind have
+// the same words in the same order, but for those of a part that only one of them has.
 std::vector<std::pair<const char*, std::string>> SizesOf(const AnyShape& shape);
 
 }  // namespace stringline

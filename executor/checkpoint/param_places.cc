@@ -1,21 +1,53 @@
 #include "executor/checkpoint/param_places.h"
 
+#include <algorithm>
+
+#include "schedlang/base/sl_check.h"
+
 namespace stringline {
 
-void ParamPlaces::Add(const Param& param, absl::Span<float> values) {
+std::vector<ParamPlace::Range> ParamPlace::Ranges(int64_t first, int64_t count) const {
+  const int64_t size = param.type.elements() / static_cast<int64_t>(pieces.size());
+  std::vector<Range> ranges;
+  for (int64_t at = first; at < first + count;) {
+    const int64_t piece = at / size, within = at % size;
+    const int64_t here = std::min(size - within, first + count - at);
+    Range& range = ranges.emplace_back();
+    range.first = at;
+    for (const absl::Span<float> copy : pieces[static_cast<size_t>(piece)]) {
+      SL_CHECK(static_cast<int64_t>(copy.size()) == size) << param.name << ": " << copy.size();
+      range.copies.push_back(copy.subspan(static_cast<size_t>(within), static_cast<size_t>(here)));
+    }
+    SL_CHECK(!range.copies.empty()) << param.name << ": no piece " << piece;
+    at += here;
+  }
+  return ranges;
+}
+
+void ParamPlaces::Add(const Param& param, absl::Span<float> values, int piece) {
   const std::string& name = param.tied_to.empty() ? param.name : param.tied_to;
   const auto [at, added] = index_.emplace(name, places_.size());
-  if (added) places_.push_back({&param, {}});
-  places_[at->second].values.push_back(values);
+  if (added) places_.push_back({param, {}});
+  ParamPlace& place = places_[at->second];
+  if (place.pieces.size() <= static_cast<size_t>(piece)) {
+    place.pieces.resize(static_cast<size_t>(piece) + 1);
+    place.param.type.shape[0] = param.type.shape[0] * (piece + int64_t{1});
+  }
+  place.pieces[static_cast<size_t>(piece)].push_back(values);
 }
 
 ParamPlaces PlacesOf(Trainer& trainer) {
   ParamPlaces places;
+  const Mesh& mesh = trainer.mesh();
   const absl::Span<const StageProgram> programs = trainer.programs();
-  for (size_t s = 0; s < programs.size(); ++s) {
-    for (size_t i = 0; i < programs[s].params.size(); ++i) {
-      places.Add(programs[s].params[i],
-                 trainer.param(StageId(static_cast<int32_t>(s)), static_cast<int>(i)));
+  for (int c = 0; c < mesh.coordinates(); ++c) {
+    for (size_t s = 0; s < programs.size(); ++s) {
+      const StageId stage(static_cast<int32_t>(s));
+      for (size_t i = 0; i < programs[s].params.size(); ++i) {
+        const Param& param = programs[s].params[i];
+        places.Add(param, trainer.param(stage, static_cast<int>(i), c),
+                   param.expert ? mesh.expert_of(c) : 0);
+      }
     }
   }
   return places;

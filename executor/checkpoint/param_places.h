@@ -1,6 +1,11 @@
-// Where the parameters of a model live while it is in memory: each once, with all its copies.
+// Where the parameters of a model live while it is in memory: each once, whole, with all its
+// copies.
+//
+// Experts are shared out over a mesh's expert coordinates: what they hold is in as many pieces of
+// its first dimension. Any other parameter is in one piece.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,17 +16,25 @@
 
 namespace stringline {
 
-// A parameter of the model. `values` are its copies: of every pipe, and of a parameter that is tied
-// to it. They hold the same numbers.
 struct ParamPlace {
-  const Param* param = nullptr;
-  std::vector<absl::Span<float>> values;
+  Param param;  // with the type of the whole
+  // In order, of equal size. Each is there with all its copies: on every coordinate that holds it,
+  // of every pipe, and of a parameter that is tied to this one. They hold the same numbers.
+  std::vector<std::vector<absl::Span<float>>> pieces;
+
+  // Values `first` .. `first` + `count` - 1 of the whole, piece by piece.
+  struct Range {
+    int64_t first = 0;  // of the whole
+    std::vector<absl::Span<float>> copies;
+  };
+  std::vector<Range> Ranges(int64_t first, int64_t count) const;
 };
 
 // Collects places; params with the name of one before, and those tied to one, are its copies.
 class ParamPlaces {
  public:
-  void Add(const Param& param, absl::Span<float> values);
+  // `param` as a stage's program has it: `values` are those of a piece.
+  void Add(const Param& param, absl::Span<float> values, int piece = 0);
   const std::vector<ParamPlace>& all() const { return places_; }
 
  private:

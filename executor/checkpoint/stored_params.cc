@@ -25,12 +25,20 @@ std::string NumberIn(absl::string_view name) {
   return "";
 }
 
-int64_t RowsOf(StoredRows rows, const Param& param, const AnyShape& shape) {
-  if (rows == StoredRows::kAll) return param.type.shape[0];
+int64_t RowsOf(StoredRows rows, int64_t all, const AnyShape& shape) {
+  if (rows == StoredRows::kAll) return all;
   const DecoderShape& decoder = std::get<DecoderShape>(shape.family);
   if (rows == StoredRows::kHidden) return decoder.hidden;
+  if (rows == StoredRows::kExpertHidden) return decoder.moe.expert_hidden;
   const int64_t heads = rows == StoredRows::kQueries ? decoder.heads : decoder.kv_heads;
   return heads * decoder.head_dim;
+}
+
+// Llama's, and those of experts.
+std::vector<StoredParam> LlamaAnd(const std::vector<StoredParam>& more) {
+  std::vector<StoredParam> params(LlamaParams().begin(), LlamaParams().end());
+  params.insert(params.end(), more.begin(), more.end());
+  return params;
 }
 
 }  // namespace
@@ -85,6 +93,39 @@ absl::Span<const StoredParam> LlamaParams() {
   return params;
 }
 
+absl::Span<const StoredParam> MixtralParams() {
+  using enum StoredRows;
+  static const std::vector<StoredParam>& params = *new std::vector<StoredParam>(LlamaAnd({
+      {"layers.#.router.weight", {{"model.layers.#.block_sparse_moe.gate.weight"}}},
+      {"layers.#.experts.gate_up.weight",
+       {{"model.layers.#.block_sparse_moe.experts.*.w1.weight", kExpertHidden},
+        {"model.layers.#.block_sparse_moe.experts.*.w3.weight", kExpertHidden}}},
+      {"layers.#.experts.down.weight", {{"model.layers.#.block_sparse_moe.experts.*.w2.weight"}}},
+  }));
+  return params;
+}
+
+absl::Span<const StoredParam> Qwen3MoeParams() {
+  using enum StoredRows;
+  static const std::vector<StoredParam>& params = *new std::vector<StoredParam>(LlamaAnd({
+      {"layers.#.router.weight", {{"model.layers.#.mlp.gate.weight"}}},
+      {"layers.#.experts.gate_up.weight",
+       {{"model.layers.#.mlp.experts.*.gate_proj.weight", kExpertHidden},
+        {"model.layers.#.mlp.experts.*.up_proj.weight", kExpertHidden}}},
+      {"layers.#.experts.down.weight", {{"model.layers.#.mlp.experts.*.down_proj.weight"}}},
+  }));
+  return params;
+}
+
+absl::Span<const StoredParam> PackedExpertParams() {
+  static const std::vector<StoredParam>& params = *new std::vector<StoredParam>(LlamaAnd({
+      {"layers.#.router.weight", {{"model.layers.#.mlp.gate.weight"}}},
+      {"layers.#.experts.gate_up.weight", {{"model.layers.#.mlp.experts.gate_up_proj"}}},
+      {"layers.#.experts.down.weight", {{"model.layers.#.mlp.experts.down_proj"}}},
+  }));
+  return params;
+}
+
 std::string WithoutNumber(absl::string_view name) {
   std::vector<std::string> parts = absl::StrSplit(name, '.');
   const auto number = std::find_if(parts.begin(), parts.end(), IsNumber);
@@ -95,34 +136,46 @@ std::string WithoutNumber(absl::string_view name) {
 std::vector<uint64_t> StoredSlice::shape() const {
   const auto count = [](int64_t size) { return static_cast<uint64_t>(size); };
   if (dimensions == 1) return {count(rows)};
+  if (dimensions == 3) return {count(matrices), count(rows / matrices), count(columns)};
   if (transposed) return {count(columns), count(rows)};
   return {count(rows), count(columns)};
 }
 
 std::vector<StoredSlice> SlicesOf(const Param& param, const AnyShape& shape,
                                   absl::Span<const StoredParam> table) {
+  const std::vector<int64_t>& sizes = param.type.shape;
   StoredSlice whole;
   whole.name = param.name;
-  whole.rows = param.type.shape[0];
-  whole.dimensions = static_cast<int>(param.type.shape.size());
-  whole.columns = whole.dimensions == 1 ? 1 : param.type.shape[1];
+  whole.dimensions = static_cast<int>(sizes.size());
+  whole.columns = whole.dimensions == 1 ? 1 : sizes.back();
+  whole.rows = param.type.elements() / whole.columns;
+  whole.matrices = whole.dimensions == 3 ? sizes[0] : 1;
   if (table.empty()) return {whole};
   const std::string name = WithoutNumber(param.name), number = NumberIn(param.name);
   const auto row = std::find_if(table.begin(), table.end(),
                                 [&name](const StoredParam& of) { return of.name == name; });
   SL_CHECK(row != table.end()) << param.name;
+  // Rows follow each other expert by expert, and for each in the order of the parts.
+  const bool by_expert = absl::string_view(row->parts[0].name).find('*') != std::string::npos;
+  const int64_t experts = by_expert ? whole.matrices : 1;
   std::vector<StoredSlice> slices;
   int64_t first = 0;
-  for (const StoredPart& part : row->parts) {
-    StoredSlice& slice = slices.emplace_back(whole);
-    slice.name = absl::StrReplaceAll(part.name, {{"#", number}});
-    slice.first_row = first;
-    slice.rows = RowsOf(part.rows, param, shape);
-    slice.transposed = row->transposed;
-    slice.longer = row->longer;
-    first += slice.rows;
+  for (int64_t expert = 0; expert < experts; ++expert) {
+    for (const StoredPart& part : row->parts) {
+      StoredSlice& slice = slices.emplace_back(whole);
+      slice.name = absl::StrReplaceAll(part.name, {{"#", number}, {"*", absl::StrCat(expert)}});
+      slice.first_row = first;
+      slice.rows = RowsOf(part.rows, whole.rows / experts, shape);
+      slice.transposed = row->transposed;
+      slice.longer = row->longer;
+      if (by_expert) {
+        slice.dimensions = 2;
+        slice.matrices = 1;
+      }
+      first += slice.rows;
+    }
   }
-  SL_CHECK(first == param.type.shape[0]) << param.name << ": " << first;
+  SL_CHECK(first == whole.rows) << param.name << ": " << first;
   return slices;
 }
 

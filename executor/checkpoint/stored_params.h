@@ -2,7 +2,9 @@
 //
 // Ours are (out, in) and packed: qkv holds the rows of queries, then of keys, then of values. There
 // each of the three is a tensor of its own, and GPT-2's weights are (in, out). A family is a table
-// of rows, one for each of our parameters; '#' stands for the number of a layer.
+// of rows, one for each of our parameters; '#' stands for the number of a layer. What all experts
+// of a layer hold is one parameter of three dimensions here and tensors of its own for each expert
+// there, or one tensor: '*' stands for the number of an expert.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +18,8 @@
 
 namespace stringline {
 
-// How many rows of the parameter a tensor holds.
-enum class StoredRows { kAll, kQueries, kKeys, kHidden };
+// How many rows of the parameter, or of its matrix of an expert, a tensor holds.
+enum class StoredRows { kAll, kQueries, kKeys, kHidden, kExpertHidden };
 
 struct StoredPart {
   const char* name;
@@ -33,6 +35,10 @@ struct StoredParam {
 
 absl::Span<const StoredParam> Gpt2Params();
 absl::Span<const StoredParam> LlamaParams();
+absl::Span<const StoredParam> MixtralParams();
+absl::Span<const StoredParam> Qwen3MoeParams();
+// Of both as transformers has them in memory, and saves them if it is told to.
+absl::Span<const StoredParam> PackedExpertParams();
 
 // A tensor that a parameter's rows from `first_row` on are in.
 struct StoredSlice {
@@ -40,7 +46,8 @@ struct StoredSlice {
   int64_t first_row = 0;
   int64_t rows = 0;
   int64_t columns = 1;
-  int dimensions = 2;  // 1: a vector of `rows`
+  int dimensions = 2;    // 1: a vector of `rows`
+  int64_t matrices = 1;  // of three dimensions: the rows are those of so many matrices, in order
   bool transposed = false;
   bool longer = false;
 

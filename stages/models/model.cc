@@ -16,7 +16,7 @@ absl::StatusOr<std::vector<StageProgram>> StagesOf(const DecoderShape& shape,
 }
 
 const char* NameOf(const GptShape&) { return "gpt"; }
-const char* NameOf(const DecoderShape&) { return "llama"; }
+const char* NameOf(const DecoderShape& shape) { return shape.moe.experts == 0 ? "llama" : "moe"; }
 
 }  // namespace
 

@@ -35,7 +35,7 @@ struct AnyShape {
   AnyShape WithMicrobatch(int microbatch) const;
 };
 
-// "gpt", "llama": as `model.kind` of a run file names it.
+// "gpt", "llama", "moe": as `model.kind` of a run file names it.
 const char* KindOf(const AnyShape& shape);
 
 // As each family's own.

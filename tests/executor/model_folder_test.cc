@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "executor/checkpoint/family_config.h"
+#include "executor/checkpoint/stored_params.h"
 #include "executor/checkpoint/tensor_file.h"
 #include "executor/checkpoint/tensor_files.h"
 #include "gtest/gtest.h"
@@ -34,28 +35,59 @@ DecoderShape Decoder() {
           .rope_theta = 5e5};
 }
 
+DecoderShape Mixtral() {
+  DecoderShape shape = Decoder();
+  shape.hidden = 0;
+  shape.moe.experts = 4;
+  shape.moe.top_k = 2;
+  shape.moe.expert_hidden = 6;
+  return shape;
+}
+
+// Its first layer is dense.
+DecoderShape Qwen3Moe() {
+  DecoderShape shape = Mixtral();
+  shape.layers = 3;
+  shape.hidden = 10;
+  shape.qk_norm = true;
+  shape.moe.first_dense = 1;
+  shape.moe.normalise = false;
+  return shape;
+}
+
 std::vector<AnyShape> Shapes() {
   DecoderShape qwen2 = Decoder(), qwen3 = Decoder();
   qwen2.qkv_bias = qwen2.tied = true;
   qwen3.qk_norm = true;
-  return {GptShape{2, 12, 3, 7, 31, 1}, GptShape{1, 8, 2, 5, 40, 1, true}, Decoder(), qwen2, qwen3};
+  return {GptShape{2, 12, 3, 7, 31, 1},
+          GptShape{1, 8, 2, 5, 40, 1, true},
+          Decoder(),
+          qwen2,
+          qwen3,
+          Mixtral(),
+          Qwen3Moe()};
 }
 
-// A model's parameters in memory, every matrix with values of its own.
+// A model's parameters in memory, every matrix with values of its own; experts are shared out over
+// so many ranks.
 struct Memory {
-  explicit Memory(const AnyShape& shape, uint64_t seed)
-      : program(BuildModelStages(shape, {shape.layers()})->front()) {
-    for (const Param& param : program.params) values.emplace_back(param.type.elements());
-    for (size_t p = 0; p < values.size(); ++p) {
-      Param param = program.params[p];
+  explicit Memory(const AnyShape& shape, uint64_t seed, int ranks = 1)
+      : program(BuildModelStages(shape, {shape.layers()}, {.expert_ranks = ranks})->front()) {
+    const size_t count = program.params.size();
+    for (size_t v = 0; v < ranks * count; ++v) {
+      values.emplace_back(program.params[v % count].type.elements());
+    }
+    for (size_t v = 0; v < values.size(); ++v) {
+      const int rank = static_cast<int>(v / count);
+      Param param = program.params[v % count];
       param.init = Init::kNormal;
       param.stddev = 1;
-      Initialize(param, seed, values[p].data());
-      places.Add(program.params[p], absl::MakeSpan(values[p]));
+      Initialize(param, seed, values[v].data(), rank);
+      places.Add(program.params[v % count], absl::MakeSpan(values[v]), param.expert ? rank : 0);
     }
   }
   StageProgram program;
-  std::vector<std::vector<float>> values;
+  std::vector<std::vector<float>> values;  // by rank and parameter
   ParamPlaces places;
 };
 
@@ -90,6 +122,50 @@ TEST_F(ModelFolder, WhatIsSavedIsLoaded) {
   }
 }
 
+// The files of every number of ranks are the same, and any of them loads it.
+TEST_F(ModelFolder, ExpertsThatAreSharedOutAreWholeInTheFile) {
+  for (const DecoderShape& shape : {Mixtral(), Qwen3Moe()}) {
+    std::string file;
+    for (const int ranks : {1, 2, 4}) {
+      const Memory saved(shape, 1, ranks);
+      ASSERT_TRUE(SaveModelFolder(folder_, shape, 3, saved.places.all()).ok());
+      if (ranks == 1) file = Read("model.safetensors");
+      EXPECT_EQ(Read("model.safetensors"), file) << ranks;
+      Memory loaded(shape, 2, ranks);
+      const absl::Status status = LoadModelFolder(folder_, shape, loaded.places.all());
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_EQ(loaded.values, saved.values) << ranks;
+    }
+  }
+}
+
+// All experts of a layer in two tensors, as transformers has them in memory.
+TEST_F(ModelFolder, PackedExpertsAreRead) {
+  const AnyShape shape = Qwen3Moe();
+  const Memory saved(shape, 1);
+  ASSERT_TRUE(SaveModelFolder(folder_, shape, 0, saved.places.all()).ok());
+  TensorHeader header;
+  std::string bytes;
+  for (const ParamPlace& place : saved.places.all()) {
+    for (const StoredSlice& slice : SlicesOf(place.param, shape, PackedExpertParams())) {
+      const uint64_t begin = bytes.size();
+      const auto first = static_cast<size_t>(slice.first_row * slice.columns);
+      const auto count = static_cast<size_t>(slice.rows * slice.columns);
+      const float* const values = place.pieces[0][0].data() + first;
+      bytes.append(reinterpret_cast<const char*>(values), count * sizeof(float));
+      header.tensors.push_back({slice.name, "F32", slice.shape(), begin, bytes.size()});
+      if (slice.name == "model.layers.1.mlp.experts.gate_up_proj") {
+        EXPECT_EQ(slice.shape(), (std::vector<uint64_t>{4, 12, 12}));
+      }
+    }
+  }
+  Write("model.safetensors", PrintTensorHeader(header) + bytes);
+  Memory loaded(shape, 2, 2);
+  const absl::Status status = LoadModelFolder(folder_, shape, loaded.places.all());
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(loaded.values, Memory(shape, 1, 2).values);
+}
+
 // Fewer positions than the folder has: the first ones.
 TEST_F(ModelFolder, AShorterContextTakesTheFirstPositions) {
   GptShape shape{1, 8, 2, 5, 40, 1};
@@ -104,11 +180,61 @@ TEST_F(ModelFolder, AShorterContextTakesTheFirstPositions) {
       std::equal(loaded.values[1].begin(), loaded.values[1].end(), saved.values[1].begin()));
 }
 
-TEST_F(ModelFolder, AModelOfNoFamilyIsNotSaved) {
+TEST_F(ModelFolder, WhatNoFamilyHasIsNamed) {
+  EXPECT_EQ(WhySavedWithoutConfig(Mixtral()), "");
+  EXPECT_EQ(WhySavedWithoutConfig(Qwen3Moe()), "");
+  const struct {
+    std::function<void(DecoderShape*)> change;
+    const char* says;
+  } cases[] = {
+      {[](DecoderShape* s) { s->qkv_bias = true; }, "experts and a bias of qkv (qkv_bias)"},
+      {[](DecoderShape* s) { s->moe.scores = RouterScores::kSigmoid; },
+       "a router with sigmoid scores (scores)"},
+      {[](DecoderShape* s) { s->moe.balance_rate = 1e-3; }, "a bias of the router (balance_rate)"},
+      {[](DecoderShape* s) { s->moe.shared_hidden = 4; }, "a shared expert (shared_hidden)"},
+      {[](DecoderShape* s) { s->moe.groups = s->moe.top_groups = 2; },
+       "groups of experts (groups)"},
+      {[](DecoderShape* s) { s->moe.scale = 2.5; }, "a factor of experts' weights (scale)"},
+      {[](DecoderShape* s) { s->moe.normalise = false; },
+       "weights of experts with any sum (normalise) without norms of heads (qk_norm)"},
+      {[](DecoderShape* s) { s->moe.first_dense = 1; },
+       "dense layers before those with experts (first_dense) without norms of heads (qk_norm)"},
+  };
+  for (const auto& test : cases) {
+    DecoderShape shape = Mixtral();
+    test.change(&shape);
+    EXPECT_EQ(WhySavedWithoutConfig(shape),
+              absl::StrCat("no family of transformers that is known here has ", test.says));
+  }
+}
+
+// It is saved under our own names, without a config, and never beside one.
+TEST_F(ModelFolder, AModelOfNoFamilyIsSavedWithoutAConfig) {
   DecoderShape shape = Decoder();
   shape.qkv_bias = shape.qk_norm = true;
-  EXPECT_EQ(CheckSavable(shape).code(), absl::StatusCode::kUnimplemented);
-  EXPECT_TRUE(CheckSavable(Decoder()).ok());
+  EXPECT_EQ(WhySavedWithoutConfig(Decoder()), "");
+  EXPECT_NE(WhySavedWithoutConfig(shape), "");
+  const Memory saved(shape, 1);
+  Memory loaded(shape, 2);
+  ASSERT_TRUE(CheckSavable(folder_, shape).ok());
+  ASSERT_TRUE(SaveModelFolder(folder_, shape, 3, saved.places.all()).ok());
+  EXPECT_FALSE(IsThere(folder_ + "/config.json"));
+  absl::Status status = LoadModelFolder(folder_, shape, loaded.places.all());
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(loaded.values, saved.values);
+  DecoderShape other = shape;
+  other.rope_theta = 100;
+  EXPECT_EQ(Says(LoadModelFolder(folder_, other, loaded.places.all())),
+            "model.safetensors: the parameters of a model with theta '500000'; the run file's has "
+            "100");
+  Write("config.json", "{}");
+  status = SaveModelFolder(folder_, shape, 3, saved.places.all());
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Says(status),
+            "config.json: is there, and the model would be saved without one: no family of "
+            "transformers that is known here has both a bias of qkv and norms of heads; another "
+            "folder would help");
+  EXPECT_TRUE(CheckSavable(folder_, Decoder()).ok());
 }
 
 // Bits, and the float that they are.
@@ -175,6 +301,35 @@ TEST_F(ModelFolder, ConfigsOfOlderVersionsAreRead) {
   EXPECT_EQ(shape.context, 8);
 }
 
+constexpr const char* kQwen3Moe =
+    R"({"model_type": "qwen3_moe", "num_hidden_layers": 3, "hidden_size": 16,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 10,
+    "max_position_embeddings": 32, "vocab_size": 31, "moe_intermediate_size": 6,
+    "num_experts_per_tok": 2, "router_aux_loss_coef": 0.001, "output_router_logits": true)";
+
+TEST_F(ModelFolder, ConfigsOfMixturesOfExpertsAreRead) {
+  const auto qwen = ReadFamilyConfig(
+      absl::StrCat(kQwen3Moe, R"(, "num_local_experts": 4, "mlp_only_layers": [0, 1]})"), 0);
+  ASSERT_TRUE(qwen.ok()) << qwen.status();
+  const DecoderShape& shape = std::get<DecoderShape>(qwen->shape.family);
+  EXPECT_EQ(
+      shape.moe,
+      (MoeShape{
+          .experts = 4, .top_k = 2, .expert_hidden = 6, .first_dense = 2, .normalise = false}));
+  EXPECT_EQ(shape.hidden, 10);
+  EXPECT_EQ(shape.head_dim, 4);
+  const auto mixtral = ReadFamilyConfig(R"({"model_type": "mixtral", "num_hidden_layers": 1,
+      "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2,
+      "intermediate_size": 10, "max_position_embeddings": 32, "vocab_size": 31,
+      "num_local_experts": 4, "num_experts_per_tok": 2, "router_jitter_noise": 0})",
+                                        0);
+  ASSERT_TRUE(mixtral.ok()) << mixtral.status();
+  const DecoderShape& other = std::get<DecoderShape>(mixtral->shape.family);
+  EXPECT_EQ(other.moe, (MoeShape{.experts = 4, .top_k = 2, .expert_hidden = 10}));
+  EXPECT_EQ(other.rope_theta, 1e6);
+  EXPECT_EQ(other.norm_epsilon, 1e-5);
+}
+
 struct BadConfig {
   std::string keys;  // behind those of a good one
   const char* says;
@@ -226,16 +381,44 @@ TEST_F(ModelFolder, WhatAConfigAsksForAndIsNotHereIsSaid) {
   for (const BadConfig& bad : of_gpt2) {
     EXPECT_EQ(ReadFamilyConfig(absl::StrCat(kGpt2, bad.keys, "}"), 0).status().message(), bad.says);
   }
+  const BadConfig of_qwen3_moe[] = {
+      {"",
+       "'num_local_experts' is not there, which means null: a whole number in 1 .. 1048576 is "
+       "needed"},
+      {R"(, "num_experts": 4, "num_local_experts": 8)",
+       "'num_experts' is 4: 'num_local_experts' is 8"},
+      {R"(, "num_experts": 4, "decoder_sparse_step": 2)",
+       "'decoder_sparse_step' is 2: every layer behind the dense ones has experts"},
+      {R"(, "num_experts": 4, "mlp_only_layers": [1])",
+       "'mlp_only_layers' is [1]: dense layers come first here: 0, 1, and so on, or none"},
+      {R"(, "num_experts": 4, "norm_topk_prob": 1)",
+       "'norm_topk_prob' is 1: true or false is needed"},
+      {R"(, "num_experts": 1)", "a token chooses 2 experts of 1"},
+      {R"(, "num_experts": 4, "n_group": 2)", "'n_group' is 2: nothing is known of this key"},
+      {R"(, "num_experts": 4, "shared_expert_intermediate_size": 8)",
+       "'shared_expert_intermediate_size' is 8: nothing is known of this key"},
+  };
+  for (const BadConfig& bad : of_qwen3_moe) {
+    EXPECT_EQ(ReadFamilyConfig(absl::StrCat(kQwen3Moe, bad.keys, "}"), 0).status().message(),
+              bad.says);
+  }
   const std::string silent = absl::StrReplaceAll(kGpt2, {{", \"attn_pdrop\": 0", ""}});
   const BadConfig others[] = {
       {absl::StrCat(silent, "}"),
        "'attn_pdrop' is not there, which means 0.1: there is no dropout here; 0 trains without"},
       {R"({"model_type": "bert"})",
-       "'model_type' is 'bert': known are gpt2, llama, mistral, qwen2, qwen3"},
+       "'model_type' is 'bert': known are gpt2, llama, mistral, qwen2, qwen3, mixtral, qwen3_moe"},
       {R"({"model_type": "llama"})",
        "'num_hidden_layers' is not there, which means null: a whole number in 1 .. 1048576 is "
        "needed"},
-      {"{}", "'model_type' is '': known are gpt2, llama, mistral, qwen2, qwen3"},
+      {"{}",
+       "'model_type' is '': known are gpt2, llama, mistral, qwen2, qwen3, mixtral, qwen3_moe"},
+      {R"({"model_type": "deepseek_v3"})",
+       "'model_type' is 'deepseek_v3': its attention is latent (kv_lora_rank), which is not built "
+       "here"},
+      {R"({"model_type": "qwen2_moe"})",
+       "'model_type' is 'qwen2_moe': its shared expert has a gate of its own "
+       "(shared_expert_gate), which is not built here"},
       {"[]", "the config is not a JSON object"},
       {"", "the config is not JSON"},
   };

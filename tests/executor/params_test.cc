@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "executor/checkpoint/model_folder.h"
@@ -15,6 +16,7 @@
 #include "schedlang/base/source.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/small_run.h"
+#include "tests/executor/tiny_models.h"
 
 namespace stringline {
 namespace {
@@ -280,6 +282,88 @@ TEST_F(Params, BadNumbersAreNotWrittenOverGoodOnes) {
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
   EXPECT_NE(status.message().find("not finite"), absl::string_view::npos) << status;
   EXPECT_EQ(ReadWhole(file_), good);
+}
+
+// What each coordinate must hold of the parameters that the whole model has on one coordinate.
+void ExpectPieces(Trainer& trainer, const std::map<std::string, std::vector<float>>& whole) {
+  const Mesh& mesh = trainer.mesh();
+  for (int c = 0; c < mesh.coordinates(); ++c) {
+    for (size_t s = 0; s < trainer.programs().size(); ++s) {
+      for (size_t i = 0; i < trainer.programs()[s].params.size(); ++i) {
+        const Param& param = trainer.programs()[s].params[i];
+        absl::Span<const float> want = whole.at(param.name);
+        const absl::Span<const float> got =
+            trainer.param(StageId(static_cast<int32_t>(s)), static_cast<int>(i), c);
+        if (param.expert) want = want.subspan(mesh.expert_of(c) * got.size(), got.size());
+        EXPECT_EQ(got, want) << param.name << " of coordinate " << c;
+      }
+    }
+  }
+}
+
+struct MeshAndCut {
+  Mesh mesh;
+  const char* schedule;
+  int p;
+};
+
+// Experts that two ranks share out are whole in the file: every mesh, schedule and cut loads it to
+// the last bit, on all coordinates, and writes the same bytes again.
+TEST_F(Params, EveryMeshLoadsTheSameParameters) {
+  RunConfig config = SmallRun(3);
+  config.shape = TinyModel(Family::kMoe, 2);
+  std::get<DecoderShape>(config.shape.family).vocabulary = 256;
+  config.mesh = {.expert = 2};
+  const std::string window = Corpus().substr(0, config.shape.context() + 1);
+  TrainHooks hooks;
+  std::map<std::string, std::vector<float>> whole;
+  hooks.end = [&](int64_t step, Trainer& trainer) {
+    const std::vector<ParamPlace> places = PlacesOf(trainer).all();
+    for (const ParamPlace& place : places) {
+      std::vector<float>& values = whole[place.param.name];
+      for (const auto& piece : place.pieces) {
+        values.insert(values.end(), piece.front().begin(), piece.front().end());
+      }
+      EXPECT_EQ(place.pieces.size(), place.param.expert ? 2u : 1u) << place.param.name;
+    }
+    ExpectPieces(trainer, whole);
+    return Save(saved_, config, step, trainer);
+  };
+  const Plan plan = LibraryPlan("1f1b", 2, 8).value();
+  ASSERT_TRUE(Train(config, plan, window, hooks).ok());
+  EXPECT_EQ(whole.at("layers.1.experts.down.weight").size(), 8u * 16 * 12);
+  const std::string saved = ReadWhole(file_);
+  const size_t header_bytes = *HeaderBytes(saved, saved.size()) + 8;
+
+  const MeshAndCut others[] = {{{}, "gpipe", 1},
+                               {{.data = 2}, "1f1b", 2},
+                               {{.expert = 4}, "1f1b", 2},
+                               {{.data = 2, .expert = 2}, "gpipe", 2},
+                               {{.expert = 2}, "dualpipe", 2},
+                               {{.expert = 2}, "1f1b", 2}};
+  std::vector<double> losses;
+  for (const MeshAndCut& other : others) {
+    SCOPED_TRACE(testing::Message() << other.schedule << " P=" << other.p << " data="
+                                    << other.mesh.data << " expert=" << other.mesh.expert);
+    RunConfig still = config;
+    still.steps = 1;
+    still.seed = 99;
+    still.mesh = other.mesh;
+    hooks.start = [&](Trainer& trainer) {
+      const absl::Status status = Load(saved_, still, trainer);
+      if (!status.ok()) return status;
+      ExpectPieces(trainer, whole);
+      return Save(folder_ + "/again", still, 3, trainer);
+    };
+    hooks.end = nullptr;
+    const auto result =
+        Train(still, LibraryPlan(other.schedule, other.p, 8).value(), window, hooks);
+    ASSERT_TRUE(result.ok()) << result.status();
+    losses.push_back(result->losses_nats[0]);
+    EXPECT_NEAR(losses.back(), losses.front(), 1e-5);
+    EXPECT_EQ(ReadWhole(ParamsFile(folder_ + "/again")).substr(header_bytes),
+              saved.substr(header_bytes));
+  }
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "executor/checkpoint/model_folder.h"
 #include "executor/data.h"
 #include "executor/link.h"
 #include "executor/run_config.h"
@@ -87,10 +88,17 @@ class LoadedData {
   std::optional<double> entropy_;
 };
 
-void PrintBeginning(const Plan& plan, const RunConfig& config, const LoadedData& loaded,
+// What to know of a file of parameters that no config is saved beside, in a line.
+std::string WithoutConfig(const RunConfig& config) {
+  const std::string why = WhySavedWithoutConfig(config.shape);
+  return why.empty() ? "" : absl::StrCat("without a config.json, for --load alone: ", why, "\n");
+}
+
+void PrintBeginning(const Plan& plan, const RunConfig& config, const LoadedData& loaded, bool saves,
                     std::ostream& out) {
   out << plan.schedule << " " << PrintParameters(plan) << ": " << plan.stages.size()
       << " stages on " << plan.ranks() << (plan.ranks() == 1 ? " rank\n" : " ranks\n");
+  if (saves && !WithoutConfig(config).empty()) out << "--save:  " << WithoutConfig(config);
   const int64_t size = loaded.data().size();
   if (loaded.entropy()) {
     out << absl::StreamFormat(
@@ -149,6 +157,9 @@ void PrintEnd(const Plan& plan, const RunConfig& config, const RecordedRun& run,
   out << "\nwritten: " << files.measured << "\n         " << files.simulated << "\n         "
       << files.costs << "\n         " << files.losses << "\n";
   if (!run.saved.empty()) out << "saved:   " << run.saved << "\n";
+  if (!run.saved.empty() && !WithoutConfig(config).empty()) {
+    out << "         " << WithoutConfig(config);
+  }
   out << "next:    stringline show " << files.measured << "\n         stringline sim "
       << config.schedule_file << " " << PrintParameters(plan) << " --costs " << files.costs << "\n";
 }
@@ -232,7 +243,7 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& 
   }
   const std::optional<double> entropy = loaded->entropy();
   const auto begin = [&] {
-    if (!output.json) PrintBeginning(plan, config, *loaded, output.out);
+    if (!output.json) PrintBeginning(plan, config, *loaded, !folders.save.empty(), output.out);
   };
   const auto report = [&](const TrainProgress& progress) {
     if (!output.json) PrintProgress(progress, output.out);
