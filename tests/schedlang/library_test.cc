@@ -229,7 +229,14 @@ struct Published {
   bool (*admits)(int P, int M);
   int stages_per_rank;
   bool turns;  // the second stages of the ranks go back from the last rank
+  const char* overlap = "";
 };
+
+// In which order the parts of an F beside a B run: per pair of layers, turned so that it begins
+// where a stage does. Figure 4 of the DeepSeek-V3 report and Megatron's code have the same one.
+constexpr const char* kPartsOfPairs =
+    "overlap F&B compute F.attn B.experts W.experts F.experts B.attn W.attn "
+    "network B.combine F.dispatch B.dispatch F.combine\n";
 
 bool Any(int, int) { return true; }
 bool WholeGroups(int P, int M) { return M % P == 0; }  // with groups of P, a last group is whole
@@ -242,23 +249,24 @@ constexpr Published kPublished[] = {
     {"looped_bfs", LoopedBfs, Any, 2, false},
     {"interleaved", Interleaved, WholeGroups, 2, false},
     {"interleaved_zb", InterleavedZb, EqualRounds, 2, false},
-    {"megatron_combined", MegatronCombined, WholeGroups, 2, false},
+    {"megatron_combined", MegatronCombined, WholeGroups, 2, false, kPartsOfPairs},
     {"kimi_k2", KimiK2, WholeGroups, 2, false},
     {"zb_h1", ZeroBubbleH1, Any, 1, false},
     {"zb_h2", ZeroBubbleH2, Any, 1, false},
     {"zb_v", ZeroBubbleV, Any, 2, true},
-    {"dualpipe_v", DualPipeV, TwoPerRank, 2, true},
+    {"dualpipe_v", DualPipeV, TwoPerRank, 2, true, kPartsOfPairs},
 };
 
 void PrintTo(const Published& row, std::ostream* out) { *out << row.file; }
 
 // What follows the header in the text form of a plan with these stages on the ranks and this order.
-std::string PlanText(int P, int stages, bool turns, const std::function<Words(int)>& order) {
+std::string PlanText(int P, int stages, bool turns, const std::string& overlap,
+                     const std::function<Words(int)>& order) {
   std::string text = "stages";
   for (int s = 0; s < stages; ++s) {
     absl::StrAppend(&text, " ", turns && s >= P ? 2 * P - 1 - s : s % P);
   }
-  absl::StrAppend(&text, "\n");
+  absl::StrAppend(&text, "\n", overlap);
   for (int r = 0; r < P; ++r) {
     absl::StrAppend(&text, "rank ", r, ":");
     for (const std::string& word : order(r)) absl::StrAppend(&text, " ", word);
@@ -302,7 +310,8 @@ TEST_P(LibraryOrder, IsThePublishedOne) {
     for (int M = 1; M <= 4 * P; ++M) {
       const auto order = [&](int r) { return row.order(P, M, r); };
       const std::string expected =
-          row.admits(P, M) ? PlanText(P, row.stages_per_rank * P, row.turns, order) : "";
+          row.admits(P, M) ? PlanText(P, row.stages_per_rank * P, row.turns, row.overlap, order)
+                           : "";
       ASSERT_EQ(file.PlanFor({{"P", P}, {"M", M}}), expected) << "P=" << P << " M=" << M;
     }
   }
@@ -319,7 +328,7 @@ TEST(Library, InterleavedWithEveryGroupAndNumberOfStages) {
         for (int G = 1; G <= M + 1; ++G) {
           const bool admitted = P <= G && G <= M && (M % G == 0 || M % G >= P);
           const auto order = [&](int r) { return Grouped(P, M, r, V, G); };
-          const std::string expected = admitted ? PlanText(P, V * P, false, order) : "";
+          const std::string expected = admitted ? PlanText(P, V * P, false, "", order) : "";
           ASSERT_EQ(file.PlanFor({{"P", P}, {"M", M}, {"V", V}, {"G", G}}), expected)
               << "P=" << P << " M=" << M << " V=" << V << " G=" << G;
         }

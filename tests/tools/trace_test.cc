@@ -286,16 +286,19 @@ TEST(TraceTest, SvgWithLanesHasABoxForEveryPart) {
   EXPECT_EQ(CountOf(svg, "fill='url(#w)'"), CountOf(text, ":W.") + 1u);
 }
 
-// The picture in README.md is what the tool draws.
-TEST(TraceTest, ThePictureOfTheReadmeIsFresh) {
-  const std::string kept = SourceFolder() + "/examples/06_where_the_time_goes/dualpipe_v.svg";
-  const std::string fresh = UpdatesGolden() ? kept : ScratchFolder() + "/dualpipe_v.svg";
-  ASSERT_EQ(RunToolIn(SourceFolder(), Words("show schedules/dualpipe_v.sched P=4 M=8 --cost "
-                                            "F=10,I=10,W=10,FB=20 --svg " +
-                                            fresh))
-                .status,
-            0);
-  EXPECT_EQ(ReadText(fresh), ReadText(kept));
+// The pictures in the documents are what the tool draws.
+TEST(TraceTest, ThePicturesOfTheDocumentsAreFresh) {
+  const char* const pictures[][2] = {
+      {"/examples/06_where_the_time_goes/dualpipe_v.svg", "P=4 M=8 --cost F=10,I=10,W=10,FB=20"},
+      {"/examples/07_mixture_of_experts/overlap.svg",
+       "P=2 M=4 --costs examples/07_mixture_of_experts/costs.yaml --lanes"}};
+  for (const auto& [file, options] : pictures) {
+    const std::string kept = SourceFolder() + file;
+    const std::string fresh = UpdatesGolden() ? kept : ScratchFolder() + "/fresh.svg";
+    const std::string command = std::string("show schedules/dualpipe_v.sched ") + options;
+    ASSERT_EQ(RunToolIn(SourceFolder(), Words(command + " --svg " + fresh)).status, 0) << file;
+    EXPECT_EQ(ReadText(fresh), ReadText(kept)) << file;
+  }
 }
 
 TEST(TraceTest, SvgStaysSmallForManyActions) {
