@@ -39,6 +39,8 @@ def configs(transformers):
     sizes = dict(vocab_size=VOCABULARY, hidden_size=24, intermediate_size=40,
                  num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64,
                  attn_implementation="eager")
+    experts = dict(num_key_value_heads=2, head_dim=8, num_experts=6, num_experts_per_tok=2,
+                   moe_intermediate_size=14)
     gpt = dict(vocab_size=VOCABULARY, n_embd=24, n_layer=2, n_head=3, attn_pdrop=0.0,
                embd_pdrop=0.0, resid_pdrop=0.0, attn_implementation="eager")
     return [
@@ -57,6 +59,17 @@ def configs(transformers):
         ("qwen2", transformers.Qwen2Config(num_key_value_heads=2, tie_word_embeddings=True,
                                            **sizes), {"dtype": "float16"}),
         ("qwen3", transformers.Qwen3Config(num_key_value_heads=2, head_dim=8, **sizes), {}),
+        ("mixtral", transformers.MixtralConfig(num_key_value_heads=2, num_local_experts=5, **sizes),
+         {"max_shard_size": "20KB"}),
+        ("mixtral packed", transformers.MixtralConfig(num_key_value_heads=4, num_local_experts=4,
+                                                      num_experts_per_tok=3,
+                                                      tie_word_embeddings=True, **sizes),
+         {"save_original_format": False}),
+        ("qwen3_moe", transformers.Qwen3MoeConfig(norm_topk_prob=True, **experts, **sizes), {}),
+        # The first layer is dense, and a token's weights have any sum.
+        ("qwen3_moe of two kinds of layers", transformers.Qwen3MoeConfig(
+            mlp_only_layers=[0], norm_topk_prob=False, **experts, **sizes),
+         {"save_original_format": False, "dtype": "bfloat16"}),
     ]
 
 
@@ -73,8 +86,22 @@ def make(torch, transformers, config):
 
 
 def load(torch, transformers, folder):
-    return transformers.AutoModelForCausalLM.from_pretrained(
+    model = transformers.AutoModelForCausalLM.from_pretrained(
         folder, attn_implementation="eager", dtype=torch.float32)
+    if has_experts(model):
+        model.set_experts_implementation("eager")  # one after the other: no kernel's own order
+    return model
+
+
+def has_experts(model):
+    return any(param.dim() == 3 for param in model.parameters())
+
+
+def load_gradients(torch, transformers, load_file, model, folder):
+    """By the names of the model, in which all experts of a layer are one."""
+    if has_experts(model):
+        return dict(load(torch, transformers, folder).named_parameters())
+    return load_file(os.path.join(folder, "model.safetensors"))
 
 
 def worst_gradient(model, found, count):
@@ -121,7 +148,8 @@ def check(torch, transformers, load_file, writer, name, config, saving, folder):
                                              reduction="sum")
     loss.backward()
     off = abs(said["loss"] / loss.item() - 1)
-    found = load_file(os.path.join(folder, "gradients", "model.safetensors"))
+    found = load_gradients(torch, transformers, load_file, model,
+                           os.path.join(folder, "gradients"))
     count = said["params"]
     if name.startswith("gpt2"):
         count += (config.n_positions - CONTEXT) * config.n_embd
@@ -146,6 +174,11 @@ MODELS = {
     "gpt": "{layers: 2, width: 32, heads: 2, context: 32}",
     "llama": "{kind: llama, layers: 2, width: 32, heads: 4, kv_heads: 2, head_dim: 10, hidden: 48, "
              "context: 32}",
+    "mixtral": "{kind: moe, layers: 2, width: 32, heads: 4, kv_heads: 2, context: 32, experts: 4, "
+               "top_k: 2, expert_hidden: 24, aux_coefficient: 0.01}\nmesh: {expert: 2}",
+    "qwen3_moe": "{kind: moe, layers: 3, width: 32, heads: 4, context: 32, experts: 4, top_k: 2, "
+                 "expert_hidden: 24, qk_norm: true, normalise: false, first_dense: 1, "
+                 "hidden: 48}\nmesh: {data: 2}",
 }
 
 
