@@ -311,7 +311,7 @@ struct MeshAndCut {
 // the last bit, on all coordinates, and writes the same bytes again.
 TEST_F(Params, EveryMeshLoadsTheSameParameters) {
   RunConfig config = SmallRun(3);
-  config.shape = TinyModel(Family::kMoe, 2);
+  config.shape = TinyModel(TinyFamily::kMoe, 2);
   std::get<DecoderShape>(config.shape.family).vocabulary = 256;
   config.mesh = {.expert = 2};
   const std::string window = Corpus().substr(0, config.shape.context() + 1);
