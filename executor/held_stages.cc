@@ -49,10 +49,12 @@ int HeldStages::layers(StageId stage) const {
 }
 
 Piece HeldStages::Compute(const Action& action, LayerPart part) {
+  const bool whole = action.kind == ActionKind::kBackward && layers(action.stage) == 0;
+  if (whole && part.part == kWPost) return {};  // all of it is its B.post
   if (!parts_.empty()) {
-    return Piece{HeldDevice::HoldFor(parts_[action.stage.value].ns[part.part]), {}, {}};
+    const std::array<int64_t, kParts>& ns = parts_[action.stage.value].ns;
+    return Piece{HeldDevice::HoldFor(ns[part.part] + (whole ? ns[kWPost] : 0)), {}, {}};
   }
-  if (part.part == kWPost && action.kind == ActionKind::kBackward) return {};
   return Piece{HeldDevice::HoldFor(hold_ns_[Index(action)]), {}, {}};
 }
 

@@ -52,6 +52,7 @@ class StepBuilder {
         last_call_(queues_.all.size()) {
     for (const RankId rank : settings.local) local_[rank.value] = true;
     for (const Action& action : plan_.actions) collects_ = collects_ || IsCollective(action.kind);
+    for (int r = 0; r < plan_.ranks(); ++r) cut_ = cut_ || HasParts(RankId(r));
     AddStreams();
     AddGroups(groups);
   }
@@ -227,8 +228,7 @@ class StepBuilder {
     if (piece.work.run == nullptr && piece.calls.empty()) return;
     WorkTimes* times = nullptr;
     if (recorder_ != nullptr) {
-      const bool cut = work_->layers(action.stage) > 0;
-      times = cut ? recorder_->AddPart(i, part) : recorder_->times(i);
+      times = cut_ ? recorder_->AddPart(i, part) : recorder_->times(i);
     }
     AddPiece(stream, std::move(piece), times);
   }
@@ -443,6 +443,7 @@ class StepBuilder {
   LiveValues issued_;  // as the ranks' lists give and take it
   std::vector<bool> local_;
   bool collects_ = false;                                  // the plan has collectives
+  bool cut_ = false;                                       // some stage has layers of parts
   Wiring wiring_;                                          // of a plan that has
   std::vector<Interpreter::Command>* commands_ = nullptr;  // of the rank being built
   std::vector<int32_t> event_of_;  // by action: its end; -1: nobody waits for it

@@ -1,25 +1,27 @@
 // What the actions of a real run cost, so that the simulator can be asked to predict the run.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <vector>
 
 #include "schedlang/plan.h"
 #include "schedlang/sim/costs.h"
+#include "schedlang/sim/duration_table.h"
 #include "schedlang/timeline.h"
 
 namespace stringline {
 
 class MeasuredCosts {
  public:
-  explicit MeasuredCosts(const Plan& plan);
+  // Of a plan that outlives this.
+  explicit MeasuredCosts(const Plan& plan) : plan_(plan), seen_(plan.stages.size()) {}
 
   // Takes the durations of one step into the means.
-  void Add(const Timeline& timeline);
+  void Add(const Timeline& timeline) { seen_.Add(timeline); }
 
-  // The mean of every stage's F, B, I and W where they ran alone, of every `F a & B b` by stage a,
-  // and of all messages; what never ran alone is made up as CostsFrom says (calibrate.h).
+  // The mean of every stage's F, B, I and W where they ran alone, of its parts and collectives, and
+  // of all messages; what never ran alone is made up as CostsFrom says (calibrate.h). An
+  // `F a & B b` takes what it does by its parts in the order of the plan, or without parts the mean
+  // of those by stage a.
   CostModel Model() const;
 
  private:
@@ -33,10 +35,8 @@ class MeasuredCosts {
     int64_t value_ns() const { return count == 0 ? 0 : sum_ns / count; }
   };
 
-  std::array<std::vector<Mean>, 4> alone_;  // by kind F B I W, then stage
-  std::vector<Mean> forward_backward_;      // by stage of the F
-  std::vector<Mean> shared_backward_;       // the same groups by stage of the B
-  Mean hop_;
+  const Plan& plan_;
+  DurationTable<Mean> seen_;
 };
 
 }  // namespace stringline

@@ -48,6 +48,13 @@ struct RankMemory {
   std::array<int64_t, kValueClasses> by_class = {};  // by the class a slot was made for
 };
 
+// Of a rank of the mesh: what its parameters, gradients, moments, slots, temporaries, tokens and
+// losses take by the plan, before anything is taken, and what the device has given for it.
+struct RankBytes {
+  int64_t planned = 0;
+  int64_t allocated = 0;
+};
+
 struct MemoryPlan {
   int microbatches = 0;
   std::vector<int64_t> offsets;  // into the rank's block; -1: no such value

@@ -23,8 +23,8 @@ class Recorder {
   // Right before the step is enqueued: times count from `now_ns` of the device's clock.
   void StartStep(int64_t now_ns) { step_start_ns_ = now_ns; }
 
-  // Where the times of plan.actions[index] are written: a collective, or a computation that is not
-  // cut into parts.
+  // Where the times of plan.actions[index] are written: a collective, or a computation where no
+  // stage of the plan is cut into parts.
   WorkTimes* times(size_t index) { return &times_[index]; }
   // Where those of a part of it are; once for each. The action's own follow from its parts'.
   WorkTimes* AddPart(size_t index, LayerPart part);

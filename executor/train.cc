@@ -60,6 +60,7 @@ class Run {
         static_cast<double>(result_.tokens_per_step * result_.steps) / result_.elapsed_s;
     result_.params = CountParams(config_.shape);
     result_.memory = trainer_->memory();
+    result_.rank_bytes = trainer_->rank_bytes();
     SummariseLosses();
     if (!result_.stopped) SL_RETURN_IF_ERROR(ComparePrediction());
     return std::move(result_);
@@ -87,6 +88,8 @@ class Run {
     done.aux_loss_nats =
         trainer_->aux_loss_sum() / static_cast<double>(trainer_->tokens_per_step());
     done.dropped = trainer_->dropped();
+    result_.aux_loss_nats = done.aux_loss_nats;
+    result_.dropped += done.dropped;
     done.learning_rate = LearningRate(config_, step);
     const absl::StatusOr<double> norm = trainer_->Update(done.learning_rate);
     if (!norm.ok()) {
@@ -151,6 +154,7 @@ class Run {
 
   absl::Status ComparePrediction() {
     result_.measured = trainer_->Measured();
+    result_.network = MeasureNetwork(trainer_->plan(), result_.measured);
     result_.costs = costs_.Model();
     result_.mean_makespan_ns = makespans_ns_ / result_.measured_steps;
     SL_ASSIGN_OR_RETURN(result_.simulated, Simulate(trainer_->plan(), result_.costs));

@@ -12,6 +12,7 @@
 #include "executor/run_config.h"
 #include "schedlang/plan.h"
 #include "schedlang/sim/costs.h"
+#include "schedlang/sim/network_time.h"
 #include "schedlang/timeline.h"
 
 namespace stringline {
@@ -66,8 +67,12 @@ struct TrainResult {
   double elapsed_s = 0;
   double tokens_per_second = 0;  // of the whole run
   MemoryPlan memory;
+  std::vector<RankBytes> rank_bytes;  // of all ranks of the mesh, coordinate by coordinate
+  double aux_loss_nats = 0;           // the last step's (TrainStep)
+  int64_t dropped = 0;                // slots that no expert took, of all steps
   // What follows is empty after a stop.
-  Timeline measured;            // the last step
+  Timeline measured;            // the last step, of the mesh's coordinate 0
+  NetworkTimes network;         // how much of its all-to-alls is hidden
   CostModel costs;              // mean costs of the steps before it
   Timeline simulated;           // the last step as the simulator predicts it from these costs
   int measured_steps = 0;       // how many steps gave the costs

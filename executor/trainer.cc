@@ -91,7 +91,8 @@ absl::Status Trainer::PrepareCopy(int coordinate) {
   for (size_t s = 0; s < programs_.size(); ++s) {
     const int64_t bytes = copy.stages->layout(StageId(static_cast<int32_t>(s))).param_bytes;
     for (std::vector<float*>* moments : {&copy.moments1, &copy.moments2}) {
-      SL_ASSIGN_OR_RETURN(void* memory, device_->Allocate(bytes));
+      SL_ASSIGN_OR_RETURN(void* memory,
+                          copy.stages->Take(plan_.stages[s].rank, bytes, device_.get()));
       moments->push_back(static_cast<float*>(memory));
     }
     copy.squares.emplace_back(programs_[s].params.size(), 0.0);
@@ -201,6 +202,15 @@ int64_t Trainer::dropped() const {
 
 int64_t Trainer::tokens_per_step() const {
   return microbatches() * programs_.front().input.elements();
+}
+
+std::vector<RankBytes> Trainer::rank_bytes() const {
+  std::vector<RankBytes> all;
+  for (const PipelineCopy& copy : copies_) {
+    const std::vector<RankBytes> ranks = copy.stages->rank_bytes();
+    all.insert(all.end(), ranks.begin(), ranks.end());
+  }
+  return all;
 }
 
 absl::Status Trainer::ForEveryStage(void (*phase)(const void*, int64_t, NativeStream)) {

@@ -84,6 +84,8 @@ class Trainer {
   absl::Span<const StageProgram> programs() const { return programs_; }
   // Of each coordinate.
   const MemoryPlan& memory() const { return copies_[0].stages->memory(); }
+  // Of all ranks: those of coordinate 0, then those of coordinate 1, and so on.
+  std::vector<RankBytes> rank_bytes() const;
   // The last step of a coordinate as it was observed, and as when_ready.h tells it; both need
   // settings.record.
   Timeline Observed(int coordinate = 0) const {

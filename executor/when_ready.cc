@@ -146,6 +146,15 @@ Timeline WhenReady(const Plan& lowered, const Wiring& wiring, Timeline observed)
   // A computation may wait for an UNSHARD, which waits for one before it: the end of a collective
   // is an observed one, so either may be told first.
   StartComputations(lowered, wiring, &observed);
+  // As the simulator has it, a part that takes no time is none.
+  std::vector<PartEvent>& parts = observed.parts;
+  parts.erase(std::remove_if(parts.begin(), parts.end(),
+                             [](const PartEvent& part) { return part.start_ns == part.end_ns; }),
+              parts.end());
+  std::sort(parts.begin(), parts.end(), [](const PartEvent& a, const PartEvent& b) {
+    return std::make_tuple(a.event, a.start_ns, a.end_ns, LaneOf(a.part)) <
+           std::make_tuple(b.event, b.start_ns, b.end_ns, LaneOf(b.part));
+  });
   StartCollectives(lowered, wiring, &observed.events);
   StartMessages(wiring, &observed.events);
   return observed;

@@ -37,6 +37,18 @@ std::string PrintCosts(const CostModel& costs) {
   AppendCosts("I", costs.input_gradient, &text);
   AppendCosts("W", costs.weight_gradient, &text);
   AppendCosts("FB", costs.forward_backward, &text);
+  for (int part = 0; part < kParts; ++part) {
+    std::vector<int64_t> parts_ns;
+    for (const PartCosts& of : costs.parts) parts_ns.push_back(of.ns[part]);
+    AppendCosts(PartName(part), parts_ns, &text);
+  }
+  if (!costs.parts.empty()) {
+    std::vector<int64_t> layers;
+    for (const PartCosts& of : costs.parts) layers.push_back(of.layers);
+    absl::StrAppend(&text, "layers: [", absl::StrJoin(layers, ", "), "]\n");
+  }
+  AppendCosts("unshard", costs.unshard, &text);
+  AppendCosts("reduce", costs.reduce, &text);
   absl::StrAppend(&text, "p2p: ", costs.hop, "ns\n");
   return text;
 }

@@ -73,10 +73,10 @@ Regions Stages::RegionsOf(const Action& action, int program) const {
   set_value(Region::kInGrad, ValueClass::kInGrad);
   const int32_t data = DataOf(action);
   set(Region::kTallies, stage.tallies + data * TallyBytes(action.stage));
-  if (programs_[action.stage.value].first) set(Region::kInput, device_tokens(data));
+  if (programs_[action.stage.value].first) set(Region::kInput, device_tokens_[data]);
   if (programs_[action.stage.value].last) {
-    set(Region::kTarget, device_targets(data));
-    set(Region::kLoss, device_loss(data));
+    set(Region::kTarget, device_targets_[data]);
+    set(Region::kLoss, device_losses_[data]);
   }
   return regions;
 }

@@ -27,20 +27,17 @@ absl::Status CheckFit(const Plan& plan, absl::Span<const StageProgram> programs)
   return absl::OkStatus();
 }
 
-template <typename T>
-absl::Status AllocateInto(Device* device, int64_t bytes, T** target) {
-  SL_ASSIGN_OR_RETURN(void* memory, device->Allocate(bytes));
-  *target = static_cast<T*>(memory);
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 Stages::Stages(const Plan& lowered, absl::Span<const StageProgram> programs)
     : plan_(lowered),
       programs_(programs),
       token_bytes_(AlignUp(programs.front().input.bytes())),
-      target_bytes_(AlignUp(programs.back().target.bytes())) {
+      target_bytes_(AlignUp(programs.back().target.bytes())),
+      allocated_(lowered.ranks(), 0),
+      device_tokens_(lowered.microbatches, nullptr),
+      device_targets_(lowered.microbatches, nullptr),
+      device_losses_(lowered.microbatches, nullptr) {
   for (const StageProgram& program : programs) {
     Stage& stage = stages_.emplace_back(program);
     stage.programs.emplace_back(program.forward, program.forward_parts, stage.layout);
@@ -109,34 +106,88 @@ NeededMemory Stages::needed() const {
   return needed;
 }
 
+std::vector<RankBytes> Stages::rank_bytes() const {
+  std::vector<RankBytes> ranks(plan_.ranks());
+  for (int r = 0; r < plan_.ranks(); ++r) {
+    ranks[r] = {memory_.ranks[r].bytes + memory_.ranks[r].temporaries, allocated_[r]};
+  }
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    const StageId stage(static_cast<int32_t>(s));
+    const DataBytes data = DataOfStage(stage);
+    ranks[plan_.stages[s].rank.value].planned += 4 * stages_[s].layout.param_bytes +
+                                                 plan_.microbatches * TallyBytes(stage) +
+                                                 data.tokens + data.targets + data.losses;
+  }
+  return ranks;
+}
+
+absl::StatusOr<void*> Stages::Take(RankId rank, int64_t bytes, Device* device) {
+  SL_ASSIGN_OR_RETURN(void* memory, device->Allocate(bytes));
+  allocated_[rank.value] += bytes;
+  return memory;
+}
+
+Stages::DataBytes Stages::DataOfStage(StageId stage) const {
+  const StageProgram& program = programs_[stage.value];
+  const int64_t count = plan_.microbatches_of(stage);
+  DataBytes data;
+  if (program.first) data.tokens = count * token_bytes_;
+  if (program.last) data = {data.tokens, count * target_bytes_, count * kBufferAlignment};
+  return data;
+}
+
+absl::Status Stages::AllocateData(StageId stage, Device* device) {
+  const DataBytes data = DataOfStage(stage);
+  const int32_t first = DataOf({ActionKind::kForward, false, stage, MicrobatchId(0)});
+  const auto allocate = [&](int64_t bytes, std::vector<char*>* places) -> absl::Status {
+    if (bytes == 0) return absl::OkStatus();
+    SL_ASSIGN_OR_RETURN(void* memory, Take(plan_.stage(stage).rank, bytes, device));
+    const int32_t count = plan_.microbatches_of(stage);
+    for (int32_t m = 0; m < count; ++m) {
+      (*places)[first + m] = static_cast<char*>(memory) + bytes / count * m;
+    }
+    return absl::OkStatus();
+  };
+  SL_RETURN_IF_ERROR(allocate(data.tokens, &device_tokens_));
+  SL_RETURN_IF_ERROR(allocate(data.targets, &device_targets_));
+  return allocate(data.losses, &device_losses_);
+}
+
 absl::Status Stages::Allocate(uint64_t seed, int expert_rank, Device* device) {
+  const auto allocate = [&](RankId rank, int64_t bytes, char** place) -> absl::Status {
+    SL_ASSIGN_OR_RETURN(void* memory, Take(rank, bytes, device));
+    *place = static_cast<char*>(memory);
+    return absl::OkStatus();
+  };
   for (size_t s = 0; s < stages_.size(); ++s) {
     Stage& stage = stages_[s];
-    SL_RETURN_IF_ERROR(AllocateInto(device, stage.layout.param_bytes, &stage.params));
-    SL_RETURN_IF_ERROR(AllocateInto(device, stage.layout.param_bytes, &stage.grads));
+    const StageId id(static_cast<int32_t>(s));
+    const RankId rank = plan_.stages[s].rank;
+    SL_RETURN_IF_ERROR(allocate(rank, stage.layout.param_bytes, &stage.params));
+    SL_RETURN_IF_ERROR(allocate(rank, stage.layout.param_bytes, &stage.grads));
     for (size_t p = 0; p < programs_[s].params.size(); ++p) {
       Initialize(programs_[s].params[p], seed,
                  reinterpret_cast<float*>(stage.params + stage.layout.params[p]), expert_rank);
     }
-    const int64_t tallies = plan_.microbatches * TallyBytes(StageId(static_cast<int32_t>(s)));
-    SL_RETURN_IF_ERROR(AllocateInto(device, tallies, &stage.tallies));
+    const int64_t tallies = plan_.microbatches * TallyBytes(id);
+    SL_RETURN_IF_ERROR(allocate(rank, tallies, &stage.tallies));
     stage.host_tallies.resize(tallies / sizeof(float));
+    SL_RETURN_IF_ERROR(AllocateData(id, device));
   }
   blocks_.resize(plan_.ranks());
   arenas_.resize(plan_.ranks());
   for (int r = 0; r < plan_.ranks(); ++r) {
-    SL_RETURN_IF_ERROR(AllocateInto(device, memory_.ranks[r].bytes, &blocks_[r]));
+    const RankId rank(r);
+    SL_RETURN_IF_ERROR(allocate(rank, memory_.ranks[r].bytes, &blocks_[r]));
     for (int arena = 0; arena < kArenas; ++arena) {
-      SL_RETURN_IF_ERROR(AllocateInto(device, ArenaBytes(RankId(r), arena), &arenas_[r][arena]));
+      SL_RETURN_IF_ERROR(allocate(rank, ArenaBytes(rank, arena), &arenas_[r][arena]));
     }
   }
   const int64_t microbatches = plan_.microbatches;
   tokens_.resize(microbatches * programs_.front().input.elements());
   targets_.resize(microbatches * programs_.back().target.elements());
   losses_.resize(microbatches);
-  SL_RETURN_IF_ERROR(AllocateInto(device, microbatches * token_bytes_, &device_tokens_));
-  SL_RETURN_IF_ERROR(AllocateInto(device, microbatches * target_bytes_, &device_targets_));
-  return AllocateInto(device, microbatches * kBufferAlignment, &device_losses_);
+  return absl::OkStatus();
 }
 
 char* Stages::AddressOf(StageId stage, MicrobatchId microbatch, ValueClass value_class) const {
@@ -150,8 +201,6 @@ int32_t Stages::DataOf(const Action& action) const {
   return before + action.microbatch.value;
 }
 
-char* Stages::device_loss(int32_t data) const { return device_losses_ + data * kBufferAlignment; }
-
 std::vector<HostCopy> Stages::CopiesBefore(const Action& action) {
   std::vector<HostCopy> copies;
   if (action.kind != ActionKind::kForward) return copies;
@@ -160,8 +209,8 @@ std::vector<HostCopy> Stages::CopiesBefore(const Action& action) {
   const auto copy = [&](char* to, absl::Span<const int32_t> from) {
     copies.push_back({to, from.data(), static_cast<int64_t>(from.size() * sizeof(int32_t))});
   };
-  if (program.first) copy(device_tokens(data), tokens(MicrobatchId(data)));
-  if (program.last) copy(device_targets(data), targets(MicrobatchId(data)));
+  if (program.first) copy(device_tokens_[data], tokens(MicrobatchId(data)));
+  if (program.last) copy(device_targets_[data], targets(MicrobatchId(data)));
   return copies;
 }
 
@@ -170,7 +219,7 @@ std::vector<HostCopy> Stages::CopiesAfter(const Action& action) {
   if (action.kind != ActionKind::kForward) return copies;
   const int32_t data = DataOf(action);
   if (programs_[action.stage.value].last) {
-    copies.push_back({&losses_[data], device_loss(data), sizeof(float)});
+    copies.push_back({&losses_[data], device_losses_[data], sizeof(float)});
   }
   if (const int64_t bytes = TallyBytes(action.stage); bytes > 0) {
     Stage& stage = stages_[action.stage.value];

@@ -40,6 +40,10 @@ class Stages final : public StageWork {
   void Join(Seat seat) { seat_ = std::move(seat); }
   // What Allocate will take: for parameters and their gradients, and for all else.
   NeededMemory needed() const;
+  // The same by rank, with the two moments of the parameters.
+  std::vector<RankBytes> rank_bytes() const;
+  // Memory of a rank, from the device.
+  absl::StatusOr<void*> Take(RankId rank, int64_t bytes, Device* device);
   // Takes all memory from `device`; parameters get their first values from `seed`, those of experts
   // that of this expert rank.
   absl::Status Allocate(uint64_t seed, int expert_rank, Device* device);
@@ -131,9 +135,12 @@ class Stages final : public StageWork {
   char* AddressOf(StageId stage, MicrobatchId microbatch, ValueClass value_class) const;
   // The action's microbatch in the data of the whole step.
   int32_t DataOf(const Action& action) const;
-  char* device_tokens(int32_t data) const { return device_tokens_ + data * token_bytes_; }
-  char* device_targets(int32_t data) const { return device_targets_ + data * target_bytes_; }
-  char* device_loss(int32_t data) const;
+  // What a first stage reads and a last one compares with and gives, of all its microbatches.
+  struct DataBytes {
+    int64_t tokens = 0, targets = 0, losses = 0;
+  };
+  DataBytes DataOfStage(StageId stage) const;
+  absl::Status AllocateData(StageId stage, Device* device);
 
   const Plan& plan_;
   absl::Span<const StageProgram> programs_;
@@ -147,10 +154,12 @@ class Stages final : public StageWork {
   std::vector<float> losses_;
   int64_t token_bytes_;  // of a microbatch on the device
   int64_t target_bytes_;
-  char* device_tokens_ = nullptr;
-  char* device_targets_ = nullptr;
-  char* device_losses_ = nullptr;  // aligned: two ranks may write at once
-  std::deque<Bound> bound_;        // one per part of an action
+  std::vector<int64_t> allocated_;  // by rank
+  // On the device, by microbatch of the step.
+  std::vector<char*> device_tokens_;
+  std::vector<char*> device_targets_;
+  std::vector<char*> device_losses_;  // aligned: two ranks may write at once
+  std::deque<Bound> bound_;           // one per part of an action
   std::deque<ExchangeName> exchange_names_;
   std::deque<std::vector<Tail>> tails_;
   Seat seat_;

@@ -1,3 +1,4 @@
+// Durations are collected in a table, sorted, and their medians become costs.
 #include "schedlang/sim/calibrate.h"
 
 #include <algorithm>
@@ -8,11 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "schedlang/sim/duration_table.h"
 
 namespace stringline {
 namespace {
 
-using Samples = std::vector<int64_t>;
+struct Samples : std::vector<int64_t> {
+  void Add(int64_t ns) { push_back(ns); }
+};
 
 // The value below which `share` of them lie. They are sorted.
 int64_t Quantile(const Samples& sorted, double share) {
@@ -30,59 +34,28 @@ Spread SpreadOf(const Samples& sorted) {
   return {static_cast<int>(sorted.size()), Quantile(sorted, 0.1), Quantile(sorted, 0.9)};
 }
 
+using Seen = DurationTable<Samples>;
+
+void Sort(std::vector<Samples>* lists) {
+  for (Samples& samples : *lists) std::sort(samples.begin(), samples.end());
+}
+
 // All durations of a timeline, each list sorted.
-struct Seen {
-  std::array<std::vector<Samples>, 4> alone;
-  std::vector<Samples> forward_backward;
-  std::vector<Samples> shared_backward;
-  Samples message;
-
-  explicit Seen(const Timeline& timeline) {
-    int stages = 0;
-    for (const Event& event : timeline.events) stages = std::max(stages, event.stage.value + 1);
-    for (std::vector<Samples>& of : alone) of.resize(stages);
-    forward_backward.resize(stages);
-    shared_backward.resize(stages);
-    for (int r = 0; r < timeline.ranks(); ++r) AddRank(timeline.of(RankId(r)));
-    for (std::vector<Samples>& of : alone) Sort(&of);
-    Sort(&forward_backward);
-    Sort(&shared_backward);
-    std::sort(message.begin(), message.end());
+Seen SeenIn(const Timeline& timeline) {
+  int stages = 0;
+  for (const Event& event : timeline.events) stages = std::max(stages, event.stage.value + 1);
+  Seen seen(stages);
+  seen.Add(timeline);
+  for (std::vector<Samples>& of : seen.alone) Sort(&of);
+  for (std::vector<Samples>& of : seen.beside) Sort(&of);
+  for (std::vector<Samples>& of : seen.parts) Sort(&of);
+  for (auto* const of :
+       {&seen.forward_backward, &seen.shared_backward, &seen.unshard, &seen.reduce}) {
+    Sort(of);
   }
-
- private:
-  static void Sort(std::vector<Samples>* lists) {
-    for (Samples& samples : *lists) std::sort(samples.begin(), samples.end());
-  }
-
-  void AddRank(absl::Span<const Event> events) {
-    for (size_t begin = 0; begin < events.size();) {
-      size_t end = begin + 1;
-      while (end < events.size() && events[end].joined) ++end;
-      AddGroup(events.subspan(begin, end - begin));
-      begin = end;
-    }
-  }
-
-  void AddGroup(absl::Span<const Event> group) {
-    const Event& first = group[0];
-    const int64_t duration_ns = first.end_ns - first.start_ns;
-    if (IsMessage(first.kind)) {
-      for (const Event& part : group) {
-        if (IsSend(part.kind)) message.push_back(part.end_ns - part.start_ns);
-      }
-    } else if (IsCompute(first.kind) && group.size() == 1) {
-      alone[static_cast<size_t>(first.kind)][first.stage.value].push_back(duration_ns);
-    } else if (IsCompute(first.kind) && group.size() == 2) {
-      const bool forward_first = first.kind == ActionKind::kForward;
-      const Event& f = group[forward_first ? 0 : 1];
-      const Event& b = group[forward_first ? 1 : 0];
-      if (f.kind != ActionKind::kForward || b.kind != ActionKind::kBackward) return;
-      forward_backward[f.stage.value].push_back(duration_ns);
-      shared_backward[b.stage.value].push_back(duration_ns);
-    }
-  }
-};
+  std::sort(seen.message.begin(), seen.message.end());
+  return seen;
+}
 
 // Messages of one stage in one direction all go through one channel.
 using Way = std::pair<int, ActionKind>;
@@ -103,10 +76,10 @@ int64_t TransferOf(const Timeline& timeline, int64_t whole_ns) {
   return transfer_ns;
 }
 
-std::vector<int64_t> Medians(const std::vector<Samples>& lists) {
-  std::vector<int64_t> medians;
-  for (const Samples& samples : lists) medians.push_back(Median(samples));
-  return medians;
+std::vector<Spread> Spreads(const std::vector<Samples>& lists) {
+  std::vector<Spread> spreads;
+  for (const Samples& samples : lists) spreads.push_back(SpreadOf(samples));
+  return spreads;
 }
 
 // The quartiles of a normal distribution lie 0.6745 standard deviations from its middle.
@@ -154,12 +127,19 @@ void AppendKey(const char* key, const std::vector<int64_t>& costs,
 CostModel CostsFrom(const TypicalDurations& typical) {
   CostModel model;
   const size_t stages = typical.forward_backward.size();
+  model.parts = typical.parts;
   bool grouped = false;
   for (size_t s = 0; s < stages; ++s) {
     int64_t f = typical.alone[0][s];
     int64_t b = typical.alone[1][s];
     int64_t i = typical.alone[2][s];
     int64_t w = typical.alone[3][s];
+    if (!typical.parts.empty() && typical.parts[s].layers > 0) {
+      const PartCosts& parts = typical.parts[s];
+      if (f == 0) f = parts.Forward();
+      if (i == 0) i = parts.InputGradient();
+      if (w == 0) w = parts.WeightGradient();
+    }
     if (f == 0) f = typical.forward_backward[s] / 2;
     if (b == 0) b = i > 0 && w > 0 ? i + w : typical.shared_backward[s] / 2;
     if (i == 0) i = w > 0 ? std::max<int64_t>(b - w, 0) : b / 2;
@@ -169,33 +149,41 @@ CostModel CostsFrom(const TypicalDurations& typical) {
     model.input_gradient.push_back(i);
     model.weight_gradient.push_back(w);
     grouped = grouped || typical.forward_backward[s] > 0;
+    if (model.parts.empty() || model.parts[s].layers > 0) continue;
+    // All in one part, and the two of a whole backward are all of it.
+    model.parts[s].ns[kFPost] = f;
+    model.parts[s].ns[kBPost] = std::min(i, b);
+    model.parts[s].ns[kWPost] = b - std::min(i, b);
   }
-  for (size_t s = 0; grouped && s < stages; ++s) {
+  if (!model.parts.empty()) model.by_parts.fill(true);
+  for (size_t s = 0; grouped && model.parts.empty() && s < stages; ++s) {
     model.forward_backward.push_back(typical.forward_backward[s] > 0
                                          ? typical.forward_backward[s]
                                          : model.forward[s] + model.backward[s]);
   }
+  const auto any = [](const std::vector<int64_t>& costs_ns) {
+    return std::any_of(costs_ns.begin(), costs_ns.end(), [](int64_t ns) { return ns > 0; });
+  };
+  if (any(typical.unshard)) model.unshard = typical.unshard;
+  if (any(typical.reduce)) model.reduce = typical.reduce;
   model.hop = typical.message;
   return model;
 }
 
 Calibration Calibrate(const Timeline& timeline) {
-  const Seen seen(timeline);
-  TypicalDurations typical;
+  const Seen seen = SeenIn(timeline);
   Calibration calibration;
   for (size_t kind = 0; kind < seen.alone.size(); ++kind) {
-    typical.alone[kind] = Medians(seen.alone[kind]);
-    for (const Samples& samples : seen.alone[kind]) {
-      calibration.spread[kind].push_back(SpreadOf(samples));
-    }
+    calibration.spread[kind] = Spreads(seen.alone[kind]);
   }
-  typical.forward_backward = Medians(seen.forward_backward);
-  typical.shared_backward = Medians(seen.shared_backward);
-  typical.message = Median(seen.message);
-  for (const Samples& samples : seen.forward_backward) {
-    calibration.forward_backward_spread.push_back(SpreadOf(samples));
+  for (int part = 0; part < kParts; ++part) {
+    calibration.part_spread[part] = Spreads(seen.parts[part]);
   }
+  calibration.forward_backward_spread = Spreads(seen.forward_backward);
+  calibration.unshard_spread = Spreads(seen.unshard);
+  calibration.reduce_spread = Spreads(seen.reduce);
   calibration.message_spread = SpreadOf(seen.message);
+  const TypicalDurations typical = seen.Typical(Median);
   calibration.costs = CostsFrom(typical);
   calibration.transfer_ns = TransferOf(timeline, typical.message);
   calibration.jitter = JitterOf(seen);
@@ -211,6 +199,18 @@ std::string Print(const Calibration& calibration, const std::string& title) {
   AppendKey("I", costs.input_gradient, calibration.spread[2], &text);
   AppendKey("W", costs.weight_gradient, calibration.spread[3], &text);
   AppendKey("FB", costs.forward_backward, calibration.forward_backward_spread, &text);
+  for (int part = 0; part < kParts; ++part) {
+    std::vector<int64_t> parts_ns;
+    for (const PartCosts& of : costs.parts) parts_ns.push_back(of.ns[part]);
+    AppendKey(PartName(part), parts_ns, calibration.part_spread[part], &text);
+  }
+  if (!costs.parts.empty()) {
+    std::vector<int64_t> layers;
+    for (const PartCosts& of : costs.parts) layers.push_back(of.layers);
+    absl::StrAppend(&text, "layers: [", absl::StrJoin(layers, ", "), "]\n");
+  }
+  AppendKey("unshard", costs.unshard, calibration.unshard_spread, &text);
+  AppendKey("reduce", costs.reduce, calibration.reduce_spread, &text);
   if (calibration.jitter > 0) {
     absl::StrAppendFormat(&text, "jitter: %.3f%%\n", 100 * calibration.jitter);
   }

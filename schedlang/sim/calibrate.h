@@ -1,8 +1,8 @@
 // What the actions of a recorded run cost: timeline -> costs that make the simulator repeat it.
 //
-// A computation alone on its rank gives a duration of its kind and stage, an `F a & B b` one of the
-// pair, by stage a; other groups give nothing. A message takes from when it leaves to when it
-// arrives. The cost is the median of what was seen.
+// The cost is the median of what was seen (duration_table.h). An `F a & B b` has a cost by stage a;
+// in a run whose parts were recorded the parts have costs instead, and pairs take what they do in
+// the order of a plan (PricePairs in costs.h).
 #pragma once
 
 #include <array>
@@ -20,11 +20,15 @@ struct TypicalDurations {
   std::array<std::vector<int64_t>, 4> alone;  // F, B, I, W
   std::vector<int64_t> forward_backward;      // of `F a & B b`, by stage a
   std::vector<int64_t> shared_backward;       // the same groups by stage b
+  std::vector<PartCosts> parts;               // empty: no stage has layers of parts
+  std::vector<int64_t> unshard;
+  std::vector<int64_t> reduce;
   int64_t message = 0;
 };
 
 // What never ran alone is made up from what did: B from I and W, I and W from B or as halves of it,
-// and what only ever shared its rank as half of that.
+// and what only ever shared its rank as half of that, or as the sum of its parts. Where there are
+// parts, pairs have no cost until PricePairs gives them one.
 CostModel CostsFrom(const TypicalDurations& typical);
 
 // How much a duration varied from one time to the next.
@@ -40,6 +44,9 @@ struct Calibration {
   int64_t transfer_ns = 0;
   std::array<std::vector<Spread>, 4> spread;  // of F, B, I, W alone, by stage
   std::vector<Spread> forward_backward_spread;
+  std::array<std::vector<Spread>, kParts> part_spread;
+  std::vector<Spread> unshard_spread;
+  std::vector<Spread> reduce_spread;
   Spread message_spread;
   // Standard deviation of a computation's duration, relative to its median, over all kinds and
   // stages; from the middle half of the deviations, so that a single hiccup does not count.

@@ -1,7 +1,6 @@
 // From what a person wrote to numbers for every stage of one plan.
 #include <algorithm>
-#include <set>
-#include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
@@ -99,21 +98,21 @@ class CostResolver {
     SL_ASSIGN_OR_RETURN(model_.forward_backward, PerStage("FB"));
     const auto from_parts = [&](ActionKind kind, std::vector<int64_t>* costs,
                                 int64_t (PartCosts::*sum)() const) {
-      if (!costs->empty()) return;
-      for (const PartCosts& parts : model_.parts) costs->push_back((parts.*sum)());
-      ByParts(kind) = !costs->empty();
+      std::vector<int64_t> sums;
+      for (const PartCosts& parts : model_.parts) sums.push_back((parts.*sum)());
+      ByParts(kind) = std::any_of(sums.begin(), sums.end(), [](int64_t ns) { return ns > 0; });
+      if (costs->empty()) *costs = std::move(sums);
     };
     from_parts(ActionKind::kForward, &model_.forward, &PartCosts::Forward);
     from_parts(ActionKind::kInputGradient, &model_.input_gradient, &PartCosts::InputGradient);
     from_parts(ActionKind::kWeightGradient, &model_.weight_gradient, &PartCosts::WeightGradient);
-    ByParts(ActionKind::kBackward) = model_.backward.empty() &&
-                                     ByParts(ActionKind::kInputGradient) &&
-                                     ByParts(ActionKind::kWeightGradient);
+    ByParts(ActionKind::kBackward) =
+        ByParts(ActionKind::kInputGradient) && ByParts(ActionKind::kWeightGradient);
     const bool halves = !model_.input_gradient.empty() && !model_.weight_gradient.empty();
     for (size_t s = 0; model_.backward.size() < stages() && halves; ++s) {
       model_.backward.push_back(model_.input_gradient[s] + model_.weight_gradient[s]);
     }
-    if (!model_.parts.empty() && model_.forward_backward.empty()) OverlapGroups();
+    PricePairs(plan_, &model_);
     const std::vector<int64_t>* const of[] = {&model_.forward, &model_.backward,
                                               &model_.input_gradient, &model_.weight_gradient};
     for (const Action& action : plan_.actions) {
@@ -127,27 +126,6 @@ class CostResolver {
   }
 
   bool& ByParts(ActionKind kind) { return model_.by_parts[static_cast<int>(kind)]; }
-
-  // What every pair of stages that share a rank in the plan takes by its parts.
-  void OverlapGroups() {
-    std::set<std::tuple<int32_t, int32_t, bool>> done;
-    for (uint32_t i = 0; i < plan_.actions.size(); ++i) {
-      if (!IsCompute(plan_.actions[i].kind) || plan_.actions[i].joined) continue;
-      const auto pair = PairOf(GroupAt(absl::MakeConstSpan(plan_.actions), i));
-      if (!pair.forward) continue;
-      const int32_t a = pair.forward->stage.value, b = pair.backward->stage.value;
-      const bool whole = pair.backward->kind == ActionKind::kBackward;
-      if (!done.insert({a, b, whole}).second) continue;
-      std::vector<int64_t>& times = whole ? model_.overlapped_whole : model_.overlapped_input;
-      times.resize(stages() * stages(), 0);
-      int64_t length_ns = 0;
-      for (const PartTime& part : RunOverlapped(model_.parts[a], model_.parts[b], whole,
-                                                FindOverlap(plan_, whole), model_.slowdown)) {
-        length_ns = std::max(length_ns, part.end_ns);
-      }
-      times[static_cast<size_t>(a) * stages() + static_cast<size_t>(b)] = length_ns;
-    }
-  }
 
   absl::Status ResolveMessages() {
     model_.hop = One("p2p");
@@ -219,6 +197,30 @@ absl::StatusOr<CostModel> ResolveCosts(const CostSpec& spec, const Plan& plan) {
   return CostResolver(spec, plan).Run();
 }
 
+void PricePairs(const Plan& plan, CostModel* costs) {
+  costs->overlapped_whole.clear();
+  costs->overlapped_input.clear();
+  if (costs->parts.empty() || !costs->forward_backward.empty()) return;
+  const size_t stages = plan.stages.size();
+  for (uint32_t i = 0; i < plan.actions.size(); ++i) {
+    if (!IsCompute(plan.actions[i].kind) || plan.actions[i].joined) continue;
+    const auto pair = PairOf(GroupAt(absl::MakeConstSpan(plan.actions), i));
+    if (!pair.forward) continue;
+    const auto a = static_cast<size_t>(pair.forward->stage.value);
+    const auto b = static_cast<size_t>(pair.backward->stage.value);
+    const bool whole = pair.backward->kind == ActionKind::kBackward;
+    std::vector<int64_t>& times = whole ? costs->overlapped_whole : costs->overlapped_input;
+    times.resize(stages * stages, -1);
+    int64_t& length_ns = times[a * stages + b];
+    if (length_ns >= 0) continue;
+    length_ns = 0;
+    for (const PartTime& part : RunOverlapped(costs->parts[a], costs->parts[b], whole,
+                                              FindOverlap(plan, whole), costs->slowdown)) {
+      length_ns = std::max(length_ns, part.end_ns);
+    }
+  }
+}
+
 int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group) {
   const auto cost = [&](const Action& part) {
     const auto s = static_cast<size_t>(part.stage.value);
@@ -243,7 +245,11 @@ int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group) {
     const auto b = static_cast<size_t>(pair.backward->stage.value);
     if (whole && !costs.forward_backward.empty()) return costs.forward_backward[a];
     const std::vector<int64_t>& times = whole ? costs.overlapped_whole : costs.overlapped_input;
-    if (!times.empty()) return times[a * costs.parts.size() + b];
+    if (!times.empty()) {
+      const int64_t length_ns = times[a * costs.parts.size() + b];
+      SL_CHECK(length_ns >= 0) << "the costs are priced for another plan (PricePairs)";
+      return length_ns;
+    }
   }
   int64_t sum = 0;
   for (const Action& part : group) sum += cost(part);

@@ -84,9 +84,10 @@ struct CostModel {
   // An `F a & B b`, by stage a; empty: the sum of its parts, as for every other group.
   std::vector<int64_t> forward_backward;
   // Parts of every stage; empty: a group is one thing. With them, an `F a & B b` and an
-  // `F a & I b` take what overlapped.h says, at [a * stages + b].
+  // `F a & I b` take what overlapped.h says, at [a * stages + b] (PricePairs); -1 where the plan
+  // that they were computed for has no such pair.
   std::vector<PartCosts> parts;
-  std::array<bool, 4> by_parts = {};  // by kind: the cost of one alone is the sum of its parts
+  std::array<bool, 4> by_parts = {};  // by kind: one alone is simulated part by part, too
   std::vector<int64_t> overlapped_whole;
   std::vector<int64_t> overlapped_input;
   int64_t slowdown = 0;  // millionths
@@ -110,10 +111,16 @@ inline Hop HopOf(const CostModel& costs, const Action& send) {
   return hops.empty() ? Hop{costs.hop, 0} : hops[send.stage.value];
 }
 
-// B defaults to I + W; F, B, I and W default to the sums of their parts. Errors: a cost that the
+// B defaults to I + W; F, B, I and W default to the sums of their parts, which otherwise are
+// stretched to what is given. Errors: a cost that the
 // plan needs and nobody gave; a list whose length is not the number of stages; a bandwidth without
 // the size of messages.
 absl::StatusOr<CostModel> ResolveCosts(const CostSpec& spec, const Plan& plan);
+
+// Computes what the pairs of this plan take by their parts, whatever plan the costs were resolved
+// for or measured on: pairs of stages differ from plan to plan, and so may the order of parts.
+// Nothing without parts, or where `forward_backward` says it.
+void PricePairs(const Plan& plan, CostModel* costs);
 
 // The cost of the group of parts that begins at group[0] (one part: that action's cost).
 int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group);

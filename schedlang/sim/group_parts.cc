@@ -26,20 +26,39 @@ class PartWriter {
     for (uint32_t i = 0; i < plan_.actions.size(); ++i) {
       if (!IsCompute(plan_.actions[i].kind) || plan_.actions[i].joined) continue;
       const auto group = GroupAt(absl::MakeConstSpan(plan_.actions), i);
-      if (group.size() == 1) {
-        if (costs_.by_parts[static_cast<int>(group[0].kind)]) Write(Alone(group[0]), i, i);
-        continue;
-      }
+      const Event& event = timeline_->events[i];
       const OverlappedPair pair = PairOf(group);
-      if (pair.forward == nullptr) continue;
-      const GroupParts* const parts = Beside(pair);
-      if (parts == nullptr) continue;
-      Write(*parts, static_cast<uint32_t>(pair.forward - plan_.actions.data()),
-            static_cast<uint32_t>(pair.backward - plan_.actions.data()));
+      if (pair.forward == nullptr) {
+        WriteInARow(i, group);
+      } else if (const GroupParts* const parts = Beside(pair)) {
+        Write(*parts, event.start_ns, event.end_ns,
+              static_cast<uint32_t>(pair.forward - plan_.actions.data()),
+              static_cast<uint32_t>(pair.backward - plan_.actions.data()));
+      }
     }
   }
 
  private:
+  // The actions of a group that do not overlap: each has its share of the group's time.
+  void WriteInARow(uint32_t begin, absl::Span<const Action> group) {
+    const Event& event = timeline_->events[begin];
+    const int64_t length_ns = event.end_ns - event.start_ns;
+    const int64_t cost_ns = GroupCost(costs_, group);
+    const auto until = [&](int64_t ns) {
+      if (length_ns == cost_ns) return event.start_ns + ns;
+      const double share = static_cast<double>(ns) / static_cast<double>(cost_ns);
+      return event.start_ns + static_cast<int64_t>(share * static_cast<double>(length_ns) + 0.5);
+    };
+    int64_t before_ns = 0;
+    for (uint32_t k = 0; k < group.size(); ++k) {
+      const int64_t own_ns = GroupCost(costs_, group.subspan(k, 1));
+      if (own_ns > 0 && costs_.by_parts[static_cast<int>(group[k].kind)]) {
+        Write(Alone(group[k]), until(before_ns), until(before_ns + own_ns), begin + k, begin + k);
+      }
+      before_ns += own_ns;
+    }
+  }
+
   const GroupParts& Alone(const Action& action) {
     const auto [slot, is_new] = alone_.try_emplace({action.stage.value, action.kind});
     if (is_new) slot->second = Made(RunAlone(costs_.parts[action.stage.value], action.kind));
@@ -70,13 +89,13 @@ class PartWriter {
   }
 
   // The parts of F go to event `forward`, those of I and W to `backward`; in the order of events.
-  void Write(const GroupParts& parts, uint32_t forward, uint32_t backward) {
-    const Event& event = timeline_->events[forward];
-    const int64_t length_ns = event.end_ns - event.start_ns;
+  void Write(const GroupParts& parts, int64_t start_ns, int64_t end_ns, uint32_t forward,
+             uint32_t backward) {
+    const int64_t length_ns = end_ns - start_ns;
     const auto stretched = [&](int64_t ns) {
-      if (length_ns == parts.length_ns) return event.start_ns + ns;
+      if (length_ns == parts.length_ns) return start_ns + ns;
       const double share = static_cast<double>(ns) / static_cast<double>(parts.length_ns);
-      return event.start_ns + static_cast<int64_t>(share * static_cast<double>(length_ns) + 0.5);
+      return start_ns + static_cast<int64_t>(share * static_cast<double>(length_ns) + 0.5);
     };
     for (const uint32_t owner : {std::min(forward, backward), std::max(forward, backward)}) {
       for (const PartTime& part : parts.times) {
@@ -99,7 +118,9 @@ class PartWriter {
 }  // namespace
 
 void AddParts(const Plan& lowered, const CostModel& costs, Timeline* timeline) {
-  if (!costs.parts.empty()) PartWriter(lowered, costs, timeline).Run();
+  const bool cut = std::any_of(costs.parts.begin(), costs.parts.end(),
+                               [](const PartCosts& parts) { return parts.layers > 0; });
+  if (cut) PartWriter(lowered, costs, timeline).Run();
 }
 
 }  // namespace stringline

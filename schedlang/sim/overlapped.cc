@@ -18,6 +18,15 @@ int64_t SumOf(const PartCosts& costs, ActionKind of) {
   return sum;
 }
 
+// A whole backward that is not cut is all in its B.post.
+PartCosts AsBackward(PartCosts costs, bool whole) {
+  if (whole && costs.layers == 0) {
+    costs.ns[kBPost] += costs.ns[kWPost];
+    costs.ns[kWPost] = 0;
+  }
+  return costs;
+}
+
 class OverlappedRun {
  public:
   OverlappedRun(const PartCosts& f, const PartCosts& b, PairOrder order, int64_t slowdown)
@@ -95,12 +104,14 @@ int64_t PartCosts::WeightGradient() const { return SumOf(*this, ActionKind::kWei
 std::vector<PartTime> RunOverlapped(const PartCosts& f, const PartCosts& b, bool whole,
                                     const Overlap* order, int64_t slowdown) {
   PairOrder lanes = OrderPair(static_cast<int>(f.layers), static_cast<int>(b.layers), whole, order);
-  return OverlappedRun(f, b, std::move(lanes), slowdown).Run();
+  const PartCosts backward = AsBackward(b, whole);
+  return OverlappedRun(f, backward, std::move(lanes), slowdown).Run();
 }
 
 std::vector<PartTime> RunAlone(const PartCosts& costs, ActionKind kind) {
   PairOrder lanes = OrderAlone(kind, static_cast<int>(costs.layers));
-  return OverlappedRun(costs, costs, std::move(lanes), /*slowdown=*/0).Run();
+  const PartCosts own = AsBackward(costs, kind == ActionKind::kBackward);
+  return OverlappedRun(own, own, std::move(lanes), /*slowdown=*/0).Run();
 }
 
 }  // namespace stringline

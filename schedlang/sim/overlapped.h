@@ -27,6 +27,9 @@ struct PartTime {
   int64_t end_ns = 0;
 };
 
+// A B of a stage without layers is all in its B.post, which then takes as long as B.post and
+// W.post.
+
 // The parts of a forward with costs `f` beside a backward with costs `b`, whole or (without its W)
 // the input gradient alone. `order` may be null. `slowdown` is in millionths: 100000 is a tenth.
 std::vector<PartTime> RunOverlapped(const PartCosts& f, const PartCosts& b, bool whole,

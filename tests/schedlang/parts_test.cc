@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <map>
 #include <random>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/parts/check_overlap.h"
@@ -15,6 +14,7 @@
 #include "schedlang/sim/overlapped.h"
 #include "schedlang/sim/simulate.h"
 #include "tests/schedlang/plan_text.h"
+#include "tests/schedlang/random_block.h"
 
 namespace stringline {
 namespace {
@@ -90,33 +90,6 @@ TEST(PairOrder, ABlockOfThePlanGivesItsOwn) {
   EXPECT_EQ(Print(OrderPair(1, 1, false, &plan.overlaps[0])),
             "compute B.post B.experts F.attn F.experts B.attn F.post"
             " | network B.combine F.dispatch F.combine B.dispatch");
-}
-
-// A block in an order that can run: the parts of a pair of layers, drawn one after the other from
-// those whose own part before them was drawn.
-Overlap RandomBlock(bool whole, std::mt19937* random) {
-  const ActionKind backward = whole ? ActionKind::kBackward : ActionKind::kInputGradient;
-  Overlap block;
-  block.kinds = {ActionKind::kForward, backward};
-  block.kind_spans.resize(2);
-  std::set<int> drawn;
-  while (true) {
-    std::vector<int> ready;
-    for (int part = 0; part < kParts; ++part) {
-      const PartRow& row = RowOfPart(part);
-      if (row.once || drawn.count(part) > 0) continue;
-      if (row.of == ActionKind::kWeightGradient && !whole) continue;
-      if (row.where == After::kSameLayer && drawn.count(row.after) == 0) continue;
-      ready.push_back(part);
-    }
-    if (ready.empty()) return block;
-    const int part = ready[(*random)() % ready.size()];
-    drawn.insert(part);
-    const ActionKind of =
-        RowOfPart(part).of == ActionKind::kInputGradient ? backward : RowOfPart(part).of;
-    (LaneOf(part) == Lane::kNetwork ? block.network : block.compute)
-        .push_back({of, std::string(ShortName(part)), {}});
-  }
 }
 
 // Runs both lanes until nothing moves. The parts in the order in which they ended; every step
@@ -195,22 +168,6 @@ TEST(PairOrder, EveryOrderThatABlockMayGiveRunsToItsEnd) {
     }
     ExpectAll(priced, layers);
   }
-}
-
-// What a timeline's parts of one group show, lane by lane in the order of their starts.
-std::string ShownOrder(const Timeline& timeline, uint32_t first, uint32_t last) {
-  PairOrder shown;
-  std::vector<PartEvent> parts;
-  for (const PartEvent& part : timeline.parts) {
-    if (part.event >= first && part.event <= last) parts.push_back(part);
-  }
-  std::sort(parts.begin(), parts.end(),
-            [](const auto& a, const auto& b) { return a.start_ns < b.start_ns; });
-  for (const PartEvent& part : parts) {
-    (LaneOf(part.part) == Lane::kNetwork ? shown.network : shown.compute)
-        .push_back({part.part, part.layer});
-  }
-  return Print(shown);
 }
 
 TEST(PairOrder, IsWhatASimulatedTimelineShows) {

@@ -25,6 +25,11 @@ TEST(RunTest, TrainsAndLeavesFilesThatAreRead) {
   EXPECT_LT(json["final_loss_nats"], json["first_loss_nats"]);
   EXPECT_GT(json["measured_us"], 0);
   EXPECT_GT(json["simulated_us"], 0);
+  EXPECT_EQ(json["losses"].size(), 6u);
+  EXPECT_EQ(json["network_us"], 0);
+  EXPECT_EQ(json["dropped"], 0);
+  ASSERT_EQ(json["peak_bytes"].size(), 2u);
+  EXPECT_EQ(json["peak_bytes"][1]["allocated"], json["peak_bytes"][1]["planned"]);
   ASSERT_EQ(json["files"].size(), 4u);
   for (const auto& file : json["files"]) {
     EXPECT_TRUE(std::filesystem::exists(folder + "/" + file.get<std::string>())) << file;
@@ -40,6 +45,66 @@ TEST(RunTest, TrainsAndLeavesFilesThatAreRead) {
   EXPECT_TRUE(json["stopped"].is_null());
   EXPECT_EQ(json["saved"], nlohmann::json::array());
   EXPECT_FALSE(std::filesystem::exists(folder + "/made/here/losses.csv.part"));
+}
+
+// A mixture of experts, shared out over two ranks, whose forwards run beside backwards. Experts
+// take no more rows than their even share.
+std::string PrepareExperts() {
+  const std::string folder = PrepareRun();
+  WriteText(folder + "/s.sched", ReadText(SourceFolder() + "/schedules/dualpipe_v.sched"));
+  WriteText(folder + "/run.yaml",
+            "schedule: {file: s.sched, P: 2, M: 4}\n"
+            "model: {kind: moe, layers: 4, width: 16, heads: 2, context: 8, experts: 4, top_k: 2,\n"
+            "        expert_hidden: 8, aux_coefficient: 0.01, capacity: 1, exceeded: drop}\n"
+            "data: {text: words.txt, microbatch: 2}\n"
+            "mesh: {expert: 2}\n"
+            "train: {steps: 4, learning_rate: 1e-2}\n");
+  return folder;
+}
+
+TEST(RunTest, OfExpertsSaysWhatAProgramWantsToKnow) {
+  const std::string folder = PrepareExperts();
+  const Answer answer = RunToolIn(folder, Words("run run.yaml --out made --json --link 200us"));
+  ASSERT_EQ(answer.status, 0) << answer.out << answer.err;
+  const auto json = nlohmann::json::parse(answer.out, nullptr, false);
+  ASSERT_TRUE(json.is_object()) << answer.out;
+  ASSERT_EQ(json["losses"].size(), 4u);
+  EXPECT_EQ(json["losses"][0], json["first_loss_nats"]);
+  EXPECT_GT(json["tokens_per_second"], 0);
+  EXPECT_EQ(json["tokens_per_step"], 2 * 4 * 2 * 8);
+  EXPECT_GT(json["step_us"]["mean"], 0);
+  EXPECT_EQ(json["step_us"]["last"], json["measured_us"]);
+  EXPECT_EQ(json["predicted_us"], json["simulated_us"]);
+  // Coordinate 0 performs four exchanges for each of 4 layers and 4 microbatches.
+  EXPECT_GE(json["network_us"], 4 * 4 * 4 * 200);
+  EXPECT_GE(json["exposed_us"], 0);
+  EXPECT_LE(json["exposed_us"], json["network_us"]);
+  EXPECT_GT(json["aux_loss"], 0);
+  EXPECT_GT(json["dropped"], 0);
+  ASSERT_EQ(json["peak_bytes"].size(), 4u);
+  for (const auto& rank : json["peak_bytes"]) {
+    EXPECT_GT(rank["planned"], 10'000);
+    EXPECT_EQ(rank["allocated"], rank["planned"]);
+  }
+  const std::string costs = ReadText(folder + "/made/costs.yaml");
+  for (const char* const key : {"F.attn: [", "F.dispatch: [", "B.post: [", "W.experts: [",
+                                "layers: [1, 1, 1, 1]", "reduce: ["}) {
+    EXPECT_NE(costs.find(key), std::string::npos) << key << "\n" << costs;
+  }
+  EXPECT_EQ(costs.find("FB:"), std::string::npos) << costs;
+  const Answer sim = RunToolIn(folder, Words("sim s.sched P=2 M=4 --costs made/costs.yaml --json"));
+  ASSERT_EQ(sim.status, 0) << sim.out;
+  EXPECT_EQ(nlohmann::json::parse(sim.out)["makespan_us"], json["simulated_us"]);
+}
+
+TEST(RunTest, OfExpertsSaysWhatIsHiddenAndWhatIsDropped) {
+  const std::string folder = PrepareExperts();
+  const Answer answer = RunToolIn(folder, Words("run run.yaml --out made --steps 2"));
+  ASSERT_EQ(answer.status, 0) << answer.out << answer.err;
+  for (const char* const words : {"all-to-alls of the last step: ", "% of it under computation",
+                                  "slots beyond the capacity of their experts, in 2 steps"}) {
+    EXPECT_NE(answer.out.find(words), std::string::npos) << words << "\n" << answer.out;
+  }
 }
 
 TEST(RunTest, SaysWhatHappens) {

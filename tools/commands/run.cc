@@ -121,6 +121,22 @@ void PrintProgress(const TrainProgress& progress, std::ostream& out) {
       << std::flush;
 }
 
+// How much of the all-to-alls computation hid, where there are some, and what experts did not take.
+void PrintExperts(const TrainResult& result, std::ostream& out) {
+  const NetworkTime& network = result.network.all;
+  if (network.network_ns > 0) {
+    out << absl::StreamFormat(
+        "all-to-alls of the last step: %s on all ranks, %.1f %% of it under computation\n",
+        PrintTime(network.network_ns),
+        100 * static_cast<double>(network.hidden_ns()) / static_cast<double>(network.network_ns));
+  }
+  if (result.dropped > 0) {
+    out << absl::StreamFormat(
+        "dropped: %d slots beyond the capacity of their experts, in %d steps\n", result.dropped,
+        result.steps);
+  }
+}
+
 void PrintEnd(const Plan& plan, const RunConfig& config, const RecordedRun& run,
               std::optional<double> entropy, const Output& output) {
   std::ostream& out = output.out;
@@ -154,6 +170,7 @@ void PrintEnd(const Plan& plan, const RunConfig& config, const RecordedRun& run,
                             result.measured_steps,
                             PrintTime(static_cast<int64_t>(result.mean_makespan_ns)),
                             100 * std::fabs(simulated_ns / result.mean_makespan_ns - 1));
+  PrintExperts(result, out);
   out << "\nwritten: " << files.measured << "\n         " << files.simulated << "\n         "
       << files.costs << "\n         " << files.losses << "\n";
   if (!run.saved.empty()) out << "saved:   " << run.saved << "\n";
@@ -185,6 +202,14 @@ void PrintStopped(const RunConfig& config, const RecordedRun& run, const Output&
 // A list whatever their number: braces with two texts are a key and its value.
 Json ListOf(const std::vector<std::string>& files) { return files; }
 
+Json RankBytesAsJson(const std::vector<RankBytes>& ranks) {
+  Json list = Json::array();
+  for (const RankBytes& rank : ranks) {
+    list.push_back(Json{{"planned", rank.planned}, {"allocated", rank.allocated}});
+  }
+  return list;
+}
+
 // What a run says whether or not it was stopped.
 Json StepsAsJson(const Plan& plan, const RecordedRun& run, std::optional<double> entropy) {
   const TrainResult& result = run.result;
@@ -198,6 +223,10 @@ Json StepsAsJson(const Plan& plan, const RecordedRun& run, std::optional<double>
           {"first_loss_nats", result.first_loss_nats},
           {"final_loss_nats", result.final_loss_nats},
           {"order_1_entropy_nats", entropy ? Json(*entropy) : Json(nullptr)},
+          {"losses", result.losses_nats},
+          {"aux_loss", result.aux_loss_nats},
+          {"dropped", result.dropped},
+          {"peak_bytes", RankBytesAsJson(result.rank_bytes)},
           {"saved", run.saved.empty() ? Json::array() : ListOf({run.saved})}};
 }
 
@@ -224,6 +253,12 @@ Json ResultAsJson(const Plan& plan, const RecordedRun& run, std::optional<double
            {"simulated_us", Microseconds(simulated.makespan_ns)},
            {"simulated_bubble_rate", simulated.rate},
            {"misprediction", Misprediction(run.result.measured, run.result.simulated)},
+           {"step_us",
+            {{"mean", Microseconds(std::llround(run.result.mean_makespan_ns))},
+             {"last", Microseconds(measured.makespan_ns)}}},
+           {"predicted_us", Microseconds(simulated.makespan_ns)},
+           {"network_us", Microseconds(run.result.network.all.network_ns)},
+           {"exposed_us", Microseconds(run.result.network.all.exposed_ns)},
            {"stopped", nullptr},
            {"files", ListOf({files.measured, files.simulated, files.costs, files.losses})}});
   return json;

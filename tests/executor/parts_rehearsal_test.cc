@@ -1,0 +1,212 @@
+// Stages that are cut into parts: what a pair takes, and in which order its parts run, is the same
+// in the simulator and on a device whose time jumps.
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "executor/held_device.h"
+#include "executor/held_stages.h"
+#include "executor/interpreter.h"
+#include "executor/measured_costs.h"
+#include "executor/rehearsal.h"
+#include "executor/threads/group.h"
+#include "gtest/gtest.h"
+#include "schedlang/sim/calibrate.h"
+#include "schedlang/sim/simulate.h"
+#include "tests/executor/plans.h"
+#include "tests/schedlang/random_block.h"
+
+namespace stringline {
+namespace {
+
+// Every part of every stage takes something else, and so do messages; stages have `least_layers` up
+// to `most_layers`.
+CostModel RandomPartCosts(const Plan& plan, int least_layers, int most_layers,
+                          std::mt19937_64* random) {
+  CostSpec spec;
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    for (int part = 0; part < kParts; ++part) {
+      const auto ns = static_cast<int64_t>(1 + (*random)() % 1'000'000);
+      spec.values[PartName(part)].push_back(ns);
+    }
+    spec.values["layers"].push_back(
+        least_layers + static_cast<int64_t>((*random)() % (most_layers - least_layers + 1)));
+  }
+  spec.values["p2p"] = {static_cast<int64_t>((*random)() % 500'000)};
+  const auto costs = ResolveCosts(spec, plan);
+  SL_CHECK(costs.ok()) << costs.status();
+  return *costs;
+}
+
+// Through its text form, as a .plan file gives it.
+Plan WithRandomBlocks(Plan plan, std::mt19937_64* random) {
+  plan.overlaps = {RandomBlock(/*whole=*/true, random), RandomBlock(/*whole=*/false, random)};
+  return PlanFrom(Print(plan));
+}
+
+std::string AsMeasured(Timeline timeline) {
+  timeline.origin = "measured";
+  return Print(timeline);
+}
+
+// Pairs of all stages with a B and with an I, and a group that does not overlap.
+constexpr const char* kByHand =
+    "plan v P=2 M=4\n"
+    "stages 0 1 1 0\n"
+    "rank 0: 0F0 0F1 3F0 0F2&3B0 3F1 0F3&3I1 3F2 3F3&0B0 3B2&0I1 3W1 3B3 0W1 0B2 0B3\n"
+    "rank 1: 1F0 2F0 1F1 2F1 1F2&2B0 2F2 1B0 1F3&2I1 2F3&1I1 2W1 1W1 2B2 1B2 2B3 1B3\n";
+
+TEST(PartsRehearsal, TakesWhatTheSimulatorSaysAndSoDoesWhatWasMeasured) {
+  const unsigned seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  int parts = 0, rehearsed = 0;
+  std::vector<Plan> plans = {LoweredFrom(kByHand)};
+  for (const char* const schedule : {"dualpipe_v", "dualpipe", "megatron_combined", "kimi_k2"}) {
+    for (const auto& [p, m] : {std::pair{2, 4}, {2, 8}, {4, 8}, {4, 16}}) {
+      const std::optional<Plan> plan = LibraryPlan(schedule, p, m);
+      if (plan) plans.push_back(*plan);
+    }
+  }
+  for (const Plan& library : plans) {
+    for (int draw = 0; draw < 8; ++draw) {
+      SCOPED_TRACE(absl::StrCat(library.schedule, " on ", library.ranks(), " ranks, draw ", draw,
+                                ", seed ", seed));
+      const Plan plan = draw % 2 == 0 ? library : WithRandomBlocks(library, &random);
+      const CostModel costs = RandomPartCosts(plan, 0, draw / 2, &random);
+      const auto rehearsal =
+          Rehearse(plan, costs, {.steps = 1, .threads = 1 + draw % 2, .time = DeviceTime::kJumps});
+      ASSERT_TRUE(rehearsal.ok()) << rehearsal.status();
+      const std::string measured = Print(rehearsal->measured);
+      ASSERT_EQ(measured, AsMeasured(rehearsal->simulated));
+      parts += static_cast<int>(rehearsal->measured.parts.size());
+      ++rehearsed;
+      // Where nothing is cut, a pair is known by the stage of its F alone.
+      if (rehearsal->measured.parts.empty()) continue;
+      // Medians and means of what is always the same are the same again.
+      CostModel calibrated = Calibrate(rehearsal->measured).costs;
+      PricePairs(plan, &calibrated);
+      MeasuredCosts means(plan);
+      means.Add(rehearsal->measured);
+      means.Add(rehearsal->measured);
+      for (const CostModel& found : {calibrated, means.Model()}) {
+        const auto again = Simulate(plan, RehearsedCosts(plan, found));
+        ASSERT_TRUE(again.ok()) << again.status();
+        ASSERT_EQ(measured, AsMeasured(*again));
+      }
+    }
+  }
+  EXPECT_GT(rehearsed, 80);
+  EXPECT_GT(parts, 10'000);
+}
+
+// The costs of a run without pairs give what pairs take elsewhere.
+TEST(PartsRehearsal, CostsOfOneScheduleArePricedForAnother) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  const Plan apart = LibraryPlan("interleaved", 2, 8).value();
+  const CostModel costs = RandomPartCosts(apart, 1, 3, &random);
+  const RehearsalSettings settings = {.steps = 1, .time = DeviceTime::kJumps};
+  const auto run = Rehearse(apart, costs, settings);
+  ASSERT_TRUE(run.ok()) << run.status();
+  MeasuredCosts means(apart);
+  means.Add(run->measured);
+  for (const char* const schedule : {"megatron_combined", "kimi_k2", "dualpipe_v"}) {
+    const Plan paired = WithRandomBlocks(LibraryPlan(schedule, 2, 8).value(), &random);
+    CostModel asked = costs, found = means.Model();
+    PricePairs(paired, &asked);
+    PricePairs(paired, &found);
+    const auto rehearsal = Rehearse(paired, asked, settings);
+    const auto predicted = Simulate(paired, RehearsedCosts(paired, found));
+    ASSERT_TRUE(rehearsal.ok() && predicted.ok());
+    EXPECT_EQ(Print(rehearsal->measured), AsMeasured(*predicted)) << schedule;
+  }
+}
+
+// One step as the device saw it.
+Timeline Recorded(const Plan& plan, const CostModel& costs) {
+  const auto owned = CpuDevice::Make(1, nullptr, DeviceTime::kJumps);
+  SL_CHECK(owned.ok()) << owned.status();
+  HeldDevice device(owned->get());
+  ThreadGroups groups(owned->get());
+  HeldStages stages(plan, costs);
+  Recorder recorder(plan);
+  const auto step = Interpreter::Make(plan, &stages, &device, &groups, &recorder);
+  SL_CHECK(step.ok()) << step.status();
+  recorder.StartStep(device.NowNs());
+  (*step)->EnqueueStep();
+  SL_CHECK(device.Synchronize().ok());
+  return recorder.Observed(plan);
+}
+
+// When the part ran; nothing if it did not.
+std::optional<PartEvent> FindPart(const Timeline& timeline, uint32_t event, const LaneStep& step) {
+  for (const PartEvent& part : timeline.parts) {
+    if (part.event == event && part.part == step.part && part.layer == step.layer) return part;
+  }
+  return std::nullopt;
+}
+
+// No step of a lane starts before the one before it has ended, and the one that it comes after.
+void ExpectOrder(const Timeline& timeline, const PairOrder& order, uint32_t forward,
+                 uint32_t backward) {
+  const auto find = [&](const LaneStep& step) {
+    const bool of_forward = RowOfPart(step.part).of == ActionKind::kForward;
+    return FindPart(timeline, of_forward ? forward : backward, step);
+  };
+  for (const Lane lane : {Lane::kCompute, Lane::kNetwork}) {
+    const std::vector<LaneStep>& other =
+        order.of(lane == Lane::kCompute ? Lane::kNetwork : Lane::kCompute);
+    int64_t free_ns = 0;
+    for (const LaneStep& step : order.of(lane)) {
+      const auto part = find(step);
+      if (!part) continue;  // the W.post of a B that is not cut
+      EXPECT_GE(part->start_ns, free_ns);
+      if (step.after >= 0) {
+        EXPECT_GE(part->start_ns, find(other[step.after])->end_ns);
+      }
+      free_ns = part->end_ns;
+    }
+  }
+}
+
+// Whatever the layers and the blocks: the parts of a pair run on each lane in the order that
+// OrderPair gives, and so they do in the simulator.
+TEST(PartsRehearsal, PartsRunInTheOrderOfTheirPair) {
+  const unsigned seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  int checked = 0;
+  for (int draw = 0; draw < 200 && !testing::Test::HasFailure(); ++draw) {
+    SCOPED_TRACE(absl::StrCat("draw ", draw, " seed ", seed));
+    const Plan plan = WithRandomBlocks(LoweredFrom(kByHand), &random);
+    const CostModel costs = RandomPartCosts(plan, 0, 4, &random);
+    if (std::all_of(costs.parts.begin(), costs.parts.end(),
+                    [](const PartCosts& parts) { return parts.layers == 0; })) {
+      continue;  // nothing is cut
+    }
+    const Timeline recorded = Recorded(plan, costs);
+    const auto simulated = Simulate(plan, costs);
+    ASSERT_TRUE(simulated.ok()) << simulated.status();
+    for (uint32_t i = 0; i < plan.actions.size(); ++i) {
+      if (!IsCompute(plan.actions[i].kind) || plan.actions[i].joined) continue;
+      const auto group = GroupAt(absl::MakeConstSpan(plan.actions), i);
+      const OverlappedPair pair = PairOf(group);
+      if (pair.forward == nullptr) continue;
+      const bool whole = pair.backward->kind == ActionKind::kBackward;
+      PairOrder order = OrderPair(static_cast<int>(costs.parts[pair.forward->stage.value].layers),
+                                  static_cast<int>(costs.parts[pair.backward->stage.value].layers),
+                                  whole, FindOverlap(plan, whole));
+      ExpectOrder(recorded, order, static_cast<uint32_t>(pair.forward - plan.actions.data()),
+                  static_cast<uint32_t>(pair.backward - plan.actions.data()));
+      if (whole && costs.parts[pair.backward->stage.value].layers == 0) {
+        std::erase_if(order.compute, [](const LaneStep& step) { return step.part == kWPost; });
+      }
+      EXPECT_EQ(ShownOrder(recorded, i, i + 1), Print(order));
+      EXPECT_EQ(ShownOrder(*simulated, i, i + 1), Print(order));
+      ++checked;
+    }
+  }
+  EXPECT_GT(checked, 500);
+}
+
+}  // namespace
+}  // namespace stringline
