@@ -203,7 +203,7 @@ constexpr auto kRefuseFuture = [](auto& context) {
 
 // The row of pieces that an expression is while it is read.
 struct Row {
-  std::vector<Piece> pieces;
+  std::vector<RowPiece> pieces;
 };
 
 constexpr auto kAppendSign = [](auto& context) {
@@ -218,7 +218,7 @@ constexpr auto kAppendOperand = [](auto& context) {
 };
 
 constexpr auto kAppendRow = [](auto& context) {
-  for (Piece& piece : x3::_attr(context).pieces) {
+  for (RowPiece& piece : x3::_attr(context).pieces) {
     x3::_val(context).pieces.push_back(std::move(piece));
   }
 };

@@ -55,7 +55,7 @@ const OperatorRow* Find(const OperatorRow (&rows)[n], absl::string_view text) {
 // built so far is thrown away.
 class Climber {
  public:
-  explicit Climber(std::vector<Piece> row) : row_(std::move(row)) {}
+  explicit Climber(std::vector<RowPiece> row) : row_(std::move(row)) {}
 
   std::variant<Expr, Refusal> Build() {
     Expr tree = Climb(0, 1);
@@ -72,7 +72,7 @@ class Climber {
     if (Ended()) return Expr{};
     Expr left = Operand(depth);
     while (!Ended()) {
-      const Piece& piece = row_[next_];
+      const RowPiece& piece = row_[next_];
       if (piece.op == "?") {
         if (loosest > 0) break;
         left = TakeConditional(std::move(left), depth);
@@ -90,7 +90,7 @@ class Climber {
   }
 
   Expr Operand(int depth) {
-    Piece& piece = row_[next_++];
+    RowPiece& piece = row_[next_++];
     if (piece.operand) return *std::move(piece.operand);
     const OperatorRow* row = Find(kPrefix, piece.op);
     const uint32_t begin = piece.span.begin;
@@ -146,7 +146,7 @@ class Climber {
                        "a comparison of a comparison; between two bounds is 'a <= b and b <= c'"};
   }
 
-  std::vector<Piece> row_;
+  std::vector<RowPiece> row_;
   size_t next_ = 0;
   std::optional<Refusal> refusal_;
 };
@@ -156,7 +156,7 @@ class Climber {
 bool IsPrefixOperator(absl::string_view text) { return Find(kPrefix, text) != nullptr; }
 bool IsBinaryOperator(absl::string_view text) { return Find(kBinary, text) != nullptr; }
 
-std::variant<ast::Expr, Refusal> BuildTree(std::vector<Piece> row) {
+std::variant<ast::Expr, Refusal> BuildTree(std::vector<RowPiece> row) {
   return Climber(std::move(row)).Build();
 }
 

@@ -18,7 +18,7 @@ namespace stringline {
 
 // One piece of the row: an operand, or an operator as its text. Of `a ? b : c` the row holds the
 // operand a, the operator `?`, the operand b, and then what follows the colon.
-struct Piece {
+struct RowPiece {
   Span span;
   std::string op;  // empty: an operand
   std::optional<ast::Expr> operand;
@@ -36,6 +36,6 @@ bool IsBinaryOperator(absl::string_view text);
 
 // `row` is: prefix operators, an operand, and any number of times a binary operator or `? operand`
 // followed by the same. Refuses chained comparisons and trees deeper than kDeepestNesting.
-std::variant<ast::Expr, Refusal> BuildTree(std::vector<Piece> row);
+std::variant<ast::Expr, Refusal> BuildTree(std::vector<RowPiece> row);
 
 }  // namespace stringline
