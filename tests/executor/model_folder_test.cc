@@ -3,11 +3,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -136,6 +138,31 @@ TEST_F(ModelFolder, ExpertsThatAreSharedOutAreWholeInTheFile) {
       ASSERT_TRUE(status.ok()) << status;
       EXPECT_EQ(loaded.values, saved.values) << ranks;
     }
+  }
+}
+
+// Gate is w1, up is w3, down is w2, a tensor each for every expert.
+TEST_F(ModelFolder, ExpertsHaveTheirNames) {
+  const AnyShape shape = Mixtral();
+  const Memory saved(shape, 1);
+  ASSERT_TRUE(SaveModelFolder(folder_, shape, 0, saved.places.all()).ok());
+  const auto files = TensorFiles::Open(folder_);
+  ASSERT_TRUE(files.ok()) << files.status();
+  const auto find = [](const ParamPlace& place) {
+    return place.param.name == "layers.1.experts.gate_up.weight";
+  };
+  const auto& places = saved.places.all();
+  const auto place = std::find_if(places.begin(), places.end(), find);
+  ASSERT_NE(place, places.end());
+  constexpr size_t kSize = 6 * 12;  // of gate, and of up
+  for (const auto& [name, first] : std::map<std::string, size_t>{
+           {"0.w1", 0}, {"0.w3", kSize}, {"3.w1", 6 * kSize}, {"3.w3", 7 * kSize}}) {
+    const PlacedTensor tensor =
+        files->all().at(absl::StrCat("model.layers.1.block_sparse_moe.experts.", name, ".weight"));
+    EXPECT_EQ(tensor.tensor->shape, (std::vector<uint64_t>{6, 12})) << name;
+    std::vector<float> values(kSize);
+    ASSERT_TRUE(tensor.file->Read(*tensor.tensor, 0, absl::MakeSpan(values)).ok());
+    EXPECT_EQ(absl::MakeConstSpan(values), place->pieces[0][0].subspan(first, kSize)) << name;
   }
 }
 
