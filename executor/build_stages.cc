@@ -94,15 +94,7 @@ std::vector<StageSizes> SizesOf(const std::vector<StageProgram>& programs) {
   std::vector<StageSizes> sizes;
   for (const StageProgram& program : programs) {
     const cpu::StageLayout layout(program);
-    const auto bytes = [&layout](ValueClass value_class) {
-      return layout.bytes[static_cast<size_t>(value_class)];
-    };
-    StageSizes& size = sizes.emplace_back();
-    size.resident = 4 * layout.param_bytes;
-    size.saved = bytes(ValueClass::kSavedForInput) + bytes(ValueClass::kSavedForWeight);
-    size.stash = bytes(ValueClass::kStash) + bytes(ValueClass::kSavedForWeight);
-    size.input = bytes(ValueClass::kInput);
-    size.output_grad = bytes(ValueClass::kOutGrad);
+    sizes.push_back({4 * layout.param_bytes, layout.bytes});
   }
   return sizes;
 }

@@ -27,8 +27,8 @@ absl::StatusOr<WholeModel> WithLayers(const AnyShape& shape, int layers, int exp
   const cpu::StageLayout layout(stage);
   WholeModel model;
   model.params = static_cast<double>(layout.param_bytes);
-  for (const ValueClass saved : {ValueClass::kSavedForInput, ValueClass::kSavedForWeight}) {
-    model.saved += static_cast<double>(layout.bytes[static_cast<int>(saved)]);
+  for (const StageValue saved : {StageValue::kSavedForInput, StageValue::kSavedForWeight}) {
+    model.saved += static_cast<double>(layout.bytes[saved]);
   }
   for (const Graph* graph :
        {&stage.forward, &stage.backward, &stage.input_gradient, &stage.weight_gradient}) {

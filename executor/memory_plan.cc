@@ -38,7 +38,7 @@ void AddBytes(int64_t bytes, int64_t* sum) {
 class Slots {
  public:
   // A slot of `bytes` bytes for a value that is born when `clock` holds and dies with `death`.
-  int64_t Take(int64_t bytes, ValueClass value_class, const Clock& clock, Moment death) {
+  int64_t Take(int64_t bytes, StageValue held, const Clock& clock, Moment death) {
     std::vector<Slot>& same_size = by_size_[bytes];
     for (Slot& slot : same_size) {
       if (!KnowsEndOf(clock, slot.free_after)) continue;
@@ -47,7 +47,7 @@ class Slots {
     }
     same_size.push_back({memory_.bytes, death});
     AddBytes(bytes, &memory_.bytes);
-    AddBytes(bytes, &memory_.by_class[static_cast<int>(value_class)]);
+    AddBytes(bytes, &memory_.by_value[held]);
     return same_size.back().offset;
   }
   const RankMemory& memory() const { return memory_; }
@@ -71,7 +71,7 @@ class Planner {
         group_of_(plan.actions.size(), 0) {
     const size_t values = plan.stages.size() * plan.microbatches;
     memory_.microbatches = plan.microbatches;
-    memory_.offsets.assign(values * kValueClasses, -1);
+    memory_.offsets.assign(values * kStageValues, -1);
     forward_.assign(values, {});
     backward_.assign(values, {});
     weight_.assign(values, {});
@@ -171,30 +171,30 @@ class Planner {
   void Place(const Action& action, const Clock& start, const Clock& finish) {
     const Stage& stage = plan_.stage(action.stage);
     const size_t value = Index(action.stage, action.microbatch);
-    auto keep = [&](ValueClass value_class, Moment death) {
-      PlaceValue(action.stage, action.microbatch, value_class, start, death);
+    auto keep = [&](StageValue held, Moment death) {
+      PlaceValue(action.stage, action.microbatch, held, start, death);
     };
     const Values gives = EffectsOf(action.kind).gives;
     if (gives & kSaved) {
-      keep(ValueClass::kSavedForInput, backward_[value]);
-      keep(ValueClass::kSavedForWeight, weight_[value]);
+      keep(StageValue::kSavedForInput, backward_[value]);
+      keep(StageValue::kSavedForWeight, weight_[value]);
     }
     const bool halves =
         action.kind == ActionKind::kBackward && !halved_.empty() && halved_[action.stage.value];
-    if ((gives & kStash) || halves) keep(ValueClass::kStash, weight_[value]);
+    if ((gives & kStash) || halves) keep(StageValue::kStash, weight_[value]);
     if ((gives & kOutput) && stage.next.valid()) {
-      HandOn(action, stage.next, ValueClass::kOutput, ValueClass::kInput,
+      HandOn(action, stage.next, StageValue::kOutput, StageValue::kInput,
              forward_[Index(stage.next, action.microbatch)], start, finish);
       output_clock_[value] = finish;
     }
     if ((gives & kInGrad) && stage.previous.valid()) {
-      HandOn(action, stage.previous, ValueClass::kInGrad, ValueClass::kOutGrad,
+      HandOn(action, stage.previous, StageValue::kInGrad, StageValue::kOutGrad,
              backward_[Index(stage.previous, action.microbatch)], start, finish);
       in_grad_clock_[value] = finish;
     }
   }
 
-  void HandOn(const Action& action, StageId to, ValueClass given, ValueClass taken, Moment death,
+  void HandOn(const Action& action, StageId to, StageValue given, StageValue taken, Moment death,
               const Clock& start, const Clock& finish) {
     if (plan_.stage(to).rank == plan_.stage(action.stage).rank) {
       PlaceValue(to, action.microbatch, taken, start, death);
@@ -205,19 +205,18 @@ class Planner {
     }
   }
 
-  void PlaceValue(StageId stage, MicrobatchId microbatch, ValueClass value_class,
-                  const Clock& birth, Moment death) {
-    const int64_t bytes = stages_[stage.value][static_cast<int>(value_class)];
+  void PlaceValue(StageId stage, MicrobatchId microbatch, StageValue held, const Clock& birth,
+                  Moment death) {
+    const int64_t bytes = stages_[stage.value][held];
     if (bytes == 0) return;
     // A value that nobody uses any more keeps its slot to the end.
     if (death.rank < 0) death = {plan_.stage(stage).rank.value, INT32_MAX};
-    OffsetAt(stage, microbatch, value_class) =
-        slots_[plan_.stage(stage).rank.value].Take(bytes, value_class, birth, death);
+    OffsetAt(stage, microbatch, held) =
+        slots_[plan_.stage(stage).rank.value].Take(bytes, held, birth, death);
   }
 
-  int64_t& OffsetAt(StageId stage, MicrobatchId microbatch, ValueClass value_class) {
-    return memory_
-        .offsets[Index(stage, microbatch) * kValueClasses + static_cast<size_t>(value_class)];
+  int64_t& OffsetAt(StageId stage, MicrobatchId microbatch, StageValue held) {
+    return memory_.offsets[Index(stage, microbatch) * kStageValues + static_cast<size_t>(held)];
   }
 
   const Plan& plan_;
@@ -236,12 +235,6 @@ class Planner {
 };
 
 }  // namespace
-
-const char* NameOf(ValueClass value_class) {
-  static constexpr const char* kNames[kValueClasses] = {
-      "input", "output", "saved for I", "saved for W", "stash", "out grad", "in grad"};
-  return kNames[static_cast<int>(value_class)];
-}
 
 absl::StatusOr<MemoryPlan> PlanMemory(const Plan& lowered, absl::Span<const StageBytes> stages,
                                       const std::vector<bool>& halved) {

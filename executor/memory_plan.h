@@ -11,41 +11,23 @@
 // somebody has used them.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "schedlang/plan.h"
+#include "schedlang/values.h"
 
 namespace stringline {
-
-// What a stage keeps of a microbatch, by how long it is needed.
-enum class ValueClass : uint8_t {
-  kInput,           // activation entering the stage: until F
-  kOutput,          // activation to send: until the other rank's F
-  kSavedForInput,   // F until B or I
-  kSavedForWeight,  // F until B or W
-  kStash,           // I until W; of a B in two halves, while it runs
-  kOutGrad,         // gradient entering the stage: until B or I
-  kInGrad,          // gradient to send: until the other rank's B or I
-};
-inline constexpr int kValueClasses = 7;
-const char* NameOf(ValueClass value_class);
-
-// Bytes of one microbatch of a stage, by class; 0 for values that the stage does not have. The
-// input of a first stage and what the last stage gives out have no place here: they are not
-// planned.
-using StageBytes = std::array<int64_t, kValueClasses>;
 
 // No rank's block is counted as larger.
 inline constexpr int64_t kMostRankBytes = int64_t{1} << 60;
 
 struct RankMemory {
-  int64_t bytes = 0;                                 // one block
-  int64_t temporaries = 0;                           // beside it: what programs need while they run
-  std::array<int64_t, kValueClasses> by_class = {};  // by the class a slot was made for
+  int64_t bytes = 0;        // one block
+  int64_t temporaries = 0;  // beside it: what programs need while they run
+  StageBytes by_value;      // of the block: by the value a slot was made for
 };
 
 // Of a rank of the mesh: what its parameters, gradients, moments, slots, temporaries, tokens and
@@ -61,10 +43,10 @@ struct MemoryPlan {
   std::vector<RankMemory> ranks;
 
   // An output that stays on its rank is the next stage's input, an input gradient likewise.
-  int64_t OffsetOf(StageId stage, MicrobatchId microbatch, ValueClass value_class) const {
+  int64_t OffsetOf(StageId stage, MicrobatchId microbatch, StageValue value) const {
     return offsets[(static_cast<size_t>(stage.value) * microbatches + microbatch.value) *
-                       kValueClasses +
-                   static_cast<size_t>(value_class)];
+                       kStageValues +
+                   static_cast<size_t>(value)];
   }
 };
 

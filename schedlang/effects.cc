@@ -1,28 +1,76 @@
 #include "schedlang/effects.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
 
 namespace stringline {
+namespace {
+
+// Actions as values.def names them, one bit each.
+using Kinds = uint16_t;
+constexpr Kinds SetOf(ActionKind kind) {
+  return static_cast<Kinds>(1u << static_cast<unsigned>(kind));
+}
+
+enum class Whose : uint8_t { kOwn, kPrevious, kNext };
+
+struct ValueRow {
+  Values value;
+  Kinds given, needed, last;
+  const char* words;
+  Whose whose;
+  const char* words_at_end;
+};
+
+constexpr std::array<ValueRow, kStageValues + 1> RowsOfValues() {
+  constexpr Kinds F = SetOf(ActionKind::kForward);
+  constexpr Kinds B = SetOf(ActionKind::kBackward);
+  constexpr Kinds I = SetOf(ActionKind::kInputGradient);
+  constexpr Kinds W = SetOf(ActionKind::kWeightGradient);
+  constexpr Kinds SEND_F = SetOf(ActionKind::kSendForward);
+  constexpr Kinds RECV_F = SetOf(ActionKind::kRecvForward);
+  constexpr Kinds SEND_B = SetOf(ActionKind::kSendBackward);
+  constexpr Kinds RECV_B = SetOf(ActionKind::kRecvBackward);
+  using enum Whose;
+  return {{
+#define KEPT(value, printed, again, given, needed, last, words, whose, at_end, ...) \
+  {value, given, needed, last, words, whose, at_end},
+#define MOVED(...) KEPT(__VA_ARGS__, )
+#define ADDED(value, given, words) {value, given, 0, 0, words, kOwn, ""},
+#include "schedlang/values.def"
+  }};
+}
+constexpr std::array<ValueRow, kStageValues + 1> kValueRows = RowsOfValues();
+
+constexpr std::array<Effects, kActionKinds> EffectsOfAll() {
+  std::array<Effects, kActionKinds> all = {};
+  for (int kind = 0; kind < kActionKinds; ++kind) {
+    const Kinds bit = SetOf(static_cast<ActionKind>(kind));
+    for (const ValueRow& row : kValueRows) {
+      if (row.needed & bit) all[kind].needs |= row.value;
+      if (row.given & bit) all[kind].gives |= row.value;
+      if (row.last & bit) all[kind].releases |= row.value;
+    }
+  }
+  return all;
+}
+
+}  // namespace
 
 const Effects& EffectsOf(ActionKind kind) {
-  // In the order of actions.def: needs, gives, releases. The comment of the header, as a table.
-  static constexpr Effects kTable[kActionKinds] = {
-      {kInput, kOutput | kSaved, kInput},                             // F
-      {kOutGrad | kSaved, kInGrad | kWeightGrad, kOutGrad | kSaved},  // B
-      {kOutGrad | kSaved, kInGrad | kStash, kOutGrad | kSaved},       // I
-      {kStash, kWeightGrad, kStash},                                  // W
-      {kOutput, 0, kOutput},                                          // SEND_F
-      {0, kInput, 0},                                                 // RECV_F
-      {kInGrad, 0, kInGrad},                                          // SEND_B
-      {0, kOutGrad, 0},                                               // RECV_B
-      {0, 0, 0},  // UNSHARD, RESHARD, REDUCE_GRAD: their effects are on a stage's parameters
-      {0, 0, 0},
-      {0, 0, 0},
-  };
-  return kTable[static_cast<int>(kind)];
+  static constexpr std::array<Effects, kActionKinds> kEffects = EffectsOfAll();
+  return kEffects[static_cast<int>(kind)];
+}
+
+StageValue MessageOf(ActionKind send_or_recv) {
+  SL_CHECK(IsMessage(send_or_recv)) << PrintedKind(send_or_recv);
+  const Effects& effects = EffectsOf(send_or_recv);
+  return static_cast<StageValue>(
+      std::countr_zero(static_cast<Values>(effects.needs | effects.gives)));
 }
 
 LiveValues::LiveValues(const Plan& plan)
@@ -73,29 +121,16 @@ bool LiveValues::Whole() const {
 }
 
 std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, Values values) {
+  const auto* const row = std::find_if(kValueRows.begin(), kValueRows.end(),
+                                       [&](const ValueRow& r) { return (values & r.value) != 0; });
+  SL_CHECK(row != kValueRows.end()) << "describes nothing";
   const Stage& place = plan.stage(stage);
-  std::string what;
-  if (values & kInput) {
-    what = place.previous.valid()
-               ? absl::StrCat("activation of stage ", PrintStage(plan.pipes, place.previous))
-               : absl::StrCat("data of stage ", PrintStage(plan.pipes, stage));
-  } else if (values & kOutput) {
-    what = absl::StrCat("activation of stage ", PrintStage(plan.pipes, stage));
-  } else if (values & kSaved) {
-    what = absl::StrCat("saved input of stage ", PrintStage(plan.pipes, stage));
-  } else if (values & kOutGrad) {
-    what = place.next.valid()
-               ? absl::StrCat("gradient of stage ", PrintStage(plan.pipes, place.next))
-               : absl::StrCat("loss of stage ", PrintStage(plan.pipes, stage));
-  } else if (values & kInGrad) {
-    what = absl::StrCat("gradient of stage ", PrintStage(plan.pipes, stage));
-  } else if (values & kStash) {
-    what = absl::StrCat("deferred weight gradient of stage ", PrintStage(plan.pipes, stage));
-  } else {
-    SL_CHECK(values & kWeightGrad) << "describes nothing";
-    what = absl::StrCat("weight gradient of stage ", PrintStage(plan.pipes, stage));
-  }
-  return absl::StrCat(what, ", microbatch ", microbatch.value);
+  StageId named = stage;
+  if (row->whose == Whose::kPrevious) named = place.previous;
+  if (row->whose == Whose::kNext) named = place.next;
+  return absl::StrCat(named.valid() ? row->words : row->words_at_end, " of stage ",
+                      PrintStage(plan.pipes, named.valid() ? named : stage), ", microbatch ",
+                      microbatch.value);
 }
 
 }  // namespace stringline

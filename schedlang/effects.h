@@ -1,13 +1,13 @@
 // The heart: what every action needs, gives and releases. Nothing else in the project knows this.
 // Order, deadlock, the sends and receives that lowering inserts, simulated time, live memory and
-// the executor's buffers all follow from this table:
+// the executor's buffers all follow from it. values.def has it by value; by action that is:
 //
 //   action     | needs                 | gives                        | releases
 //   -----------+-----------------------+------------------------------+---------------------
 //   F s.m      | input s.m             | output s.m, saved s.m        | input s.m
 //   B s.m      | out grad s.m, saved   | in grad s.m, weight grad s.m | out grad, saved s.m
-//   I s.m      | out grad s.m, saved   | in grad s.m, stash s.m       | out grad, saved s.m
-//   W s.m      | stash s.m             | weight grad s.m              | stash s.m
+//   I s.m      | out grad s.m, saved   | in grad s.m, stash s.m       | out grad, saved for I s.m
+//   W s.m      | stash s.m             | weight grad s.m              | stash, saved for W s.m
 //   SEND_F s.m | output s.m            |                              | output s.m
 //   RECV_F s.m |                       | input s.m                    |
 //   SEND_B s.m | in grad s.m           |                              | in grad s.m
@@ -19,34 +19,19 @@
 // A step is whole when every action ran with its needs given and what is left of every stage and
 // microbatch is its weight gradient alone: then nothing was done twice, dropped or left over.
 //
-// (What a W reads of the forward pass counts as stash here: the saved values that it needs stay
-// where they are and change their owner with I.)
-//
 // The output of stage s is the input of stage s+1, and the in grad of stage s+1 is the out grad of
 // stage s: at once when both live on one rank, by a send and a receive otherwise. A first stage's
 // input is the data, there from the start; a last stage's out grad comes from its own loss, with F.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "schedlang/plan.h"
+#include "schedlang/values.h"
 
 namespace stringline {
-
-// The values a stage holds of a microbatch; combine with |.
-enum StageValue : uint8_t {
-  kInput = 1 << 0,       // activation entering the stage
-  kOutput = 1 << 1,      // activation leaving it
-  kSaved = 1 << 2,       // what backward needs of forward
-  kOutGrad = 1 << 3,     // gradient entering the stage from behind
-  kInGrad = 1 << 4,      // gradient leaving it towards the front
-  kStash = 1 << 5,       // what W needs of I
-  kWeightGrad = 1 << 6,  // added into the accumulated gradients
-};
-using Values = uint8_t;
 
 struct Effects {
   Values needs;
@@ -55,6 +40,9 @@ struct Effects {
 };
 
 const Effects& EffectsOf(ActionKind kind);
+
+// What a send takes, or a receive gives.
+StageValue MessageOf(ActionKind send_or_recv);
 
 // What is there of every stage and microbatch. Starts with the data of the first stages.
 class LiveValues {

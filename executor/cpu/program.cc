@@ -12,10 +12,6 @@ namespace {
 
 constexpr int kMostOperands = 16;
 
-int64_t& BytesOfClass(StageBytes* bytes, ValueClass value_class) {
-  return (*bytes)[static_cast<int>(value_class)];
-}
-
 // Adds an aligned tensor to a region of `size` bytes; returns its offset.
 int64_t AddTensor(const Type& type, int64_t* size) {
   const int64_t offset = *size;
@@ -39,21 +35,20 @@ StageLayout::StageLayout(const StageProgram& program) : layers(program.moe_layer
     if (!experts) dense_bytes = param_bytes;
   }
   for (const Saved& value : program.saved) {
-    const ValueClass value_class =
-        value.needed_by_weight ? ValueClass::kSavedForWeight : ValueClass::kSavedForInput;
-    saved.push_back({value.needed_by_weight ? Region::kSavedForWeight : Region::kSavedForInput,
-                     AddTensor(value.type, &BytesOfClass(&bytes, value_class))});
+    const StageValue kept =
+        value.needed_by_weight ? StageValue::kSavedForWeight : StageValue::kSavedForInput;
+    saved.push_back({RegionOf(kept), AddTensor(value.type, &bytes[kept])});
   }
   for (const Type& type : program.stash) {
-    stash.push_back(AddTensor(type, &BytesOfClass(&bytes, ValueClass::kStash)));
+    stash.push_back(AddTensor(type, &bytes[StageValue::kStash]));
   }
   if (!program.first) {
-    BytesOfClass(&bytes, ValueClass::kInput) = program.input.bytes();
-    BytesOfClass(&bytes, ValueClass::kInGrad) = program.input.bytes();
+    bytes[StageValue::kInput] = program.input.bytes();
+    bytes[StageValue::kInGrad] = program.input.bytes();
   }
   if (!program.last) {
-    BytesOfClass(&bytes, ValueClass::kOutput) = program.output.bytes();
-    BytesOfClass(&bytes, ValueClass::kOutGrad) = program.output.bytes();
+    bytes[StageValue::kOutput] = program.output.bytes();
+    bytes[StageValue::kOutGrad] = program.output.bytes();
   }
 }
 

@@ -7,29 +7,27 @@
 #include <vector>
 
 #include "executor/cpu/kernel.h"
-#include "executor/memory_plan.h"
+#include "schedlang/values.h"
 #include "stages/stage_program.h"
 
 namespace stringline::cpu {
 
 // The blocks of memory that a program reads and writes. Those after kGrads belong to one
-// microbatch.
+// microbatch: the values a stage holds of it, each in a block of its own, come last.
 enum class Region : uint8_t {
   kArena,  // temporaries
   kParams,
   kGrads,
-  kInput,
   kTarget,
-  kOutput,
   kLoss,
-  kSavedForInput,
-  kSavedForWeight,
-  kStash,
-  kOutGrad,
-  kInGrad,
   kTallies,  // scalars that F gives beside its output: balance losses, dropped slots
+#define VALUE(value, printed) value,
+#include "schedlang/values.def"
 };
-inline constexpr int kRegions = 13;
+inline constexpr int kRegions = static_cast<int>(Region::kTallies) + 1 + kStageValues;
+constexpr Region RegionOf(StageValue value) {
+  return static_cast<Region>(kRegions - kStageValues + static_cast<int>(value));
+}
 using Regions = std::array<char*, kRegions>;
 
 struct Location {
@@ -48,8 +46,8 @@ struct StageLayout {
   int64_t param_bytes = 0;
   std::vector<Location> saved;
   std::vector<int64_t> stash;
-  int layers;             // of mixtures of experts: each has two tallies
-  StageBytes bytes = {};  // of one microbatch, for the memory plan
+  int layers;        // of mixtures of experts: each has two tallies
+  StageBytes bytes;  // of one microbatch, for the memory plan
 };
 
 class Program {

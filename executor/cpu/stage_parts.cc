@@ -58,19 +58,13 @@ Regions Stages::RegionsOf(const Action& action, int program) const {
   const auto set = [&](Region region, char* address) {
     regions[static_cast<int>(region)] = address;
   };
-  const auto set_value = [&](Region region, ValueClass value_class) {
-    set(region, AddressOf(action.stage, action.microbatch, value_class));
-  };
   set(Region::kArena, arenas_[rank.value][ArenaOf(rank, program)]);
   set(Region::kParams, stage.params);
   set(Region::kGrads, stage.grads);
-  set_value(Region::kInput, ValueClass::kInput);
-  set_value(Region::kOutput, ValueClass::kOutput);
-  set_value(Region::kSavedForInput, ValueClass::kSavedForInput);
-  set_value(Region::kSavedForWeight, ValueClass::kSavedForWeight);
-  set_value(Region::kStash, ValueClass::kStash);
-  set_value(Region::kOutGrad, ValueClass::kOutGrad);
-  set_value(Region::kInGrad, ValueClass::kInGrad);
+  for (int v = 0; v < kStageValues; ++v) {
+    const auto value = static_cast<StageValue>(v);
+    set(RegionOf(value), AddressOf(action.stage, action.microbatch, value));
+  }
   const int32_t data = DataOf(action);
   set(Region::kTallies, stage.tallies + data * TallyBytes(action.stage));
   if (programs_[action.stage.value].first) set(Region::kInput, device_tokens_[data]);

@@ -7,6 +7,7 @@
 #include "executor/placement.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
+#include "schedlang/effects.h"
 #include "stages/init.h"
 
 namespace stringline::cpu {
@@ -190,8 +191,8 @@ absl::Status Stages::Allocate(uint64_t seed, int expert_rank, Device* device) {
   return absl::OkStatus();
 }
 
-char* Stages::AddressOf(StageId stage, MicrobatchId microbatch, ValueClass value_class) const {
-  const int64_t offset = memory_.OffsetOf(stage, microbatch, value_class);
+char* Stages::AddressOf(StageId stage, MicrobatchId microbatch, StageValue value) const {
+  const int64_t offset = memory_.OffsetOf(stage, microbatch, value);
   return offset < 0 ? nullptr : blocks_[plan_.stage(stage).rank.value] + offset;
 }
 
@@ -235,12 +236,9 @@ float Stages::TallyOf(StageId stage, MicrobatchId microbatch, int index) const {
 }
 
 Bytes Stages::Payload(const Action& action) const {
-  ValueClass value_class = ValueClass::kInput;
-  if (action.kind == ActionKind::kSendForward) value_class = ValueClass::kOutput;
-  if (action.kind == ActionKind::kSendBackward) value_class = ValueClass::kInGrad;
-  if (action.kind == ActionKind::kRecvBackward) value_class = ValueClass::kOutGrad;
-  return {AddressOf(action.stage, action.microbatch, value_class),
-          stages_[action.stage.value].layout.bytes[static_cast<int>(value_class)]};
+  const StageValue value = MessageOf(action.kind);
+  return {AddressOf(action.stage, action.microbatch, value),
+          stages_[action.stage.value].layout.bytes[value]};
 }
 
 absl::Span<int32_t> Stages::tokens(MicrobatchId microbatch) {

@@ -132,7 +132,7 @@ class Stages final : public StageWork {
   static std::string PrintExchange(const void* self, int64_t index);
   int64_t TallyBytes(StageId stage) const { return 2 * layers(stage) * kBufferAlignment; }
   float TallyOf(StageId stage, MicrobatchId microbatch, int index) const;
-  char* AddressOf(StageId stage, MicrobatchId microbatch, ValueClass value_class) const;
+  char* AddressOf(StageId stage, MicrobatchId microbatch, StageValue value) const;
   // The action's microbatch in the data of the whole step.
   int32_t DataOf(const Action& action) const;
   // What a first stage reads and a last one compares with and gives, of all its microbatches.

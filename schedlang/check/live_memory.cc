@@ -58,19 +58,11 @@ PeakBytes PeakBytesOf(const Plan& plan, RankId rank, const std::vector<StageSize
     if (plan.stages[s].rank == rank) live += bytes[s].resident;
   }
   PeakBytes peak{live, plan.first[rank.value]};
-  // Bytes of the values that the table of effects names. An output is the next stage's input, so
-  // what leaves the rank has that size; it is gone once it is sent.
-  const auto bytes_of = [&](const Action& action, Values values) {
-    const StageSizes& own = bytes[action.stage.value];
-    const Stage& stage = plan.stage(action.stage);
+  const auto bytes_of = [&](StageId stage, Values values) {
     int64_t sum = 0;
-    if (values & kInput) sum += own.input;
-    if (values & kOutGrad) sum += own.output_grad;
-    if (values & kSaved) sum += own.saved;
-    if (values & kStash) sum += own.stash;
-    if ((values & kOutput) && stage.next.valid()) sum += bytes[stage.next.value].input;
-    if ((values & kInGrad) && stage.previous.valid()) {
-      sum += bytes[stage.previous.value].output_grad;
+    for (int v = 0; v < kStageValues; ++v) {
+      const auto value = static_cast<StageValue>(v);
+      if (values & SetOf(value)) sum += bytes[stage.value].of_microbatch[value];
     }
     return sum;
   };
@@ -80,13 +72,8 @@ PeakBytes PeakBytesOf(const Plan& plan, RankId rank, const std::vector<StageSize
       const Action& action = plan.actions[i];
       if (IsCollective(action.kind)) continue;
       const Effects& effects = EffectsOf(action.kind);
-      live += bytes_of(action, effects.gives);
-      Values releases = effects.releases;
-      // Nothing was given for the data of a first stage or the gradient of a loss.
-      const Stage& stage = plan.stage(action.stage);
-      if (!stage.previous.valid()) releases &= static_cast<Values>(~kInput);
-      if (!stage.next.valid()) releases &= static_cast<Values>(~kOutGrad);
-      released += bytes_of(action, releases);
+      live += bytes_of(action.stage, effects.gives);
+      released += bytes_of(action.stage, effects.releases);
     }
     if (live > peak.bytes) peak = {live, end - 1};
     live -= released;

@@ -7,16 +7,13 @@
 #include <vector>
 
 #include "schedlang/plan.h"
+#include "schedlang/values.h"
 
 namespace stringline {
 
-// Bytes of one stage; of one microbatch where it says so.
 struct StageSizes {
-  int64_t resident = 0;     // parameters, gradients, optimizer state: always there
-  int64_t saved = 0;        // of a microbatch, from F to its B or I
-  int64_t stash = 0;        // of a microbatch, from I to W
-  int64_t input = 0;        // of a microbatch: the activation that enters the stage
-  int64_t output_grad = 0;  // of a microbatch: the gradient that enters it from behind
+  int64_t resident = 0;  // parameters, gradients, optimizer state: always there
+  StageBytes of_microbatch;
 };
 
 // The largest number of stage activations that `rank` holds at once (+1 at F, -1 at B or W; the

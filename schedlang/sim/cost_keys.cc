@@ -31,13 +31,10 @@ constexpr CostKey kKeysBeforeParts[] = {
 constexpr CostKey kKeysAfterParts[] = {
     {"layers", CostUnit::kCount, true, "how many layers with such parts a stage has; 1"},
     {"slowdown", CostUnit::kShare, false, "how much longer computation takes under communication"},
-    {"memory.weights", CostUnit::kBytes, true, "of the stage's parameters, always there"},
-    {"memory.gradients", CostUnit::kBytes, true, "of their gradients, always there"},
-    {"memory.optimizer", CostUnit::kBytes, true, "of the optimizer's state, always there"},
-    {"memory.unsharded", CostUnit::kBytes, true, "from UNSHARD to RESHARD"},
-    {"memory.saved_for_I", CostUnit::kBytes, true, "a microbatch's, from F to B or I"},
-    {"memory.saved_for_W", CostUnit::kBytes, true, "a microbatch's, from F to B or W"},
-    {"memory.stash", CostUnit::kBytes, true, "a microbatch's, from I to W"},
+#define STATE(memory_class, printed, key, meaning) {key, CostUnit::kBytes, true, meaning},
+#define KEPT(value, printed, again, given, needed, last, words, whose, at_end, key, meaning) \
+  {key, CostUnit::kBytes, true, meaning},
+#include "schedlang/values.def"
     {"receive_buffers", CostUnit::kCount, false,
      "how many received values a rank can hold that are not used yet; any number if not given"},
     {"jitter", CostUnit::kShare, false, "standard deviation of every duration"},
@@ -107,6 +104,16 @@ absl::Span<const CostKey> CostKeys() {
     return all;
   }();
   return *keys;
+}
+
+const char* KeyOf(MemoryClass memory_class) {
+  static constexpr const char* kKeys[] = {
+#define STATE(memory_class, printed, key, meaning) key,
+#define KEPT(value, printed, again, given, needed, last, words, whose, at_end, key, meaning) key,
+#include "schedlang/values.def"
+      "message",
+  };
+  return kKeys[static_cast<int>(memory_class)];
 }
 
 const CostKey* FindCostKey(absl::string_view name) {

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "schedlang/values.h"
 
 namespace stringline {
 
@@ -27,6 +28,9 @@ struct CostKey {
 };
 
 absl::Span<const CostKey> CostKeys();
+
+// The key that says how many bytes of it a stage has: "memory.weights", "message".
+const char* KeyOf(MemoryClass memory_class);
 
 // Null when there is none of that name.
 const CostKey* FindCostKey(absl::string_view name);

@@ -52,6 +52,9 @@ class CostResolver {
   void AddFormula(const CostFormula& formula) {
     const ModelShape& model = formula.model;
     std::map<std::string, std::vector<int64_t>> values;
+    const auto memory = [&values](MemoryClass memory_class, int64_t bytes) {
+      values[KeyOf(memory_class)].push_back(bytes);
+    };
     for (size_t s = 0; s < stages(); ++s) {
       const StageId id(static_cast<int32_t>(s));
       const StageFormula stage =
@@ -61,12 +64,12 @@ class CostResolver {
       values["I"].push_back(stage.input_gradient_ns);
       values["W"].push_back(stage.weight_gradient_ns);
       values["message"].push_back(MessageBytes(model));
-      values["memory.weights"].push_back(stage.parameters * model.bytes);
-      values["memory.gradients"].push_back(stage.parameters * 4);
-      values["memory.optimizer"].push_back(stage.parameters * 12 / model.data_parallel);
-      values["memory.saved_for_I"].push_back(stage.saved_for_i);
-      values["memory.saved_for_W"].push_back(stage.saved_for_w);
-      values["memory.stash"].push_back(stage.stash);
+      memory(MemoryClass::kWeights, stage.parameters * model.bytes);
+      memory(MemoryClass::kGradients, stage.parameters * 4);
+      memory(MemoryClass::kOptimizer, stage.parameters * 12 / model.data_parallel);
+      memory(MemoryClass::kSavedForInput, stage.saved_for_i);
+      memory(MemoryClass::kSavedForWeight, stage.saved_for_w);
+      memory(MemoryClass::kStash, stage.stash);
     }
     const bool whole_backward = spec_.values.count("B") > 0;
     if (whole_backward) {
@@ -160,27 +163,15 @@ class CostResolver {
   }
 
   absl::Status ResolveMemory() {
-    struct Column {
-      const char* key;
-      int64_t StageMemory::*bytes;
-    };
-    static constexpr Column kColumns[] = {
-        {"memory.weights", &StageMemory::weights},
-        {"memory.gradients", &StageMemory::gradients},
-        {"memory.optimizer", &StageMemory::optimizer},
-        {"memory.unsharded", &StageMemory::unsharded},
-        {"memory.saved_for_I", &StageMemory::saved_for_i},
-        {"memory.saved_for_W", &StageMemory::saved_for_w},
-        {"memory.stash", &StageMemory::stash},
-    };
-    for (const Column& column : kColumns) {
-      SL_ASSIGN_OR_RETURN(const std::vector<int64_t> bytes, PerStage(column.key));
+    for (int c = 0; c < static_cast<int>(MemoryClass::kMessages); ++c) {
+      const auto memory_class = static_cast<MemoryClass>(c);
+      SL_ASSIGN_OR_RETURN(const std::vector<int64_t> bytes, PerStage(KeyOf(memory_class)));
       if (bytes.empty()) continue;
       model_.memory.resize(stages());
-      for (size_t s = 0; s < stages(); ++s) model_.memory[s].*column.bytes = bytes[s];
+      for (size_t s = 0; s < stages(); ++s) model_.memory[s][memory_class] = bytes[s];
     }
     for (size_t s = 0; s < model_.memory.size() && !message_.empty(); ++s) {
-      model_.memory[s].message = message_[s];
+      model_.memory[s][MemoryClass::kMessages] = message_[s];
     }
     return absl::OkStatus();
   }

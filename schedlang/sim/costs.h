@@ -15,6 +15,7 @@
 #include "schedlang/plan.h"
 #include "schedlang/sim/formula.h"
 #include "schedlang/sim/overlapped.h"
+#include "schedlang/values.h"
 
 namespace stringline {
 
@@ -65,14 +66,12 @@ struct Hop {
   int64_t all_ns() const { return latency_ns + transfer_ns; }
 };
 
-// Bytes of a stage: what is always there, and what a microbatch holds.
+// Bytes of a stage, as values.def has them: what is always there, and what a microbatch holds. Of
+// kMessages an activation that the stage sends, and the gradient that comes back.
 struct StageMemory {
-  int64_t weights = 0, gradients = 0, optimizer = 0;
-  int64_t unsharded = 0;    // from UNSHARD to RESHARD
-  int64_t saved_for_i = 0;  // from F to B or I
-  int64_t saved_for_w = 0;  // from F to B or W
-  int64_t stash = 0;        // from I to W
-  int64_t message = 0;      // an activation that it sends, and the gradient that comes back
+  std::array<int64_t, kMemoryClasses> bytes = {};
+  int64_t& operator[](MemoryClass c) { return bytes[static_cast<size_t>(c)]; }
+  int64_t operator[](MemoryClass c) const { return bytes[static_cast<size_t>(c)]; }
 };
 
 // Nanoseconds, by stage.

@@ -50,78 +50,46 @@ class RankMemoryWalk {
 
   void CountBytes() {
     AddConstants();
-    const int64_t never_ns = LatestEnd();
-    // When a stage's microbatch took what it holds; by stage and microbatch.
-    std::map<std::pair<int32_t, int32_t>, int64_t> forward, input;
-    std::map<std::tuple<int32_t, int32_t, bool>, int64_t> received, made;
     std::map<int32_t, int64_t> gathered;
     for (uint32_t i = plan_.first[rank_.value]; i < plan_.first[rank_.value + 1]; ++i) {
       const Event& e = timeline_.events[i];
-      const StageMemory& size = sizes_[e.stage.value];
-      const std::pair key(e.stage.value, e.microbatch.value);
-      const auto message = [&](bool gradient) {
-        return std::tuple(e.stage.value, e.microbatch.value, gradient);
-      };
-      switch (e.kind) {
-        case ActionKind::kForward:
-          forward[key] = e.start_ns;
-          EndMessage(message(false), e.end_ns, InputBytes(e.stage), &received);
-          made[message(false)] = e.start_ns;
-          break;
-        case ActionKind::kBackward:
-        case ActionKind::kInputGradient: {
-          const auto from = forward.find(key);
-          if (from == forward.end()) break;
-          Hold(from->second, e.end_ns, MemoryClass::kSavedForInput, size.saved_for_i);
-          EndMessage(message(true), e.end_ns, size.message, &received);
-          made[message(true)] = e.start_ns;
-          if (e.kind == ActionKind::kBackward) {
-            Hold(from->second, e.end_ns, MemoryClass::kSavedForWeight, size.saved_for_w);
-          } else {
-            input[key] = e.start_ns;
-          }
-          break;
-        }
-        case ActionKind::kWeightGradient:
-          if (forward.count(key) == 0 || input.count(key) == 0) break;
-          Hold(forward[key], e.end_ns, MemoryClass::kSavedForWeight, size.saved_for_w);
-          Hold(input[key], e.end_ns, MemoryClass::kStash, size.stash);
-          break;
-        case ActionKind::kRecvForward:
-          received[message(false)] = e.start_ns;
-          break;
-        case ActionKind::kRecvBackward:
-          received[message(true)] = e.start_ns;
-          break;
-        case ActionKind::kSendForward:
-          EndMessage(message(false), e.end_ns, size.message, &made);
-          break;
-        case ActionKind::kSendBackward:
-          EndMessage(message(true), e.end_ns, InputBytes(e.stage), &made);
-          break;
-        case ActionKind::kUnshard:
-          gathered[e.stage.value] = e.start_ns;
-          break;
-        case ActionKind::kReshard:
-          if (gathered.count(e.stage.value) == 0) break;
-          Hold(gathered[e.stage.value], e.end_ns, MemoryClass::kUnsharded, size.unsharded);
-          gathered.erase(e.stage.value);
-          break;
-        default:
-          break;
+      if (e.kind == ActionKind::kUnshard) gathered[e.stage.value] = e.start_ns;
+      if (e.kind == ActionKind::kReshard && gathered.count(e.stage.value) > 0) {
+        Hold(gathered[e.stage.value], e.end_ns, MemoryClass::kUnsharded,
+             sizes_[e.stage.value][MemoryClass::kUnsharded]);
+        gathered.erase(e.stage.value);
       }
+      CountValues(e);
     }
+    const int64_t never_ns = LatestEnd();
     for (const auto& [stage, from_ns] : gathered) {
-      Hold(from_ns, never_ns, MemoryClass::kUnsharded, sizes_[stage].unsharded);
+      Hold(from_ns, never_ns, MemoryClass::kUnsharded, sizes_[stage][MemoryClass::kUnsharded]);
+    }
+  }
+
+  // From the start of what gives a value to the end of what reads it last; of what both stages hold
+  // on one rank nothing is counted, since nothing moves.
+  void CountValues(const Event& e) {
+    const Effects& effects = EffectsOf(e.kind);
+    for (int v = 0; v < kStageValues; ++v) {
+      const auto value = static_cast<StageValue>(v);
+      const std::tuple key(e.stage.value, e.microbatch.value, value);
+      if (effects.gives & SetOf(value)) given_[key] = e.start_ns;
+      if ((effects.releases & SetOf(value)) == 0) continue;
+      const auto from = given_.find(key);
+      if (from == given_.end()) continue;
+      Hold(from->second, e.end_ns, ClassOf(value), BytesOf(e.stage, value));
+      given_.erase(from);
     }
   }
 
   void AddConstants() {
     for (size_t s = 0; s < plan_.stages.size(); ++s) {
       if (plan_.stages[s].rank != rank_) continue;
-      Add(0, MemoryClass::kWeights, sizes_[s].weights);
-      Add(0, MemoryClass::kGradients, sizes_[s].gradients);
-      Add(0, MemoryClass::kOptimizer, sizes_[s].optimizer);
+      for (const MemoryClass always :
+           {MemoryClass::kWeights, MemoryClass::kGradients, MemoryClass::kOptimizer}) {
+        Add(0, always, sizes_[s][always]);
+      }
     }
   }
 
@@ -131,18 +99,12 @@ class RankMemoryWalk {
     return end_ns;
   }
 
-  // What the stage before it sends.
-  int64_t InputBytes(StageId stage) const {
-    const StageId previous = plan_.stage(stage).previous;
-    return previous.valid() ? sizes_[previous.value].message : 0;
-  }
-
-  template <typename Key>
-  void EndMessage(const Key& key, int64_t end_ns, int64_t bytes, std::map<Key, int64_t>* from) {
-    const auto found = from->find(key);
-    if (found == from->end()) return;
-    Hold(found->second, end_ns, MemoryClass::kMessages, bytes);
-    from->erase(found);
+  // What enters a stage, and the gradient that goes back, is as large as what the stage before it
+  // sends.
+  int64_t BytesOf(StageId stage, StageValue value) const {
+    const bool of_previous = value == StageValue::kInput || value == StageValue::kInGrad;
+    if (of_previous) stage = plan_.stage(stage).previous;
+    return stage.valid() ? sizes_[stage.value][ClassOf(value)] : 0;
   }
 
   // What is given back at a moment is free for what is taken at the same one.
@@ -173,16 +135,11 @@ class RankMemoryWalk {
   const std::vector<StageMemory>& sizes_;
   const RankId rank_;
   std::vector<Change> changes_;
+  // When what a stage holds of a microbatch was given.
+  std::map<std::tuple<int32_t, int32_t, StageValue>, int64_t> given_;
 };
 
 }  // namespace
-
-const char* NameOf(MemoryClass memory_class) {
-  static constexpr const char* kNames[kMemoryClasses] = {"weights",   "gradients",   "optimizer",
-                                                         "unsharded", "saved for I", "saved for W",
-                                                         "stash",     "messages"};
-  return kNames[static_cast<int>(memory_class)];
-}
 
 MemoryCurves MemoryOver(const Plan& lowered, const Timeline& timeline,
                         const std::vector<StageMemory>& sizes) {

@@ -19,19 +19,6 @@
 
 namespace stringline {
 
-enum class MemoryClass : uint8_t {
-  kWeights,
-  kGradients,
-  kOptimizer,
-  kUnsharded,
-  kSavedForInput,
-  kSavedForWeight,
-  kStash,
-  kMessages,
-};
-inline constexpr int kMemoryClasses = 8;
-const char* NameOf(MemoryClass memory_class);  // "weights", …, "saved for I", …
-
 // From `time_ns` on, until the next point, so much is held.
 struct MemoryPoint {
   int64_t time_ns = 0;

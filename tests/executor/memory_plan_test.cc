@@ -27,16 +27,16 @@ class Canaries final : public StageWork {
   Canaries(const Plan& plan, Device* device, unsigned seed) : plan_(plan), random_(seed) {
     std::vector<StageBytes> bytes(plan.stages.size());
     for (size_t s = 0; s < bytes.size(); ++s) {
-      bytes[s].fill(kWords * sizeof(uint32_t));
+      bytes[s].bytes.fill(kWords * sizeof(uint32_t));
       // A first stage's input and a last stage's gradient come from nowhere; a last stage gives
       // nothing on.
       if (!plan.stages[s].previous.valid()) {
-        bytes[s][static_cast<int>(ValueClass::kInput)] = 0;
-        bytes[s][static_cast<int>(ValueClass::kInGrad)] = 0;
+        bytes[s][StageValue::kInput] = 0;
+        bytes[s][StageValue::kInGrad] = 0;
       }
       if (!plan.stages[s].next.valid()) {
-        bytes[s][static_cast<int>(ValueClass::kOutput)] = 0;
-        bytes[s][static_cast<int>(ValueClass::kOutGrad)] = 0;
+        bytes[s][StageValue::kOutput] = 0;
+        bytes[s][StageValue::kOutGrad] = 0;
       }
     }
     auto memory = PlanMemory(plan, bytes);
@@ -49,7 +49,7 @@ class Canaries final : public StageWork {
 
   Piece Compute(const Action& action, LayerPart part) override {
     if (part.part == kWPost && action.kind == ActionKind::kBackward) return {};
-    using C = ValueClass;
+    using C = StageValue;
     Task& task = tasks_.emplace_back();
     task.owner = this;
     task.delay_us = random_() % 4 == 0 ? static_cast<int>(random_() % 200) : 0;
@@ -71,11 +71,8 @@ class Canaries final : public StageWork {
   }
 
   Bytes Payload(const Action& action) const override {
-    ValueClass value_class = ValueClass::kInput;
-    if (action.kind == ActionKind::kSendForward) value_class = ValueClass::kOutput;
-    if (action.kind == ActionKind::kSendBackward) value_class = ValueClass::kInGrad;
-    if (action.kind == ActionKind::kRecvBackward) value_class = ValueClass::kOutGrad;
-    return {AddressOf(action.stage, action.microbatch, value_class), kWords * sizeof(uint32_t)};
+    const StageValue value = MessageOf(action.kind);
+    return {AddressOf(action.stage, action.microbatch, value), kWords * sizeof(uint32_t)};
   }
 
   int spoiled() const { return spoiled_; }
@@ -92,31 +89,31 @@ class Canaries final : public StageWork {
     std::vector<Place> needs, gives;
   };
 
-  char* AddressOf(StageId stage, MicrobatchId microbatch, ValueClass value_class) const {
-    const int64_t offset = memory_.OffsetOf(stage, microbatch, value_class);
+  char* AddressOf(StageId stage, MicrobatchId microbatch, StageValue value) const {
+    const int64_t offset = memory_.OffsetOf(stage, microbatch, value);
     return offset < 0 ? nullptr : blocks_[plan_.stage(stage).rank.value] + offset;
   }
 
   // What is handed on has the pattern of what is taken.
-  uint32_t PatternOf(StageId stage, MicrobatchId microbatch, ValueClass value_class) const {
-    if (value_class == ValueClass::kOutput) {
-      return PatternOf(plan_.stage(stage).next, microbatch, ValueClass::kInput);
+  uint32_t PatternOf(StageId stage, MicrobatchId microbatch, StageValue value) const {
+    if (value == StageValue::kOutput) {
+      return PatternOf(plan_.stage(stage).next, microbatch, StageValue::kInput);
     }
-    if (value_class == ValueClass::kInGrad) {
-      return PatternOf(plan_.stage(stage).previous, microbatch, ValueClass::kOutGrad);
+    if (value == StageValue::kInGrad) {
+      return PatternOf(plan_.stage(stage).previous, microbatch, StageValue::kOutGrad);
     }
-    return 1 + static_cast<uint32_t>((stage.value * 1000 + microbatch.value) * kValueClasses +
-                                     static_cast<int>(value_class));
+    return 1 + static_cast<uint32_t>((stage.value * 1000 + microbatch.value) * kStageValues +
+                                     static_cast<int>(value));
   }
 
-  void Fill(const Action& action, const std::vector<ValueClass>& needs,
-            const std::vector<ValueClass>& gives, Task* task) const {
-    auto add = [&](const std::vector<ValueClass>& classes, std::vector<Place>* places) {
-      for (ValueClass value_class : classes) {
-        char* address = AddressOf(action.stage, action.microbatch, value_class);
+  void Fill(const Action& action, const std::vector<StageValue>& needs,
+            const std::vector<StageValue>& gives, Task* task) const {
+    auto add = [&](const std::vector<StageValue>& classes, std::vector<Place>* places) {
+      for (StageValue value : classes) {
+        char* address = AddressOf(action.stage, action.microbatch, value);
         if (address == nullptr) continue;
         places->push_back({reinterpret_cast<uint32_t*>(address),
-                           PatternOf(action.stage, action.microbatch, value_class)});
+                           PatternOf(action.stage, action.microbatch, value)});
       }
     };
     add(needs, &task->needs);
@@ -207,19 +204,19 @@ TEST(MemoryPlan, LibraryPlansSpoilNothing) {
   }
 }
 
-int64_t SlotsOf(const MemoryPlan& memory, int rank, ValueClass value_class) {
-  return memory.ranks[rank].by_class[static_cast<int>(value_class)] / 64;
+int64_t SlotsOf(const MemoryPlan& memory, int rank, StageValue value) {
+  return memory.ranks[rank].by_value[value] / 64;
 }
 
 // 1F1B holds P - r microbatches on rank r, however many there are.
 TEST(MemoryPlan, SlotsAreUsedAgain) {
   const Plan plan = LibraryPlan("1f1b", 4, 32).value();
   std::vector<StageBytes> bytes(4);
-  for (StageBytes& stage : bytes) stage[static_cast<int>(ValueClass::kSavedForInput)] = 64;
+  for (StageBytes& stage : bytes) stage[StageValue::kSavedForInput] = 64;
   const auto memory = PlanMemory(plan, bytes);
   ASSERT_TRUE(memory.ok());
   for (int r = 0; r < 4; ++r) {
-    EXPECT_EQ(SlotsOf(*memory, r, ValueClass::kSavedForInput), 4 - r) << "rank " << r;
+    EXPECT_EQ(SlotsOf(*memory, r, StageValue::kSavedForInput), 4 - r) << "rank " << r;
   }
 }
 
@@ -227,12 +224,12 @@ TEST(MemoryPlan, SlotsAreUsedAgain) {
 TEST(MemoryPlan, SendBuffersAreUsedAgainWhenTheyAreKnownToBeTaken) {
   const Plan plan = LibraryPlan("1f1b", 2, 32).value();
   std::vector<StageBytes> bytes(2);
-  bytes[0][static_cast<int>(ValueClass::kOutput)] = 64;
-  bytes[1][static_cast<int>(ValueClass::kInput)] = 64;
+  bytes[0][StageValue::kOutput] = 64;
+  bytes[1][StageValue::kInput] = 64;
   const auto memory = PlanMemory(plan, bytes);
   ASSERT_TRUE(memory.ok());
-  EXPECT_LE(SlotsOf(*memory, 0, ValueClass::kOutput), 3);
-  EXPECT_LE(SlotsOf(*memory, 1, ValueClass::kInput), 3);
+  EXPECT_LE(SlotsOf(*memory, 0, StageValue::kOutput), 3);
+  EXPECT_LE(SlotsOf(*memory, 1, StageValue::kInput), 3);
 }
 
 TEST(MemoryPlan, APlanThatDoesNotEndIsAnError) {

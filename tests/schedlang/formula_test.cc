@@ -71,7 +71,7 @@ TEST(Formula, EveryHardwareFileIsRead) {
     const auto model = ResolveCosts(*spec, plan);
     ASSERT_TRUE(model.ok()) << model.status();
     EXPECT_GT(model->forward[0], model->forward[1] / 10);  // two layers, one layer and the head
-    EXPECT_GT(model->memory[0].weights, 0);
+    EXPECT_GT(model->memory[0][MemoryClass::kWeights], 0);
     EXPECT_EQ(model->weight_gradient[0], 5'000'000);  // what the file says goes before
     EXPECT_GT(HopOf(*model, {.kind = ActionKind::kSendForward, .stage = StageId(0)}).transfer_ns,
               0);

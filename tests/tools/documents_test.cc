@@ -46,7 +46,9 @@ Text OutputOf(const std::string& line) {
   words.erase(words.begin());
   if (Trains(line)) words = ShortRun(words);
   const Answer answer = RunToolIn(SourceFolder(), words);
-  if (Trains(line)) EXPECT_EQ(answer.status, 0) << line << "\n" << answer.out << answer.err;
+  if (Trains(line)) {
+    EXPECT_EQ(answer.status, 0) << line << "\n" << answer.out << answer.err;
+  }
   Text lines = Lines(answer.out + answer.err);
   for (std::string& text : lines) {
     while (!text.empty() && text.back() == ' ') text.pop_back();
