@@ -34,7 +34,7 @@ absl::StatusOr<FamilyConfig> ReadConfig(const std::string& folder, int context) 
   return absl::Status(config.status().code(), absl::StrCat(path, ": ", config.status().message()));
 }
 
-absl::string_view BytesOf(absl::Span<const float> values) {
+absl::string_view AsBytes(absl::Span<const float> values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
 }
 
@@ -42,7 +42,7 @@ absl::Status AppendTensor(const ParamPlace& place, const StoredSlice& slice, New
   for (const ParamPlace::Range& range : RangesOf(place, slice)) {
     const absl::Span<const float> own = range.copies.front();
     if (!slice.transposed) {
-      SL_RETURN_IF_ERROR(file->Append(BytesOf(own)));
+      SL_RETURN_IF_ERROR(file->Append(AsBytes(own)));
       continue;
     }
     std::vector<float> turned(own.size());
@@ -51,7 +51,7 @@ absl::Status AppendTensor(const ParamPlace& place, const StoredSlice& slice, New
         turned[c * slice.rows + r] = own[r * slice.columns + c];
       }
     }
-    SL_RETURN_IF_ERROR(file->Append(BytesOf(turned)));
+    SL_RETURN_IF_ERROR(file->Append(AsBytes(turned)));
   }
   return absl::OkStatus();
 }
