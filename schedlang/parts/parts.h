@@ -10,8 +10,8 @@
 //          dispatch, attn. The I of a whole B alike; the names of both begin with B.
 //   W      W.post, W.experts, W.attn (compute): each after the input gradient of its part
 //
-// A stage without collectives has L = 0: its `post` is all of it, B.post all of a whole B. (The cut is that of Megatron-LM's
-// combined 1F1B and of the DeepSeek-V3 Technical Report, figure 4.)
+// A stage without collectives has L = 0: its `post` is all of it, and B.post all of a whole B. (The
+// cut is that of Megatron-LM's combined 1F1B and of the DeepSeek-V3 Technical Report, figure 4.)
 #pragma once
 
 #include <cstdint>

@@ -11,6 +11,7 @@
 #include "executor/threads/group.h"
 #include "gtest/gtest.h"
 #include "schedlang/sim/calibrate.h"
+#include "schedlang/sim/network_time.h"
 #include "schedlang/sim/simulate.h"
 #include "tests/executor/plans.h"
 #include "tests/schedlang/random_block.h"
@@ -206,6 +207,54 @@ TEST(PartsRehearsal, PartsRunInTheOrderOfTheirPair) {
     }
   }
   EXPECT_GT(checked, 500);
+}
+
+// What is left of the network time in pairs: all other exchanges taken out.
+NetworkTime InPairs(const Plan& plan, Timeline timeline) {
+  std::erase_if(timeline.parts, [&](const PartEvent& part) {
+    uint32_t first = part.event;
+    while (plan.actions[first].joined) --first;
+    const auto group = GroupAt(absl::MakeConstSpan(plan.actions), first);
+    const bool paired = PairOf(group).forward != nullptr;
+    return LaneOf(part.part) == Lane::kNetwork && !paired;
+  });
+  return MeasureNetwork(plan, timeline).all;
+}
+
+// All-to-alls that are two fifths of what a rank does. Alone they are exposed, in pairs none is.
+// What is left is of the first and last groups, which have no partner: at most 5 forwards and
+// backwards of the 2 M of a rank, so less than a fifth from M = 16 on.
+TEST(PartsRehearsal, PairsHideTwoFifthsOfAStep) {
+  for (const int m : {8, 16, 64}) {
+    int64_t alone_ns = 0;
+    for (const char* const schedule : {"1f1b", "dualpipe_v", "megatron_combined", "kimi_k2"}) {
+      SCOPED_TRACE(absl::StrCat(schedule, " M=", m));
+      const Plan plan = LibraryPlan(schedule, 2, m).value();
+      const size_t layers = 4 / plan.stages.size();
+      const auto spec = ParseCosts(
+          absl::StrCat("F.attn=3ms,F.experts=3ms,B.attn=3ms,B.experts=3ms,W.attn=3ms,W.experts=3ms,"
+                       "F.dispatch=3ms,F.combine=3ms,B.dispatch=3ms,B.combine=3ms,layers=",
+                       layers));
+      const auto costs = ResolveCosts(*spec, plan);
+      ASSERT_TRUE(costs.ok()) << costs.status();
+      const auto rehearsal = Rehearse(plan, *costs, {.steps = 1, .time = DeviceTime::kJumps});
+      ASSERT_TRUE(rehearsal.ok()) << rehearsal.status();
+      const int64_t step_ns = MeasureBubbles(rehearsal->measured).makespan_ns;
+      const NetworkTime all = MeasureNetwork(plan, rehearsal->measured).all;
+      EXPECT_EQ(all.network_ns, int64_t{4} * 4 * m * 3'000'000);
+      EXPECT_EQ(all.exposed_ns, MeasureNetwork(plan, rehearsal->simulated).all.exposed_ns);
+      if (alone_ns == 0) {
+        alone_ns = step_ns;
+        EXPECT_EQ(all.exposed_ns, all.network_ns);
+        continue;
+      }
+      EXPECT_LT(step_ns, 7 * alone_ns / 10);
+      EXPECT_LE(2 * m * all.exposed_ns, 5 * all.network_ns);
+      const NetworkTime paired = InPairs(plan, rehearsal->measured);
+      EXPECT_GT(2 * paired.network_ns, all.network_ns);
+      EXPECT_EQ(paired.exposed_ns, 0);
+    }
+  }
 }
 
 }  // namespace

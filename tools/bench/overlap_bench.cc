@@ -18,6 +18,7 @@
 // more ranks than cores, or on a busy machine, what was measured under one schedule is too short
 // for another that waits less.
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <iostream>
 #include <map>
@@ -65,10 +66,10 @@ Plan LibraryPlan(const std::string& name, const Sizes& sizes) {
 AnyShape Model(const Sizes& sizes) {
   DecoderShape shape;
   shape.layers = sizes.layers;
-  shape.width = 128;
+  shape.width = 256;
   shape.heads = shape.kv_heads = 4;
-  shape.head_dim = 32;
-  shape.context = 128;
+  shape.head_dim = 64;
+  shape.context = 256;
   shape.microbatch = 2;
   shape.vocabulary = 64;
   shape.moe.experts = 4;
@@ -89,9 +90,16 @@ int64_t Median(Samples samples) {
 }
 
 // Rows go slowly, everything else at once.
-int64_t ExchangeNs(const void* self, absl::Span<const Call* const> met) {
-  return met[0]->kind == CallKind::kAllToAllCounted ? *static_cast<const int64_t*>(self) : 0;
-}
+struct SlowRows {
+  int64_t ns = 0;
+  std::atomic<int64_t> calls = 0;
+  static int64_t Ns(const void* self, absl::Span<const Call* const> met) {
+    if (met[0]->kind != CallKind::kAllToAllCounted) return 0;
+    auto& link = *static_cast<SlowRows*>(const_cast<void*>(self));
+    ++link.calls;
+    return link.ns;
+  }
+};
 
 // What is left of the network time in groups that overlap: all other exchanges taken out.
 NetworkTime InPairs(const Plan& plan, Timeline timeline) {
@@ -116,6 +124,7 @@ struct Measured {
   Timeline step;
   int64_t step_ns = 0;
   int64_t busy_ns = 0;  // computation of the rank that computes most
+  int64_t calls = 0;    // that exchange rows, of a rank and a step
 };
 
 Measured Train(const std::string& schedule, const Sizes& sizes, Recompute recompute,
@@ -129,7 +138,8 @@ Measured Train(const std::string& schedule, const Sizes& sizes, Recompute recomp
   TrainerSettings settings;
   settings.mesh.expert = sizes.expert;
   settings.threads = sizes.threads;
-  settings.link = {ExchangeNs, &exchange_ns};
+  SlowRows link{exchange_ns};
+  settings.link = {SlowRows::Ns, &link};
   auto made = Trainer::Make(lowered, *std::move(programs), settings);
   SL_CHECK(made.ok()) << made.status();
   Trainer& trainer = **made;
@@ -162,6 +172,7 @@ Measured Train(const std::string& schedule, const Sizes& sizes, Recompute recomp
     const StageId stage = run.plan.actions[part.event].stage;
     busy_ns[run.plan.stage(stage).rank.value] += part.end_ns - part.start_ns;
   }
+  run.calls = link.calls / ((sizes.steps + 1) * sizes.ranks);
   run.busy_ns = *std::max_element(busy_ns.begin(), busy_ns.end());
   return run;
 }
@@ -239,18 +250,16 @@ void PrintRow(const std::string& schedule, const Measured& run, const CostModel&
 
 void PrintTable(const Sizes& sizes, Recompute recompute) {
   const Measured at_once = Train("1f1b", sizes, recompute, 0);
-  // Both ways of a forward and a backward, for all layers of a rank.
-  const int64_t exchanges = int64_t{4} * sizes.layers / sizes.ranks * sizes.microbatches;
   const auto exchange_ns =
       static_cast<int64_t>(static_cast<double>(at_once.busy_ns) * kNetworkShare /
-                           (1 - kNetworkShare) / static_cast<double>(exchanges));
+                           (1 - kNetworkShare) / static_cast<double>(at_once.calls));
   std::cout << absl::StreamFormat(
       "%s: a rank computes %.1f ms of a step, each of its %d all-to-alls takes %.2f ms\n\n"
       "schedule            step ms   network    exposed   in pairs    own ms      off  other ms    "
       "  "
       "off   exposed\n",
       recompute == Recompute::kNone ? "no recompute" : "recompute all", Ms(at_once.busy_ns),
-      exchanges, Ms(exchange_ns));
+      at_once.calls, Ms(exchange_ns));
   std::map<std::string, Measured> runs;
   for (const char* const schedule : {"1f1b", "dualpipe_v", "megatron_combined", "kimi_k2"}) {
     runs[schedule] = Train(schedule, sizes, recompute, exchange_ns);
