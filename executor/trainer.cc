@@ -67,6 +67,8 @@ absl::Status Trainer::MakeDevice() {
     const unsigned cores = std::max(1u, std::thread::hardware_concurrency());  // that we may use
     threads = std::min(plan_.ranks() * settings_.mesh.coordinates(), static_cast<int>(cores));
   }
+  // What is on its way over a slow link ends although every thread computes.
+  if (settings_.link.duration_ns != nullptr) ++threads;
   cpu::PrepareThread();
   auto device = CpuDevice::Make(threads, cpu::PrepareThread);
   if (!device.ok()) {
