@@ -29,6 +29,13 @@ using SystemFiles = std::function<std::string(const std::string& path)>;
 AvailableMemory FindAvailableMemory(const SystemFiles& files);
 AvailableMemory FindAvailableMemory();  // of this process
 
+// Of a rank of the mesh: what its parameters, gradients, moments, slots, temporaries, tokens and
+// losses take by the plan, before anything is taken, and what the device has given for it.
+struct RankBytes {
+  int64_t planned = 0;
+  int64_t allocated = 0;
+};
+
 // What a run needs, in bytes; doubles, since absurd models pass 64 bits.
 struct NeededMemory {
   double params = 0;       // with gradients and moments

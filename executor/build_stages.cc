@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/available_memory.h"
-#include "executor/cpu/program.h"
+#include "executor/cpu/stages.h"
 #include "executor/least_memory.h"
 #include "schedlang/base/status.h"
 #include "stages/layers.h"
@@ -90,13 +90,8 @@ absl::StatusOr<std::vector<StageProgram>> BuildStages(const RunConfig& config, c
   return programs;
 }
 
-std::vector<StageSizes> SizesOf(const std::vector<StageProgram>& programs) {
-  std::vector<StageSizes> sizes;
-  for (const StageProgram& program : programs) {
-    const cpu::StageLayout layout(program);
-    sizes.push_back({4 * layout.param_bytes, layout.bytes});
-  }
-  return sizes;
+std::vector<StageSizes> SizesOf(const Plan& plan, const std::vector<StageProgram>& programs) {
+  return cpu::Stages::SizesOf(plan, programs);
 }
 
 }  // namespace stringline

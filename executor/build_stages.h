@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "executor/run_config.h"
-#include "schedlang/check/live_memory.h"
+#include "schedlang/memory/stage_sizes.h"
 #include "schedlang/plan.h"
 #include "stages/stage_program.h"
 
@@ -16,8 +16,8 @@ namespace stringline {
 // do not fit the stages, Unimplemented for a layout with parts that the model does not have.
 absl::StatusOr<std::vector<StageProgram>> BuildStages(const RunConfig& config, const Plan& plan);
 
-// The bytes of each stage as the executor holds them: parameters, gradients and AdamW's two moments
-// are resident.
-std::vector<StageSizes> SizesOf(const std::vector<StageProgram>& programs);
+// The bytes of each stage as the executor holds them. Resident are parameters, gradients, AdamW's
+// two moments, and a step's tokens, targets and losses. `plan` need not be lowered.
+std::vector<StageSizes> SizesOf(const Plan& plan, const std::vector<StageProgram>& programs);
 
 }  // namespace stringline

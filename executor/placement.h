@@ -5,14 +5,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "schedlang/base/align.h"
 
 namespace stringline {
-
-inline constexpr int64_t kBufferAlignment = 64;
-
-constexpr int64_t AlignUp(int64_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-}
 
 // A buffer that is needed from step `first` to step `last`, both included.
 struct Lifetime {

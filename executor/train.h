@@ -7,9 +7,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "executor/available_memory.h"
 #include "executor/data.h"
-#include "executor/memory_plan.h"
 #include "executor/run_config.h"
+#include "schedlang/memory/memory_plan.h"
 #include "schedlang/plan.h"
 #include "schedlang/sim/costs.h"
 #include "schedlang/sim/network_time.h"

@@ -145,7 +145,7 @@ absl::StatusOr<CheckOptions> ResolveCheck(const CheckRequest& request, const Pla
   if (request.model.empty()) return options;
   SL_ASSIGN_OR_RETURN(const RunConfig config, ReadRunConfig(request.model));
   SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> programs, BuildStages(config, plan));
-  options.sizes = SizesOf(programs);
+  options.sizes = SizesOf(plan, programs);
   options.memory = request.memory;
   return options;
 }

@@ -58,7 +58,8 @@ Regions Stages::RegionsOf(const Action& action, int program) const {
   const auto set = [&](Region region, char* address) {
     regions[static_cast<int>(region)] = address;
   };
-  set(Region::kArena, arenas_[rank.value][ArenaOf(rank, program)]);
+  set(Region::kArena,
+      arenas_[rank.value][memory_.ranks[rank.value].ArenaOf(static_cast<ActionKind>(program))]);
   set(Region::kParams, stage.params);
   set(Region::kGrads, stage.grads);
   for (int v = 0; v < kStageValues; ++v) {

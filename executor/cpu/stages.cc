@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "executor/placement.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 #include "schedlang/effects.h"
@@ -47,77 +46,64 @@ Stages::Stages(const Plan& lowered, absl::Span<const StageProgram> programs)
     stage.programs.emplace_back(program.weight_gradient, program.weight_gradient_parts,
                                 stage.layout);
   }
-  in_parts_.assign(lowered.ranks(), false);
+}
+
+std::vector<StageSizes> Stages::SizesOf(const Plan& plan, absl::Span<const StageProgram> programs) {
+  return Stages(plan, programs).Sizes();
+}
+
+std::vector<StageSizes> Stages::Sizes() const {
+  std::vector<StageSizes> sizes;
   for (size_t s = 0; s < stages_.size(); ++s) {
-    if (stages_[s].layout.layers > 0) in_parts_[lowered.stages[s].rank.value] = true;
+    const StageId id(static_cast<int32_t>(s));
+    const StageLayout& layout = stages_[s].layout;
+    StageSizes& size = sizes.emplace_back();
+    size.of_microbatch = layout.bytes;
+    size.in_parts = layout.layers > 0;
+    for (int program = 0; program < kPrograms; ++program) {
+      const bool runs = !size.in_parts || program != static_cast<int>(ActionKind::kBackward);
+      size.temporaries[program] = runs ? stages_[s].programs[program].arena_bytes() : 0;
+    }
+    // Parameters, gradients and two moments; the data of the step.
+    const int64_t microbatches = plan_.microbatches_of(id);
+    size.resident = 4 * layout.param_bytes + plan_.microbatches * TallyBytes(id);
+    if (programs_[s].first) size.resident += microbatches * token_bytes_;
+    if (programs_[s].last) size.resident += microbatches * (target_bytes_ + kBufferAlignment);
   }
+  return sizes;
 }
 
 absl::StatusOr<std::unique_ptr<Stages>> Stages::Place(const Plan& lowered,
                                                       absl::Span<const StageProgram> programs) {
   SL_RETURN_IF_ERROR(CheckFit(lowered, programs));
   std::unique_ptr<Stages> stages(new Stages(lowered, programs));
-  std::vector<StageBytes> bytes;
-  std::vector<bool> halved;
-  for (const Stage& stage : stages->stages_) {
-    bytes.push_back(stage.layout.bytes);
-    halved.push_back(stage.layout.layers > 0);
-  }
-  SL_ASSIGN_OR_RETURN(stages->memory_, PlanMemory(lowered, bytes, halved));
-  for (int r = 0; r < lowered.ranks(); ++r) {
-    for (int arena = 0; arena < kArenas; ++arena) {
-      stages->memory_.ranks[r].temporaries += stages->ArenaBytes(RankId(r), arena);
-    }
-  }
+  SL_ASSIGN_OR_RETURN(stages->memory_, PlanMemory(lowered, stages->Sizes()));
   return stages;
-}
-
-// The parts of an F, an I and a W of one rank may run by turns.
-int Stages::ArenaOf(RankId rank, int program) const {
-  constexpr int kArenaOf[kPrograms] = {0, 1, 1, 2};  // F B I W
-  return in_parts_[rank.value] ? kArenaOf[program] : 0;
-}
-
-int64_t Stages::ArenaBytes(RankId rank, int arena) const {
-  int64_t bytes = 0;
-  for (size_t s = 0; s < stages_.size(); ++s) {
-    if (plan_.stages[s].rank != rank) continue;
-    for (int program = 0; program < kPrograms; ++program) {
-      const bool runs =
-          stages_[s].layout.layers == 0 || program != static_cast<int>(ActionKind::kBackward);
-      if (!runs || ArenaOf(rank, program) != arena) continue;
-      bytes = std::max(bytes, stages_[s].programs[program].arena_bytes());
-    }
-  }
-  return AlignUp(bytes);
 }
 
 NeededMemory Stages::needed() const {
   NeededMemory needed;
-  for (const Stage& stage : stages_) {
-    needed.params += 2 * static_cast<double>(stage.layout.param_bytes);
+  double moments = 0, tallies = 0;
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    const auto params = static_cast<double>(stages_[s].layout.param_bytes);
+    needed.params += 2 * params;
+    moments += 2 * params;
+    tallies += static_cast<double>(TallyBytes(StageId(static_cast<int32_t>(s))));
   }
-  for (int r = 0; r < plan_.ranks(); ++r) {
-    needed.activations += static_cast<double>(memory_.ranks[r].bytes);
-    needed.activations += static_cast<double>(memory_.ranks[r].temporaries);
+  for (const RankMemory& rank : memory_.ranks) {
+    needed.activations += static_cast<double>(rank.all());
   }
-  const int64_t data = token_bytes_ + target_bytes_ + kBufferAlignment +
-                       programs_.front().input.bytes() + programs_.back().target.bytes();
-  needed.activations += static_cast<double>(plan_.microbatches) * static_cast<double>(data);
+  needed.activations -= needed.params + moments;
+  // What of it is in host memory too.
+  const int64_t data = programs_.front().input.bytes() + programs_.back().target.bytes();
+  needed.activations += plan_.microbatches * (static_cast<double>(data) + tallies);
   return needed;
 }
 
 std::vector<RankBytes> Stages::rank_bytes() const {
-  std::vector<RankBytes> ranks(plan_.ranks());
+  std::vector<RankBytes> ranks;
   for (int r = 0; r < plan_.ranks(); ++r) {
-    ranks[r] = {memory_.ranks[r].bytes + memory_.ranks[r].temporaries, allocated_[r]};
-  }
-  for (size_t s = 0; s < stages_.size(); ++s) {
-    const StageId stage(static_cast<int32_t>(s));
-    const DataBytes data = DataOfStage(stage);
-    ranks[plan_.stages[s].rank.value].planned += 4 * stages_[s].layout.param_bytes +
-                                                 plan_.microbatches * TallyBytes(stage) +
-                                                 data.tokens + data.targets + data.losses;
+    ranks.push_back({memory_.ranks[r].all(), allocated_[r]});
   }
   return ranks;
 }
@@ -179,9 +165,9 @@ absl::Status Stages::Allocate(uint64_t seed, int expert_rank, Device* device) {
   arenas_.resize(plan_.ranks());
   for (int r = 0; r < plan_.ranks(); ++r) {
     const RankId rank(r);
-    SL_RETURN_IF_ERROR(allocate(rank, memory_.ranks[r].bytes, &blocks_[r]));
+    SL_RETURN_IF_ERROR(allocate(rank, memory_.ranks[r].block, &blocks_[r]));
     for (int arena = 0; arena < kArenas; ++arena) {
-      SL_RETURN_IF_ERROR(allocate(rank, ArenaBytes(rank, arena), &arenas_[r][arena]));
+      SL_RETURN_IF_ERROR(allocate(rank, memory_.ranks[r].arenas[arena], &arenas_[r][arena]));
     }
   }
   const int64_t microbatches = plan_.microbatches;

@@ -14,10 +14,10 @@
 #include "absl/types/span.h"
 #include "executor/available_memory.h"
 #include "executor/cpu/program.h"
-#include "executor/memory_plan.h"
-#include "executor/placement.h"
 #include "executor/replicas.h"
 #include "executor/stage_work.h"
+#include "schedlang/base/align.h"
+#include "schedlang/memory/memory_plan.h"
 #include "schedlang/plan.h"
 #include "stages/stage_program.h"
 
@@ -29,6 +29,8 @@ class Stages final : public StageWork {
   // lie and takes no memory for it. `programs` and `lowered` outlive the object.
   static absl::StatusOr<std::unique_ptr<Stages>> Place(const Plan& lowered,
                                                        absl::Span<const StageProgram> programs);
+  // What `Place` reckons with, by stage. `plan` need not be lowered.
+  static std::vector<StageSizes> SizesOf(const Plan& plan, absl::Span<const StageProgram> programs);
   // Where in a mesh these stages are: with whom they sum gradients and exchange experts' rows.
   // Before the interpreter is made.
   struct Seat {
@@ -38,7 +40,8 @@ class Stages final : public StageWork {
     int expert = 0;               // as which member
   };
   void Join(Seat seat) { seat_ = std::move(seat); }
-  // What Allocate will take: for parameters and their gradients, and for all else.
+  // What Allocate will take: for parameters and their gradients, and for all else. The two moments,
+  // which memory() counts too, are the caller's.
   NeededMemory needed() const;
   // The same by rank, with the two moments of the parameters.
   std::vector<RankBytes> rank_bytes() const;
@@ -121,11 +124,7 @@ class Stages final : public StageWork {
   static void AddUp(const void* self, int64_t argument, NativeStream stream);
   static void HandOut(const void* self, int64_t argument, NativeStream stream);
   static std::string PrintGradients(const void* self, int64_t stage);
-  // Programs that never run at once share one arena: those of a rank, and of one that has stages
-  // in parts, only those of one kind.
-  static constexpr int kArenas = 3;
-  int ArenaOf(RankId rank, int program) const;
-  int64_t ArenaBytes(RankId rank, int arena) const;
+  std::vector<StageSizes> Sizes() const;
   Regions RegionsOf(const Action& action, int program) const;
   Piece ExchangePiece(const Action& action, LayerPart part, const Bound& bound);
   static void ClearTails(const void* self, int64_t argument, NativeStream stream);
@@ -147,7 +146,6 @@ class Stages final : public StageWork {
   std::vector<Stage> stages_;
   MemoryPlan memory_;
   std::vector<char*> blocks_;                       // by rank
-  std::vector<bool> in_parts_;                      // by rank: whether it has stages in parts
   std::vector<std::array<char*, kArenas>> arenas_;  // by rank
   std::vector<int32_t> tokens_;                     // on the host, by microbatch
   std::vector<int32_t> targets_;

@@ -6,15 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "schedlang/memory/stage_sizes.h"
 #include "schedlang/plan.h"
-#include "schedlang/values.h"
 
 namespace stringline {
-
-struct StageSizes {
-  int64_t resident = 0;  // parameters, gradients, optimizer state: always there
-  StageBytes of_microbatch;
-};
 
 // The largest number of stage activations that `rank` holds at once (+1 at F, -1 at B or W; the
 // parts of a group count together), and the first action at which it does.
@@ -24,8 +19,9 @@ struct PeakActivations {
 };
 PeakActivations PeakActivationsOf(const Plan& plan, RankId rank);
 
-// The same in bytes: the resident ones, saved activations, stashes, and messages received and not
-// yet used.
+// The same in bytes: the resident ones and the values that are alive, by the order of the list.
+// What a rank allocates (MemoryPlan) is more: temporaries, values that others may still read, bytes
+// that no value fits.
 struct PeakBytes {
   int64_t bytes = 0;
   uint32_t action = 0;

@@ -1,4 +1,5 @@
-// The rule `memory`: what a rank holds at most, against what it may hold.
+// The rule `memory`: what a rank holds at most, against what it may hold. Bytes are those that the
+// executor allocates for it; the place shown is where most of them are in use.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -6,6 +7,7 @@
 #include "schedlang/base/sl_check.h"
 #include "schedlang/check/live_memory.h"
 #include "schedlang/check/rules.h"
+#include "schedlang/memory/memory_plan.h"
 
 namespace stringline {
 namespace {
@@ -34,6 +36,9 @@ void Find(const Plan& plan, RankId rank, uint32_t index, std::string text,
 void FindOverfullRank(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics) {
   SL_CHECK(options.memory < 0 || options.sizes.size() == plan.stages.size())
       << "a limit in bytes needs the bytes of every stage";
+  absl::StatusOr<MemoryPlan> memory = MemoryPlan();
+  if (options.memory >= 0) memory = PlanMemory(plan, options.sizes);
+  SL_CHECK(memory.ok()) << memory.status();  // it ends: an earlier rule
   for (int r = 0; r < plan.ranks(); ++r) {
     const RankId rank(r);
     if (plan.of(rank).empty()) continue;
@@ -46,11 +51,12 @@ void FindOverfullRank(const Plan& plan, const CheckOptions& options, Diagnostics
           diagnostics);
     }
     if (options.memory < 0) continue;
-    const PeakBytes bytes = PeakBytesOf(plan, rank, options.sizes);
-    if (bytes.bytes <= options.memory) continue;
-    Find(plan, rank, bytes.action,
-         absl::StrCat("rank ", r, " holds ", PrintBytes(bytes.bytes), " at ",
-                      Print(plan, plan.actions[bytes.action]), ", more than ",
+    const int64_t bytes = memory->ranks[r].all();
+    if (bytes <= options.memory) continue;
+    const uint32_t fullest = PeakBytesOf(plan, rank, options.sizes).action;
+    Find(plan, rank, fullest,
+         absl::StrCat("rank ", r, " holds ", PrintBytes(bytes), " at ",
+                      Print(plan, plan.actions[fullest]), ", more than ",
                       PrintBytes(options.memory)),
          diagnostics);
   }

@@ -1,6 +1,8 @@
 // Plans for tests: from their text form, or from the schedule library.
 #pragma once
 
+#include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,6 +37,17 @@ inline std::optional<Plan> LibraryPlan(const std::string& name, int p, int m,
   const auto plan = Elaborate(*file, "", {{"P", p}, {"M", m}}, &diagnostics);
   if (!plan.has_value()) return std::nullopt;
   return Lower(*plan, layout);
+}
+
+// The names of all schedules of the library, in order.
+inline std::vector<std::string> LibrarySchedules() {
+  std::vector<std::string> names;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(STRINGLINE_SOURCE_DIR "/schedules")) {
+    if (entry.path().extension() == ".sched") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 }  // namespace stringline

@@ -66,7 +66,8 @@ const std::vector<TreePart>& IncludeRule() {
         {"elaborate", {"schedlang/elaborate/"}, {"base", "plan", "parts", "text", "orders"}},
         {"messages", {"schedlang/messages/"}, {"base", "plan"}},
         {"timeline", {"schedlang/timeline."}, {"base", "plan", "parts", "messages"}},
-        {"check", {"schedlang/check/"}, {"base", "plan", "messages"}},
+        {"memory", {"schedlang/memory/"}, {"base", "plan"}},
+        {"check", {"schedlang/check/"}, {"base", "plan", "messages", "memory"}},
         {"sim", {"schedlang/sim/"}, {"base", "plan", "parts", "messages", "timeline"}},
         {"lower", {"schedlang/lower/"}, {"base", "plan", "messages", "timeline", "sim"}},
         {"formats",
@@ -76,7 +77,8 @@ const std::vector<TreePart>& IncludeRule() {
         // Nothing of the language: it begins where the plan does.
         {"executor",
          {"executor/"},
-         {"base", "plan", "parts", "messages", "timeline", "check", "sim", "lower", "stages"}},
+         {"base", "plan", "parts", "messages", "timeline", "memory", "check", "sim", "lower",
+          "stages"}},
     };
     for (const char* const all : {"tools", "tests"}) {
       TreePart part{all, {std::string(all) + "/"}, {}};

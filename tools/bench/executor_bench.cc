@@ -6,8 +6,8 @@
 //                       CPU: processor time of a step, of all threads
 //
 // Arguments: the number of threads that run streams. `Make` is everything that is done once, before
-// the first step; `Stage` makes a stage of so many layers; `Strict` is one tiny plan from beginning
-// to end.
+// the first step, but for the places of values: `PlaceValues`; `Stage` makes a stage of so many
+// layers; `Strict` is one tiny plan from beginning to end.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -20,9 +20,11 @@
 #include "executor/recorder.h"
 #include "executor/strict.h"
 #include "executor/threads/group.h"
+#include "schedlang/base/align.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/lower/lower.h"
+#include "schedlang/memory/memory_plan.h"
 #include "schedlang/text/parse.h"
 #include "stages/models/gpt.h"
 
@@ -94,6 +96,26 @@ void Make(benchmark::State& state) {
   }
 }
 BENCHMARK(Make)->Iterations(200);
+
+// Where the values of a step lie, for stages that keep values of different sizes. Twice the
+// microbatches take twice the time.
+void PlaceValues(benchmark::State& state, const char* schedule) {
+  const Plan plan = LibraryPlan(schedule, 8, state.range(0));
+  StageSizes size;
+  for (int v = 0; v < kStageValues; ++v) {
+    size.of_microbatch[static_cast<StageValue>(v)] = kBufferAlignment * (v == 0 ? 1 : 10 * v);
+  }
+  const std::vector<StageSizes> sizes(plan.stages.size(), size);
+  for (auto _ : state) {
+    const auto memory = PlanMemory(plan, sizes);
+    SL_CHECK(memory.ok()) << memory.status();
+  }
+  state.counters["time_per_action"] = benchmark::Counter(
+      static_cast<double>(plan.actions.size()),
+      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+BENCHMARK_CAPTURE(PlaceValues, gpipe, "gpipe")->Arg(512)->Arg(4096);
+BENCHMARK_CAPTURE(PlaceValues, zb_v, "zb_v")->Arg(512)->Arg(4096);
 
 // A model of so many layers in one stage: its graphs, and their memory. Twice the layers take twice
 // the time.

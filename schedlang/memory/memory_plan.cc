@@ -1,0 +1,267 @@
+// One walk over the plan, group by group, in any order that messages allow. A group knows what its
+// rank knew and what its messages bring; what it gives is placed with that knowledge, on its own
+// rank and on the one it goes to.
+#include "schedlang/memory/memory_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/align.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/base/status.h"
+#include "schedlang/effects.h"
+#include "schedlang/memory/slots.h"
+
+namespace stringline {
+namespace {
+
+void Join(Clock* clock, const Clock& other) {
+  for (size_t r = 0; r < clock->size(); ++r) (*clock)[r] = std::max((*clock)[r], other[r]);
+}
+
+// The values of all ranks placed by one rule.
+struct Placed {
+  std::vector<int64_t> offsets;  // as in MemoryPlan
+  std::vector<Slots> slots;      // by rank
+  std::vector<StageBytes> by_value;
+};
+
+class Planner {
+ public:
+  Planner(const Plan& plan, absl::Span<const StageSizes> stages, Sharing sharing)
+      : plan_(plan), stages_(stages), group_of_(plan.actions.size(), 0) {
+    const size_t values = plan.stages.size() * plan.microbatches;
+    const size_t ranks = plan.ranks();
+    for (const bool cuts : {false, true}) {
+      if (cuts && sharing == Sharing::kOneSize) break;
+      placed_.push_back({std::vector<int64_t>(values * kStageValues, -1),
+                         std::vector<Slots>(ranks, Slots(cuts)), std::vector<StageBytes>(ranks)});
+    }
+    deaths_.assign(values * kStageValues, {-1, 0});
+    output_clock_.resize(values);
+    in_grad_clock_.resize(values);
+    clocks_.assign(ranks, Clock(ranks, 0));
+    next_.assign(plan.first.begin(), plan.first.end() - 1);
+    FindDeaths();
+  }
+
+  absl::StatusOr<MemoryPlan> Walk() {
+    size_t left = 0;
+    for (const Action& action : plan_.actions) left += IsCompute(action.kind) ? 1 : 0;
+    for (bool moved = true; moved && left > 0;) {
+      moved = false;
+      for (int r = 0; r < plan_.ranks(); ++r) {
+        while (size_t parts = PerformNextGroup(r)) {
+          moved = true;
+          left -= parts;
+        }
+      }
+    }
+    if (left > 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the plan does not end: ", left, " actions wait for what never comes"));
+    }
+    return TakeSmallest();
+  }
+
+ private:
+  size_t Index(StageId stage, MicrobatchId microbatch) const {
+    return static_cast<size_t>(stage.value) * plan_.microbatches + microbatch.value;
+  }
+
+  size_t Index(StageId stage, MicrobatchId microbatch, StageValue value) const {
+    return Index(stage, microbatch) * kStageValues + static_cast<size_t>(value);
+  }
+
+  // Numbers the groups of every rank, and notes in which of them each value dies.
+  void FindDeaths() {
+    for (int r = 0; r < plan_.ranks(); ++r) {
+      int group = 0;
+      for (uint32_t i = plan_.first[r]; i < plan_.first[r + 1]; ++i) {
+        const Action& action = plan_.actions[i];
+        if (!IsCompute(action.kind)) continue;
+        if (!action.joined) ++group;
+        group_of_[i] = group;
+        ForEachOf(EffectsOf(action.kind).releases, [&](StageValue value) {
+          deaths_[Index(action.stage, action.microbatch, value)] = {r, group};
+        });
+      }
+    }
+  }
+
+  template <typename Visit>
+  static void ForEachOf(Values values, Visit visit) {
+    for (int v = 0; v < kStageValues; ++v) {
+      if (values & SetOf(static_cast<StageValue>(v))) visit(static_cast<StageValue>(v));
+    }
+  }
+
+  // The clock of a value that another rank gives to `action`; null when the neighbour lives here or
+  // does not exist.
+  const Clock* Message(const Action& action, bool* missing) const {
+    const Stage& stage = plan_.stage(action.stage);
+    const Values needs = EffectsOf(action.kind).needs;
+    const bool forward = (needs & kInput) != 0;
+    if (!forward && (needs & kOutGrad) == 0) return nullptr;
+    const StageId neighbour = forward ? stage.previous : stage.next;
+    if (!neighbour.valid() || plan_.stage(neighbour).rank == stage.rank) return nullptr;
+    const auto& clocks = forward ? output_clock_ : in_grad_clock_;
+    const Clock& clock = clocks[Index(neighbour, action.microbatch)];
+    if (clock.empty()) *missing = true;
+    return &clock;
+  }
+
+  // Performs the next group of the rank if its messages are there; returns its number of parts.
+  size_t PerformNextGroup(int rank) {
+    const uint32_t last = plan_.first[rank + 1];
+    uint32_t begin = next_[rank];
+    while (begin < last && !IsCompute(plan_.actions[begin].kind)) ++begin;
+    if (begin == last) return 0;
+    uint32_t end = begin;
+    Clock start = clocks_[rank];
+    do {
+      bool missing = false;
+      const Clock* message = Message(plan_.actions[end], &missing);
+      if (missing) return 0;
+      if (message != nullptr) Join(&start, *message);
+      ++end;
+    } while (end < last && plan_.actions[end].joined);
+    Clock finish = start;
+    finish[rank] = group_of_[begin];
+    for (uint32_t i = begin; i < end; ++i) Place(plan_.actions[i], start, finish);
+    clocks_[rank] = std::move(finish);
+    next_[rank] = end;
+    return end - begin;
+  }
+
+  // Places what a part gives. On its own rank a value is written while the group runs, so what was
+  // in its bytes must be dead at `start`; a message arrives on the other rank after `finish`.
+  void Place(const Action& action, const Clock& start, const Clock& finish) {
+    const Stage& stage = plan_.stage(action.stage);
+    const size_t index = Index(action.stage, action.microbatch);
+    const Values gives = EffectsOf(action.kind).gives;
+    ForEachOf(gives, [&](StageValue value) {
+      if (ClassOf(value) == MemoryClass::kMessages) return;
+      PlaceValue(action, value, start, DeathOf(action.stage, action.microbatch, value));
+    });
+    if (action.kind == ActionKind::kBackward && stages_[action.stage.value].in_parts) {
+      const int rank = stage.rank.value;
+      PlaceValue(action, StageValue::kStash, start, {rank, finish[rank]});
+    }
+    if ((gives & kOutput) && stage.next.valid()) {
+      HandOn(action, StageValue::kOutput, stage.next, StageValue::kInput, start, finish);
+      output_clock_[index] = finish;
+    }
+    if ((gives & kInGrad) && stage.previous.valid()) {
+      HandOn(action, StageValue::kInGrad, stage.previous, StageValue::kOutGrad, start, finish);
+      in_grad_clock_[index] = finish;
+    }
+  }
+
+  void HandOn(const Action& action, StageValue given, StageId to, StageValue taken,
+              const Clock& start, const Clock& finish) {
+    Action next = action;
+    next.stage = to;
+    const Moment death = DeathOf(to, action.microbatch, taken);
+    if (plan_.stage(to).rank != plan_.stage(action.stage).rank) {
+      PlaceValue(action, given, start, death);
+      PlaceValue(next, taken, finish, death);
+      return;
+    }
+    PlaceValue(next, taken, start, death);
+    for (Placed& placed : placed_) {
+      placed.offsets[Index(action.stage, action.microbatch, given)] =
+          placed.offsets[Index(to, action.microbatch, taken)];
+    }
+  }
+
+  // A value that nobody uses any more is there to the end.
+  Moment DeathOf(StageId stage, MicrobatchId microbatch, StageValue value) const {
+    const Moment death = deaths_[Index(stage, microbatch, value)];
+    return death.rank < 0 ? Moment{plan_.stage(stage).rank.value, INT32_MAX} : death;
+  }
+
+  // `of` says whose value it is.
+  void PlaceValue(const Action& of, StageValue value, const Clock& birth, Moment death) {
+    const int64_t bytes = AlignUp(stages_[of.stage.value].of_microbatch[value]);
+    if (bytes == 0) return;
+    const int rank = plan_.stage(of.stage).rank.value;
+    for (Placed& placed : placed_) {
+      Slots& slots = placed.slots[rank];
+      const int64_t before = slots.bytes();
+      placed.offsets[Index(of.stage, of.microbatch, value)] = slots.Take(bytes, birth, death);
+      placed.by_value[rank][value] += slots.bytes() - before;
+    }
+  }
+
+  // For every rank the rule that gives the smaller block.
+  MemoryPlan TakeSmallest() {
+    MemoryPlan memory;
+    memory.microbatches = plan_.microbatches;
+    std::vector<size_t> rule_of;
+    for (int r = 0; r < plan_.ranks(); ++r) {
+      size_t best = 0;
+      for (size_t rule = 1; rule < placed_.size(); ++rule) {
+        if (placed_[rule].slots[r].bytes() < placed_[best].slots[r].bytes()) best = rule;
+      }
+      rule_of.push_back(best);
+      RankMemory& rank = memory.ranks.emplace_back();
+      rank.block = placed_[best].slots[r].bytes();
+      rank.by_value = placed_[best].by_value[r];
+    }
+    memory.offsets = std::move(placed_[0].offsets);
+    const size_t of_stage = static_cast<size_t>(plan_.microbatches) * kStageValues;
+    for (size_t s = 0; s < plan_.stages.size(); ++s) {
+      const size_t rule = rule_of[plan_.stages[s].rank.value];
+      if (rule == 0) continue;
+      const auto from = placed_[rule].offsets.begin() + static_cast<std::ptrdiff_t>(s * of_stage);
+      std::copy_n(from, of_stage,
+                  memory.offsets.begin() + static_cast<std::ptrdiff_t>(s * of_stage));
+    }
+    return memory;
+  }
+
+  const Plan& plan_;
+  absl::Span<const StageSizes> stages_;
+  std::vector<Placed> placed_;       // by rule
+  std::vector<int> group_of_;        // by action
+  std::vector<Moment> deaths_;       // by value; rank -1: nobody takes it
+  std::vector<Clock> output_clock_;  // by stage and microbatch; empty: not given yet
+  std::vector<Clock> in_grad_clock_;
+  std::vector<Clock> clocks_;   // by rank: after its groups so far
+  std::vector<uint32_t> next_;  // by rank: the action that comes next
+};
+
+// Beside the block.
+void AddTheRest(const Plan& plan, absl::Span<const StageSizes> stages, MemoryPlan* memory) {
+  for (size_t s = 0; s < stages.size(); ++s) {
+    RankMemory& rank = memory->ranks[plan.stages[s].rank.value];
+    rank.resident += stages[s].resident;
+    rank.in_parts |= stages[s].in_parts;
+  }
+  for (size_t s = 0; s < stages.size(); ++s) {
+    RankMemory& rank = memory->ranks[plan.stages[s].rank.value];
+    for (size_t kind = 0; kind < stages[s].temporaries.size(); ++kind) {
+      int64_t& arena = rank.arenas[rank.ArenaOf(static_cast<ActionKind>(kind))];
+      arena = std::max(arena, AlignUp(stages[s].temporaries[kind]));
+    }
+  }
+}
+
+}  // namespace
+
+int RankMemory::ArenaOf(ActionKind compute) const {
+  if (!in_parts || compute == ActionKind::kForward) return 0;
+  return compute == ActionKind::kWeightGradient ? 2 : 1;
+}
+
+absl::StatusOr<MemoryPlan> PlanMemory(const Plan& lowered, absl::Span<const StageSizes> stages,
+                                      Sharing sharing) {
+  SL_CHECK(stages.size() == lowered.stages.size()) << stages.size();
+  SL_ASSIGN_OR_RETURN(MemoryPlan memory, Planner(lowered, stages, sharing).Walk());
+  AddTheRest(lowered, stages, &memory);
+  return memory;
+}
+
+}  // namespace stringline

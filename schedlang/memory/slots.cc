@@ -1,0 +1,159 @@
+#include "schedlang/memory/slots.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "schedlang/base/sl_check.h"
+
+namespace stringline {
+namespace {
+
+// A rank that frees much of which a sender does not know would search long for what it sends.
+constexpr int kMostLooks = 64;
+
+}  // namespace
+
+int64_t Slots::Take(int64_t bytes, const Clock& clock, Moment death) {
+  SL_CHECK(bytes <= kMostRankBytes) << bytes;
+  FreeWhatDied(clock);
+  int range = LeastFree(bytes, clock);
+  if (range < 0 && cuts_) range = TightestRow(bytes, clock);
+  if (range < 0) range = Grow(bytes, clock);
+  Use(range);
+  if (ranges_[range].bytes > bytes) CutBehind(range, bytes);
+  ranges_[range].end = death;
+  auto dying = std::find_if(dying_.begin(), dying_.end(),
+                            [&](const Dying& d) { return d.rank == death.rank; });
+  if (dying == dying_.end()) dying = dying_.insert(dying_.end(), Dying{death.rank, {}});
+  dying->ranges.emplace(death.group, range);
+  return ranges_[range].offset;
+}
+
+void Slots::FreeWhatDied(const Clock& clock) {
+  for (Dying& dying : dying_) {
+    while (!dying.ranges.empty() && dying.ranges.top().first <= clock[dying.rank]) {
+      Free(dying.ranges.top().second);
+      dying.ranges.pop();
+    }
+  }
+}
+
+void Slots::Free(int range) {
+  ranges_[range].free = true;
+  free_.emplace(ranges_[range].bytes, range);
+}
+
+void Slots::Use(int range) {
+  if (!ranges_[range].free) return;
+  free_.erase({ranges_[range].bytes, range});
+  ranges_[range].free = false;
+}
+
+// What one clock knew to be free, another need not know.
+bool Slots::IsFree(int range, const Clock& clock) const {
+  if (range < 0 || !ranges_[range].free) return false;
+  const Moment end = ranges_[range].end;
+  return clock[end.rank] >= end.group;
+}
+
+int Slots::LeastFree(int64_t bytes, const Clock& clock) const {
+  int looks = kMostLooks;
+  for (auto it = free_.lower_bound({bytes, -1}); it != free_.end(); ++it) {
+    if (cuts_ ? --looks < 0 : it->first > bytes) return -1;
+    if (IsFree(it->second, clock)) return it->second;
+  }
+  return -1;
+}
+
+// A row of free neighbours is walked once, from its first range on, with the shortest piece of it
+// that ends there and is large enough; first the rows that begin with large ranges.
+int Slots::TightestRow(int64_t bytes, const Clock& clock) {
+  int best_first = -1, best_last = -1;
+  int64_t best = std::numeric_limits<int64_t>::max();
+  int looks = kMostLooks;
+  for (auto it = free_.rbegin(); it != free_.rend() && --looks >= 0; ++it) {
+    const int start = it->second;
+    if (!IsFree(start, clock) || IsFree(ranges_[start].before, clock)) continue;
+    int first = start;
+    int64_t sum = 0;
+    for (int last = start; IsFree(last, clock) && --looks >= 0; last = ranges_[last].after) {
+      sum += ranges_[last].bytes;
+      while (sum - ranges_[first].bytes >= bytes) {
+        sum -= ranges_[first].bytes;
+        first = ranges_[first].after;
+      }
+      if (sum < bytes || sum >= best) continue;
+      best = sum;
+      best_first = first;
+      best_last = last;
+    }
+  }
+  return best_first < 0 ? -1 : Join(best_first, best_last);
+}
+
+// The free ranges at the end of the block are taken along.
+int Slots::Grow(int64_t bytes, const Clock& clock) {
+  int first = -1;
+  int64_t there = 0;
+  for (int r = last_; cuts_ && IsFree(r, clock); r = ranges_[r].before) {
+    first = r;
+    there += ranges_[r].bytes;
+  }
+  if (first < 0) {
+    first = NewRange({.offset = bytes_, .bytes = bytes, .before = last_});
+    if (last_ >= 0) ranges_[last_].after = first;
+    last_ = first;
+  } else {
+    first = Join(first, last_);
+    Use(first);
+    ranges_[first].bytes = bytes;
+  }
+  bytes_ = std::min(bytes_ + bytes - there, kMostRankBytes);
+  return first;
+}
+
+// Makes one range, which is in no list, of neighbours that are free. It ends with the last of them:
+// only of that one something may be left.
+int Slots::Join(int first, int last) {
+  Use(first);
+  while (first != last) {
+    const int next = ranges_[first].after;
+    Use(next);
+    ranges_[first].bytes += ranges_[next].bytes;
+    ranges_[first].end = ranges_[next].end;
+    ranges_[first].after = ranges_[next].after;
+    unused_.push_back(next);
+    if (next == last) break;
+  }
+  const int after = ranges_[first].after;
+  (after >= 0 ? ranges_[after].before : last_) = first;
+  return first;
+}
+
+int Slots::NewRange(Range range) {
+  if (unused_.empty()) {
+    ranges_.push_back(range);
+    return static_cast<int>(ranges_.size()) - 1;
+  }
+  const int index = unused_.back();
+  unused_.pop_back();
+  ranges_[index] = range;
+  return index;
+}
+
+// What lies behind the first `bytes` bytes stays free.
+void Slots::CutBehind(int range, int64_t bytes) {
+  const Range& whole = ranges_[range];
+  const int rest = NewRange({.offset = whole.offset + bytes,
+                             .bytes = whole.bytes - bytes,
+                             .end = whole.end,
+                             .before = range,
+                             .after = whole.after});
+  const int after = ranges_[rest].after;
+  (after >= 0 ? ranges_[after].before : last_) = rest;
+  ranges_[range].after = rest;
+  ranges_[range].bytes = bytes;
+  Free(rest);
+}
+
+}  // namespace stringline

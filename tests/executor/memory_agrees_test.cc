@@ -1,0 +1,182 @@
+// What is planned, what `check` counts and what the executor allocates is one number, for every
+// schedule of the library; what a simulated step holds is never more.
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "executor/build_stages.h"
+#include "executor/cpu/stages.h"
+#include "gtest/gtest.h"
+#include "schedlang/check/check.h"
+#include "schedlang/memory/memory_plan.h"
+#include "schedlang/sim/memory_curve.h"
+#include "schedlang/sim/simulate.h"
+#include "stages/layers.h"
+#include "tests/executor/plans.h"
+#include "tests/executor/tiny_models.h"
+
+namespace stringline {
+namespace {
+
+// Runs nothing: gives memory, and adds up how much.
+class Counted final : public Device {
+ public:
+  StreamId NewStream(LazyName, int) override { return StreamId(0); }
+  EventId NewEvent(LazyName) override { return EventId(0); }
+  absl::StatusOr<void*> Allocate(int64_t bytes) override {
+    bytes_ += bytes;
+    blocks_.push_back(std::make_unique<char[]>(bytes));
+    return blocks_.back().get();
+  }
+  void Launch(StreamId, const Work&, WorkTimes*) override {}
+  void Copy(StreamId, void*, const void*, int64_t) override {}
+  void Record(StreamId, EventId) override {}
+  void Wait(StreamId, EventId) override {}
+  int64_t NowNs() const override { return 0; }
+  void Submit() override {}
+  absl::Status Synchronize() override { return absl::OkStatus(); }
+
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  int64_t bytes_ = 0;
+  std::vector<std::unique_ptr<char[]>> blocks_;
+};
+
+// One layer a stage and one more for every second, so that stages differ.
+std::vector<StageProgram> ProgramsFor(const Plan& plan, TinyFamily family, Recompute recompute) {
+  const size_t pipes = std::max<size_t>(1, plan.pipes.size());
+  const int stages = static_cast<int>(plan.stages.size() / pipes);
+  const int layers = stages + stages / 2;
+  const auto split = SplitEven(layers, stages);
+  SL_CHECK(split.ok()) << split.status();
+  const auto pipe = BuildModelStages(TinyModel(family, layers), *split,
+                                     {.expert_ranks = 1, .recompute = {.what = recompute}});
+  SL_CHECK(pipe.ok()) << pipe.status();
+  std::vector<StageProgram> programs;
+  for (size_t p = 0; p < pipes; ++p) programs.insert(programs.end(), pipe->begin(), pipe->end());
+  return programs;
+}
+
+// What `check` would be content with.
+bool FitsInto(const Plan& plan, const std::vector<StageSizes>& sizes, int64_t memory) {
+  Diagnostics findings;
+  return Check(plan, {.memory = memory, .sizes = sizes}, &findings);
+}
+
+std::vector<StageMemory> SimulatedSizes(const std::vector<StageSizes>& sizes) {
+  std::vector<StageMemory> simulated;
+  for (const StageSizes& size : sizes) {
+    StageMemory& stage = simulated.emplace_back();
+    stage[MemoryClass::kWeights] = size.resident;
+    for (int v = 0; v < kStageValues; ++v) {
+      const auto value = static_cast<StageValue>(v);
+      stage[ClassOf(value)] = size.of_microbatch[value];
+    }
+    stage[MemoryClass::kMessages] = size.of_microbatch[StageValue::kOutput];
+  }
+  return simulated;
+}
+
+// Bytes of values over all ranks: planned, and alive at the peaks of a simulated step.
+struct Totals {
+  int64_t planned = 0;
+  int64_t one_size = 0;
+  int64_t simulated = 0;
+};
+
+void CompareMemory(const Plan& plan, TinyFamily family, Recompute recompute, Totals* totals) {
+  const std::vector<StageProgram> programs = ProgramsFor(plan, family, recompute);
+  const std::vector<StageSizes> sizes = SizesOf(plan, programs);
+  const auto planned = PlanMemory(plan, sizes);
+  ASSERT_TRUE(planned.ok()) << planned.status();
+
+  int64_t most = 0, all = 0;
+  for (const RankMemory& rank : planned->ranks) {
+    most = std::max(most, rank.all());
+    all += rank.all();
+  }
+  for (size_t s = 0; s < sizes.size(); ++s) {
+    const RankMemory& rank = planned->ranks[plan.stages[s].rank.value];
+    for (size_t kind = 0; kind < sizes[s].temporaries.size(); ++kind) {
+      EXPECT_GE(rank.arenas[rank.ArenaOf(static_cast<ActionKind>(kind))],
+                sizes[s].temporaries[kind]);
+    }
+  }
+  EXPECT_TRUE(FitsInto(plan, sizes, most));
+  EXPECT_FALSE(FitsInto(plan, sizes, most - 1));
+
+  auto stages = cpu::Stages::Place(plan, programs);
+  ASSERT_TRUE(stages.ok()) << stages.status();
+  Counted device;
+  ASSERT_TRUE((*stages)->Allocate(/*seed=*/1, /*expert_rank=*/0, &device).ok());
+  int64_t moments = 0;  // the trainer's
+  for (size_t s = 0; s < programs.size(); ++s) {
+    moments += 2 * (*stages)->layout(StageId(static_cast<int32_t>(s))).param_bytes;
+  }
+  EXPECT_EQ(device.bytes() + moments, all);
+
+  const auto costs = ResolveCosts(UnitCosts(), plan);
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  const auto timeline = Simulate(plan, *costs, CommLayout::kEdge);
+  ASSERT_TRUE(timeline.ok()) << timeline.status();
+  const MemoryCurves curves = MemoryOver(plan, *timeline, SimulatedSizes(sizes));
+  const auto one_size = PlanMemory(plan, sizes, Sharing::kOneSize);
+  for (int r = 0; r < plan.ranks(); ++r) {
+    const RankMemory& rank = planned->ranks[r];
+    EXPECT_LE(curves.ranks[r].peak, rank.resident + rank.block) << "rank " << r;
+    totals->planned += rank.block;
+    totals->one_size += one_size->ranks[r].block;
+    totals->simulated += curves.ranks[r].peak - rank.resident;
+  }
+}
+
+TEST(MemoryAgrees, PlannedCheckedAllocatedAndSimulated) {
+  for (const TinyFamily family : {TinyFamily::kGpt, TinyFamily::kMoe}) {
+    for (const Recompute recompute : {Recompute::kNone, Recompute::kAll}) {
+      Totals totals;
+      for (const std::string& name : LibrarySchedules()) {
+        SCOPED_TRACE(testing::Message() << name << ", " << NameOf(family) << ", recompute "
+                                        << static_cast<int>(recompute));
+        const std::optional<Plan> plan = LibraryPlan(name, 4, 12);
+        ASSERT_TRUE(plan.has_value());
+        CompareMemory(*plan, family, recompute, &totals);
+        if (HasFailure()) return;
+      }
+      const auto over = [&](int64_t bytes) {
+        return static_cast<double>(bytes) / static_cast<double>(totals.simulated);
+      };
+      std::cout << NameOf(family) << ", recompute " << static_cast<int>(recompute) << ": planned "
+                << over(totals.planned) << " of what is alive, with slots of one size "
+                << over(totals.one_size) << "\n";
+      EXPECT_LT(over(totals.planned), 1.35);
+    }
+  }
+}
+
+// Recompute takes away what values.def says it may, and nothing else.
+TEST(MemoryAgrees, RecomputeTakesAwayWhatMayBeComputedAgain) {
+  const Plan plan = LibraryPlan("zb_h1", 4, 8).value();
+  for (const TinyFamily family : kTinyFamilies) {
+    const auto whole = SizesOf(plan, ProgramsFor(plan, family, Recompute::kNone));
+    const auto again = SizesOf(plan, ProgramsFor(plan, family, Recompute::kAll));
+    int64_t kept = 0, left = 0;
+    for (size_t s = 0; s < whole.size(); ++s) {
+      for (int v = 0; v < kStageValues; ++v) {
+        const auto value = static_cast<StageValue>(v);
+        const int64_t before = whole[s].of_microbatch[value];
+        const int64_t after = again[s].of_microbatch[value];
+        if (MayBeComputedAgain(value)) {
+          kept += before;
+          left += after;
+        } else if (value != StageValue::kStash) {  // I may hand on what it has computed again
+          EXPECT_EQ(before, after) << NameOf(value) << " of stage " << s;
+        }
+      }
+    }
+    EXPECT_LT(left, kept / 2) << NameOf(family);
+  }
+}
+
+}  // namespace
+}  // namespace stringline
