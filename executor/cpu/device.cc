@@ -148,7 +148,7 @@ void CpuDevice::Submit() {
     stream.submitted.store(stream.enqueued, std::memory_order_release);
     if (stream.state == State::kIdle) MakeRunnable(static_cast<int>(i));
   }
-  if (runnable_count_.load(std::memory_order_relaxed) > 0) WakeOne();
+  if (runners_ == 0 && runnable_count_.load(std::memory_order_relaxed) > 0) WakeOne();
 }
 
 absl::Status CpuDevice::Synchronize() {
@@ -161,7 +161,7 @@ absl::Status CpuDevice::Synchronize() {
       lock.unlock();
       SpinForWork();
       lock.lock();
-      if (runnable_count_.load(std::memory_order_relaxed) > 0) continue;
+      if (MayRun()) continue;
       if (Quiet()) break;
     }
     if (NobodyKeepsTime()) {
@@ -169,9 +169,7 @@ absl::Status CpuDevice::Synchronize() {
       continue;
     }
     caller_sleeps_ = true;
-    caller_wakes_.wait(lock, [this] {
-      return Quiet() || NobodyKeepsTime() || runnable_count_.load(std::memory_order_relaxed) > 0;
-    });
+    caller_wakes_.wait(lock, [this] { return Quiet() || NobodyKeepsTime() || MayRun(); });
     caller_sleeps_ = false;
   }
   if (failed_.load()) return failure_;
@@ -196,7 +194,7 @@ void CpuDevice::MakeRunnable(int index) {
   const int count = runnable_count_.load(std::memory_order_relaxed);
   runnable_[(runnable_first_ + count) % runnable_.size()] = index;
   runnable_count_.store(count + 1, std::memory_order_relaxed);
-  if (slice_ns_.load(std::memory_order_relaxed) >= kWorthWakingNs) WakeOne();
+  if (WorthAnotherThread()) WakeOne();
 }
 
 // Prefers a thread that does not keep time.
@@ -226,20 +224,37 @@ void CpuDevice::TellIfQuiet() {
   if (timekeeper_) timekeeper_wakes_.notify_one();
 }
 
-// Whoever makes a stream runnable comes here soon, unless what it has to do before takes long. So
-// others are woken only where the slices that streams run at a time have lately been long.
+// Whoever makes a stream runnable is here, and comes to it soon unless what it has to do before
+// takes long. So where the slices that streams run at a time have lately been short, one thread
+// runs all.
 void CpuDevice::RunRunnable(Lock& lock) {
-  int64_t begin_ns = stringline::NowNs();
-  for (;; begin_ns = NoteSlice(begin_ns)) {
+  ++runners_;
+  const bool alone = workers_.empty();
+  int64_t begin_ns = alone ? 0 : stringline::NowNs();
+  for (;; begin_ns = alone ? 0 : NoteSlice(begin_ns)) {
     if (!timers_.empty()) EndHolds(lock);
     const int count = runnable_count_.load(std::memory_order_relaxed);
-    if (count == 0) return;
+    if (count == 0 || (runners_ > 1 && !WorthAnotherThread())) {
+      --runners_;
+      return;
+    }
     const int index = runnable_[runnable_first_];
     runnable_first_ = (runnable_first_ + 1) % runnable_.size();
     runnable_count_.store(count - 1, std::memory_order_relaxed);
+    if (count > 1 && WorthAnotherThread()) WakeOne();
     streams_[index].state = State::kRunning;
     RunStream(index, lock);
   }
+}
+
+bool CpuDevice::WorthAnotherThread() const {
+  return slice_ns_.load(std::memory_order_relaxed) >= kWorthWakingNs;
+}
+
+// Whether this thread has something to run: there is, and nobody else who does it as soon.
+bool CpuDevice::MayRun() const {
+  return runnable_count_.load(std::memory_order_relaxed) > 0 &&
+         (runners_ == 0 || WorthAnotherThread());
 }
 
 int64_t CpuDevice::NoteSlice(int64_t begin_ns) {
@@ -438,15 +453,12 @@ void CpuDevice::KeepTime(Lock& lock) {
   const int64_t due_ns = timers_.front().due_ns;
   timekeeper_ = true;
   if (time_ == DeviceTime::kJumps) {
-    timekeeper_wakes_.wait(lock, [this] {
-      return stopping_ || active_ == 0 || runnable_count_.load(std::memory_order_relaxed) > 0;
-    });
+    timekeeper_wakes_.wait(lock, [this] { return stopping_ || active_ == 0 || MayRun(); });
     if (active_ == 0 && !timers_.empty()) jumped_to_ns_.store(timers_.front().due_ns);
   } else {
     const SharpTimers sharp;
     timekeeper_wakes_.wait_until(lock, TimeAt(due_ns), [this, due_ns] {
-      return stopping_ || Quiet() || runnable_count_.load(std::memory_order_relaxed) > 0 ||
-             timers_.empty() || timers_.front().due_ns < due_ns;
+      return stopping_ || Quiet() || MayRun() || timers_.empty() || timers_.front().due_ns < due_ns;
     });
   }
   timekeeper_ = false;
@@ -469,24 +481,21 @@ void CpuDevice::WorkerLoop(void (*prepare_thread)()) {
       lock.unlock();
       SpinForWork();
       lock.lock();
-      if (runnable_count_.load(std::memory_order_relaxed) > 0) continue;
+      if (MayRun()) continue;
     }
     if (NobodyKeepsTime()) {
       KeepTime(lock);
       continue;
     }
     ++sleeping_workers_;
-    workers_wake_.wait(lock, [this] {
-      return stopping_ || NobodyKeepsTime() || runnable_count_.load(std::memory_order_relaxed) > 0;
-    });
+    workers_wake_.wait(lock, [this] { return stopping_ || NobodyKeepsTime() || MayRun(); });
     --sleeping_workers_;
   }
 }
 
 void CpuDevice::SpinForWork() const {
   const auto nothing = [this] {
-    return runnable_count_.load(std::memory_order_relaxed) == 0 ||
-           slice_ns_.load(std::memory_order_relaxed) < kWorthWakingNs;
+    return runnable_count_.load(std::memory_order_relaxed) == 0 || !WorthAnotherThread();
   };
   for (int i = 0; i < kSpins && nothing(); ++i) Pause();
 }

@@ -136,6 +136,8 @@ class CpuDevice final : public Device {
   // Runs streams until none can go on. The lock is held when it begins and when it returns.
   void RunRunnable(Lock& lock);
   void RunStream(int index, Lock& lock);
+  bool WorthAnotherThread() const;
+  bool MayRun() const;
   // Notes how long a stream ran in one go, from `begin_ns` until now; returns now.
   int64_t NoteSlice(int64_t begin_ns);
   // These run the op at the head of a running stream, without the lock. False: the stream has left
@@ -171,7 +173,8 @@ class CpuDevice final : public Device {
   std::vector<int> runnable_;  // a ring with room for every stream
   size_t runnable_first_ = 0;
   std::atomic<int> runnable_count_{0};
-  int active_ = 0;  // streams that run or are runnable
+  int active_ = 0;   // streams that run or are runnable
+  int runners_ = 0;  // threads that run what is runnable
   // The longest that a stream ran in one go, lately; written under the lock.
   std::atomic<int64_t> slice_ns_{1'000'000};
   std::vector<Timer> timers_;  // a heap, the first due on top; with room for every stream
