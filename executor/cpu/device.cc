@@ -40,6 +40,7 @@ absl::StatusOr<std::unique_ptr<CpuDevice>> CpuDevice::Make(int threads, void (*p
                                                            DeviceTime time) {
   SL_CHECK(threads >= 1) << threads;
   auto device = std::make_unique<CpuDevice>(time);
+  device->has_workers_ = threads > 1;
   device->spin_ = threads > 1 && threads <= static_cast<int>(std::thread::hardware_concurrency());
   SL_RETURN_IF_ERROR(StartThreads(
       threads - 1, [self = device.get(), prepare_thread] { self->WorkerLoop(prepare_thread); },
@@ -229,7 +230,7 @@ void CpuDevice::TellIfQuiet() {
 // runs all.
 void CpuDevice::RunRunnable(Lock& lock) {
   ++runners_;
-  const bool alone = workers_.empty();
+  const bool alone = !has_workers_;
   int64_t begin_ns = alone ? 0 : stringline::NowNs();
   for (;; begin_ns = alone ? 0 : NoteSlice(begin_ns)) {
     if (!timers_.empty()) EndHolds(lock);

@@ -187,6 +187,7 @@ class CpuDevice final : public Device {
   bool stopping_ = false;
   std::atomic<bool> failed_{false};
   absl::Status failure_;
+  bool has_workers_ = false;  // set before they start
   bool spin_ = false;
   std::vector<std::thread> workers_;
 };
