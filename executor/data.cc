@@ -1,6 +1,5 @@
 #include "executor/data.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "executor/available_memory.h"
+#include "schedlang/base/open_file.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/source.h"
 #include "schedlang/base/status.h"
@@ -101,13 +101,7 @@ void FillBatch(absl::string_view text, const BatchKey& key, int context, absl::S
 
 absl::StatusOr<TokenFile> TokenFile::Open(const std::string& path, const std::string& dtype,
                                           int vocabulary) {
-  const int opened = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (opened < 0) {
-    const int error = errno;
-    const std::string message = absl::StrCat(path, ": cannot be read: ", std::strerror(error));
-    if (error == ENOENT) return absl::NotFoundError(message);
-    return absl::PermissionDeniedError(message);
-  }
+  SL_ASSIGN_OR_RETURN(const int opened, OpenToRead(path));
   TokenFile file;
   file.path_ = path;
   file.vocabulary_ = vocabulary;

@@ -20,8 +20,8 @@
 
 namespace stringline {
 
-// X(kind, "what the member does", bytes that `from` holds, bytes that `to` has room for), with n
-// the number of members and b Call::bytes. A member's own piece is copied too.
+// What the member does; n is the number of members and b is Call::bytes. A member's own piece is
+// copied too.
 enum class CallKind : uint8_t {
   kSend,             // b bytes to member `peer`
   kRecv,             // b bytes from member `peer`

@@ -13,6 +13,9 @@ struct Mesh {
   int expert = 1;
 
   int coordinates() const { return data * expert; }
+  int coordinate(int data_index, int expert_index) const {
+    return data_index * expert + expert_index;
+  }
   int data_of(int coordinate) const { return coordinate / expert; }
   int expert_of(int coordinate) const { return coordinate % expert; }
 };

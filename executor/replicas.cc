@@ -28,7 +28,7 @@ Replicas::Replicas(const Plan& plan, const Mesh& mesh, Groups* groups)
     for (int c = 0; c < mesh.coordinates(); ++c) add(c, part);
     dense_.push_back(made());
     for (int x = 0; x < mesh.expert; ++x) {
-      for (int d = 0; d < mesh.data; ++d) add(d * mesh.expert + x, part);
+      for (int d = 0; d < mesh.data; ++d) add(mesh.coordinate(d, x), part);
       experts_.push_back(made());
     }
   }

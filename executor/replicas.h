@@ -32,7 +32,7 @@ class Replicas {
   // The copies that the stage's rank holds, itself among them, in the order of the pipes.
   std::vector<StageId> OnItsRank(StageId stage) const;
 
-  int parts() const { return parts_; }  // stages of one pipe
+  // Which stage of its pipe it is.
   int PartOf(StageId stage) const { return stage.value % parts_; }
 
  private:
@@ -42,7 +42,7 @@ class Replicas {
 
   const Plan& plan_;
   const Mesh mesh_;
-  const int parts_;
+  const int parts_;  // stages of one pipe
   std::vector<std::vector<RankId>> holders_;
   std::vector<Group*> dense_;    // by part; null: one holder
   std::vector<Group*> experts_;  // by part and expert coordinate

@@ -80,14 +80,15 @@ class Run {
           absl::StrCat("step ", step + 1, ": the loss is ", loss, "; try a lower learning rate"));
     }
     result_.losses_nats.push_back(loss);
-    SL_RETURN_IF_ERROR(CheckDropped(step));
+    const int64_t dropped = trainer_->dropped();
+    SL_RETURN_IF_ERROR(CheckDropped(step, dropped));
     if (hooks_.gradients) hooks_.gradients(step + 1, *trainer_);
     TrainStep done;
     done.step = step + 1;
     done.loss_nats = loss;
     done.aux_loss_nats =
         trainer_->aux_loss_sum() / static_cast<double>(trainer_->tokens_per_step());
-    done.dropped = trainer_->dropped();
+    done.dropped = dropped;
     result_.aux_loss_nats = done.aux_loss_nats;
     result_.dropped += done.dropped;
     done.learning_rate = LearningRate(config_, step);
@@ -114,10 +115,9 @@ class Run {
   }
 
   // More rows for an expert than its capacity are what the run file says that they are.
-  absl::Status CheckDropped(int64_t step) const {
+  absl::Status CheckDropped(int64_t step, int64_t dropped) const {
     const auto* const decoder = std::get_if<DecoderShape>(&config_.shape.family);
     if (decoder == nullptr || decoder->moe.overflow != Overflow::kError) return absl::OkStatus();
-    const int64_t dropped = trainer_->dropped();
     if (dropped == 0) return absl::OkStatus();
     return absl::OutOfRangeError(
         absl::StrCat("step ", step + 1, ": ", dropped,

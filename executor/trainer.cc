@@ -13,15 +13,6 @@
 #include "schedlang/lower/message_order.h"
 
 namespace stringline {
-
-absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(Plan lowered,
-                                                       std::vector<StageProgram> programs,
-                                                       const TrainerSettings& settings) {
-  std::unique_ptr<Trainer> trainer(new Trainer(std::move(lowered), std::move(programs), settings));
-  SL_RETURN_IF_ERROR(trainer->Prepare());
-  return trainer;
-}
-
 namespace {
 
 // Copies of the pipeline add up their gradients, which the plan must say.
@@ -30,6 +21,14 @@ Plan WithSums(Plan lowered, const Mesh& mesh) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(Plan lowered,
+                                                       std::vector<StageProgram> programs,
+                                                       const TrainerSettings& settings) {
+  std::unique_ptr<Trainer> trainer(new Trainer(std::move(lowered), std::move(programs), settings));
+  SL_RETURN_IF_ERROR(trainer->Prepare());
+  return trainer;
+}
 
 Trainer::Trainer(Plan lowered, std::vector<StageProgram> programs, const TrainerSettings& settings)
     : plan_(WithSums(std::move(lowered), settings.mesh)),
@@ -151,7 +150,7 @@ std::vector<Group*> Trainer::ExpertGroups(int coordinate) {
     for (int r = 0; r < plan_.ranks(); ++r) {
       std::vector<int> ranks;
       for (int x = 0; x < settings_.mesh.expert; ++x) {
-        ranks.push_back((data * settings_.mesh.expert + x) * plan_.ranks() + r);
+        ranks.push_back(settings_.mesh.coordinate(data, x) * plan_.ranks() + r);
       }
       of_data.push_back(groups_->New(ranks));
     }

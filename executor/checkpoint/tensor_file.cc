@@ -1,6 +1,5 @@
 #include "executor/checkpoint/tensor_file.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/open_file.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 
@@ -48,13 +48,7 @@ TensorFile::~TensorFile() {
 }
 
 absl::StatusOr<TensorFile> TensorFile::Open(const std::string& path) {
-  const int opened = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (opened < 0) {
-    const int error = errno;
-    const std::string message = absl::StrCat(path, ": cannot be read: ", std::strerror(error));
-    if (error == ENOENT) return absl::NotFoundError(message);
-    return absl::PermissionDeniedError(message);
-  }
+  SL_ASSIGN_OR_RETURN(const int opened, OpenToRead(path));
   TensorFile file(opened, path);
   const absl::Status begun = file.Begin();
   if (begun.ok()) return file;

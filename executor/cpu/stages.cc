@@ -65,10 +65,9 @@ std::vector<StageSizes> Stages::Sizes() const {
       size.temporaries[program] = runs ? stages_[s].programs[program].arena_bytes() : 0;
     }
     // Parameters, gradients and two moments; the data of the step.
-    const int64_t microbatches = plan_.microbatches_of(id);
-    size.resident = 4 * layout.param_bytes + plan_.microbatches * TallyBytes(id);
-    if (programs_[s].first) size.resident += microbatches * token_bytes_;
-    if (programs_[s].last) size.resident += microbatches * (target_bytes_ + kBufferAlignment);
+    const DataBytes data = DataOfStage(id);
+    size.resident = 4 * layout.param_bytes + plan_.microbatches * TallyBytes(id) + data.tokens +
+                    data.targets + data.losses;
   }
   return sizes;
 }

@@ -17,6 +17,13 @@ struct GroupParts {
   int64_t length_ns = 0;
 };
 
+// The moment `ns` of something that begins at start_ns and takes cost_ns, where it took length_ns.
+int64_t Stretched(int64_t start_ns, int64_t ns, int64_t cost_ns, int64_t length_ns) {
+  if (length_ns == cost_ns) return start_ns + ns;
+  const double share = static_cast<double>(ns) / static_cast<double>(cost_ns);
+  return start_ns + static_cast<int64_t>(share * static_cast<double>(length_ns) + 0.5);
+}
+
 class PartWriter {
  public:
   PartWriter(const Plan& plan, const CostModel& costs, Timeline* timeline)
@@ -45,9 +52,7 @@ class PartWriter {
     const int64_t length_ns = event.end_ns - event.start_ns;
     const int64_t cost_ns = GroupCost(costs_, group);
     const auto until = [&](int64_t ns) {
-      if (length_ns == cost_ns) return event.start_ns + ns;
-      const double share = static_cast<double>(ns) / static_cast<double>(cost_ns);
-      return event.start_ns + static_cast<int64_t>(share * static_cast<double>(length_ns) + 0.5);
+      return Stretched(event.start_ns, ns, cost_ns, length_ns);
     };
     int64_t before_ns = 0;
     for (uint32_t k = 0; k < group.size(); ++k) {
@@ -91,18 +96,15 @@ class PartWriter {
   // The parts of F go to event `forward`, those of I and W to `backward`; in the order of events.
   void Write(const GroupParts& parts, int64_t start_ns, int64_t end_ns, uint32_t forward,
              uint32_t backward) {
-    const int64_t length_ns = end_ns - start_ns;
-    const auto stretched = [&](int64_t ns) {
-      if (length_ns == parts.length_ns) return start_ns + ns;
-      const double share = static_cast<double>(ns) / static_cast<double>(parts.length_ns);
-      return start_ns + static_cast<int64_t>(share * static_cast<double>(length_ns) + 0.5);
+    const auto at = [&](int64_t ns) {
+      return Stretched(start_ns, ns, parts.length_ns, end_ns - start_ns);
     };
     for (const uint32_t owner : {std::min(forward, backward), std::max(forward, backward)}) {
       for (const PartTime& part : parts.times) {
         const bool of_forward = RowOfPart(part.part).of == ActionKind::kForward;
         if (part.start_ns == part.end_ns || (of_forward ? forward : backward) != owner) continue;
         timeline_->parts.push_back(
-            {owner, part.part, part.layer, stretched(part.start_ns), stretched(part.end_ns)});
+            {owner, part.part, part.layer, at(part.start_ns), at(part.end_ns)});
       }
       if (forward == backward) break;
     }

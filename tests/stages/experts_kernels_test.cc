@@ -79,12 +79,8 @@ Doubles Weights(const Router& router, const Doubles& logits, const std::vector<i
   return weights;
 }
 
-class ExpertsTruth : public testing::Test {
+class ExpertsTruth : public SeededTest {
  protected:
-  ExpertsTruth()
-      : random_(TestSeed()),
-        trace_(__FILE__, __LINE__, "STRINGLINE_SEED=" + std::to_string(TestSeed())) {}
-  Array Random(std::vector<int64_t> shape) { return RandomArray(F32(std::move(shape)), random_); }
   // A row of logits, no two of whose scores, nor of its groups', are almost equal.
   Doubles RandomLogits(const Router& router, const Doubles& bias) {
     std::normal_distribution<float> normal;
@@ -96,8 +92,6 @@ class ExpertsTruth : public testing::Test {
       if (gap > 1e-5) return logits;
     }
   }
-  std::mt19937_64 random_;
-  testing::ScopedTrace trace_;
 };
 
 const Router kRouters[] = {

@@ -13,19 +13,7 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-class LlamaTruth : public testing::Test {
- protected:
-  LlamaTruth()
-      : random_(TestSeed()),
-        trace_(__FILE__, __LINE__, "STRINGLINE_SEED=" + std::to_string(TestSeed())) {}
-  Array Random(std::vector<int64_t> shape, float factor = 1) {
-    Array array = RandomArray({DType::kF32, std::move(shape)}, random_);
-    for (int64_t i = 0; i < array.type.elements(); ++i) array.f32()[i] *= factor;
-    return array;
-  }
-  std::mt19937_64 random_;
-  testing::ScopedTrace trace_;
-};
+class LlamaTruth : public SeededTest {};
 
 struct Normed {
   Numbers y, dx;

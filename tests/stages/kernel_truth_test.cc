@@ -15,19 +15,7 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-class KernelTruth : public testing::Test {
- protected:
-  KernelTruth()
-      : random_(TestSeed()),
-        trace_(__FILE__, __LINE__, "STRINGLINE_SEED=" + std::to_string(TestSeed())) {}
-  Array Random(std::vector<int64_t> shape, float factor = 1) {
-    Array array = RandomArray({DType::kF32, std::move(shape)}, random_);
-    for (int64_t i = 0; i < array.type.elements(); ++i) array.f32()[i] *= factor;
-    return array;
-  }
-  std::mt19937_64 random_;
-  testing::ScopedTrace trace_;
-};
+class KernelTruth : public SeededTest {};
 
 TEST_F(KernelTruth, Products) {
   const int64_t sizes[][3] = {{1, 1, 1}, {3, 5, 2}, {16, 16, 16}, {37, 21, 50}, {130, 700, 33}};

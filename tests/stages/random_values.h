@@ -1,8 +1,11 @@
 // Types and random arrays for the tests of stages and kernels.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,5 +21,20 @@ uint64_t TestSeed();
 
 // F32: normal with standard deviation 1. I32: uniform in 0 .. below-1.
 Array RandomArray(const Type& type, std::mt19937_64& random, int32_t below = 1);
+
+// Random numbers from TestSeed(), which a failure names.
+class SeededTest : public testing::Test {
+ protected:
+  SeededTest()
+      : random_(TestSeed()),
+        trace_(__FILE__, __LINE__, "STRINGLINE_SEED=" + std::to_string(TestSeed())) {}
+  Array Random(std::vector<int64_t> shape, float factor = 1) {
+    Array array = RandomArray(F32(std::move(shape)), random_);
+    for (int64_t i = 0; i < array.type.elements(); ++i) array.f32()[i] *= factor;
+    return array;
+  }
+  std::mt19937_64 random_;
+  testing::ScopedTrace trace_;
+};
 
 }  // namespace stringline::cpu

@@ -22,26 +22,12 @@
 #include "executor/threads/group.h"
 #include "schedlang/base/align.h"
 #include "schedlang/base/sl_check.h"
-#include "schedlang/elaborate/elaborate.h"
-#include "schedlang/lower/lower.h"
 #include "schedlang/memory/memory_plan.h"
-#include "schedlang/text/parse.h"
 #include "stages/models/gpt.h"
+#include "tools/bench/library_plan.h"
 
 namespace stringline {
 namespace {
-
-Plan LibraryPlan(const std::string& name, int64_t p, int64_t m) {
-  const auto source =
-      ReadSource(std::string(STRINGLINE_SOURCE_DIR "/schedules/") + name + ".sched");
-  SL_CHECK(source.ok()) << source.status();
-  Diagnostics diagnostics;
-  const auto file = Parse(*source, &diagnostics);
-  SL_CHECK(file.has_value()) << Render(diagnostics, *source);
-  const auto plan = Elaborate(*file, "", {{"P", p}, {"M", m}}, &diagnostics);
-  SL_CHECK(plan.has_value()) << Render(diagnostics, *source);
-  return Lower(*plan);
-}
 
 int64_t ComputeActionsPerRank(const Plan& plan) {
   int64_t count = 0;
@@ -50,7 +36,7 @@ int64_t ComputeActionsPerRank(const Plan& plan) {
 }
 
 void Step(benchmark::State& state, const char* schedule, bool record) {
-  const Plan plan = LibraryPlan(schedule, 4, 64);
+  const Plan plan = LibraryPlan(schedule, 4, 64).value();
   const auto owned = CpuDevice::Make(static_cast<int>(state.range(0)));
   SL_CHECK(owned.ok()) << owned.status();
   CpuDevice& device = **owned;
@@ -86,7 +72,7 @@ BENCHMARK_CAPTURE(Step, zb_v, "zb_v", false)->Apply(Threads);
 BENCHMARK_CAPTURE(Step, dualpipe_v, "dualpipe_v", false)->Apply(Threads)->Arg(8);
 
 void Make(benchmark::State& state) {
-  const Plan plan = LibraryPlan("1f1b", 4, 64);
+  const Plan plan = LibraryPlan("1f1b", 4, 64).value();
   CpuDevice device;
   ThreadGroups groups(&device);
   NoWork work;
@@ -100,7 +86,7 @@ BENCHMARK(Make)->Iterations(200);
 // Where the values of a step lie, for stages that keep values of different sizes. Twice the
 // microbatches take twice the time.
 void PlaceValues(benchmark::State& state, const char* schedule) {
-  const Plan plan = LibraryPlan(schedule, 8, state.range(0));
+  const Plan plan = LibraryPlan(schedule, 8, state.range(0)).value();
   StageSizes size;
   for (int v = 0; v < kStageValues; ++v) {
     size.of_microbatch[static_cast<StageValue>(v)] = kBufferAlignment * (v == 0 ? 1 : 10 * v);
@@ -138,7 +124,7 @@ BENCHMARK(Stage)->Arg(500)->Arg(1000)->Arg(2000)->Unit(benchmark::kMillisecond);
 
 // A tiny plan from beginning to end, as the tests do it ten thousand times.
 void Strict(benchmark::State& state) {
-  const Plan plan = LibraryPlan("1f1b", 2, 2);
+  const Plan plan = LibraryPlan("1f1b", 2, 2).value();
   for (auto _ : state) {
     const absl::Status status = RunStrict(plan);
     SL_CHECK(status.ok()) << status;

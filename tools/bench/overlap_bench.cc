@@ -31,15 +31,13 @@
 #include "executor/rehearsal.h"
 #include "executor/trainer.h"
 #include "schedlang/base/sl_check.h"
-#include "schedlang/elaborate/elaborate.h"
-#include "schedlang/lower/lower.h"
 #include "schedlang/parts/pair_order.h"
 #include "schedlang/sim/calibrate.h"
 #include "schedlang/sim/duration_table.h"
 #include "schedlang/sim/network_time.h"
 #include "schedlang/sim/simulate.h"
-#include "schedlang/text/parse.h"
 #include "stages/models/model.h"
+#include "tools/bench/library_plan.h"
 
 namespace stringline {
 namespace {
@@ -49,19 +47,6 @@ constexpr double kNetworkShare = 0.4;
 struct Sizes {
   int ranks = 2, expert = 2, microbatches = 8, steps = 9, layers = 4, threads = 0;
 };
-
-Plan LibraryPlan(const std::string& name, const Sizes& sizes) {
-  const auto source =
-      ReadSource(std::string(STRINGLINE_SOURCE_DIR "/schedules/") + name + ".sched");
-  SL_CHECK(source.ok()) << source.status();
-  Diagnostics diagnostics;
-  const auto file = Parse(*source, &diagnostics);
-  SL_CHECK(file.has_value()) << Render(diagnostics, *source);
-  const auto plan =
-      Elaborate(*file, "", {{"P", sizes.ranks}, {"M", sizes.microbatches}}, &diagnostics);
-  SL_CHECK(plan.has_value()) << Render(diagnostics, *source);
-  return Lower(*plan);
-}
 
 AnyShape Model(const Sizes& sizes) {
   DecoderShape shape;
@@ -129,7 +114,7 @@ struct Measured {
 
 Measured Train(const std::string& schedule, const Sizes& sizes, Recompute recompute,
                int64_t exchange_ns) {
-  const Plan lowered = LibraryPlan(schedule, sizes);
+  const Plan lowered = LibraryPlan(schedule, sizes.ranks, sizes.microbatches).value();
   const auto stages = static_cast<int>(lowered.stages.size());
   SL_CHECK(sizes.layers % stages == 0) << stages << " stages";
   auto programs = BuildModelStages(Model(sizes), std::vector<int>(stages, sizes.layers / stages),

@@ -19,11 +19,9 @@
 #include "absl/strings/str_format.h"
 #include "executor/rehearsal.h"
 #include "schedlang/base/sl_check.h"
-#include "schedlang/elaborate/elaborate.h"
-#include "schedlang/lower/lower.h"
 #include "schedlang/sim/analysis.h"
 #include "schedlang/sim/cost_keys.h"
-#include "schedlang/text/parse.h"
+#include "tools/bench/library_plan.h"
 #include "tools/view/words.h"
 
 namespace stringline {
@@ -41,19 +39,6 @@ struct StepSize {
 constexpr StepSize kSizes[] = {{4, 8}, {4, 12}, {4, 16}, {8, 16}};
 
 constexpr double kLimit = 0.03;
-
-// Nothing where the schedule does not admit P and M.
-std::optional<Plan> LoweredPlan(const std::string& name, const StepSize& size, CommLayout layout) {
-  const auto source =
-      ReadSource(std::string(STRINGLINE_SOURCE_DIR "/schedules/") + name + ".sched");
-  SL_CHECK(source.ok()) << source.status();
-  Diagnostics diagnostics;
-  const auto file = Parse(*source, &diagnostics);
-  SL_CHECK(file.has_value()) << Render(diagnostics, *source);
-  const auto plan = Elaborate(*file, "", {{"P", size.p}, {"M", size.m}}, &diagnostics);
-  if (!plan) return std::nullopt;
-  return Lower(*plan, layout);
-}
 
 // Of the time of all ranks, how much has another cause in one than in the other.
 double CausesApart(const Plan& plan, const Timeline& a, const Timeline& b) {
@@ -110,7 +95,7 @@ int Bench(const CostSpec& spec, const LinkSpeed& link, int64_t bytes,
   std::vector<double> errors;
   for (const StepSize& size : kSizes) {
     for (const std::string name : kSchedules) {
-      const std::optional<Plan> plan = LoweredPlan(name, size, settings.layout);
+      const std::optional<Plan> plan = LibraryPlan(name, size.p, size.m, settings.layout);
       if (!plan) continue;
       const auto costs = ResolveCosts(spec, *plan);
       SL_CHECK(costs.ok()) << costs.status();

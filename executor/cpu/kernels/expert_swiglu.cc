@@ -2,6 +2,7 @@
 //
 //   y = silu(g) u w        silu(g) = g s, s = 1 / (1 + e^-g); its derivative: s (1 + g (1 - s))
 #include "executor/cpu/kernels/kernels.h"
+#include "executor/cpu/kernels/logistic.h"
 #include "executor/cpu/kernels/vec.h"
 #include "schedlang/base/sl_check.h"
 
@@ -13,16 +14,6 @@ int64_t RowsThatCame(const Tensor& received, int64_t most) {
   for (int64_t i = 0; i < received.type->elements(); ++i) rows += received.i32()[i];
   SL_CHECK(rows >= 0 && rows <= most) << rows << " rows of " << most;
   return rows;
-}
-
-// s of every g.
-template <int N>
-inline void Logistic(const Vec (&g)[N], Vec (&s)[N]) {
-#pragma GCC unroll 8
-  for (int i = 0; i < N; ++i) s[i] = -g[i];
-  ExpAll(s);
-#pragma GCC unroll 8
-  for (int i = 0; i < N; ++i) s[i] = 1.0f / (1.0f + s[i]);
 }
 
 }  // namespace
@@ -39,10 +30,10 @@ void Run_kExpertSwiglu(const Node&, In in, Out out, Accumulate, void*) {
     float* y = out[0].f32() + r * width;
     const float weight = in[1].f32()[r];
     ForVectors<4>(width, [&]<int N>(int64_t at, int64_t count) {
-      Vec g[N], u[N], s[N];
+      Vec g[N], u[N], e[N], s[N];
       LoadAll(gate + at, count, g);
       LoadAll(up + at, count, u);
-      Logistic(g, s);
+      Logistic(g, e, s);
 #pragma GCC unroll 8
       for (int i = 0; i < N; ++i) u[i] *= g[i] * s[i] * weight;
       StoreAll(y + at, count, u);
@@ -66,11 +57,11 @@ void Run_kExpertSwigluGrad(const Node&, In in, Out out, Accumulate, void*) {
     const float weight = in[2].f32()[r];
     Vec sum = {};
     ForVectors<2>(width, [&]<int N>(int64_t at, int64_t count) {
-      Vec d[N], g[N], u[N], s[N];
+      Vec d[N], g[N], u[N], e[N], s[N];
       LoadAll(dy + at, count, d);
       LoadAll(gate + at, count, g);
       LoadAll(up + at, count, u);
-      Logistic(g, s);
+      Logistic(g, e, s);
 #pragma GCC unroll 8
       for (int i = 0; i < N; ++i) {
         const Vec silu = g[i] * s[i];

@@ -3,23 +3,10 @@
 //
 //   silu(g) = g s          its derivative: s (1 + g (1 - s))
 #include "executor/cpu/kernels/kernels.h"
+#include "executor/cpu/kernels/logistic.h"
 #include "executor/cpu/kernels/vec.h"
 
 namespace stringline::cpu {
-namespace {
-
-// e^-g of every g, and s.
-template <int N>
-inline void Sigmoids(const Vec (&g)[N], Vec (&e)[N], Vec (&s)[N]) {
-#pragma GCC unroll 8
-  for (int i = 0; i < N; ++i) e[i] = -g[i];
-  ExpAll(e);
-#pragma GCC unroll 8
-  for (int i = 0; i < N; ++i) s[i] = 1.0f / (1.0f + e[i]);
-}
-
-}  // namespace
-
 // y[n,c] = silu(x[n,c]) x[n,C+c]
 //
 // x (N,2C) -> y (N,C), overwritten.
@@ -33,7 +20,7 @@ void Run_kSwiglu(const Node&, In in, Out out, Accumulate, void*) {
       Vec g[N], u[N], e[N], s[N];
       LoadAll(gate + at, width, g);
       LoadAll(up + at, width, u);
-      Sigmoids(g, e, s);
+      Logistic(g, e, s);
 #pragma GCC unroll 8
       for (int i = 0; i < N; ++i) u[i] *= g[i] * s[i];
       StoreAll(y + at, width, u);
@@ -63,7 +50,7 @@ void Run_kSwigluGrad(const Node&, In in, Out out, Accumulate, void*) {
         g[i] = Max(Splat(-80.0f), g[i]);
         near[i] = Min(Splat(80.0f), g[i]);
       }
-      Sigmoids(near, e, s);
+      Logistic(near, e, s);
 #pragma GCC unroll 8
       for (int i = 0; i < N; ++i) {
         u[i] *= d[i] * s[i] * (1.0f + near[i] * (e[i] * s[i]));
