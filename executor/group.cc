@@ -48,10 +48,10 @@ int64_t BytesOnTheWay(const Call& call, int member, int members) {
       break;
   }
   int64_t rows[2] = {0, 0};
-  const int32_t* const counts[] = {call.from_counts, call.to_counts};
+  const int32_t* const counts[] = {call.rows->from, call.rows->to};
   for (int side = 0; side < 2; ++side) {
-    for (int i = 0; i < members * call.counts_per_piece; ++i) {
-      if (i / call.counts_per_piece != member) rows[side] += counts[side][i];
+    for (int i = 0; i < members * call.rows->per_piece; ++i) {
+      if (i / call.rows->per_piece != member) rows[side] += counts[side][i];
     }
   }
   return std::max(rows[0], rows[1]) * call.bytes;

@@ -34,6 +34,16 @@ enum class CallKind : uint8_t {
 };
 const char* NameOf(CallKind kind);
 
+// How many rows a kAllToAllCounted moves, read when the call runs: piece i has as many as the
+// `per_piece` numbers from[i * per_piece] and on add up to. The pieces follow each other without a
+// gap.
+struct RowCounts {
+  const int32_t* from = nullptr;
+  const int32_t* to = nullptr;
+  int32_t per_piece = 1;
+  int64_t most_rows = 0;  // what Call::to has room for
+};
+
 // What one member does in one call. It stays as it is until the call is over.
 struct Call {
   CallKind kind = CallKind::kSend;
@@ -43,17 +53,10 @@ struct Call {
   const void* from = nullptr;
   void* to = nullptr;
   int64_t bytes = 0;
-  // Of kAllToAllCounted, read when the call runs: piece i has as many rows as the
-  // `counts_per_piece` numbers counts[i * counts_per_piece] and on add up to. The pieces follow
-  // each other without a gap. `most_rows` is what `to` has room for.
-  const int32_t* from_counts = nullptr;
-  const int32_t* to_counts = nullptr;
-  int32_t counts_per_piece = 1;
-  int64_t most_rows = 0;
+  const RowCounts* rows = nullptr;  // of kAllToAllCounted
   // What is exchanged, for messages; ends that meet have the same index.
   LazyName name;
-  int64_t* ended_ns =
-      nullptr;  // where the moment is written when the bytes were there; may be null
+  int64_t* ended_ns = nullptr;  // where the moment is written when the bytes are there, or null
 };
 
 // "a send of the activation of stage 1, microbatch 0 (64 bytes)", and that without "a send of".
@@ -70,7 +73,9 @@ int64_t BytesOnTheWay(const Call& call, int member, int members);
 class Group {
  public:
   // What a call takes of a stream's capacity, at most.
-  static constexpr int kOpsPerCall = 3;
+  static constexpr int OpsOf(CallKind kind) {
+    return kind == CallKind::kSend || kind == CallKind::kRecv ? 1 : 3;
+  }
 
   virtual ~Group() = default;
   virtual int members() const = 0;

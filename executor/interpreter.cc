@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
@@ -175,16 +176,31 @@ class StepBuilder {
     const OverlappedPair pair = PairOf(group);
     if (pair.forward == nullptr) {
       for (uint32_t i = begin; i < end; ++i) {
-        AddLanes(rank, OrderAlone(Of(i).kind, work_->layers(Of(i).stage)), i, i);
+        AddLanes(rank, AloneOrder(Of(i).kind, work_->layers(Of(i).stage)), i, i);
       }
       return;
     }
     const bool whole = pair.backward->kind == ActionKind::kBackward;
-    AddLanes(rank,
-             OrderPair(work_->layers(pair.forward->stage), work_->layers(pair.backward->stage),
-                       whole, FindOverlap(plan_, whole)),
-             static_cast<uint32_t>(pair.forward - plan_.actions.data()),
-             static_cast<uint32_t>(pair.backward - plan_.actions.data()));
+    AddLanes(
+        rank,
+        OrderOfPair(work_->layers(pair.forward->stage), work_->layers(pair.backward->stage), whole),
+        static_cast<uint32_t>(pair.forward - plan_.actions.data()),
+        static_cast<uint32_t>(pair.backward - plan_.actions.data()));
+  }
+
+  // The same orders come again and again.
+  const PairOrder& AloneOrder(ActionKind kind, int layers) {
+    const auto [order, is_new] = orders_.try_emplace({static_cast<int>(kind), layers, -1});
+    if (is_new) order->second = OrderAlone(kind, layers);
+    return order->second;
+  }
+  const PairOrder& OrderOfPair(int forward_layers, int backward_layers, bool whole) {
+    const auto kind = static_cast<int>(whole ? ActionKind::kBackward : ActionKind::kInputGradient);
+    const auto [order, is_new] = orders_.try_emplace({kind, forward_layers, backward_layers});
+    if (is_new) {
+      order->second = OrderPair(forward_layers, backward_layers, whole, FindOverlap(plan_, whole));
+    }
+    return order->second;
   }
 
   // Both lanes, as far as each can go by turns: a wait is enqueued after what it waits for.
@@ -270,7 +286,7 @@ class StepBuilder {
 
   void AddCall(int32_t stream, MemberCall call) {
     Add(CommandKind::kCall, stream, static_cast<int32_t>(step_.calls_.size()));
-    step_.stream_rows_[stream].capacity += Group::kOpsPerCall - 1;
+    step_.stream_rows_[stream].capacity += Group::OpsOf(call.call.kind) - 1;
     step_.calls_.push_back(std::move(call));
   }
 
@@ -460,6 +476,8 @@ class StepBuilder {
   // has ended, -1: nobody waits for it.
   size_t done_[2] = {0, 0};
   std::vector<int32_t> awaited_[2];
+  // By kind and layers of an action alone, and -1; of a pair, the layers of both.
+  absl::flat_hash_map<std::tuple<int, int, int>, PairOrder> orders_;
   std::vector<int32_t> network_streams_;  // by rank; -1: none
   std::vector<int32_t> collectives_;      // by rank: the stream; -1: none
   std::vector<int32_t> send_streams_;     // by channel; -1: that rank is not local
@@ -474,9 +492,11 @@ absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(
   step->device_ = device;
   SL_RETURN_IF_ERROR(StepBuilder(step.get(), work, groups, recorder, settings).Build());
   for (size_t i = 0; i < step->stream_rows_.size(); ++i) {
+    const StreamRow& row = step->stream_rows_[i];
     // Between steps a compute stream may be given a few launches more.
+    const int more = row.kind == StreamKind::kCompute ? 16 : 0;
     const LazyName name = {PrintStream, step.get(), static_cast<int64_t>(i)};
-    step->streams_.push_back(device->NewStream(name, step->stream_rows_[i].capacity + 16));
+    step->streams_.push_back(device->NewStream(name, row.capacity + more));
   }
   for (size_t i = 0; i < step->event_rows_.size(); ++i) {
     step->events_.push_back(device->NewEvent({PrintEvent, step.get(), static_cast<int64_t>(i)}));

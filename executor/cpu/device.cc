@@ -70,7 +70,8 @@ StreamId CpuDevice::NewStream(LazyName name, int capacity) {
 
 EventId CpuDevice::NewEvent(LazyName name) {
   Lock lock(mutex_);
-  events_.emplace_back().name = name;
+  events_.emplace_back();
+  event_names_.push_back(name);
   return EventId(static_cast<int32_t>(events_.size()) - 1);
 }
 
@@ -388,9 +389,10 @@ bool CpuDevice::RunMeet(int index, Lock& lock) {
 }
 
 void CpuDevice::Exchange(MeetingPlace* place, int last, Lock& lock) {
-  lock.unlock();
+  // Of one thread nobody else wants the lock.
+  if (has_workers_) lock.unlock();
   absl::Status status = place->exchange(place->link, place->ends);
-  lock.lock();
+  if (has_workers_) lock.lock();
   if (!status.ok()) Fail(std::move(status));
   place->there = 0;
   for (int& other : place->streams) {
@@ -509,7 +511,7 @@ absl::Status CpuDevice::DescribeDeadlock() const {
     const Op& op = stream.ops[stream.next];
     absl::StrAppend(&text, separator, Text(stream.name), " waits for ",
                     op.kind == OpKind::kMeet ? op.place->describe(op.place->link, op.index, op.self)
-                                             : Text(events_[op.index].name));
+                                             : Text(event_names_[op.index]));
     separator = "; ";
   }
   return absl::AbortedError(text);

@@ -26,6 +26,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "executor/device.h"
 
@@ -49,8 +50,8 @@ struct MeetingPlace {
   const void* link;
 
   // The device's: by side, the stream that waits there, or -1, and what it came with.
-  std::vector<int> streams;
-  std::vector<const void*> ends;
+  absl::InlinedVector<int, 2> streams;
+  absl::InlinedVector<const void*, 2> ends;
   int there = 0;
 };
 
@@ -102,7 +103,8 @@ class CpuDevice final : public Device {
     };
   };
   enum class State : uint8_t { kIdle, kRunnable, kRunning, kWaiting, kHeld };
-  struct Stream {
+  // On cache lines of its own: the next stream may belong to another thread.
+  struct alignas(64) Stream {
     LazyName name;
     std::vector<Op> ops;    // capacity fixed; emptied by Synchronize
     uint32_t enqueued = 0;  // the enqueuing thread's
@@ -112,7 +114,6 @@ class CpuDevice final : public Device {
     int next_waiter = -1;  // list of the streams that wait for the same event
   };
   struct Event {
-    LazyName name;
     uint32_t enqueued = 0;  // records enqueued: the enqueuing thread's
     std::atomic<uint32_t> happened{0};
     std::atomic<int> waiters{0};
@@ -165,6 +166,7 @@ class CpuDevice final : public Device {
 
   std::deque<Stream> streams_;
   std::deque<Event> events_;
+  std::vector<LazyName> event_names_;
   std::vector<std::unique_ptr<char[]>> memory_;
 
   std::mutex mutex_;

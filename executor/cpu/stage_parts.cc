@@ -123,12 +123,12 @@ Piece Stages::ExchangePiece(const Action& action, LayerPart part, const Bound& b
     const int64_t experts = exchange.in[1].type->elements();
     call.kind = CallKind::kAllToAllCounted;
     call.bytes = exchange.out[0].type->bytes() / exchange.out[0].type->shape[0];
-    call.most_rows = exchange.out[0].type->shape[0];
-    call.from_counts = there ? counts : received;
-    call.to_counts = there ? received : counts;
-    call.counts_per_piece = static_cast<int32_t>(experts / group->members());
+    const int64_t most_rows = exchange.out[0].type->shape[0];
+    row_counts_.push_back({there ? counts : received, there ? received : counts,
+                           static_cast<int32_t>(experts / group->members()), most_rows});
+    call.rows = &row_counts_.back();
     if (there) continue;
-    tails.push_back({counts, experts, static_cast<char*>(call.to), call.bytes, call.most_rows});
+    tails.push_back({counts, experts, static_cast<char*>(call.to), call.bytes, most_rows});
   }
   if (tails.empty()) return piece;
   tails_.push_back(std::move(tails));

@@ -159,6 +159,7 @@ class Stages final : public StageWork {
   std::vector<char*> device_losses_;  // aligned: two ranks may write at once
   std::deque<Bound> bound_;           // one per part of an action
   std::deque<ExchangeName> exchange_names_;
+  std::deque<RowCounts> row_counts_;
   std::deque<std::vector<Tail>> tails_;
   Seat seat_;
   std::deque<Copies> copies_;

@@ -103,8 +103,8 @@ absl::Status ThreadGroup::CheckCounts(MeetingPlace::Ends ends) const {
     int64_t rows = 0;
     for (int from = 0; from < members_; ++from) {
       const auto& send = *static_cast<const Call*>(ends[from]);
-      const int64_t sent = RowsOf(send.from_counts, send.counts_per_piece, to);
-      const int64_t expected = RowsOf(recv.to_counts, recv.counts_per_piece, from);
+      const int64_t sent = RowsOf(send.rows->from, send.rows->per_piece, to);
+      const int64_t expected = RowsOf(recv.rows->to, recv.rows->per_piece, from);
       if (sent != expected) {
         return absl::InvalidArgumentError(absl::StrCat(Describe(send), ": member ", from, " sends ",
                                                        sent, " rows to member ", to,
@@ -112,9 +112,9 @@ absl::Status ThreadGroup::CheckCounts(MeetingPlace::Ends ends) const {
       }
       rows += sent;
     }
-    if (rows > recv.most_rows) {
+    if (rows > recv.rows->most_rows) {
       return absl::OutOfRangeError(absl::StrCat(Describe(recv), ": member ", to, " is sent ", rows,
-                                                " rows and has room for ", recv.most_rows));
+                                                " rows and has room for ", recv.rows->most_rows));
     }
   }
   return absl::OkStatus();
@@ -172,9 +172,9 @@ void ThreadGroup::Exchange(int member) const {
   int64_t at = 0;
   for (int m = 0; m < members_; ++m) {
     const Call& other = call_of(m);
-    const int64_t rows = counted ? RowsOf(own.to_counts, own.counts_per_piece, m) : 1;
+    const int64_t rows = counted ? RowsOf(own.rows->to, own.rows->per_piece, m) : 1;
     const int64_t before =
-        counted ? RowsBefore(other.from_counts, other.counts_per_piece, member) : member;
+        counted ? RowsBefore(other.rows->from, other.rows->per_piece, member) : member;
     Copy(At(own.to, at * own.bytes), At(other.from, before * own.bytes), rows * own.bytes);
     at += rows;
   }

@@ -63,6 +63,8 @@ class Members {
     calls_.push_back(call);
     group_->Enqueue(member, streams_[member], &calls_.back());
   }
+  // The counts of a call to come.
+  const RowCounts* Keep(const RowCounts& rows) { return &rows_.emplace_back(rows); }
   absl::Status Run() { return device_->Synchronize(); }
   int count() const { return count_; }
 
@@ -73,6 +75,7 @@ class Members {
   Group* group_ = nullptr;
   std::vector<StreamId> streams_;
   std::deque<Call> calls_;
+  std::deque<RowCounts> rows_;
 };
 
 float ValueOf(int member, int64_t i) { return static_cast<float>(1000 * member + i) * 0.37F; }
@@ -182,10 +185,8 @@ TEST_P(GroupTest, CountedRowsFollowTheirCounts) {
       Call call = CallOf(CallKind::kAllToAllCounted, 8, 1);
       call.from = rows[m].data();
       call.to = got[m].data();
-      call.from_counts = sent[m].data();
-      call.to_counts = received[m].data();
-      call.counts_per_piece = kPerPiece;
-      call.most_rows = 4 * kPerPiece * n;
+      const RowCounts counted = {sent[m].data(), received[m].data(), kPerPiece, 4 * kPerPiece * n};
+      call.rows = members.Keep(counted);
       members.Enqueue(m, call);
     }
     const absl::Status status = members.Run();
@@ -229,9 +230,7 @@ TEST(Group, RowsThatDoNotFitAreAnErrorAndNothingIsWritten) {
     Call call = CallOf(CallKind::kAllToAllCounted, 4, 1);
     call.from = rows.data();
     call.to = got.data() + 4 * m;
-    call.from_counts = counts.data();
-    call.to_counts = expected[m].data();
-    call.most_rows = 3;
+    call.rows = members.Keep({counts.data(), expected[m].data(), 1, 3});
     members.Enqueue(m, call);
   }
   const absl::Status status = members.Run();
@@ -247,9 +246,7 @@ TEST(Group, CountsThatDoNotAgreeAreAnError) {
   const std::vector<int32_t> counts = {1, 1}, wrong = {1, 2};
   for (int m = 0; m < 2; ++m) {
     Call call = CallOf(CallKind::kAllToAllCounted, 4, 1);
-    call.from_counts = counts.data();
-    call.to_counts = m == 0 ? wrong.data() : counts.data();
-    call.most_rows = 9;
+    call.rows = members.Keep({counts.data(), m == 0 ? wrong.data() : counts.data(), 1, 9});
     members.Enqueue(m, call);
   }
   EXPECT_EQ(members.Run().message(),
