@@ -5,9 +5,10 @@
 //
 // trains a small mixture of experts on P ranks times X that share out the experts. Every all-to-all
 // of rows takes the same time, chosen so that all of them are 40 % of a step of 1f1b, which hides
-// none. A line a schedule, medians of STEPS steps of the mesh's first coordinate:
+// none. The schedules take their steps by turns, so that they all meet the same machine. A line a
+// schedule, of STEPS steps of the mesh's first coordinate:
 //
-//   step      makespan
+//   step      makespan, the mean
 //   network   all-to-alls, of all its ranks
 //   exposed   of it, what no computation hides; and only in groups of an F beside a B or I
 //   own       the simulator's step from the costs of that run, and how far that is off
@@ -20,20 +21,21 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <deque>
 #include <iostream>
-#include <map>
+#include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
+#include "executor/measured_costs.h"
 #include "executor/rehearsal.h"
 #include "executor/trainer.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/parts/pair_order.h"
-#include "schedlang/sim/calibrate.h"
-#include "schedlang/sim/duration_table.h"
 #include "schedlang/sim/network_time.h"
 #include "schedlang/sim/simulate.h"
 #include "stages/models/model.h"
@@ -61,17 +63,6 @@ AnyShape Model(const Sizes& sizes) {
   shape.moe.top_k = 2;
   shape.moe.expert_hidden = 256;
   return shape;
-}
-
-struct Samples : std::vector<int64_t> {
-  void Add(int64_t ns) { push_back(ns); }
-};
-
-int64_t Median(Samples samples) {
-  if (samples.empty()) return 0;
-  const auto middle = samples.begin() + samples.size() / 2;
-  std::nth_element(samples.begin(), middle, samples.end());
-  return *middle;
 }
 
 // Rows go slowly, everything else at once.
@@ -102,65 +93,83 @@ NetworkTime InPairs(const Plan& plan, Timeline timeline) {
   return MeasureNetwork(plan, timeline).all;
 }
 
-// What a run of one schedule gave: its median step.
+// What a run of one schedule gave.
 struct Measured {
   Plan plan;
   CostModel costs;
-  Timeline step;
-  int64_t step_ns = 0;
+  Timeline step;        // the one in the middle
+  int64_t step_ns = 0;  // the mean of all
   int64_t busy_ns = 0;  // computation of the rank that computes most
   int64_t calls = 0;    // that exchange rows, of a rank and a step
 };
 
-Measured Train(const std::string& schedule, const Sizes& sizes, Recompute recompute,
-               int64_t exchange_ns) {
-  const Plan lowered = LibraryPlan(schedule, sizes.ranks, sizes.microbatches).value();
-  const auto stages = static_cast<int>(lowered.stages.size());
-  SL_CHECK(sizes.layers % stages == 0) << stages << " stages";
-  auto programs = BuildModelStages(Model(sizes), std::vector<int>(stages, sizes.layers / stages),
-                                   {.expert_ranks = sizes.expert, .recompute = {recompute, false}});
-  SL_CHECK(programs.ok()) << programs.status();
-  TrainerSettings settings;
-  settings.mesh.expert = sizes.expert;
-  settings.threads = sizes.threads;
-  SlowRows link{exchange_ns};
-  settings.link = {SlowRows::Ns, &link};
-  auto made = Trainer::Make(lowered, *std::move(programs), settings);
-  SL_CHECK(made.ok()) << made.status();
-  Trainer& trainer = **made;
-  DurationTable<Samples> seen(stages);
-  std::vector<Timeline> timelines;
-  std::mt19937 random(1);
-  for (int step = 0; step <= sizes.steps; ++step) {
-    for (int32_t m = 0; m < trainer.microbatches(); ++m) {
-      for (const auto& data : {trainer.tokens(MicrobatchId(m)), trainer.targets(MicrobatchId(m))}) {
-        for (int32_t& token : data) token = static_cast<int32_t>(random() % 64);
+class Run {
+ public:
+  Run(const std::string& schedule, const Sizes& sizes, Recompute recompute, int64_t exchange_ns)
+      : sizes_(sizes), link_{exchange_ns} {
+    const Plan lowered = LibraryPlan(schedule, sizes.ranks, sizes.microbatches).value();
+    const auto stages = static_cast<int>(lowered.stages.size());
+    SL_CHECK(sizes.layers % stages == 0) << stages << " stages";
+    auto programs =
+        BuildModelStages(Model(sizes), std::vector<int>(stages, sizes.layers / stages),
+                         {.expert_ranks = sizes.expert, .recompute = {recompute, false}});
+    SL_CHECK(programs.ok()) << programs.status();
+    TrainerSettings settings;
+    settings.mesh.expert = sizes.expert;
+    settings.threads = sizes.threads;
+    settings.link = {SlowRows::Ns, &link_};
+    auto made = Trainer::Make(lowered, *std::move(programs), settings);
+    SL_CHECK(made.ok()) << made.status();
+    trainer_ = *std::move(made);
+    seen_.emplace(trainer_->plan());
+    Step();  // warms up
+    timelines_.clear();
+    seen_.emplace(trainer_->plan());
+  }
+
+  void Step() {
+    for (int32_t m = 0; m < trainer_->microbatches(); ++m) {
+      const MicrobatchId of(m);
+      for (const auto& data : {trainer_->tokens(of), trainer_->targets(of)}) {
+        for (int32_t& token : data) token = static_cast<int32_t>(random_() % 64);
       }
     }
-    SL_CHECK(trainer.ComputeGradients().ok());
-    SL_CHECK(trainer.Update(1e-4).ok());
-    if (step == 0) continue;  // warms up
-    timelines.push_back(trainer.Measured());
-    seen.Add(timelines.back());
+    link_.calls = 0;
+    SL_CHECK(trainer_->ComputeGradients().ok());
+    SL_CHECK(trainer_->Update(1e-4).ok());
+    timelines_.push_back(trainer_->Measured());
+    seen_->Add(timelines_.back());
   }
-  std::sort(timelines.begin(), timelines.end(), [](const Timeline& a, const Timeline& b) {
-    return MeasureBubbles(a).makespan_ns < MeasureBubbles(b).makespan_ns;
-  });
-  Measured run;
-  run.plan = trainer.plan();
-  run.costs = CostsFrom(seen.Typical(Median));
-  run.step = std::move(timelines[timelines.size() / 2]);
-  run.step_ns = MeasureBubbles(run.step).makespan_ns;
-  std::vector<int64_t> busy_ns(run.plan.ranks(), 0);
-  for (const PartEvent& part : run.step.parts) {
-    if (LaneOf(part.part) == Lane::kNetwork) continue;
-    const StageId stage = run.plan.actions[part.event].stage;
-    busy_ns[run.plan.stage(stage).rank.value] += part.end_ns - part.start_ns;
+
+  Measured Finish() {
+    Measured run;
+    run.plan = trainer_->plan();
+    run.costs = seen_->Model();
+    for (const Timeline& timeline : timelines_) run.step_ns += MeasureBubbles(timeline).makespan_ns;
+    run.step_ns /= static_cast<int64_t>(timelines_.size());
+    std::sort(timelines_.begin(), timelines_.end(), [](const Timeline& a, const Timeline& b) {
+      return MeasureBubbles(a).makespan_ns < MeasureBubbles(b).makespan_ns;
+    });
+    run.step = std::move(timelines_[timelines_.size() / 2]);
+    std::vector<int64_t> busy_ns(run.plan.ranks(), 0);
+    for (const PartEvent& part : run.step.parts) {
+      if (LaneOf(part.part) == Lane::kNetwork) continue;
+      const StageId stage = run.plan.actions[part.event].stage;
+      busy_ns[run.plan.stage(stage).rank.value] += part.end_ns - part.start_ns;
+    }
+    run.calls = link_.calls / sizes_.ranks;
+    run.busy_ns = *std::max_element(busy_ns.begin(), busy_ns.end());
+    return run;
   }
-  run.calls = link.calls / ((sizes.steps + 1) * sizes.ranks);
-  run.busy_ns = *std::max_element(busy_ns.begin(), busy_ns.end());
-  return run;
-}
+
+ private:
+  const Sizes& sizes_;
+  SlowRows link_;
+  std::unique_ptr<Trainer> trainer_;
+  std::optional<MeasuredCosts> seen_;
+  std::vector<Timeline> timelines_;
+  std::mt19937 random_{1};
+};
 
 // The costs of the same model cut into other stages: every layer's from the stage it was in, what
 // is there once from the first, the last and the other stages.
@@ -234,7 +243,9 @@ void PrintRow(const std::string& schedule, const Measured& run, const CostModel&
 }
 
 void PrintTable(const Sizes& sizes, Recompute recompute) {
-  const Measured at_once = Train("1f1b", sizes, recompute, 0);
+  Run without("1f1b", sizes, recompute, /*exchange_ns=*/0);
+  for (int step = 0; step < sizes.steps; ++step) without.Step();
+  const Measured at_once = without.Finish();
   const auto exchange_ns =
       static_cast<int64_t>(static_cast<double>(at_once.busy_ns) * kNetworkShare /
                            (1 - kNetworkShare) / static_cast<double>(at_once.calls));
@@ -245,12 +256,16 @@ void PrintTable(const Sizes& sizes, Recompute recompute) {
       "off   exposed\n",
       recompute == Recompute::kNone ? "no recompute" : "recompute all", Ms(at_once.busy_ns),
       at_once.calls, Ms(exchange_ns));
-  std::map<std::string, Measured> runs;
-  for (const char* const schedule : {"1f1b", "dualpipe_v", "megatron_combined", "kimi_k2"}) {
-    runs[schedule] = Train(schedule, sizes, recompute, exchange_ns);
-    if (runs.size() == 1) continue;
-    if (runs.size() == 2) PrintRow("1f1b", runs["1f1b"], runs["dualpipe_v"].costs);
-    PrintRow(schedule, runs[schedule], runs["1f1b"].costs);
+  const std::vector<std::string> schedules = {"1f1b", "dualpipe_v", "megatron_combined", "kimi_k2"};
+  std::deque<Run> runs;
+  for (const std::string& name : schedules) runs.emplace_back(name, sizes, recompute, exchange_ns);
+  for (int step = 0; step < sizes.steps; ++step) {
+    for (Run& run : runs) run.Step();
+  }
+  std::vector<Measured> measured;
+  for (Run& run : runs) measured.push_back(run.Finish());
+  for (size_t i = 0; i < measured.size(); ++i) {
+    PrintRow(schedules[i], measured[i], measured[i == 0 ? 1 : 0].costs);
   }
   std::cout << std::endl;
 }
