@@ -4,8 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/available_memory.h"
-#include "executor/cpu/stages.h"
+#include "executor/cpu/backend.h"
 #include "executor/least_memory.h"
+#include "executor/programs/stages.h"
 #include "schedlang/base/status.h"
 #include "stages/layers.h"
 #include "stages/models/model.h"
@@ -91,7 +92,7 @@ absl::StatusOr<std::vector<StageProgram>> BuildStages(const RunConfig& config, c
 }
 
 std::vector<StageSizes> SizesOf(const Plan& plan, const std::vector<StageProgram>& programs) {
-  return cpu::Stages::SizesOf(plan, programs);
+  return Stages::SizesOf(plan, programs, CpuKernels());
 }
 
 }  // namespace stringline

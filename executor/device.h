@@ -54,11 +54,16 @@ class Device {
   // `bytes` of zeroed memory, 64-byte aligned, owned by the device. ResourceExhausted when there is
   // not that much.
   virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
+  // The same in host memory, for copies between it and the device's.
+  virtual absl::StatusOr<void*> AllocateHost(int64_t bytes) = 0;
+  // Copies between any two of these and host memory, before it returns. Between steps: nothing is
+  // enqueued that has not run.
+  virtual absl::Status CopyNow(void* to, const void* from, int64_t bytes) = 0;
 
   // `times` may be null; it is written when Synchronize returns, at the latest.
   virtual void Launch(StreamId stream, const Work& work, WorkTimes* times) = 0;
   void Launch(StreamId stream, const Work& work) { Launch(stream, work, nullptr); }
-  // Copies between host memory and the device's, in either direction.
+  // Copies between the device's memory and that of AllocateHost, in either direction.
   virtual void Copy(StreamId stream, void* to, const void* from, int64_t bytes) = 0;
   // The event happens when everything enqueued on the stream before it has run.
   virtual void Record(StreamId stream, EventId event) = 0;

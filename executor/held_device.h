@@ -20,6 +20,12 @@ class HeldDevice final : public Device {
   }
   EventId NewEvent(LazyName name) override { return device_->NewEvent(name); }
   absl::StatusOr<void*> Allocate(int64_t bytes) override { return device_->Allocate(bytes); }
+  absl::StatusOr<void*> AllocateHost(int64_t bytes) override {
+    return device_->AllocateHost(bytes);
+  }
+  absl::Status CopyNow(void* to, const void* from, int64_t bytes) override {
+    return device_->CopyNow(to, from, bytes);
+  }
   using Device::Launch;
   void Launch(StreamId stream, const Work& work, WorkTimes* times) override;
   void Copy(StreamId stream, void* to, const void* from, int64_t bytes) override {

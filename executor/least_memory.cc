@@ -4,7 +4,7 @@
 #include <variant>
 #include <vector>
 
-#include "executor/cpu/program.h"
+#include "executor/programs/ready_graph.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {
@@ -24,7 +24,7 @@ absl::StatusOr<WholeModel> WithLayers(const AnyShape& shape, int layers, int exp
       const std::vector<StageProgram> stages,
       BuildModelStages(shape.WithLayers(layers), {layers}, {.expert_ranks = expert_ranks}));
   const StageProgram& stage = stages.front();
-  const cpu::StageLayout layout(stage);
+  const StageLayout layout(stage);
   WholeModel model;
   model.params = static_cast<double>(layout.param_bytes);
   for (const StageValue saved : {StageValue::kSavedForInput, StageValue::kSavedForWeight}) {

@@ -15,6 +15,23 @@ struct AdamW {
   double weight_decay = 0.1;
 };
 
+// What a step does to all parameters.
+struct UpdateStep {
+  AdamW adamw;
+  int64_t number = 0;  // of the step, from 1
+  double scale = 1;    // of gradients
+  double balance_rate = 0;
+};
+
+// A parameter as the optimiser sees it.
+struct ParamBlock {
+  absl::Span<float> values, gradient;
+  absl::Span<float> m, v;  // moments
+  bool balances = false;   // updated by UpdateBalance, and not by UpdateAdamW
+  bool decays = false;
+  bool counts = false;  // in the norm of all gradients
+};
+
 // In double precision, in a fixed order that depends on the length alone.
 double SumOfSquares(absl::Span<const float> values);
 

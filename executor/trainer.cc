@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/available_memory.h"
-#include "executor/cpu/kernel.h"
+#include "executor/cpu/backend.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 #include "schedlang/lower/message_order.h"
@@ -38,17 +38,16 @@ Trainer::Trainer(Plan lowered, std::vector<StageProgram> programs, const Trainer
       copies_(settings.mesh.coordinates()) {}
 
 absl::Status Trainer::Prepare() {
+  SL_RETURN_IF_ERROR(MakeBackend());
   NeededMemory needed;
   for (PipelineCopy& copy : copies_) {
-    SL_ASSIGN_OR_RETURN(copy.stages, cpu::Stages::Place(plan_, programs_));
+    SL_ASSIGN_OR_RETURN(copy.stages, Stages::Place(plan_, programs_, backend_->kernels()));
     const NeededMemory one = copy.stages->needed();
     needed.params += 2 * one.params;  // with the two moments
     needed.activations += one.activations;
   }
   SL_RETURN_IF_ERROR(CheckMemory(needed, FindAvailableMemory()));
-  SL_RETURN_IF_ERROR(MakeDevice());
-  groups_ = std::make_unique<ThreadGroups>(device_.get(), settings_.link);
-  replicas_ = std::make_unique<Replicas>(plan_, settings_.mesh, groups_.get());
+  replicas_ = std::make_unique<Replicas>(plan_, settings_.mesh, backend_->groups());
   for (int c = 0; c < settings_.mesh.coordinates(); ++c) SL_RETURN_IF_ERROR(PrepareCopy(c));
   for (int64_t at = 0; at < stages() * settings_.mesh.coordinates(); ++at) {
     const std::vector<Param>& params = programs_[at % stages()].params;
@@ -60,7 +59,7 @@ absl::Status Trainer::Prepare() {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::MakeDevice() {
+absl::Status Trainer::MakeBackend() {
   int threads = settings_.threads;
   if (threads == 0) {
     const unsigned cores = std::max(1u, std::thread::hardware_concurrency());  // that we may use
@@ -68,14 +67,13 @@ absl::Status Trainer::MakeDevice() {
   }
   // What is on its way over a slow link ends although every thread computes.
   if (settings_.link.duration_ns != nullptr) ++threads;
-  cpu::PrepareThread();
-  auto device = CpuDevice::Make(threads, cpu::PrepareThread);
-  if (!device.ok()) {
-    return absl::Status(device.status().code(),
-                        absl::StrCat(device.status().message(),
+  auto backend = CpuBackend::Make(threads, settings_.link);
+  if (!backend.ok()) {
+    return absl::Status(backend.status().code(),
+                        absl::StrCat(backend.status().message(),
                                      "; fewer train.threads in the run file would help"));
   }
-  device_ = *std::move(device);
+  backend_ = *std::move(backend);
   return absl::OkStatus();
 }
 
@@ -83,21 +81,45 @@ absl::Status Trainer::PrepareCopy(int coordinate) {
   PipelineCopy& copy = copies_[coordinate];
   if (settings_.record) copy.recorder = std::make_unique<Recorder>(plan_);
   const int expert = settings_.mesh.expert_of(coordinate);
-  SL_RETURN_IF_ERROR(copy.stages->Allocate(settings_.seed, expert, device_.get()));
+  SL_RETURN_IF_ERROR(copy.stages->Allocate(settings_.seed, expert, backend_->device()));
   copy.stages->Join({coordinate, replicas_.get(), ExpertGroups(coordinate), expert});
   SL_ASSIGN_OR_RETURN(
       copy.interpreter,
-      Interpreter::Make(plan_, copy.stages.get(), device_.get(), groups_.get(), copy.recorder.get(),
-                        {.first_rank = coordinate * plan_.ranks()}));
+      Interpreter::Make(plan_, copy.stages.get(), backend_->device(), backend_->groups(),
+                        copy.recorder.get(), {.first_rank = coordinate * plan_.ranks()}));
   for (size_t s = 0; s < programs_.size(); ++s) {
-    const int64_t bytes = copy.stages->layout(StageId(static_cast<int32_t>(s))).param_bytes;
-    for (std::vector<float*>* moments : {&copy.moments1, &copy.moments2}) {
-      SL_ASSIGN_OR_RETURN(void* memory,
-                          copy.stages->Take(plan_.stages[s].rank, bytes, device_.get()));
-      moments->push_back(static_cast<float*>(memory));
-    }
-    copy.squares.emplace_back(programs_[s].params.size(), 0.0);
+    SL_RETURN_IF_ERROR(PrepareBlocks(coordinate, StageId(static_cast<int32_t>(s))));
   }
+  return absl::OkStatus();
+}
+
+// Moments are laid out as parameters are.
+absl::Status Trainer::PrepareBlocks(int coordinate, StageId stage) {
+  PipelineCopy& copy = copies_[coordinate];
+  const RankId rank = plan_.stage(stage).rank;
+  const int64_t bytes = copy.stages->layout(stage).param_bytes;
+  float* moments[2];
+  for (float*& of : moments) {
+    SL_ASSIGN_OR_RETURN(void* memory, copy.stages->Take(rank, bytes, backend_->device()));
+    of = static_cast<float*>(memory);
+  }
+  const std::vector<Param>& params = programs_[stage.value].params;
+  std::vector<ParamBlock>& blocks = copy.blocks.emplace_back();
+  for (size_t p = 0; p < params.size(); ++p) {
+    const auto index = static_cast<int>(p);
+    ParamBlock& block = blocks.emplace_back();
+    block.values = param(stage, index, coordinate);
+    block.gradient = grad(stage, index, coordinate);
+    block.m = View(moments[0], stage, index);
+    block.v = View(moments[1], stage, index);
+    block.balances = params[p].update == stringline::Update::kBalance;
+    block.decays = params[p].decay;
+    block.counts = !block.balances && params[p].tied_to.empty();
+  }
+  SL_ASSIGN_OR_RETURN(void* const squares,
+                      backend_->device()->AllocateHost(static_cast<int64_t>(
+                          std::max<size_t>(1, params.size()) * sizeof(double))));
+  copy.squares.emplace_back(static_cast<double*>(squares), params.size());
   return absl::OkStatus();
 }
 
@@ -126,16 +148,16 @@ void Trainer::PrepareTied(int coordinate, StageId stage, int index) {
     if (plan_.stage(other).rank == plan_.stage(stage).rank) {
       call.from = gradients[0];
       call.to = gradients[1];
-      tied_.push_back({coordinate, stage, nullptr, 0, call});
+      tied_.push_back({coordinate, stage, nullptr, 0, backend_->kernels(), call});
       return;
     }
     const int base = coordinate * plan_.ranks();
     const int ranks[] = {base + plan_.stage(other).rank.value,
                          base + plan_.stage(stage).rank.value};
-    Group* const group = groups_->New(ranks);
+    Group* const group = backend_->groups()->New(ranks);
     for (int member = 0; member < 2; ++member) {
       call.from = call.to = gradients[member];
-      tied_.push_back({coordinate, member == 0 ? other : stage, group, member, call});
+      tied_.push_back({coordinate, member == 0 ? other : stage, group, member, nullptr, call});
     }
     return;
   }
@@ -152,7 +174,7 @@ std::vector<Group*> Trainer::ExpertGroups(int coordinate) {
       for (int x = 0; x < settings_.mesh.expert; ++x) {
         ranks.push_back(settings_.mesh.coordinate(data, x) * plan_.ranks() + r);
       }
-      of_data.push_back(groups_->New(ranks));
+      of_data.push_back(backend_->groups()->New(ranks));
     }
   }
   return expert_groups_[data];
@@ -169,12 +191,12 @@ absl::Span<int32_t> Trainer::targets(MicrobatchId microbatch) {
 }
 
 absl::Status Trainer::ComputeGradients() {
-  const int64_t now_ns = device_->NowNs();
+  const int64_t now_ns = backend_->device()->NowNs();
   for (PipelineCopy& copy : copies_) {
     if (copy.recorder != nullptr) copy.recorder->StartStep(now_ns);
     copy.interpreter->EnqueueStep();
   }
-  return device_->Synchronize();
+  return backend_->device()->Synchronize();
 }
 
 double Trainer::loss_sum() const {
@@ -187,7 +209,7 @@ double Trainer::loss_sum() const {
 
 double Trainer::aux_loss_sum() const {
   double sum = 0;
-  ForEveryTally([&sum](const cpu::Stages& stages, StageId stage, MicrobatchId m, int layer) {
+  ForEveryTally([&sum](const Stages& stages, StageId stage, MicrobatchId m, int layer) {
     sum += stages.aux_loss(stage, m, layer);
   });
   return sum;
@@ -195,7 +217,7 @@ double Trainer::aux_loss_sum() const {
 
 int64_t Trainer::dropped() const {
   double sum = 0;
-  ForEveryTally([&sum](const cpu::Stages& stages, StageId stage, MicrobatchId m, int layer) {
+  ForEveryTally([&sum](const Stages& stages, StageId stage, MicrobatchId m, int layer) {
     sum += stages.dropped(stage, m, layer);
   });
   return std::llround(sum);
@@ -217,11 +239,11 @@ std::vector<RankBytes> Trainer::rank_bytes() const {
 absl::Status Trainer::ForEveryStage(void (*phase)(const void*, int64_t, NativeStream)) {
   for (size_t c = 0; c < copies_.size(); ++c) {
     for (int64_t s = 0; s < stages(); ++s) {
-      device_->Launch(copies_[c].interpreter->ComputeStream(plan_.stages[s].rank),
-                      {phase, this, static_cast<int64_t>(c) * stages() + s});
+      backend_->device()->Launch(copies_[c].interpreter->ComputeStream(plan_.stages[s].rank),
+                                 {phase, this, static_cast<int64_t>(c) * stages() + s});
     }
   }
-  return device_->Synchronize();
+  return backend_->device()->Synchronize();
 }
 
 absl::Span<float> Trainer::View(float* block, StageId stage, int index) const {

@@ -14,11 +14,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "executor/cpu/device.h"
-#include "executor/cpu/stages.h"
+#include "executor/backend.h"
 #include "executor/interpreter.h"
 #include "executor/mesh.h"
 #include "executor/optimizer.h"
+#include "executor/programs/stages.h"
 #include "executor/recorder.h"
 #include "executor/replicas.h"
 #include "executor/threads/group.h"
@@ -99,16 +99,15 @@ class Trainer {
   // What a coordinate of the mesh has for itself.
   struct PipelineCopy {
     std::unique_ptr<Recorder> recorder;
-    std::unique_ptr<cpu::Stages> stages;
+    std::unique_ptr<Stages> stages;
     std::unique_ptr<Interpreter> interpreter;
-    std::vector<float*> moments1;  // by stage, laid out as the parameters
-    std::vector<float*> moments2;
-    std::vector<std::vector<double>> squares;  // by stage and parameter
+    std::vector<std::vector<ParamBlock>> blocks;  // by stage and parameter
+    std::vector<absl::Span<double>> squares;      // the same; in host memory of the device
   };
 
   Trainer(Plan lowered, std::vector<StageProgram> programs, const TrainerSettings& settings);
   absl::Status Prepare();
-  absl::Status MakeDevice();
+  absl::Status MakeBackend();
   // visit(stages, stage, microbatch of the coordinate's step, layer) for every mixture of experts.
   template <typename Visit>
   void ForEveryTally(Visit visit) const {
@@ -128,25 +127,23 @@ class Trainer {
   absl::Status PrepareCopy(int coordinate);
   void PrepareTied(int coordinate, StageId stage, int index);
   std::vector<Group*> ExpertGroups(int coordinate);
+  absl::Status PrepareBlocks(int coordinate, StageId stage);
   // Runs `phase` for every coordinate and stage on its rank's compute stream; `at` is
   // coordinate * stages + stage.
-  absl::Status ForEveryStage(void (*phase)(const void* trainer, int64_t at, NativeStream));
+  absl::Status ForEveryStage(void (*phase)(const void* trainer, int64_t at, NativeStream stream));
   StageId StageOf(int64_t at) const { return StageId(static_cast<int32_t>(at % stages())); }
   PipelineCopy& CopyOf(int64_t at) { return copies_[at / stages()]; }
   int64_t stages() const { return static_cast<int64_t>(programs_.size()); }
   absl::Status SumTied();
   double SumOfAllSquares() const;
   absl::Status BadGradient();
-  void SumStage(PipelineCopy* copy, StageId stage);
-  void UpdateStage(PipelineCopy* copy, StageId stage);
   absl::Span<float> View(float* block, StageId stage, int index) const;
 
   const Plan plan_;
   const std::vector<StageProgram> programs_;
   const TrainerSettings settings_;
   const Wiring wiring_;
-  std::unique_ptr<CpuDevice> device_;
-  std::unique_ptr<ThreadGroups> groups_;
+  std::unique_ptr<Backend> backend_;
   std::unique_ptr<Replicas> replicas_;
   // One end of a sum of tied parameters, after all other sums; the whole of it where one rank has
   // both (no group).
@@ -155,15 +152,14 @@ class Trainer {
     StageId stage;
     Group* group;
     int member;
+    Kernels* kernels;
     Call call;  // `from` is the first parameter's gradient, `to` the second's
   };
   static void AddBoth(const void* self, int64_t argument, NativeStream stream);
   std::deque<TiedCall> tied_;
   std::vector<std::vector<Group*>> expert_groups_;  // by data coordinate and rank
   std::vector<PipelineCopy> copies_;                // by coordinate
-  int64_t updates_ = 0;
-  double update_rate_ = 0;  // of the update under way
-  double update_scale_ = 1;
+  UpdateStep update_;                               // the last one, or the one under way
 };
 
 }  // namespace stringline

@@ -18,20 +18,18 @@ absl::Status Trainer::SumTied() {
     if (tied.group != nullptr) {
       tied.group->Enqueue(tied.member, stream, &tied.call);
     } else {
-      device_->Launch(stream, {AddBoth, &tied, 0});
+      backend_->device()->Launch(stream, {AddBoth, &tied, 0});
     }
   }
-  return device_->Synchronize();
+  return backend_->device()->Synchronize();
 }
 
-void Trainer::AddBoth(const void* self, int64_t /*argument*/, NativeStream /*stream*/) {
-  const Call& call = static_cast<const TiedCall*>(self)->call;
-  auto* const first = static_cast<float*>(const_cast<void*>(call.from));
-  auto* const second = static_cast<float*>(call.to);
-  for (int64_t i = 0; i < call.bytes / static_cast<int64_t>(sizeof(float)); ++i) {
-    first[i] += second[i];
-    second[i] = first[i];
-  }
+void Trainer::AddBoth(const void* self, int64_t /*argument*/, NativeStream stream) {
+  const auto& tied = *static_cast<const TiedCall*>(self);
+  auto* const first = static_cast<float*>(const_cast<void*>(tied.call.from));
+  auto* const second = static_cast<float*>(tied.call.to);
+  tied.kernels->Add(first, second, tied.call.bytes / static_cast<int64_t>(sizeof(float)), stream);
+  tied.kernels->Copy(second, first, tied.call.bytes, stream);
 }
 
 // Of every parameter once: of what all coordinates have alike, and of every piece of the experts'.
@@ -49,23 +47,28 @@ double Trainer::SumOfAllSquares() const {
 
 absl::StatusOr<double> Trainer::Update(double learning_rate) {
   SL_RETURN_IF_ERROR(SumTied());
-  SL_RETURN_IF_ERROR(ForEveryStage([](const void* trainer, int64_t at, NativeStream) {
-    auto* self = static_cast<Trainer*>(const_cast<void*>(trainer));
-    self->SumStage(&self->CopyOf(at), self->StageOf(at));
+  SL_RETURN_IF_ERROR(ForEveryStage([](const void* trainer, int64_t at, NativeStream stream) {
+    auto* const self = static_cast<Trainer*>(const_cast<void*>(trainer));
+    const PipelineCopy& copy = self->CopyOf(at);
+    const auto stage = static_cast<size_t>(self->StageOf(at).value);
+    self->backend_->kernels()->SumOfSquares(copy.blocks[stage], copy.squares[stage].data(), stream);
   }));
   const double squares = SumOfAllSquares();
   if (!std::isfinite(squares)) return BadGradient();
   const double mean = 1.0 / static_cast<double>(tokens_per_step());
   const double norm = std::sqrt(squares) * mean;
-  ++updates_;
-  update_rate_ = learning_rate;
-  update_scale_ = mean;
+  ++update_.number;
+  update_.adamw = settings_.optimizer;
+  update_.adamw.learning_rate = learning_rate;
+  update_.balance_rate = settings_.balance_rate;
+  update_.scale = mean;
   if (settings_.clip_norm > 0 && norm > settings_.clip_norm) {
-    update_scale_ *= settings_.clip_norm / norm;
+    update_.scale *= settings_.clip_norm / norm;
   }
-  SL_RETURN_IF_ERROR(ForEveryStage([](const void* trainer, int64_t at, NativeStream) {
-    auto* self = static_cast<Trainer*>(const_cast<void*>(trainer));
-    self->UpdateStage(&self->CopyOf(at), self->StageOf(at));
+  SL_RETURN_IF_ERROR(ForEveryStage([](const void* trainer, int64_t at, NativeStream stream) {
+    auto* const self = static_cast<Trainer*>(const_cast<void*>(trainer));
+    const auto stage = static_cast<size_t>(self->StageOf(at).value);
+    self->backend_->kernels()->Update(self->update_, self->CopyOf(at).blocks[stage], stream);
   }));
   return norm;
 }
@@ -74,7 +77,7 @@ absl::StatusOr<double> Trainer::Update(double learning_rate) {
 absl::Status Trainer::BadGradient() {
   for (int64_t at = 0; at < stages() * settings_.mesh.coordinates(); ++at) {
     const int64_t s = at % stages();
-    const std::vector<double>& squares = CopyOf(at).squares[s];
+    const absl::Span<const double> squares = CopyOf(at).squares[s];
     for (size_t p = 0; p < squares.size(); ++p) {
       if (std::isfinite(squares[p])) continue;
       const absl::Span<const float> values =
@@ -88,32 +91,6 @@ absl::Status Trainer::BadGradient() {
   }
   SL_CHECK(false) << "every gradient is finite, but not their sum";
   return absl::OkStatus();
-}
-
-void Trainer::SumStage(PipelineCopy* copy, StageId stage) {
-  std::vector<double>& squares = copy->squares[stage.value];
-  for (size_t p = 0; p < squares.size(); ++p) {
-    const Param& param = programs_[stage.value].params[p];
-    if (param.update != stringline::Update::kAdamW || !param.tied_to.empty()) continue;
-    squares[p] = SumOfSquares(View(copy->stages->grads(stage), stage, static_cast<int>(p)));
-  }
-}
-
-void Trainer::UpdateStage(PipelineCopy* copy, StageId stage) {
-  AdamW settings = settings_.optimizer;
-  settings.learning_rate = update_rate_;
-  const std::vector<Param>& params = programs_[stage.value].params;
-  const auto view = [&](float* block, size_t p) { return View(block, stage, static_cast<int>(p)); };
-  for (size_t p = 0; p < params.size(); ++p) {
-    if (params[p].update == stringline::Update::kBalance) {
-      UpdateBalance(settings_.balance_rate, view(copy->stages->params(stage), p),
-                    view(copy->stages->grads(stage), p));
-      continue;
-    }
-    UpdateAdamW(settings, updates_, update_scale_, params[p].decay,
-                view(copy->stages->params(stage), p), view(copy->stages->grads(stage), p),
-                view(copy->moments1[stage.value], p), view(copy->moments2[stage.value], p));
-  }
 }
 
 }  // namespace stringline

@@ -86,6 +86,11 @@ absl::StatusOr<void*> CpuDevice::Allocate(int64_t bytes) {
   return static_cast<void*>(memory + (over == 0 ? 0 : kAlignment - over));
 }
 
+absl::Status CpuDevice::CopyNow(void* to, const void* from, int64_t bytes) {
+  std::memcpy(to, from, bytes);
+  return absl::OkStatus();
+}
+
 CpuDevice::Op& CpuDevice::Append(StreamId id) {
   Stream& stream = streams_[id.value];
   SL_CHECK(stream.enqueued < stream.ops.size()) << Text(stream.name) << " is full";

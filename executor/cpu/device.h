@@ -71,6 +71,8 @@ class CpuDevice final : public Device {
   StreamId NewStream(LazyName name, int capacity) override;
   EventId NewEvent(LazyName name) override;
   absl::StatusOr<void*> Allocate(int64_t bytes) override;
+  absl::StatusOr<void*> AllocateHost(int64_t bytes) override { return Allocate(bytes); }
+  absl::Status CopyNow(void* to, const void* from, int64_t bytes) override;
   using Device::Launch;
   void Launch(StreamId stream, const Work& work, WorkTimes* times) override;
   void Copy(StreamId stream, void* to, const void* from, int64_t bytes) override;

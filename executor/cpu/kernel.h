@@ -4,17 +4,10 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "executor/programs/kernels.h"
 #include "stages/graph.h"
 
 namespace stringline::cpu {
-
-struct Tensor {
-  void* data = nullptr;  // 64-byte aligned, dense row-major
-  const Type* type = nullptr;
-
-  float* f32() const { return static_cast<float*>(data); }
-  int32_t* i32() const { return static_cast<int32_t*>(data); }
-};
 
 // Runs one node. `in` and `out` are in the node's order and do not overlap. Where `accumulate[i]`
 // is set, out[i] (F32) is added to instead of overwritten: only for ops whose row in ops.def says

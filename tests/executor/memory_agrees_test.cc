@@ -1,11 +1,13 @@
 // What is planned, what `check` counts and what the executor allocates is one number, for every
 // schedule of the library; what a simulated step holds is never more.
 #include <algorithm>
+#include <cstring>
 #include <iostream>
 #include <memory>
 
 #include "executor/build_stages.h"
-#include "executor/cpu/stages.h"
+#include "executor/cpu/backend.h"
+#include "executor/programs/stages.h"
 #include "gtest/gtest.h"
 #include "schedlang/check/check.h"
 #include "schedlang/memory/memory_plan.h"
@@ -18,15 +20,22 @@
 namespace stringline {
 namespace {
 
-// Runs nothing: gives memory, and adds up how much.
+// Runs nothing: gives memory, and adds up how much of the device's.
 class Counted final : public Device {
  public:
   StreamId NewStream(LazyName, int) override { return StreamId(0); }
   EventId NewEvent(LazyName) override { return EventId(0); }
   absl::StatusOr<void*> Allocate(int64_t bytes) override {
     bytes_ += bytes;
+    return AllocateHost(bytes);
+  }
+  absl::StatusOr<void*> AllocateHost(int64_t bytes) override {
     blocks_.push_back(std::make_unique<char[]>(bytes));
     return blocks_.back().get();
+  }
+  absl::Status CopyNow(void* to, const void* from, int64_t bytes) override {
+    std::memcpy(to, from, bytes);
+    return absl::OkStatus();
   }
   void Launch(StreamId, const Work&, WorkTimes*) override {}
   void Copy(StreamId, void*, const void*, int64_t) override {}
@@ -106,7 +115,7 @@ void CompareMemory(const Plan& plan, TinyFamily family, Recompute recompute, Tot
   EXPECT_TRUE(FitsInto(plan, sizes, most));
   EXPECT_FALSE(FitsInto(plan, sizes, most - 1));
 
-  auto stages = cpu::Stages::Place(plan, programs);
+  auto stages = Stages::Place(plan, programs, CpuKernels());
   ASSERT_TRUE(stages.ok()) << stages.status();
   Counted device;
   ASSERT_TRUE((*stages)->Allocate(/*seed=*/1, /*expert_rank=*/0, &device).ok());

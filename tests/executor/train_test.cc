@@ -6,8 +6,9 @@
 
 #include "executor/available_memory.h"
 #include "executor/build_stages.h"
-#include "executor/cpu/stages.h"
+#include "executor/cpu/backend.h"
 #include "executor/least_memory.h"
+#include "executor/programs/stages.h"
 #include "executor/trainer.h"
 #include "gtest/gtest.h"
 #include "tests/executor/plans.h"
@@ -183,7 +184,7 @@ TEST(Train, TheLeastMemoryIsKnownBeforehand) {
   const auto least = LeastMemory(config.shape, 1);
   const auto programs = BuildStages(config, plan);
   ASSERT_TRUE(least.ok() && programs.ok());
-  const auto stages = cpu::Stages::Place(plan, *programs);
+  const auto stages = Stages::Place(plan, *programs, CpuKernels());
   ASSERT_TRUE(stages.ok()) << stages.status();
   EXPECT_EQ(least->params, 2 * (*stages)->needed().params);
   EXPECT_GT(least->activations, 0);

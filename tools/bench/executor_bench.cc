@@ -14,9 +14,10 @@
 #include <string>
 
 #include "executor/clock.h"
+#include "executor/cpu/backend.h"
 #include "executor/cpu/device.h"
-#include "executor/cpu/program.h"
 #include "executor/interpreter.h"
+#include "executor/programs/ready_graph.h"
 #include "executor/recorder.h"
 #include "executor/strict.h"
 #include "executor/threads/group.h"
@@ -111,10 +112,10 @@ void Stage(benchmark::State& state) {
     const auto stages = BuildGptStages({layers, 32, 2, 16, 256, 1}, {layers});
     SL_CHECK(stages.ok()) << stages.status();
     const StageProgram& stage = stages->front();
-    const cpu::StageLayout layout(stage);
+    const StageLayout layout(stage);
     for (const Graph* graph :
          {&stage.forward, &stage.backward, &stage.input_gradient, &stage.weight_gradient}) {
-      benchmark::DoNotOptimize(cpu::Program(*graph, {}, layout).arena_bytes());
+      benchmark::DoNotOptimize(ReadyGraph(*graph, {}, layout, CpuKernels()).arena_bytes());
     }
   }
   state.counters["time_per_layer"] = benchmark::Counter(

@@ -1,12 +1,10 @@
-// What a part of an action is on the CPU: a run of its program's nodes, or calls on the group that
+// What a part of an action is: a run of its program's nodes, or calls on the group that
 // shares out the experts. Each part is bound once to the addresses of its microbatch.
-#include <cstring>
-
 #include "absl/strings/str_cat.h"
-#include "executor/cpu/stages.h"
+#include "executor/programs/stages.h"
 #include "schedlang/base/sl_check.h"
 
-namespace stringline::cpu {
+namespace stringline {
 namespace {
 
 // Which part of its graph (StageProgram) a part of a stage is: those of an input gradient count
@@ -89,9 +87,9 @@ Piece Stages::Compute(const Action& action, LayerPart part) {
   bound_.push_back(
       {&stage.programs[program], RegionsOf(action, program), IndexOf(part, stage.layout.layers)});
   if (LaneOf(part.part) == Lane::kNetwork) return ExchangePiece(action, part, bound_.back());
-  return Piece{{[](const void* self, int64_t, NativeStream) {
+  return Piece{{[](const void* self, int64_t, NativeStream stream) {
                   const auto& bound = *static_cast<const Bound*>(self);
-                  bound.program->Run(bound.part, bound.regions);
+                  bound.program->Run(bound.part, bound.regions, stream);
                 },
                 &bound_.back(), 0},
                {},
@@ -103,8 +101,9 @@ Piece Stages::ExchangePiece(const Action& action, LayerPart part, const Bound& b
   Group* const group = seat_.experts[rank.value];
   exchange_names_.push_back({this, action, part});
   Piece piece;
-  std::vector<Tail> tails;
-  for (const Program::Exchange& exchange : bound.program->ExchangesOf(bound.part, bound.regions)) {
+  std::vector<CountedRows> tails;
+  for (const ReadyGraph::Exchange& exchange :
+       bound.program->ExchangesOf(bound.part, bound.regions)) {
     piece.calls.push_back({group, seat_.expert, {}});
     Call& call = piece.calls.back().call;
     const auto number = static_cast<int64_t>(piece.calls.size());
@@ -128,20 +127,18 @@ Piece Stages::ExchangePiece(const Action& action, LayerPart part, const Bound& b
                            static_cast<int32_t>(experts / group->members()), most_rows});
     call.rows = &row_counts_.back();
     if (there) continue;
-    tails.push_back({counts, experts, static_cast<char*>(call.to), call.bytes, most_rows});
+    tails.push_back({static_cast<char*>(call.to), call.bytes, most_rows, counts, experts});
   }
   if (tails.empty()) return piece;
-  tails_.push_back(std::move(tails));
+  tails_.push_back({kernels_, std::move(tails)});
   piece.after = {ClearTails, &tails_.back(), 0};
   return piece;
 }
 
-void Stages::ClearTails(const void* self, int64_t /*argument*/, NativeStream /*stream*/) {
-  for (const Tail& tail : *static_cast<const std::vector<Tail>*>(self)) {
-    int64_t rows = 0;
-    for (int64_t e = 0; e < tail.experts; ++e) rows += tail.counts[e];
-    std::memset(tail.rows + rows * tail.row_bytes, 0, (tail.most_rows - rows) * tail.row_bytes);
-  }
+// The rows behind those that a combine brought back are zeros.
+void Stages::ClearTails(const void* self, int64_t /*argument*/, NativeStream stream) {
+  const auto& tails = *static_cast<const Tails*>(self);
+  for (const CountedRows& rows : tails.all) tails.kernels->ClearBehind(rows, stream);
 }
 
 std::string Stages::PrintExchange(const void* self, int64_t /*index*/) {
@@ -149,4 +146,4 @@ std::string Stages::PrintExchange(const void* self, int64_t /*index*/) {
   return absl::StrCat("the rows of ", Print(name.owner->plan_, name.action), ":", Print(name.part));
 }
 
-}  // namespace stringline::cpu
+}  // namespace stringline

@@ -1,13 +1,12 @@
-#include "executor/cpu/program.h"
+#include "executor/programs/ready_graph.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "executor/placement.h"
 #include "schedlang/base/sl_check.h"
 #include "stages/ops.h"
 
-namespace stringline::cpu {
+namespace stringline {
 namespace {
 
 constexpr int kMostOperands = 16;
@@ -82,19 +81,22 @@ Location StageLayout::Of(const Port& port) const {
   return {};
 }
 
-Program::Program(const Graph& graph, absl::Span<const GraphPart> parts, const StageLayout& layout)
-    : parts_(parts.begin(), parts.end()),
+ReadyGraph::ReadyGraph(const Graph& graph, absl::Span<const GraphPart> parts,
+                       const StageLayout& layout, Kernels* kernels)
+    : kernels_(kernels),
+      parts_(parts.begin(), parts.end()),
       placed_(graph.values.size(), false),
       adds_(graph.values.size(), false),
       workspaces_(graph.nodes.size(), 0) {
   for (const Value& value : graph.values) values_.push_back({{}, &value.type});
+  for (const Node& node : graph.nodes) ready_.push_back(kernels->ReadyFor(graph, node));
   PlacePorts(graph, layout);
   PlaceTemporaries(graph);
   AddSteps(graph);
   if (parts_.empty()) parts_.push_back({false, 0, static_cast<int>(graph.nodes.size())});
 }
 
-void Program::PlacePorts(const Graph& graph, const StageLayout& layout) {
+void ReadyGraph::PlacePorts(const Graph& graph, const StageLayout& layout) {
   std::vector<bool> is_input(graph.values.size(), false);
   for (const Port& port : graph.inputs) {
     SL_CHECK(!placed_[port.value]) << "two input ports name " << graph.values[port.value].name;
@@ -117,7 +119,7 @@ void Program::PlacePorts(const Graph& graph, const StageLayout& layout) {
   }
 }
 
-void Program::PlaceTemporaries(const Graph& graph) {
+void ReadyGraph::PlaceTemporaries(const Graph& graph) {
   std::vector<Lifetime> lifetimes;
   std::vector<int> buffer_of(graph.values.size(), -1);
   std::vector<int> workspace_of(graph.nodes.size(), -1);
@@ -132,7 +134,7 @@ void Program::PlaceTemporaries(const Graph& graph) {
     for (ValueId value : node.inputs) {
       if (buffer_of[value] >= 0) lifetimes[buffer_of[value]].last = step;
     }
-    const int64_t workspace = WorkspaceBytes(graph, node);
+    const int64_t workspace = ready_[n].workspace_bytes;
     if (workspace == 0) continue;
     workspace_of[n] = static_cast<int>(lifetimes.size());
     lifetimes.push_back({step, step, workspace});
@@ -150,11 +152,11 @@ void Program::PlaceTemporaries(const Graph& graph) {
   }
 }
 
-void Program::AddSteps(const Graph& graph) {
+void ReadyGraph::AddSteps(const Graph& graph) {
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     SL_CHECK(node.inputs.size() + node.outputs.size() <= kMostOperands) << RowOf(node.op).name;
-    steps_.push_back({KernelFor(node.op), &node, static_cast<uint32_t>(operands_.size()),
+    steps_.push_back({ready_[n], &node, static_cast<uint32_t>(operands_.size()),
                       static_cast<uint32_t>(accumulates_.size()), workspaces_[n]});
     for (ValueId value : node.inputs) {
       SL_CHECK(placed_[value]) << graph.values[value].name << " is read before it is made";
@@ -170,14 +172,15 @@ void Program::AddSteps(const Graph& graph) {
   }
 }
 
-void Program::CopyAll(const std::vector<Copy>& copies, const Regions& regions) {
+void ReadyGraph::CopyAll(const std::vector<Copy>& copies, const Regions& regions,
+                         NativeStream stream) const {
   for (const Copy& copy : copies) {
-    std::memcpy(Address(regions, copy.to), Address(regions, copy.from), copy.bytes);
+    kernels_->Copy(Address(regions, copy.to), Address(regions, copy.from), copy.bytes, stream);
   }
 }
 
-void Program::Run(int part, const Regions& regions) const {
-  if (part == 0) CopyAll(copies_before_, regions);
+void ReadyGraph::Run(int part, const Regions& regions, NativeStream stream) const {
+  if (part == 0) CopyAll(copies_before_, regions, stream);
   Tensor tensors[kMostOperands];
   bool accumulate[kMostOperands];
   for (int n = parts_[part].first_node; n < parts_[part].end_node; ++n) {
@@ -189,15 +192,16 @@ void Program::Run(int part, const Regions& regions) const {
       tensors[i] = {Address(regions, operand.location), operand.type};
     }
     for (size_t i = 0; i < outputs; ++i) accumulate[i] = accumulates_[step.first_output + i] != 0;
-    step.kernel(*step.node, absl::MakeConstSpan(tensors, inputs),
-                absl::MakeConstSpan(tensors + inputs, outputs),
-                absl::MakeConstSpan(accumulate, outputs),
-                regions[static_cast<int>(Region::kArena)] + step.workspace);
+    step.kernel.run(
+        step.kernel.self,
+        {*step.node, absl::MakeConstSpan(tensors, inputs),
+         absl::MakeConstSpan(tensors + inputs, outputs), absl::MakeConstSpan(accumulate, outputs),
+         regions[static_cast<int>(Region::kArena)] + step.workspace, stream});
   }
-  if (part + 1 == parts()) CopyAll(copies_after_, regions);
+  if (part + 1 == parts()) CopyAll(copies_after_, regions, stream);
 }
 
-std::vector<Program::Exchange> Program::ExchangesOf(int part, const Regions& regions) const {
+std::vector<ReadyGraph::Exchange> ReadyGraph::ExchangesOf(int part, const Regions& regions) const {
   SL_CHECK(parts_[part].network) << part;
   std::vector<Exchange> exchanges;
   for (int n = parts_[part].first_node; n < parts_[part].end_node; ++n) {
@@ -217,4 +221,4 @@ std::vector<Program::Exchange> Program::ExchangesOf(int part, const Regions& reg
   return exchanges;
 }
 
-}  // namespace stringline::cpu
+}  // namespace stringline

@@ -1,7 +1,6 @@
-#include "executor/cpu/stages.h"
+#include "executor/programs/stages.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
@@ -9,7 +8,7 @@
 #include "schedlang/effects.h"
 #include "stages/init.h"
 
-namespace stringline::cpu {
+namespace stringline {
 namespace {
 
 absl::Status CheckFit(const Plan& plan, absl::Span<const StageProgram> programs) {
@@ -27,11 +26,21 @@ absl::Status CheckFit(const Plan& plan, absl::Span<const StageProgram> programs)
   return absl::OkStatus();
 }
 
+template <typename Number>
+absl::Status AllocateOnHost(int64_t count, Device* device, absl::Span<Number>* numbers) {
+  if (count == 0) return absl::OkStatus();
+  SL_ASSIGN_OR_RETURN(void* memory,
+                      device->AllocateHost(count * static_cast<int64_t>(sizeof(Number))));
+  *numbers = {static_cast<Number*>(memory), static_cast<size_t>(count)};
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-Stages::Stages(const Plan& lowered, absl::Span<const StageProgram> programs)
+Stages::Stages(const Plan& lowered, absl::Span<const StageProgram> programs, Kernels* kernels)
     : plan_(lowered),
       programs_(programs),
+      kernels_(kernels),
       token_bytes_(AlignUp(programs.front().input.bytes())),
       target_bytes_(AlignUp(programs.back().target.bytes())),
       allocated_(lowered.ranks(), 0),
@@ -40,16 +49,19 @@ Stages::Stages(const Plan& lowered, absl::Span<const StageProgram> programs)
       device_losses_(lowered.microbatches, nullptr) {
   for (const StageProgram& program : programs) {
     Stage& stage = stages_.emplace_back(program);
-    stage.programs.emplace_back(program.forward, program.forward_parts, stage.layout);
-    stage.programs.emplace_back(program.backward, absl::Span<const GraphPart>(), stage.layout);
-    stage.programs.emplace_back(program.input_gradient, program.input_gradient_parts, stage.layout);
+    stage.programs.emplace_back(program.forward, program.forward_parts, stage.layout, kernels);
+    stage.programs.emplace_back(program.backward, absl::Span<const GraphPart>(), stage.layout,
+                                kernels);
+    stage.programs.emplace_back(program.input_gradient, program.input_gradient_parts, stage.layout,
+                                kernels);
     stage.programs.emplace_back(program.weight_gradient, program.weight_gradient_parts,
-                                stage.layout);
+                                stage.layout, kernels);
   }
 }
 
-std::vector<StageSizes> Stages::SizesOf(const Plan& plan, absl::Span<const StageProgram> programs) {
-  return Stages(plan, programs).Sizes();
+std::vector<StageSizes> Stages::SizesOf(const Plan& plan, absl::Span<const StageProgram> programs,
+                                        Kernels* kernels) {
+  return Stages(plan, programs, kernels).Sizes();
 }
 
 std::vector<StageSizes> Stages::Sizes() const {
@@ -73,9 +85,10 @@ std::vector<StageSizes> Stages::Sizes() const {
 }
 
 absl::StatusOr<std::unique_ptr<Stages>> Stages::Place(const Plan& lowered,
-                                                      absl::Span<const StageProgram> programs) {
+                                                      absl::Span<const StageProgram> programs,
+                                                      Kernels* kernels) {
   SL_RETURN_IF_ERROR(CheckFit(lowered, programs));
-  std::unique_ptr<Stages> stages(new Stages(lowered, programs));
+  std::unique_ptr<Stages> stages(new Stages(lowered, programs, kernels));
   SL_ASSIGN_OR_RETURN(stages->memory_, PlanMemory(lowered, stages->Sizes()));
   return stages;
 }
@@ -145,6 +158,7 @@ absl::Status Stages::Allocate(uint64_t seed, int expert_rank, Device* device) {
     *place = static_cast<char*>(memory);
     return absl::OkStatus();
   };
+  std::vector<float> first_values;
   for (size_t s = 0; s < stages_.size(); ++s) {
     Stage& stage = stages_[s];
     const StageId id(static_cast<int32_t>(s));
@@ -152,12 +166,15 @@ absl::Status Stages::Allocate(uint64_t seed, int expert_rank, Device* device) {
     SL_RETURN_IF_ERROR(allocate(rank, stage.layout.param_bytes, &stage.params));
     SL_RETURN_IF_ERROR(allocate(rank, stage.layout.param_bytes, &stage.grads));
     for (size_t p = 0; p < programs_[s].params.size(); ++p) {
-      Initialize(programs_[s].params[p], seed,
-                 reinterpret_cast<float*>(stage.params + stage.layout.params[p]), expert_rank);
+      const Param& param = programs_[s].params[p];
+      first_values.resize(param.type.elements());
+      Initialize(param, seed, first_values.data(), expert_rank);
+      SL_RETURN_IF_ERROR(device->CopyNow(stage.params + stage.layout.params[p], first_values.data(),
+                                         param.type.bytes()));
     }
     const int64_t tallies = plan_.microbatches * TallyBytes(id);
     SL_RETURN_IF_ERROR(allocate(rank, tallies, &stage.tallies));
-    stage.host_tallies.resize(tallies / sizeof(float));
+    SL_RETURN_IF_ERROR(AllocateOnHost(tallies / sizeof(float), device, &stage.host_tallies));
     SL_RETURN_IF_ERROR(AllocateData(id, device));
   }
   blocks_.resize(plan_.ranks());
@@ -170,10 +187,11 @@ absl::Status Stages::Allocate(uint64_t seed, int expert_rank, Device* device) {
     }
   }
   const int64_t microbatches = plan_.microbatches;
-  tokens_.resize(microbatches * programs_.front().input.elements());
-  targets_.resize(microbatches * programs_.back().target.elements());
-  losses_.resize(microbatches);
-  return absl::OkStatus();
+  SL_RETURN_IF_ERROR(
+      AllocateOnHost(microbatches * programs_.front().input.elements(), device, &tokens_));
+  SL_RETURN_IF_ERROR(
+      AllocateOnHost(microbatches * programs_.back().target.elements(), device, &targets_));
+  return AllocateOnHost(microbatches, device, &losses_);
 }
 
 char* Stages::AddressOf(StageId stage, MicrobatchId microbatch, StageValue value) const {
@@ -228,12 +246,12 @@ Bytes Stages::Payload(const Action& action) const {
 
 absl::Span<int32_t> Stages::tokens(MicrobatchId microbatch) {
   const int64_t count = programs_.front().input.elements();
-  return absl::MakeSpan(tokens_).subspan(microbatch.value * count, count);
+  return tokens_.subspan(microbatch.value * count, count);
 }
 
 absl::Span<int32_t> Stages::targets(MicrobatchId microbatch) {
   const int64_t count = programs_.back().target.elements();
-  return absl::MakeSpan(targets_).subspan(microbatch.value * count, count);
+  return targets_.subspan(microbatch.value * count, count);
 }
 
-}  // namespace stringline::cpu
+}  // namespace stringline

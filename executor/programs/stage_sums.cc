@@ -1,11 +1,9 @@
-// REDUCE_GRAD on the CPU: a rank adds up what its own copies of a stage have, then all ranks that
+// REDUCE_GRAD: a rank adds up what its own copies of a stage have, then all ranks that
 // hold one add up theirs, then every copy gets the sum.
-#include <cstring>
-
 #include "absl/strings/str_cat.h"
-#include "executor/cpu/stages.h"
+#include "executor/programs/stages.h"
 
-namespace stringline::cpu {
+namespace stringline {
 
 absl::StatusOr<Piece> Stages::Collective(const Action& action) {
   if (action.kind != ActionKind::kReduceGrad) {
@@ -38,22 +36,21 @@ absl::StatusOr<Piece> Stages::Collective(const Action& action) {
   return piece;
 }
 
-void Stages::AddUp(const void* self, int64_t /*argument*/, NativeStream /*stream*/) {
+void Stages::AddUp(const void* self, int64_t /*argument*/, NativeStream stream) {
   const auto& copies = *static_cast<const Copies*>(self);
   float* const sum = copies.owner->grads(copies.stages[0]);
   const int64_t count = copies.owner->layout(copies.stages[0]).param_bytes / sizeof(float);
   for (size_t c = 1; c < copies.stages.size(); ++c) {
-    const float* const more = copies.owner->grads(copies.stages[c]);
-    for (int64_t i = 0; i < count; ++i) sum[i] += more[i];
+    copies.owner->kernels_->Add(sum, copies.owner->grads(copies.stages[c]), count, stream);
   }
 }
 
-void Stages::HandOut(const void* self, int64_t /*argument*/, NativeStream /*stream*/) {
+void Stages::HandOut(const void* self, int64_t /*argument*/, NativeStream stream) {
   const auto& copies = *static_cast<const Copies*>(self);
   const float* const sum = copies.owner->grads(copies.stages[0]);
   const int64_t bytes = copies.owner->layout(copies.stages[0]).param_bytes;
   for (size_t c = 1; c < copies.stages.size(); ++c) {
-    std::memcpy(copies.owner->grads(copies.stages[c]), sum, bytes);
+    copies.owner->kernels_->Copy(copies.owner->grads(copies.stages[c]), sum, bytes, stream);
   }
 }
 
@@ -61,4 +58,4 @@ std::string Stages::PrintGradients(const void* /*self*/, int64_t stage) {
   return absl::StrCat("the gradients of stage ", stage);
 }
 
-}  // namespace stringline::cpu
+}  // namespace stringline

@@ -1,4 +1,4 @@
-// A stage's graph made ready to run on the CPU: every tensor has a region and an offset in it, so
+// A stage's graph made ready to run: every tensor has a region and an offset in it, so
 // that running it for a microbatch takes nothing but the addresses of the regions.
 #pragma once
 
@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "executor/cpu/kernel.h"
+#include "executor/programs/kernels.h"
 #include "schedlang/values.h"
 #include "stages/stage_program.h"
 
-namespace stringline::cpu {
+namespace stringline {
 
 // The blocks of memory that a program reads and writes. Those after kGrads belong to one
 // microbatch: the values a stage holds of it, each in a block of its own, come last.
@@ -50,15 +50,17 @@ struct StageLayout {
   StageBytes bytes;  // of one microbatch, for the memory plan
 };
 
-class Program {
+class ReadyGraph {
  public:
-  // Keeps pointing into `graph`. Its parts (StageProgram) may be none: then it is one.
-  Program(const Graph& graph, absl::Span<const GraphPart> parts, const StageLayout& layout);
+  // Keeps pointing into `graph` and `kernels`. Its parts (StageProgram) may be none: then it is
+  // one.
+  ReadyGraph(const Graph& graph, absl::Span<const GraphPart> parts, const StageLayout& layout,
+             Kernels* kernels);
 
   int parts() const { return static_cast<int>(parts_.size()); }
   // Runs a compute part; the parts of a microbatch run in order, and share their temporaries.
   // Gradients of parameters are added to what kGrads holds. Allocates nothing.
-  void Run(int part, const Regions& regions) const;
+  void Run(int part, const Regions& regions, NativeStream stream) const;
 
   // A node of a network part with its operands.
   struct Exchange {
@@ -75,7 +77,7 @@ class Program {
     const Type* type;
   };
   struct Step {
-    Kernel kernel;
+    ReadyKernel kernel;
     const Node* node;
     uint32_t first_operand;  // inputs, then outputs
     uint32_t first_output;   // in accumulates_
@@ -88,15 +90,17 @@ class Program {
     int64_t bytes;
   };
 
-  static void CopyAll(const std::vector<Copy>& copies, const Regions& regions);
+  void CopyAll(const std::vector<Copy>& copies, const Regions& regions, NativeStream stream) const;
   void PlacePorts(const Graph& graph, const StageLayout& layout);
   void PlaceTemporaries(const Graph& graph);
   void AddSteps(const Graph& graph);
 
+  Kernels* const kernels_;
   std::vector<GraphPart> parts_;
   std::vector<Operand> values_;      // by ValueId
   std::vector<bool> placed_;         // by ValueId
   std::vector<bool> adds_;           // by ValueId: it is a gradient of a parameter
+  std::vector<ReadyKernel> ready_;   // by node
   std::vector<int64_t> workspaces_;  // by node
   std::vector<Operand> operands_;
   std::vector<char> accumulates_;
@@ -106,4 +110,4 @@ class Program {
   int64_t arena_bytes_ = 0;
 };
 
-}  // namespace stringline::cpu
+}  // namespace stringline

@@ -1,5 +1,5 @@
-// The stages of a model on the CPU: their parameters and gradients, the buffers of a step, and what
-// each action does with them.
+// The stages of a model on a device: their parameters and gradients, the buffers of a step, and
+// what each action does with them.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "executor/available_memory.h"
-#include "executor/cpu/program.h"
+#include "executor/programs/ready_graph.h"
 #include "executor/replicas.h"
 #include "executor/stage_work.h"
 #include "schedlang/base/align.h"
@@ -21,16 +21,18 @@
 #include "schedlang/plan.h"
 #include "stages/stage_program.h"
 
-namespace stringline::cpu {
+namespace stringline {
 
 class Stages final : public StageWork {
  public:
   // One program per stage of the plan, in the order of the model. Decides where everything will
-  // lie and takes no memory for it. `programs` and `lowered` outlive the object.
+  // lie and takes no memory for it. All arguments outlive the object.
   static absl::StatusOr<std::unique_ptr<Stages>> Place(const Plan& lowered,
-                                                       absl::Span<const StageProgram> programs);
+                                                       absl::Span<const StageProgram> programs,
+                                                       Kernels* kernels);
   // What `Place` reckons with, by stage. `plan` need not be lowered.
-  static std::vector<StageSizes> SizesOf(const Plan& plan, absl::Span<const StageProgram> programs);
+  static std::vector<StageSizes> SizesOf(const Plan& plan, absl::Span<const StageProgram> programs,
+                                         Kernels* kernels);
   // Where in a mesh these stages are: with whom they sum gradients and exchange experts' rows.
   // Before the interpreter is made.
   struct Seat {
@@ -86,15 +88,15 @@ class Stages final : public StageWork {
   struct Stage {
     explicit Stage(const StageProgram& program) : layout(program) {}
     StageLayout layout;
-    std::vector<Program> programs;
+    std::vector<ReadyGraph> programs;
     char* params = nullptr;
     char* grads = nullptr;
-    char* tallies = nullptr;          // by microbatch of the step
-    std::vector<float> host_tallies;  // the same
+    char* tallies = nullptr;         // by microbatch of the step
+    absl::Span<float> host_tallies;  // the same
   };
   // A part of a program with the addresses of one microbatch.
   struct Bound {
-    const Program* program;
+    const ReadyGraph* program;
     Regions regions;
     int part;
   };
@@ -104,15 +106,11 @@ class Stages final : public StageWork {
     Action action;
     LayerPart part;
   };
-  // The rows behind those that a combine brings back: zeros.
-  struct Tail {
-    const int32_t* counts;
-    int64_t experts;
-    char* rows;
-    int64_t row_bytes;
-    int64_t most_rows;
+  // What one exchange brought back.
+  struct Tails {
+    Kernels* kernels;
+    std::vector<CountedRows> all;
   };
-
   // The copies of a stage that its rank holds: their gradients are added up in the first one, and
   // the sum goes to all.
   struct Copies {
@@ -120,7 +118,7 @@ class Stages final : public StageWork {
     std::vector<StageId> stages;
   };
 
-  Stages(const Plan& lowered, absl::Span<const StageProgram> programs);
+  Stages(const Plan& lowered, absl::Span<const StageProgram> programs, Kernels* kernels);
   static void AddUp(const void* self, int64_t argument, NativeStream stream);
   static void HandOut(const void* self, int64_t argument, NativeStream stream);
   static std::string PrintGradients(const void* self, int64_t stage);
@@ -143,13 +141,14 @@ class Stages final : public StageWork {
 
   const Plan& plan_;
   absl::Span<const StageProgram> programs_;
+  Kernels* const kernels_;
   std::vector<Stage> stages_;
   MemoryPlan memory_;
   std::vector<char*> blocks_;                       // by rank
   std::vector<std::array<char*, kArenas>> arenas_;  // by rank
-  std::vector<int32_t> tokens_;                     // on the host, by microbatch
-  std::vector<int32_t> targets_;
-  std::vector<float> losses_;
+  absl::Span<int32_t> tokens_;                      // on the host, by microbatch
+  absl::Span<int32_t> targets_;
+  absl::Span<float> losses_;
   int64_t token_bytes_;  // of a microbatch on the device
   int64_t target_bytes_;
   std::vector<int64_t> allocated_;  // by rank
@@ -160,10 +159,10 @@ class Stages final : public StageWork {
   std::deque<Bound> bound_;           // one per part of an action
   std::deque<ExchangeName> exchange_names_;
   std::deque<RowCounts> row_counts_;
-  std::deque<std::vector<Tail>> tails_;
+  std::deque<Tails> tails_;
   Seat seat_;
   std::deque<Copies> copies_;
   std::vector<int> came_to_sum_;  // by stage of the first copy on its rank: how many have
 };
 
-}  // namespace stringline::cpu
+}  // namespace stringline

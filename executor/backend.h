@@ -1,0 +1,18 @@
+// What ranks run on: a device, groups of ranks on it, and the kernels that it has.
+#pragma once
+
+#include "executor/device.h"
+#include "executor/group.h"
+#include "executor/programs/kernels.h"
+
+namespace stringline {
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual Device* device() = 0;
+  virtual Groups* groups() = 0;
+  virtual Kernels* kernels() = 0;
+};
+
+}  // namespace stringline

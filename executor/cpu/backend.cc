@@ -1,0 +1,83 @@
+#include "executor/cpu/backend.h"
+
+#include <cstring>
+#include <utility>
+
+#include "executor/cpu/kernel.h"
+#include "schedlang/base/status.h"
+
+namespace stringline {
+namespace {
+
+class HostKernels final : public Kernels {
+ public:
+  HostKernels() {
+#define X(op, ...) kernels_[static_cast<size_t>(Op::op)] = cpu::KernelFor(Op::op);
+#include "stages/ops.def"
+#undef X
+  }
+
+  ReadyKernel ReadyFor(const Graph& graph, const Node& node) override {
+    return {RunNode, &kernels_[static_cast<size_t>(node.op)], cpu::WorkspaceBytes(graph, node)};
+  }
+
+  void Copy(void* to, const void* from, int64_t bytes, NativeStream /*stream*/) override {
+    std::memcpy(to, from, bytes);
+  }
+
+  void Add(float* to, const float* from, int64_t count, NativeStream /*stream*/) override {
+    for (int64_t i = 0; i < count; ++i) to[i] += from[i];
+  }
+
+  void ClearBehind(const CountedRows& rows, NativeStream /*stream*/) override {
+    int64_t there = 0;
+    for (int64_t i = 0; i < rows.how_many; ++i) there += rows.counts[i];
+    std::memset(rows.rows + there * rows.row_bytes, 0, (rows.most_rows - there) * rows.row_bytes);
+  }
+
+  void SumOfSquares(absl::Span<const ParamBlock> blocks, double* sums,
+                    NativeStream /*stream*/) override {
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      sums[i] = blocks[i].counts ? stringline::SumOfSquares(blocks[i].gradient) : 0;
+    }
+  }
+
+  void Update(const UpdateStep& step, absl::Span<const ParamBlock> blocks,
+              NativeStream /*stream*/) override {
+    for (const ParamBlock& block : blocks) {
+      if (block.balances) {
+        UpdateBalance(step.balance_rate, block.values, block.gradient);
+      } else {
+        UpdateAdamW(step.adamw, step.number, step.scale, block.decays, block.values, block.gradient,
+                    block.m, block.v);
+      }
+    }
+  }
+
+ private:
+  static void RunNode(const void* self, const NodeRun& run) {
+    (*static_cast<const cpu::Kernel*>(self))(run.node, run.in, run.out, run.accumulate,
+                                             run.workspace);
+  }
+
+#define X(...) +1
+  cpu::Kernel kernels_[0
+#include "stages/ops.def"
+  ];
+#undef X
+};
+
+}  // namespace
+
+Kernels* CpuKernels() {
+  static HostKernels* const kernels = new HostKernels;
+  return kernels;
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> CpuBackend::Make(int threads, const CallTimes& link) {
+  cpu::PrepareThread();
+  SL_ASSIGN_OR_RETURN(auto device, CpuDevice::Make(threads, cpu::PrepareThread));
+  return std::unique_ptr<Backend>(new CpuBackend(std::move(device), link));
+}
+
+}  // namespace stringline
