@@ -81,12 +81,12 @@ absl::Status Trainer::PrepareCopy(int coordinate) {
   PipelineCopy& copy = copies_[coordinate];
   if (settings_.record) copy.recorder = std::make_unique<Recorder>(plan_);
   const int expert = settings_.mesh.expert_of(coordinate);
-  SL_RETURN_IF_ERROR(copy.stages->Allocate(settings_.seed, expert, backend_->device()));
+  SL_RETURN_IF_ERROR(copy.stages->Allocate(settings_.seed, expert, device()));
   copy.stages->Join({coordinate, replicas_.get(), ExpertGroups(coordinate), expert});
   SL_ASSIGN_OR_RETURN(
       copy.interpreter,
-      Interpreter::Make(plan_, copy.stages.get(), backend_->device(), backend_->groups(),
-                        copy.recorder.get(), {.first_rank = coordinate * plan_.ranks()}));
+      Interpreter::Make(plan_, copy.stages.get(), device(), backend_->groups(), copy.recorder.get(),
+                        {.first_rank = coordinate * plan_.ranks()}));
   for (size_t s = 0; s < programs_.size(); ++s) {
     SL_RETURN_IF_ERROR(PrepareBlocks(coordinate, StageId(static_cast<int32_t>(s))));
   }
@@ -100,7 +100,7 @@ absl::Status Trainer::PrepareBlocks(int coordinate, StageId stage) {
   const int64_t bytes = copy.stages->layout(stage).param_bytes;
   float* moments[2];
   for (float*& of : moments) {
-    SL_ASSIGN_OR_RETURN(void* memory, copy.stages->Take(rank, bytes, backend_->device()));
+    SL_ASSIGN_OR_RETURN(void* memory, copy.stages->Take(rank, bytes, device()));
     of = static_cast<float*>(memory);
   }
   const std::vector<Param>& params = programs_[stage.value].params;
@@ -117,7 +117,7 @@ absl::Status Trainer::PrepareBlocks(int coordinate, StageId stage) {
     block.counts = !block.balances && params[p].tied_to.empty();
   }
   SL_ASSIGN_OR_RETURN(void* const squares,
-                      backend_->device()->AllocateHost(static_cast<int64_t>(
+                      device()->AllocateHost(static_cast<int64_t>(
                           std::max<size_t>(1, params.size()) * sizeof(double))));
   copy.squares.emplace_back(static_cast<double*>(squares), params.size());
   return absl::OkStatus();
@@ -191,12 +191,12 @@ absl::Span<int32_t> Trainer::targets(MicrobatchId microbatch) {
 }
 
 absl::Status Trainer::ComputeGradients() {
-  const int64_t now_ns = backend_->device()->NowNs();
+  const int64_t now_ns = device()->NowNs();
   for (PipelineCopy& copy : copies_) {
     if (copy.recorder != nullptr) copy.recorder->StartStep(now_ns);
     copy.interpreter->EnqueueStep();
   }
-  return backend_->device()->Synchronize();
+  return device()->Synchronize();
 }
 
 double Trainer::loss_sum() const {
@@ -239,11 +239,11 @@ std::vector<RankBytes> Trainer::rank_bytes() const {
 absl::Status Trainer::ForEveryStage(void (*phase)(const void*, int64_t, NativeStream)) {
   for (size_t c = 0; c < copies_.size(); ++c) {
     for (int64_t s = 0; s < stages(); ++s) {
-      backend_->device()->Launch(copies_[c].interpreter->ComputeStream(plan_.stages[s].rank),
-                                 {phase, this, static_cast<int64_t>(c) * stages() + s});
+      device()->Launch(copies_[c].interpreter->ComputeStream(plan_.stages[s].rank),
+                       {phase, this, static_cast<int64_t>(c) * stages() + s});
     }
   }
-  return backend_->device()->Synchronize();
+  return device()->Synchronize();
 }
 
 absl::Span<float> Trainer::View(float* block, StageId stage, int index) const {

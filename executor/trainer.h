@@ -71,7 +71,8 @@ class Trainer {
   // the first one in the order of the model.
   absl::StatusOr<double> Update(double learning_rate);
 
-  // All coordinates hold the same, but for the pieces of experts' parameters.
+  // In the device's memory. All coordinates hold the same, but for the pieces of experts'
+  // parameters.
   absl::Span<float> param(StageId stage, int index, int coordinate = 0) {
     return View(copies_[coordinate].stages->params(stage), stage, index);
   }
@@ -79,6 +80,7 @@ class Trainer {
     return View(copies_[coordinate].stages->grads(stage), stage, index);
   }
 
+  Device* device() { return backend_->device(); }
   const Plan& plan() const { return plan_; }
   const Mesh& mesh() const { return settings_.mesh; }
   absl::Span<const StageProgram> programs() const { return programs_; }

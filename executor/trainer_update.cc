@@ -18,10 +18,10 @@ absl::Status Trainer::SumTied() {
     if (tied.group != nullptr) {
       tied.group->Enqueue(tied.member, stream, &tied.call);
     } else {
-      backend_->device()->Launch(stream, {AddBoth, &tied, 0});
+      device()->Launch(stream, {AddBoth, &tied, 0});
     }
   }
-  return backend_->device()->Synchronize();
+  return device()->Synchronize();
 }
 
 void Trainer::AddBoth(const void* self, int64_t /*argument*/, NativeStream stream) {
@@ -80,9 +80,12 @@ absl::Status Trainer::BadGradient() {
     const absl::Span<const double> squares = CopyOf(at).squares[s];
     for (size_t p = 0; p < squares.size(); ++p) {
       if (std::isfinite(squares[p])) continue;
-      const absl::Span<const float> values =
+      const absl::Span<const float> gradient =
           grad(StageOf(at), static_cast<int>(p), static_cast<int>(at / stages()));
-      const auto* const bad = std::find_if(values.begin(), values.end(),
+      std::vector<float> values(gradient.size());
+      SL_RETURN_IF_ERROR(device()->CopyNow(values.data(), gradient.data(),
+                                           static_cast<int64_t>(values.size() * sizeof(float))));
+      const auto bad = std::find_if(values.begin(), values.end(),
                                            [](float value) { return !std::isfinite(value); });
       return absl::OutOfRangeError(absl::StrCat("the gradient of ", programs_[s].params[p].name,
                                                 " (stage ", s, ") is not finite (", *bad,

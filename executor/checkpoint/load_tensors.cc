@@ -53,10 +53,12 @@ class TensorLoader {
   }
 
   absl::Status Read() const {
+    std::vector<float> host;
     for (const Slice& slice : slices_) {
       const std::vector<ParamPlace::Range> ranges = RangesOf(*slice.place, slice.stored);
       for (const ParamPlace::Range& range : ranges) {
-        const absl::Span<float> values = range.copies.front();
+        host.resize(range.copies.front().size());
+        const absl::Span<float> values = absl::MakeSpan(host);
         const auto before = static_cast<uint64_t>(range.first - ranges.front().first);
         SL_RETURN_IF_ERROR(slice.stored.transposed
                                ? ReadTurned(slice, values)
@@ -65,7 +67,7 @@ class TensorLoader {
           return Wrong(slice.from, "holds a value that is not finite");
         }
         for (const absl::Span<float> copy : range.copies) {
-          if (copy.data() != values.data()) std::copy(values.begin(), values.end(), copy.begin());
+          SL_RETURN_IF_ERROR(slice.place->Write(host.data(), copy));
         }
       }
     }

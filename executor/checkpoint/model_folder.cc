@@ -40,7 +40,8 @@ absl::string_view AsBytes(absl::Span<const float> values) {
 
 absl::Status AppendTensor(const ParamPlace& place, const StoredSlice& slice, NewFile* file) {
   for (const ParamPlace::Range& range : RangesOf(place, slice)) {
-    const absl::Span<const float> own = range.copies.front();
+    std::vector<float> own(range.copies.front().size());
+    SL_RETURN_IF_ERROR(place.Read(range.copies.front(), own.data()));
     if (!slice.transposed) {
       SL_RETURN_IF_ERROR(file->Append(AsBytes(own)));
       continue;
@@ -57,9 +58,12 @@ absl::Status AppendTensor(const ParamPlace& place, const StoredSlice& slice, New
 }
 
 absl::Status CheckFinite(const std::string& file, absl::Span<const ParamPlace> places) {
+  std::vector<float> host;
   for (const ParamPlace& place : places) {
     for (const std::vector<absl::Span<float>>& piece : place.pieces) {
-      for (const float value : piece.front()) {
+      host.resize(piece.front().size());
+      SL_RETURN_IF_ERROR(place.Read(piece.front(), host.data()));
+      for (const float value : host) {
         if (std::isfinite(value)) continue;
         return absl::OutOfRangeError(absl::StrCat(file, ": not written: parameter ",
                                                   Quoted(place.param.name),

@@ -1,6 +1,7 @@
 #include "executor/checkpoint/param_places.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "schedlang/base/sl_check.h"
 
@@ -24,10 +25,24 @@ std::vector<ParamPlace::Range> ParamPlace::Ranges(int64_t first, int64_t count) 
   return ranges;
 }
 
+absl::Status ParamPlace::Read(absl::Span<const float> values, float* to) const {
+  const auto bytes = static_cast<int64_t>(values.size() * sizeof(float));
+  if (device != nullptr) return device->CopyNow(to, values.data(), bytes);
+  std::memcpy(to, values.data(), bytes);
+  return absl::OkStatus();
+}
+
+absl::Status ParamPlace::Write(const float* from, absl::Span<float> values) const {
+  const auto bytes = static_cast<int64_t>(values.size() * sizeof(float));
+  if (device != nullptr) return device->CopyNow(values.data(), from, bytes);
+  std::memcpy(values.data(), from, bytes);
+  return absl::OkStatus();
+}
+
 void ParamPlaces::Add(const Param& param, absl::Span<float> values, int piece) {
   const std::string& name = param.tied_to.empty() ? param.name : param.tied_to;
   const auto [at, added] = index_.emplace(name, places_.size());
-  if (added) places_.push_back({param, {}});
+  if (added) places_.push_back({param, device_, {}});
   ParamPlace& place = places_[at->second];
   if (place.pieces.size() <= static_cast<size_t>(piece)) {
     place.pieces.resize(static_cast<size_t>(piece) + 1);
@@ -37,7 +52,7 @@ void ParamPlaces::Add(const Param& param, absl::Span<float> values, int piece) {
 }
 
 ParamPlaces PlacesOf(Trainer& trainer) {
-  ParamPlaces places;
+  ParamPlaces places(trainer.device());
   const Mesh& mesh = trainer.mesh();
   const absl::Span<const StageProgram> programs = trainer.programs();
   for (int c = 0; c < mesh.coordinates(); ++c) {

@@ -10,14 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "executor/device.h"
 #include "executor/trainer.h"
 #include "stages/stage_program.h"
 
 namespace stringline {
 
 struct ParamPlace {
-  Param param;  // with the type of the whole
+  Param param;               // with the type of the whole
+  Device* device = nullptr;  // whose memory it lies in; null: the host's
   // In order, of equal size. Each is there with all its copies: on every coordinate that holds it,
   // of every pipe, and of a parameter that is tied to this one. They hold the same numbers.
   std::vector<std::vector<absl::Span<float>>> pieces;
@@ -28,16 +31,24 @@ struct ParamPlace {
     std::vector<absl::Span<float>> copies;
   };
   std::vector<Range> Ranges(int64_t first, int64_t count) const;
+
+  // Copies between a piece, or a part of one, and host memory of the same size; between steps.
+  absl::Status Read(absl::Span<const float> values, float* to) const;
+  absl::Status Write(const float* from, absl::Span<float> values) const;
 };
 
 // Collects places; params with the name of one before, and those tied to one, are its copies.
 class ParamPlaces {
  public:
+  // In the memory of `device`, or of the host.
+  explicit ParamPlaces(Device* device = nullptr) : device_(device) {}
+
   // `param` as a stage's program has it: `values` are those of a piece.
   void Add(const Param& param, absl::Span<float> values, int piece = 0);
   const std::vector<ParamPlace>& all() const { return places_; }
 
  private:
+  Device* const device_;
   std::vector<ParamPlace> places_;       // in the order in which they were first added
   std::map<std::string, size_t> index_;  // by name
 };
