@@ -150,8 +150,10 @@ Plan OrderMessages(const Plan& lowered, CommLayout layout) {
 }
 
 Plan ReduceGradients(const Plan& lowered) {
+  bool gathers = false;
   for (const Action& action : lowered.actions) {
-    if (IsCollective(action.kind)) return lowered;
+    if (action.kind == ActionKind::kReduceGrad) return lowered;
+    gathers = gathers || IsCollective(action.kind);
   }
   const std::optional<Timeline> ideal = IdealRun(lowered);
   if (!ideal) return lowered;
@@ -181,10 +183,19 @@ Plan ReduceGradients(const Plan& lowered) {
       if (runs && lowered.stage(stage).rank == RankId(r)) mine.push_back(stage);
     }
     size_t next = 0;
+    uint32_t group = lowered.first[r];  // the first computation at or behind i
     for (uint32_t i = lowered.first[r]; i < lowered.first[r + 1]; ++i) {
       out.actions.push_back(lowered.actions[i]);
       const bool ends = i + 1 == lowered.first[r + 1] || !lowered.actions[i + 1].joined;
-      for (; ends && next < mine.size() && last[mine[next].value] <= i; ++next) {
+      const auto is_early = [&](StageId stage) {
+        if (!gathers) return false;
+        group = std::max(group, i + 1);
+        while (group < lowered.first[r + 1] && !IsCompute(lowered.actions[group].kind)) ++group;
+        return group < lowered.first[r + 1] &&
+               ideal->events[group].start_ns < ends_ns[stage.value % parts];
+      };
+      for (; ends && next < mine.size() && last[mine[next].value] <= i && !is_early(mine[next]);
+           ++next) {
         Action reduce = lowered.actions[last[mine[next].value]];  // for its place
         reduce.kind = ActionKind::kReduceGrad;
         reduce.joined = false;

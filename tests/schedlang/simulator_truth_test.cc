@@ -42,8 +42,7 @@ RandomCase MakeRandomCase(std::mt19937_64& random, bool sharing = false) {
   RandomCase made;
   made.layout = static_cast<CommLayout>(Below(random, 3));
   Plan plan = RandomRightPlan(random, 6, 4);
-  if (plan.pipes.empty() && Below(random, 3) == 0)
-    plan = AddCollectives(plan, 1 + static_cast<int>(Below(random, 3)));
+  if (Below(random, 3) == 0) plan = AddCollectives(plan, 1 + static_cast<int>(Below(random, 3)));
   made.plan = Lower(plan, made.layout);
   int need = 1;
   for (int r = 0; r < plan.ranks(); ++r) {
