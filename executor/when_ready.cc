@@ -109,7 +109,7 @@ void StartComputations(const Plan& plan, const Wiring& wiring, Timeline* timelin
 // A reduction of replicas when it could start on all ranks that come to it. One that is part of
 // what its rank comes with later was not recorded: it takes no time.
 void StartCollectives(const Plan& plan, const Wiring& wiring, std::vector<Event>* events) {
-  std::vector<int64_t> meetings_ns(wiring.meetings(), 0);
+  std::vector<int64_t> meetings_ns(wiring.reductions.count(), 0);
   const auto meets = [&](uint32_t i) {
     return plan.actions[i].kind == ActionKind::kReduceGrad &&
            wiring.wires[i].meeting != kNoAction && wiring.wires[i].comes_with == kNoAction;
@@ -126,8 +126,8 @@ void StartCollectives(const Plan& plan, const Wiring& wiring, std::vector<Event>
       event.end_ns = std::max(event.start_ns, event.end_ns);
     }
   }
-  for (const uint32_t i : wiring.members) {
-    if (!meets(i)) continue;
+  for (const auto& [i, comes] : wiring.reductions.members) {
+    if (!comes) continue;
     Event& event = (*events)[i];
     event.start_ns = meetings_ns[wiring.wires[i].meeting];
     event.end_ns = std::max(event.start_ns, event.end_ns);

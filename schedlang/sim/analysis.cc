@@ -129,8 +129,9 @@ class Analyst {
     if (kind == ActionKind::kReduceGrad && IsMeeting(i)) {
       // Whoever came last.
       uint32_t reason = kNoAction;
-      for (const uint32_t member : wiring_.members_of(wires_[i].meeting)) {
-        if (!IsMeeting(member)) continue;
+      for (const auto& [member, comes] :
+           wiring_.reductions.of(static_cast<int>(wires_[i].meeting))) {
+        if (!comes) continue;
         reason = Later(reason, Later(wires_[member].after, wires_[member].before, i), i);
       }
       return reason;

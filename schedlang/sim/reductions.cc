@@ -11,8 +11,8 @@ int64_t ReductionNs(const Plan& plan, const Wiring& wiring, const CostModel& cos
                     uint32_t meeting) {
   int64_t most_ns = 0;
   if (costs.reduce.empty()) return most_ns;
-  for (const uint32_t member : wiring.members_of(meeting)) {
-    most_ns = std::max(most_ns, costs.reduce[plan.actions[member].stage.value]);
+  for (const auto& member : wiring.reductions.of(static_cast<int>(meeting))) {
+    most_ns = std::max(most_ns, costs.reduce[plan.actions[member.action].stage.value]);
   }
   return most_ns;
 }
@@ -25,9 +25,9 @@ std::string ReductionCircle(const Plan& plan, const Wiring& wiring,
   std::vector<bool> left(ranks);
   for (size_t r = 0; r < ranks; ++r) left[r] = waiting[r] != kNoAction;
   const auto missing = [&](uint32_t reduction) {
-    for (const uint32_t member : wiring.members_of(wiring.wires[reduction].meeting)) {
+    const auto meeting = static_cast<int>(wiring.wires[reduction].meeting);
+    for (const auto& [member, comes] : wiring.reductions.of(meeting)) {
       const auto other = static_cast<size_t>(plan.stage(plan.actions[member].stage).rank.value);
-      const bool comes = wiring.wires[member].comes_with == kNoAction;
       if (comes && left[other] && waiting[other] < member) return other;
     }
     return ranks;

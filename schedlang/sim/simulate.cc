@@ -28,15 +28,14 @@ class LaneClock {
         data_parallel_ns_(plan.ranks(), 0),
         waiting_(plan.ranks(), kNoAction),
         lacks_(plan.ranks(), kNoAction),
-        meetings_(wiring.meetings()),
+        meetings_(wiring.reductions.count()),
         queues_(wiring.queues.all.size()),
         costs_of_{costs.forward.data(), costs.backward.data(), costs.input_gradient.data(),
                   costs.weight_gradient.data()} {
     for (Event& event : events_) event.start_ns = event.end_ns = kUnknown;
     for (size_t q = 0; q < queues_.size(); ++q) queues_[q].next = wiring.first_call[q];
-    for (const uint32_t member : wiring.members) {
-      const Wire& wire = wiring.wires[member];
-      meetings_[wire.meeting].missing += wire.comes_with == kNoAction ? 1 : 0;
+    for (const auto& [action, comes] : wiring.reductions.members) {
+      meetings_[wiring.wires[action].meeting].missing += comes ? 1 : 0;
     }
   }
 
@@ -172,8 +171,8 @@ class LaneClock {
   void Meet(uint32_t meeting) {
     const int64_t start_ns = meetings_[meeting].start_ns;
     const int64_t end_ns = start_ns + ReductionNs(plan_, wiring_, costs_, meeting);
-    for (const uint32_t member : wiring_.members_of(meeting)) {
-      if (wiring_.wires[member].comes_with != kNoAction) continue;
+    for (const auto& [member, comes] : wiring_.reductions.of(static_cast<int>(meeting))) {
+      if (!comes) continue;
       events_[member].start_ns = start_ns;
       events_[member].end_ns = end_ns;
       const int rank = plan_.stage(plan_.actions[member].stage).rank.value;

@@ -7,6 +7,7 @@
 
 #include "schedlang/effects.h"
 #include "schedlang/messages/channels.h"
+#include "schedlang/messages/replica_reductions.h"
 
 namespace stringline {
 namespace {
@@ -29,7 +30,7 @@ class Wirer {
     CountCalls();
     for (int r = 0; r < plan_.ranks(); ++r) WireRank(r);
     Pair();
-    if (!reductions_.empty()) Gather();
+    WireReductions();
     if (receive_buffers > 0) BoundBuffers(static_cast<size_t>(receive_buffers));
     return std::move(wiring_);
   }
@@ -91,9 +92,6 @@ class Wirer {
         wire.after = gathers ? dropped : group;
         if (drops) dropped = group;
         gathered_[action.stage.value] = gathers ? i : kNoAction;
-        if (action.kind == ActionKind::kReduceGrad && !plan_.pipes.empty()) {
-          reductions_.push_back(i);
-        }
         ++i;
       } else {
         const uint32_t begin = i;
@@ -187,37 +185,23 @@ class Wirer {
     }
   }
 
-  // Brings the reductions of replicas together.
-  void Gather() {
-    const auto parts = static_cast<size_t>(plan_.pipes[0].stages);
-    const auto part_of = [&](uint32_t i) {
-      return static_cast<size_t>(plan_.actions[i].stage.value) % parts;
-    };
-    std::vector<uint32_t>& first = wiring_.first_member;
-    first.assign(parts + 1, 0);
-    for (const uint32_t i : reductions_) ++first[part_of(i) + 1];
-    for (size_t part = 0; part < parts; ++part) first[part + 1] += first[part];
-    wiring_.members.resize(reductions_.size());
-    std::vector<uint32_t> end(first.begin(), first.end() - 1);
-    for (const uint32_t i : reductions_) {
-      wiring_.wires[i].meeting = static_cast<uint32_t>(part_of(i));
-      wiring_.members[end[part_of(i)]++] = i;
-    }
-    for (size_t part = 0; part < parts; ++part) {
+  void WireReductions() {
+    ReplicaReductions reductions = ReplicaReductionsOf(plan_);
+    for (int k = 0; k < reductions.count(); ++k) {
       uint32_t last = kNoAction;  // of the rank
-      for (uint32_t k = first[part + 1]; k-- > first[part];) {
-        const uint32_t i = wiring_.members[k];
-        const bool same = last != kNoAction && RankOf(i) == RankOf(last);
-        if (same) {
-          wiring_.wires[i].comes_with = last;
+      const auto members = reductions.of(k);
+      for (size_t m = members.size(); m-- > 0;) {
+        Wire& wire = wiring_.wires[members[m].action];
+        wire.meeting = static_cast<uint32_t>(k);
+        if (members[m].comes) {
+          last = members[m].action;
         } else {
-          last = i;
+          wire.comes_with = last;
         }
       }
     }
+    wiring_.reductions = std::move(reductions);
   }
-
-  RankId RankOf(uint32_t i) const { return plan_.stage(plan_.actions[i].stage).rank; }
 
   void BoundBuffers(size_t buffers) {
     std::vector<uint32_t> user(plan_.actions.size(), kNoAction);
@@ -247,7 +231,6 @@ class Wirer {
   std::vector<uint32_t> gathered_;  // by stage: the UNSHARD that holds, on this rank
   std::vector<uint32_t> filled_;    // by queue: the end of its calls so far
   std::vector<std::vector<uint32_t>> sends_, recvs_;  // by channel
-  std::vector<uint32_t> reductions_;                  // of replicas
 };
 
 }  // namespace

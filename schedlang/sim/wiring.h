@@ -20,6 +20,7 @@
 
 #include "absl/types/span.h"
 #include "schedlang/messages/communicators.h"
+#include "schedlang/messages/replica_reductions.h"
 #include "schedlang/plan.h"
 
 namespace stringline {
@@ -39,12 +40,12 @@ struct Wire {
     uint32_t gradient = kNoAction;  // of a computation
     uint32_t maker;                 // of a send
     uint32_t room;                  // of a receive
-    uint32_t comes_with;            // of a reduction of replicas: see Wiring::members
+    uint32_t comes_with;            // of a reduction of replicas: that with which its rank comes
   };
   union {
     uint32_t gathered = kNoAction;  // of a computation
     uint32_t queue;                 // of a message: index into Wiring::queues.all
-    uint32_t meeting;               // of a reduction of replicas: see Wiring::members
+    uint32_t meeting;               // of a reduction of replicas: index into Wiring::reductions
   };
 };
 
@@ -59,11 +60,7 @@ struct Wiring {
   // The queues of rank r: rank_queues[first_queue[r]] ..
   std::vector<int32_t> rank_queues;
   std::vector<uint32_t> first_queue;
-  // The REDUCE_GRADs of replicas (Plan::pipes) are one reduction. Those of meeting m, by rank:
-  // members[first_member[m]] .. members[first_member[m + 1] - 1]. A rank comes to it with the last
-  // one that it lists, which the others of its rank `come with`.
-  std::vector<uint32_t> members;
-  std::vector<uint32_t> first_member = {0};
+  ReplicaReductions reductions;
   // Every message has its other end, and every value that is sent or needed is made on its rank or
   // received there.
   bool whole = false;
@@ -71,11 +68,6 @@ struct Wiring {
   absl::Span<const uint32_t> of(int queue) const {
     return absl::MakeConstSpan(calls).subspan(first_call[queue],
                                               first_call[queue + 1] - first_call[queue]);
-  }
-  int meetings() const { return static_cast<int>(first_member.size()) - 1; }
-  absl::Span<const uint32_t> members_of(uint32_t meeting) const {
-    return absl::MakeConstSpan(members).subspan(first_member[meeting],
-                                                first_member[meeting + 1] - first_member[meeting]);
   }
 };
 

@@ -223,8 +223,13 @@ TEST(Rehearsal, ReplicasMeetAsTheSimulatorSays) {
       "pipe a M=1 stages 0 1\npipe b M=1 stages 1 0\npipe c M=1 stages 1 0\n"
       "rank 0: a[0]F0 b[1]F0 b[1]B0 a[0]B0 c[1]F0 c[1]B0\n"
       "rank 1: b[0]F0 a[1]F0 a[1]B0 b[0]B0 c[0]F0 c[0]B0\n");
+  // A replica without microbatches, on a rank that does nothing else.
+  const Plan idle = PlanFrom(
+      "plan v P=3 M=1\npipe a M=1 stages 0 1\npipe b M=0 stages 1 2\n"
+      "rank 0: a[0]F0 a[0]B0\nrank 1: a[1]F0 a[1]B0\nrank 2:\n");
   for (int n = 0; n < 20; ++n) {
-    for (const Plan& plan : {Lower(by_hand), Lower(AddCollectives(by_hand, /*resident=*/1))}) {
+    for (const Plan& plan :
+         {Lower(by_hand), Lower(AddCollectives(by_hand, /*resident=*/1)), Lower(idle)}) {
       ExpectRehearsedAsSimulated(plan, UnevenCosts(plan, &random));
     }
   }
