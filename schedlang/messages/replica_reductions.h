@@ -16,8 +16,8 @@ struct ReplicaReductions {
     uint32_t action = 0;  // index into the plan's actions
     bool comes = false;   // its rank's last one
   };
-  std::vector<Member>
-      members;  // those of reduction k: members[first[k]] .. members[first[k + 1]-1]
+  // Those of reduction k: members[first[k]] .. members[first[k + 1] - 1].
+  std::vector<Member> members;
   std::vector<uint32_t> first = {0};
 
   int count() const { return static_cast<int>(first.size()) - 1; }

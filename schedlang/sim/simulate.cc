@@ -95,8 +95,9 @@ class LaneClock {
       if (IsCompute(action.kind)) {
         if (!Compute(rank, &i, last)) break;
       } else {
-        if (IsCollective(action.kind)) Collect(rank, i);
         ++i;
+        if (!IsCollective(action.kind)) continue;
+        Collect(rank, i - 1);
         while (!meet_.empty()) {
           const uint32_t meeting = meet_.back();
           meet_.pop_back();

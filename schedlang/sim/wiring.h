@@ -60,7 +60,7 @@ struct Wiring {
   // The queues of rank r: rank_queues[first_queue[r]] ..
   std::vector<int32_t> rank_queues;
   std::vector<uint32_t> first_queue;
-  ReplicaReductions reductions;
+  ReplicaReductions reductions;  // those that are one start and end together
   // Every message has its other end, and every value that is sent or needed is made on its rank or
   // received there.
   bool whole = false;
