@@ -1,5 +1,9 @@
 #include "executor/held_stages.h"
 
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
 #include "executor/held_device.h"
 
 namespace stringline {
@@ -24,12 +28,19 @@ bool SumUp(const CostModel& costs) {
 
 }  // namespace
 
-HeldStages::HeldStages(const Plan& plan, const CostModel& costs)
+HeldStages::HeldStages(const Plan& plan, const CostModel& costs, Groups* groups)
     : stages_(plan.stages.size()),
       microbatches_(plan.microbatches),
       unshard_ns_(costs.unshard),
       reduce_ns_(costs.reduce),
+      replicas_(plan, Mesh(), groups),
+      reductions_ns_(stages_, 0),
+      came_(stages_, 0),
       hold_ns_(4 * stages_ * microbatches_, 0) {
+  for (size_t s = 0; s < reduce_ns_.size(); ++s) {
+    int64_t& ns = reductions_ns_[replicas_.PartOf(StageId(static_cast<int32_t>(s)))];
+    ns = std::max(ns, reduce_ns_[s]);
+  }
   const bool in_parts =
       costs.forward_backward.empty() && costs.noise.empty() && costs.slowdown == 0 && SumUp(costs);
   if (in_parts) parts_ = costs.parts;
@@ -59,10 +70,26 @@ Piece HeldStages::Compute(const Action& action, LayerPart part) {
 }
 
 absl::StatusOr<Piece> HeldStages::Collective(const Action& action) {
-  const std::vector<int64_t>& costs_ns =
-      action.kind == ActionKind::kUnshard ? unshard_ns_ : reduce_ns_;
-  const bool free = action.kind == ActionKind::kReshard || costs_ns.empty();
-  return Piece{HeldDevice::HoldFor(free ? 0 : costs_ns[action.stage.value]), {}, {}};
+  if (action.kind == ActionKind::kReduceGrad) return Reduction(action.stage);
+  const bool free = action.kind == ActionKind::kReshard || unshard_ns_.empty();
+  return Piece{HeldDevice::HoldFor(free ? 0 : unshard_ns_[action.stage.value]), {}, {}};
+}
+
+// As in training: a rank comes with its last replica.
+Piece HeldStages::Reduction(StageId stage) {
+  const std::vector<StageId> copies = replicas_.OnItsRank(stage);
+  if (++came_[copies[0].value] < static_cast<int>(copies.size())) return {};
+  const int part = replicas_.PartOf(stage);
+  const Replicas::Seat seat = replicas_.OfDense(/*coordinate=*/0, stage);
+  if (seat.group == nullptr) return {HeldDevice::HoldFor(ReductionNs(part)), {}, {}};
+  MemberCall call{seat.group, seat.member, {}};
+  call.call.kind = CallKind::kAllReduce;
+  call.call.name = {PrintReduction, nullptr, part};
+  return {{}, {call}, {}};
+}
+
+std::string HeldStages::PrintReduction(const void* /*self*/, int64_t part) {
+  return absl::StrCat("the gradients of stage ", part);
 }
 
 size_t HeldStages::Index(const Action& action) const {

@@ -17,14 +17,17 @@
 namespace stringline {
 namespace {
 
-// How long the messages of a plan take, by the stage that computed what they carry.
-struct MessageTimes {
+// How long the messages of a plan take, by the stage that computed what they carry, and its
+// reductions.
+struct HeldCalls {
   const Plan& plan;
   const CostModel& costs;
+  const HeldStages* stages = nullptr;
 };
 
-int64_t MessageNs(const void* self, absl::Span<const Call* const> met) {
-  const auto& times = *static_cast<const MessageTimes*>(self);
+int64_t HeldCallNs(const void* self, absl::Span<const Call* const> met) {
+  const auto& times = *static_cast<const HeldCalls*>(self);
+  if (met[0]->kind == CallKind::kAllReduce) return times.stages->ReductionNs(met[0]->name.index);
   const MessageName name = NameOfMessage(times.plan, met[0]->name.index);
   return (name.gradient ? times.costs.gradient_hops
                         : times.costs.activation_hops)[name.producer.value]
@@ -56,9 +59,10 @@ absl::StatusOr<Rehearsal> Rehearse(const Plan& lowered, const CostModel& asked,
   SL_ASSIGN_OR_RETURN(rehearsal.simulated, Simulate(lowered, costs, settings.layout));
   SL_ASSIGN_OR_RETURN(const auto owned, CpuDevice::Make(settings.threads, nullptr, settings.time));
   HeldDevice device(owned.get());
-  const MessageTimes times = {lowered, costs};
-  ThreadGroups groups(owned.get(), {MessageNs, &times});
-  HeldStages stages(lowered, costs);
+  HeldCalls times = {lowered, costs};
+  ThreadGroups groups(owned.get(), {HeldCallNs, &times});
+  HeldStages stages(lowered, costs, &groups);
+  times.stages = &stages;
   Recorder recorder(lowered);
   SL_ASSIGN_OR_RETURN(auto step, Interpreter::Make(lowered, &stages, &device, &groups, &recorder,
                                                    {.layout = settings.layout}));

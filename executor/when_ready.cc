@@ -106,12 +106,30 @@ void StartComputations(const Plan& plan, const Wiring& wiring, Timeline* timelin
   }
 }
 
+// A reduction of replicas when it could start on all ranks that come to it. One that is part of
+// what its rank comes with later was not recorded: it takes no time.
 void StartCollectives(const Plan& plan, const Wiring& wiring, std::vector<Event>* events) {
-  for (size_t i = 0; i < events->size(); ++i) {
+  std::vector<int64_t> meetings_ns(wiring.reductions.count(), 0);
+  const auto meets = [&](uint32_t i) {
+    return plan.actions[i].kind == ActionKind::kReduceGrad &&
+           wiring.wires[i].meeting != kNoAction && wiring.wires[i].comes_with == kNoAction;
+  };
+  for (uint32_t i = 0; i < events->size(); ++i) {
     if (!IsCollective(plan.actions[i].kind)) continue;
     const Wire& wire = wiring.wires[i];
     Event& event = (*events)[i];
     event.start_ns = std::max(EndOf(*events, wire.before), EndOf(*events, wire.after));
+    if (meets(i)) {
+      int64_t& start_ns = meetings_ns[wire.meeting];
+      start_ns = std::max(start_ns, event.start_ns);
+    } else {
+      event.end_ns = std::max(event.start_ns, event.end_ns);
+    }
+  }
+  for (const auto& [i, comes] : wiring.reductions.members) {
+    if (!comes) continue;
+    Event& event = (*events)[i];
+    event.start_ns = meetings_ns[wiring.wires[i].meeting];
     event.end_ns = std::max(event.start_ns, event.end_ns);
   }
 }

@@ -3,13 +3,16 @@
 // A stage that is ever unsharded or resharded begins sharded, and then F, B, I and W find its
 // parameters there. Gradients are reduced once, behind the stage's last B or W, and for every stage
 // if for any. The k-th stages of all pipes are reduced together, so the ranks that hold them do
-// their reductions in one order.
+// their reductions in one order, and gather nothing behind one that others need to come to it.
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/check/meetings.h"
 #include "schedlang/check/rules.h"
+#include "schedlang/messages/replica_reductions.h"
 
 namespace stringline {
 namespace {
@@ -101,25 +104,21 @@ class CollectiveRule {
     state.change = &action;
   }
 
-  // A rank that holds several of the stages that are reduced together comes to their reduction with
-  // the last one.
   void FindOrder() {
-    const int parts = plan_.pipes[0].stages;
-    MeetingSteps members{.steps = {}, .meetings = parts};
+    const ReplicaReductions reductions = ReplicaReductionsOf(plan_);
+    std::vector<uint32_t> comes;
+    for (const ReplicaReductions::Member& member : reductions.members) {
+      if (member.comes) comes.push_back(member.action);
+    }
+    std::sort(comes.begin(), comes.end());
+    MeetingSteps members{.steps = {}, .meetings = reductions.count()};
+    members.steps.resize(plan_.ranks());
     std::vector<std::vector<const Action*>> actions(plan_.ranks());
-    for (int r = 0; r < plan_.ranks(); ++r) {
-      std::vector<const Action*> last(parts, nullptr);
-      for (const Action& action : plan_.of(RankId(r))) {
-        if (action.kind == ActionKind::kReduceGrad) last[action.stage.value % parts] = &action;
-      }
-      std::vector<std::vector<int>> steps;
-      for (const Action& action : plan_.of(RankId(r))) {
-        const int part = action.stage.value % parts;
-        if (action.kind != ActionKind::kReduceGrad || last[part] != &action) continue;
-        steps.push_back({part});
-        actions[r].push_back(&action);
-      }
-      members.steps.push_back(std::move(steps));
+    for (const uint32_t i : comes) {
+      const Action& action = plan_.actions[i];
+      const int rank = plan_.stage(action.stage).rank.value;
+      members.steps[rank].push_back({action.stage.value % reductions.count()});
+      actions[rank].push_back(&action);
     }
     const std::vector<MeetingWait> circle = FindMeetingCircle(members);
     Diagnostic* finding = nullptr;
@@ -146,8 +145,14 @@ class CollectiveRule {
 
 }  // namespace
 
-void FindCollectiveFault(const Plan& plan, const CheckOptions&, Diagnostics* diagnostics) {
+void FindCollectiveFault(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics) {
+  const size_t before = diagnostics->findings().size();
   CollectiveRule(plan, diagnostics).Run();
+  const auto gathers = [](const Action& a) { return a.kind == ActionKind::kUnshard; };
+  if (diagnostics->findings().size() == before && !plan.pipes.empty() &&
+      std::any_of(plan.actions.begin(), plan.actions.end(), gathers)) {
+    FindGatherCircle(plan, options, diagnostics);
+  }
 }
 
 }  // namespace stringline

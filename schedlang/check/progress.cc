@@ -22,15 +22,16 @@ struct Wait {
   uint32_t action = 0;
 };
 
-// The nodes are the compute streams of all ranks, then the communicator queues of all ranks. Each
-// waits with the action at its head.
+// The nodes are the compute streams of all ranks, then the communicator queues of all ranks, then
+// the collectives of all ranks. Each waits with the action at its head; collectives at a reduction.
 class WaitGraph {
  public:
   WaitGraph(const Plan& plan, const Replay& stopped, int buffers)
       : plan_(plan), stopped_(stopped), buffers_(buffers) {
-    const int nodes = plan.ranks() + static_cast<int>(stopped.queues().all.size());
-    for (int node = 0; node < nodes; ++node) {
-      waits_.push_back(node < plan.ranks() ? RankWaits(RankId(node)) : QueueWaits(QueueOf(node)));
+    for (int node = 0; node < CollectivesOf(RankId(plan.ranks())); ++node) {
+      waits_.push_back(IsRank(node)     ? RankWaits(RankId(node))
+                       : Collects(node) ? ReductionWaits(RankOf(node))
+                                        : QueueWaits(QueueOf(node)));
     }
   }
 
@@ -53,12 +54,18 @@ class WaitGraph {
   }
 
   bool IsRank(int node) const { return node < plan_.ranks(); }
+  bool Collects(int node) const { return node >= CollectivesOf(RankId(0)); }
+  int CollectivesOf(RankId rank) const {
+    return plan_.ranks() + static_cast<int>(stopped_.queues().all.size()) + rank.value;
+  }
   int QueueOf(int node) const { return node - plan_.ranks(); }
   RankId RankOf(int node) const {
+    if (Collects(node)) return RankId(node - CollectivesOf(RankId(0)));
     return IsRank(node) ? RankId(node) : stopped_.queues().all[QueueOf(node)].rank;
   }
   // The action that the node waits with.
   uint32_t HeadOf(int node) const {
+    if (Collects(node)) return stopped_.collected(RankOf(node));
     return IsRank(node) ? stopped_.cursor(RankId(node)) : stopped_.head(QueueOf(node)).front();
   }
 
@@ -78,6 +85,7 @@ class WaitGraph {
  private:
   // The receive of what the rank's next group lacks. The rule `dataflow` has found it listed.
   std::vector<Wait> RankWaits(RankId rank) const {
+    if (stopped_.LacksGather(rank)) return {{CollectivesOf(rank), stopped_.collected(rank)}};
     const auto [part, lacks] = Lack(rank);
     if (lacks == 0) return {};
     const Action& action = plan_.actions[part];
@@ -112,6 +120,24 @@ class WaitGraph {
       if (wait.node < 0) continue;
       waits.push_back(wait);
       if (IsRecv(plan_.actions[part].kind)) AddMaker(wait.action, &waits);
+    }
+    return waits;
+  }
+
+  bool WaitsAtReduction(RankId rank) const {
+    return stopped_.collected(rank) < stopped_.cursor(rank);
+  }
+
+  // The ranks that have not come to the reduction.
+  std::vector<Wait> ReductionWaits(RankId rank) const {
+    std::vector<Wait> waits;
+    if (!WaitsAtReduction(rank)) return waits;
+    const ReplicaReductions& reductions = stopped_.reductions();
+    const StageId stage = plan_.actions[stopped_.collected(rank)].stage;
+    for (const auto& [action, comes] : reductions.of(stage.value % reductions.count())) {
+      const RankId other = plan_.stage(plan_.actions[action].stage).rank;
+      if (!comes || (WaitsAtReduction(other) && stopped_.collected(other) == action)) continue;
+      waits.push_back({WaitsAtReduction(other) ? CollectivesOf(other) : other.value, action});
     }
     return waits;
   }
@@ -171,10 +197,10 @@ class CircleText {
     if (first != circle_.end()) std::rotate(circle_.begin(), first, circle_.end());
   }
 
-  void Report(const std::string& least_buffers, Diagnostics* diagnostics) const {
+  void Report(Code code, const std::string& least_buffers, Diagnostics* diagnostics) const {
     const Action& head = plan_.actions[HeadPart(0)];
     Diagnostic& finding =
-        diagnostics->Add(Code::kProgress, SpanOf(plan_, head),
+        diagnostics->Add(code, SpanOf(plan_, head),
                          absl::StrCat("rank ", graph_.RankOf(circle_[0].first).value,
                                       " waits forever at ", Head(0), ": ", Reason(0)));
     finding.where = WhereOf(plan_, head);
@@ -195,6 +221,7 @@ class CircleText {
   std::string Head(size_t i) const {
     const int node = Node(i);
     if (graph_.IsRank(node)) return PrintGroup(plan_, plan_.actions, graph_.HeadOf(node));
+    if (graph_.Collects(node)) return Name(graph_.HeadOf(node));
     std::string out;
     for (const uint32_t part : stopped_.head(graph_.QueueOf(node))) {
       absl::StrAppend(&out, out.empty() ? "" : "&", Name(part));
@@ -210,7 +237,7 @@ class CircleText {
   // Whether link i waits for a computation of another rank, whose value will be sent.
   bool IsForValue(size_t i) const {
     const int node = Node(i);
-    if (!graph_.IsRank(Node(i + 1))) return false;
+    if (!graph_.IsRank(Node(i + 1)) || graph_.Collects(node)) return false;
     return graph_.IsRank(node) || stopped_.started(graph_.QueueOf(node));
   }
 
@@ -231,6 +258,7 @@ class CircleText {
           awaited >= graph_.HeadOf(next) && awaited < graph_.HeadOf(next) + group.size();
       return same ? "" : absl::StrCat(", which comes after ", Head(i + 1));
     }
+    if (graph_.Collects(next)) return absl::StrCat(", which comes after ", Head(i + 1));
     const auto parts = stopped_.head(graph_.QueueOf(next));
     if (std::find(parts.begin(), parts.end(), awaited) != parts.end()) return "";
     return absl::StrCat(", which stands behind ", Head(i + 1), " in the queue of communicator ",
@@ -240,6 +268,13 @@ class CircleText {
   std::string Reason(size_t i) const {
     const int node = Node(i);
     const std::string awaited = Name(WaitOf(i).action);
+    if (graph_.Collects(node)) {
+      return absl::StrCat("rank ", graph_.RankOf(Node(i + 1)).value, " has still to come to ",
+                          awaited, Behind(i));
+    }
+    if (graph_.IsRank(node) && graph_.Collects(Node(i + 1))) {
+      return absl::StrCat("its parameters are gathered after ", awaited);
+    }
     if (graph_.IsRank(node)) {
       const std::string behind = IsForValue(i) ? "" : Behind(i);
       return absl::StrCat("it needs the ", Lack(node),
@@ -311,7 +346,14 @@ void FindCircle(const Plan& plan, const CheckOptions& options, Diagnostics* diag
   Replay replay(plan, options.layout, options.buffers);
   if (replay.Run()) return;
   const WaitGraph graph(plan, replay, options.buffers);
-  CircleText(plan, replay, graph).Report(LeastBuffers(plan, options), diagnostics);
+  CircleText(plan, replay, graph).Report(Code::kProgress, LeastBuffers(plan, options), diagnostics);
+}
+
+void FindGatherCircle(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics) {
+  Replay replay(plan, options.layout, options.buffers, Replay::Collectives::kPerformed);
+  if (replay.Run()) return;
+  const WaitGraph graph(plan, replay, options.buffers);
+  CircleText(plan, replay, graph).Report(Code::kCollectives, "", diagnostics);
 }
 
 }  // namespace stringline

@@ -21,7 +21,7 @@ bool IssuedInOrder(const Plan& plan) {
 
 }  // namespace
 
-Replay::Replay(const Plan& plan, CommLayout layout, int buffers)
+Replay::Replay(const Plan& plan, CommLayout layout, int buffers, Collectives collectives)
     : plan_(plan),
       buffers_(buffers),
       channels_(ChannelsOf(plan)),
@@ -52,6 +52,58 @@ Replay::Replay(const Plan& plan, CommLayout layout, int buffers)
     calls.parts.push_back(i);
   }
   for (Calls& calls : calls_) calls.first.push_back(static_cast<uint32_t>(calls.parts.size()));
+  collects_ = collectives == Collectives::kPerformed;
+  if (collects_) PrepareCollectives();
+}
+
+void Replay::PrepareCollectives() {
+  reductions_ = ReplicaReductionsOf(plan_);
+  missing_.assign(reductions_.count(), 0);
+  collected_ = cursor_;
+  came_.assign(plan_.ranks(), 0);
+  comes_.assign(plan_.actions.size(), 0);
+  for (int k = 0; k < reductions_.count(); ++k) {
+    for (const ReplicaReductions::Member& member : reductions_.of(k)) {
+      comes_[member.action] = member.comes ? 1 : 0;
+      missing_[k] += member.comes ? 1 : 0;
+    }
+  }
+  gathered_.assign(plan_.actions.size(), 0);
+  std::vector<uint32_t> last(plan_.stages.size(), 0);
+  for (uint32_t i = 0; i < plan_.actions.size(); ++i) {
+    const Action& action = plan_.actions[i];
+    if (IsCompute(action.kind)) gathered_[i] = last[action.stage.value];
+    if (!IsCollective(action.kind)) continue;
+    last[action.stage.value] = action.kind == ActionKind::kUnshard ? i + 1 : 0;
+  }
+}
+
+bool Replay::LacksGather(RankId rank) const {
+  const uint32_t begin = cursor_[rank.value];
+  if (!collects_ || begin == plan_.first[rank.value + 1]) return false;
+  const size_t parts = GroupAt(plan_.actions, begin).size();
+  for (uint32_t i = begin; i < begin + parts; ++i) {
+    if (gathered_[i] > collected_[rank.value]) return true;
+  }
+  return false;
+}
+
+// Performs the collectives that stand before the rank's cursor.
+void Replay::AdvanceCollectives(int rank) {
+  for (uint32_t& i = collected_[rank]; i < cursor_[rank]; ++i) {
+    if (!comes_[i]) continue;
+    const int k = plan_.actions[i].stage.value % reductions_.count();
+    if (!came_[rank]) {
+      came_[rank] = 1;
+      if (--missing_[k] == 0) {
+        for (const ReplicaReductions::Member& member : reductions_.of(k)) {
+          Wake(plan_.stage(plan_.actions[member.action].stage).rank.value);
+        }
+      }
+    }
+    if (missing_[k] > 0) return;
+    came_[rank] = 0;
+  }
 }
 
 bool Replay::Run() {
@@ -89,9 +141,10 @@ void Replay::AdvanceRank(int rank) {
   const uint32_t before = i;
   while (true) {
     while (i < last && !IsCompute(plan_.actions[i].kind)) ++i;
+    if (collects_) AdvanceCollectives(rank);
     if (i == last) break;
     const auto group = GroupAt(plan_.actions, i);
-    bool ready = true;
+    bool ready = !LacksGather(RankId(rank));
     for (size_t k = 0; ready && k < group.size(); ++k) ready = live_.Missing(group, k) == 0;
     if (!ready) break;
     i += static_cast<uint32_t>(group.size());
@@ -162,7 +215,7 @@ void Replay::EndPart(int queue) {
 
 bool Replay::Ended() const {
   for (int r = 0; r < plan_.ranks(); ++r) {
-    if (cursor_[r] != plan_.first[r + 1]) return false;
+    if (cursor_[r] != plan_.first[r + 1] || collected(RankId(r)) != cursor_[r]) return false;
   }
   for (const Calls& calls : calls_) {
     if (calls.next + 1 != calls.first.size()) return false;
@@ -172,7 +225,7 @@ bool Replay::Ended() const {
 
 bool Ends(const Plan& lowered, CommLayout layout, int buffers) {
   if (!IssuedInOrder(lowered)) return false;
-  return Replay(lowered, layout, buffers).Run();
+  return Replay(lowered, layout, buffers, Replay::Collectives::kPerformed).Run();
 }
 
 }  // namespace stringline

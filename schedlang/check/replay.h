@@ -12,6 +12,9 @@
 // - The k-th send from one rank to another meets the k-th receive, whatever they carry. Without
 //   buffers both end when both have started. With k buffers a send ends as long as fewer than k
 //   messages of its channel are sent and not received; a receive ends when its message was sent.
+// - Collectives never wait, unless asked for: then those of a rank follow each other, each when
+//   what is listed before it has ended, a reduction of replicas ends when all ranks have come to it
+//   (replica_reductions.h), and a group starts when the last UNSHARD of its stages has ended.
 //
 // Who runs first among those that can does not change the outcome: the streams form a Kahn network.
 // Cost: linear in actions.
@@ -22,13 +25,17 @@
 #include "schedlang/effects.h"
 #include "schedlang/messages/channels.h"
 #include "schedlang/messages/communicators.h"
+#include "schedlang/messages/replica_reductions.h"
 #include "schedlang/plan.h"
 
 namespace stringline {
 
 class Replay {
  public:
-  Replay(const Plan& plan, CommLayout layout = CommLayout::kEdge, int buffers = 0);
+  enum class Collectives : uint8_t { kNeverWait, kPerformed };
+
+  Replay(const Plan& plan, CommLayout layout = CommLayout::kEdge, int buffers = 0,
+         Collectives collectives = Collectives::kNeverWait);
 
   // True when every action ran and the step is whole (effects.h).
   bool Run();
@@ -40,6 +47,13 @@ class Replay {
   // Index of the first action that the compute stream of `rank` has not performed (a compute
   // action, or the end of the rank).
   uint32_t cursor(RankId rank) const { return cursor_[rank.value]; }
+  // Where collectives are performed: the reduction at which those of the rank wait, or where its
+  // computation stands; and whether the group at the rank's cursor waits for a gather behind it.
+  uint32_t collected(RankId rank) const {
+    return collects_ ? collected_[rank.value] : cursor_[rank.value];
+  }
+  bool LacksGather(RankId rank) const;
+  const ReplicaReductions& reductions() const { return reductions_; }
   // The parts of the call at the head of a queue, in order; empty when the queue has ended.
   absl::Span<const uint32_t> head(int queue) const {
     const Calls& calls = calls_[queue];
@@ -75,7 +89,9 @@ class Replay {
 
   bool InOneGroup(uint32_t earlier, uint32_t later) const;
   void Wake(int task);
+  void PrepareCollectives();
   void AdvanceRank(int rank);
+  void AdvanceCollectives(int rank);
   void AdvanceQueue(int queue);
   bool CanStart(int queue) const;
   void AdvanceChannel(int channel);
@@ -97,6 +113,14 @@ class Replay {
   std::vector<int> ready_;                        // ranks, then queues at ranks() + queue
   std::vector<char> queued_;                      // by task of `ready_`: whether it is there
   bool lost_ = false;
+  // Of collectives, where they are performed.
+  bool collects_ = false;
+  ReplicaReductions reductions_;
+  std::vector<uint32_t> missing_;    // by reduction: ranks that have not come
+  std::vector<uint32_t> collected_;  // by rank
+  std::vector<char> came_;           // by rank: it has come to the reduction at collected_
+  std::vector<char> comes_;          // by action: with this one
+  std::vector<uint32_t> gathered_;   // by action: one past the UNSHARD of its stage; 0: none
 };
 
 // Whether a step of the lowered plan ends well when ranks issue their actions in the plan's order:

@@ -32,6 +32,10 @@ void FindConnectionCircle(const Plan& lowered, const CheckOptions& options,
 void FindCollectiveFault(const Plan& lowered, const CheckOptions& options,
                          Diagnostics* diagnostics);
 
+// The last part of that: nothing is gathered behind a reduction that waits for it. For a plan that
+// has passed all else. (progress.cc)
+void FindGatherCircle(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);
+
 // No rank holds more activations, or bytes, than it may. (memory_rule.cc)
 void FindOverfullRank(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);
 

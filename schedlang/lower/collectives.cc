@@ -26,7 +26,9 @@ class CollectiveInserter {
       const absl::Span<const Action> group = GroupAt(actions, i);
       if (IsCompute(group[0].kind)) Exchange(WindowAt(i), group[0], out);
       out->insert(out->end(), group.begin(), group.end());
-      for (const Action& part : group) Reduce(part, out);
+      for (const Action& part : group) {
+        if (plan_.pipes.empty()) Reduce(part, out);
+      }
       i += group.size();
     }
     for (const StageId stage : active_) Put(ActionKind::kReshard, stage, actions.back(), out);

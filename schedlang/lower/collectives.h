@@ -3,7 +3,8 @@
 //   UNSHARD       before a stage's next action, and early: while up to `resident` stages of the
 //                 rank fit, those that come next are gathered ahead of their use
 //   RESHARD       once a stage is no longer among the next `resident` ones; all at the end
-//   REDUCE_GRAD   behind the last weight gradient (B or W) of a stage
+//   REDUCE_GRAD   behind the last weight gradient (B or W) of a stage; with pipes, whose reductions
+//                 need one order on all ranks, Lower does it (ReduceGradients)
 //
 // The rule is that of torch.distributed.pipelining, whose default is three stages. All parts of a
 // group count together, so a pair may hold one stage more.

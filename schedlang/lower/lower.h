@@ -6,7 +6,7 @@
 // plan lowered for a layout hangs in that layout only if its computations themselves wait for each
 // other in a circle (message_order.h says why).
 //
-// The gradients of replicas (Plan::pipes) are reduced, if the plan has no collectives of its own.
+// The gradients of replicas (Plan::pipes) are reduced, if the plan has no reductions of its own.
 #pragma once
 
 #include "schedlang/messages/communicators.h"

@@ -150,21 +150,24 @@ Plan OrderMessages(const Plan& lowered, CommLayout layout) {
 }
 
 Plan ReduceGradients(const Plan& lowered) {
+  bool gathers = false;
   for (const Action& action : lowered.actions) {
-    if (IsCollective(action.kind)) return lowered;
+    if (action.kind == ActionKind::kReduceGrad) return lowered;
+    gathers = gathers || IsCollective(action.kind);
   }
   const std::optional<Timeline> ideal = IdealRun(lowered);
   if (!ideal) return lowered;
   const int parts =
       lowered.pipes.empty() ? static_cast<int>(lowered.stages.size()) : lowered.pipes[0].stages;
-  std::vector<int64_t> ends_ns(parts, 0);                         // by part: when all are ready
-  std::vector<uint32_t> last(lowered.stages.size(), UINT32_MAX);  // by stage: its last computation
+  std::vector<int64_t> ends_ns(parts, 0);  // by part: when all are ready
+  // By stage: behind its last computation; 0 for one without microbatches, which gets the sum, too.
+  std::vector<uint32_t> behind(lowered.stages.size(), 0);
   for (uint32_t i = 0; i < lowered.actions.size(); ++i) {
     const Action& action = lowered.actions[i];
     if (!IsCompute(action.kind)) continue;
     int64_t& end_ns = ends_ns[action.stage.value % parts];
     end_ns = std::max(end_ns, ideal->events[i].end_ns);
-    last[action.stage.value] = i;
+    behind[action.stage.value] = i + 1;
   }
   std::vector<StageId> order;
   for (int s = 0; s < static_cast<int>(lowered.stages.size()); ++s) order.push_back(StageId(s));
@@ -174,24 +177,40 @@ Plan ReduceGradients(const Plan& lowered) {
   });
   Plan out = lowered;
   out.actions.clear();
+  const auto add = [&out](StageId stage, const Action& at) {
+    Action reduce = at;  // for its place
+    reduce.kind = ActionKind::kReduceGrad;
+    reduce.joined = false;
+    reduce.stage = stage;
+    reduce.microbatch = MicrobatchId();
+    out.actions.push_back(reduce);
+  };
   for (int r = 0; r < lowered.ranks(); ++r) {
     std::vector<StageId> mine;
     for (const StageId stage : order) {
-      const bool runs = last[stage.value] != UINT32_MAX;
+      const bool runs = ends_ns[stage.value % parts] > 0;
       if (runs && lowered.stage(stage).rank == RankId(r)) mine.push_back(stage);
     }
     size_t next = 0;
+    uint32_t group = lowered.first[r];  // the first computation at or behind i
     for (uint32_t i = lowered.first[r]; i < lowered.first[r + 1]; ++i) {
       out.actions.push_back(lowered.actions[i]);
       const bool ends = i + 1 == lowered.first[r + 1] || !lowered.actions[i + 1].joined;
-      for (; ends && next < mine.size() && last[mine[next].value] <= i; ++next) {
-        Action reduce = lowered.actions[last[mine[next].value]];  // for its place
-        reduce.kind = ActionKind::kReduceGrad;
-        reduce.joined = false;
-        reduce.microbatch = MicrobatchId();
-        out.actions.push_back(reduce);
+      const auto is_early = [&](StageId stage) {
+        if (!gathers) return false;
+        group = std::max(group, i + 1);
+        while (group < lowered.first[r + 1] && !IsCompute(lowered.actions[group].kind)) ++group;
+        return group < lowered.first[r + 1] &&
+               ideal->events[group].start_ns < ends_ns[stage.value % parts];
+      };
+      while (ends && next < mine.size() && behind[mine[next].value] <= i + 1 &&
+             !is_early(mine[next])) {
+        const uint32_t last = behind[mine[next].value];
+        add(mine[next++], lowered.actions[last == 0 ? i : last - 1]);
       }
     }
+    while (next < mine.size())
+      add(mine[next++], Action{.place = UINT32_MAX});  // it does nothing else
     out.first[r + 1] = static_cast<uint32_t>(out.actions.size());
   }
   return out;

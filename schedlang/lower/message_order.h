@@ -23,8 +23,12 @@ Plan OrderMessages(const Plan& lowered, CommLayout layout);
 
 // Sums the gradients of stages that several ranks hold: the plan with a REDUCE_GRAD for every
 // stage, each as early as the one order allows in which all ranks do them. Replicas are the k-th
-// stages of all pipes, and the same stage in every copy of the pipeline. Plans with collectives of
+// stages of all pipes, and the same stage in every copy of the pipeline. Plans with reductions of
 // their own, or that cannot end, stay as they are.
+//
+// Where parameters are gathered, too, a rank lists a reduction when all replicas are done in the
+// ideal run (unit costs, free messages): what it gathers before, others may wait for. So nothing
+// that is listed behind a reduction, and waits with it, is needed for it to start.
 Plan ReduceGradients(const Plan& lowered);
 
 }  // namespace stringline

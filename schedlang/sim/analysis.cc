@@ -10,7 +10,11 @@ namespace {
 class Analyst {
  public:
   Analyst(const Plan& plan, const Timeline& timeline, const Wiring& wiring)
-      : plan_(plan), events_(timeline.events), wires_(wiring.wires), whole_(wiring.whole) {}
+      : plan_(plan),
+        events_(timeline.events),
+        wiring_(wiring),
+        wires_(wiring.wires),
+        whole_(wiring.whole) {}
 
   Analysis Run() {
     for (const Event& event : events_) {
@@ -122,9 +126,17 @@ class Analyst {
   // it waited for; kNoAction for what could have started with the step.
   uint32_t ReasonOf(uint32_t i) const {
     const ActionKind kind = plan_.actions[i].kind;
-    if (IsCollective(kind)) {
-      return Later(wires_[i].after, wires_[i].before, i);
+    if (kind == ActionKind::kReduceGrad && IsMeeting(i)) {
+      // Whoever came last.
+      uint32_t reason = kNoAction;
+      for (const auto& [member, comes] :
+           wiring_.reductions.of(static_cast<int>(wires_[i].meeting))) {
+        if (!comes) continue;
+        reason = Later(reason, Later(wires_[member].after, wires_[member].before, i), i);
+      }
+      return reason;
     }
+    if (IsCollective(kind)) return Later(wires_[i].after, wires_[i].before, i);
     if (IsCompute(kind)) return Later(wires_[i].before, NeedOf(i), i);
     const uint32_t send = IsSend(kind) ? i : wires_[i].other;
     const uint32_t recv = wires_[send].other;
@@ -135,6 +147,11 @@ class Analyst {
       reason = Later(reason, wires_[end].before, send);
     }
     return reason;
+  }
+
+  // Whether the rank comes to a reduction of replicas with this one.
+  bool IsMeeting(uint32_t reduction) const {
+    return wires_[reduction].meeting != kNoAction && wires_[reduction].comes_with == kNoAction;
   }
 
   uint32_t Later(uint32_t a, uint32_t b, uint32_t waiting) const {
@@ -164,6 +181,7 @@ class Analyst {
 
   const Plan& plan_;
   const std::vector<Event>& events_;
+  const Wiring& wiring_;
   const std::vector<Wire>& wires_;
   const bool whole_;  // otherwise the timeline is of no plan that ends, and only lengths are known
   Analysis analysis_;

@@ -1,9 +1,12 @@
 #include "schedlang/sim/simulate.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "schedlang/sim/group_parts.h"
+#include "schedlang/sim/reductions.h"
 #include "schedlang/sim/shared_links.h"
 
 namespace stringline {
@@ -23,12 +26,17 @@ class LaneClock {
         cursor_(plan.first.begin(), plan.first.end() - 1),
         now_ns_(plan.ranks(), 0),
         data_parallel_ns_(plan.ranks(), 0),
+        waiting_(plan.ranks(), kNoAction),
         lacks_(plan.ranks(), kNoAction),
+        meetings_(wiring.reductions.count()),
         queues_(wiring.queues.all.size()),
         costs_of_{costs.forward.data(), costs.backward.data(), costs.input_gradient.data(),
                   costs.weight_gradient.data()} {
     for (Event& event : events_) event.start_ns = event.end_ns = kUnknown;
     for (size_t q = 0; q < queues_.size(); ++q) queues_[q].next = wiring.first_call[q];
+    for (const auto& [action, comes] : wiring.reductions.members) {
+      meetings_[wiring.wires[action].meeting].missing += comes ? 1 : 0;
+    }
   }
 
   // Whether everything ended.
@@ -59,7 +67,15 @@ class LaneClock {
     return Ended();
   }
 
+  // Which reductions wait for each other; "" if none do.
+  std::string Circle() const { return ReductionCircle(plan_, wiring_, waiting_); }
+
  private:
+  // A reduction of replicas.
+  struct Meeting {
+    uint32_t missing = 0;  // ranks that have not come
+    int64_t start_ns = 0;  // when those that have could all start
+  };
   // Where a queue stands: its call at calls[next], of which `left` parts have not ended.
   struct QueueState {
     uint32_t next = 0;
@@ -79,8 +95,14 @@ class LaneClock {
       if (IsCompute(action.kind)) {
         if (!Compute(rank, &i, last)) break;
       } else {
-        if (IsCollective(action.kind)) Collect(rank, i);
         ++i;
+        if (!IsCollective(action.kind)) continue;
+        Collect(rank, i - 1);
+        while (!meet_.empty()) {
+          const uint32_t meeting = meet_.back();
+          meet_.pop_back();
+          Meet(meeting);
+        }
       }
     }
     return i != before;
@@ -119,17 +141,52 @@ class LaneClock {
     return true;
   }
 
+  // A collective that the rank's list has come to. One behind a reduction for which other ranks are
+  // missing waits with it, and is come to again when they are there.
   void Collect(int rank, uint32_t i) {
     const Action& action = plan_.actions[i];
+    const Wire& wire = wiring_.wires[i];
     Event& event = events_[i];
-    event.start_ns = EndOf(wiring_.wires[i].after);
-    event.end_ns = event.start_ns;
-    if (action.kind == ActionKind::kReshard) return;
+    if (action.kind == ActionKind::kReshard) {
+      event.start_ns = event.end_ns = EndOf(wire.after);
+      return;
+    }
+    if (waiting_[rank] != kNoAction) return;
+    const int64_t start_ns = std::max(EndOf(wire.after), data_parallel_ns_[rank]);
+    if (wire.meeting != kNoAction && wire.comes_with == kNoAction) {
+      waiting_[rank] = i;
+      Meeting& meeting = meetings_[wire.meeting];
+      meeting.start_ns = std::max(meeting.start_ns, start_ns);
+      if (--meeting.missing == 0) meet_.push_back(wire.meeting);
+      return;
+    }
     const std::vector<int64_t>& costs =
         action.kind == ActionKind::kUnshard ? costs_.unshard : costs_.reduce;
-    event.start_ns = std::max(event.start_ns, data_parallel_ns_[rank]);
-    event.end_ns = event.start_ns + (costs.empty() ? 0 : costs[action.stage.value]);
+    const bool free = costs.empty() || wire.comes_with != kNoAction;
+    event.start_ns = start_ns;
+    event.end_ns = start_ns + (free ? 0 : costs[action.stage.value]);
     data_parallel_ns_[rank] = event.end_ns;
+  }
+
+  // All who take part in the reduction are there.
+  void Meet(uint32_t meeting) {
+    const int64_t start_ns = meetings_[meeting].start_ns;
+    const int64_t end_ns = start_ns + ReductionNs(plan_, wiring_, costs_, meeting);
+    for (const auto& [member, comes] : wiring_.reductions.of(static_cast<int>(meeting))) {
+      if (!comes) continue;
+      events_[member].start_ns = start_ns;
+      events_[member].end_ns = end_ns;
+      const int rank = plan_.stage(plan_.actions[member].stage).rank.value;
+      data_parallel_ns_[rank] = end_ns;
+      waiting_[rank] = kNoAction;
+      for (uint32_t i = member + 1; i < cursor_[rank] && waiting_[rank] == kNoAction; ++i) {
+        const ActionKind kind = plan_.actions[i].kind;
+        if (IsCollective(kind) && kind != ActionKind::kReshard) Collect(rank, i);
+      }
+      if (lacks_[rank] == kNoAction || events_[lacks_[rank]].end_ns == kUnknown) continue;
+      lacks_[rank] = kNoAction;
+      ready_.push_back(rank);
+    }
   }
 
   // Starts what the queue can start.
@@ -202,7 +259,7 @@ class LaneClock {
 
   bool Ended() const {
     for (int r = 0; r < plan_.ranks(); ++r) {
-      if (cursor_[r] != plan_.first[r + 1]) return false;
+      if (cursor_[r] != plan_.first[r + 1] || waiting_[r] != kNoAction) return false;
     }
     for (size_t q = 0; q < queues_.size(); ++q) {
       if (queues_[q].left != 0 || queues_[q].next != wiring_.first_call[q + 1]) return false;
@@ -217,12 +274,15 @@ class LaneClock {
   std::vector<uint32_t> cursor_;  // by rank
   std::vector<int64_t> now_ns_;   // by rank: when its computation so far ends
   std::vector<int64_t> data_parallel_ns_;  // by rank: when its collectives so far end
-  std::vector<uint32_t> lacks_;            // by rank: the receive it waits for
+  std::vector<uint32_t> waiting_;          // by rank: the reduction at which its collectives wait
+  std::vector<uint32_t> lacks_;            // by rank: what its computation waits for
+  std::vector<Meeting> meetings_;
   std::vector<QueueState> queues_;
   const int64_t* const costs_of_[4];  // by kind, then stage: of a computation alone
   SharedLinks links_;
-  std::vector<int> ready_;  // ranks to advance
-  std::vector<int> free_;   // queues to look at
+  std::vector<int> ready_;      // ranks to advance
+  std::vector<int> free_;       // queues to look at
+  std::vector<uint32_t> meet_;  // reductions to perform
 };
 
 }  // namespace
@@ -235,12 +295,17 @@ absl::StatusOr<Timeline> Simulate(const Plan& lowered, const Wiring& wiring,
                                   const CostModel& costs) {
   Timeline timeline = TimelineOf(lowered, "simulated");
   timeline.layout = wiring.layout;
-  if (!wiring.whole || !LaneClock(lowered, wiring, costs, &timeline).Run()) {
-    return absl::FailedPreconditionError(
-        "the plan never ends: 'stringline check' says where it waits");
+  std::string circle;
+  if (wiring.whole) {
+    LaneClock clock(lowered, wiring, costs, &timeline);
+    if (clock.Run()) {
+      AddParts(lowered, costs, &timeline);
+      return timeline;
+    }
+    circle = clock.Circle();
   }
-  AddParts(lowered, costs, &timeline);
-  return timeline;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the plan never ends: ", circle.empty() ? "'stringline check' says where it waits" : circle));
 }
 
 }  // namespace stringline

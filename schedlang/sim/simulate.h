@@ -11,7 +11,10 @@
 //                 share a link, they share its bandwidth (shared_links.h).
 //   data          gathers (UNSHARD) and reductions (REDUCE_GRAD) in order. A gather may start as
 //   parallel      soon as the RESHARD before it has made room, a reduction when the computation
-//                 listed before it has ended. Other ranks of the group are as far.
+//                 listed before it has ended. Where ranks hold replicas of a stage (Plan::pipes),
+//                 its reduction starts when it could on all of them, and takes as long as it does
+//                 for the slowest; a rank with several of them does all with the last one it lists.
+//                 Otherwise the ranks of the group run the same plan, and are as far.
 //
 // Where nothing but latencies is given and the layout is `edge`, this is the model of the Zero
 // Bubble papers' scripts.
@@ -28,8 +31,8 @@
 namespace stringline {
 
 // `lowered` is a lowered plan that passes Check for the layout; FailedPrecondition for one that
-// cannot end. Both ends of a message have the time from when it moves to when it has arrived.
-// Cost: linear in actions.
+// cannot end, naming reductions that wait for each other. Both ends of a message have the time from
+// when it moves to when it has arrived. Cost: linear in actions.
 absl::StatusOr<Timeline> Simulate(const Plan& lowered, const CostModel& costs,
                                   CommLayout layout = CommLayout::kEdge);
 

@@ -7,6 +7,7 @@
 
 #include "schedlang/effects.h"
 #include "schedlang/messages/channels.h"
+#include "schedlang/messages/replica_reductions.h"
 
 namespace stringline {
 namespace {
@@ -29,6 +30,7 @@ class Wirer {
     CountCalls();
     for (int r = 0; r < plan_.ranks(); ++r) WireRank(r);
     Pair();
+    WireReductions();
     if (receive_buffers > 0) BoundBuffers(static_cast<size_t>(receive_buffers));
     return std::move(wiring_);
   }
@@ -181,6 +183,24 @@ class Wirer {
         if (!Match(plan_, plan_.actions[send], plan_.actions[recv])) wiring_.whole = false;
       }
     }
+  }
+
+  void WireReductions() {
+    ReplicaReductions reductions = ReplicaReductionsOf(plan_);
+    for (int k = 0; k < reductions.count(); ++k) {
+      uint32_t last = kNoAction;  // of the rank
+      const auto members = reductions.of(k);
+      for (size_t m = members.size(); m-- > 0;) {
+        Wire& wire = wiring_.wires[members[m].action];
+        wire.meeting = static_cast<uint32_t>(k);
+        if (members[m].comes) {
+          last = members[m].action;
+        } else {
+          wire.comes_with = last;
+        }
+      }
+    }
+    wiring_.reductions = std::move(reductions);
   }
 
   void BoundBuffers(size_t buffers) {

@@ -12,7 +12,7 @@
 //                the computation that gives one back
 //   collective   `before`: the gather or reduction before it on its rank; `after`: the last
 //                computation listed before it, for an UNSHARD the last one before the RESHARD
-//                before it
+//                before it; `meeting`: the same of all who take part in that reduction
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@
 
 #include "absl/types/span.h"
 #include "schedlang/messages/communicators.h"
+#include "schedlang/messages/replica_reductions.h"
 #include "schedlang/plan.h"
 
 namespace stringline {
@@ -39,10 +40,12 @@ struct Wire {
     uint32_t gradient = kNoAction;  // of a computation
     uint32_t maker;                 // of a send
     uint32_t room;                  // of a receive
+    uint32_t comes_with;            // of a reduction of replicas: that with which its rank comes
   };
   union {
     uint32_t gathered = kNoAction;  // of a computation
     uint32_t queue;                 // of a message: index into Wiring::queues.all
+    uint32_t meeting;               // of a reduction of replicas: index into Wiring::reductions
   };
 };
 
@@ -57,6 +60,7 @@ struct Wiring {
   // The queues of rank r: rank_queues[first_queue[r]] ..
   std::vector<int32_t> rank_queues;
   std::vector<uint32_t> first_queue;
+  ReplicaReductions reductions;  // those that are one start and end together
   // Every message has its other end, and every value that is sent or needed is made on its rank or
   // received there.
   bool whole = false;

@@ -129,7 +129,7 @@ Timeline Recorded(const Plan& plan, const CostModel& costs) {
   SL_CHECK(owned.ok()) << owned.status();
   HeldDevice device(owned->get());
   ThreadGroups groups(owned->get());
-  HeldStages stages(plan, costs);
+  HeldStages stages(plan, costs, &groups);
   Recorder recorder(plan);
   const auto step = Interpreter::Make(plan, &stages, &device, &groups, &recorder);
   SL_CHECK(step.ok()) << step.status();

@@ -59,7 +59,8 @@ TEST(HeldStages, AGroupHoldsItsRankOnce) {
       "stages 0 1 1 0\n"
       "rank 0: 0F0 0F1 3F0 3F1&3B0 3B1&0B0 0B1\n"
       "rank 1: 1F0 2F0 1F1 2F1 2B0&2I1 1B0&2W1 1B1\n");
-  HeldStages stages(plan, CostsFor(plan, "F=1,I=[10,20,30,40],W=100,FB=[5,6,7,8]"));
+  HeldStages stages(plan, CostsFor(plan, "F=1,I=[10,20,30,40],W=100,FB=[5,6,7,8]"),
+                    /*groups=*/nullptr);
   struct Case {
     ActionKind kind;
     int stage, microbatch;
@@ -116,7 +117,7 @@ TEST(Rehearsal, EndsExactlyWhenTheCheckerSaysSo) {
       return ns[met[0]->name.index % ns.size()];
     };
     ThreadGroups groups(owned->get(), {message_ns, &times});
-    HeldStages stages(plan, costs);
+    HeldStages stages(plan, costs, &groups);
     auto step = Interpreter::Make(plan, &stages, &device, &groups, nullptr,
                                   {.order = MessageOrder::kListedWork, .layout = options.layout});
     absl::Status status = step.status();
@@ -177,6 +178,60 @@ TEST(Rehearsal, GathersAndReducesTakeWhatTheSimulatorSays) {
     const auto rehearsal = Rehearse(plan, costs, {.steps = 1, .time = DeviceTime::kJumps});
     ASSERT_TRUE(rehearsal.ok()) << rehearsal.status();
     EXPECT_EQ(Print(rehearsal->measured), AsMeasured(rehearsal->simulated)) << schedule;
+  }
+}
+
+// A cost of its own for every stage, of which some reductions take the larger one.
+CostModel UnevenCosts(const Plan& plan, std::mt19937_64* random) {
+  CostSpec spec;
+  for (const char* const key : {"F", "I", "W", "reduce", "unshard"}) {
+    for (size_t s = 0; s < plan.stages.size(); ++s) {
+      spec.values[key].push_back(static_cast<int64_t>(1 + (*random)() % 20'000'000));
+    }
+  }
+  spec.values["p2p"] = {static_cast<int64_t>((*random)() % 5'000'000)};
+  const auto costs = ResolveCosts(spec, plan);
+  SL_CHECK(costs.ok()) << costs.status();
+  return *costs;
+}
+
+void ExpectRehearsedAsSimulated(const Plan& plan, const CostModel& costs) {
+  const auto rehearsal = Rehearse(plan, costs, {.steps = 2, .time = DeviceTime::kJumps});
+  ASSERT_TRUE(rehearsal.ok()) << rehearsal.status();
+  EXPECT_EQ(Print(rehearsal->measured), AsMeasured(rehearsal->simulated));
+  const Calibration calibration = Calibrate(rehearsal->measured);
+  const auto again = Simulate(plan, RehearsedCosts(plan, calibration.costs));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(Print(rehearsal->measured), AsMeasured(*again));
+}
+
+// The ranks that hold replicas wait for each other, in both alike; with gathers that stand behind
+// their reductions, too.
+TEST(Rehearsal, ReplicasMeetAsTheSimulatorSays) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  for (const char* const schedule : {"chimera", "dualpipe"}) {
+    for (int n = 0; n < 20; ++n) {
+      const Plan plan = LibraryPlan(schedule, 4, 8).value();
+      ExpectRehearsedAsSimulated(plan, UnevenCosts(plan, &random));
+    }
+  }
+  // Rank 0 holds two replicas of the second part.
+  const Plan by_hand = PlanFrom(
+      "plan v P=2 M=3\n"
+      "pipe a M=1 stages 0 1\npipe b M=1 stages 1 0\npipe c M=1 stages 1 0\n"
+      "rank 0: a[0]F0 b[1]F0 b[1]B0 a[0]B0 c[1]F0 c[1]B0\n"
+      "rank 1: b[0]F0 a[1]F0 a[1]B0 b[0]B0 c[0]F0 c[0]B0\n");
+  // A replica without microbatches, on a rank that does nothing else.
+  const Plan idle = PlanFrom(
+      "plan v P=3 M=1\npipe a M=1 stages 0 1\npipe b M=0 stages 1 2\n"
+      "rank 0: a[0]F0 a[0]B0\nrank 1: a[1]F0 a[1]B0\nrank 2:\n");
+  for (int n = 0; n < 20; ++n) {
+    for (const Plan& plan :
+         {Lower(by_hand), Lower(AddCollectives(by_hand, /*resident=*/1)), Lower(idle)}) {
+      ExpectRehearsedAsSimulated(plan, UnevenCosts(plan, &random));
+    }
   }
 }
 

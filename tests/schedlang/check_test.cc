@@ -139,6 +139,22 @@ const Case kCases[] = {
      "note: rank 1 waits at b[0]REDUCE_GRAD for rank 0, which holds a replica of the stage\n"
      "    5 | rank 1: b[0]F0 a[1]F0 a[1]B0 b[0]B0 b[0]REDUCE_GRAD a[1]REDUCE_GRAD\n"
      "      |                                     ^~~~~~~~~~~~~~~  (P=2 M=2)\n"},
+    // What rank 1 needs to come to a reduction is gathered behind it.
+    {"plan x P=2 M=2\npipe a M=1 stages 0 1\npipe b M=1 stages 1 0\n"
+     "rank 0: a[0]F0 a[0]B0 a[0]REDUCE_GRAD b[1]UNSHARD b[1]F0 b[1]B0 b[1]REDUCE_GRAD\n"
+     "rank 1: a[1]F0 a[1]B0 b[0]F0 b[0]B0 b[0]REDUCE_GRAD a[1]REDUCE_GRAD\n",
+     "x.plan:4:51: error: rank 0 waits forever at b[1]F0: its parameters are gathered after "
+     "a[0]REDUCE_GRAD\n"
+     "    4 | rank 0: a[0]F0 a[0]B0 a[0]REDUCE_GRAD b[1]UNSHARD b[1]F0 b[1]B0 b[1]REDUCE_GRAD\n"
+     "      |                                                   ^~~~~~  (P=2 M=2)\n"
+     "note: rank 0 waits at a[0]REDUCE_GRAD: rank 1 has still to come to b[0]REDUCE_GRAD, which "
+     "comes after b[0]B0\n"
+     "    4 | rank 0: a[0]F0 a[0]B0 a[0]REDUCE_GRAD b[1]UNSHARD b[1]F0 b[1]B0 b[1]REDUCE_GRAD\n"
+     "      |                       ^~~~~~~~~~~~~~~  (P=2 M=2)\n"
+     "note: rank 1 waits at b[0]B0: it needs the gradient of stage b[1], microbatch 0\n"
+     "    5 | rank 1: a[1]F0 a[1]B0 b[0]F0 b[0]B0 b[0]REDUCE_GRAD a[1]REDUCE_GRAD\n"
+     "      |                              ^~~~~~  (P=2 M=2)\n"
+     "note: rank 0 would send it after b[1]B0, which comes after b[1]F0: the circle is closed\n"},
     {"plan x P=1 M=1\nstages 0\nrank 0: 0F0 0I0 0REDUCE_GRAD 0W0\n",
      "x.plan:3:30: error: 0W0 comes after the gradients of its stage are reduced\n"
      "    3 | rank 0: 0F0 0I0 0REDUCE_GRAD 0W0\n"

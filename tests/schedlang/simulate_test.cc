@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "schedlang/check/check.h"
 #include "schedlang/lower/lower.h"
 #include "schedlang/sim/shared_links.h"
 #include "tests/schedlang/plan_text.h"
@@ -76,6 +77,70 @@ TEST(Simulate, NodesShareALink) {
   EXPECT_EQ(MeasureBubbles(SimulateText(plan, costs)).makespan_ns, 40 + 2 * 1000);
   EXPECT_EQ(MeasureBubbles(SimulateText(plan, costs + ",node.sharing=1")).makespan_ns,
             40 + 2 * 2000);
+}
+
+// Stages a[k] and b[k] are replicas. Ranks 0 and 1 could reduce part 1 at 40 and at 50, and part 0
+// at 70; then part 1 still keeps their collectives, while they compute.
+TEST(Simulate, ReplicasMeetInTheirReduction) {
+  const Timeline timeline = SimulateText(
+      "plan x P=2 M=2\npipe a M=1 stages 0 1\npipe b M=1 stages 1 0\n"
+      "rank 0: a[0]F0 b[1]F0 b[1]B0 a[0]B0\nrank 1: b[0]F0 a[1]F0 a[1]B0 b[0]B0\n",
+      "F=10ns,B=[20ns,30ns,20ns,20ns],p2p=0,reduce=[5ns,25ns,6ns,4ns]");
+  EXPECT_EQ(Print(timeline),
+            "timeline simulated x P=2 M=2\n"
+            "pipe a M=1 stages=2\npipe b M=1 stages=2\n"
+            "rank 0: a[0]F0@0+10 a[0]SEND_F0@10+0 b[1]RECV_F0@10+0 b[1]F0@10+10 b[1]B0@20+20 "
+            "b[1]REDUCE_GRAD@50+25 b[1]SEND_B0@40+0 a[0]RECV_B0@50+0 a[0]B0@50+20 "
+            "a[0]REDUCE_GRAD@75+6\n"
+            "rank 1: b[0]F0@0+10 b[0]SEND_F0@10+0 a[1]RECV_F0@10+0 a[1]F0@10+10 a[1]B0@20+30 "
+            "a[1]REDUCE_GRAD@50+25 a[1]SEND_B0@50+0 b[0]RECV_B0@40+0 b[0]B0@50+20 "
+            "b[0]REDUCE_GRAD@75+6\n");
+}
+
+// Rank 0 holds two of the three replicas: it adds them up and comes with the second.
+TEST(Simulate, ARankComesToAReductionOnce) {
+  const Timeline timeline = SimulateText(
+      "plan x P=2 M=3\npipe a M=1 stages 0\npipe b M=1 stages 0\npipe c M=1 stages 1\n"
+      "rank 0: a[0]F0 a[0]B0 b[0]F0 b[0]B0\nrank 1: c[0]F0 c[0]B0\n",
+      "F=10ns,B=20ns,reduce=[9ns,5ns,7ns]");
+  EXPECT_EQ(Print(timeline),
+            "timeline simulated x P=2 M=3\n"
+            "pipe a M=1 stages=1\npipe b M=1 stages=1\npipe c M=1 stages=1\n"
+            "rank 0: a[0]F0@0+10 a[0]B0@10+20 a[0]REDUCE_GRAD@30+0 b[0]F0@30+10 b[0]B0@40+20 "
+            "b[0]REDUCE_GRAD@60+9\n"
+            "rank 1: c[0]F0@0+10 c[0]B0@10+20 c[0]REDUCE_GRAD@60+9\n");
+}
+
+// What is gathered behind a reduction waits with it, and so does who needs it.
+TEST(Simulate, AGatherStandsBehindTheReductionBeforeIt) {
+  const Timeline timeline = SimulateText(
+      "plan x P=2 M=3\npipe a M=1 stages 0\npipe b M=1 stages 0\npipe c M=1 stages 1\n"
+      "rank 0: a[0]F0 a[0]B0 a[0]REDUCE_GRAD b[0]F0 b[0]B0 b[0]REDUCE_GRAD\n"
+      "rank 1: c[0]UNSHARD c[0]F0 c[0]B0 c[0]RESHARD c[0]REDUCE_GRAD c[0]UNSHARD c[0]F0\n",
+      "F=10ns,B=20ns,reduce=4ns,unshard=3ns");
+  EXPECT_EQ(Print(timeline),
+            "timeline simulated x P=2 M=3\n"
+            "pipe a M=1 stages=1\npipe b M=1 stages=1\npipe c M=1 stages=1\n"
+            "rank 0: a[0]F0@0+10 a[0]B0@10+20 a[0]REDUCE_GRAD@30+0 b[0]F0@30+10 b[0]B0@40+20 "
+            "b[0]REDUCE_GRAD@60+4\n"
+            "rank 1: c[0]UNSHARD@0+3 c[0]F0@3+10 c[0]B0@13+20 c[0]RESHARD@33+0 "
+            "c[0]REDUCE_GRAD@60+4 c[0]UNSHARD@64+3 c[0]F0@67+10\n");
+}
+
+// In the words of the checker.
+TEST(Simulate, ReductionsInACircleAreNamed) {
+  const Plan plan =
+      Lower(PlanFromText("plan x P=2 M=2\npipe a M=1 stages 0 1\npipe b M=1 stages 1 0\n"
+                         "rank 0: a[0]F0 b[1]F0 b[1]B0 b[1]REDUCE_GRAD a[0]B0 a[0]REDUCE_GRAD\n"
+                         "rank 1: b[0]F0 a[1]F0 a[1]B0 b[0]B0 b[0]REDUCE_GRAD a[1]REDUCE_GRAD\n"));
+  Diagnostics diagnostics;
+  ASSERT_FALSE(Check(plan, {}, &diagnostics));
+  ASSERT_EQ(diagnostics.findings().size(), 1u);
+  const Diagnostic& finding = diagnostics.findings()[0];
+  ASSERT_EQ(finding.notes.size(), 1u);
+  const absl::Status status = Simulate(plan, *ResolveCosts(UnitCosts(), plan)).status();
+  EXPECT_EQ(status.message(),
+            "the plan never ends: " + finding.text + "; " + finding.notes[0].text);
 }
 
 TEST(Simulate, APlanThatNeverEndsIsAnError) {

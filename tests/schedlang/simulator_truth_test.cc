@@ -6,7 +6,10 @@
 #include <iostream>
 #include <random>
 
+#include "absl/strings/str_cat.h"
+#include "schedlang/check/check.h"
 #include "schedlang/check/live_memory.h"
+#include "schedlang/check/replay.h"
 #include "schedlang/lower/collectives.h"
 #include "schedlang/lower/lower.h"
 #include "schedlang/sim/analysis.h"
@@ -42,8 +45,7 @@ RandomCase MakeRandomCase(std::mt19937_64& random, bool sharing = false) {
   RandomCase made;
   made.layout = static_cast<CommLayout>(Below(random, 3));
   Plan plan = RandomRightPlan(random, 6, 4);
-  if (plan.pipes.empty() && Below(random, 3) == 0)
-    plan = AddCollectives(plan, 1 + static_cast<int>(Below(random, 3)));
+  if (Below(random, 3) == 0) plan = AddCollectives(plan, 1 + static_cast<int>(Below(random, 3)));
   made.plan = Lower(plan, made.layout);
   int need = 1;
   for (int r = 0; r < plan.ranks(); ++r) {
@@ -96,6 +98,65 @@ TEST(SimulatorTruth, EqualsTheSlowModel) {
   }
   std::cout << "10000 random plans, " << events << " events, seed " << kSeed << "\n";
   EXPECT_GT(events, 300'000);
+}
+
+// Puts every reduction somewhere behind the last computation of its stage.
+Plan WithReductionsAnywhere(const Plan& plan, std::mt19937_64& random) {
+  RankLists lists;
+  for (int r = 0; r < plan.ranks(); ++r) {
+    std::vector<Action> list, reductions;
+    for (const Action& action : plan.of(RankId(r))) {
+      (action.kind == ActionKind::kReduceGrad ? reductions : list).push_back(action);
+    }
+    for (const Action& reduction : reductions) {
+      size_t last = list.size();
+      while (!IsCompute(list[last - 1].kind) || list[last - 1].stage != reduction.stage) --last;
+      last += Below(random, list.size() - last + 1);
+      while (last < list.size() && list[last].joined) ++last;
+      list.insert(list.begin() + static_cast<std::ptrdiff_t>(last), reduction);
+    }
+    lists.push_back(std::move(list));
+  }
+  Plan moved = plan;
+  PutLists(lists, &moved);
+  return moved;
+}
+
+// Reductions in any order, with gathers among them: the checker says which plans end.
+TEST(SimulatorTruth, ReductionsEndWhenTheCheckerSaysSo) {
+  std::mt19937_64 random(kSeed + 4);
+  int ended = 0, named = 0, gathered = 0;
+  for (int n = 0; n < 10'000; ++n) {
+    RandomCase made = MakeRandomCase(random);
+    if (made.plan.pipes.empty()) continue;
+    made.plan = WithReductionsAnywhere(made.plan, random);
+    Diagnostics diagnostics;
+    const bool right = Check(made.plan, {.layout = made.layout}, &diagnostics);
+    const std::string what = absl::StrCat("seed ", kSeed + 4, ", plan ", n, "\n", Print(made.plan),
+                                          NameOf(made.layout), "\n");
+    const SlowTimes slow = RunSlowly(made.plan, made.costs, made.layout, made.receive_buffers);
+    const auto fast =
+        Simulate(made.plan, WiringOf(made.plan, made.layout, made.receive_buffers), made.costs);
+    ASSERT_EQ(fast.ok(), right) << what << fast.status();
+    ASSERT_EQ(slow.ends, right) << what;
+    ASSERT_EQ(Ends(made.plan, made.layout), right) << what;
+    if (!right) {
+      const bool names = fast.status().message().find("REDUCE_GRAD") != std::string::npos;
+      ++(names ? named : gathered);
+      continue;
+    }
+    ++ended;
+    for (uint32_t i = 0; i < made.plan.actions.size(); ++i) {
+      const Event& event = fast->events[i];
+      ASSERT_TRUE(event.start_ns == slow.start_ns[i] && event.end_ns == slow.end_ns[i])
+          << what << Print(made.plan, made.plan.actions[i]);
+    }
+  }
+  std::cout << ended << " plans end, in " << named << " reductions form a circle, in " << gathered
+            << " gathers and reductions, seed " << kSeed + 4 << "\n";
+  EXPECT_GT(ended, 500);
+  EXPECT_GT(named, 100);
+  EXPECT_GT(gathered, 10);
 }
 
 TEST(SimulatorTruth, CausesAddUp) {

@@ -144,6 +144,50 @@ class SlowModel {
 
   bool TryCollective(uint32_t i, std::vector<int64_t>* moments) {
     const ActionKind kind = At(i).kind;
+    const auto& costs = kind == ActionKind::kUnshard ? costs_.unshard : costs_.reduce;
+    const bool free = kind == ActionKind::kReshard || costs.empty();
+    int64_t cost_ns = free ? 0 : costs[At(i).stage.value];
+    if (!IsTurnOf(i)) return false;
+    if (kind == ActionKind::kReduceGrad && IsLastReplicaOfItsRank(i)) {
+      for (uint32_t other = 0; other < plan_.actions.size(); ++other) {
+        if (!AreReducedTogether(i, other)) continue;
+        if (IsLastReplicaOfItsRank(other) && !IsTurnOf(other)) return false;
+        if (!free) cost_ns = std::max(cost_ns, costs[At(other).stage.value]);
+      }
+    } else if (kind == ActionKind::kReduceGrad) {
+      cost_ns = 0;  // its rank has more to add up before anything is sent
+    }
+    times_.start_ns[i] = now_;
+    times_.end_ns[i] = now_ + cost_ns;
+    moments->push_back(times_.end_ns[i]);
+    return true;
+  }
+
+  // Reductions of stages that are the same part of the model, in two pipes.
+  bool AreReducedTogether(uint32_t a, uint32_t b) const {
+    const auto part_of = [&](uint32_t i) {
+      int part = 0;
+      for (StageId s = At(i).stage; plan_.stage(s).previous.valid(); s = plan_.stage(s).previous) {
+        ++part;
+      }
+      return part;
+    };
+    if (At(a).kind != ActionKind::kReduceGrad || At(b).kind != ActionKind::kReduceGrad) {
+      return false;
+    }
+    return a == b || (!plan_.pipes.empty() && part_of(a) == part_of(b));
+  }
+
+  bool IsLastReplicaOfItsRank(uint32_t i) const {
+    for (uint32_t k = i + 1; k < plan_.first[rank_[i] + 1]; ++k) {
+      if (AreReducedTogether(i, k)) return false;
+    }
+    return true;
+  }
+
+  // Whether nothing on its own rank holds the collective up.
+  bool IsTurnOf(uint32_t i) const {
+    const ActionKind kind = At(i).kind;
     const uint32_t first = plan_.first[rank_[i]];
     // What must have ended: the computation before it, or for a gather that before the last drop.
     uint32_t until = i;
@@ -158,11 +202,6 @@ class SlowModel {
         return false;
       }
     }
-    const auto& costs = kind == ActionKind::kUnshard ? costs_.unshard : costs_.reduce;
-    const bool free = kind == ActionKind::kReshard || costs.empty();
-    times_.start_ns[i] = now_;
-    times_.end_ns[i] = now_ + (free ? 0 : costs[At(i).stage.value]);
-    moments->push_back(times_.end_ns[i]);
     return true;
   }
 

@@ -1,0 +1,33 @@
+// Which REDUCE_GRADs of a plan are one reduction: those of replicas, the k-th stages of all pipes.
+// The ranks that hold them perform it together. A rank with several of them adds them up by itself,
+// and comes to the others with the last one that it lists.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "schedlang/plan.h"
+
+namespace stringline {
+
+struct ReplicaReductions {
+  struct Member {
+    uint32_t action = 0;  // index into the plan's actions
+    bool comes = false;   // its rank's last one
+  };
+  // Those of reduction k: members[first[k]] .. members[first[k + 1] - 1].
+  std::vector<Member> members;
+  std::vector<uint32_t> first = {0};
+
+  int count() const { return static_cast<int>(first.size()) - 1; }
+  // In the order of the plan's actions, so by rank.
+  absl::Span<const Member> of(int k) const {
+    return absl::MakeConstSpan(members).subspan(first[k], first[k + 1] - first[k]);
+  }
+};
+
+// Reduction k is that of the k-th stages; none of a plan without pipes. Cost: linear in actions.
+ReplicaReductions ReplicaReductionsOf(const Plan& plan);
+
+}  // namespace stringline
