@@ -476,7 +476,11 @@ absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(
   for (size_t i = 0; i < step->stream_rows_.size(); ++i) {
     // Between steps a compute stream may be given a few launches more.
     const LazyName name = {PrintStream, step.get(), static_cast<int64_t>(i)};
-    step->streams_.push_back(device->NewStream(name, step->stream_rows_[i].capacity + 16));
+    const StreamRow& row = step->stream_rows_[i];
+    const int capacity = row.capacity + 16;
+    step->streams_.push_back(row.kind == StreamKind::kCompute
+                                 ? device->NewStream(name, capacity)
+                                 : device->NewUrgentStream(name, capacity));
   }
   for (size_t i = 0; i < step->event_rows_.size(); ++i) {
     step->events_.push_back(device->NewEvent({PrintEvent, step.get(), static_cast<int64_t>(i)}));

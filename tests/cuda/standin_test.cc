@@ -1,0 +1,1 @@
+#include "tests/cuda/standin/standin.h"
