@@ -123,11 +123,13 @@ absl::StatusOr<void*> CudaDevice::Allocate(int64_t bytes) {
                                                      " bytes of GPU memory: ", free, " of ", total,
                                                      " bytes are free"));
   }
-  SL_RETURN_IF_ERROR(Checked(error, "cudaMalloc"));
+  Fail(Checked(error, "cudaMalloc"));
+  SL_RETURN_IF_ERROR(failure_);
   memory_.push_back(memory);
   // Streams that do not wait for the legacy one would not see what it sets to zero.
-  SL_RETURN_IF_ERROR(Checked(cudaMemsetAsync(memory, 0, size, own_), "cudaMemsetAsync"));
-  SL_RETURN_IF_ERROR(Checked(cudaStreamSynchronize(own_), "cudaStreamSynchronize"));
+  Fail(Checked(cudaMemsetAsync(memory, 0, size, own_), "cudaMemsetAsync"));
+  if (failure_.ok()) Fail(Checked(cudaStreamSynchronize(own_), "cudaStreamSynchronize"));
+  SL_RETURN_IF_ERROR(failure_);
   return memory;
 }
 
@@ -141,7 +143,8 @@ absl::StatusOr<void*> CudaDevice::AllocateHost(int64_t bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot allocate ", bytes, " bytes of pinned memory"));
   }
-  SL_RETURN_IF_ERROR(Checked(error, "cudaHostAlloc"));
+  Fail(Checked(error, "cudaHostAlloc"));
+  SL_RETURN_IF_ERROR(failure_);
   host_memory_.push_back(memory);
   std::memset(memory, 0, size);
   return memory;

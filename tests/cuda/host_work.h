@@ -7,7 +7,7 @@
 #include <functional>
 #include <utility>
 
-#include "executor/stage_work.h"
+#include "executor/device.h"
 
 namespace stringline {
 
@@ -24,26 +24,6 @@ class HostWork {
   static void Run(void* self) { (*static_cast<std::function<void()>*>(self))(); }
 
   std::deque<std::function<void()>> functions_;
-};
-
-// Stage work of a device that calls it, for one that enqueues it.
-class OnHost final : public StageWork {
- public:
-  explicit OnHost(StageWork* work) : work_(work) {}
-  int layers(StageId stage) const override { return work_->layers(stage); }
-  Piece Compute(const Action& action, LayerPart part) override {
-    Piece piece = work_->Compute(action, part);
-    for (Work* const work : {&piece.work, &piece.after}) {
-      if (work->run == nullptr) continue;
-      *work = host_.Of([called = *work] { called.run(called.self, called.argument, nullptr); });
-    }
-    return piece;
-  }
-  Bytes Payload(const Action& send_or_recv) const override { return work_->Payload(send_or_recv); }
-
- private:
-  StageWork* const work_;
-  HostWork host_;
 };
 
 }  // namespace stringline

@@ -12,6 +12,7 @@
 
 #include "executor/stage_work.h"
 #include "schedlang/base/sl_check.h"
+#include "schedlang/effects.h"
 #include "schedlang/memory/memory_plan.h"
 
 namespace stringline {
@@ -47,7 +48,8 @@ inline std::vector<StageSizes> RandomSizes(const Plan& plan, std::mt19937& rando
 // needs still holds its pattern, after random delays.
 class Canaries final : public StageWork {
  public:
-  Canaries(const Plan& plan, Device* device, unsigned seed) : plan_(plan), random_(seed) {
+  Canaries(const Plan& plan, Device* device, unsigned seed, bool delays = true)
+      : plan_(plan), random_(seed), delays_(delays) {
     sizes_ = RandomSizes(plan, random_);
     auto memory = PlanMemory(plan, sizes_);
     SL_CHECK(memory.ok()) << memory.status();
@@ -62,7 +64,7 @@ class Canaries final : public StageWork {
     using C = StageValue;
     Task& task = tasks_.emplace_back();
     task.owner = this;
-    task.delay_us = random_() % 4 == 0 ? static_cast<int>(random_() % 200) : 0;
+    task.delay_us = delays_ && random_() % 4 == 0 ? static_cast<int>(random_() % 200) : 0;
     switch (action.kind) {
       case ActionKind::kForward:
         Fill(action, {C::kInput}, {C::kSavedForInput, C::kSavedForWeight, C::kOutput}, &task);
@@ -157,6 +159,7 @@ class Canaries final : public StageWork {
 
   const Plan& plan_;
   std::mt19937 random_;
+  const bool delays_;
   std::vector<StageSizes> sizes_;
   MemoryPlan memory_;
   std::vector<char*> blocks_;
