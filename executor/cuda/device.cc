@@ -51,6 +51,7 @@ CudaDevice::~CudaDevice() {
     (void)cudaStreamSynchronize(own_);
     (void)cudaStreamDestroy(own_);
   }
+  for (const CapturedStep& step : captured_) (void)cudaGraphExecDestroy(step.graph);
   for (const cudaEvent_t event : events_) {
     if (event != nullptr) (void)cudaEventDestroy(event);
   }
@@ -197,7 +198,8 @@ absl::Status CudaDevice::WaitForStreams() {
     SL_RETURN_IF_ERROR(
         Checked(cudaStreamSynchronize(native(stream)), "cudaStreamSynchronize", stream));
   }
-  if (noted_ == 0) return absl::OkStatus();
+  if (noted_ == 0 && !replayed_) return absl::OkStatus();
+  replayed_ = false;
   return Checked(cudaStreamSynchronize(own_), "cudaStreamSynchronize");
 }
 
@@ -247,10 +249,7 @@ absl::Status CudaDevice::Move(StreamId stream, void* to, const void* from, int64
 }
 
 absl::Status CudaDevice::NoteTime(StreamId stream, int64_t* ns) {
-  if (noted_ == 0) {
-    base_ns_ = NowNs();
-    SL_RETURN_IF_ERROR(Checked(cudaEventRecord(base_, own_), "cudaEventRecord"));
-  }
+  if (noted_ == 0 && !capturing_) SL_RETURN_IF_ERROR(StartTimes());
   if (noted_ == timing_.size()) {
     cudaEvent_t event = nullptr;
     SL_RETURN_IF_ERROR(
@@ -259,7 +258,16 @@ absl::Status CudaDevice::NoteTime(StreamId stream, int64_t* ns) {
     times_.push_back(nullptr);
   }
   times_[noted_] = ns;
-  return Checked(cudaEventRecord(timing_[noted_++], native(stream)), "cudaEventRecord", stream);
+  // Without the flag an event in a graph only orders, and has no time.
+  return Checked(
+      cudaEventRecordWithFlags(timing_[noted_++], native(stream),
+                               capturing_ ? cudaEventRecordExternal : cudaEventRecordDefault),
+      "cudaEventRecord", stream);
+}
+
+absl::Status CudaDevice::StartTimes() {
+  base_ns_ = NowNs();
+  return Checked(cudaEventRecord(base_, own_), "cudaEventRecord");
 }
 
 absl::Status CudaDevice::LaunchError(StreamId stream) {

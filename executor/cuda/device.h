@@ -9,6 +9,9 @@
 // through one more event that was recorded on an idle stream when the first of them was. They are
 // as fine as CUDA's are, half a microsecond, and between two steps a few microseconds off.
 //
+// A step that is the same every time can be captured as one CUDA graph, and then be replayed
+// instead of being issued again: a few microseconds of the host, however many kernels there are.
+//
 // An error of CUDA is one status: the call, the stream, and CUDA's text. The device stays in it,
 // and so it does in that of a group or a deadlock. What was given to the GPU before may still run
 // then; the memory of the device is there until the device goes, which waits for it.
@@ -50,6 +53,15 @@ class CudaDevice final : public Device, private IssueSink {
   void Submit() override;
   absl::Status Synchronize() override;
 
+  // Captures what is enqueued, all of a step and none of it submitted, without running it; returns
+  // what Replay takes. It should have run once before, since what CUDA and libraries do only at
+  // first cannot be captured. When CUDA does not capture it the status says why, and the step is
+  // enqueued as before: Synchronize performs it as ever.
+  absl::StatusOr<int> Capture();
+  // Runs a captured step once more, with nothing beside it until Synchronize, which writes the
+  // times of it too.
+  void Replay(int captured);
+
   // For groups. The stream comes to `meeting` on `side` with `end`.
   void Meet(StreamId stream, IssueMeeting* meeting, int side, const void* end);
   // Asked in every Synchronize, when all work has run; an error is the device's.
@@ -70,6 +82,12 @@ class CudaDevice final : public Device, private IssueSink {
     const void* self;
   };
 
+  // A captured step, and where the times go that its events tell.
+  struct CapturedStep {
+    cudaGraphExec_t graph = nullptr;
+    std::vector<int64_t*> times;
+  };
+
   explicit CudaDevice(int ordinal) : ordinal_(ordinal), issuer_(this) {}
   absl::Status Start();
   StreamId AddStream(LazyName name, int capacity, int priority);
@@ -85,6 +103,9 @@ class CudaDevice final : public Device, private IssueSink {
   absl::Status WaitForStreams();
   absl::Status ReadTimes();
   void Fail(absl::Status status);
+  // From the fork of all streams to their join.
+  absl::Status IssueCaptured();
+  absl::Status StartTimes();
 
   const int ordinal_;
   Issuer issuer_;
@@ -95,7 +116,8 @@ class CudaDevice final : public Device, private IssueSink {
   std::vector<void*> memory_;
   std::vector<void*> host_memory_;
   std::vector<Check> checks_;
-  // For what is not part of a step, and for the event that times are counted from.
+  // For what is not part of a step, for the event that times are counted from, and for captured
+  // steps.
   cudaStream_t own_ = nullptr;
   cudaEvent_t order_ = nullptr;
   // The first noted_ of the timing events are recorded in this step, each for one number.
@@ -104,6 +126,9 @@ class CudaDevice final : public Device, private IssueSink {
   std::vector<cudaEvent_t> timing_;
   std::vector<int64_t*> times_;
   size_t noted_ = 0;
+  std::vector<CapturedStep> captured_;
+  bool capturing_ = false;
+  bool replayed_ = false;
   absl::Status failure_;
 };
 

@@ -185,6 +185,24 @@ absl::Status Issuer::AllIssued() const {
   return *separator == ' ' ? absl::OkStatus() : absl::AbortedError(text);
 }
 
+void Issuer::Rewind() {
+  for (Stream& stream : streams_) {
+    if (stream.next < stream.enqueued && stream.ops[stream.next].kind == OpKind::kMeet) {
+      const Op& op = stream.ops[stream.next];
+      op.meeting->streams[op.index] = StreamId();
+      op.meeting->there = 0;
+    }
+    stream.next = 0;
+    stream.stuck = false;
+    stream.next_waiter = -1;
+  }
+  for (Event& event : events_) {
+    event.issued = event.over;
+    event.first_waiter = -1;
+  }
+  runnable_count_ = 0;
+}
+
 void Issuer::StartStep() {
   for (Stream& stream : streams_) stream.enqueued = stream.next = 0;
   for (Event& event : events_) event.over = event.issued;

@@ -69,12 +69,15 @@ class Issuer {
   // Whether everything has been given on; else Aborted, which names each stream that is stuck and
   // what it waits for.
   absl::Status AllIssued() const;
+  // As if nothing of this step had been given on; it stays enqueued.
+  void Rewind();
   // After a step that ended well: empties the queues. Nothing waits any more for what was recorded
   // until now.
   void StartStep();
 
   int streams() const { return static_cast<int>(streams_.size()); }
-  // Whether anything of this step has been given on.
+  // Whether anything of this step has been enqueued, or given on.
+  bool Enqueued(StreamId stream) const { return streams_[stream.value].enqueued > 0; }
   bool Used(StreamId stream) const { return streams_[stream.value].next > 0; }
   std::string NameOf(StreamId stream) const;
 

@@ -112,9 +112,17 @@ void RunStep(const Plan& plan, unsigned seed, const InterpreterSettings& setting
   Recorder recorder(plan);
   const auto step = Interpreter::Make(plan, &work, device->get(), &groups, &recorder, settings);
   ASSERT_TRUE(step.ok()) << step.status();
-  for (int i = 0; i < 2; ++i) {
+  // Issued twice, then captured and replayed twice.
+  int captured = -1;
+  for (int i = 0; i < 4; ++i) {
     recorder.StartStep((*device)->NowNs());
-    (*step)->EnqueueStep();
+    if (i < 3) (*step)->EnqueueStep();
+    if (i == 2) {
+      const absl::StatusOr<int> graph = (*device)->Capture();
+      ASSERT_TRUE(graph.ok()) << graph.status();
+      captured = *graph;
+    }
+    if (captured >= 0) (*device)->Replay(captured);
     const absl::Status status = (*device)->Synchronize();
     ASSERT_TRUE(status.ok()) << status;
   }

@@ -47,20 +47,20 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
   return cudaSuccess;
 }
 
+// Also with an error the capture is over.
 cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
-  STANDIN_ENTER("cudaStreamEndCapture");
+  standin::Machine& machine = standin::Machine::Get();
+  const std::lock_guard<std::mutex> lock(machine.mutex);
+  const cudaError_t entered = machine.Enter("cudaStreamEndCapture");
   STANDIN_FIND(stream, handle);
   *graph = nullptr;
   Capture* const capture = stream->capture;
   if (capture == nullptr) return machine.Fail(cudaErrorIllegalState);
   if (capture->origin != stream) return machine.Fail(cudaErrorStreamCaptureUnmatched);
   if (capture != standin::thread_capture) return machine.Fail(cudaErrorStreamCaptureWrongThread);
-  cudaError_t error = cudaSuccess;
-  if (capture->invalid) {
-    error = cudaErrorStreamCaptureInvalidated;
-  } else if (!Joined(*capture)) {
-    error = cudaErrorStreamCaptureUnjoined;
-  }
+  cudaError_t error = entered;
+  if (error == cudaSuccess && capture->invalid) error = cudaErrorStreamCaptureInvalidated;
+  if (error == cudaSuccess && !Joined(*capture)) error = cudaErrorStreamCaptureUnjoined;
   for (Stream* const member : capture->streams) {
     if (machine.streams.count(member) == 0) continue;
     member->capture = nullptr;

@@ -189,13 +189,14 @@ void Machine::RunUntil(const std::function<bool()>& holds) {
   host_ns += 1000;
 }
 
+void Machine::WaitFor(Stream* stream) {
+  RunUntil([stream] { return stream->ops.empty(); });
+  host_ns = std::max(host_ns, stream->time_ns);
+}
+
 void Machine::RunAll() {
-  RunUntil([this] {
-    for (const Stream* const stream : streams) {
-      if (!stream->ops.empty()) return false;
-    }
-    return legacy.ops.empty();
-  });
+  WaitFor(&legacy);
+  for (Stream* const stream : streams) WaitFor(stream);
 }
 
 // Any order that keeps the graph's own.

@@ -86,6 +86,8 @@ class Machine {
   cudaError_t Wait(Stream* stream, Event* event);
   // Runs until it holds.
   void RunUntil(const std::function<bool()>& holds);
+  // The host waits until all work of the stream has run.
+  void WaitFor(Stream* stream);
   void RunAll();
   // A call that must not be made during a capture (of this thread): ends it.
   cudaError_t Forbidden();

@@ -117,7 +117,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
       machine.Enqueue(stream, [to, from, bytes] { std::memmove(to, from, bytes); }));
   if (pageable && stream->capture == nullptr) {
     ++machine.pageable_copies;
-    machine.RunUntil([stream] { return stream->ops.empty(); });
+    machine.WaitFor(stream);
   }
   return cudaSuccess;
 }
@@ -131,7 +131,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
   standin::Stream* const stream = &machine.legacy;
   STANDIN_RETURN_IF_ERROR(
       machine.Enqueue(stream, [to, from, bytes] { std::memmove(to, from, bytes); }));
-  machine.RunUntil([stream] { return stream->ops.empty(); });
+  machine.WaitFor(stream);
   return cudaSuccess;
 }
 

@@ -82,7 +82,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   if (stream == &machine.legacy || stream->capture != nullptr) {
     return machine.Fail(cudaErrorInvalidResourceHandle);
   }
-  machine.RunUntil([stream] { return stream->ops.empty(); });
+  machine.WaitFor(stream);
   machine.streams.erase(stream);
   delete stream;
   return cudaSuccess;
@@ -92,7 +92,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   STANDIN_ENTER("cudaStreamSynchronize");
   STANDIN_FIND(stream, handle);
   STANDIN_RETURN_IF_ERROR(machine.Forbidden());
-  machine.RunUntil([stream] { return stream->ops.empty(); });
+  machine.WaitFor(stream);
   return cudaSuccess;
 }
 
@@ -151,7 +151,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   if (event->capture != nullptr) return machine.Fail(cudaErrorCapturedEvent);
   STANDIN_RETURN_IF_ERROR(machine.Forbidden());
   const standin::RecordedPtr recorded = event->recorded;
-  machine.RunUntil([&recorded] { return recorded == nullptr || recorded->done; });
+  if (recorded == nullptr) return cudaSuccess;
+  machine.RunUntil([&recorded] { return recorded->done; });
+  machine.host_ns = std::max(machine.host_ns, recorded->time_ns);
   return cudaSuccess;
 }
 
