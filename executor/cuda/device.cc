@@ -42,15 +42,11 @@ absl::Status CudaDevice::Start() {
 // Errors mean nothing any more.
 CudaDevice::~CudaDevice() {
   (void)cudaSetDevice(ordinal_);
+  WaitQuietly();
   for (const cudaStream_t stream : natives_) {
-    if (stream == nullptr) continue;
-    (void)cudaStreamSynchronize(stream);
-    (void)cudaStreamDestroy(stream);
+    if (stream != nullptr) (void)cudaStreamDestroy(stream);
   }
-  if (own_ != nullptr) {
-    (void)cudaStreamSynchronize(own_);
-    (void)cudaStreamDestroy(own_);
-  }
+  if (own_ != nullptr) (void)cudaStreamDestroy(own_);
   for (const CapturedStep& step : captured_) (void)cudaGraphExecDestroy(step.graph);
   for (const cudaEvent_t event : events_) {
     if (event != nullptr) (void)cudaEventDestroy(event);
@@ -187,8 +183,22 @@ absl::Status CudaDevice::Synchronize() {
     if (failure_.ok()) Fail(check.check(check.self));
   }
   if (failure_.ok()) Fail(ReadTimes());
-  if (failure_.ok()) issuer_.StartStep();
+  if (failure_.ok()) {
+    issuer_.StartStep();
+  } else if (!quiet_) {
+    WaitQuietly();
+    quiet_ = true;
+  }
   return failure_;
+}
+
+// What was issued refers to nothing that was not, so it comes to an end, also in a deadlock.
+void CudaDevice::WaitQuietly() {
+  for (const cudaStream_t stream : natives_) {
+    if (stream != nullptr) (void)cudaStreamSynchronize(stream);
+  }
+  if (own_ != nullptr) (void)cudaStreamSynchronize(own_);
+  (void)cudaGetLastError();
 }
 
 absl::Status CudaDevice::WaitForStreams() {

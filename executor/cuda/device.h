@@ -12,9 +12,9 @@
 // A step that is the same every time can be captured as one CUDA graph, and then be replayed
 // instead of being issued again: a few microseconds of the host, however many kernels there are.
 //
-// An error of CUDA is one status: the call, the stream, and CUDA's text. The device stays in it,
-// and so it does in that of a group or a deadlock. What was given to the GPU before may still run
-// then; the memory of the device is there until the device goes, which waits for it.
+// An error of CUDA is one status: the call, the stream, and CUDA's text. The device stays in it, and
+// so it does in that of a group or a deadlock. What was given to the GPU before has run, or failed,
+// when Synchronize returns.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -101,6 +101,7 @@ class CudaDevice final : public Device, private IssueSink {
   absl::Status Checked(cudaError_t error, const char* call) const;
   absl::Status Checked(cudaError_t error, const char* call, StreamId stream) const;
   absl::Status WaitForStreams();
+  void WaitQuietly();
   absl::Status ReadTimes();
   void Fail(absl::Status status);
   // From the fork of all streams to their join.
@@ -130,6 +131,7 @@ class CudaDevice final : public Device, private IssueSink {
   bool capturing_ = false;
   bool replayed_ = false;
   absl::Status failure_;
+  bool quiet_ = false;  // nothing runs any more since the failure
 };
 
 }  // namespace stringline
