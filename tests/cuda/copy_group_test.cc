@@ -1,5 +1,6 @@
 // Groups that copy on a GPU: where bytes go, in every order of the stand-in, and what happens where
 // members disagree.
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -61,9 +62,10 @@ class CopyMembers {
     device_->Copy(streams_[member], here, there, bytes);
     return static_cast<const T*>(here);
   }
-  void Enqueue(int member, const Call& call) {
+  void Enqueue(int member, const Call& call) { Enqueue(member, call, streams_[member]); }
+  void Enqueue(int member, const Call& call, StreamId stream) {
     calls_.push_back(call);
-    group_->Enqueue(member, streams_[member], &calls_.back());
+    group_->Enqueue(member, stream, &calls_.back());
   }
   absl::Status Run() { return device_->Synchronize(); }
 
@@ -227,6 +229,53 @@ TEST_P(CopyGroupTest, CountedRowsFollowTheirCounts) {
   }
 }
 
+// A call's plan is not written over by that of the next, which comes on other streams.
+TEST_P(CopyGroupTest, CountedCallsOnOtherStreamsWaitForEachOther) {
+  CopyMembers members(count());
+  CudaDevice& device = members.device();
+  HostWork host;
+  struct Numbers {
+    std::vector<int32_t> sent;
+    const int32_t* got;
+  };
+  std::vector<std::vector<Numbers>> rounds(6);
+  for (size_t r = 0; r < rounds.size(); ++r) {
+    rounds[r].reserve(count());
+    for (int m = 0; m < count(); ++m) {
+      const StreamId stream = device.NewStream({}, 16);
+      Numbers& own = rounds[r].emplace_back();
+      // r + 1 rows to everybody.
+      const auto each = static_cast<int32_t>(r + 1);
+      for (int i = 0; i < each * count(); ++i) own.sent.push_back(100 * m + i);
+      auto* const from = static_cast<int32_t*>(*device.Allocate(own.sent.size() * 4));
+      auto* const to = static_cast<int32_t*>(*device.Allocate(own.sent.size() * 4));
+      auto* const counts = static_cast<int32_t*>(*device.Allocate(count() * 4));
+      device.Launch(stream, host.Of([from, counts, &own, each, n = count()] {
+        std::copy(own.sent.begin(), own.sent.end(), from);
+        std::fill_n(counts, n, each);
+      }));
+      Call call = CallOf(CallKind::kAllToAllCounted, 4, 1);
+      call.from = from;
+      call.to = to;
+      call.from_counts = call.to_counts = counts;
+      call.most_rows = each * count();
+      members.Enqueue(m, call, stream);
+      own.got = to;
+    }
+  }
+  const absl::Status status = members.Run();
+  ASSERT_TRUE(status.ok()) << status;
+  for (size_t r = 0; r < rounds.size(); ++r) {
+    const auto each = static_cast<int>(r + 1);
+    for (int m = 0; m < count(); ++m) {
+      for (int i = 0; i < each * count(); ++i) {
+        ASSERT_EQ(rounds[r][m].got[i], rounds[r][i / each].sent[m * each + i % each])
+            << r << " " << m << " " << i;
+      }
+    }
+  }
+}
+
 // The sender fills its buffer again right after each send, and the receiver reads its own right
 // after each receive.
 TEST_P(CopyGroupTest, MessagesCarryWhatWasThereWhenTheyWereSent) {
@@ -349,10 +398,10 @@ TEST_F(CopyErrors, CountsThatDoNotAgreeAreAnError) {
   EXPECT_EQ(got[0][0], -1);
 }
 
-// The next call is fine; what is told is the first fault.
+// The next call is fine, the one after it is not; what is told is the first fault.
 TEST_F(CopyErrors, AFaultIsNotForgottenByTheNextCall) {
   CopyMembers members(1);
-  for (const int32_t expected : {2, 1}) {
+  for (const int32_t expected : {2, 1, 3}) {
     Call call = CallOf(CallKind::kAllToAllCounted, 4, 10 + expected);
     call.from_counts = members.Put(0, std::vector<int32_t>{1});
     call.to_counts = members.Put(0, std::vector<int32_t>{expected});

@@ -90,6 +90,19 @@ TEST_F(CudaCapture, WhatCannotBeCapturedRunsAsEver) {
   EXPECT_EQ(order_, (std::vector<int>{1, 2}));
 }
 
+// In a capture CUDA refuses to wait for what is not part of it.
+TEST_F(CudaCapture, WhatEarlierStepsRecordedIsNotWaitedFor) {
+  Enqueue();
+  ASSERT_TRUE(device_->Synchronize().ok());
+  device_->Wait(streams_[0], event_);
+  device_->Launch(streams_[0], second_);
+  const auto captured = device_->Capture();
+  ASSERT_TRUE(captured.ok()) << captured.status();
+  device_->Replay(*captured);
+  ASSERT_TRUE(device_->Synchronize().ok());
+  EXPECT_EQ(order_, (std::vector<int>{1, 2, 2}));
+}
+
 // Streams that are left waiting for each other when the capture ends meet again afterwards.
 TEST_F(CudaCapture, MeetingsBeginAnew) {
   int exchanges = 0;
@@ -127,6 +140,7 @@ TEST_F(CudaCapture, AFailedCallOnlyEndsTheCapture) {
       device_->Replay(*captured);
     } else {
       ++failures;
+      EXPECT_FALSE(call.empty()) << n << " " << captured.status();
       EXPECT_EQ(captured.status().message().find(absl::StrCat(
                     "the step cannot be captured: ", call == "cudaLaunchHostFunc" ? "work" : call)),
                 0u)

@@ -209,6 +209,21 @@ TEST_P(CudaDeviceTest, TimesAreThoseOfTheStreamsInEveryStep) {
   }
 }
 
+// Where the GPU's clock stands still, all times of a step are that of its base.
+TEST_P(CudaDeviceTest, EveryStepHasABaseOfItsOwn) {
+  standin_set_op_ns(0);
+  standin_set_call_ns(0);
+  const StreamId stream = device_->NewStream({}, 8);
+  for (int step = 0; step < 3; ++step) {
+    WorkTimes times;
+    const int64_t before_ns = device_->NowNs();
+    device_->Launch(stream, Entry(0), &times);
+    ASSERT_TRUE(device_->Synchronize().ok());
+    EXPECT_GE(times.start_ns, before_ns);
+    EXPECT_LE(times.end_ns, device_->NowNs());
+  }
+}
+
 TEST_P(CudaDeviceTest, ADeadlockIsSeenAndNamed) {
   const StreamId a = device_->NewStream(Named("left"), 8);
   const StreamId b = device_->NewStream(Named("right"), 8);

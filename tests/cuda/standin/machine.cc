@@ -45,7 +45,7 @@ cudaError_t Machine::Fail(cudaError_t error) {
 }
 
 cudaError_t Machine::Enter(const char* name) {
-  host_ns += 1000;
+  host_ns += call_ns;
   if (sticky != cudaSuccess) return Fail(sticky);
   if (++calls != fail_at) return cudaSuccess;
   failed_call = name;
@@ -129,7 +129,10 @@ cudaError_t Machine::Wait(Stream* stream, Event* event) {
       return Fail(cudaErrorStreamCaptureMerge);
     }
     if (theirs->invalid) return Fail(cudaErrorStreamCaptureInvalidated);
-    stream->last.insert(stream->last.end(), event->last.begin(), event->last.end());
+    std::vector<int>& last = stream->last;
+    last.insert(last.end(), event->last.begin(), event->last.end());
+    std::sort(last.begin(), last.end());
+    last.erase(std::unique(last.begin(), last.end()), last.end());
     return cudaSuccess;
   }
   if (stream->capture != nullptr) {
@@ -186,7 +189,7 @@ void Machine::RunUntil(const std::function<bool()>& holds) {
     }
     RunOne(last_);
   }
-  host_ns += 1000;
+  host_ns += call_ns;
 }
 
 void Machine::WaitFor(Stream* stream) {
@@ -250,7 +253,7 @@ void Machine::Reset(unsigned seed) {
   static constexpr double kSticks[] = {0, 0.5, 0.95};
   stick = kSticks[random() % 3];
   host_ns = 0;
-  op_ns = 1000;
+  op_ns = call_ns = 1000;
   last_error = sticky = fail_with = cudaSuccess;
   calls = fail_at = ops_run = pageable_copies = 0;
   failed_call = nullptr;
@@ -294,6 +297,7 @@ int64_t standin_calls() { return Machine::Get().calls; }
 const char* standin_failed_call() { return Machine::Get().failed_call; }
 void standin_set_memory(int64_t bytes) { Machine::Get().memory_bytes = bytes; }
 void standin_set_op_ns(int64_t ns) { Machine::Get().op_ns = ns; }
+void standin_set_call_ns(int64_t ns) { Machine::Get().call_ns = ns; }
 int64_t standin_alive() { return Machine::Get().Alive(); }
 int64_t standin_pageable_copies() { return Machine::Get().pageable_copies; }
 int64_t standin_ops_run() { return Machine::Get().ops_run; }

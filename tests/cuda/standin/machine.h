@@ -102,7 +102,7 @@ class Machine {
   std::mt19937 random;
   double stick = 0;  // how likely the stream that ran last runs on
   int64_t host_ns = 0;
-  int64_t op_ns = 1000;
+  int64_t op_ns = 1000, call_ns = 1000;
   cudaError_t last_error = cudaSuccess;
   cudaError_t sticky = cudaSuccess;
   int64_t calls = 0, fail_at = 0;

@@ -6,8 +6,8 @@
 // stream was told to wait for them. A wait that is missing is found by some seed. Kernels run as
 // the host functions that host_twin.h gives them.
 //
-// Time is made up: a call of the host takes a microsecond, a kernel or a copy of a stream as long
-// as is set here.
+// Time is made up: a call takes the host as long, and a kernel or a copy its stream, as is set
+// here.
 //
 // These functions steer it. They are not thread-safe beside other calls.
 #pragma once
@@ -31,6 +31,8 @@ const char* standin_failed_call();
 void standin_set_memory(int64_t bytes);
 // How long a kernel, a host function or a copy takes: 1000 after a reset.
 void standin_set_op_ns(int64_t ns);
+// How long a call takes the host: 1000 after a reset.
+void standin_set_call_ns(int64_t ns);
 
 // What is alive: streams, events, graphs and pieces of memory.
 int64_t standin_alive();
