@@ -171,18 +171,17 @@ absl::Status Issuer::Exchange(IssueMeeting* meeting, int last) {
 }
 
 absl::Status Issuer::AllIssued() const {
-  std::string text = "deadlock: nothing can run any more, and";
-  const char* separator = " ";
+  std::string stuck;
   for (const Stream& stream : streams_) {
     if (!stream.stuck) continue;
     const Op& op = stream.ops[stream.next];
-    absl::StrAppend(&text, separator, TextOf(stream.name), " waits for ",
+    absl::StrAppend(&stuck, stuck.empty() ? "" : "; ", TextOf(stream.name), " waits for ",
                     op.kind == OpKind::kMeet
                         ? op.meeting->describe(op.meeting->link, op.index, op.self)
                         : TextOf(events_[op.index].name));
-    separator = "; ";
   }
-  return *separator == ' ' ? absl::OkStatus() : absl::AbortedError(text);
+  if (stuck.empty()) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat("deadlock: nothing can run any more, and ", stuck));
 }
 
 void Issuer::Rewind() {

@@ -49,6 +49,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
 
 // Also with an error the capture is over.
 cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
+  const standin::Inside inside;
   standin::Machine& machine = standin::Machine::Get();
   const std::lock_guard<std::mutex> lock(machine.mutex);
   const cudaError_t entered = machine.Enter("cudaStreamEndCapture");

@@ -3,8 +3,20 @@
 
 #include "machine.h"
 
+namespace standin {
+
+// While one lives, this thread is in the stand-in.
+struct Inside {
+  Inside() { ++depth; }
+  ~Inside() { --depth; }
+  static inline thread_local int depth = 0;
+};
+
+}  // namespace standin
+
 // Takes the lock, and returns where the call is to fail.
 #define STANDIN_ENTER(name)                              \
+  const standin::Inside inside;                          \
   standin::Machine& machine = standin::Machine::Get();   \
   const std::lock_guard<std::mutex> lock(machine.mutex); \
   if (const cudaError_t entered = machine.Enter(name); entered != cudaSuccess) return entered

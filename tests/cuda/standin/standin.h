@@ -42,6 +42,8 @@ int64_t standin_pageable_copies();
 int64_t standin_ops_run();
 // The same of what waits for somebody to synchronize.
 int64_t standin_ops_pending();
+// Whether this thread is in a function of the runtime.
+bool standin_inside();
 // The priority that the stream was made with.
 int standin_priority(void* stream);
 
