@@ -56,9 +56,9 @@ absl::Status CopyGroup::PrepareRows() {
   if (members_ > kMostCopyMembers) return absl::OkStatus();  // Collective refuses it
   const auto pieces = static_cast<int64_t>(members_) * members_;
   SL_ASSIGN_OR_RETURN(void* const memory,
-                      device_->Allocate(pieces * sizeof(RowPiece) + sizeof(int32_t)));
+                      device_->Allocate(pieces * sizeof(PieceOfRows) + sizeof(int32_t)));
   SL_ASSIGN_OR_RETURN(void* const report, device_->AllocateHost(sizeof(RowsReport)));
-  pieces_ = static_cast<RowPiece*>(memory);
+  pieces_ = static_cast<PieceOfRows*>(memory);
   faulty_ = reinterpret_cast<int32_t*>(pieces_ + pieces);
   report_ = new (report) RowsReport;
   device_->AddCheck(CheckRows, this);

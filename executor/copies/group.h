@@ -55,8 +55,8 @@ class CopyGroup final : public Group {
   const int members_;
   std::vector<IssueMeeting> messages_;  // by sender and receiver
   IssueMeeting collective_;
-  RowPiece* pieces_ = nullptr;  // the GPU's, of the counted call under way
-  int32_t* faulty_ = nullptr;   // behind them
+  PieceOfRows* pieces_ = nullptr;  // the GPU's, of the counted call under way
+  int32_t* faulty_ = nullptr;      // behind them
   RowsReport* report_ = nullptr;
   StreamId planned_on_;  // the last counted call
   absl::Status unprepared_;

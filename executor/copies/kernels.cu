@@ -43,7 +43,7 @@ __host__ __device__ void PiecesBody(const RowsPlan& plan, int thread, int thread
   const int n = plan.members, k = plan.counts_per_piece;
   for (int p = thread; p < n * n; p += threads) {
     const int from = p / n, to = p % n;
-    RowPiece& piece = plan.pieces[p];
+    PieceOfRows& piece = plan.pieces[p];
     piece.sent = RowsIn(plan.member[from].from_counts, to, 1, k);
     piece.expected = RowsIn(plan.member[to].to_counts, from, 1, k);
     piece.before_from = RowsIn(plan.member[from].from_counts, 0, to, k);
@@ -63,7 +63,7 @@ __host__ __device__ void FaultsBody(const RowsPlan& plan) {
   for (int to = 0; to < n; ++to) {
     int64_t rows = 0;
     for (int from = 0; from < n; ++from) {
-      const RowPiece& piece = plan.pieces[from * n + to];
+      const PieceOfRows& piece = plan.pieces[from * n + to];
       if (piece.sent != piece.expected) {
         return ReportRows(plan, {RowsFault::kCountsDiffer, from, to, piece.sent, piece.expected,
                                  plan.member[from].call});
@@ -83,7 +83,7 @@ __host__ __device__ void SendRowsBody(const RowsShare& share, int64_t thread, in
   if (*share.faulty != 0) return;
   const int64_t per_row = share.row_bytes / static_cast<int64_t>(sizeof(Unit));
   for (int to = 0; to < share.members; ++to) {
-    const RowPiece& piece = share.pieces[to];
+    const PieceOfRows& piece = share.pieces[to];
     const Unit* const source = static_cast<const Unit*>(share.from) + piece.before_from * per_row;
     Unit* const target = static_cast<Unit*>(share.to[to]) + piece.before_to * per_row;
     for (int64_t i = thread; i < piece.sent * per_row; i += threads) target[i] = source[i];

@@ -23,7 +23,7 @@ struct SumShare {
 void LaunchSum(const SumShare& share, cudaStream_t stream);
 
 // Rows from one member to another, as PlanRows finds them.
-struct RowPiece {
+struct PieceOfRows {
   int64_t sent = 0;         // by the counts of the one that sends
   int64_t expected = 0;     // by those of the other
   int64_t before_from = 0;  // rows before it in `from` of the one
@@ -56,7 +56,7 @@ struct RowsPlan {
   RowsMember member[kMostCopyMembers];
   int32_t members = 0;
   int32_t counts_per_piece = 1;
-  RowPiece* pieces = nullptr;
+  PieceOfRows* pieces = nullptr;
   int32_t* faulty = nullptr;
   RowsReport* report = nullptr;  // memory of the host
 };
@@ -68,7 +68,7 @@ struct RowsShare {
   void* to[kMostCopyMembers];  // by member
   int32_t members = 0;
   int64_t row_bytes = 0;
-  const RowPiece* pieces = nullptr;  // of this member
+  const PieceOfRows* pieces = nullptr;  // of this member
   const int32_t* faulty = nullptr;
 };
 void LaunchSendRows(const RowsShare& share, cudaStream_t stream);

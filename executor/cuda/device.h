@@ -12,9 +12,9 @@
 // A step that is the same every time can be captured as one CUDA graph, and then be replayed
 // instead of being issued again: a few microseconds of the host, however many kernels there are.
 //
-// An error of CUDA is one status: the call, the stream, and CUDA's text. The device stays in it, and
-// so it does in that of a group or a deadlock. What was given to the GPU before has run, or failed,
-// when Synchronize returns.
+// An error of CUDA is one status: the call, the stream, and CUDA's text. The device stays in it,
+// and in that of a group or a deadlock. What was given to the GPU before has run, or failed, when
+// Synchronize returns.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -17,21 +17,38 @@ namespace {
 
 int64_t allocations_outside = 0;
 
-void* CountedOutside(std::size_t bytes) {
+void* TakenOutside(std::size_t bytes) {
   allocations_outside += standin_inside() ? 0 : 1;
-  void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+
+void* CountedOutside(std::size_t bytes) {
+  void* const memory = TakenOutside(bytes);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
 
 }  // namespace
 
+// All forms of a kind together: memory that one of them gave may be taken back by another.
 [[gnu::noinline]] void* operator new(std::size_t bytes) { return CountedOutside(bytes); }
 [[gnu::noinline]] void* operator new[](std::size_t bytes) { return CountedOutside(bytes); }
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return TakenOutside(bytes);
+}
+[[gnu::noinline]] void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return TakenOutside(bytes);
+}
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete[](void* memory, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
 
 namespace stringline {
 namespace {
