@@ -50,6 +50,10 @@ class Device {
   // Before the first step. `capacity` is the most that will ever be enqueued on the stream between
   // two calls of Synchronize; more is a bug of the caller.
   virtual StreamId NewStream(LazyName name, int capacity) = 0;
+  // One whose work goes before that of the others where both could run: messages and collectives.
+  virtual StreamId NewUrgentStream(LazyName name, int capacity) {
+    return NewStream(name, capacity);
+  }
   virtual EventId NewEvent(LazyName name) = 0;
   // `bytes` of zeroed memory, 64-byte aligned, owned by the device. ResourceExhausted when there is
   // not that much.

@@ -494,9 +494,10 @@ absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(
   for (size_t i = 0; i < step->stream_rows_.size(); ++i) {
     const StreamRow& row = step->stream_rows_[i];
     // Between steps a compute stream may be given a few launches more.
-    const int more = row.kind == StreamKind::kCompute ? 16 : 0;
     const LazyName name = {PrintStream, step.get(), static_cast<int64_t>(i)};
-    step->streams_.push_back(device->NewStream(name, row.capacity + more));
+    step->streams_.push_back(row.kind == StreamKind::kCompute
+                                 ? device->NewStream(name, row.capacity + 16)
+                                 : device->NewUrgentStream(name, row.capacity));
   }
   for (size_t i = 0; i < step->event_rows_.size(); ++i) {
     step->events_.push_back(device->NewEvent({PrintEvent, step.get(), static_cast<int64_t>(i)}));

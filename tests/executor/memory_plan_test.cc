@@ -1,170 +1,19 @@
 // No two values that are alive at once share a byte, whatever the timing.
 #include "schedlang/memory/memory_plan.h"
 
-#include <algorithm>
-#include <atomic>
-#include <cstring>
-#include <deque>
 #include <random>
-#include <thread>
 
 #include "executor/cpu/device.h"
 #include "executor/interpreter.h"
 #include "executor/threads/group.h"
 #include "gtest/gtest.h"
 #include "schedlang/check/replay.h"
+#include "tests/executor/canaries.h"
 #include "tests/executor/plans.h"
 #include "tests/schedlang/engines.h"
 
 namespace stringline {
 namespace {
-
-// Up to four buffers' alignments, not always whole ones.
-uint32_t RandomWords(std::mt19937& random) { return 1 + static_cast<uint32_t>(random() % 64); }
-
-// Of any sizes. A first stage's input and a last stage's gradient come from nowhere; a last stage
-// gives nothing on. What is handed on is as large as what is taken.
-std::vector<StageSizes> RandomSizes(const Plan& plan, std::mt19937& random) {
-  std::vector<StageSizes> sizes(plan.stages.size());
-  for (StageSizes& size : sizes) {
-    size.in_parts = random() % 2 == 0;
-    for (int64_t& bytes : size.of_microbatch.bytes) bytes = RandomWords(random) * sizeof(uint32_t);
-  }
-  for (size_t s = 0; s < sizes.size(); ++s) {
-    StageBytes& own = sizes[s].of_microbatch;
-    const StageId next = plan.stages[s].next;
-    own[StageValue::kOutput] =
-        next.valid() ? sizes[next.value].of_microbatch[StageValue::kInput] : 0;
-    if (!next.valid()) own[StageValue::kOutGrad] = 0;
-    if (next.valid()) {
-      sizes[next.value].of_microbatch[StageValue::kInGrad] = own[StageValue::kOutGrad];
-    }
-    if (!plan.stages[s].previous.valid()) own[StageValue::kInput] = own[StageValue::kInGrad] = 0;
-  }
-  return sizes;
-}
-
-// Work that fills every value it gives with a pattern of its own, and looks whether every value it
-// needs still holds its pattern, after random delays.
-class Canaries final : public StageWork {
- public:
-  Canaries(const Plan& plan, Device* device, unsigned seed) : plan_(plan), random_(seed) {
-    sizes_ = RandomSizes(plan, random_);
-    auto memory = PlanMemory(plan, sizes_);
-    SL_CHECK(memory.ok()) << memory.status();
-    memory_ = *std::move(memory);
-    for (const RankMemory& rank : memory_.ranks) {
-      blocks_.push_back(static_cast<char*>(*device->Allocate(rank.block)));
-    }
-  }
-
-  Piece Compute(const Action& action, LayerPart part) override {
-    if (part.part == kWPost && action.kind == ActionKind::kBackward) return {};
-    using C = StageValue;
-    Task& task = tasks_.emplace_back();
-    task.owner = this;
-    task.delay_us = random_() % 4 == 0 ? static_cast<int>(random_() % 200) : 0;
-    switch (action.kind) {
-      case ActionKind::kForward:
-        Fill(action, {C::kInput}, {C::kSavedForInput, C::kSavedForWeight, C::kOutput}, &task);
-        break;
-      case ActionKind::kBackward:
-        Fill(action, {C::kSavedForInput, C::kSavedForWeight, C::kOutGrad}, {C::kInGrad}, &task);
-        if (sizes_[action.stage.value].in_parts) Fill(action, {}, {C::kStash}, &task);
-        break;
-      case ActionKind::kInputGradient:
-        Fill(action, {C::kSavedForInput, C::kSavedForWeight, C::kOutGrad}, {C::kInGrad, C::kStash},
-             &task);
-        break;
-      default:
-        Fill(action, {C::kSavedForWeight, C::kStash}, {}, &task);
-    }
-    return Piece{{Run, &task, 0}, {}, {}};
-  }
-
-  Bytes Payload(const Action& action) const override {
-    const StageValue value = MessageOf(action.kind);
-    return {AddressOf(action.stage, action.microbatch, value), BytesOf(action.stage, value)};
-  }
-
-  int spoiled() const { return spoiled_; }
-  int64_t looked_at() const { return looked_at_; }
-
- private:
-  struct Place {
-    uint32_t* address;
-    int64_t words;
-    uint32_t pattern;
-  };
-  struct Task {
-    Canaries* owner;
-    int delay_us;
-    std::vector<Place> needs, gives;
-  };
-
-  char* AddressOf(StageId stage, MicrobatchId microbatch, StageValue value) const {
-    const int64_t offset = memory_.OffsetOf(stage, microbatch, value);
-    return offset < 0 ? nullptr : blocks_[plan_.stage(stage).rank.value] + offset;
-  }
-
-  int64_t BytesOf(StageId stage, StageValue value) const {
-    return sizes_[stage.value].of_microbatch[value];
-  }
-
-  // What is handed on has the pattern of what is taken.
-  uint32_t PatternOf(StageId stage, MicrobatchId microbatch, StageValue value) const {
-    if (value == StageValue::kOutput) {
-      return PatternOf(plan_.stage(stage).next, microbatch, StageValue::kInput);
-    }
-    if (value == StageValue::kInGrad) {
-      return PatternOf(plan_.stage(stage).previous, microbatch, StageValue::kOutGrad);
-    }
-    return 1 + static_cast<uint32_t>((stage.value * 1000 + microbatch.value) * kStageValues +
-                                     static_cast<int>(value));
-  }
-
-  void Fill(const Action& action, const std::vector<StageValue>& needs,
-            const std::vector<StageValue>& gives, Task* task) const {
-    auto add = [&](const std::vector<StageValue>& classes, std::vector<Place>* places) {
-      for (StageValue value : classes) {
-        char* address = AddressOf(action.stage, action.microbatch, value);
-        if (address == nullptr) continue;
-        places->push_back({reinterpret_cast<uint32_t*>(address),
-                           BytesOf(action.stage, value) / static_cast<int64_t>(sizeof(uint32_t)),
-                           PatternOf(action.stage, action.microbatch, value)});
-      }
-    };
-    add(needs, &task->needs);
-    add(gives, &task->gives);
-  }
-
-  static void Run(const void* self, int64_t /*argument*/, NativeStream /*stream*/) {
-    const Task& task = *static_cast<const Task*>(self);
-    // What is given is written first and looked at again at the end: a buffer that is shared with
-    // something needed, or with a part at the same time, is then seen.
-    for (const Place& place : task.gives) {
-      std::fill_n(place.address, place.words, place.pattern);
-    }
-    if (task.delay_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(task.delay_us));
-    for (const std::vector<Place>* places : {&task.needs, &task.gives}) {
-      for (const Place& place : *places) {
-        ++task.owner->looked_at_;
-        for (int64_t w = 0; w < place.words; ++w) {
-          if (place.address[w] != place.pattern) ++task.owner->spoiled_;
-        }
-      }
-    }
-  }
-
-  const Plan& plan_;
-  std::mt19937 random_;
-  std::vector<StageSizes> sizes_;
-  MemoryPlan memory_;
-  std::vector<char*> blocks_;
-  std::deque<Task> tasks_;
-  std::atomic<int> spoiled_{0};
-  std::atomic<int64_t> looked_at_{0};
-};
 
 void RunWithCanaries(const Plan& plan, unsigned seed) {
   const auto owned = CpuDevice::Make(/*threads=*/3);

@@ -1,0 +1,77 @@
+// Groups of ranks that share a process and a GPU.
+//
+// A message is a copy on the receiver's stream, after what the sender's stream did before; the
+// sender's stream goes on after it. In a collective the streams of all members wait for each other,
+// each then moves its share of the bytes, and they wait again. Rows that travel by counts are
+// planned and checked by the GPU, and written straight to where they belong: the host is never
+// asked how many they are, so a step with them can be captured.
+//
+// Of calls that differ the device learns when they are issued, before the GPU has done anything
+// with them; of counts that do not agree or do not fit when it synchronizes.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "executor/copies/kernels.h"
+#include "executor/cuda/device.h"
+#include "executor/group.h"
+
+namespace stringline {
+
+class CopyGroup final : public Group {
+ public:
+  CopyGroup(CudaDevice* device, int members);
+  CopyGroup(const CopyGroup&) = delete;
+  CopyGroup& operator=(const CopyGroup&) = delete;
+
+  int members() const override { return members_; }
+  void Enqueue(int member, StreamId stream, const Call* call) override;
+
+ private:
+  using Ends = IssueMeeting::Ends;
+  using Streams = IssueMeeting::Streams;
+  static absl::Status Message(void* self, Ends ends, Streams streams);
+  static absl::Status Collective(void* self, Ends ends, Streams streams);
+  static std::string DescribeMessage(const void* self, int side, const void* end);
+  static std::string DescribeCollective(const void* self, int side, const void* end);
+  static absl::Status CheckRows(const void* self);
+
+  // Memory for the plans of counted calls; once.
+  absl::Status PrepareRows();
+  // The first stream goes on when all have come; the others when it has.
+  absl::Status Gather(Streams streams);
+  absl::Status Release(Streams streams);
+  absl::Status PlanRows(Ends ends, StreamId stream);
+  absl::Status Share(Ends ends, int member, StreamId stream);
+  absl::Status Copy(StreamId stream, void* to, const void* from, int64_t bytes);
+  absl::Status Exchange(Ends ends, int member, StreamId stream);
+  absl::Status SendRows(Ends ends, int member, StreamId stream);
+  absl::Status Reduce(Ends ends, int member, StreamId stream);
+  absl::Status Scatter(Ends ends, int member, StreamId stream);
+
+  CudaDevice* const device_;
+  const int members_;
+  std::vector<IssueMeeting> messages_;  // by sender and receiver
+  IssueMeeting collective_;
+  PieceOfRows* pieces_ = nullptr;  // the GPU's, of the counted call under way
+  int32_t* faulty_ = nullptr;      // behind them
+  RowsReport* report_ = nullptr;
+  StreamId planned_on_;  // the last counted call
+  absl::Status unprepared_;
+};
+
+class CopyGroups final : public Groups {
+ public:
+  explicit CopyGroups(CudaDevice* device) : device_(device) {}
+  Group* New(absl::Span<const int> ranks) override {
+    return &groups_.emplace_back(device_, static_cast<int>(ranks.size()));
+  }
+
+ private:
+  CudaDevice* const device_;
+  std::deque<CopyGroup> groups_;
+};
+
+}  // namespace stringline

@@ -1,0 +1,185 @@
+// Every body is written once, for one of `threads` threads that share the work. On the host one
+// thread does all of it.
+#include <algorithm>
+
+#include "executor/copies/kernels.h"
+#include "executor/cuda/host_twin.h"
+
+namespace stringline {
+namespace {
+
+constexpr int kThreads = 256;
+// Enough to fill a GPU's memory pipes, and few enough to leave it room for what runs beside.
+constexpr int kMostBlocks = 128;
+
+template <int kWidth>
+struct alignas(sizeof(float) * kWidth) FloatVec {
+  float lane[kWidth];
+};
+
+template <int kWidth>
+__host__ __device__ void SumBody(const SumShare& share, int64_t thread, int64_t threads) {
+  using Vec = FloatVec<kWidth>;
+  for (int64_t i = thread; i < share.count / kWidth; i += threads) {
+    Vec sum = reinterpret_cast<const Vec*>(share.from[0])[i];
+    for (int m = 1; m < share.summands; ++m) {
+      const Vec next = reinterpret_cast<const Vec*>(share.from[m])[i];
+      for (int lane = 0; lane < kWidth; ++lane) sum.lane[lane] += next.lane[lane];
+    }
+    for (int m = 0; m < share.targets; ++m) reinterpret_cast<Vec*>(share.to[m])[i] = sum;
+  }
+}
+
+__host__ __device__ int64_t RowsIn(const int32_t* counts, int pieces_before, int pieces,
+                                   int per_piece) {
+  int64_t rows = 0;
+  for (int i = pieces_before * per_piece; i < (pieces_before + pieces) * per_piece; ++i) {
+    rows += counts[i];
+  }
+  return rows;
+}
+
+__host__ __device__ void PiecesBody(const RowsPlan& plan, int thread, int threads) {
+  const int n = plan.members, k = plan.counts_per_piece;
+  for (int p = thread; p < n * n; p += threads) {
+    const int from = p / n, to = p % n;
+    PieceOfRows& piece = plan.pieces[p];
+    piece.sent = RowsIn(plan.member[from].from_counts, to, 1, k);
+    piece.expected = RowsIn(plan.member[to].to_counts, from, 1, k);
+    piece.before_from = RowsIn(plan.member[from].from_counts, 0, to, k);
+    piece.before_to = RowsIn(plan.member[to].to_counts, 0, from, k);
+  }
+}
+
+__host__ __device__ void ReportRows(const RowsPlan& plan, const RowsReport& report) {
+  *plan.faulty = 1;
+  if (plan.report->fault == RowsFault::kNone) *plan.report = report;
+}
+
+// By one thread, when all pieces are there: the first fault is always the same one.
+__host__ __device__ void FaultsBody(const RowsPlan& plan) {
+  *plan.faulty = 0;
+  const int n = plan.members;
+  for (int to = 0; to < n; ++to) {
+    int64_t rows = 0;
+    for (int from = 0; from < n; ++from) {
+      const PieceOfRows& piece = plan.pieces[from * n + to];
+      if (piece.sent != piece.expected) {
+        return ReportRows(plan, {RowsFault::kCountsDiffer, from, to, piece.sent, piece.expected,
+                                 plan.member[from].call});
+      }
+      rows += piece.sent;
+    }
+    const RowsMember& member = plan.member[to];
+    if (rows > member.most_rows) {
+      return ReportRows(plan, {RowsFault::kNoRoom, -1, to, rows, member.most_rows, member.call});
+    }
+  }
+}
+
+// In units that are as large as the addresses allow.
+template <typename Unit>
+__host__ __device__ void SendRowsBody(const RowsShare& share, int64_t thread, int64_t threads) {
+  if (*share.faulty != 0) return;
+  const int64_t per_row = share.row_bytes / static_cast<int64_t>(sizeof(Unit));
+  for (int to = 0; to < share.members; ++to) {
+    const PieceOfRows& piece = share.pieces[to];
+    const Unit* const source = static_cast<const Unit*>(share.from) + piece.before_from * per_row;
+    Unit* const target = static_cast<Unit*>(share.to[to]) + piece.before_to * per_row;
+    for (int64_t i = thread; i < piece.sent * per_row; i += threads) target[i] = source[i];
+  }
+}
+
+__device__ int64_t ThreadOfGrid() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+__device__ int64_t ThreadsOfGrid() { return int64_t{gridDim.x} * blockDim.x; }
+
+}  // namespace
+
+namespace copy_kernels {
+
+template <int kWidth>
+__global__ void Sum(SumShare share) {
+  SumBody<kWidth>(share, ThreadOfGrid(), ThreadsOfGrid());
+}
+template <int kWidth>
+void HostSum(SumShare share) {
+  SumBody<kWidth>(share, 0, 1);
+}
+
+__global__ void PlanRows(RowsPlan plan) {
+  PiecesBody(plan, threadIdx.x, blockDim.x);
+  __syncthreads();
+  if (threadIdx.x == 0) FaultsBody(plan);
+}
+void HostPlanRows(RowsPlan plan) {
+  PiecesBody(plan, 0, 1);
+  FaultsBody(plan);
+}
+
+template <typename Unit>
+__global__ void SendRows(RowsShare share) {
+  SendRowsBody<Unit>(share, ThreadOfGrid(), ThreadsOfGrid());
+}
+template <typename Unit>
+void HostSendRows(RowsShare share) {
+  SendRowsBody<Unit>(share, 0, 1);
+}
+
+struct alignas(16) Bytes16 {
+  uint32_t word[4];
+};
+
+}  // namespace copy_kernels
+
+namespace {
+
+using namespace copy_kernels;
+
+[[maybe_unused]] const bool kTwins[] = {
+    HasTwin<Sum<1>, HostSum<1>>(),
+    HasTwin<Sum<4>, HostSum<4>>(),
+    HasTwin<PlanRows, HostPlanRows>(),
+    HasTwin<SendRows<char>, HostSendRows<char>>(),
+    HasTwin<SendRows<uint32_t>, HostSendRows<uint32_t>>(),
+    HasTwin<SendRows<Bytes16>, HostSendRows<Bytes16>>(),
+};
+
+int BlocksFor(int64_t items) {
+  const int64_t blocks = (items + kThreads - 1) / kThreads;
+  return static_cast<int>(std::clamp<int64_t>(blocks, 1, kMostBlocks));
+}
+
+uint64_t BitsOf(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+
+}  // namespace
+
+void LaunchSum(const SumShare& share, cudaStream_t stream) {
+  if (share.count == 0) return;
+  uint64_t bits = static_cast<uint64_t>(share.count) * sizeof(float);
+  for (int m = 0; m < share.summands; ++m) bits |= BitsOf(share.from[m]);
+  for (int m = 0; m < share.targets; ++m) bits |= BitsOf(share.to[m]);
+  if (bits % 16 == 0) {
+    Sum<4><<<BlocksFor(share.count / 4), kThreads, 0, stream>>>(share);
+  } else {
+    Sum<1><<<BlocksFor(share.count), kThreads, 0, stream>>>(share);
+  }
+}
+
+void LaunchPlanRows(const RowsPlan& plan, cudaStream_t stream) {
+  PlanRows<<<1, kThreads, 0, stream>>>(plan);
+}
+
+// How many rows there are, only the GPU knows.
+void LaunchSendRows(const RowsShare& share, cudaStream_t stream) {
+  uint64_t bits = static_cast<uint64_t>(share.row_bytes) | BitsOf(share.from);
+  for (int m = 0; m < share.members; ++m) bits |= BitsOf(share.to[m]);
+  if (bits % 16 == 0) {
+    SendRows<Bytes16><<<kMostBlocks, kThreads, 0, stream>>>(share);
+  } else if (bits % 4 == 0) {
+    SendRows<uint32_t><<<kMostBlocks, kThreads, 0, stream>>>(share);
+  } else {
+    SendRows<char><<<kMostBlocks, kThreads, 0, stream>>>(share);
+  }
+}
+
+}  // namespace stringline

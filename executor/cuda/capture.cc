@@ -1,0 +1,87 @@
+// The part of the CUDA device that captures a step as a graph and replays it. All streams are
+// forked from the device's own one and joined to it again, so they make one graph; one thread
+// issues all of it, since two captures could not wait for each other.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "executor/cuda/device.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/base/status.h"
+
+namespace stringline {
+
+absl::StatusOr<int> CudaDevice::Capture() {
+  SL_RETURN_IF_ERROR(failure_);
+  for (int s = 0; s < issuer_.streams(); ++s) {
+    SL_CHECK(!issuer_.Used(StreamId(s))) << issuer_.NameOf(StreamId(s)) << " was submitted already";
+  }
+  absl::Status status = Checked(cudaSetDevice(ordinal_), "cudaSetDevice");
+  if (status.ok()) {
+    status = Checked(cudaStreamBeginCapture(own_, cudaStreamCaptureModeThreadLocal),
+                     "cudaStreamBeginCapture");
+  }
+  CapturedStep step;
+  if (status.ok()) {
+    capturing_ = true;
+    status = IssueCaptured();
+    capturing_ = false;
+    // Ended also where a call failed: the streams are free again.
+    cudaGraph_t graph = nullptr;
+    const absl::Status ended = Checked(cudaStreamEndCapture(own_, &graph), "cudaStreamEndCapture");
+    if (status.ok()) status = ended;
+    if (status.ok()) {
+      // Otherwise streams would have no priorities in it.
+      status =
+          Checked(cudaGraphInstantiate(&step.graph, graph, cudaGraphInstantiateFlagUseNodePriority),
+                  "cudaGraphInstantiate");
+    }
+    if (graph != nullptr) (void)cudaGraphDestroy(graph);
+    // An error that is told, or does not matter, shall not be taken for that of a later launch.
+    (void)cudaGetLastError();
+  }
+  step.times.assign(times_.begin(), times_.begin() + static_cast<ptrdiff_t>(noted_));
+  noted_ = 0;
+  if (!status.ok()) {
+    issuer_.Rewind();
+    return absl::Status(status.code(),
+                        absl::StrCat("the step cannot be captured: ", status.message()));
+  }
+  issuer_.StartStep();
+  captured_.push_back(std::move(step));
+  return static_cast<int>(captured_.size()) - 1;
+}
+
+absl::Status CudaDevice::IssueCaptured() {
+  SL_RETURN_IF_ERROR(Checked(cudaEventRecord(order_, own_), "cudaEventRecord"));
+  for (int s = 0; s < issuer_.streams(); ++s) {
+    const StreamId stream(s);
+    if (!issuer_.Enqueued(stream)) continue;
+    SL_RETURN_IF_ERROR(Checked(cudaStreamWaitEvent(native(stream), order_, cudaEventWaitDefault),
+                               "cudaStreamWaitEvent", stream));
+  }
+  SL_RETURN_IF_ERROR(issuer_.Issue());
+  SL_RETURN_IF_ERROR(issuer_.AllIssued());
+  for (int s = 0; s < issuer_.streams(); ++s) {
+    const StreamId stream(s);
+    if (!issuer_.Enqueued(stream)) continue;
+    SL_RETURN_IF_ERROR(Checked(cudaEventRecord(order_, native(stream)), "cudaEventRecord", stream));
+    SL_RETURN_IF_ERROR(Checked(cudaStreamWaitEvent(own_, order_, cudaEventWaitDefault),
+                               "cudaStreamWaitEvent", stream));
+  }
+  return absl::OkStatus();
+}
+
+void CudaDevice::Replay(int captured) {
+  if (!failure_.ok()) return;
+  SL_CHECK(noted_ == 0 && !replayed_) << "something of this step runs already";
+  const CapturedStep& step = captured_[captured];
+  Fail(Checked(cudaSetDevice(ordinal_), "cudaSetDevice"));
+  if (failure_.ok() && !step.times.empty()) Fail(StartTimes());
+  if (failure_.ok()) Fail(Checked(cudaGraphLaunch(step.graph, own_), "cudaGraphLaunch"));
+  if (!failure_.ok()) return;
+  std::copy(step.times.begin(), step.times.end(), times_.begin());
+  noted_ = step.times.size();
+  replayed_ = true;
+}
+
+}  // namespace stringline

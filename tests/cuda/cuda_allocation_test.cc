@@ -1,0 +1,110 @@
+// Nothing is allocated during a step on the CUDA device, issued or replayed. Counts every
+// `operator new` of this binary that is not the stand-in's.
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "executor/copies/group.h"
+#include "executor/interpreter.h"
+#include "executor/recorder.h"
+#include "gtest/gtest.h"
+#include "tests/cuda/standin/standin.h"
+#include "tests/executor/plans.h"
+
+namespace {
+
+int64_t allocations_outside = 0;
+
+void* TakenOutside(std::size_t bytes) {
+  allocations_outside += standin_inside() ? 0 : 1;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+
+void* CountedOutside(std::size_t bytes) {
+  void* const memory = TakenOutside(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+// All forms of a kind together: memory that one of them gave may be taken back by another.
+[[gnu::noinline]] void* operator new(std::size_t bytes) { return CountedOutside(bytes); }
+[[gnu::noinline]] void* operator new[](std::size_t bytes) { return CountedOutside(bytes); }
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return TakenOutside(bytes);
+}
+[[gnu::noinline]] void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return TakenOutside(bytes);
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete[](void* memory, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
+
+namespace stringline {
+namespace {
+
+TEST(CudaAllocation, AStepAllocatesNothing) {
+  for (const char* const schedule : {"1f1b", "zb_v", "dualpipe_v"}) {
+    standin_reset(1);
+    const Plan plan = LibraryPlan(schedule, 4, 8).value();
+    auto device = CudaDevice::Make();
+    ASSERT_TRUE(device.ok()) << device.status();
+    CopyGroups groups(device->get());
+    NoWork work;
+    Recorder recorder(plan);
+    const auto step = Interpreter::Make(plan, &work, device->get(), &groups, &recorder);
+    ASSERT_TRUE(step.ok()) << step.status();
+    // Beside it, collectives of all kinds between two ranks.
+    Group* const group = groups.New({0, 1});
+    auto* const memory = static_cast<char*>(*(*device)->Allocate(8192));
+    const auto* const counts = reinterpret_cast<int32_t*>(memory + 6144);
+    const RowCounts rows = {counts, counts, 1, 4};
+    std::vector<Call> calls;
+    for (const CallKind kind : {CallKind::kAllToAll, CallKind::kAllToAllCounted,
+                                CallKind::kAllReduce, CallKind::kReduceScatter}) {
+      for (int m = 0; m < 2; ++m) {
+        Call& call = calls.emplace_back();
+        call.kind = kind;
+        call.bytes = 64;
+        call.from = memory + 2048 * m;
+        call.to = memory + 2048 * m + 1024;
+        call.rows = &rows;
+      }
+    }
+    const StreamId streams[] = {(*device)->NewStream({}, 32), (*device)->NewStream({}, 32)};
+    int captured = -1;
+    for (int i = 0; i < 5; ++i) {
+      const int64_t before = allocations_outside;
+      if (i < 4) {
+        (*step)->EnqueueStep();
+        for (size_t c = 0; c < calls.size(); ++c) {
+          group->Enqueue(static_cast<int>(c % 2), streams[c % 2], &calls[c]);
+        }
+      }
+      if (i == 3) {
+        const absl::StatusOr<int> graph = (*device)->Capture();
+        ASSERT_TRUE(graph.ok()) << graph.status();
+        captured = *graph;
+      }
+      if (captured >= 0) (*device)->Replay(captured);
+      const absl::Status status = (*device)->Synchronize();
+      ASSERT_TRUE(status.ok()) << status;
+      // The first step makes events, and capturing makes a graph.
+      const bool may = i == 0 || i == 3;
+      EXPECT_EQ(allocations_outside > before, may) << schedule << " step " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stringline

@@ -1,0 +1,29 @@
+// Work for a CUDA stream that is a function of the host: it runs when the stream comes to it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <deque>
+#include <functional>
+#include <utility>
+
+#include "executor/device.h"
+
+namespace stringline {
+
+class HostWork {
+ public:
+  Work Of(std::function<void()> run) {
+    return {Enqueue, &functions_.emplace_back(std::move(run)), 0};
+  }
+
+ private:
+  static void Enqueue(const void* self, int64_t /*argument*/, NativeStream stream) {
+    (void)cudaLaunchHostFunc(static_cast<cudaStream_t>(stream), Run, const_cast<void*>(self));
+  }
+  static void Run(void* self) { (*static_cast<std::function<void()>*>(self))(); }
+
+  std::deque<std::function<void()>> functions_;
+};
+
+}  // namespace stringline

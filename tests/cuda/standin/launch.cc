@@ -1,0 +1,128 @@
+// Kernels: registered and launched as code that nvcc made does it, run by their host twins.
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "entry.h"
+#include "executor/cuda/host_twin.h"
+
+namespace {
+
+struct Twin {
+  HostTwinCall call = nullptr;
+  std::vector<size_t> sizes;
+};
+
+std::map<const void*, Twin>& Twins() {
+  static auto* const twins = new std::map<const void*, Twin>;
+  return *twins;
+}
+
+struct Configuration {
+  dim3 grid, block;
+  size_t shared = 0;
+  cudaStream_t stream = nullptr;
+};
+thread_local std::vector<Configuration> configurations;
+
+constexpr size_t kUnit = sizeof(std::max_align_t);
+
+cudaError_t Launch(standin::Machine& machine, const void* kernel, dim3 grid, dim3 block,
+                   void** args, cudaStream_t handle) {
+  STANDIN_FIND(stream, handle);
+  const auto found = Twins().find(kernel);
+  if (found == Twins().end()) {
+    std::fprintf(stderr, "stand-in: a kernel without a host twin\n");
+    return machine.Fail(cudaErrorInvalidDeviceFunction);
+  }
+  const auto is_empty = [](dim3 size) { return size.x == 0 || size.y == 0 || size.z == 0; };
+  if (is_empty(grid) || is_empty(block) || block.x * block.y * block.z > 1024 || grid.y > 65535 ||
+      grid.z > 65535) {
+    return machine.Fail(cudaErrorInvalidConfiguration);
+  }
+  // The arguments as they are now, each aligned for anything.
+  const Twin& twin = found->second;
+  std::vector<std::vector<std::max_align_t>> kept;
+  for (size_t i = 0; i < twin.sizes.size(); ++i) {
+    std::vector<std::max_align_t> value((twin.sizes[i] + kUnit - 1) / kUnit);
+    std::memcpy(value.data(), args[i], twin.sizes[i]);
+    kept.push_back(std::move(value));
+  }
+  return machine.Enqueue(stream, [twin = &twin, grid, block, kept = std::move(kept)]() mutable {
+    std::vector<void*> pointers;
+    for (auto& value : kept) pointers.push_back(value.data());
+    const unsigned grid_size[] = {grid.x, grid.y, grid.z};
+    const unsigned block_size[] = {block.x, block.y, block.z};
+    twin->call(grid_size, block_size, pointers.data());
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+void stringline_host_twin(const void* kernel, HostTwinCall call, const size_t* sizes, int count) {
+  Twins()[kernel] = {call, std::vector<size_t>(sizes, sizes + count)};
+}
+
+void** __cudaRegisterFatBinary(void* /*binary*/) {
+  static void* handle = nullptr;
+  return &handle;
+}
+void __cudaRegisterFatBinaryEnd(void** /*handle*/) {}
+void __cudaUnregisterFatBinary(void** /*handle*/) {}
+char __cudaInitModule(void** /*handle*/) { return 1; }
+void __cudaRegisterFunction(void**, const char*, char*, const char*, int, uint3*, uint3*, dim3*,
+                            dim3*, int*) {}
+void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
+
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared,
+                                     struct CUstream_st* stream) {
+  const standin::Inside inside;
+  configurations.push_back({grid, block, shared, stream});
+  return 0;
+}
+
+cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream) {
+  if (configurations.empty()) return cudaErrorMissingConfiguration;
+  *grid = configurations.back().grid;
+  *block = configurations.back().block;
+  *shared = configurations.back().shared;
+  *static_cast<cudaStream_t*>(stream) = configurations.back().stream;
+  configurations.pop_back();
+  return cudaSuccess;
+}
+
+cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* entry) {
+  *kernel = reinterpret_cast<cudaKernel_t>(const_cast<void*>(entry));
+  return cudaSuccess;
+}
+
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** args,
+                               size_t /*shared*/, cudaStream_t stream) {
+  STANDIN_ENTER("a kernel's launch");
+  return Launch(machine, kernel, grid, block, args, stream);
+}
+
+cudaError_t cudaLaunchKernel(const void* entry, dim3 grid, dim3 block, void** args,
+                             size_t /*shared*/, cudaStream_t stream) {
+  STANDIN_ENTER("cudaLaunchKernel");
+  return Launch(machine, entry, grid, block, args, stream);
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t run, void* self) {
+  STANDIN_ENTER("cudaLaunchHostFunc");
+  STANDIN_FIND(stream, handle);
+  return machine.Enqueue(stream, [run, self] { run(self); });
+}
+
+cudaError_t cudaFuncSetAttribute(const void* /*entry*/, cudaFuncAttribute, int /*value*/) {
+  STANDIN_ENTER("cudaFuncSetAttribute");
+  return cudaSuccess;
+}
+
+}  // extern "C"

@@ -1,0 +1,136 @@
+// The state of the stand-in: streams, events, memory, captures, and the random order of work.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <vector>
+
+namespace standin {
+
+// One record of an event.
+struct Recorded {
+  bool done = false;
+  int64_t time_ns = 0;
+};
+using RecordedPtr = std::shared_ptr<Recorded>;
+
+struct Event;
+
+// Something on a stream, or a node of a graph: waits, runs, records.
+struct Op {
+  std::function<void()> run;                        // null: an empty one
+  std::function<int64_t(int64_t start_ns)> replay;  // of a graph: returns when it ended
+  bool takes_time = false;
+  RecordedPtr wait;
+  RecordedPtr record;
+  int64_t enqueued_ns = 0;
+};
+
+// A graph under capture, or captured.
+struct Graph {
+  struct Node {
+    std::function<void()> run;
+    bool takes_time = false;
+    Event* records = nullptr;  // an external record
+    std::vector<int> after;
+  };
+  std::vector<Node> nodes;
+};
+
+struct Stream {
+  std::deque<Op> ops;
+  int64_t time_ns = 0;  // when the last op ended
+  int priority = 0;
+  struct Capture* capture = nullptr;
+  std::vector<int> last;  // in a capture: the nodes that the next one comes after
+};
+
+struct Capture {
+  Graph* graph = nullptr;
+  Stream* origin = nullptr;
+  std::vector<Stream*> streams;
+  bool invalid = false;
+};
+
+struct Event {
+  RecordedPtr recorded;  // the latest; null: none
+  bool timed = true;
+  Capture* capture = nullptr;  // the latest record was in this one
+  std::vector<int> last;       // after these nodes
+};
+
+enum class MemoryKind : uint8_t { kPageable, kPinned, kDevice };
+
+class Machine {
+ public:
+  static Machine& Get();
+
+  // Every function of the runtime begins here: counts it, and gives the error that it shall return.
+  cudaError_t Enter(const char* name);
+  cudaError_t Fail(cudaError_t error);
+
+  // The stream behind a handle, the legacy one for null; null: there is none such.
+  Stream* Find(cudaStream_t handle);
+  Event* Find(cudaEvent_t handle);
+  // Appends to the stream or to the capture it is part of.
+  cudaError_t Enqueue(Stream* stream, std::function<void()> run, bool takes_time = true);
+  cudaError_t Record(Stream* stream, Event* event, bool external);
+  cudaError_t Wait(Stream* stream, Event* event);
+  // Runs until it holds.
+  void RunUntil(const std::function<bool()>& holds);
+  // The host waits until all work of the stream has run.
+  void WaitFor(Stream* stream);
+  void RunAll();
+  // A call that must not be made during a capture (of this thread): ends it.
+  cudaError_t Forbidden();
+  // Returns when it ended.
+  int64_t RunGraph(const Graph& graph, const std::vector<RecordedPtr>& records, int64_t start_ns);
+
+  MemoryKind KindOf(const void* pointer, size_t bytes, bool* whole) const;
+  void Reset(unsigned seed);
+  int64_t Alive() const;
+
+  std::mutex mutex;
+  std::mt19937 random;
+  double stick = 0;  // how likely the stream that ran last runs on
+  int64_t host_ns = 0;
+  int64_t op_ns = 1000, call_ns = 1000;
+  cudaError_t last_error = cudaSuccess;
+  cudaError_t sticky = cudaSuccess;
+  int64_t calls = 0, fail_at = 0;
+  cudaError_t fail_with = cudaSuccess;
+  const char* failed_call = nullptr;
+  int64_t ops_run = 0, pageable_copies = 0;
+  int64_t memory_bytes = 0, memory_used = 0;
+
+  Stream legacy;
+  std::set<Stream*> streams;
+  std::set<Event*> events;
+  std::set<Graph*> graphs;  // instantiated ones too
+  std::set<Capture*> captures;
+  Capture ended_capture;  // of events whose latest record was in one that is over
+  struct Memory {
+    size_t bytes;
+    MemoryKind kind;
+  };
+  std::map<const char*, Memory> memory;
+
+ private:
+  bool Ready(const Stream& stream) const;
+  void RunOne(Stream* stream);
+  std::vector<Stream*> ready_;
+  Stream* last_ = nullptr;
+};
+
+// Whether a thread of this process captures, in the mode that forbids things to that thread.
+extern thread_local Capture* thread_capture;
+
+}  // namespace standin

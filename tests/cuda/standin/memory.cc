@@ -1,0 +1,152 @@
+// Memory: of the device, pinned, and copies between them.
+#include <cstdlib>
+#include <cstring>
+
+#include "entry.h"
+
+namespace {
+
+using standin::Machine;
+using standin::MemoryKind;
+
+// Filled with what is no useful number, so that nobody relies on zeros.
+cudaError_t Take(Machine& machine, void** pointer, size_t bytes, MemoryKind kind) {
+  STANDIN_RETURN_IF_ERROR(machine.Forbidden());
+  *pointer = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  const auto wanted = static_cast<int64_t>(bytes);
+  if (kind == MemoryKind::kDevice && wanted > machine.memory_bytes - machine.memory_used) {
+    return machine.Fail(cudaErrorMemoryAllocation);
+  }
+  const size_t rounded = (bytes + 255) / 256 * 256;
+  void* const taken = rounded < bytes ? nullptr : std::aligned_alloc(256, rounded);
+  if (taken == nullptr) return machine.Fail(cudaErrorMemoryAllocation);
+  std::memset(taken, 0xA5, rounded);
+  machine.memory[static_cast<char*>(taken)] = {bytes, kind};
+  if (kind == MemoryKind::kDevice) machine.memory_used += wanted;
+  *pointer = taken;
+  return cudaSuccess;
+}
+
+cudaError_t GiveBack(Machine& machine, void* pointer, MemoryKind kind) {
+  STANDIN_RETURN_IF_ERROR(machine.Forbidden());
+  if (pointer == nullptr) return cudaSuccess;
+  const auto found = machine.memory.find(static_cast<char*>(pointer));
+  if (found == machine.memory.end() || found->second.kind != kind) {
+    return machine.Fail(cudaErrorInvalidValue);
+  }
+  machine.RunAll();  // it waits for the device
+  if (kind == MemoryKind::kDevice) {
+    machine.memory_used -= static_cast<int64_t>(found->second.bytes);
+  }
+  machine.memory.erase(found);
+  std::free(pointer);
+  return cudaSuccess;
+}
+
+// Whether both ends are whole and of the kinds that the direction says.
+bool MayCopy(const Machine& machine, const void* to, const void* from, size_t bytes,
+             cudaMemcpyKind kind, bool* pageable) {
+  bool to_whole = false, from_whole = false;
+  const bool to_device = machine.KindOf(to, bytes, &to_whole) == MemoryKind::kDevice;
+  const bool from_device = machine.KindOf(from, bytes, &from_whole) == MemoryKind::kDevice;
+  bool whole = false;
+  *pageable = machine.KindOf(to, bytes, &whole) == MemoryKind::kPageable ||
+              machine.KindOf(from, bytes, &whole) == MemoryKind::kPageable;
+  if (!to_whole || !from_whole) return false;
+  switch (kind) {
+    case cudaMemcpyHostToHost:
+      return !to_device && !from_device;
+    case cudaMemcpyHostToDevice:
+      return to_device && !from_device;
+    case cudaMemcpyDeviceToHost:
+      return !to_device && from_device;
+    case cudaMemcpyDeviceToDevice:
+      return to_device && from_device;
+    case cudaMemcpyDefault:
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaMalloc(void** pointer, size_t bytes) {
+  STANDIN_ENTER("cudaMalloc");
+  return Take(machine, pointer, bytes, MemoryKind::kDevice);
+}
+
+cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned /*flags*/) {
+  STANDIN_ENTER("cudaHostAlloc");
+  return Take(machine, pointer, bytes, MemoryKind::kPinned);
+}
+
+cudaError_t cudaMallocHost(void** pointer, size_t bytes) {
+  STANDIN_ENTER("cudaMallocHost");
+  return Take(machine, pointer, bytes, MemoryKind::kPinned);
+}
+
+cudaError_t cudaFree(void* pointer) {
+  STANDIN_ENTER("cudaFree");
+  return GiveBack(machine, pointer, MemoryKind::kDevice);
+}
+
+cudaError_t cudaFreeHost(void* pointer) {
+  STANDIN_ENTER("cudaFreeHost");
+  return GiveBack(machine, pointer, MemoryKind::kPinned);
+}
+
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  STANDIN_ENTER("cudaMemGetInfo");
+  *free = static_cast<size_t>(machine.memory_bytes - machine.memory_used);
+  *total = static_cast<size_t>(machine.memory_bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t handle) {
+  STANDIN_ENTER("cudaMemcpyAsync");
+  STANDIN_FIND(stream, handle);
+  bool pageable = false;
+  if (!MayCopy(machine, to, from, bytes, kind, &pageable)) {
+    return machine.Fail(cudaErrorInvalidValue);
+  }
+  STANDIN_RETURN_IF_ERROR(
+      machine.Enqueue(stream, [to, from, bytes] { std::memmove(to, from, bytes); }));
+  if (pageable && stream->capture == nullptr) {
+    ++machine.pageable_copies;
+    machine.WaitFor(stream);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  STANDIN_ENTER("cudaMemcpy");
+  bool pageable = false;
+  if (!MayCopy(machine, to, from, bytes, kind, &pageable)) {
+    return machine.Fail(cudaErrorInvalidValue);
+  }
+  standin::Stream* const stream = &machine.legacy;
+  STANDIN_RETURN_IF_ERROR(
+      machine.Enqueue(stream, [to, from, bytes] { std::memmove(to, from, bytes); }));
+  machine.WaitFor(stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t handle) {
+  STANDIN_ENTER("cudaMemsetAsync");
+  STANDIN_FIND(stream, handle);
+  bool whole = false;
+  const MemoryKind kind = machine.KindOf(to, bytes, &whole);
+  if (kind == MemoryKind::kPageable || !whole) return machine.Fail(cudaErrorInvalidValue);
+  return machine.Enqueue(stream, [to, value, bytes] { std::memset(to, value, bytes); });
+}
+
+// The legacy stream holds up nobody else's, and the host does not wait.
+cudaError_t cudaMemset(void* to, int value, size_t bytes) {
+  return cudaMemsetAsync(to, value, bytes, nullptr);
+}
+
+}  // extern "C"

@@ -1,0 +1,50 @@
+// A stand-in for the CUDA runtime, for tests on machines without a GPU: the functions of
+// libcudart.so.13 that the engine calls, performed by the CPU.
+//
+// What is enqueued on a stream runs when somebody waits for it, and in a random order that keeps
+// only what CUDA promises: the order of each stream, and the events that were recorded when a
+// stream was told to wait for them. A wait that is missing is found by some seed. Kernels run as
+// the host functions that host_twin.h gives them.
+//
+// Time is made up: a call takes the host as long, and a kernel or a copy its stream, as is set
+// here.
+//
+// These functions steer it. They are not thread-safe beside other calls.
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+
+// As if the process began anew: forgets all work, frees what is left, no error is set. `seed` is
+// that of the random order.
+void standin_reset(unsigned seed);
+
+// The n-th call from now on (the first is 1) fails with a cudaError_t; 0: none. An error of a
+// kernel (illegal address, launch failure and their like) stays: all later calls return it.
+void standin_fail_call(int64_t n, int error);
+// Calls since the last reset or standin_fail_call, and the name of the one that failed, or null.
+int64_t standin_calls();
+const char* standin_failed_call();
+
+// How much device memory there is; 1 GiB after a reset.
+void standin_set_memory(int64_t bytes);
+// How long a kernel, a host function or a copy takes: 1000 after a reset.
+void standin_set_op_ns(int64_t ns);
+// How long a call takes the host: 1000 after a reset.
+void standin_set_call_ns(int64_t ns);
+
+// What is alive: streams, events, graphs and pieces of memory.
+int64_t standin_alive();
+// Asynchronous copies so far whose host memory is not pinned, so that they held up the host.
+int64_t standin_pageable_copies();
+// Kernels, host functions, copies and fills so far that have run.
+int64_t standin_ops_run();
+// The same of what waits for somebody to synchronize.
+int64_t standin_ops_pending();
+// Whether this thread is in a function of the runtime.
+bool standin_inside();
+// The priority that the stream was made with.
+int standin_priority(void* stream);
+
+}  // extern "C"

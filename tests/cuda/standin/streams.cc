@@ -1,0 +1,246 @@
+// The device, streams, events and errors.
+#include <algorithm>
+
+#include "entry.h"
+
+namespace {
+
+using standin::Machine;
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  STANDIN_ENTER("cudaGetDeviceCount");
+  *count = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  STANDIN_ENTER("cudaSetDevice");
+  return device == 0 ? cudaSuccess : machine.Fail(cudaErrorInvalidDevice);
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  STANDIN_ENTER("cudaGetDevice");
+  *device = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  STANDIN_ENTER("cudaDeviceGetAttribute");
+  if (device != 0) return machine.Fail(cudaErrorInvalidDevice);
+  switch (attribute) {
+    case cudaDevAttrMultiProcessorCount:
+      *value = 132;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = 9;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = 0;
+      return cudaSuccess;
+    default:
+      return machine.Fail(cudaErrorInvalidValue);
+  }
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  STANDIN_ENTER("cudaDeviceSynchronize");
+  STANDIN_RETURN_IF_ERROR(machine.Forbidden());
+  machine.RunAll();
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  STANDIN_ENTER("cudaDeviceGetStreamPriorityRange");
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* handle, unsigned flags, int priority) {
+  STANDIN_ENTER("cudaStreamCreateWithPriority");
+  // Streams that the legacy one holds up are not here.
+  if (flags != cudaStreamNonBlocking) return machine.Fail(cudaErrorNotSupported);
+  auto* const stream = new standin::Stream;
+  stream->priority = std::clamp(priority, -5, 0);
+  machine.streams.insert(stream);
+  *handle = reinterpret_cast<cudaStream_t>(stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* handle, unsigned flags) {
+  return cudaStreamCreateWithPriority(handle, flags, 0);
+}
+
+// What is left of its work still runs.
+cudaError_t cudaStreamDestroy(cudaStream_t handle) {
+  STANDIN_ENTER("cudaStreamDestroy");
+  STANDIN_FIND(stream, handle);
+  if (stream == &machine.legacy || stream->capture != nullptr) {
+    return machine.Fail(cudaErrorInvalidResourceHandle);
+  }
+  machine.WaitFor(stream);
+  machine.streams.erase(stream);
+  delete stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
+  STANDIN_ENTER("cudaStreamSynchronize");
+  STANDIN_FIND(stream, handle);
+  STANDIN_RETURN_IF_ERROR(machine.Forbidden());
+  machine.WaitFor(stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t handle) {
+  STANDIN_ENTER("cudaStreamQuery");
+  STANDIN_FIND(stream, handle);
+  STANDIN_RETURN_IF_ERROR(machine.Forbidden());
+  return stream->ops.empty() ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t event_handle,
+                                unsigned flags) {
+  STANDIN_ENTER("cudaStreamWaitEvent");
+  STANDIN_FIND(stream, stream_handle);
+  STANDIN_FIND(event, event_handle);
+  if (flags != cudaEventWaitDefault) return machine.Fail(cudaErrorNotSupported);
+  return machine.Wait(stream, event);
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* handle, unsigned flags) {
+  STANDIN_ENTER("cudaEventCreateWithFlags");
+  auto* const event = new standin::Event;
+  event->timed = (flags & cudaEventDisableTiming) == 0;
+  machine.events.insert(event);
+  *handle = reinterpret_cast<cudaEvent_t>(event);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* handle) {
+  return cudaEventCreateWithFlags(handle, cudaEventDefault);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t handle) {
+  STANDIN_ENTER("cudaEventDestroy");
+  STANDIN_FIND(event, handle);
+  machine.events.erase(event);
+  delete event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event_handle, cudaStream_t stream_handle,
+                                     unsigned flags) {
+  STANDIN_ENTER("cudaEventRecord");
+  STANDIN_FIND(event, event_handle);
+  STANDIN_FIND(stream, stream_handle);
+  return machine.Record(stream, event, flags == cudaEventRecordExternal);
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
+  STANDIN_ENTER("cudaEventSynchronize");
+  STANDIN_FIND(event, handle);
+  if (event->capture != nullptr) return machine.Fail(cudaErrorCapturedEvent);
+  STANDIN_RETURN_IF_ERROR(machine.Forbidden());
+  const standin::RecordedPtr recorded = event->recorded;
+  if (recorded == nullptr) return cudaSuccess;
+  machine.RunUntil([&recorded] { return recorded->done; });
+  machine.host_ns = std::max(machine.host_ns, recorded->time_ns);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t handle) {
+  STANDIN_ENTER("cudaEventQuery");
+  STANDIN_FIND(event, handle);
+  if (event->capture != nullptr) return machine.Fail(cudaErrorCapturedEvent);
+  STANDIN_RETURN_IF_ERROR(machine.Forbidden());
+  return event->recorded == nullptr || event->recorded->done ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start_handle, cudaEvent_t end_handle) {
+  STANDIN_ENTER("cudaEventElapsedTime");
+  STANDIN_FIND(start, start_handle);
+  STANDIN_FIND(end, end_handle);
+  if (!start->timed || !end->timed || start->recorded == nullptr || end->recorded == nullptr) {
+    return machine.Fail(cudaErrorInvalidResourceHandle);
+  }
+  if (!start->recorded->done || !end->recorded->done) return cudaErrorNotReady;
+  *ms = static_cast<float>(end->recorded->time_ns - start->recorded->time_ns) * 1e-6F;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError() {
+  Machine& machine = Machine::Get();
+  const std::lock_guard<std::mutex> lock(machine.mutex);
+  const cudaError_t error = machine.last_error;
+  machine.last_error = machine.sticky;
+  return error;
+}
+
+cudaError_t cudaPeekAtLastError() {
+  Machine& machine = Machine::Get();
+  const std::lock_guard<std::mutex> lock(machine.mutex);
+  return machine.last_error;
+}
+
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+#define STANDIN_NAME(name) \
+  case name:               \
+    return #name
+    STANDIN_NAME(cudaSuccess);
+    STANDIN_NAME(cudaErrorInvalidValue);
+    STANDIN_NAME(cudaErrorMemoryAllocation);
+    STANDIN_NAME(cudaErrorInvalidConfiguration);
+    STANDIN_NAME(cudaErrorInvalidDeviceFunction);
+    STANDIN_NAME(cudaErrorInvalidDevice);
+    STANDIN_NAME(cudaErrorNoDevice);
+    STANDIN_NAME(cudaErrorInsufficientDriver);
+    STANDIN_NAME(cudaErrorInvalidResourceHandle);
+    STANDIN_NAME(cudaErrorNotReady);
+    STANDIN_NAME(cudaErrorIllegalAddress);
+    STANDIN_NAME(cudaErrorLaunchFailure);
+    STANDIN_NAME(cudaErrorNotSupported);
+    STANDIN_NAME(cudaErrorStreamCaptureUnsupported);
+    STANDIN_NAME(cudaErrorStreamCaptureInvalidated);
+    STANDIN_NAME(cudaErrorStreamCaptureMerge);
+    STANDIN_NAME(cudaErrorStreamCaptureUnmatched);
+    STANDIN_NAME(cudaErrorStreamCaptureUnjoined);
+    STANDIN_NAME(cudaErrorStreamCaptureIsolation);
+    STANDIN_NAME(cudaErrorStreamCaptureImplicit);
+    STANDIN_NAME(cudaErrorCapturedEvent);
+    STANDIN_NAME(cudaErrorStreamCaptureWrongThread);
+#undef STANDIN_NAME
+    default:
+      return "cudaErrorUnknown";
+  }
+}
+
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorIllegalAddress:
+      return "an illegal memory access was encountered";
+    case cudaErrorLaunchFailure:
+      return "unspecified launch failure";
+    case cudaErrorInvalidResourceHandle:
+      return "invalid resource handle";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    default:
+      return "an error of the stand-in";
+  }
+}
+
+}  // extern "C"
