@@ -1,0 +1,50 @@
+// Launches of the bodies in executor/cuda/bodies/: every one of them on a stream, as many threads
+// as suit its shape.
+//
+// Launch returns what the runtime says of the launch; errors of the run come with the stream's.
+// Nothing here allocates, waits or reads device memory, so all of it can be captured. Types: float
+// or Bf16 as noted; parameters, statistics and gradients of parameters as in the body.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "executor/cuda/bodies/activations.h"
+#include "executor/cuda/bodies/column_sum.h"
+#include "executor/cuda/bodies/elementwise.h"
+#include "executor/cuda/bodies/norms.h"
+
+namespace stringline::cuda {
+
+#define STRINGLINE_LAUNCH(...) cudaError_t Launch(cudaStream_t stream, const __VA_ARGS__& body)
+#define STRINGLINE_LAUNCH_BOTH(body) \
+  STRINGLINE_LAUNCH(body<float>);    \
+  STRINGLINE_LAUNCH(body<Bf16>)
+#define STRINGLINE_LAUNCH_NORM(body)     \
+  STRINGLINE_LAUNCH(body<float, float>); \
+  STRINGLINE_LAUNCH(body<Bf16, float>);  \
+  STRINGLINE_LAUNCH(body<Bf16, Bf16>)
+
+STRINGLINE_LAUNCH_BOTH(Add);
+STRINGLINE_LAUNCH_BOTH(Mul);
+STRINGLINE_LAUNCH_BOTH(Fill);
+STRINGLINE_LAUNCH_BOTH(AddRepeated);
+STRINGLINE_LAUNCH(Scale<float, float>);
+STRINGLINE_LAUNCH(Scale<float, Bf16>);
+STRINGLINE_LAUNCH(Scale<Bf16, float>);
+STRINGLINE_LAUNCH(Scale<Bf16, Bf16>);
+STRINGLINE_LAUNCH_BOTH(Gelu);
+STRINGLINE_LAUNCH_BOTH(GeluGrad);
+STRINGLINE_LAUNCH_BOTH(Swiglu);
+STRINGLINE_LAUNCH_BOTH(SwigluGrad);
+STRINGLINE_LAUNCH_NORM(LayerNorm);
+STRINGLINE_LAUNCH_NORM(LayerNormGrad);
+STRINGLINE_LAUNCH_NORM(RmsNorm);
+STRINGLINE_LAUNCH_NORM(RmsNormGrad);
+STRINGLINE_LAUNCH_BOTH(ColumnSum);
+STRINGLINE_LAUNCH_BOTH(SumOfFewRows);
+
+#undef STRINGLINE_LAUNCH_NORM
+#undef STRINGLINE_LAUNCH_BOTH
+#undef STRINGLINE_LAUNCH
+
+}  // namespace stringline::cuda
