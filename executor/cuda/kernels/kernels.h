@@ -10,8 +10,15 @@
 
 #include "executor/cuda/bodies/activations.h"
 #include "executor/cuda/bodies/column_sum.h"
+#include "executor/cuda/bodies/cross_entropy.h"
+#include "executor/cuda/bodies/dispatch.h"
 #include "executor/cuda/bodies/elementwise.h"
+#include "executor/cuda/bodies/embedding.h"
+#include "executor/cuda/bodies/head_norm.h"
 #include "executor/cuda/bodies/norms.h"
+#include "executor/cuda/bodies/rotary.h"
+#include "executor/cuda/bodies/route.h"
+#include "executor/cuda/bodies/update.h"
 
 namespace stringline::cuda {
 
@@ -42,6 +49,33 @@ STRINGLINE_LAUNCH_NORM(RmsNorm);
 STRINGLINE_LAUNCH_NORM(RmsNormGrad);
 STRINGLINE_LAUNCH_BOTH(ColumnSum);
 STRINGLINE_LAUNCH_BOTH(SumOfFewRows);
+STRINGLINE_LAUNCH_NORM(HeadNorm);
+STRINGLINE_LAUNCH_NORM(HeadNormGrad);
+STRINGLINE_LAUNCH(RotaryTable);
+STRINGLINE_LAUNCH_BOTH(Rotary);
+STRINGLINE_LAUNCH_BOTH(CrossEntropy);
+STRINGLINE_LAUNCH(SumOfAll);
+STRINGLINE_LAUNCH_BOTH(Embedding);
+STRINGLINE_LAUNCH_BOTH(EmbeddingGradSegments);
+STRINGLINE_LAUNCH_BOTH(EmbeddingGrad);
+STRINGLINE_LAUNCH(CountKeys);
+STRINGLINE_LAUNCH(PlaceKeys);
+STRINGLINE_LAUNCH(PlaceItems);
+STRINGLINE_LAUNCH_BOTH(GatherRows);
+STRINGLINE_LAUNCH(InvertOrder);
+STRINGLINE_LAUNCH_BOTH(SumRows);
+STRINGLINE_LAUNCH(PermuteWeights);
+STRINGLINE_LAUNCH(SumOfCounts);
+STRINGLINE_LAUNCH_BOTH(CopyTaken);
+STRINGLINE_LAUNCH_BOTH(Route);
+STRINGLINE_LAUNCH_BOTH(RouteGrad);
+STRINGLINE_LAUNCH(ChoiceCounts);
+STRINGLINE_LAUNCH_BOTH(Balance);
+STRINGLINE_LAUNCH(SquaresOfChunks);
+STRINGLINE_LAUNCH(SumOfSquaredChunks);
+STRINGLINE_LAUNCH(ClipScale);
+STRINGLINE_LAUNCH(AdamWUpdate);
+STRINGLINE_LAUNCH(BalanceUpdate);
 
 #undef STRINGLINE_LAUNCH_NORM
 #undef STRINGLINE_LAUNCH_BOTH
