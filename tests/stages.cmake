@@ -27,7 +27,10 @@ stringline_test(stages_test
 # The bodies of the GPU's kernels, played by the host.
 stringline_test(bodies_test
   SOURCES
+    stages/bodies_experts_test.cc
     stages/bodies_test.cc
+    stages/bodies_tokens_test.cc
+    stages/bodies_update_test.cc
     stages/random_values.cc
     stages/run_kernel.cc
   LIBRARIES stringline_executor)

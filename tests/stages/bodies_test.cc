@@ -11,31 +11,7 @@
 
 namespace stringline::cuda {
 
-const std::vector<BodyRun>& BodyRuns() {
-  static const std::vector<BodyRun> runs = {{32, 0}, {128, 0}, {256, 0}, {128, 1}};
-  return runs;
-}
-
 namespace {
-
-struct RowShape {
-  int64_t rows, columns;
-};
-const RowShape kRowShapes[] = {{1, 1},   {1, 3},    {5, 17},   {3, 16},  {2, 1000},
-                               {67, 64}, {300, 40}, {4, 1027}, {9, 768}, {1, 4096}};
-
-// check(shape, run, T()) for every shape, way to run, and storage type.
-template <class Check>
-void ForEveryRun(Check check) {
-  for (const RowShape& shape : kRowShapes) {
-    for (const BodyRun& run : BodyRuns()) {
-      SCOPED_TRACE(absl::StrCat(shape.rows, " x ", shape.columns, ", ", run.threads,
-                                " threads, offset ", run.offset));
-      check(shape, run, float());
-      check(shape, run, Bf16());
-    }
-  }
-}
 
 TEST(Bf16Test, RoundsToTheNearest) {
   const struct {

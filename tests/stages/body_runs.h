@@ -29,7 +29,7 @@ inline void Keep(int32_t value, int32_t* to) { *to = value; }
 struct BodyRun {
   int threads, offset;
 };
-const std::vector<BodyRun>& BodyRuns();
+constexpr BodyRun kBodyRuns[] = {{32, 0}, {128, 0}, {256, 0}, {128, 1}};
 
 // An array as a body sees it, inside a larger one: NaN where nothing was put, and around it.
 template <typename T>
@@ -150,6 +150,30 @@ struct HostRun {
   }
 };
 
-class BodiesTest : public cpu::SeededTest {};
+struct RowShape {
+  int64_t rows, columns;
+};
+constexpr RowShape kRowShapes[] = {{1, 1},   {1, 3},    {5, 17},   {3, 16},  {2, 1000},
+                                   {67, 64}, {300, 40}, {4, 1027}, {9, 768}, {1, 4096}};
+
+// check(shape, run, T()) for every shape, way to run, and storage type.
+template <class Check>
+void ForEveryRun(Check check) {
+  for (const RowShape& shape : kRowShapes) {
+    for (const BodyRun& run : kBodyRuns) {
+      SCOPED_TRACE(absl::StrCat(shape.rows, " x ", shape.columns, ", ", run.threads,
+                                " threads, offset ", run.offset));
+      check(shape, run, float());
+      check(shape, run, Bf16());
+    }
+  }
+}
+
+class BodiesTest : public cpu::SeededTest {
+ protected:
+  Array RandomIntegers(std::vector<int64_t> shape, int32_t below) {
+    return cpu::RandomArray(cpu::I32(std::move(shape)), random_, below);
+  }
+};
 
 }  // namespace stringline::cuda
