@@ -31,9 +31,12 @@ stringline_test(bodies_test
     stages/bodies_test.cc
     stages/bodies_tokens_test.cc
     stages/bodies_update_test.cc
+    stages/gpu_block_test.cc
+    stages/host_block_test.cc
     stages/random_values.cc
     stages/run_kernel.cc
   LIBRARIES stringline_executor)
+set_source_files_properties(stages/gpu_block_test.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 # Their Bf16 is compared with the toolkit's where there is one.
 find_path(CUDA_BF16_INCLUDE_DIR cuda_bf16.h HINTS /usr/local/cuda/include)
 if(CUDA_BF16_INCLUDE_DIR)

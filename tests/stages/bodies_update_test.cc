@@ -18,7 +18,6 @@ class UpdateBodiesTest : public BodiesTest {
     held_.clear();
     values_.clear();
     params_.clear();
-    chunks_.clear();
     for (const int64_t count : {int64_t{1}, int64_t{3}, int64_t{17}, int64_t{1000}, kUpdateChunk,
                                 2 * kUpdateChunk + 8, 3 * kUpdateChunk + 1}) {
       std::vector<Array> own = {Random({count}), Random({count}, factor), Random({count}),
@@ -32,10 +31,8 @@ class UpdateBodiesTest : public BodiesTest {
       const int64_t count = h.param.count();
       params_.push_back({h.param.data(), h.grad.data(), h.m.data(), h.v.data(),
                          p % 3 == 1 ? nullptr : h.copy.data(), count, p % 2 == 0});
-      for (int32_t c = 0; c * kUpdateChunk < count; ++c) {
-        chunks_.push_back({static_cast<int32_t>(p), c});
-      }
     }
+    chunks_ = ChunksOf(params_);
   }
   int64_t chunk_count() const { return static_cast<int64_t>(chunks_.size()); }
 

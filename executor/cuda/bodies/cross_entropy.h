@@ -60,6 +60,7 @@ struct CrossEntropy {
     if (lse_is_known) {
       log_sum = lse[n];
     } else {
+      // Read before the reduction: dlogits[right] may lie there.
       const float at_target = right >= 0 && right < columns ? ToFloat(row[right]) : NAN;
       log_sum = block
                     .reduce(
@@ -73,7 +74,6 @@ struct CrossEntropy {
         if (lse != nullptr) lse[n] = log_sum;
         if (losses != nullptr) losses[n] = log_sum - at_target;
       });
-      block.sync();  // dlogits[right] may be where at_target was
     }
     if (dlogits == nullptr) return;
     const float scale = *dloss;

@@ -1,4 +1,5 @@
-// A Block that is a warp or a thread block of a GPU; see block.h. Only nvcc reads this file.
+// A Block that is a warp or a thread block of a GPU; see block.h. Read by nvcc, and by a test that
+// says what its words mean on threads of the host.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +64,7 @@ class GpuBlock {
     } else {
       // Two rows of places take turns: who writes to one has passed the barrier after the reading
       // of the other, so one barrier a reduction is enough.
-      __shared__ alignas(S) unsigned char bytes[2][kWarps * sizeof(S)];
+      alignas(S) static __shared__ unsigned char bytes[2][kWarps * sizeof(S)];
       S* const places = reinterpret_cast<S*>(bytes[turn_]);
       turn_ ^= 1;
       const int lane = threadIdx.x % 32;
@@ -97,7 +98,6 @@ class GpuBlock {
   // Lane 0 ends with the tree's root.
   template <class Combine, class S>
   static __device__ void OverWarp(Combine combine, S& s) {
-#pragma unroll
     for (int step = 16; step > 0; step /= 2) {
       const S other = Shuffled(s, [step](int word) { return __shfl_down_sync(~0u, word, step); });
       combine(s, other);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <vector>
 
 #include "executor/cuda/bodies/vectors.h"
 
@@ -25,6 +26,18 @@ struct ParamChunk {
   int32_t param, chunk;
 };
 constexpr int64_t kUpdateChunk = 8192;
+
+// All chunks of all parameters. For a norm, those of a parameter that is counted elsewhere, as a
+// copy on another stage is, are to be left out.
+inline std::vector<ParamChunk> ChunksOf(const std::vector<UpdatedParam>& params) {
+  std::vector<ParamChunk> chunks;
+  for (size_t p = 0; p < params.size(); ++p) {
+    for (int64_t c = 0; c * kUpdateChunk < params[p].count; ++c) {
+      chunks.push_back({static_cast<int32_t>(p), static_cast<int32_t>(c)});
+    }
+  }
+  return chunks;
+}
 
 // Elements of the chunk, from `begin` on.
 struct ChunkRange {

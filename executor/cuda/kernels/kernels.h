@@ -81,4 +81,21 @@ STRINGLINE_LAUNCH(BalanceUpdate);
 #undef STRINGLINE_LAUNCH_BOTH
 #undef STRINGLINE_LAUNCH
 
+// What takes several launches is a function over a Run, such as SumColumns, SortTokens,
+// AddEmbeddingGrad and PlanDispatch. This one launches on a stream and keeps the first error.
+class StreamRun {
+ public:
+  explicit StreamRun(cudaStream_t stream) : stream_(stream) {}
+
+  template <class Body>
+  void operator()(const Body& body) const {
+    if (error_ == cudaSuccess) error_ = Launch(stream_, body);
+  }
+  cudaError_t error() const { return error_; }
+
+ private:
+  cudaStream_t stream_;
+  mutable cudaError_t error_ = cudaSuccess;
+};
+
 }  // namespace stringline::cuda

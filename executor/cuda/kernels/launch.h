@@ -55,21 +55,4 @@ cudaError_t LaunchRows(cudaStream_t stream, const Body& body, int64_t columns) {
   return columns <= 1024 ? LaunchBody<32>(stream, body) : LaunchBody<256>(stream, body);
 }
 
-// The bodies that a function such as SumColumns gives it, one after the other on a stream; keeps
-// the first error.
-class StreamRun {
- public:
-  explicit StreamRun(cudaStream_t stream) : stream_(stream) {}
-
-  template <class Body>
-  void operator()(const Body& body) const {
-    if (error_ == cudaSuccess) error_ = Launch(stream_, body);
-  }
-  cudaError_t error() const { return error_; }
-
- private:
-  cudaStream_t stream_;
-  mutable cudaError_t error_ = cudaSuccess;
-};
-
 }  // namespace stringline::cuda
