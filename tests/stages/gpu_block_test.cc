@@ -2,6 +2,7 @@
 // real, and what comes out has the same bits as HostBlock's.
 //
 // The words of CUDA that gpu_block.h uses are defined here, so this file is compiled by itself.
+#include <atomic>
 #include <barrier>
 #include <memory>
 #include <thread>
@@ -33,7 +34,20 @@ SharedState shared;
 unsigned FlatThread() { return threadIdx.y * blockDim.x + threadIdx.x; }
 std::barrier<>& WarpBarrier() { return *shared.warps[FlatThread() / 32]; }
 
-void __syncthreads() { shared.all->arrive_and_wait(); }
+// Has the last warp go on after a barrier only when all others stand at the next one.
+bool last_warp_is_late = false;
+std::atomic<int64_t> arrivals;        // of all threads at all barriers
+thread_local int64_t barriers_begun;  // by this thread
+
+void WaitForAll(bool ends_task) {
+  const int64_t threads = static_cast<int64_t>(shared.words.size());
+  const int64_t others_at_next = ++barriers_begun * threads + threads - 32;
+  ++arrivals;
+  shared.all->arrive_and_wait();
+  if (!last_warp_is_late || ends_task || FlatThread() / 32 + 1 != shared.warps.size()) return;
+  while (arrivals < others_at_next) std::this_thread::yield();
+}
+void __syncthreads() { WaitForAll(false); }
 void __syncwarp() { WarpBarrier().arrive_and_wait(); }
 int FromLane(int word, unsigned lane) {
   const unsigned own = FlatThread();
@@ -76,6 +90,7 @@ void RunOnThreads(const Body& body, unsigned together = 1) {
   const unsigned threads = kThreads * together;
   const int64_t count = body.blocks();
   shared.words.assign(threads, 0);
+  arrivals = 0;
   shared.all = std::make_unique<std::barrier<>>(threads);
   shared.warps.clear();
   for (unsigned w = 0; w < threads / 32; ++w) {
@@ -88,7 +103,7 @@ void RunOnThreads(const Body& body, unsigned together = 1) {
       for (blockIdx.x = 0; blockIdx.x < (count + together - 1) / together; ++blockIdx.x) {
         const GpuBlock<kThreads> block(count, words);
         if (block.index() < count) body(block);
-        __syncthreads();
+        WaitForAll(true);
       }
     });
   }
@@ -112,7 +127,29 @@ void ExpectSameAsHost(int64_t outputs, Make make) {
   ExpectSameBits(seen, expected);
 }
 
-class GpuBlockTest : public BodiesTest {};
+class GpuBlockTest : public BodiesTest {
+ protected:
+  void TearDown() override { last_warp_is_late = false; }
+};
+
+// y[i] = sum of 96 numbers from i on, by one reduction after the other.
+struct SumsInALoop {
+  float* y;
+  int64_t blocks() const { return 1; }
+  template <class Block>
+  void operator()(const Block& block) const {
+    for (int i = 0; i < 20; ++i) {
+      const Sums<1> sum = block.reduce(
+          96, Sums<1>{}, [i](int k, Sums<1>& s) { s[0] += static_cast<float>(i + k); }, AddSums());
+      block.each(96, [&](int k) { y[i * 96 + k] = sum[0]; });
+    }
+  }
+};
+
+TEST_F(GpuBlockTest, ReductionsTakeTurns) {
+  last_warp_is_late = true;
+  ExpectSameAsHost(20 * 96, [](float* y) { return SumsInALoop{y}; });
+}
 
 TEST_F(GpuBlockTest, LayerNorm) {
   const BodyRun run = {32, 0};
@@ -149,14 +186,14 @@ TEST_F(GpuBlockTest, CrossEntropyInPlaceOfALoss) {
 }
 
 TEST_F(GpuBlockTest, RouteByGroups) {
-  Buffer<float> logits(Random({7, 40}), {32, 0});
-  Buffer<int32_t> choice(7 * 5, {32, 0});
-  ExpectSameAsHost(7 * 5, [&](float* weight) {
+  Buffer<float> logits(Random({3, 40}), {32, 0});
+  Buffer<int32_t> choice(3 * 5, {32, 0});
+  ExpectSameAsHost(3 * 5, [&](float* weight) {
     return Route<float>{logits.data(),
                         nullptr,
                         weight,
                         choice.data(),
-                        7,
+                        3,
                         40,
                         5,
                         Scores::kSoftmax,

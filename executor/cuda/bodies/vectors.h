@@ -87,18 +87,27 @@ STRINGLINE_BODY void Store(Bf16* p, const Vector<N>& v) {
 
 #else
 
+// Where a GPU would stop at once.
+template <int N, typename T>
+void CheckAligned(const T* p) {
+  SL_CHECK(N == 1 || reinterpret_cast<uintptr_t>(p) % 16 == 0) << "vectors do not fit here";
+}
+
 template <int N, typename T>
 Vector<N> Load(const T* p, Width<N>) {
+  CheckAligned<N>(p);
   Vector<N> v;
   for (int i = 0; i < N; ++i) v[i] = ToFloat(p[i]);
   return v;
 }
 template <int N>
 void Store(float* p, const Vector<N>& v) {
+  CheckAligned<N>(p);
   for (int i = 0; i < N; ++i) p[i] = v[i];
 }
 template <int N>
 void Store(Bf16* p, const Vector<N>& v) {
+  CheckAligned<N>(p);
   for (int i = 0; i < N; ++i) p[i] = ToBf16(v[i]);
 }
 
