@@ -1,3 +1,4 @@
+// Launches of what goes by heads or by the scores of a token.
 #include "executor/cuda/kernels/kernels.h"
 #include "executor/cuda/kernels/launch.h"
 

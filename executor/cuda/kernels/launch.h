@@ -27,7 +27,8 @@ int ScratchWords(const Body& body) {
 // make a thread block, fewer where they need much scratch memory.
 template <int kThreads, class Body>
 cudaError_t LaunchBody(cudaStream_t stream, const Body& body) {
-  constexpr int kUsualBytes = 48 << 10;  // of shared memory; more must be asked for
+  // More than 48 KiB of shared memory must be asked for; reductions have some of their own.
+  constexpr int kUsualBytes = 40 << 10;
   const auto kernel = BodyKernel<kThreads, Body>;
   int64_t count = body.blocks();
   if (count <= 0) return cudaSuccess;

@@ -1,3 +1,4 @@
+// Launches of norms of rows.
 #include "executor/cuda/kernels/kernels.h"
 #include "executor/cuda/kernels/launch.h"
 

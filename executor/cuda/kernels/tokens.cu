@@ -1,3 +1,4 @@
+// Launches of what belongs to tokens, and of their way to experts.
 #include "executor/cuda/kernels/kernels.h"
 #include "executor/cuda/kernels/launch.h"
 

@@ -1,3 +1,4 @@
+// Launches of the end of a step.
 #include "executor/cuda/kernels/kernels.h"
 #include "executor/cuda/kernels/launch.h"
 
