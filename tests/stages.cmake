@@ -23,3 +23,22 @@ stringline_test(stages_test
     stages/split_test.cc
     stages/text_test.cc
   LIBRARIES stringline_stages stringline_cpu_kernels)
+
+# The bodies of the GPU's kernels, played by the host.
+stringline_test(bodies_test
+  SOURCES
+    stages/bodies_experts_test.cc
+    stages/bodies_test.cc
+    stages/bodies_tokens_test.cc
+    stages/bodies_update_test.cc
+    stages/gpu_block_test.cc
+    stages/host_block_test.cc
+    stages/random_values.cc
+    stages/run_kernel.cc
+  LIBRARIES stringline_executor)
+set_source_files_properties(stages/gpu_block_test.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+# Their Bf16 is compared with the toolkit's where there is one.
+find_path(CUDA_BF16_INCLUDE_DIR cuda_bf16.h HINTS /usr/local/cuda/include)
+if(CUDA_BF16_INCLUDE_DIR)
+  target_include_directories(bodies_test SYSTEM PRIVATE ${CUDA_BF16_INCLUDE_DIR})
+endif()

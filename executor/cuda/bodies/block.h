@@ -1,0 +1,41 @@
+// What the body of a kernel is written for: a Block, some threads that work on one task together.
+//
+// A body is a struct: the arguments are its members, blocks() says how many tasks there are, and
+//
+//   template <class Block> void operator()(const Block& block) const
+//
+// does the block.index()-th of them. It is compiled twice: for GpuBlock, a warp or a whole thread
+// block of a GPU, and by plain C++ compilers for HostBlock, which does serially and in the same
+// order what the threads would do. So each formula and each index is tested without a GPU.
+//
+// A Block has
+//
+//   index(), count()      which task this is, and of how many
+//   each(n, f)            f(i) for i = 0 .. n-1; thread t takes t, t + threads, ...
+//   once(f)               f() by one thread
+//   reduce(n, start, step, combine)
+//                         step(i, s) for i = 0 .. n-1, every thread with an s of its own that
+//                         begins as `start`; then the tree of combine(a, b) over all s, a the lower
+//                         thread. All threads get the result. `start` must change nothing when
+//                         combined.
+//   sync()                what any thread wrote to scratch memory before it, every thread sees
+//   after
+//                         it; so it is with reduce
+//   scratch<T>(at)        the task's scratch memory from word `at` on (4 bytes a word), as elements
+//                         of 4 bytes; the body's scratch_words() says how many it needs
+//
+// All threads make the same calls: nothing of a Block is called inside the f of another call. No
+// result depends on which thread comes first, and no float is added to atomically, so a body gives
+// the same bits every time. How many threads there are changes the rounding of a reduction, and
+// nothing else.
+#pragma once
+
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define STRINGLINE_BODY __device__ inline
+#include "executor/cuda/bodies/gpu_block.h"
+#else
+#define STRINGLINE_BODY inline
+#include "executor/cuda/bodies/host_block.h"
+#endif

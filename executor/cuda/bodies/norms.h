@@ -1,0 +1,202 @@
+// Norms of rows: layer norm, RMS norm, and RMS norm of every head of queries and keys.
+//
+//   mean = sum over c of x[c] / C,  rstd = 1 / sqrt(sum over c of (x[c] - mean)^2 / C + epsilon)
+//   h[c] = (x[c] - mean) rstd,      y[c] = h[c] gamma[c] + beta[c]
+//
+// RMS norm is the same with mean = 0 and no beta. Backwards, with g[c] = dy[c] gamma[c]:
+//
+//   dx[c] = rstd (g[c] - avg over c of g[c] - h[c] avg over c of g[c] h[c])
+//
+// again without the first average in RMS norm. gamma's gradient is the sum over rows of dy[c] h[c],
+// beta's that of dy[c]. A task takes some rows that follow one another and leaves its sums in a
+// row of `partial`; those rows are summed by a second launch (column_sum.h).
+#pragma once
+
+#include <cmath>
+
+#include "executor/cuda/bodies/vectors.h"
+
+namespace stringline::cuda {
+
+enum class NormKind { kLayer, kRms };
+
+struct NormStatistics {
+  float mean, rstd;
+};
+
+template <NormKind kKind, class Block, int N, typename T, typename P>
+STRINGLINE_BODY NormStatistics NormRow(const Block& block, const Steps<N>& steps, const T* x,
+                                       const P* gamma, const P* beta, int64_t columns,
+                                       float epsilon, T* y) {
+  float mean = 0;
+  if constexpr (kKind == NormKind::kLayer) {
+    const Sums<1> sum = SumsOverSteps<1>(
+        block, steps, [&](int c, auto width, Sums<1>& s) { s[0] += Total(Load(x + c, width)); });
+    mean = sum[0] / static_cast<float>(columns);
+  }
+  const Sums<1> squares = SumsOverSteps<1>(block, steps, [&](int c, auto width, Sums<1>& s) {
+    const auto v = Load(x + c, width);
+    for (int i = 0; i < width.kCount; ++i) s[0] += (v[i] - mean) * (v[i] - mean);
+  });
+  const float rstd = 1.0f / std::sqrt(squares[0] / static_cast<float>(columns) + epsilon);
+  EachStep(block, steps, [&](int c, auto width) {
+    auto v = Load(x + c, width);
+    const auto g = Load(gamma + c, width);
+    for (int i = 0; i < width.kCount; ++i) v[i] = (v[i] - mean) * rstd * g[i];
+    if constexpr (kKind == NormKind::kLayer) {
+      const auto b = Load(beta + c, width);
+      for (int i = 0; i < width.kCount; ++i) v[i] += b[i];
+    }
+    Store(y + c, v);
+  });
+  return {mean, rstd};
+}
+
+// Where element i of the step from column c on has its sum in scratch memory: threads that are
+// neighbours use neighbouring words. Only in rows that are all steps of one width.
+template <int N>
+STRINGLINE_BODY int PlaceOfSum(int c, int i, int64_t columns, Width<N>) {
+  return N == 1 ? c : i * (static_cast<int>(columns) / N) + c / N;
+}
+
+// dx of one row; adds to the sums for gamma, and from word `columns` on for beta, in scratch
+// memory, where each thread has words of its own.
+template <NormKind kKind, class Block, int N, typename T, typename P, class Scratch>
+STRINGLINE_BODY void NormRowGrad(const Block& block, const Steps<N>& steps, const T* dy, const T* x,
+                                 const P* gamma, NormStatistics row, int64_t columns, T* dx,
+                                 const Scratch& sums) {
+  const Sums<2> total = SumsOverSteps<2>(block, steps, [&](int c, auto width, Sums<2>& s) {
+    const auto d = Load(dy + c, width), v = Load(x + c, width), weight = Load(gamma + c, width);
+    for (int i = 0; i < width.kCount; ++i) {
+      const float h = (v[i] - row.mean) * row.rstd, g = d[i] * weight[i];
+      const int place = PlaceOfSum(c, i, columns, width);
+      s[0] += g * h;
+      sums.add(place, d[i] * h);
+      if constexpr (kKind == NormKind::kLayer) {
+        s[1] += g;
+        sums.add(static_cast<int>(columns) + place, d[i]);
+      }
+    }
+  });
+  const float avg_gh = total[0] / static_cast<float>(columns);
+  const float avg_g = total[1] / static_cast<float>(columns);
+  EachStep(block, steps, [&](int c, auto width) {
+    const auto d = Load(dy + c, width), weight = Load(gamma + c, width);
+    auto v = Load(x + c, width);
+    for (int i = 0; i < width.kCount; ++i) {
+      const float h = (v[i] - row.mean) * row.rstd;
+      v[i] = row.rstd * (d[i] * weight[i] - avg_g - h * avg_gh);
+    }
+    Store(dx + c, v);
+  });
+}
+
+template <class Block, int N, class Scratch>
+STRINGLINE_BODY void ClearSums(const Block& block, const Steps<N>& steps, int64_t columns, int from,
+                               const Scratch& sums) {
+  EachStep(block, steps, [&](int c, auto width) {
+    for (int i = 0; i < width.kCount; ++i) {
+      sums.put(from + PlaceOfSum(c, i, columns, width), 0.0f);
+    }
+  });
+}
+
+template <class Block, int N, class Scratch>
+STRINGLINE_BODY void StoreSums(const Block& block, const Steps<N>& steps, int64_t columns, int from,
+                               const Scratch& sums, float* to) {
+  EachStep(block, steps, [&](int c, auto width) {
+    for (int i = 0; i < width.kCount; ++i) {
+      to[c + i] = sums.get(from + PlaceOfSum(c, i, columns, width));
+    }
+  });
+}
+
+// The rows of a task, of `rows` shared out evenly.
+struct RowRange {
+  int64_t begin, end;
+  STRINGLINE_BODY RowRange(int64_t rows, int64_t task, int64_t tasks)
+      : begin(rows * task / tasks), end(rows * (task + 1) / tasks) {}
+};
+
+// How many tasks share the rows of a gradient: depends on the number of rows alone, so that sums
+// have the same order on every GPU.
+constexpr int64_t NormGradTasks(int64_t rows) {
+  const int64_t tasks = (rows + 7) / 8;
+  return tasks < 1024 ? tasks : 1024;
+}
+
+// x (N,C), gamma (C), beta (C) -> y (N,C), mean (N), rstd (N). RMS norm has no beta and no mean.
+template <NormKind kKind, typename T, typename P>
+struct Norm {
+  const T* x;
+  const P* gamma;
+  const P* beta;
+  T* y;
+  float* mean;
+  float* rstd;
+  int64_t rows, columns;
+  float epsilon;
+
+  int64_t blocks() const { return rows; }
+  template <class Block>
+  STRINGLINE_BODY void operator()(const Block& block) const {
+    const int64_t n = block.index();
+    const Steps<kWide<T>> steps(columns,
+                                VectorsFit(columns, x, y) && VectorsFit(columns, gamma, beta));
+    const NormStatistics row = NormRow<kKind>(block, steps, x + n * columns, gamma, beta, columns,
+                                              epsilon, y + n * columns);
+    block.once([&] {
+      if constexpr (kKind == NormKind::kLayer) mean[n] = row.mean;
+      rstd[n] = row.rstd;
+    });
+  }
+};
+template <typename T, typename P>
+using LayerNorm = Norm<NormKind::kLayer, T, P>;
+template <typename T, typename P>
+using RmsNorm = Norm<NormKind::kRms, T, P>;
+
+// dy (N,C), x (N,C), gamma (C), mean (N), rstd (N) -> dx (N,C),
+// partial (NormGradTasks(N), partial_columns()): sums for gamma, in layer norm then those for beta
+template <NormKind kKind, typename T, typename P>
+struct NormGrad {
+  const T* dy;
+  const T* x;
+  const P* gamma;
+  const float* mean;
+  const float* rstd;
+  T* dx;
+  float* partial;
+  int64_t rows, columns;
+
+  int64_t blocks() const { return NormGradTasks(rows); }
+  static constexpr int kSums = kKind == NormKind::kLayer ? 2 : 1;
+  int64_t partial_columns() const { return kSums * columns; }
+  int scratch_words() const { return static_cast<int>(partial_columns()); }
+
+  template <class Block>
+  STRINGLINE_BODY void operator()(const Block& block) const {
+    const auto sums = block.template scratch<float>(0);
+    const Steps<kWide<T>> steps(columns,
+                                VectorsFit(columns, dy, x, dx) && VectorsFit(columns, gamma));
+    for (int k = 0; k < kSums; ++k) {
+      ClearSums(block, steps, columns, k * static_cast<int>(columns), sums);
+    }
+    const RowRange range(rows, block.index(), block.count());
+    for (int64_t n = range.begin; n < range.end; ++n) {
+      const NormStatistics row = {kKind == NormKind::kLayer ? mean[n] : 0.0f, rstd[n]};
+      NormRowGrad<kKind>(block, steps, dy + n * columns, x + n * columns, gamma, row, columns,
+                         dx + n * columns, sums);
+    }
+    for (int k = 0; k < kSums; ++k) {
+      StoreSums(block, steps, columns, k * static_cast<int>(columns), sums,
+                partial + block.index() * kSums * columns + k * columns);
+    }
+  }
+};
+template <typename T, typename P>
+using LayerNormGrad = NormGrad<NormKind::kLayer, T, P>;
+template <typename T, typename P>
+using RmsNormGrad = NormGrad<NormKind::kRms, T, P>;
+
+}  // namespace stringline::cuda

@@ -1,0 +1,189 @@
+// The end of a step: the sum of squares of all gradients, clipping, AdamW over all parameters in
+// one launch, and the update of a router's bias. Formulas as in executor/optimizer.h.
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include "executor/cuda/bodies/vectors.h"
+
+namespace stringline::cuda {
+
+// A parameter with what belongs to it, all in floats; `copy`, if there is one, is what the matrix
+// products read.
+struct UpdatedParam {
+  float* param;
+  float* grad;
+  float* m;
+  float* v;
+  Bf16* copy;
+  int64_t count;
+  bool decays;
+};
+
+// A task: kUpdateChunk elements of a parameter, the chunk-th of them.
+struct ParamChunk {
+  int32_t param, chunk;
+};
+constexpr int64_t kUpdateChunk = 8192;
+
+// All chunks of all parameters. For a norm, those of a parameter that is counted elsewhere, as a
+// copy on another stage is, are to be left out.
+inline std::vector<ParamChunk> ChunksOf(const std::vector<UpdatedParam>& params) {
+  std::vector<ParamChunk> chunks;
+  for (size_t p = 0; p < params.size(); ++p) {
+    for (int64_t c = 0; c * kUpdateChunk < params[p].count; ++c) {
+      chunks.push_back({static_cast<int32_t>(p), static_cast<int32_t>(c)});
+    }
+  }
+  return chunks;
+}
+
+// Elements of the chunk, from `begin` on.
+struct ChunkRange {
+  int64_t begin, count;
+  STRINGLINE_BODY ChunkRange(int32_t chunk, int64_t all)
+      : begin(chunk * kUpdateChunk),
+        count(all - begin < kUpdateChunk ? all - begin : kUpdateChunk) {}
+};
+
+// squares[i] = sum over the elements of chunk i of grad^2, in double: no float's square is too
+// large for it.
+struct SquaresOfChunks {
+  const UpdatedParam* params;
+  const ParamChunk* chunks;
+  double* squares;
+  int64_t chunk_count;
+
+  int64_t blocks() const { return chunk_count; }
+  template <class Block>
+  STRINGLINE_BODY void operator()(const Block& block) const {
+    const ParamChunk chunk = chunks[block.index()];
+    const UpdatedParam& own = params[chunk.param];
+    const ChunkRange range(chunk.chunk, own.count);
+    const float* const grad = own.grad + range.begin;
+    const Steps<4> steps(range.count, VectorsFit(0, grad));
+    const Sums<1, double> sum = block.reduce(
+        steps.count(), Sums<1, double>{},
+        [&](int i, Sums<1, double>& s) {
+          steps.Visit(i, [&](int at, auto width) {
+            const auto g = Load(grad + at, width);
+            for (int k = 0; k < width.kCount; ++k) s[0] += double{g[k]} * g[k];
+          });
+        },
+        AddSums());
+    block.once([&] { squares[block.index()] = sum[0]; });
+  }
+};
+
+// sum = squares[0] + squares[1] + ..., in a fixed order; one task.
+struct SumOfSquaredChunks {
+  const double* squares;
+  double* sum;
+  int64_t chunk_count;
+
+  int64_t blocks() const { return 1; }
+  template <class Block>
+  STRINGLINE_BODY void operator()(const Block& block) const {
+    const Sums<1, double> total = block.reduce(
+        static_cast<int>(chunk_count), Sums<1, double>{},
+        [&](int i, Sums<1, double>& s) { s[0] += squares[i]; }, AddSums());
+    block.once([&] { *sum = total[0]; });
+  }
+};
+
+// What gradients are multiplied by: `mean`, and less where their norm would be above `clip_norm`
+// (0: no limit). Not a number where the sum of squares is not finite.
+struct ClipScale {
+  const double* squares;
+  double* norm;
+  float* scale;
+  double mean, clip_norm;
+
+  int64_t blocks() const { return 1; }
+  template <class Block>
+  STRINGLINE_BODY void operator()(const Block& block) const {
+    block.once([&] {
+      const double own = std::sqrt(*squares) * mean;
+      *norm = own;
+      const double by = clip_norm > 0 && own > clip_norm ? mean * (clip_norm / own) : mean;
+      *scale = own - own == 0 ? static_cast<float>(by) : NAN;
+    });
+  }
+};
+
+// What AdamW has of the step, in device memory: a launch can be captured and repeated.
+struct AdamWStep {
+  float rate;              // learning rate
+  float m_scale, v_scale;  // 1 / (1 - beta^step)
+  float decay;             // learning rate times weight decay
+};
+
+// One update of every parameter, g = scale * grad:
+//   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2
+//   p = (1 - decay) p - rate m_scale m / (sqrt(v_scale v) + epsilon)
+// Sets grads to zero. Does nothing at all if the scale is not a number.
+struct AdamWUpdate {
+  const UpdatedParam* params;
+  const ParamChunk* chunks;
+  int64_t chunk_count;
+  const AdamWStep* step;
+  const float* scale;
+  float beta1, beta2, epsilon;
+
+  int64_t blocks() const { return chunk_count; }
+  template <class Block>
+  STRINGLINE_BODY void operator()(const Block& block) const {
+    const float by = *scale;
+    if (!(by - by == 0)) return;
+    const ParamChunk chunk = chunks[block.index()];
+    const UpdatedParam own = params[chunk.param];
+    const ChunkRange range(chunk.chunk, own.count);
+    const AdamWStep now = *step;
+    const float keep = 1 - (own.decays ? now.decay : 0.0f);
+    const bool fit = VectorsFit(0, own.param, own.grad, own.m, own.v) && VectorsFit(0, own.copy);
+    const Steps<8> steps(range.count, fit);
+    EachStep(block, steps, [&](int i, auto width) {
+      const int64_t at = range.begin + i;
+      auto g = Load(own.grad + at, width), m = Load(own.m + at, width);
+      auto v = Load(own.v + at, width), p = Load(own.param + at, width);
+      for (int k = 0; k < width.kCount; ++k) {
+        g[k] *= by;
+        m[k] = beta1 * m[k] + (1 - beta1) * g[k];
+        v[k] = beta2 * v[k] + (1 - beta2) * g[k] * g[k];
+        p[k] = keep * p[k] -
+               now.rate * (now.m_scale * m[k]) / (std::sqrt(now.v_scale * v[k]) + epsilon);
+        g[k] = 0;
+      }
+      Store(own.grad + at, g);
+      Store(own.m + at, m);
+      Store(own.v + at, v);
+      Store(own.param + at, p);
+      if (own.copy != nullptr) Store(own.copy + at, p);
+    });
+  }
+};
+
+// b[e] += rate sign(mean over all experts of load - load[e]), and every load is set to zero.
+struct BalanceUpdate {
+  float* bias;
+  float* load;
+  int64_t experts;
+  double rate;
+
+  int64_t blocks() const { return 1; }
+  template <class Block>
+  STRINGLINE_BODY void operator()(const Block& block) const {
+    const Sums<1, double> sum = block.reduce(
+        static_cast<int>(experts), Sums<1, double>{},
+        [&](int e, Sums<1, double>& s) { s[0] += load[e]; }, AddSums());
+    const double mean = sum[0] / static_cast<double>(experts);
+    block.each(static_cast<int>(experts), [&](int e) {
+      const double off = mean - load[e];
+      if (off != 0) bias[e] += static_cast<float>(off > 0 ? rate : -rate);
+      load[e] = 0;
+    });
+  }
+};
+
+}  // namespace stringline::cuda

@@ -1,0 +1,201 @@
+// Rows and arrays of float or Bf16 taken 16 bytes at a time where that is possible, else element by
+// element. Whatever memory holds, arithmetic is on floats.
+#pragma once
+
+#include "executor/cuda/bodies/bf16.h"
+
+namespace stringline::cuda {
+
+// How many elements a step has, as a type: so that the compiler knows.
+template <int N>
+struct Width {
+  static constexpr int kCount = N;
+};
+
+template <int N>
+struct Vector {
+  float at[N];
+  STRINGLINE_BODY float& operator[](int i) { return at[i]; }
+  STRINGLINE_BODY float operator[](int i) const { return at[i]; }
+};
+
+// Elements in 16 bytes.
+template <typename T>
+constexpr int kWide = 16 / static_cast<int>(sizeof(T));
+
+#ifdef __CUDACC__
+
+template <int N>
+STRINGLINE_BODY Vector<N> Load(const float* p, Width<N>) {
+  Vector<N> v;
+  if constexpr (N == 1) {
+    v[0] = *p;
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; i += 4) {
+      const float4 four = *reinterpret_cast<const float4*>(p + i);
+      v[i] = four.x, v[i + 1] = four.y, v[i + 2] = four.z, v[i + 3] = four.w;
+    }
+  }
+  return v;
+}
+
+template <int N>
+STRINGLINE_BODY Vector<N> Load(const Bf16* p, Width<N>) {
+  Vector<N> v;
+  if constexpr (N == 1) {
+    v[0] = ToFloat(*p);
+  } else {
+    static_assert(N == 8);
+    const uint4 words = *reinterpret_cast<const uint4*>(p);
+    const uint32_t pairs[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      v[2 * i] = __uint_as_float(pairs[i] << 16);
+      v[2 * i + 1] = __uint_as_float(pairs[i] & 0xffff0000u);
+    }
+  }
+  return v;
+}
+
+template <int N>
+STRINGLINE_BODY void Store(float* p, const Vector<N>& v) {
+  if constexpr (N == 1) {
+    *p = v[0];
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; i += 4) {
+      *reinterpret_cast<float4*>(p + i) = make_float4(v[i], v[i + 1], v[i + 2], v[i + 3]);
+    }
+  }
+}
+
+template <int N>
+STRINGLINE_BODY void Store(Bf16* p, const Vector<N>& v) {
+  if constexpr (N == 1) {
+    *p = ToBf16(v[0]);
+  } else {
+    static_assert(N == 8);
+    uint32_t pairs[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pairs[i]) : "f"(v[2 * i + 1]), "f"(v[2 * i]));
+    }
+    *reinterpret_cast<uint4*>(p) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+  }
+}
+
+#else
+
+// Where a GPU would stop at once.
+template <int N, typename T>
+void CheckAligned(const T* p) {
+  SL_CHECK(N == 1 || reinterpret_cast<uintptr_t>(p) % 16 == 0) << "vectors do not fit here";
+}
+
+template <int N, typename T>
+Vector<N> Load(const T* p, Width<N>) {
+  CheckAligned<N>(p);
+  Vector<N> v;
+  for (int i = 0; i < N; ++i) v[i] = ToFloat(p[i]);
+  return v;
+}
+template <int N>
+void Store(float* p, const Vector<N>& v) {
+  CheckAligned<N>(p);
+  for (int i = 0; i < N; ++i) p[i] = v[i];
+}
+template <int N>
+void Store(Bf16* p, const Vector<N>& v) {
+  CheckAligned<N>(p);
+  for (int i = 0; i < N; ++i) p[i] = ToBf16(v[i]);
+}
+
+#endif
+
+template <typename T>
+STRINGLINE_BODY void StoreOne(T* p, float value) {
+  Store(p, Vector<1>{{value}});
+}
+
+template <int N>
+STRINGLINE_BODY float Total(const Vector<N>& v) {
+  float sum = v[0];
+  for (int i = 1; i < N; ++i) sum += v[i];
+  return sum;
+}
+
+// Whether arrays can be taken 16 bytes at a time from every multiple of `stride` elements on.
+template <typename... T>
+STRINGLINE_BODY bool VectorsFit(int64_t stride, const T*... arrays) {
+  return (
+      ((reinterpret_cast<uintptr_t>(arrays) | static_cast<uintptr_t>(stride) * sizeof(T)) % 16 ==
+       0) &&
+      ...);
+}
+
+// `count` elements in steps of N where vectors fit, and of one element for the rest.
+template <int N>
+class Steps {
+ public:
+  STRINGLINE_BODY Steps(int64_t count, bool vectors_fit)
+      : whole_(vectors_fit ? static_cast<int>(count) / N : 0),
+        steps_(whole_ + static_cast<int>(count) - whole_ * N) {}
+
+  STRINGLINE_BODY int count() const { return steps_; }
+
+  // f(first element, Width) for step i.
+  template <class F>
+  STRINGLINE_BODY void Visit(int i, F&& f) const {
+    if (i < whole_) {
+      f(i * N, Width<N>());
+    } else {
+      f(whole_ * N + (i - whole_), Width<1>());
+    }
+  }
+
+ private:
+  int whole_, steps_;
+};
+
+template <class Block, int N, class F>
+STRINGLINE_BODY void EachStep(const Block& block, const Steps<N>& steps, F f) {
+  block.each(steps.count(), [&](int i) { steps.Visit(i, f); });
+}
+
+// Several sums at once.
+template <int K, typename R = float>
+struct Sums {
+  R at[K];
+  STRINGLINE_BODY R& operator[](int i) { return at[i]; }
+  STRINGLINE_BODY R operator[](int i) const { return at[i]; }
+};
+struct AddSums {
+  template <int K, typename R>
+  STRINGLINE_BODY void operator()(Sums<K, R>& a, const Sums<K, R>& b) const {
+    for (int k = 0; k < K; ++k) a[k] += b[k];
+  }
+};
+
+// K sums over the elements of a row: f(first element, width, sums) adds what a step has.
+template <int K, class Block, int N, class F>
+STRINGLINE_BODY Sums<K> SumsOverSteps(const Block& block, const Steps<N>& steps, F f) {
+  return block.reduce(
+      steps.count(), Sums<K>{},
+      [&](int i, Sums<K>& s) { steps.Visit(i, [&](int at, auto width) { f(at, width, s); }); },
+      AddSums());
+}
+
+// Element by element over arrays of any length: a task has this many of them.
+constexpr int kElementsOfTask = 4096;
+constexpr int64_t TasksOf(int64_t count) { return (count + kElementsOfTask - 1) / kElementsOfTask; }
+
+// f(first element, width) over the elements of this task.
+template <int N, class Block, class F>
+STRINGLINE_BODY void EachOfTask(const Block& block, int64_t count, bool vectors_fit, F f) {
+  const int64_t begin = block.index() * kElementsOfTask, left = count - begin;
+  const Steps<N> steps(left < kElementsOfTask ? left : kElementsOfTask, vectors_fit);
+  EachStep(block, steps, [&](int at, auto width) { f(begin + at, width); });
+}
+
+}  // namespace stringline::cuda

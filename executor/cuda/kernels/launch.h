@@ -1,0 +1,59 @@
+// A body as a kernel: only .cu files include this.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "executor/cuda/bodies/block.h"
+
+namespace stringline::cuda {
+
+template <int kThreads, class Body>
+__global__ void __launch_bounds__(kThreads == 32 ? 256 : kThreads)
+    BodyKernel(const Body body, int64_t count, int scratch_words) {
+  const GpuBlock<kThreads> block(count, scratch_words);
+  if (block.index() < count) body(block);
+}
+
+template <class Body>
+int ScratchWords(const Body& body) {
+  if constexpr (requires { body.scratch_words(); }) {
+    return body.scratch_words();
+  } else {
+    return 0;
+  }
+}
+
+// As many tasks as the body has, by kThreads threads each. Where these are a warp, eight of them
+// make a thread block, fewer where they need much scratch memory.
+template <int kThreads, class Body>
+cudaError_t LaunchBody(cudaStream_t stream, const Body& body) {
+  // More than 48 KiB of shared memory must be asked for; reductions have some of their own.
+  constexpr int kUsualBytes = 40 << 10;
+  const auto kernel = BodyKernel<kThreads, Body>;
+  int64_t count = body.blocks();
+  if (count <= 0) return cudaSuccess;
+  int words = ScratchWords(body);
+  int together = kThreads == 32 ? 8 : 1;
+  while (together > 1 && together * words * 4 > kUsualBytes) together /= 2;
+  const int64_t grid = (count + together - 1) / together;
+  if (grid > INT32_MAX) return cudaErrorInvalidConfiguration;
+  const int bytes = together * words * 4;
+  if (bytes > kUsualBytes) {
+    const cudaError_t error =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    if (error != cudaSuccess) return error;
+  }
+  Body copy = body;
+  void* arguments[] = {&copy, &count, &words};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(static_cast<unsigned>(grid)),
+                          dim3(kThreads, static_cast<unsigned>(together)), arguments,
+                          static_cast<size_t>(bytes), stream);
+}
+
+// Tasks that are rows: of a warp each while the row is short.
+template <class Body>
+cudaError_t LaunchRows(cudaStream_t stream, const Body& body, int64_t columns) {
+  return columns <= 1024 ? LaunchBody<32>(stream, body) : LaunchBody<256>(stream, body);
+}
+
+}  // namespace stringline::cuda

@@ -1,0 +1,227 @@
+// GpuBlock on threads of the host: a thread block is as many threads, its barriers and shuffles are
+// real, and what comes out has the same bits as HostBlock's.
+//
+// The words of CUDA that gpu_block.h uses are defined here, so this file is compiled by itself.
+#include <atomic>
+#include <barrier>
+#include <memory>
+#include <thread>
+
+#include "executor/cuda/bodies/column_sum.h"
+#include "executor/cuda/bodies/cross_entropy.h"
+#include "executor/cuda/bodies/dispatch.h"
+#include "executor/cuda/bodies/norms.h"
+#include "executor/cuda/bodies/route.h"
+#include "tests/stages/body_runs.h"
+
+namespace stringline::cuda {
+namespace {
+
+// Where a thread is, and what it shares with its thread block.
+struct Place {
+  unsigned x = 0, y = 0;
+};
+thread_local Place threadIdx, blockIdx;
+Place blockDim;
+
+struct SharedState {
+  std::vector<int> words;  // of each thread, for shuffles
+  std::unique_ptr<std::barrier<>> all;
+  std::vector<std::unique_ptr<std::barrier<>>> warps;
+};
+SharedState shared;
+
+unsigned FlatThread() { return threadIdx.y * blockDim.x + threadIdx.x; }
+std::barrier<>& WarpBarrier() { return *shared.warps[FlatThread() / 32]; }
+
+// Has the last warp go on after a barrier only when all others stand at the next one.
+bool last_warp_is_late = false;
+std::atomic<int64_t> arrivals;        // of all threads at all barriers
+thread_local int64_t barriers_begun;  // by this thread
+
+void WaitForAll(bool ends_task) {
+  const int64_t threads = static_cast<int64_t>(shared.words.size());
+  const int64_t others_at_next = ++barriers_begun * threads + threads - 32;
+  ++arrivals;
+  shared.all->arrive_and_wait();
+  if (!last_warp_is_late || ends_task || FlatThread() / 32 + 1 != shared.warps.size()) return;
+  while (arrivals < others_at_next) std::this_thread::yield();
+}
+void __syncthreads() { WaitForAll(false); }
+void __syncwarp() { WarpBarrier().arrive_and_wait(); }
+int FromLane(int word, unsigned lane) {
+  const unsigned own = FlatThread();
+  shared.words[own] = word;
+  __syncwarp();
+  const int other = lane < 32 ? shared.words[own / 32 * 32 + lane] : word;
+  __syncwarp();
+  return other;
+}
+int __shfl_sync(unsigned, int word, unsigned lane) { return FromLane(word, lane); }
+int __shfl_down_sync(unsigned, int word, unsigned step) {
+  return FromLane(word, FlatThread() % 32 + step);
+}
+
+}  // namespace
+
+struct alignas(16) int4 {
+  int words[4];
+};
+extern int4 memory[];
+int4 memory[4096];  // shared memory of one thread block
+
+}  // namespace stringline::cuda
+
+#define __device__
+#define __shared__
+#include "executor/cuda/bodies/gpu_block.h"
+
+namespace stringline::cuda {
+namespace {
+
+// As LaunchBody in executor/cuda/kernels/launch.h, with `together` warps in a thread block if a
+// warp is a Block; one thread block after the other.
+template <int kThreads, class Body>
+void RunOnThreads(const Body& body, unsigned together = 1) {
+  int words = 0;
+  if constexpr (requires { body.scratch_words(); }) words = body.scratch_words();
+  ASSERT_LE(together * words * 4, sizeof memory);
+  blockDim = {kThreads, together};
+  const unsigned threads = kThreads * together;
+  const int64_t count = body.blocks();
+  shared.words.assign(threads, 0);
+  arrivals = 0;
+  shared.all = std::make_unique<std::barrier<>>(threads);
+  shared.warps.clear();
+  for (unsigned w = 0; w < threads / 32; ++w) {
+    shared.warps.push_back(std::make_unique<std::barrier<>>(32));
+  }
+  std::vector<std::thread> running;
+  for (unsigned t = 0; t < threads; ++t) {
+    running.emplace_back([&, t] {
+      threadIdx = {t % kThreads, t / kThreads};
+      for (blockIdx.x = 0; blockIdx.x < (count + together - 1) / together; ++blockIdx.x) {
+        const GpuBlock<kThreads> block(count, words);
+        if (block.index() < count) body(block);
+        WaitForAll(true);
+      }
+    });
+  }
+  for (std::thread& thread : running) thread.join();
+}
+
+void ExpectSameBits(Buffer<float>& seen, Buffer<float>& expected) {
+  const Array a = seen.Values(), b = expected.Values();
+  for (int64_t i = 0; i < a.type.elements(); ++i) ASSERT_EQ(a.f32()[i], b.f32()[i]) << i;
+}
+
+// make(output) gives a body that writes there; it is run by warps and by larger blocks.
+template <class Make>
+void ExpectSameAsHost(int64_t outputs, Make make) {
+  Buffer<float> expected(outputs, {32, 0}), seen(outputs, {32, 0});
+  RunOnHost(make(expected.data()), 32);
+  RunOnThreads<32>(make(seen.data()), 3);
+  ExpectSameBits(seen, expected);
+  RunOnHost(make(expected.data()), 96);
+  RunOnThreads<96>(make(seen.data()));
+  ExpectSameBits(seen, expected);
+}
+
+class GpuBlockTest : public BodiesTest {
+ protected:
+  void TearDown() override { last_warp_is_late = false; }
+};
+
+// y[i] = sum of 96 numbers from i on, by one reduction after the other.
+struct SumsInALoop {
+  float* y;
+  int64_t blocks() const { return 1; }
+  template <class Block>
+  void operator()(const Block& block) const {
+    for (int i = 0; i < 20; ++i) {
+      const Sums<1> sum = block.reduce(
+          96, Sums<1>{}, [i](int k, Sums<1>& s) { s[0] += static_cast<float>(i + k); }, AddSums());
+      block.each(96, [&](int k) { y[i * 96 + k] = sum[0]; });
+    }
+  }
+};
+
+TEST_F(GpuBlockTest, ReductionsTakeTurns) {
+  last_warp_is_late = true;
+  ExpectSameAsHost(20 * 96, [](float* y) { return SumsInALoop{y}; });
+}
+
+TEST_F(GpuBlockTest, LayerNorm) {
+  const BodyRun run = {32, 0};
+  Buffer<float> x(Random({4, 1000}), run), gamma(Random({1000}), run), beta(Random({1000}), run);
+  Buffer<float> mean(4, run), rstd(4, run);
+  ExpectSameAsHost(4000, [&](float* y) {
+    return LayerNorm<float, float>{x.data(), gamma.data(), beta.data(), y, mean.data(), rstd.data(),
+                                   4,        1000,         1e-5f};
+  });
+}
+
+TEST_F(GpuBlockTest, LayerNormGrad) {
+  const BodyRun run = {32, 0};
+  Buffer<float> dy(Random({20, 500}), run), x(Random({20, 500}), run), gamma(Random({500}), run);
+  Buffer<float> mean(Random({20}), run), rstd(Random({20}), run), dx(20 * 500, run);
+  ExpectSameAsHost(NormGradTasks(20) * 1000, [&](float* partial) {
+    return LayerNormGrad<float, float>{dy.data(), x.data(), gamma.data(), mean.data(), rstd.data(),
+                                       dx.data(), partial,  20,           500};
+  });
+}
+
+TEST_F(GpuBlockTest, ColumnSum) {
+  Buffer<float> x(Random({70, 101}), {32, 0});
+  ExpectSameAsHost(2 * 101,
+                   [&](float* sum) { return ColumnSum<float>{x.data(), sum, 70, 101, 101, 2}; });
+}
+
+TEST_F(GpuBlockTest, CrossEntropyInPlaceOfALoss) {
+  Buffer<float> x(Random({5, 333}), {32, 0}), lse(5, {32, 0});
+  const int32_t target[] = {0, 5, 332, 17, 100};
+  ExpectSameAsHost(5, [&](float* losses) {
+    return CrossEntropy<float>{x.data(), target, lse.data(), losses, nullptr, nullptr, 5, 333, 333};
+  });
+}
+
+TEST_F(GpuBlockTest, RouteByGroups) {
+  Buffer<float> logits(Random({3, 40}), {32, 0});
+  Buffer<int32_t> choice(3 * 5, {32, 0});
+  ExpectSameAsHost(3 * 5, [&](float* weight) {
+    return Route<float>{logits.data(),
+                        nullptr,
+                        weight,
+                        choice.data(),
+                        3,
+                        40,
+                        5,
+                        Scores::kSoftmax,
+                        false,
+                        true,
+                        1,
+                        8,
+                        3,
+                        2};
+  });
+}
+
+// Integers, in an order that must not depend on the number of threads.
+TEST_F(GpuBlockTest, DispatchPlan) {
+  const Array choice = RandomIntegers({600}, 7);
+  std::vector<int32_t> integers(static_cast<size_t>(DispatchPlanIntegers(600, 7)));
+  const auto plan = [&](const auto& run) {
+    std::vector<int32_t> order(600), counts(7);
+    float dropped = -1;
+    PlanDispatch(run, choice.i32(), 600, 7, 80, order.data(), counts.data(), &dropped,
+                 integers.data());
+    EXPECT_GT(dropped, 0);
+    return order;
+  };
+  const std::vector<int32_t> expected = plan(HostRun{128});
+  EXPECT_EQ(plan([](const auto& body) { RunOnThreads<32>(body, 2); }), expected);
+  EXPECT_EQ(plan([](const auto& body) { RunOnThreads<64>(body); }), expected);
+}
+
+}  // namespace
+}  // namespace stringline::cuda
