@@ -7,8 +7,13 @@ set(STRINGLINE_HAS_CUDA OFF)
 if(NOT STRINGLINE_CUDA STREQUAL "OFF")
   include(CheckLanguage)
   if(NOT CMAKE_CUDA_COMPILER)
-    # Also where it is installed, but not in PATH.
-    find_program(STRINGLINE_NVCC nvcc PATHS /usr/local/cuda/bin)
+    # Also where it is installed, but not in PATH; the last is what `tools/install --cuda` makes.
+    set(data_home "$ENV{XDG_DATA_HOME}")
+    if(NOT data_home)
+      set(data_home "$ENV{HOME}/.local/share")
+    endif()
+    find_program(STRINGLINE_NVCC nvcc
+      PATHS /usr/local/cuda/bin "${data_home}/stringline/cuda/toolkit/bin")
     mark_as_advanced(STRINGLINE_NVCC)
     if(STRINGLINE_NVCC AND NOT DEFINED ENV{CUDACXX})
       set(ENV{CUDACXX} ${STRINGLINE_NVCC})
