@@ -1,0 +1,146 @@
+// A section writes its rows to a pipe, four texts a row, each with its length before it. The parent
+// reads until the pipe is closed or the deadline has come, and then looks how the process ended.
+#include "tools/gpu/run_sections.h"
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace stringline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool WriteAll(int pipe, const char* data, size_t size) {
+  while (size > 0) {
+    const ssize_t written = write(pipe, data, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    data += written;
+    size -= static_cast<size_t>(written);
+  }
+  return true;
+}
+
+class RowsToPipe final : public CheckRows {
+ public:
+  explicit RowsToPipe(int pipe) : pipe_(pipe) {}
+  void Say(CheckResult result, const std::string& name, const std::string& said) override {
+    std::string row(1, static_cast<char>(result));
+    for (const std::string& text : {name, said}) {
+      const auto size = static_cast<uint32_t>(text.size());
+      row.append(reinterpret_cast<const char*>(&size), sizeof(size));
+      row += text;
+    }
+    WriteAll(pipe_, row.data(), row.size());
+  }
+
+ private:
+  const int pipe_;
+};
+
+// Takes the first whole row out of what has come so far.
+bool TakeRow(std::string* come, CheckRow* row) {
+  size_t at = 1;
+  std::string* const texts[] = {&row->name, &row->said};
+  for (std::string* const text : texts) {
+    uint32_t size = 0;
+    if (come->size() < at + sizeof(size)) return false;
+    std::memcpy(&size, come->data() + at, sizeof(size));
+    at += sizeof(size);
+    if (come->size() < at + size) return false;
+    *text = come->substr(at, size);
+    at += size;
+  }
+  row->result = static_cast<CheckResult>((*come)[0]);
+  come->erase(0, at);
+  return true;
+}
+
+// How the process ended; "" if as it should.
+std::string Ending(int status) {
+  if (WIFSIGNALED(status)) {
+    return absl::StrCat("ended by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)),
+                        ")");
+  }
+  if (WEXITSTATUS(status) != 0) return absl::StrCat("ended with ", WEXITSTATUS(status));
+  return "";
+}
+
+}  // namespace
+
+std::vector<CheckRow> RunSections(const std::vector<CheckSection>& sections,
+                                  const std::function<void(const CheckRow&)>& follow) {
+  std::vector<CheckRow> rows;
+  for (const CheckSection& section : sections) {
+    const size_t before = rows.size();
+    const auto add = [&](CheckRow row) {
+      row.section = section.name;
+      rows.push_back(std::move(row));
+      follow(rows.back());
+    };
+    int ends[2];
+    std::fflush(nullptr);
+    if (pipe(ends) != 0) {
+      add({"", "", CheckResult::kFail, absl::StrCat("no pipe: ", std::strerror(errno))});
+      continue;
+    }
+    const pid_t child = fork();
+    if (child == 0) {
+      close(ends[0]);
+      RowsToPipe to(ends[1]);
+      section.run(&to);
+      std::fflush(nullptr);
+      _exit(0);
+    }
+    close(ends[1]);
+    if (child < 0) {
+      add({"", "", CheckResult::kFail, absl::StrCat("no process: ", std::strerror(errno))});
+      close(ends[0]);
+      continue;
+    }
+    const auto due = Clock::now() + std::chrono::seconds(section.deadline_s);
+    bool late = false;
+    std::string come;
+    for (;;) {
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(due - Clock::now()).count();
+      pollfd waiting = {ends[0], POLLIN, 0};
+      const int ready = left <= 0 ? 0 : poll(&waiting, 1, static_cast<int>(left));
+      if (ready < 0 && errno == EINTR) continue;
+      if (ready == 0) {
+        late = true;
+        kill(child, SIGKILL);
+        break;
+      }
+      char buffer[4096];
+      const ssize_t got = read(ends[0], buffer, sizeof(buffer));
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) break;
+      come.append(buffer, static_cast<size_t>(got));
+      for (CheckRow row; TakeRow(&come, &row);) add(row);
+    }
+    close(ends[0]);
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    const std::string ending =
+        late ? absl::StrCat("not over after ", section.deadline_s, " s, killed") : Ending(status);
+    if (!ending.empty()) {
+      add({"", "all of it", CheckResult::kFail, ending});
+    } else if (rows.size() == before) {
+      add({"", "all of it", CheckResult::kFail, "said nothing"});
+    }
+  }
+  return rows;
+}
+
+}  // namespace stringline
