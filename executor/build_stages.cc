@@ -69,9 +69,7 @@ absl::Status CheckCountable(const AnyShape& shape, int pipes, const Mesh& mesh) 
   return CheckMemory(needed, FindAvailableMemory());
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<StageProgram>> BuildStages(const RunConfig& config, const Plan& plan) {
+absl::StatusOr<std::vector<StageProgram>> Build(const RunConfig& config, const Plan& plan) {
   SL_RETURN_IF_ERROR(CheckShape(config.shape));
   const size_t pipes = std::max<size_t>(1, plan.pipes.size());
   const int stages = static_cast<int>(plan.stages.size() / pipes);
@@ -89,6 +87,15 @@ absl::StatusOr<std::vector<StageProgram>> BuildStages(const RunConfig& config, c
   std::vector<StageProgram> programs;
   for (size_t p = 0; p < pipes; ++p) programs.insert(programs.end(), pipe.begin(), pipe.end());
   return programs;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<StageProgram>> BuildStages(const RunConfig& config, const Plan& plan) {
+  absl::StatusOr<std::vector<StageProgram>> programs = Build(config, plan);
+  if (programs.ok() || config.path.empty()) return programs;
+  return absl::Status(programs.status().code(),
+                      absl::StrCat(config.path, ": ", programs.status().message()));
 }
 
 std::vector<StageSizes> SizesOf(const Plan& plan, const std::vector<StageProgram>& programs) {

@@ -10,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "executor/checkpoint/model_folder.h"
 #include "schedlang/base/diagnostics.h"
@@ -354,9 +355,9 @@ class RunFile {
   absl::Status InRange(const std::string& name, const Field& field, const YAML::Node& node,
                        double value) const {
     if (value >= field.least && value <= field.most) return absl::OkStatus();
-    return Complain(
-        path_, node,
-        absl::StrCat(name, ": ", node.Scalar(), " is not in ", field.least, " .. ", field.most));
+    return Complain(path_, node,
+                    absl::StrFormat("%s: %s is not in %.10g .. %.10g", name, node.Scalar(),
+                                    field.least, field.most));
   }
 
   template <typename Integer>
@@ -423,6 +424,7 @@ class RunFile {
 absl::StatusOr<RunConfig> ReadRunConfig(const std::string& path) {
   SL_ASSIGN_OR_RETURN(const Source source, ReadSource(path));
   RunConfig config;
+  config.path = path;
   try {
     SL_ASSIGN_OR_RETURN(const YAML::Node root, LoadYaml(source));
     SL_RETURN_IF_ERROR(RunFile(path, &config).Read(root));

@@ -54,6 +54,7 @@
 namespace stringline {
 
 struct RunConfig {
+  std::string path;                   // of the run file; "" for none
   std::string schedule_file;          // schedule.file; relative paths count from the run file
   std::string schedule_name;          // schedule.name; "" (the default): the file's last one
   std::vector<Parameter> parameters;  // every other key of `schedule`
