@@ -67,6 +67,7 @@ STRINGLINE_LAUNCH_BOTH(SumRows);
 STRINGLINE_LAUNCH(PermuteWeights);
 STRINGLINE_LAUNCH(SumOfCounts);
 STRINGLINE_LAUNCH_BOTH(CopyTaken);
+STRINGLINE_LAUNCH(ClearBehind);
 STRINGLINE_LAUNCH_BOTH(Route);
 STRINGLINE_LAUNCH_BOTH(RouteGrad);
 STRINGLINE_LAUNCH(ChoiceCounts);
@@ -76,6 +77,8 @@ STRINGLINE_LAUNCH(SumOfSquaredChunks);
 STRINGLINE_LAUNCH(ClipScale);
 STRINGLINE_LAUNCH(AdamWUpdate);
 STRINGLINE_LAUNCH(BalanceUpdate);
+STRINGLINE_LAUNCH(SumsOfParams);
+STRINGLINE_LAUNCH(SetStep);
 
 #undef STRINGLINE_LAUNCH_NORM
 #undef STRINGLINE_LAUNCH_BOTH
@@ -90,6 +93,10 @@ class StreamRun {
   template <class Body>
   void operator()(const Body& body) const {
     if (error_ == cudaSuccess) error_ = Launch(stream_, body);
+  }
+  // What is no body: its error is kept as well.
+  void Check(cudaError_t error) const {
+    if (error_ == cudaSuccess) error_ = error;
   }
   cudaError_t error() const { return error_; }
 
