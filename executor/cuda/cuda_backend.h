@@ -1,0 +1,33 @@
+// Ranks on streams of one GPU.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "executor/backend.h"
+#include "executor/copies/group.h"
+#include "executor/cuda/cuda_kernels.h"
+#include "executor/cuda/device.h"
+
+namespace stringline {
+
+class CudaBackend final : public Backend {
+ public:
+  // The GPU with that number. Unavailable when there is none, or no driver.
+  static absl::StatusOr<std::unique_ptr<Backend>> Make(int ordinal = 0);
+
+  Device* device() override { return device_.get(); }
+  Groups* groups() override { return &groups_; }
+  Kernels* kernels() override { return &kernels_; }
+  AvailableMemory available() override;
+
+ private:
+  explicit CudaBackend(std::unique_ptr<CudaDevice> device)
+      : device_(std::move(device)), groups_(device_.get()), kernels_(device_.get()) {}
+
+  const std::unique_ptr<CudaDevice> device_;
+  CopyGroups groups_;
+  CudaKernels kernels_;
+};
+
+}  // namespace stringline
