@@ -29,14 +29,14 @@ struct ProductShape {
   }
 };
 
-// For messages: "y = x w' + bias, 128 rows, 64 inputs, 32 outputs".
+// For messages: "y = x w' + bias of 128 rows, 64 inputs, 32 outputs".
 std::string ToString(const ProductShape& shape);
 
-// D (m,n) = op(A) op(B), all column-major; the sum has k terms. A row-major matrix is the transpose
-// of the column-major one in the same memory.
+// D (m,n) = op(A) op(B), all column-major, each entry a sum of k terms. Row-major matrices are the
+// transposes of the column-major ones in the same memory, so the order of the factors turns round:
+// A is ProductRun's b, w or x, and B its a, x or dy.
 struct ProductMapping {
   int64_t m, n, k;
-  bool a_is_second;  // A is what ProductRun calls b, and B what it calls a
   bool transpose_a, transpose_b;
   int64_t lda, ldb, ldd;
 
