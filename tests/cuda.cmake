@@ -3,7 +3,7 @@ if(STRINGLINE_HAS_CUDA)
   add_subdirectory(cuda/standin)
   stringline_test(cuda_test
     SOURCES cuda/copy_group_test.cc cuda/cuda_allocation_test.cc cuda/cuda_capture_test.cc cuda/cuda_device_test.cc cuda/cuda_parts_test.cc cuda/cuda_step_test.cc cuda/standin_test.cc
-            cuda/product_shape_test.cc cuda/products_test.cc
+            cuda/cublas_standin_test.cc cuda/product_shape_test.cc cuda/products_test.cc
     LIBRARIES stringline_copies stringline_language stringline_cuda_standin stringline_cublas_standin)
   # The stand-ins and no others, whatever LD_LIBRARY_PATH says, also for what is opened at run time;
   # libraries after them need them too.

@@ -123,25 +123,28 @@ cublasStatus_t CublasProblem::Check(const CublasAlgorithm& algorithm,
   if (c_at == d_at && c.ld != d.ld) return CUBLAS_STATUS_INVALID_VALUE;
 
   const Extent written = {"D", d_at, BytesOf(d)};
-  std::vector<Extent> others = {{"A", a_at, BytesOf(a)}, {"B", b_at, BytesOf(b)}};
-  if (beta != 0 && c_at != d_at) others.push_back({"C", c_at, BytesOf(c)});
+  std::vector<Extent> read = {{"A", a_at, BytesOf(a)}, {"B", b_at, BytesOf(b)}};
+  if (beta != 0 && c_at != d_at) read.push_back({"C", c_at, BytesOf(c)});
   if (has_bias) {
-    others.push_back({"the bias", operation.bias, static_cast<size_t>(m) * sizeof(float)});
+    read.push_back({"the bias", operation.bias, static_cast<size_t>(m) * sizeof(float)});
   }
-  if (algorithm.workspace > 0) others.push_back({"the workspace", workspace, algorithm.workspace});
-  if (!standin_on_device(written.at, written.bytes)) return Refuse("D", "is not on the device");
-  for (const Extent& other : others) {
-    if (!standin_on_device(other.at, other.bytes)) {
-      return Refuse(other.name, "is not on the device");
-    }
-    if (Overlap(written, other)) return Refuse(other.name, "overlaps what it writes");
-    const bool is_workspace = other.at == workspace && algorithm.workspace > 0;
-    for (const Extent& read : others) {
-      if (is_workspace && read.at != other.at && Overlap(read, other)) {
-        return Refuse(read.name, "overlaps the workspace");
-      }
+  const Extent scratch = {"the workspace", workspace, algorithm.workspace};
+  const bool has_scratch = scratch.bytes > 0;
+  std::vector<Extent> all = read;
+  all.push_back(written);
+  if (has_scratch) all.push_back(scratch);
+  for (const Extent& extent : all) {
+    if (!standin_on_device(extent.at, extent.bytes)) {
+      return Refuse(extent.name, "is not on the device");
     }
   }
+  for (const Extent& extent : read) {
+    if (Overlap(extent, written)) return Refuse(extent.name, "overlaps what it writes");
+    if (has_scratch && Overlap(extent, scratch)) {
+      return Refuse(extent.name, "overlaps its workspace");
+    }
+  }
+  if (has_scratch && Overlap(written, scratch)) return Refuse("D", "overlaps its workspace");
   return CUBLAS_STATUS_SUCCESS;
 }
 
