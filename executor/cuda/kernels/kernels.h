@@ -9,6 +9,7 @@
 #include <cuda_runtime_api.h>
 
 #include "executor/cuda/bodies/activations.h"
+#include "executor/cuda/bodies/attention.h"
 #include "executor/cuda/bodies/column_sum.h"
 #include "executor/cuda/bodies/cross_entropy.h"
 #include "executor/cuda/bodies/dispatch.h"
@@ -30,6 +31,13 @@ namespace stringline::cuda {
   STRINGLINE_LAUNCH(body<float, float>); \
   STRINGLINE_LAUNCH(body<Bf16, float>);  \
   STRINGLINE_LAUNCH(body<Bf16, Bf16>)
+#define STRINGLINE_LAUNCH_SIZES(body)  \
+  STRINGLINE_LAUNCH(body<float, 64>);  \
+  STRINGLINE_LAUNCH(body<float, 128>); \
+  STRINGLINE_LAUNCH(body<float, 256>); \
+  STRINGLINE_LAUNCH(body<Bf16, 64>);   \
+  STRINGLINE_LAUNCH(body<Bf16, 128>);  \
+  STRINGLINE_LAUNCH(body<Bf16, 256>)
 
 STRINGLINE_LAUNCH_BOTH(Add);
 STRINGLINE_LAUNCH_BOTH(Mul);
@@ -53,6 +61,10 @@ STRINGLINE_LAUNCH_NORM(HeadNorm);
 STRINGLINE_LAUNCH_NORM(HeadNormGrad);
 STRINGLINE_LAUNCH(RotaryTable);
 STRINGLINE_LAUNCH_BOTH(Rotary);
+STRINGLINE_LAUNCH_SIZES(Attention);
+STRINGLINE_LAUNCH_BOTH(AttentionDelta);
+STRINGLINE_LAUNCH_SIZES(AttentionGradQueries);
+STRINGLINE_LAUNCH_SIZES(AttentionGradKeys);
 STRINGLINE_LAUNCH_BOTH(CrossEntropy);
 STRINGLINE_LAUNCH(SumOfAll);
 STRINGLINE_LAUNCH_BOTH(Embedding);
@@ -77,12 +89,14 @@ STRINGLINE_LAUNCH(ClipScale);
 STRINGLINE_LAUNCH(AdamWUpdate);
 STRINGLINE_LAUNCH(BalanceUpdate);
 
+#undef STRINGLINE_LAUNCH_SIZES
 #undef STRINGLINE_LAUNCH_NORM
 #undef STRINGLINE_LAUNCH_BOTH
 #undef STRINGLINE_LAUNCH
 
 // What takes several launches is a function over a Run, such as SumColumns, SortTokens,
-// AddEmbeddingGrad and PlanDispatch. This one launches on a stream and keeps the first error.
+// AddEmbeddingGrad, PlanDispatch and RunAttention. This one launches on a stream and keeps the
+// first error.
 class StreamRun {
  public:
   explicit StreamRun(cudaStream_t stream) : stream_(stream) {}
