@@ -29,6 +29,7 @@ stringline_test(bodies_test
   SOURCES
     stages/bodies_attention_test.cc
     stages/bodies_experts_test.cc
+    stages/bodies_linear_test.cc
     stages/bodies_test.cc
     stages/bodies_tokens_test.cc
     stages/bodies_update_test.cc

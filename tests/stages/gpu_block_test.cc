@@ -11,6 +11,7 @@
 #include "executor/cuda/bodies/column_sum.h"
 #include "executor/cuda/bodies/cross_entropy.h"
 #include "executor/cuda/bodies/dispatch.h"
+#include "executor/cuda/bodies/linear.h"
 #include "executor/cuda/bodies/norms.h"
 #include "executor/cuda/bodies/route.h"
 #include "tests/stages/body_runs.h"
@@ -229,6 +230,32 @@ TEST_F(GpuBlockTest, Attention) {
                           [&](float* to) { return AttentionGradQueries<float, 64>{filled(to)}; });
   ExpectSameAsHost<96, 1>(70 * 48,
                           [&](float* to) { return AttentionGradKeys<float, 64>{filled(to)}; });
+}
+
+TEST_F(GpuBlockTest, GroupedLinear) {
+  const int64_t rows = 90, size = 50, width = 70, experts = 2;
+  const int32_t received[] = {30, 5, 40, 10};
+  std::vector<int32_t> plan(static_cast<size_t>(GroupedPlanIntegers(2, experts))), other = plan;
+  const GroupedRows grouped = PlanGroupedRows(HostRun{32}, received, rows, 2, experts, plan.data());
+  PlanGroupedRows([](const auto& body) { RunOnThreads<96>(body); }, received, rows, 2, experts,
+                  other.data());
+  EXPECT_EQ(other, plan);
+  Buffer<float> x(Random({rows, size}), {32, 0}), dy(Random({rows, width}), {32, 0});
+  Buffer<float> w(Random({experts, width, size}), {32, 0});
+  const auto filled = [&](float* to, int64_t columns) {
+    std::fill_n(to, rows * columns, 0.0f);
+    return to;
+  };
+  ExpectSameAsHost(rows * width, [&](float* y) {
+    return GroupedLinear<float>{x.data(), w.data(), filled(y, width), grouped, size, width};
+  });
+  ExpectSameAsHost(rows * size, [&](float* dx) {
+    return GroupedLinearInputGrad<float>{dy.data(), w.data(), filled(dx, size),
+                                         grouped,   size,     width};
+  });
+  ExpectSameAsHost(experts * width * size, [&](float* dw) {
+    return GroupedLinearWeightGrad<float>{dy.data(), x.data(), dw, grouped, size, width};
+  });
 }
 
 // Integers, in an order that must not depend on the number of threads.

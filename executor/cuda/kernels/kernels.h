@@ -16,6 +16,7 @@
 #include "executor/cuda/bodies/elementwise.h"
 #include "executor/cuda/bodies/embedding.h"
 #include "executor/cuda/bodies/head_norm.h"
+#include "executor/cuda/bodies/linear.h"
 #include "executor/cuda/bodies/norms.h"
 #include "executor/cuda/bodies/rotary.h"
 #include "executor/cuda/bodies/route.h"
@@ -83,6 +84,13 @@ STRINGLINE_LAUNCH_BOTH(Route);
 STRINGLINE_LAUNCH_BOTH(RouteGrad);
 STRINGLINE_LAUNCH(ChoiceCounts);
 STRINGLINE_LAUNCH_BOTH(Balance);
+STRINGLINE_LAUNCH_BOTH(Linear);
+STRINGLINE_LAUNCH_BOTH(LinearInputGrad);
+STRINGLINE_LAUNCH_BOTH(LinearWeightGrad);
+STRINGLINE_LAUNCH(PlanGroups);
+STRINGLINE_LAUNCH_BOTH(GroupedLinear);
+STRINGLINE_LAUNCH_BOTH(GroupedLinearInputGrad);
+STRINGLINE_LAUNCH_BOTH(GroupedLinearWeightGrad);
 STRINGLINE_LAUNCH(SquaresOfChunks);
 STRINGLINE_LAUNCH(SumOfSquaredChunks);
 STRINGLINE_LAUNCH(ClipScale);
@@ -95,8 +103,8 @@ STRINGLINE_LAUNCH(BalanceUpdate);
 #undef STRINGLINE_LAUNCH
 
 // What takes several launches is a function over a Run, such as SumColumns, SortTokens,
-// AddEmbeddingGrad, PlanDispatch and RunAttention. This one launches on a stream and keeps the
-// first error.
+// AddEmbeddingGrad, PlanDispatch, PlanGroupedRows and RunAttention. This one launches on a stream
+// and keeps the first error.
 class StreamRun {
  public:
   explicit StreamRun(cudaStream_t stream) : stream_(stream) {}
