@@ -9,12 +9,14 @@
 #include <cuda_runtime_api.h>
 
 #include "executor/cuda/bodies/activations.h"
+#include "executor/cuda/bodies/attention.h"
 #include "executor/cuda/bodies/column_sum.h"
 #include "executor/cuda/bodies/cross_entropy.h"
 #include "executor/cuda/bodies/dispatch.h"
 #include "executor/cuda/bodies/elementwise.h"
 #include "executor/cuda/bodies/embedding.h"
 #include "executor/cuda/bodies/head_norm.h"
+#include "executor/cuda/bodies/linear.h"
 #include "executor/cuda/bodies/norms.h"
 #include "executor/cuda/bodies/rotary.h"
 #include "executor/cuda/bodies/route.h"
@@ -30,6 +32,13 @@ namespace stringline::cuda {
   STRINGLINE_LAUNCH(body<float, float>); \
   STRINGLINE_LAUNCH(body<Bf16, float>);  \
   STRINGLINE_LAUNCH(body<Bf16, Bf16>)
+#define STRINGLINE_LAUNCH_SIZES(body)  \
+  STRINGLINE_LAUNCH(body<float, 64>);  \
+  STRINGLINE_LAUNCH(body<float, 128>); \
+  STRINGLINE_LAUNCH(body<float, 256>); \
+  STRINGLINE_LAUNCH(body<Bf16, 64>);   \
+  STRINGLINE_LAUNCH(body<Bf16, 128>);  \
+  STRINGLINE_LAUNCH(body<Bf16, 256>)
 
 STRINGLINE_LAUNCH_BOTH(Add);
 STRINGLINE_LAUNCH_BOTH(Mul);
@@ -53,6 +62,10 @@ STRINGLINE_LAUNCH_NORM(HeadNorm);
 STRINGLINE_LAUNCH_NORM(HeadNormGrad);
 STRINGLINE_LAUNCH(RotaryTable);
 STRINGLINE_LAUNCH_BOTH(Rotary);
+STRINGLINE_LAUNCH_SIZES(Attention);
+STRINGLINE_LAUNCH_BOTH(AttentionDelta);
+STRINGLINE_LAUNCH_SIZES(AttentionGradQueries);
+STRINGLINE_LAUNCH_SIZES(AttentionGradKeys);
 STRINGLINE_LAUNCH_BOTH(CrossEntropy);
 STRINGLINE_LAUNCH(SumOfAll);
 STRINGLINE_LAUNCH_BOTH(Embedding);
@@ -72,6 +85,13 @@ STRINGLINE_LAUNCH_BOTH(Route);
 STRINGLINE_LAUNCH_BOTH(RouteGrad);
 STRINGLINE_LAUNCH(ChoiceCounts);
 STRINGLINE_LAUNCH_BOTH(Balance);
+STRINGLINE_LAUNCH_BOTH(Linear);
+STRINGLINE_LAUNCH_BOTH(LinearInputGrad);
+STRINGLINE_LAUNCH_BOTH(LinearWeightGrad);
+STRINGLINE_LAUNCH(PlanGroups);
+STRINGLINE_LAUNCH_BOTH(GroupedLinear);
+STRINGLINE_LAUNCH_BOTH(GroupedLinearInputGrad);
+STRINGLINE_LAUNCH_BOTH(GroupedLinearWeightGrad);
 STRINGLINE_LAUNCH(SquaresOfChunks);
 STRINGLINE_LAUNCH(SumOfSquaredChunks);
 STRINGLINE_LAUNCH(ClipScale);
@@ -80,12 +100,14 @@ STRINGLINE_LAUNCH(BalanceUpdate);
 STRINGLINE_LAUNCH(SumsOfParams);
 STRINGLINE_LAUNCH(SetStep);
 
+#undef STRINGLINE_LAUNCH_SIZES
 #undef STRINGLINE_LAUNCH_NORM
 #undef STRINGLINE_LAUNCH_BOTH
 #undef STRINGLINE_LAUNCH
 
 // What takes several launches is a function over a Run, such as SumColumns, SortTokens,
-// AddEmbeddingGrad and PlanDispatch. This one launches on a stream and keeps the first error.
+// AddEmbeddingGrad, PlanDispatch, PlanGroupedRows and RunAttention. This one launches on a stream
+// and keeps the first error.
 class StreamRun {
  public:
   explicit StreamRun(cudaStream_t stream) : stream_(stream) {}

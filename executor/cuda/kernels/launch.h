@@ -48,7 +48,7 @@ cudaError_t LaunchBody(cudaStream_t stream, const Body& body) {
   const auto* const address = reinterpret_cast<const void*>(kernel);
   int64_t count = body.blocks();
   if (count <= 0) return cudaSuccess;
-  int words = ScratchWords(body);
+  int words = (ScratchWords(body) + 3) / 4 * 4;  // a warp's begin at a multiple of 16 bytes
   int together = kThreads == 32 ? 8 : 1;
   while (together > 1 && together * words * 4 > kUsualBytes) together /= 2;
   const int64_t grid = (count + together - 1) / together;
