@@ -198,12 +198,16 @@ absl::Span<int32_t> Trainer::targets(MicrobatchId microbatch) {
 }
 
 absl::Status Trainer::ComputeGradients() {
+  EnqueueGradients();
+  return device()->Synchronize();
+}
+
+void Trainer::EnqueueGradients() {
   const int64_t now_ns = device()->NowNs();
   for (PipelineCopy& copy : copies_) {
     if (copy.recorder != nullptr) copy.recorder->StartStep(now_ns);
     copy.interpreter->EnqueueStep();
   }
-  return device()->Synchronize();
 }
 
 double Trainer::loss_sum() const {

@@ -59,6 +59,8 @@ class Trainer {
   // Runs the plan once. The gradients must be zero, as they are at first and after Update. Errors
   // as Device::Synchronize.
   absl::Status ComputeGradients();
+  // The first half of it: all of the step is enqueued, and the device's Synchronize performs it.
+  void EnqueueGradients();
 
   // Sum over the step's tokens, added up in the order of the microbatches.
   double loss_sum() const;

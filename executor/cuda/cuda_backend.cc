@@ -8,7 +8,8 @@ namespace stringline {
 
 absl::StatusOr<std::unique_ptr<Backend>> CudaBackend::Make(int ordinal) {
   SL_ASSIGN_OR_RETURN(auto device, CudaDevice::Make(ordinal));
-  return std::unique_ptr<Backend>(new CudaBackend(std::move(device)));
+  SL_ASSIGN_OR_RETURN(auto kernels, CudaKernels::Make(device.get()));
+  return std::unique_ptr<Backend>(new CudaBackend(std::move(device), std::move(kernels)));
 }
 
 AvailableMemory CudaBackend::available() {

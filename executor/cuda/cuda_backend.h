@@ -13,21 +13,22 @@ namespace stringline {
 
 class CudaBackend final : public Backend {
  public:
-  // The GPU with that number. Unavailable when there is none, or no driver.
+  // The GPU with that number. Unavailable when there is none, or no driver, or no
+  // cuBLASLt.
   static absl::StatusOr<std::unique_ptr<Backend>> Make(int ordinal = 0);
 
   Device* device() override { return device_.get(); }
   Groups* groups() override { return &groups_; }
-  Kernels* kernels() override { return &kernels_; }
+  Kernels* kernels() override { return kernels_.get(); }
   AvailableMemory available() override;
 
  private:
-  explicit CudaBackend(std::unique_ptr<CudaDevice> device)
-      : device_(std::move(device)), groups_(device_.get()), kernels_(device_.get()) {}
+  CudaBackend(std::unique_ptr<CudaDevice> device, std::unique_ptr<CudaKernels> kernels)
+      : device_(std::move(device)), groups_(device_.get()), kernels_(std::move(kernels)) {}
 
   const std::unique_ptr<CudaDevice> device_;
   CopyGroups groups_;
-  CudaKernels kernels_;
+  const std::unique_ptr<CudaKernels> kernels_;
 };
 
 }  // namespace stringline

@@ -14,7 +14,13 @@ cudaStream_t StreamOf(NativeStream stream) { return static_cast<cudaStream_t>(st
 
 }  // namespace
 
-CudaKernels::CudaKernels(CudaDevice* device) : device_(device) {
+absl::StatusOr<std::unique_ptr<CudaKernels>> CudaKernels::Make(CudaDevice* device) {
+  SL_ASSIGN_OR_RETURN(auto products, cuda::Products::Make());
+  return std::unique_ptr<CudaKernels>(new CudaKernels(device, std::move(products)));
+}
+
+CudaKernels::CudaKernels(CudaDevice* device, std::unique_ptr<cuda::Products> products)
+    : device_(device), products_(std::move(products)) {
   device->AddCheck(FirstError, this);
 }
 
@@ -25,6 +31,12 @@ absl::StatusOr<ReadyKernel> CudaKernels::ReadyFor(const Graph& graph, const Node
         absl::StrCat("the CUDA backend has no kernel for ", RowOf(node.op).name, " yet"));
   }
   const cuda::NodeTypes types = {graph, node};
+  if (!cuda::FitsAttention(types)) {
+    return absl::UnimplementedError(absl::StrCat("the CUDA backend has ", RowOf(node.op).name,
+                                                 " for heads of at most ", cuda::kMostHeadSize,
+                                                 " channels"));
+  }
+  int64_t workspace_bytes = launch.workspace_bytes == nullptr ? 0 : launch.workspace_bytes(types);
   ReadyNode& ready = nodes_.emplace_back();
   ready.kernels = this;
   ready.launch = launch.launch;
@@ -35,29 +47,34 @@ absl::StatusOr<ReadyKernel> CudaKernels::ReadyFor(const Graph& graph, const Node
     SL_ASSIGN_OR_RETURN(ready.data.rotary, RotaryTable(x.shape[1], cuda::ColumnsOf(x) / heads / 2,
                                                        node.attributes[2]));
   }
-  return ReadyKernel{RunNode, &ready,
-                     launch.workspace_bytes == nullptr ? 0 : launch.workspace_bytes(types)};
+  SL_RETURN_IF_ERROR(cuda::ChooseProducts(types, products_.get(), &ready.data, &workspace_bytes));
+  return ReadyKernel{RunNode, &ready, workspace_bytes};
 }
 
 void CudaKernels::RunNode(const void* self, const NodeRun& run) {
   const auto& ready = *static_cast<const ReadyNode*>(self);
   const cuda::StreamRun launch(StreamOf(run.stream));
-  ready.launch({run, ready.data, launch, cuda::Workspace(run.workspace)});
+  const cuda::OpRun op = {run, ready.data, launch, cuda::Workspace(run.workspace)};
+  ready.launch(op);
   ready.kernels->Keep(launch.error(), RowOf(run.node.op).name);
+  ready.kernels->Keep(op.status, RowOf(run.node.op).name);
 }
 
 void CudaKernels::Keep(cudaError_t error, const char* what) const {
-  if (error == cudaSuccess || error_ != cudaSuccess) return;
-  error_ = error;
-  failed_ = what;
+  if (error == cudaSuccess) return;
+  Keep(absl::InternalError(
+           absl::StrCat(cudaGetErrorString(error), " (", cudaGetErrorName(error), ")")),
+       what);
+}
+
+void CudaKernels::Keep(const absl::Status& status, const char* what) const {
+  if (status.ok() || !error_.ok()) return;
+  error_ =
+      absl::Status(status.code(), absl::StrCat("the launch of ", what, ": ", status.message()));
 }
 
 absl::Status CudaKernels::FirstError(const void* self) {
-  const auto& kernels = *static_cast<const CudaKernels*>(self);
-  if (kernels.error_ == cudaSuccess) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("the launch of ", kernels.failed_, ": ",
-                                          cudaGetErrorString(kernels.error_), " (",
-                                          cudaGetErrorName(kernels.error_), ")"));
+  return static_cast<const CudaKernels*>(self)->error_;
 }
 
 // The host has time for it, and its doubles are as good.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
@@ -19,8 +20,9 @@ namespace stringline {
 // An error of a launch comes out of the device's Synchronize, with the first op that had one.
 class CudaKernels final : public Kernels {
  public:
-  // `device` outlives it, and calls nothing of it once it is gone.
-  explicit CudaKernels(CudaDevice* device);
+  // `device`, the current GPU, outlives it, and calls nothing of it once it is gone. Unavailable
+  // without the library of products.
+  static absl::StatusOr<std::unique_ptr<CudaKernels>> Make(CudaDevice* device);
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
 
@@ -41,20 +43,21 @@ class CudaKernels final : public Kernels {
     cuda::NodeData data;
   };
 
+  CudaKernels(CudaDevice* device, std::unique_ptr<cuda::Products> products);
   static void RunNode(const void* self, const NodeRun& run);
   static absl::Status FirstError(const void* self);
-  // `what` is a name that stays.
   void Keep(cudaError_t error, const char* what) const;
+  void Keep(const absl::Status& status, const char* what) const;
   // The cosines and sines of all positions; made once for a model.
   absl::StatusOr<const float*> RotaryTable(int64_t positions, int64_t half, double theta);
   const cuda::ParamList& ListOf(absl::Span<const ParamBlock> blocks) const;
 
   CudaDevice* const device_;
+  const std::unique_ptr<cuda::Products> products_;
   std::deque<ReadyNode> nodes_;
   std::map<std::tuple<int64_t, int64_t, double>, const float*> rotary_;
   absl::flat_hash_map<const ParamBlock*, cuda::ParamList> lists_;
-  mutable cudaError_t error_ = cudaSuccess;
-  mutable const char* failed_ = nullptr;
+  mutable absl::Status error_;  // the first
 };
 
 }  // namespace stringline

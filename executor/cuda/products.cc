@@ -100,9 +100,11 @@ absl::Status CheckPointers(const Product& product, const ProductRun& run) {
     if (pointer.refused && pointer.at != nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(pointer.name, " is not part of it"));
     }
-    if (reinterpret_cast<uintptr_t>(pointer.at) % Products::kAlignment != 0) {
+    const int64_t alignment =
+        pointer.at == run.workspace ? Products::kWorkspaceAlignment : Products::kAlignment;
+    if (reinterpret_cast<uintptr_t>(pointer.at) % static_cast<uintptr_t>(alignment) != 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat(pointer.name, " is not aligned to ", Products::kAlignment, " bytes"));
+          absl::StrCat(pointer.name, " is not aligned to ", alignment, " bytes"));
     }
   }
   return absl::OkStatus();

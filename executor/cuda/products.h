@@ -14,14 +14,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "executor/cuda/product_shape.h"
+#include "schedlang/base/align.h"
 
 namespace stringline::cuda {
 
 // A shape with its algorithm.
 struct Product;
 
-// Where the matrices of one run are. All are aligned to Products::kAlignment; out overlaps nothing
-// else, but may be the residual itself.
+// Where the matrices of one run are. All are aligned to Products::kAlignment, the workspace to
+// kWorkspaceAlignment; out overlaps nothing else, but may be the residual itself.
 struct ProductRun {
   const void* a;  // kForward: x, w.  kInputGrad: dy, w.  kWeightGrad: dy, x.
   const void* b;
@@ -41,8 +42,9 @@ class Products {
 
   // The most that a product needs.
   static constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
-  // Algorithms are chosen for it.
-  static constexpr int64_t kAlignment = 256;
+  // Of matrices; algorithms are chosen for it. It is that of all buffers.
+  static constexpr int64_t kAlignment = kBufferAlignment;
+  static constexpr int64_t kWorkspaceAlignment = 256;
 
   // Asks the library the first time; never while a stream is captured. Lives as long as this. Any
   // thread may ask.

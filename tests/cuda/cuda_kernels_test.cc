@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "schedlang/base/sl_check.h"
 #include "stages/ops.h"
+#include "tests/cuda/standin/cublas_standin.h"
 #include "tests/cuda/standin/standin.h"
 #include "tests/stages/experts_ops.h"
 #include "tests/stages/random_values.h"
@@ -104,11 +105,13 @@ struct Launching {
 std::vector<Array> RunOnCuda(const OpCase& from, const std::vector<Array>& before,
                              bool accumulate) {
   standin_reset(1);
+  standin_cublas_reset();
   auto device = CudaDevice::Make();
   SL_CHECK(device.ok()) << device.status();
-  CudaKernels kernels(device->get());
+  const auto kernels = CudaKernels::Make(device->get());
+  SL_CHECK(kernels.ok()) << kernels.status();
   const OneNode one(from);
-  const auto kernel = kernels.ReadyFor(one.graph, one.node());
+  const auto kernel = (*kernels)->ReadyFor(one.graph, one.node());
   SL_CHECK(kernel.ok()) << kernel.status();
   const Buffers buffers =
       BuffersOn(device->get(), one, from, before, accumulate, kernel->workspace_bytes);
@@ -186,6 +189,9 @@ class CudaKernelsTest : public cpu::SeededTest {
     for (const auto& [b, t, c] : {std::tuple{1, 1, 1}, {2, 3, 5}, {2, 8, 16}, {3, 70, 24}}) {
       MakeRowCases(b, t, c);
     }
+    for (const auto& [n, k, o] : {std::tuple{1, 1, 1}, {5, 7, 3}, {16, 24, 64}, {130, 32, 20}}) {
+      MakeProductCases(n, k, o);
+    }
     MakeRowCases(1, 2, 1100);
     MakeRowCases(5, 300, 4);
     for (const auto& [heads, kv_heads, size] : {std::tuple{2, 2, 4}, {4, 2, 8}, {3, 1, 6}}) {
@@ -197,6 +203,16 @@ class CudaKernelsTest : public cpu::SeededTest {
     MakeExpertCases(1, 4, 2, 2);
     MakeExpertCases(8, 8, 2, 16);
     MakeExpertCases(350, 8, 3, 4);
+  }
+
+  void MakeProductCases(int64_t n, int64_t k, int64_t o) {
+    const Array x = Random({1, n, k}), w = Random({o, k}), b = Random({o}), y = Random({1, n, o});
+    Add(Op::kLinear, {x, w});
+    Add(Op::kLinearBias, {x, w, b});
+    Add(Op::kLinearResidual, {x, w, b, y});
+    Add(Op::kLinearAdd, {x, w, y});
+    Add(Op::kLinearInputGrad, {y, w});
+    Add(Op::kLinearWeightGrad, {y, x});
   }
 
   void MakeRowCases(int64_t b, int64_t t, int64_t c) {
@@ -231,6 +247,11 @@ class CudaKernelsTest : public cpu::SeededTest {
         both);
     Add(Op::kRotary, {qkv()}, {both[0], both[1], 10000, 1});
     Add(Op::kRotary, {qkv()}, {both[0], both[1], 500, -1});
+    const OpCase attention = {Op::kAttention, {qkv()}, both};
+    cases_.push_back(attention);
+    const std::vector<Array> mixed = OnCpu(attention);
+    Add(Op::kAttentionGrad, {Random({b, t, heads * size}), attention.inputs[0], mixed[0], mixed[1]},
+        both);
   }
 
   void MakeTokenCases(int64_t b, int64_t t, int32_t vocabulary, int64_t c) {
@@ -279,6 +300,10 @@ class CudaKernelsTest : public cpu::SeededTest {
     Add(Op::kDispatch, {Random({slots, width}), counts, received}, {double(most)});
     Add(Op::kDispatch, {Random({slots}), counts, received}, {double(most)});
     Add(Op::kCombine, {Random({most, width}), counts, received}, {double(slots)});
+    const Array rows_of_experts = Random({most, width});
+    Add(Op::kGroupedLinear, {rows_of_experts, Random({experts, 5, width}), received});
+    Add(Op::kGroupedLinearInputGrad, {Random({most, 5}), Random({experts, 5, width}), received});
+    Add(Op::kGroupedLinearWeightGrad, {Random({most, 5}), rows_of_experts, received});
     Add(Op::kExpertSwiglu, {Random({most, 2 * width}), Random({most}), received});
     Add(Op::kExpertSwigluGrad,
         {Random({most, width}), Random({most, 2 * width}), Random({most}), received});
@@ -308,11 +333,150 @@ TEST_F(CudaKernelsTest, AreTheCpus) {
   }
 }
 
+// A parameter as the optimiser sees it, in memory of its own.
+struct HeldBlock {
+  std::vector<float> values, gradient, m, v;
+};
+
+class CudaBlocks {
+ public:
+  CudaBlocks() {
+    standin_reset(1);
+    standin_cublas_reset();
+    device_ = CudaDevice::Make().value();
+    kernels_ = CudaKernels::Make(device_.get()).value();
+    stream_ = device_->NewStream({}, 8);
+  }
+  template <typename T>
+  absl::Span<T> Put(const std::vector<T>& values) {
+    const auto bytes = static_cast<int64_t>(values.size() * sizeof(T));
+    auto* const memory = static_cast<T*>(device_->Allocate(bytes).value());
+    SL_CHECK(device_->CopyNow(memory, values.data(), bytes).ok());
+    return {memory, values.size()};
+  }
+  // Calls `work(kernels, stream)` when the stream is issued, and waits for all of it.
+  template <typename F>
+  void Run(F work) {
+    const auto call = [&](NativeStream on) { work(*kernels_, on); };
+    const Work enqueued = {[](const void* self, int64_t, NativeStream on) {
+                             (*static_cast<const decltype(call)*>(self))(on);
+                           },
+                           &call, 0};
+    device_->Launch(stream_, enqueued, nullptr);
+    const absl::Status status = device_->Synchronize();
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  CudaDevice& device() { return *device_; }
+  CudaKernels& kernels() { return *kernels_; }
+
+ private:
+  std::unique_ptr<CudaDevice> device_;
+  std::unique_ptr<CudaKernels> kernels_;
+  StreamId stream_;
+};
+
+TEST_F(CudaKernelsTest, UpdateAListOfParametersAsTheCpuDoes) {
+  CudaBlocks cuda;
+  const auto numbers = [&](int64_t count, bool squared) {
+    const Array drawn = Random({count});
+    std::vector<float> values(drawn.f32(), drawn.f32() + count);
+    for (float& value : values) value = squared ? value * value : value;
+    return values;
+  };
+  // Some of more than one chunk; one balances, one is tied and does not count.
+  std::vector<HeldBlock> held;
+  std::vector<ParamBlock> on_cpu, on_cuda;
+  for (const int64_t count : {1, 37, 8, 20000, 9000, 64}) {
+    held.push_back({numbers(count, false), numbers(count, false), numbers(count, false),
+                    numbers(count, true)});
+  }
+  for (size_t i = 0; i < held.size(); ++i) {
+    HeldBlock& own = held[i];
+    ParamBlock& block = on_cpu.emplace_back();
+    block.balances = i == 2;
+    block.decays = i % 2 == 0;
+    block.counts = i != 2 && i != 4;
+    ParamBlock& there = on_cuda.emplace_back(block);
+    there.values = cuda.Put(own.values);
+    there.gradient = cuda.Put(own.gradient);
+    there.m = cuda.Put(own.m);
+    there.v = cuda.Put(own.v);
+    block.values = absl::MakeSpan(own.values);
+    block.gradient = absl::MakeSpan(own.gradient);
+    block.m = absl::MakeSpan(own.m);
+    block.v = absl::MakeSpan(own.v);
+  }
+  ASSERT_TRUE(cuda.kernels().Prepare(on_cuda).ok());
+  std::vector<double> expected(held.size());
+  CpuKernels()->SumOfSquares(on_cpu, expected.data(), nullptr);
+  auto* const sums = static_cast<double*>(
+      cuda.device().AllocateHost(static_cast<int64_t>(held.size() * sizeof(double))).value());
+  UpdateStep step;
+  step.scale = 0.5;
+  step.balance_rate = 0.25;
+  for (step.number = 1; step.number <= 2; ++step.number) {
+    cuda.Run([&](CudaKernels& kernels, NativeStream on) {
+      if (step.number == 1) kernels.SumOfSquares(on_cuda, sums, on);
+      kernels.Update(step, on_cuda, on);
+    });
+    CpuKernels()->Update(step, on_cpu, nullptr);
+    for (size_t i = 0; i < held.size(); ++i) {
+      SCOPED_TRACE(absl::StrCat("parameter ", i, ", step ", step.number));
+      EXPECT_NEAR(sums[i], expected[i], 1e-12 * expected[i]);
+      EXPECT_EQ(expected[i] == 0, !on_cpu[i].counts);
+      const auto compare = [&](absl::Span<const float> there, absl::Span<const float> here) {
+        std::vector<float> seen(here.size());
+        SL_CHECK(cuda.device()
+                     .CopyNow(seen.data(), there.data(),
+                              static_cast<int64_t>(seen.size() * sizeof(float)))
+                     .ok());
+        for (size_t k = 0; k < seen.size(); ++k) ASSERT_NEAR(seen[k], here[k], 1e-6) << k;
+      };
+      compare(on_cuda[i].values, on_cpu[i].values);
+      compare(on_cuda[i].gradient, on_cpu[i].gradient);
+      compare(on_cuda[i].m, on_cpu[i].m);
+      compare(on_cuda[i].v, on_cpu[i].v);
+      std::fill(held[i].gradient.begin(), held[i].gradient.end(), 0.125f);
+      SL_CHECK(cuda.device()
+                   .CopyNow(on_cuda[i].gradient.data(), held[i].gradient.data(),
+                            static_cast<int64_t>(held[i].gradient.size() * sizeof(float)))
+                   .ok());
+    }
+  }
+}
+
+TEST_F(CudaKernelsTest, ClearTheRowsBehindThoseThatAreThere) {
+  for (const int64_t columns : {1, 5, 8}) {
+    for (const int32_t there : {0, 3, 7, 2000}) {
+      SCOPED_TRACE(absl::StrCat(there, " rows of ", columns));
+      CudaBlocks cuda;
+      const int64_t most = there + 1100;  // more than there are tasks
+      std::vector<float> values(static_cast<size_t>(most * columns), 3.0f);
+      const auto rows = cuda.Put(values);
+      const auto counts = cuda.Put(std::vector<int32_t>{there / 2, 0, there - there / 2});
+      cuda.Run([&](CudaKernels& kernels, NativeStream on) {
+        kernels.ClearBehind(
+            {reinterpret_cast<char*>(rows.data()), columns * static_cast<int64_t>(sizeof(float)),
+             most, counts.data(), static_cast<int64_t>(counts.size())},
+            on);
+      });
+      std::vector<float> seen(values.size());
+      ASSERT_TRUE(
+          cuda.device()
+              .CopyNow(seen.data(), rows.data(), static_cast<int64_t>(seen.size() * sizeof(float)))
+              .ok());
+      std::fill(values.begin() + there * columns, values.end(), 0.0f);
+      EXPECT_EQ(seen, values);
+    }
+  }
+}
+
 TEST_F(CudaKernelsTest, HaveACaseForEveryOp) {
   std::set<Op> with_case;
   for (const OpCase& c : cases_) with_case.insert(c.op);
   for (const OpRow& row : AllOps()) {
-    EXPECT_EQ(with_case.contains(row.op), cuda::LaunchOf(row.op).launch != nullptr) << row.name;
+    EXPECT_NE(cuda::LaunchOf(row.op).launch, nullptr) << row.name;
+    EXPECT_TRUE(with_case.contains(row.op)) << row.name;
   }
 }
 

@@ -339,8 +339,8 @@ TEST_F(ProductsTest, WhatMakesNoSenseIsRefused) {
   wrong([](ProductRun* run) { run->bias = nullptr; }, "the bias is missing");
   wrong([](ProductRun* run) { run->residual = nullptr; }, "z is missing");
   wrong([](ProductRun* run) { run->workspace = nullptr; }, "the workspace is missing");
-  wrong([](ProductRun* run) { run->b = static_cast<const float*>(run->b) + 16; },
-        "w is not aligned to 256 bytes");
+  wrong([](ProductRun* run) { run->b = static_cast<const float*>(run->b) + 8; },
+        "w is not aligned to 64 bytes");
   const ProductShape plain = {ProductKind::kInputGrad, 2, 64, 4};
   EXPECT_EQ(products_->Run(Chosen(plain), good, stream_).message(),
             absl::StrCat(ToString(plain), ": the bias is not part of it"));

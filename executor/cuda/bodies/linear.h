@@ -91,8 +91,8 @@ struct ProductForm {
 // The product of two operands over `depth`; then store(row, column, vector) for what each item has,
 // a vector of four columns or of one. Words from 0 to kProductWords are used.
 template <class Block, class A, class B, class StoreOutputs>
-STRINGLINE_BODY void Product(const Block& block, const A& a, const B& b, int64_t depth,
-                             StoreOutputs store) {
+STRINGLINE_BODY void ProductOf(const Block& block, const A& a, const B& b, int64_t depth,
+                               StoreOutputs store) {
   using Form = ProductForm<A, B>;
   struct Fetched {
     Four a, b;
@@ -199,16 +199,16 @@ struct LinearOf {
     const auto row_of_w = [&](int o) {
       return first + o < width ? weights + (first + o) * size : nullptr;
     };
-    Product(block, Along(x, size, fit, row_of_x), Along(w, size, fit, row_of_w), size,
-            [&](int r, int c, const auto& v) {
-              const int32_t n = places.get(r);
-              const int64_t o = first + c;
-              if (n < 0 || o >= width) return;
-              float sum = v[0];
-              if (bias != nullptr) sum += ToFloat(bias[o]);
-              if (residual != nullptr) sum += ToFloat(residual[n * width + o]);
-              StoreOne(y + n * width + o, sum);
-            });
+    ProductOf(block, Along(x, size, fit, row_of_x), Along(w, size, fit, row_of_w), size,
+              [&](int r, int c, const auto& v) {
+                const int32_t n = places.get(r);
+                const int64_t o = first + c;
+                if (n < 0 || o >= width) return;
+                float sum = v[0];
+                if (bias != nullptr) sum += ToFloat(bias[o]);
+                if (residual != nullptr) sum += ToFloat(residual[n * width + o]);
+                StoreOne(y + n * width + o, sum);
+              });
   }
 };
 
@@ -240,13 +240,13 @@ struct LinearInputGradOf {
       return n < 0 ? nullptr : dy + n * width;
     };
     const auto row_of_w = [&](int64_t o) { return o < width ? weights + o * size : nullptr; };
-    Product(block, Along(dy, width, VectorsFit(width, dy), row_of_dy),
-            Across(w, size, fit, first, row_of_w), width, [&](int r, int c, const auto& v) {
-              const int32_t n = places.get(r);
-              if (n < 0) return;
-              EachBelow(first + c, v, size, fit,
-                        [&](int64_t k, const auto& part) { Store(dx + n * size + k, part); });
-            });
+    ProductOf(block, Along(dy, width, VectorsFit(width, dy), row_of_dy),
+              Across(w, size, fit, first, row_of_w), width, [&](int r, int c, const auto& v) {
+                const int32_t n = places.get(r);
+                if (n < 0) return;
+                EachBelow(first + c, v, size, fit,
+                          [&](int64_t k, const auto& part) { Store(dx + n * size + k, part); });
+              });
   }
 };
 
@@ -280,22 +280,22 @@ struct LinearWeightGradOf {
         return v < span.end ? from + rows.InMemory(span, v) * columns : nullptr;
       };
     };
-    Product(block, Across(dy, width, VectorsFit(width, dy), first_o, row_of(dy, width)),
-            Across(x, size, VectorsFit(size, x), first_k, row_of(x, size)), span.end - span.first,
-            [&](int r, int c, const auto& v) {
-              if (first_o + r >= width) return;
-              float* const row = to + (first_o + r) * size;
-              EachBelow(first_k + c, v, size, fit, [&](int64_t k, auto part) {
-                if (accumulate) {
-                  const auto before = Load(row + k, Width<sizeof(part) / sizeof(float)>());
-                  STRINGLINE_UNROLL
-                  for (int i = 0; i < static_cast<int>(sizeof(part) / sizeof(float)); ++i) {
-                    part[i] += before[i];
+    ProductOf(block, Across(dy, width, VectorsFit(width, dy), first_o, row_of(dy, width)),
+              Across(x, size, VectorsFit(size, x), first_k, row_of(x, size)), span.end - span.first,
+              [&](int r, int c, const auto& v) {
+                if (first_o + r >= width) return;
+                float* const row = to + (first_o + r) * size;
+                EachBelow(first_k + c, v, size, fit, [&](int64_t k, auto part) {
+                  if (accumulate) {
+                    const auto before = Load(row + k, Width<sizeof(part) / sizeof(float)>());
+                    STRINGLINE_UNROLL
+                    for (int i = 0; i < static_cast<int>(sizeof(part) / sizeof(float)); ++i) {
+                      part[i] += before[i];
+                    }
                   }
-                }
-                Store(row + k, part);
+                  Store(row + k, part);
+                });
               });
-            });
   }
 };
 

@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "absl/status/status.h"
 #include "executor/cuda/kernels/kernels.h"
+#include "executor/cuda/products.h"
 #include "executor/programs/kernels.h"
 #include "schedlang/base/align.h"
 #include "stages/graph.h"
@@ -28,6 +30,9 @@ struct NodeTypes {
 // What a node has besides its operands, for as long as the kernels live.
 struct NodeData {
   const float* rotary = nullptr;  // cosines, then sines, of kRotary
+  // Of products by the library: what overwrites its result, and what adds to it.
+  const Products* library = nullptr;
+  const Product* products[2] = {};
 };
 
 // Hands out the pieces of a workspace, in the order in which their sizes were added up.
@@ -56,6 +61,7 @@ struct OpRun {
   const NodeData& data;
   const StreamRun& launch;
   mutable Workspace workspace;
+  mutable absl::Status status = {};  // of what is no launch
 
   const Type& in_type(int i) const { return *node.in[i].type; }
   const Type& out_type(int i) const { return *node.out[i].type; }
@@ -81,7 +87,15 @@ struct OpLaunch {
 };
 OpLaunch LaunchOf(Op op);
 
+// Chooses how a product is computed; does nothing for other ops.
+absl::Status ChooseProducts(const NodeTypes& types, Products* library, NodeData* data,
+                            int64_t* workspace_bytes);
+// Whether heads are not too large; true for what is no attention.
+bool FitsAttention(const NodeTypes& types);
+
 // By family; each gives those of its ops, and nothing for others.
+OpLaunch ProductLaunch(Op op);
+OpLaunch AttentionLaunch(Op op);
 OpLaunch ElementwiseLaunch(Op op);
 OpLaunch NormLaunch(Op op);
 OpLaunch TokenLaunch(Op op);

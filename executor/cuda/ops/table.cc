@@ -3,8 +3,8 @@
 namespace stringline::cuda {
 
 OpLaunch LaunchOf(Op op) {
-  for (const auto family :
-       {ElementwiseLaunch, NormLaunch, TokenLaunch, RouterLaunch, ExchangeLaunch}) {
+  for (const auto family : {ProductLaunch, AttentionLaunch, ElementwiseLaunch, NormLaunch,
+                            TokenLaunch, RouterLaunch, ExchangeLaunch}) {
     const OpLaunch found = family(op);
     if (found.launch != nullptr) return found;
   }
