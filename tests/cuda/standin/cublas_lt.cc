@@ -43,6 +43,12 @@ cublasStatus_t Enter(const char* name) {
   return state.fail_with;
 }
 
+// While one lives, this thread is in the stand-in.
+struct InsideLibrary {
+  InsideLibrary() { standin_enter(1); }
+  ~InsideLibrary() { standin_enter(-1); }
+};
+
 // Takes the value that an attribute is set to.
 template <class T>
 cublasStatus_t Take(const void* buffer, size_t bytes, T* value) {
@@ -55,6 +61,7 @@ cublasStatus_t Take(const void* buffer, size_t bytes, T* value) {
 
 // Takes the lock, and returns where the call is to fail.
 #define CUBLAS_ENTER(name)                                      \
+  const InsideLibrary inside;                                   \
   const std::lock_guard<std::mutex> cublas_lock(State().mutex); \
   if (const cublasStatus_t entered = Enter(name); entered != CUBLAS_STATUS_SUCCESS) return entered
 

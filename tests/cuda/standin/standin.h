@@ -49,8 +49,10 @@ bool standin_inside();
 // The priority that the stream was made with.
 int standin_priority(void* stream);
 
-// For stand-ins of libraries that are built on the runtime. Enqueues a function as a kernel of
-// theirs, which no call counts; returns a cudaError_t.
+// For stand-ins of libraries that are built on the runtime. This thread enters one (1) or leaves it
+// (-1), which is inside as well.
+void standin_enter(int by);
+// Enqueues a function as a kernel of theirs, which no call counts; returns a cudaError_t.
 int standin_enqueue(void* stream, const std::function<void()>& run);
 // Whether this thread captures.
 bool standin_capturing();
