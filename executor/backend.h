@@ -1,6 +1,7 @@
 // What ranks run on: a device, groups of ranks on it, and the kernels that it has.
 #pragma once
 
+#include "executor/available_memory.h"
 #include "executor/device.h"
 #include "executor/group.h"
 #include "executor/programs/kernels.h"
@@ -13,6 +14,8 @@ class Backend {
   virtual Device* device() = 0;
   virtual Groups* groups() = 0;
   virtual Kernels* kernels() = 0;
+  // The memory that the device can still give.
+  virtual AvailableMemory available() = 0;
 };
 
 }  // namespace stringline

@@ -182,6 +182,7 @@ class RunFile {
 
   absl::Status Read(const YAML::Node& root) {
     SL_RETURN_IF_ERROR(ReadSections(root));
+    SL_RETURN_IF_ERROR(TakeDevice(root["device"]));
     if (config_->model_folder.empty()) {
       std::visit([](auto& shape) { Complete(&shape); }, config_->shape.family);
     } else {
@@ -210,6 +211,7 @@ class RunFile {
     const std::vector<Section> sections = SectionsOf(config_, &wishes_, folder);
     std::vector<std::string> keys;
     for (const Section& section : sections) keys.push_back(section.key);
+    keys.push_back("device");
     std::set<std::string> seen;
     for (const auto& entry : root) {
       SL_ASSIGN_OR_RETURN(const std::string key, KeyOf(entry.first, &seen));
@@ -218,12 +220,25 @@ class RunFile {
         return Complain(path_, entry.first,
                         absl::StrCat("unknown section '", key, "'", DidYouMean(key, keys)));
       }
+      if (key == "device") continue;
       SL_RETURN_IF_ERROR(ReadSection(sections[section - keys.begin()], entry.second));
     }
     for (const Section& section : sections) {
       if (!section.required || root[section.key]) continue;
       return absl::InvalidArgumentError(absl::StrCat(path_, ": no section '", section.key, "'"));
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeDevice(const YAML::Node& node) {
+    if (!node) return absl::OkStatus();
+    const std::string word = node.IsScalar() ? node.Scalar() : "";
+    if (word != "cpu" && word != "cuda") {
+      return Complain(path_, node,
+                      absl::StrCat("device: expected cpu or cuda", Seen(node),
+                                   DidYouMean(word, {"cpu", "cuda"})));
+    }
+    config_->device = word == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu;
     return absl::OkStatus();
   }
 

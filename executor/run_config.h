@@ -31,6 +31,9 @@
 // `data` takes `text`, whose bytes are the tokens, or `tokens`, a file of token numbers (data.h),
 // and for a file that does not say it itself `dtype`: uint16 or uint32.
 //
+// `device`, a word beside the sections, says what ranks run on: cpu [the default], threads of this
+// machine, or cuda, streams of its first GPU.
+//
 // `mesh` may be left out: {data: D, expert: X} runs D x X copies of the pipeline (mesh.h), each on
 // microbatches of its own, and shares out the experts over X of them; `pipeline`, if given, must be
 // the number of the schedule's ranks.
@@ -52,6 +55,8 @@
 #include "stages/models/model.h"
 
 namespace stringline {
+
+enum class DeviceKind { kCpu, kCuda };
 
 struct RunConfig {
   std::string path;                   // of the run file; "" for none
@@ -76,6 +81,8 @@ struct RunConfig {
   Mesh mesh;                          // mesh.data, mesh.expert
   int mesh_pipeline = 0;              // mesh.pipeline; 0 (the default): as many as the schedule has
   LinkSpeed link;                     // not of the file: how slow messages are made
+
+  DeviceKind device = DeviceKind::kCpu;  // device, default cpu
 };
 
 // Errors: InvalidArgument "FILE:LINE: KEY: …"; NotFound.

@@ -179,7 +179,8 @@ class Run {
 }  // namespace
 
 absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
-                                  const TrainingData& data, const TrainHooks& hooks) {
+                                  const TrainingData& data, const TrainHooks& hooks,
+                                  std::unique_ptr<Backend> backend) {
   SL_RETURN_IF_ERROR(CheckShape(config.shape));
   if (data.size() <= config.shape.context()) {
     const char* const unit = data.is_text() ? "byte" : "token";
@@ -191,7 +192,8 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   }
   const int pipes = static_cast<int>(std::max<size_t>(1, lowered.pipes.size()));
   SL_ASSIGN_OR_RETURN(const NeededMemory least, LeastMemory(config.shape, pipes, config.mesh));
-  SL_RETURN_IF_ERROR(CheckMemory(least, FindAvailableMemory()));
+  SL_RETURN_IF_ERROR(
+      CheckMemory(least, backend == nullptr ? FindAvailableMemory() : backend->available()));
   SL_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, BuildStages(config, lowered));
   TrainerSettings settings;
   settings.seed = config.seed;
@@ -205,7 +207,8 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   if (config.link.latency_ns > 0 || config.link.bytes_per_s > 0) {
     settings.link = {LinkNs, &config.link};
   }
-  SL_ASSIGN_OR_RETURN(auto trainer, Trainer::Make(lowered, std::move(programs), settings));
+  SL_ASSIGN_OR_RETURN(auto trainer,
+                      Trainer::Make(lowered, std::move(programs), settings, std::move(backend)));
   if (!config.model_folder.empty()) {
     SL_RETURN_IF_ERROR(
         LoadModelFolder(config.model_folder, config.shape, PlacesOf(*trainer).all()));

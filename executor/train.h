@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "executor/available_memory.h"
+#include "executor/backend.h"
 #include "executor/data.h"
 #include "executor/run_config.h"
 #include "schedlang/memory/memory_plan.h"
@@ -82,12 +84,13 @@ struct TrainResult {
   double misprediction = 0;
 };
 
-// Trains on `data` with a lowered plan that passes Check, from the parameters of
-// config.model_folder, or first values drawn from the seed. Errors: those of the folder, a model
-// that the plan's stages do not divide, data too short, a token outside the vocabulary, a plan that
-// cannot be executed, memory or threads that are not there, OutOfRange when the loss or a gradient
-// is no longer a number, and what the hooks return.
+// Trains on a backend (null: the CPU's), on `data`, with a lowered plan that passes Check, from the
+// parameters of config.model_folder, or first values drawn from the seed. Errors: those of the
+// folder, a model that the plan's stages do not divide, data too short, a token outside the
+// vocabulary, a plan that cannot be executed, memory or threads that are not there, OutOfRange when
+// the loss or a gradient is no longer a number, and what the hooks return.
 absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
-                                  const TrainingData& data, const TrainHooks& hooks);
+                                  const TrainingData& data, const TrainHooks& hooks,
+                                  std::unique_ptr<Backend> backend = nullptr);
 
 }  // namespace stringline

@@ -24,21 +24,28 @@ Plan WithSums(Plan lowered, const Mesh& mesh) {
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(Plan lowered,
                                                        std::vector<StageProgram> programs,
-                                                       const TrainerSettings& settings) {
-  std::unique_ptr<Trainer> trainer(new Trainer(std::move(lowered), std::move(programs), settings));
+                                                       const TrainerSettings& settings,
+                                                       std::unique_ptr<Backend> backend) {
+  if (backend != nullptr && settings.link.duration_ns != nullptr) {
+    return absl::InvalidArgumentError("only the CPU's messages can be made slower (--link)");
+  }
+  std::unique_ptr<Trainer> trainer(
+      new Trainer(std::move(lowered), std::move(programs), settings, std::move(backend)));
   SL_RETURN_IF_ERROR(trainer->Prepare());
   return trainer;
 }
 
-Trainer::Trainer(Plan lowered, std::vector<StageProgram> programs, const TrainerSettings& settings)
+Trainer::Trainer(Plan lowered, std::vector<StageProgram> programs, const TrainerSettings& settings,
+                 std::unique_ptr<Backend> backend)
     : plan_(WithSums(std::move(lowered), settings.mesh)),
       programs_(std::move(programs)),
       settings_(settings),
       wiring_(WiringOf(plan_, CommLayout::kEdge)),
+      backend_(std::move(backend)),
       copies_(settings.mesh.coordinates()) {}
 
 absl::Status Trainer::Prepare() {
-  SL_RETURN_IF_ERROR(MakeBackend());
+  if (backend_ == nullptr) SL_RETURN_IF_ERROR(MakeCpuBackend());
   NeededMemory needed;
   for (PipelineCopy& copy : copies_) {
     SL_ASSIGN_OR_RETURN(copy.stages, Stages::Place(plan_, programs_, backend_->kernels()));
@@ -46,7 +53,7 @@ absl::Status Trainer::Prepare() {
     needed.params += 2 * one.params;  // with the two moments
     needed.activations += one.activations;
   }
-  SL_RETURN_IF_ERROR(CheckMemory(needed, FindAvailableMemory()));
+  SL_RETURN_IF_ERROR(CheckMemory(needed, backend_->available()));
   replicas_ = std::make_unique<Replicas>(plan_, settings_.mesh, backend_->groups());
   for (int c = 0; c < settings_.mesh.coordinates(); ++c) SL_RETURN_IF_ERROR(PrepareCopy(c));
   for (int64_t at = 0; at < stages() * settings_.mesh.coordinates(); ++at) {
@@ -59,7 +66,7 @@ absl::Status Trainer::Prepare() {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::MakeBackend() {
+absl::Status Trainer::MakeCpuBackend() {
   int threads = settings_.threads;
   if (threads == 0) {
     const unsigned cores = std::max(1u, std::thread::hardware_concurrency());  // that we may use
@@ -120,7 +127,7 @@ absl::Status Trainer::PrepareBlocks(int coordinate, StageId stage) {
                       device()->AllocateHost(static_cast<int64_t>(
                           std::max<size_t>(1, params.size()) * sizeof(double))));
   copy.squares.emplace_back(static_cast<double*>(squares), params.size());
-  return absl::OkStatus();
+  return backend_->kernels()->Prepare(blocks);
 }
 
 // Of a parameter that is tied to one of another stage in the same pipe: the sum of both goes to
@@ -191,12 +198,16 @@ absl::Span<int32_t> Trainer::targets(MicrobatchId microbatch) {
 }
 
 absl::Status Trainer::ComputeGradients() {
+  EnqueueGradients();
+  return device()->Synchronize();
+}
+
+void Trainer::EnqueueGradients() {
   const int64_t now_ns = device()->NowNs();
   for (PipelineCopy& copy : copies_) {
     if (copy.recorder != nullptr) copy.recorder->StartStep(now_ns);
     copy.interpreter->EnqueueStep();
   }
-  return device()->Synchronize();
 }
 
 double Trainer::loss_sum() const {

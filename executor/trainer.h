@@ -44,10 +44,13 @@ struct TrainerSettings {
 class Trainer {
  public:
   // FailedPrecondition for a plan that cannot be executed, ResourceExhausted where memory or
-  // threads are not there. All memory is counted before any is taken.
+  // threads are not there, Unimplemented, with its name, for an op of which the backend has no
+  // kernel. All memory is counted before any is taken. Without a backend it is the CPU's; `threads`
+  // and `link` are settings of that one only.
   static absl::StatusOr<std::unique_ptr<Trainer>> Make(Plan lowered,
                                                        std::vector<StageProgram> programs,
-                                                       const TrainerSettings& settings);
+                                                       const TrainerSettings& settings,
+                                                       std::unique_ptr<Backend> backend = nullptr);
 
   int32_t microbatches() const { return plan_.microbatches * settings_.mesh.coordinates(); }
   absl::Span<int32_t> tokens(MicrobatchId microbatch);
@@ -56,6 +59,8 @@ class Trainer {
   // Runs the plan once. The gradients must be zero, as they are at first and after Update. Errors
   // as Device::Synchronize.
   absl::Status ComputeGradients();
+  // The first half of it: all of the step is enqueued, and the device's Synchronize performs it.
+  void EnqueueGradients();
 
   // Sum over the step's tokens, added up in the order of the microbatches.
   double loss_sum() const;
@@ -107,9 +112,10 @@ class Trainer {
     std::vector<absl::Span<double>> squares;      // the same; in host memory of the device
   };
 
-  Trainer(Plan lowered, std::vector<StageProgram> programs, const TrainerSettings& settings);
+  Trainer(Plan lowered, std::vector<StageProgram> programs, const TrainerSettings& settings,
+          std::unique_ptr<Backend> backend);
   absl::Status Prepare();
-  absl::Status MakeBackend();
+  absl::Status MakeCpuBackend();
   // visit(stages, stage, microbatch of the coordinate's step, layer) for every mixture of experts.
   template <typename Visit>
   void ForEveryTally(Visit visit) const {

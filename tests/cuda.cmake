@@ -1,10 +1,21 @@
 # The CUDA backend beside a stand-in for CUDA's runtime; no GPU is needed.
 if(STRINGLINE_HAS_CUDA)
   add_subdirectory(cuda/standin)
+  # The launches as plain C++: kernels are functions that play their threads.
+  set(launches attention elementwise heads linear norms tokens update)
+  list(TRANSFORM launches PREPEND ${CMAKE_SOURCE_DIR}/executor/cuda/kernels/)
+  list(TRANSFORM launches APPEND .cu)
+  add_library(stringline_played_kernels STATIC ${launches})
+  set_source_files_properties(${launches} PROPERTIES LANGUAGE CXX)
+  set_target_properties(stringline_played_kernels PROPERTIES UNITY_BUILD OFF)
+  target_include_directories(stringline_played_kernels SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
+  target_link_libraries(stringline_played_kernels PUBLIC stringline_executor)
   stringline_test(cuda_test
-    SOURCES cuda/copy_group_test.cc cuda/cuda_allocation_test.cc cuda/cuda_capture_test.cc cuda/cuda_device_test.cc cuda/cuda_parts_test.cc cuda/cuda_step_test.cc cuda/gpu_sections_test.cc cuda/standin_test.cc
-    LIBRARIES stringline_gpu_sections stringline_copies stringline_language stringline_cuda_standin)
-  # The stand-in and no other, whatever LD_LIBRARY_PATH says; libraries after it need it too.
+    SOURCES cuda/copy_group_test.cc cuda/cuda_allocation_test.cc cuda/cuda_capture_test.cc cuda/cuda_device_test.cc cuda/cuda_kernels_test.cc cuda/cuda_parts_test.cc cuda/cuda_step_test.cc cuda/cuda_training_test.cc cuda/gpu_sections_test.cc cuda/standin_test.cc
+            cuda/cublas_standin_test.cc cuda/product_shape_test.cc cuda/products_test.cc stages/random_values.cc
+    LIBRARIES stringline_gpu_sections stringline_cuda_backend stringline_played_kernels stringline_copies stringline_language stringline_cuda_standin stringline_cublas_standin)
+  # The stand-ins and no others, whatever LD_LIBRARY_PATH says, also for what is opened at run time;
+  # libraries after them need them too.
   target_link_options(cuda_test PRIVATE -Wl,--disable-new-dtags,--no-as-needed)
   set_target_properties(cuda_test PROPERTIES CUDA_RUNTIME_LIBRARY None)
 else()

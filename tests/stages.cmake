@@ -27,7 +27,9 @@ stringline_test(stages_test
 # The bodies of the GPU's kernels, played by the host.
 stringline_test(bodies_test
   SOURCES
+    stages/bodies_attention_test.cc
     stages/bodies_experts_test.cc
+    stages/bodies_linear_test.cc
     stages/bodies_test.cc
     stages/bodies_tokens_test.cc
     stages/bodies_update_test.cc

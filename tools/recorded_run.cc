@@ -7,6 +7,7 @@
 #include "executor/checkpoint/model_folder.h"
 #include "executor/trainer.h"
 #include "schedlang/base/status.h"
+#include "tools/choose_backend.h"
 #include "tools/stop_signals.h"
 
 namespace stringline {
@@ -102,7 +103,9 @@ absl::StatusOr<RecordedRun> TrainIntoFolders(
   hooks.after_step = [&](const TrainStep& step, Trainer&) { return recording.Add(step); };
   hooks.stop = [&] { return recording.Stops(); };
   hooks.end = [&](int64_t step, Trainer& trainer) { return recording.Save(step, trainer); };
-  absl::StatusOr<TrainResult> result = Train(config, plan, data, hooks);
+  absl::StatusOr<std::unique_ptr<Backend>> backend = MakeBackend(config);
+  if (!backend.ok()) return backend.status();
+  absl::StatusOr<TrainResult> result = Train(config, plan, data, hooks, *std::move(backend));
   if (!result.ok()) return recording.Describe(result.status());
   absl::StatusOr<RecordedRun> run = recording.Finish(*std::move(result));
   if (!run.ok()) return recording.Describe(run.status());

@@ -17,8 +17,13 @@ class HostKernels final : public Kernels {
 #undef X
   }
 
-  ReadyKernel ReadyFor(const Graph& graph, const Node& node) override {
-    return {RunNode, &kernels_[static_cast<size_t>(node.op)], cpu::WorkspaceBytes(graph, node)};
+  absl::StatusOr<ReadyKernel> ReadyFor(const Graph& graph, const Node& node) override {
+    return ReadyKernel{RunNode, &kernels_[static_cast<size_t>(node.op)],
+                       cpu::WorkspaceBytes(graph, node)};
+  }
+
+  absl::Status Prepare(absl::Span<const ParamBlock> /*blocks*/) override {
+    return absl::OkStatus();
   }
 
   void Copy(void* to, const void* from, int64_t bytes, NativeStream /*stream*/) override {

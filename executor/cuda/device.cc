@@ -15,7 +15,11 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Make(int ordinal) {
   int devices = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess) {
     (void)cudaGetLastError();
-    return absl::UnavailableError(absl::StrCat("no GPU can be used: ", cudaGetErrorString(error)));
+    return absl::UnavailableError(
+        absl::StrCat("no GPU can be used: ", cudaGetErrorString(error),
+                     error == cudaErrorInsufficientDriver
+                         ? "; NVIDIA's driver is missing, or too old for CUDA 13"
+                         : ""));
   }
   if (ordinal < 0 || ordinal >= devices) {
     return absl::UnavailableError(

@@ -1,5 +1,5 @@
-# Looks for CUDA's compiler and headers, and enables the language where both are there. Sets
-# STRINGLINE_HAS_CUDA. No GPU is needed to build or to test.
+# Looks for CUDA's compiler, its headers and those of cuBLAS, and enables the language where all are
+# there. Sets STRINGLINE_HAS_CUDA. No GPU is needed to build or to test.
 set(STRINGLINE_CUDA AUTO CACHE STRING "The CUDA backend: AUTO (where nvcc is found), ON or OFF")
 set_property(CACHE STRINGLINE_CUDA PROPERTY STRINGS AUTO ON OFF)
 
@@ -42,9 +42,14 @@ if(NOT STRINGLINE_CUDA STREQUAL "OFF")
     if(CCACHE)
       set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
     endif()
-    set(STRINGLINE_HAS_CUDA ${CUDAToolkit_FOUND})
+    # cuBLASLt itself is opened at run time.
+    find_path(STRINGLINE_CUBLAS_INCLUDE_DIR cublasLt.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+    mark_as_advanced(STRINGLINE_CUBLAS_INCLUDE_DIR)
+    if(CUDAToolkit_FOUND AND STRINGLINE_CUBLAS_INCLUDE_DIR)
+      set(STRINGLINE_HAS_CUDA ON)
+    endif()
   endif()
   if(STRINGLINE_CUDA STREQUAL "ON" AND NOT STRINGLINE_HAS_CUDA)
-    message(FATAL_ERROR "STRINGLINE_CUDA is ON, but nvcc and the headers of CUDA 13 are not all there")
+    message(FATAL_ERROR "STRINGLINE_CUDA is ON, but nvcc and the headers of CUDA 13 and cuBLAS are not all there")
   endif()
 endif()

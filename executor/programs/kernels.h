@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "executor/device.h"
 #include "executor/optimizer.h"
@@ -34,7 +36,7 @@ struct NodeRun {
   NativeStream stream;
 };
 
-// The kernel of one node, made ready for its shapes. Allocates nothing that lasts.
+// The kernel of one node, made ready for its shapes.
 struct ReadyKernel {
   void (*run)(const void* self, const NodeRun& run) = nullptr;
   const void* self = nullptr;  // lives as long as the Kernels
@@ -54,8 +56,11 @@ class Kernels {
  public:
   virtual ~Kernels() = default;
 
-  // Before the first step.
-  virtual ReadyKernel ReadyFor(const Graph& graph, const Node& node) = 0;
+  // Before the first step. Unimplemented, with the op's name, where there is no kernel for it.
+  virtual absl::StatusOr<ReadyKernel> ReadyFor(const Graph& graph, const Node& node) = 0;
+  // Before the first step too: for the lists that SumOfSquares and Update will be called with. Each
+  // stays where it is, and as it is.
+  virtual absl::Status Prepare(absl::Span<const ParamBlock> blocks) = 0;
 
   virtual void Copy(void* to, const void* from, int64_t bytes, NativeStream stream) = 0;
   // to[i] += from[i]

@@ -89,7 +89,11 @@ ReadyGraph::ReadyGraph(const Graph& graph, absl::Span<const GraphPart> parts,
       adds_(graph.values.size(), false),
       workspaces_(graph.nodes.size(), 0) {
   for (const Value& value : graph.values) values_.push_back({{}, &value.type});
-  for (const Node& node : graph.nodes) ready_.push_back(kernels->ReadyFor(graph, node));
+  for (const Node& node : graph.nodes) {
+    absl::StatusOr<ReadyKernel> ready = kernels->ReadyFor(graph, node);
+    status_.Update(ready.status());
+    ready_.push_back(ready.value_or(ReadyKernel()));
+  }
   PlacePorts(graph, layout);
   PlaceTemporaries(graph);
   AddSteps(graph);

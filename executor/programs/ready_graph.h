@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "executor/programs/kernels.h"
 #include "schedlang/values.h"
 #include "stages/stage_program.h"
@@ -56,6 +57,8 @@ class ReadyGraph {
   // one.
   ReadyGraph(const Graph& graph, absl::Span<const GraphPart> parts, const StageLayout& layout,
              Kernels* kernels);
+  // Of making its kernels ready; where it is an error, the graph cannot be run.
+  const absl::Status& status() const { return status_; }
 
   int parts() const { return static_cast<int>(parts_.size()); }
   // Runs a compute part; the parts of a microbatch run in order, and share their temporaries.
@@ -108,6 +111,7 @@ class ReadyGraph {
   std::vector<Copy> copies_before_;
   std::vector<Copy> copies_after_;
   int64_t arena_bytes_ = 0;
+  absl::Status status_;
 };
 
 }  // namespace stringline

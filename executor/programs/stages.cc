@@ -89,6 +89,9 @@ absl::StatusOr<std::unique_ptr<Stages>> Stages::Place(const Plan& lowered,
                                                       Kernels* kernels) {
   SL_RETURN_IF_ERROR(CheckFit(lowered, programs));
   std::unique_ptr<Stages> stages(new Stages(lowered, programs, kernels));
+  for (const Stage& stage : stages->stages_) {
+    for (const ReadyGraph& program : stage.programs) SL_RETURN_IF_ERROR(program.status());
+  }
   SL_ASSIGN_OR_RETURN(stages->memory_, PlanMemory(lowered, stages->Sizes()));
   return stages;
 }

@@ -1,5 +1,5 @@
-// Nothing is allocated during a step on the CUDA device, issued or replayed. Counts every
-// `operator new` of this binary that is not the stand-in's.
+// Nothing is allocated during a step on the CUDA device, issued or replayed, nor by a product.
+// Counts every `operator new` of this binary that is not the stand-in's.
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "executor/copies/group.h"
+#include "executor/cuda/products.h"
 #include "executor/interpreter.h"
 #include "executor/recorder.h"
 #include "gtest/gtest.h"
+#include "tests/cuda/standin/cublas_standin.h"
 #include "tests/cuda/standin/standin.h"
 #include "tests/executor/plans.h"
 
@@ -104,6 +106,28 @@ TEST(CudaAllocation, AStepAllocatesNothing) {
       EXPECT_EQ(allocations_outside > before, may) << schedule << " step " << i;
     }
   }
+}
+
+TEST(CudaAllocation, AProductAllocatesNothing) {
+  standin_reset(1);
+  standin_cublas_reset();
+  const auto device = CudaDevice::Make();
+  ASSERT_TRUE(device.ok()) << device.status();
+  const auto products = cuda::Products::Make();
+  ASSERT_TRUE(products.ok()) << products.status();
+  const auto take = [&device] { return *(*device)->Allocate(4096); };
+  cuda::ProductRun run = {take(), take(), take(), take(), take(), take()};
+  const auto first = (*products)->Choose({cuda::ProductKind::kForward, 4, 64, 4, true, true});
+  const auto second = (*products)->Choose({cuda::ProductKind::kForward, 4, 0, 4, false, true});
+  ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
+  const int64_t before = allocations_outside;
+  for (const cuda::Product* const product : {*first, *second}) {
+    const absl::Status status = (*products)->Run(product, run, nullptr);
+    EXPECT_TRUE(status.ok()) << status;
+    run.bias = nullptr;
+  }
+  EXPECT_EQ(allocations_outside, before);
+  ASSERT_TRUE((*device)->Synchronize().ok());
 }
 
 }  // namespace

@@ -7,9 +7,11 @@
 #include <memory>
 #include <thread>
 
+#include "executor/cuda/bodies/attention.h"
 #include "executor/cuda/bodies/column_sum.h"
 #include "executor/cuda/bodies/cross_entropy.h"
 #include "executor/cuda/bodies/dispatch.h"
+#include "executor/cuda/bodies/linear.h"
 #include "executor/cuda/bodies/norms.h"
 #include "executor/cuda/bodies/route.h"
 #include "tests/stages/body_runs.h"
@@ -64,11 +66,12 @@ int __shfl_down_sync(unsigned, int word, unsigned step) {
 
 }  // namespace
 
-struct alignas(16) int4 {
+// Floats are moved as if they were these.
+struct alignas(16) [[gnu::may_alias]] int4 {
   int words[4];
 };
 extern int4 memory[];
-int4 memory[4096];  // shared memory of one thread block
+int4 memory[6144];  // shared memory of one thread block
 
 }  // namespace stringline::cuda
 
@@ -85,6 +88,7 @@ template <int kThreads, class Body>
 void RunOnThreads(const Body& body, unsigned together = 1) {
   int words = 0;
   if constexpr (requires { body.scratch_words(); }) words = body.scratch_words();
+  words = (words + 3) / 4 * 4;
   ASSERT_LE(together * words * 4, sizeof memory);
   blockDim = {kThreads, together};
   const unsigned threads = kThreads * together;
@@ -116,14 +120,14 @@ void ExpectSameBits(Buffer<float>& seen, Buffer<float>& expected) {
 }
 
 // make(output) gives a body that writes there; it is run by warps and by larger blocks.
-template <class Make>
+template <int kThreads = 96, int kWarpsTogether = 3, class Make>
 void ExpectSameAsHost(int64_t outputs, Make make) {
   Buffer<float> expected(outputs, {32, 0}), seen(outputs, {32, 0});
   RunOnHost(make(expected.data()), 32);
-  RunOnThreads<32>(make(seen.data()), 3);
+  RunOnThreads<32>(make(seen.data()), kWarpsTogether);
   ExpectSameBits(seen, expected);
-  RunOnHost(make(expected.data()), 96);
-  RunOnThreads<96>(make(seen.data()));
+  RunOnHost(make(expected.data()), kThreads);
+  RunOnThreads<kThreads>(make(seen.data()));
   ExpectSameBits(seen, expected);
 }
 
@@ -203,6 +207,54 @@ TEST_F(GpuBlockTest, RouteByGroups) {
                         8,
                         3,
                         2};
+  });
+}
+
+TEST_F(GpuBlockTest, Attention) {
+  const AttentionShape shape = {1, 70, {1, 1, 16}};
+  Buffer<float> qkv(Random({70, 48}), {32, 0}), dy(Random({70, 16}), {32, 0});
+  Buffer<float> kept(70 * 16, {32, 0}), lse(70, {32, 0}), delta(70, {32, 0});
+  ExpectSameAsHost<96, 1>(70 * 16, [&](float* y) {
+    return Attention<float, 64>{{qkv.data(), y, lse.data(), shape}};
+  });
+  RunOnHost(Attention<float, 64>{{qkv.data(), kept.data(), lse.data(), shape}}, 32);
+  AttentionGradArguments<float> grad = {dy.data(),    qkv.data(), kept.data(), lse.data(),
+                                        delta.data(), nullptr,    shape};
+  RunOnHost(AttentionDelta<float>{grad}, 32);
+  const auto filled = [&](float* to) {
+    std::fill_n(to, 70 * 48, 0.0f);
+    grad.dqkv = to;
+    return grad;
+  };
+  ExpectSameAsHost<96, 1>(70 * 48,
+                          [&](float* to) { return AttentionGradQueries<float, 64>{filled(to)}; });
+  ExpectSameAsHost<96, 1>(70 * 48,
+                          [&](float* to) { return AttentionGradKeys<float, 64>{filled(to)}; });
+}
+
+TEST_F(GpuBlockTest, GroupedLinear) {
+  const int64_t rows = 90, size = 50, width = 70, experts = 2;
+  const int32_t received[] = {30, 5, 40, 10};
+  std::vector<int32_t> plan(static_cast<size_t>(GroupedPlanIntegers(2, experts))), other = plan;
+  const GroupedRows grouped = PlanGroupedRows(HostRun{32}, received, rows, 2, experts, plan.data());
+  PlanGroupedRows([](const auto& body) { RunOnThreads<96>(body); }, received, rows, 2, experts,
+                  other.data());
+  EXPECT_EQ(other, plan);
+  Buffer<float> x(Random({rows, size}), {32, 0}), dy(Random({rows, width}), {32, 0});
+  Buffer<float> w(Random({experts, width, size}), {32, 0});
+  const auto filled = [&](float* to, int64_t columns) {
+    std::fill_n(to, rows * columns, 0.0f);
+    return to;
+  };
+  ExpectSameAsHost(rows * width, [&](float* y) {
+    return GroupedLinear<float>{x.data(), w.data(), filled(y, width), grouped, size, width};
+  });
+  ExpectSameAsHost(rows * size, [&](float* dx) {
+    return GroupedLinearInputGrad<float>{dy.data(), w.data(), filled(dx, size),
+                                         grouped,   size,     width};
+  });
+  ExpectSameAsHost(experts * width * size, [&](float* dw) {
+    return GroupedLinearWeightGrad<float>{dy.data(), x.data(), dw, grouped, size, width};
   });
 }
 

@@ -18,11 +18,16 @@
 //                         begins as `start`; then the tree of combine(a, b) over all s, a the lower
 //                         thread. All threads get the result. `start` must change nothing when
 //                         combined.
+//   own<S, N>()           an S for each i = 0 .. N-1, zero, that stays with the thread for which i
+//   is
+//                         in each(N, f): in registers
+//   each(own, f)          f(i, s) for i = 0 .. N-1 by that thread, s the S of i
 //   sync()                what any thread wrote to scratch memory before it, every thread sees
 //   after
 //                         it; so it is with reduce
 //   scratch<T>(at)        the task's scratch memory from word `at` on (4 bytes a word), as elements
-//                         of 4 bytes; the body's scratch_words() says how many it needs
+//                         of 4 bytes; the body's scratch_words() says how many it needs. take<V>(i)
+//                         and place(i, v) move the 16 bytes of a V from word i on, a multiple of 4
 //
 // All threads make the same calls: nothing of a Block is called inside the f of another call. No
 // result depends on which thread comes first, and no float is added to atomically, so a body gives
@@ -34,8 +39,10 @@
 
 #ifdef __CUDACC__
 #define STRINGLINE_BODY __device__ inline
+#define STRINGLINE_UNROLL _Pragma("unroll")
 #include "executor/cuda/bodies/gpu_block.h"
 #else
 #define STRINGLINE_BODY inline
+#define STRINGLINE_UNROLL
 #include "executor/cuda/bodies/host_block.h"
 #endif

@@ -142,4 +142,28 @@ struct CopyTaken {
   }
 };
 
+// y[n,:] = 0 for the rows behind the first sum of `counts`. y (N,C), counts I32 (how many)
+struct ClearBehind {
+  float* y;
+  const int32_t* counts;
+  int64_t how_many, rows, columns;
+
+  int64_t blocks() const { return rows < kMostTasks ? rows : kMostTasks; }
+  static constexpr int64_t kMostTasks = 1024;  // each adds up the counts
+
+  template <class Block>
+  STRINGLINE_BODY void operator()(const Block& block) const {
+    const Sums<1, int32_t> there = block.reduce(
+        static_cast<int>(how_many), Sums<1, int32_t>{},
+        [&](int i, Sums<1, int32_t>& s) { s[0] += counts[i]; }, AddSums());
+    const Steps<4> steps(columns, VectorsFit(columns, y));
+    for (int64_t n = there[0] + block.index(); n < rows; n += block.count()) {
+      EachStep(block, steps, [&](int c, auto width) {
+        Vector<width.kCount> zeros = {};
+        Store(y + n * columns + c, zeros);
+      });
+    }
+  }
+};
+
 }  // namespace stringline::cuda

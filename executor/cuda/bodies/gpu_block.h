@@ -16,6 +16,22 @@ class GpuScratch {
   __device__ void put(int i, T value) const { words_[i] = value; }
   __device__ void add(int i, T value) const { words_[i] += value; }
 
+  template <class V>
+  __device__ V take(int i) const {
+    const int4 bits = *reinterpret_cast<const int4*>(words_ + i);
+    V value;
+    static_assert(sizeof value == sizeof bits);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+  template <class V>
+  __device__ void place(int i, const V& value) const {
+    int4 bits;
+    static_assert(sizeof value == sizeof bits);
+    memcpy(&bits, &value, sizeof value);
+    *reinterpret_cast<int4*>(words_ + i) = bits;
+  }
+
  private:
   T* words_;
 };
@@ -39,6 +55,24 @@ class GpuBlock {
   template <class F>
   __device__ void each(int n, F f) const {
     for (int i = threadIdx.x; i < n; i += kThreads) f(i);
+  }
+
+  template <class S, int N>
+  struct Own {
+    S at[(N + kThreads - 1) / kThreads];
+  };
+  template <class S, int N>
+  __device__ Own<S, N> own() const {
+    return {};
+  }
+  // Unrolled, so that what a thread has stays in registers.
+  template <class S, int N, class F>
+  __device__ void each(Own<S, N>& own, F f) const {
+    STRINGLINE_UNROLL
+    for (int k = 0; k * kThreads < N; ++k) {
+      const int i = k * kThreads + threadIdx.x;
+      if (N % kThreads == 0 || i < N) f(i, own.at[k]);
+    }
   }
 
   template <class F>

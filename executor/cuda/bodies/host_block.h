@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "schedlang/base/sl_check.h"
@@ -76,7 +77,28 @@ class HostScratch {
   void put(int i, T value) const { memory_->Write(from_ + i, value); }
   void add(int i, T value) const { put(i, get(i) + value); }
 
+  template <class V>
+  V take(int i) const {
+    T words[sizeof(V) / sizeof(T)];
+    CheckAligned(i, sizeof(V));
+    for (size_t k = 0; k < std::size(words); ++k) words[k] = get(i + static_cast<int>(k));
+    V value;
+    std::memcpy(&value, words, sizeof value);
+    return value;
+  }
+  template <class V>
+  void place(int i, const V& value) const {
+    T words[sizeof(V) / sizeof(T)];
+    CheckAligned(i, sizeof(V));
+    std::memcpy(words, &value, sizeof value);
+    for (size_t k = 0; k < std::size(words); ++k) put(i + static_cast<int>(k), words[k]);
+  }
+
  private:
+  void CheckAligned(int i, size_t bytes) const {
+    SL_CHECK(bytes == 16 && (from_ + i) % 4 == 0) << "word " << from_ + i;
+  }
+
   HostScratchMemory* memory_;
   int64_t from_;
 };
@@ -97,6 +119,19 @@ class HostBlock {
       memory_->SetThread(t);
       for (int i = t; i < n; i += threads_) f(i);
     }
+  }
+
+  template <class S, int N>
+  struct Own {
+    std::vector<S> at = std::vector<S>(N);
+  };
+  template <class S, int N>
+  Own<S, N> own() const {
+    return {};
+  }
+  template <class S, int N, class F>
+  void each(Own<S, N>& own, F f) const {
+    each(N, [&](int i) { f(i, own.at[static_cast<size_t>(i)]); });
   }
 
   template <class F>

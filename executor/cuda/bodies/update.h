@@ -92,6 +92,25 @@ struct SumOfSquaredChunks {
   }
 };
 
+// sums[p] = the sum of squares[first[p]] .. squares[first[p + 1] - 1], a task for each parameter p:
+// the chunks that SquaresOfChunks had of it. 0 where there are none.
+struct SumsOfParams {
+  const double* squares;
+  const int32_t* first;
+  double* sums;
+  int64_t params;
+
+  int64_t blocks() const { return params; }
+  template <class Block>
+  STRINGLINE_BODY void operator()(const Block& block) const {
+    const int32_t begin = first[block.index()], end = first[block.index() + 1];
+    const Sums<1, double> total = block.reduce(
+        end - begin, Sums<1, double>{},
+        [&](int i, Sums<1, double>& s) { s[0] += squares[begin + i]; }, AddSums());
+    block.once([&] { sums[block.index()] = total[0]; });
+  }
+};
+
 // What gradients are multiplied by: `mean`, and less where their norm would be above `clip_norm`
 // (0: no limit). Not a number where the sum of squares is not finite.
 struct ClipScale {
@@ -117,6 +136,23 @@ struct AdamWStep {
   float rate;              // learning rate
   float m_scale, v_scale;  // 1 / (1 - beta^step)
   float decay;             // learning rate times weight decay
+};
+
+// Puts a step's numbers, which the host has, where AdamWUpdate reads them.
+struct SetStep {
+  AdamWStep value;
+  float scale_value;
+  AdamWStep* step;
+  float* scale;
+
+  int64_t blocks() const { return 1; }
+  template <class Block>
+  STRINGLINE_BODY void operator()(const Block& block) const {
+    block.once([&] {
+      *step = value;
+      *scale = scale_value;
+    });
+  }
 };
 
 // One update of every parameter, g = scale * grad:

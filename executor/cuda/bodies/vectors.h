@@ -45,6 +45,14 @@ STRINGLINE_BODY Vector<N> Load(const Bf16* p, Width<N>) {
   Vector<N> v;
   if constexpr (N == 1) {
     v[0] = ToFloat(*p);
+  } else if constexpr (N == 4) {
+    const uint2 words = *reinterpret_cast<const uint2*>(p);
+    const uint32_t pairs[2] = {words.x, words.y};
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      v[2 * i] = __uint_as_float(pairs[i] << 16);
+      v[2 * i + 1] = __uint_as_float(pairs[i] & 0xffff0000u);
+    }
   } else {
     static_assert(N == 8);
     const uint4 words = *reinterpret_cast<const uint4*>(p);
@@ -75,13 +83,17 @@ STRINGLINE_BODY void Store(Bf16* p, const Vector<N>& v) {
   if constexpr (N == 1) {
     *p = ToBf16(v[0]);
   } else {
-    static_assert(N == 8);
-    uint32_t pairs[4];
+    static_assert(N == 4 || N == 8);
+    uint32_t pairs[N / 2];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < N / 2; ++i) {
       asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pairs[i]) : "f"(v[2 * i + 1]), "f"(v[2 * i]));
     }
-    *reinterpret_cast<uint4*>(p) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+    if constexpr (N == 4) {
+      *reinterpret_cast<uint2*>(p) = make_uint2(pairs[0], pairs[1]);
+    } else {
+      *reinterpret_cast<uint4*>(p) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+    }
   }
 }
 
@@ -90,7 +102,8 @@ STRINGLINE_BODY void Store(Bf16* p, const Vector<N>& v) {
 // Where a GPU would stop at once.
 template <int N, typename T>
 void CheckAligned(const T* p) {
-  SL_CHECK(N == 1 || reinterpret_cast<uintptr_t>(p) % 16 == 0) << "vectors do not fit here";
+  constexpr uintptr_t kBytes = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
+  SL_CHECK(N == 1 || reinterpret_cast<uintptr_t>(p) % kBytes == 0) << "vectors do not fit here";
 }
 
 template <int N, typename T>

@@ -9,12 +9,14 @@
 #include <cuda_runtime_api.h>
 
 #include "executor/cuda/bodies/activations.h"
+#include "executor/cuda/bodies/attention.h"
 #include "executor/cuda/bodies/column_sum.h"
 #include "executor/cuda/bodies/cross_entropy.h"
 #include "executor/cuda/bodies/dispatch.h"
 #include "executor/cuda/bodies/elementwise.h"
 #include "executor/cuda/bodies/embedding.h"
 #include "executor/cuda/bodies/head_norm.h"
+#include "executor/cuda/bodies/linear.h"
 #include "executor/cuda/bodies/norms.h"
 #include "executor/cuda/bodies/rotary.h"
 #include "executor/cuda/bodies/route.h"
@@ -30,6 +32,13 @@ namespace stringline::cuda {
   STRINGLINE_LAUNCH(body<float, float>); \
   STRINGLINE_LAUNCH(body<Bf16, float>);  \
   STRINGLINE_LAUNCH(body<Bf16, Bf16>)
+#define STRINGLINE_LAUNCH_SIZES(body)  \
+  STRINGLINE_LAUNCH(body<float, 64>);  \
+  STRINGLINE_LAUNCH(body<float, 128>); \
+  STRINGLINE_LAUNCH(body<float, 256>); \
+  STRINGLINE_LAUNCH(body<Bf16, 64>);   \
+  STRINGLINE_LAUNCH(body<Bf16, 128>);  \
+  STRINGLINE_LAUNCH(body<Bf16, 256>)
 
 STRINGLINE_LAUNCH_BOTH(Add);
 STRINGLINE_LAUNCH_BOTH(Mul);
@@ -53,6 +62,10 @@ STRINGLINE_LAUNCH_NORM(HeadNorm);
 STRINGLINE_LAUNCH_NORM(HeadNormGrad);
 STRINGLINE_LAUNCH(RotaryTable);
 STRINGLINE_LAUNCH_BOTH(Rotary);
+STRINGLINE_LAUNCH_SIZES(Attention);
+STRINGLINE_LAUNCH_BOTH(AttentionDelta);
+STRINGLINE_LAUNCH_SIZES(AttentionGradQueries);
+STRINGLINE_LAUNCH_SIZES(AttentionGradKeys);
 STRINGLINE_LAUNCH_BOTH(CrossEntropy);
 STRINGLINE_LAUNCH(SumOfAll);
 STRINGLINE_LAUNCH_BOTH(Embedding);
@@ -67,22 +80,34 @@ STRINGLINE_LAUNCH_BOTH(SumRows);
 STRINGLINE_LAUNCH(PermuteWeights);
 STRINGLINE_LAUNCH(SumOfCounts);
 STRINGLINE_LAUNCH_BOTH(CopyTaken);
+STRINGLINE_LAUNCH(ClearBehind);
 STRINGLINE_LAUNCH_BOTH(Route);
 STRINGLINE_LAUNCH_BOTH(RouteGrad);
 STRINGLINE_LAUNCH(ChoiceCounts);
 STRINGLINE_LAUNCH_BOTH(Balance);
+STRINGLINE_LAUNCH_BOTH(Linear);
+STRINGLINE_LAUNCH_BOTH(LinearInputGrad);
+STRINGLINE_LAUNCH_BOTH(LinearWeightGrad);
+STRINGLINE_LAUNCH(PlanGroups);
+STRINGLINE_LAUNCH_BOTH(GroupedLinear);
+STRINGLINE_LAUNCH_BOTH(GroupedLinearInputGrad);
+STRINGLINE_LAUNCH_BOTH(GroupedLinearWeightGrad);
 STRINGLINE_LAUNCH(SquaresOfChunks);
 STRINGLINE_LAUNCH(SumOfSquaredChunks);
 STRINGLINE_LAUNCH(ClipScale);
 STRINGLINE_LAUNCH(AdamWUpdate);
 STRINGLINE_LAUNCH(BalanceUpdate);
+STRINGLINE_LAUNCH(SumsOfParams);
+STRINGLINE_LAUNCH(SetStep);
 
+#undef STRINGLINE_LAUNCH_SIZES
 #undef STRINGLINE_LAUNCH_NORM
 #undef STRINGLINE_LAUNCH_BOTH
 #undef STRINGLINE_LAUNCH
 
 // What takes several launches is a function over a Run, such as SumColumns, SortTokens,
-// AddEmbeddingGrad and PlanDispatch. This one launches on a stream and keeps the first error.
+// AddEmbeddingGrad, PlanDispatch, PlanGroupedRows and RunAttention. This one launches on a stream
+// and keeps the first error.
 class StreamRun {
  public:
   explicit StreamRun(cudaStream_t stream) : stream_(stream) {}
@@ -90,6 +115,10 @@ class StreamRun {
   template <class Body>
   void operator()(const Body& body) const {
     if (error_ == cudaSuccess) error_ = Launch(stream_, body);
+  }
+  // What is no body: its error is kept as well.
+  void Check(cudaError_t error) const {
+    if (error_ == cudaSuccess) error_ = error;
   }
   cudaError_t error() const { return error_; }
 

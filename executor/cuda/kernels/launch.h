@@ -1,18 +1,29 @@
-// A body as a kernel: only .cu files include this.
+// A body as a kernel: only .cu files include this. As plain C++, which tests compile these files
+// as, a kernel is a function that plays the body's threads: its own host twin.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include "executor/cuda/bodies/block.h"
+#ifndef __CUDACC__
+#include "executor/cuda/host_twin.h"
+#endif
 
 namespace stringline::cuda {
 
+#ifdef __CUDACC__
 template <int kThreads, class Body>
 __global__ void __launch_bounds__(kThreads == 32 ? 256 : kThreads)
     BodyKernel(const Body body, int64_t count, int scratch_words) {
   const GpuBlock<kThreads> block(count, scratch_words);
   if (block.index() < count) body(block);
 }
+#else
+template <int kThreads, class Body>
+void BodyKernel(const Body body, int64_t /*count*/, int /*scratch_words*/) {
+  RunOnHost(body, kThreads);
+}
+#endif
 
 template <class Body>
 int ScratchWords(const Body& body) {
@@ -30,9 +41,14 @@ cudaError_t LaunchBody(cudaStream_t stream, const Body& body) {
   // More than 48 KiB of shared memory must be asked for; reductions have some of their own.
   constexpr int kUsualBytes = 40 << 10;
   const auto kernel = BodyKernel<kThreads, Body>;
+#ifndef __CUDACC__
+  static const bool has_twin = HasTwin<BodyKernel<kThreads, Body>, BodyKernel<kThreads, Body>>();
+  if (!has_twin) return cudaErrorInvalidDeviceFunction;
+#endif
+  const auto* const address = reinterpret_cast<const void*>(kernel);
   int64_t count = body.blocks();
   if (count <= 0) return cudaSuccess;
-  int words = ScratchWords(body);
+  int words = (ScratchWords(body) + 3) / 4 * 4;  // a warp's begin at a multiple of 16 bytes
   int together = kThreads == 32 ? 8 : 1;
   while (together > 1 && together * words * 4 > kUsualBytes) together /= 2;
   const int64_t grid = (count + together - 1) / together;
@@ -40,12 +56,12 @@ cudaError_t LaunchBody(cudaStream_t stream, const Body& body) {
   const int bytes = together * words * 4;
   if (bytes > kUsualBytes) {
     const cudaError_t error =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+        cudaFuncSetAttribute(address, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (error != cudaSuccess) return error;
   }
   Body copy = body;
   void* arguments[] = {&copy, &count, &words};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(static_cast<unsigned>(grid)),
+  return cudaLaunchKernel(address, dim3(static_cast<unsigned>(grid)),
                           dim3(kThreads, static_cast<unsigned>(together)), arguments,
                           static_cast<size_t>(bytes), stream);
 }

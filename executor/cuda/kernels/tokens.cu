@@ -38,6 +38,7 @@ LAUNCH_TOKENS(PlaceKeys)
 LAUNCH_TOKENS(PlaceItems)
 LAUNCH_TOKENS(InvertOrder)
 LAUNCH_TOKENS(PermuteWeights)
+LAUNCH_TOKENS(ClearBehind)
 
 // One task: as many threads as there can be.
 #define LAUNCH_SUM(...)                                              \

@@ -10,6 +10,7 @@ namespace stringline::cuda {
   }
 LAUNCH_UPDATE(SquaresOfChunks)
 LAUNCH_UPDATE(AdamWUpdate)
+LAUNCH_UPDATE(SumsOfParams)
 
 // One task: as many threads as there can be.
 #define LAUNCH_SUM_OF_SQUARES(...)                                   \
@@ -23,5 +24,6 @@ LAUNCH_SUM_OF_SQUARES(SumOfSquaredChunks)
     return LaunchBody<32>(stream, body);                             \
   }
 LAUNCH_ONCE(ClipScale)
+LAUNCH_ONCE(SetStep)
 
 }  // namespace stringline::cuda

@@ -315,5 +315,20 @@ bool standin_inside() { return standin::Inside::depth > 0; }
 int standin_priority(void* stream) {
   return Machine::Get().Find(static_cast<cudaStream_t>(stream))->priority;
 }
+void standin_enter(int by) { standin::Inside::depth += by; }
+int standin_enqueue(void* handle, const std::function<void()>& run) {
+  const standin::Inside inside;
+  Machine& machine = Machine::Get();
+  const std::lock_guard<std::mutex> lock(machine.mutex);
+  STANDIN_FIND(stream, static_cast<cudaStream_t>(handle));
+  return machine.Enqueue(stream, run);
+}
+bool standin_capturing() { return standin::thread_capture != nullptr; }
+bool standin_on_device(const void* begin, size_t bytes) {
+  Machine& machine = Machine::Get();
+  const std::lock_guard<std::mutex> lock(machine.mutex);
+  bool whole = false;
+  return machine.KindOf(begin, bytes, &whole) == standin::MemoryKind::kDevice && whole;
+}
 
 }  // extern "C"

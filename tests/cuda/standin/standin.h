@@ -12,7 +12,9 @@
 // These functions steer it. They are not thread-safe beside other calls.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 
 extern "C" {
 
@@ -46,5 +48,15 @@ int64_t standin_ops_pending();
 bool standin_inside();
 // The priority that the stream was made with.
 int standin_priority(void* stream);
+
+// For stand-ins of libraries that are built on the runtime. This thread enters one (1) or leaves it
+// (-1), which is inside as well.
+void standin_enter(int by);
+// Enqueues a function as a kernel of theirs, which no call counts; returns a cudaError_t.
+int standin_enqueue(void* stream, const std::function<void()>& run);
+// Whether this thread captures.
+bool standin_capturing();
+// Whether all these bytes are in one piece of device memory.
+bool standin_on_device(const void* begin, size_t bytes);
 
 }  // extern "C"

@@ -1,0 +1,508 @@
+// Causal attention over packed queries, keys and values, and its gradient. For each head h of
+// queries, with the keys and values of head h K / H, rounded down:
+//
+//   s[i,j] = q[i] . k[j] / sqrt(D) for j <= i,     lse[i] = log of the sum over j <= i of e^s[i,j]
+//   y[i] = sum over j <= i of p[i,j] v[j],         p[i,j] = e^(s[i,j] - lse[i])
+//
+// A task has a tile of queries and goes through the tiles of keys up to its own; the largest score
+// of a query so far and the sum of e^(score - largest) are kept as it goes, and what was summed
+// under a smaller largest score is scaled down. With delta[i] = dy[i] . y[i],
+//
+//   ds[i,j] = p[i,j] (dy[i] . v[j] - delta[i])
+//   dq[i] = sum over j of ds[i,j] k[j] / sqrt(D)
+//   dk[j] = sum over i of ds[i,j] q[i] / sqrt(D),  dv[j] = sum over i of p[i,j] dy[i]
+//
+// the last two over all heads of queries that they serve. dq has tasks as y has; dk and dv have one
+// for a tile of keys, which goes through the heads of queries it serves and their tiles from its
+// own on. So every element has one writer, and every sum an order given by the shape.
+//
+// A value that a query does not see counts times 0 if it lies in the query's own tile: what is not
+// finite there shows.
+#pragma once
+
+#include <cmath>
+
+#include "executor/cuda/bodies/head_norm.h"
+#include "executor/cuda/bodies/tiles.h"
+
+namespace stringline::cuda {
+
+constexpr int kMostHeadSize = 256;
+
+// Tiles for heads of up to kSize channels.
+template <int kSize>
+struct AttentionTiles {
+  static constexpr int kRows = kSize <= 128 ? 64 : 32;  // of queries, and of keys
+  static constexpr int kApart = kRows / 4;
+  static constexpr int kColumns = kSize / 4;           // items side by side in a tile of rows
+  static constexpr int kScores = kApart * kApart;      // items of a tile of scores
+  static constexpr int kChannels = kApart * kColumns;  // items of a tile of rows
+
+  // Words of a tile of rows, and of one of scores.
+  static constexpr int kRowWords = kRows * TileStride(kSize);
+  static constexpr int kScoreWords = kRows * TileStride(kRows);
+  static constexpr int kPartialWords = kApart * TileStride(kRows);
+};
+
+// What a task is about: a tile of positions of a head of a sequence. Long tasks come first.
+struct AttentionTask {
+  int64_t sequence, head, first;
+
+  STRINGLINE_BODY AttentionTask(int64_t index, int64_t batch, int64_t heads, int64_t tile, int rows)
+      : sequence(index % (batch * heads) / heads), head(index % heads), first(tile * rows) {}
+};
+
+// Where the rows of one head of one sequence are.
+template <typename T>
+struct HeadRows {
+  T* data;
+  int64_t stride, first, positions;
+
+  // The one of position first + r; none beyond the last.
+  STRINGLINE_BODY T* operator()(int r) const {
+    return first + r < positions ? data + (first + r) * stride : nullptr;
+  }
+};
+
+// Sizes, and where heads lie.
+struct AttentionShape {
+  int64_t batch, positions;
+  PackedHeads heads;
+
+  // In qkv, `heads_before` heads into each row; and in y.
+  template <typename T>
+  STRINGLINE_BODY HeadRows<T> Packed(T* qkv, const AttentionTask& task, int64_t heads_before,
+                                     int64_t first) const {
+    const int64_t stride = heads.all() * heads.size;
+    return {qkv + task.sequence * positions * stride + heads_before * heads.size, stride, first,
+            positions};
+  }
+  template <typename T>
+  STRINGLINE_BODY HeadRows<T> Mixed(T* y, int64_t sequence, int64_t head, int64_t first) const {
+    const int64_t stride = heads.queries * heads.size;
+    return {y + sequence * positions * stride + head * heads.size, stride, first, positions};
+  }
+  STRINGLINE_BODY int64_t KeysOf(int64_t head) const {
+    return heads.queries + head / (heads.queries / heads.keys);
+  }
+  STRINGLINE_BODY float scale() const { return 1.0f / std::sqrt(static_cast<float>(heads.size)); }
+  STRINGLINE_BODY int wide() const { return static_cast<int>((heads.size + 3) / 4 * 4); }
+};
+
+template <typename T>
+struct AttentionArguments {
+  const T* qkv;  // (B,T,(H+2K)D)
+  T* y;          // (B,T,HD)
+  float* lse;    // (B,H,T)
+  AttentionShape shape;
+};
+
+// For heads of up to kSize channels; see RunAttention.
+template <typename T, int kSize>
+struct Attention {
+  AttentionArguments<T> at;
+
+  using Tiles = AttentionTiles<kSize>;
+  static constexpr int kRows = Tiles::kRows, kApart = Tiles::kApart, kColumns = Tiles::kColumns;
+  // Words of scratch memory: queries, keys or values, weights, partial results, statistics.
+  static constexpr int kKeysAt = Tiles::kRowWords, kWeightsAt = 2 * Tiles::kRowWords,
+                       kPartialAt = kWeightsAt + Tiles::kScoreWords,
+                       kMostAt = kPartialAt + Tiles::kPartialWords;
+
+  int64_t tiles() const { return (at.shape.positions + kRows - 1) / kRows; }
+  int64_t blocks() const { return at.shape.batch * at.shape.heads.queries * tiles(); }
+  int scratch_words() const { return kMostAt + 3 * kRows; }
+
+  template <class Block>
+  STRINGLINE_BODY void operator()(const Block& block) const {
+    const AttentionShape& shape = at.shape;
+    const int64_t heads = shape.heads.queries, size = shape.heads.size;
+    const int64_t tile = (block.count() - 1 - block.index()) / (shape.batch * heads);
+    const AttentionTask task(block.index(), shape.batch, heads, tile, kRows);
+    const bool fit = VectorsFit(size, at.qkv, at.y);
+    const int wide = shape.wide();
+    const auto queries = TileAt(block, 0, kSize), keys = TileAt(block, kKeysAt, kSize);
+    const auto weights = TileAt(block, kWeightsAt, kRows),
+               partial = TileAt(block, kPartialAt, kRows);
+    const auto most = block.template scratch<float>(kMostAt);
+    const auto factor = block.template scratch<float>(kMostAt + kRows);
+    const auto sum = block.template scratch<float>(kMostAt + 2 * kRows);
+
+    FillTile<kRows, kSize>(block, queries, size, fit, shape.scale(),
+                           shape.Packed(at.qkv, task, task.head, task.first));
+    block.each(kRows, [&](int i) {
+      most.put(i, -INFINITY);
+      sum.put(i, 0.0f);
+    });
+    auto scores = block.template own<Outputs, Tiles::kScores>();
+    auto mixed = block.template own<Outputs, Tiles::kChannels>();
+    for (int64_t first = 0; first <= task.first; first += kRows) {
+      const int64_t key_head = shape.KeysOf(task.head);
+      FillTile<kRows, kSize>(block, keys, size, fit, 1.0f,
+                             shape.Packed(at.qkv, task, key_head, first));
+      block.sync();
+      block.each(scores, [&](int i, Outputs& s) {
+        const int q = i / kApart, k = i % kApart;
+        s = {};
+        AddDots<kApart>(queries, keys, q, k, wide, s);
+        STRINGLINE_UNROLL
+        for (int r = 0; r < 4; ++r) {
+          float largest = -INFINITY;
+          STRINGLINE_UNROLL
+          for (int c = 0; c < 4; ++c) {
+            const bool sees = first + k + c * kApart <= task.first + q + r * kApart;
+            s.row[r][c] = sees ? s.row[r][c] : -INFINITY;
+            largest = std::fmax(largest, s.row[r][c]);
+          }
+          partial.put(k, q + r * kApart, largest);
+        }
+      });
+      block.sync();
+      block.each(kRows, [&](int i) {
+        const float before = most.get(i);
+        float largest = before;
+        for (int k = 0; k < kApart; ++k) largest = std::fmax(largest, partial.get(k, i));
+        factor.put(i, std::exp(before - largest));
+        most.put(i, largest);
+      });
+      const auto& values = keys;
+      FillTile<kRows, kSize>(block, values, size, fit, 1.0f,
+                             shape.Packed(at.qkv, task, key_head + shape.heads.keys, first));
+      block.sync();
+      block.each(scores, [&](int i, Outputs& s) {
+        const int q = i / kApart, k = i % kApart;
+        STRINGLINE_UNROLL
+        for (int r = 0; r < 4; ++r) {
+          const int row = q + r * kApart;
+          float total = 0;
+          STRINGLINE_UNROLL
+          for (int c = 0; c < 4; ++c) {
+            const float weight = std::exp(s.row[r][c] - most.get(row));
+            weights.put(row, k + c * kApart, weight);
+            total += weight;
+          }
+          partial.put(k, row, total);
+        }
+      });
+      block.sync();
+      block.each(kRows, [&](int i) {
+        float total = sum.get(i) * factor.get(i);
+        for (int k = 0; k < kApart; ++k) total += partial.get(k, i);
+        sum.put(i, total);
+      });
+      block.each(mixed, [&](int i, Outputs& s) {
+        const int q = i / kColumns, d = i % kColumns;
+        if (4 * d >= wide) return;
+        STRINGLINE_UNROLL
+        for (int r = 0; r < 4; ++r) {
+          const float f = factor.get(q + r * kApart);
+          STRINGLINE_UNROLL
+          for (int c = 0; c < 4; ++c) s.row[r][c] *= f;
+        }
+        AddMix<kApart>(weights, values, q, d, kRows, s);
+      });
+      block.sync();
+    }
+
+    const HeadRows<T> to = shape.Mixed(at.y, task.sequence, task.head, task.first);
+    block.each(mixed, [&](int i, Outputs& s) {
+      const int q = i / kColumns, d = i % kColumns;
+      STRINGLINE_UNROLL
+      for (int r = 0; r < 4; ++r) {
+        T* const row = to(q + r * kApart);
+        if (row == nullptr) continue;
+        const float f = 1.0f / sum.get(q + r * kApart);
+        STRINGLINE_UNROLL
+        for (int c = 0; c < 4; ++c) s.row[r][c] *= f;
+        StoreFour(row, 4 * d, size, fit, s.row[r]);
+      }
+    });
+    float* const lse = at.lse + (task.sequence * heads + task.head) * shape.positions;
+    block.each(kRows, [&](int i) {
+      if (task.first + i < shape.positions) {
+        lse[task.first + i] = most.get(i) + std::log(sum.get(i));
+      }
+    });
+  }
+};
+
+template <typename T>
+struct AttentionGradArguments {
+  const T* dy;  // (B,T,HD), as is y
+  const T* qkv;
+  const T* y;
+  const float* lse;  // (B,H,T)
+  float* delta;      // workspace: AttentionGradFloats
+  T* dqkv;
+  AttentionShape shape;
+};
+
+constexpr int64_t AttentionGradFloats(const AttentionShape& shape) {
+  return shape.batch * shape.heads.queries * shape.positions;
+}
+
+// delta (B,H,T): a task for a head of a position.
+template <typename T>
+struct AttentionDelta {
+  AttentionGradArguments<T> at;
+
+  int64_t blocks() const { return AttentionGradFloats(at.shape); }
+  template <class Block>
+  STRINGLINE_BODY void operator()(const Block& block) const {
+    const AttentionShape& shape = at.shape;
+    const int64_t heads = shape.heads.queries, size = shape.heads.size;
+    const int64_t n = block.index() / heads, head = block.index() % heads;
+    const T* const dy = at.dy + block.index() * size;
+    const T* const y = at.y + block.index() * size;
+    const Steps<kWide<T>> steps(size, VectorsFit(size, at.dy, at.y));
+    const Sums<1> sum = SumsOverSteps<1>(block, steps, [&](int c, auto width, Sums<1>& s) {
+      const auto a = Load(dy + c, width), b = Load(y + c, width);
+      for (int i = 0; i < width.kCount; ++i) s[0] += a[i] * b[i];
+    });
+    const int64_t row = n / shape.positions * heads + head;
+    block.once([&] { at.delta[row * shape.positions + n % shape.positions] = sum[0]; });
+  }
+};
+
+// What the tasks of both gradients have in scratch memory: tiles of queries, dy, keys and values,
+// one of scores, and what is known of each query.
+template <typename T, int kSize>
+struct AttentionGradTiles {
+  using Tiles = AttentionTiles<kSize>;
+  static constexpr int kRows = Tiles::kRows, kApart = Tiles::kApart;
+  static constexpr int kLseAt = 4 * Tiles::kRowWords + Tiles::kScoreWords;
+  static constexpr int kWords = kLseAt + 2 * kRows;
+
+  template <class Block>
+  static STRINGLINE_BODY auto Rows(const Block& block, int which) {
+    return TileAt(block, which * Tiles::kRowWords, kSize);
+  }
+  template <class Block>
+  static STRINGLINE_BODY auto Scores(const Block& block) {
+    return TileAt(block, 4 * Tiles::kRowWords, kRows);
+  }
+
+  // The queries of a head from `first` on, times the scale, and what belongs to them.
+  template <class Block>
+  static STRINGLINE_BODY void FillQueries(const Block& block, const AttentionGradArguments<T>& at,
+                                          const AttentionTask& task, int64_t head, int64_t first,
+                                          bool fit) {
+    const AttentionShape& shape = at.shape;
+    const int64_t size = shape.heads.size;
+    FillTile<kRows, kSize>(block, Rows(block, 0), size, fit, shape.scale(),
+                           shape.Packed(at.qkv, task, head, first));
+    FillTile<kRows, kSize>(block, Rows(block, 1), size, fit, 1.0f,
+                           shape.Mixed(at.dy, task.sequence, head, first));
+    const auto known = block.template scratch<float>(kLseAt);
+    const int64_t row = (task.sequence * shape.heads.queries + head) * shape.positions;
+    block.each(kRows, [&](int i) {
+      const bool is_there = first + i < shape.positions;
+      known.put(i, is_there ? at.lse[row + first + i] : 0.0f);
+      known.put(kRows + i, is_there ? at.delta[row + first + i] : 0.0f);
+    });
+  }
+  // key_head: among all heads of qkv.
+  template <class Block>
+  static STRINGLINE_BODY void FillKeys(const Block& block, const AttentionGradArguments<T>& at,
+                                       const AttentionTask& task, int64_t key_head, int64_t first,
+                                       bool fit) {
+    const AttentionShape& shape = at.shape;
+    FillTile<kRows, kSize>(block, Rows(block, 2), shape.heads.size, fit, 1.0f,
+                           shape.Packed(at.qkv, task, key_head, first));
+    FillTile<kRows, kSize>(block, Rows(block, 3), shape.heads.size, fit, 1.0f,
+                           shape.Packed(at.qkv, task, key_head + shape.heads.keys, first));
+  }
+
+  // p and ds of item i, for the tiles in scratch memory; `ahead`: how many positions the first key
+  // is before the first query.
+  template <class Block>
+  static STRINGLINE_BODY void Weigh(const Block& block, int i, int wide, int64_t ahead, Outputs& p,
+                                    Outputs& ds) {
+    const int q = i / kApart, k = i % kApart;
+    const auto known = block.template scratch<float>(kLseAt);
+    p = {};
+    ds = {};
+    AddDots<kApart>(Rows(block, 0), Rows(block, 2), q, k, wide, p);
+    AddDots<kApart>(Rows(block, 1), Rows(block, 3), q, k, wide, ds);
+    STRINGLINE_UNROLL
+    for (int r = 0; r < 4; ++r) {
+      const float lse = known.get(q + r * kApart), delta = known.get(kRows + q + r * kApart);
+      STRINGLINE_UNROLL
+      for (int c = 0; c < 4; ++c) {
+        const bool sees = k + c * kApart <= ahead + q + r * kApart;
+        const float weight = sees ? std::exp(p.row[r][c] - lse) : 0.0f;
+        p.row[r][c] = weight;
+        ds.row[r][c] = sees ? weight * (ds.row[r][c] - delta) : 0.0f;
+      }
+    }
+  }
+  template <class Block>
+  static STRINGLINE_BODY void Put(const Block& block, int i, const Outputs& s) {
+    const auto scores = Scores(block);
+    STRINGLINE_UNROLL
+    for (int r = 0; r < 4; ++r) {
+      STRINGLINE_UNROLL
+      for (int c = 0; c < 4; ++c) {
+        scores.put(i / kApart + r * kApart, i % kApart + c * kApart, s.row[r][c]);
+      }
+    }
+  }
+};
+
+// dq, for heads of up to kSize channels; see RunAttentionGrad.
+template <typename T, int kSize>
+struct AttentionGradQueries {
+  AttentionGradArguments<T> at;
+
+  using Tiles = AttentionTiles<kSize>;
+  using Grad = AttentionGradTiles<T, kSize>;
+  static constexpr int kRows = Tiles::kRows, kApart = Tiles::kApart, kColumns = Tiles::kColumns;
+
+  int64_t tiles() const { return (at.shape.positions + kRows - 1) / kRows; }
+  int64_t blocks() const { return at.shape.batch * at.shape.heads.queries * tiles(); }
+  int scratch_words() const { return Grad::kWords; }
+
+  template <class Block>
+  STRINGLINE_BODY void operator()(const Block& block) const {
+    const AttentionShape& shape = at.shape;
+    const int64_t heads = shape.heads.queries;
+    const int64_t tile = (block.count() - 1 - block.index()) / (shape.batch * heads);
+    const AttentionTask task(block.index(), shape.batch, heads, tile, kRows);
+    const bool fit = VectorsFit(shape.heads.size, at.qkv, at.dy, at.dqkv);
+    const int wide = shape.wide();
+    Grad::FillQueries(block, at, task, task.head, task.first, fit);
+    auto dq = block.template own<Outputs, Tiles::kChannels>();
+    for (int64_t first = 0; first <= task.first; first += kRows) {
+      Grad::FillKeys(block, at, task, shape.KeysOf(task.head), first, fit);
+      block.sync();
+      block.each(Tiles::kScores, [&](int i) {
+        Outputs p, ds;
+        Grad::Weigh(block, i, wide, task.first - first, p, ds);
+        Grad::Put(block, i, ds);
+      });
+      block.sync();
+      block.each(dq, [&](int i, Outputs& s) {
+        const int d = i % kColumns;
+        if (4 * d >= wide) return;
+        AddMix<kApart>(Grad::Scores(block), Grad::Rows(block, 2), i / kColumns, d, kRows, s);
+      });
+      block.sync();
+    }
+    const HeadRows<T> to = shape.Packed(at.dqkv, task, task.head, task.first);
+    const float scale = shape.scale();
+    block.each(dq, [&](int i, Outputs& s) {
+      STRINGLINE_UNROLL
+      for (int r = 0; r < 4; ++r) {
+        T* const row = to(i / kColumns + r * kApart);
+        if (row == nullptr) continue;
+        STRINGLINE_UNROLL
+        for (int c = 0; c < 4; ++c) s.row[r][c] *= scale;
+        StoreFour(row, i % kColumns * 4, shape.heads.size, fit, s.row[r]);
+      }
+    });
+  }
+};
+
+// dk and dv, for heads of up to kSize channels; see RunAttentionGrad.
+template <typename T, int kSize>
+struct AttentionGradKeys {
+  AttentionGradArguments<T> at;
+
+  using Tiles = AttentionTiles<kSize>;
+  using Grad = AttentionGradTiles<T, kSize>;
+  static constexpr int kRows = Tiles::kRows, kColumns = Tiles::kColumns;
+
+  int64_t tiles() const { return (at.shape.positions + kRows - 1) / kRows; }
+  int64_t blocks() const { return at.shape.batch * at.shape.heads.keys * tiles(); }
+  int scratch_words() const { return Grad::kWords; }
+
+  struct Pair {
+    Outputs p, ds;
+  };
+
+  template <class Block>
+  STRINGLINE_BODY void operator()(const Block& block) const {
+    const AttentionShape& shape = at.shape;
+    const int64_t keys = shape.heads.keys, group = shape.heads.queries / keys;
+    const int64_t tile = block.index() / (shape.batch * keys);
+    const AttentionTask task(block.index(), shape.batch, keys, tile, kRows);
+    const bool fit = VectorsFit(shape.heads.size, at.qkv, at.dy, at.dqkv);
+    const int wide = shape.wide();
+    const int64_t key_head = shape.heads.queries + task.head;
+    Grad::FillKeys(block, at, task, key_head, task.first, fit);
+    auto scores = block.template own<Pair, Tiles::kScores>();
+    auto dk = block.template own<Outputs, Tiles::kChannels>();
+    auto dv = block.template own<Outputs, Tiles::kChannels>();
+    for (int64_t head = task.head * group; head < (task.head + 1) * group; ++head) {
+      for (int64_t first = task.first; first < shape.positions; first += kRows) {
+        Grad::FillQueries(block, at, task, head, first, fit);
+        block.sync();
+        block.each(scores, [&](int i, Pair& s) {
+          Grad::Weigh(block, i, wide, first - task.first, s.p, s.ds);
+          Grad::Put(block, i, s.p);
+        });
+        block.sync();
+        AddSpreadTile(block, wide, Grad::Rows(block, 1), dv);
+        block.sync();
+        block.each(scores, [&](int i, Pair& s) { Grad::Put(block, i, s.ds); });
+        block.sync();
+        AddSpreadTile(block, wide, Grad::Rows(block, 0), dk);
+        block.sync();
+      }
+    }
+    StoreRows(block, shape.Packed(at.dqkv, task, key_head, task.first), fit, dk);
+    StoreRows(block, shape.Packed(at.dqkv, task, key_head + keys, task.first), fit, dv);
+  }
+
+ private:
+  template <class Block, class Rows, class Sums>
+  static STRINGLINE_BODY void AddSpreadTile(const Block& block, int wide, const Rows& rows,
+                                            Sums& sums) {
+    block.each(sums, [&](int i, Outputs& s) {
+      const int d = i % kColumns;
+      if (4 * d < wide) AddSpread(Grad::Scores(block), rows, i / kColumns, d, kRows, s);
+    });
+  }
+  template <class Block, class Sums>
+  STRINGLINE_BODY void StoreRows(const Block& block, const HeadRows<T>& to, bool fit,
+                                 Sums& sums) const {
+    block.each(sums, [&](int i, Outputs& s) {
+      STRINGLINE_UNROLL
+      for (int r = 0; r < 4; ++r) {
+        T* const row = to(i / kColumns * 4 + r);
+        if (row != nullptr) StoreFour(row, i % kColumns * 4, at.shape.heads.size, fit, s.row[r]);
+      }
+    });
+  }
+};
+
+// Attention of heads of up to kMostHeadSize channels, by launches of run(body).
+template <class Run, typename T>
+void RunAttention(const Run& run, const AttentionArguments<T>& at) {
+  if (at.shape.heads.size <= 64) {
+    run(Attention<T, 64>{at});
+  } else if (at.shape.heads.size <= 128) {
+    run(Attention<T, 128>{at});
+  } else {
+    run(Attention<T, kMostHeadSize>{at});
+  }
+}
+
+template <int kSize, class Run, typename T>
+void RunAttentionGradOfSize(const Run& run, const AttentionGradArguments<T>& at) {
+  run(AttentionDelta<T>{at});
+  run(AttentionGradQueries<T, kSize>{at});
+  run(AttentionGradKeys<T, kSize>{at});
+}
+template <class Run, typename T>
+void RunAttentionGrad(const Run& run, const AttentionGradArguments<T>& at) {
+  if (at.shape.heads.size <= 64) {
+    RunAttentionGradOfSize<64>(run, at);
+  } else if (at.shape.heads.size <= 128) {
+    RunAttentionGradOfSize<128>(run, at);
+  } else {
+    RunAttentionGradOfSize<kMostHeadSize>(run, at);
+  }
+}
+
+}  // namespace stringline::cuda

@@ -1,0 +1,24 @@
+#include "executor/cuda/cuda_backend.h"
+
+#include <cuda_runtime_api.h>
+
+#include "schedlang/base/status.h"
+
+namespace stringline {
+
+absl::StatusOr<std::unique_ptr<Backend>> CudaBackend::Make(int ordinal) {
+  SL_ASSIGN_OR_RETURN(auto device, CudaDevice::Make(ordinal));
+  SL_ASSIGN_OR_RETURN(auto kernels, CudaKernels::Make(device.get()));
+  return std::unique_ptr<Backend>(new CudaBackend(std::move(device), std::move(kernels)));
+}
+
+AvailableMemory CudaBackend::available() {
+  size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return {};  // whoever takes memory learns what is wrong
+  }
+  return {static_cast<int64_t>(free), "the GPU's free memory"};
+}
+
+}  // namespace stringline

@@ -1,0 +1,34 @@
+// Ranks on streams of one GPU.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "executor/backend.h"
+#include "executor/copies/group.h"
+#include "executor/cuda/cuda_kernels.h"
+#include "executor/cuda/device.h"
+
+namespace stringline {
+
+class CudaBackend final : public Backend {
+ public:
+  // The GPU with that number. Unavailable when there is none, or no driver, or no
+  // cuBLASLt.
+  static absl::StatusOr<std::unique_ptr<Backend>> Make(int ordinal = 0);
+
+  Device* device() override { return device_.get(); }
+  Groups* groups() override { return &groups_; }
+  Kernels* kernels() override { return kernels_.get(); }
+  AvailableMemory available() override;
+
+ private:
+  CudaBackend(std::unique_ptr<CudaDevice> device, std::unique_ptr<CudaKernels> kernels)
+      : device_(std::move(device)), groups_(device_.get()), kernels_(std::move(kernels)) {}
+
+  const std::unique_ptr<CudaDevice> device_;
+  CopyGroups groups_;
+  const std::unique_ptr<CudaKernels> kernels_;
+};
+
+}  // namespace stringline

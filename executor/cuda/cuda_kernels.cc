@@ -1,0 +1,142 @@
+#include "executor/cuda/cuda_kernels.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/base/status.h"
+#include "stages/ops.h"
+
+namespace stringline {
+namespace {
+
+cudaStream_t StreamOf(NativeStream stream) { return static_cast<cudaStream_t>(stream); }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudaKernels>> CudaKernels::Make(CudaDevice* device) {
+  SL_ASSIGN_OR_RETURN(auto products, cuda::Products::Make());
+  return std::unique_ptr<CudaKernels>(new CudaKernels(device, std::move(products)));
+}
+
+CudaKernels::CudaKernels(CudaDevice* device, std::unique_ptr<cuda::Products> products)
+    : device_(device), products_(std::move(products)) {
+  device->AddCheck(FirstError, this);
+}
+
+absl::StatusOr<ReadyKernel> CudaKernels::ReadyFor(const Graph& graph, const Node& node) {
+  const cuda::OpLaunch launch = cuda::LaunchOf(node.op);
+  if (launch.launch == nullptr) {
+    return absl::UnimplementedError(
+        absl::StrCat("the CUDA backend has no kernel for ", RowOf(node.op).name, " yet"));
+  }
+  const cuda::NodeTypes types = {graph, node};
+  if (!cuda::FitsAttention(types)) {
+    return absl::UnimplementedError(absl::StrCat("the CUDA backend has ", RowOf(node.op).name,
+                                                 " for heads of at most ", cuda::kMostHeadSize,
+                                                 " channels"));
+  }
+  int64_t workspace_bytes = launch.workspace_bytes == nullptr ? 0 : launch.workspace_bytes(types);
+  ReadyNode& ready = nodes_.emplace_back();
+  ready.kernels = this;
+  ready.launch = launch.launch;
+  if (node.op == Op::kRotary) {
+    const int64_t heads =
+        static_cast<int64_t>(node.attributes[0]) + 2 * static_cast<int64_t>(node.attributes[1]);
+    const Type& x = types.in(0);
+    SL_ASSIGN_OR_RETURN(ready.data.rotary, RotaryTable(x.shape[1], cuda::ColumnsOf(x) / heads / 2,
+                                                       node.attributes[2]));
+  }
+  SL_RETURN_IF_ERROR(cuda::ChooseProducts(types, products_.get(), &ready.data, &workspace_bytes));
+  return ReadyKernel{RunNode, &ready, workspace_bytes};
+}
+
+void CudaKernels::RunNode(const void* self, const NodeRun& run) {
+  const auto& ready = *static_cast<const ReadyNode*>(self);
+  const cuda::StreamRun launch(StreamOf(run.stream));
+  const cuda::OpRun op = {run, ready.data, launch, cuda::Workspace(run.workspace)};
+  ready.launch(op);
+  ready.kernels->Keep(launch.error(), RowOf(run.node.op).name);
+  ready.kernels->Keep(op.status, RowOf(run.node.op).name);
+}
+
+void CudaKernels::Keep(cudaError_t error, const char* what) const {
+  if (error == cudaSuccess) return;
+  Keep(absl::InternalError(
+           absl::StrCat(cudaGetErrorString(error), " (", cudaGetErrorName(error), ")")),
+       what);
+}
+
+void CudaKernels::Keep(const absl::Status& status, const char* what) const {
+  if (status.ok() || !error_.ok()) return;
+  error_ =
+      absl::Status(status.code(), absl::StrCat("the launch of ", what, ": ", status.message()));
+}
+
+absl::Status CudaKernels::FirstError(const void* self) {
+  return static_cast<const CudaKernels*>(self)->error_;
+}
+
+// The host has time for it, and its doubles are as good.
+absl::StatusOr<const float*> CudaKernels::RotaryTable(int64_t positions, int64_t half,
+                                                      double theta) {
+  const float*& table = rotary_[{positions, half, theta}];
+  if (table != nullptr) return table;
+  std::vector<float> values(static_cast<size_t>(2 * positions * half));
+  cuda::RunOnHost(
+      cuda::RotaryTable{values.data(), values.data() + positions * half, positions, half, theta},
+      32);
+  const auto bytes = static_cast<int64_t>(values.size() * sizeof(float));
+  SL_ASSIGN_OR_RETURN(void* const memory, device_->Allocate(bytes));
+  SL_RETURN_IF_ERROR(device_->CopyNow(memory, values.data(), bytes));
+  table = static_cast<const float*>(memory);
+  return table;
+}
+
+absl::Status CudaKernels::Prepare(absl::Span<const ParamBlock> blocks) {
+  if (blocks.empty()) return absl::OkStatus();
+  SL_ASSIGN_OR_RETURN(cuda::ParamList list, cuda::ParamList::Make(blocks, device_));
+  lists_.insert_or_assign(blocks.data(), std::move(list));
+  return absl::OkStatus();
+}
+
+const cuda::ParamList& CudaKernels::ListOf(absl::Span<const ParamBlock> blocks) const {
+  const auto found = lists_.find(blocks.data());
+  SL_CHECK(found != lists_.end()) << "a list of parameters that was not prepared";
+  return found->second;
+}
+
+void CudaKernels::Copy(void* to, const void* from, int64_t bytes, NativeStream stream) {
+  Keep(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, StreamOf(stream)),
+       "copy");
+}
+
+void CudaKernels::Add(float* to, const float* from, int64_t count, NativeStream stream) {
+  Keep(cuda::Launch(StreamOf(stream), cuda::Add<float>{to, from, to, count}), "add");
+}
+
+void CudaKernels::ClearBehind(const CountedRows& rows, NativeStream stream) {
+  Keep(cuda::Launch(
+           StreamOf(stream),
+           cuda::ClearBehind{reinterpret_cast<float*>(rows.rows), rows.counts, rows.how_many,
+                             rows.most_rows, rows.row_bytes / static_cast<int64_t>(sizeof(float))}),
+       "clearing rows");
+}
+
+void CudaKernels::SumOfSquares(absl::Span<const ParamBlock> blocks, double* sums,
+                               NativeStream stream) {
+  if (blocks.empty()) return;
+  const cuda::StreamRun launch(StreamOf(stream));
+  ListOf(blocks).SumOfSquares(launch, sums);
+  Keep(launch.error(), "the sum of squares");
+}
+
+void CudaKernels::Update(const UpdateStep& step, absl::Span<const ParamBlock> blocks,
+                         NativeStream stream) {
+  if (blocks.empty()) return;
+  const cuda::StreamRun launch(StreamOf(stream));
+  ListOf(blocks).Update(launch, step);
+  Keep(launch.error(), "the update");
+}
+
+}  // namespace stringline

@@ -1,0 +1,63 @@
+// The kernels of a GPU: what every node launches (ops/), and what is done to whole blocks.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "absl/container/flat_hash_map.h"
+#include "executor/cuda/device.h"
+#include "executor/cuda/ops/ops.h"
+#include "executor/cuda/param_list.h"
+#include "executor/programs/kernels.h"
+
+namespace stringline {
+
+// An error of a launch comes out of the device's Synchronize, with the first op that had one.
+class CudaKernels final : public Kernels {
+ public:
+  // `device`, the current GPU, outlives it, and calls nothing of it once it is gone. Unavailable
+  // without the library of products.
+  static absl::StatusOr<std::unique_ptr<CudaKernels>> Make(CudaDevice* device);
+  CudaKernels(const CudaKernels&) = delete;
+  CudaKernels& operator=(const CudaKernels&) = delete;
+
+  absl::StatusOr<ReadyKernel> ReadyFor(const Graph& graph, const Node& node) override;
+  absl::Status Prepare(absl::Span<const ParamBlock> blocks) override;
+  void Copy(void* to, const void* from, int64_t bytes, NativeStream stream) override;
+  void Add(float* to, const float* from, int64_t count, NativeStream stream) override;
+  void ClearBehind(const CountedRows& rows, NativeStream stream) override;
+  void SumOfSquares(absl::Span<const ParamBlock> blocks, double* sums,
+                    NativeStream stream) override;
+  void Update(const UpdateStep& step, absl::Span<const ParamBlock> blocks,
+              NativeStream stream) override;
+
+ private:
+  struct ReadyNode {
+    const CudaKernels* kernels;
+    void (*launch)(const cuda::OpRun& run);
+    cuda::NodeData data;
+  };
+
+  CudaKernels(CudaDevice* device, std::unique_ptr<cuda::Products> products);
+  static void RunNode(const void* self, const NodeRun& run);
+  static absl::Status FirstError(const void* self);
+  void Keep(cudaError_t error, const char* what) const;
+  void Keep(const absl::Status& status, const char* what) const;
+  // The cosines and sines of all positions; made once for a model.
+  absl::StatusOr<const float*> RotaryTable(int64_t positions, int64_t half, double theta);
+  const cuda::ParamList& ListOf(absl::Span<const ParamBlock> blocks) const;
+
+  CudaDevice* const device_;
+  const std::unique_ptr<cuda::Products> products_;
+  std::deque<ReadyNode> nodes_;
+  std::map<std::tuple<int64_t, int64_t, double>, const float*> rotary_;
+  absl::flat_hash_map<const ParamBlock*, cuda::ParamList> lists_;
+  mutable absl::Status error_;  // the first
+};
+
+}  // namespace stringline

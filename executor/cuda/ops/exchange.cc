@@ -1,0 +1,122 @@
+// The way of a token's row to its experts and back, and what experts do with rows that came.
+//
+// The exchanges between ranks are the groups'; what stands here for them is of a single rank, as
+// the CPU's kernels have it: copies.
+#include <algorithm>
+
+#include "executor/cuda/ops/ops.h"
+
+namespace stringline::cuda {
+namespace {
+
+int64_t DispatchPlanBytes(const NodeTypes& types) {
+  return Workspace::BytesOf(
+      {DispatchPlanIntegers(types.in(0).elements(), types.out(1).elements())});
+}
+void LaunchDispatchPlan(const OpRun& run) {
+  const int64_t slots = run.in_type(0).elements(), experts = run.out_type(1).elements();
+  PlanDispatch(run.launch, run.integers_in(0), slots, static_cast<int32_t>(experts),
+               run.attribute_as<int32_t>(1), run.integers_out(0), run.integers_out(1), run.out(2),
+               run.workspace.Take<int32_t>(DispatchPlanIntegers(slots, experts)));
+}
+
+void LaunchGatherRows(const OpRun& run) {
+  const Type& order = run.in_type(1);
+  run.launch(GatherRows<float>{run.in(0), run.integers_in(1), run.out(0), order.elements(),
+                               ColumnsOf(order), ColumnsOf(run.in_type(0))});
+}
+
+int64_t SumRowsBytes(const NodeTypes& types) {
+  return Workspace::BytesOf({types.in(1).elements()});
+}
+void LaunchSumRows(const OpRun& run) {
+  const Type& order = run.in_type(1);
+  int32_t* const place = run.workspace.Take<int32_t>(order.elements());
+  run.launch(InvertOrder{run.integers_in(1), place, order.elements()});
+  run.launch(SumRows<float>{run.in(0), place, run.out(0), RowsOf(order), ColumnsOf(order),
+                            ColumnsOf(run.in_type(0))});
+}
+
+void LaunchGatherWeights(const OpRun& run) {
+  run.launch(PermuteWeights{run.in(0), run.integers_in(1), run.out(0), run.in_type(1).elements()});
+}
+
+void LaunchScatterWeights(const OpRun& run) {
+  run.launch(PermuteWeights{run.in(0), run.integers_in(1), run.out(0), run.in_type(1).elements(),
+                            /*scatter=*/true});
+}
+
+// How many rows there are, in the workspace.
+int64_t OneCountBytes(const NodeTypes& /*types*/) { return Workspace::BytesOf({1}); }
+const int32_t* SumOfInput(const OpRun& run, int counts) {
+  int32_t* const sum = run.workspace.Take<int32_t>(1);
+  run.launch(SumOfCounts{run.integers_in(counts), sum, run.in_type(counts).elements()});
+  return sum;
+}
+
+void LaunchAllToAllCounts(const OpRun& run) {
+  run.launch.Check(cudaMemcpyAsync(run.integers_out(0), run.integers_in(0),
+                                   static_cast<size_t>(run.out_type(0).bytes()), cudaMemcpyDefault,
+                                   static_cast<cudaStream_t>(run.node.stream)));
+}
+
+int64_t FirstDimension(const Type& type) { return type.shape[0]; }
+
+void LaunchDispatch(const OpRun& run) {
+  const Type &x = run.in_type(0), &y = run.out_type(0);
+  const int32_t* const taken = SumOfInput(run, 1);
+  run.launch(CopyTaken<float>{run.in(0), taken, run.out(0),
+                              std::min(FirstDimension(x), FirstDimension(y)),
+                              x.elements() / FirstDimension(x), /*clear=*/false});
+}
+
+void LaunchCombine(const OpRun& run) {
+  const Type& y = run.out_type(0);
+  const int32_t* const taken = SumOfInput(run, 1);
+  run.launch(CopyTaken<float>{run.in(0), taken, run.out(0), FirstDimension(y),
+                              y.elements() / FirstDimension(y)});
+}
+
+void LaunchExpertSwiglu(const OpRun& run) {
+  const Type& y = run.out_type(0);
+  const int32_t* const received = SumOfInput(run, 2);
+  run.launch(Swiglu<float>{run.in(0), run.out(0), RowsOf(y), ColumnsOf(y), run.in(1), received});
+}
+
+void LaunchExpertSwigluGrad(const OpRun& run) {
+  const Type& dy = run.in_type(0);
+  const int32_t* const received = SumOfInput(run, 3);
+  run.launch(SwigluGrad<float>{run.in(0), run.in(1), run.out(0), RowsOf(dy), ColumnsOf(dy),
+                               run.in(2), run.out(1), received});
+}
+
+}  // namespace
+
+OpLaunch ExchangeLaunch(Op op) {
+  switch (op) {
+    case Op::kDispatchPlan:
+      return {LaunchDispatchPlan, DispatchPlanBytes};
+    case Op::kGatherRows:
+      return {LaunchGatherRows};
+    case Op::kSumRows:
+      return {LaunchSumRows, SumRowsBytes};
+    case Op::kGatherWeights:
+      return {LaunchGatherWeights};
+    case Op::kScatterWeights:
+      return {LaunchScatterWeights};
+    case Op::kAllToAllCounts:
+      return {LaunchAllToAllCounts};
+    case Op::kDispatch:
+      return {LaunchDispatch, OneCountBytes};
+    case Op::kCombine:
+      return {LaunchCombine, OneCountBytes};
+    case Op::kExpertSwiglu:
+      return {LaunchExpertSwiglu, OneCountBytes};
+    case Op::kExpertSwigluGrad:
+      return {LaunchExpertSwigluGrad, OneCountBytes};
+    default:
+      return {};
+  }
+}
+
+}  // namespace stringline::cuda

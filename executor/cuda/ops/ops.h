@@ -1,0 +1,105 @@
+// The launches of every op of stages/ops.def, in float32: what each body is given from a node's
+// operands.
+//
+// A node is made ready once, for its shapes; running it allocates nothing and waits for nothing.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "absl/status/status.h"
+#include "executor/cuda/kernels/kernels.h"
+#include "executor/cuda/products.h"
+#include "executor/programs/kernels.h"
+#include "schedlang/base/align.h"
+#include "stages/graph.h"
+
+namespace stringline::cuda {
+
+// The operands of a node before there is memory for them.
+struct NodeTypes {
+  const Graph& graph;
+  const Node& node;
+
+  const Type& in(int i) const { return graph.values[node.inputs[i]].type; }
+  const Type& out(int i) const { return graph.values[node.outputs[i]].type; }
+};
+
+// What a node has besides its operands, for as long as the kernels live.
+struct NodeData {
+  const float* rotary = nullptr;  // cosines, then sines, of kRotary
+  // Of products by the library: what overwrites its result, and what adds to it.
+  const Products* library = nullptr;
+  const Product* products[2] = {};
+};
+
+// Hands out the pieces of a workspace, in the order in which their sizes were added up.
+class Workspace {
+ public:
+  explicit Workspace(void* memory) : at_(static_cast<char*>(memory)) {}
+  template <typename T>
+  T* Take(int64_t count) {
+    char* const piece = at_;
+    at_ += AlignUp(count * static_cast<int64_t>(sizeof(T)));
+    return reinterpret_cast<T*>(piece);
+  }
+  static int64_t BytesOf(std::initializer_list<int64_t> words) {
+    int64_t bytes = 0;
+    for (const int64_t count : words) bytes += AlignUp(4 * count);
+    return bytes;
+  }
+
+ private:
+  char* at_;
+};
+
+// One run of a node.
+struct OpRun {
+  const NodeRun& node;
+  const NodeData& data;
+  const StreamRun& launch;
+  mutable Workspace workspace;
+  mutable absl::Status status = {};  // of what is no launch
+
+  const Type& in_type(int i) const { return *node.in[i].type; }
+  const Type& out_type(int i) const { return *node.out[i].type; }
+  float* in(int i) const { return node.in[i].f32(); }
+  float* out(int i) const { return node.out[i].f32(); }
+  int32_t* integers_in(int i) const { return node.in[i].i32(); }
+  int32_t* integers_out(int i) const { return node.out[i].i32(); }
+  bool adds(int i) const { return node.accumulate[i]; }
+  double attribute(int i) const { return node.node.attributes[i]; }
+  template <typename T>
+  T attribute_as(int i) const {
+    return static_cast<T>(attribute(i));
+  }
+};
+
+// A tensor as rows of its last dimension.
+inline int64_t ColumnsOf(const Type& type) { return type.shape.back(); }
+inline int64_t RowsOf(const Type& type) { return type.elements() / ColumnsOf(type); }
+
+struct OpLaunch {
+  void (*launch)(const OpRun& run) = nullptr;                    // null: there is none yet
+  int64_t (*workspace_bytes)(const NodeTypes& types) = nullptr;  // null: none is needed
+};
+OpLaunch LaunchOf(Op op);
+
+// Chooses how a product is computed; does nothing for other ops.
+absl::Status ChooseProducts(const NodeTypes& types, Products* library, NodeData* data,
+                            int64_t* workspace_bytes);
+// Whether heads are not too large; true for what is no attention.
+bool FitsAttention(const NodeTypes& types);
+
+// By family; each gives those of its ops, and nothing for others.
+OpLaunch ProductLaunch(Op op);
+OpLaunch AttentionLaunch(Op op);
+OpLaunch ElementwiseLaunch(Op op);
+OpLaunch NormLaunch(Op op);
+OpLaunch TokenLaunch(Op op);
+OpLaunch RouterLaunch(Op op);
+OpLaunch ExchangeLaunch(Op op);
+
+}  // namespace stringline::cuda

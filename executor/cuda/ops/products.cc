@@ -1,0 +1,140 @@
+// Products of rows with weights: by cuBLASLt where all rows have one matrix, by bodies of our own
+// where each has that of its expert.
+#include <algorithm>
+
+#include "executor/cuda/ops/ops.h"
+#include "schedlang/base/status.h"
+
+namespace stringline::cuda {
+namespace {
+
+int64_t PaddedBytes(const Product* product) {
+  const int64_t bytes = Products::WorkspaceBytes(product);
+  return bytes == 0 ? 0 : bytes + Products::kWorkspaceAlignment - kBufferAlignment;
+}
+
+void RunProduct(const OpRun& run, ProductRun operands) {
+  const bool adds = run.adds(0);
+  const auto at = reinterpret_cast<uintptr_t>(run.node.workspace);
+  constexpr auto kAlignment = static_cast<uintptr_t>(Products::kWorkspaceAlignment);
+  operands.a = run.in(0);
+  operands.b = run.in(1);
+  operands.out = run.out(0);
+  operands.workspace = reinterpret_cast<void*>((at + kAlignment - 1) / kAlignment * kAlignment);
+  run.status.Update(run.data.library->Run(run.data.products[adds ? 1 : 0], operands,
+                                          static_cast<cudaStream_t>(run.node.stream)));
+}
+
+void LaunchPlain(const OpRun& run) { RunProduct(run, {}); }
+void LaunchBias(const OpRun& run) {
+  ProductRun operands = {};
+  operands.bias = run.in(2);
+  RunProduct(run, operands);
+}
+void LaunchResidual(const OpRun& run) {
+  ProductRun operands = {};
+  operands.bias = run.in(2);
+  operands.residual = run.in(3);
+  RunProduct(run, operands);
+}
+void LaunchLinearAdd(const OpRun& run) {
+  ProductRun operands = {};
+  operands.residual = run.in(2);
+  RunProduct(run, operands);
+}
+
+// received (X,e) is input 2 of all of these.
+int64_t GroupedBytes(const NodeTypes& types) {
+  const Type& received = types.in(2);
+  return Workspace::BytesOf({GroupedPlanIntegers(received.shape[0], received.shape[1])});
+}
+GroupedRows RowsByExpert(const OpRun& run) {
+  const int64_t ranks = run.in_type(2).shape[0], experts = run.in_type(2).shape[1];
+  return PlanGroupedRows(run.launch, run.integers_in(2), run.in_type(0).shape[0], ranks, experts,
+                         run.workspace.Take<int32_t>(GroupedPlanIntegers(ranks, experts)));
+}
+
+void LaunchGroupedLinear(const OpRun& run) {
+  const Type& w = run.in_type(1);
+  run.launch(GroupedLinear<float>{run.in(0), run.in(1), run.out(0), RowsByExpert(run), w.shape[2],
+                                  w.shape[1]});
+}
+
+void LaunchGroupedLinearInputGrad(const OpRun& run) {
+  const Type& w = run.in_type(1);
+  run.launch(GroupedLinearInputGrad<float>{run.in(0), run.in(1), run.out(0), RowsByExpert(run),
+                                           w.shape[2], w.shape[1]});
+}
+
+void LaunchGroupedLinearWeightGrad(const OpRun& run) {
+  const Type& dw = run.out_type(0);
+  run.launch(GroupedLinearWeightGrad<float>{run.in(0), run.in(1), run.out(0), RowsByExpert(run),
+                                            dw.shape[2], dw.shape[1], run.adds(0)});
+}
+
+}  // namespace
+
+OpLaunch ProductLaunch(Op op) {
+  switch (op) {
+    case Op::kLinear:
+    case Op::kLinearInputGrad:
+    case Op::kLinearWeightGrad:
+      return {LaunchPlain};
+    case Op::kLinearBias:
+      return {LaunchBias};
+    case Op::kLinearResidual:
+      return {LaunchResidual};
+    case Op::kLinearAdd:
+      return {LaunchLinearAdd};
+    case Op::kGroupedLinear:
+      return {LaunchGroupedLinear, GroupedBytes};
+    case Op::kGroupedLinearInputGrad:
+      return {LaunchGroupedLinearInputGrad, GroupedBytes};
+    case Op::kGroupedLinearWeightGrad:
+      return {LaunchGroupedLinearWeightGrad, GroupedBytes};
+    default:
+      return {};
+  }
+}
+
+absl::Status ChooseProducts(const NodeTypes& types, Products* library, NodeData* data,
+                            int64_t* workspace_bytes) {
+  ProductShape shape = {};
+  switch (types.node.op) {
+    case Op::kLinear:
+    case Op::kLinearBias:
+    case Op::kLinearResidual:
+    case Op::kLinearAdd: {
+      const bool both = types.node.op == Op::kLinearResidual;
+      shape.kind = ProductKind::kForward;
+      shape.bias = both || types.node.op == Op::kLinearBias;
+      shape.residual = both || types.node.op == Op::kLinearAdd;
+      shape.inputs = ColumnsOf(types.in(0));
+      shape.outputs = ColumnsOf(types.out(0));
+      break;
+    }
+    case Op::kLinearInputGrad:
+      shape.kind = ProductKind::kInputGrad;
+      shape.inputs = ColumnsOf(types.out(0));
+      shape.outputs = ColumnsOf(types.in(0));
+      break;
+    case Op::kLinearWeightGrad:
+      shape.kind = ProductKind::kWeightGrad;
+      shape.inputs = ColumnsOf(types.in(1));
+      shape.outputs = ColumnsOf(types.in(0));
+      break;
+    default:
+      return absl::OkStatus();
+  }
+  shape.rows = RowsOf(types.in(0));
+  data->library = library;
+  SL_ASSIGN_OR_RETURN(data->products[0], library->Choose(shape));
+  *workspace_bytes = PaddedBytes(data->products[0]);
+  if (shape.kind != ProductKind::kWeightGrad) return absl::OkStatus();
+  shape.accumulate = true;
+  SL_ASSIGN_OR_RETURN(data->products[1], library->Choose(shape));
+  *workspace_bytes = std::max(*workspace_bytes, PaddedBytes(data->products[1]));
+  return absl::OkStatus();
+}
+
+}  // namespace stringline::cuda

@@ -1,0 +1,308 @@
+#include "executor/cuda/products.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "executor/cuda/cublas_lt.h"
+#include "schedlang/base/status.h"
+
+namespace stringline::cuda {
+
+// What the library calls the product. C has the layout of D.
+struct ProductDescriptors {
+  cublasLtMatmulDescOpaque_t operation;
+  cublasLtMatrixLayoutOpaque_t a, b, d;
+};
+
+struct Product {
+  ProductShape shape;
+  bool is_empty = false;   // there is nothing to write
+  bool has_terms = false;  // otherwise the sums are zero, and the library is not asked
+  ProductDescriptors descriptors;
+  cublasLtMatmulAlgo_t algorithm;
+  int64_t workspace_bytes = 0;
+  std::string text;  // the algorithm, for people
+};
+
+struct Products::Table {
+  ~Table() {
+    if (handle != nullptr) (void)library.cublasLtDestroy(handle);
+  }
+  absl::Status Checked(cublasStatus_t status, const char* call) const;
+  absl::Status Describe(Product* product) const;
+  absl::Status FindAlgorithm(Product* product) const;
+  absl::Status Prepare(Product* product) const;
+
+  CublasLt library;
+  cublasLtHandle_t handle = nullptr;
+  std::mutex mutex;  // of products
+  absl::flat_hash_map<ProductShape, std::unique_ptr<const Product>> products;
+};
+
+namespace {
+
+absl::Status AboutProduct(const ProductShape& shape, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(ToString(shape), ": ", status.message()));
+}
+
+absl::Status CheckShape(const ProductShape& shape) {
+  if (std::min({shape.rows, shape.inputs, shape.outputs}) < 0) {
+    return absl::InvalidArgumentError("a size is negative");
+  }
+  const bool forward = shape.kind == ProductKind::kForward;
+  if ((shape.bias || shape.residual) && !forward) {
+    return absl::InvalidArgumentError("only forward products have a bias or a residual");
+  }
+  if (shape.accumulate && shape.kind != ProductKind::kWeightGrad) {
+    return absl::InvalidArgumentError("only gradients of weights are accumulated");
+  }
+  if (shape.bias && shape.inputs == 0) {
+    return absl::InvalidArgumentError("a bias without inputs is not supported");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCudaCall(cudaError_t error, const char* call) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat(call, ": ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")"));
+}
+
+// Whether all pointers that the product needs are there, and no others, and lie as promised.
+absl::Status CheckPointers(const Product& product, const ProductRun& run) {
+  static constexpr const char* kNames[][3] = {
+      {"x", "w", "y"}, {"dy", "w", "dx"}, {"dy", "x", "dw"}};
+  const ProductShape& shape = product.shape;
+  const auto& names = kNames[static_cast<int>(shape.kind)];
+  const struct {
+    const char* name;
+    const void* at;
+    bool needed, refused;
+  } pointers[] = {
+      {names[0], run.a, product.has_terms, false},
+      {names[1], run.b, product.has_terms, false},
+      {names[2], run.out, true, false},
+      {"the bias", run.bias, shape.bias, !shape.bias},
+      {"z", run.residual, shape.residual, !shape.residual},
+      {"the workspace", run.workspace, product.workspace_bytes > 0, false},
+  };
+  for (const auto& pointer : pointers) {
+    if (pointer.needed && pointer.at == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(pointer.name, " is missing"));
+    }
+    if (pointer.refused && pointer.at != nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(pointer.name, " is not part of it"));
+    }
+    const int64_t alignment =
+        pointer.at == run.workspace ? Products::kWorkspaceAlignment : Products::kAlignment;
+    if (reinterpret_cast<uintptr_t>(pointer.at) % static_cast<uintptr_t>(alignment) != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(pointer.name, " is not aligned to ", alignment, " bytes"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Sums without terms: out = 0, out = z, or out as it is.
+absl::Status RunWithoutTerms(const ProductShape& shape, const ProductRun& run,
+                             cudaStream_t stream) {
+  const ProductMapping mapping = MappingOf(shape);
+  const auto bytes = static_cast<size_t>(mapping.m * mapping.n) * sizeof(float);
+  if (shape.accumulate || run.residual == run.out) return absl::OkStatus();
+  if (shape.residual) {
+    return CheckCudaCall(
+        cudaMemcpyAsync(run.out, run.residual, bytes, cudaMemcpyDeviceToDevice, stream),
+        "cudaMemcpyAsync");
+  }
+  return CheckCudaCall(cudaMemsetAsync(run.out, 0, bytes, stream), "cudaMemsetAsync");
+}
+
+}  // namespace
+
+absl::Status Products::Table::Checked(cublasStatus_t status, const char* call) const {
+  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  const std::string text = absl::StrCat(call, ": ", library.cublasLtGetStatusName(status), " (",
+                                        static_cast<int>(status), ")");
+  return status == CUBLAS_STATUS_NOT_SUPPORTED ? absl::UnimplementedError(text)
+                                               : absl::InternalError(text);
+}
+
+// Calls the function and returns from where it failed.
+#define STRINGLINE_CUBLAS_LT(function, ...) \
+  SL_RETURN_IF_ERROR(Checked(library.function(__VA_ARGS__), #function))
+
+absl::Status Products::Table::Describe(Product* product) const {
+  ProductDescriptors& made = product->descriptors;
+  const ProductMapping mapping = MappingOf(product->shape);
+  STRINGLINE_CUBLAS_LT(cublasLtMatmulDescInit_internal, &made.operation, sizeof(made.operation),
+                       CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  const auto set = [this, &made](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+    return Checked(
+        library.cublasLtMatmulDescSetAttribute(&made.operation, attribute, &value, sizeof(value)),
+        "cublasLtMatmulDescSetAttribute");
+  };
+  const auto operation = [](bool transposed) -> int32_t {
+    return transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  };
+  SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSA, operation(mapping.transpose_a)));
+  SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSB, operation(mapping.transpose_b)));
+  if (product->shape.bias) {
+    SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t{CUBLASLT_EPILOGUE_BIAS}));
+    // A search looks at how it is aligned. Every run puts its own there.
+    SL_RETURN_IF_ERROR(
+        set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(kAlignment)));
+  }
+  STRINGLINE_CUBLAS_LT(cublasLtMatrixLayoutInit_internal, &made.a, sizeof(made.a), CUDA_R_32F,
+                       mapping.a_rows(), mapping.a_columns(), mapping.lda);
+  STRINGLINE_CUBLAS_LT(cublasLtMatrixLayoutInit_internal, &made.b, sizeof(made.b), CUDA_R_32F,
+                       mapping.b_rows(), mapping.b_columns(), mapping.ldb);
+  STRINGLINE_CUBLAS_LT(cublasLtMatrixLayoutInit_internal, &made.d, sizeof(made.d), CUDA_R_32F,
+                       mapping.m, mapping.n, mapping.ldd);
+  return absl::OkStatus();
+}
+
+absl::Status Products::Table::FindAlgorithm(Product* product) const {
+  cublasLtMatmulPreferenceOpaque_t preference;
+  STRINGLINE_CUBLAS_LT(cublasLtMatmulPreferenceInit_internal, &preference, sizeof(preference));
+  const uint64_t most = kWorkspaceBytes;
+  STRINGLINE_CUBLAS_LT(cublasLtMatmulPreferenceSetAttribute, &preference,
+                       CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof(most));
+  const uint32_t alignment = kAlignment;
+  for (const auto which :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    STRINGLINE_CUBLAS_LT(cublasLtMatmulPreferenceSetAttribute, &preference, which, &alignment,
+                         sizeof(alignment));
+  }
+  ProductDescriptors& made = product->descriptors;
+  cublasLtMatmulHeuristicResult_t result = {};
+  int found = 0;
+  STRINGLINE_CUBLAS_LT(cublasLtMatmulAlgoGetHeuristic, handle, &made.operation, &made.a, &made.b,
+                       &made.d, &made.d, &preference, 1, &result, &found);
+  if (found < 1) {
+    return absl::UnimplementedError("cublasLtMatmulAlgoGetHeuristic: it knows no algorithm");
+  }
+  SL_RETURN_IF_ERROR(Checked(result.state, "the result of cublasLtMatmulAlgoGetHeuristic"));
+  product->algorithm = result.algo;
+  product->workspace_bytes = static_cast<int64_t>(result.workspaceSize);
+  return absl::OkStatus();
+}
+
+absl::Status Products::Table::Prepare(Product* product) const {
+  const ProductMapping mapping = MappingOf(product->shape);
+  product->is_empty = mapping.m == 0 || mapping.n == 0;
+  product->has_terms = mapping.k > 0;
+  if (product->is_empty || !product->has_terms) {
+    product->text = "no algorithm";
+    return absl::OkStatus();
+  }
+  SL_RETURN_IF_ERROR(Describe(product));
+  SL_RETURN_IF_ERROR(FindAlgorithm(product));
+  const auto add = [this, product](const char* name, cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                   auto value) {
+    size_t written = 0;
+    SL_RETURN_IF_ERROR(Checked(library.cublasLtMatmulAlgoConfigGetAttribute(
+                                   &product->algorithm, attribute, &value, sizeof(value), &written),
+                               "cublasLtMatmulAlgoConfigGetAttribute"));
+    absl::StrAppend(&product->text, name, " ", value, ", ");
+    return absl::OkStatus();
+  };
+  SL_RETURN_IF_ERROR(add("algorithm", CUBLASLT_ALGO_CONFIG_ID, int32_t{0}));
+  SL_RETURN_IF_ERROR(add("tile", CUBLASLT_ALGO_CONFIG_TILE_ID, uint32_t{0}));
+  SL_RETURN_IF_ERROR(add("stages", CUBLASLT_ALGO_CONFIG_STAGES_ID, uint32_t{0}));
+  SL_RETURN_IF_ERROR(add("split-k", CUBLASLT_ALGO_CONFIG_SPLITK_NUM, int32_t{0}));
+  absl::StrAppend(&product->text, "workspace ", product->workspace_bytes, " bytes");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Products>> Products::Make() {
+  auto table = std::make_unique<Table>();
+  SL_ASSIGN_OR_RETURN(table->library, CublasLt::Open());
+  const cublasStatus_t created = table->library.cublasLtCreate(&table->handle);
+  if (created == CUBLAS_STATUS_SUCCESS) {
+    return std::unique_ptr<Products>(new Products(std::move(table)));
+  }
+  table->handle = nullptr;
+  const absl::Status status = table->Checked(created, "cublasLtCreate");
+  if (created != CUBLAS_STATUS_NOT_INITIALIZED) return status;
+  return absl::UnavailableError(absl::StrCat("cuBLASLt finds no GPU: ", status.message()));
+}
+
+Products::Products(std::unique_ptr<Table> table) : table_(std::move(table)) {}
+Products::~Products() = default;
+
+absl::StatusOr<const Product*> Products::Choose(const ProductShape& shape) {
+  const std::lock_guard<std::mutex> lock(table_->mutex);
+  std::unique_ptr<const Product>& place = table_->products[shape];
+  if (place != nullptr) return place.get();
+  auto product = std::make_unique<Product>();
+  product->shape = shape;
+  absl::Status status = CheckShape(shape);
+  if (status.ok()) status = table_->Prepare(product.get());
+  if (!status.ok()) {
+    table_->products.erase(shape);
+    return AboutProduct(shape, status);
+  }
+  place = std::move(product);
+  return place.get();
+}
+
+int64_t Products::WorkspaceBytes(const Product* product) { return product->workspace_bytes; }
+
+absl::Status Products::Run(const Product* product, const ProductRun& run,
+                           cudaStream_t stream) const {
+  const ProductShape& shape = product->shape;
+  if (product->is_empty) return absl::OkStatus();
+  if (const absl::Status status = CheckPointers(*product, run); !status.ok()) {
+    return AboutProduct(shape, status);
+  }
+  if (!product->has_terms) {
+    const absl::Status status = RunWithoutTerms(shape, run, stream);
+    return status.ok() ? status : AboutProduct(shape, status);
+  }
+  // A copy, since others may run the product at the same time with another bias.
+  ProductDescriptors made = product->descriptors;
+  if (shape.bias) {
+    const absl::Status status = table_->Checked(
+        table_->library.cublasLtMatmulDescSetAttribute(
+            &made.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &run.bias, sizeof(run.bias)),
+        "cublasLtMatmulDescSetAttribute");
+    if (!status.ok()) return AboutProduct(shape, status);
+  }
+  const float one = 1, beta = shape.accumulate || shape.residual ? 1 : 0;
+  const absl::Status status = table_->Checked(
+      table_->library.cublasLtMatmul(table_->handle, &made.operation, &one, run.b, &made.a, run.a,
+                                     &made.b, &beta, shape.residual ? run.residual : run.out,
+                                     &made.d, run.out, &made.d, &product->algorithm, run.workspace,
+                                     static_cast<size_t>(product->workspace_bytes), stream),
+      "cublasLtMatmul");
+  return status.ok() ? status : AboutProduct(shape, status);
+}
+
+std::string Products::Describe() const {
+  const std::lock_guard<std::mutex> lock(table_->mutex);
+  std::vector<const Product*> products;
+  for (const auto& [shape, product] : table_->products) products.push_back(product.get());
+  const auto key = [](const Product* product) {
+    const ProductShape& s = product->shape;
+    return std::tuple(s.kind, s.rows, s.inputs, s.outputs, s.bias, s.residual, s.accumulate);
+  };
+  std::sort(products.begin(), products.end(),
+            [&key](const Product* a, const Product* b) { return key(a) < key(b); });
+  std::string text = absl::StrCat("cuBLASLt ", table_->library.cublasLtGetVersion(), "\n");
+  for (const Product* const product : products) {
+    absl::StrAppend(&text, ToString(product->shape), ": ", product->text, "\n");
+  }
+  return text;
+}
+
+#undef STRINGLINE_CUBLAS_LT
+
+}  // namespace stringline::cuda

@@ -1,0 +1,250 @@
+// Whole training steps on the CUDA backend, played by the host, against the CPU's trainer.
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "executor/cuda/cuda_backend.h"
+#include "executor/trainer.h"
+#include "gtest/gtest.h"
+#include "schedlang/base/sl_check.h"
+#include "stages/models/model.h"
+#include "tests/cuda/standin/cublas_standin.h"
+#include "tests/cuda/standin/standin.h"
+#include "tests/executor/plans.h"
+#include "tests/executor/tiny_models.h"
+
+namespace stringline {
+namespace {
+
+struct TrainedModel {
+  TinyFamily family;
+  const char* schedule;
+  Mesh mesh;
+};
+
+using Values = std::vector<std::vector<float>>;  // by parameter, of all stages and coordinates
+
+// What two steps gave: each one's loss and norm, the gradients of the first, and the parameters at
+// the end.
+struct Trained {
+  std::vector<double> losses, norms;
+  Values gradients, params;
+};
+
+std::unique_ptr<Trainer> MakeTrainer(const TrainedModel& model, std::unique_ptr<Backend> backend,
+                                     double balance_rate = 1e-3) {
+  const Plan plan = LibraryPlan(model.schedule, 2, 4).value();
+  const auto stages = static_cast<int>(plan.stages.size());
+  auto programs = BuildModelStages(TinyModel(model.family, stages), std::vector<int>(stages, 1),
+                                   {.expert_ranks = model.mesh.expert});
+  SL_CHECK(programs.ok()) << programs.status();
+  auto trainer =
+      Trainer::Make(plan, *std::move(programs),
+                    {.seed = 5, .record = false, .balance_rate = balance_rate, .mesh = model.mesh},
+                    std::move(backend));
+  SL_CHECK(trainer.ok()) << trainer.status();
+  return *std::move(trainer);
+}
+
+std::vector<float> OnHost(Device* device, absl::Span<const float> values) {
+  std::vector<float> copy(values.size());
+  const absl::Status status = device->CopyNow(copy.data(), values.data(),
+                                              static_cast<int64_t>(copy.size() * sizeof(float)));
+  SL_CHECK(status.ok()) << status;
+  return copy;
+}
+
+template <typename ValuesOf>
+Values OfEveryParam(Trainer& trainer, ValuesOf values_of) {
+  Values all;
+  for (int c = 0; c < trainer.mesh().coordinates(); ++c) {
+    for (size_t s = 0; s < trainer.programs().size(); ++s) {
+      for (size_t p = 0; p < trainer.programs()[s].params.size(); ++p) {
+        all.push_back(OnHost(trainer.device(),
+                             values_of(StageId(static_cast<int32_t>(s)), static_cast<int>(p), c)));
+      }
+    }
+  }
+  return all;
+}
+
+Values GradientsOf(Trainer& trainer) {
+  return OfEveryParam(trainer,
+                      [&](StageId stage, int p, int c) { return trainer.grad(stage, p, c); });
+}
+
+void FillData(Trainer& trainer, unsigned seed) {
+  std::mt19937 random(seed);
+  for (int32_t m = 0; m < trainer.microbatches(); ++m) {
+    for (const auto numbers : {trainer.tokens(MicrobatchId(m)), trainer.targets(MicrobatchId(m))}) {
+      for (int32_t& number : numbers) number = static_cast<int32_t>(random() % kTinyVocabulary);
+    }
+  }
+}
+
+Trained TrainedSteps(Trainer& trainer) {
+  Trained trained;
+  for (const unsigned seed : {3, 4}) {
+    FillData(trainer, seed);
+    const absl::Status status = trainer.ComputeGradients();
+    SL_CHECK(status.ok()) << status;
+    trained.losses.push_back(trainer.loss_sum() + trainer.aux_loss_sum());
+    EXPECT_EQ(trainer.dropped(), 0);
+    if (trained.gradients.empty()) trained.gradients = GradientsOf(trainer);
+    const absl::StatusOr<double> norm = trainer.Update(1e-2);
+    SL_CHECK(norm.ok()) << norm.status();
+    trained.norms.push_back(*norm);
+  }
+  trained.params = OfEveryParam(
+      trainer, [&](StageId stage, int p, int c) { return trainer.param(stage, p, c); });
+  for (const std::vector<float>& left : GradientsOf(trainer)) {
+    EXPECT_EQ(left, std::vector<float>(left.size())) << "a gradient after its update";
+  }
+  return trained;
+}
+
+Trained TrainOnCuda(const TrainedModel& model, unsigned order) {
+  standin_reset(order);
+  standin_cublas_reset();
+  auto backend = CudaBackend::Make();
+  SL_CHECK(backend.ok()) << backend.status();
+  return TrainedSteps(*MakeTrainer(model, *std::move(backend)));
+}
+
+float LargestOf(const std::vector<float>& values) {
+  float largest = 0;
+  for (const float value : values) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+float Largest(const Values& all) {
+  float largest = 0;
+  for (const std::vector<float>& values : all) largest = std::max(largest, LargestOf(values));
+  return largest;
+}
+
+// Within 1e-5 of the largest value; where a gradient is only rounding, of a small part of the
+// largest of all.
+void ExpectNear(const std::vector<float>& seen, const std::vector<float>& expected,
+                float largest_of_all) {
+  ASSERT_EQ(seen.size(), expected.size());
+  const float largest = std::max(LargestOf(expected), 1e-2f * largest_of_all);
+  for (size_t i = 0; i < seen.size(); ++i) {
+    ASSERT_NEAR(seen[i], expected[i], 1e-5f * largest) << i;
+  }
+}
+
+class CudaTraining : public testing::TestWithParam<TrainedModel> {};
+
+TEST_P(CudaTraining, GivesTheNumbersOfTheCpuAndTheSameBitsInEveryOrder) {
+  const TrainedModel& model = GetParam();
+  const Trained expected = TrainedSteps(*MakeTrainer(model, nullptr));
+  const Trained seen = TrainOnCuda(model, 1);
+  for (size_t i = 0; i < expected.losses.size(); ++i) {
+    // The update before the second step divides gradients by their size, also those that are
+    // nothing but rounding.
+    const double tolerance = i == 0 ? 1e-5 : 1e-3;
+    EXPECT_NEAR(seen.losses[i], expected.losses[i], tolerance * expected.losses[i]);
+    EXPECT_NEAR(seen.norms[i], expected.norms[i], tolerance * expected.norms[i]);
+  }
+  ASSERT_EQ(seen.gradients.size(), expected.gradients.size());
+  for (size_t p = 0; p < expected.gradients.size(); ++p) {
+    SCOPED_TRACE(testing::Message() << "parameter " << p);
+    ExpectNear(seen.gradients[p], expected.gradients[p], Largest(expected.gradients));
+  }
+  const unsigned order = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "order " << order);
+  const Trained again = TrainOnCuda(model, order);
+  EXPECT_EQ(again.losses, seen.losses);
+  EXPECT_EQ(again.norms, seen.norms);
+  EXPECT_TRUE(again.gradients == seen.gradients);
+  EXPECT_TRUE(again.params == seen.params);
+}
+
+// A step that was captured gives, replayed, what it gave when it was issued.
+TEST_P(CudaTraining, GivesTheSameBitsCaptured) {
+  standin_reset(1);
+  standin_cublas_reset();
+  auto backend = CudaBackend::Make();
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  auto& device = static_cast<CudaDevice&>(*(*backend)->device());
+  const auto trainer = MakeTrainer(GetParam(), *std::move(backend), /*balance_rate=*/0);
+  FillData(*trainer, 3);
+  int captured = -1;
+  double loss = 0;
+  Values gradients;
+  for (int step = 0; step < 4; ++step) {
+    if (step < 2) trainer->EnqueueGradients();
+    if (step == 1) {
+      const absl::StatusOr<int> graph = device.Capture();
+      ASSERT_TRUE(graph.ok()) << graph.status();
+      captured = *graph;
+    }
+    if (captured >= 0) device.Replay(captured);
+    const absl::Status status = device.Synchronize();
+    ASSERT_TRUE(status.ok()) << status;
+    const Values now = GradientsOf(*trainer);
+    if (step == 0) {
+      loss = trainer->loss_sum();
+      gradients = now;
+    }
+    EXPECT_EQ(trainer->loss_sum(), loss) << "step " << step;
+    EXPECT_TRUE(now == gradients) << "step " << step;
+    // Clears them, and changes nothing else.
+    ASSERT_TRUE(trainer->Update(0).ok());
+  }
+}
+
+TEST(CudaTrainer, AnErrorOfALaunchComesOutOfTheStep) {
+  standin_reset(1);
+  standin_cublas_reset();
+  auto backend = CudaBackend::Make();
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const auto trainer = MakeTrainer({TinyFamily::kGpt, "1f1b", {}}, *std::move(backend));
+  FillData(*trainer, 3);
+  standin_cublas_fail_call(5, 13);  // CUBLAS_STATUS_EXECUTION_FAILED
+  const absl::Status status = trainer->ComputeGradients();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_TRUE(absl::StrContains(status.message(), "the launch of linear")) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), standin_cublas_failed_call())) << status;
+}
+
+TEST(CudaTrainer, AnOpWithoutAKernelIsNamed) {
+  standin_reset(1);
+  standin_cublas_reset();
+  auto backend = CudaBackend::Make();
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  GptShape shape = std::get<GptShape>(TinyModel(TinyFamily::kGpt, 2).family);
+  shape.width = 264;
+  shape.heads = 1;
+  const auto programs = BuildModelStages(AnyShape(shape), {1, 1});
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  const auto trainer =
+      Trainer::Make(LibraryPlan("1f1b", 2, 4).value(), *programs, {}, *std::move(backend));
+  EXPECT_EQ(
+      trainer.status(),
+      absl::UnimplementedError("the CUDA backend has attention for heads of at most 256 channels"));
+}
+
+std::vector<TrainedModel> TrainedModels() {
+  std::vector<TrainedModel> models;
+  for (const TinyFamily family : kTinyFamilies) {
+    for (const char* const schedule : {"1f1b", "zb_v", "dualpipe_v"}) {
+      models.push_back({family, schedule, {}});
+      if (family == TinyFamily::kMoe) models.push_back({family, schedule, {.expert = 2}});
+    }
+  }
+  return models;
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiny, CudaTraining, testing::ValuesIn(TrainedModels()),
+                         [](const auto& info) {
+                           const TrainedModel& model = info.param;
+                           return absl::StrCat("s_", model.schedule, "_", NameOf(model.family),
+                                               model.mesh.expert > 1 ? "_experts2" : "");
+                         });
+
+}  // namespace
+}  // namespace stringline

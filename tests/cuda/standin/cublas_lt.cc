@@ -1,0 +1,314 @@
+// The stand-in for cuBLASLt.
+#include <cublasLt.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <set>
+
+#include "cublas_problem.h"
+#include "cublas_standin.h"
+#include "standin.h"
+
+namespace {
+
+using standin::CublasAlgorithm;
+using standin::CublasLayout;
+using standin::CublasOperation;
+using standin::CublasPreference;
+using standin::CublasProblem;
+using standin::Opened;
+using standin::Sealed;
+
+struct CublasState {
+  std::mutex mutex;
+  int64_t calls = 0, fail_at = 0;
+  cublasStatus_t fail_with = CUBLAS_STATUS_SUCCESS;
+  const char* failed_call = nullptr;
+  int64_t searches = 0, products = 0;
+  int find_count = 1;
+  cublasStatus_t find_state = CUBLAS_STATUS_SUCCESS;
+  std::set<cublasLtHandle_t> handles;
+};
+
+CublasState& State() {
+  static auto* const state = new CublasState;
+  return *state;
+}
+
+cublasStatus_t Enter(const char* name) {
+  CublasState& state = State();
+  if (++state.calls != state.fail_at) return CUBLAS_STATUS_SUCCESS;
+  state.failed_call = name;
+  return state.fail_with;
+}
+
+// While one lives, this thread is in the stand-in.
+struct InsideLibrary {
+  InsideLibrary() { standin_enter(1); }
+  ~InsideLibrary() { standin_enter(-1); }
+};
+
+// Takes the value that an attribute is set to.
+template <class T>
+cublasStatus_t Take(const void* buffer, size_t bytes, T* value) {
+  if (buffer == nullptr || bytes != sizeof(T)) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(value, buffer, sizeof(T));
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // namespace
+
+// Takes the lock, and returns where the call is to fail.
+#define CUBLAS_ENTER(name)                                      \
+  const InsideLibrary inside;                                   \
+  const std::lock_guard<std::mutex> cublas_lock(State().mutex); \
+  if (const cublasStatus_t entered = Enter(name); entered != CUBLAS_STATUS_SUCCESS) return entered
+
+extern "C" {
+
+void standin_cublas_reset() {
+  CublasState& state = State();
+  for (const cublasLtHandle_t handle : state.handles) std::free(handle);
+  state.handles.clear();
+  state.calls = state.fail_at = state.searches = state.products = 0;
+  state.failed_call = nullptr;
+  state.find_count = 1;
+  state.find_state = CUBLAS_STATUS_SUCCESS;
+}
+void standin_cublas_fail_call(int64_t n, int status) {
+  State().calls = 0;
+  State().fail_at = n;
+  State().fail_with = static_cast<cublasStatus_t>(status);
+  State().failed_call = nullptr;
+}
+int64_t standin_cublas_calls() { return State().calls; }
+const char* standin_cublas_failed_call() { return State().failed_call; }
+int64_t standin_cublas_searches() { return State().searches; }
+int64_t standin_cublas_products() { return State().products; }
+int64_t standin_cublas_handles() { return static_cast<int64_t>(State().handles.size()); }
+void standin_cublas_find(int count, int state) {
+  State().find_count = count;
+  State().find_state = static_cast<cublasStatus_t>(state);
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  CUBLAS_ENTER("cublasLtCreate");
+  *handle = static_cast<cublasLtHandle_t>(std::malloc(1));
+  State().handles.insert(*handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  CUBLAS_ENTER("cublasLtDestroy");
+  if (State().handles.erase(handle) == 0) return CUBLAS_STATUS_INVALID_VALUE;
+  std::free(handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
+
+const char* cublasLtGetStatusName(cublasStatus_t status) {
+  switch (status) {
+#define CUBLAS_NAME(name) \
+  case name:              \
+    return #name
+    CUBLAS_NAME(CUBLAS_STATUS_SUCCESS);
+    CUBLAS_NAME(CUBLAS_STATUS_NOT_INITIALIZED);
+    CUBLAS_NAME(CUBLAS_STATUS_ALLOC_FAILED);
+    CUBLAS_NAME(CUBLAS_STATUS_INVALID_VALUE);
+    CUBLAS_NAME(CUBLAS_STATUS_ARCH_MISMATCH);
+    CUBLAS_NAME(CUBLAS_STATUS_MAPPING_ERROR);
+    CUBLAS_NAME(CUBLAS_STATUS_EXECUTION_FAILED);
+    CUBLAS_NAME(CUBLAS_STATUS_INTERNAL_ERROR);
+    CUBLAS_NAME(CUBLAS_STATUS_NOT_SUPPORTED);
+    CUBLAS_NAME(CUBLAS_STATUS_LICENSE_ERROR);
+#undef CUBLAS_NAME
+  }
+  return "CUBLAS_STATUS_UNKNOWN";
+}
+
+cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t desc, size_t bytes,
+                                               cublasComputeType_t compute, cudaDataType_t scale) {
+  CUBLAS_ENTER("cublasLtMatmulDescInit_internal");
+  if (bytes < sizeof(*desc)) return CUBLAS_STATUS_ALLOC_FAILED;
+  CublasOperation operation;
+  operation.compute = compute;
+  operation.scale = scale;
+  Sealed(operation, desc);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void* buffer, size_t bytes) {
+  CUBLAS_ENTER("cublasLtMatmulDescSetAttribute");
+  CublasOperation operation;
+  if (!Opened(desc, &operation)) return CUBLAS_STATUS_INVALID_VALUE;
+  cublasStatus_t status = CUBLAS_STATUS_INVALID_VALUE;
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      status = Take(buffer, bytes, &operation.transpose_a);
+      break;
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      status = Take(buffer, bytes, &operation.transpose_b);
+      break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      status = Take(buffer, bytes, &operation.epilogue);
+      break;
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      status = Take(buffer, bytes, &operation.bias);
+      break;
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  if (status == CUBLAS_STATUS_SUCCESS) Sealed(operation, desc);
+  return status;
+}
+
+// As the library does, it takes any numbers; they are looked at later.
+cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t layout, size_t bytes,
+                                                 cudaDataType type, uint64_t rows, uint64_t columns,
+                                                 int64_t ld) {
+  CUBLAS_ENTER("cublasLtMatrixLayoutInit_internal");
+  if (bytes < sizeof(*layout)) return CUBLAS_STATUS_ALLOC_FAILED;
+  CublasLayout made;
+  made.type = type;
+  made.rows = static_cast<int64_t>(rows);
+  made.columns = static_cast<int64_t>(columns);
+  made.ld = ld;
+  Sealed(made, layout);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t preference,
+                                                     size_t bytes) {
+  CUBLAS_ENTER("cublasLtMatmulPreferenceInit_internal");
+  if (bytes < sizeof(*preference)) return CUBLAS_STATUS_ALLOC_FAILED;
+  Sealed(CublasPreference(), preference);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void* buffer, size_t bytes) {
+  CUBLAS_ENTER("cublasLtMatmulPreferenceSetAttribute");
+  CublasPreference made;
+  if (!Opened(preference, &made)) return CUBLAS_STATUS_INVALID_VALUE;
+  cublasStatus_t status = CUBLAS_STATUS_INVALID_VALUE;
+  switch (attribute) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+      status = Take(buffer, bytes, &made.most_workspace);
+      break;
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
+      status = Take(buffer, bytes, &made.alignment[0]);
+      break;
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
+      status = Take(buffer, bytes, &made.alignment[1]);
+      break;
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
+      status = Take(buffer, bytes, &made.alignment[2]);
+      break;
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
+      status = Take(buffer, bytes, &made.alignment[3]);
+      break;
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  if (status == CUBLAS_STATUS_SUCCESS) Sealed(made, preference);
+  return status;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
+                                              cublasLtMatmulDesc_t operation,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int most,
+                                              cublasLtMatmulHeuristicResult_t results[],
+                                              int* found) {
+  CUBLAS_ENTER("cublasLtMatmulAlgoGetHeuristic");
+  CublasPreference wanted;
+  if (State().handles.count(handle) == 0 || most < 1 || results == nullptr || found == nullptr ||
+      !Opened(preference, &wanted)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  *found = 0;
+  if (standin_capturing()) return CUBLAS_STATUS_INTERNAL_ERROR;
+  CublasProblem problem;
+  const cublasStatus_t status = problem.Read(operation, a, b, c, d);
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  ++State().searches;
+  *found = State().find_count;
+  results[0] = {};
+  results[0].state = State().find_state;
+  if (*found == 0 || results[0].state != CUBLAS_STATUS_SUCCESS) return CUBLAS_STATUS_SUCCESS;
+  const CublasAlgorithm algorithm = problem.Search(wanted);
+  Sealed(algorithm, &results[0].algo);
+  results[0].workspaceSize = algorithm.workspace;
+  results[0].wavesCount = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                                    void* buffer, size_t bytes, size_t* written) {
+  CUBLAS_ENTER("cublasLtMatmulAlgoConfigGetAttribute");
+  CublasAlgorithm found;
+  if (!Opened(algorithm, &found) || buffer == nullptr || bytes != sizeof(int32_t)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  int32_t value = 0;
+  switch (attribute) {
+    case CUBLASLT_ALGO_CONFIG_ID:
+      value = found.id;
+      break;
+    case CUBLASLT_ALGO_CONFIG_TILE_ID:
+      value = CUBLASLT_MATMUL_TILE_64x64;
+      break;
+    case CUBLASLT_ALGO_CONFIG_STAGES_ID:
+      value = CUBLASLT_MATMUL_STAGES_32x3;
+      break;
+    case CUBLASLT_ALGO_CONFIG_SPLITK_NUM:
+      value = found.splits;
+      break;
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  std::memcpy(buffer, &value, sizeof(value));
+  if (written != nullptr) *written = sizeof(value);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
+                              const void* alpha, const void* a, cublasLtMatrixLayout_t a_layout,
+                              const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
+                              const void* c, cublasLtMatrixLayout_t c_layout, void* d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algo,
+                              void* workspace, size_t workspace_bytes, cudaStream_t stream) {
+  CUBLAS_ENTER("cublasLtMatmul");
+  CublasAlgorithm algorithm;
+  // The library searches itself when it is given no algorithm; nobody shall rely on that.
+  if (State().handles.count(handle) == 0 || alpha == nullptr || beta == nullptr ||
+      !Opened(algo, &algorithm)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  CublasProblem problem;
+  cublasStatus_t status = problem.Read(operation, a_layout, b_layout, c_layout, d_layout);
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  std::memcpy(&problem.alpha, alpha, sizeof(float));
+  std::memcpy(&problem.beta, beta, sizeof(float));
+  problem.a_at = static_cast<const float*>(a);
+  problem.b_at = static_cast<const float*>(b);
+  problem.c_at = static_cast<const float*>(c);
+  problem.d_at = static_cast<float*>(d);
+  problem.workspace = static_cast<char*>(workspace);
+  status = problem.Check(algorithm, workspace_bytes);
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  problem.workspace_bytes = algorithm.workspace;
+  ++State().products;
+  return standin_enqueue(stream, [problem] { problem.Run(); }) == cudaSuccess
+             ? CUBLAS_STATUS_SUCCESS
+             : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+}  // extern "C"

@@ -1,0 +1,172 @@
+#include "cublas_problem.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "standin.h"
+
+namespace standin {
+namespace {
+
+struct Extent {
+  const char* name;
+  const void* at;
+  size_t bytes;
+};
+
+size_t BytesOf(const CublasLayout& layout) {
+  return static_cast<size_t>((layout.columns - 1) * layout.ld + layout.rows) * sizeof(float);
+}
+
+bool Overlap(const Extent& x, const Extent& y) {
+  const auto* const x_at = static_cast<const char*>(x.at);
+  const auto* const y_at = static_cast<const char*>(y.at);
+  return x_at < y_at + y.bytes && y_at < x_at + x.bytes;
+}
+
+cublasStatus_t Refuse(const char* what, const char* why) {
+  std::fprintf(stderr, "stand-in: %s of a product %s\n", what, why);
+  return CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+// The greatest power of two up to 256 that divides the address.
+uint32_t AlignmentOf(const void* at) {
+  const auto address = reinterpret_cast<uintptr_t>(at);
+  uint32_t alignment = 256;
+  while (address % alignment != 0) alignment /= 2;
+  return alignment;
+}
+
+}  // namespace
+
+cublasStatus_t CublasProblem::Read(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a_layout,
+                                   cublasLtMatrixLayout_t b_layout, cublasLtMatrixLayout_t c_layout,
+                                   cublasLtMatrixLayout_t d_layout) {
+  if (!Opened(desc, &operation) || !Opened(a_layout, &a) || !Opened(b_layout, &b) ||
+      !Opened(c_layout, &c) || !Opened(d_layout, &d)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  for (const int32_t op : {operation.transpose_a, operation.transpose_b}) {
+    if (op == CUBLAS_OP_C) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (op != CUBLAS_OP_N && op != CUBLAS_OP_T) return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  for (const CublasLayout* const layout : {&a, &b, &c, &d}) {
+    if (layout->rows < 1 || layout->columns < 1 || layout->ld < layout->rows) {
+      return CUBLAS_STATUS_INVALID_VALUE;
+    }
+    if (layout->type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  const bool a_turned = operation.transpose_a == CUBLAS_OP_T;
+  const bool b_turned = operation.transpose_b == CUBLAS_OP_T;
+  m = a_turned ? a.columns : a.rows;
+  k = a_turned ? a.rows : a.columns;
+  n = b_turned ? b.rows : b.columns;
+  if ((b_turned ? b.columns : b.rows) != k || d.rows != m || d.columns != n || c.rows != m ||
+      c.columns != n) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  const bool known_epilogue = operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
+                              operation.epilogue == CUBLASLT_EPILOGUE_BIAS;
+  if (!known_epilogue || operation.compute != CUBLAS_COMPUTE_32F || operation.scale != CUDA_R_32F) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+uint64_t CublasProblem::InShort() const {
+  uint64_t hash = 0xCBF29CE484222325U;
+  for (const int64_t value : {m, n, k, a.ld, b.ld, c.ld, d.ld, int64_t{operation.transpose_a},
+                              int64_t{operation.transpose_b}, int64_t{operation.epilogue}}) {
+    hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001B3U;
+  }
+  return hash;
+}
+
+// Long sums for few entries are split, and need room for their parts.
+CublasAlgorithm CublasProblem::Search(const CublasPreference& preference) const {
+  CublasAlgorithm found;
+  found.problem = InShort();
+  found.id = 1 + static_cast<int32_t>(found.problem % 99);
+  for (int i = 0; i < 4; ++i) found.alignment[i] = static_cast<uint16_t>(preference.alignment[i]);
+  if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS) {
+    found.bias_alignment = AlignmentOf(operation.bias);
+  }
+  const uint64_t parts = static_cast<uint64_t>(m * n) * sizeof(float) * 2;
+  if (k >= 32 && m * n <= 4096 && parts <= preference.most_workspace) {
+    found.splits = 2;
+    found.workspace = parts;
+  }
+  return found;
+}
+
+cublasStatus_t CublasProblem::Check(const CublasAlgorithm& algorithm,
+                                    size_t given_workspace) const {
+  const bool has_bias = operation.epilogue == CUBLASLT_EPILOGUE_BIAS;
+  if (a_at == nullptr || b_at == nullptr || d_at == nullptr || (c_at == nullptr && beta != 0) ||
+      (has_bias && operation.bias == nullptr)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (algorithm.problem != InShort()) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const void* const operands[] = {a_at, b_at, c_at, d_at};
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t promised = algorithm.alignment[i];
+    if (AlignmentOf(operands[i]) < promised) return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (has_bias && AlignmentOf(operation.bias) < algorithm.bias_alignment) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (algorithm.workspace > 0 && (workspace == nullptr || given_workspace < algorithm.workspace ||
+                                  AlignmentOf(workspace) < 256)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (c_at == d_at && c.ld != d.ld) return CUBLAS_STATUS_INVALID_VALUE;
+
+  const Extent written = {"D", d_at, BytesOf(d)};
+  std::vector<Extent> read = {{"A", a_at, BytesOf(a)}, {"B", b_at, BytesOf(b)}};
+  if (beta != 0 && c_at != d_at) read.push_back({"C", c_at, BytesOf(c)});
+  if (has_bias) {
+    read.push_back({"the bias", operation.bias, static_cast<size_t>(m) * sizeof(float)});
+  }
+  const Extent scratch = {"the workspace", workspace, algorithm.workspace};
+  const bool has_scratch = scratch.bytes > 0;
+  std::vector<Extent> all = read;
+  all.push_back(written);
+  if (has_scratch) all.push_back(scratch);
+  for (const Extent& extent : all) {
+    if (!standin_on_device(extent.at, extent.bytes)) {
+      return Refuse(extent.name, "is not on the device");
+    }
+  }
+  for (const Extent& extent : read) {
+    if (Overlap(extent, written)) return Refuse(extent.name, "overlaps what it writes");
+    if (has_scratch && Overlap(extent, scratch)) {
+      return Refuse(extent.name, "overlaps its workspace");
+    }
+  }
+  if (has_scratch && Overlap(written, scratch)) return Refuse("D", "overlaps its workspace");
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+void CublasProblem::Run() const {
+  if (workspace_bytes > 0) std::memset(workspace, 0x5A, workspace_bytes);
+  const bool a_turned = operation.transpose_a == CUBLAS_OP_T;
+  const bool b_turned = operation.transpose_b == CUBLAS_OP_T;
+  for (int64_t j = 0; j < n; ++j) {
+    for (int64_t i = 0; i < m; ++i) {
+      double sum = 0;
+      for (int64_t l = 0; l < k; ++l) {
+        const double left = a_at[a_turned ? l + i * a.ld : i + l * a.ld];
+        const double right = b_at[b_turned ? j + l * b.ld : l + j * b.ld];
+        sum += left * right;
+      }
+      sum *= alpha;
+      // C is not read where it does not count.
+      if (beta != 0) sum += double{beta} * c_at[i + j * c.ld];
+      if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS) sum += operation.bias[i];
+      d_at[i + j * d.ld] = static_cast<float>(sum);
+    }
+  }
+}
+
+}  // namespace standin

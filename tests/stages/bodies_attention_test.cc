@@ -1,0 +1,96 @@
+// Attention's bodies against the CPU's kernels.
+#include "executor/cuda/bodies/attention.h"
+#include "tests/stages/body_runs.h"
+
+namespace stringline::cuda {
+namespace {
+
+struct AttentionCase {
+  int64_t batch, positions, queries, keys, size;
+};
+constexpr AttentionCase kAttentionCases[] = {
+    {1, 1, 1, 1, 8},   {2, 1, 4, 2, 64},   {1, 5, 2, 2, 10},  {1, 64, 1, 1, 32},
+    {2, 65, 2, 1, 16}, {1, 33, 6, 2, 40},  {1, 131, 2, 2, 8}, {1, 70, 1, 1, 64},
+    {1, 67, 3, 1, 80}, {1, 66, 2, 1, 128}, {1, 3, 1, 1, 129}, {1, 37, 2, 1, 256},
+};
+
+template <class Check>
+void ForEveryAttention(Check check) {
+  for (const AttentionCase& c : kAttentionCases) {
+    for (const BodyRun& run : kBodyRuns) {
+      SCOPED_TRACE(absl::StrCat(c.batch, " sequences of ", c.positions, ", heads ", c.queries, " ",
+                                c.keys, " of ", c.size, ", ", run.threads, " threads, offset ",
+                                run.offset));
+      const AttentionShape shape = {c.batch, c.positions, {c.queries, c.keys, c.size}};
+      check(c, shape, run, float());
+      check(c, shape, run, Bf16());
+    }
+  }
+}
+
+class AttentionBodiesTest : public BodiesTest {
+ protected:
+  Array Packed(const AttentionCase& c, float below) {
+    return Random({c.batch, c.positions, (c.queries + 2 * c.keys) * c.size}, below);
+  }
+  static std::vector<double> Heads(const AttentionCase& c) {
+    return {double(c.queries), double(c.keys)};
+  }
+};
+
+TEST_F(AttentionBodiesTest, Attention) {
+  ForEveryAttention(
+      [this](const AttentionCase& c, const AttentionShape& shape, BodyRun run, auto type) {
+        using T = decltype(type);
+        const Array qkv = Stored<T>(Packed(c, 2));
+        const std::vector<Array> expected = RunKernel(Op::kAttention, {qkv}, Heads(c));
+        Buffer<T> from(qkv, run), y(expected[0].type.elements(), run);
+        Buffer<float> lse(expected[1].type.elements(), run);
+        RunAttention(HostRun{run.threads},
+                     AttentionArguments<T>{from.data(), y.data(), lse.data(), shape});
+        ExpectSame(y, expected[0]);
+        ExpectSame(lse, expected[1]);
+      });
+}
+
+TEST_F(AttentionBodiesTest, AttentionGrad) {
+  ForEveryAttention(
+      [this](const AttentionCase& c, const AttentionShape& shape, BodyRun run, auto type) {
+        using T = decltype(type);
+        const Array qkv = Stored<T>(Packed(c, 2));
+        const Array dy = Stored<T>(Random({c.batch, c.positions, c.queries * c.size}));
+        const std::vector<Array> forward = RunKernel(Op::kAttention, {qkv}, Heads(c));
+        const Array y = Stored<T>(forward[0]);
+        const Array expected = RunKernel(Op::kAttentionGrad, {dy, qkv, y, forward[1]}, Heads(c))[0];
+        Buffer<T> from(qkv, run), grad(dy, run), mixed(y, run), dqkv(qkv.type.elements(), run);
+        Buffer<float> lse(forward[1], run), delta(AttentionGradFloats(shape), run);
+        RunAttentionGrad(HostRun{run.threads},
+                         AttentionGradArguments<T>{grad.data(), from.data(), mixed.data(),
+                                                   lse.data(), delta.data(), dqkv.data(), shape});
+        delta.Values();
+        ExpectSame(dqkv, expected);
+      });
+}
+
+// Large scores, in an order that makes every tile's largest one the largest so far, or none.
+TEST_F(AttentionBodiesTest, LargeScores) {
+  const AttentionCase c = {1, 200, 1, 1, 16};
+  const AttentionShape shape = {c.batch, c.positions, {c.queries, c.keys, c.size}};
+  const BodyRun run = {128, 0};
+  for (const float slope : {2.0f, -2.0f}) {
+    const Array qkv = Packed(c, 1);
+    for (int64_t t = 0; t < c.positions; ++t) {
+      qkv.f32()[t * 48] = 30;
+      qkv.f32()[t * 48 + 16] = slope * static_cast<float>(t);
+    }
+    const std::vector<Array> expected = RunKernel(Op::kAttention, {qkv}, Heads(c));
+    Buffer<float> from(qkv, run), y(expected[0].type.elements(), run), lse(c.positions, run);
+    RunAttention(HostRun{run.threads},
+                 AttentionArguments<float>{from.data(), y.data(), lse.data(), shape});
+    ExpectSame(y, expected[0], 1e-4f);
+    ExpectSame(lse, expected[1]);
+  }
+}
+
+}  // namespace
+}  // namespace stringline::cuda
