@@ -7,13 +7,16 @@
 #include <vector>
 
 #include "executor/copies/group.h"
+#include "executor/cuda/cuda_backend.h"
 #include "executor/cuda/products.h"
 #include "executor/interpreter.h"
 #include "executor/recorder.h"
+#include "executor/trainer.h"
 #include "gtest/gtest.h"
 #include "tests/cuda/standin/cublas_standin.h"
 #include "tests/cuda/standin/standin.h"
 #include "tests/executor/plans.h"
+#include "tests/executor/tiny_models.h"
 
 namespace {
 
@@ -104,6 +107,28 @@ TEST(CudaAllocation, AStepAllocatesNothing) {
       // The first step makes events, and capturing makes a graph.
       const bool may = i == 0 || i == 3;
       EXPECT_EQ(allocations_outside > before, may) << schedule << " step " << i;
+    }
+  }
+}
+
+TEST(CudaAllocation, ATrainingStepAllocatesNothing) {
+  for (const TinyFamily family : kTinyFamilies) {
+    standin_reset(1);
+    standin_cublas_reset();
+    auto backend = CudaBackend::Make();
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    const Plan plan = LibraryPlan("dualpipe_v", 2, 4).value();
+    const auto programs = BuildModelStages(TinyModel(family, 4), {1, 1, 1, 1});
+    ASSERT_TRUE(programs.ok()) << programs.status();
+    const auto trainer = Trainer::Make(plan, *programs, {}, *std::move(backend));
+    ASSERT_TRUE(trainer.ok()) << trainer.status();
+    for (int step = 0; step < 3; ++step) {
+      const int64_t before = allocations_outside;
+      const absl::Status status = (*trainer)->ComputeGradients();
+      ASSERT_TRUE(status.ok()) << status;
+      ASSERT_TRUE((*trainer)->Update(1e-3).ok());
+      // The first step makes events.
+      EXPECT_EQ(allocations_outside > before, step == 0) << NameOf(family) << " step " << step;
     }
   }
 }

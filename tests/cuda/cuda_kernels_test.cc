@@ -102,8 +102,9 @@ struct Launching {
   const ReadyKernel& kernel;
 };
 
-std::vector<Array> RunOnCuda(const OpCase& from, const std::vector<Array>& before,
-                             bool accumulate) {
+// `outputs` are what the device has after the run.
+absl::Status RunOnCuda(const OpCase& from, const std::vector<Array>& before, bool accumulate,
+                       std::vector<Array>* outputs) {
   standin_reset(1);
   standin_cublas_reset();
   auto device = CudaDevice::Make();
@@ -124,13 +125,17 @@ std::vector<Array> RunOnCuda(const OpCase& from, const std::vector<Array>& befor
                      &launching, 0};
   (*device)->Launch(stream, work, nullptr);
   const absl::Status status = (*device)->Synchronize();
-  EXPECT_TRUE(status.ok()) << status;
-  std::vector<Array> outputs;
+  if (!status.ok()) return status;
   for (const Tensor& output : buffers.out) {
-    Array& copy = outputs.emplace_back(cpu::MakeArray(*output.type));
+    Array& copy = outputs->emplace_back(cpu::MakeArray(*output.type));
     SL_CHECK((*device)->CopyNow(copy.data.get(), output.data, output.type->bytes()).ok());
   }
-  return outputs;
+  return status;
+}
+
+absl::Status StatusOnCuda(const OpCase& from) {
+  std::vector<Array> outputs;
+  return RunOnCuda(from, OutputsBefore(OneNode(from), false, 1), false, &outputs);
 }
 
 std::vector<Array> RunOnCpu(const OpCase& from, std::vector<Array> outputs, bool accumulate) {
@@ -323,7 +328,9 @@ TEST_F(CudaKernelsTest, AreTheCpus) {
       SCOPED_TRACE(absl::StrCat(RowOf(c.op).name, shape, accumulate ? ", added" : ""));
       const auto before = [&] { return OutputsBefore(OneNode(c), accumulate, 7); };
       const std::vector<Array> expected = RunOnCpu(c, before(), accumulate);
-      const std::vector<Array> seen = RunOnCuda(c, before(), accumulate);
+      std::vector<Array> seen;
+      const absl::Status status = RunOnCuda(c, before(), accumulate, &seen);
+      ASSERT_TRUE(status.ok()) << status;
       for (size_t i = 0; i < expected.size(); ++i) {
         SCOPED_TRACE(absl::StrCat("output ", i));
         ExpectSame(seen[i], expected[i], 1e-5f);
@@ -468,6 +475,17 @@ TEST_F(CudaKernelsTest, ClearTheRowsBehindThoseThatAreThere) {
       std::fill(values.begin() + there * columns, values.end(), 0.0f);
       EXPECT_EQ(seen, values);
     }
+  }
+}
+
+TEST_F(CudaKernelsTest, RefuseTheRowsOfSeveralRanks) {
+  const Array counts = Integers({4}, 3), received = Integers({2, 2}, 3);
+  for (const OpCase& c : {OpCase{Op::kAllToAllCounts, {counts}, {2}},
+                          OpCase{Op::kDispatch, {Random({9, 2}), counts, received}, {9}},
+                          OpCase{Op::kCombine, {Random({9, 2}), counts, received}, {9}}}) {
+    EXPECT_EQ(StatusOnCuda(c), absl::FailedPreconditionError(absl::StrCat(
+                                   "the launch of ", RowOf(c.op).name,
+                                   ": rows for 2 ranks: only a group of ranks can exchange them")));
   }
 }
 

@@ -14,9 +14,11 @@ namespace stringline {
 namespace {
 
 absl::StatusOr<RunConfig> ReadSections(
-    const std::vector<std::pair<std::string, std::string>>& sections) {
+    const std::vector<std::pair<std::string, std::string>>& sections,
+    const std::string& before = "") {
   const std::string path = absl::StrCat(testing::TempDir(), "/run_config_", getpid(), ".yaml");
   std::ofstream file(path);
+  file << before;
   for (const auto& [name, keys] : sections) file << name << ": {" << keys << "}\n";
   file.close();
   auto config = ReadRunConfig(path);
@@ -36,7 +38,8 @@ absl::StatusOr<RunConfig> ReadModelAndData(const std::string& model, const std::
 }
 
 // The run file with `extra` in one of its sections.
-absl::StatusOr<RunConfig> ReadWith(const std::string& section, const std::string& extra) {
+absl::StatusOr<RunConfig> ReadWith(const std::string& section, const std::string& extra,
+                                   const std::string& before = "") {
   std::vector<std::pair<std::string, std::string>> sections = {
       {"schedule", "file: s.sched, P: 2, M: 4"},
       {"model", kModel},
@@ -44,7 +47,7 @@ absl::StatusOr<RunConfig> ReadWith(const std::string& section, const std::string
       {"train", "steps: 6, learning_rate: 0.125"},
   };
   for (auto& [name, keys] : sections) keys += name == section ? extra : "";
-  return ReadSections(sections);
+  return ReadSections(sections, before);
 }
 
 // Every number of a config, in one list.
@@ -168,6 +171,25 @@ TEST(RunConfig, TokensAreATextsOtherForm) {
   EXPECT_EQ(config->text_file, "");
   EXPECT_EQ(config->tokens_file.rfind(testing::TempDir(), 0), 0u) << config->tokens_file;
   EXPECT_EQ(config->tokens_dtype, "uint32");
+}
+
+TEST(RunConfig, ADeviceIsAWordBesideTheSections) {
+  EXPECT_EQ(ReadWith("", "")->device, DeviceKind::kCpu);
+  EXPECT_EQ(ReadWith("", "", "device: cpu\n")->device, DeviceKind::kCpu);
+  EXPECT_EQ(ReadWith("", "", "device: cuda\n")->device, DeviceKind::kCuda);
+  const struct {
+    const char *line, *says;
+  } cases[] = {
+      {"device: cude\n", ":1: device: expected cpu or cuda, got 'cude'; did you mean 'cuda'?"},
+      {"device: {kind: cuda}\n", ":1: device: expected cpu or cuda"},
+      {"device: cpu\ndevice: cuda\n", ":2: 'device' is given twice"},
+      {"devise: cpu\n", ":1: unknown section 'devise'; did you mean 'device'?"},
+  };
+  for (const auto& test : cases) {
+    const absl::Status status = ReadWith("", "", test.line).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << test.says;
+    EXPECT_EQ(status.message().substr(status.message().find(':')), test.says);
+  }
 }
 
 TEST(RunConfig, WhatDoesNotFitIsSaid) {

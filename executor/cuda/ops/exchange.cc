@@ -4,6 +4,7 @@
 // the CPU's kernels have it: copies.
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "executor/cuda/ops/ops.h"
 
 namespace stringline::cuda {
@@ -54,7 +55,17 @@ const int32_t* SumOfInput(const OpRun& run, int counts) {
   return sum;
 }
 
+// `received` is I32 (X,e). False, and an error, for more ranks than one.
+bool IsOfOneRank(const OpRun& run, const Type& received) {
+  const int64_t ranks = received.shape[0];
+  if (ranks == 1) return true;
+  run.status = absl::FailedPreconditionError(
+      absl::StrCat("rows for ", ranks, " ranks: only a group of ranks can exchange them"));
+  return false;
+}
+
 void LaunchAllToAllCounts(const OpRun& run) {
+  if (!IsOfOneRank(run, run.out_type(0))) return;
   run.launch.Check(cudaMemcpyAsync(run.integers_out(0), run.integers_in(0),
                                    static_cast<size_t>(run.out_type(0).bytes()), cudaMemcpyDefault,
                                    static_cast<cudaStream_t>(run.node.stream)));
@@ -63,6 +74,7 @@ void LaunchAllToAllCounts(const OpRun& run) {
 int64_t FirstDimension(const Type& type) { return type.shape[0]; }
 
 void LaunchDispatch(const OpRun& run) {
+  if (!IsOfOneRank(run, run.in_type(2))) return;
   const Type &x = run.in_type(0), &y = run.out_type(0);
   const int32_t* const taken = SumOfInput(run, 1);
   run.launch(CopyTaken<float>{run.in(0), taken, run.out(0),
@@ -71,6 +83,7 @@ void LaunchDispatch(const OpRun& run) {
 }
 
 void LaunchCombine(const OpRun& run) {
+  if (!IsOfOneRank(run, run.in_type(2))) return;
   const Type& y = run.out_type(0);
   const int32_t* const taken = SumOfInput(run, 1);
   run.launch(CopyTaken<float>{run.in(0), taken, run.out(0), FirstDimension(y),
