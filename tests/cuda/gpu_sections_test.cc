@@ -1,5 +1,6 @@
 // What gpu_check looks at on a GPU finds nothing wrong beside the stand-in, and sees what is.
 #include "gtest/gtest.h"
+#include "tests/cuda/standin/cublas_standin.h"
 #include "tests/cuda/standin/standin.h"
 #include "tools/gpu/sections.h"
 
@@ -23,6 +24,17 @@ TEST(GpuSections, TheDevicePasses) {
       EXPECT_EQ(row.result, CheckResult::kPass) << row.name << ": " << row.said;
     }
     EXPECT_EQ(standin_alive(), 0);
+  }
+}
+
+TEST(GpuSections, TrainingPasses) {
+  standin_reset(1);
+  standin_cublas_reset();
+  KeptRows rows;
+  CheckTraining(STRINGLINE_SOURCE_DIR "/schedules", {2}, &rows);
+  EXPECT_GE(rows.all.size(), 34u);  // 17 schedules, two models each
+  for (const CheckRow& row : rows.all) {
+    EXPECT_EQ(row.result, CheckResult::kPass) << row.name << ": " << row.said;
   }
 }
 

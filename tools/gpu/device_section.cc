@@ -102,6 +102,4 @@ void CheckDevice(CheckRows* rows) {
   rows->Pass("copy rate", absl::StrFormat("%.2f TB/s, read and written", *rate * 1e-12));
 }
 
-std::vector<CheckSection> AllSections() { return {{"device", CheckDevice, 60}}; }
-
 }  // namespace stringline

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <iostream>
 #include <string>
 
@@ -31,6 +32,14 @@ void NameDevice(CheckRows* rows) {
                               ".", runtime % 1000 / 10));
 }
 
+// Beside the program, where it was packed; otherwise the checkout's.
+std::string SchedulesFolder() {
+  std::error_code error;
+  const auto packed =
+      std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "schedules";
+  return std::filesystem::is_directory(packed, error) ? packed.string() : "schedules";
+}
+
 std::string Today() {
   const std::time_t now = std::time(nullptr);
   char text[32];
@@ -51,10 +60,11 @@ int Main(int argc, char** argv) {
   }
   const std::string device = named.front().said;
   std::cout << device << std::endl;
-  const std::vector<CheckRow> rows = RunSections(AllSections(), [](const CheckRow& row) {
-    std::cout << NameOf(row.result) << "  " << row.section << ": " << row.name
-              << (row.said.empty() ? "" : "  ") << row.said << std::endl;
-  });
+  const std::vector<CheckRow> rows =
+      RunSections(AllSections(SchedulesFolder()), [](const CheckRow& row) {
+        std::cout << NameOf(row.result) << "  " << row.section << ": " << row.name
+                  << (row.said.empty() ? "" : "  ") << row.said << std::endl;
+      });
   for (const auto& [name, text] : {std::pair("gpu_check.md", PrintMarkdown(device, Today(), rows)),
                                    std::pair("gpu_check.json", PrintJson(device, Today(), rows))}) {
     const absl::Status written = WriteFileAtomically(absl::StrCat(folder, "/", name), text);

@@ -2,6 +2,7 @@
 // them beside a stand-in for CUDA's runtime.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "tools/gpu/run_sections.h"
@@ -11,7 +12,11 @@ namespace stringline {
 // Streams, events, copies, capture: what everything else stands on; and the rate of a copy.
 void CheckDevice(CheckRows* rows);
 
-// In the order in which they are run.
-std::vector<CheckSection> AllSections();
+// Every schedule in the folder, on so many ranks, GPT and a mixture of experts: gradients on the
+// GPU against the CPU's, and two runs against each other.
+void CheckTraining(const std::string& folder, const std::vector<int>& ranks, CheckRows* rows);
+
+// In the order in which they are run; `schedules` is the library's folder.
+std::vector<CheckSection> AllSections(const std::string& schedules);
 
 }  // namespace stringline

@@ -1,0 +1,172 @@
+// A step of every schedule of the library is trained on the GPU and on the CPU, from the same first
+// values and data: losses and gradients must be near each other, and two runs on the GPU the same.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "executor/cuda/cuda_backend.h"
+#include "executor/trainer.h"
+#include "schedlang/base/status.h"
+#include "schedlang/elaborate/elaborate.h"
+#include "schedlang/lower/lower.h"
+#include "schedlang/text/parse.h"
+#include "stages/layers.h"
+#include "stages/models/model.h"
+#include "tools/gpu/sections.h"
+
+namespace stringline {
+namespace {
+
+constexpr int kVocabulary = 256;
+constexpr double kTolerance = 1e-5;  // of the largest value
+
+AnyShape CheckedModel(bool experts, int layers) {
+  DecoderShape shape;
+  shape.layers = layers;
+  shape.width = 32;
+  shape.heads = 4;
+  shape.kv_heads = 2;
+  shape.head_dim = 8;
+  shape.hidden = 80;
+  shape.context = 24;
+  shape.microbatch = 2;
+  shape.vocabulary = kVocabulary;
+  if (!experts) {
+    return GptShape{.layers = layers,
+                    .width = 32,
+                    .heads = 4,
+                    .context = 24,
+                    .vocabulary = kVocabulary,
+                    .microbatch = 2};
+  }
+  shape.moe.experts = 4;
+  shape.moe.top_k = 2;
+  shape.moe.expert_hidden = 24;
+  return shape;
+}
+
+// Nothing where the schedule does not admit these.
+std::optional<Plan> PlanOf(const std::filesystem::path& file, int ranks, int microbatches) {
+  const auto source = ReadSource(file.string());
+  if (!source.ok()) return std::nullopt;
+  Diagnostics diagnostics;
+  const auto parsed = Parse(*source, &diagnostics);
+  if (!parsed.has_value()) return std::nullopt;
+  const auto plan = Elaborate(*parsed, "", {{"P", ranks}, {"M", microbatches}}, &diagnostics);
+  if (!plan.has_value()) return std::nullopt;
+  return Lower(*plan, CommLayout::kEdge);
+}
+
+// The loss and all gradients of a step.
+struct StepNumbers {
+  double loss = 0;
+  std::vector<std::vector<float>> gradients;
+  friend bool operator==(const StepNumbers&, const StepNumbers&) = default;
+};
+
+absl::StatusOr<StepNumbers> OneStep(const Plan& plan, bool experts,
+                                    std::unique_ptr<Backend> backend) {
+  const size_t pipes = std::max<size_t>(1, plan.pipes.size());
+  const auto stages = static_cast<int>(plan.stages.size() / pipes);
+  SL_ASSIGN_OR_RETURN(const std::vector<int> layers, SplitEven(stages, stages));
+  SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> pipe,
+                      BuildModelStages(CheckedModel(experts, stages), layers));
+  std::vector<StageProgram> programs;
+  for (size_t p = 0; p < pipes; ++p) programs.insert(programs.end(), pipe.begin(), pipe.end());
+  SL_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Trainer> trainer,
+      Trainer::Make(plan, std::move(programs), {.seed = 7, .record = false}, std::move(backend)));
+  std::mt19937 random(11);
+  for (int32_t m = 0; m < trainer->microbatches(); ++m) {
+    const MicrobatchId of(m);
+    for (const auto& data : {trainer->tokens(of), trainer->targets(of)}) {
+      for (int32_t& token : data) token = static_cast<int32_t>(random() % kVocabulary);
+    }
+  }
+  SL_RETURN_IF_ERROR(trainer->ComputeGradients());
+  StepNumbers numbers;
+  numbers.loss = trainer->loss_sum();
+  for (size_t s = 0; s < trainer->programs().size(); ++s) {
+    for (size_t p = 0; p < trainer->programs()[s].params.size(); ++p) {
+      const auto gradient = trainer->grad(StageId(static_cast<int32_t>(s)), static_cast<int>(p));
+      std::vector<float>& values = numbers.gradients.emplace_back(gradient.size());
+      SL_RETURN_IF_ERROR(trainer->device()->CopyNow(
+          values.data(), gradient.data(), static_cast<int64_t>(values.size() * sizeof(float))));
+    }
+  }
+  return numbers;
+}
+
+absl::StatusOr<StepNumbers> OneStepOnGpu(const Plan& plan, bool experts) {
+  SL_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, CudaBackend::Make());
+  return OneStep(plan, experts, std::move(backend));
+}
+
+// How far apart they are, as a share of the largest value; of a gradient that is only rounding, of
+// a small part of the largest of all.
+double Apart(const StepNumbers& seen, const StepNumbers& expected) {
+  double largest_of_all = 0;
+  std::vector<double> largest;
+  for (const std::vector<float>& values : expected.gradients) {
+    double& of = largest.emplace_back(0);
+    for (const float value : values) of = std::max(of, std::fabs(double{value}));
+    largest_of_all = std::max(largest_of_all, of);
+  }
+  double apart = std::fabs(seen.loss - expected.loss) / std::fabs(expected.loss);
+  for (size_t p = 0; p < expected.gradients.size(); ++p) {
+    const double scale = std::max(largest[p], 0.01 * largest_of_all);
+    for (size_t i = 0; i < expected.gradients[p].size(); ++i) {
+      const double off = std::fabs(double{seen.gradients[p][i]} - expected.gradients[p][i]) / scale;
+      if (!(off <= apart)) apart = off;  // also where it is not a number
+    }
+  }
+  return apart;
+}
+
+void CheckOne(const std::string& name, const Plan& plan, bool experts, CheckRows* rows) {
+  const auto expected = OneStep(plan, experts, nullptr);
+  if (!expected.ok()) return rows->Fail(name, std::string(expected.status().message()));
+  const auto seen = OneStepOnGpu(plan, experts);
+  if (!seen.ok()) return rows->Fail(name, std::string(seen.status().message()));
+  const double apart = Apart(*seen, *expected);
+  if (!(apart <= kTolerance)) {
+    return rows->Fail(name, absl::StrFormat("%.1e from the CPU's, of the largest value", apart));
+  }
+  const auto again = OneStepOnGpu(plan, experts);
+  if (!again.ok()) return rows->Fail(name, std::string(again.status().message()));
+  if (!(*again == *seen)) return rows->Fail(name, "two runs gave different bits");
+  rows->Pass(name, absl::StrFormat("%.1e from the CPU's, of the largest value", apart));
+}
+
+}  // namespace
+
+void CheckTraining(const std::string& folder, const std::vector<int>& ranks, CheckRows* rows) {
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".sched") files.push_back(entry.path());
+  }
+  if (files.empty()) return rows->Fail("schedules", absl::StrCat("none in ", folder));
+  std::sort(files.begin(), files.end());
+  for (const std::filesystem::path& file : files) {
+    bool trained = false;
+    for (const int p : ranks) {
+      const std::optional<Plan> plan = PlanOf(file, p, 2 * p);
+      if (!plan.has_value()) continue;
+      trained = true;
+      for (const bool experts : {false, true}) {
+        CheckOne(absl::StrCat(file.stem().string(), " P=", p, experts ? " experts" : " gpt"), *plan,
+                 experts, rows);
+      }
+    }
+    if (!trained) rows->Fail(file.stem().string(), "no plan for any number of ranks");
+  }
+}
+
+}  // namespace stringline
