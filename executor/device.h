@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "schedlang/base/ids.h"
 
 namespace stringline {
@@ -42,6 +43,10 @@ struct LazyName {
   const void* self = nullptr;
   int64_t index = 0;
 };
+std::string Print(const LazyName& name);
+
+// Of streams that wait for each other: "A waits for B; C waits for D".
+absl::Status DeadlockError(absl::string_view stuck);
 
 class Device {
  public:

@@ -9,10 +9,6 @@ namespace {
 
 bool IsPointToPoint(CallKind kind) { return kind == CallKind::kSend || kind == CallKind::kRecv; }
 
-std::string Text(const LazyName& name) {
-  return name.print == nullptr ? absl::StrCat("#", name.index) : name.print(name.self, name.index);
-}
-
 }  // namespace
 
 const char* NameOf(CallKind kind) {
@@ -27,7 +23,7 @@ std::string Describe(const Call& call) {
 }
 
 std::string DescribeData(const Call& call) {
-  return absl::StrCat(Text(call.name), " (", call.bytes, " bytes",
+  return absl::StrCat(Print(call.name), " (", call.bytes, " bytes",
                       call.kind == CallKind::kAllToAllCounted ? " a row)" : ")");
 }
 

@@ -24,10 +24,6 @@ constexpr int kSpins = 400;
 // Less work than this is done sooner by the thread that has it than by one that must wake up first.
 constexpr int64_t kWorthWakingNs = 4'000;
 
-std::string Text(const LazyName& name) {
-  return name.print == nullptr ? absl::StrCat("#", name.index) : name.print(name.self, name.index);
-}
-
 void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -91,56 +87,23 @@ absl::Status CpuDevice::CopyNow(void* to, const void* from, int64_t bytes) {
   return absl::OkStatus();
 }
 
-CpuDevice::Op& CpuDevice::Append(StreamId id) {
-  Stream& stream = streams_[id.value];
-  SL_CHECK(stream.enqueued < stream.ops.size()) << Text(stream.name) << " is full";
-  return stream.ops[stream.enqueued++];
-}
-
 void CpuDevice::Launch(StreamId stream, const Work& work, WorkTimes* times) {
-  Op& op = Append(stream);
-  op.kind = OpKind::kLaunch;
-  op.run = work.run;
-  op.self = work.self;
-  op.argument = work.argument;
-  op.times = times;
+  streams_[stream.value].Launch(work, times);
 }
-
 void CpuDevice::Copy(StreamId stream, void* to, const void* from, int64_t bytes) {
-  Op& op = Append(stream);
-  op.kind = OpKind::kCopy;
-  op.self = from;
-  op.to = to;
-  op.argument = bytes;
+  streams_[stream.value].Copy(to, from, bytes);
 }
-
 void CpuDevice::Record(StreamId stream, EventId event) {
-  Op& op = Append(stream);
-  op.kind = OpKind::kRecord;
-  op.index = event.value;
-  ++events_[event.value].enqueued;
+  streams_[stream.value].Record(event, &events_[event.value].enqueued);
 }
-
 void CpuDevice::Wait(StreamId stream, EventId event) {
-  Op& op = Append(stream);
-  op.kind = OpKind::kWait;
-  op.index = event.value;
-  op.target = events_[event.value].enqueued;
+  streams_[stream.value].Wait(event, events_[event.value].enqueued);
 }
-
-void CpuDevice::Hold(StreamId stream, int64_t duration_ns, WorkTimes* times) {
-  Op& op = Append(stream);
-  op.kind = OpKind::kHold;
-  op.argument = duration_ns;
-  op.times = times;
-}
-
 void CpuDevice::Meet(StreamId stream, MeetingPlace* place, int side, const void* end) {
-  Op& op = Append(stream);
-  op.kind = OpKind::kMeet;
-  op.index = side;
-  op.place = place;
-  op.self = end;
+  streams_[stream.value].Meet(place, side, end);
+}
+void CpuDevice::Hold(StreamId stream, int64_t duration_ns, WorkTimes* times) {
+  streams_[stream.value].Hold(duration_ns, times);
 }
 
 int64_t CpuDevice::NowNs() const {
@@ -288,7 +251,7 @@ void CpuDevice::RunStream(int index, Lock& lock) {
     }
     Op& op = stream.ops[stream.next];
     switch (op.kind) {
-      case OpKind::kLaunch:
+      case StreamOpKind::kLaunch:
         if (op.times == nullptr) {
           op.run(op.self, op.argument, nullptr);
         } else {
@@ -296,21 +259,21 @@ void CpuDevice::RunStream(int index, Lock& lock) {
         }
         ++stream.next;
         break;
-      case OpKind::kCopy:
+      case StreamOpKind::kCopy:
         std::memcpy(op.to, op.self, op.argument);
         ++stream.next;
         break;
-      case OpKind::kRecord:
+      case StreamOpKind::kRecord:
         RunRecord(events_[op.index], lock);
         ++stream.next;
         break;
-      case OpKind::kWait:
+      case StreamOpKind::kWait:
         if (!RunWait(index, lock)) return;
         break;
-      case OpKind::kMeet:
+      case StreamOpKind::kMeet:
         if (!RunMeet(index, lock)) return;
         break;
-      case OpKind::kHold:
+      case StreamOpKind::kHold:
         RunHold(index, lock);
         return;
     }
@@ -371,7 +334,7 @@ bool CpuDevice::RunWait(int index, Lock& lock) {
 bool CpuDevice::RunMeet(int index, Lock& lock) {
   Stream& stream = streams_[index];
   const Op& op = stream.ops[stream.next];
-  MeetingPlace& place = *op.place;
+  MeetingPlace& place = *op.meeting;
   const auto sides = static_cast<int>(place.streams.size());
   lock.lock();
   SL_CHECK(place.streams[op.index] < 0) << "two streams wait on one side";
@@ -509,17 +472,16 @@ void CpuDevice::SpinForWork() const {
 }
 
 absl::Status CpuDevice::DescribeDeadlock() const {
-  std::string text = "deadlock: nothing can run any more, and";
-  const char* separator = " ";
+  std::string stuck;
   for (const Stream& stream : streams_) {
     if (stream.state != State::kWaiting) continue;
     const Op& op = stream.ops[stream.next];
-    absl::StrAppend(&text, separator, Text(stream.name), " waits for ",
-                    op.kind == OpKind::kMeet ? op.place->describe(op.place->link, op.index, op.self)
-                                             : Text(event_names_[op.index]));
-    separator = "; ";
+    absl::StrAppend(&stuck, stuck.empty() ? "" : "; ", Print(stream.name), " waits for ",
+                    op.kind == StreamOpKind::kMeet
+                        ? op.meeting->describe(op.meeting->link, op.index, op.self)
+                        : Print(event_names_[op.index]));
   }
-  return absl::AbortedError(text);
+  return DeadlockError(stuck);
 }
 
 }  // namespace stringline

@@ -29,6 +29,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "executor/device.h"
+#include "executor/stream_ops.h"
 
 namespace stringline {
 
@@ -90,26 +91,10 @@ class CpuDevice final : public Device {
   void Hold(StreamId stream, int64_t duration_ns, WorkTimes* times = nullptr);
 
  private:
-  enum class OpKind : uint8_t { kLaunch, kCopy, kRecord, kWait, kMeet, kHold };
-  struct Op {
-    OpKind kind = OpKind::kLaunch;
-    int32_t index = -1;   // of kRecord and kWait: the event; of kMeet: the side
-    uint32_t target = 0;  // of kWait: how many records of the event must have happened
-    void (*run)(const void* self, int64_t argument, NativeStream stream) = nullptr;  // of kLaunch
-    const void* self = nullptr;  // of kLaunch, and what kCopy reads; of kMeet: the end
-    int64_t argument = 0;        // of kLaunch; of kCopy the bytes, of kHold the duration
-    union {
-      WorkTimes* times = nullptr;  // of kLaunch and kHold
-      void* to;                    // of kCopy
-      MeetingPlace* place;         // of kMeet
-    };
-  };
+  using Op = StreamOp<MeetingPlace>;
   enum class State : uint8_t { kIdle, kRunnable, kRunning, kWaiting, kHeld };
   // On cache lines of its own: the next stream may belong to another thread.
-  struct alignas(64) Stream {
-    LazyName name;
-    std::vector<Op> ops;    // capacity fixed; emptied by Synchronize
-    uint32_t enqueued = 0;  // the enqueuing thread's
+  struct alignas(64) Stream : StreamOps<MeetingPlace> {  // emptied by Synchronize
     std::atomic<uint32_t> submitted{0};
     uint32_t next = 0;  // the op that runs next
     State state = State::kIdle;
@@ -130,7 +115,6 @@ class CpuDevice final : public Device {
   };
   using Lock = std::unique_lock<std::mutex>;
 
-  Op& Append(StreamId stream);
   void MakeRunnable(int stream);
   void LeaveRunning(Stream& stream, State state);
   // Wakes the caller of Synchronize if there is nothing left to wait for, and whoever sets the

@@ -7,14 +7,6 @@
 #include "schedlang/base/status.h"
 
 namespace stringline {
-namespace {
-
-std::string TextOf(const LazyName& name) {
-  return name.print == nullptr ? absl::StrCat("#", name.index) : name.print(name.self, name.index);
-}
-
-}  // namespace
-
 StreamId Issuer::NewStream(LazyName name, int capacity) {
   Stream& stream = streams_.emplace_back();
   stream.name = name;
@@ -31,49 +23,20 @@ EventId Issuer::NewEvent(LazyName name) {
   return EventId(static_cast<int32_t>(events_.size()) - 1);
 }
 
-Issuer::Op& Issuer::Append(StreamId id) {
-  Stream& stream = streams_[id.value];
-  SL_CHECK(stream.enqueued < stream.ops.size()) << TextOf(stream.name) << " is full";
-  return stream.ops[stream.enqueued++];
-}
-
 void Issuer::Launch(StreamId stream, const Work& work, WorkTimes* times) {
-  Op& op = Append(stream);
-  op.kind = OpKind::kLaunch;
-  op.run = work.run;
-  op.self = work.self;
-  op.argument = work.argument;
-  op.times = times;
+  streams_[stream.value].Launch(work, times);
 }
-
 void Issuer::Copy(StreamId stream, void* to, const void* from, int64_t bytes) {
-  Op& op = Append(stream);
-  op.kind = OpKind::kCopy;
-  op.self = from;
-  op.to = to;
-  op.argument = bytes;
+  streams_[stream.value].Copy(to, from, bytes);
 }
-
 void Issuer::Record(StreamId stream, EventId event) {
-  Op& op = Append(stream);
-  op.kind = OpKind::kRecord;
-  op.index = event.value;
-  ++events_[event.value].enqueued;
+  streams_[stream.value].Record(event, &events_[event.value].enqueued);
 }
-
 void Issuer::Wait(StreamId stream, EventId event) {
-  Op& op = Append(stream);
-  op.kind = OpKind::kWait;
-  op.index = event.value;
-  op.target = events_[event.value].enqueued;
+  streams_[stream.value].Wait(event, events_[event.value].enqueued);
 }
-
 void Issuer::Meet(StreamId stream, IssueMeeting* meeting, int side, const void* end) {
-  Op& op = Append(stream);
-  op.kind = OpKind::kMeet;
-  op.index = side;
-  op.meeting = meeting;
-  op.self = end;
+  streams_[stream.value].Meet(meeting, side, end);
 }
 
 absl::Status Issuer::Issue() {
@@ -98,22 +61,22 @@ absl::Status Issuer::RunStream(int index) {
   Stream& stream = streams_[index];
   const StreamId id(index);
   while (stream.next < stream.enqueued) {
-    const Op& op = stream.ops[stream.next];
+    const auto& op = stream.ops[stream.next];
     switch (op.kind) {
-      case OpKind::kLaunch:
+      case StreamOpKind::kLaunch:
         SL_RETURN_IF_ERROR(sink_->IssueLaunch(id, {op.run, op.self, op.argument}, op.times));
         break;
-      case OpKind::kCopy:
+      case StreamOpKind::kCopy:
         SL_RETURN_IF_ERROR(sink_->IssueCopy(id, op.to, op.self, op.argument));
         break;
-      case OpKind::kRecord: {
+      case StreamOpKind::kRecord: {
         SL_RETURN_IF_ERROR(sink_->IssueRecord(id, EventId(op.index)));
         Event& event = events_[op.index];
         ++event.issued;
         WakeWaiters(&event);
         break;
       }
-      case OpKind::kWait: {
+      case StreamOpKind::kWait: {
         Event& event = events_[op.index];
         if (event.issued < op.target) {
           stream.stuck = true;
@@ -124,7 +87,10 @@ absl::Status Issuer::RunStream(int index) {
         if (op.target > event.over) SL_RETURN_IF_ERROR(sink_->IssueWait(id, EventId(op.index)));
         break;
       }
-      case OpKind::kMeet: {
+      case StreamOpKind::kHold:
+        SL_CHECK(false) << "a GPU does not hold its streams";
+        break;
+      case StreamOpKind::kMeet: {
         IssueMeeting& meeting = *op.meeting;
         SL_CHECK(!meeting.streams[op.index].valid()) << "two streams wait on one side";
         meeting.streams[op.index] = id;
@@ -174,20 +140,20 @@ absl::Status Issuer::AllIssued() const {
   std::string stuck;
   for (const Stream& stream : streams_) {
     if (!stream.stuck) continue;
-    const Op& op = stream.ops[stream.next];
-    absl::StrAppend(&stuck, stuck.empty() ? "" : "; ", TextOf(stream.name), " waits for ",
-                    op.kind == OpKind::kMeet
+    const auto& op = stream.ops[stream.next];
+    absl::StrAppend(&stuck, stuck.empty() ? "" : "; ", Print(stream.name), " waits for ",
+                    op.kind == StreamOpKind::kMeet
                         ? op.meeting->describe(op.meeting->link, op.index, op.self)
-                        : TextOf(events_[op.index].name));
+                        : Print(events_[op.index].name));
   }
   if (stuck.empty()) return absl::OkStatus();
-  return absl::AbortedError(absl::StrCat("deadlock: nothing can run any more, and ", stuck));
+  return DeadlockError(stuck);
 }
 
 void Issuer::Rewind() {
   for (Stream& stream : streams_) {
-    if (stream.next < stream.enqueued && stream.ops[stream.next].kind == OpKind::kMeet) {
-      const Op& op = stream.ops[stream.next];
+    if (stream.next < stream.enqueued && stream.ops[stream.next].kind == StreamOpKind::kMeet) {
+      const auto& op = stream.ops[stream.next];
       op.meeting->streams[op.index] = StreamId();
       op.meeting->there = 0;
     }
@@ -207,6 +173,6 @@ void Issuer::StartStep() {
   for (Event& event : events_) event.over = event.issued;
 }
 
-std::string Issuer::NameOf(StreamId stream) const { return TextOf(streams_[stream.value].name); }
+std::string Issuer::NameOf(StreamId stream) const { return Print(streams_[stream.value].name); }
 
 }  // namespace stringline

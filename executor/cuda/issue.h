@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "executor/device.h"
+#include "executor/stream_ops.h"
 
 namespace stringline {
 
@@ -82,24 +83,7 @@ class Issuer {
   std::string NameOf(StreamId stream) const;
 
  private:
-  enum class OpKind : uint8_t { kLaunch, kCopy, kRecord, kWait, kMeet };
-  struct Op {
-    OpKind kind = OpKind::kLaunch;
-    int32_t index = -1;   // of kRecord and kWait: the event; of kMeet: the side
-    uint32_t target = 0;  // of kWait: how many records of the event must have been given on
-    void (*run)(const void* self, int64_t argument, NativeStream stream) = nullptr;  // of kLaunch
-    const void* self = nullptr;  // of kLaunch, and what kCopy reads; of kMeet: the end
-    int64_t argument = 0;        // of kLaunch; of kCopy the bytes
-    union {
-      WorkTimes* times = nullptr;  // of kLaunch
-      void* to;                    // of kCopy
-      IssueMeeting* meeting;       // of kMeet
-    };
-  };
-  struct Stream {
-    LazyName name;
-    std::vector<Op> ops;  // capacity fixed
-    uint32_t enqueued = 0;
+  struct Stream : StreamOps<IssueMeeting> {
     uint32_t next = 0;     // the op that is given on next
     bool stuck = false;    // it waits for another stream
     int next_waiter = -1;  // list of the streams that wait for the same event
@@ -112,7 +96,6 @@ class Issuer {
     int first_waiter = -1;
   };
 
-  Op& Append(StreamId stream);
   void MakeRunnable(int stream);
   absl::Status RunStream(int index);
   void WakeWaiters(Event* event);
