@@ -1,0 +1,38 @@
+// The processes of a run, and what their hosts tell each other.
+//
+// Every process holds some ranks of the mesh and runs the same plan on them. What passes between
+// ranks is a Group's business; a World carries what the hosts need to agree on: losses, norms,
+// whether somebody failed, the times of a step. It is slow, and nothing of a step waits for it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace stringline {
+
+class World {
+ public:
+  virtual ~World() = default;
+
+  // Of the mesh, over all processes; and those that this process holds, ascending.
+  virtual int ranks() const = 0;
+  virtual absl::Span<const int> local() const = 0;
+  virtual int processes() const = 0;
+  virtual int process() const = 0;  // this one's number
+
+  // What every process gave, by process. All call it equally often and in the same order. Errors,
+  // within the deadline of the run, and the same for all that are left:
+  //   Unavailable       a process died or left
+  //   DeadlineExceeded  a process did not come
+  //   Aborted           a process gave up: its status, with its name before it (Fail)
+  virtual absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view mine) = 0;
+
+  // This process gives up: the others' Exchange returns this. Does not wait for them.
+  virtual void Fail(const absl::Status& status) = 0;
+};
+
+}  // namespace stringline
