@@ -87,6 +87,9 @@ class Group {
 // Makes groups of ranks. A rank of the mesh is a number; who makes a group for the ranks of this
 // process and of others names them all, in the order of the members. The groups live as long as
 // this object.
+//
+// Processes make their groups together: all call New equally often, in the same order and with the
+// same ranks, also for groups in which they hold none.
 class Groups {
  public:
   virtual ~Groups() = default;
