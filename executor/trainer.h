@@ -81,7 +81,8 @@ class Trainer {
   // the first one in the order of the model.
   absl::StatusOr<double> Update(double learning_rate);
 
-  // In the device's memory, of a rank that is here. All coordinates hold the same, but for the
+  // In the device's memory, of a rank that is here; F32 also where graphs read BF16: whoever writes
+  // them calls RefreshWorking before the next step. All coordinates hold the same, but for the
   // pieces of experts' parameters.
   absl::Span<float> param(StageId stage, int index, int coordinate = 0) {
     return View(copies_[coordinate].stages->params(stage), stage, index);
@@ -89,6 +90,8 @@ class Trainer {
   absl::Span<float> grad(StageId stage, int index, int coordinate = 0) {
     return View(copies_[coordinate].stages->grads(stage), stage, index);
   }
+
+  absl::Status RefreshWorking();  // Stages::RefreshWorking, everywhere
 
   // Whether this process holds the rank of that stage on that coordinate.
   bool holds(StageId stage, int coordinate) const {

@@ -1,5 +1,6 @@
 #include "executor/cuda/cuda_kernels.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,12 @@ namespace stringline {
 namespace {
 
 cudaStream_t StreamOf(NativeStream stream) { return static_cast<cudaStream_t>(stream); }
+
+bool HasBf16(const Graph& graph, const Node& node) {
+  const auto is = [&](ValueId value) { return graph.values[value].type.dtype == DType::kBF16; };
+  return std::any_of(node.inputs.begin(), node.inputs.end(), is) ||
+         std::any_of(node.outputs.begin(), node.outputs.end(), is);
+}
 
 }  // namespace
 
@@ -31,6 +38,10 @@ absl::StatusOr<ReadyKernel> CudaKernels::ReadyFor(const Graph& graph, const Node
         absl::StrCat("the CUDA backend has no kernel for ", RowOf(node.op).name, " yet"));
   }
   const cuda::NodeTypes types = {graph, node};
+  if (HasBf16(graph, node) && node.op != Op::kCast) {
+    return absl::UnimplementedError(
+        absl::StrCat("the CUDA backend has no bf16 kernel for ", RowOf(node.op).name, " yet"));
+  }
   if (!cuda::FitsAttention(types)) {
     return absl::UnimplementedError(absl::StrCat("the CUDA backend has ", RowOf(node.op).name,
                                                  " for heads of at most ", cuda::kMostHeadSize,

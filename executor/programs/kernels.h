@@ -21,6 +21,7 @@ struct Tensor {
   const Type* type = nullptr;
 
   float* f32() const { return static_cast<float*>(data); }
+  uint16_t* bf16() const { return static_cast<uint16_t*>(data); }  // bits
   int32_t* i32() const { return static_cast<int32_t*>(data); }
 };
 

@@ -226,6 +226,7 @@ class CudaKernelsTest : public cpu::SeededTest {
     Add(Op::kAdd, {x(), x()});
     Add(Op::kMul, {x(), x()});
     Add(Op::kScale, {x()}, {-1.5});
+    Add(Op::kCast, {x()}, {32});
     Add(Op::kConstant, {}, {0.25});
     Add(Op::kGelu, {x()});
     Add(Op::kGeluGrad, {x(), x()});

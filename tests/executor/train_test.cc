@@ -188,7 +188,7 @@ TEST(Train, TheLeastMemoryIsKnownBeforehand) {
   const auto stages = Stages::Place(plan, *programs, CpuKernels());
   ASSERT_TRUE(stages.ok()) << stages.status();
   const NeededMemory needed = (*stages)->needed(LocalRanks(Mesh(), plan.ranks()).Of(0));
-  EXPECT_EQ(least->params, 2 * needed.params);
+  EXPECT_EQ(least->params, needed.params);
   EXPECT_GT(least->activations, 0);
   EXPECT_LE(least->activations, needed.activations);
   // A model that is all graph.

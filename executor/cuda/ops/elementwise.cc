@@ -17,6 +17,24 @@ void LaunchScale(const OpRun& run) {
                                  run.attribute_as<float>(0), run.adds(0)});
 }
 
+// From and to either type.
+template <typename From>
+void LaunchCastFrom(const OpRun& run, const From* x) {
+  const int64_t count = run.out_type(0).elements();
+  if (run.out_type(0).dtype == DType::kBF16) {
+    run.launch(Scale<From, Bf16>{x, static_cast<Bf16*>(run.node.out[0].data), count});
+  } else {
+    run.launch(Scale<From, float>{x, run.out(0), count, 1, run.adds(0)});
+  }
+}
+void LaunchCast(const OpRun& run) {
+  if (run.in_type(0).dtype == DType::kBF16) {
+    LaunchCastFrom(run, static_cast<const Bf16*>(run.node.in[0].data));
+  } else {
+    LaunchCastFrom<float>(run, run.in(0));
+  }
+}
+
 void LaunchConstant(const OpRun& run) {
   run.launch(Fill<float>{run.out(0), 1, run.attribute_as<float>(0)});
 }
@@ -73,6 +91,8 @@ OpLaunch ElementwiseLaunch(Op op) {
       return {LaunchMul};
     case Op::kScale:
       return {LaunchScale};
+    case Op::kCast:
+      return {LaunchCast};
     case Op::kConstant:
       return {LaunchConstant};
     case Op::kGelu:
