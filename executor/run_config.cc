@@ -40,6 +40,8 @@ struct Section {
 
 constexpr double kMost = 1 << 20;
 constexpr absl::string_view kHidden = "hidden";
+// Words and numbers beside the sections that say how a GPU is used.
+constexpr const char* kKeysOfCuda[] = {"capture"};
 
 std::vector<Field> FieldsOf(GptShape* shape) {
   return {{"layers", &shape->layers, 1, kMost},
@@ -182,7 +184,7 @@ class RunFile {
 
   absl::Status Read(const YAML::Node& root) {
     SL_RETURN_IF_ERROR(ReadSections(root));
-    SL_RETURN_IF_ERROR(TakeDevice(root["device"]));
+    SL_RETURN_IF_ERROR(TakeDevice(root));
     if (config_->model_folder.empty()) {
       std::visit([](auto& shape) { Complete(&shape); }, config_->shape.family);
     } else {
@@ -211,7 +213,9 @@ class RunFile {
     const std::vector<Section> sections = SectionsOf(config_, &wishes_, folder);
     std::vector<std::string> keys;
     for (const Section& section : sections) keys.push_back(section.key);
+    const size_t sections_end = keys.size();
     keys.push_back("device");
+    keys.insert(keys.end(), std::begin(kKeysOfCuda), std::end(kKeysOfCuda));
     std::set<std::string> seen;
     for (const auto& entry : root) {
       SL_ASSIGN_OR_RETURN(const std::string key, KeyOf(entry.first, &seen));
@@ -220,8 +224,9 @@ class RunFile {
         return Complain(path_, entry.first,
                         absl::StrCat("unknown section '", key, "'", DidYouMean(key, keys)));
       }
-      if (key == "device") continue;
-      SL_RETURN_IF_ERROR(ReadSection(sections[section - keys.begin()], entry.second));
+      const auto index = static_cast<size_t>(section - keys.begin());
+      if (index >= sections_end) continue;
+      SL_RETURN_IF_ERROR(ReadSection(sections[index], entry.second));
     }
     for (const Section& section : sections) {
       if (!section.required || root[section.key]) continue;
@@ -230,15 +235,31 @@ class RunFile {
     return absl::OkStatus();
   }
 
-  absl::Status TakeDevice(const YAML::Node& node) {
+  // One of two words, if the key is there at all: whether it is the second.
+  absl::Status TakeWord(const char* key, const YAML::Node& node,
+                        const std::vector<std::string>& words, bool* second) const {
     if (!node) return absl::OkStatus();
     const std::string word = node.IsScalar() ? node.Scalar() : "";
-    if (word != "cpu" && word != "cuda") {
+    const auto found = std::find(words.begin(), words.end(), word);
+    if (found == words.end()) {
       return Complain(path_, node,
-                      absl::StrCat("device: expected cpu or cuda", Seen(node),
-                                   DidYouMean(word, {"cpu", "cuda"})));
+                      absl::StrCat(key, ": expected ", absl::StrJoin(words, " or "), Seen(node),
+                                   DidYouMean(word, words)));
     }
-    config_->device = word == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu;
+    *second = found != words.begin();
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeDevice(const YAML::Node& root) {
+    bool cuda = false, off = false;
+    SL_RETURN_IF_ERROR(TakeWord("device", root["device"], {"cpu", "cuda"}, &cuda));
+    SL_RETURN_IF_ERROR(TakeWord("capture", root["capture"], {"auto", "off"}, &off));
+    config_->device = cuda ? DeviceKind::kCuda : DeviceKind::kCpu;
+    config_->capture = !off;
+    for (const char* const key : kKeysOfCuda) {
+      if (cuda || !root[key]) continue;
+      return Complain(path_, root[key], absl::StrCat(key, ": only 'device: cuda' has one"));
+    }
     return absl::OkStatus();
   }
 

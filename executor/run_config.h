@@ -32,7 +32,8 @@
 // and for a file that does not say it itself `dtype`: uint16 or uint32.
 //
 // `device`, a word beside the sections, says what ranks run on: cpu [the default], threads of this
-// machine, or cuda, streams of its first GPU.
+// machine, or cuda, streams of its first GPU. `capture`, another, says of cuda whether steps are
+// captured as a graph and replayed: auto [the default], where CUDA can, or off.
 //
 // `mesh` may be left out: {data: D, expert: X} runs D x X copies of the pipeline (mesh.h), each on
 // microbatches of its own, and shares out the experts over X of them; `pipeline`, if given, must be
@@ -83,6 +84,7 @@ struct RunConfig {
   LinkSpeed link;                     // not of the file: how slow messages are made
 
   DeviceKind device = DeviceKind::kCpu;  // device, default cpu
+  bool capture = true;                   // capture, default auto
 };
 
 // Errors: InvalidArgument "FILE:LINE: KEY: …"; NotFound.

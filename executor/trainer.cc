@@ -46,6 +46,7 @@ Trainer::Trainer(Plan lowered, std::vector<StageProgram> programs, const Trainer
 
 absl::Status Trainer::Prepare() {
   if (backend_ == nullptr) SL_RETURN_IF_ERROR(MakeCpuBackend());
+  gradient_step_.emplace(device(), settings_.capture);
   NeededMemory needed;
   for (PipelineCopy& copy : copies_) {
     SL_ASSIGN_OR_RETURN(copy.stages, Stages::Place(plan_, programs_, backend_->kernels()));
@@ -198,16 +199,13 @@ absl::Span<int32_t> Trainer::targets(MicrobatchId microbatch) {
 }
 
 absl::Status Trainer::ComputeGradients() {
-  EnqueueGradients();
-  return device()->Synchronize();
-}
-
-void Trainer::EnqueueGradients() {
   const int64_t now_ns = device()->NowNs();
   for (PipelineCopy& copy : copies_) {
     if (copy.recorder != nullptr) copy.recorder->StartStep(now_ns);
-    copy.interpreter->EnqueueStep();
   }
+  return gradient_step_->Run([this] {
+    for (PipelineCopy& copy : copies_) copy.interpreter->EnqueueStep();
+  });
 }
 
 double Trainer::loss_sum() const {

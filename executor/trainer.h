@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,6 +21,7 @@
 #include "executor/optimizer.h"
 #include "executor/programs/stages.h"
 #include "executor/recorder.h"
+#include "executor/repeated_step.h"
 #include "executor/replicas.h"
 #include "executor/threads/group.h"
 #include "executor/when_ready.h"
@@ -39,6 +41,8 @@ struct TrainerSettings {
   double balance_rate = 0;  // of routers' biases (Update::kBalance)
   Mesh mesh;
   CallTimes link;  // how long messages and exchanges are on their way
+  // Steps are captured and replayed, where the device can.
+  bool capture = true;
 };
 
 class Trainer {
@@ -59,8 +63,8 @@ class Trainer {
   // Runs the plan once. The gradients must be zero, as they are at first and after Update. Errors
   // as Device::Synchronize.
   absl::Status ComputeGradients();
-  // The first half of it: all of the step is enqueued, and the device's Synchronize performs it.
-  void EnqueueGradients();
+  // How its steps were given to the device.
+  const RepeatedStep& gradient_step() const { return *gradient_step_; }
 
   // Sum over the step's tokens, added up in the order of the microbatches.
   double loss_sum() const;
@@ -167,6 +171,7 @@ class Trainer {
   std::deque<TiedCall> tied_;
   std::vector<std::vector<Group*>> expert_groups_;  // by data coordinate and rank
   std::vector<PipelineCopy> copies_;                // by coordinate
+  std::optional<RepeatedStep> gradient_step_;
   UpdateStep update_;                               // the last one, or the one under way
 };
 

@@ -29,6 +29,10 @@ absl::StatusOr<int> CudaDevice::Capture() {
     cudaGraph_t graph = nullptr;
     const absl::Status ended = Checked(cudaStreamEndCapture(own_, &graph), "cudaStreamEndCapture");
     if (status.ok()) status = ended;
+    for (const Check& check : checks_) {
+      const absl::Status checked = check.check(check.self);
+      if (status.ok()) status = checked;
+    }
     if (status.ok()) {
       // Otherwise streams would have no priorities in it.
       status =
@@ -36,6 +40,8 @@ absl::StatusOr<int> CudaDevice::Capture() {
                   "cudaGraphInstantiate");
     }
     if (graph != nullptr) (void)cudaGraphDestroy(graph);
+    if (status.ok()) status = Checked(cudaGraphUpload(step.graph, own_), "cudaGraphUpload");
+    if (!status.ok() && step.graph != nullptr) (void)cudaGraphExecDestroy(step.graph);
     // An error that is told, or does not matter, shall not be taken for that of a later launch.
     (void)cudaGetLastError();
   }

@@ -1,5 +1,6 @@
 #include "executor/cuda/cuda_kernels.h"
 
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -74,7 +75,7 @@ void CudaKernels::Keep(const absl::Status& status, const char* what) const {
 }
 
 absl::Status CudaKernels::FirstError(const void* self) {
-  return static_cast<const CudaKernels*>(self)->error_;
+  return std::exchange(static_cast<const CudaKernels*>(self)->error_, absl::OkStatus());
 }
 
 // The host has time for it, and its doubles are as good.

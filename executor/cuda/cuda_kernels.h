@@ -57,7 +57,7 @@ class CudaKernels final : public Kernels {
   std::deque<ReadyNode> nodes_;
   std::map<std::tuple<int64_t, int64_t, double>, const float*> rotary_;
   absl::flat_hash_map<const ParamBlock*, cuda::ParamList> lists_;
-  mutable absl::Status error_;  // the first
+  mutable absl::Status error_;  // the first that was not told
 };
 
 }  // namespace stringline

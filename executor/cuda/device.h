@@ -54,18 +54,14 @@ class CudaDevice final : public Device, private IssueSink {
   void Submit() override;
   absl::Status Synchronize() override;
 
-  // Captures what is enqueued, all of a step and none of it submitted, without running it; returns
-  // what Replay takes. It should have run once before, since what CUDA and libraries do only at
-  // first cannot be captured. When CUDA does not capture it the status says why, and the step is
-  // enqueued as before: Synchronize performs it as ever.
-  absl::StatusOr<int> Capture();
-  // Runs a captured step once more, with nothing beside it until Synchronize, which writes the
-  // times of it too.
-  void Replay(int captured);
+  bool CanCapture() const override { return true; }
+  absl::StatusOr<int> Capture() override;
+  void Replay(int captured) override;
 
   // For groups. The stream comes to `meeting` on `side` with `end`.
   void Meet(StreamId stream, IssueMeeting* meeting, int side, const void* end);
-  // Asked in every Synchronize, when all work has run; an error is the device's.
+  // Asked in every Synchronize, when all work has run, and when a step has been captured. An error
+  // is the device's, or why the step cannot be captured; it is told once.
   void AddCheck(absl::Status (*check)(const void* self), const void* self);
   // The following are for exchanges, while the device issues.
   cudaStream_t native(StreamId stream) const { return natives_[stream.value]; }

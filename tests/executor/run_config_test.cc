@@ -177,6 +177,9 @@ TEST(RunConfig, ADeviceIsAWordBesideTheSections) {
   EXPECT_EQ(ReadWith("", "")->device, DeviceKind::kCpu);
   EXPECT_EQ(ReadWith("", "", "device: cpu\n")->device, DeviceKind::kCpu);
   EXPECT_EQ(ReadWith("", "", "device: cuda\n")->device, DeviceKind::kCuda);
+  EXPECT_TRUE(ReadWith("", "")->capture);
+  EXPECT_TRUE(ReadWith("", "", "device: cuda\ncapture: auto\n")->capture);
+  EXPECT_FALSE(ReadWith("", "", "capture: off\ndevice: cuda\n")->capture);
   const struct {
     const char *line, *says;
   } cases[] = {
@@ -184,6 +187,9 @@ TEST(RunConfig, ADeviceIsAWordBesideTheSections) {
       {"device: {kind: cuda}\n", ":1: device: expected cpu or cuda"},
       {"device: cpu\ndevice: cuda\n", ":2: 'device' is given twice"},
       {"devise: cpu\n", ":1: unknown section 'devise'; did you mean 'device'?"},
+      {"device: cuda\ncapture: on\n", ":2: capture: expected auto or off, got 'on'"},
+      {"capture: off\n", ":1: capture: only 'device: cuda' has one"},
+      {"device: cpu\ncapture: auto\n", ":2: capture: only 'device: cuda' has one"},
   };
   for (const auto& test : cases) {
     const absl::Status status = ReadWith("", "", test.line).status();
