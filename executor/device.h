@@ -83,6 +83,11 @@ class Device {
   // The device's clock: nanoseconds since some fixed moment; never goes back.
   virtual int64_t NowNs() const = 0;
 
+  // Whether people can be shown what the streams do, so that Mark shall say it.
+  virtual bool ShowsMarks() const { return false; }
+  // What is enqueued on the stream from here on, until its next mark, is part of this.
+  virtual void Mark(StreamId /*stream*/, const LazyName& /*name*/) {}
+
   // Lets the device start on what is enqueued so far. Synchronize does so too.
   virtual void Submit() = 0;
   // Returns when all enqueued work has run. Errors, after which the device stays in that error:

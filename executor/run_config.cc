@@ -17,6 +17,7 @@
 #include "schedlang/base/source.h"
 #include "schedlang/base/status.h"
 #include "schedlang/base/yaml.h"
+#include "schedlang/sim/cost_keys.h"
 
 namespace stringline {
 namespace {
@@ -41,7 +42,7 @@ struct Section {
 constexpr double kMost = 1 << 20;
 constexpr absl::string_view kHidden = "hidden";
 // Words and numbers beside the sections that say how a GPU is used.
-constexpr const char* kKeysOfCuda[] = {"capture"};
+constexpr const char* kKeysOfCuda[] = {"capture", "timeout"};
 
 std::vector<Field> FieldsOf(GptShape* shape) {
   return {{"layers", &shape->layers, 1, kMost},
@@ -256,6 +257,13 @@ class RunFile {
     SL_RETURN_IF_ERROR(TakeWord("capture", root["capture"], {"auto", "off"}, &off));
     config_->device = cuda ? DeviceKind::kCuda : DeviceKind::kCpu;
     config_->capture = !off;
+    if (const YAML::Node timeout = root["timeout"]) {
+      const auto ns = ParseInUnit(CostUnit::kTime, timeout.IsScalar() ? timeout.Scalar() : "");
+      if (!ns.ok()) {
+        return Complain(path_, timeout, absl::StrCat("timeout: ", ns.status().message()));
+      }
+      config_->timeout_ns = *ns;
+    }
     for (const char* const key : kKeysOfCuda) {
       if (cuda || !root[key]) continue;
       return Complain(path_, root[key], absl::StrCat(key, ": only 'device: cuda' has one"));

@@ -33,7 +33,9 @@
 //
 // `device`, a word beside the sections, says what ranks run on: cpu [the default], threads of this
 // machine, or cuda, streams of its first GPU. `capture`, another, says of cuda whether steps are
-// captured as a graph and replayed: auto [the default], where CUDA can, or off.
+// captured as a graph and replayed: auto [the default], where CUDA can, or off; and `timeout`, as
+// 600s [the default], how long a GPU may take over a step before the run ends with an error; 0s: as
+// long as it likes.
 //
 // `mesh` may be left out: {data: D, expert: X} runs D x X copies of the pipeline (mesh.h), each on
 // microbatches of its own, and shares out the experts over X of them; `pipeline`, if given, must be
@@ -85,6 +87,7 @@ struct RunConfig {
 
   DeviceKind device = DeviceKind::kCpu;  // device, default cpu
   bool capture = true;                   // capture, default auto
+  int64_t timeout_ns = 600'000'000'000;  // timeout, default 600s; 0: none
 };
 
 // Errors: InvalidArgument "FILE:LINE: KEY: …"; NotFound.

@@ -52,6 +52,7 @@ absl::StatusOr<int> CudaDevice::Capture() {
     return absl::Status(status.code(),
                         absl::StrCat("the step cannot be captured: ", status.message()));
   }
+  step.ops = issuer_.Ops();
   issuer_.StartStep();
   captured_.push_back(std::move(step));
   return static_cast<int>(captured_.size()) - 1;
@@ -79,15 +80,17 @@ absl::Status CudaDevice::IssueCaptured() {
 
 void CudaDevice::Replay(int captured) {
   if (!failure_.ok()) return;
-  SL_CHECK(noted_ == 0 && !replayed_) << "something of this step runs already";
+  SL_CHECK(noted_ == 0 && !replayed()) << "something of this step runs already";
   const CapturedStep& step = captured_[captured];
   Fail(Checked(cudaSetDevice(ordinal_), "cudaSetDevice"));
   if (failure_.ok() && !step.times.empty()) Fail(StartTimes());
+  nvtx_.Enter({[](const void*, int64_t) { return std::string("a captured step"); }, nullptr, 0});
   if (failure_.ok()) Fail(Checked(cudaGraphLaunch(step.graph, own_), "cudaGraphLaunch"));
+  nvtx_.Enter({});
   if (!failure_.ok()) return;
   std::copy(step.times.begin(), step.times.end(), times_.begin());
   noted_ = step.times.size();
-  replayed_ = true;
+  replayed_ = captured;
 }
 
 }  // namespace stringline

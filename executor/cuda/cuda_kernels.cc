@@ -25,6 +25,10 @@ CudaKernels::CudaKernels(CudaDevice* device, std::unique_ptr<cuda::Products> pro
   device->AddCheck(FirstError, this);
 }
 
+CudaKernels::~CudaKernels() {
+  if (device_->abandoned()) products_->Abandon();
+}
+
 absl::StatusOr<ReadyKernel> CudaKernels::ReadyFor(const Graph& graph, const Node& node) {
   const cuda::OpLaunch launch = cuda::LaunchOf(node.op);
   if (launch.launch == nullptr) {

@@ -23,6 +23,7 @@ class CudaKernels final : public Kernels {
   // `device`, the current GPU, outlives it, and calls nothing of it once it is gone. Unavailable
   // without the library of products.
   static absl::StatusOr<std::unique_ptr<CudaKernels>> Make(CudaDevice* device);
+  ~CudaKernels() override;
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
 

@@ -128,7 +128,8 @@ TEST(CudaAllocation, ATrainingStepAllocatesNothing) {
       ASSERT_TRUE(status.ok()) << status;
       ASSERT_TRUE((*trainer)->Update(1e-3).ok());
       // The first step makes events, and the third is captured.
-      EXPECT_EQ(allocations_outside > before, step == 0 || step == 2) << NameOf(family) << " step " << step;
+      EXPECT_EQ(allocations_outside > before, step == 0 || step == 2)
+          << NameOf(family) << " step " << step;
     }
   }
 }
