@@ -207,7 +207,8 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   if (const auto* const decoder = std::get_if<DecoderShape>(&config.shape.family)) {
     settings.balance_rate = decoder->moe.balance_rate;
   }
-  if (config.link.latency_ns > 0 || config.link.bytes_per_s > 0) {
+  // Other backends are made with theirs.
+  if (backend == nullptr && (config.link.latency_ns > 0 || config.link.bytes_per_s > 0)) {
     settings.link = {LinkNs, &config.link};
   }
   SL_ASSIGN_OR_RETURN(auto trainer,

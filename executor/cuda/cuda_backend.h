@@ -15,6 +15,7 @@ namespace stringline {
 struct CudaSettings {
   int ordinal = 0;
   int64_t timeout_ns = 0;  // that Synchronize waits at most; 0: for ever
+  LinkSpeed link;          // how slow messages and exchanges are made
 };
 
 class CudaBackend final : public Backend {
@@ -29,8 +30,9 @@ class CudaBackend final : public Backend {
   AvailableMemory available() override;
 
  private:
-  CudaBackend(std::unique_ptr<CudaDevice> device, std::unique_ptr<CudaKernels> kernels)
-      : device_(std::move(device)), groups_(device_.get()), kernels_(std::move(kernels)) {}
+  CudaBackend(std::unique_ptr<CudaDevice> device, std::unique_ptr<CudaKernels> kernels,
+              const LinkSpeed& link)
+      : device_(std::move(device)), groups_(device_.get(), link), kernels_(std::move(kernels)) {}
 
   const std::unique_ptr<CudaDevice> device_;
   CopyGroups groups_;

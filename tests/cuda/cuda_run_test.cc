@@ -43,7 +43,7 @@ RunConfig ConfigOf(TinyFamily family, const Plan& plan, bool capture) {
 SeenRun TrainOnStandin(const RunConfig& config, const Plan& plan, void (*in_third)() = nullptr) {
   standin_reset(1);
   standin_cublas_reset();
-  auto backend = CudaBackend::Make();
+  auto backend = CudaBackend::Make({.link = config.link});
   SL_CHECK(backend.ok()) << backend.status();
   SeenRun run;
   TrainHooks hooks;
@@ -143,6 +143,22 @@ TEST(CapturedRunRefused, GoesOnAndSaysWhy) {
     EXPECT_EQ(run.result.host.issued_steps, kSteps - 2);  // all but the first and the refused one
     ExpectWholeTimeline(plan, run.result.measured);
   }
+}
+
+// A slow wire changes times, and no number; also in a step that is replayed.
+TEST(CapturedRunOnASlowWire, OnlyTakesLonger) {
+  const Plan plan = LibraryPlan("dualpipe_v", 2, 4).value();
+  RunConfig config = ConfigOf(TinyFamily::kMoe, plan, true);
+  config.mesh.expert = 2;
+  const SeenRun quick = TrainOnStandin(config, plan);
+  config.link = {.latency_ns = 3'000'000, .bytes_per_s = 1e6};
+  const SeenRun slow = TrainOnStandin(config, plan);
+  ExpectSameNumbers(slow, quick);
+  EXPECT_EQ(slow.result.not_captured, "");
+  EXPECT_EQ(slow.result.host.captured_steps, kSteps - 3);
+  // Four exchanges for each of 4 layers and 4 microbatches.
+  EXPECT_GE(slow.result.network.all.network_ns, 4 * 4 * 4 * config.link.latency_ns);
+  EXPECT_LT(quick.result.network.all.network_ns, config.link.latency_ns);
 }
 
 TEST(HostTime, IsDescribed) {

@@ -163,8 +163,9 @@ void Machine::RunOne(Stream* stream) {
   stream->ops.pop_front();
   int64_t start_ns = std::max(stream->time_ns, op.enqueued_ns);
   if (op.wait != nullptr) start_ns = std::max(start_ns, op.wait->time_ns);
-  stream->time_ns = start_ns + (op.takes_time ? op_ns : 0);
+  takes_ns = op_ns;
   if (op.run) op.run();
+  stream->time_ns = start_ns + (op.takes_time ? takes_ns : 0);
   if (op.replay) {
     stream->time_ns = op.replay(start_ns);
     stream->hangs = stream->time_ns < 0;
@@ -244,9 +245,10 @@ int64_t Machine::RunGraph(const Graph& graph, const std::vector<RecordedPtr>& re
     }
     int64_t begin_ns = start_ns;
     for (const int before : node.after) begin_ns = std::max(begin_ns, ended_ns[before]);
-    ended_ns[n] = begin_ns + (node.takes_time ? op_ns : 0);
-    end_ns = std::max(end_ns, ended_ns[n]);
+    takes_ns = op_ns;
     if (node.run) node.run();
+    ended_ns[n] = begin_ns + (node.takes_time ? takes_ns : 0);
+    end_ns = std::max(end_ns, ended_ns[n]);
     if (node.takes_time) ++ops_run;
     if (records[n] != nullptr) {
       records[n]->time_ns = ended_ns[n];

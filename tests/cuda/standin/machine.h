@@ -106,6 +106,7 @@ class Machine {
   double stick = 0;  // how likely the stream that ran last runs on
   int64_t host_ns = 0;
   int64_t op_ns = 1000, call_ns = 1000;
+  int64_t takes_ns = 0;  // what the op that runs takes: op_ns, if it says nothing else
   cudaError_t last_error = cudaSuccess;
   cudaError_t sticky = cudaSuccess;
   int64_t calls = 0, fail_at = 0;

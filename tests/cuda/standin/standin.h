@@ -36,7 +36,8 @@ void standin_hang_op(int64_t n);
 
 // How much device memory there is; 1 GiB after a reset.
 void standin_set_memory(int64_t bytes);
-// How long a kernel, a host function or a copy takes: 1000 after a reset.
+// How long a kernel, a host function or a copy takes, if its twin does not say it: 1000 after a
+// reset.
 void standin_set_op_ns(int64_t ns);
 // How long a call takes the host: 1000 after a reset.
 void standin_set_call_ns(int64_t ns);
