@@ -17,6 +17,7 @@
 #include "schedlang/base/source.h"
 #include "schedlang/base/status.h"
 #include "schedlang/base/yaml.h"
+#include "schedlang/sim/cost_keys.h"
 
 namespace stringline {
 namespace {
@@ -45,9 +46,12 @@ struct WordChoice {
 };
 constexpr WordChoice kDevice = {"device", {"cpu", "cuda"}};
 constexpr WordChoice kPrecision = {"precision", {"fp32", "bf16"}};
+constexpr WordChoice kCapture = {"capture", {"auto", "off"}};
 
 constexpr double kMost = 1 << 20;
 constexpr absl::string_view kHidden = "hidden";
+// Words and numbers beside the sections that say how a GPU is used.
+constexpr const char* kKeysOfCuda[] = {"capture", "timeout"};
 
 std::vector<Field> FieldsOf(GptShape* shape) {
   return {{"layers", &shape->layers, 1, kMost},
@@ -190,8 +194,7 @@ class RunFile {
 
   absl::Status Read(const YAML::Node& root) {
     SL_RETURN_IF_ERROR(ReadSections(root));
-    SL_ASSIGN_OR_RETURN(const int device, WordBeside(root, kDevice));
-    config_->device = static_cast<DeviceKind>(device);
+    SL_RETURN_IF_ERROR(TakeDevice(root));
     SL_ASSIGN_OR_RETURN(const int precision, WordBeside(root, kPrecision));
     if (config_->model_folder.empty()) {
       std::visit([](auto& shape) { Complete(&shape); }, config_->shape.family);
@@ -224,6 +227,7 @@ class RunFile {
     for (const Section& section : sections) keys.push_back(section.key);
     const size_t sections_end = keys.size();
     for (const WordChoice& choice : {kDevice, kPrecision}) keys.push_back(choice.key);
+    keys.insert(keys.end(), std::begin(kKeysOfCuda), std::end(kKeysOfCuda));
     std::set<std::string> seen;
     for (const auto& entry : root) {
       SL_ASSIGN_OR_RETURN(const std::string key, KeyOf(entry.first, &seen));
@@ -255,6 +259,25 @@ class RunFile {
         path_, node,
         absl::StrCat(choice.key, ": expected ", choice.words[0], " or ", choice.words[1],
                      Seen(node), DidYouMean(word, {choice.words[0], choice.words[1]})));
+  }
+
+  absl::Status TakeDevice(const YAML::Node& root) {
+    SL_ASSIGN_OR_RETURN(const int device, WordBeside(root, kDevice));
+    SL_ASSIGN_OR_RETURN(const int capture, WordBeside(root, kCapture));
+    config_->device = static_cast<DeviceKind>(device);
+    config_->capture = capture == 0;
+    if (const YAML::Node timeout = root["timeout"]) {
+      const auto ns = ParseInUnit(CostUnit::kTime, timeout.IsScalar() ? timeout.Scalar() : "");
+      if (!ns.ok()) {
+        return Complain(path_, timeout, absl::StrCat("timeout: ", ns.status().message()));
+      }
+      config_->timeout_ns = *ns;
+    }
+    for (const char* const key : kKeysOfCuda) {
+      if (config_->device == DeviceKind::kCuda || !root[key]) continue;
+      return Complain(path_, root[key], absl::StrCat(key, ": only 'device: cuda' has one"));
+    }
+    return absl::OkStatus();
   }
 
   // Relative paths count from the run file.

@@ -27,7 +27,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(Plan lowered,
                                                        const TrainerSettings& settings,
                                                        std::unique_ptr<Backend> backend) {
   if (backend != nullptr && settings.link.duration_ns != nullptr) {
-    return absl::InvalidArgumentError("only the CPU's messages can be made slower (--link)");
+    return absl::InvalidArgumentError(
+        "TrainerSettings::link is the CPU's; another backend is made with its own");
   }
   std::unique_ptr<Trainer> trainer(
       new Trainer(std::move(lowered), std::move(programs), settings, std::move(backend)));
@@ -47,6 +48,7 @@ Trainer::Trainer(Plan lowered, std::vector<StageProgram> programs, const Trainer
 absl::Status Trainer::Prepare() {
   if (backend_ == nullptr) SL_RETURN_IF_ERROR(MakeCpuBackend());
   SL_RETURN_IF_ERROR(FindLocalRanks());
+  gradient_step_.emplace(device(), settings_.capture);
   NeededMemory needed;
   for (size_t c = 0; c < copies_.size(); ++c) {
     PipelineCopy& copy = copies_[c];
@@ -229,17 +231,14 @@ absl::Span<int32_t> Trainer::targets(MicrobatchId microbatch) {
 }
 
 absl::Status Trainer::ComputeGradients() {
-  EnqueueGradients();
-  SL_RETURN_IF_ERROR(GiveUp(device()->Synchronize()));
-  return Share();
-}
-
-void Trainer::EnqueueGradients() {
   const int64_t now_ns = device()->NowNs();
   for (PipelineCopy& copy : copies_) {
     if (copy.recorder != nullptr) copy.recorder->StartStep(now_ns);
-    copy.interpreter->EnqueueStep();
   }
+  SL_RETURN_IF_ERROR(GiveUp(gradient_step_->Run([this] {
+    for (PipelineCopy& copy : copies_) copy.interpreter->EnqueueStep();
+  })));
+  return Share();
 }
 
 double Trainer::loss_sum() const {

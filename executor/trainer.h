@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -23,6 +24,7 @@
 #include "executor/optimizer.h"
 #include "executor/programs/stages.h"
 #include "executor/recorder.h"
+#include "executor/repeated_step.h"
 #include "executor/replicas.h"
 #include "executor/threads/group.h"
 #include "executor/when_ready.h"
@@ -42,6 +44,8 @@ struct TrainerSettings {
   double balance_rate = 0;  // of routers' biases (Update::kBalance)
   Mesh mesh;
   CallTimes link;  // how long messages and exchanges are on their way
+  // Steps are captured and replayed, where the device can.
+  bool capture = true;
 };
 
 class Trainer {
@@ -62,10 +66,8 @@ class Trainer {
   // Runs the plan once. The gradients must be zero, as they are at first and after Update. Errors
   // as Device::Synchronize and World::Exchange.
   absl::Status ComputeGradients();
-  // The first third of it: all of the step is enqueued, the device's Synchronize performs it, and
-  // Share tells other processes what it gave.
-  void EnqueueGradients();
-  absl::Status Share();
+  // How its steps were given to the device.
+  const RepeatedStep& gradient_step() const { return *gradient_step_; }
 
   // Sum over the step's tokens, added up in the order of the microbatches.
   double loss_sum() const;
@@ -166,6 +168,7 @@ class Trainer {
   // What other processes need of a step, and what they have of it (trainer_share.cc). Without a
   // world these do nothing.
   absl::Status ShareMemory();
+  absl::Status Share();
   absl::Status ShareSquares();
   // What the first process says that says something.
   absl::StatusOr<std::string> ShareText(const std::string& text);
@@ -198,7 +201,8 @@ class Trainer {
   bool has_tied_ = false;                           // in some process
   std::vector<std::vector<Group*>> expert_groups_;  // by data coordinate and rank
   std::vector<PipelineCopy> copies_;                // by coordinate
-  UpdateStep update_;                               // the last one, or the one under way
+  std::optional<RepeatedStep> gradient_step_;
+  UpdateStep update_;  // the last one, or the one under way
 };
 
 }  // namespace stringline

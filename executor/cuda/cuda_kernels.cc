@@ -1,6 +1,7 @@
 #include "executor/cuda/cuda_kernels.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +30,10 @@ absl::StatusOr<std::unique_ptr<CudaKernels>> CudaKernels::Make(CudaDevice* devic
 CudaKernels::CudaKernels(CudaDevice* device, std::unique_ptr<cuda::Products> products)
     : device_(device), products_(std::move(products)) {
   device->AddCheck(FirstError, this);
+}
+
+CudaKernels::~CudaKernels() {
+  if (device_->abandoned()) products_->Abandon();
 }
 
 absl::StatusOr<ReadyKernel> CudaKernels::ReadyFor(const Graph& graph, const Node& node) {
@@ -85,7 +90,7 @@ void CudaKernels::Keep(const absl::Status& status, const char* what) const {
 }
 
 absl::Status CudaKernels::FirstError(const void* self) {
-  return static_cast<const CudaKernels*>(self)->error_;
+  return std::exchange(static_cast<const CudaKernels*>(self)->error_, absl::OkStatus());
 }
 
 // The host has time for it, and its doubles are as good.

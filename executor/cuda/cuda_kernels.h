@@ -23,6 +23,7 @@ class CudaKernels final : public Kernels {
   // `device`, the current GPU, outlives it, and calls nothing of it once it is gone. Unavailable
   // without the library of products.
   static absl::StatusOr<std::unique_ptr<CudaKernels>> Make(CudaDevice* device);
+  ~CudaKernels() override;
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
 
@@ -57,7 +58,7 @@ class CudaKernels final : public Kernels {
   std::deque<ReadyNode> nodes_;
   std::map<std::tuple<int64_t, int64_t, double>, const float*> rotary_;
   absl::flat_hash_map<const ParamBlock*, cuda::ParamList> lists_;
-  mutable absl::Status error_;  // the first
+  mutable absl::Status error_;  // the first that was not told
 };
 
 }  // namespace stringline

@@ -46,7 +46,8 @@ absl::Status CudaDevice::Start() {
 // Errors mean nothing any more.
 CudaDevice::~CudaDevice() {
   (void)cudaSetDevice(ordinal_);
-  WaitQuietly();
+  if (!quiet_) WaitQuietly();
+  if (abandoned_) return;
   for (const cudaStream_t stream : natives_) {
     if (stream != nullptr) (void)cudaStreamDestroy(stream);
   }
@@ -98,6 +99,7 @@ StreamId CudaDevice::AddStream(LazyName name, int capacity, int priority) {
                  "cudaStreamCreateWithPriority", id));
   }
   natives_.push_back(stream);
+  if (stream != nullptr && name.print != nullptr) nvtx_.NameStream(stream, Print(name));
   return id;
 }
 
@@ -172,6 +174,8 @@ void CudaDevice::Record(StreamId stream, EventId event) { issuer_.Record(stream,
 
 void CudaDevice::Wait(StreamId stream, EventId event) { issuer_.Wait(stream, event); }
 
+void CudaDevice::Mark(StreamId stream, const LazyName& name) { issuer_.Mark(stream, name); }
+
 void CudaDevice::Meet(StreamId stream, IssueMeeting* meeting, int side, const void* end) {
   issuer_.Meet(stream, meeting, side, end);
 }
@@ -196,6 +200,7 @@ absl::Status CudaDevice::Synchronize() {
     if (failure_.ok()) Fail(check.check(check.self));
   }
   if (failure_.ok()) Fail(ReadTimes());
+  replayed_ = -1;
   if (failure_.ok()) {
     issuer_.StartStep();
   } else if (!quiet_) {
@@ -205,33 +210,12 @@ absl::Status CudaDevice::Synchronize() {
   return failure_;
 }
 
-// What was issued refers to nothing that was not, so it comes to an end, also in a deadlock.
-void CudaDevice::WaitQuietly() {
-  for (const cudaStream_t stream : natives_) {
-    if (stream != nullptr) (void)cudaStreamSynchronize(stream);
-  }
-  if (own_ != nullptr) (void)cudaStreamSynchronize(own_);
-  (void)cudaGetLastError();
-}
-
-absl::Status CudaDevice::WaitForStreams() {
-  for (int s = 0; s < issuer_.streams(); ++s) {
-    const StreamId stream(s);
-    if (!issuer_.Used(stream)) continue;
-    SL_RETURN_IF_ERROR(
-        Checked(cudaStreamSynchronize(native(stream)), "cudaStreamSynchronize", stream));
-  }
-  if (noted_ == 0 && !replayed_) return absl::OkStatus();
-  replayed_ = false;
-  return Checked(cudaStreamSynchronize(own_), "cudaStreamSynchronize");
-}
-
 absl::Status CudaDevice::ReadTimes() {
   for (size_t i = 0; i < noted_; ++i) {
     float ms = 0;
     SL_RETURN_IF_ERROR(
         Checked(cudaEventElapsedTime(&ms, base_, timing_[i]), "cudaEventElapsedTime"));
-    *times_[i] = base_ns_ + std::llround(double{ms} * 1e6);
+    *times_[i].ns = base_ns_ + std::llround(double{ms} * 1e6);
   }
   noted_ = 0;
   return absl::OkStatus();
@@ -278,9 +262,9 @@ absl::Status CudaDevice::NoteTime(StreamId stream, int64_t* ns) {
     SL_RETURN_IF_ERROR(
         Checked(cudaEventCreateWithFlags(&event, cudaEventDefault), "cudaEventCreateWithFlags"));
     timing_.push_back(event);
-    times_.push_back(nullptr);
+    times_.push_back({});
   }
-  times_[noted_] = ns;
+  times_[noted_] = {ns, {stream, issuer_.At(stream)}};
   // Without the flag an event in a graph only orders, and has no time.
   return Checked(
       cudaEventRecordWithFlags(timing_[noted_++], native(stream),

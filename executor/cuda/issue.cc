@@ -39,6 +39,8 @@ void Issuer::Meet(StreamId stream, IssueMeeting* meeting, int side, const void* 
   streams_[stream.value].Meet(meeting, side, end);
 }
 
+void Issuer::Mark(StreamId stream, const LazyName& name) { streams_[stream.value].Mark(name); }
+
 absl::Status Issuer::Issue() {
   for (size_t i = 0; i < streams_.size(); ++i) {
     const Stream& stream = streams_[i];
@@ -58,6 +60,13 @@ void Issuer::MakeRunnable(int stream) {
 }
 
 absl::Status Issuer::RunStream(int index) {
+  if (streams_[index].mark.print != nullptr) sink_->IssueMark(streams_[index].mark);
+  const absl::Status status = RunOps(index);
+  if (streams_[index].mark.print != nullptr) sink_->IssueMark({});
+  return status;
+}
+
+absl::Status Issuer::RunOps(int index) {
   Stream& stream = streams_[index];
   const StreamId id(index);
   while (stream.next < stream.enqueued) {
@@ -87,6 +96,10 @@ absl::Status Issuer::RunStream(int index) {
         if (op.target > event.over) SL_RETURN_IF_ERROR(sink_->IssueWait(id, EventId(op.index)));
         break;
       }
+      case StreamOpKind::kMark:
+        stream.mark = {op.print, op.self, op.argument};
+        sink_->IssueMark(stream.mark);
+        break;
       case StreamOpKind::kHold:
         SL_CHECK(false) << "a GPU does not hold its streams";
         break;
@@ -158,6 +171,7 @@ void Issuer::Rewind() {
       op.meeting->there = 0;
     }
     stream.next = 0;
+    stream.mark = {};
     stream.stuck = false;
     stream.next_waiter = -1;
   }
@@ -169,10 +183,21 @@ void Issuer::Rewind() {
 }
 
 void Issuer::StartStep() {
-  for (Stream& stream : streams_) stream.enqueued = stream.next = 0;
+  for (Stream& stream : streams_) {
+    stream.enqueued = stream.next = 0;
+    stream.mark = {};
+  }
   for (Event& event : events_) event.over = event.issued;
 }
 
 std::string Issuer::NameOf(StreamId stream) const { return Print(streams_[stream.value].name); }
+
+std::vector<std::vector<IssueOp>> Issuer::Ops() const {
+  std::vector<std::vector<IssueOp>> all;
+  for (const Stream& stream : streams_) {
+    all.emplace_back(stream.ops.begin(), stream.ops.begin() + stream.enqueued);
+  }
+  return all;
+}
 
 }  // namespace stringline

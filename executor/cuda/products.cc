@@ -286,6 +286,8 @@ absl::Status Products::Run(const Product* product, const ProductRun& run,
   return status.ok() ? status : AboutProduct(shape, status);
 }
 
+void Products::Abandon() { table_->handle = nullptr; }
+
 std::string Products::Describe() const {
   const std::lock_guard<std::mutex> lock(table_->mutex);
   std::vector<const Product*> products;

@@ -54,6 +54,9 @@ class Products {
   // Enqueues it; allocates nothing. Any thread may, and a stream may be under capture.
   absl::Status Run(const Product* product, const ProductRun& run, cudaStream_t stream) const;
 
+  // Leaves the library open when this ends: closing it waits for the GPU.
+  void Abandon();
+
   // The table of chosen algorithms, a line a shape, in the order of shapes.
   std::string Describe() const;
 

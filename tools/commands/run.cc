@@ -13,6 +13,7 @@
 #include "executor/checkpoint/model_folder.h"
 #include "executor/data.h"
 #include "executor/link.h"
+#include "executor/repeated_step.h"
 #include "executor/run_config.h"
 #include "executor/train.h"
 #include "schedlang/base/status.h"
@@ -171,6 +172,8 @@ void PrintEnd(const Plan& plan, const RunConfig& config, const RecordedRun& run,
                             PrintTime(static_cast<int64_t>(result.mean_makespan_ns)),
                             100 * std::fabs(simulated_ns / result.mean_makespan_ns - 1));
   PrintExperts(result, out);
+  const std::string host = Describe(result.host, result.not_captured);
+  if (!host.empty()) out << "host: " << host << "\n";
   out << "\nwritten: " << files.measured << "\n         " << files.simulated << "\n         "
       << files.costs << "\n         " << files.losses << "\n";
   if (!run.saved.empty()) out << "saved:   " << run.saved << "\n";
@@ -210,6 +213,14 @@ Json RankBytesAsJson(const std::vector<RankBytes>& ranks) {
   return list;
 }
 
+// Of devices that steps are given to, each null where no step was; of others null.
+Json HostAsJson(const TrainResult& result) {
+  const HostTime& host = result.host;
+  if (host.captured_steps + host.issued_steps == 0) return nullptr;
+  return {{"captured", host.captured_steps > 0 ? Json(Microseconds(host.captured())) : Json()},
+          {"issued", host.issued_steps > 0 ? Json(Microseconds(host.issued())) : Json()}};
+}
+
 // What a run says whether or not it was stopped.
 Json StepsAsJson(const Plan& plan, const RecordedRun& run, std::optional<double> entropy) {
   const TrainResult& result = run.result;
@@ -227,6 +238,8 @@ Json StepsAsJson(const Plan& plan, const RecordedRun& run, std::optional<double>
           {"aux_loss", result.aux_loss_nats},
           {"dropped", result.dropped},
           {"peak_bytes", RankBytesAsJson(result.rank_bytes)},
+          {"host_us", HostAsJson(result)},
+          {"not_captured", result.not_captured.empty() ? Json() : Json(result.not_captured)},
           {"saved", run.saved.empty() ? Json::array() : ListOf({run.saved})}};
 }
 
