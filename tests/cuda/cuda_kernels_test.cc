@@ -494,7 +494,7 @@ TEST_F(CudaKernelsTest, HaveACaseForEveryOp) {
   std::set<Op> with_case;
   for (const OpCase& c : cases_) with_case.insert(c.op);
   for (const OpRow& row : AllOps()) {
-    EXPECT_NE(cuda::LaunchOf(row.op).launch, nullptr) << row.name;
+    EXPECT_NE(cuda::LaunchOf(row.op).in_f32, nullptr) << row.name;
     EXPECT_TRUE(with_case.contains(row.op)) << row.name;
   }
 }
