@@ -34,6 +34,11 @@
 // `device`, a word beside the sections, says what ranks run on: cpu [the default], threads of this
 // machine, or cuda, streams of its first GPU.
 //
+// `precision`, another one: fp32 [the default], or bf16, in which activations and the weights,
+// tables and biases of products are bf16. Sums inside of products, norms, routers, losses, the
+// gradients of parameters, what AdamW keeps and the parameters that it steps are fp32 then too;
+// products read a copy of those, rounded to the nearest after every step.
+//
 // `mesh` may be left out: {data: D, expert: X} runs D x X copies of the pipeline (mesh.h), each on
 // microbatches of its own, and shares out the experts over X of them; `pipeline`, if given, must be
 // the number of the schedule's ranks.
@@ -63,7 +68,7 @@ struct RunConfig {
   std::string schedule_file;          // schedule.file; relative paths count from the run file
   std::string schedule_name;          // schedule.name; "" (the default): the file's last one
   std::vector<Parameter> parameters;  // every other key of `schedule`
-  AnyShape shape;                     // model.*, and data.microbatch
+  AnyShape shape;                     // model.*, data.microbatch, and precision (its dtype)
   std::string model_folder;           // model.folder; "": parameters are drawn from the seed
   std::vector<int> layers_per_stage;  // model.split; empty (the default): even
   std::string text_file;              // data.text, or ""

@@ -50,7 +50,7 @@ absl::Status Trainer::Prepare() {
   for (PipelineCopy& copy : copies_) {
     SL_ASSIGN_OR_RETURN(copy.stages, Stages::Place(plan_, programs_, backend_->kernels()));
     const NeededMemory one = copy.stages->needed();
-    needed.params += 2 * one.params;  // with the two moments
+    needed.params += one.params;
     needed.activations += one.activations;
   }
   SL_RETURN_IF_ERROR(CheckMemory(needed, backend_->available()));
@@ -119,6 +119,10 @@ absl::Status Trainer::PrepareBlocks(int coordinate, StageId stage) {
     block.gradient = grad(stage, index, coordinate);
     block.m = View(moments[0], stage, index);
     block.v = View(moments[1], stage, index);
+    if (const int64_t offset = copy.stages->layout(stage).working[p]; offset >= 0) {
+      block.working = {reinterpret_cast<uint16_t*>(copy.stages->working(stage) + offset),
+                       block.values.size()};
+    }
     block.balances = params[p].update == stringline::Update::kBalance;
     block.decays = params[p].decay;
     block.counts = !block.balances && params[p].tied_to.empty();
@@ -147,7 +151,7 @@ void Trainer::PrepareTied(int coordinate, StageId stage, int index) {
         grad(stage, index, coordinate).data()};
     Call call;
     call.kind = CallKind::kAllReduce;
-    call.bytes = param.type.bytes();
+    call.bytes = GradTypeOf(param).bytes();
     call.name = {[](const void* self, int64_t) {
                    return absl::StrCat("the gradient of ", *static_cast<const std::string*>(self));
                  },
@@ -236,6 +240,11 @@ int64_t Trainer::dropped() const {
 
 int64_t Trainer::tokens_per_step() const {
   return microbatches() * programs_.front().input.elements();
+}
+
+absl::Status Trainer::RefreshWorking() {
+  for (PipelineCopy& copy : copies_) SL_RETURN_IF_ERROR(copy.stages->RefreshWorking(device()));
+  return absl::OkStatus();
 }
 
 std::vector<RankBytes> Trainer::rank_bytes() const {

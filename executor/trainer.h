@@ -76,14 +76,17 @@ class Trainer {
   // the first one in the order of the model.
   absl::StatusOr<double> Update(double learning_rate);
 
-  // In the device's memory. All coordinates hold the same, but for the pieces of experts'
-  // parameters.
+  // In the device's memory, F32 also where graphs read BF16: whoever writes them calls
+  // RefreshWorking before the next step. All coordinates hold the same, but for the pieces of
+  // experts' parameters.
   absl::Span<float> param(StageId stage, int index, int coordinate = 0) {
     return View(copies_[coordinate].stages->params(stage), stage, index);
   }
   absl::Span<float> grad(StageId stage, int index, int coordinate = 0) {
     return View(copies_[coordinate].stages->grads(stage), stage, index);
   }
+
+  absl::Status RefreshWorking();  // Stages::RefreshWorking, everywhere
 
   Device* device() { return backend_->device(); }
   const Plan& plan() const { return plan_; }

@@ -186,7 +186,7 @@ TEST(Train, TheLeastMemoryIsKnownBeforehand) {
   ASSERT_TRUE(least.ok() && programs.ok());
   const auto stages = Stages::Place(plan, *programs, CpuKernels());
   ASSERT_TRUE(stages.ok()) << stages.status();
-  EXPECT_EQ(least->params, 2 * (*stages)->needed().params);
+  EXPECT_EQ(least->params, (*stages)->needed().params);
   EXPECT_GT(least->activations, 0);
   EXPECT_LE(least->activations, (*stages)->needed().activations);
   // A model that is all graph.
