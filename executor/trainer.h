@@ -89,6 +89,8 @@ class Trainer {
   absl::Status RefreshWorking();  // Stages::RefreshWorking, everywhere
 
   Device* device() { return backend_->device(); }
+  // What its kernels were chosen for: Kernels::Describe.
+  std::string DescribeKernels() const { return backend_->kernels()->Describe(); }
   const Plan& plan() const { return plan_; }
   const Mesh& mesh() const { return settings_.mesh; }
   absl::Span<const StageProgram> programs() const { return programs_; }

@@ -44,8 +44,8 @@ class CudaKernels final : public Kernels {
   void Update(const UpdateStep& step, absl::Span<const ParamBlock> blocks,
               NativeStream stream) override;
 
-  // What libraries compute of what was made ready, and how: a line each.
-  std::string Describe() const;
+  // The algorithms of products and the plans of attention.
+  std::string Describe() const override;
 
  private:
   struct ReadyNode {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "executor/bf16.h"
 #include "executor/cpu/backend.h"
 #include "gtest/gtest.h"
 #include "schedlang/base/sl_check.h"
@@ -73,6 +74,7 @@ TEST_F(CudaKernelsTest, AreTheCpus) {
 // A parameter as the optimiser sees it, in memory of its own.
 struct HeldBlock {
   std::vector<float> values, gradient, m, v;
+  std::vector<uint16_t> working;
 };
 
 class CudaBlocks {
@@ -125,7 +127,7 @@ TEST_F(CudaKernelsTest, UpdateAListOfParametersAsTheCpuDoes) {
   std::vector<ParamBlock> on_cpu, on_cuda;
   for (const int64_t count : {1, 37, 8, 20000, 9000, 64}) {
     held.push_back({numbers(count, false), numbers(count, false), numbers(count, false),
-                    numbers(count, true)});
+                    numbers(count, true), std::vector<uint16_t>(count)});
   }
   for (size_t i = 0; i < held.size(); ++i) {
     HeldBlock& own = held[i];
@@ -138,6 +140,8 @@ TEST_F(CudaKernelsTest, UpdateAListOfParametersAsTheCpuDoes) {
     there.gradient = cuda.Put(own.gradient);
     there.m = cuda.Put(own.m);
     there.v = cuda.Put(own.v);
+    // Some are bf16 for those who read them.
+    if (i % 3 != 2) there.working = cuda.Put(own.working);
     block.values = absl::MakeSpan(own.values);
     block.gradient = absl::MakeSpan(own.gradient);
     block.m = absl::MakeSpan(own.m);
@@ -173,6 +177,14 @@ TEST_F(CudaKernelsTest, UpdateAListOfParametersAsTheCpuDoes) {
       compare(on_cuda[i].gradient, on_cpu[i].gradient);
       compare(on_cuda[i].m, on_cpu[i].m);
       compare(on_cuda[i].v, on_cpu[i].v);
+      const absl::Span<const uint16_t> working = on_cuda[i].working;
+      std::vector<float> updated(working.size());
+      std::vector<uint16_t> rounded(working.size()), seen(working.size());
+      const auto bytes = static_cast<int64_t>(2 * working.size());
+      SL_CHECK(cuda.device().CopyNow(updated.data(), on_cuda[i].values.data(), 2 * bytes).ok());
+      SL_CHECK(cuda.device().CopyNow(seen.data(), working.data(), bytes).ok());
+      ToBf16(updated.data(), static_cast<int64_t>(updated.size()), rounded.data());
+      EXPECT_EQ(seen, rounded);
       std::fill(held[i].gradient.begin(), held[i].gradient.end(), 0.125f);
       SL_CHECK(cuda.device()
                    .CopyNow(on_cuda[i].gradient.data(), held[i].gradient.data(),
@@ -183,26 +195,25 @@ TEST_F(CudaKernelsTest, UpdateAListOfParametersAsTheCpuDoes) {
 }
 
 TEST_F(CudaKernelsTest, ClearTheRowsBehindThoseThatAreThere) {
-  for (const int64_t columns : {1, 5, 8}) {
+  // Of floats, and of bf16.
+  for (const int64_t row_bytes : {4, 20, 32, 2, 6, 16, 10}) {
     for (const int32_t there : {0, 3, 7, 2000}) {
-      SCOPED_TRACE(absl::StrCat(there, " rows of ", columns));
+      SCOPED_TRACE(absl::StrCat(there, " rows of ", row_bytes, " bytes"));
       CudaBlocks cuda;
       const int64_t most = there + 1100;  // more than there are tasks
-      std::vector<float> values(static_cast<size_t>(most * columns), 3.0f);
+      std::vector<uint16_t> values(static_cast<size_t>(most * row_bytes / 2), 0x4040);
       const auto rows = cuda.Put(values);
       const auto counts = cuda.Put(std::vector<int32_t>{there / 2, 0, there - there / 2});
       cuda.Run([&](CudaKernels& kernels, NativeStream on) {
-        kernels.ClearBehind(
-            {reinterpret_cast<char*>(rows.data()), columns * static_cast<int64_t>(sizeof(float)),
-             most, counts.data(), static_cast<int64_t>(counts.size())},
-            on);
+        kernels.ClearBehind({reinterpret_cast<char*>(rows.data()), row_bytes, most, counts.data(),
+                             static_cast<int64_t>(counts.size())},
+                            on);
       });
-      std::vector<float> seen(values.size());
-      ASSERT_TRUE(
-          cuda.device()
-              .CopyNow(seen.data(), rows.data(), static_cast<int64_t>(seen.size() * sizeof(float)))
-              .ok());
-      std::fill(values.begin() + there * columns, values.end(), 0.0f);
+      std::vector<uint16_t> seen(values.size());
+      ASSERT_TRUE(cuda.device()
+                      .CopyNow(seen.data(), rows.data(), static_cast<int64_t>(2 * seen.size()))
+                      .ok());
+      std::fill(values.begin() + there * row_bytes / 2, values.end(), uint16_t{0});
       EXPECT_EQ(seen, values);
     }
   }

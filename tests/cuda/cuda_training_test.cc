@@ -217,6 +217,27 @@ TEST(CudaTrainer, AnErrorOfALaunchComesOutOfTheStep) {
   EXPECT_TRUE(absl::StrContains(status.message(), standin_cublas_failed_call())) << status;
 }
 
+// What `run --verbose` prints: the same table whatever the schedule, for the same model and cut.
+TEST(CudaTrainer, SaysWhatItsLibrariesChose) {
+  const auto described = [](const char* schedule, DType dtype) {
+    standin_reset(1);
+    standin_cublas_reset();
+    auto backend = CudaBackend::Make();
+    SL_CHECK(backend.ok()) << backend.status();
+    return MakeTrainer({TinyFamily::kGpt, schedule, {}, dtype}, *std::move(backend))
+        ->DescribeKernels();
+  };
+  const std::string table = described("zb_h1", DType::kF32);
+  EXPECT_TRUE(absl::StrContains(table, "\ndw += dy' x of 16 rows, 16 inputs, 64 outputs: algo"))
+      << table;
+  EXPECT_FALSE(absl::StrContains(table, "attention")) << table;
+  EXPECT_EQ(described("1f1b", DType::kF32), table);
+  const std::string in_bf16 = described("1f1b", DType::kBF16);
+  EXPECT_TRUE(absl::StrContains(in_bf16, "\ndw += dy' x of 16 rows, 16 inputs, 64 outputs in bf16"))
+      << in_bf16;
+  EXPECT_TRUE(absl::StrContains(in_bf16, "\nattention by our own kernel: ")) << in_bf16;
+}
+
 TEST(CudaTrainer, AnOpWithoutAKernelIsNamed) {
   standin_reset(1);
   standin_cublas_reset();
