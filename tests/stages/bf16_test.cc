@@ -256,6 +256,42 @@ TEST_F(Bf16Kernels, ProductsAreRoundedOnce) {
   }
 }
 
+// What changes with a number is NaN with a NaN, and nothing else: no kernel lets what lies beside a
+// row or behind it into a sum, not even times zero.
+TEST_F(Bf16Kernels, ProductsSpreadNaNAsANumberWould) {
+  const int64_t m = 5, k = 9, n = 19;
+  const auto random = [&](std::vector<int64_t> shape) {
+    return RandomArray(BF16(std::move(shape)), random_);
+  };
+  const Array x = random({m, k}), w = random({n, k}), z = random({m, n}), b = random({n});
+  const std::pair<Op, std::vector<Array>> cases[] = {{Op::kLinear, {x, w}},
+                                                     {Op::kLinearBias, {x, w, b}},
+                                                     {Op::kLinearResidual, {x, w, b, z}},
+                                                     {Op::kLinearAdd, {x, w, z}},
+                                                     {Op::kLinearInputGrad, {z, w}},
+                                                     {Op::kLinearWeightGrad, {z, x}}};
+  for (const auto& [op, inputs] : cases) {
+    const Array before = Widened(RunProduct(op, inputs, false, nullptr));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      for (int64_t e = 0; e < inputs[i].type.elements(); ++e) {
+        uint16_t& element = inputs[i].bf16()[e];
+        const uint16_t kept = element;
+        element = ToBf16(1000.0f);
+        const Array other = Widened(RunProduct(op, inputs, false, nullptr));
+        element = ToBf16(std::numeric_limits<float>::quiet_NaN());
+        const Array seen = Widened(RunProduct(op, inputs, false, nullptr));
+        element = kept;
+        for (int64_t o = 0; o < before.type.elements(); ++o) {
+          const float was = before.f32()[o], is = seen.f32()[o];
+          ASSERT_TRUE(other.f32()[o] == was ? is == was : std::isnan(is))
+              << RowOf(op).name << " input " << i << " element " << e << " output " << o << ": "
+              << was << ", became " << is;
+        }
+      }
+    }
+  }
+}
+
 TEST(Bf16, HasACaseForEveryOpThatTakesIt) {
   std::set<Op> tried;
   for (const KernelCase& test : Bf16Cases()) tried.insert(OpNamed(test.op)->op);
@@ -338,6 +374,26 @@ TEST(Bf16Models, WhatIsSmallOrDelicateStaysF32) {
     EXPECT_EQ(narrow.count(op), 1u) << RowOf(op).name;
   }
   EXPECT_EQ(narrow.count(Op::kRoute) + narrow.count(Op::kCrossEntropy), 0u);
+}
+
+// The router's input in F32 is made again from what is BF16: of F32 no value of a whole
+// activation's size is kept, and none is handed on.
+TEST(Bf16Models, NothingIsKeptTwiceAsWide) {
+  for (const AnyShape& shape : {AnyShape(Bf16Gpt()), AnyShape(Bf16Llama()), AnyShape(Bf16Moe())}) {
+    const auto program = std::move((*BuildModelStages(InBf16(shape), std::vector<int>{3}))[0]);
+    const int64_t activation = shape.tokens() * shape.width();
+    int narrow = 0;
+    for (const Saved& saved : program.saved) {
+      if (saved.type.dtype == DType::kBF16) {
+        ++narrow;
+      } else {
+        EXPECT_LT(saved.type.elements(), activation) << PrintType(saved.type);
+      }
+    }
+    EXPECT_GT(narrow, 10);
+    for (const Type& stash : program.stash)
+      EXPECT_EQ(stash.dtype, DType::kBF16) << PrintType(stash);
+  }
 }
 
 // The distance of two gradients over the length of one, over all parameters of which there is one.
