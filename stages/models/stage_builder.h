@@ -28,10 +28,10 @@ struct ModelWork {
 // How stages are made of a model, whatever its family.
 struct BuildOptions {
   int expert_ranks = 1;  // ranks that share out the experts (models/moe.h)
+  RecomputePolicy recompute;
   // Of activations and of the weights, tables and biases of products: F32 or BF16. What norms scale
   // by and routers are F32.
   DType dtype = DType::kF32;
-  RecomputePolicy recompute;
 };
 
 // Builds one stage's forward graph.
