@@ -62,9 +62,8 @@ class OwnAsLibrary final : public cuda::AttentionLibrary {
       RunAttentionGrad(launch, cuda::AttentionGradArguments<Bf16>{
                                    static_cast<const Bf16*>(run.dy), qkv, y, run.lse,
                                    static_cast<float*>(run.workspace), dqkv, shape});
-      // Of all values of the last position; the first query has no gradient.
-      Bf16* const last = dqkv + p.batch * p.positions * shape.heads.all() * p.size - p.size;
-      if (spoils) launch(cuda::Scale<Bf16, Bf16>{last, last, p.size, 1.5f});
+      const int64_t all = p.batch * p.positions * shape.heads.all() * p.size;
+      if (spoils) launch(cuda::Scale<Bf16, Bf16>{dqkv, dqkv, all, 1.05f});
     } else {
       RunAttention(launch, cuda::AttentionArguments<Bf16>{qkv, y, run.lse, shape});
       const float factor = 1 + 1e-4f * static_cast<float>(++runs_);
