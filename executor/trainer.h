@@ -104,6 +104,8 @@ class Trainer {
   // Null where this process holds all ranks.
   World* world() { return backend_ == nullptr ? nullptr : backend_->world(); }
   Device* device() { return backend_->device(); }
+  // What its kernels were chosen for: Kernels::Describe.
+  std::string DescribeKernels() const { return backend_->kernels()->Describe(); }
   const Plan& plan() const { return plan_; }
   const Mesh& mesh() const { return settings_.mesh; }
   absl::Span<const StageProgram> programs() const { return programs_; }

@@ -1,4 +1,4 @@
-// Matrix products on a GPU, by cuBLASLt: float32 throughout, and no TF32.
+// Matrix products on a GPU, by cuBLASLt: of float32 without TF32, or of bf16 with sums in float32.
 //
 // The algorithm of a shape is chosen once, when it is first asked for, and is the same in every run
 // of it: the same inputs give the same bits, whichever schedule runs it. Where the library lies is

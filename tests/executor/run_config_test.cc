@@ -173,7 +173,10 @@ TEST(RunConfig, TokensAreATextsOtherForm) {
   EXPECT_EQ(config->tokens_dtype, "uint32");
 }
 
-TEST(RunConfig, ADeviceIsAWordBesideTheSections) {
+TEST(RunConfig, DeviceAndPrecisionAreWordsBesideTheSections) {
+  EXPECT_EQ(ReadWith("", "")->shape.dtype, DType::kF32);
+  EXPECT_EQ(ReadWith("", "", "precision: fp32\n")->shape.dtype, DType::kF32);
+  EXPECT_EQ(ReadWith("", "", "precision: bf16\ndevice: cpu\n")->shape.dtype, DType::kBF16);
   EXPECT_EQ(ReadWith("", "")->device, DeviceKind::kCpu);
   EXPECT_EQ(ReadWith("", "", "device: cpu\n")->device, DeviceKind::kCpu);
   EXPECT_EQ(ReadWith("", "", "device: cuda\n")->device, DeviceKind::kCuda);
@@ -196,6 +199,11 @@ TEST(RunConfig, ADeviceIsAWordBesideTheSections) {
       {"timeout: 1s\n", ":1: timeout: only 'device: cuda' has one"},
       {"capture: off\n", ":1: capture: only 'device: cuda' has one"},
       {"device: cpu\ncapture: auto\n", ":2: capture: only 'device: cuda' has one"},
+      {"precision: fp16\n", ":1: precision: expected fp32 or bf16, got 'fp16'"},
+      {"precision: f32\n", ":1: precision: expected fp32 or bf16, got 'f32'; did you mean 'fp32'?"},
+      {"precision: 16\n", ":1: precision: expected fp32 or bf16, got '16'"},
+      {"precision: [bf16]\n", ":1: precision: expected fp32 or bf16"},
+      {"precision: bf16\nprecision: bf16\n", ":2: 'precision' is given twice"},
   };
   for (const auto& test : cases) {
     const absl::Status status = ReadWith("", "", test.line).status();

@@ -16,6 +16,7 @@
 #include "executor/repeated_step.h"
 #include "executor/run_config.h"
 #include "executor/train.h"
+#include "executor/trainer.h"
 #include "schedlang/base/status.h"
 #include "tools/command.h"
 #include "tools/json.h"
@@ -280,8 +281,15 @@ Json ResultAsJson(const Plan& plan, const RecordedRun& run, std::optional<double
 // What processes that a signal ends return to a shell.
 int StatusOfSignal(int signal) { return 128 + signal; }
 
+// What the GPU's libraries chose; the CPU's kernels have nothing to choose.
+void PrintChosen(const Trainer& trainer, std::ostream& out) {
+  const std::string chosen = trainer.DescribeKernels();
+  out << (chosen.empty() ? "--verbose: nothing was chosen for the CPU\n" : chosen) << "\n"
+      << std::flush;
+}
+
 int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& folders,
-                   const Output& output) {
+                   bool verbose, const Output& output) {
   const IgnoredSignal file_limit(SIGXFSZ);  // a write past the limit is an error, not the end
   const absl::StatusOr<LoadedData> loaded = LoadedData::Load(config);
   if (!loaded.ok()) return Fail(output, loaded.status().message());
@@ -290,8 +298,10 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& 
     if (!ready.ok()) return Fail(output, ready.message());
   }
   const std::optional<double> entropy = loaded->entropy();
-  const auto begin = [&] {
-    if (!output.json) PrintBeginning(plan, config, *loaded, !folders.save.empty(), output.out);
+  const auto begin = [&](const Trainer& trainer) {
+    if (output.json) return;
+    PrintBeginning(plan, config, *loaded, !folders.save.empty(), output.out);
+    if (verbose) PrintChosen(trainer, output.out);
   };
   const auto report = [&](const TrainProgress& progress) {
     if (!output.json) PrintProgress(progress, output.out);
@@ -323,7 +333,7 @@ int RunTraining(const Flags& flags, const Output& output) {
     return ShowFindings(output, output.err, session->diagnostics, session->source);
   }
   return TrainAndReport(*config, *session->plan, {OutputFolder(flags), flags.save, flags.load},
-                        output);
+                        flags.verbose, output);
 }
 
 }  // namespace stringline
