@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "executor/cpu/kernels/bf16.h"
 #include "stages/ops.h"
+#include "stages/program_text.h"
 #include "stages/text.h"
 #include "tests/stages/experts_ops.h"
 #include "tests/stages/model_runs.h"
@@ -369,6 +370,9 @@ TEST(Bf16Models, WhatIsSmallOrDelicateStaysF32) {
                       param.name.find("router") != std::string::npos;
     EXPECT_EQ(param.type.dtype, wide ? DType::kF32 : DType::kBF16) << param.name;
   }
+  const auto read = ReadStageProgram(PrintStageProgram(program));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, program);
   for (const Port& port : program.backward.outputs) {
     if (port.role != Role::kParamGrad) continue;
     EXPECT_EQ(program.backward.values[port.value].type.dtype, DType::kF32) << port.index;
