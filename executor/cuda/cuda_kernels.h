@@ -8,8 +8,10 @@
 #include <map>
 #include <memory>
 #include <tuple>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "executor/cuda/declared_use.h"
 #include "executor/cuda/device.h"
 #include "executor/cuda/ops/ops.h"
 #include "executor/cuda/param_list.h"
@@ -41,6 +43,7 @@ class CudaKernels final : public Kernels {
   struct ReadyNode {
     const CudaKernels* kernels;
     void (*launch)(const cuda::OpRun& run);
+    int64_t workspace_bytes;
     cuda::NodeData data;
   };
 
@@ -51,13 +54,18 @@ class CudaKernels final : public Kernels {
   void Keep(const absl::Status& status, const char* what) const;
   // The cosines and sines of all positions; made once for a model.
   absl::StatusOr<const float*> RotaryTable(int64_t positions, int64_t half, double theta);
-  const cuda::ParamList& ListOf(absl::Span<const ParamBlock> blocks) const;
+  // A list of parameters, and what its launches use.
+  struct ReadyList {
+    cuda::ParamList list;
+    std::vector<StringlineUse> sums, update;
+  };
+  const ReadyList& ListOf(absl::Span<const ParamBlock> blocks) const;
 
   CudaDevice* const device_;
   const std::unique_ptr<cuda::Products> products_;
   std::deque<ReadyNode> nodes_;
   std::map<std::tuple<int64_t, int64_t, double>, const float*> rotary_;
-  absl::flat_hash_map<const ParamBlock*, cuda::ParamList> lists_;
+  absl::flat_hash_map<const ParamBlock*, ReadyList> lists_;
   mutable absl::Status error_;  // the first that was not told
 };
 
