@@ -73,6 +73,7 @@ void stringline_host_twin(const void* kernel, HostTwinCall call, const size_t* s
 }
 
 void stringline_declare(const StringlineUse* uses, int count) {
+  const standin::Inside inside;
   declared.clear();
   for (int i = 0; i < count; ++i) {
     declared.push_back({uses[i].begin, uses[i].bytes, uses[i].writes != 0});
