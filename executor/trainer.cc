@@ -27,7 +27,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(Plan lowered,
                                                        const TrainerSettings& settings,
                                                        std::unique_ptr<Backend> backend) {
   if (backend != nullptr && settings.link.duration_ns != nullptr) {
-    return absl::InvalidArgumentError("TrainerSettings::link is the CPU's; another backend is made with its own");
+    return absl::InvalidArgumentError(
+        "TrainerSettings::link is the CPU's; another backend is made with its own");
   }
   std::unique_ptr<Trainer> trainer(
       new Trainer(std::move(lowered), std::move(programs), settings, std::move(backend)));
