@@ -1,5 +1,6 @@
 // Nothing is allocated during a step on the CUDA device, issued or replayed, nor by a product.
 // Counts every `operator new` of this binary that is not the stand-in's.
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -20,7 +21,7 @@
 
 namespace {
 
-int64_t allocations_outside = 0;
+std::atomic<int64_t> allocations_outside = 0;
 
 void* TakenOutside(std::size_t bytes) {
   allocations_outside += standin_inside() ? 0 : 1;
@@ -152,7 +153,7 @@ TEST(CudaAllocation, AProductAllocatesNothing) {
     EXPECT_TRUE(status.ok()) << status;
     run.bias = nullptr;
   }
-  EXPECT_EQ(allocations_outside, before);
+  EXPECT_EQ(allocations_outside.load(), before);
   ASSERT_TRUE((*device)->Synchronize().ok());
 }
 
