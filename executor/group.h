@@ -41,7 +41,8 @@ struct RowCounts {
   const int32_t* from = nullptr;
   const int32_t* to = nullptr;
   int32_t per_piece = 1;
-  int64_t most_rows = 0;  // what Call::to has room for
+  int64_t most_rows = 0;        // what Call::to has room for
+  int64_t most_piece_rows = 0;  // what a piece has at most, either way; 0: most_rows
 };
 
 // What one member does in one call. It stays as it is until the call is over.
@@ -87,10 +88,21 @@ class Group {
 // Makes groups of ranks. A rank of the mesh is a number; who makes a group for the ranks of this
 // process and of others names them all, in the order of the members. The groups live as long as
 // this object.
+//
+// Where ranks are in several processes, every process makes the groups that one of its ranks is a
+// member of, those with the same ranks in the same order, and may make others, which are of no use
+// to it. Then all call Connect, and only after it anything is called on a group.
 class Groups {
  public:
   virtual ~Groups() = default;
   virtual Group* New(absl::Span<const int> ranks) = 0;
+  // Connects the groups made since the last time. All processes call it equally often.
+  // InvalidArgument where they have not made the same ones; else as World::Exchange.
+  virtual absl::Status Connect() { return absl::OkStatus(); }
+  // Whether what has been enqueued since Connect, and not yet submitted, is what the other members
+  // have enqueued: InvalidArgument names the first two calls that differ. All processes call it, if
+  // any does, in their first step; the later ones are like it.
+  virtual absl::Status CheckCalls() { return absl::OkStatus(); }
 };
 
 }  // namespace stringline

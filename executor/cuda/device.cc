@@ -1,8 +1,10 @@
 #include "executor/cuda/device.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +12,11 @@
 #include "schedlang/base/status.h"
 
 namespace stringline {
+namespace {
+
+constexpr int64_t kEagerQueries = 1000;  // of a stream; then the host sleeps between them
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Make(int ordinal) {
   int devices = 0;
@@ -199,6 +206,7 @@ absl::Status CudaDevice::Synchronize() {
   if (failure_.ok()) {
     issuer_.StartStep();
   } else if (!quiet_) {
+    if (watch_.give_up != nullptr) watch_.give_up(watch_.self, failure_);
     WaitQuietly();
     quiet_ = true;
   }
@@ -215,15 +223,27 @@ void CudaDevice::WaitQuietly() {
 }
 
 absl::Status CudaDevice::WaitForStreams() {
+  waiting_since_ns_ = NowNs();
   for (int s = 0; s < issuer_.streams(); ++s) {
     const StreamId stream(s);
     if (!issuer_.Used(stream)) continue;
-    SL_RETURN_IF_ERROR(
-        Checked(cudaStreamSynchronize(native(stream)), "cudaStreamSynchronize", stream));
+    SL_RETURN_IF_ERROR(WaitFor(native(stream), stream));
   }
   if (noted_ == 0 && !replayed_) return absl::OkStatus();
   replayed_ = false;
-  return Checked(cudaStreamSynchronize(own_), "cudaStreamSynchronize");
+  return WaitFor(own_, StreamId());
+}
+
+absl::Status CudaDevice::WaitFor(cudaStream_t stream, StreamId name) {
+  if (watch_.poll == nullptr) {
+    return Checked(cudaStreamSynchronize(stream), "cudaStreamSynchronize", name);
+  }
+  for (int64_t asked = 0;; ++asked) {
+    const cudaError_t error = cudaStreamQuery(stream);
+    if (error != cudaErrorNotReady) return Checked(error, "cudaStreamQuery", name);
+    SL_RETURN_IF_ERROR(watch_.poll(watch_.self, NowNs() - waiting_since_ns_));
+    if (asked >= kEagerQueries) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
 }
 
 absl::Status CudaDevice::ReadTimes() {

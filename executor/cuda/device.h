@@ -67,7 +67,18 @@ class CudaDevice final : public Device, private IssueSink {
   void Meet(StreamId stream, IssueMeeting* meeting, int side, const void* end);
   // Asked in every Synchronize, when all work has run; an error is the device's.
   void AddCheck(absl::Status (*check)(const void* self), const void* self);
+  // What watches over a wait for the GPU whose work may need other processes.
+  struct Watch {
+    void* self = nullptr;
+    // Asked again and again while Synchronize waits, with how long it has; an error ends the wait,
+    // and is the device's.
+    absl::Status (*poll)(void* self, int64_t waited_ns) = nullptr;
+    // Told once what the device fails with. After it all work on the GPU must come to an end.
+    void (*give_up)(void* self, const absl::Status& failure) = nullptr;
+  };
+  void SetWatch(const Watch& watch) { watch_ = watch; }
   // The following are for exchanges, while the device issues.
+  bool capturing() const { return capturing_; }
   cudaStream_t native(StreamId stream) const { return natives_[stream.value]; }
   // What `after` does from now on comes after all that `before` was given.
   absl::Status Order(StreamId before, StreamId after);
@@ -102,6 +113,7 @@ class CudaDevice final : public Device, private IssueSink {
   absl::Status Checked(cudaError_t error, const char* call) const;
   absl::Status Checked(cudaError_t error, const char* call, StreamId stream) const;
   absl::Status WaitForStreams();
+  absl::Status WaitFor(cudaStream_t stream, StreamId name);
   void WaitQuietly();
   absl::Status ReadTimes();
   void Fail(absl::Status status);
@@ -118,6 +130,8 @@ class CudaDevice final : public Device, private IssueSink {
   std::vector<void*> memory_;
   std::vector<void*> host_memory_;
   std::vector<Check> checks_;
+  Watch watch_;
+  int64_t waiting_since_ns_ = 0;
   // For what is not part of a step, for the event that times are counted from, and for captured
   // steps.
   cudaStream_t own_ = nullptr;

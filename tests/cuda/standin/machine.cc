@@ -1,5 +1,7 @@
 #include "machine.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -93,6 +95,18 @@ cudaError_t Machine::Enqueue(Stream* stream, std::function<void()> run, bool tak
   return cudaSuccess;
 }
 
+cudaError_t Machine::EnqueueUntil(Stream* stream, std::function<bool()> over) {
+  if (stream == &legacy || stream->capture != nullptr) {
+    return Fail(cudaErrorStreamCaptureUnsupported);
+  }
+  Op op;
+  op.over = std::move(over);
+  op.takes_time = true;
+  op.enqueued_ns = host_ns;
+  stream->ops.push_back(std::move(op));
+  return cudaSuccess;
+}
+
 cudaError_t Machine::Record(Stream* stream, Event* event, bool external) {
   if (Capture* const capture = stream->capture; capture != nullptr) {
     if (external) {
@@ -151,6 +165,7 @@ cudaError_t Machine::Wait(Stream* stream, Event* event) {
 bool Machine::Ready(const Stream& stream) const {
   if (stream.ops.empty()) return false;
   const Op& head = stream.ops.front();
+  if (head.over) return head.over();
   return head.wait == nullptr || head.wait->done;
 }
 
@@ -169,26 +184,40 @@ void Machine::RunOne(Stream* stream) {
   }
 }
 
+bool Machine::AwaitsOthers() const {
+  return std::any_of(streams.begin(), streams.end(), [](const Stream* stream) {
+    return !stream->ops.empty() && stream->ops.front().over;
+  });
+}
+
+bool Machine::RunAny() {
+  ready_.clear();
+  bool last_is_ready = false;
+  const auto look = [&](Stream* stream) {
+    if (!Ready(*stream)) return;
+    ready_.push_back(stream);
+    last_is_ready = last_is_ready || stream == last_;
+  };
+  look(&legacy);
+  for (Stream* const stream : streams) look(stream);
+  if (ready_.empty()) return false;
+  if (!last_is_ready || std::uniform_real_distribution<>()(random) >= stick) {
+    last_ = ready_[random() % ready_.size()];
+  }
+  RunOne(last_);
+  return true;
+}
+
 void Machine::RunUntil(const std::function<bool()>& holds) {
   while (!holds()) {
-    ready_.clear();
-    bool last_is_ready = false;
-    const auto look = [&](Stream* stream) {
-      if (!Ready(*stream)) return;
-      ready_.push_back(stream);
-      last_is_ready = last_is_ready || stream == last_;
-    };
-    look(&legacy);
-    for (Stream* const stream : streams) look(stream);
-    if (ready_.empty()) {
-      // No order of calls leads here: a wait is enqueued after what it waits for.
-      std::fprintf(stderr, "stand-in: a wait that nothing ends\n");
-      std::abort();
+    if (RunAny()) continue;
+    if (AwaitsOthers()) {
+      (void)usleep(20);
+      continue;
     }
-    if (!last_is_ready || std::uniform_real_distribution<>()(random) >= stick) {
-      last_ = ready_[random() % ready_.size()];
-    }
-    RunOne(last_);
+    // No order of calls leads here: a wait is enqueued after what it waits for.
+    std::fprintf(stderr, "stand-in: a wait that nothing ends\n");
+    std::abort();
   }
   host_ns += call_ns;
 }
@@ -322,6 +351,13 @@ int standin_enqueue(void* handle, const std::function<void()>& run) {
   const std::lock_guard<std::mutex> lock(machine.mutex);
   STANDIN_FIND(stream, static_cast<cudaStream_t>(handle));
   return machine.Enqueue(stream, run);
+}
+int standin_enqueue_until(void* handle, const std::function<bool()>& over) {
+  const standin::Inside inside;
+  Machine& machine = Machine::Get();
+  const std::lock_guard<std::mutex> lock(machine.mutex);
+  STANDIN_FIND(stream, static_cast<cudaStream_t>(handle));
+  return machine.EnqueueUntil(stream, over);
 }
 bool standin_capturing() { return standin::thread_capture != nullptr; }
 bool standin_on_device(const void* begin, size_t bytes) {

@@ -29,6 +29,7 @@ struct Op {
   std::function<void()> run;                        // null: an empty one
   std::function<int64_t(int64_t start_ns)> replay;  // of a graph: returns when it ended
   bool takes_time = false;
+  std::function<bool()> over;  // what others do; asked until it is over; null: nothing to wait for
   RecordedPtr wait;
   RecordedPtr record;
   int64_t enqueued_ns = 0;
@@ -82,10 +83,14 @@ class Machine {
   Event* Find(cudaEvent_t handle);
   // Appends to the stream or to the capture it is part of.
   cudaError_t Enqueue(Stream* stream, std::function<void()> run, bool takes_time = true);
+  // The same of what other processes take part in. It cannot be captured.
+  cudaError_t EnqueueUntil(Stream* stream, std::function<bool()> over);
   cudaError_t Record(Stream* stream, Event* event, bool external);
   cudaError_t Wait(Stream* stream, Event* event);
   // Runs until it holds.
   void RunUntil(const std::function<bool()>& holds);
+  // Whoever asks again and again waits too: one op that can run does. Returns whether one could.
+  bool RunAny();
   // The host waits until all work of the stream has run.
   void WaitFor(Stream* stream);
   void RunAll();
@@ -126,6 +131,7 @@ class Machine {
  private:
   bool Ready(const Stream& stream) const;
   void RunOne(Stream* stream);
+  bool AwaitsOthers() const;
   std::vector<Stream*> ready_;
   Stream* last_ = nullptr;
 };

@@ -1,7 +1,8 @@
 // A stand-in for the CUDA runtime, for tests on machines without a GPU: the functions of
 // libcudart.so.13 that the engine calls, performed by the CPU.
 //
-// What is enqueued on a stream runs when somebody waits for it, and in a random order that keeps
+// What is enqueued on a stream runs when somebody waits for it, or asks whether it has run (one
+// thing for each question), and in a random order that keeps
 // only what CUDA promises: the order of each stream, and the events that were recorded when a
 // stream was told to wait for them. A wait that is missing is found by some seed. Kernels run as
 // the host functions that host_twin.h gives them.
@@ -54,6 +55,9 @@ int standin_priority(void* stream);
 void standin_enter(int by);
 // Enqueues a function as a kernel of theirs, which no call counts; returns a cudaError_t.
 int standin_enqueue(void* stream, const std::function<void()>& run);
+// The same of a function that is asked until it says that all is over: what other processes take
+// part in. Other streams go on meanwhile.
+int standin_enqueue_until(void* stream, const std::function<bool()>& over);
 // Whether this thread captures.
 bool standin_capturing();
 // Whether all these bytes are in one piece of device memory.

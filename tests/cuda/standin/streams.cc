@@ -100,7 +100,9 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   STANDIN_ENTER("cudaStreamQuery");
   STANDIN_FIND(stream, handle);
   STANDIN_RETURN_IF_ERROR(machine.Forbidden());
-  return stream->ops.empty() ? cudaSuccess : cudaErrorNotReady;
+  if (stream->ops.empty()) return cudaSuccess;
+  (void)machine.RunAny();
+  return cudaErrorNotReady;
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t event_handle,
@@ -162,7 +164,9 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   STANDIN_FIND(event, handle);
   if (event->capture != nullptr) return machine.Fail(cudaErrorCapturedEvent);
   STANDIN_RETURN_IF_ERROR(machine.Forbidden());
-  return event->recorded == nullptr || event->recorded->done ? cudaSuccess : cudaErrorNotReady;
+  if (event->recorded == nullptr || event->recorded->done) return cudaSuccess;
+  (void)machine.RunAny();
+  return cudaErrorNotReady;
 }
 
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start_handle, cudaEvent_t end_handle) {
