@@ -1,10 +1,12 @@
-// What ranks run on: a device, groups of ranks on it, and the kernels that it has.
+// What ranks run on: a device, groups of ranks on it, and the kernels that it has; and, where other
+// processes hold ranks of the same run, the way to them.
 #pragma once
 
 #include "executor/available_memory.h"
 #include "executor/device.h"
 #include "executor/group.h"
 #include "executor/programs/kernels.h"
+#include "executor/world.h"
 
 namespace stringline {
 
@@ -16,6 +18,8 @@ class Backend {
   virtual Kernels* kernels() = 0;
   // The memory that the device can still give.
   virtual AvailableMemory available() = 0;
+  // Null: this process holds all ranks.
+  virtual World* world() { return nullptr; }
 };
 
 }  // namespace stringline

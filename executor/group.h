@@ -89,9 +89,9 @@ class Group {
 // process and of others names them all, in the order of the members. The groups live as long as
 // this object.
 //
-// Where ranks are in several processes, every process makes the groups that one of its ranks is a
-// member of, those with the same ranks in the same order, and may make others, which are of no use
-// to it. Then all call Connect, and only after it anything is called on a group.
+// Processes make their groups together: all call New equally often, in the same order and with the
+// same ranks, also for groups in which they hold none. Then all call Connect, and only after it
+// anything is called on a group.
 class Groups {
  public:
   virtual ~Groups() = default;

@@ -44,14 +44,16 @@ class StepBuilder {
         work_(work),
         recorder_(recorder),
         issued_(plan_),
-        local_(plan_.ranks(), settings.local.empty()),
+        local_(plan_.ranks(), !settings.local.has_value()),
         event_of_(plan_.actions.size(), -1),
         input_from_(plan_.stages.size() * plan_.microbatches, -1),
         out_grad_from_(input_from_),
         output_from_(input_from_),
         in_grad_from_(input_from_),
         last_call_(queues_.all.size()) {
-    for (const RankId rank : settings.local) local_[rank.value] = true;
+    if (settings.local.has_value()) {
+      for (const RankId rank : *settings.local) local_[rank.value] = true;
+    }
     for (const Action& action : plan_.actions) collects_ = collects_ || IsCollective(action.kind);
     for (int r = 0; r < plan_.ranks(); ++r) cut_ = cut_ || HasParts(RankId(r));
     AddStreams();
@@ -106,10 +108,9 @@ class StepBuilder {
 
   void AddGroups(Groups* groups) {
     for (const Channel& channel : step_.channels_.all) {
-      const bool here = local_[channel.from.value] || local_[channel.to.value];
       const int ranks[] = {settings_.first_rank + channel.from.value,
                            settings_.first_rank + channel.to.value};
-      groups_.push_back(here ? groups->New(ranks) : nullptr);
+      groups_.push_back(groups->New(ranks));
     }
   }
 

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,14 +50,14 @@ struct InterpreterSettings {
   CommLayout layout = CommLayout::kEdge;
   // Rank r of the plan is rank first_rank + r of the mesh.
   int first_rank = 0;
-  // The ranks of the plan that this process performs; empty: all.
-  std::vector<RankId> local;
+  // The ranks of the plan that this process performs; nothing: all.
+  std::optional<std::vector<RankId>> local = std::nullopt;
 };
 
 class Interpreter {
  public:
-  // `device` has the streams of the local ranks, and `groups` makes a group for each of their
-  // channels: member 0 sends, member 1 receives. Everything passed outlives the interpreter;
+  // `device` has the streams of the local ranks, and `groups` makes a group for each channel of the
+  // plan: member 0 sends, member 1 receives. Everything passed outlives the interpreter;
   // `recorder` may be null.
   //
   // FailedPrecondition when the plan could not be issued as it stands: an action stands before what

@@ -8,7 +8,9 @@
 #include <deque>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "executor/device.h"
+#include "executor/packed_numbers.h"
 #include "schedlang/parts/parts.h"
 #include "schedlang/plan.h"
 #include "schedlang/timeline.h"
@@ -21,7 +23,10 @@ class Recorder {
   explicit Recorder(const Plan& lowered);
 
   // Right before the step is enqueued: times count from `now_ns` of the device's clock.
-  void StartStep(int64_t now_ns) { step_start_ns_ = now_ns; }
+  void StartStep(int64_t now_ns) {
+    step_start_ns_ = now_ns;
+    told_parts_.clear();
+  }
 
   // Where the times of plan.actions[index] are written: a collective, or a computation where no
   // stage of the plan is cut into parts.
@@ -30,6 +35,15 @@ class Recorder {
   WorkTimes* AddPart(size_t index, LayerPart part);
   // Of a message only the end is: the moment the bytes were there.
   int64_t* arrived_ns(size_t index) { return &times_[index].end_ns; }
+
+  // What another process needs to have the whole of the last step: when it started, and the times
+  // of these ranks, all that this recorder was given. `ahead_ns` is how far the recorder's clock is
+  // ahead of the packed times.
+  void Pack(const Plan& lowered, absl::Span<const RankId> ranks, int64_t ahead_ns,
+            PackedNumbers* numbers) const;
+  // Takes over what another process packed of its ranks; with `start` also when the step started.
+  void Take(const Plan& lowered, absl::Span<const RankId> ranks, int64_t ahead_ns, bool start,
+            NumberReader* numbers);
 
   // The last step. A message has no length: it starts when it has arrived. So does a collective,
   // or a part of a computation, that is nothing but calls.
@@ -42,8 +56,10 @@ class Recorder {
     LayerPart part;
     WorkTimes times;
   };
-  std::vector<WorkTimes> times_;    // by action
-  std::deque<RecordedPart> parts_;  // where they are stays where it is
+  static WorkTimes Moved(const WorkTimes& times, int64_t by_ns);
+  std::vector<WorkTimes> times_;          // by action
+  std::deque<RecordedPart> parts_;        // where they are stays where it is
+  std::vector<RecordedPart> told_parts_;  // of the same step, by other processes
 };
 
 }  // namespace stringline

@@ -46,12 +46,20 @@ class Run {
         costs_(trainer_->plan()) {}
 
   absl::StatusOr<TrainResult> AllSteps() {
+    absl::StatusOr<TrainResult> result = Steps();
+    if (!result.ok()) return trainer_->GiveUp(result.status());
+    return result;
+  }
+
+ private:
+  absl::StatusOr<TrainResult> Steps() {
     if (hooks_.start) SL_RETURN_IF_ERROR(hooks_.start(*trainer_));
     start_ns_ = reported_ns_ = NowNs();
     while (result_.steps < config_.steps && !result_.stopped) {
       SL_RETURN_IF_ERROR(OneStep(result_.steps));
       ++result_.steps;
-      result_.stopped = result_.steps < config_.steps && hooks_.stop && hooks_.stop();
+      if (result_.steps == config_.steps) break;
+      SL_ASSIGN_OR_RETURN(result_.stopped, Stops());
     }
     result_.elapsed_s = static_cast<double>(NowNs() - start_ns_) * 1e-9;
     if (hooks_.end) SL_RETURN_IF_ERROR(hooks_.end(result_.steps, *trainer_));
@@ -66,7 +74,16 @@ class Run {
     return std::move(result_);
   }
 
- private:
+  // Whether anybody wants to end the run here.
+  absl::StatusOr<bool> Stops() {
+    const bool wish = hooks_.stop && hooks_.stop();
+    World* const world = trainer_->world();
+    if (world == nullptr) return wish;
+    SL_ASSIGN_OR_RETURN(const std::vector<std::string> wishes, world->Exchange(wish ? "stop" : ""));
+    return std::any_of(wishes.begin(), wishes.end(),
+                       [](const std::string& other) { return !other.empty(); });
+  }
+
   absl::Status OneStep(int64_t step) {
     for (int32_t m = 0; m < trainer_->microbatches(); ++m) {
       const MicrobatchId microbatch(m);
@@ -190,10 +207,13 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
                      "s, but one sequence takes ", config.shape.context(),
                      " (model.context) and the ", unit, " after them"));
   }
-  const int pipes = static_cast<int>(std::max<size_t>(1, lowered.pipes.size()));
-  SL_ASSIGN_OR_RETURN(const NeededMemory least, LeastMemory(config.shape, pipes, config.mesh));
-  SL_RETURN_IF_ERROR(
-      CheckMemory(least, backend == nullptr ? FindAvailableMemory() : backend->available()));
+  // Of all ranks; where this process holds only some, their own need is all that is counted.
+  if (backend == nullptr || backend->world() == nullptr) {
+    const int pipes = static_cast<int>(std::max<size_t>(1, lowered.pipes.size()));
+    SL_ASSIGN_OR_RETURN(const NeededMemory least, LeastMemory(config.shape, pipes, config.mesh));
+    SL_RETURN_IF_ERROR(
+        CheckMemory(least, backend == nullptr ? FindAvailableMemory() : backend->available()));
+  }
   SL_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, BuildStages(config, lowered));
   TrainerSettings settings;
   settings.seed = config.seed;

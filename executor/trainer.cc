@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(Plan lowered,
   }
   std::unique_ptr<Trainer> trainer(
       new Trainer(std::move(lowered), std::move(programs), settings, std::move(backend)));
-  SL_RETURN_IF_ERROR(trainer->Prepare());
+  SL_RETURN_IF_ERROR(trainer->GiveUp(trainer->Prepare()));
   return trainer;
 }
 
@@ -46,10 +46,12 @@ Trainer::Trainer(Plan lowered, std::vector<StageProgram> programs, const Trainer
 
 absl::Status Trainer::Prepare() {
   if (backend_ == nullptr) SL_RETURN_IF_ERROR(MakeCpuBackend());
+  SL_RETURN_IF_ERROR(FindLocalRanks());
   NeededMemory needed;
-  for (PipelineCopy& copy : copies_) {
+  for (size_t c = 0; c < copies_.size(); ++c) {
+    PipelineCopy& copy = copies_[c];
     SL_ASSIGN_OR_RETURN(copy.stages, Stages::Place(plan_, programs_, backend_->kernels()));
-    const NeededMemory one = copy.stages->needed();
+    const NeededMemory one = copy.stages->needed(local_.Of(static_cast<int>(c)));
     needed.params += 2 * one.params;  // with the two moments
     needed.activations += one.activations;
   }
@@ -60,9 +62,27 @@ absl::Status Trainer::Prepare() {
     const std::vector<Param>& params = programs_[at % stages()].params;
     for (size_t p = 0; p < params.size(); ++p) {
       if (params[p].tied_to.empty()) continue;
+      has_tied_ = true;
       PrepareTied(static_cast<int>(at / stages()), StageOf(at), static_cast<int>(p));
     }
   }
+  return ShareMemory();
+}
+
+absl::Status Trainer::FindLocalRanks() {
+  const Mesh& mesh = settings_.mesh;
+  if (world() == nullptr) {
+    local_ = LocalRanks(mesh, plan_.ranks());
+    return absl::OkStatus();
+  }
+  const int all = mesh.coordinates() * plan_.ranks();
+  if (world()->ranks() != all) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the processes hold ", world()->ranks(), " ranks, but the run has ", all, ": ",
+                     plan_.ranks(), " of the pipeline on ", mesh.coordinates(),
+                     mesh.coordinates() == 1 ? " coordinate" : " coordinates", " of the mesh"));
+  }
+  local_ = LocalRanks(mesh, plan_.ranks(), world()->local());
   return absl::OkStatus();
 }
 
@@ -88,12 +108,13 @@ absl::Status Trainer::PrepareCopy(int coordinate) {
   PipelineCopy& copy = copies_[coordinate];
   if (settings_.record) copy.recorder = std::make_unique<Recorder>(plan_);
   const int expert = settings_.mesh.expert_of(coordinate);
-  SL_RETURN_IF_ERROR(copy.stages->Allocate(settings_.seed, expert, device()));
+  const std::vector<RankId>& local = local_.Of(coordinate);
+  SL_RETURN_IF_ERROR(copy.stages->Allocate(settings_.seed, expert, local, device()));
   copy.stages->Join({coordinate, replicas_.get(), ExpertGroups(coordinate), expert});
   SL_ASSIGN_OR_RETURN(
       copy.interpreter,
       Interpreter::Make(plan_, copy.stages.get(), device(), backend_->groups(), copy.recorder.get(),
-                        {.first_rank = coordinate * plan_.ranks()}));
+                        {.first_rank = coordinate * plan_.ranks(), .local = local}));
   for (size_t s = 0; s < programs_.size(); ++s) {
     SL_RETURN_IF_ERROR(PrepareBlocks(coordinate, StageId(static_cast<int32_t>(s))));
   }
@@ -104,14 +125,19 @@ absl::Status Trainer::PrepareCopy(int coordinate) {
 absl::Status Trainer::PrepareBlocks(int coordinate, StageId stage) {
   PipelineCopy& copy = copies_[coordinate];
   const RankId rank = plan_.stage(stage).rank;
+  const std::vector<Param>& params = programs_[stage.value].params;
+  SL_ASSIGN_OR_RETURN(void* const squares,
+                      device()->AllocateHost(static_cast<int64_t>(
+                          std::max<size_t>(1, params.size()) * sizeof(double))));
+  copy.squares.emplace_back(static_cast<double*>(squares), params.size());
+  std::vector<ParamBlock>& blocks = copy.blocks.emplace_back();
+  if (!holds(stage, coordinate)) return absl::OkStatus();
   const int64_t bytes = copy.stages->layout(stage).param_bytes;
   float* moments[2];
   for (float*& of : moments) {
     SL_ASSIGN_OR_RETURN(void* memory, copy.stages->Take(rank, bytes, device()));
     of = static_cast<float*>(memory);
   }
-  const std::vector<Param>& params = programs_[stage.value].params;
-  std::vector<ParamBlock>& blocks = copy.blocks.emplace_back();
   for (size_t p = 0; p < params.size(); ++p) {
     const auto index = static_cast<int>(p);
     ParamBlock& block = blocks.emplace_back();
@@ -123,10 +149,6 @@ absl::Status Trainer::PrepareBlocks(int coordinate, StageId stage) {
     block.decays = params[p].decay;
     block.counts = !block.balances && params[p].tied_to.empty();
   }
-  SL_ASSIGN_OR_RETURN(void* const squares,
-                      device()->AllocateHost(static_cast<int64_t>(
-                          std::max<size_t>(1, params.size()) * sizeof(double))));
-  copy.squares.emplace_back(static_cast<double*>(squares), params.size());
   return backend_->kernels()->Prepare(blocks);
 }
 
@@ -142,9 +164,12 @@ void Trainer::PrepareTied(int coordinate, StageId stage, int index) {
       return candidate.name == param.tied_to;
     });
     if (tied == params.end()) continue;
-    float* const gradients[] = {
-        grad(other, static_cast<int>(tied - params.begin()), coordinate).data(),
-        grad(stage, index, coordinate).data()};
+    const bool here[] = {holds(other, coordinate), holds(stage, coordinate)};
+    const int index_of[] = {static_cast<int>(tied - params.begin()), index};
+    float* gradients[] = {nullptr, nullptr};
+    for (int m = 0; m < 2; ++m) {
+      if (here[m]) gradients[m] = grad(m == 0 ? other : stage, index_of[m], coordinate).data();
+    }
     Call call;
     call.kind = CallKind::kAllReduce;
     call.bytes = param.type.bytes();
@@ -155,6 +180,7 @@ void Trainer::PrepareTied(int coordinate, StageId stage, int index) {
     if (plan_.stage(other).rank == plan_.stage(stage).rank) {
       call.from = gradients[0];
       call.to = gradients[1];
+      if (!here[0]) return;
       tied_.push_back({coordinate, stage, nullptr, 0, backend_->kernels(), call});
       return;
     }
@@ -163,6 +189,7 @@ void Trainer::PrepareTied(int coordinate, StageId stage, int index) {
                          base + plan_.stage(stage).rank.value};
     Group* const group = backend_->groups()->New(ranks);
     for (int member = 0; member < 2; ++member) {
+      if (!here[member]) continue;
       call.from = call.to = gradients[member];
       tied_.push_back({coordinate, member == 0 ? other : stage, group, member, nullptr, call});
     }
@@ -199,7 +226,8 @@ absl::Span<int32_t> Trainer::targets(MicrobatchId microbatch) {
 
 absl::Status Trainer::ComputeGradients() {
   EnqueueGradients();
-  return device()->Synchronize();
+  SL_RETURN_IF_ERROR(GiveUp(device()->Synchronize()));
+  return Share();
 }
 
 void Trainer::EnqueueGradients() {
@@ -238,18 +266,10 @@ int64_t Trainer::tokens_per_step() const {
   return microbatches() * programs_.front().input.elements();
 }
 
-std::vector<RankBytes> Trainer::rank_bytes() const {
-  std::vector<RankBytes> all;
-  for (const PipelineCopy& copy : copies_) {
-    const std::vector<RankBytes> ranks = copy.stages->rank_bytes();
-    all.insert(all.end(), ranks.begin(), ranks.end());
-  }
-  return all;
-}
-
 absl::Status Trainer::ForEveryStage(void (*phase)(const void*, int64_t, NativeStream)) {
   for (size_t c = 0; c < copies_.size(); ++c) {
     for (int64_t s = 0; s < stages(); ++s) {
+      if (!holds(StageId(static_cast<int32_t>(s)), static_cast<int>(c))) continue;
       device()->Launch(copies_[c].interpreter->ComputeStream(plan_.stages[s].rank),
                        {phase, this, static_cast<int64_t>(c) * stages() + s});
     }

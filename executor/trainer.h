@@ -1,4 +1,6 @@
-// Trains a model cut into stages with any plan, on the ranks of one process.
+// Trains a model cut into stages with any plan, on the ranks of this process: all of them, or those
+// that a World says are here. Then every process makes the same calls in the same order, and has
+// the same losses, norms and times of all ranks.
 //
 // A step: fill in the data, ComputeGradients (every copy of the pipeline runs once, and gradients
 // are summed over all copies of a stage), Update. Losses and gradients are sums over the step's
@@ -16,6 +18,7 @@
 #include "absl/types/span.h"
 #include "executor/backend.h"
 #include "executor/interpreter.h"
+#include "executor/local_ranks.h"
 #include "executor/mesh.h"
 #include "executor/optimizer.h"
 #include "executor/programs/stages.h"
@@ -57,10 +60,12 @@ class Trainer {
   absl::Span<int32_t> targets(MicrobatchId microbatch);
 
   // Runs the plan once. The gradients must be zero, as they are at first and after Update. Errors
-  // as Device::Synchronize.
+  // as Device::Synchronize and World::Exchange.
   absl::Status ComputeGradients();
-  // The first half of it: all of the step is enqueued, and the device's Synchronize performs it.
+  // The first third of it: all of the step is enqueued, the device's Synchronize performs it, and
+  // Share tells other processes what it gave.
   void EnqueueGradients();
+  absl::Status Share();
 
   // Sum over the step's tokens, added up in the order of the microbatches.
   double loss_sum() const;
@@ -76,8 +81,8 @@ class Trainer {
   // the first one in the order of the model.
   absl::StatusOr<double> Update(double learning_rate);
 
-  // In the device's memory. All coordinates hold the same, but for the pieces of experts'
-  // parameters.
+  // In the device's memory, of a rank that is here. All coordinates hold the same, but for the
+  // pieces of experts' parameters.
   absl::Span<float> param(StageId stage, int index, int coordinate = 0) {
     return View(copies_[coordinate].stages->params(stage), stage, index);
   }
@@ -85,6 +90,14 @@ class Trainer {
     return View(copies_[coordinate].stages->grads(stage), stage, index);
   }
 
+  // Whether this process holds the rank of that stage on that coordinate.
+  bool holds(StageId stage, int coordinate) const {
+    return local_.Has(coordinate, plan_.stage(stage).rank);
+  }
+  // This process cannot go on: the others, if there are any, are told.
+  absl::Status GiveUp(absl::Status status);
+  // Null where this process holds all ranks.
+  World* world() { return backend_ == nullptr ? nullptr : backend_->world(); }
   Device* device() { return backend_->device(); }
   const Plan& plan() const { return plan_; }
   const Mesh& mesh() const { return settings_.mesh; }
@@ -92,7 +105,7 @@ class Trainer {
   // Of each coordinate.
   const MemoryPlan& memory() const { return copies_[0].stages->memory(); }
   // Of all ranks: those of coordinate 0, then those of coordinate 1, and so on.
-  std::vector<RankBytes> rank_bytes() const;
+  const std::vector<RankBytes>& rank_bytes() const { return rank_bytes_; }
   // The last step of a coordinate as it was observed, and as when_ready.h tells it; both need
   // settings.record.
   Timeline Observed(int coordinate = 0) const {
@@ -116,6 +129,7 @@ class Trainer {
           std::unique_ptr<Backend> backend);
   absl::Status Prepare();
   absl::Status MakeCpuBackend();
+  absl::Status FindLocalRanks();
   // visit(stages, stage, microbatch of the coordinate's step, layer) for every mixture of experts.
   template <typename Visit>
   void ForEveryTally(Visit visit) const {
@@ -145,6 +159,15 @@ class Trainer {
   absl::Status SumTied();
   double SumOfAllSquares() const;
   absl::Status BadGradient();
+  absl::StatusOr<std::string> DescribeBadGradient(int64_t at, int param);
+  // What other processes need of a step, and what they have of it (trainer_share.cc). Without a
+  // world these do nothing.
+  absl::Status ShareMemory();
+  absl::Status ShareSquares();
+  // What the first process says that says something.
+  absl::StatusOr<std::string> ShareText(const std::string& text);
+  template <typename Visit>
+  void ForStagesOf(const LocalRanks& ranks, Visit visit);
   absl::Span<float> View(float* block, StageId stage, int index) const;
 
   const Plan plan_;
@@ -152,6 +175,10 @@ class Trainer {
   const TrainerSettings settings_;
   const Wiring wiring_;
   std::unique_ptr<Backend> backend_;
+  LocalRanks local_;
+  std::vector<RankBytes> rank_bytes_;  // of the mesh
+  std::vector<LocalRanks> processes_;  // what each holds, where there is a world
+  int64_t clock_ahead_ns_ = 0;         // of process 0's
   std::unique_ptr<Replicas> replicas_;
   // One end of a sum of tied parameters, after all other sums; the whole of it where one rank has
   // both (no group).
@@ -164,7 +191,8 @@ class Trainer {
     Call call;  // `from` is the first parameter's gradient, `to` the second's
   };
   static void AddBoth(const void* self, int64_t argument, NativeStream stream);
-  std::deque<TiedCall> tied_;
+  std::deque<TiedCall> tied_;                       // the ends that are here
+  bool has_tied_ = false;                           // in some process
   std::vector<std::vector<Group*>> expert_groups_;  // by data coordinate and rank
   std::vector<PipelineCopy> copies_;                // by coordinate
   UpdateStep update_;                               // the last one, or the one under way

@@ -11,7 +11,7 @@ namespace stringline {
 
 // Copies of one parameter on two stages (Param::tied_to), of every pipe and coordinate.
 absl::Status Trainer::SumTied() {
-  if (tied_.empty()) return absl::OkStatus();
+  if (!has_tied_) return absl::OkStatus();
   for (const TiedCall& tied : tied_) {
     const Interpreter& interpreter = *copies_[tied.coordinate].interpreter;
     const StreamId stream = interpreter.ComputeStream(plan_.stage(tied.stage).rank);
@@ -46,13 +46,14 @@ double Trainer::SumOfAllSquares() const {
 }
 
 absl::StatusOr<double> Trainer::Update(double learning_rate) {
-  SL_RETURN_IF_ERROR(SumTied());
-  SL_RETURN_IF_ERROR(ForEveryStage([](const void* trainer, int64_t at, NativeStream stream) {
+  SL_RETURN_IF_ERROR(GiveUp(SumTied()));
+  SL_RETURN_IF_ERROR(GiveUp(ForEveryStage([](const void* trainer, int64_t at, NativeStream stream) {
     auto* const self = static_cast<Trainer*>(const_cast<void*>(trainer));
     const PipelineCopy& copy = self->CopyOf(at);
     const auto stage = static_cast<size_t>(self->StageOf(at).value);
     self->backend_->kernels()->SumOfSquares(copy.blocks[stage], copy.squares[stage].data(), stream);
-  }));
+  })));
+  SL_RETURN_IF_ERROR(ShareSquares());
   const double squares = SumOfAllSquares();
   if (!std::isfinite(squares)) return BadGradient();
   const double mean = 1.0 / static_cast<double>(tokens_per_step());
@@ -65,35 +66,45 @@ absl::StatusOr<double> Trainer::Update(double learning_rate) {
   if (settings_.clip_norm > 0 && norm > settings_.clip_norm) {
     update_.scale *= settings_.clip_norm / norm;
   }
-  SL_RETURN_IF_ERROR(ForEveryStage([](const void* trainer, int64_t at, NativeStream stream) {
+  SL_RETURN_IF_ERROR(GiveUp(ForEveryStage([](const void* trainer, int64_t at, NativeStream stream) {
     auto* const self = static_cast<Trainer*>(const_cast<void*>(trainer));
     const auto stage = static_cast<size_t>(self->StageOf(at).value);
     self->backend_->kernels()->Update(self->update_, self->CopyOf(at).blocks[stage], stream);
-  }));
+  })));
   return norm;
 }
 
-// A sum of squares of floats never passes a double: one that is not finite has such a term.
+// A sum of squares of floats never passes a double: one that is not finite has such a term. Whoever
+// holds the first one looks at it.
 absl::Status Trainer::BadGradient() {
   for (int64_t at = 0; at < stages() * settings_.mesh.coordinates(); ++at) {
-    const int64_t s = at % stages();
-    const absl::Span<const double> squares = CopyOf(at).squares[s];
+    const absl::Span<const double> squares = CopyOf(at).squares[at % stages()];
     for (size_t p = 0; p < squares.size(); ++p) {
       if (std::isfinite(squares[p])) continue;
-      const absl::Span<const float> gradient =
-          grad(StageOf(at), static_cast<int>(p), static_cast<int>(at / stages()));
-      std::vector<float> values(gradient.size());
-      SL_RETURN_IF_ERROR(device()->CopyNow(values.data(), gradient.data(),
-                                           static_cast<int64_t>(values.size() * sizeof(float))));
-      const auto bad = std::find_if(values.begin(), values.end(),
-                                           [](float value) { return !std::isfinite(value); });
-      return absl::OutOfRangeError(absl::StrCat("the gradient of ", programs_[s].params[p].name,
-                                                " (stage ", s, ") is not finite (", *bad,
-                                                "); try a lower learning rate"));
+      std::string mine;
+      if (holds(StageOf(at), static_cast<int>(at / stages()))) {
+        SL_ASSIGN_OR_RETURN(mine, DescribeBadGradient(at, static_cast<int>(p)));
+      }
+      SL_ASSIGN_OR_RETURN(const std::string said, ShareText(mine));
+      return absl::OutOfRangeError(said);
     }
   }
   SL_CHECK(false) << "every gradient is finite, but not their sum";
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Trainer::DescribeBadGradient(int64_t at, int param) {
+  const int64_t s = at % stages();
+  const absl::Span<const float> gradient =
+      grad(StageOf(at), param, static_cast<int>(at / stages()));
+  std::vector<float> values(gradient.size());
+  SL_RETURN_IF_ERROR(device()->CopyNow(values.data(), gradient.data(),
+                                       static_cast<int64_t>(values.size() * sizeof(float))));
+  const auto bad =
+      std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
+  SL_CHECK(bad != values.end()) << "a sum of finite squares is not finite";
+  return absl::StrCat("the gradient of ", programs_[s].params[param].name, " (stage ", s,
+                      ") is not finite (", *bad, "); try a lower learning rate");
 }
 
 }  // namespace stringline

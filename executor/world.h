@@ -31,7 +31,8 @@ class World {
   //   Aborted           a process gave up: its status, with its name before it (Fail)
   virtual absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view mine) = 0;
 
-  // This process gives up: the others' Exchange returns this. Does not wait for them.
+  // This process gives up: the others' Exchange returns this. Does not wait for them, and does
+  // nothing where the world is in an error already.
   virtual void Fail(const absl::Status& status) = 0;
 
   // What is known of the others now, without waiting: OK, or what Exchange would return. Asked now

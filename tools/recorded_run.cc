@@ -19,6 +19,10 @@ class Recording {
       : config_(config), folders_(folders) {}
 
   absl::Status Start(Trainer& trainer) {
+    if (!folders_.save.empty() && trainer.world() != nullptr) {
+      return absl::UnimplementedError(
+          "--save: parameters that lie in several processes cannot be saved yet");
+    }
     if (!folders_.save.empty()) SL_RETURN_IF_ERROR(CheckSavable(folders_.save, config_.shape));
     if (!folders_.load.empty()) {
       SL_RETURN_IF_ERROR(LoadModelFolder(folders_.load, config_.shape, PlacesOf(trainer).all()));

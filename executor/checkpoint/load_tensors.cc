@@ -57,6 +57,7 @@ class TensorLoader {
     for (const Slice& slice : slices_) {
       const std::vector<ParamPlace::Range> ranges = RangesOf(*slice.place, slice.stored);
       for (const ParamPlace::Range& range : ranges) {
+        if (range.copies.empty()) continue;  // other processes have it
         host.resize(range.copies.front().size());
         const absl::Span<float> values = absl::MakeSpan(host);
         const auto before = static_cast<uint64_t>(range.first - ranges.front().first);

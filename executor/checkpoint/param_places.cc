@@ -19,7 +19,6 @@ std::vector<ParamPlace::Range> ParamPlace::Ranges(int64_t first, int64_t count) 
       SL_CHECK(static_cast<int64_t>(copy.size()) == size) << param.name << ": " << copy.size();
       range.copies.push_back(copy.subspan(static_cast<size_t>(within), static_cast<size_t>(here)));
     }
-    SL_CHECK(!range.copies.empty()) << param.name << ": no piece " << piece;
     at += here;
   }
   return ranges;
@@ -48,7 +47,7 @@ void ParamPlaces::Add(const Param& param, absl::Span<float> values, int piece) {
     place.pieces.resize(static_cast<size_t>(piece) + 1);
     place.param.type.shape[0] = param.type.shape[0] * (piece + int64_t{1});
   }
-  place.pieces[static_cast<size_t>(piece)].push_back(values);
+  if (!values.empty()) place.pieces[static_cast<size_t>(piece)].push_back(values);
 }
 
 ParamPlaces PlacesOf(Trainer& trainer) {
@@ -60,7 +59,9 @@ ParamPlaces PlacesOf(Trainer& trainer) {
       const StageId stage(static_cast<int32_t>(s));
       for (size_t i = 0; i < programs[s].params.size(); ++i) {
         const Param& param = programs[s].params[i];
-        places.Add(param, trainer.param(stage, static_cast<int>(i), c),
+        places.Add(param,
+                   trainer.holds(stage, c) ? trainer.param(stage, static_cast<int>(i), c)
+                                           : absl::Span<float>(),
                    param.expert ? mesh.expert_of(c) : 0);
       }
     }

@@ -22,7 +22,8 @@ struct ParamPlace {
   Param param;               // with the type of the whole
   Device* device = nullptr;  // whose memory it lies in; null: the host's
   // In order, of equal size. Each is there with all its copies: on every coordinate that holds it,
-  // of every pipe, and of a parameter that is tied to this one. They hold the same numbers.
+  // of every pipe, and of a parameter that is tied to this one. They hold the same numbers. A piece
+  // that only other processes hold has no copy.
   std::vector<std::vector<absl::Span<float>>> pieces;
 
   // Values `first` .. `first` + `count` - 1 of the whole, piece by piece.
@@ -43,7 +44,8 @@ class ParamPlaces {
   // In the memory of `device`, or of the host.
   explicit ParamPlaces(Device* device = nullptr) : device_(device) {}
 
-  // `param` as a stage's program has it: `values` are those of a piece.
+  // `param` as a stage's program has it: `values` are those of a piece, or empty when it lies in
+  // another process.
   void Add(const Param& param, absl::Span<float> values, int piece = 0);
   const std::vector<ParamPlace>& all() const { return places_; }
 

@@ -96,17 +96,18 @@ absl::StatusOr<std::unique_ptr<Stages>> Stages::Place(const Plan& lowered,
   return stages;
 }
 
-NeededMemory Stages::needed() const {
+NeededMemory Stages::needed(absl::Span<const RankId> ranks) const {
   NeededMemory needed;
   double moments = 0, tallies = 0;
   for (size_t s = 0; s < stages_.size(); ++s) {
+    if (!Holds(ranks, StageId(static_cast<int32_t>(s)))) continue;
     const auto params = static_cast<double>(stages_[s].layout.param_bytes);
     needed.params += 2 * params;
     moments += 2 * params;
     tallies += static_cast<double>(TallyBytes(StageId(static_cast<int32_t>(s))));
   }
-  for (const RankMemory& rank : memory_.ranks) {
-    needed.activations += static_cast<double>(rank.all());
+  for (const RankId rank : ranks) {
+    needed.activations += static_cast<double>(memory_.ranks[rank.value].all());
   }
   needed.activations -= needed.params + moments;
   // What of it is in host memory too.
@@ -155,17 +156,27 @@ absl::Status Stages::AllocateData(StageId stage, Device* device) {
   return allocate(data.losses, &device_losses_);
 }
 
-absl::Status Stages::Allocate(uint64_t seed, int expert_rank, Device* device) {
+bool Stages::Holds(absl::Span<const RankId> ranks, StageId stage) const {
+  return std::find(ranks.begin(), ranks.end(), plan_.stage(stage).rank) != ranks.end();
+}
+
+absl::Status Stages::Allocate(uint64_t seed, int expert_rank, absl::Span<const RankId> ranks,
+                              Device* device) {
   const auto allocate = [&](RankId rank, int64_t bytes, char** place) -> absl::Status {
     SL_ASSIGN_OR_RETURN(void* memory, Take(rank, bytes, device));
     *place = static_cast<char*>(memory);
     return absl::OkStatus();
   };
   std::vector<float> first_values;
+  bool reads_data = false;
   for (size_t s = 0; s < stages_.size(); ++s) {
     Stage& stage = stages_[s];
     const StageId id(static_cast<int32_t>(s));
     const RankId rank = plan_.stages[s].rank;
+    const int64_t tallies = plan_.microbatches * TallyBytes(id);
+    SL_RETURN_IF_ERROR(AllocateOnHost(tallies / sizeof(float), device, &stage.host_tallies));
+    if (!Holds(ranks, id)) continue;
+    reads_data = reads_data || programs_[s].first || programs_[s].last;
     SL_RETURN_IF_ERROR(allocate(rank, stage.layout.param_bytes, &stage.params));
     SL_RETURN_IF_ERROR(allocate(rank, stage.layout.param_bytes, &stage.grads));
     for (size_t p = 0; p < programs_[s].params.size(); ++p) {
@@ -175,26 +186,24 @@ absl::Status Stages::Allocate(uint64_t seed, int expert_rank, Device* device) {
       SL_RETURN_IF_ERROR(device->CopyNow(stage.params + stage.layout.params[p], first_values.data(),
                                          param.type.bytes()));
     }
-    const int64_t tallies = plan_.microbatches * TallyBytes(id);
     SL_RETURN_IF_ERROR(allocate(rank, tallies, &stage.tallies));
-    SL_RETURN_IF_ERROR(AllocateOnHost(tallies / sizeof(float), device, &stage.host_tallies));
     SL_RETURN_IF_ERROR(AllocateData(id, device));
   }
   blocks_.resize(plan_.ranks());
   arenas_.resize(plan_.ranks());
-  for (int r = 0; r < plan_.ranks(); ++r) {
-    const RankId rank(r);
-    SL_RETURN_IF_ERROR(allocate(rank, memory_.ranks[r].block, &blocks_[r]));
+  for (const RankId rank : ranks) {
+    const RankMemory& memory = memory_.ranks[rank.value];
+    SL_RETURN_IF_ERROR(allocate(rank, memory.block, &blocks_[rank.value]));
     for (int arena = 0; arena < kArenas; ++arena) {
-      SL_RETURN_IF_ERROR(allocate(rank, memory_.ranks[r].arenas[arena], &arenas_[r][arena]));
+      SL_RETURN_IF_ERROR(allocate(rank, memory.arenas[arena], &arenas_[rank.value][arena]));
     }
   }
+  SL_RETURN_IF_ERROR(AllocateOnHost(plan_.microbatches, device, &losses_));
+  if (!reads_data) return absl::OkStatus();
   const int64_t microbatches = plan_.microbatches;
   SL_RETURN_IF_ERROR(
       AllocateOnHost(microbatches * programs_.front().input.elements(), device, &tokens_));
-  SL_RETURN_IF_ERROR(
-      AllocateOnHost(microbatches * programs_.back().target.elements(), device, &targets_));
-  return AllocateOnHost(microbatches, device, &losses_);
+  return AllocateOnHost(microbatches * programs_.back().target.elements(), device, &targets_);
 }
 
 char* Stages::AddressOf(StageId stage, MicrobatchId microbatch, StageValue value) const {
@@ -247,12 +256,24 @@ Bytes Stages::Payload(const Action& action) const {
           stages_[action.stage.value].layout.bytes[value]};
 }
 
+std::vector<absl::Span<float>> Stages::Given(StageId stage) {
+  std::vector<absl::Span<float>> given;
+  if (programs_[stage.value].last) {
+    const int32_t first = DataOf({ActionKind::kForward, false, stage, MicrobatchId(0)});
+    given.push_back(losses_.subspan(first, plan_.microbatches_of(stage)));
+  }
+  given.push_back(stages_[stage.value].host_tallies);
+  return given;
+}
+
 absl::Span<int32_t> Stages::tokens(MicrobatchId microbatch) {
+  if (tokens_.empty()) return {};
   const int64_t count = programs_.front().input.elements();
   return tokens_.subspan(microbatch.value * count, count);
 }
 
 absl::Span<int32_t> Stages::targets(MicrobatchId microbatch) {
+  if (targets_.empty()) return {};
   const int64_t count = programs_.back().target.elements();
   return targets_.subspan(microbatch.value * count, count);
 }

@@ -42,16 +42,17 @@ class Stages final : public StageWork {
     int expert = 0;               // as which member
   };
   void Join(Seat seat) { seat_ = std::move(seat); }
-  // What Allocate will take: for parameters and their gradients, and for all else. The two moments,
-  // which memory() counts too, are the caller's.
-  NeededMemory needed() const;
+  // What Allocate will take for these ranks: for parameters and their gradients, and for all else.
+  // The two moments, which memory() counts too, are the caller's.
+  NeededMemory needed(absl::Span<const RankId> ranks) const;
   // The same by rank, with the two moments of the parameters.
   std::vector<RankBytes> rank_bytes() const;
   // Memory of a rank, from the device.
   absl::StatusOr<void*> Take(RankId rank, int64_t bytes, Device* device);
-  // Takes all memory from `device`; parameters get their first values from `seed`, those of experts
-  // that of this expert rank.
-  absl::Status Allocate(uint64_t seed, int expert_rank, Device* device);
+  // Takes all memory of these ranks from `device`; their parameters get their first values from
+  // `seed`, those of experts that of this expert rank. Only these ranks' stages have an address.
+  absl::Status Allocate(uint64_t seed, int expert_rank, absl::Span<const RankId> ranks,
+                        Device* device);
 
   int layers(StageId stage) const override { return stages_[stage.value].layout.layers; }
   Piece Compute(const Action& action, LayerPart part) override;
@@ -62,7 +63,7 @@ class Stages final : public StageWork {
   absl::StatusOr<Piece> Collective(const Action& action) override;
 
   // The data of a microbatch, in host memory: what the first stage reads and what the last one
-  // compares with.
+  // compares with. Empty where neither is here.
   absl::Span<int32_t> tokens(MicrobatchId microbatch);
   absl::Span<int32_t> targets(MicrobatchId microbatch);
   // What the last stage's forward gave: the sum over the microbatch's tokens.
@@ -75,6 +76,10 @@ class Stages final : public StageWork {
   float dropped(StageId stage, MicrobatchId microbatch, int layer) const {
     return TallyOf(stage, microbatch, layers(stage) + layer);
   }
+
+  // What the forward of a stage gave in a step, in host memory: losses and tallies of all its
+  // microbatches. There is room for it, whichever process has the stage.
+  std::vector<absl::Span<float>> Given(StageId stage);
 
   // By stage: all parameters in one block, each at its layout's offset; gradients likewise.
   const StageLayout& layout(StageId stage) const { return stages_[stage.value].layout; }
@@ -123,6 +128,7 @@ class Stages final : public StageWork {
   static void HandOut(const void* self, int64_t argument, NativeStream stream);
   static std::string PrintGradients(const void* self, int64_t stage);
   std::vector<StageSizes> Sizes() const;
+  bool Holds(absl::Span<const RankId> ranks, StageId stage) const;
   Regions RegionsOf(const Action& action, int program) const;
   Piece ExchangePiece(const Action& action, LayerPart part, const Bound& bound);
   static void ClearTails(const void* self, int64_t argument, NativeStream stream);

@@ -372,7 +372,7 @@ TEST(Interpreter, PerformsOnlyItsLocalRanks) {
   std::vector<std::unique_ptr<Interpreter>> ranks;
   for (int r = 0; r < 4; ++r) {
     auto step = Interpreter::Make(plan, &works.emplace_back(), device->get(), &groups, nullptr,
-                                  {.first_rank = 100, .local = {RankId(r)}});
+                                  {.first_rank = 100, .local = {{RankId(r)}}});
     ASSERT_TRUE(step.ok()) << step.status();
     ranks.push_back(*std::move(step));
   }

@@ -7,6 +7,7 @@
 
 #include "executor/build_stages.h"
 #include "executor/cpu/backend.h"
+#include "executor/local_ranks.h"
 #include "executor/programs/stages.h"
 #include "gtest/gtest.h"
 #include "schedlang/check/check.h"
@@ -118,7 +119,10 @@ void CompareMemory(const Plan& plan, TinyFamily family, Recompute recompute, Tot
   auto stages = Stages::Place(plan, programs, CpuKernels());
   ASSERT_TRUE(stages.ok()) << stages.status();
   Counted device;
-  ASSERT_TRUE((*stages)->Allocate(/*seed=*/1, /*expert_rank=*/0, &device).ok());
+  ASSERT_TRUE(
+      (*stages)
+          ->Allocate(/*seed=*/1, /*expert_rank=*/0, LocalRanks(Mesh(), plan.ranks()).Of(0), &device)
+          .ok());
   int64_t moments = 0;  // the trainer's
   for (size_t s = 0; s < programs.size(); ++s) {
     moments += 2 * (*stages)->layout(StageId(static_cast<int32_t>(s))).param_bytes;

@@ -1,0 +1,264 @@
+// A run whose ranks lie in several processes is the run of one process.
+#include <cmath>
+#include <map>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "executor/clock.h"
+#include "executor/packed_numbers.h"
+#include "executor/train.h"
+#include "executor/trainer.h"
+#include "executor/world_clock.h"
+#include "gtest/gtest.h"
+#include "tests/executor/plans.h"
+#include "tests/executor/shared_machine.h"
+#include "tests/executor/small_run.h"
+#include "tests/executor/tiny_models.h"
+
+namespace stringline {
+namespace {
+
+// By coordinate, stage and index.
+using Params = std::map<std::vector<int>, std::vector<float>>;
+
+void AddParams(Trainer& trainer, Params* params) {
+  for (int c = 0; c < trainer.mesh().coordinates(); ++c) {
+    for (size_t s = 0; s < trainer.programs().size(); ++s) {
+      const StageId stage(static_cast<int32_t>(s));
+      if (!trainer.holds(stage, c)) continue;
+      for (size_t p = 0; p < trainer.programs()[s].params.size(); ++p) {
+        const auto values = trainer.param(stage, static_cast<int>(p), c);
+        const std::vector<int> place = {c, static_cast<int>(s), static_cast<int>(p)};
+        EXPECT_TRUE(params->try_emplace(place, values.begin(), values.end()).second);
+      }
+    }
+  }
+}
+
+struct RunCase {
+  TinyFamily family;
+  const char* schedule;
+  int pipeline;
+  Mesh mesh;
+  std::vector<std::vector<int>> processes;  // the ranks of each
+};
+
+RunConfig ConfigOf(const RunCase& run, int stages) {
+  RunConfig config = SmallRun(4);
+  config.shape = TinyModel(run.family, stages);
+  std::visit([](auto& shape) { shape.vocabulary = 256; }, config.shape.family);
+  config.mesh = run.mesh;
+  return config;
+}
+
+// Trains in as many threads as there are processes; hooks are made for each.
+template <typename HooksOf>
+std::vector<absl::StatusOr<TrainResult>> TrainApart(const RunCase& run, const RunConfig& config,
+                                                    const Plan& plan, HooksOf hooks_of) {
+  SharedMachine machine(run.processes);
+  std::vector<absl::StatusOr<TrainResult>> results(run.processes.size());
+  std::vector<std::thread> threads;
+  for (size_t p = 0; p < run.processes.size(); ++p) {
+    threads.emplace_back([&, p] {
+      results[p] = Train(config, plan, Corpus(), hooks_of(static_cast<int>(p)),
+                         machine.Join(static_cast<int>(p)));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+int StagesOfOnePipe(const Plan& plan) {
+  return plan.pipes.empty() ? static_cast<int>(plan.stages.size()) : plan.pipes[0].stages;
+}
+
+class Processes : public testing::TestWithParam<RunCase> {};
+
+TEST_P(Processes, TogetherDoWhatOneDoes) {
+  const RunCase& run = GetParam();
+  const Plan plan = LibraryPlan(run.schedule, run.pipeline, 8).value();
+  const RunConfig config = ConfigOf(run, StagesOfOnePipe(plan));
+  Params expected_params;
+  TrainHooks hooks;
+  hooks.end = [&](int64_t, Trainer& trainer) {
+    AddParams(trainer, &expected_params);
+    return absl::OkStatus();
+  };
+  const auto expected = Train(config, plan, Corpus(), hooks);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+
+  std::vector<Params> params_of(run.processes.size());
+  std::vector<std::vector<double>> norms_of(run.processes.size());
+  const auto results = TrainApart(run, config, plan, [&](int process) {
+    TrainHooks own;
+    own.after_step = [&norms = norms_of[process]](const TrainStep& step, Trainer&) {
+      norms.push_back(step.grad_norm);
+      return absl::OkStatus();
+    };
+    own.end = [&params = params_of[process]](int64_t, Trainer& trainer) {
+      AddParams(trainer, &params);
+      return absl::OkStatus();
+    };
+    return own;
+  });
+  Params params;
+  for (size_t p = 0; p < results.size(); ++p) {
+    ASSERT_TRUE(results[p].ok()) << "process " << p << ": " << results[p].status();
+    const TrainResult& result = *results[p];
+    EXPECT_EQ(result.losses_nats, expected->losses_nats) << p;
+    EXPECT_EQ(result.aux_loss_nats, expected->aux_loss_nats) << p;
+    EXPECT_EQ(norms_of[p], norms_of[0]) << p;
+    EXPECT_EQ(result.tokens_per_step, expected->tokens_per_step);
+    ASSERT_EQ(result.rank_bytes.size(), expected->rank_bytes.size());
+    for (size_t r = 0; r < result.rank_bytes.size(); ++r) {
+      EXPECT_EQ(result.rank_bytes[r].planned, expected->rank_bytes[r].planned) << r;
+      EXPECT_EQ(result.rank_bytes[r].allocated, expected->rank_bytes[r].allocated) << r;
+    }
+    // Everybody has the times of all ranks.
+    ASSERT_EQ(result.measured.events.size(), results[0]->measured.events.size());
+    EXPECT_EQ(result.measured.parts.size(), expected->measured.parts.size());
+    for (size_t i = 0; i < result.measured.events.size(); ++i) {
+      const Event& event = result.measured.events[i];
+      EXPECT_GT(event.end_ns, 0) << p << " " << i;
+      EXPECT_EQ(event.end_ns, results[0]->measured.events[i].end_ns) << p << " " << i;
+      EXPECT_EQ(event.start_ns, results[0]->measured.events[i].start_ns) << p << " " << i;
+    }
+    for (auto& [place, values] : params_of[p]) {
+      EXPECT_TRUE(params.try_emplace(place, values).second) << "two processes hold it";
+    }
+  }
+  EXPECT_EQ(params, expected_params);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Processes,
+    testing::Values(RunCase{TinyFamily::kGpt, "1f1b", 2, {}, {{0}, {1}}},
+                    RunCase{TinyFamily::kGpt, "zb_v", 2, {}, {{0}, {1}}},
+                    RunCase{TinyFamily::kGpt, "interleaved", 4, {}, {{0, 2}, {1}, {3}}},
+                    RunCase{TinyFamily::kLlama, "dualpipe_v", 2, {}, {{0}, {1}}},
+                    RunCase{TinyFamily::kLlama, "1f1b", 4, {}, {{0}, {1}, {2}, {3}}},
+                    RunCase{TinyFamily::kGpt, "dualpipe", 4, {}, {{0, 1}, {2, 3}}},
+                    RunCase{TinyFamily::kLlama, "1f1b", 2, {.data = 2}, {{0, 1}, {2, 3}}},
+                    RunCase{TinyFamily::kGpt, "zb_h1", 2, {.data = 2}, {{0, 3}, {1, 2}}},
+                    RunCase{TinyFamily::kMoe, "1f1b", 2, {.expert = 2}, {{0}, {1}, {2}, {3}}},
+                    RunCase{TinyFamily::kMoe,
+                            "dualpipe_v",
+                            2,
+                            {.data = 2, .expert = 2},
+                            {{0, 1, 2, 3}, {4, 5, 6, 7}}}),
+    [](const testing::TestParamInfo<RunCase>& info) {
+      return absl::StrCat(NameOf(info.param.family), "_", info.param.schedule, "_",
+                          info.param.pipeline, "_data", info.param.mesh.data, "_expert",
+                          info.param.mesh.expert, "_in", info.param.processes.size());
+    });
+
+const RunCase kTwo = {TinyFamily::kGpt, "1f1b", 2, {}, {{0}, {1}}};
+
+TEST(ProcessesStop, WhereOneOfThemWants) {
+  const Plan plan = LibraryPlan(kTwo.schedule, 2, 4).value();
+  const auto results = TrainApart(kTwo, ConfigOf(kTwo, 2), plan, [&](int process) {
+    TrainHooks hooks;
+    hooks.stop = [process, steps = 0]() mutable { return ++steps == 2 && process == 1; };
+    return hooks;
+  });
+  for (const auto& result : results) {
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(result->stopped);
+    EXPECT_EQ(result->steps, 2);
+  }
+}
+
+TEST(ProcessesStop, WhereOneOfThemFails) {
+  const Plan plan = LibraryPlan(kTwo.schedule, 2, 4).value();
+  const auto results = TrainApart(kTwo, ConfigOf(kTwo, 2), plan, [&](int process) {
+    TrainHooks hooks;
+    hooks.after_step = [process](const TrainStep& step, Trainer&) {
+      return process == 0 && step.step == 2 ? absl::DataLossError("the disk is full")
+                                            : absl::OkStatus();
+    };
+    return hooks;
+  });
+  EXPECT_EQ(results[0].status(), absl::DataLossError("the disk is full"));
+  EXPECT_EQ(results[1].status(), absl::AbortedError("process 0: the disk is full"));
+}
+
+TEST(ProcessesStop, WhereAGradientIsNotFinite) {
+  const Plan plan = LibraryPlan(kTwo.schedule, 2, 4).value();
+  const auto results = TrainApart(kTwo, ConfigOf(kTwo, 2), plan, [&](int process) {
+    TrainHooks hooks;
+    hooks.gradients = [process](int64_t step, Trainer& trainer) {
+      if (process == 1 && step == 2) trainer.grad(StageId(1), 3)[1] = std::nanf("");
+    };
+    return hooks;
+  });
+  ASSERT_FALSE(results[0].ok());
+  EXPECT_EQ(results[0].status().code(), absl::StatusCode::kOutOfRange) << results[0].status();
+  EXPECT_EQ(results[1].status(), results[0].status());
+  EXPECT_TRUE(absl::StrContains(results[0].status().message(), "(stage 1) is not finite (nan)"))
+      << results[0].status();
+}
+
+TEST(ProcessesStop, WhereTheirRanksAreNotThoseOfTheRun) {
+  const RunCase run = {TinyFamily::kGpt, "1f1b", 2, {}, {{0}, {1, 2}}};
+  const Plan plan = LibraryPlan(run.schedule, 2, 4).value();
+  const auto results = TrainApart(run, ConfigOf(run, 2), plan, [](int) { return TrainHooks(); });
+  for (const auto& result : results) {
+    EXPECT_EQ(result.status().message(),
+              "the processes hold 3 ranks, but the run has 2: 2 of the pipeline on 1 coordinate of "
+              "the mesh");
+  }
+}
+
+// A clock that is ahead of the machine's by so much.
+struct SkewedClock {
+  int64_t ahead_ns;
+  static int64_t Now(const void* self) {
+    return NowNs() + static_cast<const SkewedClock*>(self)->ahead_ns;
+  }
+};
+
+TEST(WorldClock, IsFoundFromExchanges) {
+  for (const bool apart : {true, false}) {
+    SharedMachine machine({{0}, {1}, {2}});
+    const SkewedClock clocks[] = {{5'000}, {1'000'000'000}, {-777'000'000}};
+    std::vector<absl::StatusOr<ClockOffset>> found(3);
+    std::vector<std::thread> threads;
+    for (int p = 0; p < 3; ++p) {
+      threads.emplace_back([&, p] {
+        const std::string kernel = apart ? absl::StrCat("kernel ", p) : "one kernel";
+        const auto backend = machine.Join(p);
+        found[p] = FindClockOffset(backend->world(), kernel, SkewedClock::Now, &clocks[p]);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (int p = 0; p < 3; ++p) {
+      ASSERT_TRUE(found[p].ok()) << found[p].status();
+      const int64_t ahead_ns = apart ? clocks[p].ahead_ns - clocks[0].ahead_ns : 0;
+      EXPECT_LE(std::llabs(found[p]->ahead_ns - ahead_ns), found[p]->at_most_off_ns) << p;
+    }
+  }
+}
+
+TEST(PackedNumbers, ComeBackInOrder) {
+  PackedNumbers packed;
+  packed.Add<int32_t>(7);
+  packed.AddAll<double>({0.5, -1});
+  packed.Add<char>('x');
+  NumberReader reader(packed.bytes());
+  EXPECT_EQ(reader.Take<int32_t>(), 7);
+  double numbers[2];
+  reader.TakeAll(absl::MakeSpan(numbers));
+  EXPECT_EQ(numbers[0], 0.5);
+  EXPECT_EQ(numbers[1], -1);
+  EXPECT_FALSE(reader.done());
+  EXPECT_EQ(reader.Take<char>(), 'x');
+  EXPECT_TRUE(reader.done());
+}
+
+}  // namespace
+}  // namespace stringline

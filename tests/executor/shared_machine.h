@@ -1,0 +1,51 @@
+// Processes of a run, played by threads of a test: each has a backend and a world of its own, and
+// all of them are on one CPU device, so that their ranks can meet.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "executor/cpu/backend.h"
+
+namespace stringline {
+
+class SharedMachine {
+ public:
+  // `ranks[p]` are those that process p holds.
+  explicit SharedMachine(std::vector<std::vector<int>> ranks, int threads = 2);
+
+  // Of one process; called once for each. The machine outlives them.
+  std::unique_ptr<Backend> Join(int process);
+
+ private:
+  friend class PlayedDevice;
+  friend class PlayedGroups;
+  friend class PlayedWorld;
+
+  // Waits until all processes have come; the last one does `work`, whose status all return. Once a
+  // process has given up that is what everybody gets.
+  template <typename Work>
+  absl::Status Meet(Work work);
+  void GiveUp(const absl::Status& status);
+
+  std::unique_ptr<Backend> backend_;
+  const std::vector<std::vector<int>> ranks_;
+  std::mutex mutex_;
+  std::condition_variable met_;
+  int came_ = 0;
+  int64_t meetings_ = 0;
+  absl::Status result_;
+  absl::Status failure_;
+  std::vector<std::string> told_, heard_;  // in this exchange, and in the last one
+  struct MadeGroup {
+    std::vector<int> ranks;
+    Group* group;
+  };
+  std::deque<MadeGroup> groups_;
+};
+
+}  // namespace stringline
