@@ -66,6 +66,7 @@ absl::Status Trainer::Prepare() {
       PrepareTied(static_cast<int>(at / stages()), StageOf(at), static_cast<int>(p));
     }
   }
+  SL_RETURN_IF_ERROR(backend_->groups()->Connect());
   return ShareMemory();
 }
 
@@ -226,6 +227,9 @@ absl::Span<int32_t> Trainer::targets(MicrobatchId microbatch) {
 
 absl::Status Trainer::ComputeGradients() {
   EnqueueGradients();
+  if (!std::exchange(calls_checked_, true)) {
+    SL_RETURN_IF_ERROR(GiveUp(backend_->groups()->CheckCalls()));
+  }
   SL_RETURN_IF_ERROR(GiveUp(device()->Synchronize()));
   return Share();
 }

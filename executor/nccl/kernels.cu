@@ -1,8 +1,7 @@
 // Every body is written once, for one of `threads` threads that share the work. On the host one
 // thread does all of it.
-#include "executor/nccl/kernels.h"
-
 #include "executor/cuda/host_twin.h"
+#include "executor/nccl/kernels.h"
 
 namespace stringline {
 namespace {

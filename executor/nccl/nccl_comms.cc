@@ -14,7 +14,7 @@ namespace stringline {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
-constexpr int kEagerPolls = 100;          // then the host sleeps between them
+constexpr int kEagerPolls = 100;            // then the host sleeps between them
 constexpr int64_t kWorldEveryNs = 5 * kMs;  // how often the other processes are asked about
 constexpr int64_t kEndNs = 10'000 * kMs;    // for the others to end too
 
@@ -45,8 +45,8 @@ absl::Status NcclComms::Start() {
   }
   std::memcpy(id.bytes, all[0].data(), sizeof(id.bytes));
   nccl::Config config = NewConfig("all");
-  const nccl::Result result = library_.CommInitRankConfig(&all_, world_->processes(), id,
-                                                          world_->process(), &config);
+  const nccl::Result result =
+      library_.CommInitRankConfig(&all_, world_->processes(), id, world_->process(), &config);
   if (all_ != nullptr) comms_.push_back(all_);
   return Settle(all_, result, "ncclCommInitRankConfig");
 }
@@ -57,7 +57,7 @@ NcclComms::~NcclComms() {
   const int64_t until_ns = NowNs() + kEndNs;
   for (nccl::Comm* const comm : comms_) {
     nccl::Result result = library_.CommFinalize(comm);
-    while (result == nccl::kInProgress && NowNs() < until_ns) {
+    while (result == nccl::kInProgress && NowNs() < until_ns && world_->state().ok()) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
       if (library_.CommGetAsyncError(comm, &result) != nccl::kSuccess) break;
     }
@@ -131,7 +131,8 @@ absl::Status NcclComms::Poll() {
     nccl::Result error = nccl::kSuccess;
     const nccl::Result asked = library_.CommGetAsyncError(comm, &error);
     if (asked != nccl::kSuccess) error = asked;
-    if (error != nccl::kInProgress) SL_RETURN_IF_ERROR(ErrorOf(comm, error, "ncclCommGetAsyncError"));
+    if (error != nccl::kInProgress)
+      SL_RETURN_IF_ERROR(ErrorOf(comm, error, "ncclCommGetAsyncError"));
   }
   return absl::OkStatus();
 }

@@ -36,10 +36,7 @@ int64_t MostPieceRows(const RowCounts& rows) {
 }  // namespace
 
 NcclGroup::NcclGroup(NcclGroups* owner, absl::Span<const int> ranks)
-    : owner_(owner),
-      device_(owner->device_),
-      ranks_(ranks.begin(), ranks.end()),
-      turn_(1, this) {
+    : owner_(owner), device_(owner->device_), ranks_(ranks.begin(), ranks.end()), turn_(1, this) {
   const auto own = std::find(ranks_.begin(), ranks_.end(), owner->world_->process());
   if (own != ranks_.end()) own_ = static_cast<int>(own - ranks_.begin());
   turn_.exchange = Perform;
@@ -225,8 +222,7 @@ std::string NcclGroup::Awaited() const {
 
 absl::Status NcclGroup::Message(const Call& call, StreamId stream) {
   if (call.kind == CallKind::kSend) {
-    return call.from == nullptr ? absl::OkStatus()
-                                : Send(call.peer, call.from, call.bytes, stream);
+    return call.from == nullptr ? absl::OkStatus() : Send(call.peer, call.from, call.bytes, stream);
   }
   return call.to == nullptr ? absl::OkStatus() : Recv(call.peer, call.to, call.bytes, stream);
 }
@@ -279,10 +275,10 @@ absl::Status NcclGroup::AllReduce(const Call& call, StreamId stream) {
   if (n == 1) return device_->Move(stream, call.to, call.from, call.bytes);
   const NcclComms& comms = *owner_->comms_;
   if (comms.settings().sums == NcclSums::kNccl) {
-    return Done(comms.library().AllReduce(call.from, call.to,
-                                          static_cast<size_t>(call.bytes / kFloat), nccl::kFloat32,
-                                          nccl::kSum, comm_, device_->native(stream)),
-                "ncclAllReduce");
+    return Done(
+        comms.library().AllReduce(call.from, call.to, static_cast<size_t>(call.bytes / kFloat),
+                                  nccl::kFloat32, nccl::kSum, comm_, device_->native(stream)),
+        "ncclAllReduce");
   }
   SL_RETURN_IF_ERROR(TakeWorkspace(stream));
   const int64_t floats = call.bytes / kFloat;
@@ -299,8 +295,8 @@ absl::Status NcclGroup::AllReduce(const Call& call, StreamId stream) {
       SL_RETURN_IF_ERROR(Send(m, from + begin_of(m), bytes_of(m), stream));
       return Recv(m, workspace_ + m * slice, bytes_of(own_), stream);
     }));
-    SL_RETURN_IF_ERROR(Sum(from + begin_of(own_), slice, to + begin_of(own_),
-                           bytes_of(own_) / kFloat, stream));
+    SL_RETURN_IF_ERROR(
+        Sum(from + begin_of(own_), slice, to + begin_of(own_), bytes_of(own_) / kFloat, stream));
     SL_RETURN_IF_ERROR(WithOthers([&](int m) {
       SL_RETURN_IF_ERROR(Send(m, to + begin_of(own_), bytes_of(own_), stream));
       return Recv(m, to + begin_of(m), bytes_of(m), stream);
@@ -315,10 +311,10 @@ absl::Status NcclGroup::ReduceScatter(const Call& call, StreamId stream) {
   if (n == 1) return device_->Move(stream, call.to, call.from, call.bytes);
   const NcclComms& comms = *owner_->comms_;
   if (comms.settings().sums == NcclSums::kNccl) {
-    return Done(comms.library().ReduceScatter(
-                    call.from, call.to, static_cast<size_t>(call.bytes / kFloat), nccl::kFloat32,
-                    nccl::kSum, comm_, device_->native(stream)),
-                "ncclReduceScatter");
+    return Done(
+        comms.library().ReduceScatter(call.from, call.to, static_cast<size_t>(call.bytes / kFloat),
+                                      nccl::kFloat32, nccl::kSum, comm_, device_->native(stream)),
+        "ncclReduceScatter");
   }
   SL_RETURN_IF_ERROR(TakeWorkspace(stream));
   const int64_t most = SliceBytes(call);
@@ -397,8 +393,8 @@ absl::Status NcclGroup::CountedRows(const Call& call, StreamId stream) {
   int32_t* const to = host_counts_ + int64_t{n} * per_piece;
   SL_RETURN_IF_ERROR(device_->Move(stream, from, call.rows->from, size));
   SL_RETURN_IF_ERROR(device_->Move(stream, to, call.rows->to, size));
-  SL_RETURN_IF_ERROR(NcclGroups::Checked(
-      cudaEventRecord(owner_->counted_, device_->native(stream)), "cudaEventRecord"));
+  SL_RETURN_IF_ERROR(NcclGroups::Checked(cudaEventRecord(owner_->counted_, device_->native(stream)),
+                                         "cudaEventRecord"));
   SL_RETURN_IF_ERROR(owner_->WaitFor(owner_->counted_));
   // Rows before each piece.
   std::vector<int64_t> before_from = {0}, before_to = {0};

@@ -19,8 +19,8 @@
 namespace stringline {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kLookEveryNs = 2 * kMs;  // at NCCL and the other processes, while the GPU works
+constexpr int64_t kNsPerMs = 1'000'000;
+constexpr int64_t kLookEveryNs = 2 * kNsPerMs;  // at NCCL and the other processes, while the GPU works
 
 std::optional<std::vector<int>> ReadRanks(const std::string& text, int ranks) {
   std::vector<int> read;
@@ -37,8 +37,8 @@ std::optional<std::vector<int>> ReadRanks(const std::string& text, int ranks) {
 absl::Status NcclGroups::Checked(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return absl::OkStatus();
   (void)cudaGetLastError();
-  return absl::InternalError(absl::StrCat(call, ": ", cudaGetErrorString(error), " (",
-                                          cudaGetErrorName(error), ")"));
+  return absl::InternalError(
+      absl::StrCat(call, ": ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")"));
 }
 
 absl::StatusOr<std::unique_ptr<NcclGroups>> NcclGroups::Make(CudaDevice* device, World* world,
@@ -152,9 +152,9 @@ absl::StatusOr<std::vector<std::vector<int>>> NcclGroups::Agree(absl::Span<NcclG
       for (const int rank : ranks) {
         const int theirs = counts[rank].count(ranks) == 0 ? 0 : counts[rank].at(ranks);
         if (theirs == count) continue;
-        return absl::InvalidArgumentError(absl::StrCat(
-            "of the group of ranks ", absl::StrJoin(ranks, ", "), " one member makes ", count,
-            " and rank ", rank, " makes ", theirs));
+        return absl::InvalidArgumentError(
+            absl::StrCat("of the group of ranks ", absl::StrJoin(ranks, ", "), " one member makes ",
+                         count, " and rank ", rank, " makes ", theirs));
       }
     }
   }
@@ -169,12 +169,12 @@ absl::Status NcclGroups::WarmUp(NcclGroup* group) {
   absl::Status status;
   for (int m = 0; m < group->members() && status.ok(); ++m) {
     if (m == group->own_) continue;
-    status = group->Done(library.Send(bytes_ + m, 1, nccl::kInt8, m, group->comm_, own_),
-                         "ncclSend");
+    status =
+        group->Done(library.Send(bytes_ + m, 1, nccl::kInt8, m, group->comm_, own_), "ncclSend");
     if (!status.ok()) break;
-    status = group->Done(library.Recv(bytes_ + world_->processes() + m, 1, nccl::kInt8, m,
-                                      group->comm_, own_),
-                         "ncclRecv");
+    status = group->Done(
+        library.Recv(bytes_ + world_->processes() + m, 1, nccl::kInt8, m, group->comm_, own_),
+        "ncclRecv");
   }
   const absl::Status ended = group->Done(library.GroupEnd(), "ncclGroupEnd");
   SL_RETURN_IF_ERROR(status);
@@ -196,10 +196,10 @@ absl::Status NcclGroups::WaitFor(cudaEvent_t event) {
 absl::Status NcclGroups::GoOnWaiting(int64_t waited_ns) {
   const NcclSettings& settings = comms_->settings();
   absl::Status status;
-  if (waited_ns > settings.wait_ms * kMs) {
-    status = absl::DeadlineExceededError(absl::StrCat(
-        "rank ", world_->process(), " waited ", static_cast<double>(settings.wait_ms) / 1000,
-        " s for its GPU"));
+  if (waited_ns > settings.wait_ms * kNsPerMs) {
+    status = absl::DeadlineExceededError(absl::StrCat("rank ", world_->process(), " waited ",
+                                                      static_cast<double>(settings.wait_ms) / 1000,
+                                                      " s for its GPU"));
   } else if (NowNs() - looked_ns_ > kLookEveryNs) {
     looked_ns_ = NowNs();
     status = comms_->Poll();
@@ -244,8 +244,8 @@ Calls CallsOf(absl::Span<const Call* const> enqueued, int own) {
     const Lane lane = send ? Lane(own, call->peer) : recv ? Lane(call->peer, own) : kCollectives;
     const int kind = send || recv ? -1 : static_cast<int>(call->kind);
     const int root = call->kind == CallKind::kBroadcast ? call->peer : -1;
-    calls[lane].emplace_back(
-        absl::StrCat(kind, ",", root, ",", call->bytes, ",", call->name.index), Describe(*call));
+    calls[lane].emplace_back(absl::StrCat(kind, ",", root, ",", call->bytes, ",", call->name.index),
+                             Describe(*call));
   }
   return calls;
 }
@@ -310,8 +310,7 @@ std::vector<int> RanksOfLane(const std::string& name) {
   if (parts.size() < 3 || parts[2] == "-1,-1") return ranks;
   for (const auto part : absl::StrSplit(parts[2], ',')) {
     int member = 0;
-    if (absl::SimpleAtoi(part, &member) && member >= 0 &&
-        member < static_cast<int>(ranks.size())) {
+    if (absl::SimpleAtoi(part, &member) && member >= 0 && member < static_cast<int>(ranks.size())) {
       members.push_back(ranks[member]);
     }
   }

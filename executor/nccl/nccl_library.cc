@@ -27,10 +27,10 @@ absl::StatusOr<Library> Library::Open(const char* name) {
                      "may name"));
   }
   Library found;
-#define X(function, result, parameters)                                                         \
+#define X(function, result, parameters)                                                          \
   found.function = reinterpret_cast<decltype(found.function)>(dlsym(library, "nccl" #function)); \
-  if (found.function == nullptr) {                                                              \
-    return absl::UnavailableError(absl::StrCat(name, " has no nccl" #function));                \
+  if (found.function == nullptr) {                                                               \
+    return absl::UnavailableError(absl::StrCat(name, " has no nccl" #function));                 \
   }
   STRINGLINE_NCCL_FUNCTIONS(X)
 #undef X

@@ -58,33 +58,33 @@ struct Config {
   int nvlink_centric_sched = kUnset;
 };
 
-#define STRINGLINE_NCCL_FUNCTIONS(X)                                                           \
-  X(GetVersion, Result, (int* version))                                                        \
-  X(GetUniqueId, Result, (UniqueId * id))                                                      \
-  X(GetErrorString, const char*, (Result result))                                              \
-  X(GetLastError, const char*, (Comm * comm))                                                  \
-  X(CommInitRankConfig, Result, (Comm * *comm, int ranks, UniqueId id, int rank, Config* how)) \
-  X(CommSplit, Result, (Comm * comm, int color, int key, Comm** made, Config* how))            \
-  X(CommFinalize, Result, (Comm * comm))                                                       \
-  X(CommDestroy, Result, (Comm * comm))                                                        \
-  X(CommAbort, Result, (Comm * comm))                                                          \
-  X(CommGetAsyncError, Result, (Comm * comm, Result * error))                                  \
-  X(GroupStart, Result, ())                                                                    \
-  X(GroupEnd, Result, ())                                                                      \
-  X(Send, Result,                                                                              \
+#define STRINGLINE_NCCL_FUNCTIONS(X)                                                            \
+  X(GetVersion, Result, (int* version))                                                         \
+  X(GetUniqueId, Result, (UniqueId * id))                                                       \
+  X(GetErrorString, const char*, (Result result))                                               \
+  X(GetLastError, const char*, (Comm * comm))                                                   \
+  X(CommInitRankConfig, Result, (Comm * *comm, int ranks, UniqueId id, int rank, Config* how))  \
+  X(CommSplit, Result, (Comm * comm, int color, int key, Comm** made, Config* how))             \
+  X(CommFinalize, Result, (Comm * comm))                                                        \
+  X(CommDestroy, Result, (Comm * comm))                                                         \
+  X(CommAbort, Result, (Comm * comm))                                                           \
+  X(CommGetAsyncError, Result, (Comm * comm, Result * error))                                   \
+  X(GroupStart, Result, ())                                                                     \
+  X(GroupEnd, Result, ())                                                                       \
+  X(Send, Result,                                                                               \
     (const void* from, size_t count, DataType type, int peer, Comm* comm, cudaStream_t stream)) \
-  X(Recv, Result,                                                                              \
-    (void* to, size_t count, DataType type, int peer, Comm* comm, cudaStream_t stream))        \
-  X(AllGather, Result,                                                                         \
+  X(Recv, Result,                                                                               \
+    (void* to, size_t count, DataType type, int peer, Comm* comm, cudaStream_t stream))         \
+  X(AllGather, Result,                                                                          \
     (const void* from, void* to, size_t count, DataType type, Comm* comm, cudaStream_t stream)) \
-  X(Broadcast, Result,                                                                         \
-    (const void* from, void* to, size_t count, DataType type, int root, Comm* comm,            \
-     cudaStream_t stream))                                                                     \
-  X(AllReduce, Result,                                                                         \
-    (const void* from, void* to, size_t count, DataType type, RedOp op, Comm* comm,            \
-     cudaStream_t stream))                                                                     \
-  X(ReduceScatter, Result,                                                                     \
-    (const void* from, void* to, size_t count, DataType type, RedOp op, Comm* comm,            \
+  X(Broadcast, Result,                                                                          \
+    (const void* from, void* to, size_t count, DataType type, int root, Comm* comm,             \
+     cudaStream_t stream))                                                                      \
+  X(AllReduce, Result,                                                                          \
+    (const void* from, void* to, size_t count, DataType type, RedOp op, Comm* comm,             \
+     cudaStream_t stream))                                                                      \
+  X(ReduceScatter, Result,                                                                      \
+    (const void* from, void* to, size_t count, DataType type, RedOp op, Comm* comm,             \
      cudaStream_t stream))
 
 // Each is NCCL's function of that name with "nccl" before it.
@@ -97,7 +97,7 @@ struct Library {
   // Unavailable when it is not there, is not whole or too old. It stays loaded as long as the
   // process.
   static absl::StatusOr<Library> Open(const char* name = "libnccl.so.2");
-  int version = 0;           // 22809
+  int version = 0;              // 22809
   std::string Version() const;  // "2.28.9"
   // One with nothing set.
   Config NewConfig() const;

@@ -290,7 +290,8 @@ absl::StatusOr<std::vector<std::string>> TcpWorld::Exchange(absl::string_view mi
     if (failure_.ok()) Pump(waiting_until_ns_ - NowNs());
   }
   exchanging_ = false;
-  SL_RETURN_IF_ERROR(failure_);
+  // What came before a failure, came to all.
+  if (first || !all_.has_value()) SL_RETURN_IF_ERROR(failure_);
   return TakeAll();
 }
 

@@ -58,7 +58,7 @@ struct State {
 struct Operation {
   CommPtr comm;
   uint64_t turn = 0, launch = 0;
-  bool started = false;
+  bool started = false, ended = false;
   std::vector<NcclTransfer> transfers;
   NcclHeader header = {};  // of a collective
   std::vector<std::vector<char>> pieces;
@@ -81,12 +81,13 @@ bool Operation::MembersAreThere() {
       continue;
     }
     char text[256];
-    std::snprintf(text, sizeof(text),
-                  "communicator %d: collective %llu is %d of %lld (type %d, root %d) for one and %d "
-                  "of %lld (type %d, root %d) for another",
-                  comm->number, static_cast<unsigned long long>(header.collectives), header.kind,
-                  static_cast<long long>(header.count), header.type, header.root, other.kind,
-                  static_cast<long long>(other.count), other.type, other.root);
+    std::snprintf(
+        text, sizeof(text),
+        "communicator %d: collective %llu is %d of %lld (type %d, root %d) for one and %d "
+        "of %lld (type %d, root %d) for another",
+        comm->number, static_cast<unsigned long long>(header.collectives), header.kind,
+        static_cast<long long>(header.count), header.type, header.root, other.kind,
+        static_cast<long long>(other.count), other.type, other.root);
     NcclShared::Get().Note(text);
     return false;
   }
@@ -94,7 +95,7 @@ bool Operation::MembersAreThere() {
 }
 
 bool Operation::Over() {
-  if (comm->aborted) return true;
+  if (comm->aborted || ended) return true;
   if (comm->over != turn) return false;
   State& state = State::Get();
   if (!started) {
@@ -119,6 +120,7 @@ bool Operation::Over() {
   if (!over) return false;
   if (finish) finish();
   ++comm->over;
+  ended = true;
   return true;
 }
 
@@ -127,9 +129,8 @@ bool Operation::Connected() {
   const NcclLock lock;
   bool all = true;
   for (const NcclTransfer& transfer : transfers) {
-    auto& pair = transfer.sends
-                     ? comm->shared().pairs[transfer.lane][transfer.own][transfer.peer]
-                     : comm->shared().pairs[transfer.lane][transfer.peer][transfer.own];
+    auto& pair = transfer.sends ? comm->shared().pairs[transfer.lane][transfer.own][transfer.peer]
+                                : comm->shared().pairs[transfer.lane][transfer.peer][transfer.own];
     (transfer.sends ? pair.sender_connects : pair.receiver_connects) = true;
     all = all && pair.sender_connects && pair.receiver_connects;
   }
@@ -317,8 +318,9 @@ Result ncclGetUniqueId(UniqueId* id) {
   NCCL_ENTER("GetUniqueId");
   static int made = 0;
   std::memset(id, 0, sizeof(*id));
-  std::snprintf(id->bytes, sizeof(id->bytes), "%d %d %lld", getpid(), ++made,
-                static_cast<long long>(std::chrono::steady_clock::now().time_since_epoch().count()));
+  std::snprintf(
+      id->bytes, sizeof(id->bytes), "%d %d %lld", getpid(), ++made,
+      static_cast<long long>(std::chrono::steady_clock::now().time_since_epoch().count()));
   return kSuccess;
 }
 

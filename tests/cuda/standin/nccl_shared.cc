@@ -70,8 +70,8 @@ NcclLock::~NcclLock() { pthread_mutex_unlock(&NcclShared::Get().mutex); }
 void NcclTransfer::GoOn() {
   if (over) return;
   NcclShared& shared = NcclShared::Get();
-  NcclPair& pair = sends ? shared.comm[comm].pairs[lane][own][peer]
-                         : shared.comm[comm].pairs[lane][peer][own];
+  NcclPair& pair =
+      sends ? shared.comm[comm].pairs[lane][own][peer] : shared.comm[comm].pairs[lane][peer][own];
   if (!begun) {
     begun = true;
     number = sends ? pair.sends++ : pair.receives++;
