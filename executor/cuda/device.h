@@ -79,6 +79,7 @@ class CudaDevice final : public Device, private IssueSink {
   void SetWatch(const Watch& watch) { watch_ = watch; }
   // The following are for exchanges, while the device issues.
   bool capturing() const { return capturing_; }
+  int ordinal() const { return ordinal_; }
   cudaStream_t native(StreamId stream) const { return natives_[stream.value]; }
   // What `after` does from now on comes after all that `before` was given.
   absl::Status Order(StreamId before, StreamId after);

@@ -11,7 +11,6 @@ namespace stringline {
 
 absl::StatusOr<std::unique_ptr<Backend>> NcclBackend::Make(const TcpWorldSettings& world,
                                                            const NcclSettings& nccl) {
-  (void)setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
   (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   SL_ASSIGN_OR_RETURN(const nccl::Library library, nccl::Library::Open());
   TcpWorldSettings joined = world;

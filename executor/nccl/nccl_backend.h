@@ -19,9 +19,8 @@ class NcclBackend final : public Backend {
   // has on its host, or the only one. To the settings that all must have alike it adds NCCL's
   // version and what `nccl` says.
   //
-  // Sets, where they are not set, NCCL_LAUNCH_ORDER_IMPLICIT=1, so that calls on different
-  // communicators start in the order in which they were made, and CUDA_DEVICE_MAX_CONNECTIONS=32,
-  // so that streams do not hold each other up.
+  // Sets CUDA_DEVICE_MAX_CONNECTIONS=32 where it is not set, so that streams do not hold each other
+  // up. NCCL_LAUNCH_ORDER_IMPLICIT stays as it is, which is off: nccl_groups.h says why.
   //
   // Errors are those of nccl::Library::Open, TcpWorld::Join, CudaDevice::Make, CudaKernels::Make
   // and NcclGroups::Make; what fails here is told to the others.

@@ -14,6 +14,7 @@ namespace stringline {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
+constexpr int kMostCtas = 32;               // more NCCL does not take
 constexpr int kEagerPolls = 100;            // then the host sleeps between them
 constexpr int64_t kWorldEveryNs = 5 * kMs;  // how often the other processes are asked about
 constexpr int64_t kEndNs = 10'000 * kMs;    // for the others to end too
@@ -44,7 +45,7 @@ absl::Status NcclComms::Start() {
     return absl::InternalError("process 0 gave no NCCL id");
   }
   std::memcpy(id.bytes, all[0].data(), sizeof(id.bytes));
-  nccl::Config config = NewConfig("all");
+  nccl::Config config = NewConfig("all", 0);
   const nccl::Result result =
       library_.CommInitRankConfig(&all_, world_->processes(), id, world_->process(), &config);
   if (all_ != nullptr) comms_.push_back(all_);
@@ -69,19 +70,24 @@ NcclComms::~NcclComms() {
   }
 }
 
-nccl::Config NcclComms::NewConfig(absl::string_view name) {
+nccl::Config NcclComms::NewConfig(absl::string_view name, int most_ctas) {
   nccl::Config config = library_.NewConfig();
   config.blocking = 0;
   // One of a family that is aborted would take the others with it.
   config.split_share = 0;
   config.comm_name = names_.emplace_back(name).c_str();
-  if (settings_.min_ctas > 0) config.min_ctas = settings_.min_ctas;
-  if (settings_.max_ctas > 0) config.max_ctas = settings_.max_ctas;
+  int most = settings_.max_ctas;
+  if (most_ctas > 0) most = most > 0 ? std::min(most, most_ctas) : most_ctas;
+  if (most > 0) config.max_ctas = std::min(most, kMostCtas);
+  if (settings_.min_ctas > 0) {
+    config.min_ctas = most > 0 ? std::min(settings_.min_ctas, config.max_ctas) : settings_.min_ctas;
+  }
   return config;
 }
 
-absl::StatusOr<nccl::Comm*> NcclComms::Split(int color, int key, absl::string_view name) {
-  nccl::Config config = NewConfig(name);
+absl::StatusOr<nccl::Comm*> NcclComms::Split(int color, int key, absl::string_view name,
+                                             int most_ctas) {
+  nccl::Config config = NewConfig(name, most_ctas);
   nccl::Comm* made = nullptr;
   const nccl::Result result = library_.CommSplit(all_, color, key, &made, &config);
   if (made != nullptr) comms_.push_back(made);

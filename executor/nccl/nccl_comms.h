@@ -35,7 +35,7 @@ enum class NcclRows : uint8_t {
 struct NcclSettings {
   int64_t start_ms = 300'000;  // until communicators are made and connected
   int64_t wait_ms = 600'000;   // for a step's work on the GPU
-  // How many CTAs, and so SMs, a call may take; 0: as many as NCCL likes.
+  // How many CTAs, and so SMs, a call takes, at least and at most; 0: as NCCL likes.
   int min_ctas = 0;
   int max_ctas = 0;
   NcclSums sums = NcclSums::kOrdered;
@@ -56,7 +56,8 @@ class NcclComms {
 
   // All processes call it, each for the communicator of its color, in which members stand by their
   // keys; null for kNoColor.
-  absl::StatusOr<nccl::Comm*> Split(int color, int key, absl::string_view name);
+  // Its calls take at most so many CTAs, or what the settings say, if that is less.
+  absl::StatusOr<nccl::Comm*> Split(int color, int key, absl::string_view name, int most_ctas);
 
   // Whether the call, which came back with `result`, has been done, when it has been.
   absl::Status Settle(nccl::Comm* comm, nccl::Result result, const char* call);
@@ -75,7 +76,7 @@ class NcclComms {
       : library_(library), settings_(settings), world_(world) {}
   absl::Status Start();
   absl::Status ErrorOf(nccl::Comm* comm, nccl::Result result, const char* call) const;
-  nccl::Config NewConfig(absl::string_view name);
+  nccl::Config NewConfig(absl::string_view name, int most_ctas);
 
   const nccl::Library library_;
   const NcclSettings settings_;

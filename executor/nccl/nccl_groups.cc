@@ -20,7 +20,8 @@ namespace stringline {
 namespace {
 
 constexpr int64_t kNsPerMs = 1'000'000;
-constexpr int64_t kLookEveryNs = 2 * kNsPerMs;  // at NCCL and the other processes, while the GPU works
+constexpr int64_t kLookEveryNs =
+    2 * kNsPerMs;  // at NCCL and the other processes, while the GPU works
 
 std::optional<std::vector<int>> ReadRanks(const std::string& text, int ranks) {
   std::vector<int> read;
@@ -88,6 +89,7 @@ absl::Status NcclGroups::ConnectNew() {
     if (group.own_ >= 0 && group.members() > 1) own.push_back(&group);
   }
   SL_ASSIGN_OR_RETURN(const std::vector<std::vector<int>> all, Agree(own));
+  SL_ASSIGN_OR_RETURN(const int most_ctas, ShareOfSms(all));
   // Each goes into the first round in which none of its members is busy.
   std::vector<std::vector<int>> rounds;  // the groups of each
   std::vector<std::vector<bool>> busy;
@@ -119,7 +121,7 @@ absl::Status NcclGroups::ConnectNew() {
     }
     const std::string name =
         color < 0 ? "" : absl::StrCat("ranks ", absl::StrJoin(all[round[color]], ","));
-    SL_ASSIGN_OR_RETURN(nccl::Comm* const comm, comms_->Split(color, key, name));
+    SL_ASSIGN_OR_RETURN(nccl::Comm* const comm, comms_->Split(color, key, name, most_ctas));
     if (color >= 0) mine[round[color]]->comm_ = comm;
   }
   for (NcclGroup* const group : mine) {
@@ -159,6 +161,26 @@ absl::StatusOr<std::vector<std::vector<int>>> NcclGroups::Agree(absl::Span<NcclG
     }
   }
   return all;
+}
+
+absl::StatusOr<int> NcclGroups::ShareOfSms(absl::Span<const std::vector<int>> groups) {
+  int own = 0;
+  SL_RETURN_IF_ERROR(
+      Checked(cudaDeviceGetAttribute(&own, cudaDevAttrMultiProcessorCount, device_->ordinal()),
+              "cudaDeviceGetAttribute"));
+  SL_ASSIGN_OR_RETURN(const std::vector<std::string> given, world_->Exchange(absl::StrCat(own)));
+  int least = own;
+  for (const std::string& text : given) {
+    int sms = 0;
+    if (!absl::SimpleAtoi(text, &sms)) return absl::InternalError("a number of SMs cannot be read");
+    least = std::min(least, sms);
+  }
+  groups_of_rank_.resize(world_->ranks(), 0);
+  for (const std::vector<int>& ranks : groups) {
+    for (const int rank : ranks) ++groups_of_rank_[rank];
+  }
+  const int most = *std::max_element(groups_of_rank_.begin(), groups_of_rank_.end());
+  return std::max(1, least * 3 / 4 / std::max(1, most));
 }
 
 // A byte from everybody to everybody, in one call. All processes go through their groups in the

@@ -17,6 +17,13 @@
 //                                       can be, exchanged, and unpacked; counts are compared
 //   counted rows, counted               the host waits for the counts when it issues the call
 //
+// Calls of different groups wait for each other nowhere, as a plan is checked and simulated. For
+// that the kernels of all of them must fit on the GPU side by side, each of which holds its SMs
+// until its peer has come: so a call takes at most its communicator's share of three quarters of
+// them (max_ctas, if that is less). NCCL_LAUNCH_ORDER_IMPLICIT=1 would have them start one after
+// the other instead, in the order of the plan's lists; a plan in which a receive is listed before a
+// send of another channel, and needs it, then never ends, as many a V-shaped one.
+//
 // Bits are those of copies/group, except for NcclSums::kNccl. Calls are not captured.
 //
 // Failure: while the host waits, for the GPU or for NCCL, it looks at NCCL's errors and at the
@@ -140,6 +147,9 @@ class NcclGroups final : public Groups {
   absl::Status WaitFor(cudaEvent_t event);
   // The groups of all processes that are not connected, each once, in the same order everywhere.
   absl::StatusOr<std::vector<std::vector<int>>> Agree(absl::Span<NcclGroup* const> own);
+  // How many SMs a call may take, so that those of all communicators fit beside each other. The
+  // same in all processes.
+  absl::StatusOr<int> ShareOfSms(absl::Span<const std::vector<int>> groups);
   absl::Status WarmUp(NcclGroup* group);
   std::string Awaited() const;
 
@@ -147,7 +157,8 @@ class NcclGroups final : public Groups {
   World* const world_;
   std::unique_ptr<NcclComms> comms_;
   std::deque<NcclGroup> groups_;
-  size_t connected_ = 0;  // groups before it are
+  size_t connected_ = 0;             // groups before it are
+  std::vector<int> groups_of_rank_;  // by rank, of those
   cudaStream_t own_ = nullptr;
   char* bytes_ = nullptr;  // for connecting: one from and one to every process
   int64_t looked_ns_ = 0;

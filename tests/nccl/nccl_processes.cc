@@ -25,7 +25,7 @@ std::vector<std::string> RunNccl(const NcclRun& run,
   const int port = FreePort();
   standin_nccl_reset();
   Processes all(run.processes, [&](int p) -> std::string {
-    (void)setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+    (void)setenv("NCCL_LAUNCH_ORDER_IMPLICIT", run.seed % 2 == 1 ? "1" : "0", 1);
     standin_reset(run.seed + p);
     const auto world = TcpWorld::Join(WorldSettings(run, p, port));
     if (!world.ok()) return world.status().ToString();

@@ -14,7 +14,9 @@ namespace stringline {
 // How long a test lets others be away.
 struct NcclRun {
   int processes = 2;
-  unsigned seed = 1;  // of the order of work on the stand-in, in process p that plus p
+  // Of the order of work on the stand-in, in process p that plus p. An odd one: calls start in the
+  // order in which they were made (nccl_standin.h).
+  unsigned seed = 1;
   NcclSettings settings;
   int64_t exchange_ms = 60'000;
 };

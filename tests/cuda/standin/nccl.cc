@@ -33,6 +33,7 @@ struct LocalComm {
   int rank = 0, size = 1;
   uint64_t called = 0, over = 0, collectives = 0;
   int splits = 0;
+  int64_t ctas = 0;
   bool aborted = false, unready = true;
   std::function<bool()> pending;  // what is in progress; says when it is over
   NcclSharedComm& shared() const { return NcclShared::Get().comm[number]; }
@@ -377,6 +378,7 @@ Result ncclCommSplit(Comm* handle, int color, int key, Comm** made, Config* how)
   const int split = parent->splits++;
   CommPtr child;
   *made = color == kNoColor ? nullptr : NewComm(&child);
+  if (child != nullptr) child->ctas = how->max_ctas == kUnset ? 32 : how->max_ctas;
   const NcclLock lock;
   standin::NcclSplit& shared = parent->shared().splits[split];
   shared.color[parent->rank] = color;
@@ -519,6 +521,11 @@ int64_t standin_nccl_calls() { return State::Get().calls; }
 const char* standin_nccl_failed_call() { return State::Get().failed_call; }
 void standin_nccl_async_error(int result) { State::Get().async_error = result; }
 const char* standin_nccl_fault() { return NcclShared::Get().fault; }
+int64_t standin_nccl_ctas() {
+  int64_t ctas = 0;
+  for (const auto& [handle, comm] : State::Get().comms) ctas += comm->ctas;
+  return ctas;
+}
 int64_t standin_nccl_alive() { return static_cast<int64_t>(State::Get().comms.size()); }
 int64_t standin_nccl_aborted() { return State::Get().aborted; }
 

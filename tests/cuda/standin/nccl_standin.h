@@ -31,6 +31,8 @@ const char* standin_nccl_failed_call();
 void standin_nccl_async_error(int result);
 // Why something hangs, of all processes, or "".
 const char* standin_nccl_fault();
+// The sum of the most CTAs of this process's communicators that were split off and are alive.
+int64_t standin_nccl_ctas();
 // Communicators of this process that are alive, and those that were aborted.
 int64_t standin_nccl_alive();
 int64_t standin_nccl_aborted();
