@@ -83,6 +83,11 @@ class Device {
   // The device's clock: nanoseconds since some fixed moment; never goes back.
   virtual int64_t NowNs() const = 0;
 
+  // Whether people can be shown what the streams do, so that Mark shall say it.
+  virtual bool ShowsMarks() const { return false; }
+  // What is enqueued on the stream from here on, until its next mark, is part of this.
+  virtual void Mark(StreamId /*stream*/, const LazyName& /*name*/) {}
+
   // Lets the device start on what is enqueued so far. Synchronize does so too.
   virtual void Submit() = 0;
   // Returns when all enqueued work has run. Errors, after which the device stays in that error:
@@ -90,6 +95,19 @@ class Device {
   //                    message names each stuck stream and what it waits for.
   //   InvalidArgument  the members of a group called different things (see group.h).
   virtual absl::Status Synchronize() = 0;
+
+  // A step that enqueues the same every time may be captured and then be replayed, instead of being
+  // enqueued and given on op by op again. Where the device does not do that, nobody asks for it.
+  virtual bool CanCapture() const { return false; }
+  // Captures what is enqueued, all of a step and none of it submitted, without running it; returns
+  // what Replay takes. It should have run once before. Where it cannot be captured the status says
+  // why, and the step is enqueued as before: Synchronize performs it as ever.
+  virtual absl::StatusOr<int> Capture() {
+    return absl::UnimplementedError("the device captures no steps");
+  }
+  // Runs a captured step once more, with nothing beside it until Synchronize, which writes the
+  // times of it too. What it copies and reads is what is there now.
+  virtual void Replay(int /*captured*/) {}
 };
 
 }  // namespace stringline

@@ -100,8 +100,9 @@ class Groups {
   // InvalidArgument where they have not made the same ones; else as World::Exchange.
   virtual absl::Status Connect() { return absl::OkStatus(); }
   // Whether what has been enqueued since Connect, and not yet submitted, is what the other members
-  // have enqueued: InvalidArgument names the first two calls that differ. All processes call it, if
-  // any does, in their first step; the later ones are like it.
+  // have enqueued: InvalidArgument names the first two calls that differ, and is then what
+  // Device::Synchronize ends with too. All processes call it, if any does, in their first step; the
+  // later ones are like it.
   virtual absl::Status CheckCalls() { return absl::OkStatus(); }
 };
 

@@ -239,6 +239,13 @@ class StepBuilder {
     }
   }
 
+  // A device that shows it is told where an action, or a part of it, begins on a stream.
+  void AddMark(int32_t stream, const Interpreter::ActionRow& row) {
+    if (!step_.device_->ShowsMarks()) return;
+    Add(CommandKind::kMark, stream, static_cast<int32_t>(step_.mark_rows_.size()));
+    step_.mark_rows_.push_back(row);
+  }
+
   void AddPart(int32_t stream, uint32_t i, LayerPart part) {
     const Action& action = Of(i);
     Piece piece = work_->Compute(action, part);
@@ -247,6 +254,7 @@ class StepBuilder {
     if (recorder_ != nullptr) {
       times = cut_ ? recorder_->AddPart(i, part) : recorder_->times(i);
     }
+    AddMark(stream, {static_cast<int32_t>(i), part, cut_});
     AddPiece(stream, std::move(piece), times);
   }
 
@@ -305,6 +313,7 @@ class StepBuilder {
     const int32_t stream = drops ? step_.compute_streams_[rank] : collectives_[rank];
     const uint32_t after = wiring_.wires[i].after;
     if (after != kNoAction) Add(CommandKind::kWait, stream, event_of_[after]);
+    AddMark(stream, {static_cast<int32_t>(i), {}});
     AddPiece(stream, *std::move(piece), recorder_ == nullptr ? nullptr : recorder_->times(i));
     event_of_[i] = NewEvent(i);
     Add(CommandKind::kRecord, stream, event_of_[i]);
@@ -405,6 +414,7 @@ class StepBuilder {
     call.call.name = {Interpreter::PrintMessage, &step_,
                       IndexOf(plan_, {gradient, producer, action.microbatch})};
     if (recorder_ != nullptr) call.call.ended_ns = recorder_->arrived_ns(i);
+    AddMark(part.stream, {static_cast<int32_t>(i), {}});
     AddCall(part.stream, std::move(call));
     if (send) return;
     event_of_[i] = NewEvent(i);
@@ -437,7 +447,7 @@ class StepBuilder {
   const Action& Of(uint32_t i) const { return plan_.actions[i]; }
 
   int32_t NewEvent(uint32_t action) { return NewEvent({static_cast<int32_t>(action), {}, false}); }
-  int32_t NewEvent(const Interpreter::EventRow& row) {
+  int32_t NewEvent(const Interpreter::ActionRow& row) {
     step_.event_rows_.push_back(row);
     return static_cast<int32_t>(step_.event_rows_.size()) - 1;
   }
@@ -531,6 +541,9 @@ void Interpreter::EnqueueRank(RankId rank) {
         call.group->Enqueue(call.member, stream, &call.call);
         break;
       }
+      case CommandKind::kMark:
+        device_->Mark(stream, {PrintMark, this, command.argument});
+        break;
     }
   }
 }
@@ -552,11 +565,19 @@ std::string Interpreter::PrintStream(const void* self, int64_t index) {
              : absl::StrCat(rank, "receive stream from rank ", channel.from.value);
 }
 
+std::string Interpreter::PrintAction(const ActionRow& row) const {
+  const std::string action = Print(plan_, plan_.actions[row.action]);
+  return row.partly ? absl::StrCat(action, ":", Print(row.part)) : action;
+}
+
 std::string Interpreter::PrintEvent(const void* self, int64_t index) {
   const auto& step = *static_cast<const Interpreter*>(self);
-  const EventRow& row = step.event_rows_[index];
-  const std::string action = Print(step.plan_, step.plan_.actions[row.action]);
-  return row.partly ? absl::StrCat(action, ":", Print(row.part)) : action;
+  return step.PrintAction(step.event_rows_[index]);
+}
+
+std::string Interpreter::PrintMark(const void* self, int64_t index) {
+  const auto& step = *static_cast<const Interpreter*>(self);
+  return step.PrintAction(step.mark_rows_[index]);
 }
 
 std::string Interpreter::PrintMessage(const void* self, int64_t index) {

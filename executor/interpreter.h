@@ -78,11 +78,11 @@ class Interpreter {
 
  private:
   friend class StepBuilder;
-  enum class CommandKind : uint8_t { kLaunch, kCopy, kRecord, kWait, kCall };
+  enum class CommandKind : uint8_t { kLaunch, kCopy, kRecord, kWait, kCall, kMark };
   struct Command {
     CommandKind kind;
     int32_t stream;    // index into streams_
-    int32_t argument;  // launches_, copies_, events_ or calls_
+    int32_t argument;  // launches_, copies_, events_, calls_ or mark_rows_
   };
   // A stream of the plan: a lane or the collectives of `rank`, or its end of channel `index`.
   enum class StreamKind : uint8_t { kCompute, kNetwork, kCollectives, kSend, kRecv };
@@ -92,8 +92,9 @@ class Interpreter {
     int32_t index = 0;
     int32_t capacity = 0;  // what a step enqueues
   };
-  // plan.actions[action] has ended, or only that part of it.
-  struct EventRow {
+  // plan.actions[action], or only that part of it: of an event, which says that it has ended, or of
+  // a mark, after which it begins.
+  struct ActionRow {
     int32_t action;
     LayerPart part;
     bool partly = false;
@@ -108,14 +109,17 @@ class Interpreter {
       : plan_(lowered), channels_(ChannelsOf(lowered)), commands_(lowered.ranks()) {}
 
   static std::string PrintStream(const void* self, int64_t index);
+  std::string PrintAction(const ActionRow& row) const;
   static std::string PrintEvent(const void* self, int64_t index);
+  static std::string PrintMark(const void* self, int64_t index);
   static std::string PrintMessage(const void* self, int64_t index);
 
   const Plan& plan_;
   const Channels channels_;
   Device* device_ = nullptr;
   std::vector<StreamRow> stream_rows_;
-  std::vector<EventRow> event_rows_;
+  std::vector<ActionRow> event_rows_;
+  std::vector<ActionRow> mark_rows_;
   std::vector<TimedLaunch> launches_;
   std::vector<HostCopy> copies_;
   std::vector<MemberCall> calls_;

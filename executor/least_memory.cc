@@ -26,7 +26,7 @@ absl::StatusOr<WholeModel> WithLayers(const AnyShape& shape, int layers, int exp
   const StageProgram& stage = stages.front();
   const StageLayout layout(stage);
   WholeModel model;
-  model.params = static_cast<double>(layout.param_bytes);
+  model.params = static_cast<double>(layout.all_param_bytes());
   for (const StageValue saved : {StageValue::kSavedForInput, StageValue::kSavedForWeight}) {
     model.saved += static_cast<double>(layout.bytes[saved]);
   }
@@ -44,10 +44,10 @@ std::vector<AnyShape> OfOneKindOfLayers(const AnyShape& shape) {
   if (decoder == nullptr || decoder->moe.experts == 0 || decoder->moe.first_dense == 0) {
     return {shape};
   }
-  DecoderShape dense = *decoder, sparse = *decoder;
-  dense.moe = MoeShape();
-  sparse.moe.first_dense = 0;
-  return {dense, sparse};
+  std::vector<AnyShape> kinds(2, shape);
+  std::get<DecoderShape>(kinds[0].family).moe = MoeShape();
+  std::get<DecoderShape>(kinds[1].family).moe.first_dense = 0;
+  return kinds;
 }
 
 bool HasExperts(const AnyShape& shape) {
@@ -62,8 +62,7 @@ absl::StatusOr<NeededMemory> OfAlikeLayers(const AnyShape& shape, int pipes, con
   const double more = shape.layers() - 1;
   const double copies = static_cast<double>(pipes) * mesh.coordinates();
   NeededMemory needed;
-  // Beside the parameters, their gradients and two moments.
-  needed.params = 4 * copies * (one.params + more * (two.params - one.params));
+  needed.params = copies * (one.params + more * (two.params - one.params));
   needed.activations = mesh.coordinates() * (one.saved + more * (two.saved - one.saved));
   needed.graphs = pipes * (one.graphs + more * (two.graphs - one.graphs));
   return needed;

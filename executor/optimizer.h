@@ -27,7 +27,10 @@ struct UpdateStep {
 struct ParamBlock {
   absl::Span<float> values, gradient;
   absl::Span<float> m, v;  // moments
-  bool balances = false;   // updated by UpdateBalance, and not by UpdateAdamW
+  // What graphs read of a BF16 parameter: `values`, rounded to the nearest (of two the even one),
+  // as bits of BF16. None of an F32 one.
+  absl::Span<uint16_t> working;
+  bool balances = false;  // updated by UpdateBalance, and not by UpdateAdamW
   bool decays = false;
   bool counts = false;  // in the norm of all gradients
 };

@@ -21,12 +21,13 @@ class Reference {
   float RunMicrobatch(absl::Span<const int32_t> tokens, absl::Span<const int32_t> targets);
 
   absl::Span<const float> grad(int param) const;
-  // To set, and to look at.
+  // To set, and to look at: F32, also where the graphs read it rounded to BF16.
   absl::Span<float> param(int param);
 
  private:
   const StageProgram& model_;
   cpu::StageState state_;
+  std::vector<cpu::Array> params_;  // those of F32 are the state's
 };
 
 }  // namespace stringline

@@ -17,6 +17,7 @@
 #include "schedlang/base/source.h"
 #include "schedlang/base/status.h"
 #include "schedlang/base/yaml.h"
+#include "schedlang/sim/cost_keys.h"
 
 namespace stringline {
 namespace {
@@ -38,8 +39,19 @@ struct Section {
   bool required = true;
 };
 
+// A key beside the sections, and its words, the default first.
+struct WordChoice {
+  const char* key;
+  const char* words[2];
+};
+constexpr WordChoice kDevice = {"device", {"cpu", "cuda"}};
+constexpr WordChoice kPrecision = {"precision", {"fp32", "bf16"}};
+constexpr WordChoice kCapture = {"capture", {"auto", "off"}};
+
 constexpr double kMost = 1 << 20;
 constexpr absl::string_view kHidden = "hidden";
+// Words and numbers beside the sections that say how a GPU is used.
+constexpr const char* kKeysOfCuda[] = {"capture", "timeout"};
 
 std::vector<Field> FieldsOf(GptShape* shape) {
   return {{"layers", &shape->layers, 1, kMost},
@@ -182,7 +194,8 @@ class RunFile {
 
   absl::Status Read(const YAML::Node& root) {
     SL_RETURN_IF_ERROR(ReadSections(root));
-    SL_RETURN_IF_ERROR(TakeDevice(root["device"]));
+    SL_RETURN_IF_ERROR(TakeDevice(root));
+    SL_ASSIGN_OR_RETURN(const int precision, WordBeside(root, kPrecision));
     if (config_->model_folder.empty()) {
       std::visit([](auto& shape) { Complete(&shape); }, config_->shape.family);
     } else {
@@ -190,6 +203,7 @@ class RunFile {
       SL_ASSIGN_OR_RETURN(config_->shape, ReadFolderShape(config_->model_folder, wishes_.context));
     }
     config_->shape = config_->shape.WithMicrobatch(wishes_.microbatch);
+    config_->shape.dtype = precision == 0 ? DType::kF32 : DType::kBF16;
     SL_RETURN_IF_ERROR(CheckData(root["data"]));
     SL_RETURN_IF_ERROR(TakeWords(root["model"], root["train"]));
     for (std::string* file :
@@ -211,7 +225,9 @@ class RunFile {
     const std::vector<Section> sections = SectionsOf(config_, &wishes_, folder);
     std::vector<std::string> keys;
     for (const Section& section : sections) keys.push_back(section.key);
-    keys.push_back("device");
+    const size_t sections_end = keys.size();
+    for (const WordChoice& choice : {kDevice, kPrecision}) keys.push_back(choice.key);
+    keys.insert(keys.end(), std::begin(kKeysOfCuda), std::end(kKeysOfCuda));
     std::set<std::string> seen;
     for (const auto& entry : root) {
       SL_ASSIGN_OR_RETURN(const std::string key, KeyOf(entry.first, &seen));
@@ -220,8 +236,9 @@ class RunFile {
         return Complain(path_, entry.first,
                         absl::StrCat("unknown section '", key, "'", DidYouMean(key, keys)));
       }
-      if (key == "device") continue;
-      SL_RETURN_IF_ERROR(ReadSection(sections[section - keys.begin()], entry.second));
+      const auto at = static_cast<size_t>(section - keys.begin());
+      if (at >= sections_end) continue;
+      SL_RETURN_IF_ERROR(ReadSection(sections[at], entry.second));
     }
     for (const Section& section : sections) {
       if (!section.required || root[section.key]) continue;
@@ -230,15 +247,36 @@ class RunFile {
     return absl::OkStatus();
   }
 
-  absl::Status TakeDevice(const YAML::Node& node) {
-    if (!node) return absl::OkStatus();
+  // Which of its words a key beside the sections has; the first one if it is not there.
+  absl::StatusOr<int> WordBeside(const YAML::Node& root, const WordChoice& choice) const {
+    const YAML::Node node = root[choice.key];
+    if (!node) return 0;
     const std::string word = node.IsScalar() ? node.Scalar() : "";
-    if (word != "cpu" && word != "cuda") {
-      return Complain(path_, node,
-                      absl::StrCat("device: expected cpu or cuda", Seen(node),
-                                   DidYouMean(word, {"cpu", "cuda"})));
+    for (int i = 0; i < 2; ++i) {
+      if (word == choice.words[i]) return i;
     }
-    config_->device = word == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu;
+    return Complain(
+        path_, node,
+        absl::StrCat(choice.key, ": expected ", choice.words[0], " or ", choice.words[1],
+                     Seen(node), DidYouMean(word, {choice.words[0], choice.words[1]})));
+  }
+
+  absl::Status TakeDevice(const YAML::Node& root) {
+    SL_ASSIGN_OR_RETURN(const int device, WordBeside(root, kDevice));
+    SL_ASSIGN_OR_RETURN(const int capture, WordBeside(root, kCapture));
+    config_->device = static_cast<DeviceKind>(device);
+    config_->capture = capture == 0;
+    if (const YAML::Node timeout = root["timeout"]) {
+      const auto ns = ParseInUnit(CostUnit::kTime, timeout.IsScalar() ? timeout.Scalar() : "");
+      if (!ns.ok()) {
+        return Complain(path_, timeout, absl::StrCat("timeout: ", ns.status().message()));
+      }
+      config_->timeout_ns = *ns;
+    }
+    for (const char* const key : kKeysOfCuda) {
+      if (config_->device == DeviceKind::kCuda || !root[key]) continue;
+      return Complain(path_, root[key], absl::StrCat(key, ": only 'device: cuda' has one"));
+    }
     return absl::OkStatus();
   }
 

@@ -32,7 +32,15 @@
 // and for a file that does not say it itself `dtype`: uint16 or uint32.
 //
 // `device`, a word beside the sections, says what ranks run on: cpu [the default], threads of this
-// machine, or cuda, streams of its first GPU.
+// machine, or cuda, streams of its first GPU. `capture`, another, says of cuda whether steps are
+// captured as a graph and replayed: auto [the default], where CUDA can, or off; and `timeout`, as
+// 600s [the default], how long a GPU may take over a step before the run ends with an error; 0s: as
+// long as it likes.
+//
+// `precision`, another one: fp32 [the default], or bf16, in which activations and the weights,
+// tables and biases of products are bf16. Sums inside of products, norms, routers, losses, the
+// gradients of parameters, what AdamW keeps and the parameters that it steps are fp32 then too;
+// products read a copy of those, rounded to the nearest after every step.
 //
 // `mesh` may be left out: {data: D, expert: X} runs D x X copies of the pipeline (mesh.h), each on
 // microbatches of its own, and shares out the experts over X of them; `pipeline`, if given, must be
@@ -63,7 +71,7 @@ struct RunConfig {
   std::string schedule_file;          // schedule.file; relative paths count from the run file
   std::string schedule_name;          // schedule.name; "" (the default): the file's last one
   std::vector<Parameter> parameters;  // every other key of `schedule`
-  AnyShape shape;                     // model.*, and data.microbatch
+  AnyShape shape;                     // model.*, data.microbatch, and precision (its dtype)
   std::string model_folder;           // model.folder; "": parameters are drawn from the seed
   std::vector<int> layers_per_stage;  // model.split; empty (the default): even
   std::string text_file;              // data.text, or ""
@@ -83,6 +91,8 @@ struct RunConfig {
   LinkSpeed link;                     // not of the file: how slow messages are made
 
   DeviceKind device = DeviceKind::kCpu;  // device, default cpu
+  bool capture = true;                   // capture, default auto
+  int64_t timeout_ns = 600'000'000'000;  // timeout, default 600s; 0: none
 };
 
 // Errors: InvalidArgument "FILE:LINE: KEY: …"; NotFound.

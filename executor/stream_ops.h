@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "executor/device.h"
@@ -9,7 +10,7 @@
 
 namespace stringline {
 
-enum class StreamOpKind : uint8_t { kLaunch, kCopy, kRecord, kWait, kMeet, kHold };
+enum class StreamOpKind : uint8_t { kLaunch, kCopy, kRecord, kWait, kMeet, kHold, kMark };
 
 // `Meeting` is where streams of that device meet.
 template <typename Meeting>
@@ -18,12 +19,14 @@ struct StreamOp {
   int32_t index = -1;   // of kRecord and kWait: the event; of kMeet: the side
   uint32_t target = 0;  // of kWait: how many records of the event must have happened
   void (*run)(const void* self, int64_t argument, NativeStream stream) = nullptr;  // of kLaunch
-  const void* self = nullptr;  // of kLaunch, and what kCopy reads; of kMeet: the end
-  int64_t argument = 0;        // of kLaunch; of kCopy the bytes, of kHold the duration
+  const void* self = nullptr;  // of kLaunch and kMark, and what kCopy reads; of kMeet: the end
+  int64_t argument = 0;  // of kLaunch; of kCopy the bytes, of kHold the duration; of kMark the
+                         // name's index
   union {
-    WorkTimes* times = nullptr;  // of kLaunch and kHold
-    void* to;                    // of kCopy
-    Meeting* meeting;            // of kMeet
+    WorkTimes* times = nullptr;                             // of kLaunch and kHold
+    void* to;                                               // of kCopy
+    Meeting* meeting;                                       // of kMeet
+    std::string (*print)(const void* self, int64_t index);  // of kMark
   };
 };
 
@@ -63,6 +66,12 @@ struct StreamOps {
     op.index = side;
     op.meeting = meeting;
     op.self = end;
+  }
+  void Mark(const LazyName& of) {
+    Op& op = Append(StreamOpKind::kMark);
+    op.print = of.print;
+    op.self = of.self;
+    op.argument = of.index;
   }
   void Hold(int64_t duration_ns, WorkTimes* times) {
     Op& op = Append(StreamOpKind::kHold);

@@ -54,6 +54,7 @@ class Run {
  private:
   absl::StatusOr<TrainResult> Steps() {
     if (hooks_.start) SL_RETURN_IF_ERROR(hooks_.start(*trainer_));
+    SL_RETURN_IF_ERROR(trainer_->RefreshWorking());
     start_ns_ = reported_ns_ = NowNs();
     while (result_.steps < config_.steps && !result_.stopped) {
       SL_RETURN_IF_ERROR(OneStep(result_.steps));
@@ -69,6 +70,8 @@ class Run {
     result_.params = CountParams(config_.shape);
     result_.memory = trainer_->memory();
     result_.rank_bytes = trainer_->rank_bytes();
+    result_.host = trainer_->gradient_step().host_time();
+    result_.not_captured = trainer_->gradient_step().refusal();
     SummariseLosses();
     if (!result_.stopped) SL_RETURN_IF_ERROR(ComparePrediction());
     return std::move(result_);
@@ -221,10 +224,12 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   settings.optimizer = config.optimizer;
   settings.clip_norm = config.clip_norm;
   settings.mesh = config.mesh;
+  settings.capture = config.capture;
   if (const auto* const decoder = std::get_if<DecoderShape>(&config.shape.family)) {
     settings.balance_rate = decoder->moe.balance_rate;
   }
-  if (config.link.latency_ns > 0 || config.link.bytes_per_s > 0) {
+  // Other backends are made with theirs.
+  if (backend == nullptr && (config.link.latency_ns > 0 || config.link.bytes_per_s > 0)) {
     settings.link = {LinkNs, &config.link};
   }
   SL_ASSIGN_OR_RETURN(auto trainer,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -11,6 +12,7 @@
 #include "executor/available_memory.h"
 #include "executor/backend.h"
 #include "executor/data.h"
+#include "executor/repeated_step.h"
 #include "executor/run_config.h"
 #include "schedlang/memory/memory_plan.h"
 #include "schedlang/plan.h"
@@ -73,6 +75,8 @@ struct TrainResult {
   std::vector<RankBytes> rank_bytes;  // of all ranks of the mesh, coordinate by coordinate
   double aux_loss_nats = 0;           // the last step's (TrainStep)
   int64_t dropped = 0;                // slots that no expert took, of all steps
+  HostTime host;                      // of computing gradients
+  std::string not_captured;           // why steps were not, although they should be; or ""
   // What follows is empty after a stop.
   Timeline measured;            // the last step, of the mesh's coordinate 0
   NetworkTimes network;         // how much of its all-to-alls is hidden

@@ -27,7 +27,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(Plan lowered,
                                                        const TrainerSettings& settings,
                                                        std::unique_ptr<Backend> backend) {
   if (backend != nullptr && settings.link.duration_ns != nullptr) {
-    return absl::InvalidArgumentError("only the CPU's messages can be made slower (--link)");
+    return absl::InvalidArgumentError(
+        "TrainerSettings::link is the CPU's; another backend is made with its own");
   }
   std::unique_ptr<Trainer> trainer(
       new Trainer(std::move(lowered), std::move(programs), settings, std::move(backend)));
@@ -47,12 +48,13 @@ Trainer::Trainer(Plan lowered, std::vector<StageProgram> programs, const Trainer
 absl::Status Trainer::Prepare() {
   if (backend_ == nullptr) SL_RETURN_IF_ERROR(MakeCpuBackend());
   SL_RETURN_IF_ERROR(FindLocalRanks());
+  gradient_step_.emplace(device(), settings_.capture);
   NeededMemory needed;
   for (size_t c = 0; c < copies_.size(); ++c) {
     PipelineCopy& copy = copies_[c];
     SL_ASSIGN_OR_RETURN(copy.stages, Stages::Place(plan_, programs_, backend_->kernels()));
     const NeededMemory one = copy.stages->needed(local_.Of(static_cast<int>(c)));
-    needed.params += 2 * one.params;  // with the two moments
+    needed.params += one.params;
     needed.activations += one.activations;
   }
   SL_RETURN_IF_ERROR(CheckMemory(needed, backend_->available()));
@@ -146,6 +148,10 @@ absl::Status Trainer::PrepareBlocks(int coordinate, StageId stage) {
     block.gradient = grad(stage, index, coordinate);
     block.m = View(moments[0], stage, index);
     block.v = View(moments[1], stage, index);
+    if (const int64_t offset = copy.stages->layout(stage).working[p]; offset >= 0) {
+      block.working = {reinterpret_cast<uint16_t*>(copy.stages->working(stage) + offset),
+                       block.values.size()};
+    }
     block.balances = params[p].update == stringline::Update::kBalance;
     block.decays = params[p].decay;
     block.counts = !block.balances && params[p].tied_to.empty();
@@ -173,7 +179,7 @@ void Trainer::PrepareTied(int coordinate, StageId stage, int index) {
     }
     Call call;
     call.kind = CallKind::kAllReduce;
-    call.bytes = param.type.bytes();
+    call.bytes = GradTypeOf(param).bytes();
     call.name = {[](const void* self, int64_t) {
                    return absl::StrCat("the gradient of ", *static_cast<const std::string*>(self));
                  },
@@ -226,20 +232,16 @@ absl::Span<int32_t> Trainer::targets(MicrobatchId microbatch) {
 }
 
 absl::Status Trainer::ComputeGradients() {
-  EnqueueGradients();
-  if (!std::exchange(calls_checked_, true)) {
-    SL_RETURN_IF_ERROR(GiveUp(backend_->groups()->CheckCalls()));
-  }
-  SL_RETURN_IF_ERROR(GiveUp(device()->Synchronize()));
-  return Share();
-}
-
-void Trainer::EnqueueGradients() {
   const int64_t now_ns = device()->NowNs();
   for (PipelineCopy& copy : copies_) {
     if (copy.recorder != nullptr) copy.recorder->StartStep(now_ns);
-    copy.interpreter->EnqueueStep();
   }
+  SL_RETURN_IF_ERROR(GiveUp(gradient_step_->Run([this] {
+    for (PipelineCopy& copy : copies_) copy.interpreter->EnqueueStep();
+    // If they are not the same, the device tells.
+    if (!std::exchange(calls_checked_, true)) (void)backend_->groups()->CheckCalls();
+  })));
+  return Share();
 }
 
 double Trainer::loss_sum() const {
@@ -268,6 +270,11 @@ int64_t Trainer::dropped() const {
 
 int64_t Trainer::tokens_per_step() const {
   return microbatches() * programs_.front().input.elements();
+}
+
+absl::Status Trainer::RefreshWorking() {
+  for (PipelineCopy& copy : copies_) SL_RETURN_IF_ERROR(copy.stages->RefreshWorking(device()));
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::ForEveryStage(void (*phase)(const void*, int64_t, NativeStream)) {

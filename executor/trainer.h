@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -23,6 +24,7 @@
 #include "executor/optimizer.h"
 #include "executor/programs/stages.h"
 #include "executor/recorder.h"
+#include "executor/repeated_step.h"
 #include "executor/replicas.h"
 #include "executor/threads/group.h"
 #include "executor/when_ready.h"
@@ -42,6 +44,8 @@ struct TrainerSettings {
   double balance_rate = 0;  // of routers' biases (Update::kBalance)
   Mesh mesh;
   CallTimes link;  // how long messages and exchanges are on their way
+  // Steps are captured and replayed, where the device can.
+  bool capture = true;
 };
 
 class Trainer {
@@ -62,10 +66,8 @@ class Trainer {
   // Runs the plan once. The gradients must be zero, as they are at first and after Update. Errors
   // as Device::Synchronize and World::Exchange.
   absl::Status ComputeGradients();
-  // The first third of it: all of the step is enqueued, the device's Synchronize performs it, and
-  // Share tells other processes what it gave.
-  void EnqueueGradients();
-  absl::Status Share();
+  // How its steps were given to the device.
+  const RepeatedStep& gradient_step() const { return *gradient_step_; }
 
   // Sum over the step's tokens, added up in the order of the microbatches.
   double loss_sum() const;
@@ -81,7 +83,8 @@ class Trainer {
   // the first one in the order of the model.
   absl::StatusOr<double> Update(double learning_rate);
 
-  // In the device's memory, of a rank that is here. All coordinates hold the same, but for the
+  // In the device's memory, of a rank that is here; F32 also where graphs read BF16: whoever writes
+  // them calls RefreshWorking before the next step. All coordinates hold the same, but for the
   // pieces of experts' parameters.
   absl::Span<float> param(StageId stage, int index, int coordinate = 0) {
     return View(copies_[coordinate].stages->params(stage), stage, index);
@@ -89,6 +92,8 @@ class Trainer {
   absl::Span<float> grad(StageId stage, int index, int coordinate = 0) {
     return View(copies_[coordinate].stages->grads(stage), stage, index);
   }
+
+  absl::Status RefreshWorking();  // Stages::RefreshWorking, everywhere
 
   // Whether this process holds the rank of that stage on that coordinate.
   bool holds(StageId stage, int coordinate) const {
@@ -99,6 +104,8 @@ class Trainer {
   // Null where this process holds all ranks.
   World* world() { return backend_ == nullptr ? nullptr : backend_->world(); }
   Device* device() { return backend_->device(); }
+  // What its kernels were chosen for: Kernels::Describe.
+  std::string DescribeKernels() const { return backend_->kernels()->Describe(); }
   const Plan& plan() const { return plan_; }
   const Mesh& mesh() const { return settings_.mesh; }
   absl::Span<const StageProgram> programs() const { return programs_; }
@@ -163,6 +170,7 @@ class Trainer {
   // What other processes need of a step, and what they have of it (trainer_share.cc). Without a
   // world these do nothing.
   absl::Status ShareMemory();
+  absl::Status Share();
   absl::Status ShareSquares();
   // What the first process says that says something.
   absl::StatusOr<std::string> ShareText(const std::string& text);
@@ -196,7 +204,8 @@ class Trainer {
   bool calls_checked_ = false;
   std::vector<std::vector<Group*>> expert_groups_;  // by data coordinate and rank
   std::vector<PipelineCopy> copies_;                // by coordinate
-  UpdateStep update_;                               // the last one, or the one under way
+  std::optional<RepeatedStep> gradient_step_;
+  UpdateStep update_;  // the last one, or the one under way
 };
 
 }  // namespace stringline

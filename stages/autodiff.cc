@@ -11,22 +11,31 @@
 namespace stringline {
 namespace {
 
-// Which values have a gradient: F32 params and inputs, and F32 values computed from such.
+// Which values have a gradient: params and inputs that are floats, and floats computed from such.
 std::vector<bool> Differentiable(const Graph& graph) {
   std::vector<bool> result(graph.values.size(), false);
   for (const Port& port : graph.inputs) {
     if (port.role == Role::kParam || port.role == Role::kInput) {
-      result[port.value] = graph.values[port.value].type.dtype == DType::kF32;
+      result[port.value] = IsFloat(graph.values[port.value].type.dtype);
     }
   }
   for (const Node& node : graph.nodes) {
     const bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
                                  [&](ValueId value) { return result[value]; });
     for (ValueId value : node.outputs) {
-      result[value] = any && graph.values[value].type.dtype == DType::kF32;
+      result[value] = any && IsFloat(graph.values[value].type.dtype);
     }
   }
   return result;
+}
+
+// Of two gradients of a BF16 parameter one may be F32, which both become.
+void MakeAlike(Builder& builder, ValueId* a, ValueId* b) {
+  if (builder.TypeOf(*a) == builder.TypeOf(*b)) return;
+  for (ValueId* const value : {a, b}) {
+    if (builder.TypeOf(*value).dtype == DType::kF32) continue;
+    *value = builder.Append(Op::kCast, {*value}, {32}, builder.graph().values[*value].name);
+  }
 }
 
 // Appends the gradients of one node's inputs and adds them into `grads`.
@@ -53,7 +62,7 @@ absl::Status StepBack(Builder& builder, const Node& node, const std::vector<bool
     return absl::InvalidArgumentError(absl::StrCat(row.name, " has no gradient rule"));
   }
   const ValueId fresh = static_cast<ValueId>(builder.graph().values.size());
-  const std::vector<ValueId> found = row.gradient(builder, node, output_grads, wanted);
+  std::vector<ValueId> found = row.gradient(builder, node, output_grads, wanted);
   SL_CHECK(found.size() == node.inputs.size()) << row.name;
   for (size_t i = 0; i < found.size(); ++i) {
     if (!wanted[i]) continue;
@@ -61,6 +70,7 @@ absl::Status StepBack(Builder& builder, const Node& node, const std::vector<bool
     const std::string name = absl::StrCat("d.", builder.graph().values[node.inputs[i]].name);
     if (found[i] >= fresh) builder.Rename(found[i], name);
     ValueId& sum = grads[node.inputs[i]];
+    if (sum != kNone) MakeAlike(builder, &sum, &found[i]);
     sum = sum == kNone ? found[i] : builder.Append(Op::kAdd, {sum, found[i]}, {}, name);
   }
   return absl::OkStatus();
@@ -73,7 +83,8 @@ std::vector<bool> Accumulable(const Graph& graph, const std::vector<ValueId>& an
   std::vector<bool> result(graph.values.size(), false);
   for (const Node& node : graph.nodes) {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
-      result[node.outputs[i]] = RowOf(node.op).CanAccumulate(static_cast<int>(i));
+      result[node.outputs[i]] = RowOf(node.op).CanAccumulate(static_cast<int>(i)) &&
+                                graph.values[node.outputs[i]].type.dtype == DType::kF32;
     }
   }
   for (const Node& node : graph.nodes) {
@@ -89,14 +100,17 @@ std::vector<bool> Accumulable(const Graph& graph, const std::vector<ValueId>& an
   return result;
 }
 
-// Makes every param's gradient one that its accumulator can take; where it is not, a scale by 1
-// stands in between.
+// Makes every param's gradient one that its accumulator, which is F32, can take; where it is not,
+// a scale by 1 or a cast stands in between.
 void MakeAccumulable(Builder& builder, const std::vector<ValueId>& anchors,
                      std::vector<ValueId>* param_grads) {
   const std::vector<bool> accumulable = Accumulable(builder.graph(), anchors, *param_grads);
   for (ValueId& grad : *param_grads) {
     if (grad == kNone || accumulable[grad]) continue;
-    grad = builder.Append(Op::kScale, {grad}, {1}, builder.graph().values[grad].name);
+    const std::string& name = builder.graph().values[grad].name;
+    grad = builder.TypeOf(grad).dtype == DType::kF32
+               ? builder.Append(Op::kScale, {grad}, {1}, name)
+               : builder.Append(Op::kCast, {grad}, {32}, name);
   }
 }
 
@@ -109,7 +123,7 @@ std::vector<ValueId> Anchors(const Graph& forward, const Port& input,
     }
   };
   add(grads[input.value]);
-  if (forward.values[input.value].type.dtype == DType::kF32) return anchors;
+  if (IsFloat(forward.values[input.value].type.dtype)) return anchors;
   for (const Node& node : forward.nodes) {
     if (std::count(node.inputs.begin(), node.inputs.end(), input.value) == 0) continue;
     for (ValueId value : node.outputs) add(grads[value]);

@@ -16,10 +16,13 @@ absl::Status DoesNotFit(absl::string_view what, InputTypes in) {
   return absl::InvalidArgumentError(absl::StrCat(what, ", seen: ", seen));
 }
 
-bool Floats(const Type& type, size_t rank) {
-  return type.dtype == DType::kF32 && type.shape.size() == rank;
-}
+// F32 alone: logits and weights. Rows of activations may be BF16 too.
 bool Floats(const Type& type) { return type.dtype == DType::kF32 && !type.shape.empty(); }
+bool Floats(const Type& type, size_t rank) { return Floats(type) && type.shape.size() == rank; }
+bool Activations(const Type& type) { return IsFloat(type.dtype) && !type.shape.empty(); }
+bool Activations(const Type& type, size_t rank) {
+  return Activations(type) && type.shape.size() == rank;
+}
 bool Integers(const Type& type, size_t rank) {
   return type.dtype == DType::kI32 && type.shape.size() == rank;
 }
@@ -31,7 +34,7 @@ bool SameLeading(const Type& a, const Type& b) {
          std::vector<int64_t>(b.shape.begin(), b.shape.end() - 1);
 }
 
-Type Like(const Type& type, int64_t last, DType dtype = DType::kF32) {
+Type Like(const Type& type, int64_t last, DType dtype) {
   Type result{dtype, type.shape};
   result.shape.back() = last;
   return result;
@@ -52,7 +55,7 @@ absl::Status CheckWhole(absl::string_view what, double number, int64_t least, in
 }
 
 // What travels: (rows,C) or (rows).
-bool Rows(const Type& type) { return Floats(type, 1) || Floats(type, 2); }
+bool Rows(const Type& type) { return Floats(type, 1) || Activations(type, 2); }
 
 bool CountsFit(const Type& counts, const Type& received) {
   return Integers(counts, 1) && Integers(received, 2) && received.elements() == counts.elements();
@@ -83,7 +86,7 @@ InferredTypes ShapeOfRoute(InputTypes in, Attributes attributes) {
                                                    " groups of ", of_group, " experts"));
   }
   const int64_t choices = static_cast<int64_t>(attributes[0]);
-  return std::vector<Type>{Like(in[0], choices), Like(in[0], choices, DType::kI32)};
+  return std::vector<Type>{Like(in[0], choices, DType::kF32), Like(in[0], choices, DType::kI32)};
 }
 
 InferredTypes ShapeOfRouteGrad(InputTypes in, Attributes) {
@@ -123,17 +126,17 @@ InferredTypes ShapeOfDispatchPlan(InputTypes in, Attributes attributes) {
 }
 
 InferredTypes ShapeOfGatherRows(InputTypes in, Attributes) {
-  if (!Floats(in[0]) || !Integers(in[1]) || !SameLeading(in[0], in[1])) {
+  if (!Activations(in[0]) || !Integers(in[1]) || !SameLeading(in[0], in[1])) {
     return DoesNotFit("gather_rows wants x (..,C) and order (..,K)", in);
   }
-  return std::vector<Type>{{DType::kF32, {in[1].elements(), in[0].shape.back()}}};
+  return std::vector<Type>{{in[0].dtype, {in[1].elements(), in[0].shape.back()}}};
 }
 
 InferredTypes ShapeOfSumRows(InputTypes in, Attributes) {
-  if (!Floats(in[0], 2) || !Integers(in[1]) || in[0].shape[0] != in[1].elements()) {
+  if (!Activations(in[0], 2) || !Integers(in[1]) || in[0].shape[0] != in[1].elements()) {
     return DoesNotFit("sum_rows wants x (S,C) and order (..,K), S slots in all", in);
   }
-  return std::vector<Type>{Like(in[1], in[0].shape[1])};
+  return std::vector<Type>{Like(in[1], in[0].shape[1], in[0].dtype)};
 }
 
 InferredTypes ShapeOfGatherWeights(InputTypes in, Attributes) {
@@ -178,35 +181,35 @@ InferredTypes ShapeOfCombine(InputTypes in, Attributes attributes) {
 }
 
 InferredTypes ShapeOfGroupedLinear(InputTypes in, Attributes) {
-  if (!Floats(in[0], 2) || !Floats(in[1], 3) || in[0].shape[1] != in[1].shape[2] ||
-      !Integers(in[2], 2) || in[2].shape[1] != in[1].shape[0]) {
+  if (!Activations(in[0], 2) || !Activations(in[1], 3) || in[0].dtype != in[1].dtype ||
+      in[0].shape[1] != in[1].shape[2] || !Integers(in[2], 2) || in[2].shape[1] != in[1].shape[0]) {
     return DoesNotFit("grouped_linear wants x (R,K), w (e,O,K) and received (X,e)", in);
   }
-  return std::vector<Type>{Like(in[0], in[1].shape[1])};
+  return std::vector<Type>{Like(in[0], in[1].shape[1], in[0].dtype)};
 }
 
 InferredTypes ShapeOfGroupedLinearInputGrad(InputTypes in, Attributes) {
-  if (!Floats(in[0], 2) || !Floats(in[1], 3) || in[0].shape[1] != in[1].shape[1] ||
-      !Integers(in[2], 2) || in[2].shape[1] != in[1].shape[0]) {
+  if (!Activations(in[0], 2) || !Activations(in[1], 3) || in[0].dtype != in[1].dtype ||
+      in[0].shape[1] != in[1].shape[1] || !Integers(in[2], 2) || in[2].shape[1] != in[1].shape[0]) {
     return DoesNotFit("grouped_linear_input_grad wants dy (R,O), w (e,O,K) and received (X,e)", in);
   }
-  return std::vector<Type>{Like(in[0], in[1].shape[2])};
+  return std::vector<Type>{Like(in[0], in[1].shape[2], in[0].dtype)};
 }
 
 InferredTypes ShapeOfGroupedLinearWeightGrad(InputTypes in, Attributes) {
-  if (!Floats(in[0], 2) || !Floats(in[1], 2) || in[0].shape[0] != in[1].shape[0] ||
-      !Integers(in[2], 2)) {
+  if (!Activations(in[0], 2) || !Activations(in[1], 2) || in[0].dtype != in[1].dtype ||
+      in[0].shape[0] != in[1].shape[0] || !Integers(in[2], 2)) {
     return DoesNotFit("grouped_linear_weight_grad wants dy (R,O), x (R,K) and received (X,e)", in);
   }
   return std::vector<Type>{{DType::kF32, {in[2].shape[1], in[0].shape[1], in[1].shape[1]}}};
 }
 
 InferredTypes ShapeOfExpertSwiglu(InputTypes in, Attributes) {
-  if (!Floats(in[0], 2) || in[0].shape[1] % 2 != 0 ||
+  if (!Activations(in[0], 2) || in[0].shape[1] % 2 != 0 ||
       in[1] != Type{DType::kF32, {in[0].shape[0]}} || !Integers(in[2], 2)) {
     return DoesNotFit("expert_swiglu wants gate and up (R,2F), weight (R) and received (X,e)", in);
   }
-  return std::vector<Type>{Like(in[0], in[0].shape[1] / 2)};
+  return std::vector<Type>{Like(in[0], in[0].shape[1] / 2, in[0].dtype)};
 }
 
 InferredTypes ShapeOfExpertSwigluGrad(InputTypes in, Attributes attributes) {

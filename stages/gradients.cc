@@ -39,6 +39,12 @@ Grads GradientOfScale(Builder& builder, const Node& node, OutputGrads dy, const 
   return {builder.Append(Op::kScale, {dy[0]}, node.attributes)};
 }
 
+// A cast back.
+Grads GradientOfCast(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
+  const Type& x = builder.TypeOf(node.inputs[0]);
+  return {builder.Append(Op::kCast, {dy[0]}, {8.0 * BytesOf(x.dtype)})};
+}
+
 Grads GradientOfConstant(Builder&, const Node&, OutputGrads, const Wanted&) { return {}; }
 
 Grads GradientOfLayerNorm(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {

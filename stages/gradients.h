@@ -26,6 +26,7 @@ Grads GradientOfLinearResidual(Builder& builder, const Node& node, OutputGrads d
 Grads GradientOfAdd(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfMul(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfScale(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfCast(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfConstant(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfLayerNorm(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfGelu(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);

@@ -6,7 +6,19 @@
 
 namespace stringline {
 
-int BytesOf(DType) { return 4; }
+int BytesOf(DType dtype) { return dtype == DType::kBF16 ? 2 : 4; }
+
+const char* NameOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return "f32";
+    case DType::kI32:
+      return "i32";
+    case DType::kBF16:
+      return "bf16";
+  }
+  return "?";
+}
 
 int64_t Type::elements() const {
   int64_t count = 1;

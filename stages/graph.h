@@ -14,8 +14,11 @@
 
 namespace stringline {
 
-enum class DType : uint8_t { kF32, kI32 };
+// kBF16: the upper half of an F32's bits (sign, eight bits of exponent, seven of the fraction).
+enum class DType : uint8_t { kF32, kI32, kBF16 };
 int BytesOf(DType dtype);
+const char* NameOf(DType dtype);  // "f32", "i32", "bf16"
+inline bool IsFloat(DType dtype) { return dtype != DType::kI32; }
 
 struct Type {
   DType dtype = DType::kF32;

@@ -41,7 +41,7 @@ void FillNormal(uint64_t key, float stddev, int64_t first_element, int64_t count
 }  // namespace
 
 void Initialize(const Param& param, uint64_t seed, float* data, int expert_rank) {
-  SL_CHECK(param.type.dtype == DType::kF32) << param.name;
+  SL_CHECK(IsFloat(param.type.dtype)) << param.name;
   const int64_t count = param.type.elements();
   const std::string& first_name = param.tied_to.empty() ? param.name : param.tied_to;
   switch (param.init) {

@@ -1,5 +1,6 @@
 #include "stages/program_text.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -190,38 +191,45 @@ absl::StatusOr<Graph> ReadGraphOf(const char* name, Lines* lines) {
   return ReadGraph(text);
 }
 
-// What the program states of a port, or nullptr if there is no such port.
-const Type* StatedType(const StageProgram& program, const Port& port) {
+// What the program states of a port, or nothing if there is no such port.
+std::optional<Type> StatedType(const StageProgram& program, const Port& port) {
   auto within = [&](const auto& list) {
     return port.index >= 0 && port.index < static_cast<int>(list.size());
   };
   switch (port.role) {
     case Role::kParam:
+      if (within(program.params)) return program.params[port.index].type;
+      break;
     case Role::kParamGrad:
-      return within(program.params) ? &program.params[port.index].type : nullptr;
+      if (within(program.params)) return GradTypeOf(program.params[port.index]);
+      break;
     case Role::kSaved:
-      return within(program.saved) ? &program.saved[port.index].type : nullptr;
+      if (within(program.saved)) return program.saved[port.index].type;
+      break;
     case Role::kStash:
-      return within(program.stash) ? &program.stash[port.index] : nullptr;
+      if (within(program.stash)) return program.stash[port.index];
+      break;
     case Role::kInput:
-      return &program.input;
+      return program.input;
     case Role::kInGrad:
-      return program.first ? nullptr : &program.input;
+      if (!program.first) return program.input;
+      break;
     case Role::kTarget:
-      return program.last ? &program.target : nullptr;
+      if (program.last) return program.target;
+      break;
     case Role::kLoss:
-      return program.last ? &program.output : nullptr;
+      if (program.last) return program.output;
+      break;
     case Role::kAuxLoss:
-    case Role::kDropped: {
-      static const Type& scalar = *new Type;
-      if (port.index >= program.moe_layers) return nullptr;
-      return &scalar;
-    }
+    case Role::kDropped:
+      if (port.index < program.moe_layers) return Type{};
+      break;
     case Role::kOutput:
     case Role::kOutGrad:
-      return program.last ? nullptr : &program.output;
+      if (!program.last) return program.output;
+      break;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 // Without a word on them a graph is one part.
@@ -264,8 +272,8 @@ absl::Status CheckStageProgram(const StageProgram& program) {
     for (const Port& port : ports) {
       const std::string what =
           absl::StrCat(row.name, " has a port ", NameOf(port.role), " ", port.index);
-      const Type* stated = StatedType(program, port);
-      if (stated == nullptr)
+      const std::optional<Type> stated = StatedType(program, port);
+      if (!stated.has_value())
         return absl::InvalidArgumentError(absl::StrCat(what, " that the program does not state"));
       const Type& type = graph.values[port.value].type;
       if (type != *stated) {

@@ -117,11 +117,16 @@ Halved Rewriter::Rewrite() && {
   return result;
 }
 
+// Does it take twice the bytes of what it is made of?
+bool Widens(const Graph& graph, const Node& node) {
+  return node.op == Op::kCast && graph.values[node.inputs[0]].type.dtype == DType::kBF16 &&
+         graph.values[node.outputs[0]].type.dtype == DType::kF32;
+}
+
 }  // namespace
 
 std::vector<bool> ComputedAgain(const Graph& forward, Recompute what) {
   std::vector<bool> again(forward.nodes.size(), false);
-  if (what == Recompute::kNone) return again;
   const std::vector<int> parts = PartsOf(forward);
   std::vector<bool> kept(forward.values.size(), false);
   for (const Port& port : forward.outputs) {
@@ -136,7 +141,8 @@ std::vector<bool> ComputedAgain(const Graph& forward, Recompute what) {
     if (checkpoint || behind_the_last || node.inputs.empty()) continue;
     if (IsCollective(node.op) || node.op == Op::kRoute || node.op == Op::kDispatchPlan) continue;
     const bool of_experts = parts[n] % 2 == 1;
-    again[n] = what == Recompute::kAll || (what == Recompute::kExperts) == of_experts;
+    const bool chosen = what == (of_experts ? Recompute::kExperts : Recompute::kAttn);
+    again[n] = what == Recompute::kAll || chosen || Widens(forward, node);
   }
   return again;
 }

@@ -7,6 +7,9 @@
 // is always kept, so a backward communicates no more than before and sends each row where the
 // forward sent it.
 //
+// A BF16 value that is widened is so again whatever was chosen: to keep it would take more than to
+// keep what it is made of.
+//
 // The same nodes on the same values: gradients do not change by a bit.
 #pragma once
 

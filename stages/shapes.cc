@@ -20,14 +20,20 @@ absl::Status Misfit(absl::string_view what, InputTypes in) {
   return absl::InvalidArgumentError(absl::StrCat(what, ", seen: ", seen));
 }
 
-// All but `integer` (an index, or -1) are F32; that one is I32.
-absl::Status CheckDTypes(InputTypes in, int integer = -1) {
-  for (int i = 0; i < static_cast<int>(in.size()); ++i) {
-    const DType wanted = i == integer ? DType::kI32 : DType::kF32;
-    if (in[i].dtype != wanted) {
-      return Misfit(absl::StrCat("input ", i, " is not ", wanted == DType::kF32 ? "f32" : "i32"),
-                    in);
+// By input one letter of `kinds`: 'x' a float, all of them of one type (F32 or BF16), 'f' F32,
+// 'i' I32.
+absl::Status CheckDTypes(InputTypes in, absl::string_view kinds) {
+  const size_t first = kinds.find('x');
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (i == first) {
+      if (IsFloat(in[i].dtype)) continue;
+      return Misfit(absl::StrCat("input ", i, " is not f32 or bf16"), in);
     }
+    const DType wanted = kinds[i] == 'x'   ? in[first].dtype
+                         : kinds[i] == 'f' ? DType::kF32
+                                           : DType::kI32;
+    if (in[i].dtype == wanted) continue;
+    return Misfit(absl::StrCat("input ", i, " is not ", NameOf(wanted)), in);
   }
   return absl::OkStatus();
 }
@@ -39,7 +45,7 @@ Shape Leading(const Type& type) { return Shape(type.shape.begin(), type.shape.en
 Type WithLast(const Type& type, int64_t last) {
   Shape shape = type.shape;
   shape.back() = last;
-  return F32(shape);
+  return {type.dtype, std::move(shape)};
 }
 
 // The heads of packed queries, keys and values.
@@ -70,7 +76,7 @@ absl::StatusOr<Heads> HeadsOf(absl::string_view op, const Type& qkv, Attributes 
 }  // namespace
 
 InferredTypes ShapeOfLinear(InputTypes in, Attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xx"));
   if (Rank(in[0]) < 1 || Rank(in[1]) != 2 || Last(in[0]) != in[1].shape[1]) {
     return Misfit("linear wants x (..,K) and w (O,K)", in);
   }
@@ -78,7 +84,7 @@ InferredTypes ShapeOfLinear(InputTypes in, Attributes) {
 }
 
 InferredTypes ShapeOfLinearInputGrad(InputTypes in, Attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xx"));
   if (Rank(in[0]) < 1 || Rank(in[1]) != 2 || Last(in[0]) != in[1].shape[0]) {
     return Misfit("linear_input_grad wants dy (..,O) and w (O,K)", in);
   }
@@ -86,7 +92,7 @@ InferredTypes ShapeOfLinearInputGrad(InputTypes in, Attributes) {
 }
 
 InferredTypes ShapeOfLinearWeightGrad(InputTypes in, Attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xx"));
   if (Rank(in[0]) < 1 || Rank(in[1]) < 1 || Leading(in[0]) != Leading(in[1])) {
     return Misfit("linear_weight_grad wants dy (..,O) and x (..,K)", in);
   }
@@ -94,9 +100,9 @@ InferredTypes ShapeOfLinearWeightGrad(InputTypes in, Attributes) {
 }
 
 InferredTypes ShapeOfLinearBias(InputTypes in, Attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xxx"));
   if (Rank(in[0]) < 1 || Rank(in[1]) != 2 || Last(in[0]) != in[1].shape[1] ||
-      in[2] != F32({in[1].shape[0]})) {
+      in[2] != Type{in[0].dtype, {in[1].shape[0]}}) {
     return Misfit("linear_bias wants x (..,K), w (O,K) and b (O)", in);
   }
   return std::vector<Type>{WithLast(in[0], in[1].shape[0])};
@@ -111,26 +117,34 @@ InferredTypes ShapeOfLinearResidual(InputTypes in, Attributes attributes) {
 }
 
 InferredTypes ShapeOfColumnSum(InputTypes in, Attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "x"));
   if (Rank(in[0]) < 1) return Misfit("column_sum wants dy (..,C)", in);
   return std::vector<Type>{F32({Last(in[0])})};
 }
 
 InferredTypes ShapeOfElementwise(InputTypes in, Attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xx"));
   if (in[0] != in[1]) return Misfit("the two inputs differ in shape", in);
   return std::vector<Type>{in[0]};
 }
 
 InferredTypes ShapeOfUnary(InputTypes in, Attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "x"));
   return std::vector<Type>{in[0]};
+}
+
+InferredTypes ShapeOfCast(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "x"));
+  if (attributes[0] != 16 && attributes[0] != 32) {
+    return absl::InvalidArgumentError(absl::StrCat("cast to ", attributes[0], " bits"));
+  }
+  return std::vector<Type>{{attributes[0] == 16 ? DType::kBF16 : DType::kF32, in[0].shape}};
 }
 
 InferredTypes ShapeOfConstant(InputTypes, Attributes) { return std::vector<Type>{F32({})}; }
 
 InferredTypes ShapeOfLayerNorm(InputTypes in, Attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xff"));
   if (Rank(in[0]) < 1 || in[1] != F32({Last(in[0])}) || in[2] != in[1]) {
     return Misfit("layer_norm wants x (..,C), gamma (C) and beta (C)", in);
   }
@@ -139,7 +153,7 @@ InferredTypes ShapeOfLayerNorm(InputTypes in, Attributes) {
 }
 
 InferredTypes ShapeOfLayerNormGrad(InputTypes in, Attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xxfff"));
   if (Rank(in[0]) < 1 || in[0] != in[1] || in[2] != F32({Last(in[0])}) ||
       in[3] != F32(Leading(in[0])) || in[4] != in[3]) {
     return Misfit("layer_norm_grad wants dy (..,C), x (..,C), gamma (C), mean (..) and rstd (..)",
@@ -149,7 +163,7 @@ InferredTypes ShapeOfLayerNormGrad(InputTypes in, Attributes) {
 }
 
 InferredTypes ShapeOfAttention(InputTypes in, Attributes attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "x"));
   SL_ASSIGN_OR_RETURN(const Heads heads, HeadsOf("attention", in[0], attributes));
   const Shape& shape = in[0].shape;
   return std::vector<Type>{WithLast(in[0], heads.queries * heads.size),
@@ -157,7 +171,7 @@ InferredTypes ShapeOfAttention(InputTypes in, Attributes attributes) {
 }
 
 InferredTypes ShapeOfAttentionGrad(InputTypes in, Attributes attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xxxf"));
   SL_ASSIGN_OR_RETURN(const std::vector<Type> forward, ShapeOfAttention({&in[1], 1}, attributes));
   if (in[0] != forward[0] || in[2] != forward[0] || in[3] != forward[1]) {
     return Misfit("attention_grad wants dy (B,T,HD), qkv (B,T,(H+2K)D), y (B,T,HD) and lse (B,H,T)",
@@ -167,15 +181,15 @@ InferredTypes ShapeOfAttentionGrad(InputTypes in, Attributes attributes) {
 }
 
 InferredTypes ShapeOfEmbedding(InputTypes in, Attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in, 0));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "ix"));
   if (Rank(in[1]) != 2) return Misfit("embedding wants tokens (..) and table (V,C)", in);
   Shape shape = in[0].shape;
   shape.push_back(in[1].shape[1]);
-  return std::vector<Type>{F32(shape)};
+  return std::vector<Type>{{in[1].dtype, std::move(shape)}};
 }
 
 InferredTypes ShapeOfEmbeddingGrad(InputTypes in, Attributes attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in, 0));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "ix"));
   const double rows = attributes[0];
   if (rows < 1 || rows > 1e9 || rows != std::floor(rows)) {
     return absl::InvalidArgumentError(absl::StrCat("embedding_grad with ", rows, " rows"));
@@ -187,21 +201,21 @@ InferredTypes ShapeOfEmbeddingGrad(InputTypes in, Attributes attributes) {
 }
 
 InferredTypes ShapeOfPositionAdd(InputTypes in, Attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in));
-  if (Rank(in[0]) != 3 || in[1] != F32({in[0].shape[1], in[0].shape[2]})) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xx"));
+  if (Rank(in[0]) != 3 || in[1].shape != Shape{in[0].shape[1], in[0].shape[2]}) {
     return Misfit("position_add wants x (B,T,C) and table (T,C)", in);
   }
   return std::vector<Type>{in[0]};
 }
 
 InferredTypes ShapeOfPositionGrad(InputTypes in, Attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "x"));
   if (Rank(in[0]) != 3) return Misfit("position_grad wants dy (B,T,C)", in);
   return std::vector<Type>{F32({in[0].shape[1], in[0].shape[2]})};
 }
 
 InferredTypes ShapeOfCrossEntropy(InputTypes in, Attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in, 1));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xi"));
   if (Rank(in[0]) < 1 || Leading(in[0]) != in[1].shape) {
     return Misfit("cross_entropy wants logits (..,V) and target (..)", in);
   }
@@ -209,7 +223,7 @@ InferredTypes ShapeOfCrossEntropy(InputTypes in, Attributes) {
 }
 
 InferredTypes ShapeOfCrossEntropyGrad(InputTypes in, Attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in, 2));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "fxif"));
   if (in[0] != F32({}) || Rank(in[1]) < 1 || Leading(in[1]) != in[2].shape ||
       in[3] != F32(in[2].shape)) {
     return Misfit("cross_entropy_grad wants dloss (), logits (..,V), target (..) and lse (..)", in);
@@ -226,7 +240,7 @@ InferredTypes ShapeOfLinearAdd(InputTypes in, Attributes attributes) {
 }
 
 InferredTypes ShapeOfRmsNorm(InputTypes in, Attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xf"));
   if (Rank(in[0]) < 1 || in[1] != F32({Last(in[0])})) {
     return Misfit("rms_norm wants x (..,C) and gamma (C)", in);
   }
@@ -234,7 +248,7 @@ InferredTypes ShapeOfRmsNorm(InputTypes in, Attributes) {
 }
 
 InferredTypes ShapeOfRmsNormGrad(InputTypes in, Attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xxff"));
   if (Rank(in[0]) < 1 || in[0] != in[1] || in[2] != F32({Last(in[0])}) ||
       in[3] != F32(Leading(in[0]))) {
     return Misfit("rms_norm_grad wants dy (..,C), x (..,C), gamma (C) and rstd (..)", in);
@@ -243,12 +257,13 @@ InferredTypes ShapeOfRmsNormGrad(InputTypes in, Attributes) {
 }
 
 InferredTypes ShapeOfHeadNorm(InputTypes in, Attributes attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xff"));
   SL_ASSIGN_OR_RETURN(const Heads heads, HeadsOf("head_norm", in[0], attributes));
   if (in[1] != F32({heads.size}) || in[2] != in[1]) {
     return Misfit("head_norm wants qkv (B,T,(H+2K)D), query gamma (D) and key gamma (D)", in);
   }
-  return std::vector<Type>{in[0], WithLast(in[0], heads.queries + heads.keys)};
+  const Shape& shape = in[0].shape;
+  return std::vector<Type>{in[0], F32({shape[0], shape[1], heads.queries + heads.keys})};
 }
 
 InferredTypes ShapeOfHeadNormGrad(InputTypes in, Attributes attributes) {
@@ -262,7 +277,7 @@ InferredTypes ShapeOfHeadNormGrad(InputTypes in, Attributes attributes) {
 }
 
 InferredTypes ShapeOfRotary(InputTypes in, Attributes attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "x"));
   SL_ASSIGN_OR_RETURN(const Heads heads, HeadsOf("rotary", in[0], attributes));
   if (heads.size % 2 != 0) return Misfit("rotary wants heads of an even size", in);
   if (!(attributes[2] >= 1)) {
@@ -275,7 +290,7 @@ InferredTypes ShapeOfRotary(InputTypes in, Attributes attributes) {
 }
 
 InferredTypes ShapeOfSwiglu(InputTypes in, Attributes) {
-  SL_RETURN_IF_ERROR(CheckDTypes(in));
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "x"));
   if (Rank(in[0]) < 1 || Last(in[0]) % 2 != 0) return Misfit("swiglu wants x (..,2C)", in);
   return std::vector<Type>{WithLast(in[0], Last(in[0]) / 2)};
 }

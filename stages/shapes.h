@@ -21,6 +21,7 @@ InferredTypes ShapeOfLinearResidual(InputTypes in, Attributes);
 InferredTypes ShapeOfColumnSum(InputTypes in, Attributes);
 InferredTypes ShapeOfElementwise(InputTypes in, Attributes);
 InferredTypes ShapeOfUnary(InputTypes in, Attributes);
+InferredTypes ShapeOfCast(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfConstant(InputTypes in, Attributes);
 InferredTypes ShapeOfLayerNorm(InputTypes in, Attributes);
 InferredTypes ShapeOfLayerNormGrad(InputTypes in, Attributes);

@@ -58,7 +58,7 @@ enum class Update : uint8_t {
 
 struct Param {
   std::string name;  // unique in the model: "layers.3.attention.qkv.weight"
-  Type type;
+  Type type;         // that graphs read: F32 or BF16
   Init init = Init::kZeros;
   float stddev = 0;          // of kNormal
   bool decay = false;        // AdamW's weight decay applies (matrices, not norms and biases)
@@ -70,6 +70,10 @@ struct Param {
   Update update = Update::kAdamW;
   friend bool operator==(const Param&, const Param&) = default;
 };
+
+// Of a parameter's gradient, its moments and, where it is BF16, of the values that it is rounded
+// from: F32.
+inline Type GradTypeOf(const Param& param) { return {DType::kF32, param.type.shape}; }
 
 struct Saved {
   Type type;

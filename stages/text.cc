@@ -201,12 +201,13 @@ absl::Status Reader::DefineOutputs(const std::vector<absl::string_view>& definit
 absl::StatusOr<Type> ReadType(absl::string_view text) {
   const absl::string_view whole = text;
   Type type;
-  if (absl::ConsumePrefix(&text, "i32")) {
-    type.dtype = DType::kI32;
-  } else if (!absl::ConsumePrefix(&text, "f32")) {
-    return absl::InvalidArgumentError(absl::StrCat("'", whole, "' is not a type"));
+  bool known = false;
+  for (const DType dtype : {DType::kF32, DType::kI32, DType::kBF16}) {
+    if (known || !absl::ConsumePrefix(&text, NameOf(dtype))) continue;
+    type.dtype = dtype;
+    known = true;
   }
-  if (!absl::ConsumePrefix(&text, "[") || !absl::ConsumeSuffix(&text, "]")) {
+  if (!known || !absl::ConsumePrefix(&text, "[") || !absl::ConsumeSuffix(&text, "]")) {
     return absl::InvalidArgumentError(absl::StrCat("'", whole, "' is not a type"));
   }
   if (text.empty()) return type;
@@ -242,8 +243,7 @@ std::string PrintNumber(float number) {
 }
 
 std::string PrintType(const Type& type) {
-  return absl::StrCat(type.dtype == DType::kF32 ? "f32[" : "i32[", absl::StrJoin(type.shape, ","),
-                      "]");
+  return absl::StrCat(NameOf(type.dtype), "[", absl::StrJoin(type.shape, ","), "]");
 }
 
 std::string PrintGraph(const Graph& graph) {

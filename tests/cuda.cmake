@@ -11,13 +11,35 @@ if(STRINGLINE_HAS_CUDA)
   target_include_directories(stringline_played_kernels SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
   target_link_libraries(stringline_played_kernels PUBLIC stringline_executor)
   stringline_test(cuda_test
-    SOURCES cuda/copy_group_test.cc cuda/group_contract.cc cuda/cuda_allocation_test.cc cuda/cuda_capture_test.cc cuda/cuda_device_test.cc cuda/cuda_kernels_test.cc cuda/cuda_parts_test.cc cuda/cuda_step_test.cc cuda/cuda_training_test.cc cuda/gpu_sections_test.cc cuda/standin_test.cc
-            cuda/cublas_standin_test.cc cuda/product_shape_test.cc cuda/products_test.cc stages/random_values.cc
-    LIBRARIES stringline_gpu_sections stringline_cuda_backend stringline_played_kernels stringline_copies stringline_language stringline_cuda_standin stringline_cublas_standin)
+    SOURCES cuda/copy_group_test.cc cuda/group_contract.cc cuda/cuda_allocation_test.cc cuda/cuda_bf16_test.cc cuda/cuda_capture_test.cc cuda/cuda_deadline_test.cc cuda/cuda_device_test.cc cuda/cuda_kernels_test.cc cuda/cuda_parts_test.cc cuda/cuda_run_test.cc cuda/cuda_step_test.cc cuda/cuda_training_test.cc cuda/gpu_sections_test.cc cuda/nvtx_test.cc cuda/slow_wire_test.cc cuda/standin_test.cc
+            cuda/cublas_standin_test.cc cuda/op_cases.cc cuda/product_shape_test.cc cuda/products_test.cc stages/random_values.cc
+    LIBRARIES stringline_gpu_sections stringline_cuda_backend stringline_played_kernels stringline_copies stringline_language stringline_cuda_standin stringline_cublas_standin stringline_cudnn_standin)
   # The stand-ins and no others, whatever LD_LIBRARY_PATH says, also for what is opened at run time;
   # libraries after them need them too.
   target_link_options(cuda_test PRIVATE -Wl,--disable-new-dtags,--no-as-needed)
   set_target_properties(cuda_test PROPERTIES CUDA_RUNTIME_LIBRARY None)
+
+  # With cuDNN itself, and in a process of its own. It chooses plans for a GPU that is not here.
+  if(STRINGLINE_HAS_CUDNN)
+    find_library(STRINGLINE_CUDNN_LIBRARY libcudnn.so.9
+      HINTS ${CUDAToolkit_LIBRARY_DIR} "${data_home}/stringline/cuda/cudnn/lib")
+    find_library(STRINGLINE_NVRTC_LIBRARY libnvrtc.so.13
+      HINTS ${CUDAToolkit_LIBRARY_DIR} "${data_home}/stringline/cuda/toolkit/lib")
+    mark_as_advanced(STRINGLINE_CUDNN_LIBRARY STRINGLINE_NVRTC_LIBRARY)
+    stringline_test(attention_plans_test
+      SOURCES cuda/attention_plans_test.cc
+      LIBRARIES stringline_cuda_backend stringline_played_kernels stringline_cuda_standin stringline_cublas_standin stringline_driver_standin)
+    foreach(library CUDNN NVRTC)
+      set(path "${STRINGLINE_${library}_LIBRARY}")
+      if(NOT path)
+        set(path "")
+      endif()
+      target_compile_definitions(attention_plans_test PRIVATE STRINGLINE_${library}_LIBRARY="${path}")
+    endforeach()
+    target_link_options(attention_plans_test PRIVATE -Wl,--disable-new-dtags,--no-as-needed)
+    set_target_properties(attention_plans_test PROPERTIES CUDA_RUNTIME_LIBRARY None)
+    add_dependencies(cuda_test attention_plans_test)  # whoever builds one builds both
+  endif()
 else()
   add_custom_target(cuda_test)  # nothing, so that one may ask for it anywhere
 endif()

@@ -1,6 +1,7 @@
 # tests of stages
 stringline_test(stages_test
   SOURCES
+    stages/bf16_test.cc
     stages/decoder_test.cc
     stages/experts_kernels_test.cc
     stages/gpt_test.cc

@@ -10,7 +10,8 @@ namespace stringline {
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const RunConfig& config) {
   if (config.device == DeviceKind::kCpu) return std::unique_ptr<Backend>();
 #ifdef STRINGLINE_HAS_CUDA
-  absl::StatusOr<std::unique_ptr<Backend>> backend = CudaBackend::Make();
+  absl::StatusOr<std::unique_ptr<Backend>> backend =
+      CudaBackend::Make({.timeout_ns = config.timeout_ns, .link = config.link});
   if (backend.ok()) return backend;
   return absl::Status(backend.status().code(),
                       absl::StrCat("device: cuda: ", backend.status().message()));

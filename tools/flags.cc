@@ -76,6 +76,8 @@ void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
                  "Make messages and all-to-alls between ranks this slow: latency and bandwidth, as "
                  "50us,2GB/s; what they wait for costs no processor")
       ->type_name("LINK");
+  app.add_flag("--verbose", flags.verbose,
+               "Also print which algorithms of the GPU's libraries were chosen, by size");
 }
 
 void DeclareRehearsalOptions(CLI::App& app, Flags& flags) {

@@ -41,6 +41,7 @@ struct Flags {
   std::string memory;                   // --memory 80GiB
   std::string model;                    // --model RUN.yaml
   std::string link;                     // --link 5us,2GB/s
+  bool verbose = false;                 // --verbose
   std::string message;                  // --message 1MB
   std::string svg;                      // --svg OUT.svg
   std::string html;                     // --html OUT.html

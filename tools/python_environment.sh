@@ -8,6 +8,12 @@ fail() { echo "tools/install: $1" >&2; exit 2; }
 # environment_place NAME: where the environment of that name is, or would be.
 environment_place() { echo "${XDG_DATA_HOME:-$HOME/.local/share}/stringline/$1"; }
 
+# Whether there is a CUDA compiler, the machine's or that of `tools/install --cuda`.
+there_is_nvcc() {
+  [[ -x /usr/local/cuda/bin/nvcc ]] || command -v nvcc > /dev/null \
+    || [[ -x $(environment_place cuda)/toolkit/bin/nvcc ]]
+}
+
 # environment_is_there PLACE PACKAGES
 environment_is_there() { cmp -s "$2" "$1/stringline.stamp"; }
 

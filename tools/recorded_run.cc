@@ -95,13 +95,14 @@ class Recording {
 
 absl::StatusOr<RecordedRun> TrainIntoFolders(
     const RunConfig& config, const Plan& plan, const TrainingData& data, const RunFolders& folders,
-    const std::function<void()>& begin, const std::function<void(const TrainProgress&)>& report) {
+    const std::function<void(const Trainer&)>& begin,
+    const std::function<void(const TrainProgress&)>& report) {
   Recording recording(config, folders);
   TrainHooks hooks;
   hooks.report = report;
   hooks.start = [&](Trainer& trainer) {
     SL_RETURN_IF_ERROR(recording.Start(trainer));
-    begin();
+    begin(trainer);
     return absl::OkStatus();
   };
   hooks.after_step = [&](const TrainStep& step, Trainer&) { return recording.Add(step); };

@@ -34,6 +34,7 @@ struct RecordedRun {
 // what is left of the run, too.
 absl::StatusOr<RecordedRun> TrainIntoFolders(
     const RunConfig& config, const Plan& plan, const TrainingData& data, const RunFolders& folders,
-    const std::function<void()>& begin, const std::function<void(const TrainProgress&)>& report);
+    const std::function<void(const Trainer&)>& begin,
+    const std::function<void(const TrainProgress&)>& report);
 
 }  // namespace stringline

@@ -22,9 +22,10 @@ void* Offset(void* buffer, int64_t bytes) {
 
 }  // namespace
 
-CopyGroup::CopyGroup(CudaDevice* device, int members)
+CopyGroup::CopyGroup(CudaDevice* device, int members, const LinkSpeed& link)
     : device_(device),
       members_(members),
+      link_(link),
       messages_(static_cast<size_t>(members) * static_cast<size_t>(members), IssueMeeting(2, this)),
       collective_(members, this) {
   for (IssueMeeting& meeting : messages_) {
@@ -66,12 +67,13 @@ absl::Status CopyGroup::PrepareRows() {
 }
 
 absl::Status CopyGroup::Message(void* self, Ends ends, Streams streams) {
-  const auto& group = *static_cast<const CopyGroup*>(self);
+  auto& group = *static_cast<CopyGroup*>(self);
   CudaDevice& device = *group.device_;
   const Call& send = CallAt(ends, 0);
   const Call& recv = CallAt(ends, 1);
   SL_RETURN_IF_ERROR(MatchCalls(send, recv));
   SL_RETURN_IF_ERROR(device.Order(streams[0], streams[1]));
+  SL_RETURN_IF_ERROR(group.Hold(streams[1], send, send.bytes));
   if (send.from != nullptr && recv.to != nullptr) {
     SL_RETURN_IF_ERROR(device.Move(streams[1], recv.to, send.from, send.bytes));
   }
@@ -96,6 +98,11 @@ absl::Status CopyGroup::Collective(void* self, Ends ends, Streams streams) {
   if (first.kind == CallKind::kAllToAllCounted) {
     SL_RETURN_IF_ERROR(group.PlanRows(ends, streams[0]));
   }
+  if (group.members_ > 1) {
+    const bool counted = first.kind == CallKind::kAllToAllCounted;
+    SL_RETURN_IF_ERROR(
+        group.Hold(streams[0], first, counted ? 0 : BytesOnTheWay(first, 0, group.members_)));
+  }
   SL_RETURN_IF_ERROR(group.Release(streams));
   for (int m = 0; m < group.members_; ++m) {
     SL_RETURN_IF_ERROR(group.Share(ends, m, streams[m]));
@@ -107,6 +114,22 @@ absl::Status CopyGroup::Collective(void* self, Ends ends, Streams streams) {
     if (ended_ns != nullptr) SL_RETURN_IF_ERROR(group.device_->NoteTime(streams[m], ended_ns));
   }
   return absl::OkStatus();
+}
+
+absl::Status CopyGroup::Hold(StreamId stream, const Call& call, int64_t bytes) {
+  if (link_.latency_ns == 0 && link_.bytes_per_s <= 0) return absl::OkStatus();
+  WireHold hold;
+  hold.latency_ns = link_.latency_ns;
+  hold.bytes_per_s = link_.bytes_per_s;
+  hold.bytes = bytes;
+  if (call.kind == CallKind::kAllToAllCounted) {
+    hold.pieces = pieces_;
+    hold.faulty = faulty_;
+    hold.members = members_;
+    hold.row_bytes = call.bytes;
+  }
+  LaunchHold(hold, device_->native(stream));
+  return device_->LaunchError(stream);
 }
 
 absl::Status CopyGroup::Gather(Streams streams) {

@@ -6,6 +6,9 @@
 // planned and checked by the GPU, and written straight to where they belong: the host is never
 // asked how many they are, so a step with them can be captured.
 //
+// For study the wire can be made slow: whatever travels holds its streams for as long as it would
+// take, from when all ends are there.
+//
 // Of calls that differ the device learns when they are issued, before the GPU has done anything
 // with them; of counts that do not agree or do not fit when it synchronizes.
 #pragma once
@@ -17,6 +20,7 @@
 #include "executor/copies/kernels.h"
 #include "executor/cuda/device.h"
 #include "executor/group.h"
+#include "executor/link.h"
 
 namespace stringline {
 
@@ -25,7 +29,7 @@ absl::Status StatusOf(const RowsReport& report);
 
 class CopyGroup final : public Group {
  public:
-  CopyGroup(CudaDevice* device, int members);
+  CopyGroup(CudaDevice* device, int members, const LinkSpeed& link = {});
   CopyGroup(const CopyGroup&) = delete;
   CopyGroup& operator=(const CopyGroup&) = delete;
 
@@ -41,6 +45,9 @@ class CopyGroup final : public Group {
   static std::string DescribeCollective(const void* self, int side, const void* end);
   static absl::Status CheckRows(const void* self);
 
+  // The streams that wait for that one go on when so many bytes have travelled; of counted rows
+  // those that are planned.
+  absl::Status Hold(StreamId stream, const Call& call, int64_t bytes);
   // Memory for the plans of counted calls; once.
   absl::Status PrepareRows();
   // The first stream goes on when all have come; the others when it has.
@@ -56,6 +63,7 @@ class CopyGroup final : public Group {
 
   CudaDevice* const device_;
   const int members_;
+  const LinkSpeed link_;
   std::vector<IssueMeeting> messages_;  // by sender and receiver
   IssueMeeting collective_;
   PieceOfRows* pieces_ = nullptr;  // the GPU's, of the counted call under way
@@ -67,13 +75,15 @@ class CopyGroup final : public Group {
 
 class CopyGroups final : public Groups {
  public:
-  explicit CopyGroups(CudaDevice* device) : device_(device) {}
+  explicit CopyGroups(CudaDevice* device, const LinkSpeed& link = {})
+      : device_(device), link_(link) {}
   Group* New(absl::Span<const int> ranks) override {
-    return &groups_.emplace_back(device_, static_cast<int>(ranks.size()));
+    return &groups_.emplace_back(device_, static_cast<int>(ranks.size()), link_);
   }
 
  private:
   CudaDevice* const device_;
+  const LinkSpeed link_;
   std::deque<CopyGroup> groups_;
 };
 

@@ -77,6 +77,29 @@ __host__ __device__ void FaultsBody(const RowsPlan& plan) {
   }
 }
 
+__host__ __device__ int64_t HoldNs(const WireHold& hold) {
+  int64_t bytes = hold.bytes;
+  const bool counted = hold.pieces != nullptr && *hold.faulty == 0;
+  for (int m = 0; counted && m < hold.members; ++m) {
+    int64_t sent = 0, got = 0;
+    for (int other = 0; other < hold.members; ++other) {
+      if (other == m) continue;
+      sent += hold.pieces[m * hold.members + other].sent;
+      got += hold.pieces[other * hold.members + m].sent;
+    }
+    const int64_t most = (sent > got ? sent : got) * hold.row_bytes;
+    if (most > bytes) bytes = most;
+  }
+  if (hold.bytes_per_s <= 0) return hold.latency_ns;
+  return hold.latency_ns + llround(static_cast<double>(bytes) / hold.bytes_per_s * 1e9);
+}
+
+__device__ int64_t GlobalNs() {
+  int64_t now = 0;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+
 // In units that are as large as the addresses allow.
 template <typename Unit>
 __host__ __device__ void SendRowsBody(const RowsShare& share, int64_t thread, int64_t threads) {
@@ -125,6 +148,16 @@ void HostSendRows(RowsShare share) {
   SendRowsBody<Unit>(share, 0, 1);
 }
 
+// One block: it takes a multiprocessor's slot, and next to nothing of what others need.
+__global__ void Hold(WireHold hold) {
+  const int64_t begin = GlobalNs();
+  const int64_t ns = HoldNs(hold);
+  while (GlobalNs() - begin < ns) __nanosleep(200);
+}
+void HostHold(WireHold hold) {
+  if (stringline_twin_takes != nullptr) stringline_twin_takes(HoldNs(hold));
+}
+
 struct alignas(16) Bytes16 {
   uint32_t word[4];
 };
@@ -139,6 +172,7 @@ using namespace copy_kernels;
     HasTwin<Sum<1>, HostSum<1>>(),
     HasTwin<Sum<4>, HostSum<4>>(),
     HasTwin<PlanRows, HostPlanRows>(),
+    HasTwin<Hold, HostHold>(),
     HasTwin<SendRows<char>, HostSendRows<char>>(),
     HasTwin<SendRows<uint32_t>, HostSendRows<uint32_t>>(),
     HasTwin<SendRows<Bytes16>, HostSendRows<Bytes16>>(),
@@ -168,6 +202,8 @@ void LaunchSum(const SumShare& share, cudaStream_t stream) {
 void LaunchPlanRows(const RowsPlan& plan, cudaStream_t stream) {
   PlanRows<<<1, kThreads, 0, stream>>>(plan);
 }
+
+void LaunchHold(const WireHold& hold, cudaStream_t stream) { Hold<<<1, 1, 0, stream>>>(hold); }
 
 // How many rows there are, only the GPU knows.
 void LaunchSendRows(const RowsShare& share, cudaStream_t stream) {

@@ -1,5 +1,5 @@
-// The kernels of copies/group: sums over the members of a group, and rows that travel by counts
-// which only the GPU knows.
+// The kernels of copies/group: sums over the members of a group, rows that travel by counts which
+// only the GPU knows, and a wire that is slow.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -61,6 +61,20 @@ struct RowsPlan {
   RowsReport* report = nullptr;  // memory of the host
 };
 void LaunchPlanRows(const RowsPlan& plan, cudaStream_t stream);
+
+// Holds the stream as long as bytes are on a slow wire: the latency, and then the bytes at that
+// rate. Rows that travel by counts are as many bytes as the member sends to others, or gets from
+// them, that has most.
+struct WireHold {
+  int64_t latency_ns = 0;
+  double bytes_per_s = 0;  // 0: no limit
+  int64_t bytes = 0;
+  const PieceOfRows* pieces = nullptr;  // of all members; null: `bytes`
+  const int32_t* faulty = nullptr;      // of pieces: if *faulty, no bytes travel
+  int32_t members = 0;
+  int64_t row_bytes = 0;
+};
+void LaunchHold(const WireHold& hold, cudaStream_t stream);
 
 // A member writes its rows to where they belong; nothing if *faulty.
 struct RowsShare {

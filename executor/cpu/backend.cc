@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "executor/bf16.h"
 #include "executor/cpu/kernel.h"
 #include "schedlang/base/status.h"
 
@@ -11,14 +12,8 @@ namespace {
 
 class HostKernels final : public Kernels {
  public:
-  HostKernels() {
-#define X(op, ...) kernels_[static_cast<size_t>(Op::op)] = cpu::KernelFor(Op::op);
-#include "stages/ops.def"
-#undef X
-  }
-
   absl::StatusOr<ReadyKernel> ReadyFor(const Graph& graph, const Node& node) override {
-    return ReadyKernel{RunNode, &kernels_[static_cast<size_t>(node.op)],
+    return ReadyKernel{RunNode, reinterpret_cast<const void*>(cpu::KernelFor(graph, node)),
                        cpu::WorkspaceBytes(graph, node)};
   }
 
@@ -56,20 +51,14 @@ class HostKernels final : public Kernels {
         UpdateAdamW(step.adamw, step.number, step.scale, block.decays, block.values, block.gradient,
                     block.m, block.v);
       }
+      ToBf16(block.values.data(), static_cast<int64_t>(block.working.size()), block.working.data());
     }
   }
 
  private:
   static void RunNode(const void* self, const NodeRun& run) {
-    (*static_cast<const cpu::Kernel*>(self))(run.node, run.in, run.out, run.accumulate,
-                                             run.workspace);
+    reinterpret_cast<cpu::Kernel>(self)(run.node, run.in, run.out, run.accumulate, run.workspace);
   }
-
-#define X(...) +1
-  cpu::Kernel kernels_[0
-#include "stages/ops.def"
-  ];
-#undef X
 };
 
 }  // namespace

@@ -276,6 +276,9 @@ void CpuDevice::RunStream(int index, Lock& lock) {
       case StreamOpKind::kHold:
         RunHold(index, lock);
         return;
+      case StreamOpKind::kMark:
+        SL_CHECK(false) << "a CPU shows no marks";
+        return;
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "executor/bf16.h"
 #include "executor/cpu/exchange.h"
 #include "schedlang/base/sl_check.h"
 #include "stages/init.h"
@@ -133,8 +134,8 @@ void Run::RunNode(const Node& node) {
         << RowOf(node.op).name << " cannot accumulate output " << i;
   }
   const std::shared_ptr<void> workspace = Allocate(WorkspaceBytes(graph_, node));
-  KernelFor(node.op)(node, operands.in, operands.out,
-                     absl::MakeConstSpan(accumulate, operands.out.size()), workspace.get());
+  KernelFor(graph_, node)(node, operands.in, operands.out,
+                          absl::MakeConstSpan(accumulate, operands.out.size()), workspace.get());
 }
 
 void Run::Forget(size_t n, const std::vector<int>& last_uses) {
@@ -169,12 +170,19 @@ Array MakeArray(const Type& type) {
   return array;
 }
 
+Array RoundedToBf16(const Array& values) {
+  Array rounded = MakeArray({DType::kBF16, values.type.shape});
+  ToBf16(values.f32(), values.type.elements(), rounded.bf16());
+  return rounded;
+}
+
 StageState MakeState(const StageProgram& program, uint64_t seed, int expert_rank) {
   StageState state;
   for (const Param& param : program.params) {
-    state.params.push_back(MakeArray(param.type));
-    Initialize(param, seed, state.params.back().f32(), expert_rank);
-    state.param_grads.push_back(MakeArray(param.type));
+    Array values = MakeArray(GradTypeOf(param));
+    Initialize(param, seed, values.f32(), expert_rank);
+    state.params.push_back(param.type == values.type ? values : RoundedToBf16(values));
+    state.param_grads.push_back(MakeArray(values.type));
   }
   return state;
 }

@@ -19,11 +19,14 @@ struct Array {
   std::shared_ptr<void> data;  // 64-byte aligned
 
   float* f32() const { return static_cast<float*>(data.get()); }
+  uint16_t* bf16() const { return static_cast<uint16_t*>(data.get()); }  // bits
   int32_t* i32() const { return static_cast<int32_t*>(data.get()); }
 };
 
 // All zeros.
 Array MakeArray(const Type& type);
+// Of an F32 array, each to the nearest BF16.
+Array RoundedToBf16(const Array& values);
 
 // The values of a stage by role: what its programs read and write.
 struct StageState {
@@ -37,7 +40,7 @@ struct StageState {
   std::vector<Array> stash;
 };
 
-// A state with params from `seed` (init.h) and accumulators of zeros.
+// A state with params from `seed` (init.h), those of BF16 rounded, and accumulators of zeros.
 StageState MakeState(const StageProgram& program, uint64_t seed, int expert_rank = 0);
 
 // Runs one of the stage's programs. Inputs are never written to.

@@ -1,6 +1,7 @@
 #include "executor/cpu/exchange.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -46,10 +47,12 @@ void ForPieces(Operands in, Body body) {
 
 void CopyRows(const Tensor& from, int64_t from_row, const Tensor& to, int64_t to_row,
               int64_t rows) {
-  const int64_t width = from.type->elements() / from.type->shape[0];
+  const int64_t row_bytes = from.type->bytes() / from.type->shape[0];
   SL_CHECK(from_row + rows <= from.type->shape[0] && to_row + rows <= to.type->shape[0])
       << rows << " rows from " << from_row << " to " << to_row;
-  std::copy_n(from.f32() + from_row * width, rows * width, to.f32() + to_row * width);
+  std::memcpy(static_cast<char*>(to.data) + to_row * row_bytes,
+              static_cast<const char*>(from.data) + from_row * row_bytes,
+              static_cast<size_t>(rows * row_bytes));
 }
 
 }  // namespace
@@ -64,7 +67,7 @@ void Exchange(const Node& node, Operands in, Operands out) {
       });
     case Op::kCombine:
       for (absl::Span<const Tensor> rank : out) {
-        std::fill_n(rank[0].f32(), rank[0].type->elements(), 0.0f);
+        std::memset(rank[0].data, 0, static_cast<size_t>(rank[0].type->bytes()));
       }
       return ForPieces(in, [&](size_t x, size_t y, int64_t from, int64_t to, int64_t rows) {
         CopyRows(in[y][0], to, out[x][0], from, rows);

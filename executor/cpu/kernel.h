@@ -16,7 +16,10 @@ namespace stringline::cpu {
 using Kernel = void (*)(const Node& node, absl::Span<const Tensor> in, absl::Span<const Tensor> out,
                         absl::Span<const bool> accumulate, void* workspace);
 
+// Of F32 operands, beside integers.
 Kernel KernelFor(Op op);
+// Of the node's operands, BF16 ones too.
+Kernel KernelFor(const Graph& graph, const Node& node);
 
 // Scratch memory that the kernel of `node` needs.
 int64_t WorkspaceBytes(const Graph& graph, const Node& node);

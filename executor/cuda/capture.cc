@@ -29,6 +29,10 @@ absl::StatusOr<int> CudaDevice::Capture() {
     cudaGraph_t graph = nullptr;
     const absl::Status ended = Checked(cudaStreamEndCapture(own_, &graph), "cudaStreamEndCapture");
     if (status.ok()) status = ended;
+    for (const Check& check : checks_) {
+      const absl::Status checked = check.check(check.self);
+      if (status.ok()) status = checked;
+    }
     if (status.ok()) {
       // Otherwise streams would have no priorities in it.
       status =
@@ -36,6 +40,8 @@ absl::StatusOr<int> CudaDevice::Capture() {
                   "cudaGraphInstantiate");
     }
     if (graph != nullptr) (void)cudaGraphDestroy(graph);
+    if (status.ok()) status = Checked(cudaGraphUpload(step.graph, own_), "cudaGraphUpload");
+    if (!status.ok() && step.graph != nullptr) (void)cudaGraphExecDestroy(step.graph);
     // An error that is told, or does not matter, shall not be taken for that of a later launch.
     (void)cudaGetLastError();
   }
@@ -46,6 +52,7 @@ absl::StatusOr<int> CudaDevice::Capture() {
     return absl::Status(status.code(),
                         absl::StrCat("the step cannot be captured: ", status.message()));
   }
+  step.ops = issuer_.Ops();
   issuer_.StartStep();
   captured_.push_back(std::move(step));
   return static_cast<int>(captured_.size()) - 1;
@@ -73,15 +80,17 @@ absl::Status CudaDevice::IssueCaptured() {
 
 void CudaDevice::Replay(int captured) {
   if (!failure_.ok()) return;
-  SL_CHECK(noted_ == 0 && !replayed_) << "something of this step runs already";
+  SL_CHECK(noted_ == 0 && !replayed()) << "something of this step runs already";
   const CapturedStep& step = captured_[captured];
   Fail(Checked(cudaSetDevice(ordinal_), "cudaSetDevice"));
   if (failure_.ok() && !step.times.empty()) Fail(StartTimes());
+  nvtx_.Enter({[](const void*, int64_t) { return std::string("a captured step"); }, nullptr, 0});
   if (failure_.ok()) Fail(Checked(cudaGraphLaunch(step.graph, own_), "cudaGraphLaunch"));
+  nvtx_.Enter({});
   if (!failure_.ok()) return;
   std::copy(step.times.begin(), step.times.end(), times_.begin());
   noted_ = step.times.size();
-  replayed_ = true;
+  replayed_ = captured;
 }
 
 }  // namespace stringline

@@ -6,10 +6,12 @@
 
 namespace stringline {
 
-absl::StatusOr<std::unique_ptr<Backend>> CudaBackend::Make(int ordinal) {
-  SL_ASSIGN_OR_RETURN(auto device, CudaDevice::Make(ordinal));
+absl::StatusOr<std::unique_ptr<Backend>> CudaBackend::Make(const CudaSettings& settings) {
+  SL_ASSIGN_OR_RETURN(auto device, CudaDevice::Make(settings.ordinal));
+  device->set_timeout_ns(settings.timeout_ns);
   SL_ASSIGN_OR_RETURN(auto kernels, CudaKernels::Make(device.get()));
-  return std::unique_ptr<Backend>(new CudaBackend(std::move(device), std::move(kernels)));
+  return std::unique_ptr<Backend>(
+      new CudaBackend(std::move(device), std::move(kernels), settings.link));
 }
 
 AvailableMemory CudaBackend::available() {

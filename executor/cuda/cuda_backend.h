@@ -1,6 +1,7 @@
 // Ranks on streams of one GPU.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -11,11 +12,17 @@
 
 namespace stringline {
 
+struct CudaSettings {
+  int ordinal = 0;
+  int64_t timeout_ns = 0;  // that Synchronize waits at most; 0: for ever
+  LinkSpeed link;          // how slow messages and exchanges are made
+};
+
 class CudaBackend final : public Backend {
  public:
   // The GPU with that number. Unavailable when there is none, or no driver, or no
   // cuBLASLt.
-  static absl::StatusOr<std::unique_ptr<Backend>> Make(int ordinal = 0);
+  static absl::StatusOr<std::unique_ptr<Backend>> Make(const CudaSettings& settings = {});
 
   Device* device() override { return device_.get(); }
   Groups* groups() override { return &groups_; }
@@ -23,8 +30,9 @@ class CudaBackend final : public Backend {
   AvailableMemory available() override;
 
  private:
-  CudaBackend(std::unique_ptr<CudaDevice> device, std::unique_ptr<CudaKernels> kernels)
-      : device_(std::move(device)), groups_(device_.get()), kernels_(std::move(kernels)) {}
+  CudaBackend(std::unique_ptr<CudaDevice> device, std::unique_ptr<CudaKernels> kernels,
+              const LinkSpeed& link)
+      : device_(std::move(device)), groups_(device_.get(), link), kernels_(std::move(kernels)) {}
 
   const std::unique_ptr<CudaDevice> device_;
   CopyGroups groups_;

@@ -1,5 +1,8 @@
 #include "executor/cuda/cuda_kernels.h"
 
+#include <algorithm>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -12,34 +15,42 @@ namespace {
 
 cudaStream_t StreamOf(NativeStream stream) { return static_cast<cudaStream_t>(stream); }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<CudaKernels>> CudaKernels::Make(CudaDevice* device) {
-  SL_ASSIGN_OR_RETURN(auto products, cuda::Products::Make());
-  return std::unique_ptr<CudaKernels>(new CudaKernels(device, std::move(products)));
+bool HasBf16(const Graph& graph, const Node& node) {
+  const auto is = [&](ValueId value) { return graph.values[value].type.dtype == DType::kBF16; };
+  return std::any_of(node.inputs.begin(), node.inputs.end(), is) ||
+         std::any_of(node.outputs.begin(), node.outputs.end(), is);
 }
 
-CudaKernels::CudaKernels(CudaDevice* device, std::unique_ptr<cuda::Products> products)
-    : device_(device), products_(std::move(products)) {
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudaKernels>> CudaKernels::Make(CudaDevice* device,
+                                                               AttentionSource attention) {
+  SL_ASSIGN_OR_RETURN(auto products, cuda::Products::Make());
+  return std::unique_ptr<CudaKernels>(new CudaKernels(device, std::move(products), attention));
+}
+
+CudaKernels::CudaKernels(CudaDevice* device, std::unique_ptr<cuda::Products> products,
+                         AttentionSource attention)
+    : device_(device), products_(std::move(products)), attention_source_(attention) {
   device->AddCheck(FirstError, this);
+}
+
+CudaKernels::~CudaKernels() {
+  if (device_->abandoned()) products_->Abandon();
 }
 
 absl::StatusOr<ReadyKernel> CudaKernels::ReadyFor(const Graph& graph, const Node& node) {
   const cuda::OpLaunch launch = cuda::LaunchOf(node.op);
-  if (launch.launch == nullptr) {
-    return absl::UnimplementedError(
-        absl::StrCat("the CUDA backend has no kernel for ", RowOf(node.op).name, " yet"));
+  const bool bf16 = HasBf16(graph, node);
+  if ((bf16 ? launch.in_bf16 : launch.in_f32) == nullptr) {
+    return absl::UnimplementedError(absl::StrCat("the CUDA backend has no kernel for ",
+                                                 RowOf(node.op).name, bf16 ? " in bf16" : ""));
   }
   const cuda::NodeTypes types = {graph, node};
-  if (!cuda::FitsAttention(types)) {
-    return absl::UnimplementedError(absl::StrCat("the CUDA backend has ", RowOf(node.op).name,
-                                                 " for heads of at most ", cuda::kMostHeadSize,
-                                                 " channels"));
-  }
   int64_t workspace_bytes = launch.workspace_bytes == nullptr ? 0 : launch.workspace_bytes(types);
   ReadyNode& ready = nodes_.emplace_back();
   ready.kernels = this;
-  ready.launch = launch.launch;
+  ready.launch = bf16 ? launch.in_bf16 : launch.in_f32;
   if (node.op == Op::kRotary) {
     const int64_t heads =
         static_cast<int64_t>(node.attributes[0]) + 2 * static_cast<int64_t>(node.attributes[1]);
@@ -47,8 +58,24 @@ absl::StatusOr<ReadyKernel> CudaKernels::ReadyFor(const Graph& graph, const Node
     SL_ASSIGN_OR_RETURN(ready.data.rotary, RotaryTable(x.shape[1], cuda::ColumnsOf(x) / heads / 2,
                                                        node.attributes[2]));
   }
+  if (cuda::IsAttention(node.op)) {
+    SL_RETURN_IF_ERROR(
+        cuda::ChooseAttention(types, bf16 ? Attention() : nullptr, &ready.data, &workspace_bytes));
+  }
   SL_RETURN_IF_ERROR(cuda::ChooseProducts(types, products_.get(), &ready.data, &workspace_bytes));
   return ReadyKernel{RunNode, &ready, workspace_bytes};
+}
+
+cuda::AttentionLibrary* CudaKernels::Attention() {
+  if (!attention_.has_value()) attention_ = attention_source_();
+  return attention_->ok() ? (*attention_)->get() : nullptr;
+}
+
+std::string CudaKernels::Describe() const {
+  std::string text = products_->Describe();
+  if (!attention_.has_value()) return text;
+  if (attention_->ok()) return absl::StrCat(text, (**attention_)->Describe());
+  return absl::StrCat(text, "attention by our own kernel: ", attention_->status().message(), "\n");
 }
 
 void CudaKernels::RunNode(const void* self, const NodeRun& run) {
@@ -74,7 +101,7 @@ void CudaKernels::Keep(const absl::Status& status, const char* what) const {
 }
 
 absl::Status CudaKernels::FirstError(const void* self) {
-  return static_cast<const CudaKernels*>(self)->error_;
+  return std::exchange(static_cast<const CudaKernels*>(self)->error_, absl::OkStatus());
 }
 
 // The host has time for it, and its doubles are as good.
@@ -116,10 +143,16 @@ void CudaKernels::Add(float* to, const float* from, int64_t count, NativeStream 
 }
 
 void CudaKernels::ClearBehind(const CountedRows& rows, NativeStream stream) {
-  Keep(cuda::Launch(
-           StreamOf(stream),
-           cuda::ClearBehind{reinterpret_cast<float*>(rows.rows), rows.counts, rows.how_many,
-                             rows.most_rows, rows.row_bytes / static_cast<int64_t>(sizeof(float))}),
+  // Rows of bf16 may be of an odd length.
+  const bool words = rows.row_bytes % static_cast<int64_t>(sizeof(float)) == 0;
+  const auto clear = [&](auto* first) {
+    using T = std::remove_pointer_t<decltype(first)>;
+    return cuda::Launch(StreamOf(stream),
+                        cuda::ClearBehind<T>{first, rows.counts, rows.how_many, rows.most_rows,
+                                             rows.row_bytes / static_cast<int64_t>(sizeof(T))});
+  };
+  Keep(words ? clear(reinterpret_cast<float*>(rows.rows))
+             : clear(reinterpret_cast<cuda::Bf16*>(rows.rows)),
        "clearing rows");
 }
 

@@ -7,9 +7,12 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
+#include "executor/cuda/cudnn_attention.h"
 #include "executor/cuda/device.h"
 #include "executor/cuda/ops/ops.h"
 #include "executor/cuda/param_list.h"
@@ -20,9 +23,15 @@ namespace stringline {
 // An error of a launch comes out of the device's Synchronize, with the first op that had one.
 class CudaKernels final : public Kernels {
  public:
+  // Where attention in bf16 comes from; an error says why our own kernel serves.
+  using AttentionSource = absl::StatusOr<std::unique_ptr<cuda::AttentionLibrary>> (*)();
+
   // `device`, the current GPU, outlives it, and calls nothing of it once it is gone. Unavailable
-  // without the library of products.
-  static absl::StatusOr<std::unique_ptr<CudaKernels>> Make(CudaDevice* device);
+  // without the library of products. `attention` is asked when an attention in bf16 is first made
+  // ready.
+  static absl::StatusOr<std::unique_ptr<CudaKernels>> Make(
+      CudaDevice* device, AttentionSource attention = cuda::CudnnAttention);
+  ~CudaKernels() override;
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
 
@@ -36,6 +45,9 @@ class CudaKernels final : public Kernels {
   void Update(const UpdateStep& step, absl::Span<const ParamBlock> blocks,
               NativeStream stream) override;
 
+  // The algorithms of products and the plans of attention.
+  std::string Describe() const override;
+
  private:
   struct ReadyNode {
     const CudaKernels* kernels;
@@ -43,21 +55,26 @@ class CudaKernels final : public Kernels {
     cuda::NodeData data;
   };
 
-  CudaKernels(CudaDevice* device, std::unique_ptr<cuda::Products> products);
+  CudaKernels(CudaDevice* device, std::unique_ptr<cuda::Products> products,
+              AttentionSource attention);
   static void RunNode(const void* self, const NodeRun& run);
   static absl::Status FirstError(const void* self);
   void Keep(cudaError_t error, const char* what) const;
   void Keep(const absl::Status& status, const char* what) const;
+  // Null where our own kernel serves.
+  cuda::AttentionLibrary* Attention();
   // The cosines and sines of all positions; made once for a model.
   absl::StatusOr<const float*> RotaryTable(int64_t positions, int64_t half, double theta);
   const cuda::ParamList& ListOf(absl::Span<const ParamBlock> blocks) const;
 
   CudaDevice* const device_;
   const std::unique_ptr<cuda::Products> products_;
+  const AttentionSource attention_source_;
+  std::optional<absl::StatusOr<std::unique_ptr<cuda::AttentionLibrary>>> attention_;  // once asked
   std::deque<ReadyNode> nodes_;
   std::map<std::tuple<int64_t, int64_t, double>, const float*> rotary_;
   absl::flat_hash_map<const ParamBlock*, cuda::ParamList> lists_;
-  mutable absl::Status error_;  // the first
+  mutable absl::Status error_;  // the first that was not told
 };
 
 }  // namespace stringline

@@ -1,10 +1,8 @@
 #include "executor/cuda/device.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,11 +10,6 @@
 #include "schedlang/base/status.h"
 
 namespace stringline {
-namespace {
-
-constexpr int64_t kEagerQueries = 1000;  // of a stream; then the host sleeps between them
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Make(int ordinal) {
   int devices = 0;
@@ -53,7 +46,8 @@ absl::Status CudaDevice::Start() {
 // Errors mean nothing any more.
 CudaDevice::~CudaDevice() {
   (void)cudaSetDevice(ordinal_);
-  WaitQuietly();
+  if (!quiet_) WaitQuietly();
+  if (abandoned_) return;
   for (const cudaStream_t stream : natives_) {
     if (stream != nullptr) (void)cudaStreamDestroy(stream);
   }
@@ -86,7 +80,9 @@ absl::Status CudaDevice::Checked(cudaError_t error, const char* call, StreamId s
 }
 
 void CudaDevice::Fail(absl::Status status) {
-  if (failure_.ok()) failure_ = std::move(status);
+  if (!failure_.ok() || status.ok()) return;
+  failure_ = std::move(status);
+  if (give_up_ != nullptr) give_up_(give_up_self_, failure_);
 }
 
 StreamId CudaDevice::NewStream(LazyName name, int capacity) {
@@ -105,6 +101,7 @@ StreamId CudaDevice::AddStream(LazyName name, int capacity, int priority) {
                  "cudaStreamCreateWithPriority", id));
   }
   natives_.push_back(stream);
+  if (stream != nullptr && name.print != nullptr) nvtx_.NameStream(stream, Print(name));
   return id;
 }
 
@@ -179,6 +176,8 @@ void CudaDevice::Record(StreamId stream, EventId event) { issuer_.Record(stream,
 
 void CudaDevice::Wait(StreamId stream, EventId event) { issuer_.Wait(stream, event); }
 
+void CudaDevice::Mark(StreamId stream, const LazyName& name) { issuer_.Mark(stream, name); }
+
 void CudaDevice::Meet(StreamId stream, IssueMeeting* meeting, int side, const void* end) {
   issuer_.Meet(stream, meeting, side, end);
 }
@@ -203,47 +202,14 @@ absl::Status CudaDevice::Synchronize() {
     if (failure_.ok()) Fail(check.check(check.self));
   }
   if (failure_.ok()) Fail(ReadTimes());
+  replayed_ = -1;
   if (failure_.ok()) {
     issuer_.StartStep();
   } else if (!quiet_) {
-    if (watch_.give_up != nullptr) watch_.give_up(watch_.self, failure_);
     WaitQuietly();
     quiet_ = true;
   }
   return failure_;
-}
-
-// What was issued refers to nothing that was not, so it comes to an end, also in a deadlock.
-void CudaDevice::WaitQuietly() {
-  for (const cudaStream_t stream : natives_) {
-    if (stream != nullptr) (void)cudaStreamSynchronize(stream);
-  }
-  if (own_ != nullptr) (void)cudaStreamSynchronize(own_);
-  (void)cudaGetLastError();
-}
-
-absl::Status CudaDevice::WaitForStreams() {
-  waiting_since_ns_ = NowNs();
-  for (int s = 0; s < issuer_.streams(); ++s) {
-    const StreamId stream(s);
-    if (!issuer_.Used(stream)) continue;
-    SL_RETURN_IF_ERROR(WaitFor(native(stream), stream));
-  }
-  if (noted_ == 0 && !replayed_) return absl::OkStatus();
-  replayed_ = false;
-  return WaitFor(own_, StreamId());
-}
-
-absl::Status CudaDevice::WaitFor(cudaStream_t stream, StreamId name) {
-  if (watch_.poll == nullptr) {
-    return Checked(cudaStreamSynchronize(stream), "cudaStreamSynchronize", name);
-  }
-  for (int64_t asked = 0;; ++asked) {
-    const cudaError_t error = cudaStreamQuery(stream);
-    if (error != cudaErrorNotReady) return Checked(error, "cudaStreamQuery", name);
-    SL_RETURN_IF_ERROR(watch_.poll(watch_.self, NowNs() - waiting_since_ns_));
-    if (asked >= kEagerQueries) std::this_thread::sleep_for(std::chrono::microseconds(20));
-  }
 }
 
 absl::Status CudaDevice::ReadTimes() {
@@ -251,7 +217,7 @@ absl::Status CudaDevice::ReadTimes() {
     float ms = 0;
     SL_RETURN_IF_ERROR(
         Checked(cudaEventElapsedTime(&ms, base_, timing_[i]), "cudaEventElapsedTime"));
-    *times_[i] = base_ns_ + std::llround(double{ms} * 1e6);
+    *times_[i].ns = base_ns_ + std::llround(double{ms} * 1e6);
   }
   noted_ = 0;
   return absl::OkStatus();
@@ -298,9 +264,9 @@ absl::Status CudaDevice::NoteTime(StreamId stream, int64_t* ns) {
     SL_RETURN_IF_ERROR(
         Checked(cudaEventCreateWithFlags(&event, cudaEventDefault), "cudaEventCreateWithFlags"));
     timing_.push_back(event);
-    times_.push_back(nullptr);
+    times_.push_back({});
   }
-  times_[noted_] = ns;
+  times_[noted_] = {ns, {stream, issuer_.At(stream)}};
   // Without the flag an event in a graph only orders, and has no time.
   return Checked(
       cudaEventRecordWithFlags(timing_[noted_++], native(stream),

@@ -15,6 +15,10 @@
 // An error of CUDA is one status: the call, the stream, and CUDA's text. The device stays in it,
 // and in that of a group or a deadlock. What was given to the GPU before has run, or failed, when
 // Synchronize returns.
+//
+// Nothing waits for ever: what has not ended by the deadline is DeadlineExceeded, which says how
+// far the streams came. Such a device is abandoned: nobody waits for it any more, and its memory,
+// streams and events stay the GPU's, since giving them back would wait.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -24,6 +28,8 @@
 #include <vector>
 
 #include "executor/cuda/issue.h"
+#include "executor/cuda/nvtx.h"
+#include "executor/cuda/progress.h"
 #include "executor/device.h"
 
 namespace stringline {
@@ -51,32 +57,34 @@ class CudaDevice final : public Device, private IssueSink {
   void Record(StreamId stream, EventId event) override;
   void Wait(StreamId stream, EventId event) override;
   int64_t NowNs() const override;
+  bool ShowsMarks() const override { return true; }
+  void Mark(StreamId stream, const LazyName& name) override;
   void Submit() override;
   absl::Status Synchronize() override;
 
-  // Captures what is enqueued, all of a step and none of it submitted, without running it; returns
-  // what Replay takes. It should have run once before, since what CUDA and libraries do only at
-  // first cannot be captured. When CUDA does not capture it the status says why, and the step is
-  // enqueued as before: Synchronize performs it as ever.
-  absl::StatusOr<int> Capture();
-  // Runs a captured step once more, with nothing beside it until Synchronize, which writes the
-  // times of it too.
-  void Replay(int captured);
+  bool CanCapture() const override { return true; }
+  absl::StatusOr<int> Capture() override;
+  void Replay(int captured) override;
+
+  // How long Synchronize waits at most; 0: for ever.
+  void set_timeout_ns(int64_t timeout_ns) { timeout_ns_ = timeout_ns; }
+  // Asked again and again while Synchronize waits; an error ends the wait and is the device's.
+  void AddWatch(absl::Status (*check)(const void* self), const void* self);
+  // Whether the GPU did not come to an end.
+  bool abandoned() const { return abandoned_; }
 
   // For groups. The stream comes to `meeting` on `side` with `end`.
   void Meet(StreamId stream, IssueMeeting* meeting, int side, const void* end);
-  // Asked in every Synchronize, when all work has run; an error is the device's.
+  // Asked in every Synchronize, when all work has run, and when a step has been captured. An error
+  // is the device's, or why the step cannot be captured; it is told once.
   void AddCheck(absl::Status (*check)(const void* self), const void* self);
-  // What watches over a wait for the GPU whose work may need other processes.
-  struct Watch {
-    void* self = nullptr;
-    // Asked again and again while Synchronize waits, with how long it has; an error ends the wait,
-    // and is the device's.
-    absl::Status (*poll)(void* self, int64_t waited_ns) = nullptr;
-    // Told once what the device fails with. After it all work on the GPU must come to an end.
-    void (*give_up)(void* self, const absl::Status& failure) = nullptr;
-  };
-  void SetWatch(const Watch& watch) { watch_ = watch; }
+  // Told once what the device fails with, at once. After it what waits on the GPU for other
+  // processes must come to an end.
+  using GiveUp = void (*)(void* self, const absl::Status& failure);
+  void OnFailure(GiveUp give_up, void* self) {
+    give_up_ = give_up;
+    give_up_self_ = self;
+  }
   // The following are for exchanges, while the device issues.
   bool capturing() const { return capturing_; }
   int ordinal() const { return ordinal_; }
@@ -95,10 +103,15 @@ class CudaDevice final : public Device, private IssueSink {
     const void* self;
   };
 
-  // A captured step, and where the times go that its events tell.
+  // Where the time of an event goes, and of which op it is.
+  struct NotedTime {
+    int64_t* ns = nullptr;
+    OpPlace place;
+  };
   struct CapturedStep {
     cudaGraphExec_t graph = nullptr;
-    std::vector<int64_t*> times;
+    std::vector<NotedTime> times;
+    StepOps ops;
   };
 
   explicit CudaDevice(int ordinal) : ordinal_(ordinal), issuer_(this) {}
@@ -109,20 +122,28 @@ class CudaDevice final : public Device, private IssueSink {
   absl::Status IssueCopy(StreamId stream, void* to, const void* from, int64_t bytes) override;
   absl::Status IssueRecord(StreamId stream, EventId event) override;
   absl::Status IssueWait(StreamId stream, EventId event) override;
+  void IssueMark(const LazyName& name) override { nvtx_.Enter(name); }
 
   // OK, or what the call came back with. It is CUDA's last error no more.
   absl::Status Checked(cudaError_t error, const char* call) const;
   absl::Status Checked(cudaError_t error, const char* call, StreamId stream) const;
+  // Whether the stream comes to its end before `most_ns` (0: no limit) have passed since start_ns.
+  absl::StatusOr<bool> WaitFor(cudaStream_t stream, StreamId id, int64_t start_ns, int64_t most_ns,
+                               bool watched);
   absl::Status WaitForStreams();
-  absl::Status WaitFor(cudaStream_t stream, StreamId name);
   void WaitQuietly();
+  // The error of a deadline.
+  absl::Status Unfinished();
   absl::Status ReadTimes();
   void Fail(absl::Status status);
   // From the fork of all streams to their join.
   absl::Status IssueCaptured();
   absl::Status StartTimes();
+  bool replayed() const { return replayed_ >= 0; }
 
   const int ordinal_;
+  int64_t timeout_ns_ = 0;
+  NvtxRanges nvtx_;
   Issuer issuer_;
   int least_priority_ = 0;
   int greatest_priority_ = 0;
@@ -131,8 +152,9 @@ class CudaDevice final : public Device, private IssueSink {
   std::vector<void*> memory_;
   std::vector<void*> host_memory_;
   std::vector<Check> checks_;
-  Watch watch_;
-  int64_t waiting_since_ns_ = 0;
+  std::vector<Check> watches_;
+  GiveUp give_up_ = nullptr;
+  void* give_up_self_ = nullptr;
   // For what is not part of a step, for the event that times are counted from, and for captured
   // steps.
   cudaStream_t own_ = nullptr;
@@ -141,13 +163,14 @@ class CudaDevice final : public Device, private IssueSink {
   cudaEvent_t base_ = nullptr;
   int64_t base_ns_ = 0;
   std::vector<cudaEvent_t> timing_;
-  std::vector<int64_t*> times_;
+  std::vector<NotedTime> times_;
   size_t noted_ = 0;
   std::vector<CapturedStep> captured_;
   bool capturing_ = false;
-  bool replayed_ = false;
+  int replayed_ = -1;  // which captured step runs
   absl::Status failure_;
-  bool quiet_ = false;  // nothing runs any more since the failure
+  bool quiet_ = false;  // nothing runs any more since the failure, or nobody waits for it
+  bool abandoned_ = false;
 };
 
 }  // namespace stringline

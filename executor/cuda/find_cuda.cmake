@@ -1,17 +1,20 @@
 # Looks for CUDA's compiler, its headers and those of cuBLAS, and enables the language where all are
-# there. Sets STRINGLINE_HAS_CUDA. No GPU is needed to build or to test.
+# there. Sets STRINGLINE_HAS_CUDA; and STRINGLINE_HAS_CUDNN where the headers of cuDNN and of its
+# frontend are there too. No GPU is needed to build or to test.
 set(STRINGLINE_CUDA AUTO CACHE STRING "The CUDA backend: AUTO (where nvcc is found), ON or OFF")
 set_property(CACHE STRINGLINE_CUDA PROPERTY STRINGS AUTO ON OFF)
+
+# What tools/install brings from PyPI lies here.
+set(data_home "$ENV{XDG_DATA_HOME}")
+if(NOT data_home)
+  set(data_home "$ENV{HOME}/.local/share")
+endif()
 
 set(STRINGLINE_HAS_CUDA OFF)
 if(NOT STRINGLINE_CUDA STREQUAL "OFF")
   include(CheckLanguage)
   if(NOT CMAKE_CUDA_COMPILER)
     # Also where it is installed, but not in PATH; the last is what `tools/install --cuda` makes.
-    set(data_home "$ENV{XDG_DATA_HOME}")
-    if(NOT data_home)
-      set(data_home "$ENV{HOME}/.local/share")
-    endif()
     find_program(STRINGLINE_NVCC nvcc
       PATHS /usr/local/cuda/bin "${data_home}/stringline/cuda/toolkit/bin")
     mark_as_advanced(STRINGLINE_NVCC)
@@ -51,5 +54,36 @@ if(NOT STRINGLINE_CUDA STREQUAL "OFF")
   endif()
   if(STRINGLINE_CUDA STREQUAL "ON" AND NOT STRINGLINE_HAS_CUDA)
     message(FATAL_ERROR "STRINGLINE_CUDA is ON, but nvcc and the headers of CUDA 13 and cuBLAS are not all there")
+  endif()
+endif()
+
+# Attention by cuDNN, whose library is opened at run time. Later versions of the frontend than these
+# want more libraries when a program is linked.
+set(STRINGLINE_HAS_CUDNN OFF)
+if(STRINGLINE_HAS_CUDA)
+  find_path(STRINGLINE_CUDNN_INCLUDE_DIR cudnn_backend.h
+    HINTS ${CUDAToolkit_INCLUDE_DIRS} "${data_home}/stringline/cuda/cudnn/include")
+  find_path(STRINGLINE_CUDNN_FRONTEND_DIR cudnn_frontend_version.h
+    HINTS ${CUDAToolkit_INCLUDE_DIRS} "${data_home}/stringline/cudnn_frontend/headers")
+  mark_as_advanced(STRINGLINE_CUDNN_INCLUDE_DIR STRINGLINE_CUDNN_FRONTEND_DIR)
+  if(NOT STRINGLINE_CUDNN_INCLUDE_DIR)
+    message(STATUS "Without attention by cuDNN: its headers are not there")
+  elseif(NOT STRINGLINE_CUDNN_FRONTEND_DIR)
+    message(STATUS "Without attention by cuDNN: the headers of its frontend are not there (tools/install)")
+  else()
+    set(version)
+    foreach(part MAJOR MINOR)
+      file(STRINGS "${STRINGLINE_CUDNN_FRONTEND_DIR}/cudnn_frontend_version.h" line
+        REGEX "define CUDNN_FRONTEND_${part}_VERSION [0-9]+")
+      string(REGEX REPLACE ".* " "" line "${line}")
+      list(APPEND version ${line})
+    endforeach()
+    list(JOIN version "." version)
+    if(version VERSION_GREATER_EQUAL 1.18 AND version VERSION_LESS 1.23)
+      set(STRINGLINE_HAS_CUDNN ON)
+      message(STATUS "With attention by cuDNN: frontend ${version}")
+    else()
+      message(STATUS "Without attention by cuDNN: its frontend is ${version}, not one from 1.18 to 1.22")
+    endif()
   endif()
 endif()

@@ -16,6 +16,9 @@ typedef void (*HostTwinCall)(const unsigned grid[3], const unsigned block[3], vo
 __attribute__((weak)) void stringline_host_twin(const void* kernel, HostTwinCall call,
                                                 const size_t* sizes, int count);
 
+// Only the stand-in has it, and only a twin calls it: so long its kernel takes.
+__attribute__((weak)) void stringline_twin_takes(long long ns);
+
 }  // extern "C"
 
 namespace stringline {

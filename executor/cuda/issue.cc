@@ -47,10 +47,15 @@ void Issuer::Meet(StreamId stream, IssueMeeting* meeting, int side, const void* 
   order_.push_back(stream.value);
 }
 
+void Issuer::Mark(StreamId stream, const LazyName& name) {
+  streams_[stream.value].Mark(name);
+  order_.push_back(stream.value);
+}
+
 absl::Status Issuer::Issue() {
   while (due_ < order_.size()) {
-    const int due = order_[due_++];
-    ++streams_[due].due;
+    const int due = order_[due_];
+    for (; due_ < order_.size() && order_[due_] == due; ++due_) ++streams_[due].due;
     if (!streams_[due].stuck) MakeRunnable(due);
     while (runnable_count_ > 0) {
       const int index = runnable_[runnable_first_];
@@ -67,6 +72,13 @@ void Issuer::MakeRunnable(int stream) {
 }
 
 absl::Status Issuer::RunStream(int index) {
+  if (streams_[index].mark.print != nullptr) sink_->IssueMark(streams_[index].mark);
+  const absl::Status status = RunOps(index);
+  if (streams_[index].mark.print != nullptr) sink_->IssueMark({});
+  return status;
+}
+
+absl::Status Issuer::RunOps(int index) {
   Stream& stream = streams_[index];
   const StreamId id(index);
   while (stream.next < stream.due) {
@@ -96,6 +108,10 @@ absl::Status Issuer::RunStream(int index) {
         if (op.target > event.over) SL_RETURN_IF_ERROR(sink_->IssueWait(id, EventId(op.index)));
         break;
       }
+      case StreamOpKind::kMark:
+        stream.mark = {op.print, op.self, op.argument};
+        sink_->IssueMark(stream.mark);
+        break;
       case StreamOpKind::kHold:
         SL_CHECK(false) << "a GPU does not hold its streams";
         break;
@@ -167,6 +183,7 @@ void Issuer::Rewind() {
       op.meeting->there = 0;
     }
     stream.next = stream.due = 0;
+    stream.mark = {};
     stream.stuck = false;
     stream.next_waiter = -1;
   }
@@ -179,12 +196,23 @@ void Issuer::Rewind() {
 }
 
 void Issuer::StartStep() {
-  for (Stream& stream : streams_) stream.enqueued = stream.next = stream.due = 0;
+  for (Stream& stream : streams_) {
+    stream.enqueued = stream.next = stream.due = 0;
+    stream.mark = {};
+  }
   order_.clear();
   due_ = 0;
   for (Event& event : events_) event.over = event.issued;
 }
 
 std::string Issuer::NameOf(StreamId stream) const { return Print(streams_[stream.value].name); }
+
+std::vector<std::vector<IssueOp>> Issuer::Ops() const {
+  std::vector<std::vector<IssueOp>> all;
+  for (const Stream& stream : streams_) {
+    all.emplace_back(stream.ops.begin(), stream.ops.begin() + stream.enqueued);
+  }
+  return all;
+}
 
 }  // namespace stringline

@@ -52,7 +52,11 @@ class IssueSink {
   virtual absl::Status IssueCopy(StreamId stream, void* to, const void* from, int64_t bytes) = 0;
   virtual absl::Status IssueRecord(StreamId stream, EventId event) = 0;
   virtual absl::Status IssueWait(StreamId stream, EventId event) = 0;
+  // What is given on from here is part of this; without `print` of nothing.
+  virtual void IssueMark(const LazyName& name) = 0;
 };
+
+using IssueOp = StreamOp<IssueMeeting>;
 
 class Issuer {
  public:
@@ -66,6 +70,7 @@ class Issuer {
   void Record(StreamId stream, EventId event);
   void Wait(StreamId stream, EventId event);
   void Meet(StreamId stream, IssueMeeting* meeting, int side, const void* end);
+  void Mark(StreamId stream, const LazyName& name);
 
   // Gives on what can be. An error of the sink or of an exchange ends it.
   absl::Status Issue();
@@ -79,15 +84,22 @@ class Issuer {
   void StartStep();
 
   int streams() const { return static_cast<int>(streams_.size()); }
+  int events() const { return static_cast<int>(events_.size()); }
   // Whether anything of this step has been enqueued, or given on.
   bool Enqueued(StreamId stream) const { return streams_[stream.value].enqueued > 0; }
   bool Used(StreamId stream) const { return streams_[stream.value].next > 0; }
+  // Which of the stream's ops is given on now.
+  uint32_t At(StreamId stream) const { return streams_[stream.value].next; }
   std::string NameOf(StreamId stream) const;
+  std::string NameOf(EventId event) const { return Print(events_[event.value].name); }
+  // What is enqueued in this step, by stream.
+  std::vector<std::vector<IssueOp>> Ops() const;
 
  private:
   struct Stream : StreamOps<IssueMeeting> {
     uint32_t next = 0;     // the op that is given on next
     uint32_t due = 0;      // those before it may be
+    LazyName mark;         // the last one before it
     bool stuck = false;    // it waits for another stream
     int next_waiter = -1;  // list of the streams that wait for the same event
   };
@@ -102,6 +114,7 @@ class Issuer {
   void MakeRunnable(int stream);
   // Gives on what is due of a stream, until it is stuck.
   absl::Status RunStream(int index);
+  absl::Status RunOps(int index);
   void WakeWaiters(Event* event);
   absl::Status Exchange(IssueMeeting* meeting, int last);
 

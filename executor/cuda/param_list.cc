@@ -15,6 +15,10 @@ absl::StatusOr<T*> TableOf(const std::vector<T>& values, Device* device) {
   return static_cast<T*>(memory);
 }
 
+Bf16* WorkingCopyOf(const ParamBlock& block) {
+  return block.working.empty() ? nullptr : reinterpret_cast<Bf16*>(block.working.data());
+}
+
 }  // namespace
 
 absl::StatusOr<ParamList::Chunks> ParamList::Upload(const std::vector<ParamChunk>& chunks,
@@ -31,7 +35,8 @@ absl::StatusOr<ParamList> ParamList::Make(absl::Span<const ParamBlock> blocks, D
   std::vector<int32_t> first;
   for (const ParamBlock& block : blocks) {
     params.push_back({block.values.data(), block.gradient.data(), block.m.data(), block.v.data(),
-                      /*copy=*/nullptr, static_cast<int64_t>(block.values.size()), block.decays});
+                      WorkingCopyOf(block), static_cast<int64_t>(block.values.size()),
+                      block.decays});
   }
   for (const ParamChunk& chunk : ChunksOf(params)) {
     const ParamBlock& block = blocks[static_cast<size_t>(chunk.param)];

@@ -18,7 +18,7 @@ std::string ToString(const ProductShape& shape) {
       break;
   }
   return absl::StrCat(text, " of ", shape.rows, " rows, ", shape.inputs, " inputs, ", shape.outputs,
-                      " outputs");
+                      " outputs", shape.bf16 ? " in bf16" : "");
 }
 
 ProductMapping MappingOf(const ProductShape& shape) {

@@ -20,16 +20,17 @@ struct ProductShape {
   bool bias = false;              // only of kForward
   bool residual = false;          // z, only of kForward
   bool accumulate = false;        // only of kWeightGrad
+  bool bf16 = false;              // the type of all matrices but dw, which is float32; sums are too
 
   friend bool operator==(const ProductShape&, const ProductShape&) = default;
   template <class H>
   friend H AbslHashValue(H hash, const ProductShape& s) {
     return H::combine(std::move(hash), s.kind, s.rows, s.inputs, s.outputs, s.bias, s.residual,
-                      s.accumulate);
+                      s.accumulate, s.bf16);
   }
 };
 
-// For messages: "y = x w' + bias of 128 rows, 64 inputs, 32 outputs".
+// For messages: "y = x w' + bias of 128 rows, 64 inputs, 32 outputs", and " in bf16" where it is.
 std::string ToString(const ProductShape& shape);
 
 // D (m,n) = op(A) op(B), all column-major, each entry a sum of k terms. Row-major matrices are the

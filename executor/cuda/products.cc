@@ -110,11 +110,16 @@ absl::Status CheckPointers(const Product& product, const ProductRun& run) {
   return absl::OkStatus();
 }
 
+size_t OutputBytes(const ProductShape& shape) {
+  const ProductMapping mapping = MappingOf(shape);
+  const bool half = shape.bf16 && shape.kind != ProductKind::kWeightGrad;
+  return static_cast<size_t>(mapping.m * mapping.n) * (half ? 2 : 4);
+}
+
 // Sums without terms: out = 0, out = z, or out as it is.
 absl::Status RunWithoutTerms(const ProductShape& shape, const ProductRun& run,
                              cudaStream_t stream) {
-  const ProductMapping mapping = MappingOf(shape);
-  const auto bytes = static_cast<size_t>(mapping.m * mapping.n) * sizeof(float);
+  const size_t bytes = OutputBytes(shape);
   if (shape.accumulate || run.residual == run.out) return absl::OkStatus();
   if (shape.residual) {
     return CheckCudaCall(
@@ -155,16 +160,18 @@ absl::Status Products::Table::Describe(Product* product) const {
   SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSB, operation(mapping.transpose_b)));
   if (product->shape.bias) {
     SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t{CUBLASLT_EPILOGUE_BIAS}));
-    // A search looks at how it is aligned. Every run puts its own there.
+    // A search looks at how it is aligned. Every run puts its own there. Its type is that of D.
     SL_RETURN_IF_ERROR(
         set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(kAlignment)));
   }
-  STRINGLINE_CUBLAS_LT(cublasLtMatrixLayoutInit_internal, &made.a, sizeof(made.a), CUDA_R_32F,
+  const cudaDataType in = product->shape.bf16 ? CUDA_R_16BF : CUDA_R_32F;
+  const cudaDataType out = product->shape.kind == ProductKind::kWeightGrad ? CUDA_R_32F : in;
+  STRINGLINE_CUBLAS_LT(cublasLtMatrixLayoutInit_internal, &made.a, sizeof(made.a), in,
                        mapping.a_rows(), mapping.a_columns(), mapping.lda);
-  STRINGLINE_CUBLAS_LT(cublasLtMatrixLayoutInit_internal, &made.b, sizeof(made.b), CUDA_R_32F,
+  STRINGLINE_CUBLAS_LT(cublasLtMatrixLayoutInit_internal, &made.b, sizeof(made.b), in,
                        mapping.b_rows(), mapping.b_columns(), mapping.ldb);
-  STRINGLINE_CUBLAS_LT(cublasLtMatrixLayoutInit_internal, &made.d, sizeof(made.d), CUDA_R_32F,
-                       mapping.m, mapping.n, mapping.ldd);
+  STRINGLINE_CUBLAS_LT(cublasLtMatrixLayoutInit_internal, &made.d, sizeof(made.d), out, mapping.m,
+                       mapping.n, mapping.ldd);
   return absl::OkStatus();
 }
 
@@ -286,13 +293,16 @@ absl::Status Products::Run(const Product* product, const ProductRun& run,
   return status.ok() ? status : AboutProduct(shape, status);
 }
 
+void Products::Abandon() { table_->handle = nullptr; }
+
 std::string Products::Describe() const {
   const std::lock_guard<std::mutex> lock(table_->mutex);
   std::vector<const Product*> products;
   for (const auto& [shape, product] : table_->products) products.push_back(product.get());
   const auto key = [](const Product* product) {
     const ProductShape& s = product->shape;
-    return std::tuple(s.kind, s.rows, s.inputs, s.outputs, s.bias, s.residual, s.accumulate);
+    return std::tuple(s.bf16, s.kind, s.rows, s.inputs, s.outputs, s.bias, s.residual,
+                      s.accumulate);
   };
   std::sort(products.begin(), products.end(),
             [&key](const Product* a, const Product* b) { return key(a) < key(b); });

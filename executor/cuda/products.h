@@ -1,4 +1,4 @@
-// Matrix products on a GPU, by cuBLASLt: float32 throughout, and no TF32.
+// Matrix products on a GPU, by cuBLASLt: of float32 without TF32, or of bf16 with sums in float32.
 //
 // The algorithm of a shape is chosen once, when it is first asked for, and is the same in every run
 // of it: the same inputs give the same bits, whichever schedule runs it. Where the library lies is
@@ -53,6 +53,9 @@ class Products {
   static int64_t WorkspaceBytes(const Product* product);
   // Enqueues it; allocates nothing. Any thread may, and a stream may be under capture.
   absl::Status Run(const Product* product, const ProductRun& run, cudaStream_t stream) const;
+
+  // Leaves the library open when this ends: closing it waits for the GPU.
+  void Abandon();
 
   // The table of chosen algorithms, a line a shape, in the order of shapes.
   std::string Describe() const;

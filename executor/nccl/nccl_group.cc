@@ -144,6 +144,7 @@ absl::Status NcclGroup::Perform(void* self, IssueMeeting::Ends ends,
   auto& group = *static_cast<NcclGroup*>(self);
   const Call& call = *static_cast<const Call*>(ends[0]);
   const StreamId stream = streams[0];
+  SL_RETURN_IF_ERROR(group.owner_->calls_differ_);
   const absl::Status status = group.Give(call, stream);
   if (!status.ok()) {
     const std::string name = Describe(call);

@@ -133,12 +133,14 @@ class NcclGroups final : public Groups {
   absl::Status CheckCalls() override;
 
  private:
+  absl::Status CompareCalls();
   friend class NcclGroup;
   NcclGroups(CudaDevice* device, World* world, std::unique_ptr<NcclComms> comms)
       : device_(device), world_(world), comms_(std::move(comms)) {}
 
   static absl::Status Checked(cudaError_t error, const char* call);
-  static absl::Status Watch(void* self, int64_t waited_ns);
+  static absl::Status Watch(const void* self);
+  static absl::Status EndStep(const void* self);
   static void GiveUp(void* self, const absl::Status& failure);
   absl::Status Start();
   absl::Status ConnectNew();
@@ -162,7 +164,9 @@ class NcclGroups final : public Groups {
   cudaStream_t own_ = nullptr;
   char* bytes_ = nullptr;  // for connecting: one from and one to every process
   int64_t looked_ns_ = 0;
+  int64_t waiting_since_ns_ = 0;  // for the GPU; 0: not since the last step ended
   cudaEvent_t counted_ = nullptr;
+  absl::Status calls_differ_;  // what CheckCalls found
 };
 
 }  // namespace stringline

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,6 +22,7 @@ struct Tensor {
   const Type* type = nullptr;
 
   float* f32() const { return static_cast<float*>(data); }
+  uint16_t* bf16() const { return static_cast<uint16_t*>(data); }  // bits
   int32_t* i32() const { return static_cast<int32_t*>(data); }
 };
 
@@ -74,6 +76,10 @@ class Kernels {
                             NativeStream stream) = 0;
   virtual void Update(const UpdateStep& step, absl::Span<const ParamBlock> blocks,
                       NativeStream stream) = 0;
+
+  // What was chosen for the nodes that were made ready, a line each, for people; "" where nothing
+  // is.
+  virtual std::string Describe() const { return ""; }
 };
 
 }  // namespace stringline

@@ -29,9 +29,13 @@ StageLayout::StageLayout(const StageProgram& program) : layers(program.moe_layer
   for (const bool experts : {false, true}) {
     for (size_t p = 0; p < params.size(); ++p) {
       if (program.params[p].expert != experts) continue;
-      params[p] = AddTensor(program.params[p].type, &param_bytes);
+      params[p] = AddTensor(GradTypeOf(program.params[p]), &param_bytes);
     }
     if (!experts) dense_bytes = param_bytes;
+  }
+  for (const Param& param : program.params) {
+    const bool narrow = param.type.dtype != DType::kF32;
+    working.push_back(narrow ? AddTensor(param.type, &working_bytes) : -1);
   }
   for (const Saved& value : program.saved) {
     const StageValue kept =
@@ -54,6 +58,7 @@ StageLayout::StageLayout(const StageProgram& program) : layers(program.moe_layer
 Location StageLayout::Of(const Port& port) const {
   switch (port.role) {
     case Role::kParam:
+      if (working[port.index] >= 0) return {Region::kWorking, working[port.index]};
       return {Region::kParams, params[port.index]};
     case Role::kParamGrad:
       return {Region::kGrads, params[port.index]};

@@ -16,8 +16,9 @@ namespace stringline {
 // The blocks of memory that a program reads and writes. Those after kGrads belong to one
 // microbatch: the values a stage holds of it, each in a block of its own, come last.
 enum class Region : uint8_t {
-  kArena,  // temporaries
-  kParams,
+  kArena,    // temporaries
+  kParams,   // F32, those of BF16 too
+  kWorking,  // of BF16 parameters what graphs read of them
   kGrads,
   kTarget,
   kLoss,
@@ -42,9 +43,14 @@ struct StageLayout {
 
   Location Of(const Port& port) const;
 
+  // Of a parameter, its gradient, its two moments and, where it is BF16, its working copy.
+  int64_t all_param_bytes() const { return 4 * param_bytes + working_bytes; }
+
   std::vector<int64_t> params;  // offsets, in kParams and in kGrads alike; experts' come last
   int64_t dense_bytes = 0;      // of those that are no experts'
   int64_t param_bytes = 0;
+  std::vector<int64_t> working;  // offsets in kWorking; -1 for an F32 parameter
+  int64_t working_bytes = 0;
   std::vector<Location> saved;
   std::vector<int64_t> stash;
   int layers;        // of mixtures of experts: each has two tallies

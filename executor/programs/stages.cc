@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "executor/bf16.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 #include "schedlang/effects.h"
@@ -76,9 +77,8 @@ std::vector<StageSizes> Stages::Sizes() const {
       const bool runs = !size.in_parts || program != static_cast<int>(ActionKind::kBackward);
       size.temporaries[program] = runs ? stages_[s].programs[program].arena_bytes() : 0;
     }
-    // Parameters, gradients and two moments; the data of the step.
     const DataBytes data = DataOfStage(id);
-    size.resident = 4 * layout.param_bytes + plan_.microbatches * TallyBytes(id) + data.tokens +
+    size.resident = layout.all_param_bytes() + plan_.microbatches * TallyBytes(id) + data.tokens +
                     data.targets + data.losses;
   }
   return sizes;
@@ -98,18 +98,16 @@ absl::StatusOr<std::unique_ptr<Stages>> Stages::Place(const Plan& lowered,
 
 NeededMemory Stages::needed(absl::Span<const RankId> ranks) const {
   NeededMemory needed;
-  double moments = 0, tallies = 0;
+  double tallies = 0;
   for (size_t s = 0; s < stages_.size(); ++s) {
     if (!Holds(ranks, StageId(static_cast<int32_t>(s)))) continue;
-    const auto params = static_cast<double>(stages_[s].layout.param_bytes);
-    needed.params += 2 * params;
-    moments += 2 * params;
+    needed.params += static_cast<double>(stages_[s].layout.all_param_bytes());
     tallies += static_cast<double>(TallyBytes(StageId(static_cast<int32_t>(s))));
   }
   for (const RankId rank : ranks) {
     needed.activations += static_cast<double>(memory_.ranks[rank.value].all());
   }
-  needed.activations -= needed.params + moments;
+  needed.activations -= needed.params;
   // What of it is in host memory too.
   const int64_t data = programs_.front().input.bytes() + programs_.back().target.bytes();
   needed.activations += plan_.microbatches * (static_cast<double>(data) + tallies);
@@ -179,16 +177,18 @@ absl::Status Stages::Allocate(uint64_t seed, int expert_rank, absl::Span<const R
     reads_data = reads_data || programs_[s].first || programs_[s].last;
     SL_RETURN_IF_ERROR(allocate(rank, stage.layout.param_bytes, &stage.params));
     SL_RETURN_IF_ERROR(allocate(rank, stage.layout.param_bytes, &stage.grads));
+    SL_RETURN_IF_ERROR(allocate(rank, stage.layout.working_bytes, &stage.working));
     for (size_t p = 0; p < programs_[s].params.size(); ++p) {
       const Param& param = programs_[s].params[p];
       first_values.resize(param.type.elements());
       Initialize(param, seed, first_values.data(), expert_rank);
       SL_RETURN_IF_ERROR(device->CopyNow(stage.params + stage.layout.params[p], first_values.data(),
-                                         param.type.bytes()));
+                                         GradTypeOf(param).bytes()));
     }
     SL_RETURN_IF_ERROR(allocate(rank, tallies, &stage.tallies));
     SL_RETURN_IF_ERROR(AllocateData(id, device));
   }
+  SL_RETURN_IF_ERROR(RefreshWorking(device));
   blocks_.resize(plan_.ranks());
   arenas_.resize(plan_.ranks());
   for (const RankId rank : ranks) {
@@ -204,6 +204,28 @@ absl::Status Stages::Allocate(uint64_t seed, int expert_rank, absl::Span<const R
   SL_RETURN_IF_ERROR(
       AllocateOnHost(microbatches * programs_.front().input.elements(), device, &tokens_));
   return AllocateOnHost(microbatches * programs_.back().target.elements(), device, &targets_);
+}
+
+absl::Status Stages::RefreshWorking(Device* device) {
+  std::vector<float> values;
+  std::vector<uint16_t> rounded;
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    const Stage& stage = stages_[s];
+    if (stage.params == nullptr) continue;  // of a rank that is not here
+    for (size_t p = 0; p < programs_[s].params.size(); ++p) {
+      const Param& param = programs_[s].params[p];
+      if (stage.layout.working[p] < 0) continue;
+      const int64_t count = param.type.elements();
+      values.resize(count);
+      rounded.resize(count);
+      SL_RETURN_IF_ERROR(device->CopyNow(values.data(), stage.params + stage.layout.params[p],
+                                         GradTypeOf(param).bytes()));
+      ToBf16(values.data(), count, rounded.data());
+      SL_RETURN_IF_ERROR(device->CopyNow(stage.working + stage.layout.working[p], rounded.data(),
+                                         param.type.bytes()));
+    }
+  }
+  return absl::OkStatus();
 }
 
 char* Stages::AddressOf(StageId stage, MicrobatchId microbatch, StageValue value) const {

@@ -42,10 +42,10 @@ class Stages final : public StageWork {
     int expert = 0;               // as which member
   };
   void Join(Seat seat) { seat_ = std::move(seat); }
-  // What Allocate will take for these ranks: for parameters and their gradients, and for all else.
-  // The two moments, which memory() counts too, are the caller's.
+  // What Allocate will take for these ranks, and the caller for the two moments of parameters: for
+  // parameters, their gradients, moments and working copies, and for all else.
   NeededMemory needed(absl::Span<const RankId> ranks) const;
-  // The same by rank, with the two moments of the parameters.
+  // The same by rank.
   std::vector<RankBytes> rank_bytes() const;
   // Memory of a rank, from the device.
   absl::StatusOr<void*> Take(RankId rank, int64_t bytes, Device* device);
@@ -53,6 +53,9 @@ class Stages final : public StageWork {
   // `seed`, those of experts that of this expert rank. Only these ranks' stages have an address.
   absl::Status Allocate(uint64_t seed, int expert_rank, absl::Span<const RankId> ranks,
                         Device* device);
+  // Makes the working copies of all BF16 parameters anew: after anybody but Kernels::Update has
+  // written into parameters, as when a model is loaded. Between steps.
+  absl::Status RefreshWorking(Device* device);
 
   int layers(StageId stage) const override { return stages_[stage.value].layout.layers; }
   Piece Compute(const Action& action, LayerPart part) override;
@@ -85,6 +88,8 @@ class Stages final : public StageWork {
   const StageLayout& layout(StageId stage) const { return stages_[stage.value].layout; }
   float* params(StageId stage) { return reinterpret_cast<float*>(stages_[stage.value].params); }
   float* grads(StageId stage) { return reinterpret_cast<float*>(stages_[stage.value].grads); }
+  // Bits of BF16, as the layout has them.
+  char* working(StageId stage) { return stages_[stage.value].working; }
 
   const MemoryPlan& memory() const { return memory_; }
 
@@ -95,6 +100,7 @@ class Stages final : public StageWork {
     StageLayout layout;
     std::vector<ReadyGraph> programs;
     char* params = nullptr;
+    char* working = nullptr;
     char* grads = nullptr;
     char* tallies = nullptr;         // by microbatch of the step
     absl::Span<float> host_tallies;  // the same

@@ -24,7 +24,8 @@ ValueId DecoderStage::Norm(ValueId x, const std::string& name) {
 }
 
 ValueId DecoderStage::Linear(ValueId x, const std::string& name, int64_t out) {
-  const ValueId weight = Matrix(name + ".weight", out, builder_.TypeOf(x).shape.back(),
+  const Type& in = builder_.TypeOf(x);
+  const ValueId weight = Matrix(name + ".weight", {in.dtype, {out, in.shape.back()}},
                                 static_cast<float>(shape_.init_stddev));
   return builder_.Append(Op::kLinear, {x, weight}, {}, name);
 }
@@ -57,7 +58,7 @@ ValueId DecoderStage::AttentionHalf(ValueId x, const std::string& name) {
   if (shape_.qkv_bias) {
     const ValueId weight = Matrix(attention + ".qkv.weight", packed, shape_.width,
                                   static_cast<float>(shape_.init_stddev));
-    const ValueId bias = Vector(attention + ".qkv.bias", packed, Init::kZeros);
+    const ValueId bias = Bias(attention + ".qkv.bias", packed);
     y = builder_.Append(Op::kLinearBias, {y, weight, bias}, {}, attention + ".qkv");
   } else {
     y = Linear(y, attention + ".qkv", packed);
@@ -165,8 +166,10 @@ absl::StatusOr<std::vector<StageProgram>> BuildDecoderStages(
   SL_RETURN_IF_ERROR(CheckExpertRanks(shape, options.expert_ranks));
   return BuildPrograms(shape.layers, layers_per_stage, options.recompute,
                        [&]() -> std::unique_ptr<StageBuilder> {
-                         if (shape.moe.experts == 0) return std::make_unique<DecoderStage>(shape);
-                         return std::make_unique<MoeStage>(shape, options.expert_ranks);
+                         if (shape.moe.experts == 0) {
+                           return std::make_unique<DecoderStage>(shape, options.dtype);
+                         }
+                         return std::make_unique<MoeStage>(shape, options);
                        });
 }
 

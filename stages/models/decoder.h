@@ -64,8 +64,8 @@ ModelWork WorkOf(const DecoderShape& shape);
 class DecoderStage : public StageBuilder {
  public:
   // `shape` outlives the object.
-  explicit DecoderStage(const DecoderShape& shape)
-      : StageBuilder(shape.microbatch, shape.context, shape.width), shape_(shape) {}
+  DecoderStage(const DecoderShape& shape, DType dtype)
+      : StageBuilder(shape.microbatch, shape.context, shape.width, dtype), shape_(shape) {}
 
   ValueId Embed() override;
   ValueId Layer(ValueId x, int layer) override;  // AttentionHalf, then MlpHalf
@@ -78,7 +78,7 @@ class DecoderStage : public StageBuilder {
   virtual ValueId MlpHalf(ValueId x, int layer, const std::string& name);
 
   ValueId Norm(ValueId x, const std::string& name);
-  // x w', w (out, in) under `name`.weight.
+  // x w', w (out, in) of x's type under `name`.weight.
   ValueId Linear(ValueId x, const std::string& name, int64_t out);
   // silu(gate) up of x's last dimension, from `name`.gate_up.weight (2 hidden, width), and back to
   // the width with `name`.down.weight, added to the residual.

@@ -17,8 +17,8 @@ constexpr double kEpsilon = 1e-5;
 
 class GptStage : public StageBuilder {
  public:
-  explicit GptStage(const GptShape& shape)
-      : StageBuilder(shape.microbatch, shape.context, shape.width), shape_(shape) {}
+  GptStage(const GptShape& shape, DType dtype)
+      : StageBuilder(shape.microbatch, shape.context, shape.width, dtype), shape_(shape) {}
 
   ValueId Embed() override;
   ValueId Layer(ValueId x, int layer) override;
@@ -42,7 +42,7 @@ ValueId GptStage::Norm(ValueId x, const std::string& name) {
 
 ValueId GptStage::Linear(ValueId x, const std::string& name, int64_t out) {
   const ValueId weight = Matrix(name + ".weight", out, builder_.TypeOf(x).shape.back(), kStddev);
-  const ValueId bias = Vector(name + ".bias", out, Init::kZeros);
+  const ValueId bias = Bias(name + ".bias", out);
   return builder_.Append(Op::kLinearBias, {x, weight, bias}, {}, name);
 }
 
@@ -51,7 +51,7 @@ ValueId GptStage::EndBranch(ValueId x, const std::string& name, ValueId residual
   const float stddev = kStddev / std::sqrt(2.0f * static_cast<float>(shape_.layers));
   const int64_t in = builder_.TypeOf(x).shape.back();
   const ValueId weight = Matrix(name + ".weight", shape_.width, in, stddev);
-  const ValueId bias = Vector(name + ".bias", shape_.width, Init::kZeros);
+  const ValueId bias = Bias(name + ".bias", shape_.width);
   return builder_.Append(Op::kLinearResidual, {x, weight, bias, residual}, {}, result);
 }
 
@@ -129,7 +129,7 @@ absl::StatusOr<std::vector<StageProgram>> BuildGptStages(const GptShape& shape,
   SL_RETURN_IF_ERROR(CheckShape(shape));
   SL_RETURN_IF_ERROR(CheckNotShared(options.expert_ranks));
   return BuildPrograms(shape.layers, layers_per_stage, options.recompute,
-                       [&] { return std::make_unique<GptStage>(shape); });
+                       [&] { return std::make_unique<GptStage>(shape, options.dtype); });
 }
 
 }  // namespace stringline

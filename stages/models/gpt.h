@@ -43,8 +43,8 @@ int64_t CountParams(const GptShape& shape);
 ModelWork WorkOf(const GptShape& shape);
 
 // One program per element of `layers_per_stage` (layers.h); {shape.layers} gives the whole model as
-// one stage. A stage's input is tokens I32 (microbatch, context) for the first one, otherwise F32
-// (microbatch, context, width); the target is I32 (microbatch, context).
+// one stage. A stage's input is tokens I32 (microbatch, context) for the first one, otherwise
+// options.dtype (microbatch, context, width); the target is I32 (microbatch, context).
 absl::StatusOr<std::vector<StageProgram>> BuildGptStages(const GptShape& shape,
                                                          const std::vector<int>& layers_per_stage,
                                                          const BuildOptions& options = {});

@@ -70,8 +70,10 @@ ModelWork WorkOf(const AnyShape& shape) {
 absl::StatusOr<std::vector<StageProgram>> BuildModelStages(const AnyShape& shape,
                                                            const std::vector<int>& layers_per_stage,
                                                            const BuildOptions& options) {
+  BuildOptions of_shape = options;
+  of_shape.dtype = shape.dtype;
   return std::visit(
-      [&](const auto& of_family) { return StagesOf(of_family, layers_per_stage, options); },
+      [&](const auto& of_family) { return StagesOf(of_family, layers_per_stage, of_shape); },
       shape.family);
 }
 

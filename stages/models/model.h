@@ -18,6 +18,8 @@ namespace stringline {
 
 struct AnyShape {
   std::variant<GptShape, DecoderShape> family;
+  // Of activations and of the weights of products: F32 or BF16 (BuildOptions::dtype).
+  DType dtype = DType::kF32;
 
   AnyShape() = default;
   AnyShape(const GptShape& shape) : family(shape) {}      // NOLINT: every shape is a model
@@ -45,7 +47,8 @@ ModelWork WorkOf(const AnyShape& shape);
 
 // One program per element of `layers_per_stage` (layers.h); {shape.layers()} gives the whole model
 // as one stage. A stage's input is tokens I32 (microbatch, context) for the first one, otherwise
-// F32 (microbatch, context, width); the target is I32 (microbatch, context).
+// shape.dtype (microbatch, context, width); the target is I32 (microbatch, context). It is the
+// shape's dtype that counts, not that of `options`.
 absl::StatusOr<std::vector<StageProgram>> BuildModelStages(const AnyShape& shape,
                                                            const std::vector<int>& layers_per_stage,
                                                            const BuildOptions& options = {});

@@ -107,6 +107,9 @@ ValueId MoeStage::MlpHalf(ValueId x, int layer, const std::string& name) {
 
 MoeStage::Routed MoeStage::Route(ValueId h, const std::string& name) {
   const MoeShape& moe = shape_.moe;
+  // Who is chosen must not hang on a few bits.
+  const bool wide = builder_.TypeOf(h).dtype == DType::kF32;
+  if (!wide) h = builder_.Append(Op::kCast, {h}, {32}, name + "router.input");
   const ValueId logits = Linear(h, name + "router", moe.experts);
   params_.back().eager = true;  // small, and a long time to keep what it is made of
   ValueId bias;
@@ -166,7 +169,8 @@ ValueId MoeStage::Experts(ValueId h, const Routed& routed, const Way& way,
 
 ValueId MoeStage::ExpertWeights(const std::string& name, int64_t rows, int64_t columns,
                                 float stddev) {
-  Param param{name + ".weight", {DType::kF32, {shape_.moe.experts / expert_ranks_, rows, columns}}};
+  Param param{name + ".weight",
+              {Activation().dtype, {shape_.moe.experts / expert_ranks_, rows, columns}}};
   param.init = Init::kNormal;
   param.stddev = stddev;
   param.decay = true;

@@ -14,7 +14,8 @@
 //
 // Parameters: router.weight (E,C), router.bias (E) if balance_rate is not 0, experts.gate_up.weight
 // (e,2F,C), experts.down.weight (e,C,F), and shared.gate_up.weight, shared.down.weight as those of
-// an MLP. First values are those of the MLP's weights.
+// an MLP. First values are those of the MLP's weights. The router reads h as F32, and its weight,
+// its logits and the weights of choices are F32.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +48,8 @@ double MoeWorkPerToken(const DecoderShape& shape);
 
 class MoeStage : public DecoderStage {
  public:
-  MoeStage(const DecoderShape& shape, int expert_ranks)
-      : DecoderStage(shape), expert_ranks_(expert_ranks) {}
+  MoeStage(const DecoderShape& shape, const BuildOptions& options)
+      : DecoderStage(shape, options.dtype), expert_ranks_(options.expert_ranks) {}
 
  protected:
   ValueId MlpHalf(ValueId x, int layer, const std::string& name) override;

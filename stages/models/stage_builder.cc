@@ -21,12 +21,16 @@ ValueId StageBuilder::AddParam(Param param) {
   return builder_.Input(Role::kParam, index, params_.back().type, params_.back().name);
 }
 
-ValueId StageBuilder::Matrix(const std::string& name, int64_t rows, int64_t columns, float stddev) {
-  Param param{name, {DType::kF32, {rows, columns}}};
+ValueId StageBuilder::Matrix(const std::string& name, Type type, float stddev) {
+  Param param{name, std::move(type)};
   param.init = Init::kNormal;
   param.stddev = stddev;
   param.decay = true;
   return AddParam(std::move(param));
+}
+
+ValueId StageBuilder::Bias(const std::string& name, int64_t size) {
+  return AddParam({name, {dtype_, {size}}});
 }
 
 ValueId StageBuilder::Vector(const std::string& name, int64_t size, Init init) {

@@ -29,14 +29,17 @@ struct ModelWork {
 struct BuildOptions {
   int expert_ranks = 1;  // ranks that share out the experts (models/moe.h)
   RecomputePolicy recompute;
+  // Of activations and of the weights, tables and biases of products: F32 or BF16. What norms scale
+  // by and routers are F32.
+  DType dtype = DType::kF32;
 };
 
 // Builds one stage's forward graph.
 class StageBuilder {
  public:
-  // Activations are F32 (microbatch, context, width), tokens I32 (microbatch, context).
-  StageBuilder(int64_t microbatch, int64_t context, int64_t width)
-      : microbatch_(microbatch), context_(context), width_(width) {}
+  // Activations are of `dtype` (microbatch, context, width), tokens I32 (microbatch, context).
+  StageBuilder(int64_t microbatch, int64_t context, int64_t width, DType dtype)
+      : microbatch_(microbatch), context_(context), width_(width), dtype_(dtype) {}
   virtual ~StageBuilder() = default;
   StageBuilder(const StageBuilder&) = delete;
   StageBuilder& operator=(const StageBuilder&) = delete;
@@ -55,9 +58,14 @@ class StageBuilder {
   ValueId AddParam(Param param);
   // An output beside the result, as ForwardStage has them.
   void AddOutput(Role role, int index, ValueId value) { beside_.push_back({role, index, value}); }
-  // Weights (rows, columns), normal with `stddev`, that decay.
-  ValueId Matrix(const std::string& name, int64_t rows, int64_t columns, float stddev);
-  // Biases and what norms scale by.
+  // Weights (rows, columns) of activations, normal with `stddev`, that decay.
+  ValueId Matrix(const std::string& name, int64_t rows, int64_t columns, float stddev) {
+    return Matrix(name, {dtype_, {rows, columns}}, stddev);
+  }
+  ValueId Matrix(const std::string& name, Type type, float stddev);
+  // Zeros that a product begins with.
+  ValueId Bias(const std::string& name, int64_t size);
+  // F32: what norms scale by and shift by, and a router's bias.
   ValueId Vector(const std::string& name, int64_t size, Init init);
   // Adds `embedding.weight` (vocabulary, width) and looks the tokens up in it.
   ValueId EmbedTokens(int64_t vocabulary, float stddev);
@@ -66,13 +74,14 @@ class StageBuilder {
   void HeadLoss(ValueId x, int64_t vocabulary, float stddev, bool tied);
 
   Type Tokens() const { return {DType::kI32, {microbatch_, context_}}; }
-  Type Activation() const { return {DType::kF32, {microbatch_, context_, width_}}; }
+  Type Activation() const { return {dtype_, {microbatch_, context_, width_}}; }
 
   Builder builder_;
   std::vector<Param> params_;
 
  private:
   const int64_t microbatch_, context_, width_;
+  const DType dtype_;
   std::vector<Port> beside_;
   int checkpoints_ = 0;
 };

@@ -122,13 +122,14 @@ TEST(CudaAllocation, ATrainingStepAllocatesNothing) {
     ASSERT_TRUE(programs.ok()) << programs.status();
     const auto trainer = Trainer::Make(plan, *programs, {}, *std::move(backend));
     ASSERT_TRUE(trainer.ok()) << trainer.status();
-    for (int step = 0; step < 3; ++step) {
+    for (int step = 0; step < 5; ++step) {
       const int64_t before = allocations_outside;
       const absl::Status status = (*trainer)->ComputeGradients();
       ASSERT_TRUE(status.ok()) << status;
       ASSERT_TRUE((*trainer)->Update(1e-3).ok());
-      // The first step makes events.
-      EXPECT_EQ(allocations_outside > before, step == 0) << NameOf(family) << " step " << step;
+      // The first step makes events, and the third is captured.
+      EXPECT_EQ(allocations_outside > before, step == 0 || step == 2)
+          << NameOf(family) << " step " << step;
     }
   }
 }

@@ -38,6 +38,84 @@ TEST(GpuSections, TrainingPasses) {
   }
 }
 
+// Our own kernel in the library's place; its gradient is wrong where it `spoils`, and lse is not
+// the same every time where it `wanders`.
+class OwnAsLibrary final : public cuda::AttentionLibrary {
+ public:
+  static inline bool spoils = false, wanders = false;
+
+  absl::StatusOr<const cuda::AttentionPlan*> Choose(
+      const cuda::AttentionProblem& problem) override {
+    plan_ = {problem, problem.batch * problem.heads * problem.positions * 4};
+    return &plan_;
+  }
+  absl::Status Run(const cuda::AttentionPlan* plan, const cuda::AttentionRun& run,
+                   cudaStream_t stream) const override {
+    using cuda::Bf16;
+    const cuda::AttentionProblem& p = plan->problem;
+    cuda::AttentionShape shape = {p.batch, p.positions, {p.heads, p.kv_heads, p.size}};
+    const cuda::StreamRun launch(stream);
+    const auto* const qkv = static_cast<const Bf16*>(run.qkv);
+    auto* const y = static_cast<Bf16*>(run.y);
+    if (p.gradient) {
+      auto* const dqkv = static_cast<Bf16*>(run.dqkv);
+      RunAttentionGrad(launch, cuda::AttentionGradArguments<Bf16>{
+                                   static_cast<const Bf16*>(run.dy), qkv, y, run.lse,
+                                   static_cast<float*>(run.workspace), dqkv, shape});
+      const int64_t all = p.batch * p.positions * shape.heads.all() * p.size;
+      if (spoils) launch(cuda::Scale<Bf16, Bf16>{dqkv, dqkv, all, 1.05f});
+    } else {
+      RunAttention(launch, cuda::AttentionArguments<Bf16>{qkv, y, run.lse, shape});
+      const float factor = 1 + 1e-4f * static_cast<float>(++runs_);
+      if (wanders) launch(cuda::Scale<float, float>{run.lse, run.lse, 9, factor});
+    }
+    return launch.error() == cudaSuccess ? absl::OkStatus() : absl::InternalError("a launch");
+  }
+  std::string Describe() const override { return ""; }
+
+ private:
+  cuda::AttentionPlan plan_;
+  mutable int runs_ = 0;
+};
+
+std::vector<CheckRow> AttentionRows(CudaKernels::AttentionSource library) {
+  standin_reset(1);
+  standin_cublas_reset();
+  KeptRows rows;
+  CheckAttention({{false, 2, 40, 4, 2, 8}}, library, &rows);
+  return rows.all;
+}
+
+TEST(GpuSections, AttentionIsComparedWithOurOwn) {
+  const CudaKernels::AttentionSource own =
+      []() -> absl::StatusOr<std::unique_ptr<cuda::AttentionLibrary>> {
+    return std::make_unique<OwnAsLibrary>();
+  };
+  std::vector<CheckRow> rows = AttentionRows(own);
+  ASSERT_EQ(rows.size(), 2);
+  for (const CheckRow& row : rows) {
+    EXPECT_EQ(row.result, CheckResult::kPass) << row.name << ": " << row.said;
+    EXPECT_NE(row.said.find("0.0e+00 from our own"), std::string::npos) << row.said;
+  }
+  OwnAsLibrary::spoils = true;
+  rows = AttentionRows(own);
+  OwnAsLibrary::spoils = false;
+  ASSERT_EQ(rows.size(), 2);
+  EXPECT_EQ(rows[0].result, CheckResult::kPass);
+  EXPECT_EQ(rows[1].result, CheckResult::kFail);
+  EXPECT_EQ(rows[1].name,
+            "the gradient of attention of 2 x 40 positions, 4 heads of 8 channels, 2 of keys");
+  OwnAsLibrary::wanders = true;
+  rows = AttentionRows(own);
+  OwnAsLibrary::wanders = false;
+  ASSERT_FALSE(rows.empty());
+  EXPECT_EQ(rows[0].result, CheckResult::kFail);
+  EXPECT_EQ(rows[0].said, "two runs of the library's gave different bits");
+  rows = AttentionRows(cuda::CudnnAttention);
+  ASSERT_EQ(rows.size(), 1);
+  EXPECT_EQ(rows[0].result, CheckResult::kSkip);
+}
+
 TEST(GpuSections, AnErrorOfTheDeviceIsARowThatSaysSo) {
   standin_reset(1);
   standin_fail_call(30, 700);

@@ -263,6 +263,7 @@ TEST_F(ProductsTest, TheTableIsInTheOrderOfShapes) {
   Chosen({ProductKind::kWeightGrad, 2, 3, 4});
   Chosen({ProductKind::kForward, 20, 30, 40, true});
   Chosen(small);
+  Chosen({ProductKind::kForward, 1, 3, 4, false, false, false, /*bf16=*/true});
   Chosen(empty);
   const std::string table = products_->Describe();
   EXPECT_TRUE(absl::StartsWith(table, "cuBLASLt 1")) << table;
@@ -271,7 +272,8 @@ TEST_F(ProductsTest, TheTableIsInTheOrderOfShapes) {
        {"y = x w' of 0 rows, 3 inputs, 4 outputs: no algorithm\n",
         "y = x w' of 2 rows, 3 inputs, 4 outputs: algorithm ", "split-k 1, workspace 0 bytes\n",
         "y = x w' + bias of 20 rows, 30 inputs, 40 outputs: algorithm ",
-        "dw = dy' x of 2 rows, 3 inputs, 4 outputs: algorithm "}) {
+        "dw = dy' x of 2 rows, 3 inputs, 4 outputs: algorithm ",
+        "y = x w' of 1 rows, 3 inputs, 4 outputs in bf16: algorithm "}) {
     at = table.find(line, at);
     ASSERT_NE(at, std::string::npos) << line << " is not there, or not after the last:\n" << table;
   }
@@ -303,6 +305,31 @@ TEST_F(ProductsTest, SumsWithoutTermsAreZeros) {
   }
   EXPECT_EQ(standin_ops_pending(), 0);
   EXPECT_EQ(standin_cublas_searches(), 0);
+}
+
+// What is zero is as long as its type makes it, and no longer.
+TEST_F(ProductsTest, SumsWithoutTermsInBf16AreZeros) {
+  for (const ProductKind kind :
+       {ProductKind::kForward, ProductKind::kInputGrad, ProductKind::kWeightGrad}) {
+    ProductShape shape = {kind, 2, 2, 3};
+    shape.bf16 = true;
+    (kind == ProductKind::kForward     ? shape.inputs
+     : kind == ProductKind::kInputGrad ? shape.outputs
+                                       : shape.rows) = 0;
+    const int64_t bytes = kind == ProductKind::kForward     ? 2 * 2 * 3
+                          : kind == ProductKind::kInputGrad ? 2 * 2 * 2
+                                                            : 4 * 2 * 3;
+    SCOPED_TRACE(ToString(shape));
+    const std::string before(64, 'x');
+    void* out = nullptr;
+    ASSERT_EQ(cudaMalloc(&out, before.size()), cudaSuccess);
+    ASSERT_EQ(cudaMemcpy(out, before.data(), before.size(), cudaMemcpyHostToDevice), cudaSuccess);
+    ASSERT_TRUE(products_->Run(Chosen(shape), {nullptr, nullptr, out}, stream_).ok());
+    ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+    std::string after(64, 'y');
+    ASSERT_EQ(cudaMemcpy(after.data(), out, after.size(), cudaMemcpyDeviceToHost), cudaSuccess);
+    EXPECT_EQ(after, std::string(bytes, '\0') + std::string(64 - bytes, 'x'));
+  }
 }
 
 TEST_F(ProductsTest, WhatMakesNoSenseIsRefused) {

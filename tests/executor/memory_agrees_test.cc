@@ -54,14 +54,17 @@ class Counted final : public Device {
 };
 
 // One layer a stage and one more for every second, so that stages differ.
-std::vector<StageProgram> ProgramsFor(const Plan& plan, TinyFamily family, Recompute recompute) {
+std::vector<StageProgram> ProgramsFor(const Plan& plan, TinyFamily family, Recompute recompute,
+                                      DType dtype = DType::kF32) {
   const size_t pipes = std::max<size_t>(1, plan.pipes.size());
   const int stages = static_cast<int>(plan.stages.size() / pipes);
   const int layers = stages + stages / 2;
   const auto split = SplitEven(layers, stages);
   SL_CHECK(split.ok()) << split.status();
-  const auto pipe = BuildModelStages(TinyModel(family, layers), *split,
-                                     {.expert_ranks = 1, .recompute = {.what = recompute}});
+  AnyShape shape = TinyModel(family, layers);
+  shape.dtype = dtype;
+  const auto pipe =
+      BuildModelStages(shape, *split, {.expert_ranks = 1, .recompute = {.what = recompute}});
   SL_CHECK(pipe.ok()) << pipe.status();
   std::vector<StageProgram> programs;
   for (size_t p = 0; p < pipes; ++p) programs.insert(programs.end(), pipe->begin(), pipe->end());
@@ -95,8 +98,9 @@ struct Totals {
   int64_t simulated = 0;
 };
 
-void CompareMemory(const Plan& plan, TinyFamily family, Recompute recompute, Totals* totals) {
-  const std::vector<StageProgram> programs = ProgramsFor(plan, family, recompute);
+void CompareMemory(const Plan& plan, TinyFamily family, Recompute recompute, DType dtype,
+                   Totals* totals) {
+  const std::vector<StageProgram> programs = ProgramsFor(plan, family, recompute, dtype);
   const std::vector<StageSizes> sizes = SizesOf(plan, programs);
   const auto planned = PlanMemory(plan, sizes);
   ASSERT_TRUE(planned.ok()) << planned.status();
@@ -145,24 +149,52 @@ void CompareMemory(const Plan& plan, TinyFamily family, Recompute recompute, Tot
 }
 
 TEST(MemoryAgrees, PlannedCheckedAllocatedAndSimulated) {
-  for (const TinyFamily family : {TinyFamily::kGpt, TinyFamily::kMoe}) {
-    for (const Recompute recompute : {Recompute::kNone, Recompute::kAll}) {
-      Totals totals;
-      for (const std::string& name : LibrarySchedules()) {
-        SCOPED_TRACE(testing::Message() << name << ", " << NameOf(family) << ", recompute "
-                                        << static_cast<int>(recompute));
-        const std::optional<Plan> plan = LibraryPlan(name, 4, 12);
-        ASSERT_TRUE(plan.has_value());
-        CompareMemory(*plan, family, recompute, &totals);
-        if (HasFailure()) return;
+  const std::tuple<TinyFamily, Recompute, DType> cases[] = {
+      {TinyFamily::kGpt, Recompute::kNone, DType::kF32},
+      {TinyFamily::kGpt, Recompute::kAll, DType::kF32},
+      {TinyFamily::kMoe, Recompute::kNone, DType::kF32},
+      {TinyFamily::kMoe, Recompute::kAll, DType::kF32},
+      {TinyFamily::kGpt, Recompute::kNone, DType::kBF16},
+      {TinyFamily::kMoe, Recompute::kNone, DType::kBF16},
+  };
+  for (const auto& [family, recompute, dtype] : cases) {
+    Totals totals;
+    for (const std::string& name : LibrarySchedules()) {
+      SCOPED_TRACE(testing::Message() << name << ", " << NameOf(family) << ", recompute "
+                                      << static_cast<int>(recompute) << ", " << NameOf(dtype));
+      const std::optional<Plan> plan = LibraryPlan(name, 4, 12);
+      ASSERT_TRUE(plan.has_value());
+      CompareMemory(*plan, family, recompute, dtype, &totals);
+      if (HasFailure()) return;
+    }
+    const auto over = [&](int64_t bytes) {
+      return static_cast<double>(bytes) / static_cast<double>(totals.simulated);
+    };
+    std::cout << NameOf(family) << " in " << NameOf(dtype) << ", recompute "
+              << static_cast<int>(recompute) << ": planned " << over(totals.planned)
+              << " of what is alive, with slots of one size " << over(totals.one_size) << "\n";
+    EXPECT_LT(over(totals.planned), 1.35);
+  }
+}
+
+// Half of what is alive, but for what is fp32 still; a working copy beside each parameter.
+TEST(MemoryAgrees, Bf16TakesHalfOfAValueAndHalfAParameterMore) {
+  const Plan plan = LibraryPlan("1f1b", 4, 8).value();
+  for (const TinyFamily family : kTinyFamilies) {
+    SCOPED_TRACE(NameOf(family));
+    const auto wide = SizesOf(plan, ProgramsFor(plan, family, Recompute::kNone));
+    const auto programs = ProgramsFor(plan, family, Recompute::kNone, DType::kBF16);
+    const auto narrow = SizesOf(plan, programs);
+    for (size_t s = 0; s < wide.size(); ++s) {
+      for (const StageValue value :
+           {StageValue::kInput, StageValue::kOutput, StageValue::kInGrad, StageValue::kOutGrad}) {
+        EXPECT_EQ(2 * narrow[s].of_microbatch[value], wide[s].of_microbatch[value])
+            << NameOf(value) << " of stage " << s;
       }
-      const auto over = [&](int64_t bytes) {
-        return static_cast<double>(bytes) / static_cast<double>(totals.simulated);
-      };
-      std::cout << NameOf(family) << ", recompute " << static_cast<int>(recompute) << ": planned "
-                << over(totals.planned) << " of what is alive, with slots of one size "
-                << over(totals.one_size) << "\n";
-      EXPECT_LT(over(totals.planned), 1.35);
+      const StageLayout layout(programs[s]);
+      EXPECT_EQ(narrow[s].resident - wide[s].resident, layout.working_bytes);
+      EXPECT_GT(layout.working_bytes, layout.param_bytes * 2 / 5);
+      EXPECT_LE(layout.working_bytes, layout.param_bytes);
     }
   }
 }

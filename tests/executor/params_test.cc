@@ -78,7 +78,7 @@ constexpr Cut kCuts[] = {
 TEST_F(Params, EveryScheduleAndCutLoadsTheSameParameters) {
   ASSERT_TRUE(RunWith("1f1b", 2, SmallRun(4), "", saved_).ok());
   const std::string saved = ReadWhole(file_);
-  // With a learning rate of nothing a run saves what it loaded.
+  // With a learning rate of nothing a run saves what it loaded, in bf16 too.
   RunConfig still = SmallRun(1);
   still.optimizer.learning_rate = 0;
   std::vector<double> losses;
@@ -96,8 +96,36 @@ TEST_F(Params, EveryScheduleAndCutLoadsTheSameParameters) {
     const size_t header_bytes = *HeaderBytes(bytes, bytes.size()) + 8;
     EXPECT_EQ(bytes.substr(header_bytes), saved.substr(header_bytes)) << cut.schedule;
   }
+  still.shape.dtype = DType::kBF16;
+  const std::string again = folder_ + "/again";
+  const auto narrow = RunWith("1f1b", 4, still, saved_, again);
+  ASSERT_TRUE(narrow.ok()) << narrow.status();
+  EXPECT_NE(narrow->losses_nats[0], losses[0]);
+  EXPECT_NEAR(narrow->losses_nats[0], losses[0], 0.01 * losses[0]);
+  const std::string bytes = ReadWhole(ParamsFile(again));
+  const size_t header_bytes = *HeaderBytes(bytes, bytes.size()) + 8;
+  EXPECT_EQ(bytes.substr(header_bytes), saved.substr(header_bytes));
   for (size_t i = 0; i + 1 < losses.size(); ++i) EXPECT_EQ(losses[i], losses[0]) << i;
   EXPECT_NEAR(losses.back(), losses[0], 1e-5);  // two pipes add up in another order
+}
+
+// What products read is made of what was loaded, whole: the loss goes on in every bit.
+TEST_F(Params, TheLossOfABf16RunGoesOnWhereItStood) {
+  const std::string window = Corpus().substr(0, SmallRun(1).shape.context() + 1);
+  RunConfig config = SmallRun(1);
+  config.shape.dtype = DType::kBF16;
+  config.optimizer.learning_rate = 1e-3;
+  const auto first = RunWith("1f1b", 2, config, "", saved_, window);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto second = RunWith("zb_v", 2, config, saved_, "", window);
+  ASSERT_TRUE(second.ok()) << second.status();
+  config.steps = 2;
+  config.final_rate = 1e-3;
+  const auto both = RunWith("1f1b", 2, config, "", "", window);
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_EQ(both->losses_nats[0], first->losses_nats[0]);
+  EXPECT_EQ(both->losses_nats[1], second->losses_nats[0]);
+  EXPECT_LT(second->losses_nats[0], first->losses_nats[0]);
 }
 
 // A text of one window: the data of all steps are equal, and the loss depends on the parameters

@@ -173,10 +173,19 @@ TEST(RunConfig, TokensAreATextsOtherForm) {
   EXPECT_EQ(config->tokens_dtype, "uint32");
 }
 
-TEST(RunConfig, ADeviceIsAWordBesideTheSections) {
+TEST(RunConfig, DeviceAndPrecisionAreWordsBesideTheSections) {
+  EXPECT_EQ(ReadWith("", "")->shape.dtype, DType::kF32);
+  EXPECT_EQ(ReadWith("", "", "precision: fp32\n")->shape.dtype, DType::kF32);
+  EXPECT_EQ(ReadWith("", "", "precision: bf16\ndevice: cpu\n")->shape.dtype, DType::kBF16);
   EXPECT_EQ(ReadWith("", "")->device, DeviceKind::kCpu);
   EXPECT_EQ(ReadWith("", "", "device: cpu\n")->device, DeviceKind::kCpu);
   EXPECT_EQ(ReadWith("", "", "device: cuda\n")->device, DeviceKind::kCuda);
+  EXPECT_TRUE(ReadWith("", "")->capture);
+  EXPECT_TRUE(ReadWith("", "", "device: cuda\ncapture: auto\n")->capture);
+  EXPECT_FALSE(ReadWith("", "", "capture: off\ndevice: cuda\n")->capture);
+  EXPECT_EQ(ReadWith("", "", "device: cuda\n")->timeout_ns, int64_t{600'000'000'000});
+  EXPECT_EQ(ReadWith("", "", "device: cuda\ntimeout: 250ms\n")->timeout_ns, 250'000'000);
+  EXPECT_EQ(ReadWith("", "", "device: cuda\ntimeout: 0s\n")->timeout_ns, 0);
   const struct {
     const char *line, *says;
   } cases[] = {
@@ -184,6 +193,17 @@ TEST(RunConfig, ADeviceIsAWordBesideTheSections) {
       {"device: {kind: cuda}\n", ":1: device: expected cpu or cuda"},
       {"device: cpu\ndevice: cuda\n", ":2: 'device' is given twice"},
       {"devise: cpu\n", ":1: unknown section 'devise'; did you mean 'device'?"},
+      {"device: cuda\ncapture: on\n", ":2: capture: expected auto or off, got 'on'"},
+      {"device: cuda\ntimeout: soon\n",
+       ":2: timeout: 'soon' is not a time (a number of microseconds, or one with ns, us, ms or s)"},
+      {"timeout: 1s\n", ":1: timeout: only 'device: cuda' has one"},
+      {"capture: off\n", ":1: capture: only 'device: cuda' has one"},
+      {"device: cpu\ncapture: auto\n", ":2: capture: only 'device: cuda' has one"},
+      {"precision: fp16\n", ":1: precision: expected fp32 or bf16, got 'fp16'"},
+      {"precision: f32\n", ":1: precision: expected fp32 or bf16, got 'f32'; did you mean 'fp32'?"},
+      {"precision: 16\n", ":1: precision: expected fp32 or bf16, got '16'"},
+      {"precision: [bf16]\n", ":1: precision: expected fp32 or bf16"},
+      {"precision: bf16\nprecision: bf16\n", ":2: 'precision' is given twice"},
   };
   for (const auto& test : cases) {
     const absl::Status status = ReadWith("", "", test.line).status();

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "executor/clock.h"
@@ -31,12 +31,14 @@ Processes::Processes(int count, const std::function<std::string(int)>& run) {
   for (int p = 0; p < count; ++p) {
     int ends[2];
     SL_CHECK(pipe(ends) == 0);
+    (void)std::fflush(nullptr);
     const pid_t pid = fork();
     SL_CHECK(pid >= 0);
     if (pid == 0) {
       (void)close(ends[0]);
       for (const Child& before : children_) (void)close(before.pipe);
       WriteAll(ends[1], run(p));
+      (void)std::fflush(nullptr);  // what expectations said
       _exit(0);
     }
     (void)close(ends[1]);

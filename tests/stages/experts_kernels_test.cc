@@ -144,7 +144,7 @@ TEST_F(ExpertsTruth, RouteTakesTheLowerOfTwoEquals) {
 
 // Not a number is no reason to choose an expert twice, or none.
 TEST_F(ExpertsTruth, RouteChoosesDistinctExpertsOfNotANumber) {
-  const Array logits = NanArray({1, 6});
+  const Array logits = NanArray(F32({1, 6}));
   const std::vector<Array> out =
       RunKernel(Op::kRoute, {logits, MakeArray(Type{})}, {3, 0, 1, 1, 3, 2, 2});
   EXPECT_EQ(IntegersOf(out[1]), (std::vector<int32_t>{0, 1, 2}));

@@ -36,6 +36,7 @@ const std::vector<NanCase>& NanCases() {
       {Op::kAdd, {F32({3, 7}), F32({3, 7})}, {}},
       {Op::kMul, {F32({3, 7}), F32({3, 7})}, {}},
       {Op::kScale, {F32({3, 7})}, {-1.5}},
+      {Op::kCast, {F32({3, 7})}, {32}},
       {Op::kLayerNorm, {F32({3, 5}), F32({5}), F32({5})}, {1e-5}},
       {Op::kLayerNorm, {F32({2, 37}), F32({37}), F32({37})}, {1e-5}},
       {Op::kLayerNormGrad, {F32({3, 5}), F32({3, 5}), F32({5}), F32({3}), F32({3})}, {}},

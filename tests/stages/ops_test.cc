@@ -5,7 +5,10 @@
 
 #include <set>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "executor/cpu/kernel.h"
+#include "stages/text.h"
 #include "tests/stages/experts_ops.h"
 
 namespace stringline {
@@ -76,7 +79,8 @@ TEST(Ops, ShapeRulesRefuse) {
        {},
        "the two inputs differ in shape, seen: f32[2], f32[2,1]"},
       {Op::kScale, {F32({2})}, {}, "scale has 0 attributes instead of 1"},
-      {Op::kGelu, {I32({2})}, {}, "input 0 is not f32, seen: i32[2]"},
+      {Op::kCast, {F32({2})}, {8}, "cast to 8 bits"},
+      {Op::kGelu, {I32({2})}, {}, "input 0 is not f32 or bf16, seen: i32[2]"},
       {Op::kGeluGrad,
        {F32({2}), F32({3})},
        {},
@@ -175,6 +179,101 @@ TEST(Ops, ShapeRulesRefuse) {
   }
   for (const OpRow& row : AllOps()) {
     EXPECT_TRUE(refused.count(row.op) || cpu::IsOfExperts(row.op)) << row.name;
+  }
+}
+
+std::string InferredText(absl::string_view op, absl::string_view inputs,
+                         const std::vector<double>& attributes) {
+  std::vector<Type> types;
+  for (absl::string_view word : absl::StrSplit(inputs, ' ', absl::SkipEmpty())) {
+    types.push_back(ReadType(word).value());
+  }
+  const absl::StatusOr<std::vector<Type>> inferred = InferTypes(OpNamed(op)->op, types, attributes);
+  if (!inferred.ok()) return std::string(inferred.status().message());
+  return absl::StrJoin(*inferred, " ", [](std::string* text, const Type& type) {
+    absl::StrAppend(text, PrintType(type));
+  });
+}
+
+struct TypeCase {
+  const char* op;
+  const char* inputs;
+  const char* outputs;
+  std::vector<double> attributes = {};
+};
+
+// What goes through a stage keeps its type; statistics, losses and gradients of parameters are F32.
+TEST(Ops, TypesOfBf16) {
+  const TypeCase cases[] = {
+      {"linear", "bf16[2,3] bf16[4,3]", "bf16[2,4]"},
+      {"linear_bias", "bf16[2,3] bf16[4,3] bf16[4]", "bf16[2,4]"},
+      {"linear_residual", "bf16[2,3] bf16[4,3] bf16[4] bf16[2,4]", "bf16[2,4]"},
+      {"linear_add", "bf16[2,3] bf16[4,3] bf16[2,4]", "bf16[2,4]"},
+      {"linear_input_grad", "bf16[2,4] bf16[4,3]", "bf16[2,3]"},
+      {"linear_weight_grad", "bf16[2,4] bf16[2,3]", "f32[4,3]"},
+      {"column_sum", "bf16[2,4]", "f32[4]"},
+      {"add", "bf16[2] bf16[2]", "bf16[2]"},
+      {"mul", "bf16[2] bf16[2]", "bf16[2]"},
+      {"scale", "bf16[2]", "bf16[2]", {2}},
+      {"cast", "bf16[2]", "f32[2]", {32}},
+      {"cast", "f32[2]", "bf16[2]", {16}},
+      {"cast", "bf16[2]", "bf16[2]", {16}},
+      {"layer_norm", "bf16[2,3] f32[3] f32[3]", "bf16[2,3] f32[2] f32[2]", {1e-5}},
+      {"layer_norm_grad", "bf16[2,3] bf16[2,3] f32[3] f32[2] f32[2]", "bf16[2,3] f32[3] f32[3]"},
+      {"rms_norm", "bf16[2,3] f32[3]", "bf16[2,3] f32[2]", {1e-5}},
+      {"rms_norm_grad", "bf16[2,3] bf16[2,3] f32[3] f32[2]", "bf16[2,3] f32[3]"},
+      {"head_norm", "bf16[2,3,12] f32[3] f32[3]", "bf16[2,3,12] f32[2,3,3]", {2, 1, 1e-5}},
+      {"head_norm_grad",
+       "bf16[2,3,12] bf16[2,3,12] f32[3] f32[3] f32[2,3,3]",
+       "bf16[2,3,12] f32[3] f32[3]",
+       {2, 1}},
+      {"gelu", "bf16[2]", "bf16[2]"},
+      {"gelu_grad", "bf16[2] bf16[2]", "bf16[2]"},
+      {"attention", "bf16[2,4,12]", "bf16[2,4,4] f32[2,2,4]", {2, 2}},
+      {"attention_grad", "bf16[2,4,4] bf16[2,4,12] bf16[2,4,4] f32[2,2,4]", "bf16[2,4,12]", {2, 2}},
+      {"rotary", "bf16[2,3,16]", "bf16[2,3,16]", {2, 1, 1e4, 1}},
+      {"swiglu", "bf16[2,6]", "bf16[2,3]"},
+      {"swiglu_grad", "bf16[2,3] bf16[2,6]", "bf16[2,6]"},
+      {"embedding", "i32[2,3] bf16[5,4]", "bf16[2,3,4]"},
+      {"embedding_grad", "i32[2,3] bf16[2,3,4]", "f32[5,4]", {5}},
+      {"position_add", "bf16[2,3,4] bf16[3,4]", "bf16[2,3,4]"},
+      {"position_grad", "bf16[2,3,4]", "f32[3,4]"},
+      {"cross_entropy", "bf16[2,7] i32[2]", "f32[] f32[2]"},
+      {"cross_entropy_grad", "f32[] bf16[2,7] i32[2] f32[2]", "bf16[2,7]"},
+      {"gather_rows", "bf16[3,4] i32[3,2]", "bf16[6,4]"},
+      {"sum_rows", "bf16[6,4] i32[3,2]", "bf16[3,4]"},
+      {"dispatch", "bf16[6,4] i32[4] i32[2,2]", "bf16[9,4]", {9}},
+      {"dispatch", "f32[6] i32[4] i32[2,2]", "f32[9]", {9}},
+      {"combine", "bf16[9,4] i32[4] i32[2,2]", "bf16[6,4]", {6}},
+      {"grouped_linear", "bf16[6,4] bf16[2,5,4] i32[3,2]", "bf16[6,5]"},
+      {"grouped_linear_input_grad", "bf16[6,5] bf16[2,5,4] i32[3,2]", "bf16[6,4]"},
+      {"grouped_linear_weight_grad", "bf16[6,5] bf16[6,4] i32[3,2]", "f32[2,5,4]"},
+      {"expert_swiglu", "bf16[6,8] f32[6] i32[3,2]", "bf16[6,4]"},
+      {"expert_swiglu_grad", "bf16[6,4] bf16[6,8] f32[6] i32[3,2]", "bf16[6,8] f32[6]"},
+      // What does not fit
+      {"linear", "bf16[2,3] f32[4,3]", "input 1 is not bf16, seen: bf16[2,3], f32[4,3]"},
+      {"linear", "f32[2,3] bf16[4,3]", "input 1 is not f32, seen: f32[2,3], bf16[4,3]"},
+      {"linear_bias", "bf16[2,3] bf16[4,3] f32[4]",
+       "input 2 is not bf16, seen: bf16[2,3], bf16[4,3], f32[4]"},
+      {"add", "bf16[2] f32[2]", "input 1 is not bf16, seen: bf16[2], f32[2]"},
+      {"rms_norm", "bf16[2,3] bf16[3]", "input 1 is not f32, seen: bf16[2,3], bf16[3]", {1e-5}},
+      {"embedding", "bf16[2] bf16[5,4]", "input 0 is not i32, seen: bf16[2], bf16[5,4]"},
+      {"route",
+       "bf16[2,4] f32[4]",
+       "route wants logits (..,E), seen: bf16[2,4], f32[4]",
+       {2, 0, 0, 1, 1, 1, 1}},
+      {"dispatch",
+       "bf16[6] i32[4] i32[2,2]",
+       "dispatch wants x (S,C) or (S), counts (E) and received (X,e), seen: bf16[6], i32[4], "
+       "i32[2,2]",
+       {9}},
+      {"grouped_linear", "bf16[6,4] f32[2,5,4] i32[3,2]",
+       "grouped_linear wants x (R,K), w (e,O,K) and received (X,e), seen: bf16[6,4], f32[2,5,4], "
+       "i32[3,2]"},
+  };
+  for (const TypeCase& test : cases) {
+    EXPECT_EQ(InferredText(test.op, test.inputs, test.attributes), test.outputs)
+        << test.op << " " << test.inputs;
   }
 }
 

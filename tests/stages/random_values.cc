@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 
+#include "executor/bf16.h"
+
 namespace stringline::cpu {
 
 uint64_t TestSeed() {
@@ -16,6 +18,8 @@ Array RandomArray(const Type& type, std::mt19937_64& random, int32_t below) {
   for (int64_t i = 0; i < type.elements(); ++i) {
     if (type.dtype == DType::kF32) {
       array.f32()[i] = normal(random);
+    } else if (type.dtype == DType::kBF16) {
+      array.bf16()[i] = ToBf16(normal(random));
     } else {
       array.i32()[i] = uniform(random);
     }

@@ -14,12 +14,13 @@
 namespace stringline::cpu {
 
 inline Type F32(std::vector<int64_t> shape) { return {DType::kF32, std::move(shape)}; }
+inline Type BF16(std::vector<int64_t> shape) { return {DType::kBF16, std::move(shape)}; }
 inline Type I32(std::vector<int64_t> shape) { return {DType::kI32, std::move(shape)}; }
 
 // STRINGLINE_SEED from the environment, or a fixed number. Put it into SCOPED_TRACE.
 uint64_t TestSeed();
 
-// F32: normal with standard deviation 1. I32: uniform in 0 .. below-1.
+// Floats: normal with standard deviation 1. I32: uniform in 0 .. below-1.
 Array RandomArray(const Type& type, std::mt19937_64& random, int32_t below = 1);
 
 // Random numbers from TestSeed(), which a failure names.

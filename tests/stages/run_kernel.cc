@@ -6,14 +6,19 @@
 #include <cmath>
 #include <limits>
 
+#include "executor/bf16.h"
 #include "schedlang/base/sl_check.h"
 #include "stages/ops.h"
 
 namespace stringline::cpu {
 
-Array NanArray(std::vector<int64_t> shape) {
-  Array array = MakeArray({DType::kF32, std::move(shape)});
-  std::fill_n(array.f32(), array.type.elements(), std::numeric_limits<float>::quiet_NaN());
+Array NanArray(const Type& type) {
+  Array array = MakeArray(type);
+  if (type.dtype == DType::kBF16) {
+    std::fill_n(array.bf16(), type.elements(), ToBf16(std::numeric_limits<float>::quiet_NaN()));
+  } else {
+    std::fill_n(array.f32(), type.elements(), std::numeric_limits<float>::quiet_NaN());
+  }
   return array;
 }
 
@@ -43,13 +48,14 @@ std::vector<Array> RunKernel(Op op, const std::vector<Array>& inputs,
   for (const Type& type : *inferred) {
     node.outputs.push_back(static_cast<ValueId>(graph.values.size()));
     graph.values.push_back({type, ""});
-    outputs.push_back(NanArray(type.shape));
+    outputs.push_back(NanArray(type));
   }
   for (const Array& output : outputs) out.push_back({output.data.get(), &output.type});
-  const Array workspace = NanArray({WorkspaceBytes(graph, node) / 4});
+  const Array workspace = NanArray({DType::kF32, {(WorkspaceBytes(graph, node) + 3) / 4}});
   const bool accumulate[8] = {};
   PrepareThread();
-  KernelFor(op)(node, in, out, absl::MakeConstSpan(accumulate, out.size()), workspace.data.get());
+  KernelFor(graph, node)(node, in, out, absl::MakeConstSpan(accumulate, out.size()),
+                         workspace.data.get());
   return outputs;
 }
 

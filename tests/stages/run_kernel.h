@@ -15,7 +15,7 @@ std::vector<Array> RunKernel(Op op, const std::vector<Array>& inputs,
 // Every element within `tolerance` (1 + |expected|).
 void ExpectClose(const Array& seen, const std::vector<double>& expected, double tolerance);
 
-// An F32 array of this shape, every element NaN.
-Array NanArray(std::vector<int64_t> shape);
+// An array of this type, every element NaN (or its bits, of integers).
+Array NanArray(const Type& type);
 
 }  // namespace stringline::cpu

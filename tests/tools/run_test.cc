@@ -118,6 +118,16 @@ TEST(RunTest, SaysWhatHappens) {
 }
 
 // The same words as numbers of two bytes.
+TEST(RunTest, SaysWhatWasChosenOnlyIfAsked) {
+  const std::string folder = PrepareRun(), chosen = "--verbose: nothing was chosen for the CPU\n";
+  EXPECT_NE(RunToolIn(folder, Words("run run.yaml --out made --verbose")).out.find(chosen),
+            std::string::npos);
+  EXPECT_EQ(RunToolIn(folder, Words("run run.yaml --out made")).out.find(chosen),
+            std::string::npos);
+  // JSON stays one object.
+  EXPECT_EQ(RunToolIn(folder, Words("run run.yaml --out made --verbose --json")).out[0], '{');
+}
+
 TEST(RunTest, TrainsOnAFileOfTokens) {
   const std::string folder = PrepareRun("text: words.txt", "tokens: words.bin");
   std::string tokens;

@@ -25,9 +25,9 @@ std::string Script(const std::string& name) {
 }
 
 TEST(ScriptsTest, AreBashAndExecutable) {
-  for (const char* const name :
-       {"tools/install", "tools/test", "tools/demo", ".ci/run", "tools/torch/install",
-        "tools/torch/run", "tools/cuda/install", "tools/gpu_check"}) {
+  for (const char* const name : {"tools/install", "tools/test", "tools/demo", ".ci/run",
+                                 "tools/torch/install", "tools/torch/run", "tools/cuda/install",
+                                 "tools/cuda/install_frontend", "tools/gpu_check"}) {
     EXPECT_EQ(Shell("bash -n " + Script(name)), 0) << name;
     EXPECT_EQ(Shell("test -x " + Script(name)), 0) << name;
   }

@@ -13,8 +13,10 @@
 #include "executor/checkpoint/model_folder.h"
 #include "executor/data.h"
 #include "executor/link.h"
+#include "executor/repeated_step.h"
 #include "executor/run_config.h"
 #include "executor/train.h"
+#include "executor/trainer.h"
 #include "schedlang/base/status.h"
 #include "tools/command.h"
 #include "tools/json.h"
@@ -171,6 +173,8 @@ void PrintEnd(const Plan& plan, const RunConfig& config, const RecordedRun& run,
                             PrintTime(static_cast<int64_t>(result.mean_makespan_ns)),
                             100 * std::fabs(simulated_ns / result.mean_makespan_ns - 1));
   PrintExperts(result, out);
+  const std::string host = Describe(result.host, result.not_captured);
+  if (!host.empty()) out << "host: " << host << "\n";
   out << "\nwritten: " << files.measured << "\n         " << files.simulated << "\n         "
       << files.costs << "\n         " << files.losses << "\n";
   if (!run.saved.empty()) out << "saved:   " << run.saved << "\n";
@@ -210,6 +214,14 @@ Json RankBytesAsJson(const std::vector<RankBytes>& ranks) {
   return list;
 }
 
+// Of devices that steps are given to, each null where no step was; of others null.
+Json HostAsJson(const TrainResult& result) {
+  const HostTime& host = result.host;
+  if (host.captured_steps + host.issued_steps == 0) return nullptr;
+  return {{"captured", host.captured_steps > 0 ? Json(Microseconds(host.captured())) : Json()},
+          {"issued", host.issued_steps > 0 ? Json(Microseconds(host.issued())) : Json()}};
+}
+
 // What a run says whether or not it was stopped.
 Json StepsAsJson(const Plan& plan, const RecordedRun& run, std::optional<double> entropy) {
   const TrainResult& result = run.result;
@@ -227,6 +239,8 @@ Json StepsAsJson(const Plan& plan, const RecordedRun& run, std::optional<double>
           {"aux_loss", result.aux_loss_nats},
           {"dropped", result.dropped},
           {"peak_bytes", RankBytesAsJson(result.rank_bytes)},
+          {"host_us", HostAsJson(result)},
+          {"not_captured", result.not_captured.empty() ? Json() : Json(result.not_captured)},
           {"saved", run.saved.empty() ? Json::array() : ListOf({run.saved})}};
 }
 
@@ -267,8 +281,15 @@ Json ResultAsJson(const Plan& plan, const RecordedRun& run, std::optional<double
 // What processes that a signal ends return to a shell.
 int StatusOfSignal(int signal) { return 128 + signal; }
 
+// What the GPU's libraries chose; the CPU's kernels have nothing to choose.
+void PrintChosen(const Trainer& trainer, std::ostream& out) {
+  const std::string chosen = trainer.DescribeKernels();
+  out << (chosen.empty() ? "--verbose: nothing was chosen for the CPU\n" : chosen) << "\n"
+      << std::flush;
+}
+
 int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& folders,
-                   const Output& output) {
+                   bool verbose, const Output& output) {
   const IgnoredSignal file_limit(SIGXFSZ);  // a write past the limit is an error, not the end
   const absl::StatusOr<LoadedData> loaded = LoadedData::Load(config);
   if (!loaded.ok()) return Fail(output, loaded.status().message());
@@ -277,8 +298,10 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& 
     if (!ready.ok()) return Fail(output, ready.message());
   }
   const std::optional<double> entropy = loaded->entropy();
-  const auto begin = [&] {
-    if (!output.json) PrintBeginning(plan, config, *loaded, !folders.save.empty(), output.out);
+  const auto begin = [&](const Trainer& trainer) {
+    if (output.json) return;
+    PrintBeginning(plan, config, *loaded, !folders.save.empty(), output.out);
+    if (verbose) PrintChosen(trainer, output.out);
   };
   const auto report = [&](const TrainProgress& progress) {
     if (!output.json) PrintProgress(progress, output.out);
@@ -310,7 +333,7 @@ int RunTraining(const Flags& flags, const Output& output) {
     return ShowFindings(output, output.err, session->diagnostics, session->source);
   }
   return TrainAndReport(*config, *session->plan, {OutputFolder(flags), flags.save, flags.load},
-                        output);
+                        flags.verbose, output);
 }
 
 }  // namespace stringline

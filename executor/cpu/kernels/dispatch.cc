@@ -1,6 +1,7 @@
 // The way of a token's row to its experts and back: sorting the slots, copying rows, and the
 // collectives of a single rank, which are copies.
 #include <algorithm>
+#include <cstring>
 
 #include "executor/cpu/kernels/kernels.h"
 #include "schedlang/base/sl_check.h"
@@ -27,7 +28,9 @@ int64_t RowsOfOneRank(In in, Out out) {
   return rows;
 }
 
-int64_t ElementsOfRow(const Tensor& rows) { return rows.type->elements() / rows.type->shape[0]; }
+size_t BytesOf(const Tensor& rows, int64_t count) {
+  return static_cast<size_t>(rows.type->bytes() / rows.type->shape[0] * count);
+}
 
 // The slot that comes j-th.
 int64_t SlotAt(const Tensor& order, int64_t j) {
@@ -84,13 +87,12 @@ void Run_kDispatchPlan(const Node& node, In in, Out out, Accumulate, void* works
 
 // y[j,:] = x[order[j] / K,:]
 //
-// x (N,C), order I32 (N,K) -> y (N K,C), overwritten.
+// x (N,C) F32 or BF16, order I32 (N,K) -> y (N K,C), overwritten.
 void Run_kGatherRows(const Node&, In in, Out out, Accumulate, void*) {
   const int64_t slots = in[1].type->elements(), choices = RowLength(in[1]);
-  const int64_t width = RowLength(in[0]);
   for (int64_t j = 0; j < slots; ++j) {
-    const float* row = in[0].f32() + SlotAt(in[1], j) / choices * width;
-    std::copy_n(row, width, out[0].f32() + j * width);
+    const char* const row = RowAt(in[0], SlotAt(in[1], j) / choices);
+    std::memcpy(RowAt(out[0], j), row, static_cast<size_t>(RowBytes(in[0])));
   }
 }
 
@@ -140,19 +142,21 @@ void Run_kAllToAllCounts(const Node&, In in, Out out, Accumulate, void*) {
 
 // y[i,:] = x[i,:] for the rows that some expert takes: of a single rank.
 //
-// x (S,C) or (S), counts I32 (E), received I32 (1,E) -> y (R,C) or (R): as many rows overwritten.
+// x (S,C) or (S), F32 or BF16, counts I32 (E), received I32 (1,E) -> y (R,C) or (R): as many rows
+// overwritten.
 void Run_kDispatch(const Node&, In in, Out out, Accumulate, void*) {
   const int64_t rows = RowsOfOneRank(in, out);
-  std::copy_n(in[0].f32(), rows * ElementsOfRow(in[0]), out[0].f32());
+  std::memcpy(out[0].data, in[0].data, BytesOf(in[0], rows));
 }
 
 // y[i,:] = x[i,:] for the rows that some expert took, 0 for the others: of a single rank.
 //
-// x (R,C) or (R), counts I32 (E), received I32 (1,E) -> y (S,C) or (S), overwritten.
+// x (R,C) or (R), F32 or BF16, counts I32 (E), received I32 (1,E) -> y (S,C) or (S), overwritten.
 void Run_kCombine(const Node&, In in, Out out, Accumulate, void*) {
-  const int64_t taken = RowsOfOneRank(in, out) * ElementsOfRow(in[0]);
-  std::copy_n(in[0].f32(), taken, out[0].f32());
-  std::fill(out[0].f32() + taken, out[0].f32() + out[0].type->elements(), 0.0f);
+  const size_t taken = BytesOf(in[0], RowsOfOneRank(in, out));
+  std::memcpy(out[0].data, in[0].data, taken);
+  std::memset(static_cast<char*>(out[0].data) + taken, 0,
+              static_cast<size_t>(out[0].type->bytes()) - taken);
 }
 
 }  // namespace stringline::cpu

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 
 #include "executor/cpu/kernels/kernels.h"
 #include "schedlang/base/sl_check.h"
@@ -7,14 +8,13 @@ namespace stringline::cpu {
 
 // y[n,:] = table[token[n],:]
 //
-// token I32 (N) in 0 .. V-1, table (V,C) -> y (N,C), overwritten.
+// token I32 (N) in 0 .. V-1, table (V,C) F32 or BF16 -> y (N,C), overwritten.
 void Run_kEmbedding(const Node&, In in, Out out, Accumulate, void*) {
-  const int64_t width = RowLength(in[1]), rows = RowCount(in[1]);
-  const int64_t count = in[0].type->elements();
+  const int64_t rows = RowCount(in[1]), count = in[0].type->elements();
   for (int64_t n = 0; n < count; ++n) {
     const int32_t token = in[0].i32()[n];
     SL_CHECK(token >= 0 && token < rows) << "token " << token;
-    std::copy_n(in[1].f32() + token * width, width, out[0].f32() + n * width);
+    std::memcpy(RowAt(out[0], n), RowAt(in[1], token), static_cast<size_t>(RowBytes(in[1])));
   }
 }
 

@@ -22,6 +22,15 @@ inline int64_t RowCount(const Tensor& tensor) {
   return tensor.type->elements() / RowLength(tensor);
 }
 
+// Of a row in bytes.
+inline int64_t RowBytes(const Tensor& tensor) {
+  return RowLength(tensor) * BytesOf(tensor.type->dtype);
+}
+// The address of a row.
+inline char* RowAt(const Tensor& tensor, int64_t row) {
+  return static_cast<char*>(tensor.data) + row * RowBytes(tensor);
+}
+
 int64_t AttentionWorkspace(const Type& qkv, absl::Span<const double> attributes);
 int64_t AttentionGradWorkspace(const Type& qkv, absl::Span<const double> attributes);
 int64_t LayerNormGradWorkspace(const Type& x);

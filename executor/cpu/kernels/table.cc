@@ -1,6 +1,7 @@
 #include <omp.h>
 
-#include "executor/cpu/kernels/kernels.h"
+#include "executor/cpu/kernels/bf16.h"
+#include "executor/cpu/kernels/bf16_products.h"
 
 namespace stringline::cpu {
 
@@ -13,7 +14,15 @@ Kernel KernelFor(Op op) {
   return kKernels[static_cast<size_t>(op)];
 }
 
-int64_t WorkspaceBytes(const Graph& graph, const Node& node) {
+namespace {
+
+// Those that move BF16 numbers without looking at them, and the cast.
+bool TakesAnyFloat(Op op) {
+  return op == Op::kCast || op == Op::kEmbedding || op == Op::kGatherRows || op == Op::kDispatch ||
+         op == Op::kCombine;
+}
+
+int64_t WorkspaceOfF32(const Graph& graph, const Node& node) {
   auto input = [&](int i) -> const Type& { return graph.values[node.inputs[i]].type; };
   switch (node.op) {
     case Op::kAttention:
@@ -43,6 +52,20 @@ int64_t WorkspaceBytes(const Graph& graph, const Node& node) {
     default:
       return 0;
   }
+}
+
+}  // namespace
+
+Kernel KernelFor(const Graph& graph, const Node& node) {
+  if (!HasBf16(graph, node) || TakesAnyFloat(node.op)) return KernelFor(node.op);
+  return Bf16ProductWorkspace(graph, node).has_value() ? RunBf16Product : RunWidened;
+}
+
+int64_t WorkspaceBytes(const Graph& graph, const Node& node) {
+  const int64_t of_f32 = WorkspaceOfF32(graph, node);
+  if (!HasBf16(graph, node) || TakesAnyFloat(node.op)) return of_f32;
+  const std::optional<int64_t> of_product = Bf16ProductWorkspace(graph, node);
+  return of_product.has_value() ? *of_product : WidenedWorkspace(graph, node, of_f32);
 }
 
 void PrepareThread() { omp_set_num_threads(1); }

@@ -143,8 +143,9 @@ struct CopyTaken {
 };
 
 // y[n,:] = 0 for the rows behind the first sum of `counts`. y (N,C), counts I32 (how many)
+template <typename T>
 struct ClearBehind {
-  float* y;
+  T* y;
   const int32_t* counts;
   int64_t how_many, rows, columns;
 
@@ -156,7 +157,7 @@ struct ClearBehind {
     const Sums<1, int32_t> there = block.reduce(
         static_cast<int>(how_many), Sums<1, int32_t>{},
         [&](int i, Sums<1, int32_t>& s) { s[0] += counts[i]; }, AddSums());
-    const Steps<4> steps(columns, VectorsFit(columns, y));
+    const Steps<kWide<T>> steps(columns, VectorsFit(columns, y));
     for (int64_t n = there[0] + block.index(); n < rows; n += block.count()) {
       EachStep(block, steps, [&](int c, auto width) {
         Vector<width.kCount> zeros = {};

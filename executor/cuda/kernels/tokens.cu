@@ -38,7 +38,8 @@ LAUNCH_TOKENS(PlaceKeys)
 LAUNCH_TOKENS(PlaceItems)
 LAUNCH_TOKENS(InvertOrder)
 LAUNCH_TOKENS(PermuteWeights)
-LAUNCH_TOKENS(ClearBehind)
+LAUNCH_TOKENS(ClearBehind<float>)
+LAUNCH_TOKENS(ClearBehind<Bf16>)
 
 // One task: as many threads as there can be.
 #define LAUNCH_SUM(...)                                              \

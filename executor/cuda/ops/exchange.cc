@@ -21,21 +21,23 @@ void LaunchDispatchPlan(const OpRun& run) {
                run.workspace.Take<int32_t>(DispatchPlanIntegers(slots, experts)));
 }
 
+template <typename T>
 void LaunchGatherRows(const OpRun& run) {
   const Type& order = run.in_type(1);
-  run.launch(GatherRows<float>{run.in(0), run.integers_in(1), run.out(0), order.elements(),
-                               ColumnsOf(order), ColumnsOf(run.in_type(0))});
+  run.launch(GatherRows<T>{run.in<T>(0), run.integers_in(1), run.out<T>(0), order.elements(),
+                           ColumnsOf(order), ColumnsOf(run.in_type(0))});
 }
 
 int64_t SumRowsBytes(const NodeTypes& types) {
   return Workspace::BytesOf({types.in(1).elements()});
 }
+template <typename T>
 void LaunchSumRows(const OpRun& run) {
   const Type& order = run.in_type(1);
   int32_t* const place = run.workspace.Take<int32_t>(order.elements());
   run.launch(InvertOrder{run.integers_in(1), place, order.elements()});
-  run.launch(SumRows<float>{run.in(0), place, run.out(0), RowsOf(order), ColumnsOf(order),
-                            ColumnsOf(run.in_type(0))});
+  run.launch(SumRows<T>{run.in<T>(0), place, run.out<T>(0), RowsOf(order), ColumnsOf(order),
+                        ColumnsOf(run.in_type(0))});
 }
 
 void LaunchGatherWeights(const OpRun& run) {
@@ -73,34 +75,38 @@ void LaunchAllToAllCounts(const OpRun& run) {
 
 int64_t FirstDimension(const Type& type) { return type.shape[0]; }
 
+template <typename T>
 void LaunchDispatch(const OpRun& run) {
   if (!IsOfOneRank(run, run.in_type(2))) return;
   const Type &x = run.in_type(0), &y = run.out_type(0);
   const int32_t* const taken = SumOfInput(run, 1);
-  run.launch(CopyTaken<float>{run.in(0), taken, run.out(0),
-                              std::min(FirstDimension(x), FirstDimension(y)),
-                              x.elements() / FirstDimension(x), /*clear=*/false});
+  run.launch(CopyTaken<T>{run.in<T>(0), taken, run.out<T>(0),
+                          std::min(FirstDimension(x), FirstDimension(y)),
+                          x.elements() / FirstDimension(x), /*clear=*/false});
 }
 
+template <typename T>
 void LaunchCombine(const OpRun& run) {
   if (!IsOfOneRank(run, run.in_type(2))) return;
   const Type& y = run.out_type(0);
   const int32_t* const taken = SumOfInput(run, 1);
-  run.launch(CopyTaken<float>{run.in(0), taken, run.out(0), FirstDimension(y),
-                              y.elements() / FirstDimension(y)});
+  run.launch(CopyTaken<T>{run.in<T>(0), taken, run.out<T>(0), FirstDimension(y),
+                          y.elements() / FirstDimension(y)});
 }
 
+template <typename T>
 void LaunchExpertSwiglu(const OpRun& run) {
   const Type& y = run.out_type(0);
   const int32_t* const received = SumOfInput(run, 2);
-  run.launch(Swiglu<float>{run.in(0), run.out(0), RowsOf(y), ColumnsOf(y), run.in(1), received});
+  run.launch(Swiglu<T>{run.in<T>(0), run.out<T>(0), RowsOf(y), ColumnsOf(y), run.in(1), received});
 }
 
+template <typename T>
 void LaunchExpertSwigluGrad(const OpRun& run) {
   const Type& dy = run.in_type(0);
   const int32_t* const received = SumOfInput(run, 3);
-  run.launch(SwigluGrad<float>{run.in(0), run.in(1), run.out(0), RowsOf(dy), ColumnsOf(dy),
-                               run.in(2), run.out(1), received});
+  run.launch(SwigluGrad<T>{run.in<T>(0), run.in<T>(1), run.out<T>(0), RowsOf(dy), ColumnsOf(dy),
+                           run.in(2), run.out(1), received});
 }
 
 }  // namespace
@@ -108,11 +114,11 @@ void LaunchExpertSwigluGrad(const OpRun& run) {
 OpLaunch ExchangeLaunch(Op op) {
   switch (op) {
     case Op::kDispatchPlan:
-      return {LaunchDispatchPlan, DispatchPlanBytes};
+      return {LaunchDispatchPlan, nullptr, DispatchPlanBytes};
     case Op::kGatherRows:
-      return {LaunchGatherRows};
+      return {LaunchGatherRows<float>, LaunchGatherRows<Bf16>};
     case Op::kSumRows:
-      return {LaunchSumRows, SumRowsBytes};
+      return {LaunchSumRows<float>, LaunchSumRows<Bf16>, SumRowsBytes};
     case Op::kGatherWeights:
       return {LaunchGatherWeights};
     case Op::kScatterWeights:
@@ -120,13 +126,13 @@ OpLaunch ExchangeLaunch(Op op) {
     case Op::kAllToAllCounts:
       return {LaunchAllToAllCounts};
     case Op::kDispatch:
-      return {LaunchDispatch, OneCountBytes};
+      return {LaunchDispatch<float>, LaunchDispatch<Bf16>, OneCountBytes};
     case Op::kCombine:
-      return {LaunchCombine, OneCountBytes};
+      return {LaunchCombine<float>, LaunchCombine<Bf16>, OneCountBytes};
     case Op::kExpertSwiglu:
-      return {LaunchExpertSwiglu, OneCountBytes};
+      return {LaunchExpertSwiglu<float>, LaunchExpertSwiglu<Bf16>, OneCountBytes};
     case Op::kExpertSwigluGrad:
-      return {LaunchExpertSwigluGrad, OneCountBytes};
+      return {LaunchExpertSwigluGrad<float>, LaunchExpertSwigluGrad<Bf16>, OneCountBytes};
     default:
       return {};
   }

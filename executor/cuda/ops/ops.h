@@ -1,15 +1,18 @@
-// The launches of every op of stages/ops.def, in float32: what each body is given from a node's
-// operands.
+// The launches of every op of stages/ops.def: what each body is given from a node's operands. What
+// goes through a stage is float or Bf16, and all floats that ops.def calls alike are of one type;
+// a launch is a template over it.
 //
 // A node is made ready once, for its shapes; running it allocates nothing and waits for nothing.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 
 #include "absl/status/status.h"
+#include "executor/cuda/attention_library.h"
 #include "executor/cuda/kernels/kernels.h"
 #include "executor/cuda/products.h"
 #include "executor/programs/kernels.h"
@@ -33,7 +36,23 @@ struct NodeData {
   // Of products by the library: what overwrites its result, and what adds to it.
   const Products* library = nullptr;
   const Product* products[2] = {};
+  // Of attention by a library; null where our own kernel serves.
+  const AttentionLibrary* attention = nullptr;
+  const AttentionPlan* attention_plan = nullptr;
 };
+
+// What libraries want their workspaces to begin at multiples of. A node's own does at multiples of
+// kBufferAlignment: with so many bytes a piece of it does at more.
+constexpr int64_t kLibraryAlignment =
+    std::max(Products::kWorkspaceAlignment, AttentionLibrary::kWorkspaceAlignment);
+inline int64_t LibraryBytes(int64_t bytes) {
+  return bytes == 0 ? 0 : bytes + kLibraryAlignment - kBufferAlignment;
+}
+inline void* LibraryWorkspace(void* workspace) {
+  constexpr auto kAlignment = static_cast<uintptr_t>(kLibraryAlignment);
+  const auto at = reinterpret_cast<uintptr_t>(workspace);
+  return reinterpret_cast<void*>((at + kAlignment - 1) / kAlignment * kAlignment);
+}
 
 // Hands out the pieces of a workspace, in the order in which their sizes were added up.
 class Workspace {
@@ -65,8 +84,14 @@ struct OpRun {
 
   const Type& in_type(int i) const { return *node.in[i].type; }
   const Type& out_type(int i) const { return *node.out[i].type; }
-  float* in(int i) const { return node.in[i].f32(); }
-  float* out(int i) const { return node.out[i].f32(); }
+  template <typename T = float>
+  T* in(int i) const {
+    return static_cast<T*>(node.in[i].data);
+  }
+  template <typename T = float>
+  T* out(int i) const {
+    return static_cast<T*>(node.out[i].data);
+  }
   int32_t* integers_in(int i) const { return node.in[i].i32(); }
   int32_t* integers_out(int i) const { return node.out[i].i32(); }
   bool adds(int i) const { return node.accumulate[i]; }
@@ -82,7 +107,8 @@ inline int64_t ColumnsOf(const Type& type) { return type.shape.back(); }
 inline int64_t RowsOf(const Type& type) { return type.elements() / ColumnsOf(type); }
 
 struct OpLaunch {
-  void (*launch)(const OpRun& run) = nullptr;                    // null: there is none yet
+  void (*in_f32)(const OpRun& run) = nullptr;   // null: there is none yet
+  void (*in_bf16)(const OpRun& run) = nullptr;  // where an operand is BF16; null: none can be
   int64_t (*workspace_bytes)(const NodeTypes& types) = nullptr;  // null: none is needed
 };
 OpLaunch LaunchOf(Op op);
@@ -90,8 +116,13 @@ OpLaunch LaunchOf(Op op);
 // Chooses how a product is computed; does nothing for other ops.
 absl::Status ChooseProducts(const NodeTypes& types, Products* library, NodeData* data,
                             int64_t* workspace_bytes);
-// Whether heads are not too large; true for what is no attention.
-bool FitsAttention(const NodeTypes& types);
+// What an attention, or its gradient, asks of a library.
+AttentionProblem AttentionProblemOf(const NodeTypes& types);
+// Chooses the library's plan, where it has one; otherwise, as without a library, our own kernel
+// stays. Unimplemented where that cannot do it either.
+absl::Status ChooseAttention(const NodeTypes& types, AttentionLibrary* library, NodeData* data,
+                             int64_t* workspace_bytes);
+inline bool IsAttention(Op op) { return op == Op::kAttention || op == Op::kAttentionGrad; }
 
 // By family; each gives those of its ops, and nothing for others.
 OpLaunch ProductLaunch(Op op);

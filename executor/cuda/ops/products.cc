@@ -1,5 +1,5 @@
-// Products of rows with weights: by cuBLASLt where all rows have one matrix, by bodies of our own
-// where each has that of its expert.
+// Products of rows with weights: by cuBLASLt where all rows have one matrix, which was told of
+// their types when the product was chosen; by bodies of our own where each has that of its expert.
 #include <algorithm>
 
 #include "executor/cuda/ops/ops.h"
@@ -9,18 +9,15 @@ namespace stringline::cuda {
 namespace {
 
 int64_t PaddedBytes(const Product* product) {
-  const int64_t bytes = Products::WorkspaceBytes(product);
-  return bytes == 0 ? 0 : bytes + Products::kWorkspaceAlignment - kBufferAlignment;
+  return LibraryBytes(Products::WorkspaceBytes(product));
 }
 
 void RunProduct(const OpRun& run, ProductRun operands) {
   const bool adds = run.adds(0);
-  const auto at = reinterpret_cast<uintptr_t>(run.node.workspace);
-  constexpr auto kAlignment = static_cast<uintptr_t>(Products::kWorkspaceAlignment);
   operands.a = run.in(0);
   operands.b = run.in(1);
   operands.out = run.out(0);
-  operands.workspace = reinterpret_cast<void*>((at + kAlignment - 1) / kAlignment * kAlignment);
+  operands.workspace = LibraryWorkspace(run.node.workspace);
   run.status.Update(run.data.library->Run(run.data.products[adds ? 1 : 0], operands,
                                           static_cast<cudaStream_t>(run.node.stream)));
 }
@@ -54,22 +51,25 @@ GroupedRows RowsByExpert(const OpRun& run) {
                          run.workspace.Take<int32_t>(GroupedPlanIntegers(ranks, experts)));
 }
 
+template <typename T>
 void LaunchGroupedLinear(const OpRun& run) {
   const Type& w = run.in_type(1);
-  run.launch(GroupedLinear<float>{run.in(0), run.in(1), run.out(0), RowsByExpert(run), w.shape[2],
-                                  w.shape[1]});
+  run.launch(GroupedLinear<T>{run.in<T>(0), run.in<T>(1), run.out<T>(0), RowsByExpert(run),
+                              w.shape[2], w.shape[1]});
 }
 
+template <typename T>
 void LaunchGroupedLinearInputGrad(const OpRun& run) {
   const Type& w = run.in_type(1);
-  run.launch(GroupedLinearInputGrad<float>{run.in(0), run.in(1), run.out(0), RowsByExpert(run),
-                                           w.shape[2], w.shape[1]});
+  run.launch(GroupedLinearInputGrad<T>{run.in<T>(0), run.in<T>(1), run.out<T>(0), RowsByExpert(run),
+                                       w.shape[2], w.shape[1]});
 }
 
+template <typename T>
 void LaunchGroupedLinearWeightGrad(const OpRun& run) {
   const Type& dw = run.out_type(0);
-  run.launch(GroupedLinearWeightGrad<float>{run.in(0), run.in(1), run.out(0), RowsByExpert(run),
-                                            dw.shape[2], dw.shape[1], run.adds(0)});
+  run.launch(GroupedLinearWeightGrad<T>{run.in<T>(0), run.in<T>(1), run.out(0), RowsByExpert(run),
+                                        dw.shape[2], dw.shape[1], run.adds(0)});
 }
 
 }  // namespace
@@ -79,19 +79,21 @@ OpLaunch ProductLaunch(Op op) {
     case Op::kLinear:
     case Op::kLinearInputGrad:
     case Op::kLinearWeightGrad:
-      return {LaunchPlain};
+      return {LaunchPlain, LaunchPlain};
     case Op::kLinearBias:
-      return {LaunchBias};
+      return {LaunchBias, LaunchBias};
     case Op::kLinearResidual:
-      return {LaunchResidual};
+      return {LaunchResidual, LaunchResidual};
     case Op::kLinearAdd:
-      return {LaunchLinearAdd};
+      return {LaunchLinearAdd, LaunchLinearAdd};
     case Op::kGroupedLinear:
-      return {LaunchGroupedLinear, GroupedBytes};
+      return {LaunchGroupedLinear<float>, LaunchGroupedLinear<Bf16>, GroupedBytes};
     case Op::kGroupedLinearInputGrad:
-      return {LaunchGroupedLinearInputGrad, GroupedBytes};
+      return {LaunchGroupedLinearInputGrad<float>, LaunchGroupedLinearInputGrad<Bf16>,
+              GroupedBytes};
     case Op::kGroupedLinearWeightGrad:
-      return {LaunchGroupedLinearWeightGrad, GroupedBytes};
+      return {LaunchGroupedLinearWeightGrad<float>, LaunchGroupedLinearWeightGrad<Bf16>,
+              GroupedBytes};
     default:
       return {};
   }
@@ -127,6 +129,7 @@ absl::Status ChooseProducts(const NodeTypes& types, Products* library, NodeData*
       return absl::OkStatus();
   }
   shape.rows = RowsOf(types.in(0));
+  shape.bf16 = types.in(0).dtype == DType::kBF16;
   data->library = library;
   SL_ASSIGN_OR_RETURN(data->products[0], library->Choose(shape));
   *workspace_bytes = PaddedBytes(data->products[0]);

@@ -92,11 +92,11 @@ OpLaunch RouterLaunch(Op op) {
     case Op::kRouteGrad:
       return {LaunchRouteGrad};
     case Op::kChoiceCounts:
-      return {LaunchChoiceCounts, ChoiceCountsBytes};
+      return {LaunchChoiceCounts, nullptr, ChoiceCountsBytes};
     case Op::kBalanceLoss:
-      return {LaunchBalanceLoss, BalanceLossBytes};
+      return {LaunchBalanceLoss, nullptr, BalanceLossBytes};
     case Op::kBalanceLossGrad:
-      return {LaunchBalanceLossGrad, BalanceLossGradBytes};
+      return {LaunchBalanceLossGrad, nullptr, BalanceLossGradBytes};
     default:
       return {};
   }

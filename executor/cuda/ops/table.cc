@@ -6,7 +6,7 @@ OpLaunch LaunchOf(Op op) {
   for (const auto family : {ProductLaunch, AttentionLaunch, ElementwiseLaunch, NormLaunch,
                             TokenLaunch, RouterLaunch, ExchangeLaunch}) {
     const OpLaunch found = family(op);
-    if (found.launch != nullptr) return found;
+    if (found.in_f32 != nullptr) return found;
   }
   return {};
 }

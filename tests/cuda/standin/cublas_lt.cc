@@ -297,10 +297,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   std::memcpy(&problem.alpha, alpha, sizeof(float));
   std::memcpy(&problem.beta, beta, sizeof(float));
-  problem.a_at = static_cast<const float*>(a);
-  problem.b_at = static_cast<const float*>(b);
-  problem.c_at = static_cast<const float*>(c);
-  problem.d_at = static_cast<float*>(d);
+  problem.a_at = a;
+  problem.b_at = b;
+  problem.c_at = c;
+  problem.d_at = d;
   problem.workspace = static_cast<char*>(workspace);
   status = problem.Check(algorithm, workspace_bytes);
   if (status != CUBLAS_STATUS_SUCCESS) return status;

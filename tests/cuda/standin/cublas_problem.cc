@@ -1,6 +1,7 @@
 #include "cublas_problem.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <vector>
 
@@ -15,8 +16,42 @@ struct Extent {
   size_t bytes;
 };
 
+// Bytes of an entry; 0 of types that are not known here.
+size_t SizeOf(cudaDataType type) { return type == CUDA_R_32F ? 4 : type == CUDA_R_16BF ? 2 : 0; }
+
 size_t BytesOf(const CublasLayout& layout) {
-  return static_cast<size_t>((layout.columns - 1) * layout.ld + layout.rows) * sizeof(float);
+  return static_cast<size_t>((layout.columns - 1) * layout.ld + layout.rows) * SizeOf(layout.type);
+}
+
+// Entry i; bf16 is the upper half of a float's bits.
+float Entry(const void* at, cudaDataType type, int64_t i) {
+  if (type == CUDA_R_32F) return static_cast<const float*>(at)[i];
+  const uint32_t bits = uint32_t{static_cast<const uint16_t*>(at)[i]} << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+// Rounded once, to the nearest, of two the even one.
+void SetEntry(void* at, cudaDataType type, int64_t i, double value) {
+  if (type == CUDA_R_32F) {
+    static_cast<float*>(at)[i] = static_cast<float>(value);
+    return;
+  }
+  uint16_t* const entry = static_cast<uint16_t*>(at) + i;
+  if (!std::isfinite(value)) {
+    *entry = std::isnan(value) ? 0x7FFF : value > 0 ? 0x7F80 : 0xFF80;
+    return;
+  }
+  // Eight bits of the fraction; what is too small for them as a normal number has fewer.
+  int exponent = 0;
+  (void)std::frexp(value, &exponent);
+  const int unit = std::max(exponent, -125) - 8;
+  const auto rounded =
+      static_cast<float>(std::ldexp(std::nearbyint(std::ldexp(value, -unit)), unit));
+  uint32_t bits;
+  std::memcpy(&bits, &rounded, sizeof(bits));
+  *entry = static_cast<uint16_t>(bits >> 16);
 }
 
 bool Overlap(const Extent& x, const Extent& y) {
@@ -55,7 +90,10 @@ cublasStatus_t CublasProblem::Read(cublasLtMatmulDesc_t desc, cublasLtMatrixLayo
     if (layout->rows < 1 || layout->columns < 1 || layout->ld < layout->rows) {
       return CUBLAS_STATUS_INVALID_VALUE;
     }
-    if (layout->type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (SizeOf(layout->type) == 0) return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  if (a.type != b.type || c.type != d.type || SizeOf(d.type) < SizeOf(a.type)) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   }
   const bool a_turned = operation.transpose_a == CUBLAS_OP_T;
   const bool b_turned = operation.transpose_b == CUBLAS_OP_T;
@@ -77,7 +115,8 @@ cublasStatus_t CublasProblem::Read(cublasLtMatmulDesc_t desc, cublasLtMatrixLayo
 uint64_t CublasProblem::InShort() const {
   uint64_t hash = 0xCBF29CE484222325U;
   for (const int64_t value : {m, n, k, a.ld, b.ld, c.ld, d.ld, int64_t{operation.transpose_a},
-                              int64_t{operation.transpose_b}, int64_t{operation.epilogue}}) {
+                              int64_t{operation.transpose_b}, int64_t{operation.epilogue},
+                              int64_t{a.type}, int64_t{d.type}}) {
     hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001B3U;
   }
   return hash;
@@ -126,7 +165,7 @@ cublasStatus_t CublasProblem::Check(const CublasAlgorithm& algorithm,
   std::vector<Extent> read = {{"A", a_at, BytesOf(a)}, {"B", b_at, BytesOf(b)}};
   if (beta != 0 && c_at != d_at) read.push_back({"C", c_at, BytesOf(c)});
   if (has_bias) {
-    read.push_back({"the bias", operation.bias, static_cast<size_t>(m) * sizeof(float)});
+    read.push_back({"the bias", operation.bias, static_cast<size_t>(m) * SizeOf(d.type)});
   }
   const Extent scratch = {"the workspace", workspace, algorithm.workspace};
   const bool has_scratch = scratch.bytes > 0;
@@ -156,15 +195,15 @@ void CublasProblem::Run() const {
     for (int64_t i = 0; i < m; ++i) {
       double sum = 0;
       for (int64_t l = 0; l < k; ++l) {
-        const double left = a_at[a_turned ? l + i * a.ld : i + l * a.ld];
-        const double right = b_at[b_turned ? j + l * b.ld : l + j * b.ld];
+        const double left = Entry(a_at, a.type, a_turned ? l + i * a.ld : i + l * a.ld);
+        const double right = Entry(b_at, b.type, b_turned ? j + l * b.ld : l + j * b.ld);
         sum += left * right;
       }
       sum *= alpha;
       // C is not read where it does not count.
-      if (beta != 0) sum += double{beta} * c_at[i + j * c.ld];
-      if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS) sum += operation.bias[i];
-      d_at[i + j * d.ld] = static_cast<float>(sum);
+      if (beta != 0) sum += double{beta} * Entry(c_at, c.type, i + j * c.ld);
+      if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS) sum += Entry(operation.bias, d.type, i);
+      SetEntry(d_at, d.type, i + j * d.ld, sum);
     }
   }
 }

@@ -17,7 +17,7 @@ struct CublasOperation {
   cudaDataType_t scale;
   int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const float* bias = nullptr;
+  const void* bias = nullptr;  // of the type of D
 };
 struct CublasLayout {
   static constexpr uint32_t kMark = 0xC0B1A502;
@@ -59,8 +59,8 @@ struct CublasProblem {
   CublasLayout a, b, c, d;
   int64_t m, n, k;
   float alpha = 1, beta = 0;
-  const float *a_at = nullptr, *b_at = nullptr, *c_at = nullptr;
-  float* d_at = nullptr;
+  const void *a_at = nullptr, *b_at = nullptr, *c_at = nullptr;
+  void* d_at = nullptr;
   char* workspace = nullptr;
   uint64_t workspace_bytes = 0;
 

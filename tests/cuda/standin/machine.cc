@@ -163,20 +163,29 @@ cudaError_t Machine::Wait(Stream* stream, Event* event) {
 }
 
 bool Machine::Ready(const Stream& stream) const {
-  if (stream.ops.empty()) return false;
+  if (stream.ops.empty() || stream.hangs) return false;
   const Op& head = stream.ops.front();
   if (head.over) return head.over();
   return head.wait == nullptr || head.wait->done;
 }
 
 void Machine::RunOne(Stream* stream) {
+  if (stream->ops.front().takes_time && Hangs()) {
+    stream->hangs = true;
+    return;
+  }
   const Op op = std::move(stream->ops.front());
   stream->ops.pop_front();
   int64_t start_ns = std::max(stream->time_ns, op.enqueued_ns);
   if (op.wait != nullptr) start_ns = std::max(start_ns, op.wait->time_ns);
-  stream->time_ns = start_ns + (op.takes_time ? op_ns : 0);
+  takes_ns = op_ns;
   if (op.run) op.run();
-  if (op.replay) stream->time_ns = op.replay(start_ns);
+  stream->time_ns = start_ns + (op.takes_time ? takes_ns : 0);
+  if (op.replay) {
+    stream->time_ns = op.replay(start_ns);
+    stream->hangs = stream->time_ns < 0;
+    if (stream->hangs) return stream->ops.push_front(Op());
+  }
   if (op.takes_time) ++ops_run;
   if (op.record != nullptr) {
     op.record->time_ns = stream->time_ns;
@@ -190,7 +199,7 @@ bool Machine::AwaitsOthers() const {
   });
 }
 
-bool Machine::RunAny() {
+bool Machine::RunNext() {
   ready_.clear();
   bool last_is_ready = false;
   const auto look = [&](Stream* stream) {
@@ -208,14 +217,19 @@ bool Machine::RunAny() {
   return true;
 }
 
+void Machine::RunSome(int64_t most) {
+  while (most > 0 && RunNext()) --most;
+}
+
 void Machine::RunUntil(const std::function<bool()>& holds) {
   while (!holds()) {
-    if (RunAny()) continue;
+    if (RunNext()) continue;
     if (AwaitsOthers()) {
       (void)usleep(20);
       continue;
     }
-    // No order of calls leads here: a wait is enqueued after what it waits for.
+    // No order of calls leads here, unless something hangs: a wait is enqueued after what it waits
+    // for.
     std::fprintf(stderr, "stand-in: a wait that nothing ends\n");
     std::abort();
   }
@@ -244,16 +258,22 @@ int64_t Machine::RunGraph(const Graph& graph, const std::vector<RecordedPtr>& re
     if (missing.back() == 0) ready.push_back(static_cast<int>(n));
   }
   int64_t end_ns = start_ns;
+  bool hangs = false;
   while (!ready.empty()) {
     std::swap(ready[random() % ready.size()], ready.back());
     const int n = ready.back();
     ready.pop_back();
     const Graph::Node& node = graph.nodes[n];
+    if (node.takes_time && Hangs()) {
+      hangs = true;
+      continue;
+    }
     int64_t begin_ns = start_ns;
     for (const int before : node.after) begin_ns = std::max(begin_ns, ended_ns[before]);
-    ended_ns[n] = begin_ns + (node.takes_time ? op_ns : 0);
-    end_ns = std::max(end_ns, ended_ns[n]);
+    takes_ns = op_ns;
     if (node.run) node.run();
+    ended_ns[n] = begin_ns + (node.takes_time ? takes_ns : 0);
+    end_ns = std::max(end_ns, ended_ns[n]);
     if (node.takes_time) ++ops_run;
     if (records[n] != nullptr) {
       records[n]->time_ns = ended_ns[n];
@@ -263,7 +283,7 @@ int64_t Machine::RunGraph(const Graph& graph, const std::vector<RecordedPtr>& re
       if (--missing[after] == 0) ready.push_back(after);
     }
   }
-  return end_ns;
+  return hangs ? -1 : end_ns;
 }
 
 MemoryKind Machine::KindOf(const void* pointer, size_t bytes, bool* whole) const {
@@ -285,7 +305,7 @@ void Machine::Reset(unsigned seed) {
   host_ns = 0;
   op_ns = call_ns = 1000;
   last_error = sticky = fail_with = cudaSuccess;
-  calls = fail_at = ops_run = pageable_copies = 0;
+  calls = fail_at = ops_run = pageable_copies = until_hang = 0;
   failed_call = nullptr;
   memory_bytes = int64_t{1} << 30;
   memory_used = 0;
@@ -325,6 +345,7 @@ void standin_fail_call(int64_t n, int error) {
 }
 int64_t standin_calls() { return Machine::Get().calls; }
 const char* standin_failed_call() { return Machine::Get().failed_call; }
+void standin_hang_op(int64_t n) { Machine::Get().until_hang = n; }
 void standin_set_memory(int64_t bytes) { Machine::Get().memory_bytes = bytes; }
 void standin_set_op_ns(int64_t ns) { Machine::Get().op_ns = ns; }
 void standin_set_call_ns(int64_t ns) { Machine::Get().call_ns = ns; }

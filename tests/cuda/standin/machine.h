@@ -49,6 +49,7 @@ struct Graph {
 struct Stream {
   std::deque<Op> ops;
   int64_t time_ns = 0;  // when the last op ended
+  bool hangs = false;   // its first op never ends
   int priority = 0;
   struct Capture* capture = nullptr;
   std::vector<int> last;  // in a capture: the nodes that the next one comes after
@@ -89,14 +90,14 @@ class Machine {
   cudaError_t Wait(Stream* stream, Event* event);
   // Runs until it holds.
   void RunUntil(const std::function<bool()>& holds);
-  // Whoever asks again and again waits too: one op that can run does. Returns whether one could.
-  bool RunAny();
+  // Runs so many ops, if there are so many that can run.
+  void RunSome(int64_t most);
   // The host waits until all work of the stream has run.
   void WaitFor(Stream* stream);
   void RunAll();
   // A call that must not be made during a capture (of this thread): ends it.
   cudaError_t Forbidden();
-  // Returns when it ended.
+  // Returns when it ended, or -1 if it hangs.
   int64_t RunGraph(const Graph& graph, const std::vector<RecordedPtr>& records, int64_t start_ns);
 
   MemoryKind KindOf(const void* pointer, size_t bytes, bool* whole) const;
@@ -108,12 +109,14 @@ class Machine {
   double stick = 0;  // how likely the stream that ran last runs on
   int64_t host_ns = 0;
   int64_t op_ns = 1000, call_ns = 1000;
+  int64_t takes_ns = 0;  // what the op that runs takes: op_ns, if it says nothing else
   cudaError_t last_error = cudaSuccess;
   cudaError_t sticky = cudaSuccess;
   int64_t calls = 0, fail_at = 0;
   cudaError_t fail_with = cudaSuccess;
   const char* failed_call = nullptr;
   int64_t ops_run = 0, pageable_copies = 0;
+  int64_t until_hang = 0;  // ops that take time, with the one that hangs; 0: none does
   int64_t memory_bytes = 0, memory_used = 0;
 
   Stream legacy;
@@ -129,6 +132,10 @@ class Machine {
   std::map<const char*, Memory> memory;
 
  private:
+  // Whether this op, which takes time and begins, never ends.
+  bool Hangs() { return until_hang > 0 && --until_hang == 0; }
+  // Whether one could.
+  bool RunNext();
   bool Ready(const Stream& stream) const;
   void RunOne(Stream* stream);
   bool AwaitsOthers() const;

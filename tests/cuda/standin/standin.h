@@ -1,11 +1,11 @@
 // A stand-in for the CUDA runtime, for tests on machines without a GPU: the functions of
 // libcudart.so.13 that the engine calls, performed by the CPU.
 //
-// What is enqueued on a stream runs when somebody waits for it, or asks whether it has run (one
-// thing for each question), and in a random order that keeps
-// only what CUDA promises: the order of each stream, and the events that were recorded when a
-// stream was told to wait for them. A wait that is missing is found by some seed. Kernels run as
-// the host functions that host_twin.h gives them.
+// What is enqueued on a stream runs when somebody waits for it, or asks whether it has ended: then
+// a part of it does. It runs in a random order that keeps only what CUDA promises: the order of
+// each stream, and the events that were recorded when a stream was told to wait for them. A wait
+// that is missing is found by some seed. Kernels run as the host functions that host_twin.h gives
+// them.
 //
 // Time is made up: a call takes the host as long, and a kernel or a copy its stream, as is set
 // here.
@@ -30,9 +30,14 @@ void standin_fail_call(int64_t n, int error);
 int64_t standin_calls();
 const char* standin_failed_call();
 
+// The n-th kernel, host function, copy or fill from now on (the first is 1) never ends, until a
+// reset; 0: none. Who waits for it as CUDA waits, without a limit, ends the process.
+void standin_hang_op(int64_t n);
+
 // How much device memory there is; 1 GiB after a reset.
 void standin_set_memory(int64_t bytes);
-// How long a kernel, a host function or a copy takes: 1000 after a reset.
+// How long a kernel, a host function or a copy takes, if its twin does not say it: 1000 after a
+// reset.
 void standin_set_op_ns(int64_t ns);
 // How long a call takes the host: 1000 after a reset.
 void standin_set_call_ns(int64_t ns);

@@ -28,6 +28,16 @@ cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 
+// As much as somebody here asks for.
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  STANDIN_ENTER("cudaGetDeviceProperties");
+  if (device != 0) return machine.Fail(cudaErrorInvalidDevice);
+  *properties = {};
+  properties->major = 9;
+  properties->multiProcessorCount = 132;
+  return cudaSuccess;
+}
+
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   STANDIN_ENTER("cudaDeviceGetAttribute");
   if (device != 0) return machine.Fail(cudaErrorInvalidDevice);
@@ -100,8 +110,13 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   STANDIN_ENTER("cudaStreamQuery");
   STANDIN_FIND(stream, handle);
   STANDIN_RETURN_IF_ERROR(machine.Forbidden());
-  if (stream->ops.empty()) return cudaSuccess;
-  (void)machine.RunAny();
+  if (stream->ops.empty()) {
+    machine.host_ns = std::max(machine.host_ns, stream->time_ns);
+    return cudaSuccess;
+  }
+  // The answer is that of this moment, and the GPU goes on.
+  constexpr int64_t kMostOps = 100;
+  machine.RunSome(1 + static_cast<int64_t>(machine.random() % kMostOps));
   return cudaErrorNotReady;
 }
 
@@ -165,7 +180,7 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   if (event->capture != nullptr) return machine.Fail(cudaErrorCapturedEvent);
   STANDIN_RETURN_IF_ERROR(machine.Forbidden());
   if (event->recorded == nullptr || event->recorded->done) return cudaSuccess;
-  (void)machine.RunAny();
+  machine.RunSome(1);
   return cudaErrorNotReady;
 }
 

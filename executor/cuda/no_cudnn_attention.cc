@@ -1,0 +1,16 @@
+// Instead of cudnn_attention.cc where the headers that it needs were not found.
+#include "executor/cuda/cudnn_attention.h"
+
+namespace stringline::cuda {
+
+absl::StatusOr<std::unique_ptr<AttentionLibrary>> CudnnAttention() {
+  return absl::UnavailableError(
+      "this build has no cuDNN: its headers, or those of its frontend, which tools/install brings, "
+      "were not there");
+}
+
+absl::StatusOr<std::unique_ptr<AttentionLibrary>> CudnnAttentionFor(const std::string&) {
+  return CudnnAttention();
+}
+
+}  // namespace stringline::cuda

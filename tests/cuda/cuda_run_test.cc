@@ -1,0 +1,178 @@
+// Whole runs on the CUDA backend beside the stand-in: their steps captured and replayed.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "executor/cuda/cuda_backend.h"
+#include "executor/train.h"
+#include "executor/trainer.h"
+#include "gtest/gtest.h"
+#include "schedlang/base/sl_check.h"
+#include "tests/cuda/standin/cublas_standin.h"
+#include "tests/cuda/standin/standin.h"
+#include "tests/executor/plans.h"
+#include "tests/executor/small_run.h"
+#include "tests/executor/tiny_models.h"
+
+namespace stringline {
+namespace {
+
+constexpr int64_t kSteps = 5;
+
+// What a run gave: every number that must not depend on capture.
+struct SeenRun {
+  TrainResult result;
+  std::vector<double> norms;
+  std::vector<std::vector<float>> params;  // by stage and parameter
+};
+
+RunConfig ConfigOf(TinyFamily family, const Plan& plan, bool capture) {
+  RunConfig config;
+  config.shape = TinyModel(family, static_cast<int>(plan.stages.size()));
+  if (!plan.pipes.empty()) config.shape = TinyModel(family, plan.pipes[0].stages);
+  std::visit([](auto& shape) { shape.vocabulary = 256; }, config.shape.family);
+  config.steps = kSteps;
+  config.optimizer.learning_rate = 1e-2;
+  config.device = DeviceKind::kCuda;
+  config.capture = capture;
+  return config;
+}
+
+// `in_third` is called when the second step is over.
+SeenRun TrainOnStandin(const RunConfig& config, const Plan& plan, void (*in_third)() = nullptr) {
+  standin_reset(1);
+  standin_cublas_reset();
+  auto backend = CudaBackend::Make({.link = config.link});
+  SL_CHECK(backend.ok()) << backend.status();
+  SeenRun run;
+  TrainHooks hooks;
+  hooks.after_step = [&](const TrainStep& step, Trainer&) {
+    run.norms.push_back(step.grad_norm);
+    if (step.step == 2 && in_third != nullptr) in_third();
+    return absl::OkStatus();
+  };
+  hooks.end = [&](int64_t, Trainer& trainer) {
+    for (size_t s = 0; s < trainer.programs().size(); ++s) {
+      for (size_t p = 0; p < trainer.programs()[s].params.size(); ++p) {
+        const auto values = trainer.param(StageId(static_cast<int32_t>(s)), static_cast<int>(p));
+        std::vector<float>& copy = run.params.emplace_back(values.size());
+        const absl::Status status = trainer.device()->CopyNow(
+            copy.data(), values.data(), static_cast<int64_t>(copy.size() * sizeof(float)));
+        if (!status.ok()) return status;
+      }
+    }
+    return absl::OkStatus();
+  };
+  const std::string text = Corpus();
+  auto result = Train(config, plan, TrainingData(text), hooks, *std::move(backend));
+  SL_CHECK(result.ok()) << result.status();
+  run.result = *std::move(result);
+  return run;
+}
+
+void ExpectSameNumbers(const SeenRun& seen, const SeenRun& expected) {
+  EXPECT_EQ(seen.result.losses_nats, expected.result.losses_nats);
+  EXPECT_EQ(seen.result.aux_loss_nats, expected.result.aux_loss_nats);
+  EXPECT_EQ(seen.norms, expected.norms);
+  EXPECT_TRUE(seen.params == expected.params);
+}
+
+// The last step's, which was replayed: everything has its time in it.
+void ExpectWholeTimeline(const Plan& plan, const Timeline& timeline) {
+  ASSERT_EQ(timeline.events.size(), plan.actions.size());
+  int computations = 0;
+  for (const Event& event : timeline.events) {
+    ASSERT_GE(event.start_ns, 0);
+    ASSERT_GE(event.end_ns, event.start_ns);
+    ASSERT_LT(event.end_ns, int64_t{1'000'000'000});  // the stand-in's steps are short
+    if (!IsCompute(event.kind)) continue;
+    ++computations;
+    ASSERT_GT(event.end_ns, event.start_ns);
+  }
+  EXPECT_GT(computations, 0);
+}
+
+class CapturedRun : public testing::TestWithParam<std::string> {};
+
+TEST_P(CapturedRun, GivesEveryNumberOfOneThatIsNot) {
+  const std::optional<Plan> plan = LibraryPlan(GetParam(), 2, 4);
+  if (!plan) GTEST_SKIP() << "not for 2 ranks";
+  for (const TinyFamily family : {TinyFamily::kGpt, TinyFamily::kMoe}) {
+    SCOPED_TRACE(NameOf(family));
+    const SeenRun issued = TrainOnStandin(ConfigOf(family, *plan, false), *plan);
+    const SeenRun captured = TrainOnStandin(ConfigOf(family, *plan, true), *plan);
+    ExpectSameNumbers(captured, issued);
+    EXPECT_EQ(issued.result.host.captured_steps, 0);
+    EXPECT_EQ(issued.result.host.issued_steps, kSteps - 1);
+    EXPECT_EQ(captured.result.host.captured_steps, kSteps - 3);
+    EXPECT_EQ(captured.result.host.issued_steps, 1);
+    EXPECT_GT(captured.result.host.captured_ns, 0);
+    EXPECT_EQ(captured.result.not_captured, "");
+    ExpectWholeTimeline(*plan, captured.result.measured);
+    // The tokens of every step are others.
+    for (size_t i = 1; i < kSteps; ++i) {
+      EXPECT_NE(captured.result.losses_nats[i], captured.result.losses_nats[i - 1]);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Library, CapturedRun, testing::ValuesIn(LibrarySchedules()),
+                         [](const auto& info) { return "S" + info.param; });
+
+// Whatever says no, and wherever: the run goes on and says why.
+TEST(CapturedRunRefused, GoesOnAndSaysWhy) {
+  const Plan plan = LibraryPlan("1f1b", 2, 4).value();
+  const SeenRun issued = TrainOnStandin(ConfigOf(TinyFamily::kGpt, plan, false), plan);
+  const struct {
+    void (*in_third)();
+    const char* says;
+  } cases[] = {
+      {[] { standin_fail_call(2, cudaErrorStreamCaptureUnsupported); },
+       "the step cannot be captured: cudaStreamBeginCapture: "},
+      {[] { standin_fail_call(60, cudaErrorStreamCaptureUnsupported); },
+       "the step cannot be captured: "},
+      // CUBLAS_STATUS_INTERNAL_ERROR
+      {[] { standin_cublas_fail_call(3, 14); }, "the step cannot be captured: the launch of "},
+  };
+  for (const auto& test : cases) {
+    const SeenRun run = TrainOnStandin(ConfigOf(TinyFamily::kGpt, plan, true), plan, test.in_third);
+    ExpectSameNumbers(run, issued);
+    EXPECT_TRUE(absl::StartsWith(run.result.not_captured, test.says)) << run.result.not_captured;
+    EXPECT_EQ(run.result.host.captured_steps, 0);
+    EXPECT_EQ(run.result.host.issued_steps, kSteps - 2);  // all but the first and the refused one
+    ExpectWholeTimeline(plan, run.result.measured);
+  }
+}
+
+// A slow wire changes times, and no number; also in a step that is replayed.
+TEST(CapturedRunOnASlowWire, OnlyTakesLonger) {
+  const Plan plan = LibraryPlan("dualpipe_v", 2, 4).value();
+  RunConfig config = ConfigOf(TinyFamily::kMoe, plan, true);
+  config.mesh.expert = 2;
+  const SeenRun quick = TrainOnStandin(config, plan);
+  config.link = {.latency_ns = 3'000'000, .bytes_per_s = 1e6};
+  const SeenRun slow = TrainOnStandin(config, plan);
+  ExpectSameNumbers(slow, quick);
+  EXPECT_EQ(slow.result.not_captured, "");
+  EXPECT_EQ(slow.result.host.captured_steps, kSteps - 3);
+  // Four exchanges for each of 4 layers and 4 microbatches.
+  EXPECT_GE(slow.result.network.all.network_ns, 4 * 4 * 4 * config.link.latency_ns);
+  EXPECT_LT(quick.result.network.all.network_ns, config.link.latency_ns);
+}
+
+TEST(HostTime, IsDescribed) {
+  HostTime host;
+  EXPECT_EQ(Describe(host, ""), "");
+  EXPECT_EQ(Describe(host, "no"), "not captured: no");
+  host.issued_steps = 2;
+  host.issued_ns = 824'800;
+  EXPECT_EQ(Describe(host, ""), "412 us a step issued");
+  EXPECT_EQ(Describe(host, "no"), "412 us a step issued, not captured: no");
+  host.captured_steps = 10;
+  host.captured_ns = 847'000;
+  EXPECT_EQ(Describe(host, ""), "85 us a step captured (412 us issued)");
+}
+
+}  // namespace
+}  // namespace stringline
