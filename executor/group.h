@@ -41,7 +41,8 @@ struct RowCounts {
   const int32_t* from = nullptr;
   const int32_t* to = nullptr;
   int32_t per_piece = 1;
-  int64_t most_rows = 0;  // what Call::to has room for
+  int64_t most_rows = 0;        // what Call::to has room for
+  int64_t most_piece_rows = 0;  // what a piece has at most, either way; 0: most_rows
 };
 
 // What one member does in one call. It stays as it is until the call is over.
@@ -89,11 +90,20 @@ class Group {
 // this object.
 //
 // Processes make their groups together: all call New equally often, in the same order and with the
-// same ranks, also for groups in which they hold none.
+// same ranks, also for groups in which they hold none. Then all call Connect, and only after it
+// anything is called on a group.
 class Groups {
  public:
   virtual ~Groups() = default;
   virtual Group* New(absl::Span<const int> ranks) = 0;
+  // Connects the groups made since the last time. All processes call it equally often.
+  // InvalidArgument where they have not made the same ones; else as World::Exchange.
+  virtual absl::Status Connect() { return absl::OkStatus(); }
+  // Whether what has been enqueued since Connect, and not yet submitted, is what the other members
+  // have enqueued: InvalidArgument names the first two calls that differ, and is then what
+  // Device::Synchronize ends with too. All processes call it, if any does, in their first step; the
+  // later ones are like it.
+  virtual absl::Status CheckCalls() { return absl::OkStatus(); }
 };
 
 }  // namespace stringline

@@ -68,6 +68,7 @@ absl::Status Trainer::Prepare() {
       PrepareTied(static_cast<int>(at / stages()), StageOf(at), static_cast<int>(p));
     }
   }
+  SL_RETURN_IF_ERROR(backend_->groups()->Connect());
   return ShareMemory();
 }
 
@@ -237,6 +238,8 @@ absl::Status Trainer::ComputeGradients() {
   }
   SL_RETURN_IF_ERROR(GiveUp(gradient_step_->Run([this] {
     for (PipelineCopy& copy : copies_) copy.interpreter->EnqueueStep();
+    // If they are not the same, the device tells.
+    if (!std::exchange(calls_checked_, true)) (void)backend_->groups()->CheckCalls();
   })));
   return Share();
 }

@@ -199,8 +199,9 @@ class Trainer {
     Call call;  // `from` is the first parameter's gradient, `to` the second's
   };
   static void AddBoth(const void* self, int64_t argument, NativeStream stream);
-  std::deque<TiedCall> tied_;                       // the ends that are here
-  bool has_tied_ = false;                           // in some process
+  std::deque<TiedCall> tied_;  // the ends that are here
+  bool has_tied_ = false;      // in some process
+  bool calls_checked_ = false;
   std::vector<std::vector<Group*>> expert_groups_;  // by data coordinate and rank
   std::vector<PipelineCopy> copies_;                // by coordinate
   std::optional<RepeatedStep> gradient_step_;

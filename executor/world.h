@@ -34,6 +34,10 @@ class World {
   // This process gives up: the others' Exchange returns this. Does not wait for them, and does
   // nothing where the world is in an error already.
   virtual void Fail(const absl::Status& status) = 0;
+
+  // What is known of the others now, without waiting: OK, or what Exchange would return. Asked now
+  // and then by whoever waits for something else, as a GPU that waits for a peer.
+  virtual absl::Status state() { return absl::OkStatus(); }
 };
 
 }  // namespace stringline

@@ -164,7 +164,10 @@ absl::Status CopyGroup::PlanRows(Ends ends, StreamId stream) {
 }
 
 absl::Status CopyGroup::CheckRows(const void* self) {
-  const RowsReport& report = *static_cast<const CopyGroup*>(self)->report_;
+  return StatusOf(*static_cast<const CopyGroup*>(self)->report_);
+}
+
+absl::Status StatusOf(const RowsReport& report) {
   if (report.fault == RowsFault::kNone) return absl::OkStatus();
   const std::string call = Describe(*static_cast<const Call*>(report.call));
   if (report.fault == RowsFault::kCountsDiffer) {

@@ -24,6 +24,9 @@
 
 namespace stringline {
 
+// OK, or what is wrong with the counts of the call that it is about, a Call.
+absl::Status StatusOf(const RowsReport& report);
+
 class CopyGroup final : public Group {
  public:
   CopyGroup(CudaDevice* device, int members, const LinkSpeed& link = {});

@@ -80,7 +80,9 @@ absl::Status CudaDevice::Checked(cudaError_t error, const char* call, StreamId s
 }
 
 void CudaDevice::Fail(absl::Status status) {
-  if (failure_.ok()) failure_ = std::move(status);
+  if (!failure_.ok() || status.ok()) return;
+  failure_ = std::move(status);
+  if (give_up_ != nullptr) give_up_(give_up_self_, failure_);
 }
 
 StreamId CudaDevice::NewStream(LazyName name, int capacity) {

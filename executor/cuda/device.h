@@ -78,7 +78,16 @@ class CudaDevice final : public Device, private IssueSink {
   // Asked in every Synchronize, when all work has run, and when a step has been captured. An error
   // is the device's, or why the step cannot be captured; it is told once.
   void AddCheck(absl::Status (*check)(const void* self), const void* self);
+  // Told once what the device fails with, at once. After it what waits on the GPU for other
+  // processes must come to an end.
+  using GiveUp = void (*)(void* self, const absl::Status& failure);
+  void OnFailure(GiveUp give_up, void* self) {
+    give_up_ = give_up;
+    give_up_self_ = self;
+  }
   // The following are for exchanges, while the device issues.
+  bool capturing() const { return capturing_; }
+  int ordinal() const { return ordinal_; }
   cudaStream_t native(StreamId stream) const { return natives_[stream.value]; }
   // What `after` does from now on comes after all that `before` was given.
   absl::Status Order(StreamId before, StreamId after);
@@ -144,6 +153,8 @@ class CudaDevice final : public Device, private IssueSink {
   std::vector<void*> host_memory_;
   std::vector<Check> checks_;
   std::vector<Check> watches_;
+  GiveUp give_up_ = nullptr;
+  void* give_up_self_ = nullptr;
   // For what is not part of a step, for the event that times are counted from, and for captured
   // steps.
   cudaStream_t own_ = nullptr;

@@ -11,6 +11,9 @@ StreamId Issuer::NewStream(LazyName name, int capacity) {
   Stream& stream = streams_.emplace_back();
   stream.name = name;
   stream.ops.resize(capacity);
+  size_t all = 0;
+  for (const Stream& each : streams_) all += each.ops.size();
+  order_.reserve(all);
   // A ring that is longer must begin where it is read; nothing is in it between steps.
   SL_CHECK(runnable_count_ == 0);
   runnable_first_ = 0;
@@ -25,32 +28,41 @@ EventId Issuer::NewEvent(LazyName name) {
 
 void Issuer::Launch(StreamId stream, const Work& work, WorkTimes* times) {
   streams_[stream.value].Launch(work, times);
+  order_.push_back(stream.value);
 }
 void Issuer::Copy(StreamId stream, void* to, const void* from, int64_t bytes) {
   streams_[stream.value].Copy(to, from, bytes);
+  order_.push_back(stream.value);
 }
 void Issuer::Record(StreamId stream, EventId event) {
   streams_[stream.value].Record(event, &events_[event.value].enqueued);
+  order_.push_back(stream.value);
 }
 void Issuer::Wait(StreamId stream, EventId event) {
   streams_[stream.value].Wait(event, events_[event.value].enqueued);
+  order_.push_back(stream.value);
 }
 void Issuer::Meet(StreamId stream, IssueMeeting* meeting, int side, const void* end) {
   streams_[stream.value].Meet(meeting, side, end);
+  order_.push_back(stream.value);
 }
 
-void Issuer::Mark(StreamId stream, const LazyName& name) { streams_[stream.value].Mark(name); }
+void Issuer::Mark(StreamId stream, const LazyName& name) {
+  streams_[stream.value].Mark(name);
+  order_.push_back(stream.value);
+}
 
 absl::Status Issuer::Issue() {
-  for (size_t i = 0; i < streams_.size(); ++i) {
-    const Stream& stream = streams_[i];
-    if (!stream.stuck && stream.next < stream.enqueued) MakeRunnable(static_cast<int>(i));
-  }
-  while (runnable_count_ > 0) {
-    const int index = runnable_[runnable_first_];
-    runnable_first_ = (runnable_first_ + 1) % runnable_.size();
-    --runnable_count_;
-    SL_RETURN_IF_ERROR(RunStream(index));
+  while (due_ < order_.size()) {
+    const int due = order_[due_];
+    for (; due_ < order_.size() && order_[due_] == due; ++due_) ++streams_[due].due;
+    if (!streams_[due].stuck) MakeRunnable(due);
+    while (runnable_count_ > 0) {
+      const int index = runnable_[runnable_first_];
+      runnable_first_ = (runnable_first_ + 1) % runnable_.size();
+      --runnable_count_;
+      SL_RETURN_IF_ERROR(RunStream(index));
+    }
   }
   return absl::OkStatus();
 }
@@ -69,7 +81,7 @@ absl::Status Issuer::RunStream(int index) {
 absl::Status Issuer::RunOps(int index) {
   Stream& stream = streams_[index];
   const StreamId id(index);
-  while (stream.next < stream.enqueued) {
+  while (stream.next < stream.due) {
     const auto& op = stream.ops[stream.next];
     switch (op.kind) {
       case StreamOpKind::kLaunch:
@@ -170,7 +182,7 @@ void Issuer::Rewind() {
       op.meeting->streams[op.index] = StreamId();
       op.meeting->there = 0;
     }
-    stream.next = 0;
+    stream.next = stream.due = 0;
     stream.mark = {};
     stream.stuck = false;
     stream.next_waiter = -1;
@@ -180,13 +192,16 @@ void Issuer::Rewind() {
     event.first_waiter = -1;
   }
   runnable_count_ = 0;
+  due_ = 0;
 }
 
 void Issuer::StartStep() {
   for (Stream& stream : streams_) {
-    stream.enqueued = stream.next = 0;
+    stream.enqueued = stream.next = stream.due = 0;
     stream.mark = {};
   }
+  order_.clear();
+  due_ = 0;
   for (Event& event : events_) event.over = event.issued;
 }
 

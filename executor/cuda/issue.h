@@ -5,8 +5,10 @@
 // wait for an event that is not recorded yet is no wait at all. So the ops of every stream stand in
 // a queue here, and each is given on when all that it refers to has been: a launch, a copy or a
 // record at once, a wait when its record has been, a meeting when all streams that meet have come
-// to it. Whatever order that makes, a GPU that keeps the order of its streams and waits for what
-// was recorded performs the step; and it can be captured as one graph.
+// to it. As far as that allows it they go in the order in which they were enqueued, the plan's; a
+// stream that had to wait then goes on first. Whatever order that makes, a GPU that keeps the order
+// of its streams and waits for what was recorded performs the step; and it can be captured as one
+// graph.
 //
 // One thread does all of it. When nothing can be given on any more and something is left, the
 // streams would wait for each other forever: that is known before the GPU has done anything.
@@ -96,6 +98,7 @@ class Issuer {
  private:
   struct Stream : StreamOps<IssueMeeting> {
     uint32_t next = 0;     // the op that is given on next
+    uint32_t due = 0;      // those before it may be
     LazyName mark;         // the last one before it
     bool stuck = false;    // it waits for another stream
     int next_waiter = -1;  // list of the streams that wait for the same event
@@ -109,6 +112,7 @@ class Issuer {
   };
 
   void MakeRunnable(int stream);
+  // Gives on what is due of a stream, until it is stuck.
   absl::Status RunStream(int index);
   absl::Status RunOps(int index);
   void WakeWaiters(Event* event);
@@ -117,6 +121,8 @@ class Issuer {
   IssueSink* const sink_;
   std::vector<Stream> streams_;
   std::vector<Event> events_;
+  std::vector<int> order_;     // by op of the step: its stream
+  size_t due_ = 0;             // those before it may be given on
   std::vector<int> runnable_;  // a ring with room for every stream
   size_t runnable_first_ = 0;
   size_t runnable_count_ = 0;

@@ -1,92 +1,26 @@
-// Groups that copy on a GPU: where bytes go, in every order of the stand-in, and what happens where
-// members disagree.
+// Groups that copy on a GPU: the contract of groups, in every order of the stand-in, and what
+// happens where members disagree.
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <memory>
-#include <random>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "executor/copies/group.h"
 #include "gtest/gtest.h"
+#include "tests/cuda/group_contract.h"
 #include "tests/cuda/host_work.h"
 #include "tests/cuda/standin/standin.h"
 
 namespace stringline {
 namespace {
 
-Call CallOf(CallKind kind, int64_t bytes, int64_t name, int peer = -1) {
-  Call call;
-  call.kind = kind;
-  call.bytes = bytes;
-  call.peer = peer;
-  call.name = {[](const void*, int64_t i) { return absl::StrCat("thing ", i); }, nullptr, name};
-  return call;
-}
-
-// A group of so many members, each with a stream. What is put into the GPU's memory gets there on
-// the stream of its member, when that comes to it.
-class CopyMembers {
- public:
-  explicit CopyMembers(int count)
-      : device_(*CudaDevice::Make()), groups_(device_.get()), count_(count) {
-    group_ = groups_.New(std::vector<int>(count));
-    for (int m = 0; m < count; ++m) {
-      streams_.push_back(device_->NewStream(
-          {[](const void*, int64_t i) { return absl::StrCat("member ", i); }, nullptr, m}, 256));
-    }
-  }
-  int count() const { return count_; }
-  CudaDevice& device() { return *device_; }
-  StreamId stream(int member) const { return streams_[member]; }
-
-  template <typename T>
-  T* Memory(size_t size) {
-    return static_cast<T*>(*device_->Allocate(static_cast<int64_t>(size * sizeof(T))));
-  }
-  template <typename T>
-  T* Put(int member, const std::vector<T>& values) {
-    const auto bytes = static_cast<int64_t>(values.size() * sizeof(T));
-    T* const there = Memory<T>(values.size());
-    void* const here = *device_->AllocateHost(bytes);
-    std::memcpy(here, values.data(), static_cast<size_t>(bytes));
-    device_->Copy(streams_[member], there, here, bytes);
-    return there;
-  }
-  // What is there when the member's stream comes here.
-  template <typename T>
-  const T* Fetch(int member, const T* there, size_t size) {
-    const auto bytes = static_cast<int64_t>(size * sizeof(T));
-    void* const here = *device_->AllocateHost(bytes);
-    device_->Copy(streams_[member], here, there, bytes);
-    return static_cast<const T*>(here);
-  }
-  void Enqueue(int member, const Call& call) { Enqueue(member, call, streams_[member]); }
-  void Enqueue(int member, const Call& call, StreamId stream) {
-    calls_.push_back(call);
-    group_->Enqueue(member, stream, &calls_.back());
-  }
-  // The counts of a call to come.
-  const RowCounts* Keep(const RowCounts& rows) { return &rows_.emplace_back(rows); }
-  absl::Status Run() { return device_->Synchronize(); }
-
- private:
-  std::unique_ptr<CudaDevice> device_;
-  CopyGroups groups_;
-  const int count_;
-  Group* group_ = nullptr;
-  std::vector<StreamId> streams_;
-  std::deque<Call> calls_;
-  std::deque<RowCounts> rows_;
-};
-
-float ValueOf(int member, int64_t i) { return static_cast<float>(1000 * member + i) * 0.37F; }
-
-std::vector<float> ValuesOf(int member, int64_t count) {
-  std::vector<float> values;
-  for (int64_t i = 0; i < count; ++i) values.push_back(ValueOf(member, i));
-  return values;
+// All members are of this process.
+GroupMachine NewMachine(int count) {
+  GroupMachine machine;
+  machine.device = *CudaDevice::Make();
+  machine.groups = std::make_unique<CopyGroups>(machine.device.get());
+  for (int m = 0; m < count; ++m) machine.local.push_back(m);
+  return machine;
 }
 
 class CopyGroupTest : public testing::TestWithParam<std::tuple<int, unsigned>> {
@@ -96,218 +30,19 @@ class CopyGroupTest : public testing::TestWithParam<std::tuple<int, unsigned>> {
   int count() const { return std::get<0>(GetParam()); }
 };
 
-TEST_P(CopyGroupTest, AnAllReduceAddsUpInTheOrderOfTheMembers) {
-  for (const int64_t elements : {1, 3, 16, 1000, 4099}) {
-    CopyMembers members(count());
-    std::vector<const float*> got;
-    for (int m = 0; m < count(); ++m) {
-      float* const values = members.Put(m, ValuesOf(m, elements));
-      Call call = CallOf(CallKind::kAllReduce, elements * 4, 0);
-      call.from = call.to = values;
-      members.Enqueue(m, call);
-      got.push_back(members.Fetch(m, values, elements));
-    }
-    const absl::Status status = members.Run();
-    ASSERT_TRUE(status.ok()) << status;
-    for (int64_t i = 0; i < elements; ++i) {
-      float sum = ValueOf(0, i);
-      for (int m = 1; m < count(); ++m) sum += ValueOf(m, i);
-      for (int m = 0; m < count(); ++m) ASSERT_EQ(got[m][i], sum) << m << " " << i;
-    }
+TEST_P(CopyGroupTest, KeepsTheContract) {
+  for (const NamedContract& contract : GroupContracts()) {
+    SCOPED_TRACE(contract.name);
+    standin_reset(std::get<1>(GetParam()));
+    contract.check([this] { return NewMachine(count()); }, count(), std::get<1>(GetParam()));
+    EXPECT_EQ(standin_alive(), 0);
   }
-}
-
-TEST_P(CopyGroupTest, PiecesGoWhereTheyBelong) {
-  constexpr int64_t kPiece = 5;
-  const int n = count();
-  struct Case {
-    CallKind kind;
-    int64_t to_elements;
-    float (*expected)(int n, int member, int64_t i);
-  };
-  const Case cases[] = {
-      {CallKind::kAllToAll, kPiece * n,
-       [](int, int member, int64_t i) {
-         return ValueOf(static_cast<int>(i / kPiece), member * kPiece + i % kPiece);
-       }},
-      {CallKind::kAllGather, kPiece * n,
-       [](int, int, int64_t i) { return ValueOf(static_cast<int>(i / kPiece), i % kPiece); }},
-      {CallKind::kReduceScatter, kPiece,
-       [](int n, int member, int64_t i) {
-         float sum = ValueOf(0, member * kPiece + i);
-         for (int m = 1; m < n; ++m) sum += ValueOf(m, member * kPiece + i);
-         return sum;
-       }},
-      {CallKind::kBroadcast, kPiece, [](int n, int, int64_t i) { return ValueOf(n - 1, i); }},
-  };
-  for (const Case& c : cases) {
-    CopyMembers members(n);
-    std::vector<const float*> got;
-    for (int m = 0; m < n; ++m) {
-      Call call = CallOf(c.kind, kPiece * 4, 0, n - 1);
-      call.from = members.Put(m, ValuesOf(m, kPiece * n));
-      call.to = members.Memory<float>(c.to_elements);
-      members.Enqueue(m, call);
-      // Nobody reads any more what is written over now.
-      members.device().Copy(members.stream(m), const_cast<void*>(call.from),
-                            *members.device().AllocateHost(kPiece * n * 4), kPiece * n * 4);
-      got.push_back(members.Fetch(m, static_cast<float*>(call.to), c.to_elements));
-    }
-    const absl::Status status = members.Run();
-    ASSERT_TRUE(status.ok()) << status;
-    EXPECT_EQ(standin_pageable_copies(), 0);
-    for (int m = 0; m < n; ++m) {
-      for (int64_t i = 0; i < c.to_elements; ++i) {
-        ASSERT_EQ(got[m][i], c.expected(n, m, i)) << NameOf(c.kind) << " " << m << " " << i;
-      }
-    }
-  }
-}
-
-// Counts that are known only when the call runs: an all-to-all of counts, then one of rows; several
-// rounds of both on the same streams. Rows of all kinds of length.
-TEST_P(CopyGroupTest, CountedRowsFollowTheirCounts) {
-  std::mt19937 random(std::get<1>(GetParam()));
-  const int n = count();
-  constexpr int kPerPiece = 3;
-  constexpr int kMost = 3;
-  for (const int64_t row_bytes : {1, 8, 48}) {
-    CopyMembers members(n);
-    struct Round {
-      std::vector<std::vector<int32_t>> sent;
-      std::vector<const char*> got;
-    };
-    std::vector<Round> rounds(4);
-    const auto byte_of = [](size_t round, int from, int to, int64_t i) {
-      return static_cast<char>(17 * round + 31 * from + 7 * to + i);
-    };
-    const size_t room = kMost * kPerPiece * n * row_bytes;
-    for (size_t r = 0; r < rounds.size(); ++r) {
-      for (int m = 0; m < n; ++m) {
-        std::vector<int32_t>& sent = rounds[r].sent.emplace_back();
-        std::vector<char> rows;
-        for (int to = 0; to < n; ++to) {
-          int64_t bytes = 0;
-          for (int k = 0; k < kPerPiece; ++k) {
-            sent.push_back(static_cast<int32_t>(random() % (kMost + 1)));
-            bytes += sent.back() * row_bytes;
-          }
-          for (int64_t i = 0; i < bytes; ++i) rows.push_back(byte_of(r, m, to, i));
-        }
-        rows.push_back(0);  // never empty
-        Call counts = CallOf(CallKind::kAllToAll, kPerPiece * 4, 0);
-        int32_t* const from_counts = members.Put(m, sent);
-        int32_t* const to_counts = members.Memory<int32_t>(sent.size());
-        counts.from = from_counts;
-        counts.to = to_counts;
-        members.Enqueue(m, counts);
-        Call call = CallOf(CallKind::kAllToAllCounted, row_bytes, 1);
-        call.from = members.Put(m, rows);
-        call.to = members.Put(m, std::vector<char>(room + 16, -1));
-        call.rows =
-            members.Keep({from_counts, to_counts, kPerPiece, int64_t{kMost} * kPerPiece * n});
-        members.Enqueue(m, call);
-        rounds[r].got.push_back(members.Fetch(m, static_cast<char*>(call.to), room + 16));
-      }
-    }
-    const absl::Status status = members.Run();
-    ASSERT_TRUE(status.ok()) << status;
-    for (size_t r = 0; r < rounds.size(); ++r) {
-      for (int m = 0; m < n; ++m) {
-        size_t at = 0;
-        for (int from = 0; from < n; ++from) {
-          int64_t bytes = 0;
-          for (int k = 0; k < kPerPiece; ++k) {
-            bytes += rounds[r].sent[from][m * kPerPiece + k] * row_bytes;
-          }
-          for (int64_t i = 0; i < bytes; ++i) {
-            ASSERT_EQ(rounds[r].got[m][at++], byte_of(r, from, m, i)) << r << " " << m;
-          }
-        }
-        EXPECT_EQ(rounds[r].got[m][at], -1);
-      }
-    }
-  }
-}
-
-// A call's plan is not written over by that of the next, which comes on other streams.
-TEST_P(CopyGroupTest, CountedCallsOnOtherStreamsWaitForEachOther) {
-  CopyMembers members(count());
-  CudaDevice& device = members.device();
-  HostWork host;
-  struct Numbers {
-    std::vector<int32_t> sent;
-    const int32_t* got;
-  };
-  std::vector<std::vector<Numbers>> rounds(6);
-  for (size_t r = 0; r < rounds.size(); ++r) {
-    rounds[r].reserve(count());
-    for (int m = 0; m < count(); ++m) {
-      const StreamId stream = device.NewStream({}, 16);
-      Numbers& own = rounds[r].emplace_back();
-      // r + 1 rows to everybody.
-      const auto each = static_cast<int32_t>(r + 1);
-      for (int i = 0; i < each * count(); ++i) own.sent.push_back(100 * m + i);
-      auto* const from = static_cast<int32_t*>(*device.Allocate(own.sent.size() * 4));
-      auto* const to = static_cast<int32_t*>(*device.Allocate(own.sent.size() * 4));
-      auto* const counts = static_cast<int32_t*>(*device.Allocate(count() * 4));
-      device.Launch(stream, host.Of([from, counts, &own, each, n = count()] {
-        std::copy(own.sent.begin(), own.sent.end(), from);
-        std::fill_n(counts, n, each);
-      }));
-      Call call = CallOf(CallKind::kAllToAllCounted, 4, 1);
-      call.from = from;
-      call.to = to;
-      call.rows = members.Keep({counts, counts, 1, int64_t{each} * count()});
-      members.Enqueue(m, call, stream);
-      own.got = to;
-    }
-  }
-  const absl::Status status = members.Run();
-  ASSERT_TRUE(status.ok()) << status;
-  for (size_t r = 0; r < rounds.size(); ++r) {
-    const auto each = static_cast<int>(r + 1);
-    for (int m = 0; m < count(); ++m) {
-      for (int i = 0; i < each * count(); ++i) {
-        ASSERT_EQ(rounds[r][m].got[i], rounds[r][i / each].sent[m * each + i % each])
-            << r << " " << m << " " << i;
-      }
-    }
-  }
-}
-
-// The sender fills its buffer again right after each send, and the receiver reads its own right
-// after each receive.
-TEST_P(CopyGroupTest, MessagesCarryWhatWasThereWhenTheyWereSent) {
-  if (count() < 2) return;
-  CopyMembers members(count());
-  HostWork host;
-  auto* const from = members.Memory<int>(1);
-  auto* const to = members.Memory<int>(1);
-  std::vector<int> got;
-  constexpr int kMessages = 10;
-  for (int i = 0; i < kMessages; ++i) {
-    Call recv = CallOf(CallKind::kRecv, sizeof(int), i, 0);
-    recv.to = to;
-    members.Enqueue(1, recv);
-    members.device().Launch(members.stream(1), host.Of([&got, to] { got.push_back(*to); }));
-  }
-  for (int i = 0; i < kMessages; ++i) {
-    members.device().Launch(members.stream(0), host.Of([from, i] { *from = i; }));
-    Call send = CallOf(CallKind::kSend, sizeof(int), i, 1);
-    send.from = from;
-    members.Enqueue(0, send);
-  }
-  const absl::Status status = members.Run();
-  ASSERT_TRUE(status.ok()) << status;
-  ASSERT_EQ(got.size(), size_t{kMessages});
-  for (int i = 0; i < kMessages; ++i) EXPECT_EQ(got[i], i);
 }
 
 TEST_P(CopyGroupTest, CallsSayWhenTheyEnded) {
   constexpr int64_t kMs = 1'000'000;
   standin_set_op_ns(kMs);
-  CopyMembers members(count());
+  GroupMembers members(NewMachine(count()), count());
   HostWork host;
   std::vector<WorkTimes> after(count());
   std::vector<int64_t> ended_ns(count(), 0);
@@ -339,7 +74,7 @@ class CopyErrors : public testing::Test {
 };
 
 TEST_F(CopyErrors, MembersThatCallDifferentThingsAreNamed) {
-  CopyMembers members(3);
+  GroupMembers members(NewMachine(3), 3);
   for (int m = 0; m < 3; ++m) {
     members.Enqueue(m, CallOf(CallKind::kAllReduce, m == 2 ? 32 : 64, 7));
   }
@@ -350,7 +85,7 @@ TEST_F(CopyErrors, MembersThatCallDifferentThingsAreNamed) {
 }
 
 TEST_F(CopyErrors, MessagesThatDifferAreNamed) {
-  CopyMembers members(2);
+  GroupMembers members(NewMachine(2), 2);
   members.Enqueue(0, CallOf(CallKind::kSend, 64, 3, 1));
   members.Enqueue(1, CallOf(CallKind::kRecv, 60, 3, 0));
   EXPECT_EQ(members.Run().message(),
@@ -358,8 +93,8 @@ TEST_F(CopyErrors, MessagesThatDifferAreNamed) {
 }
 
 // Members that send 1 and 2 rows, to whom they believe; `to` is what they are ready to receive.
-absl::Status RunRows(CopyMembers* members, const std::vector<int32_t> (&to_counts)[2], int64_t room,
-                     const char* (&got)[2]) {
+absl::Status RunRows(GroupMembers* members, const std::vector<int32_t> (&to_counts)[2],
+                     int64_t room, const char* (&got)[2]) {
   for (int m = 0; m < 2; ++m) {
     Call call = CallOf(CallKind::kAllToAllCounted, 4, 1);
     call.from = members->Put(m, std::vector<int32_t>(3, 5));
@@ -373,7 +108,7 @@ absl::Status RunRows(CopyMembers* members, const std::vector<int32_t> (&to_count
 }
 
 TEST_F(CopyErrors, RowsThatDoNotFitAreAnErrorAndNothingIsWritten) {
-  CopyMembers members(2);
+  GroupMembers members(NewMachine(2), 2);
   const char* got[2];
   const absl::Status status = RunRows(&members, {{1, 1}, {2, 2}}, 3, got);
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
@@ -387,7 +122,7 @@ TEST_F(CopyErrors, RowsThatDoNotFitAreAnErrorAndNothingIsWritten) {
 }
 
 TEST_F(CopyErrors, CountsThatDoNotAgreeAreAnError) {
-  CopyMembers members(2);
+  GroupMembers members(NewMachine(2), 2);
   const char* got[2];
   const absl::Status status = RunRows(&members, {{1, 2}, {2, 2}}, 9, got);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
@@ -399,7 +134,7 @@ TEST_F(CopyErrors, CountsThatDoNotAgreeAreAnError) {
 
 // The next call is fine, the one after it is not; what is told is the first fault.
 TEST_F(CopyErrors, AFaultIsNotForgottenByTheNextCall) {
-  CopyMembers members(1);
+  GroupMembers members(NewMachine(1), 1);
   for (const int32_t expected : {2, 1, 3}) {
     Call call = CallOf(CallKind::kAllToAllCounted, 4, 10 + expected);
     call.rows = members.Keep({members.Put(0, std::vector<int32_t>{1}),
@@ -412,7 +147,7 @@ TEST_F(CopyErrors, AFaultIsNotForgottenByTheNextCall) {
 }
 
 TEST_F(CopyErrors, MembersThatCallInAnotherOrderAreADeadlockThatIsNamed) {
-  CopyMembers members(2);
+  GroupMembers members(NewMachine(2), 2);
   members.Enqueue(0, CallOf(CallKind::kAllReduce, 4, 1));
   members.Enqueue(0, CallOf(CallKind::kSend, 4, 2, 1));
   members.Enqueue(1, CallOf(CallKind::kRecv, 4, 2, 0));
@@ -424,7 +159,7 @@ TEST_F(CopyErrors, MembersThatCallInAnotherOrderAreADeadlockThatIsNamed) {
 }
 
 TEST_F(CopyErrors, TooManyMembersAreRefused) {
-  CopyMembers members(kMostCopyMembers + 1);
+  GroupMembers members(NewMachine(kMostGroupMembers + 1), kMostGroupMembers + 1);
   for (int m = 0; m < members.count(); ++m) {
     members.Enqueue(m, CallOf(CallKind::kAllReduce, 4, 1));
   }

@@ -1,5 +1,7 @@
 #include "machine.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -95,6 +97,19 @@ cudaError_t Machine::Enqueue(Stream* stream, Run run, bool takes_time) {
   return cudaSuccess;
 }
 
+cudaError_t Machine::EnqueueUntil(Stream* stream, std::function<bool()> over) {
+  if (stream == &legacy || stream->capture != nullptr) {
+    return Fail(cudaErrorStreamCaptureUnsupported);
+  }
+  Op op;
+  op.over = std::move(over);
+  op.takes_time = true;
+  op.enqueued_ns = host_ns;
+  op.host = host_;
+  stream->ops.push_back(std::move(op));
+  return cudaSuccess;
+}
+
 cudaError_t Machine::Record(Stream* stream, Event* event, bool external) {
   if (Capture* const capture = stream->capture; capture != nullptr) {
     if (external) {
@@ -154,6 +169,7 @@ cudaError_t Machine::Wait(Stream* stream, Event* event) {
 bool Machine::Ready(const Stream& stream) const {
   if (stream.ops.empty() || stream.hangs) return false;
   const Op& head = stream.ops.front();
+  if (head.over) return head.over();
   return head.wait == nullptr || head.wait->done;
 }
 
@@ -184,6 +200,12 @@ void Machine::RunOne(Stream* stream) {
   }
 }
 
+bool Machine::AwaitsOthers() const {
+  return std::any_of(streams.begin(), streams.end(), [](const Stream* stream) {
+    return !stream->ops.empty() && stream->ops.front().over;
+  });
+}
+
 bool Machine::RunNext() {
   ready_.clear();
   bool last_is_ready = false;
@@ -209,6 +231,10 @@ void Machine::RunSome(int64_t most) {
 void Machine::RunUntil(const std::function<bool()>& holds) {
   while (!holds()) {
     if (RunNext()) continue;
+    if (AwaitsOthers()) {
+      (void)usleep(20);
+      continue;
+    }
     // No order of calls leads here, unless something hangs: a wait is enqueued after what it waits
     // for.
     std::fprintf(stderr, "stand-in: a wait that nothing ends\n");
@@ -396,6 +422,13 @@ void standin_wait() {
 const char* standin_race() {
   const std::string& race = Machine::Get().uses.race();
   return race.empty() ? nullptr : race.c_str();
+}
+int standin_enqueue_until(void* handle, const std::function<bool()>& over) {
+  const standin::Inside inside;
+  Machine& machine = Machine::Get();
+  const std::lock_guard<std::mutex> lock(machine.mutex);
+  STANDIN_FIND(stream, static_cast<cudaStream_t>(handle));
+  return machine.EnqueueUntil(stream, over);
 }
 bool standin_capturing() { return standin::thread_capture != nullptr; }
 bool standin_on_device(const void* begin, size_t bytes) {

@@ -40,6 +40,7 @@ struct Op {
   std::function<int64_t(int64_t start_ns)> replay;  // of a graph: returns when it ended
   bool takes_time = false;
   std::shared_ptr<const Clock> host;  // what the host knew to have run
+  std::function<bool()> over;  // what others do; asked until it is over; null: nothing to wait for
   RecordedPtr wait;
   RecordedPtr record;
   int64_t enqueued_ns = 0;
@@ -100,6 +101,8 @@ class Machine {
   Event* Find(cudaEvent_t handle);
   // Appends to the stream or to the capture it is part of.
   cudaError_t Enqueue(Stream* stream, Run run, bool takes_time = true);
+  // The same of what other processes take part in. It cannot be captured.
+  cudaError_t EnqueueUntil(Stream* stream, std::function<bool()> over);
   cudaError_t Record(Stream* stream, Event* event, bool external);
   cudaError_t Wait(Stream* stream, Event* event);
   // Runs until it holds.
@@ -162,6 +165,7 @@ class Machine {
   void RunOne(Stream* stream);
   // On that line, after what the clock says.
   void Perform(const Run& run, int line, Clock* clock);
+  bool AwaitsOthers() const;
   std::shared_ptr<const Clock> host_ = std::make_shared<Clock>();
   int lines_ = 1;  // 0 is the legacy stream's
   std::vector<Stream*> ready_;

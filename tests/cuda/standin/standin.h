@@ -72,6 +72,9 @@ void standin_enter(int by);
 int standin_enqueue(void* stream, const char* what, const std::function<void()>& run);
 // Waits for all work, as a library does that is closed; no call is counted.
 void standin_wait();
+// The same of a function that is asked until it says that all is over: what other processes take
+// part in. Other streams go on meanwhile.
+int standin_enqueue_until(void* stream, const std::function<bool()>& over);
 // Whether this thread captures.
 bool standin_capturing();
 // Whether all these bytes are in one piece of device memory.

@@ -1,0 +1,74 @@
+// What processes say to each other over a socket: frames, each a kind and some bytes.
+//
+// A frame is 16 bytes of header (a mark, the kind, the length) and its bytes; numbers are little
+// endian. A reader trusts nothing: another mark, an unknown kind or a length beyond kMostBytes ends
+// the connection, and memory is taken as bytes arrive.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace stringline {
+
+enum class FrameKind : uint8_t {
+  kHello = 1,  // who I am and what I run
+  kReject,     // a text: you are not of this run
+  kWelcome,    // the hosts of all processes
+  kGive,       // what I give to an exchange
+  kAll,        // what all gave
+  kWaiting,    // I have what you gave, and wait for others
+  kFail,       // a status code and a text: the run has failed
+  kBye,        // I have ended my run
+};
+constexpr int kFrameKinds = 8;
+constexpr int64_t kFrameHeaderBytes = 16;
+constexpr int64_t kMostFrameBytes = int64_t{1} << 28;
+constexpr int64_t kMostHelloBytes = int64_t{1} << 20;
+
+struct Frame {
+  FrameKind kind = FrameKind::kBye;
+  std::string bytes;
+};
+
+// Strings as one, and back; nothing if that is not what the bytes are.
+std::string Pack(absl::Span<const std::string> parts);
+std::optional<std::vector<std::string>> Unpack(absl::string_view bytes);
+
+// The end of a connection that this process has. It owns the socket, which does not block.
+class FrameSocket {
+ public:
+  explicit FrameSocket(int fd = -1) : fd_(fd) {}
+  ~FrameSocket() { Close(); }
+  FrameSocket(FrameSocket&& other) noexcept;
+  FrameSocket& operator=(FrameSocket&& other) noexcept;
+
+  int fd() const { return fd_; }
+  bool open() const { return fd_ >= 0; }
+  void Close();
+
+  // Sends when the socket takes it, by Write.
+  void Put(FrameKind kind, absl::string_view bytes);
+  bool has_unsent() const { return open() && sent_ < unsent_.size(); }
+  // What can be written and read now, without waiting. False where the connection has ended; `why`
+  // says how. Frames that came before that can still be taken.
+  bool Write(std::string* why);
+  bool Read(int64_t most_bytes, std::string* why);
+  std::optional<Frame> Take();
+
+ private:
+  bool Parse(int64_t most_bytes, std::string* why);
+
+  int fd_;
+  std::string unsent_;
+  size_t sent_ = 0;
+  std::string received_;
+  std::deque<Frame> frames_;
+};
+
+}  // namespace stringline

@@ -1,0 +1,157 @@
+// Every body is written once, for one of `threads` threads that share the work. On the host one
+// thread does all of it.
+#include "executor/cuda/host_twin.h"
+#include "executor/nccl/kernels.h"
+
+namespace stringline {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kBlocks = 128;
+
+__host__ __device__ int64_t RowsOf(const PaddedRows& rows, int piece) {
+  int64_t sum = 0;
+  for (int i = 0; i < rows.counts_per_piece; ++i) {
+    sum += rows.counts[piece * rows.counts_per_piece + i];
+  }
+  return sum;
+}
+
+__host__ __device__ char* PieceOf(const PaddedRows& rows, int piece) {
+  return rows.pieces + piece * rows.piece_bytes;
+}
+
+__host__ __device__ int64_t SentIn(const PaddedRows& rows, int piece) {
+  return *reinterpret_cast<const int64_t*>(PieceOf(rows, piece));
+}
+
+template <typename Unit>
+__host__ __device__ void MoveRows(void* to, const void* from, int64_t bytes, int64_t thread,
+                                  int64_t threads) {
+  for (int64_t i = thread; i < bytes / static_cast<int64_t>(sizeof(Unit)); i += threads) {
+    static_cast<Unit*>(to)[i] = static_cast<const Unit*>(from)[i];
+  }
+}
+
+// A piece that is too large is not packed; its header tells.
+template <typename Unit>
+__host__ __device__ void PackBody(const PaddedRows& rows, int64_t thread, int64_t threads) {
+  const char* from = static_cast<const char*>(rows.rows);
+  for (int piece = 0; piece < rows.members; ++piece) {
+    const int64_t count = RowsOf(rows, piece), bytes = count * rows.row_bytes;
+    if (thread == 0) *reinterpret_cast<int64_t*>(PieceOf(rows, piece)) = count;
+    if (count <= rows.most_piece_rows) {
+      MoveRows<Unit>(PieceOf(rows, piece) + kPieceHeader, from, bytes, thread, threads);
+    }
+    from += bytes;
+  }
+}
+
+// Every thread looks at all headers, so all agree whether anything is written.
+template <typename Unit>
+__host__ __device__ void UnpackBody(const PaddedRows& rows, int64_t thread, int64_t threads) {
+  RowsReport report;
+  int64_t all = 0;
+  for (int piece = rows.members - 1; piece >= 0; --piece) {  // the first fault is told
+    const int64_t sent = SentIn(rows, piece), expected = RowsOf(rows, piece);
+    all += expected;
+    if (sent != expected) {
+      report = {RowsFault::kCountsDiffer, piece, rows.member, sent, expected, rows.call};
+    } else if (sent > rows.most_piece_rows) {
+      report = {RowsFault::kNoRoom, piece, rows.member, sent, rows.most_piece_rows, rows.call};
+    }
+  }
+  if (report.fault == RowsFault::kNone && all > rows.most_rows) {
+    report = {RowsFault::kNoRoom, -1, rows.member, all, rows.most_rows, rows.call};
+  }
+  if (report.fault != RowsFault::kNone) {
+    if (thread == 0 && rows.report->fault == RowsFault::kNone) *rows.report = report;
+    return;
+  }
+  char* to = static_cast<char*>(rows.rows);
+  for (int piece = 0; piece < rows.members; ++piece) {
+    const int64_t bytes = RowsOf(rows, piece) * rows.row_bytes;
+    MoveRows<Unit>(to, PieceOf(rows, piece) + kPieceHeader, bytes, thread, threads);
+    to += bytes;
+  }
+}
+
+__device__ int64_t ThreadOfGrid() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+__device__ int64_t ThreadsOfGrid() { return int64_t{gridDim.x} * blockDim.x; }
+
+}  // namespace
+
+namespace padded_kernels {
+
+template <typename Unit>
+__global__ void PackRows(PaddedRows rows) {
+  PackBody<Unit>(rows, ThreadOfGrid(), ThreadsOfGrid());
+}
+template <typename Unit>
+void HostPackRows(PaddedRows rows) {
+  PackBody<Unit>(rows, 0, 1);
+}
+
+template <typename Unit>
+__global__ void UnpackRows(PaddedRows rows) {
+  UnpackBody<Unit>(rows, ThreadOfGrid(), ThreadsOfGrid());
+}
+template <typename Unit>
+void HostUnpackRows(PaddedRows rows) {
+  UnpackBody<Unit>(rows, 0, 1);
+}
+
+struct alignas(16) Bytes16 {
+  uint32_t word[4];
+};
+
+}  // namespace padded_kernels
+
+namespace {
+
+using namespace padded_kernels;
+
+[[maybe_unused]] const bool kTwins[] = {
+    HasTwin<PackRows<char>, HostPackRows<char>>(),
+    HasTwin<PackRows<uint32_t>, HostPackRows<uint32_t>>(),
+    HasTwin<PackRows<Bytes16>, HostPackRows<Bytes16>>(),
+    HasTwin<UnpackRows<char>, HostUnpackRows<char>>(),
+    HasTwin<UnpackRows<uint32_t>, HostUnpackRows<uint32_t>>(),
+    HasTwin<UnpackRows<Bytes16>, HostUnpackRows<Bytes16>>(),
+};
+
+// The largest unit that rows and addresses are whole numbers of.
+int UnitOf(const PaddedRows& rows) {
+  const auto bits = static_cast<uint64_t>(rows.row_bytes) | reinterpret_cast<uintptr_t>(rows.rows);
+  return bits % 16 == 0 ? 16 : bits % 4 == 0 ? 4 : 1;
+}
+
+}  // namespace
+
+void LaunchPackRows(const PaddedRows& rows, cudaStream_t stream) {
+  switch (UnitOf(rows)) {
+    case 16:
+      PackRows<Bytes16><<<kBlocks, kThreads, 0, stream>>>(rows);
+      return;
+    case 4:
+      PackRows<uint32_t><<<kBlocks, kThreads, 0, stream>>>(rows);
+      return;
+    default:
+      PackRows<char><<<kBlocks, kThreads, 0, stream>>>(rows);
+  }
+}
+
+void LaunchUnpackRows(const PaddedRows& rows, cudaStream_t stream) {
+  switch (UnitOf(rows)) {
+    case 16:
+      UnpackRows<Bytes16><<<kBlocks, kThreads, 0, stream>>>(rows);
+      return;
+    case 4:
+      UnpackRows<uint32_t><<<kBlocks, kThreads, 0, stream>>>(rows);
+      return;
+    default:
+      UnpackRows<char><<<kBlocks, kThreads, 0, stream>>>(rows);
+  }
+}
+
+}  // namespace stringline

@@ -1,0 +1,46 @@
+// One rank of a run on a GPU; the others are processes of their own, here or on other hosts.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "executor/backend.h"
+#include "executor/cuda/cuda_kernels.h"
+#include "executor/cuda/device.h"
+#include "executor/nccl/nccl_groups.h"
+#include "executor/nccl/tcp_world.h"
+
+namespace stringline {
+
+class NcclBackend final : public Backend {
+ public:
+  // Joins the other processes, which all do so, and takes the GPU with the number that the identity
+  // has on its host, or the only one. To the settings that all must have alike it adds NCCL's
+  // version and what `nccl` says.
+  //
+  // Sets CUDA_DEVICE_MAX_CONNECTIONS=32 where it is not set, so that streams do not hold each other
+  // up. NCCL_LAUNCH_ORDER_IMPLICIT stays as it is, which is off: nccl_groups.h says why.
+  //
+  // Errors are those of nccl::Library::Open, TcpWorld::Join, CudaDevice::Make, CudaKernels::Make
+  // and NcclGroups::Make; what fails here is told to the others.
+  static absl::StatusOr<std::unique_ptr<Backend>> Make(const TcpWorldSettings& world,
+                                                       const NcclSettings& nccl);
+
+  Device* device() override { return device_.get(); }
+  Groups* groups() override { return groups_.get(); }
+  Kernels* kernels() override { return kernels_.get(); }
+  AvailableMemory available() override;
+  World* world() override { return world_.get(); }
+
+ private:
+  explicit NcclBackend(std::unique_ptr<World> world) : world_(std::move(world)) {}
+  absl::Status Start(int local, const nccl::Library& library, const NcclSettings& nccl);
+
+  const std::unique_ptr<World> world_;
+  std::unique_ptr<CudaDevice> device_;
+  std::unique_ptr<CudaKernels> kernels_;
+  std::unique_ptr<NcclGroups> groups_;
+};
+
+}  // namespace stringline

@@ -1,0 +1,163 @@
+#include "executor/nccl/sockets.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "executor/clock.h"
+#include "schedlang/base/status.h"
+
+namespace stringline {
+namespace {
+
+constexpr int kBacklog = 1024;
+constexpr int64_t kOneAddressNs = 2'000'000'000;
+
+struct FreeAddresses {
+  void operator()(addrinfo* list) const { freeaddrinfo(list); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+absl::StatusOr<Addresses> Resolve(const std::string& host, int port) {
+  addrinfo hints = {};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  const int error = getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &list);
+  if (error != 0) {
+    return absl::UnavailableError(absl::StrCat(host, ": ", gai_strerror(error)));
+  }
+  return Addresses(list);
+}
+
+bool IsLoopback(const addrinfo& address) {
+  if (address.ai_family == AF_INET) {
+    const auto& in = *reinterpret_cast<const sockaddr_in*>(address.ai_addr);
+    return (ntohl(in.sin_addr.s_addr) >> 24) == 127;
+  }
+  const auto& in = *reinterpret_cast<const sockaddr_in6*>(address.ai_addr);
+  return IN6_IS_ADDR_LOOPBACK(&in.sin6_addr);
+}
+
+void SetOption(int fd, int level, int option, int value) {
+  (void)setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+// A socket that listens there, or -1 with errno.
+int ListenAt(const sockaddr* address, socklen_t size) {
+  const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  SetOption(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (address->sa_family == AF_INET6) SetOption(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  if (bind(fd, address, size) == 0 && listen(fd, kBacklog) == 0) return fd;
+  const int error = errno;
+  (void)close(fd);
+  errno = error;
+  return -1;
+}
+
+// What all connections are: prompt, and not silent when a host is gone.
+void Prepare(int fd) {
+  SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  SetOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, 10);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
+}
+
+// A port that nobody listens on may be the very one that the system gives the other end.
+bool IsConnectedToItself(int fd) {
+  sockaddr_storage own = {}, other = {};
+  socklen_t own_size = sizeof(own), other_size = sizeof(other);
+  return getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
+         getpeername(fd, reinterpret_cast<sockaddr*>(&other), &other_size) == 0 &&
+         own_size == other_size && std::memcmp(&own, &other, own_size) == 0;
+}
+
+// A connection, or -1 with errno.
+int ConnectAt(const addrinfo& address, int64_t deadline_ns) {
+  const int fd = socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  int error = connect(fd, address.ai_addr, address.ai_addrlen) == 0 ? 0 : errno;
+  if (error == EINPROGRESS) {
+    const int64_t wait_ns = std::min(deadline_ns - NowNs(), kOneAddressNs);
+    pollfd waiting = {fd, POLLOUT, 0};
+    const int came = poll(&waiting, 1, static_cast<int>(std::max<int64_t>(wait_ns, 0) / 1'000'000));
+    socklen_t size = sizeof(error);
+    if (came <= 0) {
+      error = ETIMEDOUT;
+    } else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) {
+      error = errno;
+    }
+  }
+  if (error == 0 && IsConnectedToItself(fd)) error = ECONNREFUSED;
+  if (error == 0) {
+    Prepare(fd);
+    return fd;
+  }
+  (void)close(fd);
+  errno = error;
+  return -1;
+}
+
+}  // namespace
+
+absl::StatusOr<int> ListenOn(const std::string& host, int port) {
+  SL_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(host, port));
+  int fd = -1;
+  if (IsLoopback(*addresses)) {
+    fd = ListenAt(addresses->ai_addr, addresses->ai_addrlen);
+  } else {
+    sockaddr_in6 any = {};
+    any.sin6_family = AF_INET6;
+    any.sin6_port = htons(static_cast<uint16_t>(port));
+    fd = ListenAt(reinterpret_cast<const sockaddr*>(&any), sizeof(any));
+    if (fd < 0 && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL)) {  // no IPv6 here
+      sockaddr_in any4 = {};
+      any4.sin_family = AF_INET;
+      any4.sin_port = any.sin6_port;
+      fd = ListenAt(reinterpret_cast<const sockaddr*>(&any4), sizeof(any4));
+    }
+  }
+  if (fd >= 0) return fd;
+  return absl::UnavailableError(absl::StrCat(
+      "rank 0 cannot listen on port ", port, " of ", HostName(), ": ", std::strerror(errno),
+      errno == EADDRINUSE ? "; another run has it, or what started this one" : ""));
+}
+
+int AcceptFrom(int listener) {
+  const int fd = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (fd >= 0) Prepare(fd);
+  return fd;
+}
+
+absl::StatusOr<int> ConnectTo(const std::string& host, int port, int64_t deadline_ns) {
+  SL_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(host, port));
+  for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
+    const int fd = ConnectAt(*at, deadline_ns);
+    if (fd >= 0) return fd;
+  }
+  return absl::UnavailableError(std::strerror(errno));
+}
+
+std::string AddressText(const std::string& host, int port) {
+  return host.find(':') == std::string::npos ? absl::StrCat(host, ":", port)
+                                             : absl::StrCat("[", host, "]:", port);
+}
+
+std::string HostName() {
+  char name[256] = {};
+  if (gethostname(name, sizeof(name) - 1) != 0) return "this host";
+  return name;
+}
+
+}  // namespace stringline

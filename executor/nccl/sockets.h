@@ -1,0 +1,22 @@
+// TCP sockets that do not block, for IPv4 and IPv6.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace stringline {
+
+// Listens on the port: on the loopback if that is what `host` is, else on every address.
+// Unavailable says why not.
+absl::StatusOr<int> ListenOn(const std::string& host, int port);
+// The next connection, or -1: none now.
+int AcceptFrom(int listener);
+// Unavailable says which address did not answer, and how. Name look-ups take as long as they take.
+absl::StatusOr<int> ConnectTo(const std::string& host, int port, int64_t deadline_ns);
+// "[::1]:29500".
+std::string AddressText(const std::string& host, int port);
+std::string HostName();
+
+}  // namespace stringline

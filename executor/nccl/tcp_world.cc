@@ -1,0 +1,444 @@
+// Two halves: how the processes come together (process 0 gathers, the others reach it), and how
+// they talk from then on. Everything goes through sockets that do not block; whoever waits, waits
+// in poll, until something comes or its deadline is over.
+#include "executor/nccl/tcp_world.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "executor/clock.h"
+#include "executor/nccl/sockets.h"
+#include "schedlang/base/status.h"
+
+namespace stringline {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+// How much longer others wait than process 0 does, so that it is process 0 that says what is wrong.
+constexpr int64_t kGraceNs = 2'000 * kMs;
+constexpr int64_t kFlushNs = 1'000 * kMs;
+constexpr int64_t kRetryNs = 50 * kMs;
+constexpr size_t kMostStrangers = 4096;
+
+int MsUntil(int64_t ns) {
+  return static_cast<int>(std::clamp<int64_t>((ns - NowNs() + kMs - 1) / kMs, 0, 1000));
+}
+
+std::string Seconds(int64_t ms) { return absl::StrCat(static_cast<double>(ms) / 1000, " s"); }
+
+// A failure as process 0 tells it.
+std::string FailBytes(const absl::Status& status) {
+  return Pack({absl::StrCat(static_cast<int>(status.code())), std::string(status.message())});
+}
+
+absl::Status ReadFail(const std::string& bytes) {
+  const auto parts = Unpack(bytes);
+  int code = 0;
+  if (!parts.has_value() || parts->size() != 2 || !absl::SimpleAtoi((*parts)[0], &code) ||
+      code <= 0 || code > static_cast<int>(absl::StatusCode::kUnauthenticated)) {
+    return absl::InternalError("a failure came that cannot be read");
+  }
+  return absl::Status(static_cast<absl::StatusCode>(code), (*parts)[1]);
+}
+
+}  // namespace
+
+TcpWorld::TcpWorld(const TcpWorldSettings& settings) : settings_(settings) {
+  own_.nonce = settings.identity.nonce;
+  own_.process = settings.identity.process;
+  own_.processes = settings.identity.processes;
+  own_.host = HostName();
+  own_.config = settings.config;
+  std::sort(own_.config.begin(), own_.config.end());
+  hosts_.resize(own_.processes);
+  hosts_[own_.process] = own_.host;
+  peers_.resize(own_.processes);
+}
+
+TcpWorld::~TcpWorld() {
+  if (failure_.ok()) {
+    for (Peer& peer : peers_) peer.socket.Put(FrameKind::kBye, "");
+  }
+  Flush();
+}
+
+absl::StatusOr<std::unique_ptr<World>> TcpWorld::Join(const TcpWorldSettings& settings) {
+  std::unique_ptr<TcpWorld> world(new TcpWorld(settings));
+  if (settings.identity.processes > 1) {
+    absl::Status status = settings.identity.process == 0 ? world->Gather() : world->Reach();
+    if (!status.ok()) {
+      world->SetFailure(status);
+      return status;
+    }
+  }
+  return std::unique_ptr<World>(std::move(world));
+}
+
+// Process 0.
+
+absl::Status TcpWorld::Gather() {
+  const Identity& identity = settings_.identity;
+  SL_ASSIGN_OR_RETURN(const int listener, ListenOn(identity.host, identity.port));
+  absl::Status status = AcceptAll(listener, NowNs() + settings_.join_ms * kMs);
+  (void)close(listener);
+  if (status.ok()) status = Compare();
+  if (!status.ok()) return status;
+  strangers_.clear();
+  const std::string hosts = Pack(hosts_);
+  for (Peer& peer : peers_) {
+    peer.gave.reset();
+    peer.socket.Put(FrameKind::kWelcome, hosts);
+  }
+  Flush();
+  return failure_;
+}
+
+absl::Status TcpWorld::AcceptAll(int listener, int64_t deadline_ns) {
+  while (failure_.ok()) {
+    const std::string missing = Missing();
+    if (missing.empty()) return absl::OkStatus();
+    if (NowNs() >= deadline_ns) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          missing, " of ", own_.processes, " did not come to rank 0 on ", own_.host, " within ",
+          Seconds(settings_.join_ms),
+          strange_ > 0 ? absl::StrCat("; ", strange_, " connections were of something else") : ""));
+    }
+    std::vector<pollfd> polled = {{listener, POLLIN, 0}};
+    for (const Stranger& stranger : strangers_) {
+      const short events = stranger.socket.has_unsent() ? POLLIN | POLLOUT : POLLIN;
+      polled.push_back({stranger.socket.fd(), events, 0});
+    }
+    for (const Peer& peer : peers_) polled.push_back({peer.socket.fd(), POLLIN, 0});
+    if (poll(polled.data(), polled.size(), MsUntil(deadline_ns)) <= 0) continue;
+    const size_t known = strangers_.size();
+    for (size_t i = 0; i < known; ++i) {
+      if (polled[1 + i].revents != 0) ReadStranger(&strangers_[i]);
+    }
+    for (int p = 1; p < own_.processes; ++p) {
+      if (polled[1 + known + p].revents != 0) Service(p, polled[1 + known + p].revents);
+    }
+    if (polled[0].revents != 0) Accept(listener);
+    const auto done = [](const Stranger& stranger) { return stranger.done; };
+    strangers_.erase(std::remove_if(strangers_.begin(), strangers_.end(), done), strangers_.end());
+  }
+  return failure_;
+}
+
+void TcpWorld::Accept(int listener) {
+  while (true) {
+    const int fd = AcceptFrom(listener);
+    if (fd < 0) return;
+    if (strangers_.size() >= kMostStrangers) strangers_.erase(strangers_.begin());  // the oldest
+    strangers_.push_back({FrameSocket(fd)});
+  }
+}
+
+void TcpWorld::ReadStranger(Stranger* stranger) {
+  std::string why;
+  const bool open = stranger->socket.Read(kMostHelloBytes, &why);
+  std::optional<Frame> frame;
+  if (!stranger->told) frame = stranger->socket.Take();
+  if (frame.has_value()) {
+    std::optional<Hello> hello;
+    if (frame->kind == FrameKind::kHello) hello = DecodeHello(frame->bytes);
+    if (hello.has_value()) {
+      Place(stranger, *std::move(hello));
+    } else {
+      ++strange_;
+      stranger->done = true;
+    }
+    return;
+  }
+  if (open && stranger->socket.Write(&why)) return;
+  if (!stranger->told) ++strange_;
+  stranger->done = true;
+}
+
+void TcpWorld::Place(Stranger* stranger, Hello hello) {
+  absl::Status status = CheckNonce(own_, hello);
+  if (!status.ok()) {
+    stranger->socket.Put(FrameKind::kReject, status.message());
+    std::string why;
+    stranger->told = true;
+    stranger->done = !stranger->socket.Write(&why);
+    return;
+  }
+  status = CheckPlace(own_, hello);
+  if (status.ok() && peers_[hello.process].socket.open()) {
+    status = absl::InvalidArgumentError(absl::StrCat("two processes say that they are rank ",
+                                                     hello.process, ": on ", hosts_[hello.process],
+                                                     " and on ", hello.host));
+  }
+  if (!status.ok()) {
+    stranger->socket.Put(FrameKind::kFail, FailBytes(status));
+    SetFailure(status);
+    return;
+  }
+  hosts_[hello.process] = hello.host;
+  Peer& peer = peers_[hello.process];
+  peer.socket = std::move(stranger->socket);
+  peer.gave = Encode(hello);  // until all are there
+  stranger->done = true;
+}
+
+// The first that differs is told.
+absl::Status TcpWorld::Compare() const {
+  for (const Peer& peer : peers_) {
+    if (!peer.gave.has_value()) continue;
+    const std::optional<Hello> hello = DecodeHello(*peer.gave);
+    SL_RETURN_IF_ERROR(CheckConfig(own_, *hello));
+  }
+  return absl::OkStatus();
+}
+
+std::string TcpWorld::Missing() const {
+  std::string missing;
+  int count = 0;
+  for (int p = 1; p < own_.processes; ++p) {
+    if (peers_[p].socket.open()) continue;
+    absl::StrAppend(&missing, missing.empty() ? "" : ", ", p);
+    ++count;
+  }
+  return count == 0 ? "" : absl::StrCat(count == 1 ? "rank " : "ranks ", missing);
+}
+
+// The others.
+
+absl::Status TcpWorld::Reach() {
+  const Identity& identity = settings_.identity;
+  const int64_t deadline_ns = NowNs() + settings_.join_ms * kMs;
+  std::string why = "nobody answered";
+  while (true) {
+    const absl::StatusOr<int> fd = ConnectTo(identity.host, identity.port, deadline_ns);
+    if (fd.ok()) {
+      Talk talk = Talk::kLost;
+      absl::Status status = TalkOnce(*fd, &talk);
+      if (talk == Talk::kWelcome) return absl::OkStatus();
+      if (talk == Talk::kRefused) return status;
+      why = std::string(status.message());
+    } else {
+      why = std::string(fd.status().message());
+    }
+    if (NowNs() >= deadline_ns) break;
+    (void)poll(nullptr, 0, MsUntil(std::min(deadline_ns, NowNs() + kRetryNs)));
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat("rank ", own_.process, " on ", own_.host, " did not reach rank 0 at ",
+                   AddressText(identity.host, identity.port), " within ",
+                   Seconds(settings_.join_ms), ": ", why));
+}
+
+// A connection that closes without a word was not, or no longer, one to process 0.
+absl::Status TcpWorld::TalkOnce(int fd, Talk* talk) {
+  FrameSocket& socket = peers_[0].socket;
+  socket = FrameSocket(fd);
+  socket.Put(FrameKind::kHello, Encode(own_));
+  const int64_t deadline_ns = NowNs() + settings_.join_ms * kMs + kGraceNs;
+  std::string why;
+  while (NowNs() < deadline_ns) {
+    const bool open = socket.Write(&why) && socket.Read(kMostHelloBytes, &why);
+    if (const std::optional<Frame> frame = socket.Take(); frame.has_value()) {
+      *talk = Talk::kRefused;
+      if (frame->kind == FrameKind::kReject) return absl::FailedPreconditionError(frame->bytes);
+      if (frame->kind == FrameKind::kFail) return ReadFail(frame->bytes);
+      const auto hosts = Unpack(frame->bytes);
+      if (frame->kind != FrameKind::kWelcome || !hosts.has_value() ||
+          hosts->size() != hosts_.size()) {
+        return absl::InternalError("process 0 answers with something else than a welcome");
+      }
+      hosts_ = *hosts;
+      *talk = Talk::kWelcome;
+      return absl::OkStatus();
+    }
+    if (!open) {
+      socket.Close();
+      return absl::UnavailableError(why);
+    }
+    pollfd waiting = {fd, static_cast<short>(socket.has_unsent() ? POLLIN | POLLOUT : POLLIN), 0};
+    (void)poll(&waiting, 1, MsUntil(deadline_ns));
+  }
+  *talk = Talk::kRefused;
+  return absl::DeadlineExceededError(
+      absl::StrCat("rank 0 at ", AddressText(settings_.identity.host, settings_.identity.port),
+                   " took the connection of rank ", own_.process, " and said nothing for ",
+                   Seconds(settings_.join_ms)));
+}
+
+// All.
+
+absl::StatusOr<std::vector<std::string>> TcpWorld::Exchange(absl::string_view mine) {
+  if (own_.processes == 1) return std::vector<std::string>{std::string(mine)};
+  SL_RETURN_IF_ERROR(failure_);
+  const bool first = own_.process == 0;
+  waiting_until_ns_ = NowNs() + settings_.exchange_ms * kMs + (first ? 0 : kGraceNs);
+  if (first) {
+    peers_[0].gave = std::string(mine);
+    for (Peer& peer : peers_) {
+      if (peer.gave.has_value()) peer.socket.Put(FrameKind::kWaiting, "");
+    }
+  } else {
+    peers_[0].socket.Put(FrameKind::kGive, mine);
+  }
+  exchanging_ = true;
+  while (failure_.ok() && !(first ? AllGave() : all_.has_value())) {
+    CheckAwaited();
+    if (failure_.ok()) Pump(waiting_until_ns_ - NowNs());
+  }
+  exchanging_ = false;
+  // What came before a failure, came to all.
+  if (first || !all_.has_value()) SL_RETURN_IF_ERROR(failure_);
+  return TakeAll();
+}
+
+// Whether those that this process waits for can still come.
+void TcpWorld::CheckAwaited() {
+  const bool first = own_.process == 0;
+  std::string late;
+  for (int p = 0; p < (first ? own_.processes : 1); ++p) {
+    if (peers_[p].gave.has_value()) continue;
+    if (peers_[p].left) {
+      return SetFailure(absl::UnavailableError(
+          absl::StrCat(NameOfPeer(p), " has ended its run, and the others go on")));
+    }
+    absl::StrAppend(&late, late.empty() ? "" : ", ", NameOfPeer(p));
+  }
+  if (NowNs() < waiting_until_ns_) return;
+  SetFailure(absl::DeadlineExceededError(
+      absl::StrCat(late, " did not come within ", Seconds(settings_.exchange_ms))));
+}
+
+bool TcpWorld::AllGave() const {
+  return std::all_of(peers_.begin(), peers_.end(),
+                     [](const Peer& peer) { return peer.gave.has_value(); });
+}
+
+absl::StatusOr<std::vector<std::string>> TcpWorld::TakeAll() {
+  if (own_.process == 0) {
+    std::vector<std::string> all;
+    for (Peer& peer : peers_) {
+      all.push_back(*std::move(peer.gave));
+      peer.gave.reset();
+    }
+    const std::string bytes = Pack(all);
+    for (Peer& peer : peers_) peer.socket.Put(FrameKind::kAll, bytes);
+    // What the sockets do not take now goes out with whatever this process waits for next.
+    Pump(0);
+    return all;
+  }
+  auto all = Unpack(*all_);
+  all_.reset();
+  if (!all.has_value() || static_cast<int>(all->size()) != own_.processes) {
+    SetFailure(absl::InternalError("what all gave cannot be read"));
+    return failure_;
+  }
+  return *std::move(all);
+}
+
+absl::Status TcpWorld::state() {
+  Pump(0);
+  return failure_;
+}
+
+void TcpWorld::Fail(const absl::Status& status) {
+  if (!failure_.ok() || own_.processes == 1) return;
+  SetFailure(absl::AbortedError(absl::StrCat(NameOfPeer(own_.process), ": ", status.message())));
+  Pump(0);
+}
+
+void TcpWorld::SetFailure(absl::Status status, int except) {
+  if (!failure_.ok()) return;
+  failure_ = std::move(status);
+  const std::string bytes = FailBytes(failure_);
+  for (int p = 0; p < own_.processes; ++p) {
+    if (p != except) peers_[p].socket.Put(FrameKind::kFail, bytes);
+  }
+}
+
+void TcpWorld::Pump(int64_t wait_ns) {
+  std::vector<pollfd> polled;
+  std::vector<int> of;
+  for (int p = 0; p < own_.processes; ++p) {
+    const FrameSocket& socket = peers_[p].socket;
+    if (!socket.open()) continue;
+    polled.push_back({socket.fd(), POLLIN, 0});
+    if (socket.has_unsent()) polled.back().events |= POLLOUT;
+    of.push_back(p);
+  }
+  const int wait_ms = wait_ns <= 0 ? 0 : MsUntil(NowNs() + wait_ns);
+  if (poll(polled.data(), polled.size(), wait_ms) <= 0) return;
+  for (size_t i = 0; i < polled.size(); ++i) {
+    if (polled[i].revents != 0) Service(of[i], polled[i].revents);
+  }
+  for (Peer& peer : peers_) {  // what handling those made to be said
+    std::string why;
+    if (peer.socket.has_unsent()) (void)peer.socket.Write(&why);
+  }
+}
+
+void TcpWorld::Service(int peer, short events) {
+  FrameSocket& socket = peers_[peer].socket;
+  std::string why;
+  bool open = true;
+  if ((events & POLLOUT) != 0) open = socket.Write(&why);
+  // What it said before it left is heard first.
+  std::string read_why;
+  if (!socket.Read(kMostFrameBytes, &read_why)) {
+    if (open) why = read_why;
+    open = false;
+  }
+  for (auto frame = socket.Take(); frame.has_value(); frame = socket.Take()) {
+    Handle(peer, *std::move(frame));
+  }
+  if (!open) Lost(peer, why);
+}
+
+void TcpWorld::Handle(int peer, Frame frame) {
+  const bool first = own_.process == 0;
+  if (frame.kind == FrameKind::kGive && first && !peers_[peer].gave.has_value()) {
+    peers_[peer].gave = std::move(frame.bytes);
+    if (exchanging_) peers_[peer].socket.Put(FrameKind::kWaiting, "");
+  } else if (frame.kind == FrameKind::kAll && !first && exchanging_ && !all_.has_value()) {
+    all_ = std::move(frame.bytes);
+  } else if (frame.kind == FrameKind::kWaiting && !first) {
+    waiting_until_ns_ = NowNs() + settings_.exchange_ms * kMs + kGraceNs;
+  } else if (frame.kind == FrameKind::kFail) {
+    SetFailure(ReadFail(frame.bytes), peer);
+  } else if (frame.kind == FrameKind::kBye) {
+    peers_[peer].left = true;
+  } else {
+    SetFailure(absl::InternalError(absl::StrCat(NameOfPeer(peer), " says what it should not now")));
+  }
+}
+
+void TcpWorld::Lost(int peer, const std::string& why) {
+  Peer& lost = peers_[peer];
+  lost.socket.Close();
+  if (lost.left || !failure_.ok()) return;
+  SetFailure(absl::UnavailableError(
+      absl::StrCat(NameOfPeer(peer), " died, or ended without a word: ", why)));
+}
+
+// Not for long: who does not listen now will not.
+void TcpWorld::Flush() {
+  const auto unsent = [](const Peer& peer) { return peer.socket.has_unsent(); };
+  const int64_t deadline_ns = NowNs() + kFlushNs;
+  while (std::any_of(peers_.begin(), peers_.end(), unsent) && NowNs() < deadline_ns) {
+    Pump(deadline_ns - NowNs());
+  }
+  for (Stranger& stranger : strangers_) {
+    std::string why;
+    (void)stranger.socket.Write(&why);
+  }
+}
+
+std::string TcpWorld::NameOfPeer(int peer) const {
+  return absl::StrCat("rank ", peer, " on ",
+                      hosts_[peer].empty() ? settings_.identity.host : hosts_[peer]);
+}
+
+}  // namespace stringline

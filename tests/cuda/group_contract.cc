@@ -1,0 +1,290 @@
+#include "tests/cuda/group_contract.h"
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "schedlang/base/sl_check.h"
+#include "tests/cuda/standin/standin.h"
+
+namespace stringline {
+
+Call CallOf(CallKind kind, int64_t bytes, int64_t name, int peer) {
+  Call call;
+  call.kind = kind;
+  call.bytes = bytes;
+  call.peer = peer;
+  call.name = {[](const void*, int64_t i) { return absl::StrCat("thing ", i); }, nullptr, name};
+  return call;
+}
+
+GroupMembers::GroupMembers(GroupMachine machine, int count)
+    : machine_(std::move(machine)), count_(count) {
+  std::vector<int> ranks;
+  for (int m = 0; m < count; ++m) ranks.push_back(m);
+  group_ = machine_.groups->New(ranks);
+  const absl::Status connected = machine_.groups->Connect();
+  SL_CHECK(connected.ok()) << connected.ToString();
+  for (int m = 0; m < count; ++m) {
+    streams_.push_back(StreamId());
+    if (!Has(m)) continue;
+    streams_.back() = device().NewStream(
+        {[](const void*, int64_t i) { return absl::StrCat("member ", i); }, nullptr, m}, 256);
+  }
+}
+
+bool GroupMembers::Has(int member) const {
+  return std::find(local().begin(), local().end(), member) != local().end();
+}
+
+void GroupMembers::Enqueue(int member, const Call& call, StreamId stream) {
+  calls_.push_back(call);
+  group_->Enqueue(member, stream, &calls_.back());
+}
+
+namespace {
+
+float ValueOf(int member, int64_t i) { return static_cast<float>(1000 * member + i) * 0.37F; }
+
+std::vector<float> ValuesOf(int member, int64_t count) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < count; ++i) values.push_back(ValueOf(member, i));
+  return values;
+}
+
+void AnAllReduceAddsUpInTheOrderOfTheMembers(const NewGroupMachine& make, int count, unsigned) {
+  for (const int64_t elements : {1, 3, 16, 1000, 4099}) {
+    GroupMembers members(make(), count);
+    std::map<int, const float*> got;
+    for (const int m : members.local()) {
+      float* const values = members.Put(m, ValuesOf(m, elements));
+      Call call = CallOf(CallKind::kAllReduce, elements * 4, 0);
+      call.from = call.to = values;
+      members.Enqueue(m, call);
+      got[m] = members.Fetch(m, values, elements);
+    }
+    const absl::Status status = members.Run();
+    ASSERT_TRUE(status.ok()) << status;
+    for (int64_t i = 0; i < elements; ++i) {
+      float sum = ValueOf(0, i);
+      for (int m = 1; m < count; ++m) sum += ValueOf(m, i);
+      for (const int m : members.local()) ASSERT_EQ(got[m][i], sum) << m << " " << i;
+    }
+  }
+}
+
+void PiecesGoWhereTheyBelong(const NewGroupMachine& make, int n, unsigned) {
+  constexpr int64_t kPiece = 5;
+  struct Case {
+    CallKind kind;
+    int64_t to_elements;
+    float (*expected)(int n, int member, int64_t i);
+  };
+  const Case cases[] = {
+      {CallKind::kAllToAll, kPiece * n,
+       [](int, int member, int64_t i) {
+         return ValueOf(static_cast<int>(i / kPiece), member * kPiece + i % kPiece);
+       }},
+      {CallKind::kAllGather, kPiece * n,
+       [](int, int, int64_t i) { return ValueOf(static_cast<int>(i / kPiece), i % kPiece); }},
+      {CallKind::kReduceScatter, kPiece,
+       [](int n, int member, int64_t i) {
+         float sum = ValueOf(0, member * kPiece + i);
+         for (int m = 1; m < n; ++m) sum += ValueOf(m, member * kPiece + i);
+         return sum;
+       }},
+      {CallKind::kBroadcast, kPiece, [](int n, int, int64_t i) { return ValueOf(n - 1, i); }},
+  };
+  for (const Case& c : cases) {
+    GroupMembers members(make(), n);
+    std::map<int, const float*> got;
+    for (const int m : members.local()) {
+      Call call = CallOf(c.kind, kPiece * 4, 0, n - 1);
+      call.from = members.Put(m, ValuesOf(m, kPiece * n));
+      call.to = members.Memory<float>(c.to_elements);
+      members.Enqueue(m, call);
+      // Nobody reads any more what is written over now.
+      members.device().Copy(members.stream(m), const_cast<void*>(call.from),
+                            *members.device().AllocateHost(kPiece * n * 4), kPiece * n * 4);
+      got[m] = members.Fetch(m, static_cast<float*>(call.to), c.to_elements);
+    }
+    const absl::Status status = members.Run();
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(standin_pageable_copies(), 0);
+    for (const int m : members.local()) {
+      for (int64_t i = 0; i < c.to_elements; ++i) {
+        ASSERT_EQ(got[m][i], c.expected(n, m, i)) << NameOf(c.kind) << " " << m << " " << i;
+      }
+    }
+  }
+}
+
+// What every member sends in a round: counts, so many for each piece, and rows.
+constexpr int kPerPiece = 3;
+constexpr int kMostCount = 3;
+struct RowsRound {
+  std::vector<std::vector<int32_t>> sent;  // by member
+  std::map<int, const char*> got;
+};
+
+char ByteOf(size_t round, int from, int to, int64_t i) {
+  return static_cast<char>(17 * round + 31 * from + 7 * to + i);
+}
+
+int64_t BytesBetween(const RowsRound& round, int from, int to, int64_t row_bytes) {
+  int64_t bytes = 0;
+  for (int k = 0; k < kPerPiece; ++k) bytes += round.sent[from][to * kPerPiece + k] * row_bytes;
+  return bytes;
+}
+
+void EnqueueRows(GroupMembers* members, size_t r, RowsRound* round, int m, int64_t row_bytes) {
+  const int n = members->count();
+  std::vector<char> rows;
+  for (int to = 0; to < n; ++to) {
+    const int64_t bytes = BytesBetween(*round, m, to, row_bytes);
+    for (int64_t i = 0; i < bytes; ++i) rows.push_back(ByteOf(r, m, to, i));
+  }
+  rows.push_back(0);  // never empty
+  const size_t room = kMostCount * kPerPiece * n * row_bytes;
+  Call counts = CallOf(CallKind::kAllToAll, kPerPiece * 4, 0);
+  int32_t* const from_counts = members->Put(m, round->sent[m]);
+  int32_t* const to_counts = members->Memory<int32_t>(round->sent[m].size());
+  counts.from = from_counts;
+  counts.to = to_counts;
+  members->Enqueue(m, counts);
+  Call call = CallOf(CallKind::kAllToAllCounted, row_bytes, 1);
+  call.from = members->Put(m, rows);
+  call.to = members->Put(m, std::vector<char>(room + 16, -1));
+  call.rows = members->Keep({from_counts, to_counts, kPerPiece, int64_t{kMostCount} * kPerPiece * n,
+                             int64_t{kMostCount} * kPerPiece});
+  members->Enqueue(m, call);
+  round->got[m] = members->Fetch(m, static_cast<char*>(call.to), room + 16);
+}
+
+// Counts that are known only when the call runs: an all-to-all of counts, then one of rows; several
+// rounds of both on the same streams. Rows of all kinds of length.
+void CountedRowsFollowTheirCounts(const NewGroupMachine& make, int n, unsigned seed) {
+  std::mt19937 random(seed);
+  for (const int64_t row_bytes : {1, 8, 48}) {
+    GroupMembers members(make(), n);
+    std::vector<RowsRound> rounds(4);
+    for (RowsRound& round : rounds) {
+      for (int m = 0; m < n; ++m) {
+        std::vector<int32_t>& sent = round.sent.emplace_back();
+        for (int i = 0; i < n * kPerPiece; ++i) {
+          sent.push_back(static_cast<int32_t>(random() % (kMostCount + 1)));
+        }
+      }
+    }
+    for (size_t r = 0; r < rounds.size(); ++r) {
+      for (const int m : members.local()) EnqueueRows(&members, r, &rounds[r], m, row_bytes);
+    }
+    const absl::Status status = members.Run();
+    ASSERT_TRUE(status.ok()) << status;
+    for (size_t r = 0; r < rounds.size(); ++r) {
+      for (const int m : members.local()) {
+        size_t at = 0;
+        for (int from = 0; from < n; ++from) {
+          const int64_t bytes = BytesBetween(rounds[r], from, m, row_bytes);
+          for (int64_t i = 0; i < bytes; ++i) {
+            ASSERT_EQ(rounds[r].got[m][at++], ByteOf(r, from, m, i)) << r << " " << m;
+          }
+        }
+        EXPECT_EQ(rounds[r].got[m][at], -1);
+      }
+    }
+  }
+}
+
+// A call's plan is not written over by that of the next, which comes on other streams.
+void CountedCallsOnOtherStreamsWaitForEachOther(const NewGroupMachine& make, int count, unsigned) {
+  GroupMembers members(make(), count);
+  CudaDevice& device = members.device();
+  HostWork host;
+  const auto sent = [count](int m, int each) {
+    std::vector<int32_t> values;
+    for (int i = 0; i < each * count; ++i) values.push_back(100 * m + i);
+    return values;
+  };
+  constexpr int kRounds = 6;
+  std::vector<std::map<int, const int32_t*>> got(kRounds);
+  for (int r = 0; r < kRounds; ++r) {
+    for (const int m : members.local()) {
+      const StreamId stream = device.NewStream({}, 16);
+      const auto each = static_cast<int32_t>(r + 1);  // rows to everybody
+      const std::vector<int32_t> values = sent(m, each);
+      auto* const from = members.Memory<int32_t>(values.size());
+      auto* const to = members.Memory<int32_t>(values.size());
+      auto* const counts = members.Memory<int32_t>(count);
+      device.Launch(stream, host.Of([=] {
+        std::copy(values.begin(), values.end(), from);
+        std::fill_n(counts, count, each);
+      }));
+      Call call = CallOf(CallKind::kAllToAllCounted, 4, 1);
+      call.from = from;
+      call.to = to;
+      call.rows = members.Keep({counts, counts, 1, int64_t{each} * count});
+      members.Enqueue(m, call, stream);
+      got[r][m] = to;
+    }
+  }
+  const absl::Status status = members.Run();
+  ASSERT_TRUE(status.ok()) << status;
+  for (int r = 0; r < kRounds; ++r) {
+    const int each = r + 1;
+    for (const int m : members.local()) {
+      for (int i = 0; i < each * count; ++i) {
+        ASSERT_EQ(got[r][m][i], sent(i / each, each)[m * each + i % each])
+            << r << " " << m << " " << i;
+      }
+    }
+  }
+}
+
+// The sender fills its buffer again right after each send, and the receiver reads its own right
+// after each receive.
+void MessagesCarryWhatWasThereWhenTheyWereSent(const NewGroupMachine& make, int count, unsigned) {
+  if (count < 2) return;
+  GroupMembers members(make(), count);
+  HostWork host;
+  auto* const from = members.Memory<int>(1);
+  auto* const to = members.Memory<int>(1);
+  std::vector<int> got;
+  constexpr int kMessages = 10;
+  for (int i = 0; i < kMessages && members.Has(1); ++i) {
+    Call recv = CallOf(CallKind::kRecv, sizeof(int), i, 0);
+    recv.to = to;
+    members.Enqueue(1, recv);
+    members.device().Launch(members.stream(1), host.Of([&got, to] { got.push_back(*to); }));
+  }
+  for (int i = 0; i < kMessages && members.Has(0); ++i) {
+    members.device().Launch(members.stream(0), host.Of([from, i] { *from = i; }));
+    Call send = CallOf(CallKind::kSend, sizeof(int), i, 1);
+    send.from = from;
+    members.Enqueue(0, send);
+  }
+  const absl::Status status = members.Run();
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(got.size(), members.Has(1) ? size_t{kMessages} : 0u);
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], static_cast<int>(i));
+}
+
+}  // namespace
+
+absl::Span<const NamedContract> GroupContracts() {
+#define CONTRACT(name) \
+  { #name, name }
+  static constexpr NamedContract kContracts[] = {
+      CONTRACT(AnAllReduceAddsUpInTheOrderOfTheMembers),
+      CONTRACT(PiecesGoWhereTheyBelong),
+      CONTRACT(CountedRowsFollowTheirCounts),
+      CONTRACT(CountedCallsOnOtherStreamsWaitForEachOther),
+      CONTRACT(MessagesCarryWhatWasThereWhenTheyWereSent),
+  };
+#undef CONTRACT
+  return kContracts;
+}
+
+}  // namespace stringline

@@ -1,0 +1,525 @@
+// Groups on NCCL between processes: the contract of groups, in every order of the stand-ins; groups
+// that several processes make; what happens where they disagree, or one is lost.
+#include <unistd.h>
+
+#include <random>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "executor/clock.h"
+#include "executor/nccl/sockets.h"
+#include "gtest/gtest.h"
+#include "tests/cuda/group_contract.h"
+#include "tests/cuda/standin/nccl_standin.h"
+#include "tests/cuda/standin/standin.h"
+#include "tests/nccl/nccl_processes.h"
+
+namespace stringline {
+namespace {
+
+using Said = std::vector<std::string>;
+
+absl::StatusOr<GroupMachine> NewMachine(World* world, const NcclSettings& settings) {
+  const auto library = nccl::Library::Open();
+  if (!library.ok()) return library.status();
+  GroupMachine machine;
+  auto device = CudaDevice::Make();
+  if (!device.ok()) return device.status();
+  machine.device = *std::move(device);
+  auto groups = NcclGroups::Make(machine.device.get(), world, *library, settings);
+  if (!groups.ok()) return groups.status();
+  machine.groups = *std::move(groups);
+  machine.local = {world->process()};
+  return machine;
+}
+
+struct Case {
+  int members;
+  NcclSettings settings;
+};
+
+NcclSettings SettingsOf(NcclRows rows, int64_t workspace_bytes) {
+  NcclSettings settings;
+  settings.rows = rows;
+  settings.workspace_bytes = workspace_bytes;
+  return settings;
+}
+
+class NcclGroupTest : public testing::TestWithParam<std::tuple<int, NcclRows, int64_t, unsigned>> {
+};
+
+TEST_P(NcclGroupTest, KeepsTheContract) {
+  const auto [members, rows, workspace_bytes, seed] = GetParam();
+  NcclRun run;
+  run.processes = members;
+  run.seed = seed;
+  run.settings = SettingsOf(rows, workspace_bytes);
+  for (const NamedContract& contract : GroupContracts()) {
+    const Said said = RunNccl(run, [&, seed = seed](World* world) -> std::string {
+      SCOPED_TRACE(absl::StrCat(contract.name, " in process ", world->process()));
+      contract.check([&] { return *NewMachine(world, run.settings); }, run.processes, seed);
+      EXPECT_EQ(standin_alive(), 0);
+      EXPECT_EQ(standin_nccl_alive(), 0);
+      EXPECT_EQ(standin_nccl_aborted(), 0);
+      return "kept";
+    });
+    EXPECT_EQ(said, Said(members, "kept")) << contract.name;
+    EXPECT_STREQ(standin_nccl_fault(), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(MembersAndSeeds, NcclGroupTest,
+                         testing::Combine(testing::Values(1, 2, 3, 5),
+                                          testing::Values(NcclRows::kPadded, NcclRows::kCounted),
+                                          testing::Values(100, 1 << 20), testing::Range(0U, 3U)));
+
+TEST(NcclGroup, SumsOfNcclAreSums) {
+  NcclRun run;
+  run.processes = 3;
+  run.settings.sums = NcclSums::kNccl;
+  const Said said = RunNccl(run, [&](World* world) -> std::string {
+    GroupMembers members(*NewMachine(world, run.settings), 3);
+    const int own = world->process();
+    constexpr int64_t kFloats = 1000;
+    std::vector<float> values(3 * kFloats);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(100 * own + i);
+    Call all = CallOf(CallKind::kAllReduce, kFloats * 4, 1);
+    all.from = all.to = members.Put(own, values);
+    members.Enqueue(own, all);
+    const float* const sum = members.Fetch(own, static_cast<float*>(all.to), kFloats);
+    Call scatter = CallOf(CallKind::kReduceScatter, kFloats * 4, 2);
+    scatter.from = members.Put(own, values);
+    scatter.to = members.Memory<float>(kFloats);
+    members.Enqueue(own, scatter);
+    const float* const mine = members.Fetch(own, static_cast<float*>(scatter.to), kFloats);
+    Call gather = CallOf(CallKind::kAllGather, 4, 3);
+    gather.from = members.Put(own, std::vector<float>{static_cast<float>(own)});
+    gather.to = members.Memory<float>(3);
+    members.Enqueue(own, gather);
+    const float* const gathered = members.Fetch(own, static_cast<float*>(gather.to), 3);
+    const absl::Status status = members.Run();
+    if (!status.ok()) return status.ToString();
+    for (int64_t i = 0; i < kFloats; ++i) {
+      EXPECT_EQ(sum[i], static_cast<float>(300 + 3 * i)) << i;
+      EXPECT_EQ(mine[i], static_cast<float>(300 + 3 * (own * kFloats + i))) << i;
+    }
+    for (int m = 0; m < 3; ++m) EXPECT_EQ(gathered[m], static_cast<float>(m));
+    return "sums";
+  });
+  EXPECT_EQ(said, Said(3, "sums"));
+}
+
+// Many groups at once, as a pipeline has them: a channel in each direction between neighbours, two
+// of them with the same ranks; all that pairs and odd ones make. All are used in one step, and
+// each call takes its share of the GPU.
+TEST(NcclGroup, EveryGroupIsItsOwnCommunicator) {
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    NcclRun run;
+    run.processes = 4;
+    run.seed = seed;
+    const Said said = RunNccl(run, [&](World* world) -> std::string {
+      GroupMachine machine = *NewMachine(world, run.settings);
+      const int own = world->process();
+      const std::vector<std::vector<int>> ranks = {{0, 1}, {1, 0}, {1, 2}, {2, 1},    {2, 3},
+                                                   {3, 2}, {0, 1}, {0, 2}, {1, 3},    {3, 0},
+                                                   {0},    {2},    {3, 1}, {1, 2, 3}, {0, 1, 2, 3}};
+      std::vector<Group*> groups;
+      for (const auto& of : ranks) groups.push_back(machine.groups->New(of));
+      const absl::Status connected = machine.groups->Connect();
+      if (!connected.ok()) return connected.ToString();
+      // All fit beside each other on the stand-in's 132 SMs, and leave some.
+      EXPECT_GT(standin_nccl_ctas(), 50);
+      EXPECT_LE(standin_nccl_ctas(), 99);
+      std::deque<Call> calls;
+      std::vector<std::pair<int32_t*, std::vector<int>>> got;
+      for (size_t g = 0; g < groups.size(); ++g) {
+        const auto found = std::find(ranks[g].begin(), ranks[g].end(), own);
+        if (found == ranks[g].end()) continue;
+        const auto member = static_cast<int>(found - ranks[g].begin());
+        const auto n = static_cast<int64_t>(ranks[g].size());
+        Call& call = calls.emplace_back(CallOf(CallKind::kAllGather, 4, static_cast<int64_t>(g)));
+        auto* const mine = static_cast<int32_t*>(*machine.device->Allocate(4));
+        const int32_t value = static_cast<int32_t>(100 * g) + own;
+        EXPECT_TRUE(machine.device->CopyNow(mine, &value, 4).ok());
+        call.from = mine;
+        call.to = *machine.device->Allocate(4 * n);
+        groups[g]->Enqueue(member, machine.device->NewStream({}, 8), &call);
+        std::vector<int> expected;
+        for (const int rank : ranks[g]) expected.push_back(static_cast<int>(100 * g) + rank);
+        got.emplace_back(static_cast<int32_t*>(call.to), expected);
+      }
+      const absl::Status checked = machine.groups->CheckCalls();
+      if (!checked.ok()) return checked.ToString();
+      const absl::Status status = machine.device->Synchronize();
+      if (!status.ok()) return status.ToString();
+      for (const auto& [values, expected] : got) {
+        EXPECT_EQ(std::vector<int>(values, values + expected.size()), expected);
+      }
+      return "good";
+    });
+    EXPECT_EQ(said, Said(4, "good"));
+    EXPECT_STREQ(standin_nccl_fault(), "");
+  }
+}
+
+// Steps that follow each other, with the same calls; calls that say when they ended.
+TEST(NcclGroup, StepsFollowEachOther) {
+  const Said said = RunNccl({}, [&](World* world) -> std::string {
+    GroupMembers members(*NewMachine(world, {}), 2);
+    const int own = world->process();
+    auto* const value = members.Memory<float>(1);
+    const float one = 1;
+    EXPECT_TRUE(members.device().CopyNow(value, &one, 4).ok());
+    float expected = 1;
+    for (int step = 0; step < 5; ++step) {
+      int64_t ended_ns = 0;
+      Call call = CallOf(CallKind::kAllReduce, 4, 1);
+      call.from = call.to = value;
+      call.ended_ns = &ended_ns;
+      const int64_t before_ns = members.device().NowNs();
+      members.Enqueue(own, call);
+      const absl::Status status = members.Run();
+      if (!status.ok()) return status.ToString();
+      EXPECT_GT(ended_ns, before_ns);
+      expected *= 2;
+      float got = 0;
+      EXPECT_TRUE(members.device().CopyNow(&got, value, 4).ok());
+      EXPECT_EQ(got, expected);
+    }
+    return "good";
+  });
+  EXPECT_EQ(said, Said(2, "good"));
+}
+
+// Without the host's name.
+std::string Text(const absl::Status& status) {
+  std::string text = status.ToString();
+  const std::string host = absl::StrCat(" on ", HostName());
+  for (size_t at = text.find(host); at != std::string::npos; at = text.find(host)) {
+    text.replace(at, host.size(), " here");
+  }
+  return text;
+}
+
+TEST(NcclErrors, GroupsThatOnlyOneMakesAreNamed) {
+  const Said said = RunNccl({}, [&](World* world) -> std::string {
+    GroupMachine machine = *NewMachine(world, {});
+    machine.groups->New({0, 1});
+    if (world->process() == 1) machine.groups->New({0, 1});
+    return Text(machine.groups->Connect());
+  });
+  EXPECT_EQ(said, Said(2,
+                       "INVALID_ARGUMENT: of the group of ranks 0, 1 one member makes 1 and rank 1 "
+                       "makes 2"));
+}
+
+TEST(NcclErrors, CallsThatDifferAreNamedBeforeTheyRun) {
+  struct Different {
+    CallKind kinds[2];
+    int64_t bytes[2];
+    const char* text;
+  };
+  const Different cases[] = {
+      {{CallKind::kSend, CallKind::kRecv},
+       {64, 60},
+       "a send of thing 7 (64 bytes) met a receive of thing 7 (60 bytes)"},
+      {{CallKind::kAllReduce, CallKind::kAllGather},
+       {64, 64},
+       "an all-reduce of thing 7 (64 bytes) met an all-gather of thing 7 (64 bytes)"},
+  };
+  for (const Different& c : cases) {
+    const Said said = RunNccl({}, [&](World* world) -> std::string {
+      GroupMembers members(*NewMachine(world, {}), 2);
+      const int own = world->process();
+      members.Enqueue(own, CallOf(CallKind::kAllReduce, 16, 1));
+      members.Enqueue(own, CallOf(c.kinds[own], c.bytes[own], 7, 1 - own));
+      const absl::Status status = members.groups()->CheckCalls();
+      EXPECT_EQ(members.Run(), status);
+      return Text(status);
+    });
+    const std::string number = c.kinds[0] == CallKind::kSend ? "1" : "2";
+    EXPECT_EQ(said, Said(2, absl::StrCat("INVALID_ARGUMENT: call ", number,
+                                         " of ranks 0 and 1 differs: ", c.text)));
+  }
+}
+
+TEST(NcclErrors, ACallTooManyIsNamed) {
+  const Said said = RunNccl({}, [&](World* world) -> std::string {
+    GroupMembers members(*NewMachine(world, {}), 2);
+    const int own = world->process();
+    for (int i = 0; i < 2 + own; ++i) members.Enqueue(own, CallOf(CallKind::kAllReduce, 16, i));
+    return Text(members.groups()->CheckCalls());
+  });
+  EXPECT_EQ(said, Said(2,
+                       "INVALID_ARGUMENT: call 3 of ranks 0 and 1 differs: nothing more met an "
+                       "all-reduce of thing 2 (16 bytes)"));
+}
+
+// Who waits in vain says what for, ends what its GPU does, and so does the other.
+TEST(NcclErrors, APeerThatNeverCallsIsADeadline) {
+  NcclRun run;
+  run.settings.wait_ms = 500;
+  const Said said = RunNccl(run, [&](World* world) -> std::string {
+    GroupMembers members(*NewMachine(world, run.settings), 2);
+    if (world->process() == 0) {
+      Call recv = CallOf(CallKind::kRecv, 64, 7, 1);
+      recv.to = members.Memory<char>(64);
+      members.Enqueue(0, recv);
+      const absl::Status status = members.Run();
+      EXPECT_EQ(members.Run(), status);
+      EXPECT_GT(standin_nccl_aborted(), 0);
+      return Text(status);
+    }
+    for (int i = 0; i < 2000 && world->state().ok(); ++i) usleep(5000);
+    return Text(world->state());
+  });
+  EXPECT_EQ(said[0],
+            "DEADLINE_EXCEEDED: rank 0 waited 0.5 s for its GPU; rank 0 was in a receive of thing "
+            "7 (64 bytes) from rank 1");
+  EXPECT_EQ(said[1],
+            "ABORTED: rank 0 here: rank 0 waited 0.5 s for its GPU; rank 0 was in a receive of "
+            "thing 7 (64 bytes) from rank 1");
+}
+
+// What NCCL would hang in: the stand-in says what it was, and we that nothing came.
+TEST(NcclErrors, SizesThatDifferAreADeadline) {
+  NcclRun run;
+  run.settings.wait_ms = 300;
+  const Said said = RunNccl(run, [&](World* world) -> std::string {
+    GroupMembers members(*NewMachine(world, run.settings), 2);
+    const int own = world->process();
+    Call call = CallOf(own == 0 ? CallKind::kSend : CallKind::kRecv, 64 - 4 * own, 7, 1 - own);
+    call.from = call.to = members.Memory<char>(64);
+    members.Enqueue(own, call);
+    return std::string(absl::StatusCodeToString(members.Run().code()));
+  });
+  for (const std::string& one : said) {
+    EXPECT_TRUE(one == "DEADLINE_EXCEEDED" || one == "ABORTED") << one;
+  }
+  EXPECT_TRUE(absl::StrContains(standin_nccl_fault(),
+                                "from 0 to 1 is sent with 64 bytes of type 0 and received with 60"))
+      << standin_nccl_fault();
+}
+
+TEST(NcclErrors, ACommunicatorThatNobodyElseMakesIsADeadline) {
+  NcclRun run;
+  run.settings.start_ms = 300;
+  const Said said = RunNccl(run, [&](World* world) -> std::string {
+    if (world->process() == 0) return Text(NewMachine(world, run.settings).status());
+    (void)world->Exchange("");  // the id, and no communicator
+    for (int i = 0; i < 2000 && world->state().ok(); ++i) usleep(5000);
+    return Text(world->state());
+  });
+  const std::string text =
+      "ncclCommInitRankConfig of rank 0 was not over within 0.3 s: other ranks do not take part in "
+      "it";
+  EXPECT_EQ(said, Said({"DEADLINE_EXCEEDED: " + text, "ABORTED: rank 0 here: " + text}));
+}
+
+TEST(NcclErrors, AnErrorOfNcclEndsAll) {
+  const Said said = RunNccl({}, [&](World* world) -> std::string {
+    GroupMembers members(*NewMachine(world, {}), 2);
+    const int own = world->process();
+    Call call = CallOf(CallKind::kRecv, 64, 7, 1 - own);  // both wait
+    call.to = members.Memory<char>(64);
+    members.Enqueue(own, call);
+    if (own == 1) standin_nccl_async_error(nccl::kRemoteError);
+    const absl::Status status = members.Run();
+    EXPECT_GT(standin_nccl_aborted(), 0);
+    return Text(status);
+  });
+  EXPECT_TRUE(absl::StartsWith(said[1], "UNAVAILABLE: ")) << said[1];
+  EXPECT_TRUE(absl::StrContains(said[1],
+                                " of rank 1: remote process exited or there was a network error "
+                                "(the stand-in's last error)"))
+      << said[1];
+  EXPECT_TRUE(absl::StartsWith(said[0], "ABORTED: rank 1 here: ")) << said[0];
+  EXPECT_TRUE(
+      absl::EndsWith(said[0], "; rank 0 was in a receive of thing 7 (64 bytes) from rank 1"))
+      << said[0];
+}
+
+// Every call of NCCL fails once: one status that names it, on both sides, and nothing hangs.
+TEST(NcclErrors, WhicheverCallFailsAllEnd) {
+  int failures = 0;
+  for (int n = 1;; ++n) {
+    NcclRun run;
+    run.settings.wait_ms = 20'000;
+    run.settings.start_ms = 20'000;
+    const Said said = RunNccl(run, [&](World* world) -> std::string {
+      const int own = world->process();
+      if (own == 1) standin_nccl_fail_call(n, nccl::kSystemError);
+      absl::Status status;
+      {
+        auto machine = NewMachine(world, run.settings);
+        status = machine.status();
+        if (machine.ok()) {
+          Group* const group = machine->groups->New({0, 1});
+          status = machine->groups->Connect();
+          std::deque<Call> calls;
+          const StreamId stream = machine->device->NewStream({}, 16);
+          char* const memory = static_cast<char*>(*machine->device->Allocate(1024));
+          for (const CallKind kind :
+               {CallKind::kSend, CallKind::kAllReduce, CallKind::kBroadcast}) {
+            const CallKind mine = kind == CallKind::kSend && own == 1 ? CallKind::kRecv : kind;
+            Call& call = calls.emplace_back(CallOf(mine, 64, 0, 1 - own));
+            if (kind == CallKind::kBroadcast) call.peer = 0;
+            call.from = call.to = memory;
+            if (status.ok()) group->Enqueue(own, stream, &call);
+          }
+          if (status.ok()) status = machine->device->Synchronize();
+        } else {
+          world->Fail(status);
+        }
+      }
+      const char* const failed = standin_nccl_failed_call();
+      EXPECT_EQ(standin_nccl_alive(),
+                failed != nullptr && absl::EqualsIgnoreCase(failed, "ncclCommDestroy") ? 1 : 0);
+      return absl::StrCat(failed == nullptr ? "" : failed, "|", Text(status));
+    });
+    ASSERT_TRUE(absl::StrContains(said[1], "|")) << n << " " << said[1];
+    const std::string call = said[1].substr(0, said[1].find('|'));
+    const std::string text = said[1].substr(call.size() + 1);
+    if (call.empty()) {
+      EXPECT_EQ(said, Said(2, "|OK"));
+      break;
+    }
+    // When all is done communicators are ended, whatever that says.
+    if (text == "OK") {
+      EXPECT_TRUE(call == "ncclCommFinalize" || call == "ncclCommDestroy" ||
+                  call == "ncclCommGetAsyncError")
+          << call;
+      EXPECT_EQ(said[0], "|OK") << n;
+      continue;
+    }
+    ++failures;
+    if (call == "ncclGetVersion") {
+      EXPECT_TRUE(absl::StrContains(text, "UNAVAILABLE: NCCL 0.0.0 is too old")) << text;
+    } else if (call != "ncclCommGetAsyncError") {  // that is asked about another call
+      EXPECT_TRUE(absl::StrContains(text, absl::StrCat(call, " of rank 1: "))) << text;
+    }
+    EXPECT_FALSE(absl::StrContains(text, "DEADLINE")) << n << text;
+    EXPECT_TRUE(absl::StrContains(said[0], "ABORTED: rank 1")) << n << " " << said[0];
+  }
+  EXPECT_GT(failures, 15);
+}
+
+// One is killed at any moment of many steps: the others end soon, and say who it was.
+TEST(NcclErrors, WhoeverIsKilledTheOthersEnd) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 12; ++round) {
+    constexpr int kProcesses = 3;
+    const int victim = round % kProcesses;
+    const int port = FreePort();
+    const NcclRun run = {kProcesses, static_cast<unsigned>(round)};
+    standin_nccl_reset();
+    Processes all(kProcesses, [&](int p) -> std::string {
+      standin_reset(p);
+      const auto world = TcpWorld::Join(WorldSettings(run, p, port));
+      if (!world.ok()) return Text(world.status());
+      auto machine = NewMachine(world->get(), {});
+      if (!machine.ok()) return Text(machine.status());
+      Group* const group = machine->groups->New({0, 1, 2});
+      absl::Status status = machine->groups->Connect();
+      Call call = CallOf(CallKind::kAllReduce, 4096, 7);
+      const StreamId stream = machine->device->NewStream({}, 8);
+      if (status.ok()) call.from = call.to = *machine->device->Allocate(4096);
+      while (status.ok()) {
+        group->Enqueue(p, stream, &call);
+        status = machine->device->Synchronize();
+      }
+      return Text(status);
+    });
+    usleep(static_cast<useconds_t>(20'000 + random() % 200'000));
+    const int64_t killed_ns = NowNs();
+    all.Kill(victim);
+    const Said said = all.Wait();
+    EXPECT_LT(NowNs() - killed_ns, int64_t{10'000'000'000});
+    for (int p = 0; p < kProcesses; ++p) {
+      if (p == victim) continue;
+      EXPECT_TRUE(absl::StrContains(
+          said[p], absl::StrCat("rank ", victim, " here died, or ended without a word")))
+          << said[p];
+    }
+  }
+}
+
+class NcclRowsErrors : public testing::TestWithParam<NcclRows> {};
+
+// Members that send 1 and 2 rows, to whom they believe; `to` is what they are ready to receive.
+Said RunRows(NcclRows rows, const std::vector<int32_t> (&to_counts)[2], int64_t room) {
+  NcclRun run;
+  run.settings.rows = rows;
+  run.settings.wait_ms = 1000;
+  return RunNccl(run, [&](World* world) -> std::string {
+    GroupMembers members(*NewMachine(world, run.settings), 2);
+    const int m = world->process();
+    Call call = CallOf(CallKind::kAllToAllCounted, 4, 1);
+    call.from = members.Put(m, std::vector<int32_t>(3, 5));
+    call.to = members.Put(m, std::vector<char>(64, -1));
+    call.rows = members.Keep(
+        {members.Put(m, std::vector<int32_t>{1, 2}), members.Put(m, to_counts[m]), 1, room, 3});
+    members.Enqueue(m, call);
+    const absl::Status status = members.Run();
+    // The other's error comes with the next thing that is waited for.
+    if (status.ok()) return Text(world->Exchange("").status());
+    world->Fail(status);
+    return Text(status);
+  });
+}
+
+TEST_P(NcclRowsErrors, RowsThatDoNotFitAreAnError) {
+  const Said said = RunRows(GetParam(), {{1, 1}, {2, 2}}, 3);
+  const std::string text =
+      "a counted all-to-all of thing 1 (4 bytes a row): member 1 is sent 4 rows and has room for 3";
+  EXPECT_EQ(said[1], "OUT_OF_RANGE: " + text);
+  EXPECT_TRUE(absl::StartsWith(said[0], "ABORTED: rank 1 here: " + text)) << said[0];
+}
+
+INSTANTIATE_TEST_SUITE_P(Both, NcclRowsErrors,
+                         testing::Values(NcclRows::kPadded, NcclRows::kCounted));
+
+TEST(NcclErrors, CountsThatDoNotAgreeAreAnErrorWherePadded) {
+  const Said said = RunRows(NcclRows::kPadded, {{1, 2}, {2, 2}}, 9);
+  EXPECT_EQ(said[0],
+            "INVALID_ARGUMENT: a counted all-to-all of thing 1 (4 bytes a row): member 1 sends 1 "
+            "rows to member 0, which expects 2");
+}
+
+TEST(NcclErrors, CallsAreNotCaptured) {
+  const Said said = RunNccl({}, [&](World* world) -> std::string {
+    GroupMembers members(*NewMachine(world, {}), 2);
+    Call call = CallOf(CallKind::kAllReduce, 64, 7);
+    call.from = call.to = members.Memory<char>(64);
+    members.Enqueue(world->process(), call);
+    const auto captured = members.device().Capture();
+    const absl::Status run = members.Run();
+    EXPECT_TRUE(run.ok()) << run;
+    return std::string(captured.status().message());
+  });
+  EXPECT_EQ(said, Said(2,
+                       "the step cannot be captured: an all-reduce of thing 7 (64 bytes) among "
+                       "ranks 0, 1: calls between processes are not captured"));
+}
+
+TEST(NcclLibrary, AMissingOneIsNamed) {
+  const auto library = nccl::Library::Open("libnccl-of-nobody.so.2");
+  EXPECT_EQ(library.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::StrContains(library.status().message(), "libnccl-of-nobody.so.2"));
+  EXPECT_TRUE(absl::StrContains(nccl::Library::Open("libm.so.6").status().message(),
+                                "libm.so.6 has no ncclGetVersion"));
+}
+
+TEST(NcclLibrary, AConfigurationIsWhatTheVersionKnows) {
+  nccl::Library library = *nccl::Library::Open();
+  EXPECT_EQ(library.Version(), "2.28.9");
+  EXPECT_EQ(library.NewConfig().size, sizeof(nccl::Config));
+  library.version = 22705;
+  EXPECT_EQ(library.NewConfig().size, offsetof(nccl::Config, channels_per_net_peer));
+  EXPECT_EQ(library.NewConfig().version, 22705u);
+  library.version = 21903;
+  EXPECT_EQ(library.NewConfig().size, offsetof(nccl::Config, traffic_class));
+}
+
+}  // namespace
+}  // namespace stringline

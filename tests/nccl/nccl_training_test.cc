@@ -1,0 +1,238 @@
+// Whole runs with a process for every rank, on stand-ins for the GPU and for NCCL: in every bit
+// what one process with all ranks on its GPU gives; and what is told when one is lost.
+#include <signal.h>
+#include <stdlib.h>
+
+#include <cstring>
+#include <map>
+
+#include "absl/base/casts.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "executor/cuda/cuda_backend.h"
+#include "executor/nccl/nccl_backend.h"
+#include "executor/train.h"
+#include "executor/trainer.h"
+#include "gtest/gtest.h"
+#include "tests/cuda/standin/cublas_standin.h"
+#include "tests/cuda/standin/nccl_standin.h"
+#include "tests/cuda/standin/standin.h"
+#include "tests/executor/plans.h"
+#include "tests/executor/small_run.h"
+#include "tests/executor/tiny_models.h"
+#include "tests/nccl/nccl_processes.h"
+
+namespace stringline {
+namespace {
+
+struct TrainingCase {
+  TinyFamily family;
+  const char* schedule;
+  int pipeline;
+  Mesh mesh;
+  NcclRows rows = NcclRows::kPadded;
+};
+
+Plan PlanOf(const TrainingCase& run) { return LibraryPlan(run.schedule, run.pipeline, 8).value(); }
+
+RunConfig ConfigOf(const TrainingCase& run, const Plan& plan) {
+  RunConfig config = SmallRun(3);
+  const size_t stages = plan.pipes.empty() ? plan.stages.size() : plan.pipes[0].stages;
+  config.shape = TinyModel(run.family, static_cast<int>(stages));
+  std::visit([](auto& shape) { shape.vocabulary = 256; }, config.shape.family);
+  config.mesh = run.mesh;
+  return config;
+}
+
+uint64_t HashOf(const std::vector<float>& values) {
+  uint64_t hash = 14695981039346656037U;
+  for (const float value : values) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof(bits));
+    hash = (hash ^ bits) * 1099511628211U;
+  }
+  return hash;
+}
+
+// What a process has to say of a run: a line with its losses and its norms, and one for every
+// parameter that it holds, with its bits.
+std::vector<std::string> LinesOf(const RunConfig& config, const Plan& plan,
+                                 std::unique_ptr<Backend> backend,
+                                 std::function<void(int64_t step)> after_step = {}) {
+  std::string sums;
+  std::vector<std::string> lines;
+  TrainHooks hooks;
+  hooks.after_step = [&](const TrainStep& step, Trainer&) {
+    absl::StrAppend(&sums, absl::Hex(absl::bit_cast<uint64_t>(step.grad_norm)), " ");
+    if (after_step) after_step(step.step);
+    return absl::OkStatus();
+  };
+  hooks.end = [&](int64_t, Trainer& trainer) {
+    for (int c = 0; c < trainer.mesh().coordinates(); ++c) {
+      for (size_t s = 0; s < trainer.programs().size(); ++s) {
+        const StageId stage(static_cast<int32_t>(s));
+        if (!trainer.holds(stage, c)) continue;
+        for (size_t p = 0; p < trainer.programs()[s].params.size(); ++p) {
+          const auto values = trainer.param(stage, static_cast<int>(p), c);
+          std::vector<float> copy(values.size());
+          const absl::Status status = trainer.device()->CopyNow(
+              copy.data(), values.data(), static_cast<int64_t>(copy.size() * sizeof(float)));
+          if (!status.ok()) return status;
+          lines.push_back(absl::StrCat(c, " ", s, " ", p, ": ", absl::Hex(HashOf(copy))));
+        }
+      }
+    }
+    return absl::OkStatus();
+  };
+  const auto result = Train(config, plan, Corpus(), hooks, std::move(backend));
+  if (!result.ok()) return {result.status().ToString()};
+  for (const double loss : result->losses_nats) {
+    absl::StrAppend(&sums, absl::Hex(absl::bit_cast<uint64_t>(loss)), " ");
+  }
+  lines.insert(lines.begin(), sums);
+  return lines;
+}
+
+class NcclTraining : public testing::TestWithParam<TrainingCase> {};
+
+TEST_P(NcclTraining, IsInEveryBitThatOfOneProcess) {
+  const TrainingCase& run = GetParam();
+  const Plan plan = PlanOf(run);
+  const RunConfig config = ConfigOf(run, plan);
+  standin_reset(3);
+  standin_cublas_reset();
+  standin_nccl_reset();
+  auto copies = CudaBackend::Make();
+  ASSERT_TRUE(copies.ok()) << copies.status();
+  const std::vector<std::string> expected = LinesOf(config, plan, *std::move(copies));
+  ASSERT_GT(expected.size(), 1u) << expected[0];
+
+  NcclRun ranks;
+  ranks.processes = run.pipeline * run.mesh.coordinates();
+  ranks.settings.rows = run.rows;
+  ranks.settings.wait_ms = 20'000;
+  const int port = FreePort();
+  Processes all(ranks.processes, [&](int p) -> std::string {
+    standin_reset(p);
+    auto backend = NcclBackend::Make(WorldSettings(ranks, p, port), ranks.settings);
+    if (!backend.ok()) return backend.status().ToString();
+    const std::string text = absl::StrJoin(LinesOf(config, plan, *std::move(backend)), "\n");
+    return standin_alive() + standin_nccl_alive() == 0 ? text : "something is left";
+  });
+  std::map<std::string, int> params;
+  for (const std::string& said : all.Wait(120'000)) {
+    std::vector<std::string> lines = absl::StrSplit(said, '\n');
+    EXPECT_EQ(lines[0], expected[0]);
+    for (size_t i = 1; i < lines.size(); ++i) ++params[lines[i]];
+  }
+  EXPECT_EQ(params.size(), expected.size() - 1);
+  for (size_t i = 1; i < expected.size(); ++i) EXPECT_EQ(params[expected[i]], 1) << expected[i];
+  EXPECT_STREQ(standin_nccl_fault(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, NcclTraining,
+    testing::Values(TrainingCase{TinyFamily::kGpt, "1f1b", 2, {}},
+                    TrainingCase{TinyFamily::kGpt, "1f1b", 4, {}},
+                    TrainingCase{TinyFamily::kLlama, "zb_v", 2, {}},
+                    TrainingCase{TinyFamily::kLlama, "dualpipe_v", 2, {}},
+                    TrainingCase{TinyFamily::kGpt, "interleaved", 4, {}},
+                    TrainingCase{TinyFamily::kGpt, "dualpipe", 4, {}},
+                    TrainingCase{TinyFamily::kLlama, "1f1b", 2, {.data = 2}},
+                    TrainingCase{TinyFamily::kMoe, "1f1b", 2, {.expert = 2}},
+                    TrainingCase{TinyFamily::kMoe, "1f1b", 2, {.expert = 2}, NcclRows::kCounted},
+                    TrainingCase{TinyFamily::kMoe, "dualpipe_v", 2, {.expert = 2}}),
+    [](const testing::TestParamInfo<TrainingCase>& info) {
+      return absl::StrCat(NameOf(info.param.family), "_", info.param.schedule, "_",
+                          info.param.pipeline, "_data", info.param.mesh.data, "_expert",
+                          info.param.mesh.expert,
+                          info.param.rows == NcclRows::kCounted ? "_counted" : "");
+    });
+
+// What nccl_groups.h says of NCCL_LAUNCH_ORDER_IMPLICIT.
+TEST(NcclTrainingEnds, WhereCallsStartInTheOrderOfTheListsAndCannot) {
+  for (const char* const schedule : {"1f1b", "zb_v"}) {
+    const TrainingCase run = {TinyFamily::kGpt, schedule, 2, {}};
+    const Plan plan = PlanOf(run);
+    const RunConfig config = ConfigOf(run, plan);
+    NcclRun ranks;
+    ranks.settings.wait_ms = 3000;
+    standin_nccl_reset();
+    const int port = FreePort();
+    Processes all(2, [&](int p) -> std::string {
+      (void)setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
+      standin_reset(p);
+      auto backend = NcclBackend::Make(WorldSettings(ranks, p, port), ranks.settings);
+      if (!backend.ok()) return backend.status().ToString();
+      return LinesOf(config, plan, *std::move(backend))[0];
+    });
+    int waited = 0;
+    for (const std::string& said : all.Wait()) {
+      waited += absl::StrContains(said, "waited 3 s for its GPU; rank") ? 1 : 0;
+    }
+    EXPECT_EQ(waited, schedule == std::string("zb_v") ? 2 : 0);
+  }
+}
+
+TEST(NcclTrainingEnds, WhereARankIsKilled) {
+  const TrainingCase run = {TinyFamily::kGpt, "1f1b", 4, {}};
+  const Plan plan = PlanOf(run);
+  RunConfig config = ConfigOf(run, plan);
+  config.steps = 1000;
+  for (const int victim : {0, 2}) {
+    NcclRun ranks;
+    ranks.processes = 4;
+    standin_nccl_reset();
+    standin_reset(1);
+    const int port = FreePort();
+    Processes all(ranks.processes, [&](int p) -> std::string {
+      standin_reset(p);
+      auto backend = NcclBackend::Make(WorldSettings(ranks, p, port), ranks.settings);
+      if (!backend.ok()) return backend.status().ToString();
+      return LinesOf(config, plan, *std::move(backend), [&](int64_t step) {
+        if (p == victim && step == 2) (void)raise(SIGKILL);
+      })[0];
+    });
+    const auto said = all.Wait(60'000);
+    for (int p = 0; p < ranks.processes; ++p) {
+      if (p == victim) continue;
+      EXPECT_TRUE(absl::StrContains(said[p], absl::StrCat("rank ", victim, " on "))) << said[p];
+      EXPECT_TRUE(absl::StrContains(said[p], "died, or ended without a word")) << said[p];
+    }
+  }
+}
+
+TEST(NcclBackend, SettingsThatDifferAreNamed) {
+  standin_reset(1);
+  standin_nccl_reset();
+  const int port = FreePort();
+  Processes all(2, [&](int p) -> std::string {
+    NcclRun ranks;
+    if (p == 1) ranks.settings.rows = NcclRows::kCounted;
+    return NcclBackend::Make(WorldSettings(ranks, p, port), ranks.settings).status().ToString();
+  });
+  for (const std::string& said : all.Wait()) {
+    EXPECT_TRUE(absl::StrContains(said, "differ in nccl.rows (\"counted\" and \"padded\")"))
+        << said;
+  }
+}
+
+// What is wrong with one's GPU all are told.
+TEST(NcclBackend, AGpuThatIsNotThereIsToldToAll) {
+  standin_reset(1);
+  standin_nccl_reset();
+  const int port = FreePort();
+  Processes all(2, [&](int p) -> std::string {
+    if (p == 1) standin_fail_call(2, cudaErrorNoDevice);
+    return NcclBackend::Make(WorldSettings({}, p, port), {}).status().ToString();
+  });
+  const auto said = all.Wait();
+  EXPECT_TRUE(absl::StartsWith(said[1], "UNAVAILABLE: no GPU can be used: ")) << said[1];
+  EXPECT_TRUE(absl::StartsWith(said[0], "ABORTED: rank 1 on ")) << said[0];
+  EXPECT_TRUE(absl::StrContains(said[0], "no GPU can be used: ")) << said[0];
+}
+
+}  // namespace
+}  // namespace stringline

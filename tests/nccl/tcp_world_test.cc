@@ -1,0 +1,431 @@
+// Worlds of real processes over the loopback: what they tell each other, and what everybody is told
+// when one is another, late, dead or none of them. Nothing may hang: every process has to end by
+// itself.
+#include "executor/nccl/tcp_world.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "executor/clock.h"
+#include "executor/nccl/sockets.h"
+#include "gtest/gtest.h"
+#include "tests/nccl/processes.h"
+
+namespace stringline {
+namespace {
+
+void SleepMs(int64_t ms) { usleep(static_cast<useconds_t>(ms * 1000)); }
+
+TcpWorldSettings SettingsOf(int process, int processes, int port) {
+  TcpWorldSettings settings;
+  settings.identity.process = process;
+  settings.identity.processes = processes;
+  settings.identity.host = "127.0.0.1";
+  settings.identity.port = port;
+  settings.identity.nonce = "run 7#0";
+  settings.config = {{"steps", "10"}, {"NCCL", "2.28.9"}};
+  settings.join_ms = 20'000;
+  settings.exchange_ms = 20'000;
+  return settings;
+}
+
+// The message without the host's name, which is "here".
+std::string Text(const absl::Status& status) {
+  std::string text = status.ToString();
+  const std::string host = absl::StrCat(" on ", HostName());
+  for (size_t at = text.find(host); at != std::string::npos; at = text.find(host)) {
+    text.replace(at, host.size(), " here");
+  }
+  return text;
+}
+
+// What every process says after it has joined with these settings and done this.
+using Change = std::function<void(int process, TcpWorldSettings*)>;
+using Then = std::function<std::string(World* world)>;
+std::vector<std::string> RunAll(int processes, const Change& change, const Then& then) {
+  const int port = FreePort();
+  Processes all(processes, [&](int p) {
+    TcpWorldSettings settings = SettingsOf(p, processes, port);
+    change(p, &settings);
+    const auto world = TcpWorld::Join(settings);
+    return world.ok() ? then(world->get()) : Text(world.status());
+  });
+  return all.Wait();
+}
+
+const Change kNoChange = [](int, TcpWorldSettings*) {};
+const Then kNothing = [](World*) { return std::string("joined"); };
+
+std::string ExchangeOnce(World* world) {
+  const auto all = world->Exchange(absl::StrCat("from ", world->process()));
+  return all.ok() ? absl::StrJoin(*all, ", ") : Text(all.status());
+}
+
+TEST(TcpWorld, AProcessAloneNeedsNobody) {
+  TcpWorldSettings settings;
+  const auto world = TcpWorld::Join(settings);
+  ASSERT_TRUE(world.ok()) << world.status();
+  EXPECT_EQ((*world)->processes(), 1);
+  EXPECT_EQ((*world)->local(), absl::MakeConstSpan({0}));
+  EXPECT_EQ((*world)->Exchange("mine")->at(0), "mine");
+  EXPECT_TRUE((*world)->state().ok());
+}
+
+TEST(TcpWorld, EverybodyGetsWhatEverybodyGave) {
+  for (const int n : {2, 3, 8}) {
+    const auto said = RunAll(n, kNoChange, [n](World* world) -> std::string {
+      if (world->processes() != n || world->ranks() != n) return "another number";
+      if (world->local() != absl::MakeConstSpan({world->process()})) return "other ranks";
+      for (int round = 0; round < 200; ++round) {
+        const auto give = [round](int p) { return std::string((round * 7 + p) % 40, 'a' + p); };
+        const auto all = world->Exchange(give(world->process()));
+        if (!all.ok()) return Text(all.status());
+        for (int p = 0; p < n; ++p) {
+          if ((*all)[p] != give(p)) return absl::StrCat("round ", round, " of ", p);
+        }
+      }
+      return "good";
+    });
+    EXPECT_EQ(said, std::vector<std::string>(n, "good"));
+  }
+}
+
+TEST(TcpWorld, LargeThingsGoThrough) {
+  const auto said = RunAll(3, kNoChange, [](World* world) -> std::string {
+    const std::string mine(10'000'000, static_cast<char>('a' + world->process()));
+    for (int round = 0; round < 2; ++round) {
+      const auto all = world->Exchange(mine);
+      if (!all.ok()) return Text(all.status());
+      for (int p = 0; p < 3; ++p) {
+        if ((*all)[p] != std::string(mine.size(), static_cast<char>('a' + p))) return "other bytes";
+      }
+    }
+    return "good";
+  });
+  EXPECT_EQ(said, std::vector<std::string>(3, "good"));
+}
+
+TEST(TcpWorld, ProcessesMayComeInAnyOrder) {
+  for (const int late : {0, 1}) {
+    const auto said = RunAll(
+        3,
+        [late](int p, TcpWorldSettings*) {
+          if (p == late) SleepMs(300);
+        },
+        ExchangeOnce);
+    EXPECT_EQ(said, std::vector<std::string>(3, "from 0, from 1, from 2"));
+  }
+}
+
+TEST(TcpWorld, Ipv6) {
+  const int probe = socket(AF_INET6, SOCK_STREAM, 0);
+  sockaddr_in6 address = {};
+  address.sin6_family = AF_INET6;
+  address.sin6_addr = in6addr_loopback;
+  const bool there =
+      probe >= 0 && bind(probe, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  if (probe >= 0) (void)close(probe);
+  if (!there) GTEST_SKIP() << "this machine has no IPv6";
+  const auto said = RunAll(
+      2, [](int, TcpWorldSettings* settings) { settings->identity.host = "::1"; }, ExchangeOnce);
+  EXPECT_EQ(said, std::vector<std::string>(2, "from 0, from 1"));
+}
+
+TEST(TcpWorld, ANameOfThisHostDoesToo) {
+  const auto said = RunAll(
+      2, [](int, TcpWorldSettings* settings) { settings->identity.host = "localhost"; },
+      ExchangeOnce);
+  EXPECT_EQ(said, std::vector<std::string>(2, "from 0, from 1"));
+}
+
+// The stranger is sent away; the run goes on without it, and still waits for its own.
+TEST(TcpWorld, AProcessOfAnotherRunIsSentAway) {
+  const int port = FreePort();
+  Processes all(3, [&](int p) {
+    TcpWorldSettings settings = SettingsOf(p == 2 ? 1 : p, 2, port);
+    if (p == 2) settings.identity.nonce = "run 7#1";
+    if (p == 1) SleepMs(300);
+    const auto world = TcpWorld::Join(settings);
+    return world.ok() ? ExchangeOnce(world->get()) : Text(world.status());
+  });
+  const auto said = all.Wait();
+  EXPECT_EQ(said[0], "from 0, from 1");
+  EXPECT_EQ(said[1], "from 0, from 1");
+  EXPECT_EQ(said[2],
+            "FAILED_PRECONDITION: rank 0 here belongs to the run \"run 7#0\", and not to \"run "
+            "7#1\": another run listens on this port, or one that has ended");
+}
+
+TEST(TcpWorld, SettingsThatDifferAreNamedEverywhere) {
+  const auto said = RunAll(
+      3,
+      [](int p, TcpWorldSettings* settings) {
+        if (p != 1) return;
+        settings->config = {{"NCCL", "2.27.3"}, {"seed", "4"}, {"steps", "10"}};
+      },
+      kNothing);
+  EXPECT_EQ(said, std::vector<std::string>(
+                      3,
+                      "INVALID_ARGUMENT: rank 1 here and rank 0 here do not run the same: they "
+                      "differ in NCCL (\"2.27.3\" and \"2.28.9\"), seed (\"4\" and not set)"));
+}
+
+TEST(TcpWorld, OfManySettingsSomeAreNamed) {
+  const auto said = RunAll(
+      2,
+      [](int p, TcpWorldSettings* settings) {
+        settings->config.clear();
+        for (int k = 0; k < 9; ++k) {
+          settings->config.emplace_back(absl::StrCat("k", k), absl::StrCat(p));
+        }
+      },
+      kNothing);
+  EXPECT_EQ(said[1],
+            "INVALID_ARGUMENT: rank 1 here and rank 0 here do not run the same: they differ in k0 "
+            "(\"1\" and \"0\"), k1 (\"1\" and \"0\"), k2 (\"1\" and \"0\") and 6 more");
+}
+
+TEST(TcpWorld, OtherNumbersOfProcessesAreNamed) {
+  const auto said = RunAll(
+      2,
+      [](int p, TcpWorldSettings* settings) {
+        if (p == 1) settings->identity.processes = 4;
+      },
+      kNothing);
+  EXPECT_EQ(said, std::vector<std::string>(
+                      2, "INVALID_ARGUMENT: rank 1 here is one of 4, but rank 0 here is one of 2"));
+}
+
+TEST(TcpWorld, ARankThatIsThereTwiceIsNamed) {
+  const auto said = RunAll(
+      3,
+      [](int p, TcpWorldSettings* settings) {
+        if (p == 2) settings->identity.process = 1;
+        settings->join_ms = 2000;
+      },
+      kNothing);
+  const std::string text =
+      "INVALID_ARGUMENT: two processes say that they are rank 1: here and here";
+  EXPECT_EQ(said[0].substr(0, 61), text.substr(0, 61));
+  EXPECT_EQ(said[1].substr(0, 61), text.substr(0, 61));
+  EXPECT_EQ(said[2].substr(0, 61), text.substr(0, 61));
+}
+
+TEST(TcpWorld, OneThatNeverComesIsNamed) {
+  const auto said = RunAll(
+      4,
+      [](int p, TcpWorldSettings* settings) {
+        settings->join_ms = 500;
+        if (p == 2 || p == 3) _exit(0);
+      },
+      kNothing);
+  const std::string text =
+      "DEADLINE_EXCEEDED: ranks 2, 3 of 4 did not come to rank 0 here within 0.5 s";
+  EXPECT_EQ(said, std::vector<std::string>({text, text, "", ""}));
+}
+
+TEST(TcpWorld, WithoutProcess0TheOthersSayWhereTheyLooked) {
+  const int port = FreePort();
+  Processes all(1, [&](int) {
+    TcpWorldSettings settings = SettingsOf(1, 2, port);
+    settings.join_ms = 300;
+    return Text(TcpWorld::Join(settings).status());
+  });
+  EXPECT_EQ(all.Wait()[0],
+            absl::StrCat("DEADLINE_EXCEEDED: rank 1 here did not reach rank 0 at 127.0.0.1:", port,
+                         " within 0.3 s: Connection refused"));
+}
+
+// A socket of the test that listens on the loopback.
+class Listener {
+ public:
+  explicit Listener(int port) : fd_(*ListenOn("127.0.0.1", port)) {}
+  ~Listener() { (void)close(fd_); }
+  int fd() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+TEST(TcpWorld, APortThatIsTakenIsNamed) {
+  const int port = FreePort();
+  const Listener other(port);
+  const auto world = TcpWorld::Join(SettingsOf(0, 2, port));
+  EXPECT_EQ(Text(world.status()),
+            absl::StrCat("UNAVAILABLE: rank 0 cannot listen on port ", port, " of ", HostName(),
+                         ": Address already in use; another run has it, or what started this one"));
+}
+
+TEST(TcpWorld, SomethingElseThatListensThereIsNotProcess0) {
+  for (const bool talks : {false, true}) {
+    const int port = FreePort();
+    const Listener other(port);
+    Processes all(1, [&](int) {
+      TcpWorldSettings settings = SettingsOf(1, 2, port);
+      settings.join_ms = 400;
+      return Text(TcpWorld::Join(settings).status());
+    });
+    int fd = -1;
+    while (talks && fd < 0) fd = AcceptFrom(other.fd());
+    if (talks) {
+      (void)!write(fd, "SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", 32);
+    }
+    const std::string said = all.Wait()[0];
+    EXPECT_TRUE(absl::StartsWith(said, "DEADLINE_EXCEEDED: rank ")) << said;
+    EXPECT_TRUE(absl::StrContains(said, absl::StrCat("127.0.0.1:", port))) << said;
+    if (fd >= 0) (void)close(fd);
+  }
+}
+
+TEST(TcpWorld, GarbageOnThePortDisturbsNobody) {
+  const int port = FreePort();
+  Processes all(2, [&](int p) {
+    if (p == 1) SleepMs(700);
+    const auto world = TcpWorld::Join(SettingsOf(p, 2, port));
+    return world.ok() ? ExchangeOnce(world->get()) : Text(world.status());
+  });
+  std::mt19937 random(3);
+  std::vector<int> open;
+  for (int i = 0; i < 40; ++i) {
+    const auto fd = ConnectTo("127.0.0.1", port, NowNs() + 1'000'000'000);
+    if (!fd.ok()) {
+      SleepMs(10);
+      continue;
+    }
+    std::string bytes(random() % 200, '\0');
+    for (char& c : bytes) c = static_cast<char>(random());
+    (void)!send(*fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (i % 2 == 0) {
+      (void)close(*fd);
+    } else {
+      open.push_back(*fd);  // and says nothing more
+    }
+  }
+  EXPECT_FALSE(open.empty());
+  EXPECT_EQ(all.Wait(), std::vector<std::string>(2, "from 0, from 1"));
+  for (const int fd : open) (void)close(fd);
+}
+
+TEST(TcpWorld, ALateOneIsNamedToAll) {
+  for (const int late : {0, 2}) {
+    const auto said = RunAll(
+        3, [](int, TcpWorldSettings* settings) { settings->exchange_ms = 400; },
+        [late](World* world) {
+          if (world->process() == late) SleepMs(4000);
+          return ExchangeOnce(world);
+        });
+    const std::string text =
+        absl::StrCat("DEADLINE_EXCEEDED: rank ", late, " here did not come within 0.4 s");
+    EXPECT_EQ(said[1], text);
+    EXPECT_EQ(said[2 - late], text);
+  }
+}
+
+// Process 0 comes late itself, and then waits its own time for the others.
+TEST(TcpWorld, WhoWaitsForALatecomerHearsFromProcess0) {
+  const auto said = RunAll(
+      3, [](int, TcpWorldSettings* settings) { settings->exchange_ms = 1500; },
+      [](World* world) {
+        if (world->process() == 0) SleepMs(2500);
+        if (world->process() == 2) SleepMs(3700);
+        return ExchangeOnce(world);
+      });
+  EXPECT_EQ(said, std::vector<std::string>(3, "from 0, from 1, from 2"));
+}
+
+TEST(TcpWorld, WhoEndsEarlyIsNamed) {
+  for (const int early : {0, 1}) {
+    const auto said = RunAll(3, kNoChange, [early](World* world) {
+      if (world->process() == early) return std::string("done");
+      return ExchangeOnce(world);
+    });
+    const std::string text =
+        absl::StrCat("UNAVAILABLE: rank ", early, " here has ended its run, and the others go on");
+    for (int p = 0; p < 3; ++p) EXPECT_EQ(said[p], p == early ? "done" : text) << p;
+  }
+}
+
+TEST(TcpWorld, WhoHasEndedIsNoFaultToWhoNeedsNobody) {
+  const auto said = RunAll(3, kNoChange, [](World* world) {
+    if (world->process() == 1) return std::string("OK");
+    SleepMs(300);
+    const std::string text = Text(world->state());
+    SleepMs(300);  // nor is process 0
+    return text;
+  });
+  EXPECT_EQ(said, std::vector<std::string>(3, "OK"));
+}
+
+TEST(TcpWorld, AFailureIsTheSameEverywhere) {
+  for (const int failing : {0, 1}) {
+    for (const bool in_exchange : {false, true}) {
+      const auto said = RunAll(3, kNoChange, [=](World* world) {
+        if (world->process() == failing) {
+          SleepMs(100);
+          world->Fail(absl::InternalError("the GPU is gone"));
+          return Text(world->Exchange("").status());
+        }
+        if (in_exchange) return ExchangeOnce(world);
+        for (int i = 0; i < 1000; ++i) {
+          if (!world->state().ok()) return Text(world->state());
+          SleepMs(5);
+        }
+        return std::string("nobody told me");
+      });
+      EXPECT_EQ(said, std::vector<std::string>(
+                          3, absl::StrCat("ABORTED: rank ", failing, " here: the GPU is gone")));
+    }
+  }
+}
+
+// Whoever is killed, and whenever: the others learn of it, by the same message, and long before any
+// deadline.
+TEST(TcpWorld, WhoIsKilledIsNamed) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 24; ++round) {
+    constexpr int kProcesses = 3;
+    const int port = FreePort();
+    const int victim = round % kProcesses;
+    const bool polls = round % 2 == 1;
+    Processes all(kProcesses, [&](int p) {
+      const auto world = TcpWorld::Join(SettingsOf(p, kProcesses, port));
+      if (!world.ok()) return Text(world.status());
+      for (int64_t i = 0; i < 1'000'000; ++i) {
+        if (polls) SleepMs(1);
+        const absl::Status status =
+            polls ? (*world)->state() : (*world)->Exchange(std::string(i % 3000, 'x')).status();
+        if (!status.ok()) return Text(status);
+      }
+      return std::string("went on");
+    });
+    SleepMs(static_cast<int64_t>(50 + random() % 200));
+    const int64_t killed_ns = NowNs();
+    all.Kill(victim);
+    const auto said = all.Wait();
+    EXPECT_LT(NowNs() - killed_ns, int64_t{10'000'000'000});
+    std::string first;
+    for (int p = 0; p < kProcesses; ++p) {
+      if (p == victim) {
+        EXPECT_EQ(said[p], "killed by signal 9");
+        continue;
+      }
+      EXPECT_TRUE(absl::StartsWith(said[p], absl::StrCat("UNAVAILABLE: rank ", victim,
+                                                         " here died, or ended without a word: ")))
+          << said[p];
+      // Of process 0 everybody learns by itself.
+      if (!first.empty() && victim != 0) {
+        EXPECT_EQ(said[p], first);
+      }
+      first = said[p];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stringline
