@@ -42,16 +42,16 @@ struct Section {
 // A key beside the sections, and its words, the default first.
 struct WordChoice {
   const char* key;
-  const char* words[2];
+  const char* words[3];  // fewer: null
 };
-constexpr WordChoice kDevice = {"device", {"cpu", "cuda"}};
+constexpr WordChoice kDevice = {"device", {"auto", "cpu", "cuda"}};
 constexpr WordChoice kPrecision = {"precision", {"fp32", "bf16"}};
 constexpr WordChoice kCapture = {"capture", {"auto", "off"}};
 
 constexpr double kMost = 1 << 20;
 constexpr absl::string_view kHidden = "hidden";
-// Words and numbers beside the sections that say how a GPU is used.
-constexpr const char* kKeysOfCuda[] = {"capture", "timeout"};
+// What else says how a GPU is used.
+constexpr const char* kKeysOfCuda[] = {"capture", "timeout", "nccl"};
 
 std::vector<Field> FieldsOf(GptShape* shape) {
   return {{"layers", &shape->layers, 1, kMost},
@@ -126,6 +126,8 @@ struct Wishes {
   std::string capacity = "dropless";
   std::string exceeded = "error";
   std::string recompute = "none";
+  std::string rows = "padded";
+  std::string sums = "ordered";
 };
 
 std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) {
@@ -176,6 +178,13 @@ std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) 
         {"expert", &config->mesh.expert, 1, kMost, false}},
        nullptr,
        /*required=*/false},
+      {"nccl",
+       {{"min_ctas", &config->nccl.min_ctas, 0, 64, false},
+        {"max_ctas", &config->nccl.max_ctas, 0, 64, false},
+        {"rows", &wishes->rows, 0, 0, false},
+        {"sums", &wishes->sums, 0, 0, false}},
+       nullptr,
+       /*required=*/false},
   };
 }
 
@@ -206,6 +215,7 @@ class RunFile {
     config_->shape.dtype = precision == 0 ? DType::kF32 : DType::kBF16;
     SL_RETURN_IF_ERROR(CheckData(root["data"]));
     SL_RETURN_IF_ERROR(TakeWords(root["model"], root["train"]));
+    SL_RETURN_IF_ERROR(TakeNcclWords(root["nccl"]));
     for (std::string* file :
          {&config_->schedule_file, &config_->text_file, &config_->tokens_file}) {
       if (!file->empty()) *file = BesideFile(*file);
@@ -226,8 +236,8 @@ class RunFile {
     std::vector<std::string> keys;
     for (const Section& section : sections) keys.push_back(section.key);
     const size_t sections_end = keys.size();
-    for (const WordChoice& choice : {kDevice, kPrecision}) keys.push_back(choice.key);
-    keys.insert(keys.end(), std::begin(kKeysOfCuda), std::end(kKeysOfCuda));
+    for (const WordChoice& choice : {kDevice, kPrecision, kCapture}) keys.push_back(choice.key);
+    keys.push_back("timeout");
     std::set<std::string> seen;
     for (const auto& entry : root) {
       SL_ASSIGN_OR_RETURN(const std::string key, KeyOf(entry.first, &seen));
@@ -252,13 +262,15 @@ class RunFile {
     const YAML::Node node = root[choice.key];
     if (!node) return 0;
     const std::string word = node.IsScalar() ? node.Scalar() : "";
-    for (int i = 0; i < 2; ++i) {
-      if (word == choice.words[i]) return i;
+    std::vector<std::string> words;
+    for (const char* const one : choice.words) {
+      if (one == nullptr) break;
+      if (word == one) return static_cast<int>(words.size());
+      words.push_back(one);
     }
-    return Complain(
-        path_, node,
-        absl::StrCat(choice.key, ": expected ", choice.words[0], " or ", choice.words[1],
-                     Seen(node), DidYouMean(word, {choice.words[0], choice.words[1]})));
+    return Complain(path_, node,
+                    absl::StrCat(choice.key, ": expected ", absl::StrJoin(words, " or "),
+                                 Seen(node), DidYouMean(word, words)));
   }
 
   absl::Status TakeDevice(const YAML::Node& root) {
@@ -274,8 +286,8 @@ class RunFile {
       config_->timeout_ns = *ns;
     }
     for (const char* const key : kKeysOfCuda) {
-      if (config_->device == DeviceKind::kCuda || !root[key]) continue;
-      return Complain(path_, root[key], absl::StrCat(key, ": only 'device: cuda' has one"));
+      if (config_->device != DeviceKind::kCpu || !root[key]) continue;
+      return Complain(path_, root[key], absl::StrCat(key, ": 'device: cpu' has none"));
     }
     return absl::OkStatus();
   }
@@ -310,6 +322,16 @@ class RunFile {
     return Complain(path_, section[key],
                     absl::StrCat(name, ".", key, ": expected ", absl::StrJoin(words, " or "),
                                  ", got '", word, "'", DidYouMean(word, words)));
+  }
+
+  absl::Status TakeNcclWords(const YAML::Node& nccl) {
+    SL_ASSIGN_OR_RETURN(const int rows,
+                        ChooseWord(nccl, "nccl", "rows", wishes_.rows, {"padded", "counted"}));
+    SL_ASSIGN_OR_RETURN(const int sums,
+                        ChooseWord(nccl, "nccl", "sums", wishes_.sums, {"ordered", "nccl"}));
+    config_->nccl.counted_rows = rows == 1;
+    config_->nccl.own_sums = sums == 1;
+    return absl::OkStatus();
   }
 
   // The keys whose values are words.

@@ -31,11 +31,13 @@
 // `data` takes `text`, whose bytes are the tokens, or `tokens`, a file of token numbers (data.h),
 // and for a file that does not say it itself `dtype`: uint16 or uint32.
 //
-// `device`, a word beside the sections, says what ranks run on: cpu [the default], threads of this
-// machine, or cuda, streams of its first GPU. `capture`, another, says of cuda whether steps are
-// captured as a graph and replayed: auto [the default], where CUDA can, or off; and `timeout`, as
-// 600s [the default], how long a GPU may take over a step before the run ends with an error; 0s: as
-// long as it likes.
+// `device`, a word beside the sections, says what ranks run on: cpu, threads of this machine; cuda,
+// streams of its first GPU, or where there are several processes a GPU each; auto [the default],
+// cuda where a GPU can be used, or cpu. `capture`, another, says of GPUs whether steps are captured
+// as a graph and replayed: auto [the default], where CUDA can, or off; and `timeout`, as 600s [the
+// default], how long a GPU may take over a step before the run ends with an error; 0s: as long as
+// it likes. `nccl` takes what messages between processes may use: min_ctas and max_ctas of a call
+// [0: as NCCL likes], rows [padded | counted] and sums [ordered | nccl] (nccl/nccl_comms.h).
 //
 // `precision`, another one: fp32 [the default], or bf16, in which activations and the weights,
 // tables and biases of products are bf16. Sums inside of products, norms, routers, losses, the
@@ -64,7 +66,7 @@
 
 namespace stringline {
 
-enum class DeviceKind { kCpu, kCuda };
+enum class DeviceKind { kAuto, kCpu, kCuda };
 
 struct RunConfig {
   std::string path;                   // of the run file; "" for none
@@ -90,7 +92,13 @@ struct RunConfig {
   int mesh_pipeline = 0;              // mesh.pipeline; 0 (the default): as many as the schedule has
   LinkSpeed link;                     // not of the file: how slow messages are made
 
-  DeviceKind device = DeviceKind::kCpu;  // device, default cpu
+  DeviceKind device = DeviceKind::kAuto;  // device, default auto
+  struct {
+    int min_ctas = 0;           // nccl.min_ctas, default 0: as NCCL likes
+    int max_ctas = 0;           // nccl.max_ctas, the same
+    bool counted_rows = false;  // nccl.rows, default padded
+    bool own_sums = false;      // nccl.sums, default ordered
+  } nccl;
   bool capture = true;                   // capture, default auto
   int64_t timeout_ns = 600'000'000'000;  // timeout, default 600s; 0: none
 };

@@ -1,25 +1,97 @@
 #include "tools/choose_backend.h"
 
+#include <cstdint>
+
 #include "absl/strings/str_cat.h"
+#include "stages/models/model.h"
 #ifdef STRINGLINE_HAS_CUDA
 #include "executor/cuda/cuda_backend.h"
+#include "executor/nccl/nccl_backend.h"
 #endif
 
 namespace stringline {
+namespace {
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const RunConfig& config) {
-  if (config.device == DeviceKind::kCpu) return std::unique_ptr<Backend>();
+#ifdef STRINGLINE_HAS_CUDA
+// FNV-1a over all actions, rank by rank.
+uint64_t HashOf(const Plan& plan) {
+  uint64_t hash = 14695981039346656037U;
+  const auto add = [&hash](int64_t number) {
+    hash = (hash ^ static_cast<uint64_t>(number)) * 1099511628211U;
+  };
+  for (const uint32_t first : plan.first) add(first);
+  for (const Action& action : plan.actions) {
+    add(static_cast<int>(action.kind));
+    add(action.stage.value);
+    add(action.microbatch.value);
+  }
+  return hash;
+}
+
+// What all processes must have alike.
+ConfigLines LinesOf(const RunConfig& config, const Plan& plan) {
+  const auto text = [](const auto&... parts) { return absl::StrCat(parts...); };
+  return {
+      {"schedule", text(plan.schedule, " ", PrintParameters(plan))},
+      {"plan", text(plan.actions.size(), " actions, ", absl::Hex(HashOf(plan)))},
+      {"model", text(KindOf(config.shape), " of ", CountParams(config.shape), " parameters")},
+      {"precision", config.shape.dtype == DType::kBF16 ? "bf16" : "fp32"},
+      {"context", text(config.shape.context())},
+      {"microbatch", text(config.shape.microbatch())},
+      {"mesh", text("data ", config.mesh.data, ", expert ", config.mesh.expert)},
+      {"steps", text(config.steps)},
+      {"seed", text(config.seed)},
+      {"learning_rate", text(config.optimizer.learning_rate)},
+      {"clip_norm", text(config.clip_norm)},
+      {"nccl.min_ctas", text(config.nccl.min_ctas)},
+      {"nccl.max_ctas", text(config.nccl.max_ctas)},
+  };
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeRank(const RunConfig& config, const Plan& plan,
+                                                  const Identity& identity) {
+  if (config.link.latency_ns > 0 || config.link.bytes_per_s > 0) {
+    return absl::InvalidArgumentError("--link: messages between processes cannot be made slower");
+  }
+  TcpWorldSettings world;
+  world.identity = identity;
+  world.config = LinesOf(config, plan);
+  NcclSettings nccl;
+  nccl.min_ctas = config.nccl.min_ctas;
+  nccl.max_ctas = config.nccl.max_ctas;
+  nccl.rows = config.nccl.counted_rows ? NcclRows::kCounted : NcclRows::kPadded;
+  nccl.sums = config.nccl.own_sums ? NcclSums::kNccl : NcclSums::kOrdered;
+  if (config.timeout_ns > 0) world.exchange_ms = nccl.wait_ms = config.timeout_ns / 1'000'000;
+  return NcclBackend::Make(world, nccl);
+}
+#endif
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const RunConfig& config, const Plan& plan,
+                                                     const Identity& identity) {
+  const bool alone = identity.processes == 1;
+  if (config.device == DeviceKind::kCpu) {
+    if (alone) return std::unique_ptr<Backend>();
+    return absl::InvalidArgumentError(
+        absl::StrCat("device: cpu: ", identity.source, " says that there are ", identity.processes,
+                     " processes, but ranks in several processes need a GPU each"));
+  }
 #ifdef STRINGLINE_HAS_CUDA
   absl::StatusOr<std::unique_ptr<Backend>> backend =
-      CudaBackend::Make({.timeout_ns = config.timeout_ns, .link = config.link});
+      alone ? CudaBackend::Make({.timeout_ns = config.timeout_ns, .link = config.link})
+            : MakeRank(config, plan, identity);
   if (backend.ok()) return backend;
-  return absl::Status(backend.status().code(),
-                      absl::StrCat("device: cuda: ", backend.status().message()));
+  const absl::Status status = backend.status();
 #else
-  return absl::UnavailableError(
-      "device: cuda: this stringline was built without CUDA (-DSTRINGLINE_CUDA=ON needs nvcc and "
-      "the headers of CUDA 13)");
+  (void)plan;
+  const absl::Status status = absl::UnavailableError(
+      "this stringline was built without CUDA (-DSTRINGLINE_CUDA=ON needs nvcc and the headers of "
+      "CUDA 13)");
 #endif
+  const bool wanted = config.device == DeviceKind::kCuda || !alone;
+  if (!wanted && absl::IsUnavailable(status)) return std::unique_ptr<Backend>();
+  return absl::Status(status.code(), absl::StrCat("device: cuda: ", status.message()));
 }
 
 }  // namespace stringline

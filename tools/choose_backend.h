@@ -5,12 +5,16 @@
 
 #include "absl/status/statusor.h"
 #include "executor/backend.h"
+#include "executor/nccl/identity.h"
 #include "executor/run_config.h"
+#include "schedlang/plan.h"
 
 namespace stringline {
 
-// Null: the CPU's, which a trainer makes itself. Unavailable where the run file asks for a GPU and
-// this build or this machine has none; the message says which.
-absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const RunConfig& config);
+// Null: the CPU's, which a trainer makes itself. Where this is one of several processes, each has a
+// rank and a GPU; they meet here, and find out whether they run the same. Unavailable where a GPU
+// is asked for, or needed, and this build or this machine has none; the message says which.
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const RunConfig& config, const Plan& plan,
+                                                     const Identity& identity);
 
 }  // namespace stringline

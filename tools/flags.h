@@ -42,6 +42,11 @@ struct Flags {
   std::string model;                    // --model RUN.yaml
   std::string link;                     // --link 5us,2GB/s
   bool verbose = false;                 // --verbose
+  int rank = -1;                        // --rank; -1: as whatever started it says
+  int ranks = -1;                       // --ranks
+  int local_rank = -1;                  // --local-rank
+  std::string master;                   // --master HOST:PORT
+  std::string run_id;                   // --run-id
   std::string message;                  // --message 1MB
   std::string svg;                      // --svg OUT.svg
   std::string html;                     // --html OUT.html

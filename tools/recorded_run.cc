@@ -15,8 +15,8 @@ namespace {
 
 class Recording {
  public:
-  Recording(const RunConfig& config, const RunFolders& folders)
-      : config_(config), folders_(folders) {}
+  Recording(const RunConfig& config, const RunFolders& folders, bool writes)
+      : config_(config), folders_(folders), writes_(writes) {}
 
   absl::Status Start(Trainer& trainer) {
     if (!folders_.save.empty() && trainer.world() != nullptr) {
@@ -27,6 +27,10 @@ class Recording {
     if (!folders_.load.empty()) {
       SL_RETURN_IF_ERROR(LoadModelFolder(folders_.load, config_.shape, PlacesOf(trainer).all()));
     }
+    if (!writes_) {
+      signals_.Begin();
+      return absl::OkStatus();
+    }
     SL_RETURN_IF_ERROR(SetResultsAside(folders_.out));
     signals_.Begin();
     SL_ASSIGN_OR_RETURN(LossFile losses, LossFile::Create(folders_.out));
@@ -35,7 +39,7 @@ class Recording {
   }
 
   absl::Status Add(const TrainStep& step) {
-    SL_RETURN_IF_ERROR(losses_->Add(step));
+    if (losses_) SL_RETURN_IF_ERROR(losses_->Add(step));
     steps_ = step.step;
     return absl::OkStatus();
   }
@@ -54,8 +58,9 @@ class Recording {
     RecordedRun run;
     run.result = std::move(result);
     run.saved = saved_;
+    if (run.result.stopped) run.signal = signals_.came();
+    if (!writes_) return run;
     if (run.result.stopped) {
-      run.signal = signals_.came();
       run.losses = losses_->part();
       return run;
     }
@@ -85,6 +90,7 @@ class Recording {
  private:
   const RunConfig& config_;
   const RunFolders& folders_;
+  const bool writes_;
   StopSignals signals_;             // before the threads of the training are started
   std::optional<LossFile> losses_;  // from the start of the training
   int64_t steps_ = 0;               // whose losses are written
@@ -95,20 +101,21 @@ class Recording {
 
 absl::StatusOr<RecordedRun> TrainIntoFolders(
     const RunConfig& config, const Plan& plan, const TrainingData& data, const RunFolders& folders,
-    const std::function<void(const Trainer&)>& begin,
+    const Identity& identity, const std::function<void(const Trainer&)>& begin,
     const std::function<void(const TrainProgress&)>& report) {
-  Recording recording(config, folders);
+  const bool first = identity.process == 0;
+  Recording recording(config, folders, first);
   TrainHooks hooks;
-  hooks.report = report;
+  if (first) hooks.report = report;
   hooks.start = [&](Trainer& trainer) {
     SL_RETURN_IF_ERROR(recording.Start(trainer));
-    begin(trainer);
+    if (first) begin(trainer);
     return absl::OkStatus();
   };
   hooks.after_step = [&](const TrainStep& step, Trainer&) { return recording.Add(step); };
   hooks.stop = [&] { return recording.Stops(); };
   hooks.end = [&](int64_t step, Trainer& trainer) { return recording.Save(step, trainer); };
-  absl::StatusOr<std::unique_ptr<Backend>> backend = MakeBackend(config);
+  absl::StatusOr<std::unique_ptr<Backend>> backend = MakeBackend(config, plan, identity);
   if (!backend.ok()) return backend.status();
   absl::StatusOr<TrainResult> result = Train(config, plan, data, hooks, *std::move(backend));
   if (!result.ok()) return recording.Describe(result.status());

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "executor/nccl/identity.h"
 #include "executor/run_config.h"
 #include "executor/train.h"
 #include "schedlang/plan.h"
@@ -22,7 +23,7 @@ struct RunFolders {
 // What a run that trained left: its end, or where a signal stopped it.
 struct RecordedRun {
   TrainResult result;
-  int signal = 0;                 // that stopped it
+  int signal = 0;                 // that stopped it; 0: none, or one that another process got
   std::optional<RunFiles> files;  // of a run that reached its end
   std::string losses;             // losses.csv, or losses.csv.part of one that was stopped
   std::string saved;              // the file of the parameters; "": none
@@ -32,9 +33,11 @@ struct RecordedRun {
 // passed, before the first step. The first SIGINT or SIGTERM from then on ends the run after the
 // step that is under way, and the parameters are saved as at the end. The message of an error says
 // what is left of the run, too.
+//
+// Of several processes only the first writes files, prints and calls `begin` and `report`.
 absl::StatusOr<RecordedRun> TrainIntoFolders(
     const RunConfig& config, const Plan& plan, const TrainingData& data, const RunFolders& folders,
-    const std::function<void(const Trainer&)>& begin,
+    const Identity& identity, const std::function<void(const Trainer&)>& begin,
     const std::function<void(const TrainProgress&)>& report);
 
 }  // namespace stringline

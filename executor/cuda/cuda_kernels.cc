@@ -70,7 +70,10 @@ CudaKernels::CudaKernels(CudaDevice* device, std::unique_ptr<cuda::Products> pro
 }
 
 CudaKernels::~CudaKernels() {
-  if (device_->abandoned()) products_->Abandon();
+  if (!device_->abandoned()) return;
+  products_->Abandon();
+  // Closing a library may wait for a GPU that hangs.
+  if (attention_.has_value() && attention_->ok()) (void)(*attention_)->release();
 }
 
 absl::StatusOr<ReadyKernel> CudaKernels::ReadyFor(const Graph& graph, const Node& node) {

@@ -177,7 +177,11 @@ TEST(RunConfig, DeviceAndPrecisionAreWordsBesideTheSections) {
   EXPECT_EQ(ReadWith("", "")->shape.dtype, DType::kF32);
   EXPECT_EQ(ReadWith("", "", "precision: fp32\n")->shape.dtype, DType::kF32);
   EXPECT_EQ(ReadWith("", "", "precision: bf16\ndevice: cpu\n")->shape.dtype, DType::kBF16);
-  EXPECT_EQ(ReadWith("", "")->device, DeviceKind::kCpu);
+  EXPECT_EQ(ReadWith("", "")->device, DeviceKind::kAuto);
+  EXPECT_EQ(ReadWith("", "", "device: auto\n")->device, DeviceKind::kAuto);
+  const auto nccl = ReadWith("", "", "nccl: {max_ctas: 8, rows: counted, sums: nccl}\n")->nccl;
+  EXPECT_EQ(nccl.max_ctas, 8);
+  EXPECT_TRUE(nccl.counted_rows && nccl.own_sums);
   EXPECT_EQ(ReadWith("", "", "device: cpu\n")->device, DeviceKind::kCpu);
   EXPECT_EQ(ReadWith("", "", "device: cuda\n")->device, DeviceKind::kCuda);
   EXPECT_TRUE(ReadWith("", "")->capture);
@@ -189,16 +193,18 @@ TEST(RunConfig, DeviceAndPrecisionAreWordsBesideTheSections) {
   const struct {
     const char *line, *says;
   } cases[] = {
-      {"device: cude\n", ":1: device: expected cpu or cuda, got 'cude'; did you mean 'cuda'?"},
-      {"device: {kind: cuda}\n", ":1: device: expected cpu or cuda"},
+      {"device: cude\n",
+       ":1: device: expected auto or cpu or cuda, got 'cude'; did you mean 'cuda'?"},
+      {"device: {kind: cuda}\n", ":1: device: expected auto or cpu or cuda"},
       {"device: cpu\ndevice: cuda\n", ":2: 'device' is given twice"},
       {"devise: cpu\n", ":1: unknown section 'devise'; did you mean 'device'?"},
       {"device: cuda\ncapture: on\n", ":2: capture: expected auto or off, got 'on'"},
       {"device: cuda\ntimeout: soon\n",
        ":2: timeout: 'soon' is not a time (a number of microseconds, or one with ns, us, ms or s)"},
-      {"timeout: 1s\n", ":1: timeout: only 'device: cuda' has one"},
-      {"capture: off\n", ":1: capture: only 'device: cuda' has one"},
-      {"device: cpu\ncapture: auto\n", ":2: capture: only 'device: cuda' has one"},
+      {"device: cpu\ntimeout: 1s\n", ":2: timeout: 'device: cpu' has none"},
+      {"capture: off\ndevice: cpu\n", ":1: capture: 'device: cpu' has none"},
+      {"device: cpu\nnccl: {max_ctas: 4}\n", ":2: nccl: 'device: cpu' has none"},
+      {"nccl: {rows: all}\n", ":1: nccl.rows: expected padded or counted, got 'all'"},
       {"precision: fp16\n", ":1: precision: expected fp32 or bf16, got 'fp16'"},
       {"precision: f32\n", ":1: precision: expected fp32 or bf16, got 'f32'; did you mean 'fp32'?"},
       {"precision: 16\n", ":1: precision: expected fp32 or bf16, got '16'"},

@@ -7,7 +7,7 @@
 
 #include "executor/nccl/nccl_groups.h"
 #include "executor/nccl/tcp_world.h"
-#include "tests/nccl/processes.h"
+#include "tools/gpu/processes.h"
 
 namespace stringline {
 

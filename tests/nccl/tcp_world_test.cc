@@ -15,7 +15,7 @@
 #include "executor/clock.h"
 #include "executor/nccl/sockets.h"
 #include "gtest/gtest.h"
-#include "tests/nccl/processes.h"
+#include "tools/gpu/processes.h"
 
 namespace stringline {
 namespace {

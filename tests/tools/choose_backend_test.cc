@@ -7,16 +7,27 @@
 namespace stringline {
 namespace {
 
+absl::StatusOr<std::unique_ptr<Backend>> BackendOf(DeviceKind device, int processes = 1) {
+  RunConfig config;
+  config.device = device;
+  Identity identity;
+  identity.processes = processes;
+  identity.source = "a test";
+  identity.host = "127.0.0.1";
+  return MakeBackend(config, Plan(), identity);
+}
+
 TEST(ChooseBackend, TheCpusIsTheTrainersOwn) {
-  const auto backend = MakeBackend(RunConfig());
+  const auto backend = BackendOf(DeviceKind::kCpu);
   ASSERT_TRUE(backend.ok()) << backend.status();
   EXPECT_EQ(*backend, nullptr);
 }
 
 TEST(ChooseBackend, AGpuIsThereOrTheErrorSaysWhatIsMissing) {
-  RunConfig config;
-  config.device = DeviceKind::kCuda;
-  const auto backend = MakeBackend(config);
+  const auto backend = BackendOf(DeviceKind::kCuda);
+  const auto any = BackendOf(DeviceKind::kAuto);
+  ASSERT_TRUE(any.ok()) << any.status();
+  EXPECT_EQ(*any != nullptr, backend.ok());
   if (backend.ok()) {
     ASSERT_NE(*backend, nullptr);
     EXPECT_GT((*backend)->available().bytes, 0);
@@ -24,6 +35,12 @@ TEST(ChooseBackend, AGpuIsThereOrTheErrorSaysWhatIsMissing) {
   }
   EXPECT_EQ(backend.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(absl::StartsWith(backend.status().message(), "device: cuda: ")) << backend.status();
+}
+
+TEST(ChooseBackend, ProcessesNeedAGpuEach) {
+  EXPECT_EQ(BackendOf(DeviceKind::kCpu, 4).status().message(),
+            "device: cpu: a test says that there are 4 processes, but ranks in several processes "
+            "need a GPU each");
 }
 
 }  // namespace

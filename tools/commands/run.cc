@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "executor/checkpoint/model_folder.h"
 #include "executor/data.h"
 #include "executor/link.h"
+#include "executor/nccl/identity.h"
 #include "executor/repeated_step.h"
 #include "executor/run_config.h"
 #include "executor/train.h"
@@ -188,8 +190,8 @@ void PrintEnd(const Plan& plan, const RunConfig& config, const RecordedRun& run,
 
 // "stopped by SIGINT after step 12 of 300"
 std::string PrintStop(const RunConfig& config, const RecordedRun& run) {
-  return absl::StrCat("stopped by ", NameOfSignal(run.signal), " after step ", run.result.steps,
-                      " of ", config.steps);
+  return absl::StrCat("stopped by ", run.signal == 0 ? "another process" : NameOfSignal(run.signal),
+                      " after step ", run.result.steps, " of ", config.steps);
 }
 
 // On standard output as well: the run was asked to end, and did.
@@ -250,7 +252,9 @@ Json StoppedAsJson(const Plan& plan, const RunConfig& config, const RecordedRun&
   Json json = {{"ok", false},
                {"error", PrintStop(config, run)},
                {"findings", Json::array()},
-               {"stopped", {{"signal", NameOfSignal(run.signal)}, {"step", run.result.steps}}}};
+               {"stopped",
+                {{"signal", run.signal == 0 ? Json() : Json(NameOfSignal(run.signal))},
+                 {"step", run.result.steps}}}};
   json.update(StepsAsJson(plan, run, entropy));
   json["files"] = ListOf({run.losses});
   return json;
@@ -289,13 +293,25 @@ void PrintChosen(const Trainer& trainer, std::ostream& out) {
       << std::flush;
 }
 
+// Which of several processes this is.
+absl::StatusOr<Identity> IdentityOf(const Flags& flags) {
+  IdentityFlags said;
+  if (flags.rank >= 0) said.rank = flags.rank;
+  if (flags.ranks >= 0) said.ranks = flags.ranks;
+  if (flags.local_rank >= 0) said.local_rank = flags.local_rank;
+  said.master = flags.master;
+  said.run_id = flags.run_id;
+  return FindIdentity(said, [](const char* name) -> const char* { return std::getenv(name); });
+}
+
 int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& folders,
-                   bool verbose, const Output& output) {
+                   const Identity& identity, bool verbose, const Output& output) {
   const IgnoredSignal file_limit(SIGXFSZ);  // a write past the limit is an error, not the end
   const absl::StatusOr<LoadedData> loaded = LoadedData::Load(config);
   if (!loaded.ok()) return Fail(output, loaded.status().message());
+  const bool first = identity.process == 0;
   for (const std::string& folder : {folders.out, folders.save}) {
-    const absl::Status ready = folder.empty() ? absl::OkStatus() : TryFolder(folder);
+    const absl::Status ready = !first || folder.empty() ? absl::OkStatus() : TryFolder(folder);
     if (!ready.ok()) return Fail(output, ready.message());
   }
   const std::optional<double> entropy = loaded->entropy();
@@ -308,10 +324,12 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& 
     if (!output.json) PrintProgress(progress, output.out);
   };
   const absl::StatusOr<RecordedRun> run =
-      TrainIntoFolders(config, plan, loaded->data(), folders, begin, report);
+      TrainIntoFolders(config, plan, loaded->data(), folders, identity, begin, report);
   if (!run.ok()) return Fail(output, run.status().message());
-  const bool stopped = run->signal != 0;
-  if (output.json) {
+  const bool stopped = run->result.stopped;
+  if (!first) {
+    // The first process tells.
+  } else if (output.json) {
     WriteJson(output.out, stopped ? StoppedAsJson(plan, config, *run, entropy)
                                   : ResultAsJson(plan, *run, entropy));
   } else if (stopped) {
@@ -319,7 +337,7 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& 
   } else {
     PrintEnd(plan, config, *run, entropy, output);
   }
-  return stopped ? StatusOfSignal(run->signal) : kOk;
+  return stopped ? StatusOfSignal(run->signal == 0 ? SIGTERM : run->signal) : kOk;
 }
 
 }  // namespace
@@ -333,8 +351,10 @@ int RunTraining(const Flags& flags, const Output& output) {
   if (!session->plan) {
     return ShowFindings(output, output.err, session->diagnostics, session->source);
   }
+  const absl::StatusOr<Identity> identity = IdentityOf(flags);
+  if (!identity.ok()) return Fail(output, identity.status().message());
   return TrainAndReport(*config, *session->plan, {OutputFolder(flags), flags.save, flags.load},
-                        flags.verbose, output);
+                        *identity, flags.verbose, output);
 }
 
 }  // namespace stringline

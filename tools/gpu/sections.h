@@ -52,6 +52,10 @@ void CheckPrediction(const std::string& folder, const AnyShape& shape, CheckRows
 void CheckOverlap(const std::string& folder, const DecoderShape& shape, int microbatches,
                   CheckRows* rows);
 
+// Ranks as processes with NCCL, all on one GPU: losses in every bit as in one process, and what the
+// others say when a rank is killed. Skipped where there is no NCCL.
+void CheckNccl(const std::string& folder, CheckRows* rows);
+
 // In the order in which they are run; `schedules` is the library's folder.
 std::vector<CheckSection> AllSections(const std::string& schedules);
 

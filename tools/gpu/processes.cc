@@ -1,4 +1,4 @@
-#include "tests/nccl/processes.h"
+#include "tools/gpu/processes.h"
 
 #include <netinet/in.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-// Real processes for tests: forked ones, each of which says how it ended.
+// Forked processes, each of which says how it ended.
 #pragma once
 
 #include <sys/types.h>

@@ -1,0 +1,31 @@
+// What gpu_check looks at of NCCL finds nothing wrong beside the stand-ins.
+#include "gtest/gtest.h"
+#include "tests/cuda/standin/cublas_standin.h"
+#include "tests/cuda/standin/nccl_standin.h"
+#include "tests/cuda/standin/standin.h"
+#include "tools/gpu/sections.h"
+
+namespace stringline {
+namespace {
+
+struct SaidRows final : CheckRows {
+  void Say(CheckResult result, const std::string& name, const std::string& said) override {
+    all.push_back({"", name, result, said});
+  }
+  std::vector<CheckRow> all;
+};
+
+TEST(NcclSection, Passes) {
+  standin_reset(1);
+  standin_cublas_reset();
+  standin_nccl_reset();
+  SaidRows rows;
+  CheckNccl(STRINGLINE_SOURCE_DIR "/schedules", &rows);
+  EXPECT_EQ(rows.all.size(), 5u);
+  for (const CheckRow& row : rows.all) {
+    EXPECT_EQ(row.result, CheckResult::kPass) << row.name << ": " << row.said;
+  }
+}
+
+}  // namespace
+}  // namespace stringline

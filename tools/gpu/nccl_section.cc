@@ -1,0 +1,151 @@
+// Ranks as processes, all on the one GPU: NCCL takes each for a host of its own and sends over the
+// loopback. Slow, but real: losses must be in every bit those of one process with copies; and
+// where a rank is killed all others must say so, and end.
+#include <signal.h>
+#include <stdlib.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/base/casts.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "executor/cuda/cuda_backend.h"
+#include "executor/nccl/nccl_backend.h"
+#include "executor/train.h"
+#include "stages/models/model.h"
+#include "tools/gpu/processes.h"
+#include "tools/gpu/sections.h"
+#include "tools/library_plan.h"
+
+namespace stringline {
+namespace {
+
+constexpr int64_t kMostMs = 60'000;
+
+RunConfig SmallConfig(bool experts, int layers) {
+  DecoderShape shape;
+  shape.layers = layers;
+  shape.width = 64;
+  shape.heads = 4;
+  shape.kv_heads = 2;
+  shape.head_dim = 16;
+  shape.hidden = 160;
+  shape.context = 64;
+  shape.microbatch = 2;
+  if (experts) {
+    shape.moe.experts = 4;
+    shape.moe.top_k = 2;
+    shape.moe.expert_hidden = 48;
+  }
+  RunConfig config;
+  config.shape = shape;
+  config.steps = 3;
+  return config;
+}
+
+// The bits of all losses, or the error.
+std::string LossesOf(const RunConfig& config, const Plan& plan, std::unique_ptr<Backend> backend,
+                     int64_t killed_after = 0) {
+  std::string text;
+  for (int i = 0; i < 2000; ++i) absl::StrAppend(&text, i * 7919 % 1013, " ");
+  TrainHooks hooks;
+  hooks.after_step = [killed_after](const TrainStep& step, Trainer&) {
+    if (step.step == killed_after) (void)raise(SIGKILL);
+    return absl::OkStatus();
+  };
+  const auto result = Train(config, plan, text, hooks, std::move(backend));
+  if (!result.ok()) return result.status().ToString();
+  std::string losses = "losses";
+  for (const double loss : result->losses_nats) {
+    absl::StrAppend(&losses, " ", absl::Hex(absl::bit_cast<uint64_t>(loss)));
+  }
+  return losses;
+}
+
+std::string InOneProcess(const RunConfig& config, const Plan& plan) {
+  Processes one(1, [&](int) -> std::string {
+    auto backend = CudaBackend::Make();
+    return backend.ok() ? LossesOf(config, plan, *std::move(backend)) : backend.status().ToString();
+  });
+  return one.Wait(kMostMs)[0];
+}
+
+// What every rank said; rank `victim` is killed after its second step.
+std::vector<std::string> InProcesses(const RunConfig& config, const Plan& plan, int victim) {
+  const int ranks = plan.ranks() * config.mesh.coordinates();
+  const int port = FreePort();
+  Processes all(ranks, [&](int rank) -> std::string {
+    const std::string host = absl::StrCat("rank", rank);
+    for (const auto& [name, value] :
+         {std::pair<const char*, const char*>{"NCCL_HOSTID", host.c_str()},
+          {"NCCL_NET", "Socket"},
+          {"NCCL_SOCKET_IFNAME", "lo"},
+          {"NCCL_PROTO", "Simple"},
+          {"NCCL_P2P_DISABLE", "1"},
+          {"NCCL_SHM_DISABLE", "1"}}) {
+      (void)setenv(name, value, 1);
+    }
+    TcpWorldSettings world;
+    world.identity.process = rank;
+    world.identity.processes = ranks;
+    world.identity.host = "127.0.0.1";
+    world.identity.port = port;
+    world.join_ms = world.exchange_ms = kMostMs / 2;
+    NcclSettings nccl;
+    nccl.start_ms = nccl.wait_ms = kMostMs / 2;
+    auto backend = NcclBackend::Make(world, nccl);
+    if (!backend.ok()) return backend.status().ToString();
+    return LossesOf(config, plan, *std::move(backend), rank == victim ? 2 : 0);
+  });
+  return all.Wait(kMostMs);
+}
+
+void CompareLosses(const std::string& name, const RunConfig& config, const Plan& plan,
+                   CheckRows* rows) {
+  const std::string expected = InOneProcess(config, plan);
+  if (!absl::StartsWith(expected, "losses")) return rows->Fail(name, "one process: " + expected);
+  const std::vector<std::string> said = InProcesses(config, plan, -1);
+  for (size_t rank = 0; rank < said.size(); ++rank) {
+    if (said[rank] == expected) continue;
+    return rows->Fail(name, absl::StrCat("rank ", rank, ": ", said[rank], ", and not ", expected));
+  }
+  rows->Pass(name, absl::StrCat(said.size(), " processes, in every bit as with copies"));
+}
+
+}  // namespace
+
+void CheckNccl(const std::string& folder, CheckRows* rows) {
+  const auto library = nccl::Library::Open();
+  if (!library.ok()) return rows->Skip("NCCL", std::string(library.status().message()));
+  rows->Pass("NCCL", library->Version());
+  struct {
+    const char* schedule;
+    int pipeline;
+    bool experts;
+  } const runs[] = {{"1f1b", 2, false}, {"zb_v", 4, false}, {"dualpipe_v", 2, true}};
+  for (const auto& run : runs) {
+    const std::optional<Plan> plan =
+        PlanOfSchedule(folder, run.schedule, run.pipeline, 2 * run.pipeline);
+    if (!plan.has_value()) {
+      rows->Fail(run.schedule, "no plan");
+      continue;
+    }
+    RunConfig config = SmallConfig(run.experts, static_cast<int>(plan->stages.size()));
+    if (run.experts) config.mesh.expert = 2;
+    CompareLosses(absl::StrCat(run.schedule, run.experts ? " experts" : ""), config, *plan, rows);
+  }
+  const std::optional<Plan> plan = PlanOfSchedule(folder, "1f1b", 2, 4);
+  if (!plan.has_value()) return rows->Fail("a killed rank", "no plan");
+  RunConfig config = SmallConfig(false, 2);
+  config.steps = 1000;
+  const std::vector<std::string> said = InProcesses(config, *plan, 1);
+  if (absl::StrContains(said[0], "rank 1 on ")) {
+    rows->Pass("a killed rank", said[0]);
+  } else {
+    rows->Fail("a killed rank", said[0]);
+  }
+}
+
+}  // namespace stringline
