@@ -43,8 +43,6 @@ class Comparison {
 
   Comparison(const Plan& plan, unsigned seed, const Settings& settings)
       : stages_(plan.pipes.empty() ? static_cast<int>(plan.stages.size()) : plan.pipes[0].stages),
-        // A sum in another order is another number of bf16 here and there: 2^-8 of it.
-        tolerance_(settings.dtype == DType::kF32 ? 1e-5F : 2e-2F),
         in_order_(AddsInOrder(plan) && plan.pipes.empty() && settings.mesh.coordinates() == 1),
         seed_(seed) {
     const int layers = stages_ * settings.layers_per_stage;
@@ -83,7 +81,7 @@ class Comparison {
     if (in_order_) {
       EXPECT_EQ(trainer_->loss_sum(), loss);
     } else {
-      EXPECT_NEAR(trainer_->loss_sum(), loss, tolerance_ * loss);
+      EXPECT_NEAR(trainer_->loss_sum(), loss, 1e-5 * loss);
     }
     for (int c = 0; c < trainer_->mesh().coordinates(); ++c) CompareCopies(reference, c);
   }
@@ -125,11 +123,10 @@ class Comparison {
       apart = std::max(apart, std::abs(got[i] - want[i]));
     }
     EXPECT_GT(largest, 0) << name;
-    EXPECT_LE(apart, in_order_ ? 0.0F : tolerance_ * largest) << name;
+    EXPECT_LE(apart, in_order_ ? 0.0F : 1e-5F * largest) << name;
   }
 
   const int stages_;  // of one pipe
-  const float tolerance_;
   const bool in_order_;
   const unsigned seed_;
   StageProgram whole_;
