@@ -172,7 +172,7 @@ class Trainer {
   std::vector<std::vector<Group*>> expert_groups_;  // by data coordinate and rank
   std::vector<PipelineCopy> copies_;                // by coordinate
   std::optional<RepeatedStep> gradient_step_;
-  UpdateStep update_;                               // the last one, or the one under way
+  UpdateStep update_;  // the last one, or the one under way
 };
 
 }  // namespace stringline
