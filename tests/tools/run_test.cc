@@ -69,6 +69,9 @@ TEST(RunTest, OfExpertsSaysWhatAProgramWantsToKnow) {
   const auto json = nlohmann::json::parse(answer.out, nullptr, false);
   ASSERT_TRUE(json.is_object()) << answer.out;
   ASSERT_EQ(json["losses"].size(), 4u);
+  // A CPU is given no steps: it is the host.
+  EXPECT_EQ(json.at("host_us"), nullptr);
+  EXPECT_EQ(json.at("not_captured"), nullptr);
   EXPECT_EQ(json["losses"][0], json["first_loss_nats"]);
   EXPECT_GT(json["tokens_per_second"], 0);
   EXPECT_EQ(json["tokens_per_step"], 2 * 4 * 2 * 8);
@@ -105,6 +108,7 @@ TEST(RunTest, OfExpertsSaysWhatIsHiddenAndWhatIsDropped) {
                                   "slots beyond the capacity of their experts, in 2 steps"}) {
     EXPECT_NE(answer.out.find(words), std::string::npos) << words << "\n" << answer.out;
   }
+  EXPECT_EQ(answer.out.find("\nhost: "), std::string::npos) << answer.out;
 }
 
 TEST(RunTest, SaysWhatHappens) {
