@@ -41,8 +41,8 @@ Grads GradientOfScale(Builder& builder, const Node& node, OutputGrads dy, const 
 
 // A cast back.
 Grads GradientOfCast(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
-  const Type& x = builder.TypeOf(node.inputs[0]);
-  return {builder.Append(Op::kCast, {dy[0]}, {8.0 * BytesOf(x.dtype)})};
+  const DType dtype = builder.TypeOf(node.inputs[0]).dtype;
+  return {builder.Append(Op::kCast, {dy[0]}, {8.0 * BytesOf(dtype)})};
 }
 
 Grads GradientOfConstant(Builder&, const Node&, OutputGrads, const Wanted&) { return {}; }

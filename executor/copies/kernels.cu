@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "executor/copies/kernels.h"
+#include "executor/cuda/declared_use.h"
 #include "executor/cuda/host_twin.h"
 
 namespace stringline {
@@ -126,6 +127,9 @@ __global__ void Sum(SumShare share) {
 }
 template <int kWidth>
 void HostSum(SumShare share) {
+  const int64_t bytes = share.count * static_cast<int64_t>(sizeof(float));
+  for (int m = 0; m < share.summands; ++m) TwinUses(share.from[m], bytes, false);
+  for (int m = 0; m < share.targets; ++m) TwinUses(share.to[m], bytes, true);
   SumBody<kWidth>(share, 0, 1);
 }
 
@@ -135,6 +139,14 @@ __global__ void PlanRows(RowsPlan plan) {
   if (threadIdx.x == 0) FaultsBody(plan);
 }
 void HostPlanRows(RowsPlan plan) {
+  const int64_t pieces = int64_t{plan.members} * plan.members;
+  const int64_t counts = int64_t{plan.members} * plan.counts_per_piece;
+  for (int m = 0; m < plan.members; ++m) {
+    TwinUses(plan.member[m].from_counts, counts * sizeof(int32_t), false);
+    TwinUses(plan.member[m].to_counts, counts * sizeof(int32_t), false);
+  }
+  TwinUses(plan.pieces, pieces * sizeof(PieceOfRows), true);
+  TwinUses(plan.faulty, sizeof(int32_t), true);
   PiecesBody(plan, 0, 1);
   FaultsBody(plan);
 }
@@ -145,6 +157,15 @@ __global__ void SendRows(RowsShare share) {
 }
 template <typename Unit>
 void HostSendRows(RowsShare share) {
+  TwinUses(share.faulty, sizeof(int32_t), false);
+  TwinUses(share.pieces, share.members * sizeof(PieceOfRows), false);
+  for (int to = 0; to < share.members && *share.faulty == 0; ++to) {
+    const PieceOfRows& piece = share.pieces[to];
+    const int64_t bytes = piece.sent * share.row_bytes;
+    TwinUses(static_cast<const char*>(share.from) + piece.before_from * share.row_bytes, bytes,
+             false);
+    TwinUses(static_cast<char*>(share.to[to]) + piece.before_to * share.row_bytes, bytes, true);
+  }
   SendRowsBody<Unit>(share, 0, 1);
 }
 
@@ -155,6 +176,11 @@ __global__ void Hold(WireHold hold) {
   while (GlobalNs() - begin < ns) __nanosleep(200);
 }
 void HostHold(WireHold hold) {
+  if (hold.pieces != nullptr) {
+    const int64_t pieces = int64_t{hold.members} * hold.members;
+    TwinUses(hold.faulty, sizeof(int32_t), false);
+    TwinUses(hold.pieces, pieces * sizeof(PieceOfRows), false);
+  }
   if (stringline_twin_takes != nullptr) stringline_twin_takes(HoldNs(hold));
 }
 

@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "executor/cuda/declared_use.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 #include "stages/ops.h"
@@ -19,6 +21,38 @@ bool HasBf16(const Graph& graph, const Node& node) {
   const auto is = [&](ValueId value) { return graph.values[value].type.dtype == DType::kBF16; };
   return std::any_of(node.inputs.begin(), node.inputs.end(), is) ||
          std::any_of(node.outputs.begin(), node.outputs.end(), is);
+}
+
+// All operands, whole, and the workspace.
+absl::InlinedVector<StringlineUse, 16> UsesOf(const NodeRun& run, int64_t workspace_bytes) {
+  absl::InlinedVector<StringlineUse, 16> uses;
+  if (stringline_declare == nullptr) return uses;
+  for (const Tensor& in : run.in) {
+    uses.push_back({in.data, static_cast<size_t>(in.type->bytes()), 0});
+  }
+  for (const Tensor& out : run.out) {
+    uses.push_back({out.data, static_cast<size_t>(out.type->bytes()), 1});
+  }
+  uses.push_back({run.workspace, static_cast<size_t>(workspace_bytes), 1});
+  return uses;
+}
+
+template <typename Number>
+StringlineUse UseOf(absl::Span<Number> values, bool writes) {
+  return {values.data(), values.size() * sizeof(Number), writes ? 1 : 0};
+}
+
+// Of a sum of squares, which only reads gradients, and of an update, which changes everything.
+std::vector<StringlineUse> UsesOf(absl::Span<const ParamBlock> blocks, bool updates) {
+  std::vector<StringlineUse> uses;
+  if (stringline_declare == nullptr) return uses;
+  for (const ParamBlock& block : blocks) {
+    uses.push_back(UseOf(block.gradient, updates));
+    if (!updates) continue;
+    for (const auto values : {block.values, block.m, block.v}) uses.push_back(UseOf(values, true));
+    uses.push_back(UseOf(block.working, true));
+  }
+  return uses;
 }
 
 }  // namespace
@@ -63,6 +97,7 @@ absl::StatusOr<ReadyKernel> CudaKernels::ReadyFor(const Graph& graph, const Node
         cuda::ChooseAttention(types, bf16 ? Attention() : nullptr, &ready.data, &workspace_bytes));
   }
   SL_RETURN_IF_ERROR(cuda::ChooseProducts(types, products_.get(), &ready.data, &workspace_bytes));
+  ready.workspace_bytes = workspace_bytes;
   return ReadyKernel{RunNode, &ready, workspace_bytes};
 }
 
@@ -80,6 +115,8 @@ std::string CudaKernels::Describe() const {
 
 void CudaKernels::RunNode(const void* self, const NodeRun& run) {
   const auto& ready = *static_cast<const ReadyNode*>(self);
+  const auto uses = UsesOf(run, ready.workspace_bytes);
+  const DeclaredUse declared(uses.data(), uses.size());
   const cuda::StreamRun launch(StreamOf(run.stream));
   const cuda::OpRun op = {run, ready.data, launch, cuda::Workspace(run.workspace)};
   ready.launch(op);
@@ -123,11 +160,12 @@ absl::StatusOr<const float*> CudaKernels::RotaryTable(int64_t positions, int64_t
 absl::Status CudaKernels::Prepare(absl::Span<const ParamBlock> blocks) {
   if (blocks.empty()) return absl::OkStatus();
   SL_ASSIGN_OR_RETURN(cuda::ParamList list, cuda::ParamList::Make(blocks, device_));
-  lists_.insert_or_assign(blocks.data(), std::move(list));
+  lists_.insert_or_assign(blocks.data(),
+                          ReadyList{std::move(list), UsesOf(blocks, false), UsesOf(blocks, true)});
   return absl::OkStatus();
 }
 
-const cuda::ParamList& CudaKernels::ListOf(absl::Span<const ParamBlock> blocks) const {
+const CudaKernels::ReadyList& CudaKernels::ListOf(absl::Span<const ParamBlock> blocks) const {
   const auto found = lists_.find(blocks.data());
   SL_CHECK(found != lists_.end()) << "a list of parameters that was not prepared";
   return found->second;
@@ -139,10 +177,15 @@ void CudaKernels::Copy(void* to, const void* from, int64_t bytes, NativeStream s
 }
 
 void CudaKernels::Add(float* to, const float* from, int64_t count, NativeStream stream) {
+  const auto bytes = static_cast<size_t>(count) * sizeof(float);
+  const DeclaredUse declared = {{from, bytes, 0}, {to, bytes, 1}};
   Keep(cuda::Launch(StreamOf(stream), cuda::Add<float>{to, from, to, count}), "add");
 }
 
 void CudaKernels::ClearBehind(const CountedRows& rows, NativeStream stream) {
+  const DeclaredUse declared = {
+      {rows.rows, static_cast<size_t>(rows.most_rows * rows.row_bytes), 1},
+      {rows.counts, static_cast<size_t>(rows.how_many) * sizeof(int32_t), 0}};
   // Rows of bf16 may be of an odd length.
   const bool words = rows.row_bytes % static_cast<int64_t>(sizeof(float)) == 0;
   const auto clear = [&](auto* first) {
@@ -160,7 +203,9 @@ void CudaKernels::SumOfSquares(absl::Span<const ParamBlock> blocks, double* sums
                                NativeStream stream) {
   if (blocks.empty()) return;
   const cuda::StreamRun launch(StreamOf(stream));
-  ListOf(blocks).SumOfSquares(launch, sums);
+  const ReadyList& ready = ListOf(blocks);
+  const DeclaredUse declared(ready.sums.data(), ready.sums.size());
+  ready.list.SumOfSquares(launch, sums);
   Keep(launch.error(), "the sum of squares");
 }
 
@@ -168,7 +213,9 @@ void CudaKernels::Update(const UpdateStep& step, absl::Span<const ParamBlock> bl
                          NativeStream stream) {
   if (blocks.empty()) return;
   const cuda::StreamRun launch(StreamOf(stream));
-  ListOf(blocks).Update(launch, step);
+  const ReadyList& ready = ListOf(blocks);
+  const DeclaredUse declared(ready.update.data(), ready.update.size());
+  ready.list.Update(launch, step);
   Keep(launch.error(), "the update");
 }
 

@@ -10,9 +10,11 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "executor/cuda/cudnn_attention.h"
+#include "executor/cuda/declared_use.h"
 #include "executor/cuda/device.h"
 #include "executor/cuda/ops/ops.h"
 #include "executor/cuda/param_list.h"
@@ -52,6 +54,7 @@ class CudaKernels final : public Kernels {
   struct ReadyNode {
     const CudaKernels* kernels;
     void (*launch)(const cuda::OpRun& run);
+    int64_t workspace_bytes;
     cuda::NodeData data;
   };
 
@@ -65,7 +68,12 @@ class CudaKernels final : public Kernels {
   cuda::AttentionLibrary* Attention();
   // The cosines and sines of all positions; made once for a model.
   absl::StatusOr<const float*> RotaryTable(int64_t positions, int64_t half, double theta);
-  const cuda::ParamList& ListOf(absl::Span<const ParamBlock> blocks) const;
+  // A list of parameters, and what its launches use.
+  struct ReadyList {
+    cuda::ParamList list;
+    std::vector<StringlineUse> sums, update;
+  };
+  const ReadyList& ListOf(absl::Span<const ParamBlock> blocks) const;
 
   CudaDevice* const device_;
   const std::unique_ptr<cuda::Products> products_;
@@ -73,7 +81,7 @@ class CudaKernels final : public Kernels {
   std::optional<absl::StatusOr<std::unique_ptr<cuda::AttentionLibrary>>> attention_;  // once asked
   std::deque<ReadyNode> nodes_;
   std::map<std::tuple<int64_t, int64_t, double>, const float*> rotary_;
-  absl::flat_hash_map<const ParamBlock*, cuda::ParamList> lists_;
+  absl::flat_hash_map<const ParamBlock*, ReadyList> lists_;
   mutable absl::Status error_;  // the first that was not told
 };
 

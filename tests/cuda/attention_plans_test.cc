@@ -42,10 +42,16 @@ class AttentionPlansTest : public testing::Test {
   // The libraries lie where they were when this was configured. They find no others of the name
   // once they are loaded.
   static void SetUpTestSuite() {
+    void* opened = nullptr;
     for (const char* const library : {STRINGLINE_NVRTC_LIBRARY, STRINGLINE_CUDNN_LIBRARY}) {
       if (*library == '\0') continue;
-      ASSERT_NE(dlopen(library, RTLD_NOW | RTLD_LOCAL), nullptr) << dlerror();
+      opened = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+      ASSERT_NE(opened, nullptr) << dlerror();
     }
+    if (*STRINGLINE_CUDNN_LIBRARY == '\0') return;
+    const auto version = reinterpret_cast<size_t (*)()>(dlsym(opened, "cudnnGetVersion"));
+    ASSERT_NE(version, nullptr);
+    version_ = version();
   }
   void SetUp() override {
     if (*STRINGLINE_CUDNN_LIBRARY == '\0') {
@@ -56,6 +62,7 @@ class AttentionPlansTest : public testing::Test {
     ASSERT_TRUE(library.ok()) << library.status();
     library_ = *std::move(library);
   }
+  static inline size_t version_ = 0;  // 92500 is 9.25.0
   std::unique_ptr<AttentionLibrary> library_;
 };
 
@@ -148,8 +155,10 @@ TEST_F(AttentionPlansTest, EveryModelHasOneOrCannot) {
     ++with_plan;
     EXPECT_EQ((*plan)->problem, problem);
     EXPECT_LE((*plan)->workspace_bytes, MostBytes(problem));
-    if (problem.gradient) {
-      EXPECT_GE((*plan)->workspace_bytes, problem.batch * problem.heads * problem.positions * 4);
+    // A gradient that adds atomically takes less, and so does later cuDNN's that does not.
+    if (problem.gradient && version_ < 92500) {
+      EXPECT_GE((*plan)->workspace_bytes,
+                2 * problem.batch * problem.heads * problem.positions * problem.positions);
     }
     // It is chosen once.
     EXPECT_EQ(library_->Choose(problem).value(), *plan);

@@ -12,60 +12,17 @@
 #include "executor/bf16.h"
 #include "gtest/gtest.h"
 #include "stages/ops.h"
-#include "tests/cuda/op_cases.h"
+#include "tests/cuda/cuda_op_cases.h"
 
 namespace stringline {
 namespace {
 
 using cpu::Array;
 
-Array Rounded(const Array& from) {
-  Array to = cpu::MakeArray({DType::kBF16, from.type.shape});
-  ToBf16(from.f32(), from.type.elements(), to.bf16());
-  return to;
-}
-Array Widened(const Array& from) {
-  Array to = cpu::MakeArray({DType::kF32, from.type.shape});
-  FromBf16(from.bf16(), from.type.elements(), to.f32());
-  return to;
-}
-
-// The case with those of its inputs in bf16 that can be, which is one set of them; none for most
-// ops of routers.
-std::optional<OpCase> InBf16(const OpCase& from) {
-  std::optional<OpCase> found;
-  for (unsigned set = 1; set < 1u << from.inputs.size(); ++set) {
-    OpCase changed = from;
-    std::vector<Type> types;
-    bool floats = true;
-    for (size_t i = 0; i < from.inputs.size(); ++i) {
-      Type& type = types.emplace_back(from.inputs[i].type);
-      if ((set >> i & 1) == 0) continue;
-      floats = floats && type.dtype == DType::kF32;
-      type.dtype = DType::kBF16;
-    }
-    if (!floats || !InferTypes(from.op, types, from.attributes).ok()) continue;
-    EXPECT_FALSE(found.has_value()) << ToString(from) << " takes several sets of inputs in bf16";
-    for (size_t i = 0; i < from.inputs.size(); ++i) {
-      if ((set >> i & 1) != 0) changed.inputs[i] = Rounded(from.inputs[i]);
-    }
-    found = std::move(changed);
-  }
-  return found;
-}
-
-// The same numbers in float32.
-OpCase InFloat32(OpCase from) {
-  for (Array& input : from.inputs) {
-    if (input.type.dtype == DType::kBF16) input = Widened(input);
-  }
-  return from;
-}
-
 // Half a step of bf16 from what float32 gives, and float32's own rounding.
 void ExpectRounded(const Array& seen, const Array& expected) {
   const bool bf16 = seen.type.dtype == DType::kBF16;
-  const Array wide = bf16 ? Widened(seen) : seen;
+  const Array wide = bf16 ? InF32(seen) : seen;
   const int64_t count = expected.type.elements();
   float largest = 1;
   for (int64_t i = 0; i < count; ++i) {
@@ -91,7 +48,7 @@ TEST_F(CudaBf16Test, EveryOpRoundsWhatFloat32Gives) {
     const std::optional<OpCase> c = InBf16(any);
     cases[any.op] += c.has_value() ? 1 : 0;
     if (!c.has_value()) continue;
-    const OpCase same = InFloat32(*c);
+    const OpCase same = InF32(*c);
     for (const bool accumulate : {false, true}) {
       if (accumulate && RowOf(c->op).accumulates == 0) continue;
       SCOPED_TRACE(absl::StrCat(ToString(*c), accumulate ? ", added" : ""));
@@ -103,7 +60,7 @@ TEST_F(CudaBf16Test, EveryOpRoundsWhatFloat32Gives) {
       std::vector<Array> added;
       for (const Array& output : before) {
         const bool bf16 = output.type.dtype == DType::kBF16;
-        added.push_back(bf16 ? Widened(output) : output);
+        added.push_back(bf16 ? InF32(output) : output);
         adds = adds && !(bf16 && before.size() == 1);
       }
       const std::vector<Array> expected = RunOnCpu(same, added, adds);
@@ -127,7 +84,7 @@ TEST_F(CudaBf16Test, EveryOpRoundsWhatFloat32Gives) {
 // Both ways, and to the type that it is already.
 TEST_F(CudaBf16Test, CastsAreExactOrRoundToTheNearest) {
   const Array x = Random({3, 70});
-  for (const Array& from : {x, Rounded(x)}) {
+  for (const Array& from : {x, InBf16(x)}) {
     for (const double bits : {16.0, 32.0}) {
       const OpCase cast = {Op::kCast, {from}, {bits}};
       std::vector<Array> seen;

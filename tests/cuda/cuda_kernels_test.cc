@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 #include "schedlang/base/sl_check.h"
 #include "stages/ops.h"
-#include "tests/cuda/op_cases.h"
+#include "tests/cuda/cuda_op_cases.h"
 #include "tests/cuda/standin/cublas_standin.h"
 #include "tests/cuda/standin/standin.h"
 

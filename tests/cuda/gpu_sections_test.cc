@@ -116,6 +116,95 @@ TEST(GpuSections, AttentionIsComparedWithOurOwn) {
   EXPECT_EQ(rows[0].result, CheckResult::kSkip);
 }
 
+void Reset() {
+  standin_reset(1);
+  standin_cublas_reset();
+}
+
+void ExpectPassed(const std::vector<CheckRow>& rows) {
+  for (const CheckRow& row : rows) {
+    EXPECT_EQ(row.result, CheckResult::kPass) << row.name << ": " << row.said;
+  }
+}
+
+TEST(GpuSections, KernelsAreTheCpus) {
+  Reset();
+  standin_set_memory(int64_t{8} << 30);  // every case has memory of its own
+  KeptRows rows;
+  CheckKernelNumbers(&rows);
+  ASSERT_EQ(rows.all.size(), 2u);
+  ExpectPassed(rows.all);
+  EXPECT_NE(rows.all[1].name.find("ops in bf16"), std::string::npos) << rows.all[1].name;
+}
+
+// The stand-in's time is made up, so that rates say nothing; but each is there.
+TEST(GpuSections, EveryRateIsTaken) {
+  Reset();
+  KeptRows rows;
+  CheckKernelRates({.batch = 4, .positions = 8, .heads = 1, .vocabulary = 40, .large = 16}, &rows);
+  EXPECT_EQ(rows.all.size(), 16u + 4u);
+  for (const CheckRow& row : rows.all) {
+    EXPECT_TRUE(row.said.find("B/s") != std::string::npos ||
+                row.said.find("FLOP/s") != std::string::npos)
+        << row.name << ": " << row.said;
+  }
+}
+
+AnyShape TinyGpt() {
+  AnyShape shape = GptShape{
+      .layers = 2, .width = 16, .heads = 2, .context = 8, .vocabulary = 256, .microbatch = 2};
+  shape.dtype = DType::kBF16;
+  return shape;
+}
+
+TEST(GpuSections, SpeedIsHeldAgainstItsGoal) {
+  for (const double goal : {1.0, 1e12}) {
+    Reset();
+    KeptRows rows;
+    CheckSpeed(STRINGLINE_SOURCE_DIR "/schedules", {{"tiny", TinyGpt(), 2, goal}}, &rows);
+    ASSERT_EQ(rows.all.size(), 2u);
+    EXPECT_EQ(rows.all[0].result, goal == 1 ? CheckResult::kPass : CheckResult::kFail)
+        << rows.all[0].said;
+    EXPECT_NE(rows.all[0].said.find("a step captured"), std::string::npos) << rows.all[0].said;
+    EXPECT_EQ(rows.all[1].name, "tiny, not captured");
+    EXPECT_EQ(rows.all[1].result, CheckResult::kPass) << rows.all[1].said;
+  }
+}
+
+TEST(GpuSections, APredictionIsHeldAgainstTheMeasuredStep) {
+  Reset();
+  KeptRows rows;
+  CheckPrediction(STRINGLINE_SOURCE_DIR "/schedules", TinyGpt(), &rows);
+  ASSERT_EQ(rows.all.size(), 2u);
+  for (const CheckRow& row : rows.all) {
+    EXPECT_NE(row.said.find("ms, measured "), std::string::npos) << row.name << ": " << row.said;
+  }
+}
+
+TEST(GpuSections, OverlapIsMeasuredOverASlowWire) {
+  Reset();
+  DecoderShape shape;
+  shape.layers = 4;
+  shape.width = 16;
+  shape.heads = 4;
+  shape.kv_heads = 2;
+  shape.head_dim = 4;
+  shape.hidden = 24;
+  shape.context = 8;
+  shape.vocabulary = 256;
+  shape.microbatch = 2;
+  shape.moe.experts = 4;
+  shape.moe.top_k = 2;
+  shape.moe.expert_hidden = 8;
+  KeptRows rows;
+  CheckOverlap(STRINGLINE_SOURCE_DIR "/schedules", shape, 4, &rows);
+  ASSERT_EQ(rows.all.size(), 2u);
+  for (const CheckRow& row : rows.all) {
+    EXPECT_NE(row.said.find("of the all-to-alls exposed"), std::string::npos)
+        << row.name << ": " << row.said;
+  }
+}
+
 TEST(GpuSections, AnErrorOfTheDeviceIsARowThatSaysSo) {
   standin_reset(1);
   standin_fail_call(30, 700);

@@ -83,7 +83,8 @@ TEST_F(SlowWire, AMessageTakesLatencyAndBytes) {
 }
 
 TEST_F(SlowWire, AnExchangeTakesWhatAMemberSendsToOthers) {
-  const std::vector<Call> calls(kMembers, CallOf(CallKind::kAllToAll, 100));
+  std::vector<Call> calls;
+  for (int m = 0; m < kMembers; ++m) calls.push_back(CallOf(CallKind::kAllToAll, 100));
   ExpectTakes(calls, TravelNs(200));
 }
 

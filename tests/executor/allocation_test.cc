@@ -8,7 +8,9 @@
 #include <memory>
 #include <new>
 
+#include "executor/cpu/kernel.h"
 #include "executor/trainer.h"
+#include "stages/ops.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/tiny_models.h"
 
@@ -76,6 +78,54 @@ TEST(Allocation, AStepAllocatesNothing) {
           EXPECT_EQ(allocations - before, 0) << "step " << step;
         }
         ASSERT_TRUE((*trainer)->Update(1e-3).ok());
+      }
+    }
+  }
+}
+
+// Nor do the kernels of bf16, but for products, for which oneDNN makes lists of their operands.
+TEST(Allocation, KernelsOfBf16AllocateNothing) {
+  const struct {
+    Op op;
+    std::vector<Type> in, out;
+    std::vector<double> attributes;
+  } cases[] = {
+      {Op::kGelu, {{DType::kBF16, {3, 5000}}}, {{DType::kBF16, {3, 5000}}}, {}},
+      {Op::kRmsNorm,
+       {{DType::kBF16, {2, 70, 96}}, {DType::kF32, {96}}},
+       {{DType::kBF16, {2, 70, 96}}, {DType::kF32, {2, 70}}},
+       {1e-5}},
+      {Op::kAttention,
+       {{DType::kBF16, {2, 70, 96}}},
+       {{DType::kBF16, {2, 70, 32}}, {DType::kF32, {2, 2, 70}}},
+       {2, 2}},
+      {Op::kColumnSum, {{DType::kBF16, {70, 96}}}, {{DType::kF32, {96}}}, {}},
+  };
+  for (const auto& test : cases) {
+    Graph graph;
+    Node node{test.op, {}, {}, test.attributes};
+    std::vector<std::vector<char>> memory;
+    std::vector<Tensor> tensors;
+    for (const std::vector<Type>* side : {&test.in, &test.out}) {
+      for (const Type& type : *side) {
+        (side == &test.in ? node.inputs : node.outputs)
+            .push_back(static_cast<ValueId>(graph.values.size()));
+        graph.values.push_back({type, ""});
+        memory.emplace_back(type.bytes());
+        tensors.push_back({memory.back().data(), &type});
+      }
+    }
+    std::vector<char> workspace(cpu::WorkspaceBytes(graph, node));
+    const cpu::Kernel kernel = cpu::KernelFor(graph, node);
+    const bool accumulate[] = {false, false};
+    const absl::Span<const Tensor> all(tensors);
+    for (int run = 0; run < 2; ++run) {
+      const int64_t before = allocations;
+      kernel(node, all.first(test.in.size()), all.subspan(test.in.size()),
+             absl::MakeConstSpan(accumulate, test.out.size()), workspace.data());
+      // The first run makes what is kept per thread.
+      if (run > 0) {
+        EXPECT_EQ(allocations - before, 0) << RowOf(test.op).name;
       }
     }
   }

@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "executor/cpu/kernels/bf16.h"
 #include "stages/ops.h"
+#include "stages/program_text.h"
 #include "stages/text.h"
 #include "tests/stages/experts_ops.h"
 #include "tests/stages/model_runs.h"
@@ -66,6 +67,16 @@ const std::vector<KernelCase>& Bf16Cases() {
   static const std::vector<KernelCase>& cases = *new std::vector<KernelCase>{
       {"column_sum", "bf16[3,85]"},
       {"add", "bf16[3,37] bf16[3,37]"},
+      {"add", "bf16[2,50,97] bf16[2,50,97]"},  // more than is widened at once
+      {"scale", "bf16[9001]", {0.3}},
+      {"gelu", "bf16[3,1401]"},
+      {"gelu_grad", "bf16[3,1401] bf16[3,1401]"},
+      {"swiglu", "bf16[5,3,1000]"},
+      {"swiglu_grad", "bf16[9,500] bf16[9,1000]"},
+      {"swiglu", "bf16[3,9000]"},
+      {"layer_norm", "bf16[7,3,401] f32[401] f32[401]", {1e-5}},
+      {"rms_norm", "bf16[2,5000] f32[5000]", {1e-5}},
+      {"rms_norm", "bf16[50,301] f32[301]", {1e-5}},
       {"mul", "bf16[3,37] bf16[3,37]"},
       {"scale", "bf16[3,37]", {-1.5}},
       {"cast", "bf16[3,37]", {32}},
@@ -359,6 +370,9 @@ TEST(Bf16Models, WhatIsSmallOrDelicateStaysF32) {
                       param.name.find("router") != std::string::npos;
     EXPECT_EQ(param.type.dtype, wide ? DType::kF32 : DType::kBF16) << param.name;
   }
+  const auto read = ReadStageProgram(PrintStageProgram(program));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, program);
   for (const Port& port : program.backward.outputs) {
     if (port.role != Role::kParamGrad) continue;
     EXPECT_EQ(program.backward.values[port.value].type.dtype, DType::kF32) << port.index;

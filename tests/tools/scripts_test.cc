@@ -78,5 +78,21 @@ TEST(ScriptsTest, TorchIsInstalledOnce) {
   EXPECT_NE(ReadText(said).find("cannot import torch"), std::string::npos);
 }
 
+// Beside a compiler; one that is there already is left alone.
+TEST(ScriptsTest, CudnnsFrontendIsInstalledOnce) {
+  const std::string bin = ScratchFolder() + "/bin";
+  const std::string place = ScratchFolder() + "/stringline/cudnn_frontend";
+  std::filesystem::create_directories(bin);
+  std::filesystem::create_directories(place);
+  WriteText(bin + "/nvcc", "#!/bin/sh\n");
+  std::filesystem::permissions(bin + "/nvcc", std::filesystem::perms::owner_all);
+  WriteText(place + "/stringline.stamp", ReadText(SourceFolder() + "/tools/cuda/frontend.txt"));
+  EXPECT_EQ(Shell(absl::StrCat("PATH='", bin, "':$PATH XDG_DATA_HOME=. ",
+                               Script("tools/cuda/install_frontend"))),
+            0);
+  EXPECT_EQ(ReadText(ScratchFolder() + "/said.txt"),
+            "tools/install: cuDNN's frontend is installed already\n");
+}
+
 }  // namespace
 }  // namespace stringline

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "executor/bf16.h"
 #include "executor/cpu/evaluate.h"
 #include "schedlang/base/sl_check.h"
 #include "stages/ops.h"
@@ -39,6 +40,9 @@ Array Filled(const Type& type) {
   for (int64_t i = 0; type.dtype == DType::kF32 && i < type.elements(); ++i) {
     array.f32()[i] = normal(random);
   }
+  for (int64_t i = 0; type.dtype == DType::kBF16 && i < type.elements(); ++i) {
+    array.bf16()[i] = ToBf16(normal(random));
+  }
   return array;
 }
 
@@ -62,12 +66,13 @@ void Run(benchmark::State& state, const Row& row) {
     tensors.push_back({arrays[i].data.get(), &graph.values[i].type});
   }
   const bool accumulate[8] = {};
-  const Array workspace = MakeArray(F32({WorkspaceBytes(graph, node) / 4}));
+  const Array workspace = MakeArray(F32({(WorkspaceBytes(graph, node) + 3) / 4}));
   const absl::Span<const Tensor> all(tensors);
   PrepareThread();
+  const Kernel kernel = KernelFor(graph, node);
   for (auto _ : state) {
-    KernelFor(row.op)(node, all.first(row.inputs.size()), all.subspan(row.inputs.size()),
-                      absl::MakeConstSpan(accumulate, types->size()), workspace.data.get());
+    kernel(node, all.first(row.inputs.size()), all.subspan(row.inputs.size()),
+           absl::MakeConstSpan(accumulate, types->size()), workspace.data.get());
     benchmark::ClobberMemory();
   }
   const double count = row.flops > 0 ? row.flops : bytes;
@@ -76,22 +81,23 @@ void Run(benchmark::State& state, const Row& row) {
 }
 
 // y = x w' and its two gradients, for n rows.
-void AddProducts(std::vector<Row>* rows, int64_t n, int64_t in, int64_t out) {
+void AddProducts(std::vector<Row>* rows, DType dtype, int64_t n, int64_t in, int64_t out) {
+  const Type x = {dtype, {n, in}}, y = {dtype, {n, out}}, w = {dtype, {out, in}};
   const double flops = 2.0 * static_cast<double>(n) * static_cast<double>(in * out);
-  rows->push_back({Op::kLinear, {F32({n, in}), F32({out, in})}, {}, flops});
-  rows->push_back({Op::kLinearBias, {F32({n, in}), F32({out, in}), F32({out})}, {}, flops});
-  rows->push_back({Op::kLinearInputGrad, {F32({n, out}), F32({out, in})}, {}, flops});
-  rows->push_back({Op::kLinearWeightGrad, {F32({n, out}), F32({n, in})}, {}, flops});
+  rows->push_back({Op::kLinear, {x, w}, {}, flops});
+  rows->push_back({Op::kLinearBias, {x, w, {dtype, {out}}}, {}, flops});
+  rows->push_back({Op::kLinearInputGrad, {y, w}, {}, flops});
+  rows->push_back({Op::kLinearWeightGrad, {y, x}, {}, flops});
 }
 
 // Two products over the (query, key) pairs that count in the forward, five in the backward.
-void AddAttention(std::vector<Row>* rows, int64_t batch, int64_t positions, int64_t width,
-                  int64_t heads, int64_t kv_heads) {
+void AddAttention(std::vector<Row>* rows, DType dtype, int64_t batch, int64_t positions,
+                  int64_t width, int64_t heads, int64_t kv_heads) {
   const double pairs =
       static_cast<double>(batch) * static_cast<double>(positions * (positions + 1) / 2);
   const double product = 2.0 * pairs * static_cast<double>(width);
   const int64_t packed = width + 2 * kv_heads * (width / heads);
-  const Type qkv = F32({batch, positions, packed}), y = F32({batch, positions, width});
+  const Type qkv = {dtype, {batch, positions, packed}}, y = {dtype, {batch, positions, width}};
   const std::vector<double> count = {static_cast<double>(heads), static_cast<double>(kv_heads)};
   rows->push_back({Op::kAttention, {qkv}, count, 2 * product});
   rows->push_back(
@@ -119,17 +125,21 @@ std::vector<Row> Rows() {
   std::vector<Row> rows;
   for (const int64_t width : {96, 512}) {
     const int64_t n = 512;
-    AddProducts(&rows, n, width, 3 * width);
-    AddProducts(&rows, n, width, width);
-    AddProducts(&rows, n, width, 4 * width);
-    AddProducts(&rows, n, 4 * width, width);
-    AddProducts(&rows, n, width, 256);
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      AddProducts(&rows, dtype, n, width, 3 * width);
+      AddProducts(&rows, dtype, n, width, width);
+      AddProducts(&rows, dtype, n, width, 4 * width);
+      AddProducts(&rows, dtype, n, 4 * width, width);
+      AddProducts(&rows, dtype, n, width, 256);
+    }
     AddElementwise(&rows, n, width);
   }
-  AddAttention(&rows, 4, 128, 96, 3, 3);
-  AddAttention(&rows, 2, 256, 512, 8, 8);
-  AddAttention(&rows, 2, 256, 512, 8, 2);
-  AddAttention(&rows, 1, 1024, 512, 4, 4);
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    AddAttention(&rows, dtype, 4, 128, 96, 3, 3);
+    AddAttention(&rows, dtype, 2, 256, 512, 8, 8);
+    AddAttention(&rows, dtype, 2, 256, 512, 8, 2);
+    AddAttention(&rows, dtype, 1, 1024, 512, 4, 4);
+  }
   return rows;
 }
 

@@ -1,28 +1,14 @@
 // The library's schedules as lowered plans, for benchmarks.
 #pragma once
 
-#include <optional>
-#include <string>
-
-#include "schedlang/base/sl_check.h"
-#include "schedlang/elaborate/elaborate.h"
-#include "schedlang/lower/lower.h"
-#include "schedlang/text/parse.h"
+#include "tools/library_plan.h"
 
 namespace stringline {
 
-// schedules/NAME.sched; nothing where the schedule does not admit P and M.
+// schedules/NAME.sched of this checkout; nothing where the schedule does not admit P and M.
 inline std::optional<Plan> LibraryPlan(const std::string& name, int64_t p, int64_t m,
                                        CommLayout layout = CommLayout::kEdge) {
-  const auto source =
-      ReadSource(std::string(STRINGLINE_SOURCE_DIR "/schedules/") + name + ".sched");
-  SL_CHECK(source.ok()) << source.status();
-  Diagnostics diagnostics;
-  const auto file = Parse(*source, &diagnostics);
-  SL_CHECK(file.has_value()) << Render(diagnostics, *source);
-  const auto plan = Elaborate(*file, "", {{"P", p}, {"M", m}}, &diagnostics);
-  if (!plan) return std::nullopt;
-  return Lower(*plan, layout);
+  return PlanOfSchedule(STRINGLINE_SOURCE_DIR "/schedules", name, p, m, layout);
 }
 
 }  // namespace stringline

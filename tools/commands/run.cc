@@ -99,7 +99,8 @@ std::string WithoutConfig(const RunConfig& config) {
 void PrintBeginning(const Plan& plan, const RunConfig& config, const LoadedData& loaded, bool saves,
                     std::ostream& out) {
   out << plan.schedule << " " << PrintParameters(plan) << ": " << plan.stages.size()
-      << " stages on " << plan.ranks() << (plan.ranks() == 1 ? " rank\n" : " ranks\n");
+      << " stages on " << plan.ranks() << (plan.ranks() == 1 ? " rank" : " ranks")
+      << (config.shape.dtype == DType::kBF16 ? ", in bf16\n" : "\n");
   if (saves && !WithoutConfig(config).empty()) out << "--save:  " << WithoutConfig(config);
   const int64_t size = loaded.data().size();
   if (loaded.entropy()) {

@@ -12,17 +12,53 @@ void CheckAllAttention(CheckRows* rows) {
                  cuda::CudnnAttention, rows);
 }
 
+// So large that kernels take longer than their launches.
+DecoderShape PredictedModel() {
+  DecoderShape shape;
+  shape.layers = 8;
+  shape.width = 1024;
+  shape.heads = 16;
+  shape.kv_heads = 8;
+  shape.head_dim = 64;
+  shape.hidden = 3072;
+  shape.context = 1024;
+  shape.vocabulary = 8192;
+  shape.microbatch = 4;
+  return shape;
+}
+
+DecoderShape ModelOfExperts() {
+  DecoderShape shape = PredictedModel();
+  shape.layers = 4;
+  shape.moe.experts = 16;
+  shape.moe.top_k = 4;
+  shape.moe.expert_hidden = 768;
+  return shape;
+}
+
 }  // namespace
 
 std::vector<CheckSection> AllSections(const std::string& schedules) {
   return {
       {"device", CheckDevice, 60},
+      {"kernels", CheckKernelNumbers, 60},
       {"attention", CheckAllAttention, 60},
       {"training",
        [schedules](CheckRows* rows) {
          CheckTraining(schedules, {1, 2, 4}, rows);
        },
-       240},
+       150},
+      {"rates", [](CheckRows* rows) { CheckKernelRates({}, rows); }, 60},
+      {"speed", [schedules](CheckRows* rows) { CheckSpeed(schedules, AllSpeedCases(), rows); }, 90},
+      {"prediction",
+       [schedules](CheckRows* rows) {
+         AnyShape shape = PredictedModel();
+         shape.dtype = DType::kBF16;
+         CheckPrediction(schedules, shape, rows);
+       },
+       60},
+      {"overlap",
+       [schedules](CheckRows* rows) { CheckOverlap(schedules, ModelOfExperts(), 16, rows); }, 60},
   };
 }
 

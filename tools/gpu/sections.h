@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "executor/cuda/cuda_kernels.h"
+#include "stages/models/model.h"
 #include "tools/gpu/run_sections.h"
 
 namespace stringline {
@@ -17,11 +18,39 @@ void CheckDevice(CheckRows* rows);
 // GPU against the CPU's, and two runs against each other.
 void CheckTraining(const std::string& folder, const std::vector<int>& ranks, CheckRows* rows);
 
+// Every kernel of the backend against the CPU's, in fp32 and bf16.
+void CheckKernelNumbers(CheckRows* rows);
+// Those of GPT-2 124M: most operands are larger than a GPU's cache.
+struct RateSizes {
+  int64_t batch = 64, positions = 1024, heads = 12, vocabulary = 50304;
+  int64_t large = 8192;  // a side of the product that others are measured by
+};
+// What memory-bound kernels reach of a copy's rate, at least 70 %, and products of a large one's.
+void CheckKernelRates(const RateSizes& sizes, CheckRows* rows);
+
 // For each problem, and its gradient: attention by the library against our own kernel, from the
 // same numbers in bf16; two runs of the library against each other, in every bit; and how long both
 // take. Skipped where there is no library.
 void CheckAttention(const std::vector<cuda::AttentionProblem>& problems,
                     CudaKernels::AttentionSource library, CheckRows* rows);
+
+// A model on one rank, captured and not: tokens a second. Fails below the goal.
+struct SpeedCase {
+  std::string name;
+  AnyShape shape;
+  int microbatches = 1;
+  double goal = 0;  // tokens a second
+};
+std::vector<SpeedCase> AllSpeedCases();
+void CheckSpeed(const std::string& folder, const std::vector<SpeedCase>& cases, CheckRows* rows);
+
+// A step as the simulator says from another schedule's costs, beside the measured one: 3 %.
+void CheckPrediction(const std::string& folder, const AnyShape& shape, CheckRows* rows);
+
+// How much of the experts' all-to-alls is exposed over a slow wire, with F & B pairs and without:
+// at most a fifth with them.
+void CheckOverlap(const std::string& folder, const DecoderShape& shape, int microbatches,
+                  CheckRows* rows);
 
 // In the order in which they are run; `schedules` is the library's folder.
 std::vector<CheckSection> AllSections(const std::string& schedules);

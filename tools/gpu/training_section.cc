@@ -13,12 +13,10 @@
 #include "executor/cuda/cuda_backend.h"
 #include "executor/trainer.h"
 #include "schedlang/base/status.h"
-#include "schedlang/elaborate/elaborate.h"
-#include "schedlang/lower/lower.h"
-#include "schedlang/text/parse.h"
 #include "stages/layers.h"
 #include "stages/models/model.h"
 #include "tools/gpu/sections.h"
+#include "tools/library_plan.h"
 
 namespace stringline {
 namespace {
@@ -49,18 +47,6 @@ AnyShape CheckedModel(bool experts, int layers) {
   shape.moe.top_k = 2;
   shape.moe.expert_hidden = 24;
   return shape;
-}
-
-// Nothing where the schedule does not admit these.
-std::optional<Plan> PlanOf(const std::filesystem::path& file, int ranks, int microbatches) {
-  const auto source = ReadSource(file.string());
-  if (!source.ok()) return std::nullopt;
-  Diagnostics diagnostics;
-  const auto parsed = Parse(*source, &diagnostics);
-  if (!parsed.has_value()) return std::nullopt;
-  const auto plan = Elaborate(*parsed, "", {{"P", ranks}, {"M", microbatches}}, &diagnostics);
-  if (!plan.has_value()) return std::nullopt;
-  return Lower(*plan, CommLayout::kEdge);
 }
 
 // The loss and all gradients of a step.
@@ -157,7 +143,7 @@ void CheckTraining(const std::string& folder, const std::vector<int>& ranks, Che
   for (const std::filesystem::path& file : files) {
     bool trained = false;
     for (const int p : ranks) {
-      const std::optional<Plan> plan = PlanOf(file, p, 2 * p);
+      const std::optional<Plan> plan = PlanOfSchedule(folder, file.stem().string(), p, 2 * p);
       if (!plan.has_value()) continue;
       trained = true;
       for (const bool experts : {false, true}) {

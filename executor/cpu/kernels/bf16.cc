@@ -1,3 +1,5 @@
+// An F32 kernel is run on widened copies. Where it goes element by element or row by row, so do the
+// copies, some at a time: they stay in the cache, and take no memory to speak of.
 #include "executor/cpu/kernels/bf16.h"
 
 #include <algorithm>
@@ -10,25 +12,95 @@ namespace stringline::cpu {
 namespace {
 
 constexpr size_t kMostOperands = 16;
+constexpr int64_t kPiece = 4096;  // elements of the widest operand
 
-int64_t WidenedBytes(const Type& type) { return AlignUp(type.elements() * BytesOf(DType::kF32)); }
+bool IsNorm(Op op) { return op == Op::kLayerNorm || op == Op::kRmsNorm; }
+
+bool GoesByElement(Op op) {
+  return op == Op::kAdd || op == Op::kMul || op == Op::kScale || op == Op::kGelu ||
+         op == Op::kGeluGrad;
+}
+
+bool GoesByRow(Op op) { return IsNorm(op) || op == Op::kSwiglu || op == Op::kSwigluGrad; }
+
+// What all rows share, in F32: what a norm scales and shifts by.
+bool IsShared(Op op, size_t input) { return IsNorm(op) && input > 0; }
+
+int64_t WidenedBytes(int64_t elements) { return AlignUp(elements * BytesOf(DType::kF32)); }
+
+// A node whose kernel can be given some rows of its operands; an element may be a row.
+struct RowWise {
+  RowWise(Op op, const Type& first, const Type& widest)
+      : rows(GoesByElement(op) ? first.elements() : first.elements() / first.shape.back()),
+        at_once(std::min(rows, std::max<int64_t>(1, kPiece / LengthOf(widest)))) {}
+  int64_t LengthOf(const Type& type) const { return type.elements() / rows; }
+
+  int64_t rows;
+  int64_t at_once;
+};
 
 // Takes widened copies of operands from a workspace.
 class Copies {
  public:
   explicit Copies(void* workspace) : at_(static_cast<char*>(workspace)) {}
-  // The same tensor where it is F32. Its type stays: of it kernels read the shape.
-  Tensor Of(const Tensor& tensor) {
-    if (tensor.type->dtype != DType::kBF16) return tensor;
-    void* const copy = at_;
-    at_ += WidenedBytes(*tensor.type);
-    return {copy, tensor.type};
+  float* Take(int64_t elements) {
+    char* const copy = at_;
+    at_ += WidenedBytes(elements);
+    return reinterpret_cast<float*>(copy);
   }
   void* rest() const { return at_; }
 
  private:
   char* at_;
 };
+
+bool IsBf16(const Tensor& tensor) { return tensor.type->dtype == DType::kBF16; }
+
+const Type& Widest(const Type& a, const Type& b) { return a.elements() < b.elements() ? b : a; }
+
+// `count` rows from `first` on of an operand, with a type of their own; of a BF16 one there is a
+// copy at `copy`.
+Tensor RowsOf(const Tensor& tensor, int64_t length, int64_t first, int64_t count, float* copy,
+              Type* type) {
+  type->shape.assign({count, length});
+  return {IsBf16(tensor) ? copy : tensor.f32() + first * length, type};
+}
+
+void RunByRows(const Node& node, In in, Out out, Accumulate accumulate, void* workspace) {
+  thread_local Type types[2 * kMostOperands];  // their shapes keep their memory
+  const RowWise by(node.op, *in[0].type, Widest(*in.back().type, *out[0].type));
+  Tensor pieces[2 * kMostOperands];
+  float* copies[2 * kMostOperands] = {};
+  Copies taken(workspace);
+  const size_t operands = in.size() + out.size();
+  const auto operand = [&](size_t i) -> const Tensor& {
+    return i < in.size() ? in[i] : out[i - in.size()];
+  };
+  for (size_t i = 0; i < operands; ++i) {
+    const Tensor& tensor = operand(i);
+    if (IsBf16(tensor)) copies[i] = taken.Take(by.at_once * by.LengthOf(*tensor.type));
+  }
+  for (int64_t first = 0; first < by.rows; first += by.at_once) {
+    const int64_t count = std::min(by.at_once, by.rows - first);
+    for (size_t i = 0; i < operands; ++i) {
+      const Tensor& tensor = operand(i);
+      pieces[i] = tensor;
+      if (i < in.size() && IsShared(node.op, i)) continue;
+      const int64_t length = by.LengthOf(*tensor.type);
+      pieces[i] = RowsOf(tensor, length, first, count, copies[i], &types[i]);
+      if (i >= in.size() || !IsBf16(tensor)) continue;
+      FromBf16(tensor.bf16() + first * length, count * length, copies[i]);
+    }
+    KernelFor(node.op)(node, absl::MakeConstSpan(pieces, in.size()),
+                       absl::MakeConstSpan(pieces + in.size(), out.size()), accumulate,
+                       taken.rest());
+    for (size_t i = in.size(); i < operands; ++i) {
+      const Tensor& tensor = operand(i);
+      const int64_t length = by.LengthOf(*tensor.type);
+      if (IsBf16(tensor)) ToBf16(copies[i], count * length, tensor.bf16() + first * length);
+    }
+  }
+}
 
 }  // namespace
 
@@ -39,11 +111,20 @@ bool HasBf16(const Graph& graph, const Node& node) {
 }
 
 int64_t WidenedWorkspace(const Graph& graph, const Node& node, int64_t of_f32_kernel) {
+  const bool by_rows = GoesByElement(node.op) || GoesByRow(node.op);
   int64_t bytes = of_f32_kernel;
   for (const std::vector<ValueId>* side : {&node.inputs, &node.outputs}) {
     for (const ValueId value : *side) {
       const Type& type = graph.values[value].type;
-      if (type.dtype == DType::kBF16) bytes += WidenedBytes(type);
+      if (type.dtype != DType::kBF16) continue;
+      int64_t elements = type.elements();
+      if (by_rows) {
+        const auto of = [&](ValueId id) -> const Type& { return graph.values[id].type; };
+        const RowWise by(node.op, of(node.inputs[0]),
+                         Widest(of(node.inputs.back()), of(node.outputs[0])));
+        elements = by.at_once * by.LengthOf(type);
+      }
+      bytes += WidenedBytes(elements);
     }
   }
   return bytes;
@@ -51,19 +132,24 @@ int64_t WidenedWorkspace(const Graph& graph, const Node& node, int64_t of_f32_ke
 
 void RunWidened(const Node& node, In in, Out out, Accumulate accumulate, void* workspace) {
   SL_CHECK(in.size() <= kMostOperands && out.size() <= kMostOperands) << in.size();
+  if (GoesByElement(node.op) || GoesByRow(node.op)) {
+    return RunByRows(node, in, out, accumulate, workspace);
+  }
   Copies copies(workspace);
   Tensor wide_in[kMostOperands], wide_out[kMostOperands];
+  // The types stay: of them kernels read the shape.
+  const auto widened = [&](const Tensor& tensor) {
+    return IsBf16(tensor) ? Tensor{copies.Take(tensor.type->elements()), tensor.type} : tensor;
+  };
   for (size_t i = 0; i < in.size(); ++i) {
-    wide_in[i] = copies.Of(in[i]);
-    if (wide_in[i].data == in[i].data) continue;
-    FromBf16(in[i].bf16(), in[i].type->elements(), wide_in[i].f32());
+    wide_in[i] = widened(in[i]);
+    if (IsBf16(in[i])) FromBf16(in[i].bf16(), in[i].type->elements(), wide_in[i].f32());
   }
-  for (size_t i = 0; i < out.size(); ++i) wide_out[i] = copies.Of(out[i]);
+  for (size_t i = 0; i < out.size(); ++i) wide_out[i] = widened(out[i]);
   KernelFor(node.op)(node, absl::MakeConstSpan(wide_in, in.size()),
                      absl::MakeConstSpan(wide_out, out.size()), accumulate, copies.rest());
   for (size_t i = 0; i < out.size(); ++i) {
-    if (wide_out[i].data == out[i].data) continue;
-    ToBf16(wide_out[i].f32(), out[i].type->elements(), out[i].bf16());
+    if (IsBf16(out[i])) ToBf16(wide_out[i].f32(), out[i].type->elements(), out[i].bf16());
   }
 }
 

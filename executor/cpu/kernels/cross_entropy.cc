@@ -1,7 +1,9 @@
 #include <cmath>
 
+#include "executor/bf16.h"
 #include "executor/cpu/kernels/kernels.h"
 #include "executor/cpu/kernels/vec.h"
+#include "schedlang/base/align.h"
 #include "schedlang/base/sl_check.h"
 
 namespace stringline::cpu {
@@ -35,17 +37,29 @@ float LogSumExp(const float* x, int64_t count) {
   return most + std::log(total);
 }
 
+// A row of logits as F32: BF16 ones are widened to where there is room for one row.
+const float* WideRow(const Tensor& logits, int64_t n, float* wide) {
+  const int64_t columns = RowLength(logits);
+  if (logits.type->dtype == DType::kF32) return logits.f32() + n * columns;
+  FromBf16(logits.bf16() + n * columns, columns, wide);
+  return wide;
+}
+
 }  // namespace
+
+int64_t CrossEntropyWorkspace(const Type& logits) {
+  return logits.dtype == DType::kF32 ? 0 : AlignUp(logits.shape.back() * BytesOf(DType::kF32));
+}
 
 // lse[n] = log of the sum over v of e^logits[n,v]
 // loss = sum over n of lse[n] - logits[n,target[n]]         summed in double, ascending
 //
-// logits (N,V), target I32 (N) in 0 .. V-1 -> loss (), lse (N), both overwritten.
-void Run_kCrossEntropy(const Node&, In in, Out out, Accumulate, void*) {
+// logits (N,V) F32 or BF16, target I32 (N) in 0 .. V-1 -> loss (), lse (N), both overwritten.
+void Run_kCrossEntropy(const Node&, In in, Out out, Accumulate, void* workspace) {
   const int64_t rows = RowCount(in[0]), columns = RowLength(in[0]);
   double loss = 0;
   for (int64_t n = 0; n < rows; ++n) {
-    const float* logits = in[0].f32() + n * columns;
+    const float* logits = WideRow(in[0], n, static_cast<float*>(workspace));
     const int32_t target = in[1].i32()[n];
     SL_CHECK(target >= 0 && target < columns) << "target " << target;
     const float lse = LogSumExp(logits, columns);
@@ -57,13 +71,15 @@ void Run_kCrossEntropy(const Node&, In in, Out out, Accumulate, void*) {
 
 // dlogits[n,v] = dloss (e^(logits[n,v] - lse[n]) - [v = target[n]])
 //
-// dloss (), logits (N,V), target I32 (N), lse (N) -> dlogits (N,V), overwritten.
-void Run_kCrossEntropyGrad(const Node&, In in, Out out, Accumulate, void*) {
+// dloss (), logits (N,V) F32 or BF16, target I32 (N), lse (N) -> dlogits (N,V), overwritten.
+void Run_kCrossEntropyGrad(const Node&, In in, Out out, Accumulate, void* workspace) {
   const int64_t rows = RowCount(in[1]), columns = RowLength(in[1]);
   const float scale = *in[0].f32();
+  const bool narrow = out[0].type->dtype == DType::kBF16;
+  float* const wide_row = static_cast<float*>(workspace);  // of logits, then of their gradient
   for (int64_t n = 0; n < rows; ++n) {
-    const float* logits = in[1].f32() + n * columns;
-    float* dlogits = out[0].f32() + n * columns;
+    const float* logits = WideRow(in[1], n, wide_row);
+    float* dlogits = narrow ? wide_row : out[0].f32() + n * columns;
     const float lse = in[3].f32()[n];
     ForVectors<4>(columns, [&]<int N>(int64_t at, int64_t width) {
       Vec e[N];
@@ -76,6 +92,7 @@ void Run_kCrossEntropyGrad(const Node&, In in, Out out, Accumulate, void*) {
       StoreAll(dlogits + at, width, e);
     });
     dlogits[in[2].i32()[n]] -= scale;
+    if (narrow) ToBf16(dlogits, columns, out[0].bf16() + n * columns);
   }
 }
 

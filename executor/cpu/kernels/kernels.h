@@ -34,6 +34,7 @@ inline char* RowAt(const Tensor& tensor, int64_t row) {
 int64_t AttentionWorkspace(const Type& qkv, absl::Span<const double> attributes);
 int64_t AttentionGradWorkspace(const Type& qkv, absl::Span<const double> attributes);
 int64_t LayerNormGradWorkspace(const Type& x);
+int64_t CrossEntropyWorkspace(const Type& logits);
 int64_t RouteWorkspace(const Type& logits);
 int64_t RouteGradWorkspace(const Type& logits);
 int64_t BalanceWorkspace(const Type& logits);

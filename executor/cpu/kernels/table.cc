@@ -16,10 +16,10 @@ Kernel KernelFor(Op op) {
 
 namespace {
 
-// Those that move BF16 numbers without looking at them, and the cast.
+// Those that move BF16 numbers without looking at them, the cast, and those of whole logits.
 bool TakesAnyFloat(Op op) {
   return op == Op::kCast || op == Op::kEmbedding || op == Op::kGatherRows || op == Op::kDispatch ||
-         op == Op::kCombine;
+         op == Op::kCombine || op == Op::kCrossEntropy || op == Op::kCrossEntropyGrad;
 }
 
 int64_t WorkspaceOfF32(const Graph& graph, const Node& node) {
@@ -37,6 +37,10 @@ int64_t WorkspaceOfF32(const Graph& graph, const Node& node) {
       return HeadNormGradWorkspace(input(2));
     case Op::kRotary:
       return RotaryWorkspace(input(0), node.attributes);
+    case Op::kCrossEntropy:
+      return CrossEntropyWorkspace(input(0));
+    case Op::kCrossEntropyGrad:
+      return CrossEntropyWorkspace(input(1));
     case Op::kRoute:
       return RouteWorkspace(input(0));
     case Op::kRouteGrad:

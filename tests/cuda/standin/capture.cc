@@ -42,6 +42,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
   machine.graphs.insert(capture->graph);
   machine.captures.insert(capture);
   stream->capture = capture;
+  stream->line_in_graph = capture->graph->lines++;
   stream->last.clear();
   standin::thread_capture = capture;
   return cudaSuccess;
@@ -98,6 +99,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
   auto* const captured = reinterpret_cast<Graph*>(graph);
   if (machine.graphs.count(captured) == 0) return machine.Fail(cudaErrorInvalidValue);
   auto* const instance = new Graph(*captured);
+  instance->first_line = machine.NewLines(instance->lines);
   machine.graphs.insert(instance);
   *exec = reinterpret_cast<cudaGraphExec_t>(instance);
   return cudaSuccess;
@@ -106,7 +108,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
 cudaError_t cudaGraphUpload(cudaGraphExec_t /*exec*/, cudaStream_t handle) {
   STANDIN_ENTER("cudaGraphUpload");
   STANDIN_FIND(stream, handle);
-  return machine.Enqueue(stream, nullptr, false);
+  return machine.Enqueue(stream, {}, false);
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t handle) {
@@ -124,8 +126,9 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t handle) {
   }
   standin::Op op;
   op.enqueued_ns = machine.host_ns;
-  op.replay = [&machine, graph, records = std::move(records)](int64_t start_ns) {
-    return machine.RunGraph(*graph, records, start_ns);
+  op.host = machine.host();
+  op.replay = [&machine, graph, stream, records = std::move(records)](int64_t start_ns) {
+    return machine.RunGraph(*graph, records, start_ns, stream);
   };
   stream->ops.push_back(std::move(op));
   return cudaSuccess;

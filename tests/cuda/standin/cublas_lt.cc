@@ -8,6 +8,7 @@
 
 #include "cublas_problem.h"
 #include "cublas_standin.h"
+#include "executor/cuda/declared_use.h"
 #include "standin.h"
 
 namespace {
@@ -48,6 +49,13 @@ struct InsideLibrary {
   InsideLibrary() { standin_enter(1); }
   ~InsideLibrary() { standin_enter(-1); }
 };
+
+// From the first number of a matrix to its last.
+size_t BytesOf(const CublasLayout& layout) {
+  if (layout.rows == 0 || layout.columns == 0) return 0;
+  const size_t size = layout.type == CUDA_R_32F ? 4 : 2;
+  return static_cast<size_t>((layout.columns - 1) * layout.ld + layout.rows) * size;
+}
 
 // Takes the value that an attribute is set to.
 template <class T>
@@ -102,6 +110,7 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
   CUBLAS_ENTER("cublasLtDestroy");
   if (State().handles.erase(handle) == 0) return CUBLAS_STATUS_INVALID_VALUE;
+  standin_wait();
   std::free(handle);
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -306,9 +315,19 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   problem.workspace_bytes = algorithm.workspace;
   ++State().products;
-  return standin_enqueue(stream, [problem] { problem.Run(); }) == cudaSuccess
-             ? CUBLAS_STATUS_SUCCESS
-             : CUBLAS_STATUS_EXECUTION_FAILED;
+  const auto run = [problem] {
+    const auto use = [](const CublasLayout& layout, const void* at, bool writes) {
+      stringline_twin_uses(at, BytesOf(layout), writes ? 1 : 0);
+    };
+    use(problem.a, problem.a_at, false);
+    use(problem.b, problem.b_at, false);
+    if (problem.beta != 0) use(problem.c, problem.c_at, false);
+    use(problem.d, problem.d_at, true);
+    stringline_twin_uses(problem.workspace, problem.workspace_bytes, 1);
+    problem.Run();
+  };
+  return standin_enqueue(stream, "a product", run) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
+                                                                  : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 }  // extern "C"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "entry.h"
+#include "executor/cuda/declared_use.h"
 #include "executor/cuda/host_twin.h"
 
 namespace {
@@ -28,6 +29,7 @@ struct Configuration {
   cudaStream_t stream = nullptr;
 };
 thread_local std::vector<Configuration> configurations;
+thread_local std::vector<standin::Use> declared;
 
 constexpr size_t kUnit = sizeof(std::max_align_t);
 
@@ -52,13 +54,14 @@ cudaError_t Launch(standin::Machine& machine, const void* kernel, dim3 grid, dim
     std::memcpy(value.data(), args[i], twin.sizes[i]);
     kept.push_back(std::move(value));
   }
-  return machine.Enqueue(stream, [twin = &twin, grid, block, kept = std::move(kept)]() mutable {
+  const auto play = [twin = &twin, grid, block, kept = std::move(kept)]() mutable {
     std::vector<void*> pointers;
     for (auto& value : kept) pointers.push_back(value.data());
     const unsigned grid_size[] = {grid.x, grid.y, grid.z};
     const unsigned block_size[] = {block.x, block.y, block.z};
     twin->call(grid_size, block_size, pointers.data());
-  });
+  };
+  return machine.Enqueue(stream, {play, "a kernel", declared});
 }
 
 }  // namespace
@@ -67,6 +70,17 @@ extern "C" {
 
 void stringline_host_twin(const void* kernel, HostTwinCall call, const size_t* sizes, int count) {
   Twins()[kernel] = {call, std::vector<size_t>(sizes, sizes + count)};
+}
+
+void stringline_declare(const StringlineUse* uses, int count) {
+  const standin::Inside inside;
+  declared.clear();
+  for (int i = 0; i < count; ++i) {
+    declared.push_back({uses[i].begin, uses[i].bytes, uses[i].writes != 0});
+  }
+}
+void stringline_twin_uses(const void* begin, size_t bytes, int writes) {
+  standin::Machine::Get().uses.Add({begin, bytes, writes != 0});
 }
 
 void stringline_twin_takes(long long ns) { standin::Machine::Get().takes_ns = ns; }
@@ -119,7 +133,7 @@ cudaError_t cudaLaunchKernel(const void* entry, dim3 grid, dim3 block, void** ar
 cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t run, void* self) {
   STANDIN_ENTER("cudaLaunchHostFunc");
   STANDIN_FIND(stream, handle);
-  return machine.Enqueue(stream, [run, self] { run(self); });
+  return machine.Enqueue(stream, {[run, self] { run(self); }, "a host function", {}});
 }
 
 cudaError_t cudaFuncSetAttribute(const void* /*entry*/, cudaFuncAttribute, int /*value*/) {

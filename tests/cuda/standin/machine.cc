@@ -72,7 +72,7 @@ cudaError_t Machine::Forbidden() {
   return Fail(cudaErrorStreamCaptureUnsupported);
 }
 
-cudaError_t Machine::Enqueue(Stream* stream, std::function<void()> run, bool takes_time) {
+cudaError_t Machine::Enqueue(Stream* stream, Run run, bool takes_time) {
   if (stream == &legacy && thread_capture != nullptr) {
     thread_capture->invalid = true;
     return Fail(cudaErrorStreamCaptureImplicit);
@@ -82,6 +82,7 @@ cudaError_t Machine::Enqueue(Stream* stream, std::function<void()> run, bool tak
     Graph::Node node;
     node.run = std::move(run);
     node.takes_time = takes_time;
+    node.line = stream->line_in_graph;
     node.after = stream->last;
     capture->graph->nodes.push_back(std::move(node));
     stream->last = {static_cast<int>(capture->graph->nodes.size()) - 1};
@@ -91,6 +92,7 @@ cudaError_t Machine::Enqueue(Stream* stream, std::function<void()> run, bool tak
   op.run = std::move(run);
   op.takes_time = takes_time;
   op.enqueued_ns = host_ns;
+  op.host = host_;
   stream->ops.push_back(std::move(op));
   return cudaSuccess;
 }
@@ -103,6 +105,7 @@ cudaError_t Machine::EnqueueUntil(Stream* stream, std::function<bool()> over) {
   op.over = std::move(over);
   op.takes_time = true;
   op.enqueued_ns = host_ns;
+  op.host = host_;
   stream->ops.push_back(std::move(op));
   return cudaSuccess;
 }
@@ -110,7 +113,7 @@ cudaError_t Machine::EnqueueUntil(Stream* stream, std::function<bool()> over) {
 cudaError_t Machine::Record(Stream* stream, Event* event, bool external) {
   if (Capture* const capture = stream->capture; capture != nullptr) {
     if (external) {
-      const cudaError_t error = Enqueue(stream, nullptr, false);
+      const cudaError_t error = Enqueue(stream, {}, false);
       if (error == cudaSuccess) capture->graph->nodes.back().records = event;
       return error;
     }
@@ -136,6 +139,7 @@ cudaError_t Machine::Wait(Stream* stream, Event* event) {
     if (stream->capture == nullptr) {
       stream->capture = theirs;
       stream->last = event->last;
+      stream->line_in_graph = theirs->graph->lines++;
       theirs->streams.push_back(stream);
       return cudaSuccess;
     }
@@ -178,8 +182,10 @@ void Machine::RunOne(Stream* stream) {
   stream->ops.pop_front();
   int64_t start_ns = std::max(stream->time_ns, op.enqueued_ns);
   if (op.wait != nullptr) start_ns = std::max(start_ns, op.wait->time_ns);
+  if (op.host != nullptr) stream->clock.Merge(*op.host);
+  if (op.wait != nullptr) stream->clock.Merge(op.wait->clock);
   takes_ns = op_ns;
-  if (op.run) op.run();
+  Perform(op.run, stream->line, &stream->clock);
   stream->time_ns = start_ns + (op.takes_time ? takes_ns : 0);
   if (op.replay) {
     stream->time_ns = op.replay(start_ns);
@@ -189,6 +195,7 @@ void Machine::RunOne(Stream* stream) {
   if (op.takes_time) ++ops_run;
   if (op.record != nullptr) {
     op.record->time_ns = stream->time_ns;
+    op.record->clock = stream->clock;
     op.record->done = true;
   }
 }
@@ -236,8 +243,29 @@ void Machine::RunUntil(const std::function<bool()>& holds) {
   host_ns += call_ns;
 }
 
+void Machine::Perform(const Run& run, int line, Clock* clock) {
+  if (run.call == nullptr) return;
+  clock->Tick(line);
+  uses.Begin(line, *clock, run.what);
+  for (const Use& use : run.uses) uses.Add(use);
+  run.call();
+  if (uses.race().empty() || sticky != cudaSuccess) return;
+  (void)Fail(cudaErrorLaunchFailure);
+}
+
+void Machine::HostSaw(const Clock& clock) {
+  Clock now = *host_;
+  if (now.Merge(clock)) host_ = std::make_shared<Clock>(std::move(now));
+}
+
+int Machine::NewLines(int count) {
+  lines_ += count;
+  return lines_ - count;
+}
+
 void Machine::WaitFor(Stream* stream) {
   RunUntil([stream] { return stream->ops.empty(); });
+  HostSaw(stream->clock);
   host_ns = std::max(host_ns, stream->time_ns);
 }
 
@@ -248,7 +276,9 @@ void Machine::RunAll() {
 
 // Any order that keeps the graph's own.
 int64_t Machine::RunGraph(const Graph& graph, const std::vector<RecordedPtr>& records,
-                          int64_t start_ns) {
+                          int64_t start_ns, Stream* stream) {
+  const Clock before_graph = stream->clock;
+  std::vector<Clock> clocks(graph.nodes.size(), before_graph);
   std::vector<int> missing, ready;
   std::vector<std::vector<int>> next(graph.nodes.size());
   std::vector<int64_t> ended_ns(graph.nodes.size(), start_ns);
@@ -270,13 +300,16 @@ int64_t Machine::RunGraph(const Graph& graph, const std::vector<RecordedPtr>& re
     }
     int64_t begin_ns = start_ns;
     for (const int before : node.after) begin_ns = std::max(begin_ns, ended_ns[before]);
+    for (const int before : node.after) clocks[n].Merge(clocks[before]);
     takes_ns = op_ns;
-    if (node.run) node.run();
+    Perform(node.run, graph.first_line + node.line, &clocks[n]);
+    stream->clock.Merge(clocks[n]);
     ended_ns[n] = begin_ns + (node.takes_time ? takes_ns : 0);
     end_ns = std::max(end_ns, ended_ns[n]);
     if (node.takes_time) ++ops_run;
     if (records[n] != nullptr) {
       records[n]->time_ns = ended_ns[n];
+      records[n]->clock = clocks[n];
       records[n]->done = true;
     }
     for (const int after : next[n]) {
@@ -307,9 +340,13 @@ void Machine::Reset(unsigned seed) {
   last_error = sticky = fail_with = cudaSuccess;
   calls = fail_at = ops_run = pageable_copies = until_hang = 0;
   failed_call = nullptr;
+  may_hang = false;
   memory_bytes = int64_t{1} << 30;
   memory_used = 0;
   legacy = Stream();
+  uses.Reset();
+  host_ = std::make_shared<Clock>();
+  lines_ = 1;
   for (Stream* const stream : streams) delete stream;
   for (Event* const event : events) delete event;
   for (Graph* const graph : graphs) delete graph;
@@ -345,7 +382,10 @@ void standin_fail_call(int64_t n, int error) {
 }
 int64_t standin_calls() { return Machine::Get().calls; }
 const char* standin_failed_call() { return Machine::Get().failed_call; }
-void standin_hang_op(int64_t n) { Machine::Get().until_hang = n; }
+void standin_hang_op(int64_t n) {
+  Machine::Get().until_hang = n;
+  Machine::Get().may_hang = n > 0;
+}
 void standin_set_memory(int64_t bytes) { Machine::Get().memory_bytes = bytes; }
 void standin_set_op_ns(int64_t ns) { Machine::Get().op_ns = ns; }
 void standin_set_call_ns(int64_t ns) { Machine::Get().call_ns = ns; }
@@ -366,12 +406,22 @@ int standin_priority(void* stream) {
   return Machine::Get().Find(static_cast<cudaStream_t>(stream))->priority;
 }
 void standin_enter(int by) { standin::Inside::depth += by; }
-int standin_enqueue(void* handle, const std::function<void()>& run) {
+int standin_enqueue(void* handle, const char* what, const std::function<void()>& run) {
   const standin::Inside inside;
   Machine& machine = Machine::Get();
   const std::lock_guard<std::mutex> lock(machine.mutex);
   STANDIN_FIND(stream, static_cast<cudaStream_t>(handle));
-  return machine.Enqueue(stream, run);
+  return machine.Enqueue(stream, {run, what, {}});
+}
+void standin_wait() {
+  const standin::Inside inside;
+  Machine& machine = Machine::Get();
+  const std::lock_guard<std::mutex> lock(machine.mutex);
+  machine.RunAll();
+}
+const char* standin_race() {
+  const std::string& race = Machine::Get().uses.race();
+  return race.empty() ? nullptr : race.c_str();
 }
 int standin_enqueue_until(void* handle, const std::function<bool()>& over) {
   const standin::Inside inside;

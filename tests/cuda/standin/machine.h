@@ -13,22 +13,33 @@
 #include <set>
 #include <vector>
 
+#include "clocks.h"
+
 namespace standin {
 
 // One record of an event.
 struct Recorded {
   bool done = false;
   int64_t time_ns = 0;
+  Clock clock;  // of what it comes after
 };
 using RecordedPtr = std::shared_ptr<Recorded>;
 
 struct Event;
 
-// Something on a stream, or a node of a graph: waits, runs, records.
+// What runs on a stream or as a node of a graph, and what it is known to use.
+struct Run {
+  std::function<void()> call;  // null: nothing
+  const char* what = "";
+  std::vector<Use> uses;
+};
+
+// Something on a stream: waits, runs, records.
 struct Op {
-  std::function<void()> run;                        // null: an empty one
+  Run run;
   std::function<int64_t(int64_t start_ns)> replay;  // of a graph: returns when it ended
   bool takes_time = false;
+  std::shared_ptr<const Clock> host;  // what the host knew to have run
   std::function<bool()> over;  // what others do; asked until it is over; null: nothing to wait for
   RecordedPtr wait;
   RecordedPtr record;
@@ -38,12 +49,15 @@ struct Op {
 // A graph under capture, or captured.
 struct Graph {
   struct Node {
-    std::function<void()> run;
+    Run run;
     bool takes_time = false;
+    int line = 0;              // of those of the graph: the stream it was on
     Event* records = nullptr;  // an external record
     std::vector<int> after;
   };
   std::vector<Node> nodes;
+  int lines = 0;
+  int first_line = 0;  // of an instantiated one
 };
 
 struct Stream {
@@ -51,7 +65,10 @@ struct Stream {
   int64_t time_ns = 0;  // when the last op ended
   bool hangs = false;   // its first op never ends
   int priority = 0;
+  int line = 0;
+  Clock clock;
   struct Capture* capture = nullptr;
+  int line_in_graph = 0;
   std::vector<int> last;  // in a capture: the nodes that the next one comes after
 };
 
@@ -83,7 +100,7 @@ class Machine {
   Stream* Find(cudaStream_t handle);
   Event* Find(cudaEvent_t handle);
   // Appends to the stream or to the capture it is part of.
-  cudaError_t Enqueue(Stream* stream, std::function<void()> run, bool takes_time = true);
+  cudaError_t Enqueue(Stream* stream, Run run, bool takes_time = true);
   // The same of what other processes take part in. It cannot be captured.
   cudaError_t EnqueueUntil(Stream* stream, std::function<bool()> over);
   cudaError_t Record(Stream* stream, Event* event, bool external);
@@ -98,12 +115,19 @@ class Machine {
   // A call that must not be made during a capture (of this thread): ends it.
   cudaError_t Forbidden();
   // Returns when it ended, or -1 if it hangs.
-  int64_t RunGraph(const Graph& graph, const std::vector<RecordedPtr>& records, int64_t start_ns);
+  int64_t RunGraph(const Graph& graph, const std::vector<RecordedPtr>& records, int64_t start_ns,
+                   Stream* stream);
+  // The host has seen all that this clock says.
+  void HostSaw(const Clock& clock);
+  const std::shared_ptr<const Clock>& host() const { return host_; }
+  // So many lines that nothing has; returns the first.
+  int NewLines(int count);
 
   MemoryKind KindOf(const void* pointer, size_t bytes, bool* whole) const;
   void Reset(unsigned seed);
   int64_t Alive() const;
 
+  Uses uses;
   std::mutex mutex;
   std::mt19937 random;
   double stick = 0;  // how likely the stream that ran last runs on
@@ -117,6 +141,7 @@ class Machine {
   const char* failed_call = nullptr;
   int64_t ops_run = 0, pageable_copies = 0;
   int64_t until_hang = 0;  // ops that take time, with the one that hangs; 0: none does
+  bool may_hang = false;   // then who asks sees all run that can, however seldom he asks
   int64_t memory_bytes = 0, memory_used = 0;
 
   Stream legacy;
@@ -138,7 +163,11 @@ class Machine {
   bool RunNext();
   bool Ready(const Stream& stream) const;
   void RunOne(Stream* stream);
+  // On that line, after what the clock says.
+  void Perform(const Run& run, int line, Clock* clock);
   bool AwaitsOthers() const;
+  std::shared_ptr<const Clock> host_ = std::make_shared<Clock>();
+  int lines_ = 1;  // 0 is the legacy stream's
   std::vector<Stream*> ready_;
   Stream* last_ = nullptr;
 };

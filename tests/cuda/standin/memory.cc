@@ -39,6 +39,7 @@ cudaError_t GiveBack(Machine& machine, void* pointer, MemoryKind kind) {
   if (kind == MemoryKind::kDevice) {
     machine.memory_used -= static_cast<int64_t>(found->second.bytes);
   }
+  machine.uses.Forget(pointer, found->second.bytes);
   machine.memory.erase(found);
   std::free(pointer);
   return cudaSuccess;
@@ -67,6 +68,12 @@ bool MayCopy(const Machine& machine, const void* to, const void* from, size_t by
       return true;
   }
   return false;
+}
+
+standin::Run CopyOf(void* to, const void* from, size_t bytes) {
+  return {[to, from, bytes] { std::memmove(to, from, bytes); },
+          "a copy",
+          {{from, bytes, false}, {to, bytes, true}}};
 }
 
 }  // namespace
@@ -113,8 +120,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   if (!MayCopy(machine, to, from, bytes, kind, &pageable)) {
     return machine.Fail(cudaErrorInvalidValue);
   }
-  STANDIN_RETURN_IF_ERROR(
-      machine.Enqueue(stream, [to, from, bytes] { std::memmove(to, from, bytes); }));
+  STANDIN_RETURN_IF_ERROR(machine.Enqueue(stream, CopyOf(to, from, bytes)));
   if (pageable && stream->capture == nullptr) {
     ++machine.pageable_copies;
     machine.WaitFor(stream);
@@ -129,8 +135,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
     return machine.Fail(cudaErrorInvalidValue);
   }
   standin::Stream* const stream = &machine.legacy;
-  STANDIN_RETURN_IF_ERROR(
-      machine.Enqueue(stream, [to, from, bytes] { std::memmove(to, from, bytes); }));
+  STANDIN_RETURN_IF_ERROR(machine.Enqueue(stream, CopyOf(to, from, bytes)));
   machine.WaitFor(stream);
   return cudaSuccess;
 }
@@ -141,7 +146,9 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t hand
   bool whole = false;
   const MemoryKind kind = machine.KindOf(to, bytes, &whole);
   if (kind == MemoryKind::kPageable || !whole) return machine.Fail(cudaErrorInvalidValue);
-  return machine.Enqueue(stream, [to, value, bytes] { std::memset(to, value, bytes); });
+  return machine.Enqueue(
+      stream,
+      {[to, value, bytes] { std::memset(to, value, bytes); }, "a fill", {{to, bytes, true}}});
 }
 
 // The legacy stream holds up nobody else's, and the host does not wait.

@@ -1,6 +1,8 @@
 // A stand-in for the CUDA runtime, for tests on machines without a GPU: the functions of
 // libcudart.so.13 that the engine calls, performed by the CPU.
 //
+// A vector clock per stream finds uses of memory that no event orders (standin_race).
+//
 // What is enqueued on a stream runs when somebody waits for it, or asks whether it has ended: then
 // a part of it does. It runs in a random order that keeps only what CUDA promises: the order of
 // each stream, and the events that were recorded when a stream was told to wait for them. A wait
@@ -42,6 +44,13 @@ void standin_set_op_ns(int64_t ns);
 // How long a call takes the host: 1000 after a reset.
 void standin_set_call_ns(int64_t ns);
 
+// The first two uses of one byte, one of them to write, that nothing orders: "a copy on line 1
+// writes what a kernel on line 2 reads, and nothing orders the two"; null: none. The seed does not
+// matter. Known is what copies, fills and products use, and kernels as declared_use.h says; lines
+// are streams as they were made, from 1, and after them what each had in a graph. All later calls
+// return an error, whose text this is.
+const char* standin_race();
+
 // What is alive: streams, events, graphs and pieces of memory.
 int64_t standin_alive();
 // Asynchronous copies so far whose host memory is not pinned, so that they held up the host.
@@ -58,8 +67,11 @@ int standin_priority(void* stream);
 // For stand-ins of libraries that are built on the runtime. This thread enters one (1) or leaves it
 // (-1), which is inside as well.
 void standin_enter(int by);
-// Enqueues a function as a kernel of theirs, which no call counts; returns a cudaError_t.
-int standin_enqueue(void* stream, const std::function<void()>& run);
+// Enqueues a function as a kernel of theirs, which no call counts; returns a cudaError_t. `what` is
+// its name, "a product". It says what it uses with stringline_twin_uses.
+int standin_enqueue(void* stream, const char* what, const std::function<void()>& run);
+// Waits for all work, as a library does that is closed; no call is counted.
+void standin_wait();
 // The same of a function that is asked until it says that all is over: what other processes take
 // part in. Other streams go on meanwhile.
 int standin_enqueue_until(void* stream, const std::function<bool()>& over);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "entry.h"
+#include "standin.h"
 
 namespace {
 
@@ -76,6 +77,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* handle, unsigned flags, i
   if (flags != cudaStreamNonBlocking) return machine.Fail(cudaErrorNotSupported);
   auto* const stream = new standin::Stream;
   stream->priority = std::clamp(priority, -5, 0);
+  stream->line = machine.NewLines(1);
   machine.streams.insert(stream);
   *handle = reinterpret_cast<cudaStream_t>(stream);
   return cudaSuccess;
@@ -112,11 +114,13 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   STANDIN_RETURN_IF_ERROR(machine.Forbidden());
   if (stream->ops.empty()) {
     machine.host_ns = std::max(machine.host_ns, stream->time_ns);
+    machine.HostSaw(stream->clock);
     return cudaSuccess;
   }
   // The answer is that of this moment, and the GPU goes on.
   constexpr int64_t kMostOps = 100;
-  machine.RunSome(1 + static_cast<int64_t>(machine.random() % kMostOps));
+  const auto some = 1 + static_cast<int64_t>(machine.random() % kMostOps);
+  machine.RunSome(machine.may_hang ? INT64_MAX : some);
   return cudaErrorNotReady;
 }
 
@@ -170,6 +174,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   const standin::RecordedPtr recorded = event->recorded;
   if (recorded == nullptr) return cudaSuccess;
   machine.RunUntil([&recorded] { return recorded->done; });
+  machine.HostSaw(recorded->clock);
   machine.host_ns = std::max(machine.host_ns, recorded->time_ns);
   return cudaSuccess;
 }
@@ -179,9 +184,13 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   STANDIN_FIND(event, handle);
   if (event->capture != nullptr) return machine.Fail(cudaErrorCapturedEvent);
   STANDIN_RETURN_IF_ERROR(machine.Forbidden());
-  if (event->recorded == nullptr || event->recorded->done) return cudaSuccess;
-  machine.RunSome(1);
-  return cudaErrorNotReady;
+  if (event->recorded == nullptr) return cudaSuccess;
+  if (!event->recorded->done) {
+    machine.RunSome(1);
+    return cudaErrorNotReady;
+  }
+  machine.HostSaw(event->recorded->clock);
+  return cudaSuccess;
 }
 
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start_handle, cudaEvent_t end_handle) {
@@ -252,7 +261,7 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorIllegalAddress:
       return "an illegal memory access was encountered";
     case cudaErrorLaunchFailure:
-      return "unspecified launch failure";
+      return standin_race() != nullptr ? standin_race() : "unspecified launch failure";
     case cudaErrorInvalidResourceHandle:
       return "invalid resource handle";
     case cudaErrorInvalidValue:

@@ -1,22 +1,25 @@
-#include "tests/cuda/op_cases.h"
+#include "tools/gpu/op_cases.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "executor/bf16.h"
 #include "executor/cpu/backend.h"
 #include "schedlang/base/sl_check.h"
+#include "schedlang/base/status.h"
 #include "stages/ops.h"
-#include "tests/cuda/standin/cublas_standin.h"
-#include "tests/cuda/standin/standin.h"
 
 namespace stringline {
 namespace {
 
 using cpu::Array;
-using cpu::I32;
+
+Type FloatType(std::vector<int64_t> shape) { return {DType::kF32, std::move(shape)}; }
+Type IntegerType(std::vector<int64_t> shape) { return {DType::kI32, std::move(shape)}; }
 
 // A graph of one node, and what its operands hold.
 struct OneNode {
@@ -70,7 +73,8 @@ Buffers BuffersOn(Device* device, const OneNode& one, const OpCase& from,
   }
   buffers.workspace = device->Allocate(workspace_bytes).value();
   // What was there before is no help.
-  std::fill_n(static_cast<char*>(buffers.workspace), workspace_bytes, '\xff');
+  const std::vector<char> nothing(static_cast<size_t>(workspace_bytes), '\xff');
+  SL_CHECK(device->CopyNow(buffers.workspace, nothing.data(), workspace_bytes).ok());
   return buffers;
 }
 
@@ -93,6 +97,26 @@ std::string ToString(const OpCase& op_case) {
   return text;
 }
 
+Array RandomArray(const Type& type, std::mt19937_64* random, float factor, int32_t below) {
+  Array array = cpu::MakeArray(type);
+  const int64_t count = type.elements();
+  if (type.dtype == DType::kI32) {
+    std::uniform_int_distribution<int32_t> draw(0, below - 1);
+    for (int64_t i = 0; i < count; ++i) array.i32()[i] = draw(*random);
+    return array;
+  }
+  std::normal_distribution<float> draw;
+  for (int64_t i = 0; i < count; ++i) {
+    const float value = factor * draw(*random);
+    if (type.dtype == DType::kF32) {
+      array.f32()[i] = value;
+    } else {
+      array.bf16()[i] = ToBf16(value);
+    }
+  }
+  return array;
+}
+
 std::vector<Array> OutputsBefore(const OpCase& from, bool accumulate, unsigned seed) {
   const OneNode one(from);
   std::mt19937_64 random(seed);
@@ -103,41 +127,79 @@ std::vector<Array> OutputsBefore(const OpCase& from, bool accumulate, unsigned s
       std::fill_n(output.bf16(), output.type.elements(), uint16_t{0x7fff});
       continue;
     }
-    Array& output = outputs.emplace_back(cpu::RandomArray(one.out(i), random, 9));
+    Array& output = outputs.emplace_back(RandomArray(one.out(i), &random, 1, 9));
     if ((accumulate && one.CanAdd(i)) || output.type.dtype != DType::kF32) continue;
     std::fill_n(output.f32(), output.type.elements(), std::numeric_limits<float>::quiet_NaN());
   }
   return outputs;
 }
 
-absl::Status RunOnCuda(const OpCase& from, const std::vector<Array>& before, bool accumulate,
-                       std::vector<Array>* outputs, CudaKernels::AttentionSource attention) {
-  standin_reset(1);
-  standin_cublas_reset();
-  auto device = CudaDevice::Make();
-  SL_CHECK(device.ok()) << device.status();
-  const auto kernels = CudaKernels::Make(device->get(), attention);
-  SL_CHECK(kernels.ok()) << kernels.status();
+absl::StatusOr<RanOp> RunOnDevice(CudaDevice* device, CudaKernels* kernels, const OpCase& from,
+                                  const std::vector<Array>& before, bool accumulate, int times) {
   const OneNode one(from);
-  const auto kernel = (*kernels)->ReadyFor(one.graph, one.node());
-  SL_CHECK(kernel.ok()) << kernel.status();
-  const Buffers buffers =
-      BuffersOn(device->get(), one, from, before, accumulate, kernel->workspace_bytes);
-  const Launching launching = {one, buffers, *kernel};
-  const StreamId stream = (*device)->NewStream({}, 4);
+  SL_ASSIGN_OR_RETURN(const ReadyKernel kernel, kernels->ReadyFor(one.graph, one.node()));
+  const Buffers buffers = BuffersOn(device, one, from, before, accumulate, kernel.workspace_bytes);
+  const Launching launching = {one, buffers, kernel};
+  const StreamId stream = device->NewStream({}, times);
   const Work work = {[](const void* self, int64_t, NativeStream on) {
                        const auto& launch = *static_cast<const Launching*>(self);
                        launch.kernel.run(launch.kernel.self, launch.buffers.Run(launch.one, on));
                      },
                      &launching, 0};
-  (*device)->Launch(stream, work, nullptr);
-  const absl::Status status = (*device)->Synchronize();
-  if (!status.ok()) return status;
-  for (const Tensor& output : buffers.out) {
-    Array& copy = outputs->emplace_back(cpu::MakeArray(*output.type));
-    SL_CHECK((*device)->CopyNow(copy.data.get(), output.data, output.type->bytes()).ok());
+  std::vector<WorkTimes> took(static_cast<size_t>(times));
+  for (WorkTimes& of : took) device->Launch(stream, work, times > 1 ? &of : nullptr);
+  SL_RETURN_IF_ERROR(device->Synchronize());
+  RanOp ran;
+  for (size_t i = 1; i < took.size(); ++i) {
+    const int64_t ns = took[i].end_ns - took[i].start_ns;
+    ran.least_ns = ran.least_ns == 0 ? ns : std::min(ran.least_ns, ns);
   }
-  return status;
+  for (const Tensor& output : buffers.out) {
+    Array& copy = ran.outputs.emplace_back(cpu::MakeArray(*output.type));
+    SL_RETURN_IF_ERROR(device->CopyNow(copy.data.get(), output.data, output.type->bytes()));
+  }
+  return ran;
+}
+
+Array InBf16(const Array& from) {
+  Array to = cpu::MakeArray({DType::kBF16, from.type.shape});
+  ToBf16(from.f32(), from.type.elements(), to.bf16());
+  return to;
+}
+
+Array InF32(const Array& from) {
+  Array to = cpu::MakeArray({DType::kF32, from.type.shape});
+  FromBf16(from.bf16(), from.type.elements(), to.f32());
+  return to;
+}
+
+std::optional<OpCase> InBf16(const OpCase& from) {
+  std::optional<OpCase> found;
+  for (unsigned set = 1; set < 1u << from.inputs.size(); ++set) {
+    OpCase changed = from;
+    std::vector<Type> types;
+    bool floats = true;
+    for (size_t i = 0; i < from.inputs.size(); ++i) {
+      Type& type = types.emplace_back(from.inputs[i].type);
+      if ((set >> i & 1) == 0) continue;
+      floats = floats && type.dtype == DType::kF32;
+      type.dtype = DType::kBF16;
+    }
+    if (!floats || !InferTypes(from.op, types, from.attributes).ok()) continue;
+    SL_CHECK(!found.has_value()) << ToString(from) << " takes several sets of inputs in bf16";
+    for (size_t i = 0; i < from.inputs.size(); ++i) {
+      if ((set >> i & 1) != 0) changed.inputs[i] = InBf16(from.inputs[i]);
+    }
+    found = std::move(changed);
+  }
+  return found;
+}
+
+OpCase InF32(OpCase from) {
+  for (Array& input : from.inputs) {
+    if (input.type.dtype == DType::kBF16) input = InF32(input);
+  }
+  return from;
 }
 
 std::vector<Array> RunOnCpu(const OpCase& from, std::vector<Array> outputs, bool accumulate) {
@@ -149,13 +211,41 @@ std::vector<Array> RunOnCpu(const OpCase& from, std::vector<Array> outputs, bool
     buffers.out.push_back({outputs[i].data.get(), &outputs[i].type});
     buffers.accumulate[i] = accumulate && one.CanAdd(i);
   }
-  const Array workspace = cpu::MakeArray(I32({kernel.workspace_bytes / 4 + 1}));
+  const Array workspace = cpu::MakeArray(IntegerType({kernel.workspace_bytes / 4 + 1}));
   buffers.workspace = workspace.data.get();
   kernel.run(kernel.self, buffers.Run(one, nullptr));
   return outputs;
 }
 
-void OpCasesTest::MakeCases() {
+namespace {
+
+class OpCaseMaker {
+ public:
+  explicit OpCaseMaker(std::mt19937_64* random) : random_(*random) {}
+  void MakeCases();
+  std::vector<OpCase> Take() { return std::move(cases_); }
+
+ private:
+  Array Random(std::vector<int64_t> shape, float factor = 1) {
+    return RandomArray(FloatType(std::move(shape)), &random_, factor);
+  }
+  Array Integers(std::vector<int64_t> shape, int32_t below) {
+    return RandomArray(IntegerType(std::move(shape)), &random_, 1, below);
+  }
+  void Add(Op op, std::vector<Array> inputs, std::vector<double> attributes = {}) {
+    cases_.push_back({op, std::move(inputs), std::move(attributes)});
+  }
+  void MakeProductCases(int64_t n, int64_t k, int64_t o);
+  void MakeRowCases(int64_t b, int64_t t, int64_t c);
+  void MakeHeadCases(int64_t heads, int64_t kv_heads, int64_t size);
+  void MakeTokenCases(int64_t b, int64_t t, int32_t vocabulary, int64_t c);
+  void MakeExpertCases(int64_t rows, int64_t experts, int64_t choices, int64_t width);
+
+  std::mt19937_64& random_;
+  std::vector<OpCase> cases_;
+};
+
+void OpCaseMaker::MakeCases() {
   for (const auto& [b, t, c] : {std::tuple{1, 1, 1}, {2, 3, 5}, {2, 8, 16}, {3, 70, 24}}) {
     MakeRowCases(b, t, c);
   }
@@ -175,7 +265,7 @@ void OpCasesTest::MakeCases() {
   MakeExpertCases(350, 8, 3, 4);
 }
 
-void OpCasesTest::MakeProductCases(int64_t n, int64_t k, int64_t o) {
+void OpCaseMaker::MakeProductCases(int64_t n, int64_t k, int64_t o) {
   const Array x = Random({1, n, k}), w = Random({o, k}), b = Random({o}), y = Random({1, n, o});
   Add(Op::kLinear, {x, w});
   Add(Op::kLinearBias, {x, w, b});
@@ -185,7 +275,7 @@ void OpCasesTest::MakeProductCases(int64_t n, int64_t k, int64_t o) {
   Add(Op::kLinearWeightGrad, {y, x});
 }
 
-void OpCasesTest::MakeRowCases(int64_t b, int64_t t, int64_t c) {
+void OpCaseMaker::MakeRowCases(int64_t b, int64_t t, int64_t c) {
   const auto x = [&] { return Random({b, t, c}); };
   const auto row = [&] { return Random({c}); };
   Add(Op::kAdd, {x(), x()});
@@ -208,7 +298,7 @@ void OpCasesTest::MakeRowCases(int64_t b, int64_t t, int64_t c) {
   Add(Op::kRmsNormGrad, {Random({b, t, c}, small), x(), row(), Random({b, t})});
 }
 
-void OpCasesTest::MakeHeadCases(int64_t heads, int64_t kv_heads, int64_t size) {
+void OpCaseMaker::MakeHeadCases(int64_t heads, int64_t kv_heads, int64_t size) {
   const int64_t b = 2, t = 9, width = (heads + 2 * kv_heads) * size;
   const std::vector<double> both = {double(heads), double(kv_heads)};
   const auto qkv = [&] { return Random({b, t, width}); };
@@ -224,7 +314,7 @@ void OpCasesTest::MakeHeadCases(int64_t heads, int64_t kv_heads, int64_t size) {
       both);
 }
 
-void OpCasesTest::MakeTokenCases(int64_t b, int64_t t, int32_t vocabulary, int64_t c) {
+void OpCaseMaker::MakeTokenCases(int64_t b, int64_t t, int32_t vocabulary, int64_t c) {
   const auto token = [&] { return Integers({b, t}, vocabulary); };
   Add(Op::kEmbedding, {token(), Random({vocabulary, c})});
   Add(Op::kEmbeddingGrad, {token(), Random({b, t, c})}, {double(vocabulary)});
@@ -235,7 +325,7 @@ void OpCasesTest::MakeTokenCases(int64_t b, int64_t t, int32_t vocabulary, int64
   Add(Op::kCrossEntropyGrad, {Random({}), logits, target, OnCpu(loss)[1]});
 }
 
-void OpCasesTest::MakeExpertCases(int64_t rows, int64_t experts, int64_t choices, int64_t width) {
+void OpCaseMaker::MakeExpertCases(int64_t rows, int64_t experts, int64_t choices, int64_t width) {
   const Array logits = Random({rows, experts});
   for (const bool sigmoid : {false, true}) {
     const double scores = sigmoid ? 1 : 0;
@@ -276,6 +366,14 @@ void OpCasesTest::MakeExpertCases(int64_t rows, int64_t experts, int64_t choices
   Add(Op::kExpertSwiglu, {Random({most, 2 * width}), Random({most}), received});
   Add(Op::kExpertSwigluGrad,
       {Random({most, width}), Random({most, 2 * width}), Random({most}), received});
+}
+
+}  // namespace
+
+std::vector<OpCase> AllOpCases(std::mt19937_64* random) {
+  OpCaseMaker maker(random);
+  maker.MakeCases();
+  return maker.Take();
 }
 
 }  // namespace stringline

@@ -1,0 +1,28 @@
+// The library's schedules as lowered plans, for programs beside the tool.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "schedlang/base/sl_check.h"
+#include "schedlang/elaborate/elaborate.h"
+#include "schedlang/lower/lower.h"
+#include "schedlang/text/parse.h"
+
+namespace stringline {
+
+// FOLDER/NAME.sched, the library's folder; nothing where the schedule does not admit P and M.
+inline std::optional<Plan> PlanOfSchedule(const std::string& folder, const std::string& name,
+                                          int64_t p, int64_t m,
+                                          CommLayout layout = CommLayout::kEdge) {
+  const auto source = ReadSource(folder + "/" + name + ".sched");
+  SL_CHECK(source.ok()) << source.status();
+  Diagnostics diagnostics;
+  const auto file = Parse(*source, &diagnostics);
+  SL_CHECK(file.has_value()) << Render(diagnostics, *source);
+  const auto plan = Elaborate(*file, "", {{"P", p}, {"M", m}}, &diagnostics);
+  if (!plan) return std::nullopt;
+  return Lower(*plan, layout);
+}
+
+}  // namespace stringline
