@@ -34,7 +34,7 @@ enum class NcclRows : uint8_t {
 
 struct NcclSettings {
   int64_t start_ms = 300'000;  // until communicators are made and connected
-  int64_t wait_ms = 600'000;   // for a step's work on the GPU
+  int64_t wait_ms = 600'000;   // for a step's work on the GPU; 0: for ever
   // How many CTAs, and so SMs, a call takes, at least and at most; 0: as NCCL likes.
   int min_ctas = 0;
   int max_ctas = 0;

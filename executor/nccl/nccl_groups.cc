@@ -220,7 +220,7 @@ absl::Status NcclGroups::WaitFor(cudaEvent_t event) {
 absl::Status NcclGroups::GoOnWaiting(int64_t waited_ns) {
   const NcclSettings& settings = comms_->settings();
   absl::Status status;
-  if (waited_ns > settings.wait_ms * kNsPerMs) {
+  if (settings.wait_ms > 0 && waited_ns > settings.wait_ms * kNsPerMs) {
     status = absl::DeadlineExceededError(absl::StrCat("rank ", world_->process(), " waited ",
                                                       static_cast<double>(settings.wait_ms) / 1000,
                                                       " s for its GPU"));

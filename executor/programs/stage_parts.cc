@@ -126,7 +126,8 @@ Piece Stages::ExchangePiece(const Action& action, LayerPart part, const Bound& b
     const int64_t most_rows = exchange.out[0].type->shape[0];
     const int64_t most_piece_rows = std::min(most_rows, exchange.in[0].type->shape[0]);
     row_counts_.push_back({there ? counts : received, there ? received : counts,
-                           static_cast<int32_t>(experts / group->members()), most_rows, most_piece_rows});
+                           static_cast<int32_t>(experts / group->members()), most_rows,
+                           most_piece_rows});
     call.rows = &row_counts_.back();
     if (there) continue;
     tails.push_back({static_cast<char*>(call.to), call.bytes, most_rows, counts, experts});

@@ -159,7 +159,7 @@ TEST_F(CopyErrors, MembersThatCallInAnotherOrderAreADeadlockThatIsNamed) {
 }
 
 TEST_F(CopyErrors, TooManyMembersAreRefused) {
-  GroupMembers members(NewMachine(kMostGroupMembers + 1), kMostGroupMembers + 1);
+  GroupMembers members(NewMachine(kMostCopyMembers + 1), kMostCopyMembers + 1);
   for (int m = 0; m < members.count(); ++m) {
     members.Enqueue(m, CallOf(CallKind::kAllReduce, 4, 1));
   }

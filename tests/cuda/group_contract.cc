@@ -122,8 +122,8 @@ void PiecesGoWhereTheyBelong(const NewGroupMachine& make, int n, unsigned) {
 }
 
 // What every member sends in a round: counts, so many for each piece, and rows.
-constexpr int kPerPiece = 3;
-constexpr int kMostCount = 3;
+constexpr int kCountsAPiece = 3;
+constexpr int kMostOfACount = 3;
 struct RowsRound {
   std::vector<std::vector<int32_t>> sent;  // by member
   std::map<int, const char*> got;
@@ -135,7 +135,8 @@ char ByteOf(size_t round, int from, int to, int64_t i) {
 
 int64_t BytesBetween(const RowsRound& round, int from, int to, int64_t row_bytes) {
   int64_t bytes = 0;
-  for (int k = 0; k < kPerPiece; ++k) bytes += round.sent[from][to * kPerPiece + k] * row_bytes;
+  for (int k = 0; k < kCountsAPiece; ++k)
+    bytes += round.sent[from][to * kCountsAPiece + k] * row_bytes;
   return bytes;
 }
 
@@ -147,8 +148,8 @@ void EnqueueRows(GroupMembers* members, size_t r, RowsRound* round, int m, int64
     for (int64_t i = 0; i < bytes; ++i) rows.push_back(ByteOf(r, m, to, i));
   }
   rows.push_back(0);  // never empty
-  const size_t room = kMostCount * kPerPiece * n * row_bytes;
-  Call counts = CallOf(CallKind::kAllToAll, kPerPiece * 4, 0);
+  const size_t room = kMostOfACount * kCountsAPiece * n * row_bytes;
+  Call counts = CallOf(CallKind::kAllToAll, kCountsAPiece * 4, 0);
   int32_t* const from_counts = members->Put(m, round->sent[m]);
   int32_t* const to_counts = members->Memory<int32_t>(round->sent[m].size());
   counts.from = from_counts;
@@ -157,8 +158,9 @@ void EnqueueRows(GroupMembers* members, size_t r, RowsRound* round, int m, int64
   Call call = CallOf(CallKind::kAllToAllCounted, row_bytes, 1);
   call.from = members->Put(m, rows);
   call.to = members->Put(m, std::vector<char>(room + 16, -1));
-  call.rows = members->Keep({from_counts, to_counts, kPerPiece, int64_t{kMostCount} * kPerPiece * n,
-                             int64_t{kMostCount} * kPerPiece});
+  call.rows = members->Keep({from_counts, to_counts, kCountsAPiece,
+                             int64_t{kMostOfACount} * kCountsAPiece * n,
+                             int64_t{kMostOfACount} * kCountsAPiece});
   members->Enqueue(m, call);
   round->got[m] = members->Fetch(m, static_cast<char*>(call.to), room + 16);
 }
@@ -173,8 +175,8 @@ void CountedRowsFollowTheirCounts(const NewGroupMachine& make, int n, unsigned s
     for (RowsRound& round : rounds) {
       for (int m = 0; m < n; ++m) {
         std::vector<int32_t>& sent = round.sent.emplace_back();
-        for (int i = 0; i < n * kPerPiece; ++i) {
-          sent.push_back(static_cast<int32_t>(random() % (kMostCount + 1)));
+        for (int i = 0; i < n * kCountsAPiece; ++i) {
+          sent.push_back(static_cast<int32_t>(random() % (kMostOfACount + 1)));
         }
       }
     }
