@@ -412,11 +412,14 @@ TEST(NcclErrors, WhoeverIsKilledTheOthersEnd) {
     const int victim = round % kProcesses;
     const int port = FreePort();
     const NcclRun run = {kProcesses, static_cast<unsigned>(round)};
+    const int64_t killed_after_us = static_cast<int64_t>(random() % 200'000);
+    const int64_t start_ns = NowNs();
     standin_nccl_reset();
     Processes all(kProcesses, [&](int p) -> std::string {
       standin_reset(p);
       const auto world = TcpWorld::Join(WorldSettings(run, p, port));
       if (!world.ok()) return Text(world.status());
+      if (p == victim) KillMeAfter(killed_after_us);
       auto machine = NewMachine(world->get(), {});
       if (!machine.ok()) return Text(machine.status());
       Group* const group = machine->groups->New({0, 1, 2});
@@ -430,11 +433,8 @@ TEST(NcclErrors, WhoeverIsKilledTheOthersEnd) {
       }
       return Text(status);
     });
-    usleep(static_cast<useconds_t>(20'000 + random() % 200'000));
-    const int64_t killed_ns = NowNs();
-    all.Kill(victim);
     const Said said = all.Wait();
-    EXPECT_LT(NowNs() - killed_ns, int64_t{10'000'000'000});
+    EXPECT_LT(NowNs() - start_ns, int64_t{20'000'000'000});
     for (int p = 0; p < kProcesses; ++p) {
       if (p == victim) continue;
       EXPECT_TRUE(absl::StrContains(

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -55,8 +56,6 @@ Processes::~Processes() {
   }
 }
 
-void Processes::Kill(int process) const { (void)kill(children_[process].pid, SIGKILL); }
-
 std::vector<std::string> Processes::Wait(int64_t timeout_ms) {
   const int64_t until_ns = NowNs() + timeout_ms * 1'000'000;
   std::vector<std::string> said(children_.size());
@@ -85,6 +84,18 @@ std::vector<std::string> Processes::Wait(int64_t timeout_ms) {
     }
   }
   return said;
+}
+
+void KillMeAfter(int64_t us) {
+  sigevent event = {};
+  event.sigev_notify = SIGEV_SIGNAL;
+  event.sigev_signo = SIGKILL;
+  timer_t timer = nullptr;
+  SL_CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+  itimerspec when = {};
+  when.it_value.tv_sec = us / 1'000'000;
+  when.it_value.tv_nsec = us % 1'000'000 * 1000 + 1;
+  SL_CHECK(timer_settime(timer, 0, &when, nullptr) == 0);
 }
 
 int FreePort() {

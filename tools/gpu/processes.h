@@ -19,7 +19,6 @@ class Processes {
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  void Kill(int process) const;
   // Waits for all; what they said, by process.
   std::vector<std::string> Wait(int64_t timeout_ms = 60'000);
 
@@ -30,6 +29,9 @@ class Processes {
   };
   std::vector<Child> children_;
 };
+
+// Kills this process, as by `kill -9`, when so long has passed.
+void KillMeAfter(int64_t us);
 
 // A port of the loopback that nobody listens on now.
 int FreePort();
