@@ -64,7 +64,8 @@ absl::Status CheckCase(const OpCase& from, bool accumulate, CudaDevice* device,
   for (Array& output : before) {
     const bool bf16 = output.type.dtype == DType::kBF16;
     if (bf16) output = InF32(output);
-    adds = adds && !bf16;  // what is in BF16 is overwritten
+    // What cannot be added to in BF16 is overwritten.
+    adds = adds && !(bf16 && before.size() == 1);
   }
   const std::vector<Array> expected = RunOnCpu(InF32(from), before, adds);
   for (size_t i = 0; i < expected.size(); ++i) {
