@@ -13,9 +13,9 @@
 // `model` takes the keys of its `kind`; `split`, layers per stage, goes with any. In brackets: a
 // default.
 //
-//   folder               a Hugging Face folder, whose config says the sizes and with whose
-//   parameters
-//                        the run begins (checkpoint/model_folder.h); context [as many as it takes]
+//   folder               a Hugging Face folder, whose config says the sizes, and with whose
+//                        parameters the run begins (checkpoint/model_folder.h); context [as many
+//                        as it takes]
 //   kind: gpt [no kind]  layers width heads context vocabulary [256] tied [false]
 //   kind: llama          layers width heads kv_heads [heads] head_dim [width / heads] hidden
 //                        context vocabulary [256] theta [10000] epsilon [1e-5] stddev [0.02], of

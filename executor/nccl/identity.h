@@ -2,8 +2,7 @@
 //
 //   flags      --rank, --ranks, --local-rank, --master HOST:PORT, --run-id
 //   mpirun     OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE
-//   srun       SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, where SLURM_STEP_ID is set too: without
-//   it
+//   srun       SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, where SLURM_STEP_ID is set too: else
 //              they tell of an allocation and not of this process
 //   torchrun,  RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE
 //   or by hand

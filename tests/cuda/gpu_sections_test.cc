@@ -171,6 +171,28 @@ TEST(GpuSections, SpeedIsHeldAgainstItsGoal) {
   }
 }
 
+TEST(GpuSections, TorchIsAskedByAProgramOfItsOwn) {
+  const struct {
+    const char* command;
+    CheckResult result;
+    const char *name, *said;
+  } cases[] = {
+      {"echo eager 250000", CheckResult::kPass, "GPT-2 124M in torch, eager", "250000 tokens/s"},
+      {"sh -c 'echo torch has no GPU; exit 77'", CheckResult::kSkip, "torch", "torch has no GPU"},
+      {"sh -c 'echo oh; exit 1'", CheckResult::kFail, "torch",
+       "sh -c 'echo oh; exit 1' failed: oh"},
+      {"true", CheckResult::kFail, "torch", "true failed: it says nothing"},
+  };
+  for (const auto& one : cases) {
+    KeptRows rows;
+    CheckTorch(one.command, &rows);
+    ASSERT_EQ(rows.all.size(), 1u) << one.command;
+    EXPECT_EQ(rows.all[0].result, one.result) << one.command;
+    EXPECT_EQ(rows.all[0].name, one.name);
+    EXPECT_EQ(rows.all[0].said, one.said);
+  }
+}
+
 TEST(GpuSections, APredictionIsHeldAgainstTheMeasuredStep) {
   Reset();
   KeptRows rows;

@@ -1,7 +1,9 @@
-// gpu_check [FOLDER]: looks at everything that only a GPU can show, section by section, prints what
-// it finds as it comes, and writes FOLDER/gpu_check.md and FOLDER/gpu_check.json.
+// gpu_check [FOLDER [SECTION…]]: looks at everything that only a GPU can show, section by section,
+// or at these sections; prints what it finds as it comes, and writes FOLDER/gpu_check.md and
+// FOLDER/gpu_check.json.
 //
-// Exit status: 0 if nothing failed, 1 if something did, 2 if the files could not be written.
+// Exit status: 0 if nothing failed, 1 if something did, 2 if a section is unknown or the files
+// could not be written.
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
@@ -10,6 +12,7 @@
 #include <filesystem>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tools/gpu/sections.h"
@@ -32,12 +35,31 @@ void NameDevice(CheckRows* rows) {
                               ".", runtime % 1000 / 10));
 }
 
-// Beside the program, where it was packed; otherwise the checkout's.
-std::string SchedulesFolder() {
+// Beside the program, where it was packed; otherwise in the checkout.
+std::string PackedOr(const std::string& name, const std::string& in_checkout) {
   std::error_code error;
-  const auto packed =
-      std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "schedules";
-  return std::filesystem::is_directory(packed, error) ? packed.string() : "schedules";
+  const auto packed = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / name;
+  return std::filesystem::exists(packed, error) ? packed.string() : in_checkout;
+}
+
+// Those that are asked for; all if none is. Nothing where one is unknown.
+std::vector<CheckSection> SectionsOf(const std::vector<std::string>& names) {
+  const std::vector<CheckSection> all = AllSections(
+      PackedOr("schedules", "schedules"), PackedOr("torch_speed.py", "tools/gpu/torch_speed.py"));
+  if (names.empty()) return all;
+  std::vector<CheckSection> chosen;
+  for (const std::string& name : names) {
+    const auto found = std::find_if(
+        all.begin(), all.end(), [&](const CheckSection& section) { return section.name == name; });
+    if (found == all.end()) {
+      std::cerr << "gpu_check: there is no section '" << name << "'; there are";
+      for (const CheckSection& section : all) std::cerr << " " << section.name;
+      std::cerr << "\n";
+      return {};
+    }
+    chosen.push_back(*found);
+  }
+  return chosen;
 }
 
 std::string Today() {
@@ -48,11 +70,10 @@ std::string Today() {
 }
 
 int Main(int argc, char** argv) {
-  if (argc > 2) {
-    std::cerr << "usage: gpu_check [FOLDER]\n";
-    return 2;
-  }
-  const std::string folder = argc == 2 ? argv[1] : ".";
+  const std::string folder = argc > 1 ? argv[1] : ".";
+  const std::vector<CheckSection> sections =
+      SectionsOf(std::vector<std::string>(argv + std::min(argc, 2), argv + argc));
+  if (sections.empty()) return 2;
   const std::vector<CheckRow> named = RunSections({{"device", NameDevice, 30}}, [](const auto&) {});
   if (named.front().result != CheckResult::kPass) {
     std::cerr << "gpu_check: no GPU can be used: " << named.front().said << "\n";
@@ -60,11 +81,10 @@ int Main(int argc, char** argv) {
   }
   const std::string device = named.front().said;
   std::cout << device << std::endl;
-  const std::vector<CheckRow> rows =
-      RunSections(AllSections(SchedulesFolder()), [](const CheckRow& row) {
-        std::cout << NameOf(row.result) << "  " << row.section << ": " << row.name
-                  << (row.said.empty() ? "" : "  ") << row.said << std::endl;
-      });
+  const std::vector<CheckRow> rows = RunSections(sections, [](const CheckRow& row) {
+    std::cout << NameOf(row.result) << "  " << row.section << ": " << row.name
+              << (row.said.empty() ? "" : "  ") << row.said << std::endl;
+  });
   for (const auto& [name, text] : {std::pair("gpu_check.md", PrintMarkdown(device, Today(), rows)),
                                    std::pair("gpu_check.json", PrintJson(device, Today(), rows))}) {
     const absl::Status written = WriteFileAtomically(absl::StrCat(folder, "/", name), text);

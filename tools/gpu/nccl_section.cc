@@ -27,17 +27,17 @@ constexpr int64_t kMostMs = 60'000;
 RunConfig SmallConfig(bool experts, int layers) {
   DecoderShape shape;
   shape.layers = layers;
-  shape.width = 64;
+  shape.width = 32;
   shape.heads = 4;
   shape.kv_heads = 2;
-  shape.head_dim = 16;
-  shape.hidden = 160;
-  shape.context = 64;
+  shape.head_dim = 8;
+  shape.hidden = 48;
+  shape.context = 16;
   shape.microbatch = 2;
   if (experts) {
     shape.moe.experts = 4;
     shape.moe.top_k = 2;
-    shape.moe.expert_hidden = 48;
+    shape.moe.expert_hidden = 24;
   }
   RunConfig config;
   config.shape = shape;

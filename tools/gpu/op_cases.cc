@@ -74,7 +74,9 @@ Buffers BuffersOn(Device* device, const OneNode& one, const OpCase& from,
   buffers.workspace = device->Allocate(workspace_bytes).value();
   // What was there before is no help.
   const std::vector<char> nothing(static_cast<size_t>(workspace_bytes), '\xff');
-  SL_CHECK(device->CopyNow(buffers.workspace, nothing.data(), workspace_bytes).ok());
+  if (!nothing.empty()) {
+    SL_CHECK(device->CopyNow(buffers.workspace, nothing.data(), workspace_bytes).ok());
+  }
   return buffers;
 }
 

@@ -1,5 +1,7 @@
 #include "tools/gpu/sections.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace stringline {
 namespace {
 
@@ -38,7 +40,8 @@ DecoderShape ModelOfExperts() {
 
 }  // namespace
 
-std::vector<CheckSection> AllSections(const std::string& schedules) {
+std::vector<CheckSection> AllSections(const std::string& schedules,
+                                      const std::string& torch_speed) {
   return {
       {"device", CheckDevice, 60},
       {"kernels", CheckKernelNumbers, 60},
@@ -50,6 +53,11 @@ std::vector<CheckSection> AllSections(const std::string& schedules) {
        150},
       {"rates", [](CheckRows* rows) { CheckKernelRates({}, rows); }, 60},
       {"speed", [schedules](CheckRows* rows) { CheckSpeed(schedules, AllSpeedCases(), rows); }, 90},
+      {"torch",
+       [torch_speed](CheckRows* rows) {
+         CheckTorch(absl::StrCat("python3 '", torch_speed, "'"), rows);
+       },
+       150},
       {"prediction",
        [schedules](CheckRows* rows) {
          AnyShape shape = PredictedModel();

@@ -44,6 +44,10 @@ struct SpeedCase {
 std::vector<SpeedCase> AllSpeedCases();
 void CheckSpeed(const std::string& folder, const std::vector<SpeedCase>& cases, CheckRows* rows);
 
+// What a command prints, "NAME TOKENS" a line: torch's speed on the model of the first speed case
+// (torch_speed.py). Skipped where it exits with status 77.
+void CheckTorch(const std::string& command, CheckRows* rows);
+
 // A step as the simulator says from another schedule's costs, beside the measured one: 3 %.
 void CheckPrediction(const std::string& folder, const AnyShape& shape, CheckRows* rows);
 
@@ -56,7 +60,7 @@ void CheckOverlap(const std::string& folder, const DecoderShape& shape, int micr
 // others say when a rank is killed. Skipped where there is no NCCL.
 void CheckNccl(const std::string& folder, CheckRows* rows);
 
-// In the order in which they are run; `schedules` is the library's folder.
-std::vector<CheckSection> AllSections(const std::string& schedules);
+// In the order in which they are run, with the library's folder, and torch_speed.py.
+std::vector<CheckSection> AllSections(const std::string& schedules, const std::string& torch_speed);
 
 }  // namespace stringline

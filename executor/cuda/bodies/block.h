@@ -18,13 +18,11 @@
 //                         begins as `start`; then the tree of combine(a, b) over all s, a the lower
 //                         thread. All threads get the result. `start` must change nothing when
 //                         combined.
-//   own<S, N>()           an S for each i = 0 .. N-1, zero, that stays with the thread for which i
-//   is
-//                         in each(N, f): in registers
+//   own<S, N>()           an S for each i = 0 .. N-1, zero, that stays with the thread that i is
+//                         for in each(N, f): in registers
 //   each(own, f)          f(i, s) for i = 0 .. N-1 by that thread, s the S of i
-//   sync()                what any thread wrote to scratch memory before it, every thread sees
-//   after
-//                         it; so it is with reduce
+//   sync()                what any thread wrote to scratch memory before it, all see after it; so
+//                         it is with reduce
 //   scratch<T>(at)        the task's scratch memory from word `at` on (4 bytes a word), as elements
 //                         of 4 bytes; the body's scratch_words() says how many it needs. take<V>(i)
 //                         and place(i, v) move the 16 bytes of a V from word i on, a multiple of 4
