@@ -4,6 +4,7 @@
 
 #include "executor/copies/kernels.h"
 #include "executor/cuda/declared_use.h"
+#include "executor/cuda/grid.h"
 #include "executor/cuda/host_twin.h"
 
 namespace stringline {
@@ -114,9 +115,6 @@ __host__ __device__ void SendRowsBody(const RowsShare& share, int64_t thread, in
   }
 }
 
-__device__ int64_t ThreadOfGrid() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
-__device__ int64_t ThreadsOfGrid() { return int64_t{gridDim.x} * blockDim.x; }
-
 }  // namespace
 
 namespace copy_kernels {
@@ -183,10 +181,6 @@ void HostHold(WireHold hold) {
   }
   if (stringline_twin_takes != nullptr) stringline_twin_takes(HoldNs(hold));
 }
-
-struct alignas(16) Bytes16 {
-  uint32_t word[4];
-};
 
 }  // namespace copy_kernels
 

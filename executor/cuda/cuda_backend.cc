@@ -1,7 +1,5 @@
 #include "executor/cuda/cuda_backend.h"
 
-#include <cuda_runtime_api.h>
-
 #include "schedlang/base/status.h"
 
 namespace stringline {
@@ -12,15 +10,6 @@ absl::StatusOr<std::unique_ptr<Backend>> CudaBackend::Make(const CudaSettings& s
   SL_ASSIGN_OR_RETURN(auto kernels, CudaKernels::Make(device.get()));
   return std::unique_ptr<Backend>(
       new CudaBackend(std::move(device), std::move(kernels), settings.link));
-}
-
-AvailableMemory CudaBackend::available() {
-  size_t free = 0, total = 0;
-  if (cudaMemGetInfo(&free, &total) != cudaSuccess) {
-    (void)cudaGetLastError();
-    return {};  // whoever takes memory learns what is wrong
-  }
-  return {static_cast<int64_t>(free), "the GPU's free memory"};
 }
 
 }  // namespace stringline

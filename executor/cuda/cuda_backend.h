@@ -27,7 +27,7 @@ class CudaBackend final : public Backend {
   Device* device() override { return device_.get(); }
   Groups* groups() override { return &groups_; }
   Kernels* kernels() override { return kernels_.get(); }
-  AvailableMemory available() override;
+  AvailableMemory available() override { return device_->available(); }
 
  private:
   CudaBackend(std::unique_ptr<CudaDevice> device, std::unique_ptr<CudaKernels> kernels,

@@ -115,6 +115,15 @@ EventId CudaDevice::NewEvent(LazyName name) {
   return issuer_.NewEvent(name);
 }
 
+AvailableMemory CudaDevice::available() const {
+  size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return {};  // whoever takes memory learns what is wrong
+  }
+  return {static_cast<int64_t>(free), "the GPU's free memory"};
+}
+
 absl::StatusOr<void*> CudaDevice::Allocate(int64_t bytes) {
   SL_RETURN_IF_ERROR(failure_);
   void* memory = nullptr;

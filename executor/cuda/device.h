@@ -27,6 +27,7 @@
 #include <memory>
 #include <vector>
 
+#include "executor/available_memory.h"
 #include "executor/cuda/issue.h"
 #include "executor/cuda/nvtx.h"
 #include "executor/cuda/progress.h"
@@ -45,6 +46,8 @@ class CudaDevice final : public Device, private IssueSink {
   StreamId NewStream(LazyName name, int capacity) override;
   StreamId NewUrgentStream(LazyName name, int capacity) override;
   EventId NewEvent(LazyName name) override;
+  // The memory that the GPU can still give.
+  AvailableMemory available() const;
   // 256-byte aligned; nothing is kept beside what is asked for.
   absl::StatusOr<void*> Allocate(int64_t bytes) override;
   // Zeroed memory of the host that the GPU reads and writes itself: what Copy copies from or to, if

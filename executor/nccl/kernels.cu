@@ -1,5 +1,6 @@
 // Every body is written once, for one of `threads` threads that share the work. On the host one
 // thread does all of it.
+#include "executor/cuda/grid.h"
 #include "executor/cuda/host_twin.h"
 #include "executor/nccl/kernels.h"
 
@@ -76,9 +77,6 @@ __host__ __device__ void UnpackBody(const PaddedRows& rows, int64_t thread, int6
   }
 }
 
-__device__ int64_t ThreadOfGrid() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
-__device__ int64_t ThreadsOfGrid() { return int64_t{gridDim.x} * blockDim.x; }
-
 }  // namespace
 
 namespace padded_kernels {
@@ -100,10 +98,6 @@ template <typename Unit>
 void HostUnpackRows(PaddedRows rows) {
   UnpackBody<Unit>(rows, 0, 1);
 }
-
-struct alignas(16) Bytes16 {
-  uint32_t word[4];
-};
 
 }  // namespace padded_kernels
 

@@ -38,13 +38,4 @@ absl::Status NcclBackend::Start(int local, const nccl::Library& library, const N
   return absl::OkStatus();
 }
 
-AvailableMemory NcclBackend::available() {
-  size_t free = 0, total = 0;
-  if (cudaMemGetInfo(&free, &total) != cudaSuccess) {
-    (void)cudaGetLastError();
-    return {};  // whoever takes memory learns what is wrong
-  }
-  return {static_cast<int64_t>(free), "the GPU's free memory"};
-}
-
 }  // namespace stringline
