@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "executor/device.h"
@@ -13,6 +14,12 @@ namespace stringline {
 
 class HostWork {
  public:
+  // Of one that lives as long as the function.
+  static std::function<Work(std::function<void()>)> Kept() {
+    return [kept = std::make_shared<HostWork>()](std::function<void()> run) {
+      return kept->Of(std::move(run));
+    };
+  }
   Work Of(std::function<void()> run) {
     return {Enqueue, &functions_.emplace_back(std::move(run)), 0};
   }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
@@ -12,23 +13,11 @@
 #include "executor/interpreter.h"
 #include "executor/threads/group.h"
 #include "gtest/gtest.h"
+#include "tests/executor/group_contract.h"
 #include "tests/executor/plans.h"
 
 namespace stringline {
 namespace {
-
-LazyName Named(int64_t index) {
-  return {[](const void*, int64_t i) { return absl::StrCat("thing ", i); }, nullptr, index};
-}
-
-Call CallOf(CallKind kind, int64_t bytes, int64_t name, int peer = -1) {
-  Call call;
-  call.kind = kind;
-  call.bytes = bytes;
-  call.peer = peer;
-  call.name = Named(name);
-  return call;
-}
 
 TEST(Group, CallsThatDifferInOneThingDoNotMatch) {
   const Call send = CallOf(CallKind::kSend, 64, 3, 1);
@@ -47,164 +36,31 @@ TEST(Group, CallsThatDifferInOneThingDoNotMatch) {
           .ok());
 }
 
-// A group of so many members, each with a stream, on a device with so many threads.
-class Members {
- public:
-  Members(int count, int threads)
-      : device_(*CpuDevice::Make(threads)), groups_(device_.get()), count_(count) {
-    std::vector<int> ranks(count);
-    group_ = groups_.New(ranks);
-    for (int m = 0; m < count; ++m) {
-      streams_.push_back(device_->NewStream(
-          {[](const void*, int64_t i) { return absl::StrCat("member ", i); }, nullptr, m}, 256));
-    }
-  }
-  void Enqueue(int member, const Call& call) {
-    calls_.push_back(call);
-    group_->Enqueue(member, streams_[member], &calls_.back());
-  }
-  // The counts of a call to come.
-  const RowCounts* Keep(const RowCounts& rows) { return &rows_.emplace_back(rows); }
-  absl::Status Run() { return device_->Synchronize(); }
-  int count() const { return count_; }
-
- private:
-  std::unique_ptr<CpuDevice> device_;
-  ThreadGroups groups_;
-  const int count_;
-  Group* group_ = nullptr;
-  std::vector<StreamId> streams_;
-  std::deque<Call> calls_;
-  std::deque<RowCounts> rows_;
-};
-
-float ValueOf(int member, int64_t i) { return static_cast<float>(1000 * member + i) * 0.37F; }
-
-class GroupTest : public testing::TestWithParam<std::tuple<int, int>> {
- protected:
-  int count() const { return std::get<0>(GetParam()); }
-  int threads() const { return std::get<1>(GetParam()); }
-  std::vector<std::vector<float>> Values(int64_t elements) const {
-    std::vector<std::vector<float>> values(count(), std::vector<float>(elements));
-    for (int m = 0; m < count(); ++m) {
-      for (int64_t i = 0; i < elements; ++i) values[m][i] = ValueOf(m, i);
-    }
-    return values;
-  }
-};
-
-TEST_P(GroupTest, AnAllReduceAddsUpInTheOrderOfTheMembers) {
-  for (const int64_t elements : {1, 3, 1000, 5000}) {
-    Members members(count(), threads());
-    auto values = Values(elements);
-    for (int m = 0; m < count(); ++m) {
-      Call call = CallOf(CallKind::kAllReduce, elements * 4, 0);
-      call.from = call.to = values[m].data();
-      members.Enqueue(m, call);
-    }
-    ASSERT_TRUE(members.Run().ok());
-    for (int64_t i = 0; i < elements; ++i) {
-      float sum = ValueOf(0, i);
-      for (int m = 1; m < count(); ++m) sum += ValueOf(m, i);
-      for (int m = 0; m < count(); ++m) ASSERT_EQ(values[m][i], sum) << m << " " << i;
-    }
-  }
+// All members are of this process, on a device with so many threads.
+GroupMachine NewMachine(int count, int threads) {
+  auto device = *CpuDevice::Make(threads);
+  GroupMachine machine;
+  machine.groups = std::make_unique<ThreadGroups>(device.get());
+  machine.device = std::move(device);
+  for (int m = 0; m < count; ++m) machine.local.push_back(m);
+  machine.work_of = [kept = std::make_shared<std::deque<std::function<void()>>>()](auto run) {
+    const auto call = [](const void* self, int64_t, NativeStream) {
+      (*static_cast<const std::function<void()>*>(self))();
+    };
+    return Work{call, &kept->emplace_back(std::move(run)), 0};
+  };
+  return machine;
 }
 
-TEST_P(GroupTest, PiecesGoWhereTheyBelong) {
-  constexpr int64_t kPiece = 5;
-  const int n = count();
-  const auto values = Values(kPiece * n);
-  struct Case {
-    CallKind kind;
-    int64_t to_elements;
-    float (*expected)(int n, int member, int64_t i);
-  };
-  const Case cases[] = {
-      {CallKind::kAllToAll, kPiece * n,
-       [](int, int member, int64_t i) {
-         return ValueOf(static_cast<int>(i / kPiece), member * kPiece + i % kPiece);
-       }},
-      {CallKind::kAllGather, kPiece * n,
-       [](int, int, int64_t i) { return ValueOf(static_cast<int>(i / kPiece), i % kPiece); }},
-      {CallKind::kReduceScatter, kPiece,
-       [](int n, int member, int64_t i) {
-         float sum = ValueOf(0, member * kPiece + i);
-         for (int m = 1; m < n; ++m) sum += ValueOf(m, member * kPiece + i);
-         return sum;
-       }},
-      {CallKind::kBroadcast, kPiece, [](int n, int, int64_t i) { return ValueOf(n - 1, i); }},
-  };
-  for (const Case& c : cases) {
-    Members members(n, threads());
-    std::vector<std::vector<float>> to(n, std::vector<float>(c.to_elements));
-    for (int m = 0; m < n; ++m) {
-      Call call = CallOf(c.kind, kPiece * 4, 0, n - 1);
-      call.from = values[m].data();
-      call.to = to[m].data();
-      members.Enqueue(m, call);
-    }
-    const absl::Status status = members.Run();
-    ASSERT_TRUE(status.ok()) << status;
-    for (int m = 0; m < n; ++m) {
-      for (int64_t i = 0; i < c.to_elements; ++i) {
-        ASSERT_EQ(to[m][i], c.expected(n, m, i)) << NameOf(c.kind) << " " << m << " " << i;
-      }
-    }
-  }
-}
+class GroupTest : public testing::TestWithParam<std::tuple<int, int>> {};
 
-// Counts that are known only when the call runs: an all-to-all of counts, then one of rows.
-TEST_P(GroupTest, CountedRowsFollowTheirCounts) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937 random(seed);
-  const int n = count();
-  constexpr int kPerPiece = 3;
-  for (int round = 0; round < 20; ++round) {
-    Members members(n, threads());
-    std::vector<std::vector<int32_t>> sent(n), received(n);
-    std::vector<std::vector<int32_t>> rows(n), got(n);
-    for (int m = 0; m < n; ++m) {
-      received[m].resize(n * kPerPiece);
-      for (int to = 0; to < n; ++to) {
-        for (int k = 0; k < kPerPiece; ++k) {
-          sent[m].push_back(static_cast<int32_t>(random() % 4));
-          for (int32_t i = 0; i < sent[m].back(); ++i) {
-            rows[m].insert(rows[m].end(), {m, to * 100 + k * 10 + i});
-          }
-        }
-      }
-      got[m].assign(2 * 4 * kPerPiece * n, -1);
-    }
-    for (int m = 0; m < n; ++m) {
-      Call counts = CallOf(CallKind::kAllToAll, kPerPiece * 4, 0);
-      counts.from = sent[m].data();
-      counts.to = received[m].data();
-      members.Enqueue(m, counts);
-      Call call = CallOf(CallKind::kAllToAllCounted, 8, 1);
-      call.from = rows[m].data();
-      call.to = got[m].data();
-      const RowCounts counted = {sent[m].data(), received[m].data(), kPerPiece, 4 * kPerPiece * n};
-      call.rows = members.Keep(counted);
-      members.Enqueue(m, call);
-    }
-    const absl::Status status = members.Run();
-    ASSERT_TRUE(status.ok()) << status;
-    for (int m = 0; m < n; ++m) {
-      std::vector<int32_t> expected;
-      for (int from = 0; from < n; ++from) {
-        for (int k = 0; k < kPerPiece; ++k) {
-          const int32_t count = sent[from][m * kPerPiece + k];
-          for (int32_t i = 0; i < count; ++i) {
-            expected.insert(expected.end(), {from, m * 100 + k * 10 + i});
-          }
-        }
-      }
-      ASSERT_TRUE(std::equal(expected.begin(), expected.end(), got[m].begin())) << m;
-      if (expected.size() < got[m].size()) {
-        EXPECT_EQ(got[m][expected.size()], -1);
-      }
+TEST_P(GroupTest, KeepsTheContract) {
+  const int count = std::get<0>(GetParam()), threads = std::get<1>(GetParam());
+  for (int time = 0; time < 6; ++time) {
+    const unsigned seed = std::random_device{}();
+    for (const NamedContract& contract : GroupContracts()) {
+      SCOPED_TRACE(absl::StrCat(contract.name, ", seed ", seed));
+      contract.check([&] { return NewMachine(count, threads); }, count, seed);
     }
   }
 }
@@ -213,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(MembersAndThreads, GroupTest,
                          testing::Combine(testing::Values(1, 2, 3, 5), testing::Values(1, 3)));
 
 TEST(Group, MembersThatCallDifferentThingsAreNamed) {
-  Members members(3, 2);
+  GroupMembers members(NewMachine(3, 2), 3);
   for (int m = 0; m < 3; ++m) {
     members.Enqueue(m, CallOf(CallKind::kAllReduce, m == 2 ? 32 : 64, 7));
   }
@@ -222,7 +78,7 @@ TEST(Group, MembersThatCallDifferentThingsAreNamed) {
 }
 
 TEST(Group, RowsThatDoNotFitAreAnErrorAndNothingIsWritten) {
-  Members members(2, 1);
+  GroupMembers members(NewMachine(2, 1), 2);
   const std::vector<int32_t> counts = {1, 2};
   const std::vector<int32_t> expected[2] = {{1, 1}, {2, 2}};
   std::vector<int32_t> rows(3, 5), got(8, -1);
@@ -242,7 +98,7 @@ TEST(Group, RowsThatDoNotFitAreAnErrorAndNothingIsWritten) {
 }
 
 TEST(Group, CountsThatDoNotAgreeAreAnError) {
-  Members members(2, 1);
+  GroupMembers members(NewMachine(2, 1), 2);
   const std::vector<int32_t> counts = {1, 1}, wrong = {1, 2};
   for (int m = 0; m < 2; ++m) {
     Call call = CallOf(CallKind::kAllToAllCounted, 4, 1);
@@ -256,7 +112,7 @@ TEST(Group, CountsThatDoNotAgreeAreAnError) {
 
 // In an order in which NCCL would hang the device says who waits for what.
 TEST(Group, MembersThatCallInAnotherOrderAreADeadlockThatIsNamed) {
-  Members members(2, 2);
+  GroupMembers members(NewMachine(2, 2), 2);
   members.Enqueue(0, CallOf(CallKind::kAllReduce, 4, 1));
   members.Enqueue(0, CallOf(CallKind::kSend, 4, 2, 1));
   members.Enqueue(1, CallOf(CallKind::kRecv, 4, 2, 0));

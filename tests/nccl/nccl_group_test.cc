@@ -9,9 +9,10 @@
 #include "executor/clock.h"
 #include "executor/nccl/sockets.h"
 #include "gtest/gtest.h"
-#include "tests/cuda/group_contract.h"
+#include "tests/cuda/host_work.h"
 #include "tests/cuda/standin/nccl_standin.h"
 #include "tests/cuda/standin/standin.h"
+#include "tests/executor/group_contract.h"
 #include "tests/nccl/nccl_processes.h"
 
 namespace stringline {
@@ -25,9 +26,10 @@ absl::StatusOr<GroupMachine> NewMachine(World* world, const NcclSettings& settin
   GroupMachine machine;
   auto device = CudaDevice::Make();
   if (!device.ok()) return device.status();
-  machine.device = *std::move(device);
-  auto groups = NcclGroups::Make(machine.device.get(), world, *library, settings);
+  auto groups = NcclGroups::Make(device->get(), world, *library, settings);
   if (!groups.ok()) return groups.status();
+  machine.device = *std::move(device);
+  machine.work_of = HostWork::Kept();
   machine.groups = *std::move(groups);
   machine.local = {world->process()};
   return machine;
@@ -54,10 +56,11 @@ TEST_P(NcclGroupTest, KeepsTheContract) {
   run.processes = members;
   run.seed = seed;
   run.settings = SettingsOf(rows, workspace_bytes);
-  for (const NamedContract& contract : GroupContracts()) {
+  for (const NamedContract& contract : GpuGroupContracts()) {
     const Said said = RunNccl(run, [&, seed = seed](World* world) -> std::string {
       SCOPED_TRACE(absl::StrCat(contract.name, " in process ", world->process()));
       contract.check([&] { return *NewMachine(world, run.settings); }, run.processes, seed);
+      EXPECT_EQ(standin_pageable_copies(), 0);
       EXPECT_EQ(standin_alive(), 0);
       EXPECT_EQ(standin_nccl_alive(), 0);
       EXPECT_EQ(standin_nccl_aborted(), 0);

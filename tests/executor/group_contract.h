@@ -9,12 +9,11 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
-#include "executor/cuda/device.h"
+#include "executor/device.h"
 #include "executor/group.h"
-#include "executor/world.h"
-#include "tests/cuda/host_work.h"
 
 namespace stringline {
 
@@ -23,14 +22,16 @@ Call CallOf(CallKind kind, int64_t bytes, int64_t name, int peer = -1);
 
 // A device, groups on it, and the members of a group of `count` that this process has.
 struct GroupMachine {
-  std::unique_ptr<CudaDevice> device;
+  std::unique_ptr<Device> device;
   std::unique_ptr<Groups> groups;
   std::vector<int> local;
+  // Work of the device that is a function of the host.
+  std::function<Work(std::function<void()>)> work_of;
 };
 using NewGroupMachine = std::function<GroupMachine()>;
 
 // A group of so many members, each of which has a stream if it is of this process. What is put into
-// the GPU's memory gets there on the stream of its member, when that comes to it.
+// the device's memory gets there on the stream of its member, when that comes to it.
 class GroupMembers {
  public:
   GroupMembers(GroupMachine machine, int count);
@@ -38,7 +39,7 @@ class GroupMembers {
   int count() const { return count_; }
   const std::vector<int>& local() const { return machine_.local; }
   bool Has(int member) const;
-  CudaDevice& device() { return *machine_.device; }
+  Device& device() { return *machine_.device; }
   Group* group() { return group_; }
   Groups* groups() { return machine_.groups.get(); }
   StreamId stream(int member) const { return streams_[member]; }
@@ -68,6 +69,11 @@ class GroupMembers {
   void Enqueue(int member, const Call& call, StreamId stream);
   // The counts of a call to come.
   const RowCounts* Keep(const RowCounts& rows) { return &rows_.emplace_back(rows); }
+  // Runs when the member's stream comes to it.
+  void Do(int member, std::function<void()> run) { Do(streams_[member], std::move(run)); }
+  void Do(StreamId stream, std::function<void()> run) {
+    device().Launch(stream, machine_.work_of(std::move(run)));
+  }
   absl::Status Run() { return device().Synchronize(); }
 
  private:
@@ -86,5 +92,8 @@ struct NamedContract {
   GroupContract check;
 };
 absl::Span<const NamedContract> GroupContracts();
+// Of groups whose calls meet in the order in which they were enqueued, on whatever streams: those
+// of GPUs. Threads want calls of one member one after the other.
+absl::Span<const NamedContract> GpuGroupContracts();
 
 }  // namespace stringline

@@ -1,13 +1,13 @@
-#include "tests/cuda/group_contract.h"
+#include "tests/executor/group_contract.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <random>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "schedlang/base/sl_check.h"
-#include "tests/cuda/standin/standin.h"
 
 namespace stringline {
 
@@ -112,7 +112,6 @@ void PiecesGoWhereTheyBelong(const NewGroupMachine& make, int n, unsigned) {
     }
     const absl::Status status = members.Run();
     ASSERT_TRUE(status.ok()) << status;
-    EXPECT_EQ(standin_pageable_copies(), 0);
     for (const int m : members.local()) {
       for (int64_t i = 0; i < c.to_elements; ++i) {
         ASSERT_EQ(got[m][i], c.expected(n, m, i)) << NameOf(c.kind) << " " << m << " " << i;
@@ -203,8 +202,6 @@ void CountedRowsFollowTheirCounts(const NewGroupMachine& make, int n, unsigned s
 // A call's plan is not written over by that of the next, which comes on other streams.
 void CountedCallsOnOtherStreamsWaitForEachOther(const NewGroupMachine& make, int count, unsigned) {
   GroupMembers members(make(), count);
-  CudaDevice& device = members.device();
-  HostWork host;
   const auto sent = [count](int m, int each) {
     std::vector<int32_t> values;
     for (int i = 0; i < each * count; ++i) values.push_back(100 * m + i);
@@ -214,16 +211,16 @@ void CountedCallsOnOtherStreamsWaitForEachOther(const NewGroupMachine& make, int
   std::vector<std::map<int, const int32_t*>> got(kRounds);
   for (int r = 0; r < kRounds; ++r) {
     for (const int m : members.local()) {
-      const StreamId stream = device.NewStream({}, 16);
+      const StreamId stream = members.device().NewStream({}, 16);
       const auto each = static_cast<int32_t>(r + 1);  // rows to everybody
       const std::vector<int32_t> values = sent(m, each);
       auto* const from = members.Memory<int32_t>(values.size());
       auto* const to = members.Memory<int32_t>(values.size());
       auto* const counts = members.Memory<int32_t>(count);
-      device.Launch(stream, host.Of([=] {
+      members.Do(stream, [=] {
         std::copy(values.begin(), values.end(), from);
         std::fill_n(counts, count, each);
-      }));
+      });
       Call call = CallOf(CallKind::kAllToAllCounted, 4, 1);
       call.from = from;
       call.to = to;
@@ -250,7 +247,6 @@ void CountedCallsOnOtherStreamsWaitForEachOther(const NewGroupMachine& make, int
 void MessagesCarryWhatWasThereWhenTheyWereSent(const NewGroupMachine& make, int count, unsigned) {
   if (count < 2) return;
   GroupMembers members(make(), count);
-  HostWork host;
   auto* const from = members.Memory<int>(1);
   auto* const to = members.Memory<int>(1);
   std::vector<int> got;
@@ -259,10 +255,10 @@ void MessagesCarryWhatWasThereWhenTheyWereSent(const NewGroupMachine& make, int 
     Call recv = CallOf(CallKind::kRecv, sizeof(int), i, 0);
     recv.to = to;
     members.Enqueue(1, recv);
-    members.device().Launch(members.stream(1), host.Of([&got, to] { got.push_back(*to); }));
+    members.Do(1, [&got, to] { got.push_back(*to); });
   }
   for (int i = 0; i < kMessages && members.Has(0); ++i) {
-    members.device().Launch(members.stream(0), host.Of([from, i] { *from = i; }));
+    members.Do(0, [from, i] { *from = i; });
     Call send = CallOf(CallKind::kSend, sizeof(int), i, 1);
     send.from = from;
     members.Enqueue(0, send);
@@ -273,20 +269,23 @@ void MessagesCarryWhatWasThereWhenTheyWereSent(const NewGroupMachine& make, int 
   for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], static_cast<int>(i));
 }
 
+#define CONTRACT(name) \
+  { #name, name }
+// The last is of GPUs only.
+constexpr NamedContract kContracts[] = {
+    CONTRACT(AnAllReduceAddsUpInTheOrderOfTheMembers),
+    CONTRACT(PiecesGoWhereTheyBelong),
+    CONTRACT(CountedRowsFollowTheirCounts),
+    CONTRACT(MessagesCarryWhatWasThereWhenTheyWereSent),
+    CONTRACT(CountedCallsOnOtherStreamsWaitForEachOther),
+};
+#undef CONTRACT
+
 }  // namespace
 
 absl::Span<const NamedContract> GroupContracts() {
-#define CONTRACT(name) \
-  { #name, name }
-  static constexpr NamedContract kContracts[] = {
-      CONTRACT(AnAllReduceAddsUpInTheOrderOfTheMembers),
-      CONTRACT(PiecesGoWhereTheyBelong),
-      CONTRACT(CountedRowsFollowTheirCounts),
-      CONTRACT(CountedCallsOnOtherStreamsWaitForEachOther),
-      CONTRACT(MessagesCarryWhatWasThereWhenTheyWereSent),
-  };
-#undef CONTRACT
-  return kContracts;
+  return absl::MakeConstSpan(kContracts, std::size(kContracts) - 1);
 }
+absl::Span<const NamedContract> GpuGroupContracts() { return kContracts; }
 
 }  // namespace stringline
