@@ -154,7 +154,7 @@ class Run {
     const double passed_s = static_cast<double>(now_ns - reported_ns_) * 1e-9;
     progress.tokens_per_second =
         tokens * static_cast<double>(done.step - reported_steps_) / passed_s;
-    progress.bubble_rate = MeasureBubbles(trainer_->Measured()).rate;
+    progress.bubble = MeasureBubbles(trainer_->Measured()).rate;
     progress.elapsed_s = static_cast<double>(now_ns - start_ns_) * 1e-9;
     progress.left_s = progress.elapsed_s / static_cast<double>(done.step) *
                       static_cast<double>(config_.steps - done.step);

@@ -38,7 +38,7 @@ struct TrainStep {
 struct TrainProgress : TrainStep {
   int64_t steps = 0;
   double tokens_per_second = 0;  // since the last report
-  double bubble_rate = 0;        // of this step, measured (Bubbles::rate)
+  double bubble = 0;             // of this step, measured (Bubbles::rate)
   double elapsed_s = 0;
   double left_s = 0;  // estimated from the run so far
 };

@@ -247,17 +247,28 @@ Bubbles MeasureBubbles(const Timeline& timeline) {
     bubbles.ranks.push_back(MeasureRank(timeline.of(RankId(r)), &first_ns, &last_ns));
     if (first_ns > last_ns) continue;  // a rank that computes nothing
     bubbles.span_ns = std::max(bubbles.span_ns, last_ns - first_ns);
-    bubbles.busiest_ns = std::max(bubbles.busiest_ns, bubbles.ranks.back().busy_ns);
   }
   for (const Event& event : timeline.events) {
     bubbles.makespan_ns = std::max(bubbles.makespan_ns, event.end_ns);
   }
-  auto rate = [&](int64_t cost_ns) {
-    return cost_ns == 0 ? 0.0 : static_cast<double>(cost_ns - bubbles.busiest_ns) / cost_ns;
-  };
-  bubbles.rate = rate(bubbles.makespan_ns);
-  bubbles.span_rate = rate(bubbles.span_ns);
-  for (Bubbles::Rank& rank : bubbles.ranks) rank.idle_ns = bubbles.makespan_ns - rank.busy_ns;
+  if (bubbles.makespan_ns == 0) return bubbles;
+  const auto makespan_ns = static_cast<double>(bubbles.makespan_ns);
+  double idle_ns = 0;
+  for (int r = 0; r < timeline.ranks(); ++r) {
+    Bubbles::Rank& rank = bubbles.ranks[r];
+    rank.idle_ns = bubbles.makespan_ns - rank.busy_ns;
+    idle_ns += static_cast<double>(rank.idle_ns);
+    if (rank.busy_ns > bubbles.ranks[bubbles.busiest].busy_ns) bubbles.busiest = r;
+    if (rank.busy_ns < bubbles.ranks[bubbles.idlest].busy_ns) bubbles.idlest = r;
+  }
+  bubbles.rate = idle_ns / timeline.ranks() / makespan_ns;
+  const Bubbles::Rank& busiest = bubbles.ranks[bubbles.busiest];
+  bubbles.busiest_rate = static_cast<double>(busiest.idle_ns) / makespan_ns;
+  bubbles.idlest_rate = static_cast<double>(bubbles.ranks[bubbles.idlest].idle_ns) / makespan_ns;
+  if (bubbles.span_ns > 0) {
+    bubbles.span_rate = static_cast<double>(bubbles.span_ns - busiest.busy_ns) /
+                        static_cast<double>(bubbles.span_ns);
+  }
   return bubbles;
 }
 

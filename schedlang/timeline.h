@@ -70,13 +70,18 @@ Timeline TimelineOf(const Plan& plan, std::string origin);
 std::string Print(const Timeline& timeline);
 std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnostics);
 
-// Where the time of a step goes. `work` counts a group once.
+// Where the time of a step goes. A group counts once. The bubble is how long a rank is idle on
+// average, as a share of the makespan. Papers also give the share of the rank that works most: of
+// the makespan, and of the span (Qi et al. 2024, Zero Bubble Pipeline Parallelism).
 struct Bubbles {
   int64_t makespan_ns = 0;  // latest end of anything
   int64_t span_ns = 0;      // largest (last end - first start) of a rank's computation
-  int64_t busiest_ns = 0;   // the largest work of a rank
-  double rate = 0;          // (makespan - busiest) / makespan
-  double span_rate = 0;     // (span - busiest) / span
+  double rate = 0;          // the mean over ranks of idle / makespan
+  int busiest = 0;          // the rank that works most, and the one that works least
+  int idlest = 0;
+  double busiest_rate = 0;  // their idle / makespan
+  double idlest_rate = 0;
+  double span_rate = 0;  // (span - the busiest rank's work) / span
   struct Rank {
     int64_t busy_ns = 0;
     int64_t idle_ns = 0;       // makespan - busy

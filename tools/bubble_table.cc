@@ -32,8 +32,12 @@ Json BubblesAsJson(const Timeline& timeline, const Bubbles& bubbles, const Analy
           {"parameters", ParametersAsJson(timeline.parameters)},
           {"makespan_us", Microseconds(bubbles.makespan_ns)},
           {"span_us", Microseconds(bubbles.span_ns)},
-          {"bubble_rate", bubbles.rate},
-          {"span_bubble_rate", bubbles.span_rate},
+          {"bubble", bubbles.rate},
+          {"busiest_rank", bubbles.busiest},
+          {"busiest_bubble", bubbles.busiest_rate},
+          {"idlest_rank", bubbles.idlest},
+          {"idlest_bubble", bubbles.idlest_rate},
+          {"span_bubble", bubbles.span_rate},
           {"actions", ComputeEvents(timeline)},
           {"ranks", std::move(ranks)}};
 }
@@ -42,9 +46,18 @@ void PrintBubbles(const Timeline& timeline, const Bubbles& bubbles, std::ostream
   constexpr int kBar = 30;
   out << TitleOf(timeline) << ": " << ComputeEvents(timeline) << " actions on " << timeline.ranks()
       << (timeline.ranks() == 1 ? " rank" : " ranks") << "\n\n";
-  out << absl::StreamFormat("  makespan %13s   bubble %8s   from the first start to the last end\n",
-                            PrintTime(bubbles.makespan_ns), PrintShare(bubbles.rate));
-  out << absl::StreamFormat("  span     %13s   bubble %8s   of the rank that takes longest\n\n",
+  const bool alike =
+      bubbles.ranks[bubbles.busiest].busy_ns == bubbles.ranks[bubbles.idlest].busy_ns;
+  out << absl::StreamFormat("  makespan %13s   bubble %9s   %s\n", PrintTime(bubbles.makespan_ns),
+                            PrintShare(bubbles.rate),
+                            alike ? "every rank idles so long" : "ranks idle so long on average");
+  if (!alike) {
+    out << absl::StreamFormat("%24s   busiest %8s   rank %d\n", "",
+                              PrintShare(bubbles.busiest_rate), bubbles.busiest);
+    out << absl::StreamFormat("%24s   idlest %9s   rank %d\n", "", PrintShare(bubbles.idlest_rate),
+                              bubbles.idlest);
+  }
+  out << absl::StreamFormat("  span     %13s   busiest %8s   from a rank's start to its end\n\n",
                             PrintTime(bubbles.span_ns), PrintShare(bubbles.span_rate));
   out << absl::StreamFormat("  rank %13s %13s  peak  busy\n", "busy", "idle");
   for (size_t r = 0; r < bubbles.ranks.size(); ++r) {

@@ -274,7 +274,7 @@ std::string HelpOf(const Command& command) {
   Declare(command, app, flags);
   std::string footer = absl::StrCat("Example:\n  ", command.example);
   if (command.options & kCostOptions) {
-    absl::StrAppend(&footer, "\n\nCosts, in --cost and in cost files:\n");
+    absl::StrAppend(&footer, "\n\n", kBubbleMeaning, "\nCosts, in --cost and in cost files:\n");
     for (const CostKey& key : CostKeys()) {
       absl::StrAppendFormat(&footer, "  %-18s %s\n", key.name, key.meaning);
     }

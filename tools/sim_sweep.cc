@@ -83,8 +83,10 @@ class SimSweep {
     SL_ASSIGN_OR_RETURN(const Timeline timeline, SimulatedStep(*plan, costs, layout_));
     const Bubbles bubbles = MeasureBubbles(timeline);
     step.makespan_ns = bubbles.makespan_ns;
-    step.bubble_rate = bubbles.rate;
-    step.span_bubble_rate = bubbles.span_rate;
+    step.bubble = bubbles.rate;
+    step.busiest_bubble = bubbles.busiest_rate;
+    step.idlest_bubble = bubbles.idlest_rate;
+    step.span_bubble = bubbles.span_rate;
     for (const Bubbles::Rank& rank : bubbles.ranks) {
       step.peak_activations = std::max(step.peak_activations, rank.peak_activations);
     }

@@ -29,8 +29,10 @@ struct SweptStep {
   std::string message;  // why it was refused, or what is wrong
   int64_t actions = 0;  // computations
   int64_t makespan_ns = 0;
-  double bubble_rate = 0;
-  double span_bubble_rate = 0;
+  double bubble = 0;  // as in Bubbles, and the next ones
+  double busiest_bubble = 0;
+  double idlest_bubble = 0;
+  double span_bubble = 0;
   int peak_activations = 0;  // of the rank that holds most
 };
 

@@ -80,8 +80,12 @@ TEST(Bubbles, CountWorkIdleAndPeaks) {
   const Bubbles bubbles = MeasureBubbles(*good);
   EXPECT_EQ(bubbles.makespan_ns, 70);
   EXPECT_EQ(bubbles.span_ns, 70);
-  EXPECT_EQ(bubbles.busiest_ns, 60);
-  EXPECT_DOUBLE_EQ(bubbles.rate, 10.0 / 70);
+  EXPECT_DOUBLE_EQ(bubbles.rate, (10.0 + 55 + 70) / 3 / 70);
+  EXPECT_EQ(bubbles.busiest, 0);
+  EXPECT_DOUBLE_EQ(bubbles.busiest_rate, 10.0 / 70);
+  EXPECT_EQ(bubbles.idlest, 2);
+  EXPECT_DOUBLE_EQ(bubbles.idlest_rate, 1);
+  EXPECT_DOUBLE_EQ(bubbles.span_rate, 10.0 / 70);
   EXPECT_EQ(bubbles.ranks[0].busy_ns, 60);
   EXPECT_EQ(bubbles.ranks[0].idle_ns, 10);
   EXPECT_EQ(bubbles.ranks[0].peak_activations, 3);

@@ -278,8 +278,10 @@ TEST(CliTest, SimulationAsJson) {
   EXPECT_EQ(json["parameters"]["P"], 4);
   EXPECT_EQ(json["makespan_us"], 33000);
   EXPECT_EQ(json["span_us"], 33000);
-  EXPECT_DOUBLE_EQ(json["bubble_rate"].get<double>(), 9.0 / 33.0);
-  EXPECT_DOUBLE_EQ(json["span_bubble_rate"].get<double>(), 9.0 / 33.0);
+  EXPECT_DOUBLE_EQ(json["bubble"].get<double>(), 9.0 / 33.0);
+  EXPECT_DOUBLE_EQ(json["busiest_bubble"].get<double>(), 9.0 / 33.0);
+  EXPECT_DOUBLE_EQ(json["idlest_bubble"].get<double>(), 9.0 / 33.0);
+  EXPECT_DOUBLE_EQ(json["span_bubble"].get<double>(), 9.0 / 33.0);
   EXPECT_EQ(json["actions"], 64);
   ASSERT_EQ(json["ranks"].size(), 4u);
   for (int rank = 0; rank < 4; ++rank) {
@@ -287,6 +289,24 @@ TEST(CliTest, SimulationAsJson) {
     EXPECT_EQ(json["ranks"][rank]["busy_us"], 24000);
     EXPECT_EQ(json["ranks"][rank]["idle_us"], 9000);
   }
+}
+
+// The last rank has the output layer: it is busy while the others wait for it.
+TEST(CliTest, TheBubbleIsTheMeanOverRanks) {
+  const auto json = OneObject(
+      RunAtTop("sim schedules/zb_h1.sched P=8 M=16 --costs examples/06_where_the_time_goes/"
+               "llama.yaml --json")
+          .out);
+  double idle_us = 0;
+  for (const auto& rank : json["ranks"]) idle_us += rank["idle_us"].get<double>();
+  const double makespan_us = json["makespan_us"];
+  EXPECT_NEAR(json["bubble"], idle_us / 8 / makespan_us, 1e-9);
+  EXPECT_EQ(json["busiest_rank"], 7);
+  EXPECT_NEAR(json["busiest_bubble"], json["ranks"][7]["idle_us"].get<double>() / makespan_us,
+              1e-9);
+  EXPECT_EQ(json["idlest_rank"], 0);
+  EXPECT_NEAR(json["idlest_bubble"], json["ranks"][0]["idle_us"].get<double>() / makespan_us, 1e-9);
+  EXPECT_GT(json["bubble"], 0.34);
 }
 
 TEST(CliTest, PlanAsJson) {

@@ -46,11 +46,13 @@ void PrintPictures(const Timeline& first, const Timeline& second, const Flags& f
   output.out << Draw(second, picture);
 }
 
-void PrintDifference(const Difference& difference, const Timeline& second, std::ostream& out) {
+void PrintDifference(const Difference& difference, const Timeline& first, const Timeline& second,
+                     std::ostream& out) {
   const double change = static_cast<double>(difference.second_ns - difference.first_ns);
   out << absl::StreamFormat(
-      "\nfirst  %13s\nsecond %13s   %s, %+.2f %%\n\n", PrintTime(difference.first_ns),
-      PrintTime(difference.second_ns), Signed(change),
+      "\nfirst  %13s   %s\nsecond %13s   %s\n       %13s   %+.2f %%\n\n",
+      PrintTime(difference.first_ns), PrintBubble(MeasureBubbles(first)),
+      PrintTime(difference.second_ns), PrintBubble(MeasureBubbles(second)), Signed(change),
       difference.first_ns == 0 ? 0.0 : 100 * change / static_cast<double>(difference.first_ns));
   out << absl::StreamFormat("  %-18s %13s %13s %13s\n", "a rank's average", "first", "second",
                             "difference");
@@ -80,7 +82,7 @@ void PrintDifference(const Difference& difference, const Timeline& second, std::
   }
 }
 
-Json DifferenceAsJson(const Difference& difference, const Timeline& second) {
+Json DifferenceAsJson(const Difference& difference, const Timeline& first, const Timeline& second) {
   Json terms = Json::array();
   for (const DifferenceTerm& term : difference.terms) {
     terms.push_back({{"name", term.name},
@@ -100,6 +102,8 @@ Json DifferenceAsJson(const Difference& difference, const Timeline& second) {
   return {{"ok", true},
           {"first_makespan_us", Microseconds(difference.first_ns)},
           {"second_makespan_us", Microseconds(difference.second_ns)},
+          {"first_bubble", MeasureBubbles(first).rate},
+          {"second_bubble", MeasureBubbles(second).rate},
           {"terms", std::move(terms)},
           {"actions", std::move(actions)},
           {"matched", difference.matched},
@@ -144,11 +148,11 @@ int RunCompare(const Flags& flags, const Output& output) {
   const absl::StatusOr<bool> written = WriteExports(flags, sides);
   if (!written.ok()) return Fail(output, written.status().message());
   if (output.json) {
-    WriteJson(output.out, DifferenceAsJson(difference, second));
+    WriteJson(output.out, DifferenceAsJson(difference, first, second));
     return kOk;
   }
   if (!*written) PrintPictures(first, second, flags, output);
-  PrintDifference(difference, second, output.out);
+  PrintDifference(difference, first, second, output.out);
   return kOk;
 }
 

@@ -83,9 +83,9 @@ Json RehearsalAsJson(const Rehearsal& rehearsal) {
           {"schedule", rehearsal.measured.schedule},
           {"parameters", ParametersAsJson(rehearsal.measured.parameters)},
           {"measured_us", Microseconds(measured.makespan_ns)},
-          {"measured_bubble_rate", measured.rate},
+          {"measured_bubble", measured.rate},
           {"simulated_us", Microseconds(simulated.makespan_ns)},
-          {"simulated_bubble_rate", simulated.rate},
+          {"simulated_bubble", simulated.rate},
           {"misprediction", Misprediction(rehearsal.measured, rehearsal.simulated)},
           {"steps_us", std::move(steps)}};
 }

@@ -122,7 +122,7 @@ void PrintProgress(const TrainProgress& progress, std::ostream& out) {
   out << absl::StreamFormat(
              "step %*d/%s   loss %.4f   %6.0f tokens/s   bubble %4.1f %%   %s left\n",
              static_cast<int>(steps.size()), progress.step, steps, progress.loss_nats,
-             progress.tokens_per_second, 100 * progress.bubble_rate, PrintLeft(progress.left_s))
+             progress.tokens_per_second, 100 * progress.bubble, PrintLeft(progress.left_s))
       << std::flush;
 }
 
@@ -268,9 +268,9 @@ Json ResultAsJson(const Plan& plan, const RecordedRun& run, std::optional<double
   json.update(StepsAsJson(plan, run, entropy));
   json.update(
       Json{{"measured_us", Microseconds(measured.makespan_ns)},
-           {"measured_bubble_rate", measured.rate},
+           {"measured_bubble", measured.rate},
            {"simulated_us", Microseconds(simulated.makespan_ns)},
-           {"simulated_bubble_rate", simulated.rate},
+           {"simulated_bubble", simulated.rate},
            {"misprediction", Misprediction(run.result.measured, run.result.simulated)},
            {"step_us",
             {{"mean", Microseconds(std::llround(run.result.mean_makespan_ns))},

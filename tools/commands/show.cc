@@ -35,7 +35,9 @@ Json TimelineAsJson(const Timeline& timeline) {
           {"schedule", timeline.schedule},
           {"parameters", ParametersAsJson(timeline.parameters)},
           {"makespan_us", Microseconds(bubbles.makespan_ns)},
-          {"bubble_rate", bubbles.rate},
+          {"bubble", bubbles.rate},
+          {"busiest_bubble", bubbles.busiest_rate},
+          {"idlest_bubble", bubbles.idlest_rate},
           {"ranks", std::move(ranks)}};
 }
 

@@ -110,7 +110,7 @@ void PrintTable(const SimSweepReport& report, std::ostream& out) {
       const SweptStep& step = report.At(s, p);
       if (step.state == SweptStep::State::kSimulated) {
         out << absl::StreamFormat("  %13s %10s %5d", PrintTime(step.makespan_ns),
-                                  PrintShare(step.bubble_rate), step.peak_activations);
+                                  PrintShare(step.bubble), step.peak_activations);
       } else {
         out << absl::StreamFormat("  %13s %10s %5s",
                                   step.state == SweptStep::State::kRefused ? "refused" : "wrong",
@@ -142,7 +142,7 @@ std::vector<PlotLine> LinesOf(const SimSweepReport& report) {
     for (size_t p = 0; p < report.points.size(); ++p) {
       const SweptStep& step = report.At(s, p);
       const bool simulated = step.state == SweptStep::State::kSimulated;
-      line.values.push_back(simulated ? std::optional(step.bubble_rate) : std::nullopt);
+      line.values.push_back(simulated ? std::optional(step.bubble) : std::nullopt);
     }
     lines.push_back(std::move(line));
   }
@@ -161,8 +161,10 @@ Json SweptAsJson(const SimSweepReport& report) {
       Json entry = {{"schedule", report.schedules[s].name}};
       if (step.state == SweptStep::State::kSimulated) {
         entry["makespan_us"] = Microseconds(step.makespan_ns);
-        entry["bubble_rate"] = step.bubble_rate;
-        entry["span_bubble_rate"] = step.span_bubble_rate;
+        entry["bubble"] = step.bubble;
+        entry["busiest_bubble"] = step.busiest_bubble;
+        entry["idlest_bubble"] = step.idlest_bubble;
+        entry["span_bubble"] = step.span_bubble;
         entry["peak_activations"] = step.peak_activations;
         entry["actions"] = step.actions;
       } else {

@@ -102,9 +102,9 @@ class SvgPicture {
       const Bubbles bubbles = MeasureBubbles(timeline);
       absl::StrAppendFormat(&out_,
                             "<text x='%.1f' y='%.1f'><tspan font-weight='bold'>%s</tspan><tspan "
-                            "dx='8'>%s, bubble %s%s</tspan></text>\n",
+                            "dx='8'>%s, %s%s</tspan></text>\n",
                             kLabels, y + 12, XmlText(TitleOf(timeline)),
-                            PrintTime(bubbles.makespan_ns), PrintShare(bubbles.rate),
+                            PrintTime(bubbles.makespan_ns), PrintBubble(bubbles),
                             timeline.origin == "simulated" ? "" : ", measured");
       y += kTitle;
     }

@@ -194,7 +194,7 @@ class Drawing {
 std::string Drawing::Header() const {
   std::string text = absl::StrCat(Bold(picture_.colors), TitleOf(step_), Plain(picture_.colors),
                                   "  ", step_.origin, ": ", PrintTime(bubbles_.makespan_ns),
-                                  ", bubble ", PrintShare(bubbles_.rate), "\n");
+                                  ", ", PrintBubble(bubbles_), "\n");
   absl::StrAppend(&text, std::string(margin_left_ + std::min(band_, raster_.columns), ' '),
                   Dim(picture_.colors), "  busy  peak", Plain(picture_.colors), "\n");
   return text;

@@ -31,6 +31,23 @@ std::string PrintTime(int64_t ns) {
 
 std::string PrintShare(double share) { return absl::StrFormat("%.2f %%", 100 * share); }
 
+std::string PrintBubble(const Bubbles& bubbles) {
+  std::string text = absl::StrCat("bubble ", PrintShare(bubbles.rate));
+  const std::string least = absl::StrFormat("%.2f", 100 * bubbles.busiest_rate);
+  const std::string most = absl::StrFormat("%.2f", 100 * bubbles.idlest_rate);
+  if (least != most) absl::StrAppend(&text, " (ranks ", least, " to ", most, " %)");
+  return text;
+}
+
+const char kBubbleMeaning[] =
+    "The bubble is how long a rank is idle on average, as a share of the makespan, which goes\n"
+    "from the step's first start to its last end. A rank is busy while a forward or backward "
+    "runs,\n"
+    "with the all-to-alls inside it; sends, receives, collectives and waiting are idle time.\n"
+    "Beside the mean stand the busiest rank, which many papers give, and the idlest. The span is\n"
+    "the longest time from a rank's own first start to its own last end; what the busiest rank\n"
+    "idles of it is the bubble of the Zero Bubble papers, whose ranks need not end together.\n";
+
 std::string PrintBar(double share, int width) {
   constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const int eighths = static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * width * 8));

@@ -15,6 +15,13 @@ std::string PrintTime(int64_t ns);
 // "27.27 %"
 std::string PrintShare(double share);
 
+// "bubble 34.92 % (ranks 8.83 to 38.45 %)", from the busiest rank to the idlest; of ranks that all
+// idle as long only the first.
+std::string PrintBubble(const Bubbles& bubbles);
+
+// What is counted, in some lines for help.
+extern const char kBubbleMeaning[];
+
 // A bar of `width` columns, `share` (0 .. 1) of it filled, to an eighth of a column.
 std::string PrintBar(double share, int width);
 

@@ -24,7 +24,8 @@ function fillTitles() {
     const computations = t.kind.reduce((sum, kind) => sum + (kind < 4 ? 1 : 0), 0);
     const facts = [
       make('span.fact', {}, make('b', {}, timeWords(t.makespan)), ' makespan'),
-      make('span.fact', {}, make('b', {}, shareWords(t.head.bubble_rate)), ' bubble'),
+      make('span.fact', {}, make('b', {}, shareWords(t.head.bubble)), ' bubble',
+           rankShares(t.head)),
       make('span.fact', {}, make('b', {}, t.ranks.toLocaleString('en')),
            t.ranks === 1 ? ' rank' : ' ranks'),
       make('span.fact', {}, make('b', {}, computations.toLocaleString('en')), ' actions'),

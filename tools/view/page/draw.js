@@ -231,9 +231,9 @@ function drawHeading(context, row, y) {
   const wide = context.measureText(title).width;
   context.fillStyle = paint.css.soft;
   context.font = `12px ${FONT}`;
-  const {origin, bubble_rate: bubble} = t.head;
-  context.fillText(`${origin}, ${timeWords(t.makespan)}, bubble ${shareWords(bubble)}`, 34 + wide,
-                   middle);
+  const {origin, bubble} = t.head;
+  context.fillText(`${origin}, ${timeWords(t.makespan)}, bubble ${shareWords(bubble)}` +
+                   rankShares(t.head), 34 + wide, middle);
 }
 
 // Where each timeline ends.

@@ -95,7 +95,9 @@ class PageDataWriter {
 
   void WriteRanks() {
     const Bubbles bubbles = MeasureBubbles(timeline_);
-    header_["bubble_rate"] = bubbles.rate;
+    header_["bubble"] = bubbles.rate;
+    header_["busiest_bubble"] = bubbles.busiest_rate;
+    header_["idlest_bubble"] = bubbles.idlest_rate;
     PageJson ranks = PageJson::array();
     for (int r = 0; r < timeline_.ranks(); ++r) {
       PageJson lanes = PageJson::array();

@@ -9,6 +9,10 @@ function timeWords(ns) {
 }
 
 const shareWords = (share) => `${(100 * share).toFixed(2)} %`;
+// " (ranks 8.83 to 38.45 %)", if they are not all idle as long.
+const rankShares = ({busiest_bubble: least, idlest_bubble: most}) =>
+  shareWords(least) === shareWords(most)
+    ? '' : ` (ranks ${(100 * least).toFixed(2)} to ${shareWords(most)})`;
 
 function amountWords(t, amount) {
   if (!t.head.memory || !t.head.memory.bytes) {
