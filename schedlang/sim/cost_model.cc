@@ -16,9 +16,13 @@ class CostResolver {
   CostResolver(const CostSpec& spec, const Plan& plan) : spec_(spec), plan_(plan) {}
 
   absl::StatusOr<CostModel> Run() {
+    AddUsual();
     if (spec_.formula) AddFormula(*spec_.formula);
+    SL_RETURN_IF_ERROR(CheckNeeds());
     SL_RETURN_IF_ERROR(ResolveParts());
     SL_RETURN_IF_ERROR(ResolveActions());
+    SL_RETURN_IF_ERROR(CheckPairs());
+    PricePairs(plan_, &model_);
     SL_RETURN_IF_ERROR(ResolveMessages());
     SL_RETURN_IF_ERROR(ResolveMemory());
     SL_ASSIGN_OR_RETURN(model_.unshard, PerStage("unshard"));
@@ -46,6 +50,44 @@ class CostResolver {
     return absl::InvalidArgumentError(absl::StrCat(key, ": ", values.size(), " values for ",
                                                    stages(),
                                                    " stages (give one for all, or one a stage)"));
+  }
+
+  // Whether there is a cost of a part of F, I or W.
+  bool HasParts(ActionKind kind) const {
+    for (int part = 0; part < kParts; ++part) {
+      if (RowOfPart(part).of == kind && Has(PartName(part))) return true;
+    }
+    return false;
+  }
+  bool HasParts() const {
+    return HasParts(ActionKind::kForward) || HasParts(ActionKind::kInputGradient) ||
+           HasParts(ActionKind::kWeightGradient);
+  }
+
+  // Where nothing is said of computation it takes what it usually does.
+  void AddUsual() {
+    for (const char* const key : {"F", "B", "I", "W", "FB"}) {
+      if (Has(key)) return;
+    }
+    if (spec_.formula || HasParts()) return;
+    spec_.values.merge(UnitCosts().values);
+  }
+
+  // What means nothing without something else.
+  absl::Status CheckNeeds() const {
+    for (const char* const key : {"node.p2p", "node.bandwidth", "node.sharing"}) {
+      if (Has(key) && !Has("node.ranks")) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(key, ": needs the ranks of a node ('node.ranks=8')"));
+      }
+    }
+    for (const char* const key : {"layers", "slowdown"}) {
+      if (Has(key) && !HasParts()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(key, ": needs costs of parts ('F.attn=10')"));
+      }
+    }
+    return absl::OkStatus();
   }
 
   // What the formula gives, where nothing else is said.
@@ -101,6 +143,7 @@ class CostResolver {
     SL_ASSIGN_OR_RETURN(model_.forward_backward, PerStage("FB"));
     const auto from_parts = [&](ActionKind kind, std::vector<int64_t>* costs,
                                 int64_t (PartCosts::*sum)() const) {
+      if (!HasParts(kind)) return;  // a sum of nothing is no cost
       std::vector<int64_t> sums;
       for (const PartCosts& parts : model_.parts) sums.push_back((parts.*sum)());
       ByParts(kind) = std::any_of(sums.begin(), sums.end(), [](int64_t ns) { return ns > 0; });
@@ -115,7 +158,6 @@ class CostResolver {
     for (size_t s = 0; model_.backward.size() < stages() && halves; ++s) {
       model_.backward.push_back(model_.input_gradient[s] + model_.weight_gradient[s]);
     }
-    PricePairs(plan_, &model_);
     const std::vector<int64_t>* const of[] = {&model_.forward, &model_.backward,
                                               &model_.input_gradient, &model_.weight_gradient};
     for (const Action& action : plan_.actions) {
@@ -124,6 +166,29 @@ class CostResolver {
           absl::StrCat("the schedule performs ", Print(plan_, action),
                        ", but there is no cost for ", PrintedKind(action.kind),
                        action.kind == ActionKind::kBackward ? " (nor for I and W)" : ""));
+    }
+    return absl::OkStatus();
+  }
+
+  // A pair is priced by its parts if there are any; then all of it has some.
+  absl::Status CheckPairs() const {
+    if (model_.parts.empty()) return absl::OkStatus();
+    for (uint32_t i = 0; i < plan_.actions.size(); ++i) {
+      if (!IsCompute(plan_.actions[i].kind) || plan_.actions[i].joined) continue;
+      const auto pair = PairOf(GroupAt(absl::MakeConstSpan(plan_.actions), i));
+      if (pair.forward == nullptr) continue;
+      const bool whole = pair.backward->kind == ActionKind::kBackward;
+      if (whole && !model_.forward_backward.empty()) continue;
+      for (const ActionKind kind :
+           {ActionKind::kForward, ActionKind::kInputGradient, ActionKind::kWeightGradient}) {
+        if (HasParts(kind) || (!whole && kind == ActionKind::kWeightGradient)) continue;
+        const char first = PrintedKind(kind)[0] == 'I' ? 'B' : PrintedKind(kind)[0];
+        return absl::InvalidArgumentError(absl::StrCat(
+            "the schedule performs ", Print(plan_, *pair.forward), " & ",
+            Print(plan_, *pair.backward), ", whose parts overlap, but of ", PrintedKind(kind),
+            " there is no cost of a part (", std::string(1, first), ".attn, ",
+            std::string(1, first), ".post)", whole ? "; give them, or FB" : "; give them"));
+      }
     }
     return absl::OkStatus();
   }

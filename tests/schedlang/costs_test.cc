@@ -171,6 +171,54 @@ TEST(Costs, ResolveGivesEveryStageItsCosts) {
             "the schedule performs 1I0, but there is no cost for I");
 }
 
+// What nobody gave is the usual, or is asked for; it never is nothing.
+TEST(Costs, NothingIsFreeByAccident) {
+  const Plan plan =
+      PlanFromText("plan x P=1 M=3\nstages 0\nrank 0: 0F0 0F1&0B0 0F2&0I1 0W1 0I2 0W2\n");
+  const auto resolved = [&plan](absl::string_view text) {
+    return ResolveCosts(*ParseCosts(text), plan);
+  };
+  const CostModel usual = *ResolveCosts(UnitCosts(), plan);
+  for (const char* const text : {"p2p=100", "message=16MiB,bandwidth=25GB/s", "reduce=5",
+                                 "memory.weights=1GiB", "jitter=5%"}) {
+    const auto model = resolved(text);
+    ASSERT_TRUE(model.ok()) << text << model.status();
+    EXPECT_EQ(model->forward, usual.forward) << text;
+    EXPECT_EQ(model->backward, usual.backward) << text;
+    EXPECT_EQ(model->input_gradient, usual.input_gradient) << text;
+    EXPECT_EQ(model->weight_gradient, usual.weight_gradient) << text;
+  }
+  EXPECT_EQ(resolved("p2p=100")->hop, 100'000);
+  struct Case {
+    const char* costs;
+    const char* message;
+  };
+  const Case cases[] = {
+      {"F.attn=10", "the schedule performs 0B0, but there is no cost for B (nor for I and W)"},
+      {"F.attn=10,B.attn=10",
+       "the schedule performs 0B0, but there is no cost for B (nor for I and W)"},
+      {"F.attn=10,W.attn=10,B=20", "the schedule performs 0I1, but there is no cost for I"},
+      {"B.attn=10,W.attn=10", "the schedule performs 0F0, but there is no cost for F"},
+      {"F.attn=10,I=10,W=10",
+       "the schedule performs 0F1 & 0B0, whose parts overlap, but of I there is no cost of a part "
+       "(B.attn, B.post); give them, or FB"},
+      {"F.attn=10,B.attn=10,W=10",
+       "the schedule performs 0F1 & 0B0, whose parts overlap, but of W there is no cost of a part "
+       "(W.attn, W.post); give them, or FB"},
+      {"F=10,B.attn=10,W.attn=10,FB=20",
+       "the schedule performs 0F2 & 0I1, whose parts overlap, but of F there is no cost of a part "
+       "(F.attn, F.post); give them"},
+      {"F=1,B=2,node.p2p=3", "node.p2p: needs the ranks of a node ('node.ranks=8')"},
+      {"F=1,B=2,layers=3", "layers: needs costs of parts ('F.attn=10')"},
+      {"F=1,B=2,slowdown=5%", "slowdown: needs costs of parts ('F.attn=10')"},
+  };
+  for (const Case& c : cases) {
+    EXPECT_EQ(resolved(c.costs).status().message(), c.message) << c.costs;
+  }
+  // What is said to be nothing is nothing.
+  EXPECT_EQ(resolved("F.attn=10,B.attn=10,W.attn=0")->weight_gradient[0], 0);
+}
+
 TEST(Costs, AGroupCostsItsPartsUnlessItIsAForwardAndABackward) {
   const Plan plan = PlanFromText("plan x P=1 M=2\nstages 0\nrank 0: 0F0 0F1&0B0 0I1 0W1\n");
   const auto group = [&](size_t i, size_t n) {
