@@ -39,9 +39,12 @@ constexpr Command kCommands[] = {
      "stringline report schedules/zb_h1.sched P=8 M=24 --cost F=18522,I=18086,W=9337,p2p=601",
      kPlanOptions | kCostOptions | kLayoutOption | kSlowOption | kVariationOptions, RunReport},
     {"compare", "Compare two steps, simulated or recorded: where their difference comes from",
-     "Two of: a schedule (.sched), a plan (.plan), one of torch's (.csv), a timeline (.timeline)",
-     "stringline compare schedules/1f1b.sched schedules/zb_h1.sched P=4 M=8",
-     kManyFiles | kPlanOptions | kCostOptions | kLayoutOption | kPictureOptions, RunCompare},
+     "Two of: a schedule (.sched), a plan (.plan), one of torch's (.csv), a timeline (.timeline); "
+     "behind -- the second one with parameters and options of its own, where they differ",
+     "stringline compare schedules/interleaved.sched P=4 M=8 --work model -- "
+     "schedules/interleaved.sched V=4",
+     kManyFiles | kTwoSides | kPlanOptions | kCostOptions | kLayoutOption | kPictureOptions,
+     RunCompare},
     {"explain", "Say why an action starts when it does, and what waits for it", kScheduleOrPlan,
      "stringline explain schedules/1f1b.sched 1B2 P=4 M=8 --cost F=10,B=20,p2p=1",
      kPlanOptions | kActionArgument | kCostOptions | kLayoutOption, RunExplain},

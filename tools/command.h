@@ -22,6 +22,7 @@ enum OptionSet : unsigned {
   kToOption = 1 << 6,           // --to
   kOutOption = 1 << 7,          // --out
   kManyFiles = 1 << 8,          // FILE … instead of one
+  kTwoSides = 1 << 18,          // FILE … -- FILE …: the second with options of its own
   kFormatOptions = 1 << 9,      // --check, --stdout
   kForOption = 1 << 10,         // --for
   kActionArgument = 1 << 11,    // ACTION behind FILE

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "schedlang/base/diagnostics.h"
+#include "schedlang/base/status.h"
 #include "schedlang/sim/cost_keys.h"
 #include "tools/command.h"
 
@@ -27,6 +28,12 @@ void DeclareCostOptions(CLI::App& app, Flags& flags) {
   app.add_option("--costs", flags.cost_file, "The same from a YAML file")
       ->type_name("FILE")
       ->excludes(cost);
+  app.add_option("--work", flags.work,
+                 "What F, B, I, W, collectives and memory are given for: each stage (the default), "
+                 "a rank's stages together, or the whole model, divided by the layers that the "
+                 "schedule's split gives them; so schedules with more stages do the same work")
+      ->check(CLI::IsMember({"stage", "rank", "model"}))
+      ->type_name("stage|rank|model");
 }
 
 void DeclareLayoutOption(CLI::App& app, Flags& flags) {
@@ -236,14 +243,10 @@ void SplitFilesAndParameters(Flags* flags) {
 
 }  // namespace
 
-absl::StatusOr<Flags> ParseFlags(const Command& command, const std::vector<std::string>& args) {
-  Flags flags;
-  for (const std::string& arg : args) {
-    if (arg == "--help" || arg == "-h") {
-      flags.help = true;
-      return flags;
-    }
-  }
+namespace {
+
+absl::StatusOr<Flags> ParseSide(const Command& command, Flags flags,
+                                const std::vector<std::string>& args) {
   CLI::App app;
   Declare(command, app, flags);
   try {
@@ -265,6 +268,52 @@ absl::StatusOr<Flags> ParseFlags(const Command& command, const std::vector<std::
           absl::StrCat("'", command.name, "' needs a file, as in: ", command.example));
     }
   }
+  return flags;
+}
+
+// What is said there, and else what the first side has.
+absl::StatusOr<Flags> ParseSecondSide(const Command& command, const Flags& first,
+                                      const std::vector<std::string>& args) {
+  SL_ASSIGN_OR_RETURN(const Flags said, ParseSide(command, {}, args));
+  Flags inherited = first;
+  inherited.offered = std::move(inherited.parameters);
+  inherited.files.clear();
+  inherited.parameters.clear();
+  inherited.schedule.clear();
+  if (!said.cost.empty()) inherited.cost_file.clear();
+  if (!said.cost_file.empty()) inherited.cost.clear();
+  return ParseSide(command, std::move(inherited), args);
+}
+
+// What is written is of both sides, wherever it is asked for.
+void ShareOutput(const Flags& second, Flags* first) {
+  for (bool Flags::*const flag : {&Flags::json, &Flags::fold, &Flags::lanes}) {
+    first->*flag = second.*flag;
+  }
+  for (std::string Flags::*const option :
+       {&Flags::svg, &Flags::html, &Flags::perfetto, &Flags::chrome, &Flags::color}) {
+    first->*option = second.*option;
+  }
+  first->width = second.width;
+}
+
+}  // namespace
+
+absl::StatusOr<Flags> ParseFlags(const Command& command, const std::vector<std::string>& args) {
+  Flags flags;
+  for (const std::string& arg : args) {
+    if (arg == "--help" || arg == "-h") {
+      flags.help = true;
+      return flags;
+    }
+  }
+  const auto sides =
+      command.options & kTwoSides ? std::find(args.begin(), args.end(), "--") : args.end();
+  SL_ASSIGN_OR_RETURN(flags, ParseSide(command, {}, {args.begin(), sides}));
+  if (sides == args.end()) return flags;
+  SL_ASSIGN_OR_RETURN(Flags second, ParseSecondSide(command, flags, {sides + 1, args.end()}));
+  ShareOutput(second, &flags);
+  flags.second_side.push_back(std::move(second));
   return flags;
 }
 

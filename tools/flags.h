@@ -21,6 +21,7 @@ struct Flags {
   bool lowered = false;                 // --lowered
   std::string cost;                     // --cost F=1,B=2ms
   std::string cost_file;                // --costs FILE.yaml
+  std::string work;                     // --work stage|rank|model; "": as the cost file says
   std::string timeline_out;             // --timeline FILE
   int width = 0;                        // --width; 0: as wide as the terminal
   bool fold = false;                    // --fold
@@ -57,6 +58,10 @@ struct Flags {
   int runs = 0;                         // --runs; 0: as many as the command likes
   int seed = 1;                         // --seed
   bool help = false;                    // --help
+  // What stands behind `--`, for a command with two sides: with the first one's parameters, as
+  // offered, and its options where it says nothing else. At most one.
+  std::vector<Flags> second_side;
+  std::vector<std::string> offered;  // NAME=VALUE: for a schedule that has such a parameter
 };
 
 // Reads the arguments that follow the command's name. Errors: InvalidArgument for an option the

@@ -64,11 +64,12 @@ absl::StatusOr<std::vector<Parameter>> ParseParameters(const std::vector<std::st
 
 absl::StatusOr<PlanRequest> PlanRequestOf(const Flags& flags) {
   SL_ASSIGN_OR_RETURN(std::vector<Parameter> parameters, ParseParameters(flags.parameters));
-  return PlanRequest{flags.file, flags.schedule, std::move(parameters)};
+  SL_ASSIGN_OR_RETURN(std::vector<Parameter> offered, ParseParameters(flags.offered));
+  return PlanRequest{flags.file, flags.schedule, std::move(parameters), std::move(offered)};
 }
 
 absl::StatusOr<CostRequest> CostRequestOf(const Flags& flags) {
-  CostRequest request{.text = flags.cost, .file = flags.cost_file};
+  CostRequest request{.text = flags.cost, .file = flags.cost_file, .work = flags.work};
   for (const std::string& text : flags.slow) {
     SL_ASSIGN_OR_RETURN(const SlowRank slow, ParseSlowRank(text));
     request.slow.push_back(slow);

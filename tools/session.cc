@@ -1,5 +1,6 @@
 #include "tools/session.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -24,11 +25,24 @@ void ReadTorch(Session* session) {
   session->legacy = file->legacy;
 }
 
+// Those of a known name that are not given yet.
+void AddOffered(const std::vector<std::string>& names, const std::vector<Parameter>& offered,
+                std::vector<Parameter>* parameters) {
+  for (const Parameter& parameter : offered) {
+    const auto same = [&](const Parameter& given) { return given.name == parameter.name; };
+    if (std::find(names.begin(), names.end(), parameter.name) != names.end() &&
+        std::none_of(parameters->begin(), parameters->end(), same)) {
+      parameters->push_back(parameter);
+    }
+  }
+}
+
 void ElaborateFile(const PlanRequest& request, Session* session) {
   const std::optional<ast::File> file = Parse(session->source, &session->diagnostics);
   if (!file || !session->diagnostics.empty()) return;
-  session->plan =
-      ElaboratedPlan(*file, request.schedule, request.parameters, &session->diagnostics);
+  std::vector<Parameter> parameters = request.parameters;
+  AddOffered(ParameterNames(*file, request.schedule), request.offered, &parameters);
+  session->plan = ElaboratedPlan(*file, request.schedule, parameters, &session->diagnostics);
 }
 
 absl::Status CheckReceiveBuffers(const Plan& plan, int buffers) {
@@ -80,7 +94,9 @@ absl::StatusOr<Session> OpenSimulated(const PlanRequest& request, const CostRequ
                                       CommLayout layout) {
   SL_ASSIGN_OR_RETURN(Session session, OpenPlan(request));
   if (!session.plan) return session;
-  SL_ASSIGN_OR_RETURN(session.costs, CostsFor(costs, *session.plan));
+  SL_ASSIGN_OR_RETURN(const StepCosts found, FindCosts(costs));
+  SL_ASSIGN_OR_RETURN(session.costs, ResolveCosts(found, *session.plan));
+  session.costs_of_model = found.spec.IsOfModel();
   session.checked_for.layout = layout;
   session.plan = CheckedPlan(*std::move(session.plan), session.checked_for, &session.diagnostics,
                              &*session.costs);
@@ -109,6 +125,16 @@ absl::StatusOr<Session> OpenStep(const PlanRequest& request, const CostRequest& 
         request.file, ": a timeline is drawn as it is; parameters and costs are for schedules"));
   }
   return OpenRecorded(request.file);
+}
+
+std::vector<std::string> ParameterNames(const ast::File& file, const std::string& schedule) {
+  const ast::Schedule* found = &file.schedules.back();
+  for (const ast::Schedule& candidate : file.schedules) {
+    if (candidate.name.text == schedule) found = &candidate;
+  }
+  std::vector<std::string> names;
+  for (const ast::Option& option : found->parameters) names.push_back(option.name.text);
+  return names;
 }
 
 Analysis AnalysisOf(const Session& session) {
@@ -159,6 +185,7 @@ absl::StatusOr<StepCosts> FindCosts(const CostRequest& request) {
   } else if (request.usual_hop_ns > 0) {
     costs.spec.values["p2p"] = {request.usual_hop_ns};
   }
+  if (const auto work = ReadWorkScope(request.work)) costs.spec.work = *work;
   return costs;
 }
 

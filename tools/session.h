@@ -38,6 +38,7 @@ struct PlanRequest {
   std::string file;
   std::string schedule;  // which one of the file; "" for its last
   std::vector<Parameter> parameters;
+  std::vector<Parameter> offered;  // given if the schedule has a parameter of that name
 };
 
 struct SlowRank {
@@ -50,6 +51,7 @@ struct CostRequest {
   std::string text;
   std::string file;
   std::vector<SlowRank> slow;
+  std::string work;  // what the costs are of, "stage", "rank" or "model"; "": as the file says
   int64_t usual_hop_ns = 0;  // what a message takes where neither text nor file is given
 
   bool IsGiven() const { return !text.empty() || !file.empty(); }
@@ -75,6 +77,7 @@ struct Session {
   bool legacy = false;
   CheckOptions checked_for;        // what the plan was checked for, if it was
   std::optional<CostModel> costs;  // of what was simulated
+  bool costs_of_model = false;     // CostSpec::IsOfModel
   std::optional<Timeline> timeline;
 };
 
@@ -101,6 +104,9 @@ Analysis AnalysisOf(const Session& session);
 
 // The phases between, for those that begin with a text (an editor) or do a phase many times (a
 // sweep).
+
+// The parameters of the file's schedule of that name ("": its last). The file has one.
+std::vector<std::string> ParameterNames(const ast::File& file, const std::string& schedule);
 
 // Elaborate, but nothing after a finding.
 std::optional<Plan> ElaboratedPlan(const ast::File& file, const std::string& schedule,

@@ -81,6 +81,7 @@ class SimSweep {
       return absl::OkStatus();
     }
     SL_ASSIGN_OR_RETURN(const Timeline timeline, SimulatedStep(*plan, costs, layout_));
+    step.stages = StagesOfModel(*plan);
     const Bubbles bubbles = MeasureBubbles(timeline);
     step.makespan_ns = bubbles.makespan_ns;
     step.bubble = bubbles.rate;
@@ -117,13 +118,7 @@ class SimSweep {
 }  // namespace
 
 std::vector<std::string> ParameterNames(const SweptSchedule& swept) {
-  const ast::Schedule* found = &swept.file.schedules.back();
-  for (const ast::Schedule& schedule : swept.file.schedules) {
-    if (schedule.name.text == swept.schedule) found = &schedule;
-  }
-  std::vector<std::string> names;
-  for (const ast::Option& option : found->parameters) names.push_back(option.name.text);
-  return names;
+  return ParameterNames(swept.file, swept.schedule);
 }
 
 absl::StatusOr<std::vector<SweptStep>> SimulateAll(absl::Span<const SweptSchedule> schedules,

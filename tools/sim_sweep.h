@@ -28,6 +28,7 @@ struct SweptStep {
   enum class State : uint8_t { kSimulated, kRefused, kWrong } state = State::kSimulated;
   std::string message;  // why it was refused, or what is wrong
   int64_t actions = 0;  // computations
+  int stages = 0;       // of the model (StagesOfModel)
   int64_t makespan_ns = 0;
   double bubble = 0;  // as in Bubbles, and the next ones
   double busiest_bubble = 0;

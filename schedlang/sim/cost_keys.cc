@@ -116,6 +116,15 @@ const char* KeyOf(MemoryClass memory_class) {
   return kKeys[static_cast<int>(memory_class)];
 }
 
+bool IsSharedByStages(const CostKey& key) {
+  const absl::string_view name = key.name;
+  if (!key.per_stage || name == KeyOf(MemoryClass::kMessages) || name == "layers") return false;
+  for (int part = 0; part < kParts; ++part) {
+    if (name == PartName(part)) return false;
+  }
+  return true;
+}
+
 const CostKey* FindCostKey(absl::string_view name) {
   for (const CostKey& key : CostKeys()) {
     if (name == key.name) return &key;

@@ -32,6 +32,10 @@ absl::Span<const CostKey> CostKeys();
 // The key that says how many bytes of it a stage has: "memory.weights", "message".
 const char* KeyOf(MemoryClass memory_class);
 
+// Whether what a model costs is the sum of what its stages do: so of computation, collectives and
+// memory; not of messages, and not of parts, which are a layer's.
+bool IsSharedByStages(const CostKey& key);
+
 // Null when there is none of that name.
 const CostKey* FindCostKey(absl::string_view name);
 

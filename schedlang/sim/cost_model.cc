@@ -1,11 +1,13 @@
 // From what a person wrote to numbers for every stage of one plan.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 #include "schedlang/parts/pair_order.h"
+#include "schedlang/sim/cost_keys.h"
 #include "schedlang/sim/costs.h"
 
 namespace stringline {
@@ -16,6 +18,12 @@ class CostResolver {
   CostResolver(const CostSpec& spec, const Plan& plan) : spec_(spec), plan_(plan) {}
 
   absl::StatusOr<CostModel> Run() {
+    shares_ = WorkShares(plan_, spec_.work);
+    if (spec_.formula && spec_.work != WorkScope::kStage) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("work: with a formula every stage has its own costs already; leave out '",
+                       NameOf(spec_.work), "'"));
+    }
     AddUsual();
     if (spec_.formula) AddFormula(*spec_.formula);
     SL_RETURN_IF_ERROR(CheckNeeds());
@@ -45,7 +53,12 @@ class CostResolver {
     const auto found = spec_.values.find(key);
     if (found == spec_.values.end()) return std::vector<int64_t>{};
     const std::vector<int64_t>& values = found->second;
-    if (values.size() == 1) return std::vector<int64_t>(stages(), values[0]);
+    if (values.size() == 1) return Shared(key, values[0]);
+    if (spec_.work != WorkScope::kStage) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(key, ": a list gives costs of stages; with 'work: ", NameOf(spec_.work),
+                       "' there is one value, of the ", NameOf(spec_.work)));
+    }
     if (values.size() == stages()) return values;
     return absl::InvalidArgumentError(absl::StrCat(key, ": ", values.size(), " values for ",
                                                    stages(),
@@ -81,6 +94,10 @@ class CostResolver {
             absl::StrCat(key, ": needs the ranks of a node ('node.ranks=8')"));
       }
     }
+    if (Has("layers") && spec_.work == WorkScope::kRank) {
+      return absl::InvalidArgumentError(
+          "layers: with 'work: rank' they cannot be told; give them for the stage or the model");
+    }
     for (const char* const key : {"layers", "slowdown"}) {
       if (Has(key) && !HasParts()) {
         return absl::InvalidArgumentError(
@@ -88,6 +105,21 @@ class CostResolver {
       }
     }
     return absl::OkStatus();
+  }
+
+  // What each stage has of one value.
+  absl::StatusOr<std::vector<int64_t>> Shared(const std::string& key, int64_t value) const {
+    std::vector<int64_t> values(stages(), value);
+    if (spec_.work == WorkScope::kStage) return values;
+    for (size_t s = 0; s < stages(); ++s) {
+      if (key == "layers") {
+        const StageId id(static_cast<int32_t>(s));
+        values[s] = LayersOfStage(plan_, id, value);
+      } else if (IsSharedByStages(*FindCostKey(key))) {
+        values[s] = std::llround(static_cast<double>(value) * shares_[s]);
+      }
+    }
+    return values;
   }
 
   // What the formula gives, where nothing else is said.
@@ -245,6 +277,7 @@ class CostResolver {
   const Plan& plan_;
   CostModel model_;
   std::vector<int64_t> message_;
+  std::vector<double> shares_;  // of a stage, of what is given for more than one
 };
 
 }  // namespace

@@ -136,6 +136,13 @@ absl::Status ReadModel(const YAML::Node& map, ModelShape* model) {
   return absl::OkStatus();
 }
 
+absl::Status ReadWork(const YAML::Node& value, WorkScope* work) {
+  const auto read = value.IsScalar() ? ReadWorkScope(value.Scalar()) : std::nullopt;
+  if (!read) return absl::InvalidArgumentError("work: expected stage, rank or model");
+  *work = *read;
+  return absl::OkStatus();
+}
+
 // A key of a hardware file: the machine's own, or a link's.
 absl::Status ReadMachine(const std::string& name, const YAML::Node& value, MachineSpeed* machine,
                          CostSpec* links) {
@@ -226,6 +233,7 @@ absl::StatusOr<CostSpec> ReadCostFile(const std::string& path) {
   std::string hardware;
   SL_RETURN_IF_ERROR(ForEachEntry(path, [&](const std::string& key, const YAML::Node& value) {
     if (key == "model") return ReadModel(value, &formula.model);
+    if (key == "work") return ReadWork(value, &spec.work);
     if (key != "hardware") return AddYaml(value, key, &spec);
     if (!value.IsScalar()) return absl::InvalidArgumentError("hardware: expected a file");
     hardware = (std::filesystem::path(path).parent_path() / value.Scalar()).string();
@@ -250,7 +258,7 @@ absl::StatusOr<CostSpec> ReadCostFile(const std::string& path) {
 
 CostSpec UnitCosts() {
   constexpr int64_t kMs = 1'000'000;
-  return {{{"F", {kMs}}, {"I", {kMs}}, {"W", {kMs}}, {"B", {2 * kMs}}, {"p2p", {0}}}, {}};
+  return {.values = {{"F", {kMs}}, {"I", {kMs}}, {"W", {kMs}}, {"B", {2 * kMs}}, {"p2p", {0}}}};
 }
 
 }  // namespace stringline

@@ -15,6 +15,7 @@
 #include "schedlang/plan.h"
 #include "schedlang/sim/formula.h"
 #include "schedlang/sim/overlapped.h"
+#include "schedlang/sim/work_shares.h"
 #include "schedlang/values.h"
 
 namespace stringline {
@@ -27,10 +28,15 @@ struct CostFormula {
 };
 
 // Values by the keys of cost_keys.h, in the key's unit: one for all stages, or one per stage. What
-// is not among them a formula gives, if there is one.
+// is not among them a formula gives, if there is one. Where a stage may have its own, `work` says
+// what one value is for (work_shares.h); not for messages, and not for parts, which are a layer's.
 struct CostSpec {
   std::map<std::string, std::vector<int64_t>> values;
   std::optional<CostFormula> formula;
+  WorkScope work = WorkScope::kStage;
+
+  // Whether schedules with more stages do as much work at these costs.
+  bool IsOfModel() const { return formula.has_value() || work != WorkScope::kStage; }
   friend bool operator==(const CostSpec&, const CostSpec&) = default;
 };
 
@@ -38,10 +44,10 @@ struct CostSpec {
 // Errors: InvalidArgument naming the key.
 absl::StatusOr<CostSpec> ParseCosts(absl::string_view text);
 
-// The same keys as a YAML map; a key with a dot may also be a map: `node: {ranks: 8}`. Two more
-// keys give a formula: `model`, a map of what ModelShape holds, and `hardware`, a file (as those in
-// sim/hardware, its path seen from the cost file) with `flops`, `memory_bandwidth`, `efficiency`,
-// and links. Errors name file, line and key.
+// The same keys as a YAML map; a key with a dot may also be a map: `node: {ranks: 8}`. `work` is
+// stage, rank or model. Two more keys give a formula: `model`, a map of what ModelShape holds, and
+// `hardware`, a file (as those in sim/hardware, its path seen from the cost file) with `flops`,
+// `memory_bandwidth`, `efficiency`, and links. Errors name file, line and key.
 absl::StatusOr<CostSpec> ReadCostFile(const std::string& path);
 
 // What is used where nothing is said: F = I = W = 1 ms, B = 2 ms, p2p = 0.
@@ -110,10 +116,10 @@ inline Hop HopOf(const CostModel& costs, const Action& send) {
   return hops.empty() ? Hop{costs.hop, 0} : hops[send.stage.value];
 }
 
-// B defaults to I + W; F, B, I and W default to the sums of their parts, which otherwise are
-// stretched to what is given. Errors: a cost that the
-// plan needs and nobody gave; a list whose length is not the number of stages; a bandwidth without
-// the size of messages.
+// Without any cost of computation it takes what UnitCosts says. B defaults to I + W; F, B, I and W
+// default to the sums of their parts, which otherwise are stretched to what is given. Errors: a
+// cost that the plan needs and nobody gave; a list whose length is not the number of stages; a
+// bandwidth without the size of messages.
 absl::StatusOr<CostModel> ResolveCosts(const CostSpec& spec, const Plan& plan);
 
 // Computes what the pairs of this plan take by their parts, whatever plan the costs were resolved

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "tests/schedlang/plan_text.h"
 
 namespace stringline {
@@ -217,6 +218,39 @@ TEST(Costs, NothingIsFreeByAccident) {
   }
   // What is said to be nothing is nothing.
   EXPECT_EQ(resolved("F.attn=10,B.attn=10,W.attn=0")->weight_gradient[0], 0);
+}
+
+// A cost of the model, or of a rank's stages, is divided over them: by the split's layers.
+TEST(Costs, WorkOfAModelIsDividedOverItsStages) {
+  const auto plan = [](absl::string_view split) {
+    return PlanFromText(absl::StrCat("plan x P=2 M=1\nstages 0 1 1 0\n", split,
+                                     "rank 0: 0F0 3F0 3B0 0B0\nrank 1: 1F0 2F0 2B0 1B0\n"));
+  };
+  const Plan even = plan(""), uneven = plan("split layers 1 2 2 5\n");
+  const auto at = [](WorkScope work, const Plan& plan) {
+    CostSpec spec = *ParseCosts("F=100,B=200,p2p=7,memory.weights=1000,message=8,reduce=40");
+    spec.work = work;
+    return *ResolveCosts(spec, plan);
+  };
+  using Times = std::vector<int64_t>;
+  EXPECT_EQ(at(WorkScope::kStage, uneven).forward, Times(4, 100'000));
+  EXPECT_EQ(at(WorkScope::kModel, even).forward, Times(4, 25'000));
+  EXPECT_EQ(at(WorkScope::kRank, even).forward, Times(4, 50'000));
+  const CostModel model = at(WorkScope::kModel, uneven);
+  EXPECT_EQ(model.forward, (Times{10'000, 20'000, 20'000, 50'000}));
+  EXPECT_EQ(model.backward, (Times{20'000, 40'000, 40'000, 100'000}));
+  EXPECT_EQ(model.reduce, (Times{4'000, 8'000, 8'000, 20'000}));
+  EXPECT_EQ(model.memory[3][MemoryClass::kWeights], 500);
+  EXPECT_EQ(model.memory[3][MemoryClass::kMessages], 8);
+  EXPECT_EQ(model.hop, 7'000);
+  // Rank 0 has stages 0 and 3.
+  EXPECT_EQ(at(WorkScope::kRank, uneven).forward,
+            (Times{100'000 / 6 + 1, 50'000, 50'000, 500'000 / 6}));
+
+  CostSpec list = *ParseCosts("F=[1,2,3,4],B=2");
+  list.work = WorkScope::kModel;
+  EXPECT_EQ(ResolveCosts(list, even).status().message(),
+            "F: a list gives costs of stages; with 'work: model' there is one value, of the model");
 }
 
 TEST(Costs, AGroupCostsItsPartsUnlessItIsAForwardAndABackward) {

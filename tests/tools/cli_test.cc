@@ -309,6 +309,65 @@ TEST(CliTest, TheBubbleIsTheMeanOverRanks) {
   EXPECT_GT(json["bubble"], 0.34);
 }
 
+// At costs of a rank, or of the model, a schedule with twice the stages does the same work.
+TEST(CliTest, SchedulesAreComparedAtEqualWork) {
+  const std::string compare = "compare schedules/1f1b.sched schedules/interleaved.sched P=4 M=8 ";
+  const std::string sweep = "sim schedules/1f1b.sched schedules/interleaved.sched P=4 --for M=8 ";
+  const char* const note =
+      "note: one_f_one_b has 4 stages and interleaved 8, and costs are for a stage: the second "
+      "trains a larger model. With --work rank or --work model both do the same work.\n";
+  for (const std::string& command : {compare, sweep}) {
+    EXPECT_NE(RunAtTop(command).out.find(note), std::string::npos) << command;
+    for (const char* const work : {"--work rank", "--work model --cost F=4ms,B=8ms"}) {
+      EXPECT_EQ(RunAtTop(command + work).out.find("note"), std::string::npos) << work;
+      const auto json = OneObject(RunAtTop(compare + work + " --json").out);
+      EXPECT_EQ(json["first_makespan_us"], 33000) << work;
+      EXPECT_EQ(json["second_makespan_us"], 28500) << work;
+      EXPECT_EQ(json["unequal_work"], false);
+    }
+  }
+  EXPECT_EQ(OneObject(RunAtTop(compare + "--json").out)["unequal_work"], true);
+}
+
+// What the second side does not say itself is the first one's; a parameter that its schedule does
+// not have is not given to it.
+TEST(CliTest, SidesOfAComparisonHaveTheirOwnParameters) {
+  const auto makespan = [](const std::string& words) {
+    return OneObject(RunAtTop("sim " + words + " --json").out)["makespan_us"];
+  };
+  const std::string deep = "schedules/interleaved.sched P=4 M=8", flat = "schedules/1f1b.sched";
+  const auto compared = [](const std::string& words) {
+    return OneObject(RunAtTop("compare " + words + " --json").out);
+  };
+  auto json = compared(deep + " V=4 --work rank -- schedules/interleaved.sched V=2");
+  EXPECT_EQ(json["first_makespan_us"], makespan(deep + " V=4 --work rank"));
+  EXPECT_EQ(json["second_makespan_us"], makespan(deep + " V=2 --work rank"));
+  json = compared(deep + " V=4 --work rank -- " + flat);
+  EXPECT_EQ(json["second_makespan_us"], makespan(flat + " P=4 M=8 --work rank"));
+  json = compared(flat + " P=4 M=8 --cost F=10,B=20 -- " + flat + " M=16 --cost F=5,B=10");
+  EXPECT_EQ(json["first_makespan_us"], makespan(flat + " P=4 M=8 --cost F=10,B=20"));
+  EXPECT_EQ(json["second_makespan_us"], makespan(flat + " P=4 M=16 --cost F=5,B=10"));
+  const auto refused = [](const std::string& words) { return RunAtTop("compare " + words); };
+  EXPECT_EQ(refused(flat + " P=4 M=8 -- " + flat + " V=2").status, kFindings);
+  EXPECT_EQ(refused(flat + " P=4 M=8 --").status, kUsage);
+  EXPECT_EQ(refused(flat + " " + flat + " P=4 M=8 -- " + flat).status, kUsage);
+}
+
+// One step, simulated alone and in a sweep, with all that a cost can say.
+TEST(CliTest, SimAndSimForAgree) {
+  for (const char* const costs : {"F=10,I=9,W=8", "F=10,I=9,W=8,unshard=7,reduce=9",
+                                  "F=10,I=9,W=8,p2p=3,message=1MB,bandwidth=1GB/s",
+                                  "F=10,I=9,W=8,reduce=5 --work model", "p2p=100"}) {
+    const std::string words = std::string("sim schedules/zb_v.sched P=4 --json --cost ") + costs;
+    const auto alone = OneObject(RunAtTop(words + " M=8").out);
+    const auto swept = OneObject(RunAtTop(words + " --for M=8").out)["points"][0]["schedules"][0];
+    for (const char* const key :
+         {"makespan_us", "bubble", "busiest_bubble", "idlest_bubble", "span_bubble", "actions"}) {
+      EXPECT_EQ(alone[key], swept[key]) << costs << " " << key;
+    }
+  }
+}
+
 TEST(CliTest, PlanAsJson) {
   const auto json = OneObject(RunAtTop("plan schedules/1f1b.sched P=2 M=2 --json").out);
   EXPECT_EQ(json["ranks"][0], nlohmann::json({"0F0", "0F1", "0B0", "0B1"}));

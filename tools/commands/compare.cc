@@ -122,15 +122,26 @@ absl::StatusOr<Session> OpenSide(const std::string& file, const Flags& flags) {
   return OpenStep(request, costs, LayoutOf(flags));
 }
 
+// Both are simulated at costs of a stage, and have not as many.
+bool DoesUnequalWork(const std::vector<Session>& sides) {
+  for (const Session& side : sides) {
+    if (side.kind == FileKind::kTimeline || side.costs_of_model) return false;
+  }
+  return StagesOfModel(*sides[0].plan) != StagesOfModel(*sides[1].plan);
+}
+
 }  // namespace
 
 int RunCompare(const Flags& flags, const Output& output) {
-  if (flags.files.size() != 2) {
-    return Fail(output, absl::StrCat("two steps can be compared, not ", flags.files.size()));
+  const Flags& other = flags.second_side.empty() ? flags : flags.second_side[0];
+  std::vector<std::string> files = flags.files;
+  if (&other != &flags) files.insert(files.end(), other.files.begin(), other.files.end());
+  if (files.size() != 2) {
+    return Fail(output, absl::StrCat("two steps can be compared, not ", files.size()));
   }
   std::vector<Session> sides;
-  for (const std::string& file : flags.files) {
-    absl::StatusOr<Session> side = OpenSide(file, flags);
+  for (const std::string& file : files) {
+    absl::StatusOr<Session> side = OpenSide(file, sides.empty() ? flags : other);
     if (!side.ok()) return Fail(output, side.status().message());
     if (!side->timeline) return ShowFindings(output, output.err, side->diagnostics, side->source);
     if (!side->plan) {
@@ -148,11 +159,18 @@ int RunCompare(const Flags& flags, const Output& output) {
   const absl::StatusOr<bool> written = WriteExports(flags, sides);
   if (!written.ok()) return Fail(output, written.status().message());
   if (output.json) {
-    WriteJson(output.out, DifferenceAsJson(difference, first, second));
+    Json json = DifferenceAsJson(difference, first, second);
+    json["unequal_work"] = DoesUnequalWork(sides);
+    WriteJson(output.out, json);
     return kOk;
   }
   if (!*written) PrintPictures(first, second, flags, output);
   PrintDifference(difference, first, second, output.out);
+  if (DoesUnequalWork(sides)) {
+    output.out << "\n"
+               << PrintUnequalWork(first.schedule, StagesOfModel(*sides[0].plan), second.schedule,
+                                   StagesOfModel(*sides[1].plan));
+  }
   return kOk;
 }
 

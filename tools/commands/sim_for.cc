@@ -135,6 +135,24 @@ void PrintRefusals(const SimSweepReport& report, std::ostream& out) {
   }
 }
 
+// Where two schedules of a point have not as many stages, once.
+void PrintUnequalPoint(const SimSweepReport& report, std::ostream& out) {
+  for (size_t p = 0; p < report.points.size(); ++p) {
+    const SweptStep* first = nullptr;
+    for (size_t s = 0; s < report.schedules.size(); ++s) {
+      const SweptStep& step = report.At(s, p);
+      if (step.state != SweptStep::State::kSimulated) continue;
+      if (first == nullptr) first = &step;
+      if (step.stages == first->stages) continue;
+      const auto other = static_cast<size_t>(first - report.steps.data()) / report.points.size();
+      out << "\n"
+          << PrintUnequalWork(report.schedules[other].name, first->stages, report.schedules[s].name,
+                              step.stages);
+      return;
+    }
+  }
+}
+
 std::vector<PlotLine> LinesOf(const SimSweepReport& report) {
   std::vector<PlotLine> lines;
   for (size_t s = 0; s < report.schedules.size(); ++s) {
@@ -167,6 +185,7 @@ Json SweptAsJson(const SimSweepReport& report) {
         entry["span_bubble"] = step.span_bubble;
         entry["peak_activations"] = step.peak_activations;
         entry["actions"] = step.actions;
+        entry["stages"] = step.stages;
       } else {
         entry[step.state == SweptStep::State::kRefused ? "refused" : "wrong"] = step.message;
       }
@@ -220,6 +239,7 @@ absl::StatusOr<int> RunSimSweep(const Flags& flags, const Output& output) {
   PrintTable(report, output.out);
   output.out << "\nbubble, from the first to the last row\n" << PlotAsText(LinesOf(report));
   PrintRefusals(report, output.out);
+  if (!costs.spec.IsOfModel()) PrintUnequalPoint(report, output.out);
   return kOk;
 }
 

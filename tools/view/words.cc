@@ -39,6 +39,15 @@ std::string PrintBubble(const Bubbles& bubbles) {
   return text;
 }
 
+std::string PrintUnequalWork(const std::string& first, int first_stages, const std::string& second,
+                             int second_stages) {
+  return absl::StrCat(
+      "note: ", first, " has ", first_stages, " stages and ", second, " ", second_stages,
+      ", and costs are for a stage: ", second_stages > first_stages ? "the second" : "the first",
+      " trains a larger model. With --work rank or --work model both do the same "
+      "work.\n");
+}
+
 const char kBubbleMeaning[] =
     "The bubble is how long a rank is idle on average, as a share of the makespan, which goes\n"
     "from the step's first start to its last end. A rank is busy while a forward or backward "

@@ -19,6 +19,10 @@ std::string PrintShare(double share);
 // idle as long only the first.
 std::string PrintBubble(const Bubbles& bubbles);
 
+// A warning: at costs of a stage, schedules with more of them train a larger model.
+std::string PrintUnequalWork(const std::string& first, int first_stages, const std::string& second,
+                             int second_stages);
+
 // What is counted, in some lines for help.
 extern const char kBubbleMeaning[];
 

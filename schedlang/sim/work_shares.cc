@@ -1,0 +1,59 @@
+#include "schedlang/sim/work_shares.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace stringline {
+namespace {
+
+constexpr const char* kNames[] = {"stage", "rank", "model"};
+
+// The stage's layers, or 1 where all have as many.
+double LayersOf(const Plan& plan, StageId stage) {
+  const int first = plan.pipes.empty() ? 0 : plan.pipes[plan.stage(stage).pipe].first_stage.value;
+  const auto index = static_cast<size_t>(stage.value - first);
+  const Split& split = plan.split;
+  if (split.kind == Split::Kind::kLayers && index < split.layers.size()) return split.layers[index];
+  if (split.kind == Split::Kind::kLayout && index < split.layout.size()) {
+    return static_cast<double>(
+        std::count(split.layout[index].begin(), split.layout[index].end(), 't'));
+  }
+  return 1;
+}
+
+}  // namespace
+
+const char* NameOf(WorkScope work) { return kNames[static_cast<int>(work)]; }
+
+std::optional<WorkScope> ReadWorkScope(absl::string_view name) {
+  for (const WorkScope work : {WorkScope::kStage, WorkScope::kRank, WorkScope::kModel}) {
+    if (name == NameOf(work)) return work;
+  }
+  return std::nullopt;
+}
+
+std::vector<double> WorkShares(const Plan& plan, WorkScope work) {
+  std::vector<double> shares(plan.stages.size(), 1);
+  if (work == WorkScope::kStage) return shares;
+  // Stages that share a cost have the same pipe and, of a rank, the same rank.
+  std::map<std::pair<int, int>, double> sums;
+  const auto key = [&](StageId id) {
+    const Stage& stage = plan.stage(id);
+    return std::pair<int, int>(stage.pipe, work == WorkScope::kRank ? stage.rank.value : 0);
+  };
+  for (int s = 0; s < static_cast<int>(shares.size()); ++s) {
+    sums[key(StageId(s))] += LayersOf(plan, StageId(s));
+  }
+  for (int s = 0; s < static_cast<int>(shares.size()); ++s) {
+    const double sum = sums[key(StageId(s))];
+    shares[s] = sum == 0 ? 0 : LayersOf(plan, StageId(s)) / sum;
+  }
+  return shares;
+}
+
+int StagesOfModel(const Plan& plan) {
+  return plan.pipes.empty() ? static_cast<int>(plan.stages.size()) : plan.pipes[0].stages;
+}
+
+}  // namespace stringline
