@@ -13,6 +13,7 @@
 #include "schedlang/sim/simulate.h"
 #include "schedlang/sim/variations.h"
 #include "schedlang/text/parse.h"
+#include "tools/open_source.h"
 
 namespace stringline {
 namespace {
@@ -65,7 +66,7 @@ FileKind KindOfFile(absl::string_view path) {
 }
 
 absl::StatusOr<Session> OpenPlan(const PlanRequest& request) {
-  SL_ASSIGN_OR_RETURN(Source source, ReadSource(request.file));
+  SL_ASSIGN_OR_RETURN(Source source, OpenSource(request.file));
   Session session{.source = std::move(source), .kind = KindOfFile(request.file)};
   if (HoldsParameters(session.kind) && (!request.parameters.empty() || !request.schedule.empty())) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -106,7 +107,7 @@ absl::StatusOr<Session> OpenSimulated(const PlanRequest& request, const CostRequ
 }
 
 absl::StatusOr<Session> OpenRecorded(const std::string& file) {
-  SL_ASSIGN_OR_RETURN(Source source, ReadSource(file));
+  SL_ASSIGN_OR_RETURN(Source source, OpenSource(file));
   Session session{.source = std::move(source), .kind = FileKind::kTimeline};
   session.timeline = ReadTimeline(session.source, &session.diagnostics);
   if (!session.diagnostics.empty()) session.timeline.reset();

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "tests/tools/tool_run.h"
 #include "tools/command.h"
+#include "tools/schedule_library.h"
 
 namespace stringline {
 namespace {
@@ -351,6 +352,30 @@ TEST(CliTest, SidesOfAComparisonHaveTheirOwnParameters) {
   EXPECT_EQ(refused(flat + " P=4 M=8 -- " + flat + " V=2").status, kFindings);
   EXPECT_EQ(refused(flat + " P=4 M=8 --").status, kUsage);
   EXPECT_EQ(refused(flat + " " + flat + " P=4 M=8 -- " + flat).status, kUsage);
+}
+
+TEST(CliTest, SchedulesOfTheLibraryHaveNames) {
+  std::set<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(SourceFolder() + "/schedules")) {
+    if (entry.path().extension() == ".sched") files.insert(entry.path().stem());
+  }
+  std::set<std::string> names;
+  for (const LibrarySchedule& schedule : ScheduleLibrary()) names.insert(schedule.name);
+  EXPECT_EQ(names, files);
+  for (const char* const words : {"show $ P=4 M=8", "check $ --for P=2..3 --for M=P",
+                                  "sim $ P=4 --for M=8..9", "compare $ $ P=4 M=8"}) {
+    const auto answer = [&](const std::string& file) {
+      std::string command = words;
+      for (size_t at; (at = command.find('$')) != std::string::npos;) command.replace(at, 1, file);
+      return RunAtTop(command + " --json");
+    };
+    EXPECT_EQ(answer("zb_v").status, kOk) << words << answer("zb_v").err;
+  }
+  EXPECT_EQ(RunAtTop("show zb_v P=4 M=8").out, RunAtTop("show schedules/zb_v.sched P=4 M=8").out);
+  EXPECT_EQ(
+      RunAtTop("show zbv P=4 M=8").err,
+      "stringline: zbv: no such file, and no schedule of the library; did you mean 'zb_v'?\n");
+  EXPECT_EQ(RunAtTop("show zb_v.sched P=4 M=8").status, kUsage);
 }
 
 // One step, simulated alone and in a sweep, with all that a cost can say.

@@ -7,6 +7,7 @@
 #include "schedlang/base/status.h"
 #include "schedlang/text/parse.h"
 #include "tools/command.h"
+#include "tools/open_source.h"
 #include "tools/requests.h"
 #include "tools/sweep_report.h"
 
@@ -42,7 +43,7 @@ absl::StatusOr<int> RunSweep(const Flags& flags, const Output& output) {
     ranges.push_back(std::move(range));
   }
   SL_ASSIGN_OR_RETURN(const std::vector<Parameter> fixed, ParseParameters(flags.parameters));
-  SL_ASSIGN_OR_RETURN(const Source source, ReadSource(flags.file));
+  SL_ASSIGN_OR_RETURN(const Source source, OpenSource(flags.file));
   Diagnostics findings;
   const std::optional<ast::File> file = Parse(source, &findings);
   if (!file) return ShowFindings(output, output.out, findings, source);

@@ -10,6 +10,7 @@
 #include "schedlang/text/format.h"
 #include "tools/command.h"
 #include "tools/json.h"
+#include "tools/open_source.h"
 #include "tools/write_file.h"
 
 namespace stringline {
@@ -27,16 +28,11 @@ struct FormattedFile {
   bool changed = false;
 };
 
-absl::StatusOr<Source> ReadFileOrInput(const std::string& path) {
-  if (path != kStandardInput) return ReadSource(path);
-  const std::string text(std::istreambuf_iterator<char>(std::cin), {});
-  return Source("<stdin>", text);
-}
-
 absl::StatusOr<std::vector<FormattedFile>> FormatAll(const std::vector<std::string>& paths) {
   std::vector<FormattedFile> files;
   for (const std::string& path : paths) {
-    SL_ASSIGN_OR_RETURN(Source source, ReadFileOrInput(path));
+    SL_ASSIGN_OR_RETURN(Source source,
+                        path == kStandardInput ? OpenSource(path) : ReadSource(path));
     FormattedFile file{std::move(source), std::nullopt, {}};
     file.text = Format(file.source, &file.diagnostics);
     file.changed = file.text && *file.text != file.source.text();

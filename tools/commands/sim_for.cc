@@ -10,6 +10,7 @@
 #include "schedlang/text/parse.h"
 #include "tools/command.h"
 #include "tools/json.h"
+#include "tools/open_source.h"
 #include "tools/requests.h"
 #include "tools/sim_sweep.h"
 #include "tools/sweep.h"
@@ -53,7 +54,7 @@ absl::StatusOr<std::optional<SweptSchedule>> LoadSwept(const std::string& path,
     return absl::InvalidArgumentError(
         path + ": a plan holds its parameters already; --for is for schedules");
   }
-  SL_ASSIGN_OR_RETURN(Source source, ReadSource(path));
+  SL_ASSIGN_OR_RETURN(Source source, OpenSource(path));
   Diagnostics findings;
   std::optional<ast::File> file = Parse(source, &findings);
   if (!file) {

@@ -1,0 +1,13 @@
+# cmake -DOUT=schedule_library.cc -DFOLDER=… -P embed.cmake: the library's files as one C++ source.
+file(GLOB files "${FOLDER}/*.sched")
+list(SORT files)
+set(text "// Made by schedules/embed.cmake.\n#include \"tools/schedule_library.h\"\n\nnamespace stringline {\n\n")
+string(APPEND text "static constexpr LibrarySchedule kSchedules[] = {\n")
+foreach(file IN LISTS files)
+  get_filename_component(name "${file}" NAME_WE)
+  file(READ "${file}" content)
+  string(APPEND text "    {\"${name}\", R\"sched~(${content})sched~\"},\n")
+endforeach()
+string(APPEND text "};\n\nabsl::Span<const LibrarySchedule> ScheduleLibrary() { return kSchedules; }\n\n}  // namespace stringline\n")
+file(WRITE "${OUT}.new" "${text}")
+file(RENAME "${OUT}.new" "${OUT}")
