@@ -137,6 +137,7 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
   if (command.options & kActionArgument) {
     app.add_option("ACTION", flags.action, "Stage, kind and microbatch, as plans print it: 3B7")
         ->required();
+    app.add_flag("--all", flags.all, "Show every link of the chain, however many");
   }
   if (command.options & kPlanOptions) DeclarePlanOptions(app, flags);
   if (command.options & kLoweredOption) {

@@ -14,6 +14,7 @@ struct Flags {
   std::string file;                     // FILE
   std::vector<std::string> files;       // FILE …, for a command that takes many
   std::string action;                   // ACTION: 3B7
+  bool all = false;                     // --all: of explain
   std::vector<std::string> parameters;  // NAME=VALUE …, as written
   std::string schedule;                 // --schedule: which one of the file; "" for its last
   std::vector<std::string> ranges;      // --for NAME=FIRST..LAST, as written

@@ -38,6 +38,14 @@ void AddOffered(const std::vector<std::string>& names, const std::vector<Paramet
   }
 }
 
+// The one of that name, or the last.
+const ast::Schedule& ScheduleOf(const ast::File& file, const std::string& name) {
+  for (const ast::Schedule& schedule : file.schedules) {
+    if (schedule.name.text == name) return schedule;
+  }
+  return file.schedules.back();
+}
+
 void ElaborateFile(const PlanRequest& request, Session* session) {
   const std::optional<ast::File> file = Parse(session->source, &session->diagnostics);
   if (!file || !session->diagnostics.empty()) return;
@@ -129,13 +137,24 @@ absl::StatusOr<Session> OpenStep(const PlanRequest& request, const CostRequest& 
 }
 
 std::vector<std::string> ParameterNames(const ast::File& file, const std::string& schedule) {
-  const ast::Schedule* found = &file.schedules.back();
-  for (const ast::Schedule& candidate : file.schedules) {
-    if (candidate.name.text == schedule) found = &candidate;
-  }
   std::vector<std::string> names;
-  for (const ast::Option& option : found->parameters) names.push_back(option.name.text);
+  for (const ast::Option& option : ScheduleOf(file, schedule).parameters) {
+    names.push_back(option.name.text);
+  }
   return names;
+}
+
+absl::Status CheckAllGiven(const ast::File& file, const std::string& schedule,
+                           const std::vector<std::string>& given) {
+  const ast::Schedule& found = ScheduleOf(file, schedule);
+  for (const ast::Option& option : found.parameters) {
+    const std::string name(option.name.text);
+    if (option.value || std::find(given.begin(), given.end(), name) != given.end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("schedule '", found.name.text, "' needs '", name,
+                                                   "', as in ", name, "=8, or --for ", name,
+                                                   "=1..8"));
+  }
+  return absl::OkStatus();
 }
 
 Analysis AnalysisOf(const Session& session) {

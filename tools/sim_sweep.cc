@@ -96,11 +96,10 @@ class SimSweep {
   }
 
   static void SetFinding(const Diagnostics& findings, SweptStep* step) {
+    const Diagnostic* const refusal = RefusalIn(findings);
     const auto& all = findings.findings();
-    const auto require = std::find_if(all.begin(), all.end(),
-                                      [](const Diagnostic& d) { return d.code == Code::kRequire; });
-    step->state = require != all.end() ? SweptStep::State::kRefused : SweptStep::State::kWrong;
-    step->message = require != all.end() ? require->text : all.empty() ? "" : all[0].text;
+    step->state = refusal != nullptr ? SweptStep::State::kRefused : SweptStep::State::kWrong;
+    step->message = refusal != nullptr ? refusal->text : all.empty() ? "" : all[0].text;
   }
 
   const absl::Span<const SweptSchedule> schedules_;

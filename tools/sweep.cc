@@ -73,19 +73,18 @@ class SweepRun {
   void Judge(size_t point) {
     Diagnostics findings;
     if (Prove(point, &findings)) return;
-    const auto& all = findings.findings();
-    const auto require = std::find_if(all.begin(), all.end(),
-                                      [](const Diagnostic& d) { return d.code == Code::kRequire; });
-    const bool refused = require != all.end();
+    const Diagnostic* const refusal_here = RefusalIn(findings);
+    const bool refused = refusal_here != nullptr;
     result_.verdicts[point] = refused ? SweepVerdict::kRefused : SweepVerdict::kWrong;
     if (!refused) return;
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto [slot, is_new] = refusals_.try_emplace(require->span.begin);
+    const auto [slot, is_new] = refusals_.try_emplace(refusal_here->span.begin);
     SweepResult::Refusal& refusal = slot->second;
     ++refusal.count;
     refusal.first = is_new ? point : std::min(refusal.first, point);
     // Behind the message stand the values at this point.
-    if (is_new) refusal.message = require->text.substr(0, require->text.rfind(", with "));
+    const std::string& why = refusal_here->text;
+    if (is_new) refusal.message = why.substr(0, why.rfind(", with "));
   }
 
   const ast::File& file_;

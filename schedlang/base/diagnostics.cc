@@ -97,6 +97,13 @@ Diagnostic& Diagnostics::Add(Code code, Span span, std::string text, int count) 
   return findings_.back();
 }
 
+const Diagnostic* RefusalIn(const Diagnostics& diagnostics) {
+  for (const Diagnostic& finding : diagnostics.findings()) {
+    if (finding.code == Code::kRequire || finding.code == Code::kBadParameter) return &finding;
+  }
+  return nullptr;
+}
+
 std::string Render(const Diagnostics& diagnostics, const Source& source) {
   std::string out;
   for (const Diagnostic& d : diagnostics.findings()) {

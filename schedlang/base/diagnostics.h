@@ -67,6 +67,10 @@ class Diagnostics {
   Diagnostic merged_;  // what Add returns for a merged finding: written to, never shown
 };
 
+// Why a schedule is not for these parameters: it requires others, or takes none of that size. Null
+// when it is for them, right or wrong.
+const Diagnostic* RefusalIn(const Diagnostics& diagnostics);
+
 // All findings as text, in the order they were added:
 //
 //   zbv.sched:14:22: error: rank 1 waits forever at 2I0

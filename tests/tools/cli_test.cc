@@ -349,7 +349,7 @@ TEST(CliTest, SidesOfAComparisonHaveTheirOwnParameters) {
   EXPECT_EQ(json["first_makespan_us"], makespan(flat + " P=4 M=8 --cost F=10,B=20"));
   EXPECT_EQ(json["second_makespan_us"], makespan(flat + " P=4 M=16 --cost F=5,B=10"));
   const auto refused = [](const std::string& words) { return RunAtTop("compare " + words); };
-  EXPECT_EQ(refused(flat + " P=4 M=8 -- " + flat + " V=2").status, kFindings);
+  EXPECT_EQ(refused(flat + " P=4 M=8 -- " + flat + " V=2").status, kUsage);
   EXPECT_EQ(refused(flat + " P=4 M=8 --").status, kUsage);
   EXPECT_EQ(refused(flat + " " + flat + " P=4 M=8 -- " + flat).status, kUsage);
 }
@@ -376,6 +376,25 @@ TEST(CliTest, SchedulesOfTheLibraryHaveNames) {
       RunAtTop("show zbv P=4 M=8").err,
       "stringline: zbv: no such file, and no schedule of the library; did you mean 'zb_v'?\n");
   EXPECT_EQ(RunAtTop("show zb_v.sched P=4 M=8").status, kUsage);
+}
+
+// Hundreds of links fit a screen; --all shows them, and JSON always has them.
+TEST(CliTest, LongExplanationsAreFolded) {
+  for (const char* const words :
+       {"1f1b 0B100 P=64 M=512", "1f1b 0B500 P=64 M=512 --cost F=7,B=16,p2p=2",
+        "zb_v 3W100 P=16 M=512 --cost F=7,I=9,W=4,p2p=2"}) {
+    const std::string explain = std::string("explain ") + words;
+    const auto lines = [](const std::string& text) {
+      return std::count(text.begin(), text.end(), '\n');
+    };
+    const auto links =
+        static_cast<int64_t>(OneObject(RunAtTop(explain + " --json").out)["chain"].size());
+    EXPECT_GT(links, 100) << words;
+    const std::string folded = RunAtTop(explain).out;
+    EXPECT_LE(lines(folded), 42) << folded;
+    EXPECT_NE(folded.find("(--all shows every one)"), std::string::npos);
+    EXPECT_GT(lines(RunAtTop(explain + " --all").out), links) << words;
+  }
 }
 
 // One step, simulated alone and in a sweep, with all that a cost can say.

@@ -148,10 +148,25 @@ TEST(SweepTest, BadQuestions) {
     EXPECT_EQ(answer.out, "") << bad;
   }
   EXPECT_EQ(RunToolIn(SourceFolder(), Words("check a.plan --for P=1..2")).status, 2);
-  // No M at all: no plan can be made, and the first one says why.
-  const Answer answer = RunToolIn(SourceFolder(), Words(file + "--for P=1..2"));
-  EXPECT_EQ(answer.status, 1);
-  EXPECT_NE(answer.out.find("no value is given for 'M'"), std::string::npos);
+  // No M at all: no plan can be made.
+  for (const char* const command : {"check", "sim"}) {
+    const Answer answer =
+        RunToolIn(SourceFolder(), Words(std::string(command) + " 1f1b --for P=1..2"));
+    EXPECT_EQ(answer.status, 2);
+    EXPECT_EQ(answer.err,
+              "stringline: schedule 'one_f_one_b' needs 'M', as in M=8, or --for M=1..8\n");
+  }
+}
+
+// A size that no schedule takes is refused; the schedule is not wrong for it.
+TEST(SweepTest, NoRanksAreRefused) {
+  const Answer checked =
+      RunToolIn(SourceFolder(), Words("check 1f1b --for P=0..2 --for M=2..3 --json"));
+  EXPECT_EQ(checked.status, 0);
+  EXPECT_NE(checked.out.find("\"right\":4,\"refused\":2,\"wrong\":0"), std::string::npos)
+      << checked.out;
+  const Answer simulated = RunToolIn(SourceFolder(), Words("sim 1f1b M=4 --for P=0..2"));
+  EXPECT_NE(simulated.out.find("P=0: refused: 'P' is 0"), std::string::npos) << simulated.out;
 }
 
 // Where the system starts no threads, the caller's does all the work.

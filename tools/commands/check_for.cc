@@ -48,6 +48,10 @@ absl::StatusOr<int> RunSweep(const Flags& flags, const Output& output) {
   const std::optional<ast::File> file = Parse(source, &findings);
   if (!file) return ShowFindings(output, output.out, findings, source);
   SL_ASSIGN_OR_RETURN(const ast::Schedule* schedule, FindSchedule(*file, flags.schedule, ranges));
+  std::vector<std::string> names;
+  for (const SweepRange& range : ranges) names.push_back(range.name);
+  for (const Parameter& parameter : fixed) names.push_back(parameter.name);
+  SL_RETURN_IF_ERROR(CheckAllGiven(*file, flags.schedule, names));
   SL_ASSIGN_OR_RETURN(const SweepPoints points, Enumerate(ranges, fixed));
 
   if (!flags.model.empty()) {

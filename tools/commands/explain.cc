@@ -2,6 +2,7 @@
 #include "schedlang/sim/explain.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -98,7 +99,90 @@ struct ExplainColumns {
   }
 };
 
-void PrintExplanation(const ExplainedPlan& at, const Explanation& explanation, std::ostream& out) {
+// A line of the chain: one link of it, or many that are not shown.
+struct ChainLine {
+  size_t first = 0;
+  size_t links = 1;
+  bool folded = false;
+};
+
+bool IsAlike(const WaitLink& one, const WaitLink& other) {
+  return one.reason == other.reason &&
+         (one.reason == WaitReason::kRank ||
+          (one.reason == WaitReason::kMessage && one.value == other.value));
+}
+
+// Runs of links with one reason become their first, a fold, and their last.
+std::vector<ChainLine> FoldRuns(absl::Span<const WaitLink> chain) {
+  constexpr size_t kShortest = 5;
+  std::vector<ChainLine> lines;
+  for (size_t i = 0; i < chain.size();) {
+    size_t end = i + 1;
+    while (end < chain.size() && IsAlike(chain[i], chain[end])) ++end;
+    if (end - i < kShortest) {
+      for (; i < end; ++i) lines.push_back({i});
+      continue;
+    }
+    lines.insert(lines.end(), {{i}, {i + 1, end - i - 2, true}, {end - 1}});
+    i = end;
+  }
+  return lines;
+}
+
+// What is still too long for a screen loses its middle.
+std::vector<ChainLine> FoldToScreen(std::vector<ChainLine> lines) {
+  constexpr size_t kBegin = 16, kEnd = 12;
+  if (lines.size() <= kBegin + kEnd + 1) return lines;
+  const ChainLine& last = lines[lines.size() - kEnd - 1];
+  const size_t first = lines[kBegin].first;
+  lines[kBegin] = {first, last.first + last.links - first, true};
+  lines.erase(lines.begin() + kBegin + 1, lines.end() - kEnd);
+  return lines;
+}
+
+// "… 97 more, back to 4 ms: rank 0 was busy" of a fold.
+std::string PrintFold(const ExplainedPlan& at, absl::Span<const WaitLink> links) {
+  size_t busy = 0;
+  std::set<int> ranks;
+  for (const WaitLink& link : links) {
+    busy += link.reason == WaitReason::kRank ? 1 : 0;
+    ranks.insert(at.Rank(link.group));
+  }
+  const std::string where = ranks.size() == 1
+                                ? absl::StrCat("rank ", *ranks.begin())
+                                : absl::StrCat("ranks ", *ranks.begin(), " .. ", *ranks.rbegin());
+  std::string what = absl::StrCat(where, ranks.size() == 1 ? " was busy" : " were busy");
+  if (busy == 0) what = absl::StrCat("each waited for a value of the next, on ", where);
+  if (busy > 0 && busy < links.size()) {
+    absl::StrAppend(&what, " ", busy, " times and waited ", links.size() - busy, " times");
+  }
+  return absl::StrCat("… ", links.size(), " more, back to ",
+                      PrintTime(at.Start(links.back().group)), ": ", what);
+}
+
+void PrintChain(const ExplainedPlan& at, absl::Span<const WaitLink> chain, bool all,
+                const ExplainColumns& columns, std::ostream& out) {
+  std::vector<ChainLine> lines;
+  if (all) {
+    for (size_t i = 0; i < chain.size(); ++i) lines.push_back({i});
+  } else {
+    lines = FoldToScreen(FoldRuns(chain));
+  }
+  bool folded = false;
+  for (const ChainLine& line : lines) {
+    const auto links = chain.subspan(line.first, line.links);
+    folded = folded || line.folded;
+    if (line.folded) {
+      out << "        " << PrintFold(at, links) << "\n";
+    } else {
+      columns.Print(at, links[0].group, Why(at, links[0]), out);
+    }
+  }
+  if (folded) out << "        (--all shows every one)\n";
+}
+
+void PrintExplanation(const ExplainedPlan& at, const Explanation& explanation, bool all,
+                      std::ostream& out) {
   const uint32_t group = explanation.chain.front().group;
   ExplainColumns columns;
   for (const WaitLink& link : explanation.chain) columns.Fit(at, link.group);
@@ -108,7 +192,7 @@ void PrintExplanation(const ExplainedPlan& at, const Explanation& explanation, s
       << "\n\nWhy not earlier:\n";
   out << absl::StreamFormat("  %4s  %-*s %12s %12s  %-*s  %s\n", "rank", columns.action, "action",
                             "start", "end", columns.written, "written", "because");
-  for (const WaitLink& link : explanation.chain) columns.Print(at, link.group, Why(at, link), out);
+  PrintChain(at, explanation.chain, all, columns, out);
   if (explanation.after.empty()) {
     out << "\nNothing waits for it.\n";
     return;
@@ -188,7 +272,7 @@ int RunExplain(const Flags& flags, const Output& output) {
   if (output.json) {
     WriteJson(output.out, ExplanationAsJson(at, explanation));
   } else {
-    PrintExplanation(at, explanation, output.out);
+    PrintExplanation(at, explanation, flags.all, output.out);
   }
   return kOk;
 }

@@ -219,6 +219,9 @@ absl::StatusOr<int> RunSimSweep(const Flags& flags, const Output& output) {
   SL_ASSIGN_OR_RETURN(const std::vector<Parameter> fixed, ParseParameters(flags.parameters));
   for (const Parameter& parameter : fixed) names.push_back(parameter.name);
   SL_RETURN_IF_ERROR(CheckNames(report.schedules, names));
+  for (const SweptSchedule& swept : report.schedules) {
+    SL_RETURN_IF_ERROR(CheckAllGiven(swept.file, swept.schedule, names));
+  }
   SL_ASSIGN_OR_RETURN(report.points, Enumerate(ranges, fixed));
   SL_ASSIGN_OR_RETURN(const CostRequest request, CostRequestOf(flags));
   SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(request));
