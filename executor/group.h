@@ -85,6 +85,12 @@ class Group {
   virtual void Enqueue(int member, StreamId stream, const Call* call) = 0;
 };
 
+// A member that sends to another.
+struct MemberPair {
+  int from = 0;
+  int to = 0;
+};
+
 // Makes groups of ranks. A rank of the mesh is a number; who makes a group for the ranks of this
 // process and of others names them all, in the order of the members. The groups live as long as
 // this object.
@@ -95,7 +101,13 @@ class Group {
 class Groups {
  public:
   virtual ~Groups() = default;
-  virtual Group* New(absl::Span<const int> ranks) = 0;
+  // `talks` says which members send to which, where the group is for such messages alone: only
+  // these are connected. Empty: all to all.
+  virtual Group* New(absl::Span<const int> ranks, absl::Span<const MemberPair> talks) = 0;
+  Group* New(absl::Span<const int> ranks) { return New(ranks, {}); }
+  // Whether calls of one member on one group may begin together, each on a stream of its own, and
+  // end one by one. Else a call may wait for the one that was enqueued before it.
+  virtual bool BeginsTogether() const { return true; }
   // Connects the groups made since the last time. All processes call it equally often.
   // InvalidArgument where they have not made the same ones; else as World::Exchange.
   virtual absl::Status Connect() { return absl::OkStatus(); }

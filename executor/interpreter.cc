@@ -42,6 +42,7 @@ class StepBuilder {
         plan_(step->plan_),
         queues_(QueuesOf(step->channels_, settings.layout)),
         work_(work),
+        begins_together_(groups->BeginsTogether()),
         recorder_(recorder),
         issued_(plan_),
         local_(plan_.ranks(), !settings.local.has_value()),
@@ -106,12 +107,27 @@ class StepBuilder {
     return false;
   }
 
+  // One for every communicator, of the ranks that have a queue on it.
   void AddGroups(Groups* groups) {
-    for (const Channel& channel : step_.channels_.all) {
-      const int ranks[] = {settings_.first_rank + channel.from.value,
-                           settings_.first_rank + channel.to.value};
-      groups_.push_back(groups->New(ranks));
+    std::vector<std::vector<int>> ranks(queues_.communicators);
+    for (const CommQueue& queue : queues_.all) {
+      ranks[queue.communicator_id].push_back(settings_.first_rank + queue.rank.value);
     }
+    std::vector<std::vector<MemberPair>> talks(queues_.communicators);
+    for (size_t c = 0; c < step_.channels_.all.size(); ++c) {
+      const CommQueue& from = queues_.all[queues_.of_send[c]];
+      const CommQueue& to = queues_.all[queues_.of_recv[c]];
+      std::vector<int>& members = ranks[from.communicator_id];
+      std::sort(members.begin(), members.end());
+      const auto member = [&](RankId rank) {
+        const int of_mesh = settings_.first_rank + rank.value;
+        return static_cast<int>(std::lower_bound(members.begin(), members.end(), of_mesh) -
+                                members.begin());
+      };
+      ends_.push_back({from.communicator_id, member(from.rank), member(to.rank)});
+      talks[from.communicator_id].push_back({ends_.back().from, ends_.back().to});
+    }
+    for (size_t i = 0; i < ranks.size(); ++i) groups_.push_back(groups->New(ranks[i], talks[i]));
   }
 
   absl::Status BuildRank(int rank) {
@@ -356,19 +372,28 @@ class StepBuilder {
     for (size_t first = 0; first < parts_.size();) {
       size_t last = first;
       while (last < parts_.size() && parts_[last].queue == parts_[first].queue) ++last;
-      AddGroupedCall(rank, absl::MakeConstSpan(parts_).subspan(first, last - first));
+      SL_RETURN_IF_ERROR(
+          AddGroupedCall(rank, absl::MakeConstSpan(parts_).subspan(first, last - first)));
       first = last;
     }
     return absl::OkStatus();
   }
 
   // The parts of a call begin together, when all can, and then go on by themselves.
-  void AddGroupedCall(int rank, absl::Span<const Part> call) {
+  absl::Status AddGroupedCall(int rank, absl::Span<const Part> call) {
     std::vector<CallEnd>& before = last_call_[call[0].queue];
     call_.clear();
     for (const Part& part : call) {
       if (call_.empty() || call_.back().stream != part.stream) call_.push_back({part.stream, 0});
       call_.back().action = part.action;
+    }
+    if (call_.size() > 1 && !begins_together_) {
+      const std::string& name = queues_.all[call[0].queue].communicator;
+      return absl::UnimplementedError(absl::StrCat(
+          "rank ", rank, ": ", Print(plan_, Of(call[0].action)), " and ",
+          Print(plan_, Of(call[1].action)), " are one call on communicator ", name, " of layout ",
+          NameOf(settings_.layout),
+          ", which ranks in several processes cannot do; layout edge has communicators for both"));
     }
     for (const CallEnd& own : call_) {
       for (CallEnd& other : before) {
@@ -388,6 +413,7 @@ class StepBuilder {
     }
     for (const Part& part : call) AddMessage(part);
     std::swap(before, call_);
+    return absl::OkStatus();
   }
 
   int32_t EndOf(CallEnd* end) {
@@ -406,9 +432,10 @@ class StepBuilder {
         action.kind == ActionKind::kSendBackward || action.kind == ActionKind::kRecvBackward;
     const StageId producer = send ? action.stage : PeerStage(plan_, action);
     const Bytes payload = work_->Payload(action);
-    MemberCall call{groups_[part.channel], send ? 0 : 1, {}};
+    const ChannelEnds& ends = ends_[part.channel];
+    MemberCall call{groups_[ends.group], send ? ends.from : ends.to, {}};
     call.call.kind = send ? CallKind::kSend : CallKind::kRecv;
-    call.call.peer = send ? 1 : 0;
+    call.call.peer = send ? ends.to : ends.from;
     call.call.from = call.call.to = payload.data;
     call.call.bytes = payload.bytes;
     call.call.name = {Interpreter::PrintMessage, &step_,
@@ -466,6 +493,7 @@ class StepBuilder {
   const Plan& plan_;
   const CommQueues queues_;
   StageWork* work_;
+  const bool begins_together_;  // Groups::BeginsTogether
   Recorder* recorder_;
   LiveValues issued_;  // as the ranks' lists give and take it
   std::vector<bool> local_;
@@ -493,7 +521,14 @@ class StepBuilder {
   std::vector<int32_t> collectives_;      // by rank: the stream; -1: none
   std::vector<int32_t> send_streams_;     // by channel; -1: that rank is not local
   std::vector<int32_t> recv_streams_;
-  std::vector<Group*> groups_;  // by channel
+  // Of a channel: which of the groups it is in, and which members of it send and receive.
+  struct ChannelEnds {
+    int group;
+    int from;
+    int to;
+  };
+  std::vector<ChannelEnds> ends_;  // by channel
+  std::vector<Group*> groups_;     // by communicator
 };
 
 absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(

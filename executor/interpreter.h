@@ -56,14 +56,14 @@ struct InterpreterSettings {
 
 class Interpreter {
  public:
-  // `device` has the streams of the local ranks, and `groups` makes a group for each channel of the
-  // plan: member 0 sends, member 1 receives. Everything passed outlives the interpreter;
+  // `device` has the streams of the local ranks, and `groups` makes a group for each communicator
+  // of the layout, with the ranks that use it. Everything passed outlives the interpreter;
   // `recorder` may be null.
   //
   // FailedPrecondition when the plan could not be issued as it stands: an action stands before what
   // gives its needs on its own rank, a message goes nowhere, or at the end of the step not every
   // stage has the weight gradient of every microbatch and nothing else. Unimplemented when `work`
-  // cannot perform one of its actions.
+  // cannot perform one of its actions, or `groups` not the plan's joined messages.
   static absl::StatusOr<std::unique_ptr<Interpreter>> Make(
       const Plan& lowered, StageWork* work, Device* device, Groups* groups, Recorder* recorder,
       const InterpreterSettings& settings = {});

@@ -41,7 +41,7 @@ Trainer::Trainer(Plan lowered, std::vector<StageProgram> programs, const Trainer
     : plan_(WithSums(std::move(lowered), settings.mesh)),
       programs_(std::move(programs)),
       settings_(settings),
-      wiring_(WiringOf(plan_, CommLayout::kEdge)),
+      wiring_(WiringOf(plan_, settings.layout)),
       backend_(std::move(backend)),
       copies_(settings.mesh.coordinates()) {}
 
@@ -116,8 +116,9 @@ absl::Status Trainer::PrepareCopy(int coordinate) {
   copy.stages->Join({coordinate, replicas_.get(), ExpertGroups(coordinate), expert});
   SL_ASSIGN_OR_RETURN(
       copy.interpreter,
-      Interpreter::Make(plan_, copy.stages.get(), device(), backend_->groups(), copy.recorder.get(),
-                        {.first_rank = coordinate * plan_.ranks(), .local = local}));
+      Interpreter::Make(
+          plan_, copy.stages.get(), device(), backend_->groups(), copy.recorder.get(),
+          {.layout = settings_.layout, .first_rank = coordinate * plan_.ranks(), .local = local}));
   for (size_t s = 0; s < programs_.size(); ++s) {
     SL_RETURN_IF_ERROR(PrepareBlocks(coordinate, StageId(static_cast<int32_t>(s))));
   }

@@ -43,7 +43,9 @@ struct TrainerSettings {
   double clip_norm = 1;     // of the mean gradient over all stages; 0: no clipping
   double balance_rate = 0;  // of routers' biases (Update::kBalance)
   Mesh mesh;
-  CallTimes link;  // how long messages and exchanges are on their way
+  CommLayout layout = CommLayout::kEdge;  // which messages share a communicator; the plan is
+                                          // lowered and checked for it
+  CallTimes link;                         // how long messages and exchanges are on their way
   // Steps are captured and replayed, where the device can.
   bool capture = true;
 };

@@ -43,6 +43,7 @@ ConfigLines LinesOf(const RunConfig& config, const Plan& plan) {
       {"seed", text(config.seed)},
       {"learning_rate", text(config.optimizer.learning_rate)},
       {"clip_norm", text(config.clip_norm)},
+      {"layout", NameOf(config.layout)},
       {"nccl.min_ctas", text(config.nccl.min_ctas)},
       {"nccl.max_ctas", text(config.nccl.max_ctas)},
   };

@@ -35,8 +35,13 @@ int64_t MostPieceRows(const RowCounts& rows) {
 
 }  // namespace
 
-NcclGroup::NcclGroup(NcclGroups* owner, absl::Span<const int> ranks)
-    : owner_(owner), device_(owner->device_), ranks_(ranks.begin(), ranks.end()), turn_(1, this) {
+NcclGroup::NcclGroup(NcclGroups* owner, absl::Span<const int> ranks,
+                     absl::Span<const MemberPair> talks)
+    : owner_(owner),
+      device_(owner->device_),
+      ranks_(ranks.begin(), ranks.end()),
+      talks_(talks.begin(), talks.end()),
+      turn_(1, this) {
   const auto own = std::find(ranks_.begin(), ranks_.end(), owner->world_->process());
   if (own != ranks_.end()) own_ = static_cast<int>(own - ranks_.begin());
   turn_.exchange = Perform;

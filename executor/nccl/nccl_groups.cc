@@ -75,7 +75,9 @@ NcclGroups::~NcclGroups() {
   if (counted_ != nullptr) (void)cudaEventDestroy(counted_);
 }
 
-Group* NcclGroups::New(absl::Span<const int> ranks) { return &groups_.emplace_back(this, ranks); }
+Group* NcclGroups::New(absl::Span<const int> ranks, absl::Span<const MemberPair> talks) {
+  return &groups_.emplace_back(this, ranks, talks);
+}
 
 absl::Status NcclGroups::Connect() {
   if (comms_->aborted()) return absl::FailedPreconditionError("the communicators were aborted");
@@ -185,17 +187,24 @@ absl::StatusOr<int> NcclGroups::ShareOfSms(absl::Span<const std::vector<int>> gr
   return std::max(1, least * 3 / 4 / std::max(1, most));
 }
 
-// A byte from everybody to everybody, in one call. All processes go through their groups in the
-// same order, so nobody waits in a circle.
+// A byte from everybody to whom it sends to, in one call. All processes go through their groups in
+// the same order, so nobody waits in a circle.
 absl::Status NcclGroups::WarmUp(NcclGroup* group) {
   const nccl::Library& library = comms_->library();
+  const auto talk = [&](int from, int to) {
+    return group->talks_.empty() ||
+           std::any_of(group->talks_.begin(), group->talks_.end(),
+                       [&](MemberPair pair) { return pair.from == from && pair.to == to; });
+  };
   SL_RETURN_IF_ERROR(group->Done(library.GroupStart(), "ncclGroupStart"));
   absl::Status status;
   for (int m = 0; m < group->members() && status.ok(); ++m) {
     if (m == group->own_) continue;
-    status =
-        group->Done(library.Send(bytes_ + m, 1, nccl::kInt8, m, group->comm_, own_), "ncclSend");
-    if (!status.ok()) break;
+    if (talk(group->own_, m)) {
+      status =
+          group->Done(library.Send(bytes_ + m, 1, nccl::kInt8, m, group->comm_, own_), "ncclSend");
+    }
+    if (!status.ok() || !talk(m, group->own_)) continue;
     status = group->Done(
         library.Recv(bytes_ + world_->processes() + m, 1, nccl::kInt8, m, group->comm_, own_),
         "ncclRecv");

@@ -1,7 +1,7 @@
 // Puts the messages of a lowered plan into an order in which no communicator can hang.
 //
-// In the layouts `shared` and `pair` messages of several directions share a queue, so both sides
-// must list them alike. The order taken is that in which they leave in an ideal run: unit costs,
+// In all layouts but `edge` messages of several directions share a queue, so both sides must list
+// them alike. The order taken is that in which they leave in an ideal run: unit costs,
 // free messages, a queue for every direction. In every queue the calls stand in that order; a send
 // stands as early as it can (behind the group that gives it), a receive as late as it can: before
 // the group that needs it, or before the next call of its queue, which left later. So no receive

@@ -33,9 +33,12 @@ struct TrainingCase {
   int pipeline;
   Mesh mesh;
   NcclRows rows = NcclRows::kPadded;
+  CommLayout layout = CommLayout::kEdge;
 };
 
-Plan PlanOf(const TrainingCase& run) { return LibraryPlan(run.schedule, run.pipeline, 8).value(); }
+Plan PlanOf(const TrainingCase& run) {
+  return LibraryPlan(run.schedule, run.pipeline, 8, run.layout).value();
+}
 
 RunConfig ConfigOf(const TrainingCase& run, const Plan& plan) {
   RunConfig config = SmallRun(3);
@@ -43,6 +46,7 @@ RunConfig ConfigOf(const TrainingCase& run, const Plan& plan) {
   config.shape = TinyModel(run.family, static_cast<int>(stages));
   std::visit([](auto& shape) { shape.vocabulary = 256; }, config.shape.family);
   config.mesh = run.mesh;
+  config.layout = run.layout;
   return config;
 }
 
@@ -95,6 +99,12 @@ std::vector<std::string> LinesOf(const RunConfig& config, const Plan& plan,
   return lines;
 }
 
+TrainingCase InLayout(CommLayout layout, const char* schedule, int pipeline) {
+  TrainingCase run = {TinyFamily::kGpt, schedule, pipeline, {}};
+  run.layout = layout;
+  return run;
+}
+
 class NcclTraining : public testing::TestWithParam<TrainingCase> {};
 
 TEST_P(NcclTraining, IsInEveryBitThatOfOneProcess) {
@@ -143,13 +153,86 @@ INSTANTIATE_TEST_SUITE_P(
                     TrainingCase{TinyFamily::kLlama, "1f1b", 2, {.data = 2}},
                     TrainingCase{TinyFamily::kMoe, "1f1b", 2, {.expert = 2}},
                     TrainingCase{TinyFamily::kMoe, "1f1b", 2, {.expert = 2}, NcclRows::kCounted},
-                    TrainingCase{TinyFamily::kMoe, "dualpipe_v", 2, {.expert = 2}}),
+                    TrainingCase{TinyFamily::kMoe, "dualpipe_v", 2, {.expert = 2}},
+                    InLayout(CommLayout::kPair, "zb_v", 4),
+                    InLayout(CommLayout::kUpDown, "zb_v", 4),
+                    InLayout(CommLayout::kShared, "zb_v", 4),
+                    InLayout(CommLayout::kPair, "dualpipe", 4),
+                    InLayout(CommLayout::kUpDown, "interleaved", 4),
+                    InLayout(CommLayout::kShared, "dualpipe", 4)),
     [](const testing::TestParamInfo<TrainingCase>& info) {
-      return absl::StrCat(NameOf(info.param.family), "_", info.param.schedule, "_",
-                          info.param.pipeline, "_data", info.param.mesh.data, "_expert",
-                          info.param.mesh.expert,
-                          info.param.rows == NcclRows::kCounted ? "_counted" : "");
+      return absl::StrCat(
+          NameOf(info.param.family), "_", info.param.schedule, "_", info.param.pipeline, "_data",
+          info.param.mesh.data, "_expert", info.param.mesh.expert,
+          info.param.rows == NcclRows::kCounted ? "_counted" : "", "_", NameOf(info.param.layout));
     });
+
+// In the words of `check --layout`: fewer communicators, each with more to do.
+TEST(NcclCommunicators, AreAsManyAsTheLayoutSays) {
+  // Of ranks 0 to 3 that talk to their neighbours: those they were split from, and then their own.
+  const std::map<CommLayout, std::vector<int>> expected = {{CommLayout::kEdge, {3, 5, 5, 3}},
+                                                           {CommLayout::kPair, {2, 3, 3, 2}},
+                                                           {CommLayout::kUpDown, {3, 3, 3, 3}},
+                                                           {CommLayout::kShared, {2, 2, 2, 2}}};
+  for (const auto& [layout, of_rank] : expected) {
+    TrainingCase run = InLayout(layout, "1f1b", 4);
+    const Plan plan = PlanOf(run);
+    RunConfig config = ConfigOf(run, plan);
+    config.steps = 1;
+    NcclRun ranks;
+    ranks.processes = 4;
+    standin_nccl_reset();
+    const int port = FreePort();
+    Processes all(ranks.processes, [&](int p) -> std::string {
+      standin_reset(p);
+      auto backend = NcclBackend::Make(WorldSettings(ranks, p, port), ranks.settings);
+      if (!backend.ok()) return backend.status().ToString();
+      std::string alive;
+      LinesOf(config, plan, *std::move(backend), [&](int64_t) {
+        // Each connects with whom messages of the plan go to, and with nobody else.
+        alive = absl::StrCat(standin_nccl_alive(), " ", standin_nccl_connections());
+      });
+      return alive;
+    });
+    const auto said = all.Wait(60'000);
+    for (int p = 0; p < 4; ++p) {
+      EXPECT_EQ(said[p], absl::StrCat(of_rank[p], " ", p == 0 || p == 3 ? 2 : 4)) << NameOf(layout);
+    }
+  }
+}
+
+// NCCL ends joined calls of a communicator together; a plan may need one of them to end first.
+TEST(NcclCommunicators, JoinedCallsNeedOneEach) {
+  const Plan plan = PlanFrom(
+      "plan joined P=2 M=2 lowered\n"
+      "pipe down M=1 stages 0 1\n"
+      "pipe up M=1 stages 1 0\n"
+      "rank 0: down[0]F0 down[0]SEND_F0&up[1]RECV_F0 up[1]F0 up[1]B0 "
+      "up[1]SEND_B0&down[0]RECV_B0 down[0]B0 down[0]REDUCE_GRAD up[1]REDUCE_GRAD\n"
+      "rank 1: up[0]F0 up[0]SEND_F0&down[1]RECV_F0 down[1]F0 down[1]B0 "
+      "down[1]SEND_B0&up[0]RECV_B0 up[0]B0 up[0]REDUCE_GRAD down[1]REDUCE_GRAD\n");
+  for (const CommLayout layout : {CommLayout::kEdge, CommLayout::kPair}) {
+    TrainingCase run = InLayout(layout, "joined", 2);
+    const RunConfig config = ConfigOf(run, plan);
+    NcclRun ranks;
+    standin_nccl_reset();
+    const int port = FreePort();
+    Processes all(2, [&](int p) -> std::string {
+      standin_reset(p);
+      auto backend = NcclBackend::Make(WorldSettings(ranks, p, port), ranks.settings);
+      if (!backend.ok()) return backend.status().ToString();
+      return LinesOf(config, plan, *std::move(backend))[0];
+    });
+    for (const std::string& said : all.Wait(60'000)) {
+      EXPECT_EQ(absl::StrContains(said, "are one call on communicator 0-1 of layout pair"),
+                layout == CommLayout::kPair)
+          << said;
+      EXPECT_EQ(absl::StrContains(said, "UNIMPLEMENTED") || absl::StrContains(said, "ABORTED"),
+                layout == CommLayout::kPair)
+          << said;
+    }
+  }
+}
 
 // What nccl_groups.h says of NCCL_LAUNCH_ORDER_IMPLICIT.
 TEST(NcclTrainingEnds, WhereCallsStartInTheOrderOfTheListsAndCannot) {

@@ -23,6 +23,7 @@
 #include "tools/command.h"
 #include "tools/json.h"
 #include "tools/recorded_run.h"
+#include "tools/requests.h"
 #include "tools/session.h"
 #include "tools/stop_signals.h"
 #include "tools/view/compare.h"
@@ -43,6 +44,7 @@ absl::StatusOr<RunConfig> LoadConfig(const Flags& flags) {
   if (!flags.load.empty())
     config.model_folder.clear();  // its sizes are read, its values not wanted
   if (flags.steps > 0) config.steps = flags.steps;
+  if (!flags.layout.empty()) config.layout = LayoutOf(flags);
   if (!flags.link.empty()) {
     const absl::StatusOr<LinkSpeed> link = ParseLinkSpeed(flags.link);
     if (!link.ok()) {
@@ -185,7 +187,10 @@ void PrintEnd(const Plan& plan, const RunConfig& config, const RecordedRun& run,
     out << "         " << WithoutConfig(config);
   }
   out << "next:    stringline show " << files.measured << "\n         stringline sim "
-      << config.schedule_file << " " << PrintParameters(plan) << " --costs " << files.costs << "\n";
+      << config.schedule_file << " " << PrintParameters(plan) << " --costs " << files.costs
+      << (config.layout == CommLayout::kEdge ? ""
+                                             : absl::StrCat(" --layout ", NameOf(config.layout)))
+      << "\n";
 }
 
 // "stopped by SIGINT after step 12 of 300"
@@ -345,8 +350,9 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& 
 int RunTraining(const Flags& flags, const Output& output) {
   const absl::StatusOr<RunConfig> config = LoadConfig(flags);
   if (!config.ok()) return Fail(output, config.status().message());
-  const absl::StatusOr<Session> session = OpenCheckedPlan(
-      {config->schedule_file, config->schedule_name, config->parameters}, CheckRequest{});
+  const absl::StatusOr<Session> session =
+      OpenCheckedPlan({config->schedule_file, config->schedule_name, config->parameters},
+                      CheckRequest{.layout = config->layout});
   if (!session.ok()) return Fail(output, session.status().message());
   if (!session->plan) {
     return ShowFindings(output, output.err, session->diagnostics, session->source);

@@ -528,5 +528,17 @@ int64_t standin_nccl_ctas() {
 }
 int64_t standin_nccl_alive() { return static_cast<int64_t>(State::Get().comms.size()); }
 int64_t standin_nccl_aborted() { return State::Get().aborted; }
+int64_t standin_nccl_connections() {
+  const NcclLock lock;
+  int64_t connections = 0;
+  for (const auto& [handle, comm] : State::Get().comms) {
+    const auto& pairs = comm->shared().pairs[0];
+    for (int peer = 0; peer < comm->size; ++peer) {
+      connections += pairs[comm->rank][peer].sender_connects ? 1 : 0;
+      connections += pairs[peer][comm->rank].receiver_connects ? 1 : 0;
+    }
+  }
+  return connections;
+}
 
 }  // extern "C"

@@ -36,5 +36,8 @@ int64_t standin_nccl_ctas();
 // Communicators of this process that are alive, and those that were aborted.
 int64_t standin_nccl_alive();
 int64_t standin_nccl_aborted();
+// In how many connections this process is an end: one for every communicator, peer and direction in
+// which messages went.
+int64_t standin_nccl_connections();
 
 }  // extern "C"
