@@ -97,4 +97,17 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const RunConfig& config, co
   return absl::Status(status.code(), absl::StrCat("device: cuda: ", status.message()));
 }
 
+void TellOthers(const Identity& identity, const absl::Status& trouble) {
+#ifdef STRINGLINE_HAS_CUDA
+  if (identity.processes == 1) return;
+  TcpWorldSettings world;
+  world.identity = identity;
+  world.trouble = trouble;
+  (void)TcpWorld::Join(world);
+#else
+  (void)identity;
+  (void)trouble;
+#endif
+}
+
 }  // namespace stringline

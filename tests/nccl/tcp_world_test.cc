@@ -230,6 +230,49 @@ TEST(TcpWorld, OneThatNeverComesIsNamed) {
   EXPECT_EQ(said, std::vector<std::string>({text, text, "", ""}));
 }
 
+// One that cannot run comes to say so, and all that come hear it.
+TEST(TcpWorld, TroubleIsToldToAll) {
+  for (int which = 0; which < 3; ++which) {
+    const auto said = RunAll(
+        3,
+        [&](int p, TcpWorldSettings* settings) {
+          if (p != which) return;
+          settings->config.clear();  // it may not know them
+          settings->trouble = absl::UnavailableError("no GPU can be used");
+        },
+        [](World*) { return std::string("joined"); });
+    for (int p = 0; p < 3; ++p) {
+      EXPECT_EQ(said[p], p == which
+                             ? std::string("UNAVAILABLE: no GPU can be used")
+                             : absl::StrCat("ABORTED: rank ", which, " here: no GPU can be used"));
+    }
+  }
+}
+
+// Whether or not others come at all, nobody waits until all should be there: that is longer than
+// Processes::Wait does.
+TEST(TcpWorld, TroubleIsNotKeptForThoseThatDoNotCome) {
+  for (int which = 0; which < 2; ++which) {
+    // Rank 2 never comes; the one in trouble alone, and with another.
+    for (const bool alone : {true, false}) {
+      const int port = FreePort();
+      Processes all(2, [&](int p) {
+        if (alone && p != which) return std::string();
+        TcpWorldSettings settings = SettingsOf(p, 3, port);
+        settings.join_ms = 600'000;
+        settings.tell_ms = alone ? 100 : 5'000;
+        if (p == which) settings.trouble = absl::UnavailableError("no GPU can be used");
+        return Text(TcpWorld::Join(settings).status());
+      });
+      const auto said = all.Wait();
+      EXPECT_EQ(said[which], "UNAVAILABLE: no GPU can be used");
+      if (alone) continue;
+      EXPECT_EQ(said[1 - which],
+                absl::StrCat("ABORTED: rank ", which, " here: no GPU can be used"));
+    }
+  }
+}
+
 TEST(TcpWorld, WithoutProcess0TheOthersSayWhereTheyLooked) {
   const int port = FreePort();
   Processes all(1, [&](int) {

@@ -20,6 +20,7 @@
 #include "executor/train.h"
 #include "executor/trainer.h"
 #include "schedlang/base/status.h"
+#include "tools/choose_backend.h"
 #include "tools/command.h"
 #include "tools/json.h"
 #include "tools/recorded_run.h"
@@ -313,11 +314,14 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& 
                    const Identity& identity, bool verbose, const Output& output) {
   const IgnoredSignal file_limit(SIGXFSZ);  // a write past the limit is an error, not the end
   const absl::StatusOr<LoadedData> loaded = LoadedData::Load(config);
-  if (!loaded.ok()) return Fail(output, loaded.status().message());
+  absl::Status ready = loaded.status();
   const bool first = identity.process == 0;
   for (const std::string& folder : {folders.out, folders.save}) {
-    const absl::Status ready = !first || folder.empty() ? absl::OkStatus() : TryFolder(folder);
-    if (!ready.ok()) return Fail(output, ready.message());
+    if (first && !folder.empty() && ready.ok()) ready = TryFolder(folder);
+  }
+  if (!ready.ok()) {
+    TellOthers(identity, ready);
+    return Fail(output, ready.message());
   }
   const std::optional<double> entropy = loaded->entropy();
   const auto begin = [&](const Trainer& trainer) {
