@@ -291,6 +291,14 @@ absl::Status TcpWorld::TalkOnce(int fd, Talk* talk) {
 // All.
 
 absl::StatusOr<std::vector<std::string>> TcpWorld::Exchange(absl::string_view mine) {
+  return Meet(mine, /*to_all=*/true);
+}
+
+absl::StatusOr<std::vector<std::string>> TcpWorld::GiveToFirst(absl::string_view mine) {
+  return Meet(mine, /*to_all=*/false);
+}
+
+absl::StatusOr<std::vector<std::string>> TcpWorld::Meet(absl::string_view mine, bool to_all) {
   if (own_.processes == 1) return std::vector<std::string>{std::string(mine)};
   SL_RETURN_IF_ERROR(failure_);
   const bool first = own_.process == 0;
@@ -311,7 +319,7 @@ absl::StatusOr<std::vector<std::string>> TcpWorld::Exchange(absl::string_view mi
   exchanging_ = false;
   // What came before a failure, came to all.
   if (first || !all_.has_value()) SL_RETURN_IF_ERROR(failure_);
-  return TakeAll();
+  return TakeAll(to_all);
 }
 
 // Whether those that this process waits for can still come.
@@ -336,14 +344,14 @@ bool TcpWorld::AllGave() const {
                      [](const Peer& peer) { return peer.gave.has_value(); });
 }
 
-absl::StatusOr<std::vector<std::string>> TcpWorld::TakeAll() {
+absl::StatusOr<std::vector<std::string>> TcpWorld::TakeAll(bool to_all) {
   if (own_.process == 0) {
     std::vector<std::string> all;
     for (Peer& peer : peers_) {
       all.push_back(*std::move(peer.gave));
       peer.gave.reset();
     }
-    const std::string bytes = Pack(all);
+    const std::string bytes = Pack(to_all ? all : std::vector<std::string>(all.size()));
     for (Peer& peer : peers_) peer.socket.Put(FrameKind::kAll, bytes);
     // What the sockets do not take now goes out with whatever this process waits for next.
     Pump(0);

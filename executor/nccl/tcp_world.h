@@ -57,6 +57,7 @@ class TcpWorld final : public World {
   int processes() const override { return own_.processes; }
   int process() const override { return own_.process; }
   absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view mine) override;
+  absl::StatusOr<std::vector<std::string>> GiveToFirst(absl::string_view mine) override;
   void Fail(const absl::Status& status) override;
   absl::Status state() override;
 
@@ -98,7 +99,9 @@ class TcpWorld final : public World {
   void Lost(int peer, const std::string& why);
   bool AllGave() const;
   void CheckAwaited();
-  absl::StatusOr<std::vector<std::string>> TakeAll();
+  // Exchange, in which the others get what process 0 got, or empty texts.
+  absl::StatusOr<std::vector<std::string>> Meet(absl::string_view mine, bool to_all);
+  absl::StatusOr<std::vector<std::string>> TakeAll(bool to_all);
   // The run has failed: everybody that can be told is.
   void SetFailure(absl::Status status, int except = -1);
   void Flush();
