@@ -57,12 +57,20 @@ struct Call {
   const RowCounts* rows = nullptr;  // of kAllToAllCounted
   // What is exchanged, for messages; ends that meet have the same index.
   LazyName name;
+  // What this member does it for: "1SEND_F0 (zb_v.sched:41)"; may be none.
+  LazyName action;
   int64_t* ended_ns = nullptr;  // where the moment is written when the bytes are there, or null
 };
 
 // "a send of the activation of stage 1, microbatch 0 (64 bytes)", and that without "a send of".
 std::string Describe(const Call& call);
 std::string DescribeData(const Call& call);
+
+// Describe, with the action: "a send of the activation of stage 1, microbatch 0 (64 bytes) for
+// 1SEND_F0 (zb_v.sched:41)".
+std::string DescribeWithAction(const Call& call);
+// " for 1SEND_F0 (zb_v.sched:41)", or "".
+std::string DescribeAction(const Call& call);
 
 // Whether two calls that meet are the same; InvalidArgument names both when not.
 absl::Status MatchCalls(const Call& one, const Call& other);

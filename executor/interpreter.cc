@@ -148,7 +148,7 @@ class StepBuilder {
       if (missing == 0) continue;
       const Action& action = group[part];
       return absl::FailedPreconditionError(
-          absl::StrCat("rank ", rank, " would run ", Print(plan_, action), " without the ",
+          absl::StrCat("rank ", rank, " would run ", PrintWithLine(plan_, action), " without the ",
                        Describe(plan_, action.stage, action.microbatch, missing)));
     }
     return absl::OkStatus();
@@ -271,7 +271,7 @@ class StepBuilder {
       times = cut_ ? recorder_->AddPart(i, part) : recorder_->times(i);
     }
     AddMark(stream, {static_cast<int32_t>(i), part, cut_});
-    AddPiece(stream, std::move(piece), times);
+    AddPiece(stream, i, std::move(piece), times);
   }
 
   void WaitForNeeds(int32_t stream, uint32_t i) {
@@ -295,9 +295,10 @@ class StepBuilder {
     }
   }
 
-  void AddPiece(int32_t stream, Piece piece, WorkTimes* times) {
+  void AddPiece(int32_t stream, uint32_t i, Piece piece, WorkTimes* times) {
     if (piece.work.run != nullptr) AddLaunch(stream, piece.work, times);
     for (MemberCall& call : piece.calls) {
+      NameAction(i, &call.call);
       if (times != nullptr) call.call.ended_ns = &times->end_ns;
       AddCall(stream, std::move(call));
     }
@@ -320,9 +321,9 @@ class StepBuilder {
     const Action& action = plan_.actions[i];
     absl::StatusOr<Piece> piece = work_->Collective(action);
     if (!piece.ok()) {
-      return absl::Status(piece.status().code(),
-                          absl::StrCat("rank ", rank, " cannot perform ", Print(plan_, action),
-                                       ": ", piece.status().message()));
+      return absl::Status(piece.status().code(), absl::StrCat("rank ", rank, " cannot perform ",
+                                                              PrintWithLine(plan_, action), ": ",
+                                                              piece.status().message()));
     }
     // Nobody waits for others to drop parameters: that is done where it stands.
     const bool drops = action.kind == ActionKind::kReshard;
@@ -330,7 +331,7 @@ class StepBuilder {
     const uint32_t after = wiring_.wires[i].after;
     if (after != kNoAction) Add(CommandKind::kWait, stream, event_of_[after]);
     AddMark(stream, {static_cast<int32_t>(i), {}});
-    AddPiece(stream, *std::move(piece), recorder_ == nullptr ? nullptr : recorder_->times(i));
+    AddPiece(stream, i, *std::move(piece), recorder_ == nullptr ? nullptr : recorder_->times(i));
     event_of_[i] = NewEvent(i);
     Add(CommandKind::kRecord, stream, event_of_[i]);
     return absl::OkStatus();
@@ -357,8 +358,9 @@ class StepBuilder {
       const Action& action = plan_.actions[i];
       const int channel = step_.channels_.Of(plan_, action);
       if (channel < 0) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            "rank ", rank, ": the message of ", Print(plan_, action), " goes to no other rank"));
+        return absl::FailedPreconditionError(absl::StrCat("rank ", rank, ": the message of ",
+                                                          PrintWithLine(plan_, action),
+                                                          " goes to no other rank"));
       }
       const bool send = IsSend(action.kind);
       parts_.push_back({send ? queues_.of_send[channel] : queues_.of_recv[channel],
@@ -390,7 +392,7 @@ class StepBuilder {
     if (call_.size() > 1 && !begins_together_) {
       const std::string& name = queues_.all[call[0].queue].communicator;
       return absl::UnimplementedError(absl::StrCat(
-          "rank ", rank, ": ", Print(plan_, Of(call[0].action)), " and ",
+          "rank ", rank, ": ", PrintWithLine(plan_, Of(call[0].action)), " and ",
           Print(plan_, Of(call[1].action)), " are one call on communicator ", name, " of layout ",
           NameOf(settings_.layout),
           ", which ranks in several processes cannot do; layout edge has communicators for both"));
@@ -440,6 +442,7 @@ class StepBuilder {
     call.call.bytes = payload.bytes;
     call.call.name = {Interpreter::PrintMessage, &step_,
                       IndexOf(plan_, {gradient, producer, action.microbatch})};
+    NameAction(i, &call.call);
     if (recorder_ != nullptr) call.call.ended_ns = recorder_->arrived_ns(i);
     AddMark(part.stream, {static_cast<int32_t>(i), {}});
     AddCall(part.stream, std::move(call));
@@ -448,6 +451,11 @@ class StepBuilder {
     Add(CommandKind::kRecord, part.stream, event_of_[i]);
     (gradient ? out_grad_from_ : input_from_)[Index(action.stage, action.microbatch)] =
         static_cast<int32_t>(i);
+  }
+
+  // Where it is known in which line the action stands.
+  void NameAction(uint32_t i, Call* call) const {
+    if (plan_.source != nullptr) call->action = {Interpreter::PrintPlanned, &step_, i};
   }
 
   // The stream goes on when the rank's computations listed before actions[i] have ended.
@@ -601,8 +609,14 @@ std::string Interpreter::PrintStream(const void* self, int64_t index) {
 }
 
 std::string Interpreter::PrintAction(const ActionRow& row) const {
-  const std::string action = Print(plan_, plan_.actions[row.action]);
-  return row.partly ? absl::StrCat(action, ":", Print(row.part)) : action;
+  const Action& action = plan_.actions[row.action];
+  return absl::StrCat(Print(plan_, action), row.partly ? ":" : "",
+                      row.partly ? Print(row.part) : "", PrintLine(plan_, action));
+}
+
+std::string Interpreter::PrintPlanned(const void* self, int64_t index) {
+  const Plan& plan = static_cast<const Interpreter*>(self)->plan_;
+  return PrintWithLine(plan, plan.actions[static_cast<size_t>(index)]);
 }
 
 std::string Interpreter::PrintEvent(const void* self, int64_t index) {

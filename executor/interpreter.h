@@ -112,6 +112,7 @@ class Interpreter {
   std::string PrintAction(const ActionRow& row) const;
   static std::string PrintEvent(const void* self, int64_t index);
   static std::string PrintMark(const void* self, int64_t index);
+  static std::string PrintPlanned(const void* self, int64_t index);
   static std::string PrintMessage(const void* self, int64_t index);
 
   const Plan& plan_;

@@ -286,7 +286,7 @@ Calls CallsOf(absl::Span<const Call* const> enqueued, int own) {
     const int kind = send || recv ? -1 : static_cast<int>(call->kind);
     const int root = call->kind == CallKind::kBroadcast ? call->peer : -1;
     calls[lane].emplace_back(absl::StrCat(kind, ",", root, ",", call->bytes, ",", call->name.index),
-                             Describe(*call));
+                             DescribeWithAction(*call));
   }
   return calls;
 }

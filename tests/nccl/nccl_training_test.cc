@@ -238,7 +238,9 @@ TEST(NcclCommunicators, JoinedCallsNeedOneEach) {
 TEST(NcclTrainingEnds, WhereCallsStartInTheOrderOfTheListsAndCannot) {
   for (const char* const schedule : {"1f1b", "zb_v"}) {
     const TrainingCase run = {TinyFamily::kGpt, schedule, 2, {}};
-    const Plan plan = PlanOf(run);
+    Plan plan = PlanOf(run);
+    const std::string file = absl::StrCat(STRINGLINE_SOURCE_DIR "/schedules/", schedule, ".sched");
+    plan.source = std::make_shared<const Source>(*ReadSource(file));
     const RunConfig config = ConfigOf(run, plan);
     NcclRun ranks;
     ranks.settings.wait_ms = 3000;
@@ -254,6 +256,10 @@ TEST(NcclTrainingEnds, WhereCallsStartInTheOrderOfTheListsAndCannot) {
     int waited = 0;
     for (const std::string& said : all.Wait()) {
       waited += absl::StrContains(said, "waited 3 s for its GPU; rank") ? 1 : 0;
+      // In which message each was, and in which line of the schedule.
+      EXPECT_EQ(absl::StrContains(said, absl::StrCat(" (", file, ":")),
+                schedule == std::string("zb_v"))
+          << said;
     }
     EXPECT_EQ(waited, schedule == std::string("zb_v") ? 2 : 0);
   }
