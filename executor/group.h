@@ -119,6 +119,8 @@ class Groups {
   // Connects the groups made since the last time. All processes call it equally often.
   // InvalidArgument where they have not made the same ones; else as World::Exchange.
   virtual absl::Status Connect() { return absl::OkStatus(); }
+  // What they take of the machine, for people: "5 communicators of NCCL, which took …"; may be "".
+  virtual std::string Describe() const { return ""; }
   // Whether what has been enqueued since Connect, and not yet submitted, is what the other members
   // have enqueued: InvalidArgument names the first two calls that differ, and is then what
   // Device::Synchronize ends with too. All processes call it, if any does, in their first step; the

@@ -35,14 +35,14 @@ MessageName NameOfMessage(const Plan& plan, int64_t index) {
 // Walks the plan once and writes the interpreter's lists.
 class StepBuilder {
  public:
-  StepBuilder(Interpreter* step, StageWork* work, Groups* groups, Recorder* recorder,
+  StepBuilder(Interpreter* step, StageWork* work, const MessageGroups& messages, Recorder* recorder,
               const InterpreterSettings& settings)
       : step_(*step),
         settings_(settings),
         plan_(step->plan_),
         queues_(QueuesOf(step->channels_, settings.layout)),
         work_(work),
-        begins_together_(groups->BeginsTogether()),
+        messages_(messages),
         recorder_(recorder),
         issued_(plan_),
         local_(plan_.ranks(), !settings.local.has_value()),
@@ -58,7 +58,6 @@ class StepBuilder {
     for (const Action& action : plan_.actions) collects_ = collects_ || IsCollective(action.kind);
     for (int r = 0; r < plan_.ranks(); ++r) cut_ = cut_ || HasParts(RankId(r));
     AddStreams();
-    AddGroups(groups);
   }
 
   absl::Status Build() {
@@ -105,29 +104,6 @@ class StepBuilder {
       if (plan_.stages[s].rank == rank && work_->layers(stage) > 0) return true;
     }
     return false;
-  }
-
-  // One for every communicator, of the ranks that have a queue on it.
-  void AddGroups(Groups* groups) {
-    std::vector<std::vector<int>> ranks(queues_.communicators);
-    for (const CommQueue& queue : queues_.all) {
-      ranks[queue.communicator_id].push_back(settings_.first_rank + queue.rank.value);
-    }
-    std::vector<std::vector<MemberPair>> talks(queues_.communicators);
-    for (size_t c = 0; c < step_.channels_.all.size(); ++c) {
-      const CommQueue& from = queues_.all[queues_.of_send[c]];
-      const CommQueue& to = queues_.all[queues_.of_recv[c]];
-      std::vector<int>& members = ranks[from.communicator_id];
-      std::sort(members.begin(), members.end());
-      const auto member = [&](RankId rank) {
-        const int of_mesh = settings_.first_rank + rank.value;
-        return static_cast<int>(std::lower_bound(members.begin(), members.end(), of_mesh) -
-                                members.begin());
-      };
-      ends_.push_back({from.communicator_id, member(from.rank), member(to.rank)});
-      talks[from.communicator_id].push_back({ends_.back().from, ends_.back().to});
-    }
-    for (size_t i = 0; i < ranks.size(); ++i) groups_.push_back(groups->New(ranks[i], talks[i]));
   }
 
   absl::Status BuildRank(int rank) {
@@ -389,7 +365,7 @@ class StepBuilder {
       if (call_.empty() || call_.back().stream != part.stream) call_.push_back({part.stream, 0});
       call_.back().action = part.action;
     }
-    if (call_.size() > 1 && !begins_together_) {
+    if (call_.size() > 1 && !messages_.begins_together()) {
       const std::string& name = queues_.all[call[0].queue].communicator;
       return absl::UnimplementedError(absl::StrCat(
           "rank ", rank, ": ", PrintWithLine(plan_, Of(call[0].action)), " and ",
@@ -434,8 +410,8 @@ class StepBuilder {
         action.kind == ActionKind::kSendBackward || action.kind == ActionKind::kRecvBackward;
     const StageId producer = send ? action.stage : PeerStage(plan_, action);
     const Bytes payload = work_->Payload(action);
-    const ChannelEnds& ends = ends_[part.channel];
-    MemberCall call{groups_[ends.group], send ? ends.from : ends.to, {}};
+    const MessageGroups::Ends& ends = messages_.of(part.channel);
+    MemberCall call{ends.group, send ? ends.from : ends.to, {}};
     call.call.kind = send ? CallKind::kSend : CallKind::kRecv;
     call.call.peer = send ? ends.to : ends.from;
     call.call.from = call.call.to = payload.data;
@@ -501,7 +477,7 @@ class StepBuilder {
   const Plan& plan_;
   const CommQueues queues_;
   StageWork* work_;
-  const bool begins_together_;  // Groups::BeginsTogether
+  const MessageGroups& messages_;
   Recorder* recorder_;
   LiveValues issued_;  // as the ranks' lists give and take it
   std::vector<bool> local_;
@@ -529,22 +505,21 @@ class StepBuilder {
   std::vector<int32_t> collectives_;      // by rank: the stream; -1: none
   std::vector<int32_t> send_streams_;     // by channel; -1: that rank is not local
   std::vector<int32_t> recv_streams_;
-  // Of a channel: which of the groups it is in, and which members of it send and receive.
-  struct ChannelEnds {
-    int group;
-    int from;
-    int to;
-  };
-  std::vector<ChannelEnds> ends_;  // by channel
-  std::vector<Group*> groups_;     // by communicator
 };
 
 absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(
     const Plan& lowered, StageWork* work, Device* device, Groups* groups, Recorder* recorder,
     const InterpreterSettings& settings) {
+  const MessageGroups messages(lowered, settings.layout, settings.first_rank, groups);
+  return Make(lowered, work, device, messages, recorder, settings);
+}
+
+absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(
+    const Plan& lowered, StageWork* work, Device* device, const MessageGroups& messages,
+    Recorder* recorder, const InterpreterSettings& settings) {
   std::unique_ptr<Interpreter> step(new Interpreter(lowered));
   step->device_ = device;
-  SL_RETURN_IF_ERROR(StepBuilder(step.get(), work, groups, recorder, settings).Build());
+  SL_RETURN_IF_ERROR(StepBuilder(step.get(), work, messages, recorder, settings).Build());
   for (size_t i = 0; i < step->stream_rows_.size(); ++i) {
     const StreamRow& row = step->stream_rows_[i];
     // Between steps a compute stream may be given a few launches more.

@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "executor/device.h"
 #include "executor/group.h"
+#include "executor/message_groups.h"
 #include "executor/recorder.h"
 #include "executor/stage_work.h"
 #include "schedlang/messages/channels.h"
@@ -67,6 +68,10 @@ class Interpreter {
   static absl::StatusOr<std::unique_ptr<Interpreter>> Make(
       const Plan& lowered, StageWork* work, Device* device, Groups* groups, Recorder* recorder,
       const InterpreterSettings& settings = {});
+  // The same with groups that were made before.
+  static absl::StatusOr<std::unique_ptr<Interpreter>> Make(
+      const Plan& lowered, StageWork* work, Device* device, const MessageGroups& messages,
+      Recorder* recorder, const InterpreterSettings& settings = {});
 
   // Enqueues one step of a local rank.
   void EnqueueRank(RankId rank);

@@ -153,6 +153,7 @@ absl::Status NcclGroup::Perform(void* self, IssueMeeting::Ends ends,
   const absl::Status status = group.Give(call, stream);
   if (!status.ok()) {
     if (absl::StartsWith(status.message(), Describe(call))) return status;
+    if (status == group.owner_->world_->state()) return status;  // another's, which says it all
     return absl::Status(status.code(), absl::StrCat(DescribeWithAction(call), " among ",
                                                     group.Name(), ": ", status.message()));
   }

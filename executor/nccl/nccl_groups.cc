@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "executor/clock.h"
@@ -33,6 +34,11 @@ std::optional<std::vector<int>> ReadRanks(const std::string& text, int ranks) {
   return read;
 }
 
+// How much less of the GPU's memory is free now. Whoever shares the GPU is counted too.
+int64_t TakenSince(int64_t free_bytes, const CudaDevice& device) {
+  return std::max<int64_t>(0, free_bytes - device.available().bytes);
+}
+
 }  // namespace
 
 absl::Status NcclGroups::Checked(cudaError_t error, const char* call) {
@@ -46,8 +52,10 @@ absl::StatusOr<std::unique_ptr<NcclGroups>> NcclGroups::Make(CudaDevice* device,
                                                              const nccl::Library& library,
                                                              const NcclSettings& settings) {
   SL_CHECK(world->ranks() == world->processes()) << "a process has one rank";
+  const int64_t free_bytes = device->available().bytes;
   SL_ASSIGN_OR_RETURN(auto comms, NcclComms::Make(library, world, settings));
   std::unique_ptr<NcclGroups> groups(new NcclGroups(device, world, std::move(comms)));
+  groups->taken_bytes_ = TakenSince(free_bytes, *device);
   const absl::Status status = groups->Start();
   if (!status.ok()) {
     groups->comms_->Abort(status);
@@ -81,9 +89,16 @@ Group* NcclGroups::New(absl::Span<const int> ranks, absl::Span<const MemberPair>
 
 absl::Status NcclGroups::Connect() {
   if (comms_->aborted()) return absl::FailedPreconditionError("the communicators were aborted");
+  const int64_t free_bytes = device_->available().bytes;
   const absl::Status status = ConnectNew();
+  taken_bytes_ += TakenSince(free_bytes, *device_);
   if (!status.ok()) comms_->Abort(status);
   return status;
+}
+
+std::string NcclGroups::Describe() const {
+  return absl::StrFormat("%d communicators of NCCL, which took %.1f MB of this GPU's memory",
+                         comms_->count(), static_cast<double>(taken_bytes_) / 1e6);
 }
 
 absl::Status NcclGroups::ConnectNew() {

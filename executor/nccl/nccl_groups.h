@@ -134,6 +134,10 @@ class NcclGroups final : public Groups {
   bool BeginsTogether() const override { return false; }
   absl::Status Connect() override;
   absl::Status CheckCalls() override;
+  // How many communicators there are, and by how much the GPU had less free memory when they were
+  // made and connected than before. Memory that NCCL takes later is not in it: for the first call
+  // of a sum of its own (NcclSums::kNccl).
+  std::string Describe() const override;
 
  private:
   absl::Status CompareCalls();
@@ -169,6 +173,7 @@ class NcclGroups final : public Groups {
   int64_t looked_ns_ = 0;
   int64_t waiting_since_ns_ = 0;  // for the GPU; 0: not since the last step ended
   cudaEvent_t counted_ = nullptr;
+  int64_t taken_bytes_ = 0;    // by communicators
   absl::Status calls_differ_;  // what CheckCalls found
 };
 

@@ -201,6 +201,42 @@ TEST(NcclCommunicators, AreAsManyAsTheLayoutSays) {
   }
 }
 
+// What communicators take is counted before a run takes memory, and said.
+TEST(NcclCommunicators, TakeMemoryBeforeItIsCounted) {
+  TrainingCase run = InLayout(CommLayout::kEdge, "1f1b", 2);
+  const Plan plan = PlanOf(run);
+  RunConfig config = ConfigOf(run, plan);
+  config.steps = 1;
+  constexpr int64_t kBytes = int64_t{200} << 20;
+  for (const bool fits : {true, false}) {
+    NcclRun ranks;
+    standin_nccl_reset();
+    const int port = FreePort();
+    Processes all(2, [&](int p) -> std::string {
+      standin_reset(p);
+      // The two split off and the one that they are from leave nearly nothing on one of them.
+      standin_nccl_comm_bytes(kBytes);
+      if (p == 1 && !fits) standin_set_memory(3 * kBytes + 100'000);
+      auto backend = NcclBackend::Make(WorldSettings(ranks, p, port), ranks.settings);
+      if (!backend.ok()) return backend.status().ToString();
+      Groups* const groups = (*backend)->groups();
+      std::string described;
+      const auto lines = LinesOf(config, plan, *std::move(backend),
+                                 [&](int64_t) { described = groups->Describe(); });
+      return fits ? described : lines[0];
+    });
+    const auto said = all.Wait(60'000);
+    for (const std::string& one : said) {
+      if (fits) {
+        EXPECT_EQ(one, "3 communicators of NCCL, which took 629.1 MB of this GPU's memory");
+      } else {
+        EXPECT_TRUE(absl::StrContains(one, "this run needs ")) << one;
+        EXPECT_TRUE(absl::StrContains(one, "are available (the GPU's free memory)")) << one;
+      }
+    }
+  }
+}
+
 // NCCL ends joined calls of a communicator together; a plan may need one of them to end first.
 TEST(NcclCommunicators, JoinedCallsNeedOneEach) {
   const Plan plan = PlanFrom(

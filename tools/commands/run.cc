@@ -327,6 +327,8 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& 
   const auto begin = [&](const Trainer& trainer) {
     if (output.json) return;
     PrintBeginning(plan, config, *loaded, !folders.save.empty(), output.out);
+    const std::string groups = trainer.DescribeGroups();
+    if (!groups.empty()) output.out << groups << "\n\n" << std::flush;
     if (verbose) PrintChosen(trainer, output.out);
   };
   const auto report = [&](const TrainProgress& progress) {
