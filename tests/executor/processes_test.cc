@@ -278,7 +278,7 @@ TEST(ProcessesSaveErrors, AValueThatIsNotFiniteIsNamedByAll) {
 
 // A parameter of the second process comes to the first in pieces of a few values.
 TEST(ParamReader, WhatTravelsAtOnceIsBounded) {
-  SharedMachine machine({{0}, {1}});
+  SharedMachine machine(std::vector<std::vector<int>>{{0}, {1}});
   Param param;
   param.name = "weight";
   param.type = {DType::kF32, {7, 3}};
