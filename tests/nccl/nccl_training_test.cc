@@ -2,8 +2,10 @@
 // what one process with all ranks on its GPU gives; and what is told when one is lost.
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <map>
 
 #include "absl/base/casts.h"
@@ -11,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "executor/checkpoint/model_folder.h"
 #include "executor/cuda/cuda_backend.h"
 #include "executor/nccl/nccl_backend.h"
 #include "executor/train.h"
@@ -166,6 +169,57 @@ INSTANTIATE_TEST_SUITE_P(
           info.param.mesh.data, "_expert", info.param.mesh.expert,
           info.param.rows == NcclRows::kCounted ? "_counted" : "", "_", NameOf(info.param.layout));
     });
+
+// The files of a folder, one after the other.
+std::string FilesOf(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    files[entry.path().filename().string()] =
+        ReadBytes(entry.path().string(), uint64_t{1} << 30).value_or("");
+  }
+  return absl::StrJoin(files, "\n", absl::PairFormatter(": "));
+}
+
+// From the memory of several GPUs, over TCP.
+TEST(NcclSave, WritesWhatOneProcessDoes) {
+  const TrainingCase run = {TinyFamily::kMoe, "1f1b", 2, {.expert = 2}};
+  const Plan plan = PlanOf(run);
+  const RunConfig config = ConfigOf(run, plan);
+  const std::string folder = absl::StrCat(testing::TempDir(), "/nccl-save-", getpid());
+  std::filesystem::create_directories(folder + "/one");
+  std::filesystem::create_directories(folder + "/apart");
+  const auto hooks_of = [&](const std::string& to) {
+    TrainHooks hooks;
+    hooks.end = [&config, to](int64_t step, Trainer& trainer) {
+      return SaveModelFolder(to, config.shape, step, PlacesOf(trainer).all(), trainer.world());
+    };
+    return hooks;
+  };
+  standin_reset(3);
+  standin_cublas_reset();
+  standin_nccl_reset();
+  auto copies = CudaBackend::Make();
+  ASSERT_TRUE(copies.ok()) << copies.status();
+  const auto one = Train(config, plan, Corpus(), hooks_of(folder + "/one"), *std::move(copies));
+  ASSERT_TRUE(one.ok()) << one.status();
+
+  NcclRun ranks;
+  ranks.processes = 4;
+  const int port = FreePort();
+  Processes all(ranks.processes, [&](int p) -> std::string {
+    standin_reset(p);
+    auto backend = NcclBackend::Make(WorldSettings(ranks, p, port), ranks.settings);
+    if (!backend.ok()) return backend.status().ToString();
+    return Train(config, plan, Corpus(), hooks_of(folder + "/apart"), *std::move(backend))
+        .status()
+        .ToString();
+  });
+  for (const std::string& said : all.Wait(60'000)) EXPECT_EQ(said, "OK");
+  const std::string files = FilesOf(folder + "/one");
+  EXPECT_TRUE(absl::StrContains(files, "model.safetensors: "));
+  EXPECT_TRUE(FilesOf(folder + "/apart") == files);
+  std::filesystem::remove_all(folder);
+}
 
 // In the words of `check --layout`: fewer communicators, each with more to do.
 TEST(NcclCommunicators, AreAsManyAsTheLayoutSays) {

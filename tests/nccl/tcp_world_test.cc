@@ -111,6 +111,29 @@ TEST(TcpWorld, LargeThingsGoThrough) {
   EXPECT_EQ(said, std::vector<std::string>(3, "good"));
 }
 
+// What only process 0 gets: the others hear when it has it, and can exchange something before and
+// after.
+TEST(TcpWorld, WhatIsForTheFirstOnlyItGets) {
+  const auto said = RunAll(
+      3, [](int, TcpWorldSettings*) {},
+      [](World* world) -> std::string {
+        std::string all;
+        for (int round = 0; round < 3; ++round) {
+          const std::string mine(size_t{1} << (4 + 8 * round),
+                                 static_cast<char>('a' + world->process()));
+          const auto given = round == 1 ? world->Exchange(mine) : world->GiveToFirst(mine);
+          if (!given.ok()) return Text(given.status());
+          for (const std::string& one : *given) {
+            absl::StrAppend(&all, one.size(), one.substr(0, 1), " ");
+          }
+        }
+        return all;
+      });
+  EXPECT_EQ(said[0], "16a 16b 16c 4096a 4096b 4096c 1048576a 1048576b 1048576c ");
+  EXPECT_EQ(said[1], "0 0 0 4096a 4096b 4096c 0 0 0 ");
+  EXPECT_EQ(said[2], said[1]);
+}
+
 TEST(TcpWorld, ProcessesMayComeInAnyOrder) {
   for (const int late : {0, 1}) {
     const auto said = RunAll(
