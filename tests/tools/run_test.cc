@@ -54,17 +54,17 @@ TEST(RunTest, ALayoutInWhichThePlanHangsIsRefused) {
             ReadText(SourceFolder() + "/examples/03_find_a_deadlock/both_send_first.plan"));
   for (const char* const layout : {"pair", "shared"}) {
     const Answer answer =
-        RunToolIn(folder, Words(absl::StrCat("run run.yaml --out made --layout ", layout)));
+        RunToolIn(folder, Words(absl::StrCat("run run.yaml --out hangs --layout ", layout)));
     const Answer check = RunToolIn(folder, Words(absl::StrCat("check p.plan --layout ", layout)));
     EXPECT_EQ(answer.status, check.status);
     EXPECT_NE(check.status, 0);
-    EXPECT_EQ(answer.err, check.err);
+    EXPECT_EQ(answer.err, check.out);
     EXPECT_NE(answer.err.find("waits forever at"), std::string::npos) << answer.err;
-    EXPECT_FALSE(std::filesystem::exists(folder + "/made"));
+    EXPECT_FALSE(std::filesystem::exists(folder + "/hangs"));
   }
   for (const char* const layout : {"edge", "updown"}) {
     const Answer answer =
-        RunToolIn(folder, Words(absl::StrCat("run run.yaml --out made --layout ", layout)));
+        RunToolIn(folder, Words(absl::StrCat("run run.yaml --out ends --layout ", layout)));
     EXPECT_EQ(answer.status, 0) << answer.err;
   }
 }
