@@ -14,12 +14,11 @@ MessageGroups::MessageGroups(const Plan& lowered, CommLayout layout, int first_r
   for (const CommQueue& queue : queues.all) {
     ranks[queue.communicator_id].push_back(first_rank + queue.rank.value);
   }
-  for (std::vector<int>& of : ranks) std::sort(of.begin(), of.end());
   std::vector<std::vector<MemberPair>> talks(ranks.size());
   for (size_t c = 0; c < channels.all.size(); ++c) {
     const int32_t id = queues.all[queues.of_send[c]].communicator_id;
     const auto member = [&](RankId rank) {
-      const auto at = std::lower_bound(ranks[id].begin(), ranks[id].end(), first_rank + rank.value);
+      const auto at = std::find(ranks[id].begin(), ranks[id].end(), first_rank + rank.value);
       return static_cast<int>(at - ranks[id].begin());
     };
     talks[id].push_back({member(channels.all[c].from), member(channels.all[c].to)});
