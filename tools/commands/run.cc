@@ -320,8 +320,9 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& 
     if (first && !folder.empty() && ready.ok()) ready = TryFolder(folder);
   }
   if (!ready.ok()) {
+    const int status = Fail(output, ready.message());
     TellOthers(identity, ready);
-    return Fail(output, ready.message());
+    return status;
   }
   const std::optional<double> entropy = loaded->entropy();
   const auto begin = [&](const Trainer& trainer) {
