@@ -27,6 +27,14 @@ std::string DescribeData(const Call& call) {
                       call.kind == CallKind::kAllToAllCounted ? " a row)" : ")");
 }
 
+std::string DescribeWithAction(const Call& call) {
+  return absl::StrCat(Describe(call), DescribeAction(call));
+}
+
+std::string DescribeAction(const Call& call) {
+  return call.action.print == nullptr ? "" : absl::StrCat(" for ", Print(call.action));
+}
+
 int64_t BytesOnTheWay(const Call& call, int member, int members) {
   const int64_t others = members - 1;
   switch (call.kind) {
@@ -60,7 +68,8 @@ absl::Status MatchCalls(const Call& one, const Call& other) {
   if (same && one.bytes == other.bytes && one.name.index == other.name.index) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(Describe(one), " met ", Describe(other)));
+  return absl::InvalidArgumentError(
+      absl::StrCat(DescribeWithAction(one), " met ", DescribeWithAction(other)));
 }
 
 }  // namespace stringline

@@ -57,12 +57,20 @@ struct Call {
   const RowCounts* rows = nullptr;  // of kAllToAllCounted
   // What is exchanged, for messages; ends that meet have the same index.
   LazyName name;
+  // What this member does it for: "1SEND_F0 (zb_v.sched:41)"; may be none.
+  LazyName action;
   int64_t* ended_ns = nullptr;  // where the moment is written when the bytes are there, or null
 };
 
 // "a send of the activation of stage 1, microbatch 0 (64 bytes)", and that without "a send of".
 std::string Describe(const Call& call);
 std::string DescribeData(const Call& call);
+
+// Describe, with the action: "a send of the activation of stage 1, microbatch 0 (64 bytes) for
+// 1SEND_F0 (zb_v.sched:41)".
+std::string DescribeWithAction(const Call& call);
+// " for 1SEND_F0 (zb_v.sched:41)", or "".
+std::string DescribeAction(const Call& call);
 
 // Whether two calls that meet are the same; InvalidArgument names both when not.
 absl::Status MatchCalls(const Call& one, const Call& other);
@@ -85,6 +93,12 @@ class Group {
   virtual void Enqueue(int member, StreamId stream, const Call* call) = 0;
 };
 
+// A member that sends to another.
+struct MemberPair {
+  int from = 0;
+  int to = 0;
+};
+
 // Makes groups of ranks. A rank of the mesh is a number; who makes a group for the ranks of this
 // process and of others names them all, in the order of the members. The groups live as long as
 // this object.
@@ -95,10 +109,18 @@ class Group {
 class Groups {
  public:
   virtual ~Groups() = default;
-  virtual Group* New(absl::Span<const int> ranks) = 0;
+  // `talks` says which members send to which, where the group is for such messages alone: only
+  // these are connected. Empty: all to all.
+  virtual Group* New(absl::Span<const int> ranks, absl::Span<const MemberPair> talks) = 0;
+  Group* New(absl::Span<const int> ranks) { return New(ranks, {}); }
+  // Whether calls of one member on one group may begin together, each on a stream of its own, and
+  // end one by one. Else a call may wait for the one that was enqueued before it.
+  virtual bool BeginsTogether() const { return true; }
   // Connects the groups made since the last time. All processes call it equally often.
   // InvalidArgument where they have not made the same ones; else as World::Exchange.
   virtual absl::Status Connect() { return absl::OkStatus(); }
+  // What they take of the machine, for people: "5 communicators of NCCL, which took …"; may be "".
+  virtual std::string Describe() const { return ""; }
   // Whether what has been enqueued since Connect, and not yet submitted, is what the other members
   // have enqueued: InvalidArgument names the first two calls that differ, and is then what
   // Device::Synchronize ends with too. All processes call it, if any does, in their first step; the

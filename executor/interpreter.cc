@@ -35,13 +35,14 @@ MessageName NameOfMessage(const Plan& plan, int64_t index) {
 // Walks the plan once and writes the interpreter's lists.
 class StepBuilder {
  public:
-  StepBuilder(Interpreter* step, StageWork* work, Groups* groups, Recorder* recorder,
+  StepBuilder(Interpreter* step, StageWork* work, const MessageGroups& messages, Recorder* recorder,
               const InterpreterSettings& settings)
       : step_(*step),
         settings_(settings),
         plan_(step->plan_),
         queues_(QueuesOf(step->channels_, settings.layout)),
         work_(work),
+        messages_(messages),
         recorder_(recorder),
         issued_(plan_),
         local_(plan_.ranks(), !settings.local.has_value()),
@@ -57,7 +58,6 @@ class StepBuilder {
     for (const Action& action : plan_.actions) collects_ = collects_ || IsCollective(action.kind);
     for (int r = 0; r < plan_.ranks(); ++r) cut_ = cut_ || HasParts(RankId(r));
     AddStreams();
-    AddGroups(groups);
   }
 
   absl::Status Build() {
@@ -106,14 +106,6 @@ class StepBuilder {
     return false;
   }
 
-  void AddGroups(Groups* groups) {
-    for (const Channel& channel : step_.channels_.all) {
-      const int ranks[] = {settings_.first_rank + channel.from.value,
-                           settings_.first_rank + channel.to.value};
-      groups_.push_back(groups->New(ranks));
-    }
-  }
-
   absl::Status BuildRank(int rank) {
     commands_ = &step_.commands_[rank];
     for (uint32_t i = plan_.first[rank]; i < plan_.first[rank + 1];) {
@@ -132,7 +124,7 @@ class StepBuilder {
       if (missing == 0) continue;
       const Action& action = group[part];
       return absl::FailedPreconditionError(
-          absl::StrCat("rank ", rank, " would run ", Print(plan_, action), " without the ",
+          absl::StrCat("rank ", rank, " would run ", PrintWithLine(plan_, action), " without the ",
                        Describe(plan_, action.stage, action.microbatch, missing)));
     }
     return absl::OkStatus();
@@ -255,7 +247,7 @@ class StepBuilder {
       times = cut_ ? recorder_->AddPart(i, part) : recorder_->times(i);
     }
     AddMark(stream, {static_cast<int32_t>(i), part, cut_});
-    AddPiece(stream, std::move(piece), times);
+    AddPiece(stream, i, std::move(piece), times);
   }
 
   void WaitForNeeds(int32_t stream, uint32_t i) {
@@ -279,9 +271,10 @@ class StepBuilder {
     }
   }
 
-  void AddPiece(int32_t stream, Piece piece, WorkTimes* times) {
+  void AddPiece(int32_t stream, uint32_t i, Piece piece, WorkTimes* times) {
     if (piece.work.run != nullptr) AddLaunch(stream, piece.work, times);
     for (MemberCall& call : piece.calls) {
+      NameAction(i, &call.call);
       if (times != nullptr) call.call.ended_ns = &times->end_ns;
       AddCall(stream, std::move(call));
     }
@@ -304,9 +297,9 @@ class StepBuilder {
     const Action& action = plan_.actions[i];
     absl::StatusOr<Piece> piece = work_->Collective(action);
     if (!piece.ok()) {
-      return absl::Status(piece.status().code(),
-                          absl::StrCat("rank ", rank, " cannot perform ", Print(plan_, action),
-                                       ": ", piece.status().message()));
+      return absl::Status(piece.status().code(), absl::StrCat("rank ", rank, " cannot perform ",
+                                                              PrintWithLine(plan_, action), ": ",
+                                                              piece.status().message()));
     }
     // Nobody waits for others to drop parameters: that is done where it stands.
     const bool drops = action.kind == ActionKind::kReshard;
@@ -314,7 +307,7 @@ class StepBuilder {
     const uint32_t after = wiring_.wires[i].after;
     if (after != kNoAction) Add(CommandKind::kWait, stream, event_of_[after]);
     AddMark(stream, {static_cast<int32_t>(i), {}});
-    AddPiece(stream, *std::move(piece), recorder_ == nullptr ? nullptr : recorder_->times(i));
+    AddPiece(stream, i, *std::move(piece), recorder_ == nullptr ? nullptr : recorder_->times(i));
     event_of_[i] = NewEvent(i);
     Add(CommandKind::kRecord, stream, event_of_[i]);
     return absl::OkStatus();
@@ -341,8 +334,9 @@ class StepBuilder {
       const Action& action = plan_.actions[i];
       const int channel = step_.channels_.Of(plan_, action);
       if (channel < 0) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            "rank ", rank, ": the message of ", Print(plan_, action), " goes to no other rank"));
+        return absl::FailedPreconditionError(absl::StrCat("rank ", rank, ": the message of ",
+                                                          PrintWithLine(plan_, action),
+                                                          " goes to no other rank"));
       }
       const bool send = IsSend(action.kind);
       parts_.push_back({send ? queues_.of_send[channel] : queues_.of_recv[channel],
@@ -356,19 +350,28 @@ class StepBuilder {
     for (size_t first = 0; first < parts_.size();) {
       size_t last = first;
       while (last < parts_.size() && parts_[last].queue == parts_[first].queue) ++last;
-      AddGroupedCall(rank, absl::MakeConstSpan(parts_).subspan(first, last - first));
+      SL_RETURN_IF_ERROR(
+          AddGroupedCall(rank, absl::MakeConstSpan(parts_).subspan(first, last - first)));
       first = last;
     }
     return absl::OkStatus();
   }
 
   // The parts of a call begin together, when all can, and then go on by themselves.
-  void AddGroupedCall(int rank, absl::Span<const Part> call) {
+  absl::Status AddGroupedCall(int rank, absl::Span<const Part> call) {
     std::vector<CallEnd>& before = last_call_[call[0].queue];
     call_.clear();
     for (const Part& part : call) {
       if (call_.empty() || call_.back().stream != part.stream) call_.push_back({part.stream, 0});
       call_.back().action = part.action;
+    }
+    if (call_.size() > 1 && !messages_.begins_together()) {
+      const std::string& name = queues_.all[call[0].queue].communicator;
+      return absl::UnimplementedError(absl::StrCat(
+          "rank ", rank, ": ", PrintWithLine(plan_, Of(call[0].action)), " and ",
+          Print(plan_, Of(call[1].action)), " are one call on communicator ", name, " of layout ",
+          NameOf(settings_.layout),
+          ", which ranks in several processes cannot do; layout edge has communicators for both"));
     }
     for (const CallEnd& own : call_) {
       for (CallEnd& other : before) {
@@ -388,6 +391,7 @@ class StepBuilder {
     }
     for (const Part& part : call) AddMessage(part);
     std::swap(before, call_);
+    return absl::OkStatus();
   }
 
   int32_t EndOf(CallEnd* end) {
@@ -406,13 +410,15 @@ class StepBuilder {
         action.kind == ActionKind::kSendBackward || action.kind == ActionKind::kRecvBackward;
     const StageId producer = send ? action.stage : PeerStage(plan_, action);
     const Bytes payload = work_->Payload(action);
-    MemberCall call{groups_[part.channel], send ? 0 : 1, {}};
+    const MessageGroups::Ends& ends = messages_.of(part.channel);
+    MemberCall call{ends.group, send ? ends.from : ends.to, {}};
     call.call.kind = send ? CallKind::kSend : CallKind::kRecv;
-    call.call.peer = send ? 1 : 0;
+    call.call.peer = send ? ends.to : ends.from;
     call.call.from = call.call.to = payload.data;
     call.call.bytes = payload.bytes;
     call.call.name = {Interpreter::PrintMessage, &step_,
                       IndexOf(plan_, {gradient, producer, action.microbatch})};
+    NameAction(i, &call.call);
     if (recorder_ != nullptr) call.call.ended_ns = recorder_->arrived_ns(i);
     AddMark(part.stream, {static_cast<int32_t>(i), {}});
     AddCall(part.stream, std::move(call));
@@ -421,6 +427,11 @@ class StepBuilder {
     Add(CommandKind::kRecord, part.stream, event_of_[i]);
     (gradient ? out_grad_from_ : input_from_)[Index(action.stage, action.microbatch)] =
         static_cast<int32_t>(i);
+  }
+
+  // Where it is known in which line the action stands.
+  void NameAction(uint32_t i, Call* call) const {
+    if (plan_.source != nullptr) call->action = {Interpreter::PrintPlanned, &step_, i};
   }
 
   // The stream goes on when the rank's computations listed before actions[i] have ended.
@@ -466,6 +477,7 @@ class StepBuilder {
   const Plan& plan_;
   const CommQueues queues_;
   StageWork* work_;
+  const MessageGroups& messages_;
   Recorder* recorder_;
   LiveValues issued_;  // as the ranks' lists give and take it
   std::vector<bool> local_;
@@ -493,15 +505,21 @@ class StepBuilder {
   std::vector<int32_t> collectives_;      // by rank: the stream; -1: none
   std::vector<int32_t> send_streams_;     // by channel; -1: that rank is not local
   std::vector<int32_t> recv_streams_;
-  std::vector<Group*> groups_;  // by channel
 };
 
 absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(
     const Plan& lowered, StageWork* work, Device* device, Groups* groups, Recorder* recorder,
     const InterpreterSettings& settings) {
+  const MessageGroups messages(lowered, settings.layout, settings.first_rank, groups);
+  return Make(lowered, work, device, messages, recorder, settings);
+}
+
+absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(
+    const Plan& lowered, StageWork* work, Device* device, const MessageGroups& messages,
+    Recorder* recorder, const InterpreterSettings& settings) {
   std::unique_ptr<Interpreter> step(new Interpreter(lowered));
   step->device_ = device;
-  SL_RETURN_IF_ERROR(StepBuilder(step.get(), work, groups, recorder, settings).Build());
+  SL_RETURN_IF_ERROR(StepBuilder(step.get(), work, messages, recorder, settings).Build());
   for (size_t i = 0; i < step->stream_rows_.size(); ++i) {
     const StreamRow& row = step->stream_rows_[i];
     // Between steps a compute stream may be given a few launches more.
@@ -550,40 +568,6 @@ void Interpreter::EnqueueRank(RankId rank) {
 
 void Interpreter::EnqueueStep() {
   for (int r = 0; r < plan_.ranks(); ++r) EnqueueRank(RankId(r));
-}
-
-std::string Interpreter::PrintStream(const void* self, int64_t index) {
-  const auto& step = *static_cast<const Interpreter*>(self);
-  const StreamRow& row = step.stream_rows_[index];
-  const std::string rank = absl::StrCat("rank ", row.rank.value, "'s ");
-  if (row.kind == StreamKind::kCompute) return rank + "computation";
-  if (row.kind == StreamKind::kNetwork) return rank + "network";
-  if (row.kind == StreamKind::kCollectives) return rank + "collectives";
-  const Channel& channel = step.channels_.all[row.index];
-  return row.kind == StreamKind::kSend
-             ? absl::StrCat(rank, "send stream to rank ", channel.to.value)
-             : absl::StrCat(rank, "receive stream from rank ", channel.from.value);
-}
-
-std::string Interpreter::PrintAction(const ActionRow& row) const {
-  const std::string action = Print(plan_, plan_.actions[row.action]);
-  return row.partly ? absl::StrCat(action, ":", Print(row.part)) : action;
-}
-
-std::string Interpreter::PrintEvent(const void* self, int64_t index) {
-  const auto& step = *static_cast<const Interpreter*>(self);
-  return step.PrintAction(step.event_rows_[index]);
-}
-
-std::string Interpreter::PrintMark(const void* self, int64_t index) {
-  const auto& step = *static_cast<const Interpreter*>(self);
-  return step.PrintAction(step.mark_rows_[index]);
-}
-
-std::string Interpreter::PrintMessage(const void* self, int64_t index) {
-  const MessageName name = NameOfMessage(static_cast<const Interpreter*>(self)->plan_, index);
-  return absl::StrCat("the ", name.gradient ? "gradient" : "activation", " of stage ",
-                      name.producer.value, ", microbatch ", name.microbatch.value);
 }
 
 }  // namespace stringline

@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "executor/device.h"
 #include "executor/group.h"
+#include "executor/message_groups.h"
 #include "executor/recorder.h"
 #include "executor/stage_work.h"
 #include "schedlang/messages/channels.h"
@@ -56,17 +57,21 @@ struct InterpreterSettings {
 
 class Interpreter {
  public:
-  // `device` has the streams of the local ranks, and `groups` makes a group for each channel of the
-  // plan: member 0 sends, member 1 receives. Everything passed outlives the interpreter;
+  // `device` has the streams of the local ranks, and `groups` makes a group for each communicator
+  // of the layout, with the ranks that use it. Everything passed outlives the interpreter;
   // `recorder` may be null.
   //
   // FailedPrecondition when the plan could not be issued as it stands: an action stands before what
   // gives its needs on its own rank, a message goes nowhere, or at the end of the step not every
   // stage has the weight gradient of every microbatch and nothing else. Unimplemented when `work`
-  // cannot perform one of its actions.
+  // cannot perform one of its actions, or `groups` not the plan's joined messages.
   static absl::StatusOr<std::unique_ptr<Interpreter>> Make(
       const Plan& lowered, StageWork* work, Device* device, Groups* groups, Recorder* recorder,
       const InterpreterSettings& settings = {});
+  // The same with groups that were made before.
+  static absl::StatusOr<std::unique_ptr<Interpreter>> Make(
+      const Plan& lowered, StageWork* work, Device* device, const MessageGroups& messages,
+      Recorder* recorder, const InterpreterSettings& settings = {});
 
   // Enqueues one step of a local rank.
   void EnqueueRank(RankId rank);
@@ -112,6 +117,7 @@ class Interpreter {
   std::string PrintAction(const ActionRow& row) const;
   static std::string PrintEvent(const void* self, int64_t index);
   static std::string PrintMark(const void* self, int64_t index);
+  static std::string PrintPlanned(const void* self, int64_t index);
   static std::string PrintMessage(const void* self, int64_t index);
 
   const Plan& plan_;

@@ -128,6 +128,7 @@ struct Wishes {
   std::string recompute = "none";
   std::string rows = "padded";
   std::string sums = "ordered";
+  std::string layout = "edge";
 };
 
 std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) {
@@ -182,7 +183,8 @@ std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) 
        {{"min_ctas", &config->nccl.min_ctas, 0, 64, false},
         {"max_ctas", &config->nccl.max_ctas, 0, 64, false},
         {"rows", &wishes->rows, 0, 0, false},
-        {"sums", &wishes->sums, 0, 0, false}},
+        {"sums", &wishes->sums, 0, 0, false},
+        {"layout", &wishes->layout, 0, 0, false}},
        nullptr,
        /*required=*/false},
   };
@@ -329,6 +331,10 @@ class RunFile {
                         ChooseWord(nccl, "nccl", "rows", wishes_.rows, {"padded", "counted"}));
     SL_ASSIGN_OR_RETURN(const int sums,
                         ChooseWord(nccl, "nccl", "sums", wishes_.sums, {"ordered", "nccl"}));
+    SL_RETURN_IF_ERROR(
+        ChooseWord(nccl, "nccl", "layout", wishes_.layout, {"edge", "pair", "updown", "shared"})
+            .status());
+    config_->layout = *ReadCommLayout(wishes_.layout);
     config_->nccl.counted_rows = rows == 1;
     config_->nccl.own_sums = sums == 1;
     return absl::OkStatus();

@@ -37,7 +37,8 @@
 // as a graph and replayed: auto [the default], where CUDA can, or off; and `timeout`, as 600s [the
 // default], how long a GPU may take over a step before the run ends with an error; 0s: as long as
 // it likes. `nccl` takes what messages between processes may use: min_ctas and max_ctas of a call
-// [0: as NCCL likes], rows [padded | counted] and sums [ordered | nccl] (nccl/nccl_comms.h).
+// [0: as NCCL likes], rows [padded | counted] and sums [ordered | nccl] (nccl/nccl_comms.h), and
+// layout [edge | pair | updown | shared], which messages share a communicator (communicators.h).
 //
 // `precision`, another one: fp32 [the default], or bf16, in which activations and the weights,
 // tables and biases of products are bf16. Sums inside of products, norms, routers, losses, the
@@ -61,6 +62,7 @@
 #include "executor/link.h"
 #include "executor/mesh.h"
 #include "executor/optimizer.h"
+#include "schedlang/messages/communicators.h"
 #include "schedlang/plan.h"
 #include "stages/models/model.h"
 
@@ -90,7 +92,8 @@ struct RunConfig {
   RecomputePolicy recompute;          // train.recompute, train.recompute_weights
   Mesh mesh;                          // mesh.data, mesh.expert
   int mesh_pipeline = 0;              // mesh.pipeline; 0 (the default): as many as the schedule has
-  LinkSpeed link;                     // not of the file: how slow messages are made
+  CommLayout layout = CommLayout::kEdge;  // nccl.layout, default edge
+  LinkSpeed link;                         // not of the file: how slow messages are made
 
   DeviceKind device = DeviceKind::kAuto;  // device, default auto
   struct {

@@ -177,7 +177,8 @@ class Run {
     result_.network = MeasureNetwork(trainer_->plan(), result_.measured);
     result_.costs = costs_.Model();
     result_.mean_makespan_ns = makespans_ns_ / result_.measured_steps;
-    SL_ASSIGN_OR_RETURN(result_.simulated, Simulate(trainer_->plan(), result_.costs));
+    SL_ASSIGN_OR_RETURN(result_.simulated,
+                        Simulate(trainer_->plan(), result_.costs, config_.layout));
     const auto measured_ns = static_cast<double>(MeasureBubbles(result_.measured).makespan_ns);
     const auto simulated_ns = static_cast<double>(MeasureBubbles(result_.simulated).makespan_ns);
     result_.misprediction = simulated_ns / measured_ns - 1;
@@ -224,6 +225,7 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   settings.optimizer = config.optimizer;
   settings.clip_norm = config.clip_norm;
   settings.mesh = config.mesh;
+  settings.layout = config.layout;
   settings.capture = config.capture;
   if (const auto* const decoder = std::get_if<DecoderShape>(&config.shape.family)) {
     settings.balance_rate = decoder->moe.balance_rate;

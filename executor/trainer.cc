@@ -41,7 +41,7 @@ Trainer::Trainer(Plan lowered, std::vector<StageProgram> programs, const Trainer
     : plan_(WithSums(std::move(lowered), settings.mesh)),
       programs_(std::move(programs)),
       settings_(settings),
-      wiring_(WiringOf(plan_, CommLayout::kEdge)),
+      wiring_(WiringOf(plan_, settings.layout)),
       backend_(std::move(backend)),
       copies_(settings.mesh.coordinates()) {}
 
@@ -49,6 +49,9 @@ absl::Status Trainer::Prepare() {
   if (backend_ == nullptr) SL_RETURN_IF_ERROR(MakeCpuBackend());
   SL_RETURN_IF_ERROR(FindLocalRanks());
   gradient_step_.emplace(device(), settings_.capture);
+  // Before memory is counted: what communicators take is not there any more.
+  MakeGroups();
+  SL_RETURN_IF_ERROR(backend_->groups()->Connect());
   NeededMemory needed;
   for (size_t c = 0; c < copies_.size(); ++c) {
     PipelineCopy& copy = copies_[c];
@@ -58,18 +61,24 @@ absl::Status Trainer::Prepare() {
     needed.activations += one.activations;
   }
   SL_RETURN_IF_ERROR(CheckMemory(needed, backend_->available()));
-  replicas_ = std::make_unique<Replicas>(plan_, settings_.mesh, backend_->groups());
   for (int c = 0; c < settings_.mesh.coordinates(); ++c) SL_RETURN_IF_ERROR(PrepareCopy(c));
+  for (const Tie& tie : ties_) PrepareTie(tie);
+  return ShareMemory();
+}
+
+void Trainer::MakeGroups() {
+  replicas_ = std::make_unique<Replicas>(plan_, settings_.mesh, backend_->groups());
+  for (int c = 0; c < settings_.mesh.coordinates(); ++c) {
+    if (settings_.mesh.expert_of(c) == 0) MakeExpertGroups(settings_.mesh.data_of(c));
+    copies_[c].messages.emplace(plan_, settings_.layout, c * plan_.ranks(), backend_->groups());
+  }
   for (int64_t at = 0; at < stages() * settings_.mesh.coordinates(); ++at) {
     const std::vector<Param>& params = programs_[at % stages()].params;
     for (size_t p = 0; p < params.size(); ++p) {
       if (params[p].tied_to.empty()) continue;
-      has_tied_ = true;
-      PrepareTied(static_cast<int>(at / stages()), StageOf(at), static_cast<int>(p));
+      MakeTied(static_cast<int>(at / stages()), StageOf(at), static_cast<int>(p));
     }
   }
-  SL_RETURN_IF_ERROR(backend_->groups()->Connect());
-  return ShareMemory();
 }
 
 absl::Status Trainer::FindLocalRanks() {
@@ -113,11 +122,13 @@ absl::Status Trainer::PrepareCopy(int coordinate) {
   const int expert = settings_.mesh.expert_of(coordinate);
   const std::vector<RankId>& local = local_.Of(coordinate);
   SL_RETURN_IF_ERROR(copy.stages->Allocate(settings_.seed, expert, local, device()));
-  copy.stages->Join({coordinate, replicas_.get(), ExpertGroups(coordinate), expert});
+  copy.stages->Join(
+      {coordinate, replicas_.get(), expert_groups_[settings_.mesh.data_of(coordinate)], expert});
   SL_ASSIGN_OR_RETURN(
       copy.interpreter,
-      Interpreter::Make(plan_, copy.stages.get(), device(), backend_->groups(), copy.recorder.get(),
-                        {.first_rank = coordinate * plan_.ranks(), .local = local}));
+      Interpreter::Make(
+          plan_, copy.stages.get(), device(), *copy.messages, copy.recorder.get(),
+          {.layout = settings_.layout, .first_rank = coordinate * plan_.ranks(), .local = local}));
   for (size_t s = 0; s < programs_.size(); ++s) {
     SL_RETURN_IF_ERROR(PrepareBlocks(coordinate, StageId(static_cast<int32_t>(s))));
   }
@@ -159,9 +170,7 @@ absl::Status Trainer::PrepareBlocks(int coordinate, StageId stage) {
   return backend_->kernels()->Prepare(blocks);
 }
 
-// Of a parameter that is tied to one of another stage in the same pipe: the sum of both goes to
-// both. Member 0 is the one that this is tied to.
-void Trainer::PrepareTied(int coordinate, StageId stage, int index) {
+void Trainer::MakeTied(int coordinate, StageId stage, int index) {
   const Param& param = programs_[stage.value].params[index];
   for (size_t s = 0; s < programs_.size(); ++s) {
     const StageId other(static_cast<int32_t>(s));
@@ -171,54 +180,59 @@ void Trainer::PrepareTied(int coordinate, StageId stage, int index) {
       return candidate.name == param.tied_to;
     });
     if (tied == params.end()) continue;
-    const bool here[] = {holds(other, coordinate), holds(stage, coordinate)};
-    const int index_of[] = {static_cast<int>(tied - params.begin()), index};
-    float* gradients[] = {nullptr, nullptr};
-    for (int m = 0; m < 2; ++m) {
-      if (here[m]) gradients[m] = grad(m == 0 ? other : stage, index_of[m], coordinate).data();
-    }
-    Call call;
-    call.kind = CallKind::kAllReduce;
-    call.bytes = GradTypeOf(param).bytes();
-    call.name = {[](const void* self, int64_t) {
-                   return absl::StrCat("the gradient of ", *static_cast<const std::string*>(self));
-                 },
-                 &param.tied_to, 0};
-    if (plan_.stage(other).rank == plan_.stage(stage).rank) {
-      call.from = gradients[0];
-      call.to = gradients[1];
-      if (!here[0]) return;
-      tied_.push_back({coordinate, stage, nullptr, 0, backend_->kernels(), call});
-      return;
-    }
     const int base = coordinate * plan_.ranks();
     const int ranks[] = {base + plan_.stage(other).rank.value,
                          base + plan_.stage(stage).rank.value};
-    Group* const group = backend_->groups()->New(ranks);
-    for (int member = 0; member < 2; ++member) {
-      if (!here[member]) continue;
-      call.from = call.to = gradients[member];
-      tied_.push_back({coordinate, member == 0 ? other : stage, group, member, nullptr, call});
-    }
+    Group* const group = ranks[0] == ranks[1] ? nullptr : backend_->groups()->New(ranks);
+    ties_.push_back(
+        {coordinate, other, stage, {static_cast<int>(tied - params.begin()), index}, group});
     return;
   }
   SL_CHECK(false) << param.name << " is tied to " << param.tied_to << ", which nobody has";
 }
 
-// Those of the coordinate's first neighbour are made once, and shared.
-std::vector<Group*> Trainer::ExpertGroups(int coordinate) {
-  const int data = settings_.mesh.data_of(coordinate);
-  if (settings_.mesh.expert_of(coordinate) == 0) {
-    std::vector<Group*>& of_data = expert_groups_.emplace_back();
-    for (int r = 0; r < plan_.ranks(); ++r) {
-      std::vector<int> ranks;
-      for (int x = 0; x < settings_.mesh.expert; ++x) {
-        ranks.push_back(settings_.mesh.coordinate(data, x) * plan_.ranks() + r);
-      }
-      of_data.push_back(backend_->groups()->New(ranks));
-    }
+// The sum of both gradients goes to both. Member 0 is the one that the other is tied to.
+void Trainer::PrepareTie(const Tie& tie) {
+  has_tied_ = true;
+  const Param& param = programs_[tie.stage.value].params[tie.index_of[1]];
+  const StageId stage_of[] = {tie.other, tie.stage};
+  bool here[2];
+  float* gradients[] = {nullptr, nullptr};
+  for (int m = 0; m < 2; ++m) {
+    here[m] = holds(stage_of[m], tie.coordinate);
+    if (here[m]) gradients[m] = grad(stage_of[m], tie.index_of[m], tie.coordinate).data();
   }
-  return expert_groups_[data];
+  Call call;
+  call.kind = CallKind::kAllReduce;
+  call.bytes = GradTypeOf(param).bytes();
+  call.name = {[](const void* self, int64_t) {
+                 return absl::StrCat("the gradient of ", *static_cast<const std::string*>(self));
+               },
+               &param.tied_to, 0};
+  if (tie.group == nullptr) {
+    call.from = gradients[0];
+    call.to = gradients[1];
+    if (!here[0]) return;
+    tied_.push_back({tie.coordinate, tie.stage, nullptr, 0, backend_->kernels(), call});
+    return;
+  }
+  for (int member = 0; member < 2; ++member) {
+    if (!here[member]) continue;
+    call.from = call.to = gradients[member];
+    tied_.push_back({tie.coordinate, stage_of[member], tie.group, member, nullptr, call});
+  }
+}
+
+// Of every rank of the pipeline: it with those of the other expert coordinates.
+void Trainer::MakeExpertGroups(int data) {
+  std::vector<Group*>& of_data = expert_groups_.emplace_back();
+  for (int r = 0; r < plan_.ranks(); ++r) {
+    std::vector<int> ranks;
+    for (int x = 0; x < settings_.mesh.expert; ++x) {
+      ranks.push_back(settings_.mesh.coordinate(data, x) * plan_.ranks() + r);
+    }
+    of_data.push_back(backend_->groups()->New(ranks));
+  }
 }
 
 absl::Span<int32_t> Trainer::tokens(MicrobatchId microbatch) {

@@ -43,7 +43,9 @@ struct TrainerSettings {
   double clip_norm = 1;     // of the mean gradient over all stages; 0: no clipping
   double balance_rate = 0;  // of routers' biases (Update::kBalance)
   Mesh mesh;
-  CallTimes link;  // how long messages and exchanges are on their way
+  CommLayout layout = CommLayout::kEdge;  // which messages share a communicator; the plan is
+                                          // lowered and checked for it
+  CallTimes link;                         // how long messages and exchanges are on their way
   // Steps are captured and replayed, where the device can.
   bool capture = true;
 };
@@ -106,6 +108,8 @@ class Trainer {
   Device* device() { return backend_->device(); }
   // What its kernels were chosen for: Kernels::Describe.
   std::string DescribeKernels() const { return backend_->kernels()->Describe(); }
+  // What its communicators take: Groups::Describe.
+  std::string DescribeGroups() const { return backend_->groups()->Describe(); }
   const Plan& plan() const { return plan_; }
   const Mesh& mesh() const { return settings_.mesh; }
   absl::Span<const StageProgram> programs() const { return programs_; }
@@ -125,6 +129,7 @@ class Trainer {
  private:
   // What a coordinate of the mesh has for itself.
   struct PipelineCopy {
+    std::optional<MessageGroups> messages;
     std::unique_ptr<Recorder> recorder;
     std::unique_ptr<Stages> stages;
     std::unique_ptr<Interpreter> interpreter;
@@ -153,9 +158,11 @@ class Trainer {
       }
     }
   }
+  // All groups of all ranks: what they are, no work says.
+  void MakeGroups();
   absl::Status PrepareCopy(int coordinate);
-  void PrepareTied(int coordinate, StageId stage, int index);
-  std::vector<Group*> ExpertGroups(int coordinate);
+  void MakeTied(int coordinate, StageId stage, int index);
+  void MakeExpertGroups(int data);
   absl::Status PrepareBlocks(int coordinate, StageId stage);
   // Runs `phase` for every coordinate and stage on its rank's compute stream; `at` is
   // coordinate * stages + stage.
@@ -198,7 +205,17 @@ class Trainer {
     Kernels* kernels;
     Call call;  // `from` is the first parameter's gradient, `to` the second's
   };
+  // A parameter of `stage` that is tied to one of `other`, and the group of their ranks, if they
+  // are two.
+  struct Tie {
+    int coordinate;
+    StageId other, stage;
+    int index_of[2];  // of the parameter in each of them
+    Group* group;
+  };
+  void PrepareTie(const Tie& tie);
   static void AddBoth(const void* self, int64_t argument, NativeStream stream);
+  std::vector<Tie> ties_;
   std::deque<TiedCall> tied_;  // the ends that are here
   bool has_tied_ = false;      // in some process
   bool calls_checked_ = false;

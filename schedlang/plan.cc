@@ -157,4 +157,14 @@ Span SpanOf(const Plan& plan, const Action& action) {
   return action.place < plan.places.size() ? plan.places[action.place] : plan.header;
 }
 
+std::string PrintLine(const Plan& plan, const Action& action) {
+  if (plan.source == nullptr) return "";
+  return absl::StrCat(" (", plan.source->path(), ":",
+                      plan.source->Locate(SpanOf(plan, action).begin).line, ")");
+}
+
+std::string PrintWithLine(const Plan& plan, const Action& action) {
+  return Print(plan, action) + PrintLine(plan, action);
+}
+
 }  // namespace stringline

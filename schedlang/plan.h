@@ -26,6 +26,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -149,6 +150,7 @@ struct Plan {
 
   Span header;  // the schedule's name: where findings about it all point
   std::vector<Span> places;
+  std::shared_ptr<const Source> source;  // what the places lie in, for who executes it; may be null
   std::vector<Iteration> iterations;
 
   int ranks() const { return static_cast<int>(first.size()) - 1; }
@@ -185,6 +187,10 @@ std::string Print(const Split& split);
 // "iteration 3, P=4 M=8": what a message puts behind its marker; the loops from the outside in.
 std::string WhereOf(const Plan& plan, const Action& action);
 Span SpanOf(const Plan& plan, const Action& action);
+// " (zb_v.sched:41)", where it was written, or "" without a source.
+std::string PrintLine(const Plan& plan, const Action& action);
+// "3F7 (zb_v.sched:41)".
+std::string PrintWithLine(const Plan& plan, const Action& action);
 
 // Reads the text form back. The spans of the plan lie in `source`.
 std::optional<Plan> ReadPlan(const Source& source, Diagnostics* diagnostics);

@@ -200,7 +200,9 @@ std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnost
   size_t l = 1;
   if (l < lines.size() && lines[l][0].text == "layout") {
     const auto layout = lines[l].size() == 2 ? ReadCommLayout(lines[l][1].text) : std::nullopt;
-    if (!layout) return complain(lines[l][0].span, "expected 'layout shared', 'pair' or 'edge'");
+    if (!layout) {
+      return complain(lines[l][0].span, "expected 'layout shared', 'pair', 'updown' or 'edge'");
+    }
     timeline.layout = *layout;
     ++l;
   }

@@ -43,6 +43,7 @@ ConfigLines LinesOf(const RunConfig& config, const Plan& plan) {
       {"seed", text(config.seed)},
       {"learning_rate", text(config.optimizer.learning_rate)},
       {"clip_norm", text(config.clip_norm)},
+      {"layout", NameOf(config.layout)},
       {"nccl.min_ctas", text(config.nccl.min_ctas)},
       {"nccl.max_ctas", text(config.nccl.max_ctas)},
   };
@@ -94,6 +95,19 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const RunConfig& config, co
   const bool wanted = config.device == DeviceKind::kCuda || !alone;
   if (!wanted && absl::IsUnavailable(status)) return std::unique_ptr<Backend>();
   return absl::Status(status.code(), absl::StrCat("device: cuda: ", status.message()));
+}
+
+void TellOthers(const Identity& identity, const absl::Status& trouble) {
+#ifdef STRINGLINE_HAS_CUDA
+  if (identity.processes == 1) return;
+  TcpWorldSettings world;
+  world.identity = identity;
+  world.trouble = trouble;
+  (void)TcpWorld::Join(world);
+#else
+  (void)identity;
+  (void)trouble;
+#endif
 }
 
 }  // namespace stringline

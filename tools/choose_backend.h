@@ -17,4 +17,7 @@ namespace stringline {
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const RunConfig& config, const Plan& plan,
                                                      const Identity& identity);
 
+// Instead: this process cannot run, which it tells the others, if there are any.
+void TellOthers(const Identity& identity, const absl::Status& trouble);
+
 }  // namespace stringline

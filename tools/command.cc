@@ -75,8 +75,8 @@ constexpr Command kCommands[] = {
      "A recorded timeline (.timeline)", "stringline calibrate tests/golden/show/measured.timeline",
      kOutOption, RunCalibrate},
     {"run", "Train a model with a schedule, and compare what happened with the simulation",
-     "A run file (.yaml)", "stringline run examples/01_train/run.yaml", kTrainingOptions,
-     RunTraining},
+     "A run file (.yaml)", "stringline run examples/01_train/run.yaml",
+     kTrainingOptions | kLayoutOption, RunTraining},
 };
 
 void PrintOverview(std::ostream& out) {

@@ -38,9 +38,10 @@ void DeclareCostOptions(CLI::App& app, Flags& flags) {
 
 void DeclareLayoutOption(CLI::App& app, Flags& flags) {
   app.add_option("--layout", flags.layout,
-                 "Which messages share a communicator: all of them (shared), those between two "
-                 "ranks (pair), those of one direction (edge, the default)")
-      ->check(CLI::IsMember({"shared", "pair", "edge"}))
+                 "Which messages share a communicator: all of them (shared), all to higher ranks "
+                 "and all to lower ones (updown), those between two ranks (pair), those of one "
+                 "direction between two (edge, the default)")
+      ->check(CLI::IsMember({"shared", "updown", "pair", "edge"}))
       ->type_name("LAYOUT");
 }
 

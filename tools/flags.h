@@ -36,7 +36,7 @@ struct Flags {
   int steps = 0;                        // --steps; 0: what the run file says
   bool check = false;                   // --check: of fmt
   bool to_stdout = false;               // --stdout
-  std::string layout = "edge";          // --layout shared|pair|edge
+  std::string layout;                   // --layout shared|updown|pair|edge; "": not said
   int buffers = 0;                      // --buffers
   bool lazy = false;                    // --lazy
   int activations = -1;                 // --activations; -1: no limit

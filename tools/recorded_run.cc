@@ -19,11 +19,8 @@ class Recording {
       : config_(config), folders_(folders), writes_(writes) {}
 
   absl::Status Start(Trainer& trainer) {
-    if (!folders_.save.empty() && trainer.world() != nullptr) {
-      return absl::UnimplementedError(
-          "--save: parameters that lie in several processes cannot be saved yet");
-    }
-    if (!folders_.save.empty()) SL_RETURN_IF_ERROR(CheckSavable(folders_.save, config_.shape));
+    if (writes_ && !folders_.save.empty())
+      SL_RETURN_IF_ERROR(CheckSavable(folders_.save, config_.shape));
     if (!folders_.load.empty()) {
       SL_RETURN_IF_ERROR(LoadModelFolder(folders_.load, config_.shape, PlacesOf(trainer).all()));
     }
@@ -48,8 +45,8 @@ class Recording {
 
   absl::Status Save(int64_t step, Trainer& trainer) {
     if (folders_.save.empty()) return absl::OkStatus();
-    SL_RETURN_IF_ERROR(
-        SaveModelFolder(folders_.save, config_.shape, step, PlacesOf(trainer).all()));
+    SL_RETURN_IF_ERROR(SaveModelFolder(folders_.save, config_.shape, step, PlacesOf(trainer).all(),
+                                       trainer.world()));
     saved_ = ParamsFile(folders_.save);
     return absl::OkStatus();
   }

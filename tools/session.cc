@@ -88,6 +88,7 @@ absl::StatusOr<Session> OpenPlan(const PlanRequest& request) {
     ElaborateFile(request, &session);
   }
   if (!session.diagnostics.empty()) session.plan.reset();
+  if (session.plan) session.plan->source = std::make_shared<const Source>(session.source);
   return session;
 }
 

@@ -5,12 +5,14 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "executor/checkpoint/family_config.h"
 #include "executor/checkpoint/load_tensors.h"
 #include "executor/checkpoint/model_sizes.h"
+#include "executor/checkpoint/param_reader.h"
 #include "executor/checkpoint/tensor_files.h"
 #include "schedlang/base/new_file.h"
 #include "schedlang/base/source.h"
@@ -38,18 +40,20 @@ absl::string_view AsBytes(absl::Span<const float> values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
 }
 
-absl::Status AppendTensor(const ParamPlace& place, const StoredSlice& slice, NewFile* file) {
-  for (const ParamPlace::Range& range : RangesOf(place, slice)) {
-    std::vector<float> own(range.copies.front().size());
-    SL_RETURN_IF_ERROR(place.Read(range.copies.front(), own.data()));
+// The tensor at the end of the file, in the process that has one.
+absl::Status AppendTensor(const ParamReader& reader, absl::Span<const ParamPlace> places,
+                          size_t place, const StoredSlice& slice, NewFile* file) {
+  for (const ParamPlace::Range& range : RangesOf(places[place], slice)) {
+    SL_ASSIGN_OR_RETURN(const std::vector<float> values, reader.Read(place, range));
+    if (file == nullptr) continue;
     if (!slice.transposed) {
-      SL_RETURN_IF_ERROR(file->Append(AsBytes(own)));
+      SL_RETURN_IF_ERROR(file->Append(AsBytes(values)));
       continue;
     }
-    std::vector<float> turned(own.size());
+    std::vector<float> turned(values.size());
     for (int64_t r = 0; r < slice.rows; ++r) {
       for (int64_t c = 0; c < slice.columns; ++c) {
-        turned[c * slice.rows + r] = own[r * slice.columns + c];
+        turned[c * slice.rows + r] = values[r * slice.columns + c];
       }
     }
     SL_RETURN_IF_ERROR(file->Append(AsBytes(turned)));
@@ -57,45 +61,65 @@ absl::Status AppendTensor(const ParamPlace& place, const StoredSlice& slice, New
   return absl::OkStatus();
 }
 
-absl::Status CheckFinite(const std::string& file, absl::Span<const ParamPlace> places) {
+// The first of this process's parameters that holds something else, or "".
+absl::StatusOr<std::string> FindNotFinite(const ParamReader& reader,
+                                          absl::Span<const ParamPlace> places) {
   std::vector<float> host;
-  for (const ParamPlace& place : places) {
-    for (const std::vector<absl::Span<float>>& piece : place.pieces) {
-      host.resize(piece.front().size());
-      SL_RETURN_IF_ERROR(place.Read(piece.front(), host.data()));
+  for (size_t p = 0; p < places.size(); ++p) {
+    for (size_t piece = 0; piece < places[p].pieces.size(); ++piece) {
+      if (!reader.Gives(p, piece)) continue;
+      const absl::Span<float> values = places[p].pieces[piece].front();
+      host.resize(values.size());
+      SL_RETURN_IF_ERROR(places[p].Read(values, host.data()));
       for (const float value : host) {
-        if (std::isfinite(value)) continue;
-        return absl::OutOfRangeError(absl::StrCat(file, ": not written: parameter ",
-                                                  Quoted(place.param.name),
-                                                  " holds a value that is not finite"));
+        if (!std::isfinite(value)) return places[p].param.name;
       }
     }
   }
-  return absl::OkStatus();
+  return std::string();
+}
+
+absl::Status CheckFinite(const std::string& file, const ParamReader& reader,
+                         absl::Span<const ParamPlace> places) {
+  SL_ASSIGN_OR_RETURN(const std::string own, FindNotFinite(reader, places));
+  SL_ASSIGN_OR_RETURN(const std::string found, reader.FirstText(own));
+  if (found.empty()) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat(file, ": not written: parameter ", Quoted(found),
+                                            " holds a value that is not finite"));
 }
 
 absl::Status WriteParams(const std::string& file, const FamilyConfig& config, int64_t steps,
-                         absl::Span<const ParamPlace> places) {
+                         const ParamReader& reader, absl::Span<const ParamPlace> places) {
   TensorHeader header;
   header.metadata = {{"format", "pt"}, {"steps", absl::StrCat(steps)}};
   if (config.params.empty()) {
     for (auto& [name, value] : SizesOf(config.shape)) header.metadata[name] = value;
   }
-  std::vector<std::pair<StoredSlice, const ParamPlace*>> slices;
+  std::vector<std::pair<StoredSlice, size_t>> slices;
   uint64_t end = 0;
-  for (const ParamPlace& place : places) {
-    for (StoredSlice& slice : SlicesOf(place.param, config.shape, config.params)) {
+  for (size_t p = 0; p < places.size(); ++p) {
+    for (StoredSlice& slice : SlicesOf(places[p].param, config.shape, config.params)) {
       const uint64_t begin = end;
       end += static_cast<uint64_t>(slice.rows * slice.columns) * sizeof(float);
       header.tensors.push_back({slice.name, "F32", slice.shape(), begin, end});
-      slices.emplace_back(std::move(slice), &place);
+      slices.emplace_back(std::move(slice), p);
     }
   }
-  SL_ASSIGN_OR_RETURN(NewFile written, NewFile::Create(file));
-  SL_RETURN_IF_ERROR(written.Append(PrintTensorHeader(header)));
-  for (const auto& [slice, place] : slices) {
-    SL_RETURN_IF_ERROR(AppendTensor(*place, slice, &written));
+  std::optional<NewFile> written;
+  if (reader.gets()) {
+    SL_ASSIGN_OR_RETURN(NewFile made, NewFile::Create(file));
+    written.emplace(std::move(made));
+    SL_RETURN_IF_ERROR(written->Append(PrintTensorHeader(header)));
   }
+  for (const auto& [slice, place] : slices) {
+    SL_RETURN_IF_ERROR(AppendTensor(reader, places, place, slice, written ? &*written : nullptr));
+  }
+  return written ? written->Commit() : absl::OkStatus();
+}
+
+absl::Status WriteConfig(const std::string& file, const AnyShape& shape) {
+  SL_ASSIGN_OR_RETURN(NewFile written, NewFile::Create(file));
+  SL_RETURN_IF_ERROR(written.Append(PrintFamilyConfig(shape)));
   return written.Commit();
 }
 
@@ -157,15 +181,16 @@ std::string WhySavedWithoutConfig(const AnyShape& shape) {
 }
 
 absl::Status SaveModelFolder(const std::string& folder, const AnyShape& shape, int64_t steps,
-                             absl::Span<const ParamPlace> places) {
-  SL_RETURN_IF_ERROR(CheckSavable(folder, shape));
-  SL_RETURN_IF_ERROR(CheckFinite(ParamsFile(folder), places));
-  const absl::StatusOr<FamilyConfig> config = FamilyOf(shape);
-  if (!config.ok()) return WriteParams(ParamsFile(folder), {"", shape, {}, {}}, steps, places);
-  SL_ASSIGN_OR_RETURN(NewFile written, NewFile::Create(ConfigOf(folder)));
-  SL_RETURN_IF_ERROR(written.Append(PrintFamilyConfig(shape)));
-  SL_RETURN_IF_ERROR(written.Commit());
-  return WriteParams(ParamsFile(folder), *config, steps, places);
+                             absl::Span<const ParamPlace> places, World* world) {
+  SL_ASSIGN_OR_RETURN(const ParamReader reader, ParamReader::Make(places, world));
+  if (reader.gets()) SL_RETURN_IF_ERROR(CheckSavable(folder, shape));
+  SL_RETURN_IF_ERROR(CheckFinite(ParamsFile(folder), reader, places));
+  const absl::StatusOr<FamilyConfig> known = FamilyOf(shape);
+  if (known.ok() && reader.gets()) SL_RETURN_IF_ERROR(WriteConfig(ConfigOf(folder), shape));
+  const FamilyConfig config = known.ok() ? *known : FamilyConfig{"", shape, {}, {}};
+  SL_RETURN_IF_ERROR(WriteParams(ParamsFile(folder), config, steps, reader, places));
+  // The others hear that the files are there.
+  return reader.FirstText("").status();
 }
 
 }  // namespace stringline

@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "executor/checkpoint/param_places.h"
+#include "executor/world.h"
 #include "stages/models/model.h"
 
 namespace stringline {
@@ -50,7 +51,10 @@ std::string WhySavedWithoutConfig(const AnyShape& shape);
 // file whole or not at all, an earlier one stays until the new one is on the disk. OutOfRange for a
 // parameter that is not finite, Unavailable for a disk that does not take it; the message names the
 // file.
+//
+// Where the parameters lie in several processes all of them call it, and the first one writes what
+// one process would. It returns when the files are there; whoever has an error tells the others.
 absl::Status SaveModelFolder(const std::string& folder, const AnyShape& shape, int64_t steps,
-                             absl::Span<const ParamPlace> places);
+                             absl::Span<const ParamPlace> places, World* world = nullptr);
 
 }  // namespace stringline

@@ -7,14 +7,19 @@
 
 namespace stringline {
 
+int64_t ParamPlace::PieceSize() const {
+  return param.type.elements() / static_cast<int64_t>(pieces.size());
+}
+
 std::vector<ParamPlace::Range> ParamPlace::Ranges(int64_t first, int64_t count) const {
-  const int64_t size = param.type.elements() / static_cast<int64_t>(pieces.size());
+  const int64_t size = PieceSize();
   std::vector<Range> ranges;
   for (int64_t at = first; at < first + count;) {
     const int64_t piece = at / size, within = at % size;
     const int64_t here = std::min(size - within, first + count - at);
     Range& range = ranges.emplace_back();
     range.first = at;
+    range.count = here;
     for (const absl::Span<float> copy : pieces[static_cast<size_t>(piece)]) {
       SL_CHECK(static_cast<int64_t>(copy.size()) == size) << param.name << ": " << copy.size();
       range.copies.push_back(copy.subspan(static_cast<size_t>(within), static_cast<size_t>(here)));

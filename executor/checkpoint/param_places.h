@@ -29,9 +29,11 @@ struct ParamPlace {
   // Values `first` .. `first` + `count` - 1 of the whole, piece by piece.
   struct Range {
     int64_t first = 0;  // of the whole
+    int64_t count = 0;
     std::vector<absl::Span<float>> copies;
   };
   std::vector<Range> Ranges(int64_t first, int64_t count) const;
+  int64_t PieceSize() const;  // values
 
   // Copies between a piece, or a part of one, and host memory of the same size; between steps.
   absl::Status Read(absl::Span<const float> values, float* to) const;

@@ -278,11 +278,12 @@ absl::Status CopyGroup::Scatter(Ends ends, int member, StreamId stream) {
 
 std::string CopyGroup::DescribeMessage(const void* /*self*/, int side, const void* end) {
   return absl::StrCat(side == 0 ? "somebody to receive " : "somebody to send ",
-                      DescribeData(*static_cast<const Call*>(end)));
+                      DescribeData(*static_cast<const Call*>(end)),
+                      DescribeAction(*static_cast<const Call*>(end)));
 }
 
 std::string CopyGroup::DescribeCollective(const void* /*self*/, int /*side*/, const void* end) {
-  return absl::StrCat("the other members in ", Describe(*static_cast<const Call*>(end)));
+  return absl::StrCat("the other members in ", DescribeWithAction(*static_cast<const Call*>(end)));
 }
 
 }  // namespace stringline

@@ -77,7 +77,8 @@ class CopyGroups final : public Groups {
  public:
   explicit CopyGroups(CudaDevice* device, const LinkSpeed& link = {})
       : device_(device), link_(link) {}
-  Group* New(absl::Span<const int> ranks) override {
+  using Groups::New;
+  Group* New(absl::Span<const int> ranks, absl::Span<const MemberPair> /*talks*/) override {
     return &groups_.emplace_back(device_, static_cast<int>(ranks.size()), link_);
   }
 

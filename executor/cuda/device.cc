@@ -289,7 +289,10 @@ absl::Status CudaDevice::StartTimes() {
 }
 
 absl::Status CudaDevice::LaunchError(StreamId stream) {
-  return Checked(cudaGetLastError(), "work", stream);
+  const cudaError_t error = cudaGetLastError();
+  if (error == cudaSuccess) return absl::OkStatus();
+  const std::string action = issuer_.Issuing(stream);
+  return Checked(error, action.empty() ? "work" : absl::StrCat("work of ", action).c_str(), stream);
 }
 
 }  // namespace stringline

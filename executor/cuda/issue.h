@@ -91,6 +91,11 @@ class Issuer {
   // Which of the stream's ops is given on now.
   uint32_t At(StreamId stream) const { return streams_[stream.value].next; }
   std::string NameOf(StreamId stream) const;
+  // What is being given on to it: its mark, or "".
+  std::string Issuing(StreamId stream) const {
+    const LazyName& mark = streams_[stream.value].mark;
+    return mark.print == nullptr ? "" : Print(mark);
+  }
   std::string NameOf(EventId event) const { return Print(events_[event.value].name); }
   // What is enqueued in this step, by stream.
   std::vector<std::vector<IssueOp>> Ops() const;

@@ -9,16 +9,20 @@
 namespace stringline {
 namespace {
 
-constexpr size_t kFields = 6;  // before the settings
+constexpr size_t kFields = 7;  // before the settings
 constexpr absl::string_view kTitle = "stringline";
 constexpr int kMostNamed = 3;  // settings that differ
 
 }  // namespace
 
 std::string Encode(const Hello& hello) {
-  std::vector<std::string> parts = {
-      std::string(kTitle),         absl::StrCat(hello.protocol),  hello.nonce,
-      absl::StrCat(hello.process), absl::StrCat(hello.processes), hello.host};
+  std::vector<std::string> parts = {std::string(kTitle),
+                                    absl::StrCat(hello.protocol),
+                                    hello.nonce,
+                                    absl::StrCat(hello.process),
+                                    absl::StrCat(hello.processes),
+                                    hello.host,
+                                    hello.trouble};
   for (const auto& [key, value] : hello.config) {
     parts.push_back(key);
     parts.push_back(value);
@@ -34,13 +38,14 @@ std::optional<Hello> DecodeHello(absl::string_view bytes) {
     return std::nullopt;
   }
   if (hello.protocol != Hello::kProtocol) return hello;
-  if (parts->size() < kFields || parts->size() % 2 != 0 ||
+  if (parts->size() < kFields || (parts->size() - kFields) % 2 != 0 ||
       !absl::SimpleAtoi((*parts)[3], &hello.process) ||
       !absl::SimpleAtoi((*parts)[4], &hello.processes)) {
     return std::nullopt;
   }
   hello.nonce = (*parts)[2];
   hello.host = (*parts)[5];
+  hello.trouble = (*parts)[6];
   for (size_t i = kFields; i < parts->size(); i += 2) {
     hello.config.emplace_back((*parts)[i], (*parts)[i + 1]);
   }

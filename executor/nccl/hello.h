@@ -21,9 +21,10 @@ struct Hello {
   int process = 0;
   int processes = 1;
   std::string host;
-  ConfigLines config;  // sorted
+  std::string trouble;  // why it cannot run, and comes only to say so; "": it can
+  ConfigLines config;   // sorted
 
-  static constexpr int kProtocol = 1;
+  static constexpr int kProtocol = 2;
 };
 
 // Of a hello of another protocol only `protocol` is read.

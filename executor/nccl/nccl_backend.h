@@ -15,9 +15,9 @@ namespace stringline {
 
 class NcclBackend final : public Backend {
  public:
-  // Joins the other processes, which all do so, and takes the GPU with the number that the identity
-  // has on its host, or the only one. To the settings that all must have alike it adds NCCL's
-  // version and what `nccl` says.
+  // Takes the GPU with the number that the identity has on its host, or the only one, and joins the
+  // other processes, which all do so; without a GPU or a library only to tell them. To the settings
+  // that all must have alike it adds NCCL's version and what `nccl` says.
   //
   // Sets CUDA_DEVICE_MAX_CONNECTIONS=32 where it is not set, so that streams do not hold each other
   // up. NCCL_LAUNCH_ORDER_IMPLICIT stays as it is, which is off: nccl_groups.h says why.
@@ -34,10 +34,9 @@ class NcclBackend final : public Backend {
   World* world() override { return world_.get(); }
 
  private:
-  explicit NcclBackend(std::unique_ptr<World> world) : world_(std::move(world)) {}
-  absl::Status Start(int local, const nccl::Library& library, const NcclSettings& nccl);
+  absl::Status TakeGpu(int local);
 
-  const std::unique_ptr<World> world_;
+  std::unique_ptr<World> world_;
   std::unique_ptr<CudaDevice> device_;
   std::unique_ptr<CudaKernels> kernels_;
   std::unique_ptr<NcclGroups> groups_;

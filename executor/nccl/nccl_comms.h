@@ -66,6 +66,7 @@ class NcclComms {
   // Tells the others, and ends whatever waits on the GPU. Later calls do nothing.
   void Abort(const absl::Status& failure);
   bool aborted() const { return aborted_; }
+  int count() const { return static_cast<int>(comms_.size()); }
 
   const nccl::Library& library() const { return library_; }
   const NcclSettings& settings() const { return settings_; }

@@ -35,8 +35,13 @@ int64_t MostPieceRows(const RowCounts& rows) {
 
 }  // namespace
 
-NcclGroup::NcclGroup(NcclGroups* owner, absl::Span<const int> ranks)
-    : owner_(owner), device_(owner->device_), ranks_(ranks.begin(), ranks.end()), turn_(1, this) {
+NcclGroup::NcclGroup(NcclGroups* owner, absl::Span<const int> ranks,
+                     absl::Span<const MemberPair> talks)
+    : owner_(owner),
+      device_(owner->device_),
+      ranks_(ranks.begin(), ranks.end()),
+      talks_(talks.begin(), talks.end()),
+      turn_(1, this) {
   const auto own = std::find(ranks_.begin(), ranks_.end(), owner->world_->process());
   if (own != ranks_.end()) own_ = static_cast<int>(own - ranks_.begin());
   turn_.exchange = Perform;
@@ -147,10 +152,10 @@ absl::Status NcclGroup::Perform(void* self, IssueMeeting::Ends ends,
   SL_RETURN_IF_ERROR(group.owner_->calls_differ_);
   const absl::Status status = group.Give(call, stream);
   if (!status.ok()) {
-    const std::string name = Describe(call);
-    if (absl::StartsWith(status.message(), name)) return status;
-    return absl::Status(status.code(),
-                        absl::StrCat(name, " among ", group.Name(), ": ", status.message()));
+    if (absl::StartsWith(status.message(), Describe(call))) return status;
+    if (status == group.owner_->world_->state()) return status;  // another's, which says it all
+    return absl::Status(status.code(), absl::StrCat(DescribeWithAction(call), " among ",
+                                                    group.Name(), ": ", status.message()));
   }
   SL_RETURN_IF_ERROR(group.NoteIssued(call, stream));
   return call.ended_ns == nullptr ? absl::OkStatus()
@@ -212,9 +217,11 @@ std::string NcclGroup::Awaited() const {
     if (cudaEventQuery(issued.after) != cudaErrorNotReady) continue;
     const Call& call = *issued.call;
     const bool message = call.kind == CallKind::kSend || call.kind == CallKind::kRecv;
-    if (!message) return absl::StrCat(Describe(call), " among ", Name());
-    return absl::StrCat(Describe(call), call.kind == CallKind::kSend ? " to" : " from", " rank ",
-                        ranks_[call.peer]);
+    const std::string with =
+        message ? absl::StrCat(call.kind == CallKind::kSend ? " to rank " : " from rank ",
+                               ranks_[call.peer])
+                : absl::StrCat(" among ", Name());
+    return absl::StrCat(Describe(call), with, DescribeAction(call));
   }
   return "";
 }

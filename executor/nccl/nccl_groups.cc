@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "executor/clock.h"
@@ -33,6 +34,11 @@ std::optional<std::vector<int>> ReadRanks(const std::string& text, int ranks) {
   return read;
 }
 
+// How much less of the GPU's memory is free now. Whoever shares the GPU is counted too.
+int64_t TakenSince(int64_t free_bytes, const CudaDevice& device) {
+  return std::max<int64_t>(0, free_bytes - device.available().bytes);
+}
+
 }  // namespace
 
 absl::Status NcclGroups::Checked(cudaError_t error, const char* call) {
@@ -46,8 +52,10 @@ absl::StatusOr<std::unique_ptr<NcclGroups>> NcclGroups::Make(CudaDevice* device,
                                                              const nccl::Library& library,
                                                              const NcclSettings& settings) {
   SL_CHECK(world->ranks() == world->processes()) << "a process has one rank";
+  const int64_t free_bytes = device->available().bytes;
   SL_ASSIGN_OR_RETURN(auto comms, NcclComms::Make(library, world, settings));
   std::unique_ptr<NcclGroups> groups(new NcclGroups(device, world, std::move(comms)));
+  groups->taken_bytes_ = TakenSince(free_bytes, *device);
   const absl::Status status = groups->Start();
   if (!status.ok()) {
     groups->comms_->Abort(status);
@@ -75,13 +83,22 @@ NcclGroups::~NcclGroups() {
   if (counted_ != nullptr) (void)cudaEventDestroy(counted_);
 }
 
-Group* NcclGroups::New(absl::Span<const int> ranks) { return &groups_.emplace_back(this, ranks); }
+Group* NcclGroups::New(absl::Span<const int> ranks, absl::Span<const MemberPair> talks) {
+  return &groups_.emplace_back(this, ranks, talks);
+}
 
 absl::Status NcclGroups::Connect() {
   if (comms_->aborted()) return absl::FailedPreconditionError("the communicators were aborted");
+  const int64_t free_bytes = device_->available().bytes;
   const absl::Status status = ConnectNew();
+  taken_bytes_ += TakenSince(free_bytes, *device_);
   if (!status.ok()) comms_->Abort(status);
   return status;
+}
+
+std::string NcclGroups::Describe() const {
+  return absl::StrFormat("%d communicators of NCCL, which took %.1f MB of this GPU's memory",
+                         comms_->count(), static_cast<double>(taken_bytes_) / 1e6);
 }
 
 absl::Status NcclGroups::ConnectNew() {
@@ -185,17 +202,24 @@ absl::StatusOr<int> NcclGroups::ShareOfSms(absl::Span<const std::vector<int>> gr
   return std::max(1, least * 3 / 4 / std::max(1, most));
 }
 
-// A byte from everybody to everybody, in one call. All processes go through their groups in the
-// same order, so nobody waits in a circle.
+// A byte from everybody to whom it sends to, in one call. All processes go through their groups in
+// the same order, so nobody waits in a circle.
 absl::Status NcclGroups::WarmUp(NcclGroup* group) {
   const nccl::Library& library = comms_->library();
+  const auto talk = [&](int from, int to) {
+    return group->talks_.empty() ||
+           std::any_of(group->talks_.begin(), group->talks_.end(),
+                       [&](MemberPair pair) { return pair.from == from && pair.to == to; });
+  };
   SL_RETURN_IF_ERROR(group->Done(library.GroupStart(), "ncclGroupStart"));
   absl::Status status;
   for (int m = 0; m < group->members() && status.ok(); ++m) {
     if (m == group->own_) continue;
-    status =
-        group->Done(library.Send(bytes_ + m, 1, nccl::kInt8, m, group->comm_, own_), "ncclSend");
-    if (!status.ok()) break;
+    if (talk(group->own_, m)) {
+      status =
+          group->Done(library.Send(bytes_ + m, 1, nccl::kInt8, m, group->comm_, own_), "ncclSend");
+    }
+    if (!status.ok() || !talk(m, group->own_)) continue;
     status = group->Done(
         library.Recv(bytes_ + world_->processes() + m, 1, nccl::kInt8, m, group->comm_, own_),
         "ncclRecv");
@@ -277,7 +301,7 @@ Calls CallsOf(absl::Span<const Call* const> enqueued, int own) {
     const int kind = send || recv ? -1 : static_cast<int>(call->kind);
     const int root = call->kind == CallKind::kBroadcast ? call->peer : -1;
     calls[lane].emplace_back(absl::StrCat(kind, ",", root, ",", call->bytes, ",", call->name.index),
-                             Describe(*call));
+                             DescribeWithAction(*call));
   }
   return calls;
 }

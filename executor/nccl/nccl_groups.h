@@ -3,7 +3,7 @@
 // Every group of several ranks is a communicator of its own (NCCL takes some tens of megabytes of
 // GPU memory for each), so that its calls wait for nobody else's. Connect makes them all: every
 // process tells which groups it is in, and those without a common member are split off together.
-// Then each sends a byte to everybody in it, once, since the first message between two makes a
+// Then each sends a byte to whom it will send to, once, since the first message between two makes a
 // connection, for which a process's host would have to wait in the middle of a step.
 //
 // A call is given to NCCL when the device issues it, by the thread that issues, in the order in
@@ -48,7 +48,7 @@ class NcclGroups;
 
 class NcclGroup final : public Group {
  public:
-  NcclGroup(NcclGroups* owner, absl::Span<const int> ranks);
+  NcclGroup(NcclGroups* owner, absl::Span<const int> ranks, absl::Span<const MemberPair> talks);
   ~NcclGroup() override;
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
@@ -101,7 +101,8 @@ class NcclGroup final : public Group {
   NcclGroups* const owner_;
   CudaDevice* const device_;
   const std::vector<int> ranks_;
-  int own_ = -1;  // this process's member; -1: it is none
+  const std::vector<MemberPair> talks_;  // empty: all to all
+  int own_ = -1;                         // this process's member; -1: it is none
   nccl::Comm* comm_ = nullptr;
   IssueMeeting turn_;
 
@@ -128,9 +129,15 @@ class NcclGroups final : public Groups {
                                                           const NcclSettings& settings);
   ~NcclGroups() override;
 
-  Group* New(absl::Span<const int> ranks) override;
+  using Groups::New;
+  Group* New(absl::Span<const int> ranks, absl::Span<const MemberPair> talks) override;
+  bool BeginsTogether() const override { return false; }
   absl::Status Connect() override;
   absl::Status CheckCalls() override;
+  // How many communicators there are, and by how much the GPU had less free memory when they were
+  // made and connected than before. Memory that NCCL takes later is not in it: for the first call
+  // of a sum of its own (NcclSums::kNccl).
+  std::string Describe() const override;
 
  private:
   absl::Status CompareCalls();
@@ -166,6 +173,7 @@ class NcclGroups final : public Groups {
   int64_t looked_ns_ = 0;
   int64_t waiting_since_ns_ = 0;  // for the GPU; 0: not since the last step ended
   cudaEvent_t counted_ = nullptr;
+  int64_t taken_bytes_ = 0;    // by communicators
   absl::Status calls_differ_;  // what CheckCalls found
 };
 

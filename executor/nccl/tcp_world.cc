@@ -54,6 +54,7 @@ TcpWorld::TcpWorld(const TcpWorldSettings& settings) : settings_(settings) {
   own_.processes = settings.identity.processes;
   own_.host = HostName();
   own_.config = settings.config;
+  own_.trouble = std::string(settings.trouble.message());
   std::sort(own_.config.begin(), own_.config.end());
   hosts_.resize(own_.processes);
   hosts_[own_.process] = own_.host;
@@ -73,9 +74,10 @@ absl::StatusOr<std::unique_ptr<World>> TcpWorld::Join(const TcpWorldSettings& se
     absl::Status status = settings.identity.process == 0 ? world->Gather() : world->Reach();
     if (!status.ok()) {
       world->SetFailure(status);
-      return status;
+      return settings.trouble.ok() ? status : settings.trouble;
     }
   }
+  SL_RETURN_IF_ERROR(settings.trouble);
   return std::unique_ptr<World>(std::move(world));
 }
 
@@ -84,6 +86,7 @@ absl::StatusOr<std::unique_ptr<World>> TcpWorld::Join(const TcpWorldSettings& se
 absl::Status TcpWorld::Gather() {
   const Identity& identity = settings_.identity;
   SL_ASSIGN_OR_RETURN(const int listener, ListenOn(identity.host, identity.port));
+  NoteTrouble(own_);
   absl::Status status = AcceptAll(listener, NowNs() + settings_.join_ms * kMs);
   (void)close(listener);
   if (status.ok()) status = Compare();
@@ -101,6 +104,10 @@ absl::Status TcpWorld::Gather() {
 absl::Status TcpWorld::AcceptAll(int listener, int64_t deadline_ns) {
   while (failure_.ok()) {
     const std::string missing = Missing();
+    if (!trouble_.ok()) {
+      deadline_ns = std::min(deadline_ns, trouble_ns_ + settings_.tell_ms * kMs);
+      if (missing.empty() || NowNs() >= deadline_ns) return trouble_;
+    }
     if (missing.empty()) return absl::OkStatus();
     if (NowNs() >= deadline_ns) {
       return absl::DeadlineExceededError(absl::StrCat(
@@ -183,7 +190,15 @@ void TcpWorld::Place(Stranger* stranger, Hello hello) {
   Peer& peer = peers_[hello.process];
   peer.socket = std::move(stranger->socket);
   peer.gave = Encode(hello);  // until all are there
+  NoteTrouble(hello);
   stranger->done = true;
+}
+
+// The first that is known is told.
+void TcpWorld::NoteTrouble(const Hello& of) {
+  if (of.trouble.empty() || !trouble_.ok()) return;
+  trouble_ = absl::AbortedError(absl::StrCat(NameOf(of), ": ", of.trouble));
+  trouble_ns_ = NowNs();
 }
 
 // The first that differs is told.
@@ -209,9 +224,13 @@ std::string TcpWorld::Missing() const {
 
 // The others.
 
+int64_t TcpWorld::JoinUntil() const {
+  return NowNs() + (settings_.trouble.ok() ? settings_.join_ms : settings_.tell_ms) * kMs;
+}
+
 absl::Status TcpWorld::Reach() {
   const Identity& identity = settings_.identity;
-  const int64_t deadline_ns = NowNs() + settings_.join_ms * kMs;
+  const int64_t deadline_ns = JoinUntil();
   std::string why = "nobody answered";
   while (true) {
     const absl::StatusOr<int> fd = ConnectTo(identity.host, identity.port, deadline_ns);
@@ -238,7 +257,7 @@ absl::Status TcpWorld::TalkOnce(int fd, Talk* talk) {
   FrameSocket& socket = peers_[0].socket;
   socket = FrameSocket(fd);
   socket.Put(FrameKind::kHello, Encode(own_));
-  const int64_t deadline_ns = NowNs() + settings_.join_ms * kMs + kGraceNs;
+  const int64_t deadline_ns = JoinUntil() + kGraceNs;
   std::string why;
   while (NowNs() < deadline_ns) {
     const bool open = socket.Write(&why) && socket.Read(kMostHelloBytes, &why);
@@ -272,6 +291,14 @@ absl::Status TcpWorld::TalkOnce(int fd, Talk* talk) {
 // All.
 
 absl::StatusOr<std::vector<std::string>> TcpWorld::Exchange(absl::string_view mine) {
+  return Meet(mine, /*to_all=*/true);
+}
+
+absl::StatusOr<std::vector<std::string>> TcpWorld::GiveToFirst(absl::string_view mine) {
+  return Meet(mine, /*to_all=*/false);
+}
+
+absl::StatusOr<std::vector<std::string>> TcpWorld::Meet(absl::string_view mine, bool to_all) {
   if (own_.processes == 1) return std::vector<std::string>{std::string(mine)};
   SL_RETURN_IF_ERROR(failure_);
   const bool first = own_.process == 0;
@@ -292,7 +319,7 @@ absl::StatusOr<std::vector<std::string>> TcpWorld::Exchange(absl::string_view mi
   exchanging_ = false;
   // What came before a failure, came to all.
   if (first || !all_.has_value()) SL_RETURN_IF_ERROR(failure_);
-  return TakeAll();
+  return TakeAll(to_all);
 }
 
 // Whether those that this process waits for can still come.
@@ -317,14 +344,14 @@ bool TcpWorld::AllGave() const {
                      [](const Peer& peer) { return peer.gave.has_value(); });
 }
 
-absl::StatusOr<std::vector<std::string>> TcpWorld::TakeAll() {
+absl::StatusOr<std::vector<std::string>> TcpWorld::TakeAll(bool to_all) {
   if (own_.process == 0) {
     std::vector<std::string> all;
     for (Peer& peer : peers_) {
       all.push_back(*std::move(peer.gave));
       peer.gave.reset();
     }
-    const std::string bytes = Pack(all);
+    const std::string bytes = Pack(to_all ? all : std::vector<std::string>(all.size()));
     for (Peer& peer : peers_) peer.socket.Put(FrameKind::kAll, bytes);
     // What the sockets do not take now goes out with whatever this process waits for next.
     Pump(0);

@@ -30,13 +30,19 @@ namespace stringline {
 struct TcpWorldSettings {
   Identity identity;
   ConfigLines config;
-  int64_t join_ms = 120'000;      // until all are there
+  int64_t join_ms = 120'000;  // until all are there
+  // Why this process cannot run: it comes only to say so, and waits for nobody longer than that.
+  absl::Status trouble;
+  int64_t tell_ms = 5'000;
   int64_t exchange_ms = 600'000;  // from when process 0 comes to an exchange until all have
 };
 
 class TcpWorld final : public World {
  public:
-  // Returns when all processes are there.
+  // Returns when all processes are there, or when one of them has said that it cannot run: then
+  // whoever has come, or does so within `tell_ms`, is told.
+  //   settings.trouble    of this process
+  //   Aborted             of another, with its name before it
   //   DeadlineExceeded    some did not come, or process 0 was not found
   //   FailedPrecondition  process 0 is of another run
   //   InvalidArgument     processes differ in what they run, or two are the same rank
@@ -51,6 +57,7 @@ class TcpWorld final : public World {
   int processes() const override { return own_.processes; }
   int process() const override { return own_.process; }
   absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view mine) override;
+  absl::StatusOr<std::vector<std::string>> GiveToFirst(absl::string_view mine) override;
   void Fail(const absl::Status& status) override;
   absl::Status state() override;
 
@@ -78,8 +85,10 @@ class TcpWorld final : public World {
   void ReadStranger(Stranger* stranger);
   void Place(Stranger* stranger, Hello hello);
   absl::Status Compare() const;
+  void NoteTrouble(const Hello& of);
   std::string Missing() const;
 
+  int64_t JoinUntil() const;
   absl::Status Reach();
   absl::Status TalkOnce(int fd, Talk* talk);
 
@@ -90,7 +99,9 @@ class TcpWorld final : public World {
   void Lost(int peer, const std::string& why);
   bool AllGave() const;
   void CheckAwaited();
-  absl::StatusOr<std::vector<std::string>> TakeAll();
+  // Exchange, in which the others get what process 0 got, or empty texts.
+  absl::StatusOr<std::vector<std::string>> Meet(absl::string_view mine, bool to_all);
+  absl::StatusOr<std::vector<std::string>> TakeAll(bool to_all);
   // The run has failed: everybody that can be told is.
   void SetFailure(absl::Status status, int except = -1);
   void Flush();
@@ -105,6 +116,8 @@ class TcpWorld final : public World {
   std::optional<std::string> all_;
   bool exchanging_ = false;
   int64_t waiting_until_ns_ = 0;
+  absl::Status trouble_;    // of one that cannot run, as the others are told
+  int64_t trouble_ns_ = 0;  // when that was known
   absl::Status failure_;
 };
 

@@ -133,11 +133,12 @@ int64_t ThreadGroup::OnTheWay(const void* self, MeetingPlace::Ends ends) {
 
 std::string ThreadGroup::DescribeMessage(const void* /*self*/, int side, const void* end) {
   return absl::StrCat(side == 0 ? "somebody to receive " : "somebody to send ",
-                      DescribeData(*static_cast<const Call*>(end)));
+                      DescribeData(*static_cast<const Call*>(end)),
+                      DescribeAction(*static_cast<const Call*>(end)));
 }
 
 std::string ThreadGroup::DescribeCollective(const void* /*self*/, int /*side*/, const void* end) {
-  return absl::StrCat("the other members in ", Describe(*static_cast<const Call*>(end)));
+  return absl::StrCat("the other members in ", DescribeWithAction(*static_cast<const Call*>(end)));
 }
 
 void ThreadGroup::Perform(const void* self, int64_t /*argument*/, NativeStream /*stream*/) {

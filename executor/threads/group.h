@@ -61,7 +61,8 @@ class ThreadGroup final : public Group {
 class ThreadGroups final : public Groups {
  public:
   explicit ThreadGroups(CpuDevice* device, CallTimes times = {}) : device_(device), times_(times) {}
-  Group* New(absl::Span<const int> ranks) override {
+  using Groups::New;
+  Group* New(absl::Span<const int> ranks, absl::Span<const MemberPair> /*talks*/) override {
     return &groups_.emplace_back(device_, static_cast<int>(ranks.size()), times_);
   }
 

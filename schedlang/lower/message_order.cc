@@ -146,6 +146,7 @@ class MessageOrdering {
 Plan OrderMessages(const Plan& lowered, CommLayout layout) {
   const std::optional<Timeline> ideal = IdealRun(lowered);
   if (!ideal) return lowered;
+  if (layout == CommLayout::kUpDown) layout = CommLayout::kShared;
   return MessageOrdering(lowered, *ideal, layout).Run();
 }
 

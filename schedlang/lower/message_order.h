@@ -1,11 +1,14 @@
 // Puts the messages of a lowered plan into an order in which no communicator can hang.
 //
-// In the layouts `shared` and `pair` messages of several directions share a queue, so both sides
-// must list them alike. The order taken is that in which they leave in an ideal run: unit costs,
-// free messages, a queue for every direction. In every queue the calls stand in that order; a send
+// In all layouts but `edge` messages of several directions share a queue, so both sides must list
+// them alike. The order taken is that in which they leave in an ideal run: unit costs, free
+// messages, a queue for every direction. In every queue the calls stand in that order; a send
 // stands as early as it can (behind the group that gives it), a receive as late as it can: before
 // the group that needs it, or before the next call of its queue, which left later. So no receive
 // stands before a send that is ready first.
+//
+// In `updown` the two ends of a communicator see other messages of it, so that its order alone is
+// not enough: a rank lists all its messages in one order, as in `shared`.
 //
 // Why nothing hangs: of the messages that have not gone, take the one that leaves first in the
 // ideal run. What it is made from, and all calls before it in both its queues, are done. A

@@ -9,7 +9,7 @@
 namespace stringline {
 namespace {
 
-constexpr const char* kLayoutNames[] = {"shared", "pair", "edge"};
+constexpr const char* kLayoutNames[kCommLayouts] = {"shared", "pair", "edge", "updown"};
 
 std::string CommunicatorName(CommLayout layout, const Channel& channel) {
   const int from = channel.from.value, to = channel.to.value;
@@ -18,9 +18,12 @@ std::string CommunicatorName(CommLayout layout, const Channel& channel) {
       return "all";
     case CommLayout::kPair:
       return absl::StrCat(std::min(from, to), "-", std::max(from, to));
-    default:
-      return absl::StrCat(from, "->", to);
+    case CommLayout::kUpDown:
+      return from < to ? "down" : "up";
+    case CommLayout::kEdge:
+      break;
   }
+  return absl::StrCat(from, "->", to);
 }
 
 }  // namespace
@@ -28,7 +31,7 @@ std::string CommunicatorName(CommLayout layout, const Channel& channel) {
 const char* NameOf(CommLayout layout) { return kLayoutNames[static_cast<int>(layout)]; }
 
 std::optional<CommLayout> ReadCommLayout(absl::string_view name) {
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < kCommLayouts; ++i) {
     if (name == kLayoutNames[i]) return static_cast<CommLayout>(i);
   }
   return std::nullopt;

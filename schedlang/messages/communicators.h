@@ -6,6 +6,7 @@
 //   shared  one communicator for all ranks: one queue a rank
 //   pair    one for every two ranks that talk: both directions share a queue
 //   edge    one for every direction: sends to a rank and receives from it have queues of their own
+//   updown  two for all ranks: one for messages to a higher rank, one for those to a lower one
 #pragma once
 
 #include <optional>
@@ -18,16 +19,17 @@
 
 namespace stringline {
 
-enum class CommLayout : uint8_t { kShared, kPair, kEdge };
+enum class CommLayout : uint8_t { kShared, kPair, kEdge, kUpDown };
+constexpr int kCommLayouts = 4;
 
-// "shared", "pair", "edge".
+// "shared", "pair", "edge", "updown".
 const char* NameOf(CommLayout layout);
 std::optional<CommLayout> ReadCommLayout(absl::string_view name);
 
 // The calls of one rank on one communicator, in order.
 struct CommQueue {
   RankId rank;
-  std::string communicator;  // "0-1", "0->1", "all": how a message calls it
+  std::string communicator;  // "0-1", "0->1", "all", "down": how a message calls it
   int32_t communicator_id = 0;
 };
 

@@ -183,7 +183,8 @@ TEST(Interpreter, RefusesWhatNobodyPerforms) {
 class SharedGroups final : public Groups {
  public:
   explicit SharedGroups(CpuDevice* device) : own_(device) {}
-  Group* New(absl::Span<const int> ranks) override {
+  using Groups::New;
+  Group* New(absl::Span<const int> ranks, absl::Span<const MemberPair> /*talks*/) override {
     Group*& group = by_ranks_[std::vector<int>(ranks.begin(), ranks.end())];
     if (group == nullptr) group = own_.New(ranks);
     return group;

@@ -1,5 +1,10 @@
 // A run whose ranks lie in several processes is the run of one process.
+#include <unistd.h>
+
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <thread>
@@ -9,12 +14,15 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "executor/checkpoint/model_folder.h"
+#include "executor/checkpoint/param_reader.h"
 #include "executor/clock.h"
 #include "executor/packed_numbers.h"
 #include "executor/train.h"
 #include "executor/trainer.h"
 #include "executor/world_clock.h"
 #include "gtest/gtest.h"
+#include "schedlang/base/source.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/shared_machine.h"
 #include "tests/executor/small_run.h"
@@ -157,7 +165,165 @@ INSTANTIATE_TEST_SUITE_P(
                           info.param.mesh.expert, "_in", info.param.processes.size());
     });
 
+// An empty folder.
+std::string ScratchFolder() {
+  static int made = 0;
+  const std::string folder = absl::StrCat(testing::TempDir(), "/processes-", getpid(), "-", made++);
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+// The files that a run leaves, by name.
+std::map<std::string, std::string> FilesOf(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const auto bytes = ReadBytes(entry.path().string(), uint64_t{1} << 30);
+    EXPECT_TRUE(bytes.ok()) << bytes.status();
+    if (bytes.ok()) files[entry.path().filename().string()] = *bytes;
+  }
+  return files;
+}
+
+TrainHooks SavesTo(const std::string& folder, const RunConfig& config) {
+  TrainHooks hooks;
+  hooks.end = [folder, &config](int64_t step, Trainer& trainer) {
+    return SaveModelFolder(folder, config.shape, step, PlacesOf(trainer).all(), trainer.world());
+  };
+  return hooks;
+}
+
+class ProcessesSave : public testing::TestWithParam<RunCase> {};
+
+TEST_P(ProcessesSave, WhatOneDoesAndAnyLoadIt) {
+  const RunCase& run = GetParam();
+  const Plan plan = LibraryPlan(run.schedule, run.pipeline, 8).value();
+  RunConfig config = ConfigOf(run, StagesOfOnePipe(plan));
+  config.steps = 2;
+  const std::string one = ScratchFolder(), apart = ScratchFolder();
+  const auto expected = Train(config, plan, Corpus(), SavesTo(one, config));
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  for (const auto& result :
+       TrainApart(run, config, plan, [&](int) { return SavesTo(apart, config); })) {
+    ASSERT_TRUE(result.ok()) << result.status();
+  }
+  EXPECT_GE(FilesOf(one).size(), 1u);
+  EXPECT_EQ(FilesOf(apart), FilesOf(one));
+
+  // What they go on with is what was saved, and not what the seed gives.
+  config.seed = 77;
+  const std::string again = ScratchFolder();
+  for (const auto& result : TrainApart(run, config, plan, [&](int) {
+         TrainHooks hooks;
+         hooks.start = [&](Trainer& trainer) {
+           const ParamPlaces places = PlacesOf(trainer);
+           const absl::Status loaded = LoadModelFolder(apart, config.shape, places.all());
+           if (!loaded.ok()) return loaded;
+           return SaveModelFolder(again, config.shape, 2, places.all(), trainer.world());
+         };
+         return hooks;
+       })) {
+    ASSERT_TRUE(result.ok()) << result.status();
+  }
+  EXPECT_EQ(FilesOf(again), FilesOf(one));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ProcessesSave,
+    testing::Values(RunCase{TinyFamily::kGpt, "interleaved", 4, {}, {{0, 2}, {1}, {3}}},
+                    RunCase{TinyFamily::kGpt, "dualpipe", 4, {}, {{0, 1}, {2, 3}}},
+                    RunCase{TinyFamily::kLlama, "1f1b", 2, {.data = 2}, {{1, 2}, {0, 3}}},
+                    RunCase{TinyFamily::kMoe, "1f1b", 2, {.expert = 2}, {{0}, {1}, {2}, {3}}},
+                    RunCase{TinyFamily::kMoe,
+                            "dualpipe_v",
+                            2,
+                            {.data = 2, .expert = 2},
+                            {{0, 3}, {1, 2}, {4, 5}, {6, 7}}}),
+    [](const testing::TestParamInfo<RunCase>& info) {
+      return absl::StrCat(NameOf(info.param.family), "_", info.param.schedule, "_data",
+                          info.param.mesh.data, "_expert", info.param.mesh.expert);
+    });
+
 const RunCase kTwo = {TinyFamily::kGpt, "1f1b", 2, {}, {{0}, {1}}};
+
+TEST(ProcessesSaveErrors, AFolderThatTakesNothingEndsAll) {
+  const Plan plan = LibraryPlan(kTwo.schedule, 2, 4).value();
+  const RunConfig config = ConfigOf(kTwo, 2);
+  const std::string file = ScratchFolder() + "/file";
+  std::ofstream(file) << "no folder";
+  const auto results = TrainApart(kTwo, config, plan, [&](int) { return SavesTo(file, config); });
+  ASSERT_FALSE(results[0].ok());
+  EXPECT_TRUE(absl::StrContains(results[0].status().message(), file)) << results[0].status();
+  EXPECT_EQ(results[1].status(),
+            absl::AbortedError(absl::StrCat("process 0: ", results[0].status().message())));
+}
+
+TEST(ProcessesSaveErrors, AValueThatIsNotFiniteIsNamedByAll) {
+  const Plan plan = LibraryPlan(kTwo.schedule, 2, 4).value();
+  const RunConfig config = ConfigOf(kTwo, 2);
+  const std::string folder = ScratchFolder();
+  const auto results = TrainApart(kTwo, config, plan, [&](int process) {
+    TrainHooks hooks;
+    hooks.end = [&, process](int64_t step, Trainer& trainer) {
+      if (process == 1) trainer.param(StageId(1), 3)[1] = std::nanf("");
+      return SaveModelFolder(folder, config.shape, step, PlacesOf(trainer).all(), trainer.world());
+    };
+    return hooks;
+  });
+  EXPECT_EQ(results[0].status().code(), absl::StatusCode::kOutOfRange) << results[0].status();
+  EXPECT_TRUE(absl::StrContains(results[0].status().message(), "is not finite"));
+  EXPECT_EQ(results[1].status(), results[0].status());
+  EXPECT_TRUE(FilesOf(folder).empty());
+}
+
+// A parameter of the second process comes to the first in pieces of a few values.
+TEST(ParamReader, WhatTravelsAtOnceIsBounded) {
+  SharedMachine machine(std::vector<std::vector<int>>{{0}, {1}});
+  Param param;
+  param.name = "weight";
+  param.type = {DType::kF32, {7, 3}};
+  std::vector<float> values(21);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  std::vector<float> got[2];
+  size_t most = 0;
+  std::vector<std::thread> threads;
+  for (int p = 0; p < 2; ++p) {
+    threads.emplace_back([&, p] {
+      const auto backend = machine.Join(p);
+      struct Counting final : World {
+        Counting(World* world, size_t* most) : world(world), most(most) {}
+        int ranks() const override { return world->ranks(); }
+        absl::Span<const int> local() const override { return world->local(); }
+        int processes() const override { return world->processes(); }
+        int process() const override { return world->process(); }
+        absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view mine) override {
+          return world->Exchange(mine);
+        }
+        absl::StatusOr<std::vector<std::string>> GiveToFirst(absl::string_view mine) override {
+          if (process() == 1) *most = std::max(*most, mine.size());
+          return world->GiveToFirst(mine);
+        }
+        void Fail(const absl::Status& status) override { world->Fail(status); }
+        World* world;
+        size_t* most;
+      } world(backend->world(), &most);
+      ParamPlaces places;
+      places.Add(param, p == 1 ? absl::MakeSpan(values) : absl::Span<float>());
+      const auto reader = ParamReader::Make(places.all(), &world, /*most_bytes=*/16);
+      ASSERT_TRUE(reader.ok()) << reader.status();
+      EXPECT_EQ(reader->gets(), p == 0);
+      for (const ParamPlace::Range& range : places.all()[0].Ranges(3, 14)) {
+        const auto read = reader->Read(0, range);
+        ASSERT_TRUE(read.ok()) << read.status();
+        got[p].insert(got[p].end(), read->begin(), read->end());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(got[0], std::vector<float>(values.begin() + 3, values.begin() + 17));
+  EXPECT_TRUE(got[1].empty());
+  EXPECT_EQ(most, 16u);
+}
 
 TEST(ProcessesStop, WhereOneOfThemWants) {
   const Plan plan = LibraryPlan(kTwo.schedule, 2, 4).value();

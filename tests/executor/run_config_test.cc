@@ -182,6 +182,8 @@ TEST(RunConfig, DeviceAndPrecisionAreWordsBesideTheSections) {
   const auto nccl = ReadWith("", "", "nccl: {max_ctas: 8, rows: counted, sums: nccl}\n")->nccl;
   EXPECT_EQ(nccl.max_ctas, 8);
   EXPECT_TRUE(nccl.counted_rows && nccl.own_sums);
+  EXPECT_EQ(ReadWith("", "", "nccl: {max_ctas: 8}\n")->layout, CommLayout::kEdge);
+  EXPECT_EQ(ReadWith("", "", "nccl: {layout: updown}\n")->layout, CommLayout::kUpDown);
   EXPECT_EQ(ReadWith("", "", "device: cpu\n")->device, DeviceKind::kCpu);
   EXPECT_EQ(ReadWith("", "", "device: cuda\n")->device, DeviceKind::kCuda);
   EXPECT_TRUE(ReadWith("", "")->capture);
@@ -198,6 +200,9 @@ TEST(RunConfig, DeviceAndPrecisionAreWordsBesideTheSections) {
       {"device: {kind: cuda}\n", ":1: device: expected auto or cpu or cuda"},
       {"device: cpu\ndevice: cuda\n", ":2: 'device' is given twice"},
       {"devise: cpu\n", ":1: unknown section 'devise'; did you mean 'device'?"},
+      {"nccl: {layout: edges}\n",
+       ":1: nccl.layout: expected edge or pair or updown or shared, got 'edges'; did you mean "
+       "'edge'?"},
       {"device: cuda\ncapture: on\n", ":2: capture: expected auto or off, got 'on'"},
       {"device: cuda\ntimeout: soon\n",
        ":2: timeout: 'soon' is not a time (a number of microseconds, or one with ns, us, ms or s)"},

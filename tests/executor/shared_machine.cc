@@ -108,11 +108,12 @@ class PlayedGroup final : public Group {
 class PlayedGroups final : public Groups {
  public:
   explicit PlayedGroups(SharedMachine* machine) : machine_(*machine) {}
-  Group* New(absl::Span<const int> ranks) override {
+  using Groups::New;
+  Group* New(absl::Span<const int> ranks, absl::Span<const MemberPair> talks) override {
     const std::lock_guard lock(machine_.mutex_);
     const std::vector<int> members(ranks.begin(), ranks.end());
     if (groups_.size() == machine_.groups_.size()) {
-      machine_.groups_.push_back({members, machine_.backend_->groups()->New(ranks)});
+      machine_.groups_.push_back({members, machine_.backend_->groups()->New(ranks, talks)});
     }
     const auto& made = machine_.groups_[groups_.size()];
     SL_CHECK(made.ranks == members) << "processes make groups in different orders";

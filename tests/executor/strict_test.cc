@@ -45,6 +45,27 @@ TEST(RunStrict, RanksThatWaitForEachOtherAreADeadlock) {
   }
 }
 
+TEST(RunStrict, ADeadlockNamesTheLinesWhereItWasWritten) {
+  const std::string text =
+      "plan v P=2 M=2\n"
+      "stages 0 1 1 0\n"
+      "rank 0: 0F0 3F0 3B0 0B0 0F1 3F1 3B1 0B1\n"
+      "rank 1: 1F0 1F1 2F0 2F1 2B0 1B0 2B1 1B1\n";
+  Plan plan = LoweredFrom(text);
+  plan.source = std::make_shared<const Source>("v.plan", text);
+  const absl::Status status = RunStrict(plan);
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
+  const std::string said(status.message());
+  for (const char* part : {
+           "rank 0's computation waits for 3RECV_F0 (v.plan:3)",
+           "rank 1's computation waits for 1RECV_F1 (v.plan:4)",
+           "rank 1's receive stream from rank 0 waits for somebody to send the gradient of stage "
+           "3, microbatch 0 (0 bytes) for 2RECV_B0 (v.plan:4)",
+       }) {
+    EXPECT_NE(said.find(part), std::string::npos) << part << "\nin: " << said;
+  }
+}
+
 TEST(RunStrict, MessagesInAnotherOrderAreAMismatch) {
   const absl::Status status =
       RunStrict(PlanFrom("plan swapped P=2 M=2 lowered\n"

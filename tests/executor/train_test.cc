@@ -69,6 +69,23 @@ TEST(Train, HooksSeeEveryStep) {
   EXPECT_FALSE(result->stopped);
 }
 
+TEST(Train, WhichMessagesShareACommunicatorChangesNoBit) {
+  for (const char* const schedule : {"zb_v", "interleaved", "dualpipe"}) {
+    const auto edge = Train(SmallRun(2), LibraryPlan(schedule, 4, 8).value(), Corpus(), {});
+    ASSERT_TRUE(edge.ok()) << edge.status();
+    for (const CommLayout layout : {CommLayout::kPair, CommLayout::kUpDown, CommLayout::kShared}) {
+      RunConfig config = SmallRun(2);
+      config.layout = layout;
+      const Plan plan = LibraryPlan(schedule, 4, 8, layout).value();
+      const auto result = Train(config, plan, Corpus(), {});
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_EQ(result->losses_nats, edge->losses_nats) << schedule << " " << NameOf(layout);
+      EXPECT_EQ(result->measured.layout, layout);
+      EXPECT_EQ(result->simulated.layout, layout);
+    }
+  }
+}
+
 TEST(Train, StopsAfterTheStepThatIsUnderWay) {
   const Plan plan = LibraryPlan("1f1b", 2, 4).value();
   const auto whole = Train(SmallRun(5), plan, Corpus(), {});

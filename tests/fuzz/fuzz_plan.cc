@@ -24,7 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Source printed("y.plan", text);
   const auto again = ReadPlan(printed, &diagnostics);
   SL_CHECK(again && Print(*again) == text) << "what is printed reads back";
-  for (const CommLayout layout : {CommLayout::kShared, CommLayout::kPair, CommLayout::kEdge}) {
+  for (const CommLayout layout :
+       {CommLayout::kShared, CommLayout::kPair, CommLayout::kEdge, CommLayout::kUpDown}) {
     for (const int buffers : {0, 1}) {
       Diagnostics findings;
       const CheckOptions options{

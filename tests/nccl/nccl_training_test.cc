@@ -2,8 +2,10 @@
 // what one process with all ranks on its GPU gives; and what is told when one is lost.
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <map>
 
 #include "absl/base/casts.h"
@@ -11,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "executor/checkpoint/model_folder.h"
 #include "executor/cuda/cuda_backend.h"
 #include "executor/nccl/nccl_backend.h"
 #include "executor/train.h"
@@ -33,9 +36,12 @@ struct TrainingCase {
   int pipeline;
   Mesh mesh;
   NcclRows rows = NcclRows::kPadded;
+  CommLayout layout = CommLayout::kEdge;
 };
 
-Plan PlanOf(const TrainingCase& run) { return LibraryPlan(run.schedule, run.pipeline, 8).value(); }
+Plan PlanOf(const TrainingCase& run) {
+  return LibraryPlan(run.schedule, run.pipeline, 8, run.layout).value();
+}
 
 RunConfig ConfigOf(const TrainingCase& run, const Plan& plan) {
   RunConfig config = SmallRun(3);
@@ -43,6 +49,7 @@ RunConfig ConfigOf(const TrainingCase& run, const Plan& plan) {
   config.shape = TinyModel(run.family, static_cast<int>(stages));
   std::visit([](auto& shape) { shape.vocabulary = 256; }, config.shape.family);
   config.mesh = run.mesh;
+  config.layout = run.layout;
   return config;
 }
 
@@ -95,6 +102,12 @@ std::vector<std::string> LinesOf(const RunConfig& config, const Plan& plan,
   return lines;
 }
 
+TrainingCase InLayout(CommLayout layout, const char* schedule, int pipeline) {
+  TrainingCase run = {TinyFamily::kGpt, schedule, pipeline, {}};
+  run.layout = layout;
+  return run;
+}
+
 class NcclTraining : public testing::TestWithParam<TrainingCase> {};
 
 TEST_P(NcclTraining, IsInEveryBitThatOfOneProcess) {
@@ -143,19 +156,181 @@ INSTANTIATE_TEST_SUITE_P(
                     TrainingCase{TinyFamily::kLlama, "1f1b", 2, {.data = 2}},
                     TrainingCase{TinyFamily::kMoe, "1f1b", 2, {.expert = 2}},
                     TrainingCase{TinyFamily::kMoe, "1f1b", 2, {.expert = 2}, NcclRows::kCounted},
-                    TrainingCase{TinyFamily::kMoe, "dualpipe_v", 2, {.expert = 2}}),
+                    TrainingCase{TinyFamily::kMoe, "dualpipe_v", 2, {.expert = 2}},
+                    InLayout(CommLayout::kPair, "zb_v", 4),
+                    InLayout(CommLayout::kUpDown, "zb_v", 4),
+                    InLayout(CommLayout::kShared, "zb_v", 4),
+                    InLayout(CommLayout::kPair, "dualpipe", 4),
+                    InLayout(CommLayout::kUpDown, "interleaved", 4),
+                    InLayout(CommLayout::kShared, "dualpipe", 4)),
     [](const testing::TestParamInfo<TrainingCase>& info) {
-      return absl::StrCat(NameOf(info.param.family), "_", info.param.schedule, "_",
-                          info.param.pipeline, "_data", info.param.mesh.data, "_expert",
-                          info.param.mesh.expert,
-                          info.param.rows == NcclRows::kCounted ? "_counted" : "");
+      return absl::StrCat(
+          NameOf(info.param.family), "_", info.param.schedule, "_", info.param.pipeline, "_data",
+          info.param.mesh.data, "_expert", info.param.mesh.expert,
+          info.param.rows == NcclRows::kCounted ? "_counted" : "", "_", NameOf(info.param.layout));
     });
+
+// The files of a folder, one after the other.
+std::string FilesOf(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    files[entry.path().filename().string()] =
+        ReadBytes(entry.path().string(), uint64_t{1} << 30).value_or("");
+  }
+  return absl::StrJoin(files, "\n", absl::PairFormatter(": "));
+}
+
+// From the memory of several GPUs, over TCP.
+TEST(NcclSave, WritesWhatOneProcessDoes) {
+  const TrainingCase run = {TinyFamily::kMoe, "1f1b", 2, {.expert = 2}};
+  const Plan plan = PlanOf(run);
+  const RunConfig config = ConfigOf(run, plan);
+  const std::string folder = absl::StrCat(testing::TempDir(), "/nccl-save-", getpid());
+  std::filesystem::create_directories(folder + "/one");
+  std::filesystem::create_directories(folder + "/apart");
+  const auto hooks_of = [&](const std::string& to) {
+    TrainHooks hooks;
+    hooks.end = [&config, to](int64_t step, Trainer& trainer) {
+      return SaveModelFolder(to, config.shape, step, PlacesOf(trainer).all(), trainer.world());
+    };
+    return hooks;
+  };
+  standin_reset(3);
+  standin_cublas_reset();
+  standin_nccl_reset();
+  auto copies = CudaBackend::Make();
+  ASSERT_TRUE(copies.ok()) << copies.status();
+  const auto one = Train(config, plan, Corpus(), hooks_of(folder + "/one"), *std::move(copies));
+  ASSERT_TRUE(one.ok()) << one.status();
+
+  NcclRun ranks;
+  ranks.processes = 4;
+  const int port = FreePort();
+  Processes all(ranks.processes, [&](int p) -> std::string {
+    standin_reset(p);
+    auto backend = NcclBackend::Make(WorldSettings(ranks, p, port), ranks.settings);
+    if (!backend.ok()) return backend.status().ToString();
+    return Train(config, plan, Corpus(), hooks_of(folder + "/apart"), *std::move(backend))
+        .status()
+        .ToString();
+  });
+  for (const std::string& said : all.Wait(60'000)) EXPECT_EQ(said, "OK");
+  const std::string files = FilesOf(folder + "/one");
+  EXPECT_TRUE(absl::StrContains(files, "model.safetensors: "));
+  EXPECT_TRUE(FilesOf(folder + "/apart") == files);
+  std::filesystem::remove_all(folder);
+}
+
+// In the words of `check --layout`: fewer communicators, each with more to do.
+TEST(NcclCommunicators, AreAsManyAsTheLayoutSays) {
+  // Of ranks 0 to 3 that talk to their neighbours: those they were split from, and then their own.
+  const std::map<CommLayout, std::vector<int>> expected = {{CommLayout::kEdge, {3, 5, 5, 3}},
+                                                           {CommLayout::kPair, {2, 3, 3, 2}},
+                                                           {CommLayout::kUpDown, {3, 3, 3, 3}},
+                                                           {CommLayout::kShared, {2, 2, 2, 2}}};
+  for (const auto& [layout, of_rank] : expected) {
+    TrainingCase run = InLayout(layout, "1f1b", 4);
+    const Plan plan = PlanOf(run);
+    RunConfig config = ConfigOf(run, plan);
+    config.steps = 1;
+    NcclRun ranks;
+    ranks.processes = 4;
+    standin_nccl_reset();
+    const int port = FreePort();
+    Processes all(ranks.processes, [&](int p) -> std::string {
+      standin_reset(p);
+      auto backend = NcclBackend::Make(WorldSettings(ranks, p, port), ranks.settings);
+      if (!backend.ok()) return backend.status().ToString();
+      std::string alive;
+      LinesOf(config, plan, *std::move(backend), [&](int64_t) {
+        // Each connects with whom messages of the plan go to, and with nobody else.
+        alive = absl::StrCat(standin_nccl_alive(), " ", standin_nccl_connections());
+      });
+      return alive;
+    });
+    const auto said = all.Wait(60'000);
+    for (int p = 0; p < 4; ++p) {
+      EXPECT_EQ(said[p], absl::StrCat(of_rank[p], " ", p == 0 || p == 3 ? 2 : 4)) << NameOf(layout);
+    }
+  }
+}
+
+// What communicators take is counted before a run takes memory, and said.
+TEST(NcclCommunicators, TakeMemoryBeforeItIsCounted) {
+  TrainingCase run = InLayout(CommLayout::kEdge, "1f1b", 2);
+  const Plan plan = PlanOf(run);
+  RunConfig config = ConfigOf(run, plan);
+  config.steps = 1;
+  constexpr int64_t kBytes = int64_t{200} << 20;
+  for (const bool fits : {true, false}) {
+    NcclRun ranks;
+    standin_nccl_reset();
+    const int port = FreePort();
+    Processes all(2, [&](int p) -> std::string {
+      standin_reset(p);
+      // The two split off and the one that they are from leave nearly nothing on one of them.
+      standin_nccl_comm_bytes(kBytes);
+      if (p == 1 && !fits) standin_set_memory(3 * kBytes + 100'000);
+      auto backend = NcclBackend::Make(WorldSettings(ranks, p, port), ranks.settings);
+      if (!backend.ok()) return backend.status().ToString();
+      Groups* const groups = (*backend)->groups();
+      std::string described;
+      const auto lines = LinesOf(config, plan, *std::move(backend),
+                                 [&](int64_t) { described = groups->Describe(); });
+      return fits ? described : lines[0];
+    });
+    const auto said = all.Wait(60'000);
+    for (const std::string& one : said) {
+      if (fits) {
+        EXPECT_EQ(one, "3 communicators of NCCL, which took 629.1 MB of this GPU's memory");
+      } else {
+        EXPECT_TRUE(absl::StrContains(one, "this run needs ")) << one;
+        EXPECT_TRUE(absl::StrContains(one, "are available (the GPU's free memory)")) << one;
+      }
+    }
+  }
+}
+
+// NCCL ends joined calls of a communicator together; a plan may need one of them to end first.
+TEST(NcclCommunicators, JoinedCallsNeedOneEach) {
+  const Plan plan = PlanFrom(
+      "plan joined P=2 M=2 lowered\n"
+      "pipe down M=1 stages 0 1\n"
+      "pipe up M=1 stages 1 0\n"
+      "rank 0: down[0]F0 down[0]SEND_F0&up[1]RECV_F0 up[1]F0 up[1]B0 "
+      "up[1]SEND_B0&down[0]RECV_B0 down[0]B0 down[0]REDUCE_GRAD up[1]REDUCE_GRAD\n"
+      "rank 1: up[0]F0 up[0]SEND_F0&down[1]RECV_F0 down[1]F0 down[1]B0 "
+      "down[1]SEND_B0&up[0]RECV_B0 up[0]B0 up[0]REDUCE_GRAD down[1]REDUCE_GRAD\n");
+  for (const CommLayout layout : {CommLayout::kEdge, CommLayout::kPair}) {
+    TrainingCase run = InLayout(layout, "joined", 2);
+    const RunConfig config = ConfigOf(run, plan);
+    NcclRun ranks;
+    standin_nccl_reset();
+    const int port = FreePort();
+    Processes all(2, [&](int p) -> std::string {
+      standin_reset(p);
+      auto backend = NcclBackend::Make(WorldSettings(ranks, p, port), ranks.settings);
+      if (!backend.ok()) return backend.status().ToString();
+      return LinesOf(config, plan, *std::move(backend))[0];
+    });
+    for (const std::string& said : all.Wait(60'000)) {
+      EXPECT_EQ(absl::StrContains(said, "are one call on communicator 0-1 of layout pair"),
+                layout == CommLayout::kPair)
+          << said;
+      EXPECT_EQ(absl::StrContains(said, "UNIMPLEMENTED") || absl::StrContains(said, "ABORTED"),
+                layout == CommLayout::kPair)
+          << said;
+    }
+  }
+}
 
 // What nccl_groups.h says of NCCL_LAUNCH_ORDER_IMPLICIT.
 TEST(NcclTrainingEnds, WhereCallsStartInTheOrderOfTheListsAndCannot) {
   for (const char* const schedule : {"1f1b", "zb_v"}) {
     const TrainingCase run = {TinyFamily::kGpt, schedule, 2, {}};
-    const Plan plan = PlanOf(run);
+    Plan plan = PlanOf(run);
+    const std::string file = absl::StrCat(STRINGLINE_SOURCE_DIR "/schedules/", schedule, ".sched");
+    plan.source = std::make_shared<const Source>(*ReadSource(file));
     const RunConfig config = ConfigOf(run, plan);
     NcclRun ranks;
     ranks.settings.wait_ms = 3000;
@@ -171,6 +346,10 @@ TEST(NcclTrainingEnds, WhereCallsStartInTheOrderOfTheListsAndCannot) {
     int waited = 0;
     for (const std::string& said : all.Wait()) {
       waited += absl::StrContains(said, "waited 3 s for its GPU; rank") ? 1 : 0;
+      // In which message each was, and in which line of the schedule.
+      EXPECT_EQ(absl::StrContains(said, absl::StrCat(" (", file, ":")),
+                schedule == std::string("zb_v"))
+          << said;
     }
     EXPECT_EQ(waited, schedule == std::string("zb_v") ? 2 : 0);
   }

@@ -111,6 +111,29 @@ TEST(TcpWorld, LargeThingsGoThrough) {
   EXPECT_EQ(said, std::vector<std::string>(3, "good"));
 }
 
+// What only process 0 gets: the others hear when it has it, and can exchange something before and
+// after.
+TEST(TcpWorld, WhatIsForTheFirstOnlyItGets) {
+  const auto said = RunAll(
+      3, [](int, TcpWorldSettings*) {},
+      [](World* world) -> std::string {
+        std::string all;
+        for (int round = 0; round < 3; ++round) {
+          const std::string mine(size_t{1} << (4 + 8 * round),
+                                 static_cast<char>('a' + world->process()));
+          const auto given = round == 1 ? world->Exchange(mine) : world->GiveToFirst(mine);
+          if (!given.ok()) return Text(given.status());
+          for (const std::string& one : *given) {
+            absl::StrAppend(&all, one.size(), one.substr(0, 1), " ");
+          }
+        }
+        return all;
+      });
+  EXPECT_EQ(said[0], "16a 16b 16c 4096a 4096b 4096c 1048576a 1048576b 1048576c ");
+  EXPECT_EQ(said[1], "0 0 0 4096a 4096b 4096c 0 0 0 ");
+  EXPECT_EQ(said[2], said[1]);
+}
+
 TEST(TcpWorld, ProcessesMayComeInAnyOrder) {
   for (const int late : {0, 1}) {
     const auto said = RunAll(
@@ -228,6 +251,49 @@ TEST(TcpWorld, OneThatNeverComesIsNamed) {
   const std::string text =
       "DEADLINE_EXCEEDED: ranks 2, 3 of 4 did not come to rank 0 here within 0.5 s";
   EXPECT_EQ(said, std::vector<std::string>({text, text, "", ""}));
+}
+
+// One that cannot run comes to say so, and all that come hear it.
+TEST(TcpWorld, TroubleIsToldToAll) {
+  for (int which = 0; which < 3; ++which) {
+    const auto said = RunAll(
+        3,
+        [&](int p, TcpWorldSettings* settings) {
+          if (p != which) return;
+          settings->config.clear();  // it may not know them
+          settings->trouble = absl::UnavailableError("no GPU can be used");
+        },
+        [](World*) { return std::string("joined"); });
+    for (int p = 0; p < 3; ++p) {
+      EXPECT_EQ(said[p], p == which
+                             ? std::string("UNAVAILABLE: no GPU can be used")
+                             : absl::StrCat("ABORTED: rank ", which, " here: no GPU can be used"));
+    }
+  }
+}
+
+// Whether or not others come at all, nobody waits until all should be there: that is longer than
+// Processes::Wait does.
+TEST(TcpWorld, TroubleIsNotKeptForThoseThatDoNotCome) {
+  for (int which = 0; which < 2; ++which) {
+    // Rank 2 never comes; the one in trouble alone, and with another.
+    for (const bool alone : {true, false}) {
+      const int port = FreePort();
+      Processes all(2, [&](int p) {
+        if (alone && p != which) return std::string();
+        TcpWorldSettings settings = SettingsOf(p, 3, port);
+        settings.join_ms = 600'000;
+        settings.tell_ms = alone ? 100 : 5'000;
+        if (p == which) settings.trouble = absl::UnavailableError("no GPU can be used");
+        return Text(TcpWorld::Join(settings).status());
+      });
+      const auto said = all.Wait();
+      EXPECT_EQ(said[which], "UNAVAILABLE: no GPU can be used");
+      if (alone) continue;
+      EXPECT_EQ(said[1 - which],
+                absl::StrCat("ABORTED: rank ", which, " here: no GPU can be used"));
+    }
+  }
 }
 
 TEST(TcpWorld, WithoutProcess0TheOthersSayWhereTheyLooked) {

@@ -219,10 +219,9 @@ class JudgedPlan {
   // The rank's queue on the communicator of the link.
   int QueueOf(int r, int link) {
     const int from = link / plan_.ranks(), to = link % plan_.ranks();
-    const int communicator = world_.layout == 0 ? 0
-                             : world_.layout == 1
-                                 ? std::min(from, to) * plan_.ranks() + std::max(from, to)
-                                 : link;
+    const int communicators[] = {0, std::min(from, to) * plan_.ranks() + std::max(from, to), link,
+                                 from < to ? 0 : 1};
+    const int communicator = communicators[world_.layout];
     const auto key = std::pair(communicator, r);
     const auto [it, is_new] = queue_ids_.emplace(key, static_cast<int>(queues_.size()));
     if (is_new) {

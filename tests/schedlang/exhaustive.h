@@ -8,7 +8,7 @@
 namespace stringline {
 
 // How the ranks are connected: 0 one communicator for all, 1 one for every two ranks, 2 one for
-// every direction.
+// every direction, 3 one for what goes to higher ranks and one for what goes to lower ones.
 struct World {
   int layout = 2;
   int buffers = 0;    // messages a direction holds that are sent and not received

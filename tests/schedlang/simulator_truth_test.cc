@@ -43,7 +43,7 @@ std::vector<int64_t> RandomCosts(std::mt19937_64& random, size_t stages, int64_t
 // `sharing`: some of its messages share two links.
 RandomCase MakeRandomCase(std::mt19937_64& random, bool sharing = false) {
   RandomCase made;
-  made.layout = static_cast<CommLayout>(Below(random, 3));
+  made.layout = static_cast<CommLayout>(Below(random, kCommLayouts));
   Plan plan = RandomRightPlan(random, 6, 4);
   if (Below(random, 3) == 0) plan = AddCollectives(plan, 1 + static_cast<int>(Below(random, 3)));
   made.plan = Lower(plan, made.layout);

@@ -209,6 +209,8 @@ class SlowModel {
   std::tuple<int, int, bool> QueueOf(uint32_t i) const {
     const int peer = plan_.stage(PeerStage(plan_, At(i))).rank.value;
     if (layout_ == CommLayout::kShared) return {rank_[i], 0, false};
+    if (layout_ == CommLayout::kUpDown)
+      return {rank_[i], 0, IsSend(At(i).kind) == (peer > rank_[i])};
     return {rank_[i], peer, layout_ == CommLayout::kEdge && IsSend(At(i).kind)};
   }
 

@@ -48,7 +48,7 @@ TEST(Timeline, LayoutAndPartsReadBack) {
   EXPECT_FALSE(Read(head + "parts 2: 0F1:F.attn@1+2\n", &message));
   EXPECT_EQ(message, "expected 'parts RANK:', ranks in order");
   EXPECT_FALSE(Read("timeline simulated x\nlayout ring\nrank 0: 0F0@0+1\n", &message));
-  EXPECT_EQ(message, "expected 'layout shared', 'pair' or 'edge'");
+  EXPECT_EQ(message, "expected 'layout shared', 'pair', 'updown' or 'edge'");
 }
 
 TEST(Timeline, BadTextIsOneFinding) {

@@ -33,7 +33,7 @@ constexpr uint64_t kFamiliesSeed = 20260117;
 bool Long() { return std::getenv("STRINGLINE_LONG") != nullptr; }
 
 World RandomWorld(std::mt19937_64& random) {
-  return {.layout = static_cast<int>(Below(random, 3)),
+  return {.layout = static_cast<int>(Below(random, kCommLayouts)),
           .buffers = static_cast<int>(Below(random, 4)),
           .lazy = Below(random, 2) == 1};
 }
@@ -280,7 +280,7 @@ std::vector<Plan> LibraryPlans() {
     for (int ranks = 2; ranks <= 4; ++ranks) {
       for (int microbatches = 1; microbatches <= 4; ++microbatches) {
         const auto plan = Elaborate(*file, "", {{"P", ranks}, {"M", microbatches}}, &findings);
-        for (int layout = 0; plan && layout < 3; ++layout) {
+        for (int layout = 0; plan && layout < kCommLayouts; ++layout) {
           plans.push_back(Lower(*plan, static_cast<CommLayout>(layout)));
         }
       }
@@ -360,7 +360,7 @@ TEST(TruthOfFamilies, LoweredPlansOfRightOrdersAreRight) {
   for (int n = 0; n < plans; ++n) {
     const bool tiny = n % 2 == 0;
     const Plan plan = RandomRightPlan(random, tiny ? 4 : 12, tiny ? 3 : 10);
-    for (int layout = 0; layout < 3; ++layout) {
+    for (int layout = 0; layout < kCommLayouts; ++layout) {
       const World world{.layout = layout, .buffers = static_cast<int>(Below(random, 3))};
       const Plan lowered = Lower(plan, LayoutOf(world));
       Diagnostics findings;
@@ -372,7 +372,7 @@ TEST(TruthOfFamilies, LoweredPlansOfRightOrdersAreRight) {
                                                              << Print(lowered);
     }
   }
-  std::cout << plans << " right plans, each lowered for three layouts; seed " << kFamiliesSeed
+  std::cout << plans << " right plans, each lowered for every layout; seed " << kFamiliesSeed
             << "\n";
 }
 

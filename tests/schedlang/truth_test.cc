@@ -118,9 +118,10 @@ Plan PlanOf(const std::vector<int>& rank_of_stage, int microbatches,
 
 // The worlds take turns, so that each family meets all of them.
 World WorldOf(int64_t turn) {
-  return {.layout = static_cast<int>(turn % 3),
-          .buffers = static_cast<int>(turn / 3 % 3),
-          .lazy = turn / 9 % 4 == 3};
+  constexpr int kLayouts = kCommLayouts;
+  return {.layout = static_cast<int>(turn % kLayouts),
+          .buffers = static_cast<int>(turn / kLayouts % 3),
+          .lazy = turn / kLayouts / 3 % 4 == 3};
 }
 
 void JudgeFamily(const char* name, const Lists& first, const Lists& second,
@@ -182,7 +183,7 @@ Plan SmallLibraryPlan(std::mt19937_64& random) {
     const auto file = Parse(*source, &diagnostics);
     const auto plan = Elaborate(*file, "", {{"P", p}, {"M", m}}, &diagnostics);
     if (!plan || plan->actions.size() > 28) continue;
-    Plan lowered = Lower(*plan, static_cast<CommLayout>(pick(3)));
+    Plan lowered = Lower(*plan, static_cast<CommLayout>(pick(kCommLayouts)));
     // The judge knows no collectives.
     const auto is_collective = [](const Action& a) { return IsCollective(a.kind); };
     if (std::any_of(lowered.actions.begin(), lowered.actions.end(), is_collective)) {

@@ -47,6 +47,42 @@ TEST(RunTest, TrainsAndLeavesFilesThatAreRead) {
   EXPECT_FALSE(std::filesystem::exists(folder + "/made/here/losses.csv.part"));
 }
 
+// What `check --layout` says of a plan ends a run of it, before anything else is read.
+TEST(RunTest, ALayoutInWhichThePlanHangsIsRefused) {
+  const std::string folder = PrepareRun("{file: s.sched, P: 2, M: 4}", "{file: p.plan}");
+  WriteText(folder + "/p.plan",
+            ReadText(SourceFolder() + "/examples/03_find_a_deadlock/both_send_first.plan"));
+  for (const char* const layout : {"pair", "shared"}) {
+    const Answer answer =
+        RunToolIn(folder, Words(absl::StrCat("run run.yaml --out hangs --layout ", layout)));
+    const Answer check = RunToolIn(folder, Words(absl::StrCat("check p.plan --layout ", layout)));
+    EXPECT_EQ(answer.status, check.status);
+    EXPECT_NE(check.status, 0);
+    EXPECT_EQ(answer.err, check.out);
+    EXPECT_NE(answer.err.find("waits forever at"), std::string::npos) << answer.err;
+    EXPECT_FALSE(std::filesystem::exists(folder + "/hangs"));
+  }
+  for (const char* const layout : {"edge", "updown"}) {
+    const Answer answer =
+        RunToolIn(folder, Words(absl::StrCat("run run.yaml --out ends --layout ", layout)));
+    EXPECT_EQ(answer.status, 0) << answer.err;
+  }
+}
+
+TEST(RunTest, ARunFileMaySayTheLayout) {
+  const std::string folder = PrepareRun("train:", "nccl: {layout: shared}\ntrain:");
+  const Answer shared = RunToolIn(folder, Words("run run.yaml --out made --json"));
+  EXPECT_NE(ReadText(folder + "/made/measured.timeline").find("layout shared"), std::string::npos);
+  const Answer edge = RunToolIn(folder, Words("run run.yaml --out made --json --layout edge"));
+  ASSERT_EQ(shared.status, 0) << shared.out;
+  ASSERT_EQ(edge.status, 0) << edge.out;
+  const auto losses = [](const Answer& answer) {
+    return nlohmann::json::parse(answer.out).at("losses");
+  };
+  EXPECT_EQ(losses(shared), losses(edge));
+  EXPECT_EQ(ReadText(folder + "/made/measured.timeline").find("layout shared"), std::string::npos);
+}
+
 // A mixture of experts, shared out over two ranks, whose forwards run beside backwards. Experts
 // take no more rows than their even share.
 std::string PrepareExperts() {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "schedlang/text/parse.h"
 #include "tests/tools/tool_run.h"
 #include "tools/sim_sweep.h"
@@ -28,6 +29,33 @@ TEST(SessionTest, ATimelineTakesNoParametersAndNoCosts) {
   EXPECT_FALSE(OpenStep({file, "x"}, {}, CommLayout::kEdge).ok());
   EXPECT_FALSE(OpenStep({file}, {.text = "F=1,B=1"}, CommLayout::kEdge).ok());
   EXPECT_FALSE(OpenStep({file}, {.slow = {{0, 100'000}}}, CommLayout::kEdge).ok());
+}
+
+// Whoever executes the plan can say in which line an action stands, a message in that of the action
+// that needs or gives it.
+TEST(SessionTest, APlanKnowsTheLinesOfItsActions) {
+  const struct {
+    const char* file;
+    std::vector<Parameter> parameters;
+    const char* first;  // of rank 1
+  } cases[] = {
+      {"schedules/1f1b.sched", {{"P", 2}, {"M", 3}}, "1RECV_F0 (schedules/1f1b.sched:13)"},
+      {"examples/03_find_a_deadlock/both_send_first.plan",
+       {},
+       "up[0]F0 (examples/03_find_a_deadlock/both_send_first.plan:6)"},
+      {"tests/golden/torch/zbvzerobubble_p2_v2_m4_compute.csv",
+       {},
+       "1RECV_F0 (tests/golden/torch/zbvzerobubble_p2_v2_m4_compute.csv:2)"},
+  };
+  for (const auto& test : cases) {
+    const absl::StatusOr<Session> session =
+        OpenCheckedPlan({absl::StrCat(SourceFolder(), "/", test.file), "", test.parameters}, {});
+    ASSERT_TRUE(session.ok() && session->plan) << test.file;
+    const Plan& plan = *session->plan;
+    std::string text = PrintWithLine(plan, plan.of(RankId(1))[0]);
+    text.erase(text.find(SourceFolder()), SourceFolder().size() + 1);
+    EXPECT_EQ(text, test.first);
+  }
 }
 
 const CostRequest kSessionCosts[] = {

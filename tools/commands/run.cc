@@ -20,9 +20,11 @@
 #include "executor/train.h"
 #include "executor/trainer.h"
 #include "schedlang/base/status.h"
+#include "tools/choose_backend.h"
 #include "tools/command.h"
 #include "tools/json.h"
 #include "tools/recorded_run.h"
+#include "tools/requests.h"
 #include "tools/session.h"
 #include "tools/stop_signals.h"
 #include "tools/view/compare.h"
@@ -43,6 +45,7 @@ absl::StatusOr<RunConfig> LoadConfig(const Flags& flags) {
   if (!flags.load.empty())
     config.model_folder.clear();  // its sizes are read, its values not wanted
   if (flags.steps > 0) config.steps = flags.steps;
+  if (!flags.layout.empty()) config.layout = LayoutOf(flags);
   if (!flags.link.empty()) {
     const absl::StatusOr<LinkSpeed> link = ParseLinkSpeed(flags.link);
     if (!link.ok()) {
@@ -185,7 +188,10 @@ void PrintEnd(const Plan& plan, const RunConfig& config, const RecordedRun& run,
     out << "         " << WithoutConfig(config);
   }
   out << "next:    stringline show " << files.measured << "\n         stringline sim "
-      << config.schedule_file << " " << PrintParameters(plan) << " --costs " << files.costs << "\n";
+      << config.schedule_file << " " << PrintParameters(plan) << " --costs " << files.costs
+      << (config.layout == CommLayout::kEdge ? ""
+                                             : absl::StrCat(" --layout ", NameOf(config.layout)))
+      << "\n";
 }
 
 // "stopped by SIGINT after step 12 of 300"
@@ -308,16 +314,22 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& 
                    const Identity& identity, bool verbose, const Output& output) {
   const IgnoredSignal file_limit(SIGXFSZ);  // a write past the limit is an error, not the end
   const absl::StatusOr<LoadedData> loaded = LoadedData::Load(config);
-  if (!loaded.ok()) return Fail(output, loaded.status().message());
+  absl::Status ready = loaded.status();
   const bool first = identity.process == 0;
   for (const std::string& folder : {folders.out, folders.save}) {
-    const absl::Status ready = !first || folder.empty() ? absl::OkStatus() : TryFolder(folder);
-    if (!ready.ok()) return Fail(output, ready.message());
+    if (first && !folder.empty() && ready.ok()) ready = TryFolder(folder);
+  }
+  if (!ready.ok()) {
+    const int status = Fail(output, ready.message());
+    TellOthers(identity, ready);
+    return status;
   }
   const std::optional<double> entropy = loaded->entropy();
   const auto begin = [&](const Trainer& trainer) {
     if (output.json) return;
     PrintBeginning(plan, config, *loaded, !folders.save.empty(), output.out);
+    const std::string groups = trainer.DescribeGroups();
+    if (!groups.empty()) output.out << groups << "\n\n" << std::flush;
     if (verbose) PrintChosen(trainer, output.out);
   };
   const auto report = [&](const TrainProgress& progress) {
@@ -345,8 +357,9 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& 
 int RunTraining(const Flags& flags, const Output& output) {
   const absl::StatusOr<RunConfig> config = LoadConfig(flags);
   if (!config.ok()) return Fail(output, config.status().message());
-  const absl::StatusOr<Session> session = OpenCheckedPlan(
-      {config->schedule_file, config->schedule_name, config->parameters}, CheckRequest{});
+  const absl::StatusOr<Session> session =
+      OpenCheckedPlan({config->schedule_file, config->schedule_name, config->parameters},
+                      CheckRequest{.layout = config->layout});
   if (!session.ok()) return Fail(output, session.status().message());
   if (!session->plan) {
     return ShowFindings(output, output.err, session->diagnostics, session->source);

@@ -35,14 +35,16 @@ struct LocalComm {
   int splits = 0;
   int64_t ctas = 0;
   bool aborted = false, unready = true;
+  int64_t bytes = 0;              // of the GPU's memory
   std::function<bool()> pending;  // what is in progress; says when it is over
+  ~LocalComm() { standin_use_memory(-bytes); }
   NcclSharedComm& shared() const { return NcclShared::Get().comm[number]; }
 };
 using CommPtr = std::shared_ptr<LocalComm>;
 
 struct State {
   std::map<Comm*, CommPtr> comms;
-  int64_t calls = 0, fail_at = 0, aborted = 0;
+  int64_t calls = 0, fail_at = 0, aborted = 0, comm_bytes = 0;
   int fail_with = 0, async_error = 0;
   const char* failed_call = nullptr;
   bool in_order = false;
@@ -145,6 +147,8 @@ CommPtr Find(Comm* handle) {
 
 Comm* NewComm(CommPtr* made) {
   *made = std::make_shared<LocalComm>();
+  (*made)->bytes = State::Get().comm_bytes;
+  standin_use_memory((*made)->bytes);
   auto* const handle = reinterpret_cast<Comm*>(made->get());
   State::Get().comms[handle] = *made;
   return handle;
@@ -526,7 +530,20 @@ int64_t standin_nccl_ctas() {
   for (const auto& [handle, comm] : State::Get().comms) ctas += comm->ctas;
   return ctas;
 }
+void standin_nccl_comm_bytes(int64_t bytes) { State::Get().comm_bytes = bytes; }
 int64_t standin_nccl_alive() { return static_cast<int64_t>(State::Get().comms.size()); }
 int64_t standin_nccl_aborted() { return State::Get().aborted; }
+int64_t standin_nccl_connections() {
+  const NcclLock lock;
+  int64_t connections = 0;
+  for (const auto& [handle, comm] : State::Get().comms) {
+    const auto& pairs = comm->shared().pairs[0];
+    for (int peer = 0; peer < comm->size; ++peer) {
+      connections += pairs[comm->rank][peer].sender_connects ? 1 : 0;
+      connections += pairs[peer][comm->rank].receiver_connects ? 1 : 0;
+    }
+  }
+  return connections;
+}
 
 }  // extern "C"

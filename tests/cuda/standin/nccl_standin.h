@@ -33,8 +33,13 @@ void standin_nccl_async_error(int result);
 const char* standin_nccl_fault();
 // The sum of the most CTAs of this process's communicators that were split off and are alive.
 int64_t standin_nccl_ctas();
+// So much GPU memory every communicator takes that this process makes from now on.
+void standin_nccl_comm_bytes(int64_t bytes);
 // Communicators of this process that are alive, and those that were aborted.
 int64_t standin_nccl_alive();
 int64_t standin_nccl_aborted();
+// In how many connections this process is an end: one for every communicator, peer and direction in
+// which messages went.
+int64_t standin_nccl_connections();
 
 }  // extern "C"

@@ -75,6 +75,8 @@ void standin_wait();
 // The same of a function that is asked until it says that all is over: what other processes take
 // part in. Other streams go on meanwhile.
 int standin_enqueue_until(void* stream, const std::function<bool()>& over);
+// The library takes so much device memory for itself, or gives it back (less than 0).
+void standin_use_memory(int64_t bytes);
 // Whether this thread captures.
 bool standin_capturing();
 // Whether all these bytes are in one piece of device memory.
