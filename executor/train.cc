@@ -53,8 +53,10 @@ class Run {
 
  private:
   absl::StatusOr<TrainResult> Steps() {
-    if (hooks_.start) SL_RETURN_IF_ERROR(hooks_.start(*trainer_));
-    SL_RETURN_IF_ERROR(trainer_->RefreshWorking());
+    if (hooks_.start) {
+      SL_RETURN_IF_ERROR(hooks_.start(*trainer_));
+      SL_RETURN_IF_ERROR(trainer_->RefreshWorking());
+    }
     start_ns_ = reported_ns_ = NowNs();
     while (result_.steps < config_.steps && !result_.stopped) {
       SL_RETURN_IF_ERROR(OneStep(result_.steps));

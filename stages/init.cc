@@ -1,9 +1,13 @@
 #include "stages/init.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <thread>
+#include <vector>
 
 #include "schedlang/base/sl_check.h"
+#include "schedlang/base/threads.h"
 
 namespace stringline {
 namespace {
@@ -38,6 +42,27 @@ void FillNormal(uint64_t key, float stddev, int64_t first_element, int64_t count
   }
 }
 
+// An element knows nothing of the others, so threads share a large parameter; where the system
+// gives none of them, this one does it all.
+void FillNormalTogether(uint64_t key, float stddev, int64_t first_element, int64_t count,
+                        float* data) {
+  constexpr int64_t kPiece = 1 << 20;
+  const int64_t pieces = (count + kPiece - 1) / kPiece;
+  std::atomic<int64_t> next = 0;
+  const auto fill = [&] {
+    for (int64_t piece = next++; piece < pieces; piece = next++) {
+      const int64_t begin = piece * kPiece;
+      FillNormal(key, stddev, first_element + begin, std::min(kPiece, count - begin), data + begin);
+    }
+  };
+  std::vector<std::thread> threads;
+  const int64_t cores = std::thread::hardware_concurrency();
+  const auto others = static_cast<int>(std::min(cores, pieces) - 1);
+  if (others > 0) (void)StartThreads(others, fill, &threads);
+  fill();
+  for (std::thread& thread : threads) thread.join();
+}
+
 }  // namespace
 
 void Initialize(const Param& param, uint64_t seed, float* data, int expert_rank) {
@@ -52,8 +77,8 @@ void Initialize(const Param& param, uint64_t seed, float* data, int expert_rank)
       std::fill_n(data, count, 1.0f);
       return;
     case Init::kNormal:
-      FillNormal(Mix(Mix(seed + kGolden) ^ HashOf(first_name)), param.stddev,
-                 param.expert ? expert_rank * count : 0, count, data);
+      FillNormalTogether(Mix(Mix(seed + kGolden) ^ HashOf(first_name)), param.stddev,
+                         param.expert ? expert_rank * count : 0, count, data);
       return;
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -12,6 +13,9 @@
 namespace stringline {
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Make(int ordinal) {
+  // Read when CUDA starts to use the GPU. Of the usual 8 queues several streams share one, and wait
+  // for each other there.
+  (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   int devices = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess) {
     (void)cudaGetLastError();

@@ -37,7 +37,9 @@ namespace stringline {
 
 class CudaDevice final : public Device, private IssueSink {
  public:
-  // The GPU with that number. Unavailable when there is none, or no driver.
+  // The GPU with that number. Unavailable when there is none, or no driver. Sets
+  // CUDA_DEVICE_MAX_CONNECTIONS=32 where it is not set: streams that share a queue of the GPU wait
+  // for each other.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Make(int ordinal = 0);
   ~CudaDevice() override;
   CudaDevice(const CudaDevice&) = delete;

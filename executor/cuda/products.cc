@@ -181,6 +181,10 @@ absl::Status Products::Table::FindAlgorithm(Product* product) const {
   const uint64_t most = kWorkspaceBytes;
   STRINGLINE_CUBLAS_LT(cublasLtMatmulPreferenceSetAttribute, &preference,
                        CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof(most));
+  // The parts of a sum that is split are kept as the sum is, in float32, and added in order.
+  const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  STRINGLINE_CUBLAS_LT(cublasLtMatmulPreferenceSetAttribute, &preference,
+                       CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof(reductions));
   const uint32_t alignment = kAlignment;
   for (const auto which :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,

@@ -184,11 +184,11 @@ absl::Status Stages::Allocate(uint64_t seed, int expert_rank, absl::Span<const R
       Initialize(param, seed, first_values.data(), expert_rank);
       SL_RETURN_IF_ERROR(device->CopyNow(stage.params + stage.layout.params[p], first_values.data(),
                                          GradTypeOf(param).bytes()));
+      SL_RETURN_IF_ERROR(WriteWorking(id, static_cast<int>(p), first_values, device));
     }
     SL_RETURN_IF_ERROR(allocate(rank, tallies, &stage.tallies));
     SL_RETURN_IF_ERROR(AllocateData(id, device));
   }
-  SL_RETURN_IF_ERROR(RefreshWorking(device));
   blocks_.resize(plan_.ranks());
   arenas_.resize(plan_.ranks());
   for (const RankId rank : ranks) {
@@ -208,24 +208,31 @@ absl::Status Stages::Allocate(uint64_t seed, int expert_rank, absl::Span<const R
 
 absl::Status Stages::RefreshWorking(Device* device) {
   std::vector<float> values;
-  std::vector<uint16_t> rounded;
   for (size_t s = 0; s < stages_.size(); ++s) {
     const Stage& stage = stages_[s];
     if (stage.params == nullptr) continue;  // of a rank that is not here
     for (size_t p = 0; p < programs_[s].params.size(); ++p) {
       const Param& param = programs_[s].params[p];
       if (stage.layout.working[p] < 0) continue;
-      const int64_t count = param.type.elements();
-      values.resize(count);
-      rounded.resize(count);
+      values.resize(param.type.elements());
       SL_RETURN_IF_ERROR(device->CopyNow(values.data(), stage.params + stage.layout.params[p],
                                          GradTypeOf(param).bytes()));
-      ToBf16(values.data(), count, rounded.data());
-      SL_RETURN_IF_ERROR(device->CopyNow(stage.working + stage.layout.working[p], rounded.data(),
-                                         param.type.bytes()));
+      const StageId id(static_cast<int32_t>(s));
+      SL_RETURN_IF_ERROR(WriteWorking(id, static_cast<int>(p), values, device));
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status Stages::WriteWorking(StageId stage, int param, absl::Span<const float> values,
+                                  Device* device) {
+  const Stage& of = stages_[stage.value];
+  const int64_t offset = of.layout.working[param];
+  if (offset < 0) return absl::OkStatus();
+  std::vector<uint16_t> rounded(values.size());
+  ToBf16(values.data(), static_cast<int64_t>(values.size()), rounded.data());
+  return device->CopyNow(of.working + offset, rounded.data(),
+                         programs_[stage.value].params[param].type.bytes());
 }
 
 char* Stages::AddressOf(StageId stage, MicrobatchId microbatch, StageValue value) const {

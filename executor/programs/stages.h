@@ -135,6 +135,9 @@ class Stages final : public StageWork {
   static std::string PrintGradients(const void* self, int64_t stage);
   std::vector<StageSizes> Sizes() const;
   bool Holds(absl::Span<const RankId> ranks, StageId stage) const;
+  // Rounds what a BF16 parameter holds into its working copy; does nothing for others.
+  absl::Status WriteWorking(StageId stage, int param, absl::Span<const float> values,
+                            Device* device);
   Regions RegionsOf(const Action& action, int program) const;
   Piece ExchangePiece(const Action& action, LayerPart part, const Bound& bound);
   static void ClearTails(const void* self, int64_t argument, NativeStream stream);

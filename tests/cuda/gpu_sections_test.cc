@@ -137,6 +137,20 @@ TEST(GpuSections, KernelsAreTheCpus) {
   EXPECT_NE(rows.all[1].name.find("ops in bf16"), std::string::npos) << rows.all[1].name;
 }
 
+TEST(GpuSections, AKernelThatIsNotThereTakesNoOtherWithIt) {
+  Reset();
+  standin_set_memory(int64_t{8} << 30);
+  standin_cublas_find(/*count=*/0, /*state=*/0);
+  KeptRows rows;
+  CheckKernelNumbers(&rows);
+  EXPECT_EQ(rows.all.size(), 12u);  // six kinds of products, in either type
+  for (const CheckRow& row : rows.all) {
+    EXPECT_EQ(row.result, CheckResult::kFail);
+    EXPECT_EQ(row.name.rfind("linear", 0), 0u) << row.name;
+    EXPECT_NE(row.said.find("it knows no algorithm"), std::string::npos) << row.said;
+  }
+}
+
 // The stand-in's time is made up, so that rates say nothing; but each is there.
 TEST(GpuSections, EveryRateIsTaken) {
   Reset();

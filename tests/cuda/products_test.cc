@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <random>
@@ -13,6 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "executor/bf16.h"
 #include "executor/cpu/kernel.h"
 #include "executor/cuda/cublas_lt.h"
 #include "gtest/gtest.h"
@@ -308,6 +310,29 @@ TEST_F(ProductsTest, SumsWithoutTermsAreZeros) {
 }
 
 // What is zero is as long as its type makes it, and no longer.
+// 256 + 1 is no number of bf16; as a part of a sum that is split it must not be rounded to one.
+TEST_F(ProductsTest, SumsInBf16AreRoundedOnce) {
+  constexpr int64_t kInputs = 64;
+  const Product* const product =
+      Chosen({ProductKind::kForward, 1, kInputs, 1, false, false, false, /*bf16=*/true});
+  ASSERT_GT(Products::WorkspaceBytes(product), 0) << "the sum is not split";
+  std::vector<uint16_t> x(kInputs, 0), w(kInputs, stringline::ToBf16(1));
+  x[0] = stringline::ToBf16(256), x[1] = stringline::ToBf16(1),
+  x[kInputs - 1] = stringline::ToBf16(-256);
+  const auto place = [&](const std::vector<uint16_t>& values) {
+    Numbers numbers(values.size() / 2);
+    std::memcpy(numbers.data(), values.data(), values.size() * sizeof(uint16_t));
+    return OnDevice(numbers);
+  };
+  ProductRun run = {place(x), place(w), place({0, 0})};
+  run.workspace = Workspace(product);
+  ASSERT_TRUE(products_->Run(product, run, stream_).ok());
+  const Numbers y = FromDevice(run.out, 1);
+  uint16_t sum = 0;
+  std::memcpy(&sum, y.data(), sizeof(sum));
+  EXPECT_EQ(stringline::FromBf16(sum), 1);
+}
+
 TEST_F(ProductsTest, SumsWithoutTermsInBf16AreZeros) {
   for (const ProductKind kind :
        {ProductKind::kForward, ProductKind::kInputGrad, ProductKind::kWeightGrad}) {

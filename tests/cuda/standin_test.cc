@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "executor/cuda/host_twin.h"
 #include "gtest/gtest.h"
 
 namespace {
@@ -148,6 +149,31 @@ TEST(StandIn, ErrorsComeOnDemandAndAreKept) {
   EXPECT_CUDA(cudaErrorIllegalAddress, cudaStreamSynchronize(stream));
   EXPECT_CUDA(cudaErrorIllegalAddress, cudaGetLastError());
   EXPECT_CUDA(cudaErrorIllegalAddress, cudaGetLastError());
+}
+
+// Any address does for a kernel; it has a twin that does nothing.
+TEST(StandIn, MoreThanTheUsualSharedMemoryMustBeAskedFor) {
+  standin_reset(1);
+  static char any;
+  const void* const kernel = &any;
+  ASSERT_TRUE(stringline_host_twin != nullptr);
+  stringline_host_twin(
+      kernel, [](const unsigned*, const unsigned*, void* const*) {}, nullptr, 0);
+  const cudaStream_t stream = NewStream();
+  const auto launch = [&](size_t bytes) {
+    return cudaLaunchKernel(kernel, dim3(1), dim3(32), nullptr, bytes, stream);
+  };
+  const auto ask = [&](int bytes) {
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  };
+  ASSERT_DONE(launch(48 << 10));
+  EXPECT_CUDA(cudaErrorInvalidValue, launch((48 << 10) + 1));
+  ASSERT_DONE(ask(160 << 10));
+  ASSERT_DONE(launch(160 << 10));
+  EXPECT_CUDA(cudaErrorInvalidValue, launch((160 << 10) + 1));
+  EXPECT_CUDA(cudaErrorInvalidValue, ask((227 << 10) + 1));
+  EXPECT_CUDA(cudaErrorInvalidConfiguration,
+              cudaLaunchKernel(kernel, dim3(0), dim3(32), nullptr, 0, stream));
 }
 
 TEST(StandIn, MemoryIsCounted) {

@@ -67,6 +67,20 @@ TEST(HostBlockDeathTest, FindsRaces) {
       "thread 0 writes word 0, which others have just read");
   EXPECT_DEATH(block.each(2, [&](int) { words.put(5, 1); }), "threads 1 and 0 write word 5");
   EXPECT_DEATH(words.get(64), "word 64");
+  // What one thread does for all, and what all do.
+  EXPECT_DEATH(
+      {
+        block.once([&] { words.put(3, 1); });
+        words.get(3);
+      },
+      "every thread reads word 3, which thread 0 has just written");
+  EXPECT_DEATH(
+      {
+        words.get(3);
+        block.once([&] { words.put(3, 1); });
+      },
+      "thread 0 writes word 3, which others have just read");
+  EXPECT_DEATH(words.put(3, 1), "every thread writes word 3");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace stringline {
@@ -24,6 +25,22 @@ TEST(Init, DependsOnSeedAndNameAlone) {
   std::vector<float> longer = Values("a", 1, 2000);
   longer.resize(1000);
   EXPECT_EQ(values, longer);
+}
+
+// Threads share what is so long, piece by piece.
+TEST(Init, ALongOneGoesOnAsAShortOneBegins) {
+  constexpr int64_t kPiece = 1 << 20;
+  const std::vector<float> whole = Values("a", 1, 2 * kPiece + 3);
+  EXPECT_EQ(std::count(whole.begin(), whole.end(), -7.0f), 0);
+  Param expert{"a", {DType::kF32, {kPiece}}, Init::kNormal, 0.5f};
+  expert.expert = true;
+  for (const int piece : {0, 1}) {
+    std::vector<float> data(kPiece);
+    Initialize(expert, 1, data.data(), piece);
+    EXPECT_TRUE(std::equal(data.begin(), data.end(), whole.begin() + piece * kPiece)) << piece;
+  }
+  const std::vector<float> last = Values("a", 1, 2 * kPiece + 4);
+  EXPECT_TRUE(std::equal(whole.begin(), whole.end(), last.begin()));
 }
 
 TEST(Init, NormalHasItsMoments) {

@@ -1,5 +1,6 @@
 #include "tools/gpu/run_sections.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -49,6 +50,45 @@ TEST(RunSections, OneThatBreaksTakesNoOtherWithIt) {
   is(4, "leaves", "all of it", CheckResult::kFail, "ended with 3");
   is(5, "works", "second", CheckResult::kSkip, "no peer");
   is(6, "works", "third", CheckResult::kFail, std::string(10000, 'x'));
+}
+
+TEST(RunSections, AllEndInTime) {
+  const std::vector<CheckSection> sections = {
+      {"hangs",
+       [](CheckRows*) {
+         while (true) pause();
+       }},
+      {"is left", [](CheckRows* rows) { rows->Pass("anything", ""); }},
+  };
+  const std::vector<CheckRow> rows = RunSections(
+      sections, [](const CheckRow&) {}, /*most_s=*/1);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].result, CheckResult::kFail);
+  EXPECT_EQ(rows[0].said, "not over after 1 s, killed");
+  EXPECT_EQ(rows[1].result, CheckResult::kSkip);
+  EXPECT_EQ(rows[1].said, "the 1 s are over");
+}
+
+// Processes hold the end of a pipe as long as they live.
+TEST(RunSections, WhatASectionStartedEndsWithIt) {
+  for (const bool hangs : {false, true}) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    const auto starts_another = [&](CheckRows* rows) {
+      if (fork() == 0) {
+        while (true) pause();
+      }
+      rows->Pass("started", "");
+      while (hangs) pause();
+    };
+    const std::vector<CheckRow> rows =
+        RunSections({{"starts", starts_another, /*deadline_s=*/1}}, [](const CheckRow&) {});
+    EXPECT_EQ(rows[0].name, "started");
+    (void)close(ends[1]);
+    pollfd waiting = {ends[0], POLLIN, 0};
+    EXPECT_EQ(poll(&waiting, 1, 30'000), 1) << "it lives on";
+    (void)close(ends[0]);
+  }
 }
 
 TEST(CheckRows, ArePrintedAsATableAndAsJson) {

@@ -25,10 +25,6 @@ constexpr int kRuns = 4;
 
 using cpu::Array;
 
-absl::StatusOr<std::unique_ptr<cuda::AttentionLibrary>> NoLibrary() {
-  return absl::UnavailableError("our own kernel is asked for");
-}
-
 std::vector<float> FloatsOf(const Array& array) {
   const Array wide = array.type.dtype == DType::kBF16 ? InF32(array) : array;
   return {wide.f32(), wide.f32() + wide.type.elements()};
@@ -81,7 +77,7 @@ absl::StatusOr<RanOften> RunWith(const OpCase& attention, CudaKernels::Attention
 absl::Status CompareWithOwn(const cuda::AttentionProblem& problem, const OpCase& attention,
                             CudaKernels::AttentionSource library, std::vector<Array>* own_outputs,
                             CheckRows* rows) {
-  SL_ASSIGN_OR_RETURN(const RanOften own, RunWith(attention, NoLibrary));
+  SL_ASSIGN_OR_RETURN(const RanOften own, RunWith(attention, NoAttentionLibrary));
   SL_ASSIGN_OR_RETURN(const RanOften seen, RunWith(attention, library));
   double apart = 0;
   for (size_t i = 0; i < own.ran.outputs.size(); ++i) {

@@ -1,6 +1,6 @@
 // gpu_check [FOLDER [SECTION…]]: looks at everything that only a GPU can show, section by section,
-// or at these sections; prints what it finds as it comes, and writes FOLDER/gpu_check.md and
-// FOLDER/gpu_check.json.
+// or at these sections, in eight minutes at most; prints what it finds as it comes, and keeps it in
+// FOLDER/gpu_check.md and FOLDER/gpu_check.json.
 //
 // Exit status: 0 if nothing failed, 1 if something did, 2 if a section is unknown or the files
 // could not be written.
@@ -15,11 +15,15 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/status.h"
 #include "tools/gpu/sections.h"
 #include "tools/write_file.h"
 
 namespace stringline {
 namespace {
+
+// Of eight minutes, what is left when the device has said its name.
+constexpr int kMostSeconds = 8 * 60 - 10;
 
 // What CUDA calls the device. A section of its own, since this process must not call CUDA.
 void NameDevice(CheckRows* rows) {
@@ -62,6 +66,14 @@ std::vector<CheckSection> SectionsOf(const std::vector<std::string>& names) {
   return chosen;
 }
 
+// All that was found until now, in both files.
+absl::Status Write(const std::string& folder, const std::string& device, const std::string& date,
+                   const std::vector<CheckRow>& rows) {
+  SL_RETURN_IF_ERROR(
+      WriteFileAtomically(folder + "/gpu_check.md", PrintMarkdown(device, date, rows)));
+  return WriteFileAtomically(folder + "/gpu_check.json", PrintJson(device, date, rows));
+}
+
 std::string Today() {
   const std::time_t now = std::time(nullptr);
   char text[32];
@@ -81,17 +93,19 @@ int Main(int argc, char** argv) {
   }
   const std::string device = named.front().said;
   std::cout << device << std::endl;
-  const std::vector<CheckRow> rows = RunSections(sections, [](const CheckRow& row) {
+  const std::string date = Today();
+  std::vector<CheckRow> rows;
+  absl::Status written;
+  const auto follow = [&](const CheckRow& row) {
     std::cout << NameOf(row.result) << "  " << row.section << ": " << row.name
               << (row.said.empty() ? "" : "  ") << row.said << std::endl;
-  });
-  for (const auto& [name, text] : {std::pair("gpu_check.md", PrintMarkdown(device, Today(), rows)),
-                                   std::pair("gpu_check.json", PrintJson(device, Today(), rows))}) {
-    const absl::Status written = WriteFileAtomically(absl::StrCat(folder, "/", name), text);
-    if (!written.ok()) {
-      std::cerr << "gpu_check: " << written.message() << "\n";
-      return 2;
-    }
+    rows.push_back(row);
+    written = Write(folder, device, date, rows);
+  };
+  (void)RunSections(sections, follow, kMostSeconds);
+  if (!written.ok()) {
+    std::cerr << "gpu_check: " << written.message() << "\n";
+    return 2;
   }
   const bool failed = std::any_of(rows.begin(), rows.end(), [](const CheckRow& row) {
     return row.result == CheckResult::kFail;

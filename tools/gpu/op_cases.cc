@@ -136,6 +136,10 @@ std::vector<Array> OutputsBefore(const OpCase& from, bool accumulate, unsigned s
   return outputs;
 }
 
+absl::StatusOr<std::unique_ptr<cuda::AttentionLibrary>> NoAttentionLibrary() {
+  return absl::UnavailableError("our own kernel is asked for");
+}
+
 absl::StatusOr<RanOp> RunOnDevice(CudaDevice* device, CudaKernels* kernels, const OpCase& from,
                                   const std::vector<Array>& before, bool accumulate, int times) {
   const OneNode one(from);

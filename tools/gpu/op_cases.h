@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -39,6 +40,9 @@ cpu::Array InF32(const cpu::Array& from);
 
 // What outputs hold before a run: NaN, or where they are added to numbers of `seed`.
 std::vector<cpu::Array> OutputsBefore(const OpCase& from, bool accumulate, unsigned seed);
+
+// For CudaKernels::Make: our own kernel of attention serves.
+absl::StatusOr<std::unique_ptr<cuda::AttentionLibrary>> NoAttentionLibrary();
 
 // What outputs hold after runs that began with `before`. Those that can be added to are, if
 // `accumulate`.

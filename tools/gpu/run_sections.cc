@@ -2,10 +2,13 @@
 // reads until the pipe is closed or the deadline has come, and then looks how the process ended.
 #include "tools/gpu/run_sections.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -75,11 +78,52 @@ std::string Ending(int status) {
   return "";
 }
 
+// The process of a section, in a group of its own with all that it starts. It does not outlive this
+// one. -1: there is none.
+pid_t Start(const CheckSection& section, const int (&ends)[2]) {
+  std::fflush(nullptr);
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child != 0) {
+    if (child > 0) (void)setpgid(child, child);  // whoever comes first
+    return child;
+  }
+  (void)setpgid(0, 0);
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);
+  close(ends[0]);
+  RowsToPipe to(ends[1]);
+  section.run(&to);
+  std::fflush(nullptr);
+  _exit(0);
+}
+
+// Hands on the rows that come until the section ends; whether it did before the deadline.
+template <class Add>
+bool ReadRows(int pipe, Clock::time_point due, const Add& add) {
+  std::string come;
+  for (;;) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(due - Clock::now()).count();
+    pollfd waiting = {pipe, POLLIN, 0};
+    const int ready = left <= 0 ? 0 : poll(&waiting, 1, static_cast<int>(left));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) return false;
+    char buffer[4096];
+    const ssize_t got = read(pipe, buffer, sizeof(buffer));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return true;
+    come.append(buffer, static_cast<size_t>(got));
+    for (CheckRow row; TakeRow(&come, &row);) add(row);
+  }
+}
+
 }  // namespace
 
 std::vector<CheckRow> RunSections(const std::vector<CheckSection>& sections,
-                                  const std::function<void(const CheckRow&)>& follow) {
+                                  const std::function<void(const CheckRow&)>& follow, int most_s) {
   std::vector<CheckRow> rows;
+  const auto all_due = Clock::now() + std::chrono::seconds(most_s);
   for (const CheckSection& section : sections) {
     const size_t before = rows.size();
     const auto add = [&](CheckRow row) {
@@ -87,53 +131,33 @@ std::vector<CheckRow> RunSections(const std::vector<CheckSection>& sections,
       rows.push_back(std::move(row));
       follow(rows.back());
     };
+    const auto start = Clock::now();
+    const auto due = std::min(all_due, start + std::chrono::seconds(section.deadline_s));
+    if (start >= all_due) {
+      add({"", "all of it", CheckResult::kSkip, absl::StrCat("the ", most_s, " s are over")});
+      continue;
+    }
     int ends[2];
-    std::fflush(nullptr);
-    if (pipe(ends) != 0) {
+    if (pipe2(ends, O_CLOEXEC) != 0) {
       add({"", "", CheckResult::kFail, absl::StrCat("no pipe: ", std::strerror(errno))});
       continue;
     }
-    const pid_t child = fork();
-    if (child == 0) {
-      close(ends[0]);
-      RowsToPipe to(ends[1]);
-      section.run(&to);
-      std::fflush(nullptr);
-      _exit(0);
-    }
+    const pid_t child = Start(section, ends);
     close(ends[1]);
     if (child < 0) {
       add({"", "", CheckResult::kFail, absl::StrCat("no process: ", std::strerror(errno))});
       close(ends[0]);
       continue;
     }
-    const auto due = Clock::now() + std::chrono::seconds(section.deadline_s);
-    bool late = false;
-    std::string come;
-    for (;;) {
-      const auto left =
-          std::chrono::duration_cast<std::chrono::milliseconds>(due - Clock::now()).count();
-      pollfd waiting = {ends[0], POLLIN, 0};
-      const int ready = left <= 0 ? 0 : poll(&waiting, 1, static_cast<int>(left));
-      if (ready < 0 && errno == EINTR) continue;
-      if (ready == 0) {
-        late = true;
-        kill(child, SIGKILL);
-        break;
-      }
-      char buffer[4096];
-      const ssize_t got = read(ends[0], buffer, sizeof(buffer));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) break;
-      come.append(buffer, static_cast<size_t>(got));
-      for (CheckRow row; TakeRow(&come, &row);) add(row);
-    }
+    const bool in_time = ReadRows(ends[0], due, add);
     close(ends[0]);
+    (void)kill(-child, SIGKILL);  // and what it has left behind; who has ended does not notice
     int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
+    const auto took = std::chrono::round<std::chrono::seconds>(Clock::now() - start);
     const std::string ending =
-        late ? absl::StrCat("not over after ", section.deadline_s, " s, killed") : Ending(status);
+        in_time ? Ending(status) : absl::StrCat("not over after ", took.count(), " s, killed");
     if (!ending.empty()) {
       add({"", "all of it", CheckResult::kFail, ending});
     } else if (rows.size() == before) {

@@ -52,7 +52,8 @@ std::vector<CheckSection> AllSections(const std::string& schedules,
        },
        150},
       {"rates", [](CheckRows* rows) { CheckKernelRates({}, rows); }, 60},
-      {"speed", [schedules](CheckRows* rows) { CheckSpeed(schedules, AllSpeedCases(), rows); }, 90},
+      {"speed", [schedules](CheckRows* rows) { CheckSpeed(schedules, AllSpeedCases(), rows); },
+       120},
       {"torch",
        [torch_speed](CheckRows* rows) {
          CheckTorch(absl::StrCat("python3 '", torch_speed, "'"), rows);

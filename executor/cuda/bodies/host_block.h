@@ -1,12 +1,14 @@
 // A Block that a loop plays, thread after thread; see block.h.
 //
 // It finds what would be a race on a GPU: two threads that use one word of scratch memory, one of
-// them to write, with no sync() between them.
+// them to write, with no sync() between them. What a body does outside of each, once and reduce,
+// every thread does.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 #include <iterator>
+#include <string>
 #include <vector>
 
 #include "schedlang/base/sl_check.h"
@@ -18,6 +20,8 @@ class HostScratchMemory {
  public:
   explicit HostScratchMemory(int64_t words) : words_(static_cast<size_t>(words)) {}
 
+  static constexpr int kEvery = -1;  // for a thread
+
   void Sync() { ++round_; }
   void SetThread(int thread) { thread_ = thread; }
 
@@ -25,13 +29,9 @@ class HostScratchMemory {
   T Read(int64_t at) {
     Word& word = At(at);
     SL_CHECK(word.written != round_ || word.writer == thread_)
-        << "thread " << thread_ << " reads word " << at << ", which thread " << word.writer
+        << Reader() << " reads word " << at << ", which thread " << word.writer
         << " has just written";
-    if (word.read == round_ && word.reader != thread_) {
-      word.reader = kSeveral;
-    } else {
-      word.reader = thread_;
-    }
+    word.reader = word.read == round_ && word.reader != thread_ ? kEvery : thread_;
     word.read = round_;
     T value;
     std::memcpy(&value, &word.bits, sizeof value);
@@ -41,6 +41,7 @@ class HostScratchMemory {
   template <typename T>
   void Write(int64_t at, T value) {
     Word& word = At(at);
+    SL_CHECK(thread_ != kEvery) << "every thread writes word " << at;
     SL_CHECK(word.written != round_ || word.writer == thread_)
         << "threads " << thread_ << " and " << word.writer << " write word " << at;
     SL_CHECK(word.read != round_ || word.reader == thread_)
@@ -51,13 +52,15 @@ class HostScratchMemory {
   }
 
  private:
-  static constexpr int kSeveral = -1;
   struct Word {
     uint32_t bits = 0x7fc00000;  // NaN, and no sensible integer either
     int writer = 0, reader = 0;
     int64_t written = -1, read = -1;  // in which round
   };
 
+  std::string Reader() const {
+    return thread_ == kEvery ? "every thread" : "thread " + std::to_string(thread_);
+  }
   Word& At(int64_t at) {
     SL_CHECK(at >= 0 && at < static_cast<int64_t>(words_.size())) << "word " << at;
     return words_[static_cast<size_t>(at)];
@@ -65,7 +68,7 @@ class HostScratchMemory {
 
   std::vector<Word> words_;
   int64_t round_ = 0;
-  int thread_ = 0;
+  int thread_ = kEvery;
 };
 
 template <typename T>
@@ -119,6 +122,7 @@ class HostBlock {
       memory_->SetThread(t);
       for (int i = t; i < n; i += threads_) f(i);
     }
+    memory_->SetThread(HostScratchMemory::kEvery);
   }
 
   template <class S, int N>
@@ -138,6 +142,7 @@ class HostBlock {
   void once(F f) const {
     memory_->SetThread(0);
     f();
+    memory_->SetThread(HostScratchMemory::kEvery);
   }
 
   void sync() const { memory_->Sync(); }
@@ -149,6 +154,7 @@ class HostBlock {
       memory_->SetThread(t);
       for (int i = t; i < n; i += threads_) step(i, threads[t]);
     }
+    memory_->SetThread(HostScratchMemory::kEvery);
     for (int t = 0; t < threads_; t += kLanes) {
       OverLanes(combine, threads.data() + t);
       warps[t / kLanes] = threads[t];

@@ -59,6 +59,18 @@ STRINGLINE_BODY int PlaceOfSum(int c, int i, int64_t columns, Width<N>) {
   return N == 1 ? c : i * (static_cast<int>(columns) / N) + c / N;
 }
 
+// Adds to sums in scratch memory, from word `from` on. All are read before any is written: so they
+// are waited for together, and not one after the other.
+template <int N, class Scratch>
+STRINGLINE_BODY void AddToSums(const Scratch& sums, int from, int c, int64_t columns,
+                               const Vector<N>& v) {
+  Vector<N> sum;
+  for (int i = 0; i < N; ++i) sum[i] = sums.get(from + PlaceOfSum(c, i, columns, Width<N>()));
+  for (int i = 0; i < N; ++i) {
+    sums.put(from + PlaceOfSum(c, i, columns, Width<N>()), sum[i] + v[i]);
+  }
+}
+
 // dx of one row; adds to the sums for gamma, and from word `columns` on for beta, in scratch
 // memory, where each thread has words of its own.
 template <NormKind kKind, class Block, int N, typename T, typename P, class Scratch>
@@ -66,16 +78,17 @@ STRINGLINE_BODY void NormRowGrad(const Block& block, const Steps<N>& steps, cons
                                  const P* gamma, NormStatistics row, int64_t columns, T* dx,
                                  const Scratch& sums) {
   const Sums<2> total = SumsOverSteps<2>(block, steps, [&](int c, auto width, Sums<2>& s) {
-    const auto d = Load(dy + c, width), v = Load(x + c, width), weight = Load(gamma + c, width);
+    const auto d = Load(dy + c, width), weight = Load(gamma + c, width);
+    auto v = Load(x + c, width);
     for (int i = 0; i < width.kCount; ++i) {
       const float h = (v[i] - row.mean) * row.rstd, g = d[i] * weight[i];
-      const int place = PlaceOfSum(c, i, columns, width);
       s[0] += g * h;
-      sums.add(place, d[i] * h);
-      if constexpr (kKind == NormKind::kLayer) {
-        s[1] += g;
-        sums.add(static_cast<int>(columns) + place, d[i]);
-      }
+      if constexpr (kKind == NormKind::kLayer) s[1] += g;
+      v[i] = d[i] * h;
+    }
+    AddToSums(sums, 0, c, columns, v);
+    if constexpr (kKind == NormKind::kLayer) {
+      AddToSums(sums, static_cast<int>(columns), c, columns, d);
     }
   });
   const float avg_gh = total[0] / static_cast<float>(columns);

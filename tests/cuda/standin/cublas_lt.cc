@@ -209,6 +209,9 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
       status = Take(buffer, bytes, &made.most_workspace);
       break;
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+      status = Take(buffer, bytes, &made.reductions);
+      break;
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
       status = Take(buffer, bytes, &made.alignment[0]);
       break;
@@ -314,6 +317,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
   status = problem.Check(algorithm, workspace_bytes);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   problem.workspace_bytes = algorithm.workspace;
+  problem.rounds_parts = algorithm.rounds_parts;
   ++State().products;
   const auto run = [problem] {
     const auto use = [](const CublasLayout& layout, const void* at, bool writes) {

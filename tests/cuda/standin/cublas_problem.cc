@@ -54,6 +54,12 @@ void SetEntry(void* at, cudaDataType type, int64_t i, double value) {
   *entry = static_cast<uint16_t>(bits >> 16);
 }
 
+double InTypeOf(cudaDataType type, double value) {
+  float entry = 0;  // large enough for any
+  SetEntry(&entry, type, 0, value);
+  return Entry(&entry, type, 0);
+}
+
 bool Overlap(const Extent& x, const Extent& y) {
   const auto* const x_at = static_cast<const char*>(x.at);
   const auto* const y_at = static_cast<const char*>(y.at);
@@ -122,7 +128,8 @@ uint64_t CublasProblem::InShort() const {
   return hash;
 }
 
-// Long sums for few entries are split, and need room for their parts.
+// Long sums for few entries are split, and need room for their parts, which are rounded to the type
+// of D unless that is ruled out: as the library may have it.
 CublasAlgorithm CublasProblem::Search(const CublasPreference& preference) const {
   CublasAlgorithm found;
   found.problem = InShort();
@@ -135,6 +142,9 @@ CublasAlgorithm CublasProblem::Search(const CublasPreference& preference) const 
   if (k >= 32 && m * n <= 4096 && parts <= preference.most_workspace) {
     found.splits = 2;
     found.workspace = parts;
+    constexpr uint32_t kInOutputType =
+        CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+    found.rounds_parts = (preference.reductions & kInOutputType) != 0;
   }
   return found;
 }
@@ -195,10 +205,12 @@ void CublasProblem::Run() const {
     for (int64_t i = 0; i < m; ++i) {
       double sum = 0;
       for (int64_t l = 0; l < k; ++l) {
+        if (rounds_parts && l == k / 2) sum = InTypeOf(d.type, sum);
         const double left = Entry(a_at, a.type, a_turned ? l + i * a.ld : i + l * a.ld);
         const double right = Entry(b_at, b.type, b_turned ? j + l * b.ld : l + j * b.ld);
         sum += left * right;
       }
+      if (rounds_parts) sum = InTypeOf(d.type, sum);
       sum *= alpha;
       // C is not read where it does not count.
       if (beta != 0) sum += double{beta} * Entry(c_at, c.type, i + j * c.ld);

@@ -30,6 +30,7 @@ struct CublasPreference {
   uint32_t mark = kMark;
   uint32_t alignment[4] = {256, 256, 256, 256};  // of A, B, C and D
   uint64_t most_workspace = 0;
+  uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;  // how parts of split sums may be added
 };
 struct CublasAlgorithm {
   static constexpr uint32_t kMark = 0xC0B1A504;
@@ -39,6 +40,7 @@ struct CublasAlgorithm {
   uint64_t problem = 0;  // what it was found for, in short
   uint64_t workspace = 0;
   uint16_t alignment[4] = {};
+  bool rounds_parts = false;  // those of a split sum, to the type of D
 };
 
 template <class T, class Opaque>
@@ -63,6 +65,7 @@ struct CublasProblem {
   void* d_at = nullptr;
   char* workspace = nullptr;
   uint64_t workspace_bytes = 0;
+  bool rounds_parts = false;
 
   // What all but the numbers are; what does not fit together is refused.
   cublasStatus_t Read(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a_layout,

@@ -13,9 +13,15 @@
 
 namespace {
 
+// Shared memory of a block that is not set down in the kernel: without asking, and at most. An
+// H100's; kernels' own is not known here.
+constexpr size_t kUsualShared = 48 << 10;
+constexpr int kMostShared = 227 << 10;
+
 struct Twin {
   HostTwinCall call = nullptr;
   std::vector<size_t> sizes;
+  size_t most_shared = kUsualShared;  // as it was asked for
 };
 
 std::map<const void*, Twin>& Twins() {
@@ -34,7 +40,7 @@ thread_local std::vector<standin::Use> declared;
 constexpr size_t kUnit = sizeof(std::max_align_t);
 
 cudaError_t Launch(standin::Machine& machine, const void* kernel, dim3 grid, dim3 block,
-                   void** args, cudaStream_t handle) {
+                   void** args, size_t shared, cudaStream_t handle) {
   STANDIN_FIND(stream, handle);
   const auto found = Twins().find(kernel);
   if (found == Twins().end()) {
@@ -46,6 +52,7 @@ cudaError_t Launch(standin::Machine& machine, const void* kernel, dim3 grid, dim
       grid.z > 65535) {
     return machine.Fail(cudaErrorInvalidConfiguration);
   }
+  if (shared > found->second.most_shared) return machine.Fail(cudaErrorInvalidValue);
   // The arguments as they are now, each aligned for anything.
   const Twin& twin = found->second;
   std::vector<std::vector<std::max_align_t>> kept;
@@ -69,7 +76,7 @@ cudaError_t Launch(standin::Machine& machine, const void* kernel, dim3 grid, dim
 extern "C" {
 
 void stringline_host_twin(const void* kernel, HostTwinCall call, const size_t* sizes, int count) {
-  Twins()[kernel] = {call, std::vector<size_t>(sizes, sizes + count)};
+  Twins()[kernel] = {call, std::vector<size_t>(sizes, sizes + count), kUsualShared};
 }
 
 void stringline_declare(const StringlineUse* uses, int count) {
@@ -119,15 +126,15 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* entry) {
 }
 
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** args,
-                               size_t /*shared*/, cudaStream_t stream) {
+                               size_t shared, cudaStream_t stream) {
   STANDIN_ENTER("a kernel's launch");
-  return Launch(machine, kernel, grid, block, args, stream);
+  return Launch(machine, kernel, grid, block, args, shared, stream);
 }
 
-cudaError_t cudaLaunchKernel(const void* entry, dim3 grid, dim3 block, void** args,
-                             size_t /*shared*/, cudaStream_t stream) {
+cudaError_t cudaLaunchKernel(const void* entry, dim3 grid, dim3 block, void** args, size_t shared,
+                             cudaStream_t stream) {
   STANDIN_ENTER("cudaLaunchKernel");
-  return Launch(machine, entry, grid, block, args, stream);
+  return Launch(machine, entry, grid, block, args, shared, stream);
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t run, void* self) {
@@ -136,8 +143,15 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t run, void* self
   return machine.Enqueue(stream, {[run, self] { run(self); }, "a host function", {}});
 }
 
-cudaError_t cudaFuncSetAttribute(const void* /*entry*/, cudaFuncAttribute, int /*value*/) {
+cudaError_t cudaFuncSetAttribute(const void* entry, cudaFuncAttribute attribute, int value) {
   STANDIN_ENTER("cudaFuncSetAttribute");
+  const auto found = Twins().find(entry);
+  if (found == Twins().end()) return machine.Fail(cudaErrorInvalidDeviceFunction);
+  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
+      value > kMostShared) {
+    return machine.Fail(cudaErrorInvalidValue);
+  }
+  found->second.most_shared = static_cast<size_t>(value);
   return cudaSuccess;
 }
 
