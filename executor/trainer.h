@@ -106,6 +106,8 @@ class Trainer {
   Device* device() { return backend_->device(); }
   // What its kernels were chosen for: Kernels::Describe.
   std::string DescribeKernels() const { return backend_->kernels()->Describe(); }
+  // Which rank of the mesh is where: Backend::DescribePlaces.
+  std::string DescribePlaces() const { return backend_->DescribePlaces(); }
   const Plan& plan() const { return plan_; }
   const Mesh& mesh() const { return settings_.mesh; }
   absl::Span<const StageProgram> programs() const { return programs_; }
@@ -136,6 +138,7 @@ class Trainer {
           std::unique_ptr<Backend> backend);
   absl::Status Prepare();
   absl::Status MakeCpuBackend();
+  absl::Status CheckRoom(int place);
   absl::Status FindLocalRanks();
   // visit(stages, stage, microbatch of the coordinate's step, layer) for every mixture of experts.
   template <typename Visit>

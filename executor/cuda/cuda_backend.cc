@@ -5,11 +5,14 @@
 namespace stringline {
 
 absl::StatusOr<std::unique_ptr<Backend>> CudaBackend::Make(const CudaSettings& settings) {
-  SL_ASSIGN_OR_RETURN(auto device, CudaDevice::Make(settings.ordinal));
+  SL_ASSIGN_OR_RETURN(auto device, CudaDevice::Make(settings.gpus, settings.ranks));
   device->set_timeout_ns(settings.timeout_ns);
   SL_ASSIGN_OR_RETURN(auto kernels, CudaKernels::Make(device.get()));
-  return std::unique_ptr<Backend>(
-      new CudaBackend(std::move(device), std::move(kernels), settings.link));
+  return std::unique_ptr<Backend>(new CudaBackend(std::move(device), std::move(kernels), settings));
+}
+
+std::string CudaBackend::DescribePlaces() const {
+  return gpus_.size() == 1 ? "" : cuda::DescribeBlocks(gpus_, ranks_);
 }
 
 }  // namespace stringline

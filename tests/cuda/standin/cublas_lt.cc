@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
-#include <set>
 
 #include "cublas_problem.h"
 #include "cublas_standin.h"
@@ -29,7 +29,7 @@ struct CublasState {
   int64_t searches = 0, products = 0;
   int find_count = 1;
   cublasStatus_t find_state = CUBLAS_STATUS_SUCCESS;
-  std::set<cublasLtHandle_t> handles;
+  std::map<cublasLtHandle_t, int> handles;  // with their GPUs
 };
 
 CublasState& State() {
@@ -77,7 +77,7 @@ extern "C" {
 
 void standin_cublas_reset() {
   CublasState& state = State();
-  for (const cublasLtHandle_t handle : state.handles) std::free(handle);
+  for (const auto& [handle, gpu] : state.handles) std::free(handle);
   state.handles.clear();
   state.calls = state.fail_at = state.searches = state.products = 0;
   state.failed_call = nullptr;
@@ -103,7 +103,7 @@ void standin_cublas_find(int count, int state) {
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   CUBLAS_ENTER("cublasLtCreate");
   *handle = static_cast<cublasLtHandle_t>(std::malloc(1));
-  State().handles.insert(*handle);
+  State().handles[*handle] = standin_current_device();
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -296,8 +296,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
                               void* workspace, size_t workspace_bytes, cudaStream_t stream) {
   CUBLAS_ENTER("cublasLtMatmul");
   CublasAlgorithm algorithm;
+  // A handle is of the GPU that was current when it was made.
+  const auto found = State().handles.find(handle);
+  if (found != State().handles.end() && found->second != standin_device_of_stream(stream)) {
+    return CUBLAS_STATUS_ARCH_MISMATCH;
+  }
   // The library searches itself when it is given no algorithm; nobody shall rely on that.
-  if (State().handles.count(handle) == 0 || alpha == nullptr || beta == nullptr ||
+  if (found == State().handles.end() || alpha == nullptr || beta == nullptr ||
       !Opened(algo, &algorithm)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
