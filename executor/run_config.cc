@@ -51,8 +51,9 @@ constexpr WordChoice kCapture = {"capture", {"auto", "off"}};
 constexpr double kMost = 1 << 20;
 constexpr absl::string_view kHidden = "hidden";
 // What else says how a GPU is used.
-constexpr const char* kKeysOfCuda[] = {"capture", "timeout", "gpus", "nccl"};
+constexpr const char* kKeysOfCuda[] = {"capture", "timeout", "gpus", "sms_per_rank", "nccl"};
 constexpr double kMostGpus = 1024;
+constexpr double kMostSms = 4096;
 
 std::vector<Field> FieldsOf(GptShape* shape) {
   return {{"layers", &shape->layers, 1, kMost},
@@ -238,7 +239,7 @@ class RunFile {
     for (const Section& section : sections) keys.push_back(section.key);
     const size_t sections_end = keys.size();
     for (const WordChoice& choice : {kDevice, kPrecision, kCapture}) keys.push_back(choice.key);
-    for (const char* const key : {"timeout", "gpus"}) keys.push_back(key);
+    for (const char* const key : {"timeout", "gpus", "sms_per_rank"}) keys.push_back(key);
     std::set<std::string> seen;
     for (const auto& entry : root) {
       SL_ASSIGN_OR_RETURN(const std::string key, KeyOf(entry.first, &seen));
@@ -287,6 +288,10 @@ class RunFile {
       config_->timeout_ns = *ns;
     }
     SL_RETURN_IF_ERROR(TakeGpus(root["gpus"]));
+    if (const YAML::Node sms = root["sms_per_rank"]) {
+      const Field field = {"sms_per_rank", &config_->sms_per_rank, 1, kMostSms};
+      SL_RETURN_IF_ERROR(ReadInteger("sms_per_rank", field, sms, &config_->sms_per_rank));
+    }
     for (const char* const key : kKeysOfCuda) {
       if (config_->device != DeviceKind::kCpu || !root[key]) continue;
       return Complain(path_, root[key], absl::StrCat(key, ": 'device: cpu' has none"));

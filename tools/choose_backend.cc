@@ -55,6 +55,7 @@ ConfigLines LinesOf(const RunConfig& config, const Plan& plan) {
 absl::StatusOr<std::unique_ptr<Backend>> MakeRanks(const RunConfig& config, const Plan& plan) {
   CudaSettings settings;
   settings.ranks = std::max(1, plan.ranks() * config.mesh.coordinates());
+  settings.sms_per_rank = config.sms_per_rank;
   settings.timeout_ns = config.timeout_ns;
   settings.link = config.link;
   SL_ASSIGN_OR_RETURN(settings.gpus, cuda::ChooseGpus(config.gpus, settings.ranks));
@@ -69,8 +70,13 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeRank(const RunConfig& config, const
   if (!config.gpus.IsDefault()) {
     return absl::InvalidArgumentError(
         absl::StrCat("gpus: ", identity.source, " says that there are ", identity.processes,
-                     " processes, and each has a GPU of its own; without them a run of one process "
-                     "has several"));
+                     " processes, and each has a GPU of its own; one process alone can have "
+                     "several"));
+  }
+  if (config.sms_per_rank > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sms_per_rank: ", identity.source, " says that there are ", identity.processes,
+                     " processes, and each has a GPU of its own, whole"));
   }
   TcpWorldSettings world;
   world.identity = identity;

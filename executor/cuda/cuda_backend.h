@@ -17,6 +17,7 @@ namespace stringline {
 struct CudaSettings {
   std::vector<int> gpus = {0};  // their numbers (gpus.h)
   int ranks = 1;                // of the mesh, that share them out
+  int sms_per_rank = 0;         // multiprocessors for a rank's kernels alone; 0: ranks share all
   int64_t timeout_ns = 0;       // that Synchronize waits at most; 0: for ever
   LinkSpeed link;               // how slow messages and exchanges are made
 };
@@ -39,13 +40,15 @@ class CudaBackend final : public Backend {
         groups_(device_.get(), settings.link),
         kernels_(std::move(kernels)),
         gpus_(settings.gpus),
-        ranks_(settings.ranks) {}
+        ranks_(settings.ranks),
+        sms_per_rank_(settings.sms_per_rank) {}
 
   const std::unique_ptr<CudaDevice> device_;
   CopyGroups groups_;
   const std::unique_ptr<CudaKernels> kernels_;
   const std::vector<int> gpus_;
   const int ranks_;
+  const int sms_per_rank_;
 };
 
 }  // namespace stringline

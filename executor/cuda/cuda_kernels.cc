@@ -62,8 +62,9 @@ absl::StatusOr<std::unique_ptr<CudaKernels>> CudaKernels::Make(CudaDevice* devic
   std::vector<Gpu> gpus(static_cast<size_t>(device->places()));
   for (int place = 0; place < device->places(); ++place) {
     SL_RETURN_IF_ERROR(device->Enter(place));
-    SL_ASSIGN_OR_RETURN(gpus[place].products,
-                        place == 0 ? cuda::Products::Make() : gpus[0].products->ForAnotherGpu());
+    SL_ASSIGN_OR_RETURN(gpus[place].products, place == 0
+                                                  ? cuda::Products::Make(device->sms_per_rank())
+                                                  : gpus[0].products->ForAnotherGpu());
   }
   return std::unique_ptr<CudaKernels>(new CudaKernels(device, std::move(gpus), attention));
 }

@@ -17,15 +17,17 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Make(int ordinal) {
 }
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Make(absl::Span<const int> ordinals,
-                                                             int ranks) {
+                                                             int ranks, int sms_per_rank) {
   SL_ASSIGN_OR_RETURN(cuda::Reach reach, cuda::OpenGpus(ordinals));
-  std::unique_ptr<CudaDevice> device(new CudaDevice(ordinals, ranks, std::move(reach)));
+  std::unique_ptr<CudaDevice> device(
+      new CudaDevice(ordinals, ranks, sms_per_rank, std::move(reach)));
   SL_RETURN_IF_ERROR(device->Start());
   return device;
 }
 
-CudaDevice::CudaDevice(absl::Span<const int> ordinals, int ranks, cuda::Reach reach)
-    : reach_(std::move(reach)), ranks_(ranks), issuer_(this) {
+CudaDevice::CudaDevice(absl::Span<const int> ordinals, int ranks, int sms_per_rank,
+                       cuda::Reach reach)
+    : reach_(std::move(reach)), ranks_(ranks), sms_per_rank_(sms_per_rank), issuer_(this) {
   for (const int ordinal : ordinals) gpus_.emplace_back().ordinal = ordinal;
 }
 
@@ -40,12 +42,13 @@ absl::Status CudaDevice::Enter(int place) {
 absl::Status CudaDevice::Start() {
   for (int place = places() - 1; place >= 0; --place) {
     SL_RETURN_IF_ERROR(Enter(place));
-    SL_RETURN_IF_ERROR(StartGpu(&gpus_[place]));
+    SL_RETURN_IF_ERROR(StartGpu(place));
   }
   return absl::OkStatus();
 }
 
-absl::Status CudaDevice::StartGpu(Gpu* gpu) {
+absl::Status CudaDevice::StartGpu(int place) {
+  Gpu* const gpu = &gpus_[place];
   SL_RETURN_IF_ERROR(
       Checked(cudaDeviceGetStreamPriorityRange(&least_priority_, &greatest_priority_),
               "cudaDeviceGetStreamPriorityRange"));
@@ -54,8 +57,13 @@ absl::Status CudaDevice::StartGpu(Gpu* gpu) {
               "cudaStreamCreateWithPriority"));
   SL_RETURN_IF_ERROR(Checked(cudaEventCreateWithFlags(&gpu->order, cudaEventDisableTiming),
                              "cudaEventCreateWithFlags"));
-  return Checked(cudaEventCreateWithFlags(&gpu->base, cudaEventDefault),
-                 "cudaEventCreateWithFlags");
+  SL_RETURN_IF_ERROR(
+      Checked(cudaEventCreateWithFlags(&gpu->base, cudaEventDefault), "cudaEventCreateWithFlags"));
+  if (sms_per_rank_ == 0) return absl::OkStatus();
+  const int here = cuda::FirstRankOfGpu(place + 1, ranks_, places()) -
+                   cuda::FirstRankOfGpu(place, ranks_, places());
+  SL_ASSIGN_OR_RETURN(gpu->groups, cuda::SmGroups::Make(gpu->ordinal, here, sms_per_rank_));
+  return absl::OkStatus();
 }
 
 // Errors mean nothing any more.
@@ -63,7 +71,12 @@ CudaDevice::~CudaDevice() {
   current_ = -1;
   (void)Enter(0);
   if (!quiet_) WaitQuietly();
-  if (abandoned_) return;
+  if (abandoned_) {
+    for (const Gpu& gpu : gpus_) {
+      if (gpu.groups != nullptr) gpu.groups->Abandon();
+    }
+    return;
+  }
   for (const cudaStream_t stream : natives_) {
     if (stream != nullptr) (void)cudaStreamDestroy(stream);
   }
@@ -106,18 +119,23 @@ void CudaDevice::Fail(absl::Status status) {
 }
 
 StreamId CudaDevice::NewStream(LazyName name, int capacity) {
-  return AddStream(name, capacity, least_priority_);
+  return AddStream(name, capacity, least_priority_, gpus_[made_on_].groups.get());
 }
 
 StreamId CudaDevice::NewUrgentStream(LazyName name, int capacity) {
-  return AddStream(name, capacity, greatest_priority_);
+  return AddStream(name, capacity, greatest_priority_, nullptr);
 }
 
-StreamId CudaDevice::AddStream(LazyName name, int capacity, int priority) {
+StreamId CudaDevice::AddStream(LazyName name, int capacity, int priority, cuda::SmGroups* groups) {
   const StreamId id = issuer_.NewStream(name, capacity);
   cudaStream_t stream = nullptr;
   if (failure_.ok()) Fail(Enter(made_on_));
-  if (failure_.ok()) {
+  if (failure_.ok() && groups != nullptr) {
+    const int group = made_for_ - cuda::FirstRankOfGpu(made_on_, ranks_, places());
+    const absl::StatusOr<cudaStream_t> made = groups->NewStream(group, priority);
+    if (made.ok()) stream = *made;
+    Fail(made.status());
+  } else if (failure_.ok()) {
     Fail(Checked(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority),
                  "cudaStreamCreateWithPriority", id));
   }

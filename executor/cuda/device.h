@@ -41,6 +41,7 @@
 #include "executor/cuda/issue.h"
 #include "executor/cuda/nvtx.h"
 #include "executor/cuda/progress.h"
+#include "executor/cuda/sm_groups.h"
 #include "executor/device.h"
 
 namespace stringline {
@@ -50,14 +51,18 @@ class CudaDevice final : public Device, private IssueSink {
   // The GPU with that number. Unavailable when there is none, or no driver.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Make(int ordinal = 0);
   // Those with these numbers, for so many ranks of the mesh, in blocks (gpus.h). Errors are those
-  // of OpenGpus.
-  static absl::StatusOr<std::unique_ptr<CudaDevice>> Make(absl::Span<const int> ordinals,
-                                                          int ranks);
+  // of OpenGpus. Where `sms_per_rank` is not 0, streams of NewStream have so many multiprocessors
+  // for their rank alone; errors are then those of SmGroups::Make too.
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Make(absl::Span<const int> ordinals, int ranks,
+                                                          int sms_per_rank = 0);
   ~CudaDevice() override;
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
 
-  void MakeFor(int rank) override { made_on_ = place_of(rank); }
+  void MakeFor(int rank) override {
+    made_for_ = rank;
+    made_on_ = place_of(rank);
+  }
   int places() const override { return static_cast<int>(gpus_.size()); }
   int place_of(int rank) const override {
     return places() == 1 ? 0 : cuda::GpuOfRank(rank, ranks_, places());
@@ -109,6 +114,8 @@ class CudaDevice final : public Device, private IssueSink {
   }
   // The following are for exchanges, while the device issues.
   bool capturing() const { return capturing_; }
+  // How many multiprocessors a rank's kernels have; 0: all of its GPU.
+  int sms_per_rank() const { return sms_per_rank_; }
   int ordinal(int place = 0) const { return gpus_[place].ordinal; }
   cudaStream_t native(StreamId stream) const { return natives_[stream.value]; }
   int place_of(StreamId stream) const { return stream_places_[stream.value]; }
@@ -163,6 +170,8 @@ class CudaDevice final : public Device, private IssueSink {
     // The first `noted` of the timing events are recorded in this step, each for one number.
     std::vector<cudaEvent_t> timing;
     size_t noted = 0;
+    // Where ranks have multiprocessors of their own.
+    std::unique_ptr<cuda::SmGroups> groups;
   };
   struct Memory {
     int64_t bytes = 0;
@@ -174,15 +183,15 @@ class CudaDevice final : public Device, private IssueSink {
     StepOps ops;
   };
 
-  CudaDevice(absl::Span<const int> ordinals, int ranks, cuda::Reach reach);
+  CudaDevice(absl::Span<const int> ordinals, int ranks, int sms_per_rank, cuda::Reach reach);
   absl::Status Start();
-  absl::Status StartGpu(Gpu* gpu);
+  absl::Status StartGpu(int place);
   Gpu& GpuOf(StreamId stream) { return gpus_[place_of(stream)]; }
   // That whose memory it is; -1: none's.
   int GpuOf(const void* memory) const;
   absl::Status CopyBytes(void* to, const void* from, int64_t bytes, cudaStream_t native,
                          StreamId stream) const;
-  StreamId AddStream(LazyName name, int capacity, int priority);
+  StreamId AddStream(LazyName name, int capacity, int priority, cuda::SmGroups* groups);
 
   absl::Status IssueLaunch(StreamId stream, const Work& work, WorkTimes* times) override;
   absl::Status IssueCopy(StreamId stream, void* to, const void* from, int64_t bytes) override;
@@ -211,6 +220,8 @@ class CudaDevice final : public Device, private IssueSink {
   std::vector<Gpu> gpus_;
   const cuda::Reach reach_;
   const int ranks_;
+  const int sms_per_rank_;
+  int made_for_ = 0;  // whose and
   int made_on_ = 0;   // where what is made next is
   int current_ = -1;  // -1: not known
   int64_t timeout_ns_ = 0;

@@ -23,6 +23,10 @@ absl::StatusOr<std::vector<int>> ChooseGpus(const GpuWish& wish, int ranks);
 inline int GpuOfRank(int rank, int ranks, int gpus) {
   return static_cast<int>(int64_t{rank} * gpus / ranks);
 }
+// The first of the ranks on it.
+inline int FirstRankOfGpu(int gpu, int ranks, int gpus) {
+  return static_cast<int>((int64_t{gpu} * ranks + gpus - 1) / gpus);
+}
 // "ranks 0 to 1 on GPU 0, ranks 2 to 3 on GPU 2".
 std::string DescribeBlocks(absl::Span<const int> ordinals, int ranks);
 

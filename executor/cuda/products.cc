@@ -38,6 +38,7 @@ struct Products::Table {
   absl::Status Prepare(cublasLtHandle_t handle, Product* product) const;
 
   CublasLt library;
+  int32_t sms = 0;   // 0: all
   std::mutex mutex;  // of products
   absl::flat_hash_map<ProductShape, std::unique_ptr<const Product>> products;
 };
@@ -165,6 +166,7 @@ absl::Status Products::Table::Describe(Product* product) const {
   };
   SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSA, operation(mapping.transpose_a)));
   SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSB, operation(mapping.transpose_b)));
+  if (sms > 0) SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, sms));
   if (product->shape.bias) {
     SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t{CUBLASLT_EPILOGUE_BIAS}));
     // A search looks at how it is aligned. Every run puts its own there. Its type is that of D.
@@ -236,8 +238,9 @@ absl::Status Products::Table::Prepare(cublasLtHandle_t handle, Product* product)
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Products>> Products::Make() {
+absl::StatusOr<std::unique_ptr<Products>> Products::Make(int sms) {
   auto table = std::make_shared<Table>();
+  table->sms = sms;
   SL_ASSIGN_OR_RETURN(table->library, CublasLt::Open());
   return MakeWith(std::move(table));
 }

@@ -36,7 +36,8 @@ struct ProductRun {
 class Products {
  public:
   // Of the current GPU. Unavailable: no library, or no GPU.
-  static absl::StatusOr<std::unique_ptr<Products>> Make();
+  // `sms`: how many multiprocessors a product has; 0: all.
+  static absl::StatusOr<std::unique_ptr<Products>> Make(int sms = 0);
   // The same table for another GPU of the same kind, which is the current one.
   absl::StatusOr<std::unique_ptr<Products>> ForAnotherGpu() const;
   ~Products();

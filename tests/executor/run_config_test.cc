@@ -189,6 +189,8 @@ TEST(RunConfig, DeviceAndPrecisionAreWordsBesideTheSections) {
   EXPECT_FALSE(ReadWith("", "", "capture: off\ndevice: cuda\n")->capture);
   EXPECT_TRUE(ReadWith("", "", "device: cuda\n")->gpus.IsDefault());
   EXPECT_TRUE(ReadWith("", "", "device: cuda\ngpus: 1\n")->gpus.IsDefault());
+  EXPECT_EQ(ReadWith("", "")->sms_per_rank, 0);
+  EXPECT_EQ(ReadWith("", "", "sms_per_rank: 32\n")->sms_per_rank, 32);
   EXPECT_EQ(ReadWith("", "", "gpus: 4\n")->gpus.count, 4);
   EXPECT_EQ(ReadWith("", "", "gpus: all\n")->gpus.count, 0);
   EXPECT_EQ(ReadWith("", "", "gpus: [0, 2]\n")->gpus.ordinals, (std::vector<int>{0, 2}));
@@ -208,6 +210,9 @@ TEST(RunConfig, DeviceAndPrecisionAreWordsBesideTheSections) {
        ":2: timeout: 'soon' is not a time (a number of microseconds, or one with ns, us, ms or s)"},
       {"device: cpu\ntimeout: 1s\n", ":2: timeout: 'device: cpu' has none"},
       {"device: cpu\ngpus: 2\n", ":2: gpus: 'device: cpu' has none"},
+      {"sms_per_rank: 0\n", ":1: sms_per_rank: 0 is not in 1 .. 4096"},
+      {"sms_per_rank: all\n", ":1: sms_per_rank: expected a whole number, got 'all'"},
+      {"device: cpu\nsms_per_rank: 32\n", ":2: sms_per_rank: 'device: cpu' has none"},
       {"gpus: 0\n", ":1: gpus: 0 is not in 1 .. 1024"},
       {"gpus: many\n", ":1: gpus: expected a number, a list like [0, 2], or all, got 'many'"},
       {"gpus: []\n", ":1: gpus: expected a number, a list like [0, 2], or all"},

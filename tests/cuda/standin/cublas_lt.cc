@@ -29,6 +29,7 @@ struct CublasState {
   int64_t searches = 0, products = 0;
   int find_count = 1;
   cublasStatus_t find_state = CUBLAS_STATUS_SUCCESS;
+  int32_t sms = 0;
   std::map<cublasLtHandle_t, int> handles;  // with their GPUs
 };
 
@@ -81,6 +82,7 @@ void standin_cublas_reset() {
   state.handles.clear();
   state.calls = state.fail_at = state.searches = state.products = 0;
   state.failed_call = nullptr;
+  state.sms = 0;
   state.find_count = 1;
   state.find_state = CUBLAS_STATUS_SUCCESS;
 }
@@ -94,6 +96,7 @@ int64_t standin_cublas_calls() { return State().calls; }
 const char* standin_cublas_failed_call() { return State().failed_call; }
 int64_t standin_cublas_searches() { return State().searches; }
 int64_t standin_cublas_products() { return State().products; }
+int32_t standin_cublas_sms() { return State().sms; }
 int64_t standin_cublas_handles() { return static_cast<int64_t>(State().handles.size()); }
 void standin_cublas_find(int count, int state) {
   State().find_count = count;
@@ -164,6 +167,9 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
       break;
     case CUBLASLT_MATMUL_DESC_EPILOGUE:
       status = Take(buffer, bytes, &operation.epilogue);
+      break;
+    case CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET:
+      status = Take(buffer, bytes, &operation.sms);
       break;
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
       status = Take(buffer, bytes, &operation.bias);
@@ -320,6 +326,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   problem.workspace_bytes = algorithm.workspace;
   ++State().products;
+  State().sms = problem.operation.sms;
   const auto run = [problem] {
     const auto use = [](const CublasLayout& layout, const void* at, bool writes) {
       stringline_twin_uses(at, BytesOf(layout), writes ? 1 : 0);

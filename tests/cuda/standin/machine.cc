@@ -262,6 +262,15 @@ void Machine::HostSaw(const Clock& clock) {
   if (now.Merge(clock)) host_ = std::make_shared<Clock>(std::move(now));
 }
 
+Stream* Machine::NewStream(int device, int priority) {
+  auto* const stream = new Stream;
+  stream->device = device;
+  stream->priority = std::clamp(priority, -5, 0);
+  stream->line = NewLines(1);
+  streams.insert(stream);
+  return stream;
+}
+
 int Machine::NewLines(int count) {
   lines_ += count;
   return lines_ - count;
@@ -358,6 +367,10 @@ void Machine::Reset(unsigned seed) {
   for (Graph* const graph : graphs) delete graph;
   for (Capture* const capture : captures) delete capture;
   for (const auto& [address, piece] : memory) std::free(const_cast<char*>(address));
+  for (GreenContext* const context : green_contexts) delete context;
+  green_contexts.clear();
+  descriptions.clear();
+  without.clear();
   streams.clear();
   events.clear();
   graphs.clear();
@@ -369,7 +382,7 @@ void Machine::Reset(unsigned seed) {
 
 int64_t Machine::Alive() const {
   return static_cast<int64_t>(streams.size() + events.size() + graphs.size() + captures.size() +
-                              memory.size());
+                              green_contexts.size() + memory.size());
 }
 
 }  // namespace standin

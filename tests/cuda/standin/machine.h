@@ -63,6 +63,13 @@ struct Graph {
   int first_line = 0;  // of an instantiated one
 };
 
+// Multiprocessors of a GPU that are given to some streams alone; also what describes them.
+struct GreenContext {
+  int device;
+  int group;
+  int sms;
+};
+
 struct Stream {
   std::deque<Op> ops;
   int device = -1;      // of the legacy stream none: it is every device's
@@ -70,6 +77,7 @@ struct Stream {
   bool hangs = false;   // its first op never ends
   int priority = 0;
   int line = 0;
+  const GreenContext* green = nullptr;  // null: the device's own
   Clock clock;
   struct Capture* capture = nullptr;
   int line_in_graph = 0;
@@ -140,6 +148,7 @@ class Machine {
   // The host has seen all that this clock says.
   void HostSaw(const Clock& clock);
   const std::shared_ptr<const Clock>& host() const { return host_; }
+  Stream* NewStream(int device, int priority);
   // So many lines that nothing has; returns the first.
   int NewLines(int count);
 
@@ -179,6 +188,9 @@ class Machine {
   std::set<Event*> events;
   std::set<Graph*> graphs;  // instantiated ones too
   std::set<Capture*> captures;
+  std::set<GreenContext*> green_contexts;
+  std::deque<GreenContext> descriptions;
+  std::string without;    // the function that the driver has not
   Capture ended_capture;  // of events whose latest record was in one that is over
   struct Memory {
     size_t bytes;

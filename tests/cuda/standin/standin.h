@@ -49,6 +49,12 @@ void standin_keep_apart(int device, int peer);
 int standin_device_of_stream(void* stream);
 int standin_device_of_memory(const void* memory);
 int64_t standin_memory_used(int device);
+// How many multiprocessors of its GPU the stream has in a green context, and in which group of
+// those that the GPU was split into; 0 and -1: it is in none.
+int standin_sms_of_stream(void* stream);
+int standin_sm_group_of_stream(void* stream);
+// The driver has no function of that name, until a reset.
+void standin_driver_without(const char* name);
 // The GPU that is current for this thread.
 int standin_current_device();
 

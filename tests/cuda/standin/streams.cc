@@ -30,11 +30,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* handle, unsigned flags, i
   STANDIN_ENTER("cudaStreamCreateWithPriority");
   // Streams that the legacy one holds up are not here.
   if (flags != cudaStreamNonBlocking) return machine.Fail(cudaErrorNotSupported);
-  auto* const stream = new standin::Stream;
-  stream->priority = std::clamp(priority, -5, 0);
-  stream->line = machine.NewLines(1);
-  stream->device = standin::current_device;
-  machine.streams.insert(stream);
+  standin::Stream* const stream = machine.NewStream(standin::current_device, priority);
   *handle = reinterpret_cast<cudaStream_t>(stream);
   return cudaSuccess;
 }
