@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 
 namespace stringline::cuda {
@@ -107,6 +108,7 @@ absl::Status SmGroups::Add(CUdevResource* group, CUdevice device) {
 }
 
 absl::StatusOr<cudaStream_t> SmGroups::NewStream(int group, int priority) const {
+  SL_CHECK(group >= 0 && group < static_cast<int>(contexts_.size())) << group;
   CUstream stream = nullptr;
   SL_RETURN_IF_ERROR(
       Checked(driver_.cuGreenCtxStreamCreate(&stream, contexts_[static_cast<size_t>(group)],

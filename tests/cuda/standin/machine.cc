@@ -367,8 +367,8 @@ void Machine::Reset(unsigned seed) {
   for (Graph* const graph : graphs) delete graph;
   for (Capture* const capture : captures) delete capture;
   for (const auto& [address, piece] : memory) std::free(const_cast<char*>(address));
-  for (GreenContext* const context : green_contexts) delete context;
-  green_contexts.clear();
+  for (SmGroup* const context : sm_groups) delete context;
+  sm_groups.clear();
   descriptions.clear();
   without.clear();
   streams.clear();
@@ -382,7 +382,7 @@ void Machine::Reset(unsigned seed) {
 
 int64_t Machine::Alive() const {
   return static_cast<int64_t>(streams.size() + events.size() + graphs.size() + captures.size() +
-                              green_contexts.size() + memory.size());
+                              sm_groups.size() + memory.size());
 }
 
 }  // namespace standin

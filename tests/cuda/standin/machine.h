@@ -64,7 +64,7 @@ struct Graph {
 };
 
 // Multiprocessors of a GPU that are given to some streams alone; also what describes them.
-struct GreenContext {
+struct SmGroup {
   int device;
   int group;
   int sms;
@@ -77,7 +77,7 @@ struct Stream {
   bool hangs = false;   // its first op never ends
   int priority = 0;
   int line = 0;
-  const GreenContext* green = nullptr;  // null: the device's own
+  const SmGroup* sm_group = nullptr;  // null: the device's own
   Clock clock;
   struct Capture* capture = nullptr;
   int line_in_graph = 0;
@@ -188,8 +188,8 @@ class Machine {
   std::set<Event*> events;
   std::set<Graph*> graphs;  // instantiated ones too
   std::set<Capture*> captures;
-  std::set<GreenContext*> green_contexts;
-  std::deque<GreenContext> descriptions;
+  std::set<SmGroup*> sm_groups;
+  std::deque<SmGroup> descriptions;
   std::string without;    // the function that the driver has not
   Capture ended_capture;  // of events whose latest record was in one that is over
   struct Memory {

@@ -1,4 +1,5 @@
-// The driver's functions for green contexts, and how they are looked up.
+// The driver's functions for groups of multiprocessors, its green contexts, and how they are looked
+// up.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
@@ -12,8 +13,8 @@
 
 namespace {
 
-using standin::GreenContext;
 using standin::Machine;
+using standin::SmGroup;
 
 // What a resource says of itself where the driver keeps what is its own.
 struct Kept {
@@ -88,8 +89,8 @@ CUresult GenerateDescription(CUdevResourceDesc* made, CUdevResource* resources, 
   DRIVER_ENTER("cuDevResourceGenerateDesc");
   if (count != 1 || resources->type != CU_DEV_RESOURCE_TYPE_SM) return CUDA_ERROR_INVALID_VALUE;
   *made = reinterpret_cast<CUdevResourceDesc>(&machine.descriptions.emplace_back(
-      GreenContext{KeptIn(*resources).device, KeptIn(*resources).group,
-                   static_cast<int>(resources->sm.smCount)}));
+      SmGroup{KeptIn(*resources).device, KeptIn(*resources).group,
+              static_cast<int>(resources->sm.smCount)}));
   return CUDA_SUCCESS;
 }
 
@@ -97,28 +98,28 @@ CUresult GenerateDescription(CUdevResourceDesc* made, CUdevResource* resources, 
 CUresult Create(CUgreenCtx* handle, CUdevResourceDesc description, CUdevice device,
                 unsigned flags) {
   DRIVER_ENTER("cuGreenCtxCreate");
-  const auto& wanted = *reinterpret_cast<const GreenContext*>(description);
+  const auto& wanted = *reinterpret_cast<const SmGroup*>(description);
   if (wanted.device != device || flags != CU_GREEN_CTX_DEFAULT_STREAM) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  for (const GreenContext* const other : machine.green_contexts) {
+  for (const SmGroup* const other : machine.sm_groups) {
     if (other->device == device && other->group == wanted.group) {
       return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
     }
   }
-  auto* const context = new GreenContext(wanted);
-  machine.green_contexts.insert(context);
+  auto* const context = new SmGroup(wanted);
+  machine.sm_groups.insert(context);
   *handle = reinterpret_cast<CUgreenCtx>(context);
   return CUDA_SUCCESS;
 }
 
 CUresult CreateStream(CUstream* handle, CUgreenCtx of, unsigned flags, int priority) {
   DRIVER_ENTER("cuGreenCtxStreamCreate");
-  auto* const context = reinterpret_cast<GreenContext*>(of);
-  if (machine.green_contexts.count(context) == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  auto* const context = reinterpret_cast<SmGroup*>(of);
+  if (machine.sm_groups.count(context) == 0) return CUDA_ERROR_INVALID_CONTEXT;
   if (flags != CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
   standin::Stream* const stream = machine.NewStream(context->device, priority);
-  stream->green = context;
+  stream->sm_group = context;
   *handle = reinterpret_cast<CUstream>(stream);
   return CUDA_SUCCESS;
 }
@@ -126,12 +127,12 @@ CUresult CreateStream(CUstream* handle, CUgreenCtx of, unsigned flags, int prior
 // CUDA would leak what is left of its streams; here it stays, and is counted as alive.
 CUresult Destroy(CUgreenCtx handle) {
   DRIVER_ENTER("cuGreenCtxDestroy");
-  auto* const context = reinterpret_cast<GreenContext*>(handle);
-  if (machine.green_contexts.count(context) == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  auto* const context = reinterpret_cast<SmGroup*>(handle);
+  if (machine.sm_groups.count(context) == 0) return CUDA_ERROR_INVALID_CONTEXT;
   for (const standin::Stream* const stream : machine.streams) {
-    if (stream->green == context) return CUDA_ERROR_NOT_PERMITTED;
+    if (stream->sm_group == context) return CUDA_ERROR_NOT_PERMITTED;
   }
-  machine.green_contexts.erase(context);
+  machine.sm_groups.erase(context);
   delete context;
   return CUDA_SUCCESS;
 }
@@ -174,11 +175,11 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, 
 void standin_driver_without(const char* name) { Machine::Get().without = name; }
 int standin_sms_of_stream(void* handle) {
   const standin::Stream* const stream = Machine::Get().Find(static_cast<cudaStream_t>(handle));
-  return stream->green == nullptr ? 0 : stream->green->sms;
+  return stream->sm_group == nullptr ? 0 : stream->sm_group->sms;
 }
 int standin_sm_group_of_stream(void* handle) {
   const standin::Stream* const stream = Machine::Get().Find(static_cast<cudaStream_t>(handle));
-  return stream->green == nullptr ? -1 : stream->green->group;
+  return stream->sm_group == nullptr ? -1 : stream->sm_group->group;
 }
 
 }  // extern "C"
