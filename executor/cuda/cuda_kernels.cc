@@ -75,11 +75,16 @@ CudaKernels::CudaKernels(CudaDevice* device, std::vector<Gpu> gpus, AttentionSou
 }
 
 CudaKernels::~CudaKernels() {
-  if (!device_->abandoned()) return;
-  for (Gpu& gpu : gpus_) {
-    gpu.products->Abandon();
-    // Closing a library may wait for a GPU that hangs.
-    if (gpu.attention.has_value() && gpu.attention->ok()) (void)(*gpu.attention)->release();
+  for (int place = 0; place < device_->places(); ++place) {
+    Gpu& gpu = gpus_[place];
+    if (device_->abandoned()) {
+      gpu.products->Abandon();
+      // Closing a library may wait for a GPU that hangs.
+      if (gpu.attention.has_value() && gpu.attention->ok()) (void)(*gpu.attention)->release();
+    } else {
+      (void)device_->Enter(place);  // where its libraries were opened
+      gpu = Gpu();
+    }
   }
 }
 

@@ -125,7 +125,7 @@ class CudaDevice final : public Device, private IssueSink {
   }
   // The place whose GPU is the current one: of the stream whose work is called.
   int current_place() const { return current_; }
-  // As Allocate, there.
+  // As Allocate, on that place.
   absl::StatusOr<void*> AllocateOn(int place, int64_t bytes);
   // Makes a place's GPU the current one.
   absl::Status Enter(int place);
@@ -158,7 +158,7 @@ class CudaDevice final : public Device, private IssueSink {
     int gpu = 0;
     cudaEvent_t event = nullptr;
   };
-  // What a GPU has for itself.
+  // What each GPU has for itself.
   struct Gpu {
     int ordinal = 0;
     // For what is not part of a step, and for the event that times are counted from; the first
@@ -221,8 +221,8 @@ class CudaDevice final : public Device, private IssueSink {
   const cuda::Reach reach_;
   const int ranks_;
   const int sms_per_rank_;
-  int made_for_ = 0;  // whose and
-  int made_on_ = 0;   // where what is made next is
+  int made_for_ = 0;  // the rank that things are made for now
+  int made_on_ = 0;   // its place
   int current_ = -1;  // -1: not known
   int64_t timeout_ns_ = 0;
   NvtxRanges nvtx_;

@@ -16,11 +16,11 @@
 namespace stringline {
 namespace {
 
-constexpr int kRanks = 4;
+constexpr int kPlacedRanks = 4;
 // Of a loss, where products are cut differently and add up in another order.
-constexpr double kTolerance = 1e-3;
+constexpr double kLossTolerance = 1e-3;
 
-RunConfig ConfigOf(const AnyShape& shape) {
+RunConfig PlacedConfig(const AnyShape& shape) {
   RunConfig config;
   config.shape = shape;
   config.steps = 6;
@@ -39,7 +39,7 @@ void CheckOwnSms(const Plan& plan, const RunConfig& config, const GpuRun& shared
   int sms = 0;
   (void)cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0);
   RunConfig own = config;
-  own.sms_per_rank = sms / kRanks / 8 * 8;
+  own.sms_per_rank = sms / kPlacedRanks / 8 * 8;
   const auto run = TrainOnGpu(own, plan);
   if (!run.ok()) return rows->Fail("sms_per_rank", std::string(run.status().message()));
   double apart = 0;
@@ -51,7 +51,7 @@ void CheckOwnSms(const Plan& plan, const RunConfig& config, const GpuRun& shared
   const std::string said = absl::StrFormat(
       "%d SMs a rank: %.2f ms a step, %.2f ms where all share; losses %.1e apart%s",
       own.sms_per_rank, Milliseconds(*run), Milliseconds(shared), apart, NotCaptured(*run));
-  if (apart <= kTolerance) return rows->Pass("sms_per_rank", said);
+  if (apart <= kLossTolerance) return rows->Pass("sms_per_rank", said);
   rows->Fail("sms_per_rank", said);
 }
 
@@ -61,7 +61,7 @@ void CheckSeveralGpus(const Plan& plan, const RunConfig& config, const GpuRun& o
   (void)cudaGetDeviceCount(&there);
   if (there < 2) return rows->Skip("gpus", "the machine has one GPU");
   RunConfig several = config;
-  several.gpus.count = std::min(there, kRanks);
+  several.gpus.count = std::min(there, kPlacedRanks);
   const auto run = TrainOnGpu(several, plan);
   if (!run.ok()) return rows->Fail("gpus", std::string(run.status().message()));
   const std::string said =
@@ -74,8 +74,8 @@ void CheckSeveralGpus(const Plan& plan, const RunConfig& config, const GpuRun& o
 }  // namespace
 
 void CheckPlaces(const std::string& folder, const AnyShape& shape, CheckRows* rows) {
-  const std::optional<Plan> plan = PlanOfSchedule(folder, "1f1b", kRanks, 2 * kRanks);
-  const RunConfig config = ConfigOf(shape);
+  const std::optional<Plan> plan = PlanOfSchedule(folder, "1f1b", kPlacedRanks, 2 * kPlacedRanks);
+  const RunConfig config = PlacedConfig(shape);
   const auto one = TrainOnGpu(config, *plan);
   if (!one.ok()) return rows->Fail("one GPU", std::string(one.status().message()));
   CheckOwnSms(*plan, config, *one, rows);
