@@ -52,6 +52,13 @@ class Device {
  public:
   virtual ~Device() = default;
 
+  // A device may be several places, each with memory of its own, GPUs for example. What is made
+  // after MakeFor(rank), streams, events and memory of the device, is where that rank of the mesh
+  // is; before it on the first place.
+  virtual void MakeFor(int /*rank*/) {}
+  virtual int places() const { return 1; }
+  virtual int place_of(int /*rank*/) const { return 0; }
+
   // Before the first step. `capacity` is the most that will ever be enqueued on the stream between
   // two calls of Synchronize; more is a bug of the caller.
   virtual StreamId NewStream(LazyName name, int capacity) = 0;

@@ -522,6 +522,7 @@ absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(
   SL_RETURN_IF_ERROR(StepBuilder(step.get(), work, messages, recorder, settings).Build());
   for (size_t i = 0; i < step->stream_rows_.size(); ++i) {
     const StreamRow& row = step->stream_rows_[i];
+    device->MakeFor(settings.first_rank + row.rank.value);
     // Between steps a compute stream may be given a few launches more.
     const LazyName name = {PrintStream, step.get(), static_cast<int64_t>(i)};
     step->streams_.push_back(row.kind == StreamKind::kCompute
@@ -529,6 +530,7 @@ absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(
                                  : device->NewUrgentStream(name, row.capacity));
   }
   for (size_t i = 0; i < step->event_rows_.size(); ++i) {
+    device->MakeFor(settings.first_rank + step->RankOf(step->event_rows_[i].action).value);
     step->events_.push_back(device->NewEvent({PrintEvent, step.get(), static_cast<int64_t>(i)}));
   }
   return step;
@@ -568,6 +570,12 @@ void Interpreter::EnqueueRank(RankId rank) {
 
 void Interpreter::EnqueueStep() {
   for (int r = 0; r < plan_.ranks(); ++r) EnqueueRank(RankId(r));
+}
+
+RankId Interpreter::RankOf(int32_t action) const {
+  const auto next =
+      std::upper_bound(plan_.first.begin(), plan_.first.end(), static_cast<uint32_t>(action));
+  return RankId(static_cast<int32_t>(next - plan_.first.begin()) - 1);
 }
 
 }  // namespace stringline

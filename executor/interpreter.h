@@ -113,6 +113,7 @@ class Interpreter {
   explicit Interpreter(const Plan& lowered)
       : plan_(lowered), channels_(ChannelsOf(lowered)), commands_(lowered.ranks()) {}
 
+  RankId RankOf(int32_t action) const;
   static std::string PrintStream(const void* self, int64_t index);
   std::string PrintAction(const ActionRow& row) const;
   static std::string PrintEvent(const void* self, int64_t index);

@@ -51,7 +51,9 @@ constexpr WordChoice kCapture = {"capture", {"auto", "off"}};
 constexpr double kMost = 1 << 20;
 constexpr absl::string_view kHidden = "hidden";
 // What else says how a GPU is used.
-constexpr const char* kKeysOfCuda[] = {"capture", "timeout", "nccl"};
+constexpr const char* kKeysOfCuda[] = {"capture", "timeout", "gpus", "sms_per_rank", "nccl"};
+constexpr double kMostGpus = 1024;
+constexpr double kMostSms = 4096;
 
 std::vector<Field> FieldsOf(GptShape* shape) {
   return {{"layers", &shape->layers, 1, kMost},
@@ -239,7 +241,7 @@ class RunFile {
     for (const Section& section : sections) keys.push_back(section.key);
     const size_t sections_end = keys.size();
     for (const WordChoice& choice : {kDevice, kPrecision, kCapture}) keys.push_back(choice.key);
-    keys.push_back("timeout");
+    for (const char* const key : {"timeout", "gpus", "sms_per_rank"}) keys.push_back(key);
     std::set<std::string> seen;
     for (const auto& entry : root) {
       SL_ASSIGN_OR_RETURN(const std::string key, KeyOf(entry.first, &seen));
@@ -287,11 +289,39 @@ class RunFile {
       }
       config_->timeout_ns = *ns;
     }
+    SL_RETURN_IF_ERROR(TakeGpus(root["gpus"]));
+    if (const YAML::Node sms = root["sms_per_rank"]) {
+      const Field field = {"sms_per_rank", &config_->sms_per_rank, 1, kMostSms};
+      SL_RETURN_IF_ERROR(ReadInteger("sms_per_rank", field, sms, &config_->sms_per_rank));
+    }
     for (const char* const key : kKeysOfCuda) {
       if (config_->device != DeviceKind::kCpu || !root[key]) continue;
       return Complain(path_, root[key], absl::StrCat(key, ": 'device: cpu' has none"));
     }
     return absl::OkStatus();
+  }
+
+  // A number of GPUs, a list of their numbers, or all.
+  absl::Status TakeGpus(const YAML::Node& node) {
+    GpuWish& gpus = config_->gpus;
+    if (!node) return absl::OkStatus();
+    if (node.IsSequence() && node.size() > 0) {
+      const Field field = {"gpus", &gpus.ordinals, 0, kMostGpus};
+      for (const YAML::Node& item : node) {
+        SL_RETURN_IF_ERROR(ReadInteger("gpus", field, item, &gpus.ordinals.emplace_back()));
+      }
+      return absl::OkStatus();
+    }
+    if (node.IsScalar() && node.Scalar() == "all") {
+      gpus.count = 0;
+      return absl::OkStatus();
+    }
+    if (!node.IsScalar() || !absl::SimpleAtoi(node.Scalar(), &gpus.count)) {
+      return Complain(
+          path_, node,
+          absl::StrCat("gpus: expected a number, a list like [0, 2], or all", Seen(node)));
+    }
+    return InRange("gpus", {"gpus", &gpus.count, 1, kMostGpus}, node, gpus.count);
   }
 
   // Relative paths count from the run file.

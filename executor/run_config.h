@@ -33,12 +33,16 @@
 //
 // `device`, a word beside the sections, says what ranks run on: cpu, threads of this machine; cuda,
 // streams of its first GPU, or where there are several processes a GPU each; auto [the default],
-// cuda where a GPU can be used, or cpu. `capture`, another, says of GPUs whether steps are captured
-// as a graph and replayed: auto [the default], where CUDA can, or off; and `timeout`, as 600s [the
-// default], how long a GPU may take over a step before the run ends with an error; 0s: as long as
-// it likes. `nccl` takes what messages between processes may use: min_ctas and max_ctas of a call
-// [0: as NCCL likes], rows [padded | counted] and sums [ordered | nccl] (nccl/nccl_comms.h), and
-// layout [edge | pair | updown | shared], which messages share a communicator (communicators.h).
+// cuda where a GPU can be used, or cpu. `gpus`, another, says on which GPUs the ranks of one
+// process run: a number, of the machine's first ones [1], a list of their numbers, as [0, 2], or
+// all; rank r of R is on the GPU at place r N / R of N. `sms_per_rank`, one more, gives the
+// computations of each rank so many multiprocessors that no other rank has [all share all].
+// `capture`, another, says of GPUs whether steps are captured as a graph and replayed: auto [the
+// default], where CUDA can, or off; and `timeout`, as 600s [the default], how long a GPU may take
+// over a step before the run ends with an error; 0s: as long as it likes. `nccl` takes what
+// messages between processes may use: min_ctas and max_ctas of a call [0: as NCCL likes], rows
+// [padded | counted] and sums [ordered | nccl] (nccl/nccl_comms.h), and layout [edge | pair | updown |
+// shared], which messages share a communicator (communicators.h).
 //
 // `precision`, another one: fp32 [the default], or bf16, in which activations and the weights,
 // tables and biases of products are bf16. Sums inside of products, norms, routers, losses, the
@@ -59,6 +63,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "executor/gpu_wish.h"
 #include "executor/link.h"
 #include "executor/mesh.h"
 #include "executor/optimizer.h"
@@ -102,6 +107,8 @@ struct RunConfig {
     bool counted_rows = false;  // nccl.rows, default padded
     bool own_sums = false;      // nccl.sums, default ordered
   } nccl;
+  GpuWish gpus;                          // gpus, default 1
+  int sms_per_rank = 0;                  // sms_per_rank, default 0: ranks of a GPU share all
   bool capture = true;                   // capture, default auto
   int64_t timeout_ns = 600'000'000'000;  // timeout, default 600s; 0: none
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -33,6 +34,18 @@ int64_t LinkNs(const void* self, absl::Span<const Call* const> met) {
         most, BytesOnTheWay(*met[member], static_cast<int>(member), static_cast<int>(met.size())));
   }
   return met.size() == 1 ? 0 : link.TransferNs(most);
+}
+
+// That of all places.
+AvailableMemory AllMemory(Backend* backend) {
+  if (backend == nullptr) return FindAvailableMemory();
+  AvailableMemory all = backend->available(0);
+  for (int place = 1; place < backend->device()->places(); ++place) {
+    const AvailableMemory more = backend->available(place);
+    all.bytes += std::min(more.bytes, std::numeric_limits<int64_t>::max() - all.bytes);
+    absl::StrAppend(&all.limit, " and ", more.limit);
+  }
+  return all;
 }
 
 class Run {
@@ -217,8 +230,7 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   if (backend == nullptr || backend->world() == nullptr) {
     const int pipes = static_cast<int>(std::max<size_t>(1, lowered.pipes.size()));
     SL_ASSIGN_OR_RETURN(const NeededMemory least, LeastMemory(config.shape, pipes, config.mesh));
-    SL_RETURN_IF_ERROR(
-        CheckMemory(least, backend == nullptr ? FindAvailableMemory() : backend->available()));
+    SL_RETURN_IF_ERROR(CheckMemory(least, AllMemory(backend.get())));
   }
   SL_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, BuildStages(config, lowered));
   TrainerSettings settings;

@@ -52,15 +52,10 @@ absl::Status Trainer::Prepare() {
   // Before memory is counted: what communicators take is not there any more.
   MakeGroups();
   SL_RETURN_IF_ERROR(backend_->groups()->Connect());
-  NeededMemory needed;
-  for (size_t c = 0; c < copies_.size(); ++c) {
-    PipelineCopy& copy = copies_[c];
+  for (PipelineCopy& copy : copies_) {
     SL_ASSIGN_OR_RETURN(copy.stages, Stages::Place(plan_, programs_, backend_->kernels()));
-    const NeededMemory one = copy.stages->needed(local_.Of(static_cast<int>(c)));
-    needed.params += one.params;
-    needed.activations += one.activations;
   }
-  SL_RETURN_IF_ERROR(CheckMemory(needed, backend_->available()));
+  for (int place = 0; place < device()->places(); ++place) SL_RETURN_IF_ERROR(CheckRoom(place));
   for (int c = 0; c < settings_.mesh.coordinates(); ++c) SL_RETURN_IF_ERROR(PrepareCopy(c));
   for (const Tie& tie : ties_) PrepareTie(tie);
   return ShareMemory();
@@ -79,6 +74,21 @@ void Trainer::MakeGroups() {
       MakeTied(static_cast<int>(at / stages()), StageOf(at), static_cast<int>(p));
     }
   }
+}
+
+// Whether what the ranks of this process need there is there.
+absl::Status Trainer::CheckRoom(int place) {
+  NeededMemory needed;
+  for (int c = 0; c < settings_.mesh.coordinates(); ++c) {
+    std::vector<RankId> ranks;
+    for (const RankId rank : local_.Of(c)) {
+      if (device()->place_of(c * plan_.ranks() + rank.value) == place) ranks.push_back(rank);
+    }
+    const NeededMemory one = copies_[c].stages->needed(ranks);
+    needed.params += one.params;
+    needed.activations += one.activations;
+  }
+  return CheckMemory(needed, backend_->available(place));
 }
 
 absl::Status Trainer::FindLocalRanks() {
@@ -121,9 +131,9 @@ absl::Status Trainer::PrepareCopy(int coordinate) {
   if (settings_.record) copy.recorder = std::make_unique<Recorder>(plan_);
   const int expert = settings_.mesh.expert_of(coordinate);
   const std::vector<RankId>& local = local_.Of(coordinate);
-  SL_RETURN_IF_ERROR(copy.stages->Allocate(settings_.seed, expert, local, device()));
   copy.stages->Join(
       {coordinate, replicas_.get(), expert_groups_[settings_.mesh.data_of(coordinate)], expert});
+  SL_RETURN_IF_ERROR(copy.stages->Allocate(settings_.seed, expert, local, device()));
   SL_ASSIGN_OR_RETURN(
       copy.interpreter,
       Interpreter::Make(
@@ -146,6 +156,7 @@ absl::Status Trainer::PrepareBlocks(int coordinate, StageId stage) {
   copy.squares.emplace_back(static_cast<double*>(squares), params.size());
   std::vector<ParamBlock>& blocks = copy.blocks.emplace_back();
   if (!holds(stage, coordinate)) return absl::OkStatus();
+  device()->MakeFor(coordinate * plan_.ranks() + rank.value);
   const int64_t bytes = copy.stages->layout(stage).param_bytes;
   float* moments[2];
   for (float*& of : moments) {

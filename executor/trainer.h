@@ -110,6 +110,8 @@ class Trainer {
   std::string DescribeKernels() const { return backend_->kernels()->Describe(); }
   // What its communicators take: Groups::Describe.
   std::string DescribeGroups() const { return backend_->groups()->Describe(); }
+  // Which rank of the mesh is where: Backend::DescribePlaces.
+  std::string DescribePlaces() const { return backend_->DescribePlaces(); }
   const Plan& plan() const { return plan_; }
   const Mesh& mesh() const { return settings_.mesh; }
   absl::Span<const StageProgram> programs() const { return programs_; }
@@ -141,6 +143,7 @@ class Trainer {
           std::unique_ptr<Backend> backend);
   absl::Status Prepare();
   absl::Status MakeCpuBackend();
+  absl::Status CheckRoom(int place);
   absl::Status FindLocalRanks();
   // visit(stages, stage, microbatch of the coordinate's step, layer) for every mixture of experts.
   template <typename Visit>

@@ -1,11 +1,14 @@
 #include "tools/choose_backend.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/status.h"
 #include "stages/models/model.h"
 #ifdef STRINGLINE_HAS_CUDA
 #include "executor/cuda/cuda_backend.h"
+#include "executor/cuda/gpus.h"
 #include "executor/nccl/nccl_backend.h"
 #endif
 
@@ -49,10 +52,32 @@ ConfigLines LinesOf(const RunConfig& config, const Plan& plan) {
   };
 }
 
+// All ranks in this process.
+absl::StatusOr<std::unique_ptr<Backend>> MakeRanks(const RunConfig& config, const Plan& plan) {
+  CudaSettings settings;
+  settings.ranks = std::max(1, plan.ranks() * config.mesh.coordinates());
+  settings.sms_per_rank = config.sms_per_rank;
+  settings.timeout_ns = config.timeout_ns;
+  settings.link = config.link;
+  SL_ASSIGN_OR_RETURN(settings.gpus, cuda::ChooseGpus(config.gpus, settings.ranks));
+  return CudaBackend::Make(settings);
+}
+
 absl::StatusOr<std::unique_ptr<Backend>> MakeRank(const RunConfig& config, const Plan& plan,
                                                   const Identity& identity) {
   if (config.link.latency_ns > 0 || config.link.bytes_per_s > 0) {
     return absl::InvalidArgumentError("--link: messages between processes cannot be made slower");
+  }
+  if (!config.gpus.IsDefault()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gpus: ", identity.source, " says that there are ", identity.processes,
+                     " processes, and each has a GPU of its own; one process alone can have "
+                     "several"));
+  }
+  if (config.sms_per_rank > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sms_per_rank: ", identity.source, " says that there are ", identity.processes,
+                     " processes, and each has a GPU of its own, whole"));
   }
   TcpWorldSettings world;
   world.identity = identity;
@@ -82,8 +107,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const RunConfig& config, co
   }
 #ifdef STRINGLINE_HAS_CUDA
   absl::StatusOr<std::unique_ptr<Backend>> backend =
-      alone ? CudaBackend::Make({.timeout_ns = config.timeout_ns, .link = config.link})
-            : MakeRank(config, plan, identity);
+      alone ? MakeRanks(config, plan) : MakeRank(config, plan, identity);
   if (backend.ok()) return backend;
   const absl::Status status = backend.status();
 #else

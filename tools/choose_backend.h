@@ -14,6 +14,7 @@ namespace stringline {
 // Null: the CPU's, which a trainer makes itself. Where this is one of several processes, each has a
 // rank and a GPU; they meet here, and find out whether they run the same. Unavailable where a GPU
 // is asked for, or needed, and this build or this machine has none; the message says which.
+// InvalidArgument where the machine has not the GPUs that the run wishes.
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const RunConfig& config, const Plan& plan,
                                                      const Identity& identity);
 

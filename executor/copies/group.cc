@@ -48,16 +48,16 @@ void CopyGroup::Enqueue(int member, StreamId stream, const Call* call) {
     return device_->Meet(stream, meeting(call->peer, member), 1, call);
   }
   if (call->kind == CallKind::kAllToAllCounted && pieces_ == nullptr && unprepared_.ok()) {
-    unprepared_ = PrepareRows();
+    unprepared_ = PrepareRows(device_->place_of(stream));
   }
   device_->Meet(stream, &collective_, member, call);
 }
 
-absl::Status CopyGroup::PrepareRows() {
+absl::Status CopyGroup::PrepareRows(int place) {
   if (members_ > kMostCopyMembers) return absl::OkStatus();  // Collective refuses it
   const auto pieces = static_cast<int64_t>(members_) * members_;
   SL_ASSIGN_OR_RETURN(void* const memory,
-                      device_->Allocate(pieces * sizeof(PieceOfRows) + sizeof(int32_t)));
+                      device_->AllocateOn(place, pieces * sizeof(PieceOfRows) + sizeof(int32_t)));
   SL_ASSIGN_OR_RETURN(void* const report, device_->AllocateHost(sizeof(RowsReport)));
   pieces_ = static_cast<PieceOfRows*>(memory);
   faulty_ = reinterpret_cast<int32_t*>(pieces_ + pieces);
@@ -94,6 +94,7 @@ absl::Status CopyGroup::Collective(void* self, Ends ends, Streams streams) {
                                                  kMostCopyMembers, " are possible"));
   }
   for (int m = 1; m < group.members_; ++m) SL_RETURN_IF_ERROR(MatchCalls(first, CallAt(ends, m)));
+  SL_RETURN_IF_ERROR(group.CheckReach(first, streams));
   SL_RETURN_IF_ERROR(group.Gather(streams));
   if (first.kind == CallKind::kAllToAllCounted) {
     SL_RETURN_IF_ERROR(group.PlanRows(ends, streams[0]));
@@ -116,6 +117,25 @@ absl::Status CopyGroup::Collective(void* self, Ends ends, Streams streams) {
   return absl::OkStatus();
 }
 
+// Sums and counted rows are kernels that use the memory of other members.
+absl::Status CopyGroup::CheckReach(const Call& call, Streams streams) const {
+  const bool by_kernels = call.kind == CallKind::kAllToAllCounted ||
+                          call.kind == CallKind::kAllReduce ||
+                          call.kind == CallKind::kReduceScatter;
+  for (int m = 0; m < members_ && by_kernels; ++m) {
+    for (int other = 0; other < members_; ++other) {
+      if (device_->Reaches(streams[m], streams[other])) continue;
+      const int gpu = device_->ordinal(device_->place_of(streams[m]));
+      const int their = device_->ordinal(device_->place_of(streams[other]));
+      return absl::FailedPreconditionError(absl::StrCat(
+          Describe(call), ": GPU ", gpu, " has no access to the memory of GPU ", their,
+          ", which sums and counted rows between GPUs of one process need; GPUs joined by NVLink, "
+          "'gpus: 1' in the run file, or a process for each GPU would help"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CopyGroup::Hold(StreamId stream, const Call& call, int64_t bytes) {
   if (link_.latency_ns == 0 && link_.bytes_per_s <= 0) return absl::OkStatus();
   WireHold hold;
@@ -128,8 +148,7 @@ absl::Status CopyGroup::Hold(StreamId stream, const Call& call, int64_t bytes) {
     hold.members = members_;
     hold.row_bytes = call.bytes;
   }
-  LaunchHold(hold, device_->native(stream));
-  return device_->LaunchError(stream);
+  return device_->Launched(stream, [&](cudaStream_t native) { LaunchHold(hold, native); });
 }
 
 absl::Status CopyGroup::Gather(Streams streams) {
@@ -159,8 +178,7 @@ absl::Status CopyGroup::PlanRows(Ends ends, StreamId stream) {
   plan.pieces = pieces_;
   plan.faulty = faulty_;
   plan.report = report_;
-  LaunchPlanRows(plan, device_->native(stream));
-  return device_->LaunchError(stream);
+  return device_->Launched(stream, [&](cudaStream_t native) { LaunchPlanRows(plan, native); });
 }
 
 absl::Status CopyGroup::CheckRows(const void* self) {
@@ -234,8 +252,7 @@ absl::Status CopyGroup::SendRows(Ends ends, int member, StreamId stream) {
     share.to[m] = CallAt(ends, m).to;
     if (share.to[m] == nullptr) return absl::OkStatus();
   }
-  LaunchSendRows(share, device_->native(stream));
-  return device_->LaunchError(stream);
+  return device_->Launched(stream, [&](cudaStream_t native) { LaunchSendRows(share, native); });
 }
 
 // The member adds up its slice of the numbers and gives it to all. Slices begin at whole vectors.
@@ -256,8 +273,7 @@ absl::Status CopyGroup::Reduce(Ends ends, int member, StreamId stream) {
     share.from[m] = static_cast<const float*>(call.from) + first;
     share.to[m] = static_cast<float*>(call.to) + first;
   }
-  LaunchSum(share, device_->native(stream));
-  return device_->LaunchError(stream);
+  return device_->Launched(stream, [&](cudaStream_t native) { LaunchSum(share, native); });
 }
 
 absl::Status CopyGroup::Scatter(Ends ends, int member, StreamId stream) {
@@ -272,8 +288,7 @@ absl::Status CopyGroup::Scatter(Ends ends, int member, StreamId stream) {
     share.from[m] = static_cast<const float*>(Offset(CallAt(ends, m).from, member * own.bytes));
     if (share.from[m] == nullptr) return absl::OkStatus();
   }
-  LaunchSum(share, device_->native(stream));
-  return device_->LaunchError(stream);
+  return device_->Launched(stream, [&](cudaStream_t native) { LaunchSum(share, native); });
 }
 
 std::string CopyGroup::DescribeMessage(const void* /*self*/, int side, const void* end) {

@@ -1,10 +1,14 @@
-// Groups of ranks that share a process and a GPU.
+// Groups of ranks that share a process, on one GPU or on several.
 //
 // A message is a copy on the receiver's stream, after what the sender's stream did before; the
 // sender's stream goes on after it. In a collective the streams of all members wait for each other,
 // each then moves its share of the bytes, and they wait again. Rows that travel by counts are
 // planned and checked by the GPU, and written straight to where they belong: the host is never
 // asked how many they are, so a step with them can be captured.
+//
+// Messages, all-to-alls of equal pieces, gathers and broadcasts are copies, which go between any
+// two GPUs. Counted rows and sums are kernels that use the memory of all members:
+// FailedPrecondition where a GPU has no access to that of another.
 //
 // For study the wire can be made slow: whatever travels holds its streams for as long as it would
 // take, from when all ends are there.
@@ -45,11 +49,13 @@ class CopyGroup final : public Group {
   static std::string DescribeCollective(const void* self, int side, const void* end);
   static absl::Status CheckRows(const void* self);
 
+  // Whether its members' GPUs reach what the call needs.
+  absl::Status CheckReach(const Call& call, Streams streams) const;
   // The streams that wait for that one go on when so many bytes have travelled; of counted rows
   // those that are planned.
   absl::Status Hold(StreamId stream, const Call& call, int64_t bytes);
-  // Memory for the plans of counted calls; once.
-  absl::Status PrepareRows();
+  // Memory for the plans of counted calls, there; once.
+  absl::Status PrepareRows(int place);
   // The first stream goes on when all have come; the others when it has.
   absl::Status Gather(Streams streams);
   absl::Status Release(Streams streams);

@@ -21,7 +21,7 @@ class CpuBackend final : public Backend {
   Device* device() override { return device_.get(); }
   Groups* groups() override { return &groups_; }
   Kernels* kernels() override { return CpuKernels(); }
-  AvailableMemory available() override { return FindAvailableMemory(); }
+  AvailableMemory available(int /*place*/) override { return FindAvailableMemory(); }
 
  private:
   CpuBackend(std::unique_ptr<CpuDevice> device, const CallTimes& link)

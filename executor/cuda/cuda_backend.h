@@ -1,8 +1,10 @@
-// Ranks on streams of one GPU.
+// Ranks on streams of one GPU, or of several of one process.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "executor/backend.h"
@@ -13,30 +15,40 @@
 namespace stringline {
 
 struct CudaSettings {
-  int ordinal = 0;
-  int64_t timeout_ns = 0;  // that Synchronize waits at most; 0: for ever
-  LinkSpeed link;          // how slow messages and exchanges are made
+  std::vector<int> gpus = {0};  // their numbers (gpus.h)
+  int ranks = 1;                // of the mesh, that share them out
+  int sms_per_rank = 0;         // multiprocessors for a rank's kernels alone; 0: ranks share all
+  int64_t timeout_ns = 0;       // that Synchronize waits at most; 0: for ever
+  LinkSpeed link;               // how slow messages and exchanges are made
 };
 
 class CudaBackend final : public Backend {
  public:
-  // The GPU with that number. Unavailable when there is none, or no driver, or no
-  // cuBLASLt.
+  // Unavailable when there is no such GPU, or no driver, or no cuBLASLt; else as CudaDevice::Make.
   static absl::StatusOr<std::unique_ptr<Backend>> Make(const CudaSettings& settings = {});
 
   Device* device() override { return device_.get(); }
   Groups* groups() override { return &groups_; }
   Kernels* kernels() override { return kernels_.get(); }
-  AvailableMemory available() override { return device_->available(); }
+  AvailableMemory available(int place) override { return device_->available(place); }
+  std::string DescribePlaces() const override;
 
  private:
   CudaBackend(std::unique_ptr<CudaDevice> device, std::unique_ptr<CudaKernels> kernels,
-              const LinkSpeed& link)
-      : device_(std::move(device)), groups_(device_.get(), link), kernels_(std::move(kernels)) {}
+              const CudaSettings& settings)
+      : device_(std::move(device)),
+        groups_(device_.get(), settings.link),
+        kernels_(std::move(kernels)),
+        gpus_(settings.gpus),
+        ranks_(settings.ranks),
+        sms_per_rank_(settings.sms_per_rank) {}
 
   const std::unique_ptr<CudaDevice> device_;
   CopyGroups groups_;
   const std::unique_ptr<CudaKernels> kernels_;
+  const std::vector<int> gpus_;
+  const int ranks_;
+  const int sms_per_rank_;
 };
 
 }  // namespace stringline

@@ -59,21 +59,33 @@ std::vector<StringlineUse> UsesOf(absl::Span<const ParamBlock> blocks, bool upda
 
 absl::StatusOr<std::unique_ptr<CudaKernels>> CudaKernels::Make(CudaDevice* device,
                                                                AttentionSource attention) {
-  SL_ASSIGN_OR_RETURN(auto products, cuda::Products::Make());
-  return std::unique_ptr<CudaKernels>(new CudaKernels(device, std::move(products), attention));
+  std::vector<Gpu> gpus(static_cast<size_t>(device->places()));
+  for (int place = 0; place < device->places(); ++place) {
+    SL_RETURN_IF_ERROR(device->Enter(place));
+    SL_ASSIGN_OR_RETURN(gpus[place].products, place == 0
+                                                  ? cuda::Products::Make(device->sms_per_rank())
+                                                  : gpus[0].products->ForAnotherGpu());
+  }
+  return std::unique_ptr<CudaKernels>(new CudaKernels(device, std::move(gpus), attention));
 }
 
-CudaKernels::CudaKernels(CudaDevice* device, std::unique_ptr<cuda::Products> products,
-                         AttentionSource attention)
-    : device_(device), products_(std::move(products)), attention_source_(attention) {
+CudaKernels::CudaKernels(CudaDevice* device, std::vector<Gpu> gpus, AttentionSource attention)
+    : device_(device), gpus_(std::move(gpus)), attention_source_(attention) {
   device->AddCheck(FirstError, this);
 }
 
 CudaKernels::~CudaKernels() {
-  if (!device_->abandoned()) return;
-  products_->Abandon();
-  // Closing a library may wait for a GPU that hangs.
-  if (attention_.has_value() && attention_->ok()) (void)(*attention_)->release();
+  for (int place = 0; place < device_->places(); ++place) {
+    Gpu& gpu = gpus_[place];
+    if (device_->abandoned()) {
+      gpu.products->Abandon();
+      // Closing a library may wait for a GPU that hangs.
+      if (gpu.attention.has_value() && gpu.attention->ok()) (void)(*gpu.attention)->release();
+    } else {
+      (void)device_->Enter(place);  // where its libraries were opened
+      gpu = Gpu();
+    }
+  }
 }
 
 absl::StatusOr<ReadyKernel> CudaKernels::ReadyFor(const Graph& graph, const Node& node) {
@@ -84,36 +96,54 @@ absl::StatusOr<ReadyKernel> CudaKernels::ReadyFor(const Graph& graph, const Node
                                                  RowOf(node.op).name, bf16 ? " in bf16" : ""));
   }
   const cuda::NodeTypes types = {graph, node};
-  int64_t workspace_bytes = launch.workspace_bytes == nullptr ? 0 : launch.workspace_bytes(types);
   ReadyNode& ready = nodes_.emplace_back();
   ready.kernels = this;
   ready.launch = bf16 ? launch.in_bf16 : launch.in_f32;
+  const int64_t own_bytes = launch.workspace_bytes == nullptr ? 0 : launch.workspace_bytes(types);
+  ready.workspace_bytes = 0;
+  for (int gpu = 0; gpu < device_->places(); ++gpu) {
+    SL_RETURN_IF_ERROR(device_->Enter(gpu));
+    int64_t bytes = own_bytes;
+    SL_ASSIGN_OR_RETURN(ready.data.emplace_back(), DataFor(gpu, types, &bytes));
+    ready.workspace_bytes = std::max(ready.workspace_bytes, bytes);
+  }
+  return ReadyKernel{RunNode, &ready, ready.workspace_bytes};
+}
+
+absl::StatusOr<cuda::NodeData> CudaKernels::DataFor(int gpu, const cuda::NodeTypes& types,
+                                                    int64_t* workspace_bytes) {
+  cuda::NodeData data;
+  const Node& node = types.node;
   if (node.op == Op::kRotary) {
     const int64_t heads =
         static_cast<int64_t>(node.attributes[0]) + 2 * static_cast<int64_t>(node.attributes[1]);
     const Type& x = types.in(0);
-    SL_ASSIGN_OR_RETURN(ready.data.rotary, RotaryTable(x.shape[1], cuda::ColumnsOf(x) / heads / 2,
-                                                       node.attributes[2]));
+    SL_ASSIGN_OR_RETURN(data.rotary, RotaryTable(gpu, x.shape[1], cuda::ColumnsOf(x) / heads / 2,
+                                                 node.attributes[2]));
   }
   if (cuda::IsAttention(node.op)) {
-    SL_RETURN_IF_ERROR(
-        cuda::ChooseAttention(types, bf16 ? Attention() : nullptr, &ready.data, &workspace_bytes));
+    cuda::AttentionLibrary* const library =
+        HasBf16(types.graph, node) ? Attention(&gpus_[gpu]) : nullptr;
+    SL_RETURN_IF_ERROR(cuda::ChooseAttention(types, library, &data, workspace_bytes));
   }
-  SL_RETURN_IF_ERROR(cuda::ChooseProducts(types, products_.get(), &ready.data, &workspace_bytes));
-  ready.workspace_bytes = workspace_bytes;
-  return ReadyKernel{RunNode, &ready, workspace_bytes};
+  SL_RETURN_IF_ERROR(
+      cuda::ChooseProducts(types, gpus_[gpu].products.get(), &data, workspace_bytes));
+  return data;
 }
 
-cuda::AttentionLibrary* CudaKernels::Attention() {
-  if (!attention_.has_value()) attention_ = attention_source_();
-  return attention_->ok() ? (*attention_)->get() : nullptr;
+cuda::AttentionLibrary* CudaKernels::Attention(Gpu* gpu) {
+  if (!gpu->attention.has_value()) gpu->attention = attention_source_();
+  return gpu->attention->ok() ? (*gpu->attention)->get() : nullptr;
 }
 
+// The GPUs are of one kind, and what was chosen for the first one was chosen for all.
 std::string CudaKernels::Describe() const {
-  std::string text = products_->Describe();
-  if (!attention_.has_value()) return text;
-  if (attention_->ok()) return absl::StrCat(text, (**attention_)->Describe());
-  return absl::StrCat(text, "attention by our own kernel: ", attention_->status().message(), "\n");
+  const Gpu& gpu = gpus_.front();
+  std::string text = gpu.products->Describe();
+  if (!gpu.attention.has_value()) return text;
+  if (gpu.attention->ok()) return absl::StrCat(text, (**gpu.attention)->Describe());
+  return absl::StrCat(text, "attention by our own kernel: ", gpu.attention->status().message(),
+                      "\n");
 }
 
 void CudaKernels::RunNode(const void* self, const NodeRun& run) {
@@ -121,7 +151,8 @@ void CudaKernels::RunNode(const void* self, const NodeRun& run) {
   const auto uses = UsesOf(run, ready.workspace_bytes);
   const DeclaredUse declared(uses.data(), uses.size());
   const cuda::StreamRun launch(StreamOf(run.stream));
-  const cuda::OpRun op = {run, ready.data, launch, cuda::Workspace(run.workspace)};
+  const cuda::NodeData& data = ready.data[ready.kernels->device_->current_place()];
+  const cuda::OpRun op = {run, data, launch, cuda::Workspace(run.workspace)};
   ready.launch(op);
   ready.kernels->Keep(launch.error(), RowOf(run.node.op).name);
   ready.kernels->Keep(op.status, RowOf(run.node.op).name);
@@ -145,16 +176,16 @@ absl::Status CudaKernels::FirstError(const void* self) {
 }
 
 // The host has time for it, and its doubles are as good.
-absl::StatusOr<const float*> CudaKernels::RotaryTable(int64_t positions, int64_t half,
+absl::StatusOr<const float*> CudaKernels::RotaryTable(int gpu, int64_t positions, int64_t half,
                                                       double theta) {
-  const float*& table = rotary_[{positions, half, theta}];
+  const float*& table = gpus_[gpu].rotary[{positions, half, theta}];
   if (table != nullptr) return table;
   std::vector<float> values(static_cast<size_t>(2 * positions * half));
   cuda::RunOnHost(
       cuda::RotaryTable{values.data(), values.data() + positions * half, positions, half, theta},
       32);
   const auto bytes = static_cast<int64_t>(values.size() * sizeof(float));
-  SL_ASSIGN_OR_RETURN(void* const memory, device_->Allocate(bytes));
+  SL_ASSIGN_OR_RETURN(void* const memory, device_->AllocateOn(gpu, bytes));
   SL_RETURN_IF_ERROR(device_->CopyNow(memory, values.data(), bytes));
   table = static_cast<const float*>(memory);
   return table;

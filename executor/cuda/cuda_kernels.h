@@ -1,4 +1,5 @@
-// The kernels of a GPU: what every node launches (ops/), and what is done to whole blocks.
+// The kernels of a GPU, or of several of one kind: what every node launches (ops/), and what is
+// done to whole blocks.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "executor/cuda/cudnn_attention.h"
 #include "executor/cuda/declared_use.h"
 #include "executor/cuda/device.h"
@@ -28,7 +30,7 @@ class CudaKernels final : public Kernels {
   // Where attention in bf16 comes from; an error says why our own kernel serves.
   using AttentionSource = absl::StatusOr<std::unique_ptr<cuda::AttentionLibrary>> (*)();
 
-  // `device`, the current GPU, outlives it, and calls nothing of it once it is gone. Unavailable
+  // `device` outlives it, and calls nothing of it once it is gone. Unavailable
   // without the library of products. `attention` is asked when an attention in bf16 is first made
   // ready.
   static absl::StatusOr<std::unique_ptr<CudaKernels>> Make(
@@ -55,19 +57,28 @@ class CudaKernels final : public Kernels {
     const CudaKernels* kernels;
     void (*launch)(const cuda::OpRun& run);
     int64_t workspace_bytes;
-    cuda::NodeData data;
+    absl::InlinedVector<cuda::NodeData, 1> data;  // by GPU
+  };
+  // What a GPU has for itself.
+  struct Gpu {
+    std::unique_ptr<cuda::Products> products;
+    // Once asked for.
+    std::optional<absl::StatusOr<std::unique_ptr<cuda::AttentionLibrary>>> attention;
+    std::map<std::tuple<int64_t, int64_t, double>, const float*> rotary;
   };
 
-  CudaKernels(CudaDevice* device, std::unique_ptr<cuda::Products> products,
-              AttentionSource attention);
+  CudaKernels(CudaDevice* device, std::vector<Gpu> gpus, AttentionSource attention);
   static void RunNode(const void* self, const NodeRun& run);
   static absl::Status FirstError(const void* self);
   void Keep(cudaError_t error, const char* what) const;
   void Keep(const absl::Status& status, const char* what) const;
+  // What the node has on that GPU, and the workspace that it needs there.
+  absl::StatusOr<cuda::NodeData> DataFor(int gpu, const cuda::NodeTypes& types,
+                                         int64_t* workspace_bytes);
   // Null where our own kernel serves.
-  cuda::AttentionLibrary* Attention();
-  // The cosines and sines of all positions; made once for a model.
-  absl::StatusOr<const float*> RotaryTable(int64_t positions, int64_t half, double theta);
+  cuda::AttentionLibrary* Attention(Gpu* gpu);
+  // The cosines and sines of all positions; made once for a model and GPU.
+  absl::StatusOr<const float*> RotaryTable(int gpu, int64_t positions, int64_t half, double theta);
   // A list of parameters, and what its launches use.
   struct ReadyList {
     cuda::ParamList list;
@@ -76,11 +87,9 @@ class CudaKernels final : public Kernels {
   const ReadyList& ListOf(absl::Span<const ParamBlock> blocks) const;
 
   CudaDevice* const device_;
-  const std::unique_ptr<cuda::Products> products_;
+  std::vector<Gpu> gpus_;  // by place of the device
   const AttentionSource attention_source_;
-  std::optional<absl::StatusOr<std::unique_ptr<cuda::AttentionLibrary>>> attention_;  // once asked
   std::deque<ReadyNode> nodes_;
-  std::map<std::tuple<int64_t, int64_t, double>, const float*> rotary_;
   absl::flat_hash_map<const ParamBlock*, ReadyList> lists_;
   mutable absl::Status error_;  // the first that was not told
 };

@@ -52,12 +52,13 @@ absl::StatusOr<bool> CudaDevice::WaitFor(cudaStream_t stream, StreamId id, int64
 
 absl::Status CudaDevice::WaitForStreams() {
   const int64_t start_ns = NowNs();
-  for (int s = 0; s <= issuer_.streams(); ++s) {
-    const bool own = s == issuer_.streams();
-    if (own ? noted_ == 0 && !replayed() : !issuer_.Used(StreamId(s))) continue;
-    const StreamId id = own ? StreamId() : StreamId(s);
-    SL_ASSIGN_OR_RETURN(const bool ended, WaitFor(own ? own_ : native(id), id, start_ns,
-                                                  timeout_ns_, /*watched=*/true));
+  const bool owns_used = noted_ > 0 || replayed();
+  for (int s = 0; s < issuer_.streams() + places(); ++s) {
+    const int place = s - issuer_.streams();
+    if (place >= 0 ? !owns_used : !issuer_.Used(StreamId(s))) continue;
+    const StreamId id = place >= 0 ? StreamId() : StreamId(s);
+    SL_ASSIGN_OR_RETURN(const bool ended, WaitFor(place >= 0 ? gpus_[place].own : native(id), id,
+                                                  start_ns, timeout_ns_, /*watched=*/true));
     if (!ended) return Unfinished();
   }
   return absl::OkStatus();
@@ -68,8 +69,10 @@ absl::Status CudaDevice::WaitForStreams() {
 void CudaDevice::WaitQuietly() {
   const int64_t start_ns = NowNs();
   const int64_t most_ns = timeout_ns_ > 0 ? std::min(timeout_ns_, kQuietNs) : kQuietNs;
-  for (size_t s = 0; s <= natives_.size() && !abandoned_; ++s) {
-    const cudaStream_t stream = s == natives_.size() ? own_ : natives_[s];
+  std::vector<cudaStream_t> all = natives_;
+  for (const Gpu& gpu : gpus_) all.push_back(gpu.own);
+  for (const cudaStream_t stream : all) {
+    if (abandoned_) break;
     if (stream == nullptr) continue;
     const auto ended = WaitFor(stream, StreamId(), start_ns, most_ns, /*watched=*/false);
     abandoned_ = ended.ok() && !*ended;
@@ -104,7 +107,7 @@ absl::Status CudaDevice::Unfinished() {
   for (size_t i = 0; i < noted_; ++i) {
     const IssueOp& op = ops[times_[i].place.stream.value][times_[i].place.op];
     const bool begins = op.kind == StreamOpKind::kLaunch && times_[i].ns == &op.times->start_ns;
-    if (cudaEventQuery(timing_[i]) == cudaSuccess) ends(times_[i].place, begins ? 0 : 1);
+    if (cudaEventQuery(times_[i].event) == cudaSuccess) ends(times_[i].place, begins ? 0 : 1);
   }
   (void)cudaGetLastError();
   return absl::DeadlineExceededError(absl::StrCat(what, DescribeProgress(issuer_, ops, ended)));

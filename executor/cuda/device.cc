@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,57 +14,89 @@
 namespace stringline {
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Make(int ordinal) {
+  return Make({&ordinal, 1}, 1);
+}
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Make(absl::Span<const int> ordinals,
+                                                             int ranks, int sms_per_rank) {
   // Read when CUDA starts to use the GPU. Of the usual 8 queues several streams share one, and wait
   // for each other there.
   (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-  int devices = 0;
-  if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess) {
-    (void)cudaGetLastError();
-    return absl::UnavailableError(
-        absl::StrCat("no GPU can be used: ", cudaGetErrorString(error),
-                     error == cudaErrorInsufficientDriver
-                         ? "; NVIDIA's driver is missing, or too old for CUDA 13"
-                         : ""));
-  }
-  if (ordinal < 0 || ordinal >= devices) {
-    return absl::UnavailableError(
-        absl::StrCat("there is no GPU ", ordinal, ": this machine has ", devices));
-  }
-  std::unique_ptr<CudaDevice> device(new CudaDevice(ordinal));
+  SL_ASSIGN_OR_RETURN(cuda::Reach reach, cuda::OpenGpus(ordinals));
+  std::unique_ptr<CudaDevice> device(
+      new CudaDevice(ordinals, ranks, sms_per_rank, std::move(reach)));
   SL_RETURN_IF_ERROR(device->Start());
   return device;
 }
 
+CudaDevice::CudaDevice(absl::Span<const int> ordinals, int ranks, int sms_per_rank,
+                       cuda::Reach reach)
+    : reach_(std::move(reach)), ranks_(ranks), sms_per_rank_(sms_per_rank), issuer_(this) {
+  for (const int ordinal : ordinals) gpus_.emplace_back().ordinal = ordinal;
+}
+
+absl::Status CudaDevice::Enter(int place) {
+  if (current_ == place) return absl::OkStatus();
+  SL_RETURN_IF_ERROR(Checked(cudaSetDevice(gpus_[place].ordinal), "cudaSetDevice"));
+  current_ = place;
+  return absl::OkStatus();
+}
+
+// The last one made current is the first one again: what is made without a rank is there.
 absl::Status CudaDevice::Start() {
-  SL_RETURN_IF_ERROR(Checked(cudaSetDevice(ordinal_), "cudaSetDevice"));
+  for (int place = places() - 1; place >= 0; --place) {
+    SL_RETURN_IF_ERROR(Enter(place));
+    SL_RETURN_IF_ERROR(StartGpu(place));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaDevice::StartGpu(int place) {
+  Gpu* const gpu = &gpus_[place];
   SL_RETURN_IF_ERROR(
       Checked(cudaDeviceGetStreamPriorityRange(&least_priority_, &greatest_priority_),
               "cudaDeviceGetStreamPriorityRange"));
   SL_RETURN_IF_ERROR(
-      Checked(cudaStreamCreateWithPriority(&own_, cudaStreamNonBlocking, greatest_priority_),
+      Checked(cudaStreamCreateWithPriority(&gpu->own, cudaStreamNonBlocking, greatest_priority_),
               "cudaStreamCreateWithPriority"));
-  SL_RETURN_IF_ERROR(Checked(cudaEventCreateWithFlags(&order_, cudaEventDisableTiming),
+  SL_RETURN_IF_ERROR(Checked(cudaEventCreateWithFlags(&gpu->order, cudaEventDisableTiming),
                              "cudaEventCreateWithFlags"));
-  return Checked(cudaEventCreateWithFlags(&base_, cudaEventDefault), "cudaEventCreateWithFlags");
+  SL_RETURN_IF_ERROR(
+      Checked(cudaEventCreateWithFlags(&gpu->base, cudaEventDefault), "cudaEventCreateWithFlags"));
+  if (sms_per_rank_ == 0) return absl::OkStatus();
+  const int here = cuda::FirstRankOfGpu(place + 1, ranks_, places()) -
+                   cuda::FirstRankOfGpu(place, ranks_, places());
+  SL_ASSIGN_OR_RETURN(gpu->groups, cuda::SmGroups::Make(gpu->ordinal, here, sms_per_rank_));
+  return absl::OkStatus();
 }
 
 // Errors mean nothing any more.
 CudaDevice::~CudaDevice() {
-  (void)cudaSetDevice(ordinal_);
+  current_ = -1;
+  (void)Enter(0);
   if (!quiet_) WaitQuietly();
-  if (abandoned_) return;
+  if (abandoned_) {
+    for (const Gpu& gpu : gpus_) {
+      if (gpu.groups != nullptr) gpu.groups->Abandon();
+    }
+    return;
+  }
   for (const cudaStream_t stream : natives_) {
     if (stream != nullptr) (void)cudaStreamDestroy(stream);
   }
-  if (own_ != nullptr) (void)cudaStreamDestroy(own_);
+  for (const Gpu& gpu : gpus_) {
+    if (gpu.own != nullptr) (void)cudaStreamDestroy(gpu.own);
+  }
   for (const CapturedStep& step : captured_) (void)cudaGraphExecDestroy(step.graph);
   for (const cudaEvent_t event : events_) {
     if (event != nullptr) (void)cudaEventDestroy(event);
   }
-  for (const cudaEvent_t event : timing_) (void)cudaEventDestroy(event);
-  if (order_ != nullptr) (void)cudaEventDestroy(order_);
-  if (base_ != nullptr) (void)cudaEventDestroy(base_);
-  for (void* const piece : memory_) (void)cudaFree(piece);
+  for (const Gpu& gpu : gpus_) {
+    for (const cudaEvent_t event : gpu.timing) (void)cudaEventDestroy(event);
+    if (gpu.order != nullptr) (void)cudaEventDestroy(gpu.order);
+    if (gpu.base != nullptr) (void)cudaEventDestroy(gpu.base);
+  }
+  for (const auto& [begin, memory] : memory_) (void)cudaFree(const_cast<char*>(begin));
   for (void* const piece : host_memory_) (void)cudaFreeHost(piece);
   (void)cudaGetLastError();
 }
@@ -90,27 +123,35 @@ void CudaDevice::Fail(absl::Status status) {
 }
 
 StreamId CudaDevice::NewStream(LazyName name, int capacity) {
-  return AddStream(name, capacity, least_priority_);
+  return AddStream(name, capacity, least_priority_, gpus_[made_on_].groups.get());
 }
 
 StreamId CudaDevice::NewUrgentStream(LazyName name, int capacity) {
-  return AddStream(name, capacity, greatest_priority_);
+  return AddStream(name, capacity, greatest_priority_, nullptr);
 }
 
-StreamId CudaDevice::AddStream(LazyName name, int capacity, int priority) {
+StreamId CudaDevice::AddStream(LazyName name, int capacity, int priority, cuda::SmGroups* groups) {
   const StreamId id = issuer_.NewStream(name, capacity);
   cudaStream_t stream = nullptr;
-  if (failure_.ok()) {
+  if (failure_.ok()) Fail(Enter(made_on_));
+  if (failure_.ok() && groups != nullptr) {
+    const int group = made_for_ - cuda::FirstRankOfGpu(made_on_, ranks_, places());
+    const absl::StatusOr<cudaStream_t> made = groups->NewStream(group, priority);
+    if (made.ok()) stream = *made;
+    Fail(made.status());
+  } else if (failure_.ok()) {
     Fail(Checked(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority),
                  "cudaStreamCreateWithPriority", id));
   }
   natives_.push_back(stream);
+  stream_places_.push_back(made_on_);
   if (stream != nullptr && name.print != nullptr) nvtx_.NameStream(stream, Print(name));
   return id;
 }
 
 EventId CudaDevice::NewEvent(LazyName name) {
   cudaEvent_t event = nullptr;
+  if (failure_.ok()) Fail(Enter(made_on_));
   if (failure_.ok()) {
     Fail(Checked(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
                  "cudaEventCreateWithFlags"));
@@ -119,16 +160,19 @@ EventId CudaDevice::NewEvent(LazyName name) {
   return issuer_.NewEvent(name);
 }
 
-AvailableMemory CudaDevice::available() const {
+AvailableMemory CudaDevice::available(int place) {
   size_t free = 0, total = 0;
-  if (cudaMemGetInfo(&free, &total) != cudaSuccess) {
+  if (!Enter(place).ok() || cudaMemGetInfo(&free, &total) != cudaSuccess) {
     (void)cudaGetLastError();
     return {};  // whoever takes memory learns what is wrong
   }
-  return {static_cast<int64_t>(free), "the GPU's free memory"};
+  return {static_cast<int64_t>(free),
+          places() == 1 ? "the GPU's free memory"
+                        : absl::StrCat("the free memory of GPU ", gpus_[place].ordinal)};
 }
 
-absl::StatusOr<void*> CudaDevice::Allocate(int64_t bytes) {
+absl::StatusOr<void*> CudaDevice::AllocateOn(int place, int64_t bytes) {
+  if (failure_.ok()) Fail(Enter(place));
   SL_RETURN_IF_ERROR(failure_);
   void* memory = nullptr;
   const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
@@ -143,10 +187,11 @@ absl::StatusOr<void*> CudaDevice::Allocate(int64_t bytes) {
   }
   Fail(Checked(error, "cudaMalloc"));
   SL_RETURN_IF_ERROR(failure_);
-  memory_.push_back(memory);
+  memory_[static_cast<char*>(memory)] = {static_cast<int64_t>(size), place};
   // Streams that do not wait for the legacy one would not see what it sets to zero.
-  Fail(Checked(cudaMemsetAsync(memory, 0, size, own_), "cudaMemsetAsync"));
-  if (failure_.ok()) Fail(Checked(cudaStreamSynchronize(own_), "cudaStreamSynchronize"));
+  const cudaStream_t own = gpus_[place].own;
+  Fail(Checked(cudaMemsetAsync(memory, 0, size, own), "cudaMemsetAsync"));
+  if (failure_.ok()) Fail(Checked(cudaStreamSynchronize(own), "cudaStreamSynchronize"));
   SL_RETURN_IF_ERROR(failure_);
   return memory;
 }
@@ -171,10 +216,33 @@ absl::StatusOr<void*> CudaDevice::AllocateHost(int64_t bytes) {
 // It is not on the legacy stream, with which others of the process may have work.
 absl::Status CudaDevice::CopyNow(void* to, const void* from, int64_t bytes) {
   SL_RETURN_IF_ERROR(failure_);
-  const auto size = static_cast<size_t>(bytes);
-  Fail(Checked(cudaMemcpyAsync(to, from, size, cudaMemcpyDefault, own_), "cudaMemcpyAsync"));
-  if (failure_.ok()) Fail(Checked(cudaStreamSynchronize(own_), "cudaStreamSynchronize"));
+  const cudaStream_t own = gpus_[std::max({GpuOf(to), GpuOf(from), 0})].own;
+  Fail(CopyBytes(to, from, bytes, own, StreamId()));
+  if (failure_.ok()) Fail(Checked(cudaStreamSynchronize(own), "cudaStreamSynchronize"));
   return failure_;
+}
+
+int CudaDevice::GpuOf(const void* memory) const {
+  const auto* const at = static_cast<const char*>(memory);
+  const auto after = memory_.upper_bound(at);
+  if (after == memory_.begin()) return -1;
+  const auto& [begin, piece] = *std::prev(after);
+  return at < begin + piece.bytes ? piece.gpu : -1;
+}
+
+// Between GPUs that do not reach each other CUDA copies by way of the host.
+absl::Status CudaDevice::CopyBytes(void* to, const void* from, int64_t bytes, cudaStream_t native,
+                                   StreamId stream) const {
+  const auto size = static_cast<size_t>(bytes);
+  const int there = places() == 1 ? -1 : GpuOf(to);
+  const int here = places() == 1 ? -1 : GpuOf(from);
+  if (there >= 0 && here >= 0 && !reach_[there][here]) {
+    return Checked(
+        cudaMemcpyPeerAsync(to, gpus_[there].ordinal, from, gpus_[here].ordinal, size, native),
+        "cudaMemcpyPeerAsync", stream);
+  }
+  return Checked(cudaMemcpyAsync(to, from, size, cudaMemcpyDefault, native), "cudaMemcpyAsync",
+                 stream);
 }
 
 void CudaDevice::Launch(StreamId stream, const Work& work, WorkTimes* times) {
@@ -203,7 +271,8 @@ int64_t CudaDevice::NowNs() const { return stringline::NowNs(); }
 
 void CudaDevice::Submit() {
   if (!failure_.ok()) return;
-  Fail(Checked(cudaSetDevice(ordinal_), "cudaSetDevice"));
+  current_ = -1;  // others of this thread may have made another one current
+  Fail(Enter(0));
   if (failure_.ok()) Fail(issuer_.Issue());
 }
 
@@ -227,19 +296,25 @@ absl::Status CudaDevice::Synchronize() {
 
 absl::Status CudaDevice::ReadTimes() {
   for (size_t i = 0; i < noted_; ++i) {
+    const Gpu& gpu = gpus_[times_[i].gpu];
     float ms = 0;
     SL_RETURN_IF_ERROR(
-        Checked(cudaEventElapsedTime(&ms, base_, timing_[i]), "cudaEventElapsedTime"));
-    *times_[i].ns = base_ns_ + std::llround(double{ms} * 1e6);
+        Checked(cudaEventElapsedTime(&ms, gpu.base, times_[i].event), "cudaEventElapsedTime"));
+    *times_[i].ns = gpu.base_ns + std::llround(double{ms} * 1e6);
   }
-  noted_ = 0;
+  ForgetTimes();
   return absl::OkStatus();
+}
+
+void CudaDevice::ForgetTimes() {
+  noted_ = 0;
+  for (Gpu& gpu : gpus_) gpu.noted = 0;
 }
 
 absl::Status CudaDevice::IssueLaunch(StreamId stream, const Work& work, WorkTimes* times) {
   if (times != nullptr) SL_RETURN_IF_ERROR(NoteTime(stream, &times->start_ns));
-  work.run(work.self, work.argument, native(stream));
-  SL_RETURN_IF_ERROR(LaunchError(stream));
+  SL_RETURN_IF_ERROR(Launched(
+      stream, [&work](cudaStream_t native) { work.run(work.self, work.argument, native); }));
   return times == nullptr ? absl::OkStatus() : NoteTime(stream, &times->end_ns);
 }
 
@@ -256,40 +331,46 @@ absl::Status CudaDevice::IssueWait(StreamId stream, EventId event) {
                  "cudaStreamWaitEvent", stream);
 }
 
-// One event does for all: who waits for it, waits for what was recorded last, whatever is later.
+// One event of a GPU does for all: who waits for it, waits for what was recorded last, whatever is
+// later.
 absl::Status CudaDevice::Order(StreamId before, StreamId after) {
-  SL_RETURN_IF_ERROR(Checked(cudaEventRecord(order_, native(before)), "cudaEventRecord", before));
-  return Checked(cudaStreamWaitEvent(native(after), order_, cudaEventWaitDefault),
+  const cudaEvent_t order = GpuOf(before).order;
+  SL_RETURN_IF_ERROR(Checked(cudaEventRecord(order, native(before)), "cudaEventRecord", before));
+  return Checked(cudaStreamWaitEvent(native(after), order, cudaEventWaitDefault),
                  "cudaStreamWaitEvent", after);
 }
 
 absl::Status CudaDevice::Move(StreamId stream, void* to, const void* from, int64_t bytes) {
   if (bytes == 0 || to == from) return absl::OkStatus();
-  return Checked(
-      cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, native(stream)),
-      "cudaMemcpyAsync", stream);
+  return CopyBytes(to, from, bytes, native(stream), stream);
 }
 
 absl::Status CudaDevice::NoteTime(StreamId stream, int64_t* ns) {
   if (noted_ == 0 && !capturing_) SL_RETURN_IF_ERROR(StartTimes());
-  if (noted_ == timing_.size()) {
+  Gpu& gpu = GpuOf(stream);
+  if (gpu.noted == gpu.timing.size()) {
     cudaEvent_t event = nullptr;
+    SL_RETURN_IF_ERROR(Enter(place_of(stream)));
     SL_RETURN_IF_ERROR(
         Checked(cudaEventCreateWithFlags(&event, cudaEventDefault), "cudaEventCreateWithFlags"));
-    timing_.push_back(event);
+    gpu.timing.push_back(event);
     times_.push_back({});
   }
-  times_[noted_] = {ns, {stream, issuer_.At(stream)}};
+  const cudaEvent_t event = gpu.timing[gpu.noted++];
+  times_[noted_++] = {ns, {stream, issuer_.At(stream)}, place_of(stream), event};
   // Without the flag an event in a graph only orders, and has no time.
   return Checked(
-      cudaEventRecordWithFlags(timing_[noted_++], native(stream),
+      cudaEventRecordWithFlags(event, native(stream),
                                capturing_ ? cudaEventRecordExternal : cudaEventRecordDefault),
       "cudaEventRecord", stream);
 }
 
 absl::Status CudaDevice::StartTimes() {
-  base_ns_ = NowNs();
-  return Checked(cudaEventRecord(base_, own_), "cudaEventRecord");
+  for (Gpu& gpu : gpus_) {
+    gpu.base_ns = NowNs();
+    SL_RETURN_IF_ERROR(Checked(cudaEventRecord(gpu.base, gpu.own), "cudaEventRecord"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CudaDevice::LaunchError(StreamId stream) {

@@ -1,4 +1,10 @@
-// A GPU as a device: its streams are CUDA streams, its events CUDA events.
+// A GPU as a device, or several of one process: its streams are CUDA streams, its events CUDA
+// events.
+//
+// Of several each is a place (Device::places), with streams, events and memory of its own. Work is
+// called, and kernels are launched, while its stream's GPU is the current one of the thread; copies
+// go between any two, also where neither can use the other's memory. A captured step is one graph
+// on all of them.
 //
 // What is enqueued is given to CUDA in an order in which it means the same (issue.h), by the thread
 // that calls Submit or Synchronize; Work is called then. Streams do not wait for the legacy stream,
@@ -6,8 +12,9 @@
 //
 // Times: what is timed has a timing event before and after it, on its stream; the first step makes
 // them, and later ones use them again. After the step they become nanoseconds of the host's clock,
-// through one more event that was recorded on an idle stream when the first of them was. They are
-// as fine as CUDA's are, half a microsecond, and between two steps a few microseconds off.
+// through one more event of each GPU that was recorded on an idle stream when the first of them
+// was. They are as fine as CUDA's are, half a microsecond, and between two steps, or two GPUs, a
+// few microseconds off.
 //
 // A step that is the same every time can be captured as one CUDA graph, and then be replayed
 // instead of being issued again: a few microseconds of the host, however many kernels there are.
@@ -24,13 +31,17 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "executor/available_memory.h"
+#include "executor/cuda/gpus.h"
 #include "executor/cuda/issue.h"
 #include "executor/cuda/nvtx.h"
 #include "executor/cuda/progress.h"
+#include "executor/cuda/sm_groups.h"
 #include "executor/device.h"
 
 namespace stringline {
@@ -41,17 +52,30 @@ class CudaDevice final : public Device, private IssueSink {
   // CUDA_DEVICE_MAX_CONNECTIONS=32 where it is not set: streams that share a queue of the GPU wait
   // for each other.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Make(int ordinal = 0);
+  // Those with these numbers, for so many ranks of the mesh, in blocks (gpus.h). Errors are those
+  // of OpenGpus. Where `sms_per_rank` is not 0, streams of NewStream have so many multiprocessors
+  // for their rank alone; errors are then those of SmGroups::Make too.
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Make(absl::Span<const int> ordinals, int ranks,
+                                                          int sms_per_rank = 0);
   ~CudaDevice() override;
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
 
+  void MakeFor(int rank) override {
+    made_for_ = rank;
+    made_on_ = place_of(rank);
+  }
+  int places() const override { return static_cast<int>(gpus_.size()); }
+  int place_of(int rank) const override {
+    return places() == 1 ? 0 : cuda::GpuOfRank(rank, ranks_, places());
+  }
   StreamId NewStream(LazyName name, int capacity) override;
   StreamId NewUrgentStream(LazyName name, int capacity) override;
   EventId NewEvent(LazyName name) override;
-  // The memory that the GPU can still give.
-  AvailableMemory available() const;
+  // The memory that the GPU of a place can still give.
+  AvailableMemory available(int place = 0);
   // 256-byte aligned; nothing is kept beside what is asked for.
-  absl::StatusOr<void*> Allocate(int64_t bytes) override;
+  absl::StatusOr<void*> Allocate(int64_t bytes) override { return AllocateOn(made_on_, bytes); }
   // Zeroed memory of the host that the GPU reads and writes itself: what Copy copies from or to, if
   // it shall not hold up the thread that issues.
   absl::StatusOr<void*> AllocateHost(int64_t bytes) override;
@@ -92,8 +116,29 @@ class CudaDevice final : public Device, private IssueSink {
   }
   // The following are for exchanges, while the device issues.
   bool capturing() const { return capturing_; }
-  int ordinal() const { return ordinal_; }
+  // How many multiprocessors a rank's kernels have; 0: all of its GPU.
+  int sms_per_rank() const { return sms_per_rank_; }
+  int ordinal(int place = 0) const { return gpus_[place].ordinal; }
   cudaStream_t native(StreamId stream) const { return natives_[stream.value]; }
+  int place_of(StreamId stream) const { return stream_places_[stream.value]; }
+  // Whether kernels on the stream may use what lies where the other stream is.
+  bool Reaches(StreamId stream, StreamId other) const {
+    return reach_[place_of(stream)][place_of(other)];
+  }
+  // The place whose GPU is the current one: of the stream whose work is called.
+  int current_place() const { return current_; }
+  // As Allocate, on that place.
+  absl::StatusOr<void*> AllocateOn(int place, int64_t bytes);
+  // Makes a place's GPU the current one.
+  absl::Status Enter(int place);
+  // Calls launch(native stream), which launches kernels there.
+  template <typename Function>
+  absl::Status Launched(StreamId stream, const Function& launch) {
+    const absl::Status status = Enter(place_of(stream));
+    if (!status.ok()) return status;
+    launch(native(stream));
+    return LaunchError(stream);
+  }
   // What `after` does from now on comes after all that `before` was given.
   absl::Status Order(StreamId before, StreamId after);
   absl::Status Move(StreamId stream, void* to, const void* from, int64_t bytes);
@@ -112,6 +157,27 @@ class CudaDevice final : public Device, private IssueSink {
   struct NotedTime {
     int64_t* ns = nullptr;
     OpPlace place;
+    int gpu = 0;
+    cudaEvent_t event = nullptr;
+  };
+  // What each GPU has for itself.
+  struct Gpu {
+    int ordinal = 0;
+    // For what is not part of a step, and for the event that times are counted from; the first
+    // GPU's also for captured steps.
+    cudaStream_t own = nullptr;
+    cudaEvent_t order = nullptr;
+    cudaEvent_t base = nullptr;
+    int64_t base_ns = 0;
+    // The first `noted` of the timing events are recorded in this step, each for one number.
+    std::vector<cudaEvent_t> timing;
+    size_t noted = 0;
+    // Where ranks have multiprocessors of their own.
+    std::unique_ptr<cuda::SmGroups> groups;
+  };
+  struct Memory {
+    int64_t bytes = 0;
+    int gpu = 0;
   };
   struct CapturedStep {
     cudaGraphExec_t graph = nullptr;
@@ -119,9 +185,15 @@ class CudaDevice final : public Device, private IssueSink {
     StepOps ops;
   };
 
-  explicit CudaDevice(int ordinal) : ordinal_(ordinal), issuer_(this) {}
+  CudaDevice(absl::Span<const int> ordinals, int ranks, int sms_per_rank, cuda::Reach reach);
   absl::Status Start();
-  StreamId AddStream(LazyName name, int capacity, int priority);
+  absl::Status StartGpu(int place);
+  Gpu& GpuOf(StreamId stream) { return gpus_[place_of(stream)]; }
+  // That whose memory it is; -1: none's.
+  int GpuOf(const void* memory) const;
+  absl::Status CopyBytes(void* to, const void* from, int64_t bytes, cudaStream_t native,
+                         StreamId stream) const;
+  StreamId AddStream(LazyName name, int capacity, int priority, cuda::SmGroups* groups);
 
   absl::Status IssueLaunch(StreamId stream, const Work& work, WorkTimes* times) override;
   absl::Status IssueCopy(StreamId stream, void* to, const void* from, int64_t bytes) override;
@@ -140,34 +212,35 @@ class CudaDevice final : public Device, private IssueSink {
   // The error of a deadline.
   absl::Status Unfinished();
   absl::Status ReadTimes();
+  void ForgetTimes();
   void Fail(absl::Status status);
   // From the fork of all streams to their join.
   absl::Status IssueCaptured();
   absl::Status StartTimes();
   bool replayed() const { return replayed_ >= 0; }
 
-  const int ordinal_;
+  std::vector<Gpu> gpus_;
+  const cuda::Reach reach_;
+  const int ranks_;
+  const int sms_per_rank_;
+  int made_for_ = 0;  // the rank that things are made for now
+  int made_on_ = 0;   // its place
+  int current_ = -1;  // -1: not known
   int64_t timeout_ns_ = 0;
   NvtxRanges nvtx_;
   Issuer issuer_;
   int least_priority_ = 0;
   int greatest_priority_ = 0;
   std::vector<cudaStream_t> natives_;  // by stream
+  std::vector<int> stream_places_;     // by stream
   std::vector<cudaEvent_t> events_;    // by event
-  std::vector<void*> memory_;
+  std::map<const char*, Memory> memory_;
   std::vector<void*> host_memory_;
   std::vector<Check> checks_;
   std::vector<Check> watches_;
   GiveUp give_up_ = nullptr;
   void* give_up_self_ = nullptr;
-  // For what is not part of a step, for the event that times are counted from, and for captured
-  // steps.
-  cudaStream_t own_ = nullptr;
-  cudaEvent_t order_ = nullptr;
-  // The first noted_ of the timing events are recorded in this step, each for one number.
-  cudaEvent_t base_ = nullptr;
-  int64_t base_ns_ = 0;
-  std::vector<cudaEvent_t> timing_;
+  // The first noted_ are of this step; there is room for all timing events.
   std::vector<NotedTime> times_;
   size_t noted_ = 0;
   std::vector<CapturedStep> captured_;

@@ -32,18 +32,26 @@ struct Product {
 };
 
 struct Products::Table {
-  ~Table() {
-    if (handle != nullptr) (void)library.cublasLtDestroy(handle);
-  }
   absl::Status Checked(cublasStatus_t status, const char* call) const;
   absl::Status Describe(Product* product) const;
-  absl::Status FindAlgorithm(Product* product) const;
-  absl::Status Prepare(Product* product) const;
+  absl::Status FindAlgorithm(cublasLtHandle_t handle, Product* product) const;
+  absl::Status Prepare(cublasLtHandle_t handle, Product* product) const;
 
   CublasLt library;
-  cublasLtHandle_t handle = nullptr;
+  int32_t sms = 0;   // 0: all
   std::mutex mutex;  // of products
   absl::flat_hash_map<ProductShape, std::unique_ptr<const Product>> products;
+};
+
+struct Products::Handle {
+  explicit Handle(const CublasLt& library) : library(library) {}
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() {
+    if (handle != nullptr) (void)library.cublasLtDestroy(handle);
+  }
+  const CublasLt& library;
+  cublasLtHandle_t handle = nullptr;
 };
 
 namespace {
@@ -158,6 +166,7 @@ absl::Status Products::Table::Describe(Product* product) const {
   };
   SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSA, operation(mapping.transpose_a)));
   SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSB, operation(mapping.transpose_b)));
+  if (sms > 0) SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, sms));
   if (product->shape.bias) {
     SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t{CUBLASLT_EPILOGUE_BIAS}));
     // A search looks at how it is aligned. Every run puts its own there. Its type is that of D.
@@ -175,7 +184,7 @@ absl::Status Products::Table::Describe(Product* product) const {
   return absl::OkStatus();
 }
 
-absl::Status Products::Table::FindAlgorithm(Product* product) const {
+absl::Status Products::Table::FindAlgorithm(cublasLtHandle_t handle, Product* product) const {
   cublasLtMatmulPreferenceOpaque_t preference;
   STRINGLINE_CUBLAS_LT(cublasLtMatmulPreferenceInit_internal, &preference, sizeof(preference));
   const uint64_t most = kWorkspaceBytes;
@@ -206,7 +215,7 @@ absl::Status Products::Table::FindAlgorithm(Product* product) const {
   return absl::OkStatus();
 }
 
-absl::Status Products::Table::Prepare(Product* product) const {
+absl::Status Products::Table::Prepare(cublasLtHandle_t handle, Product* product) const {
   const ProductMapping mapping = MappingOf(product->shape);
   product->is_empty = mapping.m == 0 || mapping.n == 0;
   product->has_terms = mapping.k > 0;
@@ -215,7 +224,7 @@ absl::Status Products::Table::Prepare(Product* product) const {
     return absl::OkStatus();
   }
   SL_RETURN_IF_ERROR(Describe(product));
-  SL_RETURN_IF_ERROR(FindAlgorithm(product));
+  SL_RETURN_IF_ERROR(FindAlgorithm(handle, product));
   const auto add = [this, product](const char* name, cublasLtMatmulAlgoConfigAttributes_t attribute,
                                    auto value) {
     size_t written = 0;
@@ -233,20 +242,31 @@ absl::Status Products::Table::Prepare(Product* product) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Products>> Products::Make() {
-  auto table = std::make_unique<Table>();
+absl::StatusOr<std::unique_ptr<Products>> Products::Make(int sms) {
+  auto table = std::make_shared<Table>();
+  table->sms = sms;
   SL_ASSIGN_OR_RETURN(table->library, CublasLt::Open());
-  const cublasStatus_t created = table->library.cublasLtCreate(&table->handle);
+  return MakeWith(std::move(table));
+}
+
+absl::StatusOr<std::unique_ptr<Products>> Products::ForAnotherGpu() const {
+  return MakeWith(table_);
+}
+
+absl::StatusOr<std::unique_ptr<Products>> Products::MakeWith(std::shared_ptr<Table> table) {
+  auto handle = std::make_unique<Handle>(table->library);
+  const cublasStatus_t created = table->library.cublasLtCreate(&handle->handle);
   if (created == CUBLAS_STATUS_SUCCESS) {
-    return std::unique_ptr<Products>(new Products(std::move(table)));
+    return std::unique_ptr<Products>(new Products(std::move(table), std::move(handle)));
   }
-  table->handle = nullptr;
+  handle->handle = nullptr;
   const absl::Status status = table->Checked(created, "cublasLtCreate");
   if (created != CUBLAS_STATUS_NOT_INITIALIZED) return status;
   return absl::UnavailableError(absl::StrCat("cuBLASLt finds no GPU: ", status.message()));
 }
 
-Products::Products(std::unique_ptr<Table> table) : table_(std::move(table)) {}
+Products::Products(std::shared_ptr<Table> table, std::unique_ptr<Handle> handle)
+    : table_(std::move(table)), handle_(std::move(handle)) {}
 Products::~Products() = default;
 
 absl::StatusOr<const Product*> Products::Choose(const ProductShape& shape) {
@@ -256,7 +276,7 @@ absl::StatusOr<const Product*> Products::Choose(const ProductShape& shape) {
   auto product = std::make_unique<Product>();
   product->shape = shape;
   absl::Status status = CheckShape(shape);
-  if (status.ok()) status = table_->Prepare(product.get());
+  if (status.ok()) status = table_->Prepare(handle_->handle, product.get());
   if (!status.ok()) {
     table_->products.erase(shape);
     return AboutProduct(shape, status);
@@ -289,7 +309,7 @@ absl::Status Products::Run(const Product* product, const ProductRun& run,
   }
   const float one = 1, beta = shape.accumulate || shape.residual ? 1 : 0;
   const absl::Status status = table_->Checked(
-      table_->library.cublasLtMatmul(table_->handle, &made.operation, &one, run.b, &made.a, run.a,
+      table_->library.cublasLtMatmul(handle_->handle, &made.operation, &one, run.b, &made.a, run.a,
                                      &made.b, &beta, shape.residual ? run.residual : run.out,
                                      &made.d, run.out, &made.d, &product->algorithm, run.workspace,
                                      static_cast<size_t>(product->workspace_bytes), stream),
@@ -297,7 +317,7 @@ absl::Status Products::Run(const Product* product, const ProductRun& run,
   return status.ok() ? status : AboutProduct(shape, status);
 }
 
-void Products::Abandon() { table_->handle = nullptr; }
+void Products::Abandon() { handle_->handle = nullptr; }
 
 std::string Products::Describe() const {
   const std::lock_guard<std::mutex> lock(table_->mutex);

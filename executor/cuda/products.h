@@ -1,7 +1,8 @@
 // Matrix products on a GPU, by cuBLASLt: of float32 without TF32, or of bf16 with sums in float32.
 //
 // The algorithm of a shape is chosen once, when it is first asked for, and is the same in every run
-// of it: the same inputs give the same bits, whichever schedule runs it. Where the library lies is
+// of it, on every GPU of a process: the same inputs give the same bits, whichever schedule runs it,
+// and wherever. Where the library lies is
 // looked up at run time, so that programs start on machines that have none.
 #pragma once
 
@@ -35,7 +36,10 @@ struct ProductRun {
 class Products {
  public:
   // Of the current GPU. Unavailable: no library, or no GPU.
-  static absl::StatusOr<std::unique_ptr<Products>> Make();
+  // `sms`: how many multiprocessors a product has; 0: all.
+  static absl::StatusOr<std::unique_ptr<Products>> Make(int sms = 0);
+  // The same table for another GPU of the same kind, which is the current one.
+  absl::StatusOr<std::unique_ptr<Products>> ForAnotherGpu() const;
   ~Products();
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
@@ -62,8 +66,11 @@ class Products {
 
  private:
   struct Table;
-  explicit Products(std::unique_ptr<Table> table);
-  const std::unique_ptr<Table> table_;
+  struct Handle;
+  Products(std::shared_ptr<Table> table, std::unique_ptr<Handle> handle);
+  static absl::StatusOr<std::unique_ptr<Products>> MakeWith(std::shared_ptr<Table> table);
+  const std::shared_ptr<Table> table_;
+  const std::unique_ptr<Handle> handle_;  // of one GPU
 };
 
 }  // namespace stringline::cuda

@@ -30,7 +30,7 @@ class NcclBackend final : public Backend {
   Device* device() override { return device_.get(); }
   Groups* groups() override { return groups_.get(); }
   Kernels* kernels() override { return kernels_.get(); }
-  AvailableMemory available() override { return device_->available(); }
+  AvailableMemory available(int place) override { return device_->available(place); }
   World* world() override { return world_.get(); }
 
  private:

@@ -123,6 +123,7 @@ std::vector<RankBytes> Stages::rank_bytes() const {
 }
 
 absl::StatusOr<void*> Stages::Take(RankId rank, int64_t bytes, Device* device) {
+  device->MakeFor(seat_.coordinate * plan_.ranks() + rank.value);
   SL_ASSIGN_OR_RETURN(void* memory, device->Allocate(bytes));
   allocated_[rank.value] += bytes;
   return memory;

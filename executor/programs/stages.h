@@ -34,7 +34,7 @@ class Stages final : public StageWork {
   static std::vector<StageSizes> SizesOf(const Plan& plan, absl::Span<const StageProgram> programs,
                                          Kernels* kernels);
   // Where in a mesh these stages are: with whom they sum gradients and exchange experts' rows.
-  // Before the interpreter is made.
+  // Before Allocate.
   struct Seat {
     int coordinate = 0;
     const Replicas* replicas = nullptr;
@@ -47,7 +47,7 @@ class Stages final : public StageWork {
   NeededMemory needed(absl::Span<const RankId> ranks) const;
   // The same by rank.
   std::vector<RankBytes> rank_bytes() const;
-  // Memory of a rank, from the device.
+  // Memory of a rank, from the device, where the rank is.
   absl::StatusOr<void*> Take(RankId rank, int64_t bytes, Device* device);
   // Takes all memory of these ranks from `device`; their parameters get their first values from
   // `seed`, those of experts that of this expert rank. Only these ranks' stages have an address.

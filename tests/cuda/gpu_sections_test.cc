@@ -241,6 +241,23 @@ TEST(GpuSections, OverlapIsMeasuredOverASlowWire) {
   }
 }
 
+TEST(GpuSections, PlacesChangeNoLoss) {
+  const AnyShape shape = GptShape{
+      .layers = 4, .width = 16, .heads = 2, .context = 8, .vocabulary = 256, .microbatch = 2};
+  for (const int gpus : {1, 2}) {
+    Reset();
+    standin_set_devices(gpus);
+    KeptRows rows;
+    CheckPlaces(STRINGLINE_SOURCE_DIR "/schedules", shape, &rows);
+    ASSERT_EQ(rows.all.size(), 2u);
+    EXPECT_EQ(rows.all[0].result, CheckResult::kPass) << rows.all[0].said;
+    EXPECT_EQ(rows.all[0].said.find("32 SMs a rank: "), 0u) << rows.all[0].said;
+    EXPECT_EQ(rows.all[1].result, gpus == 1 ? CheckResult::kSkip : CheckResult::kPass);
+    EXPECT_EQ(rows.all[1].said.find(gpus == 1 ? "the machine has one GPU" : "2 GPUs: "), 0u)
+        << rows.all[1].said;
+  }
+}
+
 TEST(GpuSections, AnErrorOfTheDeviceIsARowThatSaysSo) {
   standin_reset(1);
   standin_fail_call(30, 700);

@@ -30,6 +30,7 @@ GroupMembers::GroupMembers(GroupMachine machine, int count)
   for (int m = 0; m < count; ++m) {
     streams_.push_back(StreamId());
     if (!Has(m)) continue;
+    device().MakeFor(m);
     streams_.back() = device().NewStream(
         {[](const void*, int64_t i) { return absl::StrCat("member ", i); }, nullptr, m}, 256);
   }

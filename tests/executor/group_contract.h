@@ -51,6 +51,7 @@ class GroupMembers {
   template <typename T>
   T* Put(int member, const std::vector<T>& values) {
     const auto bytes = static_cast<int64_t>(values.size() * sizeof(T));
+    device().MakeFor(member);
     T* const there = Memory<T>(values.size());
     void* const here = *device().AllocateHost(bytes);
     std::memcpy(here, values.data(), static_cast<size_t>(bytes));

@@ -189,6 +189,13 @@ TEST(RunConfig, DeviceAndPrecisionAreWordsBesideTheSections) {
   EXPECT_TRUE(ReadWith("", "")->capture);
   EXPECT_TRUE(ReadWith("", "", "device: cuda\ncapture: auto\n")->capture);
   EXPECT_FALSE(ReadWith("", "", "capture: off\ndevice: cuda\n")->capture);
+  EXPECT_TRUE(ReadWith("", "", "device: cuda\n")->gpus.IsDefault());
+  EXPECT_TRUE(ReadWith("", "", "device: cuda\ngpus: 1\n")->gpus.IsDefault());
+  EXPECT_EQ(ReadWith("", "")->sms_per_rank, 0);
+  EXPECT_EQ(ReadWith("", "", "sms_per_rank: 32\n")->sms_per_rank, 32);
+  EXPECT_EQ(ReadWith("", "", "gpus: 4\n")->gpus.count, 4);
+  EXPECT_EQ(ReadWith("", "", "gpus: all\n")->gpus.count, 0);
+  EXPECT_EQ(ReadWith("", "", "gpus: [0, 2]\n")->gpus.ordinals, (std::vector<int>{0, 2}));
   EXPECT_EQ(ReadWith("", "", "device: cuda\n")->timeout_ns, int64_t{600'000'000'000});
   EXPECT_EQ(ReadWith("", "", "device: cuda\ntimeout: 250ms\n")->timeout_ns, 250'000'000);
   EXPECT_EQ(ReadWith("", "", "device: cuda\ntimeout: 0s\n")->timeout_ns, 0);
@@ -207,6 +214,15 @@ TEST(RunConfig, DeviceAndPrecisionAreWordsBesideTheSections) {
       {"device: cuda\ntimeout: soon\n",
        ":2: timeout: 'soon' is not a time (a number of microseconds, or one with ns, us, ms or s)"},
       {"device: cpu\ntimeout: 1s\n", ":2: timeout: 'device: cpu' has none"},
+      {"device: cpu\ngpus: 2\n", ":2: gpus: 'device: cpu' has none"},
+      {"sms_per_rank: 0\n", ":1: sms_per_rank: 0 is not in 1 .. 4096"},
+      {"sms_per_rank: all\n", ":1: sms_per_rank: expected a whole number, got 'all'"},
+      {"device: cpu\nsms_per_rank: 32\n", ":2: sms_per_rank: 'device: cpu' has none"},
+      {"gpus: 0\n", ":1: gpus: 0 is not in 1 .. 1024"},
+      {"gpus: many\n", ":1: gpus: expected a number, a list like [0, 2], or all, got 'many'"},
+      {"gpus: []\n", ":1: gpus: expected a number, a list like [0, 2], or all"},
+      {"gpus: [0, -1]\n", ":1: gpus: -1 is not in 0 .. 1024"},
+      {"gpus: [0, x]\n", ":1: gpus: expected a whole number, got 'x'"},
       {"capture: off\ndevice: cpu\n", ":1: capture: 'device: cpu' has none"},
       {"device: cpu\nnccl: {max_ctas: 4}\n", ":2: nccl: 'device: cpu' has none"},
       {"nccl: {rows: all}\n", ":1: nccl.rows: expected padded or counted, got 'all'"},

@@ -171,7 +171,7 @@ class PlayedBackend final : public Backend {
   Device* device() override { return &device_; }
   Groups* groups() override { return &groups_; }
   Kernels* kernels() override { return CpuKernels(); }
-  AvailableMemory available() override { return shared_.available(); }
+  AvailableMemory available(int place) override { return shared_.available(place); }
   World* world() override { return &world_; }
 
  private:

@@ -7,14 +7,18 @@
 namespace stringline {
 namespace {
 
-absl::StatusOr<std::unique_ptr<Backend>> BackendOf(DeviceKind device, int processes = 1) {
-  RunConfig config;
-  config.device = device;
+absl::StatusOr<std::unique_ptr<Backend>> BackendOf(const RunConfig& config, int processes = 1) {
   Identity identity;
   identity.processes = processes;
   identity.source = "a test";
   identity.host = "127.0.0.1";
   return MakeBackend(config, Plan(), identity);
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> BackendOf(DeviceKind device, int processes = 1) {
+  RunConfig config;
+  config.device = device;
+  return BackendOf(config, processes);
 }
 
 TEST(ChooseBackend, TheCpusIsTheTrainersOwn) {
@@ -41,6 +45,21 @@ TEST(ChooseBackend, ProcessesNeedAGpuEach) {
   EXPECT_EQ(BackendOf(DeviceKind::kCpu, 4).status().message(),
             "device: cpu: a test says that there are 4 processes, but ranks in several processes "
             "need a GPU each");
+}
+
+TEST(ChooseBackend, ProcessesDoNotShareOutGpus) {
+  RunConfig several, groups;
+  several.gpus.count = 2;
+  groups.sms_per_rank = 32;
+  const absl::Status status = BackendOf(several, 4).status();
+  if (absl::StrContains(status.message(), "built without CUDA")) GTEST_SKIP() << status;
+  EXPECT_EQ(status,
+            absl::InvalidArgumentError(
+                "device: cuda: gpus: a test says that there are 4 processes, and each has a GPU of "
+                "its own; one process alone can have several"));
+  EXPECT_EQ(BackendOf(groups, 4).status(),
+            absl::InvalidArgumentError("device: cuda: sms_per_rank: a test says that there are 4 "
+                                       "processes, and each has a GPU of its own, whole"));
 }
 
 }  // namespace

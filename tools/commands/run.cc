@@ -102,10 +102,11 @@ std::string WithoutConfig(const RunConfig& config) {
 }
 
 void PrintBeginning(const Plan& plan, const RunConfig& config, const LoadedData& loaded, bool saves,
-                    std::ostream& out) {
+                    const std::string& places, std::ostream& out) {
   out << plan.schedule << " " << PrintParameters(plan) << ": " << plan.stages.size()
       << " stages on " << plan.ranks() << (plan.ranks() == 1 ? " rank" : " ranks")
       << (config.shape.dtype == DType::kBF16 ? ", in bf16\n" : "\n");
+  if (!places.empty()) out << places << "\n";
   if (saves && !WithoutConfig(config).empty()) out << "--save:  " << WithoutConfig(config);
   const int64_t size = loaded.data().size();
   if (loaded.entropy()) {
@@ -327,7 +328,8 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& 
   const std::optional<double> entropy = loaded->entropy();
   const auto begin = [&](const Trainer& trainer) {
     if (output.json) return;
-    PrintBeginning(plan, config, *loaded, !folders.save.empty(), output.out);
+    PrintBeginning(plan, config, *loaded, !folders.save.empty(), trainer.DescribePlaces(),
+                   output.out);
     const std::string groups = trainer.DescribeGroups();
     if (!groups.empty()) output.out << groups << "\n\n" << std::flush;
     if (verbose) PrintChosen(trainer, output.out);

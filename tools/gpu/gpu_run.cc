@@ -9,6 +9,7 @@
 
 #include "executor/clock.h"
 #include "executor/cuda/cuda_backend.h"
+#include "executor/cuda/gpus.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 
@@ -27,8 +28,13 @@ std::string RandomText(size_t bytes) {
 
 absl::StatusOr<GpuRun> TrainOnGpu(const RunConfig& config, const Plan& plan) {
   SL_CHECK(config.steps >= 4) << config.steps;
-  SL_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend,
-                      CudaBackend::Make({.timeout_ns = 60'000'000'000, .link = config.link}));
+  CudaSettings settings;
+  settings.ranks = plan.ranks() * config.mesh.coordinates();
+  settings.sms_per_rank = config.sms_per_rank;
+  settings.timeout_ns = 60'000'000'000;
+  settings.link = config.link;
+  SL_ASSIGN_OR_RETURN(settings.gpus, cuda::ChooseGpus(config.gpus, settings.ranks));
+  SL_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, CudaBackend::Make(settings));
   std::vector<int64_t> ends_ns;
   TrainHooks hooks;
   hooks.after_step = [&ends_ns](const TrainStep&, Trainer&) {

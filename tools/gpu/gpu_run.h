@@ -19,7 +19,8 @@ struct GpuRun {
   }
 };
 
-// `config` has the model, how many steps (at least 4), the mesh, the link and whether to capture.
+// `config` has the model, how many steps (at least 4), the mesh, the link, on which GPUs, and
+// whether to capture.
 absl::StatusOr<GpuRun> TrainOnGpu(const RunConfig& config, const Plan& plan);
 
 }  // namespace stringline

@@ -66,6 +66,13 @@ std::vector<CheckSection> AllSections(const std::string& schedules,
          CheckPrediction(schedules, shape, rows);
        },
        60},
+      {"places",
+       [schedules](CheckRows* rows) {
+         AnyShape shape = PredictedModel();
+         shape.dtype = DType::kBF16;
+         CheckPlaces(schedules, shape, rows);
+       },
+       60},
       {"nccl", [schedules](CheckRows* rows) { CheckNccl(schedules, rows); }, 120},
       {"overlap",
        [schedules](CheckRows* rows) { CheckOverlap(schedules, ModelOfExperts(), 16, rows); }, 60},

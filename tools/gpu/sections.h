@@ -56,6 +56,10 @@ void CheckPrediction(const std::string& folder, const AnyShape& shape, CheckRows
 void CheckOverlap(const std::string& folder, const DecoderShape& shape, int microbatches,
                   CheckRows* rows);
 
+// Four ranks with multiprocessors of their own, and on as many GPUs as there are: losses near those
+// of ranks that share one GPU, on several GPUs the same in every bit; and how long a step takes.
+void CheckPlaces(const std::string& folder, const AnyShape& shape, CheckRows* rows);
+
 // Ranks as processes with NCCL, all on one GPU: losses in every bit as in one process, and what the
 // others say when a rank is killed. Skipped where there is no NCCL.
 void CheckNccl(const std::string& folder, CheckRows* rows);

@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
-#include <set>
 
 #include "cublas_problem.h"
 #include "cublas_standin.h"
@@ -29,7 +29,8 @@ struct CublasState {
   int64_t searches = 0, products = 0;
   int find_count = 1;
   cublasStatus_t find_state = CUBLAS_STATUS_SUCCESS;
-  std::set<cublasLtHandle_t> handles;
+  int32_t sms = 0;
+  std::map<cublasLtHandle_t, int> handles;  // with their GPUs
 };
 
 CublasState& State() {
@@ -77,10 +78,11 @@ extern "C" {
 
 void standin_cublas_reset() {
   CublasState& state = State();
-  for (const cublasLtHandle_t handle : state.handles) std::free(handle);
+  for (const auto& [handle, gpu] : state.handles) std::free(handle);
   state.handles.clear();
   state.calls = state.fail_at = state.searches = state.products = 0;
   state.failed_call = nullptr;
+  state.sms = 0;
   state.find_count = 1;
   state.find_state = CUBLAS_STATUS_SUCCESS;
 }
@@ -94,6 +96,7 @@ int64_t standin_cublas_calls() { return State().calls; }
 const char* standin_cublas_failed_call() { return State().failed_call; }
 int64_t standin_cublas_searches() { return State().searches; }
 int64_t standin_cublas_products() { return State().products; }
+int32_t standin_cublas_sms() { return State().sms; }
 int64_t standin_cublas_handles() { return static_cast<int64_t>(State().handles.size()); }
 void standin_cublas_find(int count, int state) {
   State().find_count = count;
@@ -103,7 +106,7 @@ void standin_cublas_find(int count, int state) {
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   CUBLAS_ENTER("cublasLtCreate");
   *handle = static_cast<cublasLtHandle_t>(std::malloc(1));
-  State().handles.insert(*handle);
+  State().handles[*handle] = standin_current_device();
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -164,6 +167,9 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
       break;
     case CUBLASLT_MATMUL_DESC_EPILOGUE:
       status = Take(buffer, bytes, &operation.epilogue);
+      break;
+    case CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET:
+      status = Take(buffer, bytes, &operation.sms);
       break;
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
       status = Take(buffer, bytes, &operation.bias);
@@ -299,8 +305,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
                               void* workspace, size_t workspace_bytes, cudaStream_t stream) {
   CUBLAS_ENTER("cublasLtMatmul");
   CublasAlgorithm algorithm;
+  // A handle is of the GPU that was current when it was made.
+  const auto found = State().handles.find(handle);
+  if (found != State().handles.end() && found->second != standin_device_of_stream(stream)) {
+    return CUBLAS_STATUS_ARCH_MISMATCH;
+  }
   // The library searches itself when it is given no algorithm; nobody shall rely on that.
-  if (State().handles.count(handle) == 0 || alpha == nullptr || beta == nullptr ||
+  if (found == State().handles.end() || alpha == nullptr || beta == nullptr ||
       !Opened(algo, &algorithm)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
@@ -319,6 +330,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
   problem.workspace_bytes = algorithm.workspace;
   problem.rounds_parts = algorithm.rounds_parts;
   ++State().products;
+  State().sms = problem.operation.sms;
   const auto run = [problem] {
     const auto use = [](const CublasLayout& layout, const void* at, bool writes) {
       stringline_twin_uses(at, BytesOf(layout), writes ? 1 : 0);

@@ -122,7 +122,7 @@ uint64_t CublasProblem::InShort() const {
   uint64_t hash = 0xCBF29CE484222325U;
   for (const int64_t value : {m, n, k, a.ld, b.ld, c.ld, d.ld, int64_t{operation.transpose_a},
                               int64_t{operation.transpose_b}, int64_t{operation.epilogue},
-                              int64_t{a.type}, int64_t{d.type}}) {
+                              int64_t{operation.sms}, int64_t{a.type}, int64_t{d.type}}) {
     hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001B3U;
   }
   return hash;

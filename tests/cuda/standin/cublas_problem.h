@@ -17,6 +17,7 @@ struct CublasOperation {
   cudaDataType_t scale;
   int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  int32_t sms = 0;             // 0: all
   const void* bias = nullptr;  // of the type of D
 };
 struct CublasLayout {

@@ -26,6 +26,8 @@ const char* standin_cublas_failed_call();
 // How many searches for an algorithm there were, and how many products.
 int64_t standin_cublas_searches();
 int64_t standin_cublas_products();
+// For how many multiprocessors the last product was cut; 0: all.
+int32_t standin_cublas_sms();
 // Handles that are alive.
 int64_t standin_cublas_handles();
 // Searches succeed, and find so many algorithms (0 or 1), with that cublasStatus_t as their state.

@@ -42,6 +42,7 @@ constexpr size_t kUnit = sizeof(std::max_align_t);
 cudaError_t Launch(standin::Machine& machine, const void* kernel, dim3 grid, dim3 block,
                    void** args, size_t shared, cudaStream_t handle) {
   STANDIN_FIND(stream, handle);
+  if (!machine.MayLaunch(*stream)) return machine.Fail(cudaErrorInvalidResourceHandle);
   const auto found = Twins().find(kernel);
   if (found == Twins().end()) {
     std::fprintf(stderr, "stand-in: a kernel without a host twin\n");
@@ -87,7 +88,7 @@ void stringline_declare(const StringlineUse* uses, int count) {
   }
 }
 void stringline_twin_uses(const void* begin, size_t bytes, int writes) {
-  standin::Machine::Get().uses.Add({begin, bytes, writes != 0});
+  standin::Machine::Get().NoteUse({begin, bytes, writes != 0});
 }
 
 void stringline_twin_takes(long long ns) { standin::Machine::Get().takes_ns = ns; }

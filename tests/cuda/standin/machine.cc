@@ -83,6 +83,7 @@ cudaError_t Machine::Enqueue(Stream* stream, Run run, bool takes_time) {
     node.run = std::move(run);
     node.takes_time = takes_time;
     node.line = stream->line_in_graph;
+    node.device = stream->device;
     node.after = stream->last;
     capture->graph->nodes.push_back(std::move(node));
     stream->last = {static_cast<int>(capture->graph->nodes.size()) - 1};
@@ -185,7 +186,7 @@ void Machine::RunOne(Stream* stream) {
   if (op.host != nullptr) stream->clock.Merge(*op.host);
   if (op.wait != nullptr) stream->clock.Merge(op.wait->clock);
   takes_ns = op_ns;
-  Perform(op.run, stream->line, &stream->clock);
+  Perform(op.run, stream->device, stream->line, &stream->clock);
   stream->time_ns = start_ns + (op.takes_time ? takes_ns : 0);
   if (op.replay) {
     stream->time_ns = op.replay(start_ns);
@@ -243,12 +244,15 @@ void Machine::RunUntil(const std::function<bool()>& holds) {
   host_ns += call_ns;
 }
 
-void Machine::Perform(const Run& run, int line, Clock* clock) {
+void Machine::Perform(const Run& run, int device, int line, Clock* clock) {
   if (run.call == nullptr) return;
+  running_on_ = run.between_devices ? -1 : device;
+  running_what_ = run.what;
   clock->Tick(line);
   uses.Begin(line, *clock, run.what);
-  for (const Use& use : run.uses) uses.Add(use);
+  for (const Use& use : run.uses) NoteUse(use);
   run.call();
+  if (!fault.empty() && sticky == cudaSuccess) (void)Fail(cudaErrorIllegalAddress);
   if (uses.race().empty() || sticky != cudaSuccess) return;
   (void)Fail(cudaErrorLaunchFailure);
 }
@@ -256,6 +260,15 @@ void Machine::Perform(const Run& run, int line, Clock* clock) {
 void Machine::HostSaw(const Clock& clock) {
   Clock now = *host_;
   if (now.Merge(clock)) host_ = std::make_shared<Clock>(std::move(now));
+}
+
+Stream* Machine::NewStream(int device, int priority) {
+  auto* const stream = new Stream;
+  stream->device = device;
+  stream->priority = std::clamp(priority, -5, 0);
+  stream->line = NewLines(1);
+  streams.insert(stream);
+  return stream;
 }
 
 int Machine::NewLines(int count) {
@@ -302,7 +315,7 @@ int64_t Machine::RunGraph(const Graph& graph, const std::vector<RecordedPtr>& re
     for (const int before : node.after) begin_ns = std::max(begin_ns, ended_ns[before]);
     for (const int before : node.after) clocks[n].Merge(clocks[before]);
     takes_ns = op_ns;
-    Perform(node.run, graph.first_line + node.line, &clocks[n]);
+    Perform(node.run, node.device, graph.first_line + node.line, &clocks[n]);
     stream->clock.Merge(clocks[n]);
     ended_ns[n] = begin_ns + (node.takes_time ? takes_ns : 0);
     end_ns = std::max(end_ns, ended_ns[n]);
@@ -342,7 +355,9 @@ void Machine::Reset(unsigned seed) {
   failed_call = nullptr;
   may_hang = false;
   memory_bytes = int64_t{1} << 30;
-  memory_used = 0;
+  devices.assign(1, Device());
+  current_device = 0;
+  fault.clear();
   legacy = Stream();
   uses.Reset();
   host_ = std::make_shared<Clock>();
@@ -352,6 +367,10 @@ void Machine::Reset(unsigned seed) {
   for (Graph* const graph : graphs) delete graph;
   for (Capture* const capture : captures) delete capture;
   for (const auto& [address, piece] : memory) std::free(const_cast<char*>(address));
+  for (SmGroup* const context : sm_groups) delete context;
+  sm_groups.clear();
+  descriptions.clear();
+  without.clear();
   streams.clear();
   events.clear();
   graphs.clear();
@@ -363,7 +382,7 @@ void Machine::Reset(unsigned seed) {
 
 int64_t Machine::Alive() const {
   return static_cast<int64_t>(streams.size() + events.size() + graphs.size() + captures.size() +
-                              memory.size());
+                              sm_groups.size() + memory.size());
 }
 
 }  // namespace standin
@@ -412,6 +431,7 @@ int standin_enqueue(void* handle, const char* what, const std::function<void()>&
   Machine& machine = Machine::Get();
   const std::lock_guard<std::mutex> lock(machine.mutex);
   STANDIN_FIND(stream, static_cast<cudaStream_t>(handle));
+  if (!machine.MayLaunch(*stream)) return machine.Fail(cudaErrorInvalidResourceHandle);
   return machine.Enqueue(stream, {run, what, {}});
 }
 void standin_wait() {

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <random>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "clocks.h"
@@ -32,6 +33,7 @@ struct Run {
   std::function<void()> call;  // null: nothing
   const char* what = "";
   std::vector<Use> uses;
+  bool between_devices = false;  // a copy that needs no access to a peer
 };
 
 // Something on a stream: waits, runs, records.
@@ -52,6 +54,7 @@ struct Graph {
     Run run;
     bool takes_time = false;
     int line = 0;              // of those of the graph: the stream it was on
+    int device = -1;           // that stream's
     Event* records = nullptr;  // an external record
     std::vector<int> after;
   };
@@ -60,12 +63,21 @@ struct Graph {
   int first_line = 0;  // of an instantiated one
 };
 
+// Multiprocessors of a GPU that are given to some streams alone; also what describes them.
+struct SmGroup {
+  int device;
+  int group;
+  int sms;
+};
+
 struct Stream {
   std::deque<Op> ops;
+  int device = -1;      // of the legacy stream none: it is every device's
   int64_t time_ns = 0;  // when the last op ended
   bool hangs = false;   // its first op never ends
   int priority = 0;
   int line = 0;
+  const SmGroup* sm_group = nullptr;  // null: the device's own
   Clock clock;
   struct Capture* capture = nullptr;
   int line_in_graph = 0;
@@ -82,11 +94,23 @@ struct Capture {
 struct Event {
   RecordedPtr recorded;  // the latest; null: none
   bool timed = true;
+  int device = 0;
   Capture* capture = nullptr;  // the latest record was in this one
   std::vector<int> last;       // after these nodes
 };
 
+// A GPU.
+struct Device {
+  int64_t memory_used = 0;
+  int sms = 132;
+  std::set<int> peers;  // whose memory it may use besides its own
+  std::set<int> apart;  // whose memory it can never use
+};
+
 enum class MemoryKind : uint8_t { kPageable, kPinned, kDevice };
+
+// Of the thread.
+extern thread_local int current_device;
 
 class Machine {
  public:
@@ -101,6 +125,10 @@ class Machine {
   Event* Find(cudaEvent_t handle);
   // Appends to the stream or to the capture it is part of.
   cudaError_t Enqueue(Stream* stream, Run run, bool takes_time = true);
+  // Whether work may be launched there: its device is the current one.
+  bool MayLaunch(const Stream& stream) const {
+    return &stream == &legacy || stream.device == current_device;
+  }
   // The same of what other processes take part in. It cannot be captured.
   cudaError_t EnqueueUntil(Stream* stream, std::function<bool()> over);
   cudaError_t Record(Stream* stream, Event* event, bool external);
@@ -120,8 +148,17 @@ class Machine {
   // The host has seen all that this clock says.
   void HostSaw(const Clock& clock);
   const std::shared_ptr<const Clock>& host() const { return host_; }
+  Stream* NewStream(int device, int priority);
   // So many lines that nothing has; returns the first.
   int NewLines(int count);
+
+  bool Has(int device) const { return device >= 0 && device < static_cast<int>(devices.size()); }
+  // The device whose memory it is; -1: none's.
+  int DeviceOf(const void* pointer) const;
+  // Whether work on the device may use it.
+  bool Reaches(int device, const void* pointer) const;
+  // What runs now uses these bytes.
+  void NoteUse(const Use& use);
 
   MemoryKind KindOf(const void* pointer, size_t bytes, bool* whole) const;
   void Reset(unsigned seed);
@@ -140,19 +177,25 @@ class Machine {
   cudaError_t fail_with = cudaSuccess;
   const char* failed_call = nullptr;
   int64_t ops_run = 0, pageable_copies = 0;
-  int64_t until_hang = 0;  // ops that take time, with the one that hangs; 0: none does
-  bool may_hang = false;   // then who asks sees all run that can, however seldom he asks
-  int64_t memory_bytes = 0, memory_used = 0;
+  int64_t until_hang = 0;    // ops that take time, with the one that hangs; 0: none does
+  bool may_hang = false;     // then who asks sees all run that can, however seldom he asks
+  int64_t memory_bytes = 0;  // of each device
+  std::vector<Device> devices;
+  std::string fault;  // of the first use of memory that is out of reach
 
   Stream legacy;
   std::set<Stream*> streams;
   std::set<Event*> events;
   std::set<Graph*> graphs;  // instantiated ones too
   std::set<Capture*> captures;
+  std::set<SmGroup*> sm_groups;
+  std::deque<SmGroup> descriptions;
+  std::string without;    // the function that the driver has not
   Capture ended_capture;  // of events whose latest record was in one that is over
   struct Memory {
     size_t bytes;
     MemoryKind kind;
+    int device;  // of kDevice
   };
   std::map<const char*, Memory> memory;
 
@@ -163,13 +206,15 @@ class Machine {
   bool RunNext();
   bool Ready(const Stream& stream) const;
   void RunOne(Stream* stream);
-  // On that line, after what the clock says.
-  void Perform(const Run& run, int line, Clock* clock);
+  // On that device and line, after what the clock says.
+  void Perform(const Run& run, int device, int line, Clock* clock);
   bool AwaitsOthers() const;
   std::shared_ptr<const Clock> host_ = std::make_shared<Clock>();
   int lines_ = 1;  // 0 is the legacy stream's
   std::vector<Stream*> ready_;
   Stream* last_ = nullptr;
+  int running_on_ = -1;  // the device of what runs
+  const char* running_what_ = "";
 };
 
 // Whether a thread of this process captures, in the mode that forbids things to that thread.

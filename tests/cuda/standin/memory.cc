@@ -15,15 +15,16 @@ cudaError_t Take(Machine& machine, void** pointer, size_t bytes, MemoryKind kind
   *pointer = nullptr;
   if (bytes == 0) return cudaSuccess;
   const auto wanted = static_cast<int64_t>(bytes);
-  if (kind == MemoryKind::kDevice && wanted > machine.memory_bytes - machine.memory_used) {
+  int64_t& used = machine.devices[standin::current_device].memory_used;
+  if (kind == MemoryKind::kDevice && wanted > machine.memory_bytes - used) {
     return machine.Fail(cudaErrorMemoryAllocation);
   }
   const size_t rounded = (bytes + 255) / 256 * 256;
   void* const taken = rounded < bytes ? nullptr : std::aligned_alloc(256, rounded);
   if (taken == nullptr) return machine.Fail(cudaErrorMemoryAllocation);
   std::memset(taken, 0xA5, rounded);
-  machine.memory[static_cast<char*>(taken)] = {bytes, kind};
-  if (kind == MemoryKind::kDevice) machine.memory_used += wanted;
+  machine.memory[static_cast<char*>(taken)] = {bytes, kind, standin::current_device};
+  if (kind == MemoryKind::kDevice) used += wanted;
   *pointer = taken;
   return cudaSuccess;
 }
@@ -37,7 +38,7 @@ cudaError_t GiveBack(Machine& machine, void* pointer, MemoryKind kind) {
   }
   machine.RunAll();  // it waits for the device
   if (kind == MemoryKind::kDevice) {
-    machine.memory_used -= static_cast<int64_t>(found->second.bytes);
+    machine.devices[found->second.device].memory_used -= static_cast<int64_t>(found->second.bytes);
   }
   machine.uses.Forget(pointer, found->second.bytes);
   machine.memory.erase(found);
@@ -109,7 +110,8 @@ cudaError_t cudaFreeHost(void* pointer) {
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   STANDIN_ENTER("cudaMemGetInfo");
-  *free = static_cast<size_t>(machine.memory_bytes - machine.memory_used);
+  *free = static_cast<size_t>(machine.memory_bytes -
+                              machine.devices[standin::current_device].memory_used);
   *total = static_cast<size_t>(machine.memory_bytes);
   return cudaSuccess;
 }
@@ -119,7 +121,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   STANDIN_ENTER("cudaMemcpyAsync");
   STANDIN_FIND(stream, handle);
   bool pageable = false;
-  if (!MayCopy(machine, to, from, bytes, kind, &pageable)) {
+  // CUDA may take another way between GPUs that do not reach each other; nobody shall rely on it.
+  if (!MayCopy(machine, to, from, bytes, kind, &pageable) || !machine.Reaches(stream->device, to) ||
+      !machine.Reaches(stream->device, from)) {
     return machine.Fail(cudaErrorInvalidValue);
   }
   STANDIN_RETURN_IF_ERROR(machine.Enqueue(stream, CopyOf(to, from, bytes)));
@@ -128,6 +132,20 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
     machine.WaitFor(stream);
   }
   return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
+                                size_t bytes, cudaStream_t handle) {
+  STANDIN_ENTER("cudaMemcpyPeerAsync");
+  STANDIN_FIND(stream, handle);
+  bool pageable = false;
+  if (!MayCopy(machine, to, from, bytes, cudaMemcpyDeviceToDevice, &pageable) ||
+      machine.DeviceOf(to) != to_device || machine.DeviceOf(from) != from_device) {
+    return machine.Fail(cudaErrorInvalidValue);
+  }
+  standin::Run copy = CopyOf(to, from, bytes);
+  copy.between_devices = true;
+  return machine.Enqueue(stream, std::move(copy));
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {

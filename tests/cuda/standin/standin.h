@@ -36,7 +36,29 @@ const char* standin_failed_call();
 // reset; 0: none. Who waits for it as CUDA waits, without a limit, ends the process.
 void standin_hang_op(int64_t n);
 
-// How much device memory there is; 1 GiB after a reset.
+// There are so many GPUs from now on, all alike; one after a reset. Before anything is made.
+// Streams, events and memory belong to the GPU that is current when they are made, and as in CUDA:
+// an event is recorded on streams of its GPU, work is launched on streams of the current one, and
+// uses memory of its own GPU and of those that it was given access to. Else the call fails, or the
+// work.
+void standin_set_devices(int count);
+void standin_set_sms(int device, int sms);  // how many multiprocessors it has; 132 after a reset
+// The GPU can never use the memory of that peer.
+void standin_keep_apart(int device, int peer);
+// Whose a stream is, and memory (-1: no GPU's), and how much of a GPU's is taken.
+int standin_device_of_stream(void* stream);
+int standin_device_of_memory(const void* memory);
+int64_t standin_memory_used(int device);
+// How many multiprocessors of its GPU the stream has in a green context, and in which group of
+// those that the GPU was split into; 0 and -1: it is in none.
+int standin_sms_of_stream(void* stream);
+int standin_sm_group_of_stream(void* stream);
+// The driver has no function of that name, until a reset.
+void standin_driver_without(const char* name);
+// The GPU that is current for this thread.
+int standin_current_device();
+
+// How much memory each GPU has; 1 GiB after a reset.
 void standin_set_memory(int64_t bytes);
 // How long a kernel, a host function or a copy takes, if its twin does not say it: 1000 after a
 // reset.

@@ -1,4 +1,4 @@
-// The device, streams, events and errors.
+// Streams, events and errors.
 #include <algorithm>
 
 #include "entry.h"
@@ -11,51 +11,6 @@ using standin::Machine;
 }  // namespace
 
 extern "C" {
-
-cudaError_t cudaGetDeviceCount(int* count) {
-  STANDIN_ENTER("cudaGetDeviceCount");
-  *count = 1;
-  return cudaSuccess;
-}
-
-cudaError_t cudaSetDevice(int device) {
-  STANDIN_ENTER("cudaSetDevice");
-  return device == 0 ? cudaSuccess : machine.Fail(cudaErrorInvalidDevice);
-}
-
-cudaError_t cudaGetDevice(int* device) {
-  STANDIN_ENTER("cudaGetDevice");
-  *device = 0;
-  return cudaSuccess;
-}
-
-// As much as somebody here asks for.
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  STANDIN_ENTER("cudaGetDeviceProperties");
-  if (device != 0) return machine.Fail(cudaErrorInvalidDevice);
-  *properties = {};
-  properties->major = 9;
-  properties->multiProcessorCount = 132;
-  return cudaSuccess;
-}
-
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  STANDIN_ENTER("cudaDeviceGetAttribute");
-  if (device != 0) return machine.Fail(cudaErrorInvalidDevice);
-  switch (attribute) {
-    case cudaDevAttrMultiProcessorCount:
-      *value = 132;
-      return cudaSuccess;
-    case cudaDevAttrComputeCapabilityMajor:
-      *value = 9;
-      return cudaSuccess;
-    case cudaDevAttrComputeCapabilityMinor:
-      *value = 0;
-      return cudaSuccess;
-    default:
-      return machine.Fail(cudaErrorInvalidValue);
-  }
-}
 
 cudaError_t cudaDeviceSynchronize() {
   STANDIN_ENTER("cudaDeviceSynchronize");
@@ -75,10 +30,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* handle, unsigned flags, i
   STANDIN_ENTER("cudaStreamCreateWithPriority");
   // Streams that the legacy one holds up are not here.
   if (flags != cudaStreamNonBlocking) return machine.Fail(cudaErrorNotSupported);
-  auto* const stream = new standin::Stream;
-  stream->priority = std::clamp(priority, -5, 0);
-  stream->line = machine.NewLines(1);
-  machine.streams.insert(stream);
+  standin::Stream* const stream = machine.NewStream(standin::current_device, priority);
   *handle = reinterpret_cast<cudaStream_t>(stream);
   return cudaSuccess;
 }
@@ -137,6 +89,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* handle, unsigned flags) {
   STANDIN_ENTER("cudaEventCreateWithFlags");
   auto* const event = new standin::Event;
   event->timed = (flags & cudaEventDisableTiming) == 0;
+  event->device = standin::current_device;
   machine.events.insert(event);
   *handle = reinterpret_cast<cudaEvent_t>(event);
   return cudaSuccess;
@@ -159,6 +112,10 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event_handle, cudaStream_t stre
   STANDIN_ENTER("cudaEventRecord");
   STANDIN_FIND(event, event_handle);
   STANDIN_FIND(stream, stream_handle);
+  // Whichever device is current.
+  if (stream != &machine.legacy && stream->device != event->device) {
+    return machine.Fail(cudaErrorInvalidResourceHandle);
+  }
   return machine.Record(stream, event, flags == cudaEventRecordExternal);
 }
 
@@ -197,7 +154,8 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start_handle, cudaEvent_
   STANDIN_ENTER("cudaEventElapsedTime");
   STANDIN_FIND(start, start_handle);
   STANDIN_FIND(end, end_handle);
-  if (!start->timed || !end->timed || start->recorded == nullptr || end->recorded == nullptr) {
+  if (start->device != end->device || !start->timed || !end->timed || start->recorded == nullptr ||
+      end->recorded == nullptr) {
     return machine.Fail(cudaErrorInvalidResourceHandle);
   }
   if (!start->recorded->done || !end->recorded->done) return cudaErrorNotReady;
@@ -230,6 +188,8 @@ const char* cudaGetErrorName(cudaError_t error) {
     STANDIN_NAME(cudaErrorInvalidConfiguration);
     STANDIN_NAME(cudaErrorInvalidDeviceFunction);
     STANDIN_NAME(cudaErrorInvalidDevice);
+    STANDIN_NAME(cudaErrorPeerAccessUnsupported);
+    STANDIN_NAME(cudaErrorPeerAccessAlreadyEnabled);
     STANDIN_NAME(cudaErrorNoDevice);
     STANDIN_NAME(cudaErrorInsufficientDriver);
     STANDIN_NAME(cudaErrorInvalidResourceHandle);
@@ -259,7 +219,8 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorMemoryAllocation:
       return "out of memory";
     case cudaErrorIllegalAddress:
-      return "an illegal memory access was encountered";
+      return Machine::Get().fault.empty() ? "an illegal memory access was encountered"
+                                          : Machine::Get().fault.c_str();
     case cudaErrorLaunchFailure:
       return standin_race() != nullptr ? standin_race() : "unspecified launch failure";
     case cudaErrorInvalidResourceHandle:
