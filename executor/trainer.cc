@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -48,7 +49,10 @@ Trainer::Trainer(Plan lowered, std::vector<StageProgram> programs, const Trainer
 absl::Status Trainer::Prepare() {
   if (backend_ == nullptr) SL_RETURN_IF_ERROR(MakeCpuBackend());
   SL_RETURN_IF_ERROR(FindLocalRanks());
-  gradient_step_.emplace(device(), settings_.capture);
+  step_.emplace(device(), kPhases, settings_.capture);
+  SL_ASSIGN_OR_RETURN(void* const update,
+                      device()->AllocateHost(static_cast<int64_t>(sizeof(UpdateStep))));
+  update_ = new (update) UpdateStep;
   NeededMemory needed;
   for (size_t c = 0; c < copies_.size(); ++c) {
     PipelineCopy& copy = copies_[c];
@@ -64,7 +68,6 @@ absl::Status Trainer::Prepare() {
     const std::vector<Param>& params = programs_[at % stages()].params;
     for (size_t p = 0; p < params.size(); ++p) {
       if (params[p].tied_to.empty()) continue;
-      has_tied_ = true;
       PrepareTied(static_cast<int>(at / stages()), StageOf(at), static_cast<int>(p));
     }
   }
@@ -236,7 +239,7 @@ absl::Status Trainer::ComputeGradients() {
   for (PipelineCopy& copy : copies_) {
     if (copy.recorder != nullptr) copy.recorder->StartStep(now_ns);
   }
-  SL_RETURN_IF_ERROR(GiveUp(gradient_step_->Run([this] {
+  SL_RETURN_IF_ERROR(GiveUp(step_->Run(kGradients, [this] {
     for (PipelineCopy& copy : copies_) copy.interpreter->EnqueueStep();
     // If they are not the same, the device tells.
     if (!std::exchange(calls_checked_, true)) (void)backend_->groups()->CheckCalls();
@@ -277,15 +280,14 @@ absl::Status Trainer::RefreshWorking() {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::ForEveryStage(void (*phase)(const void*, int64_t, NativeStream)) {
+void Trainer::EnqueueForEveryStage(void (*work)(const void*, int64_t, NativeStream)) {
   for (size_t c = 0; c < copies_.size(); ++c) {
     for (int64_t s = 0; s < stages(); ++s) {
       if (!holds(StageId(static_cast<int32_t>(s)), static_cast<int>(c))) continue;
       device()->Launch(copies_[c].interpreter->ComputeStream(plan_.stages[s].rank),
-                       {phase, this, static_cast<int64_t>(c) * stages() + s});
+                       {work, this, static_cast<int64_t>(c) * stages() + s});
     }
   }
-  return device()->Synchronize();
 }
 
 absl::Span<float> Trainer::View(float* block, StageId stage, int index) const {

@@ -74,6 +74,8 @@ class Kernels {
   // count, and lies in memory from Device::AllocateHost.
   virtual void SumOfSquares(absl::Span<const ParamBlock> blocks, double* sums,
                             NativeStream stream) = 0;
+  // `step` lies in memory from Device::AllocateHost and is read when the update runs: a captured
+  // one, replayed, does what it says then.
   virtual void Update(const UpdateStep& step, absl::Span<const ParamBlock> blocks,
                       NativeStream stream) = 0;
 

@@ -182,10 +182,10 @@ TEST_P(CudaTraining, GivesTheSameBitsCaptured) {
     ASSERT_TRUE(backend.ok()) << backend.status();
     const auto trainer = MakeTrainer(GetParam(), *std::move(backend), 1e-3, capture);
     const Trained seen = TrainedSteps(*trainer, {3, 4, 5, 6, 5});
-    const HostTime& host = trainer->gradient_step().host_time();
+    const HostTime& host = trainer->repeated_step().host_time();
     EXPECT_EQ(host.captured_steps, capture ? 2 : 0);
     EXPECT_EQ(host.issued_steps, capture ? 1 : 4);
-    EXPECT_EQ(trainer->gradient_step().refusal(), "");
+    EXPECT_EQ(trainer->repeated_step().refusal(), "");
     if (!capture) {
       expected = seen;
       continue;
