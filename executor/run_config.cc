@@ -182,7 +182,8 @@ std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) 
        {{"min_ctas", &config->nccl.min_ctas, 0, 64, false},
         {"max_ctas", &config->nccl.max_ctas, 0, 64, false},
         {"rows", &wishes->rows, 0, 0, false},
-        {"sums", &wishes->sums, 0, 0, false}},
+        {"sums", &wishes->sums, 0, 0, false},
+        {"capture", &config->nccl.capture, 0, 0, false}},
        nullptr,
        /*required=*/false},
   };

@@ -37,7 +37,8 @@
 // as a graph and replayed: auto [the default], where CUDA can, or off; and `timeout`, as 600s [the
 // default], how long a GPU may take over a step before the run ends with an error; 0s: as long as
 // it likes. `nccl` takes what messages between processes may use: min_ctas and max_ctas of a call
-// [0: as NCCL likes], rows [padded | counted] and sums [ordered | nccl] (nccl/nccl_comms.h).
+// [0: as NCCL likes], rows [padded | counted], sums [ordered | nccl], and capture [false], whether
+// steps with them are captured too (nccl/nccl_comms.h).
 //
 // `precision`, another one: fp32 [the default], or bf16, in which activations and the weights,
 // tables and biases of products are bf16. Sums inside of products, norms, routers, losses, the
@@ -98,6 +99,7 @@ struct RunConfig {
     int max_ctas = 0;           // nccl.max_ctas, the same
     bool counted_rows = false;  // nccl.rows, default padded
     bool own_sums = false;      // nccl.sums, default ordered
+    bool capture = false;       // nccl.capture
   } nccl;
   bool capture = true;                   // capture, default auto
   int64_t timeout_ns = 600'000'000'000;  // timeout, default 600s; 0: none

@@ -54,7 +54,7 @@ absl::Status CudaDevice::WaitForStreams() {
   const int64_t start_ns = NowNs();
   for (int s = 0; s <= issuer_.streams(); ++s) {
     const bool own = s == issuer_.streams();
-    if (own ? noted_ == 0 && !replayed() : !issuer_.Used(StreamId(s))) continue;
+    if (own ? noted_ == 0 && !replaying() : !issuer_.Used(StreamId(s))) continue;
     const StreamId id = own ? StreamId() : StreamId(s);
     SL_ASSIGN_OR_RETURN(const bool ended, WaitFor(own ? own_ : native(id), id, start_ns,
                                                   timeout_ns_, /*watched=*/true));
@@ -81,10 +81,10 @@ absl::Status CudaDevice::Unfinished() {
   abandoned_ = quiet_ = true;
   const std::string what =
       absl::StrCat("the GPU has not ended its work within ", timeout_ns_ / 1'000'000, " ms: ");
-  if (replayed() && noted_ == 0) {
+  if (replaying() && noted_ == 0) {
     return absl::DeadlineExceededError(absl::StrCat(what, "a captured step, without times"));
   }
-  const StepOps ops = replayed() ? captured_[replayed_].ops : issuer_.Ops();
+  const StepOps ops = replaying() ? captured_[replayed_].ops : issuer_.Ops();
   std::vector<uint32_t> ended(ops.size(), 0);
   const auto ends = [&ended](OpPlace place, uint32_t by) {
     uint32_t& of = ended[place.stream.value];
@@ -92,12 +92,12 @@ absl::Status CudaDevice::Unfinished() {
   };
   // In a replay the streams have nothing, and of the graph's events only those that are timed can
   // be asked.
-  for (size_t s = 0; s < ops.size() && !replayed(); ++s) {
+  for (size_t s = 0; s < ops.size() && !replaying(); ++s) {
     if (cudaStreamQuery(natives_[s]) == cudaSuccess)
       ended[s] = static_cast<uint32_t>(ops[s].size());
   }
   const std::vector<OpPlace> records = RecordsOf(ops, issuer_.events());
-  for (size_t e = 0; e < records.size() && !replayed(); ++e) {
+  for (size_t e = 0; e < records.size() && !replaying(); ++e) {
     if (!records[e].stream.valid()) continue;
     if (cudaEventQuery(events_[e]) == cudaSuccess) ends(records[e], 1);
   }

@@ -52,7 +52,7 @@ CudaDevice::~CudaDevice() {
     if (stream != nullptr) (void)cudaStreamDestroy(stream);
   }
   if (own_ != nullptr) (void)cudaStreamDestroy(own_);
-  for (const CapturedStep& step : captured_) (void)cudaGraphExecDestroy(step.graph);
+  ForgetCaptured();
   for (const cudaEvent_t event : events_) {
     if (event != nullptr) (void)cudaEventDestroy(event);
   }

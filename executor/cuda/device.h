@@ -88,6 +88,11 @@ class CudaDevice final : public Device, private IssueSink {
     give_up_ = give_up;
     give_up_self_ = self;
   }
+  // Destroys the graphs of all captured steps; one that runs still comes to its end. No more
+  // Replay.
+  void ForgetCaptured();
+  // Whether what runs until Synchronize was captured.
+  bool replaying() const { return replayed_ >= 0; }
   // The following are for exchanges, while the device issues.
   bool capturing() const { return capturing_; }
   int ordinal() const { return ordinal_; }
@@ -142,7 +147,6 @@ class CudaDevice final : public Device, private IssueSink {
   // From the fork of all streams to their join.
   absl::Status IssueCaptured();
   absl::Status StartTimes();
-  bool replayed() const { return replayed_ >= 0; }
 
   const int ordinal_;
   int64_t timeout_ns_ = 0;

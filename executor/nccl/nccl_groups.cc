@@ -70,6 +70,7 @@ absl::Status NcclGroups::Start() {
 }
 
 NcclGroups::~NcclGroups() {
+  device_->ForgetCaptured();
   device_->OnFailure(nullptr, nullptr);
   if (own_ != nullptr) (void)cudaStreamDestroy(own_);
   if (counted_ != nullptr) (void)cudaEventDestroy(counted_);
@@ -248,7 +249,9 @@ absl::Status NcclGroups::EndStep(const void* self) {
 }
 
 void NcclGroups::GiveUp(void* self, const absl::Status& failure) {
-  static_cast<NcclGroups*>(self)->comms_->Abort(failure);
+  auto& groups = *static_cast<NcclGroups*>(self);
+  groups.device_->ForgetCaptured();
+  groups.comms_->Abort(failure);
 }
 
 std::string NcclGroups::Awaited() const {
