@@ -100,8 +100,10 @@ absl::StatusOr<ReadyKernel> CudaKernels::ReadyFor(const Graph& graph, const Node
         cuda::ChooseAttention(types, bf16 ? Attention() : nullptr, &ready.data, &workspace_bytes));
   }
   SL_RETURN_IF_ERROR(cuda::ChooseProducts(types, products_.get(), &ready.data, &workspace_bytes));
+  cuda::JoinProduct(types, products_.get(), &ready.data, &workspace_bytes);
+  if (ready.data.with >= 0) ready.launch = cuda::LaunchJoined;
   ready.workspace_bytes = workspace_bytes;
-  return ReadyKernel{RunNode, &ready, workspace_bytes};
+  return ReadyKernel{RunNode, &ready, workspace_bytes, ready.data.with};
 }
 
 cuda::AttentionLibrary* CudaKernels::Attention() {
