@@ -1,5 +1,7 @@
 #include "executor/repeated_step.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace stringline {
@@ -17,28 +19,39 @@ std::string Describe(const HostTime& host, const std::string& refusal) {
   return text;
 }
 
-void RepeatedStep::Give(int64_t start_ns) {
+void RepeatedStep::Give(int phase, int64_t start_ns) {
   if (!device_->CanCapture()) return;
-  const bool first = steps_ == 0;
-  bool captures = false;
-  if (captures_ && captured_ < 0 && refusal_.empty() && steps_ >= kIssuedFirst) {
-    captures = true;
-    const absl::StatusOr<int> captured = device_->Capture();
-    if (captured.ok()) {
-      captured_ = *captured;
-    } else {
-      refusal_ = std::string(captured.status().message());
-    }
+  if (phase == 0) {
+    ++steps_;
+    step_ns_ = 0;
+    tried_ = false;
   }
-  if (captured_ >= 0) {
-    device_->Replay(captured_);
+  if (captures_ && phases_[phase] < 0 && refusal_.empty() && steps_ > kIssuedFirst) Capture(phase);
+  if (phases_[phase] >= 0) {
+    device_->Replay(phases_[phase]);
   } else {
     device_->Submit();
   }
-  ++steps_;
-  if (first || captures) return;
-  ++(captured_ >= 0 ? host_.captured_steps : host_.issued_steps);
-  (captured_ >= 0 ? host_.captured_ns : host_.issued_ns) += NowNs() - start_ns;
+  step_ns_ += NowNs() - start_ns;
+  if (phase + 1 == static_cast<int>(phases_.size())) EndStep();
+}
+
+void RepeatedStep::Capture(int phase) {
+  tried_ = true;
+  const absl::StatusOr<int> captured = device_->Capture();
+  if (captured.ok()) {
+    phases_[phase] = *captured;
+  } else {
+    refusal_ = std::string(captured.status().message());
+  }
+}
+
+void RepeatedStep::EndStep() {
+  if (steps_ == 1 || tried_) return;
+  const bool captured =
+      std::all_of(phases_.begin(), phases_.end(), [](int phase) { return phase >= 0; });
+  ++(captured ? host_.captured_steps : host_.issued_steps);
+  (captured ? host_.captured_ns : host_.issued_ns) += step_ns_;
 }
 
 }  // namespace stringline

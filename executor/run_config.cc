@@ -186,7 +186,8 @@ std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) 
         {"max_ctas", &config->nccl.max_ctas, 0, 64, false},
         {"rows", &wishes->rows, 0, 0, false},
         {"sums", &wishes->sums, 0, 0, false},
-        {"layout", &wishes->layout, 0, 0, false}},
+        {"layout", &wishes->layout, 0, 0, false},
+        {"capture", &config->nccl.capture, 0, 0, false}},
        nullptr,
        /*required=*/false},
   };

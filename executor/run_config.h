@@ -41,8 +41,9 @@
 // default], where CUDA can, or off; and `timeout`, as 600s [the default], how long a GPU may take
 // over a step before the run ends with an error; 0s: as long as it likes. `nccl` takes what
 // messages between processes may use: min_ctas and max_ctas of a call [0: as NCCL likes], rows
-// [padded | counted] and sums [ordered | nccl] (nccl/nccl_comms.h), and layout [edge | pair | updown |
-// shared], which messages share a communicator (communicators.h).
+// [padded | counted], sums [ordered | nccl], capture [false], whether steps with them are captured
+// too (nccl/nccl_comms.h), and layout [edge | pair | updown | shared], which messages share a
+// communicator (communicators.h).
 //
 // `precision`, another one: fp32 [the default], or bf16, in which activations and the weights,
 // tables and biases of products are bf16. Sums inside of products, norms, routers, losses, the
@@ -106,6 +107,7 @@ struct RunConfig {
     int max_ctas = 0;           // nccl.max_ctas, the same
     bool counted_rows = false;  // nccl.rows, default padded
     bool own_sums = false;      // nccl.sums, default ordered
+    bool capture = false;       // nccl.capture
   } nccl;
   GpuWish gpus;                          // gpus, default 1
   int sms_per_rank = 0;                  // sms_per_rank, default 0: ranks of a GPU share all

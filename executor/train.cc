@@ -85,8 +85,8 @@ class Run {
     result_.params = CountParams(config_.shape);
     result_.memory = trainer_->memory();
     result_.rank_bytes = trainer_->rank_bytes();
-    result_.host = trainer_->gradient_step().host_time();
-    result_.not_captured = trainer_->gradient_step().refusal();
+    result_.host = trainer_->repeated_step().host_time();
+    result_.not_captured = trainer_->repeated_step().refusal();
     SummariseLosses();
     if (!result_.stopped) SL_RETURN_IF_ERROR(ComparePrediction());
     return std::move(result_);

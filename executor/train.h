@@ -75,7 +75,7 @@ struct TrainResult {
   std::vector<RankBytes> rank_bytes;  // of all ranks of the mesh, coordinate by coordinate
   double aux_loss_nats = 0;           // the last step's (TrainStep)
   int64_t dropped = 0;                // slots that no expert took, of all steps
-  HostTime host;                      // of computing gradients
+  HostTime host;                      // of whole steps
   std::string not_captured;           // why steps were not, although they should be; or ""
   // What follows is empty after a stop.
   Timeline measured;            // the last step, of the mesh's coordinate 0

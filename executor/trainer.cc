@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -48,7 +49,10 @@ Trainer::Trainer(Plan lowered, std::vector<StageProgram> programs, const Trainer
 absl::Status Trainer::Prepare() {
   if (backend_ == nullptr) SL_RETURN_IF_ERROR(MakeCpuBackend());
   SL_RETURN_IF_ERROR(FindLocalRanks());
-  gradient_step_.emplace(device(), settings_.capture);
+  step_.emplace(device(), kPhases, settings_.capture);
+  SL_ASSIGN_OR_RETURN(void* const update,
+                      device()->AllocateHost(static_cast<int64_t>(sizeof(UpdateStep))));
+  update_ = new (update) UpdateStep;
   // Before memory is counted: what communicators take is not there any more.
   MakeGroups();
   SL_RETURN_IF_ERROR(backend_->groups()->Connect());
@@ -204,7 +208,6 @@ void Trainer::MakeTied(int coordinate, StageId stage, int index) {
 
 // The sum of both gradients goes to both. Member 0 is the one that the other is tied to.
 void Trainer::PrepareTie(const Tie& tie) {
-  has_tied_ = true;
   const Param& param = programs_[tie.stage.value].params[tie.index_of[1]];
   const StageId stage_of[] = {tie.other, tie.stage};
   bool here[2];
@@ -261,7 +264,7 @@ absl::Status Trainer::ComputeGradients() {
   for (PipelineCopy& copy : copies_) {
     if (copy.recorder != nullptr) copy.recorder->StartStep(now_ns);
   }
-  SL_RETURN_IF_ERROR(GiveUp(gradient_step_->Run([this] {
+  SL_RETURN_IF_ERROR(GiveUp(step_->Run(kGradients, [this] {
     for (PipelineCopy& copy : copies_) copy.interpreter->EnqueueStep();
     // If they are not the same, the device tells.
     if (!std::exchange(calls_checked_, true)) (void)backend_->groups()->CheckCalls();
@@ -302,15 +305,14 @@ absl::Status Trainer::RefreshWorking() {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::ForEveryStage(void (*phase)(const void*, int64_t, NativeStream)) {
+void Trainer::EnqueueForEveryStage(void (*work)(const void*, int64_t, NativeStream)) {
   for (size_t c = 0; c < copies_.size(); ++c) {
     for (int64_t s = 0; s < stages(); ++s) {
       if (!holds(StageId(static_cast<int32_t>(s)), static_cast<int>(c))) continue;
       device()->Launch(copies_[c].interpreter->ComputeStream(plan_.stages[s].rank),
-                       {phase, this, static_cast<int64_t>(c) * stages() + s});
+                       {work, this, static_cast<int64_t>(c) * stages() + s});
     }
   }
-  return device()->Synchronize();
 }
 
 absl::Span<float> Trainer::View(float* block, StageId stage, int index) const {

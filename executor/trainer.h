@@ -68,8 +68,8 @@ class Trainer {
   // Runs the plan once. The gradients must be zero, as they are at first and after Update. Errors
   // as Device::Synchronize and World::Exchange.
   absl::Status ComputeGradients();
-  // How its steps were given to the device.
-  const RepeatedStep& gradient_step() const { return *gradient_step_; }
+  // How steps were given to the device.
+  const RepeatedStep& repeated_step() const { return *step_; }
 
   // Sum over the step's tokens, added up in the order of the microbatches.
   double loss_sum() const;
@@ -167,13 +167,15 @@ class Trainer {
   void MakeTied(int coordinate, StageId stage, int index);
   void MakeExpertGroups(int data);
   absl::Status PrepareBlocks(int coordinate, StageId stage);
-  // Runs `phase` for every coordinate and stage on its rank's compute stream; `at` is
+  // Enqueues `work` for every coordinate and stage on its rank's compute stream; `at` is
   // coordinate * stages + stage.
-  absl::Status ForEveryStage(void (*phase)(const void* trainer, int64_t at, NativeStream stream));
+  void EnqueueForEveryStage(void (*work)(const void* trainer, int64_t at, NativeStream stream));
+  static void SumSquares(const void* trainer, int64_t at, NativeStream stream);
+  static void UpdateStage(const void* trainer, int64_t at, NativeStream stream);
   StageId StageOf(int64_t at) const { return StageId(static_cast<int32_t>(at % stages())); }
   PipelineCopy& CopyOf(int64_t at) { return copies_[at / stages()]; }
   int64_t stages() const { return static_cast<int64_t>(programs_.size()); }
-  absl::Status SumTied();
+  void EnqueueTied();
   double SumOfAllSquares() const;
   absl::Status BadGradient();
   absl::StatusOr<std::string> DescribeBadGradient(int64_t at, int param);
@@ -220,12 +222,14 @@ class Trainer {
   static void AddBoth(const void* self, int64_t argument, NativeStream stream);
   std::vector<Tie> ties_;
   std::deque<TiedCall> tied_;  // the ends that are here
-  bool has_tied_ = false;      // in some process
   bool calls_checked_ = false;
   std::vector<std::vector<Group*>> expert_groups_;  // by data coordinate and rank
   std::vector<PipelineCopy> copies_;                // by coordinate
-  std::optional<RepeatedStep> gradient_step_;
-  UpdateStep update_;  // the last one, or the one under way
+  // A step's phases. After the gradients the host looks at the loss, after their squares at the
+  // norm.
+  enum Phase { kGradients, kSquares, kUpdate, kPhases };
+  std::optional<RepeatedStep> step_;
+  UpdateStep* update_ = nullptr;  // the last one, or the one under way; host memory of the device
 };
 
 }  // namespace stringline

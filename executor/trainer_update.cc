@@ -10,8 +10,7 @@
 namespace stringline {
 
 // Copies of one parameter on two stages (Param::tied_to), of every pipe and coordinate.
-absl::Status Trainer::SumTied() {
-  if (!has_tied_) return absl::OkStatus();
+void Trainer::EnqueueTied() {
   for (const TiedCall& tied : tied_) {
     const Interpreter& interpreter = *copies_[tied.coordinate].interpreter;
     const StreamId stream = interpreter.ComputeStream(plan_.stage(tied.stage).rank);
@@ -21,7 +20,6 @@ absl::Status Trainer::SumTied() {
       device()->Launch(stream, {AddBoth, &tied, 0});
     }
   }
-  return device()->Synchronize();
 }
 
 void Trainer::AddBoth(const void* self, int64_t /*argument*/, NativeStream stream) {
@@ -46,32 +44,38 @@ double Trainer::SumOfAllSquares() const {
 }
 
 absl::StatusOr<double> Trainer::Update(double learning_rate) {
-  SL_RETURN_IF_ERROR(GiveUp(SumTied()));
-  SL_RETURN_IF_ERROR(GiveUp(ForEveryStage([](const void* trainer, int64_t at, NativeStream stream) {
-    auto* const self = static_cast<Trainer*>(const_cast<void*>(trainer));
-    const PipelineCopy& copy = self->CopyOf(at);
-    const auto stage = static_cast<size_t>(self->StageOf(at).value);
-    self->backend_->kernels()->SumOfSquares(copy.blocks[stage], copy.squares[stage].data(), stream);
+  SL_RETURN_IF_ERROR(GiveUp(step_->Run(kSquares, [this] {
+    EnqueueTied();
+    EnqueueForEveryStage(SumSquares);
   })));
   SL_RETURN_IF_ERROR(ShareSquares());
   const double squares = SumOfAllSquares();
   if (!std::isfinite(squares)) return BadGradient();
   const double mean = 1.0 / static_cast<double>(tokens_per_step());
   const double norm = std::sqrt(squares) * mean;
-  ++update_.number;
-  update_.adamw = settings_.optimizer;
-  update_.adamw.learning_rate = learning_rate;
-  update_.balance_rate = settings_.balance_rate;
-  update_.scale = mean;
+  ++update_->number;
+  update_->adamw = settings_.optimizer;
+  update_->adamw.learning_rate = learning_rate;
+  update_->balance_rate = settings_.balance_rate;
+  update_->scale = mean;
   if (settings_.clip_norm > 0 && norm > settings_.clip_norm) {
-    update_.scale *= settings_.clip_norm / norm;
+    update_->scale *= settings_.clip_norm / norm;
   }
-  SL_RETURN_IF_ERROR(GiveUp(ForEveryStage([](const void* trainer, int64_t at, NativeStream stream) {
-    auto* const self = static_cast<Trainer*>(const_cast<void*>(trainer));
-    const auto stage = static_cast<size_t>(self->StageOf(at).value);
-    self->backend_->kernels()->Update(self->update_, self->CopyOf(at).blocks[stage], stream);
-  })));
+  SL_RETURN_IF_ERROR(GiveUp(step_->Run(kUpdate, [this] { EnqueueForEveryStage(UpdateStage); })));
   return norm;
+}
+
+void Trainer::SumSquares(const void* trainer, int64_t at, NativeStream stream) {
+  auto* const self = static_cast<Trainer*>(const_cast<void*>(trainer));
+  const PipelineCopy& copy = self->CopyOf(at);
+  const auto stage = static_cast<size_t>(self->StageOf(at).value);
+  self->backend_->kernels()->SumOfSquares(copy.blocks[stage], copy.squares[stage].data(), stream);
+}
+
+void Trainer::UpdateStage(const void* trainer, int64_t at, NativeStream stream) {
+  auto* const self = static_cast<Trainer*>(const_cast<void*>(trainer));
+  const auto stage = static_cast<size_t>(self->StageOf(at).value);
+  self->backend_->kernels()->Update(*self->update_, self->CopyOf(at).blocks[stage], stream);
 }
 
 // A sum of squares of floats never passes a double: one that is not finite has such a term. Whoever

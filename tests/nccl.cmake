@@ -6,7 +6,7 @@ stringline_test(processes_test
 # The same with groups on NCCL, beside stand-ins for it and for CUDA's runtime.
 if(STRINGLINE_HAS_CUDA)
   stringline_test(nccl_test
-    SOURCES nccl/nccl_group_test.cc nccl/nccl_header_test.cc nccl/nccl_processes.cc nccl/nccl_section_test.cc nccl/nccl_training_test.cc executor/group_contract.cc
+    SOURCES nccl/nccl_capture_test.cc nccl/nccl_group_test.cc nccl/nccl_header_test.cc nccl/nccl_processes.cc nccl/nccl_section_test.cc nccl/nccl_training_test.cc executor/group_contract.cc
     LIBRARIES stringline_gpu_sections stringline_nccl stringline_cuda_backend stringline_played_kernels stringline_copies stringline_language stringline_cuda_standin stringline_cublas_standin stringline_nccl_standin)
   target_link_options(nccl_test PRIVATE -Wl,--disable-new-dtags,--no-as-needed)
   set_target_properties(nccl_test PROPERTIES CUDA_RUNTIME_LIBRARY None)

@@ -87,6 +87,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeRank(const RunConfig& config, const
   nccl.max_ctas = config.nccl.max_ctas;
   nccl.rows = config.nccl.counted_rows ? NcclRows::kCounted : NcclRows::kPadded;
   nccl.sums = config.nccl.own_sums ? NcclSums::kNccl : NcclSums::kOrdered;
+  nccl.capture = config.nccl.capture;
   constexpr int64_t kForeverMs = int64_t{1} << 40;
   nccl.wait_ms = config.timeout_ns / 1'000'000;
   world.exchange_ms = nccl.wait_ms > 0 ? nccl.wait_ms : kForeverMs;

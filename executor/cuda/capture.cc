@@ -83,10 +83,18 @@ absl::Status CudaDevice::IssueCaptured() {
   return absl::OkStatus();
 }
 
+void CudaDevice::ForgetCaptured() {
+  for (CapturedStep& step : captured_) {
+    if (step.graph != nullptr) (void)cudaGraphExecDestroy(step.graph);
+    step.graph = nullptr;
+  }
+}
+
 void CudaDevice::Replay(int captured) {
   if (!failure_.ok()) return;
-  SL_CHECK(noted_ == 0 && !replayed()) << "something of this step runs already";
+  SL_CHECK(noted_ == 0 && !replaying()) << "something of this step runs already";
   const CapturedStep& step = captured_[captured];
+  SL_CHECK(step.graph != nullptr) << "this step was forgotten";
   current_ = -1;
   Fail(Enter(0));
   if (failure_.ok() && !step.times.empty()) Fail(StartTimes());

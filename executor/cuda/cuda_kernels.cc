@@ -107,7 +107,10 @@ absl::StatusOr<ReadyKernel> CudaKernels::ReadyFor(const Graph& graph, const Node
     SL_ASSIGN_OR_RETURN(ready.data.emplace_back(), DataFor(gpu, types, &bytes));
     ready.workspace_bytes = std::max(ready.workspace_bytes, bytes);
   }
-  return ReadyKernel{RunNode, &ready, ready.workspace_bytes};
+  // The GPUs are of one kind, and their products are one table's.
+  const int32_t with = ready.data.front().with;
+  if (with >= 0) ready.launch = cuda::LaunchJoined;
+  return ReadyKernel{RunNode, &ready, ready.workspace_bytes, with};
 }
 
 absl::StatusOr<cuda::NodeData> CudaKernels::DataFor(int gpu, const cuda::NodeTypes& types,
@@ -126,8 +129,9 @@ absl::StatusOr<cuda::NodeData> CudaKernels::DataFor(int gpu, const cuda::NodeTyp
         HasBf16(types.graph, node) ? Attention(&gpus_[gpu]) : nullptr;
     SL_RETURN_IF_ERROR(cuda::ChooseAttention(types, library, &data, workspace_bytes));
   }
-  SL_RETURN_IF_ERROR(
-      cuda::ChooseProducts(types, gpus_[gpu].products.get(), &data, workspace_bytes));
+  cuda::Products* const products = gpus_[gpu].products.get();
+  SL_RETURN_IF_ERROR(cuda::ChooseProducts(types, products, &data, workspace_bytes));
+  cuda::JoinProduct(types, products, &data, workspace_bytes);
   return data;
 }
 

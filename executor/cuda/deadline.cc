@@ -52,7 +52,7 @@ absl::StatusOr<bool> CudaDevice::WaitFor(cudaStream_t stream, StreamId id, int64
 
 absl::Status CudaDevice::WaitForStreams() {
   const int64_t start_ns = NowNs();
-  const bool owns_used = noted_ > 0 || replayed();
+  const bool owns_used = noted_ > 0 || replaying();
   for (int s = 0; s < issuer_.streams() + places(); ++s) {
     const int place = s - issuer_.streams();
     if (place >= 0 ? !owns_used : !issuer_.Used(StreamId(s))) continue;
@@ -84,10 +84,10 @@ absl::Status CudaDevice::Unfinished() {
   abandoned_ = quiet_ = true;
   const std::string what =
       absl::StrCat("the GPU has not ended its work within ", timeout_ns_ / 1'000'000, " ms: ");
-  if (replayed() && noted_ == 0) {
+  if (replaying() && noted_ == 0) {
     return absl::DeadlineExceededError(absl::StrCat(what, "a captured step, without times"));
   }
-  const StepOps ops = replayed() ? captured_[replayed_].ops : issuer_.Ops();
+  const StepOps ops = replaying() ? captured_[replayed_].ops : issuer_.Ops();
   std::vector<uint32_t> ended(ops.size(), 0);
   const auto ends = [&ended](OpPlace place, uint32_t by) {
     uint32_t& of = ended[place.stream.value];
@@ -95,12 +95,12 @@ absl::Status CudaDevice::Unfinished() {
   };
   // In a replay the streams have nothing, and of the graph's events only those that are timed can
   // be asked.
-  for (size_t s = 0; s < ops.size() && !replayed(); ++s) {
+  for (size_t s = 0; s < ops.size() && !replaying(); ++s) {
     if (cudaStreamQuery(natives_[s]) == cudaSuccess)
       ended[s] = static_cast<uint32_t>(ops[s].size());
   }
   const std::vector<OpPlace> records = RecordsOf(ops, issuer_.events());
-  for (size_t e = 0; e < records.size() && !replayed(); ++e) {
+  for (size_t e = 0; e < records.size() && !replaying(); ++e) {
     if (!records[e].stream.valid()) continue;
     if (cudaEventQuery(events_[e]) == cudaSuccess) ends(records[e], 1);
   }

@@ -87,7 +87,7 @@ CudaDevice::~CudaDevice() {
   for (const Gpu& gpu : gpus_) {
     if (gpu.own != nullptr) (void)cudaStreamDestroy(gpu.own);
   }
-  for (const CapturedStep& step : captured_) (void)cudaGraphExecDestroy(step.graph);
+  ForgetCaptured();
   for (const cudaEvent_t event : events_) {
     if (event != nullptr) (void)cudaEventDestroy(event);
   }

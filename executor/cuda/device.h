@@ -114,6 +114,11 @@ class CudaDevice final : public Device, private IssueSink {
     give_up_ = give_up;
     give_up_self_ = self;
   }
+  // Destroys the graphs of all captured steps; one that runs still comes to its end. No more
+  // Replay.
+  void ForgetCaptured();
+  // Whether what runs until Synchronize was captured.
+  bool replaying() const { return replayed_ >= 0; }
   // The following are for exchanges, while the device issues.
   bool capturing() const { return capturing_; }
   // How many multiprocessors a rank's kernels have; 0: all of its GPU.
@@ -217,7 +222,6 @@ class CudaDevice final : public Device, private IssueSink {
   // From the fork of all streams to their join.
   absl::Status IssueCaptured();
   absl::Status StartTimes();
-  bool replayed() const { return replayed_ >= 0; }
 
   std::vector<Gpu> gpus_;
   const cuda::Reach reach_;

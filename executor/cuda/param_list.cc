@@ -1,7 +1,5 @@
 #include "executor/cuda/param_list.h"
 
-#include <cmath>
-
 #include "schedlang/base/status.h"
 
 namespace stringline::cuda {
@@ -66,20 +64,11 @@ void ParamList::SumOfSquares(const StreamRun& run, double* sums) const {
 }
 
 void ParamList::Update(const StreamRun& run, const UpdateStep& step) const {
-  const AdamW& adamw = step.adamw;
-  const auto number = static_cast<double>(step.number);
-  AdamWStep now;
-  now.rate = static_cast<float>(adamw.learning_rate);
-  now.m_scale = static_cast<float>(1 / (1 - std::pow(adamw.beta1, number)));
-  now.v_scale = static_cast<float>(1 / (1 - std::pow(adamw.beta2, number)));
-  now.decay = static_cast<float>(adamw.learning_rate * adamw.weight_decay);
-  run(SetStep{now, static_cast<float>(step.scale), step_, scale_});
-  run(AdamWUpdate{params_, updated_.chunks, updated_.count, step_, scale_,
-                  static_cast<float>(adamw.beta1), static_cast<float>(adamw.beta2),
-                  static_cast<float>(adamw.epsilon)});
+  run(SetStep{&step, step_, scale_});
+  run(AdamWUpdate{params_, updated_.chunks, updated_.count, step_, scale_});
   for (const ParamBlock& block : balanced_) {
     run(BalanceUpdate{block.values.data(), block.gradient.data(),
-                      static_cast<int64_t>(block.values.size()), step.balance_rate});
+                      static_cast<int64_t>(block.values.size()), &step});
   }
 }
 

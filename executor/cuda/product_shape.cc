@@ -11,7 +11,7 @@ std::string ToString(const ProductShape& shape) {
       text = absl::StrCat("y = x w'", shape.bias ? " + bias" : "", shape.residual ? " + z" : "");
       break;
     case ProductKind::kInputGrad:
-      text = "dx = dy w";
+      text = shape.gelu_grad ? "dx = dy w * gelu'(u)" : "dx = dy w";
       break;
     case ProductKind::kWeightGrad:
       text = shape.accumulate ? "dw += dy' x" : "dw = dy' x";

@@ -10,7 +10,7 @@ namespace stringline::cuda {
 // Everything is dense row-major.
 enum class ProductKind : uint8_t {
   kForward,     // y (N,O) = x (N,I) w (O,I)' [+ bias (O)] [+ z (N,O)]
-  kInputGrad,   // dx (N,I) = dy (N,O) w (O,I)
+  kInputGrad,   // dx (N,I) = dy (N,O) w (O,I) [* gelu'(u (N,I))]
   kWeightGrad,  // dw (O,I) = dy (N,O)' x (N,I), or += it
 };
 
@@ -21,12 +21,13 @@ struct ProductShape {
   bool residual = false;          // z, only of kForward
   bool accumulate = false;        // only of kWeightGrad
   bool bf16 = false;              // the type of all matrices but dw, which is float32; sums are too
+  bool gelu_grad = false;         // u, only of kInputGrad
 
   friend bool operator==(const ProductShape&, const ProductShape&) = default;
   template <class H>
   friend H AbslHashValue(H hash, const ProductShape& s) {
     return H::combine(std::move(hash), s.kind, s.rows, s.inputs, s.outputs, s.bias, s.residual,
-                      s.accumulate, s.bf16);
+                      s.accumulate, s.gelu_grad, s.bf16);
   }
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <tuple>
 #include <utility>
@@ -39,8 +40,9 @@ struct Products::Table {
 
   CublasLt library;
   int32_t sms = 0;   // 0: all
-  std::mutex mutex;  // of products
+  std::mutex mutex;  // of what follows
   absl::flat_hash_map<ProductShape, std::unique_ptr<const Product>> products;
+  std::map<std::string, std::string> refused;  // by what was asked for: why
 };
 
 struct Products::Handle {
@@ -56,6 +58,8 @@ struct Products::Handle {
 
 namespace {
 
+constexpr int64_t kAuxiliaryMultiple = 8;  // of CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD
+
 absl::Status AboutProduct(const ProductShape& shape, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(ToString(shape), ": ", status.message()));
 }
@@ -70,6 +74,13 @@ absl::Status CheckShape(const ProductShape& shape) {
   }
   if (shape.accumulate && shape.kind != ProductKind::kWeightGrad) {
     return absl::InvalidArgumentError("only gradients of weights are accumulated");
+  }
+  if (shape.gelu_grad && (shape.kind != ProductKind::kInputGrad || !shape.bf16)) {
+    return absl::InvalidArgumentError("only gradients of inputs in bf16 go through a GELU");
+  }
+  if (shape.gelu_grad && shape.inputs % kAuxiliaryMultiple != 0) {
+    return absl::UnimplementedError(absl::StrCat("rows of u are multiples of ", kAuxiliaryMultiple,
+                                                 " numbers for the library"));
   }
   if (shape.bias && shape.inputs == 0) {
     return absl::InvalidArgumentError("a bias without inputs is not supported");
@@ -99,6 +110,7 @@ absl::Status CheckPointers(const Product& product, const ProductRun& run) {
       {names[2], run.out, true, false},
       {"the bias", run.bias, shape.bias, !shape.bias},
       {"z", run.residual, shape.residual, !shape.residual},
+      {"u", run.gelu_input, shape.gelu_grad, !shape.gelu_grad},
       {"the workspace", run.workspace, product.workspace_bytes > 0, false},
   };
   for (const auto& pointer : pointers) {
@@ -172,6 +184,12 @@ absl::Status Products::Table::Describe(Product* product) const {
     // A search looks at how it is aligned. Every run puts its own there. Its type is that of D.
     SL_RETURN_IF_ERROR(
         set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(kAlignment)));
+  }
+  if (product->shape.gelu_grad) {
+    SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t{CUBLASLT_EPILOGUE_DGELU}));
+    SL_RETURN_IF_ERROR(
+        set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, reinterpret_cast<const void*>(kAlignment)));
+    SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, mapping.ldd));
   }
   const cudaDataType in = product->shape.bf16 ? CUDA_R_16BF : CUDA_R_32F;
   const cudaDataType out = product->shape.kind == ProductKind::kWeightGrad ? CUDA_R_32F : in;
@@ -285,6 +303,14 @@ absl::StatusOr<const Product*> Products::Choose(const ProductShape& shape) {
   return place.get();
 }
 
+const Product* Products::ChooseIfThere(const ProductShape& shape) {
+  const absl::StatusOr<const Product*> product = Choose(shape);
+  if (product.ok()) return *product;
+  const std::lock_guard<std::mutex> lock(table_->mutex);
+  table_->refused[ToString(shape)] = std::string(product.status().message());
+  return nullptr;
+}
+
 int64_t Products::WorkspaceBytes(const Product* product) { return product->workspace_bytes; }
 
 absl::Status Products::Run(const Product* product, const ProductRun& run,
@@ -298,13 +324,17 @@ absl::Status Products::Run(const Product* product, const ProductRun& run,
     const absl::Status status = RunWithoutTerms(shape, run, stream);
     return status.ok() ? status : AboutProduct(shape, status);
   }
-  // A copy, since others may run the product at the same time with another bias.
+  // A copy, since others may run the product at the same time with another bias or u.
   ProductDescriptors made = product->descriptors;
-  if (shape.bias) {
-    const absl::Status status = table_->Checked(
-        table_->library.cublasLtMatmulDescSetAttribute(
-            &made.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &run.bias, sizeof(run.bias)),
-        "cublasLtMatmulDescSetAttribute");
+  if (shape.bias || shape.gelu_grad) {
+    const void* const pointer = shape.bias ? run.bias : run.gelu_input;
+    const absl::Status status =
+        table_->Checked(table_->library.cublasLtMatmulDescSetAttribute(
+                            &made.operation,
+                            shape.bias ? CUBLASLT_MATMUL_DESC_BIAS_POINTER
+                                       : CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+                            &pointer, sizeof(pointer)),
+                        "cublasLtMatmulDescSetAttribute");
     if (!status.ok()) return AboutProduct(shape, status);
   }
   const float one = 1, beta = shape.accumulate || shape.residual ? 1 : 0;
@@ -325,14 +355,17 @@ std::string Products::Describe() const {
   for (const auto& [shape, product] : table_->products) products.push_back(product.get());
   const auto key = [](const Product* product) {
     const ProductShape& s = product->shape;
-    return std::tuple(s.bf16, s.kind, s.rows, s.inputs, s.outputs, s.bias, s.residual,
-                      s.accumulate);
+    return std::tuple(s.bf16, s.kind, s.rows, s.inputs, s.outputs, s.bias, s.residual, s.accumulate,
+                      s.gelu_grad);
   };
   std::sort(products.begin(), products.end(),
             [&key](const Product* a, const Product* b) { return key(a) < key(b); });
   std::string text = absl::StrCat("cuBLASLt ", table_->library.cublasLtGetVersion(), "\n");
   for (const Product* const product : products) {
     absl::StrAppend(&text, ToString(product->shape), ": ", product->text, "\n");
+  }
+  for (const auto& [shape, why] : table_->refused) {
+    absl::StrAppend(&text, "not in one: ", why, "\n");
   }
   return text;
 }

@@ -31,6 +31,7 @@ struct ProductRun {
   const void* bias = nullptr;
   const void* residual = nullptr;
   void* workspace = nullptr;  // of WorkspaceBytes; nothing that may run at the same time has it
+  const void* gelu_input = nullptr;  // u
 };
 
 class Products {
@@ -53,6 +54,8 @@ class Products {
   // Asks the library the first time; never while a stream is captured. Lives as long as this. Any
   // thread may ask.
   absl::StatusOr<const Product*> Choose(const ProductShape& shape);
+  // Null where the library has none: then that is in the table, with its reason.
+  const Product* ChooseIfThere(const ProductShape& shape);
   // What this one needs.
   static int64_t WorkspaceBytes(const Product* product);
   // Enqueues it; allocates nothing. Any thread may, and a stream may be under capture.

@@ -40,6 +40,8 @@ struct NcclSettings {
   int max_ctas = 0;
   NcclSums sums = NcclSums::kOrdered;
   NcclRows rows = NcclRows::kPadded;
+  // Calls are captured with the rest of a step. Of those by count only padded rows can be.
+  bool capture = false;
   int64_t workspace_bytes = 32 << 20;  // of a group, for sums
 };
 

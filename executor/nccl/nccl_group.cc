@@ -162,10 +162,21 @@ absl::Status NcclGroup::Perform(void* self, IssueMeeting::Ends ends,
                                   : group.device_->NoteTime(stream, call.ended_ns);
 }
 
-absl::Status NcclGroup::Give(const Call& call, StreamId stream) {
-  if (device_->capturing()) {
-    return absl::FailedPreconditionError("calls between processes are not captured");
+absl::Status NcclGroup::Capturable(const Call& call) const {
+  const NcclSettings& settings = owner_->comms_->settings();
+  if (!settings.capture) {
+    return absl::FailedPreconditionError(
+        "calls between processes are not captured without 'nccl: {capture: true}'");
   }
+  if (call.kind == CallKind::kAllToAllCounted && settings.rows == NcclRows::kCounted) {
+    return absl::FailedPreconditionError(
+        "the host waits for the counts; 'nccl: {rows: padded}' would not");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NcclGroup::Give(const Call& call, StreamId stream) {
+  if (device_->capturing()) SL_RETURN_IF_ERROR(Capturable(call));
   if (owner_->comms_->aborted()) return absl::AbortedError("the communicators were aborted");
   SL_RETURN_IF_ERROR(unprepared_);
   if (comm_ == nullptr && members() > 1) {
@@ -201,8 +212,12 @@ absl::Status NcclGroup::NoteIssued(const Call& call, StreamId stream) {
   }
   Issued& issued = issued_[issued_count_++];
   issued.call = &call;
-  return NcclGroups::Checked(cudaEventRecord(issued.after, device_->native(stream)),
-                             "cudaEventRecord");
+  if (device_->capturing()) captured_count_ = issued_count_;
+  return NcclGroups::Checked(
+      cudaEventRecordWithFlags(
+          issued.after, device_->native(stream),
+          device_->capturing() ? cudaEventRecordExternal : cudaEventRecordDefault),
+      "cudaEventRecord");
 }
 
 absl::Status NcclGroup::EndStep(const void* self) {
@@ -212,7 +227,7 @@ absl::Status NcclGroup::EndStep(const void* self) {
 }
 
 std::string NcclGroup::Awaited() const {
-  for (size_t i = 0; i < issued_count_; ++i) {
+  for (size_t i = 0; i < (device_->replaying() ? captured_count_ : issued_count_); ++i) {
     const Issued& issued = issued_[i];
     if (cudaEventQuery(issued.after) != cudaErrorNotReady) continue;
     const Call& call = *issued.call;

@@ -35,8 +35,8 @@ std::optional<std::vector<int>> ReadRanks(const std::string& text, int ranks) {
 }
 
 // How much less of the GPU's memory is free now. Whoever shares the GPU is counted too.
-int64_t TakenSince(int64_t free_bytes, const CudaDevice& device) {
-  return std::max<int64_t>(0, free_bytes - device.available().bytes);
+int64_t TakenSince(int64_t free_bytes, CudaDevice* device) {
+  return std::max<int64_t>(0, free_bytes - device->available().bytes);
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<NcclGroups>> NcclGroups::Make(CudaDevice* device,
   const int64_t free_bytes = device->available().bytes;
   SL_ASSIGN_OR_RETURN(auto comms, NcclComms::Make(library, world, settings));
   std::unique_ptr<NcclGroups> groups(new NcclGroups(device, world, std::move(comms)));
-  groups->taken_bytes_ = TakenSince(free_bytes, *device);
+  groups->taken_bytes_ = TakenSince(free_bytes, device);
   const absl::Status status = groups->Start();
   if (!status.ok()) {
     groups->comms_->Abort(status);
@@ -78,6 +78,7 @@ absl::Status NcclGroups::Start() {
 }
 
 NcclGroups::~NcclGroups() {
+  device_->ForgetCaptured();
   device_->OnFailure(nullptr, nullptr);
   if (own_ != nullptr) (void)cudaStreamDestroy(own_);
   if (counted_ != nullptr) (void)cudaEventDestroy(counted_);
@@ -91,7 +92,7 @@ absl::Status NcclGroups::Connect() {
   if (comms_->aborted()) return absl::FailedPreconditionError("the communicators were aborted");
   const int64_t free_bytes = device_->available().bytes;
   const absl::Status status = ConnectNew();
-  taken_bytes_ += TakenSince(free_bytes, *device_);
+  taken_bytes_ += TakenSince(free_bytes, device_);
   if (!status.ok()) comms_->Abort(status);
   return status;
 }
@@ -272,7 +273,9 @@ absl::Status NcclGroups::EndStep(const void* self) {
 }
 
 void NcclGroups::GiveUp(void* self, const absl::Status& failure) {
-  static_cast<NcclGroups*>(self)->comms_->Abort(failure);
+  auto& groups = *static_cast<NcclGroups*>(self);
+  groups.device_->ForgetCaptured();
+  groups.comms_->Abort(failure);
 }
 
 std::string NcclGroups::Awaited() const {

@@ -24,7 +24,11 @@
 // the other instead, in the order of the plan's lists; a plan in which a receive is listed before a
 // send of another channel, and needs it, then never ends, as many a V-shaped one.
 //
-// Bits are those of copies/group, except for NcclSums::kNccl. Calls are not captured.
+// Bits are those of copies/group, except for NcclSums::kNccl.
+//
+// Calls are captured where NcclSettings::capture says so; those of a graph meet those of others'
+// graphs, or issued ones, alike. NCCL ends no communicator before the graphs with its calls are
+// destroyed, so those go first, also before communicators are aborted.
 //
 // Failure: while the host waits, for the GPU or for NCCL, it looks at NCCL's errors and at the
 // other processes; whoever finds something tells the others, and every communicator is aborted. The
@@ -59,7 +63,8 @@ class NcclGroup final : public Group {
 
  private:
   friend class NcclGroups;
-  // A call that was given to NCCL in this step; `after` happens when it is over.
+  // A call that was given to NCCL in this step, or when it was captured; `after` happens when it is
+  // over.
   struct Issued {
     cudaEvent_t after = nullptr;
     const Call* call = nullptr;
@@ -67,6 +72,8 @@ class NcclGroup final : public Group {
 
   static absl::Status Perform(void* self, IssueMeeting::Ends ends, IssueMeeting::Streams streams);
   static absl::Status EndStep(const void* self);
+  // Why the call cannot be captured.
+  absl::Status Capturable(const Call& call) const;
   absl::Status Give(const Call& call, StreamId stream);
   absl::Status Message(const Call& call, StreamId stream);
   absl::Status AllToAll(const Call& call, StreamId stream);
@@ -116,6 +123,7 @@ class NcclGroup final : public Group {
 
   std::vector<Issued> issued_;
   size_t issued_count_ = 0;
+  size_t captured_count_ = 0;          // of them, in what is replayed
   std::vector<const Call*> enqueued_;  // until CheckCalls
   bool checked_ = false;
 };

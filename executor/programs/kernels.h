@@ -39,10 +39,15 @@ struct NodeRun {
 };
 
 // The kernel of one node, made ready for its shapes.
+//
+// It may do the work of an earlier node too, whose only output nobody else reads. Then that node is
+// not run and its output not written; NodeRun::in has its inputs, and after them this node's
+// others.
 struct ReadyKernel {
   void (*run)(const void* self, const NodeRun& run) = nullptr;
   const void* self = nullptr;  // lives as long as the Kernels
   int64_t workspace_bytes = 0;
+  int with = -1;  // that earlier node's place in the graph
 };
 
 // Rows of a buffer that has room for `most_rows`; the counts say how many of them are there.
@@ -74,6 +79,8 @@ class Kernels {
   // count, and lies in memory from Device::AllocateHost.
   virtual void SumOfSquares(absl::Span<const ParamBlock> blocks, double* sums,
                             NativeStream stream) = 0;
+  // `step` lies in memory from Device::AllocateHost and is read when the update runs: a captured
+  // one, replayed, does what it says then.
   virtual void Update(const UpdateStep& step, absl::Span<const ParamBlock> blocks,
                       NativeStream stream) = 0;
 

@@ -98,6 +98,8 @@ ReadyGraph::ReadyGraph(const Graph& graph, absl::Span<const GraphPart> parts,
     absl::StatusOr<ReadyKernel> ready = kernels->ReadyFor(graph, node);
     status_.Update(ready.status());
     ready_.push_back(ready.value_or(ReadyKernel()));
+    runs_at_.push_back(static_cast<int>(runs_at_.size()));
+    if (ready_.back().with >= 0) runs_at_[ready_.back().with] = runs_at_.back();
   }
   PlacePorts(graph, layout);
   PlaceTemporaries(graph);
@@ -135,13 +137,16 @@ void ReadyGraph::PlaceTemporaries(const Graph& graph) {
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     const int step = static_cast<int>(n);
+    for (ValueId value : node.inputs) {
+      if (buffer_of[value] < 0) continue;
+      int& last = lifetimes[buffer_of[value]].last;
+      last = std::max(last, runs_at_[n]);
+    }
+    if (runs_at_[n] != step) continue;
     for (ValueId value : node.outputs) {
       if (placed_[value]) continue;
       buffer_of[value] = static_cast<int>(lifetimes.size());
       lifetimes.push_back({step, step, graph.values[value].type.bytes()});
-    }
-    for (ValueId value : node.inputs) {
-      if (buffer_of[value] >= 0) lifetimes[buffer_of[value]].last = step;
     }
     const int64_t workspace = ready_[n].workspace_bytes;
     if (workspace == 0) continue;
@@ -164,20 +169,41 @@ void ReadyGraph::PlaceTemporaries(const Graph& graph) {
 void ReadyGraph::AddSteps(const Graph& graph) {
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
-    SL_CHECK(node.inputs.size() + node.outputs.size() <= kMostOperands) << RowOf(node.op).name;
-    steps_.push_back({ready_[n], &node, static_cast<uint32_t>(operands_.size()),
-                      static_cast<uint32_t>(accumulates_.size()), workspaces_[n]});
-    for (ValueId value : node.inputs) {
-      SL_CHECK(placed_[value]) << graph.values[value].name << " is read before it is made";
-      operands_.push_back(values_[value]);
+    Step& step = steps_.emplace_back();
+    step.node = &node;
+    step.first_operand = static_cast<uint32_t>(operands_.size());
+    step.first_output = static_cast<uint32_t>(accumulates_.size());
+    step.workspace = workspaces_[n];
+    if (runs_at_[n] != static_cast<int>(n)) continue;
+    step.kernel = ready_[n];
+    ValueId unwritten = kNone;
+    if (const int with = step.kernel.with; with >= 0) {
+      AddInputs(graph, graph.nodes[with], kNone, &step);
+      unwritten = graph.nodes[with].outputs[0];
     }
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      const ValueId value = node.outputs[i];
-      SL_CHECK(!adds_[value] || RowOf(node.op).CanAccumulate(static_cast<int>(i)))
-          << RowOf(node.op).name << " cannot add into its output " << i;
-      operands_.push_back(values_[value]);
-      accumulates_.push_back(adds_[value] ? 1 : 0);
-    }
+    AddInputs(graph, node, unwritten, &step);
+    AddOutputs(node, &step);
+    SL_CHECK(step.inputs + step.outputs <= kMostOperands) << RowOf(node.op).name;
+  }
+}
+
+// All but the one that nobody writes.
+void ReadyGraph::AddInputs(const Graph& graph, const Node& node, ValueId unwritten, Step* step) {
+  for (const ValueId value : node.inputs) {
+    if (value == unwritten) continue;
+    SL_CHECK(placed_[value]) << graph.values[value].name << " is read before it is made";
+    operands_.push_back(values_[value]);
+    ++step->inputs;
+  }
+}
+
+void ReadyGraph::AddOutputs(const Node& node, Step* step) {
+  for (const ValueId value : node.outputs) {
+    const auto i = static_cast<int>(step->outputs++);
+    SL_CHECK(!adds_[value] || RowOf(node.op).CanAccumulate(i))
+        << RowOf(node.op).name << " cannot add into its output " << i;
+    operands_.push_back(values_[value]);
+    accumulates_.push_back(adds_[value] ? 1 : 0);
   }
 }
 
@@ -194,8 +220,8 @@ void ReadyGraph::Run(int part, const Regions& regions, NativeStream stream) cons
   bool accumulate[kMostOperands];
   for (int n = parts_[part].first_node; n < parts_[part].end_node; ++n) {
     const Step& step = steps_[n];
-    const size_t inputs = step.node->inputs.size();
-    const size_t outputs = step.node->outputs.size();
+    if (step.kernel.run == nullptr) continue;  // another one's does its work
+    const size_t inputs = step.inputs, outputs = step.outputs;
     for (size_t i = 0; i < inputs + outputs; ++i) {
       const Operand& operand = operands_[step.first_operand + i];
       tensors[i] = {Address(regions, operand.location), operand.type};

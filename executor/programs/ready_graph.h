@@ -89,8 +89,9 @@ class ReadyGraph {
     ReadyKernel kernel;
     const Node* node;
     uint32_t first_operand;  // inputs, then outputs
-    uint32_t first_output;   // in accumulates_
-    int64_t workspace;       // offset in the arena
+    uint32_t inputs = 0, outputs = 0;
+    uint32_t first_output;  // in accumulates_
+    int64_t workspace;      // offset in the arena
   };
   // A value that two ports name: its bytes are needed in a second place.
   struct Copy {
@@ -103,6 +104,8 @@ class ReadyGraph {
   void PlacePorts(const Graph& graph, const StageLayout& layout);
   void PlaceTemporaries(const Graph& graph);
   void AddSteps(const Graph& graph);
+  void AddInputs(const Graph& graph, const Node& node, ValueId unwritten, Step* step);
+  void AddOutputs(const Node& node, Step* step);
 
   Kernels* const kernels_;
   std::vector<GraphPart> parts_;
@@ -110,6 +113,7 @@ class ReadyGraph {
   std::vector<bool> placed_;         // by ValueId
   std::vector<bool> adds_;           // by ValueId: it is a gradient of a parameter
   std::vector<ReadyKernel> ready_;   // by node
+  std::vector<int> runs_at_;         // by node: itself, or the later one that does its work
   std::vector<int64_t> workspaces_;  // by node
   std::vector<Operand> operands_;
   std::vector<char> accumulates_;

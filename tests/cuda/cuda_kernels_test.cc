@@ -152,7 +152,7 @@ TEST_F(CudaKernelsTest, UpdateAListOfParametersAsTheCpuDoes) {
   CpuKernels()->SumOfSquares(on_cpu, expected.data(), nullptr);
   auto* const sums = static_cast<double*>(
       cuda.device().AllocateHost(static_cast<int64_t>(held.size() * sizeof(double))).value());
-  UpdateStep step;
+  auto& step = *new (cuda.device().AllocateHost(int64_t{sizeof(UpdateStep)}).value()) UpdateStep;
   step.scale = 0.5;
   step.balance_rate = 0.25;
   for (step.number = 1; step.number <= 2; ++step.number) {

@@ -39,8 +39,13 @@ RunConfig ConfigOf(TinyFamily family, const Plan& plan, bool capture) {
   return config;
 }
 
-// `in_third` is called when the second step is over.
-SeenRun TrainOnStandin(const RunConfig& config, const Plan& plan, void (*in_third)() = nullptr) {
+// What is called in the third step, before its gradients or after them.
+struct InThird {
+  void (*first)() = nullptr;
+  void (*before_update)() = nullptr;
+};
+
+SeenRun TrainOnStandin(const RunConfig& config, const Plan& plan, const InThird& in_third = {}) {
   standin_reset(1);
   standin_cublas_reset();
   auto backend = CudaBackend::Make({.link = config.link});
@@ -49,8 +54,11 @@ SeenRun TrainOnStandin(const RunConfig& config, const Plan& plan, void (*in_thir
   TrainHooks hooks;
   hooks.after_step = [&](const TrainStep& step, Trainer&) {
     run.norms.push_back(step.grad_norm);
-    if (step.step == 2 && in_third != nullptr) in_third();
+    if (step.step == 2 && in_third.first != nullptr) in_third.first();
     return absl::OkStatus();
+  };
+  hooks.gradients = [&](int64_t step, Trainer&) {
+    if (step == 3 && in_third.before_update != nullptr) in_third.before_update();
   };
   hooks.end = [&](int64_t, Trainer& trainer) {
     for (size_t s = 0; s < trainer.programs().size(); ++s) {
@@ -125,15 +133,21 @@ TEST(CapturedRunRefused, GoesOnAndSaysWhy) {
   const Plan plan = LibraryPlan("1f1b", 2, 4).value();
   const SeenRun issued = TrainOnStandin(ConfigOf(TinyFamily::kGpt, plan, false), plan);
   const struct {
-    void (*in_third)();
+    InThird in_third;
     const char* says;
   } cases[] = {
-      {[] { standin_fail_call(2, cudaErrorStreamCaptureUnsupported); },
+      {{.first = [] { standin_fail_call(2, cudaErrorStreamCaptureUnsupported); }},
        "the step cannot be captured: cudaStreamBeginCapture: "},
-      {[] { standin_fail_call(60, cudaErrorStreamCaptureUnsupported); },
+      {{.first = [] { standin_fail_call(60, cudaErrorStreamCaptureUnsupported); }},
        "the step cannot be captured: "},
       // CUBLAS_STATUS_INTERNAL_ERROR
-      {[] { standin_cublas_fail_call(3, 14); }, "the step cannot be captured: the launch of "},
+      {{.first = [] { standin_cublas_fail_call(3, 14); }},
+       "the step cannot be captured: the launch of "},
+      // Then only the gradients are.
+      {{.before_update = [] { standin_fail_call(2, cudaErrorStreamCaptureUnsupported); }},
+       "the step cannot be captured: cudaStreamBeginCapture: "},
+      {{.before_update = [] { standin_fail_call(8, cudaErrorStreamCaptureUnsupported); }},
+       "the step cannot be captured: "},
   };
   for (const auto& test : cases) {
     const SeenRun run = TrainOnStandin(ConfigOf(TinyFamily::kGpt, plan, true), plan, test.in_third);

@@ -35,8 +35,10 @@ struct Trained {
   Values gradients, params;
 };
 
-std::unique_ptr<Trainer> MakeTrainer(const TrainedModel& model, std::unique_ptr<Backend> backend,
-                                     double balance_rate = 1e-3, bool capture = true) {
+absl::StatusOr<std::unique_ptr<Trainer>> TryTrainer(const TrainedModel& model,
+                                                    std::unique_ptr<Backend> backend,
+                                                    double balance_rate = 1e-3,
+                                                    bool capture = true) {
   const Plan plan = LibraryPlan(model.schedule, 2, 4).value();
   const auto stages = static_cast<int>(plan.stages.size());
   AnyShape shape = TinyModel(model.family, stages);
@@ -44,13 +46,18 @@ std::unique_ptr<Trainer> MakeTrainer(const TrainedModel& model, std::unique_ptr<
   auto programs =
       BuildModelStages(shape, std::vector<int>(stages, 1), {.expert_ranks = model.mesh.expert});
   SL_CHECK(programs.ok()) << programs.status();
-  auto trainer = Trainer::Make(plan, *std::move(programs),
-                               {.seed = 5,
-                                .record = false,
-                                .balance_rate = balance_rate,
-                                .mesh = model.mesh,
-                                .capture = capture},
-                               std::move(backend));
+  return Trainer::Make(plan, *std::move(programs),
+                       {.seed = 5,
+                        .record = false,
+                        .balance_rate = balance_rate,
+                        .mesh = model.mesh,
+                        .capture = capture},
+                       std::move(backend));
+}
+
+std::unique_ptr<Trainer> MakeTrainer(const TrainedModel& model, std::unique_ptr<Backend> backend,
+                                     double balance_rate = 1e-3, bool capture = true) {
+  auto trainer = TryTrainer(model, std::move(backend), balance_rate, capture);
   SL_CHECK(trainer.ok()) << trainer.status();
   return *std::move(trainer);
 }
@@ -182,10 +189,10 @@ TEST_P(CudaTraining, GivesTheSameBitsCaptured) {
     ASSERT_TRUE(backend.ok()) << backend.status();
     const auto trainer = MakeTrainer(GetParam(), *std::move(backend), 1e-3, capture);
     const Trained seen = TrainedSteps(*trainer, {3, 4, 5, 6, 5});
-    const HostTime& host = trainer->gradient_step().host_time();
+    const HostTime& host = trainer->repeated_step().host_time();
     EXPECT_EQ(host.captured_steps, capture ? 2 : 0);
     EXPECT_EQ(host.issued_steps, capture ? 1 : 4);
-    EXPECT_EQ(trainer->gradient_step().refusal(), "");
+    EXPECT_EQ(trainer->repeated_step().refusal(), "");
     if (!capture) {
       expected = seen;
       continue;
@@ -211,6 +218,25 @@ TEST(CudaTrainer, AnErrorOfALaunchComesOutOfTheStep) {
   EXPECT_TRUE(absl::StrContains(status.message(), standin_cublas_failed_call())) << status;
 }
 
+// With the workspaces that its own kernels and libraries want, whatever the CPU's do.
+TEST(CudaTrainer, CountsWhatItsKernelsTakeBeforeItTakesAnything) {
+  const TrainedModel model = {TinyFamily::kGpt, "1f1b", {}};
+  standin_reset(1);
+  standin_cublas_reset();
+  int64_t bytes = 0;
+  const auto trainer = MakeTrainer(model, CudaBackend::Make().value());
+  for (const RankBytes& rank : trainer->rank_bytes()) {
+    EXPECT_EQ(rank.planned, rank.allocated);
+    bytes += rank.planned;
+  }
+  standin_reset(1);
+  standin_set_memory(bytes - 1);
+  const auto refused = TryTrainer(model, CudaBackend::Make().value());
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(absl::StrContains(refused.status().message(), "the GPU's free memory"))
+      << refused.status();
+}
+
 // What `run --verbose` prints: the same table whatever the schedule, for the same model and cut.
 TEST(CudaTrainer, SaysWhatItsLibrariesChose) {
   const auto described = [](const char* schedule, DType dtype) {
@@ -230,6 +256,9 @@ TEST(CudaTrainer, SaysWhatItsLibrariesChose) {
   EXPECT_TRUE(absl::StrContains(in_bf16, "\ndw += dy' x of 16 rows, 16 inputs, 64 outputs in bf16"))
       << in_bf16;
   EXPECT_TRUE(absl::StrContains(in_bf16, "\nattention by our own kernel: ")) << in_bf16;
+  EXPECT_TRUE(absl::StrContains(
+      in_bf16, "\ndx = dy w * gelu'(u) of 16 rows, 64 inputs, 16 outputs in bf16: algorithm "))
+      << in_bf16;
 }
 
 TEST(CudaTrainer, AnOpWithoutAKernelIsNamed) {

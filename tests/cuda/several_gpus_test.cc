@@ -16,10 +16,10 @@
 #include "executor/trainer.h"
 #include "gtest/gtest.h"
 #include "schedlang/base/sl_check.h"
-#include "tests/cuda/group_contract.h"
 #include "tests/cuda/host_work.h"
 #include "tests/cuda/standin/cublas_standin.h"
 #include "tests/cuda/standin/standin.h"
+#include "tests/executor/group_contract.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/small_run.h"
 #include "tests/executor/tiny_models.h"
@@ -295,13 +295,15 @@ TEST(SeveralGpusApart, SumsAndCountedRowsAreRefused) {
 
 TEST(SeveralGpusContract, GroupsKeepIt) {
   for (const int count : {2, 3, 4}) {
-    for (const NamedContract& contract : GroupContracts()) {
+    for (const NamedContract& contract : GpuGroupContracts()) {
       SCOPED_TRACE(absl::StrCat(contract.name, " of ", count));
       StartStandin(2);
       const auto make = [count] {
+        auto device = *CudaDevice::Make(std::vector<int>{0, 1}, count);
         GroupMachine machine;
-        machine.device = *CudaDevice::Make(std::vector<int>{0, 1}, count);
-        machine.groups = std::make_unique<CopyGroups>(machine.device.get());
+        machine.groups = std::make_unique<CopyGroups>(device.get());
+        machine.device = std::move(device);
+        machine.work_of = HostWork::Kept();
         for (int m = 0; m < count; ++m) machine.local.push_back(m);
         return machine;
       };

@@ -83,7 +83,7 @@ ThreeSteps TrainWith(int sms_per_rank, const std::string& places) {
     const auto norm = (*trainer)->Update(1e-2);
     SL_CHECK(norm.ok()) << norm.status();
   }
-  EXPECT_EQ((*trainer)->gradient_step().refusal(), "");
+  EXPECT_EQ((*trainer)->repeated_step().refusal(), "");
   for (int s = 0; s < stages; ++s) {
     const absl::Span<float> values = (*trainer)->param(StageId(s), 0);
     seen.params.emplace_back(values.begin(), values.end());  // the stand-in's memory is the host's

@@ -179,9 +179,10 @@ TEST(RunConfig, DeviceAndPrecisionAreWordsBesideTheSections) {
   EXPECT_EQ(ReadWith("", "", "precision: bf16\ndevice: cpu\n")->shape.dtype, DType::kBF16);
   EXPECT_EQ(ReadWith("", "")->device, DeviceKind::kAuto);
   EXPECT_EQ(ReadWith("", "", "device: auto\n")->device, DeviceKind::kAuto);
-  const auto nccl = ReadWith("", "", "nccl: {max_ctas: 8, rows: counted, sums: nccl}\n")->nccl;
+  const auto nccl =
+      ReadWith("", "", "nccl: {max_ctas: 8, rows: counted, sums: nccl, capture: true}\n")->nccl;
   EXPECT_EQ(nccl.max_ctas, 8);
-  EXPECT_TRUE(nccl.counted_rows && nccl.own_sums);
+  EXPECT_TRUE(nccl.counted_rows && nccl.own_sums && nccl.capture);
   EXPECT_EQ(ReadWith("", "", "nccl: {max_ctas: 8}\n")->layout, CommLayout::kEdge);
   EXPECT_EQ(ReadWith("", "", "nccl: {layout: updown}\n")->layout, CommLayout::kUpDown);
   EXPECT_EQ(ReadWith("", "", "device: cpu\n")->device, DeviceKind::kCpu);

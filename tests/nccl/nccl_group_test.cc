@@ -7,7 +7,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "executor/clock.h"
-#include "executor/nccl/sockets.h"
 #include "gtest/gtest.h"
 #include "tests/cuda/host_work.h"
 #include "tests/cuda/standin/nccl_standin.h"
@@ -19,21 +18,6 @@ namespace stringline {
 namespace {
 
 using Said = std::vector<std::string>;
-
-absl::StatusOr<GroupMachine> NewMachine(World* world, const NcclSettings& settings) {
-  const auto library = nccl::Library::Open();
-  if (!library.ok()) return library.status();
-  GroupMachine machine;
-  auto device = CudaDevice::Make();
-  if (!device.ok()) return device.status();
-  auto groups = NcclGroups::Make(device->get(), world, *library, settings);
-  if (!groups.ok()) return groups.status();
-  machine.device = *std::move(device);
-  machine.work_of = HostWork::Kept();
-  machine.groups = *std::move(groups);
-  machine.local = {world->process()};
-  return machine;
-}
 
 struct Case {
   int members;
@@ -192,16 +176,6 @@ TEST(NcclGroup, StepsFollowEachOther) {
     return "good";
   });
   EXPECT_EQ(said, Said(2, "good"));
-}
-
-// Without the host's name.
-std::string Text(const absl::Status& status) {
-  std::string text = status.ToString();
-  const std::string host = absl::StrCat(" on ", HostName());
-  for (size_t at = text.find(host); at != std::string::npos; at = text.find(host)) {
-    text.replace(at, host.size(), " here");
-  }
-  return text;
 }
 
 TEST(NcclErrors, GroupsThatOnlyOneMakesAreNamed) {
@@ -487,22 +461,6 @@ TEST(NcclErrors, CountsThatDoNotAgreeAreAnErrorWherePadded) {
   EXPECT_EQ(said[0],
             "INVALID_ARGUMENT: a counted all-to-all of thing 1 (4 bytes a row): member 1 sends 1 "
             "rows to member 0, which expects 2");
-}
-
-TEST(NcclErrors, CallsAreNotCaptured) {
-  const Said said = RunNccl({}, [&](World* world) -> std::string {
-    GroupMembers members(*NewMachine(world, {}), 2);
-    Call call = CallOf(CallKind::kAllReduce, 64, 7);
-    call.from = call.to = members.Memory<char>(64);
-    members.Enqueue(world->process(), call);
-    const auto captured = members.device().Capture();
-    const absl::Status run = members.Run();
-    EXPECT_TRUE(run.ok()) << run;
-    return std::string(captured.status().message());
-  });
-  EXPECT_EQ(said, Said(2,
-                       "the step cannot be captured: an all-reduce of thing 7 (64 bytes) among "
-                       "ranks 0, 1: calls between processes are not captured"));
 }
 
 TEST(NcclLibrary, AMissingOneIsNamed) {

@@ -2,7 +2,10 @@
 
 #include <cstdlib>
 
+#include "absl/strings/str_cat.h"
+#include "executor/nccl/sockets.h"
 #include "gtest/gtest.h"
+#include "tests/cuda/host_work.h"
 #include "tests/cuda/standin/nccl_standin.h"
 #include "tests/cuda/standin/standin.h"
 
@@ -33,6 +36,30 @@ std::vector<std::string> RunNccl(const NcclRun& run,
     return testing::Test::HasFailure() ? "failed" : said;
   });
   return all.Wait();
+}
+
+absl::StatusOr<GroupMachine> NewMachine(World* world, const NcclSettings& settings) {
+  const auto library = nccl::Library::Open();
+  if (!library.ok()) return library.status();
+  GroupMachine machine;
+  auto device = CudaDevice::Make();
+  if (!device.ok()) return device.status();
+  auto groups = NcclGroups::Make(device->get(), world, *library, settings);
+  if (!groups.ok()) return groups.status();
+  machine.device = *std::move(device);
+  machine.work_of = HostWork::Kept();
+  machine.groups = *std::move(groups);
+  machine.local = {world->process()};
+  return machine;
+}
+
+std::string Text(const absl::Status& status) {
+  std::string text = status.ToString();
+  const std::string host = absl::StrCat(" on ", HostName());
+  for (size_t at = text.find(host); at != std::string::npos; at = text.find(host)) {
+    text.replace(at, host.size(), " here");
+  }
+  return text;
 }
 
 }  // namespace stringline

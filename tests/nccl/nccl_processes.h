@@ -7,6 +7,7 @@
 
 #include "executor/nccl/nccl_groups.h"
 #include "executor/nccl/tcp_world.h"
+#include "tests/executor/group_contract.h"
 #include "tools/gpu/processes.h"
 
 namespace stringline {
@@ -28,5 +29,11 @@ TcpWorldSettings WorldSettings(const NcclRun& run, int process, int port);
 // status that joining ended with, or "failed" where a gtest expectation did not hold.
 std::vector<std::string> RunNccl(const NcclRun& run,
                                  const std::function<std::string(World* world)>& body);
+
+// The GPU of this process and the groups on it, which all make.
+absl::StatusOr<GroupMachine> NewMachine(World* world, const NcclSettings& settings);
+
+// A status without the host's name: "rank 1 here".
+std::string Text(const absl::Status& status);
 
 }  // namespace stringline

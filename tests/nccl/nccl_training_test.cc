@@ -37,6 +37,7 @@ struct TrainingCase {
   Mesh mesh;
   NcclRows rows = NcclRows::kPadded;
   CommLayout layout = CommLayout::kEdge;
+  bool capture = false;
 };
 
 Plan PlanOf(const TrainingCase& run) {
@@ -44,7 +45,7 @@ Plan PlanOf(const TrainingCase& run) {
 }
 
 RunConfig ConfigOf(const TrainingCase& run, const Plan& plan) {
-  RunConfig config = SmallRun(3);
+  RunConfig config = SmallRun(run.capture ? 5 : 3);
   const size_t stages = plan.pipes.empty() ? plan.stages.size() : plan.pipes[0].stages;
   config.shape = TinyModel(run.family, static_cast<int>(stages));
   std::visit([](auto& shape) { shape.vocabulary = 256; }, config.shape.family);
@@ -63,8 +64,8 @@ uint64_t HashOf(const std::vector<float>& values) {
   return hash;
 }
 
-// What a process has to say of a run: a line with its losses and its norms, and one for every
-// parameter that it holds, with its bits.
+// What a process has to say of a run: a line with its losses, its norms and how many steps were
+// replayed, and one for every parameter that it holds, with its bits.
 std::vector<std::string> LinesOf(const RunConfig& config, const Plan& plan,
                                  std::unique_ptr<Backend> backend,
                                  std::function<void(int64_t step)> after_step = {}) {
@@ -98,6 +99,7 @@ std::vector<std::string> LinesOf(const RunConfig& config, const Plan& plan,
   for (const double loss : result->losses_nats) {
     absl::StrAppend(&sums, absl::Hex(absl::bit_cast<uint64_t>(loss)), " ");
   }
+  absl::StrAppend(&sums, result->host.captured_steps, " captured");
   lines.insert(lines.begin(), sums);
   return lines;
 }
@@ -125,6 +127,7 @@ TEST_P(NcclTraining, IsInEveryBitThatOfOneProcess) {
   NcclRun ranks;
   ranks.processes = run.pipeline * run.mesh.coordinates();
   ranks.settings.rows = run.rows;
+  ranks.settings.capture = run.capture;
   ranks.settings.wait_ms = 20'000;
   const int port = FreePort();
   Processes all(ranks.processes, [&](int p) -> std::string {
@@ -162,12 +165,16 @@ INSTANTIATE_TEST_SUITE_P(
                     InLayout(CommLayout::kShared, "zb_v", 4),
                     InLayout(CommLayout::kPair, "dualpipe", 4),
                     InLayout(CommLayout::kUpDown, "interleaved", 4),
-                    InLayout(CommLayout::kShared, "dualpipe", 4)),
+                    InLayout(CommLayout::kShared, "dualpipe", 4),
+                    TrainingCase{TinyFamily::kGpt, "1f1b", 4, {}, {}, true},
+                    TrainingCase{TinyFamily::kLlama, "zb_v", 2, {.data = 2}, {}, true},
+                    TrainingCase{TinyFamily::kMoe, "dualpipe_v", 2, {.expert = 2}, {}, true}),
     [](const testing::TestParamInfo<TrainingCase>& info) {
-      return absl::StrCat(
-          NameOf(info.param.family), "_", info.param.schedule, "_", info.param.pipeline, "_data",
-          info.param.mesh.data, "_expert", info.param.mesh.expert,
-          info.param.rows == NcclRows::kCounted ? "_counted" : "", "_", NameOf(info.param.layout));
+      return absl::StrCat(NameOf(info.param.family), "_", info.param.schedule, "_",
+                          info.param.pipeline, "_data", info.param.mesh.data, "_expert",
+                          info.param.mesh.expert,
+                          info.param.rows == NcclRows::kCounted ? "_counted" : "",
+                          info.param.capture ? "_captured" : "", "_", NameOf(info.param.layout));
     });
 
 // The files of a folder, one after the other.
@@ -360,9 +367,12 @@ TEST(NcclTrainingEnds, WhereARankIsKilled) {
   const Plan plan = PlanOf(run);
   RunConfig config = ConfigOf(run, plan);
   config.steps = 1000;
-  for (const int victim : {0, 2}) {
+  for (const int victim : {0, 2, 3}) {
     NcclRun ranks;
     ranks.processes = 4;
+    // One is lost while steps are replayed.
+    ranks.settings.capture = victim == 3;
+    const int64_t at = ranks.settings.capture ? 5 : 2;
     standin_nccl_reset();
     standin_reset(1);
     const int port = FreePort();
@@ -371,7 +381,7 @@ TEST(NcclTrainingEnds, WhereARankIsKilled) {
       auto backend = NcclBackend::Make(WorldSettings(ranks, p, port), ranks.settings);
       if (!backend.ok()) return backend.status().ToString();
       return LinesOf(config, plan, *std::move(backend), [&](int64_t step) {
-        if (p == victim && step == 2) (void)raise(SIGKILL);
+        if (p == victim && step == at) (void)raise(SIGKILL);
       })[0];
     });
     const auto said = all.Wait(60'000);
@@ -380,6 +390,7 @@ TEST(NcclTrainingEnds, WhereARankIsKilled) {
       EXPECT_TRUE(absl::StrContains(said[p], absl::StrCat("rank ", victim, " on "))) << said[p];
       EXPECT_TRUE(absl::StrContains(said[p], "died, or ended without a word")) << said[p];
     }
+    EXPECT_STREQ(standin_nccl_fault(), "");
   }
 }
 

@@ -75,14 +75,11 @@ TEST_F(UpdateBodiesTest, AdamW) {
     Hold(run, 1);
     for (const int step : {1, 2, 100}) {
       SCOPED_TRACE(absl::StrCat("step ", step, ", ", run.threads, " threads"));
-      const AdamWStep now = {static_cast<float>(settings.learning_rate),
-                             static_cast<float>(1 / (1 - std::pow(settings.beta1, step))),
-                             static_cast<float>(1 / (1 - std::pow(settings.beta2, step))),
-                             static_cast<float>(settings.learning_rate * settings.weight_decay)};
-      const float scale = 0.125f;
-      RunOnHost(AdamWUpdate{params_.data(), chunks_.data(), chunk_count(), &now, &scale,
-                            static_cast<float>(settings.beta1), static_cast<float>(settings.beta2),
-                            static_cast<float>(settings.epsilon)},
+      const UpdateStep from = {settings, step, 0.125};
+      AdamWStep now;
+      float scale = 0;
+      RunOnHost(SetStep{&from, &now, &scale}, run.threads);
+      RunOnHost(AdamWUpdate{params_.data(), chunks_.data(), chunk_count(), &now, &scale},
                 run.threads);
       for (size_t p = 0; p < held_.size(); ++p) {
         SCOPED_TRACE(absl::StrCat("parameter ", p));
@@ -123,9 +120,8 @@ TEST_F(UpdateBodiesTest, BadGradientChangesNothing) {
     RunOnHost(ClipScale{&sum, &norm, &scale, 1, 1}, run.threads);
     EXPECT_FALSE(std::isfinite(norm));
     EXPECT_TRUE(std::isnan(scale));
-    const AdamWStep now = {0.1f, 1, 1, 0.1f};
-    RunOnHost(AdamWUpdate{params_.data(), chunks_.data(), chunk_count(), &now, &scale, 0.9f, 0.95f,
-                          1e-8f},
+    const AdamWStep now = {0.1f, 1, 1, 0.1f, 0.9f, 0.95f, 1e-8f};
+    RunOnHost(AdamWUpdate{params_.data(), chunks_.data(), chunk_count(), &now, &scale},
               run.threads);
     for (size_t p = 0; p < held_.size(); ++p) {
       ExpectSame(held_[p].param, values_[p][0], 0);
@@ -140,7 +136,8 @@ TEST_F(UpdateBodiesTest, Balance) {
       const Array bias = Random({experts}), load = Random({experts}, 100);
       for (int64_t e = 0; e < experts; ++e) load.f32()[e] = std::round(std::abs(load.f32()[e]));
       Buffer<float> b(bias, run), l(load, run);
-      RunOnHost(BalanceUpdate{b.data(), l.data(), experts, 0.001}, run.threads);
+      const UpdateStep step = {.balance_rate = 0.001};
+      RunOnHost(BalanceUpdate{b.data(), l.data(), experts, &step}, run.threads);
       UpdateBalance(0.001, SpanOf(bias), SpanOf(load));
       ExpectSame(b, bias, 0);
       ExpectSame(l, load, 0);

@@ -45,7 +45,7 @@ RunConfig SmallConfig(bool experts, int layers) {
   return config;
 }
 
-// The bits of all losses, or the error.
+// The bits of all losses and how many steps were replayed, or the error.
 std::string LossesOf(const RunConfig& config, const Plan& plan, std::unique_ptr<Backend> backend,
                      int64_t killed_after = 0) {
   std::string text;
@@ -61,7 +61,10 @@ std::string LossesOf(const RunConfig& config, const Plan& plan, std::unique_ptr<
   for (const double loss : result->losses_nats) {
     absl::StrAppend(&losses, " ", absl::Hex(absl::bit_cast<uint64_t>(loss)));
   }
-  return losses;
+  const std::string& why = result->not_captured;
+  return absl::StrCat(losses, ", ", result->host.captured_steps, " steps replayed",
+                      config.nccl.capture && !why.empty() ? ": " : "",
+                      config.nccl.capture ? why : "");
 }
 
 std::string InOneProcess(const RunConfig& config, const Plan& plan) {
@@ -95,6 +98,7 @@ std::vector<std::string> InProcesses(const RunConfig& config, const Plan& plan, 
     world.join_ms = world.exchange_ms = kMostMs / 2;
     NcclSettings nccl;
     nccl.start_ms = nccl.wait_ms = kMostMs / 2;
+    nccl.capture = config.nccl.capture;
     auto backend = NcclBackend::Make(world, nccl);
     if (!backend.ok()) return backend.status().ToString();
     return LossesOf(config, plan, *std::move(backend), rank == victim ? 2 : 0);
@@ -124,7 +128,12 @@ void CheckNccl(const std::string& folder, CheckRows* rows) {
     const char* schedule;
     int pipeline;
     bool experts;
-  } const runs[] = {{"1f1b", 2, false}, {"zb_v", 4, false}, {"dualpipe_v", 2, true}};
+    bool captured = false;
+  } const runs[] = {{"1f1b", 2, false},
+                    {"zb_v", 4, false},
+                    {"dualpipe_v", 2, true},
+                    {"1f1b", 2, false, true},
+                    {"dualpipe_v", 2, true, true}};
   for (const auto& run : runs) {
     const std::optional<Plan> plan =
         PlanOfSchedule(folder, run.schedule, run.pipeline, 2 * run.pipeline);
@@ -134,7 +143,11 @@ void CheckNccl(const std::string& folder, CheckRows* rows) {
     }
     RunConfig config = SmallConfig(run.experts, static_cast<int>(plan->stages.size()));
     if (run.experts) config.mesh.expert = 2;
-    CompareLosses(absl::StrCat(run.schedule, run.experts ? " experts" : ""), config, *plan, rows);
+    config.nccl.capture = run.captured;
+    if (run.captured) config.steps = 6;
+    CompareLosses(absl::StrCat(run.schedule, run.experts ? " experts" : "",
+                               run.captured ? ", calls captured" : ""),
+                  config, *plan, rows);
   }
   const std::optional<Plan> plan = PlanOfSchedule(folder, "1f1b", 2, 4);
   if (!plan.has_value()) return rows->Fail("a killed rank", "no plan");

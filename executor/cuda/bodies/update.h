@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "executor/cuda/bodies/vectors.h"
+#include "executor/update_step.h"
 
 namespace stringline::cuda {
 
@@ -131,17 +132,18 @@ struct ClipScale {
   }
 };
 
-// What AdamW has of the step, in device memory: a launch can be captured and repeated.
+// What AdamW has of the step, in device memory.
 struct AdamWStep {
   float rate;              // learning rate
   float m_scale, v_scale;  // 1 / (1 - beta^step)
   float decay;             // learning rate times weight decay
+  float beta1, beta2, epsilon;
 };
 
-// Puts a step's numbers, which the host has, where AdamWUpdate reads them.
+// Reads a step's numbers, in memory that the host writes, and puts them where AdamWUpdate has them
+// at hand. So a captured launch that is repeated does what the host wrote since.
 struct SetStep {
-  AdamWStep value;
-  float scale_value;
+  const UpdateStep* from;
   AdamWStep* step;
   float* scale;
 
@@ -149,8 +151,16 @@ struct SetStep {
   template <class Block>
   STRINGLINE_BODY void operator()(const Block& block) const {
     block.once([&] {
-      *step = value;
-      *scale = scale_value;
+      const AdamW adamw = from->adamw;
+      const auto number = static_cast<double>(from->number);
+      step->rate = static_cast<float>(adamw.learning_rate);
+      step->m_scale = static_cast<float>(1 / (1 - std::pow(adamw.beta1, number)));
+      step->v_scale = static_cast<float>(1 / (1 - std::pow(adamw.beta2, number)));
+      step->decay = static_cast<float>(adamw.learning_rate * adamw.weight_decay);
+      step->beta1 = static_cast<float>(adamw.beta1);
+      step->beta2 = static_cast<float>(adamw.beta2);
+      step->epsilon = static_cast<float>(adamw.epsilon);
+      *scale = static_cast<float>(from->scale);
     });
   }
 };
@@ -165,7 +175,6 @@ struct AdamWUpdate {
   int64_t chunk_count;
   const AdamWStep* step;
   const float* scale;
-  float beta1, beta2, epsilon;
 
   int64_t blocks() const { return chunk_count; }
   template <class Block>
@@ -185,10 +194,10 @@ struct AdamWUpdate {
       auto v = Load(own.v + at, width), p = Load(own.param + at, width);
       for (int k = 0; k < width.kCount; ++k) {
         g[k] *= by;
-        m[k] = beta1 * m[k] + (1 - beta1) * g[k];
-        v[k] = beta2 * v[k] + (1 - beta2) * g[k] * g[k];
+        m[k] = now.beta1 * m[k] + (1 - now.beta1) * g[k];
+        v[k] = now.beta2 * v[k] + (1 - now.beta2) * g[k] * g[k];
         p[k] = keep * p[k] -
-               now.rate * (now.m_scale * m[k]) / (std::sqrt(now.v_scale * v[k]) + epsilon);
+               now.rate * (now.m_scale * m[k]) / (std::sqrt(now.v_scale * v[k]) + now.epsilon);
         g[k] = 0;
       }
       Store(own.grad + at, g);
@@ -200,12 +209,13 @@ struct AdamWUpdate {
   }
 };
 
-// b[e] += rate sign(mean over all experts of load - load[e]), and every load is set to zero.
+// b[e] += rate sign(mean over all experts of load - load[e]), and every load is set to zero; the
+// rate is read where the host wrote it.
 struct BalanceUpdate {
   float* bias;
   float* load;
   int64_t experts;
-  double rate;
+  const UpdateStep* step;
 
   int64_t blocks() const { return 1; }
   template <class Block>
@@ -214,6 +224,7 @@ struct BalanceUpdate {
         static_cast<int>(experts), Sums<1, double>{},
         [&](int e, Sums<1, double>& s) { s[0] += load[e]; }, AddSums());
     const double mean = sum[0] / static_cast<double>(experts);
+    const double rate = step->balance_rate;
     block.each(static_cast<int>(experts), [&](int e) {
       const double off = mean - load[e];
       if (off != 0) bias[e] += static_cast<float>(off > 0 ? rate : -rate);

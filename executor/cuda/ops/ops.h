@@ -36,6 +36,7 @@ struct NodeData {
   // Of products by the library: what overwrites its result, and what adds to it.
   const Products* library = nullptr;
   const Product* products[2] = {};
+  int with = -1;  // ReadyKernel::with
   // Of attention by a library; null where our own kernel serves.
   const AttentionLibrary* attention = nullptr;
   const AttentionPlan* attention_plan = nullptr;
@@ -116,6 +117,11 @@ OpLaunch LaunchOf(Op op);
 // Chooses how a product is computed; does nothing for other ops.
 absl::Status ChooseProducts(const NodeTypes& types, Products* library, NodeData* data,
                             int64_t* workspace_bytes);
+// Where a gradient of a GELU follows a product, and the library has both in one: chooses that, and
+// says so in `with` (ReadyKernel); then LaunchJoined launches it.
+void JoinProduct(const NodeTypes& types, Products* library, NodeData* data,
+                 int64_t* workspace_bytes);
+void LaunchJoined(const OpRun& run);
 // What an attention, or its gradient, asks of a library.
 AttentionProblem AttentionProblemOf(const NodeTypes& types);
 // Chooses the library's plan, where it has one; otherwise, as without a library, our own kernel

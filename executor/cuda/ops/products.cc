@@ -72,6 +72,23 @@ void LaunchGroupedLinearWeightGrad(const OpRun& run) {
                                         dw.shape[2], dw.shape[1], run.adds(0)});
 }
 
+// Where the product stands whose result only this gradient of a GELU reads, as what comes from
+// behind; or -1.
+int ProductBefore(const NodeTypes& types) {
+  const ValueId product = types.node.inputs[0];
+  int64_t readers = 0;
+  for (const Port& port : types.graph.outputs) readers += port.value == product ? 1 : 0;
+  for (const Node& node : types.graph.nodes) {
+    readers += std::count(node.inputs.begin(), node.inputs.end(), product);
+  }
+  if (readers != 1) return -1;
+  const std::vector<Node>& nodes = types.graph.nodes;
+  const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const Node& node) {
+    return node.op == Op::kLinearInputGrad && node.outputs[0] == product;
+  });
+  return found == nodes.end() ? -1 : static_cast<int>(found - nodes.begin());
+}
+
 }  // namespace
 
 OpLaunch ProductLaunch(Op op) {
@@ -97,6 +114,29 @@ OpLaunch ProductLaunch(Op op) {
     default:
       return {};
   }
+}
+
+void LaunchJoined(const OpRun& run) {
+  ProductRun operands = {};
+  operands.gelu_input = run.in(2);
+  RunProduct(run, operands);
+}
+
+void JoinProduct(const NodeTypes& types, Products* library, NodeData* data,
+                 int64_t* workspace_bytes) {
+  // In float32 the library's GELU is not as exact as ours.
+  if (types.node.op != Op::kGeluGrad || types.out(0).dtype != DType::kBF16) return;
+  const int with = ProductBefore(types);
+  if (with < 0) return;
+  const NodeTypes product = {types.graph, types.graph.nodes[static_cast<size_t>(with)]};
+  ProductShape shape = {ProductKind::kInputGrad, RowsOf(product.in(0)), ColumnsOf(product.out(0)),
+                        ColumnsOf(product.in(0))};
+  shape.bf16 = shape.gelu_grad = true;
+  data->products[0] = library->ChooseIfThere(shape);
+  if (data->products[0] == nullptr) return;
+  data->library = library;
+  data->with = with;
+  *workspace_bytes = PaddedBytes(data->products[0]);
 }
 
 absl::Status ChooseProducts(const NodeTypes& types, Products* library, NodeData* data,

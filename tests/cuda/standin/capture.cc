@@ -36,10 +36,11 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
   if (stream == &machine.legacy) return machine.Fail(cudaErrorStreamCaptureUnsupported);
   if (stream->capture != nullptr) return machine.Fail(cudaErrorIllegalState);
   auto* const capture = new Capture;
-  capture->graph = new Graph;
+  const auto graph = std::make_shared<Graph>();
+  capture->graph = graph.get();
   capture->origin = stream;
   capture->streams = {stream};
-  machine.graphs.insert(capture->graph);
+  machine.graphs[capture->graph] = graph;
   machine.captures.insert(capture);
   stream->capture = capture;
   stream->line_in_graph = capture->graph->lines++;
@@ -77,7 +78,6 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
   delete capture;
   if (error != cudaSuccess) {
     machine.graphs.erase(captured);
-    delete captured;
     return machine.Fail(error);
   }
   *graph = reinterpret_cast<cudaGraph_t>(captured);
@@ -98,10 +98,10 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
   STANDIN_RETURN_IF_ERROR(machine.Forbidden());
   auto* const captured = reinterpret_cast<Graph*>(graph);
   if (machine.graphs.count(captured) == 0) return machine.Fail(cudaErrorInvalidValue);
-  auto* const instance = new Graph(*captured);
+  const auto instance = std::make_shared<Graph>(*captured);
   instance->first_line = machine.NewLines(instance->lines);
-  machine.graphs.insert(instance);
-  *exec = reinterpret_cast<cudaGraphExec_t>(instance);
+  machine.graphs[instance.get()] = instance;
+  *exec = reinterpret_cast<cudaGraphExec_t>(instance.get());
   return cudaSuccess;
 }
 
@@ -114,22 +114,20 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t /*exec*/, cudaStream_t handle) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t handle) {
   STANDIN_ENTER("cudaGraphLaunch");
   STANDIN_FIND(stream, handle);
-  auto* const graph = reinterpret_cast<Graph*>(exec);
-  if (machine.graphs.count(graph) == 0) return machine.Fail(cudaErrorInvalidValue);
+  const auto found = machine.graphs.find(reinterpret_cast<Graph*>(exec));
+  if (found == machine.graphs.end()) return machine.Fail(cudaErrorInvalidValue);
   if (stream->capture != nullptr) return machine.Fail(cudaErrorNotSupported);
-  std::vector<standin::RecordedPtr> records;
-  for (const Graph::Node& node : graph->nodes) {
-    records.push_back(node.records == nullptr ? nullptr : std::make_shared<standin::Recorded>());
-    if (node.records == nullptr) continue;
-    node.records->capture = nullptr;
-    node.records->recorded = records.back();
+  const auto run = std::make_shared<standin::GraphRun>(found->second);
+  for (size_t n = 0; n < run->records.size(); ++n) {
+    standin::Event* const event = run->graph->nodes[n].records;
+    if (event == nullptr) continue;
+    event->capture = nullptr;
+    event->recorded = run->records[n];
   }
   standin::Op op;
   op.enqueued_ns = machine.host_ns;
   op.host = machine.host();
-  op.replay = [&machine, graph, stream, records = std::move(records)](int64_t start_ns) {
-    return machine.RunGraph(*graph, records, start_ns, stream);
-  };
+  op.graph = run;
   stream->ops.push_back(std::move(op));
   return cudaSuccess;
 }
@@ -138,18 +136,16 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   STANDIN_ENTER("cudaGraphDestroy");
   auto* const captured = reinterpret_cast<Graph*>(graph);
   if (machine.graphs.erase(captured) == 0) return machine.Fail(cudaErrorInvalidValue);
-  delete captured;
   return cudaSuccess;
 }
 
-// Not before its launches have ended.
+// Launches of it go on.
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   STANDIN_ENTER("cudaGraphExecDestroy");
-  auto* const instance = reinterpret_cast<Graph*>(exec);
-  if (machine.graphs.count(instance) == 0) return machine.Fail(cudaErrorInvalidValue);
-  machine.RunAll();
-  machine.graphs.erase(instance);
-  delete instance;
+  const auto found = machine.graphs.find(reinterpret_cast<Graph*>(exec));
+  if (found == machine.graphs.end()) return machine.Fail(cudaErrorInvalidValue);
+  for (Graph::Node& node : found->second->nodes) node.begin = nullptr;
+  machine.graphs.erase(found);
   return cudaSuccess;
 }
 

@@ -174,6 +174,12 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
       status = Take(buffer, bytes, &operation.bias);
       break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      status = Take(buffer, bytes, &operation.aux);
+      break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      status = Take(buffer, bytes, &operation.aux_ld);
+      break;
     default:
       return CUBLAS_STATUS_NOT_SUPPORTED;
   }
@@ -338,6 +344,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     use(problem.a, problem.a_at, false);
     use(problem.b, problem.b_at, false);
     if (problem.beta != 0) use(problem.c, problem.c_at, false);
+    stringline_twin_uses(problem.operation.aux, problem.AuxBytes(), 0);
     use(problem.d, problem.d_at, true);
     stringline_twin_uses(problem.workspace, problem.workspace_bytes, 1);
     problem.Run();

@@ -60,6 +60,13 @@ double InTypeOf(cudaDataType type, double value) {
   return Entry(&entry, type, 0);
 }
 
+// Of x (1 + tanh(u)) / 2, u = sqrt(2/pi) (x + 0.044715 x^3).
+double GeluSlope(double x) {
+  const double root = std::sqrt(2 / M_PI);
+  const double t = std::tanh(root * (x + 0.044715 * x * x * x));
+  return (1 + t) / 2 + x * (1 - t * t) * root * (1 + 3 * 0.044715 * x * x) / 2;
+}
+
 bool Overlap(const Extent& x, const Extent& y) {
   const auto* const x_at = static_cast<const char*>(x.at);
   const auto* const y_at = static_cast<const char*>(y.at);
@@ -110,8 +117,12 @@ cublasStatus_t CublasProblem::Read(cublasLtMatmulDesc_t desc, cublasLtMatrixLayo
       c.columns != n) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  const bool known_epilogue = operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
-                              operation.epilogue == CUBLASLT_EPILOGUE_BIAS;
+  const bool known_epilogue =
+      operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT || operation.HasBias() || operation.HasAux();
+  if (operation.HasAux()) {
+    if (operation.aux_ld < m || operation.aux_ld % 8 != 0) return CUBLAS_STATUS_INVALID_VALUE;
+    if (d.type != CUDA_R_16BF) return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
   if (!known_epilogue || operation.compute != CUBLAS_COMPUTE_32F || operation.scale != CUDA_R_32F) {
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
@@ -120,9 +131,10 @@ cublasStatus_t CublasProblem::Read(cublasLtMatmulDesc_t desc, cublasLtMatrixLayo
 
 uint64_t CublasProblem::InShort() const {
   uint64_t hash = 0xCBF29CE484222325U;
-  for (const int64_t value : {m, n, k, a.ld, b.ld, c.ld, d.ld, int64_t{operation.transpose_a},
-                              int64_t{operation.transpose_b}, int64_t{operation.epilogue},
-                              int64_t{operation.sms}, int64_t{a.type}, int64_t{d.type}}) {
+  for (const int64_t value :
+       {m, n, k, a.ld, b.ld, c.ld, d.ld, int64_t{operation.transpose_a},
+        int64_t{operation.transpose_b}, int64_t{operation.epilogue}, int64_t{operation.sms},
+        operation.aux_ld, int64_t{a.type}, int64_t{d.type}}) {
     hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001B3U;
   }
   return hash;
@@ -135,9 +147,8 @@ CublasAlgorithm CublasProblem::Search(const CublasPreference& preference) const 
   found.problem = InShort();
   found.id = 1 + static_cast<int32_t>(found.problem % 99);
   for (int i = 0; i < 4; ++i) found.alignment[i] = static_cast<uint16_t>(preference.alignment[i]);
-  if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS) {
-    found.bias_alignment = AlignmentOf(operation.bias);
-  }
+  if (operation.HasBias()) found.bias_alignment = AlignmentOf(operation.bias);
+  if (operation.HasAux()) found.aux_alignment = AlignmentOf(operation.aux);
   const uint64_t parts = static_cast<uint64_t>(m * n) * sizeof(float) * 2;
   if (k >= 32 && m * n <= 4096 && parts <= preference.most_workspace) {
     found.splits = 2;
@@ -151,9 +162,9 @@ CublasAlgorithm CublasProblem::Search(const CublasPreference& preference) const 
 
 cublasStatus_t CublasProblem::Check(const CublasAlgorithm& algorithm,
                                     size_t given_workspace) const {
-  const bool has_bias = operation.epilogue == CUBLASLT_EPILOGUE_BIAS;
+  const bool has_bias = operation.HasBias(), has_aux = operation.HasAux();
   if (a_at == nullptr || b_at == nullptr || d_at == nullptr || (c_at == nullptr && beta != 0) ||
-      (has_bias && operation.bias == nullptr)) {
+      (has_bias && operation.bias == nullptr) || (has_aux && operation.aux == nullptr)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   if (algorithm.problem != InShort()) return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -163,6 +174,9 @@ cublasStatus_t CublasProblem::Check(const CublasAlgorithm& algorithm,
     if (AlignmentOf(operands[i]) < promised) return CUBLAS_STATUS_INVALID_VALUE;
   }
   if (has_bias && AlignmentOf(operation.bias) < algorithm.bias_alignment) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (has_aux && AlignmentOf(operation.aux) < algorithm.aux_alignment) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   if (algorithm.workspace > 0 && (workspace == nullptr || given_workspace < algorithm.workspace ||
@@ -177,6 +191,7 @@ cublasStatus_t CublasProblem::Check(const CublasAlgorithm& algorithm,
   if (has_bias) {
     read.push_back({"the bias", operation.bias, static_cast<size_t>(m) * SizeOf(d.type)});
   }
+  if (has_aux) read.push_back({"the GELU's input", operation.aux, AuxBytes()});
   const Extent scratch = {"the workspace", workspace, algorithm.workspace};
   const bool has_scratch = scratch.bytes > 0;
   std::vector<Extent> all = read;
@@ -197,6 +212,11 @@ cublasStatus_t CublasProblem::Check(const CublasAlgorithm& algorithm,
   return CUBLAS_STATUS_SUCCESS;
 }
 
+size_t CublasProblem::AuxBytes() const {
+  if (!operation.HasAux()) return 0;
+  return static_cast<size_t>((n - 1) * operation.aux_ld + m) * SizeOf(d.type);
+}
+
 void CublasProblem::Run() const {
   if (workspace_bytes > 0) std::memset(workspace, 0x5A, workspace_bytes);
   const bool a_turned = operation.transpose_a == CUBLAS_OP_T;
@@ -214,7 +234,9 @@ void CublasProblem::Run() const {
       sum *= alpha;
       // C is not read where it does not count.
       if (beta != 0) sum += double{beta} * Entry(c_at, c.type, i + j * c.ld);
-      if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS) sum += Entry(operation.bias, d.type, i);
+      if (operation.HasBias()) sum += Entry(operation.bias, d.type, i);
+      if (operation.HasAux())
+        sum *= GeluSlope(Entry(operation.aux, d.type, i + j * operation.aux_ld));
       SetEntry(d_at, d.type, i + j * d.ld, sum);
     }
   }

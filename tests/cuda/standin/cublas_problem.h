@@ -19,6 +19,10 @@ struct CublasOperation {
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   int32_t sms = 0;             // 0: all
   const void* bias = nullptr;  // of the type of D
+  const void* aux = nullptr;   // what went into a GELU, of the type of D
+  int64_t aux_ld = 0;
+  bool HasBias() const { return epilogue == CUBLASLT_EPILOGUE_BIAS; }
+  bool HasAux() const { return epilogue == CUBLASLT_EPILOGUE_DGELU; }
 };
 struct CublasLayout {
   static constexpr uint32_t kMark = 0xC0B1A502;
@@ -37,7 +41,7 @@ struct CublasAlgorithm {
   static constexpr uint32_t kMark = 0xC0B1A504;
   uint32_t mark = kMark;
   int32_t id = 0, splits = 1;
-  uint32_t bias_alignment = 1;
+  uint32_t bias_alignment = 1, aux_alignment = 1;
   uint64_t problem = 0;  // what it was found for, in short
   uint64_t workspace = 0;
   uint16_t alignment[4] = {};
@@ -76,6 +80,7 @@ struct CublasProblem {
   // Whether it may run so.
   cublasStatus_t Check(const CublasAlgorithm& algorithm, size_t given_workspace) const;
   void Run() const;
+  size_t AuxBytes() const;  // 0 where there is none
 
  private:
   uint64_t InShort() const;

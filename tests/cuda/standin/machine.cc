@@ -98,12 +98,15 @@ cudaError_t Machine::Enqueue(Stream* stream, Run run, bool takes_time) {
   return cudaSuccess;
 }
 
-cudaError_t Machine::EnqueueUntil(Stream* stream, std::function<bool()> over) {
-  if (stream == &legacy || stream->capture != nullptr) {
-    return Fail(cudaErrorStreamCaptureUnsupported);
+cudaError_t Machine::EnqueueUntil(Stream* stream, std::function<Over()> begin) {
+  if (stream == &legacy) return Fail(cudaErrorStreamCaptureUnsupported);
+  if (stream->capture != nullptr) {
+    const cudaError_t error = Enqueue(stream, {});
+    if (error == cudaSuccess) stream->capture->graph->nodes.back().begin = std::move(begin);
+    return error;
   }
   Op op;
-  op.over = std::move(over);
+  op.over = begin();
   op.takes_time = true;
   op.enqueued_ns = host_ns;
   op.host = host_;
@@ -167,14 +170,41 @@ cudaError_t Machine::Wait(Stream* stream, Event* event) {
   return cudaSuccess;
 }
 
+GraphRun::GraphRun(std::shared_ptr<const Graph> launched)
+    : graph(std::move(launched)), next(graph->nodes.size()) {
+  for (size_t n = 0; n < graph->nodes.size(); ++n) {
+    const Graph::Node& node = graph->nodes[n];
+    records.push_back(node.records == nullptr ? nullptr : std::make_shared<Recorded>());
+    over.push_back(node.begin ? node.begin() : nullptr);
+    missing.push_back(static_cast<int>(node.after.size()));
+    for (const int before : node.after) next[before].push_back(static_cast<int>(n));
+    if (node.after.empty()) ready.push_back(static_cast<int>(n));
+  }
+}
+
+bool GraphRun::CanGoOn() const {
+  return start_ns < 0 || std::any_of(ready.begin(), ready.end(), [&](int n) { return Can(n); });
+}
+
+int GraphRun::Next(std::mt19937* random) {
+  std::shuffle(ready.begin(), ready.end(), *random);
+  const auto found = std::find_if(ready.begin(), ready.end(), [&](int n) { return Can(n); });
+  if (found == ready.end()) return -1;
+  const int node = *found;
+  ready.erase(found);
+  return node;
+}
+
 bool Machine::Ready(const Stream& stream) const {
   if (stream.ops.empty() || stream.hangs) return false;
   const Op& head = stream.ops.front();
+  if (head.graph != nullptr) return head.graph->CanGoOn();
   if (head.over) return head.over();
   return head.wait == nullptr || head.wait->done;
 }
 
 void Machine::RunOne(Stream* stream) {
+  if (stream->ops.front().graph != nullptr) return RunNode(stream);
   if (stream->ops.front().takes_time && Hangs()) {
     stream->hangs = true;
     return;
@@ -188,11 +218,6 @@ void Machine::RunOne(Stream* stream) {
   takes_ns = op_ns;
   Perform(op.run, stream->device, stream->line, &stream->clock);
   stream->time_ns = start_ns + (op.takes_time ? takes_ns : 0);
-  if (op.replay) {
-    stream->time_ns = op.replay(start_ns);
-    stream->hangs = stream->time_ns < 0;
-    if (stream->hangs) return stream->ops.push_front(Op());
-  }
   if (op.takes_time) ++ops_run;
   if (op.record != nullptr) {
     op.record->time_ns = stream->time_ns;
@@ -201,9 +226,51 @@ void Machine::RunOne(Stream* stream) {
   }
 }
 
+void Machine::RunNode(Stream* stream) {
+  const Op& op = stream->ops.front();
+  const std::shared_ptr<GraphRun> run = op.graph;
+  const Graph& graph = *run->graph;
+  if (run->start_ns < 0) {
+    stream->clock.Merge(*op.host);
+    run->start_ns = run->end_ns = std::max(stream->time_ns, op.enqueued_ns);
+    run->ended_ns.assign(graph.nodes.size(), run->start_ns);
+    run->clocks.assign(graph.nodes.size(), stream->clock);
+  }
+  if (const int n = run->Next(&random); n >= 0) {
+    const Graph::Node& node = graph.nodes[n];
+    if (node.takes_time && Hangs()) {
+      run->hangs = true;
+    } else {
+      int64_t begin_ns = run->start_ns;
+      for (const int before : node.after) begin_ns = std::max(begin_ns, run->ended_ns[before]);
+      for (const int before : node.after) run->clocks[n].Merge(run->clocks[before]);
+      takes_ns = op_ns;
+      Perform(node.run, node.device, graph.first_line + node.line, &run->clocks[n]);
+      stream->clock.Merge(run->clocks[n]);
+      run->ended_ns[n] = begin_ns + (node.takes_time ? takes_ns : 0);
+      run->end_ns = std::max(run->end_ns, run->ended_ns[n]);
+      if (node.takes_time) ++ops_run;
+      if (const RecordedPtr& record = run->records[n]; record != nullptr) {
+        record->time_ns = run->ended_ns[n];
+        record->clock = run->clocks[n];
+        record->done = true;
+      }
+      for (const int after : run->next[n]) {
+        if (--run->missing[after] == 0) run->ready.push_back(after);
+      }
+    }
+  }
+  if (!run->ready.empty()) return;
+  stream->hangs = run->hangs;
+  stream->time_ns = run->end_ns;
+  if (!run->hangs) stream->ops.pop_front();
+}
+
 bool Machine::AwaitsOthers() const {
   return std::any_of(streams.begin(), streams.end(), [](const Stream* stream) {
-    return !stream->ops.empty() && stream->ops.front().over;
+    if (stream->ops.empty()) return false;
+    const Op& head = stream->ops.front();
+    return head.over || (head.graph != nullptr && !head.graph->ready.empty());
   });
 }
 
@@ -287,51 +354,6 @@ void Machine::RunAll() {
   for (Stream* const stream : streams) WaitFor(stream);
 }
 
-// Any order that keeps the graph's own.
-int64_t Machine::RunGraph(const Graph& graph, const std::vector<RecordedPtr>& records,
-                          int64_t start_ns, Stream* stream) {
-  const Clock before_graph = stream->clock;
-  std::vector<Clock> clocks(graph.nodes.size(), before_graph);
-  std::vector<int> missing, ready;
-  std::vector<std::vector<int>> next(graph.nodes.size());
-  std::vector<int64_t> ended_ns(graph.nodes.size(), start_ns);
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    missing.push_back(static_cast<int>(graph.nodes[n].after.size()));
-    for (const int before : graph.nodes[n].after) next[before].push_back(static_cast<int>(n));
-    if (missing.back() == 0) ready.push_back(static_cast<int>(n));
-  }
-  int64_t end_ns = start_ns;
-  bool hangs = false;
-  while (!ready.empty()) {
-    std::swap(ready[random() % ready.size()], ready.back());
-    const int n = ready.back();
-    ready.pop_back();
-    const Graph::Node& node = graph.nodes[n];
-    if (node.takes_time && Hangs()) {
-      hangs = true;
-      continue;
-    }
-    int64_t begin_ns = start_ns;
-    for (const int before : node.after) begin_ns = std::max(begin_ns, ended_ns[before]);
-    for (const int before : node.after) clocks[n].Merge(clocks[before]);
-    takes_ns = op_ns;
-    Perform(node.run, node.device, graph.first_line + node.line, &clocks[n]);
-    stream->clock.Merge(clocks[n]);
-    ended_ns[n] = begin_ns + (node.takes_time ? takes_ns : 0);
-    end_ns = std::max(end_ns, ended_ns[n]);
-    if (node.takes_time) ++ops_run;
-    if (records[n] != nullptr) {
-      records[n]->time_ns = ended_ns[n];
-      records[n]->clock = clocks[n];
-      records[n]->done = true;
-    }
-    for (const int after : next[n]) {
-      if (--missing[after] == 0) ready.push_back(after);
-    }
-  }
-  return hangs ? -1 : end_ns;
-}
-
 MemoryKind Machine::KindOf(const void* pointer, size_t bytes, bool* whole) const {
   *whole = true;
   const auto* const at = static_cast<const char*>(pointer);
@@ -364,7 +386,6 @@ void Machine::Reset(unsigned seed) {
   lines_ = 1;
   for (Stream* const stream : streams) delete stream;
   for (Event* const event : events) delete event;
-  for (Graph* const graph : graphs) delete graph;
   for (Capture* const capture : captures) delete capture;
   for (const auto& [address, piece] : memory) std::free(const_cast<char*>(address));
   for (SmGroup* const context : sm_groups) delete context;
@@ -444,12 +465,12 @@ const char* standin_race() {
   const std::string& race = Machine::Get().uses.race();
   return race.empty() ? nullptr : race.c_str();
 }
-int standin_enqueue_until(void* handle, const std::function<bool()>& over) {
+int standin_enqueue_until(void* handle, const std::function<std::function<bool()>()>& begin) {
   const standin::Inside inside;
   Machine& machine = Machine::Get();
   const std::lock_guard<std::mutex> lock(machine.mutex);
   STANDIN_FIND(stream, static_cast<cudaStream_t>(handle));
-  return machine.EnqueueUntil(stream, over);
+  return machine.EnqueueUntil(stream, begin);
 }
 bool standin_capturing() { return standin::thread_capture != nullptr; }
 bool standin_on_device(const void* begin, size_t bytes) {

@@ -36,13 +36,16 @@ struct Run {
   bool between_devices = false;  // a copy that needs no access to a peer
 };
 
+// What other processes take part in, once: asked until it is over.
+using Over = std::function<bool()>;
+
 // Something on a stream: waits, runs, records.
 struct Op {
   Run run;
-  std::function<int64_t(int64_t start_ns)> replay;  // of a graph: returns when it ended
+  std::shared_ptr<struct GraphRun> graph;  // that was launched
   bool takes_time = false;
   std::shared_ptr<const Clock> host;  // what the host knew to have run
-  std::function<bool()> over;  // what others do; asked until it is over; null: nothing to wait for
+  Over over;                          // null: nothing to wait for
   RecordedPtr wait;
   RecordedPtr record;
   int64_t enqueued_ns = 0;
@@ -52,6 +55,7 @@ struct Op {
 struct Graph {
   struct Node {
     Run run;
+    std::function<Over()> begin;  // of what others take part in: called by every launch
     bool takes_time = false;
     int line = 0;              // of those of the graph: the stream it was on
     int device = -1;           // that stream's
@@ -68,6 +72,28 @@ struct SmGroup {
   int device;
   int group;
   int sms;
+};
+
+// A launch of a graph: any order that keeps the graph's own.
+struct GraphRun {
+  explicit GraphRun(std::shared_ptr<const Graph> launched);
+  // Of the nodes that can run now, any; -1: there is none.
+  int Next(std::mt19937* random);
+  // Whether one can.
+  bool CanGoOn() const;
+  bool Can(int node) const { return !over[node] || over[node](); }
+
+  const std::shared_ptr<const Graph> graph;  // also when it has been destroyed
+  std::vector<RecordedPtr> records;          // by node
+  std::vector<Over> over;                    // by node; null: nothing to wait for
+  std::vector<int> missing;                  // by node: how many it comes after have not run
+  std::vector<std::vector<int>> next;        // by node
+  std::vector<int> ready;                    // none is missing
+  std::vector<Clock> clocks;
+  std::vector<int64_t> ended_ns;
+  int64_t start_ns = -1;  // -1: it has not begun
+  int64_t end_ns = 0;
+  bool hangs = false;
 };
 
 struct Stream {
@@ -129,8 +155,9 @@ class Machine {
   bool MayLaunch(const Stream& stream) const {
     return &stream == &legacy || stream.device == current_device;
   }
-  // The same of what other processes take part in. It cannot be captured.
-  cudaError_t EnqueueUntil(Stream* stream, std::function<bool()> over);
+  // The same of what other processes take part in, which begins now, or in every launch of what is
+  // captured.
+  cudaError_t EnqueueUntil(Stream* stream, std::function<Over()> begin);
   cudaError_t Record(Stream* stream, Event* event, bool external);
   cudaError_t Wait(Stream* stream, Event* event);
   // Runs until it holds.
@@ -142,9 +169,6 @@ class Machine {
   void RunAll();
   // A call that must not be made during a capture (of this thread): ends it.
   cudaError_t Forbidden();
-  // Returns when it ended, or -1 if it hangs.
-  int64_t RunGraph(const Graph& graph, const std::vector<RecordedPtr>& records, int64_t start_ns,
-                   Stream* stream);
   // The host has seen all that this clock says.
   void HostSaw(const Clock& clock);
   const std::shared_ptr<const Clock>& host() const { return host_; }
@@ -186,7 +210,7 @@ class Machine {
   Stream legacy;
   std::set<Stream*> streams;
   std::set<Event*> events;
-  std::set<Graph*> graphs;  // instantiated ones too
+  std::map<Graph*, std::shared_ptr<Graph>> graphs;  // instantiated ones too
   std::set<Capture*> captures;
   std::set<SmGroup*> sm_groups;
   std::deque<SmGroup> descriptions;
@@ -206,6 +230,8 @@ class Machine {
   bool RunNext();
   bool Ready(const Stream& stream) const;
   void RunOne(Stream* stream);
+  // One node of the graph that the stream has come to.
+  void RunNode(Stream* stream);
   // On that device and line, after what the clock says.
   void Perform(const Run& run, int device, int line, Clock* clock);
   bool AwaitsOthers() const;

@@ -38,6 +38,9 @@ struct LocalComm {
   int64_t bytes = 0;              // of the GPU's memory
   std::function<bool()> pending;  // what is in progress; says when it is over
   ~LocalComm() { standin_use_memory(-bytes); }
+  // Graphs with calls of it share it.
+  const std::shared_ptr<void> captured = std::make_shared<char>();
+  bool InGraphs() const { return captured.use_count() > 1; }
   NcclSharedComm& shared() const { return NcclShared::Get().comm[number]; }
 };
 using CommPtr = std::shared_ptr<LocalComm>;
@@ -65,7 +68,7 @@ struct Operation {
   std::vector<NcclTransfer> transfers;
   NcclHeader header = {};  // of a collective
   std::vector<std::vector<char>> pieces;
-  std::function<void()> finish;
+  std::function<void(Operation& self)> finish;
 
   bool Over();
   bool MembersAreThere();
@@ -121,11 +124,14 @@ bool Operation::Over() {
     over = over && transfer.over;
   }
   if (!over) return false;
-  if (finish) finish();
+  if (finish) finish(*this);
   ++comm->over;
   ended = true;
   return true;
 }
+
+// Makes the same again: a graph performs it in every launch.
+using Call = std::function<std::shared_ptr<Operation>()>;
 
 // Says that this side has called, and whether all others have.
 bool Operation::Connected() {
@@ -169,24 +175,32 @@ Result Enter(const char* name) {
   const Inside inside;   \
   if (const Result entered = Enter("nccl" name); entered != kSuccess) return entered
 
-void Put(const std::shared_ptr<Operation>& operation, cudaStream_t stream) {
-  operation->turn = operation->comm->called++;
-  operation->launch = State::Get().launched++;
-  if (standin_enqueue_until(stream, [operation] { return operation->Over(); }) != cudaSuccess) {
+void Put(const LocalComm& comm, const Call& call, cudaStream_t stream) {
+  const auto begin = [call, graph = comm.captured]() -> std::function<bool()> {
+    const std::shared_ptr<Operation> operation = call();
+    operation->turn = operation->comm->called++;
+    operation->launch = State::Get().launched++;
+    if (operation->header.kind != kNone) {
+      operation->header.collectives = ++operation->comm->collectives;
+    }
+    return [operation] { return operation->Over(); };
+  };
+  if (standin_enqueue_until(stream, begin) != cudaSuccess) {
     NcclShared::Get().Note("a stream takes no calls");
   }
 }
 
 // At once, or when it has been asked for.
-Result Submit(const std::shared_ptr<Operation>& operation, cudaStream_t stream) {
-  LocalComm& comm = *operation->comm;
-  if (operation->Connected() && ++State::Get().puts % 3 != 0) {
-    Put(operation, stream);
+Result Submit(const Call& call, cudaStream_t stream) {
+  const std::shared_ptr<Operation> first = call();
+  LocalComm& comm = *first->comm;
+  if (first->Connected() && ++State::Get().puts % 3 != 0) {
+    Put(comm, call, stream);
     return kSuccess;
   }
-  comm.pending = [operation, stream] {
-    if (!operation->Connected()) return false;
-    Put(operation, stream);
+  comm.pending = [first, call, stream] {
+    if (!first->Connected()) return false;
+    Put(*first->comm, call, stream);
     return true;
   };
   return kInProgress;
@@ -202,7 +216,10 @@ thread_local std::vector<Grouped> grouped;
 Result EndGroup() {
   Result result = kSuccess;
   for (const Grouped& one : std::exchange(grouped, {})) {
-    const Result put = Submit(one.operation, one.stream);
+    const auto again = [operation = *one.operation] {
+      return std::make_shared<Operation>(operation);
+    };
+    const Result put = Submit(again, one.stream);
     if (put != kSuccess) result = put;
   }
   return result;
@@ -212,7 +229,6 @@ Result Usable(Comm* handle, CommPtr* comm) {
   *comm = Find(handle);
   if (*comm == nullptr || (*comm)->aborted) return kInvalidArgument;
   if ((*comm)->pending || (*comm)->unready) return kInvalidUsage;
-  if (standin_capturing()) return kInvalidUsage;
   return kSuccess;
 }
 
@@ -257,21 +273,14 @@ Result Message(Comm* handle, bool sends, const void* from, void* to, size_t coun
   return group_depth > 0 ? kSuccess : EndGroup();
 }
 
-// Alone, not in a group.
-Result Collect(Comm* handle, Collective kind, const void* from, void* to, size_t count,
-               DataType type, int root, cudaStream_t stream) {
-  CommPtr comm;
-  if (const Result usable = Usable(handle, &comm); usable != kSuccess) return usable;
+std::shared_ptr<Operation> CollectiveOf(const CommPtr& comm, Collective kind, const void* from,
+                                        void* to, size_t count, DataType type, int root) {
   const int n = comm->size, own = comm->rank;
   const int64_t bytes = static_cast<int64_t>(count) * SizeOf(type);
   const bool reads = kind != kBroadcast || own == root;
-  if (group_depth > 0 || !OnDevice(to, kind == kAllGather ? n * bytes : bytes) ||
-      (reads && !OnDevice(from, kind == kReduceScatter ? n * bytes : bytes))) {
-    return kInvalidArgument;
-  }
   auto operation = std::make_shared<Operation>();
   operation->comm = comm;
-  operation->header = {++comm->collectives, kind, type, root, static_cast<int64_t>(count)};
+  operation->header = {0, kind, type, root, static_cast<int64_t>(count)};
   const auto* const source = static_cast<const char*>(from);
   auto* const target = static_cast<char*>(to);
   const bool sums = kind == kAllReduce || kind == kReduceScatter;
@@ -289,8 +298,7 @@ Result Collect(Comm* handle, Collective kind, const void* from, void* to, size_t
       operation->transfers.push_back(TransferOf(*comm, false, m, 1, nullptr, got, bytes, type));
     }
   }
-  auto* const self = operation.get();
-  operation->finish = [=] {
+  operation->finish = [=](Operation& self) {
     const char* const mine = kind == kReduceScatter ? source + own * bytes : source;
     if (!sums) {
       char* const place = kind == kAllGather ? target + own * bytes : target;
@@ -299,14 +307,29 @@ Result Collect(Comm* handle, Collective kind, const void* from, void* to, size_t
     }
     // From the last to the first: not the order in which anybody else would.
     std::vector<float> sum(count, 0);
-    std::memcpy(self->pieces[own].data(), mine, static_cast<size_t>(bytes));
+    std::memcpy(self.pieces[own].data(), mine, static_cast<size_t>(bytes));
     for (int m = n - 1; m >= 0; --m) {
-      const auto* const values = reinterpret_cast<const float*>(self->pieces[m].data());
+      const auto* const values = reinterpret_cast<const float*>(self.pieces[m].data());
       for (size_t i = 0; i < count; ++i) sum[i] += values[i];
     }
     std::memcpy(target, sum.data(), static_cast<size_t>(bytes));
   };
-  return Submit(operation, stream);
+  return operation;
+}
+
+// Alone, not in a group.
+Result Collect(Comm* handle, Collective kind, const void* from, void* to, size_t count,
+               DataType type, int root, cudaStream_t stream) {
+  CommPtr comm;
+  if (const Result usable = Usable(handle, &comm); usable != kSuccess) return usable;
+  const int n = comm->size;
+  const int64_t bytes = static_cast<int64_t>(count) * SizeOf(type);
+  const bool reads = kind != kBroadcast || comm->rank == root;
+  if (group_depth > 0 || !OnDevice(to, kind == kAllGather ? n * bytes : bytes) ||
+      (reads && !OnDevice(from, kind == kReduceScatter ? n * bytes : bytes))) {
+    return kInvalidArgument;
+  }
+  return Submit([=] { return CollectiveOf(comm, kind, from, to, count, type, root); }, stream);
 }
 
 }  // namespace
@@ -434,12 +457,13 @@ Result ncclCommFinalize(Comm* handle) {
   NCCL_ENTER("CommFinalize");
   CommPtr comm;
   if (const Result usable = Usable(handle, &comm); usable != kSuccess) return usable;
+  if (comm->InGraphs()) NcclShared::Get().Note("a communicator is ended before its graphs are");
   const NcclLock lock;
   comm->shared().finalized[comm->rank] = true;
   comm->pending = [own = comm.get()] {
     const NcclLock inner;
     const bool* const ended = own->shared().finalized;
-    return own->over == own->called &&
+    return !own->InGraphs() && own->over == own->called &&
            std::all_of(ended, ended + own->size, [](bool there) { return there; });
   };
   return kInProgress;
@@ -455,6 +479,7 @@ Result ncclCommAbort(Comm* handle) {
   NCCL_ENTER("CommAbort");
   const CommPtr comm = Find(handle);
   if (comm == nullptr) return kInvalidArgument;
+  if (comm->InGraphs()) NcclShared::Get().Note("a communicator is aborted before its graphs end");
   comm->aborted = true;
   comm->pending = nullptr;
   ++State::Get().aborted;

@@ -10,6 +10,10 @@
 // which both must have called. With NCCL_LAUNCH_ORDER_IMPLICIT=1 a process's calls start in the
 // order in which they were made, whatever their streams and communicators.
 //
+// What is called on a stream under capture is called again by every launch of the graph, in the
+// order of the capture. Communicators must not be ended, nor aborted, before such graphs are
+// destroyed: NCCL would wait for that.
+//
 // What would hang in NCCL hangs here: other sizes or types, other collectives, a peer that never
 // comes. The first such fault is noted. Communicators must be made with blocking = 0: calls may
 // return ncclInProgress, and what was called is put on the stream when ncclCommGetAsyncError says

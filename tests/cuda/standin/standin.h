@@ -94,9 +94,10 @@ void standin_enter(int by);
 int standin_enqueue(void* stream, const char* what, const std::function<void()>& run);
 // Waits for all work, as a library does that is closed; no call is counted.
 void standin_wait();
-// The same of a function that is asked until it says that all is over: what other processes take
-// part in. Other streams go on meanwhile.
-int standin_enqueue_until(void* stream, const std::function<bool()>& over);
+// The same of what other processes take part in: `begin`, called at once, or whenever a graph is
+// launched in which it was captured, returns what is asked until it says that all is over. Other
+// streams go on meanwhile, and the other nodes of the graph. It is kept as long as the graph.
+int standin_enqueue_until(void* stream, const std::function<std::function<bool()>()>& begin);
 // The library takes so much device memory for itself, or gives it back (less than 0).
 void standin_use_memory(int64_t bytes);
 // Whether this thread captures.
