@@ -1,7 +1,5 @@
 #include "tools/output.h"
 
-#include <algorithm>
-
 #include "tools/json.h"
 #include "tools/write_file.h"
 
@@ -37,13 +35,7 @@ int ShowFindings(const Output& output, std::ostream& stream, const Diagnostics& 
   } else {
     stream << Render(diagnostics, source);
   }
-  // What the command line lacks or has too much is no fault of the text.
-  const auto& all = diagnostics.findings();
-  const bool of_command_line =
-      !all.empty() && std::all_of(all.begin(), all.end(), [](const Diagnostic& finding) {
-        return finding.code == Code::kMissingParameter || finding.code == Code::kUnknownParameter;
-      });
-  return of_command_line ? kUsage : kFindings;
+  return kFindings;
 }
 
 }  // namespace stringline

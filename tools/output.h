@@ -33,8 +33,7 @@ int Fail(const Output& output, absl::string_view message);
 // is in the object as well. Returns kOk, or kUsage when the file cannot be written.
 int Deliver(const std::string& text, const std::string& path, const Output& output);
 
-// Shows findings about `source`: on `stream` as people read them, or as JSON. Returns kFindings;
-// kUsage if they are of parameters that are missing or not the schedule's.
+// Shows findings about `source`: on `stream` as people read them, or as JSON. Returns kFindings.
 int ShowFindings(const Output& output, std::ostream& stream, const Diagnostics& diagnostics,
                  const Source& source);
 

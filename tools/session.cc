@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "executor/build_stages.h"
 #include "schedlang/base/status.h"
 #include "schedlang/check/live_memory.h"
@@ -46,12 +47,26 @@ const ast::Schedule& ScheduleOf(const ast::File& file, const std::string& name) 
   return file.schedules.back();
 }
 
-void ElaborateFile(const PlanRequest& request, Session* session) {
+// Whether all that is wrong is what was given: no fault of the text.
+bool IsOfParameters(const Diagnostics& diagnostics) {
+  const auto& all = diagnostics.findings();
+  return !all.empty() && std::all_of(all.begin(), all.end(), [](const Diagnostic& finding) {
+    return finding.code == Code::kMissingParameter || finding.code == Code::kUnknownParameter;
+  });
+}
+
+absl::Status ElaborateFile(const PlanRequest& request, Session* session) {
   const std::optional<ast::File> file = Parse(session->source, &session->diagnostics);
-  if (!file || !session->diagnostics.empty()) return;
+  if (!file || !session->diagnostics.empty()) return absl::OkStatus();
   std::vector<Parameter> parameters = request.parameters;
   AddOffered(ParameterNames(*file, request.schedule), request.offered, &parameters);
   session->plan = ElaboratedPlan(*file, request.schedule, parameters, &session->diagnostics);
+  if (!IsOfParameters(session->diagnostics)) return absl::OkStatus();
+  std::vector<std::string> given;
+  for (const Parameter& parameter : parameters) given.push_back(parameter.name);
+  const absl::Status complete = CheckGiven(*file, request.schedule, given);
+  if (complete.ok()) return complete;
+  return absl::InvalidArgumentError(absl::StrCat(request.file, ": ", complete.message()));
 }
 
 absl::Status CheckReceiveBuffers(const Plan& plan, int buffers) {
@@ -85,7 +100,7 @@ absl::StatusOr<Session> OpenPlan(const PlanRequest& request) {
   } else if (session.kind == FileKind::kPlan) {
     session.plan = ReadPlan(session.source, &session.diagnostics);
   } else {
-    ElaborateFile(request, &session);
+    SL_RETURN_IF_ERROR(ElaborateFile(request, &session));
   }
   if (!session.diagnostics.empty()) session.plan.reset();
   if (session.plan) session.plan->source = std::make_shared<const Source>(session.source);
@@ -145,15 +160,23 @@ std::vector<std::string> ParameterNames(const ast::File& file, const std::string
   return names;
 }
 
-absl::Status CheckAllGiven(const ast::File& file, const std::string& schedule,
-                           const std::vector<std::string>& given) {
+absl::Status CheckGiven(const ast::File& file, const std::string& schedule,
+                        const std::vector<std::string>& given) {
   const ast::Schedule& found = ScheduleOf(file, schedule);
+  const std::vector<std::string> names = ParameterNames(file, schedule);
+  for (const std::string& name : given) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    const std::string close = ClosestName(name, names);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule '", found.name.text, "' has no parameter '", name, "'",
+        close.empty() ? absl::StrCat("; it has ", absl::StrJoin(names, ", "))
+                      : absl::StrCat("; did you mean '", close, "'?")));
+  }
   for (const ast::Option& option : found.parameters) {
     const std::string name(option.name.text);
     if (option.value || std::find(given.begin(), given.end(), name) != given.end()) continue;
-    return absl::InvalidArgumentError(absl::StrCat("schedule '", found.name.text, "' needs '", name,
-                                                   "', as in ", name, "=8, or --for ", name,
-                                                   "=1..8"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule '", found.name.text, "' needs '", name, "', as in ", name, "=8"));
   }
   return absl::OkStatus();
 }

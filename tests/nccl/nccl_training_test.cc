@@ -166,9 +166,9 @@ INSTANTIATE_TEST_SUITE_P(
                     InLayout(CommLayout::kPair, "dualpipe", 4),
                     InLayout(CommLayout::kUpDown, "interleaved", 4),
                     InLayout(CommLayout::kShared, "dualpipe", 4),
-                    TrainingCase{TinyFamily::kGpt, "1f1b", 4, {}, {}, true},
-                    TrainingCase{TinyFamily::kLlama, "zb_v", 2, {.data = 2}, {}, true},
-                    TrainingCase{TinyFamily::kMoe, "dualpipe_v", 2, {.expert = 2}, {}, true}),
+                    TrainingCase{TinyFamily::kGpt, "1f1b", 4, {}, {}, {}, true},
+                    TrainingCase{TinyFamily::kLlama, "zb_v", 2, {.data = 2}, {}, {}, true},
+                    TrainingCase{TinyFamily::kMoe, "dualpipe_v", 2, {.expert = 2}, {}, {}, true}),
     [](const testing::TestParamInfo<TrainingCase>& info) {
       return absl::StrCat(NameOf(info.param.family), "_", info.param.schedule, "_",
                           info.param.pipeline, "_data", info.param.mesh.data, "_expert",

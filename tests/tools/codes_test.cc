@@ -33,7 +33,10 @@ TEST(CodesTest, EveryCodeHasAFileThatShowsIt) {
       if (!std::filesystem::exists(folder + "/" + file)) continue;
       ++shown;
       const Answer answer = RunWithJson(folder, file);
-      EXPECT_EQ(answer.status, 1) << file;
+      // What the command line lacks is said before there are findings.
+      const bool usage = row.code == Code::kMissingParameter || row.code == Code::kUnknownParameter;
+      EXPECT_EQ(answer.status, usage ? 2 : 1) << file;
+      if (usage) continue;
       const auto json = nlohmann::json::parse(answer.out, nullptr, false);
       ASSERT_TRUE(json.is_object()) << file << ": " << answer.out;
       EXPECT_EQ(json["ok"], false) << file;

@@ -249,8 +249,8 @@ const BadRun kBadRuns[] = {
     {"words.txt", ".", 2, "directory"},
     {"s.sched", "missing.sched", 2, "missing.sched"},
     {"P: 2", "P: two", 2, "schedule.P"},
-    {"P: 2, ", "", 1, "s.sched"},
-    {"M: 4", "M: 4, V: 2", 1, "V"},
+    {"P: 2, ", "", 2, "s.sched: schedule 'zb_h1' needs 'P'"},
+    {"M: 4", "M: 4, V: 2", 2, "has no parameter 'V'; it has P, M"},
     {"}\n", "\n", 2, "run.yaml"},
 };
 

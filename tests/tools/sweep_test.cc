@@ -154,7 +154,7 @@ TEST(SweepTest, BadQuestions) {
         RunToolIn(SourceFolder(), Words(std::string(command) + " 1f1b --for P=1..2"));
     EXPECT_EQ(answer.status, 2);
     EXPECT_EQ(answer.err,
-              "stringline: schedule 'one_f_one_b' needs 'M', as in M=8, or --for M=1..8\n");
+              "stringline: schedule 'one_f_one_b' needs 'M', as in M=8\n");
   }
 }
 

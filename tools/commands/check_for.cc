@@ -51,7 +51,7 @@ absl::StatusOr<int> RunSweep(const Flags& flags, const Output& output) {
   std::vector<std::string> names;
   for (const SweepRange& range : ranges) names.push_back(range.name);
   for (const Parameter& parameter : fixed) names.push_back(parameter.name);
-  SL_RETURN_IF_ERROR(CheckAllGiven(*file, flags.schedule, names));
+  SL_RETURN_IF_ERROR(CheckGiven(*file, flags.schedule, names));
   SL_ASSIGN_OR_RETURN(const SweepPoints points, Enumerate(ranges, fixed));
 
   if (!flags.model.empty()) {

@@ -427,7 +427,9 @@ void standin_hang_op(int64_t n) {
   Machine::Get().may_hang = n > 0;
 }
 void standin_set_memory(int64_t bytes) { Machine::Get().memory_bytes = bytes; }
-void standin_use_memory(int64_t bytes) { Machine::Get().memory_used += bytes; }
+void standin_use_memory(int64_t bytes) {
+  Machine::Get().devices[standin::current_device].memory_used += bytes;
+}
 void standin_set_op_ns(int64_t ns) { Machine::Get().op_ns = ns; }
 void standin_set_call_ns(int64_t ns) { Machine::Get().call_ns = ns; }
 int64_t standin_alive() { return Machine::Get().Alive(); }
