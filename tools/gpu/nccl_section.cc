@@ -1,15 +1,19 @@
 // Ranks as processes, all on the one GPU: NCCL takes each for a host of its own and sends over the
 // loopback. Slow, but real: losses must be in every bit those of one process with copies; and
-// where a rank is killed all others must say so, and end.
+// where a rank is killed all others must say so, and end. Where there are more GPUs, the same with
+// ranks on all of them, over whatever joins them.
+#include <cuda_runtime_api.h>
 #include <signal.h>
 #include <stdlib.h>
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/base/casts.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "executor/cuda/cuda_backend.h"
 #include "executor/nccl/nccl_backend.h"
@@ -75,22 +79,40 @@ std::string InOneProcess(const RunConfig& config, const Plan& plan) {
   return one.Wait(kMostMs)[0];
 }
 
-// What every rank said; rank `victim` is killed after its second step.
-std::vector<std::string> InProcesses(const RunConfig& config, const Plan& plan, int victim) {
+// How many GPUs there are, asked by a process of its own: this one stays without CUDA.
+int Gpus() {
+  Processes one(1, [](int) -> std::string {
+    int count = 0;
+    return cudaGetDeviceCount(&count) == cudaSuccess ? absl::StrCat(count) : "0";
+  });
+  int count = 0;
+  return absl::SimpleAtoi(one.Wait(kMostMs)[0], &count) ? count : 0;
+}
+
+// So that ranks on one GPU are hosts of their own for NCCL, which otherwise refuses them.
+void PretendToBeAHost(int rank) {
+  const std::string host = absl::StrCat("rank", rank);
+  for (const auto& [name, value] :
+       {std::pair<const char*, const char*>{"NCCL_HOSTID", host.c_str()},
+        {"NCCL_NET", "Socket"},
+        {"NCCL_SOCKET_IFNAME", "lo"},
+        {"NCCL_PROTO", "Simple"},
+        {"NCCL_P2P_DISABLE", "1"},
+        {"NCCL_SHM_DISABLE", "1"}}) {
+    (void)setenv(name, value, 1);
+  }
+}
+
+// What every rank said, each on a GPU of its own or all on the first; rank `victim` is killed after
+// its second step.
+std::vector<std::string> InProcesses(const RunConfig& config, const Plan& plan, bool own_gpus,
+                                     int victim) {
   const int ranks = plan.ranks() * config.mesh.coordinates();
   const int port = FreePort();
   Processes all(ranks, [&](int rank) -> std::string {
-    const std::string host = absl::StrCat("rank", rank);
-    for (const auto& [name, value] :
-         {std::pair<const char*, const char*>{"NCCL_HOSTID", host.c_str()},
-          {"NCCL_NET", "Socket"},
-          {"NCCL_SOCKET_IFNAME", "lo"},
-          {"NCCL_PROTO", "Simple"},
-          {"NCCL_P2P_DISABLE", "1"},
-          {"NCCL_SHM_DISABLE", "1"}}) {
-      (void)setenv(name, value, 1);
-    }
+    if (!own_gpus) PretendToBeAHost(rank);
     TcpWorldSettings world;
+    world.identity.local = own_gpus ? rank : 0;
     world.identity.process = rank;
     world.identity.processes = ranks;
     world.identity.host = "127.0.0.1";
@@ -107,15 +129,35 @@ std::vector<std::string> InProcesses(const RunConfig& config, const Plan& plan, 
 }
 
 void CompareLosses(const std::string& name, const RunConfig& config, const Plan& plan,
-                   CheckRows* rows) {
+                   bool own_gpus, CheckRows* rows) {
   const std::string expected = InOneProcess(config, plan);
   if (!absl::StartsWith(expected, "losses")) return rows->Fail(name, "one process: " + expected);
-  const std::vector<std::string> said = InProcesses(config, plan, -1);
+  const std::vector<std::string> said = InProcesses(config, plan, own_gpus, -1);
   for (size_t rank = 0; rank < said.size(); ++rank) {
     if (said[rank] == expected) continue;
     return rows->Fail(name, absl::StrCat("rank ", rank, ": ", said[rank], ", and not ", expected));
   }
   rows->Pass(name, absl::StrCat(said.size(), " processes, in every bit as with copies"));
+}
+
+// As many ranks as there are GPUs, of the sizes that are looked at on one.
+void CompareOnGpus(const std::string& folder, CheckRows* rows) {
+  constexpr const char* kName = "each rank on a GPU of its own";
+  const int gpus = Gpus();
+  if (gpus < 2) return rows->Skip(kName, "this machine has one GPU");
+  for (const auto& [schedule, pipeline, experts] :
+       {std::tuple<const char*, int, bool>{"zb_v", gpus < 4 ? 2 : 4, false},
+        {"dualpipe_v", gpus < 4 ? 1 : 2, true}}) {
+    const std::optional<Plan> plan = PlanOfSchedule(folder, schedule, pipeline, 2 * pipeline);
+    const std::string name = absl::StrCat(schedule, experts ? " experts" : "", ", ", kName);
+    if (!plan.has_value()) {
+      rows->Fail(name, "no plan");
+      continue;
+    }
+    RunConfig config = SmallConfig(experts, static_cast<int>(plan->stages.size()));
+    if (experts) config.mesh.expert = 2;
+    CompareLosses(name, config, *plan, /*own_gpus=*/true, rows);
+  }
 }
 
 }  // namespace
@@ -147,13 +189,14 @@ void CheckNccl(const std::string& folder, CheckRows* rows) {
     if (run.captured) config.steps = 6;
     CompareLosses(absl::StrCat(run.schedule, run.experts ? " experts" : "",
                                run.captured ? ", calls captured" : ""),
-                  config, *plan, rows);
+                  config, *plan, /*own_gpus=*/false, rows);
   }
+  CompareOnGpus(folder, rows);
   const std::optional<Plan> plan = PlanOfSchedule(folder, "1f1b", 2, 4);
   if (!plan.has_value()) return rows->Fail("a killed rank", "no plan");
   RunConfig config = SmallConfig(false, 2);
   config.steps = 1000;
-  const std::vector<std::string> said = InProcesses(config, *plan, 1);
+  const std::vector<std::string> said = InProcesses(config, *plan, /*own_gpus=*/false, 1);
   if (absl::StrContains(said[0], "rank 1 on ")) {
     rows->Pass("a killed rank", said[0]);
   } else {
