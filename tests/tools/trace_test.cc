@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "schedlang/timeline.h"
 #include "tests/tools/tool_run.h"
+#include "tools/view/svg_bands.h"
 
 namespace stringline {
 namespace {
@@ -301,14 +302,35 @@ TEST(TraceTest, ThePicturesOfTheDocumentsAreFresh) {
   }
 }
 
+// Rows of boxes that nobody could tell apart become bands.
 TEST(TraceTest, SvgStaysSmallForManyActions) {
   const std::string path = ScratchFolder() + "/large.svg";
-  ASSERT_EQ(RunToolIn(SourceFolder(),
-                      Words("show schedules/1f1b.sched P=8 M=4000 --svg " + path + " --width 500"))
-                .status,
-            0);
-  ExpectBalancedXml(ReadText(path));
-  EXPECT_LT(ReadText(path).size(), 8'000'000u);
+  for (const char* const words :
+       {"1f1b P=8 M=4000 --width 500", "zb_v P=64 M=512", "dualpipe_v P=64 M=512"}) {
+    const std::string command = std::string("show ") + words + " --svg " + path;
+    ASSERT_EQ(RunToolIn(SourceFolder(), Words(command)).status, 0) << words;
+    const std::string svg = ReadText(path);
+    ExpectBalancedXml(svg);
+    EXPECT_LT(svg.size(), 1'000'000u) << words;
+    EXPECT_NE(svg.find("heights: shares of time"), std::string::npos) << words;
+  }
+}
+
+// Ten columns of 10 ns.
+TEST(TraceTest, BandsAreSharesOfTime) {
+  const auto source = Source("x.timeline",
+                             "timeline simulated x P=1 M=3\n"
+                             "rank 0: 0F0@0+5 0SEND_F0@5+3 0F1@10+15 0F2@30+20&0B0@30+20\n");
+  Diagnostics findings;
+  const auto timeline = ReadTimeline(source, &findings);
+  ASSERT_TRUE(timeline);
+  const auto shares = SharesOfColumns(timeline->of(RankId(0)), 100, 10);
+  const double forward[] = {0.5, 1, 0.5, 0.5, 0.5, 0, 0, 0, 0, 0};
+  const double backward[] = {0, 0, 0, 0.5, 0.5, 0, 0, 0, 0, 0};
+  for (size_t c = 0; c < 10; ++c) {
+    EXPECT_NEAR(shares[c][0], forward[c], 1e-9) << c;
+    EXPECT_NEAR(shares[c][1], backward[c], 1e-9) << c;
+  }
 }
 
 TEST(TraceTest, NamesAreEscaped) {

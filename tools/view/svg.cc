@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/types/span.h"
 #include "tools/view/lane_rows.h"
+#include "tools/view/svg_bands.h"
 #include "tools/view/words.h"
 
 namespace stringline {
@@ -28,9 +29,8 @@ constexpr Look kLooks[] = {
     {"#d35061", "#ba3e4f", "#ffffff", "input gradient"},
     {"#206137", "#154a28", "#ffffff", "weight gradient"},
 };
-constexpr int kKinds = 4;
 constexpr double kGapShare = 0.22, kLabels = 46, kAfter = 10, kTitle = 20, kAxis = 26, kLegend = 24,
-                 kLegendLine = 16, kBetween = 14, kCharacter = 5.4, kThin = 0.1,
+                 kLegendLine = 16, kBetween = 14, kCharacter = 5.4, kThin = 2, kLeast = 0.1,
                  kNetworkShare = 0.6;
 
 std::string XmlText(std::string text) {
@@ -133,7 +133,12 @@ class SvgPicture {
     absl::StrAppendFormat(&out_,
                           "<path d='M%.2f %.2fH%.2f' stroke='#c9c9c9' stroke-width='0.5'/>\n",
                           kLabels, y + height / 2, X(end_ns_));
-    DrawRank(timeline, RankId(r), chunks, y, height);
+    const auto events = timeline.of(RankId(r));
+    if (IsThin(events)) {
+      DrawThin(events, y, height);
+    } else {
+      DrawRank(timeline, RankId(r), chunks, y, height);
+    }
   }
 
   // Which of the rank's stages this is, in the order of their numbers.
@@ -160,7 +165,30 @@ class SvgPicture {
       }
       i = end;
     }
-    FlushThin();
+  }
+
+  // Whether the row's boxes are too thin to be told apart.
+  bool IsThin(absl::Span<const Event> events) const {
+    int64_t boxes = 0, busy_ns = 0;
+    for (const Event& event : events) {
+      if (!IsCompute(event.kind)) continue;
+      ++boxes;
+      busy_ns += event.end_ns - event.start_ns;
+    }
+    return boxes > 0 && X(busy_ns) - X(0) < kThin * static_cast<double>(boxes);
+  }
+
+  void DrawThin(absl::Span<const Event> events, double y, double height) {
+    bands_ = true;
+    std::array<const char*, kComputeKinds> fills;
+    for (size_t kind = 0; kind < fills.size(); ++kind) fills[kind] = kLooks[kind].fill;
+    for (const Event& event : events) {
+      if (IsCompute(event.kind)) used_[static_cast<size_t>(event.kind)] = true;
+    }
+    const double width = X(end_ns_) - kLabels;
+    const auto shares =
+        SharesOfColumns(events, end_ns_, std::max(1, static_cast<int>(width / kBandColumn)));
+    absl::StrAppend(&out_, DrawBands(shares, fills, kLabels, y, width, height));
   }
 
   void DrawBox(const Event& event, int chunk, double y, double height) {
@@ -168,12 +196,7 @@ class SvgPicture {
     used_[static_cast<size_t>(kind)] = true;
     later_ = later_ || chunk % 2 == 1;
     const double x = X(event.start_ns), width = X(event.end_ns) - x;
-    if (width < kThin) {
-      AddThin(kind, chunk, x, width, y, height);
-      return;
-    }
-    FlushThin();
-    Box(kind, chunk, x, y, width, height);
+    Box(kind, chunk, x, y, std::max(width, kLeast), height);
     const std::string number = absl::StrCat(event.microbatch.value);
     if (width < kCharacter * static_cast<double>(number.size()) + 1.5 || height < 9) return;
     absl::StrAppendFormat(&out_,
@@ -192,23 +215,6 @@ class SvgPicture {
                             "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='url(#w)'/>\n",
                             x, y, width, height);
     }
-  }
-
-  // Boxes too thin to see are gathered until they are not, or another kind follows.
-  void AddThin(int kind, int chunk, double x, double width, double y, double height) {
-    if (thin_.width > 0 &&
-        (thin_.kind != kind || thin_.y != y || x > thin_.x + thin_.width + kThin)) {
-      FlushThin();
-    }
-    if (thin_.width == 0) thin_ = {kind, chunk, x, y, 0, height};
-    thin_.width = std::max(thin_.width, x + width - thin_.x);
-    if (thin_.width >= kThin) FlushThin();
-  }
-  void FlushThin() {
-    if (thin_.width > 0) {
-      Box(thin_.kind, thin_.chunk, thin_.x, thin_.y, std::max(thin_.width, kThin), thin_.height);
-    }
-    thin_.width = 0;
   }
 
   void DrawAxis(double y) {
@@ -239,30 +245,29 @@ class SvgPicture {
       absl::StrAppendFormat(&out_, "<text x='%.1f' y='%.1f'>%s</text>\n", x + 18, y + 12, text);
       x += 30 + 4.9 * static_cast<double>(text.size());
     };
-    for (int kind = 0; kind < kKinds; ++kind) {
+    for (int kind = 0; kind < kComputeKinds; ++kind) {
       if (used_[static_cast<size_t>(kind)]) entry(kind, 0, kLooks[kind].meaning);
     }
     if (later_) entry(0, 1, "darker: every second stage of a rank");
-    wrap(18);
-    absl::StrAppendFormat(
-        &out_, "<text x='%.1f' y='%.1f' fill='#444444'>numbers: microbatch</text>\n", x, y + 12);
+    const int64_t column_ns =
+        static_cast<int64_t>(static_cast<double>(end_ns_) * kBandColumn / (X(end_ns_) - kLabels));
+    const std::string note = bands_ ? absl::StrCat("heights: shares of time, in columns of ",
+                                                   PrintTime(column_ns), "; light grey: idle")
+                                    : "numbers: microbatch";
+    wrap(note.size());
+    absl::StrAppendFormat(&out_, "<text x='%.1f' y='%.1f' fill='#444444'>%s</text>\n", x, y + 12,
+                          note);
     return y + kLegend;
   }
-
-  struct Thin {
-    int kind = 0;
-    int chunk = 0;
-    double x = 0, y = 0, width = 0, height = 0;
-  };
 
   const std::vector<const Timeline*>& timelines_;
   const SvgStyle& style_;
   int64_t end_ns_ = 0;
   double row_ = 22;  // the height of a rank
   std::string out_;
-  std::array<bool, kKinds> used_ = {};
+  std::array<bool, kComputeKinds> used_ = {};
   bool later_ = false;  // a rank has several stages
-  Thin thin_;
+  bool bands_ = false;  // a row has too many boxes
 };
 
 }  // namespace

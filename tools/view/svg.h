@@ -2,8 +2,8 @@
 //
 // Colours can be told apart by the colour-blind, and without colour by lightness: B is lightest,
 // then F, I, and W, which is hatched; a rank's every second stage is a little darker. `F a & B b`
-// shows its parts above each other. Boxes hold their microbatch where there is room. What is
-// narrower than a tenth of a point is drawn together.
+// shows its parts above each other. Boxes hold their microbatch where there is room. A row
+// whose boxes would be narrower than two points is drawn as bands (svg_bands.h).
 #pragma once
 
 #include <string>

@@ -1,0 +1,28 @@
+// A row of a picture whose boxes would be too thin to see: in columns a few points wide, each
+// filled from below by how much of its time the rank did what. What stays light is idle.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "schedlang/timeline.h"
+
+namespace stringline {
+
+inline constexpr int kComputeKinds = 4;
+inline constexpr double kBandColumn = 3;  // points
+
+// By column, from 0 to `end_ns`, the share of its time that each kind of computation takes; the
+// parts of a group share theirs.
+std::vector<std::array<double, kComputeKinds>> SharesOfColumns(absl::Span<const Event> events,
+                                                               int64_t end_ns, int columns);
+
+// The row as SVG, `width` by `height` points with its corner at x, y; `fills` by kind.
+std::string DrawBands(const std::vector<std::array<double, kComputeKinds>>& columns,
+                      const std::array<const char*, kComputeKinds>& fills, double x, double y,
+                      double width, double height);
+
+}  // namespace stringline
