@@ -242,6 +242,21 @@ std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnost
   return timeline;
 }
 
+int PipeOf(const Timeline& timeline, StageId stage) {
+  int pipe = 0;
+  for (const int pipes = static_cast<int>(timeline.pipes.size()); pipe + 1 < pipes; ++pipe) {
+    const Pipe& here = timeline.pipes[pipe];
+    if (stage.value < here.first_stage.value + here.stages) break;
+  }
+  return pipe;
+}
+
+int MicrobatchOfStep(const Timeline& timeline, const Event& event) {
+  const int first =
+      timeline.pipes.empty() ? 0 : timeline.pipes[PipeOf(timeline, event.stage)].first_microbatch;
+  return event.microbatch.value + first;
+}
+
 Bubbles MeasureBubbles(const Timeline& timeline) {
   Bubbles bubbles;
   for (int r = 0; r < timeline.ranks(); ++r) {

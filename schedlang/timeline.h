@@ -64,6 +64,12 @@ struct Timeline {
   }
 };
 
+// Which of the pipes the stage is in; 0 where there are none.
+int PipeOf(const Timeline& timeline, StageId stage);
+// The event's microbatch, numbered through the whole step: those of the second pipe after those of
+// the first, as papers draw them. Action names count in their pipe.
+int MicrobatchOfStep(const Timeline& timeline, const Event& event);
+
 // The plan's actions as events, one each and in the same places, all at time 0.
 Timeline TimelineOf(const Plan& plan, std::string origin);
 

@@ -74,6 +74,8 @@ void CheckFile(const CodeRow& row) {
 
   ASSERT_FALSE(diagnostics.empty()) << path;
   for (const Diagnostic& d : diagnostics.findings()) EXPECT_STREQ(SlugOf(d.code), row.slug);
+  // Of what a command line lacks, or has too much, the tool says one line and shows no text.
+  if (row.code == Code::kMissingParameter || row.code == Code::kUnknownParameter) return;
   std::vector<std::string> found = absl::StrSplit(Render(diagnostics, source), '\n');
   found.back() = "(exit status 1)";
   if (std::getenv("UPDATE_GOLDEN") != nullptr) {

@@ -316,6 +316,30 @@ TEST(TraceTest, SvgStaysSmallForManyActions) {
   }
 }
 
+// Pipes have their shade and their name, and microbatches are numbered through the step.
+TEST(TraceTest, SvgTellsPipesApart) {
+  const std::string path = ScratchFolder() + "/pipes.svg";
+  ASSERT_EQ(RunToolIn(SourceFolder(), Words("show chimera P=4 M=8 --svg " + path)).status, 0);
+  const std::string svg = ReadText(path);
+  EXPECT_NE(svg.find(">pipe down<"), std::string::npos);
+  EXPECT_NE(svg.find(">pipe up<"), std::string::npos);
+  // Each microbatch on the four stages of its pipe, forward and backward. The axis has a 0.
+  for (int m = 0; m < 8; ++m) {
+    EXPECT_EQ(CountOf(svg, absl::StrCat(">", m, "</text>")), m == 0 ? 9u : 8u) << m;
+  }
+  EXPECT_EQ(CountOf(svg, ">8</text>"), 0u);
+}
+
+// Numbers become smaller before they are left out.
+TEST(TraceTest, SvgNumbersAreAsLongAsTheyCanBeRead) {
+  const std::string path = ScratchFolder() + "/small.svg";
+  for (const auto& [words, numbers] : {std::pair("1f1b P=4 M=8", 64u), {"1f1b P=4 M=24", 192u}}) {
+    const std::string command = std::string("show ") + words + " --svg " + path;
+    ASSERT_EQ(RunToolIn(SourceFolder(), Words(command)).status, 0);
+    EXPECT_EQ(CountOf(ReadText(path), "text-anchor='middle' fill='#"), numbers) << words;
+  }
+}
+
 // Ten columns of 10 ns.
 TEST(TraceTest, BandsAreSharesOfTime) {
   const auto source = Source("x.timeline",

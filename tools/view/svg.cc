@@ -16,22 +16,22 @@
 namespace stringline {
 namespace {
 
-// By kind F B I W; a rank's first stage and its later ones.
+// By kind F B I W. A rank's every second stage has the second fill; of pipes each has one of four.
+constexpr int kFills = 4;
 struct Look {
-  const char* fill;
-  const char* later;
+  const char* fills[kFills];
   const char* text;
   const char* meaning;
 };
 constexpr Look kLooks[] = {
-    {"#73baea", "#50a4db", "#0b2239", "forward"},
-    {"#fdde93", "#f6c45a", "#2c1800", "backward"},
-    {"#d35061", "#ba3e4f", "#ffffff", "input gradient"},
-    {"#206137", "#154a28", "#ffffff", "weight gradient"},
+    {{"#73baea", "#50a4db", "#a9d5f3", "#3c8abf"}, "#0b2239", "forward"},
+    {{"#fdde93", "#f6c45a", "#fff0c8", "#dba73c"}, "#2c1800", "backward"},
+    {{"#d35061", "#ba3e4f", "#e07a87", "#9c2f3f"}, "#ffffff", "input gradient"},
+    {{"#206137", "#154a28", "#35784d", "#0c331a"}, "#ffffff", "weight gradient"},
 };
 constexpr double kGapShare = 0.22, kLabels = 46, kAfter = 10, kTitle = 20, kAxis = 26, kLegend = 24,
-                 kLegendLine = 16, kBetween = 14, kCharacter = 5.4, kThin = 2, kLeast = 0.1,
-                 kNetworkShare = 0.6;
+                 kLegendLine = 16, kBetween = 14, kThin = 2, kLeast = 0.1, kNumber = 9,
+                 kLeastNumber = 4.5, kDigit = 0.58, kNetworkShare = 0.6;
 
 std::string XmlText(std::string text) {
   // XML has no place for control characters.
@@ -141,12 +141,15 @@ class SvgPicture {
     }
   }
 
-  // Which of the rank's stages this is, in the order of their numbers.
+  // Which of the rank's stages this is, in the order of their numbers: every second one alike.
+  // Where there are pipes, which of them.
   std::map<int32_t, int> ChunksOf(const Timeline& timeline, RankId rank) const {
     std::map<int32_t, int> chunks;
     for (const Event& event : timeline.of(rank)) chunks.try_emplace(event.stage.value, 0);
     int next = 0;
-    for (auto& [stage, chunk] : chunks) chunk = next++;
+    for (auto& [stage, chunk] : chunks) {
+      chunk = timeline.pipes.empty() ? next++ % 2 : PipeOf(timeline, StageId(stage));
+    }
     return chunks;
   }
 
@@ -159,8 +162,9 @@ class SvgPicture {
       if (IsCompute(events[i].kind)) {
         const double height = row_height / static_cast<double>(end - i);
         for (size_t k = i; k < end; ++k) {
-          DrawBox(events[k], chunks.at(events[k].stage.value),
-                  y + height * static_cast<double>(k - i), height);
+          DrawBox(events[k], MicrobatchOfStep(timeline, events[k]),
+                  chunks.at(events[k].stage.value), y + height * static_cast<double>(k - i),
+                  height);
         }
       }
       i = end;
@@ -181,7 +185,7 @@ class SvgPicture {
   void DrawThin(absl::Span<const Event> events, double y, double height) {
     bands_ = true;
     std::array<const char*, kComputeKinds> fills;
-    for (size_t kind = 0; kind < fills.size(); ++kind) fills[kind] = kLooks[kind].fill;
+    for (size_t kind = 0; kind < fills.size(); ++kind) fills[kind] = kLooks[kind].fills[0];
     for (const Event& event : events) {
       if (IsCompute(event.kind)) used_[static_cast<size_t>(event.kind)] = true;
     }
@@ -191,24 +195,28 @@ class SvgPicture {
     absl::StrAppend(&out_, DrawBands(shares, fills, kLabels, y, width, height));
   }
 
-  void DrawBox(const Event& event, int chunk, double y, double height) {
+  void DrawBox(const Event& event, int microbatch, int chunk, double y, double height) {
     const int kind = static_cast<int>(event.kind);
     used_[static_cast<size_t>(kind)] = true;
     later_ = later_ || chunk % 2 == 1;
     const double x = X(event.start_ns), width = X(event.end_ns) - x;
     Box(kind, chunk, x, y, std::max(width, kLeast), height);
-    const std::string number = absl::StrCat(event.microbatch.value);
-    if (width < kCharacter * static_cast<double>(number.size()) + 1.5 || height < 9) return;
-    absl::StrAppendFormat(&out_,
-                          "<text x='%.2f' y='%.2f' text-anchor='middle' fill='%s'>%s</text>\n",
-                          x + width / 2, y + height / 2 + 3.2, kLooks[kind].text, number);
+    const std::string number = absl::StrCat(microbatch);
+    // As large as fits, down to what can still be read.
+    const double size = std::min({kNumber, height * 0.9, (width - 1) / kDigit / number.size()});
+    if (size < kLeastNumber) return;
+    const std::string smaller =
+        size < kNumber ? absl::StrFormat(" font-size='%.1f'", size) : std::string();
+    absl::StrAppendFormat(
+        &out_, "<text x='%.2f' y='%.2f' text-anchor='middle' fill='%s'%s>%s</text>\n",
+        x + width / 2, y + height / 2 + 0.355 * size, kLooks[kind].text, smaller, number);
   }
 
   void Box(int kind, int chunk, double x, double y, double width, double height) {
     const Look& look = kLooks[kind];
     absl::StrAppendFormat(&out_,
                           "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='%s'%s/>\n", x,
-                          y, width, height, chunk % 2 == 1 ? look.later : look.fill,
+                          y, width, height, look.fills[chunk % kFills],
                           width > 1.5 ? " stroke='#ffffff' stroke-width='0.5'" : "");
     if (kind == 3 && width > 6) {
       absl::StrAppendFormat(&out_,
@@ -227,7 +235,11 @@ class SvgPicture {
           &out_,
           "<path d='M%.2f %.1fv4' stroke='#444444' stroke-width='0.6'/>\n<text x='%.2f' y='%.1f' "
           "text-anchor='%s'>%s</text>\n",
-          X(t), y + 1, X(t), y + 14, t == 0 ? "start" : "middle", PrintTime(t));
+          X(t), y + 1, X(t), y + 14,
+          t == 0                     ? "start"
+          : X(t) + 18 > style_.width ? "end"
+                                     : "middle",
+          PrintTime(t));
     }
   }
 
@@ -248,7 +260,11 @@ class SvgPicture {
     for (int kind = 0; kind < kComputeKinds; ++kind) {
       if (used_[static_cast<size_t>(kind)]) entry(kind, 0, kLooks[kind].meaning);
     }
-    if (later_) entry(0, 1, "darker: every second stage of a rank");
+    const auto& pipes = timelines_[0]->pipes;
+    for (size_t p = 0; p < pipes.size() && !bands_; ++p) {
+      entry(0, static_cast<int>(p), absl::StrCat("pipe ", XmlText(pipes[p].name)));
+    }
+    if (later_ && pipes.empty()) entry(0, 1, "darker: every second stage of a rank");
     const int64_t column_ns =
         static_cast<int64_t>(static_cast<double>(end_ns_) * kBandColumn / (X(end_ns_) - kLabels));
     const std::string note = bands_ ? absl::StrCat("heights: shares of time, in columns of ",

@@ -47,7 +47,7 @@ class Drawing {
     for (int rank = 0; rank < step.ranks(); ++rank) NumberStages(rank);
     for (const Event& event : timeline.events) {
       if (!IsCompute(event.kind)) continue;
-      last_microbatch_ = std::max(last_microbatch_, event.microbatch.value);
+      last_microbatch_ = std::max(last_microbatch_, MicrobatchOfStep(step_, event));
       groups_ = groups_ || event.joined;
       kinds_.insert(event.kind);
     }
@@ -92,12 +92,6 @@ class Drawing {
 
   bool colored() const { return picture_.colors != Colors::kNone; }
 
-  int PipeOf(int stage) const {
-    int pipe = 0;
-    while (stage >= timeline_.pipes[pipe].first_stage.value + timeline_.pipes[pipe].stages) ++pipe;
-    return pipe;
-  }
-
   // A rank's stages count from 0 in the order of their ids: its chunks. With pipes, a stage's chunk
   // is its pipe.
   void NumberStages(int rank) {
@@ -105,15 +99,16 @@ class Drawing {
     for (const Event& event : step_.of(RankId(rank))) stages.insert(event.stage.value);
     int chunk = 0;
     for (const int stage : stages) {
-      chunk_of_[stage] = timeline_.pipes.empty() ? chunk++ : PipeOf(stage);
+      chunk_of_[stage] = timeline_.pipes.empty() ? chunk++ : PipeOf(timeline_, StageId(stage));
     }
     chunks_ = std::max(chunks_, chunk);
   }
 
   Rgb PaintOfEvent(const Event& event) const {
+    const int microbatch = MicrobatchOfStep(step_, event);
     const double progress =
-        last_microbatch_ == 0 ? 0 : static_cast<double>(event.microbatch.value) / last_microbatch_;
-    return PaintOf(event.kind, chunk_of_.at(event.stage.value), event.microbatch.value, progress);
+        last_microbatch_ == 0 ? 0 : static_cast<double>(microbatch) / last_microbatch_;
+    return PaintOf(event.kind, chunk_of_.at(event.stage.value), microbatch, progress);
   }
 
   // The part of the group at `index` that line `line` of its rank shows: the first above, the last
@@ -139,7 +134,7 @@ class Drawing {
   std::string Label(int index, int line, int width) const {
     if (line > 0 && !IsGroup(index)) return "";
     const Event& event = Part(index, line);
-    const std::string number = absl::StrCat(event.microbatch.value);
+    const std::string number = absl::StrCat(MicrobatchOfStep(step_, event));
     const std::string last_digit = number.substr(number.size() - 1);
     std::vector<std::string> choices;
     if (colored()) {
@@ -147,7 +142,7 @@ class Drawing {
     } else if (lines_per_rank_ == 1 && IsGroup(index)) {
       const Event& other = Part(index, 1);
       choices = {absl::StrCat(std::string(1, Letter(event)), number, "&",
-                              std::string(1, Letter(other)), other.microbatch.value),
+                              std::string(1, Letter(other)), MicrobatchOfStep(step_, other)),
                  "&"};
     } else {
       const std::string letter(1, Letter(event));
@@ -193,8 +188,8 @@ class Drawing {
 
 std::string Drawing::Header() const {
   std::string text = absl::StrCat(Bold(picture_.colors), TitleOf(step_), Plain(picture_.colors),
-                                  "  ", step_.origin, ": ", PrintTime(bubbles_.makespan_ns),
-                                  ", ", PrintBubble(bubbles_), "\n");
+                                  "  ", step_.origin, ": ", PrintTime(bubbles_.makespan_ns), ", ",
+                                  PrintBubble(bubbles_), "\n");
   absl::StrAppend(&text, std::string(margin_left_ + std::min(band_, raster_.columns), ' '),
                   Dim(picture_.colors), "  busy  peak", Plain(picture_.colors), "\n");
   return text;
