@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "schedlang/base/diagnostics.h"
+#include "tools/output_paths.h"
 
 namespace stringline {
 namespace {
@@ -107,6 +108,8 @@ int RunCommand(const Command& command, const std::vector<std::string>& args, Out
     return kOk;
   }
   output.json = flags->json;
+  const absl::Status outputs = CheckOutputPaths(*flags);
+  if (!outputs.ok()) return Fail(output, outputs.message());
   return command.run(*flags, output);
 }
 

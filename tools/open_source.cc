@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "schedlang/base/diagnostics.h"
@@ -23,6 +24,8 @@ absl::StatusOr<Source> ReadInput() {
   if (text.find('\0') != std::string::npos) {
     return absl::InvalidArgumentError("standard input is not a text");
   }
+  constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (absl::StartsWith(text, kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   return Source("<stdin>", std::move(text));
 }
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace stringline {
@@ -68,6 +69,8 @@ absl::StatusOr<Source> ReadSource(const std::string& path) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": not a text file (a NUL byte at offset ", nul, ")"));
   }
+  constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (absl::StartsWith(*text, kByteOrderMark)) text->erase(0, kByteOrderMark.size());
   return Source(path, *std::move(text));
 }
 

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "schedlang/elaborate/layout_string.h"
 #include "schedlang/elaborate/overlap.h"
 #include "schedlang/elaborate/resolve_expression.h"
@@ -255,7 +256,8 @@ class Resolver {
     diagnostics_->Add(
         Code::kUnknownLayout, name.span,
         absl::StrCat("there is no layout '", name.text, "'",
-                     closest.empty() ? "" : absl::StrCat("; did you mean '", closest, "'?")));
+                     closest.empty() ? absl::StrCat("; there are ", absl::StrJoin(*names, ", "))
+                                     : absl::StrCat("; did you mean '", closest, "'?")));
   }
 
   void Resolve(const ast::Pad& pad, Place place, std::vector<Step>* steps) {

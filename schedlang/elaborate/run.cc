@@ -108,6 +108,21 @@ class Runner {
     return program_.mode != RankMode::kGreedy || OrderRanksGreedily();
   }
 
+  // What of a rule leaves a rank without an end.
+  static std::string WhyStuck(const GreedyRule& rule) {
+    const auto prefers = [&rule](ActionKind kind) {
+      return std::find(rule.prefer.begin(), rule.prefer.end(), kind) != rule.prefer.end();
+    };
+    if (!prefers(ActionKind::kForward)) return ": it prefers no F";
+    if (!prefers(ActionKind::kBackward) && !prefers(ActionKind::kInputGradient)) {
+      return ": it prefers neither B nor I";
+    }
+    if (!prefers(ActionKind::kBackward) && !prefers(ActionKind::kWeightGradient)) {
+      return ": it prefers I, and no W";
+    }
+    return rule.hold ? absl::StrCat(": it holds at most ", *rule.hold) : "";
+  }
+
   bool OrderRanksGreedily() {
     std::vector<int64_t> microbatches;
     for (int s = 0; s < static_cast<int>(plan_->stages.size()); ++s) {
@@ -120,7 +135,7 @@ class Runner {
           ->Add(Code::kGreedyStuck, program_.places[prefer_places_.begin()->second],
                 absl::StrCat("rank ", rank.value, " performs ", order.ranks[rank.value].size(),
                              " actions, and then nothing it may do is left before all is done",
-                             rule.hold ? absl::StrCat(": it holds at most ", *rule.hold) : ""))
+                             WhyStuck(rule)))
           .where = PrintParameters(*plan_);
     }
     if (!order.stuck.empty()) return false;

@@ -122,7 +122,7 @@ const ParseCase kExpressions[] = {
      "    1 | schedule s(P, M) { let x = !a\n"
      "      |                            ^\n"},
     {"a = 1",
-     "x.sched:1:30: error: expected ';' before '='\n"
+     "x.sched:1:30: error: expected ';' before '='; a == b asks whether both are equal\n"
      "    1 | schedule s(P, M) { let x = a = 1\n"
      "      |                              ^\n"},
     {"F + 1",
@@ -229,6 +229,30 @@ const ParseCase kStatements[] = {
      "x.sched:2:10: error: 'f' begins no statement; did you mean 'F'?\n"
      "    2 | rank r { f r }\n"
      "      |          ^\n"},
+    {"rank r { for i in M { F r } }",
+     "x.sched:2:10: error: 'for' begins no statement; 'repeat n { F r }' does it n times\n"
+     "    2 | rank r { for i in M { F r } }\n"
+     "      |          ^~~\n"},
+    {"rank r { R r }",
+     "x.sched:2:10: error: 'R' begins no statement; the actions are F, B, I and W\n"
+     "    2 | rank r { R r }\n"
+     "      |          ^\n"},
+    {"rank r { // two\n }",
+     "x.sched:2:10: error: expected a statement or '}' before '/'; comments begin with #\n"
+     "    2 | rank r { // two\n"
+     "      |          ^\n"},
+    {"rank r { if r = 0 { F r } }",
+     "x.sched:2:15: error: expected '{' before '='; a == b asks whether both are equal\n"
+     "    2 | rank r { if r = 0 { F r } }\n"
+     "      |               ^\n"},
+    {"rank r { let a = r mod 2; }",
+     "x.sched:2:20: error: expected ';' before 'mod'; a % b is what a / b leaves\n"
+     "    2 | rank r { let a = r mod 2; }\n"
+     "      |                    ^~~\n"},
+    {"rank r { let a = 0.5; }",
+     "x.sched:2:19: error: expected ';' before '.'; all numbers are whole\n"
+     "    2 | rank r { let a = 0.5; }\n"
+     "      |                   ^\n"},
     {"rank r { forward r }",
      "x.sched:2:10: error: 'forward' begins no statement\n"
      "    2 | rank r { forward r }\n"
@@ -316,7 +340,7 @@ const ParseCase kStatements[] = {
      "    3 | }\n"
      "      | ^\n"},
     {"rank r { x = 3 }",
-     "x.sched:2:12: error: expected ';' before '='\n"
+     "x.sched:2:12: error: expected ';' before '='; 'let x = …;' gives a value a name\n"
      "    2 | rank r { x = 3 }\n"
      "      |            ^\n"},
     {"rank r { repeat P as i, j { } }",

@@ -355,6 +355,37 @@ TEST(CliTest, SidesOfAComparisonHaveTheirOwnParameters) {
   EXPECT_EQ(refused(flat + " " + flat + " P=4 M=8 -- " + flat).status, kUsage);
 }
 
+// Some editors begin a text with one.
+TEST(CliTest, AByteOrderMarkIsReadOver) {
+  WriteText(ScratchFolder() + "/mark.sched", std::string("\xEF\xBB\xBF") + kGood);
+  WriteText(ScratchFolder() + "/mark.yaml",
+            "\xEF\xBB\xBF"
+            "F: 10\nB: 20\n");
+  EXPECT_EQ(RunHere("sim mark.sched P=2 M=2 --costs mark.yaml").status, 0);
+}
+
+TEST(CliTest, NoFileIsWrittenThatIsRead) {
+  WriteBadFiles();
+  const std::string folder = ScratchFolder();
+  const auto run = [](const std::string& line) { return RunHere(line); };
+  ASSERT_EQ(run("sim good.sched P=2 M=2 --timeline t.timeline").status, 0);
+  const std::string schedule = ReadText(folder + "/good.sched");
+  const std::string timeline = ReadText(folder + "/t.timeline");
+  for (const char* const line :
+       {"show good.sched P=2 M=2 --svg good.sched", "show good.sched P=2 M=2 --html ./good.sched",
+        "sim good.sched P=2 M=2 --timeline good.sched", "show t.timeline --chrome t.timeline",
+        "compare t.timeline good.sched P=2 M=2 --perfetto good.sched",
+        "calibrate t.timeline --out t.timeline"}) {
+    const Answer answer = run(line);
+    EXPECT_EQ(answer.status, kUsage) << line;
+    EXPECT_NE(answer.err.find("that file is read; write into another one"), std::string::npos)
+        << line << answer.err;
+  }
+  EXPECT_EQ(ReadText(folder + "/good.sched"), schedule);
+  EXPECT_EQ(ReadText(folder + "/t.timeline"), timeline);
+  EXPECT_EQ(run("show good.sched P=2 M=2 --svg a.x --html a.x").status, kUsage);
+}
+
 TEST(CliTest, SchedulesOfTheLibraryHaveNames) {
   std::set<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(SourceFolder() + "/schedules")) {
