@@ -153,9 +153,26 @@ TEST(SweepTest, BadQuestions) {
     const Answer answer =
         RunToolIn(SourceFolder(), Words(std::string(command) + " 1f1b --for P=1..2"));
     EXPECT_EQ(answer.status, 2);
-    EXPECT_EQ(answer.err,
-              "stringline: schedule 'one_f_one_b' needs 'M', as in M=8\n");
+    EXPECT_EQ(answer.err, "stringline: schedule 'one_f_one_b' needs 'M', as in M=8\n");
   }
+}
+
+// One range is an axis on which values stand where they belong; points of two are steps.
+TEST(SweepTest, ThePlotHasATrueAxis) {
+  const std::string path = ScratchFolder() + "/plot.svg";
+  ASSERT_EQ(
+      RunToolIn(SourceFolder(), Words("sim 1f1b P=4 --for M=10,20,110 --plot " + path)).status, 0);
+  const std::string one = ReadText(path);
+  // From 58 to 430: a tenth of the way, not half.
+  EXPECT_NE(one.find("<circle cx='58.0'"), std::string::npos) << one;
+  EXPECT_NE(one.find("<circle cx='95.2'"), std::string::npos) << one;
+  EXPECT_NE(one.find("<circle cx='430.0'"), std::string::npos) << one;
+  EXPECT_NE(one.find(">M</text>"), std::string::npos);
+  EXPECT_NE(one.find(">100</text>"), std::string::npos);
+  ASSERT_EQ(
+      RunToolIn(SourceFolder(), Words("sim 1f1b --for P=2..3 --for M=8,64 --plot " + path)).status,
+      0);
+  EXPECT_NE(ReadText(path).find(">P=2 M=8</text>"), std::string::npos);
 }
 
 // A size that no schedule takes is refused; the schedule is not wrong for it.

@@ -168,6 +168,22 @@ std::vector<PlotLine> LinesOf(const SimSweepReport& report) {
   return lines;
 }
 
+// One range of rising values is an axis of its own; points of several are steps.
+PlotAxis AxisOf(const SimSweepReport& report) {
+  PlotAxis axis;
+  for (const std::string& name : report.points.names) {
+    absl::StrAppend(&axis.name, axis.name.empty() ? "" : ", ", name);
+  }
+  for (size_t p = 0; p < report.points.size(); ++p) {
+    axis.labels.push_back(report.NameOf(p));
+    axis.values.push_back(static_cast<double>(report.points.at(p)[0]));
+  }
+  if (report.points.names.size() > 1 || !std::is_sorted(axis.values.begin(), axis.values.end())) {
+    axis.values.clear();
+  }
+  return axis;
+}
+
 Json SweptAsJson(const SimSweepReport& report) {
   Json points = Json::array();
   for (size_t p = 0; p < report.points.size(); ++p) {
@@ -238,9 +254,7 @@ absl::StatusOr<int> RunSimSweep(const Flags& flags, const Output& output) {
                   std::max(1, static_cast<int>(std::thread::hardware_concurrency()))));
   report.elapsed_s = static_cast<double>(NowNs() - start_ns) / 1e9;
   if (!flags.plot.empty()) {
-    std::vector<std::string> labels;
-    for (size_t p = 0; p < report.points.size(); ++p) labels.push_back(report.NameOf(p));
-    SL_RETURN_IF_ERROR(WriteFileAtomically(flags.plot, PlotAsSvg(LinesOf(report), labels)));
+    SL_RETURN_IF_ERROR(WriteFileAtomically(flags.plot, PlotAsSvg(LinesOf(report), AxisOf(report))));
   }
   if (output.json) {
     WriteJson(output.out, SweptAsJson(report));

@@ -60,8 +60,8 @@ std::string Mark(size_t line, double x, double y) {
 
 class SvgPlot {
  public:
-  SvgPlot(const std::vector<PlotLine>& lines, const std::vector<std::string>& labels)
-      : lines_(lines), labels_(labels), step_(NiceStep(Largest(lines), 5)) {
+  SvgPlot(const std::vector<PlotLine>& lines, const PlotAxis& axis)
+      : lines_(lines), axis_(axis), step_(NiceStep(Largest(lines), 5)) {
     top_ = std::max(step_, std::ceil(Largest(lines) / step_ - 1e-9) * step_);
   }
 
@@ -78,11 +78,16 @@ class SvgPlot {
   }
 
  private:
-  double X(size_t point) const {
-    const double width = kWidth - kLeft - kRight;
-    return labels_.size() < 2 ? kLeft + width / 2
-                              : kLeft + width * static_cast<double>(point) /
-                                            (static_cast<double>(labels_.size()) - 1);
+  // From 0 to 1 along the axis.
+  double PlaceOf(double value) const {
+    const double first = axis_.values.front(), range = axis_.values.back() - first;
+    return range == 0 ? 0.5 : (value - first) / range;
+  }
+  double X(double place) const { return kLeft + (kWidth - kLeft - kRight) * place; }
+  double XOf(size_t point) const {
+    if (!axis_.values.empty()) return X(PlaceOf(axis_.values[point]));
+    const size_t steps = axis_.labels.size() - 1;
+    return X(steps == 0 ? 0.5 : static_cast<double>(point) / static_cast<double>(steps));
   }
   double Y(double value) const { return kTop + (kHeight - kTop - kBottom) * (1 - value / top_); }
 
@@ -94,18 +99,29 @@ class SvgPlot {
                             "text-anchor='end'>%g %%</text>\n",
                             kLeft, y, kWidth - kRight, kLeft - 6, y + 4, 100 * k * step_);
     }
-    const size_t every = std::max<size_t>(1, (labels_.size() + 7) / 8);
-    for (size_t p = 0; p < labels_.size(); p += every) {
-      absl::StrAppendFormat(&out_,
-                            "<path d='M%.1f %dv4' stroke='#555555'/>\n<text x='%.1f' y='%d' "
-                            "text-anchor='middle'>%s</text>\n",
-                            X(p), kHeight - kBottom, X(p), kHeight - kBottom + 17,
-                            Escaped(labels_[p]));
+    if (axis_.values.empty()) {
+      const size_t every = std::max<size_t>(1, (axis_.labels.size() + 7) / 8);
+      for (size_t p = 0; p < axis_.labels.size(); p += every) DrawTick(XOf(p), axis_.labels[p]);
+    } else {
+      const double first = axis_.values.front(), last = axis_.values.back();
+      const double step = std::max(1.0, NiceStep(last - first, 7));
+      for (double at = std::ceil(first / step) * step; at <= last; at += step) {
+        DrawTick(X(PlaceOf(at)), absl::StrFormat("%g", at));
+      }
     }
+    absl::StrAppendFormat(&out_, "<text x='%.1f' y='%d' text-anchor='middle'>%s</text>\n", X(0.5),
+                          kHeight - 10, Escaped(axis_.name));
     absl::StrAppendFormat(&out_,
                           "<text x='14' y='%d' text-anchor='middle' transform='rotate(-90 14 %d)'>"
                           "bubble</text>\n",
                           (kHeight - kBottom) / 2, (kHeight - kBottom) / 2);
+  }
+
+  void DrawTick(double x, const std::string& label) {
+    absl::StrAppendFormat(&out_,
+                          "<path d='M%.1f %dv4' stroke='#555555'/>\n<text x='%.1f' y='%d' "
+                          "text-anchor='middle'>%s</text>\n",
+                          x, kHeight - kBottom, x, kHeight - kBottom + 17, Escaped(label));
   }
 
   void DrawLine(size_t index) {
@@ -118,7 +134,7 @@ class SvgPlot {
         begun = false;
         continue;
       }
-      const double x = X(p), y = Y(*line.values[p]);
+      const double x = XOf(p), y = Y(*line.values[p]);
       absl::StrAppendFormat(&path, "%s%.1f %.1f", begun ? "L" : "M", x, y);
       if (p % every == 0 || p + 1 == line.values.size()) {
         absl::StrAppend(&marks, Mark(index, x, y));
@@ -134,7 +150,7 @@ class SvgPlot {
   }
 
   const std::vector<PlotLine>& lines_;
-  const std::vector<std::string>& labels_;
+  const PlotAxis& axis_;
   const double step_;
   double top_ = 1;
   std::string out_;
@@ -164,8 +180,8 @@ std::string PlotAsText(const std::vector<PlotLine>& lines) {
   return out;
 }
 
-std::string PlotAsSvg(const std::vector<PlotLine>& lines, const std::vector<std::string>& labels) {
-  return SvgPlot(lines, labels).Draw();
+std::string PlotAsSvg(const std::vector<PlotLine>& lines, const PlotAxis& axis) {
+  return SvgPlot(lines, axis).Draw();
 }
 
 }  // namespace stringline

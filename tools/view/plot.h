@@ -15,8 +15,15 @@ struct PlotLine {
 // A line of blocks for each, all on one scale, with its first and last value.
 std::string PlotAsText(const std::vector<PlotLine>& lines);
 
-// Lines over equally wide steps, named by `labels`; the scale begins at 0. One colour and one mark
-// a line, so that they can be told apart in black and white.
-std::string PlotAsSvg(const std::vector<PlotLine>& lines, const std::vector<std::string>& labels);
+// Where the values of a line stand.
+struct PlotAxis {
+  std::string name;                 // "M"
+  std::vector<double> values;       // of each point, rising; empty: equally wide steps
+  std::vector<std::string> labels;  // of each step
+};
+
+// Lines over the axis; the scale of shares begins at 0. One colour and one mark a line, so that
+// they can be told apart in black and white.
+std::string PlotAsSvg(const std::vector<PlotLine>& lines, const PlotAxis& axis);
 
 }  // namespace stringline
