@@ -31,6 +31,8 @@ absl::StatusOr<bool> WriteExports(const Flags& flags, const std::vector<Session>
     SvgStyle style;
     if (flags.width > 0) style.width = flags.width;
     style.lanes = flags.lanes;
+    style.title = !flags.no_title;
+    style.grey = flags.palette == "grey";
     SL_RETURN_IF_ERROR(WriteFileAtomically(flags.svg, DrawSvg(timelines, style)));
   }
   if (flags.html.empty() && flags.perfetto.empty() && flags.chrome.empty()) {

@@ -163,6 +163,11 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
         ->type_name("WHEN");
     app.add_option("--svg", flags.svg, "Draw it into this file instead; --width is in points then")
         ->type_name("OUT.svg");
+    app.add_flag("--no-title", flags.no_title, "Leave out the SVG's title: a paper has a caption");
+    app.add_option("--palette", flags.palette,
+                   "Of the SVG: color, which the colour-blind can tell apart, or grey, for print")
+        ->check(CLI::IsMember({"color", "grey"}))
+        ->type_name("color|grey");
     app.add_option("--html", flags.html, "Write a page to look at it in a browser instead")
         ->type_name("OUT.html");
     app.add_option("--perfetto", flags.perfetto, "Write a trace for ui.perfetto.dev instead")
@@ -289,11 +294,11 @@ absl::StatusOr<Flags> ParseSecondSide(const Command& command, const Flags& first
 
 // What is written is of both sides, wherever it is asked for.
 void ShareOutput(const Flags& second, Flags* first) {
-  for (bool Flags::*const flag : {&Flags::json, &Flags::fold, &Flags::lanes}) {
+  for (bool Flags::*const flag : {&Flags::json, &Flags::fold, &Flags::lanes, &Flags::no_title}) {
     first->*flag = second.*flag;
   }
-  for (std::string Flags::*const option :
-       {&Flags::svg, &Flags::html, &Flags::perfetto, &Flags::chrome, &Flags::color}) {
+  for (std::string Flags::*const option : {&Flags::svg, &Flags::html, &Flags::perfetto,
+                                           &Flags::chrome, &Flags::color, &Flags::palette}) {
     first->*option = second.*option;
   }
   first->width = second.width;

@@ -51,6 +51,8 @@ struct Flags {
   std::string run_id;                   // --run-id
   std::string message;                  // --message 1MB
   std::string svg;                      // --svg OUT.svg
+  bool no_title = false;                // --no-title
+  std::string palette = "color";        // --palette color|grey
   std::string html;                     // --html OUT.html
   std::string perfetto;                 // --perfetto OUT.pftrace
   std::string chrome;                   // --chrome OUT.json

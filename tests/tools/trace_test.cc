@@ -330,6 +330,25 @@ TEST(TraceTest, SvgTellsPipesApart) {
   EXPECT_EQ(CountOf(svg, ">8</text>"), 0u);
 }
 
+TEST(TraceTest, SvgWithoutTitleAndColor) {
+  const std::string path = ScratchFolder() + "/grey.svg";
+  const auto draw = [&path](const std::string& options) {
+    const std::string command = "show zb_h1 P=4 M=8 --svg " + path + options;
+    EXPECT_EQ(RunToolIn(SourceFolder(), Words(command)).status, 0) << options;
+    return ReadText(path);
+  };
+  const std::string usual = draw(""), grey = draw(" --palette grey --no-title");
+  EXPECT_EQ(CountOf(usual, "font-weight='bold'"), 1u);
+  EXPECT_EQ(CountOf(grey, "font-weight='bold'"), 0u);
+  // Every fill and stroke has red, green and blue alike.
+  for (size_t at = grey.find("'#"); at != std::string::npos; at = grey.find("'#", at + 1)) {
+    const std::string color = grey.substr(at + 2, 6);
+    EXPECT_TRUE(color.substr(0, 2) == color.substr(2, 2) && color.substr(2, 2) == color.substr(4))
+        << color;
+  }
+  EXPECT_EQ(CountOf(usual, "<rect "), CountOf(grey, "<rect "));
+}
+
 // Numbers become smaller before they are left out.
 TEST(TraceTest, SvgNumbersAreAsLongAsTheyCanBeRead) {
   const std::string path = ScratchFolder() + "/small.svg";

@@ -23,11 +23,18 @@ struct Look {
   const char* text;
   const char* meaning;
 };
-constexpr Look kLooks[] = {
+constexpr Look kColorLooks[] = {
     {{"#73baea", "#50a4db", "#a9d5f3", "#3c8abf"}, "#0b2239", "forward"},
     {{"#fdde93", "#f6c45a", "#fff0c8", "#dba73c"}, "#2c1800", "backward"},
     {{"#d35061", "#ba3e4f", "#e07a87", "#9c2f3f"}, "#ffffff", "input gradient"},
     {{"#206137", "#154a28", "#35784d", "#0c331a"}, "#ffffff", "weight gradient"},
+};
+// For print without colour: the same order of lightness, with lines around the boxes.
+constexpr Look kGreyLooks[] = {
+    {{"#d0d0d0", "#b8b8b8", "#e2e2e2", "#a0a0a0"}, "#000000", "forward"},
+    {{"#ffffff", "#f0f0f0", "#fafafa", "#e6e6e6"}, "#000000", "backward"},
+    {{"#8a8a8a", "#767676", "#9c9c9c", "#666666"}, "#ffffff", "input gradient"},
+    {{"#4a4a4a", "#383838", "#5a5a5a", "#2a2a2a"}, "#ffffff", "weight gradient"},
 };
 constexpr double kGapShare = 0.22, kLabels = 46, kAfter = 10, kTitle = 20, kAxis = 26, kLegend = 24,
                  kLegendLine = 16, kBetween = 14, kThin = 2, kLeast = 0.1, kNumber = 9,
@@ -78,11 +85,18 @@ class SvgPicture {
         "viewBox='0 0 %.1f %.1f' font-family='Helvetica, Arial, sans-serif' font-size='9'>\n"
         "<title>%s</title>\n<defs><pattern id='w' width='4' height='4' "
         "patternUnits='userSpaceOnUse' patternTransform='rotate(45)'><path d='M0 0V4' "
-        "stroke='#4f9168' stroke-width='1'/></pattern></defs>\n%s</svg>\n",
-        style_.width, y, style_.width, y, XmlText(Titles()), out_);
+        "stroke='%s' stroke-width='1'/></pattern></defs>\n%s</svg>\n",
+        style_.width, y, style_.width, y, XmlText(Titles()), style_.grey ? "#9a9a9a" : "#4f9168",
+        out_);
   }
 
  private:
+  const Look* Looks() const { return style_.grey ? kGreyLooks : kColorLooks; }
+  const char* Edge() const {
+    return style_.grey ? " stroke='#000000' stroke-width='0.4'"
+                       : " stroke='#ffffff' stroke-width='0.5'";
+  }
+
   std::string Titles() const {
     std::string titles;
     for (const Timeline* timeline : timelines_) {
@@ -185,14 +199,16 @@ class SvgPicture {
   void DrawThin(absl::Span<const Event> events, double y, double height) {
     bands_ = true;
     std::array<const char*, kComputeKinds> fills;
-    for (size_t kind = 0; kind < fills.size(); ++kind) fills[kind] = kLooks[kind].fills[0];
+    for (size_t kind = 0; kind < fills.size(); ++kind)
+      fills[kind] = Looks()[kind].fills[style_.grey ? 3 : 0];
     for (const Event& event : events) {
       if (IsCompute(event.kind)) used_[static_cast<size_t>(event.kind)] = true;
     }
     const double width = X(end_ns_) - kLabels;
     const auto shares =
         SharesOfColumns(events, end_ns_, std::max(1, static_cast<int>(width / kBandColumn)));
-    absl::StrAppend(&out_, DrawBands(shares, fills, kLabels, y, width, height));
+    absl::StrAppend(&out_, DrawBands(shares, fills, style_.grey ? "#ffffff" : "#f1f1f1", kLabels, y,
+                                     width, height));
   }
 
   void DrawBox(const Event& event, int microbatch, int chunk, double y, double height) {
@@ -209,15 +225,14 @@ class SvgPicture {
         size < kNumber ? absl::StrFormat(" font-size='%.1f'", size) : std::string();
     absl::StrAppendFormat(
         &out_, "<text x='%.2f' y='%.2f' text-anchor='middle' fill='%s'%s>%s</text>\n",
-        x + width / 2, y + height / 2 + 0.355 * size, kLooks[kind].text, smaller, number);
+        x + width / 2, y + height / 2 + 0.355 * size, Looks()[kind].text, smaller, number);
   }
 
   void Box(int kind, int chunk, double x, double y, double width, double height) {
-    const Look& look = kLooks[kind];
+    const Look& look = Looks()[kind];
     absl::StrAppendFormat(&out_,
                           "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='%s'%s/>\n", x,
-                          y, width, height, look.fills[chunk % kFills],
-                          width > 1.5 ? " stroke='#ffffff' stroke-width='0.5'" : "");
+                          y, width, height, look.fills[chunk % kFills], width > 1.5 ? Edge() : "");
     if (kind == 3 && width > 6) {
       absl::StrAppendFormat(&out_,
                             "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='url(#w)'/>\n",
@@ -258,7 +273,7 @@ class SvgPicture {
       x += 30 + 4.9 * static_cast<double>(text.size());
     };
     for (int kind = 0; kind < kComputeKinds; ++kind) {
-      if (used_[static_cast<size_t>(kind)]) entry(kind, 0, kLooks[kind].meaning);
+      if (used_[static_cast<size_t>(kind)]) entry(kind, 0, Looks()[kind].meaning);
     }
     const auto& pipes = timelines_[0]->pipes;
     for (size_t p = 0; p < pipes.size() && !bands_; ++p) {
@@ -267,9 +282,10 @@ class SvgPicture {
     if (later_ && pipes.empty()) entry(0, 1, "darker: every second stage of a rank");
     const int64_t column_ns =
         static_cast<int64_t>(static_cast<double>(end_ns_) * kBandColumn / (X(end_ns_) - kLabels));
-    const std::string note = bands_ ? absl::StrCat("heights: shares of time, in columns of ",
-                                                   PrintTime(column_ns), "; light grey: idle")
-                                    : "numbers: microbatch";
+    const std::string note =
+        bands_ ? absl::StrCat("heights: shares of time, in columns of ", PrintTime(column_ns),
+                              style_.grey ? "; white: idle" : "; light grey: idle")
+               : "numbers: microbatch";
     wrap(note.size());
     absl::StrAppendFormat(&out_, "<text x='%.1f' y='%.1f' fill='#444444'>%s</text>\n", x, y + 12,
                           note);

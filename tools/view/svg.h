@@ -17,6 +17,7 @@ struct SvgStyle {
   double width = 720;  // points
   bool title = true;   // the schedule's name, its time and bubble
   bool legend = true;
+  bool grey = false;   // for print without colour
   bool lanes = false;  // a rank's computation part by part, and its all-to-alls below it
 };
 

@@ -42,10 +42,11 @@ std::vector<std::array<double, kComputeKinds>> SharesOfColumns(absl::Span<const 
 // The area below the sum of all kinds up to one of them, the largest first: each covers the lower
 // part of the one before.
 std::string DrawBands(const std::vector<std::array<double, kComputeKinds>>& columns,
-                      const std::array<const char*, kComputeKinds>& fills, double x, double y,
-                      double width, double height) {
-  std::string out = absl::StrFormat(
-      "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='#f1f1f1'/>\n", x, y, width, height);
+                      const std::array<const char*, kComputeKinds>& fills, const char* idle,
+                      double x, double y, double width, double height) {
+  std::string out =
+      absl::StrFormat("<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='%s'/>\n", x, y,
+                      width, height, idle);
   const double step = width / static_cast<double>(columns.size());
   for (int kind = kComputeKinds - 1; kind >= 0; --kind) {
     std::string path = absl::StrFormat("M%.1f %.1f", x, y + height);

@@ -20,9 +20,10 @@ inline constexpr double kBandColumn = 3;  // points
 std::vector<std::array<double, kComputeKinds>> SharesOfColumns(absl::Span<const Event> events,
                                                                int64_t end_ns, int columns);
 
-// The row as SVG, `width` by `height` points with its corner at x, y; `fills` by kind.
+// The row as SVG, `width` by `height` points with its corner at x, y; `fills` by kind, and of what
+// is idle.
 std::string DrawBands(const std::vector<std::array<double, kComputeKinds>>& columns,
-                      const std::array<const char*, kComputeKinds>& fills, double x, double y,
-                      double width, double height);
+                      const std::array<const char*, kComputeKinds>& fills, const char* idle,
+                      double x, double y, double width, double height);
 
 }  // namespace stringline
