@@ -2,10 +2,10 @@
 
 #include <iostream>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "schedlang/base/diagnostics.h"
@@ -21,12 +21,7 @@ absl::StatusOr<Source> ReadInput() {
   if (text.empty()) {
     return absl::InvalidArgumentError("standard input is empty, or was read already");
   }
-  if (text.find('\0') != std::string::npos) {
-    return absl::InvalidArgumentError("standard input is not a text");
-  }
-  constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (absl::StartsWith(text, kByteOrderMark)) text.erase(0, kByteOrderMark.size());
-  return Source("<stdin>", std::move(text));
+  return TextOf("<stdin>", std::move(text));
 }
 
 // No path and no ending: "zb_v", not "zb_v.sched" or "./zb_v".

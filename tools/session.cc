@@ -160,18 +160,9 @@ std::vector<std::string> ParameterNames(const ast::File& file, const std::string
   return names;
 }
 
-absl::Status CheckGiven(const ast::File& file, const std::string& schedule,
-                        const std::vector<std::string>& given) {
+absl::Status CheckAllGiven(const ast::File& file, const std::string& schedule,
+                           const std::vector<std::string>& given) {
   const ast::Schedule& found = ScheduleOf(file, schedule);
-  const std::vector<std::string> names = ParameterNames(file, schedule);
-  for (const std::string& name : given) {
-    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    const std::string close = ClosestName(name, names);
-    return absl::InvalidArgumentError(absl::StrCat(
-        "schedule '", found.name.text, "' has no parameter '", name, "'",
-        close.empty() ? absl::StrCat("; it has ", absl::StrJoin(names, ", "))
-                      : absl::StrCat("; did you mean '", close, "'?")));
-  }
   for (const ast::Option& option : found.parameters) {
     const std::string name(option.name.text);
     if (option.value || std::find(given.begin(), given.end(), name) != given.end()) continue;
@@ -179,6 +170,20 @@ absl::Status CheckGiven(const ast::File& file, const std::string& schedule,
         absl::StrCat("schedule '", found.name.text, "' needs '", name, "', as in ", name, "=8"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckGiven(const ast::File& file, const std::string& schedule,
+                        const std::vector<std::string>& given) {
+  const std::vector<std::string> names = ParameterNames(file, schedule);
+  for (const std::string& name : given) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    const std::string close = ClosestName(name, names);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule '", ScheduleOf(file, schedule).name.text, "' has no parameter '", name, "'",
+        close.empty() ? absl::StrCat("; it has ", absl::StrJoin(names, ", "))
+                      : absl::StrCat("; did you mean '", close, "'?")));
+  }
+  return CheckAllGiven(file, schedule, given);
 }
 
 Analysis AnalysisOf(const Session& session) {

@@ -108,8 +108,10 @@ Analysis AnalysisOf(const Session& session);
 // The parameters of the file's schedule of that name ("": its last). The file has one.
 std::vector<std::string> ParameterNames(const ast::File& file, const std::string& schedule);
 
-// InvalidArgument when a parameter without a default is not among those names, or one of them is no
-// parameter.
+// InvalidArgument when a parameter without a default is not among those names.
+absl::Status CheckAllGiven(const ast::File& file, const std::string& schedule,
+                           const std::vector<std::string>& given);
+// The same, and when one of them is no parameter.
 absl::Status CheckGiven(const ast::File& file, const std::string& schedule,
                         const std::vector<std::string>& given);
 

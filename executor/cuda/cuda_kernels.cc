@@ -7,6 +7,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "executor/cuda/cuda_error.h"
 #include "executor/cuda/declared_use.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
@@ -164,9 +165,7 @@ void CudaKernels::RunNode(const void* self, const NodeRun& run) {
 
 void CudaKernels::Keep(cudaError_t error, const char* what) const {
   if (error == cudaSuccess) return;
-  Keep(absl::InternalError(
-           absl::StrCat(cudaGetErrorString(error), " (", cudaGetErrorName(error), ")")),
-       what);
+  Keep(absl::InternalError(cuda::ErrorText(error)), what);
 }
 
 void CudaKernels::Keep(const absl::Status& status, const char* what) const {

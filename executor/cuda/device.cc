@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "executor/cuda/cuda_error.h"
 #include "executor/clock.h"
 #include "schedlang/base/status.h"
 
@@ -19,9 +19,6 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Make(int ordinal) {
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Make(absl::Span<const int> ordinals,
                                                              int ranks, int sms_per_rank) {
-  // Read when CUDA starts to use the GPU. Of the usual 8 queues several streams share one, and wait
-  // for each other there.
-  (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   SL_ASSIGN_OR_RETURN(cuda::Reach reach, cuda::OpenGpus(ordinals));
   std::unique_ptr<CudaDevice> device(
       new CudaDevice(ordinals, ranks, sms_per_rank, std::move(reach)));
@@ -110,8 +107,7 @@ absl::Status CudaDevice::Checked(cudaError_t error, const char* call, StreamId s
   (void)cudaGetLastError();
   const std::string where =
       stream.valid() ? absl::StrCat(" on ", issuer_.NameOf(stream)) : std::string();
-  const std::string text = absl::StrCat(call, where, ": ", cudaGetErrorString(error), " (",
-                                        cudaGetErrorName(error), ")");
+  const std::string text = absl::StrCat(call, where, ": ", cuda::ErrorText(error));
   return error == cudaErrorMemoryAllocation ? absl::ResourceExhaustedError(text)
                                             : absl::InternalError(text);
 }

@@ -48,9 +48,7 @@ namespace stringline {
 
 class CudaDevice final : public Device, private IssueSink {
  public:
-  // The GPU with that number. Unavailable when there is none, or no driver. Sets
-  // CUDA_DEVICE_MAX_CONNECTIONS=32 where it is not set: streams that share a queue of the GPU wait
-  // for each other.
+  // The GPU with that number. Unavailable when there is none, or no driver.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Make(int ordinal = 0);
   // Those with these numbers, for so many ranks of the mesh, in blocks (gpus.h). Errors are those
   // of OpenGpus. Where `sms_per_rank` is not 0, streams of NewStream have so many multiprocessors

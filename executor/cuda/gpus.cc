@@ -1,31 +1,15 @@
 #include "executor/cuda/gpus.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "executor/cuda/cuda_error.h"
 #include "schedlang/base/status.h"
 
 namespace stringline::cuda {
 namespace {
-
-absl::Status Checked(cudaError_t error, const char* call) {
-  if (error == cudaSuccess) return absl::OkStatus();
-  (void)cudaGetLastError();
-  return absl::InternalError(
-      absl::StrCat(call, ": ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")"));
-}
-
-absl::StatusOr<int> CountGpus() {
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaSuccess) return count;
-  (void)cudaGetLastError();
-  return absl::UnavailableError(absl::StrCat(
-      "no GPU can be used: ", cudaGetErrorString(error),
-      error == cudaErrorInsufficientDriver ? "; NVIDIA's driver is missing, or too old for CUDA 13"
-                                           : ""));
-}
 
 std::string GpusInWords(int count) { return count == 1 ? "1 GPU" : absl::StrCat(count, " GPUs"); }
 
@@ -44,7 +28,7 @@ absl::StatusOr<Kind> KindOf(int ordinal) {
                {&kind.minor, cudaDevAttrComputeCapabilityMinor},
                {&kind.sms, cudaDevAttrMultiProcessorCount}};
   for (const auto& each : asked) {
-    SL_RETURN_IF_ERROR(Checked(cudaDeviceGetAttribute(each.value, each.attribute, ordinal),
+    SL_RETURN_IF_ERROR(CallStatus(cudaDeviceGetAttribute(each.value, each.attribute, ordinal),
                                "cudaDeviceGetAttribute"));
   }
   return kind;
@@ -71,9 +55,9 @@ absl::Status CheckKinds(absl::Span<const int> ordinals) {
 absl::StatusOr<bool> Connect(int ordinal, int other) {
   int can = 0;
   SL_RETURN_IF_ERROR(
-      Checked(cudaDeviceCanAccessPeer(&can, ordinal, other), "cudaDeviceCanAccessPeer"));
+      CallStatus(cudaDeviceCanAccessPeer(&can, ordinal, other), "cudaDeviceCanAccessPeer"));
   if (can == 0) return false;
-  SL_RETURN_IF_ERROR(Checked(cudaSetDevice(ordinal), "cudaSetDevice"));
+  SL_RETURN_IF_ERROR(CallStatus(cudaSetDevice(ordinal), "cudaSetDevice"));
   const cudaError_t error = cudaDeviceEnablePeerAccess(other, 0);
   if (error == cudaErrorPeerAccessAlreadyEnabled) {
     (void)cudaGetLastError();
@@ -84,11 +68,25 @@ absl::StatusOr<bool> Connect(int ordinal, int other) {
     (void)cudaGetLastError();
     return false;
   }
-  SL_RETURN_IF_ERROR(Checked(error, "cudaDeviceEnablePeerAccess"));
+  SL_RETURN_IF_ERROR(CallStatus(error, "cudaDeviceEnablePeerAccess"));
   return true;
 }
 
 }  // namespace
+
+absl::StatusOr<int> CountGpus() {
+  // Read when CUDA starts. Of the usual 8 queues several streams share one, and wait for each other
+  // there.
+  (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess) return count;
+  (void)cudaGetLastError();
+  return absl::UnavailableError(absl::StrCat(
+      "no GPU can be used: ", cudaGetErrorString(error),
+      error == cudaErrorInsufficientDriver ? "; NVIDIA's driver is missing, or too old for CUDA 13"
+                                           : ""));
+}
 
 absl::StatusOr<std::vector<int>> ChooseGpus(const GpuWish& wish, int ranks) {
   SL_ASSIGN_OR_RETURN(const int there, CountGpus());

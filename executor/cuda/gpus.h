@@ -14,6 +14,11 @@
 
 namespace stringline::cuda {
 
+// How many GPUs the machine has. Unavailable: there is none, or no driver. Sets
+// CUDA_DEVICE_MAX_CONNECTIONS=32 where it is not set: streams that share a queue of the GPU wait
+// for each other. So nothing of CUDA is called before it.
+absl::StatusOr<int> CountGpus();
+
 // The numbers of the machine's GPUs that so many ranks shall run on. Unavailable: there is no GPU,
 // or no driver. InvalidArgument: one is not there or is named twice, or there are more of them than
 // ranks.

@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "executor/cuda/cublas_lt.h"
+#include "executor/cuda/cuda_error.h"
 #include "schedlang/base/status.h"
 
 namespace stringline::cuda {
@@ -90,8 +91,7 @@ absl::Status CheckShape(const ProductShape& shape) {
 
 absl::Status CheckCudaCall(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return absl::OkStatus();
-  return absl::InternalError(
-      absl::StrCat(call, ": ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")"));
+  return absl::InternalError(absl::StrCat(call, ": ", ErrorText(error)));
 }
 
 // Whether all pointers that the product needs are there, and no others, and lie as promised.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "executor/cuda/cuda_error.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 
@@ -12,12 +13,9 @@ namespace {
 // "GPU 0 has 132 SMs"
 absl::StatusOr<std::string> DescribeSms(int ordinal) {
   int sms = 0;
-  const cudaError_t error = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, ordinal);
-  if (error != cudaSuccess) {
-    (void)cudaGetLastError();
-    return absl::InternalError(absl::StrCat("cudaDeviceGetAttribute: ", cudaGetErrorString(error),
-                                            " (", cudaGetErrorName(error), ")"));
-  }
+  SL_RETURN_IF_ERROR(
+      CallStatus(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, ordinal),
+                 "cudaDeviceGetAttribute"));
   return absl::StrCat("GPU ", ordinal, " has ", sms, " SMs");
 }
 

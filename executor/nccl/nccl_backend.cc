@@ -1,17 +1,13 @@
 #include "executor/nccl/nccl_backend.h"
 
-#include <cuda_runtime_api.h>
-
-#include <cstdlib>
-
 #include "absl/strings/str_cat.h"
+#include "executor/cuda/gpus.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {
 
 absl::StatusOr<std::unique_ptr<Backend>> NcclBackend::Make(const TcpWorldSettings& world,
                                                            const NcclSettings& nccl) {
-  (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   std::unique_ptr<NcclBackend> backend(new NcclBackend);
   const absl::StatusOr<nccl::Library> library = nccl::Library::Open();
   TcpWorldSettings joined = world;
@@ -32,9 +28,7 @@ absl::StatusOr<std::unique_ptr<Backend>> NcclBackend::Make(const TcpWorldSetting
 }
 
 absl::Status NcclBackend::TakeGpu(int local) {
-  int gpus = 0;
-  // What is wrong, the device says.
-  if (cudaGetDeviceCount(&gpus) != cudaSuccess) (void)cudaGetLastError();
+  SL_ASSIGN_OR_RETURN(const int gpus, cuda::CountGpus());
   SL_ASSIGN_OR_RETURN(device_, CudaDevice::Make(gpus == 1 ? 0 : local));
   SL_ASSIGN_OR_RETURN(kernels_, CudaKernels::Make(device_.get()));
   return absl::OkStatus();

@@ -19,8 +19,7 @@ class NcclBackend final : public Backend {
   // other processes, which all do so; without a GPU or a library only to tell them. To the settings
   // that all must have alike it adds NCCL's version and what `nccl` says.
   //
-  // Sets CUDA_DEVICE_MAX_CONNECTIONS=32 where it is not set, so that streams do not hold each other
-  // up. NCCL_LAUNCH_ORDER_IMPLICIT stays as it is, which is off: nccl_groups.h says why.
+  // NCCL_LAUNCH_ORDER_IMPLICIT stays as it is, which is off: nccl_groups.h says why.
   //
   // Errors are those of nccl::Library::Open, TcpWorld::Join, CudaDevice::Make, CudaKernels::Make
   // and NcclGroups::Make; what fails here is told to the others.

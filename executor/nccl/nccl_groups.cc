@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "executor/clock.h"
+#include "executor/cuda/cuda_error.h"
 #include "executor/nccl/frames.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
@@ -42,10 +43,7 @@ int64_t TakenSince(int64_t free_bytes, CudaDevice* device) {
 }  // namespace
 
 absl::Status NcclGroups::Checked(cudaError_t error, const char* call) {
-  if (error == cudaSuccess) return absl::OkStatus();
-  (void)cudaGetLastError();
-  return absl::InternalError(
-      absl::StrCat(call, ": ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")"));
+  return cuda::CallStatus(error, call);
 }
 
 absl::StatusOr<std::unique_ptr<NcclGroups>> NcclGroups::Make(CudaDevice* device, World* world,

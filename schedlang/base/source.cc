@@ -61,17 +61,21 @@ absl::StatusOr<std::string> ReadBytes(const std::string& path, uint64_t most_byt
   return bytes;
 }
 
-absl::StatusOr<Source> ReadSource(const std::string& path) {
-  auto text = ReadBytes(path, 64u << 20);
-  if (!text.ok()) return text.status();
-  const size_t nul = text->find('\0');
+absl::StatusOr<Source> TextOf(const std::string& path, std::string bytes) {
+  const size_t nul = bytes.find('\0');
   if (nul != std::string::npos) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": not a text file (a NUL byte at offset ", nul, ")"));
   }
   constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (absl::StartsWith(*text, kByteOrderMark)) text->erase(0, kByteOrderMark.size());
-  return Source(path, *std::move(text));
+  if (absl::StartsWith(bytes, kByteOrderMark)) bytes.erase(0, kByteOrderMark.size());
+  return Source(path, std::move(bytes));
+}
+
+absl::StatusOr<Source> ReadSource(const std::string& path) {
+  auto bytes = ReadBytes(path, 64u << 20);
+  if (!bytes.ok()) return bytes.status();
+  return TextOf(path, *std::move(bytes));
 }
 
 }  // namespace stringline

@@ -46,8 +46,12 @@ class Source {
 // PermissionDenied, InvalidArgument for a directory or for more than `most_bytes`.
 absl::StatusOr<std::string> ReadBytes(const std::string& path, uint64_t most_bytes);
 
-// Reads a whole text, without a byte-order mark. Errors: those of ReadBytes, and InvalidArgument
-// for a file over 64 MiB or one that holds a NUL byte (it is not a text).
+// The text that these bytes are, without a byte-order mark. InvalidArgument where one is NUL: that
+// is no text.
+absl::StatusOr<Source> TextOf(const std::string& path, std::string bytes);
+
+// Reads a whole text. Errors: those of ReadBytes and TextOf, and InvalidArgument for a file over
+// 64 MiB.
 absl::StatusOr<Source> ReadSource(const std::string& path);
 
 }  // namespace stringline

@@ -56,20 +56,4 @@ StageFormula FormulaOf(const ModelShape& model, const MachineSpeed& machine, int
   return stage;
 }
 
-int64_t LayersOfStage(const Plan& plan, StageId stage, int64_t layers) {
-  int first = 0, count = static_cast<int>(plan.stages.size());
-  if (!plan.pipes.empty()) {
-    const Pipe& pipe = plan.pipes[plan.stage(stage).pipe];
-    first = pipe.first_stage.value;
-    count = pipe.stages;
-  }
-  const auto index = static_cast<size_t>(stage.value - first);
-  const Split& split = plan.split;
-  if (split.kind == Split::Kind::kLayers && index < split.layers.size()) return split.layers[index];
-  if (split.kind == Split::Kind::kLayout && index < split.layout.size()) {
-    return std::count(split.layout[index].begin(), split.layout[index].end(), 't');
-  }
-  return layers / count + (static_cast<int64_t>(index) < layers % count ? 1 : 0);
-}
-
 }  // namespace stringline

@@ -21,7 +21,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "schedlang/plan.h"
 
 namespace stringline {
 
@@ -63,9 +62,5 @@ StageFormula FormulaOf(const ModelShape& model, const MachineSpeed& machine, int
 
 // Bytes of an activation between two stages.
 int64_t MessageBytes(const ModelShape& model);
-
-// How many of `layers` stage `stage` holds by the plan's split; by its pipe's stages where there
-// are several. `balanced` counts as even here.
-int64_t LayersOfStage(const Plan& plan, StageId stage, int64_t layers);
 
 }  // namespace stringline

@@ -9,17 +9,15 @@ namespace {
 
 constexpr const char* kNames[] = {"stage", "rank", "model"};
 
+// The stage's place among those of its pipe.
+size_t PlaceInPipe(const Plan& plan, StageId stage) {
+  const int first = plan.pipes.empty() ? 0 : plan.pipes[plan.stage(stage).pipe].first_stage.value;
+  return static_cast<size_t>(stage.value - first);
+}
+
 // The stage's layers, or 1 where all have as many.
 double LayersOf(const Plan& plan, StageId stage) {
-  const int first = plan.pipes.empty() ? 0 : plan.pipes[plan.stage(stage).pipe].first_stage.value;
-  const auto index = static_cast<size_t>(stage.value - first);
-  const Split& split = plan.split;
-  if (split.kind == Split::Kind::kLayers && index < split.layers.size()) return split.layers[index];
-  if (split.kind == Split::Kind::kLayout && index < split.layout.size()) {
-    return static_cast<double>(
-        std::count(split.layout[index].begin(), split.layout[index].end(), 't'));
-  }
-  return 1;
+  return static_cast<double>(LayersBySplit(plan, stage).value_or(1));
 }
 
 }  // namespace
@@ -54,6 +52,23 @@ std::vector<double> WorkShares(const Plan& plan, WorkScope work) {
 
 int StagesOfModel(const Plan& plan) {
   return plan.pipes.empty() ? static_cast<int>(plan.stages.size()) : plan.pipes[0].stages;
+}
+
+std::optional<int64_t> LayersBySplit(const Plan& plan, StageId stage) {
+  const size_t index = PlaceInPipe(plan, stage);
+  const Split& split = plan.split;
+  if (split.kind == Split::Kind::kLayers && index < split.layers.size()) return split.layers[index];
+  if (split.kind == Split::Kind::kLayout && index < split.layout.size()) {
+    return std::count(split.layout[index].begin(), split.layout[index].end(), 't');
+  }
+  return std::nullopt;
+}
+
+int64_t LayersOfStage(const Plan& plan, StageId stage, int64_t layers) {
+  if (const auto said = LayersBySplit(plan, stage)) return *said;
+  const int64_t count = StagesOfModel(plan);
+  const auto index = static_cast<int64_t>(PlaceInPipe(plan, stage));
+  return layers / count + (index < layers % count ? 1 : 0);
 }
 
 }  // namespace stringline

@@ -330,6 +330,19 @@ TEST(TraceTest, SvgTellsPipesApart) {
   EXPECT_EQ(CountOf(svg, ">8</text>"), 0u);
 }
 
+// Of two timelines the one may have pipes, and the other not.
+TEST(TraceTest, SvgNamesThePipesOfEitherTimeline) {
+  const std::string path = ScratchFolder() + "/both.svg";
+  for (const char* const sides : {"1f1b chimera", "chimera 1f1b"}) {
+    const std::string command = std::string("compare ") + sides + " P=4 M=8 --svg " + path;
+    ASSERT_EQ(RunToolIn(SourceFolder(), Words(command)).status, 0) << sides;
+    const std::string svg = ReadText(path);
+    EXPECT_EQ(CountOf(svg, ">pipe down<"), 1u) << sides;
+    EXPECT_EQ(CountOf(svg, ">pipe up<"), 1u) << sides;
+    EXPECT_EQ(CountOf(svg, "every second stage"), 0u) << sides;
+  }
+}
+
 TEST(TraceTest, SvgWithoutTitleAndColor) {
   const std::string path = ScratchFolder() + "/grey.svg";
   const auto draw = [&path](const std::string& options) {

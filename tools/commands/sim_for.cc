@@ -236,13 +236,7 @@ absl::StatusOr<int> RunSimSweep(const Flags& flags, const Output& output) {
   for (const Parameter& parameter : fixed) names.push_back(parameter.name);
   SL_RETURN_IF_ERROR(CheckNames(report.schedules, names));
   for (const SweptSchedule& swept : report.schedules) {
-    std::vector<std::string> own = ParameterNames(swept);
-    own.erase(std::remove_if(own.begin(), own.end(),
-                             [&names](const std::string& name) {
-                               return std::find(names.begin(), names.end(), name) == names.end();
-                             }),
-              own.end());
-    SL_RETURN_IF_ERROR(CheckGiven(swept.file, swept.schedule, own));
+    SL_RETURN_IF_ERROR(CheckAllGiven(swept.file, swept.schedule, names));
   }
   SL_ASSIGN_OR_RETURN(report.points, Enumerate(ranges, fixed));
   SL_ASSIGN_OR_RETURN(const CostRequest request, CostRequestOf(flags));

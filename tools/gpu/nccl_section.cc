@@ -2,7 +2,6 @@
 // loopback. Slow, but real: losses must be in every bit those of one process with copies; and
 // where a rank is killed all others must say so, and end. Where there are more GPUs, the same with
 // ranks on all of them, over whatever joins them.
-#include <cuda_runtime_api.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -16,6 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "executor/cuda/cuda_backend.h"
+#include "executor/cuda/gpus.h"
 #include "executor/nccl/nccl_backend.h"
 #include "executor/train.h"
 #include "stages/models/model.h"
@@ -82,8 +82,7 @@ std::string InOneProcess(const RunConfig& config, const Plan& plan) {
 // How many GPUs there are, asked by a process of its own: this one stays without CUDA.
 int Gpus() {
   Processes one(1, [](int) -> std::string {
-    int count = 0;
-    return cudaGetDeviceCount(&count) == cudaSuccess ? absl::StrCat(count) : "0";
+    return absl::StrCat(cuda::CountGpus().value_or(0));
   });
   int count = 0;
   return absl::SimpleAtoi(one.Wait(kMostMs)[0], &count) ? count : 0;

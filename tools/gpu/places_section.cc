@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "executor/cuda/gpus.h"
 #include "tools/gpu/gpu_run.h"
 #include "tools/gpu/sections.h"
 #include "tools/library_plan.h"
@@ -57,8 +58,7 @@ void CheckOwnSms(const Plan& plan, const RunConfig& config, const GpuRun& shared
 
 void CheckSeveralGpus(const Plan& plan, const RunConfig& config, const GpuRun& one,
                       CheckRows* rows) {
-  int there = 0;
-  (void)cudaGetDeviceCount(&there);
+  const int there = cuda::CountGpus().value_or(0);
   if (there < 2) return rows->Skip("gpus", "the machine has one GPU");
   RunConfig several = config;
   several.gpus.count = std::min(there, kPlacedRanks);

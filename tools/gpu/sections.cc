@@ -29,6 +29,12 @@ DecoderShape PredictedModel() {
   return shape;
 }
 
+AnyShape InBf16(const DecoderShape& model) {
+  AnyShape shape = model;
+  shape.dtype = DType::kBF16;
+  return shape;
+}
+
 DecoderShape ModelOfExperts() {
   DecoderShape shape = PredictedModel();
   shape.layers = 4;
@@ -60,18 +66,10 @@ std::vector<CheckSection> AllSections(const std::string& schedules,
        },
        150},
       {"prediction",
-       [schedules](CheckRows* rows) {
-         AnyShape shape = PredictedModel();
-         shape.dtype = DType::kBF16;
-         CheckPrediction(schedules, shape, rows);
-       },
+       [schedules](CheckRows* rows) { CheckPrediction(schedules, InBf16(PredictedModel()), rows); },
        60},
       {"places",
-       [schedules](CheckRows* rows) {
-         AnyShape shape = PredictedModel();
-         shape.dtype = DType::kBF16;
-         CheckPlaces(schedules, shape, rows);
-       },
+       [schedules](CheckRows* rows) { CheckPlaces(schedules, InBf16(PredictedModel()), rows); },
        60},
       {"nccl", [schedules](CheckRows* rows) { CheckNccl(schedules, rows); }, 120},
       {"overlap",

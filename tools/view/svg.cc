@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -176,9 +178,8 @@ class SvgPicture {
       if (IsCompute(events[i].kind)) {
         const double height = row_height / static_cast<double>(end - i);
         for (size_t k = i; k < end; ++k) {
-          DrawBox(events[k], MicrobatchOfStep(timeline, events[k]),
-                  chunks.at(events[k].stage.value), y + height * static_cast<double>(k - i),
-                  height);
+          DrawBox(timeline, events[k], chunks.at(events[k].stage.value),
+                  y + height * static_cast<double>(k - i), height);
         }
       }
       i = end;
@@ -211,13 +212,13 @@ class SvgPicture {
                                      width, height));
   }
 
-  void DrawBox(const Event& event, int microbatch, int chunk, double y, double height) {
+  void DrawBox(const Timeline& timeline, const Event& event, int chunk, double y, double height) {
     const int kind = static_cast<int>(event.kind);
     used_[static_cast<size_t>(kind)] = true;
-    later_ = later_ || chunk % 2 == 1;
+    later_ = later_ || (chunk % 2 == 1 && timeline.pipes.empty());
     const double x = X(event.start_ns), width = X(event.end_ns) - x;
     Box(kind, chunk, x, y, std::max(width, kLeast), height);
-    const std::string number = absl::StrCat(microbatch);
+    const std::string number = absl::StrCat(MicrobatchOfStep(timeline, event));
     // As large as fits, down to what can still be read.
     const double size = std::min({kNumber, height * 0.9, (width - 1) / kDigit / number.size()});
     if (size < kLeastNumber) return;
@@ -275,11 +276,14 @@ class SvgPicture {
     for (int kind = 0; kind < kComputeKinds; ++kind) {
       if (used_[static_cast<size_t>(kind)]) entry(kind, 0, Looks()[kind].meaning);
     }
-    const auto& pipes = timelines_[0]->pipes;
-    for (size_t p = 0; p < pipes.size() && !bands_; ++p) {
-      entry(0, static_cast<int>(p), absl::StrCat("pipe ", XmlText(pipes[p].name)));
+    std::set<std::pair<int, std::string>> pipes;
+    for (const Timeline* timeline : timelines_) {
+      for (size_t p = 0; p < timeline->pipes.size() && !bands_; ++p) {
+        pipes.emplace(static_cast<int>(p), timeline->pipes[p].name);
+      }
     }
-    if (later_ && pipes.empty()) entry(0, 1, "darker: every second stage of a rank");
+    for (const auto& [index, name] : pipes) entry(0, index, absl::StrCat("pipe ", XmlText(name)));
+    if (later_) entry(0, 1, "darker: every second stage of a rank");
     const int64_t column_ns =
         static_cast<int64_t>(static_cast<double>(end_ns_) * kBandColumn / (X(end_ns_) - kLabels));
     const std::string note =

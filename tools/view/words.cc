@@ -50,12 +50,12 @@ std::string PrintUnequalWork(const std::string& first, int first_stages, const s
 
 const char kBubbleMeaning[] =
     "The bubble is how long a rank is idle on average, as a share of the makespan, which goes\n"
-    "from the step's first start to its last end. A rank is busy while a forward or backward "
-    "runs,\n"
-    "with the all-to-alls inside it; sends, receives, collectives and waiting are idle time.\n"
-    "Beside the mean stand the busiest rank, which many papers give, and the idlest. The span is\n"
-    "the longest time from a rank's own first start to its own last end; what the busiest rank\n"
-    "idles of it is the bubble of the Zero Bubble papers, whose ranks need not end together.\n";
+    "from the step's first start to its last end. A rank is busy while a forward or backward\n"
+    "runs, with the all-to-alls inside it; sends, receives, collectives and waiting are idle\n"
+    "time. Beside the mean stand the busiest rank, which many papers give, and the idlest. The\n"
+    "span is the longest time from a rank's own first start to its own last end; what the\n"
+    "busiest rank idles of it is the bubble of the Zero Bubble papers, whose ranks need not end\n"
+    "together.\n";
 
 std::string PrintBar(double share, int width) {
   constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
