@@ -1,10 +1,7 @@
 // Nothing is allocated during a step on the CUDA device, issued or replayed, nor by a product.
 // Counts every `operator new` of this binary that is not the stand-in's.
-#include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <vector>
 
 #include "executor/copies/group.h"
@@ -14,49 +11,16 @@
 #include "executor/recorder.h"
 #include "executor/trainer.h"
 #include "gtest/gtest.h"
+#include "tests/counted_new.h"
 #include "tests/cuda/standin/cublas_standin.h"
 #include "tests/cuda/standin/standin.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/tiny_models.h"
 
-namespace {
-
-std::atomic<int64_t> allocations_outside = 0;
-
-void* TakenOutside(std::size_t bytes) {
-  allocations_outside += standin_inside() ? 0 : 1;
-  return std::malloc(bytes == 0 ? 1 : bytes);
-}
-
-void* CountedOutside(std::size_t bytes) {
-  void* const memory = TakenOutside(bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-// All forms of a kind together: memory that one of them gave may be taken back by another.
-[[gnu::noinline]] void* operator new(std::size_t bytes) { return CountedOutside(bytes); }
-[[gnu::noinline]] void* operator new[](std::size_t bytes) { return CountedOutside(bytes); }
-[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  return TakenOutside(bytes);
-}
-[[gnu::noinline]] void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
-  return TakenOutside(bytes);
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete[](void* memory, const std::nothrow_t&) noexcept {
-  std::free(memory);
-}
-
 namespace stringline {
+
+bool IsCounted() { return !standin_inside(); }
+
 namespace {
 
 TEST(CudaAllocation, AStepAllocatesNothing) {
@@ -90,7 +54,7 @@ TEST(CudaAllocation, AStepAllocatesNothing) {
     const StreamId streams[] = {(*device)->NewStream({}, 32), (*device)->NewStream({}, 32)};
     int captured = -1;
     for (int i = 0; i < 5; ++i) {
-      const int64_t before = allocations_outside;
+      const int64_t before = allocations;
       if (i < 4) {
         (*step)->EnqueueStep();
         for (size_t c = 0; c < calls.size(); ++c) {
@@ -107,7 +71,7 @@ TEST(CudaAllocation, AStepAllocatesNothing) {
       ASSERT_TRUE(status.ok()) << status;
       // The first step makes events, and capturing makes a graph.
       const bool may = i == 0 || i == 3;
-      EXPECT_EQ(allocations_outside > before, may) << schedule << " step " << i;
+      EXPECT_EQ(allocations > before, may) << schedule << " step " << i;
     }
   }
 }
@@ -124,13 +88,12 @@ TEST(CudaAllocation, ATrainingStepAllocatesNothing) {
     const auto trainer = Trainer::Make(plan, *programs, {}, *std::move(backend));
     ASSERT_TRUE(trainer.ok()) << trainer.status();
     for (int step = 0; step < 5; ++step) {
-      const int64_t before = allocations_outside;
+      const int64_t before = allocations;
       const absl::Status status = (*trainer)->ComputeGradients();
       ASSERT_TRUE(status.ok()) << status;
       ASSERT_TRUE((*trainer)->Update(1e-3).ok());
       // The first step makes events, and the third is captured.
-      EXPECT_EQ(allocations_outside > before, step == 0 || step == 2)
-          << NameOf(family) << " step " << step;
+      EXPECT_EQ(allocations > before, step == 0 || step == 2) << NameOf(family) << " step " << step;
     }
   }
 }
@@ -150,11 +113,11 @@ TEST(CudaAllocation, ATrainingStepInBf16AllocatesNothing) {
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   int64_t allocated[5] = {};
   for (int64_t& of_step : allocated) {
-    const int64_t before = allocations_outside;
+    const int64_t before = allocations;
     const absl::Status status = (*trainer)->ComputeGradients();
     ASSERT_TRUE(status.ok()) << status;
     ASSERT_TRUE((*trainer)->Update(1e-3).ok());
-    of_step = allocations_outside - before;
+    of_step = allocations - before;
   }
   EXPECT_GT(allocated[0], 0);
   EXPECT_EQ(allocated[3], 0);
@@ -173,13 +136,13 @@ TEST(CudaAllocation, AProductAllocatesNothing) {
   const auto first = (*products)->Choose({cuda::ProductKind::kForward, 4, 64, 4, true, true});
   const auto second = (*products)->Choose({cuda::ProductKind::kForward, 4, 0, 4, false, true});
   ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
-  const int64_t before = allocations_outside;
+  const int64_t before = allocations;
   for (const cuda::Product* const product : {*first, *second}) {
     const absl::Status status = (*products)->Run(product, run, nullptr);
     EXPECT_TRUE(status.ok()) << status;
     run.bias = nullptr;
   }
-  EXPECT_EQ(allocations_outside.load(), before);
+  EXPECT_EQ(allocations.load(), before);
   ASSERT_TRUE((*device)->Synchronize().ok());
 }
 

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "schedlang/base/sl_check.h"
 #include "stages/models/model.h"
+#include "tests/cuda/run_numbers.h"
 #include "tests/cuda/standin/cublas_standin.h"
 #include "tests/cuda/standin/standin.h"
 #include "tests/executor/plans.h"
@@ -26,13 +27,11 @@ struct TrainedModel {
   DType dtype = DType::kF32;
 };
 
-using Values = std::vector<std::vector<float>>;  // by parameter, of all stages and coordinates
-
 // What some steps gave: each one's loss and norm, the gradients of the first, and the parameters at
 // the end.
 struct Trained {
   std::vector<double> losses, norms;
-  Values gradients, params;
+  ParamValues gradients, params;
 };
 
 absl::StatusOr<std::unique_ptr<Trainer>> TryTrainer(const TrainedModel& model,
@@ -62,33 +61,6 @@ std::unique_ptr<Trainer> MakeTrainer(const TrainedModel& model, std::unique_ptr<
   return *std::move(trainer);
 }
 
-std::vector<float> OnHost(Device* device, absl::Span<const float> values) {
-  std::vector<float> copy(values.size());
-  const absl::Status status = device->CopyNow(copy.data(), values.data(),
-                                              static_cast<int64_t>(copy.size() * sizeof(float)));
-  SL_CHECK(status.ok()) << status;
-  return copy;
-}
-
-template <typename ValuesOf>
-Values OfEveryParam(Trainer& trainer, ValuesOf values_of) {
-  Values all;
-  for (int c = 0; c < trainer.mesh().coordinates(); ++c) {
-    for (size_t s = 0; s < trainer.programs().size(); ++s) {
-      for (size_t p = 0; p < trainer.programs()[s].params.size(); ++p) {
-        all.push_back(OnHost(trainer.device(),
-                             values_of(StageId(static_cast<int32_t>(s)), static_cast<int>(p), c)));
-      }
-    }
-  }
-  return all;
-}
-
-Values GradientsOf(Trainer& trainer) {
-  return OfEveryParam(trainer,
-                      [&](StageId stage, int p, int c) { return trainer.grad(stage, p, c); });
-}
-
 void FillData(Trainer& trainer, unsigned seed) {
   std::mt19937 random(seed);
   for (int32_t m = 0; m < trainer.microbatches(); ++m) {
@@ -111,8 +83,7 @@ Trained TrainedSteps(Trainer& trainer, const std::vector<unsigned>& seeds = {3, 
     SL_CHECK(norm.ok()) << norm.status();
     trained.norms.push_back(*norm);
   }
-  trained.params = OfEveryParam(
-      trainer, [&](StageId stage, int p, int c) { return trainer.param(stage, p, c); });
+  trained.params = ParamsOf(trainer);
   for (const std::vector<float>& left : GradientsOf(trainer)) {
     EXPECT_EQ(left, std::vector<float>(left.size())) << "a gradient after its update";
   }
@@ -132,7 +103,7 @@ float LargestOf(const std::vector<float>& values) {
   for (const float value : values) largest = std::max(largest, std::abs(value));
   return largest;
 }
-float Largest(const Values& all) {
+float Largest(const ParamValues& all) {
   float largest = 0;
   for (const std::vector<float>& values : all) largest = std::max(largest, LargestOf(values));
   return largest;

@@ -17,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "schedlang/base/sl_check.h"
 #include "tests/cuda/host_work.h"
+#include "tests/cuda/run_numbers.h"
 #include "tests/cuda/standin/cublas_standin.h"
 #include "tests/cuda/standin/standin.h"
 #include "tests/executor/group_contract.h"
@@ -74,26 +75,6 @@ RunConfig ConfigOf(const PlacedModel& model, const Plan& plan) {
   return config;
 }
 
-// Of every stage and parameter of every coordinate.
-using ParamValues = std::vector<std::vector<float>>;
-template <typename ValuesOf>
-ParamValues ValuesOfParams(Trainer& trainer, ValuesOf values_of) {
-  ParamValues all;
-  for (int c = 0; c < trainer.mesh().coordinates(); ++c) {
-    for (size_t s = 0; s < trainer.programs().size(); ++s) {
-      for (size_t p = 0; p < trainer.programs()[s].params.size(); ++p) {
-        const absl::Span<const float> values =
-            values_of(StageId(static_cast<int32_t>(s)), static_cast<int>(p), c);
-        std::vector<float>& copy = all.emplace_back(values.size());
-        const absl::Status status = trainer.device()->CopyNow(
-            copy.data(), values.data(), static_cast<int64_t>(copy.size() * sizeof(float)));
-        SL_CHECK(status.ok()) << status;
-      }
-    }
-  }
-  return all;
-}
-
 // What a run gave that must not depend on where it ran.
 struct PlacedRun {
   absl::Status status;
@@ -122,16 +103,14 @@ PlacedRun TrainOn(const std::vector<int>& gpus, const PlacedModel& model, bool c
     return absl::OkStatus();
   };
   hooks.gradients = [&](int64_t, Trainer& trainer) {
-    run.gradients.push_back(ValuesOfParams(
-        trainer, [&](StageId stage, int p, int c) { return trainer.grad(stage, p, c); }));
+    run.gradients.push_back(GradientsOf(trainer));
   };
   hooks.after_step = [&](const TrainStep& step, Trainer&) {
     run.norms.push_back(step.grad_norm);
     return absl::OkStatus();
   };
   hooks.end = [&](int64_t, Trainer& trainer) {
-    run.params = ValuesOfParams(
-        trainer, [&](StageId stage, int p, int c) { return trainer.param(stage, p, c); });
+    run.params = ParamsOf(trainer);
     return absl::OkStatus();
   };
   const std::string text = Corpus();
@@ -148,20 +127,6 @@ void ExpectSameNumbers(const PlacedRun& seen, const PlacedRun& expected) {
   EXPECT_EQ(seen.norms, expected.norms);
   EXPECT_TRUE(seen.gradients == expected.gradients);
   EXPECT_TRUE(seen.params == expected.params);
-}
-
-// Everything has its time, by the clock of the host: also what ran on GPUs after the first.
-void ExpectWholeTimeline(const Timeline& timeline) {
-  int computations = 0;
-  for (const Event& event : timeline.events) {
-    ASSERT_GE(event.start_ns, 0);
-    ASSERT_GE(event.end_ns, event.start_ns);
-    ASSERT_LT(event.end_ns, int64_t{1'000'000'000});  // the stand-in's steps are short
-    if (!IsCompute(event.kind)) continue;
-    ++computations;
-    ASSERT_GT(event.end_ns, event.start_ns);
-  }
-  EXPECT_GT(computations, 0);
 }
 
 class SeveralGpus : public testing::TestWithParam<PlacedModel> {};

@@ -3,56 +3,19 @@
 // from the C library, once per product; they are not counted.)
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
 #include <memory>
-#include <new>
 
 #include "executor/cpu/kernel.h"
 #include "executor/trainer.h"
 #include "stages/ops.h"
+#include "tests/counted_new.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/tiny_models.h"
 
-namespace {
-
-std::atomic<int64_t> allocations{0};
-
-void* Taken(std::size_t bytes) {
-  ++allocations;
-  return std::malloc(bytes == 0 ? 1 : bytes);
-}
-
-void* Counted(std::size_t bytes) {
-  void* memory = Taken(bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-// All forms of a kind together: memory that one of them gave may be taken back by another. Where
-// only one of a pair is inlined, the compiler takes them for no pair.
-[[gnu::noinline]] void* operator new(std::size_t bytes) { return Counted(bytes); }
-[[gnu::noinline]] void* operator new[](std::size_t bytes) { return Counted(bytes); }
-[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  return Taken(bytes);
-}
-[[gnu::noinline]] void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
-  return Taken(bytes);
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete[](void* memory, const std::nothrow_t&) noexcept {
-  std::free(memory);
-}
-
 namespace stringline {
+
+bool IsCounted() { return true; }
+
 namespace {
 
 TEST(Allocation, AStepAllocatesNothing) {

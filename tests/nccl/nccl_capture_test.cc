@@ -125,10 +125,10 @@ TEST(NcclCapture, APeerThatNeverCallsIsADeadline) {
       members.device().Replay(*captured);
       const absl::Status status = members.Run();
       EXPECT_GT(standin_nccl_aborted(), 0);
-      return Text(status);
+      return StatusText(status);
     }
     for (int i = 0; i < 2000 && world->state().ok(); ++i) usleep(5000);
-    return Text(world->state());
+    return StatusText(world->state());
   });
   const std::string text =
       "rank 0 waited 0.5 s for its GPU; rank 0 was in an all-reduce of thing 7 (64 bytes) among "

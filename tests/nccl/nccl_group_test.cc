@@ -183,7 +183,7 @@ TEST(NcclErrors, GroupsThatOnlyOneMakesAreNamed) {
     GroupMachine machine = *NewMachine(world, {});
     machine.groups->New({0, 1});
     if (world->process() == 1) machine.groups->New({0, 1});
-    return Text(machine.groups->Connect());
+    return StatusText(machine.groups->Connect());
   });
   EXPECT_EQ(said, Said(2,
                        "INVALID_ARGUMENT: of the group of ranks 0, 1 one member makes 1 and rank 1 "
@@ -212,7 +212,7 @@ TEST(NcclErrors, CallsThatDifferAreNamedBeforeTheyRun) {
       members.Enqueue(own, CallOf(c.kinds[own], c.bytes[own], 7, 1 - own));
       const absl::Status status = members.groups()->CheckCalls();
       EXPECT_EQ(members.Run(), status);
-      return Text(status);
+      return StatusText(status);
     });
     const std::string number = c.kinds[0] == CallKind::kSend ? "1" : "2";
     EXPECT_EQ(said, Said(2, absl::StrCat("INVALID_ARGUMENT: call ", number,
@@ -225,7 +225,7 @@ TEST(NcclErrors, ACallTooManyIsNamed) {
     GroupMembers members(*NewMachine(world, {}), 2);
     const int own = world->process();
     for (int i = 0; i < 2 + own; ++i) members.Enqueue(own, CallOf(CallKind::kAllReduce, 16, i));
-    return Text(members.groups()->CheckCalls());
+    return StatusText(members.groups()->CheckCalls());
   });
   EXPECT_EQ(said, Said(2,
                        "INVALID_ARGUMENT: call 3 of ranks 0 and 1 differs: nothing more met an "
@@ -245,10 +245,10 @@ TEST(NcclErrors, APeerThatNeverCallsIsADeadline) {
       const absl::Status status = members.Run();
       EXPECT_EQ(members.Run(), status);
       EXPECT_GT(standin_nccl_aborted(), 0);
-      return Text(status);
+      return StatusText(status);
     }
     for (int i = 0; i < 2000 && world->state().ok(); ++i) usleep(5000);
-    return Text(world->state());
+    return StatusText(world->state());
   });
   EXPECT_EQ(said[0],
             "DEADLINE_EXCEEDED: rank 0 waited 0.5 s for its GPU; rank 0 was in a receive of thing "
@@ -282,10 +282,10 @@ TEST(NcclErrors, ACommunicatorThatNobodyElseMakesIsADeadline) {
   NcclRun run;
   run.settings.start_ms = 300;
   const Said said = RunNccl(run, [&](World* world) -> std::string {
-    if (world->process() == 0) return Text(NewMachine(world, run.settings).status());
+    if (world->process() == 0) return StatusText(NewMachine(world, run.settings).status());
     (void)world->Exchange("");  // the id, and no communicator
     for (int i = 0; i < 2000 && world->state().ok(); ++i) usleep(5000);
-    return Text(world->state());
+    return StatusText(world->state());
   });
   const std::string text =
       "ncclCommInitRankConfig of rank 0 was not over within 0.3 s: other ranks do not take part in "
@@ -303,7 +303,7 @@ TEST(NcclErrors, AnErrorOfNcclEndsAll) {
     if (own == 1) standin_nccl_async_error(nccl::kRemoteError);
     const absl::Status status = members.Run();
     EXPECT_GT(standin_nccl_aborted(), 0);
-    return Text(status);
+    return StatusText(status);
   });
   EXPECT_TRUE(absl::StartsWith(said[1], "UNAVAILABLE: ")) << said[1];
   EXPECT_TRUE(absl::StrContains(said[1],
@@ -352,7 +352,7 @@ TEST(NcclErrors, WhicheverCallFailsAllEnd) {
       const char* const failed = standin_nccl_failed_call();
       EXPECT_EQ(standin_nccl_alive(),
                 failed != nullptr && absl::EqualsIgnoreCase(failed, "ncclCommDestroy") ? 1 : 0);
-      return absl::StrCat(failed == nullptr ? "" : failed, "|", Text(status));
+      return absl::StrCat(failed == nullptr ? "" : failed, "|", StatusText(status));
     });
     ASSERT_TRUE(absl::StrContains(said[1], "|")) << n << " " << said[1];
     const std::string call = said[1].substr(0, said[1].find('|'));
@@ -395,10 +395,10 @@ TEST(NcclErrors, WhoeverIsKilledTheOthersEnd) {
     Processes all(kProcesses, [&](int p) -> std::string {
       standin_reset(p);
       const auto world = TcpWorld::Join(WorldSettings(run, p, port));
-      if (!world.ok()) return Text(world.status());
+      if (!world.ok()) return StatusText(world.status());
       if (p == victim) KillMeAfter(killed_after_us);
       auto machine = NewMachine(world->get(), {});
-      if (!machine.ok()) return Text(machine.status());
+      if (!machine.ok()) return StatusText(machine.status());
       Group* const group = machine->groups->New({0, 1, 2});
       absl::Status status = machine->groups->Connect();
       Call call = CallOf(CallKind::kAllReduce, 4096, 7);
@@ -408,7 +408,7 @@ TEST(NcclErrors, WhoeverIsKilledTheOthersEnd) {
         group->Enqueue(p, stream, &call);
         status = machine->device->Synchronize();
       }
-      return Text(status);
+      return StatusText(status);
     });
     const Said said = all.Wait();
     EXPECT_LT(NowNs() - start_ns, int64_t{20'000'000'000});
@@ -439,9 +439,9 @@ Said RunRows(NcclRows rows, const std::vector<int32_t> (&to_counts)[2], int64_t 
     members.Enqueue(m, call);
     const absl::Status status = members.Run();
     // The other's error comes with the next thing that is waited for.
-    if (status.ok()) return Text(world->Exchange("").status());
+    if (status.ok()) return StatusText(world->Exchange("").status());
     world->Fail(status);
-    return Text(status);
+    return StatusText(status);
   });
 }
 

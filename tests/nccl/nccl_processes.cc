@@ -3,7 +3,6 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "executor/nccl/sockets.h"
 #include "gtest/gtest.h"
 #include "tests/cuda/host_work.h"
 #include "tests/cuda/standin/nccl_standin.h"
@@ -51,15 +50,6 @@ absl::StatusOr<GroupMachine> NewMachine(World* world, const NcclSettings& settin
   machine.groups = *std::move(groups);
   machine.local = {world->process()};
   return machine;
-}
-
-std::string Text(const absl::Status& status) {
-  std::string text = status.ToString();
-  const std::string host = absl::StrCat(" on ", HostName());
-  for (size_t at = text.find(host); at != std::string::npos; at = text.find(host)) {
-    text.replace(at, host.size(), " here");
-  }
-  return text;
 }
 
 }  // namespace stringline

@@ -8,6 +8,7 @@
 #include "executor/nccl/nccl_groups.h"
 #include "executor/nccl/tcp_world.h"
 #include "tests/executor/group_contract.h"
+#include "tests/nccl/status_text.h"
 #include "tools/gpu/processes.h"
 
 namespace stringline {
@@ -32,8 +33,5 @@ std::vector<std::string> RunNccl(const NcclRun& run,
 
 // The GPU of this process and the groups on it, which all make.
 absl::StatusOr<GroupMachine> NewMachine(World* world, const NcclSettings& settings);
-
-// A status without the host's name: "rank 1 here".
-std::string Text(const absl::Status& status);
 
 }  // namespace stringline

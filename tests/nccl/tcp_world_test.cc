@@ -15,6 +15,7 @@
 #include "executor/clock.h"
 #include "executor/nccl/sockets.h"
 #include "gtest/gtest.h"
+#include "tests/nccl/status_text.h"
 #include "tools/gpu/processes.h"
 
 namespace stringline {
@@ -35,16 +36,6 @@ TcpWorldSettings SettingsOf(int process, int processes, int port) {
   return settings;
 }
 
-// The message without the host's name, which is "here".
-std::string Text(const absl::Status& status) {
-  std::string text = status.ToString();
-  const std::string host = absl::StrCat(" on ", HostName());
-  for (size_t at = text.find(host); at != std::string::npos; at = text.find(host)) {
-    text.replace(at, host.size(), " here");
-  }
-  return text;
-}
-
 // What every process says after it has joined with these settings and done this.
 using Change = std::function<void(int process, TcpWorldSettings*)>;
 using Then = std::function<std::string(World* world)>;
@@ -54,7 +45,7 @@ std::vector<std::string> RunAll(int processes, const Change& change, const Then&
     TcpWorldSettings settings = SettingsOf(p, processes, port);
     change(p, &settings);
     const auto world = TcpWorld::Join(settings);
-    return world.ok() ? then(world->get()) : Text(world.status());
+    return world.ok() ? then(world->get()) : StatusText(world.status());
   });
   return all.Wait();
 }
@@ -64,7 +55,7 @@ const Then kNothing = [](World*) { return std::string("joined"); };
 
 std::string ExchangeOnce(World* world) {
   const auto all = world->Exchange(absl::StrCat("from ", world->process()));
-  return all.ok() ? absl::StrJoin(*all, ", ") : Text(all.status());
+  return all.ok() ? absl::StrJoin(*all, ", ") : StatusText(all.status());
 }
 
 TEST(TcpWorld, AProcessAloneNeedsNobody) {
@@ -85,7 +76,7 @@ TEST(TcpWorld, EverybodyGetsWhatEverybodyGave) {
       for (int round = 0; round < 200; ++round) {
         const auto give = [round](int p) { return std::string((round * 7 + p) % 40, 'a' + p); };
         const auto all = world->Exchange(give(world->process()));
-        if (!all.ok()) return Text(all.status());
+        if (!all.ok()) return StatusText(all.status());
         for (int p = 0; p < n; ++p) {
           if ((*all)[p] != give(p)) return absl::StrCat("round ", round, " of ", p);
         }
@@ -101,7 +92,7 @@ TEST(TcpWorld, LargeThingsGoThrough) {
     const std::string mine(10'000'000, static_cast<char>('a' + world->process()));
     for (int round = 0; round < 2; ++round) {
       const auto all = world->Exchange(mine);
-      if (!all.ok()) return Text(all.status());
+      if (!all.ok()) return StatusText(all.status());
       for (int p = 0; p < 3; ++p) {
         if ((*all)[p] != std::string(mine.size(), static_cast<char>('a' + p))) return "other bytes";
       }
@@ -122,7 +113,7 @@ TEST(TcpWorld, WhatIsForTheFirstOnlyItGets) {
           const std::string mine(size_t{1} << (4 + 8 * round),
                                  static_cast<char>('a' + world->process()));
           const auto given = round == 1 ? world->Exchange(mine) : world->GiveToFirst(mine);
-          if (!given.ok()) return Text(given.status());
+          if (!given.ok()) return StatusText(given.status());
           for (const std::string& one : *given) {
             absl::StrAppend(&all, one.size(), one.substr(0, 1), " ");
           }
@@ -175,7 +166,7 @@ TEST(TcpWorld, AProcessOfAnotherRunIsSentAway) {
     if (p == 2) settings.identity.nonce = "run 7#1";
     if (p == 1) SleepMs(300);
     const auto world = TcpWorld::Join(settings);
-    return world.ok() ? ExchangeOnce(world->get()) : Text(world.status());
+    return world.ok() ? ExchangeOnce(world->get()) : StatusText(world.status());
   });
   const auto said = all.Wait();
   EXPECT_EQ(said[0], "from 0, from 1");
@@ -285,7 +276,7 @@ TEST(TcpWorld, TroubleIsNotKeptForThoseThatDoNotCome) {
         settings.join_ms = 600'000;
         settings.tell_ms = alone ? 100 : 5'000;
         if (p == which) settings.trouble = absl::UnavailableError("no GPU can be used");
-        return Text(TcpWorld::Join(settings).status());
+        return StatusText(TcpWorld::Join(settings).status());
       });
       const auto said = all.Wait();
       EXPECT_EQ(said[which], "UNAVAILABLE: no GPU can be used");
@@ -301,7 +292,7 @@ TEST(TcpWorld, WithoutProcess0TheOthersSayWhereTheyLooked) {
   Processes all(1, [&](int) {
     TcpWorldSettings settings = SettingsOf(1, 2, port);
     settings.join_ms = 300;
-    return Text(TcpWorld::Join(settings).status());
+    return StatusText(TcpWorld::Join(settings).status());
   });
   EXPECT_EQ(all.Wait()[0],
             absl::StrCat("DEADLINE_EXCEEDED: rank 1 here did not reach rank 0 at 127.0.0.1:", port,
@@ -323,7 +314,7 @@ TEST(TcpWorld, APortThatIsTakenIsNamed) {
   const int port = FreePort();
   const Listener other(port);
   const auto world = TcpWorld::Join(SettingsOf(0, 2, port));
-  EXPECT_EQ(Text(world.status()),
+  EXPECT_EQ(StatusText(world.status()),
             absl::StrCat("UNAVAILABLE: rank 0 cannot listen on port ", port, " of ", HostName(),
                          ": Address already in use; another run has it, or what started this one"));
 }
@@ -335,7 +326,7 @@ TEST(TcpWorld, SomethingElseThatListensThereIsNotProcess0) {
     Processes all(1, [&](int) {
       TcpWorldSettings settings = SettingsOf(1, 2, port);
       settings.join_ms = 400;
-      return Text(TcpWorld::Join(settings).status());
+      return StatusText(TcpWorld::Join(settings).status());
     });
     int fd = -1;
     while (talks && fd < 0) fd = AcceptFrom(other.fd());
@@ -354,7 +345,7 @@ TEST(TcpWorld, GarbageOnThePortDisturbsNobody) {
   Processes all(2, [&](int p) {
     if (p == 1) SleepMs(700);
     const auto world = TcpWorld::Join(SettingsOf(p, 2, port));
-    return world.ok() ? ExchangeOnce(world->get()) : Text(world.status());
+    return world.ok() ? ExchangeOnce(world->get()) : StatusText(world.status());
   });
   std::mt19937 random(3);
   std::vector<int> open;
@@ -421,7 +412,7 @@ TEST(TcpWorld, WhoHasEndedIsNoFaultToWhoNeedsNobody) {
   const auto said = RunAll(3, kNoChange, [](World* world) {
     if (world->process() == 1) return std::string("OK");
     SleepMs(300);
-    const std::string text = Text(world->state());
+    const std::string text = StatusText(world->state());
     SleepMs(300);  // nor is process 0
     return text;
   });
@@ -435,11 +426,11 @@ TEST(TcpWorld, AFailureIsTheSameEverywhere) {
         if (world->process() == failing) {
           SleepMs(100);
           world->Fail(absl::InternalError("the GPU is gone"));
-          return Text(world->Exchange("").status());
+          return StatusText(world->Exchange("").status());
         }
         if (in_exchange) return ExchangeOnce(world);
         for (int i = 0; i < 1000; ++i) {
-          if (!world->state().ok()) return Text(world->state());
+          if (!world->state().ok()) return StatusText(world->state());
           SleepMs(5);
         }
         return std::string("nobody told me");
@@ -463,13 +454,13 @@ TEST(TcpWorld, WhoIsKilledIsNamed) {
     const int64_t start_ns = NowNs();
     Processes all(kProcesses, [&](int p) {
       const auto world = TcpWorld::Join(SettingsOf(p, kProcesses, port));
-      if (!world.ok()) return Text(world.status());
+      if (!world.ok()) return StatusText(world.status());
       if (p == victim) KillMeAfter(killed_after_us);
       for (int64_t i = 0; i < 1'000'000; ++i) {
         if (polls) SleepMs(1);
         const absl::Status status =
             polls ? (*world)->state() : (*world)->Exchange(std::string(i % 3000, 'x')).status();
-        if (!status.ok()) return Text(status);
+        if (!status.ok()) return StatusText(status);
       }
       return std::string("went on");
     });
