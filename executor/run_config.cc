@@ -51,7 +51,7 @@ constexpr WordChoice kCapture = {"capture", {"auto", "off"}};
 constexpr double kMost = 1 << 20;
 constexpr absl::string_view kHidden = "hidden";
 // What else says how a GPU is used.
-constexpr const char* kKeysOfCuda[] = {"capture", "timeout", "gpus", "sms_per_rank", "nccl"};
+constexpr const char* kKeysOfCuda[] = {"capture", "gpus", "sms_per_rank", "nccl"};
 constexpr double kMostGpus = 1024;
 constexpr double kMostSms = 4096;
 

@@ -10,7 +10,9 @@
 
 namespace stringline {
 
-enum class StreamOpKind : uint8_t { kLaunch, kCopy, kRecord, kWait, kMeet, kHold, kMark };
+struct Outside;
+
+enum class StreamOpKind : uint8_t { kLaunch, kCopy, kRecord, kWait, kMeet, kHold, kMark, kAwait };
 
 // `Meeting` is where streams of that device meet.
 template <typename Meeting>
@@ -19,13 +21,15 @@ struct StreamOp {
   int32_t index = -1;   // of kRecord and kWait: the event; of kMeet: the side
   uint32_t target = 0;  // of kWait: how many records of the event must have happened
   void (*run)(const void* self, int64_t argument, NativeStream stream) = nullptr;  // of kLaunch
-  const void* self = nullptr;  // of kLaunch and kMark, and what kCopy reads; of kMeet: the end
+  const void* self = nullptr;  // of kLaunch and kMark, and what kCopy reads; of kMeet
+                               // and kAwait: the end
   int64_t argument = 0;  // of kLaunch; of kCopy the bytes, of kHold the duration; of kMark the
                          // name's index
   union {
     WorkTimes* times = nullptr;                             // of kLaunch and kHold
     void* to;                                               // of kCopy
     Meeting* meeting;                                       // of kMeet
+    const Outside* outside;                                 // of kAwait
     std::string (*print)(const void* self, int64_t index);  // of kMark
   };
 };
@@ -65,6 +69,11 @@ struct StreamOps {
     Op& op = Append(StreamOpKind::kMeet);
     op.index = side;
     op.meeting = meeting;
+    op.self = end;
+  }
+  void Await(const Outside* outside, const void* end) {
+    Op& op = Append(StreamOpKind::kAwait);
+    op.outside = outside;
     op.self = end;
   }
   void Mark(const LazyName& of) {

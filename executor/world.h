@@ -23,6 +23,8 @@ class World {
   virtual absl::Span<const int> local() const = 0;
   virtual int processes() const = 0;
   virtual int process() const = 0;  // this one's number
+  // Where the others reach this process.
+  virtual std::string address() const { return "127.0.0.1"; }
 
   // What every process gave, by process. All call it equally often and in the same order. Errors,
   // within the deadline of the run, and the same for all that are left:

@@ -1,6 +1,6 @@
 # Ranks as processes: who they are, and what they tell each other over TCP. No GPU is needed.
 stringline_test(processes_test
-  SOURCES nccl/frames_test.cc nccl/identity_test.cc nccl/tcp_world_test.cc
+  SOURCES nccl/frames_test.cc nccl/identity_test.cc nccl/process_group_test.cc nccl/tcp_world_test.cc executor/group_contract.cc
   LIBRARIES stringline_processes stringline_check_rows)
 
 # The same with groups on NCCL, beside stand-ins for it and for CUDA's runtime.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "executor/processes/backend.h"
 #include "schedlang/base/status.h"
 #include "stages/models/model.h"
 #ifdef STRINGLINE_HAS_CUDA
@@ -15,7 +17,6 @@
 namespace stringline {
 namespace {
 
-#ifdef STRINGLINE_HAS_CUDA
 // FNV-1a over all actions, rank by rank.
 uint64_t HashOf(const Plan& plan) {
   uint64_t hash = 14695981039346656037U;
@@ -52,19 +53,8 @@ ConfigLines LinesOf(const RunConfig& config, const Plan& plan) {
   };
 }
 
-// All ranks in this process.
-absl::StatusOr<std::unique_ptr<Backend>> MakeRanks(const RunConfig& config, const Plan& plan) {
-  CudaSettings settings;
-  settings.ranks = std::max(1, plan.ranks() * config.mesh.coordinates());
-  settings.sms_per_rank = config.sms_per_rank;
-  settings.timeout_ns = config.timeout_ns;
-  settings.link = config.link;
-  SL_ASSIGN_OR_RETURN(settings.gpus, cuda::ChooseGpus(config.gpus, settings.ranks));
-  return CudaBackend::Make(settings);
-}
-
-absl::StatusOr<std::unique_ptr<Backend>> MakeRank(const RunConfig& config, const Plan& plan,
-                                                  const Identity& identity) {
+// What has --link, or keys of a GPU's, is for one process.
+absl::Status CheckForProcesses(const RunConfig& config, const Identity& identity) {
   if (config.link.latency_ns > 0 || config.link.bytes_per_s > 0) {
     return absl::InvalidArgumentError("--link: messages between processes cannot be made slower");
   }
@@ -79,32 +69,82 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeRank(const RunConfig& config, const
         absl::StrCat("sms_per_rank: ", identity.source, " says that there are ", identity.processes,
                      " processes, and each has a GPU of its own, whole"));
   }
+  return absl::OkStatus();
+}
+
+TcpWorldSettings WorldOf(const RunConfig& config, const Plan& plan, const Identity& identity) {
+  constexpr int64_t kForeverMs = int64_t{1} << 40;
   TcpWorldSettings world;
   world.identity = identity;
   world.config = LinesOf(config, plan);
+  const int64_t wait_ms = config.timeout_ns / 1'000'000;
+  world.exchange_ms = wait_ms > 0 ? wait_ms : kForeverMs;
+  return world;
+}
+
+// Some of the ranks on threads of this process, in blocks.
+absl::StatusOr<std::unique_ptr<Backend>> MakeThreads(const RunConfig& config, const Plan& plan,
+                                                     const Identity& identity) {
+  SL_RETURN_IF_ERROR(CheckForProcesses(config, identity));
+  TcpWorldSettings world = WorldOf(config, plan, identity);
+  world.ranks = plan.ranks() * config.mesh.coordinates();
+  if (world.ranks < identity.processes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(identity.source, " says that there are ", identity.processes,
+                     " processes, but the run has ", world.ranks, " ranks"));
+  }
+  int threads = config.threads;
+  if (threads == 0) {
+    const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+    const int here = (world.ranks + identity.processes - 1) / identity.processes;
+    threads = std::min(here, static_cast<int>(cores));
+  }
+  return ProcessesBackend::Make(world, config.timeout_ns / 1'000'000, threads);
+}
+
+#ifdef STRINGLINE_HAS_CUDA
+// All ranks in this process.
+absl::StatusOr<std::unique_ptr<Backend>> MakeRanks(const RunConfig& config, const Plan& plan) {
+  CudaSettings settings;
+  settings.ranks = std::max(1, plan.ranks() * config.mesh.coordinates());
+  settings.sms_per_rank = config.sms_per_rank;
+  settings.timeout_ns = config.timeout_ns;
+  settings.link = config.link;
+  SL_ASSIGN_OR_RETURN(settings.gpus, cuda::ChooseGpus(config.gpus, settings.ranks));
+  return CudaBackend::Make(settings);
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeRank(const RunConfig& config, const Plan& plan,
+                                                  const Identity& identity) {
+  SL_RETURN_IF_ERROR(CheckForProcesses(config, identity));
+  TcpWorldSettings world = WorldOf(config, plan, identity);
   NcclSettings nccl;
   nccl.min_ctas = config.nccl.min_ctas;
   nccl.max_ctas = config.nccl.max_ctas;
   nccl.rows = config.nccl.counted_rows ? NcclRows::kCounted : NcclRows::kPadded;
   nccl.sums = config.nccl.own_sums ? NcclSums::kNccl : NcclSums::kOrdered;
   nccl.capture = config.nccl.capture;
-  constexpr int64_t kForeverMs = int64_t{1} << 40;
   nccl.wait_ms = config.timeout_ns / 1'000'000;
-  world.exchange_ms = nccl.wait_ms > 0 ? nccl.wait_ms : kForeverMs;
   return NcclBackend::Make(world, nccl);
 }
 #endif
+
+bool HasGpu() {
+#ifdef STRINGLINE_HAS_CUDA
+  return cuda::CountGpus().ok();
+#else
+  return false;
+#endif
+}
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const RunConfig& config, const Plan& plan,
                                                      const Identity& identity) {
   const bool alone = identity.processes == 1;
-  if (config.device == DeviceKind::kCpu) {
-    if (alone) return std::unique_ptr<Backend>();
-    return absl::InvalidArgumentError(
-        absl::StrCat("device: cpu: ", identity.source, " says that there are ", identity.processes,
-                     " processes, but ranks in several processes need a GPU each"));
+  if (config.device == DeviceKind::kCpu ||
+      (!alone && config.device == DeviceKind::kAuto && !HasGpu())) {
+    return alone ? std::unique_ptr<Backend>() : MakeThreads(config, plan, identity);
   }
 #ifdef STRINGLINE_HAS_CUDA
   absl::StatusOr<std::unique_ptr<Backend>> backend =
@@ -123,16 +163,11 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const RunConfig& config, co
 }
 
 void TellOthers(const Identity& identity, const absl::Status& trouble) {
-#ifdef STRINGLINE_HAS_CUDA
   if (identity.processes == 1) return;
   TcpWorldSettings world;
   world.identity = identity;
   world.trouble = trouble;
   (void)TcpWorld::Join(world);
-#else
-  (void)identity;
-  (void)trouble;
-#endif
 }
 
 }  // namespace stringline

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "executor/backend.h"
-#include "executor/nccl/identity.h"
+#include "executor/processes/identity.h"
 #include "executor/run_config.h"
 #include "schedlang/plan.h"
 

@@ -86,12 +86,15 @@ void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
       ->type_name("LINK");
   app.add_flag("--verbose", flags.verbose,
                "Also print which algorithms of the GPU's libraries were chosen, by size");
-  CLI::Option* rank =
-      app.add_option("--rank", flags.rank,
-                     "Of several processes, one GPU each, this one's number; mpirun, srun and "
-                     "torchrun say it by themselves, and the four that follow");
+  CLI::Option* processes =
+      app.add_option("--processes", flags.processes,
+                     "Share the ranks out to so many processes of this host, started from here");
+  processes->check(CLI::Range(1, 4096))->type_name("N");
+  CLI::Option* rank = app.add_option("--rank", flags.rank,
+                                     "Of several processes this one's number; mpirun, srun and "
+                                     "torchrun say it by themselves, and the four that follow");
   CLI::Option* ranks = app.add_option("--ranks", flags.ranks, "How many processes there are");
-  rank->check(CLI::Range(0, 1'000'000))->type_name("N")->needs(ranks);
+  rank->check(CLI::Range(0, 1'000'000))->type_name("N")->needs(ranks)->excludes(processes);
   ranks->check(CLI::Range(1, 1'000'000))->type_name("N")->needs(rank);
   app.add_option("--local-rank", flags.local_rank, "This one's number on its host: which GPU")
       ->check(CLI::Range(0, 1'000'000))
@@ -317,6 +320,7 @@ absl::StatusOr<Flags> ParseFlags(const Command& command, const std::vector<std::
   const auto sides =
       command.options & kTwoSides ? std::find(args.begin(), args.end(), "--") : args.end();
   SL_ASSIGN_OR_RETURN(flags, ParseSide(command, {}, {args.begin(), sides}));
+  flags.arguments = args;
   if (sides == args.end()) return flags;
   SL_ASSIGN_OR_RETURN(Flags second, ParseSecondSide(command, flags, {sides + 1, args.end()}));
   ShareOutput(second, &flags);

@@ -47,6 +47,8 @@ struct Flags {
   int rank = -1;                        // --rank; -1: as whatever started it says
   int ranks = -1;                       // --ranks
   int local_rank = -1;                  // --local-rank
+  int processes = 0;                    // --processes; 0: this one alone
+  std::vector<std::string> arguments;   // all of them, as written, for other processes
   std::string master;                   // --master HOST:PORT
   std::string run_id;                   // --run-id
   std::string message;                  // --message 1MB

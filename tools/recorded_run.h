@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "executor/nccl/identity.h"
+#include "executor/processes/identity.h"
 #include "executor/run_config.h"
 #include "executor/train.h"
 #include "schedlang/plan.h"

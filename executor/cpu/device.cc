@@ -106,6 +106,10 @@ void CpuDevice::Hold(StreamId stream, int64_t duration_ns, WorkTimes* times) {
   streams_[stream.value].Hold(duration_ns, times);
 }
 
+void CpuDevice::Await(StreamId stream, const Outside* outside, const void* end) {
+  streams_[stream.value].Await(outside, end);
+}
+
 int64_t CpuDevice::NowNs() const {
   return time_ == DeviceTime::kReal ? stringline::NowNs() : jumped_to_ns_.load();
 }
@@ -276,6 +280,9 @@ void CpuDevice::RunStream(int index, Lock& lock) {
       case StreamOpKind::kHold:
         RunHold(index, lock);
         return;
+      case StreamOpKind::kAwait:
+        RunAwait(index, lock);
+        return;
       case StreamOpKind::kMark:
         SL_CHECK(false) << "a CPU shows no marks";
         return;
@@ -364,7 +371,7 @@ void CpuDevice::Exchange(MeetingPlace* place, int last, Lock& lock) {
   if (has_workers_) lock.unlock();
   absl::Status status = place->exchange(place->link, place->ends);
   if (has_workers_) lock.lock();
-  if (!status.ok()) Fail(std::move(status));
+  if (!status.ok()) FailLocked(std::move(status));
   place->there = 0;
   for (int& other : place->streams) {
     const int index = std::exchange(other, -1);
@@ -440,8 +447,40 @@ void CpuDevice::KeepTime(Lock& lock) {
   if (!timers_.empty()) WakeOne();
 }
 
+void CpuDevice::RunAwait(int index, Lock& lock) {
+  Stream& stream = streams_[index];
+  const Op op = stream.ops[stream.next];
+  lock.lock();
+  if (failed_.load()) return LeaveRunning(stream, State::kIdle);
+  stream.state = State::kAway;
+  ++away_;
+  --active_;
+  lock.unlock();
+  op.outside->begin(op.outside->link, StreamId(index), op.self);
+  lock.lock();
+  TellIfQuiet();
+}
+
+void CpuDevice::GoOn(StreamId id) {
+  const Lock lock(mutex_);
+  Stream& stream = streams_[id.value];
+  if (failed_.load() || stream.state != State::kAway) return;
+  --away_;
+  ++stream.next;
+  MakeRunnable(id.value);
+  if (runners_ == 0) WakeOne();
+}
+
 void CpuDevice::Fail(absl::Status status) {
+  const Lock lock(mutex_);
+  FailLocked(std::move(status));
+  TellIfQuiet();
+}
+
+// What is outside comes too late now.
+void CpuDevice::FailLocked(absl::Status status) {
   if (failed_.load()) return;
+  away_ = 0;
   failure_ = std::move(status);
   failed_.store(true);
 }

@@ -56,6 +56,15 @@ struct MeetingPlace {
   int there = 0;
 };
 
+// Something that a stream waits for and that does not happen on the device: another process's
+// message, say.
+struct Outside {
+  // The stream has come to it, with `end`. Called by one thread, without a lock. GoOn lets the
+  // stream go on, also before this returns.
+  void (*begin)(const void* link, StreamId stream, const void* end) = nullptr;
+  const void* link = nullptr;
+};
+
 class CpuDevice final : public Device {
  public:
   // One thread runs work: the one that calls Synchronize.
@@ -86,13 +95,19 @@ class CpuDevice final : public Device {
   // Enqueues a meeting: the stream comes to `place` on `side` with `end`. At most one stream waits
   // on a side at a time.
   void Meet(StreamId stream, MeetingPlace* place, int side, const void* end);
+  // Enqueues a wait for something outside. While any stream waits so, nothing is a deadlock:
+  // whoever is outside has a deadline.
+  void Await(StreamId stream, const Outside* outside, const void* end);
+  // From any thread: the stream goes on; the device ends in that error.
+  void GoOn(StreamId stream);
+  void Fail(absl::Status status);
   // The stream does nothing for so long, counted from when it comes to this point. `times` may be
   // null.
   void Hold(StreamId stream, int64_t duration_ns, WorkTimes* times = nullptr);
 
  private:
   using Op = StreamOp<MeetingPlace>;
-  enum class State : uint8_t { kIdle, kRunnable, kRunning, kWaiting, kHeld };
+  enum class State : uint8_t { kIdle, kRunnable, kRunning, kWaiting, kHeld, kAway };
   // On cache lines of its own: the next stream may belong to another thread.
   struct alignas(64) Stream : StreamOps<MeetingPlace> {  // emptied by Synchronize
     std::atomic<uint32_t> submitted{0};
@@ -132,6 +147,7 @@ class CpuDevice final : public Device {
   bool RunWait(int index, Lock& lock);
   bool RunMeet(int index, Lock& lock);
   void RunHold(int index, Lock& lock);
+  void RunAwait(int index, Lock& lock);
   void RunRecord(Event& event, Lock& lock);
   void RunTimed(const Op& op);
   // The exchange of a place where all are, and then all go on but `last`. The lock is held when it
@@ -140,12 +156,12 @@ class CpuDevice final : public Device {
   void HoldUntil(Timer timer);
   // Lets the streams go on whose holds have ended. The lock is held when it begins and ends.
   void EndHolds(Lock& lock);
-  // Whether everything has run that can: no stream runs or is runnable or held.
-  bool Quiet() const { return active_ == 0 && timers_.empty(); }
+  // Whether everything has run that can: no stream runs or is runnable, held or away.
+  bool Quiet() const { return active_ == 0 && timers_.empty() && away_ == 0; }
   bool NobodyKeepsTime() const { return !timekeeper_ && !timers_.empty(); }
   void KeepTime(Lock& lock);
   void WakeOne();
-  void Fail(absl::Status status);
+  void FailLocked(absl::Status status);
   void WorkerLoop(void (*prepare_thread)());
   void SpinForWork() const;
   absl::Status DescribeDeadlock() const;
@@ -163,6 +179,7 @@ class CpuDevice final : public Device {
   std::atomic<int> runnable_count_{0};
   int active_ = 0;   // streams that run or are runnable
   int runners_ = 0;  // threads that run what is runnable
+  int away_ = 0;     // streams that wait for something outside
   // The longest that a stream ran in one go, lately; written under the lock.
   std::atomic<int64_t> slice_ns_{1'000'000};
   std::vector<Timer> timers_;  // a heap, the first due on top; with room for every stream

@@ -9,7 +9,7 @@
 #include "executor/cuda/cuda_kernels.h"
 #include "executor/cuda/device.h"
 #include "executor/nccl/nccl_groups.h"
-#include "executor/nccl/tcp_world.h"
+#include "executor/processes/tcp_world.h"
 
 namespace stringline {
 

@@ -14,7 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "executor/clock.h"
 #include "executor/cuda/cuda_error.h"
-#include "executor/nccl/frames.h"
+#include "executor/processes/frames.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 

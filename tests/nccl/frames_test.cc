@@ -1,5 +1,5 @@
 // Frames over a socket, whole and in pieces, and what is refused.
-#include "executor/nccl/frames.h"
+#include "executor/processes/frames.h"
 
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // Who a process is, by flags and by every launcher's environment.
-#include "executor/nccl/identity.h"
+#include "executor/processes/identity.h"
 
 #include <map>
 #include <string>

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "executor/nccl/nccl_groups.h"
-#include "executor/nccl/tcp_world.h"
+#include "executor/processes/tcp_world.h"
 #include "tests/executor/group_contract.h"
 #include "tests/nccl/status_text.h"
 #include "tools/gpu/processes.h"

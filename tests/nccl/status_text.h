@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "executor/nccl/sockets.h"
+#include "executor/processes/sockets.h"
 
 namespace stringline {
 

@@ -1,7 +1,7 @@
 // Worlds of real processes over the loopback: what they tell each other, and what everybody is told
 // when one is another, late, dead or none of them. Nothing may hang: every process has to end by
 // itself.
-#include "executor/nccl/tcp_world.h"
+#include "executor/processes/tcp_world.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "executor/clock.h"
-#include "executor/nccl/sockets.h"
+#include "executor/processes/sockets.h"
 #include "gtest/gtest.h"
 #include "tests/nccl/status_text.h"
 #include "tools/gpu/processes.h"

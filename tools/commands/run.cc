@@ -14,7 +14,7 @@
 #include "executor/checkpoint/model_folder.h"
 #include "executor/data.h"
 #include "executor/link.h"
-#include "executor/nccl/identity.h"
+#include "executor/processes/identity.h"
 #include "executor/repeated_step.h"
 #include "executor/run_config.h"
 #include "executor/train.h"
@@ -23,6 +23,7 @@
 #include "tools/choose_backend.h"
 #include "tools/command.h"
 #include "tools/json.h"
+#include "tools/local_processes.h"
 #include "tools/recorded_run.h"
 #include "tools/requests.h"
 #include "tools/session.h"
@@ -357,6 +358,14 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& 
 }  // namespace
 
 int RunTraining(const Flags& flags, const Output& output) {
+  if (flags.processes > 1) {
+    std::vector<std::string> arguments = {"run"};
+    for (const std::string& argument : WithoutProcesses(flags.arguments)) {
+      arguments.push_back(argument);
+    }
+    const absl::StatusOr<int> status = RunLocalProcesses(flags.processes, arguments);
+    return status.ok() ? *status : Fail(output, status.status().message());
+  }
   const absl::StatusOr<RunConfig> config = LoadConfig(flags);
   if (!config.ok()) return Fail(output, config.status().message());
   const absl::StatusOr<Session> session =

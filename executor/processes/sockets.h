@@ -8,9 +8,13 @@
 
 namespace stringline {
 
-// Listens on the port: on the loopback if that is what `host` is, else on every address.
-// Unavailable says why not.
+// Listens on the port, or on one that is free where it is 0: on the loopback if that is what `host`
+// is, else on every address. Unavailable says why not.
 absl::StatusOr<int> ListenOn(const std::string& host, int port);
+// Of a socket that listens: its port, which the system chose where it was 0.
+int PortOf(int listener);
+// Of a connection: this end's, as a number; "127.0.0.1" where that is not known.
+std::string LocalAddressOf(int fd);
 // The next connection, or -1: none now.
 int AcceptFrom(int listener);
 // Unavailable says which address did not answer, and how. Name look-ups take as long as they take.

@@ -1,7 +1,7 @@
 // Two halves: how the processes come together (process 0 gathers, the others reach it), and how
 // they talk from then on. Everything goes through sockets that do not block; whoever waits, waits
 // in poll, until something comes or its deadline is over.
-#include "executor/nccl/tcp_world.h"
+#include "executor/processes/tcp_world.h"
 
 #include <poll.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "executor/clock.h"
-#include "executor/nccl/sockets.h"
+#include "executor/processes/sockets.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {
@@ -48,7 +48,14 @@ absl::Status ReadFail(const std::string& bytes) {
 
 }  // namespace
 
-TcpWorld::TcpWorld(const TcpWorldSettings& settings) : settings_(settings) {
+TcpWorld::TcpWorld(const TcpWorldSettings& settings)
+    : settings_(settings),
+      ranks_(settings.ranks > 0 ? settings.ranks : settings.identity.processes) {
+  const auto first_of = [this](int64_t process) {
+    return static_cast<int>(process * ranks_ / settings_.identity.processes);
+  };
+  const int process = settings.identity.process;
+  for (int rank = first_of(process); rank < first_of(process + 1); ++rank) local_.push_back(rank);
   own_.nonce = settings.identity.nonce;
   own_.process = settings.identity.process;
   own_.processes = settings.identity.processes;
@@ -79,6 +86,11 @@ absl::StatusOr<std::unique_ptr<World>> TcpWorld::Join(const TcpWorldSettings& se
   }
   SL_RETURN_IF_ERROR(settings.trouble);
   return std::unique_ptr<World>(std::move(world));
+}
+
+std::string TcpWorld::address() const {
+  if (own_.process == 0) return settings_.identity.host;
+  return LocalAddressOf(peers_[0].socket.fd());
 }
 
 // Process 0.

@@ -1,4 +1,4 @@
-#include "executor/nccl/sockets.h"
+#include "executor/processes/sockets.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "executor/clock.h"
 #include "schedlang/base/status.h"
@@ -132,6 +133,28 @@ absl::StatusOr<int> ListenOn(const std::string& host, int port) {
   return absl::UnavailableError(absl::StrCat(
       "rank 0 cannot listen on port ", port, " of ", HostName(), ": ", std::strerror(errno),
       errno == EADDRINUSE ? "; another run has it, or what started this one" : ""));
+}
+
+int PortOf(int listener) {
+  sockaddr_storage own = {};
+  socklen_t size = sizeof(own);
+  if (getsockname(listener, reinterpret_cast<sockaddr*>(&own), &size) != 0) return 0;
+  return ntohs(own.ss_family == AF_INET ? reinterpret_cast<const sockaddr_in&>(own).sin_port
+                                        : reinterpret_cast<const sockaddr_in6&>(own).sin6_port);
+}
+
+std::string LocalAddressOf(int fd) {
+  sockaddr_storage own = {};
+  socklen_t size = sizeof(own);
+  char text[NI_MAXHOST] = {};
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) != 0 ||
+      getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof(text), nullptr, 0,
+                  NI_NUMERICHOST) != 0) {
+    return "127.0.0.1";
+  }
+  constexpr absl::string_view kMapped = "::ffff:";  // IPv4 through a socket of IPv6
+  const absl::string_view address = text;
+  return std::string(absl::StartsWith(address, kMapped) ? address.substr(kMapped.size()) : address);
 }
 
 int AcceptFrom(int listener) {

@@ -1,6 +1,6 @@
 // Every source is read into the same claim; the first one that is there counts, and the others of
 // the environment must say the same. Then comes where process 0 is.
-#include "executor/nccl/identity.h"
+#include "executor/processes/identity.h"
 
 #include <cstdint>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "executor/nccl/frames.h"
+#include "executor/processes/frames.h"
 
 #include <sys/socket.h>
 #include <unistd.h>

@@ -20,9 +20,9 @@
 #include <string>
 #include <vector>
 
-#include "executor/nccl/frames.h"
-#include "executor/nccl/hello.h"
-#include "executor/nccl/identity.h"
+#include "executor/processes/frames.h"
+#include "executor/processes/hello.h"
+#include "executor/processes/identity.h"
 #include "executor/world.h"
 
 namespace stringline {
@@ -30,6 +30,7 @@ namespace stringline {
 struct TcpWorldSettings {
   Identity identity;
   ConfigLines config;
+  int ranks = 0;              // of the run; they are shared out in blocks. 0: one a process
   int64_t join_ms = 120'000;  // until all are there
   // Why this process cannot run: it comes only to say so, and waits for nobody longer than that.
   absl::Status trouble;
@@ -52,10 +53,11 @@ class TcpWorld final : public World {
   TcpWorld(const TcpWorld&) = delete;
   TcpWorld& operator=(const TcpWorld&) = delete;
 
-  int ranks() const override { return own_.processes; }
-  absl::Span<const int> local() const override { return absl::MakeConstSpan(&own_.process, 1); }
+  int ranks() const override { return ranks_; }
+  absl::Span<const int> local() const override { return local_; }
   int processes() const override { return own_.processes; }
   int process() const override { return own_.process; }
+  std::string address() const override;
   absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view mine) override;
   absl::StatusOr<std::vector<std::string>> GiveToFirst(absl::string_view mine) override;
   void Fail(const absl::Status& status) override;
@@ -108,6 +110,8 @@ class TcpWorld final : public World {
   std::string NameOfPeer(int peer) const;
 
   const TcpWorldSettings settings_;
+  const int ranks_;
+  std::vector<int> local_;
   Hello own_;
   std::vector<std::string> hosts_;  // by process
   std::vector<Peer> peers_;         // by process; only those connected to are open

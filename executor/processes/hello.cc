@@ -1,10 +1,10 @@
-#include "executor/nccl/hello.h"
+#include "executor/processes/hello.h"
 
 #include <map>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "executor/nccl/frames.h"
+#include "executor/processes/frames.h"
 
 namespace stringline {
 namespace {

@@ -1,0 +1,29 @@
+#include "executor/processes/backend.h"
+
+#include <utility>
+
+#include "executor/cpu/backend.h"
+#include "executor/cpu/kernel.h"
+#include "schedlang/base/status.h"
+
+namespace stringline {
+
+absl::StatusOr<std::unique_ptr<Backend>> ProcessesBackend::Make(const TcpWorldSettings& world,
+                                                                int64_t wait_ms, int threads) {
+  auto backend = std::make_unique<ProcessesBackend>();
+  cpu::PrepareThread();
+  auto device = CpuDevice::Make(threads, cpu::PrepareThread);
+  TcpWorldSettings joined = world;
+  joined.trouble.Update(device.status());
+  SL_ASSIGN_OR_RETURN(auto there, TcpWorld::Join(joined));
+  WireSettings wires;
+  wires.wait_ms = wait_ms;
+  backend->device_ = *std::move(device);
+  backend->groups_ = std::make_unique<ProcessGroups>(backend->device_.get(), there.get(), wires);
+  backend->world_ = std::move(there);
+  return std::unique_ptr<Backend>(std::move(backend));
+}
+
+Kernels* ProcessesBackend::kernels() { return CpuKernels(); }
+
+}  // namespace stringline

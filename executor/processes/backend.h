@@ -1,0 +1,35 @@
+// Some ranks of a run on threads of this process; the others are in other processes, here or on
+// other hosts.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "executor/backend.h"
+#include "executor/cpu/device.h"
+#include "executor/processes/group.h"
+#include "executor/processes/tcp_world.h"
+
+namespace stringline {
+
+class ProcessesBackend final : public Backend {
+ public:
+  // Joins the other processes, which all do so. A message waits for its other end for `wait_ms`.
+  // Errors: those of TcpWorld::Join; ResourceExhausted when the system does not start so many
+  // threads, which the others are told.
+  static absl::StatusOr<std::unique_ptr<Backend>> Make(const TcpWorldSettings& world,
+                                                       int64_t wait_ms, int threads);
+
+  Device* device() override { return device_.get(); }
+  Groups* groups() override { return groups_.get(); }
+  Kernels* kernels() override;
+  AvailableMemory available(int /*place*/) override { return FindAvailableMemory(); }
+  World* world() override { return world_.get(); }
+
+ private:
+  std::unique_ptr<World> world_;
+  std::unique_ptr<CpuDevice> device_;
+  std::unique_ptr<ProcessGroups> groups_;
+};
+
+}  // namespace stringline

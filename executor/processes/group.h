@@ -1,0 +1,76 @@
+// Groups of ranks that live in several processes, on CPUs. A process may hold several of them.
+//
+// Every collective is messages: each piece goes from the member it is of to the member it is for.
+// Sums are an all-to-all of slices, a sum in the order of the members, and an all-gather of the
+// sums, so their bits are those of threads/group.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "executor/cpu/device.h"
+#include "executor/group.h"
+#include "executor/processes/wires.h"
+
+namespace stringline {
+
+class ProcessGroup final : public Group {
+ public:
+  ProcessGroup(CpuDevice* device, Wires* wires, absl::Span<const int> ranks);
+  ProcessGroup(const ProcessGroup&) = delete;
+  ProcessGroup& operator=(const ProcessGroup&) = delete;
+
+  int members() const override { return members_; }
+  void Enqueue(int member, StreamId stream, const Call* call) override;
+
+ private:
+  // What a member of this process does; the links of what it enqueues.
+  struct Member {
+    ProcessGroup* group = nullptr;
+    int member = 0;
+    Outside message, exchange, gather;
+    const Call* call = nullptr;             // the collective under way
+    std::vector<Transfer> sends, receives;  // of it
+    std::vector<float> summands;            // what the others have of the sum
+  };
+  static void BeginMessage(const void* link, StreamId stream, const void* end);
+  static void BeginExchange(const void* link, StreamId stream, const void* end);
+  static void BeginGather(const void* link, StreamId stream, const void* end);
+  static void Sum(const void* self, int64_t argument, NativeStream stream);
+
+  void List(Member* member) const;
+  void ListSlices(Member* member) const;
+  absl::Status ListRows(Member* member) const;
+  void Add(Member* member, int other, const void* source, int64_t sent, void* target,
+           int64_t received) const;
+  // Where the slice of an all-reduce begins that a member adds up, in floats.
+  int64_t SliceBegin(const Call& call, int member) const {
+    return call.bytes / static_cast<int64_t>(sizeof(float)) * member / members_;
+  }
+
+  CpuDevice* const device_;
+  Wires* const wires_;
+  const int members_;
+  const int number_;
+  std::deque<Member> local_;
+  std::vector<Member*> by_member_;  // null: of another process
+};
+
+class ProcessGroups final : public Groups {
+ public:
+  ProcessGroups(CpuDevice* device, World* world, const WireSettings& settings)
+      : device_(device), wires_(device, world, settings) {}
+  using Groups::New;
+  Group* New(absl::Span<const int> ranks, absl::Span<const MemberPair> /*talks*/) override {
+    return &groups_.emplace_back(device_, &wires_, ranks);
+  }
+  absl::Status Connect() override { return wires_.Connect(); }
+
+ private:
+  CpuDevice* const device_;
+  Wires wires_;
+  std::deque<ProcessGroup> groups_;
+};
+
+}  // namespace stringline

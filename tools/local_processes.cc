@@ -1,0 +1,160 @@
+// Each process is forked and then runs the same executable anew. They are in a process group of
+// their own, so that Ctrl-C reaches them once: from here.
+#include "tools/local_processes.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "executor/clock.h"
+#include "executor/processes/sockets.h"
+#include "schedlang/base/status.h"
+
+namespace stringline {
+namespace {
+
+struct Child {
+  pid_t pid = -1;
+  int errors = -1;  // what it writes to standard error; of all but the first
+  int status = 0;
+};
+
+// A port that nobody listens on now.
+absl::StatusOr<int> FreePort() {
+  SL_ASSIGN_OR_RETURN(const int listener, ListenOn("127.0.0.1", 0));
+  const int port = PortOf(listener);
+  (void)close(listener);
+  return port;
+}
+
+// In the forked process.
+[[noreturn]] void Become(pid_t parent, int errors, char* const* arguments) {
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(127);
+  (void)setpgid(0, 0);
+  sigset_t none;
+  (void)sigemptyset(&none);
+  (void)sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (errors >= 0) {
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    (void)dup2(nowhere, STDOUT_FILENO);
+    (void)dup2(errors, STDERR_FILENO);
+  }
+  (void)execv("/proc/self/exe", arguments);
+  _exit(127);
+}
+
+int ExitStatusOf(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::string TextIn(int file) {
+  std::string text(static_cast<size_t>(std::max<off_t>(lseek(file, 0, SEEK_END), 0)), 0);
+  const ssize_t got = pread(file, text.data(), text.size(), 0);
+  text.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  return text;
+}
+
+// Until all have ended; signals that come are passed on.
+void WaitForAll(std::vector<Child>* children, const sigset_t& signals) {
+  size_t left = children->size();
+  while (left > 0) {
+    siginfo_t came;
+    if (sigwaitinfo(&signals, &came) < 0) continue;
+    if (came.si_signo != SIGCHLD) {
+      for (const Child& child : *children) {
+        if (child.pid > 0) (void)kill(child.pid, came.si_signo);
+      }
+    }
+    for (Child& child : *children) {
+      if (child.pid > 0 && waitpid(child.pid, &child.status, WNOHANG) == child.pid) {
+        child.pid = -1;
+        --left;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> WithoutProcesses(const std::vector<std::string>& arguments) {
+  std::vector<std::string> kept;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == "--processes") {
+      ++i;
+    } else if (!absl::StartsWith(arguments[i], "--processes=")) {
+      kept.push_back(arguments[i]);
+    }
+  }
+  return kept;
+}
+
+absl::StatusOr<int> RunLocalProcesses(int count, const std::vector<std::string>& arguments) {
+  SL_ASSIGN_OR_RETURN(const int port, FreePort());
+  sigset_t signals, before;
+  (void)sigemptyset(&signals);
+  for (const int signal : {SIGCHLD, SIGINT, SIGTERM}) (void)sigaddset(&signals, signal);
+  (void)sigprocmask(SIG_BLOCK, &signals, &before);
+  std::cout.flush();
+  std::vector<Child> children(static_cast<size_t>(count));
+  absl::Status started;
+  const pid_t parent = getpid();
+  const std::string run_id = absl::StrCat(parent, "@", NowNs());
+  for (int p = 0; p < count && started.ok(); ++p) {
+    std::vector<std::string> words = {"stringline"};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    for (const std::string& word :
+         {std::string("--rank"), absl::StrCat(p), std::string("--ranks"), absl::StrCat(count),
+          std::string("--local-rank"), absl::StrCat(p), std::string("--master"),
+          absl::StrCat("127.0.0.1:", port), std::string("--run-id"), run_id}) {
+      words.push_back(word);
+    }
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    if (p > 0) children[p].errors = memfd_create("errors", MFD_CLOEXEC);
+    children[p].pid = fork();
+    if (children[p].pid == 0) Become(parent, children[p].errors, pointers.data());
+    if (children[p].pid < 0) {
+      started = absl::ResourceExhaustedError(
+          absl::StrCat("--processes: process ", p, " cannot be started: ", std::strerror(errno)));
+    }
+  }
+  if (!started.ok()) {
+    for (const Child& child : children) {
+      if (child.pid > 0) (void)kill(child.pid, SIGKILL);
+    }
+    children.erase(std::remove_if(children.begin(), children.end(),
+                                  [](const Child& child) { return child.pid < 0; }),
+                   children.end());
+  }
+  WaitForAll(&children, signals);
+  (void)sigprocmask(SIG_SETMASK, &before, nullptr);
+  SL_RETURN_IF_ERROR(started);
+  int status = ExitStatusOf(children[0].status);
+  const bool first_told = WIFEXITED(children[0].status);
+  bool told = first_told && status != 0;
+  for (const Child& child : children) {
+    if (child.errors < 0) continue;
+    if (status == 0) status = ExitStatusOf(child.status);
+    if (!told && child.status != 0) {
+      const std::string text = TextIn(child.errors);
+      std::cerr << text << std::flush;
+      told = !text.empty();
+    }
+    (void)close(child.errors);
+  }
+  return status;
+}
+
+}  // namespace stringline
