@@ -39,7 +39,8 @@
 // computations of each rank so many multiprocessors that no other rank has [all share all].
 // `capture`, another, says of GPUs whether steps are captured as a graph and replayed: auto [the
 // default], where CUDA can, or off; and `timeout`, as 600s [the default], how long a GPU may take
-// over a step before the run ends with an error; 0s: as long as it likes. `nccl` takes what
+// over a step, or a rank may wait for one of another process, before the run ends with an error;
+// 0s: as long as it likes. `nccl` takes what
 // messages between processes may use: min_ctas and max_ctas of a call [0: as NCCL likes], rows
 // [padded | counted], sums [ordered | nccl], capture [false], whether steps with them are captured
 // too (nccl/nccl_comms.h), and layout [edge | pair | updown | shared], which messages share a

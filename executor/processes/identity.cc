@@ -210,7 +210,7 @@ absl::StatusOr<Identity> FindIdentity(const IdentityFlags& flags, EnvironmentLoo
     identity.processes = claim->ranks;
     // Without a number on its host it is taken to be alone there, or all to be on one.
     identity.local = claim->local_rank.value_or(0);
-    identity.source = claim->by == nullptr ? "flags" : claim->by->name;
+    identity.source = claim->by == nullptr ? "the command line" : claim->by->name;
     identity.nonce = NonceOf(*claim, flags, environment);
   }
   if (flags.local_rank.has_value()) identity.local = *flags.local_rank;

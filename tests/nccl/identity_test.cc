@@ -79,11 +79,11 @@ TEST(Identity, FlagsComeFirst) {
             "would");
   flags.master = "there:4000";
   flags.run_id = "again";
-  EXPECT_EQ(Text(Find({}, flags)), "1/2 local 0 at there:4000 of again by flags");
-  EXPECT_EQ(Text(Find(kTorchrun, flags)), "1/2 local 0 at there:4000 of again by flags");
+  EXPECT_EQ(Text(Find({}, flags)), "1/2 local 0 at there:4000 of again by the command line");
+  EXPECT_EQ(Text(Find(kTorchrun, flags)), "1/2 local 0 at there:4000 of again by the command line");
   flags.local_rank = 3;
   flags.master = "[::1]:4000";
-  EXPECT_EQ(Text(Find({}, flags)), "1/2 local 3 at ::1:4000 of again by flags");
+  EXPECT_EQ(Text(Find({}, flags)), "1/2 local 3 at ::1:4000 of again by the command line");
   flags.rank = flags.ranks = std::nullopt;
   EXPECT_EQ(Text(Find(kTorchrun, flags)), "5/8 local 3 at ::1:4000 of again by torchrun");
 }
