@@ -113,6 +113,7 @@ absl::Status Issuer::RunOps(int index) {
         sink_->IssueMark(stream.mark);
         break;
       case StreamOpKind::kHold:
+      case StreamOpKind::kAwait:
         SL_CHECK(false) << "a GPU does not hold its streams";
         break;
       case StreamOpKind::kMeet: {
