@@ -1,3 +1,6 @@
+// Data and least memory are checked before anything large is made. Then each step fills in,
+// computes gradients, updates, and calls the hooks. The steps before the last give the costs with
+// which the last one is simulated and compared.
 #include "executor/train.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// All is made once, in Prepare: groups, in one order in all processes, then memory, which is
+// counted before it is taken, then an interpreter for each copy of the pipeline. A step only
+// enqueues what is ready, so it can be captured and replayed.
 #include "executor/trainer.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Observed ends stay, observed starts do not count: a start becomes the latest end of what its wire
+// names (wiring.h). Computations come first, then collectives, then messages.
 #include "executor/when_ready.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Options come in groups, and a command's row says which groups it has, so an option is declared
+// once for all commands. The side behind `--` is parsed into what the first side said, and
+// overrides it.
 #include "tools/flags.h"
 
 #include <CLI/CLI.hpp>

@@ -1,3 +1,6 @@
+// Each Open… goes further than the one before: a plan, a checked plan, a simulated step. The steps
+// between are functions of their own, for those who have no file. A step with findings leaves what
+// comes after it empty.
 #include "tools/session.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Every rank goes on until it lacks something, every queue until its first call lacks its other
+// end; when both ends are there, both queues get the time and go on. If all stops, reasons are
+// followed from one that is stuck until one comes up a second time: that is the circle.
 #include "schedlang/formats/comm_stream.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Each rule is one walk over a list with a little state: what is unsharded, which sends are under
+// way. Its finding says what torch would do. The plan has passed Check, so nothing that Check asks
+// is asked again here.
 #include "schedlang/formats/torch_rules.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// One question answers both: of all that an event waited for (wiring.h), what ended last? Asked for
+// a gap it gives the cause. Asked for the last event, then for the answer, and so on, it gives the
+// critical path.
 #include "schedlang/sim/analysis.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// In a simulated timeline a group starts just when the last thing it waited for has ended. So its
+// cause is what ends at its start: the group before it, a message, or a gather. From cause to cause
+// the chain comes to the start of the step.
 #include "schedlang/sim/explain.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// A start is the latest end of what its wire names (wiring.h). So ranks and queues go on in any
+// order, each until it needs an end that is not known yet. Only messages that share a link are
+// taken in the order of time, when nothing else can go on.
 #include "schedlang/sim/simulate.h"
 
 #include <algorithm>

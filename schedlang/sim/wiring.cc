@@ -1,3 +1,6 @@
+// A pass down each rank's list knows what of every stage and microbatch is there by now, and ties
+// each action to that. Then the k-th send of a channel gets the k-th receive as its other end.
+// Reductions and receive buffers are tied last.
 #include "schedlang/sim/wiring.h"
 
 #include <algorithm>

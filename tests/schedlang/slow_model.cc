@@ -1,3 +1,6 @@
+// Time goes from one moment at which something ends to the next. At each of them every action is
+// asked whether it may begin, again and again until none may. There is no queue and no wiring that
+// could be wrong: every question is asked of the plan itself.
 #include "tests/schedlang/slow_model.h"
 
 #include <algorithm>

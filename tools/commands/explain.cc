@@ -1,4 +1,6 @@
-// stringline explain: why an action starts when it does.
+// stringline explain: why an action starts when it does. The chain comes whole from sim/explain.h.
+// Here runs of links with one reason lose all but their ends, and a chain that is still too long
+// for a screen loses its middle.
 #include "schedlang/sim/explain.h"
 
 #include <algorithm>

@@ -1,4 +1,6 @@
-// stringline lint: what is wrong or slow with a schedule of torch's, before any GPU runs it.
+// stringline lint: what is wrong or slow with a schedule of torch's, before any GPU runs it. The
+// file becomes what torch will run. That is checked, and then timed in three layouts beside the
+// same computations in our own order of messages.
 #include <algorithm>
 #include <array>
 

@@ -1,5 +1,6 @@
 // stringline report: where a step's time goes, how far it is from the best possible, and what would
-// help.
+// help. One step is analysed; for what-ifs and jitter it is simulated again with other costs, with
+// the wiring that is made once.
 #include <algorithm>
 #include <array>
 

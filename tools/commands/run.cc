@@ -1,4 +1,6 @@
 // stringline run: trains a model with a schedule, and compares what happened with the simulation.
+// Files and folders are tried before anything is trained. The training is TrainIntoFolders; what it
+// gives is told here, as text or as JSON.
 #include <signal.h>
 #include <unistd.h>
 

@@ -1,4 +1,6 @@
-// stringline sim --for: how long a step takes for many parameters, and for many schedules.
+// stringline sim --for: how long a step takes for many parameters, and for many schedules. All
+// points are listed first and simulated on all cores into one vector, by schedule and point. Table,
+// plot and JSON read that.
 #include <algorithm>
 #include <set>
 #include <thread>

@@ -1,3 +1,6 @@
+// One pass over the words: the word before a name says what it defines. A stack of open blocks
+// knows which names end with each, so a name's range is known when its block closes. No tree is
+// needed, and so no text that parses.
 #include "tools/lsp/names.h"
 
 #include <algorithm>

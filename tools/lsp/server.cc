@@ -1,3 +1,6 @@
+// Two tables give each method its function: requests, which are answered, and notifications.
+// Whatever changes a text makes all that is known of it anew. A part of a message that is missing
+// throws, and one place makes an error of that.
 #include "tools/lsp/server.h"
 
 #include <map>

@@ -1,3 +1,6 @@
+// Drawn from the top down: each part is told where it begins and says where it ends. One scale of
+// time serves all timelines, and parts of a group share their row's height. What was drawn is noted
+// on the way, and the legend explains that alone.
 #include "tools/view/svg.h"
 
 #include <algorithm>

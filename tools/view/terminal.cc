@@ -1,3 +1,6 @@
+// A raster says which group each column shows, or with colours each half of one. A line is runs of
+// columns with one content, and each run bears the longest label that fits. To fold is to cut a
+// longer raster into bands.
 #include "tools/view/terminal.h"
 
 #include <sys/ioctl.h>
