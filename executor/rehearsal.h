@@ -55,7 +55,7 @@ CostModel WithLink(const Plan& plan, CostModel costs, const LinkSpeed& link, int
 // median step is off by no more than kMostMisprediction.
 enum class RehearsalVerdict : uint8_t { kRight, kWrong, kDisturbed };
 inline constexpr double kMostMisprediction = 0.03;
-inline constexpr double kMostDisturbance = 0.01;
+inline constexpr double kMostDisturbance = kMostMisprediction / 2;
 
 struct RehearsalJudgement {
   double misprediction = 0;  // (simulated - measured) / measured, of the makespans

@@ -76,7 +76,7 @@ std::string PrintVerdict(const RehearsalJudgement& judgement) {
   }
   return absl::StrFormat(
       "the machine was disturbed, so this says nothing of the prediction: the control was off by "
-      "more than %.0f %%",
+      "more than %.1f %%",
       100 * kMostDisturbance);
 }
 
