@@ -243,6 +243,7 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   settings.clip_norm = config.clip_norm;
   settings.mesh = config.mesh;
   settings.layout = config.layout;
+  if (config.strict) settings.order = MessageOrder::kListedWork;
   settings.capture = config.capture;
   if (const auto* const decoder = std::get_if<DecoderShape>(&config.shape.family)) {
     settings.balance_rate = decoder->moe.balance_rate;

@@ -87,6 +87,11 @@ void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
                  "Make messages and all-to-alls between ranks this slow: latency and bandwidth, as "
                  "50us,2GB/s; what they wait for costs no processor")
       ->type_name("LINK");
+  app.add_flag("--strict", flags.strict,
+               "Perform the order without mercy: a message also waits for all that its rank lists "
+               "before it, and the checker does not stop a plan whose ranks wait for each other. "
+               "One that hangs under --layout hangs here, and is told so (exit status 1); one that "
+               "ends gives the same losses");
   app.add_flag("--verbose", flags.verbose,
                "Also print which algorithms of the GPU's libraries were chosen, by size");
   CLI::Option* rank =
@@ -107,7 +112,8 @@ void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
 
 void DeclareRehearsalOptions(CLI::App& app, Flags& flags) {
   app.add_option("--link", flags.link,
-                 "How fast messages are: latency and bandwidth, as 5us,2GB/s; p2p alone by default")
+                 "How fast messages are: latency and bandwidth, as 5us,2GB/s, both of which occupy "
+                 "the channel; by default as the costs say, where a latency does not")
       ->type_name("LINK");
   app.add_option("--message", flags.message, "Bytes of every message, as 1MB; none by default")
       ->type_name("BYTES");

@@ -44,6 +44,7 @@ struct Flags {
   std::string model;                    // --model RUN.yaml
   std::string link;                     // --link 5us,2GB/s
   bool verbose = false;                 // --verbose
+  bool strict = false;                  // --strict
   int rank = -1;                        // --rank; -1: as whatever started it says
   int ranks = -1;                       // --ranks
   int local_rank = -1;                  // --local-rank
