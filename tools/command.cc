@@ -110,7 +110,11 @@ int RunCommand(const Command& command, const std::vector<std::string>& args, Out
   output.json = flags->json;
   const absl::Status outputs = CheckOutputPaths(*flags);
   if (!outputs.ok()) return Fail(output, outputs.message());
-  return command.run(*flags, output);
+  if (!WritesToStandardOutput(*flags)) return command.run(*flags, output);
+  if (command.options & kTrainingOptions) {
+    return Fail(output, "--out -: a folder cannot be standard output");
+  }
+  return command.run(*flags, {output.err, output.err, /*json=*/false, &output.out});
 }
 
 }  // namespace

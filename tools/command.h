@@ -17,7 +17,7 @@ enum OptionSet : unsigned {
   kLoweredOption = 1 << 1,      // --lowered
   kCostOptions = 1 << 2,        // --cost, --costs
   kTimelineOption = 1 << 3,     // --timeline
-  kPictureOptions = 1 << 4,     // --width, --color
+  kPictureOptions = 1 << 4,     // --width, --svg, --html, --ranks, …
   kTrainingOptions = 1 << 5,    // --text, --out, --steps, --save, --load
   kToOption = 1 << 6,           // --to
   kOutOption = 1 << 7,          // --out

@@ -123,6 +123,48 @@ void DeclareRehearsalOptions(CLI::App& app, Flags& flags) {
       ->type_name("N");
 }
 
+void DeclarePictureOptions(CLI::App& app, Flags& flags) {
+  app.add_option("--width", flags.width, "Columns of the picture; the terminal's by default")
+      ->check(CLI::Range(40, 10'000))
+      ->type_name("N");
+  app.add_flag("--fold", flags.fold,
+               "Fold the picture into as many bands as it takes to tell actions apart");
+  app.add_flag("--lanes", flags.lanes,
+               "Draw on lines below every rank what it may wait for, where it takes time: messages "
+               "on their way to it, collectives, and all-to-alls; where parts have costs or were "
+               "recorded, computations are drawn part by part");
+  app.add_option("--ranks", flags.shown_ranks, "Draw only these ranks, as 0..15 or 3")
+      ->type_name("RANGE");
+  app.add_option("--time", flags.shown_time,
+                 "Draw only this stretch of the step, as 0..200ms; figures stay those of all of it")
+      ->type_name("RANGE");
+  app.add_option("--microbatches", flags.shown_microbatches,
+                 "Draw only these, numbered through the whole step, as 0..7")
+      ->type_name("RANGE");
+  app.add_option("--color", flags.color, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->type_name("WHEN");
+  app.add_option("--svg", flags.svg, "Draw it into this file instead; --width is in points then")
+      ->type_name("OUT.svg");
+  app.add_option("--picture", flags.picture,
+                 "The same as PDF, PNG or SVG, by the file's ending; PDF and PNG need librsvg")
+      ->type_name("OUT.pdf");
+  app.add_flag("--no-title", flags.no_title,
+               "Leave out the picture's title: a paper has a caption");
+  app.add_option(
+         "--palette", flags.palette,
+         "Of --svg and --picture: color, which the colour-blind can tell apart, or grey, for print")
+      ->check(CLI::IsMember({"color", "grey"}))
+      ->type_name("color|grey");
+  app.add_option("--html", flags.html, "Write a page to look at it in a browser instead")
+      ->type_name("OUT.html");
+  app.add_option("--perfetto", flags.perfetto, "Write a trace for ui.perfetto.dev instead")
+      ->type_name("OUT.pftrace");
+  app.add_option("--chrome", flags.chrome, "Write a trace in Chrome's JSON format instead")
+      ->type_name("OUT.json");
+  app.add_flag("--force", flags.force, "Write a page or a trace of more than 100 MB all the same");
+}
+
 void DeclareVariationOptions(CLI::App& app, Flags& flags) {
   app.add_option("--runs", flags.runs,
                  "With a jitter among the costs: simulate so many steps; 200 by default")
@@ -158,32 +200,7 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
     app.add_option("--timeline", flags.timeline_out, "Also write the timeline to this file")
         ->type_name("FILE");
   }
-  if (command.options & kPictureOptions) {
-    app.add_option("--width", flags.width, "Columns of the picture; the terminal's by default")
-        ->check(CLI::Range(40, 10'000))
-        ->type_name("N");
-    app.add_flag("--fold", flags.fold,
-                 "Fold the picture into as many bands as it takes to tell actions apart");
-    app.add_flag("--lanes", flags.lanes,
-                 "Draw computations part by part, and every rank's all-to-alls on a line below "
-                 "them: where parts have costs or were recorded");
-    app.add_option("--color", flags.color, "auto, always or never")
-        ->check(CLI::IsMember({"auto", "always", "never"}))
-        ->type_name("WHEN");
-    app.add_option("--svg", flags.svg, "Draw it into this file instead; --width is in points then")
-        ->type_name("OUT.svg");
-    app.add_flag("--no-title", flags.no_title, "Leave out the SVG's title: a paper has a caption");
-    app.add_option("--palette", flags.palette,
-                   "Of the SVG: color, which the colour-blind can tell apart, or grey, for print")
-        ->check(CLI::IsMember({"color", "grey"}))
-        ->type_name("color|grey");
-    app.add_option("--html", flags.html, "Write a page to look at it in a browser instead")
-        ->type_name("OUT.html");
-    app.add_option("--perfetto", flags.perfetto, "Write a trace for ui.perfetto.dev instead")
-        ->type_name("OUT.pftrace");
-    app.add_option("--chrome", flags.chrome, "Write a trace in Chrome's JSON format instead")
-        ->type_name("OUT.json");
-  }
+  if (command.options & kPictureOptions) DeclarePictureOptions(app, flags);
   if (command.options & kToOption) {
     app.add_option("--to", flags.to,
                    "torch-compute: what a rank computes; torch-comms: with messages, collectives "
@@ -303,11 +320,13 @@ absl::StatusOr<Flags> ParseSecondSide(const Command& command, const Flags& first
 
 // What is written is of both sides, wherever it is asked for.
 void ShareOutput(const Flags& second, Flags* first) {
-  for (bool Flags::*const flag : {&Flags::json, &Flags::fold, &Flags::lanes, &Flags::no_title}) {
+  for (bool Flags::*const flag :
+       {&Flags::json, &Flags::fold, &Flags::lanes, &Flags::no_title, &Flags::force}) {
     first->*flag = second.*flag;
   }
-  for (std::string Flags::*const option : {&Flags::svg, &Flags::html, &Flags::perfetto,
-                                           &Flags::chrome, &Flags::color, &Flags::palette}) {
+  for (std::string Flags::*const option :
+       {&Flags::svg, &Flags::picture, &Flags::html, &Flags::perfetto, &Flags::chrome, &Flags::color,
+        &Flags::palette, &Flags::shown_ranks, &Flags::shown_time, &Flags::shown_microbatches}) {
     first->*option = second.*option;
   }
   first->width = second.width;

@@ -338,7 +338,7 @@ int RunExplain(const Flags& flags, const Output& output) {
   if (KindOfFile(flags.file) == FileKind::kTimeline) {
     return Fail(output, flags.file + ": only what is simulated is explained, not a timeline");
   }
-  const absl::StatusOr<Session> step = OpenStepOf(flags);
+  const absl::StatusOr<Session> step = OpenStepOf(flags, output);
   if (!step.ok()) return Fail(output, step.status().message());
   if (!step->timeline) return ShowFindings(output, output.err, step->diagnostics, step->source);
   const absl::StatusOr<uint32_t> action = FindAction(*step->plan, flags.action);

@@ -16,7 +16,6 @@
 #include "tools/requests.h"
 #include "tools/view/compare.h"
 #include "tools/view/words.h"
-#include "tools/write_file.h"
 
 namespace stringline {
 namespace {
@@ -144,8 +143,7 @@ int RunRehearsal(const Flags& flags, const Output& output) {
   const absl::StatusOr<Rehearsal> rehearsal = Rehearse(plan, *costs, settings);
   if (!rehearsal.ok()) return Fail(output, rehearsal.status().message());
   if (!flags.timeline_out.empty()) {
-    const absl::Status written =
-        WriteFileAtomically(flags.timeline_out, Print(rehearsal->measured));
+    const absl::Status written = WriteAsked(output, flags.timeline_out, Print(rehearsal->measured));
     if (!written.ok()) return Fail(output, written.message());
   }
   if (output.json) {

@@ -15,6 +15,7 @@
 #include "tools/bubble_table.h"
 #include "tools/command.h"
 #include "tools/network_table.h"
+#include "tools/progress.h"
 #include "tools/requests.h"
 #include "tools/view/words.h"
 
@@ -75,8 +76,8 @@ void ComposeCriticalPath(const Timeline& timeline, TimeReport* report) {
   }
 }
 
-absl::Status AddVariations(const Flags& flags, const Plan& plan, const CostModel& costs,
-                           TimeReport* report) {
+absl::Status AddVariations(const Flags& flags, const Output& output, const Plan& plan,
+                           const CostModel& costs, TimeReport* report) {
   report->bound = LowerBoundOf(plan, costs);
   const Wiring wiring = WiringOf(plan, LayoutOf(flags), costs.receive_buffers);
   for (const Variation& variation : WhatIf(plan, costs)) {
@@ -85,17 +86,20 @@ absl::Status AddVariations(const Flags& flags, const Plan& plan, const CostModel
   }
   if (costs.jitter == 0) return absl::OkStatus();
   const int runs = flags.runs > 0 ? flags.runs : kRuns;
+  Progress progress(output, "simulating steps with jitter", static_cast<size_t>(runs));
   for (int run = 0; run < runs; ++run) {
     const auto seed = static_cast<uint64_t>(flags.seed) + static_cast<uint64_t>(run) * 1'000'003;
     SL_ASSIGN_OR_RETURN(const Timeline timeline,
                         Simulate(plan, wiring, WithNoise(plan, costs, seed)));
     report->runs_ns.push_back(MakespanOf(timeline));
+    progress.Add();
   }
   std::sort(report->runs_ns.begin(), report->runs_ns.end());
   return absl::OkStatus();
 }
 
-absl::StatusOr<TimeReport> MakeReport(const Flags& flags, const Session& step) {
+absl::StatusOr<TimeReport> MakeReport(const Flags& flags, const Output& output,
+                                      const Session& step) {
   TimeReport report;
   const Timeline& timeline = *step.timeline;
   report.bubbles = MeasureBubbles(timeline);
@@ -105,7 +109,7 @@ absl::StatusOr<TimeReport> MakeReport(const Flags& flags, const Session& step) {
   report.memory = MemoryOver(*step.plan, timeline, step.costs ? step.costs->memory : none);
   if (!timeline.parts.empty()) report.network = MeasureNetwork(*step.plan, timeline);
   if (step.costs) {
-    SL_RETURN_IF_ERROR(AddVariations(flags, *step.plan, *step.costs, &report));
+    SL_RETURN_IF_ERROR(AddVariations(flags, output, *step.plan, *step.costs, &report));
   }
   return report;
 }
@@ -241,7 +245,7 @@ Json ReportAsJson(const Flags& flags, const Timeline& timeline, const TimeReport
 }  // namespace
 
 int RunReport(const Flags& flags, const Output& output) {
-  const absl::StatusOr<Session> step = OpenStepOf(flags);
+  const absl::StatusOr<Session> step = OpenStepOf(flags, output);
   if (!step.ok()) return Fail(output, step.status().message());
   if (!step->timeline) {
     return ShowFindings(output, output.err, step->diagnostics, step->source);
@@ -249,7 +253,7 @@ int RunReport(const Flags& flags, const Output& output) {
   if (!step->plan) {
     return Fail(output, flags.file + ": the timeline has stages on two ranks, or on none");
   }
-  const absl::StatusOr<TimeReport> report = MakeReport(flags, *step);
+  const absl::StatusOr<TimeReport> report = MakeReport(flags, output, *step);
   if (!report.ok()) return Fail(output, report.status().message());
   if (output.json) {
     WriteJson(output.out, ReportAsJson(flags, *step->timeline, *report));

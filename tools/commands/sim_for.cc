@@ -13,12 +13,12 @@
 #include "tools/command.h"
 #include "tools/json.h"
 #include "tools/open_source.h"
+#include "tools/progress.h"
 #include "tools/requests.h"
 #include "tools/sim_sweep.h"
 #include "tools/sweep.h"
 #include "tools/view/plot.h"
 #include "tools/view/words.h"
-#include "tools/write_file.h"
 
 namespace stringline {
 namespace {
@@ -244,13 +244,17 @@ absl::StatusOr<int> RunSimSweep(const Flags& flags, const Output& output) {
   SL_ASSIGN_OR_RETURN(const CostRequest request, CostRequestOf(flags));
   SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(request));
   const int64_t start_ns = NowNs();
-  SL_ASSIGN_OR_RETURN(
-      report.steps,
-      SimulateAll(report.schedules, fixed, report.points, costs, LayoutOf(flags),
-                  std::max(1, static_cast<int>(std::thread::hardware_concurrency()))));
+  {
+    Progress progress(output, "simulating steps", report.schedules.size() * report.points.size());
+    SL_ASSIGN_OR_RETURN(
+        report.steps,
+        SimulateAll(report.schedules, fixed, report.points, costs, LayoutOf(flags),
+                    std::max(1, static_cast<int>(std::thread::hardware_concurrency())),
+                    [&progress] { progress.Add(); }));
+  }
   report.elapsed_s = static_cast<double>(NowNs() - start_ns) / 1e9;
   if (!flags.plot.empty()) {
-    SL_RETURN_IF_ERROR(WriteFileAtomically(flags.plot, PlotAsSvg(LinesOf(report), AxisOf(report))));
+    SL_RETURN_IF_ERROR(WriteAsked(output, flags.plot, PlotAsSvg(LinesOf(report), AxisOf(report))));
   }
   if (output.json) {
     WriteJson(output.out, SweptAsJson(report));
