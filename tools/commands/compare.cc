@@ -119,7 +119,7 @@ absl::StatusOr<Session> OpenSide(const std::string& file, const Flags& flags) {
   SL_ASSIGN_OR_RETURN(const CostRequest costs, CostRequestOf(flags));
   request.file = file;
   if (HoldsParameters(kind)) request.parameters.clear();
-  return OpenStep(request, costs, LayoutOf(flags));
+  return OpenStep(request, costs, MessageRequestOf(flags));
 }
 
 // Both are simulated at costs of a stage, and have not as many.
