@@ -48,6 +48,17 @@ void DeclareLayoutOption(CLI::App& app, Flags& flags) {
       ->type_name("LAYOUT");
 }
 
+void DeclareMessagesOption(CLI::App& app, Flags& flags) {
+  app.add_option("--messages", flags.messages,
+                 "When a send or a receive begins: as soon as its communicator and its value are "
+                 "there (early, the default), or only when all that its rank lists before it has "
+                 "ended, as in a runtime that performs one list in order (as-written; the times "
+                 "that lint gives). as-written is for a .csv in comms form, whose waits count too, "
+                 "and for a lowered plan")
+      ->check(CLI::IsMember({"early", "as-written"}))
+      ->type_name("early|as-written");
+}
+
 void DeclareCheckOptions(CLI::App& app, Flags& flags) {
   app.add_option("--buffers", flags.buffers,
                  "Messages a channel holds that are sent and not received; 0, the default: a send "
@@ -222,6 +233,7 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
         ->type_name("NAME=RANGE");
   }
   if (command.options & kLayoutOption) DeclareLayoutOption(app, flags);
+  if (command.options & kMessagesOption) DeclareMessagesOption(app, flags);
   if (command.options & kSlowOption) {
     app.add_option("--slow", flags.slow, "A rank that computes more slowly, as 3=10%")
         ->expected(1)
@@ -357,6 +369,7 @@ std::string HelpOf(const Command& command) {
   CLI::App app(command.summary, absl::StrCat("stringline ", command.name));
   Declare(command, app, flags);
   std::string footer = absl::StrCat("Example:\n  ", command.example);
+  if (command.more[0] != '\0') absl::StrAppend(&footer, "\n\n", command.more);
   if (command.options & kCostOptions) {
     absl::StrAppend(&footer, "\n\n", kBubbleMeaning, "\nCosts, in --cost and in cost files:\n");
     for (const CostKey& key : CostKeys()) {

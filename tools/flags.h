@@ -41,6 +41,7 @@ struct Flags {
   bool check = false;                   // --check: of fmt
   bool to_stdout = false;               // --stdout
   std::string layout;                   // --layout shared|updown|pair|edge; "": not said
+  std::string messages;                 // --messages early|as-written; "": not said
   int buffers = 0;                      // --buffers
   bool lazy = false;                    // --lazy
   int activations = -1;                 // --activations; -1: no limit

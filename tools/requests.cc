@@ -110,6 +110,11 @@ CommLayout LayoutOf(const Flags& flags) {
   return ReadCommLayout(flags.layout).value_or(CommLayout::kEdge);
 }
 
+MessageRequest MessageRequestOf(const Flags& flags) {
+  const bool as_written = flags.messages == "as-written";
+  return {LayoutOf(flags), as_written ? MessageIssue::kAsWritten : MessageIssue::kEarly};
+}
+
 absl::StatusOr<Session> OpenPlanOf(const Flags& flags) {
   SL_ASSIGN_OR_RETURN(const PlanRequest request, PlanRequestOf(flags));
   return OpenPlan(request);
@@ -125,12 +130,11 @@ absl::StatusOr<Session> OpenStepOf(const Flags& flags, const Output& output) {
   SL_ASSIGN_OR_RETURN(const PlanRequest request, PlanRequestOf(flags));
   SL_ASSIGN_OR_RETURN(const CostRequest costs, CostRequestOf(flags));
   const Progress progress(output, "simulating");
-  return OpenStep(request, costs, LayoutOf(flags));
+  return OpenStep(request, costs, MessageRequestOf(flags));
 }
 
-absl::StatusOr<CostModel> TorchCostsOf(const Flags& flags, const Plan& plan) {
-  SL_ASSIGN_OR_RETURN(CostRequest request, CostRequestOf(flags));
-  request.usual_hop_ns = 50'000;
+absl::StatusOr<CostModel> CostsOf(const Flags& flags, const Plan& plan) {
+  SL_ASSIGN_OR_RETURN(const CostRequest request, CostRequestOf(flags));
   return CostsFor(request, plan);
 }
 

@@ -27,13 +27,14 @@ absl::StatusOr<CheckRequest> CheckRequestOf(const Flags& flags);
 absl::StatusOr<ShownPart> ShownPartOf(const Flags& flags, const std::vector<Session>& steps);
 // --layout; the flag's values are checked when it is parsed.
 CommLayout LayoutOf(const Flags& flags);
+// --layout, --messages.
+MessageRequest MessageRequestOf(const Flags& flags);
 
 // OpenPlan, OpenCheckedPlan and OpenStep (session.h) of the flags; the last one with its progress.
 absl::StatusOr<Session> OpenPlanOf(const Flags& flags);
 absl::StatusOr<Session> OpenCheckedPlanOf(const Flags& flags);
 absl::StatusOr<Session> OpenStepOf(const Flags& flags, const Output& output);
-// CostsFor the flags, but messages take 50 us unless costs are given: where one waits matters
-// more than how long.
-absl::StatusOr<CostModel> TorchCostsOf(const Flags& flags, const Plan& plan);
+// CostsFor (session.h) the flags.
+absl::StatusOr<CostModel> CostsOf(const Flags& flags, const Plan& plan);
 
 }  // namespace stringline

@@ -83,7 +83,9 @@ class SimSweep {
       SetFinding(findings, &step);
       return absl::OkStatus();
     }
-    SL_ASSIGN_OR_RETURN(const Timeline timeline, SimulatedStep(*plan, costs, layout_));
+    SL_ASSIGN_OR_RETURN(
+        const Timeline timeline,
+        SimulatedStep(*plan, WiringOf(*plan, layout_, costs.receive_buffers), costs));
     step.stages = StagesOfModel(*plan);
     const Bubbles bubbles = MeasureBubbles(timeline);
     step.makespan_ns = bubbles.makespan_ns;

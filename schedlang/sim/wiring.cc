@@ -242,4 +242,26 @@ Wiring WiringOf(const Plan& lowered, CommLayout layout, int receive_buffers) {
   return Wirer(lowered, layout).Run(receive_buffers);
 }
 
+Wiring WiringAsWritten(const Plan& lowered, CommLayout layout, int receive_buffers,
+                       std::vector<ListedWait> waits) {
+  Wiring wiring = WiringOf(lowered, layout, receive_buffers);
+  wiring.waits = std::move(waits);
+  wiring.listed.resize(lowered.actions.size());
+  uint32_t wait = 0;
+  const auto all_waits = static_cast<uint32_t>(wiring.waits.size());
+  for (int r = 0; r < lowered.ranks(); ++r) {
+    const auto is_mine = [&] { return wait < all_waits && wiring.waits[wait].rank.value == r; };
+    uint32_t computation = kNoAction, first_wait = wait;
+    for (uint32_t i = lowered.first[r]; i < lowered.first[r + 1]; ++i) {
+      while (is_mine() && wiring.waits[wait].before <= i) ++wait;
+      wiring.listed[i] = {computation, first_wait, wait};
+      if (!IsCompute(lowered.actions[i].kind) || lowered.actions[i].joined) continue;
+      computation = i;
+      first_wait = wait;
+    }
+    while (is_mine()) ++wait;  // at the end of the rank they hold up nothing
+  }
+  return wiring;
+}
+
 }  // namespace stringline

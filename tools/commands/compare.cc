@@ -124,7 +124,7 @@ absl::StatusOr<Session> OpenSide(const std::string& file, const Flags& flags,
   request.file = file;
   if (HoldsParameters(kind)) request.parameters.clear();
   const Progress progress(output, absl::StrCat("simulating ", file));
-  return OpenStep(request, costs, LayoutOf(flags));
+  return OpenStep(request, costs, MessageRequestOf(flags));
 }
 
 // Both are simulated at costs of a stage, and have not as many.

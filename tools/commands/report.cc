@@ -76,10 +76,12 @@ void ComposeCriticalPath(const Timeline& timeline, TimeReport* report) {
   }
 }
 
-absl::Status AddVariations(const Flags& flags, const Output& output, const Plan& plan,
-                           const CostModel& costs, TimeReport* report) {
+absl::Status AddVariations(const Flags& flags, const Output& output, const Session& step,
+                           TimeReport* report) {
+  const Plan& plan = *step.plan;
+  const CostModel& costs = *step.costs;
   report->bound = LowerBoundOf(plan, costs);
-  const Wiring wiring = WiringOf(plan, LayoutOf(flags), costs.receive_buffers);
+  const Wiring wiring = WiringOf(step);
   for (const Variation& variation : WhatIf(plan, costs)) {
     SL_ASSIGN_OR_RETURN(const Timeline timeline, Simulate(plan, wiring, variation.costs));
     report->what_if.push_back({variation.name, MakespanOf(timeline)});
@@ -109,7 +111,7 @@ absl::StatusOr<TimeReport> MakeReport(const Flags& flags, const Output& output,
   report.memory = MemoryOver(*step.plan, timeline, step.costs ? step.costs->memory : none);
   if (!timeline.parts.empty()) report.network = MeasureNetwork(*step.plan, timeline);
   if (step.costs) {
-    SL_RETURN_IF_ERROR(AddVariations(flags, output, *step.plan, *step.costs, &report));
+    SL_RETURN_IF_ERROR(AddVariations(flags, output, step, &report));
   }
   return report;
 }

@@ -270,6 +270,11 @@ absl::StatusOr<int> RunSimSweep(const Flags& flags, const Output& output) {
 }  // namespace
 
 int RunSimFor(const Flags& flags, const Output& output) {
+  if (MessageRequestOf(flags).issue == MessageIssue::kAsWritten) {
+    return Fail(output,
+                "--messages as-written is for files that hold sends and receives; --for is "
+                "for schedules");
+  }
   const absl::StatusOr<int> status = RunSimSweep(flags, output);
   return status.ok() ? *status : Fail(output, status.status().message());
 }
