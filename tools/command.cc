@@ -73,7 +73,7 @@ constexpr Command kCommands[] = {
      "Schedules (.sched); '-' reads standard input and writes standard output",
      "stringline fmt --check schedules/1f1b.sched schedules/zb_v.sched",
      kManyFiles | kFormatOptions, RunFormat},
-    {"lsp", "Serve an editor over standard input and output: findings, hover, definitions, layout",
+    {"lsp", "Serve an editor over standard input and output: findings, completion, names, hover",
      "", "stringline lsp", kNoFile, RunLanguageServer},
     {"lint", "Say what is wrong or slow with one of torch's schedules",
      "A schedule of torch's (.csv)",
