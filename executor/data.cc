@@ -1,3 +1,6 @@
+// Where a window begins is a hash of seed, step, microbatch and row. No generator has a state, so
+// everybody finds the data of any microbatch alone. A file of tokens is mapped, and every window is
+// checked when it is taken.
 #include "executor/data.h"
 
 #include <sys/mman.h>

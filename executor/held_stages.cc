@@ -37,6 +37,7 @@ HeldStages::HeldStages(const Plan& plan, const CostModel& costs, Groups* groups)
       reductions_ns_(stages_, 0),
       came_(stages_, 0),
       hold_ns_(4 * stages_ * microbatches_, 0) {
+  FindLatencies(plan, costs);
   for (size_t s = 0; s < reduce_ns_.size(); ++s) {
     int64_t& ns = reductions_ns_[replicas_.PartOf(StageId(static_cast<int32_t>(s)))];
     ns = std::max(ns, reduce_ns_[s]);
@@ -53,6 +54,23 @@ HeldStages::HeldStages(const Plan& plan, const CostModel& costs, Groups* groups)
     }
     begin += group.size();
   }
+}
+
+// Latencies by the stage that gets a message, of hops by the stage that sends it.
+void HeldStages::FindLatencies(const Plan& plan, const CostModel& costs) {
+  for (const Stage& stage : plan.stages) {
+    const auto latency_ns = [&](StageId from, const std::vector<Hop>& hops) {
+      return !from.valid() ? 0 : hops.empty() ? costs.hop : hops[from.value].latency_ns;
+    };
+    activation_ns_.push_back(latency_ns(stage.previous, costs.activation_hops));
+    gradient_ns_.push_back(latency_ns(stage.next, costs.gradient_hops));
+  }
+}
+
+Work HeldStages::InFlight(const Action& recv) const {
+  const int64_t ns =
+      (recv.kind == ActionKind::kRecvForward ? activation_ns_ : gradient_ns_)[recv.stage.value];
+  return ns == 0 ? Work() : HeldDevice::HoldFor(ns);
 }
 
 int HeldStages::layers(StageId stage) const {

@@ -17,7 +17,8 @@ class HeldStages final : public StageWork {
  public:
   // Where the costs give a stage's parts, and neither FB nor noise speaks against it, every part
   // holds its lane. Otherwise every group of the plan holds its rank for its cost (costs.h),
-  // whatever its parts would cost alone. Messages are empty. No stage performs an action twice.
+  // whatever its parts would cost alone. Messages are empty, and in flight for their latency when
+  // they have left their channel. No stage performs an action twice.
   //
   // Ranks that hold replicas of a stage reduce its gradients in a call on a group of `groups`, the
   // index of its name is the stage's in its pipe, and ReductionNs what it takes. Without pipes
@@ -30,9 +31,12 @@ class HeldStages final : public StageWork {
   int layers(StageId stage) const override;
   Piece Compute(const Action& action, LayerPart part) override;
   Bytes Payload(const Action& /*send_or_recv*/) const override { return {}; }
+  // A message's latency.
+  Work InFlight(const Action& recv) const override;
   absl::StatusOr<Piece> Collective(const Action& action) override;
 
  private:
+  void FindLatencies(const Plan& plan, const CostModel& costs);
   size_t Index(const Action& action) const;
   Piece Reduction(StageId stage);
   static std::string PrintReduction(const void* self, int64_t part);
@@ -41,6 +45,8 @@ class HeldStages final : public StageWork {
   const size_t microbatches_;
   const std::vector<int64_t> unshard_ns_;  // by stage; empty: no time
   const std::vector<int64_t> reduce_ns_;
+  // By the stage that gets it: the latency of an activation, and of a gradient.
+  std::vector<int64_t> activation_ns_, gradient_ns_;
   const Replicas replicas_;
   std::vector<int64_t> reductions_ns_;  // by place in the pipe
   std::vector<int> came_;               // by stage of the first copy on its rank: how many have

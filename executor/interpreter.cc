@@ -424,9 +424,22 @@ class StepBuilder {
     AddCall(part.stream, std::move(call));
     if (send) return;
     event_of_[i] = NewEvent(i);
-    Add(CommandKind::kRecord, part.stream, event_of_[i]);
+    Add(CommandKind::kRecord, AddFlight(part.stream, i), event_of_[i]);
     (gradient ? out_grad_from_ : input_from_)[Index(action.stage, action.microbatch)] =
         static_cast<int32_t>(i);
+  }
+
+  // The stream on which the message of this receive arrives.
+  int32_t AddFlight(int32_t channel, uint32_t i) {
+    const Work flight = work_->InFlight(Of(i));
+    if (flight.run == nullptr) return channel;
+    const int32_t left = NewEvent(i);
+    Add(CommandKind::kRecord, channel, left);
+    const int32_t stream =
+        AddStream(StreamKind::kFlight, step_.RankOf(static_cast<int32_t>(i)), static_cast<int>(i));
+    Add(CommandKind::kWait, stream, left);
+    AddLaunch(stream, flight, recorder_ == nullptr ? nullptr : recorder_->times(i));
+    return stream;
   }
 
   // Where it is known in which line the action stands.

@@ -5,7 +5,8 @@
 // Streams: every rank has a stream for its compute lane and, where a stage is cut into parts, one
 // for its network lane; one per channel it sends on or receives on; and one for the collectives of
 // the plan (where it has any). Channels of one communicator share a queue (communicators.h): a call
-// starts when the one before it has ended, on whatever streams their parts run.
+// starts when the one before it has ended, on whatever streams their parts run. A message that is
+// still in flight when it has left its channel (StageWork::InFlight) has a stream of its own.
 //
 // A group starts when the needs of all its actions are there. An `F a & B b` runs part by part in
 // the order of pair_order.h, every other group action by action. So computation runs in the order
@@ -90,7 +91,8 @@ class Interpreter {
     int32_t argument;  // launches_, copies_, events_, calls_ or mark_rows_
   };
   // A stream of the plan: a lane or the collectives of `rank`, or its end of channel `index`.
-  enum class StreamKind : uint8_t { kCompute, kNetwork, kCollectives, kSend, kRecv };
+  // Or what a message waits for when it has left its channel: plan.actions[index], the receive.
+  enum class StreamKind : uint8_t { kCompute, kNetwork, kCollectives, kSend, kRecv, kFlight };
   struct StreamRow {
     StreamKind kind;
     RankId rank;

@@ -12,6 +12,10 @@ std::string Interpreter::PrintStream(const void* self, int64_t index) {
   if (row.kind == StreamKind::kCompute) return rank + "computation";
   if (row.kind == StreamKind::kNetwork) return rank + "network";
   if (row.kind == StreamKind::kCollectives) return rank + "collectives";
+  if (row.kind == StreamKind::kFlight) {
+    return absl::StrCat(rank, "flight of ",
+                        PrintWithLine(step.plan_, step.plan_.actions[row.index]));
+  }
   const Channel& channel = step.channels_.all[row.index];
   return row.kind == StreamKind::kSend
              ? absl::StrCat(rank, "send stream to rank ", channel.to.value)

@@ -60,7 +60,7 @@ Timeline Recorder::Observed(const Plan& lowered) const {
   for (size_t i = 0; i < timeline.events.size(); ++i) {
     Event& event = timeline.events[i];
     event.end_ns = times_[i].end_ns - step_start_ns_;
-    event.start_ns = IsMessage(event.kind) ? event.end_ns : StartOf(times_[i]) - step_start_ns_;
+    event.start_ns = StartOf(times_[i]) - step_start_ns_;
   }
   const auto add = [&](const RecordedPart& recorded) {
     timeline.parts.push_back({recorded.action, recorded.part.part, recorded.part.layer,

@@ -1,7 +1,7 @@
 // When every action of a step ran, as it was observed: the same Timeline that the simulator writes.
 //
 // Where ranks share processors, an observed time says when a processor was there for the work, and
-// not only when the work could have begun; what_was_ready.h makes the one of the other.
+// not only when the work could have begun; when_ready.h makes the one of the other.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +45,9 @@ class Recorder {
   void Take(const Plan& lowered, absl::Span<const RankId> ranks, int64_t ahead_ns, bool start,
             NumberReader* numbers);
 
-  // The last step. A message has no length: it starts when it has arrived. So does a collective,
-  // or a part of a computation, that is nothing but calls.
+  // The last step. A message starts when it has left its channel, which is when it has arrived
+  // unless it is in flight after that. A collective, or a part of a computation, that is nothing
+  // but calls starts when it ends.
   Timeline Observed(const Plan& lowered) const;
 
  private:

@@ -1,3 +1,6 @@
+// A section is a table of keys, each with its target and its range, and one reader serves them all.
+// The model's kind is looked at first, since it decides on the keys. Words that only mean something
+// with other keys are kept as wishes until all is read.
 #include "executor/run_config.h"
 
 #include <yaml-cpp/yaml.h>

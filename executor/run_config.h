@@ -101,6 +101,7 @@ struct RunConfig {
   int mesh_pipeline = 0;              // mesh.pipeline; 0 (the default): as many as the schedule has
   CommLayout layout = CommLayout::kEdge;  // nccl.layout, default edge
   LinkSpeed link;                         // not of the file: how slow messages are made
+  bool strict = false;                    // neither: messages wait for all that is listed before
 
   DeviceKind device = DeviceKind::kAuto;  // device, default auto
   struct {

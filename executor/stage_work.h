@@ -60,6 +60,9 @@ class StageWork {
   // What a send reads, or where a receive writes. Without `data` nothing is copied, and the bytes
   // only tell how long the message is.
   virtual Bytes Payload(const Action& send_or_recv) const = 0;
+  // What a message that has left its channel waits for before it is there: on a stream of its own,
+  // so that it keeps no other message waiting. Without `run`: nothing.
+  virtual Work InFlight(const Action& /*recv*/) const { return {}; }
   // What a collective does, on the rank's stream for them. Unimplemented where it cannot be done:
   // an action is performed or refused, never left out.
   virtual absl::StatusOr<Piece> Collective(const Action& action) {

@@ -8,13 +8,14 @@
 
 namespace stringline {
 
-absl::Status RunStrict(const Plan& lowered) {
+absl::Status RunStrict(const Plan& lowered, CommLayout layout) {
   CpuDevice device;
   NoWork work;
   ThreadGroups groups(&device);
-  SL_ASSIGN_OR_RETURN(
-      auto step, Interpreter::Make(lowered, &work, &device, &groups,
-                                   /*recorder=*/nullptr, {.order = MessageOrder::kListedWork}));
+  SL_ASSIGN_OR_RETURN(auto step,
+                      Interpreter::Make(lowered, &work, &device, &groups,
+                                        /*recorder=*/nullptr,
+                                        {.order = MessageOrder::kListedWork, .layout = layout}));
   step->EnqueueStep();
   return device.Synchronize();
 }

@@ -1,3 +1,6 @@
+// Data and least memory are checked before anything large is made. Then each step fills in,
+// computes gradients, updates, and calls the hooks. The steps before the last give the costs with
+// which the last one is simulated and compared.
 #include "executor/train.h"
 
 #include <algorithm>
@@ -240,6 +243,7 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   settings.clip_norm = config.clip_norm;
   settings.mesh = config.mesh;
   settings.layout = config.layout;
+  if (config.strict) settings.order = MessageOrder::kListedWork;
   settings.capture = config.capture;
   if (const auto* const decoder = std::get_if<DecoderShape>(&config.shape.family)) {
     settings.balance_rate = decoder->moe.balance_rate;

@@ -1,3 +1,6 @@
+// All is made once, in Prepare: groups, in one order in all processes, then memory, which is
+// counted before it is taken, then an interpreter for each copy of the pipeline. A step only
+// enqueues what is ready, so it can be captured and replayed.
 #include "executor/trainer.h"
 
 #include <algorithm>
@@ -138,11 +141,12 @@ absl::Status Trainer::PrepareCopy(int coordinate) {
   copy.stages->Join(
       {coordinate, replicas_.get(), expert_groups_[settings_.mesh.data_of(coordinate)], expert});
   SL_RETURN_IF_ERROR(copy.stages->Allocate(settings_.seed, expert, local, device()));
-  SL_ASSIGN_OR_RETURN(
-      copy.interpreter,
-      Interpreter::Make(
-          plan_, copy.stages.get(), device(), *copy.messages, copy.recorder.get(),
-          {.layout = settings_.layout, .first_rank = coordinate * plan_.ranks(), .local = local}));
+  SL_ASSIGN_OR_RETURN(copy.interpreter, Interpreter::Make(plan_, copy.stages.get(), device(),
+                                                          *copy.messages, copy.recorder.get(),
+                                                          {.order = settings_.order,
+                                                           .layout = settings_.layout,
+                                                           .first_rank = coordinate * plan_.ranks(),
+                                                           .local = local}));
   for (size_t s = 0; s < programs_.size(); ++s) {
     SL_RETURN_IF_ERROR(PrepareBlocks(coordinate, StageId(static_cast<int32_t>(s))));
   }

@@ -45,7 +45,9 @@ struct TrainerSettings {
   Mesh mesh;
   CommLayout layout = CommLayout::kEdge;  // which messages share a communicator; the plan is
                                           // lowered and checked for it
-  CallTimes link;                         // how long messages and exchanges are on their way
+  // kListedWork: a message waits for all that its rank lists before it, as strict.h has it.
+  MessageOrder order = MessageOrder::kValues;
+  CallTimes link;  // how long messages and exchanges are on their way
   // Steps are captured and replayed, where the device can.
   bool capture = true;
 };

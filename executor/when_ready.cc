@@ -1,3 +1,5 @@
+// Observed ends stay, observed starts do not count: a start becomes the latest end of what its wire
+// names (wiring.h). Computations come first, then collectives, then messages.
 #include "executor/when_ready.h"
 
 #include <algorithm>
@@ -134,7 +136,8 @@ void StartCollectives(const Plan& plan, const Wiring& wiring, std::vector<Event>
   }
 }
 
-// When the queue of a message was free for it: by action, the end of the call before.
+// When the queue of a message was free for it: by action, when the call before had left it. What
+// was observed of a message starts when it has left its channel.
 std::vector<int64_t> QueuesFree(const std::vector<Event>& events, const Wiring& wiring) {
   std::vector<int64_t> free_ns(events.size(), 0);
   for (size_t q = 0; q + 1 < wiring.first_call.size(); ++q) {
@@ -144,7 +147,7 @@ std::vector<int64_t> QueuesFree(const std::vector<Event>& events, const Wiring& 
       if (wiring.wires[i].before != before) call_ns = end_ns;
       before = wiring.wires[i].before;
       free_ns[i] = call_ns;
-      end_ns = std::max(end_ns, events[i].end_ns);
+      end_ns = std::max(end_ns, events[i].start_ns);
     }
   }
   return free_ns;
@@ -158,6 +161,7 @@ void StartMessages(const Wiring& wiring, std::vector<Event>* events) {
     const uint32_t maker = wiring.wires[i].maker, other = wiring.wires[i].other;
     if (maker == kNoAction || other == kNoAction) continue;  // the interpreter takes no such plan
     Event& recv = (*events)[other];
+    if (recv.start_ns < recv.end_ns) send.end_ns = recv.end_ns;  // it was in flight
     send.start_ns = std::max({EndOf(*events, maker), free_ns[i], free_ns[other]});
     send.end_ns = std::max(send.end_ns, send.start_ns);
     recv.start_ns = send.start_ns;

@@ -3,8 +3,8 @@
 // A group starts when nothing but the machine keeps it any more, that is when the rank's group
 // before it has ended and its messages and parameters are there, and ends with its last part. Where
 // ranks share processors, waiting for one is part of what an action takes. A message lasts from the
-// moment when the group that gave it has ended and so have the calls before it in the queues of
-// both its ends; a collective from when what it waits for has ended (wiring.h), a reduction of
+// moment when the group that gave it has ended and the calls before it have left the queues of both
+// its ends; a collective from when what it waits for has ended (wiring.h), a reduction of
 // replicas on all ranks alike.
 #pragma once
 

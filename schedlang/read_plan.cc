@@ -1,4 +1,6 @@
-// Plan's text form, read back.
+// The lines are read once, from the top: header, stages or pipes, then a line for each rank. Every
+// action is compared with the stages that are known by then, so that in a plan that is read every
+// stage, rank and microbatch exists.
 #include <algorithm>
 #include <utility>
 

@@ -1,3 +1,6 @@
+// Print and ReadTimeline go through the same lines in the same order, and name actions as a plan
+// does. Bubbles are measured in one pass over each rank's groups, which counts live activations,
+// too.
 #include "schedlang/timeline.h"
 
 #include <algorithm>

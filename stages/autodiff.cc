@@ -1,3 +1,6 @@
+// The forward graph goes into a builder, and each node's gradients are appended, last node first;
+// for every value the sum of its gradients so far is kept. At the end each parameter's gradient is
+// made one that can be added to an accumulator.
 #include "stages/autodiff.h"
 
 #include <algorithm>

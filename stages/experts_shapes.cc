@@ -1,4 +1,5 @@
-// The shape rules of the experts' ops. The letters are those of ops.def.
+// A rule compares the types of the inputs and gives those of the outputs. What does not fit is told
+// with what the op wants and what was seen. The letters are those of ops.def.
 #include <cmath>
 #include <string>
 

@@ -1,3 +1,5 @@
+// The four graphs are rows of one table, and are printed, read and checked alike. Their text is
+// text.h's: behind as many empty lines as stood before, so that its messages name the right line.
 #include "stages/program_text.h"
 
 #include <optional>

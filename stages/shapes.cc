@@ -1,3 +1,5 @@
+// A rule names the types of its inputs by a letter each, compares their shapes, and gives the types
+// of the outputs. What does not fit is told with what the op wants and what was seen.
 #include "stages/shapes.h"
 
 #include <cmath>

@@ -1,3 +1,6 @@
+// Programs are sets of nodes of the joint graph. B is what lies behind all gradients, I what lies
+// behind those that cannot wait, W the rest. What one set reads of another is saved or stashed, and
+// each program is extracted with that as its ports.
 #include "stages/split.h"
 
 #include <algorithm>

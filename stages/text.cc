@@ -1,3 +1,5 @@
+// Every line is checked as it is read: what it names must be defined above, and the types it writes
+// must be those that the op's shape rule gives. So what can be read is a correct graph.
 #include "stages/text.h"
 
 #include <map>

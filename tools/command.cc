@@ -14,6 +14,16 @@ namespace {
 constexpr const char* kScheduleOrPlan =
     "A schedule (.sched), a plan (.plan) or one of torch's (.csv)";
 
+// What the two columns of lint's table mean.
+constexpr const char* kLintTimes =
+    "Both columns are times of a step in a runtime that performs each rank's list in order.\n"
+    "  this order       where sends and receives stand in the file: what 'stringline sim FILE\n"
+    "                   --messages as-written --layout LAYOUT' says, too. A compute form gets\n"
+    "                   sends, receives and waits where torch 2.15 puts them\n"
+    "  order of export  the same computations with sends and receives where 'stringline export\n"
+    "                   --to torch-comms' puts them at these costs\n"
+    "'stringline sim FILE' without --messages is as fast as messages allow wherever they stand.";
+
 constexpr Command kCommands[] = {
     {"check", "Prove that a schedule is complete and ends, or say what is wrong and where",
      kScheduleOrPlan, "stringline check schedules/1f1b.sched P=4 M=8",
@@ -25,26 +35,30 @@ constexpr Command kCommands[] = {
      "A schedule (.sched), a plan (.plan), one of torch's (.csv) or a recorded timeline "
      "(.timeline)",
      "stringline show schedules/dualpipe_v.sched P=4 M=10 --cost F=10,I=10,W=10,FB=24",
-     kPlanOptions | kCostOptions | kLayoutOption | kPictureOptions | kSlowOption, RunShow},
+     kPlanOptions | kCostOptions | kLayoutOption | kMessagesOption | kPictureOptions | kSlowOption,
+     RunShow},
     {"sim", "Simulate a schedule: how long a step takes, and who waits",
      "A schedule (.sched), a plan (.plan) or one of torch's (.csv); with --for one schedule or "
      "more",
      "stringline sim schedules/zb_h1.sched P=8 M=24 --cost F=18522,I=18086,W=9337,p2p=601",
-     kManyFiles | kPlanOptions | kCostOptions | kLayoutOption | kTimelineOption | kSlowOption |
-         kForOption | kPlotOption,
+     kManyFiles | kPlanOptions | kCostOptions | kLayoutOption | kMessagesOption | kTimelineOption |
+         kSlowOption | kForOption | kPlotOption,
      RunSim},
     {"report",
      "Say where a step's time goes, how far it is from the best possible, what would help",
      "A schedule (.sched), a plan (.plan), one of torch's (.csv) or a recorded timeline "
      "(.timeline)",
      "stringline report schedules/zb_h1.sched P=8 M=24 --cost F=18522,I=18086,W=9337,p2p=601",
-     kPlanOptions | kCostOptions | kLayoutOption | kSlowOption | kVariationOptions, RunReport},
+     kPlanOptions | kCostOptions | kLayoutOption | kMessagesOption | kSlowOption |
+         kVariationOptions,
+     RunReport},
     {"compare", "Compare two steps, simulated or recorded: where their difference comes from",
      "Two of: a schedule (.sched), a plan (.plan), one of torch's (.csv), a timeline (.timeline); "
      "behind -- the second one with parameters and options of its own, where they differ",
      "stringline compare schedules/interleaved.sched P=4 M=8 --work model -- "
      "schedules/interleaved.sched V=4",
-     kManyFiles | kTwoSides | kPlanOptions | kCostOptions | kLayoutOption | kPictureOptions,
+     kManyFiles | kTwoSides | kPlanOptions | kCostOptions | kLayoutOption | kMessagesOption |
+         kPictureOptions,
      RunCompare},
     {"explain", "Say why an action starts when it does, and what waits for it", kScheduleOrPlan,
      "stringline explain schedules/1f1b.sched 1B2 P=4 M=8 --cost F=10,B=20,p2p=1",
@@ -59,12 +73,12 @@ constexpr Command kCommands[] = {
      "Schedules (.sched); '-' reads standard input and writes standard output",
      "stringline fmt --check schedules/1f1b.sched schedules/zb_v.sched",
      kManyFiles | kFormatOptions, RunFormat},
-    {"lsp", "Serve an editor over standard input and output: findings, hover, definitions, layout",
+    {"lsp", "Serve an editor over standard input and output: findings, completion, names, hover",
      "", "stringline lsp", kNoFile, RunLanguageServer},
     {"lint", "Say what is wrong or slow with one of torch's schedules",
      "A schedule of torch's (.csv)",
-     "stringline lint tests/golden/torch/interleaved1f1b_p4_v2_m8_comms.csv", kCostOptions,
-     RunLint},
+     "stringline lint tests/golden/torch/interleaved1f1b_p4_v2_m8_comms.csv", kCostOptions, RunLint,
+     kLintTimes},
     {"rehearse",
      "Perform a schedule for real with programs that only take time, beside the simulation",
      kScheduleOrPlan,
@@ -110,7 +124,11 @@ int RunCommand(const Command& command, const std::vector<std::string>& args, Out
   output.json = flags->json;
   const absl::Status outputs = CheckOutputPaths(*flags);
   if (!outputs.ok()) return Fail(output, outputs.message());
-  return command.run(*flags, output);
+  if (!WritesToStandardOutput(*flags)) return command.run(*flags, output);
+  if (command.options & kTrainingOptions) {
+    return Fail(output, "--out -: a folder cannot be standard output");
+  }
+  return command.run(*flags, {output.err, output.err, /*json=*/false, &output.out});
 }
 
 }  // namespace

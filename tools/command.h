@@ -17,12 +17,12 @@ enum OptionSet : unsigned {
   kLoweredOption = 1 << 1,      // --lowered
   kCostOptions = 1 << 2,        // --cost, --costs
   kTimelineOption = 1 << 3,     // --timeline
-  kPictureOptions = 1 << 4,     // --width, --color
+  kPictureOptions = 1 << 4,     // --width, --svg, --html, --ranks, …
   kTrainingOptions = 1 << 5,    // --text, --out, --steps, --save, --load
   kToOption = 1 << 6,           // --to
   kOutOption = 1 << 7,          // --out
   kManyFiles = 1 << 8,          // FILE … instead of one
-  kTwoSides = 1 << 18,          // FILE … -- FILE …: the second with options of its own
+  kTwoSides = 1 << 19,          // FILE … -- FILE …: the second with options of its own
   kFormatOptions = 1 << 9,      // --check, --stdout
   kForOption = 1 << 10,         // --for
   kActionArgument = 1 << 11,    // ACTION behind FILE
@@ -33,6 +33,7 @@ enum OptionSet : unsigned {
   kSlowOption = 1 << 16,        // --slow
   kVariationOptions = 1 << 17,  // --runs, --seed
   kPlotOption = 1 << 18,        // --plot
+  kMessagesOption = 1 << 20,    // --messages
 };
 
 struct Command {
@@ -42,6 +43,7 @@ struct Command {
   const char* example;  // a line that works from the top of the repository
   unsigned options;
   int (*run)(const Flags& flags, const Output& output);
+  const char* more = "";  // what --help says behind the example
 };
 
 absl::Span<const Command> Commands();

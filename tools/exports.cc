@@ -1,20 +1,25 @@
 #include "tools/exports.h"
 
 #include <list>
+#include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "schedlang/base/status.h"
 #include "schedlang/sim/analysis.h"
 #include "schedlang/sim/memory_curve.h"
+#include "tools/progress.h"
 #include "tools/view/chrome_trace.h"
 #include "tools/view/html.h"
 #include "tools/view/perfetto.h"
+#include "tools/view/rendered_picture.h"
 #include "tools/view/svg.h"
 #include "tools/view/words.h"
-#include "tools/write_file.h"
 
 namespace stringline {
 namespace {
+
+constexpr size_t kManyBytes = 100'000'000;
 
 // What a traced step refers to.
 struct Details {
@@ -22,21 +27,51 @@ struct Details {
   MemoryCurves memory;
 };
 
+absl::Status WritePictures(const Flags& flags, const ShownPart& part,
+                           const std::vector<Session>& steps, const Output& output) {
+  if (flags.svg.empty() && flags.picture.empty()) return absl::OkStatus();
+  std::vector<const Timeline*> timelines;
+  for (const Session& step : steps) timelines.push_back(&*step.timeline);
+  SvgStyle style;
+  if (flags.width > 0) style.width = flags.width;
+  style.lanes = flags.lanes;
+  style.title = !flags.no_title;
+  style.grey = flags.palette == "grey";
+  style.part = part;
+  PictureFormat format = PictureFormat::kSvg;
+  if (!flags.picture.empty()) {
+    SL_ASSIGN_OR_RETURN(format, PictureFormatOf(flags.picture));
+  }
+  const std::string svg = DrawSvg(timelines, style);
+  if (!flags.svg.empty()) SL_RETURN_IF_ERROR(WriteAsked(output, flags.svg, svg));
+  if (flags.picture.empty()) return absl::OkStatus();
+  SL_ASSIGN_OR_RETURN(const std::string picture, Rendered(svg, format));
+  return WriteAsked(output, flags.picture, picture);
+}
+
+// Writes what `make` makes, if it is asked for and not too much.
+template <typename Make>
+absl::Status WriteLarge(const char* option, const std::string& path, const Flags& flags,
+                        const Output& output, Make make) {
+  if (path.empty()) return absl::OkStatus();
+  const Progress progress(output, absl::StrCat("writing ", path));
+  const std::string text = make();
+  if (text.size() > kManyBytes && !flags.force) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s %s: it would have %d MB; --force writes it all the same, smaller P and M make it "
+        "smaller",
+        option, path, text.size() / 1'000'000));
+  }
+  return WriteAsked(output, path, text);
+}
+
 }  // namespace
 
-absl::StatusOr<bool> WriteExports(const Flags& flags, const std::vector<Session>& steps) {
-  if (!flags.svg.empty()) {
-    std::vector<const Timeline*> timelines;
-    for (const Session& step : steps) timelines.push_back(&*step.timeline);
-    SvgStyle style;
-    if (flags.width > 0) style.width = flags.width;
-    style.lanes = flags.lanes;
-    style.title = !flags.no_title;
-    style.grey = flags.palette == "grey";
-    SL_RETURN_IF_ERROR(WriteFileAtomically(flags.svg, DrawSvg(timelines, style)));
-  }
+absl::StatusOr<bool> WriteExports(const Flags& flags, const ShownPart& part,
+                                  const std::vector<Session>& steps, const Output& output) {
+  SL_RETURN_IF_ERROR(WritePictures(flags, part, steps, output));
   if (flags.html.empty() && flags.perfetto.empty() && flags.chrome.empty()) {
-    return !flags.svg.empty();
+    return !flags.svg.empty() || !flags.picture.empty();
   }
   std::list<Details> details;
   std::vector<PageTimeline> pages;
@@ -56,15 +91,12 @@ absl::StatusOr<bool> WriteExports(const Flags& flags, const std::vector<Session>
                       *step.timeline, *step.plan, recorded ? nullptr : &step.source,
                       details.back().analysis, details.back().memory});
   }
-  if (!flags.html.empty()) {
-    SL_RETURN_IF_ERROR(WriteFileAtomically(flags.html, WritePage(pages)));
-  }
-  if (!flags.perfetto.empty()) {
-    SL_RETURN_IF_ERROR(WriteFileAtomically(flags.perfetto, WritePerfetto(traced)));
-  }
-  if (!flags.chrome.empty()) {
-    SL_RETURN_IF_ERROR(WriteFileAtomically(flags.chrome, WriteChromeTrace(traced)));
-  }
+  SL_RETURN_IF_ERROR(
+      WriteLarge("--html", flags.html, flags, output, [&pages] { return WritePage(pages); }));
+  SL_RETURN_IF_ERROR(WriteLarge("--perfetto", flags.perfetto, flags, output,
+                                [&traced] { return WritePerfetto(traced); }));
+  SL_RETURN_IF_ERROR(WriteLarge("--chrome", flags.chrome, flags, output,
+                                [&traced] { return WriteChromeTrace(traced); }));
   return true;
 }
 

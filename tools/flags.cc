@@ -1,3 +1,6 @@
+// Options come in groups, and a command's row says which groups it has, so an option is declared
+// once for all commands. The side behind `--` is parsed into what the first side said, and
+// overrides it.
 #include "tools/flags.h"
 
 #include <CLI/CLI.hpp>
@@ -45,6 +48,17 @@ void DeclareLayoutOption(CLI::App& app, Flags& flags) {
       ->type_name("LAYOUT");
 }
 
+void DeclareMessagesOption(CLI::App& app, Flags& flags) {
+  app.add_option("--messages", flags.messages,
+                 "When a send or a receive begins: as soon as its communicator and its value are "
+                 "there (early, the default), or only when all that its rank lists before it has "
+                 "ended, as in a runtime that performs one list in order (as-written; the times "
+                 "that lint gives). as-written is for a .csv in comms form, whose waits count too, "
+                 "and for a lowered plan")
+      ->check(CLI::IsMember({"early", "as-written"}))
+      ->type_name("early|as-written");
+}
+
 void DeclareCheckOptions(CLI::App& app, Flags& flags) {
   app.add_option("--buffers", flags.buffers,
                  "Messages a channel holds that are sent and not received; 0, the default: a send "
@@ -84,6 +98,11 @@ void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
                  "Make messages and all-to-alls between ranks this slow: latency and bandwidth, as "
                  "50us,2GB/s; what they wait for costs no processor")
       ->type_name("LINK");
+  app.add_flag("--strict", flags.strict,
+               "Perform the order without mercy: a message also waits for all that its rank lists "
+               "before it, and the checker does not stop a plan whose ranks wait for each other. "
+               "One that hangs under --layout hangs here, and is told so (exit status 1); one that "
+               "ends gives the same losses");
   app.add_flag("--verbose", flags.verbose,
                "Also print which algorithms of the GPU's libraries were chosen, by size");
   CLI::Option* processes =
@@ -107,7 +126,8 @@ void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
 
 void DeclareRehearsalOptions(CLI::App& app, Flags& flags) {
   app.add_option("--link", flags.link,
-                 "How fast messages are: latency and bandwidth, as 5us,2GB/s; p2p alone by default")
+                 "How fast messages are: latency and bandwidth, as 5us,2GB/s, both of which occupy "
+                 "the channel; by default as the costs say, where a latency does not")
       ->type_name("LINK");
   app.add_option("--message", flags.message, "Bytes of every message, as 1MB; none by default")
       ->type_name("BYTES");
@@ -115,6 +135,48 @@ void DeclareRehearsalOptions(CLI::App& app, Flags& flags) {
                  "Perform this many steps and take the median; 5 by default")
       ->check(CLI::Range(1, 10'000))
       ->type_name("N");
+}
+
+void DeclarePictureOptions(CLI::App& app, Flags& flags) {
+  app.add_option("--width", flags.width, "Columns of the picture; the terminal's by default")
+      ->check(CLI::Range(40, 10'000))
+      ->type_name("N");
+  app.add_flag("--fold", flags.fold,
+               "Fold the picture into as many bands as it takes to tell actions apart");
+  app.add_flag("--lanes", flags.lanes,
+               "Draw on lines below every rank what it may wait for, where it takes time: messages "
+               "on their way to it, collectives, and all-to-alls; where parts have costs or were "
+               "recorded, computations are drawn part by part");
+  app.add_option("--ranks", flags.shown_ranks, "Draw only these ranks, as 0..15 or 3")
+      ->type_name("RANGE");
+  app.add_option("--time", flags.shown_time,
+                 "Draw only this stretch of the step, as 0..200ms; figures stay those of all of it")
+      ->type_name("RANGE");
+  app.add_option("--microbatches", flags.shown_microbatches,
+                 "Draw only these, numbered through the whole step, as 0..7")
+      ->type_name("RANGE");
+  app.add_option("--color", flags.color, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->type_name("WHEN");
+  app.add_option("--svg", flags.svg, "Draw it into this file instead; --width is in points then")
+      ->type_name("OUT.svg");
+  app.add_option("--picture", flags.picture,
+                 "The same as PDF, PNG or SVG, by the file's ending; PDF and PNG need librsvg")
+      ->type_name("OUT.pdf");
+  app.add_flag("--no-title", flags.no_title,
+               "Leave out the picture's title: a paper has a caption");
+  app.add_option(
+         "--palette", flags.palette,
+         "Of --svg and --picture: color, which the colour-blind can tell apart, or grey, for print")
+      ->check(CLI::IsMember({"color", "grey"}))
+      ->type_name("color|grey");
+  app.add_option("--html", flags.html, "Write a page to look at it in a browser instead")
+      ->type_name("OUT.html");
+  app.add_option("--perfetto", flags.perfetto, "Write a trace for ui.perfetto.dev instead")
+      ->type_name("OUT.pftrace");
+  app.add_option("--chrome", flags.chrome, "Write a trace in Chrome's JSON format instead")
+      ->type_name("OUT.json");
+  app.add_flag("--force", flags.force, "Write a page or a trace of more than 100 MB all the same");
 }
 
 void DeclareVariationOptions(CLI::App& app, Flags& flags) {
@@ -152,32 +214,7 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
     app.add_option("--timeline", flags.timeline_out, "Also write the timeline to this file")
         ->type_name("FILE");
   }
-  if (command.options & kPictureOptions) {
-    app.add_option("--width", flags.width, "Columns of the picture; the terminal's by default")
-        ->check(CLI::Range(40, 10'000))
-        ->type_name("N");
-    app.add_flag("--fold", flags.fold,
-                 "Fold the picture into as many bands as it takes to tell actions apart");
-    app.add_flag("--lanes", flags.lanes,
-                 "Draw computations part by part, and every rank's all-to-alls on a line below "
-                 "them: where parts have costs or were recorded");
-    app.add_option("--color", flags.color, "auto, always or never")
-        ->check(CLI::IsMember({"auto", "always", "never"}))
-        ->type_name("WHEN");
-    app.add_option("--svg", flags.svg, "Draw it into this file instead; --width is in points then")
-        ->type_name("OUT.svg");
-    app.add_flag("--no-title", flags.no_title, "Leave out the SVG's title: a paper has a caption");
-    app.add_option("--palette", flags.palette,
-                   "Of the SVG: color, which the colour-blind can tell apart, or grey, for print")
-        ->check(CLI::IsMember({"color", "grey"}))
-        ->type_name("color|grey");
-    app.add_option("--html", flags.html, "Write a page to look at it in a browser instead")
-        ->type_name("OUT.html");
-    app.add_option("--perfetto", flags.perfetto, "Write a trace for ui.perfetto.dev instead")
-        ->type_name("OUT.pftrace");
-    app.add_option("--chrome", flags.chrome, "Write a trace in Chrome's JSON format instead")
-        ->type_name("OUT.json");
-  }
+  if (command.options & kPictureOptions) DeclarePictureOptions(app, flags);
   if (command.options & kToOption) {
     app.add_option("--to", flags.to,
                    "torch-compute: what a rank computes; torch-comms: with messages, collectives "
@@ -199,6 +236,7 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
         ->type_name("NAME=RANGE");
   }
   if (command.options & kLayoutOption) DeclareLayoutOption(app, flags);
+  if (command.options & kMessagesOption) DeclareMessagesOption(app, flags);
   if (command.options & kSlowOption) {
     app.add_option("--slow", flags.slow, "A rank that computes more slowly, as 3=10%")
         ->expected(1)
@@ -297,11 +335,13 @@ absl::StatusOr<Flags> ParseSecondSide(const Command& command, const Flags& first
 
 // What is written is of both sides, wherever it is asked for.
 void ShareOutput(const Flags& second, Flags* first) {
-  for (bool Flags::*const flag : {&Flags::json, &Flags::fold, &Flags::lanes, &Flags::no_title}) {
+  for (bool Flags::*const flag :
+       {&Flags::json, &Flags::fold, &Flags::lanes, &Flags::no_title, &Flags::force}) {
     first->*flag = second.*flag;
   }
-  for (std::string Flags::*const option : {&Flags::svg, &Flags::html, &Flags::perfetto,
-                                           &Flags::chrome, &Flags::color, &Flags::palette}) {
+  for (std::string Flags::*const option :
+       {&Flags::svg, &Flags::picture, &Flags::html, &Flags::perfetto, &Flags::chrome, &Flags::color,
+        &Flags::palette, &Flags::shown_ranks, &Flags::shown_time, &Flags::shown_microbatches}) {
     first->*option = second.*option;
   }
   first->width = second.width;
@@ -333,6 +373,7 @@ std::string HelpOf(const Command& command) {
   CLI::App app(command.summary, absl::StrCat("stringline ", command.name));
   Declare(command, app, flags);
   std::string footer = absl::StrCat("Example:\n  ", command.example);
+  if (command.more[0] != '\0') absl::StrAppend(&footer, "\n\n", command.more);
   if (command.options & kCostOptions) {
     absl::StrAppend(&footer, "\n\n", kBubbleMeaning, "\nCosts, in --cost and in cost files:\n");
     for (const CostKey& key : CostKeys()) {

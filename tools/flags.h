@@ -1,4 +1,5 @@
-// What a command line asks for: every option of every subcommand, each with one meaning.
+// What a command line asks for: every option of every subcommand. Each has one meaning, but
+// --ranks: of `run` it is how many there are, of a picture which of them it shows.
 #pragma once
 
 #include <string>
@@ -27,6 +28,9 @@ struct Flags {
   int width = 0;                        // --width; 0: as wide as the terminal
   bool fold = false;                    // --fold
   bool lanes = false;                   // --lanes
+  std::string shown_ranks;              // --ranks 0..15: of a picture
+  std::string shown_time;               // --time 0..200ms
+  std::string shown_microbatches;       // --microbatches 0..7
   std::string color = "auto";           // --color auto|always|never
   std::string text;                     // --text FILE
   std::string out;                      // --out FOLDER, or FILE for a command that writes one
@@ -37,6 +41,7 @@ struct Flags {
   bool check = false;                   // --check: of fmt
   bool to_stdout = false;               // --stdout
   std::string layout;                   // --layout shared|updown|pair|edge; "": not said
+  std::string messages;                 // --messages early|as-written; "": not said
   int buffers = 0;                      // --buffers
   bool lazy = false;                    // --lazy
   int activations = -1;                 // --activations; -1: no limit
@@ -44,8 +49,9 @@ struct Flags {
   std::string model;                    // --model RUN.yaml
   std::string link;                     // --link 5us,2GB/s
   bool verbose = false;                 // --verbose
+  bool strict = false;                  // --strict
   int rank = -1;                        // --rank; -1: as whatever started it says
-  int ranks = -1;                       // --ranks
+  int ranks = -1;                       // --ranks N: of run
   int local_rank = -1;                  // --local-rank
   int processes = 0;                    // --processes; 0: this one alone
   std::vector<std::string> arguments;   // all of them, as written, for other processes
@@ -53,6 +59,8 @@ struct Flags {
   std::string run_id;                   // --run-id
   std::string message;                  // --message 1MB
   std::string svg;                      // --svg OUT.svg
+  std::string picture;                  // --picture OUT.pdf
+  bool force = false;                   // --force
   bool no_title = false;                // --no-title
   std::string palette = "color";        // --palette color|grey
   std::string html;                     // --html OUT.html

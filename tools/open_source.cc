@@ -9,12 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "schedlang/base/diagnostics.h"
+#include "tools/output_paths.h"
 #include "tools/schedule_library.h"
 
 namespace stringline {
 namespace {
-
-constexpr const char* kStandardInput = "-";
 
 absl::StatusOr<Source> ReadInput() {
   std::string text(std::istreambuf_iterator<char>(std::cin), {});
@@ -32,7 +31,7 @@ bool IsBareName(const std::string& file) {
 }  // namespace
 
 absl::StatusOr<Source> OpenSource(const std::string& file) {
-  if (file == kStandardInput) return ReadInput();
+  if (file == kStandardStream) return ReadInput();
   absl::StatusOr<Source> source = ReadSource(file);
   if (source.ok() || !absl::IsNotFound(source.status()) || !IsBareName(file)) return source;
   std::vector<std::string> names;

@@ -1,9 +1,16 @@
 #include "tools/output.h"
 
 #include "tools/json.h"
+#include "tools/output_paths.h"
 #include "tools/write_file.h"
 
 namespace stringline {
+
+absl::Status WriteAsked(const Output& output, const std::string& path, absl::string_view text) {
+  if (path != kStandardStream) return WriteFileAtomically(path, text);
+  (output.file != nullptr ? *output.file : output.out) << text;
+  return absl::OkStatus();
+}
 
 int Fail(const Output& output, absl::string_view message) {
   if (output.json) {
@@ -17,7 +24,7 @@ int Fail(const Output& output, absl::string_view message) {
 
 int Deliver(const std::string& text, const std::string& path, const Output& output) {
   if (!path.empty()) {
-    const absl::Status written = WriteFileAtomically(path, text);
+    const absl::Status written = WriteAsked(output, path, text);
     if (!written.ok()) return Fail(output, written.message());
   }
   if (output.json) {

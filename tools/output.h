@@ -8,6 +8,7 @@
 #include <ostream>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "schedlang/base/diagnostics.h"
 
@@ -24,7 +25,13 @@ struct Output {
   std::ostream& out;
   std::ostream& err;
   bool json = false;
+  // Where a file called "-" goes. It is standard output; what a command says beside it, `out`, goes
+  // to standard error then.
+  std::ostream* file = nullptr;
 };
+
+// Writes a file that the command line asks for (write_file.h); "-" is standard output.
+absl::Status WriteAsked(const Output& output, const std::string& path, absl::string_view text);
 
 // Says why the command cannot do its work. Returns kUsage.
 int Fail(const Output& output, absl::string_view message);

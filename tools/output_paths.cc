@@ -1,11 +1,9 @@
 #include "tools/output_paths.h"
 
 #include <filesystem>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/status.h"
 
 namespace stringline {
 namespace {
@@ -19,7 +17,41 @@ bool AreSame(const std::string& one, const std::string& other) {
   return fs::weakly_canonical(one, error) == fs::weakly_canonical(other, error);
 }
 
+using Outputs = std::vector<std::pair<const char*, const std::string*>>;
+
+absl::Status CheckStandardOutput(const Flags& flags, const Outputs& outputs) {
+  const char* first = flags.json ? "--json" : nullptr;
+  for (const auto& [option, path] : outputs) {
+    if (*path != kStandardStream) continue;
+    if (first != nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(option, " -: ", first, " writes to standard output; name a file"));
+    }
+    first = option;
+  }
+  if (flags.save != kStandardStream) return absl::OkStatus();
+  return absl::InvalidArgumentError("--save -: a folder cannot be standard output");
+}
+
 }  // namespace
+
+std::vector<std::pair<const char*, const std::string*>> OutputsOf(const Flags& flags) {
+  return {{"--timeline", &flags.timeline_out},
+          {"--svg", &flags.svg},
+          {"--picture", &flags.picture},
+          {"--html", &flags.html},
+          {"--perfetto", &flags.perfetto},
+          {"--chrome", &flags.chrome},
+          {"--plot", &flags.plot},
+          {"--out", &flags.out}};
+}
+
+bool WritesToStandardOutput(const Flags& flags) {
+  for (const auto& [option, path] : OutputsOf(flags)) {
+    if (*path == kStandardStream) return true;
+  }
+  return false;
+}
 
 absl::Status CheckOutputPaths(const Flags& flags) {
   std::vector<std::string> inputs = flags.files;
@@ -31,15 +63,10 @@ absl::Status CheckOutputPaths(const Flags& flags) {
        {&flags.file, &flags.cost_file, &flags.text, &flags.model}) {
     inputs.push_back(*input);
   }
-  const std::pair<const char*, const std::string*> outputs[] = {{"--timeline", &flags.timeline_out},
-                                                                {"--svg", &flags.svg},
-                                                                {"--html", &flags.html},
-                                                                {"--perfetto", &flags.perfetto},
-                                                                {"--chrome", &flags.chrome},
-                                                                {"--plot", &flags.plot},
-                                                                {"--out", &flags.out}};
+  const auto outputs = OutputsOf(flags);
+  SL_RETURN_IF_ERROR(CheckStandardOutput(flags, outputs));
   for (const auto& [option, path] : outputs) {
-    if (path->empty() || *path == "-") continue;
+    if (path->empty() || *path == kStandardStream) continue;
     for (const std::string& input : inputs) {
       if (input.empty() || !AreSame(*path, input)) continue;
       return absl::InvalidArgumentError(

@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "schedlang/base/status.h"
 #include "schedlang/sim/cost_keys.h"
+#include "tools/progress.h"
 
 namespace stringline {
 namespace {
@@ -92,8 +93,26 @@ absl::StatusOr<CheckRequest> CheckRequestOf(const Flags& flags) {
   return request;
 }
 
+absl::StatusOr<ShownPart> ShownPartOf(const Flags& flags, const std::vector<Session>& steps) {
+  SL_ASSIGN_OR_RETURN(const ShownPart part, ParseShownPart(flags.shown_ranks, flags.shown_time,
+                                                           flags.shown_microbatches));
+  for (const Session& step : steps) SL_RETURN_IF_ERROR(CheckShownPart(part, *step.timeline));
+  if (part.IsWhole()) return part;
+  const bool is_zoomed =
+      !flags.html.empty() || !flags.perfetto.empty() || !flags.chrome.empty() || flags.json;
+  if (!is_zoomed) return part;
+  return absl::InvalidArgumentError(
+      "--ranks, --time and --microbatches are of pictures; --json, pages and traces hold the whole "
+      "step");
+}
+
 CommLayout LayoutOf(const Flags& flags) {
   return ReadCommLayout(flags.layout).value_or(CommLayout::kEdge);
+}
+
+MessageRequest MessageRequestOf(const Flags& flags) {
+  const bool as_written = flags.messages == "as-written";
+  return {LayoutOf(flags), as_written ? MessageIssue::kAsWritten : MessageIssue::kEarly};
 }
 
 absl::StatusOr<Session> OpenPlanOf(const Flags& flags) {
@@ -107,15 +126,15 @@ absl::StatusOr<Session> OpenCheckedPlanOf(const Flags& flags) {
   return OpenCheckedPlan(request, check);
 }
 
-absl::StatusOr<Session> OpenStepOf(const Flags& flags) {
+absl::StatusOr<Session> OpenStepOf(const Flags& flags, const Output& output) {
   SL_ASSIGN_OR_RETURN(const PlanRequest request, PlanRequestOf(flags));
   SL_ASSIGN_OR_RETURN(const CostRequest costs, CostRequestOf(flags));
-  return OpenStep(request, costs, LayoutOf(flags));
+  const Progress progress(output, "simulating");
+  return OpenStep(request, costs, MessageRequestOf(flags));
 }
 
-absl::StatusOr<CostModel> TorchCostsOf(const Flags& flags, const Plan& plan) {
-  SL_ASSIGN_OR_RETURN(CostRequest request, CostRequestOf(flags));
-  request.usual_hop_ns = 50'000;
+absl::StatusOr<CostModel> CostsOf(const Flags& flags, const Plan& plan) {
+  SL_ASSIGN_OR_RETURN(const CostRequest request, CostRequestOf(flags));
   return CostsFor(request, plan);
 }
 

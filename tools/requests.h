@@ -6,7 +6,9 @@
 
 #include "absl/status/statusor.h"
 #include "tools/flags.h"
+#include "tools/output.h"
 #include "tools/session.h"
+#include "tools/view/shown_part.h"
 
 namespace stringline {
 
@@ -20,15 +22,19 @@ absl::StatusOr<CostRequest> CostRequestOf(const Flags& flags);
 // --layout, --buffers, --lazy, --activations, --memory, --model. Error: a number of bytes that is
 // none.
 absl::StatusOr<CheckRequest> CheckRequestOf(const Flags& flags);
+// --ranks, --time, --microbatches of a picture of these steps. Errors: ranges that cannot be, or
+// that a step does not have.
+absl::StatusOr<ShownPart> ShownPartOf(const Flags& flags, const std::vector<Session>& steps);
 // --layout; the flag's values are checked when it is parsed.
 CommLayout LayoutOf(const Flags& flags);
+// --layout, --messages.
+MessageRequest MessageRequestOf(const Flags& flags);
 
-// OpenPlan, OpenCheckedPlan and OpenStep (session.h) of the flags.
+// OpenPlan, OpenCheckedPlan and OpenStep (session.h) of the flags; the last one with its progress.
 absl::StatusOr<Session> OpenPlanOf(const Flags& flags);
 absl::StatusOr<Session> OpenCheckedPlanOf(const Flags& flags);
-absl::StatusOr<Session> OpenStepOf(const Flags& flags);
-// CostsFor the flags, but messages take 50 us unless costs are given: where one waits matters
-// more than how long.
-absl::StatusOr<CostModel> TorchCostsOf(const Flags& flags, const Plan& plan);
+absl::StatusOr<Session> OpenStepOf(const Flags& flags, const Output& output);
+// CostsFor (session.h) the flags.
+absl::StatusOr<CostModel> CostsOf(const Flags& flags, const Plan& plan);
 
 }  // namespace stringline

@@ -1,3 +1,6 @@
+// Each Open… goes further than the one before: a plan, a checked plan, a simulated step. The steps
+// between are functions of their own, for those who have no file. A step with findings leaves what
+// comes after it empty.
 #include "tools/session.h"
 
 #include <algorithm>
@@ -9,6 +12,8 @@
 #include "executor/build_stages.h"
 #include "schedlang/base/status.h"
 #include "schedlang/check/live_memory.h"
+#include "schedlang/formats/comm_stream.h"
+#include "schedlang/formats/torch_rules.h"
 #include "schedlang/lower/collectives.h"
 #include "schedlang/lower/lower.h"
 #include "schedlang/sim/simulate.h"
@@ -79,6 +84,14 @@ absl::Status CheckReceiveBuffers(const Plan& plan, int buffers) {
   return absl::OkStatus();
 }
 
+// Whether the step never ends because of where messages and waits for them stand; a finding then.
+bool HangsAsWritten(const Wiring& wiring, Session* session) {
+  if (session->issue == MessageIssue::kEarly) return false;
+  const std::vector<Blocked> circle = CircleOf(*session->plan, wiring, *session->costs);
+  AddCircle(*session->plan, circle, wiring.layout, &session->diagnostics);
+  return !circle.empty();
+}
+
 }  // namespace
 
 FileKind KindOfFile(absl::string_view path) {
@@ -116,17 +129,26 @@ absl::StatusOr<Session> OpenCheckedPlan(const PlanRequest& request, const CheckR
 }
 
 absl::StatusOr<Session> OpenSimulated(const PlanRequest& request, const CostRequest& costs,
-                                      CommLayout layout) {
+                                      const MessageRequest& messages) {
   SL_ASSIGN_OR_RETURN(Session session, OpenPlan(request));
   if (!session.plan) return session;
+  session.issue = messages.issue;
+  if (session.issue == MessageIssue::kAsWritten && !session.plan->lowered) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(request.file,
+                     ": --messages as-written is for files that hold sends and receives: a .csv "
+                     "in comms form, or what 'stringline plan --lowered' prints"));
+  }
   SL_ASSIGN_OR_RETURN(const StepCosts found, FindCosts(costs));
   SL_ASSIGN_OR_RETURN(session.costs, ResolveCosts(found, *session.plan));
   session.costs_of_model = found.spec.IsOfModel();
-  session.checked_for.layout = layout;
+  session.checked_for.layout = messages.layout;
   session.plan = CheckedPlan(*std::move(session.plan), session.checked_for, &session.diagnostics,
                              &*session.costs);
   if (!session.plan) return session;
-  SL_ASSIGN_OR_RETURN(session.timeline, SimulatedStep(*session.plan, *session.costs, layout));
+  const Wiring wiring = WiringOf(session);
+  if (HangsAsWritten(wiring, &session)) return session;
+  SL_ASSIGN_OR_RETURN(session.timeline, SimulatedStep(*session.plan, wiring, *session.costs));
   return session;
 }
 
@@ -140,9 +162,9 @@ absl::StatusOr<Session> OpenRecorded(const std::string& file) {
 }
 
 absl::StatusOr<Session> OpenStep(const PlanRequest& request, const CostRequest& costs,
-                                 CommLayout layout) {
+                                 const MessageRequest& messages) {
   if (KindOfFile(request.file) != FileKind::kTimeline) {
-    return OpenSimulated(request, costs, layout);
+    return OpenSimulated(request, costs, messages);
   }
   if (!request.parameters.empty() || !request.schedule.empty() || costs.IsGiven() ||
       !costs.slow.empty()) {
@@ -186,9 +208,19 @@ absl::Status CheckGiven(const ast::File& file, const std::string& schedule,
   return CheckAllGiven(file, schedule, given);
 }
 
+Wiring WiringOf(const Session& session) {
+  const CommLayout layout =
+      session.timeline ? session.timeline->layout : session.checked_for.layout;
+  const int receive_buffers = session.costs ? session.costs->receive_buffers : 0;
+  if (session.issue == MessageIssue::kEarly) {
+    return WiringOf(*session.plan, layout, receive_buffers);
+  }
+  return WiringAsWritten(*session.plan, layout, receive_buffers,
+                         ListedWaits(*session.plan, session.waits));
+}
+
 Analysis AnalysisOf(const Session& session) {
-  return Analyze(*session.plan, *session.timeline,
-                 session.costs ? session.costs->receive_buffers : 0);
+  return Analyze(*session.plan, *session.timeline, WiringOf(session));
 }
 
 std::optional<Plan> ElaboratedPlan(const ast::File& file, const std::string& schedule,
@@ -231,8 +263,6 @@ absl::StatusOr<StepCosts> FindCosts(const CostRequest& request) {
     SL_ASSIGN_OR_RETURN(costs.spec, ParseCosts(request.text));
   } else if (!request.file.empty()) {
     SL_ASSIGN_OR_RETURN(costs.spec, ReadCostFile(request.file));
-  } else if (request.usual_hop_ns > 0) {
-    costs.spec.values["p2p"] = {request.usual_hop_ns};
   }
   if (const auto work = ReadWorkScope(request.work)) costs.spec.work = *work;
   return costs;
@@ -256,10 +286,10 @@ absl::StatusOr<CostModel> CostsFor(const CostRequest& request, const Plan& plan)
   return ResolveCosts(costs, plan);
 }
 
-absl::StatusOr<Timeline> SimulatedStep(const Plan& checked, const CostModel& costs,
-                                       CommLayout layout) {
+absl::StatusOr<Timeline> SimulatedStep(const Plan& checked, const Wiring& wiring,
+                                       const CostModel& costs) {
   SL_RETURN_IF_ERROR(CheckReceiveBuffers(checked, costs.receive_buffers));
-  return Simulate(checked, costs, layout);
+  return Simulate(checked, wiring, costs);
 }
 
 }  // namespace stringline

@@ -22,6 +22,7 @@
 #include "schedlang/plan.h"
 #include "schedlang/sim/analysis.h"
 #include "schedlang/sim/costs.h"
+#include "schedlang/sim/wiring.h"
 #include "schedlang/timeline.h"
 
 namespace stringline {
@@ -52,9 +53,19 @@ struct CostRequest {
   std::string file;
   std::vector<SlowRank> slow;
   std::string work;  // what the costs are of, "stage", "rank" or "model"; "": as the file says
-  int64_t usual_hop_ns = 0;  // what a message takes where neither text nor file is given
 
   bool IsGiven() const { return !text.empty() || !file.empty(); }
+};
+
+// When a send or a receive begins, beside what its queue and its value allow.
+enum class MessageIssue : uint8_t {
+  kEarly,      // at once
+  kAsWritten,  // when all that its rank lists before it has ended (WiringAsWritten)
+};
+
+struct MessageRequest {
+  CommLayout layout = CommLayout::kEdge;
+  MessageIssue issue = MessageIssue::kEarly;
 };
 
 struct CheckRequest {
@@ -75,9 +86,10 @@ struct Session {
   // Of a torch `.csv`: as in TorchFile.
   std::vector<TorchWait> waits;
   bool legacy = false;
-  CheckOptions checked_for;        // what the plan was checked for, if it was
-  std::optional<CostModel> costs;  // of what was simulated
-  bool costs_of_model = false;     // CostSpec::IsOfModel
+  CheckOptions checked_for;                   // what the plan was checked for, if it was
+  MessageIssue issue = MessageIssue::kEarly;  // in what was simulated
+  std::optional<CostModel> costs;             // of what was simulated
+  bool costs_of_model = false;                // CostSpec::IsOfModel
   std::optional<Timeline> timeline;
 };
 
@@ -87,9 +99,10 @@ absl::StatusOr<Session> OpenPlan(const PlanRequest& request);
 // OpenPlan, lowered and checked: the plan is there only if the checker has nothing to say.
 absl::StatusOr<Session> OpenCheckedPlan(const PlanRequest& request, const CheckRequest& check);
 
-// OpenPlan, lowered with the collectives that cost something, checked, and simulated.
+// OpenPlan, lowered with the collectives that cost something, checked, and simulated. Errors, too:
+// messages as they are written of a file that has none.
 absl::StatusOr<Session> OpenSimulated(const PlanRequest& request, const CostRequest& costs,
-                                      CommLayout layout);
+                                      const MessageRequest& messages);
 
 // A `.timeline` as it is, with its plan if one performs it.
 absl::StatusOr<Session> OpenRecorded(const std::string& file);
@@ -97,9 +110,11 @@ absl::StatusOr<Session> OpenRecorded(const std::string& file);
 // The one or the other, by the file's kind. An error if parameters or costs are given for a
 // `.timeline`.
 absl::StatusOr<Session> OpenStep(const PlanRequest& request, const CostRequest& costs,
-                                 CommLayout layout);
+                                 const MessageRequest& messages);
 
-// Where the time of a step goes. `session` has a plan and a timeline.
+// What waited for what in the session's timeline, and where its time goes. `session` has a plan and
+// a timeline.
+Wiring WiringOf(const Session& session);
 Analysis AnalysisOf(const Session& session);
 
 // The phases between, for those that begin with a text (an editor) or do a phase many times (a
@@ -142,7 +157,7 @@ absl::StatusOr<CostModel> ResolveCosts(const StepCosts& costs, const Plan& plan)
 absl::StatusOr<CostModel> CostsFor(const CostRequest& request, const Plan& plan);
 
 // Simulate. Error: fewer receive buffers than the plan needs.
-absl::StatusOr<Timeline> SimulatedStep(const Plan& checked, const CostModel& costs,
-                                       CommLayout layout);
+absl::StatusOr<Timeline> SimulatedStep(const Plan& checked, const Wiring& wiring,
+                                       const CostModel& costs);
 
 }  // namespace stringline

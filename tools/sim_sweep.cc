@@ -16,12 +16,14 @@ namespace {
 class SimSweep {
  public:
   SimSweep(absl::Span<const SweptSchedule> schedules, const std::vector<Parameter>& fixed,
-           const SweepPoints& points, const StepCosts& costs, CommLayout layout)
+           const SweepPoints& points, const StepCosts& costs, CommLayout layout,
+           const std::function<void()>& after_each)
       : schedules_(schedules),
         fixed_(fixed),
         points_(points),
         costs_(costs),
         layout_(layout),
+        after_each_(after_each),
         steps_(schedules.size() * points.size()),
         next_(steps_.size()) {}
 
@@ -50,6 +52,7 @@ class SimSweep {
       } catch (const std::bad_alloc&) {
         status = absl::ResourceExhaustedError("not enough memory for these plans");
       }
+      after_each_();
       if (status.ok()) continue;
       const std::lock_guard<std::mutex> lock(mutex_);
       if (!failed_.exchange(true)) status_ = status;
@@ -80,7 +83,9 @@ class SimSweep {
       SetFinding(findings, &step);
       return absl::OkStatus();
     }
-    SL_ASSIGN_OR_RETURN(const Timeline timeline, SimulatedStep(*plan, costs, layout_));
+    SL_ASSIGN_OR_RETURN(
+        const Timeline timeline,
+        SimulatedStep(*plan, WiringOf(*plan, layout_, costs.receive_buffers), costs));
     step.stages = StagesOfModel(*plan);
     const Bubbles bubbles = MeasureBubbles(timeline);
     step.makespan_ns = bubbles.makespan_ns;
@@ -107,6 +112,7 @@ class SimSweep {
   const SweepPoints& points_;
   const StepCosts& costs_;
   const CommLayout layout_;
+  const std::function<void()>& after_each_;
   std::vector<SweptStep> steps_;
   std::atomic<size_t> next_;  // from here on they are taken
   std::atomic<bool> failed_ = false;
@@ -124,8 +130,9 @@ absl::StatusOr<std::vector<SweptStep>> SimulateAll(absl::Span<const SweptSchedul
                                                    const std::vector<Parameter>& fixed,
                                                    const SweepPoints& points,
                                                    const StepCosts& costs, CommLayout layout,
-                                                   int threads) {
-  return SimSweep(schedules, fixed, points, costs, layout).Run(threads);
+                                                   int threads,
+                                                   const std::function<void()>& after_each) {
+  return SimSweep(schedules, fixed, points, costs, layout, after_each).Run(threads);
 }
 
 }  // namespace stringline

@@ -17,12 +17,14 @@ namespace {
 class SweepRun {
  public:
   SweepRun(const ast::File& file, const std::string& schedule, const std::vector<Parameter>& fixed,
-           const SweepPoints& points, const PlanProof& prove)
+           const SweepPoints& points, const PlanProof& prove,
+           const std::function<void()>& after_each)
       : file_(file),
         schedule_(schedule),
         fixed_(fixed),
         points_(points),
         prove_(prove),
+        after_each_(after_each),
         next_(points.size()) {
     result_.verdicts.resize(points.size());
   }
@@ -58,6 +60,7 @@ class SweepRun {
         size_t mine = left;
         if (!next_.compare_exchange_weak(mine, left - 1)) continue;
         Judge(left - 1);
+        after_each_();
       }
     } catch (const std::bad_alloc&) {
       out_of_memory_ = true;
@@ -92,6 +95,7 @@ class SweepRun {
   const std::vector<Parameter>& fixed_;
   const SweepPoints& points_;
   const PlanProof& prove_;
+  const std::function<void()>& after_each_;
   std::atomic<size_t> next_;  // points from here on are taken
   std::atomic<bool> out_of_memory_ = false;
   std::mutex mutex_;
@@ -116,8 +120,9 @@ std::vector<Parameter> ParametersAt(const SweepPoints& points, size_t point,
 
 absl::StatusOr<SweepResult> Sweep(const ast::File& file, const std::string& schedule,
                                   const std::vector<Parameter>& fixed, const SweepPoints& points,
-                                  const PlanProof& prove, int threads) {
-  return SweepRun(file, schedule, fixed, points, prove).Run(threads);
+                                  const PlanProof& prove, int threads,
+                                  const std::function<void()>& after_each) {
+  return SweepRun(file, schedule, fixed, points, prove, after_each).Run(threads);
 }
 
 }  // namespace stringline

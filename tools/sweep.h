@@ -41,10 +41,12 @@ std::vector<Parameter> ParametersAt(const SweepPoints& points, size_t point,
                                     const std::vector<Parameter>& fixed);
 
 // Elaborates and proves the plan of every point on `threads` threads; what comes out does not
-// depend on how many they are. `prove` is called from all of them. Error: ResourceExhausted if a
+// depend on how many they are. `prove` is called from all of them, and
+// `after_each` after every plan. Error: ResourceExhausted if a
 // plan needs more memory than there is.
-absl::StatusOr<SweepResult> Sweep(const ast::File& file, const std::string& schedule,
-                                  const std::vector<Parameter>& fixed, const SweepPoints& points,
-                                  const PlanProof& prove, int threads);
+absl::StatusOr<SweepResult> Sweep(
+    const ast::File& file, const std::string& schedule, const std::vector<Parameter>& fixed,
+    const SweepPoints& points, const PlanProof& prove, int threads,
+    const std::function<void()>& after_each = [] {});
 
 }  // namespace stringline

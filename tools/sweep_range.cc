@@ -1,3 +1,6 @@
+// A bound is read by the language itself, as the default of a parameter in a schedule that is made
+// up around it, and evaluated with the values so far. The ranges are walked through one inside the
+// other.
 #include "tools/sweep_range.h"
 
 #include <algorithm>

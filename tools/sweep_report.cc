@@ -1,3 +1,6 @@
+// Verdicts are counted once: for each value of the first parameter, and again by the place among
+// its points, in forty places. The table and the JSON are both made of these rows; for the table
+// neighbouring rows are added up if they are many.
 #include "tools/sweep_report.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 #include "tools/write_file.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,12 +33,49 @@ absl::Status WriteInPlace(const std::string& path, absl::string_view text) {
   return error == 0 ? absl::OkStatus() : CannotWrite(path, error);
 }
 
+// While it lives, SIGINT and SIGTERM wait; they do what they do when it ends. So what is half
+// written can be taken away before.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    sigemptyset(&held_);
+    sigaddset(&held_, SIGINT);
+    sigaddset(&held_, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &held_, &before_);
+    // Whoever has blocked one waits for it in another way.
+    for (const int number : {SIGINT, SIGTERM}) {
+      if (sigismember(&before_, number) == 1) sigdelset(&held_, number);
+    }
+  }
+  ~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+  bool HaveCome() const {
+    sigset_t pending;
+    sigpending(&pending);
+    for (const int number : {SIGINT, SIGTERM}) {
+      if (sigismember(&held_, number) == 1 && sigismember(&pending, number) == 1) return true;
+    }
+    return false;
+  }
+
+ private:
+  sigset_t held_;
+  sigset_t before_;
+};
+
 }  // namespace
 
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view text) {
+  constexpr size_t kPiece = 1 << 20;
   if (IsSpecial(path)) return WriteInPlace(path, text);
+  const HeldSignals signals;
   SL_ASSIGN_OR_RETURN(NewFile file, NewFile::Create(path));
-  SL_RETURN_IF_ERROR(file.Append(text));
+  for (size_t at = 0; at < text.size(); at += kPiece) {
+    SL_RETURN_IF_ERROR(file.Append(text.substr(at, kPiece)));
+    if (signals.HaveCome()) return absl::CancelledError(absl::StrCat(path, ": stopped"));
+  }
   return file.Commit();
 }
 

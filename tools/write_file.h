@@ -10,6 +10,7 @@ namespace stringline {
 
 // Writes `text` beside `path` and renames it into place; folders that are missing are made. On an
 // error no file is left behind and an earlier one stays as it was. The message names the path.
+// A signal that ends the process meanwhile leaves no file behind either.
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view text);
 
 }  // namespace stringline

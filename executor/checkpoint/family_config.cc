@@ -1,3 +1,5 @@
+// A table of families, each with functions that read and write its config. They take values through
+// ConfigKeys, which notes what was asked for: a key that nobody asked for is an error in the end.
 #include "executor/checkpoint/family_config.h"
 
 #include <algorithm>

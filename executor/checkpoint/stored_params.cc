@@ -1,3 +1,6 @@
+// A table for each family, a row for each of our parameters. A parameter's rows are cut into slices
+// in the order of its row's parts, once more for each expert where a name has a '*'; together they
+// must be all of its rows.
 #include "executor/checkpoint/stored_params.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Every entry is checked alone: its keys, its type, and that its bytes are those of its shape. Then
+// all are sorted by where they begin, and each must begin where the one before it ended.
 #include "executor/checkpoint/tensor_header.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// A call is given to the GPU when all its ends have come to a meeting (cuda/issue.h). All streams
+// wait for the first one and it for them, each member's share goes on its own stream, and they wait
+// for each other again: so members may use each other's buffers.
 #include "executor/copies/group.h"
 
 #include <algorithm>

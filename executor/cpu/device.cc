@@ -1,3 +1,6 @@
+// All threads run one loop: take a stream that can go on, and perform its ops until one must wait.
+// Another thread is woken only if streams have lately run long enough at a time to be worth it. Of
+// the threads without work one keeps time, the others sleep.
 #include "executor/cpu/device.h"
 
 #include <algorithm>

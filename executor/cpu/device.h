@@ -186,7 +186,8 @@ class CpuDevice final : public Device {
   std::condition_variable timekeeper_wakes_;
   bool timekeeper_ = false;  // a thread sleeps until the first timer is due
   const DeviceTime time_;
-  std::atomic<int64_t> jumped_to_ns_{0};  // the clock of a device whose time jumps
+  // The clock of a device whose time jumps: not 0, the time of what was never recorded.
+  std::atomic<int64_t> jumped_to_ns_{1};
   int sleeping_workers_ = 0;
   bool caller_sleeps_ = false;
   bool stopping_ = false;

@@ -1,3 +1,6 @@
+// A port has its array in the state; another value gets one when it is made, and loses it after its
+// last use. The ranks go through the graph together, node by node, so a collective is one call with
+// the operands of all.
 #include "executor/cpu/evaluate.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// A node is made ready once, on every GPU: its tables, its algorithms, and the function that
+// launches it. To run it is one call of that. A launch gives no status, so the first error is kept
+// here until the device asks.
 #include "executor/cuda/cuda_kernels.h"
 
 #include <algorithm>

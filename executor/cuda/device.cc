@@ -1,3 +1,6 @@
+// What is enqueued goes to the issuer, which calls back here (IssueSink) in an order that CUDA can
+// take. Every error of CUDA becomes a status in Checked; the first one goes to Fail, and nothing
+// more is given to the GPU after it.
 #include "executor/cuda/device.h"
 
 #include <algorithm>

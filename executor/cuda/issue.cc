@@ -1,3 +1,6 @@
+// Streams come due in the order in which ops were enqueued, and run until a wait or a meeting stops
+// them. A record, or the last one at a meeting, lets others go on, which they do before the next op
+// comes due.
 #include "executor/cuda/issue.h"
 
 #include <utility>

@@ -1,3 +1,6 @@
+// A shape is described to the library once, and what it would choose first is kept in a table that
+// the GPUs of a process share. A run only puts pointers in. A product without terms is a copy or a
+// fill, and the library is not asked.
 #include "executor/cuda/products.h"
 
 #include <algorithm>

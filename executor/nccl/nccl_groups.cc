@@ -1,4 +1,6 @@
-// The groups of a process: how they come to be, how calls are compared, and what watches over them.
+// All processes tell their groups; those with no common member are split off in one round. The
+// calls of a first step are compared by hashes, and in full where these differ. Whoever waits for
+// the GPU looks at NCCL and at the other processes now and then.
 #include "executor/nccl/nccl_groups.h"
 
 #include <algorithm>

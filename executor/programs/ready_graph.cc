@@ -1,3 +1,6 @@
+// Everything is placed when it is made: ports where the layout has them, temporaries in an arena by
+// their lifetimes, and what is both input and output by a copy. A run only adds addresses. Of two
+// joined nodes the later one's kernel does the work of both.
 #include "executor/programs/ready_graph.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Place reckons with types alone: layouts, sizes, a memory plan. Allocate then takes a few blocks
+// for each rank, and every address is an offset in one of them. What people fill in and read lies
+// in host memory; copies around each F move it.
 #include "executor/programs/stages.h"
 
 #include <algorithm>

@@ -1,4 +1,6 @@
-// The rule `progress`: runs the plan, and if it stops, finds who waits for whom in a circle.
+// The rule `progress`: the plan is run, and if it stops, every stream waits for some others. That
+// is a graph, and the finding is a shortest circle in it. How many buffers would help is found by
+// halving, since more buffers never hurt.
 #include <algorithm>
 #include <string>
 #include <utility>

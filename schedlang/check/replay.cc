@@ -1,3 +1,5 @@
+// Ranks and queues are tasks on a list of those that may go on. A task goes as far as it can and
+// wakes whoever may have waited for that. When the list is empty, nothing can run any more.
 #include "schedlang/check/replay.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Three rules that need no run of the plan. `complete` counts the work on every microbatch;
+// `dataflow` goes down each list and asks whether what an action needs was given above it;
+// `matching` lays the sends and the receives of a channel side by side.
 #include "schedlang/check/rules.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// A schedule's own statements are run first: they give parameters, stages and pipes. The rank block
+// then runs once for every rank (run.cc). A derived schedule elaborates its base, with arguments of
+// its own, and changes the plan that comes out.
 #include "schedlang/elaborate/elaborate.h"
 
 #include <algorithm>

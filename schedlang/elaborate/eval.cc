@@ -1,3 +1,6 @@
+// A walk over the tree of an expression. A variable is a slot in one vector, and so is a function's
+// parameter: no function can call itself, so there are no frames. An error is kept and its node
+// gives 0; the caller asks afterwards whether anything failed.
 #include "schedlang/elaborate/eval.h"
 
 #include <algorithm>

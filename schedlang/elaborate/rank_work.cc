@@ -1,3 +1,6 @@
+// An F takes the lowest microbatch that its stage has not done; so does a B or an I, and these two
+// share a counter. A W takes the oldest that an I has deferred. Who did something before is
+// searched for only when there is a finding.
 #include "schedlang/elaborate/rank_work.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// One walk over the tree in the order of the text, since a name is known only below its definition.
+// There is a Resolve for each kind of statement: it asks whether the statement may stand there,
+// gives names their slots, and appends a step.
 #include "schedlang/elaborate/resolve.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// An interpreter of the rank block. A sequence performs its actions as it goes. A timetable
+// collects them, and numbers them in the order of their slots. A greedy block only says rules, and
+// all ranks are put in order together at the end.
 #include "schedlang/elaborate/run.h"
 
 #include <algorithm>

@@ -1,12 +1,9 @@
-// How long a step takes when messages share queues: the model of NCCL under a runtime that issues
-// every action in the order of its list, as torch's does.
+// A step under a runtime that issues every action in the order of its list, as torch's does: how
+// long it takes, which send is held up most, and if it never ends, what waits for what.
 //
-// Every rank has a compute stream, which performs its groups in order, and one in-order stream for
-// every communicator it uses. A send or a receive starts when its stream reaches it and all
-// computation that its rank lists before it has ended; the two ends of a message meet (rendezvous),
-// and both streams are busy until it has arrived, `costs.hop` later. A group starts when what it
-// needs has arrived. Waits (formats/torch_csv.h) hold the compute stream until a send is done.
-// Collectives take no time.
+// The times are those of the simulator (sim/simulate.h) with a wiring of WiringAsWritten: a send or
+// a receive begins when its queue has come to it and all computation that its rank lists before it
+// has ended, and a wait (formats/torch_csv.h) holds the rank until its send or reduction is done.
 //
 // So a receive that stands early in a list blocks every later message of its queue until its sender
 // comes to it. Under `edge` nothing else stands in its queue; under `shared` everything does.
@@ -20,6 +17,7 @@
 #include "schedlang/messages/communicators.h"
 #include "schedlang/plan.h"
 #include "schedlang/sim/costs.h"
+#include "schedlang/sim/wiring.h"
 
 namespace stringline {
 
@@ -50,6 +48,13 @@ struct StreamRun {
   std::optional<HeldSend> worst;
   std::vector<Blocked> circle;  // if it does not end; the last one's reason is the first one
 };
+
+// Waits by the places of what they are for. Those whose send or reduction is not in the plan are
+// left out: torch_rules.h names them.
+std::vector<ListedWait> ListedWaits(const Plan& lowered, const std::vector<TorchWait>& waits);
+
+// What is stuck in a plan that passes Check, and never ends with this wiring of WiringAsWritten.
+std::vector<Blocked> CircleOf(const Plan& lowered, const Wiring& wiring, const CostModel& costs);
 
 // `lowered` passes Check; `waits` are in order.
 StreamRun RunOnStreams(const Plan& lowered, const std::vector<TorchWait>& waits,

@@ -16,6 +16,11 @@ CostModel WithoutZeros(CostModel costs) {
     for (int64_t& cost : *of_stages) cost = std::max<int64_t>(cost, 1);
   }
   costs.hop = std::max<int64_t>(costs.hop, 1);
+  for (auto* const hops : {&costs.activation_hops, &costs.gradient_hops}) {
+    for (Hop& hop : *hops) {
+      if (hop.all_ns() == 0) hop.latency_ns = 1;
+    }
+  }
   return costs;
 }
 

@@ -1,4 +1,6 @@
-// Torch's CSV, read: first the cells as they stand, then what they say together.
+// A look at all cells tells the file's form and which letters it is written in. Then it is read
+// cell by cell. Where stages live and how many microbatches there are is nowhere said: it follows
+// from what the cells name.
 #include <algorithm>
 #include <map>
 #include <utility>

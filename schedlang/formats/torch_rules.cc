@@ -1,3 +1,6 @@
+// Each rule is one walk over a list with a little state: what is unsharded, which sends are under
+// way. Its finding says what torch would do. The plan has passed Check, so nothing that Check asks
+// is asked again here.
 #include "schedlang/formats/torch_rules.h"
 
 #include <algorithm>
@@ -189,9 +192,23 @@ std::string ReasonText(const Plan& plan, const Blocked& link, const Blocked& nex
   return absl::StrCat(what, " needs ", whom);
 }
 
+const char* WhatShares(CommLayout layout) {
+  switch (layout) {
+    case CommLayout::kShared:
+      return "all messages share a communicator";
+    case CommLayout::kUpDown:
+      return "messages up and messages down share a communicator each";
+    case CommLayout::kPair:
+      return "the messages of two ranks share a communicator";
+    case CommLayout::kEdge:
+      break;
+  }
+  return "messages of one direction share a communicator";
+}
+
 }  // namespace
 
-void AddCircle(const Plan& plan, const std::vector<Blocked>& circle, absl::string_view sharing,
+void AddCircle(const Plan& plan, const std::vector<Blocked>& circle, CommLayout layout,
                Diagnostics* diagnostics) {
   if (circle.empty()) return;
   const auto text = [&](size_t i) {
@@ -200,7 +217,7 @@ void AddCircle(const Plan& plan, const std::vector<Blocked>& circle, absl::strin
   const auto span = [&](size_t i) { return SpanOf(plan, plan.actions[circle[i].action]); };
   Diagnostic& finding =
       diagnostics->Add(Code::kTorchRuntime, span(0),
-                       absl::StrCat("never ends where ", sharing, " a communicator: ", text(0)));
+                       absl::StrCat("never ends where ", WhatShares(layout), ": ", text(0)));
   finding.where = PrintParameters(plan);
   for (size_t i = 1; i < circle.size(); ++i) {
     const bool closes = i + 1 == circle.size();

@@ -23,9 +23,9 @@ void FindTorchFaults(const TorchFile& file, Diagnostics* diagnostics);
 // gradients.
 void FindLossOrder(const Plan& plan, Diagnostics* diagnostics);
 
-// A circle of waits, as a simulation of torch's runtime found it (formats/comm_stream.h). `sharing`
-// says which messages share a communicator: "all messages share", "messages of two ranks share".
-void AddCircle(const Plan& plan, const std::vector<Blocked>& circle, absl::string_view sharing,
+// A circle of waits, as a simulation of torch's runtime found it (formats/comm_stream.h); nothing
+// for an empty one.
+void AddCircle(const Plan& plan, const std::vector<Blocked>& circle, CommLayout layout,
                Diagnostics* diagnostics);
 
 }  // namespace stringline

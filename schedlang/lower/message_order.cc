@@ -1,3 +1,6 @@
+// An ideal run gives every message a time, and every queue its calls in that order. Then the lists
+// are written anew: computations as they stood, each bringing along the calls of its queues up to
+// its own message. The order of reductions comes from the same run.
 #include "schedlang/lower/message_order.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// An event loop: a heap holds when each rank can start something next, and an entry is passed over
+// if its rank has changed since. A rank's candidates lie in two pools, because `hold` stops only
+// those that bring in a new microbatch.
 #include "schedlang/orders/greedy.h"
 
 #include <algorithm>

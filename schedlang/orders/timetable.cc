@@ -1,3 +1,6 @@
+// A rank is a row of slots, each free or with a group. One walk over the row, free slots filled
+// with weight gradients, gives both the rank's peak and the filled order. To tighten, a group tries
+// the earlier free slots one by one until the peak does not rise.
 #include "schedlang/orders/timetable.h"
 
 #include <algorithm>

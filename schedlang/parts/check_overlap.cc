@@ -1,4 +1,5 @@
-// The blocks of one pair of layers: what can run there runs in every pair of layers (pair_order).
+// First the names are checked. Then the order is run for one pair of layers, both lanes side by
+// side, until nothing can go on: what runs there runs in every pair of layers (pair_order).
 #include "schedlang/parts/check_overlap.h"
 
 #include <algorithm>

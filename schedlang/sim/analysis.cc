@@ -1,8 +1,9 @@
+// One question answers both: of all that an event waited for (wiring.h), what ended last? Asked for
+// a gap it gives the cause. Asked for the last event, then for the answer, and so on, it gives the
+// critical path.
 #include "schedlang/sim/analysis.h"
 
 #include <algorithm>
-
-#include "schedlang/sim/wiring.h"
 
 namespace stringline {
 namespace {
@@ -80,6 +81,9 @@ class Analyst {
         if (last == kNoAction || events_[need].end_ns > events_[last].end_ns) last = need;
       }
     }
+    for (const ListedWait& wait : wiring_.WaitsBefore(group)) {
+      if (last == kNoAction || events_[wait.until].end_ns > events_[last].end_ns) last = wait.until;
+    }
     return last;
   }
 
@@ -95,6 +99,8 @@ class Analyst {
     const int64_t there_ns = std::min(events_[need].end_ns, to_ns);
     if (IsCollective(plan_.actions[need].kind)) {
       AddIdle(rank, IdleCause::kCollective, from_ns, there_ns, group, need);
+    } else if (IsSend(plan_.actions[need].kind)) {
+      AddIdle(rank, IdleCause::kQueue, from_ns, there_ns, group, need);
     } else {
       ExplainMessage(rank, group, need, from_ns, there_ns);
     }
@@ -113,8 +119,18 @@ class Analyst {
             maker);
     if (could_ns == to_ns) return;
     const uint32_t reason = ReasonOf(send);
-    const bool memory = reason != kNoAction && IsCompute(plan_.actions[reason].kind);
+    const bool listed = !wiring_.listed.empty() && reason != wires_[recv].room;
+    const bool memory = reason != kNoAction && IsCompute(plan_.actions[reason].kind) && !listed;
     AddIdle(rank, memory ? IdleCause::kMemory : IdleCause::kQueue, could_ns, to_ns, group, reason);
+  }
+
+  // Of what is listed before the message and holds it up, that which ended last.
+  uint32_t ListedBeforeOf(uint32_t message) const {
+    uint32_t last = wiring_.listed[message].computation;
+    for (const ListedWait& wait : wiring_.WaitsBefore(message)) {
+      if (last == kNoAction || events_[wait.until].end_ns > events_[last].end_ns) last = wait.until;
+    }
+    return last;
   }
 
   // When what stands before it in a queue let a message go.
@@ -145,6 +161,7 @@ class Analyst {
     uint32_t reason = Later(wires_[send].maker, wires_[recv].room, send);
     for (const uint32_t end : {send, recv}) {
       reason = Later(reason, wires_[end].before, send);
+      if (!wiring_.listed.empty()) reason = Later(reason, ListedBeforeOf(end), send);
     }
     return reason;
   }
@@ -196,7 +213,10 @@ const char* NameOf(IdleCause cause) {
 }
 
 Analysis Analyze(const Plan& lowered, const Timeline& timeline, int receive_buffers) {
-  const Wiring wiring = WiringOf(lowered, timeline.layout, receive_buffers);
+  return Analyze(lowered, timeline, WiringOf(lowered, timeline.layout, receive_buffers));
+}
+
+Analysis Analyze(const Plan& lowered, const Timeline& timeline, const Wiring& wiring) {
   return Analyst(lowered, timeline, wiring).Run();
 }
 

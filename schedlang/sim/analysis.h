@@ -8,7 +8,8 @@
 //   activation  the next group waits for an activation to be computed and sent
 //   gradient    the same for a gradient
 //   queue       the value would be there already, had its message not stood behind others of its
-//               communicator
+//               communicator, or where messages are issued as they are written (WiringAsWritten)
+//               behind computations; there also for as long as the list waits for a send
 //   collective  the parameters of the stage are still being gathered
 //   memory      the same, had the receiver had a buffer for it
 //   other       nothing in the plan explains it: only in measured timelines
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "schedlang/plan.h"
+#include "schedlang/sim/wiring.h"
 #include "schedlang/timeline.h"
 
 namespace stringline {
@@ -76,6 +78,8 @@ struct Analysis {
 // timeline's layout. `receive_buffers` is that of the simulation (wiring.h). Cost: linear in
 // actions.
 Analysis Analyze(const Plan& lowered, const Timeline& timeline, int receive_buffers = 0);
+// The same with the wiring of the simulation.
+Analysis Analyze(const Plan& lowered, const Timeline& timeline, const Wiring& wiring);
 
 // The plan that a timeline performed: its actions, and stages where it says they live. Nothing that
 // the plan alone knows is in it: places, costs, splits. None for a timeline in which a stage is on

@@ -1,4 +1,6 @@
-// Durations are collected in a table, sorted, and their medians become costs.
+// Durations are collected in a table, sorted, and their medians become costs. What was never seen
+// alone is made up from what was. The shortest time after which a message followed another is how
+// long a message occupies its channel.
 #include "schedlang/sim/calibrate.h"
 
 #include <algorithm>

@@ -1,4 +1,6 @@
-// From what a person wrote to numbers for every stage of one plan.
+// What a person wrote is filled up, with usual costs where nothing was said or by a formula. Then
+// each key becomes a value for every stage. A pair is priced by running its parts on two lanes,
+// once for each two stages that meet.
 #include <algorithm>
 #include <cmath>
 #include <utility>

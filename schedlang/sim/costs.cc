@@ -1,3 +1,6 @@
+// Words of the command line and lines of a file come to the same table of keys (cost_keys.h) and
+// the same Add, so both are read alike. What a hardware file says counts only where the cost file
+// does not say it.
 #include "schedlang/sim/costs.h"
 
 #include <yaml-cpp/yaml.h>

@@ -1,3 +1,5 @@
+// Every event starts when something that it waits for ends: the wiring says what those are, the
+// timeline when they end. So one cause after the other leads back to what starts with the step.
 #include "schedlang/sim/explain.h"
 
 #include <algorithm>
@@ -82,23 +84,28 @@ constexpr Crossing kCrossings[] = {
 
 class Explainer {
  public:
-  Explainer(const Plan& plan, const Timeline& timeline)
+  Explainer(const Plan& plan, const Timeline& timeline, const CostModel& costs)
       : plan_(plan),
         events_(timeline.events),
+        costs_(costs),
         places_(plan),
-        wiring_(WiringOf(plan, timeline.layout)) {}
+        wiring_(WiringOf(plan, timeline.layout, costs.receive_buffers)) {}
 
   Explanation Run(uint32_t action) const {
     Explanation explanation;
-    uint32_t group = places_.GroupOf(action);
+    const uint32_t group = places_.GroupOf(action);
     SL_CHECK(group != kNone) << action << " is no computation";
     explanation.after = After(group);
-    // Links go back in time; those of no length are bounded by how many groups there are.
-    while (explanation.chain.size() <= plan_.actions.size()) {
-      explanation.chain.push_back(LinkOf(group));
-      const WaitReason reason = explanation.chain.back().reason;
-      if (reason != WaitReason::kRank && reason != WaitReason::kMessage) break;
-      group = explanation.chain.back().cause;
+    std::vector<WaitLink>& chain = explanation.chain;
+    chain.push_back(LinkOf(group));
+    // What waits for what has no circle, so this ends.
+    while (chain.back().reason != WaitReason::kNothing) {
+      SL_CHECK(chain.size() <= 2 * plan_.actions.size()) << "a wait without an end";
+      const WaitReason reason = chain.back().reason;
+      chain.push_back(LinkOf(chain.back().cause));
+      WaitLink& link = chain.back();
+      if (reason == WaitReason::kQueue) link.end_ns = LeftQueue(link.action);
+      if (reason == WaitReason::kOtherRank) link.end_ns = link.begin_ns;
     }
     return explanation;
   }
@@ -114,33 +121,57 @@ class Explainer {
   bool StaysOnRank(const Action& part, StageId other) const {
     return plan_.stage(part.stage).rank == plan_.stage(other).rank;
   }
+  bool EndsAt(uint32_t action, int64_t ns) const {
+    return action != kNoAction && events_[action].end_ns == ns;
+  }
+  // When the message of this send, or receive, lets the next one of its queues go.
+  int64_t LeftQueue(uint32_t message) const {
+    const uint32_t send =
+        IsSend(plan_.actions[message].kind) ? message : wiring_.wires[message].other;
+    return events_[send].end_ns - HopOf(costs_, plan_.actions[send]).latency_ns;
+  }
 
-  WaitLink LinkOf(uint32_t group) const {
-    WaitLink link{.group = group};
-    const int64_t start_ns = events_[group].start_ns;
-    if (start_ns == 0) return link;
-    const uint32_t before = places_.GroupBefore(group);
-    link.idle_ns = start_ns - (before == kNone ? 0 : events_[before].end_ns);
-    if (before != kNone && events_[before].end_ns == start_ns) {
-      link.reason = WaitReason::kRank;
-      link.cause = before;
-      return link;
+  WaitLink LinkOf(uint32_t action) const {
+    WaitLink link{.action = action};
+    link.begin_ns = events_[action].start_ns;
+    link.end_ns = events_[action].end_ns;
+    const ActionKind kind = plan_.actions[action].kind;
+    if (IsCompute(kind)) {
+      ExplainGroup(&link);
+    } else if (link.begin_ns > 0) {
+      IsMessage(kind) ? ExplainMessage(&link) : ExplainCollective(&link);
     }
-    const auto parts = Group(group);
+    // Everything starts at some end, or with the step.
+    SL_CHECK(link.begin_ns == 0 || link.reason != WaitReason::kNothing)
+        << Print(plan_, plan_.actions[action]) << " starts without a cause";
+    return link;
+  }
+
+  void ExplainGroup(WaitLink* link) const {
+    const int64_t start_ns = link->begin_ns;
+    if (start_ns == 0) return;
+    const uint32_t before = places_.GroupBefore(link->action);
+    link->idle_ns = start_ns - (before == kNone ? 0 : events_[before].end_ns);
+    if (before != kNone && events_[before].end_ns == start_ns) {
+      link->reason = WaitReason::kRank;
+      link->cause = before;
+      return;
+    }
+    const auto parts = Group(link->action);
     for (uint32_t k = 0; k < parts.size(); ++k) {
       for (const Crossing& crossing : kCrossings) {
         if (EffectsOf(parts[k].kind).needs & crossing.value) {
-          AddMessage(parts[k], group + k, crossing, start_ns, &link);
+          AddMessage(parts[k], link->action + k, crossing, start_ns, link);
         }
       }
     }
-    for (uint32_t k = 0; k < parts.size() && link.reason == WaitReason::kNothing; ++k) {
-      const uint32_t gathered = wiring_.wires[group + k].gathered;
-      if (gathered == kNoAction || events_[gathered].end_ns != start_ns) continue;
-      link.reason = WaitReason::kGather;
-      link.part = group + k;
+    for (uint32_t k = 0; k < parts.size() && link->reason == WaitReason::kNothing; ++k) {
+      const uint32_t gathered = wiring_.wires[link->action + k].gathered;
+      if (!EndsAt(gathered, start_ns)) continue;
+      link->reason = WaitReason::kGather;
+      link->cause = gathered;
+      link->part = link->action + k;
     }
-    return link;
   }
 
   // Makes the link the message's, if that came when the group started.
@@ -151,41 +182,99 @@ class Explainer {
     const uint32_t recv = places_.Find(part.stage, part.microbatch, crossing.recv);
     const uint32_t send = places_.Find(from, part.microbatch, crossing.send);
     if (recv == kNone || send == kNone || events_[recv].end_ns != start_ns) return;
+    link->reason = WaitReason::kMessage;
     link->value = crossing.value;
     link->part = index;
-    link->giver = GiverOf(plan_.actions[send]);
+    link->giver = wiring_.wires[send].maker;
     link->sent_ns = events_[send].start_ns;
     link->arrived_ns = start_ns;
-    const std::optional<uint32_t> first = Released(send);
-    link->reason = first ? WaitReason::kMessage : WaitReason::kQueue;
-    if (!first) return;
-    link->cause = places_.GroupOf(GiverOf(plan_.actions[*first]));
-    if (*first != send) link->behind = *first;
+    const bool at_once = EndsAt(link->giver, link->sent_ns);
+    link->cause = at_once ? places_.GroupOf(link->giver) : send;
+    link->begin_ns = at_once ? link->sent_ns : start_ns;
   }
 
-  uint32_t GiverOf(const Action& send) const {
-    return places_.Giver(send.stage, send.microbatch, EffectsOf(send.kind).needs);
-  }
-
-  // The message whose value came just when it left, and behind which `send` stood in a queue of its
-  // sender or its receiver: itself, one before it, or one before that.
-  std::optional<uint32_t> Released(uint32_t send) const {
-    for (size_t steps = 0; steps <= plan_.actions.size(); ++steps) {
-      const uint32_t giver = GiverOf(plan_.actions[send]);
-      if (giver == kNone) return std::nullopt;
-      if (events_[giver].end_ns == events_[send].start_ns) return send;
-      std::optional<uint32_t> before;
-      for (const uint32_t end : {send, wiring_.wires[send].other}) {
-        uint32_t earlier = end == kNoAction ? kNoAction : wiring_.wires[end].before;
-        if (earlier == kNoAction) continue;
-        if (IsRecv(plan_.actions[earlier].kind)) earlier = wiring_.wires[earlier].other;
-        if (earlier == kNoAction || events_[earlier].start_ns > events_[send].start_ns) continue;
-        if (!before || events_[earlier].start_ns > events_[*before].start_ns) before = earlier;
-      }
-      if (!before) return std::nullopt;
-      send = *before;
+  // A message moves when both its ends have started: each when all of its call can, and the call
+  // before it has left the queue.
+  void ExplainMessage(WaitLink* link) const {
+    const uint32_t ends[] = {link->action, wiring_.wires[link->action].other};
+    for (const uint32_t end : ends) {
+      if (CanFrom(end, end, link)) return;
     }
-    return std::nullopt;
+    for (const uint32_t end : ends) {
+      if (StoodBehind(end, link)) return;
+    }
+    for (const uint32_t end : ends) {
+      for (const uint32_t part : CallOf(end)) {
+        if (part != end && CanFrom(part, end, link)) return;
+      }
+    }
+  }
+
+  // Whether what the part of a call waits for by itself, a value or a buffer, came when the message
+  // of `end` moved.
+  bool CanFrom(uint32_t part, uint32_t end, WaitLink* link) const {
+    const Action& action = plan_.actions[part];
+    const bool sends = IsSend(action.kind);
+    const uint32_t after = sends ? wiring_.wires[part].maker : wiring_.wires[part].room;
+    if (!EndsAt(after, link->begin_ns)) return false;
+    link->reason = sends ? WaitReason::kValue : WaitReason::kBuffer;
+    link->cause = places_.GroupOf(after);
+    link->rank = plan_.stage(action.stage).rank;
+    if (part != end) link->together_with = part;
+    return true;
+  }
+
+  // Whether a part of the call before `end` in its queue left that when the message moved.
+  bool StoodBehind(uint32_t end, WaitLink* link) const {
+    const uint32_t before = wiring_.wires[end].before;
+    if (before == kNoAction) return false;
+    for (const uint32_t part : CallOf(before)) {
+      if (LeftQueue(part) != link->begin_ns) continue;
+      link->reason = WaitReason::kQueue;
+      link->cause = IsSend(plan_.actions[part].kind) ? part : wiring_.wires[part].other;
+      link->rank = plan_.stage(plan_.actions[end].stage).rank;
+      link->queue = static_cast<int32_t>(wiring_.wires[end].queue);
+      return true;
+    }
+    return false;
+  }
+
+  // The messages of one call on one communicator, of which this is one.
+  std::vector<uint32_t> CallOf(uint32_t message) const {
+    uint32_t first = message;
+    while (plan_.actions[first].joined) --first;
+    std::vector<uint32_t> call;
+    for (uint32_t k = 0; k < Group(first).size(); ++k) {
+      if (wiring_.wires[first + k].queue == wiring_.wires[message].queue) call.push_back(first + k);
+    }
+    return call;
+  }
+
+  void ExplainCollective(WaitLink* link) const {
+    if (CollectiveOf(link->action, link->begin_ns, link)) return;
+    const Wire& wire = wiring_.wires[link->action];
+    if (plan_.actions[link->action].kind != ActionKind::kReduceGrad) return;
+    if (wire.meeting == kNoAction) return;
+    for (const auto& [member, comes] : wiring_.reductions.of(static_cast<int>(wire.meeting))) {
+      WaitLink other;
+      if (!comes || !CollectiveOf(member, link->begin_ns, &other)) continue;
+      link->reason = WaitReason::kOtherRank;
+      link->cause = member;
+      return;
+    }
+  }
+
+  // Whether the collective could start then by what is on its own rank, and not before.
+  bool CollectiveOf(uint32_t i, int64_t start_ns, WaitLink* link) const {
+    const Wire& wire = wiring_.wires[i];
+    if (EndsAt(wire.after, start_ns)) {
+      link->reason = WaitReason::kRank;
+      link->cause = places_.GroupOf(wire.after);
+    } else if (EndsAt(wire.before, start_ns)) {
+      link->reason = WaitReason::kCollective;
+      link->cause = wire.before;
+    }
+    return link->reason != WaitReason::kNothing;
   }
 
   std::vector<WaitingGroup> After(uint32_t group) const {
@@ -229,6 +318,7 @@ class Explainer {
 
   const Plan& plan_;
   const std::vector<Event>& events_;
+  const CostModel& costs_;
   const PlaceTable places_;
   const Wiring wiring_;
 };
@@ -260,8 +350,9 @@ std::string StagesOfPipes(const Plan& plan) {
 
 }  // namespace
 
-Explanation Explain(const Plan& lowered, const Timeline& timeline, uint32_t action) {
-  return Explainer(lowered, timeline).Run(action);
+Explanation Explain(const Plan& lowered, const Timeline& timeline, const CostModel& costs,
+                    uint32_t action) {
+  return Explainer(lowered, timeline, costs).Run(action);
 }
 
 absl::StatusOr<uint32_t> FindAction(const Plan& plan, absl::string_view text) {

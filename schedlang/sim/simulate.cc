@@ -1,3 +1,6 @@
+// A start is the latest end of what its wire names (wiring.h). So ranks and queues go on in any
+// order, each until it needs an end that is not known yet. Only messages that share a link are
+// taken in the order of time, when nothing else can go on.
 #include "schedlang/sim/simulate.h"
 
 #include <algorithm>
@@ -53,10 +56,7 @@ class LaneClock {
       } else {
         const int rank = ready_.back();
         ready_.pop_back();
-        if (!AdvanceRank(rank)) continue;
-        for (uint32_t k = wiring_.first_queue[rank]; k < wiring_.first_queue[rank + 1]; ++k) {
-          free_.push_back(wiring_.rank_queues[k]);
-        }
+        if (AdvanceRank(rank)) LookAtQueuesOf(rank);
       }
       while (!free_.empty()) {
         const int queue = free_.back();
@@ -85,6 +85,31 @@ class LaneClock {
 
   int64_t EndOf(uint32_t action) const { return action == kNoAction ? 0 : events_[action].end_ns; }
 
+  void LookAtQueuesOf(int rank) {
+    for (uint32_t k = wiring_.first_queue[rank]; k < wiring_.first_queue[rank + 1]; ++k) {
+      free_.push_back(wiring_.rank_queues[k]);
+    }
+  }
+
+  // Where lists are heeded, whatever ends on a rank may be what a wait of its list is for.
+  void LookAtWaitsOf(int rank) {
+    if (wiring_.waits.empty()) return;
+    ready_.push_back(rank);
+    LookAtQueuesOf(rank);
+  }
+
+  // When all that is listed before the action and holds it up has ended, or kUnknown.
+  int64_t ListedBeforeNs(uint32_t action) const {
+    int64_t latest_ns = EndOf(wiring_.listed[action].computation);
+    if (latest_ns == kUnknown) return kUnknown;
+    for (const ListedWait& wait : wiring_.WaitsBefore(action)) {
+      const int64_t end_ns = events_[wait.until].end_ns;
+      if (end_ns == kUnknown) return kUnknown;
+      latest_ns = std::max(latest_ns, end_ns);
+    }
+    return latest_ns;
+  }
+
   // Performs what the rank can perform now. Whether that was anything.
   bool AdvanceRank(int rank) {
     const uint32_t last = plan_.first[rank + 1];
@@ -111,6 +136,11 @@ class LaneClock {
   bool Compute(int rank, uint32_t* cursor, uint32_t last) {
     const uint32_t begin = *cursor;
     int64_t start_ns = now_ns_[rank];
+    for (const ListedWait& wait : wiring_.WaitsBefore(begin)) {
+      const int64_t there_ns = events_[wait.until].end_ns;
+      if (there_ns == kUnknown) return false;
+      start_ns = std::max(start_ns, there_ns);
+    }
     uint32_t end = begin;
     do {
       const Wire& wire = wiring_.wires[end];
@@ -179,6 +209,7 @@ class LaneClock {
       const int rank = plan_.stage(plan_.actions[member].stage).rank.value;
       data_parallel_ns_[rank] = end_ns;
       waiting_[rank] = kNoAction;
+      LookAtWaitsOf(rank);
       for (uint32_t i = member + 1; i < cursor_[rank] && waiting_[rank] == kNoAction; ++i) {
         const ActionKind kind = plan_.actions[i].kind;
         if (IsCollective(kind) && kind != ActionKind::kReshard) Collect(rank, i);
@@ -198,6 +229,11 @@ class LaneClock {
       int64_t start_ns = state.free_ns;
       for (uint32_t k = begin; k < end; ++k) {
         const uint32_t i = wiring_.calls[k];
+        if (!wiring_.listed.empty()) {
+          const int64_t issued_ns = ListedBeforeNs(i);
+          if (issued_ns == kUnknown) return;
+          start_ns = std::max(start_ns, issued_ns);
+        }
         const Wire& wire = wiring_.wires[i];
         const uint32_t after = IsSend(plan_.actions[i].kind) ? wire.maker : wire.room;
         if (after == kNoAction) continue;
@@ -250,6 +286,7 @@ class LaneClock {
       QueueState& state = queues_[wiring_.wires[end].queue];
       state.free_ns = std::max(state.free_ns, end_ns);
       if (--state.left == 0) free_.push_back(static_cast<int>(wiring_.wires[end].queue));
+      LookAtWaitsOf(plan_.stage(plan_.actions[end].stage).rank.value);
     }
     const int rank = plan_.stage(plan_.actions[recv].stage).rank.value;
     if (lacks_[rank] != recv) return;
@@ -306,6 +343,13 @@ absl::StatusOr<Timeline> Simulate(const Plan& lowered, const Wiring& wiring,
   }
   return absl::FailedPreconditionError(absl::StrCat(
       "the plan never ends: ", circle.empty() ? "'stringline check' says where it waits" : circle));
+}
+
+Timeline SimulateAsFarAsItGoes(const Plan& lowered, const Wiring& wiring, const CostModel& costs) {
+  Timeline timeline = TimelineOf(lowered, "simulated");
+  timeline.layout = wiring.layout;
+  LaneClock(lowered, wiring, costs, &timeline).Run();
+  return timeline;
 }
 
 }  // namespace stringline

@@ -41,4 +41,8 @@ absl::StatusOr<Timeline> Simulate(const Plan& lowered, const CostModel& costs,
 absl::StatusOr<Timeline> Simulate(const Plan& lowered, const Wiring& wiring,
                                   const CostModel& costs);
 
+// The same as far as it goes, for whoever says why a plan never ends: what has not ended has an end
+// of -1, and what has not started a start of -1.
+Timeline SimulateAsFarAsItGoes(const Plan& lowered, const Wiring& wiring, const CostModel& costs);
+
 }  // namespace stringline

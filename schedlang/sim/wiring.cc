@@ -1,3 +1,6 @@
+// A pass down each rank's list knows what of every stage and microbatch is there by now, and ties
+// each action to that. Then the k-th send of a channel gets the k-th receive as its other end.
+// Reductions and receive buffers are tied last.
 #include "schedlang/sim/wiring.h"
 
 #include <algorithm>
@@ -237,6 +240,28 @@ class Wirer {
 
 Wiring WiringOf(const Plan& lowered, CommLayout layout, int receive_buffers) {
   return Wirer(lowered, layout).Run(receive_buffers);
+}
+
+Wiring WiringAsWritten(const Plan& lowered, CommLayout layout, int receive_buffers,
+                       std::vector<ListedWait> waits) {
+  Wiring wiring = WiringOf(lowered, layout, receive_buffers);
+  wiring.waits = std::move(waits);
+  wiring.listed.resize(lowered.actions.size());
+  uint32_t wait = 0;
+  const auto all_waits = static_cast<uint32_t>(wiring.waits.size());
+  for (int r = 0; r < lowered.ranks(); ++r) {
+    const auto is_mine = [&] { return wait < all_waits && wiring.waits[wait].rank.value == r; };
+    uint32_t computation = kNoAction, first_wait = wait;
+    for (uint32_t i = lowered.first[r]; i < lowered.first[r + 1]; ++i) {
+      while (is_mine() && wiring.waits[wait].before <= i) ++wait;
+      wiring.listed[i] = {computation, first_wait, wait};
+      if (!IsCompute(lowered.actions[i].kind) || lowered.actions[i].joined) continue;
+      computation = i;
+      first_wait = wait;
+    }
+    while (is_mine()) ++wait;  // at the end of the rank they hold up nothing
+  }
+  return wiring;
 }
 
 }  // namespace stringline

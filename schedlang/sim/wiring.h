@@ -13,6 +13,10 @@
 //   collective   `before`: the gather or reduction before it on its rank; `after`: the last
 //                computation listed before it, for an UNSHARD the last one before the RESHARD
 //                before it; `meeting`: the same of all who take part in that reduction
+//
+// A runtime that issues one list in order holds up more, if it is asked for (WiringAsWritten): a
+// send or a receive also waits for the last computation listed before it, and both it and a
+// computation for the waits listed between.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +53,21 @@ struct Wire {
   };
 };
 
+// The rank goes on to actions[before], or to its end, when actions[until], of its own, has ended.
+struct ListedWait {
+  RankId rank;
+  uint32_t before = 0;
+  uint32_t until = 0;
+};
+
+// What is listed before an action and has to end first: the last computation (its first part), and
+// the waits behind that, Wiring::waits[first_wait] .. waits[end_wait - 1].
+struct ListedBefore {
+  uint32_t computation = kNoAction;
+  uint32_t first_wait = 0;
+  uint32_t end_wait = 0;
+};
+
 struct Wiring {
   CommLayout layout = CommLayout::kEdge;
   CommQueues queues;
@@ -61,6 +80,9 @@ struct Wiring {
   std::vector<int32_t> rank_queues;
   std::vector<uint32_t> first_queue;
   ReplicaReductions reductions;  // those that are one start and end together
+  // By action, if messages are issued where they are written; empty: as early as they can be.
+  std::vector<ListedBefore> listed;
+  std::vector<ListedWait> waits;  // rank by rank, in the order of `before`
   // Every message has its other end, and every value that is sent or needed is made on its rank or
   // received there.
   bool whole = false;
@@ -69,11 +91,23 @@ struct Wiring {
     return absl::MakeConstSpan(calls).subspan(first_call[queue],
                                               first_call[queue + 1] - first_call[queue]);
   }
+  // The waits listed before the action and behind the computation before it.
+  absl::Span<const ListedWait> WaitsBefore(uint32_t action) const {
+    if (listed.empty()) return {};
+    const ListedBefore& before = listed[action];
+    return absl::MakeConstSpan(waits).subspan(before.first_wait,
+                                              before.end_wait - before.first_wait);
+  }
 };
 
 // `receive_buffers` is how many received values a rank can hold that are not used yet; 0: any
 // number. A buffer is free again when the group that needs its value has ended, and receives take
 // them in the order of the list. Cost: linear in actions, times the logarithm of the buffers.
 Wiring WiringOf(const Plan& lowered, CommLayout layout, int receive_buffers = 0);
+
+// The same where messages are issued in the order of each rank's list, with these waits, which are
+// in order.
+Wiring WiringAsWritten(const Plan& lowered, CommLayout layout, int receive_buffers,
+                       std::vector<ListedWait> waits);
 
 }  // namespace stringline

@@ -1,3 +1,6 @@
+// The text is cut into pieces, words and comments, that know where they stood. Lines are cut and
+// every piece gets its column; while a line is too long, its blocks are opened and all is laid out
+// again. At the end the pieces must still be the same.
 #include "schedlang/text/format.h"
 
 #include <algorithm>

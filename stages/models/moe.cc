@@ -1,3 +1,6 @@
+// First what sizes are allowed and what they cost; then a layer, op by op: route, plan, dispatch,
+// the products by expert, combine, sum. Counts of rows are known only when it runs, so shapes have
+// the most rows that may come.
 #include "stages/models/moe.h"
 
 #include <algorithm>

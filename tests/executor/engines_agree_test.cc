@@ -48,5 +48,29 @@ TEST(EnginesAgree, OnTenThousandRandomPlans) {
   EXPECT_GT(tally.unsound, 1000);
 }
 
+// Also where messages share communicators.
+TEST(EnginesAgree, InEveryLayout) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  for (const CommLayout layout :
+       {CommLayout::kEdge, CommLayout::kPair, CommLayout::kUpDown, CommLayout::kShared}) {
+    Tally tally;
+    for (int i = 0; i < 3'000; ++i) {
+      const Plan plan = RandomPlan(random);
+      Diagnostics diagnostics;
+      const bool checked = Check(plan, {.layout = layout}, &diagnostics);
+      const absl::Status strict = RunStrict(plan, layout);
+      ++(checked ? tally.sound : tally.unsound);
+      if (checked == strict.ok() || ++tally.disagreements > 3) continue;
+      ADD_FAILURE() << Print(plan) << NameOf(layout) << ": check " << checked << ", executor "
+                    << strict;
+    }
+    EXPECT_EQ(tally.disagreements, 0) << NameOf(layout);
+    EXPECT_GT(tally.sound, 100) << NameOf(layout);
+    EXPECT_GT(tally.unsound, 100) << NameOf(layout);
+  }
+}
+
 }  // namespace
 }  // namespace stringline

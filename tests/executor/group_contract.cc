@@ -1,3 +1,6 @@
+// A contract is a row of a table. It fills buffers with values that tell their member and their
+// place, calls, and compares every element. Copies before and after the call are on the member's
+// stream, so its place in the order is tested, too.
 #include "tests/executor/group_contract.h"
 
 #include <algorithm>

@@ -89,7 +89,7 @@ TEST(PartsRehearsal, TakesWhatTheSimulatorSaysAndSoDoesWhatWasMeasured) {
       means.Add(rehearsal->measured);
       means.Add(rehearsal->measured);
       for (const CostModel& found : {calibrated, means.Model()}) {
-        const auto again = Simulate(plan, RehearsedCosts(plan, found));
+        const auto again = Simulate(plan, found);
         ASSERT_TRUE(again.ok()) << again.status();
         ASSERT_EQ(measured, AsMeasured(*again));
       }
@@ -117,7 +117,7 @@ TEST(PartsRehearsal, CostsOfOneScheduleArePricedForAnother) {
     PricePairs(paired, &asked);
     PricePairs(paired, &found);
     const auto rehearsal = Rehearse(paired, asked, settings);
-    const auto predicted = Simulate(paired, RehearsedCosts(paired, found));
+    const auto predicted = Simulate(paired, found);
     ASSERT_TRUE(rehearsal.ok() && predicted.ok());
     EXPECT_EQ(Print(rehearsal->measured), AsMeasured(*predicted)) << schedule;
   }

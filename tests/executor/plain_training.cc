@@ -1,3 +1,6 @@
+// The forward keeps what the backward needs; the backward of each piece stands below its forward.
+// Gradients are added up over all sequences and divided by the tokens once, then every number of
+// every parameter takes its step of AdamW.
 #include "tests/executor/plain_training.h"
 
 #include <cmath>

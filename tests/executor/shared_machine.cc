@@ -1,3 +1,6 @@
+// Processes come together in Meet: the last one does the work for all, as running the step that
+// each has enqueued its part of. What they enqueue goes to the one device, under one lock; groups
+// are made once, by whoever comes first.
 #include "tests/executor/shared_machine.h"
 
 #include <utility>

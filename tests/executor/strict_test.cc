@@ -32,8 +32,7 @@ constexpr const char* kWaitInACircle =
     "rank 1: 1F0 1F1 2F0 2F1 2B0 1B0 2B1 1B1\n";
 
 TEST(RunStrict, RanksThatWaitForEachOtherAreADeadlock) {
-  const absl::Status status =
-      RunStrict(LoweredFrom(kWaitInACircle));
+  const absl::Status status = RunStrict(LoweredFrom(kWaitInACircle));
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
   const std::string text(status.message());
   for (const char* part : {

@@ -18,6 +18,7 @@ if (importlib.util.find_spec("selenium") is None and os.path.exists(PACKAGED)
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import browser as chromium  # noqa: E402
+import colour_sight  # noqa: E402
 
 WRITER, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
 SHARED = {}
@@ -116,6 +117,14 @@ class PageTest(unittest.TestCase):
                 seen.add(total)
                 self.shoot(f"{name}-{'dark' if dark else 'light'}")
         self.assertEqual(len(seen), 12, "no two pictures are alike")
+
+    def test_colour_blind_readers_tell_kinds_apart(self):
+        for dark in (False, True):
+            self.open("small", dark=dark)
+            paint = self.script("return picture.paint.rgb")
+            kinds = [paint[4 * kind:4 * kind + 4] for kind in range(4)]
+            for sight in colour_sight.SIGHTS:
+                self.assertGreater(colour_sight.least_distance(kinds, sight), 12, (sight, dark))
 
     def test_theme_switch(self):
         self.open("small")

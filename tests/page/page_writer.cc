@@ -34,7 +34,7 @@ struct StagedSpec {
 std::unique_ptr<Staged> Stage(const StagedSpec& spec) {
   const auto parameters = ParseParameters(spec.parameters);
   const std::string path = absl::StrCat(STRINGLINE_SOURCE_DIR "/schedules/", spec.file);
-  auto step = OpenSimulated({path, "", *parameters}, {.text = spec.costs}, spec.layout);
+  auto step = OpenSimulated({path, "", *parameters}, {.text = spec.costs}, {spec.layout});
   SL_CHECK(step.ok() && step->timeline) << spec.file;
   auto staged = std::make_unique<Staged>();
   staged->source = Source("schedules/" + spec.file, std::string(step->source.text()));

@@ -15,10 +15,16 @@
 namespace stringline {
 namespace {
 
-// F = I = W = 20, B = 40, a message 1.
+// F = I = W = 20, B = 40, a message 1, for which it occupies its queues.
 CostModel TwentyToOne(const Plan& plan) {
   const std::vector<int64_t> one(plan.stages.size(), 20), two(plan.stages.size(), 40);
-  return {.forward = one, .backward = two, .input_gradient = one, .weight_gradient = one, .hop = 1};
+  const std::vector<Hop> hops(plan.stages.size(), Hop{.transfer_ns = 1});
+  return {.forward = one,
+          .backward = two,
+          .input_gradient = one,
+          .weight_gradient = one,
+          .activation_hops = hops,
+          .gradient_hops = hops};
 }
 
 int64_t TimeOf(const Plan& plan, CommLayout queues, const std::vector<TorchWait>& waits = {}) {

@@ -1,3 +1,6 @@
+// Small plans are all permutations of the ranks' lists. Random ones grow by any action that can run
+// next, so they are right; then a list may be damaged, before lowering or after it, and groups are
+// mended so that it is a plan still.
 #include "tests/schedlang/engines.h"
 
 #include <algorithm>

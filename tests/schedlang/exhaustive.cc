@@ -1,3 +1,6 @@
+// What does not hang on time is judged first, in a walk down each list. The rest is a state, a
+// string of counters, and Steps gives all that may follow it. A search visits every state once; one
+// that nothing follows must be the end.
 #include "tests/schedlang/exhaustive.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Time goes from one moment at which something ends to the next. At each of them every action is
+// asked whether it may begin, again and again until none may. There is no queue and no wiring that
+// could be wrong: every question is asked of the plan itself.
 #include "tests/schedlang/slow_model.h"
 
 #include <algorithm>
@@ -12,8 +15,9 @@ namespace {
 
 class SlowModel {
  public:
-  SlowModel(const Plan& plan, const CostModel& costs, CommLayout layout, int receive_buffers)
-      : plan_(plan), costs_(costs), layout_(layout), buffers_(receive_buffers) {
+  SlowModel(const Plan& plan, const CostModel& costs, CommLayout layout, int receive_buffers,
+            const std::vector<ListedWait>* waits)
+      : plan_(plan), costs_(costs), layout_(layout), buffers_(receive_buffers), waits_(waits) {
     const size_t n = plan.actions.size();
     times_.start_ns.assign(n, -1);
     times_.end_ns.assign(n, -1);
@@ -111,6 +115,7 @@ class SlowModel {
     for (uint32_t k = i; k-- > plan_.first[rank_[i]];) {
       if (IsCompute(At(k).kind) && !EndedAction(k)) return false;
     }
+    if (!IsPastWaits(i)) return false;
     for (const Action& part : group) {
       if (!HasNeeds(part, i)) return false;
     }
@@ -121,6 +126,22 @@ class SlowModel {
     }
     moments->push_back(end);
     return true;
+  }
+
+  // Whether every wait listed before the action is over.
+  bool IsPastWaits(uint32_t i) const {
+    if (waits_ == nullptr) return true;
+    return std::all_of(waits_->begin(), waits_->end(), [&](const ListedWait& wait) {
+      return wait.rank.value != rank_[i] || wait.before > i || EndedAction(wait.until);
+    });
+  }
+
+  // Whether a rank that performs its list in order has come to the message.
+  bool IsIssued(uint32_t message) const {
+    for (uint32_t k = plan_.first[rank_[message]]; k < message && waits_ != nullptr; ++k) {
+      if (IsCompute(At(k).kind) && !EndedAction(k)) return false;
+    }
+    return IsPastWaits(message);
   }
 
   bool HasNeeds(const Action& part, uint32_t group) const {
@@ -257,7 +278,7 @@ class SlowModel {
   }
 
   bool TryMessage(uint32_t i, std::vector<int64_t>* moments) {
-    if (posted_[i] >= 0 || !CanPost(i)) return false;
+    if (posted_[i] >= 0 || !IsIssued(i) || !CanPost(i)) return false;
     posted_[i] = now_;
     const uint32_t other = OtherEnd(i);
     if (posted_[other] < 0) return true;
@@ -282,6 +303,7 @@ class SlowModel {
   const CostModel& costs_;
   const CommLayout layout_;
   const int buffers_;
+  const std::vector<ListedWait>* const waits_;
   SlowTimes times_;
   std::vector<int64_t> posted_, free_;  // by message: when it started, when it leaves its queue
   std::vector<int> rank_;               // by action
@@ -294,8 +316,8 @@ class SlowModel {
 }  // namespace
 
 SlowTimes RunSlowly(const Plan& lowered, const CostModel& costs, CommLayout layout,
-                    int receive_buffers) {
-  return SlowModel(lowered, costs, layout, receive_buffers).Run();
+                    int receive_buffers, const std::vector<ListedWait>* waits) {
+  return SlowModel(lowered, costs, layout, receive_buffers, waits).Run();
 }
 
 }  // namespace stringline

@@ -1,3 +1,6 @@
+// Each token's row goes through the model alone: attention looks at the rows before it, and the
+// experts it chose are called right there. Choices are found by sorting, or given from outside, so
+// that losses can be compared where only a parameter differs.
 #include "tests/stages/plain_moe.h"
 
 #include <algorithm>

@@ -61,6 +61,8 @@ const Bad kBad[] = {
     {"zzzzzz", 2, "unknown command 'zzzzzz'"},
     {"check", 2, "needs a file"},
     {"check good.sched P=2 M=2 --widht 3", 2, "unknown option '--widht'"},
+    {"compare good.sched good.sched P=2 M=2 --plot x.svg", 2, "unknown option '--plot'"},
+    {"sim good.sched P=2 M=2 --messages late", 2, "late not in {early,as-written}"},
     {"show good.sched P=2 M=2 --widht 80", 2, "did you mean '--width'"},
     {"show good.sched P=2 M=2 --width wide", 2, "--width"},
     {"show good.sched P=2 M=2 --width 3", 2, "--width"},

@@ -9,7 +9,9 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/check/live_memory.h"
 #include "schedlang/elaborate/elaborate.h"
+#include "schedlang/lower/collectives.h"
 #include "schedlang/lower/lower.h"
 #include "schedlang/sim/simulate.h"
 #include "schedlang/text/parse.h"
@@ -18,78 +20,206 @@
 namespace stringline {
 namespace {
 
+// Every link but the last, which starts with the step, has a cause: what the next one is about.
+// That ends when this one begins, so that the chain accounts for all of the time up to the end of
+// the action.
 void CheckChain(const Plan& plan, const Timeline& timeline, const CostModel& costs,
                 uint32_t action) {
-  const Explanation explanation = Explain(plan, timeline, action);
+  const Explanation explanation = Explain(plan, timeline, costs, action);
   ASSERT_FALSE(explanation.chain.empty());
-  const auto start = [&](uint32_t i) { return timeline.events[i].start_ns; };
-  const auto end = [&](uint32_t i) { return timeline.events[i].end_ns; };
-  int64_t along_ns = 0;  // work and hops
+  const auto& events = timeline.events;
+  int64_t end_ns = events[action].end_ns;
   for (size_t i = 0; i < explanation.chain.size(); ++i) {
     const WaitLink& link = explanation.chain[i];
     const bool last = i + 1 == explanation.chain.size();
     ASSERT_EQ(link.reason == WaitReason::kNothing, last);
+    ASSERT_EQ(link.end_ns, end_ns);
+    ASSERT_LE(link.begin_ns, link.end_ns);
+    const bool in_link =
+        link.reason == WaitReason::kMessage &&
+        IsCompute(plan.actions[link.cause].kind);  // the message has none of its own
+    ASSERT_EQ(link.begin_ns, in_link ? link.sent_ns : events[link.action].start_ns);
+    end_ns = link.begin_ns;
     if (last) {
-      ASSERT_EQ(start(link.group), 0);
+      ASSERT_EQ(events[link.action].start_ns, 0);
       continue;
     }
-    ASSERT_EQ(explanation.chain[i + 1].group, link.cause);
-    const int64_t hop_ns = link.reason == WaitReason::kMessage ? costs.hop : 0;
-    ASSERT_EQ(start(link.group), end(link.cause) + hop_ns);
-    along_ns += end(link.cause) - start(link.cause) + hop_ns;
+    const WaitLink& next = explanation.chain[i + 1];
+    ASSERT_EQ(next.action, link.cause);
+    const Event& cause = events[next.action];
+    if (link.reason == WaitReason::kQueue) {
+      ASSERT_EQ(next.end_ns, cause.end_ns - HopOf(costs, plan.actions[next.action]).latency_ns);
+    } else if (link.reason != WaitReason::kOtherRank) {
+      ASSERT_EQ(next.end_ns, cause.end_ns);
+    }
   }
-  ASSERT_EQ(along_ns, start(explanation.chain.front().group));
   for (const WaitingGroup& waiting : explanation.after) {
-    ASSERT_GE(start(waiting.group), waiting.ready_ns);
-    ASSERT_GE(waiting.ready_ns, end(action));
+    ASSERT_GE(events[waiting.group].start_ns, waiting.ready_ns);
+    ASSERT_GE(waiting.ready_ns, events[action].end_ns);
   }
 }
 
-struct ExplainCase {
-  const char* file;
-  int ranks;
-  int microbatches;
+constexpr const char* kLibrary[] = {
+    "gpipe",   "1f1b",  "looped_bfs", "interleaved", "interleaved_zb", "megatron_combined",
+    "kimi_k2", "gis",   "zb_h1",      "zb_h2",       "zb_v",           "dualpipe_v",
+    "v_half",  "v_min", "hanayo",     "chimera",     "dualpipe",
 };
 
-const ExplainCase kExplainCases[] = {
-    {"1f1b", 5, 7},       {"dualpipe_v", 4, 9}, {"gpipe", 3, 4},  {"interleaved", 4, 8},
-    {"looped_bfs", 3, 5}, {"zb_h1", 4, 6},      {"zb_v", 3, 8},   {"megatron_combined", 2, 6},
-    {"kimi_k2", 4, 8},    {"chimera", 4, 8},    {"hanayo", 3, 5}, {"v_min", 4, 9},
-    {"zb_h2", 1, 3},
+struct ExplainTally {
+  int explained = 0;
+  int reasons[kWaitReasons] = {};
 };
 
+// The chains of all computations, with costs that are drawn.
+void ExplainAll(const Plan& plan, CommLayout layout, bool collects, std::mt19937* random,
+                ExplainTally* tally) {
+  const auto cost = [&] { return absl::StrCat("=", (*random)() % 50, "ns,"); };
+  std::string text = absl::StrCat("F", cost(), "B", cost(), "I", cost(), "W", cost(), "FB", cost(),
+                                  "p2p=", (*random)() % 20, "ns");
+  const int bytes = static_cast<int>((*random)() % 3) * 20;
+  if (bytes > 0) absl::StrAppend(&text, ",bandwidth=1GB/s,message=", bytes);
+  if (bytes > 20) absl::StrAppend(&text, ",node.ranks=2,node.bandwidth=3GB/s");
+  if (collects) absl::StrAppend(&text, ",unshard=", (*random)() % 60, "ns,reduce", cost());
+  if (collects) text.pop_back();
+  const auto spec = ParseCosts(text);
+  ASSERT_TRUE(spec.ok()) << text << spec.status();
+  const Plan lowered = Lower(collects ? AddCollectives(plan, 1 + (*random)() % 3) : plan, layout);
+  auto costs = ResolveCosts(*spec, lowered);
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  if ((*random)() % 2 == 0) {
+    for (int r = 0; r < lowered.ranks(); ++r) {
+      costs->receive_buffers =
+          std::max(costs->receive_buffers, ReceiveBuffersOf(lowered, RankId(r)));
+    }
+  }
+  const auto timeline = Simulate(lowered, *costs, layout);
+  ASSERT_TRUE(timeline.ok()) << text << timeline.status();
+  for (uint32_t i = 0; i < lowered.actions.size(); ++i) {
+    if (!IsCompute(lowered.actions[i].kind)) continue;
+    ++tally->explained;
+    CheckChain(lowered, *timeline, *costs, i);
+    if (testing::Test::HasFatalFailure()) {
+      FAIL() << Print(lowered, lowered.actions[i]) << " with " << text << ", "
+             << costs->receive_buffers << " receive buffers";
+    }
+    for (const WaitLink& link : Explain(lowered, *timeline, *costs, i).chain) {
+      ++tally->reasons[static_cast<int>(link.reason)];
+    }
+  }
+}
+
+// Over the whole library, in every layout, with messages that occupy their queues and bounded
+// receive buffers, with and without collectives.
 TEST(ExplainTest, ChainsHaveNoHoles) {
   const unsigned seed = std::random_device{}();
   std::mt19937 random(seed);
   std::cout << "seed " << seed << "\n";
-  int explained = 0;
-  for (const ExplainCase& test : kExplainCases) {
+  ExplainTally tally;
+  // Ranks with replicas meet in reductions, with gathers behind them.
+  Diagnostics none;
+  const auto replicas =
+      ReadPlan(Source("replicas.plan",
+                      "plan v P=2 M=3\n"
+                      "pipe a M=1 stages 0 1\npipe b M=1 stages 1 0\npipe c M=1 stages 1 0\n"
+                      "rank 0: a[0]F0 b[1]F0 b[1]B0 a[0]B0 c[1]F0 c[1]B0\n"
+                      "rank 1: b[0]F0 a[1]F0 a[1]B0 b[0]B0 c[0]F0 c[0]B0\n"),
+               &none);
+  ASSERT_TRUE(replicas);
+  for (int round = 0; round < 40; ++round) {
+    const auto layout = static_cast<CommLayout>(round % kCommLayouts);
+    ExplainAll(*replicas, layout, /*collects=*/true, &random, &tally);
+    if (HasFatalFailure()) FAIL() << "replicas in layout " << NameOf(layout);
+  }
+  for (const char* const name : kLibrary) {
     Diagnostics diagnostics;
-    const std::string path = absl::StrCat(SourceFolder(), "/schedules/", test.file, ".sched");
+    const std::string path = absl::StrCat(SourceFolder(), "/schedules/", name, ".sched");
     const auto file = Parse(Source(path, ReadText(path)), &diagnostics);
     ASSERT_TRUE(file);
-    const auto plan =
-        Elaborate(*file, "", {{"P", test.ranks}, {"M", test.microbatches}}, &diagnostics);
-    ASSERT_TRUE(plan) << test.file;
-    const Plan lowered = Lower(*plan);
-    for (int round = 0; round < 4; ++round) {
-      const auto cost = [&] { return absl::StrCat("=", random() % 50, "ns,"); };
-      const auto spec = ParseCosts(absl::StrCat("F", cost(), "B", cost(), "I", cost(), "W", cost(),
-                                                "FB", cost(), "p2p=", random() % 20, "ns"));
-      ASSERT_TRUE(spec.ok());
-      const auto costs = ResolveCosts(*spec, lowered);
-      ASSERT_TRUE(costs.ok());
-      const auto timeline = Simulate(lowered, *costs);
-      ASSERT_TRUE(timeline.ok());
-      for (uint32_t i = 0; i < lowered.actions.size(); ++i) {
-        if (!IsCompute(lowered.actions[i].kind)) continue;
-        ++explained;
-        CheckChain(lowered, *timeline, *costs, i);
-        if (HasFatalFailure()) FAIL() << test.file << " " << Print(lowered, lowered.actions[i]);
-      }
+    const auto plan = Elaborate(*file, "", {{"P", 4}, {"M", 8}}, &diagnostics);
+    ASSERT_TRUE(plan) << name;
+    for (int round = 0; round < 16; ++round) {
+      const auto layout = static_cast<CommLayout>(round % kCommLayouts);
+      ExplainAll(*plan, layout, /*collects=*/round >= 8, &random, &tally);
+      if (HasFatalFailure()) FAIL() << name << " in layout " << NameOf(layout);
     }
   }
-  EXPECT_GT(explained, 3000);
+  EXPECT_GT(tally.explained, 10'000);
+  // For other ranks' reductions nothing here always waits: the test of a reduction does.
+  for (int reason = 0; reason < static_cast<int>(WaitReason::kOtherRank); ++reason) {
+    EXPECT_GT(tally.reasons[reason], 0) << "of reason " << reason;
+  }
+}
+
+// The chain of an action as text: what each link is about, and from when to when.
+std::string ChainOf(const std::string& plan_text, const std::string& costs_text, CommLayout layout,
+                    const std::string& action) {
+  Diagnostics diagnostics;
+  const auto plan = ReadPlan(Source("test.plan", plan_text), &diagnostics);
+  EXPECT_TRUE(plan.has_value() && diagnostics.empty());
+  const Plan lowered = plan->lowered ? *plan : Lower(*plan, layout);
+  const auto costs = ResolveCosts(*ParseCosts(costs_text), lowered);
+  EXPECT_TRUE(costs.ok()) << costs.status();
+  const auto timeline = Simulate(lowered, *costs, layout);
+  EXPECT_TRUE(timeline.ok()) << timeline.status();
+  std::string text;
+  const auto asked = FindAction(lowered, action);
+  EXPECT_TRUE(asked.ok()) << asked.status();
+  for (const WaitLink& link : Explain(lowered, *timeline, *costs, *asked).chain) {
+    absl::StrAppend(&text, text.empty() ? "" : " ", Print(lowered, lowered.actions[link.action]),
+                    "@", link.begin_ns / 1000, "-", link.end_ns / 1000);
+  }
+  return text;
+}
+
+// Three messages of 10 us leave one behind another; the activations are there after 1, 2 and 3 us.
+TEST(ExplainTest, AQueueIsFollowedToWhatOccupiedIt) {
+  const std::string plan =
+      "plan queue P=2 M=3 lowered\n"
+      "stages 0 1\n"
+      "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0F2 0SEND_F2 0RECV_B0 0B0 0RECV_B1 0B1 0RECV_B2 0B2\n"
+      "rank 1: 1RECV_F0 1RECV_F1 1RECV_F2 1F0 1F1 1F2 1B0 1SEND_B0 1B1 1SEND_B1 1B2 1SEND_B2\n";
+  const std::string costs = "F=1,B=1,p2p=2,message=10kB,bandwidth=1GB/s";
+  EXPECT_EQ(ChainOf(plan, costs, CommLayout::kShared, "1F2"),
+            "1F2@33-34 0SEND_F2@21-33 0SEND_F1@11-21 0SEND_F0@1-11 0F0@0-1");
+  EXPECT_EQ(ChainOf(plan, costs, CommLayout::kEdge, "1F2"),
+            "1F2@33-34 0SEND_F2@21-33 0SEND_F1@11-21 0SEND_F0@1-11 0F0@0-1");
+}
+
+// The second activation is received in one call with a gradient that is sent, which 1B0 makes.
+TEST(ExplainTest, ACallIsFollowedToWhatItsOtherPartWaitedFor) {
+  const std::string plan =
+      "plan call P=2 M=2 lowered\n"
+      "stages 0 1\n"
+      "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1&0RECV_B0 0B0 0RECV_B1 0B1\n"
+      "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0&1RECV_F1 1F1 1B1 1SEND_B1\n";
+  EXPECT_EQ(ChainOf(plan, "F=1,B=5,p2p=2", CommLayout::kPair, "1F1"),
+            "1F1@11-12 0SEND_F1@9-11 1B0@4-9 1F0@1-4 0F0@0-1");
+}
+
+// With one receive buffer the second activation leaves when 1B0 no longer needs the first.
+TEST(ExplainTest, ABufferIsFollowedToWhatHeldIt) {
+  const std::string plan =
+      "plan buffer P=2 M=2 lowered\n"
+      "stages 0 1\n"
+      "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1\n"
+      "rank 1: 1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1\n";
+  EXPECT_EQ(ChainOf(plan, "F=[1,20],B=1,p2p=2,receive_buffers=1", CommLayout::kEdge, "1F1"),
+            "1F1@25-45 0SEND_F1@23-25 1F0@1-23 0F0@0-1");
+}
+
+// Rank 0 has gathered late, because its reduction waited for rank 1, whose backward takes long.
+TEST(ExplainTest, AReductionIsFollowedToTheRankThatCameLast) {
+  const std::string plan =
+      "plan replicas P=2 M=2\n"
+      "pipe a M=1 stages 0 1\n"
+      "pipe b M=1 stages 1 0\n"
+      "rank 0: a[0]UNSHARD a[0]F0 a[0]RESHARD b[1]UNSHARD b[1]F0 b[1]B0 b[1]RESHARD "
+      "b[1]REDUCE_GRAD a[0]UNSHARD a[0]B0 a[0]RESHARD a[0]REDUCE_GRAD\n"
+      "rank 1: b[0]UNSHARD b[0]F0 b[0]RESHARD a[1]UNSHARD a[1]F0 a[1]B0 a[1]RESHARD "
+      "a[1]REDUCE_GRAD b[0]UNSHARD b[0]B0 b[0]RESHARD b[0]REDUCE_GRAD\n";
+  EXPECT_EQ(ChainOf(plan, "F=1,B=[1,9,1,1],unshard=1,reduce=4", CommLayout::kEdge, "a[0]B0"),
+            "a[0]B0@18-19 a[0]UNSHARD@17-18 b[1]REDUCE_GRAD@13-17 a[1]REDUCE_GRAD@13-13 "
+            "a[1]B0@4-13 a[1]F0@3-4 a[1]UNSHARD@2-3 b[0]F0@1-2 b[0]UNSHARD@0-1");
 }
 
 TEST(ExplainTest, Json) {

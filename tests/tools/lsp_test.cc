@@ -2,6 +2,7 @@
 // editor sends.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <iostream>
 #include <random>
 #include <sstream>
@@ -9,9 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "tests/tools/editor_client.h"
 #include "tests/tools/tool_run.h"
+#include "tools/lsp/answers.h"
 #include "tools/lsp/document.h"
 #include "tools/lsp/names.h"
 #include "tools/lsp/server.h"
+#include "tools/schedule_library.h"
 
 namespace stringline {
 namespace {
@@ -143,6 +146,17 @@ TEST(LspTest, Hover) {
   const std::string rank = HoverOn(&editor, 4, 3);
   EXPECT_TRUE(Contains(rank, "With P=4 M=8 V=2 extra=0:")) << rank;
   EXPECT_TRUE(Contains(rank, "rank 3: 3F0 3F1 3F2 ")) << rank;
+  // The picture: rank 3's forwards wait for three hops.
+  for (const std::string& text : {rank, HoverOn(&editor, 0, 3), HoverOn(&editor, 0, 10)}) {
+    EXPECT_TRUE(Contains(text, "```\nbase P=4 M=8 V=2 extra=0  simulated: ")) << text;
+    EXPECT_TRUE(Contains(text, "\nrank 3  ···F")) << text;
+    EXPECT_TRUE(Contains(text, "F forward   B backward   · idle")) << text;
+    for (const std::string& line : Lines(text)) {
+      const bool in_picture = Contains(line, "rank 3  ");
+      EXPECT_TRUE(!in_picture || Width(line) <= 80) << line;
+    }
+  }
+  EXPECT_TRUE(Contains(HoverOn(&editor, 0, 10), "a schedule, line 1:"));
   const std::string groups = HoverOn(&editor, 2, 33);
   EXPECT_TRUE(Contains(groups, "let groups = M / P;")) << groups;
   EXPECT_TRUE(Contains(groups, "line 2")) << groups;
@@ -243,6 +257,111 @@ TEST(LspTest, Formatting) {
   EXPECT_TRUE(editor.Ask("textDocument/formatting", options)["result"].empty());
 }
 
+// What the server says it can, it answers; all else that it answers is part of that.
+TEST(LspTest, AnnouncesWhatItAnswers) {
+  EditorClient editor;
+  const LspJson said = editor.Ask("initialize", {{"capabilities", LspJson::object()}});
+  const LspJson& capabilities = said["result"]["capabilities"];
+  const LspJson expected = {
+      {"textDocumentSync", {{"openClose", true}, {"change", 2}}},
+      {"completionProvider", {{"triggerCharacters", {".", "\""}}}},
+      {"hoverProvider", true},
+      {"definitionProvider", true},
+      {"referencesProvider", true},
+      {"renameProvider", {{"prepareProvider", true}}},
+      {"documentSymbolProvider", true},
+      {"documentFormattingProvider", true},
+  };
+  EXPECT_EQ(capabilities, expected);
+  // Of a text that is not open nothing is known.
+  for (const TextRequest& request : TextRequests()) {
+    const LspJson answer = editor.Ask(request.method, At(0, 0));
+    EXPECT_TRUE(answer.contains("result") && answer["result"].is_null()) << answer;
+  }
+}
+
+LspJson Params(int line, int character) {
+  LspJson params = At(line, character);
+  params["newName"] = "quite_new";
+  params["context"] = {{"includeDeclaration", true}};
+  return params;
+}
+
+TEST(LspTest, CompletionReplacesWhatIsTyped) {
+  EditorClient editor;
+  Open(&editor, "schedule s(P, M) {\n  require P \"😀\"; let größe = 1;\n  stages P on li\n}");
+  LspJson items = editor.Ask("textDocument/completion", At(2, 16))["result"];
+  ASSERT_EQ(items.size(), 5u) << items;
+  EXPECT_EQ(items[0]["label"], "line");
+  EXPECT_EQ(items[0]["textEdit"]["newText"], "line");
+  EXPECT_EQ(items[0]["textEdit"]["range"]["start"], LspJson({{"line", 2}, {"character", 14}}));
+  EXPECT_EQ(items[0]["textEdit"]["range"]["end"], LspJson({{"line", 2}, {"character", 16}}));
+  EXPECT_TRUE(Contains(items[0]["documentation"]["value"], "stage s on rank s"));
+  Change(&editor, {{{"text", "schedule s(P, M) { let size = 2 * P; let f(x) = "}}});
+  items = editor.Ask("textDocument/completion", At(0, 48))["result"];
+  std::string labels;
+  for (const LspJson& item : items) absl::StrAppend(&labels, item["label"].get<std::string>(), " ");
+  EXPECT_EQ(labels, "P M size x min max not ");
+  EXPECT_EQ(items[2]["detail"], "a value, line 1");
+  EXPECT_TRUE(Contains(items[2]["documentation"]["value"], "let size = 2 * P;"));
+}
+
+TEST(LspTest, ReferencesAndRename) {
+  EditorClient editor;
+  const std::string text =
+      "schedule s(P, M) {\n"
+      "  stages P on line; let size(r) = M - r; require P > 1 \"😀\"; let n = size(P);\n"
+      "  rank r { let n2 = n; repeat n { F r }  repeat n2 { B r } }\n}\n";
+  Open(&editor, text);
+  const auto references = [&](int line, int character, bool with_definition) {
+    LspJson params = Params(line, character);
+    params["context"]["includeDeclaration"] = with_definition;
+    std::string places;
+    const LspJson answer = editor.Ask("textDocument/references", params);
+    for (const LspJson& place : answer["result"]) {
+      EXPECT_EQ(place["uri"], kUri);
+      const LspJson& start = place["range"]["start"];
+      absl::StrAppend(&places, start["line"].get<int>(), ":", start["character"].get<int>(), " ");
+    }
+    return places;
+  };
+  EXPECT_EQ(references(2, 20, true), "1:65 2:20 2:30 ");  // n, in UTF-16 units behind the 😀
+  EXPECT_EQ(references(2, 20, false), "2:20 2:30 ");
+  EXPECT_EQ(references(1, 29, true), "1:29 1:38 ");     // r of size
+  EXPECT_EQ(references(2, 7, true), "2:7 2:36 2:55 ");  // r of the ranks
+  EXPECT_EQ(references(2, 3, true), "");                // rank
+
+  LspJson params = Params(2, 20);
+  const LspJson prepared = editor.Ask("textDocument/prepareRename", params)["result"];
+  EXPECT_EQ(prepared["placeholder"], "n");
+  EXPECT_EQ(prepared["range"]["end"], LspJson({{"line", 2}, {"character", 21}}));
+  const LspJson edits = editor.Ask("textDocument/rename", params)["result"]["changes"][kUri];
+  ASSERT_EQ(edits.size(), 3u) << edits;
+  EXPECT_EQ(edits[0]["newText"], "quite_new");
+  EXPECT_EQ(edits[0]["range"]["start"], LspJson({{"line", 1}, {"character", 65}}));
+
+  params["newName"] = "n2";
+  const LspJson refused = editor.Ask("textDocument/rename", params)["error"];
+  EXPECT_EQ(refused["code"], -32803);
+  EXPECT_EQ(refused["message"], "'n2' is a value already, in line 3");
+  EXPECT_EQ(editor.Ask("textDocument/prepareRename", Params(2, 3))["error"]["code"], -32803);
+}
+
+TEST(LspTest, Symbols) {
+  EditorClient editor;
+  Open(&editor, kInterleavedBase);
+  const LspJson symbols =
+      editor.Ask("textDocument/documentSymbol", {{"textDocument", Document()}})["result"];
+  ASSERT_EQ(symbols.size(), 1u) << symbols;
+  EXPECT_EQ(symbols[0]["name"], "base");
+  EXPECT_EQ(symbols[0]["range"]["end"], LspJson({{"line", 11}, {"character", 1}}));
+  EXPECT_EQ(symbols[0]["selectionRange"]["start"], LspJson({{"line", 0}, {"character", 9}}));
+  const LspJson rank = symbols[0]["children"].back();
+  EXPECT_EQ(rank["name"], "rank r");
+  ASSERT_EQ(rank["children"].size(), 3u);
+  EXPECT_EQ(rank["children"][2]["name"], "warmup");
+}
+
 TEST(LspTest, PlacesCountUtf16Units) {
   EditorText text("a😀b\r\nü\rc\n");
   EXPECT_EQ(text.OffsetAt({0, 0}), 0u);
@@ -256,6 +375,15 @@ TEST(LspTest, PlacesCountUtf16Units) {
   EXPECT_EQ(text.OffsetAt({-1, -1}), 0u);
   EXPECT_EQ(text.PositionAt(5).character, 3);
   EXPECT_EQ(text.PositionAt(11).line, 2);
+  // Far behind the beginning of a line, too.
+  std::string line = "#";
+  for (int i = 0; i < 100; ++i) line += "a😀ü";
+  const EditorText wide("x\n" + line);
+  for (const int i : {0, 1, 16, 17, 50, 99, 100}) {
+    const auto offset = static_cast<uint32_t>(3 + 7 * i);
+    EXPECT_EQ(wide.PositionAt(offset).character, 1 + 4 * i);
+    EXPECT_EQ(wide.OffsetAt({1, 1 + 4 * i}), offset);
+  }
   text.Replace({0, 3}, {1, 1}, "");
   EXPECT_EQ(text.text(), "a😀\rc\n");
 }
@@ -273,10 +401,14 @@ TEST(LspTest, MalformedMessagesAreAnsweredOrSkipped) {
   }
   EXPECT_EQ(editor.Ask("textDocument/hover", nullptr)["error"]["code"], -32602);
   EXPECT_EQ(editor.Ask("textDocument/hover", {{"textDocument", 3}})["error"]["code"], -32602);
-  EXPECT_EQ(editor.Ask("textDocument/rename", At(0, 0))["error"]["code"], -32601);
+  EXPECT_EQ(editor.Ask("textDocument/codeLens", At(0, 0))["error"]["code"], -32601);
   LspJson wrong = At(0, 0);
-  wrong["position"]["line"] = "zero";
-  EXPECT_EQ(editor.Ask("textDocument/hover", wrong)["error"]["code"], -32602);
+  for (const LspJson& line : {LspJson("zero"), LspJson(0.5), LspJson(1e300), LspJson(nullptr)}) {
+    wrong["position"]["line"] = line;
+    EXPECT_EQ(editor.Ask("textDocument/hover", wrong)["error"]["code"], -32602) << line;
+  }
+  EXPECT_EQ(editor.Ask("textDocument/rename", At(0, 0))["error"]["code"], -32602);
+  EXPECT_EQ(editor.Ask("textDocument/references", At(0, 0))["error"]["code"], -32602);
   // Notifications are not answered, whatever they are.
   editor.Notify("textDocument/didChange", {{"textDocument", Document()}});
   editor.Notify("textDocument/didOpen", 7);
@@ -302,49 +434,106 @@ std::string Framed(const LspJson& message) {
   return absl::StrCat("Content-Length: ", body.size(), "\r\n\r\n", body);
 }
 
-// Every state of a text that is typed letter by letter, and mutations of it: each gets its answers.
-TEST(LspTest, AnyTextIsAnswered) {
-  const unsigned seed = std::random_device{}();
-  std::mt19937 random(seed);
-  std::cout << "seed " << seed << "\n";
-  const std::string whole = ReadText(SourceFolder() + "/schedules/interleaved.sched");
-  std::ostringstream in;
-  in << Framed({{"id", 0}, {"method", "initialize"}});
-  in << Framed({{"method", "textDocument/didOpen"},
-                {"params", {{"textDocument", {{"uri", kUri}, {"text", ""}}}}}});
-  int changes = 0;
-  const auto type = [&](const std::string& text) {
-    ++changes;
-    in << Framed(
+// Messages for a server in this process, of which only that each is answered is known.
+class ManyQuestions {
+ public:
+  explicit ManyQuestions(unsigned seed) : seed_(seed), random_(seed) {
+    in_ << Framed({{"id", 0}, {"method", "initialize"}});
+    in_ << Framed({{"method", "textDocument/didOpen"},
+                   {"params", {{"textDocument", {{"uri", kUri}, {"text", ""}}}}}});
+    answers_ = 2;
+  }
+
+  // The text becomes this one, and everything is asked at a place of it, or outside.
+  void Type(const std::string& text) {
+    in_ << Framed(
         {{"method", "textDocument/didChange"},
          {"params", {{"textDocument", Document()}, {"contentChanges", {{{"text", text}}}}}}});
-    const LspJson place = At(static_cast<int>(random() % 30), static_cast<int>(random() % 60));
-    for (const char* const method :
-         {"textDocument/hover", "textDocument/definition", "textDocument/formatting"}) {
-      in << Framed({{"id", 1}, {"method", method}, {"params", place}});
+    const auto lines = static_cast<int>(std::count(text.begin(), text.end(), '\n'));
+    const LspJson params =
+        Params(static_cast<int>(Random(lines + 3)) - 1, static_cast<int>(Random(100)) - 1);
+    for (const TextRequest& request : TextRequests()) {
+      in_ << Framed({{"id", 1}, {"method", request.method}, {"params", params}});
     }
-  };
-  for (size_t length = 0; length < whole.size(); length += 5) type(whole.substr(0, length));
+    answers_ += 1 + TextRequests().size();
+  }
+
+  void Ask() {
+    std::istringstream input(in_.str());
+    std::ostringstream out;
+    EXPECT_EQ(ServeEditor(input, out), 1) << "seed " << seed_;
+    size_t answers = 0;
+    const std::string said = out.str();
+    for (size_t at = said.find("\"jsonrpc\""); at != std::string::npos;
+         at = said.find("\"jsonrpc\"", at + 1)) {
+      ++answers;
+    }
+    EXPECT_EQ(answers, answers_) << "seed " << seed_;
+    EXPECT_FALSE(Contains(said, "\"code\":-32602")) << "seed " << seed_;
+  }
+
+  size_t Random(size_t below) { return random_() % below; }
+
+ private:
+  const unsigned seed_;
+  std::mt19937 random_;
+  std::ostringstream in_;
+  size_t answers_ = 0;
+};
+
+unsigned NewSeed() {
+  const unsigned seed = std::random_device{}();
+  std::cout << "seed " << seed << "\n";
+  return seed;
+}
+
+// Every state of a text that is typed letter by letter, and mutations of it: each gets its answers.
+TEST(LspTest, AnyTextIsAnswered) {
+  ManyQuestions questions(NewSeed());
+  const std::string whole = ReadText(SourceFolder() + "/schedules/interleaved.sched");
+  for (size_t length = 0; length < whole.size(); length += 5) {
+    questions.Type(whole.substr(0, length));
+  }
   for (int i = 0; i < 400; ++i) {
     std::string text = whole;
     for (int k = 0; k < 3; ++k) {
-      const size_t at = random() % text.size();
-      const size_t from = random() % text.size();
-      random() % 2 == 0 ? text.erase(at, 1 + random() % 6)
-                        : text.insert(at, text.substr(from, 1 + random() % 6));
+      const size_t at = questions.Random(text.size());
+      const size_t from = questions.Random(text.size());
+      questions.Random(2) == 0 ? text.erase(at, 1 + questions.Random(6))
+                               : text.insert(at, text.substr(from, 1 + questions.Random(6)));
     }
-    type(text);
+    questions.Type(text);
   }
-  std::istringstream input(in.str());
-  std::ostringstream out;
-  EXPECT_EQ(ServeEditor(input, out), 1);
-  size_t answers = 0;
-  const std::string said = out.str();
-  for (size_t at = said.find("\"jsonrpc\""); at != std::string::npos;
-       at = said.find("\"jsonrpc\"", at + 1)) {
-    ++answers;
+  questions.Ask();
+}
+
+// Parts of the library's files, from anywhere to anywhere, one after the other.
+TEST(LspTest, PartsOfTheLibraryAreAnswered) {
+  ManyQuestions questions(NewSeed());
+  for (const LibrarySchedule& schedule : ScheduleLibrary()) {
+    const std::string whole = schedule.text;
+    for (int i = 0; i < 25; ++i) {
+      const size_t begin = questions.Random(3) == 0 ? questions.Random(whole.size()) : 0;
+      const size_t middle = begin + questions.Random(whole.size() - begin);
+      const size_t end = middle + questions.Random(whole.size() - middle);
+      questions.Type(whole.substr(begin, middle - begin));
+      questions.Type(whole.substr(0, middle) + whole.substr(end));
+    }
   }
-  EXPECT_EQ(answers, 2u + 4u * static_cast<size_t>(changes)) << "seed " << seed;
+  questions.Ask();
+}
+
+// Long, deep, and all in one line.
+TEST(LspTest, LargeTextsAreAnswered) {
+  std::string brackets = "schedule s(P, M) { let a = ", blocks, lets = "schedule s(P, M) { ";
+  for (int i = 0; i < 20'000; ++i) {
+    brackets += "(P ? ";
+    blocks += "repeat P as i { order x { ";
+    absl::StrAppend(&lets, "let a", i, " = P; ");
+  }
+  ManyQuestions questions(NewSeed());
+  for (const std::string& text : {brackets, blocks, lets, lets + "}"}) questions.Type(text);
+  questions.Ask();
 }
 
 TEST(LspTest, AnyBytesComeToAnEnd) {

@@ -76,6 +76,38 @@ TEST(PictureTest, GroupsStandAboveEachOther) {
   EXPECT_NE(lines[3].find("b0──────────────"), std::string::npos) << lines[3];
 }
 
+TEST(PictureTest, EveryPartOfAGroupIsDrawn) {
+  const Timeline timeline = Read(
+      "timeline measured s P=1 M=3\n"
+      "rank 0: 0F0@0+1000 0F2@1000+2000&0I1@1000+2000&0W0@1000+2000 0B2@3000+1000&0F1@3000+1000\n");
+  const std::vector<std::string> plain = Lines(Draw(timeline, {60, Colors::kNone}));
+  EXPECT_EQ(plain[2].rfind("rank 0  F0──────F2──────────────B2──────", 0), 0u) << plain[2];
+  EXPECT_EQ(plain[3], "                I1──────────────F1──────");
+  EXPECT_EQ(plain[4], "                W0──────────────");
+  // In colours each part has its own, and two of them fill three lines.
+  const std::vector<std::string> colored = Lines(Draw(timeline, {60, Colors::kTrue}));
+  for (const auto& [line, kinds] :
+       {std::pair(2, "FFB"), std::pair(3, "FIB"), std::pair(4, "FWF")}) {
+    size_t at = 0;
+    for (const char* kind = kinds; *kind != '\0'; ++kind) {
+      at = colored[line].find("\x1b[48;2;", at);
+      ASSERT_NE(at, std::string::npos) << line;
+      const std::string letter(1, *kind);
+      bool found = false;
+      for (int m = 0; m < 3; ++m) {
+        for (int k = 0; k < 4; ++k) {
+          const auto action = static_cast<ActionKind>(k);
+          found = found || (letter == PrintedKind(action) &&
+                            colored[line].substr(at).rfind(
+                                Background(PaintOf(action, 0, m, m / 2.0), Colors::kTrue), 0) == 0);
+        }
+      }
+      EXPECT_TRUE(found) << line << letter;
+      ++at;
+    }
+  }
+}
+
 TEST(PictureTest, NoLineIsWiderThanAsked) {
   for (const int width : {40, 60, 100, 200}) {
     const std::vector<std::string> lines = Lines(Draw(Read(kTwoRanks), {width, Colors::kNone}));

@@ -69,6 +69,69 @@ TEST(RunTest, ALayoutInWhichThePlanHangsIsRefused) {
   }
 }
 
+// The checker is not asked: the order is performed, and hangs by itself.
+TEST(RunTest, StrictFindsThePlanThatHangs) {
+  const std::string folder = PrepareRun("{file: s.sched, P: 2, M: 4}", "{file: p.plan}");
+  WriteText(folder + "/p.plan",
+            ReadText(SourceFolder() + "/examples/03_find_a_deadlock/both_send_first.plan"));
+  for (const char* const layout : {"pair", "shared"}) {
+    const std::string words = absl::StrCat("run run.yaml --out hangs --strict --layout ", layout);
+    const Answer answer = RunToolIn(folder, Words(words));
+    EXPECT_EQ(answer.status, 1);
+    EXPECT_EQ(answer.out, "");
+    for (const std::string& part :
+         {absl::StrCat("stringline: both_send_first hangs in layout ", layout, ": deadlock: "),
+          std::string("rank 0's send stream to rank 1 waits for somebody to receive"),
+          std::string("for down[0]SEND_F0 (p.plan:5)"), std::string("for up[0]SEND_F0 (p.plan:6)"),
+          std::string("rank 1's computation waits for down[1]RECV_F0 (p.plan:6)"),
+          std::string("p.plan:5:19: error: rank 0 waits forever at down[0]SEND_F0")}) {
+      EXPECT_NE(answer.err.find(part), std::string::npos) << part << "\nin: " << answer.err;
+    }
+    const auto json =
+        nlohmann::json::parse(RunToolIn(folder, Words(words + " --json")).out, nullptr, false);
+    ASSERT_TRUE(json.is_object());
+    EXPECT_EQ(json.at("ok"), false);
+    EXPECT_NE(json.at("hang").get<std::string>().find("hangs in layout"), std::string::npos);
+    EXPECT_EQ(json.at("findings").size(), 1u);
+    EXPECT_FALSE(std::filesystem::exists(folder + "/hangs"));
+  }
+  for (const char* const layout : {"edge", "updown"}) {
+    const Answer answer = RunToolIn(
+        folder, Words(absl::StrCat("run run.yaml --out ends --strict --layout ", layout)));
+    EXPECT_EQ(answer.status, 0) << answer.err;
+  }
+}
+
+// A circle of computations, which no layout can help.
+TEST(RunTest, StrictFindsTheScheduleThatHangs) {
+  const std::string folder = PrepareRun();
+  WriteText(folder + "/s.sched",
+            ReadText(SourceFolder() + "/examples/03_find_a_deadlock/broken.sched"));
+  const Answer answer = RunToolIn(folder, Words("run run.yaml --out hangs --strict"));
+  EXPECT_EQ(answer.status, 1);
+  EXPECT_NE(answer.err.find("rank 0's computation waits for 3RECV_F0 (s.sched:9)"),
+            std::string::npos)
+      << answer.err;
+  // What is wrong in another way is a finding, as without --strict.
+  WriteText(folder + "/s.sched", "schedule s(P, M) { stages P on line; rank r { F r; } }\n");
+  const Answer wrong = RunToolIn(folder, Words("run run.yaml --out hangs --strict"));
+  EXPECT_EQ(wrong.status, 1);
+  EXPECT_EQ(wrong.err, RunToolIn(folder, Words("run run.yaml --out hangs")).err);
+}
+
+TEST(RunTest, StrictTrainsWithTheSameLosses) {
+  const std::string folder = PrepareRun();
+  const auto losses = [&](const std::string& options) {
+    const Answer answer = RunToolIn(folder, Words("run run.yaml --out made --json " + options));
+    EXPECT_EQ(answer.status, 0) << answer.out;
+    return nlohmann::json::parse(answer.out).at("losses");
+  };
+  const auto usual = losses("");
+  for (const char* const layout : {"edge", "pair", "updown", "shared"}) {
+    EXPECT_EQ(losses(absl::StrCat("--strict --layout ", layout)), usual) << layout;
+  }
+}
+
 TEST(RunTest, ARunFileMaySayTheLayout) {
   const std::string folder = PrepareRun("train:", "nccl: {layout: shared}\ntrain:");
   const Answer shared = RunToolIn(folder, Words("run run.yaml --out made --json"));

@@ -22,13 +22,13 @@ TEST(SessionTest, AFilesKindIsInItsName) {
 
 TEST(SessionTest, ATimelineTakesNoParametersAndNoCosts) {
   const std::string file = SourceFolder() + "/tests/golden/report/moe.timeline";
-  const absl::StatusOr<Session> step = OpenStep({file}, {}, CommLayout::kEdge);
+  const absl::StatusOr<Session> step = OpenStep({file}, {}, {});
   ASSERT_TRUE(step.ok());
   EXPECT_TRUE(step->timeline && step->plan && !step->costs);
-  EXPECT_FALSE(OpenStep({file, "", {{"P", 2}}}, {}, CommLayout::kEdge).ok());
-  EXPECT_FALSE(OpenStep({file, "x"}, {}, CommLayout::kEdge).ok());
-  EXPECT_FALSE(OpenStep({file}, {.text = "F=1,B=1"}, CommLayout::kEdge).ok());
-  EXPECT_FALSE(OpenStep({file}, {.slow = {{0, 100'000}}}, CommLayout::kEdge).ok());
+  EXPECT_FALSE(OpenStep({file, "", {{"P", 2}}}, {}, {}).ok());
+  EXPECT_FALSE(OpenStep({file, "x"}, {}, {}).ok());
+  EXPECT_FALSE(OpenStep({file}, {.text = "F=1,B=1"}, {}).ok());
+  EXPECT_FALSE(OpenStep({file}, {.slow = {{0, 100'000}}}, {}).ok());
 }
 
 // Whoever executes the plan can say in which line an action stands, a message in that of the action
@@ -80,7 +80,7 @@ TEST(SessionTest, ASweepSimulatesWhatASimulationDoes) {
         ASSERT_TRUE(steps.ok()) << steps.status();
         for (size_t p = 0; p < points.size(); ++p) {
           const auto step =
-              OpenSimulated({path, "", {{"P", 2}, {"M", points.at(p)[0]}}}, request, layout);
+              OpenSimulated({path, "", {{"P", 2}, {"M", points.at(p)[0]}}}, request, {layout});
           ASSERT_TRUE(step.ok() && step->timeline) << step.status();
           EXPECT_EQ((*steps)[p].makespan_ns, MeasureBubbles(*step->timeline).makespan_ns)
               << name << " " << request.text;

@@ -1,5 +1,5 @@
-// Style that a test can hold: who may include whom, how long files and lines are, what a header
-// begins with.
+// Style that a test can hold: who may include whom, how long files and lines are, what headers and
+// long sources begin with.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,8 @@ const std::vector<File>& AllFiles() {
     for (const char* const top : {"schedlang", "stages", "executor", "tools", "tests"}) {
       for (const auto& entry : fs::recursive_directory_iterator(SourceFolder() + "/" + top)) {
         const std::string kind = entry.path().extension().string();
-        if (!entry.is_regular_file() || (kind != ".h" && kind != ".cc" && kind != ".def")) continue;
+        const bool is_source = kind == ".cc" || kind == ".cu";
+        if (!entry.is_regular_file() || (!is_source && kind != ".h" && kind != ".def")) continue;
         File file{fs::relative(entry.path(), SourceFolder()).string(), {}};
         std::istringstream text(ReadText(entry.path().string()));
         for (std::string line; std::getline(text, line);) file.lines.push_back(line);
@@ -177,13 +178,29 @@ TEST(StyleTest, FilesAndLinesAreShort) {
 TEST(StyleTest, HeadersSayWhatTheyAre) {
   for (const File& file : AllFiles()) {
     const std::string kind = file.path.substr(file.path.rfind('.'));
-    if (kind == ".cc") continue;
+    if (kind == ".cc" || kind == ".cu") continue;
     ASSERT_FALSE(file.lines.empty()) << file.path;
     EXPECT_TRUE(StartsWith(file.lines[0], "// ")) << file.path << " begins with a comment";
     if (kind != ".h") continue;
     EXPECT_NE(std::find(file.lines.begin(), file.lines.end(), "#pragma once"), file.lines.end())
         << file.path;
   }
+}
+
+// How a file does its work is said before the code; what it is for, its header says.
+TEST(StyleTest, LongFilesBeginWithTheirIdea) {
+  constexpr size_t kLong = 200;
+  int seen = 0;
+  for (const File& file : AllFiles()) {
+    const std::string kind = file.path.substr(file.path.rfind('.'));
+    if (kind == ".h" || kind == ".def" || StartsWith(file.path, "tests/")) continue;
+    if (file.lines.size() < kLong) continue;
+    ++seen;
+    EXPECT_TRUE(StartsWith(file.lines[0], "// "))
+        << file.path << " has " << file.lines.size()
+        << " lines; begin it with its idea: a comment of one to three lines above the includes";
+  }
+  EXPECT_GT(seen, 50);
 }
 
 // The name of the type that the line begins to define, at the left margin; "" for none.

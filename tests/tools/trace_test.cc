@@ -283,7 +283,9 @@ TEST(TraceTest, SvgWithLanesHasABoxForEveryPart) {
   EXPECT_EQ(CountOf(svg, ">network<"), 2u);
   // One computation has no parts: 1B1. Three boxes of the legend, and the hatching of every W.
   const size_t parts = CountOf(text, ":F.") + CountOf(text, ":B.") + CountOf(text, ":W.");
-  EXPECT_EQ(CountOf(svg, "<rect "), parts + 1u + 3u + CountOf(svg, "fill='url(#w)'"));
+  const size_t messages = CountOf(text, "RECV_");
+  EXPECT_GT(messages, 0u);
+  EXPECT_EQ(CountOf(svg, "<rect "), parts + 1u + messages + 3u + CountOf(svg, "fill='url(#w)'"));
   EXPECT_EQ(CountOf(svg, "fill='url(#w)'"), CountOf(text, ":W.") + 1u);
 }
 

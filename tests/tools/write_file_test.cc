@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "tests/tools/tool_run.h"
@@ -70,6 +72,28 @@ TEST(WriteFileTest, AFullDiskLeavesTheEarlierFileAndNoOther) {
     EXPECT_EQ(status.message(), path + ": cannot be written: File too large");
     EXPECT_EQ(ReadText(path), "as it was");
     EXPECT_EQ(FilesIn(folder), std::vector<std::string>{"kept.txt"});
+  }
+}
+
+// A process that writes the same file again and again is stopped in the middle of it.
+TEST(WriteFileTest, ASignalLeavesNoHalfOfAFile) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    const std::string folder = absl::StrCat(ScratchFolder(), "/stopped_by_", number);
+    const std::string path = folder + "/page.html", text(30'000'000, 'x');
+    const pid_t writer = fork();
+    if (writer == 0) {
+      signal(number, SIG_DFL);
+      while (WriteFileAtomically(path, text).ok()) continue;
+      _exit(1);
+    }
+    while (!fs::exists(path)) std::this_thread::yield();
+    kill(writer, number);
+    int status = 0;
+    waitpid(writer, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == number) << status;
+    EXPECT_EQ(FilesIn(folder), std::vector<std::string>{"page.html"});
+    EXPECT_EQ(fs::file_size(path), text.size());
+    fs::remove_all(folder);
   }
 }
 

@@ -216,7 +216,7 @@ CostModel OnStages(const CostModel& from, size_t stages) {
 
 Timeline Predicted(const Plan& plan, CostModel costs) {
   PricePairs(plan, &costs);
-  auto timeline = Simulate(plan, RehearsedCosts(plan, costs));
+  auto timeline = Simulate(plan, WithOccupyingHops(plan, costs));
   SL_CHECK(timeline.ok()) << timeline.status();
   return *std::move(timeline);
 }

@@ -1,24 +1,30 @@
 // How well the simulator predicts the executor: every schedule of the library, performed with
-// programs and links that only take time.
+// programs and messages that only take time. Messages occupy their channel for all that they take;
+// then they are only in flight for as long; then stages are sharded, so that parameters are
+// gathered and gradients reduced.
 //
 //   rehearsal_bench [COSTS [LINK [BYTES [STEPS [LAYOUT]]]]]
 //
-// prints a table: predicted, the median of STEPS steps, by how much that is longer, how much of the
-// ranks' time the analysis gives to other causes of idling, and the least and the most of the
-// steps. It ends with 1 if a schedule is predicted worse than by 3 %. What other programs do on the
-// machine adds to what is measured; where steps differ for that, they are measured again.
+// prints a table for each: predicted, the median of STEPS steps, the misprediction, how far the
+// median control is off its known time (executor/rehearsal.h), the verdict of the two, how much of
+// the ranks' time the analysis gives to other causes of idling, and the least and the most of the
+// steps. Nothing is measured twice. It ends with 1 if a prediction is wrong, and with 3 if none is
+// but the machine was disturbed, so that not all were judged.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "executor/rehearsal.h"
 #include "schedlang/base/sl_check.h"
+#include "schedlang/lower/collectives.h"
 #include "schedlang/sim/analysis.h"
 #include "schedlang/sim/cost_keys.h"
 #include "tools/bench/library_plan.h"
@@ -38,7 +44,20 @@ struct StepSize {
 };
 constexpr StepSize kSizes[] = {{4, 8}, {4, 12}, {4, 16}, {8, 16}};
 
-constexpr double kLimit = 0.03;
+// What is performed in one table.
+struct Kind {
+  const char* says;
+  bool in_flight;
+  const char* collectives;  // what they cost beside the rest; "": there are none
+  size_t first_size;        // of kSizes
+};
+constexpr Kind kKinds[] = {
+    {"messages occupy their channel", false, "", 0},
+    {"messages are in flight, and occupy nothing", true, "", 2},
+    {"messages occupy their channel; stages are sharded", false, "unshard=2ms,reduce=3ms", 2},
+};
+
+constexpr const char* kVerdicts[] = {"right", "wrong", "disturbed"};  // by RehearsalVerdict
 
 // Of the time of all ranks, how much has another cause in one than in the other.
 double CausesApart(const Plan& plan, const Timeline& a, const Timeline& b) {
@@ -52,80 +71,127 @@ double CausesApart(const Plan& plan, const Timeline& a, const Timeline& b) {
   return static_cast<double>(apart_ns) / static_cast<double>(plan.ranks() * of_b.makespan_ns);
 }
 
-// Performs the plan, again where the machine had something else to do: what that adds differs from
-// step to step, so that the median lies far above the least.
-Rehearsal Performed(const Plan& plan, const CostModel& costs, const RehearsalSettings& settings) {
-  constexpr int kAttempts = 5;
-  constexpr double kQuiet = 1.01;
-  for (int attempt = 1;; ++attempt) {
-    auto rehearsal = Rehearse(plan, costs, settings);
-    SL_CHECK(rehearsal.ok()) << plan.schedule << ": " << rehearsal.status();
-    const auto& steps = rehearsal->makespans_ns;
-    const auto least_ns = static_cast<double>(*std::min_element(steps.begin(), steps.end()));
-    const auto median_ns = static_cast<double>(MeasureBubbles(rehearsal->measured).makespan_ns);
-    if (attempt == kAttempts || median_ns <= kQuiet * least_ns) return *std::move(rehearsal);
-  }
-}
+// What a table comes to.
+struct Tally {
+  std::vector<double> errors;  // of the predictions that were judged
+  int verdicts[std::size(kVerdicts)] = {};
+};
 
-// Prints a line of the table. Returns the error.
-double Row(const std::string& name, const StepSize& size, const Plan& plan, const CostModel& costs,
-           const RehearsalSettings& settings) {
-  const Rehearsal rehearsal = Performed(plan, costs, settings);
-  const int64_t predicted_ns = MeasureBubbles(rehearsal.simulated).makespan_ns;
-  const int64_t took_ns = MeasureBubbles(rehearsal.measured).makespan_ns;
-  const double error = static_cast<double>(took_ns) / static_cast<double>(predicted_ns) - 1;
+// Performs the plan and prints a line of the table.
+void Row(const StepSize& size, const Plan& plan, const CostModel& costs,
+         const RehearsalSettings& settings, Tally* tally) {
+  const auto rehearsal = Rehearse(plan, costs, settings);
+  SL_CHECK(rehearsal.ok()) << plan.schedule << ": " << rehearsal.status();
+  const RehearsalJudgement judgement = Judge(*rehearsal);
+  const auto verdict = static_cast<int>(judgement.verdict);
+  ++tally->verdicts[verdict];
+  if (judgement.verdict != RehearsalVerdict::kDisturbed) {
+    tally->errors.push_back(std::fabs(judgement.misprediction));
+  }
   const auto [least, most] =
-      std::minmax_element(rehearsal.makespans_ns.begin(), rehearsal.makespans_ns.end());
+      std::minmax_element(rehearsal->makespans_ns.begin(), rehearsal->makespans_ns.end());
   std::cout << absl::StreamFormat(
-                   "| %-17s | %d | %2d | %11s | %11s | %+5.2f %% | %5.2f %% | %s .. %s |\n", name,
-                   size.p, size.m, PrintTime(predicted_ns), PrintTime(took_ns), 100 * error,
-                   100 * CausesApart(plan, rehearsal.measured, rehearsal.simulated),
+                   "| %-17s | %d | %2d | %11s | %11s | %+5.2f %% | %+5.2f %% | %-9s | %5.2f %% | "
+                   "%s .. %s |\n",
+                   plan.schedule, size.p, size.m,
+                   PrintTime(MeasureBubbles(rehearsal->simulated).makespan_ns),
+                   PrintTime(MeasureBubbles(rehearsal->measured).makespan_ns),
+                   100 * judgement.misprediction, 100 * judgement.disturbance, kVerdicts[verdict],
+                   100 * CausesApart(plan, rehearsal->measured, rehearsal->simulated),
                    PrintTime(*least), PrintTime(*most))
             << std::flush;
-  return error;
 }
 
-int Bench(const CostSpec& spec, const LinkSpeed& link, int64_t bytes,
-          const RehearsalSettings& settings) {
-  std::cout << absl::StreamFormat(
-      "messages take %s, layout %s\n\n| schedule          | P |  M |   predicted |    measured |   "
-      "error |  causes | of "
-      "%d steps |\n|---|---|---|---|---|---|---|---|\n",
-      PrintTime(link.TransferNs(bytes)), NameOf(settings.layout), settings.steps);
-  std::vector<double> errors;
-  for (const StepSize& size : kSizes) {
-    for (const std::string name : kSchedules) {
-      const std::optional<Plan> plan = LibraryPlan(name, size.p, size.m, settings.layout);
-      if (!plan) continue;
-      const auto costs = ResolveCosts(spec, *plan);
-      SL_CHECK(costs.ok()) << costs.status();
-      errors.push_back(
-          std::fabs(Row(name, size, *plan, WithLink(*plan, *costs, link, bytes), settings)));
+struct BenchSettings {
+  std::string costs;
+  LinkSpeed link;
+  int64_t bytes = 0;
+  RehearsalSettings rehearsal;
+};
+
+// The lowered plan with its costs; nothing where the schedule does not admit P and M.
+struct PricedPlan {
+  Plan plan;
+  CostModel costs;
+};
+std::optional<PricedPlan> Price(const std::string& name, const StepSize& size, const Kind& kind,
+                                const BenchSettings& settings) {
+  std::optional<Plan> plan = LibraryPlan(name, size.p, size.m, settings.rehearsal.layout);
+  if (!plan) return std::nullopt;
+  const bool collects = *kind.collectives != 0;
+  if (collects) plan = AddCollectives(*plan);
+  const auto spec =
+      ParseCosts(collects ? absl::StrCat(settings.costs, ",", kind.collectives) : settings.costs);
+  SL_CHECK(spec.ok()) << spec.status();
+  const auto resolved = ResolveCosts(*spec, *plan);
+  SL_CHECK(resolved.ok()) << resolved.status();
+  CostModel costs = WithLink(*plan, *resolved, settings.link, settings.bytes);
+  if (kind.in_flight) {
+    for (std::vector<Hop>* const hops : {&costs.activation_hops, &costs.gradient_hops}) {
+      for (Hop& hop : *hops) hop = {hop.all_ns(), 0};
     }
   }
-  std::sort(errors.begin(), errors.end());
-  std::cout << absl::StreamFormat("\n%d steps predicted: median error %.2f %%, worst %.2f %%\n",
-                                  errors.size(), 100 * errors[errors.size() / 2],
-                                  100 * errors.back());
-  return errors.back() <= kLimit ? 0 : 1;
+  return PricedPlan{*std::move(plan), std::move(costs)};
+}
+
+Tally Table(const Kind& kind, const BenchSettings& settings) {
+  std::cout << absl::StreamFormat(
+      "%s; they take %s, layout %s\n\n"
+      "| schedule          | P |  M |   predicted |    measured |     off | control | verdict   |  "
+      "causes | of %d steps |\n|---|---|---|---|---|---|---|---|---|---|\n",
+      kind.says, PrintTime(settings.link.TransferNs(settings.bytes)),
+      NameOf(settings.rehearsal.layout), settings.rehearsal.steps);
+  Tally tally;
+  for (size_t size = kind.first_size; size < std::size(kSizes); ++size) {
+    for (const char* const name : kSchedules) {
+      const auto priced = Price(name, kSizes[size], kind, settings);
+      if (priced) Row(kSizes[size], priced->plan, priced->costs, settings.rehearsal, &tally);
+    }
+  }
+  std::sort(tally.errors.begin(), tally.errors.end());
+  std::cout << "\n";
+  for (size_t v = 0; v < std::size(kVerdicts); ++v) {
+    std::cout << (v == 0 ? "" : ", ") << tally.verdicts[v] << " " << kVerdicts[v];
+  }
+  if (!tally.errors.empty()) {
+    std::cout << absl::StreamFormat(
+        "; of those judged the median is off by %.2f %%, the worst by "
+        "%.2f %%",
+        100 * tally.errors[tally.errors.size() / 2], 100 * tally.errors.back());
+  }
+  std::cout << "\n\n" << std::flush;
+  return tally;
+}
+
+int Bench(const BenchSettings& settings) {
+  constexpr int kWrongStatus = 1, kDisturbedStatus = 3;
+  int wrong = 0, disturbed = 0;
+  for (const Kind& kind : kKinds) {
+    const Tally tally = Table(kind, settings);
+    wrong += tally.verdicts[static_cast<int>(RehearsalVerdict::kWrong)];
+    disturbed += tally.verdicts[static_cast<int>(RehearsalVerdict::kDisturbed)];
+  }
+  return wrong > 0 ? kWrongStatus : disturbed > 0 ? kDisturbedStatus : 0;
 }
 
 int Main(const std::vector<std::string>& args) {
   const auto arg = [&](size_t i, const char* otherwise) {
     return args.size() > i ? args[i] : std::string(otherwise);
   };
-  const auto costs = ParseCosts(arg(0, "F=4ms,I=5ms,W=3ms,FB=10ms"));
+  BenchSettings settings;
+  settings.costs = arg(0, "F=4ms,I=5ms,W=3ms,FB=10ms");
   const auto link = ParseLinkSpeed(arg(1, "5us,2GB/s"));
   const auto bytes = ParseInUnit(CostUnit::kBytes, arg(2, "1MB"));
   const auto layout = ReadCommLayout(arg(4, "edge"));
-  RehearsalSettings settings;
-  if (!costs.ok() || !layout || !link.ok() || !bytes.ok() ||
-      !absl::SimpleAtoi(arg(3, "5"), &settings.steps) || settings.steps < 1) {
+  if (!ParseCosts(settings.costs).ok() || !layout || !link.ok() || !bytes.ok() ||
+      !absl::SimpleAtoi(arg(3, "5"), &settings.rehearsal.steps) || settings.rehearsal.steps < 1) {
     std::cerr << "usage: rehearsal_bench [COSTS [LINK [BYTES [STEPS [LAYOUT]]]]]\n";
     return 2;
   }
-  settings.layout = *layout;
-  return Bench(*costs, *link, *bytes, settings);
+  settings.link = *link;
+  settings.bytes = *bytes;
+  settings.rehearsal.layout = *layout;
+  return Bench(settings);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "schedlang/text/parse.h"
 #include "tools/command.h"
 #include "tools/open_source.h"
+#include "tools/progress.h"
 #include "tools/requests.h"
 #include "tools/sweep_report.h"
 
@@ -63,10 +64,15 @@ absl::StatusOr<int> RunSweep(const Flags& flags, const Output& output) {
     return CheckedPlan(plan, options, diagnostics).has_value();
   };
   const int64_t start_ns = NowNs();
-  SL_ASSIGN_OR_RETURN(const SweepResult result,
-                      Sweep(*file, flags.schedule, fixed, points, prove,
-                            std::max(1, static_cast<int>(std::thread::hardware_concurrency()))));
-  SweepReport report{source, schedule->name.text, fixed, ranges, points, result, {}};
+  absl::StatusOr<SweepResult> result;
+  {
+    Progress progress(output, "checking plans", points.size());
+    result = Sweep(*file, flags.schedule, fixed, points, prove,
+                   std::max(1, static_cast<int>(std::thread::hardware_concurrency())),
+                   [&progress] { progress.Add(); });
+  }
+  if (!result.ok()) return result.status();
+  SweepReport report{source, schedule->name.text, fixed, ranges, points, *result, {}};
   report.elapsed_s = static_cast<double>(NowNs() - start_ns) / 1e9;
   for (const Rule& rule : Rules()) {
     if (Applies(rule, options)) report.proven.push_back(rule.name);
@@ -76,7 +82,7 @@ absl::StatusOr<int> RunSweep(const Flags& flags, const Output& output) {
   } else {
     PrintSweep(report, output.out);
   }
-  return result.first_wrong ? kFindings : kOk;
+  return result->first_wrong ? kFindings : kOk;
 }
 
 }  // namespace

@@ -11,14 +11,16 @@
 #include "tools/command.h"
 #include "tools/exports.h"
 #include "tools/json.h"
+#include "tools/progress.h"
 #include "tools/requests.h"
+#include "tools/view/lane_rows.h"
 #include "tools/view/terminal.h"
 #include "tools/view/words.h"
 
 namespace stringline {
 namespace {
 
-constexpr size_t kShownActions = 10;
+constexpr size_t kMostListed = 10;
 
 std::string Signed(double ns) {
   const auto whole = static_cast<int64_t>(std::abs(ns) + 0.5);
@@ -28,12 +30,13 @@ std::string Signed(double ns) {
 std::string Time(double ns) { return PrintTime(static_cast<int64_t>(ns + 0.5)); }
 
 void PrintPictures(const Timeline& first, const Timeline& second, const Flags& flags,
-                   const Output& output) {
+                   const ShownPart& part, const Output& output) {
   const bool is_terminal = &output.out == &std::cout && isatty(STDOUT_FILENO) != 0;
   Picture picture;
   picture.width = flags.width > 0 ? flags.width : TerminalWidth();
   picture.fold = flags.fold;
   picture.lanes = flags.lanes;
+  picture.part = part;
   picture.colors = ChooseColors(flags.color, is_terminal);
   for (const Timeline* timeline : {&first, &second}) {
     for (const Event& event : timeline->events) {
@@ -70,15 +73,15 @@ void PrintDifference(const Difference& difference, const Timeline& first, const 
   if (difference.actions.empty()) return;
   out << absl::StreamFormat("\n  %-10s %6s %13s %13s %13s\n", "each takes", "times", "first",
                             "second", "difference");
-  for (size_t i = 0; i < std::min(difference.actions.size(), kShownActions); ++i) {
+  for (size_t i = 0; i < std::min(difference.actions.size(), kMostListed); ++i) {
     const ActionDifference& action = difference.actions[i];
     out << absl::StreamFormat(
         "  %-10s %6d %13s %13s %13s\n",
         absl::StrCat(PrintedKind(action.kind), " ", PrintStage(second.pipes, action.stage)),
         action.count, Time(action.first_ns), Time(action.second_ns), Signed(action.change_ns()));
   }
-  if (difference.actions.size() > kShownActions) {
-    out << absl::StreamFormat("  … and %d more\n", difference.actions.size() - kShownActions);
+  if (difference.actions.size() > kMostListed) {
+    out << absl::StreamFormat("  … and %d more\n", difference.actions.size() - kMostListed);
   }
 }
 
@@ -112,14 +115,16 @@ Json DifferenceAsJson(const Difference& difference, const Timeline& first, const
 }
 
 // A side of the comparison. Parameters and costs are for those that are simulated.
-absl::StatusOr<Session> OpenSide(const std::string& file, const Flags& flags) {
+absl::StatusOr<Session> OpenSide(const std::string& file, const Flags& flags,
+                                 const Output& output) {
   const FileKind kind = KindOfFile(file);
   if (kind == FileKind::kTimeline) return OpenRecorded(file);
   SL_ASSIGN_OR_RETURN(PlanRequest request, PlanRequestOf(flags));
   SL_ASSIGN_OR_RETURN(const CostRequest costs, CostRequestOf(flags));
   request.file = file;
   if (HoldsParameters(kind)) request.parameters.clear();
-  return OpenStep(request, costs, LayoutOf(flags));
+  const Progress progress(output, absl::StrCat("simulating ", file));
+  return OpenStep(request, costs, MessageRequestOf(flags));
 }
 
 // Both are simulated at costs of a stage, and have not as many.
@@ -141,14 +146,14 @@ int RunCompare(const Flags& flags, const Output& output) {
   }
   std::vector<Session> sides;
   for (const std::string& file : files) {
-    absl::StatusOr<Session> side = OpenSide(file, sides.empty() ? flags : other);
+    absl::StatusOr<Session> side = OpenSide(file, sides.empty() ? flags : other, output);
     if (!side.ok()) return Fail(output, side.status().message());
     if (!side->timeline) return ShowFindings(output, output.err, side->diagnostics, side->source);
     if (!side->plan) {
       return Fail(output, file + ": the timeline has stages on two ranks, or on none");
     }
-    if (flags.lanes && side->timeline->parts.empty()) {
-      return Fail(output, absl::StrCat(file, ": ", kNoParts));
+    if (flags.lanes && !HasLanes(*side->timeline)) {
+      return Fail(output, absl::StrCat(file, ": ", kNoLanes));
     }
     sides.push_back(*std::move(side));
   }
@@ -156,7 +161,9 @@ int RunCompare(const Flags& flags, const Output& output) {
   const Timeline& second = *sides[1].timeline;
   const Difference difference =
       DifferenceOf(first, AnalysisOf(sides[0]), second, AnalysisOf(sides[1]));
-  const absl::StatusOr<bool> written = WriteExports(flags, sides);
+  const absl::StatusOr<ShownPart> part = ShownPartOf(flags, sides);
+  if (!part.ok()) return Fail(output, part.status().message());
+  const absl::StatusOr<bool> written = WriteExports(flags, *part, sides, output);
   if (!written.ok()) return Fail(output, written.status().message());
   if (output.json) {
     Json json = DifferenceAsJson(difference, first, second);
@@ -164,7 +171,7 @@ int RunCompare(const Flags& flags, const Output& output) {
     WriteJson(output.out, json);
     return kOk;
   }
-  if (!*written) PrintPictures(first, second, flags, output);
+  if (!*written) PrintPictures(first, second, flags, *part, output);
   PrintDifference(difference, first, second, output.out);
   if (DoesUnequalWork(sides)) {
     output.out << "\n"

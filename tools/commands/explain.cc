@@ -1,4 +1,5 @@
-// stringline explain: why an action starts when it does.
+// stringline explain: why an action starts when it does. The chain of its waits is a line each;
+// runs of a reason are folded, so that the answer fits a screen.
 #include "schedlang/sim/explain.h"
 
 #include <algorithm>
@@ -7,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "schedlang/base/status.h"
+#include "schedlang/messages/channels.h"
+#include "schedlang/messages/communicators.h"
 #include "tools/command.h"
 #include "tools/json.h"
 #include "tools/requests.h"
@@ -22,7 +25,11 @@ struct ExplainedPlan {
   const Source& source;
 
   int Rank(uint32_t action) const { return plan.stage(plan.actions[action].stage).rank.value; }
-  std::string Name(uint32_t group) const { return PrintGroup(plan, plan.actions, group); }
+  // A group whole; of messages and collectives each has its own name.
+  std::string Name(uint32_t action) const {
+    return IsCompute(plan.actions[action].kind) ? PrintGroup(plan, plan.actions, action)
+                                                : Print(plan, plan.actions[action]);
+  }
   int64_t Start(uint32_t action) const { return timeline.events[action].start_ns; }
   int64_t End(uint32_t action) const { return timeline.events[action].end_ns; }
   std::string Value(uint32_t part, Values value) const {
@@ -49,27 +56,56 @@ struct ExplainedPlan {
   }
 };
 
+// "rank 1's queue of communicator 0-1"
+std::string PrintQueue(const ExplainedPlan& at, const WaitLink& link) {
+  const CommQueues queues = QueuesOf(ChannelsOf(at.plan), at.timeline.layout);
+  return absl::StrCat("rank ", link.rank.value, "'s queue of communicator ",
+                      queues.all[static_cast<size_t>(link.queue)].communicator);
+}
+
+// Of a message.
+std::string WhyMessage(const ExplainedPlan& at, const WaitLink& link) {
+  const std::string with =
+      link.together_with ? absl::StrCat("in one call with ",
+                                        Print(at.plan, at.plan.actions[*link.together_with]), ": ")
+                         : "";
+  switch (link.reason) {
+    case WaitReason::kValue:
+      return absl::StrCat(with, "left when ", at.Name(link.cause), " had ended");
+    case WaitReason::kBuffer:
+      return absl::StrCat(with, "no receive buffer of rank ", link.rank.value,
+                          " was free until the end of ", at.Name(link.cause));
+    default:
+      return absl::StrCat("was behind ", at.Name(link.cause), " in ", PrintQueue(at, link));
+  }
+}
+
 std::string Why(const ExplainedPlan& at, const WaitLink& link) {
   switch (link.reason) {
     case WaitReason::kNothing:
       return "starts with the step";
     case WaitReason::kRank:
-      return absl::StrCat("rank ", at.Rank(link.group), " was busy with ", at.Name(link.cause));
+      return absl::StrCat("rank ", at.Rank(link.action), " was busy with ", at.Name(link.cause));
     case WaitReason::kGather:
       return absl::StrCat("waited ", PrintTime(link.idle_ns), " for the parameters of stage ",
                           PrintStage(at.plan.pipes, at.plan.actions[link.part].stage));
-    case WaitReason::kMessage:
+    case WaitReason::kValue:
     case WaitReason::kQueue:
+    case WaitReason::kBuffer:
+      return WhyMessage(at, link);
+    case WaitReason::kCollective:
+      return absl::StrCat("came after ", at.Name(link.cause));
+    case WaitReason::kOtherRank:
+      return absl::StrCat("waited for rank ", at.Rank(link.cause), " to come with ",
+                          at.Name(link.cause));
+    case WaitReason::kMessage:
       break;
   }
-  std::string why =
+  const std::string why =
       absl::StrCat("waited ", PrintTime(link.idle_ns), " for the ",
                    at.ValueOf(link.giver, link.value), " from rank ", at.Rank(link.giver));
-  if (link.reason == WaitReason::kQueue) return why + ", which other messages held back";
-  if (link.behind) {
-    absl::StrAppend(&why, ", sent behind ", Print(at.plan, at.plan.actions[*link.behind]));
-  }
   const int64_t hop_ns = link.arrived_ns - link.sent_ns;
+  if (!IsCompute(at.plan.actions[link.cause].kind)) return why + ", which left late";
   return hop_ns == 0 ? why : absl::StrCat(why, ", hop ", PrintTime(hop_ns));
 }
 
@@ -87,15 +123,15 @@ struct ExplainColumns {
   int action = 6;
   int written = 7;
 
-  void Fit(const ExplainedPlan& at, uint32_t group) {
-    action = std::max(action, static_cast<int>(at.Name(group).size()));
-    written = std::max(written, static_cast<int>(at.Written(group).size()));
+  void Fit(const ExplainedPlan& at, uint32_t fitted) {
+    action = std::max(action, static_cast<int>(at.Name(fitted).size()));
+    written = std::max(written, static_cast<int>(at.Written(fitted).size()));
   }
-  void Print(const ExplainedPlan& at, uint32_t group, const std::string& why,
+  void Print(const ExplainedPlan& at, uint32_t action, int64_t end_ns, const std::string& why,
              std::ostream& out) const {
-    out << absl::StreamFormat("  %4d  %-*s %12s %12s  %-*s  %s\n", at.Rank(group), action,
-                              at.Name(group), PrintTime(at.Start(group)), PrintTime(at.End(group)),
-                              written, at.Written(group), why);
+    out << absl::StreamFormat("  %4d  %-*s %12s %12s  %-*s  %s\n", at.Rank(action), this->action,
+                              at.Name(action), PrintTime(at.Start(action)), PrintTime(end_ns),
+                              written, at.Written(action), why);
   }
 };
 
@@ -108,8 +144,7 @@ struct ChainLine {
 
 bool IsAlike(const WaitLink& one, const WaitLink& other) {
   return one.reason == other.reason &&
-         (one.reason == WaitReason::kRank ||
-          (one.reason == WaitReason::kMessage && one.value == other.value));
+         (one.reason != WaitReason::kMessage || one.value == other.value);
 }
 
 // Runs of links with one reason become their first, a fold, and their last.
@@ -140,24 +175,45 @@ std::vector<ChainLine> FoldToScreen(std::vector<ChainLine> lines) {
   return lines;
 }
 
+// What many links of one reason have in common, before the ranks; those of a busy rank are told
+// otherwise.
+constexpr const char* kFolded[kWaitReasons] = {
+    "",
+    "",
+    "each waited for a value of the next, on ",
+    "each waited for parameters, on ",
+    "each left when the next had ended, on ",
+    "each was behind the next in a queue, on ",
+    "each waited for a receive buffer, on ",
+    "each came after the next, on ",
+    "each waited for another rank, on ",
+};
+
+std::string Times(size_t count) { return count == 1 ? "once" : absl::StrCat(count, " times"); }
+
 // "… 97 more, back to 4 ms: rank 0 was busy" of a fold.
 std::string PrintFold(const ExplainedPlan& at, absl::Span<const WaitLink> links) {
   size_t busy = 0;
   std::set<int> ranks;
+  bool alike = true;
   for (const WaitLink& link : links) {
     busy += link.reason == WaitReason::kRank ? 1 : 0;
-    ranks.insert(at.Rank(link.group));
+    alike = alike && link.reason == links[0].reason;
+    ranks.insert(at.Rank(link.action));
   }
   const std::string where = ranks.size() == 1
                                 ? absl::StrCat("rank ", *ranks.begin())
                                 : absl::StrCat("ranks ", *ranks.begin(), " .. ", *ranks.rbegin());
   std::string what = absl::StrCat(where, ranks.size() == 1 ? " was busy" : " were busy");
-  if (busy == 0) what = absl::StrCat("each waited for a value of the next, on ", where);
-  if (busy > 0 && busy < links.size()) {
-    absl::StrAppend(&what, " ", busy, " times and waited ", links.size() - busy, " times");
+  if (busy == 0) {
+    what = absl::StrCat(
+        alike ? kFolded[static_cast<int>(links[0].reason)] : "each waited for the next, on ",
+        where);
+  } else if (busy < links.size()) {
+    absl::StrAppend(&what, " ", Times(busy), " and waited ", Times(links.size() - busy));
   }
   return absl::StrCat("… ", links.size(), " more, back to ",
-                      PrintTime(at.Start(links.back().group)), ": ", what);
+                      PrintTime(at.Start(links.back().action)), ": ", what);
 }
 
 void PrintChain(const ExplainedPlan& at, absl::Span<const WaitLink> chain, bool all,
@@ -175,7 +231,7 @@ void PrintChain(const ExplainedPlan& at, absl::Span<const WaitLink> chain, bool 
     if (line.folded) {
       out << "        " << PrintFold(at, links) << "\n";
     } else {
-      columns.Print(at, links[0].group, Why(at, links[0]), out);
+      columns.Print(at, links[0].action, links[0].end_ns, Why(at, links[0]), out);
     }
   }
   if (folded) out << "        (--all shows every one)\n";
@@ -183,9 +239,9 @@ void PrintChain(const ExplainedPlan& at, absl::Span<const WaitLink> chain, bool 
 
 void PrintExplanation(const ExplainedPlan& at, const Explanation& explanation, bool all,
                       std::ostream& out) {
-  const uint32_t group = explanation.chain.front().group;
+  const uint32_t group = explanation.chain.front().action;
   ExplainColumns columns;
-  for (const WaitLink& link : explanation.chain) columns.Fit(at, link.group);
+  for (const WaitLink& link : explanation.chain) columns.Fit(at, link.action);
   for (const WaitingGroup& waiting : explanation.after) columns.Fit(at, waiting.group);
   out << TitleOf(at.timeline) << ": " << at.Name(group) << " on rank " << at.Rank(group)
       << " starts at " << PrintTime(at.Start(group)) << " and ends at " << PrintTime(at.End(group))
@@ -199,47 +255,67 @@ void PrintExplanation(const ExplainedPlan& at, const Explanation& explanation, b
   }
   out << "\nWhat waits for it:\n";
   for (const WaitingGroup& waiting : explanation.after) {
-    columns.Print(at, waiting.group, WhyAfter(at, group, waiting), out);
+    columns.Print(at, waiting.group, at.End(waiting.group), WhyAfter(at, group, waiting), out);
   }
 }
 
-Json GroupAsJson(const ExplainedPlan& at, uint32_t group) {
-  const LineColumn place = at.Place(group);
-  return {{"action", at.Name(group)},
-          {"rank", at.Rank(group)},
-          {"start_us", Microseconds(at.Start(group))},
-          {"end_us", Microseconds(at.End(group))},
+Json ActionAsJson(const ExplainedPlan& at, uint32_t action, int64_t end_ns) {
+  const LineColumn place = at.Place(action);
+  return {{"action", at.Name(action)},
+          {"rank", at.Rank(action)},
+          {"start_us", Microseconds(at.Start(action))},
+          {"end_us", Microseconds(end_ns)},
           {"line", place.line},
           {"column", place.column},
-          {"where", at.Iteration(group)}};
+          {"where", at.Iteration(action)}};
 }
 
-Json LinkAsJson(const ExplainedPlan& at, const WaitLink& link) {
-  constexpr const char* kReasons[] = {"start", "rank", "message", "queue", "parameters"};
-  Json json = GroupAsJson(at, link.group);
+// `next` is the link of its cause, if it has one.
+Json LinkAsJson(const ExplainedPlan& at, const WaitLink& link, const WaitLink* next) {
+  constexpr const char* kReasons[kWaitReasons] = {"start",      "rank",       "message",
+                                                  "parameters", "value",      "queue",
+                                                  "buffer",     "collective", "other rank"};
+  Json json = ActionAsJson(at, link.action, link.end_ns);
   json["waited_for"] = kReasons[static_cast<int>(link.reason)];
-  if (link.reason == WaitReason::kNothing) return json;
-  if (link.reason == WaitReason::kGather) {
-    json["idle_us"] = Microseconds(link.idle_ns);
-    json["stage"] = PrintStage(at.plan.pipes, at.plan.actions[link.part].stage);
-    return json;
+  if (next == nullptr) return json;
+  json["cause"] = at.Name(link.cause);
+  if (link.together_with) {
+    json["together_with"] = Print(at.plan, at.plan.actions[*link.together_with]);
   }
-  if (link.reason != WaitReason::kQueue) json["cause"] = at.Name(link.cause);
-  if (link.reason == WaitReason::kRank) return json;
-  json["idle_us"] = Microseconds(link.idle_ns);
-  json["value"] = at.Value(link.part, link.value);
-  if (link.reason != WaitReason::kQueue) json["from_rank"] = at.Rank(link.cause);
-  json["sent_us"] = Microseconds(link.sent_ns);
-  json["arrived_us"] = Microseconds(link.arrived_ns);
-  if (link.behind) json["behind"] = Print(at.plan, at.plan.actions[*link.behind]);
+  switch (link.reason) {
+    case WaitReason::kGather:
+      json["idle_us"] = Microseconds(link.idle_ns);
+      json["stage"] = PrintStage(at.plan.pipes, at.plan.actions[link.part].stage);
+      break;
+    case WaitReason::kMessage:
+      json["idle_us"] = Microseconds(link.idle_ns);
+      json["value"] = at.Value(link.part, link.value);
+      json["from_rank"] = at.Rank(link.giver);
+      json["sent_us"] = Microseconds(link.sent_ns);
+      json["arrived_us"] = Microseconds(link.arrived_ns);
+      if (next->reason == WaitReason::kQueue) json["behind"] = at.Name(next->cause);
+      break;
+    case WaitReason::kQueue:
+      json["in"] = PrintQueue(at, link);
+      break;
+    case WaitReason::kBuffer:
+      json["buffer_of_rank"] = link.rank.value;
+      break;
+    default:
+      break;
+  }
   return json;
 }
 
 Json ExplanationAsJson(const ExplainedPlan& at, const Explanation& explanation) {
   Json chain = Json::array(), after = Json::array();
-  for (const WaitLink& link : explanation.chain) chain.push_back(LinkAsJson(at, link));
+  for (size_t i = 0; i < explanation.chain.size(); ++i) {
+    const bool last = i + 1 == explanation.chain.size();
+    chain.push_back(
+        LinkAsJson(at, explanation.chain[i], last ? nullptr : &explanation.chain[i + 1]));
+  }
   for (const WaitingGroup& waiting : explanation.after) {
-    Json json = GroupAsJson(at, waiting.group);
+    Json json = ActionAsJson(at, waiting.group, at.End(waiting.group));
     json["waits_for"] = waiting.reason == WaitReason::kRank ? "rank" : "value";
     if (waiting.reason != WaitReason::kRank) json["value"] = at.Value(waiting.part, waiting.value);
     json["ready_us"] = Microseconds(waiting.ready_ns);
@@ -262,13 +338,13 @@ int RunExplain(const Flags& flags, const Output& output) {
   if (KindOfFile(flags.file) == FileKind::kTimeline) {
     return Fail(output, flags.file + ": only what is simulated is explained, not a timeline");
   }
-  const absl::StatusOr<Session> step = OpenStepOf(flags);
+  const absl::StatusOr<Session> step = OpenStepOf(flags, output);
   if (!step.ok()) return Fail(output, step.status().message());
   if (!step->timeline) return ShowFindings(output, output.err, step->diagnostics, step->source);
   const absl::StatusOr<uint32_t> action = FindAction(*step->plan, flags.action);
   if (!action.ok()) return Fail(output, action.status().message());
   const ExplainedPlan at{*step->plan, *step->timeline, step->source};
-  const Explanation explanation = Explain(*step->plan, *step->timeline, *action);
+  const Explanation explanation = Explain(*step->plan, *step->timeline, *step->costs, *action);
   if (output.json) {
     WriteJson(output.out, ExplanationAsJson(at, explanation));
   } else {

@@ -51,7 +51,7 @@ int RunExport(const Flags& flags, const Output& output) {
   }
   const Target* target = kTargets;
   while (flags.to != target->name) ++target;
-  const absl::StatusOr<CostModel> costs = TorchCostsOf(flags, *session->plan);
+  const absl::StatusOr<CostModel> costs = CostsOf(flags, *session->plan);
   if (!costs.ok()) return Fail(output, costs.status().message());
   TorchFile file{.plan = *std::move(session->plan), .waits = std::move(session->waits)};
   file = Prepared(std::move(file), target->form, *costs);

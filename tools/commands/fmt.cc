@@ -11,14 +11,13 @@
 #include "tools/command.h"
 #include "tools/json.h"
 #include "tools/open_source.h"
+#include "tools/output_paths.h"
 #include "tools/write_file.h"
 
 namespace stringline {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kStandardInput = "-";
 
 // A file, and how it should look; without `text` it has findings.
 struct FormattedFile {
@@ -32,7 +31,7 @@ absl::StatusOr<std::vector<FormattedFile>> FormatAll(const std::vector<std::stri
   std::vector<FormattedFile> files;
   for (const std::string& path : paths) {
     SL_ASSIGN_OR_RETURN(Source source,
-                        path == kStandardInput ? OpenSource(path) : ReadSource(path));
+                        path == kStandardStream ? OpenSource(path) : ReadSource(path));
     FormattedFile file{std::move(source), std::nullopt, {}};
     file.text = Format(file.source, &file.diagnostics);
     file.changed = file.text && *file.text != file.source.text();

@@ -1,4 +1,6 @@
-// stringline lint: what is wrong or slow with a schedule of torch's, before any GPU runs it.
+// stringline lint: what is wrong or slow with a schedule of torch's, before any GPU runs it. The
+// file becomes what torch will run. That is checked, and then timed in three layouts beside the
+// same computations in our own order of messages.
 #include <algorithm>
 #include <array>
 
@@ -22,13 +24,12 @@ struct QueueLayout {
   CommLayout queues;
   const char* name;
   const char* says;
-  const char* sharing;
 };
 
 constexpr QueueLayout kQueueLayouts[] = {
-    {CommLayout::kShared, "shared", "all (NCCL, eager)", "all messages share"},
-    {CommLayout::kPair, "pair", "of two ranks (NCCL, lazy)", "the messages of two ranks share"},
-    {CommLayout::kEdge, "edge", "of one direction", "messages of one direction share"},
+    {CommLayout::kShared, "shared", "all (NCCL, eager)"},
+    {CommLayout::kPair, "pair", "of two ranks (NCCL, lazy)"},
+    {CommLayout::kEdge, "edge", "of one direction"},
 };
 
 // How long the file's order takes, and ours with the same computations.
@@ -105,7 +106,7 @@ bool FindHang(const LintReport& report, Diagnostics* diagnostics) {
   for (size_t i = report.times.size(); i-- > 0;) {
     const StreamRun& run = report.times[i].file;
     if (run.ends) continue;
-    AddCircle(report.file.plan, run.circle, kQueueLayouts[i].sharing, diagnostics);
+    AddCircle(report.file.plan, run.circle, kQueueLayouts[i].queues, diagnostics);
     return true;
   }
   return false;
@@ -198,7 +199,7 @@ int RunLint(const Flags& flags, const Output& output) {
     return ShowFindings(output, output.out, diagnostics, source);
   }
   FindPeak(&report);
-  const absl::StatusOr<CostModel> costs = TorchCostsOf(flags, report.file.plan);
+  const absl::StatusOr<CostModel> costs = CostsOf(flags, report.file.plan);
   if (!costs.ok()) return Fail(output, costs.status().message());
   CompareTimes(*costs, &report);
   if (FindHang(report, &diagnostics)) {

@@ -1,5 +1,5 @@
 // stringline rehearse: performs a schedule in real time with programs that only take time, and
-// compares that with the simulation.
+// compares that with the simulation. A control beside it says whether the machine was quiet.
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,7 +16,6 @@
 #include "tools/requests.h"
 #include "tools/view/compare.h"
 #include "tools/view/words.h"
-#include "tools/write_file.h"
 
 namespace stringline {
 namespace {
@@ -51,14 +50,36 @@ absl::StatusOr<CostModel> LoadLinkedCosts(const Flags& flags, const Plan& plan) 
 absl::Status CheckLength(const Plan& plan, const CostModel& costs,
                          const RehearsalSettings& settings) {
   SL_ASSIGN_OR_RETURN(const Timeline simulated,
-                      Simulate(plan, RehearsedCosts(plan, costs), settings.layout));
+                      Simulate(plan, RehearsedCosts(costs), settings.layout));
   const int64_t step_ns = MeasureBubbles(simulated).makespan_ns;
-  if (static_cast<double>(step_ns) * settings.steps < kLongestS * 1e9) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "one step would take ", PrintTime(step_ns), ", and there are ", settings.steps,
-      "; a rehearsal happens in real time and may last ten minutes: try shorter costs, "
-      "or --steps 1"));
+  // Each with its control.
+  if (2 * static_cast<double>(step_ns) * settings.steps < kLongestS * 1e9) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("one step would take ", PrintTime(step_ns), ", and there are ", settings.steps,
+                   " with a control each; a rehearsal happens in real time and may last ten "
+                   "minutes: try shorter costs, "
+                   "or --steps 1"));
 }
+
+// "the prediction is right: off by no more than 3 %", or why nothing is said.
+std::string PrintVerdict(const RehearsalJudgement& judgement) {
+  switch (judgement.verdict) {
+    case RehearsalVerdict::kRight:
+      return absl::StrFormat("the prediction is right: off by no more than %.0f %%",
+                             100 * kMostMisprediction);
+    case RehearsalVerdict::kWrong:
+      return absl::StrFormat("the prediction is wrong: off by more than %.0f %%",
+                             100 * kMostMisprediction);
+    case RehearsalVerdict::kDisturbed:
+      break;
+  }
+  return absl::StrFormat(
+      "the machine was disturbed, so this says nothing of the prediction: the control was off by "
+      "more than %.1f %%",
+      100 * kMostDisturbance);
+}
+
+constexpr const char* kVerdicts[] = {"right", "wrong", "disturbed"};  // by RehearsalVerdict
 
 void PrintRehearsal(const Rehearsal& rehearsal, const Output& output) {
   const bool is_terminal = &output.out == &std::cout && isatty(STDOUT_FILENO) != 0;
@@ -66,6 +87,10 @@ void PrintRehearsal(const Rehearsal& rehearsal, const Output& output) {
   picture.width = TerminalWidth();
   picture.colors = ChooseColors("auto", is_terminal);
   output.out << Compare(rehearsal.measured, rehearsal.simulated, picture);
+  const RehearsalJudgement judgement = Judge(rehearsal);
+  output.out << absl::StreamFormat("control, computations alone: %s, off by %+.2f %%\n%s\n",
+                                   PrintTime(rehearsal.control_ns), 100 * judgement.disturbance,
+                                   PrintVerdict(judgement));
   if (rehearsal.makespans_ns.size() == 1) return;
   const auto [least, most] =
       std::minmax_element(rehearsal.makespans_ns.begin(), rehearsal.makespans_ns.end());
@@ -77,8 +102,10 @@ void PrintRehearsal(const Rehearsal& rehearsal, const Output& output) {
 Json RehearsalAsJson(const Rehearsal& rehearsal) {
   const Bubbles measured = MeasureBubbles(rehearsal.measured);
   const Bubbles simulated = MeasureBubbles(rehearsal.simulated);
-  Json steps = Json::array();
+  const RehearsalJudgement judgement = Judge(rehearsal);
+  Json steps = Json::array(), controls = Json::array();
   for (const int64_t ns : rehearsal.makespans_ns) steps.push_back(Microseconds(ns));
+  for (const int64_t ns : rehearsal.controls_ns) controls.push_back(Microseconds(ns));
   return {{"ok", true},
           {"schedule", rehearsal.measured.schedule},
           {"parameters", ParametersAsJson(rehearsal.measured.parameters)},
@@ -86,29 +113,37 @@ Json RehearsalAsJson(const Rehearsal& rehearsal) {
           {"measured_bubble", measured.rate},
           {"simulated_us", Microseconds(simulated.makespan_ns)},
           {"simulated_bubble", simulated.rate},
-          {"misprediction", Misprediction(rehearsal.measured, rehearsal.simulated)},
-          {"steps_us", std::move(steps)}};
+          {"misprediction", judgement.misprediction},
+          {"steps_us", std::move(steps)},
+          {"control_us", Microseconds(rehearsal.control_ns)},
+          {"controls_us", std::move(controls)},
+          {"disturbance", judgement.disturbance},
+          {"verdict", kVerdicts[static_cast<int>(judgement.verdict)]}};
 }
 
 }  // namespace
 
 int RunRehearsal(const Flags& flags, const Output& output) {
-  const absl::StatusOr<Session> checked = OpenCheckedPlanOf(flags);
-  if (!checked.ok()) return Fail(output, checked.status().message());
-  if (!checked->plan)
-    return ShowFindings(output, output.err, checked->diagnostics, checked->source);
-  const absl::StatusOr<CostModel> costs = LoadLinkedCosts(flags, *checked->plan);
+  absl::StatusOr<Session> session = OpenPlanOf(flags);
+  if (!session.ok()) return Fail(output, session.status().message());
+  if (!session->plan)
+    return ShowFindings(output, output.err, session->diagnostics, session->source);
+  const absl::StatusOr<CostModel> costs = LoadLinkedCosts(flags, *session->plan);
   if (!costs.ok()) return Fail(output, costs.status().message());
+  session->plan = CheckedPlan(*std::move(session->plan), {.layout = LayoutOf(flags)},
+                              &session->diagnostics, &*costs);
+  if (!session->plan)
+    return ShowFindings(output, output.err, session->diagnostics, session->source);
+  const Plan& plan = *session->plan;
   RehearsalSettings settings;
   settings.layout = LayoutOf(flags);
   if (flags.steps > 0) settings.steps = flags.steps;
-  const absl::Status length = CheckLength(*checked->plan, *costs, settings);
+  const absl::Status length = CheckLength(plan, *costs, settings);
   if (!length.ok()) return Fail(output, length.message());
-  const absl::StatusOr<Rehearsal> rehearsal = Rehearse(*checked->plan, *costs, settings);
+  const absl::StatusOr<Rehearsal> rehearsal = Rehearse(plan, *costs, settings);
   if (!rehearsal.ok()) return Fail(output, rehearsal.status().message());
   if (!flags.timeline_out.empty()) {
-    const absl::Status written =
-        WriteFileAtomically(flags.timeline_out, Print(rehearsal->measured));
+    const absl::Status written = WriteAsked(output, flags.timeline_out, Print(rehearsal->measured));
     if (!written.ok()) return Fail(output, written.message());
   }
   if (output.json) {

@@ -1,5 +1,6 @@
 // stringline report: where a step's time goes, how far it is from the best possible, and what would
-// help.
+// help. One step is analysed; for what-ifs and jitter it is simulated again with other costs, with
+// the wiring that is made once.
 #include <algorithm>
 #include <array>
 
@@ -14,6 +15,7 @@
 #include "tools/bubble_table.h"
 #include "tools/command.h"
 #include "tools/network_table.h"
+#include "tools/progress.h"
 #include "tools/requests.h"
 #include "tools/view/words.h"
 
@@ -74,27 +76,32 @@ void ComposeCriticalPath(const Timeline& timeline, TimeReport* report) {
   }
 }
 
-absl::Status AddVariations(const Flags& flags, const Plan& plan, const CostModel& costs,
+absl::Status AddVariations(const Flags& flags, const Output& output, const Session& step,
                            TimeReport* report) {
+  const Plan& plan = *step.plan;
+  const CostModel& costs = *step.costs;
   report->bound = LowerBoundOf(plan, costs);
-  const Wiring wiring = WiringOf(plan, LayoutOf(flags), costs.receive_buffers);
+  const Wiring wiring = WiringOf(step);
   for (const Variation& variation : WhatIf(plan, costs)) {
     SL_ASSIGN_OR_RETURN(const Timeline timeline, Simulate(plan, wiring, variation.costs));
     report->what_if.push_back({variation.name, MakespanOf(timeline)});
   }
   if (costs.jitter == 0) return absl::OkStatus();
   const int runs = flags.runs > 0 ? flags.runs : kRuns;
+  Progress progress(output, "simulating steps with jitter", static_cast<size_t>(runs));
   for (int run = 0; run < runs; ++run) {
     const auto seed = static_cast<uint64_t>(flags.seed) + static_cast<uint64_t>(run) * 1'000'003;
     SL_ASSIGN_OR_RETURN(const Timeline timeline,
                         Simulate(plan, wiring, WithNoise(plan, costs, seed)));
     report->runs_ns.push_back(MakespanOf(timeline));
+    progress.Add();
   }
   std::sort(report->runs_ns.begin(), report->runs_ns.end());
   return absl::OkStatus();
 }
 
-absl::StatusOr<TimeReport> MakeReport(const Flags& flags, const Session& step) {
+absl::StatusOr<TimeReport> MakeReport(const Flags& flags, const Output& output,
+                                      const Session& step) {
   TimeReport report;
   const Timeline& timeline = *step.timeline;
   report.bubbles = MeasureBubbles(timeline);
@@ -104,7 +111,7 @@ absl::StatusOr<TimeReport> MakeReport(const Flags& flags, const Session& step) {
   report.memory = MemoryOver(*step.plan, timeline, step.costs ? step.costs->memory : none);
   if (!timeline.parts.empty()) report.network = MeasureNetwork(*step.plan, timeline);
   if (step.costs) {
-    SL_RETURN_IF_ERROR(AddVariations(flags, *step.plan, *step.costs, &report));
+    SL_RETURN_IF_ERROR(AddVariations(flags, output, step, &report));
   }
   return report;
 }
@@ -240,7 +247,7 @@ Json ReportAsJson(const Flags& flags, const Timeline& timeline, const TimeReport
 }  // namespace
 
 int RunReport(const Flags& flags, const Output& output) {
-  const absl::StatusOr<Session> step = OpenStepOf(flags);
+  const absl::StatusOr<Session> step = OpenStepOf(flags, output);
   if (!step.ok()) return Fail(output, step.status().message());
   if (!step->timeline) {
     return ShowFindings(output, output.err, step->diagnostics, step->source);
@@ -248,7 +255,7 @@ int RunReport(const Flags& flags, const Output& output) {
   if (!step->plan) {
     return Fail(output, flags.file + ": the timeline has stages on two ranks, or on none");
   }
-  const absl::StatusOr<TimeReport> report = MakeReport(flags, *step);
+  const absl::StatusOr<TimeReport> report = MakeReport(flags, output, *step);
   if (!report.ok()) return Fail(output, report.status().message());
   if (output.json) {
     WriteJson(output.out, ReportAsJson(flags, *step->timeline, *report));

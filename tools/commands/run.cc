@@ -1,4 +1,6 @@
 // stringline run: trains a model with a schedule, and compares what happened with the simulation.
+// Files and folders are tried before anything is trained. The training is TrainIntoFolders; what it
+// gives is told here, as text or as JSON.
 #include <signal.h>
 #include <unistd.h>
 
@@ -28,6 +30,7 @@
 #include "tools/requests.h"
 #include "tools/session.h"
 #include "tools/stop_signals.h"
+#include "tools/strict_plan.h"
 #include "tools/view/compare.h"
 #include "tools/view/words.h"
 
@@ -54,6 +57,7 @@ absl::StatusOr<RunConfig> LoadConfig(const Flags& flags) {
     }
     config.link = *link;
   }
+  config.strict = flags.strict;
   return config;
 }
 
@@ -355,6 +359,30 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& 
   return stopped ? StatusOfSignal(run->signal == 0 ? SIGTERM : run->signal) : kOk;
 }
 
+// What the strict executor saw, in its words; then what the checker says of it.
+int TellHang(const StrictPlan& strict, const Output& output) {
+  const Session& session = strict.session;
+  const std::string said = absl::StrCat(session.plan->schedule, " hangs in layout ",
+                                        NameOf(session.checked_for.layout), ": ", strict.hang);
+  if (output.json) {
+    WriteJson(output.out, {{"ok", false},
+                           {"hang", said},
+                           {"findings", FindingsAsJson(session.diagnostics, session.source)}});
+  } else {
+    output.err << "stringline: " << said << "\n" << Render(session.diagnostics, session.source);
+  }
+  return kFindings;
+}
+
+// The checked plan; with --strict one that was performed once by the strict executor.
+absl::StatusOr<StrictPlan> OpenRunPlan(const RunConfig& config) {
+  const PlanRequest request = {config.schedule_file, config.schedule_name, config.parameters};
+  if (config.strict) return OpenStrictPlan(request, config.layout);
+  SL_ASSIGN_OR_RETURN(Session session,
+                      OpenCheckedPlan(request, CheckRequest{.layout = config.layout}));
+  return StrictPlan{std::move(session), ""};
+}
+
 }  // namespace
 
 int RunTraining(const Flags& flags, const Output& output) {
@@ -368,16 +396,16 @@ int RunTraining(const Flags& flags, const Output& output) {
   }
   const absl::StatusOr<RunConfig> config = LoadConfig(flags);
   if (!config.ok()) return Fail(output, config.status().message());
-  const absl::StatusOr<Session> session =
-      OpenCheckedPlan({config->schedule_file, config->schedule_name, config->parameters},
-                      CheckRequest{.layout = config->layout});
-  if (!session.ok()) return Fail(output, session.status().message());
-  if (!session->plan) {
-    return ShowFindings(output, output.err, session->diagnostics, session->source);
+  const absl::StatusOr<StrictPlan> opened = OpenRunPlan(*config);
+  if (!opened.ok()) return Fail(output, opened.status().message());
+  if (!opened->hang.empty()) return TellHang(*opened, output);
+  const Session& session = opened->session;
+  if (!session.plan || !session.diagnostics.empty()) {
+    return ShowFindings(output, output.err, session.diagnostics, session.source);
   }
   const absl::StatusOr<Identity> identity = IdentityOf(flags);
   if (!identity.ok()) return Fail(output, identity.status().message());
-  return TrainAndReport(*config, *session->plan, {OutputFolder(flags), flags.save, flags.load},
+  return TrainAndReport(*config, *session.plan, {OutputFolder(flags), flags.save, flags.load},
                         *identity, flags.verbose, output);
 }
 

@@ -7,6 +7,7 @@
 #include "tools/exports.h"
 #include "tools/json.h"
 #include "tools/requests.h"
+#include "tools/view/lane_rows.h"
 #include "tools/view/terminal.h"
 
 namespace stringline {
@@ -44,15 +45,17 @@ Json TimelineAsJson(const Timeline& timeline) {
 }  // namespace
 
 int RunShow(const Flags& flags, const Output& output) {
-  absl::StatusOr<Session> step = OpenStepOf(flags);
+  absl::StatusOr<Session> step = OpenStepOf(flags, output);
   if (!step.ok()) return Fail(output, step.status().message());
   if (!step->timeline) {
     return ShowFindings(output, output.err, step->diagnostics, step->source);
   }
   std::vector<Session> steps;
   steps.push_back(*std::move(step));
-  if (flags.lanes && steps[0].timeline->parts.empty()) return Fail(output, kNoParts);
-  const absl::StatusOr<bool> written = WriteExports(flags, steps);
+  if (flags.lanes && !HasLanes(*steps[0].timeline)) return Fail(output, kNoLanes);
+  const absl::StatusOr<ShownPart> part = ShownPartOf(flags, steps);
+  if (!part.ok()) return Fail(output, part.status().message());
+  const absl::StatusOr<bool> written = WriteExports(flags, *part, steps, output);
   if (!written.ok()) return Fail(output, written.status().message());
   const Timeline& timeline = *steps[0].timeline;
   if (output.json) {
@@ -65,6 +68,7 @@ int RunShow(const Flags& flags, const Output& output) {
   picture.width = flags.width > 0 ? flags.width : TerminalWidth();
   picture.fold = flags.fold;
   picture.lanes = flags.lanes;
+  picture.part = *part;
   picture.colors = ChooseColors(flags.color, is_terminal);
   output.out << Draw(timeline, picture);
   return kOk;

@@ -3,7 +3,6 @@
 #include "tools/bubble_table.h"
 #include "tools/command.h"
 #include "tools/requests.h"
-#include "tools/write_file.h"
 
 namespace stringline {
 
@@ -15,14 +14,14 @@ int RunSim(const Flags& flags, const Output& output) {
   if (KindOfFile(flags.file) == FileKind::kTimeline) {
     return Fail(output, flags.file + ": a timeline needs no simulation; see stringline show");
   }
-  const absl::StatusOr<Session> step = OpenStepOf(flags);
+  const absl::StatusOr<Session> step = OpenStepOf(flags, output);
   if (!step.ok()) return Fail(output, step.status().message());
   if (!step->timeline) {
     return ShowFindings(output, output.err, step->diagnostics, step->source);
   }
   const Timeline& timeline = *step->timeline;
   if (!flags.timeline_out.empty()) {
-    const absl::Status written = WriteFileAtomically(flags.timeline_out, Print(timeline));
+    const absl::Status written = WriteAsked(output, flags.timeline_out, Print(timeline));
     if (!written.ok()) return Fail(output, written.message());
   }
   const Bubbles bubbles = MeasureBubbles(timeline);

@@ -1,4 +1,6 @@
-// stringline sim --for: how long a step takes for many parameters, and for many schedules.
+// stringline sim --for: how long a step takes for many parameters, and for many schedules. All
+// points are listed first and simulated on all cores into one vector, by schedule and point. Table,
+// plot and JSON read that.
 #include <algorithm>
 #include <set>
 #include <thread>
@@ -11,12 +13,12 @@
 #include "tools/command.h"
 #include "tools/json.h"
 #include "tools/open_source.h"
+#include "tools/progress.h"
 #include "tools/requests.h"
 #include "tools/sim_sweep.h"
 #include "tools/sweep.h"
 #include "tools/view/plot.h"
 #include "tools/view/words.h"
-#include "tools/write_file.h"
 
 namespace stringline {
 namespace {
@@ -242,13 +244,17 @@ absl::StatusOr<int> RunSimSweep(const Flags& flags, const Output& output) {
   SL_ASSIGN_OR_RETURN(const CostRequest request, CostRequestOf(flags));
   SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(request));
   const int64_t start_ns = NowNs();
-  SL_ASSIGN_OR_RETURN(
-      report.steps,
-      SimulateAll(report.schedules, fixed, report.points, costs, LayoutOf(flags),
-                  std::max(1, static_cast<int>(std::thread::hardware_concurrency()))));
+  {
+    Progress progress(output, "simulating steps", report.schedules.size() * report.points.size());
+    SL_ASSIGN_OR_RETURN(
+        report.steps,
+        SimulateAll(report.schedules, fixed, report.points, costs, LayoutOf(flags),
+                    std::max(1, static_cast<int>(std::thread::hardware_concurrency())),
+                    [&progress] { progress.Add(); }));
+  }
   report.elapsed_s = static_cast<double>(NowNs() - start_ns) / 1e9;
   if (!flags.plot.empty()) {
-    SL_RETURN_IF_ERROR(WriteFileAtomically(flags.plot, PlotAsSvg(LinesOf(report), AxisOf(report))));
+    SL_RETURN_IF_ERROR(WriteAsked(output, flags.plot, PlotAsSvg(LinesOf(report), AxisOf(report))));
   }
   if (output.json) {
     WriteJson(output.out, SweptAsJson(report));
@@ -264,6 +270,11 @@ absl::StatusOr<int> RunSimSweep(const Flags& flags, const Output& output) {
 }  // namespace
 
 int RunSimFor(const Flags& flags, const Output& output) {
+  if (MessageRequestOf(flags).issue == MessageIssue::kAsWritten) {
+    return Fail(output,
+                "--messages as-written is for files that hold sends and receives; --for is "
+                "for schedules");
+  }
   const absl::StatusOr<int> status = RunSimSweep(flags, output);
   return status.ok() ? *status : Fail(output, status.status().message());
 }

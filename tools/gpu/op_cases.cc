@@ -1,3 +1,6 @@
+// Cases are made op by op from a few small, odd sizes; inputs that follow from others, as
+// statistics or an order of rows, the CPU computes. An op runs as a graph of one node, into outputs
+// of NaN and a filled workspace, so that what is not written shows.
 #include "tools/gpu/op_cases.h"
 
 #include <algorithm>

@@ -6,6 +6,8 @@
 namespace stringline {
 namespace {
 
+constexpr size_t kUnitsEvery = 64;
+
 // How many UTF-16 units the character takes that begins with this byte; 0 inside a character.
 int UnitsOf(char c) {
   const auto byte = static_cast<unsigned char>(c);
@@ -26,15 +28,32 @@ std::vector<uint32_t> LineStarts(const std::string& text) {
 
 }  // namespace
 
-EditorText::EditorText(std::string text)
-    : text_(std::move(text)), line_starts_(LineStarts(text_)) {}
+EditorText::EditorText(std::string text) : text_(std::move(text)) { Index(); }
+
+void EditorText::Index() {
+  line_starts_ = LineStarts(text_);
+  units_.clear();
+  uint32_t units = 0;
+  for (size_t i = 0; i < text_.size(); ++i) {
+    if (i % kUnitsEvery == 0) units_.push_back(units);
+    units += static_cast<uint32_t>(UnitsOf(text_[i]));
+  }
+  units_.push_back(units);
+}
+
+uint32_t EditorText::UnitsBefore(uint32_t offset) const {
+  const size_t known = offset / kUnitsEvery;
+  uint32_t units = units_[known];
+  for (size_t i = known * kUnitsEvery; i < offset; ++i) {
+    units += static_cast<uint32_t>(UnitsOf(text_[i]));
+  }
+  return units;
+}
 
 EditorPosition EditorText::PositionAt(uint32_t offset) const {
   offset = std::min(offset, static_cast<uint32_t>(text_.size()));
   const auto next = std::upper_bound(line_starts_.begin(), line_starts_.end(), offset);
-  EditorPosition position{next - line_starts_.begin() - 1, 0};
-  for (uint32_t i = *(next - 1); i < offset; ++i) position.character += UnitsOf(text_[i]);
-  return position;
+  return {next - line_starts_.begin() - 1, UnitsBefore(offset) - UnitsBefore(*(next - 1))};
 }
 
 uint32_t EditorText::OffsetAt(EditorPosition position) const {
@@ -55,7 +74,7 @@ void EditorText::Replace(EditorPosition begin, EditorPosition end, absl::string_
   const uint32_t first = OffsetAt(begin);
   const uint32_t last = std::max(first, OffsetAt(end));
   text_.replace(first, last - first, text.data(), text.size());
-  line_starts_ = LineStarts(text_);
+  Index();
 }
 
 }  // namespace stringline

@@ -22,7 +22,8 @@ class EditorText {
   explicit EditorText(std::string text);
 
   const std::string& text() const { return text_; }
-  // Places outside the text are moved to the nearest one inside.
+  // Places outside the text are moved to the nearest one inside. However long its line is, a
+  // place's position is found at once: answers may hold very many of them.
   EditorPosition PositionAt(uint32_t offset) const;
   uint32_t OffsetAt(EditorPosition position) const;
   // Puts `text` in the place of what lies between the two.
@@ -30,7 +31,11 @@ class EditorText {
 
  private:
   std::string text_;
+  uint32_t UnitsBefore(uint32_t offset) const;
+  void Index();
+
   std::vector<uint32_t> line_starts_;
+  std::vector<uint32_t> units_;  // how many UTF-16 units stand before every 64th byte
 };
 
 }  // namespace stringline

@@ -9,11 +9,13 @@
 #include "absl/strings/str_join.h"
 #include "schedlang/text/parse.h"
 #include "schedlang/text/words.h"
+#include "tools/session.h"
+#include "tools/view/terminal.h"
 
 namespace stringline {
 namespace {
 
-constexpr size_t kMostActions = 64;  // of a rank
+constexpr size_t kMostActionsShown = 64;  // of a rank
 constexpr int kMostRanks = 16;
 
 const Plan* PlanAt(const NameTable& names, const TextAnalysis& analysis, uint32_t offset) {
@@ -36,7 +38,7 @@ std::string RankLines(const Plan& plan, Wanted wanted) {
       if (actions[i].joined) continue;
       const auto group = GroupAt(actions, i);
       if (!std::any_of(group.begin(), group.end(), wanted)) continue;
-      if (words.size() == kMostActions) {
+      if (words.size() == kMostActionsShown) {
         words.push_back("…");
         break;
       }
@@ -63,10 +65,16 @@ std::string PerformedAt(const Plan& plan, Span span) {
   return lines.empty() ? "" : Titled(plan, lines);
 }
 
+void AppendPicture(const Plan& plan, std::string* text) {
+  const std::string picture = PictureText(plan);
+  if (!picture.empty()) absl::StrAppend(text, InCode(picture));
+}
+
 std::string WordText(const Token& token, const WordRow& word, const Plan* plan) {
   std::string text = absl::StrCat(word.meaning, "\n\n");
   if (plan == nullptr) return text;
   if (word.sort == WordSort::kLetter) absl::StrAppend(&text, PerformedAt(*plan, token.span));
+  if (token.text == "schedule" || token.text == "rank") AppendPicture(*plan, &text);
   if (token.text == "rank") {
     absl::StrAppend(&text, Titled(*plan, RankLines(*plan, [](const Action&) { return true; })));
   }
@@ -75,9 +83,10 @@ std::string WordText(const Token& token, const WordRow& word, const Plan* plan) 
 
 std::string NameText(const Source& source, const DefinedName& name, const Plan* plan) {
   const int line = source.Locate(name.span.begin).line;
-  std::string text = absl::StrCat(SortOf(name.sort), ", line ", line, ":\n",
-                                  InCode(absl::StripAsciiWhitespace(source.Line(line))));
+  std::string text =
+      absl::StrCat(SortOf(name.sort), ", line ", line, ":\n", DefinitionText(source, name));
   if (plan == nullptr) return text;
+  if (name.sort == NameSort::kSchedule) AppendPicture(*plan, &text);
   const std::string value = ValueText(source, name, *plan);
   if (!value.empty()) {
     absl::StrAppend(&text, "With ", PrintParameters(*plan), ": ", value, "\n");
@@ -91,9 +100,8 @@ std::optional<int64_t> AskFor(const Source& source, const DefinedName& name, con
   std::string text(source.text());
   const std::string condition =
       rank < 0 ? "" : absl::StrCat(name.rank_variable, " != ", rank, " or ");
-  text.insert(name.statement_end,
-              absl::StrCat(name.ends_with_semicolon ? " " : "; ", "require ", condition, name.text,
-                           " != ", name.text, " \"value\";"));
+  text.insert(name.whole.end, absl::StrCat(name.ends_with_semicolon ? " " : "; ", "require ",
+                                           condition, name.text, " != ", name.text, " \"value\";"));
   Diagnostics findings;
   const std::optional<ast::File> file = Parse(Source("", std::move(text)), &findings);
   if (!file) return std::nullopt;
@@ -112,6 +120,28 @@ std::optional<int64_t> AskFor(const Source& source, const DefinedName& name, con
 
 }  // namespace
 
+std::string DefinitionText(const Source& source, const DefinedName& name) {
+  constexpr size_t kLongest = 300;
+  absl::string_view line =
+      absl::StripAsciiWhitespace(source.Line(source.Locate(name.span.begin).line));
+  if (line.size() <= kLongest) return InCode(line);
+  size_t end = kLongest;
+  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0) == 0x80) --end;
+  return InCode(absl::StrCat(line.substr(0, end), "…"));
+}
+
+std::string PictureText(const Plan& plan) {
+  constexpr int kColumns = 80;
+  Diagnostics findings;
+  const std::optional<Plan> checked = CheckedPlan(plan, {}, &findings);
+  if (!checked) return "";
+  const absl::StatusOr<CostModel> costs = CostsFor({}, *checked);
+  if (!costs.ok()) return "";
+  const absl::StatusOr<Timeline> step = SimulatedStep(*checked, *costs, CommLayout::kEdge);
+  if (!step.ok()) return "";
+  return std::string(absl::StripAsciiWhitespace(Draw(*step, {.width = kColumns})));
+}
+
 std::string ValueText(const Source& source, const DefinedName& name, const Plan& plan) {
   if (name.sort == NameSort::kParameter) {
     for (const Parameter& parameter : plan.parameters) {
@@ -119,7 +149,7 @@ std::string ValueText(const Source& source, const DefinedName& name, const Plan&
     }
   }
   if (name.sort == NameSort::kRankVariable) return absl::StrCat("0 .. ", plan.ranks() - 1);
-  if (name.sort != NameSort::kValue || name.statement_end == 0) return "";
+  if (name.sort != NameSort::kValue) return "";
   if (name.rank_variable.empty()) {
     const auto value = AskFor(source, name, plan, -1);
     return value ? absl::StrCat(*value) : "";

@@ -23,6 +23,7 @@ enum class RpcError : int {
   kNoSuchMethod = -32601,
   kInvalidParams = -32602,
   kNotInitialized = -32002,
+  kRequestFailed = -32803,  // a good request that cannot be granted; the message says why
 };
 
 Json RpcResult(const Json& id, Json result);

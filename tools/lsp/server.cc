@@ -1,77 +1,20 @@
+// Two tables give each method its function: requests, which are answered, and notifications.
+// Whatever changes a text makes all that is known of it anew. A part of a message that is missing
+// throws, and one place makes an error of that.
 #include "tools/lsp/server.h"
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/text/format.h"
-#include "tools/lsp/analysis.h"
-#include "tools/lsp/document.h"
-#include "tools/lsp/hover.h"
+#include "tools/lsp/answers.h"
 #include "tools/lsp/json_rpc.h"
-#include "tools/lsp/names.h"
 #include "tools/output.h"
 
 namespace stringline {
 namespace {
-
-// An open text and all that is known of it.
-struct OpenText {
-  explicit OpenText(std::string written) : text(std::move(written)) { Update(); }
-
-  void Update() {
-    source = std::make_unique<Source>("", text.text());
-    names = std::make_unique<NameTable>(source->text());
-    analysis = Analyze(*source);
-  }
-
-  EditorText text;
-  std::unique_ptr<Source> source;
-  std::unique_ptr<NameTable> names;
-  TextAnalysis analysis;
-};
-
-Json PositionAsJson(EditorPosition position) {
-  return {{"line", position.line}, {"character", position.character}};
-}
-
-Json RangeAsJson(const EditorText& text, Span span) {
-  return {{"start", PositionAsJson(text.PositionAt(span.begin))},
-          {"end", PositionAsJson(text.PositionAt(span.end))}};
-}
-
-EditorPosition ReadPosition(const Json& json) {
-  return {json.at("line").get<int64_t>(), json.at("character").get<int64_t>()};
-}
-
-std::string WithWhere(std::string text, const std::string& where) {
-  return where.empty() ? text : absl::StrCat(text, "  (", where, ")");
-}
-
-Json FindingAsJson(const std::string& uri, const OpenText& open, const Diagnostic& finding) {
-  constexpr int kError = 1;
-  std::string message = finding.text;
-  if (finding.count > 1) absl::StrAppend(&message, " (and ", finding.count - 1, " more like this)");
-  message = WithWhere(std::move(message), finding.where);
-  Json related = Json::array();
-  for (const Note& note : finding.notes) {
-    if (!note.has_place) {
-      absl::StrAppend(&message, "\n", note.text);
-      continue;
-    }
-    related.push_back({{"location", {{"uri", uri}, {"range", RangeAsJson(open.text, note.span)}}},
-                       {"message", WithWhere(note.text, note.where)}});
-  }
-  return {{"range", RangeAsJson(open.text, finding.span)},
-          {"severity", kError},
-          {"code", SlugOf(finding.code)},
-          {"source", "stringline"},
-          {"message", std::move(message)},
-          {"relatedInformation", std::move(related)}};
-}
 
 class EditorServer {
  public:
@@ -98,7 +41,7 @@ class EditorServer {
     const char* method;
     Notification take;
   };
-  static constexpr size_t kRequestCount = 5;
+  static constexpr size_t kRequestCount = 2;
   static constexpr size_t kNotificationCount = 4;
   static const RequestRow kRequests[kRequestCount];
   static const NotificationRow kNotifications[kNotificationCount];
@@ -141,6 +84,9 @@ class EditorServer {
         return WriteMessage(out_, RpcResult(id, (this->*row.answer)(params)));
       }
     }
+    for (const TextRequest& request : TextRequests()) {
+      if (method == request.method) return AnswerAbout(id, request, params);
+    }
     WriteMessage(out_, RpcFailure(id, RpcError::kNoSuchMethod,
                                   absl::StrCat("there is no method '", method, "'")));
   }
@@ -154,11 +100,12 @@ class EditorServer {
   Json Initialize(const Json&) {
     constexpr int kIncremental = 2;
     initialized_ = true;
-    return {{"capabilities",
-             {{"textDocumentSync", {{"openClose", true}, {"change", kIncremental}}},
-              {"hoverProvider", true},
-              {"definitionProvider", true},
-              {"documentFormattingProvider", true}}},
+    Json capabilities = {{"textDocumentSync", {{"openClose", true}, {"change", kIncremental}}}};
+    for (const TextRequest& request : TextRequests()) {
+      if (request.capability == nullptr) continue;
+      capabilities[request.capability] = Json::parse(request.value);
+    }
+    return {{"capabilities", std::move(capabilities)},
             {"serverInfo", {{"name", "stringline"}, {"version", STRINGLINE_VERSION}}}};
   }
 
@@ -172,7 +119,7 @@ class EditorServer {
   void DidOpen(const Json& params) {
     const Json& document = params.at("textDocument");
     const auto uri = document.at("uri").get<std::string>();
-    texts_.insert_or_assign(uri, OpenText(document.at("text").get<std::string>()));
+    texts_.insert_or_assign(uri, OpenText(uri, document.at("text").get<std::string>()));
     Publish(uri, document);
   }
 
@@ -205,49 +152,19 @@ class EditorServer {
 
   void Publish(const std::string& uri, const Json& document) {
     const OpenText& open = texts_.at(uri);
-    Json findings = Json::array();
-    for (const Diagnostic& finding : open.analysis.findings.findings()) {
-      findings.push_back(FindingAsJson(uri, open, finding));
-    }
-    Json params = {{"uri", uri}, {"diagnostics", std::move(findings)}};
+    Json params = {{"uri", uri}, {"diagnostics", FindingsOf(open)}};
     if (document.contains("version")) params["version"] = document["version"];
     WriteMessage(out_, RpcNotification("textDocument/publishDiagnostics", std::move(params)));
   }
 
-  // The open text that the parameters name; null if it is not open.
-  const OpenText* TextOf(const Json& params) const {
+  // Nothing is known of a text that is not open.
+  void AnswerAbout(const Json& id, const TextRequest& request, const Json& params) {
     const auto open = texts_.find(params.at("textDocument").at("uri").get<std::string>());
-    return open == texts_.end() ? nullptr : &open->second;
-  }
-
-  Json Hover(const Json& params) {
-    const OpenText* const open = TextOf(params);
-    if (open == nullptr) return nullptr;
-    const uint32_t offset = open->text.OffsetAt(ReadPosition(params.at("position")));
-    const auto hover = HoverAt(*open->source, *open->names, open->analysis, offset);
-    if (!hover) return nullptr;
-    return {{"contents", {{"kind", "markdown"}, {"value", hover->markdown}}},
-            {"range", RangeAsJson(open->text, hover->span)}};
-  }
-
-  Json Definition(const Json& params) {
-    const OpenText* const open = TextOf(params);
-    if (open == nullptr) return nullptr;
-    const uint32_t offset = open->text.OffsetAt(ReadPosition(params.at("position")));
-    const DefinedName* const name = open->names->Find(open->names->TokenAt(offset));
-    if (name == nullptr) return nullptr;
-    return {{"uri", params.at("textDocument").at("uri")},
-            {"range", RangeAsJson(open->text, name->span)}};
-  }
-
-  Json Formatting(const Json& params) {
-    const OpenText* const open = TextOf(params);
-    if (open == nullptr) return nullptr;
-    Diagnostics findings;
-    const std::optional<std::string> text = Format(*open->source, &findings);
-    if (!text || *text == open->text.text()) return Json::array();
-    const Span all = {0, static_cast<uint32_t>(open->text.text().size())};
-    return Json::array({{{"range", RangeAsJson(open->text, all)}, {"newText", *text}}});
+    if (open == texts_.end()) return WriteMessage(out_, RpcResult(id, nullptr));
+    absl::StatusOr<Json> answer = request.answer(open->second, params);
+    if (answer.ok()) return WriteMessage(out_, RpcResult(id, *std::move(answer)));
+    WriteMessage(out_,
+                 RpcFailure(id, RpcError::kRequestFailed, std::string(answer.status().message())));
   }
 
   std::istream& in_;
@@ -261,9 +178,6 @@ class EditorServer {
 const EditorServer::RequestRow EditorServer::kRequests[] = {
     {"initialize", &EditorServer::Initialize},
     {"shutdown", &EditorServer::Shutdown},
-    {"textDocument/hover", &EditorServer::Hover},
-    {"textDocument/definition", &EditorServer::Definition},
-    {"textDocument/formatting", &EditorServer::Formatting},
 };
 
 const EditorServer::NotificationRow EditorServer::kNotifications[] = {

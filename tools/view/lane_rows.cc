@@ -1,6 +1,7 @@
 #include "tools/view/lane_rows.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,21 @@
 
 namespace stringline {
 namespace {
+
+constexpr int kLaneKinds = 5;
+constexpr const char* kNames[kLaneKinds] = {"rank", "network", "activations", "gradients",
+                                            "collectives"};
+
+struct StandIn {
+  ActionKind collective;
+  ActionKind computation;
+  char letter;
+};
+constexpr StandIn kStandIns[] = {
+    {ActionKind::kUnshard, ActionKind::kForward, 'U'},
+    {ActionKind::kReshard, ActionKind::kInputGradient, 'S'},
+    {ActionKind::kReduceGrad, ActionKind::kWeightGradient, 'R'},
+};
 
 Event EventOfPart(const Timeline& timeline, const PartEvent& part) {
   Event event = timeline.events[part.event];
@@ -19,46 +35,123 @@ Event EventOfPart(const Timeline& timeline, const PartEvent& part) {
   return event;
 }
 
-}  // namespace
+// Which row below a rank's computation an event stands on; kCompute: on none.
+LaneKind LaneBelow(const Event& event) {
+  if (event.start_ns == event.end_ns) return LaneKind::kCompute;
+  if (event.kind == ActionKind::kRecvForward) return LaneKind::kActivations;
+  if (event.kind == ActionKind::kRecvBackward) return LaneKind::kGradients;
+  return IsCollective(event.kind) ? LaneKind::kCollectives : LaneKind::kCompute;
+}
 
-LaneRows RowsByLane(const Timeline& timeline) {
-  LaneRows rows;
-  rows.timeline.origin = timeline.origin;
-  rows.timeline.schedule = timeline.schedule;
-  rows.timeline.parameters = timeline.parameters;
-  rows.timeline.pipes = timeline.pipes;
-  const auto add = [&rows](int rank, bool network, std::vector<std::vector<Event>> groups) {
-    std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
+using Group = std::vector<Event>;  // `a & b`, or one event
+
+class LaneSorter {
+ public:
+  explicit LaneSorter(const Timeline& timeline) : timeline_(timeline) {
+    rows_.timeline.origin = timeline.origin;
+    rows_.timeline.schedule = timeline.schedule;
+    rows_.timeline.parameters = timeline.parameters;
+    rows_.timeline.pipes = timeline.pipes;
+    const auto is_whole = [](const Event& event) { return event.kind == ActionKind::kBackward; };
+    if (std::none_of(timeline.events.begin(), timeline.events.end(), is_whole)) {
+      gradient_ = ActionKind::kInputGradient;
+    }
+  }
+
+  LaneRows Sorted() {
+    for (int rank = 0; rank < timeline_.ranks(); ++rank) SortRank(rank);
+    return std::move(rows_);
+  }
+
+ private:
+  void SortRank(int rank) {
+    std::array<std::vector<Group>, kLaneKinds> lanes;
+    const auto lane = [&lanes](LaneKind kind) -> auto& { return lanes[static_cast<size_t>(kind)]; };
+    const uint32_t last = timeline_.first[rank + 1];
+    for (uint32_t i = timeline_.first[rank]; i < last;) {
+      const uint32_t group = i++;
+      while (i < last && timeline_.events[i].joined) ++i;
+      const size_t first_part = part_;
+      for (; part_ < timeline_.parts.size() && timeline_.parts[part_].event < i; ++part_) {
+        const PartEvent& part = timeline_.parts[part_];
+        lane(LaneOf(part.part) == Lane::kNetwork ? LaneKind::kNetwork : LaneKind::kCompute)
+            .push_back({EventOfPart(timeline_, part)});
+      }
+      if (part_ > first_part) continue;
+      if (IsCompute(timeline_.events[group].kind)) {
+        lane(LaneKind::kCompute)
+            .emplace_back(timeline_.events.begin() + group, timeline_.events.begin() + i);
+        continue;
+      }
+      for (uint32_t k = group; k < i; ++k) {
+        const LaneKind below = LaneBelow(timeline_.events[k]);
+        if (below != LaneKind::kCompute) lane(below).push_back({StandInOf(timeline_.events[k])});
+      }
+    }
+    for (int kind = 0; kind < kLaneKinds; ++kind) {
+      const bool is_there = kind == 0 || (kind == 1 && !timeline_.parts.empty());
+      if (is_there || !lanes[kind].empty()) {
+        AddRow(rank, static_cast<LaneKind>(kind), std::move(lanes[kind]));
+      }
+    }
+  }
+
+  Event StandInOf(Event event) const {
+    event.joined = false;
+    if (event.kind == ActionKind::kRecvForward) event.kind = ActionKind::kForward;
+    if (event.kind == ActionKind::kRecvBackward) event.kind = gradient_;
+    for (const StandIn& row : kStandIns) {
+      if (event.kind != row.collective) continue;
+      event.kind = row.computation;
+      event.microbatch = MicrobatchId(event.stage.value);
+      break;
+    }
+    return event;
+  }
+
+  void AddRow(int rank, LaneKind kind, std::vector<Group> groups) {
+    std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
       return a.front().start_ns < b.front().start_ns;
     });
-    for (const auto& group : groups) {
-      rows.timeline.events.insert(rows.timeline.events.end(), group.begin(), group.end());
-    }
-    rows.timeline.first.push_back(static_cast<uint32_t>(rows.timeline.events.size()));
-    rows.names.push_back(network ? "network" : absl::StrCat("rank ", rank));
-    rows.network.push_back(network);
-    rows.rank.push_back(rank);
-  };
-  size_t p = 0;
-  for (int rank = 0; rank < timeline.ranks(); ++rank) {
-    std::vector<std::vector<Event>> compute, network;
-    const uint32_t last = timeline.first[rank + 1];
-    for (uint32_t i = timeline.first[rank]; i < last;) {
-      const uint32_t group = i++;
-      while (i < last && timeline.events[i].joined) ++i;
-      const size_t first_part = p;
-      for (; p < timeline.parts.size() && timeline.parts[p].event < i; ++p) {
-        const PartEvent& part = timeline.parts[p];
-        (LaneOf(part.part) == Lane::kNetwork ? network : compute)
-            .push_back({EventOfPart(timeline, part)});
+    int64_t now_ns = 0;
+    for (Group& group : groups) {
+      for (Event& event : group) {
+        if (kind >= LaneKind::kActivations) {
+          event.start_ns = std::max(event.start_ns, now_ns);
+          event.end_ns = std::max(event.end_ns, event.start_ns);
+        }
+        rows_.timeline.events.push_back(event);
       }
-      if (p > first_part || !IsCompute(timeline.events[group].kind)) continue;
-      compute.emplace_back(timeline.events.begin() + group, timeline.events.begin() + i);
+      now_ns = std::max(now_ns, group.front().end_ns);
     }
-    add(rank, /*network=*/false, std::move(compute));
-    add(rank, /*network=*/true, std::move(network));
+    rows_.timeline.first.push_back(static_cast<uint32_t>(rows_.timeline.events.size()));
+    const char* const name = kNames[static_cast<size_t>(kind)];
+    rows_.names.push_back(kind == LaneKind::kCompute ? absl::StrCat(name, " ", rank) : name);
+    rows_.kinds.push_back(kind);
+    rows_.ranks.push_back(rank);
   }
-  return rows;
+
+  const Timeline& timeline_;
+  ActionKind gradient_ = ActionKind::kBackward;
+  size_t part_ = 0;  // of timeline_.parts: the first that is not sorted yet
+  LaneRows rows_;
+};
+
+}  // namespace
+
+LaneRows RowsByLane(const Timeline& timeline) { return LaneSorter(timeline).Sorted(); }
+
+bool HasLanes(const Timeline& timeline) {
+  const auto has_lane = [](const Event& event) { return LaneBelow(event) != LaneKind::kCompute; };
+  return !timeline.parts.empty() ||
+         std::any_of(timeline.events.begin(), timeline.events.end(), has_lane);
+}
+
+char LetterOfCollective(ActionKind stand_in) {
+  for (const StandIn& row : kStandIns) {
+    if (row.computation == stand_in) return row.letter;
+  }
+  return '?';
 }
 
 }  // namespace stringline

@@ -9,42 +9,51 @@
 namespace stringline {
 namespace {
 
-struct Hue {
+// Lightness and chroma of OKLCH, and its hue in degrees. Every kind differs from the others for
+// colour-blind readers too, also as one of 256 colours: chosen by search, held by a test.
+struct Tone {
+  double lightness;
+  double chroma;
   double degrees;
   double drift;  // degrees from the first microbatch to the last
-  double saturation;
 };
 
-Hue HueOf(ActionKind kind) {
+Tone ToneOf(ActionKind kind) {
   switch (kind) {
     case ActionKind::kForward:
-      return {202, 18, 0.80};
+      return {0.81, 0.125, 243, 4};
     case ActionKind::kBackward:
-      return {40, -20, 0.92};
+      return {0.916, 0.107, 86, -4};
     case ActionKind::kInputGradient:
-      return {352, -24, 0.74};
+      return {0.736, 0.15, 10, -4};
     default:
-      return {128, 28, 0.45};
+      return {0.52, 0.165, 135, 4};
   }
 }
+constexpr double kLaterStage = -0.13, kMicrobatch = 0.02;  // what they add to the lightness
 
-// Hue in degrees, the others 0 .. 1.
-Rgb FromHsl(double hue, double saturation, double lightness) {
-  const double chroma = (1 - std::fabs(2 * lightness - 1)) * saturation;
-  const auto channel = [&](double shift) {
-    const double k = std::fmod(hue / 60 + shift + 12, 6);
-    const double ramp = std::clamp(std::fabs(k - 3) - 1, 0.0, 1.0);
-    return static_cast<uint8_t>(std::lround(255 * (lightness + chroma * (ramp - 0.5))));
+Rgb FromOklch(const Tone& tone) {
+  constexpr double kDegree = 0.017453292519943295;
+  const double a = tone.chroma * std::cos(tone.degrees * kDegree);
+  const double b = tone.chroma * std::sin(tone.degrees * kDegree);
+  const double l = std::pow(tone.lightness + 0.3963377774 * a + 0.2158037573 * b, 3);
+  const double m = std::pow(tone.lightness - 0.1055613458 * a - 0.0638541728 * b, 3);
+  const double s = std::pow(tone.lightness - 0.0894841775 * a - 1.2914855480 * b, 3);
+  const auto channel = [](double linear) {
+    const double c = std::clamp(linear, 0.0, 1.0);
+    const double gamma = c <= 0.0031308 ? 12.92 * c : 1.055 * std::pow(c, 1 / 2.4) - 0.055;
+    return static_cast<uint8_t>(std::lround(255 * gamma));
   };
-  return {channel(0), channel(4), channel(2)};
+  return {channel(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s),
+          channel(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
+          channel(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s)};
 }
 
-// The nearest colour of the 6 x 6 x 6 cube that terminals with 256 colours have.
+// Of the 6 x 6 x 6 cube that terminals with 256 colours have, the nearest step of a channel.
+int CubeLevel(uint8_t value) { return value < 48 ? 0 : value < 115 ? 1 : (value - 35) / 40; }
+
 int CubeIndex(Rgb color) {
-  const auto level = [](uint8_t value) {
-    return value < 48 ? 0 : value < 115 ? 1 : (value - 35) / 40;
-  };
-  return 16 + 36 * level(color.red) + 6 * level(color.green) + level(color.blue);
+  return 16 + 36 * CubeLevel(color.red) + 6 * CubeLevel(color.green) + CubeLevel(color.blue);
 }
 
 std::string Set(int ground, Rgb color, Colors colors) {
@@ -71,16 +80,24 @@ Colors ChooseColors(const std::string& when, bool is_terminal) {
 }
 
 Rgb PaintOf(ActionKind kind, int chunk, int microbatch, double progress) {
-  const Hue hue = HueOf(kind);
-  const double base = chunk % 2 == 0 ? 0.66 : 0.37;
-  const double lightness = base + (microbatch % 2 == 0 ? 0.035 : -0.035);
-  return FromHsl(std::fmod(hue.degrees + hue.drift * progress + 360, 360), hue.saturation,
-                 lightness);
+  Tone tone = ToneOf(kind);
+  tone.lightness += microbatch % 2 == 0 ? kMicrobatch : -kMicrobatch;
+  if (chunk % 2 != 0) tone.lightness += kLaterStage;
+  tone.degrees += tone.drift * progress;
+  return FromOklch(tone);
 }
 
 Rgb TextOn(Rgb paint) {
   const double light = 0.299 * paint.red + 0.587 * paint.green + 0.114 * paint.blue;
   return light > 128 ? Rgb{16, 18, 24} : Rgb{255, 255, 255};
+}
+
+Rgb InCube(Rgb color) {
+  const auto value = [](uint8_t channel) {
+    const int level = CubeLevel(channel);
+    return static_cast<uint8_t>(level == 0 ? 0 : 55 + 40 * level);
+  };
+  return {value(color.red), value(color.green), value(color.blue)};
 }
 
 std::string Foreground(Rgb color, Colors colors) { return Set(38, color, colors); }

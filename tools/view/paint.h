@@ -1,5 +1,6 @@
 // Colours for the terminal: one hue a kind of action, light for a rank's first stage and darker for
-// its next ones, drifting a little from microbatch to microbatch.
+// its next ones, drifting a little from microbatch to microbatch. They can be told apart by
+// colour-blind readers.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,9 @@ Colors ChooseColors(const std::string& when, bool is_terminal);
 // `chunk` counts the stages of the action's rank; `progress` runs from 0 to 1 over the
 // microbatches.
 Rgb PaintOf(ActionKind kind, int chunk, int microbatch, double progress);
+
+// The one of a terminal with 256 colours that stands for it.
+Rgb InCube(Rgb color);
 
 // Black or white, whichever can be read on it.
 Rgb TextOn(Rgb paint);

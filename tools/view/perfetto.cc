@@ -1,3 +1,6 @@
+// A slice is two packets, its begin and its end. A lane's slices come by their start, and those
+// still open stand on a stack, so ends come in their order. A name is written out once and then
+// goes by number; a message is a flow from its maker's slice to its receive's.
 #include "tools/view/perfetto.h"
 
 #include <algorithm>

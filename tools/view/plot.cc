@@ -1,3 +1,5 @@
+// Both kinds of plot go from 0 to the largest value of all lines. In SVG points stand at their
+// values, or in equal steps where those do not rise, and a line is broken where a value is missing.
 #include "tools/view/plot.h"
 
 #include <algorithm>

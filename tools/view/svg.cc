@@ -1,3 +1,6 @@
+// Drawn from the top down: each part is told where it begins and says where it ends. One scale of
+// time serves all timelines, and parts of a group share their row's height. What was drawn is noted
+// on the way, and the legend explains that alone.
 #include "tools/view/svg.h"
 
 #include <algorithm>
@@ -28,8 +31,8 @@ struct Look {
 constexpr Look kColorLooks[] = {
     {{"#73baea", "#50a4db", "#a9d5f3", "#3c8abf"}, "#0b2239", "forward"},
     {{"#fdde93", "#f6c45a", "#fff0c8", "#dba73c"}, "#2c1800", "backward"},
-    {{"#d35061", "#ba3e4f", "#e07a87", "#9c2f3f"}, "#ffffff", "input gradient"},
-    {{"#206137", "#154a28", "#35784d", "#0c331a"}, "#ffffff", "weight gradient"},
+    {{"#d35061", "#ba3e4f", "#e07a87", "#d86775"}, "#ffffff", "input gradient"},
+    {{"#206137", "#154a28", "#0c331a", "#041f0d"}, "#ffffff", "weight gradient"},
 };
 // For print without colour: the same order of lightness, with lines around the boxes.
 constexpr Look kGreyLooks[] = {
@@ -40,7 +43,10 @@ constexpr Look kGreyLooks[] = {
 };
 constexpr double kGapShare = 0.22, kLabels = 46, kAfter = 10, kTitle = 20, kAxis = 26, kLegend = 24,
                  kLegendLine = 16, kBetween = 14, kThin = 2, kLeast = 0.1, kNumber = 9,
-                 kLeastNumber = 4.5, kDigit = 0.58, kNetworkShare = 0.6;
+                 kLeastNumber = 4.5, kDigit = 0.58, kLaneShare = 0.6, kLaneName = 7;
+// What collectives have in place of a kind's fills: gathering parameters, and the others.
+constexpr const char* kCollectiveFills[] = {"#a8a8a8", "#707070"};
+constexpr const char* kHiddenFill = "#ececec";  // of a microbatch that is not shown
 
 std::string XmlText(std::string text) {
   // XML has no place for control characters.
@@ -67,8 +73,11 @@ class SvgPicture {
       : timelines_(timelines), style_(style) {
     for (const Timeline* timeline : timelines) {
       for (const Event& event : timeline->events) end_ns_ = std::max(end_ns_, event.end_ns);
-      row_ = std::min(row_, timeline->ranks() <= 8 ? 22.0 : timeline->ranks() <= 24 ? 14.0 : 9.0);
+      int ranks = 0;
+      for (int r = 0; r < timeline->ranks(); ++r) ranks += style.part.ShowsRank(r) ? 1 : 0;
+      row_ = std::min(row_, ranks <= 8 ? 22.0 : ranks <= 24 ? 14.0 : 9.0);
     }
+    end_ns_ = style.part.LengthIn(end_ns_);
   }
 
   std::string Draw() {
@@ -102,7 +111,9 @@ class SvgPicture {
   std::string Titles() const {
     std::string titles;
     for (const Timeline* timeline : timelines_) {
-      absl::StrAppend(&titles, titles.empty() ? "" : "; ", TitleOf(*timeline));
+      const std::string shown = WordsOf(style_.part, *timeline);
+      absl::StrAppend(&titles, titles.empty() ? "" : "; ", TitleOf(*timeline),
+                      shown.empty() ? "" : ", ", shown);
     }
     return titles;
   }
@@ -118,15 +129,21 @@ class SvgPicture {
       const Bubbles bubbles = MeasureBubbles(timeline);
       absl::StrAppendFormat(&out_,
                             "<text x='%.1f' y='%.1f'><tspan font-weight='bold'>%s</tspan><tspan "
-                            "dx='8'>%s, %s%s</tspan></text>\n",
+                            "dx='8'>%s, %s%s%s%s</tspan></text>\n",
                             kLabels, y + 12, XmlText(TitleOf(timeline)),
                             PrintTime(bubbles.makespan_ns), PrintBubble(bubbles),
-                            timeline.origin == "simulated" ? "" : ", measured");
+                            timeline.origin == "simulated" ? "" : ", measured",
+                            style_.part.IsWhole() ? "" : "; ", WordsOf(style_.part, timeline));
       y += kTitle;
     }
     if (style_.lanes) return DrawLanes(timeline, y);
-    for (int r = 0; r < timeline.ranks(); ++r) {
-      DrawRow(timeline, r, ChunksOf(timeline, RankId(r)), absl::StrCat("rank ", r), y, row_);
+    const int first = static_cast<int>(style_.part.first_rank);
+    const int last =
+        style_.part.last_rank < 0 ? timeline.ranks() - 1 : static_cast<int>(style_.part.last_rank);
+    const Timeline shown = Crop(timeline, first, last, style_.part);
+    for (int r = 0; r < shown.ranks(); ++r) {
+      DrawRow(shown, {r, LaneKind::kCompute, ChunksOf(timeline, RankId(first + r))},
+              absl::StrCat("rank ", first + r), y, row_);
       y += row_ * (1 + kGapShare);
     }
     return y;
@@ -134,26 +151,43 @@ class SvgPicture {
 
   double DrawLanes(const Timeline& timeline, double y) {
     const LaneRows rows = RowsByLane(timeline);
-    for (int r = 0; r < rows.timeline.ranks(); ++r) {
-      const double height = rows.network[r] ? row_ * kNetworkShare : row_;
-      DrawRow(rows.timeline, r, ChunksOf(timeline, RankId(rows.rank[r])), rows.names[r], y, height);
-      y += height + row_ * (rows.network[r] ? 2 * kGapShare : kGapShare / 2);
+    const Timeline shown = Crop(rows.timeline, 0, rows.timeline.ranks() - 1, style_.part);
+    bool is_first = true;
+    for (int r = 0; r < shown.ranks(); ++r) {
+      if (!style_.part.ShowsRank(rows.ranks[r])) continue;
+      const LaneKind kind = rows.kinds[r];
+      lanes_.insert(kind);
+      if (!is_first) y += row_ * (kind == LaneKind::kCompute ? 2 * kGapShare : kGapShare / 2);
+      is_first = false;
+      const double height = kind == LaneKind::kCompute ? row_ : row_ * kLaneShare;
+      DrawRow(shown, {r, kind, ChunksOf(timeline, RankId(rows.ranks[r]))}, rows.names[r], y,
+              height);
+      y += height;
     }
-    return y;
+    return y + row_ * 2 * kGapShare;
   }
 
-  void DrawRow(const Timeline& timeline, int r, const std::map<int32_t, int>& chunks,
-               const std::string& name, double y, double height) {
-    absl::StrAppendFormat(&out_, "<text x='%.1f' y='%.1f' text-anchor='end'>%s</text>\n",
-                          kLabels - 6, y + height / 2 + 3, name);
+  struct Row {
+    int index;  // in its timeline
+    LaneKind kind;
+    std::map<int32_t, int> chunks;  // ChunksOf its rank
+  };
+
+  void DrawRow(const Timeline& timeline, const Row& row, const std::string& name, double y,
+               double height) {
+    const double size = row.kind == LaneKind::kCompute ? kNumber : kLaneName;
+    absl::StrAppendFormat(&out_, "<text x='%.1f' y='%.1f' text-anchor='end'%s>%s</text>\n",
+                          kLabels - 6, y + height / 2 + size / 3,
+                          size < kNumber ? absl::StrFormat(" font-size='%g'", size) : std::string(),
+                          name);
     absl::StrAppendFormat(&out_,
                           "<path d='M%.2f %.2fH%.2f' stroke='#c9c9c9' stroke-width='0.5'/>\n",
                           kLabels, y + height / 2, X(end_ns_));
-    const auto events = timeline.of(RankId(r));
+    const auto events = timeline.of(RankId(row.index));
     if (IsThin(events)) {
-      DrawThin(events, y, height);
+      DrawThin(timeline, row, y, height);
     } else {
-      DrawRank(timeline, RankId(r), chunks, y, height);
+      DrawBoxes(timeline, row, y, height);
     }
   }
 
@@ -169,21 +203,28 @@ class SvgPicture {
     return chunks;
   }
 
-  void DrawRank(const Timeline& timeline, RankId rank, const std::map<int32_t, int>& chunks,
-                double y, double row_height) {
-    const auto events = timeline.of(rank);
+  void DrawBoxes(const Timeline& timeline, const Row& row, double y, double row_height) {
+    const auto events = timeline.of(RankId(row.index));
     for (size_t i = 0; i < events.size();) {
       size_t end = i + 1;
       while (end < events.size() && events[end].joined) ++end;
       if (IsCompute(events[i].kind)) {
         const double height = row_height / static_cast<double>(end - i);
         for (size_t k = i; k < end; ++k) {
-          DrawBox(timeline, events[k], chunks.at(events[k].stage.value),
-                  y + height * static_cast<double>(k - i), height);
+          DrawBox(timeline, row, events[k], y + height * static_cast<double>(k - i), height);
         }
       }
       i = end;
     }
+  }
+
+  int NumberOf(const Timeline& timeline, const Row& row, const Event& event) const {
+    const bool is_stage = row.kind == LaneKind::kCollectives;
+    return is_stage ? event.microbatch.value : MicrobatchOfStep(timeline, event);
+  }
+  bool IsShown(const Timeline& timeline, const Row& row, const Event& event) const {
+    return row.kind == LaneKind::kCollectives ||
+           style_.part.ShowsMicrobatch(MicrobatchOfStep(timeline, event));
   }
 
   // Whether the row's boxes are too thin to be told apart.
@@ -197,13 +238,19 @@ class SvgPicture {
     return boxes > 0 && X(busy_ns) - X(0) < kThin * static_cast<double>(boxes);
   }
 
-  void DrawThin(absl::Span<const Event> events, double y, double height) {
+  void DrawThin(const Timeline& timeline, const Row& row, double y, double height) {
     bands_ = true;
     std::array<const char*, kComputeKinds> fills;
-    for (size_t kind = 0; kind < fills.size(); ++kind)
-      fills[kind] = Looks()[kind].fills[style_.grey ? 3 : 0];
-    for (const Event& event : events) {
-      if (IsCompute(event.kind)) used_[static_cast<size_t>(event.kind)] = true;
+    for (size_t kind = 0; kind < fills.size(); ++kind) {
+      const bool is_gather = static_cast<ActionKind>(kind) == ActionKind::kForward;
+      fills[kind] = row.kind == LaneKind::kCollectives ? kCollectiveFills[is_gather ? 0 : 1]
+                                                       : Looks()[kind].fills[style_.grey ? 3 : 0];
+    }
+    std::vector<Event> events;
+    for (const Event& event : timeline.of(RankId(row.index))) {
+      if (!IsCompute(event.kind) || !IsShown(timeline, row, event)) continue;
+      if (row.kind != LaneKind::kCollectives) used_[static_cast<size_t>(event.kind)] = true;
+      events.push_back(event);
     }
     const double width = X(end_ns_) - kLabels;
     const auto shares =
@@ -212,28 +259,45 @@ class SvgPicture {
                                      width, height));
   }
 
-  void DrawBox(const Timeline& timeline, const Event& event, int chunk, double y, double height) {
+  void DrawBox(const Timeline& timeline, const Row& row, const Event& event, double y,
+               double height) {
     const int kind = static_cast<int>(event.kind);
-    used_[static_cast<size_t>(kind)] = true;
-    later_ = later_ || (chunk % 2 == 1 && timeline.pipes.empty());
     const double x = X(event.start_ns), width = X(event.end_ns) - x;
-    Box(kind, chunk, x, y, std::max(width, kLeast), height);
-    const std::string number = absl::StrCat(MicrobatchOfStep(timeline, event));
+    const double drawn = std::max(width, kLeast);
+    const char* text_fill = Looks()[kind].text;
+    if (!IsShown(timeline, row, event)) {
+      hides_ = true;
+      return Rect(kHiddenFill, x, y, drawn, height);
+    }
+    if (row.kind == LaneKind::kCollectives) {
+      const bool is_gather = event.kind == ActionKind::kForward;
+      Rect(kCollectiveFills[is_gather ? 0 : 1], x, y, drawn, height);
+      text_fill = is_gather ? "#000000" : "#ffffff";
+    } else {
+      const int chunk = row.chunks.at(event.stage.value);
+      used_[static_cast<size_t>(kind)] = true;
+      later_ = later_ || (chunk % 2 == 1 && timeline.pipes.empty());
+      Box(kind, chunk, x, y, drawn, height);
+    }
+    const std::string number = absl::StrCat(NumberOf(timeline, row, event));
     // As large as fits, down to what can still be read.
     const double size = std::min({kNumber, height * 0.9, (width - 1) / kDigit / number.size()});
     if (size < kLeastNumber) return;
     const std::string smaller =
         size < kNumber ? absl::StrFormat(" font-size='%.1f'", size) : std::string();
-    absl::StrAppendFormat(
-        &out_, "<text x='%.2f' y='%.2f' text-anchor='middle' fill='%s'%s>%s</text>\n",
-        x + width / 2, y + height / 2 + 0.355 * size, Looks()[kind].text, smaller, number);
+    absl::StrAppendFormat(&out_,
+                          "<text x='%.2f' y='%.2f' text-anchor='middle' fill='%s'%s>%s</text>\n",
+                          x + width / 2, y + height / 2 + 0.355 * size, text_fill, smaller, number);
+  }
+
+  void Rect(const char* fill, double x, double y, double width, double height) {
+    absl::StrAppendFormat(&out_,
+                          "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='%s'%s/>\n", x,
+                          y, width, height, fill, width > 1.5 ? Edge() : "");
   }
 
   void Box(int kind, int chunk, double x, double y, double width, double height) {
-    const Look& look = Looks()[kind];
-    absl::StrAppendFormat(&out_,
-                          "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='%s'%s/>\n", x,
-                          y, width, height, look.fills[chunk % kFills], width > 1.5 ? Edge() : "");
+    Rect(Looks()[kind].fills[chunk % kFills], x, y, width, height);
     if (kind == 3 && width > 6) {
       absl::StrAppendFormat(&out_,
                             "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='url(#w)'/>\n",
@@ -246,7 +310,10 @@ class SvgPicture {
                           "<path d='M%.1f %.1fH%.1f' stroke='#444444' stroke-width='0.6'/>\n",
                           kLabels, y + 1, X(end_ns_));
     const int64_t tick_ns = NiceTick(end_ns_, std::max(2, static_cast<int>(style_.width / 90)));
-    for (int64_t t = 0; t <= end_ns_ && tick_ns > 0; t += tick_ns) {
+    const int64_t from_ns = style_.part.from_ns;
+    for (int64_t time = (from_ns + tick_ns - 1) / tick_ns * tick_ns; time <= from_ns + end_ns_;
+         time += tick_ns) {
+      const int64_t t = time - from_ns;
       absl::StrAppendFormat(
           &out_,
           "<path d='M%.2f %.1fv4' stroke='#444444' stroke-width='0.6'/>\n<text x='%.2f' y='%.1f' "
@@ -255,8 +322,28 @@ class SvgPicture {
           t == 0                     ? "start"
           : X(t) + 18 > style_.width ? "end"
                                      : "middle",
-          PrintTime(t));
+          PrintTime(time));
     }
+  }
+
+  // What the rows below a rank's computation are, and what is light.
+  std::vector<std::string> Notes() const {
+    std::vector<std::string> notes;
+    const int64_t column_ns =
+        static_cast<int64_t>(static_cast<double>(end_ns_) * kBandColumn / (X(end_ns_) - kLabels));
+    notes.push_back(bands_ ? absl::StrCat("heights: shares of time, in columns of ",
+                                          PrintTime(column_ns),
+                                          style_.grey ? "; white: idle" : "; light grey: idle",
+                                          style_.part.CutsMicrobatches() ? ", or not shown" : "")
+                           : "numbers: microbatch");
+    if (hides_) notes.push_back("light grey: other microbatches");
+    if (lanes_.contains(LaneKind::kActivations) || lanes_.contains(LaneKind::kGradients)) {
+      notes.push_back("activations, gradients: messages on their way to the rank");
+    }
+    if (lanes_.contains(LaneKind::kCollectives)) {
+      notes.push_back("collectives: light gathers parameters, dark sums gradients, by stage");
+    }
+    return notes;
   }
 
   // Returns where it ends.
@@ -284,15 +371,12 @@ class SvgPicture {
     }
     for (const auto& [index, name] : pipes) entry(0, index, absl::StrCat("pipe ", XmlText(name)));
     if (later_) entry(0, 1, "darker: every second stage of a rank");
-    const int64_t column_ns =
-        static_cast<int64_t>(static_cast<double>(end_ns_) * kBandColumn / (X(end_ns_) - kLabels));
-    const std::string note =
-        bands_ ? absl::StrCat("heights: shares of time, in columns of ", PrintTime(column_ns),
-                              style_.grey ? "; white: idle" : "; light grey: idle")
-               : "numbers: microbatch";
-    wrap(note.size());
-    absl::StrAppendFormat(&out_, "<text x='%.1f' y='%.1f' fill='#444444'>%s</text>\n", x, y + 12,
-                          note);
+    for (const std::string& note : Notes()) {
+      wrap(note.size());
+      absl::StrAppendFormat(&out_, "<text x='%.1f' y='%.1f' fill='#444444'>%s</text>\n", x, y + 12,
+                            note);
+      x += 12 + 4.9 * static_cast<double>(note.size());
+    }
     return y + kLegend;
   }
 
@@ -304,9 +388,15 @@ class SvgPicture {
   std::array<bool, kComputeKinds> used_ = {};
   bool later_ = false;  // a rank has several stages
   bool bands_ = false;  // a row has too many boxes
+  bool hides_ = false;  // a box is of a microbatch that is not shown
+  std::set<LaneKind> lanes_;
 };
 
 }  // namespace
+
+const char* SvgFill(ActionKind kind, int shade, bool grey) {
+  return (grey ? kGreyLooks : kColorLooks)[static_cast<size_t>(kind)].fills[shade % kFills];
+}
 
 std::string DrawSvg(const std::vector<const Timeline*>& timelines, const SvgStyle& style) {
   return SvgPicture(timelines, style).Draw();

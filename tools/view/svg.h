@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "schedlang/timeline.h"
+#include "tools/view/shown_part.h"
 
 namespace stringline {
 
@@ -18,8 +19,12 @@ struct SvgStyle {
   bool title = true;   // the schedule's name, its time and bubble
   bool legend = true;
   bool grey = false;   // for print without colour
-  bool lanes = false;  // a rank's computation part by part, and its all-to-alls below it
+  bool lanes = false;  // the rows of lane_rows.h instead of one a rank
+  ShownPart part;      // CheckShownPart has nothing against it
 };
+
+// The colour of a box, "#73baea": of a rank's second stage `shade` is 1; of pipes there are four.
+const char* SvgFill(ActionKind kind, int shade, bool grey);
 
 // One timeline, or several stacked with one scale of time.
 std::string DrawSvg(const std::vector<const Timeline*>& timelines, const SvgStyle& style);

@@ -1,3 +1,6 @@
+// A raster says which group each column shows, or with colours each half of one. A line is runs of
+// columns with one content, and each run bears the longest label that fits. To fold is to cut a
+// longer raster into bands.
 #include "tools/view/terminal.h"
 
 #include <sys/ioctl.h>
@@ -15,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "tools/view/lane_rows.h"
 #include "tools/view/raster.h"
+#include "tools/view/shown_part.h"
 #include "tools/view/words.h"
 
 namespace stringline {
@@ -25,7 +29,8 @@ constexpr ActionKind kComputations[] = {ActionKind::kForward, ActionKind::kBackw
 constexpr const char* kKindWords[] = {"forward", "backward", "input gradient", "weight gradient"};
 constexpr int kMarginRight = 12;  // "  73%  peak"
 constexpr int kMostTwoLineRanks = 24;
-constexpr int kNetworkMargin = 9;  // "network  "
+constexpr Rgb kCollectivePaint = {168, 168, 178}, kReducePaint = {112, 112, 124};
+constexpr int kHidden = -2;  // in place of an event: it is of a microbatch that is not shown
 
 // 523636 -> 524000
 int64_t ThreeDigits(int64_t value) {
@@ -40,23 +45,28 @@ class Drawing {
   Drawing(const Timeline& step, const LaneRows* rows, const Picture& picture)
       : step_(step),
         rows_(rows),
-        timeline_(rows == nullptr ? step : rows->timeline),
         picture_(picture),
-        bubbles_(MeasureBubbles(step)) {
-    const Timeline& timeline = timeline_;
+        bubbles_(MeasureBubbles(step)),
+        first_row_(FirstRow()),
+        timeline_(Crop(whole(), first_row_, LastRow(), picture.part)) {
     for (int rank = 0; rank < step.ranks(); ++rank) NumberStages(rank);
-    for (const Event& event : timeline.events) {
+    for (const Event& event : step.events) {
       if (!IsCompute(event.kind)) continue;
-      last_microbatch_ = std::max(last_microbatch_, MicrobatchOfStep(step_, event));
-      groups_ = groups_ || event.joined;
-      kinds_.insert(event.kind);
+      last_microbatch_ = std::max(last_microbatch_, MicrobatchOfStep(step, event));
     }
-    margin_left_ = static_cast<int>(absl::StrCat("rank ", step.ranks() - 1, "  ").size());
-    if (rows != nullptr) margin_left_ = std::max(margin_left_, kNetworkMargin);
+    for (int row = 0; row < timeline_.ranks(); ++row) LookAt(row);
+    for (int row = 0; row < timeline_.ranks(); ++row) {
+      margin_left_ = std::max(margin_left_, static_cast<int>(NameOf(row).size()) + 2);
+    }
     band_ = std::max(10, picture.width - margin_left_ - kMarginRight);
-    raster_ = Rasterize(timeline, band_ * (picture.fold ? BandsNeeded() : 1), colored() ? 2 : 1,
-                        picture.end_ns);
-    lines_per_rank_ = groups_ && timeline.ranks() <= kMostTwoLineRanks ? 2 : 1;
+    int64_t end_ns = picture.end_ns;
+    if (picture.part.CutsTime()) {
+      end_ns = picture.part.LengthIn(std::max(end_ns, bubbles_.makespan_ns));
+    }
+    raster_ = Rasterize(timeline_, band_ * (picture.fold ? BandsNeeded(end_ns) : 1),
+                        colored() ? 2 : 1, end_ns);
+    const bool is_crowded = timeline_.ranks() > kMostTwoLineRanks;
+    lines_per_rank_ = most_parts_ == 2 && is_crowded ? 1 : most_parts_;
   }
 
   std::string Everything() const {
@@ -76,9 +86,9 @@ class Drawing {
 
  private:
   // So many that the shortest action is three columns wide, but not more than forty.
-  int BandsNeeded() const {
+  int BandsNeeded(int64_t end_ns) const {
     constexpr int64_t kMostBands = 40, kCell = 3;
-    int64_t shortest_ns = 0, end_ns = picture_.end_ns;
+    int64_t shortest_ns = 0;
     for (const Event& event : timeline_.events) {
       if (!IsCompute(event.kind)) continue;
       end_ns = std::max(end_ns, event.end_ns);
@@ -92,6 +102,40 @@ class Drawing {
 
   bool colored() const { return picture_.colors != Colors::kNone; }
 
+  const Timeline& whole() const { return rows_ == nullptr ? step_ : rows_->timeline; }
+  // Of all rows the first that is shown, and the last.
+  int FirstRow() const {
+    int row = 0;
+    while (row < whole().ranks() && !picture_.part.ShowsRank(RankOf(row))) ++row;
+    return row;
+  }
+  int LastRow() const {
+    int row = whole().ranks() - 1;
+    while (row >= 0 && !picture_.part.ShowsRank(RankOf(row))) --row;
+    return row;
+  }
+  int RankOf(int row) const { return rows_ == nullptr ? row : rows_->ranks[row]; }
+  // From here on `row` counts from the first that is shown.
+  LaneKind KindOf(int row) const {
+    return rows_ == nullptr ? LaneKind::kCompute : rows_->kinds[first_row_ + row];
+  }
+  std::string NameOf(int row) const {
+    return rows_ == nullptr ? absl::StrCat("rank ", first_row_ + row)
+                            : rows_->names[first_row_ + row];
+  }
+
+  void LookAt(int row) {
+    const LaneKind lane = KindOf(row);
+    lanes_.insert(lane);
+    int parts = 0;
+    for (const Event& event : timeline_.of(RankId(row))) {
+      if (!IsCompute(event.kind)) continue;
+      parts = event.joined ? parts + 1 : 1;
+      most_parts_ = std::max(most_parts_, parts);
+      if (lane != LaneKind::kCollectives) kinds_.insert(event.kind);
+    }
+  }
+
   // A rank's stages count from 0 in the order of their ids: its chunks. With pipes, a stage's chunk
   // is its pipe.
   void NumberStages(int rank) {
@@ -104,48 +148,90 @@ class Drawing {
     chunks_ = std::max(chunks_, chunk);
   }
 
-  Rgb PaintOfEvent(const Event& event) const {
+  int NumberOf(int row, const Event& event) const {
+    const bool is_stage = KindOf(row) == LaneKind::kCollectives;
+    return is_stage ? event.microbatch.value : MicrobatchOfStep(step_, event);
+  }
+
+  Rgb PaintOfEvent(int row, const Event& event) const {
+    if (KindOf(row) == LaneKind::kCollectives) {
+      return event.kind == ActionKind::kForward ? kCollectivePaint : kReducePaint;
+    }
     const int microbatch = MicrobatchOfStep(step_, event);
     const double progress =
         last_microbatch_ == 0 ? 0 : static_cast<double>(microbatch) / last_microbatch_;
     return PaintOf(event.kind, chunk_of_.at(event.stage.value), microbatch, progress);
   }
 
-  // The part of the group at `index` that line `line` of its rank shows: the first above, the last
-  // below.
-  const Event& Part(int index, int line) const {
-    size_t last = index;
-    if (line == 0) return timeline_.events[index];
-    while (last + 1 < timeline_.events.size() && timeline_.events[last + 1].joined) ++last;
-    return timeline_.events[last];
+  int PartsOf(int index) const {
+    size_t end = index + 1;
+    while (end < timeline_.events.size() && timeline_.events[end].joined) ++end;
+    return static_cast<int>(end) - index;
   }
-  bool IsGroup(int index) const {
-    const size_t next = index + 1;
-    return next < timeline_.events.size() && timeline_.events[next].joined;
+  // The part of the group at `index` that line `line` of its row shows: the first on top.
+  const Event& Part(int index, int line) const {
+    return timeline_.events[index + line * PartsOf(index) / lines_per_rank_];
+  }
+  // Whether a part begins in that line; without colours each takes one line.
+  bool Begins(int index, int line) const {
+    const int parts = PartsOf(index);
+    if (!colored()) return line < parts;
+    return line == 0 || line * parts / lines_per_rank_ != (line - 1) * parts / lines_per_rank_;
+  }
+  const Event& PartThatBegins(int index, int line) const {
+    return colored() ? Part(index, line) : timeline_.events[index + line];
+  }
+  bool IsShown(int row, const Event& event) const {
+    return KindOf(row) == LaneKind::kCollectives ||
+           picture_.part.ShowsMicrobatch(MicrobatchOfStep(step_, event));
+  }
+  // `index`, or kHidden if that part of it is not shown.
+  int Shown(int row, int index, int line) const {
+    if (index < 0 || !picture_.part.CutsMicrobatches()) return index;
+    const bool whole = colored() || !Begins(index, line);
+    return IsShown(row, whole ? Part(index, line) : PartThatBegins(index, line)) ? index : kHidden;
   }
 
-  char Letter(const Event& event) const {
-    const char letter = PrintedKind(event.kind)[0];
-    const bool small = chunk_of_.at(event.stage.value) % 2 == 1;
-    return static_cast<char>(small ? std::tolower(letter) : letter);
+  char Letter(int row, const Event& event) const {
+    switch (KindOf(row)) {
+      case LaneKind::kActivations:
+        return 'a';
+      case LaneKind::kGradients:
+        return 'g';
+      case LaneKind::kCollectives:
+        return LetterOfCollective(event.kind);
+      default: {
+        const char letter = PrintedKind(event.kind)[0];
+        const bool small = chunk_of_.at(event.stage.value) % 2 == 1;
+        return static_cast<char>(small ? std::tolower(letter) : letter);
+      }
+    }
+  }
+
+  // All parts of a group on one line: "F7&B3".
+  std::string GroupName(int row, int index) const {
+    std::string name;
+    for (int part = 0; part < PartsOf(index); ++part) {
+      const Event& event = timeline_.events[index + part];
+      absl::StrAppend(&name, part == 0 ? "" : "&", std::string(1, Letter(row, event)),
+                      NumberOf(row, event));
+    }
+    return name;
   }
 
   // What a cell of `width` whole columns says.
-  std::string Label(int index, int line, int width) const {
-    if (line > 0 && !IsGroup(index)) return "";
-    const Event& event = Part(index, line);
-    const std::string number = absl::StrCat(MicrobatchOfStep(step_, event));
+  std::string Label(int row, int index, int line, int width) const {
+    if (!Begins(index, line)) return "";
+    const Event& event = PartThatBegins(index, line);
+    const std::string number = absl::StrCat(NumberOf(row, event));
     const std::string last_digit = number.substr(number.size() - 1);
     std::vector<std::string> choices;
     if (colored()) {
       choices = {number, last_digit};
-    } else if (lines_per_rank_ == 1 && IsGroup(index)) {
-      const Event& other = Part(index, 1);
-      choices = {absl::StrCat(std::string(1, Letter(event)), number, "&",
-                              std::string(1, Letter(other)), MicrobatchOfStep(step_, other)),
-                 "&"};
+    } else if (lines_per_rank_ < PartsOf(index)) {
+      choices = {GroupName(row, index), "&"};
     } else {
-      const std::string letter(1, Letter(event));
+      const std::string letter(1, Letter(row, event));
       choices = {letter + number, letter + last_digit, letter};
     }
     // A cell that stands for several actions bears no number.
@@ -163,23 +249,26 @@ class Drawing {
   std::string Header() const;
   int64_t BusyOf(int row) const;
   // The columns from .. to - 1 of the raster.
-  std::string RankLine(int rank, int line, int from, int to) const;
-  std::string Cells(int rank, int line, int from, int to) const;
-  void AppendRun(int index, int line, int width, std::string* text) const;
-  void AppendHalves(int left, int right, int line, std::string* text) const;
+  std::string RankLine(int row, int line, int from, int to) const;
+  std::string Cells(int row, int line, int from, int to) const;
+  void AppendRun(int row, int index, int line, int width, std::string* text) const;
+  void AppendHalves(int row, int left, int right, int line, std::string* text) const;
   std::string Axis(int from, int to) const;
   std::string Legend() const;
+  std::string LaneLegend() const;
 
   const Timeline& step_;
-  const LaneRows* const rows_;
-  const Timeline& timeline_;  // of the rows
+  const LaneRows* const rows_;  // of the whole step
   const Picture picture_;
-  const Bubbles bubbles_;
+  const Bubbles bubbles_;  // of the whole step
+  const int first_row_;
+  const Timeline timeline_;  // what is shown of the rows
   std::map<int, int> chunk_of_;
   std::set<ActionKind> kinds_;
+  std::set<LaneKind> lanes_;
   int chunks_ = 1;
   int last_microbatch_ = 0;
-  bool groups_ = false;
+  int most_parts_ = 1;  // of a group
   int margin_left_ = 0;
   int band_ = 0;  // the columns of a line
   int lines_per_rank_ = 1;
@@ -190,34 +279,35 @@ std::string Drawing::Header() const {
   std::string text = absl::StrCat(Bold(picture_.colors), TitleOf(step_), Plain(picture_.colors),
                                   "  ", step_.origin, ": ", PrintTime(bubbles_.makespan_ns), ", ",
                                   PrintBubble(bubbles_), "\n");
+  const std::string shown = WordsOf(picture_.part, step_);
+  if (!shown.empty()) absl::StrAppend(&text, shown, "; the figures are of all of it\n");
   absl::StrAppend(&text, std::string(margin_left_ + std::min(band_, raster_.columns), ' '),
                   Dim(picture_.colors), "  busy  peak", Plain(picture_.colors), "\n");
   return text;
 }
 
-std::string Drawing::RankLine(int rank, int line, int from, int to) const {
-  const std::string name = rows_ == nullptr ? absl::StrCat("rank ", rank) : rows_->names[rank];
-  std::string text =
-      line == 0 ? absl::StrFormat("%-*s", margin_left_, name) : std::string(margin_left_, ' ');
-  text += Cells(rank, line, from, to);
+std::string Drawing::RankLine(int row, int line, int from, int to) const {
+  std::string text = line == 0 ? absl::StrFormat("%-*s", margin_left_, NameOf(row))
+                               : std::string(margin_left_, ' ');
+  text += Cells(row, line, from, to);
   if (line > 0 && !colored()) text.erase(text.find_last_not_of(' ') + 1);
   if (line == 0 && from == 0 && bubbles_.makespan_ns > 0) {
-    const double busy = static_cast<double>(BusyOf(rank)) / bubbles_.makespan_ns;
+    const double busy = static_cast<double>(BusyOf(row)) / bubbles_.makespan_ns;
     absl::StrAppend(&text, Dim(picture_.colors), absl::StrFormat("  %3.0f%%", 100 * busy));
-    const int of = rows_ == nullptr ? rank : rows_->rank[rank];
-    if (rows_ == nullptr || !rows_->network[rank]) {
-      absl::StrAppendFormat(&text, "  %4d", bubbles_.ranks[of].peak_activations);
+    if (KindOf(row) == LaneKind::kCompute) {
+      const Bubbles::Rank& rank = bubbles_.ranks[RankOf(first_row_ + row)];
+      absl::StrAppendFormat(&text, "  %4d", rank.peak_activations);
     }
     text += Plain(picture_.colors);
   }
   return text + "\n";
 }
 
-// How long something happens in the row.
+// How long something happens in the row, in the whole step.
 int64_t Drawing::BusyOf(int row) const {
-  if (rows_ == nullptr) return bubbles_.ranks[row].busy_ns;
+  if (rows_ == nullptr) return bubbles_.ranks[first_row_ + row].busy_ns;
   int64_t busy_ns = 0, now_ns = 0;
-  for (const Event& event : timeline_.of(RankId(row))) {
+  for (const Event& event : whole().of(RankId(first_row_ + row))) {
     busy_ns += std::max<int64_t>(0, event.end_ns - std::max(now_ns, event.start_ns));
     now_ns = std::max(now_ns, event.end_ns);
   }
@@ -225,19 +315,19 @@ int64_t Drawing::BusyOf(int row) const {
 }
 
 // A run of `width` whole columns with one content.
-void Drawing::AppendRun(int index, int line, int width, std::string* text) const {
+void Drawing::AppendRun(int row, int index, int line, int width, std::string* text) const {
   const Colors colors = picture_.colors;
   if (index < 0) {
     *text += Dim(colors);
-    for (int i = 0; i < width; ++i) *text += "·";
+    for (int i = 0; i < width; ++i) *text += index == kHidden ? " " : "·";
     *text += Plain(colors);
     return;
   }
-  const bool halves = colored() && lines_per_rank_ == 1 && IsGroup(index);
-  const std::string label = halves ? "" : Label(index, line, width);
-  const Rgb paint = PaintOfEvent(Part(index, line));
-  *text += Background(paint, colors) +
-           Foreground(halves ? PaintOfEvent(Part(index, 1)) : TextOn(paint), colors);
+  const bool halves = colored() && lines_per_rank_ < PartsOf(index);
+  const std::string label = halves ? "" : Label(row, index, line, width);
+  const Rgb paint = PaintOfEvent(row, Part(index, line));
+  const Rgb below = halves ? PaintOfEvent(row, timeline_.events[index + 1]) : TextOn(paint);
+  *text += Background(paint, colors) + Foreground(below, colors);
   const int left = colored() ? (width - static_cast<int>(label.size())) / 2 : 0;
   for (int i = 0; i < width; ++i) {
     const int at = i - left;
@@ -246,40 +336,41 @@ void Drawing::AppendRun(int index, int line, int width, std::string* text) const
     } else if (at >= 0 && at < static_cast<int>(label.size())) {
       *text += label[at];
     } else {
-      *text += colored() || (line > 0 && !IsGroup(index)) ? " " : "─";
+      *text += colored() || !Begins(index, line) ? " " : "─";
     }
   }
   *text += Plain(colors);
 }
 
 // One column whose halves differ.
-void Drawing::AppendHalves(int left, int right, int line, std::string* text) const {
+void Drawing::AppendHalves(int row, int left, int right, int line, std::string* text) const {
   const Colors colors = picture_.colors;
-  if (left >= 0) *text += Foreground(PaintOfEvent(Part(left, line)), colors);
+  if (left < 0 && right < 0) return AppendRun(row, left, line, 1, text);
+  if (left >= 0) *text += Foreground(PaintOfEvent(row, Part(left, line)), colors);
   if (right >= 0) {
-    const Rgb paint = PaintOfEvent(Part(right, line));
+    const Rgb paint = PaintOfEvent(row, Part(right, line));
     *text += left >= 0 ? Background(paint, colors) : Foreground(paint, colors);
   }
   absl::StrAppend(text, left >= 0 ? "▌" : "▐", Plain(colors));
 }
 
-std::string Drawing::Cells(int rank, int line, int from, int to) const {
-  const std::vector<int>& row = raster_.rows[rank];
+std::string Drawing::Cells(int row, int line, int from, int to) const {
+  const std::vector<int>& slices = raster_.rows[row];
   const int step = raster_.slices_per_column;
   std::string text;
   for (int column = from; column < to;) {
-    const int left = row[column * step];
-    const int right = row[column * step + step - 1];
+    const int left = slices[column * step];
+    const int right = slices[column * step + step - 1];
     if (left != right) {
-      AppendHalves(left, right, line, &text);
+      AppendHalves(row, Shown(row, left, line), Shown(row, right, line), line, &text);
       ++column;
       continue;
     }
     int end = column + 1;
-    while (end < to && row[end * step] == left && row[end * step + step - 1] == left) {
+    while (end < to && slices[end * step] == left && slices[end * step + step - 1] == left) {
       ++end;
     }
-    AppendRun(left, line, end - column, &text);
+    AppendRun(row, Shown(row, left, line), line, end - column, &text);
     column = end;
   }
   return text;
@@ -301,8 +392,11 @@ std::string Drawing::Axis(int from, int to) const {
   }
   std::string text(margin_left_, ' ');
   int column = from;
-  for (int64_t time = 0; time <= raster_.end_ns; time += tick_ns) {
-    const int at = static_cast<int>(static_cast<double>(time) / raster_.end_ns * raster_.columns);
+  const int64_t from_ns = picture_.part.from_ns;
+  for (int64_t time = (from_ns + tick_ns - 1) / tick_ns * tick_ns; time <= from_ns + raster_.end_ns;
+       time += tick_ns) {
+    const int at =
+        static_cast<int>(static_cast<double>(time - from_ns) / raster_.end_ns * raster_.columns);
     if (at < from) continue;
     const std::string label = PrintTime(time);
     if (at >= to && to < raster_.columns) break;
@@ -324,8 +418,9 @@ std::string Drawing::Legend() const {
                     colored() ? absl::StrCat(" ", letter, " ") : letter, Plain(colors), " ",
                     kKindWords[i], "   ");
   }
-  absl::StrAppend(&text, Dim(colors), "·", Plain(colors), " idle   numbers: microbatch",
-                  last_microbatch_ >= 10 ? ", or its last digit\n" : "\n");
+  absl::StrAppend(&text, Dim(colors), "·", Plain(colors), " idle   ",
+                  picture_.part.CutsMicrobatches() ? "blank: other microbatches   " : "",
+                  "numbers: microbatch", last_microbatch_ >= 10 ? ", or its last digit\n" : "\n");
   const std::string margin = std::string(margin_left_, ' ') + Dim(colors);
   if (chunks_ > 1) {
     absl::StrAppend(&text, margin, colored() ? "dark" : "small letters",
@@ -338,15 +433,38 @@ std::string Drawing::Legend() const {
     }
     absl::StrAppend(&text, Plain(colors), "\n");
   }
-  if (rows_ != nullptr) {
-    absl::StrAppend(&text, margin, "network: dispatch and combine; above it the other parts",
-                    Plain(colors), "\n");
-  }
+  text += LaneLegend();
   const int64_t column_ns =
       ThreeDigits(raster_.columns == 0 ? 0 : raster_.end_ns / raster_.columns);
   absl::StrAppend(&text, margin, "one column is ", raster_.exact ? "" : "about ",
                   PrintTime(column_ns), "; peak: most stage activations alive at once",
                   Plain(colors), "\n");
+  return text;
+}
+
+// What the rows below a rank's computation are.
+std::string Drawing::LaneLegend() const {
+  const bool activations = lanes_.contains(LaneKind::kActivations);
+  const bool gradients = lanes_.contains(LaneKind::kGradients);
+  std::vector<std::string> words;
+  if (lanes_.contains(LaneKind::kNetwork)) {
+    words.push_back("network: dispatch and combine; above it the other parts");
+  }
+  if (activations || gradients) {
+    words.push_back(absl::StrCat(activations ? "activations" : "",
+                                 activations && gradients ? ", " : "", gradients ? "gradients" : "",
+                                 ": messages on their way to the rank"));
+  }
+  if (lanes_.contains(LaneKind::kCollectives)) {
+    words.push_back(absl::StrCat("collectives: ", colored() ? "light" : "U",
+                                 " gathers parameters, ", colored() ? "dark" : "R",
+                                 " sums gradients; the number is the stage"));
+  }
+  std::string text;
+  for (const std::string& line : words) {
+    absl::StrAppend(&text, std::string(margin_left_, ' '), Dim(picture_.colors), line,
+                    Plain(picture_.colors), "\n");
+  }
   return text;
 }
 

@@ -2,14 +2,16 @@
 //
 // With colours a cell's hue is the kind of action and its number the microbatch; without, it begins
 // with the action's letter (small for the second, fourth, … stage of a rank). `F a & B b` shows its
-// parts above each other. Where a rank has no work, dots. With lanes, what the rank computes stands
-// part by part, and how much of the step each lane works behind it.
+// parts above each other, however many; of two on more than 24 ranks both are in one line. Where a
+// rank has no work, dots. With lanes, what the rank computes stands part by part, below it what it
+// may wait for (lane_rows.h), and how much of the step each lane works behind it.
 #pragma once
 
 #include <string>
 
 #include "schedlang/timeline.h"
 #include "tools/view/paint.h"
+#include "tools/view/shown_part.h"
 
 namespace stringline {
 
@@ -19,7 +21,8 @@ struct Picture {
   int64_t end_ns = 0;  // the right edge; 0: the last end
   bool fold = false;   // as many bands, one below the other, as it takes to tell actions apart
   bool legend = true;
-  bool lanes = false;  // a rank's computation part by part, and its all-to-alls on a line below it
+  bool lanes = false;  // the rows of lane_rows.h instead of one a rank
+  ShownPart part;      // CheckShownPart has nothing against it
 };
 
 std::string Draw(const Timeline& timeline, const Picture& picture);

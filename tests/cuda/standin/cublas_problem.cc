@@ -1,3 +1,6 @@
+// A product is three loops in double precision. All else looks for misuse: shapes, alignment,
+// overlaps, an algorithm that was found for something else. What the library may do and nobody
+// forbade, it does: it splits sums and rounds their parts.
 #include "cublas_problem.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// A stream is a list of ops. Calls only add to it; ops run when the host waits or asks, on a stream
+// that is drawn from those that can go on: so every order that CUDA allows may come. Clocks say
+// what is ordered, so that uses of memory that are not are found.
 #include "machine.h"
 
 #include <unistd.h>

@@ -1,4 +1,6 @@
-// Streams, events and errors.
+// Streams, events and errors. Each function refuses what CUDA forbids, and is then a call of the
+// machine. Who asks whether something is over lets a few ops run, so that whoever asks often enough
+// gets on.
 #include <algorithm>
 
 #include "entry.h"

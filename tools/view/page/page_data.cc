@@ -1,3 +1,5 @@
+// A column is one pass over the timeline that writes each number as its difference from a guess,
+// which the reader can make, too. Good guesses make most numbers one byte (columns.h).
 #include "tools/view/page/page_data.h"
 
 #include <algorithm>

@@ -30,7 +30,7 @@ const pixel = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;
 
 // Lightness, chroma, hue of the four computations; and of what is on other lanes. Steps of lightness
 // are wider than CHUNK_STEP, so that it alone tells them apart.
-const KIND_TONES = [[0.735, 0.115, 240], [0.86, 0.135, 84], [0.615, 0.165, 16], [0.49, 0.1, 152]];
+const KIND_TONES = [[0.735, 0.115, 240], [0.86, 0.135, 84], [0.65, 0.155, 10], [0.44, 0.1, 150]];
 const CHUNK_STEP = 0.08;
 const COLLECTIVE_TONE = [0.62, 0.09, 195];
 

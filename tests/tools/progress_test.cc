@@ -1,0 +1,128 @@
+// Progress stands on terminals alone, and nothing of it is left.
+#include "tools/progress.h"
+
+#include <gtest/gtest.h>
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <ostream>
+
+#include "tests/tools/tool_run.h"
+
+namespace stringline {
+namespace {
+
+constexpr char kErase[] = "\r\x1b[K";
+
+// A terminal that keeps what is written to it.
+class Screen : public std::streambuf {
+ public:
+  void WaitFor(const std::string& words) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    written_.wait(lock, [&] { return text_.find(words) != std::string::npos; });
+  }
+  std::string text() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return text_;
+  }
+
+ protected:
+  std::streamsize xsputn(const char* bytes, std::streamsize count) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    text_.append(bytes, static_cast<size_t>(count));
+    written_.notify_all();
+    return count;
+  }
+  int overflow(int byte) override {
+    const char c = static_cast<char>(byte);
+    return xsputn(&c, 1) == 1 ? byte : EOF;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable written_;
+  std::string text_;
+};
+
+TEST(ProgressTest, CountsAndIsErased) {
+  Screen screen;
+  std::ostream terminal(&screen);
+  {
+    Progress progress(&terminal, /*patience_ns=*/0, "checking plans", 5);
+    progress.Add();
+    progress.Add();
+    screen.WaitFor("checking plans: 2 of 5, 0 s");
+  }
+  const std::string text = screen.text();
+  EXPECT_EQ(text.substr(0, 4), kErase);
+  EXPECT_EQ(text.substr(text.size() - 4), kErase);
+  EXPECT_EQ(text.find('\n'), std::string::npos);
+}
+
+TEST(ProgressTest, NothingIsWrittenBeforeItsTime) {
+  Screen screen;
+  std::ostream terminal(&screen);
+  {
+    Progress progress(&terminal, /*patience_ns=*/3'600'000'000'000, "checking plans", 5);
+    progress.Add();
+  }
+  EXPECT_EQ(screen.text(), "");
+}
+
+// What the tool writes to a terminal, or to a pipe.
+std::string Written(const std::vector<std::string>& args, bool to_terminal) {
+  std::vector<char*> words = {const_cast<char*>(STRINGLINE_TOOL)};
+  for (const std::string& arg : args) words.push_back(const_cast<char*>(arg.c_str()));
+  words.push_back(nullptr);
+  int ends[2] = {-1, -1};
+  EXPECT_EQ(pipe(ends), 0);
+  int terminal = -1;
+  const pid_t process = to_terminal ? forkpty(&terminal, nullptr, nullptr, nullptr) : fork();
+  if (process == 0) {
+    setenv("TERM", "xterm", 1);
+    setenv("COLUMNS", "100", 1);
+    if (!to_terminal && (dup2(ends[1], STDOUT_FILENO) < 0 || dup2(ends[1], STDERR_FILENO) < 0)) {
+      _exit(127);
+    }
+    if (chdir(SourceFolder().c_str()) == 0) execv(STRINGLINE_TOOL, words.data());
+    _exit(127);
+  }
+  close(ends[1]);
+  std::string text;
+  char bytes[4096];
+  // A terminal whose other side is gone ends with an error.
+  for (ssize_t count; (count = read(to_terminal ? terminal : ends[0], bytes, sizeof bytes)) > 0;) {
+    text.append(bytes, static_cast<size_t>(count));
+  }
+  int status = 0;
+  waitpid(process, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status << text;
+  close(ends[0]);
+  if (terminal >= 0) close(terminal);
+  return text;
+}
+
+// What is left on the screen: a carriage return and an erased line take back what stood there.
+std::string LeftOf(std::string text) {
+  for (size_t at; (at = text.find(kErase)) != std::string::npos;) {
+    const size_t line = text.rfind('\n', at);
+    const size_t from = line == std::string::npos ? 0 : line + 1;
+    text.erase(from, at + 4 - from);
+  }
+  for (size_t at; (at = text.find("\r\n")) != std::string::npos;) text.erase(at, 1);
+  return text;
+}
+
+TEST(ProgressTest, NothingOfItIsLeftOnATerminal) {
+  const std::vector<std::string> sweep =
+      Words("sim dualpipe_v zb_v --for P=8..16..2 --for M=40..640..40");
+  const std::string plain = Written(sweep, /*to_terminal=*/false);
+  EXPECT_EQ(plain.find('\x1b'), std::string::npos);
+  EXPECT_EQ(LeftOf(Written(sweep, /*to_terminal=*/true)), plain);
+}
+
+}  // namespace
+}  // namespace stringline

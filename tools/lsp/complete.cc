@@ -1,0 +1,368 @@
+// The word before the place, and the one that began the statement, say what can follow: by a table
+// where the language has fixed words there, else a statement, an action, a value, or what joins two
+// values. What the names at that place are, the NameTable knows.
+#include "tools/lsp/complete.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "schedlang/parts/parts.h"
+#include "schedlang/text/words.h"
+#include "tools/schedule_library.h"
+
+namespace stringline {
+namespace {
+
+constexpr const char* kLetters = "F B I W";
+
+// Words behind one or two others, however the statement began.
+struct FollowRow {
+  const char* two_before;  // "": any
+  const char* before;
+  const char* words;
+};
+constexpr FollowRow kFollows[] = {
+    {"", "on", "line loop v wave reversed"},
+    {"on", "reversed", "line loop v wave"},
+    {"", "split", "even balanced"},
+    {"", "pad", "microbatches"},
+    {"pad", "microbatches", "to"},
+    {"", "hold", "at"},
+    {"hold", "at", "most"},
+    {"", "fill", "W"},
+    {"", "prefer", kLetters},
+    {"", "costs", kLetters},
+    {"", "overlap", kLetters},
+    {"", "else", "if"},
+    {"", "then", "defer"},
+    {"then", "defer", "W"},
+    {"defer", "W", "by"},
+    // New names, and ends.
+    {"", "schedule", ""},
+    {"", "let", ""},
+    {"", "order", ""},
+    {"", "pipe", ""},
+    {"", "rank", ""},
+    {"", "as", ""},
+    {"", "tighten", ""},
+    {"", "timetable", ""},
+    {"", "greedy", ""},
+};
+
+using BlockSort = NamedBlock::Sort;
+
+// Words that begin a statement.
+struct StatementRow {
+  BlockSort block;
+  const char* words;
+  const char* only_directly;  // not in the loops and branches of such a block
+};
+constexpr StatementRow kStatements[] = {
+    {BlockSort::kSchedule, "let require stages pipe pad split overlap rank", ""},
+    {BlockSort::kPipe, "stages microbatches", ""},
+    {BlockSort::kOverlap, "compute network", ""},
+    {BlockSort::kLane, kLetters, ""},
+    {BlockSort::kSequence, "let require repeat if unshard reshard reduce F B I W", "order"},
+    {BlockSort::kTimetable, "let require repeat if at", "tighten fill"},
+    {BlockSort::kGreedy, "let require", "hold prefer costs"},
+    {BlockSort::kOrder, "let require repeat if F B I W", ""},
+};
+
+bool IsValue(NameSort sort) { return sort != NameSort::kOrder && sort != NameSort::kSchedule; }
+
+class Completer {
+ public:
+  Completer(const Source& source, const NameTable& names, uint32_t offset)
+      : source_(source), names_(names), tokens_(names.tokens()), offset_(offset) {}
+
+  Completions Run() {
+    FindWord();
+    if (in_string_) {
+      if (Before() == "use") Files();
+    } else if (!nowhere_ && !InComment()) {
+      FindStatement();
+      Complete();
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // The word that the place is in or behind, and how many words stand before it.
+  void FindWord() {
+    result_.replaced = {offset_, offset_};
+    const auto first = std::partition_point(tokens_.begin(), tokens_.end() - 1,
+                                            [&](const Token& t) { return t.span.end < offset_; });
+    count_ = static_cast<size_t>(first - tokens_.begin());
+    if (first == tokens_.end() - 1 || first->span.begin >= offset_) return;
+    const bool open_string = first->kind == Token::Kind::kUnknown && first->text[0] == '"';
+    const bool inside = offset_ < first->span.end;
+    if (first->kind == Token::Kind::kName) {
+      result_.replaced.begin = first->span.begin;
+    } else if (open_string || (first->kind == Token::Kind::kString && inside)) {
+      in_string_ = true;
+      result_.replaced = {first->span.begin + 1, open_string ? offset_ : first->span.end - 1};
+    } else if (first->kind == Token::Kind::kNumber || inside) {
+      nowhere_ = true;
+    } else {
+      ++count_;  // right behind a sign
+    }
+  }
+
+  // Whether a comment begins between the last word and the place, on its line.
+  bool InComment() const {
+    const uint32_t from = count_ == 0 ? 0 : tokens_[count_ - 1].span.end;
+    absl::string_view gap = source_.text().substr(from, offset_ - from);
+    const size_t line = gap.rfind('\n');
+    if (line != absl::string_view::npos) gap.remove_prefix(line);
+    return absl::StrContains(gap, '#');
+  }
+
+  // The text of the k-th word before the place; "" before the first.
+  absl::string_view Before(size_t k = 1) const {
+    return k <= count_ ? tokens_[count_ - k].text : absl::string_view();
+  }
+
+  // Back to the word that began the statement, and counts brackets on the way.
+  void FindStatement() {
+    begin_ = count_;
+    while (begin_ > 0) {
+      const absl::string_view text = tokens_[begin_ - 1].text;
+      if (text == ";" || text == "{" || text == "}") return;
+      --begin_;
+      if (text == "(" || text == "[") ++brackets_;
+      if (text == ")" || text == "]") --brackets_;
+      if (brackets_ == 1 && open_ == 0) open_ = begin_;
+      if (text == "?") ++questions_;
+      if (text == ":") --questions_;
+      const WordRow* const row = stringline::FindWord(text);
+      const bool begins = row != nullptr && row->sort == WordSort::kStatement;
+      const absl::string_view before = begin_ > 0 ? tokens_[begin_ - 1].text : "";
+      const bool inside =
+          (text == "at" && before == "hold") || before == "." || (text == "if" && before == "else");
+      if (begins && !inside) return;
+    }
+  }
+
+  absl::string_view Statement() const { return begin_ < count_ ? tokens_[begin_].text : ""; }
+
+  void Complete() {
+    if (begin_ == count_) return Statements();
+    if (Statement() == "use") return;
+    for (const FollowRow& row : kFollows) {
+      const bool here =
+          Before() == row.before && (*row.two_before == '\0' || Before(2) == row.two_before);
+      if (here && Before(2) != ".") return Words(row.words);
+    }
+    if (Before() == ".") return Parts();
+    const NamedBlock* const block = names_.BlockBehind(count_ - 1);
+    if (block != nullptr && block->sort == BlockSort::kLane) return Words(kLetters);
+    if (IsInNewNames(1)) return;
+    if (brackets_ == 0 && Before() == "," && (Statement() == "prefer" || Statement() == "costs")) {
+      return Words(kLetters);
+    }
+    if (Before() == "&") {
+      Words(kLetters);
+      if (Statement() != "overlap") Orders();
+      return;
+    }
+    if (Before() == ":" && Statement() == "at" && questions_ < 0) return Words(kLetters);
+    if (Statement() == "schedule" && brackets_ == 0 && Before() == "=") return Bases();
+    if (IsOperandEnd()) return BehindValue();
+    if (brackets_ == 1 && Statement() == "schedule" && (Before() == "(" || Before() == ",")) {
+      ParametersOfBase();
+    }
+    Values();
+  }
+
+  // Whether the k-th word before the place is a `(` or `,` behind which a name is made up: of a
+  // parameter of a schedule, of an argument of a function.
+  bool IsInNewNames(size_t k) const {
+    if (brackets_ != 1 || open_ != begin_ + 2 || (Before(k) != "(" && Before(k) != ",")) {
+      return false;
+    }
+    return Statement() == "schedule" || Statement() == "let";
+  }
+
+  bool IsOperandEnd() const {
+    const Token& before = tokens_[count_ - 1];
+    if (before.kind == Token::Kind::kNumber || before.kind == Token::Kind::kString) return true;
+    if (before.text == ")" || before.text == "]") return true;
+    if (before.kind != Token::Kind::kName) return false;
+    const bool by = before.text == "by" && Before(2) == "W" && Before(3) == "defer";
+    const bool most = before.text == "most" && Before(2) == "at" && Before(3) == "hold";
+    if (by || most) return false;
+    const WordRow* const row = stringline::FindWord(before.text);
+    return row == nullptr || row->sort == WordSort::kInPlace;
+  }
+
+  void BehindValue() {
+    if (tokens_[count_ - 1].kind == Token::Kind::kString) return;
+    const absl::string_view statement = Statement(), two_before = Before(2);
+    if (two_before == "rank") return Words("timetable greedy");
+    if (statement == "schedule" && brackets_ == 0) return BehindHeader();
+    constexpr absl::string_view kNoValueBehind[] = {"let", "order", "pipe", "on", "as", "split"};
+    const bool layout = two_before == "reversed" && Before(3) == "on";
+    const bool order = count_ == begin_ + 1;
+    if (layout || order || IsInNewNames(2) || absl::c_linear_search(kNoValueBehind, two_before)) {
+      return;
+    }
+    Words("and or");
+    if (brackets_ > 0) return;
+    if (statement == "stages" && !HasWord("on")) Words("on");
+    if (statement == "repeat") Words("as");
+  }
+
+  // Behind `schedule name(…)`, and behind the base of a derived one.
+  void BehindHeader() {
+    if (!HasWord("=") || Before(2) == "=") return;
+    if (HasWord("by")) Words("and or");
+    Words("then");
+  }
+
+  bool HasWord(absl::string_view text) const {
+    int depth = 0;
+    for (size_t i = begin_; i < count_; ++i) {
+      if (tokens_[i].text == "(") ++depth;
+      if (tokens_[i].text == ")") --depth;
+      if (depth == 0 && tokens_[i].text == text) return true;
+    }
+    return false;
+  }
+
+  // What is offered.
+
+  void Words(absl::string_view words) {
+    for (const absl::string_view word : absl::StrSplit(words, ' ', absl::SkipEmpty())) {
+      const WordRow* const row = stringline::FindWord(word);
+      if (row == nullptr) continue;
+      const bool action = row->sort == WordSort::kLetter;
+      result_.items.push_back({action ? Completion::Sort::kAction : Completion::Sort::kWord,
+                               row->word, action ? "an action" : "a word of the language",
+                               row->meaning});
+    }
+  }
+
+  void Name(const DefinedName& name, std::string inserted = "") {
+    const int line = source_.Locate(name.span.begin).line;
+    result_.items.push_back({Completion::Sort::kName, name.text,
+                             absl::StrCat(SortOf(name.sort), ", line ", line), "",
+                             std::move(inserted), &name});
+  }
+
+  template <typename Wanted>
+  void Visible(Wanted wanted) {
+    for (const DefinedName* const name : names_.VisibleAt(result_.replaced.begin)) {
+      if (wanted(name->sort)) Name(*name);
+    }
+  }
+
+  void Values() {
+    Visible(IsValue);
+    Words("min max not");
+    RankOfBase();
+  }
+
+  void Orders() {
+    Visible([](NameSort sort) { return sort == NameSort::kOrder; });
+  }
+
+  void Statements() {
+    const NamedBlock* block = count_ == 0 ? nullptr : names_.BlockBehind(count_ - 1);
+    if (block == nullptr) {
+      Words("use schedule");
+      return Library();
+    }
+    for (const NamedBlock& closed : names_.blocks()) {
+      const bool branch = closed.sort == BlockSort::kBranch && closed.close == count_ - 1;
+      if (branch && Before() == "}") Words("else");
+    }
+    bool directly = true;
+    while (block->sort == BlockSort::kRepeat || block->sort == BlockSort::kBranch ||
+           block->sort == BlockSort::kOther) {
+      if (block->parent < 0) return;
+      block = &names_.blocks()[static_cast<size_t>(block->parent)];
+      directly = false;
+    }
+    for (const StatementRow& row : kStatements) {
+      if (row.block != block->sort) continue;
+      if (directly) Words(row.only_directly);
+      Words(row.words);
+    }
+    if (block->sort == BlockSort::kSequence) Orders();
+  }
+
+  // In a lane of an overlap: attn, dispatch, … of the action before the dot.
+  void Parts() {
+    const absl::string_view letter = Before(2);
+    if (!IsActionLetter(letter)) return;
+    const auto kind = static_cast<ActionKind>(absl::string_view("FBIW").find(letter));
+    for (int part = 0; part < kParts; ++part) {
+      const bool its_own = FindPart(kind, ShortName(part)) == static_cast<Part>(part);
+      if (!its_own || RowOfPart(part).once) continue;
+      result_.items.push_back({Completion::Sort::kPart, std::string(ShortName(part)),
+                               absl::StrCat("a part of ", letter), ""});
+    }
+  }
+
+  void Bases() {
+    const int32_t here = names_.ScheduleAt(offset_);
+    for (const DefinedName& name : names_.names()) {
+      if (name.sort == NameSort::kSchedule && name.schedule != here) Name(name);
+    }
+  }
+
+  // `name = ` among the arguments of a base.
+  void ParametersOfBase() {
+    if (open_ == 0) return;
+    for (const DefinedName* const name : names_.ParametersOf(tokens_[open_ - 1].text)) {
+      if (name->text != "P" && name->text != "M") Name(*name, absl::StrCat(name->text, " = "));
+    }
+  }
+
+  // `then defer W by r`: the rank as the base calls it.
+  void RankOfBase() {
+    if (Statement() != "schedule" || !HasWord("defer")) return;
+    const DefinedName* const rank = names_.RankNameOf(names_.ScheduleAt(offset_));
+    if (rank != nullptr) Name(*rank);
+  }
+
+  void Library() {
+    for (const LibrarySchedule& schedule : ScheduleLibrary()) {
+      result_.items.push_back({Completion::Sort::kLibrary, schedule.name,
+                               "a schedule of the library, as a whole", "", schedule.text});
+    }
+  }
+
+  void Files() {
+    for (const LibrarySchedule& schedule : ScheduleLibrary()) {
+      result_.items.push_back({Completion::Sort::kLibrary, absl::StrCat(schedule.name, ".sched"),
+                               "a schedule of the library"});
+    }
+  }
+
+  const Source& source_;
+  const NameTable& names_;
+  const std::vector<Token>& tokens_;
+  const uint32_t offset_;
+  Completions result_;
+  size_t count_ = 0;  // words before the place
+  bool in_string_ = false;
+  bool nowhere_ = false;  // in a number or a sign
+  size_t begin_ = 0;      // of the statement; count_ at the beginning of one
+  int brackets_ = 0;      // open in it
+  size_t open_ = 0;       // the innermost of them
+  int questions_ = 0;     // `?` without its `:` in it
+};
+
+}  // namespace
+
+Completions CompleteAt(const Source& source, const NameTable& names, uint32_t offset) {
+  return Completer(source, names, offset).Run();
+}
+
+}  // namespace stringline

@@ -1,0 +1,24 @@
+// Giving a name of a schedule's text another spelling.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "schedlang/base/source.h"
+#include "tools/lsp/names.h"
+
+namespace stringline {
+
+// The index of the word there, if it is one that can get another name. InvalidArgument for
+// anything else: a word of the language, a layout, what nothing defines, P and M.
+absl::StatusOr<size_t> RenamableAt(const NameTable& names, uint32_t offset);
+
+// The words that become `to`: all those, and only those, that mean the name at this place.
+// InvalidArgument for what RenamableAt refuses, for what is no name, and where a word of the text
+// would then mean something else or be defined twice.
+absl::StatusOr<std::vector<Span>> Rename(const Source& source, const NameTable& names,
+                                         uint32_t offset, const std::string& to);
+
+}  // namespace stringline

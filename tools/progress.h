@@ -1,0 +1,47 @@
+// What a command is doing, on the terminal, from the second second on: one line on standard error,
+// which goes when it is done. Where standard error is no terminal, nothing.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tools/output.h"
+
+namespace stringline {
+
+class Progress {
+ public:
+  static constexpr int64_t kPatienceNs = 1'000'000'000;
+
+  // `doing`: "checking plans"; `total`: how many of them, 0 where nobody knows.
+  Progress(const Output& output, std::string doing, size_t total = 0);
+  // On `terminal` (null: nowhere), after so long.
+  Progress(std::ostream* terminal, int64_t patience_ns, std::string doing, size_t total);
+  ~Progress();  // the line is gone; nothing else may be written to the terminal before
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void Add() { ++done_; }  // one more is done; from any thread
+
+ private:
+  void Tick();
+  std::string Line(int64_t elapsed_ns) const;
+
+  std::ostream* const terminal_;
+  const int64_t patience_ns_;
+  const std::string doing_;
+  const size_t total_;
+  std::atomic<size_t> done_ = 0;
+  std::mutex mutex_;  // guards the next one
+  bool ended_ = false;
+  std::condition_variable end_;
+  std::vector<std::thread> ticker_;
+};
+
+}  // namespace stringline

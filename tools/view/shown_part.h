@@ -1,0 +1,49 @@
+// The part of a step that a picture shows: some of its ranks, a stretch of its time, some of its
+// microbatches. Figures beside the picture stay those of the whole step.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "schedlang/timeline.h"
+
+namespace stringline {
+
+struct ShownPart {
+  static constexpr int64_t kToTheEnd = -1;
+  int64_t first_rank = 0;
+  int64_t last_rank = kToTheEnd;
+  int64_t from_ns = 0;
+  int64_t to_ns = kToTheEnd;
+  int64_t first_microbatch = 0;  // counted through the whole step
+  int64_t last_microbatch = kToTheEnd;
+
+  bool IsWhole() const { return !CutsRanks() && !CutsTime() && !CutsMicrobatches(); }
+  bool CutsRanks() const { return first_rank > 0 || last_rank != kToTheEnd; }
+  bool CutsTime() const { return from_ns > 0 || to_ns != kToTheEnd; }
+  bool CutsMicrobatches() const { return first_microbatch > 0 || last_microbatch != kToTheEnd; }
+
+  bool ShowsRank(int64_t rank) const;
+  bool ShowsMicrobatch(int64_t microbatch) const;
+  // How much time it shows of a step that ends there.
+  int64_t LengthIn(int64_t step_ns) const;
+};
+
+// From "0..15" or "3", "0..200ms" (a number without a unit has that of the other one, or else is
+// microseconds), "0..7"; what is "" stays whole. Errors: InvalidArgument naming the option.
+absl::StatusOr<ShownPart> ParseShownPart(const std::string& ranks, const std::string& time,
+                                         const std::string& microbatches);
+
+// Error: a rank or a microbatch that the timeline does not have, or a time behind its end.
+absl::Status CheckShownPart(const ShownPart& part, const Timeline& timeline);
+
+// The rows first .. last (of ranks, or of lanes), of which the first becomes rank 0, and what
+// happens in the part's time, of which the beginning becomes time 0.
+Timeline Crop(const Timeline& timeline, int first, int last, const ShownPart& part);
+
+// "shown: ranks 0 to 15, 0 to 200 ms, microbatches 0 to 7 of the step"; "" of all.
+std::string WordsOf(const ShownPart& part, const Timeline& timeline);
+
+}  // namespace stringline
