@@ -35,7 +35,7 @@ function fillTitles() {
                 several() ? make('span.letter', {}, letterOf(t)) : null,
                 make('h1', {}, name, make('span.params', {}, ` ${params.join(' ')}`)),
                 make('span.facts', {}, make('span.fact', {}, t.head.origin), ...facts,
-                     t.head.reconstructed ? make('span.fact', {}, t.head.reconstructed) : null));
+                     t.head.reconstructed ? make('span.fact.long', {}, t.head.reconstructed) : null));
   }));
   byId('titles').classList.toggle('several', several());
   if (view.timelines.length === 2) {
