@@ -39,6 +39,15 @@ Json ParametersAsJson(const std::vector<Parameter>& parameters) {
   return json;
 }
 
+Json ReconstructionAsJson(const Timeline& timeline) {
+  const std::optional<Reconstruction> all = ReconstructionOf(timeline);
+  if (!all) return nullptr;
+  return {{"starts", all->seen},
+          {"moved", all->moved},
+          {"most_us", Microseconds(all->most_ns)},
+          {"unseen", all->unseen}};
+}
+
 Json Microseconds(int64_t ns) {
   if (ns % 1000 == 0) return ns / 1000;
   return static_cast<double>(ns) / 1000;

@@ -198,6 +198,21 @@ class PageTest(unittest.TestCase):
         self.key("Escape")
         self.assertIn("Where the time goes", self.text("details"))
 
+    def test_measured_says_what_is_reconstructed(self):
+        self.open("measured")
+        self.assertIn("96 of 96 starts reconstructed, by at most 2 us", self.text("titles"))
+        self.assertIn("of 48 messages and reductions only the end was observed",
+                      self.text("titles"))
+        self.find("1I1")
+        self.assertIn("it started 2 us after the start above", self.text("details"))
+        self.shoot("measured")
+        self.find("2SEND_B1")
+        self.assertIn("only the end", self.text("details"))
+        self.open("zb")
+        self.assertNotIn("reconstructed", self.text("titles"))
+        self.find("1I1")
+        self.assertNotIn("observed", self.text("details"))
+
     def test_search_says_when_there_is_none(self):
         self.open("zb")
         self.find("9F99")

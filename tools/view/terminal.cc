@@ -16,6 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "tools/view/lane_rows.h"
 #include "tools/view/raster.h"
 #include "tools/view/shown_part.h"
@@ -439,6 +440,10 @@ std::string Drawing::Legend() const {
   absl::StrAppend(&text, margin, "one column is ", raster_.exact ? "" : "about ",
                   PrintTime(column_ns), "; peak: most stage activations alive at once",
                   Plain(colors), "\n");
+  const std::string reconstructed = PrintReconstruction(timeline_);
+  for (const absl::string_view line : absl::StrSplit(reconstructed, "; ", absl::SkipEmpty())) {
+    absl::StrAppend(&text, margin, line, Plain(colors), "\n");
+  }
   return text;
 }
 

@@ -58,6 +58,12 @@ function readTimeline(head, bytes, index) {
   t.stage = addUp(ints('stage'));
   t.microbatch = addUp(ints('microbatch'));
   readTimes(t, floats('start'), floats('length'));
+  t.observedStart = floats('observed_start');
+  t.observedEnd = floats('observed_end');
+  for (let i = 0; i < t.observedStart.length; ++i) {
+    t.observedStart[i] += t.start[i];
+    t.observedEnd[i] += t.end[i];
+  }
   readNeeds(t, ints);
   readIdle(t, ints, floats);
   t.critical = addUp(ints('critical'));

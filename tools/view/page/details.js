@@ -34,7 +34,8 @@ function fillTitles() {
     return make('div.title', {},
                 several() ? make('span.letter', {}, letterOf(t)) : null,
                 make('h1', {}, name, make('span.params', {}, ` ${params.join(' ')}`)),
-                make('span.facts', {}, make('span.fact', {}, t.head.origin), ...facts));
+                make('span.facts', {}, make('span.fact', {}, t.head.origin), ...facts,
+                     t.head.reconstructed ? make('span.fact.long', {}, t.head.reconstructed) : null));
   }));
   byId('titles').classList.toggle('several', several());
   if (view.timelines.length === 2) {
@@ -144,6 +145,7 @@ function eventDetails(t, i) {
               t.microbatch[i] < 0 ? null : ['microbatch', t.microbatch[i]],
               ['start', timeWords(t.start[i])], ['end', timeWords(t.end[i])],
               ['length', timeWords(t.end[i] - t.start[i])],
+              observedFact(t, i),
               t.critical.length ? ['on the critical path', t.onPath[i] ? 'yes' : 'no'] : null,
     ].filter(Boolean)),
     make('h3', {}, 'Why not earlier'),
@@ -154,6 +156,17 @@ function eventDetails(t, i) {
     ...list('Messages', [...ends].map((k) => eventLink(t, k, stretch(k)))),
     ...list('Needed by', links.users.map((k) => eventLink(t, k, stretch(k)))),
   ].filter(Boolean);
+}
+
+// What was seen of an event whose start the plan's rules tell; null where nothing is kept of it.
+function observedFact(t, i) {
+  if (i >= t.observedStart.length) return null;
+  const start = t.observedStart[i], end = t.observedEnd[i];
+  const moved = start - t.start[i];
+  if (start === end) return ['observed', `only the end, ${timeWords(end)}`];
+  const words = moved === 0 ? '' : `; it started ${timeWords(Math.abs(moved))} ` +
+    `${moved > 0 ? 'after' : 'before'} the start above, which is reconstructed`;
+  return ['observed', `${timeWords(start)} to ${timeWords(end)}${words}`];
 }
 
 function idleDetails(t, s) {

@@ -33,6 +33,7 @@ class PageDataWriter {
     WriteNames();
     WriteRanks();
     WriteEvents();
+    WriteObserved();
     WriteNeeds();
     WriteIdle();
     WriteMessages();
@@ -68,6 +69,7 @@ class PageDataWriter {
   void WriteTitle() {
     header_["title"] = TitleOf(timeline_);
     header_["origin"] = timeline_.origin;
+    header_["reconstructed"] = PrintReconstruction(timeline_);
     header_["label"] = page_.label;
     header_["layout"] = NameOf(timeline_.layout);
     header_["makespan"] = page_.analysis.makespan_ns;
@@ -143,6 +145,15 @@ class PageDataWriter {
       before = now;
       return difference;
     });
+  }
+
+  void WriteObserved() {
+    const std::vector<ObservedTimes>& observed = timeline_.observed;
+    const std::vector<Event>& events = timeline_.events;
+    Column("observed_start", observed.size(),
+           [&](size_t i) { return observed[i].start_ns - events[i].start_ns; });
+    Column("observed_end", observed.size(),
+           [&](size_t i) { return observed[i].end_ns - events[i].end_ns; });
   }
 
   void WriteNeeds() {
