@@ -1,6 +1,7 @@
 #include "tools/session.h"
 
 #include <algorithm>
+#include <iostream>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -15,6 +16,7 @@
 #include "schedlang/sim/variations.h"
 #include "schedlang/text/parse.h"
 #include "tools/open_source.h"
+#include "tools/output_paths.h"
 
 namespace stringline {
 namespace {
@@ -79,9 +81,19 @@ absl::Status CheckReceiveBuffers(const Plan& plan, int buffers) {
   return absl::OkStatus();
 }
 
+// By the first letter: "plan", "timeline", a number of torch's first stage, or an empty cell.
+FileKind KindOfInput() {
+  const int first = std::cin.peek();
+  if (first == 'p') return FileKind::kPlan;
+  if (first == 't') return FileKind::kTimeline;
+  const bool is_table = (first >= '0' && first <= '9') || first == ',' || first == '"';
+  return is_table ? FileKind::kTorch : FileKind::kSchedule;
+}
+
 }  // namespace
 
 FileKind KindOfFile(absl::string_view path) {
+  if (path == kStandardStream) return KindOfInput();
   if (absl::EndsWith(path, ".plan")) return FileKind::kPlan;
   if (absl::EndsWith(path, ".csv")) return FileKind::kTorch;
   if (absl::EndsWith(path, ".timeline")) return FileKind::kTimeline;
@@ -89,8 +101,9 @@ FileKind KindOfFile(absl::string_view path) {
 }
 
 absl::StatusOr<Session> OpenPlan(const PlanRequest& request) {
+  const FileKind kind = KindOfFile(request.file);  // before standard input is read
   SL_ASSIGN_OR_RETURN(Source source, OpenSource(request.file));
-  Session session{.source = std::move(source), .kind = KindOfFile(request.file)};
+  Session session{.source = std::move(source), .kind = kind};
   if (HoldsParameters(session.kind) && (!request.parameters.empty() || !request.schedule.empty())) {
     return absl::InvalidArgumentError(absl::StrCat(
         request.file, ": a plan holds its parameters already; give them only for a schedule"));
