@@ -16,7 +16,6 @@
 #include "schedlang/sim/variations.h"
 #include "schedlang/text/parse.h"
 #include "tools/open_source.h"
-#include "tools/output_paths.h"
 
 namespace stringline {
 namespace {

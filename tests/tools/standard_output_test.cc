@@ -72,6 +72,8 @@ TEST(StandardOutputTest, IsTheNextOnesInput) {
            std::pair("TOOL plan zb_v P=2 M=4 | TOOL show -", "TOOL show zb_v P=2 M=4"),
            {"TOOL plan zb_v P=2 M=4 | TOOL sim -", "TOOL sim zb_v P=2 M=4"},
            {"TOOL sim zb_v P=2 M=4 --timeline - | TOOL show -", "TOOL show zb_v P=2 M=4"},
+           {"cat examples/07_mixture_of_experts/costs.yaml | TOOL sim dualpipe_v P=2 M=4 --costs -",
+            "TOOL sim dualpipe_v P=2 M=4 --costs examples/07_mixture_of_experts/costs.yaml"},
            {"cat schedules/zb_v.sched | TOOL show - P=2 M=4", "TOOL show zb_v P=2 M=4"},
            {"TOOL export zb_v P=2 M=4 --to torch-compute --out - | TOOL import - | tail -n +2",
             "TOOL export zb_v P=2 M=4 --to torch-compute > FOLDER.csv; TOOL import FOLDER.csv | "
