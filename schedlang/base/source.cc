@@ -5,12 +5,32 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace stringline {
+namespace {
+
+// In pieces: a pipe does not say how much will come.
+absl::StatusOr<std::string> ReadAll(std::istream& in, const std::string& name, uint64_t most_bytes,
+                                    uint64_t likely_bytes) {
+  std::string bytes;
+  bytes.reserve(std::min(likely_bytes, most_bytes));
+  std::vector<char> piece(1 << 20);
+  while (in.read(piece.data(), static_cast<std::streamsize>(piece.size())), in.gcount() > 0) {
+    bytes.append(piece.data(), static_cast<size_t>(in.gcount()));
+    if (bytes.size() > most_bytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": larger than ", most_bytes >> 20, " MiB"));
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
 
 Source::Source(std::string path, std::string text)
     : path_(std::move(path)), text_(std::move(text)) {
@@ -36,6 +56,11 @@ absl::string_view Source::Line(int line) const {
 }
 
 absl::StatusOr<std::string> ReadBytes(const std::string& path, uint64_t most_bytes) {
+  if (path == kStandardStream) {
+    auto bytes = ReadAll(std::cin, "standard input", most_bytes, /*likely_bytes=*/0);
+    if (!bytes.ok() || !bytes->empty()) return bytes;
+    return absl::InvalidArgumentError("standard input is empty, or was read already");
+  }
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (status.type() == std::filesystem::file_type::not_found) {
@@ -46,19 +71,8 @@ absl::StatusOr<std::string> ReadBytes(const std::string& path, uint64_t most_byt
   }
   std::ifstream in(path, std::ios::binary);
   if (!in) return absl::PermissionDeniedError(absl::StrCat(path, ": ", std::strerror(errno)));
-  // In pieces: a pipe does not say how much will come.
-  std::string bytes;
   const uintmax_t size = std::filesystem::file_size(path, error);
-  if (!error && size <= most_bytes) bytes.reserve(size);
-  std::vector<char> piece(1 << 20);
-  while (in.read(piece.data(), static_cast<std::streamsize>(piece.size())), in.gcount() > 0) {
-    bytes.append(piece.data(), static_cast<size_t>(in.gcount()));
-    if (bytes.size() > most_bytes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": larger than ", most_bytes >> 20, " MiB"));
-    }
-  }
-  return bytes;
+  return ReadAll(in, path, most_bytes, error ? 0 : size);
 }
 
 absl::StatusOr<Source> TextOf(const std::string& path, std::string bytes) {
@@ -75,7 +89,7 @@ absl::StatusOr<Source> TextOf(const std::string& path, std::string bytes) {
 absl::StatusOr<Source> ReadSource(const std::string& path) {
   auto bytes = ReadBytes(path, 64u << 20);
   if (!bytes.ok()) return bytes.status();
-  return TextOf(path, *std::move(bytes));
+  return TextOf(path == kStandardStream ? "<stdin>" : path, *std::move(bytes));
 }
 
 }  // namespace stringline

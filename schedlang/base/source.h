@@ -42,6 +42,9 @@ class Source {
   std::vector<uint32_t> line_starts_;
 };
 
+// As a file to read: standard input, once; as one to write: standard output.
+inline constexpr char kStandardStream[] = "-";
+
 // The bytes of a file, whatever they are. Errors, each naming the path: NotFound,
 // PermissionDenied, InvalidArgument for a directory or for more than `most_bytes`.
 absl::StatusOr<std::string> ReadBytes(const std::string& path, uint64_t most_bytes);

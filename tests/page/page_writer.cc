@@ -105,6 +105,7 @@ int WritePages(const std::string& folder) {
   };
   write("small", {"dualpipe_v.sched", {"P=4", "M=8"}, "F=10,I=10,W=10,FB=24,p2p=2"});
   write("zb", {"zb_h1.sched", {"P=4", "M=8"}, costs});
+  write("pipes", {"chimera.sched", {"P=4", "M=8"}, "F=10,B=20,p2p=2"});
   write("parts",
         {"dualpipe_v.sched",
          {"P=4", "M=8"},

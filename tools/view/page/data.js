@@ -176,6 +176,20 @@ function stageName(t, stage) {
   return String(stage);
 }
 
+// Which of the pipes a stage is in; 0 where there are none.
+function pipeOf(t, stage) {
+  const found = t.head.pipes.findIndex(([, first, stages]) =>
+    stage >= first && stage < first + stages);
+  return Math.max(0, found);
+}
+
+const hasPipes = (t) => t.head.pipes.length > 1;
+
+// The event's microbatch, numbered through the whole step; names of actions count in their pipe.
+function microbatchOfStep(t, i) {
+  return t.microbatch[i] + (hasPipes(t) ? t.head.pipes[pipeOf(t, t.stage[i])][3] : 0);
+}
+
 // "3F7".
 function actionName(t, i) {
   const microbatch = t.microbatch[i] < 0 ? '' : t.microbatch[i];

@@ -142,7 +142,7 @@ function eventDetails(t, i) {
     parts > 1 ? make('p.quiet', {}, `shares the rank: ${groupName(t, first)}`) : null,
     factList(...[several() ? ['timeline', letterOf(t)] : null,
               ['rank', t.rankOf[i]], ['stage', stageName(t, t.stage[i])],
-              t.microbatch[i] < 0 ? null : ['microbatch', t.microbatch[i]],
+              t.microbatch[i] < 0 ? null : ['microbatch', microbatchWords(t, i)],
               ['start', timeWords(t.start[i])], ['end', timeWords(t.end[i])],
               ['length', timeWords(t.end[i] - t.start[i])],
               observedFact(t, i),
@@ -208,6 +208,8 @@ function tipOf(hit) {
     return [
       make('strong', {}, groupName(t, i) + part),
       make('span.quiet', {}, `  rank ${t.rankOf[i]}${messageWith}`),
+      hasPipes(t) && t.microbatch[i] >= 0
+        ? make('p', {}, `microbatch ${microbatchWords(t, i)}`) : null,
       make('p', {}, `starts ${timeWords(t.start[i])}, takes ${timeWords(t.end[i] - t.start[i])}`),
       ...whyWords(t, i).map((words) => make('p', {}, words)),
       place ? make('p.quiet', {}, place) : null,
@@ -252,12 +254,25 @@ function fillLegend() {
     ...[...kinds].sort((a, b) => a - b).map((kind) => make('span', {},
       make('i.swatch', {style: `background: ${paint.kindCss[kind]}`}),
       `${t.head.kinds[kind][0]} ${names[kind]}`)),
-    view.timelines.some((u) => u.chunk.some((c) => c > 0))
+    view.timelines.some((u) => !hasPipes(u) && u.chunk.some((c) => c > 0))
       ? make('span', {}, ...[0, 1].map((kind) => make('i.swatch', {
-        style: `background: ${css(paint.rgb[kind * 4 + 2])}`})), 'every second stage of a rank')
+        style: `background: ${css(paint.rgb[toneAt(kind, 1, 0)])}`})),
+             'every second stage of a rank')
       : '',
+    ...pipeLegend(),
     ...[...causes].sort((a, b) => a - b).map((cause) => make('span', {},
       make('i.swatch', {style: causeStyle(paint, cause)}), `idle: ${t.head.causes[cause]}`)));
+}
+
+// Pipes by their shade, each of its place among its timeline's.
+function pipeLegend() {
+  const {paint} = picture;
+  const pipes = new Map();
+  for (const t of view.timelines.filter(hasPipes)) {
+    t.head.pipes.forEach(([name], index) => pipes.set(`${index} ${name}`, [index, name]));
+  }
+  return [...pipes.values()].map(([index, name]) => make('span', {}, make('i.swatch', {
+    style: `background: ${css(paint.rgb[toneAt(0, index, 0)])}`}), `pipe ${name}`));
 }
 
 function fillTable() {

@@ -77,7 +77,7 @@ class PageDataWriter {
     header_["wired"] = page_.plan != nullptr && !page_.analysis.critical.empty();
     PageJson pipes = PageJson::array();
     for (const Pipe& pipe : timeline_.pipes) {
-      pipes.push_back({pipe.name, pipe.first_stage.value, pipe.stages});
+      pipes.push_back({pipe.name, pipe.first_stage.value, pipe.stages, pipe.first_microbatch});
     }
     header_["pipes"] = std::move(pipes);
   }
