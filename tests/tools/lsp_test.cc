@@ -153,7 +153,7 @@ TEST(LspTest, Hover) {
     EXPECT_TRUE(Contains(text, "F forward   B backward   · idle")) << text;
     for (const std::string& line : Lines(text)) {
       const bool in_picture = Contains(line, "rank 3  ");
-      EXPECT_TRUE(!in_picture || Width(line) <= 80) << line;
+      EXPECT_TRUE(!in_picture || Width(line) <= 96) << line;
     }
   }
   EXPECT_TRUE(Contains(HoverOn(&editor, 0, 10), "a schedule, line 1:"));
