@@ -26,9 +26,10 @@ struct GrammarRule {
   std::regex pattern;
 };
 
+std::string ExtensionFolder() { return SourceFolder() + "/tools/editor/vscode/"; }
+
 nlohmann::json ReadJson(const std::string& name) {
-  const auto json =
-      nlohmann::json::parse(ReadText(SourceFolder() + "/tools/editor/" + name), nullptr, false);
+  const auto json = nlohmann::json::parse(ReadText(ExtensionFolder() + name), nullptr, false);
   EXPECT_TRUE(json.is_object()) << name << " is no JSON object";
   return json;
 }
@@ -222,7 +223,7 @@ TEST(EditorGrammarTest, TheExtensionNamesItsFiles) {
   for (const std::string& path :
        {package["main"].get<std::string>(), language["configuration"].get<std::string>(),
         package["contributes"]["grammars"][0]["path"].get<std::string>()}) {
-    EXPECT_TRUE(fs::exists(SourceFolder() + "/tools/editor/" + path)) << path;
+    EXPECT_TRUE(fs::exists(ExtensionFolder() + path)) << path;
   }
   EXPECT_EQ(ReadJson("language-configuration.json")["comments"]["lineComment"], "#");
 }

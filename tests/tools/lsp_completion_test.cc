@@ -123,6 +123,16 @@ TEST(LspCompletionTest, WhatCanStandThere) {
   }
 }
 
+TEST(LspCompletionTest, FilesThatAreUsed) {
+  for (const char* const text : {"use \"", "use \"zb", "use \"\";\nschedule s(P, M) { }"}) {
+    const Source source("", text);
+    const uint32_t at = std::string(text) == "use \"zb" ? 7 : 5;
+    const Completions found = CompleteAt(source, NameTable(source.text()), at);
+    EXPECT_EQ(found.items.size(), ScheduleLibrary().size()) << text;
+    EXPECT_EQ(found.replaced, (Span{5, at})) << text;
+  }
+}
+
 TEST(LspCompletionTest, SchedulesOfTheLibraryBeginAFile) {
   const std::vector<std::string> labels = LabelsAt("# mine\n", 7);
   const Source source("", "zb");

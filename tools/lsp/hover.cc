@@ -132,7 +132,7 @@ std::string DefinitionText(const Source& source, const DefinedName& name) {
 }
 
 std::string PictureText(const Plan& plan) {
-  constexpr int kColumns = 80;
+  constexpr int kColumns = 96;
   Diagnostics findings;
   const std::optional<Plan> checked = CheckedPlan(plan, {}, &findings);
   if (!checked) return "";
