@@ -13,6 +13,8 @@
 #include "tools/lsp/hover.h"
 #include "tools/lsp/json_rpc.h"
 #include "tools/lsp/names.h"
+#include "tools/lsp/used_texts.h"
+#include "tools/open_source.h"
 #include "tools/output.h"
 
 namespace stringline {
@@ -20,14 +22,16 @@ namespace {
 
 // An open text and all that is known of it.
 struct OpenText {
-  explicit OpenText(std::string written) : text(std::move(written)) { Update(); }
+  OpenText(std::string its_path, std::string written)
+      : path(std::move(its_path)), text(std::move(written)) {}
 
-  void Update() {
-    source = std::make_unique<Source>("", text.text());
+  void Update(const ReadUsed& read) {
+    source = std::make_unique<Source>(path, text.text());
     names = std::make_unique<NameTable>(source->text());
-    analysis = Analyze(*source);
+    analysis = Analyze(*source, read);
   }
 
+  std::string path;
   EditorText text;
   std::unique_ptr<Source> source;
   std::unique_ptr<NameTable> names;
@@ -172,8 +176,11 @@ class EditorServer {
   void DidOpen(const Json& params) {
     const Json& document = params.at("textDocument");
     const auto uri = document.at("uri").get<std::string>();
-    texts_.insert_or_assign(uri, OpenText(document.at("text").get<std::string>()));
+    const std::string path = PathOfUri(uri);
+    texts_.insert_or_assign(uri, OpenText(path, document.at("text").get<std::string>()));
+    texts_.at(uri).Update(read_);
     Publish(uri, document);
+    UpdateUsersOf(path);
   }
 
   void DidChange(const Json& params) {
@@ -192,8 +199,9 @@ class EditorServer {
       }
     }
     open->second.text = std::move(text);
-    open->second.Update();
+    open->second.Update(read_);
     Publish(uri, document);
+    UpdateUsersOf(open->second.path);
   }
 
   void DidClose(const Json& params) {
@@ -201,6 +209,24 @@ class EditorServer {
     if (texts_.erase(uri) == 0) return;
     WriteMessage(out_, RpcNotification("textDocument/publishDiagnostics",
                                        {{"uri", uri}, {"diagnostics", Json::array()}}));
+    UpdateUsersOf(PathOfUri(uri));
+  }
+
+  // Looks again at the open texts that use the file at `path`, which has changed.
+  void UpdateUsersOf(const std::string& path) {
+    for (auto& [uri, open] : texts_) {
+      if (open.analysis.used.count(path) == 0) continue;
+      open.Update(read_);
+      Publish(uri, Json::object());
+    }
+  }
+
+  // The text of an open file.
+  const std::string* UnsavedAt(const std::string& path) const {
+    for (const auto& [uri, open] : texts_) {
+      if (open.path == path) return &open.text.text();
+    }
+    return nullptr;
   }
 
   void Publish(const std::string& uri, const Json& document) {
@@ -252,7 +278,10 @@ class EditorServer {
 
   std::istream& in_;
   std::ostream& out_;
-  std::map<std::string, OpenText> texts_;
+  std::map<std::string, OpenText> texts_;  // by URI
+  const ReadUsed read_ = [this](const std::string& name, const std::string& user) {
+    return OpenUsed(name, user, [this](const std::string& path) { return UnsavedAt(path); });
+  };
   bool initialized_ = false;
   bool shut_down_ = false;
   bool ended_ = false;
