@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "tools/lsp/answers.h"
 #include "tools/lsp/json_rpc.h"
+#include "tools/lsp/used_texts.h"
+#include "tools/open_source.h"
 #include "tools/output.h"
 
 namespace stringline {
@@ -119,7 +121,10 @@ class EditorServer {
   void DidOpen(const Json& params) {
     const Json& document = params.at("textDocument");
     const auto uri = document.at("uri").get<std::string>();
-    texts_.insert_or_assign(uri, OpenText(uri, document.at("text").get<std::string>()));
+    OpenText open(uri, document.at("text").get<std::string>());
+    const std::string path = open.path;
+    texts_.insert_or_assign(uri, std::move(open));
+    texts_.at(uri).Update(read_);
     Publish(uri, document);
     UpdateUsersOf(path);
   }
