@@ -28,9 +28,10 @@ absl::StatusOr<ShownPart> ShownPartOf(const Flags& flags, const std::vector<Sess
 // --layout; the flag's values are checked when it is parsed.
 CommLayout LayoutOf(const Flags& flags);
 
-// OpenPlan, OpenCheckedPlan and OpenStep (session.h) of the flags; the last one with its progress.
+// OpenPlan, OpenCheckedPlan and OpenStep (session.h) of the flags; the last two with their
+// progress.
 absl::StatusOr<Session> OpenPlanOf(const Flags& flags);
-absl::StatusOr<Session> OpenCheckedPlanOf(const Flags& flags);
+absl::StatusOr<Session> OpenCheckedPlanOf(const Flags& flags, const Output& output);
 absl::StatusOr<Session> OpenStepOf(const Flags& flags, const Output& output);
 // CostsFor the flags, but messages take 50 us unless costs are given: where one waits matters
 // more than how long.

@@ -92,7 +92,7 @@ Json RehearsalAsJson(const Rehearsal& rehearsal) {
 }  // namespace
 
 int RunRehearsal(const Flags& flags, const Output& output) {
-  const absl::StatusOr<Session> checked = OpenCheckedPlanOf(flags);
+  const absl::StatusOr<Session> checked = OpenCheckedPlanOf(flags, output);
   if (!checked.ok()) return Fail(output, checked.status().message());
   if (!checked->plan)
     return ShowFindings(output, output.err, checked->diagnostics, checked->source);
