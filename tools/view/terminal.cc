@@ -159,8 +159,9 @@ class Drawing {
       return event.kind == ActionKind::kForward ? kCollectivePaint : kReducePaint;
     }
     const int microbatch = MicrobatchOfStep(step_, event);
-    const double progress =
-        last_microbatch_ == 0 ? 0 : static_cast<double>(microbatch) / last_microbatch_;
+    // The steps between 256 colours are too wide for a drift.
+    const bool drifts = last_microbatch_ > 0 && picture_.colors != Colors::k256;
+    const double progress = drifts ? static_cast<double>(microbatch) / last_microbatch_ : 0;
     return PaintOf(event.kind, chunk_of_.at(event.stage.value), microbatch, progress);
   }
 
