@@ -64,13 +64,13 @@ class Elaboration {
  public:
   Elaboration(const ast::Schedule& schedule, const Program& program,
               const std::vector<Parameter>& given, Diagnostics* diagnostics,
-              const ElaborateLimits& limits)
+              const ElaborateLimits& limits, StepBudget* steps)
       : schedule_(schedule),
         program_(program),
         given_(given),
         diagnostics_(diagnostics),
         limits_(limits),
-        evaluator_(program, limits.steps) {}
+        evaluator_(program, steps) {}
 
   // Of a derived schedule: its base, elaborated with what it is given, and then changed.
   template <typename ElaborateBase>
@@ -345,12 +345,17 @@ class Elaboration {
   }
 
   // Every stage does at least a forward and a backward of every microbatch. Asked before anything
-  // of that size is made.
+  // of that size is made. What it takes to order them all is allowed for, but padding only as far
+  // as orders need it: two rounds of the pipeline.
   bool FitsLimits() {
     const auto stages = static_cast<int64_t>(plan_.stages.size());
     int64_t least = 2 * stages * padded_;  // both below 2^31
     if (!plan_.pipes.empty()) least /= static_cast<int64_t>(plan_.pipes.size());
-    if (least <= limits_.actions) return true;
+    if (least <= limits_.actions) {
+      const int64_t counted = std::min(padded_, plan_.microbatches + 2 * stages);
+      evaluator_.AllowSteps(3 * (least / 2) / padded_ * counted * limits_.steps_per_action);
+      return true;
+    }
     Find(Code::kTooLong, schedule_.name.span,
          absl::StrCat(stages, stages == 1 ? " stage and " : " stages and ", padded_,
                       " microbatches take at least ", least, " actions, more than ",
@@ -453,15 +458,16 @@ std::string RankVariableOf(const ast::Schedule& schedule) {
 // Elaborates the first schedule of the chain, each being derived from the next.
 std::optional<Plan> ElaborateChain(absl::Span<const FoundSchedule> chain,
                                    const std::vector<Parameter>& parameters,
-                                   Diagnostics* diagnostics, const ElaborateLimits& limits) {
+                                   Diagnostics* diagnostics, const ElaborateLimits& limits,
+                                   StepBudget* steps) {
   const ast::Schedule& schedule = *chain.front().schedule;
   const std::string rank = chain.size() > 1 ? RankVariableOf(*chain.back().schedule) : "";
   const std::optional<Program> program = Resolve(schedule, diagnostics, rank);
   if (!program) return std::nullopt;
-  Elaboration elaboration(schedule, *program, parameters, diagnostics, limits);
+  Elaboration elaboration(schedule, *program, parameters, diagnostics, limits, steps);
   if (chain.size() == 1) return elaboration.Run();
   return elaboration.RunDerived(*chain[1].schedule, [&](const std::vector<Parameter>& arguments) {
-    return ElaborateChain(chain.subspan(1), arguments, diagnostics, limits);
+    return ElaborateChain(chain.subspan(1), arguments, diagnostics, limits, steps);
   });
 }
 
@@ -474,7 +480,8 @@ std::optional<Plan> Elaborate(const ast::File& file, const std::string& name,
   if (schedule == nullptr) return std::nullopt;
   const std::vector<FoundSchedule> chain = DerivationOf({&file, schedule}, diagnostics);
   if (chain.empty()) return std::nullopt;
-  return ElaborateChain(chain, parameters, diagnostics, limits);
+  StepBudget steps(limits.steps);
+  return ElaborateChain(chain, parameters, diagnostics, limits, &steps);
 }
 
 }  // namespace stringline

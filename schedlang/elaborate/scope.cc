@@ -64,9 +64,10 @@ const Symbol* Scope::Find(const std::string& name, Span span) {
     return it->second.kind == Symbol::Kind::kUnknown ? nullptr : &it->second;
   }
   if (name == function_) {
-    diagnostics_->Add(Code::kUnknownName, span,
-                      absl::StrCat("nothing above is called '", name,
-                                   "'; a function cannot use itself"));
+    diagnostics_->Add(
+        Code::kUnknownName, span,
+        absl::StrCat("nothing above is called '", name, "'; a function cannot use itself"));
+    symbols_.emplace(name, Symbol{});
     return nullptr;
   }
   std::vector<std::string> candidates;

@@ -414,7 +414,19 @@ const ParseCase kParsedFiles[] = {
      "(schedule a (P M V=2 G=(* P V)))\n"
      "(schedule b (P M))\n"},
     {"# only a comment\nschedule a(P, M) { } # and one more", "(schedule a (P M))\n"},
+    {"use \"a.sched\"; schedule a(P, M) { } use \"../b.sched\";",
+     "(use \"a.sched\")\n(use \"../b.sched\")\n(schedule a (P M))\n"},
     // Errors
+    {"import \"a.sched\";",
+     "x.sched:1:1: error: expected 'schedule' before 'import'; 'use \"1f1b.sched\";' takes the "
+     "schedules of another file\n"
+     "    1 | import \"a.sched\";\n"
+     "      | ^~~~~~\n"},
+    {"schedule a(P, M) { use \"a.sched\"; }",
+     "x.sched:1:20: error: expected a statement or '}' before 'use'; 'use' stands beside the "
+     "schedules of a file\n"
+     "    1 | schedule a(P, M) { use \"a.sched\"; }\n"
+     "      |                    ^~~\n"},
     {"",
      "x.sched:1:1: error: expected 'schedule' before the end of the file\n"
      "    1 | \n"
