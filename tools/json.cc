@@ -15,6 +15,8 @@ Json FindingsAsJson(const Diagnostics& diagnostics, const Source& source) {
       Json item = {{"message", note.text}};
       if (note.has_place) {
         const LineColumn there = source.Locate(note.span.begin);
+        const std::string& file = source.PathAt(note.span.begin);
+        if (file != source.PathAt(finding.span.begin)) item["file"] = file;
         item["line"] = there.line;
         item["column"] = there.column;
       }
@@ -22,7 +24,7 @@ Json FindingsAsJson(const Diagnostics& diagnostics, const Source& source) {
       notes.push_back(std::move(item));
     }
     findings.push_back({{"code", SlugOf(finding.code)},
-                        {"file", source.path()},
+                        {"file", source.PathAt(finding.span.begin)},
                         {"line", at.line},
                         {"column", at.column},
                         {"message", finding.text},

@@ -13,7 +13,6 @@
 #include "schedlang/lower/lower.h"
 #include "schedlang/sim/simulate.h"
 #include "schedlang/sim/variations.h"
-#include "schedlang/text/parse.h"
 #include "tools/open_source.h"
 
 namespace stringline {
@@ -56,7 +55,7 @@ bool IsOfParameters(const Diagnostics& diagnostics) {
 }
 
 absl::Status ElaborateFile(const PlanRequest& request, Session* session) {
-  const std::optional<ast::File> file = Parse(session->source, &session->diagnostics);
+  const std::optional<ast::File> file = ParseWithUses(&session->source, &session->diagnostics);
   if (!file || !session->diagnostics.empty()) return absl::OkStatus();
   std::vector<Parameter> parameters = request.parameters;
   AddOffered(ParameterNames(*file, request.schedule), request.offered, &parameters);

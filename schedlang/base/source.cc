@@ -12,27 +12,48 @@
 
 namespace stringline {
 
-Source::Source(std::string path, std::string text)
-    : path_(std::move(path)), text_(std::move(text)) {
-  line_starts_.push_back(0);
-  for (size_t i = 0; i < text_.size(); ++i) {
-    if (text_[i] == '\n') line_starts_.push_back(static_cast<uint32_t>(i + 1));
+Source::Text::Text(std::string its_path, std::string its_text, uint32_t its_begin)
+    : path(std::move(its_path)), text(std::move(its_text)), begin(its_begin) {
+  line_starts.push_back(0);
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\n') line_starts.push_back(static_cast<uint32_t>(i + 1));
   }
 }
 
-LineColumn Source::Locate(uint32_t offset) const {
-  offset = std::min<uint32_t>(offset, static_cast<uint32_t>(text_.size()));
-  auto next = std::upper_bound(line_starts_.begin(), line_starts_.end(), offset);
-  const int line = static_cast<int>(next - line_starts_.begin());
-  return {line, static_cast<int>(offset - line_starts_[line - 1]) + 1};
+absl::string_view Source::Text::Line(int line) const {
+  if (line < 1 || line > static_cast<int>(line_starts.size())) return "";
+  const size_t first = line_starts[line - 1];
+  size_t last = line < static_cast<int>(line_starts.size()) ? line_starts[line] - 1 : text.size();
+  if (last > first && text[last - 1] == '\r') --last;
+  return absl::string_view(text).substr(first, last - first);
 }
 
-absl::string_view Source::Line(int line) const {
-  if (line < 1 || line > static_cast<int>(line_starts_.size())) return "";
-  const size_t begin = line_starts_[line - 1];
-  size_t end = line < static_cast<int>(line_starts_.size()) ? line_starts_[line] - 1 : text_.size();
-  if (end > begin && text_[end - 1] == '\r') --end;
-  return absl::string_view(text_).substr(begin, end - begin);
+Source::Source(std::string path, std::string text) {
+  texts_.push_back(std::make_shared<const Text>(std::move(path), std::move(text), 0));
+}
+
+void Source::Append(const Source& used) {
+  texts_.push_back(
+      std::make_shared<const Text>(used.path(), std::string(used.text()), next_offset()));
+}
+
+const Source::Text& Source::TextAt(uint32_t offset) const {
+  const auto behind =
+      std::upper_bound(texts_.begin() + 1, texts_.end(), offset,
+                       [](uint32_t o, const auto& text) { return o < text->begin; });
+  return **(behind - 1);
+}
+
+LineColumn Source::Locate(uint32_t offset) const {
+  const Text& text = TextAt(offset);
+  offset = std::min(offset, text.end()) - text.begin;
+  auto next = std::upper_bound(text.line_starts.begin(), text.line_starts.end(), offset);
+  const int line = static_cast<int>(next - text.line_starts.begin());
+  return {line, static_cast<int>(offset - text.line_starts[line - 1]) + 1};
+}
+
+absl::string_view Source::LineAt(uint32_t offset) const {
+  return TextAt(offset).Line(Locate(offset).line);
 }
 
 absl::StatusOr<std::string> ReadBytes(const std::string& path, uint64_t most_bytes) {
@@ -76,6 +97,14 @@ absl::StatusOr<Source> ReadSource(const std::string& path) {
   auto bytes = ReadBytes(path, 64u << 20);
   if (!bytes.ok()) return bytes.status();
   return TextOf(path, *std::move(bytes));
+}
+
+std::string PathBeside(const std::string& name, const std::string& user) {
+  return (std::filesystem::path(user).parent_path() / name).lexically_normal().string();
+}
+
+absl::StatusOr<Source> ReadBeside(const std::string& name, const std::string& user) {
+  return ReadSource(PathBeside(name, user));
 }
 
 }  // namespace stringline

@@ -19,7 +19,8 @@ struct ElaborateLimits {
 };
 
 // Elaborates the schedule `name` of `file` ("" means its last one, the one the file is about) with
-// the given parameter values. P and M must be given, options have defaults. The plan is not
+// the given parameter values. The files that it uses have been read (text/uses.h); their schedules
+// are there to derive others from. P and M must be given, options have defaults. The plan is not
 // lowered and not checked. Findings: unknown or missing parameters, unknown names ("did you mean"),
 // wrong values, arithmetic errors, `require`s that do not hold, limits.
 std::optional<Plan> Elaborate(const ast::File& file, const std::string& name,

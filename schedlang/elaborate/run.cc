@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/elaborate/per_stage.h"
 #include "schedlang/elaborate/rank_work.h"
 #include "schedlang/orders/greedy.h"
 #include "schedlang/orders/timetable.h"
@@ -34,8 +35,7 @@ struct TimedDemand {
   int32_t iteration = -1;
 };
 
-constexpr OrderCosts kUnitOrderCosts = {
-    .forward = 1, .backward = 2, .input_gradient = 1, .weight_gradient = 1};
+OrderCosts UnitOrderCosts() { return {.actions = {{{1}, {2}, {1}, {1}}}}; }
 
 // Drops what lies past the last microbatch of its pipe. The rest of a group stays.
 void DropPadding(Plan* plan) {
@@ -211,23 +211,41 @@ class Runner {
   }
 
   bool RunCosts(const Step& step) {
-    OrderCosts costs = kUnitOrderCosts;
-    int64_t* const fields[] = {&costs.forward, &costs.backward, &costs.input_gradient,
-                               &costs.weight_gradient};
-    for (size_t i = 0; i < step.kinds.size(); ++i) {
-      const int64_t value = evaluator_->Evaluate(step.nodes[i]);
-      if (!Evaluated()) return false;
-      constexpr int64_t kMost = 1'000'000'000;
-      if (value < 1 || value > kMost) {
-        work_.Find(Code::kBadRule, program_.nodes[step.nodes[i]].span,
-                   absl::StrCat("a cost of ", value, "; costs are 1 .. ", kMost));
-        return false;
+    OrderCosts costs = UnitOrderCosts();
+    for (const CostStep& cost : step.costs) {
+      std::vector<int64_t> values;
+      if (!EvaluateCost(cost, &values)) return false;
+      if (cost.kind) {
+        costs.actions[static_cast<size_t>(*cost.kind)] = std::move(values);
+      } else {
+        costs.p2p = values.front();
       }
-      *fields[static_cast<int>(step.kinds[i])] = value;
     }
     if (rules_.size() == 1) costs_ = costs;
     if (costs == costs_) return true;
     work_.Find(Code::kBadRule, step.span, "the costs are not the same on all ranks");
+    return false;
+  }
+
+  bool EvaluateCost(const CostStep& cost, std::vector<int64_t>* values) {
+    constexpr int64_t kMost = 1'000'000'000;
+    const int64_t least = cost.kind ? 1 : 0;
+    const int stages =
+        plan_->pipes.empty() ? static_cast<int>(plan_->stages.size()) : plan_->pipes[0].stages;
+    const auto take = [&](int32_t node, int64_t value) {
+      values->push_back(value);
+      if (value >= least && value <= kMost) return true;
+      work_.Find(Code::kBadRule, program_.nodes[node].span,
+                 absl::StrCat("a cost of ", value, evaluator_->ValuesIn(node), "; costs ",
+                              cost.kind ? "" : "of messages ", "are ", least, " .. ", kMost));
+      return false;
+    };
+    if (!ForEachValue(cost.value, stages, evaluator_, take)) return Evaluated() && false;
+    if (!cost.value.is_list || values->size() == static_cast<size_t>(stages)) return true;
+    work_.Find(
+        Code::kBadRule, cost.span,
+        absl::StrCat("costs of ", values->size(), values->size() == 1 ? " stage" : " stages",
+                     ", but ", plan_->pipes.empty() ? "there are " : "every pipe has ", stages));
     return false;
   }
 
@@ -440,7 +458,7 @@ class Runner {
   bool fill_ = false;
   // Greedy blocks.
   std::vector<GreedyRule> rules_;  // by rank
-  OrderCosts costs_ = kUnitOrderCosts;
+  OrderCosts costs_ = UnitOrderCosts();
   std::map<ActionKind, uint32_t> prefer_places_;
 };
 

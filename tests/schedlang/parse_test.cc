@@ -358,11 +358,18 @@ const ParseCase kStatements[] = {
      "(schedule s (P M) (let a (? (< r H) ([] down (+ r 1)) ([] up 0))))\n"},
     {"split even;", "(schedule s (P M) (split even))\n"},
     {"split balanced;", "(schedule s (P M) (split balanced))\n"},
-    {"split [3, P - 1];", "(schedule s (P M) (split 3 (- P 1)))\n"},
+    {"split [3, P - 1];", "(schedule s (P M) (split [3 (- P 1)]))\n"},
+    {"split s -> 3 + (s == 0);", "(schedule s (P M) (split (-> s (+ 3 (== s 0)))))\n"},
+    {"split even -> even;", "(schedule s (P M) (split (-> even even)))\n"},
+    {"split s;",
+     "x.sched:2:7: error: expected 'even', 'balanced', a list in '[ ]', 's -> e' or a layout in "
+     "quotes before 's'\n"
+     "    2 | split s;\n"
+     "      |       ^\n"},
     {"split \"Et|tL\";", "(schedule s (P M) (split \"Et|tL\"))\n"},
     {"split 3;",
-     "x.sched:2:7: error: expected 'even', 'balanced', a list in '[ ]' or a layout in quotes "
-     "before '3'\n"
+     "x.sched:2:7: error: expected 'even', 'balanced', a list in '[ ]', 's -> e' or a layout in "
+     "quotes before '3'\n"
      "    2 | split 3;\n"
      "      |       ^\n"},
     {"overlap F & B { compute { F.attn B.experts } network { F.dispatch } }",
@@ -380,6 +387,12 @@ const ParseCase kStatements[] = {
      "      |                         ^\n"},
     {"rank r greedy { hold at most P - r; prefer B, F; costs F 1, B 2; }",
      "(schedule s (P M) (rank r greedy (hold (- P r)) (prefer B F) (costs F=1 B=2)))\n"},
+    {"rank r greedy { costs F s -> 1 + s, B [2, 2 * P], p2p 1 }",
+     "(schedule s (P M) (rank r greedy (costs F=(-> s (+ 1 s)) B=[2 (* 2 P)] p2p=1)))\n"},
+    {"rank r greedy { costs message 1 }",
+     "x.sched:2:23: error: expected an action or 'p2p' before 'message'\n"
+     "    2 | rank r greedy { costs message 1 }\n"
+     "      |                       ^~~~~~~\n"},
     {"rank r greedy { prefer x }",
      "x.sched:2:24: error: expected an action before 'x'\n"
      "    2 | rank r greedy { prefer x }\n"

@@ -42,10 +42,17 @@ struct ExplainedPlan {
   LineColumn Place(uint32_t action) const {
     return source.Locate(SpanOf(plan, plan.actions[action]).begin);
   }
-  // "line 12, iteration 3": of the group's first part.
+  // The file that it is written in, where that is not the one asked about: "1f1b.sched".
+  std::string OtherFile(uint32_t action) const {
+    const std::string& path = source.PathAt(SpanOf(plan, plan.actions[action]).begin);
+    if (path == source.path()) return "";
+    return path.substr(path.rfind('/') + 1);
+  }
+  // "line 12, iteration 3", "1f1b.sched:12": of the group's first part.
   std::string Written(uint32_t group) const {
-    const std::string iteration = Iteration(group);
-    return absl::StrCat("line ", Place(group).line, iteration.empty() ? "" : ", ", iteration);
+    const std::string iteration = Iteration(group), file = OtherFile(group);
+    return absl::StrCat(file.empty() ? "line " : absl::StrCat(file, ":"), Place(group).line,
+                        iteration.empty() ? "" : ", ", iteration);
   }
 };
 
@@ -209,6 +216,7 @@ Json GroupAsJson(const ExplainedPlan& at, uint32_t group) {
           {"rank", at.Rank(group)},
           {"start_us", Microseconds(at.Start(group))},
           {"end_us", Microseconds(at.End(group))},
+          {"file", at.source.PathAt(SpanOf(at.plan, at.plan.actions[group]).begin)},
           {"line", place.line},
           {"column", place.column},
           {"where", at.Iteration(group)}};

@@ -9,6 +9,7 @@
 #include "tools/lsp/hover.h"
 #include "tools/lsp/rename.h"
 #include "tools/lsp/symbols.h"
+#include "tools/lsp/used_texts.h"
 
 namespace stringline {
 namespace {
@@ -206,14 +207,12 @@ constexpr TextRequest kTextRequests[] = {
 }  // namespace
 
 OpenText::OpenText(std::string name, std::string written)
-    : uri(std::move(name)), text(std::move(written)) {
-  Update();
-}
+    : uri(std::move(name)), path(PathOfUri(uri)), text(std::move(written)) {}
 
-void OpenText::Update() {
-  source = std::make_unique<Source>("", text.text());
+void OpenText::Update(const ReadUsed& read) {
+  source = std::make_unique<Source>(path, text.text());
   names = std::make_unique<NameTable>(source->text());
-  analysis = Analyze(*source);
+  analysis = Analyze(*source, read);
 }
 
 absl::Span<const TextRequest> TextRequests() { return kTextRequests; }

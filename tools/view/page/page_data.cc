@@ -223,12 +223,12 @@ class PageDataWriter {
   void WritePlaces() {
     if (page_.plan == nullptr || page_.source == nullptr || page_.plan->places.empty()) return;
     const Plan& plan = *page_.plan;
-    header_["file"] = page_.source->path();
+    header_["file"] = page_.source->PathAt(plan.places.front().begin);  // all are in one file
     std::map<int, std::string> lines;
     std::vector<LineColumn> at;
     for (const Span& span : plan.places) {
       at.push_back(page_.source->Locate(span.begin));
-      const absl::string_view text = page_.source->Line(at.back().line);
+      const absl::string_view text = page_.source->LineAt(span.begin);
       if (text.size() <= kLongestLine) lines.try_emplace(at.back().line, std::string(text));
     }
     PageJson texts = PageJson::array();
