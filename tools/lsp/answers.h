@@ -20,7 +20,8 @@ struct OpenText {
   // Finds out all the rest, from `text` and the files that it uses.
   void Update(const ReadUsed& read);
 
-  std::string uri, path;
+  std::string uri;
+  std::string path;  // of the file that the URI names
   EditorText text;
   std::unique_ptr<Source> source;
   std::unique_ptr<NameTable> names;

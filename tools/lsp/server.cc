@@ -121,12 +121,11 @@ class EditorServer {
   void DidOpen(const Json& params) {
     const Json& document = params.at("textDocument");
     const auto uri = document.at("uri").get<std::string>();
-    OpenText open(uri, document.at("text").get<std::string>());
-    const std::string path = open.path;
-    texts_.insert_or_assign(uri, std::move(open));
-    texts_.at(uri).Update(read_);
+    const auto [open, is_new] =
+        texts_.insert_or_assign(uri, OpenText(uri, document.at("text").get<std::string>()));
+    open->second.Update(read_);
     Publish(uri, document);
-    UpdateUsersOf(path);
+    UpdateUsersOf(open->second.path);
   }
 
   void DidChange(const Json& params) {
