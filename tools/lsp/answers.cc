@@ -1,3 +1,6 @@
+// Each request of an editor's is a function from an open text and the request's parameters to JSON.
+// One table lists them with the capability that announces each. What the functions know, they ask
+// the table of names and the analysis for, which are made anew when the text changes.
 #include "tools/lsp/answers.h"
 
 #include <optional>
