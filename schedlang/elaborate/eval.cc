@@ -51,15 +51,11 @@ int64_t Evaluator::Fail(Code code, Span span, std::string text) {
   return 0;
 }
 
-bool Evaluator::CountSteps(int64_t steps, Span span) {
-  if (steps > steps_.left) {
-    steps_.left = 0;
-    Fail(Code::kTooLong, span,
-         absl::StrCat("elaboration is stopped here: more than ", steps_.limit, " steps"));
-    return false;
-  }
-  steps_.left -= steps;
-  return true;
+bool Evaluator::Stop(Span span) {
+  steps_.left = 0;
+  Fail(Code::kTooLong, span,
+       absl::StrCat("elaboration is stopped here: more than ", steps_.limit, " steps"));
+  return false;
 }
 
 int64_t Evaluator::Evaluate(int32_t id) {

@@ -53,7 +53,11 @@ class Evaluator {
   EvalFailure TakeFailure();
 
   // Counts steps ahead; false, and failed(), if they are more than may still be made.
-  bool CountSteps(int64_t steps, Span span);
+  bool CountSteps(int64_t steps, Span span) {
+    if (steps > steps_.left) return Stop(span);
+    steps_.left -= steps;
+    return true;
+  }
   // So many more may be made.
   void AllowSteps(int64_t more) { steps_.Allow(more); }
 
@@ -61,6 +65,7 @@ class Evaluator {
   std::string ValuesIn(int32_t node) const;
 
  private:
+  bool Stop(Span span);  // there are no steps left
   int64_t Fail(Code code, Span span, std::string text);
   int64_t EvaluateBinary(const ExpressionNode& node);
   int64_t Divide(const ExpressionNode& node, int64_t left, int64_t right);

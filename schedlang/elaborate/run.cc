@@ -299,7 +299,7 @@ class Runner {
     // A block of a few slots that is repeated M times, and begins a little later on every rank, is
     // a row of some slots for each microbatch and rank.
     const auto actions = static_cast<int64_t>(timetable->actions.size());
-    const int64_t most = 200'000'000 + 100 * actions * (plan_->ranks() + padded_);
+    const int64_t most = 10 * limits_.steps + 100 * actions * (plan_->ranks() + padded_);
     if (Tighten(*plan_, most, timetable)) return true;
     diagnostics_
         ->Add(Code::kTooLong, tighten_span_,
