@@ -441,7 +441,7 @@ std::string Drawing::Legend() const {
   absl::StrAppend(&text, margin, "one column is ", raster_.exact ? "" : "about ",
                   PrintTime(column_ns), "; peak: most stage activations alive at once",
                   Plain(colors), "\n");
-  const std::string reconstructed = PrintReconstruction(timeline_);
+  const std::string reconstructed = PrintReconstruction(step_);
   for (const absl::string_view line : absl::StrSplit(reconstructed, "; ", absl::SkipEmpty())) {
     absl::StrAppend(&text, margin, line, Plain(colors), "\n");
   }
