@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "schedlang/parts/parts.h"
@@ -169,22 +170,46 @@ void StartMessages(const Wiring& wiring, std::vector<Event>* events) {
   }
 }
 
+void KeepObserved(Timeline* timeline) {
+  for (const Event& event : timeline->events) {
+    timeline->observed.push_back({event.start_ns, event.end_ns});
+  }
+  for (const PartEvent& part : timeline->parts) {
+    timeline->observed_parts.push_back({part.start_ns, part.end_ns});
+  }
+}
+
+// By event and time, with what was observed of them. As the simulator has it, a part that takes no
+// time is none.
+void SortParts(Timeline* timeline) {
+  std::vector<std::pair<PartEvent, ObservedTimes>> parts;
+  for (size_t i = 0; i < timeline->parts.size(); ++i) {
+    const PartEvent& part = timeline->parts[i];
+    if (part.start_ns < part.end_ns) parts.emplace_back(part, timeline->observed_parts[i]);
+  }
+  std::sort(parts.begin(), parts.end(), [](const auto& one, const auto& other) {
+    const auto order = [](const PartEvent& part) {
+      return std::make_tuple(part.event, part.start_ns, part.end_ns, LaneOf(part.part));
+    };
+    return order(one.first) < order(other.first);
+  });
+  timeline->parts.clear();
+  timeline->observed_parts.clear();
+  for (const auto& [part, observed] : parts) {
+    timeline->parts.push_back(part);
+    timeline->observed_parts.push_back(observed);
+  }
+}
+
 }  // namespace
 
 Timeline WhenReady(const Plan& lowered, const Wiring& wiring, Timeline observed) {
   observed.layout = wiring.layout;
+  KeepObserved(&observed);
   // A computation may wait for an UNSHARD, which waits for one before it: the end of a collective
   // is an observed one, so either may be told first.
   StartComputations(lowered, wiring, &observed);
-  // As the simulator has it, a part that takes no time is none.
-  std::vector<PartEvent>& parts = observed.parts;
-  parts.erase(std::remove_if(parts.begin(), parts.end(),
-                             [](const PartEvent& part) { return part.start_ns == part.end_ns; }),
-              parts.end());
-  std::sort(parts.begin(), parts.end(), [](const PartEvent& a, const PartEvent& b) {
-    return std::make_tuple(a.event, a.start_ns, a.end_ns, LaneOf(a.part)) <
-           std::make_tuple(b.event, b.start_ns, b.end_ns, LaneOf(b.part));
-  });
+  SortParts(&observed);
   StartCollectives(lowered, wiring, &observed.events);
   StartMessages(wiring, &observed.events);
   return observed;

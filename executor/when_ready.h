@@ -6,6 +6,10 @@
 // moment when the group that gave it has ended and the calls before it have left the queues of both
 // its ends; a collective from when what it waits for has ended (wiring.h), a reduction of
 // replicas on all ranks alike.
+//
+// So every start is told by the plan's rules. What was observed is kept beside it
+// (Timeline::observed), and ReconstructionOf (schedlang/timeline.h) says how far the one is from
+// the other.
 #pragma once
 
 #include "schedlang/plan.h"

@@ -85,6 +85,17 @@ StageId PeerStage(const Plan& plan, const Action& action) {
   return forward || from_behind ? stage.next : stage.previous;
 }
 
+std::string Print(const OrderCosts& costs) {
+  std::string out = "costs";
+  for (size_t k = 0; k < costs.actions.size(); ++k) {
+    const std::vector<int64_t>& values = costs.actions[k];
+    const std::string joined = absl::StrJoin(values, ",");
+    absl::StrAppend(&out, " ", PrintedKind(static_cast<ActionKind>(k)), "=",
+                    values.size() == 1 ? joined : absl::StrCat("[", joined, "]"));
+  }
+  return costs.p2p == 0 ? out : absl::StrCat(out, " p2p=", costs.p2p);
+}
+
 std::string PrintStage(absl::Span<const Pipe> pipes, StageId stage) {
   for (const Pipe& pipe : pipes) {
     const int index = stage.value - pipe.first_stage.value;
@@ -132,11 +143,7 @@ std::string Print(const Plan& plan) {
   AppendStages(plan, &out);
   if (plan.split.kind != Split::Kind::kEven) absl::StrAppend(&out, Print(plan.split), "\n");
   for (const Overlap& overlap : plan.overlaps) absl::StrAppend(&out, Print(overlap), "\n");
-  const OrderCosts& costs = plan.costs;
-  if (costs.forward != 0) {
-    absl::StrAppend(&out, "costs F=", costs.forward, " B=", costs.backward);
-    absl::StrAppend(&out, " I=", costs.input_gradient, " W=", costs.weight_gradient, "\n");
-  }
+  if (!plan.costs.empty()) absl::StrAppend(&out, Print(plan.costs), "\n");
   for (int r = 0; r < plan.ranks(); ++r) {
     absl::StrAppend(&out, "rank ", r, ":");
     for (const Action& action : plan.of(RankId(r))) {
@@ -159,8 +166,8 @@ Span SpanOf(const Plan& plan, const Action& action) {
 
 std::string PrintLine(const Plan& plan, const Action& action) {
   if (plan.source == nullptr) return "";
-  return absl::StrCat(" (", plan.source->path(), ":",
-                      plan.source->Locate(SpanOf(plan, action).begin).line, ")");
+  const uint32_t place = SpanOf(plan, action).begin;
+  return absl::StrCat(" (", plan.source->PathAt(place), ":", plan.source->Locate(place).line, ")");
 }
 
 std::string PrintWithLine(const Plan& plan, const Action& action) {

@@ -25,6 +25,7 @@
 // `overlap …`, `costs …` (the structs Split, Overlap and OrderCosts below).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -123,9 +124,19 @@ struct Overlap {
   Span span;
 };
 
-// The costs that a greedy order was made with, in units of no meaning: all 0 for other orders.
+// The costs that a greedy order was made with, in units of no meaning.
 struct OrderCosts {
-  int64_t forward = 0, backward = 0, input_gradient = 0, weight_gradient = 0;
+  // Of F, B, I and W: one for all stages, or one for each stage of a pipe. All empty: the order is
+  // not a greedy one.
+  std::array<std::vector<int64_t>, 4> actions;
+  int64_t p2p = 0;  // of a message to another rank
+
+  bool empty() const { return actions[0].empty(); }
+  // `kind` is F, B, I or W; `stage` counts from the first one of its pipe.
+  int64_t of(ActionKind kind, int stage) const {
+    const std::vector<int64_t>& costs = actions[static_cast<size_t>(kind)];
+    return costs.size() == 1 ? costs[0] : costs[static_cast<size_t>(stage)];
+  }
   friend bool operator==(const OrderCosts&, const OrderCosts&) = default;
 };
 
@@ -184,6 +195,7 @@ std::string PrintParameters(const Plan& plan);  // "P=4 M=8"
 // The lines `overlap …` and so on, as they stand in the text form.
 std::string Print(const Overlap& overlap);
 std::string Print(const Split& split);
+std::string Print(const OrderCosts& costs);
 // "iteration 3, P=4 M=8": what a message puts behind its marker; the loops from the outside in.
 std::string WhereOf(const Plan& plan, const Action& action);
 Span SpanOf(const Plan& plan, const Action& action);

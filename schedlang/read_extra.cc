@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace stringline {
 namespace {
 
 constexpr int64_t kMostLayers = 1 << 20;
+constexpr int64_t kMostCost = 1'000'000'000;
 
 std::optional<ActionKind> ReadLetter(absl::string_view text) {
   for (int k = 0; IsCompute(static_cast<ActionKind>(k)); ++k) {
@@ -65,17 +68,40 @@ bool ReadOverlap(const std::vector<Word>& words, Overlap* overlap) {
   return true;
 }
 
-// costs F=1 B=2 I=1 W=1
-bool ReadCosts(const std::vector<Word>& words, OrderCosts* costs) {
-  int64_t* const fields[] = {&costs->forward, &costs->backward, &costs->input_gradient,
-                             &costs->weight_gradient};
-  for (size_t i = 1; i < words.size(); ++i) {
-    const auto parameter = ReadParameter(words[i].text);
-    const auto kind = parameter ? ReadLetter(parameter->name) : std::nullopt;
-    if (!kind || parameter->value < 1) return false;
-    *fields[static_cast<int>(*kind)] = parameter->value;
+// "3", or "[3,4]" with a value for each of that many stages.
+std::optional<std::vector<int64_t>> ReadStageCosts(absl::string_view text, size_t stages) {
+  const bool list = absl::ConsumePrefix(&text, "[");
+  if (list != absl::ConsumeSuffix(&text, "]")) return std::nullopt;
+  std::vector<int64_t> costs;
+  for (const absl::string_view word : absl::StrSplit(text, ',')) {
+    const auto cost = ReadNumber(word, kMostCost);
+    if (!cost || *cost < 1) return std::nullopt;
+    costs.push_back(*cost);
   }
-  return std::all_of(std::begin(fields), std::end(fields), [](const int64_t* f) { return *f > 0; });
+  if (costs.size() != (list ? stages : 1)) return std::nullopt;
+  return costs;
+}
+
+// costs F=1 B=[2,3] I=1 W=1 p2p=1
+bool ReadCosts(const std::vector<Word>& words, const Plan& plan, OrderCosts* costs) {
+  const size_t stages =
+      plan.pipes.empty() ? plan.stages.size() : static_cast<size_t>(plan.pipes[0].stages);
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(words[i].text, absl::MaxSplits('=', 1));
+    if (parts.first == "p2p") {
+      const auto p2p = ReadNumber(parts.second, kMostCost);
+      if (!p2p) return false;
+      costs->p2p = *p2p;
+      continue;
+    }
+    const auto kind = ReadLetter(parts.first);
+    const auto values = ReadStageCosts(parts.second, stages);
+    if (!kind || !values) return false;
+    costs->actions[static_cast<size_t>(*kind)] = *values;
+  }
+  return std::none_of(costs->actions.begin(), costs->actions.end(),
+                      [](const auto& values) { return values.empty(); });
 }
 
 }  // namespace
@@ -83,7 +109,7 @@ bool ReadCosts(const std::vector<Word>& words, OrderCosts* costs) {
 bool ReadExtra(const std::vector<Word>& words, Plan* plan) {
   if (words[0].text == "split") return ReadSplit(words, &plan->split);
   if (words[0].text == "overlap") return ReadOverlap(words, &plan->overlaps.emplace_back());
-  return words[0].text == "costs" && ReadCosts(words, &plan->costs);
+  return words[0].text == "costs" && ReadCosts(words, *plan, &plan->costs);
 }
 
 }  // namespace stringline

@@ -4,6 +4,7 @@
 #include "schedlang/timeline.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <utility>
 
@@ -16,27 +17,44 @@
 namespace stringline {
 namespace {
 
-// "3F7@1000+500": an action, its start and its length. Cuts it off *text.
-bool ReadEvent(absl::Span<const Pipe> pipes, absl::string_view* text, Event* event) {
+// What was observed where the file says nothing: what is told, and of a message its arrival.
+ObservedTimes Unsaid(ActionKind kind, int64_t start_ns, int64_t end_ns) {
+  return {IsMessage(kind) ? end_ns : start_ns, end_ns};
+}
+
+// "1000+500": a start and a length. Cuts it off *text.
+bool ReadTimes(absl::string_view* text, bool may_be_negative, int64_t* start_ns, int64_t* end_ns) {
+  int64_t numbers[2] = {0, 0};
+  for (int i = 0; i < 2; ++i) {
+    if (i == 1 && !absl::ConsumePrefix(text, "+")) return false;
+    const bool negative = i == 0 && may_be_negative && absl::ConsumePrefix(text, "-");
+    const size_t n = std::min(text->find_first_not_of("0123456789"), text->size());
+    const auto number = ReadNumber(text->substr(0, n), std::numeric_limits<int64_t>::max() / 4);
+    if (!number) return false;
+    numbers[i] = negative ? -*number : *number;
+    text->remove_prefix(n);
+  }
+  *start_ns = numbers[0];
+  *end_ns = numbers[0] + numbers[1];
+  return true;
+}
+
+// "3F7@1000+500[1020+480]": an action, its start and its length, and the same as observed if there
+// is `observed` and they differ. Cuts it off *text.
+bool ReadEvent(absl::Span<const Pipe> pipes, absl::string_view* text, Event* event,
+               ObservedTimes* observed) {
   Action action;
   if (!ReadAction(pipes, text, &action)) return false;
   event->kind = action.kind;
   event->stage = action.stage;
   event->microbatch = action.microbatch;
-  int64_t numbers[2] = {0, 0};
-  const char marks[2] = {'@', '+'};
-  for (int i = 0; i < 2; ++i) {
-    if (text->empty() || (*text)[0] != marks[i]) return false;
-    text->remove_prefix(1);
-    const size_t n = std::min(text->find_first_not_of("0123456789"), text->size());
-    const auto number = ReadNumber(text->substr(0, n), std::numeric_limits<int64_t>::max() / 4);
-    if (!number) return false;
-    numbers[i] = *number;
-    text->remove_prefix(n);
-  }
-  event->start_ns = numbers[0];
-  event->end_ns = numbers[0] + numbers[1];
-  return true;
+  if (!absl::ConsumePrefix(text, "@")) return false;
+  if (!ReadTimes(text, /*may_be_negative=*/false, &event->start_ns, &event->end_ns)) return false;
+  if (observed == nullptr) return true;
+  *observed = Unsaid(event->kind, event->start_ns, event->end_ns);
+  if (!absl::ConsumePrefix(text, "[")) return true;
+  return ReadTimes(text, /*may_be_negative=*/true, &observed->start_ns, &observed->end_ns) &&
+         absl::ConsumePrefix(text, "]");
 }
 
 // "parts", "3:": the rank of a line of parts.
@@ -48,7 +66,8 @@ std::optional<int64_t> ReadPartsHead(const std::vector<Word>& words, int ranks) 
 }
 
 // "3F7:F.attn@1000+500": a part of one of the events from *at on, up to `end`.
-bool ReadPart(absl::string_view text, uint32_t end, uint32_t* at, Timeline* timeline) {
+bool ReadPart(absl::string_view text, uint32_t end, bool observed, uint32_t* at,
+              Timeline* timeline) {
   const size_t colon = text.find(':'), mark = text.find('@');
   if (colon == absl::string_view::npos || mark == absl::string_view::npos || mark < colon) {
     return false;
@@ -57,14 +76,26 @@ bool ReadPart(absl::string_view text, uint32_t end, uint32_t* at, Timeline* time
   Event named;
   const std::string event = absl::StrCat(text.substr(0, colon), text.substr(mark));
   absl::string_view rest = event;
-  if (!part || !ReadEvent(timeline->pipes, &rest, &named)) return false;
+  ObservedTimes times;
+  if (!part || !ReadEvent(timeline->pipes, &rest, &named, observed ? &times : nullptr)) {
+    return false;
+  }
   for (; *at < end; ++*at) {
     const Event& e = timeline->events[*at];
     if (e.kind == named.kind && e.stage == named.stage && e.microbatch == named.microbatch) break;
   }
   if (!rest.empty() || *at == end) return false;
   timeline->parts.push_back({*at, part->part, part->layer, named.start_ns, named.end_ns});
+  if (observed) timeline->observed_parts.push_back(times);
   return true;
+}
+
+// "[1020+480]", or "" where it is what is told.
+std::string PrintObserved(const std::vector<ObservedTimes>& observed, size_t i, ActionKind kind,
+                          int64_t start_ns, int64_t end_ns) {
+  if (i >= observed.size() || observed[i] == Unsaid(kind, start_ns, end_ns)) return "";
+  return absl::StrCat("[", observed[i].start_ns, "+", observed[i].end_ns - observed[i].start_ns,
+                      "]");
 }
 
 void PrintParts(const Timeline& timeline, std::string* out) {
@@ -75,9 +106,11 @@ void PrintParts(const Timeline& timeline, std::string* out) {
       if (p == first) absl::StrAppend(out, "parts ", r, ":");
       const PartEvent& part = timeline.parts[p];
       const Event& e = timeline.events[part.event];
-      absl::StrAppend(out, " ", PrintAction(timeline.pipes, e.kind, e.stage, e.microbatch), ":",
-                      Print(LayerPart{part.part, part.layer}), "@", part.start_ns, "+",
-                      part.end_ns - part.start_ns);
+      absl::StrAppend(
+          out, " ", PrintAction(timeline.pipes, e.kind, e.stage, e.microbatch), ":",
+          Print(LayerPart{part.part, part.layer}), "@", part.start_ns, "+",
+          part.end_ns - part.start_ns,
+          PrintObserved(timeline.observed_parts, p, e.kind, part.start_ns, part.end_ns));
     }
     if (p > first) absl::StrAppend(out, "\n");
   }
@@ -103,12 +136,14 @@ std::optional<Pipe> ReadPipe(const std::vector<Word>& words, const std::vector<P
 }
 
 // The events of one `rank` line, parts of a group joined by '&'.
-bool ReadGroup(absl::string_view text, Timeline* timeline) {
+bool ReadGroup(absl::string_view text, bool observed, Timeline* timeline) {
   for (bool joined = false;; joined = true) {
     Event event;
+    ObservedTimes times;
     event.joined = joined;
-    if (!ReadEvent(timeline->pipes, &text, &event)) return false;
+    if (!ReadEvent(timeline->pipes, &text, &event, observed ? &times : nullptr)) return false;
     timeline->events.push_back(event);
+    if (observed) timeline->observed.push_back(times);
     if (text.empty()) return true;
     if (text[0] != '&') return false;
     text.remove_prefix(1);
@@ -165,15 +200,18 @@ std::string Print(const Timeline& timeline) {
   if (timeline.layout != CommLayout::kEdge) {
     absl::StrAppend(&out, "layout ", NameOf(timeline.layout), "\n");
   }
+  if (!timeline.observed.empty()) absl::StrAppend(&out, "observed\n");
   for (const Pipe& p : timeline.pipes) {
     absl::StrAppend(&out, "pipe ", p.name, " M=", p.microbatches, " stages=", p.stages, "\n");
   }
   for (int r = 0; r < timeline.ranks(); ++r) {
     absl::StrAppend(&out, "rank ", r, ":");
-    for (const Event& e : timeline.of(RankId(r))) {
+    for (uint32_t i = timeline.first[r]; i < timeline.first[r + 1]; ++i) {
+      const Event& e = timeline.events[i];
       absl::StrAppend(&out, e.joined ? "&" : " ",
                       PrintAction(timeline.pipes, e.kind, e.stage, e.microbatch));
-      absl::StrAppend(&out, "@", e.start_ns, "+", e.end_ns - e.start_ns);
+      absl::StrAppend(&out, "@", e.start_ns, "+", e.end_ns - e.start_ns,
+                      PrintObserved(timeline.observed, i, e.kind, e.start_ns, e.end_ns));
     }
     absl::StrAppend(&out, "\n");
   }
@@ -209,6 +247,8 @@ std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnost
     timeline.layout = *layout;
     ++l;
   }
+  const bool observed = l < lines.size() && lines[l].size() == 1 && lines[l][0].text == "observed";
+  if (observed) ++l;
   for (; l < lines.size() && lines[l][0].text == "pipe"; ++l) {
     const auto pipe = ReadPipe(lines[l], timeline.pipes);
     if (!pipe) return complain(lines[l][0].span, "expected 'pipe NAME M=… stages=…'");
@@ -222,7 +262,7 @@ std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnost
       return complain(words[0].span, absl::StrCat("expected 'rank ", head, "'"));
     }
     for (size_t i = 2; i < words.size(); ++i) {
-      if (!ReadGroup(words[i].text, &timeline)) {
+      if (!ReadGroup(words[i].text, observed, &timeline)) {
         return complain(words[i].span, "expected an event like 3F7@1000+500");
       }
     }
@@ -237,12 +277,42 @@ std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnost
     last = *rank;
     uint32_t at = timeline.first[last];
     for (size_t i = 2; i < lines[l].size(); ++i) {
-      if (!ReadPart(lines[l][i].text, timeline.first[last + 1], &at, &timeline)) {
+      if (!ReadPart(lines[l][i].text, timeline.first[last + 1], observed, &at, &timeline)) {
         return complain(lines[l][i].span, "expected a part of an event like 3F7:F.attn@0+5");
       }
     }
   }
   return timeline;
+}
+
+std::optional<Reconstruction> ReconstructionOf(const Timeline& timeline) {
+  if (timeline.observed.size() != timeline.events.size() || timeline.events.empty()) {
+    return std::nullopt;
+  }
+  Reconstruction all;
+  for (size_t i = 0; i < timeline.events.size();) {
+    const size_t begin = i++;
+    const Event& event = timeline.events[begin];
+    if (IsMessage(event.kind)) {
+      all.unseen += IsSend(event.kind) ? 1 : 0;
+      continue;
+    }
+    int64_t start_ns = timeline.observed[begin].start_ns;
+    bool ran = start_ns != timeline.observed[begin].end_ns;
+    for (; i < timeline.events.size() && timeline.events[i].joined; ++i) {
+      start_ns = std::min(start_ns, timeline.observed[i].start_ns);
+      ran = ran || timeline.observed[i].start_ns != timeline.observed[i].end_ns;
+    }
+    const int64_t moved_ns = std::abs(event.start_ns - start_ns);
+    if (IsCollective(event.kind) && !ran) {
+      all.unseen += moved_ns > 0 ? 1 : 0;
+      continue;
+    }
+    ++all.seen;
+    all.moved += moved_ns > 0 ? 1 : 0;
+    all.most_ns = std::max(all.most_ns, moved_ns);
+  }
+  return all;
 }
 
 int PipeOf(const Timeline& timeline, StageId stage) {

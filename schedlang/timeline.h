@@ -11,6 +11,12 @@
 // messages share communicators otherwise than in the layout `edge`. Parts of actions follow at the
 // end, a line a rank: `parts 0: 0F8:F.attn@0+300 0F8:F.dispatch@300+100 …`; those of a stage's
 // second layer on carry its number: `0F8:F.attn.1@900+300`.
+//
+// A measured timeline has starts that the rules of its plan reconstruct (executor/when_ready.h). It
+// keeps what was observed, too: a line `observed` stands after the layout, and behind the times of
+// an event or a part, where they differ from those, `[start+length]` as observed:
+// `0F0@1000+500[1020+480]`. Of a message only its arrival is observed: it has none if that is its
+// end.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +51,14 @@ struct PartEvent {
   int64_t end_ns = 0;
 };
 
+// When an event or a part really ran. Of a message, and of a collective that is nothing but calls,
+// start and end are one: when it had ended. A message in flight starts when it leaves its channel.
+struct ObservedTimes {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  friend bool operator==(const ObservedTimes&, const ObservedTimes&) = default;
+};
+
 struct Timeline {
   std::string origin;  // "simulated" or "measured"
   std::string schedule;
@@ -56,6 +70,9 @@ struct Timeline {
   // plan.
   std::vector<uint32_t> first = {0};
   std::vector<Event> events;
+  // As observed, by event and by part; empty where nothing else is known than what is told above.
+  std::vector<ObservedTimes> observed;
+  std::vector<ObservedTimes> observed_parts;
 
   int ranks() const { return static_cast<int>(first.size()) - 1; }
   absl::Span<const Event> of(RankId rank) const {
@@ -63,6 +80,16 @@ struct Timeline {
                                                first[rank.value + 1] - first[rank.value]);
   }
 };
+
+// What of a timeline's starts is reconstructed. A group counts once.
+struct Reconstruction {
+  int64_t seen = 0;     // groups and collectives whose beginning was observed
+  int64_t moved = 0;    // of those, how many start at another time
+  int64_t most_ns = 0;  // how far at most
+  int64_t unseen = 0;   // messages and collectives of which only the end was observed
+};
+// Nothing where nothing is kept of what was observed.
+std::optional<Reconstruction> ReconstructionOf(const Timeline& timeline);
 
 // Which of the pipes the stage is in; 0 where there are none.
 int PipeOf(const Timeline& timeline, StageId stage);

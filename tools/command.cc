@@ -101,6 +101,8 @@ void PrintOverview(std::ostream& out) {
     out << absl::StreamFormat("  %-9s %s\n", command.name, command.summary);
   }
   out << "\nstringline COMMAND --help says more; stringline --version prints the version.\n"
+         "A file called - is standard input where it is read, standard output where it is "
+         "written.\n"
          "Start with: "
       << kCommands[2].example << "\n";
 }

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "schedlang/base/status.h"
 #include "schedlang/sim/analysis.h"
 #include "schedlang/sim/memory_curve.h"
@@ -51,17 +50,22 @@ absl::Status WritePictures(const Flags& flags, const ShownPart& part,
 
 // Writes what `make` makes, if it is asked for and not too much.
 template <typename Make>
-absl::Status WriteLarge(const char* option, const std::string& path, const Flags& flags,
-                        const Output& output, Make make) {
+absl::Status WriteLarge(const LargeFile& file, const std::string& path, const Flags& flags,
+                        const std::vector<Session>& steps, const Output& output, Make make) {
   if (path.empty()) return absl::OkStatus();
   const Progress progress(output, absl::StrCat("writing ", path));
-  const std::string text = make();
-  if (text.size() > kManyBytes && !flags.force) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "%s %s: it would have %d MB; --force writes it all the same, smaller P and M make it "
-        "smaller",
-        option, path, text.size() / 1'000'000));
+  const auto refusal = [&](const char* about, size_t bytes) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(file.option, " ", path, ": it would have ", about, bytes / 1'000'000,
+                     " MB; --force writes it all the same, smaller P and M make it smaller"));
+  };
+  size_t least = 0;
+  for (const Session& step : steps) {
+    least += step.timeline->events.size() * file.least_bytes_per_event;
   }
+  if (least > kManyBytes && !flags.force) return refusal("at least ", least);
+  const std::string text = make();
+  if (text.size() > kManyBytes && !flags.force) return refusal("", text.size());
   return WriteAsked(output, path, text);
 }
 
@@ -91,11 +95,11 @@ absl::StatusOr<bool> WriteExports(const Flags& flags, const ShownPart& part,
                       *step.timeline, *step.plan, recorded ? nullptr : &step.source,
                       details.back().analysis, details.back().memory});
   }
-  SL_RETURN_IF_ERROR(
-      WriteLarge("--html", flags.html, flags, output, [&pages] { return WritePage(pages); }));
-  SL_RETURN_IF_ERROR(WriteLarge("--perfetto", flags.perfetto, flags, output,
+  SL_RETURN_IF_ERROR(WriteLarge(kLargeFiles[0], flags.html, flags, steps, output,
+                                [&pages] { return WritePage(pages); }));
+  SL_RETURN_IF_ERROR(WriteLarge(kLargeFiles[1], flags.perfetto, flags, steps, output,
                                 [&traced] { return WritePerfetto(traced); }));
-  SL_RETURN_IF_ERROR(WriteLarge("--chrome", flags.chrome, flags, output,
+  SL_RETURN_IF_ERROR(WriteLarge(kLargeFiles[2], flags.chrome, flags, steps, output,
                                 [&traced] { return WriteChromeTrace(traced); }));
   return true;
 }

@@ -17,6 +17,13 @@ inline constexpr char kNoLanes[] =
     "bandwidth), collectives (unshard, reduce) or the parts of a computation (F.attn, F.dispatch, "
     "…; 'stringline sim --help' lists them), or a timeline that has them";
 
+// Files that grow with the step: what one of its events takes at least.
+struct LargeFile {
+  const char* option;
+  size_t least_bytes_per_event;
+};
+inline constexpr LargeFile kLargeFiles[] = {{"--html", 11}, {"--perfetto", 90}, {"--chrome", 140}};
+
 // Writes what --svg, --picture, --html, --perfetto and --chrome ask for. True if there was
 // anything. Errors: a file that cannot be written; a recorded timeline that no plan performs; a
 // page or a trace of more than 100 MB without --force.

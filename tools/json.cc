@@ -15,6 +15,8 @@ Json FindingsAsJson(const Diagnostics& diagnostics, const Source& source) {
       Json item = {{"message", note.text}};
       if (note.has_place) {
         const LineColumn there = source.Locate(note.span.begin);
+        const std::string& file = source.PathAt(note.span.begin);
+        if (file != source.PathAt(finding.span.begin)) item["file"] = file;
         item["line"] = there.line;
         item["column"] = there.column;
       }
@@ -22,7 +24,7 @@ Json FindingsAsJson(const Diagnostics& diagnostics, const Source& source) {
       notes.push_back(std::move(item));
     }
     findings.push_back({{"code", SlugOf(finding.code)},
-                        {"file", source.path()},
+                        {"file", source.PathAt(finding.span.begin)},
                         {"line", at.line},
                         {"column", at.column},
                         {"message", finding.text},
@@ -37,6 +39,15 @@ Json ParametersAsJson(const std::vector<Parameter>& parameters) {
   Json json = Json::object();
   for (const Parameter& parameter : parameters) json[parameter.name] = parameter.value;
   return json;
+}
+
+Json ReconstructionAsJson(const Timeline& timeline) {
+  const std::optional<Reconstruction> all = ReconstructionOf(timeline);
+  if (!all) return nullptr;
+  return {{"starts", all->seen},
+          {"moved", all->moved},
+          {"most_us", Microseconds(all->most_ns)},
+          {"unseen", all->unseen}};
 }
 
 Json Microseconds(int64_t ns) {

@@ -6,6 +6,7 @@
 
 #include "schedlang/base/diagnostics.h"
 #include "schedlang/plan.h"
+#include "schedlang/timeline.h"
 
 namespace stringline {
 
@@ -19,6 +20,10 @@ Json FindingsAsJson(const Diagnostics& diagnostics, const Source& source);
 
 // {"P": 4, "M": 8}
 Json ParametersAsJson(const std::vector<Parameter>& parameters);
+
+// {"starts", "moved", "most_us", "unseen"}: ReconstructionOf, of a timeline that keeps what was
+// observed; null for others.
+Json ReconstructionAsJson(const Timeline& timeline);
 
 // Nanoseconds as microseconds: a whole number where it is one.
 Json Microseconds(int64_t ns);

@@ -7,7 +7,7 @@
 #include "schedlang/base/sl_check.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/lower/lower.h"
-#include "schedlang/text/parse.h"
+#include "schedlang/text/uses.h"
 
 namespace stringline {
 
@@ -15,10 +15,10 @@ namespace stringline {
 inline std::optional<Plan> PlanOfSchedule(const std::string& folder, const std::string& name,
                                           int64_t p, int64_t m,
                                           CommLayout layout = CommLayout::kEdge) {
-  const auto source = ReadSource(folder + "/" + name + ".sched");
+  auto source = ReadSource(folder + "/" + name + ".sched");
   SL_CHECK(source.ok()) << source.status();
   Diagnostics diagnostics;
-  const auto file = Parse(*source, &diagnostics);
+  const auto file = ParseWithUses(&*source, ReadBeside, &diagnostics);
   SL_CHECK(file.has_value()) << Render(diagnostics, *source);
   const auto plan = Elaborate(*file, "", {{"P", p}, {"M", m}}, &diagnostics);
   if (!plan) return std::nullopt;

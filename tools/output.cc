@@ -1,7 +1,6 @@
 #include "tools/output.h"
 
 #include "tools/json.h"
-#include "tools/output_paths.h"
 #include "tools/write_file.h"
 
 namespace stringline {

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/source.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {

@@ -10,9 +10,6 @@
 
 namespace stringline {
 
-// As a file: standard input, or standard output.
-inline constexpr char kStandardStream[] = "-";
-
 // The options that name a file to write, with their files; those not given are "".
 std::vector<std::pair<const char*, const std::string*>> OutputsOf(const Flags& flags);
 

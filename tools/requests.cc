@@ -120,9 +120,10 @@ absl::StatusOr<Session> OpenPlanOf(const Flags& flags) {
   return OpenPlan(request);
 }
 
-absl::StatusOr<Session> OpenCheckedPlanOf(const Flags& flags) {
+absl::StatusOr<Session> OpenCheckedPlanOf(const Flags& flags, const Output& output) {
   SL_ASSIGN_OR_RETURN(const PlanRequest request, PlanRequestOf(flags));
   SL_ASSIGN_OR_RETURN(const CheckRequest check, CheckRequestOf(flags));
+  const Progress progress(output, "checking");
   return OpenCheckedPlan(request, check);
 }
 

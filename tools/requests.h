@@ -30,9 +30,10 @@ CommLayout LayoutOf(const Flags& flags);
 // --layout, --messages.
 MessageRequest MessageRequestOf(const Flags& flags);
 
-// OpenPlan, OpenCheckedPlan and OpenStep (session.h) of the flags; the last one with its progress.
+// OpenPlan, OpenCheckedPlan and OpenStep (session.h) of the flags; the last two with their
+// progress.
 absl::StatusOr<Session> OpenPlanOf(const Flags& flags);
-absl::StatusOr<Session> OpenCheckedPlanOf(const Flags& flags);
+absl::StatusOr<Session> OpenCheckedPlanOf(const Flags& flags, const Output& output);
 absl::StatusOr<Session> OpenStepOf(const Flags& flags, const Output& output);
 // CostsFor (session.h) the flags.
 absl::StatusOr<CostModel> CostsOf(const Flags& flags, const Plan& plan);

@@ -4,6 +4,7 @@
 #include "tools/session.h"
 
 #include <algorithm>
+#include <iostream>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -18,7 +19,6 @@
 #include "schedlang/lower/lower.h"
 #include "schedlang/sim/simulate.h"
 #include "schedlang/sim/variations.h"
-#include "schedlang/text/parse.h"
 #include "tools/open_source.h"
 
 namespace stringline {
@@ -61,7 +61,7 @@ bool IsOfParameters(const Diagnostics& diagnostics) {
 }
 
 absl::Status ElaborateFile(const PlanRequest& request, Session* session) {
-  const std::optional<ast::File> file = Parse(session->source, &session->diagnostics);
+  const std::optional<ast::File> file = ParseWithUses(&session->source, &session->diagnostics);
   if (!file || !session->diagnostics.empty()) return absl::OkStatus();
   std::vector<Parameter> parameters = request.parameters;
   AddOffered(ParameterNames(*file, request.schedule), request.offered, &parameters);
@@ -92,9 +92,19 @@ bool HangsAsWritten(const Wiring& wiring, Session* session) {
   return !circle.empty();
 }
 
+// By the first letter: "plan", "timeline", a number of torch's first stage, or an empty cell.
+FileKind KindOfInput() {
+  const int first = std::cin.peek();
+  if (first == 'p') return FileKind::kPlan;
+  if (first == 't') return FileKind::kTimeline;
+  const bool is_table = (first >= '0' && first <= '9') || first == ',' || first == '"';
+  return is_table ? FileKind::kTorch : FileKind::kSchedule;
+}
+
 }  // namespace
 
 FileKind KindOfFile(absl::string_view path) {
+  if (path == kStandardStream) return KindOfInput();
   if (absl::EndsWith(path, ".plan")) return FileKind::kPlan;
   if (absl::EndsWith(path, ".csv")) return FileKind::kTorch;
   if (absl::EndsWith(path, ".timeline")) return FileKind::kTimeline;
@@ -102,8 +112,9 @@ FileKind KindOfFile(absl::string_view path) {
 }
 
 absl::StatusOr<Session> OpenPlan(const PlanRequest& request) {
+  const FileKind kind = KindOfFile(request.file);  // before standard input is read
   SL_ASSIGN_OR_RETURN(Source source, OpenSource(request.file));
-  Session session{.source = std::move(source), .kind = KindOfFile(request.file)};
+  Session session{.source = std::move(source), .kind = kind};
   if (HoldsParameters(session.kind) && (!request.parameters.empty() || !request.schedule.empty())) {
     return absl::InvalidArgumentError(absl::StrCat(
         request.file, ": a plan holds its parameters already; give them only for a schedule"));

@@ -28,7 +28,8 @@
 namespace stringline {
 
 enum class FileKind : uint8_t { kSchedule, kPlan, kTorch, kTimeline };
-// By the end of its name: .plan, .csv, .timeline; anything else is a schedule.
+// By the end of its name: .plan, .csv, .timeline; anything else is a schedule. Standard input by
+// how it begins, so it must not have been read yet.
 FileKind KindOfFile(absl::string_view path);
 // A plan or a schedule of torch's: its parameters are in it.
 inline bool HoldsParameters(FileKind kind) {

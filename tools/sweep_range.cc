@@ -72,8 +72,8 @@ class ParameterExpression {
   }
 
   absl::StatusOr<int64_t> Evaluate(const std::map<std::string, int64_t>& values) const {
-    constexpr int64_t kSteps = 1'000'000;
-    Evaluator evaluator(*program_, kSteps);
+    StepBudget steps(1'000'000);
+    Evaluator evaluator(*program_, &steps);
     for (size_t i = 0; i < names_.size(); ++i) {
       const auto value = values.find(names_[i]);
       if (value != values.end()) evaluator.Set(static_cast<int32_t>(i), value->second);

@@ -37,7 +37,7 @@ size_t ShortenAround(std::string* line, size_t* column) {
 // of its first one.
 std::string Excerpt(const Source& source, Span span, absl::string_view where) {
   const LineColumn begin = source.Locate(span.begin);
-  std::string line(source.Line(begin.line));
+  std::string line(source.LineAt(span.begin));
   // Control characters would break the marker's column or the terminal.
   for (char& c : line) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
@@ -108,11 +108,14 @@ std::string Render(const Diagnostics& diagnostics, const Source& source) {
   std::string out;
   for (const Diagnostic& d : diagnostics.findings()) {
     const LineColumn at = source.Locate(d.span.begin);
-    absl::StrAppend(&out, source.path(), ":", at.line, ":", at.column, ": error: ", d.text);
+    const std::string& path = source.PathAt(d.span.begin);
+    absl::StrAppend(&out, path, ":", at.line, ":", at.column, ": error: ", d.text);
     if (d.count > 1) absl::StrAppend(&out, " (and ", d.count - 1, " more like this)");
     absl::StrAppend(&out, "\n", Excerpt(source, d.span, d.where));
     for (const Note& note : d.notes) {
-      absl::StrAppend(&out, "note: ", note.text, "\n");
+      const std::string& other = source.PathAt(note.has_place ? note.span.begin : d.span.begin);
+      absl::StrAppend(&out, "note: ", other == path ? "" : absl::StrCat(other, ": "), note.text,
+                      "\n");
       if (note.has_place) absl::StrAppend(&out, Excerpt(source, note.span, note.where));
     }
   }

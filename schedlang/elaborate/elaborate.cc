@@ -6,13 +6,16 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "schedlang/elaborate/eval.h"
 #include "schedlang/elaborate/layout.h"
+#include "schedlang/elaborate/per_stage.h"
 #include "schedlang/elaborate/program.h"
 #include "schedlang/elaborate/resolve.h"
 #include "schedlang/elaborate/run.h"
@@ -20,6 +23,8 @@
 
 namespace stringline {
 namespace {
+
+constexpr size_t kDeepestDerivation = 100;
 
 // False after a finding for every name that two schedules share.
 bool AreUnique(const ast::File& file, Diagnostics* diagnostics) {
@@ -59,13 +64,13 @@ class Elaboration {
  public:
   Elaboration(const ast::Schedule& schedule, const Program& program,
               const std::vector<Parameter>& given, Diagnostics* diagnostics,
-              const ElaborateLimits& limits)
+              const ElaborateLimits& limits, StepBudget* steps)
       : schedule_(schedule),
         program_(program),
         given_(given),
         diagnostics_(diagnostics),
         limits_(limits),
-        evaluator_(program, limits.steps) {}
+        evaluator_(program, steps) {}
 
   // Of a derived schedule: its base, elaborated with what it is given, and then changed.
   template <typename ElaborateBase>
@@ -316,18 +321,19 @@ class Elaboration {
   bool FitSplit(const SplitStep& step) {
     Split& split = plan_.split;
     split = {.kind = step.kind, .layers = {}, .layout = step.layout, .span = step.span};
-    for (const int32_t node : step.layers) {
-      const int64_t layers = evaluator_.Evaluate(node);
-      if (!Evaluated()) return false;
+    const int stages =
+        plan_.pipes.empty() ? static_cast<int>(plan_.stages.size()) : plan_.pipes[0].stages;
+    const auto take = [&](int32_t node, int64_t layers) {
       if (layers < 0 || layers > INT32_MAX) {
         return BadSplit(program_.nodes[node].span,
                         absl::StrCat("a stage of ", layers, " layers", evaluator_.ValuesIn(node)));
       }
       split.layers.push_back(static_cast<int>(layers));
-    }
-    const size_t stages = plan_.pipes.empty() ? plan_.stages.size() : plan_.pipes[0].stages;
+      return true;
+    };
+    if (!ForEachValue(step.layers, stages, &evaluator_, take)) return Evaluated() && false;
     const size_t given = split.layers.size() + split.layout.size();
-    if (given == 0 || given == stages) return true;
+    if (given == 0 || given == static_cast<size_t>(stages)) return true;
     return BadSplit(step.span,
                     absl::StrCat("the layers are split over ", given, " stages, but ",
                                  plan_.pipes.empty() ? "there are " : "every pipe has ", stages));
@@ -339,12 +345,17 @@ class Elaboration {
   }
 
   // Every stage does at least a forward and a backward of every microbatch. Asked before anything
-  // of that size is made.
+  // of that size is made. What it takes to order them all is allowed for, but padding only as far
+  // as orders need it: two rounds of the pipeline.
   bool FitsLimits() {
     const auto stages = static_cast<int64_t>(plan_.stages.size());
     int64_t least = 2 * stages * padded_;  // both below 2^31
     if (!plan_.pipes.empty()) least /= static_cast<int64_t>(plan_.pipes.size());
-    if (least <= limits_.actions) return true;
+    if (least <= limits_.actions) {
+      const int64_t counted = std::min(padded_, plan_.microbatches + 2 * stages);
+      evaluator_.AllowSteps(3 * (least / 2) / padded_ * counted * limits_.steps_per_action);
+      return true;
+    }
     Find(Code::kTooLong, schedule_.name.span,
          absl::StrCat(stages, stages == 1 ? " stage and " : " stages and ", padded_,
                       " microbatches take at least ", least, " actions, more than ",
@@ -376,59 +387,88 @@ class Elaboration {
   int64_t padded_ = 0;  // what the counters see
 };
 
-// The schedule that `schedule` is derived from; null after a finding.
-const ast::Schedule* BaseOf(const ast::File& file, const ast::Schedule& schedule,
-                            Diagnostics* diagnostics) {
-  const ast::Name& base = schedule.derived->base;
-  std::vector<std::string> names;
-  for (const ast::Schedule& other : file.schedules) {
-    if (other.name.text == base.text) return &other;
-    names.push_back(other.name.text);
+// A schedule and the file that it stands in, whose names it knows.
+struct FoundSchedule {
+  const ast::File* file = nullptr;
+  const ast::Schedule* schedule = nullptr;
+};
+
+// Calls `see` for every schedule that the file knows: its own, then those of the files it uses.
+template <typename See>
+void ForEachSchedule(const ast::File& file, See see) {
+  for (const ast::Schedule& own : file.schedules) see(FoundSchedule{&file, &own});
+  for (const ast::Use& use : file.uses) {
+    if (use.file == nullptr) continue;  // nobody has read it
+    for (const ast::Schedule& used : use.file->schedules) see(FoundSchedule{use.file.get(), &used});
   }
+}
+
+// The schedule that this one is derived from; nothing after a finding.
+std::optional<FoundSchedule> BaseOf(const FoundSchedule& derived, Diagnostics* diagnostics) {
+  const ast::Name& base = derived.schedule->derived->base;
+  std::optional<FoundSchedule> found;
+  ForEachSchedule(*derived.file, [&](const FoundSchedule& other) {
+    if (other.schedule->name.text == base.text) found = other;
+  });
+  if (found) return found;
+  std::vector<std::string> names;
+  ForEachSchedule(*derived.file,
+                  [&](const FoundSchedule& other) { names.push_back(other.schedule->name.text); });
   const std::string closest = ClosestName(base.text, names);
   diagnostics->Add(
       Code::kUnknownSchedule, base.span,
       absl::StrCat("the file has no schedule '", base.text, "'",
+                   derived.file->uses.empty() ? "" : ", nor has one that it uses",
                    closest.empty() ? "" : absl::StrCat("; did you mean '", closest, "'?")));
-  return nullptr;
+  return std::nullopt;
 }
 
-// How the rank block at the root of a derived schedule calls the rank. Nothing after a finding.
-std::optional<std::string> RankVariableOf(const ast::File& file, const ast::Schedule& schedule,
-                                          Diagnostics* diagnostics) {
-  const ast::Schedule* root = &schedule;
-  for (size_t steps = 0; root->derived; ++steps) {
-    if (steps == file.schedules.size()) {
-      diagnostics->Add(Code::kDerivedCircle, schedule.name.span,
-                       absl::StrCat("'", schedule.name.text, "' is derived from itself"));
-      return std::nullopt;
+// From the schedule to the one at the root of it, which is derived from none. Empty after a
+// finding.
+std::vector<FoundSchedule> DerivationOf(const FoundSchedule& last, Diagnostics* diagnostics) {
+  std::vector<FoundSchedule> chain = {last};
+  std::set<const ast::Schedule*> seen = {last.schedule};
+  while (chain.back().schedule->derived) {
+    const std::optional<FoundSchedule> base = BaseOf(chain.back(), diagnostics);
+    if (!base) return {};
+    if (!seen.insert(base->schedule).second) {
+      diagnostics->Add(Code::kDerivedCircle, last.schedule->name.span,
+                       absl::StrCat("'", last.schedule->name.text, "' is derived from itself"));
+      return {};
     }
-    root = BaseOf(file, *root, diagnostics);
-    if (root == nullptr) return std::nullopt;
+    if (chain.size() == kDeepestDerivation) {
+      diagnostics->Add(Code::kTooDeep, chain.back().schedule->derived->base.span,
+                       absl::StrCat("schedules are derived from each other more than ",
+                                    kDeepestDerivation, " deep here"));
+      return {};
+    }
+    chain.push_back(*base);
   }
-  for (const ast::Statement& statement : root->body.statements) {
+  return chain;
+}
+
+// How the rank block of a schedule calls the rank.
+std::string RankVariableOf(const ast::Schedule& schedule) {
+  for (const ast::Statement& statement : schedule.body.statements) {
     if (const auto* rank = std::get_if<ast::Rank>(&statement.node)) return rank->variable.text;
   }
   return "";
 }
 
-std::optional<Plan> ElaborateSchedule(const ast::File& file, const ast::Schedule& schedule,
-                                      const std::vector<Parameter>& parameters,
-                                      Diagnostics* diagnostics, const ElaborateLimits& limits) {
-  if (!schedule.derived) {
-    const std::optional<Program> program = Resolve(schedule, diagnostics);
-    if (!program) return std::nullopt;
-    return Elaboration(schedule, *program, parameters, diagnostics, limits).Run();
-  }
-  const std::optional<std::string> rank = RankVariableOf(file, schedule, diagnostics);
-  if (!rank) return std::nullopt;
-  const std::optional<Program> program = Resolve(schedule, diagnostics, *rank);
+// Elaborates the first schedule of the chain, each being derived from the next.
+std::optional<Plan> ElaborateChain(absl::Span<const FoundSchedule> chain,
+                                   const std::vector<Parameter>& parameters,
+                                   Diagnostics* diagnostics, const ElaborateLimits& limits,
+                                   StepBudget* steps) {
+  const ast::Schedule& schedule = *chain.front().schedule;
+  const std::string rank = chain.size() > 1 ? RankVariableOf(*chain.back().schedule) : "";
+  const std::optional<Program> program = Resolve(schedule, diagnostics, rank);
   if (!program) return std::nullopt;
-  const ast::Schedule* base = BaseOf(file, schedule, diagnostics);
-  return Elaboration(schedule, *program, parameters, diagnostics, limits)
-      .RunDerived(*base, [&](const std::vector<Parameter>& arguments) {
-        return ElaborateSchedule(file, *base, arguments, diagnostics, limits);
-      });
+  Elaboration elaboration(schedule, *program, parameters, diagnostics, limits, steps);
+  if (chain.size() == 1) return elaboration.Run();
+  return elaboration.RunDerived(*chain[1].schedule, [&](const std::vector<Parameter>& arguments) {
+    return ElaborateChain(chain.subspan(1), arguments, diagnostics, limits, steps);
+  });
 }
 
 }  // namespace
@@ -438,7 +478,10 @@ std::optional<Plan> Elaborate(const ast::File& file, const std::string& name,
                               const ElaborateLimits& limits) {
   const ast::Schedule* schedule = SelectSchedule(file, name, diagnostics);
   if (schedule == nullptr) return std::nullopt;
-  return ElaborateSchedule(file, *schedule, parameters, diagnostics, limits);
+  const std::vector<FoundSchedule> chain = DerivationOf({&file, schedule}, diagnostics);
+  if (chain.empty()) return std::nullopt;
+  StepBudget steps(limits.steps);
+  return ElaborateChain(chain, parameters, diagnostics, limits, &steps);
 }
 
 }  // namespace stringline

@@ -13,6 +13,8 @@
 namespace stringline {
 namespace {
 
+constexpr size_t kMostValues = 8;  // that a message shows
+
 const char* TextOf(Operator op) {
   switch (op) {
     case Operator::kAdd:
@@ -49,18 +51,16 @@ int64_t Evaluator::Fail(Code code, Span span, std::string text) {
   return 0;
 }
 
-bool Evaluator::CountSteps(int64_t steps, Span span) {
-  if (steps > steps_left_) {
-    Fail(Code::kTooLong, span,
-         absl::StrCat("elaboration is stopped here: more than ", step_limit_, " steps"));
-    return false;
-  }
-  steps_left_ -= steps;
-  return true;
+bool Evaluator::Stop(Span span) {
+  steps_.left = 0;
+  Fail(Code::kTooLong, span,
+       absl::StrCat("elaboration is stopped here: more than ", steps_.limit, " steps"));
+  return false;
 }
 
 int64_t Evaluator::Evaluate(int32_t id) {
   const ExpressionNode& node = program_.nodes[id];
+  if (!CountSteps(1, node.span)) return 0;
   switch (node.op) {
     case Operator::kNumber:
       return node.value;
@@ -144,7 +144,7 @@ int64_t Evaluator::Divide(const ExpressionNode& node, int64_t left, int64_t righ
 
 int64_t Evaluator::EvaluateExtreme(const ExpressionNode& node) {
   int64_t best = Evaluate(program_.arguments[node.b]);
-  for (int32_t i = 1; i < node.c; ++i) {
+  for (int32_t i = 1; i < node.c && !failed(); ++i) {
     const int64_t value = Evaluate(program_.arguments[node.b + i]);
     best = node.op == Operator::kMin ? std::min(best, value) : std::max(best, value);
   }
@@ -155,7 +155,7 @@ int64_t Evaluator::EvaluateExtreme(const ExpressionNode& node) {
 // function.
 int64_t Evaluator::EvaluateCall(const ExpressionNode& node) {
   const Function& function = program_.functions[node.a];
-  if (failed() || !CountSteps(1, node.span)) return 0;
+  if (failed()) return 0;
   constexpr int32_t kFew = 4;
   std::array<int64_t, kFew> few;
   std::vector<int64_t> many(node.c > kFew ? node.c : 0);
@@ -184,6 +184,7 @@ int64_t Evaluator::EvaluatePipeStage(const ExpressionNode& node) {
 }
 
 void Evaluator::CollectSlots(int32_t id, std::vector<int32_t>* slots) const {
+  if (slots->size() == kMostValues) return;
   const ExpressionNode& node = program_.nodes[id];
   switch (node.op) {
     case Operator::kNumber:
@@ -207,10 +208,8 @@ void Evaluator::CollectSlots(int32_t id, std::vector<int32_t>* slots) const {
 }
 
 std::string Evaluator::ValuesIn(int32_t node) const {
-  constexpr size_t kMost = 8;
   std::vector<int32_t> slots;
   CollectSlots(node, &slots);
-  if (slots.size() > kMost) slots.resize(kMost);
   std::string text;
   for (const int32_t slot : slots) {
     absl::StrAppend(&text, text.empty() ? ", with " : ", ", program_.slot_names[slot], " = ",

@@ -25,14 +25,23 @@ struct EvalFailure {
 // Makes a finding of it; `where` as in Diagnostic.
 void AddFailure(EvalFailure failure, std::string where, Diagnostics* diagnostics);
 
+// How many steps may still be made, in all that is elaborated for one plan.
+struct StepBudget {
+  explicit StepBudget(int64_t steps) : left(steps), limit(steps) {}
+  void Allow(int64_t more) {
+    left += more;
+    limit += more;
+  }
+
+  int64_t left;
+  int64_t limit;
+};
+
 class Evaluator {
  public:
-  // `step_limit`: how many calls and loop passes may be counted before that is a failure.
-  Evaluator(const Program& program, int64_t step_limit)
-      : program_(program),
-        slots_(program.slot_names.size()),
-        steps_left_(step_limit),
-        step_limit_(step_limit) {}
+  // Every node that is evaluated is a step. One more than `steps` has left is a failure.
+  Evaluator(const Program& program, StepBudget* steps)
+      : program_(program), slots_(program.slot_names.size()), steps_(*steps) {}
 
   // The value of a node. If the evaluation fails, 0, and failed() holds until TakeFailure().
   int64_t Evaluate(int32_t node);
@@ -43,13 +52,20 @@ class Evaluator {
   bool failed() const { return failure_.has_value(); }
   EvalFailure TakeFailure();
 
-  // Counts loop passes ahead; false, and failed(), if they are more than may still be counted.
-  bool CountSteps(int64_t steps, Span span);
+  // Counts steps ahead; false, and failed(), if they are more than may still be made.
+  bool CountSteps(int64_t steps, Span span) {
+    if (steps > steps_.left) return Stop(span);
+    steps_.left -= steps;
+    return true;
+  }
+  // So many more may be made.
+  void AllowSteps(int64_t more) { steps_.Allow(more); }
 
   // ", with M = 2, warmup = 4": the values the expression is made from; "" if it names none.
   std::string ValuesIn(int32_t node) const;
 
  private:
+  bool Stop(Span span);  // there are no steps left
   int64_t Fail(Code code, Span span, std::string text);
   int64_t EvaluateBinary(const ExpressionNode& node);
   int64_t Divide(const ExpressionNode& node, int64_t left, int64_t right);
@@ -61,8 +77,7 @@ class Evaluator {
   const Program& program_;
   std::vector<int64_t> slots_;
   std::vector<Pipe> pipes_;
-  int64_t steps_left_;
-  int64_t step_limit_;
+  StepBudget& steps_;
   std::optional<EvalFailure> failure_;
 };
 

@@ -54,6 +54,11 @@ class Placement {
       return Bad(count_span_,
                  absl::StrCat("there are ", count, " stages, more than ", limits.ranks, values));
     }
+    if (count > limits.stages_per_rank * ranks_) {
+      return Bad(count_span_,
+                 absl::StrCat("there are ", count, " stages for ", ranks_, " ranks, more than ",
+                              limits.stages_per_rank, " a rank", values));
+    }
     if (stages_.layout != Layout::kExpression && !Fits(count)) return false;
     for (int64_t stage = 0; stage < count; ++stage) {
       if (!PlaceStage(stage, count)) return false;

@@ -84,7 +84,7 @@ class LayoutReader {
     if (item.size() * times + row->size() > kMostItems) {
       return Bad(star, absl::StrCat("the layout is longer than ", kMostItems, " items here"));
     }
-    for (uint64_t i = 0; i < times; ++i) row->append(item);
+    for (uint64_t i = 0; i < times && !item.empty(); ++i) row->append(item);
     return true;
   }
 

@@ -68,6 +68,20 @@ struct PartStep {
   uint32_t place = 0;       // index into Program::places
 };
 
+// What is said of every stage: a value for all of them, one for each, or an expression.
+struct PerStageStep {
+  std::vector<int32_t> nodes;
+  bool is_list = false;
+  int32_t slot = -1;  // holds the stage while the one node is evaluated
+};
+
+// How long an action takes in a greedy order, or a message.
+struct CostStep {
+  std::optional<ActionKind> kind;  // none: a message
+  Span span;
+  PerStageStep value;
+};
+
 struct Step {
   enum class Kind : uint8_t {
     kLet,         // slot = node
@@ -85,7 +99,7 @@ struct Step {
     kFill,
     kHold,    // node
     kPrefer,  // kinds
-    kCosts,   // kinds, and a node for each
+    kCosts,   // costs
   };
   Kind kind = Kind::kLet;
   Span span;
@@ -96,6 +110,7 @@ struct Step {
   std::vector<PartStep> parts;
   std::vector<ActionKind> kinds;
   std::vector<int32_t> nodes;
+  std::vector<CostStep> costs;
 };
 
 enum class Layout : uint8_t { kLine, kLoop, kV, kWave, kExpression };
@@ -120,7 +135,7 @@ struct PipeStep {
 // `split`: what the text says, before lists are evaluated and stages are counted.
 struct SplitStep {
   Split::Kind kind = Split::Kind::kEven;
-  std::vector<int32_t> layers;  // nodes
+  PerStageStep layers;
   std::vector<std::string> layout;
   Span span;
 };

@@ -43,6 +43,7 @@ class Resolver {
     } else {
       program_.steps = ResolveStatements(schedule_.body, Place::kSchedule);
       CheckParts();
+      CheckBareStages();
     }
     if (diagnostics_->findings().size() > before) return std::nullopt;
     return std::move(program_);
@@ -157,6 +158,7 @@ class Resolver {
     step.node = expressions_.Resolve(let.value);
     step.slot = NewSlot(let.name.text);
     scope_.Define(let.name, Symbol::Kind::kValue, step.slot);
+    expressions_.pipe_stages().AddSlot(step.slot, step.node);
     steps->push_back(std::move(step));
   }
 
@@ -234,12 +236,22 @@ class Resolver {
       if (layout) out.layout = *std::move(layout);
     } else if (split.kind.empty()) {
       out.kind = Split::Kind::kLayers;
-      for (const ast::Expr& layers : split.layers) {
-        out.layers.push_back(expressions_.Resolve(layers));
-      }
+      out.layers = ResolvePerStage(split.layers);
     } else {
       out.kind = split.kind == "even" ? Split::Kind::kEven : Split::Kind::kBalanced;
     }
+  }
+
+  PerStageStep ResolvePerStage(const ast::PerStage& said) {
+    PerStageStep out{.nodes = {}, .is_list = said.is_list};
+    scope_.OpenBlock();
+    if (said.variable) {
+      out.slot = NewSlot(said.variable->text);
+      scope_.Define(*said.variable, Symbol::Kind::kValue, out.slot);
+    }
+    for (const ast::Expr& value : said.values) out.nodes.push_back(expressions_.Resolve(value));
+    scope_.CloseBlock();
+    return out;
   }
 
   void Resolve(const ast::Overlap& written, Place place, std::vector<Step>*) {
@@ -364,12 +376,31 @@ class Resolver {
         out.order = ResolveOrderName(part, place);
       } else {
         out.kind = KindOfLetter(part.letter);
-        if (part.stage) out.stage = expressions_.Resolve(*part.stage);
+        if (part.stage) out.stage = ResolveStage(*part.stage, std::string(1, part.letter));
         if (part.microbatch) out.microbatch = expressions_.Resolve(*part.microbatch);
       }
       parts.push_back(out);
     }
     return parts;
+  }
+
+  // The stage of the action that the text calls `action`.
+  int32_t ResolveStage(const ast::Expr& stage, std::string action) {
+    const int32_t node = expressions_.Resolve(stage);
+    if (!expressions_.pipe_stages().Names(node)) bare_.push_back({stage.span, std::move(action)});
+    return node;
+  }
+
+  // Among several pipes every stage says its own.
+  void CheckBareStages() {
+    if (program_.pipes.size() < 2 || diagnostics_->findings().size() > first_finding_) return;
+    const std::string& first = program_.pipes[0].name;
+    for (const auto& [span, action] : bare_) {
+      diagnostics_->Add(
+          Code::kNoPipe, span,
+          absl::StrCat("this stage does not say its pipe, and there are ", program_.pipes.size(),
+                       "; '", action, " ", first, "[k]' means stage k of '", first, "'"));
+    }
   }
 
   void Resolve(const ast::Collective& collective, Place place, std::vector<Step>* steps) {
@@ -381,7 +412,7 @@ class Resolver {
     part.kind = collective.word.text == "unshard"   ? ActionKind::kUnshard
                 : collective.word.text == "reshard" ? ActionKind::kReshard
                                                     : ActionKind::kReduceGrad;
-    part.stage = expressions_.Resolve(collective.stage);
+    part.stage = ResolveStage(collective.stage, collective.word.text);
     part.place = static_cast<uint32_t>(program_.places.size());
     program_.places.push_back(collective.span);
     Step step{.kind = Step::Kind::kCollective, .span = collective.span};
@@ -427,9 +458,18 @@ class Resolver {
   void Resolve(const ast::Costs& costs, Place place, std::vector<Step>* steps) {
     Step* step = Rule(Step::Kind::kCosts, RankMode::kGreedy, costs.span, "'costs'", place, steps);
     if (step == nullptr) return;
-    for (const auto& [letter, value] : costs.rows) {
-      AddKind(letter, step);
-      step->nodes.push_back(expressions_.Resolve(value));
+    std::optional<Span> p2p;
+    for (const auto& [key, value] : costs.rows) {
+      const bool message = key.text == "p2p";
+      CostStep cost{.span = key.span, .value = ResolvePerStage(value)};
+      if (!message) {
+        AddKind(key, step);
+        cost.kind = step->kinds.back();
+      } else if (Once(&p2p, key.span, "'p2p'") && (value.is_list || value.variable)) {
+        diagnostics_->Add(Code::kBadRule, key.span,
+                          "'p2p' is one cost, of every message between two ranks");
+      }
+      step->costs.push_back(std::move(cost));
     }
   }
 
@@ -479,6 +519,11 @@ class Resolver {
   std::optional<Span> stages_;
   std::optional<Span> pipe_;  // the first one
   std::optional<Span> split_;
+  struct BareStage {
+    Span span;
+    std::string action;
+  };
+  std::vector<BareStage> bare_;  // stages that do not say a pipe
   std::map<Step::Kind, std::optional<Span>> rules_;
   std::optional<Span> pad_;
   std::optional<Span> rank_;

@@ -54,6 +54,7 @@ int32_t ExpressionResolver::ResolveAt(const ast::Expr& expr, int* deepest) {
       std::visit([&](const auto& n) { return MakeNode(n, expr.span, &below); }, expr.node);
   node.span = expr.span;
   if (deepest != nullptr) *deepest = std::max(*deepest, below + 1);
+  pipe_stages_.AddNode(*program_, node);
   program_->nodes.push_back(node);
   return static_cast<int32_t>(program_->nodes.size()) - 1;
 }
@@ -69,8 +70,11 @@ int32_t ExpressionResolver::ResolveFunction(const ast::Let& let) {
                    static_cast<int32_t>(program_->slot_names.size()));
     program_->slot_names.push_back(parameter.text);
   }
+  scope_->BeginFunction(let.name.text);
   function.body = ResolveAt(let.value, &function.depth);
+  scope_->EndFunction();
   scope_->CloseBlock();
+  pipe_stages_.AddFunction(function.body);
   program_->functions.push_back(std::move(function));
   return static_cast<int32_t>(program_->functions.size()) - 1;
 }

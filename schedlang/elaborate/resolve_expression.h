@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "schedlang/base/diagnostics.h"
+#include "schedlang/elaborate/pipe_stages.h"
 #include "schedlang/elaborate/program.h"
 #include "schedlang/elaborate/scope.h"
 #include "schedlang/text/ast.h"
@@ -22,6 +23,9 @@ class ExpressionResolver {
   // cannot use it.
   int32_t ResolveFunction(const ast::Let& let);
 
+  // Whether what these slots and nodes hold says its pipe.
+  PipeStages& pipe_stages() { return pipe_stages_; }
+
  private:
   // `deepest` (may be null) is raised to the depth of the recursion that evaluates the expression.
   int32_t ResolveAt(const ast::Expr& expr, int* deepest);
@@ -37,6 +41,7 @@ class ExpressionResolver {
   Program* program_;
   Scope* scope_;
   Diagnostics* diagnostics_;
+  PipeStages pipe_stages_;
 };
 
 }  // namespace stringline

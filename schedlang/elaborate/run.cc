@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/elaborate/per_stage.h"
 #include "schedlang/elaborate/rank_work.h"
 #include "schedlang/orders/greedy.h"
 #include "schedlang/orders/timetable.h"
@@ -37,8 +38,10 @@ struct TimedDemand {
   int32_t iteration = -1;
 };
 
-constexpr OrderCosts kUnitOrderCosts = {
-    .forward = 1, .backward = 2, .input_gradient = 1, .weight_gradient = 1};
+// What is written down for later takes memory, and so counts as several steps.
+constexpr int64_t kStepsToKeep = 5;
+
+OrderCosts UnitOrderCosts() { return {.actions = {{{1}, {2}, {1}, {1}}}}; }
 
 // Drops what lies past the last microbatch of its pipe. The rest of a group stays.
 void DropPadding(Plan* plan) {
@@ -102,8 +105,9 @@ class Runner {
   // What is decided for all ranks together.
   bool Finish() {
     if (program_.mode == RankMode::kTimetable) {
+      if (!SlotsFit()) return false;
       Timetable timetable{plan_->first, std::move(plan_->actions), std::move(slots_)};
-      if (tighten_) Tighten(*plan_, &timetable);
+      if (tighten_ && !TightenOrFind(&timetable)) return false;
       if (fill_) FillWeightGradients(&timetable);
       plan_->first = std::move(timetable.first);
       plan_->actions = std::move(timetable.actions);
@@ -180,6 +184,7 @@ class Runner {
       case Step::Kind::kAt:
         return RunAt(step);
       case Step::Kind::kTighten:
+        tighten_span_ = step.span;
         return tighten_ = true;
       case Step::Kind::kFill:
         return fill_ = true;
@@ -214,23 +219,41 @@ class Runner {
   }
 
   bool RunCosts(const Step& step) {
-    OrderCosts costs = kUnitOrderCosts;
-    int64_t* const fields[] = {&costs.forward, &costs.backward, &costs.input_gradient,
-                               &costs.weight_gradient};
-    for (size_t i = 0; i < step.kinds.size(); ++i) {
-      const int64_t value = evaluator_->Evaluate(step.nodes[i]);
-      if (!Evaluated()) return false;
-      constexpr int64_t kMost = 1'000'000'000;
-      if (value < 1 || value > kMost) {
-        work_.Find(Code::kBadRule, program_.nodes[step.nodes[i]].span,
-                   absl::StrCat("a cost of ", value, "; costs are 1 .. ", kMost));
-        return false;
+    OrderCosts costs = UnitOrderCosts();
+    for (const CostStep& cost : step.costs) {
+      std::vector<int64_t> values;
+      if (!EvaluateCost(cost, &values)) return false;
+      if (cost.kind) {
+        costs.actions[static_cast<size_t>(*cost.kind)] = std::move(values);
+      } else {
+        costs.p2p = values.front();
       }
-      *fields[static_cast<int>(step.kinds[i])] = value;
     }
     if (rules_.size() == 1) costs_ = costs;
     if (costs == costs_) return true;
     work_.Find(Code::kBadRule, step.span, "the costs are not the same on all ranks");
+    return false;
+  }
+
+  bool EvaluateCost(const CostStep& cost, std::vector<int64_t>* values) {
+    constexpr int64_t kMost = 1'000'000'000;
+    const int64_t least = cost.kind ? 1 : 0;
+    const int stages =
+        plan_->pipes.empty() ? static_cast<int>(plan_->stages.size()) : plan_->pipes[0].stages;
+    const auto take = [&](int32_t node, int64_t value) {
+      values->push_back(value);
+      if (value >= least && value <= kMost) return true;
+      work_.Find(Code::kBadRule, program_.nodes[node].span,
+                 absl::StrCat("a cost of ", value, evaluator_->ValuesIn(node), "; costs ",
+                              cost.kind ? "" : "of messages ", "are ", least, " .. ", kMost));
+      return false;
+    };
+    if (!ForEachValue(cost.value, stages, evaluator_, take)) return Evaluated() && false;
+    if (!cost.value.is_list || values->size() == static_cast<size_t>(stages)) return true;
+    work_.Find(
+        Code::kBadRule, cost.span,
+        absl::StrCat("costs of ", values->size(), values->size() == 1 ? " stage" : " stages",
+                     ", but ", plan_->pipes.empty() ? "there are " : "every pipe has ", stages));
     return false;
   }
 
@@ -240,7 +263,7 @@ class Runner {
     bool joined = false;
     for (const PartStep& part : step.parts) {
       TimedDemand timed{.slot = slot, .span = part.span, .place = part.place, .joined = joined};
-      if (!EvaluatePart(part, &timed.demand)) return false;
+      if (!EvaluatePart(part, &timed.demand) || !Count(kStepsToKeep, part.span)) return false;
       timed.iteration = work_.CurrentIteration();
       timed_.push_back(timed);
       joined = true;
@@ -263,18 +286,52 @@ class Runner {
         work_.EndGroup();
       }
       if (!timed.joined) work_.StartGroup();
+      if (!Count(1, timed.span)) return false;
       if (!work_.Perform(timed.demand, timed.place, timed.span)) return false;
       slots_.resize(plan_->actions.size(), timed.slot);
     }
     work_.EndGroup();
     work_.SetIteration(std::nullopt);
-    constexpr int64_t kLongest = 100'000'000;
-    if (timed_.empty() || timed_.back().slot / 2 - timed_.front().slot / 2 < kLongest / 2)
-      return true;
-    work_.Find(Code::kBadRule, timed_.back().span,
-               absl::StrCat("slot ", timed_.back().slot, " is more than ", kLongest, " after slot ",
-                            timed_.front().slot));
+    return true;
+  }
+
+  bool TightenOrFind(Timetable* timetable) {
+    // A block of a few slots that is repeated M times, and begins a little later on every rank, is
+    // a row of some slots for each microbatch and rank.
+    const auto actions = static_cast<int64_t>(timetable->actions.size());
+    const int64_t most = 10 * limits_.steps + 100 * actions * (plan_->ranks() + padded_);
+    if (Tighten(*plan_, most, timetable)) return true;
+    diagnostics_
+        ->Add(Code::kTooLong, tighten_span_,
+              absl::StrCat("tightening is stopped here: it looks at more than ", most, " slots"))
+        .where = PrintParameters(*plan_);
     return false;
+  }
+
+  // Every rank's slots become a row that begins with the first slot of all.
+  bool SlotsFit() {
+    if (slots_.empty()) return true;
+    const auto [first, last] = std::minmax_element(slots_.begin(), slots_.end());
+    const auto span_of = [this](int64_t index) {
+      return SpanOf(*plan_, plan_->actions[static_cast<size_t>(index)]);
+    };
+    const auto after = [first = *first](int64_t slot) {
+      return static_cast<uint64_t>(slot) - static_cast<uint64_t>(first);
+    };
+    const uint64_t most = 1'000'000 + 1'000 * static_cast<uint64_t>(padded_);
+    if (after(*last) > most) {
+      diagnostics_
+          ->Add(Code::kBadRule, span_of(last - slots_.begin()),
+                absl::StrCat("slot ", *last, " is more than ", most, " after slot ", *first))
+          .where = PrintParameters(*plan_);
+      return false;
+    }
+    for (int r = 0; r < plan_->ranks(); ++r) {
+      const uint32_t end = plan_->first[r + 1];
+      if (end == plan_->first[r]) continue;
+      if (!Count(static_cast<int64_t>(after(slots_[end - 1])), span_of(end - 1))) return false;
+    }
+    return true;
   }
 
   bool SlotTaken(const TimedDemand& timed, const TimedDemand& before) {
@@ -289,9 +346,14 @@ class Runner {
   bool RunCollective(const Step& step) {
     const PartStep& part = step.parts.front();
     Demand demand;
-    if (!EvaluatePart(part, &demand)) return false;
+    if (!EvaluatePart(part, &demand) || !Count(kStepsToKeep, part.span)) return false;
     work_.PerformCollective(part.kind, demand.stage, part.place);
     return true;
+  }
+
+  // Counts steps of the elaboration; false after a finding that there are too many.
+  bool Count(int64_t steps, Span span) {
+    return evaluator_->CountSteps(steps, span) || Evaluated();
   }
 
   bool Evaluated() {
@@ -358,7 +420,7 @@ class Runner {
       Demand demand;
       if (!EvaluatePart(part, &demand)) return false;
       if (writing_ == nullptr) {
-        if (!work_.Perform(demand, part.place, part.span)) return false;
+        if (!Count(1, part.span) || !work_.Perform(demand, part.place, part.span)) return false;
       } else if (!WriteDown(demand, part.span, joined)) {
         return false;
       }
@@ -388,6 +450,7 @@ class Runner {
   }
 
   bool WriteDown(const Demand& demand, Span span, bool joined) {
+    if (!Count(kStepsToKeep, span)) return false;
     if (++written_ > limits_.actions) {
       work_.StopAtActionLimit(span);
       return false;
@@ -408,6 +471,7 @@ class Runner {
     }
     do {
       const Written& written = order.actions[order.next++];
+      if (!Count(1, part.span)) return false;
       if (!work_.Perform(written.demand, part.place, part.span, &written.span)) return false;
     } while (order.next < order.actions.size() && order.actions[order.next].joined);
     return true;
@@ -440,10 +504,11 @@ class Runner {
   std::vector<TimedDemand> timed_;  // of the rank that is run
   std::vector<int64_t> slots_;      // by action of the plan
   bool tighten_ = false;
+  Span tighten_span_;
   bool fill_ = false;
   // Greedy blocks.
   std::vector<GreedyRule> rules_;  // by rank
-  OrderCosts costs_ = kUnitOrderCosts;
+  OrderCosts costs_ = UnitOrderCosts();
   std::map<ActionKind, uint32_t> prefer_places_;
 };
 

@@ -63,6 +63,13 @@ const Symbol* Scope::Find(const std::string& name, Span span) {
   if (it != symbols_.end()) {
     return it->second.kind == Symbol::Kind::kUnknown ? nullptr : &it->second;
   }
+  if (name == function_) {
+    diagnostics_->Add(
+        Code::kUnknownName, span,
+        absl::StrCat("nothing above is called '", name, "'; a function cannot use itself"));
+    symbols_.emplace(name, Symbol{});
+    return nullptr;
+  }
   std::vector<std::string> candidates;
   for (const auto& [known, symbol] : symbols_) {
     if (symbol.kind != Symbol::Kind::kUnknown) candidates.push_back(known);

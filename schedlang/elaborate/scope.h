@@ -37,6 +37,10 @@ class Scope {
   void OpenBlock() { block_starts_.push_back(defined_.size()); }
   void CloseBlock();
 
+  // Between these two the body of this function is resolved, which does not know itself.
+  void BeginFunction(const std::string& name) { function_ = name; }
+  void EndFunction() { function_.clear(); }
+
   // What the name means here. An unknown name is a finding the first time; null then and later.
   const Symbol* Find(const std::string& name, Span span);
 
@@ -45,6 +49,7 @@ class Scope {
   std::map<std::string, Symbol> symbols_;
   std::vector<std::string> defined_;  // in the order defined, without the language's own
   std::vector<size_t> block_starts_;  // sizes of defined_
+  std::string function_;              // the one that is being defined
 };
 
 }  // namespace stringline

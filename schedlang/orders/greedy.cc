@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "schedlang/effects.h"
 
 namespace stringline {
@@ -56,20 +57,14 @@ class GreedyRun {
  public:
   GreedyRun(const Plan& stages, const std::vector<int64_t>& microbatches,
             const std::vector<GreedyRule>& rules, const OrderCosts& costs)
-      : plan_(stages),
-        rules_(rules),
-        costs_{costs.forward, costs.backward, costs.input_gradient, costs.weight_gradient},
-        ranks_(rules.size()) {
-    int64_t stride = 0;
-    for (const int64_t count : microbatches) stride = std::max(stride, count);
-    stride_ = static_cast<size_t>(stride);
-    const size_t pipes = std::max<size_t>(1, stages.pipes.size());
-    forward_ends_.assign(stages.stages.size() * stride_, -1);
-    gradient_ends_ = forward_ends_;
-    for (RankState& rank : ranks_) {
-      rank.open.assign(pipes * stride_, 0);
-      rank.stages_in_pipe.assign(pipes, 0);
+      : plan_(stages), rules_(rules), costs_(costs), ranks_(rules.size()) {
+    size_t all = 0;
+    for (const int64_t count : microbatches) {
+      first_.push_back(all);
+      all += static_cast<size_t>(count);
     }
+    forward_ends_.assign(all, -1);
+    gradient_ends_ = forward_ends_;
     for (size_t s = 0; s < stages.stages.size(); ++s) {
       const Stage& stage = stages.stages[s];
       RankState& rank = ranks_[stage.rank.value];
@@ -92,6 +87,7 @@ class GreedyRun {
     }
     GreedyOrder order;
     for (size_t r = 0; r < ranks_.size(); ++r) {
+      order.makespan = std::max(order.makespan, ranks_[r].free);
       if (ranks_[r].left > 0) order.stuck.push_back(RankId(static_cast<int32_t>(r)));
       order.ranks.push_back(std::move(ranks_[r].performed));
     }
@@ -106,17 +102,25 @@ class GreedyRun {
     int64_t held = 0;  // microbatches begun and not finished
     Pool known;        // all but forwards that bring in a new microbatch
     Pool fresh;
-    std::vector<int32_t> open;  // by pipe and microbatch: stages to finish; 0: not begun or done
-    std::vector<int32_t> stages_in_pipe;
+    // By pipe and microbatch, of those begun and not finished: the stages to finish.
+    absl::flat_hash_map<std::pair<int32_t, int32_t>, int32_t> open;
+    absl::flat_hash_map<int32_t, int32_t> stages_in_pipe;
     std::vector<Action> performed;
   };
 
   size_t Index(StageId stage, int32_t m) const {
-    return static_cast<size_t>(stage.value) * stride_ + static_cast<size_t>(m);
+    return first_[static_cast<size_t>(stage.value)] + static_cast<size_t>(m);
   }
-  int32_t& Open(RankState& rank, StageId stage, int32_t m) const {
-    return rank
-        .open[static_cast<size_t>(plan_.stage(stage).pipe) * stride_ + static_cast<size_t>(m)];
+  std::pair<int32_t, int32_t> OpenKey(StageId stage, int32_t m) const {
+    return {plan_.stage(stage).pipe, m};
+  }
+  // The stage, counted from the first one of its pipe.
+  int Along(StageId stage) const {
+    if (plan_.pipes.empty()) return stage.value;
+    return stage.value - plan_.pipes[plan_.stage(stage).pipe].first_stage.value;
+  }
+  int64_t Hop(StageId from, StageId to) const {
+    return plan_.stage(from).rank == plan_.stage(to).rank ? 0 : costs_.p2p;
   }
 
   // The action has all it needs at `ready`: a candidate, if its rank uses the kind.
@@ -126,16 +130,13 @@ class GreedyRun {
     const auto it = std::find(prefer.begin(), prefer.end(), kind);
     if (it == prefer.end()) return;
     Candidate candidate{.ready = ready, .preference = static_cast<int>(it - prefer.begin())};
-    const int first =
-        plan_.pipes.empty() ? 0 : plan_.pipes[plan_.stage(stage).pipe].first_stage.value;
-    const int along = stage.value - first;
-    candidate.way = kind == ActionKind::kForward ? -along : along;
+    candidate.way = kind == ActionKind::kForward ? -Along(stage) : Along(stage);
     candidate.microbatch = m;
     candidate.action.kind = kind;
     candidate.action.stage = stage;
     candidate.action.microbatch = MicrobatchId(m);
     RankState& rank = ranks_[rank_index];
-    const bool brings_in = kind == ActionKind::kForward && Open(rank, stage, m) == 0;
+    const bool brings_in = kind == ActionKind::kForward && !rank.open.contains(OpenKey(stage, m));
     (brings_in ? rank.fresh : rank.known).coming.push(candidate);
   }
 
@@ -171,16 +172,20 @@ class GreedyRun {
       Enter(index);
       return;
     }
-    rank.free = now + costs_[static_cast<int>(action.kind)];
+    rank.free = now + costs_.of(action.kind, Along(action.stage));
     rank.performed.push_back(action);
     if (pool == &rank.fresh) {
       ++rank.held;
-      Open(rank, action.stage, m) = rank.stages_in_pipe[plan_.stage(action.stage).pipe];
+      rank.open[OpenKey(action.stage, m)] = rank.stages_in_pipe[plan_.stage(action.stage).pipe];
     }
     const Values gives = EffectsOf(action.kind).gives;
     if (gives & kWeightGrad) {
       --rank.left;
-      if (--Open(rank, action.stage, m) == 0) --rank.held;
+      const auto open = rank.open.find(OpenKey(action.stage, m));
+      if (--open->second == 0) {
+        rank.open.erase(open);
+        --rank.held;
+      }
     }
     HandOn(action, rank.free);
     Enter(index);
@@ -197,8 +202,10 @@ class GreedyRun {
     const Values gives = EffectsOf(action.kind).gives;
     if (gives & kSaved) {
       forward_ends_[Index(action.stage, m)] = now;
-      if (stage.next.valid())
-        OfferTo(stage.next, [&] { Offer(ActionKind::kForward, stage.next, m, now); });
+      if (stage.next.valid()) {
+        const int64_t there = now + Hop(action.stage, stage.next);
+        OfferTo(stage.next, [&] { Offer(ActionKind::kForward, stage.next, m, there); });
+      }
       OfferBackward(action.stage, m);
     }
     if (gives & kInGrad) {
@@ -222,8 +229,9 @@ class GreedyRun {
     const int64_t forward = forward_ends_[Index(stage, m)];
     const int64_t gradient = next.valid() ? gradient_ends_[Index(next, m)] : forward;
     if (forward < 0 || gradient < 0) return;
+    const int64_t there = gradient + (next.valid() ? Hop(next, stage) : 0);
     for (const ActionKind kind : {ActionKind::kBackward, ActionKind::kInputGradient}) {
-      Offer(kind, stage, m, std::max(forward, gradient));
+      Offer(kind, stage, m, std::max(forward, there));
     }
   }
 
@@ -231,8 +239,8 @@ class GreedyRun {
 
   const Plan& plan_;
   const std::vector<GreedyRule>& rules_;
-  const int64_t costs_[4];
-  size_t stride_ = 0;
+  const OrderCosts& costs_;
+  std::vector<size_t> first_;  // by stage: where its microbatches begin below
   std::vector<RankState> ranks_;
   std::vector<int64_t> forward_ends_;   // by stage and microbatch; -1: not done
   std::vector<int64_t> gradient_ends_;  // of its B or I

@@ -3,7 +3,8 @@
 // No rank idles while it can start something. Of all actions the one that can start earliest comes
 // next (ties: the lower rank). Among the actions that a rank can start then, the kind that is
 // preferred wins, then the one that is furthest along its way (F: the highest stage; B, I and W:
-// the lowest), then the lowest microbatch. Messages take no time.
+// the lowest), then the lowest microbatch. A message to another rank arrives OrderCosts::p2p after
+// the action that gives it has ended; any number of them travel at once.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,7 @@ struct GreedyOrder {
   // Ranks that could not finish, because of `hold` or of kinds that nobody uses; empty if all is
   // done.
   std::vector<RankId> stuck;
+  int64_t makespan = 0;  // when the last action ends, at the costs the order was made for
 };
 
 // `stages` gives stages and pipes; every stage does `microbatches[stage]`.

@@ -73,6 +73,8 @@ class SlotRow {
     while (oldest < pending_.size()) weight(pending_[oldest++]);
   }
 
+  int64_t length() const { return static_cast<int64_t>(row_.size()); }
+
   int Peak() const {
     int live = 0, peak = 0;
     Walk(
@@ -107,8 +109,11 @@ int64_t LowestSlot(const Timetable& timetable) {
 
 class Tightening {
  public:
-  Tightening(const Plan& stages, Timetable* timetable)
-      : stages_(stages), timetable_(*timetable), base_(LowestSlot(*timetable)) {
+  Tightening(const Plan& stages, int64_t most_slots, Timetable* timetable)
+      : stages_(stages),
+        timetable_(*timetable),
+        base_(LowestSlot(*timetable)),
+        slots_left_(most_slots) {
     for (size_t r = 0; r + 1 < timetable_.first.size(); ++r) {
       rows_.emplace_back(timetable_, timetable_.first[r], timetable_.first[r + 1], base_);
       peaks_.push_back(rows_.back().Peak());
@@ -124,7 +129,7 @@ class Tightening {
     }
   }
 
-  void Run() {
+  bool Run() {
     std::vector<uint32_t> groups;
     for (uint32_t i = 0; i < timetable_.actions.size(); ++i) {
       if (!timetable_.actions[i].joined) groups.push_back(i);
@@ -134,8 +139,10 @@ class Tightening {
     });
     for (const uint32_t group : groups) {
       if (!IsSteady(group)) Move(group);
+      if (slots_left_ < 0) return false;
     }
     Sort();
+    return true;
   }
 
  private:
@@ -199,8 +206,10 @@ class Tightening {
     } while (end < timetable_.first[rank + 1] && timetable_.actions[end].joined);
     const int64_t from = timetable_.slots[group];
     SlotRow& row = rows_[rank];
-    for (int64_t slot = earliest; slot < from; ++slot) {
+    for (int64_t slot = earliest; slot < from && slots_left_ >= 0; ++slot) {
+      --slots_left_;
       if (!row.IsFree(slot)) continue;
+      slots_left_ -= row.length();
       row.Clear(from);
       row.Put(slot, static_cast<int32_t>(group));
       if (row.Peak() > peaks_[rank]) {
@@ -238,6 +247,7 @@ class Tightening {
   const Plan& stages_;
   Timetable& timetable_;
   const int64_t base_;
+  int64_t slots_left_;  // that may be looked at
   std::vector<SlotRow> rows_;
   std::vector<int> peaks_;     // by rank, before anything moves
   std::vector<int> rank_of_;   // by action
@@ -247,7 +257,9 @@ class Tightening {
 
 }  // namespace
 
-void Tighten(const Plan& stages, Timetable* timetable) { Tightening(stages, timetable).Run(); }
+bool Tighten(const Plan& stages, int64_t most_slots, Timetable* timetable) {
+  return Tightening(stages, most_slots, timetable).Run();
+}
 
 void FillWeightGradients(Timetable* timetable) {
   const int64_t base = LowestSlot(*timetable);

@@ -22,8 +22,9 @@ struct Timetable {
 // is free on its rank, behind everything it needs on any rank and behind the same action of the
 // microbatch before, if the rank's peak of activations (weight gradients filled in) does not rise.
 // Nothing moves that stands between the first input gradient and the last forward of a pipe's first
-// stage, so the repeating block stays as it is.
-void Tighten(const Plan& stages, Timetable* timetable);
+// stage, so the repeating block stays as it is. To know a peak, all slots of a rank are looked at;
+// false if that takes more than `most_slots`.
+bool Tighten(const Plan& stages, int64_t most_slots, Timetable* timetable);
 
 // Puts the weight gradients that no action does into the free slots of their ranks: between a
 // rank's first and last slot the oldest whose I lies in an earlier slot, the others at the end.

@@ -40,8 +40,8 @@ struct WaitLink {
   // The stretch of the step that this link accounts for: from when its cause let it go to when it
   // let go what the link before it is about. Of a message that is when it has arrived, or left the
   // queue in which another one stood behind it; of another rank's part of a reduction when it came.
-  // A group that waited for a message that left as soon
-  // as it was made begins where that left: there is no link for the message.
+  // A group that waited for a message that left as soon as it was made begins where that left:
+  // there is no link for the message.
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
   int64_t idle_ns = 0;  // of a group: how long the rank did nothing before it

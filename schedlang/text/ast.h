@@ -211,11 +211,18 @@ struct Prefer {
   std::vector<Name> letters;
 };
 
-// `costs F 1, B 2;`
+// What is said of every stage: `e` of all of them, `[e, e]` of each, or `variable -> e`.
+struct PerStage {
+  std::vector<Expr> values;  // one, or those of the list
+  bool is_list = false;
+  std::optional<Name> variable;
+};
+
+// `costs F 1, B [2, 3], p2p 1;`
 struct Costs {
   struct Row {
-    Name letter;
-    Expr value;
+    Name key;  // a letter, or p2p
+    PerStage value;
   };
   Span span;
   std::vector<Row> rows;
@@ -233,11 +240,11 @@ struct Overlap {
   std::vector<Part> network;
 };
 
-// `split even;` `split balanced;` `split [3, 4];` `split "Ett|ttL";`
+// `split even;` `split balanced;` `split [3, 4];` `split s -> e;` `split "Ett|ttL";`
 struct Split {
   Span span;
-  std::string kind;  // even, balanced; empty for the other two
-  std::vector<Expr> layers;
+  std::string kind;  // even, balanced; empty for the other three
+  PerStage layers;
   std::optional<Name> layout;  // with its quotes
 };
 
@@ -275,7 +282,17 @@ struct Schedule {
   std::optional<Derived> derived;
 };
 
+struct File;
+
+// `use "path";`
+struct Use {
+  Span span;  // of the path, with its quotes
+  std::string path;
+  std::shared_ptr<const File> file;  // what is written there, when it has been read (text/uses.h)
+};
+
 struct File {
+  std::vector<Use> uses;
   std::vector<Schedule> schedules;
 };
 

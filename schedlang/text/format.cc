@@ -58,6 +58,8 @@ class TextLayout {
            characters.find(pieces_[i].text[0]) != absl::string_view::npos;
   }
 
+  bool BeginsFilePart(size_t i) const { return Is(i, "schedule") || Is(i, "use"); }
+
   // Finds every brace's partner, and which blocks hold a line end.
   void PairBraces() {
     std::vector<size_t> stack;
@@ -88,9 +90,9 @@ class TextLayout {
       const bool goes_on = Is(i, "else");
       if (open_[i - 1]) return goes_on ? 0 : std::max(1, written);
       if (goes_on) return std::min(written, 1);
-      return Is(i, "schedule") ? std::max(1, written) : written;
+      return BeginsFilePart(i) ? std::max(1, written) : written;
     }
-    if (Is(i - 1, ";")) return std::max(written, ends_line_[i - 1] ? 1 : 0);
+    if (Is(i - 1, ";")) return std::max(written, ends_line_[i - 1] || BeginsFilePart(i) ? 1 : 0);
     return std::min(written, 1);
   }
 

@@ -11,7 +11,7 @@
 // Columns are the author's: two or more blanks before a `{`, a comment, a message, a word of the
 // language or one of `= : @ &`, or after one of `; , : }`, stay a gap, and what stood in one column
 // over several lines still does. Such a column moves right when something in front of it needs the
-// room, and a gap stays two blanks wide at least.
+// room, and a gap stays two blanks wide at least. A schedule and a `use` begin a line.
 //
 // The result of formatting a result is that result.
 #pragma once

@@ -1,6 +1,7 @@
 // The grammar of schedule files, in Boost.Spirit X3, over tokens instead of characters.
 //
-//   file       = { schedule }
+//   file       = { use | schedule }
+//   use        = 'use' string ';'
 //   schedule   = 'schedule' name '(' option { ',' option } ')' ( block | derived )
 //   derived    = '=' name '(' argument { ',' argument } ')' { 'then' 'defer' 'W' 'by' expression }
 //                ';'
@@ -12,8 +13,7 @@
 //              | stages
 //              | 'pipe' name '{' stages 'microbatches' expression end '}'
 //              | 'pad' 'microbatches' 'to' expression end
-//              | 'split' ( 'even' | 'balanced' | string
-//                        | '[' expression { ',' expression } ']' ) end
+//              | 'split' ( 'even' | 'balanced' | string | list | by_stage ) end
 //              | 'overlap' letter { '&' letter }
 //                '{' 'compute' '{' { letter '.' name } '}'
 //                    'network' '{' { letter '.' name } '}' '}'
@@ -27,13 +27,16 @@
 //              | 'fill' 'W' end
 //              | 'hold' 'at' 'most' expression end
 //              | 'prefer' letter { ',' letter } end
-//              | 'costs' letter expression { ',' letter expression } end
+//              | 'costs' cost { ',' cost } end
 //              | group
 //   stages     = 'stages' expression 'on' [ 'reversed' ] name [ '->' expression ] end
 //   group      = part { '&' part } end
 //   part       = ( 'F' | 'B' | 'I' ) expression [ '@' expression ]
 //              | 'W' [ expression [ '@' expression ] ]
 //              | name
+//   cost       = ( letter | 'p2p' ) ( list | by_stage | expression )
+//   list       = '[' expression { ',' expression } ']'
+//   by_stage   = name '->' expression
 //   end        = ';', or nothing before '}'
 //   expression = operand { operator operand | '?' expression ':' operand }
 //   operand    = { 'not' | '-' } ( number | name [ '(' expression { ',' expression } ')' ]
@@ -151,6 +154,10 @@ constexpr Such kLayoutString("a layout in quotes",
 constexpr Such kCollective("an action", [](const Token& t) {
   return t.text == "unshard" || t.text == "reshard" || t.text == "reduce";
 });
+constexpr Such kFileName("a file in quotes",
+                         [](const Token& t) { return t.kind == Token::Kind::kString; });
+constexpr Such kCostKey("an action or 'p2p'",
+                        [](const Token& t) { return IsActionLetter(t.text) || t.text == "p2p"; });
 constexpr Such kLetter("an action", [](const Token& t) { return IsActionLetter(t.text); });
 constexpr Such kPrefix("an operator", [](const Token& t) { return IsPrefixOperator(t.text); });
 constexpr Such kBinary("an operator", [](const Token& t) { return IsBinaryOperator(t.text); });
@@ -318,10 +325,20 @@ BOOST_SPIRIT_DEFINE(expression, row, operand, primary, number, reference, parent
 
 // Statements.
 
+std::string Unquoted(const Token& token) {
+  return std::string(token.text.substr(1, token.text.size() - 2));
+}
+
 constexpr auto kMessageText = [](auto& context) {
-  const absl::string_view quoted = x3::_attr(context).text;
-  x3::_val(context).message = std::string(quoted.substr(1, quoted.size() - 2));
+  x3::_val(context).message = Unquoted(x3::_attr(context));
 };
+
+constexpr auto kUsedPath = [](auto& context) {
+  x3::_val(context).span = x3::_attr(context).span;
+  x3::_val(context).path = Unquoted(x3::_attr(context));
+};
+
+constexpr auto kList = [](auto& context) { x3::_val(context).is_list = true; };
 
 constexpr auto kReversed = [](auto& context) { x3::_val(context).reversed = true; };
 
@@ -347,8 +364,8 @@ constexpr auto kOnlySpan = [](auto& context) { x3::_val(context).span = x3::_att
 
 using ast::At, ast::Block, ast::Collective, ast::Costs, ast::Derived, ast::File, ast::Fill,
     ast::Group, ast::Hold, ast::If, ast::Let, ast::Option, ast::Order, ast::Overlap, ast::Pad,
-    ast::Part, ast::Pipe, ast::Prefer, ast::Rank, ast::Repeat, ast::Require, ast::Schedule,
-    ast::Split, ast::Stages, ast::Statement, ast::Tighten;
+    ast::Part, ast::PerStage, ast::Pipe, ast::Prefer, ast::Rank, ast::Repeat, ast::Require,
+    ast::Schedule, ast::Split, ast::Stages, ast::Statement, ast::Tighten, ast::Use;
 
 const x3::rule<struct BlockTag, Block> block = "'{'";
 const x3::rule<struct StatementTag, Statement> statement = "a statement";
@@ -357,6 +374,10 @@ const x3::rule<struct RequireTag, Require> require = "'require'";
 const x3::rule<struct StagesTag, Stages> stages = "'stages'";
 const x3::rule<struct PipeTag, Pipe> pipe = "'pipe'";
 const x3::rule<struct PadTag, Pad> pad = "'pad'";
+const x3::rule<struct ListTag, PerStage> list =
+    "'even', 'balanced', a list in '[ ]', 's -> e' or a layout in quotes";
+const x3::rule<struct ByStageTag, PerStage> by_stage = "a name";
+const x3::rule<struct ForAllTag, PerStage> for_all = "an expression";
 const x3::rule<struct SplitTag, Split> split = "'split'";
 const x3::rule<struct OverlapPartTag, Overlap::Part> overlap_part = "an action";
 const x3::rule<struct OverlapTag, Overlap> overlap = "'overlap'";
@@ -373,7 +394,7 @@ const x3::rule<struct TightenTag, Tighten> tighten = "'tighten'";
 const x3::rule<struct FillTag, Fill> fill = "'fill'";
 const x3::rule<struct HoldTag, Hold> hold = "'hold'";
 const x3::rule<struct PreferTag, Prefer> prefer = "'prefer'";
-const x3::rule<struct CostTag, Costs::Row> cost = "an action";
+const x3::rule<struct CostTag, Costs::Row> cost = "an action or 'p2p'";
 const x3::rule<struct CostsTag, Costs> costs = "'costs'";
 const x3::rule<struct EndOfStatementTag> end = "';'";
 const x3::rule<struct ArgumentTag, Derived::Argument> argument = "an expression";
@@ -381,6 +402,7 @@ const x3::rule<struct DeferTag, Derived::Defer> defer = "'then'";
 const x3::rule<struct DerivedTag, Derived> derived = "'='";
 const x3::rule<struct OptionTag, Option> option = "a name";
 const x3::rule<struct ScheduleTag, Schedule> schedule = "'schedule'";
+const x3::rule<struct UseTag, Use> use = "'use'";
 const x3::rule<struct FileTag, File> file = "'schedule'";
 
 // clang-format off
@@ -411,13 +433,21 @@ const auto pipe_def =
     x3::expect[stages[into<&Pipe::stages>]] > Word("microbatches") >
     expression[into<&Pipe::microbatches>] > end > Word("}");
 
+const auto list_def =
+    Word("[")[kList] > expression[append<&PerStage::values>] >
+    *(Word(",") > expression[append<&PerStage::values>]) > Word("]");
+
+const auto by_stage_def =
+    (kNewName >> &Word("->"))[into<&PerStage::variable>] > Word("->") >
+    expression[append<&PerStage::values>];
+
+const auto for_all_def = x3::expect[expression[append<&PerStage::values>]];
+
 const auto split_def =
     Word("split")[into<&Split::span>] >
-    (Word("even")[into<&Split::kind>] | Word("balanced")[into<&Split::kind>] |
-     kLayoutString[into<&Split::layout>] |
-     (x3::expect[Word("[", "'even', 'balanced', a list in '[ ]' or a layout in quotes")] >
-      expression[append<&Split::layers>] > *(Word(",") > expression[append<&Split::layers>]) >
-      Word("]"))) > end;
+    (by_stage[into<&Split::layers>] | Word("even")[into<&Split::kind>] |
+     Word("balanced")[into<&Split::kind>] | kLayoutString[into<&Split::layout>] |
+     x3::expect[list[into<&Split::layers>]]) > end;
 
 const auto overlap_part_def =
     kLetter[into<&Overlap::Part::letter>] > Word(".") > kUsedName[into<&Overlap::Part::name>];
@@ -485,7 +515,10 @@ const auto prefer_def =
     Word("prefer")[into<&Prefer::span>] > kLetter[append<&Prefer::letters>] >
     *(Word(",") > kLetter[append<&Prefer::letters>]) > end;
 
-const auto cost_def = kLetter[into<&Costs::Row::letter>] > expression[into<&Costs::Row::value>];
+const auto cost_def =
+    kCostKey[into<&Costs::Row::key>] >
+    (list[into<&Costs::Row::value>] | by_stage[into<&Costs::Row::value>] |
+     for_all[into<&Costs::Row::value>]);
 
 const auto costs_def =
     Word("costs")[into<&Costs::span>] > cost[append<&Costs::rows>] >
@@ -524,18 +557,21 @@ const auto schedule_def =
     *(Word(",") > option[append<&Schedule::parameters>]) > Word(")") >
     (derived[into<&Schedule::derived>] | x3::expect[block[into<&Schedule::body>]]);
 
-const auto file_def = *schedule[append<&File::schedules>] > kEnd;
+const auto use_def = Word("use") > kFileName[kUsedPath] > Word(";");
+
+const auto file_def = *(use[append<&File::uses>] | schedule[append<&File::schedules>]) > kEnd;
 // clang-format on
 
-BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pipe, pad, split, overlap_part, overlap,
-                    rank, order, repeat, arm, if_else, part, group, collective, at, tighten, fill,
-                    hold, prefer, cost, costs, end, option, argument, defer, derived, schedule,
-                    file)
+BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pipe, pad, list, by_stage, for_all,
+                    split, overlap_part, overlap, rank, order, repeat, arm, if_else, part, group,
+                    collective, at, tighten, fill, hold, prefer, cost, costs, end, option, argument,
+                    defer, derived, schedule, use, file)
 
 }  // namespace
 
-std::optional<ast::File> Parse(const Source& source, Diagnostics* diagnostics) {
-  const std::vector<Token> tokens = Tokenize(source.text());
+std::optional<ast::File> Parse(const Source& source, Diagnostics* diagnostics,
+                               uint32_t first_offset) {
+  const std::vector<Token> tokens = Tokenize(source.text(), first_offset);
   if (const Token* deep = FirstTooDeep(tokens, kDeepestNesting)) {
     diagnostics->Add(Code::kTooDeep, deep->span,
                      absl::StrCat("nested more than ", kDeepestNesting, " deep here"));

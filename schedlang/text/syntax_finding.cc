@@ -51,6 +51,12 @@ std::string HintForHabit(const std::vector<Token>& tokens, size_t index,
   if (found == "=" && (expected == "'{'" || expected == "';'" || expected == "')'")) {
     return "; a == b asks whether both are equal";
   }
+  if (found == "use") return "; 'use' stands beside the schedules of a file";
+  for (const absl::string_view word : {"include", "import", "from"}) {
+    if (found == word && expected == "'schedule'") {
+      return "; 'use \"1f1b.sched\";' takes the schedules of another file";
+    }
+  }
   if (found == "mod") return "; a % b is what a / b leaves";
   if (found == "." && index > 0 && tokens[index - 1].kind == Token::Kind::kNumber) {
     return "; all numbers are whole";

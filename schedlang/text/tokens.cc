@@ -96,17 +96,18 @@ const Token* WalkBrackets(const std::vector<Token>& tokens, size_t deepest,
 
 }  // namespace
 
-std::vector<Token> Tokenize(absl::string_view text) {
+std::vector<Token> Tokenize(absl::string_view text, uint32_t first_offset) {
   std::vector<Token> tokens;
   size_t at = BlankLength(text);
   while (at < text.size()) {
     Token token = FirstToken(text.substr(at));
-    token.span = {static_cast<uint32_t>(at), static_cast<uint32_t>(at + token.text.size())};
+    const uint32_t begin = first_offset + static_cast<uint32_t>(at);
+    token.span = {begin, begin + static_cast<uint32_t>(token.text.size())};
     tokens.push_back(token);
     at += token.text.size();
     at += BlankLength(text.substr(at));
   }
-  const Span last = tokens.empty() ? Span{} : tokens.back().span;
+  const Span last = tokens.empty() ? Span{first_offset, first_offset} : tokens.back().span;
   tokens.push_back({Token::Kind::kEnd, last, ""});
   return tokens;
 }

@@ -23,8 +23,9 @@ struct Token {
   absl::string_view text;
 };
 
-// All words of the text, comments left out; the last one is kEnd. The tokens point into `text`.
-std::vector<Token> Tokenize(absl::string_view text);
+// All words of the text, comments left out; the last one is kEnd. The tokens point into `text`,
+// whose first byte has the place `first_offset`.
+std::vector<Token> Tokenize(absl::string_view text, uint32_t first_offset = 0);
 
 // The first token at which brackets, and the `? :` of conditions, nest deeper than `deepest`; null
 // if none does. The grammar recurses exactly there, so this bounds its stack.

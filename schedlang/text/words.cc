@@ -15,6 +15,9 @@ constexpr WordRow kWords[] = {
      "`I s`: the input gradient of stage s only; its weight gradient is left for later"},
     {"W", WordSort::kLetter,
      "`W s`: the weight gradient that an `I s` left for later; `W` alone: the oldest of the rank"},
+    // A file
+    {"use", WordSort::kStatement,
+     "`use \"1f1b.sched\";` takes the schedules of another file; `use \"1f1b\";` of the library"},
     // A schedule
     {"schedule", WordSort::kStatement,
      "`schedule name(P, M, …) { … }`: an order of work for any P ranks and M microbatches"},
@@ -54,7 +57,8 @@ constexpr WordRow kWords[] = {
     {"prefer", WordSort::kStatement,
      "`prefer B, F;` in a greedy rank: which kind is taken when several can start"},
     {"costs", WordSort::kStatement,
-     "`costs F 1, B 2;` in a greedy rank: how long actions take while the order is made"},
+     "`costs F 1, B s -> 2 + s, p2p 1;` in a greedy rank: how long actions and messages take while "
+     "the order is made"},
     // Inside statements
     {"on", WordSort::kKeyword, "`stages N on LAYOUT;`"},
     {"microbatches", WordSort::kKeyword,
@@ -83,6 +87,7 @@ constexpr WordRow kWords[] = {
     {"compute", WordSort::kInPlace, "the lane of an overlap that computes"},
     {"network", WordSort::kInPlace, "the lane of an overlap that communicates"},
     {"most", WordSort::kInPlace, "`hold at most e;`"},
+    {"p2p", WordSort::kInPlace, "`costs p2p e;`: how long a message to another rank takes"},
     {"defer", WordSort::kInPlace,
      "`then defer W by e`: every B becomes an I, its weight gradient follows e input gradients "
      "later"},

@@ -44,6 +44,13 @@ Plan WithRandomBlocks(Plan plan, std::mt19937_64* random) {
   return PlanFrom(Print(plan));
 }
 
+// What a timeline tells, without what was observed.
+std::string Told(Timeline timeline) {
+  timeline.observed.clear();
+  timeline.observed_parts.clear();
+  return Print(timeline);
+}
+
 std::string AsMeasured(Timeline timeline) {
   timeline.origin = "measured";
   return Print(timeline);
@@ -76,7 +83,7 @@ TEST(PartsRehearsal, TakesWhatTheSimulatorSaysAndSoDoesWhatWasMeasured) {
       const auto rehearsal =
           Rehearse(plan, costs, {.steps = 1, .threads = 1 + draw % 2, .time = DeviceTime::kJumps});
       ASSERT_TRUE(rehearsal.ok()) << rehearsal.status();
-      const std::string measured = Print(rehearsal->measured);
+      const std::string measured = Told(rehearsal->measured);
       ASSERT_EQ(measured, AsMeasured(rehearsal->simulated));
       parts += static_cast<int>(rehearsal->measured.parts.size());
       ++rehearsed;
@@ -119,7 +126,7 @@ TEST(PartsRehearsal, CostsOfOneScheduleArePricedForAnother) {
     const auto rehearsal = Rehearse(paired, asked, settings);
     const auto predicted = Simulate(paired, found);
     ASSERT_TRUE(rehearsal.ok() && predicted.ok());
-    EXPECT_EQ(Print(rehearsal->measured), AsMeasured(*predicted)) << schedule;
+    EXPECT_EQ(Told(rehearsal->measured), AsMeasured(*predicted)) << schedule;
   }
 }
 

@@ -3,8 +3,10 @@
 Leaves screenshots in FOLDER. Status 77: no browser here.
 """
 import importlib.util
+import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -21,6 +23,7 @@ import browser as chromium  # noqa: E402
 import colour_sight  # noqa: E402
 
 WRITER, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
+PROGRAM = pathlib.Path(__file__).parents[2] / "tools/view/page"
 SHARED = {}
 
 
@@ -50,6 +53,14 @@ class PageTest(unittest.TestCase):
 
     def script(self, text, *arguments):
         return self.browser.execute_script(text, *arguments)
+
+    def inside(self, files, expression, *arguments):
+        """An expression with what these files of the page's program define."""
+        program = "".join((PROGRAM / f"{name}.js").read_text() for name in files)
+        return self.script(f"""
+            const given = arguments;
+            return (function() {{ {program}
+              return {expression}; }}).apply(null, given);""", *arguments)
 
     def shoot(self, name):
         chromium.shoot(self.browser, FOLDER / f"{name}.png")
@@ -119,12 +130,33 @@ class PageTest(unittest.TestCase):
         self.assertEqual(len(seen), 12, "no two pictures are alike")
 
     def test_colour_blind_readers_tell_kinds_apart(self):
+        self.open("small")
         for dark in (False, True):
-            self.open("small", dark=dark)
-            paint = self.script("return picture.paint.rgb")
-            kinds = [paint[4 * kind:4 * kind + 4] for kind in range(4)]
+            paint = self.inside(["paint"], f"makePaint('{'dark' if dark else 'light'}', 1).rgb")
+            kinds = [paint[8 * kind:8 * kind + 8] for kind in range(4)]
             for sight in colour_sight.SIGHTS:
                 self.assertGreater(colour_sight.least_distance(kinds, sight), 12, (sight, dark))
+
+    def test_pipes_are_numbered_through_the_step(self):
+        self.open("pipes")
+        self.find("up[1]F2")
+        details = self.text("details")
+        self.assertIn("up[1]F2", details)
+        self.assertIn("6 of the step, 2 of its pipe", details)
+        page = (FOLDER / "pipes.html").read_text()
+        heads = json.loads(re.search(r'id="headers">(.*?)</script>', page, re.S)[1])
+        columns = re.search(r'class="columns">(.*?)</script>', page, re.S)[1]
+        labels = self.inside(["data", "words", "draw"], """((head, columns) => {
+            const t = readTimeline(head, bytesOf(columns), 0);
+            return Array.from({length: t.n}, (_, i) => i).filter((i) => t.kind[i] === 0)
+              .map((i) => labelTexts(t, i, NONE).join(' '));})(...arguments)""", heads[0], columns)
+        # Four stages of a pipe, four microbatches of each pipe: every number of the step four times.
+        self.assertEqual(sorted(labels), sorted(f"F{m} {m}" for m in range(8) for _ in range(4)))
+        legend = self.text("legend")
+        self.assertIn("pipe down", legend)
+        self.assertIn("pipe up", legend)
+        self.assertNotIn("every second stage", legend)
+        self.shoot("pipes")
 
     def test_theme_switch(self):
         self.open("small")
@@ -197,6 +229,21 @@ class PageTest(unittest.TestCase):
         self.assertTrue(self.text("details").startswith("0F1"), self.text("details"))
         self.key("Escape")
         self.assertIn("Where the time goes", self.text("details"))
+
+    def test_measured_says_what_is_reconstructed(self):
+        self.open("measured")
+        self.assertIn("96 of 96 starts reconstructed, by at most 2 us", self.text("titles"))
+        self.assertIn("of 48 messages and reductions only the end was observed",
+                      self.text("titles"))
+        self.find("1I1")
+        self.assertIn("it started 2 us after the start above", self.text("details"))
+        self.shoot("measured")
+        self.find("2SEND_B1")
+        self.assertIn("only the end", self.text("details"))
+        self.open("zb")
+        self.assertNotIn("reconstructed", self.text("titles"))
+        self.find("1I1")
+        self.assertNotIn("observed", self.text("details"))
 
     def test_search_says_when_there_is_none(self):
         self.open("zb")

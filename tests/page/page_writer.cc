@@ -66,6 +66,18 @@ std::unique_ptr<Staged> Unwired() {
   return staged;
 }
 
+// A step that was measured: every computation began 2 us later than the plan's rules tell.
+std::unique_ptr<Staged> Measured() {
+  auto staged = Stage({"zb_h1.sched", {"P=4", "M=8"}, "F=18522,I=18086,W=9337,p2p=601"});
+  Timeline& timeline = staged->timeline;
+  timeline.origin = "measured";
+  for (const Event& event : timeline.events) {
+    const int64_t start_ns = IsMessage(event.kind) ? event.end_ns : event.start_ns + 2'000;
+    timeline.observed.push_back({start_ns, event.end_ns});
+  }
+  return staged;
+}
+
 // Nothing happens, on `ranks` ranks.
 std::unique_ptr<Staged> Nothing(int ranks) {
   auto staged = std::make_unique<Staged>();
@@ -93,6 +105,7 @@ int WritePages(const std::string& folder) {
   };
   write("small", {"dualpipe_v.sched", {"P=4", "M=8"}, "F=10,I=10,W=10,FB=24,p2p=2"});
   write("zb", {"zb_h1.sched", {"P=4", "M=8"}, costs});
+  write("pipes", {"chimera.sched", {"P=4", "M=8"}, "F=10,B=20,p2p=2"});
   write("parts",
         {"dualpipe_v.sched",
          {"P=4", "M=8"},
@@ -114,6 +127,7 @@ int WritePages(const std::string& folder) {
   WriteOrDie(folder + "/hostile.html", {Hostile()->Page()});
   const auto unwired = Unwired();
   WriteOrDie(folder + "/unwired.html", {PageWithoutPlan(*unwired)});
+  WriteOrDie(folder + "/measured.html", {Measured()->Page()});
   const auto nobody = Nothing(0), idle = Nothing(2);
   WriteOrDie(folder + "/nobody.html", {PageWithoutPlan(*nobody)});
   WriteOrDie(folder + "/idle.html", {PageWithoutPlan(*idle), PageWithoutPlan(*nobody)});

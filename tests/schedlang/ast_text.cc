@@ -113,11 +113,17 @@ std::string Text(const ast::Prefer& n) {
   for (const ast::Name& letter : n.letters) absl::StrAppend(&out, " ", letter.text);
   return absl::StrCat(out, ")");
 }
+std::string Text(const ast::PerStage& n) {
+  std::string out;
+  for (const ast::Expr& value : n.values) {
+    absl::StrAppend(&out, out.empty() ? "" : " ", TextOf(value));
+  }
+  if (n.variable) return absl::StrCat("(-> ", n.variable->text, " ", out, ")");
+  return n.is_list ? absl::StrCat("[", out, "]") : out;
+}
 std::string Text(const ast::Costs& n) {
   std::string out = "(costs";
-  for (const auto& [letter, value] : n.rows) {
-    absl::StrAppend(&out, " ", letter.text, "=", TextOf(value));
-  }
+  for (const auto& [key, value] : n.rows) absl::StrAppend(&out, " ", key.text, "=", Text(value));
   return absl::StrCat(out, ")");
 }
 
@@ -135,13 +141,7 @@ std::string Text(const ast::Overlap& n) {
 }
 
 std::string Text(const ast::Split& n) {
-  std::string out = absl::StrCat("(split ", n.kind);
-  const char* space = "";
-  for (const ast::Expr& layers : n.layers) {
-    absl::StrAppend(&out, space, TextOf(layers));
-    space = " ";
-  }
-  return absl::StrCat(out, n.layout ? n.layout->text : "", ")");
+  return absl::StrCat("(split ", n.kind, Text(n.layers), n.layout ? n.layout->text : "", ")");
 }
 
 std::string Text(const ast::Derived& n) {
@@ -168,6 +168,7 @@ std::string TextOf(const ast::Statement& statement) {
 
 std::string TextOf(const ast::File& file) {
   std::string out;
+  for (const ast::Use& use : file.uses) absl::StrAppend(&out, "(use \"", use.path, "\")\n");
   for (const ast::Schedule& schedule : file.schedules) {
     absl::StrAppend(&out, "(schedule ", schedule.name.text, " (");
     const char* space = "";

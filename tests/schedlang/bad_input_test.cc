@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/text/parse.h"
 #include "tests/schedlang/elaborated.h"
@@ -150,16 +151,133 @@ TEST(BadInput, CallsThatMultiply) {
       std::string::npos);
   const std::string text =
       absl::StrCat("schedule s(P, M) { stages P on line; rank r { ", tree, " let y = f60(1); } }");
-  const std::string stopped =
-      Elaborated(text, {{"P", 1}, {"M", 1}}, {.actions = 10, .steps = 100'000, .ranks = 8});
+  const std::string stopped = Elaborated(text, {{"P", 1}, {"M", 1}},
+                                         {.actions = 10, .steps = 100'000, .steps_per_action = 0});
   EXPECT_NE(stopped.find("elaboration is stopped here: more than 100000 steps"), std::string::npos);
 }
 
 TEST(BadInput, LoopsThatWouldNotEnd) {
-  const std::string stopped = "error: elaboration is stopped here: more than 1000000000 steps";
+  // 20 million, and 100 for each F, I and W of the one microbatch.
+  const std::string stopped = "error: elaboration is stopped here: more than 20000300 steps";
   EXPECT_EQ(FindingIn("repeat 1152921504606846976 { }"), "x.sched:2:8: " + stopped);
   EXPECT_EQ(FindingIn("repeat 9223372036854775807 { let x = 1; }"), "x.sched:2:8: " + stopped);
-  EXPECT_EQ(FindingIn("repeat 100000 { repeat 100000 { } }"), "x.sched:2:24: " + stopped);
+  EXPECT_EQ(FindingIn("repeat 10000 { repeat 10000 { } }"), "x.sched:2:23: " + stopped);
+}
+
+// "let f0(x) = x; let f1(x) = BODY; …": in BODY, @ is the function before.
+std::string Functions(int count, const std::string& body) {
+  std::string text = "let f0(x) = x; ";
+  for (int i = 1; i <= count; ++i) {
+    absl::StrAppend(&text, "let f", i,
+                    "(x) = ", absl::StrReplaceAll(body, {{"@", absl::StrCat("f", i - 1)}}), "; ");
+  }
+  return text;
+}
+
+struct EndlessCase {
+  std::string schedule;  // its statements
+  const char* finding;   // a part of the one finding
+  const char* parameters = "P=2 M=8";
+};
+
+// Whatever would run for hours, or take more memory than there is, ends after so many steps, which
+// are counted: a second on any machine. The findings name what was counted.
+TEST(BadInput, NothingRunsAway) {
+  const char* const kSteps = "elaboration is stopped here: more than 200";
+  const std::string on_line = "stages P on line; ";
+  const std::string doubling = Functions(60, "@(x) + @(x)");
+  const std::string wide = Repeated("x, ", 20'000);
+  const EndlessCase cases[] = {
+      // Functions that call the one before them more than once
+      {doubling + on_line + "let y = f60(1); rank r { }", kSteps},
+      {doubling + on_line + "require f60(1) > 0 \"\"; rank r { }", kSteps},
+      {doubling + "stages f60(1) on line; rank r { }", kSteps},
+      {doubling + "stages 2 * P on s -> f60(s); rank r { }", kSteps},
+      {doubling + on_line + "pad microbatches to f60(M); rank r { }", kSteps},
+      {doubling + on_line + "split s -> f60(s); rank r { }", kSteps},
+      {doubling + "pipe p { stages P on line; microbatches f60(M); } rank r { }", kSteps},
+      {doubling + on_line + "rank r { let y = f60(1); }", kSteps},
+      {doubling + on_line + "rank r { repeat f60(1) { } }", kSteps},
+      {doubling + on_line + "rank r { if f60(1) > 0 { } }", kSteps},
+      {doubling + on_line + "rank r { F f60(0) }", kSteps},
+      {doubling + on_line + "rank r { F r @ f60(0) }", kSteps},
+      {doubling + on_line + "rank r { order o { F f60(0) } }", kSteps},
+      {doubling + on_line + "rank r { unshard f60(0) }", kSteps},
+      {doubling + on_line + "rank r timetable { at f60(0) : F r }", kSteps},
+      {doubling + on_line + "rank r greedy { prefer B, F; hold at most f60(1) }", kSteps},
+      {doubling + on_line + "rank r greedy { prefer B, F; costs F s -> f60(s) }", kSteps},
+      {doubling + on_line + "rank r greedy { prefer B, F; costs p2p f60(1) }", kSteps},
+      {Functions(60, "@(@(x))") + on_line + "let y = f60(1); rank r { }", kSteps},
+      {Functions(60, "min(@(x), @(x + 1), @(x))") + on_line + "let y = f60(1); rank r { }", kSteps},
+      {Functions(60, "@(x) and @(x)") + on_line + "let y = f60(1); rank r { }", kSteps},
+      {Functions(60, "@(x) ? @(x) : 0") + on_line + "let y = f60(1); rank r { }", kSteps},
+      {Functions(300, "@(@(x) * 0)") + on_line + "let y = f300(1); rank r { }", kSteps},
+      {Functions(2000, "@(x)") + on_line + "let y = f2000(1); rank r { }",
+       "calls are nested more than 1000 deep here"},
+      {"let f(n) = n == 0 ? 1 : f(n - 1) + f(n - 1); " + on_line + "rank r { }",
+       "nothing above is called 'f'; a function cannot use itself"},
+      // Long expressions, again and again
+      {"let f(x) = min(" + wide + "1); " + on_line + "rank r { repeat 1000000 { let y = f(1) } }",
+       kSteps},
+      {on_line + "rank r { repeat 1000000 { let x = r; let y = max(" + wide + "1) } }", kSteps},
+      // Loops
+      {on_line + "rank r { repeat 9223372036854775807 { } }", kSteps},
+      {on_line + "rank r { repeat 5000 { repeat 5000 { } } }", kSteps},
+      {on_line + "rank r { repeat 400 { repeat 400 { repeat 400 { if r > 5 { F r } } } } }",
+       kSteps},
+      {on_line + "rank r { repeat 10000000 { let x = r + 1; } }", kSteps},
+      {on_line + "rank r { repeat 15000000 { require 1 \"\" } }", kSteps},
+      // Actions, performed, written down, in slots
+      {on_line + "rank r { order o { repeat 1000000000 { F r } } }", kSteps},
+      {on_line + "rank r { order o { repeat 10000000 { F r } } }", kSteps},
+      {on_line + "rank r { repeat 10000000 { unshard r } }", kSteps},
+      {on_line + "rank r timetable { repeat 10000000 as i { at i : F r } }", kSteps},
+      {on_line + "rank r timetable { at r * 1000000000000 : F r; }",
+       "slot 1000000000000 is more than 1008000 after slot 0"},
+      {on_line + "rank r timetable { at 0 : F r; at 99000000 : B r; fill W }",
+       "slot 99000000 is more than 1008000 after slot 0"},
+      {on_line + "rank r timetable { at r * 100 : F r; at 1000000 + r : I r; fill W }",
+       "elaboration is stopped here: more than 20300000 steps", "P=1000 M=1"},
+      {on_line + "pad microbatches to 9000000; rank r { repeat 9000000 { F r; B r } }", kSteps},
+      {on_line + "pad microbatches to 2000000000; rank r { }",
+       "2 stages and 2000000000 microbatches take at least 8000000000 actions"},
+      // Stages, layers, schedules
+      {"stages 1000000 * P on loop; rank r { }", "2000000 stages, more than 1048576"},
+      {"stages 2000 * P on loop; rank r { }", "4000 stages for 2 ranks, more than 1024 a rank"},
+      {on_line + "split \"E" + Repeated("()*1000000", 20'000) + "|L\"; rank r { } let z = q;",
+       "nothing above is called 'q'"},
+      {on_line + "split \"E((((t*1000)*1000)*1000)*1000)L\"; rank r { }",
+       "the layout is longer than 1048576 items here"},
+      {"let x = 4611686018427387904 * 4; " + on_line + "rank r { }", "overflows 64 bits"},
+  };
+  for (const EndlessCase& c : cases) {
+    const std::string text = absl::StrCat("schedule s(P, M) { ", c.schedule, " }");
+    const std::string answer = Elaborated(text, ParametersOf(c.parameters));
+    EXPECT_NE(answer.find(c.finding), std::string::npos) << text.substr(0, 100) << "\n"
+                                                         << answer.substr(0, 300);
+    EXPECT_EQ(answer.find("error: "), answer.rfind("error: ")) << answer.substr(0, 300);
+  }
+}
+
+// Schedules that are derived from each other share the steps, and tightening has its own.
+TEST(BadInput, DerivationsAndTighteningEnd) {
+  std::string chain = "schedule s0(P, M) { stages P on line; rank r { repeat M { F r; B r } } }\n";
+  for (int i = 1; i <= 3000; ++i) {
+    absl::StrAppend(&chain, "schedule s", i, "(P, M) = s", i - 1, "(P, M) then defer W by r;\n");
+  }
+  EXPECT_NE(Elaborated(chain, {{"P", 1}, {"M", 1}})
+                .find("schedules are derived from each other more than 100 deep here"),
+            std::string::npos);
+  // Each rank's peak would rise, wherever in the gap an action went.
+  const std::string gap =
+      "schedule s(P, M) { stages P on line; rank r timetable {\n"
+      "at 0 : F r; at 1 : I r; at 2 : W r; at 3 : F r; at 4 : I r; at 5 : W r;\n"
+      "at 500000 : F r @ 3; at 900000 : F r; at 900001 : I r; at 900002 : I r; tighten; fill W; } "
+      "}";
+  const std::string answer = Elaborated(gap, {{"P", 1}, {"M", 4}});
+  EXPECT_TRUE(answer.rfind("plan ", 0) == 0 ||
+              answer.find("tightening is stopped here") != std::string::npos)
+      << answer;
 }
 
 }  // namespace

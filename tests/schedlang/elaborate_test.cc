@@ -269,6 +269,17 @@ const ElaborateCase kSchedules[] = {
      "} }\n"
      "      |                                                                                  ^~~ "
      " (rank 0, iteration 1, P=1 M=2 V=2 G=3)\n"},
+    // What is meant instead
+    {"stages P on zigzag; rank r { }", "P=1 M=1",
+     "x.sched:2:13: error: there is no layout 'zigzag'; there are line, loop, v, wave\n"
+     "    2 | stages P on zigzag; rank r { }\n"
+     "      |             ^~~~~~\n"},
+    {"stages P on line; rank r greedy { prefer F; }", "P=1 M=2",
+     "x.sched:2:42: error: rank 0 performs 2 actions, and then nothing it may do is left before "
+     "all "
+     "is done: it prefers neither B nor I\n"
+     "    2 | stages P on line; rank r greedy { prefer F; }\n"
+     "      |                                          ^  (P=1 M=2 V=2 G=3)\n"},
     // Several findings at once
     {"let x = a + b; stages P on lne; rank r { F c; repeat b { F d } }", "P=1 M=2",
      "x.sched:2:9: error: nothing above is called 'a'\n"
@@ -356,7 +367,7 @@ TEST(Elaborate, ActionsBearTheirPlacesAndIterations) {
 }
 
 TEST(Elaborate, StopsAtItsLimits) {
-  const ElaborateLimits limits{.actions = 10, .steps = 100, .ranks = 8};
+  const ElaborateLimits limits{.actions = 10, .steps = 100, .steps_per_action = 0, .ranks = 8};
   const auto stopped = [&](const std::string& body, const std::string& parameters) {
     const std::string text = Elaborated(
         absl::StrCat("schedule s(P, M) { let f(x) = x; stages P on line; rank r { ", body, " } }"),
@@ -374,13 +385,13 @@ TEST(Elaborate, StopsAtItsLimits) {
   EXPECT_EQ(
       stopped("", "P=3 M=2"),
       "x.sched:1:10: error: 3 stages and 2 microbatches take at least 12 actions, more than 10");
-  EXPECT_EQ(stopped("repeat 10 { repeat 8 { } }", "P=1 M=1"), "plan s P=1 M=1");
+  EXPECT_EQ(stopped("repeat 10 { repeat 7 { } }", "P=1 M=1"), "plan s P=1 M=1");
   EXPECT_EQ(stopped("repeat 10 { repeat 10 { } }", "P=1 M=1"),
             "x.sched:1:80: error: elaboration is stopped here: more than 100 steps");
   EXPECT_EQ(stopped("repeat 101 { }", "P=1 M=1"),
             "x.sched:1:68: error: elaboration is stopped here: more than 100 steps");
   EXPECT_EQ(stopped("repeat 40 { let x = f(f(1)); }", "P=1 M=1"),
-            "x.sched:1:81: error: elaboration is stopped here: more than 100 steps");
+            "x.sched:1:31: error: elaboration is stopped here: more than 100 steps");
   EXPECT_EQ(stopped("", "P=9 M=1"), "x.sched:1:12: error: 'P' is 9, which is not in 1 .. 8");
 }
 

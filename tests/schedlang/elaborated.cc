@@ -9,19 +9,28 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "schedlang/text/parse.h"
 
 namespace stringline {
 
 std::string Elaborated(const std::string& text, const std::vector<Parameter>& parameters,
                        const ElaborateLimits& limits, const std::string& schedule) {
-  const Source source("x.sched", text);
+  Source source("x.sched", text);
   Diagnostics diagnostics;
-  const std::optional<ast::File> file = Parse(source, &diagnostics);
+  const auto file = ParseWithUses(&source, UsedFrom("schedules"), &diagnostics);
   std::optional<Plan> plan;
   if (file) plan = Elaborate(*file, schedule, parameters, &diagnostics, limits);
   EXPECT_EQ(plan.has_value(), diagnostics.empty()) << text;
   return plan ? Print(*plan) : Render(diagnostics, source);
+}
+
+ReadUsed UsedFrom(const std::string& folder) {
+  return [folder](const std::string& name, const std::string& user) -> absl::StatusOr<Source> {
+    const std::string path = PathBeside(name, user);
+    const auto bytes =
+        ReadBytes(absl::StrCat(STRINGLINE_SOURCE_DIR, "/", folder, "/", path), 1 << 20);
+    if (!bytes.ok()) return absl::NotFoundError(absl::StrCat(path, ": no such file"));
+    return Source(path, *bytes);
+  };
 }
 
 std::vector<Parameter> ParametersOf(const std::string& text) {

@@ -5,13 +5,18 @@
 #include <vector>
 
 #include "schedlang/elaborate/elaborate.h"
+#include "schedlang/text/uses.h"
 
 namespace stringline {
 
 // The plan's text form, or the rendered findings, which name the file `x.sched`. A plan and
-// findings together, or neither, is a failure of the test that calls this.
+// findings together, or neither, is a failure of the test that calls this. The text may use the
+// files of schedules/.
 std::string Elaborated(const std::string& text, const std::vector<Parameter>& parameters,
                        const ElaborateLimits& limits = {}, const std::string& schedule = "");
+
+// Reads what a test's text uses from this folder of the source tree, as if the text stood there.
+ReadUsed UsedFrom(const std::string& folder);
 
 // "P=2 M=4 V=3" as parameters.
 std::vector<Parameter> ParametersOf(const std::string& text);

@@ -106,7 +106,8 @@ TEST(Eval, Functions) {
       "shown, with x = 151");
   EXPECT_EQ(AfterLets("let f(a) = a * 2; let g(b) = f(f(b)) + f(b); let x = g(g(1));"),
             "shown, with x = 36");
-  EXPECT_EQ(AfterLets("let f(a) = f(a - 1); let x = f(3);"), "nothing above is called 'f'");
+  EXPECT_EQ(AfterLets("let f(a) = f(a - 1); let x = f(3);"),
+            "nothing above is called 'f'; a function cannot use itself");
   EXPECT_EQ(AfterLets("let x = x;"), "nothing above is called 'x'");
   EXPECT_EQ(AfterLets("let f(a, a) = 1; let x = f(1, 2);"), "'a' is defined again");
   EXPECT_EQ(AfterLets("let f(P) = P; let x = f(1);"), "'P' is defined again");

@@ -14,7 +14,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "schedlang/elaborate/elaborate.h"
-#include "schedlang/text/parse.h"
 #include "tests/schedlang/elaborated.h"
 
 namespace stringline {
@@ -67,9 +66,9 @@ void CheckFile(const CodeRow& row) {
   const Command command = CommandOf(golden.input.front());
 
   const std::string input = absl::StrCat(absl::StrJoin(golden.input, "\n"), "\n");
-  const Source source(name, input);
+  Source source(name, input);
   Diagnostics diagnostics;
-  const std::optional<ast::File> file = Parse(source, &diagnostics);
+  const auto file = ParseWithUses(&source, UsedFrom("tests/golden/errors"), &diagnostics);
   if (file) Elaborate(*file, command.schedule, command.parameters, &diagnostics);
 
   ASSERT_FALSE(diagnostics.empty()) << path;

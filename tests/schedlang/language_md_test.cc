@@ -12,7 +12,6 @@
 #include "schedlang/check/check.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/lower/lower.h"
-#include "schedlang/text/parse.h"
 #include "tests/schedlang/elaborated.h"
 
 namespace stringline {
@@ -45,9 +44,9 @@ std::vector<Block> BlocksOf(const std::string& document) {
 }
 
 std::string FindingsOfCheck(const Block& block) {
-  const Source source("x.sched", block.text);
+  Source source("x.sched", block.text);
   Diagnostics diagnostics;
-  const std::optional<ast::File> file = Parse(source, &diagnostics);
+  const auto file = ParseWithUses(&source, UsedFrom("schedules"), &diagnostics);
   if (file) {
     const auto plan = Elaborate(*file, "", ParametersOf(block.parameters), &diagnostics);
     if (plan) Check(Lower(*plan), &diagnostics);

@@ -358,11 +358,18 @@ const ParseCase kStatements[] = {
      "(schedule s (P M) (let a (? (< r H) ([] down (+ r 1)) ([] up 0))))\n"},
     {"split even;", "(schedule s (P M) (split even))\n"},
     {"split balanced;", "(schedule s (P M) (split balanced))\n"},
-    {"split [3, P - 1];", "(schedule s (P M) (split 3 (- P 1)))\n"},
+    {"split [3, P - 1];", "(schedule s (P M) (split [3 (- P 1)]))\n"},
+    {"split s -> 3 + (s == 0);", "(schedule s (P M) (split (-> s (+ 3 (== s 0)))))\n"},
+    {"split even -> even;", "(schedule s (P M) (split (-> even even)))\n"},
+    {"split s;",
+     "x.sched:2:7: error: expected 'even', 'balanced', a list in '[ ]', 's -> e' or a layout in "
+     "quotes before 's'\n"
+     "    2 | split s;\n"
+     "      |       ^\n"},
     {"split \"Et|tL\";", "(schedule s (P M) (split \"Et|tL\"))\n"},
     {"split 3;",
-     "x.sched:2:7: error: expected 'even', 'balanced', a list in '[ ]' or a layout in quotes "
-     "before '3'\n"
+     "x.sched:2:7: error: expected 'even', 'balanced', a list in '[ ]', 's -> e' or a layout in "
+     "quotes before '3'\n"
      "    2 | split 3;\n"
      "      |       ^\n"},
     {"overlap F & B { compute { F.attn B.experts } network { F.dispatch } }",
@@ -380,6 +387,12 @@ const ParseCase kStatements[] = {
      "      |                         ^\n"},
     {"rank r greedy { hold at most P - r; prefer B, F; costs F 1, B 2; }",
      "(schedule s (P M) (rank r greedy (hold (- P r)) (prefer B F) (costs F=1 B=2)))\n"},
+    {"rank r greedy { costs F s -> 1 + s, B [2, 2 * P], p2p 1 }",
+     "(schedule s (P M) (rank r greedy (costs F=(-> s (+ 1 s)) B=[2 (* 2 P)] p2p=1)))\n"},
+    {"rank r greedy { costs message 1 }",
+     "x.sched:2:23: error: expected an action or 'p2p' before 'message'\n"
+     "    2 | rank r greedy { costs message 1 }\n"
+     "      |                       ^~~~~~~\n"},
     {"rank r greedy { prefer x }",
      "x.sched:2:24: error: expected an action before 'x'\n"
      "    2 | rank r greedy { prefer x }\n"
@@ -401,7 +414,19 @@ const ParseCase kParsedFiles[] = {
      "(schedule a (P M V=2 G=(* P V)))\n"
      "(schedule b (P M))\n"},
     {"# only a comment\nschedule a(P, M) { } # and one more", "(schedule a (P M))\n"},
+    {"use \"a.sched\"; schedule a(P, M) { } use \"../b.sched\";",
+     "(use \"a.sched\")\n(use \"../b.sched\")\n(schedule a (P M))\n"},
     // Errors
+    {"import \"a.sched\";",
+     "x.sched:1:1: error: expected 'schedule' before 'import'; 'use \"1f1b.sched\";' takes the "
+     "schedules of another file\n"
+     "    1 | import \"a.sched\";\n"
+     "      | ^~~~~~\n"},
+    {"schedule a(P, M) { use \"a.sched\"; }",
+     "x.sched:1:20: error: expected a statement or '}' before 'use'; 'use' stands beside the "
+     "schedules of a file\n"
+     "    1 | schedule a(P, M) { use \"a.sched\"; }\n"
+     "      |                    ^~~\n"},
     {"",
      "x.sched:1:1: error: expected 'schedule' before the end of the file\n"
      "    1 | \n"

@@ -51,6 +51,49 @@ TEST(Timeline, LayoutAndPartsReadBack) {
   EXPECT_EQ(message, "expected 'layout shared', 'pair', 'updown' or 'edge'");
 }
 
+TEST(Timeline, WhatWasObservedReadsBack) {
+  const std::string text =
+      "timeline measured x P=2 M=2\n"
+      "layout pair\n"
+      "observed\n"
+      "rank 0: 0F0@0+1000[20+980] 0SEND_F0@1000+50 0F1@1000+900&0B0@1000+900[-5+905]\n"
+      "rank 1: 1RECV_F0@1000+50[1030+20] 1F0@1050+10\n"
+      "parts 0: 0F1:F.attn@1000+100[1010+80] 0F1:F.experts@1100+800\n";
+  const auto timeline = Read(text);
+  ASSERT_TRUE(timeline);
+  EXPECT_EQ(Print(*timeline), text);
+  const std::vector<ObservedTimes> observed = {{20, 1000}, {1050, 1050}, {1000, 1900},
+                                               {-5, 900},  {1030, 1050}, {1050, 1060}};
+  EXPECT_EQ(timeline->observed, observed);
+  EXPECT_EQ(timeline->observed_parts, (std::vector<ObservedTimes>{{1010, 1090}, {1100, 1900}}));
+  std::string message;
+  for (const char* event : {"0F0@0+1[", "0F0@0+1[1]", "0F0@0+1[1+1", "0F0@0+1[+1]", "0F0@0+1[1+-1]",
+                            "0F0@0+1[1+1]]", "0F0@0+1[1+1]x"}) {
+    const std::string head = "timeline measured x P=1\nobserved\nrank 0: ";
+    EXPECT_FALSE(Read(head + event, &message)) << event;
+    EXPECT_EQ(message, "expected an event like 3F7@1000+500");
+  }
+  // Only where the file says that it keeps it.
+  EXPECT_FALSE(Read("timeline measured x P=1\nrank 0: 0F0@0+1[1+0]\n"));
+}
+
+TEST(Timeline, ReconstructedStartsAreCounted) {
+  const auto timeline = Read(
+      "timeline measured x P=2 M=2\n"
+      "observed\n"
+      "rank 0: 0UNSHARD@0+9[4+5] 0F0@9+10[21+0] 0SEND_F0@19+5 0F1@19+11[25+5]&0B0@19+11[22+3] "
+      "0REDUCE_GRAD@30+8[38+0] 0REDUCE_GRAD@38+0\n"
+      "rank 1: 1RECV_F0@19+5 1F0@24+10 1F1@34+10[34+8]\n");
+  ASSERT_TRUE(timeline);
+  const auto all = ReconstructionOf(*timeline);
+  ASSERT_TRUE(all.has_value());
+  EXPECT_EQ(all->seen, 5);   // the UNSHARD, two groups and two computations
+  EXPECT_EQ(all->moved, 3);  // of the group by 3, for its first part counts
+  EXPECT_EQ(all->most_ns, 12);
+  EXPECT_EQ(all->unseen, 2);  // the message, and the reduction that took time
+  EXPECT_FALSE(ReconstructionOf(*Read("timeline measured x P=1\nrank 0: 0F0@0+1\n")));
+}
+
 TEST(Timeline, BadTextIsOneFinding) {
   std::string message;
   EXPECT_FALSE(Read("", &message));

@@ -26,9 +26,10 @@ struct GrammarRule {
   std::regex pattern;
 };
 
+std::string ExtensionFolder() { return SourceFolder() + "/tools/editor/vscode/"; }
+
 nlohmann::json ReadJson(const std::string& name) {
-  const auto json =
-      nlohmann::json::parse(ReadText(SourceFolder() + "/tools/editor/" + name), nullptr, false);
+  const auto json = nlohmann::json::parse(ReadText(ExtensionFolder() + name), nullptr, false);
   EXPECT_TRUE(json.is_object()) << name << " is no JSON object";
   return json;
 }
@@ -101,7 +102,7 @@ const char* ScopeOf(WordSort sort) {
 std::set<std::string> WordsIn(const std::string& pattern) {
   std::set<std::string> words;
   std::string bare = std::regex_replace(pattern, std::regex("\\\\.|\\[[^\\]]*\\]"), " ");
-  const std::regex word("[A-Za-z]+");
+  const std::regex word("[A-Za-z][A-Za-z0-9]*");
   for (std::sregex_iterator it(bare.begin(), bare.end(), word), end; it != end; ++it) {
     words.insert(it->str());
   }
@@ -189,6 +190,12 @@ const ScopeCase kScopeCases[] = {
     {"repeat V as v { F v }", "v", "variable.other."},
     {"split even;", "even", "support.constant."},
     {"let even = 1;", "even", "variable.other."},
+    {"split even -> even;", "even", "variable.other."},
+    {"use \"1f1b.sched\";", "use", "keyword.control."},
+    {"use \"1f1b.sched\";", "1f1b", "string."},
+    {"costs F 1, p2p 2;", "p2p", "support.constant."},
+    {"let p2p = 1;", "p2p", "variable.other."},
+    {"repeat p2p as i { F p2p }", "p2p", "variable.other."},
     {"let even(x) = 1;", "even", "entity.name.function."},
     {"let line = by;", "by", "variable.other."},
     {"hold at most P - r;", "most", "support.constant."},
@@ -222,7 +229,7 @@ TEST(EditorGrammarTest, TheExtensionNamesItsFiles) {
   for (const std::string& path :
        {package["main"].get<std::string>(), language["configuration"].get<std::string>(),
         package["contributes"]["grammars"][0]["path"].get<std::string>()}) {
-    EXPECT_TRUE(fs::exists(SourceFolder() + "/tools/editor/" + path)) << path;
+    EXPECT_TRUE(fs::exists(ExtensionFolder() + path)) << path;
   }
   EXPECT_EQ(ReadJson("language-configuration.json")["comments"]["lineComment"], "#");
 }

@@ -80,7 +80,7 @@ const CompletionCase kCompletionCases[] = {
     {"schedule s(P, M) { rank r greedy { hold |", "at"},
     {"schedule s(P, M) { rank r greedy { hold at |", "most"},
     {"schedule s(P, M) { rank r greedy { prefer B, |", "F B I W"},
-    {"schedule s(P, M) { rank r greedy { costs F 1, |", "F B I W"},
+    {"schedule s(P, M) { rank r greedy { costs F 1, |", "F B I W p2p"},
     // Derived schedules.
     {"schedule a(P, M, V = 2) { rank q { F q } } schedule b(P, M) = |", "a"},
     {"schedule a(P, M, V = 2) { rank q { F q } } schedule b(P, M) = a(P, M, |",
@@ -120,6 +120,16 @@ TEST(LspCompletionTest, WhatCanStandThere) {
     const size_t at = text.find('|');
     text.erase(at, 1);
     EXPECT_EQ(absl::StrJoin(LabelsAt(text, at), " "), test.offered) << test.text;
+  }
+}
+
+TEST(LspCompletionTest, FilesThatAreUsed) {
+  for (const char* const text : {"use \"", "use \"zb", "use \"\";\nschedule s(P, M) { }"}) {
+    const Source source("", text);
+    const uint32_t at = std::string(text) == "use \"zb" ? 7 : 5;
+    const Completions found = CompleteAt(source, NameTable(source.text()), at);
+    EXPECT_EQ(found.items.size(), ScheduleLibrary().size()) << text;
+    EXPECT_EQ(found.replaced, (Span{5, at})) << text;
   }
 }
 

@@ -90,6 +90,13 @@ const UseCase kUseCases[] = {
      "schedule s(P, M, «compute» = 1) { overlap F & B { compute { F.compute } network { } } rank r "
      "{ "
      "repeat «compute» { F r } } }"},
+    // Numbers of stages, each known in its own row.
+    {"schedule s(P, M) { rank r greedy { costs F |s -> s, B s -> 2 + s, I s; } }",
+     "schedule s(P, M) { rank r greedy { costs F «s» -> «s», B s -> 2 + s, I s; } }"},
+    {"schedule s(P, M, p2p = 1) { rank r greedy { costs F 1, p2p |p2p; } }",
+     "schedule s(P, M, «p2p» = 1) { rank r greedy { costs F 1, p2p «p2p»; } }"},
+    {"schedule s(P, M) { split |even -> even + 1; let even = P; }",
+     "schedule s(P, M) { split «even» -> «even» + 1; let even = P; }"},
     // Derived schedules.
     {"schedule s(P, M, |e = 0) { rank r { F e } } schedule t(P, M, e = 1) = s(P, M, e = e);",
      "schedule s(P, M, «e» = 0) { rank r { F «e» } } schedule t(P, M, e = 1) = s(P, M, «e» = e);"},

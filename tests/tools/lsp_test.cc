@@ -135,6 +135,17 @@ TEST(LspTest, ADeadlockPointsToTheOtherPlaces) {
   EXPECT_EQ(finding["code"], "progress");
   ASSERT_FALSE(finding["relatedInformation"].empty());
   EXPECT_EQ(finding["relatedInformation"][0]["location"]["uri"], kUri);
+  // What hangs has no picture; what has no plan has nothing to show.
+  const std::vector<std::string> lines = Lines(ReadText(path));
+  const auto header = std::find_if(lines.begin(), lines.end(),
+                                   [](const auto& line) { return line.rfind("schedule", 0) == 0; });
+  const std::string hover = HoverOn(&editor, static_cast<int>(header - lines.begin()), 1);
+  EXPECT_TRUE(Contains(hover, "`schedule name")) << hover;
+  EXPECT_FALSE(Contains(hover, "```")) << hover;
+  Change(
+      &editor,
+      {{{"text", "schedule s(P, M) { require P > 99 \"many\"; stages P on line; rank r { } }"}}});
+  EXPECT_FALSE(Contains(HoverOn(&editor, 0, 1), "```"));
 }
 
 TEST(LspTest, Hover) {
@@ -153,7 +164,7 @@ TEST(LspTest, Hover) {
     EXPECT_TRUE(Contains(text, "F forward   B backward   · idle")) << text;
     for (const std::string& line : Lines(text)) {
       const bool in_picture = Contains(line, "rank 3  ");
-      EXPECT_TRUE(!in_picture || Width(line) <= 80) << line;
+      EXPECT_TRUE(!in_picture || Width(line) <= 96) << line;
     }
   }
   EXPECT_TRUE(Contains(HoverOn(&editor, 0, 10), "a schedule, line 1:"));

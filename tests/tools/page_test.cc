@@ -45,6 +45,26 @@ size_t CountOf(const std::string& text, const std::string& piece) {
   return count;
 }
 
+// The page says how much is reconstructed, and has both times of every event.
+TEST(PageTest, KeepsWhatWasObserved) {
+  Timeline timeline;
+  timeline.origin = "measured";
+  timeline.schedule = "x";
+  timeline.events = {{ActionKind::kForward, false, StageId(0), MicrobatchId(0), 0, 10'000}};
+  timeline.first = {0, 1};
+  Analysis analysis;
+  analysis.causes.resize(1);
+  analysis.first_idle = {0, 0};
+  const auto columns = [&] {
+    return PageDataOf({nullptr, nullptr, timeline, analysis, nullptr, "x"}).header["columns"];
+  };
+  EXPECT_EQ(columns()["observed_start"][1], 0);
+  timeline.observed = {{2'000, 9'000}};
+  EXPECT_EQ(columns()["observed_start"][1], 1);
+  const PageData data = PageDataOf({nullptr, nullptr, timeline, analysis, nullptr, "x"});
+  EXPECT_EQ(data.header["reconstructed"], "1 of 1 starts reconstructed, by at most 2 us");
+}
+
 TEST(PageTest, NothingFromFilesIsMarkup) {
   Timeline timeline;
   timeline.origin = "</script><b>{{PROGRAM}}";

@@ -49,6 +49,26 @@ TEST(RehearseTest, PrintsBothPicturesAndTheError) {
   }
 }
 
+// With latencies that occupy nothing, and with collectives, as `sim` has them; beside a control.
+TEST(RehearseTest, PredictsWhatSimSays) {
+  for (const char* const costs :
+       {"F=1ms,B=2ms,p2p=3ms", "F=1ms,B=2ms,p2p=1ms,message=2MB,bandwidth=1GB/s",
+        "F=1ms,I=1ms,W=1ms,p2p=1ms,unshard=2ms,reduce=5ms"}) {
+    const std::string step = std::string("schedules/interleaved.sched P=2 M=4 --cost ") + costs;
+    const auto run = JsonOf("rehearse " + step + " --steps 1");
+    const auto sim = JsonOf("sim " + step);
+    EXPECT_EQ(run["simulated_us"], sim["makespan_us"]) << costs;
+    EXPECT_GE(run["measured_us"], run["simulated_us"]) << costs;
+    EXPECT_EQ(run["control_us"], sim["ranks"][0]["busy_us"]) << costs;
+    ASSERT_EQ(run["controls_us"].size(), 1u);
+    EXPECT_GE(run["controls_us"][0], run["control_us"]) << costs;
+    EXPECT_GT(run["reconstructed"]["starts"], 0) << costs;
+    const bool disturbed = run["disturbance"] > 0.015;
+    const bool off = run["misprediction"] < -0.03;
+    EXPECT_EQ(run["verdict"], disturbed ? "disturbed" : off ? "wrong" : "right") << costs;
+  }
+}
+
 TEST(RehearseTest, WithoutALinkTheCostsSayWhatMessagesTake) {
   const auto run = JsonOf(
       "rehearse schedules/1f1b.sched P=2 M=1 --cost "

@@ -1,9 +1,14 @@
 // "-" is standard output for every option that names a file to write.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "tests/tools/tool_run.h"
+#include "tools/exports.h"
 
 namespace stringline {
 namespace {
@@ -49,6 +54,58 @@ TEST(StandardOutputTest, IsOne) {
     EXPECT_EQ(answer.status, 2) << command;
     EXPECT_NE((answer.out + answer.err).find(message), std::string::npos)
         << command << answer.out << answer.err;
+  }
+}
+
+// What one command writes another one reads, whatever it is.
+TEST(StandardOutputTest, IsTheNextOnesInput) {
+  const auto said_by = [](const std::string& commands) {
+    const std::string path = ScratchFolder() + "/said";
+    const std::string line =
+        absl::StrCat("cd '", SourceFolder(), "' && (",
+                     absl::StrReplaceAll(commands, {{"TOOL", STRINGLINE_TOOL}, {"FOLDER", path}}),
+                     ") > '", path, "' 2> /dev/null");
+    EXPECT_EQ(std::system(line.c_str()), 0) << commands;
+    return ReadText(path);
+  };
+  for (const auto& [piped, alone] : {
+           std::pair("TOOL plan zb_v P=2 M=4 | TOOL show -", "TOOL show zb_v P=2 M=4"),
+           {"TOOL plan zb_v P=2 M=4 | TOOL sim -", "TOOL sim zb_v P=2 M=4"},
+           {"TOOL sim zb_v P=2 M=4 --timeline - | TOOL show -", "TOOL show zb_v P=2 M=4"},
+           {"cat examples/07_mixture_of_experts/costs.yaml | TOOL sim dualpipe_v P=2 M=4 --costs -",
+            "TOOL sim dualpipe_v P=2 M=4 --costs examples/07_mixture_of_experts/costs.yaml"},
+           {"cat schedules/zb_v.sched | TOOL show - P=2 M=4", "TOOL show zb_v P=2 M=4"},
+           {"TOOL export zb_v P=2 M=4 --to torch-compute --out - | TOOL import - | tail -n +2",
+            "TOOL export zb_v P=2 M=4 --to torch-compute > FOLDER.csv; TOOL import FOLDER.csv | "
+            "tail -n +2"},
+       }) {
+    EXPECT_EQ(said_by(piped), said_by(alone)) << piped;
+  }
+}
+
+// What would fill a disk is asked for twice.
+TEST(StandardOutputTest, LargeFilesAreForced) {
+  const std::string path = ScratchFolder() + "/large.json";
+  const std::string many = "show 1f1b P=2 M=90000 --chrome ";
+  const Answer refused = Tool(many + path);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_EQ(refused.err, absl::StrCat("stringline: --chrome ", path,
+                                      ": it would have at least 100 MB; --force writes it all the "
+                                      "same, smaller P and M make it smaller\n"));
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_EQ(Tool(many + "/dev/null --force").status, 0);
+}
+
+// No file is smaller than what is refused without making it.
+TEST(StandardOutputTest, TheLeastSizeIsOne) {
+  const std::string path = ScratchFolder() + "/sized";
+  for (const char* const step : {"1f1b P=2 M=2", "1f1b P=4 M=2000", "dualpipe_v P=8 M=200"}) {
+    const std::string timeline = Tool(absl::StrCat("sim ", step, " --timeline -")).out;
+    const auto events = static_cast<size_t>(std::count(timeline.begin(), timeline.end(), '@'));
+    for (const LargeFile& file : kLargeFiles) {
+      ASSERT_EQ(Tool(absl::StrCat("show ", step, " ", file.option, " ", path)).status, 0);
+      EXPECT_GE(ReadText(path).size(), events * file.least_bytes_per_event) << step << file.option;
+    }
   }
 }
 

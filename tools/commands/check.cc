@@ -95,7 +95,7 @@ Json ProofAsJson(const Plan& lowered, const CheckOptions& options) {
 
 int RunCheck(const Flags& flags, const Output& output) {
   if (!flags.ranges.empty()) return RunCheckFor(flags, output);
-  const absl::StatusOr<Session> checked = OpenCheckedPlanOf(flags);
+  const absl::StatusOr<Session> checked = OpenCheckedPlanOf(flags, output);
   if (!checked.ok()) return Fail(output, checked.status().message());
   // Findings are what was asked for here, so they are the answer.
   if (!checked->plan) {

@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "executor/clock.h"
 #include "schedlang/base/status.h"
-#include "schedlang/text/parse.h"
 #include "tools/command.h"
 #include "tools/open_source.h"
 #include "tools/progress.h"
@@ -44,9 +43,9 @@ absl::StatusOr<int> RunSweep(const Flags& flags, const Output& output) {
     ranges.push_back(std::move(range));
   }
   SL_ASSIGN_OR_RETURN(const std::vector<Parameter> fixed, ParseParameters(flags.parameters));
-  SL_ASSIGN_OR_RETURN(const Source source, OpenSource(flags.file));
+  SL_ASSIGN_OR_RETURN(Source source, OpenSource(flags.file));
   Diagnostics findings;
-  const std::optional<ast::File> file = Parse(source, &findings);
+  const std::optional<ast::File> file = ParseWithUses(&source, &findings);
   if (!file) return ShowFindings(output, output.out, findings, source);
   SL_ASSIGN_OR_RETURN(const ast::Schedule* schedule, FindSchedule(*file, flags.schedule, ranges));
   std::vector<std::string> names;

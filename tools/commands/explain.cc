@@ -49,10 +49,17 @@ struct ExplainedPlan {
   LineColumn Place(uint32_t action) const {
     return source.Locate(SpanOf(plan, plan.actions[action]).begin);
   }
-  // "line 12, iteration 3": of the group's first part.
+  // The file that it is written in, where that is not the one asked about: "1f1b.sched".
+  std::string OtherFile(uint32_t action) const {
+    const std::string& path = source.PathAt(SpanOf(plan, plan.actions[action]).begin);
+    if (path == source.path()) return "";
+    return path.substr(path.rfind('/') + 1);
+  }
+  // "line 12, iteration 3", "1f1b.sched:12": of the group's first part.
   std::string Written(uint32_t group) const {
-    const std::string iteration = Iteration(group);
-    return absl::StrCat("line ", Place(group).line, iteration.empty() ? "" : ", ", iteration);
+    const std::string iteration = Iteration(group), file = OtherFile(group);
+    return absl::StrCat(file.empty() ? "line " : absl::StrCat(file, ":"), Place(group).line,
+                        iteration.empty() ? "" : ", ", iteration);
   }
 };
 
@@ -265,6 +272,7 @@ Json ActionAsJson(const ExplainedPlan& at, uint32_t action, int64_t end_ns) {
           {"rank", at.Rank(action)},
           {"start_us", Microseconds(at.Start(action))},
           {"end_us", Microseconds(end_ns)},
+          {"file", at.source.PathAt(SpanOf(at.plan, at.plan.actions[action]).begin)},
           {"line", place.line},
           {"column", place.column},
           {"where", at.Iteration(action)}};

@@ -10,8 +10,6 @@
 #include "schedlang/text/format.h"
 #include "tools/command.h"
 #include "tools/json.h"
-#include "tools/open_source.h"
-#include "tools/output_paths.h"
 #include "tools/write_file.h"
 
 namespace stringline {
@@ -30,8 +28,7 @@ struct FormattedFile {
 absl::StatusOr<std::vector<FormattedFile>> FormatAll(const std::vector<std::string>& paths) {
   std::vector<FormattedFile> files;
   for (const std::string& path : paths) {
-    SL_ASSIGN_OR_RETURN(Source source,
-                        path == kStandardStream ? OpenSource(path) : ReadSource(path));
+    SL_ASSIGN_OR_RETURN(Source source, ReadSource(path));
     FormattedFile file{std::move(source), std::nullopt, {}};
     file.text = Format(file.source, &file.diagnostics);
     file.changed = file.text && *file.text != file.source.text();

@@ -117,6 +117,7 @@ Json RehearsalAsJson(const Rehearsal& rehearsal) {
           {"steps_us", std::move(steps)},
           {"control_us", Microseconds(rehearsal.control_ns)},
           {"controls_us", std::move(controls)},
+          {"reconstructed", ReconstructionAsJson(rehearsal.measured)},
           {"disturbance", judgement.disturbance},
           {"verdict", kVerdicts[static_cast<int>(judgement.verdict)]}};
 }

@@ -281,6 +281,7 @@ Json ResultAsJson(const Plan& plan, const RecordedRun& run, std::optional<double
   json.update(
       Json{{"measured_us", Microseconds(measured.makespan_ns)},
            {"measured_bubble", measured.rate},
+           {"reconstructed", ReconstructionAsJson(run.result.measured)},
            {"simulated_us", Microseconds(simulated.makespan_ns)},
            {"simulated_bubble", simulated.rate},
            {"misprediction", Misprediction(run.result.measured, run.result.simulated)},

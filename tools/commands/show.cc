@@ -15,12 +15,17 @@ namespace {
 
 Json EventsAsJson(const Timeline& timeline, RankId rank) {
   Json list = Json::array();
-  for (const Event& event : timeline.of(rank)) {
-    list.push_back(
-        {{"action", PrintAction(timeline.pipes, event.kind, event.stage, event.microbatch)},
-         {"start_us", Microseconds(event.start_ns)},
-         {"end_us", Microseconds(event.end_ns)},
-         {"joined", event.joined}});
+  for (uint32_t i = timeline.first[rank.value]; i < timeline.first[rank.value + 1]; ++i) {
+    const Event& event = timeline.events[i];
+    Json json = {{"action", PrintAction(timeline.pipes, event.kind, event.stage, event.microbatch)},
+                 {"start_us", Microseconds(event.start_ns)},
+                 {"end_us", Microseconds(event.end_ns)},
+                 {"joined", event.joined}};
+    if (!timeline.observed.empty()) {
+      json["observed_start_us"] = Microseconds(timeline.observed[i].start_ns);
+      json["observed_end_us"] = Microseconds(timeline.observed[i].end_ns);
+    }
+    list.push_back(std::move(json));
   }
   return list;
 }
@@ -39,6 +44,7 @@ Json TimelineAsJson(const Timeline& timeline) {
           {"bubble", bubbles.rate},
           {"busiest_bubble", bubbles.busiest_rate},
           {"idlest_bubble", bubbles.idlest_rate},
+          {"reconstructed", ReconstructionAsJson(timeline)},
           {"ranks", std::move(ranks)}};
 }
 

@@ -9,7 +9,6 @@
 #include "absl/strings/str_format.h"
 #include "executor/clock.h"
 #include "schedlang/base/status.h"
-#include "schedlang/text/parse.h"
 #include "tools/command.h"
 #include "tools/json.h"
 #include "tools/open_source.h"
@@ -58,7 +57,7 @@ absl::StatusOr<std::optional<SweptSchedule>> LoadSwept(const std::string& path,
   }
   SL_ASSIGN_OR_RETURN(Source source, OpenSource(path));
   Diagnostics findings;
-  std::optional<ast::File> file = Parse(source, &findings);
+  std::optional<ast::File> file = ParseWithUses(&source, &findings);
   if (!file) {
     *broken = BrokenFile{std::move(source), std::move(findings)};
     return std::nullopt;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "schedlang/text/parse.h"
+#include "tools/lsp/used_texts.h"
 #include "tools/session.h"
 
 namespace stringline {
@@ -20,20 +20,16 @@ bool Has(const Diagnostics& diagnostics, Code code) {
   return std::any_of(all.begin(), all.end(), [code](const auto& d) { return d.code == code; });
 }
 
-void Append(const Diagnostics& from, Diagnostics* to) {
-  for (const Diagnostic& finding : from.findings()) {
-    if (to->Has(finding.code, finding.span)) continue;
-    Diagnostic& added = to->Add(finding.code, finding.span, finding.text, finding.count);
-    added.where = finding.where;
-    added.notes = finding.notes;
-  }
-}
-
 class ScheduleTrial {
  public:
   // Takes what it tries off `*tries_left`.
-  ScheduleTrial(const ast::File& file, const std::string& name, int* tries_left)
-      : file_(file), name_(name), tries_left_(*tries_left) {}
+  ScheduleTrial(const Source& source, const ast::File& file, const ast::Schedule& schedule,
+                int* tries_left)
+      : source_(source),
+        file_(file),
+        name_(schedule.name.text),
+        place_(schedule.derived ? schedule.derived->base.span : schedule.name.span),
+        tries_left_(*tries_left) {}
 
   ScheduleAnalysis Run(Diagnostics* diagnostics) {
     bool passed = false;
@@ -58,29 +54,39 @@ class ScheduleTrial {
       CheckedPlan(*plan, {}, &findings);
       plan_ = std::move(plan);
     }
-    Append(findings, diagnostics);
+    AppendFindings(findings, source_, place_, diagnostics);
     return true;
   }
 
+  const Source& source_;
   const ast::File& file_;
   const std::string& name_;
+  const Span place_;  // of what is found in a file that is used
   int& tries_left_;
   std::optional<Plan> plan_;
 };
 
 }  // namespace
 
-TextAnalysis Analyze(const Source& source) {
+TextAnalysis Analyze(const Source& text, const ReadUsed& read) {
   TextAnalysis analysis;
-  if (source.text().size() > kLongestText) return analysis;
-  const std::optional<ast::File> file = Parse(source, &analysis.findings);
+  if (text.text().size() > kLongestText) return analysis;
+  const auto note_used = [&](const std::string& name, const std::string& user) {
+    absl::StatusOr<Source> used = read(name, user);
+    if (used.ok()) analysis.used.insert(used->path());
+    return used;
+  };
+  Source source = text;
+  Diagnostics found;
+  const std::optional<ast::File> file = ParseWithUses(&source, note_used, &found);
+  AppendFindings(found, source, {0, 0}, &analysis.findings);
   if (!file) return analysis;
   int tries_left = kMostTries;
   for (const ast::Schedule& schedule : file->schedules) {
     Diagnostics findings;
     analysis.schedules.push_back(
-        ScheduleTrial(*file, schedule.name.text, &tries_left).Run(&findings));
-    Append(findings, &analysis.findings);
+        ScheduleTrial(source, *file, schedule, &tries_left).Run(&findings));
+    AppendFindings(findings, source, schedule.name.span, &analysis.findings);
   }
   return analysis;
 }

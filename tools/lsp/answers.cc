@@ -1,3 +1,6 @@
+// Each request of an editor's is a function from an open text and the request's parameters to JSON.
+// One table lists them with the capability that announces each. What the functions know, they ask
+// the table of names and the analysis for, which are made anew when the text changes.
 #include "tools/lsp/answers.h"
 
 #include <optional>
@@ -9,6 +12,7 @@
 #include "tools/lsp/hover.h"
 #include "tools/lsp/rename.h"
 #include "tools/lsp/symbols.h"
+#include "tools/lsp/used_texts.h"
 
 namespace stringline {
 namespace {
@@ -206,14 +210,12 @@ constexpr TextRequest kTextRequests[] = {
 }  // namespace
 
 OpenText::OpenText(std::string name, std::string written)
-    : uri(std::move(name)), text(std::move(written)) {
-  Update();
-}
+    : uri(std::move(name)), path(PathOfUri(uri)), text(std::move(written)) {}
 
-void OpenText::Update() {
-  source = std::make_unique<Source>("", text.text());
+void OpenText::Update(const ReadUsed& read) {
+  source = std::make_unique<Source>(path, text.text());
   names = std::make_unique<NameTable>(source->text());
-  analysis = Analyze(*source);
+  analysis = Analyze(*source, read);
 }
 
 absl::Span<const TextRequest> TextRequests() { return kTextRequests; }

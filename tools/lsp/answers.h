@@ -17,10 +17,11 @@ namespace stringline {
 // An open text and all that is known of it.
 struct OpenText {
   OpenText(std::string uri, std::string written);
-  // Finds out all the rest again, from `text`.
-  void Update();
+  // Finds out all the rest, from `text` and the files that it uses.
+  void Update(const ReadUsed& read);
 
   std::string uri;
+  std::string path;  // of the file that the URI names
   EditorText text;
   std::unique_ptr<Source> source;
   std::unique_ptr<NameTable> names;

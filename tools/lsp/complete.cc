@@ -19,6 +19,7 @@ namespace stringline {
 namespace {
 
 constexpr const char* kLetters = "F B I W";
+constexpr const char* kCostKeys = "F B I W p2p";
 
 // Words behind one or two others, however the statement began.
 struct FollowRow {
@@ -36,7 +37,7 @@ constexpr FollowRow kFollows[] = {
     {"hold", "at", "most"},
     {"", "fill", "W"},
     {"", "prefer", kLetters},
-    {"", "costs", kLetters},
+    {"", "costs", kCostKeys},
     {"", "overlap", kLetters},
     {"", "else", "if"},
     {"", "then", "defer"},
@@ -163,7 +164,7 @@ class Completer {
     if (block != nullptr && block->sort == BlockSort::kLane) return Words(kLetters);
     if (IsInNewNames(1)) return;
     if (brackets_ == 0 && Before() == "," && (Statement() == "prefer" || Statement() == "costs")) {
-      return Words(kLetters);
+      return Words(Statement() == "costs" ? kCostKeys : kLetters);
     }
     if (Before() == "&") {
       Words(kLetters);
@@ -340,8 +341,8 @@ class Completer {
 
   void Files() {
     for (const LibrarySchedule& schedule : ScheduleLibrary()) {
-      result_.items.push_back({Completion::Sort::kLibrary, absl::StrCat(schedule.name, ".sched"),
-                               "a schedule of the library"});
+      result_.items.push_back(
+          {Completion::Sort::kLibrary, schedule.name, "a schedule of the library"});
     }
   }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "schedlang/sim/simulate.h"
 #include "schedlang/text/parse.h"
 #include "schedlang/text/words.h"
 #include "tools/session.h"
@@ -131,13 +132,13 @@ std::string DefinitionText(const Source& source, const DefinedName& name) {
 }
 
 std::string PictureText(const Plan& plan) {
-  constexpr int kColumns = 80;
+  constexpr int kColumns = 96;
   Diagnostics findings;
   const std::optional<Plan> checked = CheckedPlan(plan, {}, &findings);
   if (!checked) return "";
   const absl::StatusOr<CostModel> costs = CostsFor({}, *checked);
   if (!costs.ok()) return "";
-  const absl::StatusOr<Timeline> step = SimulatedStep(*checked, *costs, CommLayout::kEdge);
+  const absl::StatusOr<Timeline> step = Simulate(*checked, *costs);
   if (!step.ok()) return "";
   return std::string(absl::StripAsciiWhitespace(Draw(*step, {.width = kColumns})));
 }

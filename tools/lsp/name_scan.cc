@@ -155,7 +155,10 @@ class NameScan {
     BeginStatement();
     if (Is(i_, "(") || Is(i_, "[")) OpenBracket();
     if (Is(i_, ")") || Is(i_, "]")) CloseBracket();
-    if (Is(i_, ",") && brackets_ == 1) EndListItem(End());
+    if (!Is(i_, ",")) return;
+    if (brackets_ == 1) EndListItem(End());
+    // `costs F s -> e, B 2`: the stage's number is known in its row.
+    if (brackets_ == 0) Hide(&for_statement_, Begin());
   }
 
   void OpenBracket() {
@@ -276,7 +279,7 @@ class NameScan {
       if (first) heads_.back().rank_variable = block_name_;
     } else if (Follows("as")) {
       for_block_.push_back(Add(NameSort::kLoopVariable, here));
-    } else if (StandsWhereLayoutsDo() && Is(i_ + 1, "->")) {
+    } else if (Is(i_ + 1, "->")) {
       for_statement_.push_back(Add(NameSort::kStageVariable, here));
       Show(for_statement_.back(), End());
     } else if (list_ && BeginsListItem()) {
@@ -307,17 +310,13 @@ class NameScan {
     heads_.back().parameters.push_back(in_list_);
   }
 
-  // Behind `on`, `on reversed` and `split`.
-  bool StandsWhereLayoutsDo() const {
-    if (Follows("on") || (Follows("reversed") && Follows("on", 2))) return true;
-    return word_ == "split" && i_ == begin_ + 1;
-  }
-
-  // A word that means something there, and is no name.
+  // A word that means something there, and is no name: a layout, how layers are split, …
   bool IsWordInPlace() const {
-    if (StandsWhereLayoutsDo() || Follows("then") || InnermostIs(NamedBlock::Sort::kOverlap)) {
-      return true;
-    }
+    if (InnermostIs(NamedBlock::Sort::kOverlap) || Follows("on") || Follows("then")) return true;
+    if (Follows("reversed") && Follows("on", 2)) return true;
+    if (word_ == "split" && i_ == begin_ + 1) return true;
+    const bool begins_cost = Follows("costs") || (Follows(",") && brackets_ == 0);
+    if (word_ == "costs" && begins_cost && Is(i_, "p2p")) return true;
     return (Follows("at") && Follows("hold", 2)) || (Follows("W") && Follows("defer", 2));
   }
 

@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "tools/lsp/answers.h"
 #include "tools/lsp/json_rpc.h"
+#include "tools/lsp/used_texts.h"
+#include "tools/open_source.h"
 #include "tools/output.h"
 
 namespace stringline {
@@ -119,8 +121,11 @@ class EditorServer {
   void DidOpen(const Json& params) {
     const Json& document = params.at("textDocument");
     const auto uri = document.at("uri").get<std::string>();
-    texts_.insert_or_assign(uri, OpenText(uri, document.at("text").get<std::string>()));
+    const auto [open, is_new] =
+        texts_.insert_or_assign(uri, OpenText(uri, document.at("text").get<std::string>()));
+    open->second.Update(read_);
     Publish(uri, document);
+    UpdateUsersOf(open->second.path);
   }
 
   void DidChange(const Json& params) {
@@ -139,8 +144,9 @@ class EditorServer {
       }
     }
     open->second.text = std::move(text);
-    open->second.Update();
+    open->second.Update(read_);
     Publish(uri, document);
+    UpdateUsersOf(open->second.path);
   }
 
   void DidClose(const Json& params) {
@@ -148,6 +154,24 @@ class EditorServer {
     if (texts_.erase(uri) == 0) return;
     WriteMessage(out_, RpcNotification("textDocument/publishDiagnostics",
                                        {{"uri", uri}, {"diagnostics", Json::array()}}));
+    UpdateUsersOf(PathOfUri(uri));
+  }
+
+  // Looks again at the open texts that use the file at `path`, which has changed.
+  void UpdateUsersOf(const std::string& path) {
+    for (auto& [uri, open] : texts_) {
+      if (open.analysis.used.count(path) == 0) continue;
+      open.Update(read_);
+      Publish(uri, Json::object());
+    }
+  }
+
+  // The text of an open file.
+  const std::string* UnsavedAt(const std::string& path) const {
+    for (const auto& [uri, open] : texts_) {
+      if (open.path == path) return &open.text.text();
+    }
+    return nullptr;
   }
 
   void Publish(const std::string& uri, const Json& document) {
@@ -169,7 +193,10 @@ class EditorServer {
 
   std::istream& in_;
   std::ostream& out_;
-  std::map<std::string, OpenText> texts_;
+  std::map<std::string, OpenText> texts_;  // by URI
+  const ReadUsed read_ = [this](const std::string& name, const std::string& user) {
+    return OpenUsed(name, user, [this](const std::string& path) { return UnsavedAt(path); });
+  };
   bool initialized_ = false;
   bool shut_down_ = false;
   bool ended_ = false;

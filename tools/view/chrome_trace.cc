@@ -84,9 +84,10 @@ class ChromeWriter {
     }
     if (step.source != nullptr) {
       const Action& action = step.plan.actions[slice.event];
-      const LineColumn at = step.source->Locate(SpanOf(step.plan, action).begin);
-      absl::StrAppend(&arguments,
-                      ",\"source\":", Quoted(absl::StrCat(step.source->path(), ":", at.line)));
+      const uint32_t place = SpanOf(step.plan, action).begin;
+      absl::StrAppend(
+          &arguments, ",\"source\":",
+          Quoted(absl::StrCat(step.source->PathAt(place), ":", step.source->Locate(place).line)));
     }
     Add(absl::StrCat(R"({"ph":"X","name":)", Quoted(NameOf(step.timeline, slice)), R"(,"cat":)",
                      Quoted(slice.part >= 0 ? "part" : PrintedKind(event.kind)), R"(,"pid":)", pid,

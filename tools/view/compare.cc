@@ -24,10 +24,12 @@ std::string Compare(const Timeline& measured, const Timeline& simulated, const P
   Picture second = first;
   second.legend = true;
   const double error = Misprediction(measured, simulated);
+  const std::string reconstructed = PrintReconstruction(measured);
   return absl::StrCat(
       Draw(measured, first), Draw(simulated, second), "\npredicted ", PrintTime(predicted),
       ", took ", PrintTime(took), ": ",
-      absl::StrFormat("%.1f %% too %s\n", 100 * std::fabs(error), error < 0 ? "short" : "long"));
+      absl::StrFormat("%.1f %% too %s\n", 100 * std::fabs(error), error < 0 ? "short" : "long"),
+      reconstructed, reconstructed.empty() ? "" : "\n");
 }
 
 }  // namespace stringline

@@ -8,7 +8,8 @@
 
 namespace stringline {
 
-// Both timelines as pictures on one scale of time, and by how much the step was mispredicted.
+// Both timelines as pictures on one scale of time, by how much the step was mispredicted, and
+// what of the measured starts is reconstructed.
 std::string Compare(const Timeline& measured, const Timeline& simulated, const Picture& picture);
 
 // (simulated - measured) / measured of the makespans; 0 if nothing was measured.

@@ -184,8 +184,9 @@ class PerfettoWriter {
     annotate("kind", std::string(MeaningOfKind(of.kind)));
     if (step.source != nullptr) {
       const Action& action = step.plan.actions[slice.event];
-      const LineColumn at = step.source->Locate(SpanOf(step.plan, action).begin);
-      annotate("source", absl::StrCat(step.source->path(), ":", at.line));
+      const uint32_t place = SpanOf(step.plan, action).begin;
+      annotate("source",
+               absl::StrCat(step.source->PathAt(place), ":", step.source->Locate(place).line));
     }
     if (const auto idle = waiting_.find(slice.event); idle != waiting_.end() && slice.part < 0) {
       annotate("waited for", std::string(NameOf(idle->second->cause)));

@@ -16,6 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "tools/view/lane_rows.h"
 #include "tools/view/raster.h"
 #include "tools/view/shown_part.h"
@@ -158,8 +159,9 @@ class Drawing {
       return event.kind == ActionKind::kForward ? kCollectivePaint : kReducePaint;
     }
     const int microbatch = MicrobatchOfStep(step_, event);
-    const double progress =
-        last_microbatch_ == 0 ? 0 : static_cast<double>(microbatch) / last_microbatch_;
+    // The steps between 256 colours are too wide for a drift.
+    const bool drifts = last_microbatch_ > 0 && picture_.colors != Colors::k256;
+    const double progress = drifts ? static_cast<double>(microbatch) / last_microbatch_ : 0;
     return PaintOf(event.kind, chunk_of_.at(event.stage.value), microbatch, progress);
   }
 
@@ -439,6 +441,10 @@ std::string Drawing::Legend() const {
   absl::StrAppend(&text, margin, "one column is ", raster_.exact ? "" : "about ",
                   PrintTime(column_ns), "; peak: most stage activations alive at once",
                   Plain(colors), "\n");
+  const std::string reconstructed = PrintReconstruction(step_);
+  for (const absl::string_view line : absl::StrSplit(reconstructed, "; ", absl::SkipEmpty())) {
+    absl::StrAppend(&text, margin, line, Plain(colors), "\n");
+  }
   return text;
 }
 

@@ -75,6 +75,18 @@ std::string TitleOf(const Timeline& timeline) {
   return title;
 }
 
+std::string PrintReconstruction(const Timeline& timeline) {
+  const std::optional<Reconstruction> all = ReconstructionOf(timeline);
+  if (!all) return "";
+  std::string text = absl::StrCat(all->moved, " of ", all->seen, " starts reconstructed");
+  if (all->moved > 0) absl::StrAppend(&text, ", by at most ", PrintTime(all->most_ns));
+  if (all->unseen > 0) {
+    absl::StrAppend(&text, "; of ", all->unseen,
+                    " messages and reductions only the end was observed");
+  }
+  return text;
+}
+
 int64_t ComputeEvents(const Timeline& timeline) {
   int64_t count = 0;
   for (const Event& event : timeline.events) count += IsCompute(event.kind) ? 1 : 0;

@@ -32,6 +32,10 @@ std::string PrintBar(double share, int width);
 // "one_f_one_b P=4 M=8"
 std::string TitleOf(const Timeline& timeline);
 
+// "100 of 120 starts reconstructed, by at most 35 us; of 48 messages and reductions only the end
+// was observed"; "" where nothing is kept of what was observed.
+std::string PrintReconstruction(const Timeline& timeline);
+
 // Computations in it; each part of `a & b` counts.
 int64_t ComputeEvents(const Timeline& timeline);
 

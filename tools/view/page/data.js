@@ -58,6 +58,12 @@ function readTimeline(head, bytes, index) {
   t.stage = addUp(ints('stage'));
   t.microbatch = addUp(ints('microbatch'));
   readTimes(t, floats('start'), floats('length'));
+  t.observedStart = floats('observed_start');
+  t.observedEnd = floats('observed_end');
+  for (let i = 0; i < t.observedStart.length; ++i) {
+    t.observedStart[i] += t.start[i];
+    t.observedEnd[i] += t.end[i];
+  }
   readNeeds(t, ints);
   readIdle(t, ints, floats);
   t.critical = addUp(ints('critical'));
@@ -168,6 +174,20 @@ function stageName(t, stage) {
     if (stage >= first && stage < first + stages) return `${name}[${stage - first}]`;
   }
   return String(stage);
+}
+
+// Which of the pipes a stage is in; 0 where there are none.
+function pipeOf(t, stage) {
+  const found = t.head.pipes.findIndex(([, first, stages]) =>
+    stage >= first && stage < first + stages);
+  return Math.max(0, found);
+}
+
+const hasPipes = (t) => t.head.pipes.length > 1;
+
+// The event's microbatch, numbered through the whole step; names of actions count in their pipe.
+function microbatchOfStep(t, i) {
+  return t.microbatch[i] + (hasPipes(t) ? t.head.pipes[pipeOf(t, t.stage[i])][3] : 0);
 }
 
 // "3F7".

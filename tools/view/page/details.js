@@ -34,7 +34,8 @@ function fillTitles() {
     return make('div.title', {},
                 several() ? make('span.letter', {}, letterOf(t)) : null,
                 make('h1', {}, name, make('span.params', {}, ` ${params.join(' ')}`)),
-                make('span.facts', {}, make('span.fact', {}, t.head.origin), ...facts));
+                make('span.facts', {}, make('span.fact', {}, t.head.origin), ...facts,
+                     t.head.reconstructed ? make('span.fact.long', {}, t.head.reconstructed) : null));
   }));
   byId('titles').classList.toggle('several', several());
   if (view.timelines.length === 2) {
@@ -141,9 +142,10 @@ function eventDetails(t, i) {
     parts > 1 ? make('p.quiet', {}, `shares the rank: ${groupName(t, first)}`) : null,
     factList(...[several() ? ['timeline', letterOf(t)] : null,
               ['rank', t.rankOf[i]], ['stage', stageName(t, t.stage[i])],
-              t.microbatch[i] < 0 ? null : ['microbatch', t.microbatch[i]],
+              t.microbatch[i] < 0 ? null : ['microbatch', microbatchWords(t, i)],
               ['start', timeWords(t.start[i])], ['end', timeWords(t.end[i])],
               ['length', timeWords(t.end[i] - t.start[i])],
+              observedFact(t, i),
               t.critical.length ? ['on the critical path', t.onPath[i] ? 'yes' : 'no'] : null,
     ].filter(Boolean)),
     make('h3', {}, 'Why not earlier'),
@@ -154,6 +156,17 @@ function eventDetails(t, i) {
     ...list('Messages', [...ends].map((k) => eventLink(t, k, stretch(k)))),
     ...list('Needed by', links.users.map((k) => eventLink(t, k, stretch(k)))),
   ].filter(Boolean);
+}
+
+// What was seen of an event whose start the plan's rules tell; null where nothing is kept of it.
+function observedFact(t, i) {
+  if (i >= t.observedStart.length) return null;
+  const start = t.observedStart[i], end = t.observedEnd[i];
+  const moved = start - t.start[i];
+  if (start === end) return ['observed', `only the end, ${timeWords(end)}`];
+  const words = moved === 0 ? '' : `; it started ${timeWords(Math.abs(moved))} ` +
+    `${moved > 0 ? 'after' : 'before'} the start above, which is reconstructed`;
+  return ['observed', `${timeWords(start)} to ${timeWords(end)}${words}`];
 }
 
 function idleDetails(t, s) {
@@ -195,6 +208,8 @@ function tipOf(hit) {
     return [
       make('strong', {}, groupName(t, i) + part),
       make('span.quiet', {}, `  rank ${t.rankOf[i]}${messageWith}`),
+      hasPipes(t) && t.microbatch[i] >= 0
+        ? make('p', {}, `microbatch ${microbatchWords(t, i)}`) : null,
       make('p', {}, `starts ${timeWords(t.start[i])}, takes ${timeWords(t.end[i] - t.start[i])}`),
       ...whyWords(t, i).map((words) => make('p', {}, words)),
       place ? make('p.quiet', {}, place) : null,
@@ -239,12 +254,25 @@ function fillLegend() {
     ...[...kinds].sort((a, b) => a - b).map((kind) => make('span', {},
       make('i.swatch', {style: `background: ${paint.kindCss[kind]}`}),
       `${t.head.kinds[kind][0]} ${names[kind]}`)),
-    view.timelines.some((u) => u.chunk.some((c) => c > 0))
+    view.timelines.some((u) => !hasPipes(u) && u.chunk.some((c) => c > 0))
       ? make('span', {}, ...[0, 1].map((kind) => make('i.swatch', {
-        style: `background: ${css(paint.rgb[kind * 4 + 2])}`})), 'every second stage of a rank')
+        style: `background: ${css(paint.rgb[toneAt(kind, 1, 0)])}`})),
+             'every second stage of a rank')
       : '',
+    ...pipeLegend(),
     ...[...causes].sort((a, b) => a - b).map((cause) => make('span', {},
       make('i.swatch', {style: causeStyle(paint, cause)}), `idle: ${t.head.causes[cause]}`)));
+}
+
+// Pipes by their shade, each of its place among its timeline's.
+function pipeLegend() {
+  const {paint} = picture;
+  const pipes = new Map();
+  for (const t of view.timelines.filter(hasPipes)) {
+    t.head.pipes.forEach(([name], index) => pipes.set(`${index} ${name}`, [index, name]));
+  }
+  return [...pipes.values()].map(([index, name]) => make('span', {}, make('i.swatch', {
+    style: `background: ${css(paint.rgb[toneAt(0, index, 0)])}`}), `pipe ${name}`));
 }
 
 function fillTable() {

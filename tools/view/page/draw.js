@@ -133,9 +133,11 @@ function drawLabels(context, ratio) {
 function labelTexts(t, i, part) {
   if (part !== NONE) return [partName(t, part).slice(2)];
   const full = actionName(t, i);
-  if (t.kind[i] > 3) return [full];
-  const number = String(t.microbatch[i]);
-  return [full, t.head.kinds[t.kind[i]][0] + number, number];
+  if (t.microbatch[i] < 0) return [full];
+  const number = String(microbatchOfStep(t, i)), short = t.head.kinds[t.kind[i]][0] + number;
+  // With pipes the name counts in its pipe; on the picture all numbers are of the whole step.
+  if (t.kind[i] > 3) return [hasPipes(t) ? short : full];
+  return hasPipes(t) ? [short, number] : [full, short, number];
 }
 
 // The first text that fits in a good size, or else in a small one; `measured` if the context's font was changed.

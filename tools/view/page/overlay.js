@@ -303,7 +303,7 @@ function paintCrowd(raster, ratio) {
       for (let band = 0; band < CROWD_BANDS; ++band) {
         sum += sums[x * CROWD_BANDS + band];
         const high = Math.max(top, bottom - Math.round((bottom - top) * sum / (255 * t.ranks)));
-        const color = band < 4 ? paint.fill[band * 4] : pixel(paint.causeRgb[band - 4]);
+        const color = band < 4 ? paint.fill[toneAt(band, 0, 0)] : pixel(paint.causeRgb[band - 4]);
         if (low > high) fillBox(raster, x0 + x, high, x0 + x + 1, low, color);
         low = high;
       }

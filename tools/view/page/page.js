@@ -274,7 +274,7 @@ function fillKeys() {
                                make('form', {method: 'dialog'}, make('button', {}, 'Close')));
 }
 
-// Which of its rank's stages a stage is: 0, 1, ...
+// Which of its rank's stages a stage is: 0, 1 for every second one; where there are pipes, its pipe.
 function chunksOf(t) {
   let stages = 0;
   for (const stage of t.stage) stages = Math.max(stages, stage + 1);
@@ -282,7 +282,10 @@ function chunksOf(t) {
   for (let i = 0; i < t.n; ++i) rank[t.stage[i]] = t.rankOf[i];
   const seen = new Int32Array(t.ranks);
   t.chunk = new Uint16Array(stages);
-  for (let s = 0; s < stages; ++s) if (rank[s] !== NONE) t.chunk[s] = seen[rank[s]]++;
+  for (let s = 0; s < stages; ++s) {
+    if (rank[s] === NONE) continue;
+    t.chunk[s] = hasPipes(t) ? pipeOf(t, s) : seen[rank[s]]++ & 1;
+  }
 }
 
 function begin() {

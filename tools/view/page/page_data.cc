@@ -33,6 +33,7 @@ class PageDataWriter {
     WriteNames();
     WriteRanks();
     WriteEvents();
+    WriteObserved();
     WriteNeeds();
     WriteIdle();
     WriteMessages();
@@ -68,6 +69,7 @@ class PageDataWriter {
   void WriteTitle() {
     header_["title"] = TitleOf(timeline_);
     header_["origin"] = timeline_.origin;
+    header_["reconstructed"] = PrintReconstruction(timeline_);
     header_["label"] = page_.label;
     header_["layout"] = NameOf(timeline_.layout);
     header_["makespan"] = page_.analysis.makespan_ns;
@@ -75,7 +77,7 @@ class PageDataWriter {
     header_["wired"] = page_.plan != nullptr && !page_.analysis.critical.empty();
     PageJson pipes = PageJson::array();
     for (const Pipe& pipe : timeline_.pipes) {
-      pipes.push_back({pipe.name, pipe.first_stage.value, pipe.stages});
+      pipes.push_back({pipe.name, pipe.first_stage.value, pipe.stages, pipe.first_microbatch});
     }
     header_["pipes"] = std::move(pipes);
   }
@@ -143,6 +145,15 @@ class PageDataWriter {
       before = now;
       return difference;
     });
+  }
+
+  void WriteObserved() {
+    const std::vector<ObservedTimes>& observed = timeline_.observed;
+    const std::vector<Event>& events = timeline_.events;
+    Column("observed_start", observed.size(),
+           [&](size_t i) { return observed[i].start_ns - events[i].start_ns; });
+    Column("observed_end", observed.size(),
+           [&](size_t i) { return observed[i].end_ns - events[i].end_ns; });
   }
 
   void WriteNeeds() {
@@ -225,12 +236,12 @@ class PageDataWriter {
   void WritePlaces() {
     if (page_.plan == nullptr || page_.source == nullptr || page_.plan->places.empty()) return;
     const Plan& plan = *page_.plan;
-    header_["file"] = page_.source->path();
+    header_["file"] = page_.source->PathAt(plan.places.front().begin);  // all are in one file
     std::map<int, std::string> lines;
     std::vector<LineColumn> at;
     for (const Span& span : plan.places) {
       at.push_back(page_.source->Locate(span.begin));
-      const absl::string_view text = page_.source->Line(at.back().line);
+      const absl::string_view text = page_.source->LineAt(span.begin);
       if (text.size() <= kLongestLine) lines.try_emplace(at.back().line, std::string(text));
     }
     PageJson texts = PageJson::array();

@@ -7,6 +7,7 @@
 //   stage, microbatch, place, iteration     guess: that of the event before
 //   start      guess: the end of the rank's last computation
 //   length     guess: the length of the last event of this kind
+//   observed_start, observed_end   where what was observed is kept. Guess: what is told
 //   giver      the computation that gives what comes from the stage before or behind; own, the
 //              computation of the same stage that it needs; via, the receive that brings what the
 //              giver gives. Event numbers, guess: the event's own; 0 stands for none

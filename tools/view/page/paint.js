@@ -1,5 +1,5 @@
 // Colours. Hues are the terminal's: F blue, B amber, I rose, W green, each also of its own
-// lightness; a rank's second, fourth, ... stage is darker. Causes of idle time differ by hatching.
+// lightness; a rank's second, fourth, ... stage is darker, and pipes have four shades. Causes of idle time differ by hatching.
 
 // OKLCH -> [r, g, b] of 0 .. 255. Lightness 0 .. 1, hue in degrees.
 function fromOklch(lightness, chroma, hue) {
@@ -28,10 +28,14 @@ const mix = (one, other, share) => one.map((c, i) => Math.round(c + (other[i] - 
 const css = ([r, g, b]) => `rgb(${r} ${g} ${b})`;
 const pixel = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;
 
-// Lightness, chroma, hue of the four computations; and of what is on other lanes. Steps of lightness
-// are wider than CHUNK_STEP, so that it alone tells them apart.
+// Lightness, chroma, hue of the four computations; and of what is on other lanes. Chosen so
+// that readers who lack a kind of cone tell them apart, which tests/page/browser_test.py holds.
 const KIND_TONES = [[0.735, 0.115, 240], [0.86, 0.135, 84], [0.65, 0.155, 10], [0.44, 0.1, 150]];
-const CHUNK_STEP = 0.08;
+// What its shade adds to a kind's lightness: a rank's every second stage has the second one; of
+// pipes each has one of four.
+const SHADES = [[0, -0.08, 0.07, -0.14], [0, -0.08, 0.05, -0.13], [0, -0.08, 0.08, 0.04],
+                [0, -0.08, -0.12, -0.04]];
+const toneAt = (kind, shade, microbatch) => kind * 8 + (shade & 3) * 2 + (microbatch & 1);
 const COLLECTIVE_TONE = [0.62, 0.09, 195];
 
 // The causes in the order of analysis.h: lightness is the theme's. Patterns: see tileBit.
@@ -83,12 +87,13 @@ function makePaint(name, scale) {
     paint.css[key] = css(theme[key]);
   }
   const tone = ([l, c, h], shift) => fromOklch(l + theme.kindShift + shift, c, h);
-  // By kind * 4 + (odd stage of its rank) * 2 + (odd microbatch).
+  // By toneAt(kind, shade, microbatch).
   const rows = [];
   for (let kind = 0; kind < 11; ++kind) {
     const base = kind < 4 ? KIND_TONES[kind] : kind < 6 ? KIND_TONES[0]
       : kind < 8 ? KIND_TONES[1] : COLLECTIVE_TONE;
-    for (let v = 0; v < 4; ++v) rows.push(tone(base, (v & 2 ? -CHUNK_STEP : 0) + (v & 1 ? -0.02 : 0)));
+    const shades = SHADES[KIND_TONES.indexOf(base)] || SHADES[0];
+    for (let v = 0; v < 8; ++v) rows.push(tone(base, shades[v >> 1] - (v & 1 ? 0.02 : 0)));
   }
   paint.rgb = rows;
   paint.fill = Uint32Array.from(rows, pixel);

@@ -105,7 +105,7 @@ const hasPieces = (t, first, count) =>
 const PIECE_INSET = 0.3;  // of a lane's height, above and below the pieces of a group
 
 const toneOf = (t, i) =>
-  t.kind[i] * 4 + (t.chunk[t.stage[i]] & 1) * 2 + (t.microbatch[i] & 1);
+  toneAt(t.kind[i], t.chunk[t.stage[i]], t.microbatch[i]);
 
 // Bins at most as wide as a pixel.
 function chooseBins(lane, at) {
@@ -134,7 +134,7 @@ function drawShares(raster, lane, x, at) {
   for (let kind = 0; kind < 4; ++kind) {
     for (let b = first; b <= last; ++b) sum += level[b * SHARES + kind];
     const bottom = Math.min(y1, y0 + Math.round(sum * scale));
-    if (bottom > top) fillBox(raster, x, top, x + 1, bottom, fills[kind * 4]);
+    if (bottom > top) fillBox(raster, x, top, x + 1, bottom, fills[toneAt(kind, 0, 0)]);
     top = bottom;
   }
   if (top < y1 && cause) {
@@ -162,7 +162,7 @@ function drawMixed(raster, lane, level, first, last, x, at) {
   const weight = compute ? Math.min(1, busy / (255 * bins)) : Math.max(0.5, busy / (255 * bins));
   const ink = [0, 0, 0];
   sums.forEach((sum, kind) => {
-    const tone = paint.rgb[lane.kind === LANE_COLLECTIVES ? 32 : kind * 4];
+    const tone = paint.rgb[toneAt(lane.kind === LANE_COLLECTIVES ? 8 : kind, 0, 0)];
     for (let c = 0; c < 3; ++c) ink[c] += tone[c] * sum / Math.max(1, busy);
   });
   const color = mix(ground, ink, at.dim ? weight * 0.35 : weight);

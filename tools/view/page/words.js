@@ -30,6 +30,10 @@ function groupName(t, i) {
   return Array.from({length: parts}, (_, k) => actionName(t, first + k)).join(' & ');
 }
 
+// "3", or "11 of the step, 3 of its pipe".
+const microbatchWords = (t, i) => (hasPipes(t)
+  ? `${microbatchOfStep(t, i)} of the step, ${t.microbatch[i]} of its pipe` : t.microbatch[i]);
+
 // "F.attn", or "F.attn.2" in layer 2: of a part's number.
 const partName = (t, part) =>
   t.head.parts[t.parts.name[part]][0] + (t.parts.layer[part] ? `.${t.parts.layer[part]}` : '');
