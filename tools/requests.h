@@ -17,8 +17,8 @@ absl::StatusOr<std::vector<Parameter>> ParseParameters(const std::vector<std::st
 absl::StatusOr<PlanRequest> PlanRequestOf(const Flags& flags);
 // --cost, --costs, --slow. Error: a --slow that is not RANK=SHARE.
 absl::StatusOr<CostRequest> CostRequestOf(const Flags& flags);
-// --layout, --buffers, --lazy, --activations, --memory, --model. Error: a number of bytes that is
-// none.
+// --layout, --buffers, --lazy, --activations, --memory, --model, and costs. Error: a number of
+// bytes that is none.
 absl::StatusOr<CheckRequest> CheckRequestOf(const Flags& flags);
 // --layout; the flag's values are checked when it is parsed.
 CommLayout LayoutOf(const Flags& flags);

@@ -18,7 +18,7 @@
 namespace stringline {
 namespace {
 
-constexpr size_t kMostActions = 10;
+constexpr size_t kMostRows = 10;
 
 std::string Signed(double ns) {
   const auto whole = static_cast<int64_t>(std::abs(ns) + 0.5);
@@ -70,15 +70,15 @@ void PrintDifference(const Difference& difference, const Timeline& first, const 
   if (difference.actions.empty()) return;
   out << absl::StreamFormat("\n  %-10s %6s %13s %13s %13s\n", "each takes", "times", "first",
                             "second", "difference");
-  for (size_t i = 0; i < std::min(difference.actions.size(), kMostActions); ++i) {
+  for (size_t i = 0; i < std::min(difference.actions.size(), kMostRows); ++i) {
     const ActionDifference& action = difference.actions[i];
     out << absl::StreamFormat(
         "  %-10s %6d %13s %13s %13s\n",
         absl::StrCat(PrintedKind(action.kind), " ", PrintStage(second.pipes, action.stage)),
         action.count, Time(action.first_ns), Time(action.second_ns), Signed(action.change_ns()));
   }
-  if (difference.actions.size() > kMostActions) {
-    out << absl::StreamFormat("  … and %d more\n", difference.actions.size() - kMostActions);
+  if (difference.actions.size() > kMostRows) {
+    out << absl::StreamFormat("  … and %d more\n", difference.actions.size() - kMostRows);
   }
 }
 
