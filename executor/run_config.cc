@@ -21,6 +21,7 @@
 #include "schedlang/base/status.h"
 #include "schedlang/base/yaml.h"
 #include "schedlang/sim/cost_keys.h"
+#include "schedlang/sim/model_keys.h"
 
 namespace stringline {
 namespace {
@@ -48,60 +49,59 @@ struct WordChoice {
   const char* words[3];  // fewer: null
 };
 constexpr WordChoice kDevice = {"device", {"auto", "cpu", "cuda"}};
-constexpr WordChoice kPrecision = {"precision", {"fp32", "bf16"}};
+constexpr WordChoice kPrecision = {model_key::kPrecision, {"fp32", "bf16"}};
 constexpr WordChoice kCapture = {"capture", {"auto", "off"}};
 
 constexpr double kMost = 1 << 20;
-constexpr absl::string_view kHidden = "hidden";
 // What else says how a GPU is used.
 constexpr const char* kKeysOfCuda[] = {"capture", "gpus", "sms_per_rank", "nccl"};
 constexpr double kMostGpus = 1024;
 constexpr double kMostSms = 4096;
 
 std::vector<Field> FieldsOf(GptShape* shape) {
-  return {{"layers", &shape->layers, 1, kMost},
-          {"width", &shape->width, 1, kMost},
-          {"heads", &shape->heads, 1, kMost},
-          {"context", &shape->context, 1, kMost},
-          {"vocabulary", &shape->vocabulary, 1, kMost, false},
-          {"tied", &shape->tied, 0, 0, false}};
+  return {{model_key::kLayers, &shape->layers, 1, kMost},
+          {model_key::kWidth, &shape->width, 1, kMost},
+          {model_key::kHeads, &shape->heads, 1, kMost},
+          {model_key::kContext, &shape->context, 1, kMost},
+          {model_key::kVocabulary, &shape->vocabulary, 1, kMost, false},
+          {model_key::kTied, &shape->tied, 0, 0, false}};
 }
 
 std::vector<Field> FieldsOf(DecoderShape* shape) {
-  return {{"layers", &shape->layers, 1, kMost},
-          {"width", &shape->width, 1, kMost},
-          {"heads", &shape->heads, 1, kMost},
-          {"kv_heads", &shape->kv_heads, 1, kMost, false},
-          {"head_dim", &shape->head_dim, 1, kMost, false},
-          {"hidden", &shape->hidden, 1, kMost},
-          {"context", &shape->context, 1, kMost},
-          {"vocabulary", &shape->vocabulary, 1, kMost, false},
-          {"theta", &shape->rope_theta, 1, 1e12, false},
-          {"epsilon", &shape->norm_epsilon, 1e-12, 1, false},
-          {"stddev", &shape->init_stddev, 1e-6, 10, false},
-          {"qkv_bias", &shape->qkv_bias, 0, 0, false},
-          {"qk_norm", &shape->qk_norm, 0, 0, false},
-          {"tied", &shape->tied, 0, 0, false}};
+  return {{model_key::kLayers, &shape->layers, 1, kMost},
+          {model_key::kWidth, &shape->width, 1, kMost},
+          {model_key::kHeads, &shape->heads, 1, kMost},
+          {model_key::kKvHeads, &shape->kv_heads, 1, kMost, false},
+          {model_key::kHeadDim, &shape->head_dim, 1, kMost, false},
+          {model_key::kHidden, &shape->hidden, 1, kMost},
+          {model_key::kContext, &shape->context, 1, kMost},
+          {model_key::kVocabulary, &shape->vocabulary, 1, kMost, false},
+          {model_key::kTheta, &shape->rope_theta, 1, 1e12, false},
+          {model_key::kEpsilon, &shape->norm_epsilon, 1e-12, 1, false},
+          {model_key::kStddev, &shape->init_stddev, 1e-6, 10, false},
+          {model_key::kQkvBias, &shape->qkv_bias, 0, 0, false},
+          {model_key::kQkNorm, &shape->qk_norm, 0, 0, false},
+          {model_key::kTied, &shape->tied, 0, 0, false}};
 }
 
 // The keys of a mixture of experts beside those of its attention and dense layers.
 std::vector<Field> FieldsOf(MoeShape* moe, std::string* scores, std::string* capacity,
                             std::string* exceeded) {
-  return {{"experts", &moe->experts, 1, kMost},
-          {"top_k", &moe->top_k, 1, kMost},
-          {"expert_hidden", &moe->expert_hidden, 1, kMost},
-          {"shared_hidden", &moe->shared_hidden, 0, kMost, false},
-          {"first_dense", &moe->first_dense, 0, kMost, false},
-          {"scores", scores, 0, 0, false},
-          {"normalise", &moe->normalise, 0, 0, false},
-          {"scale", &moe->scale, 1e-6, 1e6, false},
-          {"groups", &moe->groups, 1, kMost, false},
-          {"top_groups", &moe->top_groups, 1, kMost, false},
-          {"group_best", &moe->group_best, 1, kMost, false},
-          {"balance_rate", &moe->balance_rate, 0, 1, false},
-          {"aux_coefficient", &moe->aux_coefficient, 0, 100, false},
-          {"capacity", capacity, 0, 0, false},
-          {"exceeded", exceeded, 0, 0, false}};
+  return {{model_key::kExperts, &moe->experts, 1, kMost},
+          {model_key::kTopK, &moe->top_k, 1, kMost},
+          {model_key::kExpertHidden, &moe->expert_hidden, 1, kMost},
+          {model_key::kSharedHidden, &moe->shared_hidden, 0, kMost, false},
+          {model_key::kFirstDense, &moe->first_dense, 0, kMost, false},
+          {model_key::kScores, scores, 0, 0, false},
+          {model_key::kNormalise, &moe->normalise, 0, 0, false},
+          {model_key::kScale, &moe->scale, 1e-6, 1e6, false},
+          {model_key::kGroups, &moe->groups, 1, kMost, false},
+          {model_key::kTopGroups, &moe->top_groups, 1, kMost, false},
+          {model_key::kGroupBest, &moe->group_best, 1, kMost, false},
+          {model_key::kBalanceRate, &moe->balance_rate, 0, 1, false},
+          {model_key::kAuxCoefficient, &moe->aux_coefficient, 0, 100, false},
+          {model_key::kCapacity, capacity, 0, 0, false},
+          {model_key::kExceeded, exceeded, 0, 0, false}};
 }
 
 // What follows from the keys that were given.
@@ -117,8 +117,10 @@ struct Kind {
   AnyShape shape;
 };
 const std::vector<Kind>& Kinds() {
-  static const std::vector<Kind>& kinds = *new std::vector<Kind>{
-      {"gpt", GptShape()}, {"llama", DecoderShape()}, {"moe", DecoderShape()}};
+  static const std::vector<Kind>& kinds =
+      *new std::vector<Kind>{{kModelKinds[0].name, GptShape()},
+                             {kModelKinds[1].name, DecoderShape()},
+                             {kModelKinds[2].name, DecoderShape()}};
   return kinds;
 }
 
@@ -140,13 +142,15 @@ std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) 
   AdamW& adam = config->optimizer;
   std::vector<Field> model;
   if (folder) {
-    model = {{"folder", &config->model_folder}, {"context", &wishes->context, 1, kMost, false}};
+    model = {{"folder", &config->model_folder},
+             {model_key::kContext, &wishes->context, 1, kMost, false}};
   } else {
     model = std::visit([](auto& shape) { return FieldsOf(&shape); }, config->shape.family);
-    model.push_back({"kind", &wishes->kind, 0, 0, false});
+    model.push_back({model_key::kKind, &wishes->kind, 0, 0, false});
     if (wishes->kind == "moe") {
       MoeShape& moe = std::get<DecoderShape>(config->shape.family).moe;
-      for (Field& field : model) field.required = field.required && field.key != kHidden;
+      for (Field& field : model)
+        field.required = field.required && field.key != absl::string_view(model_key::kHidden);
       for (const Field& field :
            FieldsOf(&moe, &wishes->scores, &wishes->capacity, &wishes->exceeded)) {
         model.push_back(field);
@@ -163,7 +167,7 @@ std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) 
        {{"text", &config->text_file, 0, 0, false},
         {"tokens", &config->tokens_file, 0, 0, false},
         {"dtype", &config->tokens_dtype, 0, 0, false},
-        {"microbatch", &wishes->microbatch, 1, kMost}}},
+        {model_key::kMicrobatch, &wishes->microbatch, 1, kMost}}},
       {"train",
        {{"steps", &config->steps, 1, 1e9},
         {"learning_rate", &adam.learning_rate, 0, 10},
@@ -179,9 +183,9 @@ std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) 
         {"recompute", &wishes->recompute, 0, 0, false},
         {"recompute_weights", &config->recompute.for_weights, 0, 0, false}}},
       {"mesh",
-       {{"pipeline", &config->mesh_pipeline, 1, kMost, false},
-        {"data", &config->mesh.data, 1, kMost, false},
-        {"expert", &config->mesh.expert, 1, kMost, false}},
+       {{model_key::kPipeline, &config->mesh_pipeline, 1, kMost, false},
+        {model_key::kData, &config->mesh.data, 1, kMost, false},
+        {model_key::kExpert, &config->mesh.expert, 1, kMost, false}},
        nullptr,
        /*required=*/false},
       {"nccl",
@@ -203,6 +207,14 @@ absl::Status Complain(const std::string& path, const YAML::Node& at, absl::strin
 std::string DidYouMean(const std::string& key, const std::vector<std::string>& keys) {
   const std::string close = ClosestName(key, keys);
   return close.empty() ? "" : absl::StrCat("; did you mean '", close, "'?");
+}
+
+// "'model.ffn' is called 'model.hidden'", "unknown key 'model.widht'; did you mean 'width'?"
+std::string WhyUnknown(const char* what, const std::string& whole, const std::string& key,
+                       const std::vector<std::string>& keys) {
+  const std::string why = WhyNoKey(whole);
+  if (!why.empty()) return absl::StrCat("'", whole, "' ", why);
+  return absl::StrCat("unknown ", what, " '", whole, "'", DidYouMean(key, keys));
 }
 
 class RunFile {
@@ -251,8 +263,7 @@ class RunFile {
       SL_ASSIGN_OR_RETURN(const std::string key, KeyOf(entry.first, &seen));
       const auto section = std::find(keys.begin(), keys.end(), key);
       if (section == keys.end()) {
-        return Complain(path_, entry.first,
-                        absl::StrCat("unknown section '", key, "'", DidYouMean(key, keys)));
+        return Complain(path_, entry.first, WhyUnknown("section", key, key, keys));
       }
       const auto at = static_cast<size_t>(section - keys.begin());
       if (at >= sections_end) continue;
@@ -445,9 +456,8 @@ class RunFile {
         SL_RETURN_IF_ERROR(ReadWhole(absl::StrCat(section.key, ".", key), entry.second, &value));
         section.free->push_back({key, value});
       } else {
-        return Complain(
-            path_, entry.first,
-            absl::StrCat("unknown key '", section.key, ".", key, "'", DidYouMean(key, keys)));
+        const std::string whole = absl::StrCat(section.key, ".", key);
+        return Complain(path_, entry.first, WhyUnknown("key", whole, key, keys));
       }
     }
     for (const Field& field : section.fields) {

@@ -10,8 +10,8 @@
 //
 // Everything not marked as having a default must be given; an unknown key is an error.
 //
-// `model` takes the keys of its `kind`; `split`, layers per stage, goes with any. In brackets: a
-// default.
+// `model` takes the keys of its `kind` (schedlang/sim/model_keys.def: cost files take the same);
+// `split`, layers per stage, goes with any. In brackets: a default.
 //
 //   folder               a Hugging Face folder, whose config says the sizes, and with whose
 //                        parameters the run begins (checkpoint/model_folder.h); context [as many

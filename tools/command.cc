@@ -27,7 +27,7 @@ constexpr const char* kLintTimes =
 constexpr Command kCommands[] = {
     {"check", "Prove that a schedule is complete and ends, or say what is wrong and where",
      kScheduleOrPlan, "stringline check schedules/1f1b.sched P=4 M=8",
-     kPlanOptions | kForOption | kLayoutOption | kCheckOptions, RunCheck},
+     kPlanOptions | kForOption | kLayoutOption | kCheckOptions | kCostOptions, RunCheck},
     {"plan", "Print what each rank does, in order", kScheduleOrPlan,
      "stringline plan schedules/zb_v.sched P=2 M=4 --lowered",
      kPlanOptions | kLoweredOption | kLayoutOption, RunPlan},

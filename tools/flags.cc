@@ -70,12 +70,15 @@ void DeclareCheckOptions(CLI::App& app, Flags& flags) {
   app.add_option("--activations", flags.activations, "Most stage activations that a rank may hold")
       ->check(CLI::Range(0, 1'000'000'000))
       ->type_name("N");
-  CLI::Option* memory = app.add_option("--memory", flags.memory,
-                                       "Most bytes that a rank may hold, as 80GiB; needs --model");
-  CLI::Option* model =
-      app.add_option("--model", flags.model, "The run file whose model the stages hold");
-  memory->type_name("BYTES")->needs(model);
-  model->type_name("FILE");
+  app.add_option("--memory", flags.memory,
+                 "Most bytes that a rank may hold, as 80GB; needs --model, or costs with a model's "
+                 "shape or memory.* keys; by default the capacity that the costs or their hardware "
+                 "file name")
+      ->type_name("BYTES");
+  app.add_option(
+         "--model", flags.model,
+         "The run file whose model the stages hold: bytes are those that a run on the CPU takes")
+      ->type_name("RUN.yaml");
 }
 
 void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
@@ -375,7 +378,9 @@ std::string HelpOf(const Command& command) {
   std::string footer = absl::StrCat("Example:\n  ", command.example);
   if (command.more[0] != '\0') absl::StrAppend(&footer, "\n\n", command.more);
   if (command.options & kCostOptions) {
-    absl::StrAppend(&footer, "\n\n", kBubbleMeaning, "\nCosts, in --cost and in cost files:\n");
+    const bool has_bubbles = (command.options & kCheckOptions) == 0;
+    absl::StrAppend(&footer, "\n\n", has_bubbles ? kBubbleMeaning : "", has_bubbles ? "\n" : "",
+                    "Costs, in --cost and in cost files:\n");
     for (const CostKey& key : CostKeys()) {
       absl::StrAppendFormat(&footer, "  %-18s %s\n", key.name, key.meaning);
     }

@@ -84,6 +84,7 @@ absl::StatusOr<CheckRequest> CheckRequestOf(const Flags& flags) {
                        .lazy = flags.lazy,
                        .activations = flags.activations,
                        .model = flags.model};
+  SL_ASSIGN_OR_RETURN(request.costs, CostRequestOf(flags));
   if (flags.memory.empty()) return request;
   const absl::StatusOr<int64_t> bytes = ParseInUnit(CostUnit::kBytes, flags.memory);
   if (!bytes.ok()) {

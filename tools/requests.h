@@ -19,8 +19,8 @@ absl::StatusOr<std::vector<Parameter>> ParseParameters(const std::vector<std::st
 absl::StatusOr<PlanRequest> PlanRequestOf(const Flags& flags);
 // --cost, --costs, --slow. Error: a --slow that is not RANK=SHARE.
 absl::StatusOr<CostRequest> CostRequestOf(const Flags& flags);
-// --layout, --buffers, --lazy, --activations, --memory, --model. Error: a number of bytes that is
-// none.
+// --layout, --buffers, --lazy, --activations, --memory, --model, and costs. Error: a number of
+// bytes that is none.
 absl::StatusOr<CheckRequest> CheckRequestOf(const Flags& flags);
 // --ranks, --time, --microbatches of a picture of these steps. Errors: ranges that cannot be, or
 // that a step does not have.

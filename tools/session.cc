@@ -17,6 +17,7 @@
 #include "schedlang/formats/torch_rules.h"
 #include "schedlang/lower/collectives.h"
 #include "schedlang/lower/lower.h"
+#include "schedlang/sim/memory_curve.h"
 #include "schedlang/sim/simulate.h"
 #include "schedlang/sim/variations.h"
 #include "tools/open_source.h"
@@ -134,8 +135,13 @@ absl::StatusOr<Session> OpenPlan(const PlanRequest& request) {
 absl::StatusOr<Session> OpenCheckedPlan(const PlanRequest& request, const CheckRequest& check) {
   SL_ASSIGN_OR_RETURN(Session session, OpenPlan(request));
   if (!session.plan) return session;
-  SL_ASSIGN_OR_RETURN(session.checked_for, ResolveCheck(check, *session.plan));
-  session.plan = CheckedPlan(*std::move(session.plan), session.checked_for, &session.diagnostics);
+  if (check.costs.IsGiven()) {
+    SL_ASSIGN_OR_RETURN(session.costs, CostsFor(check.costs, *session.plan));
+  }
+  const CostModel* const costs = session.costs ? &*session.costs : nullptr;
+  SL_ASSIGN_OR_RETURN(session.checked_for, ResolveCheck(check, *session.plan, costs));
+  session.plan =
+      CheckedPlan(*std::move(session.plan), session.checked_for, &session.diagnostics, costs);
   return session;
 }
 
@@ -255,16 +261,29 @@ std::optional<Plan> CheckedPlan(Plan plan, const CheckOptions& options, Diagnost
   return plan;
 }
 
-absl::StatusOr<CheckOptions> ResolveCheck(const CheckRequest& request, const Plan& plan) {
+absl::StatusOr<CheckOptions> ResolveCheck(const CheckRequest& request, const Plan& plan,
+                                          const CostModel* costs) {
   CheckOptions options{.layout = request.layout,
                        .buffers = request.buffers,
                        .lazy = request.lazy,
-                       .activations = request.activations};
-  if (request.model.empty()) return options;
-  SL_ASSIGN_OR_RETURN(const RunConfig config, ReadRunConfig(request.model));
-  SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> programs, BuildStages(config, plan));
-  options.sizes = SizesOf(plan, programs);
-  options.memory = request.memory;
+                       .activations = request.activations,
+                       .memory = request.memory};
+  if (costs != nullptr && options.memory < 0 && costs->capacity > 0) {
+    options.memory = costs->capacity;
+  }
+  if (!request.model.empty()) {
+    SL_ASSIGN_OR_RETURN(const RunConfig config, ReadRunConfig(request.model));
+    SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> programs, BuildStages(config, plan));
+    options.sizes = SizesOf(plan, programs);
+  } else if (costs != nullptr) {
+    options.sizes = SizesOfCosts(plan, costs->memory);
+  }
+  if (options.sizes.empty() && request.memory >= 0) {
+    return absl::InvalidArgumentError(
+        "--memory: nothing says how many bytes a stage has; give the model (--model RUN.yaml), or "
+        "costs with a model's shape or with memory.* keys (--costs FILE.yaml)");
+  }
+  if (options.sizes.empty()) options.memory = -1;
   return options;
 }
 

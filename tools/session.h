@@ -74,8 +74,9 @@ struct CheckRequest {
   int buffers = 0;  // as in CheckOptions, like the next two
   bool lazy = false;
   int activations = -1;
-  std::string model;    // a run file whose model the stages hold; "": sizes are not known
-  int64_t memory = -1;  // most bytes a rank may hold; needs a model
+  std::string model;    // a run file whose model the stages hold; "": the costs say the sizes
+  int64_t memory = -1;  // most bytes a rank may hold; -1: what the costs say, if they do
+  CostRequest costs;    // of memory, and so whether a plan gets collectives
 };
 
 // A file and what was made of it so far. Without findings, what was asked for is there.
@@ -144,8 +145,10 @@ Plan LoweredPlan(Plan plan, CommLayout layout, const CostModel* costs);
 std::optional<Plan> CheckedPlan(Plan plan, const CheckOptions& options, Diagnostics* diagnostics,
                                 const CostModel* costs = nullptr);
 
-// Errors: a model that cannot be read, or that the plan's stages do not divide.
-absl::StatusOr<CheckOptions> ResolveCheck(const CheckRequest& request, const Plan& plan);
+// Errors: a model that cannot be read, or that the plan's stages do not divide; a limit in bytes
+// where nothing says how many a stage has. `costs`: those of the request for this plan, or null.
+absl::StatusOr<CheckOptions> ResolveCheck(const CheckRequest& request, const Plan& plan,
+                                          const CostModel* costs = nullptr);
 
 // Costs for any plan. Errors: those of ParseCosts and ReadCostFile.
 struct StepCosts {

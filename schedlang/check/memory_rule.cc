@@ -1,5 +1,9 @@
-// The rule `memory`: what a rank holds at most, against what it may hold. Bytes are those that the
-// executor allocates for it; the place shown is where most of them are in use.
+// The rule `memory`: what a rank holds at most, against what it may hold. Bytes are those of the
+// memory plan. With a model they are what the executor allocates for the rank from start to end,
+// by its kernels for the CPU: parameters, gradients, moments, values, messages, temporaries, a
+// step's tokens; not the host's own copies of tokens and losses, nor what libraries take for
+// themselves. With costs they are what those say of stages and microbatches; temporaries are not
+// among them. The place shown is where most of them are in use.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -12,15 +16,6 @@
 namespace stringline {
 namespace {
 
-// "1.50 GiB"
-std::string PrintBytes(int64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  int unit = 0;
-  for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
-  return unit == 0 ? absl::StrCat(bytes, " B") : absl::StrFormat("%.2f %s", value, kUnits[unit]);
-}
-
 void Find(const Plan& plan, RankId rank, uint32_t index, std::string text,
           Diagnostics* diagnostics) {
   const Action& action = plan.actions[index];
@@ -32,6 +27,14 @@ void Find(const Plan& plan, RankId rank, uint32_t index, std::string text,
 }
 
 }  // namespace
+
+std::string PrintBytes(int64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  int unit = 0;
+  for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
+  return unit == 0 ? absl::StrCat(bytes, " B") : absl::StrFormat("%.2f %s", value, kUnits[unit]);
+}
 
 void FindOverfullRank(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics) {
   SL_CHECK(options.memory < 0 || options.sizes.size() == plan.stages.size())

@@ -39,6 +39,9 @@ void FindGatherCircle(const Plan& lowered, const CheckOptions& options, Diagnost
 // No rank holds more activations, or bytes, than it may. (memory_rule.cc)
 void FindOverfullRank(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);
 
+// "1.50 GiB", as that rule writes it.
+std::string PrintBytes(int64_t bytes);
+
 // A note at the place where the action was written.
 Note NoteAt(const Plan& plan, const Action& action, std::string text);
 

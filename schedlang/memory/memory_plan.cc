@@ -233,12 +233,27 @@ class Planner {
   std::vector<uint32_t> next_;  // by rank: the action that comes next
 };
 
+// The most that the rank has gathered at once.
+int64_t MostGathered(const Plan& plan, RankId rank, absl::Span<const StageSizes> stages) {
+  int64_t held = 0, most = 0;
+  for (const Action& action : plan.of(rank)) {
+    const int64_t bytes = stages[action.stage.value].gathered;
+    if (action.kind == ActionKind::kUnshard) held += bytes;
+    if (action.kind == ActionKind::kReshard) held -= bytes;
+    most = std::max(most, held);
+  }
+  return most;
+}
+
 // Beside the block.
 void AddTheRest(const Plan& plan, absl::Span<const StageSizes> stages, MemoryPlan* memory) {
   for (size_t s = 0; s < stages.size(); ++s) {
     RankMemory& rank = memory->ranks[plan.stages[s].rank.value];
     rank.resident += stages[s].resident;
     rank.in_parts |= stages[s].in_parts;
+  }
+  for (int r = 0; r < plan.ranks(); ++r) {
+    memory->ranks[r].gathered = MostGathered(plan, RankId(r), stages);
   }
   for (size_t s = 0; s < stages.size(); ++s) {
     RankMemory& rank = memory->ranks[plan.stages[s].rank.value];

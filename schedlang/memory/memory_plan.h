@@ -29,12 +29,13 @@ inline constexpr int kArenas = 3;
 
 struct RankMemory {
   int64_t resident = 0;
+  int64_t gathered = 0;                      // the most at once, by the order of the list
   int64_t block = 0;                         // of values
   StageBytes by_value;                       // the same, by the value that the block grew for
   bool in_parts = false;                     // it has stages in parts
   std::array<int64_t, kArenas> arenas = {};  // temporaries
   int ArenaOf(ActionKind compute) const;
-  int64_t all() const { return resident + block + arenas[0] + arenas[1] + arenas[2]; }
+  int64_t all() const { return resident + gathered + block + arenas[0] + arenas[1] + arenas[2]; }
 };
 
 struct MemoryPlan {

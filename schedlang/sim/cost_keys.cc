@@ -35,6 +35,7 @@ constexpr CostKey kKeysAfterParts[] = {
 #define KEPT(value, printed, again, given, needed, last, words, whose, at_end, key, meaning) \
   {key, CostUnit::kBytes, true, meaning},
 #include "schedlang/values.def"
+    {"memory.capacity", CostUnit::kBytes, false, "that a rank can hold"},
     {"receive_buffers", CostUnit::kCount, false,
      "how many received values a rank can hold that are not used yet; any number if not given"},
     {"jitter", CostUnit::kShare, false, "standard deviation of every duration"},

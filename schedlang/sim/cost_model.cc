@@ -27,6 +27,12 @@ class CostResolver {
                        NameOf(spec_.work), "'"));
     }
     AddUsual();
+    if (spec_.formula && spec_.formula->model.pipeline > 0 &&
+        spec_.formula->model.pipeline != plan_.ranks()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("mesh.pipeline is ", spec_.formula->model.pipeline,
+                       ", but the schedule has ", plan_.ranks(), " ranks"));
+    }
     if (spec_.formula) AddFormula(*spec_.formula);
     SL_RETURN_IF_ERROR(CheckNeeds());
     SL_RETURN_IF_ERROR(ResolveParts());
@@ -35,6 +41,7 @@ class CostResolver {
     PricePairs(plan_, &model_);
     SL_RETURN_IF_ERROR(ResolveMessages());
     SL_RETURN_IF_ERROR(ResolveMemory());
+    model_.capacity = One("memory.capacity");
     SL_ASSIGN_OR_RETURN(model_.unshard, PerStage("unshard"));
     SL_ASSIGN_OR_RETURN(model_.reduce, PerStage("reduce"));
     model_.receive_buffers = static_cast<int>(One("receive_buffers"));
@@ -131,18 +138,21 @@ class CostResolver {
     const auto memory = [&values](MemoryClass memory_class, int64_t bytes) {
       values[KeyOf(memory_class)].push_back(bytes);
     };
+    StagePart part;
     for (size_t s = 0; s < stages(); ++s) {
       const StageId id(static_cast<int32_t>(s));
-      const StageFormula stage =
-          FormulaOf(model, formula.machine, LayersOfStage(plan_, id, model.layers),
-                    !plan_.stage(id).previous.valid(), !plan_.stage(id).next.valid());
+      part.embedding = !plan_.stage(id).previous.valid();
+      part.head = !plan_.stage(id).next.valid();
+      part.first_layer = part.embedding ? 0 : part.first_layer + part.layers;
+      part.layers = LayersOfStage(plan_, id, model.layers);
+      const StageFormula stage = FormulaOf(model, formula.machine, part);
       values["F"].push_back(stage.forward_ns);
       values["I"].push_back(stage.input_gradient_ns);
       values["W"].push_back(stage.weight_gradient_ns);
       values["message"].push_back(MessageBytes(model));
       memory(MemoryClass::kWeights, stage.parameters * model.bytes);
       memory(MemoryClass::kGradients, stage.parameters * 4);
-      memory(MemoryClass::kOptimizer, stage.parameters * 12 / model.data_parallel);
+      memory(MemoryClass::kOptimizer, OptimizerBytes(model, stage.parameters));
       memory(MemoryClass::kSavedForInput, stage.saved_for_i);
       memory(MemoryClass::kSavedForWeight, stage.saved_for_w);
       memory(MemoryClass::kStash, stage.stash);

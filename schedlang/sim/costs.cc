@@ -20,6 +20,7 @@
 #include "schedlang/base/status.h"
 #include "schedlang/base/yaml.h"
 #include "schedlang/sim/cost_keys.h"
+#include "schedlang/sim/read_shape.h"
 
 namespace stringline {
 namespace {
@@ -87,58 +88,6 @@ absl::Status AddYaml(const YAML::Node& value, const std::string& name, CostSpec*
   return Add(*key, std::move(values), spec);
 }
 
-struct ShapeKey {
-  const char* name;
-  int64_t ModelShape::*value;
-  bool needed;
-};
-constexpr ShapeKey kShapeKeys[] = {
-    {"layers", &ModelShape::layers, true},
-    {"hidden", &ModelShape::hidden, true},
-    {"ffn", &ModelShape::ffn, true},
-    {"heads", &ModelShape::heads, true},
-    {"kv_heads", &ModelShape::kv_heads, false},
-    {"vocabulary", &ModelShape::vocabulary, true},
-    {"sequence", &ModelShape::sequence, true},
-    {"microbatch", &ModelShape::microbatch, false},
-    {"experts", &ModelShape::experts, false},
-    {"active_experts", &ModelShape::active_experts, false},
-    {"tensor_parallel", &ModelShape::tensor_parallel, false},
-    {"data_parallel", &ModelShape::data_parallel, false},
-    {"bytes", &ModelShape::bytes, false},
-};
-
-absl::Status ReadModel(const YAML::Node& map, ModelShape* model) {
-  if (!map.IsMap()) return absl::InvalidArgumentError("model: expected a map");
-  for (const auto& entry : map) {
-    const std::string name = entry.first.IsScalar() ? entry.first.Scalar() : "";
-    const auto* const key =
-        std::find_if(std::begin(kShapeKeys), std::end(kShapeKeys),
-                     [&name](const ShapeKey& shape) { return name == shape.name; });
-    if (key == std::end(kShapeKeys)) {
-      std::vector<std::string> names;
-      for (const ShapeKey& shape : kShapeKeys) names.emplace_back(shape.name);
-      const std::string close = ClosestName(name, names);
-      return absl::InvalidArgumentError(
-          absl::StrCat("model: unknown key '", name, "'",
-                       close.empty() ? absl::StrCat(" (there are ", absl::StrJoin(names, ", "), ")")
-                                     : absl::StrCat("; did you mean '", close, "'?")));
-    }
-    int64_t value = 0;
-    if (!entry.second.IsScalar() || !absl::SimpleAtoi(entry.second.Scalar(), &value) || value < 1 ||
-        value > 1'000'000'000) {
-      return absl::InvalidArgumentError(absl::StrCat("model.", name, ": expected a number from 1"));
-    }
-    model->*key->value = value;
-  }
-  for (const ShapeKey& key : kShapeKeys) {
-    if (key.needed && model->*key.value == 0) {
-      return absl::InvalidArgumentError(absl::StrCat("model: '", key.name, "' is missing"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::Status ReadWork(const YAML::Node& value, WorkScope* work) {
   const auto read = value.IsScalar() ? ReadWorkScope(value.Scalar()) : std::nullopt;
   if (!read) return absl::InvalidArgumentError("work: expected stage, rank or model");
@@ -170,7 +119,7 @@ absl::Status ReadMachine(const std::string& name, const YAML::Node& value, Machi
         static_cast<double>(number) * (share ? 1e-6 : 1);
     return absl::OkStatus();
   }
-  return AddYaml(value, name, links);
+  return AddYaml(value, name == "memory" && value.IsScalar() ? "memory.capacity" : name, links);
 }
 
 // Reads the map in the file, key by key. Errors name file and line.
@@ -235,7 +184,8 @@ absl::StatusOr<CostSpec> ReadCostFile(const std::string& path) {
   CostFormula formula;
   std::string hardware;
   SL_RETURN_IF_ERROR(ForEachEntry(path, [&](const std::string& key, const YAML::Node& value) {
-    if (key == "model") return ReadModel(value, &formula.model);
+    SL_ASSIGN_OR_RETURN(const bool of_shape, ReadShapeSection(key, value, &formula.model));
+    if (of_shape) return absl::OkStatus();
     if (key == "work") return ReadWork(value, &spec.work);
     if (key != "hardware") return AddYaml(value, key, &spec);
     if (!value.IsScalar()) return absl::InvalidArgumentError("hardware: expected a file");

@@ -45,9 +45,10 @@ struct CostSpec {
 absl::StatusOr<CostSpec> ParseCosts(absl::string_view text);
 
 // The same keys as a YAML map; a key with a dot may also be a map: `node: {ranks: 8}`. `work` is
-// stage, rank or model. Two more keys give a formula: `model`, a map of what ModelShape holds, and
-// `hardware`, a file (as those in sim/hardware, its path seen from the cost file) with `flops`,
-// `memory_bandwidth`, `efficiency`, and links. Errors name file, line and key.
+// stage, rank or model. A formula is given by a model's shape, in the sections and by the keys of a
+// run file (read_shape.h), and by `hardware`, a file (as those in sim/hardware, its path seen from
+// the cost file) with `flops`, `memory`, `memory_bandwidth`, `efficiency`, and links. Errors name
+// file, line and key.
 absl::StatusOr<CostSpec> ReadCostFile(const std::string& path);
 
 // What is used where nothing is said: F = I = W = 1 ms, B = 2 ms, p2p = 0.
@@ -104,6 +105,7 @@ struct CostModel {
   std::vector<int64_t> unshard;
   std::vector<int64_t> reduce;
   std::vector<StageMemory> memory;  // empty: not known
+  int64_t capacity = 0;             // bytes that a rank can hold; 0: not known
   int receive_buffers = 0;          // of a rank (wiring.h); 0: any number
   int64_t jitter = 0;               // standard deviation of durations, in millionths
   Noise noise;

@@ -1,19 +1,20 @@
 // Costs from the shape of a model and the speed of a machine, for when nothing has been measured.
 //
-// A stage holds transformer layers: attention (grouped heads, causal, flash) and a gated
-// feed-forward network, dense or of experts; the first stage also the embedding, the last one the
-// head. With T tokens a microbatch, h hidden, k of keys and values together, f feed-forward (of the
-// active experts), s sequence, and u = T h bytes, a layer takes
+// A stage holds transformer layers: attention (grouped heads, causal, flash) and a feed-forward
+// network, gated (llama) or not (gpt), dense or of experts (moe); the first stage also the
+// embedding, the last one the head. With T tokens a microbatch, h the width, q of all queries, k of
+// all keys and values together, c the context, g matrices of f hidden channels at the network's
+// entry (2 if gated, or 1; f of the experts of a token), and u = T h bytes, a layer takes
 //
-//   F  2 T (h (2h + k) + 3 h f) + 2 T s h    floating point operations: matrix products, attention
+//   F  2 T (h (2q + k) + (g + 1) h f) + 2 T c q    floating point operations: products, attention
 //   I  the same products, and 2.5 times the attention (flash attention computes its scores again)
 //   W  the products alone
 //
 // at `efficiency` of the machine's rate, and what norms, residuals, rotations and the gate move, at
-// its memory's bandwidth: (12 + 2 k/h + 3 f/h) u in F, twice that in I. It keeps for I
-// (3 + k/h + 2 f/h) u, for W (3 + f/h) u, and from I to W (3 + k/h + 2 f/h) u: every matrix
-// product's input, and the gradient of its output. Everything is divided by the tensor-parallel
-// ranks, whose own messages are not counted.
+// its memory's bandwidth: (10 + 2 q/h + 2 k/h + (g + 1) f/h) u in F, twice that in I. It keeps for
+// I (2 + q/h + k/h + g f/h) u, for W (2 + q/h + f/h) u, and from I to W (2 + q/h + k/h + g f/h) u:
+// every matrix product's input, and the gradient of its output. Everything is divided by the
+// tensor-parallel ranks, whose own messages are not counted; nor is what a router moves.
 #pragma once
 
 #include <cstdint>
@@ -21,23 +22,28 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "schedlang/sim/model_keys.h"
 
 namespace stringline {
 
+// As the keys of the same names in model_keys.def say; 0: not said.
 struct ModelShape {
+  ModelKind kind = kGptModel;
   int64_t layers = 0;
-  int64_t hidden = 0;
-  int64_t ffn = 0;
+  int64_t width = 0;
   int64_t heads = 0;
-  int64_t kv_heads = 0;  // 0: as many as heads
-  int64_t vocabulary = 0;
-  int64_t sequence = 0;
-  int64_t microbatch = 1;  // sequences
-  int64_t experts = 1;     // each with a feed-forward network of that size
-  int64_t active_experts = 1;
-  int64_t tensor_parallel = 1;
-  int64_t data_parallel = 1;  // ranks that share the optimizer's state
-  int64_t bytes = 2;          // of a weight and of an activation's element
+  int64_t context = 0;
+  int64_t vocabulary = 256;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t hidden = 0;  // of a dense layer; gpt: 4 times the width
+  int64_t experts = 0, top_k = 0, expert_hidden = 0, shared_hidden = 0, first_dense = 0;
+  int64_t microbatch = 1;          // sequences
+  int64_t tensor = 1;              // ranks that share every layer
+  int64_t copies = 1;              // of the pipeline
+  int64_t pipeline = 0;            // ranks of it
+  bool sharded_optimizer = false;  // its state is shared out over the copies
+  int64_t bytes = 2;               // of a weight and of an activation's element
   friend bool operator==(const ModelShape&, const ModelShape&) = default;
 };
 
@@ -56,11 +62,21 @@ struct StageFormula {
   int64_t saved_for_i = 0, saved_for_w = 0, stash = 0;  // bytes of a microbatch
 };
 
-// For `layers` of the model's layers, with the embedding and the head if they are there.
-StageFormula FormulaOf(const ModelShape& model, const MachineSpeed& machine, int64_t layers,
-                       bool embedding, bool head);
+// Which part of a model a stage holds.
+struct StagePart {
+  int64_t first_layer = 0;
+  int64_t layers = 0;
+  bool embedding = false;
+  bool head = false;
+};
+
+StageFormula FormulaOf(const ModelShape& model, const MachineSpeed& machine, const StagePart& part);
 
 // Bytes of an activation between two stages.
 int64_t MessageBytes(const ModelShape& model);
+
+// Bytes that AdamW keeps for so many parameters: two moments in fp32, and beside weights of bf16
+// the parameters in fp32.
+int64_t OptimizerBytes(const ModelShape& model, int64_t parameters);
 
 }  // namespace stringline

@@ -141,6 +141,44 @@ class RankMemoryWalk {
 
 }  // namespace
 
+std::vector<StageSizes> SizesOfCosts(const Plan& plan, const std::vector<StageMemory>& memory) {
+  std::vector<StageSizes> sizes(memory.size());
+  for (size_t s = 0; s < memory.size(); ++s) {
+    for (const MemoryClass always :
+         {MemoryClass::kWeights, MemoryClass::kGradients, MemoryClass::kOptimizer}) {
+      sizes[s].resident += memory[s][always];
+    }
+    sizes[s].gathered = memory[s][MemoryClass::kUnsharded];
+    const Stage& stage = plan.stages[s];
+    for (int v = 0; v < kStageValues; ++v) {
+      const auto value = static_cast<StageValue>(v);
+      // A message is as large as what its activation's sender says; at the ends of the model there
+      // is none.
+      const bool from_previous = value == StageValue::kInput || value == StageValue::kInGrad;
+      const bool to_next = value == StageValue::kOutput || value == StageValue::kOutGrad;
+      const StageId of = from_previous                    ? stage.previous
+                         : to_next && !stage.next.valid() ? StageId()
+                                                          : StageId(static_cast<int32_t>(s));
+      if (of.valid()) sizes[s].of_microbatch[value] = memory[of.value][ClassOf(value)];
+    }
+  }
+  return sizes;
+}
+
+std::vector<OverfullRank> FindOverfull(const MemoryCurves& curves, int64_t capacity) {
+  std::vector<OverfullRank> overfull;
+  for (size_t r = 0; r < curves.ranks.size() && curves.in_bytes && capacity > 0; ++r) {
+    const MemoryCurve& curve = curves.ranks[r];
+    if (curve.peak <= capacity) continue;
+    const auto first = std::find_if(curve.points.begin(), curve.points.end(),
+                                    [&](const MemoryPoint& p) { return p.amount > capacity; });
+    const int64_t first_ns =
+        first == curve.points.end() ? curve.peak_ns : std::min(first->time_ns, curve.peak_ns);
+    overfull.push_back({static_cast<int>(r), first_ns, curve.peak, curve.peak_ns});
+  }
+  return overfull;
+}
+
 MemoryCurves MemoryOver(const Plan& lowered, const Timeline& timeline,
                         const std::vector<StageMemory>& sizes) {
   MemoryCurves curves;

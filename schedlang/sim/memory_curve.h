@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "schedlang/memory/stage_sizes.h"
 #include "schedlang/plan.h"
 #include "schedlang/sim/costs.h"
 #include "schedlang/timeline.h"
@@ -24,6 +25,9 @@ struct MemoryPoint {
   int64_t time_ns = 0;
   int64_t amount = 0;
 };
+
+// What `memory` says of stages for a plan's memory (memory/memory_plan.h). No temporaries.
+std::vector<StageSizes> SizesOfCosts(const Plan& plan, const std::vector<StageMemory>& memory);
 
 struct MemoryCurve {
   std::vector<MemoryPoint> points;  // times rise
@@ -40,5 +44,15 @@ struct MemoryCurves {
 // `sizes` by stage; empty: activations are counted. Cost: n log n in the actions of a rank.
 MemoryCurves MemoryOver(const Plan& lowered, const Timeline& timeline,
                         const std::vector<StageMemory>& sizes);
+
+// A rank that holds more than it can.
+struct OverfullRank {
+  int rank = 0;
+  int64_t first_ns = 0;  // from when on, at the latest until the peak
+  int64_t peak = 0;
+  int64_t peak_ns = 0;
+};
+// `capacity` of every rank, in bytes; 0: not known. None for curves of activations.
+std::vector<OverfullRank> FindOverfull(const MemoryCurves& curves, int64_t capacity);
 
 }  // namespace stringline

@@ -248,7 +248,9 @@ TEST(RunConfig, WhatDoesNotFitIsSaid) {
       {"kind: lama, width: 2", kData,
        ":2: model.kind: expected gpt or llama or moe, got 'lama'; did you mean 'llama'?"},
       {"kind: [gpt], width: 2", kData, ":2: model.kind: expected gpt or llama or moe"},
-      {absl::StrCat(kModel, ", hidden: 3"), kData, ":2: unknown key 'model.hidden'"},
+      {absl::StrCat(kModel, ", hidden: 3"), kData,
+       ":2: 'model.hidden' is for 'kind: llama' or 'kind: moe'; the channels of an activation are "
+       "'model.width'"},
       {absl::StrCat(kModel, ", kind: llama"), kData, ":2: model.hidden is missing"},
       {absl::StrCat(kModel, ", tied: yes"), kData,
        ":2: model.tied: expected true or false, got 'yes'"},

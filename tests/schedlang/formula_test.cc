@@ -15,23 +15,24 @@
 namespace stringline {
 namespace {
 
-const ModelShape kLlama8B = {.layers = 32,
-                             .hidden = 4096,
-                             .ffn = 14336,
+const ModelShape kLlama8B = {.kind = kLlamaModel,
+                             .layers = 32,
+                             .width = 4096,
                              .heads = 32,
-                             .kv_heads = 8,
+                             .context = 8192,
                              .vocabulary = 128256,
-                             .sequence = 8192};
+                             .kv_heads = 8,
+                             .hidden = 14336};
 const MachineSpeed kMachine = {"a machine", 1e15, 3e12, 0.5};
 
 TEST(Formula, CountsTheParametersOfLlama3) {
-  const StageFormula whole = FormulaOf(kLlama8B, kMachine, 32, true, true);
+  const StageFormula whole = FormulaOf(kLlama8B, kMachine, {0, 32, true, true});
   EXPECT_NEAR(static_cast<double>(whole.parameters), 8.03e9, 0.005e9);
 }
 
 TEST(Formula, KeepsWhatPrototypesKeep) {
   // In units of one hidden tensor: 17 from F to B, 10.5 of them for I, 6.5 for W; 17 from I to W.
-  const StageFormula layer = FormulaOf(kLlama8B, kMachine, 1, false, false);
+  const StageFormula layer = FormulaOf(kLlama8B, kMachine, {.layers = 1});
   const auto unit = static_cast<double>(MessageBytes(kLlama8B));
   EXPECT_DOUBLE_EQ(static_cast<double>(layer.saved_for_i) / unit, 10.5);
   EXPECT_DOUBLE_EQ(static_cast<double>(layer.saved_for_w) / unit, 6.5);
@@ -43,15 +44,15 @@ TEST(Formula, TakesSixFlopsAParameterAndToken) {
   ModelShape model = kLlama8B;
   MachineSpeed machine = kMachine;
   machine.memory_bandwidth = 0;
-  const StageFormula layer = FormulaOf(model, machine, 1, false, false);
+  const StageFormula layer = FormulaOf(model, machine, {.layers = 1});
   const double flops = 2.0 * 8192 * static_cast<double>(layer.parameters);
   EXPECT_NEAR(static_cast<double>(layer.weight_gradient_ns), flops / 0.5e15 * 1e9, 1);
   const double attention = 2.0 * 8192 * 8192 * 4096;
   EXPECT_NEAR(static_cast<double>(layer.forward_ns), (flops + attention) / 0.5e15 * 1e9, 1);
   EXPECT_NEAR(static_cast<double>(layer.input_gradient_ns),
               (flops + 2.5 * attention) / 0.5e15 * 1e9, 1);
-  model.tensor_parallel = 4;
-  EXPECT_NEAR(static_cast<double>(FormulaOf(model, machine, 1, false, false).forward_ns),
+  model.tensor = 4;
+  EXPECT_NEAR(static_cast<double>(FormulaOf(model, machine, {.layers = 1}).forward_ns),
               static_cast<double>(layer.forward_ns) / 4, 1);
 }
 
@@ -62,10 +63,9 @@ TEST(Formula, EveryHardwareFileIsRead) {
   const std::string folder = STRINGLINE_SOURCE_DIR "/schedlang/sim/hardware";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string path = absl::StrCat(testing::TempDir(), "/formula_", getpid(), ".yaml");
-    std::ofstream(path)
-        << "model: {layers: 3, hidden: 1024, ffn: 4096, heads: 8, vocabulary: 1000, "
-           "sequence: 2048}\nW: 5ms\nhardware: "
-        << entry.path().string() << "\n";
+    std::ofstream(path) << "model: {layers: 3, width: 1024, heads: 8, vocabulary: 1000, context: "
+                           "2048}\nW: 5ms\nhardware: "
+                        << entry.path().string() << "\n";
     const auto spec = ReadCostFile(path);
     ASSERT_TRUE(spec.ok()) << spec.status();
     const auto model = ResolveCosts(*spec, plan);
@@ -86,13 +86,43 @@ struct BadFormula {
 };
 
 constexpr BadFormula kBadFormulas[] = {
-    {"model: {layers: 3}\n", ":1: model: 'hidden' is missing"},
-    {"model: {layer: 3}\n", ":1: model: unknown key 'layer'; did you mean 'layers'?"},
+    {"model: {layers: 3}\n", ":1: model.width is missing"},
+    {"model: {layer: 3}\n", ":1: unknown key 'model.layer'; did you mean 'layers'?"},
     {"model: {layers: 0}\n", ":1: model.layers: expected a number from 1"},
+    {"model: {kind: lama}\n", ":1: model.kind: expected gpt or llama or moe"},
+    {"model: {kind: llama, layers: 3, width: 8, heads: 2, context: 4}\n",
+     ":1: model.hidden is missing"},
+    {"model: {kind: moe, layers: 3, width: 8, heads: 2, context: 4, experts: 4, top_k: 1}\n",
+     ":1: model.expert_hidden is missing"},
     {"model: 3\n", ":1: model: expected a map"},
     {"hardware: nowhere.yaml\n", ": a formula needs both 'model' and 'hardware'"},
-    {"model: {layers: 3, hidden: 8, ffn: 8, heads: 2, vocabulary: 9, sequence: 4}\n",
+    {"model: {layers: 3, width: 8, heads: 2, vocabulary: 9, context: 4}\n",
      ": a formula needs both 'model' and 'hardware'"},
+    {"precision: fp16\n", ":1: precision: expected bf16 or fp32"},
+    {"optimizer: 2\n", ":1: optimizer: expected whole or sharded"},
+    {"data: {batch: 3}\n",
+     ":1: unknown key 'data.batch' (there are text, tokens, dtype, microbatch)"},
+    // Names that there were, or that only run files know
+    {"model: {kind: llama, hidden: 4096, ffn: 9}\n",
+     ":1: 'model.ffn' is called 'model.hidden', and what was 'hidden' in cost files 'model.width'"},
+    {"model: {layers: 32, hidden: 4096}\n",
+     ":1: 'model.hidden' is for 'kind: llama' or 'kind: moe'; the channels of an activation are "
+     "'model.width'"},
+    {"model: {kind: llama, top_k: 2}\n", ":1: 'model.top_k' is for 'kind: moe'"},
+    {"model: {sequence: 9}\n", ":1: 'model.sequence' is called 'model.context'"},
+    {"model: {kind: moe, active_experts: 9}\n",
+     ":1: 'model.active_experts' is called 'model.top_k', of 'kind: moe'"},
+    {"model: {microbatch: 9}\n", ":1: 'model.microbatch' is called 'data.microbatch'"},
+    {"model: {data_parallel: 9}\n",
+     ":1: 'model.data_parallel' is called 'mesh.data', with 'optimizer: sharded'"},
+    {"model: {tensor_parallel: 9}\n", ":1: 'model.tensor_parallel' is called 'mesh.tensor'"},
+    {"model: {bytes: 4}\n", ":1: 'model.bytes' is said by 'precision', bf16 or fp32"},
+    {"model: {folder: x}\n",
+     ":1: 'model.folder' is for run files; a cost file says the sizes itself"},
+    {"model: {split: [1, 2]}\n",
+     ":1: 'model.split' is for run files; costs follow the schedule's split"},
+    {"mesh: {expert: 2}\n",
+     ":1: 'mesh.expert' is for run files; the formula of costs knows no expert parallelism"},
 };
 
 TEST(Formula, BadTextIsOneError) {

@@ -69,7 +69,7 @@ const std::vector<TreePart>& IncludeRule() {
         {"timeline", {"schedlang/timeline."}, {"base", "plan", "parts", "messages"}},
         {"memory", {"schedlang/memory/"}, {"base", "plan"}},
         {"check", {"schedlang/check/"}, {"base", "plan", "messages", "memory"}},
-        {"sim", {"schedlang/sim/"}, {"base", "plan", "parts", "messages", "timeline"}},
+        {"sim", {"schedlang/sim/"}, {"base", "plan", "parts", "messages", "timeline", "memory"}},
         {"lower", {"schedlang/lower/"}, {"base", "plan", "messages", "timeline", "sim"}},
         {"formats",
          {"schedlang/formats/"},

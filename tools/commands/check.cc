@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "schedlang/base/sl_check.h"
 #include "schedlang/check/live_memory.h"
 #include "schedlang/check/rules.h"
+#include "schedlang/memory/memory_plan.h"
 #include "tools/command.h"
 #include "tools/json.h"
 #include "tools/requests.h"
@@ -47,6 +49,25 @@ std::vector<const Rule*> Proven(const CheckOptions& options) {
   return rules;
 }
 
+// The bytes of every rank; empty where sizes are not known.
+std::vector<int64_t> BytesOfRanks(const Plan& lowered, const CheckOptions& options) {
+  std::vector<int64_t> bytes;
+  if (options.sizes.empty()) return bytes;
+  const absl::StatusOr<MemoryPlan> memory = PlanMemory(lowered, options.sizes);
+  SL_CHECK(memory.ok()) << memory.status();  // the plan passes Check: it ends
+  for (const RankMemory& rank : memory->ranks) bytes.push_back(rank.all());
+  return bytes;
+}
+
+void PrintBytesOfRanks(const Plan& lowered, const CheckOptions& options, std::ostream& out) {
+  const std::vector<int64_t> bytes = BytesOfRanks(lowered, options);
+  if (bytes.empty()) return;
+  const auto most = std::max_element(bytes.begin(), bytes.end());
+  out << "    rank " << most - bytes.begin() << " holds the most bytes, " << PrintBytes(*most);
+  if (options.memory >= 0) out << " of at most " << PrintBytes(options.memory);
+  out << "\n";
+}
+
 void PrintProof(const Plan& lowered, const CheckOptions& options, std::ostream& out) {
   const std::string parameters = PrintParameters(lowered);
   out << "ok: " << lowered.schedule << (parameters.empty() ? "" : " ") << parameters << ": "
@@ -68,6 +89,7 @@ void PrintProof(const Plan& lowered, const CheckOptions& options, std::ostream& 
   out << "; a rank needs at most " << peaks.receive_buffers
       << (peaks.receive_buffers == 1 ? " receive buffer" : " receive buffers") << " and holds "
       << peaks.activations << (peaks.activations == 1 ? " activation\n" : " activations\n");
+  PrintBytesOfRanks(lowered, options, out);
   if (!options.lazy && NeedsConnections(lowered, options)) {
     out << "    communicators must be connected before the step: it hangs with --lazy\n";
   }
@@ -77,18 +99,21 @@ Json ProofAsJson(const Plan& lowered, const CheckOptions& options) {
   Json rules = Json::array();
   for (const Rule* rule : Proven(options)) rules.push_back(rule->name);
   const Peaks peaks = PeaksOf(lowered);
-  return {{"ok", true},
-          {"schedule", lowered.schedule},
-          {"parameters", ParametersAsJson(lowered.parameters)},
-          {"ranks", lowered.ranks()},
-          {"actions", ComputeActions(lowered)},
-          {"proven", std::move(rules)},
-          {"layout", NameOf(options.layout)},
-          {"buffers", options.buffers},
-          {"receive_buffers", peaks.receive_buffers},
-          {"activations", peaks.activations},
-          {"hangs_when_lazy", NeedsConnections(lowered, options)},
-          {"findings", Json::array()}};
+  Json json = {{"ok", true},
+               {"schedule", lowered.schedule},
+               {"parameters", ParametersAsJson(lowered.parameters)},
+               {"ranks", lowered.ranks()},
+               {"actions", ComputeActions(lowered)},
+               {"proven", std::move(rules)},
+               {"layout", NameOf(options.layout)},
+               {"buffers", options.buffers},
+               {"receive_buffers", peaks.receive_buffers},
+               {"activations", peaks.activations},
+               {"hangs_when_lazy", NeedsConnections(lowered, options)},
+               {"findings", Json::array()}};
+  if (!options.sizes.empty()) json["bytes"] = BytesOfRanks(lowered, options);
+  if (options.memory >= 0) json["memory"] = options.memory;
+  return json;
 }
 
 }  // namespace

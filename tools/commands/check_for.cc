@@ -58,6 +58,9 @@ absl::StatusOr<int> RunSweep(const Flags& flags, const Output& output) {
     return absl::InvalidArgumentError("--model goes with one plan, not with --for");
   }
   SL_ASSIGN_OR_RETURN(const CheckRequest request, CheckRequestOf(flags));
+  if (request.costs.IsGiven()) {
+    return absl::InvalidArgumentError("--cost and --costs go with one plan, not with --for");
+  }
   SL_ASSIGN_OR_RETURN(const CheckOptions options, ResolveCheck(request, Plan{}));
   const auto prove = [&options](const Plan& plan, Diagnostics* diagnostics) {
     return CheckedPlan(plan, options, diagnostics).has_value();

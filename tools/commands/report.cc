@@ -14,6 +14,7 @@
 #include "schedlang/sim/variations.h"
 #include "tools/bubble_table.h"
 #include "tools/command.h"
+#include "tools/memory_table.h"
 #include "tools/network_table.h"
 #include "tools/progress.h"
 #include "tools/requests.h"
@@ -36,6 +37,8 @@ struct TimeReport {
   // Of the critical path, by what it consists of ("F", "F&B", "messages"), in order of appearance.
   std::vector<std::pair<std::string, int64_t>> critical_ns;
   MemoryCurves memory;
+  int64_t capacity = 0;  // of a rank; 0: not known
+  std::vector<OverfullRank> overfull;
   std::optional<NetworkTimes> network;  // where parts are known
   // Of what was simulated only:
   std::optional<LowerBound> bound;
@@ -109,6 +112,8 @@ absl::StatusOr<TimeReport> MakeReport(const Flags& flags, const Output& output,
   ComposeCriticalPath(timeline, &report);
   const std::vector<StageMemory> none;
   report.memory = MemoryOver(*step.plan, timeline, step.costs ? step.costs->memory : none);
+  report.capacity = step.costs ? step.costs->capacity : 0;
+  report.overfull = FindOverfull(report.memory, report.capacity);
   if (!timeline.parts.empty()) report.network = MeasureNetwork(*step.plan, timeline);
   if (step.costs) {
     SL_RETURN_IF_ERROR(AddVariations(flags, output, step, &report));
@@ -170,7 +175,7 @@ void PrintWhatIf(const TimeReport& report, std::ostream& out) {
   }
 }
 
-std::string PrintBytes(int64_t bytes) {
+std::string InGiB(int64_t bytes) {
   constexpr double kGiB = 1024.0 * 1024 * 1024;
   return absl::StrFormat("%.3f GiB", static_cast<double>(bytes) / kGiB);
 }
@@ -184,9 +189,9 @@ void PrintMemory(const TimeReport& report, std::ostream& out) {
   out << "\n";
   for (size_t r = 0; r < report.memory.ranks.size(); ++r) {
     const MemoryCurve& curve = report.memory.ranks[r];
-    out << absl::StreamFormat("  %4d %13s        ", r, PrintBytes(curve.peak));
+    out << absl::StreamFormat("  %4d %13s        ", r, InGiB(curve.peak));
     for (const int64_t bytes : curve.at_peak) {
-      out << absl::StreamFormat(" %12s", bytes == 0 ? "" : PrintBytes(bytes));
+      out << absl::StreamFormat(" %12s", bytes == 0 ? "" : InGiB(bytes));
     }
     out << "\n";
   }
@@ -223,6 +228,7 @@ Json ReportAsJson(const Flags& flags, const Timeline& timeline, const TimeReport
   for (const auto& [name, ns] : report.critical_ns) critical[name] = Microseconds(ns);
   json["critical_us"] = std::move(critical);
   json["memory"] = MemoryAsJson(report.memory);
+  AddOverfull(report.overfull, report.memory.in_bytes ? report.capacity : 0, &json);
   if (report.network) AddNetwork(*report.network, &json);
   if (report.bound) json["lower_bound_us"] = Microseconds(report.bound->makespan_ns);
   for (const WhatIfResult& result : report.what_if) {
@@ -269,6 +275,7 @@ int RunReport(const Flags& flags, const Output& output) {
   PrintCriticalPath(*report, output.out);
   PrintWhatIf(*report, output.out);
   PrintMemory(*report, output.out);
+  PrintOverfull(report->overfull, report->capacity, output.out);
   if (step->costs) PrintRuns(flags, *step->costs, *report, output.out);
   return kOk;
 }

@@ -2,6 +2,7 @@
 #include "schedlang/sim/analysis.h"
 #include "tools/bubble_table.h"
 #include "tools/command.h"
+#include "tools/memory_table.h"
 #include "tools/requests.h"
 
 namespace stringline {
@@ -26,11 +27,17 @@ int RunSim(const Flags& flags, const Output& output) {
   }
   const Bubbles bubbles = MeasureBubbles(timeline);
   const Analysis analysis = AnalysisOf(*step);
+  const MemoryCurves memory = MemoryOver(*step->plan, timeline, step->costs->memory);
+  const int64_t capacity = memory.in_bytes ? step->costs->capacity : 0;
+  const std::vector<OverfullRank> overfull = FindOverfull(memory, capacity);
   if (output.json) {
-    WriteJson(output.out, BubblesAsJson(timeline, bubbles, analysis));
+    Json json = BubblesAsJson(timeline, bubbles, analysis);
+    AddOverfull(overfull, capacity, &json);
+    WriteJson(output.out, json);
   } else {
     PrintBubbles(timeline, bubbles, output.out);
     PrintCauses(analysis, output.out);
+    PrintOverfull(overfull, capacity, output.out);
   }
   return kOk;
 }

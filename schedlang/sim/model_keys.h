@@ -1,0 +1,54 @@
+// The names of model_keys.def, and what to say about a name that a file does not take.
+//
+// Beside the map `model`, run files and cost files share `data: {microbatch: …}`, sequences of a
+// microbatch; `mesh: {pipeline: …, data: …}`, ranks of a pipeline and copies of it; and
+// `precision`, bf16 or fp32.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace stringline {
+
+namespace model_key {
+#define MODEL_KEY(constant, name, kinds, least, meaning) inline constexpr char constant[] = name;
+#include "schedlang/sim/model_keys.def"
+inline constexpr char kMicrobatch[] = "microbatch";  // of `data`
+inline constexpr char kPipeline[] = "pipeline";      // of `mesh`, as are the next three
+inline constexpr char kData[] = "data";
+inline constexpr char kExpert[] = "expert";
+inline constexpr char kTensor[] = "tensor";  // of cost files: ranks that share every layer
+inline constexpr char kPrecision[] = "precision";
+inline constexpr char kOptimizer[] = "optimizer";  // of cost files: whole or sharded
+}  // namespace model_key
+
+// The kinds of a model, as bits.
+enum ModelKind : uint8_t {
+  kGptModel = 1,
+  kLlamaModel = 2,
+  kMoeModel = 4,
+  kDecoderModel = kLlamaModel | kMoeModel,
+  kAnyModel = kGptModel | kDecoderModel,
+};
+inline constexpr struct {
+  const char* name;
+  ModelKind kind;
+} kModelKinds[] = {{"gpt", kGptModel}, {"llama", kLlamaModel}, {"moe", kMoeModel}};
+
+struct ModelKey {
+  const char* name;
+  uint8_t kinds;
+  int64_t least;  // -1: changes no cost
+  const char* meaning;
+};
+absl::Span<const ModelKey> ModelKeys();
+
+// "is called 'model.hidden' now", "is for run files: …": about a key, "model.ffn", that the file at
+// hand does not take but that once was one, or is one of another kind of file or of model. "" for
+// others.
+std::string WhyNoKey(absl::string_view key);
+
+}  // namespace stringline

@@ -1,0 +1,162 @@
+#include "schedlang/sim/read_shape.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "schedlang/base/diagnostics.h"
+#include "schedlang/base/status.h"
+#include "schedlang/sim/model_keys.h"
+
+namespace stringline {
+namespace {
+
+// Where the formula counts with a key.
+struct ShapeField {
+  const char* name;
+  int64_t ModelShape::*value;
+};
+constexpr ShapeField kModelFields[] = {
+    {model_key::kLayers, &ModelShape::layers},
+    {model_key::kWidth, &ModelShape::width},
+    {model_key::kHeads, &ModelShape::heads},
+    {model_key::kContext, &ModelShape::context},
+    {model_key::kVocabulary, &ModelShape::vocabulary},
+    {model_key::kKvHeads, &ModelShape::kv_heads},
+    {model_key::kHeadDim, &ModelShape::head_dim},
+    {model_key::kHidden, &ModelShape::hidden},
+    {model_key::kExperts, &ModelShape::experts},
+    {model_key::kTopK, &ModelShape::top_k},
+    {model_key::kExpertHidden, &ModelShape::expert_hidden},
+    {model_key::kSharedHidden, &ModelShape::shared_hidden},
+    {model_key::kFirstDense, &ModelShape::first_dense},
+};
+constexpr ShapeField kDataFields[] = {{model_key::kMicrobatch, &ModelShape::microbatch}};
+constexpr ShapeField kMeshFields[] = {{model_key::kPipeline, &ModelShape::pipeline},
+                                      {model_key::kData, &ModelShape::copies},
+                                      {model_key::kTensor, &ModelShape::tensor}};
+// Of a run file's `data`: which text.
+constexpr const char* kTextKeys[] = {"text", "tokens", "dtype"};
+
+absl::Status NoKey(const std::string& section, const std::string& name,
+                   const std::vector<std::string>& known) {
+  const std::string key = absl::StrCat(section, ".", name);
+  const std::string why = WhyNoKey(key);
+  if (!why.empty()) return absl::InvalidArgumentError(absl::StrCat("'", key, "' ", why));
+  const std::string close = ClosestName(name, known);
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown key '", key, "'",
+                   close.empty() ? absl::StrCat(" (there are ", absl::StrJoin(known, ", "), ")")
+                                 : absl::StrCat("; did you mean '", close, "'?")));
+}
+
+absl::Status ReadSize(const std::string& name, const YAML::Node& value, int64_t least,
+                      int64_t* size) {
+  if (value.IsScalar() && absl::SimpleAtoi(value.Scalar(), size) && *size >= least &&
+      *size <= 1'000'000'000) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(name, ": expected a number from ", least));
+}
+
+// Which of the words; the error names them.
+absl::StatusOr<int> ReadWord(const std::string& name, const YAML::Node& value,
+                             const std::vector<std::string>& words) {
+  const std::string word = value.IsScalar() ? value.Scalar() : "";
+  const auto found = std::find(words.begin(), words.end(), word);
+  if (found != words.end()) return static_cast<int>(found - words.begin());
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": expected ", absl::StrJoin(words, " or ")));
+}
+
+// What a model of that kind cannot be without.
+absl::Status CheckComplete(const ModelShape& shape) {
+  std::vector<ShapeField> needed(kModelFields, kModelFields + 4);
+  if (shape.kind == kLlamaModel || shape.first_dense > 0) {
+    needed.push_back({model_key::kHidden, &ModelShape::hidden});
+  }
+  if (shape.kind == kMoeModel) {
+    needed.push_back({model_key::kExperts, &ModelShape::experts});
+    needed.push_back({model_key::kTopK, &ModelShape::top_k});
+    needed.push_back({model_key::kExpertHidden, &ModelShape::expert_hidden});
+  }
+  for (const ShapeField& field : needed) {
+    if (shape.*field.value > 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat("model.", field.name, " is missing"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadModel(const YAML::Node& map, ModelShape* shape) {
+  if (const YAML::Node kind = map[model_key::kKind]) {
+    std::vector<std::string> names;
+    for (const auto& row : kModelKinds) names.push_back(row.name);
+    SL_ASSIGN_OR_RETURN(const int found, ReadWord("model.kind", kind, names));
+    shape->kind = kModelKinds[found].kind;
+  }
+  std::vector<std::string> known;
+  for (const ModelKey& key : ModelKeys()) {
+    if (key.kinds & shape->kind) known.push_back(key.name);
+  }
+  for (const auto& entry : map) {
+    const std::string name = entry.first.IsScalar() ? entry.first.Scalar() : "";
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      return NoKey("model", name, known);
+    }
+    const auto* const key = std::find_if(ModelKeys().begin(), ModelKeys().end(),
+                                         [&](const ModelKey& row) { return name == row.name; });
+    if (key->least < 0) continue;
+    for (const ShapeField& field : kModelFields) {
+      if (name != field.name) continue;
+      SL_RETURN_IF_ERROR(
+          ReadSize(absl::StrCat("model.", name), entry.second, key->least, &(shape->*field.value)));
+    }
+  }
+  return CheckComplete(*shape);
+}
+
+// A section of sizes from 1, and of keys that change no cost.
+absl::Status ReadSizes(const std::string& section, const YAML::Node& map,
+                       absl::Span<const ShapeField> fields, absl::Span<const char* const> others,
+                       ModelShape* shape) {
+  std::vector<std::string> known(others.begin(), others.end());
+  for (const ShapeField& field : fields) known.push_back(field.name);
+  for (const auto& entry : map) {
+    const std::string name = entry.first.IsScalar() ? entry.first.Scalar() : "";
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      return NoKey(section, name, known);
+    }
+    for (const ShapeField& field : fields) {
+      if (name != field.name) continue;
+      SL_RETURN_IF_ERROR(
+          ReadSize(absl::StrCat(section, ".", name), entry.second, 1, &(shape->*field.value)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<bool> ReadShapeSection(const std::string& name, const YAML::Node& value,
+                                      ModelShape* shape) {
+  if (name == model_key::kPrecision) {
+    SL_ASSIGN_OR_RETURN(const int word, ReadWord(name, value, {"bf16", "fp32"}));
+    shape->bytes = word == 0 ? 2 : 4;
+    return true;
+  }
+  if (name == model_key::kOptimizer) {
+    SL_ASSIGN_OR_RETURN(const int word, ReadWord(name, value, {"whole", "sharded"}));
+    shape->sharded_optimizer = word == 1;
+    return true;
+  }
+  if (name != "model" && name != "data" && name != "mesh") return false;
+  if (!value.IsMap()) return absl::InvalidArgumentError(absl::StrCat(name, ": expected a map"));
+  if (name == "model") SL_RETURN_IF_ERROR(ReadModel(value, shape));
+  if (name == "data") SL_RETURN_IF_ERROR(ReadSizes(name, value, kDataFields, kTextKeys, shape));
+  if (name == "mesh") SL_RETURN_IF_ERROR(ReadSizes(name, value, kMeshFields, {}, shape));
+  return true;
+}
+
+}  // namespace stringline
