@@ -1,8 +1,8 @@
 // A rehearsal: the very plan on the real interpreter, device, channels and recorder, with stage
 // programs and messages that only take time. What it takes is what the simulator has to predict.
 //
-// Beside every step a control is measured, whose time is known: each rank performs its computations
-// one after the other and waits for nobody. A machine that is late there had something else to do.
+// Beside every step a control is measured, whose time is known: the computations alone, in rounds
+// (rehearsal_control.h). A machine that is late there had something else to do.
 #pragma once
 
 #include <cstdint>

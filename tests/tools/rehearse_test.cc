@@ -59,7 +59,7 @@ TEST(RehearseTest, PredictsWhatSimSays) {
     const auto sim = JsonOf("sim " + step);
     EXPECT_EQ(run["simulated_us"], sim["makespan_us"]) << costs;
     EXPECT_GE(run["measured_us"], run["simulated_us"]) << costs;
-    EXPECT_EQ(run["control_us"], sim["ranks"][0]["busy_us"]) << costs;
+    EXPECT_GE(run["control_us"], sim["ranks"][0]["busy_us"]) << costs;
     ASSERT_EQ(run["controls_us"].size(), 1u);
     EXPECT_GE(run["controls_us"][0], run["control_us"]) << costs;
     EXPECT_GT(run["reconstructed"]["starts"], 0) << costs;
