@@ -52,7 +52,8 @@ CostModel WithLink(const Plan& plan, CostModel costs, const LinkSpeed& link, int
 
 // What a rehearsal says of the prediction. The control speaks first: where its median is off by
 // more than kMostDisturbance, nothing is said of the prediction. Otherwise that is right when the
-// median step is off by no more than kMostMisprediction.
+// median step is off by no more than kMostMisprediction. It is wrong only where none of the
+// controls is off by more than kMostDisturbance.
 enum class RehearsalVerdict : uint8_t { kRight, kWrong, kDisturbed };
 inline constexpr double kMostMisprediction = 0.03;
 inline constexpr double kMostDisturbance = kMostMisprediction / 2;

@@ -295,7 +295,9 @@ TEST(Rehearsal, IsJudgedByItsMedianAndItsControl) {
   const Case cases[] = {
       {1'000, 1'000, {1'000, 1'000, 1'000}, RehearsalVerdict::kRight},
       {1'000, 1'030, {1'015, 1'015, 1'000}, RehearsalVerdict::kRight},
-      {1'000, 1'040, {1'000, 1'010, 9'000}, RehearsalVerdict::kWrong},
+      {1'000, 1'040, {1'000, 1'010, 1'015}, RehearsalVerdict::kWrong},
+      {1'000, 1'040, {1'000, 1'010, 9'000}, RehearsalVerdict::kDisturbed},
+      {1'000, 1'020, {1'000, 1'010, 9'000}, RehearsalVerdict::kRight},
       {1'040, 1'000, {1'000, 1'000, 1'000}, RehearsalVerdict::kWrong},
       {1'000, 1'040, {1'016, 1'000, 1'020}, RehearsalVerdict::kDisturbed},
       {1'000, 1'000, {1'016, 1'016, 1'000}, RehearsalVerdict::kDisturbed},
