@@ -56,7 +56,7 @@ CostModel WithLink(const Plan& plan, CostModel costs, const LinkSpeed& link, int
 // controls is off by more than kMostDisturbance.
 enum class RehearsalVerdict : uint8_t { kRight, kWrong, kDisturbed };
 inline constexpr double kMostMisprediction = 0.03;
-inline constexpr double kMostDisturbance = kMostMisprediction / 2;
+inline constexpr double kMostDisturbance = kMostMisprediction;  // it is late at least as much
 
 struct RehearsalJudgement {
   double misprediction = 0;  // (simulated - measured) / measured, of the makespans

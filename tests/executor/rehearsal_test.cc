@@ -294,14 +294,14 @@ TEST(Rehearsal, IsJudgedByItsMedianAndItsControl) {
   };
   const Case cases[] = {
       {1'000, 1'000, {1'000, 1'000, 1'000}, RehearsalVerdict::kRight},
-      {1'000, 1'030, {1'015, 1'015, 1'000}, RehearsalVerdict::kRight},
-      {1'000, 1'040, {1'000, 1'010, 1'015}, RehearsalVerdict::kWrong},
+      {1'000, 1'030, {1'030, 1'030, 1'000}, RehearsalVerdict::kRight},
+      {1'000, 1'040, {1'000, 1'010, 1'030}, RehearsalVerdict::kWrong},
       {1'000, 1'040, {1'000, 1'010, 9'000}, RehearsalVerdict::kDisturbed},
       {1'000, 1'020, {1'000, 1'010, 9'000}, RehearsalVerdict::kRight},
       {1'040, 1'000, {1'000, 1'000, 1'000}, RehearsalVerdict::kWrong},
-      {1'000, 1'040, {1'016, 1'000, 1'020}, RehearsalVerdict::kDisturbed},
-      {1'000, 1'000, {1'016, 1'016, 1'000}, RehearsalVerdict::kDisturbed},
-      {1'000, 1'000, {980, 980, 1'000}, RehearsalVerdict::kDisturbed},
+      {1'000, 1'040, {1'031, 1'000, 1'020}, RehearsalVerdict::kDisturbed},
+      {1'000, 1'000, {1'031, 1'031, 1'000}, RehearsalVerdict::kDisturbed},
+      {1'000, 1'000, {960, 960, 1'000}, RehearsalVerdict::kDisturbed},
   };
   for (const Case& c : cases) {
     Rehearsal rehearsal;
