@@ -1,8 +1,8 @@
 // A rehearsal: the very plan on the real interpreter, device, channels and recorder, with stage
 // programs and messages that only take time. What it takes is what the simulator has to predict.
 //
-// Beside every step a control is measured, whose time is known: each rank performs its computations
-// one after the other and waits for nobody. A machine that is late there had something else to do.
+// Beside every step a control is measured, whose time is known: the computations alone, in rounds
+// (rehearsal_control.h). A machine that is late there had something else to do.
 #pragma once
 
 #include <cstdint>
@@ -52,10 +52,11 @@ CostModel WithLink(const Plan& plan, CostModel costs, const LinkSpeed& link, int
 
 // What a rehearsal says of the prediction. The control speaks first: where its median is off by
 // more than kMostDisturbance, nothing is said of the prediction. Otherwise that is right when the
-// median step is off by no more than kMostMisprediction.
+// median step is off by no more than kMostMisprediction. It is wrong only where none of the
+// controls is off by more than kMostDisturbance.
 enum class RehearsalVerdict : uint8_t { kRight, kWrong, kDisturbed };
 inline constexpr double kMostMisprediction = 0.03;
-inline constexpr double kMostDisturbance = kMostMisprediction / 2;
+inline constexpr double kMostDisturbance = kMostMisprediction;  // it is late at least as much
 
 struct RehearsalJudgement {
   double misprediction = 0;  // (simulated - measured) / measured, of the makespans

@@ -1,5 +1,7 @@
-// A program whose time is known: every rank of a plan performs its computations one after the other
-// and waits for nobody. So it takes as long as the rank that computes most.
+// A program whose time is known: the computations of a plan in rounds. In the k-th round every rank
+// performs the first half of its k-th computation, and all wait for each other; then the second
+// half, and they wait again. So it takes the sum of what is longest in every half round, and what a
+// busy machine adds to one rank it adds to all, at least as much as in any step of that plan.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +29,15 @@ class RehearsalControl {
  private:
   struct Rank {
     StreamId stream;
-    std::vector<int64_t> holds_ns;
-    WorkTimes last;  // of its last computation
+    std::vector<int64_t> halves_ns;  // two a round
+    WorkTimes last;                  // of its last half
   };
 
-  RehearsalControl() = default;
+  explicit RehearsalControl(int ranks);
 
   std::unique_ptr<CpuDevice> device_;
   std::vector<Rank> ranks_;
+  MeetingPlace meeting_;
   int64_t known_ns_ = 0;
 };
 

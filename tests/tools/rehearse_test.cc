@@ -59,11 +59,11 @@ TEST(RehearseTest, PredictsWhatSimSays) {
     const auto sim = JsonOf("sim " + step);
     EXPECT_EQ(run["simulated_us"], sim["makespan_us"]) << costs;
     EXPECT_GE(run["measured_us"], run["simulated_us"]) << costs;
-    EXPECT_EQ(run["control_us"], sim["ranks"][0]["busy_us"]) << costs;
+    EXPECT_GE(run["control_us"], sim["ranks"][0]["busy_us"]) << costs;
     ASSERT_EQ(run["controls_us"].size(), 1u);
     EXPECT_GE(run["controls_us"][0], run["control_us"]) << costs;
     EXPECT_GT(run["reconstructed"]["starts"], 0) << costs;
-    const bool disturbed = run["disturbance"] > 0.015;
+    const bool disturbed = run["disturbance"] > 0.03;
     const bool off = run["misprediction"] < -0.03;
     EXPECT_EQ(run["verdict"], disturbed ? "disturbed" : off ? "wrong" : "right") << costs;
   }

@@ -74,7 +74,7 @@ std::string PrintVerdict(const RehearsalJudgement& judgement) {
       break;
   }
   return absl::StrFormat(
-      "the machine was disturbed, so this says nothing of the prediction: the control was off by "
+      "the machine was disturbed, so this says nothing of the prediction: a control was off by "
       "more than %.1f %%",
       100 * kMostDisturbance);
 }
