@@ -21,10 +21,12 @@ constexpr const char* kDerived =
     "use \"base/one.sched\";\n"
     "schedule derived(P, M) = one_f_one_b(P, M) then defer W by r;\n";
 
-// A fresh folder with derived.sched, and the library's 1F1B beside it in base/.
+// An emptied folder with derived.sched, and the library's 1F1B beside it in base/. It may be where
+// this process stands, so it is not made anew.
 std::string UseFolder() {
   const std::string folder = ScratchFolder() + "/use";
-  fs::remove_all(folder);
+  fs::create_directories(folder);
+  for (const auto& entry : fs::directory_iterator(folder)) fs::remove_all(entry.path());
   fs::create_directories(folder + "/base");
   WriteText(folder + "/derived.sched", kDerived);
   WriteText(folder + "/base/one.sched", ReadText(SourceFolder() + "/schedules/1f1b.sched"));
