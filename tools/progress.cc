@@ -1,7 +1,9 @@
 #include "tools/progress.h"
 
+#include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <iostream>
 #include <utility>
@@ -16,6 +18,17 @@ namespace {
 constexpr int64_t kTickNs = 200'000'000;
 constexpr char kEraseLine[] = "\r\x1b[K";
 
+// Whether a line stands on the terminal that is standard error.
+std::atomic<bool> is_shown = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+// The signal then does what is usual: its handler is gone (SA_RESETHAND), and it comes once more
+// when this returns.
+void EraseAndEnd(int number) {
+  if (is_shown) (void)!write(STDERR_FILENO, kEraseLine, sizeof(kEraseLine) - 1);
+  (void)raise(number);
+}
+
 std::ostream* TerminalOf(const Output& output) {
   const char* const term = std::getenv("TERM");
   const bool is_dumb = term == nullptr || std::string(term) == "dumb";
@@ -26,7 +39,16 @@ std::ostream* TerminalOf(const Output& output) {
 }  // namespace
 
 Progress::Progress(const Output& output, std::string doing, size_t total)
-    : Progress(TerminalOf(output), kPatienceNs, std::move(doing), total) {}
+    : Progress(TerminalOf(output), kPatienceNs, std::move(doing), total) {
+  if (terminal_ == nullptr) return;
+  for (const int number : {SIGINT, SIGTERM}) {
+    struct sigaction usual = {}, ours = {};
+    if (sigaction(number, nullptr, &usual) != 0 || usual.sa_handler != SIG_DFL) continue;
+    ours.sa_handler = EraseAndEnd;
+    ours.sa_flags = static_cast<int>(SA_RESETHAND);
+    if (sigaction(number, &ours, nullptr) == 0) signals_.push_back(number);
+  }
+}
 
 Progress::Progress(std::ostream* terminal, int64_t patience_ns, std::string doing, size_t total)
     : terminal_(terminal), patience_ns_(patience_ns), doing_(std::move(doing)), total_(total) {
@@ -44,6 +66,7 @@ Progress::~Progress() {
   }
   end_.notify_one();
   for (std::thread& ticker : ticker_) ticker.join();
+  for (const int number : signals_) (void)signal(number, SIG_DFL);
 }
 
 void Progress::Tick() {
@@ -52,11 +75,13 @@ void Progress::Tick() {
   std::unique_lock<std::mutex> lock(mutex_);
   int64_t next_ns = start_ns + patience_ns_;
   while (!end_.wait_until(lock, TimeAt(next_ns), [this] { return ended_; })) {
+    is_shown = terminal_ == &std::cerr;
     *terminal_ << kEraseLine << Line(NowNs() - start_ns) << std::flush;
     is_there = true;
     next_ns = NowNs() + kTickNs;
   }
   if (is_there) *terminal_ << kEraseLine << std::flush;
+  is_shown = false;
 }
 
 // "checking plans: 1200 of 9000, 3 s"

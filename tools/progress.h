@@ -1,5 +1,6 @@
 // What a command is doing, on the terminal, from the second second on: one line on standard error,
-// which goes when it is done. Where standard error is no terminal, nothing.
+// which goes when it is done, and when SIGINT or SIGTERM ends the process. Where standard error is
+// no terminal, nothing.
 #pragma once
 
 #include <atomic>
@@ -34,6 +35,7 @@ class Progress {
   std::string Line(int64_t elapsed_ns) const;
 
   std::ostream* const terminal_;
+  std::vector<int> signals_;  // that take the line away; without it they would do what is usual
   const int64_t patience_ns_;
   const std::string doing_;
   const size_t total_;

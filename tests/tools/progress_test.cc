@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <pty.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,8 +73,14 @@ TEST(ProgressTest, NothingIsWrittenBeforeItsTime) {
   EXPECT_EQ(screen.text(), "");
 }
 
-// What the tool writes to a terminal, or to a pipe.
-std::string Written(const std::vector<std::string>& args, bool to_terminal) {
+// What the tool writes to a terminal, or to a pipe, until it ends; a signal that comes when it has
+// written `until` ends it.
+struct Ending {
+  std::string until;
+  int signal = 0;  // 0: none
+};
+std::string Written(const std::vector<std::string>& args, bool to_terminal,
+                    const Ending& ending = {}) {
   std::vector<char*> words = {const_cast<char*>(STRINGLINE_TOOL)};
   for (const std::string& arg : args) words.push_back(const_cast<char*>(arg.c_str()));
   words.push_back(nullptr);
@@ -82,6 +89,7 @@ std::string Written(const std::vector<std::string>& args, bool to_terminal) {
   int terminal = -1;
   const pid_t process = to_terminal ? forkpty(&terminal, nullptr, nullptr, nullptr) : fork();
   if (process == 0) {
+    for (const int number : {SIGINT, SIGTERM}) signal(number, SIG_DFL);
     setenv("TERM", "xterm", 1);
     setenv("COLUMNS", "100", 1);
     if (!to_terminal && (dup2(ends[1], STDOUT_FILENO) < 0 || dup2(ends[1], STDERR_FILENO) < 0)) {
@@ -93,13 +101,20 @@ std::string Written(const std::vector<std::string>& args, bool to_terminal) {
   close(ends[1]);
   std::string text;
   char bytes[4096];
+  bool sent = false;
   // A terminal whose other side is gone ends with an error.
   for (ssize_t count; (count = read(to_terminal ? terminal : ends[0], bytes, sizeof bytes)) > 0;) {
     text.append(bytes, static_cast<size_t>(count));
+    if (sent || ending.signal == 0 || text.find(ending.until) == std::string::npos) continue;
+    sent = kill(process, ending.signal) == 0;
   }
   int status = 0;
   waitpid(process, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status << text;
+  if (ending.signal == 0) {
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status << text;
+  } else {
+    EXPECT_TRUE(sent && WIFSIGNALED(status) && WTERMSIG(status) == ending.signal) << status << text;
+  }
   close(ends[0]);
   if (terminal >= 0) close(terminal);
   return text;
@@ -122,6 +137,14 @@ TEST(ProgressTest, NothingOfItIsLeftOnATerminal) {
   const std::string plain = Written(sweep, /*to_terminal=*/false);
   EXPECT_EQ(plain.find('\x1b'), std::string::npos);
   EXPECT_EQ(LeftOf(Written(sweep, /*to_terminal=*/true)), plain);
+}
+
+TEST(ProgressTest, NothingOfItIsLeftAfterASignal) {
+  const std::vector<std::string> endless = Words("check zb_v --for P=2..512 --for M=1..4096");
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const std::string text = Written(endless, /*to_terminal=*/true, {"checking plans: ", signal});
+    EXPECT_EQ(LeftOf(text), "");
+  }
 }
 
 }  // namespace
