@@ -130,9 +130,12 @@ absl::StatusOr<int> ListenOn(const std::string& host, int port) {
     }
   }
   if (fd >= 0) return fd;
-  return absl::UnavailableError(absl::StrCat(
-      "rank 0 cannot listen on port ", port, " of ", HostName(), ": ", std::strerror(errno),
-      errno == EADDRINUSE ? "; another run has it, or what started this one" : ""));
+  const int error = errno;
+  return absl::UnavailableError(
+      absl::StrCat(port == 0 ? "nothing can listen on a port"
+                             : absl::StrCat("rank 0 cannot listen on port ", port),
+                   " of ", HostName(), ": ", std::strerror(error),
+                   error == EADDRINUSE ? "; another run has it, or what started this one" : ""));
 }
 
 int PortOf(int listener) {

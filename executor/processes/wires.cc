@@ -20,6 +20,7 @@
 #include "executor/processes/sockets.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
+#include "schedlang/base/threads.h"
 
 namespace stringline {
 namespace {
@@ -57,10 +58,8 @@ Wires::~Wires() {
     }
     stopping_ = true;
   }
-  if (thread_.joinable()) {
-    Wake();
-    thread_.join();
-  }
+  Wake();
+  for (std::thread& thread : thread_) thread.join();
   for (const Peer& peer : peers_) {
     if (peer.fd >= 0) (void)close(peer.fd);
   }
@@ -78,17 +77,25 @@ int Wires::NewGroup(absl::Span<const int> ranks) {
 // Coming together.
 
 absl::Status Wires::Connect() {
-  if (connected_ || world_->processes() == 1) return absl::OkStatus();
-  connected_ = true;
-  const absl::Status status = ConnectAll();
-  if (!status.ok()) {
-    world_->Fail(status);
-    return status;
+  if (world_->processes() == 1) return absl::OkStatus();
+  if (!connected_) {
+    absl::Status status = ConnectAll();
+    if (status.ok()) status = StartReading();
+    if (!status.ok()) {
+      world_->Fail(status);
+      return status;
+    }
+    connected_ = true;
   }
+  // Nobody sends before all have made their groups.
+  return world_->Exchange("").status();
+}
+
+absl::Status Wires::StartReading() {
   wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (wake_fd_ < 0) return absl::ResourceExhaustedError(std::strerror(errno));
-  thread_ = std::thread([this] { Loop(); });
-  return absl::OkStatus();
+  return StartThreads(
+      1, [this] { Loop(); }, &thread_);
 }
 
 absl::StatusOr<std::vector<Wires::Address>> Wires::ShareAddresses(int listener) {

@@ -52,8 +52,9 @@ class Wires {
 
   // A group of these ranks, by its number. All processes make the same ones in the same order.
   int NewGroup(absl::Span<const int> ranks);
-  // Connects the processes, the first time. All call it. Errors: those of World::Exchange;
-  // DeadlineExceeded, Unavailable where a process cannot be reached.
+  // Connects the processes, the first time, and waits until all have made their groups. All call
+  // it. Errors: those of World::Exchange; DeadlineExceeded, Unavailable where a process cannot be
+  // reached; ResourceExhausted where the system starts no thread.
   absl::Status Connect();
 
   bool IsHere(int rank) const { return process_of_rank_[rank] == world_->process(); }
@@ -123,6 +124,7 @@ class Wires {
   };
   absl::StatusOr<std::vector<Address>> ShareAddresses(int listener);
   absl::Status ConnectAll();
+  absl::Status StartReading();
   absl::Status AcceptOthers(int listener, int64_t deadline_ns);
 
   Lane& LaneOf(int group, int from, int to) {
@@ -167,7 +169,7 @@ class Wires {
   int64_t noticed_ns_ = 0;
   bool stopping_ = false;
   int wake_fd_ = -1;
-  std::thread thread_;
+  std::vector<std::thread> thread_;  // that reads; none before Connect
 };
 
 }  // namespace stringline
