@@ -4,7 +4,6 @@
 #include "executor/processes/wires.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -16,24 +15,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/clock.h"
-#include "executor/packed_numbers.h"
-#include "executor/processes/sockets.h"
-#include "schedlang/base/sl_check.h"
-#include "schedlang/base/status.h"
-#include "schedlang/base/threads.h"
 
 namespace stringline {
 namespace {
 
-constexpr uint32_t kWireMark = 0x31525753;  // "SWR1"
-constexpr int64_t kMostText = 1 << 16;
 constexpr int64_t kLookNs = 100'000'000;  // how often deadlines are looked at
 constexpr int64_t kGoodbyeNs = 2'000'000'000;
-constexpr int64_t kAnswerNs = 2'000'000'000;  // so long process 0 may take to say what failed
-
-std::string Where(int process, const std::vector<std::string>& hosts) {
-  return absl::StrCat("process ", process, " on ", hosts[process]);
-}
 
 absl::Status CountsDiffer(const Call& call, const Transfer& send, int64_t room) {
   const int64_t row = std::max<int64_t>(call.bytes, 1);
@@ -72,110 +59,6 @@ int Wires::NewGroup(absl::Span<const int> ranks) {
   members.ranks.assign(ranks.begin(), ranks.end());
   members.lanes.resize(ranks.size() * ranks.size());
   return static_cast<int>(groups_.size()) - 1;
-}
-
-// Coming together.
-
-absl::Status Wires::Connect() {
-  if (world_->processes() == 1) return absl::OkStatus();
-  if (!connected_) {
-    absl::Status status = ConnectAll();
-    if (status.ok()) status = StartReading();
-    if (!status.ok()) {
-      world_->Fail(status);
-      return status;
-    }
-    connected_ = true;
-  }
-  // Nobody sends before all have made their groups.
-  return world_->Exchange("").status();
-}
-
-absl::Status Wires::StartReading() {
-  wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (wake_fd_ < 0) return absl::ResourceExhaustedError(std::strerror(errno));
-  return StartThreads(
-      1, [this] { Loop(); }, &thread_);
-}
-
-absl::StatusOr<std::vector<Wires::Address>> Wires::ShareAddresses(int listener) {
-  PackedNumbers mine;
-  mine.Add(listener < 0 ? 0 : PortOf(listener));
-  mine.Add(static_cast<int32_t>(world_->local().size()));
-  for (const int rank : world_->local()) mine.Add(int32_t{rank});
-  const std::string host = world_->address(), name = HostName();
-  mine.Add(static_cast<int32_t>(host.size()));
-  mine.AddAll(absl::MakeConstSpan(host));
-  mine.AddAll(absl::MakeConstSpan(name));
-  SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world_->Exchange(mine.bytes()));
-  std::vector<Address> addresses(all.size());
-  hosts_.resize(all.size());
-  for (size_t p = 0; p < all.size(); ++p) {
-    NumberReader reader(all[p]);
-    addresses[p].port = reader.Take<int>();
-    for (int left = reader.Take<int32_t>(); left > 0; --left) {
-      process_of_rank_[reader.Take<int32_t>()] = static_cast<int>(p);
-    }
-    addresses[p].host.resize(reader.Take<int32_t>());
-    reader.TakeAll(absl::MakeSpan(addresses[p].host));
-    while (!reader.done()) hosts_[p].push_back(reader.Take<char>());
-  }
-  return addresses;
-}
-
-// Everybody listens; each connects to the processes before it and accepts those after it.
-absl::Status Wires::ConnectAll() {
-  const int64_t deadline_ns = NowNs() + settings_.join_ms * 1'000'000;
-  SL_ASSIGN_OR_RETURN(const int listener, ListenOn(world_->address(), 0));
-  const absl::StatusOr<std::vector<Address>> addresses = ShareAddresses(listener);
-  absl::Status status = addresses.status();
-  for (int p = 0; p < world_->process() && status.ok(); ++p) {
-    const absl::StatusOr<int> fd =
-        ConnectTo((*addresses)[p].host, (*addresses)[p].port, deadline_ns);
-    if (fd.ok()) {
-      peers_[p].fd = *fd;
-      Header hello = {.mark = kWireMark, .from = world_->process()};
-      if (send(*fd, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
-        status = absl::UnavailableError(absl::StrCat(Where(p, hosts_), " does not listen"));
-      }
-    } else {
-      status = absl::UnavailableError(absl::StrCat(
-          Where(p, hosts_), " cannot be reached at ",
-          AddressText((*addresses)[p].host, (*addresses)[p].port), ": ", fd.status().message()));
-    }
-  }
-  if (status.ok()) status = AcceptOthers(listener, deadline_ns);
-  (void)close(listener);
-  return status;
-}
-
-absl::Status Wires::AcceptOthers(int listener, int64_t deadline_ns) {
-  int missing = world_->processes() - 1 - world_->process();
-  while (missing > 0) {
-    if (NowNs() > deadline_ns) {
-      return absl::DeadlineExceededError(absl::StrCat(missing, " processes did not connect to ",
-                                                      Where(world_->process(), hosts_), " within ",
-                                                      settings_.join_ms / 1000, " s"));
-    }
-    SL_RETURN_IF_ERROR(world_->state());
-    pollfd waiting = {listener, POLLIN, 0};
-    if (poll(&waiting, 1, 50) <= 0) continue;
-    const int fd = AcceptFrom(listener);
-    if (fd < 0) continue;
-    Header hello;
-    pollfd said = {fd, POLLIN, 0};
-    const bool whole = poll(&said, 1, 2000) > 0 &&
-                       recv(fd, &hello, sizeof(hello), 0) == sizeof(hello) &&
-                       hello.mark == kWireMark && hello.from > world_->process() &&
-                       hello.from < world_->processes() && peers_[hello.from].fd < 0;
-    if (!whole) {
-      (void)close(fd);  // a stranger
-      continue;
-    }
-    peers_[hello.from].fd = fd;
-    --missing;
-  }
-  return absl::OkStatus();
 }
 
 // Ends that come.
@@ -283,7 +166,7 @@ void Wires::Done(int waiting) {
 void Wires::Put(int process, Outgoing outgoing) {
   Peer& peer = peers_[process];
   if (peer.fd < 0 || peer.left) return;
-  outgoing.header.mark = kWireMark;
+  outgoing.header.mark = kMark;
   if (!outgoing.text.empty()) outgoing.header.length = static_cast<int64_t>(outgoing.text.size());
   peer.outgoing.push_back(std::move(outgoing));
   if (peer.outgoing.size() > 1) return;
@@ -346,9 +229,9 @@ void Wires::Read(int process) {
 
 bool Wires::BeginFrame(Peer* peer) {
   const Header& header = peer->header;
-  if (header.mark != kWireMark || header.length < 0) return false;
-  if (header.kind == FrameKind::kBye) return header.length == 0;
-  if (header.kind == FrameKind::kFail) {
+  if (header.mark != kMark || header.length < 0) return false;
+  if (header.kind == FrameKind::kBye || header.kind == FrameKind::kAsk) return header.length == 0;
+  if (header.kind == FrameKind::kFail || header.kind == FrameKind::kWaits) {
     if (header.length > kMostText) return false;
     peer->text.resize(static_cast<size_t>(header.length));
     peer->target = peer->text.data();
@@ -398,103 +281,26 @@ void Wires::EndFrame(int process) {
     case FrameKind::kFail:
       return SetFailure(absl::Status(static_cast<absl::StatusCode>(header.index), peer.text),
                         process);
+    case FrameKind::kAsk: {
+      Outgoing answer;
+      answer.header.kind = FrameKind::kWaits;
+      answer.text = PackWaits(OwnWaits(), kMostText);
+      return Put(process, std::move(answer));
+    }
+    case FrameKind::kWaits: {
+      peer.waits = UnpackWaits(peer.text);
+      const auto is_none = [&](const RankWait& wait) {
+        return wait.rank < 0 || wait.rank >= world_->ranks() || wait.peer < 0 ||
+               wait.peer >= world_->ranks();
+      };
+      if (peer.waits && std::any_of(peer.waits->begin(), peer.waits->end(), is_none)) {
+        peer.waits.reset();
+      }
+      return;
+    }
     case FrameKind::kBye:
       peer.left = true;
       return;
-  }
-}
-
-// Failure.
-
-void Wires::Lost(int process, const std::string& why) {
-  Peer& peer = peers_[process];
-  (void)close(peer.fd);
-  peer.fd = -1;
-  peer.outgoing.clear();
-  if (peer.left || stopping_) {
-    if (AwaitedFrom(process).empty()) return;
-    return SetFailure(absl::UnavailableError(
-        absl::StrCat(Where(process, hosts_), " has ended its run", AwaitedFrom(process))));
-  }
-  SetFailure(absl::UnavailableError(absl::StrCat(
-      Where(process, hosts_), " died, or ended without a word: ", why, AwaitedFrom(process))));
-}
-
-// "; a receive of … waited for it", or "".
-std::string Wires::AwaitedFrom(int process) const {
-  for (const Members& group : groups_) {
-    const size_t n = group.ranks.size();
-    for (size_t i = 0; i < group.lanes.size(); ++i) {
-      const auto waits = [&](const absl::InlinedVector<End, 1>& ends, size_t other) {
-        return !ends.empty() && process_of_rank_[group.ranks[other]] == process;
-      };
-      const Lane& lane = group.lanes[i];
-      const End* const end = waits(lane.receives, i / n) ? &lane.receives.front()
-                             : waits(lane.sends, i % n)  ? &lane.sends.front()
-                                                         : nullptr;
-      if (end != nullptr) {
-        return absl::StrCat("; ", DescribeWithAction(*end->transfer.call), " waited for it");
-      }
-    }
-  }
-  return "";
-}
-
-void Wires::Fail(const absl::Status& status) {
-  const Lock lock(mutex_);
-  SetFailure(status);
-}
-
-// Failures may be noticed in several places at once. Process 0 says which one it is: the first that
-// it has noticed or was told of.
-void Wires::SetFailure(absl::Status status, int told_by) {
-  if (!failure_.ok()) return;
-  const bool settled = world_->process() == 0 || told_by == 0 || peers_[0].fd < 0;
-  if (!settled) {
-    if (!noticed_.ok()) return;
-    noticed_ = std::move(status);
-    noticed_ns_ = NowNs();
-    return Tell(0, noticed_);
-  }
-  failure_ = noticed_.ok() || told_by == 0 ? std::move(status) : noticed_;
-  for (int p = 0; p < static_cast<int>(peers_.size()); ++p) {
-    if (world_->process() == 0 || peers_[0].fd < 0) Tell(p, failure_);
-  }
-  device_->Fail(failure_);
-}
-
-void Wires::Tell(int process, const absl::Status& status) {
-  Outgoing fail;
-  fail.header.kind = FrameKind::kFail;
-  fail.header.index = static_cast<int64_t>(status.code());
-  fail.text = std::string(status.message().substr(0, kMostText));
-  Put(process, std::move(fail));
-}
-
-void Wires::CheckDeadline() {
-  if (!failure_.ok()) return;
-  if (!noticed_.ok() && NowNs() > noticed_ns_ + kAnswerNs) {
-    (void)close(peers_[0].fd);  // it does not answer
-    peers_[0].fd = -1;
-    return SetFailure(noticed_);
-  }
-  if (settings_.wait_ms == 0 || !noticed_.ok()) return;
-  const int64_t before_ns = NowNs() - settings_.wait_ms * 1'000'000;
-  for (const Members& group : groups_) {
-    const size_t n = group.ranks.size();
-    for (size_t i = 0; i < group.lanes.size(); ++i) {
-      const Lane& lane = group.lanes[i];
-      for (const auto* const ends : {&lane.receives, &lane.sends}) {
-        if (ends->empty() || ends->front().since_ns > before_ns) continue;
-        const Transfer& of = ends->front().transfer;
-        const int own = group.ranks[ends == &lane.sends ? i / n : i % n];
-        const int other = group.ranks[ends == &lane.sends ? i % n : i / n];
-        return SetFailure(absl::DeadlineExceededError(absl::StrCat(
-            "rank ", own, " on ", hosts_[world_->process()], " waited ",
-            static_cast<double>(settings_.wait_ms) / 1000, " s in ", DescribeWithAction(*of.call),
-            " for rank ", other, " on ", hosts_[process_of_rank_[other]])));
-      }
-    }
   }
 }
 

@@ -7,14 +7,15 @@
 // the deadline. Ends in one process meet without a connection.
 //
 // The k-th send from one member to another meets the k-th receive; ends that differ are an error
-// that names both. Who fails tells all others, and a connection that closes without a word is a
-// process that died: every process ends with the same status.
+// that names both. A connection that closes without a word is a process that died. Process 0
+// decides which failure it is, and every process ends with that status.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "absl/types/span.h"
 #include "executor/cpu/device.h"
 #include "executor/group.h"
+#include "executor/processes/wire_inquiry.h"
 #include "executor/world.h"
 
 namespace stringline {
@@ -67,6 +69,9 @@ class Wires {
   void Fail(const absl::Status& status);
 
  private:
+  static constexpr uint32_t kMark = 0x31525753;  // "SWR1"
+  static constexpr int64_t kMostText = 1 << 16;
+
   // What a stream waits for.
   struct Waiting {
     StreamId stream;
@@ -78,7 +83,7 @@ class Wires {
     int waiting = -1;
     int64_t since_ns = 0;
   };
-  enum class FrameKind : uint8_t { kReady = 1, kData, kDiffers, kFail, kBye };
+  enum class FrameKind : uint8_t { kReady = 1, kData, kDiffers, kFail, kAsk, kWaits, kBye };
   // The beginning of a frame; `length` bytes follow.
   struct Header {
     uint32_t mark = 0;
@@ -114,6 +119,7 @@ class Wires {
     int64_t read = 0;  // of the frame under way
     char* target = nullptr;
     std::string text;
+    std::optional<std::vector<RankWait>> waits;  // its answer to an inquiry
   };
   using Lock = std::unique_lock<std::mutex>;
 
@@ -127,6 +133,8 @@ class Wires {
   absl::Status StartReading();
   absl::Status AcceptOthers(int listener, int64_t deadline_ns);
 
+  // "process 3 on gpu1"
+  std::string NameOf(int process) const;
   Lane& LaneOf(int group, int from, int to) {
     Members& members = groups_[group];
     return members.lanes[from * members.ranks.size() + to];
@@ -144,8 +152,14 @@ class Wires {
   bool BeginFrame(Peer* peer);
   void EndFrame(int process);
   void Lost(int process, const std::string& why);
+  template <typename Visit>
+  void ForWaitingEnds(Visit visit) const;
   std::string AwaitedFrom(int process) const;
+  std::vector<RankWait> OwnWaits() const;
   void SetFailure(absl::Status status, int told_by = -1);
+  void Settle(absl::Status status);
+  void Inquire(absl::Status status);
+  void EndInquiry();
   void Tell(int process, const absl::Status& status);
   void CheckDeadline();
 
@@ -165,7 +179,7 @@ class Wires {
   std::vector<int> free_waiting_;
   std::vector<Peer> peers_;  // by process
   absl::Status failure_;     // of the run
-  absl::Status noticed_;     // here, before process 0 has said which it is
+  absl::Status noticed_;     // before process 0 has said which it is
   int64_t noticed_ns_ = 0;
   bool stopping_ = false;
   int wake_fd_ = -1;

@@ -1,4 +1,7 @@
 // Groups between processes on CPUs: the contract, and what is said when a process fails.
+#include <signal.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -121,21 +124,108 @@ TEST(ProcessGroups, WhoDiesIsNamedWithWhatWaitedForIt) {
   }
 }
 
-TEST(ProcessGroups, AnEndThatNobodyMeetsHasADeadline) {
-  ProcessRun run;
-  run.wires.wait_ms = 300;
-  const Said said = RunProcesses(run, [&](World* world) {
-    GroupMembers members(NewMachine(world, 1, run.wires), 2);
-    const int own = world->process();
-    Call call = CallOf(CallKind::kRecv, 4, 7, 1 - own);
-    call.to = members.Memory<float>(1);
-    members.Enqueue(own, call);
-    return StatusText(members.Run());
-  });
-  EXPECT_EQ(said[0], said[1]);
+// Every process waits for the next one in the circle, but one, which stays away in its own way
+// until the others have ended.
+class WaitingProcesses {
+ public:
+  WaitingProcesses() { EXPECT_EQ(pipe(ended_), 0); }
+  ~WaitingProcesses() {
+    for (const int end : ended_) (void)close(end);
+  }
+
+  // What each says. `away` is done by process `which` before it waits too.
+  Said Run(int processes, int which, const std::function<void(GroupMembers* members)>& away) {
+    others_ = processes - 1;
+    ProcessRun run;
+    run.processes = run.ranks = processes;
+    run.wires.wait_ms = 1500;
+    return RunProcesses(run, [&](World* world) {
+      GroupMembers members(NewMachine(world, 1, run.wires), processes);
+      const int own = world->process();
+      Call call = CallOf(CallKind::kRecv, 4, 7, (own + 1) % processes);
+      call.to = members.Memory<float>(1);
+      (void)world->Exchange("");  // they begin to wait together
+      if (own == which) away(&members);
+      members.Enqueue(own, call);
+      const std::string said = StatusText(members.Run());
+      EXPECT_EQ(write(ended_[1], "", 1), 1);
+      return said;
+    });
+  }
+
+  void WaitForOthers() {
+    char byte = 0;
+    for (int left = others_; left > 0 && read(ended_[0], &byte, 1) == 1;) --left;
+  }
+  // This process stands still. Another one kills it when the others have ended.
+  void StandStill() {
+    const pid_t own = getpid();
+    if (fork() == 0) {
+      WaitForOthers();
+      (void)kill(own, SIGKILL);
+      _exit(0);
+    }
+    (void)raise(SIGSTOP);
+  }
+
+ private:
+  int ended_[2] = {-1, -1};  // a pipe with a byte of each that has ended
+  int others_ = 0;
+};
+
+TEST(ProcessGroups, WhoWaitInACircleAreToldSo) {
+  const Said said = WaitingProcesses().Run(3, -1, nullptr);
+  for (const std::string& text : said) EXPECT_EQ(text, said[0]);
+  EXPECT_TRUE(absl::StartsWith(said[0], "DEADLINE_EXCEEDED: rank ")) << said[0];
   EXPECT_TRUE(
-      absl::StrContains(said[0], "waited 0.3 s in a receive of thing 7 (4 bytes) for rank "))
+      absl::StrContains(said[0], " here waits for others that wait for it in a circle; rank "))
       << said[0];
+  EXPECT_TRUE(absl::StrContains(said[0], " s for it in a receive of thing 7 (4 bytes)")) << said[0];
+}
+
+TEST(ProcessGroups, TheOneAtTheEndOfTheChainIsNamed) {
+  WaitingProcesses processes;
+  const Said said = processes.Run(
+      4, 3, [&](GroupMembers* members) { members->Do(3, [&] { processes.WaitForOthers(); }); });
+  for (const std::string& text : said) EXPECT_EQ(text, said[0]);
+  EXPECT_TRUE(absl::StartsWith(said[0],
+                               "DEADLINE_EXCEEDED: rank 3 here still computes, or waits inside its "
+                               "process; rank 2 here waited "))
+      << said[0];
+}
+
+TEST(ProcessGroups, AProcessThatWasStoppedIsNamed) {
+  WaitingProcesses processes;
+  const Said said = processes.Run(4, 3, [&](GroupMembers*) { processes.StandStill(); });
+  EXPECT_EQ(said[3], "killed by signal 9");
+  for (int p = 0; p < 3; ++p) {
+    EXPECT_TRUE(absl::StartsWith(said[p],
+                                 "DEADLINE_EXCEEDED: rank 3 here does not answer: its process was "
+                                 "stopped, or its host is lost; rank 2 here waited "))
+        << said[p];
+  }
+}
+
+TEST(ProcessGroups, ProcessZeroThatWasStoppedIsNamedToo) {
+  WaitingProcesses processes;
+  const Said said = processes.Run(2, 0, [&](GroupMembers*) { processes.StandStill(); });
+  EXPECT_EQ(said[0], "killed by signal 9");
+  EXPECT_TRUE(absl::StrContains(said[1], " for rank 0 here; process 0 here does not answer"))
+      << said[1];
+}
+
+TEST(WireInquiry, WhatIsPackedIsUnpackedWithTheLongestWaitsFirst) {
+  const std::vector<RankWait> waits = {{1, 2, 50, "a"}, {3, 4, 900, "b"}, {5, 6, 100, "c"}};
+  const auto all = UnpackWaits(PackWaits(waits, 1000));
+  ASSERT_TRUE(all.has_value());
+  ASSERT_EQ(all->size(), 3u);
+  EXPECT_EQ((*all)[0].call, "b");
+  EXPECT_EQ((*all)[0].peer, 4);
+  const auto few = UnpackWaits(PackWaits(waits, 40));
+  ASSERT_TRUE(few.has_value());
+  ASSERT_EQ(few->size(), 1u);
+  EXPECT_EQ((*few)[0].call, "b");
+  EXPECT_FALSE(UnpackWaits("no waits").has_value());
 }
 
 }  // namespace
