@@ -221,6 +221,10 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
                                   const TrainingData& data, const TrainHooks& hooks,
                                   std::unique_ptr<Backend> backend) {
   SL_RETURN_IF_ERROR(CheckShape(config.shape));
+  if (config.sharding != Sharding::kNone && config.mesh.shards() > 1) {
+    return absl::UnimplementedError(
+        absl::StrCat("'sharding: ", NameOf(config.sharding), "' cannot be run yet"));
+  }
   if (data.size() <= config.shape.context()) {
     const char* const unit = data.is_text() ? "byte" : "token";
     return absl::InvalidArgumentError(
