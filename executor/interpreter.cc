@@ -536,10 +536,9 @@ absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(
   for (size_t i = 0; i < step->stream_rows_.size(); ++i) {
     const StreamRow& row = step->stream_rows_[i];
     device->MakeFor(settings.first_rank + row.rank.value);
-    // Between steps a compute stream may be given a few launches more.
     const LazyName name = {PrintStream, step.get(), static_cast<int64_t>(i)};
     step->streams_.push_back(row.kind == StreamKind::kCompute
-                                 ? device->NewStream(name, row.capacity + 16)
+                                 ? device->NewStream(name, row.capacity + settings.between)
                                  : device->NewUrgentStream(name, row.capacity));
   }
   for (size_t i = 0; i < step->event_rows_.size(); ++i) {

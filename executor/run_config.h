@@ -124,6 +124,10 @@ struct RunConfig {
   int64_t timeout_ns = 600'000'000'000;  // timeout, default 600s; 0: none
 };
 
+inline StateSharing SharingOf(const RunConfig& config) {
+  return {config.sharding, config.mesh, config.bucket_bytes};
+}
+
 // Errors: InvalidArgument "FILE:LINE: KEY: …"; NotFound.
 absl::StatusOr<RunConfig> ReadRunConfig(const std::string& path);
 

@@ -221,10 +221,6 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
                                   const TrainingData& data, const TrainHooks& hooks,
                                   std::unique_ptr<Backend> backend) {
   SL_RETURN_IF_ERROR(CheckShape(config.shape));
-  if (config.sharding != Sharding::kNone && config.mesh.shards() > 1) {
-    return absl::UnimplementedError(
-        absl::StrCat("'sharding: ", NameOf(config.sharding), "' cannot be run yet"));
-  }
   if (data.size() <= config.shape.context()) {
     const char* const unit = data.is_text() ? "byte" : "token";
     return absl::InvalidArgumentError(
@@ -236,7 +232,8 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   // Of all ranks; where this process holds only some, their own need is all that is counted.
   if (backend == nullptr || backend->world() == nullptr) {
     const int pipes = static_cast<int>(std::max<size_t>(1, lowered.pipes.size()));
-    SL_ASSIGN_OR_RETURN(const NeededMemory least, LeastMemory(config.shape, pipes, config.mesh));
+    SL_ASSIGN_OR_RETURN(const NeededMemory least,
+                        LeastMemory(config.shape, pipes, config.mesh, SharingOf(config)));
     SL_RETURN_IF_ERROR(CheckMemory(least, AllMemory(backend.get())));
   }
   SL_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, BuildStages(config, lowered));
@@ -246,6 +243,8 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   settings.optimizer = config.optimizer;
   settings.clip_norm = config.clip_norm;
   settings.mesh = config.mesh;
+  settings.sharding = config.sharding;
+  settings.bucket_bytes = config.bucket_bytes;
   settings.layout = config.layout;
   if (config.strict) settings.order = MessageOrder::kListedWork;
   settings.capture = config.capture;

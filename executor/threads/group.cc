@@ -155,10 +155,12 @@ void ThreadGroup::Perform(const void* self, int64_t /*argument*/, NativeStream /
     case CallKind::kAllReduce:
       return group.Reduce(share.member);
     case CallKind::kReduceScatter:
-      return group.Scatter(share.member);
+      return call.pieces == nullptr ? group.Scatter(share.member) : group.Reduce(share.member);
     case CallKind::kAllGather:
       for (int m = 0; m < group.members_; ++m) {
-        Copy(At(call.to, m * call.bytes), group.call_of(m).from, call.bytes);
+        const int64_t begin = call.pieces == nullptr ? m * call.bytes : call.pieces->begin[m];
+        const int64_t bytes = call.pieces == nullptr ? call.bytes : call.pieces->bytes(m);
+        Copy(At(call.to, begin), group.call_of(m).from, bytes);
       }
       return;
     case CallKind::kBroadcast:
@@ -184,21 +186,22 @@ void ThreadGroup::Exchange(int member) const {
   }
 }
 
-// The member adds up its slice of the numbers and gives it to all.
+// The member adds up its slice of the numbers and gives it to all who get it.
 void ThreadGroup::Reduce(int member) const {
-  const int64_t floats = call_of(member).bytes / static_cast<int64_t>(sizeof(float));
-  const int64_t first = floats * member / members_, last = floats * (member + 1) / members_;
-  constexpr int64_t kBlock = 1024;
-  float sum[kBlock];
-  for (int64_t begin = first; begin < last; begin += kBlock) {
-    const int64_t count = std::min(kBlock, last - begin);
-    std::memcpy(sum, static_cast<const float*>(call_of(0).from) + begin, count * sizeof(float));
+  constexpr int64_t kFloat = sizeof(float), kBlock = 1024 * kFloat;
+  const SumSlice slice = SliceOf(call_of(member), member, members_, kFloat);
+  float sum[kBlock / kFloat];
+  for (int64_t begin = slice.begin; begin < slice.end; begin += kBlock) {
+    const int64_t bytes = std::min(kBlock, slice.end - begin), count = bytes / kFloat;
+    std::memcpy(sum, At(call_of(0).from, begin), bytes);
     for (int m = 1; m < members_; ++m) {
-      const float* const from = static_cast<const float*>(call_of(m).from) + begin;
+      const auto* const from = reinterpret_cast<const float*>(At(call_of(m).from, begin));
       for (int64_t i = 0; i < count; ++i) sum[i] += from[i];
     }
     for (int m = 0; m < members_; ++m) {
-      std::memcpy(static_cast<float*>(call_of(m).to) + begin, sum, count * sizeof(float));
+      const Call& call = call_of(m);
+      if (!GetAlike(call, member, m)) continue;
+      std::memcpy(At(call.to, PlaceInSum(call, m, begin)), sum, bytes);
     }
   }
 }
