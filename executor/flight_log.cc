@@ -146,6 +146,18 @@ Timeline FlightLog::Record(int coordinate) const {
   return record;
 }
 
+bool FlightLog::HasUnfinished() const {
+  for (int c = 0; c < coordinates(); ++c) {
+    const Timeline record = Record(c);
+    for (const RankId rank : local_.Of(c)) {
+      for (const Event& event : record.of(rank)) {
+        if (event.unfinished) return true;
+      }
+    }
+  }
+  return false;
+}
+
 std::vector<std::string> FlightLog::DescribeSteps(int coordinate) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::map<int32_t, int64_t> starts_ns;

@@ -40,6 +40,10 @@ class FlightLog final : public RankStates {
   Timeline Record(int coordinate) const;
   // When each step of Record starts there, a line each: "step 12 starts at 48211".
   std::vector<std::string> DescribeSteps(int coordinate) const;
+  // Whether something that a rank of this process had begun has not ended.
+  bool HasUnfinished() const;
+  bool HoldsRanksOf(int coordinate) const { return !local_.Of(coordinate).empty(); }
+  int64_t steps() const { return step_; }  // that have begun
   int coordinates() const { return static_cast<int>(recorders_.size()); }
 
  private:

@@ -15,7 +15,7 @@ constexpr size_t kRecordFields = 5;  // of a record
 constexpr absl::string_view kWait = "wait", kMessage = "message", kDoing = "doing",
                             kCompleted = "completed";
 
-std::string InSeconds(int64_t ns) {
+std::string PrintDuration(int64_t ns) {
   return absl::StrFormat("%.1f s", static_cast<double>(ns) / 1e9);
 }
 
@@ -31,7 +31,7 @@ std::vector<const RankWait*> LongestByRank(const WireAnswers& answers) {
 
 std::string DescribeWait(const WireAnswers& answers, const RankWait& wait,
                          absl::string_view awaited) {
-  return absl::StrCat("; ", answers.names[wait.rank], " waited ", InSeconds(wait.waited_ns),
+  return absl::StrCat("; ", answers.names[wait.rank], " waited ", PrintDuration(wait.waited_ns),
                       " for ", awaited, " in ", wait.call);
 }
 
@@ -123,7 +123,7 @@ std::string DescribeKnown(const WireAnswers& answers, const std::vector<int>& ra
     const RankState* const state = StateOf(answers, rank);
     if (state == nullptr || state->completed.empty()) continue;
     absl::StrAppend(&text, "; ", answers.names[rank], " completed ", state->completed, " last, ",
-                    InSeconds(state->ago_ns), " ago");
+                    PrintDuration(state->ago_ns), " ago");
   }
   if (!text.empty()) return text;
   const LastMessage* last = nullptr;
@@ -134,7 +134,7 @@ std::string DescribeKnown(const WireAnswers& answers, const std::vector<int>& ra
   if (last == nullptr) return "";
   return absl::StrCat("; the last known of ", answers.names[last->peer], ": ",
                       answers.names[last->rank], " completed ", last->call, " with it, ",
-                      InSeconds(last->ago_ns), " ago");
+                      PrintDuration(last->ago_ns), " ago");
 }
 
 std::string DescribeBlame(const WireAnswers& answers) {
@@ -153,7 +153,7 @@ std::string DescribeBlame(const WireAnswers& answers) {
     if (!answers.answered[peer]) {
       end = " does not answer: its process was stopped, or its host is lost";
     } else if (longest[peer] == nullptr && state != nullptr && !state->doing.empty()) {
-      end = absl::StrCat(" ", state->doing, ", for ", InSeconds(state->doing_ns), " now");
+      end = absl::StrCat(" ", state->doing, ", for ", PrintDuration(state->doing_ns), " now");
     } else if (longest[peer] == nullptr) {
       end = " still computes, or waits inside its process";
     } else if (seen[peer]) {

@@ -122,7 +122,7 @@ TEST(ProcessGroups, WhoDiesIsNamedWithWhatWaitedForIt) {
     EXPECT_TRUE(
         absl::StartsWith(said[p], "UNAVAILABLE: rank 1 here died, or ended without a word: "))
         << said[p];
-    EXPECT_TRUE(absl::StrContains(said[p], " s for it in a receive of thing 7 (4 bytes)"))
+    EXPECT_TRUE(absl::StrContains(said[p], "s for it in a receive of thing 7 (4 bytes)"))
         << said[p];
     EXPECT_EQ(said[p], said[0]);
   }
