@@ -51,6 +51,7 @@ struct WordChoice {
 constexpr WordChoice kDevice = {"device", {"auto", "cpu", "cuda"}};
 constexpr WordChoice kPrecision = {model_key::kPrecision, {"fp32", "bf16"}};
 constexpr WordChoice kCapture = {"capture", {"auto", "off"}};
+constexpr WordChoice kElastic = {"elastic", {"false", "true"}};
 
 constexpr double kMost = 1 << 20;
 // What else says how a GPU is used.
@@ -188,6 +189,12 @@ std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) 
         {model_key::kExpert, &config->mesh.expert, 1, kMost, false}},
        nullptr,
        /*required=*/false},
+      {"checkpoint",
+       {{"every", &config->checkpoint.every, 1, 1e9},
+        {"folder", &config->checkpoint.folder},
+        {"keep", &config->checkpoint.keep, 1, kMost, false}},
+       nullptr,
+       /*required=*/false},
       {"nccl",
        {{"min_ctas", &config->nccl.min_ctas, 0, 64, false},
         {"max_ctas", &config->nccl.max_ctas, 0, 64, false},
@@ -225,6 +232,8 @@ class RunFile {
     SL_RETURN_IF_ERROR(ReadSections(root));
     SL_RETURN_IF_ERROR(TakeDevice(root));
     SL_ASSIGN_OR_RETURN(const int precision, WordBeside(root, kPrecision));
+    SL_ASSIGN_OR_RETURN(const int elastic, WordBeside(root, kElastic));
+    config_->elastic = elastic == 1;
     if (config_->model_folder.empty()) {
       std::visit([](auto& shape) { Complete(&shape); }, config_->shape.family);
     } else {
@@ -236,8 +245,8 @@ class RunFile {
     SL_RETURN_IF_ERROR(CheckData(root["data"]));
     SL_RETURN_IF_ERROR(TakeWords(root["model"], root["train"]));
     SL_RETURN_IF_ERROR(TakeNcclWords(root["nccl"]));
-    for (std::string* file :
-         {&config_->schedule_file, &config_->text_file, &config_->tokens_file}) {
+    for (std::string* file : {&config_->schedule_file, &config_->text_file, &config_->tokens_file,
+                              &config_->checkpoint.folder}) {
       if (!file->empty()) *file = BesideFile(*file);
     }
     return absl::OkStatus();
@@ -256,7 +265,8 @@ class RunFile {
     std::vector<std::string> keys;
     for (const Section& section : sections) keys.push_back(section.key);
     const size_t sections_end = keys.size();
-    for (const WordChoice& choice : {kDevice, kPrecision, kCapture}) keys.push_back(choice.key);
+    for (const WordChoice& choice : {kDevice, kPrecision, kCapture, kElastic})
+      keys.push_back(choice.key);
     for (const char* const key : {"timeout", "gpus", "sms_per_rank"}) keys.push_back(key);
     std::set<std::string> seen;
     for (const auto& entry : root) {

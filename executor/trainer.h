@@ -26,6 +26,7 @@
 #include "executor/recorder.h"
 #include "executor/repeated_step.h"
 #include "executor/replicas.h"
+#include "executor/state_piece.h"
 #include "executor/threads/group.h"
 #include "executor/when_ready.h"
 #include "schedlang/plan.h"
@@ -99,12 +100,21 @@ class Trainer {
 
   absl::Status RefreshWorking();  // Stages::RefreshWorking, everywhere
 
+  // The state of the ranks that are here (trainer_state.cc): together with the pieces of the other
+  // processes every value of every parameter, some more than once. Whoever writes calls
+  // RefreshWorking. Between steps.
+  std::vector<StatePiece> StatePieces() const;
+  // How many updates there were: what AdamW corrects the moments by.
+  int64_t updates() const { return update_->number; }
+  void SetUpdates(int64_t updates) { update_->number = updates; }
+
   // Whether this process holds the rank of that stage on that coordinate.
   bool holds(StageId stage, int coordinate) const {
     return local_.Has(coordinate, plan_.stage(stage).rank);
   }
   // This process cannot go on: the others, if there are any, are told.
   absl::Status GiveUp(absl::Status status);
+  const LocalRanks& local() const { return local_; }
   // Null where this process holds all ranks.
   World* world() { return backend_ == nullptr ? nullptr : backend_->world(); }
   Device* device() { return backend_->device(); }
