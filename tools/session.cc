@@ -274,7 +274,7 @@ absl::StatusOr<CheckOptions> ResolveCheck(const CheckRequest& request, const Pla
   if (!request.model.empty()) {
     SL_ASSIGN_OR_RETURN(const RunConfig config, ReadRunConfig(request.model));
     SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> programs, BuildStages(config, plan));
-    options.sizes = SizesOf(plan, programs);
+    options.sizes = SizesOf(plan, programs, SharingOf(config));
   } else if (costs != nullptr) {
     options.sizes = SizesOfCosts(plan, costs->memory);
   }
