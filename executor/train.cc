@@ -191,11 +191,9 @@ class Run {
     if (World* const world = trainer_->world(); world != nullptr) {
       SL_ASSIGN_OR_RETURN(told, world->Exchange(told[0]));
     }
-    bool stops = false;
-    for (std::string& one : told) {
-      stops = stops || one[0] == 's';
-      one.erase(0, 1);
-    }
+    const bool stops =
+        std::any_of(told.begin(), told.end(), [](const std::string& one) { return one[0] == 's'; });
+    for (std::string& one : told) one.erase(0, 1);
     if (checkpoints_ != nullptr) SL_RETURN_IF_ERROR(checkpoints_->Hear(told));
     return stops;
   }

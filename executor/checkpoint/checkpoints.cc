@@ -205,9 +205,8 @@ absl::Status Checkpoints::Hear(absl::Span<const std::string> reports) {
   if (phase_ == Phase::kNone) return absl::OkStatus();
   for (const std::string& report : reports) {
     if (report.empty() || report[0] != kFailed) continue;
-    return absl::UnavailableError(absl::StrCat(
-        "the checkpoint of step ", state_.step, " cannot be written: ", report.substr(1),
-        newest_.empty() ? "" : absl::StrCat("; the last whole one is ", newest_)));
+    return absl::UnavailableError(
+        absl::StrCat("the checkpoint of step ", state_.step, ": ", report.substr(1)));
   }
   if (phase_ == Phase::kPublishing) {
     if (reports[0].empty()) return absl::OkStatus();
