@@ -112,7 +112,9 @@ class Trainer {
     return {settings_.sharding, settings_.mesh, settings_.bucket_bytes};
   }
 
-  absl::Status RefreshWorking();  // Stages::RefreshWorking, everywhere
+  // Stages::RefreshWorking, everywhere; where copies keep whole parameters that they share out, all
+  // get them from their owners. All processes call it.
+  absl::Status RefreshWorking();
 
   // Whether this process holds the rank of that stage on that coordinate.
   bool holds(StageId stage, int coordinate) const {
