@@ -65,27 +65,30 @@ void ParamPlaces::AddPart(const Param& param, int expert, int64_t first, int64_t
 
 namespace {
 
-// The blocks of a parameter that follow each other in memory are one part.
-void AddShared(const Trainer& trainer, StageId stage, int coordinate, ParamPlaces* places) {
+// A parameter that is shared out: its blocks that follow each other in memory are one part.
+void AddShared(const Trainer& trainer, StageId stage, int index, int coordinate,
+               ParamPlaces* places) {
   const StatePieces& pieces = trainer.pieces(stage);
   const std::vector<StateBlock>& blocks = pieces.blocks();
+  const Param& param = trainer.programs()[stage.value].params[index];
   std::vector<float*> here(blocks.size(), nullptr);
   if (trainer.holds(stage, coordinate)) {
     for (const Stages::Owned& owned : trainer.OwnedBlocks(stage, coordinate)) {
       here[owned.block] = owned.values.data();
     }
   }
-  for (size_t b = 0; b < blocks.size();) {
+  size_t b = 0;
+  while (blocks[b].param != index) ++b;
+  while (b < blocks.size() && blocks[b].param == index) {
     const auto block = static_cast<int>(b);
     int64_t count = 0;
     size_t end = b;
-    for (; end < blocks.size() && blocks[end].param == blocks[b].param &&
+    for (; end < blocks.size() && blocks[end].param == index &&
            pieces.BucketOf(static_cast<int>(end)) == pieces.BucketOf(block) &&
            pieces.OwnerOf(static_cast<int>(end)) == pieces.OwnerOf(block);
          ++end) {
       count += blocks[end].count;
     }
-    const Param& param = trainer.programs()[stage.value].params[blocks[b].param];
     const absl::Span<float> values =
         here[b] == nullptr ? absl::Span<float>() : absl::MakeSpan(here[b], count);
     places->AddPart(param, param.expert ? trainer.mesh().expert_of(coordinate) : 0, blocks[b].first,
@@ -103,11 +106,11 @@ ParamPlaces PlacesOf(Trainer& trainer) {
   for (int c = 0; c < mesh.coordinates(); ++c) {
     for (size_t s = 0; s < programs.size(); ++s) {
       const StageId stage(static_cast<int32_t>(s));
-      if (trainer.sharing().sharding == Sharding::kParameters) {
-        AddShared(trainer, stage, c, &places);
-        continue;
-      }
       for (size_t i = 0; i < programs[s].params.size(); ++i) {
+        if (trainer.sharing().sharding == Sharding::kParameters) {
+          AddShared(trainer, stage, static_cast<int>(i), c, &places);
+          continue;
+        }
         const Param& param = programs[s].params[i];
         places.Add(param,
                    trainer.holds(stage, c) ? trainer.param(stage, static_cast<int>(i), c)

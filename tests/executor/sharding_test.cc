@@ -264,9 +264,9 @@ TEST(Sharding, ModelsAreSavedAndLoadedWhole) {
         SCOPED_TRACE(absl::StrCat(NameOf(family), " ", NameOf(sharding), " ", processes));
         std::filesystem::remove_all(kept);
         config.seed = 5;
-        EXPECT_EQ(SavedBytes(config, PlanOf(run, sharding), processes, ""), whole);
+        EXPECT_TRUE(SavedBytes(config, PlanOf(run, sharding), processes, "") == whole);
         config.seed = 77;  // what is loaded is not what that gives
-        EXPECT_EQ(SavedBytes(config, PlanOf(run, sharding), processes, kept), whole);
+        EXPECT_TRUE(SavedBytes(config, PlanOf(run, sharding), processes, kept) == whole);
         std::filesystem::remove_all(absl::StrCat(testing::TempDir(), "/sharded-", getpid()));
       }
     }
