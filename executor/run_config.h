@@ -128,6 +128,11 @@ inline StateSharing SharingOf(const RunConfig& config) {
   return {config.sharding, config.mesh, config.bucket_bytes};
 }
 
+// Whether its plan has to gather parameters before they are needed.
+inline bool GathersParameters(const RunConfig& config) {
+  return SharingOf(config).sharding == Sharding::kParameters;
+}
+
 // Errors: InvalidArgument "FILE:LINE: KEY: …"; NotFound.
 absl::StatusOr<RunConfig> ReadRunConfig(const std::string& path);
 

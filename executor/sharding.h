@@ -20,6 +20,9 @@ const char* NameOf(Sharding sharding);
 // Bytes of gradients that a reduction takes at most, if nobody says otherwise.
 inline constexpr int64_t kBucketBytes = int64_t{25} << 20;
 
+// Of how many stages a rank has the parameters at once: of the one it needs, and of the next.
+inline constexpr int kGatheredStages = 2;
+
 // How a run shares out its state: over so many members, in pieces of buckets of so many bytes.
 struct StateSharing {
   StateSharing() = default;

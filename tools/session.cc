@@ -128,13 +128,21 @@ absl::StatusOr<Session> OpenPlan(const PlanRequest& request) {
     SL_RETURN_IF_ERROR(ElaborateFile(request, &session));
   }
   if (!session.diagnostics.empty()) session.plan.reset();
-  if (session.plan) session.plan->source = std::make_shared<const Source>(session.source);
+  if (!session.plan) return session;
+  if (request.gathers) session.plan = WithGathers(*std::move(session.plan));
+  session.plan->source = std::make_shared<const Source>(session.source);
   return session;
 }
+
+Plan WithGathers(Plan plan) { return plan.lowered ? plan : AddCollectives(plan, kGatheredStages); }
 
 absl::StatusOr<Session> OpenCheckedPlan(const PlanRequest& request, const CheckRequest& check) {
   SL_ASSIGN_OR_RETURN(Session session, OpenPlan(request));
   if (!session.plan) return session;
+  if (!check.model.empty()) {
+    SL_ASSIGN_OR_RETURN(const RunConfig config, ReadRunConfig(check.model));
+    if (GathersParameters(config)) session.plan = WithGathers(*std::move(session.plan));
+  }
   if (check.costs.IsGiven()) {
     SL_ASSIGN_OR_RETURN(session.costs, CostsFor(check.costs, *session.plan));
   }

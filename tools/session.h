@@ -41,6 +41,7 @@ struct PlanRequest {
   std::string schedule;  // which one of the file; "" for its last
   std::vector<Parameter> parameters;
   std::vector<Parameter> offered;  // given if the schedule has a parameter of that name
+  bool gathers = false;            // its parameters are shared out: it gathers them (WithGathers)
 };
 
 struct SlowRank {
@@ -94,6 +95,10 @@ struct Session {
   bool costs_of_model = false;                // CostSpec::IsOfModel
   std::optional<Timeline> timeline;
 };
+
+// The plan of a run whose parameters are shared out: each stage's are gathered before it is needed,
+// one stage ahead, and its gradients reduced; unless the plan says itself when.
+Plan WithGathers(Plan plan);
 
 // The plan as the file has it, a schedule's elaborated. Not for a `.timeline`.
 absl::StatusOr<Session> OpenPlan(const PlanRequest& request);

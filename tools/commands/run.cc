@@ -377,7 +377,10 @@ int TellHang(const StrictPlan& strict, const Output& output) {
 
 // The checked plan; with --strict one that was performed once by the strict executor.
 absl::StatusOr<StrictPlan> OpenRunPlan(const RunConfig& config) {
-  const PlanRequest request = {config.schedule_file, config.schedule_name, config.parameters};
+  const PlanRequest request = {.file = config.schedule_file,
+                               .schedule = config.schedule_name,
+                               .parameters = config.parameters,
+                               .gathers = GathersParameters(config)};
   if (config.strict) return OpenStrictPlan(request, config.layout);
   SL_ASSIGN_OR_RETURN(Session session,
                       OpenCheckedPlan(request, CheckRequest{.layout = config.layout}));
