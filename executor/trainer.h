@@ -115,8 +115,8 @@ class Trainer {
     return {settings_.sharding, settings_.mesh, settings_.bucket_bytes};
   }
 
-  // Stages::RefreshWorking, everywhere; then copies that update only pieces get those of the others.
-  // All processes call it.
+  // Stages::RefreshWorking, everywhere; where copies keep whole parameters that they share out, all
+  // get them from their owners. All processes call it.
   absl::Status RefreshWorking();
 
   // The state of the ranks that are here (trainer_state.cc): together with the pieces of the other
