@@ -75,6 +75,7 @@ std::vector<RankState> FlightLog::Now() const {
       for (const Command& command : commands) {
         const bool computes = IsCompute(plan_.actions[command.action].kind);
         if (command.times.end_ns == 0 && computes) {
+          state.computes = true;
           state.doing = absl::StrCat("computes ", NameOf(command));
           state.doing_ns = now_ns - command.times.start_ns;
         }

@@ -11,6 +11,7 @@ struct RankState {
   int rank = 0;           // of the mesh
   std::string doing;      // "computes 3F1 (zb_v.sched:12)"; "": nothing that is known
   int64_t doing_ns = 0;   // for so long
+  bool computes = false;  // which is an action, and waits for nobody
   std::string completed;  // its last action, "3F0 (zb_v.sched:12)"; "": none yet
   int64_t ago_ns = 0;     // so long ago
 };

@@ -72,12 +72,15 @@ absl::Status CheckForProcesses(const RunConfig& config, const Identity& identity
   return absl::OkStatus();
 }
 
+// `timeout` in whole milliseconds; 0 only where the run file says so: for ever.
+int64_t WaitMs(const RunConfig& config) { return (config.timeout_ns + 999'999) / 1'000'000; }
+
 TcpWorldSettings WorldOf(const RunConfig& config, const Plan& plan, const Identity& identity) {
   constexpr int64_t kForeverMs = int64_t{1} << 40;
   TcpWorldSettings world;
   world.identity = identity;
   world.config = LinesOf(config, plan);
-  const int64_t wait_ms = config.timeout_ns / 1'000'000;
+  const int64_t wait_ms = WaitMs(config);
   world.exchange_ms = wait_ms > 0 ? wait_ms : kForeverMs;
   return world;
 }
@@ -99,7 +102,9 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeThreads(const RunConfig& config, co
     const int here = (world.ranks + identity.processes - 1) / identity.processes;
     threads = std::min(here, static_cast<int>(cores));
   }
-  return ProcessesBackend::Make(world, config.timeout_ns / 1'000'000, threads);
+  WireSettings wires;
+  wires.wait_ms = WaitMs(config);
+  return ProcessesBackend::Make(world, wires, threads);
 }
 
 #ifdef STRINGLINE_HAS_CUDA
@@ -124,7 +129,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeRank(const RunConfig& config, const
   nccl.rows = config.nccl.counted_rows ? NcclRows::kCounted : NcclRows::kPadded;
   nccl.sums = config.nccl.own_sums ? NcclSums::kNccl : NcclSums::kOrdered;
   nccl.capture = config.nccl.capture;
-  nccl.wait_ms = config.timeout_ns / 1'000'000;
+  nccl.wait_ms = WaitMs(config);
   return NcclBackend::Make(world, nccl);
 }
 #endif

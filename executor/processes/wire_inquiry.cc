@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kRecordFields = 5;  // of a record
 constexpr absl::string_view kWait = "wait", kMessage = "message", kDoing = "doing",
-                            kCompleted = "completed";
+                            kComputing = "computing", kCompleted = "completed";
 
 std::string PrintDuration(int64_t ns) {
   return absl::StrFormat("%.1f s", static_cast<double>(ns) / 1e9);
@@ -42,6 +42,11 @@ const RankState* StateOf(const WireAnswers& answers, int rank) {
   return nullptr;
 }
 
+bool Computes(const WireAnswers& answers, int rank) {
+  const RankState* const state = StateOf(answers, rank);
+  return state != nullptr && state->computes;
+}
+
 bool IsAmong(int rank, const std::vector<int>& ranks) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
@@ -64,7 +69,9 @@ std::string PackAnswer(WireAnswer answer, size_t most_bytes) {
     add(kWait, wait.rank, wait.peer, wait.waited_ns, wait.call);
   }
   for (const RankState& state : answer.states) {
-    if (!state.doing.empty()) add(kDoing, state.rank, 0, state.doing_ns, state.doing);
+    if (!state.doing.empty()) {
+      add(state.computes ? kComputing : kDoing, state.rank, 0, state.doing_ns, state.doing);
+    }
     if (!state.completed.empty()) add(kCompleted, state.rank, 0, state.ago_ns, state.completed);
   }
   for (const LastMessage& message : answer.messages) {
@@ -98,7 +105,8 @@ std::optional<WireAnswer> UnpackAnswer(absl::string_view bytes, int ranks) {
       answer.waits.push_back({one, other, ns, name});
     } else if (what == kMessage) {
       answer.messages.push_back({one, other, ns, name});
-    } else if (what == kDoing) {
+    } else if (what == kDoing || what == kComputing) {
+      state_of(one).computes = what == kComputing;
       state_of(one).doing = name;
       state_of(one).doing_ns = ns;
     } else if (what == kCompleted) {
@@ -137,6 +145,18 @@ std::string DescribeKnown(const WireAnswers& answers, const std::vector<int>& ra
                       PrintDuration(last->ago_ns), " ago");
 }
 
+std::string DescribeDoing(const WireAnswers& answers, int rank) {
+  const RankState* const state = StateOf(answers, rank);
+  const std::string& name = answers.names[rank];
+  if (!answers.answered[rank]) {
+    return name + " does not answer: its process was stopped, or its host is lost";
+  }
+  if (state == nullptr || state->doing.empty()) {
+    return name + " still computes, or waits inside its process";
+  }
+  return absl::StrCat(name, " ", state->doing, ", for ", PrintDuration(state->doing_ns), " now");
+}
+
 std::string DescribeBlame(const WireAnswers& answers) {
   const std::vector<const RankWait*> longest = LongestByRank(answers);
   const RankWait* wait = nullptr;
@@ -145,25 +165,20 @@ std::string DescribeBlame(const WireAnswers& answers) {
   }
   if (wait == nullptr) return "";
   std::vector<bool> seen(longest.size(), false);
-  std::string end;
-  while (end.empty()) {
+  for (;;) {
     seen[wait->rank] = true;
     const int peer = wait->peer;
-    const RankState* const state = StateOf(answers, peer);
-    if (!answers.answered[peer]) {
-      end = " does not answer: its process was stopped, or its host is lost";
-    } else if (longest[peer] == nullptr && state != nullptr && !state->doing.empty()) {
-      end = absl::StrCat(" ", state->doing, ", for ", PrintDuration(state->doing_ns), " now");
-    } else if (longest[peer] == nullptr) {
-      end = " still computes, or waits inside its process";
-    } else if (seen[peer]) {
-      end = " waits for others that wait for it in a circle";
-    } else {
-      wait = longest[peer];
+    // A rank that computes may wait for the next message already: that is not what holds it up.
+    if (!answers.answered[peer] || longest[peer] == nullptr || Computes(answers, peer)) {
+      return absl::StrCat(DescribeDoing(answers, peer), DescribeWait(answers, *wait, "it"),
+                          DescribeKnown(answers, {peer}));
     }
+    if (seen[peer]) {
+      return absl::StrCat(answers.names[peer], " waits for others that wait for it in a circle",
+                          DescribeWait(answers, *wait, "it"), DescribeKnown(answers, {peer}));
+    }
+    wait = longest[peer];
   }
-  return absl::StrCat(answers.names[wait->peer], end, DescribeWait(answers, *wait, "it"),
-                      DescribeKnown(answers, {wait->peer}));
 }
 
 std::string DescribeLost(const WireAnswers& answers, const std::vector<int>& ranks) {

@@ -48,6 +48,9 @@ struct WireAnswers {
   void Add(const WireAnswer& answer);
 };
 
+// What a rank does that others wait for: "rank 3 on gpu1 computes …", "… does not answer: …".
+std::string DescribeDoing(const WireAnswers& answers, int rank);
+
 // Follows the waits from the longest one, each rank's longest, and says who is at the end and what
 // is known of it, who waits for it, how long and in which call. Empty if nobody waits.
 std::string DescribeBlame(const WireAnswers& answers);

@@ -257,7 +257,7 @@ TEST(WireInquiry, WhatIsPackedIsUnpackedWithTheLongestWaitsFirst) {
   WireAnswer answer;
   answer.waits = {{1, 2, 50, "a"}, {3, 4, 900, "b"}, {5, 6, 100, "c"}};
   answer.messages = {{1, 6, 70, "m"}};
-  answer.states = {{1, "computes 1F0", 40, "1F1", 80}, {3, "", 0, "3F1", 20}};
+  answer.states = {{1, "computes 1F0", 40, true, "1F1", 80}, {3, "", 0, false, "3F1", 20}};
   const auto all = UnpackAnswer(PackAnswer(answer, 1000), 7);
   ASSERT_TRUE(all.has_value());
   ASSERT_EQ(all->waits.size(), 3u);
@@ -267,6 +267,7 @@ TEST(WireInquiry, WhatIsPackedIsUnpackedWithTheLongestWaitsFirst) {
   EXPECT_EQ(all->messages[0].ago_ns, 70);
   ASSERT_EQ(all->states.size(), 2u);
   EXPECT_EQ(all->states[0].doing, "computes 1F0");
+  EXPECT_TRUE(all->states[0].computes);
   EXPECT_EQ(all->states[0].ago_ns, 80);
   EXPECT_EQ(all->states[1].completed, "3F1");
   const auto few = UnpackAnswer(PackAnswer(answer, 50), 7);
@@ -296,7 +297,10 @@ TEST(WireInquiry, WhatIsKnownOfTheOneToBlameIsSaid) {
             "1 on a completed a send of w with it, 1.6 s ago");
   answers.answered[2] = true;
   WireAnswer other;
-  other.states = {{2, "computes 2F1 (x.sched:3)", 1'300'000'000, "2F0 (x.sched:3)", 1'350'000'000}};
+  other.states = {
+      {2, "computes 2F1 (x.sched:3)", 1'300'000'000, true, "2F0 (x.sched:3)", 1'350'000'000}};
+  // Its next message is waited for already.
+  other.waits = {{2, 1, 1'200'000'000, "a receive of z"}};
   answers.Add(other);
   EXPECT_EQ(DescribeBlame(answers),
             "rank 2 on b computes 2F1 (x.sched:3), for 1.3 s now; rank 1 on a waited 1.4 s for it "
