@@ -81,8 +81,9 @@ WireAnswer Wires::OwnAnswer() const {
   WireAnswer answer;
   const int64_t now_ns = NowNs();
   ForWaitingEnds([&](const End& end, int rank, int peer) {
-    answer.waits.push_back(
-        {rank, peer, now_ns - end.since_ns, DescribeWithAction(*end.transfer.call)});
+    const Call& call = *end.transfer.call;
+    answer.waits.push_back({rank, peer, now_ns - end.since_ns, DescribeWithAction(call),
+                            call.action.print == nullptr ? -1 : call.action.index});
   });
   for (const Ended& ended : ended_) {
     if (ended.rank < 0) continue;
