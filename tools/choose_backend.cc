@@ -48,6 +48,8 @@ ConfigLines LinesOf(const RunConfig& config, const Plan& plan) {
       {"learning_rate", text(config.optimizer.learning_rate)},
       {"clip_norm", text(config.clip_norm)},
       {"layout", NameOf(config.layout)},
+      {"checkpoint", text(config.checkpoint.every, " ", config.checkpoint.folder)},
+      {"resume", config.resume},
       {"nccl.min_ctas", text(config.nccl.min_ctas)},
       {"nccl.max_ctas", text(config.nccl.max_ctas)},
   };
