@@ -54,7 +54,7 @@ struct Block {
   double worst_ms = 0;
 };
 
-// The blocks of a run; the first one has no checkpoint, the second one has.
+// The blocks of a run. The third one begins with a checkpoint, and every second one after it.
 std::vector<Block> TrainInBlocks(const RunConfig& config, const Plan& plan) {
   std::vector<Block> blocks;
   Block block;
@@ -97,7 +97,7 @@ int Bench(int layers, int width, int pairs, const std::string& folder) {
   RunConfig config;
   config.shape = GptShape{
       .layers = layers, .width = width, .heads = width / 32, .context = 32, .microbatch = 1};
-  // After the first block and every second one; the first pair only warms up.
+  // The first two pairs only warm up.
   config.checkpoint = {2 * kBlock, folder, 1};
   config.steps = 2 * kBlock * (pairs + 1) + kBlock;
   const std::vector<Block> blocks = TrainInBlocks(config, LibraryPlan("1f1b", 2, 4).value());
