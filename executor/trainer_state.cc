@@ -3,20 +3,22 @@
 
 namespace stringline {
 
-std::vector<StatePiece> Trainer::StatePieces() const {
-  std::vector<StatePiece> pieces;
-  for (size_t c = 0; c < copies_.size(); ++c) {
-    const auto coordinate = static_cast<int>(c);
+std::vector<StatePiece> Trainer::LocalState() const {
+  std::vector<StatePiece> all;
+  for (int c = 0; c < settings_.mesh.coordinates(); ++c) {
     for (int32_t s = 0; s < stages(); ++s) {
+      const StageId stage(s);
+      if (!holds(stage, c)) continue;
+      const std::vector<Stages::Owned> owned = OwnedBlocks(stage, c);
       const std::vector<ParamBlock>& blocks = copies_[c].blocks[s];
-      for (size_t p = 0; p < blocks.size(); ++p) {
-        const ParamBlock& block = blocks[p];
-        pieces.push_back(
-            {StageId(s), static_cast<int>(p), coordinate, 0, block.values, block.m, block.v});
+      for (size_t b = 0; b < blocks.size(); ++b) {
+        const StateBlock& cut = pieces(stage).blocks()[owned[b].block];
+        const ParamBlock& block = blocks[b];
+        all.push_back({stage, cut.param, c, cut.first, block.values, block.m, block.v});
       }
     }
   }
-  return pieces;
+  return all;
 }
 
 }  // namespace stringline

@@ -37,6 +37,20 @@ void DeclareCostOptions(CLI::App& app, Flags& flags) {
                  "schedule's split gives them; so schedules with more stages do the same work")
       ->check(CLI::IsMember({"stage", "rank", "model"}))
       ->type_name("stage|rank|model");
+  app.add_option("--mesh", flags.mesh,
+                 "How many copies of the pipeline there are, as data=16,shard=8: instead of what "
+                 "the cost file's mesh says; the other keys stay")
+      ->type_name("KEY=N,…");
+  app.add_option("--sharding", flags.sharding,
+                 "What copies share out: nothing, the optimizer's state (ZeRO-1), gradients too "
+                 "(ZeRO-2), or parameters too (ZeRO-3, FSDP); a schedule that does not gather and "
+                 "reduce itself does so where it can. Instead of the cost file's")
+      ->check(CLI::IsMember({"none", "optimizer", "gradients", "parameters"}))
+      ->type_name("none|optimizer|gradients|parameters");
+  app.add_option("--bucket", flags.bucket,
+                 "Bytes of gradients that are reduced at once, as 25MiB (the default), instead of "
+                 "the cost file's")
+      ->type_name("BYTES");
 }
 
 void DeclareLayoutOption(CLI::App& app, Flags& flags) {

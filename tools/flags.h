@@ -24,6 +24,9 @@ struct Flags {
   std::string cost;                     // --cost F=1,B=2ms
   std::string cost_file;                // --costs FILE.yaml
   std::string work;                     // --work stage|rank|model; "": as the cost file says
+  std::string mesh;                     // --mesh data=8,shard=4; "": as the cost file says
+  std::string sharding;                 // --sharding parameters; the same
+  std::string bucket;                   // --bucket 25MiB; the same
   std::string timeline_out;             // --timeline FILE
   int width = 0;                        // --width; 0: as wide as the terminal
   bool fold = false;                    // --fold

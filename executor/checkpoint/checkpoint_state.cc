@@ -13,7 +13,7 @@
 namespace stringline {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "stringline checkpoint 1";
 constexpr int kDeepest = 4;
@@ -119,7 +119,7 @@ absl::Status ForEveryKey(State& state, History& history, Visit visit) {
 }  // namespace
 
 std::string Print(const CheckpointState& state) {
-  Json tree = {{"format", kFormat}};
+  OrderedJson tree = {{"format", kFormat}};
   (void)ForEveryKey(state, state.history, [&tree](const char* key, const auto& value) {
     tree[key] = value;
     return absl::OkStatus();

@@ -23,7 +23,7 @@ std::vector<StateTensor> StateOf(const Trainer& trainer) {
       if (param.expert) tensor.param.type.shape[0] *= trainer.mesh().expert;
     }
   }
-  for (const StatePiece& piece : trainer.StatePieces()) {
+  for (const StatePiece& piece : trainer.LocalState()) {
     const Param& param = trainer.programs()[piece.stage.value].params[piece.param];
     const int expert = param.expert ? trainer.mesh().expert_of(piece.coordinate) : 0;
     StateTensor::Part part;
