@@ -73,6 +73,8 @@ ConfigLines LinesOf(const RunConfig& config, const Plan& plan) {
                          config.optimizer.epsilon, " ", config.optimizer.weight_decay)},
       {"clip_norm", text(config.clip_norm)},
       {"layout", NameOf(config.layout)},
+      {"checkpoint", text(config.checkpoint.every, " ", config.checkpoint.folder)},
+      {"resume", config.resume},
       {"nccl.min_ctas", text(config.nccl.min_ctas)},
       {"nccl.max_ctas", text(config.nccl.max_ctas)},
   };
