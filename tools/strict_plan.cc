@@ -13,7 +13,7 @@ absl::StatusOr<StrictPlan> OpenStrictPlan(const PlanRequest& request, CommLayout
   SL_ASSIGN_OR_RETURN(Session session, OpenPlan(request));
   if (!session.plan) return StrictPlan{std::move(session), ""};
   session.checked_for.layout = layout;
-  session.plan = LoweredPlan(*std::move(session.plan), layout, /*costs=*/nullptr);
+  session.plan = LoweredPlan(*std::move(session.plan), layout);
   Check(*session.plan, session.checked_for, &session.diagnostics);
   const auto& findings = session.diagnostics.findings();
   const bool tried = std::all_of(findings.begin(), findings.end(), [](const Diagnostic& finding) {
