@@ -80,11 +80,8 @@ ConfigLines LinesOf(const RunConfig& config, const Plan& plan) {
   };
 }
 
-// What has --link, or keys of a GPU's, is for one process.
+// What has keys of a GPU's is for one process.
 absl::Status CheckForProcesses(const RunConfig& config, const Identity& identity) {
-  if (config.link.latency_ns > 0 || config.link.bytes_per_s > 0) {
-    return absl::InvalidArgumentError("--link: messages between processes cannot be made slower");
-  }
   if (!config.gpus.IsDefault()) {
     return absl::InvalidArgumentError(
         absl::StrCat("gpus: ", identity.source, " says that there are ", identity.processes,
@@ -131,6 +128,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeThreads(const RunConfig& config, co
   }
   WireSettings wires;
   wires.wait_ms = WaitMs(config);
+  wires.link = config.link;
   return ProcessesBackend::Make(world, wires, threads);
 }
 
@@ -149,6 +147,9 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeRanks(const RunConfig& config, cons
 absl::StatusOr<std::unique_ptr<Backend>> MakeRank(const RunConfig& config, const Plan& plan,
                                                   const Identity& identity) {
   SL_RETURN_IF_ERROR(CheckForProcesses(config, identity));
+  if (config.link.latency_ns > 0 || config.link.bytes_per_s > 0) {
+    return absl::InvalidArgumentError("--link: messages of NCCL cannot be made slower");
+  }
   TcpWorldSettings world = WorldOf(config, plan, identity);
   NcclSettings nccl;
   nccl.min_ctas = config.nccl.min_ctas;

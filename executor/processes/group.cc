@@ -83,7 +83,8 @@ void ProcessGroup::BeginMessage(const void* link, StreamId stream, const void* e
   const absl::Span<const Transfer> one(&transfer, 1), none;
   const ProcessGroup& group = *member.group;
   group.NoteComing(call);
-  group.wires_->Start(group.number_, stream, sends ? one : none, sends ? none : one, call.ended_ns);
+  group.wires_->Start(group.number_, {stream, group.wires_->HeldNs(call.bytes), call.ended_ns},
+                      sends ? one : none, sends ? none : one);
 }
 
 void ProcessGroup::BeginExchange(const void* link, StreamId stream, const void* end) {
@@ -103,8 +104,10 @@ void ProcessGroup::BeginExchange(const void* link, StreamId stream, const void* 
     group.List(&member);
   }
   const bool sums = kind == CallKind::kAllReduce || kind == CallKind::kReduceScatter;
-  group.wires_->Start(group.number_, stream, member.sends, member.receives,
-                      sums ? nullptr : member.call->ended_ns);
+  group.wires_->Start(group.number_,
+                      {stream, kind == CallKind::kAllReduce ? 0 : group.HeldNs(member),
+                       sums ? nullptr : member.call->ended_ns},
+                      member.sends, member.receives);
 }
 
 void ProcessGroup::BeginGather(const void* link, StreamId stream, const void* /*end*/) {
@@ -122,7 +125,12 @@ void ProcessGroup::BeginGather(const void* link, StreamId stream, const void* /*
     group.Add(&member, m, sum, mine.bytes(), At(call.to, PlaceInSum(call, own, other.begin)),
               other.bytes());
   }
-  group.wires_->Start(group.number_, stream, member.sends, member.receives, call.ended_ns);
+  group.wires_->Start(group.number_, {stream, group.HeldNs(member), call.ended_ns}, member.sends,
+                      member.receives);
+}
+
+int64_t ProcessGroup::HeldNs(const Member& member) const {
+  return members_ == 1 ? 0 : wires_->HeldNs(BytesOnTheWay(*member.call, member.member, members_));
 }
 
 // Whether each member adds up a slice for all who get it.

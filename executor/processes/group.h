@@ -37,6 +37,8 @@ class ProcessGroup final : public Group {
   static void BeginMessage(const void* link, StreamId stream, const void* end);
   static void BeginExchange(const void* link, StreamId stream, const void* end);
   static void BeginGather(const void* link, StreamId stream, const void* end);
+  // How long the member is held, for what it sends or receives.
+  int64_t HeldNs(const Member& member) const;
   static void Sum(const void* self, int64_t argument, NativeStream stream);
 
   void NoteComing(const Call& call) const {

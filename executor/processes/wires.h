@@ -27,6 +27,7 @@
 #include "absl/types/span.h"
 #include "executor/cpu/device.h"
 #include "executor/group.h"
+#include "executor/link.h"
 #include "executor/processes/wire_inquiry.h"
 #include "executor/rank_states.h"
 #include "executor/world.h"
@@ -36,6 +37,8 @@ namespace stringline {
 struct WireSettings {
   int64_t join_ms = 120'000;  // until all are connected
   int64_t wait_ms = 600'000;  // until an end of a message has met the other; 0: for ever
+  // How slow messages are made: whoever has part in a call is held for so long after it.
+  LinkSpeed link;
   // When something has failed: so long may others take to answer what they wait for, and the one
   // that decides what it was to say so.
   int64_t ask_ms = 1000;
@@ -67,10 +70,17 @@ class Wires {
 
   bool IsHere(int rank) const { return process_of_rank_[rank] == world_->process(); }
 
-  // The stream, which waits for it (CpuDevice::Await), goes on when all these are done. Either end
-  // of each is of this process, or both are. `ended_ns`, if not null, is when.
-  void Start(int group, StreamId stream, absl::Span<const Transfer> sends,
-             absl::Span<const Transfer> receives, int64_t* ended_ns);
+  // What a stream waits for (CpuDevice::Await), and when it goes on.
+  struct Onward {
+    StreamId stream;
+    int64_t held_ns = 0;          // so long after all is done
+    int64_t* ended_ns = nullptr;  // where the moment is written, or null
+  };
+  // The stream goes on when all these are done. Either end of each is of this process, or both are.
+  void Start(int group, const Onward& onward, absl::Span<const Transfer> sends,
+             absl::Span<const Transfer> receives);
+  // How long a member is held that has part in a call with so many bytes of its own on the way.
+  int64_t HeldNs(int64_t bytes) const { return settings_.link.TransferNs(bytes); }
   // The run has failed.
   void Fail(const absl::Status& status);
   // As Groups::Agree.
@@ -84,9 +94,14 @@ class Wires {
 
   // What a stream waits for.
   struct Waiting {
-    StreamId stream;
+    Onward onward;
     int left = 0;
-    int64_t* ended_ns = nullptr;
+  };
+  // Of one whose messages have all been done.
+  struct Hold {
+    int64_t due_ns = 0;
+    int waiting = -1;
+    friend bool operator>(const Hold& a, const Hold& b) { return a.due_ns > b.due_ns; }
   };
   struct End {
     Transfer transfer;
@@ -207,6 +222,10 @@ class Wires {
   void Tell(int process, FrameKind kind, const Trouble& trouble);
   void CheckDeadline();
 
+  // Lets go on whoever has been held long enough; returns when the next one is due, or 0.
+  int64_t EndHolds();
+  void GoOn(int waiting);
+
   void Loop();
   void Wake();
 
@@ -222,6 +241,7 @@ class Wires {
   const RankStates* states_ = nullptr;
   std::deque<Members> groups_;
   std::vector<Waiting> waiting_;
+  std::vector<Hold> holds_;  // a heap, the first due on top
   std::vector<int> free_waiting_;
   std::vector<Peer> peers_;   // by process
   std::vector<Ended> ended_;  // by other process; of a rank -1: none

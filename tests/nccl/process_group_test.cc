@@ -1,5 +1,7 @@
 // Groups between processes on CPUs: the contract, and what is said when a process fails.
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -12,6 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "executor/clock.h"
 #include "executor/processes/group.h"
 #include "executor/processes/tcp_world.h"
 #include "gtest/gtest.h"
@@ -104,6 +107,76 @@ TEST(ProcessGroups, CallsThatDifferAreNamedEverywhere) {
     EXPECT_TRUE(absl::StrContains(text, " met an all-reduce of thing 7 (")) << text;
     EXPECT_EQ(text, said[0]);
   }
+}
+
+// A message from member 0 to member 1, each in a process of its own. `before` is done by the first
+// before it comes to it. Each says what `tell` says of its message when that is over.
+Said SendOne(const WireSettings& wires, const std::function<void()>& before,
+             const std::function<std::string(const std::function<absl::Status()>& run)>& tell) {
+  const ProcessRun run = {2, 2, wires};
+  return RunProcesses(run, [&](World* world) {
+    GroupMembers members(NewMachine(world, 2, run.wires), 2);
+    const int own = world->process();
+    Call call = CallOf(own == 0 ? CallKind::kSend : CallKind::kRecv, 4, 7, 1 - own);
+    auto* const value = members.Memory<float>(1);
+    call.from = call.to = value;
+    (void)world->Exchange("");  // they begin together
+    return tell([&] {
+      if (own == 0) before();
+      members.Enqueue(own, call);
+      return members.Run();
+    });
+  });
+}
+
+// At least as long: how much longer depends on what else the machine does.
+TEST(ProcessGroups, ASlowLinkHoldsBothEnds) {
+  WireSettings wires;
+  wires.link = {.latency_ns = 40'000'000, .bytes_per_s = 100};  // 40 ms more for the four bytes
+  const auto tell = [](const std::function<absl::Status()>& run) -> std::string {
+    const int64_t begin_ns = NowNs();
+    const absl::Status status = run();
+    if (!status.ok()) return StatusText(status);
+    return NowNs() - begin_ns >= 80'000'000 ? "slow" : "at once";
+  };
+  EXPECT_EQ(SendOne(
+                wires, [] {}, tell),
+            Said(2, "slow"));
+}
+
+TEST(ProcessGroups, ASlowLinkKeepsTheContract) {
+  const unsigned seed = std::random_device{}();
+  ProcessRun run = {2, 3, {}};
+  run.wires.link = {.latency_ns = 20'000, .bytes_per_s = 1e9};
+  for (const NamedContract& contract : GroupContracts()) {
+    SCOPED_TRACE(absl::StrCat(contract.name, ", seed ", seed));
+    const Said said = RunProcesses(run, [&](World* world) -> std::string {
+      contract.check([&] { return NewMachine(world, 2, run.wires); }, run.ranks, seed);
+      return "kept";
+    });
+    EXPECT_EQ(said, Said(2, "kept"));
+  }
+}
+
+// Who waits for a message sleeps: it uses a small part of the time, where one that spins would use
+// all that it gets.
+TEST(ProcessGroups, WhoWaitsLeavesTheProcessorToOthers) {
+  const auto processor_us = [] {
+    rusage used = {};
+    (void)getrusage(RUSAGE_SELF, &used);
+    const auto us = [](const timeval& time) { return time.tv_sec * 1'000'000 + time.tv_usec; };
+    return us(used.ru_utime) + us(used.ru_stime);
+  };
+  const auto tell = [&](const std::function<absl::Status()>& run) -> std::string {
+    const int64_t begin_us = processor_us();
+    const absl::Status status = run();
+    if (!status.ok()) return StatusText(status);
+    const int64_t used_us = processor_us() - begin_us;
+    return used_us < 200'000 ? "slept" : absl::StrCat("used ", used_us, " us");
+  };
+  EXPECT_EQ(SendOne(
+                {}, [] { usleep(1'000'000); }, tell),
+            Said(2, "slept"));
 }
 
 TEST(ProcessGroups, WhoDiesIsNamedWithWhatWaitedForIt) {
