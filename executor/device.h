@@ -6,6 +6,7 @@
 // finished, so that the same calls drive a CPU and a GPU, and could be captured as one graph.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -37,6 +38,11 @@ struct WorkTimes {
   int64_t end_ns = 0;
 };
 
+// Writes down a moment at which others may look meanwhile.
+inline void NoteNs(int64_t* at, int64_t ns) {
+  std::atomic_ref<int64_t>(*at).store(ns, std::memory_order_relaxed);
+}
+
 // A name for a stream or an event that is made up only when a message needs it.
 struct LazyName {
   std::string (*print)(const void* self, int64_t index) = nullptr;
@@ -57,6 +63,8 @@ class Device {
   // is; before it on the first place.
   virtual void MakeFor(int /*rank*/) {}
   virtual int places() const { return 1; }
+  // Whether what Allocate gives is memory of the host.
+  virtual bool is_host() const { return true; }
   virtual int place_of(int /*rank*/) const { return 0; }
 
   // Before the first step. `capacity` is the most that will ever be enqueued on the stream between

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "executor/device.h"
+#include "executor/rank_states.h"
 
 namespace stringline {
 
@@ -74,7 +75,10 @@ struct Call {
   LazyName name;
   // What this member does it for: "1SEND_F0 (zb_v.sched:41)"; may be none.
   LazyName action;
-  int64_t* ended_ns = nullptr;  // where the moment is written when the bytes are there, or null
+  // Where the moments are written when this member has come to the call, on devices that see it,
+  // and when the bytes are there; or null.
+  int64_t* came_ns = nullptr;
+  int64_t* ended_ns = nullptr;
 };
 
 // "a send of the activation of stage 1, microbatch 0 (64 bytes)", and that without "a send of".
@@ -148,6 +152,12 @@ class Groups {
   // Connects the groups made since the last time. All processes call it equally often.
   // InvalidArgument where they have not made the same ones; else as World::Exchange.
   virtual absl::Status Connect() { return absl::OkStatus(); }
+  // The run has failed with that status, and ends. What all processes that are left say that it
+  // was: where one of them died or was late, the same everywhere. It waits for them for a while.
+  virtual absl::Status Agree(const absl::Status& status) { return status; }
+  // Who knows what the ranks of this process do, for messages; null: nobody any more, and the names
+  // in calls may not be printed any more.
+  virtual void TellStates(const RankStates* /*states*/) {}
   // What they take of the machine, for people: "5 communicators of NCCL, which took …"; may be "".
   virtual std::string Describe() const { return ""; }
   // Whether what has been enqueued since Connect, and not yet submitted, is what the other members

@@ -4,11 +4,6 @@
 
 namespace stringline {
 
-const char* NameOf(Sharding sharding) {
-  static constexpr const char* kNames[] = {"none", "optimizer", "gradients", "parameters"};
-  return kNames[static_cast<int>(sharding)];
-}
-
 absl::Status CompleteMesh(Sharding sharding, int replicate, Mesh* mesh) {
   if (mesh->shard == 0 && replicate == 0) return absl::OkStatus();
   if (sharding == Sharding::kNone) {

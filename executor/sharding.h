@@ -1,27 +1,17 @@
-// What the data copies of a run share out among them: `sharding: none | optimizer | gradients |
-// parameters`, which others call ZeRO 1, 2 and 3, or FSDP; with replicas of shards HSDP.
+// How a run shares out the state of its data copies (schedlang/sharding.h): over how many of them,
+// and in which buckets. With replicas of shards others call it HSDP.
 #pragma once
 
 #include <cstdint>
 
 #include "absl/status/status.h"
 #include "executor/mesh.h"
+#include "schedlang/sharding.h"
 
 namespace stringline {
 
-enum class Sharding : uint8_t {
-  kNone,        // every copy has all
-  kOptimizer,   // the moments: each copy updates its pieces, then parameters are gathered
-  kGradients,   // and the sums of gradients: each copy gets those of its pieces
-  kParameters,  // and the parameters: whole only from UNSHARD to RESHARD
-};
-const char* NameOf(Sharding sharding);
-
 // Bytes of gradients that a reduction takes at most, if nobody says otherwise.
 inline constexpr int64_t kBucketBytes = int64_t{25} << 20;
-
-// Of how many stages a rank has the parameters at once: of the one it needs, and of the next.
-inline constexpr int kGatheredStages = 2;
 
 // How a run shares out its state: over so many members, in pieces of buckets of so many bytes.
 struct StateSharing {

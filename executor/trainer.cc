@@ -49,6 +49,10 @@ Trainer::Trainer(Plan lowered, std::vector<StageProgram> programs, const Trainer
       backend_(std::move(backend)),
       copies_(settings.mesh.coordinates()) {}
 
+Trainer::~Trainer() {
+  if (backend_ != nullptr) backend_->groups()->TellStates(nullptr);
+}
+
 absl::Status Trainer::Prepare() {
   if (backend_ == nullptr) SL_RETURN_IF_ERROR(MakeCpuBackend());
   SL_RETURN_IF_ERROR(FindLocalRanks());
@@ -66,6 +70,12 @@ absl::Status Trainer::Prepare() {
   for (int place = 0; place < device()->places(); ++place) SL_RETURN_IF_ERROR(CheckRoom(place));
   for (int c = 0; c < settings_.mesh.coordinates(); ++c) SL_RETURN_IF_ERROR(PrepareCopy(c));
   for (const Tie& tie : ties_) PrepareTie(tie);
+  if (settings_.record) {
+    std::vector<Recorder*> recorders;
+    for (const PipelineCopy& copy : copies_) recorders.push_back(copy.recorder.get());
+    flight_.emplace(plan_, std::move(recorders), local_, device());
+    backend_->groups()->TellStates(&*flight_);
+  }
   return ShareMemory();
 }
 
@@ -302,10 +312,7 @@ absl::Span<int32_t> Trainer::targets(MicrobatchId microbatch) {
 }
 
 absl::Status Trainer::ComputeGradients() {
-  const int64_t now_ns = device()->NowNs();
-  for (PipelineCopy& copy : copies_) {
-    if (copy.recorder != nullptr) copy.recorder->StartStep(now_ns);
-  }
+  if (flight_) flight_->StartStep(device()->NowNs());
   SL_RETURN_IF_ERROR(GiveUp(step_->Run(kGradients, [this] {
     for (PipelineCopy& copy : copies_) copy.interpreter->EnqueueStep();
     // If they are not the same, the device tells.

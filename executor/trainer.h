@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "executor/backend.h"
+#include "executor/flight_log.h"
 #include "executor/interpreter.h"
 #include "executor/local_ranks.h"
 #include "executor/mesh.h"
@@ -26,6 +27,7 @@
 #include "executor/recorder.h"
 #include "executor/repeated_step.h"
 #include "executor/replicas.h"
+#include "executor/state_piece.h"
 #include "executor/threads/group.h"
 #include "executor/when_ready.h"
 #include "schedlang/base/sl_check.h"
@@ -66,6 +68,7 @@ class Trainer {
                                                        std::vector<StageProgram> programs,
                                                        const TrainerSettings& settings,
                                                        std::unique_ptr<Backend> backend = nullptr);
+  ~Trainer();
 
   int32_t microbatches() const { return plan_.microbatches * settings_.mesh.coordinates(); }
   absl::Span<int32_t> tokens(MicrobatchId microbatch);
@@ -116,12 +119,24 @@ class Trainer {
   // get them from their owners. All processes call it.
   absl::Status RefreshWorking();
 
+  // The state of the ranks that are here (trainer_state.cc): together with the pieces of the other
+  // processes every value of every parameter, some more than once. Whoever writes calls
+  // RefreshWorking. Between steps.
+  std::vector<StatePiece> LocalState() const;
+  // How many updates there were: what AdamW corrects the moments by.
+  int64_t updates() const { return update_->number; }
+  void SetUpdates(int64_t updates) { update_->number = updates; }
+
   // Whether this process holds the rank of that stage on that coordinate.
   bool holds(StageId stage, int coordinate) const {
     return local_.Has(coordinate, plan_.stage(stage).rank);
   }
-  // This process cannot go on: the others, if there are any, are told.
+  // This process cannot go on: the others, if there are any, are told. Returns what all of them say
+  // that it was, where it was not of this process alone (Groups::Agree).
   absl::Status GiveUp(absl::Status status);
+  // What the ranks did last; null without settings.record.
+  const FlightLog* flight() const { return flight_ ? &*flight_ : nullptr; }
+  const LocalRanks& local() const { return local_; }
   // Null where this process holds all ranks.
   World* world() { return backend_ == nullptr ? nullptr : backend_->world(); }
   Device* device() { return backend_->device(); }
@@ -207,6 +222,9 @@ class Trainer {
   absl::StatusOr<std::string> DescribeBadGradient(int64_t at, const Stages::Owned& owned);
   // What other processes need of a step, and what they have of it (trainer_share.cc). Without a
   // world these do nothing.
+  void Say(const char* doing) {
+    if (flight_) flight_->Say(doing);
+  }
   absl::Status ShareMemory();
   absl::Status Share();
   absl::Status ShareSquares();
@@ -252,6 +270,7 @@ class Trainer {
   bool calls_checked_ = false;
   std::vector<std::vector<Group*>> expert_groups_;  // by data coordinate and rank
   std::vector<PipelineCopy> copies_;                // by coordinate
+  std::optional<FlightLog> flight_;                 // of settings.record
   // A step's phases. After the gradients the host looks at the loss, after their squares at the
   // norm.
   enum Phase { kGradients, kSquares, kUpdate, kPhases };

@@ -52,6 +52,7 @@ double Trainer::SumOfAllSquares() const {
 }
 
 absl::StatusOr<double> Trainer::Update(double learning_rate) {
+  Say("adds up the squares of its gradients");
   SL_RETURN_IF_ERROR(GiveUp(step_->Run(kSquares, [this] {
     EnqueueTied();
     EnqueueForEveryStage(SumSquares);
@@ -69,10 +70,12 @@ absl::StatusOr<double> Trainer::Update(double learning_rate) {
   if (settings_.clip_norm > 0 && norm > settings_.clip_norm) {
     update_->scale *= settings_.clip_norm / norm;
   }
+  Say("updates its parameters");
   SL_RETURN_IF_ERROR(GiveUp(step_->Run(kUpdate, [this] {
     EnqueueForEveryStage(UpdateStage);
     EnqueueGathers();
   })));
+  Say("has updated its parameters");
   return norm;
 }
 

@@ -24,6 +24,9 @@ struct Flags {
   std::string cost;                     // --cost F=1,B=2ms
   std::string cost_file;                // --costs FILE.yaml
   std::string work;                     // --work stage|rank|model; "": as the cost file says
+  std::string mesh;                     // --mesh data=8,shard=4; "": as the cost file says
+  std::string sharding;                 // --sharding parameters; the same
+  std::string bucket;                   // --bucket 25MiB; the same
   std::string timeline_out;             // --timeline FILE
   int width = 0;                        // --width; 0: as wide as the terminal
   bool fold = false;                    // --fold
@@ -37,6 +40,9 @@ struct Flags {
   std::string to;                       // --to torch-compute|torch-comms|torch-comms-2.14
   std::string save;                     // --save FOLDER
   std::string load;                     // --load FOLDER
+  std::string resume;                   // --resume FOLDER|auto
+  int restarts = 0;                     // --restarts N
+  int mesh_data = 0;                    // --mesh-data N; 0: what the run file says
   int steps = 0;                        // --steps; 0: what the run file says
   bool check = false;                   // --check: of fmt
   bool to_stdout = false;               // --stdout

@@ -70,7 +70,10 @@ absl::StatusOr<PlanRequest> PlanRequestOf(const Flags& flags) {
 }
 
 absl::StatusOr<CostRequest> CostRequestOf(const Flags& flags) {
-  CostRequest request{.text = flags.cost, .file = flags.cost_file, .work = flags.work};
+  CostRequest request{.text = flags.cost,
+                      .file = flags.cost_file,
+                      .work = flags.work,
+                      .copies = {flags.mesh, flags.sharding, flags.bucket}};
   for (const std::string& text : flags.slow) {
     SL_ASSIGN_OR_RETURN(const SlowRank slow, ParseSlowRank(text));
     request.slow.push_back(slow);

@@ -17,7 +17,7 @@ absl::StatusOr<std::vector<Parameter>> ParseParameters(const std::vector<std::st
 
 // FILE, NAME=VALUE …, --schedule.
 absl::StatusOr<PlanRequest> PlanRequestOf(const Flags& flags);
-// --cost, --costs, --slow. Error: a --slow that is not RANK=SHARE.
+// --cost, --costs, --mesh, --sharding, --bucket, --slow. Error: a --slow that is not RANK=SHARE.
 absl::StatusOr<CostRequest> CostRequestOf(const Flags& flags);
 // --layout, --buffers, --lazy, --activations, --memory, --model, and costs. Error: a number of
 // bytes that is none.

@@ -129,27 +129,21 @@ absl::StatusOr<Session> OpenPlan(const PlanRequest& request) {
   }
   if (!session.diagnostics.empty()) session.plan.reset();
   if (!session.plan) return session;
-  if (request.gathers) session.plan = WithGathers(*std::move(session.plan));
   session.plan->source = std::make_shared<const Source>(session.source);
   return session;
 }
 
-Plan WithGathers(Plan plan) { return plan.lowered ? plan : AddCollectives(plan, kGatheredStages); }
-
 absl::StatusOr<Session> OpenCheckedPlan(const PlanRequest& request, const CheckRequest& check) {
   SL_ASSIGN_OR_RETURN(Session session, OpenPlan(request));
   if (!session.plan) return session;
-  if (!check.model.empty()) {
-    SL_ASSIGN_OR_RETURN(const RunConfig config, ReadRunConfig(check.model));
-    if (GathersParameters(config)) session.plan = WithGathers(*std::move(session.plan));
-  }
   if (check.costs.IsGiven()) {
     SL_ASSIGN_OR_RETURN(session.costs, CostsFor(check.costs, *session.plan));
   }
   const CostModel* const costs = session.costs ? &*session.costs : nullptr;
-  SL_ASSIGN_OR_RETURN(session.checked_for, ResolveCheck(check, *session.plan, costs));
-  session.plan =
-      CheckedPlan(*std::move(session.plan), session.checked_for, &session.diagnostics, costs);
+  SL_ASSIGN_OR_RETURN(const ResolvedCheck resolved, ResolveCheck(check, *session.plan, costs));
+  session.checked_for = resolved.options;
+  session.plan = CheckedPlan(*std::move(session.plan), session.checked_for, &session.diagnostics,
+                             resolved.collectives);
   return session;
 }
 
@@ -164,12 +158,13 @@ absl::StatusOr<Session> OpenSimulated(const PlanRequest& request, const CostRequ
                      ": --messages as-written is for files that hold sends and receives: a .csv "
                      "in comms form, or what 'stringline plan --lowered' prints"));
   }
-  SL_ASSIGN_OR_RETURN(const StepCosts found, FindCosts(costs));
-  SL_ASSIGN_OR_RETURN(session.costs, ResolveCosts(found, *session.plan));
-  session.costs_of_model = found.spec.IsOfModel();
+  SL_ASSIGN_OR_RETURN(session.asked, FindCosts(costs));
+  SL_ASSIGN_OR_RETURN(session.costs, ResolveCosts(*session.asked, *session.plan));
+  session.costs_of_model = session.asked->spec.IsOfModel();
+  if (session.costs->collectives.any() && !session.plan->lowered) session.written = session.plan;
   session.checked_for.layout = messages.layout;
   session.plan = CheckedPlan(*std::move(session.plan), session.checked_for, &session.diagnostics,
-                             &*session.costs);
+                             session.costs->collectives);
   if (!session.plan) return session;
   const Wiring wiring = WiringOf(session);
   if (HangsAsWritten(wiring, &session)) return session;
@@ -256,21 +251,23 @@ std::optional<Plan> ElaboratedPlan(const ast::File& file, const std::string& sch
   return plan;
 }
 
-Plan LoweredPlan(Plan plan, CommLayout layout, const CostModel* costs) {
-  if (plan.lowered) return plan;
-  const bool collects = costs != nullptr && (!costs->unshard.empty() || !costs->reduce.empty());
-  return Lower(collects ? AddCollectives(plan) : plan, layout);
+Plan LoweredPlan(Plan plan, CommLayout layout, const CollectiveChoice& collectives) {
+  return plan.lowered ? plan : Lower(AddCollectives(plan, collectives), layout);
 }
 
-std::optional<Plan> CheckedPlan(Plan plan, const CheckOptions& options, Diagnostics* diagnostics,
-                                const CostModel* costs) {
-  plan = LoweredPlan(std::move(plan), options.layout, costs);
+std::optional<Plan> CheckedPlan(Plan plan, CheckOptions options, Diagnostics* diagnostics,
+                                const CollectiveChoice& collectives) {
+  // A plan that is lowered says all that happens.
+  options.sharded = collectives.gathers && !plan.lowered;
+  plan = LoweredPlan(std::move(plan), options.layout, collectives);
   if (!Check(plan, options, diagnostics)) return std::nullopt;
   return plan;
 }
 
-absl::StatusOr<CheckOptions> ResolveCheck(const CheckRequest& request, const Plan& plan,
-                                          const CostModel* costs) {
+absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Plan& plan,
+                                           const CostModel* costs) {
+  CollectiveChoice collectives = request.collectives;
+  if (costs != nullptr) collectives = costs->collectives;
   CheckOptions options{.layout = request.layout,
                        .buffers = request.buffers,
                        .lazy = request.lazy,
@@ -283,6 +280,7 @@ absl::StatusOr<CheckOptions> ResolveCheck(const CheckRequest& request, const Pla
     SL_ASSIGN_OR_RETURN(const RunConfig config, ReadRunConfig(request.model));
     SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> programs, BuildStages(config, plan));
     options.sizes = SizesOf(plan, programs, SharingOf(config));
+    collectives = CollectivesOf(config);
   } else if (costs != nullptr) {
     options.sizes = SizesOfCosts(plan, costs->memory);
   }
@@ -292,7 +290,7 @@ absl::StatusOr<CheckOptions> ResolveCheck(const CheckRequest& request, const Pla
         "costs with a model's shape or with memory.* keys (--costs FILE.yaml)");
   }
   if (options.sizes.empty()) options.memory = -1;
-  return options;
+  return ResolvedCheck{std::move(options), collectives};
 }
 
 absl::StatusOr<StepCosts> FindCosts(const CostRequest& request) {
@@ -303,6 +301,7 @@ absl::StatusOr<StepCosts> FindCosts(const CostRequest& request) {
     SL_ASSIGN_OR_RETURN(costs.spec, ReadCostFile(request.file));
   }
   if (const auto work = ReadWorkScope(request.work)) costs.spec.work = *work;
+  SL_RETURN_IF_ERROR(ChangeCopies(request.copies, &costs.spec));
   return costs;
 }
 

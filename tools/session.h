@@ -20,6 +20,7 @@
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/formats/torch_csv.h"
 #include "schedlang/plan.h"
+#include "schedlang/sharding.h"
 #include "schedlang/sim/analysis.h"
 #include "schedlang/sim/costs.h"
 #include "schedlang/sim/wiring.h"
@@ -41,7 +42,6 @@ struct PlanRequest {
   std::string schedule;  // which one of the file; "" for its last
   std::vector<Parameter> parameters;
   std::vector<Parameter> offered;  // given if the schedule has a parameter of that name
-  bool gathers = false;            // its parameters are shared out: it gathers them (WithGathers)
 };
 
 struct SlowRank {
@@ -55,8 +55,15 @@ struct CostRequest {
   std::string file;
   std::vector<SlowRank> slow;
   std::string work;  // what the costs are of, "stage", "rank" or "model"; "": as the file says
+  CopiesRequest copies;
 
-  bool IsGiven() const { return !text.empty() || !file.empty(); }
+  bool IsGiven() const { return !text.empty() || !file.empty() || copies.IsGiven(); }
+};
+
+// Costs for any plan.
+struct StepCosts {
+  CostSpec spec;
+  std::vector<SlowRank> slow;
 };
 
 // When a send or a receive begins, beside what its queue and its value allow.
@@ -77,7 +84,8 @@ struct CheckRequest {
   int activations = -1;
   std::string model;    // a run file whose model the stages hold; "": the costs say the sizes
   int64_t memory = -1;  // most bytes a rank may hold; -1: what the costs say, if they do
-  CostRequest costs;    // of memory, and so whether a plan gets collectives
+  CostRequest costs;    // of memory, and of what copies of the pipeline share
+  CollectiveChoice collectives;  // what a run does beside what the schedule says
 };
 
 // A file and what was made of it so far. Without findings, what was asked for is there.
@@ -92,13 +100,11 @@ struct Session {
   CheckOptions checked_for;                   // what the plan was checked for, if it was
   MessageIssue issue = MessageIssue::kEarly;  // in what was simulated
   std::optional<CostModel> costs;             // of what was simulated
+  std::optional<StepCosts> asked;             // what these were resolved from
+  std::optional<Plan> written;                // where it got collectives: the plan without
   bool costs_of_model = false;                // CostSpec::IsOfModel
   std::optional<Timeline> timeline;
 };
-
-// The plan of a run whose parameters are shared out: each stage's are gathered before it is needed,
-// one stage ahead, and its gradients reduced; unless the plan says itself when.
-Plan WithGathers(Plan plan);
 
 // The plan as the file has it, a schedule's elaborated. Not for a `.timeline`.
 absl::StatusOr<Session> OpenPlan(const PlanRequest& request);
@@ -142,24 +148,26 @@ std::optional<Plan> ElaboratedPlan(const ast::File& file, const std::string& sch
                                    const std::vector<Parameter>& parameters,
                                    Diagnostics* diagnostics, const ElaborateLimits& limits = {});
 
-// The plan lowered, if it is not yet. Before that it gets collectives where `costs` (null for none)
-// say that they take time and the schedule does not say when they happen.
-Plan LoweredPlan(Plan plan, CommLayout layout, const CostModel* costs);
+// The plan lowered, with those of these collectives that the schedule does not say itself. One that
+// is lowered already stays as it is.
+Plan LoweredPlan(Plan plan, CommLayout layout, const CollectiveChoice& collectives = {});
 
-// Elaborated or read -> lowered and checked; nothing after a finding.
-std::optional<Plan> CheckedPlan(Plan plan, const CheckOptions& options, Diagnostics* diagnostics,
-                                const CostModel* costs = nullptr);
+// Elaborated or read -> lowered and checked, also for what these collectives are for; nothing after
+// a finding.
+std::optional<Plan> CheckedPlan(Plan plan, CheckOptions options, Diagnostics* diagnostics,
+                                const CollectiveChoice& collectives = {});
 
+// What a plan is checked for, and the collectives that it gets before.
+struct ResolvedCheck {
+  CheckOptions options;
+  CollectiveChoice collectives;
+};
 // Errors: a model that cannot be read, or that the plan's stages do not divide; a limit in bytes
 // where nothing says how many a stage has. `costs`: those of the request for this plan, or null.
-absl::StatusOr<CheckOptions> ResolveCheck(const CheckRequest& request, const Plan& plan,
-                                          const CostModel* costs = nullptr);
+absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Plan& plan,
+                                           const CostModel* costs = nullptr);
 
 // Costs for any plan. Errors: those of ParseCosts and ReadCostFile.
-struct StepCosts {
-  CostSpec spec;
-  std::vector<SlowRank> slow;
-};
 absl::StatusOr<StepCosts> FindCosts(const CostRequest& request);
 // For this one. Errors: those of ResolveCosts; a slow rank that the plan does not have.
 absl::StatusOr<CostModel> ResolveCosts(const StepCosts& costs, const Plan& plan);

@@ -78,7 +78,7 @@ class SimSweep {
       return absl::OkStatus();
     }
     SL_ASSIGN_OR_RETURN(const CostModel costs, ResolveCosts(costs_, *plan));
-    plan = CheckedPlan(*std::move(plan), {.layout = layout_}, &findings, &costs);
+    plan = CheckedPlan(*std::move(plan), {.layout = layout_}, &findings, costs.collectives);
     if (!plan) {
       SetFinding(findings, &step);
       return absl::OkStatus();

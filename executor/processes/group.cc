@@ -82,6 +82,7 @@ void ProcessGroup::BeginMessage(const void* link, StreamId stream, const void* e
   transfer.call = &call;
   const absl::Span<const Transfer> one(&transfer, 1), none;
   const ProcessGroup& group = *member.group;
+  group.NoteComing(call);
   group.wires_->Start(group.number_, stream, sends ? one : none, sends ? none : one, call.ended_ns);
 }
 
@@ -89,6 +90,7 @@ void ProcessGroup::BeginExchange(const void* link, StreamId stream, const void* 
   auto& member = *const_cast<Member*>(static_cast<const Member*>(link));
   const ProcessGroup& group = *member.group;
   member.call = static_cast<const Call*>(end);
+  group.NoteComing(*member.call);
   member.sends.clear();
   member.receives.clear();
   const CallKind kind = member.call->kind;
@@ -252,7 +254,9 @@ void ProcessGroup::Sum(const void* self, int64_t /*argument*/, NativeStream /*st
       to[i] = sum;
     }
   }
-  if (!group.HandsOn(call) && call.ended_ns != nullptr) *call.ended_ns = group.device_->NowNs();
+  if (!group.HandsOn(call) && call.ended_ns != nullptr) {
+    NoteNs(call.ended_ns, group.device_->NowNs());
+  }
 }
 
 }  // namespace stringline

@@ -39,6 +39,9 @@ class ProcessGroup final : public Group {
   static void BeginGather(const void* link, StreamId stream, const void* end);
   static void Sum(const void* self, int64_t argument, NativeStream stream);
 
+  void NoteComing(const Call& call) const {
+    if (call.came_ns != nullptr) NoteNs(call.came_ns, device_->NowNs());
+  }
   void List(Member* member) const;
   void ListPieces(Member* member) const;
   void ListSlices(Member* member) const;
@@ -69,6 +72,8 @@ class ProcessGroups final : public Groups {
     return &groups_.emplace_back(device_, &wires_, ranks);
   }
   absl::Status Connect() override { return wires_.Connect(); }
+  absl::Status Agree(const absl::Status& status) override { return wires_.Agree(status); }
+  void TellStates(const RankStates* states) override { wires_.TellStates(states); }
 
  private:
   CpuDevice* const device_;

@@ -38,7 +38,7 @@ int64_t RowsBefore(const int32_t* counts, int per_piece, int piece) {
 void WriteEnds(MeetingPlace::Ends ends, int64_t now_ns) {
   for (const void* const end : ends) {
     const auto& call = *static_cast<const Call*>(end);
-    if (call.ended_ns != nullptr) *call.ended_ns = now_ns;
+    if (call.ended_ns != nullptr) NoteNs(call.ended_ns, now_ns);
   }
 }
 
@@ -55,10 +55,12 @@ ThreadGroup::ThreadGroup(CpuDevice* device, int members, const CallTimes& times)
   for (MeetingPlace& place : messages_) {
     place.exchange = Message;
     place.describe = DescribeMessage;
+    place.waits = NoteComing;
     place.duration_ns = duration;
   }
   arrival_.exchange = Arrive;
   arrival_.describe = DescribeCollective;
+  arrival_.waits = NoteComing;
   arrival_.duration_ns = duration;
   departure_.exchange = Leave;
   departure_.describe = DescribeCollective;
@@ -132,6 +134,12 @@ int64_t ThreadGroup::OnTheWay(const void* self, MeetingPlace::Ends ends) {
   const CallTimes& times = static_cast<const ThreadGroup*>(self)->times_;
   const auto* const met = reinterpret_cast<const Call* const*>(ends.data());
   return times.duration_ns(times.self, absl::MakeConstSpan(met, ends.size()));
+}
+
+void ThreadGroup::NoteComing(const void* self, const void* end) {
+  const auto& call = *static_cast<const Call*>(end);
+  if (call.came_ns == nullptr) return;
+  NoteNs(call.came_ns, static_cast<const ThreadGroup*>(self)->device_->NowNs());
 }
 
 std::string ThreadGroup::DescribeMessage(const void* /*self*/, int side, const void* end) {

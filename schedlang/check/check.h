@@ -19,6 +19,7 @@ struct CheckOptions {
   bool lazy = false;     // communicators connect at their first call, and block the host meanwhile
   int activations = -1;  // most stage activations a rank may hold; -1: any number
   int64_t memory = -1;   // most bytes a rank may hold; -1: any number
+  bool sharded = false;  // every stage begins with its parameters shared out, until an UNSHARD
   std::vector<StageSizes> sizes;  // by stage; needed for `memory`
 };
 

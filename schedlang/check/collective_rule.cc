@@ -1,9 +1,10 @@
 // The rule `collectives`: what a plan does with the parameters of its stages.
 //
-// A stage that is ever unsharded or resharded begins sharded, and then F, B, I and W find its
-// parameters there. Gradients are reduced once, behind the stage's last B or W, and for every stage
-// if for any. The k-th stages of all pipes are reduced together, so the ranks that hold them do
-// their reductions in one order, and gather nothing behind one that others need to come to it.
+// A stage that is ever unsharded or resharded begins sharded, every stage where all are
+// (CheckOptions::sharded), and then F, B, I and W find its parameters there. Gradients are reduced
+// once, behind the stage's last B or W, and for every stage if for any. The k-th stages of all
+// pipes are reduced together, so the ranks that hold them do their reductions in one order, and
+// gather nothing behind one that others need to come to it.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -19,8 +20,11 @@ namespace {
 
 class CollectiveRule {
  public:
-  CollectiveRule(const Plan& plan, Diagnostics* diagnostics)
-      : plan_(plan), diagnostics_(diagnostics), states_(plan.stages.size()) {
+  CollectiveRule(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics)
+      : plan_(plan),
+        diagnostics_(diagnostics),
+        states_(plan.stages.size(), {.sharded_at_all = options.sharded}),
+        any_(options.sharded) {
     for (const Action& action : plan.actions) {
       if (!IsCollective(action.kind)) continue;
       any_ = true;
@@ -74,6 +78,12 @@ class CollectiveRule {
                  absl::StrCat(Print(plan_, action), " finds the parameters of its stage sharded"));
         if (state.change != nullptr && finding.notes.empty()) {
           finding.notes.push_back(NoteAt(plan_, *state.change, "they are dropped here"));
+        } else if (state.change == nullptr && finding.notes.empty()) {
+          Note note;
+          note.text = absl::StrCat("parameters are shared out, and nothing gathers those of stage ",
+                                   PrintStage(plan_.pipes, action.stage), " before");
+          note.has_place = false;
+          finding.notes.push_back(std::move(note));
         }
       }
       if (state.reduced != nullptr && action.kind != ActionKind::kForward) {
@@ -139,7 +149,7 @@ class CollectiveRule {
   const Plan& plan_;
   Diagnostics* diagnostics_;
   std::vector<State> states_;  // by stage
-  bool any_ = false;           // collectives at all
+  bool any_;                   // collectives at all, or they are needed
   bool any_reduced_ = false;
 };
 
@@ -147,7 +157,7 @@ class CollectiveRule {
 
 void FindCollectiveFault(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics) {
   const size_t before = diagnostics->findings().size();
-  CollectiveRule(plan, diagnostics).Run();
+  CollectiveRule(plan, options, diagnostics).Run();
   const auto gathers = [](const Action& a) { return a.kind == ActionKind::kUnshard; };
   if (diagnostics->findings().size() == before && !plan.pipes.empty() &&
       std::any_of(plan.actions.begin(), plan.actions.end(), gathers)) {

@@ -16,18 +16,22 @@ struct NextUse {
 // Works on one rank. Whatever is looked up ahead is prepared by one walk from the back.
 class CollectiveInserter {
  public:
-  CollectiveInserter(const Plan& plan, int resident, std::vector<int>* weights_left)
-      : plan_(plan), resident_(static_cast<size_t>(resident)), weights_left_(*weights_left) {}
+  CollectiveInserter(const Plan& plan, const CollectiveChoice& choice,
+                     std::vector<int>* weights_left)
+      : plan_(plan),
+        choice_(choice),
+        resident_(static_cast<size_t>(choice.resident)),
+        weights_left_(*weights_left) {}
 
   void Insert(RankId rank, std::vector<Action>* out) {
     const absl::Span<const Action> actions = plan_.of(rank);
-    LookAhead(actions);
+    if (choice_.gathers) LookAhead(actions);
     for (size_t i = 0; i < actions.size();) {
       const absl::Span<const Action> group = GroupAt(actions, i);
-      if (IsCompute(group[0].kind)) Exchange(WindowAt(i), group[0], out);
+      if (choice_.gathers && IsCompute(group[0].kind)) Exchange(WindowAt(i), group[0], out);
       out->insert(out->end(), group.begin(), group.end());
       for (const Action& part : group) {
-        if (plan_.pipes.empty()) Reduce(part, out);
+        if (choice_.reduces && plan_.pipes.empty()) Reduce(part, out);
       }
       i += group.size();
     }
@@ -97,6 +101,7 @@ class CollectiveInserter {
   }
 
   const Plan& plan_;
+  const CollectiveChoice choice_;
   const size_t resident_;
   std::vector<int>& weights_left_;  // by stage: weight gradients still to come
   std::vector<StageId> uses_;       // the windows, the last group's first
@@ -107,9 +112,14 @@ class CollectiveInserter {
 
 }  // namespace
 
-Plan AddCollectives(const Plan& plan, int resident) {
-  const auto is_collective = [](const Action& a) { return IsCollective(a.kind); };
-  if (std::any_of(plan.actions.begin(), plan.actions.end(), is_collective)) return plan;
+Plan AddCollectives(const Plan& plan, const CollectiveChoice& choice) {
+  CollectiveChoice missing = choice;
+  for (const Action& action : plan.actions) {
+    if (!IsCollective(action.kind)) continue;
+    const bool reduces = action.kind == ActionKind::kReduceGrad;
+    (reduces ? missing.reduces : missing.gathers) = false;
+  }
+  if (!missing.any()) return plan;
   std::vector<int> weights_left;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     weights_left.push_back(plan.microbatches_of(StageId(static_cast<int32_t>(s))));
@@ -117,10 +127,16 @@ Plan AddCollectives(const Plan& plan, int resident) {
   Plan with = plan;
   with.actions.clear();
   for (int r = 0; r < plan.ranks(); ++r) {
-    CollectiveInserter(plan, resident, &weights_left).Insert(RankId(r), &with.actions);
+    CollectiveInserter(plan, missing, &weights_left).Insert(RankId(r), &with.actions);
     with.first[r + 1] = static_cast<uint32_t>(with.actions.size());
   }
   return with;
+}
+
+Plan AddCollectives(const Plan& plan, int resident) {
+  const auto is_collective = [](const Action& a) { return IsCollective(a.kind); };
+  if (std::any_of(plan.actions.begin(), plan.actions.end(), is_collective)) return plan;
+  return AddCollectives(plan, {.gathers = true, .reduces = true, .resident = resident});
 }
 
 }  // namespace stringline

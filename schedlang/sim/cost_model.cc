@@ -11,6 +11,8 @@
 #include "schedlang/parts/pair_order.h"
 #include "schedlang/sim/cost_keys.h"
 #include "schedlang/sim/costs.h"
+#include "schedlang/sim/data_parallel.h"
+#include "schedlang/sim/read_shape.h"
 
 namespace stringline {
 namespace {
@@ -33,7 +35,10 @@ class CostResolver {
           absl::StrCat("mesh.pipeline is ", spec_.formula->model.pipeline,
                        ", but the schedule has ", plan_.ranks(), " ranks"));
     }
-    if (spec_.formula) AddFormula(*spec_.formula);
+    if (spec_.formula) {
+      SL_RETURN_IF_ERROR(ResolveMesh(sharding(), &spec_.formula->model));
+      AddFormula(*spec_.formula);
+    }
     SL_RETURN_IF_ERROR(CheckNeeds());
     SL_RETURN_IF_ERROR(ResolveParts());
     SL_RETURN_IF_ERROR(ResolveActions());
@@ -44,6 +49,7 @@ class CostResolver {
     model_.capacity = One("memory.capacity");
     SL_ASSIGN_OR_RETURN(model_.unshard, PerStage("unshard"));
     SL_ASSIGN_OR_RETURN(model_.reduce, PerStage("reduce"));
+    ChooseCollectives();
     model_.receive_buffers = static_cast<int>(One("receive_buffers"));
     model_.jitter = One("jitter");
     return std::move(model_);
@@ -51,6 +57,7 @@ class CostResolver {
 
  private:
   size_t stages() const { return plan_.stages.size(); }
+  Sharding sharding() const { return spec_.sharding.value_or(Sharding::kNone); }
   bool Has(const std::string& key) const { return spec_.values.count(key) > 0; }
   int64_t One(const std::string& key, int64_t otherwise = 0) const {
     const auto found = spec_.values.find(key);
@@ -131,6 +138,29 @@ class CostResolver {
     return values;
   }
 
+  // Where no mesh says how many copies there are, there are some if `sharding` is said, or what
+  // they do together has a cost.
+  void ChooseCollectives() {
+    if (spec_.formula) {
+      const ModelShape& model = spec_.formula->model;
+      model_.collectives = CollectivesFor(sharding(), model.copies * model.expert);
+    } else if (spec_.sharding) {
+      model_.collectives = CollectivesFor(sharding(), /*copies=*/2);
+    }
+    if (model_.collectives.any()) return;
+    model_.collectives.gathers = !spec_.sharding && !model_.unshard.empty();
+    model_.collectives.reduces = model_.collectives.gathers || !model_.reduce.empty();
+  }
+
+  MeshLinks Links() const {
+    MeshLinks links;
+    links.between = {One("p2p"), One("bandwidth")};
+    links.node_ranks = One("node.ranks");
+    links.inside = {One("node.p2p", links.between.latency_ns),
+                    One("node.bandwidth", links.between.bandwidth)};
+    return links;
+  }
+
   // What the formula gives, where nothing else is said.
   void AddFormula(const CostFormula& formula) {
     const ModelShape& model = formula.model;
@@ -138,6 +168,7 @@ class CostResolver {
     const auto memory = [&values](MemoryClass memory_class, int64_t bytes) {
       values[KeyOf(memory_class)].push_back(bytes);
     };
+    const MeshLinks links = Links();
     StagePart part;
     for (size_t s = 0; s < stages(); ++s) {
       const StageId id(static_cast<int32_t>(s));
@@ -150,19 +181,44 @@ class CostResolver {
       values["I"].push_back(stage.input_gradient_ns);
       values["W"].push_back(stage.weight_gradient_ns);
       values["message"].push_back(MessageBytes(model));
-      memory(MemoryClass::kWeights, stage.parameters * model.bytes);
-      memory(MemoryClass::kGradients, stage.parameters * 4);
-      memory(MemoryClass::kOptimizer, OptimizerBytes(model, stage.parameters));
+      AddShared(id, model, stage, links, &values);
       memory(MemoryClass::kSavedForInput, stage.saved_for_i);
       memory(MemoryClass::kSavedForWeight, stage.saved_for_w);
       memory(MemoryClass::kStash, stage.stash);
     }
+    gradients_given_ = Has(KeyOf(MemoryClass::kGradients));
     const bool whole_backward = spec_.values.count("B") > 0;
     if (whole_backward) {
       values.erase("I");
       values.erase("W");
     }
     spec_.values.merge(values);
+  }
+
+  // What copies share out, and what they do together.
+  void AddShared(StageId id, const ModelShape& model, const StageFormula& stage,
+                 const MeshLinks& links, std::map<std::string, std::vector<int64_t>>* values) {
+    const auto share_from = [&](Sharding least, int64_t bytes) {
+      const int64_t shares = sharding() >= least ? model.shard : 1;
+      return (bytes + shares - 1) / shares;
+    };
+    const auto memory = [values](MemoryClass memory_class, int64_t bytes) {
+      (*values)[KeyOf(memory_class)].push_back(bytes);
+    };
+    const int64_t weights = stage.parameters * model.bytes, gradients = stage.parameters * 4;
+    memory(MemoryClass::kWeights, share_from(Sharding::kParameters, weights));
+    memory(MemoryClass::kGradients, share_from(Sharding::kGradients, gradients));
+    unreduced_.push_back(gradients - share_from(Sharding::kGradients, gradients));
+    memory(MemoryClass::kOptimizer,
+           share_from(Sharding::kOptimizer, OptimizerBytes(model, stage.parameters)));
+    if (CopiesOf(plan_, id, model) == 1) return;
+    const CollectiveTimes times = TimesOfCollectives(plan_, id, model, sharding(), stage, links);
+    (*values)["reduce"].push_back(times.reduce_ns);
+    if (sharding() == Sharding::kParameters) {
+      memory(MemoryClass::kUnsharded, weights);
+      (*values)["unshard"].push_back(times.gather_ns);
+    }
+    if (times.update_ns > 0) model_.update.push_back(times.update_ns);
   }
 
   absl::Status ResolveParts() {
@@ -243,6 +299,7 @@ class CostResolver {
     model_.hop = One("p2p");
     SL_ASSIGN_OR_RETURN(message_, PerStage("message"));
     const int64_t node = One("node.ranks");
+    const ModelShape copies = spec_.formula ? spec_.formula->model : ModelShape();
     if (!Has("bandwidth") && node == 0) return absl::OkStatus();
     if (Has("bandwidth") && message_.empty()) {
       return absl::InvalidArgumentError("bandwidth: needs the size of a message ('message=16MiB')");
@@ -250,7 +307,7 @@ class CostResolver {
     const auto hop = [&](StageId from, StageId to, int64_t bytes) {
       if (!to.valid()) return Hop{};
       const int a = plan_.stage(from).rank.value, b = plan_.stage(to).rank.value;
-      const bool inside = node > 0 && a / node == b / node;
+      const bool inside = node > 0 && ShareNode(plan_, RankId(a), RankId(b), copies, node);
       const int64_t bandwidth = inside ? One("node.bandwidth", One("bandwidth")) : One("bandwidth");
       const int64_t latency = inside ? One("node.p2p", model_.hop) : model_.hop;
       const double seconds =
@@ -282,6 +339,11 @@ class CostResolver {
     for (size_t s = 0; s < model_.memory.size() && !message_.empty(); ++s) {
       model_.memory[s][MemoryClass::kMessages] = message_[s];
     }
+    // A file that says itself what gradients take says all.
+    const bool from_formula = !unreduced_.empty() && !gradients_given_;
+    for (size_t s = 0; s < model_.memory.size() && from_formula; ++s) {
+      model_.memory[s].unreduced = unreduced_[s];
+    }
     return absl::OkStatus();
   }
 
@@ -289,7 +351,9 @@ class CostResolver {
   const Plan& plan_;
   CostModel model_;
   std::vector<int64_t> message_;
-  std::vector<double> shares_;  // of a stage, of what is given for more than one
+  std::vector<int64_t> unreduced_;  // by stage, as in StageMemory
+  bool gradients_given_ = false;    // not by the formula
+  std::vector<double> shares_;      // of a stage, of what is given for more than one
 };
 
 }  // namespace

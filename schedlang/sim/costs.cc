@@ -20,6 +20,7 @@
 #include "schedlang/base/status.h"
 #include "schedlang/base/yaml.h"
 #include "schedlang/sim/cost_keys.h"
+#include "schedlang/sim/model_keys.h"
 #include "schedlang/sim/read_shape.h"
 
 namespace stringline {
@@ -93,6 +94,13 @@ absl::Status ReadWork(const YAML::Node& value, WorkScope* work) {
   if (!read) return absl::InvalidArgumentError("work: expected stage, rank or model");
   *work = *read;
   return absl::OkStatus();
+}
+
+absl::Status ReadWordOfSharding(absl::string_view word, std::optional<Sharding>* sharding) {
+  *sharding = ReadSharding(word);
+  if (*sharding) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("sharding: expected ", absl::StrJoin(kShardings, " or ")));
 }
 
 // A key of a hardware file: the machine's own, or a link's.
@@ -187,6 +195,9 @@ absl::StatusOr<CostSpec> ReadCostFile(const std::string& path) {
     SL_ASSIGN_OR_RETURN(const bool of_shape, ReadShapeSection(key, value, &formula.model));
     if (of_shape) return absl::OkStatus();
     if (key == "work") return ReadWork(value, &spec.work);
+    if (key == model_key::kSharding) {
+      return ReadWordOfSharding(value.IsScalar() ? value.Scalar() : "", &spec.sharding);
+    }
     if (key != "hardware") return AddYaml(value, key, &spec);
     if (!value.IsScalar()) return absl::InvalidArgumentError("hardware: expected a file");
     hardware = (std::filesystem::path(path).parent_path() / value.Scalar()).string();
@@ -207,6 +218,29 @@ absl::StatusOr<CostSpec> ReadCostFile(const std::string& path) {
   spec.values.merge(links.values);  // what the cost file itself says stays
   spec.formula = std::move(formula);
   return spec;
+}
+
+absl::Status ChangeCopies(const CopiesRequest& request, CostSpec* spec) {
+  if (!request.sharding.empty()) {
+    SL_RETURN_IF_ERROR(ReadWordOfSharding(request.sharding, &spec->sharding));
+  }
+  for (const auto& [key, text] :
+       {std::pair(model_key::kBucket, &request.bucket), std::pair("mesh", &request.mesh)}) {
+    if (text->empty()) continue;
+    if (spec->formula) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(key,
+                     ": needs a model's shape, whose gradients are reduced (--costs FILE.yaml "
+                     "with 'model' and 'hardware')"));
+  }
+  if (!spec->formula) return absl::OkStatus();
+  ModelShape& model = spec->formula->model;
+  if (!request.mesh.empty()) SL_RETURN_IF_ERROR(ReadMesh(request.mesh, &model));
+  if (!request.bucket.empty()) {
+    SL_RETURN_IF_ERROR(
+        ReadShapeSection(model_key::kBucket, YAML::Node(request.bucket), &model).status());
+  }
+  return absl::OkStatus();
 }
 
 CostSpec UnitCosts() {

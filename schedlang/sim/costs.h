@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "schedlang/parts/pair_order.h"
 #include "schedlang/plan.h"
+#include "schedlang/sharding.h"
 #include "schedlang/sim/formula.h"
 #include "schedlang/sim/overlapped.h"
 #include "schedlang/sim/work_shares.h"
@@ -34,6 +35,7 @@ struct CostSpec {
   std::map<std::string, std::vector<int64_t>> values;
   std::optional<CostFormula> formula;
   WorkScope work = WorkScope::kStage;
+  std::optional<Sharding> sharding;  // nothing: not said
 
   // Whether schedules with more stages do as much work at these costs.
   bool IsOfModel() const { return formula.has_value() || work != WorkScope::kStage; }
@@ -45,11 +47,22 @@ struct CostSpec {
 absl::StatusOr<CostSpec> ParseCosts(absl::string_view text);
 
 // The same keys as a YAML map; a key with a dot may also be a map: `node: {ranks: 8}`. `work` is
-// stage, rank or model. A formula is given by a model's shape, in the sections and by the keys of a
-// run file (read_shape.h), and by `hardware`, a file (as those in sim/hardware, its path seen from
-// the cost file) with `flops`, `memory`, `memory_bandwidth`, `efficiency`, and links. Errors name
-// file, line and key.
+// stage, rank or model, `sharding` a word of sharding.h. A formula is given by a model's shape, in
+// the sections and by the keys of a run file (read_shape.h), and by `hardware`, a file (as those in
+// sim/hardware, its path seen from the cost file) with `flops`, `memory`, `memory_bandwidth`,
+// `efficiency`, and links. Errors name file, line and key.
 absl::StatusOr<CostSpec> ReadCostFile(const std::string& path);
+
+// What a command line says of copies instead of the cost file: "data=16,shard=8", "parameters",
+// "25MiB"; "": as the file says. Errors: what cannot be, and a mesh or a bucket without a model.
+struct CopiesRequest {
+  std::string mesh;
+  std::string sharding;
+  std::string bucket;
+
+  bool IsGiven() const { return !mesh.empty() || !sharding.empty() || !bucket.empty(); }
+};
+absl::Status ChangeCopies(const CopiesRequest& request, CostSpec* spec);
 
 // What is used where nothing is said: F = I = W = 1 ms, B = 2 ms, p2p = 0.
 CostSpec UnitCosts();
@@ -77,6 +90,9 @@ struct Hop {
 // kMessages an activation that the stage sends, and the gradient that comes back.
 struct StageMemory {
   std::array<int64_t, kMemoryClasses> bytes = {};
+  // Of gradients that are shared out once they are reduced: more than is always there, from the
+  // first weight gradient to the end of REDUCE_GRAD.
+  int64_t unreduced = 0;
   int64_t& operator[](MemoryClass c) { return bytes[static_cast<size_t>(c)]; }
   int64_t operator[](MemoryClass c) const { return bytes[static_cast<size_t>(c)]; }
 };
@@ -104,6 +120,8 @@ struct CostModel {
   // Collectives; empty: no time.
   std::vector<int64_t> unshard;
   std::vector<int64_t> reduce;
+  std::vector<int64_t> update;      // after the step, so in no timeline (data_parallel.h)
+  CollectiveChoice collectives;     // what a plan gets that does not say it itself
   std::vector<StageMemory> memory;  // empty: not known
   int64_t capacity = 0;             // bytes that a rank can hold; 0: not known
   int receive_buffers = 0;          // of a rank (wiring.h); 0: any number

@@ -9,6 +9,7 @@ namespace {
 // Of a layer's feed-forward network.
 struct LayerSizes {
   double weights = 0;  // parameters
+  double experts = 0;  // among them: of the experts that are shared out
   double active = 0;   // parameters that a token meets
   double inner = 0;    // channels of what enters the non-linearity: gate and up
   double out = 0;      // channels of what leaves it
@@ -18,7 +19,7 @@ struct LayerSizes {
 LayerSizes NetworkOf(const ModelShape& model, double count, double active, double hidden) {
   const double entries = model.kind == kGptModel ? 1 : 2;
   const double weights = (entries + 1) * static_cast<double>(model.width) * hidden;
-  return {count * weights, active * weights, active * entries * hidden, active * hidden};
+  return {count * weights, 0, active * weights, active * entries * hidden, active * hidden};
 }
 
 LayerSizes DenseLayer(const ModelShape& model) {
@@ -31,6 +32,8 @@ LayerSizes ExpertLayer(const ModelShape& model) {
   LayerSizes sizes =
       NetworkOf(model, static_cast<double>(model.experts), static_cast<double>(model.top_k),
                 static_cast<double>(model.expert_hidden));
+  sizes.weights /= static_cast<double>(model.expert);
+  sizes.experts = sizes.weights;
   const LayerSizes shared = NetworkOf(model, 1, 1, static_cast<double>(model.shared_hidden));
   const double router = static_cast<double>(model.width * model.experts);
   sizes.weights += shared.weights + router;
@@ -62,8 +65,7 @@ int64_t MessageBytes(const ModelShape& model) {
 }
 
 int64_t OptimizerBytes(const ModelShape& model, int64_t parameters) {
-  const int64_t bytes = parameters * (model.bytes < 4 ? 12 : 8);
-  return model.sharded_optimizer ? bytes / model.copies : bytes;
+  return parameters * (model.bytes < 4 ? 12 : 8);
 }
 
 StageFormula FormulaOf(const ModelShape& model, const MachineSpeed& machine,
@@ -101,6 +103,7 @@ StageFormula FormulaOf(const ModelShape& model, const MachineSpeed& machine,
   const double weights = n * attention_weights + over(&LayerSizes::weights) + positions +
                          (part.embedding ? table : 0) + (part.head ? table : 0);
   stage.parameters = std::llround(weights / share);
+  stage.expert_parameters = std::llround(over(&LayerSizes::experts) / share);
   const double kept = n * (2 + (q + k) / h) + over(&LayerSizes::inner) / h;
   stage.saved_for_i = std::llround(u * kept / share);
   stage.saved_for_w = std::llround(u * (n * (2 + q / h) + over(&LayerSizes::out) / h) / share);

@@ -14,7 +14,8 @@
 // its memory's bandwidth: (10 + 2 q/h + 2 k/h + (g + 1) f/h) u in F, twice that in I. It keeps for
 // I (2 + q/h + k/h + g f/h) u, for W (2 + q/h + f/h) u, and from I to W (2 + q/h + k/h + g f/h) u:
 // every matrix product's input, and the gradient of its output. Everything is divided by the
-// tensor-parallel ranks, whose own messages are not counted; nor is what a router moves.
+// tensor-parallel ranks, whose own messages are not counted; nor is what a router moves, nor the
+// all-to-alls of experts that are shared out over `expert` copies: those have costs of parts.
 #pragma once
 
 #include <cstdint>
@@ -38,12 +39,15 @@ struct ModelShape {
   int64_t head_dim = 0;
   int64_t hidden = 0;  // of a dense layer; gpt: 4 times the width
   int64_t experts = 0, top_k = 0, expert_hidden = 0, shared_hidden = 0, first_dense = 0;
-  int64_t microbatch = 1;          // sequences
-  int64_t tensor = 1;              // ranks that share every layer
-  int64_t copies = 1;              // of the pipeline
-  int64_t pipeline = 0;            // ranks of it
-  bool sharded_optimizer = false;  // its state is shared out over the copies
-  int64_t bytes = 2;               // of a weight and of an activation's element
+  int64_t microbatch = 1;     // sequences
+  int64_t tensor = 1;         // ranks that share every layer
+  int64_t pipeline = 0;       // ranks of it
+  int64_t copies = 1;         // of the pipeline in the data direction, mesh.data
+  int64_t expert = 1;         // for each of them, so many that share out the experts
+  int64_t shard = 0;          // copies that share state out (data_parallel.h); 0: mesh.data
+  int64_t replicate = 0;      // instead of that: mesh.data / shard; 0: not said
+  int64_t bucket = 25 << 20;  // bytes of gradients that are reduced at once
+  int64_t bytes = 2;          // of a weight and of an activation's element
   friend bool operator==(const ModelShape&, const ModelShape&) = default;
 };
 
@@ -59,6 +63,7 @@ struct MachineSpeed {
 struct StageFormula {
   int64_t forward_ns = 0, input_gradient_ns = 0, weight_gradient_ns = 0;
   int64_t parameters = 0;
+  int64_t expert_parameters = 0;  // among them: of the experts that the rank has
   int64_t saved_for_i = 0, saved_for_w = 0, stash = 0;  // bytes of a microbatch
 };
 
@@ -76,7 +81,7 @@ StageFormula FormulaOf(const ModelShape& model, const MachineSpeed& machine, con
 int64_t MessageBytes(const ModelShape& model);
 
 // Bytes that AdamW keeps for so many parameters: two moments in fp32, and beside weights of bf16
-// the parameters in fp32.
+// the parameters in fp32; of all of them, shared out or not.
 int64_t OptimizerBytes(const ModelShape& model, int64_t parameters);
 
 }  // namespace stringline

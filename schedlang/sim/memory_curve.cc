@@ -1,3 +1,5 @@
+// Every class of memory is a list of changes, more or less from a moment on. Sorted and added up
+// they are the curve.
 #include "schedlang/sim/memory_curve.h"
 
 #include <algorithm>
@@ -50,7 +52,7 @@ class RankMemoryWalk {
 
   void CountBytes() {
     AddConstants();
-    std::map<int32_t, int64_t> gathered;
+    std::map<int32_t, int64_t> gathered, unreduced;
     for (uint32_t i = plan_.first[rank_.value]; i < plan_.first[rank_.value + 1]; ++i) {
       const Event& e = timeline_.events[i];
       if (e.kind == ActionKind::kUnshard) gathered[e.stage.value] = e.start_ns;
@@ -59,12 +61,25 @@ class RankMemoryWalk {
              sizes_[e.stage.value][MemoryClass::kUnsharded]);
         gathered.erase(e.stage.value);
       }
+      if (EffectsOf(e.kind).gives & kWeightGrad) unreduced.emplace(e.stage.value, e.start_ns);
+      if (e.kind == ActionKind::kReduceGrad) {
+        HoldUnreduced(e.stage.value, e.end_ns, &unreduced);
+      }
       CountValues(e);
     }
     const int64_t never_ns = LatestEnd();
+    while (!unreduced.empty()) HoldUnreduced(unreduced.begin()->first, never_ns, &unreduced);
     for (const auto& [stage, from_ns] : gathered) {
       Hold(from_ns, never_ns, MemoryClass::kUnsharded, sizes_[stage][MemoryClass::kUnsharded]);
     }
+  }
+
+  // `from_ns`, by stage: since when its gradients are whole.
+  void HoldUnreduced(int32_t stage, int64_t to_ns, std::map<int32_t, int64_t>* from_ns) {
+    const auto from = from_ns->find(stage);
+    if (from == from_ns->end()) return;
+    Hold(from->second, to_ns, MemoryClass::kGradients, sizes_[stage].unreduced);
+    from_ns->erase(from);
   }
 
   // From the start of what gives a value to the end of what reads it last; of what both stages hold
@@ -148,6 +163,7 @@ std::vector<StageSizes> SizesOfCosts(const Plan& plan, const std::vector<StageMe
          {MemoryClass::kWeights, MemoryClass::kGradients, MemoryClass::kOptimizer}) {
       sizes[s].resident += memory[s][always];
     }
+    sizes[s].resident += memory[s].unreduced;
     sizes[s].gathered = memory[s][MemoryClass::kUnsharded];
     const Stage& stage = plan.stages[s];
     for (int v = 0; v < kStageValues; ++v) {

@@ -5,8 +5,9 @@
 // I, what is saved for W until the end of its B or W, and the stash from the start of I to the end
 // of W. A received value is held from when its message moves to the end of the group that uses it,
 // one to send from the start of the group that makes it until it has arrived. Parameters that are
-// gathered are held from UNSHARD to RESHARD. Activations are counted as in the literature: from the
-// start of F to the end of B or W.
+// gathered are held from UNSHARD to RESHARD, gradients that are shared out later whole from the
+// first weight gradient to the end of REDUCE_GRAD. Activations are counted as in the literature:
+// from the start of F to the end of B or W.
 #pragma once
 
 #include <array>
@@ -26,7 +27,8 @@ struct MemoryPoint {
   int64_t amount = 0;
 };
 
-// What `memory` says of stages for a plan's memory (memory/memory_plan.h). No temporaries.
+// What `memory` says of stages for a plan's memory (memory/memory_plan.h), which counts gradients
+// whole from the start. No temporaries.
 std::vector<StageSizes> SizesOfCosts(const Plan& plan, const std::vector<StageMemory>& memory);
 
 struct MemoryCurve {

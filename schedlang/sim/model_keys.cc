@@ -21,14 +21,13 @@ constexpr struct {
     {"model.sequence", "is called 'model.context'"},
     {"model.active_experts", "is called 'model.top_k', of 'kind: moe'"},
     {"model.microbatch", "is called 'data.microbatch'"},
-    {"model.data_parallel", "is called 'mesh.data', with 'optimizer: sharded'"},
+    {"model.data_parallel", "is called 'mesh.data', with 'sharding: optimizer'"},
     {"model.tensor_parallel", "is called 'mesh.tensor'"},
     {"model.bytes", "is said by 'precision', bf16 or fp32"},
     {"model.folder", "is for run files; a cost file says the sizes itself"},
     {"model.split", "is for run files; costs follow the schedule's split"},
-    {"mesh.expert", "is for run files; the formula of costs knows no expert parallelism"},
     {"mesh.tensor", "is for cost files; a run does not share a layer among ranks"},
-    {"optimizer", "is for cost files; a run keeps the optimizer's state on every copy"},
+    {"optimizer", "is said by 'sharding': none, optimizer, gradients or parameters"},
 };
 
 }  // namespace

@@ -1,8 +1,9 @@
 // The names of model_keys.def, and what to say about a name that a file does not take.
 //
 // Beside the map `model`, run files and cost files share `data: {microbatch: …}`, sequences of a
-// microbatch; `mesh: {pipeline: …, data: …}`, ranks of a pipeline and copies of it; and
-// `precision`, bf16 or fp32.
+// microbatch; `mesh: {pipeline: …, data: …, expert: …, shard: …}`, ranks of a pipeline and copies
+// of it; `sharding`, what these share out (sharding.h); `bucket`, bytes of gradients that they
+// reduce at once; and `precision`, bf16 or fp32.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,15 @@ namespace model_key {
 #define MODEL_KEY(constant, name, kinds, least, meaning) inline constexpr char constant[] = name;
 #include "schedlang/sim/model_keys.def"
 inline constexpr char kMicrobatch[] = "microbatch";  // of `data`
-inline constexpr char kPipeline[] = "pipeline";      // of `mesh`, as are the next three
+inline constexpr char kPipeline[] = "pipeline";      // of `mesh`, as are the next five
 inline constexpr char kData[] = "data";
 inline constexpr char kExpert[] = "expert";
-inline constexpr char kTensor[] = "tensor";  // of cost files: ranks that share every layer
+inline constexpr char kTensor[] = "tensor";        // of cost files: ranks that share every layer
+inline constexpr char kShard[] = "shard";          // over how many of `data` state is shared out,
+inline constexpr char kReplicate[] = "replicate";  // or how often each share is there
 inline constexpr char kPrecision[] = "precision";
-inline constexpr char kOptimizer[] = "optimizer";  // of cost files: whole or sharded
+inline constexpr char kSharding[] = "sharding";
+inline constexpr char kBucket[] = "bucket";
 }  // namespace model_key
 
 // The kinds of a model, as bits.

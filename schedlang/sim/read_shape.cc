@@ -1,3 +1,5 @@
+// A section is a table of keys, each with the field of the shape that it sets. The errors of all
+// are made in one place, so a key is refused alike wherever it stands.
 #include "schedlang/sim/read_shape.h"
 
 #include <algorithm>
@@ -6,8 +8,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "schedlang/base/diagnostics.h"
 #include "schedlang/base/status.h"
+#include "schedlang/sim/cost_keys.h"
 #include "schedlang/sim/model_keys.h"
 
 namespace stringline {
@@ -34,9 +38,10 @@ constexpr ShapeField kModelFields[] = {
     {model_key::kFirstDense, &ModelShape::first_dense},
 };
 constexpr ShapeField kDataFields[] = {{model_key::kMicrobatch, &ModelShape::microbatch}};
-constexpr ShapeField kMeshFields[] = {{model_key::kPipeline, &ModelShape::pipeline},
-                                      {model_key::kData, &ModelShape::copies},
-                                      {model_key::kTensor, &ModelShape::tensor}};
+constexpr ShapeField kMeshFields[] = {
+    {model_key::kPipeline, &ModelShape::pipeline},   {model_key::kData, &ModelShape::copies},
+    {model_key::kExpert, &ModelShape::expert},       {model_key::kShard, &ModelShape::shard},
+    {model_key::kReplicate, &ModelShape::replicate}, {model_key::kTensor, &ModelShape::tensor}};
 // Of a run file's `data`: which text.
 constexpr const char* kTextKeys[] = {"text", "tokens", "dtype"};
 
@@ -146,10 +151,14 @@ absl::StatusOr<bool> ReadShapeSection(const std::string& name, const YAML::Node&
     shape->bytes = word == 0 ? 2 : 4;
     return true;
   }
-  if (name == model_key::kOptimizer) {
-    SL_ASSIGN_OR_RETURN(const int word, ReadWord(name, value, {"whole", "sharded"}));
-    shape->sharded_optimizer = word == 1;
-    return true;
+  if (name == model_key::kBucket) {
+    const CostKey key = {model_key::kBucket, CostUnit::kBytes, false, ""};
+    SL_ASSIGN_OR_RETURN(shape->bucket, ParseCost(key, value.IsScalar() ? value.Scalar() : ""));
+    if (shape->bucket > 0) return true;
+    return absl::InvalidArgumentError("bucket: expected a number of bytes (25MiB)");
+  }
+  if (const std::string why = WhyNoKey(name); !why.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("'", name, "' ", why));
   }
   if (name != "model" && name != "data" && name != "mesh") return false;
   if (!value.IsMap()) return absl::InvalidArgumentError(absl::StrCat(name, ": expected a map"));
@@ -157,6 +166,51 @@ absl::StatusOr<bool> ReadShapeSection(const std::string& name, const YAML::Node&
   if (name == "data") SL_RETURN_IF_ERROR(ReadSizes(name, value, kDataFields, kTextKeys, shape));
   if (name == "mesh") SL_RETURN_IF_ERROR(ReadSizes(name, value, kMeshFields, {}, shape));
   return true;
+}
+
+absl::Status ReadMesh(absl::string_view text, ModelShape* shape) {
+  YAML::Node map(YAML::NodeType::Map);
+  for (const absl::string_view pair : absl::StrSplit(text, ',')) {
+    const std::vector<std::string> words = absl::StrSplit(pair, absl::MaxSplits('=', 1));
+    if (words.size() != 2) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("mesh: expected KEY=NUMBER, as data=16,shard=8; got '", pair, "'"));
+    }
+    map[words[0]] = words[1];
+  }
+  // One of the two says it anew.
+  if (map[model_key::kShard]) shape->replicate = 0;
+  if (map[model_key::kReplicate]) shape->shard = 0;
+  return ReadSizes("mesh", map, kMeshFields, {}, shape);
+}
+
+absl::Status ResolveMesh(Sharding sharding, ModelShape* shape) {
+  const auto divides = [](const char* key, int64_t part, const char* what, int64_t whole) {
+    if (whole % part == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(key, " is ", part, ", which does not divide ", what, ", ", whole));
+  };
+  if (shape->shard > 0) {
+    SL_RETURN_IF_ERROR(divides("mesh.shard", shape->shard, "mesh.data", shape->copies));
+  }
+  if (shape->replicate > 0) {
+    SL_RETURN_IF_ERROR(divides("mesh.replicate", shape->replicate, "mesh.data", shape->copies));
+    const int64_t shard = shape->copies / shape->replicate;
+    if (shape->shard > 0 && shape->shard != shard) {
+      return absl::InvalidArgumentError(absl::StrCat("mesh.shard is ", shape->shard,
+                                                     ", but mesh.data / mesh.replicate is ", shard,
+                                                     "; one of the two is enough"));
+    }
+    shape->shard = shard;
+  }
+  if (shape->shard == 0) shape->shard = shape->copies;
+  if (shape->kind == kMoeModel) {
+    SL_RETURN_IF_ERROR(divides("mesh.expert", shape->expert, "model.experts", shape->experts));
+  }
+  if (sharding == Sharding::kNone || shape->shard > 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "sharding: ", NameOf(sharding),
+      " needs copies of the pipeline that share them out, and there is one (mesh: {data: 8})"));
 }
 
 }  // namespace stringline

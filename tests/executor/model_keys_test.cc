@@ -103,7 +103,6 @@ TEST(ModelKeys, OnlyOneTakesThemAndTheOtherSaysWhy) {
     const char* why;
   } const refused[] = {
       {"mesh: {tensor: 2}\n", "'mesh.tensor' is for cost files"},
-      {"optimizer: sharded\n", "'optimizer' is for cost files"},
   };
   for (const auto& row : refused) {
     EXPECT_TRUE(AsCosts(model + row.text).ok());
@@ -126,7 +125,7 @@ TEST(ModelKeys, TheExamplesModelIsARunFiles) {
   std::string text, line;
   while (std::getline(file, line)) {
     const bool costs_only =
-        absl::StartsWith(line, "hardware:") || absl::StartsWith(line, "optimizer:");
+        absl::StartsWith(line, "hardware:") || absl::StartsWith(line, "sharding:");
     if (!costs_only) absl::StrAppend(&text, line, "\n");
   }
   const auto run = AsRun(text + "data: {text: a.txt, microbatch: 1}\n");

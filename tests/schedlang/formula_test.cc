@@ -99,7 +99,13 @@ constexpr BadFormula kBadFormulas[] = {
     {"model: {layers: 3, width: 8, heads: 2, vocabulary: 9, context: 4}\n",
      ": a formula needs both 'model' and 'hardware'"},
     {"precision: fp16\n", ":1: precision: expected bf16 or fp32"},
-    {"optimizer: 2\n", ":1: optimizer: expected whole or sharded"},
+    {"sharding: 2\n", ":1: sharding: expected none or optimizer or gradients or parameters"},
+    {"bucket: 0\n", ":1: bucket: expected a number of bytes (25MiB)"},
+    {"bucket: big\n", ":1: bucket: 'big' is not a number of bytes (16MiB, 2GB, 4096)"},
+    {"optimizer: sharded\n",
+     ":1: 'optimizer' is said by 'sharding': none, optimizer, gradients or parameters"},
+    {"mesh: {copies: 2}\n",
+     ":1: unknown key 'mesh.copies' (there are pipeline, data, expert, shard, replicate, tensor)"},
     {"data: {batch: 3}\n",
      ":1: unknown key 'data.batch' (there are text, tokens, dtype, microbatch)"},
     // Names that there were, or that only run files know
@@ -114,15 +120,13 @@ constexpr BadFormula kBadFormulas[] = {
      ":1: 'model.active_experts' is called 'model.top_k', of 'kind: moe'"},
     {"model: {microbatch: 9}\n", ":1: 'model.microbatch' is called 'data.microbatch'"},
     {"model: {data_parallel: 9}\n",
-     ":1: 'model.data_parallel' is called 'mesh.data', with 'optimizer: sharded'"},
+     ":1: 'model.data_parallel' is called 'mesh.data', with 'sharding: optimizer'"},
     {"model: {tensor_parallel: 9}\n", ":1: 'model.tensor_parallel' is called 'mesh.tensor'"},
     {"model: {bytes: 4}\n", ":1: 'model.bytes' is said by 'precision', bf16 or fp32"},
     {"model: {folder: x}\n",
      ":1: 'model.folder' is for run files; a cost file says the sizes itself"},
     {"model: {split: [1, 2]}\n",
      ":1: 'model.split' is for run files; costs follow the schedule's split"},
-    {"mesh: {expert: 2}\n",
-     ":1: 'mesh.expert' is for run files; the formula of costs knows no expert parallelism"},
 };
 
 TEST(Formula, BadTextIsOneError) {

@@ -57,8 +57,8 @@ const std::vector<TreePart>& IncludeRule() {
     std::vector<TreePart> parts = {
         {"base", {"schedlang/base/"}, {}},
         {"plan",
-         {"schedlang/plan.", "schedlang/actions.def", "schedlang/effects.", "schedlang/text_form.",
-          "schedlang/values."},
+         {"schedlang/plan.", "schedlang/actions.def", "schedlang/effects.", "schedlang/sharding.",
+          "schedlang/text_form.", "schedlang/values."},
          {"base"}},
         {"parts", {"schedlang/parts/"}, {"base", "plan"}},
         {"a plan read", {"schedlang/read_"}, {"base", "plan", "parts"}},

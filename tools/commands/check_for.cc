@@ -58,12 +58,18 @@ absl::StatusOr<int> RunSweep(const Flags& flags, const Output& output) {
     return absl::InvalidArgumentError("--model goes with one plan, not with --for");
   }
   SL_ASSIGN_OR_RETURN(const CheckRequest request, CheckRequestOf(flags));
-  if (request.costs.IsGiven()) {
+  const CostRequest& costs = request.costs;
+  if (!costs.text.empty() || !costs.file.empty() || !costs.copies.mesh.empty()) {
     return absl::InvalidArgumentError("--cost and --costs go with one plan, not with --for");
   }
-  SL_ASSIGN_OR_RETURN(const CheckOptions options, ResolveCheck(request, Plan{}));
-  const auto prove = [&options](const Plan& plan, Diagnostics* diagnostics) {
-    return CheckedPlan(plan, options, diagnostics).has_value();
+  SL_ASSIGN_OR_RETURN(const ResolvedCheck check, ResolveCheck(request, Plan{}));
+  const CheckOptions& options = check.options;
+  CollectiveChoice collectives;
+  if (const auto sharding = ReadSharding(costs.copies.sharding)) {
+    collectives = CollectivesFor(*sharding, /*copies=*/2);
+  }
+  const auto prove = [&](const Plan& plan, Diagnostics* diagnostics) {
+    return CheckedPlan(plan, options, diagnostics, collectives).has_value();
   };
   const int64_t start_ns = NowNs();
   absl::StatusOr<SweepResult> result;

@@ -42,7 +42,7 @@ int RunPlan(const Flags& flags, const Output& output) {
     return ShowFindings(output, output.err, session->diagnostics, session->source);
   }
   Plan& plan = *session->plan;
-  if (flags.lowered) plan = LoweredPlan(std::move(plan), LayoutOf(flags), /*costs=*/nullptr);
+  if (flags.lowered) plan = LoweredPlan(std::move(plan), LayoutOf(flags));
   if (output.json) {
     WriteJson(output.out, PlanAsJson(plan));
   } else {

@@ -132,7 +132,7 @@ int RunRehearsal(const Flags& flags, const Output& output) {
   const absl::StatusOr<CostModel> costs = LoadLinkedCosts(flags, *session->plan);
   if (!costs.ok()) return Fail(output, costs.status().message());
   session->plan = CheckedPlan(*std::move(session->plan), {.layout = LayoutOf(flags)},
-                              &session->diagnostics, &*costs);
+                              &session->diagnostics, costs->collectives);
   if (!session->plan)
     return ShowFindings(output, output.err, session->diagnostics, session->source);
   const Plan& plan = *session->plan;

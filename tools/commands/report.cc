@@ -13,23 +13,20 @@
 #include "schedlang/sim/simulate.h"
 #include "schedlang/sim/variations.h"
 #include "tools/bubble_table.h"
+#include "tools/collective_table.h"
 #include "tools/command.h"
 #include "tools/memory_table.h"
 #include "tools/network_table.h"
 #include "tools/progress.h"
 #include "tools/requests.h"
 #include "tools/view/words.h"
+#include "tools/what_if_copies.h"
 
 namespace stringline {
 namespace {
 
 constexpr int kRuns = 200;
 constexpr int kPercentiles[] = {5, 50, 95, 99};
-
-struct WhatIfResult {
-  std::string name;
-  int64_t makespan_ns = 0;
-};
 
 struct TimeReport {
   Bubbles bubbles;
@@ -40,9 +37,10 @@ struct TimeReport {
   int64_t capacity = 0;  // of a rank; 0: not known
   std::vector<OverfullRank> overfull;
   std::optional<NetworkTimes> network;  // where parts are known
+  CollectiveReport collectives;
   // Of what was simulated only:
   std::optional<LowerBound> bound;
-  std::vector<WhatIfResult> what_if;
+  std::vector<CopiesWhatIf> what_if;
   std::vector<int64_t> runs_ns;  // with jitter, sorted
 };
 
@@ -89,6 +87,10 @@ absl::Status AddVariations(const Flags& flags, const Output& output, const Sessi
     SL_ASSIGN_OR_RETURN(const Timeline timeline, Simulate(plan, wiring, variation.costs));
     report->what_if.push_back({variation.name, MakespanOf(timeline)});
   }
+  SL_ASSIGN_OR_RETURN(const std::vector<CopiesWhatIf> of_copies, WhatIfCopies(step));
+  report->what_if.insert(report->what_if.end(), of_copies.begin(), of_copies.end());
+  SL_ASSIGN_OR_RETURN(const Timeline without, Simulate(plan, wiring, WithoutCollectives(costs)));
+  report->collectives.without_ns = MakespanOf(without);
   if (costs.jitter == 0) return absl::OkStatus();
   const int runs = flags.runs > 0 ? flags.runs : kRuns;
   Progress progress(output, "simulating steps with jitter", static_cast<size_t>(runs));
@@ -114,6 +116,9 @@ absl::StatusOr<TimeReport> MakeReport(const Flags& flags, const Output& output,
   report.memory = MemoryOver(*step.plan, timeline, step.costs ? step.costs->memory : none);
   report.capacity = step.costs ? step.costs->capacity : 0;
   report.overfull = FindOverfull(report.memory, report.capacity);
+  report.collectives.waits = MeasureCollectives(*step.plan, timeline, WiringOf(step));
+  report.collectives.makespan_ns = report.analysis.makespan_ns;
+  report.collectives.after_ns = step.costs ? AfterStepNs(*step.plan, *step.costs) : 0;
   if (!timeline.parts.empty()) report.network = MeasureNetwork(*step.plan, timeline);
   if (step.costs) {
     SL_RETURN_IF_ERROR(AddVariations(flags, output, step, &report));
@@ -166,18 +171,21 @@ void PrintCriticalPath(const TimeReport& report, std::ostream& out) {
   }
 }
 
-void PrintWhatIf(const TimeReport& report, std::ostream& out) {
-  if (report.what_if.empty()) return;
-  out << "\n  what if                       makespan\n";
-  for (const WhatIfResult& result : report.what_if) {
-    out << absl::StreamFormat("  %-24s %13s  %s\n", result.name, PrintTime(result.makespan_ns),
-                              PrintChange(Change(result.makespan_ns, report.analysis.makespan_ns)));
-  }
-}
-
 std::string InGiB(int64_t bytes) {
   constexpr double kGiB = 1024.0 * 1024 * 1024;
   return absl::StrFormat("%.3f GiB", static_cast<double>(bytes) / kGiB);
+}
+
+void PrintWhatIf(const TimeReport& report, std::ostream& out) {
+  if (report.what_if.empty()) return;
+  out << "\n  what if                       makespan\n";
+  for (const CopiesWhatIf& result : report.what_if) {
+    out << absl::StreamFormat("  %-24s %13s  %s", result.name, PrintTime(result.makespan_ns),
+                              PrintChange(Change(result.makespan_ns, report.analysis.makespan_ns)));
+    if (result.after_ns > 0) out << ", and " << PrintTime(result.after_ns) << " after it";
+    if (result.peak_bytes > 0) out << ", holds " << InGiB(result.peak_bytes);
+    out << "\n";
+  }
 }
 
 void PrintMemory(const TimeReport& report, std::ostream& out) {
@@ -230,12 +238,15 @@ Json ReportAsJson(const Flags& flags, const Timeline& timeline, const TimeReport
   json["memory"] = MemoryAsJson(report.memory);
   AddOverfull(report.overfull, report.memory.in_bytes ? report.capacity : 0, &json);
   if (report.network) AddNetwork(*report.network, &json);
+  AddCollectiveWaits(report.collectives, &json);
   if (report.bound) json["lower_bound_us"] = Microseconds(report.bound->makespan_ns);
-  for (const WhatIfResult& result : report.what_if) {
-    json["what_if"].push_back(
-        {{"name", result.name},
-         {"makespan_us", Microseconds(result.makespan_ns)},
-         {"change", Change(result.makespan_ns, report.analysis.makespan_ns)}});
+  for (const CopiesWhatIf& result : report.what_if) {
+    Json row = {{"name", result.name},
+                {"makespan_us", Microseconds(result.makespan_ns)},
+                {"change", Change(result.makespan_ns, report.analysis.makespan_ns)}};
+    if (result.after_ns > 0) row["after_step_us"] = Microseconds(result.after_ns);
+    if (result.peak_bytes > 0) row["peak_bytes"] = result.peak_bytes;
+    json["what_if"].push_back(std::move(row));
   }
   if (!report.runs_ns.empty()) {
     Json percentiles = Json::object();
@@ -272,6 +283,7 @@ int RunReport(const Flags& flags, const Output& output) {
   PrintCauses(report->analysis, output.out);
   PrintCausesOfRanks(report->analysis, output.out);
   if (report->network) PrintNetwork(*report->network, output.out);
+  PrintCollectives(report->collectives, output.out);
   PrintCriticalPath(*report, output.out);
   PrintWhatIf(*report, output.out);
   PrintMemory(*report, output.out);

@@ -1,0 +1,337 @@
+// What copies of a pipeline do together: times against numbers by hand, properties of the formulas,
+// what is shared out, and timelines by hand.
+#include "schedlang/sim/data_parallel.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <random>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "schedlang/lower/collectives.h"
+#include "schedlang/lower/lower.h"
+#include "schedlang/sim/collective_waits.h"
+#include "schedlang/sim/costs.h"
+#include "schedlang/sim/memory_curve.h"
+#include "schedlang/sim/simulate.h"
+#include "tests/schedlang/plan_text.h"
+
+namespace stringline {
+namespace {
+
+Plan TwoRanks() {
+  return PlanFromText("plan x P=2 M=1\nstages 0 1\nrank 0: 0F0 0B0\nrank 1: 1F0 1B0\n");
+}
+
+// One byte a nanosecond inside a node of four ranks, a tenth of that between nodes.
+MeshLinks TwoSpeeds() {
+  return {.between = {100, 100'000'000}, .inside = {10, 1'000'000'000}, .node_ranks = 4};
+}
+
+ModelShape Mesh(int64_t data, int64_t expert, int64_t shard, int64_t bucket = 1000) {
+  ModelShape mesh;
+  mesh.copies = data;
+  mesh.expert = expert;
+  mesh.shard = shard;
+  mesh.bucket = bucket;
+  return mesh;
+}
+
+CollectiveTimes TimesOn(const Plan& plan, const ModelShape& mesh, Sharding sharding,
+                        int64_t parameters, int64_t of_experts = 0,
+                        const MeshLinks& links = TwoSpeeds()) {
+  StageFormula part;
+  part.parameters = parameters;
+  part.expert_parameters = of_experts;
+  return TimesOfCollectives(plan, StageId(0), mesh, sharding, part, links);
+}
+
+TEST(DataParallel, ARingPassesSharesOn) {
+  // Three steps of 1 us and 2 GB at 1 GB/s.
+  EXPECT_DOUBLE_EQ(RingNs(8'000'000'000, 1, 4, {1000, 1'000'000'000}), 3 * (1000 + 2e9));
+  EXPECT_DOUBLE_EQ(RingNs(8'000'000'000, 5, 4, {1000, 1'000'000'000}), 3 * (5000 + 2e9));
+  EXPECT_DOUBLE_EQ(RingNs(4096, 1, 1, {1000, 1}), 0);       // nobody to pass anything on to
+  EXPECT_DOUBLE_EQ(RingNs(4096, 2, 3, {7, 0}), 2 * 2 * 7);  // bytes that take no time
+}
+
+// A node holds two copies of two ranks. 4000 bytes of gradients are four buckets, and 2000 of
+// parameters.
+TEST(DataParallel, SharesStayInsideANodeAndReplicasCross) {
+  const Plan plan = TwoRanks();
+  const ModelShape mesh = Mesh(/*data=*/4, /*expert=*/1, /*shard=*/2);
+  // All four: two times three steps of 1000 bytes between nodes.
+  const int64_t all_reduce_ns = 2 * 3 * (4 * 100 + 10'000);
+  EXPECT_EQ(TimesOn(plan, mesh, Sharding::kNone, 1000).reduce_ns, all_reduce_ns);
+  EXPECT_EQ(TimesOn(plan, mesh, Sharding::kNone, 1000).update_ns, 0);
+  // Shares are gathered by the two in a node, after the step or before use.
+  const int64_t gather_ns = 10 + 1000;
+  const CollectiveTimes optimizer = TimesOn(plan, mesh, Sharding::kOptimizer, 1000);
+  EXPECT_EQ(optimizer.reduce_ns, all_reduce_ns);
+  EXPECT_EQ(optimizer.update_ns, gather_ns);
+  EXPECT_EQ(optimizer.gather_ns, 0);
+  // Scattered in the node, then half of it summed with the other one.
+  const int64_t both_ns = (4 * 10 + 2000) + 2 * (4 * 100 + 10'000);
+  const CollectiveTimes gradients = TimesOn(plan, mesh, Sharding::kGradients, 1000);
+  EXPECT_EQ(gradients.reduce_ns, both_ns);
+  EXPECT_EQ(gradients.update_ns, gather_ns);
+  const CollectiveTimes parameters = TimesOn(plan, mesh, Sharding::kParameters, 1000);
+  EXPECT_EQ(parameters.reduce_ns, both_ns);
+  EXPECT_EQ(parameters.gather_ns, gather_ns);
+  EXPECT_EQ(parameters.update_ns, 0);
+}
+
+// Of 1000 parameters 400 are of experts, which two expert coordinates share out. What is alike
+// everywhere is summed over four copies, an expert over the two that have it; all cross nodes.
+TEST(DataParallel, ExpertsAreSummedOverTheirOwnCopies) {
+  const CollectiveTimes times =
+      TimesOn(TwoRanks(), Mesh(/*data=*/2, /*expert=*/2, /*shard=*/2), Sharding::kNone, 1000, 400);
+  const int64_t dense_ns = 2 * 3 * (3 * 100 + 6000), experts_ns = 2 * 1 * (2 * 100 + 8000);
+  EXPECT_EQ(times.reduce_ns, dense_ns + experts_ns);
+}
+
+TEST(DataParallel, PipesHoldCopiesToo) {
+  const Plan plan = PlanFromText(
+      "plan x P=2 M=2\npipe a M=1 stages 0 1\npipe b M=1 stages 1 0\n"
+      "rank 0: a[0]F0 b[1]F0 b[1]B0 a[0]B0\nrank 1: b[0]F0 a[1]F0 a[1]B0 b[0]B0\n");
+  // Both ranks of one node.
+  EXPECT_EQ(TimesOn(plan, Mesh(1, 1, 1), Sharding::kNone, 1000).reduce_ns, 2 * (4 * 10 + 2000));
+  EXPECT_EQ(CopiesOf(plan, StageId(0), Mesh(3, 1, 3)), 6);
+  EXPECT_EQ(CopiesOf(TwoRanks(), StageId(0), Mesh(3, 2, 3)), 6);
+}
+
+TEST(DataParallel, TensorParallelRanksFillNodes) {
+  ModelShape mesh = Mesh(/*data=*/2, 1, 2);
+  EXPECT_EQ(TimesOn(TwoRanks(), mesh, Sharding::kNone, 1000).reduce_ns, 2 * (4 * 10 + 2000));
+  EXPECT_TRUE(ShareNode(TwoRanks(), RankId(0), RankId(1), mesh, 4));
+  mesh.tensor = 2;
+  EXPECT_EQ(TimesOn(TwoRanks(), mesh, Sharding::kNone, 1000).reduce_ns, 2 * (4 * 100 + 20'000));
+  EXPECT_TRUE(ShareNode(TwoRanks(), RankId(0), RankId(1), mesh, 4));
+  mesh.tensor = 4;
+  EXPECT_FALSE(ShareNode(TwoRanks(), RankId(0), RankId(1), mesh, 4));
+}
+
+// Ranks 2 and 3 of the second copy of three are on two nodes, those of the first on one.
+TEST(DataParallel, AMessageIsAsSlowAsOnTheSlowestCopy) {
+  const Plan plan = PlanFromText(
+      "plan x P=3 M=1\nstages 0 1 2\nrank 0: 0F0 0B0\nrank 1: 1F0 1B0\nrank 2: 2F0 2B0\n");
+  EXPECT_TRUE(ShareNode(plan, RankId(0), RankId(1), Mesh(1, 1, 1), 4));
+  EXPECT_FALSE(ShareNode(plan, RankId(0), RankId(1), Mesh(2, 1, 2), 4));
+  EXPECT_TRUE(ShareNode(plan, RankId(1), RankId(2), Mesh(2, 1, 2), 4));
+}
+
+TEST(DataParallel, NothingIsFasterForSmallerBucketsOrSlowerLinks) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    std::mt19937_64 random(seed);
+    const auto draw = [&](int64_t least, int64_t most) {
+      return std::uniform_int_distribution<int64_t>(least, most)(random);
+    };
+    const int64_t shard = draw(1, 4), bucket = draw(1, 100'000);
+    const ModelShape mesh = Mesh(shard * draw(1, 4), draw(1, 3), shard, bucket);
+    ModelShape smaller = mesh;
+    smaller.bucket = draw(1, bucket);
+    const auto sharding = static_cast<Sharding>(draw(0, 3));
+    const int64_t parameters = draw(1, 1'000'000), experts = draw(0, parameters);
+    const CollectiveTimes times = TimesOn(TwoRanks(), mesh, sharding, parameters, experts);
+    EXPECT_GE(TimesOn(TwoRanks(), smaller, sharding, parameters, experts).reduce_ns,
+              times.reduce_ns);
+    MeshLinks inside = TwoSpeeds(), between = TwoSpeeds();
+    inside.node_ranks = 1'000'000;
+    between.node_ranks = 1;
+    const CollectiveTimes least = TimesOn(TwoRanks(), mesh, sharding, parameters, experts, inside);
+    const CollectiveTimes most = TimesOn(TwoRanks(), mesh, sharding, parameters, experts, between);
+    EXPECT_LE(least.reduce_ns, times.reduce_ns);
+    EXPECT_LE(least.gather_ns, times.gather_ns);
+    EXPECT_LE(times.reduce_ns, most.reduce_ns);
+    EXPECT_LE(times.gather_ns, most.gather_ns);
+    // An all-reduce moves what a reduce-scatter and a gather of the sums move.
+    ModelShape whole = mesh;
+    whole.shard = whole.copies;
+    whole.expert = 1;
+    const CollectiveTimes all = TimesOn(TwoRanks(), whole, Sharding::kNone, parameters);
+    const CollectiveTimes half = TimesOn(TwoRanks(), whole, Sharding::kGradients, parameters);
+    EXPECT_LE(std::abs(all.reduce_ns - 2 * half.reduce_ns), 1);
+  }
+}
+
+absl::StatusOr<CostModel> ResolveFile(const std::string& text, const Plan& plan) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/copies_", getpid(), ".yaml");
+  std::ofstream(path) << "hardware: " STRINGLINE_SOURCE_DIR
+                         "/schedlang/sim/hardware/h100.yaml\n"
+                         "model: {kind: moe, layers: 4, width: 64, heads: 4, context: 32,\n"
+                         "  experts: 8, top_k: 2, expert_hidden: 32}\n"
+                      << text;
+  const auto spec = ReadCostFile(path);
+  unlink(path.c_str());
+  return spec.ok() ? ResolveCosts(*spec, plan) : spec.status();
+}
+
+// A bf16 parameter takes 2 bytes, its gradient 4, and the optimizer 12 for it.
+TEST(DataParallel, EachShardingSharesOutOneThingMore) {
+  const Plan plan = TwoRanks();
+  const auto whole = ResolveFile("", plan);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_FALSE(whole->collectives.any());
+  EXPECT_TRUE(whole->reduce.empty());
+  const int64_t parameters = whole->memory[1][MemoryClass::kWeights] / 2;
+  ASSERT_EQ(parameters % 4, 0);
+  for (const char* const word : kShardings) {
+    SCOPED_TRACE(word);
+    const Sharding sharding = *ReadSharding(word);
+    const auto costs =
+        ResolveFile(absl::StrCat("mesh: {data: 8, shard: 4}\nsharding: ", word, "\n"), plan);
+    ASSERT_TRUE(costs.ok()) << costs.status();
+    const StageMemory& memory = costs->memory[1];
+    const auto shares = [&](Sharding least) { return sharding >= least ? 4 : 1; };
+    EXPECT_EQ(memory[MemoryClass::kOptimizer], 12 * parameters / shares(Sharding::kOptimizer));
+    EXPECT_EQ(memory[MemoryClass::kGradients], 4 * parameters / shares(Sharding::kGradients));
+    EXPECT_EQ(memory[MemoryClass::kGradients] + memory.unreduced, 4 * parameters);
+    EXPECT_EQ(memory[MemoryClass::kWeights], 2 * parameters / shares(Sharding::kParameters));
+    const bool gathers = sharding == Sharding::kParameters;
+    EXPECT_EQ(memory[MemoryClass::kUnsharded], gathers ? 2 * parameters : 0);
+    EXPECT_EQ(costs->collectives.gathers, gathers);
+    EXPECT_TRUE(costs->collectives.reduces);
+    EXPECT_EQ(costs->unshard.empty(), !gathers);
+    EXPECT_GT(costs->reduce[1], 0);
+    EXPECT_EQ(costs->update.empty(), gathers || sharding == Sharding::kNone);
+  }
+}
+
+TEST(DataParallel, ExpertCopiesHoldFewerExperts) {
+  const auto one = ResolveFile("mesh: {data: 2}\n", TwoRanks());
+  const auto four = ResolveFile("mesh: {data: 2, expert: 4}\n", TwoRanks());
+  ASSERT_TRUE(one.ok() && four.ok());
+  const int64_t of_experts = 2 * 2 * 8 * 3 * 64 * 32;  // bytes, layers, experts, matrices
+  EXPECT_EQ(one->memory[1][MemoryClass::kWeights] - four->memory[1][MemoryClass::kWeights],
+            of_experts - of_experts / 4);
+  EXPECT_EQ(one->forward[1], four->forward[1]);  // each works for as many tokens
+}
+
+TEST(DataParallel, WhatCannotBeSharedOutIsRefused) {
+  const struct {
+    const char* text;
+    const char* message;
+  } cases[] = {
+      {"mesh: {data: 8, shard: 3}\n", "mesh.shard is 3, which does not divide mesh.data, 8"},
+      {"mesh: {data: 8, replicate: 3}\n",
+       "mesh.replicate is 3, which does not divide mesh.data, 8"},
+      {"mesh: {data: 8, replicate: 2, shard: 2}\n",
+       "mesh.shard is 2, but mesh.data / mesh.replicate is 4; one of the two is enough"},
+      {"mesh: {expert: 3}\n", "mesh.expert is 3, which does not divide model.experts, 8"},
+      {"sharding: parameters\n",
+       "sharding: parameters needs copies of the pipeline that share them out, and there is one "
+       "(mesh: {data: 8})"},
+      {"mesh: {data: 8, shard: 1}\nsharding: optimizer\n",
+       "sharding: optimizer needs copies of the pipeline that share them out"},
+  };
+  for (const auto& row : cases) {
+    const auto costs = ResolveFile(row.text, TwoRanks());
+    EXPECT_TRUE(absl::StrContains(costs.status().message(), row.message)) << costs.status();
+  }
+  EXPECT_TRUE(ResolveFile("mesh: {data: 8, replicate: 2, shard: 4}\n", TwoRanks()).ok());
+}
+
+Timeline SimulateCopies(const Plan& plan, const CostModel& costs, Plan* lowered) {
+  *lowered = Lower(AddCollectives(plan, costs.collectives));
+  const auto timeline = Simulate(*lowered, costs);
+  EXPECT_TRUE(timeline.ok()) << timeline.status();
+  return *timeline;
+}
+
+CostModel CostsOf(const std::string& text, const Plan& plan) {
+  const auto spec = ParseCosts(text);
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  auto costs = ResolveCosts(*spec, plan);
+  EXPECT_TRUE(costs.ok()) << costs.status();
+  return *std::move(costs);
+}
+
+int64_t EndOf(const Timeline& timeline) {
+  int64_t end_ns = 0;
+  for (const Event& event : timeline.events) end_ns = std::max(end_ns, event.end_ns);
+  return end_ns;
+}
+
+// Nothing hides the gather before the first forward, nor the reduction behind the last backward.
+TEST(DataParallel, OfAStageAloneAllIsExposed) {
+  const Plan plan = PlanFromText("plan x P=1 M=2\nstages 0\nrank 0: 0F0 0F1 0B0 0B1\n");
+  const CostModel costs = CostsOf("F=10ns,B=20ns,unshard=5ns,reduce=7ns", plan);
+  Plan lowered;
+  const Timeline timeline = SimulateCopies(plan, costs, &lowered);
+  EXPECT_EQ(Print(timeline),
+            "timeline simulated x P=1 M=2\n"
+            "rank 0: 0UNSHARD@0+5 0F0@5+10 0F1@15+10 0B0@25+20 0B1@45+20 0REDUCE_GRAD@65+7 "
+            "0RESHARD@65+0\n");
+  const Wiring wiring = WiringOf(lowered, CommLayout::kEdge);
+  const CollectiveWait wait = MeasureCollectives(lowered, timeline, wiring).all;
+  EXPECT_EQ(wait.gather_ns, 5);
+  EXPECT_EQ(wait.gather_wait_ns, 5);
+  EXPECT_EQ(wait.reduce_ns, 7);
+  EXPECT_EQ(wait.reduce_wait_ns, 7);
+  const auto without = Simulate(lowered, wiring, WithoutCollectives(costs));
+  ASSERT_TRUE(without.ok());
+  EXPECT_EQ(EndOf(timeline) - EndOf(*without), wait.gather_wait_ns + wait.reduce_wait_ns);
+}
+
+// Three stages on one rank: two are there at once, so the next one comes while the rank works on
+// the one before it. Only the first gather and the last reduction are waited for.
+TEST(DataParallel, GathersGoOneStageAhead) {
+  const Plan plan = PlanFromText("plan x P=1 M=1\nstages 0 0 0\nrank 0: 0F0 1F0 2F0 2B0 1B0 0B0\n");
+  const CostModel costs = CostsOf("F=10ns,B=20ns,unshard=8ns,reduce=7ns", plan);
+  EXPECT_EQ(costs.collectives.resident, 2);
+  Plan lowered;
+  const Timeline timeline = SimulateCopies(plan, costs, &lowered);
+  EXPECT_EQ(Print(timeline),
+            "timeline simulated x P=1 M=1\n"
+            "rank 0: 0UNSHARD@0+8 1UNSHARD@8+8 0F0@8+10 0RESHARD@18+0 2UNSHARD@18+8 1F0@18+10 "
+            "2F0@28+10 2B0@38+20 2REDUCE_GRAD@58+7 2RESHARD@58+0 0UNSHARD@65+8 1B0@58+20 "
+            "1REDUCE_GRAD@78+7 1RESHARD@78+0 0B0@78+20 0REDUCE_GRAD@98+7 0RESHARD@98+0\n");
+  const Wiring wiring = WiringOf(lowered, CommLayout::kEdge);
+  const CollectiveWait wait = MeasureCollectives(lowered, timeline, wiring).all;
+  EXPECT_EQ(wait.gather_ns, 4 * 8);
+  EXPECT_EQ(wait.gather_wait_ns, 8);
+  EXPECT_EQ(wait.reduce_ns, 3 * 7);
+  EXPECT_EQ(wait.reduce_wait_ns, 7);
+}
+
+// Whole from the first weight gradient to the end of their reduction, a quarter before and after.
+TEST(DataParallel, GradientsAreWholeUntilTheyAreReduced) {
+  const Plan plan = PlanFromText("plan x P=1 M=2\nstages 0\nrank 0: 0F0 0F1 0B0 0B1\n");
+  CostModel costs = CostsOf("F=10ns,B=20ns,reduce=7ns,memory.gradients=100", plan);
+  costs.memory[0].unreduced = 300;
+  Plan lowered;
+  const Timeline timeline = SimulateCopies(plan, costs, &lowered);
+  const MemoryCurve curve = MemoryOver(lowered, timeline, costs.memory).ranks[0];
+  std::vector<std::pair<int64_t, int64_t>> points;
+  for (const MemoryPoint& point : curve.points) points.emplace_back(point.time_ns, point.amount);
+  EXPECT_EQ(points, (std::vector<std::pair<int64_t, int64_t>>{{0, 100}, {20, 400}, {67, 100}}));
+  EXPECT_EQ(SizesOfCosts(lowered, costs.memory)[0].resident, 400);
+}
+
+// A schedule that gathers says when; that it does not reduce is not said by that.
+TEST(DataParallel, LoweringAddsWhatTheScheduleLeavesOut) {
+  const Plan gathers = PlanFromText(
+      "plan x P=1 M=1\nstages 0 0\nrank 0: 0UNSHARD 1UNSHARD 0F0 1F0 1B0 0B0 0RESHARD "
+      "1RESHARD\n");
+  const CollectiveChoice all = CollectivesFor(Sharding::kParameters, 4);
+  EXPECT_EQ(Print(AddCollectives(gathers, all)),
+            "plan x P=1 M=1\nstages 0 0\n"
+            "rank 0: 0UNSHARD 1UNSHARD 0F0 1F0 1B0 1REDUCE_GRAD 0B0 0REDUCE_GRAD 0RESHARD "
+            "1RESHARD\n");
+  const Plan reduces = PlanFromText(
+      "plan x P=1 M=1\nstages 0 0\nrank 0: 0F0 1F0 1B0 0B0 1REDUCE_GRAD 0REDUCE_GRAD\n");
+  EXPECT_EQ(Print(AddCollectives(reduces, all)),
+            "plan x P=1 M=1\nstages 0 0\n"
+            "rank 0: 0UNSHARD 1UNSHARD 0F0 1F0 1B0 1RESHARD 0B0 1REDUCE_GRAD 0REDUCE_GRAD "
+            "0RESHARD\n");
+  EXPECT_EQ(Print(AddCollectives(reduces, CollectivesFor(Sharding::kGradients, 4))),
+            Print(reduces));
+  EXPECT_EQ(Print(AddCollectives(gathers, CollectivesFor(Sharding::kParameters, 1))),
+            Print(gathers));
+}
+
+}  // namespace
+}  // namespace stringline
