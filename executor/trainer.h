@@ -179,6 +179,7 @@ class Trainer {
   absl::Status Prepare();
   absl::Status MakeCpuBackend();
   absl::Status CheckRoom(int place);
+  double SummandBytes(int coordinate, const std::vector<RankId>& ranks) const;
   absl::Status FindLocalRanks();
   // visit(stages, stage, microbatch of the coordinate's step, layer) for every mixture of experts.
   template <typename Visit>

@@ -274,6 +274,23 @@ TEST(Sharding, ModelsAreSavedAndLoadedWhole) {
   }
 }
 
+// A stage is gathered twice, and dropped between; another one when its gradients are there.
+TEST(Sharding, APlanThatGathersItselfRunsAsItSays) {
+  const Plan plan = LoweredFrom(
+      "plan by_hand P=2 M=2\nstages 0 1\n"
+      "rank 0: 0UNSHARD 0F0 0F1 0RESHARD 0UNSHARD 0B0 0B1 0RESHARD 0REDUCE_GRAD\n"
+      "rank 1: 1UNSHARD 1F0 1B0 1F1 1B1 1REDUCE_GRAD 1RESHARD\n");
+  RunConfig config = ConfigOf({TinyFamily::kLlama, "", 2, 2, {.data = 2}, {}});
+  Told whole, told;
+  ASSERT_TRUE(Train(config, plan, Corpus(), HooksFor(&whole)).ok());
+  config.sharding = Sharding::kParameters;
+  const auto result = Train(config, plan, Corpus(), HooksFor(&told));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(told.losses, whole.losses);
+  EXPECT_EQ(told.norms, whole.norms);
+  ExpectSame(told.params, whole.params, 1, "a parameter");
+}
+
 TEST(Sharding, ParametersThatNobodyGathersAreNamed) {
   RunConfig config = ConfigOf({TinyFamily::kGpt, "1f1b", 2, 2, {.data = 2}, {}});
   config.sharding = Sharding::kParameters;
