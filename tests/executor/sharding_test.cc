@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -289,6 +290,41 @@ TEST(Sharding, APlanThatGathersItselfRunsAsItSays) {
   EXPECT_EQ(told.losses, whole.losses);
   EXPECT_EQ(told.norms, whole.norms);
   ExpectSame(told.params, whole.params, 1, "a parameter");
+}
+
+// Each is found by the copy that owns it; the first in the order of the model is named.
+TEST(Sharding, AGradientThatIsNotFiniteIsNamed) {
+  RunConfig config = ConfigOf({TinyFamily::kMoe, "1f1b", 2, 2, {.data = 2}, {}});
+  config.bucket_bytes = 1024;
+  config.sharding = Sharding::kGradients;
+  std::string name;
+  TrainHooks hooks;
+  hooks.gradients = [&](int64_t, Trainer& trainer) {
+    const auto spoil = [&](int stage, int coordinate, bool expert, int first) {
+      for (const Stages::Owned& one : trainer.OwnedBlocks(StageId(stage), coordinate)) {
+        const int p = trainer.pieces(StageId(stage)).blocks()[one.block].param;
+        const Param& param = trainer.programs()[stage].params[p];
+        if (p < first || param.expert != expert || param.update == Update::kBalance) continue;
+        one.gradient[0] = std::nanf("");
+        name = param.name;
+        return p;
+      }
+      ADD_FAILURE() << "no such parameter";
+      return 0;
+    };
+    spoil(1, 0, false, 0);
+    // Experts' parameters lie behind all others, wherever the model has them.
+    const int first = spoil(0, 1, true, 0);
+    const std::string expected = name;
+    spoil(0, 1, false, first + 1);
+    name = expected;
+  };
+  const auto result = Train(config, LibraryPlan("1f1b", 2, 4).value(), Corpus(), hooks);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_FALSE(name.empty());
+  EXPECT_TRUE(absl::StrContains(result.status().message(),
+                                absl::StrCat("the gradient of ", name, " (stage 0)")))
+      << result.status();
 }
 
 TEST(Sharding, ParametersThatNobodyGathersAreNamed) {
