@@ -149,7 +149,7 @@ TEST_P(ShardedRuns, AreTheRunOfWholeCopies) {
     ASSERT_TRUE(result.ok()) << result.status();
     whole.rank_bytes = result->rank_bytes;
   }
-  config.bucket_bytes = 1024;
+  config.bucket_bytes = 4096;
   for (const Sharding sharding :
        {Sharding::kNone, Sharding::kOptimizer, Sharding::kGradients, Sharding::kParameters}) {
     config.sharding = sharding;
@@ -257,7 +257,7 @@ TEST(Sharding, ModelsAreSavedAndLoadedWhole) {
     const ShardedCase run = {family, "1f1b", 2, 2, {2, family == TinyFamily::kMoe ? 2 : 1}, {}};
     RunConfig config = ConfigOf(run);
     config.steps = 2;
-    config.bucket_bytes = 1024;
+    config.bucket_bytes = 4096;
     const std::string whole = SavedBytes(config, PlanOf(run, Sharding::kNone), 1, "");
     for (const Sharding sharding : {Sharding::kOptimizer, Sharding::kParameters}) {
       config.sharding = sharding;
@@ -295,7 +295,7 @@ TEST(Sharding, APlanThatGathersItselfRunsAsItSays) {
 // Each is found by the copy that owns it; the first in the order of the model is named.
 TEST(Sharding, AGradientThatIsNotFiniteIsNamed) {
   RunConfig config = ConfigOf({TinyFamily::kMoe, "1f1b", 2, 2, {.data = 2}, {}});
-  config.bucket_bytes = 1024;
+  config.bucket_bytes = 4096;
   config.sharding = Sharding::kGradients;
   std::string name;
   TrainHooks hooks;

@@ -39,7 +39,7 @@ TEST(RunProcesses, CopiesThatShareOutTheirStateTrainAsWholeOnesDo) {
   for (const char* const sharding : {"none", "optimizer", "gradients", "parameters"}) {
     SCOPED_TRACE(sharding);
     const std::string folder = PrepareRun(
-        "train:", absl::StrCat("device: cpu\nmesh: {data: 2}\nbucket: 2KiB\nsharding: ", sharding,
+        "train:", absl::StrCat("device: cpu\nmesh: {data: 2}\nbucket: 4KiB\nsharding: ", sharding,
                                "\ntrain:"));
     const Answer run = RunProcesses(
         folder, absl::StrCat("--out made --save saved", losses.empty() ? "" : " --processes 4"));
