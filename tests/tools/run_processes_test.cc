@@ -41,6 +41,26 @@ TEST(RunProcesses, TrainAsOneDoesBitForBit) {
   EXPECT_EQ(two.err, "");
 }
 
+TEST(RunProcesses, CopiesThatShareOutTheirStateTrainAsWholeOnesDo) {
+  std::string losses, saved;
+  for (const char* const sharding : {"none", "optimizer", "gradients", "parameters"}) {
+    SCOPED_TRACE(sharding);
+    const std::string folder = PrepareRun(
+        "train:", absl::StrCat("device: cpu\nmesh: {data: 2}\nbucket: 4KiB\nsharding: ", sharding,
+                               "\ntrain:"));
+    const Answer run = RunProcesses(
+        folder, absl::StrCat("--out made --save saved", losses.empty() ? "" : " --processes 4"));
+    ASSERT_EQ(run.status, 0) << run.err;
+    if (losses.empty()) {
+      losses = ReadText(folder + "/made/losses.csv");
+      saved = ReadText(folder + "/saved/model.safetensors");
+      ASSERT_FALSE(losses.empty() || saved.empty());
+    }
+    EXPECT_EQ(ReadText(folder + "/made/losses.csv"), losses);
+    EXPECT_TRUE(ReadText(folder + "/saved/model.safetensors") == saved);
+  }
+}
+
 TEST(RunProcesses, WhatOneSaysIsSaidOnce) {
   const std::string folder = PrepareRun();
   const Answer many = RunProcesses(folder, "--out made --processes 3");
