@@ -62,8 +62,9 @@ absl::StatusOr<std::vector<int>> LayersFor(const RunConfig& config, const Plan& 
 
 // Sums of bytes stay far within 64 bits, and the graphs within this machine; the model itself may
 // be for another.
-absl::Status CheckCountable(const AnyShape& shape, int pipes, const Mesh& mesh) {
-  SL_ASSIGN_OR_RETURN(NeededMemory needed, LeastMemory(shape, pipes, mesh));
+absl::Status CheckCountable(const RunConfig& config, int pipes) {
+  SL_ASSIGN_OR_RETURN(NeededMemory needed,
+                      LeastMemory(config.shape, pipes, config.mesh, SharingOf(config)));
   SL_RETURN_IF_ERROR(CheckMemory(needed, {.bytes = int64_t{1} << 56}));
   needed.params = needed.activations = 0;
   return CheckMemory(needed, FindAvailableMemory());
@@ -79,7 +80,7 @@ absl::StatusOr<std::vector<StageProgram>> Build(const RunConfig& config, const P
                                                    ", but the schedule has ", plan.ranks(),
                                                    " ranks"));
   }
-  SL_RETURN_IF_ERROR(CheckCountable(config.shape, static_cast<int>(pipes), config.mesh));
+  SL_RETURN_IF_ERROR(CheckCountable(config, static_cast<int>(pipes)));
   SL_ASSIGN_OR_RETURN(
       const std::vector<StageProgram> pipe,
       BuildModelStages(config.shape, layers,
@@ -98,8 +99,9 @@ absl::StatusOr<std::vector<StageProgram>> BuildStages(const RunConfig& config, c
                       absl::StrCat(config.path, ": ", programs.status().message()));
 }
 
-std::vector<StageSizes> SizesOf(const Plan& plan, const std::vector<StageProgram>& programs) {
-  return Stages::SizesOf(plan, programs, CpuKernels());
+std::vector<StageSizes> SizesOf(const Plan& plan, const std::vector<StageProgram>& programs,
+                                const StateSharing& sharing) {
+  return Stages::SizesOf(plan, programs, CpuKernels(), sharing);
 }
 
 }  // namespace stringline

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "executor/run_config.h"
+#include "executor/sharding.h"
 #include "schedlang/memory/stage_sizes.h"
 #include "schedlang/plan.h"
 #include "stages/stage_program.h"
@@ -17,7 +18,9 @@ namespace stringline {
 absl::StatusOr<std::vector<StageProgram>> BuildStages(const RunConfig& config, const Plan& plan);
 
 // The bytes of each stage as the executor holds them. Resident are parameters, gradients, AdamW's
-// two moments, and a step's tokens, targets and losses. `plan` need not be lowered.
-std::vector<StageSizes> SizesOf(const Plan& plan, const std::vector<StageProgram>& programs);
+// two moments, as far as a rank keeps them, and a step's tokens, targets and losses. `plan` need
+// not be lowered.
+std::vector<StageSizes> SizesOf(const Plan& plan, const std::vector<StageProgram>& programs,
+                                const StateSharing& sharing = {});
 
 }  // namespace stringline

@@ -6,6 +6,7 @@
 // finished, so that the same calls drive a CPU and a GPU, and could be captured as one graph.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -36,6 +37,11 @@ struct WorkTimes {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
 };
+
+// Writes down a moment at which others may look meanwhile.
+inline void NoteNs(int64_t* at, int64_t ns) {
+  std::atomic_ref<int64_t>(*at).store(ns, std::memory_order_relaxed);
+}
 
 // A name for a stream or an event that is made up only when a message needs it.
 struct LazyName {

@@ -35,8 +35,43 @@ std::string DescribeAction(const Call& call) {
   return call.action.print == nullptr ? "" : absl::StrCat(" for ", Print(call.action));
 }
 
+SumSlice SliceOf(const Call& call, int member, int members, int64_t unit) {
+  int64_t begin = 0, bytes = call.bytes;
+  int place = member, alike = members;
+  if (call.pieces != nullptr) {
+    const Pieces& pieces = *call.pieces;
+    const int piece = pieces.Of(member);
+    begin = pieces.begin[piece];
+    bytes = pieces.bytes(piece);
+    alike = HowManyGet(call, members);
+    place = member / (pieces.stride * pieces.count()) * pieces.stride + member % pieces.stride;
+  }
+  const int64_t units = bytes / unit;
+  const auto at = [&](int of) { return begin + (of == alike ? bytes : units * of / alike * unit); };
+  return {at(place), at(place + 1)};
+}
+
+bool GetAlike(const Call& call, int one, int other) {
+  return call.pieces == nullptr || call.pieces->Of(one) == call.pieces->Of(other);
+}
+
+int HowManyGet(const Call& call, int members) {
+  return call.pieces == nullptr ? members : members / call.pieces->count();
+}
+
+int64_t PlaceInSum(const Call& call, int member, int64_t at) {
+  return call.pieces == nullptr ? at : at - call.pieces->begin[call.pieces->Of(member)];
+}
+
 int64_t BytesOnTheWay(const Call& call, int member, int members) {
   const int64_t others = members - 1;
+  if (call.pieces != nullptr) {
+    const int64_t piece = call.pieces->bytes(call.pieces->Of(member));
+    if (call.kind == CallKind::kAllGather) return std::max(others * piece, call.bytes - piece);
+    const int64_t own = SliceOf(call, member, members, sizeof(float)).bytes();
+    const int64_t sent = call.bytes - own + (HowManyGet(call, members) - 1) * own;
+    return std::max(sent, others * own + piece - own);
+  }
   switch (call.kind) {
     case CallKind::kSend:
     case CallKind::kRecv:
@@ -65,7 +100,11 @@ absl::Status MatchCalls(const Call& one, const Call& other) {
   const bool messages = IsPointToPoint(one.kind) && one.kind != other.kind;
   const bool same = messages || (one.kind == other.kind &&
                                  (one.kind != CallKind::kBroadcast || one.peer == other.peer));
-  if (same && one.bytes == other.bytes && one.name.index == other.name.index) {
+  const bool pieces =
+      one.pieces == nullptr || other.pieces == nullptr
+          ? one.pieces == other.pieces
+          : one.pieces->begin == other.pieces->begin && one.pieces->stride == other.pieces->stride;
+  if (same && pieces && one.bytes == other.bytes && one.name.index == other.name.index) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(

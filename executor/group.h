@@ -13,10 +13,12 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "executor/device.h"
+#include "executor/rank_states.h"
 
 namespace stringline {
 
@@ -45,21 +47,38 @@ struct RowCounts {
   int64_t most_piece_rows = 0;  // what a piece has at most, either way; 0: most_rows
 };
 
+// A kReduceScatter or kAllGather whose pieces are not alike: piece k is the bytes from begin[k] to
+// begin[k + 1] of the whole, and member m has piece (m / stride) % pieces. Several members may have
+// one piece of a sum: each gets it. Of a gather, each piece is of one member.
+struct Pieces {
+  std::vector<int64_t> begin = {0};  // multiples of 4
+  int stride = 1;
+
+  int count() const { return static_cast<int>(begin.size()) - 1; }
+  int Of(int member) const { return member / stride % count(); }
+  int64_t bytes(int piece) const { return begin[piece + 1] - begin[piece]; }
+};
+
 // What one member does in one call. It stays as it is until the call is over.
 struct Call {
   CallKind kind = CallKind::kSend;
   int32_t peer = -1;
   // Buffers of this member; null: no bytes move, and `bytes` only tells the size. An all-reduce may
-  // have one buffer for both; no other buffers overlap.
+  // have one buffer for both. A call with `pieces` may have its piece in its place in the whole;
+  // what such a sum leaves elsewhere in the whole is not said. No other buffers overlap.
   const void* from = nullptr;
   void* to = nullptr;
   int64_t bytes = 0;
   const RowCounts* rows = nullptr;  // of kAllToAllCounted
+  const Pieces* pieces = nullptr;   // then b is the whole's bytes, and n of them are not alike
   // What is exchanged, for messages; ends that meet have the same index.
   LazyName name;
   // What this member does it for: "1SEND_F0 (zb_v.sched:41)"; may be none.
   LazyName action;
-  int64_t* ended_ns = nullptr;  // where the moment is written when the bytes are there, or null
+  // Where the moments are written when this member has come to the call, on devices that see it,
+  // and when the bytes are there; or null.
+  int64_t* came_ns = nullptr;
+  int64_t* ended_ns = nullptr;
 };
 
 // "a send of the activation of stage 1, microbatch 0 (64 bytes)", and that without "a send of".
@@ -71,6 +90,20 @@ std::string DescribeData(const Call& call);
 std::string DescribeWithAction(const Call& call);
 // " for 1SEND_F0 (zb_v.sched:41)", or "".
 std::string DescribeAction(const Call& call);
+
+// The part of a kAllReduce, or of a sum with pieces, that a member adds up, for itself and for all
+// who get it: members share out what they get alike, in whole `unit`s of bytes but for the last.
+struct SumSlice {
+  int64_t begin = 0;  // in the whole
+  int64_t end = 0;
+  int64_t bytes() const { return end - begin; }
+};
+SumSlice SliceOf(const Call& call, int member, int members, int64_t unit);
+// Whether both get it, and how many do.
+bool GetAlike(const Call& call, int one, int other);
+int HowManyGet(const Call& call, int members);
+// Where in Call::to of `member` that byte of the whole goes.
+int64_t PlaceInSum(const Call& call, int member, int64_t at);
 
 // Whether two calls that meet are the same; InvalidArgument names both when not.
 absl::Status MatchCalls(const Call& one, const Call& other);
@@ -119,6 +152,12 @@ class Groups {
   // Connects the groups made since the last time. All processes call it equally often.
   // InvalidArgument where they have not made the same ones; else as World::Exchange.
   virtual absl::Status Connect() { return absl::OkStatus(); }
+  // The run has failed with that status, and ends. What all processes that are left say that it
+  // was: where one of them died or was late, the same everywhere. It waits for them for a while.
+  virtual absl::Status Agree(const absl::Status& status) { return status; }
+  // Who knows what the ranks of this process do, for messages; null: nobody any more, and the names
+  // in calls may not be printed any more.
+  virtual void TellStates(const RankStates* /*states*/) {}
   // What they take of the machine, for people: "5 communicators of NCCL, which took …"; may be "".
   virtual std::string Describe() const { return ""; }
   // Whether what has been enqueued since Connect, and not yet submitted, is what the other members

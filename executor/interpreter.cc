@@ -242,7 +242,7 @@ class StepBuilder {
     const Action& action = Of(i);
     Piece piece = work_->Compute(action, part);
     if (piece.work.run == nullptr && piece.calls.empty()) return;
-    WorkTimes* times = nullptr;
+    CommandTimes* times = nullptr;
     if (recorder_ != nullptr) {
       times = cut_ ? recorder_->AddPart(i, part) : recorder_->times(i);
     }
@@ -271,14 +271,19 @@ class StepBuilder {
     }
   }
 
-  void AddPiece(int32_t stream, uint32_t i, Piece piece, WorkTimes* times) {
+  void AddPiece(int32_t stream, uint32_t i, Piece piece, CommandTimes* times) {
     if (piece.work.run != nullptr) AddLaunch(stream, piece.work, times);
     for (MemberCall& call : piece.calls) {
       NameAction(i, &call.call);
-      if (times != nullptr) call.call.ended_ns = &times->end_ns;
+      if (times != nullptr) RecordCall(times, &call.call);
       AddCall(stream, std::move(call));
     }
     if (piece.after.run != nullptr) AddLaunch(stream, piece.after, nullptr);
+  }
+
+  static void RecordCall(CommandTimes* times, Call* call) {
+    call->came_ns = &times->came_ns;
+    call->ended_ns = &times->end_ns;
   }
 
   void AddLaunch(int32_t stream, const Work& work, WorkTimes* times) {
@@ -419,7 +424,7 @@ class StepBuilder {
     call.call.name = {Interpreter::PrintMessage, &step_,
                       IndexOf(plan_, {gradient, producer, action.microbatch})};
     NameAction(i, &call.call);
-    if (recorder_ != nullptr) call.call.ended_ns = recorder_->arrived_ns(i);
+    if (recorder_ != nullptr) RecordCall(recorder_->times(i), &call.call);
     AddMark(part.stream, {static_cast<int32_t>(i), {}});
     AddCall(part.stream, std::move(call));
     if (send) return;
@@ -536,10 +541,9 @@ absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(
   for (size_t i = 0; i < step->stream_rows_.size(); ++i) {
     const StreamRow& row = step->stream_rows_[i];
     device->MakeFor(settings.first_rank + row.rank.value);
-    // Between steps a compute stream may be given a few launches more.
     const LazyName name = {PrintStream, step.get(), static_cast<int64_t>(i)};
     step->streams_.push_back(row.kind == StreamKind::kCompute
-                                 ? device->NewStream(name, row.capacity + 16)
+                                 ? device->NewStream(name, row.capacity + settings.between)
                                  : device->NewUrgentStream(name, row.capacity));
   }
   for (size_t i = 0; i < step->event_rows_.size(); ++i) {

@@ -54,6 +54,7 @@ struct InterpreterSettings {
   int first_rank = 0;
   // The ranks of the plan that this process performs; nothing: all.
   std::optional<std::vector<RankId>> local = std::nullopt;
+  int between = 16;  // launches that a compute stream may be given between steps, at most
 };
 
 class Interpreter {

@@ -14,19 +14,32 @@ namespace {
 constexpr double kBytesOfGraphPart = 400;
 
 struct WholeModel {
-  double params = 0;
+  double params =
+      0;  // and their gradients, moments and working copies, as far as a copy keeps them
   double saved = 0;
   double graphs = 0;
 };
 
-absl::StatusOr<WholeModel> WithLayers(const AnyShape& shape, int layers, int expert_ranks) {
+// At least: who shares out state has an even share of it.
+double LeastState(const StageLayout& layout, const StateSharing& sharing) {
+  const auto params = static_cast<double>(layout.param_bytes);
+  const auto working = static_cast<double>(layout.working_bytes);
+  const double share = 1.0 / sharing.shards;
+  if (sharing.sharding == Sharding::kParameters) {
+    return params + share * (3 * params + working);
+  }
+  return 2 * params + working + share * 2 * params;
+}
+
+absl::StatusOr<WholeModel> WithLayers(const AnyShape& shape, int layers, int expert_ranks,
+                                      const StateSharing& sharing) {
   SL_ASSIGN_OR_RETURN(
       const std::vector<StageProgram> stages,
       BuildModelStages(shape.WithLayers(layers), {layers}, {.expert_ranks = expert_ranks}));
   const StageProgram& stage = stages.front();
   const StageLayout layout(stage);
   WholeModel model;
-  model.params = static_cast<double>(layout.all_param_bytes());
+  model.params = LeastState(layout, sharing);
   for (const StageValue saved : {StageValue::kSavedForInput, StageValue::kSavedForWeight}) {
     model.saved += static_cast<double>(layout.bytes[saved]);
   }
@@ -55,10 +68,11 @@ bool HasExperts(const AnyShape& shape) {
   return decoder != nullptr && decoder->moe.experts > 0;
 }
 
-absl::StatusOr<NeededMemory> OfAlikeLayers(const AnyShape& shape, int pipes, const Mesh& mesh) {
+absl::StatusOr<NeededMemory> OfAlikeLayers(const AnyShape& shape, int pipes, const Mesh& mesh,
+                                           const StateSharing& sharing) {
   const int expert_ranks = HasExperts(shape) ? mesh.expert : 1;
-  SL_ASSIGN_OR_RETURN(const WholeModel one, WithLayers(shape, 1, expert_ranks));
-  SL_ASSIGN_OR_RETURN(const WholeModel two, WithLayers(shape, 2, expert_ranks));
+  SL_ASSIGN_OR_RETURN(const WholeModel one, WithLayers(shape, 1, expert_ranks, sharing));
+  SL_ASSIGN_OR_RETURN(const WholeModel two, WithLayers(shape, 2, expert_ranks, sharing));
   const double more = shape.layers() - 1;
   const double copies = static_cast<double>(pipes) * mesh.coordinates();
   NeededMemory needed;
@@ -70,12 +84,13 @@ absl::StatusOr<NeededMemory> OfAlikeLayers(const AnyShape& shape, int pipes, con
 
 }  // namespace
 
-absl::StatusOr<NeededMemory> LeastMemory(const AnyShape& shape, int pipes, const Mesh& mesh) {
+absl::StatusOr<NeededMemory> LeastMemory(const AnyShape& shape, int pipes, const Mesh& mesh,
+                                         const StateSharing& sharing) {
   SL_RETURN_IF_ERROR(CheckShape(shape));
   NeededMemory least;
   bool first = true;
   for (const AnyShape& alike : OfOneKindOfLayers(shape)) {
-    SL_ASSIGN_OR_RETURN(const NeededMemory needed, OfAlikeLayers(alike, pipes, mesh));
+    SL_ASSIGN_OR_RETURN(const NeededMemory needed, OfAlikeLayers(alike, pipes, mesh, sharing));
     least.params = first ? needed.params : std::min(least.params, needed.params);
     least.activations =
         first ? needed.activations : std::min(least.activations, needed.activations);

@@ -4,7 +4,7 @@
 
 namespace stringline {
 
-Replicas::Replicas(const Plan& plan, const Mesh& mesh, Groups* groups)
+Replicas::Replicas(const Plan& plan, const Mesh& mesh, Groups* groups, bool shards)
     : plan_(plan),
       mesh_(mesh),
       parts_(plan.pipes.empty() ? static_cast<int>(plan.stages.size()) : plan.pipes[0].stages),
@@ -32,6 +32,17 @@ Replicas::Replicas(const Plan& plan, const Mesh& mesh, Groups* groups)
       experts_.push_back(made());
     }
   }
+  if (!shards) return;
+  for (int first = 0; first < mesh.data; first += mesh.shards()) {
+    for (int x = 0; x < mesh.expert; ++x) {
+      for (int r = 0; r < plan.ranks(); ++r) {
+        for (int m = 0; m < mesh.shards(); ++m) {
+          ranks.push_back(mesh.coordinate(first + m, x) * plan.ranks() + r);
+        }
+        shards_.push_back(made());
+      }
+    }
+  }
 }
 
 int Replicas::HolderIndex(StageId stage) const {
@@ -42,13 +53,20 @@ int Replicas::HolderIndex(StageId stage) const {
 
 Replicas::Seat Replicas::OfDense(int coordinate, StageId stage) const {
   const auto holders = static_cast<int>(HoldersOf(stage).size());
-  return {dense_[PartOf(stage)], coordinate * holders + HolderIndex(stage)};
+  return {dense_[PartOf(stage)], coordinate * holders + HolderIndex(stage), mesh_.expert * holders};
 }
 
 Replicas::Seat Replicas::OfExperts(int coordinate, StageId stage) const {
   const auto holders = static_cast<int>(HoldersOf(stage).size());
   return {experts_[PartOf(stage) * mesh_.expert + mesh_.expert_of(coordinate)],
-          mesh_.data_of(coordinate) * holders + HolderIndex(stage)};
+          mesh_.data_of(coordinate) * holders + HolderIndex(stage), holders};
+}
+
+Replicas::Seat Replicas::OfShards(int coordinate, StageId stage) const {
+  const int replica = mesh_.data_of(coordinate) / mesh_.shards();
+  const int group = (replica * mesh_.expert + mesh_.expert_of(coordinate)) * plan_.ranks() +
+                    plan_.stage(stage).rank.value;
+  return {shards_[group], mesh_.shard_of(coordinate)};
 }
 
 std::vector<StageId> Replicas::OnItsRank(StageId stage) const {

@@ -5,6 +5,9 @@
 // last one. Sums are made in the order of the coordinates, and in each of the ranks as its pipes
 // have them. Experts' parameters differ between the expert coordinates: those of one are summed
 // over the data coordinates only, in groups of their own.
+//
+// Where state is shared out, the same rank of the plan on the coordinates of a shard group
+// (Mesh::shards) forms one more group, in which parameters are gathered.
 #pragma once
 
 #include <vector>
@@ -17,17 +20,22 @@ namespace stringline {
 
 class Replicas {
  public:
-  Replicas(const Plan& plan, const Mesh& mesh, Groups* groups);
+  Replicas(const Plan& plan, const Mesh& mesh, Groups* groups, bool shards = false);
 
-  // The place of a rank in a group; no group: nobody else holds a copy.
+  // The place of a rank in a group; no group: nobody else holds a copy. So many members that follow
+  // each other are of one data index.
   struct Seat {
     Group* group = nullptr;
     int member = 0;
+    int stride = 1;
   };
   // Of the stage's rank on that coordinate, for parameters that are alike everywhere and for those
   // of experts.
   Seat OfDense(int coordinate, StageId stage) const;
   Seat OfExperts(int coordinate, StageId stage) const;
+
+  // Of those that share out its state.
+  Seat OfShards(int coordinate, StageId stage) const;
 
   // The copies that the stage's rank holds, itself among them, in the order of the pipes.
   std::vector<StageId> OnItsRank(StageId stage) const;
@@ -46,6 +54,7 @@ class Replicas {
   std::vector<std::vector<RankId>> holders_;
   std::vector<Group*> dense_;    // by part; null: one holder
   std::vector<Group*> experts_;  // by part and expert coordinate
+  std::vector<Group*> shards_;   // by replica, expert coordinate and rank of the plan
 };
 
 }  // namespace stringline

@@ -9,13 +9,14 @@
 #include <cmath>
 #include <filesystem>
 #include <set>
-#include <variant>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "executor/checkpoint/model_folder.h"
+#include "executor/run_fields.h"
+#include "schedlang/base/align.h"
 #include "schedlang/base/diagnostics.h"
 #include "schedlang/base/source.h"
 #include "schedlang/base/status.h"
@@ -25,15 +26,6 @@
 
 namespace stringline {
 namespace {
-
-// One key of one section, where its value goes, and what it may be.
-struct Field {
-  const char* key;
-  std::variant<std::string*, int*, int64_t*, uint64_t*, double*, bool*, std::vector<int>*> target;
-  double least = 0;
-  double most = 0;
-  bool required = true;
-};
 
 // The keys of a section. A section with `free` takes any other key as a whole number.
 struct Section {
@@ -46,63 +38,18 @@ struct Section {
 // A key beside the sections, and its words, the default first.
 struct WordChoice {
   const char* key;
-  const char* words[3];  // fewer: null
+  const char* words[4];  // fewer: null
 };
 constexpr WordChoice kDevice = {"device", {"auto", "cpu", "cuda"}};
 constexpr WordChoice kPrecision = {model_key::kPrecision, {"fp32", "bf16"}};
 constexpr WordChoice kCapture = {"capture", {"auto", "off"}};
+constexpr WordChoice kSharding = {model_key::kSharding,
+                                  {"none", "optimizer", "gradients", "parameters"}};
 
-constexpr double kMost = 1 << 20;
 // What else says how a GPU is used.
 constexpr const char* kKeysOfCuda[] = {"capture", "gpus", "sms_per_rank", "nccl"};
 constexpr double kMostGpus = 1024;
 constexpr double kMostSms = 4096;
-
-std::vector<Field> FieldsOf(GptShape* shape) {
-  return {{model_key::kLayers, &shape->layers, 1, kMost},
-          {model_key::kWidth, &shape->width, 1, kMost},
-          {model_key::kHeads, &shape->heads, 1, kMost},
-          {model_key::kContext, &shape->context, 1, kMost},
-          {model_key::kVocabulary, &shape->vocabulary, 1, kMost, false},
-          {model_key::kTied, &shape->tied, 0, 0, false}};
-}
-
-std::vector<Field> FieldsOf(DecoderShape* shape) {
-  return {{model_key::kLayers, &shape->layers, 1, kMost},
-          {model_key::kWidth, &shape->width, 1, kMost},
-          {model_key::kHeads, &shape->heads, 1, kMost},
-          {model_key::kKvHeads, &shape->kv_heads, 1, kMost, false},
-          {model_key::kHeadDim, &shape->head_dim, 1, kMost, false},
-          {model_key::kHidden, &shape->hidden, 1, kMost},
-          {model_key::kContext, &shape->context, 1, kMost},
-          {model_key::kVocabulary, &shape->vocabulary, 1, kMost, false},
-          {model_key::kTheta, &shape->rope_theta, 1, 1e12, false},
-          {model_key::kEpsilon, &shape->norm_epsilon, 1e-12, 1, false},
-          {model_key::kStddev, &shape->init_stddev, 1e-6, 10, false},
-          {model_key::kQkvBias, &shape->qkv_bias, 0, 0, false},
-          {model_key::kQkNorm, &shape->qk_norm, 0, 0, false},
-          {model_key::kTied, &shape->tied, 0, 0, false}};
-}
-
-// The keys of a mixture of experts beside those of its attention and dense layers.
-std::vector<Field> FieldsOf(MoeShape* moe, std::string* scores, std::string* capacity,
-                            std::string* exceeded) {
-  return {{model_key::kExperts, &moe->experts, 1, kMost},
-          {model_key::kTopK, &moe->top_k, 1, kMost},
-          {model_key::kExpertHidden, &moe->expert_hidden, 1, kMost},
-          {model_key::kSharedHidden, &moe->shared_hidden, 0, kMost, false},
-          {model_key::kFirstDense, &moe->first_dense, 0, kMost, false},
-          {model_key::kScores, scores, 0, 0, false},
-          {model_key::kNormalise, &moe->normalise, 0, 0, false},
-          {model_key::kScale, &moe->scale, 1e-6, 1e6, false},
-          {model_key::kGroups, &moe->groups, 1, kMost, false},
-          {model_key::kTopGroups, &moe->top_groups, 1, kMost, false},
-          {model_key::kGroupBest, &moe->group_best, 1, kMost, false},
-          {model_key::kBalanceRate, &moe->balance_rate, 0, 1, false},
-          {model_key::kAuxCoefficient, &moe->aux_coefficient, 0, 100, false},
-          {model_key::kCapacity, capacity, 0, 0, false},
-          {model_key::kExceeded, exceeded, 0, 0, false}};
-}
 
 // What follows from the keys that were given.
 void Complete(GptShape*) {}
@@ -136,6 +83,7 @@ struct Wishes {
   std::string rows = "padded";
   std::string sums = "ordered";
   std::string layout = "edge";
+  int replicate = 0;
 };
 
 std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) {
@@ -143,7 +91,7 @@ std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) 
   std::vector<Field> model;
   if (folder) {
     model = {{"folder", &config->model_folder},
-             {model_key::kContext, &wishes->context, 1, kMost, false}};
+             {model_key::kContext, &wishes->context, 1, kMostCount, false}};
   } else {
     model = std::visit([](auto& shape) { return FieldsOf(&shape); }, config->shape.family);
     model.push_back({model_key::kKind, &wishes->kind, 0, 0, false});
@@ -157,7 +105,7 @@ std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) 
       }
     }
   }
-  model.push_back({"split", &config->layers_per_stage, 0, kMost, false});
+  model.push_back({"split", &config->layers_per_stage, 0, kMostCount, false});
   return {
       {"schedule",
        {{"file", &config->schedule_file}, {"name", &config->schedule_name, 0, 0, false}},
@@ -167,7 +115,7 @@ std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) 
        {{"text", &config->text_file, 0, 0, false},
         {"tokens", &config->tokens_file, 0, 0, false},
         {"dtype", &config->tokens_dtype, 0, 0, false},
-        {model_key::kMicrobatch, &wishes->microbatch, 1, kMost}}},
+        {model_key::kMicrobatch, &wishes->microbatch, 1, kMostCount}}},
       {"train",
        {{"steps", &config->steps, 1, 1e9},
         {"learning_rate", &adam.learning_rate, 0, 10},
@@ -183,9 +131,11 @@ std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) 
         {"recompute", &wishes->recompute, 0, 0, false},
         {"recompute_weights", &config->recompute.for_weights, 0, 0, false}}},
       {"mesh",
-       {{model_key::kPipeline, &config->mesh_pipeline, 1, kMost, false},
-        {model_key::kData, &config->mesh.data, 1, kMost, false},
-        {model_key::kExpert, &config->mesh.expert, 1, kMost, false}},
+       {{model_key::kPipeline, &config->mesh_pipeline, 1, kMostCount, false},
+        {model_key::kData, &config->mesh.data, 1, kMostCount, false},
+        {model_key::kExpert, &config->mesh.expert, 1, kMostCount, false},
+        {model_key::kShard, &config->mesh.shard, 1, kMostCount, false},
+        {model_key::kReplicate, &wishes->replicate, 1, kMostCount, false}},
        nullptr,
        /*required=*/false},
       {"nccl",
@@ -224,6 +174,7 @@ class RunFile {
   absl::Status Read(const YAML::Node& root) {
     SL_RETURN_IF_ERROR(ReadSections(root));
     SL_RETURN_IF_ERROR(TakeDevice(root));
+    SL_RETURN_IF_ERROR(TakeSharding(root));
     SL_ASSIGN_OR_RETURN(const int precision, WordBeside(root, kPrecision));
     if (config_->model_folder.empty()) {
       std::visit([](auto& shape) { Complete(&shape); }, config_->shape.family);
@@ -256,8 +207,10 @@ class RunFile {
     std::vector<std::string> keys;
     for (const Section& section : sections) keys.push_back(section.key);
     const size_t sections_end = keys.size();
-    for (const WordChoice& choice : {kDevice, kPrecision, kCapture}) keys.push_back(choice.key);
-    for (const char* const key : {"timeout", "gpus", "sms_per_rank"}) keys.push_back(key);
+    for (const WordChoice& choice : {kDevice, kPrecision, kCapture, kSharding}) {
+      keys.push_back(choice.key);
+    }
+    for (const char* const key : {"timeout", "gpus", "sms_per_rank", "bucket"}) keys.push_back(key);
     std::set<std::string> seen;
     for (const auto& entry : root) {
       SL_ASSIGN_OR_RETURN(const std::string key, KeyOf(entry.first, &seen));
@@ -297,13 +250,7 @@ class RunFile {
     SL_ASSIGN_OR_RETURN(const int capture, WordBeside(root, kCapture));
     config_->device = static_cast<DeviceKind>(device);
     config_->capture = capture == 0;
-    if (const YAML::Node timeout = root["timeout"]) {
-      const auto ns = ParseInUnit(CostUnit::kTime, timeout.IsScalar() ? timeout.Scalar() : "");
-      if (!ns.ok()) {
-        return Complain(path_, timeout, absl::StrCat("timeout: ", ns.status().message()));
-      }
-      config_->timeout_ns = *ns;
-    }
+    SL_RETURN_IF_ERROR(TakeInUnit(root, "timeout", CostUnit::kTime, &config_->timeout_ns));
     SL_RETURN_IF_ERROR(TakeGpus(root["gpus"]));
     if (const YAML::Node sms = root["sms_per_rank"]) {
       const Field field = {"sms_per_rank", &config_->sms_per_rank, 1, kMostSms};
@@ -314,6 +261,31 @@ class RunFile {
       return Complain(path_, root[key], absl::StrCat(key, ": 'device: cpu' has none"));
     }
     return absl::OkStatus();
+  }
+
+  // A key beside the sections with a time or a size.
+  absl::Status TakeInUnit(const YAML::Node& root, const char* key, CostUnit unit,
+                          int64_t* target) const {
+    const YAML::Node node = root[key];
+    if (!node) return absl::OkStatus();
+    const auto value = ParseInUnit(unit, node.IsScalar() ? node.Scalar() : "");
+    if (!value.ok()) {
+      return Complain(path_, node, absl::StrCat(key, ": ", value.status().message()));
+    }
+    *target = *value;
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeSharding(const YAML::Node& root) {
+    SL_ASSIGN_OR_RETURN(const int sharding, WordBeside(root, kSharding));
+    config_->sharding = static_cast<Sharding>(sharding);
+    SL_RETURN_IF_ERROR(TakeInUnit(root, "bucket", CostUnit::kBytes, &config_->bucket_bytes));
+    if (config_->bucket_bytes < kBufferAlignment) {
+      return Complain(path_, root["bucket"],
+                      absl::StrCat("bucket: at least ", kBufferAlignment, " bytes"));
+    }
+    const absl::Status fits = CompleteMesh(config_->sharding, wishes_.replicate, &config_->mesh);
+    return fits.ok() ? fits : Complain(path_, root["mesh"], fits.message());
   }
 
   // A number of GPUs, a list of their numbers, or all.

@@ -53,7 +53,11 @@
 //
 // `mesh` may be left out: {data: D, expert: X} runs D x X copies of the pipeline (mesh.h), each on
 // microbatches of its own, and shares out the experts over X of them; `pipeline`, if given, must be
-// the number of the schedule's ranks.
+// the number of the schedule's ranks. `sharding`, a word beside the sections, says what the data
+// copies share out among them (sharding.h): none [the default], optimizer, gradients or parameters;
+// `shard` of the mesh says over how many of them, a divisor of D [D], or `replicate` says how many
+// times, D / shard. `bucket`, as 25MiB [the default], is how many bytes of gradients are summed at
+// a time.
 //
 // `train` also takes recompute [none | attn | experts | all]: what a backward computes again
 // instead of keeping it, and recompute_weights [false]: whether a deferred weight gradient computes
@@ -69,6 +73,7 @@
 #include "executor/link.h"
 #include "executor/mesh.h"
 #include "executor/optimizer.h"
+#include "executor/sharding.h"
 #include "schedlang/messages/communicators.h"
 #include "schedlang/plan.h"
 #include "stages/models/model.h"
@@ -97,8 +102,10 @@ struct RunConfig {
   int threads = 0;                    // train.threads, default 0: one a rank, at most one a core
   int64_t log_every = 20;             // train.log_every, default 20: steps between reports
   RecomputePolicy recompute;          // train.recompute, train.recompute_weights
-  Mesh mesh;                          // mesh.data, mesh.expert
-  int mesh_pipeline = 0;              // mesh.pipeline; 0 (the default): as many as the schedule has
+  Mesh mesh;                          // mesh.data, .expert, and .shard or .replicate
+  Sharding sharding = Sharding::kNone;  // sharding, default none
+  int64_t bucket_bytes = kBucketBytes;  // bucket, default 25MiB
+  int mesh_pipeline = 0;  // mesh.pipeline; 0 (the default): as many as the schedule has
   CommLayout layout = CommLayout::kEdge;  // nccl.layout, default edge
   LinkSpeed link;                         // not of the file: how slow messages are made
   bool strict = false;                    // neither: messages wait for all that is listed before
@@ -116,6 +123,10 @@ struct RunConfig {
   bool capture = true;                   // capture, default auto
   int64_t timeout_ns = 600'000'000'000;  // timeout, default 600s; 0: none
 };
+
+inline StateSharing SharingOf(const RunConfig& config) {
+  return {config.sharding, config.mesh, config.bucket_bytes};
+}
 
 // Errors: InvalidArgument "FILE:LINE: KEY: …"; NotFound.
 absl::StatusOr<RunConfig> ReadRunConfig(const std::string& path);

@@ -63,8 +63,9 @@ class Run {
 
   absl::StatusOr<TrainResult> AllSteps() {
     absl::StatusOr<TrainResult> result = Steps();
-    if (!result.ok()) return trainer_->GiveUp(result.status());
-    return result;
+    if (result.ok()) return result;
+    const absl::Status agreed = trainer_->GiveUp(result.status());
+    return hooks_.failed ? hooks_.failed(agreed, *trainer_) : agreed;
   }
 
  private:
@@ -80,6 +81,8 @@ class Run {
       if (result_.steps == config_.steps) break;
       SL_ASSIGN_OR_RETURN(result_.stopped, Stops());
     }
+    // Who is lost in the last update leaves no whole model: then nothing is written as the end.
+    if (World* const world = trainer_->world()) SL_RETURN_IF_ERROR(world->Exchange("").status());
     result_.elapsed_s = static_cast<double>(NowNs() - start_ns_) * 1e-9;
     if (hooks_.end) SL_RETURN_IF_ERROR(hooks_.end(result_.steps, *trainer_));
     result_.tokens_per_step = trainer_->tokens_per_step();
@@ -131,10 +134,11 @@ class Run {
     result_.dropped += done.dropped;
     done.learning_rate = LearningRate(config_, step);
     const absl::StatusOr<double> norm = trainer_->Update(done.learning_rate);
-    if (!norm.ok()) {
+    if (absl::IsOutOfRange(norm.status())) {
       return absl::Status(norm.status().code(),
                           absl::StrCat("step ", step + 1, ": ", norm.status().message()));
     }
+    SL_RETURN_IF_ERROR(norm.status());
     done.grad_norm = *norm;
     const bool last = step + 1 == config_.steps;
     // The first step warms up memory and caches, the last one is to be predicted; the shortest runs
@@ -232,7 +236,8 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   // Of all ranks; where this process holds only some, their own need is all that is counted.
   if (backend == nullptr || backend->world() == nullptr) {
     const int pipes = static_cast<int>(std::max<size_t>(1, lowered.pipes.size()));
-    SL_ASSIGN_OR_RETURN(const NeededMemory least, LeastMemory(config.shape, pipes, config.mesh));
+    SL_ASSIGN_OR_RETURN(const NeededMemory least,
+                        LeastMemory(config.shape, pipes, config.mesh, SharingOf(config)));
     SL_RETURN_IF_ERROR(CheckMemory(least, AllMemory(backend.get())));
   }
   SL_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, BuildStages(config, lowered));
@@ -242,6 +247,8 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   settings.optimizer = config.optimizer;
   settings.clip_norm = config.clip_norm;
   settings.mesh = config.mesh;
+  settings.sharding = config.sharding;
+  settings.bucket_bytes = config.bucket_bytes;
   settings.layout = config.layout;
   if (config.strict) settings.order = MessageOrder::kListedWork;
   settings.capture = config.capture;

@@ -57,6 +57,8 @@ struct TrainHooks {
   std::function<absl::Status(const TrainStep& step, Trainer& trainer)> after_step;
   // Asked after every step but the last: true ends the run there.
   std::function<bool()> stop;
+  // Once, after an error of a step or of a hook, with what it is; returns what is told instead.
+  std::function<absl::Status(const absl::Status& error, Trainer& trainer)> failed;
   // Once, after the last step, also where `stop` ended the run; not after an error.
   std::function<absl::Status(int64_t step, Trainer& trainer)> end;
 };

@@ -49,6 +49,10 @@ Trainer::Trainer(Plan lowered, std::vector<StageProgram> programs, const Trainer
       backend_(std::move(backend)),
       copies_(settings.mesh.coordinates()) {}
 
+Trainer::~Trainer() {
+  if (backend_ != nullptr) backend_->groups()->TellStates(nullptr);
+}
+
 absl::Status Trainer::Prepare() {
   if (backend_ == nullptr) SL_RETURN_IF_ERROR(MakeCpuBackend());
   SL_RETURN_IF_ERROR(FindLocalRanks());
@@ -60,16 +64,24 @@ absl::Status Trainer::Prepare() {
   MakeGroups();
   SL_RETURN_IF_ERROR(backend_->groups()->Connect());
   for (PipelineCopy& copy : copies_) {
-    SL_ASSIGN_OR_RETURN(copy.stages, Stages::Place(plan_, programs_, backend_->kernels()));
+    SL_ASSIGN_OR_RETURN(copy.stages,
+                        Stages::Place(plan_, programs_, backend_->kernels(), sharing()));
   }
   for (int place = 0; place < device()->places(); ++place) SL_RETURN_IF_ERROR(CheckRoom(place));
   for (int c = 0; c < settings_.mesh.coordinates(); ++c) SL_RETURN_IF_ERROR(PrepareCopy(c));
   for (const Tie& tie : ties_) PrepareTie(tie);
+  if (settings_.record) {
+    std::vector<Recorder*> recorders;
+    for (const PipelineCopy& copy : copies_) recorders.push_back(copy.recorder.get());
+    flight_.emplace(plan_, std::move(recorders), local_, device());
+    backend_->groups()->TellStates(&*flight_);
+  }
   return ShareMemory();
 }
 
 void Trainer::MakeGroups() {
-  replicas_ = std::make_unique<Replicas>(plan_, settings_.mesh, backend_->groups());
+  replicas_ = std::make_unique<Replicas>(plan_, settings_.mesh, backend_->groups(),
+                                         sharing().sharding != Sharding::kNone);
   for (int c = 0; c < settings_.mesh.coordinates(); ++c) {
     if (settings_.mesh.expert_of(c) == 0) MakeExpertGroups(settings_.mesh.data_of(c));
     copies_[c].messages.emplace(plan_, settings_.layout, c * plan_.ranks(), backend_->groups());
@@ -138,53 +150,69 @@ absl::Status Trainer::PrepareCopy(int coordinate) {
   if (settings_.record) copy.recorder = std::make_unique<Recorder>(plan_);
   const int expert = settings_.mesh.expert_of(coordinate);
   const std::vector<RankId>& local = local_.Of(coordinate);
-  copy.stages->Join(
-      {coordinate, replicas_.get(), expert_groups_[settings_.mesh.data_of(coordinate)], expert});
+  copy.stages->Join({coordinate, replicas_.get(),
+                     expert_groups_[settings_.mesh.data_of(coordinate)], expert,
+                     ShardOf(coordinate)});
   SL_RETURN_IF_ERROR(copy.stages->Allocate(settings_.seed, expert, local, device()));
   SL_ASSIGN_OR_RETURN(copy.interpreter, Interpreter::Make(plan_, copy.stages.get(), device(),
                                                           *copy.messages, copy.recorder.get(),
                                                           {.order = settings_.order,
                                                            .layout = settings_.layout,
                                                            .first_rank = coordinate * plan_.ranks(),
-                                                           .local = local}));
+                                                           .local = local,
+                                                           .between = BetweenSteps(coordinate)}));
   for (size_t s = 0; s < programs_.size(); ++s) {
     SL_RETURN_IF_ERROR(PrepareBlocks(coordinate, StageId(static_cast<int32_t>(s))));
   }
   return absl::OkStatus();
 }
 
-// Moments are laid out as parameters are.
+// What a compute stream is given between steps: squares, updates, sums of tied parameters, gathers.
+int Trainer::BetweenSteps(int coordinate) const {
+  const int calls = Group::OpsOf(CallKind::kAllReduce);
+  int ops = 0;
+  for (int64_t s = 0; s < stages(); ++s) {
+    const Stages& of = *copies_[coordinate].stages;
+    const StageId stage(static_cast<int32_t>(s));
+    ops += 2 + calls * static_cast<int>(of.GatherUpdated(stage).size() +
+                                        of.pieces(stage).buckets().size());
+  }
+  return ops;
+}
+
+// Moments are laid out as what is updated.
 absl::Status Trainer::PrepareBlocks(int coordinate, StageId stage) {
   PipelineCopy& copy = copies_[coordinate];
   const RankId rank = plan_.stage(stage).rank;
   const std::vector<Param>& params = programs_[stage.value].params;
-  SL_ASSIGN_OR_RETURN(void* const squares,
-                      device()->AllocateHost(static_cast<int64_t>(
-                          std::max<size_t>(1, params.size()) * sizeof(double))));
-  copy.squares.emplace_back(static_cast<double*>(squares), params.size());
+  const StatePieces& pieces = copy.stages->pieces(stage);
+  const size_t count = pieces.BlocksOf(ShardOf(coordinate)).size();
+  SL_ASSIGN_OR_RETURN(
+      void* const squares,
+      device()->AllocateHost(static_cast<int64_t>(std::max<size_t>(1, count) * sizeof(double))));
+  copy.squares.emplace_back(static_cast<double*>(squares), count);
   std::vector<ParamBlock>& blocks = copy.blocks.emplace_back();
+  copy.gathers.emplace_back();
   if (!holds(stage, coordinate)) return absl::OkStatus();
+  copy.gathers.back() = copy.stages->GatherUpdated(stage);
   device()->MakeFor(coordinate * plan_.ranks() + rank.value);
-  const int64_t bytes = copy.stages->layout(stage).param_bytes;
-  float* moments[2];
-  for (float*& of : moments) {
-    SL_ASSIGN_OR_RETURN(void* memory, copy.stages->Take(rank, bytes, device()));
-    of = static_cast<float*>(memory);
+  char* moments[2];
+  for (char*& of : moments) {
+    SL_ASSIGN_OR_RETURN(void* memory,
+                        copy.stages->Take(rank, copy.stages->state(stage).moment, device()));
+    of = static_cast<char*>(memory);
   }
-  for (size_t p = 0; p < params.size(); ++p) {
-    const auto index = static_cast<int>(p);
+  for (const Stages::Owned& owned : copy.stages->OwnedBlocks(stage)) {
+    const Param& param = params[pieces.blocks()[owned.block].param];
     ParamBlock& block = blocks.emplace_back();
-    block.values = param(stage, index, coordinate);
-    block.gradient = grad(stage, index, coordinate);
-    block.m = View(moments[0], stage, index);
-    block.v = View(moments[1], stage, index);
-    if (const int64_t offset = copy.stages->layout(stage).working[p]; offset >= 0) {
-      block.working = {reinterpret_cast<uint16_t*>(copy.stages->working(stage) + offset),
-                       block.values.size()};
-    }
-    block.balances = params[p].update == stringline::Update::kBalance;
-    block.decays = params[p].decay;
-    block.counts = !block.balances && params[p].tied_to.empty();
+    block.values = owned.values;
+    block.gradient = owned.gradient;
+    block.m = {reinterpret_cast<float*>(moments[0] + owned.moment_at), owned.values.size()};
+    block.v = {reinterpret_cast<float*>(moments[1] + owned.moment_at), owned.values.size()};
+    block.working = owned.working;
+    block.balances = param.update == stringline::Update::kBalance;
+    block.decays = param.decay;
+    block.counts = !block.balances && param.tied_to.empty();
   }
   return backend_->kernels()->Prepare(blocks);
 }
@@ -210,23 +238,43 @@ void Trainer::MakeTied(int coordinate, StageId stage, int index) {
   SL_CHECK(false) << param.name << " is tied to " << param.tied_to << ", which nobody has";
 }
 
-// The sum of both gradients goes to both. Member 0 is the one that the other is tied to.
+// The sum of both gradients goes to both: of the whole, or, where sums are shared out, of the own
+// pieces, which are cut alike at both ends (StatePieces).
 void Trainer::PrepareTie(const Tie& tie) {
+  const Param& param = programs_[tie.stage.value].params[tie.index_of[1]];
+  if (sharing().sharding < Sharding::kGradients) {
+    return AddTiedCalls(tie, 0, GradTypeOf(param).bytes());
+  }
+  const StatePieces& pieces = copies_[tie.coordinate].stages->pieces(tie.stage);
+  const int own = ShardOf(tie.coordinate);
+  for (const Bucket& bucket : pieces.buckets()) {
+    const StateBlock& first = pieces.blocks()[bucket.first_block];
+    if (first.param != tie.index_of[1]) continue;
+    const int64_t begin = first.first * static_cast<int64_t>(sizeof(float));
+    AddTiedCalls(tie, begin + bucket.pieces.begin[own], bucket.pieces.bytes(own));
+  }
+}
+
+// Of so many bytes of the gradient. Member 0 is the one that the other is tied to.
+void Trainer::AddTiedCalls(const Tie& tie, int64_t first, int64_t bytes) {
+  if (bytes == 0) return;
   const Param& param = programs_[tie.stage.value].params[tie.index_of[1]];
   const StageId stage_of[] = {tie.other, tie.stage};
   bool here[2];
   float* gradients[] = {nullptr, nullptr};
   for (int m = 0; m < 2; ++m) {
     here[m] = holds(stage_of[m], tie.coordinate);
-    if (here[m]) gradients[m] = grad(stage_of[m], tie.index_of[m], tie.coordinate).data();
+    if (!here[m]) continue;
+    gradients[m] = grad(stage_of[m], tie.index_of[m], tie.coordinate).data() +
+                   first / static_cast<int64_t>(sizeof(float));
   }
   Call call;
   call.kind = CallKind::kAllReduce;
-  call.bytes = GradTypeOf(param).bytes();
+  call.bytes = bytes;
   call.name = {[](const void* self, int64_t) {
                  return absl::StrCat("the gradient of ", *static_cast<const std::string*>(self));
                },
-               &param.tied_to, 0};
+               &param.tied_to, first};
   if (tie.group == nullptr) {
     call.from = gradients[0];
     call.to = gradients[1];
@@ -264,10 +312,7 @@ absl::Span<int32_t> Trainer::targets(MicrobatchId microbatch) {
 }
 
 absl::Status Trainer::ComputeGradients() {
-  const int64_t now_ns = device()->NowNs();
-  for (PipelineCopy& copy : copies_) {
-    if (copy.recorder != nullptr) copy.recorder->StartStep(now_ns);
-  }
+  if (flight_) flight_->StartStep(device()->NowNs());
   SL_RETURN_IF_ERROR(GiveUp(step_->Run(kGradients, [this] {
     for (PipelineCopy& copy : copies_) copy.interpreter->EnqueueStep();
     // If they are not the same, the device tells.

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "executor/backend.h"
+#include "executor/flight_log.h"
 #include "executor/interpreter.h"
 #include "executor/local_ranks.h"
 #include "executor/mesh.h"
@@ -28,6 +29,7 @@
 #include "executor/replicas.h"
 #include "executor/threads/group.h"
 #include "executor/when_ready.h"
+#include "schedlang/base/sl_check.h"
 #include "schedlang/plan.h"
 #include "schedlang/sim/wiring.h"
 #include "schedlang/timeline.h"
@@ -43,6 +45,9 @@ struct TrainerSettings {
   double clip_norm = 1;     // of the mean gradient over all stages; 0: no clipping
   double balance_rate = 0;  // of routers' biases (Update::kBalance)
   Mesh mesh;
+  Sharding sharding = Sharding::kNone;    // of what the mesh's shard groups share out; with
+                                          // kParameters the plan has UNSHARD and RESHARD
+  int64_t bucket_bytes = kBucketBytes;    // of gradients that are summed in one call, at most
   CommLayout layout = CommLayout::kEdge;  // which messages share a communicator; the plan is
                                           // lowered and checked for it
   // kListedWork: a message waits for all that its rank lists before it, as strict.h has it.
@@ -62,6 +67,7 @@ class Trainer {
                                                        std::vector<StageProgram> programs,
                                                        const TrainerSettings& settings,
                                                        std::unique_ptr<Backend> backend = nullptr);
+  ~Trainer();
 
   int32_t microbatches() const { return plan_.microbatches * settings_.mesh.coordinates(); }
   absl::Span<int32_t> tokens(MicrobatchId microbatch);
@@ -89,12 +95,23 @@ class Trainer {
 
   // In the device's memory, of a rank that is here; F32 also where graphs read BF16: whoever writes
   // them calls RefreshWorking before the next step. All coordinates hold the same, but for the
-  // pieces of experts' parameters.
+  // pieces of experts' parameters. Where gradients are shared out, those are only sums in the
+  // blocks that the coordinate owns; where parameters are, ask OwnedBlocks.
   absl::Span<float> param(StageId stage, int index, int coordinate = 0) {
+    SL_CHECK(sharing().sharding != Sharding::kParameters) << "no copy has whole parameters";
     return View(copies_[coordinate].stages->params(stage), stage, index);
   }
   absl::Span<float> grad(StageId stage, int index, int coordinate = 0) {
     return View(copies_[coordinate].stages->grads(stage), stage, index);
+  }
+
+  // What that coordinate updates of a stage that is here, and how the stage is cut.
+  std::vector<Stages::Owned> OwnedBlocks(StageId stage, int coordinate) const {
+    return copies_[coordinate].stages->OwnedBlocks(stage);
+  }
+  const StatePieces& pieces(StageId stage) const { return copies_[0].stages->pieces(stage); }
+  StateSharing sharing() const {
+    return {settings_.sharding, settings_.mesh, settings_.bucket_bytes};
   }
 
   absl::Status RefreshWorking();  // Stages::RefreshWorking, everywhere
@@ -103,8 +120,11 @@ class Trainer {
   bool holds(StageId stage, int coordinate) const {
     return local_.Has(coordinate, plan_.stage(stage).rank);
   }
-  // This process cannot go on: the others, if there are any, are told.
+  // This process cannot go on: the others, if there are any, are told. Returns what all of them say
+  // that it was, where it was not of this process alone (Groups::Agree).
   absl::Status GiveUp(absl::Status status);
+  // What the ranks did last; null without settings.record.
+  const FlightLog* flight() const { return flight_ ? &*flight_ : nullptr; }
   // Null where this process holds all ranks.
   World* world() { return backend_ == nullptr ? nullptr : backend_->world(); }
   Device* device() { return backend_->device(); }
@@ -137,8 +157,9 @@ class Trainer {
     std::unique_ptr<Recorder> recorder;
     std::unique_ptr<Stages> stages;
     std::unique_ptr<Interpreter> interpreter;
-    std::vector<std::vector<ParamBlock>> blocks;  // by stage and parameter
-    std::vector<absl::Span<double>> squares;      // the same; in host memory of the device
+    std::vector<std::vector<ParamBlock>> blocks;   // by stage; those that it owns
+    std::vector<absl::Span<double>> squares;       // the same; in host memory of the device
+    std::vector<std::vector<MemberCall>> gathers;  // by stage: after an update
   };
 
   Trainer(Plan lowered, std::vector<StageProgram> programs, const TrainerSettings& settings,
@@ -169,6 +190,12 @@ class Trainer {
   void MakeTied(int coordinate, StageId stage, int index);
   void MakeExpertGroups(int data);
   absl::Status PrepareBlocks(int coordinate, StageId stage);
+  int BetweenSteps(int coordinate) const;
+  void EnqueueGathers();
+  // The shard group's member that a coordinate is; 0 where nothing is shared out.
+  int ShardOf(int coordinate) const {
+    return sharing().shards == 1 ? 0 : settings_.mesh.shard_of(coordinate);
+  }
   // Enqueues `work` for every coordinate and stage on its rank's compute stream; `at` is
   // coordinate * stages + stage.
   void EnqueueForEveryStage(void (*work)(const void* trainer, int64_t at, NativeStream stream));
@@ -180,9 +207,12 @@ class Trainer {
   void EnqueueTied();
   double SumOfAllSquares() const;
   absl::Status BadGradient();
-  absl::StatusOr<std::string> DescribeBadGradient(int64_t at, int param);
+  absl::StatusOr<std::string> DescribeBadGradient(int64_t at, const Stages::Owned& owned);
   // What other processes need of a step, and what they have of it (trainer_share.cc). Without a
   // world these do nothing.
+  void Say(const char* doing) {
+    if (flight_) flight_->Say(doing);
+  }
   absl::Status ShareMemory();
   absl::Status Share();
   absl::Status ShareSquares();
@@ -221,12 +251,14 @@ class Trainer {
     Group* group;
   };
   void PrepareTie(const Tie& tie);
+  void AddTiedCalls(const Tie& tie, int64_t first, int64_t bytes);
   static void AddBoth(const void* self, int64_t argument, NativeStream stream);
   std::vector<Tie> ties_;
   std::deque<TiedCall> tied_;  // the ends that are here
   bool calls_checked_ = false;
   std::vector<std::vector<Group*>> expert_groups_;  // by data coordinate and rank
   std::vector<PipelineCopy> copies_;                // by coordinate
+  std::optional<FlightLog> flight_;                 // of settings.record
   // A step's phases. After the gradients the host looks at the loss, after their squares at the
   // norm.
   enum Phase { kGradients, kSquares, kUpdate, kPhases };

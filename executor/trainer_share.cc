@@ -16,7 +16,9 @@ int64_t NowOf(const void* device) { return static_cast<const Device*>(device)->N
 }  // namespace
 
 absl::Status Trainer::GiveUp(absl::Status status) {
-  if (!status.ok() && world() != nullptr) world()->Fail(status);
+  if (status.ok() || world() == nullptr) return status;
+  status = backend_->groups()->Agree(status);
+  world()->Fail(status);
   return status;
 }
 
@@ -59,6 +61,7 @@ absl::Status Trainer::ShareMemory() {
 
 absl::Status Trainer::Share() {
   if (world() == nullptr) return absl::OkStatus();
+  Say("has computed its gradients, and exchanges losses");
   PackedNumbers mine;
   ForStagesOf(local_, [&](int c, StageId stage) {
     for (const absl::Span<float> given : copies_[c].stages->Given(stage)) {
@@ -89,6 +92,7 @@ absl::Status Trainer::Share() {
 
 absl::Status Trainer::ShareSquares() {
   if (world() == nullptr) return absl::OkStatus();
+  Say("exchanges the norms of its gradients");
   PackedNumbers mine;
   ForStagesOf(local_,
               [&](int c, StageId stage) { mine.AddAll<double>(copies_[c].squares[stage.value]); });

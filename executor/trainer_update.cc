@@ -30,20 +30,29 @@ void Trainer::AddBoth(const void* self, int64_t /*argument*/, NativeStream strea
   tied.kernels->Copy(second, first, tied.call.bytes, stream);
 }
 
-// Of every parameter once: of what all coordinates have alike, and of every piece of the experts'.
+// Of every parameter once, block by block: of what all coordinates have alike from the one that
+// owns it, and of every piece of the experts'.
 double Trainer::SumOfAllSquares() const {
   double sum = 0;
+  const Mesh& mesh = settings_.mesh;
   const size_t stages = plan_.pipes.empty() ? programs_.size() : plan_.pipes[0].stages;
   for (size_t s = 0; s < stages; ++s) {
-    for (size_t p = 0; p < programs_[s].params.size(); ++p) {
-      const int pieces = programs_[s].params[p].expert ? settings_.mesh.expert : 1;
-      for (int x = 0; x < pieces; ++x) sum += copies_[x].squares[s][p];
+    const StatePieces& cut = pieces(StageId(static_cast<int32_t>(s)));
+    std::vector<size_t> next(sharing().shards, 0);  // by member: its next block
+    for (size_t b = 0; b < cut.blocks().size(); ++b) {
+      const int owner = cut.OwnerOf(static_cast<int>(b));
+      const bool expert = programs_[s].params[cut.blocks()[b].param].expert;
+      for (int x = 0; x < (expert ? mesh.expert : 1); ++x) {
+        sum += copies_[mesh.coordinate(owner, x)].squares[s][next[owner]];
+      }
+      ++next[owner];
     }
   }
   return sum;
 }
 
 absl::StatusOr<double> Trainer::Update(double learning_rate) {
+  Say("adds up the squares of its gradients");
   SL_RETURN_IF_ERROR(GiveUp(step_->Run(kSquares, [this] {
     EnqueueTied();
     EnqueueForEveryStage(SumSquares);
@@ -61,7 +70,12 @@ absl::StatusOr<double> Trainer::Update(double learning_rate) {
   if (settings_.clip_norm > 0 && norm > settings_.clip_norm) {
     update_->scale *= settings_.clip_norm / norm;
   }
-  SL_RETURN_IF_ERROR(GiveUp(step_->Run(kUpdate, [this] { EnqueueForEveryStage(UpdateStage); })));
+  Say("updates its parameters");
+  SL_RETURN_IF_ERROR(GiveUp(step_->Run(kUpdate, [this] {
+    EnqueueForEveryStage(UpdateStage);
+    EnqueueGathers();
+  })));
+  Say("has updated its parameters");
   return norm;
 }
 
@@ -75,7 +89,21 @@ void Trainer::SumSquares(const void* trainer, int64_t at, NativeStream stream) {
 void Trainer::UpdateStage(const void* trainer, int64_t at, NativeStream stream) {
   auto* const self = static_cast<Trainer*>(const_cast<void*>(trainer));
   const auto stage = static_cast<size_t>(self->StageOf(at).value);
-  self->backend_->kernels()->Update(*self->update_, self->CopyOf(at).blocks[stage], stream);
+  const PipelineCopy& copy = self->CopyOf(at);
+  self->backend_->kernels()->Update(*self->update_, copy.blocks[stage], stream);
+  copy.stages->ClearGrads(self->StageOf(at), stream);
+}
+
+// Stage by stage and bucket by bucket, so that all members come to their calls in one order.
+void Trainer::EnqueueGathers() {
+  for (const PipelineCopy& copy : copies_) {
+    for (size_t s = 0; s < copy.gathers.size(); ++s) {
+      for (const MemberCall& call : copy.gathers[s]) {
+        call.group->Enqueue(call.member, copy.interpreter->ComputeStream(plan_.stages[s].rank),
+                            &call.call);
+      }
+    }
+  }
 }
 
 // A sum of squares of floats never passes a double: one that is not finite has such a term. Whoever
@@ -83,11 +111,12 @@ void Trainer::UpdateStage(const void* trainer, int64_t at, NativeStream stream) 
 absl::Status Trainer::BadGradient() {
   for (int64_t at = 0; at < stages() * settings_.mesh.coordinates(); ++at) {
     const absl::Span<const double> squares = CopyOf(at).squares[at % stages()];
-    for (size_t p = 0; p < squares.size(); ++p) {
-      if (std::isfinite(squares[p])) continue;
+    for (size_t b = 0; b < squares.size(); ++b) {
+      if (std::isfinite(squares[b])) continue;
       std::string mine;
       if (holds(StageOf(at), static_cast<int>(at / stages()))) {
-        SL_ASSIGN_OR_RETURN(mine, DescribeBadGradient(at, static_cast<int>(p)));
+        SL_ASSIGN_OR_RETURN(
+            mine, DescribeBadGradient(at, CopyOf(at).stages->OwnedBlocks(StageOf(at))[b]));
       }
       SL_ASSIGN_OR_RETURN(const std::string said, ShareText(mine));
       return absl::OutOfRangeError(said);
@@ -97,16 +126,15 @@ absl::Status Trainer::BadGradient() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> Trainer::DescribeBadGradient(int64_t at, int param) {
+absl::StatusOr<std::string> Trainer::DescribeBadGradient(int64_t at, const Stages::Owned& owned) {
   const int64_t s = at % stages();
-  const absl::Span<const float> gradient =
-      grad(StageOf(at), param, static_cast<int>(at / stages()));
-  std::vector<float> values(gradient.size());
-  SL_RETURN_IF_ERROR(device()->CopyNow(values.data(), gradient.data(),
+  std::vector<float> values(owned.gradient.size());
+  SL_RETURN_IF_ERROR(device()->CopyNow(values.data(), owned.gradient.data(),
                                        static_cast<int64_t>(values.size() * sizeof(float))));
   const auto bad =
       std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
   SL_CHECK(bad != values.end()) << "a sum of finite squares is not finite";
+  const int param = pieces(StageOf(at)).blocks()[owned.block].param;
   return absl::StrCat("the gradient of ", programs_[s].params[param].name, " (stage ", s,
                       ") is not finite (", *bad, "); try a lower learning rate");
 }

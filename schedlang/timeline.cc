@@ -50,6 +50,7 @@ bool ReadEvent(absl::Span<const Pipe> pipes, absl::string_view* text, Event* eve
   event->microbatch = action.microbatch;
   if (!absl::ConsumePrefix(text, "@")) return false;
   if (!ReadTimes(text, /*may_be_negative=*/false, &event->start_ns, &event->end_ns)) return false;
+  event->unfinished = absl::ConsumePrefix(text, "?");
   if (observed == nullptr) return true;
   *observed = Unsaid(event->kind, event->start_ns, event->end_ns);
   if (!absl::ConsumePrefix(text, "[")) return true;
@@ -210,7 +211,7 @@ std::string Print(const Timeline& timeline) {
       const Event& e = timeline.events[i];
       absl::StrAppend(&out, e.joined ? "&" : " ",
                       PrintAction(timeline.pipes, e.kind, e.stage, e.microbatch));
-      absl::StrAppend(&out, "@", e.start_ns, "+", e.end_ns - e.start_ns,
+      absl::StrAppend(&out, "@", e.start_ns, "+", e.end_ns - e.start_ns, e.unfinished ? "?" : "",
                       PrintObserved(timeline.observed, i, e.kind, e.start_ns, e.end_ns));
     }
     absl::StrAppend(&out, "\n");

@@ -17,6 +17,11 @@
 // an event or a part, where they differ from those, `[start+length]` as observed:
 // `0F0@1000+500[1020+480]`. Of a message only its arrival is observed: it has none if that is its
 // end.
+//
+// A flight record (`timeline flight …`, executor/flight_log.h) holds the last commands of a run
+// that failed, of several steps one after the other. What had begun and not ended has a `?` behind
+// its times, `1RECV_B3@5000+900?`: then the length is up to the moment of the record. Messages
+// count from when their rank came to them.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +43,8 @@ struct Event {
   StageId stage;
   MicrobatchId microbatch;
   int64_t start_ns = 0;
-  int64_t end_ns = 0;  // for both ends of a message: from when it leaves to when it arrives
+  int64_t end_ns = 0;       // for both ends of a message: from when it leaves to when it arrives
+  bool unfinished = false;  // in a flight record: it had not ended then
 };
 
 // A part of a computation (parts/parts.h), of one alone or of an F beside a B or I, where it was

@@ -4,10 +4,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "executor/checkpoint/model_folder.h"
 #include "executor/trainer.h"
 #include "schedlang/base/status.h"
 #include "tools/choose_backend.h"
+#include "tools/flight_records.h"
 #include "tools/stop_signals.h"
 
 namespace stringline {
@@ -15,8 +17,8 @@ namespace {
 
 class Recording {
  public:
-  Recording(const RunConfig& config, const RunFolders& folders, bool writes)
-      : config_(config), folders_(folders), writes_(writes) {}
+  Recording(const RunConfig& config, const RunFolders& folders, int process)
+      : config_(config), folders_(folders), process_(process), writes_(process == 0) {}
 
   absl::Status Start(Trainer& trainer) {
     if (writes_ && !folders_.save.empty())
@@ -36,17 +38,36 @@ class Recording {
   }
 
   absl::Status Add(const TrainStep& step) {
-    if (losses_) SL_RETURN_IF_ERROR(losses_->Add(step));
+    if (losses_) failed_here_ = losses_->Add(step);
+    SL_RETURN_IF_ERROR(failed_here_);
     steps_ = step.step;
     return absl::OkStatus();
+  }
+
+  // Where it is not clear from the error alone what went on: somebody was lost, or waited.
+  absl::Status RecordFlight(const absl::Status& error, const Trainer& trainer) {
+    const FlightLog* const flight = trainer.flight();
+    if (flight == nullptr) return error;
+    const bool of_numbers = absl::IsOutOfRange(error) || !failed_here_.ok();
+    if (of_numbers && !flight->HasUnfinished()) return error;
+    const auto files = WriteFlightRecords(folders_.out, process_, error, *flight);
+    if (!files.ok()) {
+      left_ = absl::StrCat("; no flight record: ", files.status().message());
+    } else if (!files->empty()) {
+      left_ = absl::StrCat("; what the ranks did last is in ", absl::StrJoin(*files, " and "));
+    }
+    return error;
   }
 
   bool Stops() const { return signals_.came() != 0; }
 
   absl::Status Save(int64_t step, Trainer& trainer) {
     if (folders_.save.empty()) return absl::OkStatus();
-    SL_RETURN_IF_ERROR(SaveModelFolder(folders_.save, config_.shape, step, PlacesOf(trainer).all(),
-                                       trainer.world()));
+    World* const world = trainer.world();
+    const absl::Status saved =
+        SaveModelFolder(folders_.save, config_.shape, step, PlacesOf(trainer).all(), world);
+    if (world == nullptr || world->state().ok()) failed_here_ = saved;
+    SL_RETURN_IF_ERROR(saved);
     saved_ = ParamsFile(folders_.save);
     return absl::OkStatus();
   }
@@ -68,9 +89,9 @@ class Recording {
 
   // The error with what is left of the run.
   absl::Status Describe(const absl::Status& error) const {
-    if (!losses_) return error;
+    if (!losses_) return {error.code(), absl::StrCat(error.message(), left_)};
     std::string message(error.message());
-    absl::StrAppend(&message, "; ", losses_->part(), " holds the losses of ", steps_,
+    absl::StrAppend(&message, left_, "; ", losses_->part(), " holds the losses of ", steps_,
                     steps_ == 1 ? " step" : " steps");
     if (!saved_.empty()) absl::StrAppend(&message, "; parameters are saved in ", saved_);
     if (!folders_.save.empty() && saved_.empty()) {
@@ -87,11 +108,14 @@ class Recording {
  private:
   const RunConfig& config_;
   const RunFolders& folders_;
+  const int process_;
   const bool writes_;
   StopSignals signals_;             // before the threads of the training are started
   std::optional<LossFile> losses_;  // from the start of the training
   int64_t steps_ = 0;               // whose losses are written
   std::string saved_;
+  absl::Status failed_here_;  // what could not be written
+  std::string left_;          // of the flight records: "; …"
 };
 
 }  // namespace
@@ -101,7 +125,7 @@ absl::StatusOr<RecordedRun> TrainIntoFolders(
     const Identity& identity, const std::function<void(const Trainer&)>& begin,
     const std::function<void(const TrainProgress&)>& report) {
   const bool first = identity.process == 0;
-  Recording recording(config, folders, first);
+  Recording recording(config, folders, identity.process);
   TrainHooks hooks;
   if (first) hooks.report = report;
   hooks.start = [&](Trainer& trainer) {
@@ -110,6 +134,9 @@ absl::StatusOr<RecordedRun> TrainIntoFolders(
     return absl::OkStatus();
   };
   hooks.after_step = [&](const TrainStep& step, Trainer&) { return recording.Add(step); };
+  hooks.failed = [&](const absl::Status& error, Trainer& trainer) {
+    return recording.RecordFlight(error, trainer);
+  };
   hooks.stop = [&] { return recording.Stops(); };
   hooks.end = [&](int64_t step, Trainer& trainer) { return recording.Save(step, trainer); };
   absl::StatusOr<std::unique_ptr<Backend>> backend = MakeBackend(config, plan, identity);

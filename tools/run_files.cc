@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "schedlang/base/status.h"
+#include "tools/flight_records.h"
 #include "tools/write_file.h"
 
 namespace stringline {
@@ -68,7 +69,9 @@ absl::Status TryFolder(const std::string& folder) {
 }
 
 absl::Status SetResultsAside(const std::string& folder) {
-  for (const char* const name : kResults) {
+  std::vector<std::string> names = FlightRecordsIn(folder);
+  names.insert(names.end(), std::begin(kResults), std::end(kResults));
+  for (const std::string& name : names) {
     const std::string result = In(folder, name);
     std::error_code error;
     if (!std::filesystem::exists(result, error)) continue;
@@ -104,6 +107,9 @@ absl::StatusOr<RunFiles> WriteRunFiles(const std::string& folder, const TrainRes
   std::error_code ignored;
   for (const char* const name : kResults) {
     std::filesystem::remove(In(folder, written.ok() ? absl::StrCat(name, ".old") : name), ignored);
+  }
+  for (const std::string& name : FlightRecordsIn(folder, ".old")) {
+    if (written.ok()) std::filesystem::remove(In(folder, name), ignored);
   }
   if (!written.ok()) return written;
   return files;

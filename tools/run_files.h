@@ -2,7 +2,8 @@
 //
 // Under these names stands only what a run wrote that reached its end. While it trains, and after
 // one that did not get there, its losses are in `losses.csv.part`, and what an earlier run left has
-// `.old` behind its names; the next run that ends removes these.
+// `.old` behind its names; the next run that ends removes these. One that failed may leave flight
+// records, too (flight_records.h).
 #pragma once
 
 #include <string>

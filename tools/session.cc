@@ -278,8 +278,9 @@ absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Pl
   if (!request.model.empty()) {
     SL_ASSIGN_OR_RETURN(const RunConfig config, ReadRunConfig(request.model));
     SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> programs, BuildStages(config, plan));
-    options.sizes = SizesOf(plan, programs);
-    collectives = CollectivesFor(Sharding::kNone, config.mesh.coordinates());
+    const StateSharing sharing = SharingOf(config);
+    options.sizes = SizesOf(plan, programs, sharing);
+    collectives = CollectivesFor(sharing.sharding, config.mesh.coordinates());
   } else if (costs != nullptr) {
     options.sizes = SizesOfCosts(plan, costs->memory);
   }

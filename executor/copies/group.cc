@@ -210,11 +210,12 @@ absl::Status CopyGroup::Share(Ends ends, int member, StreamId stream) {
     case CallKind::kAllReduce:
       return Reduce(ends, member, stream);
     case CallKind::kReduceScatter:
-      return Scatter(ends, member, stream);
+      return call.pieces == nullptr ? Scatter(ends, member, stream) : Reduce(ends, member, stream);
     case CallKind::kAllGather:
       for (int m = 0; m < members_; ++m) {
-        SL_RETURN_IF_ERROR(
-            Copy(stream, Offset(call.to, m * call.bytes), CallAt(ends, m).from, call.bytes));
+        const int64_t begin = call.pieces == nullptr ? m * call.bytes : call.pieces->begin[m];
+        const int64_t bytes = call.pieces == nullptr ? call.bytes : call.pieces->bytes(m);
+        SL_RETURN_IF_ERROR(Copy(stream, Offset(call.to, begin), CallAt(ends, m).from, bytes));
       }
       return absl::OkStatus();
     case CallKind::kBroadcast:
@@ -228,7 +229,7 @@ absl::Status CopyGroup::Share(Ends ends, int member, StreamId stream) {
 }
 
 absl::Status CopyGroup::Copy(StreamId stream, void* to, const void* from, int64_t bytes) {
-  if (to == nullptr || from == nullptr) return absl::OkStatus();
+  if (to == nullptr || from == nullptr || to == from || bytes == 0) return absl::OkStatus();
   return device_->Move(stream, to, from, bytes);
 }
 
@@ -258,23 +259,22 @@ absl::Status CopyGroup::SendRows(Ends ends, int member, StreamId stream) {
   return device_->Launched(stream, [&](cudaStream_t native) { LaunchSendRows(share, native); });
 }
 
-// The member adds up its slice of the numbers and gives it to all. Slices begin at whole vectors.
+// The member adds up its slice of the numbers and gives it to all who get it. Slices begin at whole
+// vectors.
 absl::Status CopyGroup::Reduce(Ends ends, int member, StreamId stream) {
-  constexpr int64_t kVector = 4;
-  const int64_t floats = CallAt(ends, 0).bytes / static_cast<int64_t>(sizeof(float));
-  const int64_t vectors = floats / kVector;
-  const auto begin_of = [&](int m) {
-    return m == members_ ? floats : vectors * m / members_ * kVector;
-  };
-  const int64_t first = begin_of(member);
+  constexpr int64_t kVectorBytes = 4 * sizeof(float);
+  const SumSlice slice = SliceOf(CallAt(ends, member), member, members_, kVectorBytes);
   SumShare share;
-  share.summands = share.targets = members_;
-  share.count = begin_of(member + 1) - first;
+  share.summands = members_;
+  share.count = slice.bytes() / static_cast<int64_t>(sizeof(float));
+  if (share.count == 0) return absl::OkStatus();
   for (int m = 0; m < members_; ++m) {
     const Call& call = CallAt(ends, m);
     if (call.from == nullptr || call.to == nullptr) return absl::OkStatus();
-    share.from[m] = static_cast<const float*>(call.from) + first;
-    share.to[m] = static_cast<float*>(call.to) + first;
+    share.from[m] = static_cast<const float*>(Offset(call.from, slice.begin));
+    if (!GetAlike(call, member, m)) continue;
+    share.to[share.targets++] =
+        static_cast<float*>(Offset(call.to, PlaceInSum(call, m, slice.begin)));
   }
   return device_->Launched(stream, [&](cudaStream_t native) { LaunchSum(share, native); });
 }

@@ -294,9 +294,9 @@ void CpuDevice::RunStream(int index, Lock& lock) {
 }
 
 void CpuDevice::RunTimed(const Op& op) {
-  op.times->start_ns = NowNs();
+  NoteNs(&op.times->start_ns, NowNs());
   op.run(op.self, op.argument, nullptr);
-  op.times->end_ns = NowNs();
+  NoteNs(&op.times->end_ns, NowNs());
 }
 
 // A waiter counts itself, then looks whether the event has happened; a recorder makes it happen,
@@ -354,6 +354,7 @@ bool CpuDevice::RunMeet(int index, Lock& lock) {
   place.streams[op.index] = index;
   place.ends[op.index] = op.self;
   if (++place.there < sides) {
+    if (place.waits != nullptr) place.waits(place.link, op.self);
     LeaveRunning(stream, State::kWaiting);
     return false;
   }
@@ -388,7 +389,7 @@ void CpuDevice::RunHold(int index, Lock& lock) {
   Stream& stream = streams_[index];
   const Op& op = stream.ops[stream.next];
   const int64_t now_ns = NowNs();
-  if (op.times != nullptr) op.times->start_ns = now_ns;
+  if (op.times != nullptr) NoteNs(&op.times->start_ns, now_ns);
   lock.lock();
   HoldUntil({now_ns + op.argument, index, nullptr});
   LeaveRunning(stream, State::kHeld);
@@ -424,7 +425,7 @@ void CpuDevice::EndHolds(Lock& lock) {
       Exchange(timer.place, timer.stream, lock);
       --active_;
     } else if (WorkTimes* const times = stream.ops[stream.next].times; times != nullptr) {
-      times->end_ns = now_ns;
+      NoteNs(&times->end_ns, now_ns);
     }
     ++stream.next;
     MakeRunnable(timer.stream);

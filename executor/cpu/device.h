@@ -45,6 +45,8 @@ struct MeetingPlace {
   absl::Status (*exchange)(const void* link, Ends ends) = nullptr;
   // "somebody to take …": what side `side` waits for, for the deadlock message.
   std::string (*describe)(const void* link, int side, const void* end) = nullptr;
+  // A side has come with its end and waits for others; may be null. It is short.
+  void (*waits)(const void* link, const void* end) = nullptr;
   // How long the ends are on their way: from when all met until the exchange, their streams are
   // held. Null: the exchange is at once.
   int64_t (*duration_ns)(const void* link, Ends ends) = nullptr;

@@ -93,8 +93,18 @@ void NcclGroup::Prepare(const Call& call) {
 int64_t NcclGroup::SliceBytes(const Call& call) const {
   constexpr int64_t kUnit = kVector * kFloat;
   const int64_t n = members(), most = owner_->comms_->settings().workspace_bytes / n;
-  const int64_t needed = call.kind == CallKind::kAllReduce ? call.bytes / n + kUnit : call.bytes;
+  const int64_t needed = call.kind == CallKind::kAllReduce ? call.bytes / n + kUnit
+                         : call.pieces != nullptr          ? MostSlice(call)
+                                                           : call.bytes;
   return std::max<int64_t>(std::min(most, needed + kUnit) / kUnit, 1) * kUnit;
+}
+
+int64_t NcclGroup::MostSlice(const Call& call) const {
+  int64_t most = 0;
+  for (int m = 0; m < members(); ++m) {
+    most = std::max(most, SliceOf(call, m, members(), kVector * kFloat).bytes());
+  }
+  return most;
 }
 
 absl::Status NcclGroup::Reserve(int64_t bytes) {
@@ -264,6 +274,7 @@ absl::Status NcclGroup::AllToAll(const Call& call, StreamId stream) {
 
 absl::Status NcclGroup::AllGather(const Call& call, StreamId stream) {
   if (call.from == nullptr || call.to == nullptr) return absl::OkStatus();
+  if (call.pieces != nullptr) return GatherPieces(call, stream);
   const int64_t b = call.bytes;
   const NcclComms& comms = *owner_->comms_;
   if (comms.settings().sums == NcclSums::kNccl && members() > 1) {
@@ -276,6 +287,19 @@ absl::Status NcclGroup::AllGather(const Call& call, StreamId stream) {
   return WithOthers([&](int m) {
     SL_RETURN_IF_ERROR(Send(m, call.from, b, stream));
     return Recv(m, Offset(call.to, m * b), b, stream);
+  });
+}
+
+absl::Status NcclGroup::GatherPieces(const Call& call, StreamId stream) {
+  const Pieces& pieces = *call.pieces;
+  char* const place = Offset(call.to, pieces.begin[own_]);
+  if (place != call.from) {
+    SL_RETURN_IF_ERROR(device_->Move(stream, place, call.from, pieces.bytes(own_)));
+  }
+  if (members() == 1) return absl::OkStatus();
+  return WithOthers([&](int m) {
+    SL_RETURN_IF_ERROR(Send(m, call.from, pieces.bytes(own_), stream));
+    return Recv(m, Offset(call.to, pieces.begin[m]), pieces.bytes(m), stream);
   });
 }
 
@@ -330,6 +354,7 @@ absl::Status NcclGroup::AllReduce(const Call& call, StreamId stream) {
 
 absl::Status NcclGroup::ReduceScatter(const Call& call, StreamId stream) {
   if (call.from == nullptr || call.to == nullptr) return absl::OkStatus();
+  if (call.pieces != nullptr) return ReducePieces(call, stream);
   const int n = members();
   if (n == 1) return device_->Move(stream, call.to, call.from, call.bytes);
   const NcclComms& comms = *owner_->comms_;
@@ -349,6 +374,54 @@ absl::Status NcclGroup::ReduceScatter(const Call& call, StreamId stream) {
     }));
     SL_RETURN_IF_ERROR(Sum(Offset(call.from, own_ * call.bytes + first), most,
                            Offset(call.to, first), bytes / kFloat, stream));
+  }
+  return absl::OkStatus();
+}
+
+// In rounds of what the workspace holds of every slice: each member adds up its own, and gives the
+// sum to those who get it too. NCCL's own sums are made of the whole, in its place.
+absl::Status NcclGroup::ReducePieces(const Call& call, StreamId stream) {
+  const int n = members();
+  char* const to = static_cast<char*>(call.to);
+  const NcclComms& comms = *owner_->comms_;
+  if (n > 1 && comms.settings().sums == NcclSums::kNccl) {
+    SL_RETURN_IF_ERROR(
+        Done(comms.library().AllReduce(call.from, const_cast<void*>(call.from),
+                                       static_cast<size_t>(call.bytes / kFloat), nccl::kFloat32,
+                                       nccl::kSum, comm_, device_->native(stream)),
+             "ncclAllReduce"));
+  }
+  if (n == 1 || comms.settings().sums == NcclSums::kNccl) {
+    const int piece = call.pieces->Of(own_);
+    const char* const from = Offset(call.from, call.pieces->begin[piece]);
+    return from == to ? absl::OkStatus()
+                      : device_->Move(stream, to, from, call.pieces->bytes(piece));
+  }
+  SL_RETURN_IF_ERROR(TakeWorkspace(stream));
+  const int64_t round = SliceBytes(call), most = MostSlice(call);
+  for (int64_t first = 0; first < most; first += round) {
+    const auto part_of = [&](int m) {
+      const SumSlice slice = SliceOf(call, m, n, kVector * kFloat);
+      const int64_t begin = std::min(slice.begin + first, slice.end);
+      return SumSlice{begin, std::min(begin + round, slice.end)};
+    };
+    const SumSlice own = part_of(own_);
+    SL_RETURN_IF_ERROR(WithOthers([&](int m) {
+      const SumSlice part = part_of(m);
+      SL_RETURN_IF_ERROR(Send(m, Offset(call.from, part.begin), part.bytes(), stream));
+      return Recv(m, workspace_ + m * round, own.bytes(), stream);
+    }));
+    char* const sum = to + PlaceInSum(call, own_, own.begin);
+    if (own.bytes() > 0) {
+      SL_RETURN_IF_ERROR(
+          Sum(Offset(call.from, own.begin), round, sum, own.bytes() / kFloat, stream));
+    }
+    SL_RETURN_IF_ERROR(WithOthers([&](int m) {
+      if (!GetAlike(call, own_, m)) return absl::OkStatus();
+      const SumSlice part = part_of(m);
+      SL_RETURN_IF_ERROR(Send(m, sum, own.bytes(), stream));
+      return Recv(m, to + PlaceInSum(call, own_, part.begin), part.bytes(), stream);
+    }));
   }
   return absl::OkStatus();
 }

@@ -78,9 +78,11 @@ class NcclGroup final : public Group {
   absl::Status Message(const Call& call, StreamId stream);
   absl::Status AllToAll(const Call& call, StreamId stream);
   absl::Status AllGather(const Call& call, StreamId stream);
+  absl::Status GatherPieces(const Call& call, StreamId stream);
   absl::Status Broadcast(const Call& call, StreamId stream);
   absl::Status AllReduce(const Call& call, StreamId stream);
   absl::Status ReduceScatter(const Call& call, StreamId stream);
+  absl::Status ReducePieces(const Call& call, StreamId stream);
   absl::Status Sum(const void* own, int64_t slice, void* to, int64_t count, StreamId stream);
   absl::Status PaddedRowsOf(const Call& call, StreamId stream);
   absl::Status CountedRows(const Call& call, StreamId stream);
@@ -97,6 +99,7 @@ class NcclGroup final : public Group {
   void Prepare(const Call& call);
   absl::Status Reserve(int64_t bytes);
   int64_t SliceBytes(const Call& call) const;
+  int64_t MostSlice(const Call& call) const;
   // Its user before has done with it.
   absl::Status TakeWorkspace(StreamId stream);
 

@@ -61,7 +61,9 @@ void ProcessGroup::Enqueue(int member, StreamId stream, const Call* call) {
       return device_->Await(stream, &own->gather, call);
     case CallKind::kReduceScatter:
       device_->Await(stream, &own->exchange, call);
-      return device_->Launch(stream, {Sum, own, 0});
+      device_->Launch(stream, {Sum, own, 0});
+      if (HandsOn(*call)) device_->Await(stream, &own->gather, call);
+      return;
     default:
       return device_->Await(stream, &own->exchange, call);
   }
@@ -80,6 +82,7 @@ void ProcessGroup::BeginMessage(const void* link, StreamId stream, const void* e
   transfer.call = &call;
   const absl::Span<const Transfer> one(&transfer, 1), none;
   const ProcessGroup& group = *member.group;
+  group.NoteComing(call);
   group.wires_->Start(group.number_, stream, sends ? one : none, sends ? none : one, call.ended_ns);
 }
 
@@ -87,10 +90,11 @@ void ProcessGroup::BeginExchange(const void* link, StreamId stream, const void* 
   auto& member = *const_cast<Member*>(static_cast<const Member*>(link));
   const ProcessGroup& group = *member.group;
   member.call = static_cast<const Call*>(end);
+  group.NoteComing(*member.call);
   member.sends.clear();
   member.receives.clear();
   const CallKind kind = member.call->kind;
-  if (kind == CallKind::kAllReduce) {
+  if (IsSliced(*member.call)) {
     group.ListSlices(&member);
   } else if (kind == CallKind::kAllToAllCounted) {
     const absl::Status status = group.ListRows(&member);
@@ -109,14 +113,26 @@ void ProcessGroup::BeginGather(const void* link, StreamId stream, const void* /*
   const Call& call = *member.call;
   member.sends.clear();
   member.receives.clear();
-  const auto begin = [&](int m) { return group.SliceBegin(call, m) * kFloat; };
-  const auto bytes = [&](int m) { return begin(m + 1) - begin(m); };
   const int own = member.member;
+  const SumSlice mine = group.SliceFor(call, own);
+  const char* const sum = At(call.to, PlaceInSum(call, own, mine.begin));
   for (int m = 0; m < group.members_; ++m) {
-    if (m == own) continue;
-    group.Add(&member, m, At(call.to, begin(own)), bytes(own), At(call.to, begin(m)), bytes(m));
+    if (m == own || !GetAlike(call, own, m)) continue;
+    const SumSlice other = group.SliceFor(call, m);
+    group.Add(&member, m, sum, mine.bytes(), At(call.to, PlaceInSum(call, own, other.begin)),
+              other.bytes());
   }
   group.wires_->Start(group.number_, stream, member.sends, member.receives, call.ended_ns);
+}
+
+// Whether each member adds up a slice for all who get it.
+bool ProcessGroup::IsSliced(const Call& call) {
+  return call.kind == CallKind::kAllReduce ||
+         (call.kind == CallKind::kReduceScatter && call.pieces != nullptr);
+}
+
+bool ProcessGroup::HandsOn(const Call& call) const {
+  return call.kind == CallKind::kAllReduce || (IsSliced(call) && HowManyGet(call, members_) > 1);
 }
 
 // What goes to the other member, and what comes from it.
@@ -145,6 +161,7 @@ void ProcessGroup::List(Member* member) const {
     return;
   }
   const bool gathers = call.kind == CallKind::kAllGather;
+  if (call.pieces != nullptr) return ListPieces(member);
   const bool sums = call.kind == CallKind::kReduceScatter;
   void* to = call.to;
   if (sums && to != nullptr) {
@@ -157,18 +174,32 @@ void ProcessGroup::List(Member* member) const {
   }
 }
 
+// Of a gather.
+void ProcessGroup::ListPieces(Member* member) const {
+  const Call& call = *member->call;
+  const Pieces& pieces = *call.pieces;
+  const int own = member->member;
+  void* const place = At(call.to, pieces.begin[own]);
+  if (call.from != nullptr && place != nullptr && call.from != place) {
+    std::memcpy(place, call.from, static_cast<size_t>(pieces.bytes(own)));
+  }
+  for (int m = 0; m < members_; ++m) {
+    if (m == own) continue;
+    Add(member, m, call.from, pieces.bytes(own), At(call.to, pieces.begin[m]), pieces.bytes(m));
+  }
+}
+
 void ProcessGroup::ListSlices(Member* member) const {
   const Call& call = *member->call;
   const int own = member->member;
-  const auto begin = [&](int m) { return SliceBegin(call, m) * kFloat; };
-  const int64_t slice = begin(own + 1) - begin(own);
+  const int64_t slice = SliceFor(call, own).bytes();
   const bool moves = call.from != nullptr && call.to != nullptr;
   if (moves) member->summands.resize(static_cast<size_t>(members_ * slice / kFloat));
   void* const summands = moves ? member->summands.data() : nullptr;
   for (int m = 0; m < members_; ++m) {
     if (m == own) continue;
-    Add(member, m, At(call.from, begin(m)), begin(m + 1) - begin(m), At(summands, m * slice),
-        slice);
+    const SumSlice theirs = SliceFor(call, m);
+    Add(member, m, At(call.from, theirs.begin), theirs.bytes(), At(summands, m * slice), slice);
   }
 }
 
@@ -208,13 +239,14 @@ void ProcessGroup::Sum(const void* self, int64_t /*argument*/, NativeStream /*st
   const auto& member = *static_cast<const Member*>(self);
   const ProcessGroup& group = *member.group;
   const Call& call = *member.call;
-  const bool all = call.kind == CallKind::kAllReduce;
   const int own = member.member;
-  const int64_t first = all ? group.SliceBegin(call, own) : own * (call.bytes / kFloat);
-  const int64_t count = all ? group.SliceBegin(call, own + 1) - first : call.bytes / kFloat;
+  const SumSlice slice = IsSliced(call) ? group.SliceFor(call, own)
+                                        : SumSlice{own * call.bytes, (own + 1) * call.bytes};
+  const int64_t count = slice.bytes() / kFloat;
   if (call.from != nullptr && call.to != nullptr) {
-    const auto* const from = static_cast<const float*>(call.from) + first;
-    auto* const to = static_cast<float*>(call.to) + (all ? first : 0);
+    const int64_t place = IsSliced(call) ? PlaceInSum(call, own, slice.begin) : 0;
+    const auto* const from = reinterpret_cast<const float*>(At(call.from, slice.begin));
+    auto* const to = reinterpret_cast<float*>(At(call.to, place));
     const auto of = [&](int m) { return m == own ? from : member.summands.data() + m * count; };
     for (int64_t i = 0; i < count; ++i) {
       float sum = of(0)[i];
@@ -222,7 +254,9 @@ void ProcessGroup::Sum(const void* self, int64_t /*argument*/, NativeStream /*st
       to[i] = sum;
     }
   }
-  if (!all && call.ended_ns != nullptr) *call.ended_ns = group.device_->NowNs();
+  if (!group.HandsOn(call) && call.ended_ns != nullptr) {
+    NoteNs(call.ended_ns, group.device_->NowNs());
+  }
 }
 
 }  // namespace stringline

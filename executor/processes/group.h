@@ -39,14 +39,20 @@ class ProcessGroup final : public Group {
   static void BeginGather(const void* link, StreamId stream, const void* end);
   static void Sum(const void* self, int64_t argument, NativeStream stream);
 
+  void NoteComing(const Call& call) const {
+    if (call.came_ns != nullptr) NoteNs(call.came_ns, device_->NowNs());
+  }
   void List(Member* member) const;
+  void ListPieces(Member* member) const;
   void ListSlices(Member* member) const;
   absl::Status ListRows(Member* member) const;
   void Add(Member* member, int other, const void* source, int64_t sent, void* target,
            int64_t received) const;
-  // Where the slice of an all-reduce begins that a member adds up, in floats.
-  int64_t SliceBegin(const Call& call, int member) const {
-    return call.bytes / static_cast<int64_t>(sizeof(float)) * member / members_;
+  static bool IsSliced(const Call& call);
+  // Whether the sum of a slice goes to other members too.
+  bool HandsOn(const Call& call) const;
+  SumSlice SliceFor(const Call& call, int member) const {
+    return SliceOf(call, member, members_, sizeof(float));
   }
 
   CpuDevice* const device_;
@@ -66,6 +72,8 @@ class ProcessGroups final : public Groups {
     return &groups_.emplace_back(device_, &wires_, ranks);
   }
   absl::Status Connect() override { return wires_.Connect(); }
+  absl::Status Agree(const absl::Status& status) override { return wires_.Agree(status); }
+  void TellStates(const RankStates* states) override { wires_.TellStates(states); }
 
  private:
   CpuDevice* const device_;

@@ -22,17 +22,17 @@ namespace {
 constexpr int64_t kLookNs = 100'000'000;  // how often deadlines are looked at
 constexpr int64_t kGoodbyeNs = 2'000'000'000;
 
-absl::Status CountsDiffer(const Call& call, const Transfer& send, int64_t room) {
-  const int64_t row = std::max<int64_t>(call.bytes, 1);
-  return absl::InvalidArgumentError(absl::StrCat(DescribeWithAction(call), ": member ", send.from,
-                                                 " sends ", send.bytes / row, " rows to member ",
-                                                 send.to, ", which expects ", room / row));
+absl::Status StatusOf(int64_t code, const std::string& text) {
+  const bool known = code > 0 && code <= static_cast<int64_t>(absl::StatusCode::kUnauthenticated);
+  return absl::Status(known ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kInternal,
+                      text);
 }
 
 }  // namespace
 
 Wires::Wires(CpuDevice* device, World* world, const WireSettings& settings)
     : device_(device), world_(world), settings_(settings), peers_(world->processes()) {
+  ended_.resize(peers_.size(), {.rank = -1});
   process_of_rank_.assign(world->ranks(), -1);
   for (const int rank : world->local()) process_of_rank_[rank] = world->process();
 }
@@ -85,7 +85,7 @@ void Wires::Start(int group, StreamId stream, absl::Span<const Transfer> sends,
 void Wires::PostSend(int group, const Transfer& send, int waiting) {
   Lane& lane = LaneOf(group, send.from, send.to);
   lane.sends.push_back({send, waiting, NowNs()});
-  if (IsHere(groups_[group].ranks[send.to])) return MeetHere(lane);
+  if (IsHere(groups_[group].ranks[send.to])) return MeetHere(group, lane);
   MeetReady(group, lane);
 }
 
@@ -93,7 +93,7 @@ void Wires::PostReceive(int group, const Transfer& receive, int waiting) {
   Lane& lane = LaneOf(group, receive.from, receive.to);
   lane.receives.push_back({receive, waiting, NowNs()});
   const int process = process_of_rank_[groups_[group].ranks[receive.from]];
-  if (process == world_->process()) return MeetHere(lane);
+  if (process == world_->process()) return MeetHere(group, lane);
   const Call& call = *receive.call;
   Put(process, {{.kind = FrameKind::kReady,
                  .call = call.kind,
@@ -106,13 +106,13 @@ void Wires::PostReceive(int group, const Transfer& receive, int waiting) {
                  .room = receive.target == nullptr ? -1 : receive.bytes}});
 }
 
-void Wires::MeetHere(Lane& lane) {
+void Wires::MeetHere(int group, Lane& lane) {
   if (lane.sends.empty() || lane.receives.empty()) return;
   const End send = lane.sends.front(), receive = lane.receives.front();
   const absl::Status match = MatchCalls(*send.transfer.call, *receive.transfer.call);
-  if (!match.ok()) return SetFailure(match);
+  if (!match.ok()) return Notice({match});
   if (send.transfer.bytes != receive.transfer.bytes) {
-    return SetFailure(CountsDiffer(*send.transfer.call, send.transfer, receive.transfer.bytes));
+    return Notice({CountsDiffer(group, send.transfer, receive.transfer.bytes)});
   }
   lane.sends.erase(lane.sends.begin());
   lane.receives.erase(lane.receives.begin());
@@ -139,14 +139,17 @@ void Wires::MeetReady(int group, Lane& lane) {
   if (!MatchCalls(*of.call, other).ok()) {
     // The receiver knows what it is called there, and tells everybody.
     header.kind = FrameKind::kDiffers;
-    return Put(process, {.header = header, .text = DescribeWithAction(*of.call)});
+    const std::string own = NameOfRank(groups_[group].ranks[of.from]);
+    return Put(process,
+               {.header = header, .text = absl::StrCat(DescribeWithAction(*of.call), " of ", own)});
   }
   const bool moves = ready.room >= 0 && of.source != nullptr;
   if (moves && ready.room != of.bytes) {
-    return SetFailure(CountsDiffer(*of.call, of, ready.room));
+    return Notice({CountsDiffer(group, of, ready.room)});
   }
   lane.sends.erase(lane.sends.begin());
   lane.ready.erase(lane.ready.begin());
+  NoteEnded(group, of);
   header.kind = FrameKind::kData;
   header.length = moves ? of.bytes : 0;
   Put(process,
@@ -156,16 +159,34 @@ void Wires::MeetReady(int group, Lane& lane) {
 void Wires::Done(int waiting) {
   const Waiting& done = waiting_[waiting];
   if (--waiting_[waiting].left > 0) return;
-  if (done.ended_ns != nullptr) *done.ended_ns = device_->NowNs();
+  if (done.ended_ns != nullptr) NoteNs(done.ended_ns, device_->NowNs());
   free_waiting_.push_back(waiting);
   device_->GoOn(done.stream);
+}
+
+void Wires::NoteEnded(int group, const Transfer& transfer) {
+  const std::vector<int>& ranks = groups_[group].ranks;
+  const bool sends = IsHere(ranks[transfer.from]);
+  const int from = ranks[transfer.from], to = ranks[transfer.to];
+  const int peer = sends ? to : from;
+  ended_[process_of_rank_[peer]] = {sends ? from : to, peer, NowNs(), *transfer.call};
+}
+
+absl::Status Wires::CountsDiffer(int group, const Transfer& send, int64_t room) const {
+  const Call& call = *send.call;
+  const std::vector<int>& ranks = groups_[group].ranks;
+  const int64_t row = std::max<int64_t>(call.bytes, 1);
+  return absl::InvalidArgumentError(
+      absl::StrCat(DescribeWithAction(call), ": member ", send.from, ", ",
+                   NameOfRank(ranks[send.from]), ", sends ", send.bytes / row, " rows to member ",
+                   send.to, ", ", NameOfRank(ranks[send.to]), ", which expects ", room / row));
 }
 
 // Frames.
 
 void Wires::Put(int process, Outgoing outgoing) {
   Peer& peer = peers_[process];
-  if (peer.fd < 0 || peer.left) return;
+  if (peer.fd < 0 || peer.left || peer.deaf) return;
   outgoing.header.mark = kMark;
   if (!outgoing.text.empty()) outgoing.header.length = static_cast<int64_t>(outgoing.text.size());
   peer.outgoing.push_back(std::move(outgoing));
@@ -192,7 +213,10 @@ void Wires::Write(int process) {
     const ssize_t sent = sendmsg(peer.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
       if (errno == EAGAIN || errno == EINTR) return;
-      return Lost(process, std::strerror(errno));
+      // What it wrote before it went is read first.
+      peer.deaf = true;
+      peer.outgoing.clear();
+      return Wake();
     }
     peer.written += sent;
     if (peer.written < kHeader + first.header.length) continue;
@@ -231,7 +255,9 @@ bool Wires::BeginFrame(Peer* peer) {
   const Header& header = peer->header;
   if (header.mark != kMark || header.length < 0) return false;
   if (header.kind == FrameKind::kBye || header.kind == FrameKind::kAsk) return header.length == 0;
-  if (header.kind == FrameKind::kFail || header.kind == FrameKind::kWaits) {
+  const bool is_text = header.kind == FrameKind::kFail || header.kind == FrameKind::kNoticed ||
+                       header.kind == FrameKind::kAnswer;
+  if (is_text) {
     if (header.length > kMostText) return false;
     peer->text.resize(static_cast<size_t>(header.length));
     peer->target = peer->text.data();
@@ -269,35 +295,32 @@ void Wires::EndFrame(int process) {
     case FrameKind::kData: {
       Lane& lane = LaneOf(header.group, header.from, header.to);
       const int waiting = lane.receives.front().waiting;
+      NoteEnded(header.group, lane.receives.front().transfer);
       lane.receives.erase(lane.receives.begin());
       return Done(waiting);
     }
     case FrameKind::kDiffers: {
       const Call& own =
           *LaneOf(header.group, header.from, header.to).receives.front().transfer.call;
-      return SetFailure(
-          absl::InvalidArgumentError(absl::StrCat(peer.text, " met ", DescribeWithAction(own))));
+      const std::string name = NameOfRank(groups_[header.group].ranks[header.to]);
+      return Notice({absl::InvalidArgumentError(
+          absl::StrCat(peer.text, " met ", DescribeWithAction(own), " of ", name))});
     }
+    case FrameKind::kNoticed:
+      // Whoever says so takes those before this process for lost.
+      for (int p = 0; p < world_->process(); ++p) peers_[p].silent = true;
+      return Notice({StatusOf(header.index, peer.text), header.peer});
     case FrameKind::kFail:
-      return SetFailure(absl::Status(static_cast<absl::StatusCode>(header.index), peer.text),
-                        process);
+      return Settle(StatusOf(header.index, peer.text));
     case FrameKind::kAsk: {
       Outgoing answer;
-      answer.header.kind = FrameKind::kWaits;
-      answer.text = PackWaits(OwnWaits(), kMostText);
+      answer.header.kind = FrameKind::kAnswer;
+      answer.text = PackAnswer(OwnAnswer(), kMostText);
       return Put(process, std::move(answer));
     }
-    case FrameKind::kWaits: {
-      peer.waits = UnpackWaits(peer.text);
-      const auto is_none = [&](const RankWait& wait) {
-        return wait.rank < 0 || wait.rank >= world_->ranks() || wait.peer < 0 ||
-               wait.peer >= world_->ranks();
-      };
-      if (peer.waits && std::any_of(peer.waits->begin(), peer.waits->end(), is_none)) {
-        peer.waits.reset();
-      }
+    case FrameKind::kAnswer:
+      peer.answer = UnpackAnswer(peer.text, world_->ranks());
       return;
-    }
     case FrameKind::kBye:
       peer.left = true;
       return;
@@ -320,9 +343,12 @@ void Wires::Loop() {
       bool unsent = false;
       for (size_t p = 0; p < peers_.size(); ++p) {
         const Peer& peer = peers_[p];
-        unsent = unsent || (peer.fd >= 0 && !peer.outgoing.empty());
-        waiting[p] = {peer.fd, static_cast<short>(POLLIN | (peer.outgoing.empty() ? 0 : POLLOUT)),
-                      0};
+        const bool writes = peer.fd >= 0 && !peer.outgoing.empty();
+        unsent = unsent || writes;
+        // After a failure nothing is read any more.
+        const bool reads = failure_.ok();
+        waiting[p] = {reads || writes ? peer.fd : -1,
+                      static_cast<short>((reads ? POLLIN : 0) | (writes ? POLLOUT : 0)), 0};
       }
       if (stopping_) {
         if (goodbye_ns == 0) goodbye_ns = NowNs() + kGoodbyeNs;

@@ -7,10 +7,11 @@
 // the deadline. Ends in one process meet without a connection.
 //
 // The k-th send from one member to another meets the k-th receive; ends that differ are an error
-// that names both. A connection that closes without a word is a process that died. Process 0
-// decides which failure it is, and every process ends with that status.
+// that names both. A connection that closes without a word is a process that died. The first
+// process that is left decides which failure it is, and every process ends with that status.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -27,6 +28,7 @@
 #include "executor/cpu/device.h"
 #include "executor/group.h"
 #include "executor/processes/wire_inquiry.h"
+#include "executor/rank_states.h"
 #include "executor/world.h"
 
 namespace stringline {
@@ -34,6 +36,10 @@ namespace stringline {
 struct WireSettings {
   int64_t join_ms = 120'000;  // until all are connected
   int64_t wait_ms = 600'000;  // until an end of a message has met the other; 0: for ever
+  // When something has failed: so long may others take to answer what they wait for, and the one
+  // that decides what it was to say so.
+  int64_t ask_ms = 1000;
+  int64_t decide_ms = 3000;
 };
 
 // What a member sends to another or gets from it.
@@ -67,6 +73,10 @@ class Wires {
              absl::Span<const Transfer> receives, int64_t* ended_ns);
   // The run has failed.
   void Fail(const absl::Status& status);
+  // As Groups::Agree.
+  absl::Status Agree(const absl::Status& status);
+  // As Groups::TellStates.
+  void TellStates(const RankStates* states);
 
  private:
   static constexpr uint32_t kMark = 0x31525753;  // "SWR1"
@@ -83,14 +93,24 @@ class Wires {
     int waiting = -1;
     int64_t since_ns = 0;
   };
-  enum class FrameKind : uint8_t { kReady = 1, kData, kDiffers, kFail, kAsk, kWaits, kBye };
+  enum class FrameKind : uint8_t {
+    kReady = 1,
+    kData,
+    kDiffers,
+    kNoticed,  // a failure, for the one that decides
+    kFail,     // the one that it is
+    kAsk,
+    kAnswer,
+    kBye
+  };
   // The beginning of a frame; `length` bytes follow.
   struct Header {
     uint32_t mark = 0;
     FrameKind kind = FrameKind::kBye;
     CallKind call = CallKind::kSend;
-    int32_t group = 0, from = 0, to = 0, peer = 0;
-    int64_t bytes = 0, index = 0;  // of the call
+    int32_t group = 0, from = 0, to = 0;
+    int32_t peer = 0;              // of the call; of kNoticed: the process that died, or -1
+    int64_t bytes = 0, index = 0;  // of the call; `index` of a failure: its code
     int64_t room = 0;              // of kReady: what the receiver takes; -1: nothing moves
     int64_t length = 0;
   };
@@ -112,14 +132,27 @@ class Wires {
   };
   struct Peer {
     int fd = -1;
-    bool left = false;  // said goodbye
+    bool left = false;    // said goodbye
+    bool silent = false;  // did not say in time what failed
+    bool deaf = false;    // nothing can be written to it; what it wrote may still come
     std::deque<Outgoing> outgoing;
     int64_t written = 0;  // of the first
     Header header;
     int64_t read = 0;  // of the frame under way
     char* target = nullptr;
     std::string text;
-    std::optional<std::vector<RankWait>> waits;  // its answer to an inquiry
+    std::optional<WireAnswer> answer;  // to an inquiry
+  };
+  // The last message between a rank of this process and one of another.
+  struct Ended {
+    int rank = 0, peer = 0;
+    int64_t ended_ns = 0;
+    Call call;  // as it was, for its names
+  };
+  // What went wrong, as far as this process knows.
+  struct Trouble {
+    absl::Status status;
+    int dead = -1;  // the process that died, where one did
   };
   using Lock = std::unique_lock<std::mutex>;
 
@@ -133,8 +166,10 @@ class Wires {
   absl::Status StartReading();
   absl::Status AcceptOthers(int listener, int64_t deadline_ns);
 
-  // "process 3 on gpu1"
+  // "rank 3 on gpu1"; "process 1 with ranks 2, 3 on gpu1"
   std::string NameOf(int process) const;
+  std::string NameOfRank(int rank) const;
+  std::vector<int> RanksOf(int process) const;
   Lane& LaneOf(int group, int from, int to) {
     Members& members = groups_[group];
     return members.lanes[from * members.ranks.size() + to];
@@ -142,9 +177,11 @@ class Wires {
   // These hold the lock.
   void PostSend(int group, const Transfer& send, int waiting);
   void PostReceive(int group, const Transfer& receive, int waiting);
-  void MeetHere(Lane& lane);
+  void MeetHere(int group, Lane& lane);
   void MeetReady(int group, Lane& lane);
   void Done(int waiting);
+  void NoteEnded(int group, const Transfer& transfer);
+  absl::Status CountsDiffer(int group, const Transfer& send, int64_t room) const;
   void Put(int process, Outgoing outgoing);
   void Write(int process);
   void Read(int process);
@@ -154,13 +191,17 @@ class Wires {
   void Lost(int process, const std::string& why);
   template <typename Visit>
   void ForWaitingEnds(Visit visit) const;
-  std::string AwaitedFrom(int process) const;
-  std::vector<RankWait> OwnWaits() const;
-  void SetFailure(absl::Status status, int told_by = -1);
-  void Settle(absl::Status status);
-  void Inquire(absl::Status status);
+  WireAnswer OwnAnswer() const;
+  // The one that decides: the first process that is left.
+  int Decider() const;
+  void Notice(Trouble trouble);
+  void TellDecider();
+  // Of the one that decides.
+  void Decide();
   void EndInquiry();
-  void Tell(int process, const absl::Status& status);
+  void Settle(absl::Status status);
+  WireAnswers AllAnswers() const;
+  void Tell(int process, FrameKind kind, const absl::Status& status, int dead = -1);
   void CheckDeadline();
 
   void Loop();
@@ -174,13 +215,18 @@ class Wires {
   bool connected_ = false;
 
   std::mutex mutex_;
+  std::condition_variable settled_;
+  const RankStates* states_ = nullptr;
   std::deque<Members> groups_;
   std::vector<Waiting> waiting_;
   std::vector<int> free_waiting_;
-  std::vector<Peer> peers_;  // by process
-  absl::Status failure_;     // of the run
-  absl::Status noticed_;     // before process 0 has said which it is
+  std::vector<Peer> peers_;   // by process
+  std::vector<Ended> ended_;  // by other process; of a rank -1: none
+  absl::Status failure_;      // of the run
+  Trouble noticed_;           // before it is said which failure it is
   int64_t noticed_ns_ = 0;
+  int told_ = -1;       // the one that decides, which was told
+  bool asked_ = false;  // this one decides, and has asked all
   bool stopping_ = false;
   int wake_fd_ = -1;
   std::vector<std::thread> thread_;  // that reads; none before Connect

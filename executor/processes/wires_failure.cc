@@ -1,24 +1,48 @@
-// What happens when something fails: who noticed it, who decides what it was, and who is told. The
+// What happens when something fails: who notices it, who decides what it was, and who is told. The
 // reading thread looks at deadlines now and then.
+//
+// Failures may be noticed in several places at once. The first process that is left decides which
+// one it is: the first that it has noticed or was told of. Where somebody waited too long or a
+// process died, it asks all others what they know before it says so. If it does not decide in time,
+// the next process does.
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "executor/clock.h"
 #include "executor/processes/wires.h"
 
 namespace stringline {
 namespace {
 
-constexpr int64_t kAskNs = 1'000'000'000;     // so long process 0 waits for answers
-constexpr int64_t kAnswerNs = 3'000'000'000;  // so long process 0 may take to say what failed
+// So soon the connections tell of a death that somebody else has noticed.
+constexpr std::chrono::milliseconds kSoon(300);
 
 }  // namespace
 
+std::vector<int> Wires::RanksOf(int process) const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < world_->ranks(); ++rank) {
+    if (process_of_rank_[rank] == process) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 std::string Wires::NameOf(int process) const {
-  return absl::StrCat("process ", process, " on ", hosts_[process]);
+  const std::vector<int> ranks = RanksOf(process);
+  if (ranks.size() == 1) return NameOfRank(ranks[0]);
+  return absl::StrCat("process ", process, " with ranks ", absl::StrJoin(ranks, ", "),
+                      process < static_cast<int>(hosts_.size()) ? " on " + hosts_[process] : "");
+}
+
+std::string Wires::NameOfRank(int rank) const {
+  const int process = process_of_rank_[rank];
+  return absl::StrCat("rank ", rank,
+                      process < static_cast<int>(hosts_.size()) ? " on " + hosts_[process] : "");
 }
 
 void Wires::Lost(int process, const std::string& why) {
@@ -26,13 +50,17 @@ void Wires::Lost(int process, const std::string& why) {
   (void)close(peer.fd);
   peer.fd = -1;
   peer.outgoing.clear();
-  if (peer.left || stopping_) {
-    if (AwaitedFrom(process).empty()) return;
-    return SetFailure(absl::UnavailableError(
-        absl::StrCat(NameOf(process), " has ended its run", AwaitedFrom(process))));
+  if (!peer.left && !stopping_) {
+    return Notice({absl::UnavailableError(
+                       absl::StrCat(NameOf(process), " died, or ended without a word: ", why)),
+                   process});
   }
-  SetFailure(absl::UnavailableError(absl::StrCat(
-      NameOf(process), " died, or ended without a word: ", why, AwaitedFrom(process))));
+  bool awaited = false;
+  ForWaitingEnds([&](const End& /*end*/, int /*rank*/, int of) {
+    awaited = awaited || process_of_rank_[of] == process;
+  });
+  if (!awaited) return;
+  Notice({absl::UnavailableError(absl::StrCat(NameOf(process), " has ended its run")), process});
 }
 
 // Every end of this process that waits, with its rank and the one that it waits for.
@@ -49,84 +77,148 @@ void Wires::ForWaitingEnds(Visit visit) const {
   }
 }
 
-// "; a receive of … waited for it", or "".
-std::string Wires::AwaitedFrom(int process) const {
-  const End* awaited = nullptr;
-  ForWaitingEnds([&](const End& end, int /*rank*/, int peer) {
-    if (awaited == nullptr && process_of_rank_[peer] == process) awaited = &end;
-  });
-  if (awaited == nullptr) return "";
-  return absl::StrCat("; ", DescribeWithAction(*awaited->transfer.call), " waited for it");
-}
-
-std::vector<RankWait> Wires::OwnWaits() const {
-  std::vector<RankWait> waits;
+WireAnswer Wires::OwnAnswer() const {
+  WireAnswer answer;
   const int64_t now_ns = NowNs();
   ForWaitingEnds([&](const End& end, int rank, int peer) {
-    waits.push_back({rank, peer, now_ns - end.since_ns, DescribeWithAction(*end.transfer.call)});
+    answer.waits.push_back(
+        {rank, peer, now_ns - end.since_ns, DescribeWithAction(*end.transfer.call)});
   });
-  return waits;
+  for (const Ended& ended : ended_) {
+    if (ended.rank < 0) continue;
+    answer.messages.push_back(
+        {ended.rank, ended.peer, now_ns - ended.ended_ns, DescribeWithAction(ended.call)});
+  }
+  if (states_ != nullptr) answer.states = states_->Now();
+  return answer;
+}
+
+WireAnswers Wires::AllAnswers() const {
+  WireAnswers answers;
+  answers.Add(OwnAnswer());
+  for (const Peer& peer : peers_) {
+    if (peer.answer) answers.Add(*peer.answer);
+  }
+  for (int rank = 0; rank < world_->ranks(); ++rank) {
+    const int process = process_of_rank_[rank];
+    answers.names.push_back(NameOfRank(rank));
+    answers.answered.push_back(process == world_->process() || peers_[process].answer.has_value());
+  }
+  return answers;
 }
 
 void Wires::Fail(const absl::Status& status) {
   const Lock lock(mutex_);
-  SetFailure(status);
+  Notice({status});
 }
 
-// Failures may be noticed in several places at once. Process 0 says which one it is: the first that
-// it has noticed or was told of. Before it says that somebody waited too long, it asks all what
-// they wait for.
-void Wires::SetFailure(absl::Status status, int told_by) {
+absl::Status Wires::Agree(const absl::Status& status) {
+  const absl::Status told = world_->state();
+  Lock lock(mutex_);
+  if (!connected_ || status == failure_) return status;
+  if (status != told) {
+    // It is of this process alone; the others are told whose it is.
+    Notice({absl::AbortedError(absl::StrCat(NameOf(world_->process()), ": ", status.message()))});
+    return status;
+  }
+  const auto settled = [this] { return !failure_.ok(); };
+  if (!settled_.wait_for(lock, kSoon, settled)) Notice({status});
+  const int64_t most_ms = settings_.ask_ms + settings_.decide_ms * world_->processes();
+  (void)settled_.wait_for(lock, std::chrono::milliseconds(most_ms), settled);
+  return failure_.ok() ? status : failure_;
+}
+
+void Wires::TellStates(const RankStates* states) {
+  const Lock lock(mutex_);
+  states_ = states;
+  if (states == nullptr) std::fill(ended_.begin(), ended_.end(), Ended{.rank = -1});
+}
+
+int Wires::Decider() const {
+  int process = 0;
+  while (process < world_->process() &&
+         (peers_[process].fd < 0 || peers_[process].left || peers_[process].silent)) {
+    ++process;
+  }
+  return process;
+}
+
+void Wires::Notice(Trouble trouble) {
   if (!failure_.ok()) return;
-  const bool decides = world_->process() == 0;
-  if (!decides && told_by != 0 && peers_[0].fd >= 0) {
-    if (!noticed_.ok()) return;
-    noticed_ = std::move(status);
+  if (trouble.dead >= world_->processes()) trouble.dead = -1;
+  // Who is dead is no longer only late.
+  const bool first = noticed_.status.ok();
+  const bool surer = trouble.dead >= 0 && absl::IsDeadlineExceeded(noticed_.status);
+  if (!first && !surer) return;
+  noticed_ = std::move(trouble);
+  if (first) noticed_ns_ = NowNs();
+  told_ = -1;
+  TellDecider();
+}
+
+// Again whenever it is another one.
+void Wires::TellDecider() {
+  const int decider = Decider();
+  if (decider == told_) return;
+  told_ = decider;
+  if (decider == world_->process()) return Decide();
+  Tell(decider, FrameKind::kNoticed, noticed_.status, noticed_.dead);
+}
+
+void Wires::Decide() {
+  if (noticed_.dead < 0 && !absl::IsDeadlineExceeded(noticed_.status)) {
+    return Settle(noticed_.status);
+  }
+  if (!asked_) {
+    asked_ = true;
     noticed_ns_ = NowNs();
-    return Tell(0, noticed_);
+    for (int p = 0; p < static_cast<int>(peers_.size()); ++p) {
+      Put(p, {{.kind = FrameKind::kAsk}});
+    }
   }
-  if (decides && absl::IsDeadlineExceeded(status)) return Inquire(std::move(status));
-  Settle(std::move(status));
-}
-
-void Wires::Settle(absl::Status status) {
-  failure_ = std::move(status);
-  for (int p = 0; p < static_cast<int>(peers_.size()); ++p) {
-    if (world_->process() == 0 || peers_[0].fd < 0) Tell(p, failure_);
-  }
-  device_->Fail(failure_);
-}
-
-void Wires::Inquire(absl::Status status) {
-  if (!noticed_.ok()) return;  // it does so already
-  noticed_ = std::move(status);
-  noticed_ns_ = NowNs();
-  for (int p = 1; p < static_cast<int>(peers_.size()); ++p) {
-    Put(p, {{.kind = FrameKind::kAsk}});
-  }
+  EndInquiry();
 }
 
 void Wires::EndInquiry() {
-  const auto open = [](const Peer& peer) { return peer.fd >= 0 && !peer.waits; };
-  const bool all = std::none_of(peers_.begin() + 1, peers_.end(), open);
-  if (!all && NowNs() < noticed_ns_ + kAskNs) return;
-  WaitingRanks ranks;
-  ranks.waits = OwnWaits();
-  for (const Peer& peer : peers_) {
-    if (peer.waits) ranks.waits.insert(ranks.waits.end(), peer.waits->begin(), peer.waits->end());
+  const auto open = [](const Peer& peer) {
+    return peer.fd >= 0 && !peer.left && !peer.deaf && !peer.answer;
+  };
+  const bool all = std::none_of(peers_.begin(), peers_.end(), open);
+  if (!all && NowNs() < noticed_ns_ + settings_.ask_ms * 1'000'000) return;
+  const WireAnswers answers = AllAnswers();
+  const std::string said(noticed_.status.message());
+  if (noticed_.dead >= 0) {
+    return Settle(
+        absl::Status(noticed_.status.code(), said + DescribeLost(answers, RanksOf(noticed_.dead))));
   }
-  for (int rank = 0; rank < world_->ranks(); ++rank) {
-    const int process = process_of_rank_[rank];
-    ranks.names.push_back(absl::StrCat("rank ", rank, " on ", hosts_[process]));
-    ranks.answered.push_back(process == 0 || peers_[process].waits.has_value());
+  std::string blame = DescribeBlame(answers);
+  if (blame.empty()) {
+    blame = said;
+    for (int rank = 0; rank < world_->ranks(); ++rank) {
+      if (answers.answered[rank]) continue;
+      blame = absl::StrCat(answers.names[rank],
+                           " does not answer: its process was stopped, or its host is lost; ", said,
+                           DescribeKnown(answers, {rank}));
+      break;
+    }
   }
-  const std::string blame = DescribeBlame(ranks);
-  Settle(blame.empty() ? noticed_ : absl::DeadlineExceededError(blame));
+  Settle(absl::DeadlineExceededError(blame));
 }
 
-void Wires::Tell(int process, const absl::Status& status) {
+void Wires::Settle(absl::Status status) {
+  if (!failure_.ok()) return;
+  failure_ = std::move(status);
+  for (int p = 0; p < static_cast<int>(peers_.size()); ++p) {
+    if (Decider() == world_->process()) Tell(p, FrameKind::kFail, failure_);
+  }
+  device_->Fail(failure_);
+  settled_.notify_all();
+}
+
+void Wires::Tell(int process, FrameKind kind, const absl::Status& status, int dead) {
   Outgoing fail;
-  fail.header.kind = FrameKind::kFail;
+  fail.header.kind = kind;
+  fail.header.peer = dead;
   fail.header.index = static_cast<int64_t>(status.code());
   fail.text = std::string(status.message().substr(0, kMostText));
   Put(process, std::move(fail));
@@ -134,13 +226,13 @@ void Wires::Tell(int process, const absl::Status& status) {
 
 void Wires::CheckDeadline() {
   if (!failure_.ok()) return;
-  if (!noticed_.ok() && world_->process() == 0) return EndInquiry();
-  if (!noticed_.ok()) {
-    if (NowNs() < noticed_ns_ + kAnswerNs) return;
-    (void)close(peers_[0].fd);
-    peers_[0].fd = -1;
-    return Settle(absl::Status(
-        noticed_.code(), absl::StrCat(noticed_.message(), "; ", NameOf(0), " does not answer")));
+  if (!noticed_.status.ok()) {
+    TellDecider();
+    if (asked_) return EndInquiry();
+    if (NowNs() < noticed_ns_ + settings_.decide_ms * 1'000'000) return;
+    peers_[told_].silent = true;
+    noticed_ns_ = NowNs();
+    return TellDecider();
   }
   if (settings_.wait_ms == 0) return;
   const int64_t before_ns = NowNs() - settings_.wait_ms * 1'000'000;
@@ -153,11 +245,9 @@ void Wires::CheckDeadline() {
     awaited = peer;
   });
   if (late == nullptr) return;
-  SetFailure(absl::DeadlineExceededError(
-      absl::StrCat("rank ", late_rank, " on ", hosts_[world_->process()], " waited ",
-                   static_cast<double>(settings_.wait_ms) / 1000, " s in ",
-                   DescribeWithAction(*late->transfer.call), " for rank ", awaited, " on ",
-                   hosts_[process_of_rank_[awaited]])));
+  Notice({absl::DeadlineExceededError(absl::StrCat(
+      NameOfRank(late_rank), " waited ", static_cast<double>(settings_.wait_ms) / 1000, " s in ",
+      DescribeWithAction(*late->transfer.call), " for ", NameOfRank(awaited)))});
 }
 
 }  // namespace stringline

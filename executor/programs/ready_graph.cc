@@ -4,6 +4,7 @@
 #include "executor/programs/ready_graph.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "executor/placement.h"
 #include "schedlang/base/sl_check.h"
@@ -27,18 +28,18 @@ char* Address(const Regions& regions, const Location& location) {
 
 }  // namespace
 
-StageLayout::StageLayout(const StageProgram& program) : layers(program.moe_layers) {
+StageLayout::StageLayout(const StageProgram& program, bool gathered) : layers(program.moe_layers) {
   params.resize(program.params.size());
+  working.resize(program.params.size(), -1);
   for (const bool experts : {false, true}) {
-    for (size_t p = 0; p < params.size(); ++p) {
-      if (program.params[p].expert != experts) continue;
-      params[p] = AddTensor(GradTypeOf(program.params[p]), &param_bytes);
+    for (const bool narrow : {false, true}) {
+      for (size_t p = 0; p < params.size(); ++p) {
+        const Param& param = program.params[p];
+        if (param.expert != experts || (param.type.dtype != DType::kF32) != narrow) continue;
+        params[p] = AddTensor(GradTypeOf(param), &param_bytes);
+        if (narrow || gathered) working[p] = AddTensor(param.type, &working_bytes);
+      }
     }
-    if (!experts) dense_bytes = param_bytes;
-  }
-  for (const Param& param : program.params) {
-    const bool narrow = param.type.dtype != DType::kF32;
-    working.push_back(narrow ? AddTensor(param.type, &working_bytes) : -1);
   }
   for (const Saved& value : program.saved) {
     const StageValue kept =
@@ -56,6 +57,13 @@ StageLayout::StageLayout(const StageProgram& program) : layers(program.moe_layer
     bytes[StageValue::kOutput] = program.output.bytes();
     bytes[StageValue::kOutGrad] = program.output.bytes();
   }
+}
+
+std::vector<int> StageLayout::InOrder() const {
+  std::vector<int> order(params.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [this](int a, int b) { return params[a] < params[b]; });
+  return order;
 }
 
 Location StageLayout::Of(const Port& port) const {

@@ -39,17 +39,19 @@ struct Location {
 
 // Where the tensors of a stage lie in their regions, each aligned.
 struct StageLayout {
-  explicit StageLayout(const StageProgram& program);
+  // Where parameters are shared out, graphs read working copies of all of them, which are there
+  // from UNSHARD to RESHARD.
+  explicit StageLayout(const StageProgram& program, bool gathered = false);
 
   Location Of(const Port& port) const;
 
-  // Of a parameter, its gradient, its two moments and, where it is BF16, its working copy.
-  int64_t all_param_bytes() const { return 4 * param_bytes + working_bytes; }
+  // The parameters as they lie in memory: experts' come last, and of both BF16 ones behind F32
+  // ones.
+  std::vector<int> InOrder() const;
 
-  std::vector<int64_t> params;  // offsets, in kParams and in kGrads alike; experts' come last
-  int64_t dense_bytes = 0;      // of those that are no experts'
+  std::vector<int64_t> params;  // offsets, in kParams and in kGrads alike
   int64_t param_bytes = 0;
-  std::vector<int64_t> working;  // offsets in kWorking; -1 for an F32 parameter
+  std::vector<int64_t> working;  // offsets in kWorking; -1 for an F32 parameter that has none
   int64_t working_bytes = 0;
   std::vector<Location> saved;
   std::vector<int64_t> stash;

@@ -59,7 +59,7 @@ Regions Stages::RegionsOf(const Action& action, int program) const {
   set(Region::kArena,
       arenas_[rank.value][memory_.ranks[rank.value].ArenaOf(static_cast<ActionKind>(program))]);
   set(Region::kParams, stage.params);
-  set(Region::kWorking, stage.working);
+  set(Region::kWorking, gathers() ? stage.gathered : stage.working);
   set(Region::kGrads, stage.grads);
   for (int v = 0; v < kStageValues; ++v) {
     const auto value = static_cast<StageValue>(v);

@@ -4,13 +4,13 @@
 #include "executor/programs/stages.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
-#include "executor/bf16.h"
+#include "absl/strings/string_view.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 #include "schedlang/effects.h"
-#include "stages/init.h"
 
 namespace stringline {
 namespace {
@@ -30,6 +30,15 @@ absl::Status CheckFit(const Plan& plan, absl::Span<const StageProgram> programs)
   return absl::OkStatus();
 }
 
+// Those of parameters to which another is tied.
+std::set<absl::string_view> TiedNames(absl::Span<const StageProgram> programs) {
+  std::set<absl::string_view> names;
+  for (const StageProgram& program : programs) {
+    for (const Param& param : program.params) names.insert(param.tied_to);
+  }
+  return names;
+}
+
 template <typename Number>
 absl::Status AllocateOnHost(int64_t count, Device* device, absl::Span<Number>* numbers) {
   if (count == 0) return absl::OkStatus();
@@ -41,18 +50,25 @@ absl::Status AllocateOnHost(int64_t count, Device* device, absl::Span<Number>* n
 
 }  // namespace
 
-Stages::Stages(const Plan& lowered, absl::Span<const StageProgram> programs, Kernels* kernels)
+Stages::Stages(const Plan& lowered, absl::Span<const StageProgram> programs, Kernels* kernels,
+               const StateSharing& sharing)
     : plan_(lowered),
       programs_(programs),
       kernels_(kernels),
+      sharing_(sharing),
       token_bytes_(AlignUp(programs.front().input.bytes())),
       target_bytes_(AlignUp(programs.back().target.bytes())),
       allocated_(lowered.ranks(), 0),
       device_tokens_(lowered.microbatches, nullptr),
       device_targets_(lowered.microbatches, nullptr),
       device_losses_(lowered.microbatches, nullptr) {
+  const std::set<absl::string_view> tied = TiedNames(programs);
   for (const StageProgram& program : programs) {
-    Stage& stage = stages_.emplace_back(program);
+    std::vector<bool> alone;
+    for (const Param& param : program.params) {
+      alone.push_back(!param.tied_to.empty() || tied.count(param.name) > 0);
+    }
+    Stage& stage = stages_.emplace_back(program, alone, sharing);
     stage.programs.emplace_back(program.forward, program.forward_parts, stage.layout, kernels);
     stage.programs.emplace_back(program.backward, absl::Span<const GraphPart>(), stage.layout,
                                 kernels);
@@ -64,8 +80,8 @@ Stages::Stages(const Plan& lowered, absl::Span<const StageProgram> programs, Ker
 }
 
 std::vector<StageSizes> Stages::SizesOf(const Plan& plan, absl::Span<const StageProgram> programs,
-                                        Kernels* kernels) {
-  return Stages(plan, programs, kernels).Sizes();
+                                        Kernels* kernels, const StateSharing& sharing) {
+  return Stages(plan, programs, kernels, sharing).Sizes();
 }
 
 std::vector<StageSizes> Stages::Sizes() const {
@@ -81,20 +97,23 @@ std::vector<StageSizes> Stages::Sizes() const {
       size.temporaries[program] = runs ? stages_[s].programs[program].arena_bytes() : 0;
     }
     const DataBytes data = DataOfStage(id);
-    size.resident = layout.all_param_bytes() + plan_.microbatches * TallyBytes(id) + data.tokens +
+    size.resident = state(id).all() + plan_.microbatches * TallyBytes(id) + data.tokens +
                     data.targets + data.losses;
+    if (gathers()) size.gathered = layout.working_bytes;
   }
   return sizes;
 }
 
 absl::StatusOr<std::unique_ptr<Stages>> Stages::Place(const Plan& lowered,
                                                       absl::Span<const StageProgram> programs,
-                                                      Kernels* kernels) {
+                                                      Kernels* kernels,
+                                                      const StateSharing& sharing) {
   SL_RETURN_IF_ERROR(CheckFit(lowered, programs));
-  std::unique_ptr<Stages> stages(new Stages(lowered, programs, kernels));
+  std::unique_ptr<Stages> stages(new Stages(lowered, programs, kernels, sharing));
   for (const Stage& stage : stages->stages_) {
     for (const ReadyGraph& program : stage.programs) SL_RETURN_IF_ERROR(program.status());
   }
+  if (stages->gathers()) SL_RETURN_IF_ERROR(stages->CheckGathered());
   SL_ASSIGN_OR_RETURN(stages->memory_, PlanMemory(lowered, stages->Sizes()));
   return stages;
 }
@@ -104,7 +123,7 @@ NeededMemory Stages::needed(absl::Span<const RankId> ranks) const {
   double tallies = 0;
   for (size_t s = 0; s < stages_.size(); ++s) {
     if (!Holds(ranks, StageId(static_cast<int32_t>(s)))) continue;
-    needed.params += static_cast<double>(stages_[s].layout.all_param_bytes());
+    needed.params += static_cast<double>(state(StageId(static_cast<int32_t>(s))).all());
     tallies += static_cast<double>(TallyBytes(StageId(static_cast<int32_t>(s))));
   }
   for (const RankId rank : ranks) {
@@ -169,7 +188,6 @@ absl::Status Stages::Allocate(uint64_t seed, int expert_rank, absl::Span<const R
     *place = static_cast<char*>(memory);
     return absl::OkStatus();
   };
-  std::vector<float> first_values;
   bool reads_data = false;
   for (size_t s = 0; s < stages_.size(); ++s) {
     Stage& stage = stages_[s];
@@ -179,25 +197,21 @@ absl::Status Stages::Allocate(uint64_t seed, int expert_rank, absl::Span<const R
     SL_RETURN_IF_ERROR(AllocateOnHost(tallies / sizeof(float), device, &stage.host_tallies));
     if (!Holds(ranks, id)) continue;
     reads_data = reads_data || programs_[s].first || programs_[s].last;
-    SL_RETURN_IF_ERROR(allocate(rank, stage.layout.param_bytes, &stage.params));
-    SL_RETURN_IF_ERROR(allocate(rank, stage.layout.param_bytes, &stage.grads));
-    SL_RETURN_IF_ERROR(allocate(rank, stage.layout.working_bytes, &stage.working));
-    for (size_t p = 0; p < programs_[s].params.size(); ++p) {
-      const Param& param = programs_[s].params[p];
-      first_values.resize(param.type.elements());
-      Initialize(param, seed, first_values.data(), expert_rank);
-      SL_RETURN_IF_ERROR(device->CopyNow(stage.params + stage.layout.params[p], first_values.data(),
-                                         GradTypeOf(param).bytes()));
-      SL_RETURN_IF_ERROR(WriteWorking(id, static_cast<int>(p), first_values, device));
-    }
+    const StateBytes bytes = state(id);
+    SL_RETURN_IF_ERROR(allocate(rank, bytes.params, &stage.params));
+    SL_RETURN_IF_ERROR(allocate(rank, bytes.grads, &stage.grads));
+    SL_RETURN_IF_ERROR(allocate(rank, bytes.working, &stage.working));
+    SL_RETURN_IF_ERROR(WriteFirstValues(id, seed, expert_rank, device));
     SL_RETURN_IF_ERROR(allocate(rank, tallies, &stage.tallies));
     SL_RETURN_IF_ERROR(AllocateData(id, device));
   }
   blocks_.resize(plan_.ranks());
+  gathered_.resize(plan_.ranks());
   arenas_.resize(plan_.ranks());
   for (const RankId rank : ranks) {
     const RankMemory& memory = memory_.ranks[rank.value];
     SL_RETURN_IF_ERROR(allocate(rank, memory.block, &blocks_[rank.value]));
+    SL_RETURN_IF_ERROR(allocate(rank, memory.gathered, &gathered_[rank.value]));
     for (int arena = 0; arena < kArenas; ++arena) {
       SL_RETURN_IF_ERROR(allocate(rank, memory.arenas[arena], &arenas_[rank.value][arena]));
     }
@@ -208,35 +222,6 @@ absl::Status Stages::Allocate(uint64_t seed, int expert_rank, absl::Span<const R
   SL_RETURN_IF_ERROR(
       AllocateOnHost(microbatches * programs_.front().input.elements(), device, &tokens_));
   return AllocateOnHost(microbatches * programs_.back().target.elements(), device, &targets_);
-}
-
-absl::Status Stages::RefreshWorking(Device* device) {
-  std::vector<float> values;
-  for (size_t s = 0; s < stages_.size(); ++s) {
-    const Stage& stage = stages_[s];
-    if (stage.params == nullptr) continue;  // of a rank that is not here
-    for (size_t p = 0; p < programs_[s].params.size(); ++p) {
-      const Param& param = programs_[s].params[p];
-      if (stage.layout.working[p] < 0) continue;
-      values.resize(param.type.elements());
-      SL_RETURN_IF_ERROR(device->CopyNow(values.data(), stage.params + stage.layout.params[p],
-                                         GradTypeOf(param).bytes()));
-      const StageId id(static_cast<int32_t>(s));
-      SL_RETURN_IF_ERROR(WriteWorking(id, static_cast<int>(p), values, device));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Stages::WriteWorking(StageId stage, int param, absl::Span<const float> values,
-                                  Device* device) {
-  const Stage& of = stages_[stage.value];
-  const int64_t offset = of.layout.working[param];
-  if (offset < 0) return absl::OkStatus();
-  std::vector<uint16_t> rounded(values.size());
-  ToBf16(values.data(), static_cast<int64_t>(values.size()), rounded.data());
-  return device->CopyNow(of.working + offset, rounded.data(),
-                         programs_[stage.value].params[param].type.bytes());
 }
 
 char* Stages::AddressOf(StageId stage, MicrobatchId microbatch, StageValue value) const {

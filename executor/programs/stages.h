@@ -14,7 +14,9 @@
 #include "absl/types/span.h"
 #include "executor/available_memory.h"
 #include "executor/programs/ready_graph.h"
+#include "executor/programs/state_pieces.h"
 #include "executor/replicas.h"
+#include "executor/sharding.h"
 #include "executor/stage_work.h"
 #include "schedlang/base/align.h"
 #include "schedlang/memory/memory_plan.h"
@@ -27,12 +29,15 @@ class Stages final : public StageWork {
  public:
   // One program per stage of the plan, in the order of the model. Decides where everything will
   // lie and takes no memory for it. All arguments outlive the object.
+  // FailedPrecondition where an action would need parameters that are shared out and that nobody
+  // has gathered.
   static absl::StatusOr<std::unique_ptr<Stages>> Place(const Plan& lowered,
                                                        absl::Span<const StageProgram> programs,
-                                                       Kernels* kernels);
+                                                       Kernels* kernels,
+                                                       const StateSharing& sharing = {});
   // What `Place` reckons with, by stage. `plan` need not be lowered.
   static std::vector<StageSizes> SizesOf(const Plan& plan, absl::Span<const StageProgram> programs,
-                                         Kernels* kernels);
+                                         Kernels* kernels, const StateSharing& sharing = {});
   // Where in a mesh these stages are: with whom they sum gradients and exchange experts' rows.
   // Before Allocate.
   struct Seat {
@@ -40,6 +45,7 @@ class Stages final : public StageWork {
     const Replicas* replicas = nullptr;
     std::vector<Group*> experts;  // by rank: all that share out the experts of its stages
     int expert = 0;               // as which member
+    int shard = 0;                // the member of the shard group
   };
   void Join(Seat seat) { seat_ = std::move(seat); }
   // What Allocate will take for these ranks, and the caller for the two moments of parameters: for
@@ -62,7 +68,9 @@ class Stages final : public StageWork {
   std::vector<HostCopy> CopiesBefore(const Action& action) override;
   std::vector<HostCopy> CopiesAfter(const Action& action) override;
   Bytes Payload(const Action& send_or_recv) const override;
-  // REDUCE_GRAD: the sum over all copies of the stage. Parameters are always whole.
+  // REDUCE_GRAD: the sum over all copies of the stage; of gradients that are shared out each member
+  // gets its pieces. UNSHARD gathers what graphs read, and RESHARD lets others have the memory;
+  // where parameters are always whole they do nothing.
   absl::StatusOr<Piece> Collective(const Action& action) override;
 
   // The data of a microbatch, in host memory: what the first stage reads and what the last one
@@ -84,7 +92,23 @@ class Stages final : public StageWork {
   // microbatches. There is room for it, whichever process has the stage.
   std::vector<absl::Span<float>> Given(StageId stage);
 
-  // By stage: all parameters in one block, each at its layout's offset; gradients likewise.
+  // What this member updates of a stage whose rank is here: all of it, or its own pieces.
+  struct Owned {
+    int block;  // of pieces(stage)
+    absl::Span<float> values, gradient;
+    absl::Span<uint16_t> working;
+    int64_t moment_at;  // bytes, in the moments' memory
+  };
+  std::vector<Owned> OwnedBlocks(StageId stage) const;
+  const StatePieces& pieces(StageId stage) const { return stages_[stage.value].pieces; }
+  StateBytes state(StageId stage) const;
+  // After an update: calls on the shard group by which all members get whole parameters again, and
+  // zeros in whole gradients. Nothing where nothing is shared out.
+  std::vector<MemberCall> GatherUpdated(StageId stage) const;
+  void ClearGrads(StageId stage, NativeStream stream);
+
+  // By stage: all parameters in one block, each at its layout's offset; gradients likewise. Not of
+  // parameters that are shared out: of these there are only the own pieces, as pieces() has them.
   const StageLayout& layout(StageId stage) const { return stages_[stage.value].layout; }
   float* params(StageId stage) { return reinterpret_cast<float*>(stages_[stage.value].params); }
   float* grads(StageId stage) { return reinterpret_cast<float*>(stages_[stage.value].grads); }
@@ -96,11 +120,16 @@ class Stages final : public StageWork {
  private:
   static constexpr int kPrograms = 4;  // by ActionKind: F B I W
   struct Stage {
-    explicit Stage(const StageProgram& program) : layout(program) {}
+    Stage(const StageProgram& program, const std::vector<bool>& alone, const StateSharing& sharing)
+        : layout(program, sharing.sharding == Sharding::kParameters),
+          pieces(program, layout, alone, sharing.shards, sharing.bucket_bytes) {}
     StageLayout layout;
+    StatePieces pieces;
     std::vector<ReadyGraph> programs;
     char* params = nullptr;
     char* working = nullptr;
+    char* gathered = nullptr;  // what graphs read, from the last UNSHARD that was asked for
+    int unshards = 0;          // that were
     char* grads = nullptr;
     char* tallies = nullptr;         // by microbatch of the step
     absl::Span<float> host_tallies;  // the same
@@ -129,15 +158,25 @@ class Stages final : public StageWork {
     std::vector<StageId> stages;
   };
 
-  Stages(const Plan& lowered, absl::Span<const StageProgram> programs, Kernels* kernels);
+  Stages(const Plan& lowered, absl::Span<const StageProgram> programs, Kernels* kernels,
+         const StateSharing& sharing);
+  bool gathers() const { return sharing_.sharding == Sharding::kParameters; }
+  bool ReadsParameters(const Action& action) const;
+  absl::Status CheckGathered() const;
+  Piece Unshard(StageId stage);
+  Piece ReduceGrads(StageId stage);
+  MemberCall SumOf(const Stage& stage, const Bucket& bucket, const Replicas::Seat& seat);
+  absl::Status RefreshWorking(StageId stage, Device* device);
+  int64_t NameOfBucket(StageId stage, size_t bucket) const {
+    return (static_cast<int64_t>(bucket) << 32) + seat_.replicas->PartOf(stage);
+  }
+  absl::Status WriteFirstValues(StageId stage, uint64_t seed, int expert_rank, Device* device);
   static void AddUp(const void* self, int64_t argument, NativeStream stream);
   static void HandOut(const void* self, int64_t argument, NativeStream stream);
-  static std::string PrintGradients(const void* self, int64_t stage);
+  static std::string PrintGradients(const void* self, int64_t bucket);
+  static std::string PrintParameters(const void* self, int64_t bucket);
   std::vector<StageSizes> Sizes() const;
   bool Holds(absl::Span<const RankId> ranks, StageId stage) const;
-  // Rounds what a BF16 parameter holds into its working copy; does nothing for others.
-  absl::Status WriteWorking(StageId stage, int param, absl::Span<const float> values,
-                            Device* device);
   Regions RegionsOf(const Action& action, int program) const;
   Piece ExchangePiece(const Action& action, LayerPart part, const Bound& bound);
   static void ClearTails(const void* self, int64_t argument, NativeStream stream);
@@ -157,9 +196,11 @@ class Stages final : public StageWork {
   const Plan& plan_;
   absl::Span<const StageProgram> programs_;
   Kernels* const kernels_;
+  const StateSharing sharing_;
   std::vector<Stage> stages_;
   MemoryPlan memory_;
   std::vector<char*> blocks_;                       // by rank
+  std::vector<char*> gathered_;                     // by rank
   std::vector<std::array<char*, kArenas>> arenas_;  // by rank
   absl::Span<int32_t> tokens_;                      // on the host, by microbatch
   absl::Span<int32_t> targets_;
@@ -177,7 +218,8 @@ class Stages final : public StageWork {
   std::deque<Tails> tails_;
   Seat seat_;
   std::deque<Copies> copies_;
-  std::vector<int> came_to_sum_;  // by stage of the first copy on its rank: how many have
+  std::deque<Pieces> summed_pieces_;  // of calls, as their groups have them
+  std::vector<int> came_to_sum_;      // by stage of the first copy on its rank: how many have
 };
 
 }  // namespace stringline

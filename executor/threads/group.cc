@@ -38,7 +38,7 @@ int64_t RowsBefore(const int32_t* counts, int per_piece, int piece) {
 void WriteEnds(MeetingPlace::Ends ends, int64_t now_ns) {
   for (const void* const end : ends) {
     const auto& call = *static_cast<const Call*>(end);
-    if (call.ended_ns != nullptr) *call.ended_ns = now_ns;
+    if (call.ended_ns != nullptr) NoteNs(call.ended_ns, now_ns);
   }
 }
 
@@ -55,10 +55,12 @@ ThreadGroup::ThreadGroup(CpuDevice* device, int members, const CallTimes& times)
   for (MeetingPlace& place : messages_) {
     place.exchange = Message;
     place.describe = DescribeMessage;
+    place.waits = NoteComing;
     place.duration_ns = duration;
   }
   arrival_.exchange = Arrive;
   arrival_.describe = DescribeCollective;
+  arrival_.waits = NoteComing;
   arrival_.duration_ns = duration;
   departure_.exchange = Leave;
   departure_.describe = DescribeCollective;
@@ -134,6 +136,12 @@ int64_t ThreadGroup::OnTheWay(const void* self, MeetingPlace::Ends ends) {
   return times.duration_ns(times.self, absl::MakeConstSpan(met, ends.size()));
 }
 
+void ThreadGroup::NoteComing(const void* self, const void* end) {
+  const auto& call = *static_cast<const Call*>(end);
+  if (call.came_ns == nullptr) return;
+  NoteNs(call.came_ns, static_cast<const ThreadGroup*>(self)->device_->NowNs());
+}
+
 std::string ThreadGroup::DescribeMessage(const void* /*self*/, int side, const void* end) {
   return absl::StrCat(side == 0 ? "somebody to receive " : "somebody to send ",
                       DescribeData(*static_cast<const Call*>(end)),
@@ -155,10 +163,12 @@ void ThreadGroup::Perform(const void* self, int64_t /*argument*/, NativeStream /
     case CallKind::kAllReduce:
       return group.Reduce(share.member);
     case CallKind::kReduceScatter:
-      return group.Scatter(share.member);
+      return call.pieces == nullptr ? group.Scatter(share.member) : group.Reduce(share.member);
     case CallKind::kAllGather:
       for (int m = 0; m < group.members_; ++m) {
-        Copy(At(call.to, m * call.bytes), group.call_of(m).from, call.bytes);
+        const int64_t begin = call.pieces == nullptr ? m * call.bytes : call.pieces->begin[m];
+        const int64_t bytes = call.pieces == nullptr ? call.bytes : call.pieces->bytes(m);
+        Copy(At(call.to, begin), group.call_of(m).from, bytes);
       }
       return;
     case CallKind::kBroadcast:
@@ -184,21 +194,22 @@ void ThreadGroup::Exchange(int member) const {
   }
 }
 
-// The member adds up its slice of the numbers and gives it to all.
+// The member adds up its slice of the numbers and gives it to all who get it.
 void ThreadGroup::Reduce(int member) const {
-  const int64_t floats = call_of(member).bytes / static_cast<int64_t>(sizeof(float));
-  const int64_t first = floats * member / members_, last = floats * (member + 1) / members_;
-  constexpr int64_t kBlock = 1024;
-  float sum[kBlock];
-  for (int64_t begin = first; begin < last; begin += kBlock) {
-    const int64_t count = std::min(kBlock, last - begin);
-    std::memcpy(sum, static_cast<const float*>(call_of(0).from) + begin, count * sizeof(float));
+  constexpr int64_t kFloat = sizeof(float), kBlock = 1024 * kFloat;
+  const SumSlice slice = SliceOf(call_of(member), member, members_, kFloat);
+  float sum[kBlock / kFloat];
+  for (int64_t begin = slice.begin; begin < slice.end; begin += kBlock) {
+    const int64_t bytes = std::min(kBlock, slice.end - begin), count = bytes / kFloat;
+    std::memcpy(sum, At(call_of(0).from, begin), bytes);
     for (int m = 1; m < members_; ++m) {
-      const float* const from = static_cast<const float*>(call_of(m).from) + begin;
+      const auto* const from = reinterpret_cast<const float*>(At(call_of(m).from, begin));
       for (int64_t i = 0; i < count; ++i) sum[i] += from[i];
     }
     for (int m = 0; m < members_; ++m) {
-      std::memcpy(static_cast<float*>(call_of(m).to) + begin, sum, count * sizeof(float));
+      const Call& call = call_of(m);
+      if (!GetAlike(call, member, m)) continue;
+      std::memcpy(At(call.to, PlaceInSum(call, m, begin)), sum, bytes);
     }
   }
 }

@@ -38,6 +38,7 @@ class ThreadGroup final : public Group {
   static absl::Status Arrive(const void* self, MeetingPlace::Ends ends);
   static absl::Status Leave(const void* self, MeetingPlace::Ends ends);
   static int64_t OnTheWay(const void* self, MeetingPlace::Ends ends);
+  static void NoteComing(const void* self, const void* end);
   static std::string DescribeMessage(const void* self, int side, const void* end);
   static std::string DescribeCollective(const void* self, int side, const void* end);
   static void Perform(const void* self, int64_t argument, NativeStream stream);

@@ -233,16 +233,48 @@ class Planner {
   std::vector<uint32_t> next_;  // by rank: the action that comes next
 };
 
-// The most that the rank has gathered at once.
-int64_t MostGathered(const Plan& plan, RankId rank, absl::Span<const StageSizes> stages) {
-  int64_t held = 0, most = 0;
-  for (const Action& action : plan.of(rank)) {
-    const int64_t bytes = stages[action.stage.value].gathered;
-    if (action.kind == ActionKind::kUnshard) held += bytes;
-    if (action.kind == ActionKind::kReshard) held -= bytes;
-    most = std::max(most, held);
+// A stage's parameters, gathered.
+struct Gathered {
+  StageId stage;
+  int64_t begin = 0, end = 0;
+};
+
+// The tightest free place of so many bytes, or behind all. `held` is in order of its bytes.
+int64_t FreePlace(const std::vector<Gathered>& held, int64_t bytes) {
+  int64_t best = -1, tightest = INT64_MAX, end = 0;
+  for (const Gathered& one : held) {
+    const int64_t room = one.begin - end;
+    if (room >= bytes && room < tightest) {
+      best = end;
+      tightest = room;
+    }
+    end = one.end;
   }
-  return most;
+  return best < 0 ? end : best;
+}
+
+// In the order of the list.
+void PlaceGathers(const Plan& plan, RankId rank, absl::Span<const StageSizes> stages,
+                  MemoryPlan* memory) {
+  std::vector<Gathered> held;
+  for (const Action& action : plan.of(rank)) {
+    if (action.kind != ActionKind::kUnshard && action.kind != ActionKind::kReshard) continue;
+    const auto old = std::find_if(held.begin(), held.end(),
+                                  [&](const Gathered& one) { return one.stage == action.stage; });
+    if (action.kind == ActionKind::kReshard) {
+      if (old != held.end()) held.erase(old);
+      continue;
+    }
+    const int64_t bytes = AlignUp(stages[action.stage.value].gathered);
+    const int64_t at = old == held.end() ? FreePlace(held, bytes) : old->begin;
+    memory->gathers[action.stage.value].push_back(at);
+    int64_t& room = memory->ranks[rank.value].gathered;
+    room = std::max(room, at + bytes);
+    if (old != held.end()) continue;
+    const auto behind = std::find_if(held.begin(), held.end(),
+                                     [at](const Gathered& one) { return one.begin >= at; });
+    held.insert(behind, {action.stage, at, at + bytes});
+  }
 }
 
 // Beside the block.
@@ -252,9 +284,8 @@ void AddTheRest(const Plan& plan, absl::Span<const StageSizes> stages, MemoryPla
     rank.resident += stages[s].resident;
     rank.in_parts |= stages[s].in_parts;
   }
-  for (int r = 0; r < plan.ranks(); ++r) {
-    memory->ranks[r].gathered = MostGathered(plan, RankId(r), stages);
-  }
+  memory->gathers.resize(stages.size());
+  for (int r = 0; r < plan.ranks(); ++r) PlaceGathers(plan, RankId(r), stages, memory);
   for (size_t s = 0; s < stages.size(); ++s) {
     RankMemory& rank = memory->ranks[plan.stages[s].rank.value];
     for (size_t kind = 0; kind < stages[s].temporaries.size(); ++kind) {

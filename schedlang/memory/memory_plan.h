@@ -29,7 +29,7 @@ inline constexpr int kArenas = 3;
 
 struct RankMemory {
   int64_t resident = 0;
-  int64_t gathered = 0;                      // the most at once, by the order of the list
+  int64_t gathered = 0;                      // room for what is gathered at once, see below
   int64_t block = 0;                         // of values
   StageBytes by_value;                       // the same, by the value that the block grew for
   bool in_parts = false;                     // it has stages in parts
@@ -41,6 +41,9 @@ struct RankMemory {
 struct MemoryPlan {
   int microbatches = 0;
   std::vector<int64_t> offsets;  // into the rank's block; -1: no such value
+  // By stage: where its k-th UNSHARD puts the parameters, in its rank's memory for them. They take
+  // bytes of what a RESHARD listed before has dropped: an UNSHARD waits for those anyway.
+  std::vector<std::vector<int64_t>> gathers;
   std::vector<RankMemory> ranks;
 
   // An output that stays on its rank is the next stage's input, an input gradient likewise.

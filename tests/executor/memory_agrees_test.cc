@@ -129,7 +129,7 @@ void CompareMemory(const Plan& plan, TinyFamily family, Recompute recompute, DTy
           .ok());
   int64_t moments = 0;  // the trainer's
   for (size_t s = 0; s < programs.size(); ++s) {
-    moments += 2 * (*stages)->layout(StageId(static_cast<int32_t>(s))).param_bytes;
+    moments += 2 * (*stages)->state(StageId(static_cast<int32_t>(s))).moment;
   }
   EXPECT_EQ(device.bytes() + moments, all);
 

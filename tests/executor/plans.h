@@ -9,6 +9,7 @@
 
 #include "schedlang/base/sl_check.h"
 #include "schedlang/elaborate/elaborate.h"
+#include "schedlang/lower/collectives.h"
 #include "schedlang/lower/lower.h"
 #include "schedlang/plan.h"
 #include "schedlang/text/parse.h"
@@ -25,9 +26,10 @@ inline Plan PlanFrom(const std::string& text) {
 
 inline Plan LoweredFrom(const std::string& text) { return Lower(PlanFrom(text)); }
 
-// The lowered plan of schedules/NAME.sched; nothing where the schedule does not admit P and M.
+// The lowered plan of schedules/NAME.sched; nothing where the schedule does not admit P and M. With
+// `resident`, it gathers the parameters of so many stages at once.
 inline std::optional<Plan> LibraryPlan(const std::string& name, int p, int m,
-                                       CommLayout layout = CommLayout::kEdge) {
+                                       CommLayout layout = CommLayout::kEdge, int resident = 0) {
   const auto source =
       ReadSource(std::string(STRINGLINE_SOURCE_DIR "/schedules/") + name + ".sched");
   SL_CHECK(source.ok()) << source.status();
@@ -36,7 +38,7 @@ inline std::optional<Plan> LibraryPlan(const std::string& name, int p, int m,
   SL_CHECK(file.has_value()) << Render(diagnostics, *source);
   const auto plan = Elaborate(*file, "", {{"P", p}, {"M", m}}, &diagnostics);
   if (!plan.has_value()) return std::nullopt;
-  return Lower(*plan, layout);
+  return Lower(resident > 0 ? AddCollectives(*plan, resident) : *plan, layout);
 }
 
 // The names of all schedules of the library, in order.

@@ -240,6 +240,65 @@ TEST(RunConfig, DeviceAndPrecisionAreWordsBesideTheSections) {
   }
 }
 
+TEST(RunConfig, ShardingAndTheMeshFitEachOther) {
+  const auto with = [](const std::string& lines) { return ReadWith("", "", lines); };
+  EXPECT_EQ(with("")->sharding, Sharding::kNone);
+  EXPECT_EQ(with("")->bucket_bytes, int64_t{25} << 20);
+  EXPECT_EQ(with("bucket: 4KiB\n")->bucket_bytes, 4096);
+  const char* const words[] = {"none", "optimizer", "gradients", "parameters"};
+  for (int word = 0; word < 4; ++word) {
+    const auto config = with(absl::StrCat("sharding: ", words[word], "\nmesh: {data: 6}\n"));
+    EXPECT_EQ(static_cast<int>(config->sharding), word);
+    EXPECT_STREQ(NameOf(config->sharding), words[word]);
+    EXPECT_EQ(config->mesh.shards(), 6);
+  }
+  const struct {
+    const char* mesh;
+    int shards;
+  } meshes[] = {{"data: 6, shard: 2", 2},
+                {"data: 6, replicate: 2", 3},
+                {"data: 6, shard: 2, replicate: 3", 2},
+                {"data: 6, shard: 1", 1}};
+  for (const auto& mesh : meshes) {
+    const auto config =
+        with(absl::StrCat("sharding: gradients\nmesh: {", mesh.mesh, ", expert: 2}\n"));
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->mesh.shards(), mesh.shards) << mesh.mesh;
+  }
+  const struct {
+    const char *lines, *says;
+  } cases[] = {
+      {"sharding: zero3\n",
+       ":1: sharding: expected none or optimizer or gradients or parameters, got 'zero3'"},
+      {"sharding: parameter\n",
+       ":1: sharding: expected none or optimizer or gradients or parameters, got 'parameter'; did "
+       "you mean 'parameters'?"},
+      {"bucket: much\n", ":1: bucket: 'much' is not a number of bytes (16MiB, 2GB, 4096)"},
+      {"bucket: 32\n", ":1: bucket: at least 64 bytes"},
+      {"mesh: {data: 4, shard: 2}\n",
+       ":1: mesh.shard: nothing is shared out; 'sharding: optimizer', gradients or parameters "
+       "would"},
+      {"sharding: none\nmesh: {data: 4, replicate: 2}\n",
+       ":2: mesh.replicate: nothing is shared out; 'sharding: optimizer', gradients or parameters "
+       "would"},
+      {"sharding: gradients\nmesh: {data: 4, shard: 3}\n",
+       ":2: mesh.shard: 3 does not divide mesh.data, 4"},
+      {"sharding: gradients\nmesh: {data: 4, replicate: 8}\n",
+       ":2: mesh.replicate: 8 does not divide mesh.data, 4"},
+      {"sharding: gradients\nmesh: {data: 4, shard: 2, replicate: 4}\n",
+       ":2: mesh.replicate: 4 times mesh.shard, 2, is 8, but mesh.data is 4"},
+      {"sharding: gradients\nmesh: {data: 4, shard: 0}\n",
+       ":2: mesh.shard: 0 is not in 1 .. 1048576"},
+      {"sharding: gradients\nmesh: {data: 4, shards: 2}\n",
+       ":2: unknown key 'mesh.shards'; did you mean 'shard'?"},
+  };
+  for (const auto& test : cases) {
+    const absl::Status status = with(test.lines).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << test.says;
+    EXPECT_EQ(status.message().substr(status.message().find(':')), test.says);
+  }
+}
+
 TEST(RunConfig, WhatDoesNotFitIsSaid) {
   const struct {
     std::string model, data;

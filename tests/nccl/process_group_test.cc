@@ -100,6 +100,7 @@ TEST(ProcessGroups, CallsThatDifferAreNamedEverywhere) {
   });
   for (const std::string& text : said) {
     EXPECT_TRUE(absl::StrContains(text, "INVALID_ARGUMENT: an all-reduce of thing 7 (")) << text;
+    EXPECT_TRUE(absl::StrContains(text, " of rank 2 here")) << text;
     EXPECT_TRUE(absl::StrContains(text, " met an all-reduce of thing 7 (")) << text;
     EXPECT_EQ(text, said[0]);
   }
@@ -119,8 +120,11 @@ TEST(ProcessGroups, WhoDiesIsNamedWithWhatWaitedForIt) {
   EXPECT_EQ(said[1], "killed by signal 9");
   for (const int p : {0, 2}) {
     EXPECT_TRUE(
-        absl::StartsWith(said[p], "UNAVAILABLE: process 1 here died, or ended without a word: "))
+        absl::StartsWith(said[p], "UNAVAILABLE: rank 1 here died, or ended without a word: "))
         << said[p];
+    EXPECT_TRUE(absl::StrContains(said[p], "s for it in a receive of thing 7 (4 bytes)"))
+        << said[p];
+    EXPECT_EQ(said[p], said[0]);
   }
 }
 
@@ -139,6 +143,7 @@ class WaitingProcesses {
     ProcessRun run;
     run.processes = run.ranks = processes;
     run.wires.wait_ms = 1500;
+    run.wires.decide_ms = 2000;
     return RunProcesses(run, [&](World* world) {
       GroupMembers members(NewMachine(world, 1, run.wires), processes);
       const int own = world->process();
@@ -210,22 +215,92 @@ TEST(ProcessGroups, ProcessZeroThatWasStoppedIsNamedToo) {
   WaitingProcesses processes;
   const Said said = processes.Run(2, 0, [&](GroupMembers*) { processes.StandStill(); });
   EXPECT_EQ(said[0], "killed by signal 9");
-  EXPECT_TRUE(absl::StrContains(said[1], " for rank 0 here; process 0 here does not answer"))
+  EXPECT_TRUE(absl::StartsWith(said[1],
+                               "DEADLINE_EXCEEDED: rank 0 here does not answer: its process was "
+                               "stopped, or its host is lost; rank 1 here waited "))
       << said[1];
 }
 
+// Nobody is left who decides; the next process does.
+TEST(ProcessGroups, WhenProcessZeroDiesTheOthersAgreeAllTheSame) {
+  const ProcessRun run = {4, 4, {}};
+  const Said said = RunProcesses(run, [&](World* world) {
+    GroupMembers members(NewMachine(world, 1, run.wires), 4);
+    const int own = world->process();
+    if (own == 0) KillMeAfter(0);
+    Call call = CallOf(CallKind::kRecv, 4, 7, own == 1 ? 0 : 1);
+    call.to = members.Memory<float>(1);
+    members.Enqueue(own, call);
+    return StatusText(members.Run());
+  });
+  EXPECT_EQ(said[0], "killed by signal 9");
+  for (int p = 1; p < 4; ++p) {
+    EXPECT_TRUE(
+        absl::StartsWith(said[p], "UNAVAILABLE: rank 0 here died, or ended without a word: "))
+        << said[p];
+    EXPECT_EQ(said[p], said[1]);
+  }
+}
+
+TEST(ProcessGroups, WhenTheOnesThatDecideAreStoppedTheNextDoes) {
+  WaitingProcesses processes;
+  const Said said = processes.Run(4, 0, [&](GroupMembers*) { processes.StandStill(); });
+  EXPECT_EQ(said[0], "killed by signal 9");
+  for (int p = 1; p < 4; ++p) {
+    EXPECT_TRUE(absl::StartsWith(said[p], "DEADLINE_EXCEEDED: rank 0 here does not answer: "))
+        << said[p];
+    EXPECT_EQ(said[p], said[1]);
+  }
+}
+
 TEST(WireInquiry, WhatIsPackedIsUnpackedWithTheLongestWaitsFirst) {
-  const std::vector<RankWait> waits = {{1, 2, 50, "a"}, {3, 4, 900, "b"}, {5, 6, 100, "c"}};
-  const auto all = UnpackWaits(PackWaits(waits, 1000));
+  WireAnswer answer;
+  answer.waits = {{1, 2, 50, "a"}, {3, 4, 900, "b"}, {5, 6, 100, "c"}};
+  answer.messages = {{1, 6, 70, "m"}};
+  answer.states = {{1, "computes 1F0", 40, "1F1", 80}, {3, "", 0, "3F1", 20}};
+  const auto all = UnpackAnswer(PackAnswer(answer, 1000), 7);
   ASSERT_TRUE(all.has_value());
-  ASSERT_EQ(all->size(), 3u);
-  EXPECT_EQ((*all)[0].call, "b");
-  EXPECT_EQ((*all)[0].peer, 4);
-  const auto few = UnpackWaits(PackWaits(waits, 40));
+  ASSERT_EQ(all->waits.size(), 3u);
+  EXPECT_EQ(all->waits[0].call, "b");
+  EXPECT_EQ(all->waits[0].peer, 4);
+  ASSERT_EQ(all->messages.size(), 1u);
+  EXPECT_EQ(all->messages[0].ago_ns, 70);
+  ASSERT_EQ(all->states.size(), 2u);
+  EXPECT_EQ(all->states[0].doing, "computes 1F0");
+  EXPECT_EQ(all->states[0].ago_ns, 80);
+  EXPECT_EQ(all->states[1].completed, "3F1");
+  const auto few = UnpackAnswer(PackAnswer(answer, 50), 7);
   ASSERT_TRUE(few.has_value());
-  ASSERT_EQ(few->size(), 1u);
-  EXPECT_EQ((*few)[0].call, "b");
-  EXPECT_FALSE(UnpackWaits("no waits").has_value());
+  ASSERT_EQ(few->waits.size(), 1u);
+  EXPECT_EQ(few->waits[0].call, "b");
+  EXPECT_TRUE(few->states.empty());
+  EXPECT_FALSE(UnpackAnswer(PackAnswer(answer, 1000), 6).has_value());
+  EXPECT_FALSE(UnpackAnswer("no waits", 7).has_value());
+}
+
+// What others know of one that died, and of one that does something.
+TEST(WireInquiry, WhatIsKnownOfTheOneToBlameIsSaid) {
+  WireAnswers answers;
+  answers.names = {"rank 0 on a", "rank 1 on a", "rank 2 on b"};
+  answers.answered = {true, true, false};
+  WireAnswer answer;
+  answer.waits = {{0, 1, 1'500'000'000, "a receive of x"}, {1, 2, 1'400'000'000, "a send of y"}};
+  answer.messages = {{0, 2, 1'900'000'000, "a send of v"}, {1, 2, 1'600'000'000, "a send of w"}};
+  answers.Add(answer);
+  EXPECT_EQ(DescribeBlame(answers),
+            "rank 2 on b does not answer: its process was stopped, or its host is lost; rank 1 on "
+            "a waited 1.4 s for it in a send of y; the last known of rank 2 on b: rank 1 on a "
+            "completed a send of w with it, 1.6 s ago");
+  EXPECT_EQ(DescribeLost(answers, {2}),
+            "; rank 1 on a waited 1.4 s for it in a send of y; the last known of rank 2 on b: rank "
+            "1 on a completed a send of w with it, 1.6 s ago");
+  answers.answered[2] = true;
+  WireAnswer other;
+  other.states = {{2, "computes 2F1 (x.sched:3)", 1'300'000'000, "2F0 (x.sched:3)", 1'350'000'000}};
+  answers.Add(other);
+  EXPECT_EQ(DescribeBlame(answers),
+            "rank 2 on b computes 2F1 (x.sched:3), for 1.3 s now; rank 1 on a waited 1.4 s for it "
+            "in a send of y; rank 2 on b completed 2F0 (x.sched:3) last, 1.4 s ago");
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ Json EventsAsJson(const Timeline& timeline, RankId rank) {
                  {"start_us", Microseconds(event.start_ns)},
                  {"end_us", Microseconds(event.end_ns)},
                  {"joined", event.joined}};
+    if (event.unfinished) json["unfinished"] = true;
     if (!timeline.observed.empty()) {
       json["observed_start_us"] = Microseconds(timeline.observed[i].start_ns);
       json["observed_end_us"] = Microseconds(timeline.observed[i].end_ns);

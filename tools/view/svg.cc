@@ -44,6 +44,7 @@ constexpr Look kGreyLooks[] = {
 constexpr double kGapShare = 0.22, kLabels = 46, kAfter = 10, kTitle = 20, kAxis = 26, kLegend = 24,
                  kLegendLine = 16, kBetween = 14, kThin = 2, kLeast = 0.1, kNumber = 9,
                  kLeastNumber = 4.5, kDigit = 0.58, kLaneShare = 0.6, kLaneName = 7;
+constexpr size_t kMostOpen = 8;
 // What collectives have in place of a kind's fills: gathering parameters, and the others.
 constexpr const char* kCollectiveFills[] = {"#a8a8a8", "#707070"};
 constexpr const char* kHiddenFill = "#ececec";  // of a microbatch that is not shown
@@ -279,7 +280,9 @@ class SvgPicture {
       later_ = later_ || (chunk % 2 == 1 && timeline.pipes.empty());
       Box(kind, chunk, x, y, drawn, height);
     }
-    const std::string number = absl::StrCat(NumberOf(timeline, row, event));
+    if (event.unfinished) Dashes(x, y, drawn, height);
+    const std::string number =
+        absl::StrCat(NumberOf(timeline, row, event), event.unfinished ? "?" : "");
     // As large as fits, down to what can still be read.
     const double size = std::min({kNumber, height * 0.9, (width - 1) / kDigit / number.size()});
     if (size < kLeastNumber) return;
@@ -294,6 +297,14 @@ class SvgPicture {
     absl::StrAppendFormat(&out_,
                           "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='%s'%s/>\n", x,
                           y, width, height, fill, width > 1.5 ? Edge() : "");
+  }
+
+  // Around what had not ended when the record was made.
+  void Dashes(double x, double y, double width, double height) {
+    absl::StrAppendFormat(&out_,
+                          "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='none' "
+                          "stroke='#000000' stroke-width='1' stroke-dasharray='3 2'/>\n",
+                          x, y, width, height);
   }
 
   void Box(int kind, int chunk, double x, double y, double width, double height) {
@@ -337,6 +348,11 @@ class SvgPicture {
                                           style_.part.CutsMicrobatches() ? ", or not shown" : "")
                            : "numbers: microbatch");
     if (hides_) notes.push_back("light grey: other microbatches");
+    for (const Timeline* timeline : timelines_) {
+      for (const std::string& line : PrintUnfinished(*timeline, kMostOpen)) {
+        notes.push_back(line);
+      }
+    }
     if (lanes_.contains(LaneKind::kActivations) || lanes_.contains(LaneKind::kGradients)) {
       notes.push_back("activations, gradients: messages on their way to the rank");
     }

@@ -30,6 +30,7 @@ constexpr ActionKind kComputations[] = {ActionKind::kForward, ActionKind::kBackw
 constexpr const char* kKindWords[] = {"forward", "backward", "input gradient", "weight gradient"};
 constexpr int kMarginRight = 12;  // "  73%  peak"
 constexpr int kMostTwoLineRanks = 24;
+constexpr size_t kMostUnfinished = 8;
 constexpr Rgb kCollectivePaint = {168, 168, 178}, kReducePaint = {112, 112, 124};
 constexpr int kHidden = -2;  // in place of an event: it is of a microbatch that is not shown
 
@@ -225,7 +226,7 @@ class Drawing {
   std::string Label(int row, int index, int line, int width) const {
     if (!Begins(index, line)) return "";
     const Event& event = PartThatBegins(index, line);
-    const std::string number = absl::StrCat(NumberOf(row, event));
+    const std::string number = absl::StrCat(NumberOf(row, event), event.unfinished ? "?" : "");
     const std::string last_digit = number.substr(number.size() - 1);
     std::vector<std::string> choices;
     if (colored()) {
@@ -443,6 +444,9 @@ std::string Drawing::Legend() const {
                   Plain(colors), "\n");
   const std::string reconstructed = PrintReconstruction(step_);
   for (const absl::string_view line : absl::StrSplit(reconstructed, "; ", absl::SkipEmpty())) {
+    absl::StrAppend(&text, margin, line, Plain(colors), "\n");
+  }
+  for (const std::string& line : PrintUnfinished(step_, kMostUnfinished)) {
     absl::StrAppend(&text, margin, line, Plain(colors), "\n");
   }
   return text;

@@ -75,6 +75,35 @@ std::string TitleOf(const Timeline& timeline) {
   return title;
 }
 
+std::vector<std::string> PrintUnfinished(const Timeline& timeline, size_t most) {
+  struct Open {
+    int64_t length_ns;
+    std::string text;
+  };
+  std::vector<Open> open;
+  int64_t last_ns = 0;
+  for (int r = 0; r < timeline.ranks(); ++r) {
+    for (const Event& event : timeline.of(RankId(r))) {
+      const int64_t length_ns = event.end_ns - event.start_ns;
+      if (!event.unfinished) {
+        last_ns = std::max(last_ns, event.end_ns);
+        continue;
+      }
+      open.push_back({length_ns, absl::StrCat("not ended: ",
+                                              PrintAction(timeline.pipes, event.kind, event.stage,
+                                                          event.microbatch),
+                                              " on rank ", r, ", for ", PrintTime(length_ns))});
+    }
+  }
+  std::stable_sort(open.begin(), open.end(),
+                   [](const Open& a, const Open& b) { return a.length_ns > b.length_ns; });
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < std::min(most, open.size()); ++i) lines.push_back(open[i].text);
+  if (open.size() > most) lines.push_back(absl::StrCat("and ", open.size() - most, " more"));
+  if (!open.empty()) lines.push_back(absl::StrCat("all else had ended at ", PrintTime(last_ns)));
+  return lines;
+}
+
 std::string PrintReconstruction(const Timeline& timeline) {
   const std::optional<Reconstruction> all = ReconstructionOf(timeline);
   if (!all) return "";

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "schedlang/timeline.h"
 
@@ -35,6 +36,13 @@ std::string TitleOf(const Timeline& timeline);
 // "100 of 120 starts reconstructed, by at most 35 us; of 48 messages and reductions only the end
 // was observed"; "" where nothing is kept of what was observed.
 std::string PrintReconstruction(const Timeline& timeline);
+
+// Of a flight record, a line each: what the run had begun and not ended, the longest first and at
+// most so many, and when all else had ended; none where everything had.
+//
+//   not ended: 1RECV_B3 on rank 1, for 1.4 s
+//   all else had ended at 27.3 ms
+std::vector<std::string> PrintUnfinished(const Timeline& timeline, size_t most);
 
 // Computations in it; each part of `a & b` counts.
 int64_t ComputeEvents(const Timeline& timeline);

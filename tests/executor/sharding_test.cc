@@ -1,0 +1,209 @@
+// Whatever data copies share out, and over however many processes: losses, norms, gradients and
+// parameters are, bit for bit, those of one process in which every copy keeps all.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "executor/train.h"
+#include "executor/trainer.h"
+#include "tests/executor/plans.h"
+#include "tests/executor/shared_machine.h"
+#include "tests/executor/small_run.h"
+#include "tests/executor/tiny_models.h"
+
+namespace stringline {
+namespace {
+
+constexpr int64_t kSteps = 10;
+
+// Blocks of parameters or gradients, by coordinate, stage and block.
+using Blocks = std::map<std::vector<int>, std::vector<float>>;
+
+void AddBlocks(const Trainer& trainer, bool gradients, Blocks* blocks) {
+  for (int c = 0; c < trainer.mesh().coordinates(); ++c) {
+    for (size_t s = 0; s < trainer.programs().size(); ++s) {
+      const StageId stage(static_cast<int32_t>(s));
+      if (!trainer.holds(stage, c)) continue;
+      for (const Stages::Owned& owned : trainer.OwnedBlocks(stage, c)) {
+        const absl::Span<const float> values = gradients ? owned.gradient : owned.values;
+        const std::vector<int> place = {c, static_cast<int>(s), owned.block};
+        EXPECT_TRUE(blocks->try_emplace(place, values.begin(), values.end()).second);
+      }
+    }
+  }
+}
+
+// What a run, or one process of it, tells.
+struct Told {
+  std::vector<double> losses, norms;
+  Blocks first_gradients, last_gradients, params;
+  std::vector<RankBytes> rank_bytes;
+};
+
+TrainHooks HooksFor(Told* told) {
+  TrainHooks hooks;
+  hooks.gradients = [told](int64_t step, Trainer& trainer) {
+    if (step == 1) AddBlocks(trainer, true, &told->first_gradients);
+    if (step == kSteps) AddBlocks(trainer, true, &told->last_gradients);
+  };
+  hooks.after_step = [told](const TrainStep& step, Trainer&) {
+    told->losses.push_back(step.loss_nats);
+    told->norms.push_back(step.grad_norm);
+    return absl::OkStatus();
+  };
+  hooks.end = [told](int64_t, Trainer& trainer) {
+    AddBlocks(trainer, false, &told->params);
+    return absl::OkStatus();
+  };
+  return hooks;
+}
+
+struct ShardedCase {
+  TinyFamily family;
+  const char* schedule;
+  int pipeline;
+  int stages;  // of one pipe
+  Mesh mesh;
+  std::vector<int> processes;
+  DType dtype = DType::kF32;
+};
+
+RunConfig ConfigOf(const ShardedCase& run) {
+  RunConfig config = SmallRun(kSteps);
+  config.shape = TinyModel(run.family, run.stages);
+  config.shape.dtype = run.dtype;
+  std::visit([](auto& shape) { shape.vocabulary = 256; }, config.shape.family);
+  config.mesh = run.mesh;
+  config.clip_norm = 0.5;
+  return config;
+}
+
+Plan PlanOf(const ShardedCase& run, Sharding sharding) {
+  const int resident = sharding == Sharding::kParameters ? 2 : 0;
+  return LibraryPlan(run.schedule, run.pipeline, 4, CommLayout::kEdge, resident).value();
+}
+
+// The ranks of each of so many processes: neighbours in one, or far from each other.
+std::vector<std::vector<int>> SharedOut(int ranks, int processes) {
+  std::vector<std::vector<int>> of(processes);
+  for (int r = 0; r < ranks; ++r) {
+    of[processes == 2 ? r * processes / ranks : r % processes].push_back(r);
+  }
+  return of;
+}
+
+// Trains in as many threads as there are processes.
+std::vector<Told> TrainApart(const RunConfig& config, const Plan& plan, int processes) {
+  std::vector<Told> told(processes);
+  SharedMachine machine(SharedOut(config.mesh.coordinates() * plan.ranks(), processes));
+  std::vector<std::thread> threads;
+  for (int p = 0; p < processes; ++p) {
+    threads.emplace_back([&, p] {
+      const auto result = Train(config, plan, Corpus(), HooksFor(&told[p]), machine.Join(p));
+      EXPECT_TRUE(result.ok()) << result.status();
+      if (result.ok()) told[p].rank_bytes = result->rank_bytes;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return told;
+}
+
+// Every block that is told is as it is kept whole on that coordinate; none is missing.
+void ExpectSame(const Blocks& told, const Blocks& whole, const char* what) {
+  std::map<std::vector<int>, int> seen;  // by expert coordinate left out: stage and block
+  for (const auto& [place, values] : told) {
+    const auto expected = whole.find(place);
+    ASSERT_NE(expected, whole.end()) << what << " of stage " << place[1];
+    EXPECT_EQ(values, expected->second) << what << " of coordinate " << place[0] << ", stage "
+                                        << place[1] << ", block " << place[2];
+    ++seen[{place[1], place[2]}];
+  }
+  for (const auto& [place, values] : whole) EXPECT_GT((seen[{place[1], place[2]}]), 0);
+}
+
+class ShardedRuns : public testing::TestWithParam<ShardedCase> {};
+
+TEST_P(ShardedRuns, AreTheRunOfWholeCopies) {
+  const ShardedCase& run = GetParam();
+  RunConfig config = ConfigOf(run);
+  Told whole;
+  {
+    RunConfig unsharded = config;
+    unsharded.mesh.shard = 0;
+    const auto result = Train(unsharded, PlanOf(run, Sharding::kNone), Corpus(), HooksFor(&whole));
+    ASSERT_TRUE(result.ok()) << result.status();
+    whole.rank_bytes = result->rank_bytes;
+  }
+  config.bucket_bytes = 1024;
+  for (const Sharding sharding :
+       {Sharding::kNone, Sharding::kOptimizer, Sharding::kGradients, Sharding::kParameters}) {
+    config.sharding = sharding;
+    config.mesh.shard = sharding == Sharding::kNone ? 0 : run.mesh.shard;
+    for (const int processes : run.processes) {
+      SCOPED_TRACE(absl::StrCat(NameOf(sharding), " in ", processes, " processes"));
+      const std::vector<Told> told = TrainApart(config, PlanOf(run, sharding), processes);
+      Told all;
+      for (const Told& one : told) {
+        EXPECT_EQ(one.losses, whole.losses);
+        EXPECT_EQ(one.norms, whole.norms);
+        all.first_gradients.insert(one.first_gradients.begin(), one.first_gradients.end());
+        all.last_gradients.insert(one.last_gradients.begin(), one.last_gradients.end());
+        all.params.insert(one.params.begin(), one.params.end());
+        for (size_t r = 0; r < one.rank_bytes.size(); ++r) {
+          EXPECT_EQ(one.rank_bytes[r].planned, one.rank_bytes[r].allocated) << r;
+        }
+      }
+      ExpectSame(all.first_gradients, whole.first_gradients, "a gradient");
+      ExpectSame(all.last_gradients, whole.last_gradients, "a gradient");
+      ExpectSame(all.params, whole.params, "a parameter");
+      if (HasFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ShardedRuns,
+    testing::Values(
+        ShardedCase{TinyFamily::kGpt, "1f1b", 2, 2, {.data = 2}, {1, 2, 4}},
+        ShardedCase{TinyFamily::kGpt, "interleaved", 2, 4, {.data = 4, .shard = 2}, {1, 4}},
+        ShardedCase{TinyFamily::kLlama, "zb_v", 2, 4, {.data = 2}, {1, 2}},
+        ShardedCase{TinyFamily::kLlama, "1f1b", 2, 2, {.data = 3}, {1, 2}},
+        ShardedCase{TinyFamily::kLlama, "dualpipe", 2, 2, {.data = 2}, {1, 2}},
+        ShardedCase{TinyFamily::kLlama, "interleaved", 1, 2, {.data = 8, .shard = 4}, {1, 8}},
+        ShardedCase{TinyFamily::kMoe, "1f1b", 2, 2, {.data = 2, .expert = 2}, {1, 2, 4}},
+        ShardedCase{TinyFamily::kMoe, "dualpipe_v", 2, 4, {4, 2, 2}, {1, 8}},
+        ShardedCase{TinyFamily::kMoe, "zb_v", 2, 4, {.data = 2}, {2}, DType::kBF16}),
+    [](const testing::TestParamInfo<ShardedCase>& info) {
+      const ShardedCase& run = info.param;
+      return absl::StrCat(NameOf(run.family), "_", run.schedule, "_data", run.mesh.data, "_expert",
+                          run.mesh.expert, "_shard", run.mesh.shards(),
+                          run.dtype == DType::kF32 ? "" : "_bf16");
+    });
+
+TEST(Sharding, ParametersThatNobodyGathersAreNamed) {
+  RunConfig config = ConfigOf({TinyFamily::kGpt, "1f1b", 2, 2, {.data = 2}, {}});
+  config.sharding = Sharding::kParameters;
+  const auto result = Train(config, LibraryPlan("1f1b", 2, 4).value(), Corpus(), {});
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(absl::StrContains(result.status().message(),
+                                "rank 0 would run 0F0 without the parameters of stage 0"))
+      << result.status();
+  // One copy has nothing to share out: what gathers is nothing to do.
+  config.mesh = {};
+  config.steps = 2;
+  for (const int resident : {0, 2}) {
+    const auto alone =
+        Train(config, LibraryPlan("1f1b", 2, 4, CommLayout::kEdge, resident).value(), Corpus(), {});
+    EXPECT_TRUE(alone.ok()) << alone.status();
+  }
+}
+
+}  // namespace
+}  // namespace stringline
