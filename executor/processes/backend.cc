@@ -9,15 +9,14 @@
 namespace stringline {
 
 absl::StatusOr<std::unique_ptr<Backend>> ProcessesBackend::Make(const TcpWorldSettings& world,
-                                                                int64_t wait_ms, int threads) {
+                                                                const WireSettings& wires,
+                                                                int threads) {
   auto backend = std::make_unique<ProcessesBackend>();
   cpu::PrepareThread();
   auto device = CpuDevice::Make(threads, cpu::PrepareThread);
   TcpWorldSettings joined = world;
   joined.trouble.Update(device.status());
   SL_ASSIGN_OR_RETURN(auto there, TcpWorld::Join(joined));
-  WireSettings wires;
-  wires.wait_ms = wait_ms;
   backend->device_ = *std::move(device);
   backend->groups_ = std::make_unique<ProcessGroups>(backend->device_.get(), there.get(), wires);
   backend->world_ = std::move(there);

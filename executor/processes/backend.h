@@ -14,11 +14,11 @@ namespace stringline {
 
 class ProcessesBackend final : public Backend {
  public:
-  // Joins the other processes, which all do so. A message waits for its other end for `wait_ms`.
+  // Joins the other processes, which all do so.
   // Errors: those of TcpWorld::Join; ResourceExhausted when the system does not start so many
   // threads, which the others are told.
   static absl::StatusOr<std::unique_ptr<Backend>> Make(const TcpWorldSettings& world,
-                                                       int64_t wait_ms, int threads);
+                                                       const WireSettings& wires, int threads);
 
   Device* device() override { return device_.get(); }
   Groups* groups() override { return groups_.get(); }

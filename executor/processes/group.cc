@@ -56,10 +56,12 @@ void ProcessGroup::Enqueue(int member, StreamId stream, const Call* call) {
       SL_CHECK(call->peer >= 0 && call->peer < members_) << call->peer;
       return device_->Await(stream, &own->message, call);
     case CallKind::kAllReduce:
+      MakeRoom(own, *call);
       device_->Await(stream, &own->exchange, call);
       device_->Launch(stream, {Sum, own, 0});
       return device_->Await(stream, &own->gather, call);
     case CallKind::kReduceScatter:
+      MakeRoom(own, *call);
       device_->Await(stream, &own->exchange, call);
       device_->Launch(stream, {Sum, own, 0});
       if (HandsOn(*call)) device_->Await(stream, &own->gather, call);
@@ -83,7 +85,8 @@ void ProcessGroup::BeginMessage(const void* link, StreamId stream, const void* e
   const absl::Span<const Transfer> one(&transfer, 1), none;
   const ProcessGroup& group = *member.group;
   group.NoteComing(call);
-  group.wires_->Start(group.number_, stream, sends ? one : none, sends ? none : one, call.ended_ns);
+  group.wires_->Start(group.number_, {stream, group.wires_->HeldNs(call.bytes), call.ended_ns},
+                      sends ? one : none, sends ? none : one);
 }
 
 void ProcessGroup::BeginExchange(const void* link, StreamId stream, const void* end) {
@@ -103,8 +106,10 @@ void ProcessGroup::BeginExchange(const void* link, StreamId stream, const void* 
     group.List(&member);
   }
   const bool sums = kind == CallKind::kAllReduce || kind == CallKind::kReduceScatter;
-  group.wires_->Start(group.number_, stream, member.sends, member.receives,
-                      sums ? nullptr : member.call->ended_ns);
+  group.wires_->Start(group.number_,
+                      {stream, kind == CallKind::kAllReduce ? 0 : group.HeldNs(member),
+                       sums ? nullptr : member.call->ended_ns},
+                      member.sends, member.receives);
 }
 
 void ProcessGroup::BeginGather(const void* link, StreamId stream, const void* /*end*/) {
@@ -122,7 +127,19 @@ void ProcessGroup::BeginGather(const void* link, StreamId stream, const void* /*
     group.Add(&member, m, sum, mine.bytes(), At(call.to, PlaceInSum(call, own, other.begin)),
               other.bytes());
   }
-  group.wires_->Start(group.number_, stream, member.sends, member.receives, call.ended_ns);
+  group.wires_->Start(group.number_, {stream, group.HeldNs(member), call.ended_ns}, member.sends,
+                      member.receives);
+}
+
+int64_t ProcessGroup::HeldNs(const Member& member) const {
+  return members_ == 1 ? 0 : wires_->HeldNs(BytesOnTheWay(*member.call, member.member, members_));
+}
+
+// What is enqueued has not begun: nothing is allocated during a step.
+void ProcessGroup::MakeRoom(Member* member, const Call& call) const {
+  const int64_t slice = IsSliced(call) ? SliceFor(call, member->member).bytes() : call.bytes;
+  const auto floats = static_cast<size_t>(members_ * slice / kFloat);
+  if (call.to != nullptr && floats > member->summands.size()) member->summands.resize(floats);
 }
 
 // Whether each member adds up a slice for all who get it.
@@ -165,7 +182,6 @@ void ProcessGroup::List(Member* member) const {
   const bool sums = call.kind == CallKind::kReduceScatter;
   void* to = call.to;
   if (sums && to != nullptr) {
-    member->summands.resize(static_cast<size_t>(members_ * b / kFloat));
     to = member->summands.data();
   }
   if (!sums) keep(At(call.from, gathers ? 0 : own * b), At(to, own * b));
@@ -194,7 +210,6 @@ void ProcessGroup::ListSlices(Member* member) const {
   const int own = member->member;
   const int64_t slice = SliceFor(call, own).bytes();
   const bool moves = call.from != nullptr && call.to != nullptr;
-  if (moves) member->summands.resize(static_cast<size_t>(members_ * slice / kFloat));
   void* const summands = moves ? member->summands.data() : nullptr;
   for (int m = 0; m < members_; ++m) {
     if (m == own) continue;

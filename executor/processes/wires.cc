@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -63,8 +64,8 @@ int Wires::NewGroup(absl::Span<const int> ranks) {
 
 // Ends that come.
 
-void Wires::Start(int group, StreamId stream, absl::Span<const Transfer> sends,
-                  absl::Span<const Transfer> receives, int64_t* ended_ns) {
+void Wires::Start(int group, const Onward& onward, absl::Span<const Transfer> sends,
+                  absl::Span<const Transfer> receives) {
   const Lock lock(mutex_);
   if (!failure_.ok()) return device_->Fail(failure_);
   int waiting = 0;
@@ -76,7 +77,7 @@ void Wires::Start(int group, StreamId stream, absl::Span<const Transfer> sends,
     free_waiting_.pop_back();
   }
   // One more, so that nothing is done before everything is posted.
-  waiting_[waiting] = {stream, static_cast<int>(sends.size() + receives.size()) + 1, ended_ns};
+  waiting_[waiting] = {onward, static_cast<int>(sends.size() + receives.size()) + 1};
   for (const Transfer& receive : receives) PostReceive(group, receive, waiting);
   for (const Transfer& send : sends) PostSend(group, send, waiting);
   Done(waiting);
@@ -109,8 +110,13 @@ void Wires::PostReceive(int group, const Transfer& receive, int waiting) {
 void Wires::MeetHere(int group, Lane& lane) {
   if (lane.sends.empty() || lane.receives.empty()) return;
   const End send = lane.sends.front(), receive = lane.receives.front();
-  const absl::Status match = MatchCalls(*send.transfer.call, *receive.transfer.call);
-  if (!match.ok()) return Notice({match});
+  const Call &sent = *send.transfer.call, &received = *receive.transfer.call;
+  if (!MatchCalls(sent, received).ok()) {
+    const std::vector<int>& ranks = groups_[group].ranks;
+    return Notice({absl::InvalidArgumentError(absl::StrCat(
+        DescribeWithAction(sent), " of ", NameOfRank(ranks[send.transfer.from]), " met ",
+        DescribeWithAction(received), " of ", NameOfRank(ranks[send.transfer.to])))});
+  }
   if (send.transfer.bytes != receive.transfer.bytes) {
     return Notice({CountsDiffer(group, send.transfer, receive.transfer.bytes)});
   }
@@ -157,11 +163,29 @@ void Wires::MeetReady(int group, Lane& lane) {
 }
 
 void Wires::Done(int waiting) {
-  const Waiting& done = waiting_[waiting];
-  if (--waiting_[waiting].left > 0) return;
-  if (done.ended_ns != nullptr) NoteNs(done.ended_ns, device_->NowNs());
+  Waiting& done = waiting_[waiting];
+  if (--done.left > 0) return;
+  if (done.onward.held_ns == 0) return GoOn(waiting);
+  holds_.push_back({NowNs() + done.onward.held_ns, waiting});
+  std::push_heap(holds_.begin(), holds_.end(), std::greater<>());
+  Wake();
+}
+
+void Wires::GoOn(int waiting) {
+  const Onward& onward = waiting_[waiting].onward;
+  if (onward.ended_ns != nullptr) NoteNs(onward.ended_ns, device_->NowNs());
   free_waiting_.push_back(waiting);
-  device_->GoOn(done.stream);
+  device_->GoOn(onward.stream);
+}
+
+int64_t Wires::EndHolds() {
+  while (!holds_.empty() && holds_.front().due_ns <= NowNs()) {
+    std::pop_heap(holds_.begin(), holds_.end(), std::greater<>());
+    const int waiting = holds_.back().waiting;
+    holds_.pop_back();
+    GoOn(waiting);
+  }
+  return holds_.empty() ? 0 : holds_.front().due_ns;
 }
 
 void Wires::NoteEnded(int group, const Transfer& transfer) {
@@ -309,7 +333,8 @@ void Wires::EndFrame(int process) {
     case FrameKind::kNoticed:
       // Whoever says so takes those before this process for lost.
       for (int p = 0; p < world_->process(); ++p) peers_[p].silent = true;
-      return Notice({StatusOf(header.index, peer.text), header.peer});
+      return Notice({StatusOf(header.index, peer.text), header.peer,
+                     header.to < 0 ? std::vector<int>() : std::vector<int>{header.to}});
     case FrameKind::kFail:
       return Settle(StatusOf(header.index, peer.text));
     case FrameKind::kAsk: {
@@ -338,8 +363,10 @@ void Wires::Loop() {
   std::vector<pollfd> waiting(peers_.size() + 1);
   int64_t goodbye_ns = 0;
   for (;;) {
+    int64_t due_ns = 0;
     {
       const Lock lock(mutex_);
+      due_ns = EndHolds();
       bool unsent = false;
       for (size_t p = 0; p < peers_.size(); ++p) {
         const Peer& peer = peers_[p];
@@ -356,7 +383,10 @@ void Wires::Loop() {
       }
     }
     waiting.back() = {wake_fd_, POLLIN, 0};
-    (void)poll(waiting.data(), waiting.size(), kLookNs / 1'000'000);
+    const int64_t sleep_ns =
+        due_ns == 0 ? kLookNs : std::clamp<int64_t>(due_ns - NowNs(), 0, kLookNs);
+    const timespec longest = {0, sleep_ns};
+    (void)ppoll(waiting.data(), waiting.size(), &longest, nullptr);
     uint64_t woken = 0;
     if (waiting.back().revents != 0) (void)!read(wake_fd_, &woken, sizeof(woken));
     const Lock lock(mutex_);

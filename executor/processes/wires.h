@@ -27,6 +27,7 @@
 #include "absl/types/span.h"
 #include "executor/cpu/device.h"
 #include "executor/group.h"
+#include "executor/link.h"
 #include "executor/processes/wire_inquiry.h"
 #include "executor/rank_states.h"
 #include "executor/world.h"
@@ -36,6 +37,8 @@ namespace stringline {
 struct WireSettings {
   int64_t join_ms = 120'000;  // until all are connected
   int64_t wait_ms = 600'000;  // until an end of a message has met the other; 0: for ever
+  // How slow messages are made: whoever has part in a call is held for so long after it.
+  LinkSpeed link;
   // When something has failed: so long may others take to answer what they wait for, and the one
   // that decides what it was to say so.
   int64_t ask_ms = 1000;
@@ -67,10 +70,17 @@ class Wires {
 
   bool IsHere(int rank) const { return process_of_rank_[rank] == world_->process(); }
 
-  // The stream, which waits for it (CpuDevice::Await), goes on when all these are done. Either end
-  // of each is of this process, or both are. `ended_ns`, if not null, is when.
-  void Start(int group, StreamId stream, absl::Span<const Transfer> sends,
-             absl::Span<const Transfer> receives, int64_t* ended_ns);
+  // What a stream waits for (CpuDevice::Await), and when it goes on.
+  struct Onward {
+    StreamId stream;
+    int64_t held_ns = 0;          // so long after all is done
+    int64_t* ended_ns = nullptr;  // where the moment is written, or null
+  };
+  // The stream goes on when all these are done. Either end of each is of this process, or both are.
+  void Start(int group, const Onward& onward, absl::Span<const Transfer> sends,
+             absl::Span<const Transfer> receives);
+  // How long a member is held that has part in a call with so many bytes of its own on the way.
+  int64_t HeldNs(int64_t bytes) const { return settings_.link.TransferNs(bytes); }
   // The run has failed.
   void Fail(const absl::Status& status);
   // As Groups::Agree.
@@ -84,9 +94,14 @@ class Wires {
 
   // What a stream waits for.
   struct Waiting {
-    StreamId stream;
+    Onward onward;
     int left = 0;
-    int64_t* ended_ns = nullptr;
+  };
+  // Of one whose messages have all been done.
+  struct Hold {
+    int64_t due_ns = 0;
+    int waiting = -1;
+    friend bool operator>(const Hold& a, const Hold& b) { return a.due_ns > b.due_ns; }
   };
   struct End {
     Transfer transfer;
@@ -109,10 +124,11 @@ class Wires {
     FrameKind kind = FrameKind::kBye;
     CallKind call = CallKind::kSend;
     int32_t group = 0, from = 0, to = 0;
-    int32_t peer = 0;              // of the call; of kNoticed: the process that died, or -1
+    int32_t peer = 0;              // of the call
     int64_t bytes = 0, index = 0;  // of the call; `index` of a failure: its code
     int64_t room = 0;              // of kReady: what the receiver takes; -1: nothing moves
     int64_t length = 0;
+    // Of kNoticed: `peer` is the process that died and `to` one that is late, or -1.
   };
   // Of one member to another. At most one end waits, or is ready, in nearly all runs.
   struct Lane {
@@ -152,7 +168,8 @@ class Wires {
   // What went wrong, as far as this process knows.
   struct Trouble {
     absl::Status status;
-    int dead = -1;  // the process that died, where one did
+    int dead = -1;               // the process that died, where one did
+    std::vector<int> late = {};  // those that did not come to an Exchange
   };
   using Lock = std::unique_lock<std::mutex>;
 
@@ -201,8 +218,13 @@ class Wires {
   void EndInquiry();
   void Settle(absl::Status status);
   WireAnswers AllAnswers() const;
-  void Tell(int process, FrameKind kind, const absl::Status& status, int dead = -1);
+  std::string DescribeLate(const WireAnswers& answers) const;
+  void Tell(int process, FrameKind kind, const Trouble& trouble);
   void CheckDeadline();
+
+  // Lets go on whoever has been held long enough; returns when the next one is due, or 0.
+  int64_t EndHolds();
+  void GoOn(int waiting);
 
   void Loop();
   void Wake();
@@ -219,6 +241,7 @@ class Wires {
   const RankStates* states_ = nullptr;
   std::deque<Members> groups_;
   std::vector<Waiting> waiting_;
+  std::vector<Hold> holds_;  // a heap, the first due on top
   std::vector<int> free_waiting_;
   std::vector<Peer> peers_;   // by process
   std::vector<Ended> ended_;  // by other process; of a rank -1: none

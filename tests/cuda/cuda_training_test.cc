@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> TryTrainer(const TrainedModel& model,
                         .balance_rate = balance_rate,
                         .mesh = model.mesh,
                         .sharding = model.sharding,
-                        .bucket_bytes = 1024,
+                        .bucket_bytes = 4096,
                         .capture = capture},
                        std::move(backend));
 }

@@ -53,7 +53,7 @@ RunConfig ConfigOf(const TrainingCase& run, const Plan& plan) {
   std::visit([](auto& shape) { shape.vocabulary = 256; }, config.shape.family);
   config.mesh = run.mesh;
   config.sharding = run.sharding;
-  if (run.sharding != Sharding::kNone) config.bucket_bytes = 1024;
+  if (run.sharding != Sharding::kNone) config.bucket_bytes = 4096;
   config.layout = run.layout;
   return config;
 }

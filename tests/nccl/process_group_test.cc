@@ -1,5 +1,7 @@
 // Groups between processes on CPUs: the contract, and what is said when a process fails.
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -12,6 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "executor/clock.h"
 #include "executor/processes/group.h"
 #include "executor/processes/tcp_world.h"
 #include "gtest/gtest.h"
@@ -104,6 +107,76 @@ TEST(ProcessGroups, CallsThatDifferAreNamedEverywhere) {
     EXPECT_TRUE(absl::StrContains(text, " met an all-reduce of thing 7 (")) << text;
     EXPECT_EQ(text, said[0]);
   }
+}
+
+// A message from member 0 to member 1, each in a process of its own. `before` is done by the first
+// before it comes to it. Each says what `tell` says of its message when that is over.
+Said SendOne(const WireSettings& wires, const std::function<void()>& before,
+             const std::function<std::string(const std::function<absl::Status()>& run)>& tell) {
+  const ProcessRun run = {2, 2, wires};
+  return RunProcesses(run, [&](World* world) {
+    GroupMembers members(NewMachine(world, 2, run.wires), 2);
+    const int own = world->process();
+    Call call = CallOf(own == 0 ? CallKind::kSend : CallKind::kRecv, 4, 7, 1 - own);
+    auto* const value = members.Memory<float>(1);
+    call.from = call.to = value;
+    (void)world->Exchange("");  // they begin together
+    return tell([&] {
+      if (own == 0) before();
+      members.Enqueue(own, call);
+      return members.Run();
+    });
+  });
+}
+
+// At least as long: how much longer depends on what else the machine does.
+TEST(ProcessGroups, ASlowLinkHoldsBothEnds) {
+  WireSettings wires;
+  wires.link = {.latency_ns = 40'000'000, .bytes_per_s = 100};  // 40 ms more for the four bytes
+  const auto tell = [](const std::function<absl::Status()>& run) -> std::string {
+    const int64_t begin_ns = NowNs();
+    const absl::Status status = run();
+    if (!status.ok()) return StatusText(status);
+    return NowNs() - begin_ns >= 80'000'000 ? "slow" : "at once";
+  };
+  EXPECT_EQ(SendOne(
+                wires, [] {}, tell),
+            Said(2, "slow"));
+}
+
+TEST(ProcessGroups, ASlowLinkKeepsTheContract) {
+  const unsigned seed = std::random_device{}();
+  ProcessRun run = {2, 3, {}};
+  run.wires.link = {.latency_ns = 20'000, .bytes_per_s = 1e9};
+  for (const NamedContract& contract : GroupContracts()) {
+    SCOPED_TRACE(absl::StrCat(contract.name, ", seed ", seed));
+    const Said said = RunProcesses(run, [&](World* world) -> std::string {
+      contract.check([&] { return NewMachine(world, 2, run.wires); }, run.ranks, seed);
+      return "kept";
+    });
+    EXPECT_EQ(said, Said(2, "kept"));
+  }
+}
+
+// Who waits for a message sleeps: it uses a small part of the time, where one that spins would use
+// all that it gets.
+TEST(ProcessGroups, WhoWaitsLeavesTheProcessorToOthers) {
+  const auto processor_us = [] {
+    rusage used = {};
+    (void)getrusage(RUSAGE_SELF, &used);
+    const auto us = [](const timeval& time) { return time.tv_sec * 1'000'000 + time.tv_usec; };
+    return us(used.ru_utime) + us(used.ru_stime);
+  };
+  const auto tell = [&](const std::function<absl::Status()>& run) -> std::string {
+    const int64_t begin_us = processor_us();
+    const absl::Status status = run();
+    if (!status.ok()) return StatusText(status);
+    const int64_t used_us = processor_us() - begin_us;
+    return used_us < 200'000 ? "slept" : absl::StrCat("used ", used_us, " us");
+  };
+  EXPECT_EQ(SendOne(
+                {}, [] { usleep(1'000'000); }, tell),
+            Said(2, "slept"));
 }
 
 TEST(ProcessGroups, WhoDiesIsNamedWithWhatWaitedForIt) {
@@ -221,6 +294,22 @@ TEST(ProcessGroups, ProcessZeroThatWasStoppedIsNamedToo) {
       << said[1];
 }
 
+// Rank 1 waits longest for what rank 2 will send back; what holds it up is rank 0's.
+TEST(WireInquiry, OfSeveralWaitsTheOneThatHoldsUpIsFollowed) {
+  WireAnswers answers;
+  answers.names = {"rank 0", "rank 1", "rank 2"};
+  answers.answered = {true, true, true};
+  WireAnswer answer;
+  answer.waits = {{1, 2, 1'500'000'000, "a receive of g", 9},
+                  {1, 0, 1'200'000'000, "a receive of a", 7},
+                  {2, 1, 1'600'000'000, "a receive of b", 3}};
+  answer.states = {{0, "", 0, false, -1, "", 0}, {1, "", 0, false, 7, "", 0}};
+  answers.Add(answer);
+  EXPECT_EQ(DescribeBlame(answers),
+            "rank 0 still computes, or waits inside its process; rank 1 waited 1.2 s for it in a "
+            "receive of a");
+}
+
 // Nobody is left who decides; the next process does.
 TEST(ProcessGroups, WhenProcessZeroDiesTheOthersAgreeAllTheSame) {
   const ProcessRun run = {4, 4, {}};
@@ -255,20 +344,23 @@ TEST(ProcessGroups, WhenTheOnesThatDecideAreStoppedTheNextDoes) {
 
 TEST(WireInquiry, WhatIsPackedIsUnpackedWithTheLongestWaitsFirst) {
   WireAnswer answer;
-  answer.waits = {{1, 2, 50, "a"}, {3, 4, 900, "b"}, {5, 6, 100, "c"}};
+  answer.waits = {{1, 2, 50, "a"}, {3, 4, 900, "b", 8}, {5, 6, 100, "c"}};
   answer.messages = {{1, 6, 70, "m"}};
-  answer.states = {{1, "computes 1F0", 40, "1F1", 80}, {3, "", 0, "3F1", 20}};
+  answer.states = {{1, "computes 1F0", 40, true, -1, "1F1", 80}, {3, "", 0, false, 7, "3F1", 20}};
   const auto all = UnpackAnswer(PackAnswer(answer, 1000), 7);
   ASSERT_TRUE(all.has_value());
   ASSERT_EQ(all->waits.size(), 3u);
   EXPECT_EQ(all->waits[0].call, "b");
   EXPECT_EQ(all->waits[0].peer, 4);
+  EXPECT_EQ(all->waits[0].action, 8);
   ASSERT_EQ(all->messages.size(), 1u);
   EXPECT_EQ(all->messages[0].ago_ns, 70);
   ASSERT_EQ(all->states.size(), 2u);
   EXPECT_EQ(all->states[0].doing, "computes 1F0");
+  EXPECT_TRUE(all->states[0].computes);
   EXPECT_EQ(all->states[0].ago_ns, 80);
   EXPECT_EQ(all->states[1].completed, "3F1");
+  EXPECT_EQ(all->states[1].needs, 7);
   const auto few = UnpackAnswer(PackAnswer(answer, 50), 7);
   ASSERT_TRUE(few.has_value());
   ASSERT_EQ(few->waits.size(), 1u);
@@ -296,7 +388,10 @@ TEST(WireInquiry, WhatIsKnownOfTheOneToBlameIsSaid) {
             "1 on a completed a send of w with it, 1.6 s ago");
   answers.answered[2] = true;
   WireAnswer other;
-  other.states = {{2, "computes 2F1 (x.sched:3)", 1'300'000'000, "2F0 (x.sched:3)", 1'350'000'000}};
+  other.states = {
+      {2, "computes 2F1 (x.sched:3)", 1'300'000'000, true, -1, "2F0 (x.sched:3)", 1'350'000'000}};
+  // Its next message is waited for already.
+  other.waits = {{2, 1, 1'200'000'000, "a receive of z"}};
   answers.Add(other);
   EXPECT_EQ(DescribeBlame(answers),
             "rank 2 on b computes 2F1 (x.sched:3), for 1.3 s now; rank 1 on a waited 1.4 s for it "

@@ -44,7 +44,7 @@ const MemoryCase kCases[] = {
     {"dualpipe_v P=2 M=6", "P: 2, M: 6", kMoe,
      "sharding: gradients\nprecision: bf16\nmesh: {data: 2, expert: 2}"},
     {"interleaved P=2 M=4 V=4", "P: 2, M: 4, V: 4", kLlama,
-     "sharding: parameters\nmesh: {data: 4, shard: 2}\nbucket: 2KiB"},
+     "sharding: parameters\nmesh: {data: 4, shard: 2}\nbucket: 4KiB"},
     {"1f1b P=3 M=5", "P: 3, M: 5", kTied, "sharding: parameters\nmesh: {data: 2}"},
     {"zb_v P=2 M=5", "P: 2, M: 5", kMoe,
      "sharding: parameters\nprecision: bf16\nmesh: {data: 2, expert: 2}"},

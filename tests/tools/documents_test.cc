@@ -2,8 +2,9 @@
 // example, `$ stringline …` is run from the top of the repository, and the lines up to the next `$`
 // are its output. A line `…` stands for any lines. UPDATE_GOLDEN=1 rewrites the output of commands
 // without one. `$ stringline run …` trains two steps on a short text: of its output only the lines
-// without numbers are compared. The same holds for `$ examples/…`, a script of an example: it gets a
-// folder to write to, and has to end with 0.
+// without numbers are compared. The same holds for `$ examples/…`, a script of an example: it gets
+// a folder to write to, and has to end with 0. A run in several processes starts the tool itself
+// anew, so it is not run in this process.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include <filesystem>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tests/tools/tool_run.h"
 
 namespace stringline {
@@ -48,22 +51,27 @@ Text ShortRun(const Text& words) {
   return run;
 }
 
-// What a script prints, standard error among it.
-Text OutputOfScript(const std::string& line) {
-  const std::string said = ScratchFolder() + "/script.txt";
-  const std::string command = "cd '" + SourceFolder() + "' && STRINGLINE='" + STRINGLINE_TOOL +
-                              "' timeout 300 " + line.substr(2) + " '" + ScratchFolder() +
-                              "/script' > '" + said + "' 2>&1";
-  const int status = std::system(command.c_str());
-  EXPECT_EQ(status, 0) << line << "\n" << ReadText(said);
+// What a shell prints, standard error among it, at the top of the repository.
+Text OutputOfShell(const std::string& command) {
+  const std::string said = ScratchFolder() + "/shell.txt";
+  const std::string line =
+      absl::StrCat("cd '", SourceFolder(), "' && STRINGLINE='", STRINGLINE_TOOL, "' timeout 300 ",
+                   command, " > '", said, "' 2>&1");
+  const int status = std::system(line.c_str());
+  EXPECT_EQ(status, 0) << command << "\n" << ReadText(said);
   return Lines(ReadText(said));
 }
 
 Text OutputOf(const std::string& line) {
-  if (IsScript(line)) return OutputOfScript(line);
+  if (IsScript(line)) {
+    return OutputOfShell(absl::StrCat(line.substr(2), " '", ScratchFolder(), "/script'"));
+  }
   std::vector<std::string> words = Words(line.substr(2));
   words.erase(words.begin());
   if (Trains(line)) words = ShortRun(words);
+  if (std::find(words.begin(), words.end(), "--processes") != words.end()) {
+    return OutputOfShell(absl::StrCat(STRINGLINE_TOOL, " ", absl::StrJoin(words, " ")));
+  }
   const Answer answer = RunToolIn(SourceFolder(), words);
   if (Trains(line)) {
     EXPECT_EQ(answer.status, 0) << line << "\n" << answer.out << answer.err;

@@ -21,12 +21,13 @@ import types
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from beside import actions, tooling, training
+from beside import actions, processes, tooling, training
 from beside.measure import run
 
 SOURCES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FIGURES = os.path.join(SOURCES, "tools/bench/beside/figures.json")
-PARTS = {"tooling": tooling, "actions": actions, "training": training}
+PARTS = {"tooling": tooling, "actions": actions, "training": training,
+         "processes": processes}
 
 
 def machine():

@@ -8,8 +8,9 @@
 Both train the same GPT (stages/models/gpt.h: learned positions, pre-norm, GELU in its tanh form, an
 untied head without bias, AdamW, clipping at 1) on random windows of the same text, in the same
 stages, microbatches and schedule. torch runs a process per rank, on gloo, with one thread each;
-stringline runs its ranks on the threads of one process. The first values differ (each side draws
-its own, from the same distributions), so losses are alike and not equal.
+stringline runs its ranks on the threads of one process, or of --processes. The first values differ
+(each side draws its own, from the same distributions), so losses are alike and not equal. With
+--data both train so many copies of the pipeline; torch's stages are then DDP's modules.
 
 Cost is the processor time that user code takes in a step, all ranks together: on a machine that
 others use as well it moves less than the clock does. Startup and the first steps do not count:
@@ -20,7 +21,9 @@ long one. The two take turns, --repeat times; the ratio is that of the medians.
                        4 layers of width 512, 8 heads, context 256, microbatches of 2
   --layers --width --heads --context --microbatch   the same one by one
   --schedule NAME      1f1b (default), gpipe, interleaved or interleaved_zb (two stages a rank)
-  -P, -M               ranks (4) and microbatches (8)
+  -P, -M               ranks (4) and microbatches (8) of a pipeline
+  --data               copies of the pipeline (1): torch has so many times P processes
+  --processes          stringline's processes (0: one); each has then one thread for each rank
   --steps, --warmup    steps that count (5) and steps before them (2)
   --repeat             repetitions (3)
   --threads            stringline's train.threads (default: its own)
@@ -119,14 +122,20 @@ def torch_rank(rank, options, results):
     """One rank: trains, and puts (user seconds, wall seconds, losses) of a step into `results`."""
     import torch
     import torch.distributed as dist
+    from torch import nn
     from torch.distributed.pipelining import PipelineStage, schedules
     from torch.nn import functional
 
     torch.set_num_threads(1)
-    torch.manual_seed(rank)
-    shape, ranks = options["shape"], options["P"]
+    torch.manual_seed(rank % options["P"])  # DDP's copies begin alike anyway
+    shape, ranks, copies = options["shape"], options["P"], options["data"]
     dist.init_process_group("gloo", init_method="file://" + options["meeting"], rank=rank,
-                            world_size=ranks)
+                            world_size=ranks * copies)
+    # Rank r of copy d is process d * P + r, here as there. All make all groups.
+    pipes = [dist.new_group(range(d * ranks, (d + 1) * ranks)) for d in range(copies)]
+    alike = [dist.new_group(range(r, ranks * copies, ranks)) for r in range(ranks)]
+    copy, rank = divmod(rank, ranks)
+    pipe = pipes[copy]
     name, _, per_rank = SCHEDULES[options["schedule"]]
     stages = per_rank * ranks
     modules = [make_stage(shape, s, stages) for s in range(rank, stages, ranks)]
@@ -139,13 +148,16 @@ def torch_rank(rank, options, results):
     def loss_of(logits, target):
         return functional.cross_entropy(logits.flatten(0, 1), target.flatten())
 
-    wrapped = [PipelineStage(module, s, stages, torch.device("cpu"))
+    if copies > 1:
+        modules = [nn.parallel.DistributedDataParallel(module, process_group=alike[rank])
+                   for module in modules]
+    wrapped = [PipelineStage(module, s, stages, torch.device("cpu"), group=pipe)
                for module, s in zip(modules, range(rank, stages, ranks))]
     maker = getattr(schedules, name)
     schedule = maker(wrapped if per_rank > 1 else wrapped[0], options["M"], loss_fn=loss_of)
     with open(options["text"], "rb") as file:
         text = torch.frombuffer(bytearray(file.read()), dtype=torch.uint8)
-    random = torch.Generator().manual_seed(1)
+    random = torch.Generator().manual_seed(1 + copy)
     rows, context = options["M"] * shape["microbatch"], shape["context"]
 
     def step():
@@ -158,7 +170,7 @@ def torch_rank(rank, options, results):
         else:
             schedule.step(*feeds)
         squares = sum(p.grad.square().sum() for p in parameters)
-        dist.all_reduce(squares)
+        dist.all_reduce(squares, group=pipe)
         factor = torch.clamp(1.0 / (squares.sqrt() + 1e-6), max=1.0)
         for p in parameters:
             p.grad.mul_(factor)
@@ -172,7 +184,7 @@ def torch_rank(rank, options, results):
     losses += [step() for _ in range(options["steps"])]
     dist.barrier()
     after, end = resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
-    results.put((rank, after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime,
+    results.put((copy * ranks + rank, after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime,
                  end - start, losses))
     dist.barrier()
     dist.destroy_process_group()
@@ -187,11 +199,11 @@ def run_torch(options):
         results = context.Queue()
         told = dict(options, meeting=os.path.join(folder, "meeting"))
         processes = [context.Process(target=torch_rank, args=(rank, told, results))
-                     for rank in range(options["P"])]
+                     for rank in range(options["P"] * options["data"])]
         for process in processes:
             process.start()
         answers = []
-        while len(answers) < options["P"]:
+        while len(answers) < len(processes):
             try:
                 answers.append(results.get(timeout=5))
             except Exception:  # queue.Empty: is everybody still there?
@@ -211,7 +223,11 @@ def run_torch(options):
 def run_file(options, folder):
     shape = options["shape"]
     _, file, _ = SCHEDULES[options["schedule"]]
-    threads = f", threads: {options['threads']}" if options["threads"] else ""
+    threads = options["threads"]
+    if not threads and options["processes"]:
+        threads = -(-options["P"] * options["data"] // options["processes"])
+    threads = f", threads: {threads}" if threads else ""
+    mesh = f"mesh: {{data: {options['data']}}}\n" if options["data"] > 1 else ""
     path = os.path.join(folder, "run.yaml")
     with open(path, "w") as out:
         out.write(f"""schedule:
@@ -221,6 +237,7 @@ def run_file(options, folder):
 model: {{layers: {shape['layers']}, width: {shape['width']}, heads: {shape['heads']},
   context: {shape['context']}}}
 data: {{text: {options['text']}, microbatch: {shape['microbatch']}}}
+{mesh}device: cpu
 train: {{steps: 1, learning_rate: {LEARNING_RATE}, final_learning_rate: {LEARNING_RATE}{threads}}}
 """)
     return path
@@ -231,6 +248,8 @@ def run_once(options, steps):
     with tempfile.TemporaryDirectory() as folder:
         command = [options["stringline"], "run", run_file(options, folder), "--json", "--steps",
                    str(steps), "--out", folder]
+        if options["processes"]:
+            command += ["--processes", str(options["processes"])]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         answer = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
@@ -267,6 +286,8 @@ def read_options():
     parser.add_argument("--schedule", choices=SCHEDULES, default="1f1b")
     parser.add_argument("-P", type=int, default=4)
     parser.add_argument("-M", type=int, default=8)
+    parser.add_argument("--data", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=0)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
@@ -292,7 +313,7 @@ def read_options():
 def main():
     options = read_options()
     say = (lambda *_: None) if options["json"] else print
-    say(f"{options['schedule']} P={options['P']} M={options['M']}, "
+    say(f"{options['schedule']} P={options['P']} M={options['M']}, {options['data']} copies, "
         + ", ".join(f"{key} {value}" for key, value in options["shape"].items())
         + f"; torch {options['torch']}")
     runs = {"torch": [], "stringline": []}
@@ -307,7 +328,7 @@ def main():
     ratio = {key: sums["stringline"][key]["median"] / sums["torch"][key]["median"]
              for key in ("user_s", "wall_s")}
     if options["json"]:
-        kept = ("schedule", "P", "M", "shape", "steps", "warmup", "repeat", "threads", "torch")
+        kept = ("schedule", "P", "M", "data", "processes", "shape", "steps", "warmup", "repeat", "threads", "torch")
         print(json.dumps({**{key: options[key] for key in kept}, "cores": os.cpu_count(),
                           "per_step": sums, "ratio": ratio, "runs": runs}))
         return
