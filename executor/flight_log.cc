@@ -75,6 +75,7 @@ std::vector<RankState> FlightLog::Now() const {
       for (const Command& command : commands) {
         const bool computes = IsCompute(plan_.actions[command.action].kind);
         if (command.times.end_ns == 0 && computes) {
+          state.computes = true;
           state.doing = absl::StrCat("computes ", NameOf(command));
           state.doing_ns = now_ns - command.times.start_ns;
         }
@@ -83,9 +84,35 @@ std::vector<RankState> FlightLog::Now() const {
         state.completed = NameOf(command);
       }
       state.ago_ns = now_ns - completed_ns;
+      const uint32_t begin = plan_.first[rank.value], end = plan_.first[rank.value + 1];
+      std::vector<ActionTimes> known(end - begin);
+      recorders_[c]->Look(begin, end, absl::MakeSpan(known));
+      if (step_ > 0 && !state.computes) state.needs = NeedsOf(begin, known);
     }
   }
   return states;
+}
+
+// The first computation that has not begun, or the end of the step, waits for the first of these
+// that is under way: its value, parameters of its stage, or at the end anything.
+int64_t FlightLog::NeedsOf(uint32_t begin, absl::Span<const ActionTimes> known) const {
+  size_t next = 0;
+  while (next < known.size() &&
+         (!IsCompute(plan_.actions[begin + next].kind) || known[next].start_ns != 0)) {
+    ++next;
+  }
+  const bool at_end = next == known.size();
+  for (size_t i = 0; i < next; ++i) {
+    if (known[i].start_ns == 0 || known[i].end_ns != 0) continue;
+    const Action& action = plan_.actions[begin + i];
+    if (at_end) return begin + static_cast<int64_t>(i);
+    const Action& waits = plan_.actions[begin + next];
+    const bool collects = IsCollective(action.kind) && action.stage == waits.stage;
+    const bool gives =
+        IsRecv(action.kind) && action.stage == waits.stage && action.microbatch == waits.microbatch;
+    if (collects || gives) return begin + static_cast<int64_t>(i);
+  }
+  return -1;
 }
 
 // What was never begun is none.

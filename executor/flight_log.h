@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "executor/device.h"
 #include "executor/local_ranks.h"
 #include "executor/rank_states.h"
@@ -65,6 +66,8 @@ class FlightLog final : public RankStates {
   };
   Ring& RingOf(int coordinate, int rank) { return rings_[coordinate * plan_.ranks() + rank]; }
   // The rank's commands with those of the step under way.
+  // As RankState::needs: of the actions from `begin` on, of which this is known.
+  int64_t NeedsOf(uint32_t begin, absl::Span<const ActionTimes> known) const;
   std::vector<Command> CommandsOf(int coordinate, int rank) const;
   // When the first command of a coordinate began.
   int64_t Begin(int coordinate) const;

@@ -158,6 +158,9 @@ class Groups {
   // Who knows what the ranks of this process do, for messages; null: nobody any more, and the names
   // in calls may not be printed any more.
   virtual void TellStates(const RankStates* /*states*/) {}
+  // Whether a sum takes memory of the host for what the others have: as much as there are members,
+  // times what each adds up of the largest.
+  virtual bool SumsTakeMemory() const { return false; }
   // What they take of the machine, for people: "5 communicators of NCCL, which took …"; may be "".
   virtual std::string Describe() const { return ""; }
   // Whether what has been enqueued since Connect, and not yet submitted, is what the other members

@@ -43,7 +43,8 @@ struct WordChoice {
 constexpr WordChoice kDevice = {"device", {"auto", "cpu", "cuda"}};
 constexpr WordChoice kPrecision = {model_key::kPrecision, {"fp32", "bf16"}};
 constexpr WordChoice kCapture = {"capture", {"auto", "off"}};
-constexpr WordChoice kSharding = {"sharding", {"none", "optimizer", "gradients", "parameters"}};
+constexpr WordChoice kSharding = {model_key::kSharding,
+                                  {"none", "optimizer", "gradients", "parameters"}};
 constexpr WordChoice kElastic = {"elastic", {"false", "true"}};
 
 // What else says how a GPU is used.
@@ -134,8 +135,8 @@ std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) 
        {{model_key::kPipeline, &config->mesh_pipeline, 1, kMostCount, false},
         {model_key::kData, &config->mesh.data, 1, kMostCount, false},
         {model_key::kExpert, &config->mesh.expert, 1, kMostCount, false},
-        {"shard", &config->mesh.shard, 1, kMostCount, false},
-        {"replicate", &wishes->replicate, 1, kMostCount, false}},
+        {model_key::kShard, &config->mesh.shard, 1, kMostCount, false},
+        {model_key::kReplicate, &wishes->replicate, 1, kMostCount, false}},
        nullptr,
        /*required=*/false},
       {"checkpoint",

@@ -147,6 +147,11 @@ inline StateSharing SharingOf(const RunConfig& config) {
   return {config.sharding, config.mesh, config.bucket_bytes};
 }
 
+// What its plan is lowered with.
+inline CollectiveChoice CollectivesOf(const RunConfig& config) {
+  return CollectivesFor(SharingOf(config).sharding, config.mesh.coordinates());
+}
+
 // Errors: InvalidArgument "FILE:LINE: KEY: …"; NotFound.
 absl::StatusOr<RunConfig> ReadRunConfig(const std::string& path);
 

@@ -106,8 +106,35 @@ absl::Status Trainer::CheckRoom(int place) {
     const NeededMemory one = copies_[c].stages->needed(ranks);
     needed.params += one.params;
     needed.activations += one.activations;
+    if (backend_->groups()->SumsTakeMemory()) needed.activations += SummandBytes(c, ranks);
   }
   return CheckMemory(needed, backend_->available(place));
+}
+
+// In each group of a stage that these ranks sum gradients in, for its largest bucket.
+double Trainer::SummandBytes(int coordinate, const std::vector<RankId>& ranks) const {
+  double all = 0;
+  for (int32_t s = 0; s < stages(); ++s) {
+    const StageId stage(s);
+    if (std::find(ranks.begin(), ranks.end(), plan_.stage(stage).rank) == ranks.end()) continue;
+    if (replicas_->OnItsRank(stage)[0] != stage) continue;
+    int64_t most[2] = {0, 0};
+    for (const Bucket& bucket : copies_[coordinate].stages->pieces(stage).buckets()) {
+      const Replicas::Seat seat = bucket.experts ? replicas_->OfExperts(coordinate, stage)
+                                                 : replicas_->OfDense(coordinate, stage);
+      if (seat.group == nullptr) continue;
+      Call call;
+      call.bytes = bucket.pieces.begin.back();
+      Pieces pieces = bucket.pieces;
+      pieces.stride = seat.stride;
+      if (sharing().sharding >= Sharding::kGradients) call.pieces = &pieces;
+      const int members = seat.group->members();
+      const int64_t slice = SliceOf(call, seat.member, members, sizeof(float)).bytes();
+      most[bucket.experts] = std::max(most[bucket.experts], members * slice);
+    }
+    all += static_cast<double>(most[0] + most[1]);
+  }
+  return all;
 }
 
 absl::Status Trainer::FindLocalRanks() {

@@ -115,8 +115,8 @@ class Trainer {
     return {settings_.sharding, settings_.mesh, settings_.bucket_bytes};
   }
 
-  // Stages::RefreshWorking, everywhere; then copies that update only pieces get those of the others.
-  // All processes call it.
+  // Stages::RefreshWorking, everywhere; where copies keep whole parameters that they share out, all
+  // get them from their owners. All processes call it.
   absl::Status RefreshWorking();
 
   // The state of the ranks that are here (trainer_state.cc): together with the pieces of the other
@@ -179,6 +179,7 @@ class Trainer {
   absl::Status Prepare();
   absl::Status MakeCpuBackend();
   absl::Status CheckRoom(int place);
+  double SummandBytes(int coordinate, const std::vector<RankId>& ranks) const;
   absl::Status FindLocalRanks();
   // visit(stages, stage, microbatch of the coordinate's step, layer) for every mixture of experts.
   template <typename Visit>
@@ -217,9 +218,11 @@ class Trainer {
   PipelineCopy& CopyOf(int64_t at) { return copies_[at / stages()]; }
   int64_t stages() const { return static_cast<int64_t>(programs_.size()); }
   void EnqueueTied();
+  template <typename Visit>
+  void ForEverySquare(Visit visit) const;
   double SumOfAllSquares() const;
   absl::Status BadGradient();
-  absl::StatusOr<std::string> DescribeBadGradient(int64_t at, const Stages::Owned& owned);
+  absl::StatusOr<std::string> DescribeBadGradient(StageId stage, const Stages::Owned& owned);
   // What other processes need of a step, and what they have of it (trainer_share.cc). Without a
   // world these do nothing.
   void Say(const char* doing) {

@@ -30,24 +30,33 @@ void Trainer::AddBoth(const void* self, int64_t /*argument*/, NativeStream strea
   tied.kernels->Copy(second, first, tied.call.bytes, stream);
 }
 
-// Of every parameter once, block by block: of what all coordinates have alike from the one that
-// owns it, and of every piece of the experts'.
-double Trainer::SumOfAllSquares() const {
-  double sum = 0;
+// Of every parameter once, block by block: of what all coordinates have alike that of the one that
+// owns it, and of every piece of the experts'. visit(coordinate, stage, block, its place among the
+// owned ones).
+template <typename Visit>
+void Trainer::ForEverySquare(Visit visit) const {
   const Mesh& mesh = settings_.mesh;
   const size_t stages = plan_.pipes.empty() ? programs_.size() : plan_.pipes[0].stages;
   for (size_t s = 0; s < stages; ++s) {
-    const StatePieces& cut = pieces(StageId(static_cast<int32_t>(s)));
+    const StageId stage(static_cast<int32_t>(s));
+    const StatePieces& cut = pieces(stage);
     std::vector<size_t> next(sharing().shards, 0);  // by member: its next block
     for (size_t b = 0; b < cut.blocks().size(); ++b) {
       const int owner = cut.OwnerOf(static_cast<int>(b));
       const bool expert = programs_[s].params[cut.blocks()[b].param].expert;
       for (int x = 0; x < (expert ? mesh.expert : 1); ++x) {
-        sum += copies_[mesh.coordinate(owner, x)].squares[s][next[owner]];
+        visit(mesh.coordinate(owner, x), stage, cut.blocks()[b], next[owner]);
       }
       ++next[owner];
     }
   }
+}
+
+double Trainer::SumOfAllSquares() const {
+  double sum = 0;
+  ForEverySquare([&](int coordinate, StageId stage, const StateBlock&, size_t own) {
+    sum += copies_[coordinate].squares[stage.value][own];
+  });
   return sum;
 }
 
@@ -107,36 +116,40 @@ void Trainer::EnqueueGathers() {
 }
 
 // A sum of squares of floats never passes a double: one that is not finite has such a term. Whoever
-// holds the first one looks at it.
+// owns the first one, in the order of the model, looks at it.
 absl::Status Trainer::BadGradient() {
-  for (int64_t at = 0; at < stages() * settings_.mesh.coordinates(); ++at) {
-    const absl::Span<const double> squares = CopyOf(at).squares[at % stages()];
-    for (size_t b = 0; b < squares.size(); ++b) {
-      if (std::isfinite(squares[b])) continue;
-      std::string mine;
-      if (holds(StageOf(at), static_cast<int>(at / stages()))) {
-        SL_ASSIGN_OR_RETURN(
-            mine, DescribeBadGradient(at, CopyOf(at).stages->OwnedBlocks(StageOf(at))[b]));
-      }
-      SL_ASSIGN_OR_RETURN(const std::string said, ShareText(mine));
-      return absl::OutOfRangeError(said);
-    }
+  struct Bad {
+    int coordinate = -1;
+    StageId stage;
+    int param = 0;
+    size_t own = 0;
+  } bad;
+  ForEverySquare([&](int coordinate, StageId stage, const StateBlock& block, size_t own) {
+    if (std::isfinite(copies_[coordinate].squares[stage.value][own])) return;
+    const bool before = bad.coordinate < 0 || (bad.stage == stage && block.param < bad.param);
+    if (before) bad = {coordinate, stage, block.param, own};
+  });
+  SL_CHECK(bad.coordinate >= 0) << "every gradient is finite, but not their sum";
+  std::string mine;
+  if (holds(bad.stage, bad.coordinate)) {
+    SL_ASSIGN_OR_RETURN(
+        mine, DescribeBadGradient(bad.stage, OwnedBlocks(bad.stage, bad.coordinate)[bad.own]));
   }
-  SL_CHECK(false) << "every gradient is finite, but not their sum";
-  return absl::OkStatus();
+  SL_ASSIGN_OR_RETURN(const std::string said, ShareText(mine));
+  return absl::OutOfRangeError(said);
 }
 
-absl::StatusOr<std::string> Trainer::DescribeBadGradient(int64_t at, const Stages::Owned& owned) {
-  const int64_t s = at % stages();
+absl::StatusOr<std::string> Trainer::DescribeBadGradient(StageId stage,
+                                                         const Stages::Owned& owned) {
   std::vector<float> values(owned.gradient.size());
   SL_RETURN_IF_ERROR(device()->CopyNow(values.data(), owned.gradient.data(),
                                        static_cast<int64_t>(values.size() * sizeof(float))));
   const auto bad =
       std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
   SL_CHECK(bad != values.end()) << "a sum of finite squares is not finite";
-  const int param = pieces(StageOf(at)).blocks()[owned.block].param;
-  return absl::StrCat("the gradient of ", programs_[s].params[param].name, " (stage ", s,
-                      ") is not finite (", *bad, "); try a lower learning rate");
+  const int param = pieces(stage).blocks()[owned.block].param;
+  return absl::StrCat("the gradient of ", programs_[stage.value].params[param].name, " (stage ",
+                      stage.value, ") is not finite (", *bad, "); try a lower learning rate");
 }
 
 }  // namespace stringline

@@ -33,6 +33,9 @@ class World {
   //   Aborted           a process gave up: its status, with its name before it (Fail)
   virtual absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view mine) = 0;
 
+  // The processes that an Exchange did not wait for any longer, where it ended in that error.
+  virtual std::vector<int> late() const { return {}; }
+
   // The same for process 0; the others get as many empty texts. For what is large, and nobody else
   // needs.
   virtual absl::StatusOr<std::vector<std::string>> GiveToFirst(absl::string_view mine) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <fstream>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -17,11 +18,13 @@
 namespace stringline {
 namespace {
 
-// FNV-1a over all actions, rank by rank.
+constexpr uint64_t kHashBegin = 14695981039346656037U, kHashFactor = 1099511628211U;  // FNV-1a
+
+// Over all actions, rank by rank.
 uint64_t HashOf(const Plan& plan) {
-  uint64_t hash = 14695981039346656037U;
+  uint64_t hash = kHashBegin;
   const auto add = [&hash](int64_t number) {
-    hash = (hash ^ static_cast<uint64_t>(number)) * 1099511628211U;
+    hash = (hash ^ static_cast<uint64_t>(number)) * kHashFactor;
   };
   for (const uint32_t first : plan.first) add(first);
   for (const Action& action : plan.actions) {
@@ -30,6 +33,24 @@ uint64_t HashOf(const Plan& plan) {
     add(action.microbatch.value);
   }
   return hash;
+}
+
+// Its size, and a hash of pieces of it: all of a small file.
+std::string FingerprintOf(const std::string& path) {
+  constexpr int64_t kPiece = 1 << 16, kPieces = 64;
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return "none";
+  const auto size = static_cast<int64_t>(file.tellg());
+  const int64_t step = std::max(kPiece, size / kPieces);
+  uint64_t hash = kHashBegin;
+  std::string piece(kPiece, '\0');
+  for (int64_t at = 0; at < size; at += step) {
+    file.clear();
+    file.seekg(at);
+    file.read(piece.data(), kPiece);
+    for (int64_t i = 0; i < file.gcount(); ++i) hash = (hash ^ uint8_t(piece[i])) * kHashFactor;
+  }
+  return absl::StrCat(size, " bytes, ", absl::Hex(hash));
 }
 
 // What all processes must have alike.
@@ -45,9 +66,15 @@ ConfigLines LinesOf(const RunConfig& config, const Plan& plan) {
       {"mesh", text("data ", config.mesh.data, ", expert ", config.mesh.expert)},
       {"steps", text(config.steps)},
       {"seed", text(config.seed)},
-      {"learning_rate", text(config.optimizer.learning_rate)},
+      {"data", FingerprintOf(config.tokens_file.empty() ? config.text_file : config.tokens_file)},
+      {"learning_rate", text(config.optimizer.learning_rate, " to ", config.final_rate, " after ",
+                             config.warmup_steps)},
+      {"optimizer", text(config.optimizer.beta1, " ", config.optimizer.beta2, " ",
+                         config.optimizer.epsilon, " ", config.optimizer.weight_decay)},
       {"clip_norm", text(config.clip_norm)},
       {"layout", NameOf(config.layout)},
+      {"checkpoint", text(config.checkpoint.every, " ", config.checkpoint.folder)},
+      {"resume", config.resume},
       {"nccl.min_ctas", text(config.nccl.min_ctas)},
       {"nccl.max_ctas", text(config.nccl.max_ctas)},
   };
@@ -69,12 +96,15 @@ absl::Status CheckForProcesses(const RunConfig& config, const Identity& identity
   return absl::OkStatus();
 }
 
+// `timeout` in whole milliseconds; 0 only where the run file says so: for ever.
+int64_t WaitMs(const RunConfig& config) { return (config.timeout_ns + 999'999) / 1'000'000; }
+
 TcpWorldSettings WorldOf(const RunConfig& config, const Plan& plan, const Identity& identity) {
   constexpr int64_t kForeverMs = int64_t{1} << 40;
   TcpWorldSettings world;
   world.identity = identity;
   world.config = LinesOf(config, plan);
-  const int64_t wait_ms = config.timeout_ns / 1'000'000;
+  const int64_t wait_ms = WaitMs(config);
   world.exchange_ms = wait_ms > 0 ? wait_ms : kForeverMs;
   return world;
 }
@@ -97,7 +127,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeThreads(const RunConfig& config, co
     threads = std::min(here, static_cast<int>(cores));
   }
   WireSettings wires;
-  wires.wait_ms = config.timeout_ns / 1'000'000;
+  wires.wait_ms = WaitMs(config);
   wires.link = config.link;
   return ProcessesBackend::Make(world, wires, threads);
 }
@@ -127,7 +157,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeRank(const RunConfig& config, const
   nccl.rows = config.nccl.counted_rows ? NcclRows::kCounted : NcclRows::kPadded;
   nccl.sums = config.nccl.own_sums ? NcclSums::kNccl : NcclSums::kOrdered;
   nccl.capture = config.nccl.capture;
-  nccl.wait_ms = config.timeout_ns / 1'000'000;
+  nccl.wait_ms = WaitMs(config);
   return NcclBackend::Make(world, nccl);
 }
 #endif

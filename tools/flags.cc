@@ -105,7 +105,7 @@ void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
          "--save", flags.save,
          "At the end, or after Ctrl-C, write the model into this folder, as transformers "
          "reads it: config.json, model.safetensors; a model that it does not know without a "
-         "config.json, for --load; the optimizer's moments are not saved")
+         "config.json, for --load; the optimizer's moments are in checkpoints only (--resume)")
       ->type_name("FOLDER");
   CLI::Option* load = app.add_option(
       "--load", flags.load,

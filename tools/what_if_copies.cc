@@ -67,6 +67,11 @@ std::vector<CopiesChange> ChangesOf(const Session& step) {
                                           : absl::StrCat("buckets of ", bucket, " B"),
                        asked});
     changes.back().asked.spec.formula->model.bucket = bucket;
+    changes.push_back({"links twice as fast", asked});
+    for (const char* const key : {"bandwidth", "node.bandwidth"}) {
+      auto& values = changes.back().asked.spec.values;
+      if (const auto found = values.find(key); found != values.end()) found->second[0] *= 2;
+    }
   }
   const int resident = step.costs->collectives.resident;
   if (step.costs->collectives.gathers && MostStagesOfARank(*step.plan) > resident) {

@@ -18,8 +18,9 @@ struct CopiesWhatIf {
   int64_t peak_bytes = 0;  // the most that a rank holds; 0: not known
 };
 
-// Every other `sharding`, where the costs are a formula's; buckets of four times the size; gathers
-// one stage earlier, where a rank has so many. Only what changes the times, or the bytes. Nothing
+// Where the costs are a formula's every other `sharding`, buckets of four times the size, and links
+// of twice the bandwidth for messages and collectives alike; gathers one stage earlier, where a
+// rank has so many. Only what changes the times, or the bytes. Nothing
 // for a step without copies, or whose plan was lowered already.
 absl::StatusOr<std::vector<CopiesWhatIf>> WhatIfCopies(const Session& step);
 

@@ -81,7 +81,8 @@ absl::Status Checkpoints::Prepare(const AvailableMemory& before) {
   std::vector<std::vector<StateRange>> written;
   SL_RETURN_IF_ERROR(FindShares(&written));
   SL_RETURN_IF_ERROR(CheckFolder());
-  SL_RETURN_IF_ERROR(CheckRoom(written[process()], before));
+  SL_RETURN_IF_ERROR(CheckCopyRoom(static_cast<double>(StateCopy::BytesOf(written[process()])),
+                                   BytesOfRanks(), before));
   layout_ = LayoutOf(shape_, tensors_, written);
   copy_ = StateCopy(written[process()]);
   SL_ASSIGN_OR_RETURN(job_, BackgroundJob::Make());
@@ -131,25 +132,25 @@ absl::Status Checkpoints::CheckFolder() {
   return absl::OkStatus();
 }
 
-absl::Status Checkpoints::CheckRoom(absl::Span<const StateRange> own,
-                                    const AvailableMemory& before) const {
-  const auto copy = static_cast<double>(StateCopy::BytesOf(own));
-  double ranks = 0;
-  if (trainer_->device()->is_host()) {
-    const int pipeline = trainer_->plan().ranks();
-    for (size_t r = 0; r < trainer_->rank_bytes().size(); ++r) {
-      const auto rank = static_cast<int>(r);
-      const LocalRanks& local = trainer_->local();
-      if (!local.Has(rank / pipeline, RankId(rank % pipeline))) continue;
-      ranks += static_cast<double>(trainer_->rank_bytes()[r].allocated);
-    }
+double Checkpoints::BytesOfRanks() const {
+  if (!trainer_->device()->is_host()) return 0;
+  double bytes = 0;
+  const int pipeline = trainer_->plan().ranks();
+  for (size_t r = 0; r < trainer_->rank_bytes().size(); ++r) {
+    const auto rank = static_cast<int>(r);
+    if (!trainer_->local().Has(rank / pipeline, RankId(rank % pipeline))) continue;
+    bytes += static_cast<double>(trainer_->rank_bytes()[r].allocated);
   }
-  if (copy + ranks <= static_cast<double>(before.bytes)) return absl::OkStatus();
+  return bytes;
+}
+
+absl::Status CheckCopyRoom(double copy, double ranks, const AvailableMemory& available) {
+  if (copy + ranks <= static_cast<double>(available.bytes)) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrFormat(
       "a checkpoint's copy of the state takes %.3g GB of memory beside the %.3g GB of the run, but "
       "%.3g GB are available (%s); more processes on other hosts, or a run without 'checkpoint' "
       "would help",
-      copy * 1e-9, ranks * 1e-9, static_cast<double>(before.bytes) * 1e-9, before.limit));
+      copy * 1e-9, ranks * 1e-9, static_cast<double>(available.bytes) * 1e-9, available.limit));
 }
 
 absl::Status Checkpoints::Take(int64_t step, const StepHistory& history) {

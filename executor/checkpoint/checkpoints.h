@@ -30,6 +30,10 @@
 
 namespace stringline {
 
+// ResourceExhausted, saying what would help, where `copy` bytes for checkpoints and `ranks` bytes
+// for the run's ranks are not there.
+absl::Status CheckCopyRoom(double copy, double ranks, const AvailableMemory& available);
+
 class Checkpoints {
  public:
   // `folder` is there in process 0 alone. `state` is what all checkpoints have alike; its step is
@@ -77,7 +81,7 @@ class Checkpoints {
   absl::Status Prepare(const AvailableMemory& before);
   absl::Status FindShares(std::vector<std::vector<StateRange>>* written);
   absl::Status CheckFolder();
-  absl::Status CheckRoom(absl::Span<const StateRange> own, const AvailableMemory& before) const;
+  double BytesOfRanks() const;  // in host memory, of this process
   absl::Status CopyState();
   absl::Status Publish();
   absl::StatusOr<std::vector<std::string>> Exchange(const std::string& mine);

@@ -56,10 +56,12 @@ void ProcessGroup::Enqueue(int member, StreamId stream, const Call* call) {
       SL_CHECK(call->peer >= 0 && call->peer < members_) << call->peer;
       return device_->Await(stream, &own->message, call);
     case CallKind::kAllReduce:
+      MakeRoom(own, *call);
       device_->Await(stream, &own->exchange, call);
       device_->Launch(stream, {Sum, own, 0});
       return device_->Await(stream, &own->gather, call);
     case CallKind::kReduceScatter:
+      MakeRoom(own, *call);
       device_->Await(stream, &own->exchange, call);
       device_->Launch(stream, {Sum, own, 0});
       if (HandsOn(*call)) device_->Await(stream, &own->gather, call);
@@ -133,6 +135,13 @@ int64_t ProcessGroup::HeldNs(const Member& member) const {
   return members_ == 1 ? 0 : wires_->HeldNs(BytesOnTheWay(*member.call, member.member, members_));
 }
 
+// What is enqueued has not begun: nothing is allocated during a step.
+void ProcessGroup::MakeRoom(Member* member, const Call& call) const {
+  const int64_t slice = IsSliced(call) ? SliceFor(call, member->member).bytes() : call.bytes;
+  const auto floats = static_cast<size_t>(members_ * slice / kFloat);
+  if (call.to != nullptr && floats > member->summands.size()) member->summands.resize(floats);
+}
+
 // Whether each member adds up a slice for all who get it.
 bool ProcessGroup::IsSliced(const Call& call) {
   return call.kind == CallKind::kAllReduce ||
@@ -173,7 +182,6 @@ void ProcessGroup::List(Member* member) const {
   const bool sums = call.kind == CallKind::kReduceScatter;
   void* to = call.to;
   if (sums && to != nullptr) {
-    member->summands.resize(static_cast<size_t>(members_ * b / kFloat));
     to = member->summands.data();
   }
   if (!sums) keep(At(call.from, gathers ? 0 : own * b), At(to, own * b));
@@ -202,7 +210,6 @@ void ProcessGroup::ListSlices(Member* member) const {
   const int own = member->member;
   const int64_t slice = SliceFor(call, own).bytes();
   const bool moves = call.from != nullptr && call.to != nullptr;
-  if (moves) member->summands.resize(static_cast<size_t>(members_ * slice / kFloat));
   void* const summands = moves ? member->summands.data() : nullptr;
   for (int m = 0; m < members_; ++m) {
     if (m == own) continue;

@@ -32,7 +32,7 @@ class ProcessGroup final : public Group {
     Outside message, exchange, gather;
     const Call* call = nullptr;             // the collective under way
     std::vector<Transfer> sends, receives;  // of it
-    std::vector<float> summands;            // what the others have of the sum
+    std::vector<float> summands;            // what the others have of a sum, of the largest
   };
   static void BeginMessage(const void* link, StreamId stream, const void* end);
   static void BeginExchange(const void* link, StreamId stream, const void* end);
@@ -51,6 +51,7 @@ class ProcessGroup final : public Group {
   void Add(Member* member, int other, const void* source, int64_t sent, void* target,
            int64_t received) const;
   static bool IsSliced(const Call& call);
+  void MakeRoom(Member* member, const Call& call) const;
   // Whether the sum of a slice goes to other members too.
   bool HandsOn(const Call& call) const;
   SumSlice SliceFor(const Call& call, int member) const {
@@ -74,6 +75,7 @@ class ProcessGroups final : public Groups {
     return &groups_.emplace_back(device_, &wires_, ranks);
   }
   absl::Status Connect() override { return wires_.Connect(); }
+  bool SumsTakeMemory() const override { return true; }
   absl::Status Agree(const absl::Status& status) override { return wires_.Agree(status); }
   void TellStates(const RankStates* states) override { wires_.TellStates(states); }
 

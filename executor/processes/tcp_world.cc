@@ -51,11 +51,10 @@ absl::Status ReadFail(const std::string& bytes) {
 TcpWorld::TcpWorld(const TcpWorldSettings& settings)
     : settings_(settings),
       ranks_(settings.ranks > 0 ? settings.ranks : settings.identity.processes) {
-  const auto first_of = [this](int64_t process) {
-    return static_cast<int>(process * ranks_ / settings_.identity.processes);
-  };
   const int process = settings.identity.process;
-  for (int rank = first_of(process); rank < first_of(process + 1); ++rank) local_.push_back(rank);
+  for (int rank = FirstRankOf(process); rank < FirstRankOf(process + 1); ++rank) {
+    local_.push_back(rank);
+  }
   own_.nonce = settings.identity.nonce;
   own_.process = settings.identity.process;
   own_.processes = settings.identity.processes;
@@ -350,6 +349,9 @@ void TcpWorld::CheckAwaited() {
     absl::StrAppend(&late, late.empty() ? "" : ", ", NameOfPeer(p));
   }
   if (NowNs() < waiting_until_ns_) return;
+  for (int p = 0; p < (first ? own_.processes : 1); ++p) {
+    if (!peers_[p].gave.has_value()) late_.push_back(p);
+  }
   SetFailure(absl::DeadlineExceededError(
       absl::StrCat(late, " did not come within ", Seconds(settings_.exchange_ms))));
 }
@@ -479,8 +481,20 @@ void TcpWorld::Flush() {
 }
 
 std::string TcpWorld::NameOfPeer(int peer) const {
-  return absl::StrCat("rank ", peer, " on ",
-                      hosts_[peer].empty() ? settings_.identity.host : hosts_[peer]);
+  const std::string host = hosts_[peer].empty() ? settings_.identity.host : hosts_[peer];
+  if (ranks_ == own_.processes) return absl::StrCat("rank ", peer, " on ", host);
+  std::string ranks;
+  for (int rank = FirstRankOf(peer); rank < FirstRankOf(peer + 1); ++rank) {
+    absl::StrAppend(&ranks, ranks.empty() ? "" : ", ", rank);
+  }
+  const bool one = FirstRankOf(peer) + 1 == FirstRankOf(peer + 1);
+  return one ? absl::StrCat("rank ", ranks, " on ", host)
+             : absl::StrCat("process ", peer, " with ranks ", ranks, " on ", host);
+}
+
+// In blocks.
+int TcpWorld::FirstRankOf(int process) const {
+  return static_cast<int>(int64_t{process} * ranks_ / settings_.identity.processes);
 }
 
 }  // namespace stringline

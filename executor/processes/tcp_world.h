@@ -61,6 +61,7 @@ class TcpWorld final : public World {
   absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view mine) override;
   absl::StatusOr<std::vector<std::string>> GiveToFirst(absl::string_view mine) override;
   void Fail(const absl::Status& status) override;
+  std::vector<int> late() const override { return late_; }
   absl::Status state() override;
 
  private:
@@ -108,6 +109,7 @@ class TcpWorld final : public World {
   void SetFailure(absl::Status status, int except = -1);
   void Flush();
   std::string NameOfPeer(int peer) const;
+  int FirstRankOf(int process) const;
 
   const TcpWorldSettings settings_;
   const int ranks_;
@@ -120,6 +122,7 @@ class TcpWorld final : public World {
   std::optional<std::string> all_;
   bool exchanging_ = false;
   int64_t waiting_until_ns_ = 0;
+  std::vector<int> late_;
   absl::Status trouble_;    // of one that cannot run, as the others are told
   int64_t trouble_ns_ = 0;  // when that was known
   absl::Status failure_;

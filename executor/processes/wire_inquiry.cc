@@ -1,7 +1,9 @@
-// An answer is packed as records of five texts: what it is of, two numbers, a time and a name.
+// An answer is packed as records of six texts: what it is of, two ranks, a time, an action and a
+// name.
 #include "executor/processes/wire_inquiry.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -11,22 +13,36 @@
 namespace stringline {
 namespace {
 
-constexpr size_t kRecordFields = 5;  // of a record
+constexpr size_t kRecordFields = 6;
 constexpr absl::string_view kWait = "wait", kMessage = "message", kDoing = "doing",
-                            kCompleted = "completed";
+                            kComputing = "computing", kNeeds = "needs", kCompleted = "completed";
 
 std::string PrintDuration(int64_t ns) {
-  return absl::StrFormat("%.1f s", static_cast<double>(ns) / 1e9);
+  constexpr int64_t kMs = 1'000'000, kSecond = 1'000'000'000;
+  if (ns < kSecond) return absl::StrCat(ns / kMs, " ms");
+  return absl::StrFormat("%.1f s", static_cast<double>(ns) / kSecond);
 }
 
-// The longest wait of each rank, or null.
-std::vector<const RankWait*> LongestByRank(const WireAnswers& answers) {
-  std::vector<const RankWait*> longest(answers.names.size(), nullptr);
-  for (const RankWait& wait : answers.all.waits) {
-    const RankWait*& of = longest[wait.rank];
-    if (of == nullptr || wait.waited_ns > of->waited_ns) of = &wait;
+const RankState* StateOf(const WireAnswers& answers, int rank) {
+  for (const RankState& state : answers.all.states) {
+    if (state.rank == rank) return &state;
   }
-  return longest;
+  return nullptr;
+}
+
+// The wait of each rank that holds it up, or else its longest, or null.
+std::vector<const RankWait*> WaitByRank(const WireAnswers& answers) {
+  std::vector<const RankWait*> by_rank(answers.names.size(), nullptr);
+  const auto holds_up = [&](const RankWait& wait) {
+    const RankState* const state = StateOf(answers, wait.rank);
+    return state != nullptr && state->needs >= 0 && wait.action == state->needs;
+  };
+  for (const RankWait& wait : answers.all.waits) {
+    const RankWait*& of = by_rank[wait.rank];
+    const auto key = [&](const RankWait& one) { return std::pair(holds_up(one), one.waited_ns); };
+    if (of == nullptr || key(wait) > key(*of)) of = &wait;
+  }
+  return by_rank;
 }
 
 std::string DescribeWait(const WireAnswers& answers, const RankWait& wait,
@@ -35,11 +51,9 @@ std::string DescribeWait(const WireAnswers& answers, const RankWait& wait,
                       " for ", awaited, " in ", wait.call);
 }
 
-const RankState* StateOf(const WireAnswers& answers, int rank) {
-  for (const RankState& state : answers.all.states) {
-    if (state.rank == rank) return &state;
-  }
-  return nullptr;
+bool Computes(const WireAnswers& answers, int rank) {
+  const RankState* const state = StateOf(answers, rank);
+  return state != nullptr && state->computes;
 }
 
 bool IsAmong(int rank, const std::vector<int>& ranks) {
@@ -53,22 +67,26 @@ std::string PackAnswer(WireAnswer answer, size_t most_bytes) {
                    [](const RankWait& a, const RankWait& b) { return a.waited_ns > b.waited_ns; });
   std::vector<std::string> parts;
   size_t bytes = 0;
-  const auto add = [&](absl::string_view what, int one, int other, int64_t ns,
+  const auto add = [&](absl::string_view what, int one, int other, int64_t ns, int64_t action,
                        const std::string& name) {
-    const std::vector<std::string> record = {std::string(what), absl::StrCat(one),
-                                             absl::StrCat(other), absl::StrCat(ns), name};
+    const std::vector<std::string> record = {std::string(what),    absl::StrCat(one),
+                                             absl::StrCat(other),  absl::StrCat(ns),
+                                             absl::StrCat(action), name};
     bytes += Pack(record).size();
     if (bytes <= most_bytes) parts.insert(parts.end(), record.begin(), record.end());
   };
   for (const RankWait& wait : answer.waits) {
-    add(kWait, wait.rank, wait.peer, wait.waited_ns, wait.call);
+    add(kWait, wait.rank, wait.peer, wait.waited_ns, wait.action, wait.call);
   }
   for (const RankState& state : answer.states) {
-    if (!state.doing.empty()) add(kDoing, state.rank, 0, state.doing_ns, state.doing);
-    if (!state.completed.empty()) add(kCompleted, state.rank, 0, state.ago_ns, state.completed);
+    if (!state.doing.empty()) {
+      add(state.computes ? kComputing : kDoing, state.rank, 0, state.doing_ns, -1, state.doing);
+    }
+    if (!state.completed.empty()) add(kCompleted, state.rank, 0, state.ago_ns, -1, state.completed);
+    if (state.needs >= 0) add(kNeeds, state.rank, 0, 0, state.needs, "");
   }
   for (const LastMessage& message : answer.messages) {
-    add(kMessage, message.rank, message.peer, message.ago_ns, message.call);
+    add(kMessage, message.rank, message.peer, message.ago_ns, -1, message.call);
   }
   return Pack(parts);
 }
@@ -86,19 +104,22 @@ std::optional<WireAnswer> UnpackAnswer(absl::string_view bytes, int ranks) {
     return state;
   };
   for (size_t i = 0; i < parts->size(); i += kRecordFields) {
-    const std::string &what = (*parts)[i], &name = (*parts)[i + 4];
+    const std::string &what = (*parts)[i], &name = (*parts)[i + 5];
     int one = 0, other = 0;
-    int64_t ns = 0;
+    int64_t ns = 0, action = -1;
     if (!absl::SimpleAtoi((*parts)[i + 1], &one) || !absl::SimpleAtoi((*parts)[i + 2], &other) ||
-        !absl::SimpleAtoi((*parts)[i + 3], &ns) || std::min(one, other) < 0 ||
-        std::max(one, other) >= ranks) {
+        !absl::SimpleAtoi((*parts)[i + 3], &ns) || !absl::SimpleAtoi((*parts)[i + 4], &action) ||
+        std::min(one, other) < 0 || std::max(one, other) >= ranks) {
       return std::nullopt;
     }
     if (what == kWait) {
-      answer.waits.push_back({one, other, ns, name});
+      answer.waits.push_back({one, other, ns, name, action});
     } else if (what == kMessage) {
       answer.messages.push_back({one, other, ns, name});
-    } else if (what == kDoing) {
+    } else if (what == kNeeds) {
+      state_of(one).needs = action;
+    } else if (what == kDoing || what == kComputing) {
+      state_of(one).computes = what == kComputing;
       state_of(one).doing = name;
       state_of(one).doing_ns = ns;
     } else if (what == kCompleted) {
@@ -137,33 +158,40 @@ std::string DescribeKnown(const WireAnswers& answers, const std::vector<int>& ra
                       PrintDuration(last->ago_ns), " ago");
 }
 
+std::string DescribeDoing(const WireAnswers& answers, int rank) {
+  const RankState* const state = StateOf(answers, rank);
+  const std::string& name = answers.names[rank];
+  if (!answers.answered[rank]) {
+    return name + " does not answer: its process was stopped, or its host is lost";
+  }
+  if (state == nullptr || state->doing.empty()) {
+    return name + " still computes, or waits inside its process";
+  }
+  return absl::StrCat(name, " ", state->doing, ", for ", PrintDuration(state->doing_ns), " now");
+}
+
 std::string DescribeBlame(const WireAnswers& answers) {
-  const std::vector<const RankWait*> longest = LongestByRank(answers);
+  const std::vector<const RankWait*> waits = WaitByRank(answers);
   const RankWait* wait = nullptr;
-  for (const RankWait* const of : longest) {
+  for (const RankWait* const of : waits) {
     if (of != nullptr && (wait == nullptr || of->waited_ns > wait->waited_ns)) wait = of;
   }
   if (wait == nullptr) return "";
-  std::vector<bool> seen(longest.size(), false);
-  std::string end;
-  while (end.empty()) {
+  std::vector<bool> seen(waits.size(), false);
+  for (;;) {
     seen[wait->rank] = true;
     const int peer = wait->peer;
-    const RankState* const state = StateOf(answers, peer);
-    if (!answers.answered[peer]) {
-      end = " does not answer: its process was stopped, or its host is lost";
-    } else if (longest[peer] == nullptr && state != nullptr && !state->doing.empty()) {
-      end = absl::StrCat(" ", state->doing, ", for ", PrintDuration(state->doing_ns), " now");
-    } else if (longest[peer] == nullptr) {
-      end = " still computes, or waits inside its process";
-    } else if (seen[peer]) {
-      end = " waits for others that wait for it in a circle";
-    } else {
-      wait = longest[peer];
+    // A rank that computes may wait for the next message already: that is not what holds it up.
+    if (!answers.answered[peer] || waits[peer] == nullptr || Computes(answers, peer)) {
+      return absl::StrCat(DescribeDoing(answers, peer), DescribeWait(answers, *wait, "it"),
+                          DescribeKnown(answers, {peer}));
     }
+    if (seen[peer]) {
+      return absl::StrCat(answers.names[peer], " waits for others that wait for it in a circle",
+                          DescribeWait(answers, *wait, "it"), DescribeKnown(answers, {peer}));
+    }
+    wait = waits[peer];
   }
-  return absl::StrCat(answers.names[wait->peer], end, DescribeWait(answers, *wait, "it"),
-                      DescribeKnown(answers, {wait->peer}));
 }
 
 std::string DescribeLost(const WireAnswers& answers, const std::vector<int>& ranks) {

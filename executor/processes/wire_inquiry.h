@@ -18,7 +18,8 @@ namespace stringline {
 struct RankWait {
   int rank = 0, peer = 0;  // who waits, and for whom
   int64_t waited_ns = 0;
-  std::string call;  // "a receive of … for 1RECV_F0 (zb_v.sched:41)"
+  std::string call;     // "a receive of … for 1RECV_F0 (zb_v.sched:41)"
+  int64_t action = -1;  // of that action the index in the plan, as in RankState::needs
 };
 
 // The last message that a rank ended with one of another process.
@@ -48,7 +49,11 @@ struct WireAnswers {
   void Add(const WireAnswer& answer);
 };
 
-// Follows the waits from the longest one, each rank's longest, and says who is at the end and what
+// What a rank does that others wait for: "rank 3 on gpu1 computes …", "… does not answer: …".
+std::string DescribeDoing(const WireAnswers& answers, int rank);
+
+// Follows the waits from the longest one, of each rank that which holds it up, or if that is not
+// known its longest, and says who is at the end and what
 // is known of it, who waits for it, how long and in which call. Empty if nobody waits.
 std::string DescribeBlame(const WireAnswers& answers);
 

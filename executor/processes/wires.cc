@@ -110,8 +110,13 @@ void Wires::PostReceive(int group, const Transfer& receive, int waiting) {
 void Wires::MeetHere(int group, Lane& lane) {
   if (lane.sends.empty() || lane.receives.empty()) return;
   const End send = lane.sends.front(), receive = lane.receives.front();
-  const absl::Status match = MatchCalls(*send.transfer.call, *receive.transfer.call);
-  if (!match.ok()) return Notice({match});
+  const Call &sent = *send.transfer.call, &received = *receive.transfer.call;
+  if (!MatchCalls(sent, received).ok()) {
+    const std::vector<int>& ranks = groups_[group].ranks;
+    return Notice({absl::InvalidArgumentError(absl::StrCat(
+        DescribeWithAction(sent), " of ", NameOfRank(ranks[send.transfer.from]), " met ",
+        DescribeWithAction(received), " of ", NameOfRank(ranks[send.transfer.to])))});
+  }
   if (send.transfer.bytes != receive.transfer.bytes) {
     return Notice({CountsDiffer(group, send.transfer, receive.transfer.bytes)});
   }
@@ -328,7 +333,8 @@ void Wires::EndFrame(int process) {
     case FrameKind::kNoticed:
       // Whoever says so takes those before this process for lost.
       for (int p = 0; p < world_->process(); ++p) peers_[p].silent = true;
-      return Notice({StatusOf(header.index, peer.text), header.peer});
+      return Notice({StatusOf(header.index, peer.text), header.peer,
+                     header.to < 0 ? std::vector<int>() : std::vector<int>{header.to}});
     case FrameKind::kFail:
       return Settle(StatusOf(header.index, peer.text));
     case FrameKind::kAsk: {

@@ -124,10 +124,11 @@ class Wires {
     FrameKind kind = FrameKind::kBye;
     CallKind call = CallKind::kSend;
     int32_t group = 0, from = 0, to = 0;
-    int32_t peer = 0;              // of the call; of kNoticed: the process that died, or -1
+    int32_t peer = 0;              // of the call
     int64_t bytes = 0, index = 0;  // of the call; `index` of a failure: its code
     int64_t room = 0;              // of kReady: what the receiver takes; -1: nothing moves
     int64_t length = 0;
+    // Of kNoticed: `peer` is the process that died and `to` one that is late, or -1.
   };
   // Of one member to another. At most one end waits, or is ready, in nearly all runs.
   struct Lane {
@@ -167,7 +168,8 @@ class Wires {
   // What went wrong, as far as this process knows.
   struct Trouble {
     absl::Status status;
-    int dead = -1;  // the process that died, where one did
+    int dead = -1;               // the process that died, where one did
+    std::vector<int> late = {};  // those that did not come to an Exchange
   };
   using Lock = std::unique_lock<std::mutex>;
 
@@ -216,7 +218,8 @@ class Wires {
   void EndInquiry();
   void Settle(absl::Status status);
   WireAnswers AllAnswers() const;
-  void Tell(int process, FrameKind kind, const absl::Status& status, int dead = -1);
+  std::string DescribeLate(const WireAnswers& answers) const;
+  void Tell(int process, FrameKind kind, const Trouble& trouble);
   void CheckDeadline();
 
   // Lets go on whoever has been held long enough; returns when the next one is due, or 0.

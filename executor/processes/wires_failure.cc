@@ -81,8 +81,9 @@ WireAnswer Wires::OwnAnswer() const {
   WireAnswer answer;
   const int64_t now_ns = NowNs();
   ForWaitingEnds([&](const End& end, int rank, int peer) {
-    answer.waits.push_back(
-        {rank, peer, now_ns - end.since_ns, DescribeWithAction(*end.transfer.call)});
+    const Call& call = *end.transfer.call;
+    answer.waits.push_back({rank, peer, now_ns - end.since_ns, DescribeWithAction(call),
+                            call.action.print == nullptr ? -1 : call.action.index});
   });
   for (const Ended& ended : ended_) {
     if (ended.rank < 0) continue;
@@ -122,7 +123,7 @@ absl::Status Wires::Agree(const absl::Status& status) {
     return status;
   }
   const auto settled = [this] { return !failure_.ok(); };
-  if (!settled_.wait_for(lock, kSoon, settled)) Notice({status});
+  if (!settled_.wait_for(lock, kSoon, settled)) Notice({status, -1, world_->late()});
   const int64_t most_ms = settings_.ask_ms + settings_.decide_ms * world_->processes();
   (void)settled_.wait_for(lock, std::chrono::milliseconds(most_ms), settled);
   return failure_.ok() ? status : failure_;
@@ -162,7 +163,7 @@ void Wires::TellDecider() {
   if (decider == told_) return;
   told_ = decider;
   if (decider == world_->process()) return Decide();
-  Tell(decider, FrameKind::kNoticed, noticed_.status, noticed_.dead);
+  Tell(decider, FrameKind::kNoticed, noticed_);
 }
 
 void Wires::Decide() {
@@ -191,37 +192,43 @@ void Wires::EndInquiry() {
     return Settle(
         absl::Status(noticed_.status.code(), said + DescribeLost(answers, RanksOf(noticed_.dead))));
   }
-  std::string blame = DescribeBlame(answers);
-  if (blame.empty()) {
-    blame = said;
-    for (int rank = 0; rank < world_->ranks(); ++rank) {
-      if (answers.answered[rank]) continue;
-      blame = absl::StrCat(answers.names[rank],
-                           " does not answer: its process was stopped, or its host is lost; ", said,
-                           DescribeKnown(answers, {rank}));
-      break;
-    }
+  const std::string blame = DescribeBlame(answers);
+  Settle(absl::DeadlineExceededError(blame.empty() ? DescribeLate(answers) : blame));
+}
+
+// No message is waited for: somebody did not come to an exchange of the hosts.
+std::string Wires::DescribeLate(const WireAnswers& answers) const {
+  std::string text(noticed_.status.message());
+  std::vector<int> ranks;
+  for (const int process : noticed_.late) {
+    for (const int rank : RanksOf(process)) ranks.push_back(rank);
   }
-  Settle(absl::DeadlineExceededError(blame));
+  // Who does not answer is late, whether or not it is known to be.
+  for (int rank = 0; rank < world_->ranks() && ranks.empty(); ++rank) {
+    if (!answers.answered[rank]) ranks.push_back(rank);
+  }
+  if (ranks.empty()) return text;
+  return absl::StrCat(DescribeDoing(answers, ranks[0]), "; ", text, DescribeKnown(answers, ranks));
 }
 
 void Wires::Settle(absl::Status status) {
   if (!failure_.ok()) return;
   failure_ = std::move(status);
   for (int p = 0; p < static_cast<int>(peers_.size()); ++p) {
-    if (Decider() == world_->process()) Tell(p, FrameKind::kFail, failure_);
+    if (Decider() == world_->process()) Tell(p, FrameKind::kFail, {failure_});
   }
   device_->Fail(failure_);
   settled_.notify_all();
 }
 
-void Wires::Tell(int process, FrameKind kind, const absl::Status& status, int dead) {
-  Outgoing fail;
-  fail.header.kind = kind;
-  fail.header.peer = dead;
-  fail.header.index = static_cast<int64_t>(status.code());
-  fail.text = std::string(status.message().substr(0, kMostText));
-  Put(process, std::move(fail));
+void Wires::Tell(int process, FrameKind kind, const Trouble& trouble) {
+  Outgoing told;
+  told.header.kind = kind;
+  told.header.peer = trouble.dead;
+  told.header.to = trouble.late.empty() ? -1 : trouble.late[0];
+  told.header.index = static_cast<int64_t>(trouble.status.code());
+  told.text = std::string(trouble.status.message().substr(0, kMostText));
+  Put(process, std::move(told));
 }
 
 void Wires::CheckDeadline() {

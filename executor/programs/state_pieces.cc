@@ -9,15 +9,16 @@ namespace stringline {
 namespace {
 
 constexpr int64_t kFloat = sizeof(float);
-// A parameter has about so many blocks, or more where they would be too long for a bucket. Blocks
-// begin at whole buffers.
+// A parameter has about so many blocks: fewer where they would be tiny, more where they would be
+// too long for a bucket. Blocks begin at whole buffers.
 constexpr int64_t kBlocks = 64;
-constexpr int64_t kLeastBlock = kBufferAlignment / kFloat;
+constexpr int64_t kUnit = kBufferAlignment / kFloat;
+constexpr int64_t kLeastBlock = 16 * kUnit;
 constexpr int64_t kMostBlock = int64_t{1} << 18;
 
 int64_t BlockLength(int64_t values) {
   const int64_t even = (values + kBlocks - 1) / kBlocks;
-  const int64_t whole = (even + kLeastBlock - 1) / kLeastBlock * kLeastBlock;
+  const int64_t whole = (even + kUnit - 1) / kUnit * kUnit;
   return std::clamp(whole, kLeastBlock, kMostBlock);
 }
 

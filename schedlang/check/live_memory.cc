@@ -70,7 +70,12 @@ PeakBytes PeakBytesOf(const Plan& plan, RankId rank, const std::vector<StageSize
     int64_t released = 0;
     for (uint32_t i = begin; i < end; ++i) {
       const Action& action = plan.actions[i];
-      if (IsCollective(action.kind)) continue;
+      if (IsCollective(action.kind)) {
+        const int64_t gathered = bytes[action.stage.value].gathered;
+        if (action.kind == ActionKind::kUnshard) live += gathered;
+        if (action.kind == ActionKind::kReshard) released += gathered;
+        continue;
+      }
       const Effects& effects = EffectsOf(action.kind);
       live += bytes_of(action.stage, effects.gives);
       released += bytes_of(action.stage, effects.releases);
@@ -106,8 +111,11 @@ int ReceiveBuffersOf(const Plan& plan, RankId rank) {
 
 std::string DescribeAlive(const Plan& plan, RankId rank, uint32_t last) {
   std::map<StageId, std::set<int32_t>> alive;
+  std::set<StageId> gathered;
   for (uint32_t i = plan.first[rank.value]; i <= last; ++i) {
     const Action& action = plan.actions[i];
+    if (action.kind == ActionKind::kUnshard) gathered.insert(action.stage);
+    if (action.kind == ActionKind::kReshard) gathered.erase(action.stage);
     const int change = ActivationChange(action.kind);
     // What a part of the peak's own group releases is still there at the peak.
     const bool releases = change < 0 && !(i <= last && last - i < GroupAt(plan.actions, i).size());
@@ -119,6 +127,11 @@ std::string DescribeAlive(const Plan& plan, RankId rank, uint32_t last) {
     if (microbatches.empty()) continue;
     absl::StrAppend(&out, out.empty() ? "" : "; ", "stage ", PrintStage(plan.pipes, stage), ": ",
                     Ranges(microbatches));
+  }
+  const char* separator = out.empty() ? "gathered: stage " : "; gathered: stage ";
+  for (const StageId stage : gathered) {
+    absl::StrAppend(&out, separator, PrintStage(plan.pipes, stage));
+    separator = ", ";
   }
   return out;
 }

@@ -19,7 +19,8 @@ struct PeakActivations {
 };
 PeakActivations PeakActivationsOf(const Plan& plan, RankId rank);
 
-// The same in bytes: the resident ones and the values that are alive, by the order of the list.
+// The same in bytes: the resident ones, the values that are alive, and parameters that are
+// gathered, by the order of the list.
 // What a rank allocates (MemoryPlan) is more: temporaries, values that others may still read, bytes
 // that no value fits.
 struct PeakBytes {
@@ -32,8 +33,8 @@ PeakBytes PeakBytesOf(const Plan& lowered, RankId rank, const std::vector<StageS
 // pool its receive buffers come from.
 int ReceiveBuffersOf(const Plan& lowered, RankId rank);
 
-// "stage 0: microbatches 0 .. 4, 7; stage 7: microbatch 2": the activations alive after action
-// `last` of the rank's list.
+// "stage 0: microbatches 0 .. 4, 7; stage 7: microbatch 2; gathered: stage 0, 7": the activations
+// alive after action `last` of the rank's list, and the parameters.
 std::string DescribeAlive(const Plan& plan, RankId rank, uint32_t last);
 
 }  // namespace stringline

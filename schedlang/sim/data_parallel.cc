@@ -117,8 +117,8 @@ CollectiveTimes TimesOfCollectives(const Plan& plan, StageId stage, const ModelS
         experts ? part.expert_parameters : part.parameters - part.expert_parameters;
     if (parameters == 0) continue;
     const int64_t holders = copies.holders() * (experts ? 1 : model.expert);
-    gather_ns += RingNs(parameters * model.bytes, 1, model.shard, of_shares);
     const int64_t bytes = parameters * kGradientBytes, calls = CallsOf(bytes, model.bucket);
+    gather_ns += RingNs(parameters * model.bytes, calls, model.shard, of_shares);
     if (sharding < Sharding::kGradients) {
       reduce_ns += 2 * RingNs(bytes, calls, model.copies * holders, copies.LinkOfAll(experts));
       continue;

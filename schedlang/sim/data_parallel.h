@@ -35,9 +35,9 @@
 //                          optimizer is not part of a simulated step, and so neither is this.
 //
 // Gradients are fp32, and reduced in buckets, one after the other: each waits for the latencies
-// again. Parameters are gathered in the working type, a stage at once. A reduction starts when the
-// stage's last weight gradient has ended; that a runtime may send the first buckets of it a little
-// earlier is not counted.
+// again. The parameters of a bucket are gathered in one call, too, in the working type. A reduction
+// starts when the stage's last weight gradient has ended; that a runtime may send the first buckets
+// of it a little earlier is not counted.
 #pragma once
 
 #include <cstdint>

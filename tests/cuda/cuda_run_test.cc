@@ -1,9 +1,13 @@
 // Whole runs on the CUDA backend beside the stand-in: their steps captured and replayed.
+#include <unistd.h>
+
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "executor/cuda/cuda_backend.h"
 #include "executor/train.h"
 #include "executor/trainer.h"
@@ -83,6 +87,28 @@ void ExpectSameNumbers(const SeenRun& seen, const SeenRun& expected) {
 void ExpectWholeTimeline(const Plan& plan, const Timeline& timeline) {
   ASSERT_EQ(timeline.events.size(), plan.actions.size());
   ExpectWholeTimeline(timeline);
+}
+
+// The state is read from the GPU's memory and written back into it, also the copies that products
+// read of bf16 parameters.
+TEST(ResumedRun, GoesOnAsIfItHadNeverStopped) {
+  const Plan plan = LibraryPlan("1f1b", 2, 4).value();
+  const std::string folder = absl::StrCat(testing::TempDir(), "/cuda-checkpoints-", getpid());
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    std::filesystem::remove_all(folder);
+    RunConfig config = ConfigOf(TinyFamily::kLlama, plan, true);
+    config.shape.dtype = dtype;
+    config.checkpoint = {2, folder, 9};
+    const SeenRun straight = TrainOnStandin(config, plan);
+    EXPECT_EQ(straight.result.checkpoint, folder + "/step-000004");
+    config.resume = folder + "/step-000002";
+    config.checkpoint = {};
+    const SeenRun resumed = TrainOnStandin(config, plan);
+    EXPECT_EQ(resumed.result.losses_nats, straight.result.losses_nats);
+    EXPECT_EQ(resumed.norms.size(), 3u);
+    EXPECT_TRUE(resumed.params == straight.params);
+  }
+  std::filesystem::remove_all(folder);
 }
 
 class CapturedRun : public testing::TestWithParam<std::string> {};

@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "executor/checkpoint/checkpoint_folder.h"
+#include "executor/checkpoint/checkpoints.h"
 #include "executor/checkpoint/model_folder.h"
 #include "executor/checkpoint/resume.h"
 #include "executor/checkpoint/tensor_files.h"
@@ -421,6 +422,16 @@ TEST_F(Checkpoint, WhereThereIsNone) {
   const Told again = RunAs(way, config, 3).first();
   ASSERT_TRUE(again.result.ok()) << again.result.status();
   EXPECT_EQ(again.resumed.step, 2);
+}
+
+TEST(CheckpointMemory, TheCopyIsCounted) {
+  const AvailableMemory available = {3'000'000'000, "a limit"};
+  EXPECT_TRUE(CheckCopyRoom(1e9, 2e9, available).ok());
+  EXPECT_EQ(CheckCopyRoom(1.5e9, 2e9, available),
+            absl::ResourceExhaustedError(
+                "a checkpoint's copy of the state takes 1.5 GB of memory beside the 2 GB of the "
+                "run, but 3 GB are available (a limit); more processes on other hosts, or a run "
+                "without 'checkpoint' would help"));
 }
 
 // ---- The folder ----

@@ -149,6 +149,25 @@ TEST(MemoryPlan, SharingAmongSizesNeverTakesMore) {
   EXPECT_LT(after, before * 9 / 10);
 }
 
+// Gathered parameters take the bytes of what the list has dropped before, if they fit there.
+TEST(MemoryPlan, WhatIsGatheredSharesBytes) {
+  const Plan plan = LoweredFrom(
+      "plan g P=1 M=1\n"
+      "stages 0 0 0\n"
+      "rank 0: 0UNSHARD 1UNSHARD 0F0 0RESHARD 2UNSHARD 1F0 1RESHARD 2F0 2B0 1UNSHARD 2RESHARD 1B0 "
+      "0UNSHARD 1RESHARD 0B0 0RESHARD 0REDUCE_GRAD 1REDUCE_GRAD 2REDUCE_GRAD\n");
+  std::vector<StageSizes> sizes(3);
+  sizes[0].gathered = 3 * 64;
+  sizes[1].gathered = 2 * 64;
+  sizes[2].gathered = 3 * 64 - 1;
+  const auto memory = PlanMemory(plan, sizes);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  EXPECT_EQ(memory->gathers, (std::vector<std::vector<int64_t>>{{0, 0}, {192, 192}, {0}}));
+  EXPECT_EQ(memory->ranks[0].gathered, 320);
+  sizes[2].gathered = 3 * 64 + 1;  // does not fit into what the first one drops
+  EXPECT_EQ(PlanMemory(plan, sizes)->gathers[2], (std::vector<int64_t>{320}));
+}
+
 TEST(MemoryPlan, APlanThatDoesNotEndIsAnError) {
   const Plan plan = LoweredFrom(
       "plan v P=2 M=2\n"

@@ -12,6 +12,7 @@
 #include "executor/run_config.h"
 #include "gtest/gtest.h"
 #include "schedlang/sim/costs.h"
+#include "schedlang/sim/read_shape.h"
 
 namespace stringline {
 namespace {
@@ -52,8 +53,8 @@ constexpr const char* kShapes[] = {
     "  group_best: 2, balance_rate: 0.001, aux_coefficient: 0, capacity: 1.5, exceeded: drop}\n",
 };
 constexpr const char* kBeside =
-    "data: {text: a.txt, microbatch: 3}\nmesh: {pipeline: 2, data: 4}\n"
-    "precision: bf16\n";
+    "data: {text: a.txt, microbatch: 3}\nmesh: {pipeline: 2, data: 4, shard: 2}\n"
+    "precision: bf16\nsharding: gradients\nbucket: 4MiB\n";
 
 TEST(ModelKeys, RunFilesAndCostFilesTakeTheSameModel) {
   for (const std::string shape : kShapes) {
@@ -69,6 +70,9 @@ TEST(ModelKeys, RunFilesAndCostFilesTakeTheSameModel) {
     EXPECT_EQ(model.vocabulary, run->shape.vocabulary());
     EXPECT_EQ(model.microbatch, run->shape.microbatch());
     EXPECT_EQ(model.copies, run->mesh.data);
+    EXPECT_EQ(model.shard, run->mesh.shard);
+    EXPECT_EQ(model.bucket, run->bucket_bytes);
+    EXPECT_EQ(costs->sharding, run->sharding);
     EXPECT_EQ(model.pipeline, run->mesh_pipeline);
     EXPECT_EQ(model.bytes == 2, run->shape.dtype == DType::kBF16);
     EXPECT_EQ(MessageBytes(model), run->shape.tokens() * run->shape.width() * 2);
@@ -79,6 +83,21 @@ TEST(ModelKeys, RunFilesAndCostFilesTakeTheSameModel) {
     const auto counted = static_cast<double>(CountParams(run->shape) + table);
     EXPECT_NEAR(static_cast<double>(whole.parameters) / counted, 1, 0.01);
   }
+}
+
+// As many replicas are said either way.
+TEST(ModelKeys, BothTakeReplicasForShards) {
+  const std::string text = std::string(kShapes[0]) +
+                           "data: {text: a.txt, microbatch: 3}\nsharding: parameters\n"
+                           "mesh: {data: 8, replicate: 2, expert: 1}\n";
+  const auto run = AsRun(text);
+  const auto costs = AsCosts(text);
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  ModelShape model = costs->formula->model;
+  ASSERT_TRUE(ResolveMesh(*costs->sharding, &model).ok());
+  EXPECT_EQ(model.shard, 4);
+  EXPECT_EQ(run->mesh.shard, 4);
 }
 
 // The keys of the table are those that a run file takes, of every kind.
@@ -124,9 +143,7 @@ TEST(ModelKeys, TheExamplesModelIsARunFiles) {
   std::ifstream file(STRINGLINE_SOURCE_DIR "/examples/06_where_the_time_goes/llama.yaml");
   std::string text, line;
   while (std::getline(file, line)) {
-    const bool costs_only =
-        absl::StartsWith(line, "hardware:") || absl::StartsWith(line, "sharding:");
-    if (!costs_only) absl::StrAppend(&text, line, "\n");
+    if (!absl::StartsWith(line, "hardware:")) absl::StrAppend(&text, line, "\n");
   }
   const auto run = AsRun(text + "data: {text: a.txt, microbatch: 1}\n");
   ASSERT_TRUE(run.ok()) << run.status();

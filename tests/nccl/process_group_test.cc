@@ -294,6 +294,22 @@ TEST(ProcessGroups, ProcessZeroThatWasStoppedIsNamedToo) {
       << said[1];
 }
 
+// Rank 1 waits longest for what rank 2 will send back; what holds it up is rank 0's.
+TEST(WireInquiry, OfSeveralWaitsTheOneThatHoldsUpIsFollowed) {
+  WireAnswers answers;
+  answers.names = {"rank 0", "rank 1", "rank 2"};
+  answers.answered = {true, true, true};
+  WireAnswer answer;
+  answer.waits = {{1, 2, 1'500'000'000, "a receive of g", 9},
+                  {1, 0, 1'200'000'000, "a receive of a", 7},
+                  {2, 1, 1'600'000'000, "a receive of b", 3}};
+  answer.states = {{0, "", 0, false, -1, "", 0}, {1, "", 0, false, 7, "", 0}};
+  answers.Add(answer);
+  EXPECT_EQ(DescribeBlame(answers),
+            "rank 0 still computes, or waits inside its process; rank 1 waited 1.2 s for it in a "
+            "receive of a");
+}
+
 // Nobody is left who decides; the next process does.
 TEST(ProcessGroups, WhenProcessZeroDiesTheOthersAgreeAllTheSame) {
   const ProcessRun run = {4, 4, {}};
@@ -328,20 +344,23 @@ TEST(ProcessGroups, WhenTheOnesThatDecideAreStoppedTheNextDoes) {
 
 TEST(WireInquiry, WhatIsPackedIsUnpackedWithTheLongestWaitsFirst) {
   WireAnswer answer;
-  answer.waits = {{1, 2, 50, "a"}, {3, 4, 900, "b"}, {5, 6, 100, "c"}};
+  answer.waits = {{1, 2, 50, "a"}, {3, 4, 900, "b", 8}, {5, 6, 100, "c"}};
   answer.messages = {{1, 6, 70, "m"}};
-  answer.states = {{1, "computes 1F0", 40, "1F1", 80}, {3, "", 0, "3F1", 20}};
+  answer.states = {{1, "computes 1F0", 40, true, -1, "1F1", 80}, {3, "", 0, false, 7, "3F1", 20}};
   const auto all = UnpackAnswer(PackAnswer(answer, 1000), 7);
   ASSERT_TRUE(all.has_value());
   ASSERT_EQ(all->waits.size(), 3u);
   EXPECT_EQ(all->waits[0].call, "b");
   EXPECT_EQ(all->waits[0].peer, 4);
+  EXPECT_EQ(all->waits[0].action, 8);
   ASSERT_EQ(all->messages.size(), 1u);
   EXPECT_EQ(all->messages[0].ago_ns, 70);
   ASSERT_EQ(all->states.size(), 2u);
   EXPECT_EQ(all->states[0].doing, "computes 1F0");
+  EXPECT_TRUE(all->states[0].computes);
   EXPECT_EQ(all->states[0].ago_ns, 80);
   EXPECT_EQ(all->states[1].completed, "3F1");
+  EXPECT_EQ(all->states[1].needs, 7);
   const auto few = UnpackAnswer(PackAnswer(answer, 50), 7);
   ASSERT_TRUE(few.has_value());
   ASSERT_EQ(few->waits.size(), 1u);
@@ -369,7 +388,10 @@ TEST(WireInquiry, WhatIsKnownOfTheOneToBlameIsSaid) {
             "1 on a completed a send of w with it, 1.6 s ago");
   answers.answered[2] = true;
   WireAnswer other;
-  other.states = {{2, "computes 2F1 (x.sched:3)", 1'300'000'000, "2F0 (x.sched:3)", 1'350'000'000}};
+  other.states = {
+      {2, "computes 2F1 (x.sched:3)", 1'300'000'000, true, -1, "2F0 (x.sched:3)", 1'350'000'000}};
+  // Its next message is waited for already.
+  other.waits = {{2, 1, 1'200'000'000, "a receive of z"}};
   answers.Add(other);
   EXPECT_EQ(DescribeBlame(answers),
             "rank 2 on b computes 2F1 (x.sched:3), for 1.3 s now; rank 1 on a waited 1.4 s for it "

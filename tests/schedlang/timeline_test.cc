@@ -24,6 +24,20 @@ TEST(Timeline, TextFormPrintsAndReadsBack) {
   EXPECT_EQ(Print(*timeline), text);
 }
 
+TEST(Timeline, AFlightRecordReadsBack) {
+  const std::string text =
+      "timeline flight x P=2 M=2\n"
+      "rank 0: 0F0@0+1000 0SEND_F0@1000+5 0F1@1000+1000?&0B0@1000+1000? 0F0@2500+10\n"
+      "rank 1: 1RECV_F1@1500+1010?\n";
+  const auto timeline = Read(text);
+  ASSERT_TRUE(timeline);
+  EXPECT_FALSE(timeline->events[1].unfinished);
+  EXPECT_TRUE(timeline->events[3].unfinished);
+  EXPECT_TRUE(timeline->events[5].unfinished);
+  EXPECT_EQ(Print(*timeline), text);
+  EXPECT_FALSE(Read("timeline flight x\nrank 0: 0F0?@0+1\n"));
+}
+
 TEST(Timeline, LayoutAndPartsReadBack) {
   const std::string text =
       "timeline simulated x P=2 M=2\n"

@@ -46,6 +46,9 @@ void WriteBadFiles() {
   WriteText(folder + "type.yaml", "F: [1, {a: 2}]\n");
   WriteText(folder + "broken.yaml", "F: [1, 2\nB: }\n");
   WriteText(folder + "unknown.yaml", "F: 1\nQ: 2\n");
+  WriteText(folder + "machine.yaml", "flops: 1e12\nbandwidth: 1GB/s\n");
+  WriteText(folder + "shape.yaml",
+            "model: {layers: 2, width: 8, heads: 2, context: 4}\nhardware: machine.yaml\n");
   fs::create_directories(folder + "folder.sched");
 }
 
@@ -137,6 +140,16 @@ const Bad kBad[] = {
     {"sim good.sched P=2 M=2 --cost F=1e300,B=1", 2, "F"},
     {"sim good.sched P=2 M=2 --cost ,", 2, "KEY=VALUE"},
     {"sim good.sched P=2 M=2 --costs missing.yaml", 2, "missing.yaml"},
+    {"sim good.sched P=2 M=2 --sharding some", 2, "some not in {none,optimizer,gradients"},
+    {"sim good.sched P=2 M=2 --mesh data=2", 2, "mesh: needs a model's shape"},
+    {"sim good.sched P=2 M=2 --bucket 25MiB", 2, "bucket: needs a model's shape"},
+    {"sim good.sched P=2 M=2 --costs shape.yaml --bucket 0", 2, "bucket: expected a number"},
+    {"sim good.sched P=2 M=2 --costs shape.yaml --mesh data", 2, "expected KEY=NUMBER"},
+    {"sim good.sched P=2 M=2 --costs shape.yaml --mesh date=2", 2, "did you mean 'data'"},
+    {"sim good.sched P=2 M=2 --costs shape.yaml --mesh data=0", 2, "expected a number from 1"},
+    {"sim good.sched P=2 M=2 --costs shape.yaml --mesh data=4,shard=3", 2, "does not divide"},
+    {"sim good.sched P=2 M=2 --costs shape.yaml --sharding parameters", 2, "and there is one"},
+    {"check good.sched --for P=2..3 --for M=2 --mesh data=2", 2, "not with --for"},
     {"sim good.sched P=2 M=2 --costs type.yaml", 2, "type.yaml"},
     {"sim good.sched P=2 M=2 --costs broken.yaml", 2, "broken.yaml"},
     {"sim good.sched P=2 M=2 --costs unknown.yaml", 2, "Q"},

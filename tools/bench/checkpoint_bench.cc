@@ -1,15 +1,15 @@
-// What checkpoints cost a training: the time of its steps with them and without, side by side.
+// What checkpoints cost a training: its steps behind one and its steps behind none, by turns.
 //
-//   checkpoint_bench [LAYERS [WIDTH [REPEATS [FOLDER]]]]        4 256 5, a temporary folder
+//   checkpoint_bench [LAYERS [WIDTH [PAIRS [FOLDER]]]]        4 192 15, a temporary folder
 //
-// trains a GPT (1f1b, P=2 M=4, microbatches of 1 x 32 tokens) for 300 steps, once without and once
-// with a checkpoint after step 200, by turns and REPEATS times each. Looked at are the 200 steps
-// from step 101 on, so that one of them in 200 is followed by a checkpoint. A line a repeat, and
-// the medians:
+// trains a GPT (1f1b, P=2 M=4, microbatches of 1 x 32 tokens) in blocks of 200 steps. Every second
+// block begins with a checkpoint, which is written beside its steps. Two blocks that follow each
+// other are a pair. A line a pair, and the medians of all but the first:
 //
-//   mean       of these steps, without and with, and the second over the first
-//   worst      the longest of them: with checkpoints the one behind the copy of the state
-//   bytes      of a checkpoint
+//   step        mean of a step without and with, and the second over the first
+//   processor   the same of the processor time of all threads, which other programs disturb less
+//   worst       the longest step of a block: with checkpoints the one behind the copy of the state
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kFirst = 100, kEvery = 200, kSteps = 300;
+constexpr int64_t kBlock = 200;
 
 std::string Text() {
   std::string text;
@@ -42,27 +42,42 @@ std::string Text() {
   return text;
 }
 
-struct StepTimes {
-  double mean_ms = 0;
+double ProcessorNs() {
+  timespec now;
+  (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
+}
+
+struct Block {
+  double step_ms = 0;       // mean
+  double processor_ms = 0;  // the same
   double worst_ms = 0;
 };
 
-StepTimes TimeSteps(const RunConfig& config, const Plan& plan, const std::string& text) {
-  std::vector<int64_t> ends_ns;
+// The blocks of a run. The third one begins with a checkpoint, and every second one after it.
+std::vector<Block> TrainInBlocks(const RunConfig& config, const Plan& plan) {
+  std::vector<Block> blocks;
+  Block block;
+  int64_t start_ns = NowNs(), before_ns = start_ns;
+  double processor_ns = ProcessorNs();
   TrainHooks hooks;
-  hooks.after_step = [&ends_ns](const TrainStep&, Trainer&) {
-    ends_ns.push_back(NowNs());
+  hooks.after_step = [&](const TrainStep& step, Trainer&) {
+    const int64_t now_ns = NowNs();
+    block.worst_ms = std::max(block.worst_ms, static_cast<double>(now_ns - before_ns) * 1e-6);
+    before_ns = now_ns;
+    if (step.step % kBlock != 0) return absl::OkStatus();
+    const double used_ns = ProcessorNs();
+    block.step_ms = static_cast<double>(now_ns - start_ns) * 1e-6 / kBlock;
+    block.processor_ms = (used_ns - processor_ns) * 1e-6 / kBlock;
+    blocks.push_back(block);
+    block = {};
+    start_ns = now_ns;
+    processor_ns = used_ns;
     return absl::OkStatus();
   };
-  const auto result = Train(config, plan, text, hooks);
+  const auto result = Train(config, plan, Text(), hooks);
   SL_CHECK(result.ok()) << result.status();
-  StepTimes times;
-  for (int step = kFirst; step < kSteps; ++step) {
-    const auto ns = static_cast<double>(ends_ns[step] - ends_ns[step - 1]);
-    times.worst_ms = std::max(times.worst_ms, ns * 1e-6);
-    times.mean_ms += ns * 1e-6 / (kSteps - kFirst);
-  }
-  return times;
+  return blocks;
 }
 
 double Median(std::vector<double> values) {
@@ -78,40 +93,34 @@ int64_t BytesIn(const std::string& folder) {
   return bytes;
 }
 
-int Bench(int layers, int width, int repeats, const std::string& folder) {
-  const Plan plan = LibraryPlan("1f1b", 2, 4).value();
-  const std::string text = Text();
-  RunConfig without;
-  without.shape = GptShape{
+int Bench(int layers, int width, int pairs, const std::string& folder) {
+  RunConfig config;
+  config.shape = GptShape{
       .layers = layers, .width = width, .heads = width / 32, .context = 32, .microbatch = 1};
-  without.steps = kSteps;
-  RunConfig with = without;
-  with.checkpoint = {kEvery, folder, 1};
-  std::vector<double> ratios, worst_without, worst_with;
-  int64_t bytes = 0;
-  for (int repeat = 0; repeat < repeats; ++repeat) {
-    StepTimes of[2];
-    for (const int turn : {repeat % 2, 1 - repeat % 2}) {
-      of[turn] = TimeSteps(turn == 0 ? without : with, plan, text);
-      if (turn == 0) continue;
-      bytes = BytesIn(folder);
-      fs::remove_all(folder);
-    }
-    ratios.push_back(of[1].mean_ms / of[0].mean_ms);
-    worst_without.push_back(of[0].worst_ms);
-    worst_with.push_back(of[1].worst_ms);
+  // The first two pairs only warm up.
+  config.checkpoint = {2 * kBlock, folder, 1};
+  config.steps = 2 * kBlock * (pairs + 1) + kBlock;
+  const std::vector<Block> blocks = TrainInBlocks(config, LibraryPlan("1f1b", 2, 4).value());
+  std::vector<double> steps, processors, worst[2];
+  for (size_t with = 4; with < blocks.size(); with += 2) {
+    const Block& one = blocks[with - 1];
+    const Block& other = blocks[with];
+    steps.push_back(100 * (other.step_ms / one.step_ms - 1));
+    processors.push_back(100 * (other.processor_ms / one.processor_ms - 1));
+    worst[0].push_back(one.worst_ms);
+    worst[1].push_back(other.worst_ms);
     std::cout << absl::StreamFormat(
-                     "mean %.2f ms, with checkpoints %.2f ms: %+.2f %%   worst %.1f ms, with %.1f "
-                     "ms\n",
-                     of[0].mean_ms, of[1].mean_ms, 100 * (ratios.back() - 1), of[0].worst_ms,
-                     of[1].worst_ms)
-              << std::flush;
+        "step %.2f ms, with %.2f ms: %+.2f %%   processor %.2f ms, with %.2f ms: %+.2f %%   worst "
+        "%.1f ms, with %.1f ms\n",
+        one.step_ms, other.step_ms, steps.back(), one.processor_ms, other.processor_ms,
+        processors.back(), one.worst_ms, other.worst_ms);
   }
   std::cout << absl::StreamFormat(
-      "median: %+.2f %% with a checkpoint of %.1f MB every %d steps; worst step %.1f ms, with %.1f "
-      "ms\n",
-      100 * (Median(ratios) - 1), static_cast<double>(bytes) * 1e-6, kEvery, Median(worst_without),
-      Median(worst_with));
+      "median: step %+.2f %%, processor %+.2f %%, with a checkpoint of %.1f MB every %d steps; "
+      "worst step %.1f ms, with %.1f ms\n",
+      Median(steps), Median(processors), static_cast<double>(BytesIn(folder)) * 1e-6, kBlock,
+      Median(worst[0]), Median(worst[1]));
+  fs::remove_all(folder);
   return 0;
 }
 
@@ -119,7 +128,7 @@ int Bench(int layers, int width, int repeats, const std::string& folder) {
 }  // namespace stringline
 
 int main(int argc, char** argv) {
-  int numbers[] = {4, 256, 5};
+  int numbers[] = {4, 192, 15};
   for (int i = 0; i < 3 && i + 1 < argc; ++i) {
     if (!absl::SimpleAtoi(argv[i + 1], &numbers[i]) || numbers[i] < 1) return 2;
   }

@@ -407,10 +407,12 @@ int TellHang(const StrictPlan& strict, const Output& output) {
 
 // The checked plan; with --strict one that was performed once by the strict executor.
 absl::StatusOr<StrictPlan> OpenRunPlan(const RunConfig& config) {
-  const PlanRequest request = {config.schedule_file, config.schedule_name, config.parameters};
-  if (config.strict) return OpenStrictPlan(request, config.layout);
-  SL_ASSIGN_OR_RETURN(Session session,
-                      OpenCheckedPlan(request, CheckRequest{.layout = config.layout}));
+  const PlanRequest request = {.file = config.schedule_file,
+                               .schedule = config.schedule_name,
+                               .parameters = config.parameters};
+  const CheckRequest check = {.layout = config.layout, .collectives = CollectivesOf(config)};
+  if (config.strict) return OpenStrictPlan(request, check);
+  SL_ASSIGN_OR_RETURN(Session session, OpenCheckedPlan(request, check));
   return StrictPlan{std::move(session), ""};
 }
 
