@@ -55,10 +55,11 @@ def wait_for_steps(folder, processes):
 
 
 def message(folder, process):
-    """What it said last, without where its losses are."""
+    """What it said last, without where its losses and its flight record are."""
     with open(os.path.join(folder, f"errors_{process}.txt")) as file:
         text = [line for line in file if line.startswith("stringline: ")]
-    return text[-1].strip().split("; " + folder)[0] if text else ""
+    said = text[-1].strip() if text else ""
+    return said.split("; what the ranks did last")[0].split("; " + folder)[0]
 
 
 def once(given, victim, number, port):
