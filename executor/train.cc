@@ -135,6 +135,7 @@ class Run {
     if (resumed_.folder.empty() && !config_.model_folder.empty()) {
       SL_RETURN_IF_ERROR(
           LoadModelFolder(config_.model_folder, config_.shape, PlacesOf(*trainer_).all()));
+      SL_RETURN_IF_ERROR(trainer_->RefreshWorking());
     }
     if (!takes) return absl::OkStatus();
     now.step = resumed_.step;

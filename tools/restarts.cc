@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iostream>
+#include <numeric>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -79,6 +80,7 @@ absl::Status UseFewerCopies(int data, RunConfig* config) {
   }
   found->value *= before / data;
   config->mesh.data = data;
+  if (config->mesh.shard > 0) config->mesh.shard = std::gcd(config->mesh.shard, data);
   return absl::OkStatus();
 }
 

@@ -26,9 +26,9 @@ absl::StatusOr<int> RunWithRestarts(const Flags& flags, const RunConfig& config,
 // divide `data` among those of which no rank is lost, or `data` where there are none.
 int CopiesLeft(int data, int processes, absl::Span<const LocalRun::Lost> lost);
 
-// `data` copies instead of mesh.data, and so many times more microbatches in each: a step has the
-// same ones. InvalidArgument where `data` does not divide mesh.data, or the schedule's M is not in
-// the run file.
+// `data` copies instead of mesh.data, with so many times more microbatches in each: a step has the
+// same ones. State is shared out over a divisor of both. InvalidArgument where `data` does not
+// divide mesh.data, or the schedule's M is not in the run file.
 absl::Status UseFewerCopies(int data, RunConfig* config);
 
 }  // namespace stringline

@@ -39,22 +39,23 @@ struct Way {
   int pipeline;
   int microbatches;  // of a coordinate
   Mesh mesh;
-  std::vector<std::vector<int>> processes;  // the ranks of each; none: one process, no world
+  std::vector<std::vector<int>> processes = {};  // the ranks of each; none: one process, no world
+  Sharding sharding = Sharding::kNone;
 };
 
 // All values of the model with their moments, by name.
 using Everything = std::map<std::string, std::vector<float>>;
 
-struct Told {
+struct OneProcess {
   absl::StatusOr<TrainResult> result;
   std::vector<double> norms;
   ResumedRun resumed;
 };
 
 struct Ran {
-  std::vector<Told> processes;
+  std::vector<OneProcess> processes;
   Everything state;
-  const Told& first() const { return processes[0]; }
+  const OneProcess& first() const { return processes[0]; }
 };
 
 void AddState(const Trainer& trainer, Everything* all) {
@@ -83,6 +84,7 @@ RunConfig ConfigOf(TinyFamily family, const std::string& folder) {
 // Runs until the end, or until `stop_after` steps.
 Ran RunAs(const Way& way, RunConfig config, int64_t stop_after = 1000) {
   config.mesh = way.mesh;
+  config.sharding = way.sharding;
   const Plan plan = LibraryPlan(way.schedule, way.pipeline, way.microbatches).value();
   const size_t count = std::max<size_t>(1, way.processes.size());
   Ran ran;
@@ -93,7 +95,7 @@ Ran RunAs(const Way& way, RunConfig config, int64_t stop_after = 1000) {
   std::vector<std::thread> threads;
   for (size_t p = 0; p < count; ++p) {
     threads.emplace_back([&, p] {
-      Told& told = ran.processes[p];
+      OneProcess& told = ran.processes[p];
       int64_t done = 0;
       TrainHooks hooks;
       hooks.resumed = [&](const ResumedRun& resumed) {
@@ -154,7 +156,7 @@ TEST_P(CheckpointResume, GoesOnAsIfItHadNeverStopped) {
   ASSERT_TRUE(straight.first().result.ok()) << straight.first().result.status();
   config.checkpoint.every = 1000;
   const Ran stopped = RunAs(of.before, config, 3);
-  for (const Told& told : stopped.processes) {
+  for (const OneProcess& told : stopped.processes) {
     ASSERT_TRUE(told.result.ok()) << told.result.status();
     EXPECT_TRUE(told.result->stopped);
     EXPECT_EQ(told.result->checkpoint, folder_ + "/step-000003");
@@ -164,7 +166,7 @@ TEST_P(CheckpointResume, GoesOnAsIfItHadNeverStopped) {
   config.resume = folder_;
   const Ran resumed = RunAs(of.after, config);
   const std::vector<double>& wanted = straight.first().result->losses_nats;
-  for (const Told& told : resumed.processes) {
+  for (const OneProcess& told : resumed.processes) {
     ASSERT_TRUE(told.result.ok()) << told.result.status();
     EXPECT_EQ(told.resumed.folder, folder_ + "/step-000003");
     EXPECT_EQ(told.resumed.step, 3);
@@ -211,6 +213,21 @@ INSTANTIATE_TEST_SUITE_P(
                    {"1f1b", 2, 4, kData2, {{0, 1}, {2, 3}}},
                    {"1f1b", 4, 4, kData2, {{0, 1}, {2, 3, 4, 5}, {6, 7}}},
                    true},
+        ResumeCase{"gpt_shared_out",
+                   TinyFamily::kGpt,
+                   {"1f1b", 2, 4, kData2, {{0, 1}, {2, 3}}, Sharding::kParameters},
+                   {"1f1b", 4, 4, kData2, {{0, 1, 2, 3}, {4, 5, 6, 7}}, Sharding::kOptimizer},
+                   true},
+        ResumeCase{"llama_shared_out_no_more",
+                   TinyFamily::kLlama,
+                   {"1f1b", 2, 4, kData2, {{0}, {1}, {2}, {3}}, Sharding::kGradients},
+                   {"1f1b", 2, 4, kData2},
+                   true},
+        ResumeCase{"moe_shared_out_from_now_on",
+                   TinyFamily::kMoe,
+                   {"1f1b", 2, 8},
+                   {"1f1b", 2, 4, kData2, {{0, 1}, {2, 3}}, Sharding::kParameters},
+                   false},
         ResumeCase{"gpt_fewer_data",
                    TinyFamily::kGpt,
                    {"1f1b", 2, 4, kData2, {{0, 1}, {2, 3}}},
@@ -290,7 +307,7 @@ class BrokenCheckpoint : public Checkpoint {
   }
   // What a run says that goes on with the folder, and with the broken checkpoint alone.
   void ExpectSkipped(const std::string& why) {
-    const Told told = RunAs(way_, config_, 3).first();
+    const OneProcess told = RunAs(way_, config_, 3).first();
     ASSERT_TRUE(told.result.ok()) << told.result.status();
     EXPECT_EQ(told.resumed.step, 2);
     EXPECT_EQ(told.resumed.skipped, Names{why});
@@ -394,7 +411,7 @@ TEST_F(BrokenCheckpoint, WhatDoesNotFitTheRunIsSaid) {
     Way way = way_;
     misfit.change(&config, &way);
     const Ran ran = RunAs(way, config);
-    for (const Told& told : ran.processes) {
+    for (const OneProcess& told : ran.processes) {
       EXPECT_TRUE(
           absl::StrContains(told.result.status().message(),
                             absl::StrCat("--resume: ", PathOf("state.json"), ": ", misfit.says)))
@@ -416,10 +433,10 @@ TEST_F(Checkpoint, WhereThereIsNone) {
   EXPECT_EQ(RunAs(way, config).first().result.status(),
             absl::NotFoundError(absl::StrCat("--resume: ", folder_, ": no checkpoint is there")));
   config.resume = kResumeAuto;
-  const Told told = RunAs(way, config, 2).first();
+  const OneProcess told = RunAs(way, config, 2).first();
   ASSERT_TRUE(told.result.ok()) << told.result.status();
   EXPECT_EQ(told.result->losses_nats.size(), 2u);
-  const Told again = RunAs(way, config, 3).first();
+  const OneProcess again = RunAs(way, config, 3).first();
   ASSERT_TRUE(again.result.ok()) << again.result.status();
   EXPECT_EQ(again.resumed.step, 2);
 }
