@@ -102,6 +102,16 @@ void FillBatch(absl::string_view text, const BatchKey& key, int context, absl::S
   }
 }
 
+std::string TrainingData::Identity() const {
+  constexpr int64_t kLooks = 1 << 16;
+  uint64_t hash = Mix(static_cast<uint64_t>(size()));
+  const int64_t step = std::max<int64_t>(1, size() / kLooks);
+  for (int64_t i = 0; i < size(); i += step) {
+    hash = Mix(hash ^ (is_text() ? static_cast<uint8_t>(text_[i]) : (*file_)[i]));
+  }
+  return absl::StrFormat("%d %s, %016x", size(), is_text() ? "bytes" : "tokens", hash);
+}
+
 absl::StatusOr<TokenFile> TokenFile::Open(const std::string& path, const std::string& dtype,
                                           int vocabulary) {
   SL_ASSIGN_OR_RETURN(const int opened, OpenToRead(path));

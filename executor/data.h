@@ -87,6 +87,8 @@ class TrainingData {
 
   int64_t size() const { return file_ != nullptr ? file_->size() : text_.size(); }
   bool is_text() const { return file_ == nullptr; }
+  // "4000 bytes, 1f…": how many there are, and a hash of some of them that lie all over the data.
+  std::string Identity() const;
 
   // As FillBatch of a text. InvalidArgument: that of TokenFile::Check.
   absl::Status Fill(const BatchKey& key, int context, absl::Span<int32_t> tokens,

@@ -63,6 +63,8 @@ class Device {
   // is; before it on the first place.
   virtual void MakeFor(int /*rank*/) {}
   virtual int places() const { return 1; }
+  // Whether what Allocate gives is memory of the host.
+  virtual bool is_host() const { return true; }
   virtual int place_of(int /*rank*/) const { return 0; }
 
   // Before the first step. `capacity` is the most that will ever be enqueued on the stream between

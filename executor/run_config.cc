@@ -45,6 +45,7 @@ constexpr WordChoice kPrecision = {model_key::kPrecision, {"fp32", "bf16"}};
 constexpr WordChoice kCapture = {"capture", {"auto", "off"}};
 constexpr WordChoice kSharding = {model_key::kSharding,
                                   {"none", "optimizer", "gradients", "parameters"}};
+constexpr WordChoice kElastic = {"elastic", {"false", "true"}};
 
 // What else says how a GPU is used.
 constexpr const char* kKeysOfCuda[] = {"capture", "gpus", "sms_per_rank", "nccl"};
@@ -138,6 +139,12 @@ std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) 
         {model_key::kReplicate, &wishes->replicate, 1, kMostCount, false}},
        nullptr,
        /*required=*/false},
+      {"checkpoint",
+       {{"every", &config->checkpoint.every, 1, 1e9},
+        {"folder", &config->checkpoint.folder},
+        {"keep", &config->checkpoint.keep, 1, kMostCount, false}},
+       nullptr,
+       /*required=*/false},
       {"nccl",
        {{"min_ctas", &config->nccl.min_ctas, 0, 64, false},
         {"max_ctas", &config->nccl.max_ctas, 0, 64, false},
@@ -176,6 +183,8 @@ class RunFile {
     SL_RETURN_IF_ERROR(TakeDevice(root));
     SL_RETURN_IF_ERROR(TakeSharding(root));
     SL_ASSIGN_OR_RETURN(const int precision, WordBeside(root, kPrecision));
+    SL_ASSIGN_OR_RETURN(const int elastic, WordBeside(root, kElastic));
+    config_->elastic = elastic == 1;
     if (config_->model_folder.empty()) {
       std::visit([](auto& shape) { Complete(&shape); }, config_->shape.family);
     } else {
@@ -187,8 +196,8 @@ class RunFile {
     SL_RETURN_IF_ERROR(CheckData(root["data"]));
     SL_RETURN_IF_ERROR(TakeWords(root["model"], root["train"]));
     SL_RETURN_IF_ERROR(TakeNcclWords(root["nccl"]));
-    for (std::string* file :
-         {&config_->schedule_file, &config_->text_file, &config_->tokens_file}) {
+    for (std::string* file : {&config_->schedule_file, &config_->text_file, &config_->tokens_file,
+                              &config_->checkpoint.folder}) {
       if (!file->empty()) *file = BesideFile(*file);
     }
     return absl::OkStatus();
@@ -207,7 +216,7 @@ class RunFile {
     std::vector<std::string> keys;
     for (const Section& section : sections) keys.push_back(section.key);
     const size_t sections_end = keys.size();
-    for (const WordChoice& choice : {kDevice, kPrecision, kCapture, kSharding}) {
+    for (const WordChoice& choice : {kDevice, kPrecision, kCapture, kSharding, kElastic}) {
       keys.push_back(choice.key);
     }
     for (const char* const key : {"timeout", "gpus", "sms_per_rank", "bucket"}) keys.push_back(key);

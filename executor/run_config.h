@@ -59,6 +59,11 @@
 // times, D / shard. `bucket`, as 25MiB [the default], is how many bytes of gradients are summed at
 // a time.
 //
+// `checkpoint` may be left out: {every: 200, folder: DIR, keep: 3} saves the state of the training
+// every so many steps and after SIGINT or SIGTERM in DIR/step-000200, …, and keeps the newest ones
+// (checkpoint/README.md). `elastic`, a word beside the sections: true lets `run --restarts` go on
+// with fewer `mesh.data`, and with so many times more of the schedule's M.
+//
 // `train` also takes recompute [none | attn | experts | all]: what a backward computes again
 // instead of keeping it, and recompute_weights [false]: whether a deferred weight gradient computes
 // it once more instead of keeping it from the input gradient (stages/recompute.h).
@@ -81,6 +86,15 @@
 namespace stringline {
 
 enum class DeviceKind { kAuto, kCpu, kCuda };
+
+// RunConfig::resume: from checkpoint.folder, if a checkpoint is there.
+inline constexpr char kResumeAuto[] = "auto";
+
+struct CheckpointWish {
+  int64_t every = 0;   // checkpoint.every, steps; 0: the run takes none
+  std::string folder;  // checkpoint.folder
+  int keep = 3;        // checkpoint.keep, default 3
+};
 
 struct RunConfig {
   std::string path;                   // of the run file; "" for none
@@ -110,6 +124,11 @@ struct RunConfig {
   LinkSpeed link;                         // not of the file: how slow messages are made
   bool strict = false;                    // neither: messages wait for all that is listed before
 
+  CheckpointWish checkpoint;  // checkpoint.*
+  std::string resume;         // not of the file: a checkpoint, a folder of them, or kResumeAuto;
+                              // "": the run begins with its first step
+  bool elastic = false;       // elastic, default false
+
   DeviceKind device = DeviceKind::kAuto;  // device, default auto
   struct {
     int min_ctas = 0;           // nccl.min_ctas, default 0: as NCCL likes
@@ -126,6 +145,11 @@ struct RunConfig {
 
 inline StateSharing SharingOf(const RunConfig& config) {
   return {config.sharding, config.mesh, config.bucket_bytes};
+}
+
+// What its plan is lowered with.
+inline CollectiveChoice CollectivesOf(const RunConfig& config) {
+  return CollectivesFor(SharingOf(config).sharding, config.mesh.coordinates());
 }
 
 // Errors: InvalidArgument "FILE:LINE: KEY: …"; NotFound.

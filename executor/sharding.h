@@ -1,4 +1,5 @@
-// What the data copies of a run share out among them (schedlang/sharding.h), and over how many.
+// How a run shares out the state of its data copies (schedlang/sharding.h): over how many of them,
+// and in which buckets. With replicas of shards others call it HSDP.
 #pragma once
 
 #include <cstdint>

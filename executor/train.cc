@@ -7,12 +7,16 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "executor/available_memory.h"
 #include "executor/build_stages.h"
+#include "executor/checkpoint/checkpoints.h"
 #include "executor/checkpoint/model_folder.h"
+#include "executor/checkpoint/model_sizes.h"
+#include "executor/checkpoint/resume.h"
 #include "executor/clock.h"
 #include "executor/least_memory.h"
 #include "executor/measured_costs.h"
@@ -51,14 +55,21 @@ AvailableMemory AllMemory(Backend* backend) {
   return all;
 }
 
+// Of no other start of a run.
+std::string NewRunId() {
+  std::random_device device;
+  return absl::StrCat(absl::Hex(device(), absl::kZeroPad8), absl::Hex(device(), absl::kZeroPad8));
+}
+
 class Run {
  public:
   Run(const RunConfig& config, const TrainingData& data, std::unique_ptr<Trainer> trainer,
-      const TrainHooks& hooks)
+      const TrainHooks& hooks, const AvailableMemory& before)
       : config_(config),
         data_(data),
         trainer_(std::move(trainer)),
         hooks_(hooks),
+        before_(before),
         costs_(trainer_->plan()) {}
 
   absl::StatusOr<TrainResult> AllSteps() {
@@ -70,24 +81,34 @@ class Run {
 
  private:
   absl::StatusOr<TrainResult> Steps() {
+    SL_RETURN_IF_ERROR(Begin());
     if (hooks_.start) {
       SL_RETURN_IF_ERROR(hooks_.start(*trainer_));
       SL_RETURN_IF_ERROR(trainer_->RefreshWorking());
     }
+    if (hooks_.resumed && !resumed_.folder.empty()) SL_RETURN_IF_ERROR(hooks_.resumed(resumed_));
+    result_.steps = reported_steps_ = resumed_.step;
     start_ns_ = reported_ns_ = NowNs();
     while (result_.steps < config_.steps && !result_.stopped) {
       SL_RETURN_IF_ERROR(OneStep(result_.steps));
       ++result_.steps;
-      if (result_.steps == config_.steps) break;
-      SL_ASSIGN_OR_RETURN(result_.stopped, Stops());
+      if (result_.steps < config_.steps) {
+        SL_ASSIGN_OR_RETURN(result_.stopped, Stops());
+      }
+      SL_RETURN_IF_ERROR(TakeCheckpoint());
     }
     // Who is lost in the last update leaves no whole model: then nothing is written as the end.
     if (World* const world = trainer_->world()) SL_RETURN_IF_ERROR(world->Exchange("").status());
     result_.elapsed_s = static_cast<double>(NowNs() - start_ns_) * 1e-9;
+    if (checkpoints_ != nullptr) {
+      SL_RETURN_IF_ERROR(checkpoints_->Finish());
+      result_.checkpoint = checkpoints_->newest();
+    }
     if (hooks_.end) SL_RETURN_IF_ERROR(hooks_.end(result_.steps, *trainer_));
     result_.tokens_per_step = trainer_->tokens_per_step();
     result_.tokens_per_second =
-        static_cast<double>(result_.tokens_per_step * result_.steps) / result_.elapsed_s;
+        static_cast<double>(result_.tokens_per_step * (result_.steps - resumed_.step)) /
+        result_.elapsed_s;
     result_.params = CountParams(config_.shape);
     result_.memory = trainer_->memory();
     result_.rank_bytes = trainer_->rank_bytes();
@@ -98,14 +119,90 @@ class Run {
     return std::move(result_);
   }
 
-  // Whether anybody wants to end the run here.
+  bool is_first() const {
+    return trainer_->world() == nullptr || trainer_->world()->process() == 0;
+  }
+
+  // The parameters with which the run begins.
+  absl::Status Begin() {
+    const bool takes = config_.checkpoint.every > 0;
+    std::unique_ptr<CheckpointFolder> folder;
+    if (takes && is_first()) {
+      SL_ASSIGN_OR_RETURN(folder, CheckpointFolder::Open(config_.checkpoint.folder, NewRunId()));
+    }
+    CheckpointState now = StateNow();
+    if (!config_.resume.empty()) SL_RETURN_IF_ERROR(ResumeRun(now));
+    if (resumed_.folder.empty() && !config_.model_folder.empty()) {
+      SL_RETURN_IF_ERROR(
+          LoadModelFolder(config_.model_folder, config_.shape, PlacesOf(*trainer_).all()));
+    }
+    if (!takes) return absl::OkStatus();
+    now.step = resumed_.step;
+    SL_ASSIGN_OR_RETURN(checkpoints_,
+                        Checkpoints::Make(config_.checkpoint, config_.shape, std::move(now),
+                                          trainer_.get(), std::move(folder), before_));
+    return absl::OkStatus();
+  }
+
+  // What all checkpoints of this run have alike.
+  CheckpointState StateNow() const {
+    CheckpointState state;
+    state.seed = config_.seed;
+    state.data = data_.Identity();
+    state.microbatches = trainer_->microbatches();
+    state.microbatch = config_.shape.microbatch();
+    state.context = config_.shape.context();
+    for (auto& [name, value] : SizesOf(config_.shape)) state.model[name] = value;
+    return state;
+  }
+
+  // The first process chooses the checkpoint, all read it.
+  absl::Status ResumeRun(const CheckpointState& now) {
+    ChosenCheckpoint chosen;
+    const bool if_there = config_.resume == kResumeAuto;
+    if (is_first()) {
+      auto choice = ChooseCheckpoint(if_there ? config_.checkpoint.folder : config_.resume);
+      if (choice.ok()) chosen = *std::move(choice);
+      if (!choice.ok() && !(if_there && absl::IsNotFound(choice.status()))) return choice.status();
+    }
+    if (World* const world = trainer_->world(); world != nullptr) {
+      SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world->Exchange(chosen.folder));
+      chosen.folder = all.front();
+    }
+    if (chosen.folder.empty()) return absl::OkStatus();
+    SL_ASSIGN_OR_RETURN(CheckpointState state,
+                        Resume(chosen.folder, config_.shape, now, trainer_.get()));
+    if (state.step >= config_.steps) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--resume: ", chosen.folder, ": the checkpoint is of step ", state.step,
+                       ", but the run has ", config_.steps, " steps; more of them would help"));
+    }
+    history_ = state.history;
+    resumed_ = {chosen.folder, state.step, std::move(chosen.skipped), std::move(state.history)};
+    return absl::OkStatus();
+  }
+
+  // After the step: whether anybody wants to end the run here. What the processes have to tell of
+  // a checkpoint goes the same way.
   absl::StatusOr<bool> Stops() {
     const bool wish = hooks_.stop && hooks_.stop();
-    World* const world = trainer_->world();
-    if (world == nullptr) return wish;
-    SL_ASSIGN_OR_RETURN(const std::vector<std::string> wishes, world->Exchange(wish ? "stop" : ""));
-    return std::any_of(wishes.begin(), wishes.end(),
-                       [](const std::string& other) { return !other.empty(); });
+    std::vector<std::string> told = {wish ? "s" : "-"};
+    if (checkpoints_ != nullptr) told[0] += checkpoints_->Report();
+    if (World* const world = trainer_->world(); world != nullptr) {
+      SL_ASSIGN_OR_RETURN(told, world->Exchange(told[0]));
+    }
+    const bool stops =
+        std::any_of(told.begin(), told.end(), [](const std::string& one) { return one[0] == 's'; });
+    for (std::string& one : told) one.erase(0, 1);
+    if (checkpoints_ != nullptr) SL_RETURN_IF_ERROR(checkpoints_->Hear(told));
+    return stops;
+  }
+
+  absl::Status TakeCheckpoint() {
+    if (checkpoints_ == nullptr) return absl::OkStatus();
+    const int64_t step = result_.steps;
+    if (!checkpoints_->IsDue(step, result_.stopped)) return absl::OkStatus();
+    return checkpoints_->Take(step, history_);
   }
 
   absl::Status OneStep(int64_t step) {
@@ -120,7 +217,7 @@ class Run {
       return absl::OutOfRangeError(
           absl::StrCat("step ", step + 1, ": the loss is ", loss, "; try a lower learning rate"));
     }
-    result_.losses_nats.push_back(loss);
+    history_.losses_nats.push_back(loss);
     const int64_t dropped = trainer_->dropped();
     SL_RETURN_IF_ERROR(CheckDropped(step, dropped));
     if (hooks_.gradients) hooks_.gradients(step + 1, *trainer_);
@@ -131,7 +228,7 @@ class Run {
         trainer_->aux_loss_sum() / static_cast<double>(trainer_->tokens_per_step());
     done.dropped = dropped;
     result_.aux_loss_nats = done.aux_loss_nats;
-    result_.dropped += done.dropped;
+    history_.dropped += done.dropped;
     done.learning_rate = LearningRate(config_, step);
     const absl::StatusOr<double> norm = trainer_->Update(done.learning_rate);
     if (absl::IsOutOfRange(norm.status())) {
@@ -140,17 +237,20 @@ class Run {
     }
     SL_RETURN_IF_ERROR(norm.status());
     done.grad_norm = *norm;
+    history_.grad_norms.push_back(done.grad_norm);
+    history_.learning_rates.push_back(done.learning_rate);
     const bool last = step + 1 == config_.steps;
     // The first step warms up memory and caches, the last one is to be predicted; the shortest runs
     // have nothing else to measure.
-    const bool inner = (step > 0 && !last) || config_.steps <= 2;
+    const bool begins = step == resumed_.step;
+    const bool inner = (!begins && !last) || config_.steps - resumed_.step <= 2;
     if (inner && step + kMeasuredSteps + 1 >= config_.steps) {
       const Timeline measured = trainer_->Measured();
       costs_.Add(measured);
       makespans_ns_ += static_cast<double>(MeasureBubbles(measured).makespan_ns);
       ++result_.measured_steps;
     }
-    if (step == 0 || last || (step + 1) % config_.log_every == 0) {
+    if (begins || last || (step + 1) % config_.log_every == 0) {
       Report(done);
     }
     return hooks_.after_step ? hooks_.after_step(done, *trainer_) : absl::OkStatus();
@@ -178,7 +278,7 @@ class Run {
         tokens * static_cast<double>(done.step - reported_steps_) / passed_s;
     progress.bubble = MeasureBubbles(trainer_->Measured()).rate;
     progress.elapsed_s = static_cast<double>(now_ns - start_ns_) * 1e-9;
-    progress.left_s = progress.elapsed_s / static_cast<double>(done.step) *
+    progress.left_s = progress.elapsed_s / static_cast<double>(done.step - resumed_.step) *
                       static_cast<double>(config_.steps - done.step);
     reported_ns_ = now_ns;
     reported_steps_ = done.step;
@@ -186,6 +286,9 @@ class Run {
   }
 
   void SummariseLosses() {
+    result_.losses_nats = history_.losses_nats;
+    result_.dropped = history_.dropped;
+    result_.resumed = {resumed_.folder, resumed_.step, resumed_.skipped, {}};
     const std::vector<double>& losses = result_.losses_nats;
     const size_t last = std::max<size_t>(1, losses.size() / 10);
     double sum = 0;
@@ -211,7 +314,11 @@ class Run {
   const TrainingData data_;
   const std::unique_ptr<Trainer> trainer_;
   const TrainHooks& hooks_;
+  const AvailableMemory before_;  // of the host, when nothing was made
   MeasuredCosts costs_;
+  StepHistory history_;
+  ResumedRun resumed_;
+  std::unique_ptr<Checkpoints> checkpoints_;  // null: none are taken
   TrainResult result_;
   double makespans_ns_ = 0;  // sum over the steps that gave the costs
   int64_t start_ns_ = 0;
@@ -225,6 +332,7 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
                                   const TrainingData& data, const TrainHooks& hooks,
                                   std::unique_ptr<Backend> backend) {
   SL_RETURN_IF_ERROR(CheckShape(config.shape));
+  const AvailableMemory before = FindAvailableMemory();
   if (data.size() <= config.shape.context()) {
     const char* const unit = data.is_text() ? "byte" : "token";
     return absl::InvalidArgumentError(
@@ -261,11 +369,7 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   }
   SL_ASSIGN_OR_RETURN(auto trainer,
                       Trainer::Make(lowered, std::move(programs), settings, std::move(backend)));
-  if (!config.model_folder.empty()) {
-    SL_RETURN_IF_ERROR(
-        LoadModelFolder(config.model_folder, config.shape, PlacesOf(*trainer).all()));
-  }
-  return Run(config, data, std::move(trainer), hooks).AllSteps();
+  return Run(config, data, std::move(trainer), hooks, before).AllSteps();
 }
 
 }  // namespace stringline

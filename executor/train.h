@@ -14,6 +14,7 @@
 #include "executor/data.h"
 #include "executor/repeated_step.h"
 #include "executor/run_config.h"
+#include "executor/step_history.h"
 #include "schedlang/memory/memory_plan.h"
 #include "schedlang/plan.h"
 #include "schedlang/sim/costs.h"
@@ -43,11 +44,21 @@ struct TrainProgress : TrainStep {
   double left_s = 0;  // estimated from the run so far
 };
 
+// Where a run went on, and what it was before.
+struct ResumedRun {
+  std::string folder;                // of the checkpoint; "": the run began with its first step
+  int64_t step = 0;                  // so many were done
+  std::vector<std::string> skipped;  // newer checkpoints that are not whole: why
+  StepHistory history;
+};
+
 // What is called during a run, each from the thread that called Train; all may be empty. Steps are
 // counted from 1.
 struct TrainHooks {
   // Once, when everything is ready and before the first step. An error ends the run.
   std::function<absl::Status(Trainer& trainer)> start;
+  // Once, after `start`, where a checkpoint was resumed. An error ends the run.
+  std::function<absl::Status(const ResumedRun& resumed)> resumed;
   // After the first step, every config.log_every steps and after the last.
   std::function<void(const TrainProgress&)> report;
   // Every step, when all gradients are there and before the update: sums over the step's tokens,
@@ -64,13 +75,17 @@ struct TrainHooks {
 };
 
 struct TrainResult {
-  int64_t steps = 0;  // done; fewer than config.steps where `stop` ended the run
+  // Done, in all where a checkpoint was resumed; fewer than config.steps where `stop` ended the
+  // run.
+  int64_t steps = 0;
   bool stopped = false;
   int64_t params = 0;
   int64_t tokens_per_step = 0;
   double first_loss_nats = 0;
   double final_loss_nats = 0;       // mean per token of the last steps, a tenth of all
-  std::vector<double> losses_nats;  // of every step
+  std::vector<double> losses_nats;  // of every step, also of those before a checkpoint
+  ResumedRun resumed;               // without its history
+  std::string checkpoint;           // the last one that this run took; "": none
   double elapsed_s = 0;
   double tokens_per_second = 0;  // of the whole run
   MemoryPlan memory;
@@ -91,7 +106,9 @@ struct TrainResult {
 };
 
 // Trains on a backend (null: the CPU's), on `data`, with a lowered plan that passes Check, from the
-// parameters of config.model_folder, or first values drawn from the seed. Errors: those of the
+// parameters of config.model_folder, or first values drawn from the seed; or goes on from a
+// checkpoint (config.resume). Takes checkpoints as config.checkpoint says, and one where `stop`
+// ends the run. Errors: those of checkpoint/checkpoints.h and resume.h, those of the
 // folder, a model that the plan's stages do not divide, data too short, a token outside the
 // vocabulary, a plan that cannot be executed, memory or threads that are not there, OutOfRange when
 // the loss or a gradient is no longer a number, and what the hooks return.

@@ -351,7 +351,9 @@ int64_t Trainer::tokens_per_step() const {
 
 absl::Status Trainer::RefreshWorking() {
   for (PipelineCopy& copy : copies_) SL_RETURN_IF_ERROR(copy.stages->RefreshWorking(device()));
-  return absl::OkStatus();
+  EnqueueGathers();
+  device()->Submit();
+  return GiveUp(device()->Synchronize());
 }
 
 void Trainer::EnqueueForEveryStage(void (*work)(const void*, int64_t, NativeStream)) {

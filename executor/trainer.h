@@ -27,6 +27,7 @@
 #include "executor/recorder.h"
 #include "executor/repeated_step.h"
 #include "executor/replicas.h"
+#include "executor/state_piece.h"
 #include "executor/threads/group.h"
 #include "executor/when_ready.h"
 #include "schedlang/base/sl_check.h"
@@ -114,7 +115,17 @@ class Trainer {
     return {settings_.sharding, settings_.mesh, settings_.bucket_bytes};
   }
 
-  absl::Status RefreshWorking();  // Stages::RefreshWorking, everywhere
+  // Stages::RefreshWorking, everywhere; where copies keep whole parameters that they share out, all
+  // get them from their owners. All processes call it.
+  absl::Status RefreshWorking();
+
+  // The state of the ranks that are here (trainer_state.cc): together with the pieces of the other
+  // processes every value of every parameter, some more than once. Whoever writes calls
+  // RefreshWorking. Between steps.
+  std::vector<StatePiece> LocalState() const;
+  // How many updates there were: what AdamW corrects the moments by.
+  int64_t updates() const { return update_->number; }
+  void SetUpdates(int64_t updates) { update_->number = updates; }
 
   // Whether this process holds the rank of that stage on that coordinate.
   bool holds(StageId stage, int coordinate) const {
@@ -125,6 +136,7 @@ class Trainer {
   absl::Status GiveUp(absl::Status status);
   // What the ranks did last; null without settings.record.
   const FlightLog* flight() const { return flight_ ? &*flight_ : nullptr; }
+  const LocalRanks& local() const { return local_; }
   // Null where this process holds all ranks.
   World* world() { return backend_ == nullptr ? nullptr : backend_->world(); }
   Device* device() { return backend_->device(); }

@@ -107,10 +107,30 @@ void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
          "reads it: config.json, model.safetensors; a model that it does not know without a "
          "config.json, for --load; the optimizer's moments are not saved")
       ->type_name("FOLDER");
-  app.add_option("--load", flags.load,
-                 "Begin with the parameters in this folder, whatever schedule and P saved them; "
-                 "moments, learning rate and data begin anew")
-      ->type_name("FOLDER");
+  CLI::Option* load = app.add_option(
+      "--load", flags.load,
+      "Begin with the parameters in this folder, whatever schedule and P saved them; "
+      "moments, learning rate and data begin anew");
+  load->type_name("FOLDER");
+  app.add_option(
+         "--resume", flags.resume,
+         "Go on from this checkpoint, or from the newest whole one in this folder, with any "
+         "schedule, P, mesh and number of processes; auto: from the run file's "
+         "checkpoint.folder, or from the start where it has none")
+      ->type_name("FOLDER|auto")
+      ->excludes(load);
+  app.add_option(
+         "--restarts", flags.restarts,
+         "When a process is lost, start all of them again from the last checkpoint, at most "
+         "so many times; where the run file says 'elastic: true' on fewer copies of "
+         "mesh.data")
+      ->check(CLI::Range(0, 1'000'000))
+      ->type_name("N");
+  app.add_option("--mesh-data", flags.mesh_data,
+                 "Run with so many copies instead of mesh.data, of which it is a divisor; M of the "
+                 "schedule grows, so that a step has as many sequences as before")
+      ->check(CLI::Range(1, 1 << 20))
+      ->type_name("N");
   app.add_option("--link", flags.link,
                  "Make messages and all-to-alls between ranks this slow: latency and bandwidth, as "
                  "50us,2GB/s; what they wait for costs no processor")
@@ -131,6 +151,7 @@ void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
                                      "torchrun say it by themselves, and the four that follow");
   CLI::Option* ranks = app.add_option("--ranks", flags.ranks, "How many processes there are");
   rank->check(CLI::Range(0, 1'000'000))->type_name("N")->needs(ranks)->excludes(processes);
+  rank->excludes("--restarts");
   ranks->check(CLI::Range(1, 1'000'000))->type_name("N")->needs(rank);
   app.add_option("--local-rank", flags.local_rank, "This one's number on its host: which GPU")
       ->check(CLI::Range(0, 1'000'000))

@@ -40,6 +40,9 @@ struct Flags {
   std::string to;                       // --to torch-compute|torch-comms|torch-comms-2.14
   std::string save;                     // --save FOLDER
   std::string load;                     // --load FOLDER
+  std::string resume;                   // --resume FOLDER|auto
+  int restarts = 0;                     // --restarts N
+  int mesh_data = 0;                    // --mesh-data N; 0: what the run file says
   int steps = 0;                        // --steps; 0: what the run file says
   bool check = false;                   // --check: of fmt
   bool to_stdout = false;               // --stdout

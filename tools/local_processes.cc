@@ -14,7 +14,6 @@
 #include <cstring>
 #include <iostream>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "executor/clock.h"
 #include "executor/processes/sockets.h"
@@ -25,6 +24,7 @@ namespace {
 
 struct Child {
   pid_t pid = -1;
+  int output = -1;  // what it prints; of the first one, where it is held
   int errors = -1;  // what it writes to standard error; of all but the first
   int status = 0;
 };
@@ -38,17 +38,18 @@ absl::StatusOr<int> FreePort() {
 }
 
 // In the forked process.
-[[noreturn]] void Become(pid_t parent, int errors, char* const* arguments) {
+[[noreturn]] void Become(pid_t parent, const Child& child, char* const* arguments) {
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
   (void)setpgid(0, 0);
   sigset_t none;
   (void)sigemptyset(&none);
   (void)sigprocmask(SIG_SETMASK, &none, nullptr);
-  if (errors >= 0) {
+  if (child.output >= 0) (void)dup2(child.output, STDOUT_FILENO);
+  if (child.errors >= 0) {
     const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
     (void)dup2(nowhere, STDOUT_FILENO);
-    (void)dup2(errors, STDERR_FILENO);
+    (void)dup2(child.errors, STDERR_FILENO);
   }
   (void)execv("/proc/self/exe", arguments);
   _exit(127);
@@ -65,41 +66,36 @@ std::string TextIn(int file) {
   return text;
 }
 
-// Until all have ended; signals that come are passed on.
-void WaitForAll(std::vector<Child>* children, const sigset_t& signals) {
+// Until all have ended; signals that come are passed on. Returns whether one came.
+bool WaitForAll(std::vector<Child>* children, const sigset_t& signals) {
+  constexpr int64_t kGraceNs = 10'000'000'000;
   size_t left = children->size();
+  bool stopped = false;
+  int64_t kill_ns = 0;  // when those that are left are killed; 0: they are waited for
   while (left > 0) {
     siginfo_t came;
-    if (sigwaitinfo(&signals, &came) < 0) continue;
-    if (came.si_signo != SIGCHLD) {
-      for (const Child& child : *children) {
-        if (child.pid > 0) (void)kill(child.pid, came.si_signo);
-      }
-    }
+    const timespec second = {1, 0};
+    const int number = sigtimedwait(&signals, &came, &second);
+    const bool is_stop = number > 0 && number != SIGCHLD;
+    stopped = stopped || is_stop;
+    const bool late = kill_ns > 0 && NowNs() > kill_ns;
     for (Child& child : *children) {
-      if (child.pid > 0 && waitpid(child.pid, &child.status, WNOHANG) == child.pid) {
-        child.pid = -1;
-        --left;
-      }
+      if (child.pid <= 0) continue;
+      if (is_stop) (void)kill(child.pid, number);
+      if (late) (void)kill(child.pid, SIGKILL);
+      if (waitpid(child.pid, &child.status, WNOHANG) != child.pid) continue;
+      child.pid = -1;
+      --left;
+      if (child.status != 0 && kill_ns == 0) kill_ns = NowNs() + kGraceNs;
     }
   }
+  return stopped;
 }
 
 }  // namespace
 
-std::vector<std::string> WithoutProcesses(const std::vector<std::string>& arguments) {
-  std::vector<std::string> kept;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == "--processes") {
-      ++i;
-    } else if (!absl::StartsWith(arguments[i], "--processes=")) {
-      kept.push_back(arguments[i]);
-    }
-  }
-  return kept;
-}
-
-absl::StatusOr<int> RunLocalProcesses(int count, const std::vector<std::string>& arguments) {
+absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::string>& arguments,
+                                           bool holds_output) {
   SL_ASSIGN_OR_RETURN(const int port, FreePort());
   sigset_t signals, before;
   (void)sigemptyset(&signals);
@@ -123,8 +119,9 @@ absl::StatusOr<int> RunLocalProcesses(int count, const std::vector<std::string>&
     for (std::string& word : words) pointers.push_back(word.data());
     pointers.push_back(nullptr);
     if (p > 0) children[p].errors = memfd_create("errors", MFD_CLOEXEC);
+    if (p == 0 && holds_output) children[p].output = memfd_create("output", MFD_CLOEXEC);
     children[p].pid = fork();
-    if (children[p].pid == 0) Become(parent, children[p].errors, pointers.data());
+    if (children[p].pid == 0) Become(parent, children[p], pointers.data());
     if (children[p].pid < 0) {
       started = absl::ResourceExhaustedError(
           absl::StrCat("--processes: process ", p, " cannot be started: ", std::strerror(errno)));
@@ -138,15 +135,24 @@ absl::StatusOr<int> RunLocalProcesses(int count, const std::vector<std::string>&
                                   [](const Child& child) { return child.pid < 0; }),
                    children.end());
   }
-  WaitForAll(&children, signals);
+  LocalRun run;
+  run.stopped = WaitForAll(&children, signals);
   (void)sigprocmask(SIG_SETMASK, &before, nullptr);
   SL_RETURN_IF_ERROR(started);
-  int status = ExitStatusOf(children[0].status);
+  run.status = ExitStatusOf(children[0].status);
   const bool first_told = WIFEXITED(children[0].status);
-  bool told = first_told && status != 0;
-  for (const Child& child : children) {
+  bool told = first_told && run.status != 0;
+  for (size_t p = 0; p < children.size(); ++p) {
+    const Child& child = children[p];
+    if (WIFSIGNALED(child.status)) {
+      run.lost.push_back({static_cast<int>(p), WTERMSIG(child.status)});
+    }
+    if (child.output >= 0) {
+      run.output = TextIn(child.output);
+      (void)close(child.output);
+    }
     if (child.errors < 0) continue;
-    if (status == 0) status = ExitStatusOf(child.status);
+    if (run.status == 0) run.status = ExitStatusOf(child.status);
     if (!told && child.status != 0) {
       const std::string text = TextIn(child.errors);
       std::cerr << text << std::flush;
@@ -154,7 +160,7 @@ absl::StatusOr<int> RunLocalProcesses(int count, const std::vector<std::string>&
     }
     (void)close(child.errors);
   }
-  return status;
+  return run;
 }
 
 }  // namespace stringline

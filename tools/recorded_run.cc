@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "executor/checkpoint/checkpoint_folder.h"
 #include "executor/checkpoint/model_folder.h"
 #include "executor/trainer.h"
 #include "schedlang/base/status.h"
@@ -34,6 +35,19 @@ class Recording {
     signals_.Begin();
     SL_ASSIGN_OR_RETURN(LossFile losses, LossFile::Create(folders_.out));
     losses_.emplace(std::move(losses));
+    return absl::OkStatus();
+  }
+
+  // The losses of the steps that the checkpoint holds.
+  absl::Status GoOn(const StepHistory& history) {
+    for (size_t i = 0; i < history.losses_nats.size(); ++i) {
+      TrainStep step;
+      step.step = static_cast<int64_t>(i) + 1;
+      step.loss_nats = history.losses_nats[i];
+      step.grad_norm = history.grad_norms[i];
+      step.learning_rate = history.learning_rates[i];
+      SL_RETURN_IF_ERROR(Add(step));
+    }
     return absl::OkStatus();
   }
 
@@ -94,6 +108,12 @@ class Recording {
     absl::StrAppend(&message, left_, "; ", losses_->part(), " holds the losses of ", steps_,
                     steps_ == 1 ? " step" : " steps");
     if (!saved_.empty()) absl::StrAppend(&message, "; parameters are saved in ", saved_);
+    if (config_.checkpoint.every > 0) {
+      const auto found = FindCheckpoints(config_.checkpoint.folder);
+      if (!found.empty()) {
+        absl::StrAppend(&message, "; ", found.front().folder, " is the newest checkpoint");
+      }
+    }
     if (!folders_.save.empty() && saved_.empty()) {
       const std::string file = ParamsFile(folders_.save);
       std::error_code ignored;
@@ -123,6 +143,7 @@ class Recording {
 absl::StatusOr<RecordedRun> TrainIntoFolders(
     const RunConfig& config, const Plan& plan, const TrainingData& data, const RunFolders& folders,
     const Identity& identity, const std::function<void(const Trainer&)>& begin,
+    const std::function<void(const ResumedRun&)>& resumed,
     const std::function<void(const TrainProgress&)>& report) {
   const bool first = identity.process == 0;
   Recording recording(config, folders, identity.process);
@@ -131,6 +152,11 @@ absl::StatusOr<RecordedRun> TrainIntoFolders(
   hooks.start = [&](Trainer& trainer) {
     SL_RETURN_IF_ERROR(recording.Start(trainer));
     if (first) begin(trainer);
+    return absl::OkStatus();
+  };
+  hooks.resumed = [&](const ResumedRun& from) {
+    SL_RETURN_IF_ERROR(recording.GoOn(from.history));
+    if (first) resumed(from);
     return absl::OkStatus();
   };
   hooks.after_step = [&](const TrainStep& step, Trainer&) { return recording.Add(step); };

@@ -34,10 +34,12 @@ struct RecordedRun {
 // step that is under way, and the parameters are saved as at the end. The message of an error says
 // what is left of the run, too.
 //
-// Of several processes only the first writes files, prints and calls `begin` and `report`.
+// Of several processes only the first writes files, prints and calls `begin`, `resumed` (where a
+// checkpoint was resumed) and `report`.
 absl::StatusOr<RecordedRun> TrainIntoFolders(
     const RunConfig& config, const Plan& plan, const TrainingData& data, const RunFolders& folders,
     const Identity& identity, const std::function<void(const Trainer&)>& begin,
+    const std::function<void(const ResumedRun&)>& resumed,
     const std::function<void(const TrainProgress&)>& report);
 
 }  // namespace stringline

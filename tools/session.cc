@@ -128,7 +128,8 @@ absl::StatusOr<Session> OpenPlan(const PlanRequest& request) {
     SL_RETURN_IF_ERROR(ElaborateFile(request, &session));
   }
   if (!session.diagnostics.empty()) session.plan.reset();
-  if (session.plan) session.plan->source = std::make_shared<const Source>(session.source);
+  if (!session.plan) return session;
+  session.plan->source = std::make_shared<const Source>(session.source);
   return session;
 }
 
@@ -265,7 +266,7 @@ std::optional<Plan> CheckedPlan(Plan plan, CheckOptions options, Diagnostics* di
 
 absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Plan& plan,
                                            const CostModel* costs) {
-  CollectiveChoice collectives;
+  CollectiveChoice collectives = request.collectives;
   if (costs != nullptr) collectives = costs->collectives;
   CheckOptions options{.layout = request.layout,
                        .buffers = request.buffers,
@@ -278,9 +279,8 @@ absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Pl
   if (!request.model.empty()) {
     SL_ASSIGN_OR_RETURN(const RunConfig config, ReadRunConfig(request.model));
     SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> programs, BuildStages(config, plan));
-    const StateSharing sharing = SharingOf(config);
-    options.sizes = SizesOf(plan, programs, sharing);
-    collectives = CollectivesFor(sharing.sharding, config.mesh.coordinates());
+    options.sizes = SizesOf(plan, programs, SharingOf(config));
+    collectives = CollectivesOf(config);
   } else if (costs != nullptr) {
     options.sizes = SizesOfCosts(plan, costs->memory);
   }

@@ -20,6 +20,7 @@
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/formats/torch_csv.h"
 #include "schedlang/plan.h"
+#include "schedlang/sharding.h"
 #include "schedlang/sim/analysis.h"
 #include "schedlang/sim/costs.h"
 #include "schedlang/sim/wiring.h"
@@ -84,6 +85,7 @@ struct CheckRequest {
   std::string model;    // a run file whose model the stages hold; "": the costs say the sizes
   int64_t memory = -1;  // most bytes a rank may hold; -1: what the costs say, if they do
   CostRequest costs;    // of memory, and of what copies of the pipeline share
+  CollectiveChoice collectives;  // what a run does beside what the schedule says
 };
 
 // A file and what was made of it so far. Without findings, what was asked for is there.

@@ -18,6 +18,7 @@ struct StrictPlan {
 };
 
 // Errors: those of OpenPlan.
-absl::StatusOr<StrictPlan> OpenStrictPlan(const PlanRequest& request, CommLayout layout);
+// Of `check` the layout and the collectives count.
+absl::StatusOr<StrictPlan> OpenStrictPlan(const PlanRequest& request, const CheckRequest& check);
 
 }  // namespace stringline

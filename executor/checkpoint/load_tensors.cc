@@ -53,17 +53,24 @@ class TensorLoader {
   }
 
   absl::Status Read() const {
-    std::vector<float> host;
+    std::vector<float> host, turned;
     for (const Slice& slice : slices_) {
       const std::vector<ParamPlace::Range> ranges = RangesOf(*slice.place, slice.stored);
+      turned.clear();
       for (const ParamPlace::Range& range : ranges) {
         if (range.copies.empty()) continue;  // other processes have it
         host.resize(range.copies.front().size());
         const absl::Span<float> values = absl::MakeSpan(host);
         const auto before = static_cast<uint64_t>(range.first - ranges.front().first);
-        SL_RETURN_IF_ERROR(slice.stored.transposed
-                               ? ReadTurned(slice, values)
-                               : slice.from.file->Read(*slice.from.tensor, before, values));
+        if (!slice.stored.transposed) {
+          SL_RETURN_IF_ERROR(slice.from.file->Read(*slice.from.tensor, before, values));
+        } else {
+          if (turned.empty()) {
+            turned.resize(slice.stored.rows * slice.stored.columns);
+            SL_RETURN_IF_ERROR(ReadTurned(slice, absl::MakeSpan(turned)));
+          }
+          std::copy_n(turned.begin() + static_cast<int64_t>(before), values.size(), values.begin());
+        }
         if (!std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); })) {
           return Wrong(slice.from, "holds a value that is not finite");
         }
@@ -171,10 +178,7 @@ size_t CountMissing(const TensorFiles& files, const FamilyConfig& config,
 }  // namespace
 
 std::vector<ParamPlace::Range> RangesOf(const ParamPlace& place, const StoredSlice& slice) {
-  std::vector<ParamPlace::Range> ranges =
-      place.Ranges(slice.first_row * slice.columns, slice.rows * slice.columns);
-  SL_CHECK(!slice.transposed || ranges.size() == 1) << slice.name;
-  return ranges;
+  return place.Ranges(slice.first_row * slice.columns, slice.rows * slice.columns);
 }
 
 absl::Status LoadTensors(const TensorFiles& files, const FamilyConfig& config,

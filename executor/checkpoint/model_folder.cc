@@ -43,22 +43,24 @@ absl::string_view AsBytes(absl::Span<const float> values) {
 // The tensor at the end of the file, in the process that has one.
 absl::Status AppendTensor(const ParamReader& reader, absl::Span<const ParamPlace> places,
                           size_t place, const StoredSlice& slice, NewFile* file) {
+  std::vector<float> whole;  // of one that is turned
   for (const ParamPlace::Range& range : RangesOf(places[place], slice)) {
     SL_ASSIGN_OR_RETURN(const std::vector<float> values, reader.Read(place, range));
     if (file == nullptr) continue;
-    if (!slice.transposed) {
+    if (slice.transposed) {
+      whole.insert(whole.end(), values.begin(), values.end());
+    } else {
       SL_RETURN_IF_ERROR(file->Append(AsBytes(values)));
-      continue;
     }
-    std::vector<float> turned(values.size());
-    for (int64_t r = 0; r < slice.rows; ++r) {
-      for (int64_t c = 0; c < slice.columns; ++c) {
-        turned[c * slice.rows + r] = values[r * slice.columns + c];
-      }
-    }
-    SL_RETURN_IF_ERROR(file->Append(AsBytes(turned)));
   }
-  return absl::OkStatus();
+  if (file == nullptr || !slice.transposed) return absl::OkStatus();
+  std::vector<float> turned(whole.size());
+  for (int64_t r = 0; r < slice.rows; ++r) {
+    for (int64_t c = 0; c < slice.columns; ++c) {
+      turned[c * slice.rows + r] = whole[r * slice.columns + c];
+    }
+  }
+  return file->Append(AsBytes(turned));
 }
 
 // The first of this process's parameters that holds something else, or "".
@@ -68,7 +70,7 @@ absl::StatusOr<std::string> FindNotFinite(const ParamReader& reader,
   for (size_t p = 0; p < places.size(); ++p) {
     for (size_t piece = 0; piece < places[p].pieces.size(); ++piece) {
       if (!reader.Gives(p, piece)) continue;
-      const absl::Span<float> values = places[p].pieces[piece].front();
+      const absl::Span<float> values = places[p].pieces[piece].copies.front();
       host.resize(values.size());
       SL_RETURN_IF_ERROR(places[p].Read(values, host.data()));
       for (const float value : host) {

@@ -7,24 +7,21 @@
 
 namespace stringline {
 
-int64_t ParamPlace::PieceSize() const {
-  return param.type.elements() / static_cast<int64_t>(pieces.size());
-}
-
 std::vector<ParamPlace::Range> ParamPlace::Ranges(int64_t first, int64_t count) const {
-  const int64_t size = PieceSize();
   std::vector<Range> ranges;
-  for (int64_t at = first; at < first + count;) {
-    const int64_t piece = at / size, within = at % size;
-    const int64_t here = std::min(size - within, first + count - at);
+  for (size_t p = 0; p < pieces.size(); ++p) {
+    const Piece& piece = pieces[p];
+    const int64_t begin = std::max(first, piece.first);
+    const int64_t end = std::min(first + count, piece.first + piece.count);
+    if (begin >= end) continue;
     Range& range = ranges.emplace_back();
-    range.first = at;
-    range.count = here;
-    for (const absl::Span<float> copy : pieces[static_cast<size_t>(piece)]) {
-      SL_CHECK(static_cast<int64_t>(copy.size()) == size) << param.name << ": " << copy.size();
-      range.copies.push_back(copy.subspan(static_cast<size_t>(within), static_cast<size_t>(here)));
+    range.first = begin;
+    range.count = end - begin;
+    range.piece = p;
+    for (const absl::Span<float> copy : piece.copies) {
+      range.copies.push_back(
+          copy.subspan(static_cast<size_t>(begin - piece.first), static_cast<size_t>(end - begin)));
     }
-    at += here;
   }
   return ranges;
 }
@@ -43,17 +40,64 @@ absl::Status ParamPlace::Write(const float* from, absl::Span<float> values) cons
   return absl::OkStatus();
 }
 
-void ParamPlaces::Add(const Param& param, absl::Span<float> values, int piece) {
+void ParamPlaces::AddPart(const Param& param, int expert, int64_t first, int64_t count,
+                          absl::Span<float> values) {
+  SL_CHECK(values.empty() || static_cast<int64_t>(values.size()) == count)
+      << param.name << ": " << values.size();
   const std::string& name = param.tied_to.empty() ? param.name : param.tied_to;
   const auto [at, added] = index_.emplace(name, places_.size());
   if (added) places_.push_back({param, device_, {}});
   ParamPlace& place = places_[at->second];
-  if (place.pieces.size() <= static_cast<size_t>(piece)) {
-    place.pieces.resize(static_cast<size_t>(piece) + 1);
-    place.param.type.shape[0] = param.type.shape[0] * (piece + int64_t{1});
+  int64_t& rows = place.param.type.shape[0];
+  rows = std::max(rows, param.type.shape[0] * (expert + int64_t{1}));
+  const int64_t begin = expert * param.type.elements() + first;
+  const auto piece = std::lower_bound(
+      place.pieces.begin(), place.pieces.end(), begin,
+      [](const ParamPlace::Piece& one, int64_t wanted) { return one.first < wanted; });
+  if (piece == place.pieces.end() || piece->first != begin) {
+    const auto made = place.pieces.insert(piece, {begin, count, {}});
+    if (!values.empty()) made->copies.push_back(values);
+    return;
   }
-  if (!values.empty()) place.pieces[static_cast<size_t>(piece)].push_back(values);
+  SL_CHECK(piece->count == count) << param.name << ": " << piece->count << " " << count;
+  if (!values.empty()) piece->copies.push_back(values);
 }
+
+namespace {
+
+// A parameter that is shared out: its blocks that follow each other in memory are one part.
+void AddShared(const Trainer& trainer, StageId stage, int index, int coordinate,
+               ParamPlaces* places) {
+  const StatePieces& pieces = trainer.pieces(stage);
+  const std::vector<StateBlock>& blocks = pieces.blocks();
+  const Param& param = trainer.programs()[stage.value].params[index];
+  std::vector<float*> here(blocks.size(), nullptr);
+  if (trainer.holds(stage, coordinate)) {
+    for (const Stages::Owned& owned : trainer.OwnedBlocks(stage, coordinate)) {
+      here[owned.block] = owned.values.data();
+    }
+  }
+  size_t b = 0;
+  while (blocks[b].param != index) ++b;
+  while (b < blocks.size() && blocks[b].param == index) {
+    const auto block = static_cast<int>(b);
+    int64_t count = 0;
+    size_t end = b;
+    for (; end < blocks.size() && blocks[end].param == index &&
+           pieces.BucketOf(static_cast<int>(end)) == pieces.BucketOf(block) &&
+           pieces.OwnerOf(static_cast<int>(end)) == pieces.OwnerOf(block);
+         ++end) {
+      count += blocks[end].count;
+    }
+    const absl::Span<float> values =
+        here[b] == nullptr ? absl::Span<float>() : absl::MakeSpan(here[b], count);
+    places->AddPart(param, param.expert ? trainer.mesh().expert_of(coordinate) : 0, blocks[b].first,
+                    count, values);
+    b = end;
+  }
+}
+
+}  // namespace
 
 ParamPlaces PlacesOf(Trainer& trainer) {
   ParamPlaces places(trainer.device());
@@ -63,6 +107,10 @@ ParamPlaces PlacesOf(Trainer& trainer) {
     for (size_t s = 0; s < programs.size(); ++s) {
       const StageId stage(static_cast<int32_t>(s));
       for (size_t i = 0; i < programs[s].params.size(); ++i) {
+        if (trainer.sharing().sharding == Sharding::kParameters) {
+          AddShared(trainer, stage, static_cast<int>(i), c, &places);
+          continue;
+        }
         const Param& param = programs[s].params[i];
         places.Add(param,
                    trainer.holds(stage, c) ? trainer.param(stage, static_cast<int>(i), c)

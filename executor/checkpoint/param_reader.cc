@@ -20,7 +20,7 @@ absl::StatusOr<ParamReader> ParamReader::Make(absl::Span<const ParamPlace> place
 absl::Status ParamReader::FindGivers() {
   std::string mine;
   for (const ParamPlace& place : places_) {
-    for (const auto& copies : place.pieces) mine.push_back(copies.empty() ? '-' : '+');
+    for (const auto& piece : place.pieces) mine.push_back(piece.copies.empty() ? '-' : '+');
   }
   SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world_->Exchange(mine));
   size_t at = 0;
@@ -44,8 +44,7 @@ absl::StatusOr<std::vector<float>> ParamReader::Read(size_t place,
                                                      const ParamPlace::Range& range) const {
   std::vector<float> values(gets() ? static_cast<size_t>(range.count) : 0);
   const ParamPlace& from = places_[place];
-  const auto piece = static_cast<size_t>(range.first / from.PieceSize());
-  const int giver = world_ == nullptr ? 0 : giver_[place][piece];
+  const int giver = world_ == nullptr ? 0 : giver_[place][range.piece];
   if (giver == 0) {
     if (!gets()) return values;
     SL_RETURN_IF_ERROR(from.Read(range.copies.front(), values.data()));
@@ -54,7 +53,7 @@ absl::StatusOr<std::vector<float>> ParamReader::Read(size_t place,
   for (int64_t first = 0; first < range.count; first += most_values_) {
     const auto count = static_cast<size_t>(std::min(most_values_, range.count - first));
     std::string mine;
-    if (Gives(place, piece)) {
+    if (Gives(place, range.piece)) {
       mine.resize(count * sizeof(float));
       std::vector<float> own(count);
       SL_RETURN_IF_ERROR(

@@ -64,6 +64,7 @@ class CudaDevice final : public Device, private IssueSink {
     made_on_ = place_of(rank);
   }
   int places() const override { return static_cast<int>(gpus_.size()); }
+  bool is_host() const override { return false; }
   int place_of(int rank) const override {
     return places() == 1 ? 0 : cuda::GpuOfRank(rank, ranks_, places());
   }

@@ -28,7 +28,8 @@ struct Launcher {
 constexpr Launcher kLaunchers[] = {
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr},
-    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr, "SLURM_STEP_ID"},
+    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr,
+     "SLURM_STEP_NUM_TASKS"},
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", nullptr},
 };
 constexpr const Launcher& kMpirun = kLaunchers[0];
@@ -95,8 +96,11 @@ absl::StatusOr<std::optional<Claim>> EnvironmentClaim(EnvironmentLookup environm
   for (const Launcher& launcher : kLaunchers) {
     SL_ASSIGN_OR_RETURN(const std::optional<Claim> claim, ClaimOf(launcher, environment));
     if (!claim.has_value()) continue;
-    if (!first.has_value()) {
+    const bool of_mpirun = first.has_value() && first->by == &kMpirun && claim->by == &kSrun;
+    if (!first.has_value() || first->ranks == 1) {
       first = claim;
+    } else if (claim->ranks == 1 || of_mpirun) {
+      continue;
     } else if (claim->rank != first->rank || claim->ranks != first->ranks) {
       return absl::InvalidArgumentError(absl::StrCat(Describe(*first), ", but ", Describe(*claim),
                                                      "; --rank and --ranks would settle it"));
@@ -174,10 +178,12 @@ absl::Status FindMaster(const Claim& claim, const IdentityFlags& flags,
     }
   }
   if (identity->host.empty()) {
-    if (claim.by == &kSrun) {
-      identity->host = FirstSlurmHost(TextOf(environment, "SLURM_JOB_NODELIST"));
-    } else if (claim.by != nullptr && claim.local_ranks == claim.ranks) {
+    if (claim.by != nullptr && claim.local_ranks == claim.ranks) {
       identity->host = "127.0.0.1";
+    } else if (claim.by == &kSrun && environment("SLURM_STEP_NODELIST") != nullptr) {
+      identity->host = FirstSlurmHost(TextOf(environment, "SLURM_STEP_NODELIST"));
+    } else if (claim.by == &kSrun || claim.by == &kMpirun) {
+      identity->host = FirstSlurmHost(TextOf(environment, "SLURM_JOB_NODELIST"));
     }
   }
   if (identity->port == 0 && !identity->nonce.empty()) identity->port = PortFrom(identity->nonce);

@@ -2,18 +2,21 @@
 //
 //   flags      --rank, --ranks, --local-rank, --master HOST:PORT, --run-id
 //   mpirun     OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE
-//   srun       SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, where SLURM_STEP_ID is set too: else
-//              they tell of an allocation and not of this process
+//   srun       SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID. SLURM_NTASKS is not read: in a
+//              batch script, or a shell of salloc's, it tells of the allocation
 //   torchrun,  RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE
 //   or by hand
 //
 // Flags come first, then the environment in that order. Of the environment two launchers that
-// disagree are an error, unless flags say the rank; but torchrun's own processes
-// (TORCHELASTIC_RUN_ID) are torchrun's, whatever started torchrun. Nothing of all this: the only
-// process of its run.
+// disagree are an error, unless flags say the rank. Three do not count as that:
+//   - torchrun's own processes (TORCHELASTIC_RUN_ID) are torchrun's, whatever started torchrun;
+//   - mpirun's are mpirun's: on other hosts it starts its own servants with srun;
+//   - who says that there is one process, says nothing if another says more.
+// Nothing of all this: the only process of its run.
 //
 // Where process 0 is: --master; else MASTER_ADDR and MASTER_PORT; else this host, if all processes
-// are on it, or srun's first host, with a port made from the name of the job. If
+// are on it; else the first host of srun's step, or of the allocation that mpirun runs in. The port
+// is then made from the name of the job. If
 // TORCHELASTIC_USE_AGENT_STORE is True then torchrun itself listens on MASTER_PORT, and the next
 // port is taken.
 #pragma once

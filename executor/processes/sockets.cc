@@ -1,5 +1,6 @@
 #include "executor/processes/sockets.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -35,18 +36,11 @@ absl::StatusOr<Addresses> Resolve(const std::string& host, int port) {
   addrinfo* list = nullptr;
   const int error = getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &list);
   if (error != 0) {
-    return absl::UnavailableError(absl::StrCat(host, ": ", gai_strerror(error)));
+    return absl::UnavailableError(
+        absl::StrCat("\"", host, "\" has no address on ", HostName(), ": ", gai_strerror(error),
+                     "; --master ADDRESS:PORT, or MASTER_ADDR, may name rank 0 by a number"));
   }
   return Addresses(list);
-}
-
-bool IsLoopback(const addrinfo& address) {
-  if (address.ai_family == AF_INET) {
-    const auto& in = *reinterpret_cast<const sockaddr_in*>(address.ai_addr);
-    return (ntohl(in.sin_addr.s_addr) >> 24) == 127;
-  }
-  const auto& in = *reinterpret_cast<const sockaddr_in6*>(address.ai_addr);
-  return IN6_IS_ADDR_LOOPBACK(&in.sin6_addr);
 }
 
 void SetOption(int fd, int level, int option, int value) {
@@ -112,10 +106,18 @@ int ConnectAt(const addrinfo& address, int64_t deadline_ns) {
 
 }  // namespace
 
+bool IsLoopback(const std::string& host) {
+  in_addr four = {};
+  in6_addr six = {};
+  if (inet_pton(AF_INET, host.c_str(), &four) == 1) return ntohl(four.s_addr) >> 24 == 127;
+  if (inet_pton(AF_INET6, host.c_str(), &six) == 1) return IN6_IS_ADDR_LOOPBACK(&six);
+  return host == "localhost";
+}
+
 absl::StatusOr<int> ListenOn(const std::string& host, int port) {
   SL_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(host, port));
   int fd = -1;
-  if (IsLoopback(*addresses)) {
+  if (IsLoopback(host)) {
     fd = ListenAt(addresses->ai_addr, addresses->ai_addrlen);
   } else {
     sockaddr_in6 any = {};

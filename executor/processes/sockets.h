@@ -8,6 +8,9 @@
 
 namespace stringline {
 
+// Whether that is the loopback on every host: a number of it, or "localhost". Another name may mean
+// the loopback on its own host (Debian gives it 127.0.1.1) and that host's address elsewhere.
+bool IsLoopback(const std::string& host);
 // Listens on the port, or on one that is free where it is 0: on the loopback if that is what `host`
 // is, else on every address. Unavailable says why not.
 absl::StatusOr<int> ListenOn(const std::string& host, int port);

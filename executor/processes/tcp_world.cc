@@ -89,8 +89,11 @@ absl::StatusOr<std::unique_ptr<World>> TcpWorld::Join(const TcpWorldSettings& se
 }
 
 std::string TcpWorld::address() const {
-  if (own_.process == 0) return settings_.identity.host;
-  return LocalAddressOf(peers_[0].socket.fd());
+  const std::string& first = settings_.identity.host;
+  if (own_.process == 0) return first;
+  // A connection over the loopback: on the host of process 0, which the others know by its name.
+  const std::string own = LocalAddressOf(peers_[0].socket.fd());
+  return IsLoopback(own) ? first : own;
 }
 
 // Process 0.

@@ -51,7 +51,8 @@ class StatePieces {
 
   // The blocks of the member's pieces, in order.
   std::vector<int> BlocksOf(int member) const;
-  // Which member owns the block.
+  // Which member owns the block, and of which bucket it is.
+  int BucketOf(int block) const { return bucket_of_[block]; }
   int OwnerOf(int block) const { return owner_of_[block]; }
 
   // Where, among its owner's pieces alone, a piece of a bucket or a block begins, and how many

@@ -1,6 +1,7 @@
 // Whole training steps on the CUDA backend, played by the host, against the CPU's trainer.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <random>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct TrainedModel {
   const char* schedule;
   Mesh mesh;
   DType dtype = DType::kF32;
+  Sharding sharding = Sharding::kNone;
 };
 
 // What some steps gave: each one's loss and norm, the gradients of the first, and the parameters at
@@ -38,7 +40,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> TryTrainer(const TrainedModel& model,
                                                     std::unique_ptr<Backend> backend,
                                                     double balance_rate = 1e-3,
                                                     bool capture = true) {
-  const Plan plan = LibraryPlan(model.schedule, 2, 4).value();
+  const int resident = model.sharding == Sharding::kParameters ? CollectiveChoice{}.resident : 0;
+  const Plan plan = LibraryPlan(model.schedule, 2, 4, CommLayout::kEdge, resident).value();
   const auto stages = static_cast<int>(plan.stages.size());
   AnyShape shape = TinyModel(model.family, stages);
   shape.dtype = model.dtype;
@@ -50,6 +53,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> TryTrainer(const TrainedModel& model,
                         .record = false,
                         .balance_rate = balance_rate,
                         .mesh = model.mesh,
+                        .sharding = model.sharding,
+                        .bucket_bytes = 1024,
                         .capture = capture},
                        std::move(backend));
 }
@@ -173,6 +178,60 @@ TEST_P(CudaTraining, GivesTheSameBitsCaptured) {
     EXPECT_TRUE(seen.params == expected.params);
   }
   EXPECT_NE(expected.losses[3], expected.losses[2]);
+}
+
+// Blocks of parameters, by coordinate, stage and block.
+std::map<std::vector<int>, std::vector<float>> BlocksOf(Trainer& trainer) {
+  std::map<std::vector<int>, std::vector<float>> blocks;
+  for (int c = 0; c < trainer.mesh().coordinates(); ++c) {
+    for (int s = 0; s < static_cast<int>(trainer.programs().size()); ++s) {
+      for (const Stages::Owned& owned : trainer.OwnedBlocks(StageId(s), c)) {
+        blocks[{c, s, owned.block}] = OnHost(trainer.device(), owned.values);
+      }
+    }
+  }
+  return blocks;
+}
+
+// Issued and replayed, whatever copies share out, with replicas of it.
+TEST(CudaTrainer, StateThatIsSharedOutIsThatOfWholeCopies) {
+  for (TrainedModel model : {TrainedModel{TinyFamily::kLlama, "1f1b", {4, 1, 2}},
+                             TrainedModel{TinyFamily::kMoe, "zb_v", {2, 2}, DType::kBF16}}) {
+    std::map<std::vector<int>, std::vector<float>> whole;
+    std::vector<double> losses, norms;
+    for (const Sharding sharding :
+         {Sharding::kNone, Sharding::kOptimizer, Sharding::kGradients, Sharding::kParameters}) {
+      SCOPED_TRACE(absl::StrCat(NameOf(model.family), " ", NameOf(sharding)));
+      standin_reset(1);
+      standin_cublas_reset();
+      model.sharding = sharding;
+      auto backend = CudaBackend::Make();
+      ASSERT_TRUE(backend.ok()) << backend.status();
+      const auto trainer = MakeTrainer(model, *std::move(backend));
+      std::vector<double> own_losses, own_norms;
+      for (const unsigned seed : {3, 4, 5, 6}) {
+        FillData(*trainer, seed);
+        const absl::Status status = trainer->ComputeGradients();
+        ASSERT_TRUE(status.ok()) << status;
+        own_losses.push_back(trainer->loss_sum());
+        const absl::StatusOr<double> norm = trainer->Update(1e-2);
+        ASSERT_TRUE(norm.ok()) << norm.status();
+        own_norms.push_back(*norm);
+      }
+      EXPECT_EQ(trainer->repeated_step().refusal(), "");
+      for (const RankBytes& rank : trainer->rank_bytes()) EXPECT_EQ(rank.planned, rank.allocated);
+      const auto blocks = BlocksOf(*trainer);
+      if (sharding == Sharding::kNone) {
+        whole = blocks;
+        losses = own_losses;
+        norms = own_norms;
+      }
+      EXPECT_EQ(own_losses, losses);
+      EXPECT_EQ(own_norms, norms);
+      EXPECT_EQ(blocks.size() * trainer->sharing().shards, whole.size());
+      for (const auto& [place, values] : blocks) ASSERT_EQ(values, whole[place]) << place[2];
+    }
+  }
 }
 
 TEST(CudaTrainer, AnErrorOfALaunchComesOutOfTheStep) {

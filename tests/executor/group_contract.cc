@@ -124,6 +124,82 @@ void PiecesGoWhereTheyBelong(const NewGroupMachine& make, int n, unsigned) {
   }
 }
 
+// Pieces that are not alike, one of them empty.
+Pieces UnlikePieces(int count, int stride) {
+  Pieces pieces;
+  pieces.stride = stride;
+  for (int p = 0; p < count; ++p) {
+    pieces.begin.push_back(pieces.begin.back() + (p == 1 ? 0 : 4 * (3 + 1500 * p)));
+  }
+  return pieces;
+}
+
+// In its place in the whole, or elsewhere.
+void SumPieces(const NewGroupMachine& make, int n, const Pieces& pieces, bool in_place) {
+  GroupMembers members(make(), n);
+  std::map<int, const float*> got;
+  const int64_t floats = pieces.begin.back() / 4;
+  for (const int m : members.local()) {
+    Call call = CallOf(CallKind::kReduceScatter, pieces.begin.back(), 0);
+    const int64_t size = pieces.bytes(pieces.Of(m)) / 4;
+    float* const whole = members.Put(m, ValuesOf(m, floats));
+    float* const place =
+        in_place ? whole + pieces.begin[pieces.Of(m)] / 4 : members.Memory<float>(size + 1);
+    call.from = whole;
+    call.to = place;
+    call.pieces = &pieces;
+    members.Enqueue(m, call);
+    got[m] = members.Fetch(m, place, size);
+  }
+  const absl::Status status = members.Run();
+  ASSERT_TRUE(status.ok()) << status;
+  for (const int m : members.local()) {
+    const int64_t begin = pieces.begin[pieces.Of(m)] / 4;
+    for (int64_t i = 0; i < pieces.bytes(pieces.Of(m)) / 4; ++i) {
+      float sum = ValueOf(0, begin + i);
+      for (int other = 1; other < n; ++other) sum += ValueOf(other, begin + i);
+      ASSERT_EQ(got[m][i], sum) << pieces.count() << " pieces, stride " << pieces.stride << ": "
+                                << m << " " << i;
+    }
+  }
+}
+
+void GatherPieces(const NewGroupMachine& make, int n, const Pieces& pieces, bool in_place) {
+  GroupMembers members(make(), n);
+  std::map<int, const float*> got;
+  const int64_t floats = pieces.begin.back() / 4;
+  for (const int m : members.local()) {
+    Call call = CallOf(CallKind::kAllGather, pieces.begin.back(), 0);
+    float* const from = members.Put(m, ValuesOf(m, floats));
+    float* const whole = in_place ? from : members.Memory<float>(floats + 1);
+    call.from = from + pieces.begin[m] / 4;
+    call.to = whole;
+    call.pieces = &pieces;
+    members.Enqueue(m, call);
+    got[m] = members.Fetch(m, whole, floats);
+  }
+  const absl::Status status = members.Run();
+  ASSERT_TRUE(status.ok()) << status;
+  for (const int m : members.local()) {
+    for (int of = 0; of < n; ++of) {
+      for (int64_t i = pieces.begin[of] / 4; i < pieces.begin[of + 1] / 4; ++i) {
+        ASSERT_EQ(got[m][i], ValueOf(of, i)) << n << " members: " << m << " " << i;
+      }
+    }
+  }
+}
+
+void PiecesNeedNotBeAlike(const NewGroupMachine& make, int n, unsigned) {
+  for (const bool in_place : {false, true}) {
+    for (int count = 1; count <= n; ++count) {
+      for (int stride = 1; stride * count <= n; ++stride) {
+        if (n % (stride * count) == 0) SumPieces(make, n, UnlikePieces(count, stride), in_place);
+      }
+    }
+    GatherPieces(make, n, UnlikePieces(n, 1), in_place);
+  }
+}
+
 // What every member sends in a round: counts, so many for each piece, and rows.
 constexpr int kCountsAPiece = 3;
 constexpr int kMostOfACount = 3;
@@ -279,6 +355,7 @@ void MessagesCarryWhatWasThereWhenTheyWereSent(const NewGroupMachine& make, int 
 constexpr NamedContract kContracts[] = {
     CONTRACT(AnAllReduceAddsUpInTheOrderOfTheMembers),
     CONTRACT(PiecesGoWhereTheyBelong),
+    CONTRACT(PiecesNeedNotBeAlike),
     CONTRACT(CountedRowsFollowTheirCounts),
     CONTRACT(MessagesCarryWhatWasThereWhenTheyWereSent),
     CONTRACT(CountedCallsOnOtherStreamsWaitForEachOther),

@@ -162,7 +162,7 @@ TEST_F(ModelFolder, ExpertsHaveTheirNames) {
     EXPECT_EQ(tensor.tensor->shape, (std::vector<uint64_t>{6, 12})) << name;
     std::vector<float> values(kSize);
     ASSERT_TRUE(tensor.file->Read(*tensor.tensor, 0, absl::MakeSpan(values)).ok());
-    EXPECT_EQ(absl::MakeConstSpan(values), place->pieces[0][0].subspan(first, kSize)) << name;
+    EXPECT_EQ(absl::MakeConstSpan(values), place->pieces[0].copies[0].subspan(first, kSize)) << name;
   }
 }
 
@@ -178,7 +178,7 @@ TEST_F(ModelFolder, PackedExpertsAreRead) {
       const uint64_t begin = bytes.size();
       const auto first = static_cast<size_t>(slice.first_row * slice.columns);
       const auto count = static_cast<size_t>(slice.rows * slice.columns);
-      const float* const values = place.pieces[0][0].data() + first;
+      const float* const values = place.pieces[0].copies[0].data() + first;
       bytes.append(reinterpret_cast<const char*>(values), count * sizeof(float));
       header.tensors.push_back({slice.name, "F32", slice.shape(), begin, bytes.size()});
       if (slice.name == "model.layers.1.mlp.experts.gate_up_proj") {

@@ -350,7 +350,8 @@ TEST_F(Params, EveryMeshLoadsTheSameParameters) {
     for (const ParamPlace& place : places) {
       std::vector<float>& values = whole[place.param.name];
       for (const auto& piece : place.pieces) {
-        values.insert(values.end(), piece.front().begin(), piece.front().end());
+        const absl::Span<const float> copy = piece.copies.front();
+        values.insert(values.end(), copy.begin(), copy.end());
       }
       EXPECT_EQ(place.pieces.size(), place.param.expert ? 2u : 1u) << place.param.name;
     }

@@ -1,7 +1,9 @@
 // Whatever data copies share out, and over however many processes: losses, norms, gradients and
 // parameters are, bit for bit, those of one process in which every copy keeps all.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <thread>
@@ -11,8 +13,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "executor/checkpoint/model_folder.h"
 #include "executor/train.h"
 #include "executor/trainer.h"
+#include "schedlang/base/source.h"
+#include "stages/models/model.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/shared_machine.h"
 #include "tests/executor/small_run.h"
@@ -115,9 +120,9 @@ std::vector<Told> TrainApart(const RunConfig& config, const Plan& plan, int proc
   return told;
 }
 
-// Every block that is told is as it is kept whole on that coordinate; none is missing.
-void ExpectSame(const Blocks& told, const Blocks& whole, const char* what) {
-  std::map<std::vector<int>, int> seen;  // by expert coordinate left out: stage and block
+// Every block that is told is as it is kept whole on that coordinate, and each has so many owners.
+void ExpectSame(const Blocks& told, const Blocks& whole, int owners, const char* what) {
+  std::map<std::vector<int>, int> seen;  // by stage and block
   for (const auto& [place, values] : told) {
     const auto expected = whole.find(place);
     ASSERT_NE(expected, whole.end()) << what << " of stage " << place[1];
@@ -125,7 +130,9 @@ void ExpectSame(const Blocks& told, const Blocks& whole, const char* what) {
                                         << place[1] << ", block " << place[2];
     ++seen[{place[1], place[2]}];
   }
-  for (const auto& [place, values] : whole) EXPECT_GT((seen[{place[1], place[2]}]), 0);
+  for (const auto& [place, values] : whole) {
+    EXPECT_EQ((seen[{place[1], place[2]}]), owners) << what;
+  }
 }
 
 class ShardedRuns : public testing::TestWithParam<ShardedCase> {};
@@ -160,9 +167,10 @@ TEST_P(ShardedRuns, AreTheRunOfWholeCopies) {
           EXPECT_EQ(one.rank_bytes[r].planned, one.rank_bytes[r].allocated) << r;
         }
       }
-      ExpectSame(all.first_gradients, whole.first_gradients, "a gradient");
-      ExpectSame(all.last_gradients, whole.last_gradients, "a gradient");
-      ExpectSame(all.params, whole.params, "a parameter");
+      const int owners = run.mesh.coordinates() / SharingOf(config).shards;
+      ExpectSame(all.first_gradients, whole.first_gradients, owners, "a gradient");
+      ExpectSame(all.last_gradients, whole.last_gradients, owners, "a gradient");
+      ExpectSame(all.params, whole.params, owners, "a parameter");
       if (HasFailure()) return;
     }
   }
@@ -186,6 +194,85 @@ INSTANTIATE_TEST_SUITE_P(
                           run.mesh.expert, "_shard", run.mesh.shards(),
                           run.dtype == DType::kF32 ? "" : "_bf16");
     });
+
+// What a rank keeps is less with every step of sharing out: moments, and then parameters. (Sums of
+// gradients are made in their place.)
+TEST(Sharding, RanksKeepLess) {
+  RunConfig config = ConfigOf({TinyFamily::kGpt, "1f1b", 2, 2, {.data = 4}, {}});
+  GptOf(config).width = 64;
+  config.steps = 1;
+  std::vector<int64_t> bytes;
+  for (const Sharding sharding :
+       {Sharding::kNone, Sharding::kOptimizer, Sharding::kGradients, Sharding::kParameters}) {
+    config.sharding = sharding;
+    const int resident = sharding == Sharding::kParameters ? 1 : 0;
+    const auto result =
+        Train(config, LibraryPlan("1f1b", 2, 4, CommLayout::kEdge, resident).value(), Corpus(), {});
+    ASSERT_TRUE(result.ok()) << result.status();
+    bytes.push_back(result->rank_bytes[0].allocated);
+  }
+  const auto params = static_cast<double>(CountParams(config.shape)) / 2 * sizeof(float);
+  EXPECT_NEAR(static_cast<double>(bytes[0] - bytes[1]), 2 * 3.0 / 4 * params, 0.15 * params);
+  EXPECT_EQ(bytes[1], bytes[2]);
+  // Three quarters of the parameters are not kept, and all of them are gathered.
+  EXPECT_NEAR(static_cast<double>(bytes[2] - bytes[3]), -1.0 / 4 * params, 0.15 * params);
+}
+
+// The files of a run, or of processes that save together.
+std::string SavedBytes(const RunConfig& config, const Plan& plan, int processes,
+                       const std::string& load) {
+  const std::string folder = absl::StrCat(testing::TempDir(), "/sharded-", getpid());
+  std::filesystem::create_directories(folder);
+  SharedMachine machine(SharedOut(config.mesh.coordinates() * plan.ranks(), processes));
+  std::vector<std::thread> threads;
+  for (int p = 0; p < processes; ++p) {
+    threads.emplace_back([&, p] {
+      TrainHooks hooks;
+      hooks.start = [&](Trainer& trainer) {
+        if (load.empty()) return absl::OkStatus();
+        const absl::Status loaded = LoadModelFolder(load, config.shape, PlacesOf(trainer).all());
+        if (!loaded.ok()) return loaded;
+        return SaveModelFolder(folder, config.shape, 2, PlacesOf(trainer).all(), trainer.world());
+      };
+      hooks.end = [&](int64_t step, Trainer& trainer) {
+        if (!load.empty()) return absl::OkStatus();
+        return SaveModelFolder(folder, config.shape, step, PlacesOf(trainer).all(),
+                               trainer.world());
+      };
+      const auto result = Train(config, plan, Corpus(), hooks, machine.Join(p));
+      EXPECT_TRUE(result.ok()) << result.status();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const auto bytes = ReadBytes(folder + "/model.safetensors", uint64_t{1} << 30);
+  EXPECT_TRUE(bytes.ok()) << bytes.status();
+  if (load.empty()) std::filesystem::rename(folder, absl::StrCat(folder, "-kept"));
+  return bytes.value_or("");
+}
+
+TEST(Sharding, ModelsAreSavedAndLoadedWhole) {
+  const std::string kept = absl::StrCat(testing::TempDir(), "/sharded-", getpid(), "-kept");
+  for (const TinyFamily family : {TinyFamily::kGpt, TinyFamily::kMoe}) {
+    const ShardedCase run = {family, "1f1b", 2, 2, {2, family == TinyFamily::kMoe ? 2 : 1}, {}};
+    RunConfig config = ConfigOf(run);
+    config.steps = 2;
+    config.bucket_bytes = 1024;
+    const std::string whole = SavedBytes(config, PlanOf(run, Sharding::kNone), 1, "");
+    for (const Sharding sharding : {Sharding::kOptimizer, Sharding::kParameters}) {
+      config.sharding = sharding;
+      for (const int processes : {1, 2}) {
+        SCOPED_TRACE(absl::StrCat(NameOf(family), " ", NameOf(sharding), " ", processes));
+        std::filesystem::remove_all(kept);
+        config.seed = 5;
+        EXPECT_TRUE(SavedBytes(config, PlanOf(run, sharding), processes, "") == whole);
+        config.seed = 77;  // what is loaded is not what that gives
+        EXPECT_TRUE(SavedBytes(config, PlanOf(run, sharding), processes, kept) == whole);
+        std::filesystem::remove_all(absl::StrCat(testing::TempDir(), "/sharded-", getpid()));
+      }
+    }
+    std::filesystem::remove_all(kept);
+  }
+}
 
 TEST(Sharding, ParametersThatNobodyGathersAreNamed) {
   RunConfig config = ConfigOf({TinyFamily::kGpt, "1f1b", 2, 2, {.data = 2}, {}});

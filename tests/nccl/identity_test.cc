@@ -37,9 +37,10 @@ const Environment kMpirun = {{"OMPI_COMM_WORLD_RANK", "1"},
                              {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                              {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
                              {"PMIX_NAMESPACE", "1234@0"}};
-const Environment kSrun = {{"SLURM_PROCID", "3"},  {"SLURM_NTASKS", "4"},
+const Environment kSrun = {{"SLURM_PROCID", "3"},  {"SLURM_STEP_NUM_TASKS", "4"},
                            {"SLURM_LOCALID", "1"}, {"SLURM_STEP_ID", "0"},
-                           {"SLURM_JOB_ID", "77"}, {"SLURM_JOB_NODELIST", "gpu[03-04]"}};
+                           {"SLURM_JOB_ID", "77"}, {"SLURM_STEP_NODELIST", "gpu[03-04]"},
+                           {"SLURM_NTASKS", "8"},  {"SLURM_JOB_NODELIST", "gpu[02-04]"}};
 
 Environment With(Environment one, const Environment& other) {
   for (const auto& [name, value] : other) one[name] = value;
@@ -105,10 +106,44 @@ TEST(Identity, PortsOfDifferentJobsDiffer) {
 
 // An allocation's variables are in the environment of whatever runs in it.
 TEST(Identity, AnAllocationIsNoRank) {
-  const Environment allocation = Without(kSrun, "SLURM_STEP_ID");
-  EXPECT_EQ(Find(allocation)->processes, 1);
-  EXPECT_EQ(Find(With(allocation, kMpirun))->source, "mpirun");
-  EXPECT_EQ(Find(With(allocation, kTorchrun))->source, "torchrun");
+  const Environment batch = {{"SLURM_PROCID", "0"},
+                             {"SLURM_NTASKS", "8"},
+                             {"SLURM_LOCALID", "0"},
+                             {"SLURM_JOB_ID", "77"},
+                             {"SLURM_JOB_NODELIST", "gpu[02-04]"}};
+  EXPECT_EQ(Find(batch)->processes, 1);
+  EXPECT_EQ(Find(With(batch, kMpirun))->source, "mpirun");
+  EXPECT_EQ(Find(With(batch, kTorchrun))->source, "torchrun");
+}
+
+// Slurm's interactive step: salloc's shell, in which SLURM_NTASKS is of the allocation.
+TEST(Identity, AShellOfSallocIsNoRank) {
+  const Environment shell = {{"SLURM_PROCID", "0"},
+                             {"SLURM_NTASKS", "2"},
+                             {"SLURM_LOCALID", "0"},
+                             {"SLURM_STEP_NUM_TASKS", "1"},
+                             {"SLURM_STEP_ID", "4294967290"}};
+  EXPECT_EQ(Find(shell)->processes, 1);
+  EXPECT_EQ(Find(With(shell, kTorchrun))->source, "torchrun");
+  EXPECT_EQ(Find(With(shell, kMpirun))->source, "mpirun");
+}
+
+// On the hosts of an allocation mpirun starts one servant each with srun, and those start the
+// processes.
+TEST(Identity, UnderSlurmMpirunsProcessesAreMpiruns) {
+  const Environment servant = {{"SLURM_PROCID", "1"},
+                               {"SLURM_STEP_NUM_TASKS", "2"},
+                               {"SLURM_LOCALID", "0"},
+                               {"SLURM_STEP_ID", "0"},
+                               {"SLURM_STEP_NODELIST", "gpu[03-04]"},
+                               {"SLURM_JOB_NODELIST", "gpu[02-04]"}};
+  const Environment rank = {{"OMPI_COMM_WORLD_RANK", "5"},
+                            {"OMPI_COMM_WORLD_SIZE", "6"},
+                            {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                            {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                            {"PMIX_NAMESPACE", "1234@0"}};
+  EXPECT_EQ(Text(Find(With(servant, rank))).substr(0, 22), "5/6 local 1 at gpu02:2");
+  EXPECT_EQ(Find(With(servant, rank))->source, "mpirun");
 }
 
 TEST(Identity, TorchrunStartedByAnotherLauncherIsTorchrun) {
@@ -124,16 +159,16 @@ struct Bad {
 
 TEST(Identity, WhatContradictsIsNamed) {
   const Bad cases[] = {
-      {With(kMpirun, kSrun),
+      {With(kSrun, {{"RANK", "1"}, {"WORLD_SIZE", "4"}}),
        {},
-       "mpirun says rank 1 of 2 (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE), but srun says rank 3 "
-       "of 4 (SLURM_PROCID, SLURM_NTASKS); --rank and --ranks would settle it"},
+       "srun says rank 3 of 4 (SLURM_PROCID, SLURM_STEP_NUM_TASKS), but torchrun says rank 1 of 4 "
+       "(RANK, WORLD_SIZE); --rank and --ranks would settle it"},
       {With(kMpirun, {{"RANK", "1"}, {"WORLD_SIZE", "4"}}),
        {},
        "mpirun says rank 1 of 2 (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE), but torchrun says "
        "rank 1 of 4 (RANK, WORLD_SIZE); --rank and --ranks would settle it"},
       {Without(kTorchrun, "WORLD_SIZE"), {}, "RANK is set, but WORLD_SIZE is not"},
-      {Without(kSrun, "SLURM_PROCID"), {}, "SLURM_NTASKS is set, but SLURM_PROCID is not"},
+      {Without(kSrun, "SLURM_PROCID"), {}, "SLURM_STEP_NUM_TASKS is set, but SLURM_PROCID is not"},
       {With(kTorchrun, {{"RANK", "8"}}), {}, "RANK is 8, but WORLD_SIZE is 8"},
       {With(kTorchrun, {{"RANK", "two"}}), {}, "RANK is \"two\", and no number"},
       {With(kTorchrun, {{"LOCAL_RANK", "-1"}}), {}, "LOCAL_RANK is \"-1\", and no number"},

@@ -38,10 +38,12 @@ struct TrainingCase {
   NcclRows rows = NcclRows::kPadded;
   CommLayout layout = CommLayout::kEdge;
   bool capture = false;
+  Sharding sharding = Sharding::kNone;
 };
 
 Plan PlanOf(const TrainingCase& run) {
-  return LibraryPlan(run.schedule, run.pipeline, 8, run.layout).value();
+  const int resident = run.sharding == Sharding::kParameters ? CollectiveChoice{}.resident : 0;
+  return LibraryPlan(run.schedule, run.pipeline, 8, run.layout, resident).value();
 }
 
 RunConfig ConfigOf(const TrainingCase& run, const Plan& plan) {
@@ -50,6 +52,8 @@ RunConfig ConfigOf(const TrainingCase& run, const Plan& plan) {
   config.shape = TinyModel(run.family, static_cast<int>(stages));
   std::visit([](auto& shape) { shape.vocabulary = 256; }, config.shape.family);
   config.mesh = run.mesh;
+  config.sharding = run.sharding;
+  if (run.sharding != Sharding::kNone) config.bucket_bytes = 1024;
   config.layout = run.layout;
   return config;
 }
@@ -65,7 +69,7 @@ uint64_t HashOf(const std::vector<float>& values) {
 }
 
 // What a process has to say of a run: a line with its losses, its norms and how many steps were
-// replayed, and one for every parameter that it holds, with its bits.
+// replayed, and one for every block of a parameter that it updates, with its bits.
 std::vector<std::string> LinesOf(const RunConfig& config, const Plan& plan,
                                  std::unique_ptr<Backend> backend,
                                  std::function<void(int64_t step)> after_step = {}) {
@@ -82,13 +86,12 @@ std::vector<std::string> LinesOf(const RunConfig& config, const Plan& plan,
       for (size_t s = 0; s < trainer.programs().size(); ++s) {
         const StageId stage(static_cast<int32_t>(s));
         if (!trainer.holds(stage, c)) continue;
-        for (size_t p = 0; p < trainer.programs()[s].params.size(); ++p) {
-          const auto values = trainer.param(stage, static_cast<int>(p), c);
-          std::vector<float> copy(values.size());
+        for (const Stages::Owned& owned : trainer.OwnedBlocks(stage, c)) {
+          std::vector<float> copy(owned.values.size());
           const absl::Status status = trainer.device()->CopyNow(
-              copy.data(), values.data(), static_cast<int64_t>(copy.size() * sizeof(float)));
+              copy.data(), owned.values.data(), static_cast<int64_t>(copy.size() * sizeof(float)));
           if (!status.ok()) return status;
-          lines.push_back(absl::StrCat(c, " ", s, " ", p, ": ", absl::Hex(HashOf(copy))));
+          lines.push_back(absl::StrCat(c, " ", s, " ", owned.block, ": ", absl::Hex(HashOf(copy))));
         }
       }
     }
@@ -102,6 +105,13 @@ std::vector<std::string> LinesOf(const RunConfig& config, const Plan& plan,
   absl::StrAppend(&sums, result->host.captured_steps, " captured");
   lines.insert(lines.begin(), sums);
   return lines;
+}
+
+TrainingCase SharedOut(TinyFamily family, const char* schedule, const Mesh& mesh,
+                       Sharding sharding) {
+  TrainingCase run = {family, schedule, 8 / mesh.coordinates() > 2 ? 2 : 1, mesh};
+  run.sharding = sharding;
+  return run;
 }
 
 TrainingCase InLayout(CommLayout layout, const char* schedule, int pipeline) {
@@ -166,13 +176,17 @@ INSTANTIATE_TEST_SUITE_P(
                     InLayout(CommLayout::kPair, "dualpipe", 4),
                     InLayout(CommLayout::kUpDown, "interleaved", 4),
                     InLayout(CommLayout::kShared, "dualpipe", 4),
+                    SharedOut(TinyFamily::kLlama, "1f1b", {.data = 2}, Sharding::kParameters),
+                    SharedOut(TinyFamily::kMoe, "zb_v", {.data = 2}, Sharding::kGradients),
+                    SharedOut(TinyFamily::kGpt, "gpipe", {4, 1, 2}, Sharding::kGradients),
+                    SharedOut(TinyFamily::kGpt, "gpipe", {.data = 3}, Sharding::kOptimizer),
                     TrainingCase{TinyFamily::kGpt, "1f1b", 4, {}, {}, {}, true},
                     TrainingCase{TinyFamily::kLlama, "zb_v", 2, {.data = 2}, {}, {}, true},
                     TrainingCase{TinyFamily::kMoe, "dualpipe_v", 2, {.expert = 2}, {}, {}, true}),
     [](const testing::TestParamInfo<TrainingCase>& info) {
       return absl::StrCat(NameOf(info.param.family), "_", info.param.schedule, "_",
                           info.param.pipeline, "_data", info.param.mesh.data, "_expert",
-                          info.param.mesh.expert,
+                          info.param.mesh.expert, "_", NameOf(info.param.sharding),
                           info.param.rows == NcclRows::kCounted ? "_counted" : "",
                           info.param.capture ? "_captured" : "", "_", NameOf(info.param.layout));
     });

@@ -158,6 +158,44 @@ TEST(TcpWorld, ANameOfThisHostDoesToo) {
   EXPECT_EQ(said, std::vector<std::string>(2, "from 0, from 1"));
 }
 
+// "127.1" is no number of the loopback to ListenOn, but a name that means it here.
+TEST(TcpWorld, ANameThatMeansTheLoopbackHereIsListenedToEverywhere) {
+  const auto reached = [](const std::string& listens) {
+    const int listener = *ListenOn(listens, 0);
+    const auto fd = ConnectTo("127.0.0.2", PortOf(listener), NowNs() + 5'000'000'000);
+    if (fd.ok()) (void)close(*fd);
+    (void)close(listener);
+    return fd.ok();
+  };
+  EXPECT_TRUE(reached("127.1"));
+  EXPECT_TRUE(reached(HostName())) << HostName();
+  EXPECT_FALSE(reached("127.0.0.1"));
+  EXPECT_FALSE(reached("localhost"));
+}
+
+TEST(TcpWorld, ANameWithoutAnAddressIsSaid) {
+  const auto said = RunAll(
+      2,
+      [](int, TcpWorldSettings* settings) {
+        settings->identity.host = "no-such-host.invalid";
+        settings->join_ms = 200;
+      },
+      kNothing);
+  for (const std::string& one : said) {
+    EXPECT_TRUE(absl::StrContains(one, "\"no-such-host.invalid\" has no address here: ")) << one;
+    EXPECT_TRUE(absl::StrContains(one, "MASTER_ADDR, may name rank 0 by a number")) << one;
+  }
+}
+
+// A process beside process 0 may be connected to it over the loopback; to others its host has the
+// name of process 0's.
+TEST(TcpWorld, OnTheHostOfProcess0TheAddressIsThatHosts) {
+  const auto said = RunAll(
+      2, [](int, TcpWorldSettings* settings) { settings->identity.host = "127.1"; },
+      [](World* world) { return world->address(); });
+  EXPECT_EQ(said, std::vector<std::string>(2, "127.1"));
+}
+
 // The stranger is sent away; the run goes on without it, and still waits for its own.
 TEST(TcpWorld, AProcessOfAnotherRunIsSentAway) {
   const int port = FreePort();

@@ -40,6 +40,16 @@ const MemoryCase kCases[] = {
     {"zb_h2 P=2 M=4", "P: 2, M: 4", kGpt, "mesh: {data: 2}"},
     {"chimera P=4 M=4", "P: 4, M: 4", kGpt},
     {"dualpipe P=4 M=8", "P: 4, M: 8", kLlama},
+    {"1f1b P=2 M=3", "P: 2, M: 3", kGpt, "sharding: optimizer\nmesh: {data: 3}"},
+    {"dualpipe_v P=2 M=6", "P: 2, M: 6", kMoe,
+     "sharding: gradients\nprecision: bf16\nmesh: {data: 2, expert: 2}"},
+    {"interleaved P=2 M=4 V=4", "P: 2, M: 4, V: 4", kLlama,
+     "sharding: parameters\nmesh: {data: 4, shard: 2}\nbucket: 2KiB"},
+    {"1f1b P=3 M=5", "P: 3, M: 5", kTied, "sharding: parameters\nmesh: {data: 2}"},
+    {"zb_v P=2 M=5", "P: 2, M: 5", kMoe,
+     "sharding: parameters\nprecision: bf16\nmesh: {data: 2, expert: 2}"},
+    {"dualpipe P=4 M=8", "P: 4, M: 8", kLlama, "sharding: parameters\nmesh: {data: 2}"},
+    {"gpipe P=2 M=3", "P: 2, M: 3", kGpt, "sharding: parameters"},
 };
 
 // A run file of two steps; `train_more: K: V` puts a key into `train`.

@@ -2,10 +2,12 @@
 // example, `$ stringline …` is run from the top of the repository, and the lines up to the next `$`
 // are its output. A line `…` stands for any lines. UPDATE_GOLDEN=1 rewrites the output of commands
 // without one. `$ stringline run …` trains two steps on a short text: of its output only the lines
-// without numbers are compared.
+// without numbers are compared. The same holds for `$ examples/…`, a script of an example: it gets a
+// folder to write to, and has to end with 0.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 
@@ -23,8 +25,13 @@ std::string Joined(const Text& lines) {
   return text;
 }
 
-bool IsRun(const std::string& line) { return line.rfind("$ stringline ", 0) == 0; }
-bool Trains(const std::string& line) { return line.rfind("$ stringline run ", 0) == 0; }
+bool IsScript(const std::string& line) { return line.rfind("$ examples/", 0) == 0; }
+bool IsRun(const std::string& line) {
+  return line.rfind("$ stringline ", 0) == 0 || IsScript(line);
+}
+bool Trains(const std::string& line) {
+  return line.rfind("$ stringline run ", 0) == 0 || IsScript(line);
+}
 
 // The command that is run for a shown one that trains.
 Text ShortRun(const Text& words) {
@@ -41,7 +48,19 @@ Text ShortRun(const Text& words) {
   return run;
 }
 
+// What a script prints, standard error among it.
+Text OutputOfScript(const std::string& line) {
+  const std::string said = ScratchFolder() + "/script.txt";
+  const std::string command = "cd '" + SourceFolder() + "' && STRINGLINE='" + STRINGLINE_TOOL +
+                              "' timeout 300 " + line.substr(2) + " '" + ScratchFolder() +
+                              "/script' > '" + said + "' 2>&1";
+  const int status = std::system(command.c_str());
+  EXPECT_EQ(status, 0) << line << "\n" << ReadText(said);
+  return Lines(ReadText(said));
+}
+
 Text OutputOf(const std::string& line) {
+  if (IsScript(line)) return OutputOfScript(line);
   std::vector<std::string> words = Words(line.substr(2));
   words.erase(words.begin());
   if (Trains(line)) words = ShortRun(words);

@@ -28,6 +28,7 @@
 #include "tools/local_processes.h"
 #include "tools/recorded_run.h"
 #include "tools/requests.h"
+#include "tools/restarts.h"
 #include "tools/session.h"
 #include "tools/stop_signals.h"
 #include "tools/strict_plan.h"
@@ -49,6 +50,12 @@ absl::StatusOr<RunConfig> LoadConfig(const Flags& flags) {
   if (!flags.load.empty())
     config.model_folder.clear();  // its sizes are read, its values not wanted
   if (flags.steps > 0) config.steps = flags.steps;
+  config.resume = flags.resume;
+  if (config.resume == kResumeAuto && config.checkpoint.every == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--resume auto: ", flags.file, " says no checkpoint.folder"));
+  }
+  if (flags.mesh_data > 0) SL_RETURN_IF_ERROR(UseFewerCopies(flags.mesh_data, &config));
   if (!flags.layout.empty()) config.layout = LayoutOf(flags);
   if (!flags.link.empty()) {
     const absl::StatusOr<LinkSpeed> link = ParseLinkSpeed(flags.link);
@@ -126,6 +133,16 @@ void PrintBeginning(const Plan& plan, const RunConfig& config, const LoadedData&
   out << std::flush;
 }
 
+void PrintResumed(const ResumedRun& resumed, const Output& output) {
+  for (const std::string& why : resumed.skipped) {
+    output.err << "stringline: warning: a checkpoint is not whole and is passed over: " << why
+               << "\n";
+  }
+  if (output.json) return;
+  output.out << "going on after step " << resumed.step << ": " << resumed.folder << "\n\n"
+             << std::flush;
+}
+
 void PrintProgress(const TrainProgress& progress, std::ostream& out) {
   const std::string steps = absl::StrCat(progress.steps);
   out << absl::StreamFormat(
@@ -189,6 +206,7 @@ void PrintEnd(const Plan& plan, const RunConfig& config, const RecordedRun& run,
   if (!host.empty()) out << "host: " << host << "\n";
   out << "\nwritten: " << files.measured << "\n         " << files.simulated << "\n         "
       << files.costs << "\n         " << files.losses << "\n";
+  if (!result.checkpoint.empty()) out << "checkpoint: " << result.checkpoint << "\n";
   if (!run.saved.empty()) out << "saved:   " << run.saved << "\n";
   if (!run.saved.empty() && !WithoutConfig(config).empty()) {
     out << "         " << WithoutConfig(config);
@@ -210,7 +228,11 @@ std::string PrintStop(const RunConfig& config, const RecordedRun& run) {
 void PrintStopped(const RunConfig& config, const RecordedRun& run, const Output& output) {
   output.out << "\n"
              << PrintStop(config, run) << "\nwritten: " << run.losses << ", up to this step\n";
-  if (run.saved.empty()) {
+  if (!run.result.checkpoint.empty()) {
+    output.out << "checkpoint: " << run.result.checkpoint << "\nnext:    the same with --resume "
+               << config.checkpoint.folder << " goes on after this step\n";
+    if (!run.saved.empty()) output.out << "saved:   " << run.saved << "\n";
+  } else if (run.saved.empty()) {
     output.out << "no parameters are saved: they are with --save FOLDER\n";
   } else {
     output.out << "saved:   " << run.saved
@@ -237,6 +259,11 @@ Json HostAsJson(const TrainResult& result) {
           {"issued", host.issued_steps > 0 ? Json(Microseconds(host.issued())) : Json()}};
 }
 
+Json ResumedAsJson(const ResumedRun& resumed) {
+  if (resumed.folder.empty()) return nullptr;
+  return {{"folder", resumed.folder}, {"step", resumed.step}, {"skipped", ListOf(resumed.skipped)}};
+}
+
 // What a run says whether or not it was stopped.
 Json StepsAsJson(const Plan& plan, const RecordedRun& run, std::optional<double> entropy) {
   const TrainResult& result = run.result;
@@ -256,6 +283,8 @@ Json StepsAsJson(const Plan& plan, const RecordedRun& run, std::optional<double>
           {"peak_bytes", RankBytesAsJson(result.rank_bytes)},
           {"host_us", HostAsJson(result)},
           {"not_captured", result.not_captured.empty() ? Json() : Json(result.not_captured)},
+          {"resumed", ResumedAsJson(result.resumed)},
+          {"checkpoint", result.checkpoint.empty() ? Json() : Json(result.checkpoint)},
           {"saved", run.saved.empty() ? Json::array() : ListOf({run.saved})}};
 }
 
@@ -340,11 +369,12 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& 
     if (!groups.empty()) output.out << groups << "\n\n" << std::flush;
     if (verbose) PrintChosen(trainer, output.out);
   };
+  const auto resumed = [&](const ResumedRun& from) { PrintResumed(from, output); };
   const auto report = [&](const TrainProgress& progress) {
     if (!output.json) PrintProgress(progress, output.out);
   };
   const absl::StatusOr<RecordedRun> run =
-      TrainIntoFolders(config, plan, loaded->data(), folders, identity, begin, report);
+      TrainIntoFolders(config, plan, loaded->data(), folders, identity, begin, resumed, report);
   if (!run.ok()) return Fail(output, run.status().message());
   const bool stopped = run->result.stopped;
   if (!first) {
@@ -377,26 +407,30 @@ int TellHang(const StrictPlan& strict, const Output& output) {
 
 // The checked plan; with --strict one that was performed once by the strict executor.
 absl::StatusOr<StrictPlan> OpenRunPlan(const RunConfig& config) {
-  const PlanRequest request = {config.schedule_file, config.schedule_name, config.parameters};
-  if (config.strict) return OpenStrictPlan(request, config.layout);
-  SL_ASSIGN_OR_RETURN(Session session,
-                      OpenCheckedPlan(request, CheckRequest{.layout = config.layout}));
+  const PlanRequest request = {.file = config.schedule_file,
+                               .schedule = config.schedule_name,
+                               .parameters = config.parameters};
+  const CheckRequest check = {.layout = config.layout, .collectives = CollectivesOf(config)};
+  if (config.strict) return OpenStrictPlan(request, check);
+  SL_ASSIGN_OR_RETURN(Session session, OpenCheckedPlan(request, check));
   return StrictPlan{std::move(session), ""};
 }
 
 }  // namespace
 
 int RunTraining(const Flags& flags, const Output& output) {
-  if (flags.processes > 1) {
-    std::vector<std::string> arguments = {"run"};
-    for (const std::string& argument : WithoutProcesses(flags.arguments)) {
-      arguments.push_back(argument);
-    }
-    const absl::StatusOr<int> status = RunLocalProcesses(flags.processes, arguments);
-    return status.ok() ? *status : Fail(output, status.status().message());
+  const bool starts_others = flags.processes > 1 || flags.restarts > 0;
+  if (starts_others && flags.restarts == 0) {
+    const absl::StatusOr<LocalRun> run =
+        RunLocalProcesses(flags.processes, ArgumentsOfEach(flags), /*holds_output=*/false);
+    return run.ok() ? run->status : Fail(output, run.status().message());
   }
   const absl::StatusOr<RunConfig> config = LoadConfig(flags);
   if (!config.ok()) return Fail(output, config.status().message());
+  if (starts_others) {
+    const absl::StatusOr<int> status = RunWithRestarts(flags, *config, output.err);
+    return status.ok() ? *status : Fail(output, status.status().message());
+  }
   const absl::StatusOr<StrictPlan> opened = OpenRunPlan(*config);
   if (!opened.ok()) return Fail(output, opened.status().message());
   if (!opened->hang.empty()) return TellHang(*opened, output);

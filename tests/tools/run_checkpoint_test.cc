@@ -1,0 +1,299 @@
+// `stringline run` with checkpoints, in processes that are stopped, killed and started again.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tests/tools/prepared_run.h"
+#include "tests/tools/tool_process.h"
+#include "tests/tools/tool_run.h"
+
+namespace stringline {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+bool IsLong() { return std::getenv("STRINGLINE_LONG") != nullptr; }
+
+class RunCheckpoint : public testing::Test {
+ protected:
+  RunCheckpoint() {
+    for (const char* const name : {"made", "straight", "ckpt", "kept", "kept_straight"}) {
+      fs::remove_all(folder_ + "/" + name);
+    }
+  }
+  // So many steps, and a checkpoint every `every`; `more` are lines of the run file.
+  void Prepare(int steps, int every, const std::string& more = "") {
+    PrepareRun(
+        "train: {steps: 6,",
+        absl::StrCat("device: cpu\n", more, "checkpoint: {every: ", every,
+                     ", folder: ckpt, keep: 2}\ntrain: {log_every: 1000000, steps: ", steps, ","));
+  }
+  Answer Run(const std::string& options) const {
+    return ToolProcess(folder_, Words("run run.yaml " + options)).Wait();
+  }
+  // What the run is that nothing happens to.
+  void RunStraight() {
+    const Answer answer = Run("--out straight --save kept_straight");
+    ASSERT_EQ(answer.status, 0) << answer.err;
+    fs::remove_all(folder_ + "/ckpt");
+  }
+  void ExpectAsStraight() const {
+    EXPECT_EQ(ReadText(folder_ + "/made/losses.csv"), ReadText(folder_ + "/straight/losses.csv"));
+    EXPECT_TRUE(ReadText(folder_ + "/kept/model.safetensors") ==
+                ReadText(folder_ + "/kept_straight/model.safetensors"));
+  }
+  Names NamesIn(const std::string& name) const {
+    Names names;
+    if (!fs::exists(folder_ + "/" + name)) return names;
+    for (const auto& entry : fs::directory_iterator(folder_ + "/" + name)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  bool HasCheckpoint() const {
+    const Names names = NamesIn("ckpt");
+    return std::any_of(names.begin(), names.end(),
+                       [](const std::string& name) { return !absl::StrContains(name, ".tmp"); });
+  }
+  // Until whoever wrote checkpoints is dead.
+  void WaitUntilUnlocked() const {
+    const int file = open((folder_ + "/ckpt").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (file < 0) return;
+    EXPECT_EQ(flock(file, LOCK_EX), 0);
+    close(file);
+  }
+  const std::string folder_ = PrepareRun();
+};
+
+// Those that a process has started.
+std::vector<pid_t> ChildrenOf(pid_t process) {
+  std::vector<pid_t> children;
+  const std::string path = absl::StrCat("/proc/", process, "/task/", process, "/children");
+  if (FILE* const file = fopen(path.c_str(), "r"); file != nullptr) {
+    for (int child = 0; fscanf(file, "%d", &child) == 1;) children.push_back(child);
+    (void)fclose(file);
+  }
+  return children;
+}
+
+TEST_F(RunCheckpoint, ASignalTakesOneAndAnotherScheduleGoesOn) {
+  Prepare(3000, 1000000);
+  RunStraight();
+  {
+    ToolProcess run(folder_, Words("run run.yaml --out made --processes 2"));
+    ASSERT_TRUE(run.WaitUntil([&] {
+      const std::string part = folder_ + "/made/losses.csv.part";
+      return fs::exists(part) && fs::file_size(part) > 200;
+    }));
+    run.Signal(SIGTERM);
+    const Answer answer = run.Wait();
+    EXPECT_EQ(answer.status, 128 + SIGTERM) << answer.err;
+    ASSERT_EQ(NamesIn("ckpt").size(), 1u) << answer.out << answer.err;
+    EXPECT_TRUE(absl::StrContains(
+        answer.out, absl::StrCat("\ncheckpoint: ckpt/", NamesIn("ckpt")[0],
+                                 "\nnext:    the same with --resume ckpt goes on after this step")))
+        << answer.out;
+  }
+  // With another schedule, in one process.
+  WriteText(folder_ + "/s.sched", ReadText(SourceFolder() + "/schedules/1f1b.sched"));
+  const Answer answer = Run("--out made --resume ckpt --save kept --json");
+  ASSERT_EQ(answer.status, 0) << answer.err << answer.out;
+  const auto json = nlohmann::json::parse(answer.out);
+  EXPECT_EQ(
+      absl::StrCat("ckpt/step-", absl::Dec(json["resumed"]["step"].get<int>(), absl::kZeroPad6)),
+      json["resumed"]["folder"].get<std::string>());
+  EXPECT_EQ(json["resumed"]["skipped"], nlohmann::json::array());
+  EXPECT_EQ(json["checkpoint"], nullptr);
+  EXPECT_EQ(json["losses"].size(), 3000u);
+  ExpectAsStraight();
+}
+
+// Whatever is killed, and whenever: what goes on is whole, and comes to the same end.
+TEST_F(RunCheckpoint, KilledAtAnyMomentItGoesOn) {
+  const int kills = IsLong() ? 100 : 10;
+  const uint64_t seed = std::random_device()();
+  SCOPED_TRACE(absl::StrCat("seed ", seed));
+  std::cout << "seed " << seed << std::endl;
+  std::mt19937_64 random(seed);
+  Prepare(200 * kills, 7);
+  RunStraight();
+  for (int kill = 0; kill < kills; ++kill) {
+    ToolProcess run(folder_,
+                    Words("run run.yaml --out made --save kept --resume auto --processes 2"));
+    const std::chrono::microseconds moment(random() % 400'000);
+    std::this_thread::sleep_for(moment);
+    std::vector<pid_t> all = ChildrenOf(run.id());
+    all.push_back(run.id());
+    const pid_t victim = all[random() % all.size()];
+    (void)::kill(victim, SIGKILL);
+    const Answer answer = run.Wait();
+    WaitUntilUnlocked();
+    EXPECT_FALSE(absl::StrContains(answer.err, "not whole")) << kill << ": " << answer.err;
+    if (answer.status == 0) break;  // it was faster
+  }
+  if (!fs::exists(folder_ + "/made/losses.csv")) {
+    const bool has_one = HasCheckpoint();
+    const Answer answer = Run("--out made --save kept --resume auto --processes 2 --json");
+    ASSERT_EQ(answer.status, 0) << answer.err;
+    EXPECT_EQ(answer.err, "");
+    EXPECT_EQ(!nlohmann::json::parse(answer.out)["resumed"].is_null(), has_one);
+  }
+  ExpectAsStraight();
+  for (const std::string& name : NamesIn("ckpt"))
+    EXPECT_FALSE(absl::StrContains(name, "tmp")) << name;
+  EXPECT_EQ(NamesIn("ckpt").size(), 2u);
+}
+
+TEST_F(RunCheckpoint, ALostProcessIsStartedAgain) {
+  Prepare(2000, 50);
+  RunStraight();
+  ToolProcess run(folder_,
+                  Words("run run.yaml --out made --save kept --processes 2 --restarts 2 --json"));
+  ASSERT_TRUE(run.WaitUntil([&] { return HasCheckpoint(); }));
+  const std::vector<pid_t> children = ChildrenOf(run.id());
+  ASSERT_EQ(children.size(), 2u);
+  ASSERT_EQ(::kill(children[1], SIGKILL), 0);
+  const Answer answer = run.Wait();
+  ASSERT_EQ(answer.status, 0) << answer.err;
+  EXPECT_TRUE(absl::StrContains(answer.err,
+                                "stringline: process 1 was lost (SIGKILL); starting again from "
+                                "ckpt/step-"))
+      << answer.err;
+  EXPECT_TRUE(absl::EndsWith(answer.err, ", restart 1 of 2\n")) << answer.err;
+  // One object, that of the run that came to its end.
+  const auto json = nlohmann::json::parse(answer.out, nullptr, false);
+  ASSERT_FALSE(json.is_discarded()) << answer.out;
+  EXPECT_EQ(json["ok"], true);
+  EXPECT_GT(json["resumed"]["step"], 0);
+  ExpectAsStraight();
+}
+
+TEST_F(RunCheckpoint, WithoutRestartsLeftItEnds) {
+  Prepare(1000000, 1000000);
+  ToolProcess run(folder_, Words("run run.yaml --out made --restarts 1"));
+  std::vector<pid_t> killed;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(run.WaitUntil([&] {
+      const std::vector<pid_t> children = ChildrenOf(run.id());
+      return !children.empty() && (killed.empty() || children[0] != killed[0]);
+    }));
+    killed.push_back(ChildrenOf(run.id())[0]);
+    ASSERT_EQ(::kill(killed.back(), SIGKILL), 0);
+  }
+  const Answer answer = run.Wait();
+  EXPECT_EQ(answer.status, 128 + SIGKILL);
+  EXPECT_EQ(answer.err,
+            "stringline: process 0 was lost (SIGKILL); starting again from the start, restart 1 of "
+            "1\n");
+}
+
+// A step has the same microbatches, on half of the copies.
+TEST_F(RunCheckpoint, AnElasticRunGoesOnWithFewerCopies) {
+  Prepare(2000, 50, "mesh: {data: 2}\nelastic: true\n");
+  ToolProcess run(folder_, Words("run run.yaml --out made --processes 2 --restarts 1"));
+  ASSERT_TRUE(run.WaitUntil([&] { return HasCheckpoint(); }));
+  const std::vector<pid_t> children = ChildrenOf(run.id());
+  ASSERT_EQ(children.size(), 2u);
+  ASSERT_EQ(::kill(children[1], SIGKILL), 0);
+  const Answer answer = run.Wait();
+  ASSERT_EQ(answer.status, 0) << answer.err;
+  EXPECT_TRUE(absl::StrContains(answer.err, " on mesh.data 1 in 1 process, restart 1 of 1\n"))
+      << answer.err;
+  const std::vector<std::string> losses = Lines(ReadText(folder_ + "/made/losses.csv"));
+  ASSERT_EQ(losses.size(), 2001u);
+  fs::remove_all(folder_ + "/ckpt");
+  RunStraight();
+  // A sum over two copies adds up in another order.
+  const std::vector<std::string> straight = Lines(ReadText(folder_ + "/straight/losses.csv"));
+  for (const size_t row : {size_t{50}, losses.size() - 1}) {
+    const auto loss = [&](const std::vector<std::string>& rows) {
+      return std::stod(std::vector<std::string>(absl::StrSplit(rows[row], ','))[1]);
+    };
+    EXPECT_NEAR(loss(losses), loss(straight), 0.05) << row;
+  }
+}
+
+TEST_F(RunCheckpoint, AProcessThatHangsIsKilledAndStartedAgain) {
+  Prepare(1500, 50, "timeout: 5s\n");
+  RunStraight();
+  ToolProcess run(folder_, Words("run run.yaml --out made --save kept --processes 2 --restarts 1"));
+  ASSERT_TRUE(run.WaitUntil([&] { return HasCheckpoint(); }));
+  const std::vector<pid_t> children = ChildrenOf(run.id());
+  ASSERT_EQ(children.size(), 2u);
+  ASSERT_EQ(::kill(children[1], SIGSTOP), 0);
+  const Answer answer = run.Wait();
+  ASSERT_EQ(answer.status, 0) << answer.err;
+  EXPECT_TRUE(absl::StrContains(answer.err, "process 1 was lost (SIGKILL); starting again"))
+      << answer.err;
+  ExpectAsStraight();
+}
+
+// Files have a limit that no shard is below.
+TEST_F(RunCheckpoint, AFullDiskIsSaidAndTheLastWholeOneStays) {
+  Prepare(8, 2);
+  ASSERT_EQ(Run("--out made --steps 4").status, 0);
+  EXPECT_EQ(NamesIn("ckpt"), (Names{"step-000002", "step-000004"}));
+  const std::string line =
+      absl::StrCat("cd '", folder_, "' && ulimit -f 16 && '", STRINGLINE_TOOL,
+                   "' run run.yaml --out made --resume ckpt --processes 2 2>&1 > /dev/null");
+  FILE* const said = popen(line.c_str(), "r");
+  std::string err;
+  char piece[256];
+  while (fgets(piece, sizeof(piece), said) != nullptr) err += piece;
+  const int status = pclose(said);
+  EXPECT_EQ(WEXITSTATUS(status), 2);
+  EXPECT_TRUE(absl::StrContains(err, "stringline: the checkpoint of step 6: ckpt/step-000006.tmp-"))
+      << err;
+  EXPECT_TRUE(absl::StrContains(err, ": cannot be written: File too large; ")) << err;
+  EXPECT_TRUE(absl::EndsWith(err, "; ckpt/step-000004 is the newest checkpoint\n")) << err;
+  EXPECT_EQ(NamesIn("ckpt"), (Names{"step-000002", "step-000004"}));
+  const Answer answer = Run("--out made --resume ckpt");
+  EXPECT_EQ(answer.status, 0) << answer.err;
+  EXPECT_EQ(NamesIn("ckpt"), (Names{"step-000006", "step-000008"}));
+}
+
+TEST_F(RunCheckpoint, AnotherRunInTheSameFolderIsRefused) {
+  Prepare(1000000, 1000000);
+  ToolProcess run(folder_, Words("run run.yaml --out made"));
+  ASSERT_TRUE(run.WaitUntil([&] { return fs::exists(folder_ + "/made/losses.csv.part"); }));
+  const Answer answer = Run("--out other --processes 2");
+  EXPECT_EQ(answer.status, 2);
+  EXPECT_EQ(answer.err,
+            "stringline: checkpoint.folder: ckpt: another run writes its checkpoints there; it has "
+            "to end first, or another folder\n");
+  run.Signal(SIGKILL);
+  EXPECT_EQ(run.Wait().status, -SIGKILL);
+}
+
+TEST_F(RunCheckpoint, WhatIsAskedForHasToMakeSense) {
+  const Answer none = Run("--resume auto");
+  EXPECT_EQ(none.err, "stringline: --resume auto: run.yaml says no checkpoint.folder\n");
+  const Answer both = Run("--resume a --load b");
+  EXPECT_TRUE(absl::StrContains(both.err, "--load excludes --resume")) << both.err;
+  Prepare(4, 2, "mesh: {data: 2}\n");
+  const Answer divisor = Run("--mesh-data 3");
+  EXPECT_EQ(divisor.err,
+            "stringline: --mesh-data 3: the run file's mesh.data is 2, of which that is no "
+            "divisor\n");
+  PrepareRun("train:", "checkpoint: {folder: ckpt}\ntrain:");
+  EXPECT_EQ(Run("").err, "stringline: run.yaml:4: checkpoint.every is missing\n");
+}
+
+}  // namespace
+}  // namespace stringline
