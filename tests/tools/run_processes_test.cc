@@ -173,7 +173,7 @@ TEST(RunProcesses, WhoIsLostIsNamedAndTheOthersLeaveFlightRecords) {
                                 {{"steps: 6", "steps: 100000000"}, {"layers: 2", "layers: 3"}}));
   for (const int signal : {SIGKILL, SIGSTOP}) {
     std::filesystem::remove_all(folder + "/made");
-    ToolProcess process(folder, Words("run run.yaml --out made --save saved --processes 3"));
+    ToolProcess process(folder, Words("run run.yaml --out made --save never_saved --processes 3"));
     ASSERT_TRUE(process.WaitUntil([&] { return Trains(folder); }));
     const pid_t lost = ChildOf(process.id(), 1);
     ASSERT_GT(lost, 0);
@@ -196,7 +196,7 @@ TEST(RunProcesses, WhoIsLostIsNamedAndTheOthersLeaveFlightRecords) {
     EXPECT_TRUE(absl::StrContains(
         answer.err, "; what the ranks did last is in made/flight-0.timeline; made/losses.csv.part"))
         << answer.err;
-    EXPECT_FALSE(std::filesystem::exists(folder + "/saved/model.safetensors"));
+    EXPECT_FALSE(std::filesystem::exists(folder + "/never_saved/model.safetensors"));
     std::vector<std::string> names = NamesIn(folder + "/made");
     names.erase(std::remove(names.begin(), names.end(), "flight-1.timeline"), names.end());
     EXPECT_EQ(names, std::vector<std::string>(
