@@ -41,13 +41,21 @@ void Trainer::ForEverySquare(Visit visit) const {
     const StageId stage(static_cast<int32_t>(s));
     const StatePieces& cut = pieces(stage);
     std::vector<size_t> next(sharing().shards, 0);  // by member: its next block
-    for (size_t b = 0; b < cut.blocks().size(); ++b) {
+    std::vector<size_t> place(cut.blocks().size()), order(cut.blocks().size());
+    for (size_t b = 0; b < order.size(); ++b) {
+      order[b] = b;
+      place[b] = next[cut.OwnerOf(static_cast<int>(b))]++;
+    }
+    // In the order of the model, which no cut changes; in memory experts stand behind all else.
+    std::stable_sort(order.begin(), order.end(), [&cut](size_t one, size_t other) {
+      return cut.blocks()[one].param < cut.blocks()[other].param;
+    });
+    for (const size_t b : order) {
       const int owner = cut.OwnerOf(static_cast<int>(b));
       const bool expert = programs_[s].params[cut.blocks()[b].param].expert;
       for (int x = 0; x < (expert ? mesh.expert : 1); ++x) {
-        visit(mesh.coordinate(owner, x), stage, cut.blocks()[b], next[owner]);
+        visit(mesh.coordinate(owner, x), stage, cut.blocks()[b], place[b]);
       }
-      ++next[owner];
     }
   }
 }
