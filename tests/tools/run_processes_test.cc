@@ -61,6 +61,18 @@ TEST(RunProcesses, CopiesThatShareOutTheirStateTrainAsWholeOnesDo) {
   }
 }
 
+TEST(RunProcesses, SlowLinksChangeNoLoss) {
+  const std::string folder = PrepareRun("train:", "device: cpu\ntrain:");
+  const Answer one = RunProcesses(folder, "--out one");
+  ASSERT_EQ(one.status, 0) << one.err;
+  const Answer slow = RunProcesses(folder, "--out slow --processes 2 --link 1ms,10MB/s --json");
+  ASSERT_EQ(slow.status, 0) << slow.err;
+  EXPECT_EQ(ReadText(folder + "/slow/losses.csv"), ReadText(folder + "/one/losses.csv"));
+  // Of a step's four microbatches each is a millisecond on its way there, and one back.
+  const auto answer = nlohmann::json::parse(slow.out);
+  EXPECT_GT(answer["measured_us"].get<double>(), 5000) << slow.out;
+}
+
 TEST(RunProcesses, WhatOneSaysIsSaidOnce) {
   const std::string folder = PrepareRun();
   const Answer many = RunProcesses(folder, "--out made --processes 3");
