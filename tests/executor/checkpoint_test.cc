@@ -85,7 +85,10 @@ RunConfig ConfigOf(TinyFamily family, const std::string& folder) {
 Ran RunAs(const Way& way, RunConfig config, int64_t stop_after = 1000) {
   config.mesh = way.mesh;
   config.sharding = way.sharding;
-  const Plan plan = LibraryPlan(way.schedule, way.pipeline, way.microbatches).value();
+  const int resident = SharingOf(config).sharding == Sharding::kParameters ? 2 : 0;
+  const Plan plan =
+      LibraryPlan(way.schedule, way.pipeline, way.microbatches, CommLayout::kEdge, resident)
+          .value();
   const size_t count = std::max<size_t>(1, way.processes.size());
   Ran ran;
   ran.processes.resize(count);
