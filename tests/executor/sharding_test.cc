@@ -296,7 +296,7 @@ TEST(Sharding, APlanThatGathersItselfRunsAsItSays) {
 
 // Each is found by the copy that owns it; the first in the order of the model is named.
 TEST(Sharding, AGradientThatIsNotFiniteIsNamed) {
-  RunConfig config = ConfigOf({TinyFamily::kMoe, "1f1b", 2, 2, {.data = 2}, {}});
+  RunConfig config = ConfigOf({TinyFamily::kMoe, "1f1b", 2, 4, {.data = 2}, {}});
   config.bucket_bytes = 4096;
   config.sharding = Sharding::kGradients;
   std::string name;
