@@ -38,9 +38,9 @@
 // all; rank r of R is on the GPU at place r N / R of N. `sms_per_rank`, one more, gives the
 // computations of each rank so many multiprocessors that no other rank has [all share all].
 // `capture`, another, says of GPUs whether steps are captured as a graph and replayed: auto [the
-// default], where CUDA can, or off; and `timeout`, as 600s [the default], how long a GPU may take
-// over a step, or a rank may wait for one of another process, before the run ends with an error;
-// 0s: as long as it likes. `nccl` takes what
+// default], where CUDA can, or off. `timeout`, as 600s [the default], is how long a GPU may take
+// over a step, and how long a rank waits for one of another process, before the run ends with an
+// error; 0s: as long as it takes. `nccl` takes what
 // messages between processes may use: min_ctas and max_ctas of a call [0: as NCCL likes], rows
 // [padded | counted], sums [ordered | nccl], capture [false], whether steps with them are captured
 // too (nccl/nccl_comms.h), and layout [edge | pair | updown | shared], which messages share a
@@ -140,7 +140,7 @@ struct RunConfig {
   GpuWish gpus;                          // gpus, default 1
   int sms_per_rank = 0;                  // sms_per_rank, default 0: ranks of a GPU share all
   bool capture = true;                   // capture, default auto
-  int64_t timeout_ns = 600'000'000'000;  // timeout, default 600s; 0: none
+  int64_t timeout_ns = 600'000'000'000;  // timeout, default 600s; 0: for ever
 };
 
 inline StateSharing SharingOf(const RunConfig& config) {

@@ -30,9 +30,9 @@ void Trainer::AddBoth(const void* self, int64_t /*argument*/, NativeStream strea
   tied.kernels->Copy(second, first, tied.call.bytes, stream);
 }
 
-// Of every parameter once, block by block: of what all coordinates have alike that of the one that
-// owns it, and of every piece of the experts'. visit(coordinate, stage, block, its place among the
-// owned ones).
+// Of every parameter once, in the order of the model and block by block: of what all coordinates
+// have alike that of the one that owns it, and of every piece of the experts'.
+// visit(coordinate, stage, its place among the owned ones).
 template <typename Visit>
 void Trainer::ForEverySquare(Visit visit) const {
   const Mesh& mesh = settings_.mesh;
@@ -40,21 +40,13 @@ void Trainer::ForEverySquare(Visit visit) const {
   for (size_t s = 0; s < stages; ++s) {
     const StageId stage(static_cast<int32_t>(s));
     const StatePieces& cut = pieces(stage);
-    std::vector<size_t> next(sharing().shards, 0);  // by member: its next block
-    std::vector<size_t> place(cut.blocks().size()), order(cut.blocks().size());
-    for (size_t b = 0; b < order.size(); ++b) {
-      order[b] = b;
-      place[b] = next[cut.OwnerOf(static_cast<int>(b))]++;
-    }
-    // In the order of the model, which no cut changes; in memory experts stand behind all else.
-    std::stable_sort(order.begin(), order.end(), [&cut](size_t one, size_t other) {
-      return cut.blocks()[one].param < cut.blocks()[other].param;
-    });
-    for (const size_t b : order) {
-      const int owner = cut.OwnerOf(static_cast<int>(b));
-      const bool expert = programs_[s].params[cut.blocks()[b].param].expert;
-      for (int x = 0; x < (expert ? mesh.expert : 1); ++x) {
-        visit(mesh.coordinate(owner, x), stage, cut.blocks()[b], place[b]);
+    for (int p = 0; p < static_cast<int>(programs_[s].params.size()); ++p) {
+      const int copies = programs_[s].params[p].expert ? mesh.expert : 1;
+      const auto end = static_cast<int>(cut.blocks().size());
+      for (int b = cut.FirstBlockOf(p); b < end && cut.blocks()[b].param == p; ++b) {
+        for (int x = 0; x < copies; ++x) {
+          visit(mesh.coordinate(cut.OwnerOf(b), x), stage, cut.PlaceAmongOwned(b));
+        }
       }
     }
   }
@@ -62,7 +54,7 @@ void Trainer::ForEverySquare(Visit visit) const {
 
 double Trainer::SumOfAllSquares() const {
   double sum = 0;
-  ForEverySquare([&](int coordinate, StageId stage, const StateBlock&, size_t own) {
+  ForEverySquare([&](int coordinate, StageId stage, int own) {
     sum += copies_[coordinate].squares[stage.value][own];
   });
   return sum;
@@ -129,13 +121,13 @@ absl::Status Trainer::BadGradient() {
   struct Bad {
     int coordinate = -1;
     StageId stage;
-    int param = 0;
-    size_t own = 0;
+    int own = 0;
   } bad;
-  ForEverySquare([&](int coordinate, StageId stage, const StateBlock& block, size_t own) {
-    if (std::isfinite(copies_[coordinate].squares[stage.value][own])) return;
-    const bool before = bad.coordinate < 0 || (bad.stage == stage && block.param < bad.param);
-    if (before) bad = {coordinate, stage, block.param, own};
+  ForEverySquare([&](int coordinate, StageId stage, int own) {
+    if (bad.coordinate >= 0) return;
+    if (!std::isfinite(copies_[coordinate].squares[stage.value][own])) {
+      bad = {coordinate, stage, own};
+    }
   });
   SL_CHECK(bad.coordinate >= 0) << "every gradient is finite, but not their sum";
   std::string mine;

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "executor/processes/backend.h"
 #include "schedlang/base/status.h"
 #include "stages/models/model.h"
+#include "tools/fingerprint.h"
 #ifdef STRINGLINE_HAS_CUDA
 #include "executor/cuda/cuda_backend.h"
 #include "executor/cuda/gpus.h"
@@ -18,39 +18,16 @@
 namespace stringline {
 namespace {
 
-constexpr uint64_t kHashBegin = 14695981039346656037U, kHashFactor = 1099511628211U;  // FNV-1a
-
 // Over all actions, rank by rank.
 uint64_t HashOf(const Plan& plan) {
-  uint64_t hash = kHashBegin;
-  const auto add = [&hash](int64_t number) {
-    hash = (hash ^ static_cast<uint64_t>(number)) * kHashFactor;
-  };
-  for (const uint32_t first : plan.first) add(first);
+  Fnv hash;
+  for (const uint32_t first : plan.first) hash.Add(first);
   for (const Action& action : plan.actions) {
-    add(static_cast<int>(action.kind));
-    add(action.stage.value);
-    add(action.microbatch.value);
+    hash.Add(static_cast<uint64_t>(action.kind));
+    hash.Add(static_cast<uint64_t>(action.stage.value));
+    hash.Add(static_cast<uint64_t>(action.microbatch.value));
   }
-  return hash;
-}
-
-// Its size, and a hash of pieces of it: all of a small file.
-std::string FingerprintOf(const std::string& path) {
-  constexpr int64_t kPiece = 1 << 16, kPieces = 64;
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return "none";
-  const auto size = static_cast<int64_t>(file.tellg());
-  const int64_t step = std::max(kPiece, size / kPieces);
-  uint64_t hash = kHashBegin;
-  std::string piece(kPiece, '\0');
-  for (int64_t at = 0; at < size; at += step) {
-    file.clear();
-    file.seekg(at);
-    file.read(piece.data(), kPiece);
-    for (int64_t i = 0; i < file.gcount(); ++i) hash = (hash ^ uint8_t(piece[i])) * kHashFactor;
-  }
-  return absl::StrCat(size, " bytes, ", absl::Hex(hash));
+  return hash.value();
 }
 
 // What all processes must have alike.
@@ -63,7 +40,10 @@ ConfigLines LinesOf(const RunConfig& config, const Plan& plan) {
       {"precision", config.shape.dtype == DType::kBF16 ? "bf16" : "fp32"},
       {"context", text(config.shape.context())},
       {"microbatch", text(config.shape.microbatch())},
-      {"mesh", text("data ", config.mesh.data, ", expert ", config.mesh.expert)},
+      {"mesh", text("data ", config.mesh.data, ", expert ", config.mesh.expert, ", shard ",
+                    config.mesh.shards())},
+      {"sharding", NameOf(config.sharding)},
+      {"bucket", text(config.bucket_bytes)},
       {"steps", text(config.steps)},
       {"seed", text(config.seed)},
       {"data", FingerprintOf(config.tokens_file.empty() ? config.text_file : config.tokens_file)},

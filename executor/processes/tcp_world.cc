@@ -31,15 +31,21 @@ int MsUntil(int64_t ns) {
 
 std::string Seconds(int64_t ms) { return absl::StrCat(static_cast<double>(ms) / 1000, " s"); }
 
-// A failure as process 0 tells it.
-std::string FailBytes(const absl::Status& status) {
-  return Pack({absl::StrCat(static_cast<int>(status.code())), std::string(status.message())});
+// A failure as process 0 tells it, and which processes were late.
+std::string FailBytes(const absl::Status& status, const std::vector<int>& late = {}) {
+  std::vector<std::string> parts = {absl::StrCat(static_cast<int>(status.code())),
+                                    std::string(status.message())};
+  for (const int process : late) parts.push_back(absl::StrCat(process));
+  return Pack(parts);
 }
 
-absl::Status ReadFail(const std::string& bytes) {
+absl::Status ReadFail(const std::string& bytes, std::vector<int>* late = nullptr) {
   const auto parts = Unpack(bytes);
-  int code = 0;
-  if (!parts.has_value() || parts->size() != 2 || !absl::SimpleAtoi((*parts)[0], &code) ||
+  int code = 0, process = 0;
+  for (size_t i = 2; parts.has_value() && late != nullptr && i < parts->size(); ++i) {
+    if (absl::SimpleAtoi((*parts)[i], &process)) late->push_back(process);
+  }
+  if (!parts.has_value() || parts->size() < 2 || !absl::SimpleAtoi((*parts)[0], &code) ||
       code <= 0 || code > static_cast<int>(absl::StatusCode::kUnauthenticated)) {
     return absl::InternalError("a failure came that cannot be read");
   }
@@ -397,7 +403,7 @@ void TcpWorld::Fail(const absl::Status& status) {
 void TcpWorld::SetFailure(absl::Status status, int except) {
   if (!failure_.ok()) return;
   failure_ = std::move(status);
-  const std::string bytes = FailBytes(failure_);
+  const std::string bytes = FailBytes(failure_, late_);
   for (int p = 0; p < own_.processes; ++p) {
     if (p != except) peers_[p].socket.Put(FrameKind::kFail, bytes);
   }
@@ -451,7 +457,7 @@ void TcpWorld::Handle(int peer, Frame frame) {
   } else if (frame.kind == FrameKind::kWaiting && !first) {
     waiting_until_ns_ = NowNs() + settings_.exchange_ms * kMs + kGraceNs;
   } else if (frame.kind == FrameKind::kFail) {
-    SetFailure(ReadFail(frame.bytes), peer);
+    SetFailure(ReadFail(frame.bytes, failure_.ok() ? &late_ : nullptr), peer);
   } else if (frame.kind == FrameKind::kBye) {
     peers_[peer].left = true;
   } else {

@@ -158,7 +158,10 @@ std::string DescribeKnown(const WireAnswers& answers, const std::vector<int>& ra
                       PrintDuration(last->ago_ns), " ago");
 }
 
-std::string DescribeDoing(const WireAnswers& answers, int rank) {
+std::string DescribeDoing(const WireAnswers& answers, const std::vector<int>& ranks) {
+  const auto computes = [&](int rank) { return Computes(answers, rank); };
+  const auto busy = std::find_if(ranks.begin(), ranks.end(), computes);
+  const int rank = busy == ranks.end() ? ranks[0] : *busy;
   const RankState* const state = StateOf(answers, rank);
   const std::string& name = answers.names[rank];
   if (!answers.answered[rank]) {
@@ -183,7 +186,7 @@ std::string DescribeBlame(const WireAnswers& answers) {
     const int peer = wait->peer;
     // A rank that computes may wait for the next message already: that is not what holds it up.
     if (!answers.answered[peer] || waits[peer] == nullptr || Computes(answers, peer)) {
-      return absl::StrCat(DescribeDoing(answers, peer), DescribeWait(answers, *wait, "it"),
+      return absl::StrCat(DescribeDoing(answers, {peer}), DescribeWait(answers, *wait, "it"),
                           DescribeKnown(answers, {peer}));
     }
     if (seen[peer]) {

@@ -49,8 +49,9 @@ struct WireAnswers {
   void Add(const WireAnswer& answer);
 };
 
-// What a rank does that others wait for: "rank 3 on gpu1 computes …", "… does not answer: …".
-std::string DescribeDoing(const WireAnswers& answers, int rank);
+// What one of these ranks does that others wait for, the one that computes if one does: "rank 3 on
+// gpu1 computes …", "… does not answer: …".
+std::string DescribeDoing(const WireAnswers& answers, const std::vector<int>& ranks);
 
 // Follows the waits from the longest one, of each rank that which holds it up, or if that is not
 // known its longest, and says who is at the end and what

@@ -208,7 +208,7 @@ std::string Wires::DescribeLate(const WireAnswers& answers) const {
     if (!answers.answered[rank]) ranks.push_back(rank);
   }
   if (ranks.empty()) return text;
-  return absl::StrCat(DescribeDoing(answers, ranks[0]), "; ", text, DescribeKnown(answers, ranks));
+  return absl::StrCat(DescribeDoing(answers, ranks), "; ", text, DescribeKnown(answers, ranks));
 }
 
 void Wires::Settle(absl::Status status) {

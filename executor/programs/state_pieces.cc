@@ -27,6 +27,7 @@ int64_t BlockLength(int64_t values) {
 StatePieces::StatePieces(const StageProgram& program, const StageLayout& layout,
                          const std::vector<bool>& alone, int shards, int64_t bucket_bytes) {
   const std::vector<int> order = layout.InOrder();
+  first_block_of_.resize(order.size());
   int first = 0;
   int64_t bytes = 0;
   const auto end_bucket = [&] {
@@ -44,6 +45,7 @@ StatePieces::StatePieces(const StageProgram& program, const StageLayout& layout,
         end_bucket();
       }
     }
+    first_block_of_[order[i]] = static_cast<int>(blocks_.size());
     // A load and what balances it are updated as a whole.
     const int64_t length = param.update == Update::kBalance ? param.type.elements()
                                                             : BlockLength(param.type.elements());
@@ -59,6 +61,8 @@ StatePieces::StatePieces(const StageProgram& program, const StageLayout& layout,
   }
   end_bucket();
   PlaceOwn(shards);
+  std::vector<int> owned(shards, 0);
+  for (const int owner : owner_of_) place_among_owned_.push_back(owned[owner]++);
 }
 
 void StatePieces::PlaceOwn(int shards) {

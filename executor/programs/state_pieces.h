@@ -51,6 +51,10 @@ class StatePieces {
 
   // The blocks of the member's pieces, in order.
   std::vector<int> BlocksOf(int member) const;
+  // Those of a parameter follow each other: the first of them, and where a block is among those of
+  // its owner.
+  int FirstBlockOf(int param) const { return first_block_of_[param]; }
+  int PlaceAmongOwned(int block) const { return place_among_owned_[block]; }
   // Which member owns the block, and of which bucket it is.
   int BucketOf(int block) const { return bucket_of_[block]; }
   int OwnerOf(int block) const { return owner_of_[block]; }
@@ -72,6 +76,8 @@ class StatePieces {
   std::vector<Bucket> buckets_;
   std::vector<int> owner_of_;                                 // by block
   std::vector<int> bucket_of_;                                // by block
+  std::vector<int> place_among_owned_;                        // by block
+  std::vector<int> first_block_of_;                           // by parameter
   std::vector<std::vector<int64_t>> own_at_, own_narrow_at_;  // by bucket and member
   int64_t own_bytes_ = 0;
   int64_t own_narrow_bytes_ = 0;

@@ -162,7 +162,8 @@ TEST_F(ModelFolder, ExpertsHaveTheirNames) {
     EXPECT_EQ(tensor.tensor->shape, (std::vector<uint64_t>{6, 12})) << name;
     std::vector<float> values(kSize);
     ASSERT_TRUE(tensor.file->Read(*tensor.tensor, 0, absl::MakeSpan(values)).ok());
-    EXPECT_EQ(absl::MakeConstSpan(values), place->pieces[0].copies[0].subspan(first, kSize)) << name;
+    EXPECT_EQ(absl::MakeConstSpan(values), place->pieces[0].copies[0].subspan(first, kSize))
+        << name;
   }
 }
 

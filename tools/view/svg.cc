@@ -133,7 +133,9 @@ class SvgPicture {
                             "dx='8'>%s, %s%s%s%s</tspan></text>\n",
                             kLabels, y + 12, XmlText(TitleOf(timeline)),
                             PrintTime(bubbles.makespan_ns), PrintBubble(bubbles),
-                            timeline.origin == "simulated" ? "" : ", measured",
+                            timeline.origin == "simulated" ? ""
+                            : timeline.origin == "flight"  ? ", flight record"
+                                                           : ", measured",
                             style_.part.IsWhole() ? "" : "; ", WordsOf(style_.part, timeline));
       y += kTitle;
     }
@@ -337,6 +339,11 @@ class SvgPicture {
     }
   }
 
+  bool IsFlight() const {
+    return std::any_of(timelines_.begin(), timelines_.end(),
+                       [](const Timeline* timeline) { return timeline->origin == "flight"; });
+  }
+
   // What the rows below a rank's computation are, and what is light.
   std::vector<std::string> Notes() const {
     std::vector<std::string> notes;
@@ -348,16 +355,17 @@ class SvgPicture {
                                           style_.part.CutsMicrobatches() ? ", or not shown" : "")
                            : "numbers: microbatch");
     if (hides_) notes.push_back("light grey: other microbatches");
-    for (const Timeline* timeline : timelines_) {
-      for (const std::string& line : PrintUnfinished(*timeline, kMostOpen)) {
-        notes.push_back(line);
-      }
-    }
     if (lanes_.contains(LaneKind::kActivations) || lanes_.contains(LaneKind::kGradients)) {
-      notes.push_back("activations, gradients: messages on their way to the rank");
+      notes.push_back(IsFlight() ? "activations, gradients: messages that the rank waits for"
+                                 : "activations, gradients: messages on their way to the rank");
     }
     if (lanes_.contains(LaneKind::kCollectives)) {
       notes.push_back("collectives: light gathers parameters, dark sums gradients, by stage");
+    }
+    for (const Timeline* timeline : timelines_) {
+      const std::vector<std::string> open = PrintUnfinished(*timeline, kMostOpen);
+      if (!open.empty()) notes.push_back("dashed: had not ended");
+      notes.insert(notes.end(), open.begin(), open.end());
     }
     return notes;
   }

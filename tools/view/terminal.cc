@@ -463,7 +463,8 @@ std::string Drawing::LaneLegend() const {
   if (activations || gradients) {
     words.push_back(absl::StrCat(activations ? "activations" : "",
                                  activations && gradients ? ", " : "", gradients ? "gradients" : "",
-                                 ": messages on their way to the rank"));
+                                 step_.origin == "flight" ? ": messages that the rank waits for"
+                                                          : ": messages on their way to the rank"));
   }
   if (lanes_.contains(LaneKind::kCollectives)) {
     words.push_back(absl::StrCat("collectives: ", colored() ? "light" : "U",
