@@ -1,0 +1,234 @@
+#include "schedlang/search/problem.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stringline::search {
+namespace {
+
+constexpr int64_t kUnknown = -1;
+
+bool IsInputSide(ActionKind kind) {
+  return kind == ActionKind::kBackward || kind == ActionKind::kInputGradient;
+}
+
+// Advances ranks as far as they go, until none goes on.
+class Walk {
+ public:
+  Walk(const Problem& problem, const Words& words, int steps)
+      : problem_(problem), words_(words), steps_(steps) {
+    for (const StageWork& stage : problem.stages) {
+      const auto count = static_cast<size_t>(stage.microbatches) * static_cast<size_t>(steps);
+      activations_.emplace_back(count, stage.previous < 0 ? 0 : kUnknown);
+      gradients_.emplace_back(count, stage.next < 0 ? 0 : kUnknown);
+    }
+    const auto stages = static_cast<size_t>(problem.stage_count());
+    forwards_.assign(stages, 0);
+    inputs_.assign(stages, 0);
+    weights_.assign(stages, 0);
+    deferred_.assign(stages, 0);
+    queues_.assign(static_cast<size_t>(problem.ranks) * static_cast<size_t>(problem.ranks), 0);
+    place_.assign(static_cast<size_t>(problem.ranks), 0);
+    now_ = std::vector<int64_t>(static_cast<size_t>(problem.ranks), 0);
+    times_.starts.resize(static_cast<size_t>(problem.ranks));
+    times_.ends = times_.starts;
+  }
+
+  Times Run() && {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int r = 0; r < problem_.ranks; ++r) {
+        while (Advance(r)) moved = true;
+      }
+    }
+    for (size_t r = 0; r < words_.size(); ++r) {
+      if (place_[r] != words_[r].size() * static_cast<size_t>(steps_)) return {};
+      const auto& ends = times_.ends[r];
+      if (ends.empty()) continue;
+      times_.makespan = std::max(times_.makespan, ends.back());
+      times_.span = std::max(times_.span, ends.back() - times_.starts[r].front());
+    }
+    return std::move(times_);
+  }
+
+ private:
+  // When the letter could start by what it needs; kUnknown if that is not there yet.
+  int64_t ReadyAt(Letter letter) const {
+    const auto s = static_cast<size_t>(StageOf(letter));
+    switch (KindOf(letter)) {
+      case ActionKind::kForward:
+        return forwards_[s] < activations_[s].size() ? activations_[s][forwards_[s]] : kUnknown;
+      case ActionKind::kWeightGradient:
+        return deferred_[s] > 0 ? 0 : kUnknown;
+      default:
+        return inputs_[s] < forwards_[s] ? gradients_[s][inputs_[s]] : kUnknown;
+    }
+  }
+
+  bool Advance(int r) {
+    const auto& word = words_[static_cast<size_t>(r)];
+    size_t& place = place_[static_cast<size_t>(r)];
+    if (word.empty() || place == word.size() * static_cast<size_t>(steps_)) return false;
+    const Group group = word[place % word.size()];
+    int64_t start = ReadyAt(group.first);
+    if (start == kUnknown) return false;
+    if (group.is_pair()) {
+      const int64_t other = ReadyAt(group.second);
+      if (other == kUnknown) return false;
+      start = std::max(start, other);
+    }
+    start = std::max(start, now_[static_cast<size_t>(r)]);
+    const int64_t time = problem_.TimeOf(group);
+    if (time < 0) return false;
+    const int64_t end = start + time;
+    Give(group.first, end);
+    if (group.is_pair()) Give(group.second, end);
+    now_[static_cast<size_t>(r)] = end;
+    times_.starts[static_cast<size_t>(r)].push_back(start);
+    times_.ends[static_cast<size_t>(r)].push_back(end);
+    ++place;
+    return true;
+  }
+
+  void Give(Letter letter, int64_t end) {
+    const int s = StageOf(letter);
+    const auto index = static_cast<size_t>(s);
+    const StageWork& stage = problem_.stages[index];
+    const ActionKind kind = KindOf(letter);
+    if (kind == ActionKind::kForward) {
+      const size_t k = forwards_[index]++;
+      if (stage.next >= 0) Send(s, stage.next, stage.activation, end, &activations_, k);
+    } else if (kind == ActionKind::kWeightGradient) {
+      --deferred_[index];
+      ++weights_[index];
+    } else {
+      const size_t k = inputs_[index]++;
+      if (kind == ActionKind::kInputGradient) ++deferred_[index];
+      if (stage.previous >= 0) Send(s, stage.previous, stage.gradient, end, &gradients_, k);
+    }
+  }
+
+  void Send(int from, int to, const MessageTime& message, int64_t end,
+            std::vector<std::vector<int64_t>>* arrivals, size_t k) {
+    const int a = problem_.stages[static_cast<size_t>(from)].rank;
+    const int b = problem_.stages[static_cast<size_t>(to)].rank;
+    if (a != b) {
+      int64_t& queue = queues_[static_cast<size_t>(a * problem_.ranks + b)];
+      queue = std::max(queue, end) + message.transfer;
+      end = queue + message.latency;
+    }
+    (*arrivals)[static_cast<size_t>(to)][k] = end;
+  }
+
+  const Problem& problem_;
+  const Words& words_;
+  const int steps_;
+  std::vector<std::vector<int64_t>> activations_;  // by stage and microbatch: when they are there
+  std::vector<std::vector<int64_t>> gradients_;
+  std::vector<size_t> forwards_, inputs_, weights_, deferred_;  // by stage: how many are done
+  std::vector<int64_t> queues_;  // by sender and receiver: when the last transfer ends
+  std::vector<size_t> place_;    // by rank
+  std::vector<int64_t> now_;     // by rank
+  Times times_;
+};
+
+}  // namespace
+
+const char* NameOf(Objective objective) {
+  switch (objective) {
+    case Objective::kMakespan:
+      return "makespan";
+    case Objective::kSpan:
+      return "span";
+    case Objective::kPeriod:
+      return "period";
+  }
+  return "";
+}
+
+int64_t Problem::TimeOf(Group group) const {
+  const int a = StageOf(group.first);
+  if (!group.is_pair()) {
+    return stages[static_cast<size_t>(a)].time[static_cast<size_t>(KindOf(group.first))];
+  }
+  const std::vector<int64_t>& pairs =
+      KindOf(group.second) == ActionKind::kBackward ? whole_pairs : input_pairs;
+  if (pairs.empty()) return -1;
+  return pairs[static_cast<size_t>(a * stage_count() + StageOf(group.second))];
+}
+
+int64_t LeastWork(const Problem& problem, int rank) {
+  // A pair stands for one F and one B or I: it saves at most the difference.
+  int64_t work = 0, most_saved = 0, forwards = 0;
+  for (const StageWork& stage : problem.stages) {
+    if (stage.rank != rank) continue;
+    const int64_t parted = stage.time[2] + stage.time[3];
+    const int64_t back = !problem.split   ? stage.time[1]
+                         : !problem.whole ? parted
+                                          : std::min(parted, stage.time[1]);
+    work += stage.microbatches * (stage.time[0] + back);
+    forwards += stage.microbatches;
+  }
+  for (size_t i = 0; i < problem.whole_pairs.size() + problem.input_pairs.size(); ++i) {
+    const bool is_whole = i < problem.whole_pairs.size();
+    const size_t k = is_whole ? i : i - problem.whole_pairs.size();
+    const int64_t time = (is_whole ? problem.whole_pairs : problem.input_pairs)[k];
+    const auto stages = static_cast<size_t>(problem.stage_count());
+    const StageWork& a = problem.stages[k / stages];
+    const StageWork& b = problem.stages[k % stages];
+    if (time < 0 || a.rank != rank || b.rank != rank) continue;
+    // Against the cheapest way to do the two apart.
+    const int64_t apart = a.time[0] + (is_whole ? b.time[1] : b.time[2]);
+    most_saved = std::max(most_saved, apart - time);
+  }
+  return std::max<int64_t>(0, work - forwards * most_saved);
+}
+
+Times TimesOf(const Problem& problem, const Words& words, int steps) {
+  return Walk(problem, words, steps).Run();
+}
+
+int64_t ValueOf(const Problem& problem, const Words& words) {
+  if (problem.objective != Objective::kPeriod) {
+    const Times times = TimesOf(problem, words);
+    if (!times.whole()) return kNoLimit;
+    return problem.objective == Objective::kSpan ? times.span : times.makespan;
+  }
+  const Times two = TimesOf(problem, words, 2);
+  const Times four = TimesOf(problem, words, 4);
+  return two.whole() && four.whole() ? (four.makespan - two.makespan + 1) / 2 : kNoLimit;
+}
+
+bool IsComplete(const Problem& problem, const Words& words) {
+  if (words.size() != static_cast<size_t>(problem.ranks)) return false;
+  std::vector<std::array<int, 4>> done(problem.stages.size());
+  for (int r = 0; r < problem.ranks; ++r) {
+    int64_t held = 0;
+    for (const Group group : words[static_cast<size_t>(r)]) {
+      int64_t during = 0, after = 0;
+      if (problem.TimeOf(group) < 0) return false;
+      for (const Letter letter : {group.first, group.second}) {
+        if (letter == kNoLetter) continue;
+        const auto s = static_cast<size_t>(StageOf(letter));
+        const ActionKind kind = KindOf(letter);
+        if (s >= problem.stages.size() || problem.stages[s].rank != r) return false;
+        auto& [forward, whole, input, weight] = done[s];
+        if (IsInputSide(kind) && whole + input >= forward) return false;
+        if (kind == ActionKind::kWeightGradient && weight >= input) return false;
+        ++done[s][static_cast<size_t>(kind)];
+        during += problem.stages[s].during[static_cast<size_t>(kind)];
+        after += problem.stages[s].after[static_cast<size_t>(kind)];
+      }
+      if (held + during > problem.capacity[static_cast<size_t>(r)]) return false;
+      held += after;
+    }
+  }
+  for (size_t s = 0; s < problem.stages.size(); ++s) {
+    const auto& [forward, whole, input, weight] = done[s];
+    const int all = problem.stages[s].microbatches;
+    if (forward != all || whole + input != all || weight != input) return false;
+  }
+  return true;
+}
+
+}  // namespace stringline::search

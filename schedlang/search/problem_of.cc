@@ -1,0 +1,174 @@
+#include "schedlang/search/problem_of.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace stringline::search {
+namespace {
+
+constexpr auto kForwardIndex = static_cast<size_t>(ActionKind::kForward);
+constexpr auto kBackwardIndex = static_cast<size_t>(ActionKind::kBackward);
+constexpr auto kInputIndex = static_cast<size_t>(ActionKind::kInputGradient);
+constexpr auto kWeightIndex = static_cast<size_t>(ActionKind::kWeightGradient);
+
+// One activation from F to B or W.
+void HoldActivations(StageWork* work) {
+  work->during[kForwardIndex] = work->after[kForwardIndex] = 1;
+  work->after[kBackwardIndex] = work->after[kWeightIndex] = -1;
+}
+
+void HoldBytes(const StageMemory& memory, StageWork* work) {
+  const int64_t saved = memory[MemoryClass::kSavedForInput] + memory[MemoryClass::kSavedForWeight];
+  const int64_t stash = memory[MemoryClass::kStash];
+  // What an F takes in and gives, and an I likewise.
+  const int64_t messages = 2 * memory[MemoryClass::kMessages];
+  work->during = {saved + messages, messages, stash + messages, 0};
+  work->after = {saved, -saved, stash - memory[MemoryClass::kSavedForInput],
+                 -stash - memory[MemoryClass::kSavedForWeight]};
+}
+
+int64_t ResidentBytes(const StageMemory& memory) {
+  return memory[MemoryClass::kWeights] + memory[MemoryClass::kGradients] +
+         memory[MemoryClass::kOptimizer] + memory.unreduced;
+}
+
+MessageTime TimeOfMessage(const CostModel& costs, ActionKind send, int stage) {
+  const Hop hop = HopOf(costs, {.kind = send, .stage = StageId(stage)});
+  return {hop.latency_ns, hop.transfer_ns};
+}
+
+std::vector<int64_t> PairTimes(const Plan& stages, const CostModel& costs, ActionKind back) {
+  const int count = static_cast<int>(stages.stages.size());
+  std::vector<int64_t> times(static_cast<size_t>(count) * static_cast<size_t>(count), -1);
+  for (int a = 0; a < count; ++a) {
+    for (int b = 0; b < count; ++b) {
+      if (stages.stages[a].rank != stages.stages[b].rank) continue;
+      const Action group[] = {{.kind = ActionKind::kForward, .stage = StageId(a)},
+                              {.kind = back, .joined = true, .stage = StageId(b)}};
+      times[static_cast<size_t>(a * count + b)] = GroupCost(costs, group);
+    }
+  }
+  return times;
+}
+
+}  // namespace
+
+absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
+                                  const Limits& limits) {
+  if (limits.activations >= 0 && limits.memory >= 0) {
+    return absl::InvalidArgumentError("a limit of activations and one of bytes: give one of them");
+  }
+  if (limits.memory >= 0 && costs.memory.empty()) {
+    return absl::InvalidArgumentError(
+        "a limit of bytes needs costs that say what stages hold (memory.saved_for_W …, or a "
+        "model)");
+  }
+  Problem problem;
+  problem.ranks = stages.ranks();
+  problem.whole = limits.whole;
+  problem.split = limits.split;
+  problem.objective = limits.objective;
+  problem.capacity.assign(static_cast<size_t>(problem.ranks), limits.activations >= 0
+                                                                  ? limits.activations
+                                                              : limits.memory >= 0 ? limits.memory
+                                                                                   : kNoLimit);
+  for (size_t s = 0; s < stages.stages.size(); ++s) {
+    const Stage& stage = stages.stages[s];
+    StageWork work;
+    work.rank = stage.rank.value;
+    work.previous = stage.previous.valid() ? stage.previous.value : -1;
+    work.next = stage.next.valid() ? stage.next.value : -1;
+    work.microbatches = stages.microbatches_of(StageId(static_cast<int32_t>(s)));
+    work.time = {costs.forward[s], costs.backward[s], costs.input_gradient[s],
+                 costs.weight_gradient[s]};
+    const int id = static_cast<int>(s);
+    work.activation = TimeOfMessage(costs, ActionKind::kSendForward, id);
+    work.gradient = TimeOfMessage(costs, ActionKind::kSendBackward, id);
+    if (limits.memory >= 0) {
+      HoldBytes(costs.memory[s], &work);
+      problem.capacity[static_cast<size_t>(work.rank)] -= ResidentBytes(costs.memory[s]);
+    } else {
+      HoldActivations(&work);
+    }
+    problem.stages.push_back(work);
+  }
+  for (size_t r = 0; r < problem.capacity.size(); ++r) {
+    if (problem.capacity[r] >= 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", r, " holds ", limits.memory - problem.capacity[r],
+                     " bytes at all times, and may hold ", limits.memory));
+  }
+  if (!limits.pairs) return problem;
+  CostModel priced = costs;
+  PricePairs(stages, &priced);
+  if (limits.whole) problem.whole_pairs = PairTimes(stages, priced, ActionKind::kBackward);
+  if (limits.split) problem.input_pairs = PairTimes(stages, priced, ActionKind::kInputGradient);
+  return problem;
+}
+
+absl::StatusOr<Words> WordsOf(const Plan& plan) {
+  Words words(static_cast<size_t>(plan.ranks()));
+  for (int r = 0; r < plan.ranks(); ++r) {
+    const auto actions = plan.of(RankId(r));
+    for (size_t i = 0; i < actions.size();) {
+      if (!IsCompute(actions[i].kind)) {
+        ++i;
+        continue;
+      }
+      const auto parts = GroupAt(actions, i);
+      Group group{LetterOf(parts[0].kind, parts[0].stage.value)};
+      if (parts.size() == 2) group.second = LetterOf(parts[1].kind, parts[1].stage.value);
+      if (group.is_pair() && KindOf(group.first) != ActionKind::kForward) {
+        std::swap(group.first, group.second);
+      }
+      const bool is_pair_of_two_directions = group.is_pair() &&
+                                             KindOf(group.first) == ActionKind::kForward &&
+                                             (KindOf(group.second) == ActionKind::kBackward ||
+                                              KindOf(group.second) == ActionKind::kInputGradient);
+      if (parts.size() > 2 || (parts.size() == 2 && !is_pair_of_two_directions)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(PrintGroup(plan, actions, i), " is no pair of an F and a B or I"));
+      }
+      words[static_cast<size_t>(r)].push_back(group);
+      i += parts.size();
+    }
+  }
+  return words;
+}
+
+Plan PlanOf(Plan stages, const Words& words) {
+  stages.actions.clear();
+  stages.first = {0};
+  stages.iterations.clear();
+  stages.places = {stages.header};
+  stages.lowered = false;
+  std::vector<int32_t> forwards(stages.stages.size(), 0), inputs = forwards, weights = forwards;
+  // A W takes the oldest I that was deferred, so their microbatches are noted.
+  std::vector<std::vector<int32_t>> deferred(stages.stages.size());
+  for (const std::vector<Group>& word : words) {
+    for (const Group group : word) {
+      for (const Letter letter : {group.first, group.second}) {
+        if (letter == kNoLetter) continue;
+        const auto s = static_cast<size_t>(StageOf(letter));
+        Action action{.kind = KindOf(letter), .joined = letter == group.second};
+        action.stage = StageId(static_cast<int32_t>(s));
+        int32_t microbatch = 0;
+        if (action.kind == ActionKind::kForward) {
+          microbatch = forwards[s]++;
+        } else if (action.kind == ActionKind::kWeightGradient) {
+          microbatch = deferred[s][static_cast<size_t>(weights[s]++)];
+        } else {
+          microbatch = inputs[s]++;
+          if (action.kind == ActionKind::kInputGradient) deferred[s].push_back(microbatch);
+        }
+        action.microbatch = MicrobatchId(microbatch);
+        stages.actions.push_back(action);
+      }
+    }
+    stages.first.push_back(static_cast<uint32_t>(stages.actions.size()));
+  }
+  return stages;
+}
+
+}  // namespace stringline::search

@@ -1,0 +1,36 @@
+// From and to plans: what is to be ordered, and the orders that were found.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "schedlang/plan.h"
+#include "schedlang/search/problem.h"
+#include "schedlang/sim/costs.h"
+
+namespace stringline::search {
+
+// What the orders may hold and use.
+struct Limits {
+  int64_t activations = -1;  // of stages, that a rank may hold; -1: any number
+  int64_t memory = -1;       // bytes that a rank may hold; -1: any number
+  bool whole = true;         // B
+  bool split = true;         // I and W
+  bool pairs = false;        // F & B, and F & I where the costs know it
+  Objective objective = Objective::kMakespan;
+};
+
+// The stages of the plan at these costs; its actions do not matter. With `memory` the costs must
+// say what stages hold: what is always there is taken from every rank's capacity. Errors:
+// InvalidArgument where that is more than `memory`, or where both limits are given.
+absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs, const Limits& limits);
+
+// The plan's computations as words. Errors: InvalidArgument naming the first group that is none (of
+// more than two parts, or not an F and one B or I). Microbatches become those of the counters.
+absl::StatusOr<Words> WordsOf(const Plan& plan);
+
+// `stages` with these orders: not lowered; all actions are at the schedule's name.
+Plan PlanOf(Plan stages, const Words& words);
+
+}  // namespace stringline::search

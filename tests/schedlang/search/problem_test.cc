@@ -1,0 +1,97 @@
+// The flat problem against the simulator, over the library: words and plans say the same, and times
+// are the same to the nanosecond.
+#include "schedlang/search/problem.h"
+
+#include <gtest/gtest.h>
+
+#include "schedlang/lower/lower.h"
+#include "schedlang/search/problem_of.h"
+#include "schedlang/sim/simulate.h"
+#include "tools/library_plan.h"
+
+namespace stringline::search {
+namespace {
+
+struct LibraryCase {
+  const char* schedule;
+  int p, m;
+};
+const LibraryCase kCases[] = {{"gpipe", 4, 8},       {"1f1b", 4, 8},
+                              {"zb_h1", 4, 9},       {"zb_h2", 4, 12},
+                              {"zb_v", 3, 7},        {"v_half", 4, 8},
+                              {"v_min", 4, 8},       {"interleaved", 4, 8},
+                              {"dualpipe_v", 4, 10}, {"megatron_combined", 2, 6},
+                              {"hanayo", 2, 4},      {"chimera", 4, 8},
+                              {"dualpipe", 4, 12}};
+
+Plan PlanOfCase(const LibraryCase& c) {
+  return *PlanOfSchedule(STRINGLINE_SOURCE_DIR "/schedules", c.schedule, c.p, c.m);
+}
+
+CostSpec SpecOf(const Plan& plan, const std::string& more) {
+  CostSpec spec = *ParseCosts("I=900us,W=700us,B=1500us,FB=2400us" + more);
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    spec.values["F"].push_back(1'000'000 + 37'000 * static_cast<int64_t>(s % 5));
+  }
+  return spec;
+}
+
+TEST(ProblemTest, TimesAreTheSimulators) {
+  for (const LibraryCase& c : kCases) {
+    for (const char* const links : {"", ",p2p=130us", ",p2p=20us,message=64MiB,bandwidth=40GB/s"}) {
+      SCOPED_TRACE(std::string(c.schedule) + links);
+      const Plan plan = PlanOfCase(c);
+      const auto costs = ResolveCosts(SpecOf(plan, links), plan);
+      ASSERT_TRUE(costs.ok()) << costs.status();
+      const auto problem = ProblemOf(plan, *costs, {.pairs = true});
+      ASSERT_TRUE(problem.ok()) << problem.status();
+      const auto words = WordsOf(plan);
+      ASSERT_TRUE(words.ok()) << words.status();
+      EXPECT_TRUE(IsComplete(*problem, *words));
+      const auto timeline = Simulate(plan, *costs);
+      ASSERT_TRUE(timeline.ok()) << timeline.status();
+      const Bubbles bubbles = MeasureBubbles(*timeline);
+      const Times times = TimesOf(*problem, *words);
+      EXPECT_EQ(times.makespan, bubbles.makespan_ns);
+      EXPECT_EQ(times.span, bubbles.span_ns);
+    }
+  }
+}
+
+TEST(ProblemTest, WordsAreNumberedByTheCounters) {
+  for (const LibraryCase& c : kCases) {
+    SCOPED_TRACE(c.schedule);
+    const Plan plan = PlanOfCase(c);
+    const Plan again = Lower(PlanOf(plan, *WordsOf(plan)));
+    EXPECT_EQ(Print(again), Print(plan));
+  }
+}
+
+TEST(ProblemTest, WhatIsNoOrderIsNotComplete) {
+  const Plan plan = PlanOfCase({"zb_h1", 2, 3});
+  const auto costs = ResolveCosts(UnitCosts(), plan);
+  const Problem problem = *ProblemOf(plan, *costs, {.activations = 2});
+  const Words words = *WordsOf(plan);
+  EXPECT_TRUE(IsComplete(problem, words));
+
+  Words missing = words;
+  missing[1].pop_back();
+  EXPECT_FALSE(IsComplete(problem, missing));
+  Words swapped = words;
+  std::swap(swapped[1][0], swapped[1][1]);  // the I before its F
+  EXPECT_FALSE(IsComplete(problem, swapped));
+  EXPECT_FALSE(TimesOf(problem, swapped).whole());
+  const Problem tight = *ProblemOf(plan, *costs, {.activations = 1});
+  EXPECT_FALSE(IsComplete(tight, words));
+}
+
+TEST(ProblemTest, ThePeriodIsThatOfStepsBehindEachOther) {
+  // A rank of ZB-H2 idles before its first and behind its last action only.
+  const Plan plan = PlanOfCase({"zb_h2", 4, 12});
+  const auto costs = ResolveCosts(UnitCosts(), plan);
+  const Problem problem = *ProblemOf(plan, *costs, {.objective = Objective::kPeriod});
+  EXPECT_EQ(ValueOf(problem, *WordsOf(plan)), LeastWork(problem, 0));
+}
+
+}  // namespace
+}  // namespace stringline::search
