@@ -6,8 +6,6 @@
 namespace stringline::search {
 namespace {
 
-constexpr int64_t kUnknown = -1;
-
 bool IsInputSide(ActionKind kind) {
   return kind == ActionKind::kBackward || kind == ActionKind::kInputGradient;
 }
@@ -19,8 +17,8 @@ class Walk {
       : problem_(problem), words_(words), steps_(steps) {
     for (const StageWork& stage : problem.stages) {
       const auto count = static_cast<size_t>(stage.microbatches) * static_cast<size_t>(steps);
-      activations_.emplace_back(count, stage.previous < 0 ? 0 : kUnknown);
-      gradients_.emplace_back(count, stage.next < 0 ? 0 : kUnknown);
+      activations_.emplace_back(count, stage.previous < 0 ? 0 : kNotThere);
+      gradients_.emplace_back(count, stage.next < 0 ? 0 : kNotThere);
     }
     const auto stages = static_cast<size_t>(problem.stage_count());
     forwards_.assign(stages, 0);
@@ -52,16 +50,16 @@ class Walk {
   }
 
  private:
-  // When the letter could start by what it needs; kUnknown if that is not there yet.
+  // When the letter could start by what it needs; kNotThere if that is not there yet.
   int64_t ReadyAt(Letter letter) const {
     const auto s = static_cast<size_t>(StageOf(letter));
     switch (KindOf(letter)) {
       case ActionKind::kForward:
-        return forwards_[s] < activations_[s].size() ? activations_[s][forwards_[s]] : kUnknown;
+        return forwards_[s] < activations_[s].size() ? activations_[s][forwards_[s]] : kNotThere;
       case ActionKind::kWeightGradient:
-        return deferred_[s] > 0 ? 0 : kUnknown;
+        return deferred_[s] > 0 ? 0 : kNotThere;
       default:
-        return inputs_[s] < forwards_[s] ? gradients_[s][inputs_[s]] : kUnknown;
+        return inputs_[s] < forwards_[s] ? gradients_[s][inputs_[s]] : kNotThere;
     }
   }
 
@@ -71,10 +69,10 @@ class Walk {
     if (word.empty() || place == word.size() * static_cast<size_t>(steps_)) return false;
     const Group group = word[place % word.size()];
     int64_t start = ReadyAt(group.first);
-    if (start == kUnknown) return false;
+    if (start == kNotThere) return false;
     if (group.is_pair()) {
       const int64_t other = ReadyAt(group.second);
-      if (other == kUnknown) return false;
+      if (other == kNotThere) return false;
       start = std::max(start, other);
     }
     start = std::max(start, now_[static_cast<size_t>(r)]);

@@ -22,6 +22,7 @@
 namespace stringline::search {
 
 inline constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max() / 4;
+inline constexpr int64_t kNotThere = -1;  // as the time at which a value is there
 
 // A kind of a stage. Of groups `F a & B b` the parts are letters too.
 using Letter = uint16_t;

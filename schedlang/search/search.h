@@ -2,29 +2,59 @@
 // below.
 //
 // Pure and without a clock: what it finds depends on the problem, the orders it is given to begin
-// with, the seed, and how many iterations it may take. Who has a clock asks for a few iterations at
-// a time.
+// with, the seed, and how many iterations it may take. Who has a clock or several cores explores
+// in rounds: every round begins with what the ones before it have found.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "schedlang/search/evaluator.h"
+#include "schedlang/search/list_orders.h"
 #include "schedlang/search/problem.h"
 
 namespace stringline::search {
+
+// Orders that were found, and the rule that gave them, if one did.
+struct Candidate {
+  Words words;
+  Score score;
+  std::optional<Policy> policy;
+};
+
+// The best candidates, the best first; none twice. Among them some that a rule gave, which can be
+// varied.
+class Candidates {
+ public:
+  // Words that are not complete or never end are passed over, as are those worse than all kept.
+  void Offer(Evaluator* evaluator, Words words, std::optional<Policy> policy);
+  void Offer(Candidate candidate);
+  void Offer(const Candidates& others);
+
+  bool empty() const { return all_.empty(); }
+  const Candidate& best() const { return all_.front(); }
+  const std::vector<Candidate>& all() const { return all_; }
+
+ private:
+  std::vector<Candidate> all_;
+};
+
+struct Effort {
+  int64_t iterations = 20'000;  // moves that are tried; a rule counts as ten
+  uint64_t seed = 1;
+};
+
+// Goes on from `begin`: by all plain rules where it is empty, else by rules a little different from
+// its own and by moves, whichever the seed says. Ends early at the bound.
+Candidates Explore(const Problem& problem, Candidates begin, int64_t bound, const Effort& effort);
 
 struct Found {
   Words words;               // empty: none was found that ends within the capacity
   int64_t value = kNoLimit;  // of the problem's objective
   int64_t bound = 0;         // no order is below
   bool is_proven() const { return value <= bound; }
-  // How far the value may be from the best, as a share of the bound.
-  double gap() const;
-};
-
-struct Effort {
-  int64_t iterations = 20'000;  // words that are evaluated, more or less
-  uint64_t seed = 1;
+  double gap() const;  // how far the value may be from the best, as a share of the bound
 };
 
 // `begin` are orders to improve beside its own; those that are not complete are passed over.

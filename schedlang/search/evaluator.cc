@@ -1,0 +1,407 @@
+// Ranks go on, each until it waits for a value that is not there yet; whoever gives it wakes the
+// rank up. A trial begins at a front behind which nothing can have changed, and takes from the base
+// what lies before it.
+#include "schedlang/search/evaluator.h"
+
+#include <algorithm>
+
+namespace stringline::search {
+namespace {
+
+constexpr size_t Index(ActionKind kind) { return static_cast<size_t>(kind); }
+
+}  // namespace
+
+Evaluator::Evaluator(const Problem& problem) : problem_(problem) {
+  const int stages = problem.stage_count();
+  // Values lie one after the other: of every stage the activations that it waits for, then the
+  // gradients.
+  std::vector<int32_t> activations, gradients;
+  int32_t values = 0;
+  for (const StageWork& work : problem.stages) {
+    activations.push_back(values);
+    gradients.push_back(values + work.microbatches);
+    values += 2 * work.microbatches;
+  }
+  there_.assign(static_cast<size_t>(values), kNotThere);
+  letters_.resize(static_cast<size_t>(4 * stages));
+  given_first_.assign(static_cast<size_t>(2 * stages), -1);
+  given_end_ = given_first_;
+  rank_stages_.resize(static_cast<size_t>(problem.ranks));
+  for (int s = 0; s < stages; ++s) {
+    const StageWork& work = problem.stages[s];
+    for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward,
+                                  ActionKind::kInputGradient, ActionKind::kWeightGradient}) {
+      OfLetter& letter = letters_[LetterOf(kind, s)];
+      letter.time = work.time[Index(kind)];
+      if (kind == ActionKind::kWeightGradient) continue;
+      const bool forward = kind == ActionKind::kForward;
+      letter.counter = 2 * s + (forward ? 0 : 1);
+      letter.needs = forward ? activations[s] : gradients[s];
+      const int to = forward ? work.next : work.previous;
+      if (to < 0) {
+        if (forward) letter.gives = gradients[s];  // the last stage begins its own way back
+        letter.to = work.rank;
+      } else {
+        letter.gives = forward ? activations[to] : gradients[to];
+        letter.to = problem.stages[to].rank;
+        const MessageTime& message = forward ? work.activation : work.gradient;
+        if (letter.to != work.rank) {
+          letter.queue = work.rank * problem.ranks + letter.to;
+          letter.latency = message.latency;
+          letter.transfer = message.transfer;
+        }
+      }
+      if (letter.gives >= 0) {
+        given_first_[letter.counter] = letter.gives;
+        given_end_[letter.counter] = letter.gives + work.microbatches;
+      }
+    }
+    local_.push_back(static_cast<int32_t>(rank_stages_[work.rank].size()));
+    rank_stages_[work.rank].push_back(s);
+  }
+  const auto ranks = static_cast<size_t>(problem.ranks);
+  // A queue whose messages take no time holds up nobody.
+  std::vector<bool> holds_up(ranks * ranks, false);
+  for (const OfLetter& letter : letters_) {
+    if (letter.transfer > 0) holds_up[letter.queue] = true;
+  }
+  for (OfLetter& letter : letters_) {
+    if (letter.queue >= 0 && !holds_up[letter.queue]) letter.queue = -1;
+  }
+  front_ = {
+      std::vector<int32_t>(ranks),         std::vector<int64_t>(ranks),
+      std::vector<int64_t>(ranks),         std::vector<int32_t>(static_cast<size_t>(2 * stages)),
+      std::vector<int64_t>(ranks * ranks), std::vector<int32_t>(ranks)};
+  first_start_.assign(ranks, 0);
+  prefix_counts_.resize(ranks);
+}
+
+int64_t Evaluator::TimeOf(Group group) const {
+  return group.is_pair() ? problem_.TimeOf(group) : letters_[group.first].time;
+}
+
+bool Evaluator::Load(const Words& words) {
+  first_ = {0};
+  word_.clear();
+  for (const std::vector<Group>& word : words) {
+    word_.insert(word_.end(), word.begin(), word.end());
+    first_.push_back(static_cast<int32_t>(word_.size()));
+  }
+  start_.assign(word_.size(), 0);
+  end_.assign(word_.size(), 0);
+  prefix_work_.assign(word_.size(), 0);
+  prefix_held_.assign(word_.size(), 0);
+  std::fill(there_.begin(), there_.end(), kNotThere);
+  for (int s = 0; s < problem_.stage_count(); ++s) {
+    if (problem_.stages[s].previous >= 0) continue;
+    const int32_t at = letters_[LetterOf(ActionKind::kForward, s)].needs;
+    std::fill_n(there_.begin() + at, problem_.stages[s].microbatches, 0);
+  }
+  for (int r = 0; r < ranks(); ++r) {
+    CountPrefixes(r);
+    front_.place[r] = 0;
+    front_.now[r] = 0;
+    front_.left[r] = 0;
+    for (int i = first_[r]; i < first_[r + 1]; ++i) front_.left[r] += TimeOf(word_[i]);
+  }
+  std::fill(front_.counts.begin(), front_.counts.end(), 0);
+  std::fill(front_.queues.begin(), front_.queues.end(), 0);
+  const bool ends = Run<true>(&there_, kNoLimit);
+  base_ = ends ? Measure() : Score{};
+  trial_there_ = there_;
+  return ends;
+}
+
+Words Evaluator::words() const {
+  Words words;
+  for (int r = 0; r < ranks(); ++r) {
+    words.emplace_back(word_.begin() + first_[r], word_.begin() + first_[r + 1]);
+  }
+  return words;
+}
+
+void Evaluator::CountPrefixes(int rank) {
+  std::vector<int32_t>& prefix = prefix_counts_[rank];
+  const size_t width = 3 * rank_stages_[rank].size();
+  prefix.resize((static_cast<size_t>(length(rank)) + 1) * width);
+  std::fill_n(prefix.begin(), width, 0);
+  int64_t work = 0, held = 0;
+  for (int i = 0; i < length(rank); ++i) {
+    const Group group = At(rank, i);
+    int32_t* const now = prefix.data() + static_cast<size_t>(i) * width;
+    std::copy_n(now, width, now + width);
+    prefix_work_[first_[rank] + i] = work;
+    prefix_held_[first_[rank] + i] = held;
+    work += TimeOf(group);
+    for (const Letter letter : {group.first, group.second}) {
+      if (letter == kNoLetter) break;
+      int32_t* const counts = now + width + 3 * local_[StageOf(letter)];
+      const ActionKind kind = KindOf(letter);
+      held += problem_.stages[StageOf(letter)].after[Index(kind)];
+      if (kind == ActionKind::kForward) ++counts[0];
+      if (kind == ActionKind::kBackward || kind == ActionKind::kInputGradient) ++counts[1];
+      if (kind == ActionKind::kInputGradient) ++counts[2];
+      if (kind == ActionKind::kWeightGradient) --counts[2];
+    }
+  }
+}
+
+void Evaluator::CountsBefore(int rank, int place) {
+  for (const int32_t s : rank_stages_[rank]) {
+    const int32_t* const counts = PrefixOf(rank, place, s);
+    front_.counts[2 * s] = counts[0];
+    front_.counts[2 * s + 1] = counts[1];
+  }
+}
+
+void Evaluator::FrontBefore(int rank, int place) {
+  const int64_t since = place > 0 ? EndOf(rank, place - 1) : 0;
+  for (int r = 0; r < ranks(); ++r) {
+    const auto begin = start_.begin() + first_[r];
+    const int at =
+        r == rank ? place
+                  : static_cast<int>(
+                        std::lower_bound(begin, start_.begin() + first_[r + 1], since) - begin);
+    front_.place[r] = at;
+    if (length(r) > 0) first_start_[r] = StartOf(r, 0);
+    front_.now[r] = at > 0 ? EndOf(r, at - 1) : 0;
+    const int last = length(r) - 1;
+    const int64_t all = last < 0 ? 0 : prefix_work_[first_[r] + last] + TimeOf(At(r, last));
+    front_.left[r] = all - (at <= last ? prefix_work_[first_[r] + at] : all);
+    CountsBefore(r, at);
+  }
+  // The last message of every queue says when its transfer ended.
+  std::fill(front_.queues.begin(), front_.queues.end(), 0);
+  for (const OfLetter& letter : letters_) {
+    if (letter.queue < 0) continue;
+    const int32_t sent = front_.counts[letter.counter];
+    if (sent == 0) continue;
+    int64_t& queue = front_.queues[letter.queue];
+    queue = std::max(queue, there_[letter.gives + sent - 1] - letter.latency);
+  }
+}
+
+template <bool kWrites>
+bool Evaluator::Run(std::vector<int64_t>* there_list, int64_t limit) {
+  int64_t* const there = there_list->data();
+  const OfLetter* const letters = letters_.data();
+  int32_t* const counts = front_.counts.data();
+  int32_t* const blocked = front_.blocked.data();
+  std::fill(front_.blocked.begin(), front_.blocked.end(), -1);
+  ready_.clear();
+  for (int r = ranks() - 1; r >= 0; --r) ready_.push_back(r);
+  while (!ready_.empty()) {
+    const int r = ready_.back();
+    ready_.pop_back();
+    int32_t i = first_[r] + front_.place[r];
+    const int32_t last = first_[r + 1];
+    int64_t now = front_.now[r];
+    int64_t left = front_.left[r];
+    for (; i < last; ++i) {
+      const Group group = word_[i];
+      const OfLetter& first = letters[group.first];
+      int64_t start = now, time = first.time;
+      if (first.needs >= 0) {
+        const int32_t at = first.needs + counts[first.counter];
+        if (there[at] < 0) {
+          blocked[r] = at;
+          break;
+        }
+        start = std::max(start, there[at]);
+      }
+      if (group.is_pair()) {
+        const OfLetter& second = letters[group.second];
+        const int32_t at = second.needs + counts[second.counter];
+        if (there[at] < 0) {
+          blocked[r] = at;
+          break;
+        }
+        start = std::max(start, there[at]);
+        time = problem_.TimeOf(group);
+      }
+      now = start + time;
+      left -= time;
+      if (i == first_[r]) first_start_[r] = start;
+      if (kWrites) {
+        start_[i] = start;
+        end_[i] = now;
+      }
+      for (const Letter name : {group.first, group.second}) {
+        if (name == kNoLetter) break;
+        const OfLetter& letter = letters[name];
+        if (letter.counter < 0) break;
+        const int32_t k = counts[letter.counter]++;
+        if (letter.gives < 0) continue;
+        int64_t arrives = now;
+        if (letter.queue >= 0) {
+          int64_t& queue = front_.queues[letter.queue];
+          arrives = queue = std::max(queue, now) + letter.transfer;
+        }
+        arrives += letter.latency;
+        const int32_t at = letter.gives + k;
+        there[at] = arrives;
+        if (letter.to != r && blocked[letter.to] == at) {
+          blocked[letter.to] = -1;
+          ready_.push_back(letter.to);
+        }
+      }
+    }
+    front_.place[r] = i - first_[r];
+    front_.now[r] = now;
+    front_.left[r] = left;
+    if (now + left > limit) return false;
+  }
+  for (int r = 0; r < ranks(); ++r) {
+    if (front_.place[r] != length(r)) return false;
+  }
+  return true;
+}
+
+Score Evaluator::Measure() const {
+  Score score{0, 0};
+  const bool spans = problem_.objective != Objective::kMakespan;
+  for (int r = 0; r < ranks(); ++r) {
+    if (length(r) == 0) continue;
+    const int64_t took = front_.now[r] - (spans ? first_start_[r] : 0);
+    score.value = std::max(score.value, took);
+    score.ends += took;
+  }
+  return score;
+}
+
+bool Evaluator::GoBack(int* rank, int* place) const {
+  const int64_t start = StartOf(*rank, *place);
+  if (*place > 0 && EndOf(*rank, *place - 1) == start) {
+    --*place;
+    return true;
+  }
+  const Group group = At(*rank, *place);
+  for (const Letter name : {group.first, group.second}) {
+    if (name == kNoLetter || letters_[name].needs < 0) continue;
+    const int s = StageOf(name);
+    const int side = KindOf(name) == ActionKind::kForward ? 0 : 1;
+    const int32_t k = PrefixOf(*rank, *place, s)[side];
+    if (there_[letters_[name].needs + k] != start) continue;
+    const int from = side == 0 ? problem_.stages[s].previous : problem_.stages[s].next;
+    if (from < 0) continue;
+    const int other = problem_.stages[from].rank;
+    // The place at which that count goes from k to k + 1.
+    int low = 0, high = length(other);
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      (PrefixOf(other, middle + 1, from)[side] <= k ? low : high) =
+          PrefixOf(other, middle + 1, from)[side] <= k ? middle + 1 : middle;
+    }
+    *rank = other;
+    *place = low;
+    return true;
+  }
+  return false;
+}
+
+bool Evaluator::IsPossible(const Move& move) const {
+  const Group moved = At(move.rank, move.from);
+  if (!KeepsOrder(move, StageOf(moved.first))) return false;
+  if (moved.is_pair() && !KeepsOrder(move, StageOf(moved.second))) return false;
+  return KeepsCapacity(move);
+}
+
+// Calls take(group) for the groups between the two places of the move, in their new order.
+template <typename Take>
+bool Evaluator::ForWindow(const Move& move, Take take) const {
+  const int low = std::min(move.from, move.to), high = std::max(move.from, move.to);
+  const Group moved = At(move.rank, move.from);
+  if (move.to < move.from && !take(moved)) return false;
+  for (int i = low; i <= high; ++i) {
+    if (i != move.from && !take(At(move.rank, i))) return false;
+  }
+  return move.to < move.from || take(moved);
+}
+
+bool Evaluator::KeepsOrder(const Move& move, int stage) const {
+  const int32_t* const before = PrefixOf(move.rank, std::min(move.from, move.to), stage);
+  int32_t forwards = before[0], inputs = before[1], deferred = before[2];
+  return ForWindow(move, [&](Group group) {
+    for (const Letter name : {group.first, group.second}) {
+      if (name == kNoLetter || StageOf(name) != stage) continue;
+      switch (KindOf(name)) {
+        case ActionKind::kForward:
+          ++forwards;
+          break;
+        case ActionKind::kWeightGradient:
+          if (--deferred < 0) return false;
+          break;
+        case ActionKind::kInputGradient:
+          ++deferred;
+          [[fallthrough]];
+        default:
+          if (++inputs > forwards) return false;
+      }
+    }
+    return true;
+  });
+}
+
+bool Evaluator::KeepsCapacity(const Move& move) const {
+  const int64_t capacity = problem_.capacity[move.rank];
+  if (capacity >= kNoLimit) return true;
+  int64_t held = prefix_held_[first_[move.rank] + std::min(move.from, move.to)];
+  return ForWindow(move, [&](Group group) {
+    int64_t during = 0, after = 0;
+    for (const Letter name : {group.first, group.second}) {
+      if (name == kNoLetter) break;
+      const StageWork& work = problem_.stages[StageOf(name)];
+      during += work.during[Index(KindOf(name))];
+      after += work.after[Index(KindOf(name))];
+    }
+    if (held + during > capacity) return false;
+    held += after;
+    return true;
+  });
+}
+
+void Evaluator::Apply(const Move& move) {
+  const auto from = word_.begin() + first_[move.rank] + move.from;
+  const auto to = word_.begin() + first_[move.rank] + move.to;
+  if (move.from < move.to) std::rotate(from, from + 1, to + 1);
+  if (move.from > move.to) std::rotate(to, from, from + 1);
+}
+
+Score Evaluator::Try(const Move& move, int64_t limit) {
+  FrontBefore(move.rank, std::min(move.from, move.to));
+  const std::vector<int32_t>& given = front_.counts;
+  touched_ = given;
+  for (size_t c = 0; c < given.size(); ++c) {
+    if (given_first_[c] < 0) continue;
+    std::fill(trial_there_.begin() + given_first_[c] + given[c],
+              trial_there_.begin() + given_end_[c], kNotThere);
+  }
+  Apply(move);
+  // With spans a rank's end may be later by its start.
+  const bool spans = problem_.objective != Objective::kMakespan;
+  const bool ends = Run<false>(&trial_there_, spans || limit >= kNoLimit ? kNoLimit : limit);
+  Apply({move.rank, move.to, move.from});
+  for (size_t c = 0; c < touched_.size(); ++c) {
+    if (given_first_[c] < 0) continue;
+    std::copy(there_.begin() + given_first_[c] + touched_[c], there_.begin() + given_end_[c],
+              trial_there_.begin() + given_first_[c] + touched_[c]);
+  }
+  return ends ? Measure() : Score{};
+}
+
+void Evaluator::Keep(const Move& move) {
+  FrontBefore(move.rank, std::min(move.from, move.to));
+  for (size_t c = 0; c < front_.counts.size(); ++c) {
+    if (given_first_[c] < 0) continue;
+    std::fill(there_.begin() + given_first_[c] + front_.counts[c], there_.begin() + given_end_[c],
+              kNotThere);
+  }
+  Apply(move);
+  CountPrefixes(move.rank);
+  Run<true>(&there_, kNoLimit);
+  base_ = Measure();
+  trial_there_ = there_;
+}
+
+}  // namespace stringline::search

@@ -1,0 +1,132 @@
+#include "schedlang/search/improve.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "schedlang/search/random.h"
+
+namespace stringline::search {
+namespace {
+
+// How much the mean end of the ranks counts beside the value.
+constexpr double kEnds = 0.1;
+
+class Annealing {
+ public:
+  Annealing(const Problem& problem, const Words& words, uint64_t seed)
+      : problem_(problem), evaluator_(problem), random_(seed) {
+    evaluator_.Load(words);
+    best_ = evaluator_.base();
+    best_words_ = words;
+    for (const std::vector<Group>& word : words) groups_ += static_cast<int64_t>(word.size());
+  }
+
+  Improved Run(int64_t trials, double heat, int64_t bound) && {
+    const double hottest = heat * MeanTime();
+    int64_t trial = 0;
+    FindPath();
+    for (; trial < trials && best_.value > bound && groups_ > 1; ++trial) {
+      const double left = 1.0 - static_cast<double>(trial) / static_cast<double>(trials);
+      const double temperature = hottest * left * left;
+      Move move;
+      if (!Draw(&move) || !evaluator_.IsPossible(move)) continue;
+      const double most = Energy(evaluator_.base()) - temperature * std::log(1.0 - random_.Share());
+      const Score score = evaluator_.Try(move, LimitOf(most));
+      if (score.value >= kNoLimit || Energy(score) > most) continue;
+      evaluator_.Keep(move);
+      path_is_old_ = true;
+      if (!(evaluator_.base() < best_)) continue;
+      best_ = evaluator_.base();
+      best_words_ = evaluator_.words();
+    }
+    return {std::move(best_words_), best_, trial};
+  }
+
+ private:
+  double MeanTime() const {
+    double all = 0;
+    for (int r = 0; r < evaluator_.ranks(); ++r) {
+      for (int i = 0; i < evaluator_.length(r); ++i) {
+        all += static_cast<double>(evaluator_.EndOf(r, i) - evaluator_.StartOf(r, i));
+      }
+    }
+    return all / static_cast<double>(std::max<int64_t>(1, groups_));
+  }
+  double Energy(const Score& score) const {
+    return static_cast<double>(score.value) +
+           kEnds * static_cast<double>(score.ends) / problem_.ranks;
+  }
+  // No words of more than this value have the energy.
+  int64_t LimitOf(double energy) const {
+    return energy >= static_cast<double>(kNoLimit) ? kNoLimit : static_cast<int64_t>(energy) + 1;
+  }
+
+  // The groups on a longest path to the end of one of the ranks that end last.
+  void FindPath() {
+    path_.clear();
+    path_is_old_ = false;
+    int rank = -1;
+    int64_t longest = -1;
+    int ties = 0;
+    const bool spans = problem_.objective != Objective::kMakespan;
+    for (int r = 0; r < evaluator_.ranks(); ++r) {
+      const int length = evaluator_.length(r);
+      if (length == 0) continue;
+      const int64_t took = evaluator_.EndOf(r, length - 1) - (spans ? evaluator_.StartOf(r, 0) : 0);
+      if (took > longest) ties = 0;
+      if (took < longest || (took == longest && !random_.OneIn(++ties + 1))) continue;
+      longest = took;
+      rank = r;
+    }
+    int place = evaluator_.length(rank) - 1;
+    do {
+      path_.push_back({rank, place});
+    } while (evaluator_.GoBack(&rank, &place));
+  }
+
+  bool Draw(Move* move) {
+    if (path_is_old_ && (kept_ = (kept_ + 1) % 4) == 0) FindPath();
+    int rank, place;
+    if (random_.OneIn(6)) {
+      rank = static_cast<int>(random_.Below(evaluator_.ranks()));
+      if (evaluator_.length(rank) < 2) return false;
+      place = static_cast<int>(random_.Below(evaluator_.length(rank)));
+    } else {
+      std::tie(rank, place) =
+          path_[static_cast<size_t>(random_.Below(static_cast<int64_t>(path_.size())))];
+    }
+    const int length = evaluator_.length(rank);
+    // Mostly near, now and then far.
+    int far = 1;
+    while (far < length && random_.OneIn(2)) far += 1 + static_cast<int>(random_.Below(far + 1));
+    const int to = place + (random_.OneIn(2) ? far : -far);
+    if (to < 0 || to >= length) return false;
+    if (random_.OneIn(3)) {  // the other one makes room for this one
+      *move = {rank, to, place};
+    } else {
+      *move = {rank, place, to};
+    }
+    return !(evaluator_.At(rank, move->from) == evaluator_.At(rank, move->to)) || far > 1;
+  }
+
+  const Problem& problem_;
+  Evaluator evaluator_;
+  Random random_;
+  std::vector<std::pair<int, int>> path_;
+  bool path_is_old_ = false;
+  int kept_ = 0;
+  int64_t groups_ = 0;
+  Score best_;
+  Words best_words_;
+};
+
+}  // namespace
+
+Improved Improve(const Problem& problem, const Words& words, int64_t trials, double heat,
+                 int64_t bound, uint64_t seed) {
+  return Annealing(problem, words, seed).Run(trials, heat, bound);
+}
+
+}  // namespace stringline::search

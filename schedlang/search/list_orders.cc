@@ -1,0 +1,258 @@
+// Ranks act in the order of time, so what has arrived by then is known. For every rank the next
+// action is chosen again whenever something reaches it; the rank whose action starts first goes on.
+#include "schedlang/search/list_orders.h"
+
+#include <algorithm>
+
+namespace stringline::search {
+namespace {
+
+class ListRun {
+ public:
+  ListRun(const Problem& problem, const Policy& policy)
+      : problem_(problem), policy_(policy), ranks_(static_cast<size_t>(problem.ranks)) {
+    stages_.resize(problem.stages.size());
+    for (size_t s = 0; s < stages_.size(); ++s) {
+      const StageWork& work = problem.stages[s];
+      StageState& stage = stages_[s];
+      const auto count = static_cast<size_t>(work.microbatches);
+      stage.activations.assign(count, kNotThere);
+      stage.gradients.assign(count, kNotThere);
+      if (work.previous < 0) {
+        for (size_t k = 0; k < count; ++k) {
+          const auto behind = static_cast<int64_t>(k) - policy.burst;
+          stage.activations[k] = behind < 0 ? 0 : (behind + 1) * policy.interval;
+        }
+      }
+      RankState& rank = ranks_[static_cast<size_t>(work.rank)];
+      rank.stages.push_back(static_cast<int>(s));
+      rank.left += 2 * work.microbatches;
+      for (const ActionKind kind : {ActionKind::kBackward, ActionKind::kInputGradient}) {
+        rank.stash = std::max(rank.stash, work.during[static_cast<size_t>(kind)]);
+      }
+    }
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      ranks_[r].capacity = problem.capacity[r];
+      // Stages in the order in which a microbatch comes to them.
+      std::sort(ranks_[r].stages.begin(), ranks_[r].stages.end(), [this](int a, int b) {
+        return DepthOf(a) != DepthOf(b) ? DepthOf(a) < DepthOf(b) : a < b;
+      });
+    }
+    queues_.assign(ranks_.size() * ranks_.size(), 0);
+    words_.resize(ranks_.size());
+  }
+
+  Words Run() && {
+    for (size_t r = 0; r < ranks_.size(); ++r) Choose(static_cast<int>(r));
+    while (true) {
+      int first = -1;
+      for (size_t r = 0; r < ranks_.size(); ++r) {
+        if (ranks_[r].choice.first == kNoLetter) continue;
+        if (first < 0 || ranks_[r].start < ranks_[static_cast<size_t>(first)].start) {
+          first = static_cast<int>(r);
+        }
+      }
+      if (first < 0) break;
+      Perform(first);
+    }
+    for (const RankState& rank : ranks_) {
+      if (rank.left > 0) return {};
+    }
+    return std::move(words_);
+  }
+
+ private:
+  struct StageState {
+    std::vector<int64_t> activations, gradients;  // by microbatch: when they are there
+    int32_t forwards = 0, inputs = 0, weights = 0, deferred = 0;
+    int64_t first_end = 0;  // of its first forward
+  };
+  struct RankState {
+    std::vector<int> stages;
+    int64_t now = 0;
+    int64_t held = 0;
+    int64_t capacity = 0;
+    int64_t stash = 0;  // the most that an I or B holds more while it runs
+    int64_t left = 0;   // input and weight sides still to do
+    Group choice;       // what it does next, from `start` on; none: it waits
+    int64_t start = 0;
+  };
+  struct Candidate {
+    Letter letter = kNoLetter;
+    int64_t start = 0;
+    int64_t score = 0;
+  };
+
+  int DepthOf(int s) const {
+    int depth = 0;
+    for (int p = problem_.stages[static_cast<size_t>(s)].previous; p >= 0; ++depth) {
+      p = problem_.stages[static_cast<size_t>(p)].previous;
+    }
+    return depth;
+  }
+
+  ActionKind InputKind() const {
+    if (!problem_.split) return ActionKind::kBackward;
+    return problem_.whole && policy_.whole ? ActionKind::kBackward : ActionKind::kInputGradient;
+  }
+
+  // Whether something can always be finished behind an F of the rank's `index`-th stage.
+  bool LeavesRoom(const RankState& rank, size_t index) const {
+    const StageWork& work = problem_.stages[static_cast<size_t>(rank.stages[index])];
+    constexpr auto kF = static_cast<size_t>(ActionKind::kForward);
+    if (rank.held + work.during[kF] > rank.capacity) return false;
+    // The furthest microbatch that is under way needs these too; with several pipes each of them.
+    int64_t free = rank.capacity - rank.held - work.after[kF] - rank.stash;
+    for (size_t i = rank.stages.size(); i-- > 0;) {
+      const StageState& stage = stages_[static_cast<size_t>(rank.stages[i])];
+      if (i == index || stage.inputs < stage.forwards || stage.deferred > 0) return free >= 0;
+      free -= problem_.stages[static_cast<size_t>(rank.stages[i])].during[kF];
+    }
+    return free >= 0;
+  }
+
+  void Consider(const Candidate& candidate, Candidate* best) const {
+    if (best->letter == kNoLetter || candidate.score < best->score) *best = candidate;
+  }
+
+  // What the rank would do next, by what is known now.
+  void Choose(int r) {
+    RankState& rank = ranks_[static_cast<size_t>(r)];
+    Candidate best, best_forward, best_input;
+    bool blocked = false;  // an F that is there has no room
+    const ActionKind input_kind = InputKind();
+    for (size_t i = rank.stages.size(); i-- > 0;) {  // of equals the furthest on its way
+      const int s = rank.stages[i];
+      const StageState& stage = stages_[static_cast<size_t>(s)];
+      const StageWork& work = problem_.stages[static_cast<size_t>(s)];
+      if (stage.inputs < stage.forwards) {
+        const int64_t there = stage.gradients[static_cast<size_t>(stage.inputs)];
+        const Letter letter = LetterOf(input_kind, s);
+        if (there != kNotThere && HasRoom(rank, letter)) {
+          const int64_t start = std::max(rank.now, there);
+          Consider({letter, start, start + policy_.delay[letter]}, &best_input);
+        }
+      }
+      if (stage.forwards == work.microbatches) continue;
+      const int64_t there = stage.activations[static_cast<size_t>(stage.forwards)];
+      if (there == kNotThere) continue;
+      if (stage.forwards - stage.inputs >= policy_.hold[static_cast<size_t>(s)]) continue;
+      if (!LeavesRoom(rank, i)) {
+        blocked = blocked || there <= rank.now;
+        continue;
+      }
+      const Letter letter = LetterOf(ActionKind::kForward, s);
+      const int64_t start = std::max(rank.now, there);
+      Consider({letter, start, start + policy_.delay[letter]}, &best_forward);
+    }
+    if (best_input.letter != kNoLetter) Consider(best_input, &best);
+    if (best_forward.letter != kNoLetter) Consider(best_forward, &best);
+    for (auto it = rank.stages.rbegin(); it != rank.stages.rend(); ++it) {
+      const int s = *it;
+      if (stages_[static_cast<size_t>(s)].deferred == 0) continue;
+      const Letter letter = LetterOf(ActionKind::kWeightGradient, s);
+      Consider({letter, rank.now, rank.now + (blocked ? 0 : policy_.delay[letter])}, &best);
+    }
+    rank.choice = {best.letter};
+    rank.start = best.start;
+    if (best.letter == kNoLetter || !policy_.pairs) return;
+    if (best_forward.letter == kNoLetter || best_input.letter == kNoLetter) return;
+    if (KindOf(best.letter) == ActionKind::kWeightGradient) return;
+    const Group pair{best_forward.letter, best_input.letter};
+    const int64_t start = std::max(best_forward.start, best_input.start);
+    const int64_t time = problem_.TimeOf(pair);
+    if (time < 0 || !PairHasRoom(rank, pair)) return;
+    // Together they end before they would one behind the other.
+    const Group other{best.letter == pair.first ? pair.second : pair.first};
+    const int64_t apart =
+        std::max(rank.start + problem_.TimeOf(rank.choice), start) + problem_.TimeOf(other);
+    if (start + time > apart) return;
+    rank.choice = pair;
+    rank.start = start;
+  }
+
+  bool HasRoom(const RankState& rank, Letter letter) const {
+    const StageWork& work = problem_.stages[static_cast<size_t>(StageOf(letter))];
+    return rank.held + work.during[static_cast<size_t>(KindOf(letter))] <= rank.capacity;
+  }
+  bool PairHasRoom(const RankState& rank, Group pair) const {
+    int64_t during = 0;
+    for (const Letter letter : {pair.first, pair.second}) {
+      during += problem_.stages[static_cast<size_t>(StageOf(letter))]
+                    .during[static_cast<size_t>(KindOf(letter))];
+    }
+    return rank.held + during <= rank.capacity;
+  }
+
+  void Perform(int r) {
+    RankState& rank = ranks_[static_cast<size_t>(r)];
+    const Group group = rank.choice;
+    const int64_t end = rank.start + problem_.TimeOf(group);
+    words_[static_cast<size_t>(r)].push_back(group);
+    rank.now = end;
+    Give(group.first, end, &rank);
+    if (group.is_pair()) Give(group.second, end, &rank);
+    Choose(r);
+  }
+
+  void Give(Letter letter, int64_t end, RankState* rank) {
+    const int s = StageOf(letter);
+    const ActionKind kind = KindOf(letter);
+    const StageWork& work = problem_.stages[static_cast<size_t>(s)];
+    StageState& stage = stages_[static_cast<size_t>(s)];
+    rank->held += work.after[static_cast<size_t>(kind)];
+    if (kind == ActionKind::kForward) {
+      const auto k = static_cast<size_t>(stage.forwards++);
+      if (work.next < 0) stage.gradients[k] = TurnOf(s, k, end);
+      if (work.next >= 0) Send(s, work.next, work.activation, end, true, k);
+      return;
+    }
+    --rank->left;
+    if (kind == ActionKind::kWeightGradient) {
+      --stage.deferred;
+      ++stage.weights;
+      return;
+    }
+    const auto k = static_cast<size_t>(stage.inputs++);
+    if (kind == ActionKind::kInputGradient) ++stage.deferred;
+    if (kind == ActionKind::kBackward) --rank->left;
+    if (work.previous >= 0) Send(s, work.previous, work.gradient, end, false, k);
+  }
+
+  // When the way back of a microbatch may begin whose last forward ends now.
+  int64_t TurnOf(int s, size_t k, int64_t end) {
+    StageState& stage = stages_[static_cast<size_t>(s)];
+    if (k == 0) stage.first_end = end;
+    const int64_t behind = static_cast<int64_t>(k) - policy_.turn_burst;
+    if (behind < 0) return end;
+    return std::max(end, stage.first_end + (behind + 1) * policy_.turn_interval);
+  }
+
+  void Send(int from, int to, const MessageTime& message, int64_t end, bool activation, size_t k) {
+    const int a = problem_.stages[static_cast<size_t>(from)].rank;
+    const int b = problem_.stages[static_cast<size_t>(to)].rank;
+    if (a != b) {
+      int64_t& queue = queues_[static_cast<size_t>(a) * ranks_.size() + static_cast<size_t>(b)];
+      queue = std::max(queue, end) + message.transfer;
+      end = queue + message.latency;
+    }
+    StageState& stage = stages_[static_cast<size_t>(to)];
+    (activation ? stage.activations : stage.gradients)[k] = end;
+    if (a != b) Choose(b);
+  }
+
+  const Problem& problem_;
+  const Policy& policy_;
+  std::vector<RankState> ranks_;
+  std::vector<StageState> stages_;
+  std::vector<int64_t> queues_;
+  Words words_;
+};
+
+}  // namespace
+
+Words ListOrders(const Problem& problem, const Policy& policy) {
+  return ListRun(problem, policy).Run();
+}
+
+}  // namespace stringline::search

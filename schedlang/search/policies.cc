@@ -1,0 +1,146 @@
+#include "schedlang/search/policies.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stringline::search {
+namespace {
+
+constexpr auto kForwardAt = static_cast<size_t>(ActionKind::kForward);
+constexpr auto kInputAt = static_cast<size_t>(ActionKind::kInputGradient);
+constexpr auto kWeightAt = static_cast<size_t>(ActionKind::kWeightGradient);
+constexpr auto kWholeAt = static_cast<size_t>(ActionKind::kBackward);
+
+// What one microbatch takes of the busiest rank.
+int64_t PaceOf(const Problem& problem) {
+  int64_t pace = 1;
+  for (int r = 0; r < problem.ranks; ++r) {
+    int64_t most = 1;
+    for (const StageWork& stage : problem.stages) {
+      if (stage.rank == r) most = std::max<int64_t>(most, stage.microbatches);
+    }
+    pace = std::max(pace, LeastWork(problem, r) / most);
+  }
+  return pace;
+}
+
+// From the start of an F of the stage to the end of its input gradient, at best.
+std::vector<int64_t> RoundTrips(const Problem& problem) {
+  std::vector<int64_t> trips;
+  for (const StageWork& from : problem.stages) {
+    int64_t ns = 0;
+    const StageWork* stage = &from;
+    while (true) {
+      ns += stage->time[kForwardAt] + stage->time[problem.split ? kInputAt : kWholeAt];
+      if (stage->next < 0) break;
+      const StageWork& next = problem.stages[static_cast<size_t>(stage->next)];
+      if (next.rank != stage->rank) ns += stage->activation.all() + next.gradient.all();
+      stage = &next;
+    }
+    trips.push_back(ns);
+  }
+  return trips;
+}
+
+Policy PolicyOf(const Problem& problem, double hold, double forward, double weight) {
+  Policy policy;
+  const auto pace = static_cast<double>(PaceOf(problem));
+  const std::vector<int64_t> trips = RoundTrips(problem);
+  for (size_t s = 0; s < problem.stages.size(); ++s) {
+    const StageWork& stage = problem.stages[s];
+    const double most = std::ceil(hold * static_cast<double>(trips[s]) / pace);
+    policy.hold.push_back(
+        static_cast<int32_t>(std::clamp<double>(most, 1, std::max(1, stage.microbatches))));
+    policy.delay.push_back(static_cast<int64_t>(forward * static_cast<double>(stage.time[0])));
+    policy.delay.push_back(0);
+    policy.delay.push_back(0);
+    policy.delay.push_back(static_cast<int64_t>(weight * static_cast<double>(stage.time[3])));
+  }
+  policy.whole = problem.whole && !problem.split;
+  return policy;
+}
+
+}  // namespace
+
+std::vector<Policy> PlainPolicies(const Problem& problem) {
+  std::vector<Policy> policies;
+  const int64_t pace = PaceOf(problem);
+  const bool has_pairs = !problem.whole_pairs.empty() || !problem.input_pairs.empty();
+  for (const double hold : {1.5, 1.0, 2.0, 1.2, 3.0, 0.7, 1e9}) {
+    for (const double weight : {1.0, 0.0, 0.5}) {
+      for (const double forward : {0.01, 0.6}) {
+        for (const int paced : {0, 1, 2}) {
+          Policy policy = PolicyOf(problem, hold, forward, weight);
+          if (paced == 1) policy.interval = pace;
+          if (paced == 2) policy.turn_interval = pace;
+          policy.burst = policy.turn_burst = 1;
+          policies.push_back(policy);
+          if (problem.whole && problem.split && weight == 1.0) {
+            policy.whole = true;
+            policies.push_back(policy);
+          }
+          if (!has_pairs || weight != 1.0) continue;
+          policy.pairs = true;
+          policies.push_back(policy);
+          policy.whole = false;
+          if (problem.split) policies.push_back(policy);
+        }
+      }
+    }
+  }
+  return policies;
+}
+
+namespace {
+
+// Which stages a change is for: one, all, or those that come equally often to their ranks.
+std::vector<size_t> DrawStages(const Problem& problem, Random* random) {
+  const auto count = static_cast<size_t>(problem.stage_count());
+  const auto one = static_cast<size_t>(random->Below(problem.stage_count()));
+  const int64_t which = random->Below(3);
+  std::vector<size_t> stages;
+  for (size_t s = 0; s < count; ++s) {
+    const auto ranks = static_cast<size_t>(problem.ranks);
+    if (which == 1 || (which == 2 && s / ranks == one / ranks) || s == one) stages.push_back(s);
+  }
+  return stages;
+}
+
+}  // namespace
+
+Policy Vary(const Problem& problem, Policy policy, Random* random) {
+  const int changes = 1 + static_cast<int>(random->Below(2));
+  for (int change = 0; change < changes; ++change) {
+    const int64_t what = random->Below(10);
+    if (what < 4) {  // more or fewer microbatches under way
+      const int32_t by = (random->OneIn(2) ? 1 : -1) * (random->OneIn(3) ? 2 : 1);
+      for (const size_t s : DrawStages(problem, random)) {
+        const int32_t most = std::max(1, problem.stages[s].microbatches);
+        policy.hold[s] = std::clamp(policy.hold[s] + by, 1, most);
+      }
+    } else if (what < 8) {  // a kind waits shorter or longer
+      const size_t kinds[] = {kForwardAt, kWeightAt, kInputAt, kForwardAt};
+      const size_t kind = kinds[random->Below(4)];
+      const double share = random->Share() * (kind == kInputAt ? 0.3 : 1.2);
+      for (const size_t s : DrawStages(problem, random)) {
+        const auto time = static_cast<double>(problem.stages[s].time[kind]);
+        policy.delay[4 * s + kind] = static_cast<int64_t>(share * time);
+        if (kind == kInputAt) policy.delay[4 * s + kWholeAt] = policy.delay[4 * s + kind];
+      }
+    } else if (what == 8) {
+      const auto pace = static_cast<double>(PaceOf(problem));
+      const auto interval = static_cast<int64_t>(pace * (0.8 + 0.3 * random->Share()));
+      const auto burst = 1 + static_cast<int32_t>(random->Below(problem.ranks * 2));
+      const bool turn = random->OneIn(2);
+      (turn ? policy.turn_interval : policy.interval) = random->OneIn(3) ? 0 : interval;
+      (turn ? policy.turn_burst : policy.burst) = burst;
+    } else if (problem.whole && problem.split && random->OneIn(2)) {
+      policy.whole = !policy.whole;
+    } else if (!problem.whole_pairs.empty() || !problem.input_pairs.empty()) {
+      policy.pairs = !policy.pairs;
+    }
+  }
+  return policy;
+}
+
+}  // namespace stringline::search

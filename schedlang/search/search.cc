@@ -1,0 +1,129 @@
+// Rules first: list orders by plain rules, then by rules that differ a little from the best ones.
+// Then small changes of the words themselves. Rounds of the two take turns.
+#include "schedlang/search/search.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "schedlang/search/improve.h"
+#include "schedlang/search/lower_bound.h"
+#include "schedlang/search/policies.h"
+#include "schedlang/search/random.h"
+
+namespace stringline::search {
+namespace {
+
+constexpr size_t kMostCandidates = 6;
+constexpr size_t kMostRules = 3;  // of them, that are kept although others are better
+constexpr int64_t kRuleCosts = 10;
+
+bool IsSame(const Candidate& a, const Candidate& b) {
+  return a.score.value == b.score.value && a.score.ends == b.score.ends;
+}
+
+void ExploreRules(const Problem& problem, int64_t bound, int64_t iterations, Random* random,
+                  Candidates* candidates) {
+  Evaluator evaluator(problem);
+  for (int64_t spent = 0; spent < iterations; spent += kRuleCosts) {
+    std::vector<const Candidate*> rules;
+    for (const Candidate& candidate : candidates->all()) {
+      if (candidate.policy) rules.push_back(&candidate);
+    }
+    if (rules.empty() || candidates->best().score.value <= bound) return;
+    // The best of them as often as all others.
+    const int64_t which = random->OneIn(2) ? 0 : random->Below(static_cast<int64_t>(rules.size()));
+    Policy policy = Vary(problem, *rules[static_cast<size_t>(which)]->policy, random);
+    Words words = ListOrders(problem, policy);
+    candidates->Offer(&evaluator, std::move(words), std::move(policy));
+  }
+}
+
+void ExploreMoves(const Problem& problem, int64_t bound, int64_t iterations, Random* random,
+                  Candidates* candidates) {
+  const auto& all = candidates->all();
+  const size_t which =
+      random->OneIn(2) ? 0 : static_cast<size_t>(random->Below(static_cast<int64_t>(all.size())));
+  const double heats[] = {0.02, 0.1, 0.3, 1.0};
+  Improved improved = Improve(problem, all[which].words, iterations, heats[random->Below(4)], bound,
+                              random->Next());
+  candidates->Offer({std::move(improved.words), improved.score, std::nullopt});
+}
+
+}  // namespace
+
+void Candidates::Offer(Evaluator* evaluator, Words words, std::optional<Policy> policy) {
+  if (words.empty() || !evaluator->Load(words)) return;
+  Offer({std::move(words), evaluator->base(), std::move(policy)});
+}
+
+void Candidates::Offer(Candidate candidate) {
+  if (candidate.score.value >= kNoLimit) return;
+  for (Candidate& other : all_) {
+    if (!IsSame(other, candidate)) continue;
+    if (!other.policy) other.policy = std::move(candidate.policy);
+    return;
+  }
+  all_.insert(
+      std::upper_bound(all_.begin(), all_.end(), candidate,
+                       [](const Candidate& a, const Candidate& b) { return a.score < b.score; }),
+      std::move(candidate));
+  if (all_.size() <= kMostCandidates) return;
+  // The worst one goes, but for the last rules.
+  size_t rules = 0;
+  for (const Candidate& other : all_) rules += other.policy ? 1 : 0;
+  size_t last = all_.size() - 1;
+  while (rules <= kMostRules && all_[last].policy && last > 1) --last;
+  all_.erase(all_.begin() + static_cast<std::ptrdiff_t>(last));
+}
+
+void Candidates::Offer(const Candidates& others) {
+  for (const Candidate& candidate : others.all_) Offer(candidate);
+}
+
+Candidates Explore(const Problem& problem, Candidates begin, int64_t bound, const Effort& effort) {
+  Random random(effort.seed);
+  int64_t left = effort.iterations;
+  if (begin.empty()) {
+    Evaluator evaluator(problem);
+    for (const Policy& policy : PlainPolicies(problem)) {
+      begin.Offer(&evaluator, ListOrders(problem, policy), policy);
+      if ((left -= kRuleCosts) <= 0) break;
+      if (!begin.empty() && begin.best().score.value <= bound) break;
+    }
+  }
+  if (left <= 0 || begin.empty() || begin.best().score.value <= bound) return begin;
+  if (random.OneIn(2)) {
+    ExploreRules(problem, bound, left, &random, &begin);
+  } else {
+    ExploreMoves(problem, bound, left, &random, &begin);
+  }
+  return begin;
+}
+
+double Found::gap() const {
+  if (bound <= 0 || value >= kNoLimit) return 0;
+  return static_cast<double>(value - bound) / static_cast<double>(bound);
+}
+
+Found FindOrders(const Problem& problem, const std::vector<Words>& begin, const Effort& effort) {
+  constexpr int64_t kRounds = 12;
+  Found found;
+  found.bound = LowerBoundOf(problem);
+  Random random(effort.seed);
+  // Its own first, so that those to begin with do not take the place of rules.
+  const int64_t round = std::max<int64_t>(1, effort.iterations / kRounds);
+  Candidates candidates = Explore(problem, {}, found.bound, {round, random.Next()});
+  Evaluator evaluator(problem);
+  for (const Words& words : begin) {
+    if (IsComplete(problem, words)) candidates.Offer(&evaluator, words, std::nullopt);
+  }
+  for (int64_t i = 1; i < kRounds; ++i) {
+    candidates = Explore(problem, std::move(candidates), found.bound, {round, random.Next()});
+  }
+  if (candidates.empty()) return found;
+  found.words = candidates.best().words;
+  found.value = ValueOf(problem, found.words);
+  return found;
+}
+
+}  // namespace stringline::search

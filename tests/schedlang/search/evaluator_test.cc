@@ -1,0 +1,104 @@
+// The fast evaluation against the plain one, over random words and moves.
+#include "schedlang/search/evaluator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "schedlang/search/list_orders.h"
+#include "schedlang/search/policies.h"
+#include "schedlang/search/random.h"
+#include "tests/schedlang/search/random_problem.h"
+
+namespace stringline::search {
+namespace {
+
+Score PlainScore(const Problem& problem, const Words& words) {
+  const Times times = TimesOf(problem, words);
+  if (!times.whole()) return {};
+  const bool spans = problem.objective != Objective::kMakespan;
+  Score score{spans ? times.span : times.makespan, 0};
+  for (size_t r = 0; r < words.size(); ++r) {
+    if (words[r].empty()) continue;
+    score.ends += times.ends[r].back() - (spans ? times.starts[r].front() : 0);
+  }
+  return score;
+}
+
+Words Moved(Words words, const Move& move) {
+  auto& word = words[static_cast<size_t>(move.rank)];
+  const Group group = word[static_cast<size_t>(move.from)];
+  word.erase(word.begin() + move.from);
+  word.insert(word.begin() + move.to, group);
+  return words;
+}
+
+TEST(EvaluatorTest, MovesAreEvaluatedAsThePlainEvaluationDoes) {
+  int tried = 0, ended = 0;
+  for (uint64_t seed = 1; seed <= 120; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    const Problem problem = RandomProblem(&random);
+    const std::vector<Policy> policies = PlainPolicies(problem);
+    const Policy& policy =
+        policies[static_cast<size_t>(random.Below(static_cast<int64_t>(policies.size())))];
+    Words words = ListOrders(problem, policy);
+    if (words.empty()) continue;
+    ASSERT_TRUE(IsComplete(problem, words));
+    Evaluator evaluator(problem);
+    ASSERT_TRUE(evaluator.Load(words));
+    for (int trial = 0; trial < 150; ++trial) {
+      ASSERT_EQ(evaluator.base().value, PlainScore(problem, words).value);
+      ASSERT_EQ(evaluator.base().ends, PlainScore(problem, words).ends);
+      Move move;
+      move.rank = static_cast<int>(random.Below(problem.ranks));
+      const auto length = static_cast<int64_t>(words[static_cast<size_t>(move.rank)].size());
+      if (length == 0) continue;
+      move.from = static_cast<int>(random.Below(length));
+      move.to = static_cast<int>(random.Below(length));
+      const Words moved = Moved(words, move);
+      ASSERT_EQ(evaluator.IsPossible(move), IsComplete(problem, moved)) << "trial " << trial;
+      if (!evaluator.IsPossible(move)) continue;
+      ++tried;
+      const Score plain = PlainScore(problem, moved);
+      const Score score = evaluator.Try(move, kNoLimit);
+      ASSERT_EQ(score.value, plain.value) << "trial " << trial;
+      ASSERT_EQ(score.ends, plain.ends) << "trial " << trial;
+      if (plain.value >= kNoLimit) continue;
+      ++ended;
+      const Score limited = evaluator.Try(move, plain.value);
+      ASSERT_EQ(limited.value, plain.value);
+      if (!random.OneIn(3)) continue;
+      evaluator.Keep(move);
+      words = moved;
+      ASSERT_EQ(evaluator.words(), words);
+    }
+  }
+  EXPECT_GT(tried, 1000);
+  EXPECT_GT(ended, 500);
+}
+
+TEST(EvaluatorTest, ThePathBackLeadsToAStartAtZero) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    const Problem problem = RandomProblem(&random);
+    const Words words = ListOrders(problem, PlainPolicies(problem).front());
+    if (words.empty()) continue;
+    Evaluator evaluator(problem);
+    ASSERT_TRUE(evaluator.Load(words));
+    for (int r = 0; r < problem.ranks; ++r) {
+      int rank = r, place = evaluator.length(r) - 1;
+      if (place < 0) continue;
+      int64_t before = evaluator.StartOf(rank, place);
+      while (evaluator.GoBack(&rank, &place)) {
+        ASSERT_LE(evaluator.EndOf(rank, place), before);
+        before = evaluator.StartOf(rank, place);
+      }
+      EXPECT_EQ(evaluator.StartOf(rank, place), 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stringline::search
