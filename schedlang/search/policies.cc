@@ -6,10 +6,11 @@
 namespace stringline::search {
 namespace {
 
-constexpr auto kForwardAt = static_cast<size_t>(ActionKind::kForward);
-constexpr auto kInputAt = static_cast<size_t>(ActionKind::kInputGradient);
-constexpr auto kWeightAt = static_cast<size_t>(ActionKind::kWeightGradient);
-constexpr auto kWholeAt = static_cast<size_t>(ActionKind::kBackward);
+// In StageWork::time.
+constexpr auto kForwardRow = static_cast<size_t>(ActionKind::kForward);
+constexpr auto kWholeRow = static_cast<size_t>(ActionKind::kBackward);
+constexpr auto kInputRow = static_cast<size_t>(ActionKind::kInputGradient);
+constexpr auto kWeightRow = static_cast<size_t>(ActionKind::kWeightGradient);
 
 // What one microbatch takes of the busiest rank.
 int64_t PaceOf(const Problem& problem) {
@@ -31,7 +32,7 @@ std::vector<int64_t> RoundTrips(const Problem& problem) {
     int64_t ns = 0;
     const StageWork* stage = &from;
     while (true) {
-      ns += stage->time[kForwardAt] + stage->time[problem.split ? kInputAt : kWholeAt];
+      ns += stage->time[kForwardRow] + stage->time[problem.split ? kInputRow : kWholeRow];
       if (stage->next < 0) break;
       const StageWork& next = problem.stages[static_cast<size_t>(stage->next)];
       if (next.rank != stage->rank) ns += stage->activation.all() + next.gradient.all();
@@ -119,13 +120,13 @@ Policy Vary(const Problem& problem, Policy policy, Random* random) {
         policy.hold[s] = std::clamp(policy.hold[s] + by, 1, most);
       }
     } else if (what < 8) {  // a kind waits shorter or longer
-      const size_t kinds[] = {kForwardAt, kWeightAt, kInputAt, kForwardAt};
+      const size_t kinds[] = {kForwardRow, kWeightRow, kInputRow, kForwardRow};
       const size_t kind = kinds[random->Below(4)];
-      const double share = random->Share() * (kind == kInputAt ? 0.3 : 1.2);
+      const double share = random->Share() * (kind == kInputRow ? 0.3 : 1.2);
       for (const size_t s : DrawStages(problem, random)) {
         const auto time = static_cast<double>(problem.stages[s].time[kind]);
         policy.delay[4 * s + kind] = static_cast<int64_t>(share * time);
-        if (kind == kInputAt) policy.delay[4 * s + kWholeAt] = policy.delay[4 * s + kind];
+        if (kind == kInputRow) policy.delay[4 * s + kWholeRow] = policy.delay[4 * s + kind];
       }
     } else if (what == 8) {
       const auto pace = static_cast<double>(PaceOf(problem));

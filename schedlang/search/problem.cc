@@ -192,9 +192,17 @@ int64_t ValueOf(const Problem& problem, const Words& words) {
     if (!times.whole()) return kNoLimit;
     return problem.objective == Objective::kSpan ? times.span : times.makespan;
   }
-  const Times two = TimesOf(problem, words, 2);
-  const Times four = TimesOf(problem, words, 4);
-  return two.whole() && four.whole() ? (four.makespan - two.makespan + 1) / 2 : kNoLimit;
+  constexpr size_t kSteps = 4;  // the first two to get under way
+  const Times times = TimesOf(problem, words, kSteps);
+  if (!times.whole()) return kNoLimit;
+  int64_t longest = 0;
+  for (size_t r = 0; r < words.size(); ++r) {
+    const size_t length = words[r].size();
+    if (length == 0) continue;
+    const std::vector<int64_t>& ends = times.ends[r];
+    longest = std::max(longest, ends[kSteps * length - 1] - ends[kSteps / 2 * length - 1]);
+  }
+  return (longest + 1) / 2;
 }
 
 bool IsComplete(const Problem& problem, const Words& words) {

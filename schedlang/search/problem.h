@@ -50,7 +50,8 @@ enum class Objective : uint8_t {
   kSpan,      // the most of: a rank's end less the start of its first action. Of use only where the
               // optimizer's step of a rank need not wait for those of others
   kPeriod,    // the time that a further step takes, where many follow each other and every rank
-              // begins the next one as soon as it has ended its own. Of use as kSpan is
+              // begins the next one as soon as it has ended its own: the most of a rank, a step of
+              // the third and fourth. Never less than a rank computes. Of use as kSpan is
 };
 const char* NameOf(Objective objective);  // "makespan"
 

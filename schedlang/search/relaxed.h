@@ -1,0 +1,112 @@
+// A problem without the order of different letters on a rank: what must come behind what in every
+// order, and the earliest times that follow from it. The bound and the exact solver stand on it.
+//
+// In every order of a stage, by counters (k from 0):
+//   F k      behind F k-1, and behind F k of the stage before with its message
+//   back k   (the k-th of its B and I) behind back k-1, behind back k of the next stage with its
+//            message, or behind F k where there is none
+//   release k (the k-th end of a B or W) behind back k, and behind release k-1
+// and by memory, where a rank may hold `room`, its stages of one pipe are s_0, s_1 … in the order
+// of the pipe, and each of them holds a_l for a microbatch:
+//   F k of s_i behind back k-n of s_e, e >= i, with n = floor((room - sum of a_l for i < l <= e) /
+//            (sum of a_l for l <= i)). For if that back has not ended, then until it ends s_i and
+//            every stage before it hold more than n microbatches each, and at its end those up to
+//            s_e hold one: more than fits. Where n is 0 there is no order at all.
+//   F k of s_i behind release k-n, with n = floor(room / the least that a microbatch holds until
+//            it is released), if that is less.
+// Behind these, before a letter its rank does all that the letter's microbatch and those before it
+// need there, one at a time: this is work too, and may take longer than any path.
+//
+// Pairs: a letter takes at least the least group that it may be in. Where work is added up, a
+// letter counts with a share, and the shares of no pair are more than the pair takes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "schedlang/search/problem.h"
+
+namespace stringline::search {
+
+inline constexpr int64_t kLongAgo = -kNoLimit;
+
+// Places in StageWork's tables, as ActionKind counts.
+inline constexpr size_t kForwardAt = 0, kWholeAt = 1, kInputAt = 2, kWeightAt = 3;
+
+// The least that letters of a stage take; kNoLimit for what may not be used.
+struct LeastTimes {
+  int64_t forward = 0;
+  int64_t whole = kNoLimit;
+  int64_t input = kNoLimit;
+  int64_t back = 0;     // of both
+  int64_t release = 0;  // from the start of a back to where all is released
+  int64_t between = 0;  // from one release to the next one
+  // What one of them occupies its rank with. A B stands for a back and a weight.
+  int64_t forward_share = 0;
+  int64_t back_share = 0;
+  int64_t weight_share = 0;
+};
+
+// Where savings of pairs are counted: both are right, and neither is always the better one.
+enum class SavedOn : uint8_t { kForwards, kBacks };
+
+struct Relaxed {
+  // F k of the one stage waits for back k - behind of the other.
+  struct Room {
+    int stage = 0;
+    int behind = 0;
+  };
+  struct Link {  // a message that crosses ranks; nothing where it does not
+    int64_t transfer = 0;
+    int64_t latency = 0;
+  };
+
+  const Problem* problem = nullptr;
+  int most = 0;  // microbatches of a stage
+  std::vector<LeastTimes> least;
+  std::vector<std::vector<int>> pipes;        // their stages in order
+  std::vector<std::vector<int>> rows;         // stages of one pipe and rank, in order
+  std::vector<int> row, place;                // by stage: which row, and where in it
+  std::vector<std::vector<Room>> waits;       // by stage, of its F
+  std::vector<std::vector<Room>> waited_for;  // the same from the other side
+  std::vector<int> release_behind;            // by stage; `most` where it does not matter
+  std::vector<Link> forward_link, back_link;  // by stage
+  std::vector<char> limited;                  // by rank: whether memory matters
+  int without_room = -1;                      // a rank that cannot hold one microbatch
+
+  size_t at(int stage, int k) const { return static_cast<size_t>(stage * most + k); }
+  int rank(int stage) const { return problem->stages[static_cast<size_t>(stage)].rank; }
+  int count(int stage) const { return problem->stages[static_cast<size_t>(stage)].microbatches; }
+};
+
+// `problem` must outlive it.
+Relaxed RelaxedOf(const Problem& problem, SavedOn saved_on);
+
+// How far ranks have come. Letters that are done are no longer looked at.
+struct Frontier {
+  std::vector<int> forwards, backs, releases;   // by stage
+  std::vector<int64_t> now;                     // by rank: nothing further starts before
+  std::vector<int64_t> activations, gradients;  // by Relaxed::at: when those that are sent arrive
+};
+
+// Nothing is done, and rank r begins with its first stage's way there behind it.
+Frontier Beginning(const Relaxed& relaxed);
+// Nothing is done, rank `rank` begins at 0, and nobody knows when the others did.
+Frontier BeginningOf(const Relaxed& relaxed, int rank);
+
+// No letter that is left starts before (releases: ends before).
+struct Heads {
+  std::vector<int64_t> forward, back, release;  // by Relaxed::at
+};
+void FindHeads(const Relaxed& relaxed, const Frontier& frontier, Heads* heads);
+
+// At least so much time goes by behind the end of a letter, until the last rank ends, or `rank`
+// does. kLongAgo where nothing is known. `from_…`: behind its start.
+struct Tails {
+  std::vector<int64_t> forward, back, release;  // by Relaxed::at
+  std::vector<int64_t> from_forward, from_back;
+};
+inline constexpr int kAnyRank = -1;
+Tails TailsOf(const Relaxed& relaxed, int rank);
+
+}  // namespace stringline::search
