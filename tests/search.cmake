@@ -1,4 +1,4 @@
 stringline_test(search_test
-  SOURCES schedlang/elaborated.cc schedlang/search/lower_bound_test.cc
+  SOURCES schedlang/elaborated.cc schedlang/search/exact_test.cc schedlang/search/lower_bound_test.cc
           schedlang/search/problem_test.cc schedlang/search/tiny_problems.cc
   LIBRARIES stringline_language)
