@@ -6,7 +6,7 @@
 namespace stringline::search {
 namespace {
 
-constexpr int64_t kNotThere = kNoLimit;  // of a start
+constexpr int64_t kNotYet = kNoLimit;  // of a start
 
 bool IsBackSide(ActionKind kind) {
   return kind == ActionKind::kBackward || kind == ActionKind::kInputGradient;
@@ -144,19 +144,19 @@ int64_t Branching::ReadyAt(const Partial& partial, Letter letter) const {
   const Frontier& done = partial.frontier;
   if (KindOf(letter) == ActionKind::kForward) {
     const int k = done.forwards[s];
-    if (k == stage.microbatches) return kNotThere;
+    if (k == stage.microbatches) return kNotYet;
     if (stage.previous < 0) return 0;
-    return k < done.forwards[stage.previous] ? done.activations[relaxed_.at(s, k)] : kNotThere;
+    return k < done.forwards[stage.previous] ? done.activations[relaxed_.at(s, k)] : kNotYet;
   }
   const int k = done.backs[s];
-  if (!IsBackSide(KindOf(letter))) return done.releases[s] < k ? 0 : kNotThere;
-  if (k >= done.forwards[s]) return kNotThere;
+  if (!IsBackSide(KindOf(letter))) return done.releases[s] < k ? 0 : kNotYet;
+  if (k >= done.forwards[s]) return kNotYet;
   if (stage.next < 0) return 0;
-  return k < done.backs[stage.next] ? done.gradients[relaxed_.at(s, k)] : kNotThere;
+  return k < done.backs[stage.next] ? done.gradients[relaxed_.at(s, k)] : kNotYet;
 }
 
 int64_t Branching::StartOf(const Partial& partial, int rank, const Kind& kind) const {
-  if (partial.held[rank] + kind.during > problem_.capacity[rank]) return kNotThere;
+  if (partial.held[rank] + kind.during > problem_.capacity[rank]) return kNotYet;
   int64_t start = std::max(partial.frontier.now[rank], ReadyAt(partial, kind.group.first));
   if (kind.group.is_pair()) start = std::max(start, ReadyAt(partial, kind.group.second));
   return start;
@@ -175,7 +175,7 @@ bool Branching::Choose(Partial* partial, std::vector<Next>* nexts) const {
       const int group = static_cast<int>(g);
       if ((partial->barred[r] & Bit(group)) != 0) continue;
       const int64_t start = StartOf(*partial, r, kind);
-      if (start >= kNotThere || start >= partial->before[r]) continue;
+      if (start >= kNotYet || start >= partial->before[r]) continue;
       has_some[r] = true;
       const int64_t ends = start + kind.time;
       if (ends > end || (ends == end && (first_moves || !kind.is_movable))) continue;
