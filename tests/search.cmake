@@ -1,3 +1,4 @@
 stringline_test(search_test
-  SOURCES schedlang/elaborated.cc schedlang/search/problem_test.cc
+  SOURCES schedlang/elaborated.cc schedlang/random_plan.cc schedlang/search/phases_test.cc
+    schedlang/search/problem_test.cc schedlang/search/write_schedule_test.cc
   LIBRARIES stringline_language)
