@@ -6,6 +6,7 @@
 #include "schedlang/base/status.h"
 #include "schedlang/check/live_memory.h"
 #include "schedlang/check/rules.h"
+#include "schedlang/search/write_schedule.h"
 #include "schedlang/sim/cost_keys.h"
 #include "tools/command.h"
 #include "tools/json.h"
@@ -108,7 +109,11 @@ std::vector<std::string> HeaderOf(const Flags& flags, const FoundSchedule& found
 }
 
 absl::Status Emit(const Flags& flags, const FoundSchedule& found, const Output& output) {
-  (void)found; (void)HeaderOf; return WriteAsked(output, flags.emit, "");
+  Plan plan = found.plan;
+  plan.schedule = "found";
+  SL_ASSIGN_OR_RETURN(const search::WrittenSchedule written,
+                      search::WriteSchedule(plan, {"found", HeaderOf(flags, found), {}, {}}));
+  return WriteAsked(output, flags.emit, written.text);
 }
 
 Json FoundAsJson(const FoundSchedule& found) {
