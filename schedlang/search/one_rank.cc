@@ -92,15 +92,19 @@ class Windows {
     Window best;
     if (stages_.empty()) return best;
     const std::vector<int64_t> begins = Thresholds(true), ends = Thresholds(false);
-    std::vector<std::vector<Counts>> counts_of_end;
-    for (const int64_t end : ends) counts_of_end.push_back(CountsAtEnd(end));
+    std::vector<std::vector<Counts>> before;
+    std::vector<int64_t> rooms;
     for (const int64_t begin : begins) {
-      const std::vector<Counts> before = CountsAtBegin(begin);
-      const int64_t room = RoomAt(begin);
-      for (size_t i = 0; i < ends.size(); ++i) {
-        const int64_t inside = Inside(begin, room, before, counts_of_end[i]);
-        const int64_t value = begin + inside + ends[i];
-        if (inside > 0 && value > best.value) best = {value, begin, inside, ends[i]};
+      before.push_back(CountsAtBegin(begin));
+      rooms.push_back(RoomAt(begin));
+    }
+    // Of equal ones that which says more about the beginning.
+    for (const int64_t end : ends) {
+      const std::vector<Counts> at_end = CountsAtEnd(end);
+      for (size_t i = 0; i < begins.size(); ++i) {
+        const int64_t inside = Inside(begins[i], rooms[i], before[i], at_end);
+        const int64_t value = begins[i] + inside + end;
+        if (inside > 0 && value > best.value) best = {value, begins[i], inside, end};
       }
     }
     return best;
