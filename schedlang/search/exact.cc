@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kNarrowest = 8;
 constexpr size_t kWidening = 8;
-constexpr size_t kMostBytes = size_t{300} << 20;
+constexpr size_t kMostBytes = size_t{400} << 20;
 
 // A group that was done, behind another one of the log.
 struct Step {
@@ -65,21 +65,25 @@ uint64_t HashOf(const Frontier& frontier) {
 // States with the same number of letters done.
 class Layer {
  public:
+  // Whether one that is here leaves it nothing.
+  bool IsCutAway(const State& state) const {
+    const auto alike = by_hash_.find(HashOf(state.partial.frontier));
+    if (alike == by_hash_.end()) return false;
+    return std::any_of(alike->second.begin(), alike->second.end(), [&](int i) {
+      return HaveDoneTheSame(states_[i].partial.frontier, state.partial.frontier) &&
+             IsNoLater(states_[i], state);
+    });
+  }
+
+  // `state` is not cut away.
   void Add(State state) {
     std::vector<int>& alike = by_hash_[HashOf(state.partial.frontier)];
-    for (const int i : alike) {
-      const State& other = states_[i];
-      if (other.is_cut || !HaveDoneTheSame(other.partial.frontier, state.partial.frontier))
-        continue;
-      if (IsNoLater(other, state)) return;
-    }
-    for (const int i : alike) {
+    std::erase_if(alike, [&](int i) {
       State& other = states_[i];
-      if (other.is_cut || !HaveDoneTheSame(other.partial.frontier, state.partial.frontier))
-        continue;
-      if (IsNoLater(state, other)) other.is_cut = true;
-    }
-    std::erase_if(alike, [&](int i) { return states_[i].is_cut; });
+      if (!HaveDoneTheSame(other.partial.frontier, state.partial.frontier)) return false;
+      other.is_cut = IsNoLater(state, other);
+      return other.is_cut;
+    });
     alike.push_back(static_cast<int>(states_.size()));
     states_.push_back(std::move(state));
   }
@@ -173,16 +177,18 @@ class Search {
       child.partial = partial;
       branching_.Do(next, &child.partial);
       child.step = {before, next.rank, next.group};
+      const int steps = branching_.Steps(child.partial);
+      Layer& layer = (*layers)[steps];
+      FindTimes(&child);
+      if (layer.IsCutAway(child)) return;
+      child.bound = state.bound;
       Measure(&child);
       if (child.bound >= proven_.value) return;
-      const int steps = branching_.Steps(child.partial);
-      if (steps == branching_.all_steps()) {
+      if (steps < branching_.all_steps()) {
+        layer.Add(std::move(child));
+      } else {
         proven_.value = child.bound;
         proven_.words = WordsOf(child.step);
-      } else {
-        child.bound = std::max(child.bound, state.bound);
-        FindTimes(&child);
-        (*layers)[steps].Add(std::move(child));
       }
     });
   }
@@ -192,7 +198,7 @@ class Search {
     FindHeads(relaxed_, frontier, &heads_);
     for (int r = 0; r < problem_.ranks; ++r) {
       const Tails& tails = tails_.size() == 1 ? tails_[0] : tails_[r];
-      const int64_t end = InterruptedEnd(relaxed_, frontier, heads_, tails, r, &letters_);
+      const int64_t end = InterruptedEnd(relaxed_, frontier, heads_, tails, r, &scratch_);
       const int64_t value = std::max(end, frontier.now[r]) - starts_[r];
       state->bound = std::max(state->bound, value);
       state->all_ends += value;
@@ -252,7 +258,7 @@ class Search {
   std::vector<int64_t> starts_;  // by rank: from where its end counts
   std::vector<Tails> tails_;     // one for all ranks, or one for each
   Heads heads_;
-  std::vector<TimedLetter> letters_;
+  OneRankScratch scratch_;
   std::vector<Step> log_;              // of the states that were looked behind, in this pass
   int64_t least_left_out_ = kNoLimit;  // the least bound of what this pass left out
   Proven proven_;

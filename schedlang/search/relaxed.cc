@@ -207,6 +207,7 @@ void FindRoom(const Problem& problem, Relaxed* relaxed) {
     relaxed->limited.push_back(problem.capacity[r] < kNoLimit && IsKept(problem, r));
   }
   for (const std::vector<int>& row : relaxed->rows) {
+    if (relaxed->count(row[0]) == 0) continue;
     if (relaxed->limited[relaxed->rank(row[0])]) RowRoom(row, relaxed).Find();
   }
 }
