@@ -102,6 +102,7 @@ class PhaseBlock {
 
   void NameCounts() {
     for (const PhaseCount& count : counts_) {
+      if (count.number.slope == 0) continue;
       const auto uses = std::count_if(counts_.begin(), counts_.end(), [&](const PhaseCount& c) {
         return c.number == count.number;
       });
@@ -109,7 +110,7 @@ class PhaseBlock {
       const std::string name = NameFor(count.number);
       const bool is_taken =
           std::any_of(lets_.begin(), lets_.end(), [&](const Let& let) { return let.name == name; });
-      if (uses < 2 || count.number.slope == 0 || value == "r" || name.empty() || is_taken) continue;
+      if (uses < 2 || value == "r" || name.empty() || is_taken) continue;
       lets_.push_back({name, value});
     }
   }

@@ -15,6 +15,8 @@ using StageValues = std::vector<std::optional<int64_t>>;
 
 // Longer than this, what a stage is called says nothing any more.
 constexpr size_t kLongestStageName = 90;
+// Stages of a rank; with more of them, each gets a name.
+constexpr size_t kMostByExpression = 2;
 
 struct NamedLayout {
   const char* name;
@@ -98,25 +100,39 @@ std::string NameOf(const std::string& value, const std::string& wanted, std::vec
   return name;
 }
 
-// How the role is called, or "" if only a list of all ranks would say it.
-std::string RoleName(const Row& row, size_t role, int ranks, bool has_pipe, StageText* text) {
-  const StageValues& values = row.stage_of_rank[role];
-  const auto line = AffineThrough(values);
-  const std::string value = line ? WriteAffine(*line, ranks) : WriteCases(values, "r", ranks);
+// The stage of the role, if it changes evenly from rank to rank.
+std::optional<Affine> LineOf(const Row& row, int role, int ranks) {
+  if (row.layout == nullptr) {
+    const StageValues& values = row.stage_of_rank[static_cast<size_t>(role)];
+    const bool is_everywhere = std::count(values.begin(), values.end(), std::nullopt) == 0;
+    return is_everywhere && ranks > 1 ? AffineThrough(values) : std::nullopt;
+  }
+  const bool back = row.layout->turns && role % 2 == 1;
+  if (back != row.reversed) return Affine{(role + 1) * ranks - 1, -1};
+  return Affine{role * ranks, 1};
+}
+
+// How the role is called, or "" if only numbers say it well.
+std::string RoleName(const Row& row, int role, int ranks, bool has_pipe, StageText* text) {
+  const auto line = LineOf(row, role, ranks);
+  const bool has_one_each = row.count == ranks && row.stage_of_rank.size() == 1;
+  if (!line && !has_one_each) return "";
+  const std::string value =
+      line ? WriteAffine(*line, ranks) : WriteCases(row.stage_of_rank[0], "r", ranks);
   if (value.size() > kLongestStageName) return "";
   if (row.layout != nullptr && row.layout->turns && !has_pipe) {
     return NameOf(value, role % 2 == 0 ? "down" : "up", &text->lets);
   }
   const bool is_short = row.layout != nullptr && !row.reversed && !row.layout->turns;
-  if (value == "r" || is_short) return value;
-  return NameOf(value, "s", &text->lets);
+  if (value == "r" || (is_short && row.stage_of_rank.size() <= kMostByExpression)) return value;
+  return NameOf(value, is_short ? absl::StrCat("s", role) : "s", &text->lets);
 }
 
 void AddRoles(const Plan& plan, const Row& row, const std::string& pipe, StageText* text) {
   std::vector<std::string> names;
   const std::vector<Let> lets = text->lets;
   for (size_t role = 0; role < row.stage_of_rank.size(); ++role) {
-    names.push_back(RoleName(row, role, plan.ranks(), !pipe.empty(), text));
+    names.push_back(RoleName(row, static_cast<int>(role), plan.ranks(), !pipe.empty(), text));
   }
   const bool by_number = std::count(names.begin(), names.end(), "") > 0;
   if (by_number) text->lets = lets;

@@ -269,13 +269,10 @@ TEST(WriteScheduleTest, WhatNeverRepeatsIsAList) {
   split [3, 4, 2];
 
   rank r {
-    let s  = P - 1 - r;
-    let s2 = 2;
-
     if r == 0 {
-      F s; F s; B s; I s; W;
+      F 1; F 1; B 1; I 1; W;
     } else {
-      F s; F s; F s2; B s2; F s2 & B s; I s2; I s; W; W;
+      F 0; F 0; F 2; B 2; F 2 & B 0; I 2; I 0; W; W;
     }
   }
 }
