@@ -86,14 +86,19 @@ std::string StagesLine(const Plan& plan, const Row& row) {
   return absl::StrCat("stages ", count, " on s -> ", WriteCases(ranks_of, "s", 0), ";");
 }
 
-// The name that a let gives to a value; one it has already, if there is one.
-std::string NameOf(const std::string& value, const std::string& wanted, std::vector<Let>* lets) {
+// The name that a let gives to a value; one it has already, if there is one. Pipes have names too.
+std::string NameOf(const std::string& value, const std::string& wanted,
+                   const std::vector<Pipe>& pipes, std::vector<Let>* lets) {
   for (const Let& let : *lets) {
     if (let.value == value) return let.name;
   }
   std::string name = wanted;
-  const auto is_taken = [&](const Let& let) { return let.name == name; };
-  for (int i = 2; std::any_of(lets->begin(), lets->end(), is_taken); ++i) {
+  const auto is_it = [&](const auto& named) { return named.name == name; };
+  const auto is_taken = [&] {
+    return std::any_of(lets->begin(), lets->end(), is_it) ||
+           std::any_of(pipes.begin(), pipes.end(), is_it);
+  };
+  for (int i = 2; is_taken(); ++i) {
     name = absl::StrCat(wanted, i);
   }
   lets->push_back({name, value});
@@ -113,26 +118,27 @@ std::optional<Affine> LineOf(const Row& row, int role, int ranks) {
 }
 
 // How the role is called, or "" if only numbers say it well.
-std::string RoleName(const Row& row, int role, int ranks, bool has_pipe, StageText* text) {
+std::string RoleName(const Plan& plan, const Row& row, int role, StageText* text) {
+  const int ranks = plan.ranks();
   const auto line = LineOf(row, role, ranks);
   const bool has_one_each = row.count == ranks && row.stage_of_rank.size() == 1;
   if (!line && !has_one_each) return "";
   const std::string value =
       line ? WriteAffine(*line, ranks) : WriteCases(row.stage_of_rank[0], "r", ranks);
   if (value.size() > kLongestStageName) return "";
-  if (row.layout != nullptr && row.layout->turns && !has_pipe) {
-    return NameOf(value, role % 2 == 0 ? "down" : "up", &text->lets);
+  if (row.layout != nullptr && row.layout->turns && plan.pipes.empty()) {
+    return NameOf(value, role % 2 == 0 ? "down" : "up", plan.pipes, &text->lets);
   }
   const bool is_short = row.layout != nullptr && !row.reversed && !row.layout->turns;
   if (value == "r" || (is_short && row.stage_of_rank.size() <= kMostByExpression)) return value;
-  return NameOf(value, is_short ? absl::StrCat("s", role) : "s", &text->lets);
+  return NameOf(value, is_short ? absl::StrCat("s", role) : "s", plan.pipes, &text->lets);
 }
 
 void AddRoles(const Plan& plan, const Row& row, const std::string& pipe, StageText* text) {
   std::vector<std::string> names;
   const std::vector<Let> lets = text->lets;
   for (size_t role = 0; role < row.stage_of_rank.size(); ++role) {
-    names.push_back(RoleName(row, static_cast<int>(role), plan.ranks(), !pipe.empty(), text));
+    names.push_back(RoleName(plan, row, static_cast<int>(role), text));
   }
   const bool by_number = std::count(names.begin(), names.end(), "") > 0;
   if (by_number) text->lets = lets;
@@ -159,7 +165,7 @@ StageText TextOfStages(const Plan& plan) {
     return text;
   }
   text.parts = static_cast<int>(plan.pipes.size());
-  text.microbatches = absl::StrCat("M / ", text.parts);
+  if (text.parts > 1) text.microbatches = absl::StrCat("M / ", text.parts);
   std::vector<std::string> stages;
   size_t widest_name = 0, widest_stages = 0;
   for (const Pipe& pipe : plan.pipes) {

@@ -366,6 +366,25 @@ TEST(WriteScheduleTest, OtherMicrobatchesAreKept) {
   ExpectGivesBack(plan, written);
 }
 
+TEST(WriteScheduleTest, MoreMicrobatchesKeepToTheLimits) {
+  WriteOptions options{.name = "found"};
+  options.limits.activations = 6;
+  EXPECT_EQ(WriteSchedule(*LibraryPlan("gpipe", 2, 6), options)->step, 0);  // holds M
+  EXPECT_EQ(WriteSchedule(*LibraryPlan("1f1b", 2, 6), options)->step, 1);   // holds P
+}
+
+TEST(WriteScheduleTest, NamesOfPipesAreTaken) {
+  const auto plan = PlanOfSchedText(R"(schedule found(P, M) {
+  pipe down { stages P on line;          microbatches M / 2; }
+  pipe s    { stages P on reversed line; microbatches M / 2; }
+  rank r { repeat M / 2 { F down[r]; F s[P - 1 - r] } repeat M / 2 { B s[P - 1 - r]; B down[r] } }
+})",
+                                    2, 4);
+  const WrittenSchedule written = Write(*plan);
+  EXPECT_EQ(written.form, WrittenForm::kPhases);
+  ExpectGivesBack(*plan, written);
+}
+
 TEST(WriteScheduleTest, LargeOnes) {
   for (const char* const name : {"zb_h2", "v_min", "kimi_k2"}) {
     const Plan plan = *LibraryPlan(name, 32, 256);
