@@ -43,7 +43,7 @@ bool IsOn(const Plan& plan, const Row& row, const NamedLayout& layout, bool reve
   for (int k = 0; k < row.count; ++k) {
     const bool back = layout.turns && k / ranks % 2 == 1;
     const int rank = back != reversed ? ranks - 1 - k % ranks : k % ranks;
-    if (plan.stages[static_cast<size_t>(row.first + k)].rank.value != rank) return false;
+    if (plan.stage(StageId(row.first + k)).rank.value != rank) return false;
   }
   return true;
 }
@@ -59,7 +59,7 @@ Row RowOf(const Plan& plan, int first, int count) {
   }
   std::vector<int> before(static_cast<size_t>(plan.ranks()), 0);
   for (int k = 0; k < count; ++k) {
-    const auto rank = static_cast<size_t>(plan.stages[static_cast<size_t>(first + k)].rank.value);
+    const auto rank = static_cast<size_t>(plan.stage(StageId(first + k)).rank.value);
     const int role = row.layout != nullptr ? k / plan.ranks() : before[rank]++;
     row.role.push_back(role);
     if (static_cast<size_t>(role) >= row.stage_of_rank.size()) {
@@ -81,7 +81,7 @@ std::string StagesLine(const Plan& plan, const Row& row) {
   }
   StageValues ranks_of;
   for (int k = 0; k < row.count; ++k) {
-    ranks_of.emplace_back(plan.stages[static_cast<size_t>(row.first + k)].rank.value);
+    ranks_of.emplace_back(plan.stage(StageId(row.first + k)).rank.value);
   }
   return absl::StrCat("stages ", count, " on s -> ", WriteCases(ranks_of, "s", 0), ";");
 }
@@ -123,7 +123,7 @@ std::string RoleName(const Plan& plan, const Row& row, int role, StageText* text
   const auto line = LineOf(row, role, ranks);
   const bool has_one_each = row.count == ranks && row.stage_of_rank.size() == 1;
   if (!line && !has_one_each) return "";
-  const std::string value =
+  std::string value =
       line ? WriteAffine(*line, ranks) : WriteCases(row.stage_of_rank[0], "r", ranks);
   if (value.size() > kLongestStageName) return "";
   if (row.layout != nullptr && row.layout->turns && plan.pipes.empty()) {
