@@ -24,7 +24,8 @@ int FindingsOf(const std::string& text) {
   if (!file) {
     EXPECT_EQ(diagnostics.findings().size(), 1u) << "the parser stops at the first mistake";
   }
-  const ElaborateLimits limits{.actions = 10'000, .steps = 10'000, .ranks = 64};
+  const ElaborateLimits limits{
+      .actions = 10'000, .steps = 10'000, .ranks = 64, .searched_letters = 10'000};
   if (file) {
     const auto plan = Elaborate(*file, "", {{"P", 2}, {"M", 4}}, &diagnostics, limits);
     EXPECT_NE(plan.has_value(), !diagnostics.empty());
@@ -207,6 +208,9 @@ TEST(BadInput, NothingRunsAway) {
       {doubling + on_line + "rank r greedy { prefer B, F; hold at most f60(1) }", kSteps},
       {doubling + on_line + "rank r greedy { prefer B, F; costs F s -> f60(s) }", kSteps},
       {doubling + on_line + "rank r greedy { prefer B, F; costs p2p f60(1) }", kSteps},
+      {doubling + on_line + "rank r search { within activations f60(1) }", kSteps},
+      {doubling + on_line + "rank r search { pairs F & B costs s -> f60(s) }", kSteps},
+      {doubling + on_line + "rank r search { iterations f60(1) }", kSteps},
       {Functions(60, "@(@(x))") + on_line + "let y = f60(1); rank r { }", kSteps},
       {Functions(60, "min(@(x), @(x + 1), @(x))") + on_line + "let y = f60(1); rank r { }", kSteps},
       {Functions(60, "@(x) and @(x)") + on_line + "let y = f60(1); rank r { }", kSteps},

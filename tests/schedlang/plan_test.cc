@@ -81,7 +81,7 @@ const BadText kBadTexts[] = {
     {"plan x P=1 M=2\npipe a M=1 stages 0\nrank 0:", "2:1: the pipes run 1 microbatches, not 2"},
     {"plan x P=1 M=1\npipe a M=1 stages 0\nrank 0: 0F0", "3:9: expected an action like 3F7"},
     {"plan x P=1 M=1\nstages 0\ncosts F=0\nrank 0: 0F0",
-     "3:1: expected 'rank 0:', or a 'split', 'overlap' or 'costs' line"},
+     "3:1: expected 'rank 0:', or a 'split', 'overlap', 'costs' or 'search' line"},
     {"plan x P=1 M=1\nstages 0\noverlap F&W compute F.attn W.attn network\nrank 0: 0F0",
      "3:1: F.dispatch is missing"},
     {"plan x P=1 M=1\nstages 0\noverlap F&I&F compute F.attn network\nrank 0: 0F0",
