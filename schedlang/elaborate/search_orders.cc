@@ -22,14 +22,17 @@ using search::StageWork;
 constexpr int kMostSearchedStages = 4096;
 constexpr int64_t kMostSearchedLetters = 10'000'000;
 
-// About a second on one core, but never so few that little more than plain rules are tried.
+// About a second on one core. For many letters that would be little more than the plain rules, so
+// there it may be up to twenty.
 constexpr int64_t kMostByDefault = 200'000;
-constexpr int64_t kLeastByDefault = 4'000;
+constexpr int64_t kEnoughByDefault = 4'000;
 constexpr int64_t kLettersOfASecond = 130'000'000;
 
 int64_t DefaultIterations(const Problem& problem) {
-  return std::clamp(kLettersOfASecond / std::max<int64_t>(1, search::LettersOf(problem)),
-                    kLeastByDefault, kMostByDefault);
+  const int64_t in_a_second =
+      kLettersOfASecond / std::max<int64_t>(1, search::LettersOf(problem)) + 1;
+  const int64_t least = std::min(kEnoughByDefault, 20 * in_a_second);
+  return std::clamp(in_a_second, least, kMostByDefault);
 }
 
 search::Objective ObjectiveOf(absl::string_view name) {
