@@ -56,6 +56,19 @@ TEST(BadInput, TruncatedAtEveryByte) {
   }
 }
 
+TEST(BadInput, SearchBlocksOfWhichBytesAreMissing) {
+  const std::string whole =
+      "schedule s(P, M) {\n  stages 2 * P on v;\n  rank r search {\n    minimize period;\n"
+      "    within memory 8 * P - r;\n    prefer B, F, I, W;\n    pairs F & B costs s -> s + 3;\n"
+      "    costs F [1, 2, 2, 1], p2p 1, saved_for_I 1, stash s -> 1;\n    iterations 12;\n  }\n}";
+  EXPECT_EQ(FindingsOf(whole), 0);
+  for (size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_EQ(FindingsOf(whole.substr(0, i)), 1) << "cut after " << i;
+    FindingsOf(absl::StrCat(whole.substr(0, i), whole.substr(i + 1)));
+    FindingsOf(absl::StrCat(whole.substr(0, i + 1), whole.substr(i)));
+  }
+}
+
 TEST(BadInput, EveryByteLeftOutOrDoubled) {
   const std::string whole = Library("interleaved");
   for (size_t i = 0; i < whole.size(); ++i) {

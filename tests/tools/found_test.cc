@@ -12,6 +12,7 @@
 #include "absl/strings/str_replace.h"
 #include "schedlang/search/problem.h"
 #include "tests/tools/tool_run.h"
+#include "tools/command.h"
 #include "tools/found_file.h"
 #include "tools/lsp/analysis.h"
 
@@ -127,6 +128,14 @@ TEST(FoundTest, AgainSearchesAnew) {
     EXPECT_EQ(RunToolIn(folder, Words(command)).status, 0) << command;
     EXPECT_TRUE(absl::StrContains(PlanOf(folder), kQuick)) << command;
     EXPECT_EQ(KeysIn(FoundText(folder)).size(), 1u) << command;
+  }
+}
+
+TEST(FoundTest, EveryCommandThatTakesSchedulesKnowsAgain) {
+  for (const Command& command : Commands()) {
+    const bool takes_schedules = (command.options & (kPlanOptions | kTrainingOptions)) != 0;
+    const Answer help = RunToolIn(SourceFolder(), {command.name, "--help"});
+    EXPECT_EQ(absl::StrContains(help.out, "--again"), takes_schedules) << command.name;
   }
 }
 
