@@ -50,14 +50,14 @@ struct OrderRules {
 
 class BlockRules {
  public:
-  // `padded`: how many microbatches the counters see.
   BlockRules(const Program& program, const ElaborateLimits& limits, Evaluator* evaluator,
              RankWork* work, Plan* plan, Diagnostics* diagnostics);
 
   void StartRank();
   // Takes the rule of the step. False after a finding.
   bool Take(const Step& step);
-  // Fills the plan's actions by what was said. False after a finding.
+  // Fills the plan's actions by what was said; `padded` is how many microbatches the counters see.
+  // False after a finding.
   bool OrderRanks(int64_t padded);
 
  private:
