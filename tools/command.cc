@@ -24,6 +24,15 @@ constexpr const char* kLintTimes =
     "                   --to torch-comms' puts them at these costs\n"
     "'stringline sim FILE' without --messages is as fast as messages allow wherever they stand.";
 
+// What search answers.
+constexpr const char* kSearchMeaning =
+    "The search is stopped by its time, by the bound (then nothing better exists for these "
+    "stages),\n"
+    "or by Ctrl-C, and answers with the best that it has found. Its order is checked and simulated "
+    "as\n"
+    "any other. The bound is for any order of these stages at these costs, within this memory;\n"
+    "collectives, receive buffers and shared links are not in the search, only in the simulation.";
+
 constexpr Command kCommands[] = {
     {"check", "Prove that a schedule is complete and ends, or say what is wrong and where",
      kScheduleOrPlan, "stringline check schedules/1f1b.sched P=4 M=8",
@@ -60,6 +69,9 @@ constexpr Command kCommands[] = {
      kManyFiles | kTwoSides | kPlanOptions | kCostOptions | kLayoutOption | kMessagesOption |
          kPictureOptions,
      RunCompare},
+    {"search", "Find a schedule: the best order there is time for, beside a bound for any order",
+     "", "stringline search P=8 M=24 --cost F=18522,I=18086,W=9337,p2p=601 --activations 8",
+     kSearchOptions | kCostOptions, RunSearch, kSearchMeaning},
     {"explain", "Say why an action starts when it does, and what waits for it", kScheduleOrPlan,
      "stringline explain schedules/1f1b.sched 1B2 P=4 M=8 --cost F=10,B=20,p2p=1",
      kPlanOptions | kActionArgument | kCostOptions | kLayoutOption, RunExplain},

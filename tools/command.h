@@ -34,6 +34,7 @@ enum OptionSet : unsigned {
   kVariationOptions = 1 << 17,  // --runs, --seed
   kPlotOption = 1 << 18,        // --plot
   kMessagesOption = 1 << 20,    // --messages
+  kSearchOptions = 1 << 21,     // no FILE; --from, --emit, --place, --minimize, --seconds, …
 };
 
 struct Command {
@@ -65,6 +66,7 @@ int RunLanguageServer(const Flags& flags, const Output& output);
 int RunRehearsal(const Flags& flags, const Output& output);
 int RunPlan(const Flags& flags, const Output& output);
 int RunReport(const Flags& flags, const Output& output);
+int RunSearch(const Flags& flags, const Output& output);
 int RunShow(const Flags& flags, const Output& output);
 int RunSimFor(const Flags& flags, const Output& output);  // sim, with --for
 int RunSim(const Flags& flags, const Output& output);

@@ -235,13 +235,65 @@ void DeclareVariationOptions(CLI::App& app, Flags& flags) {
       ->type_name("N");
 }
 
+void DeclareSearchOptions(CLI::App& app, Flags& flags) {
+  CLI::Option* from = app.add_option(
+      "--from", flags.from,
+      "Begin with this schedule's order, and keep its stages where they are; of the library by its "
+      "name. PARAMETERS are its own, then");
+  from->type_name("FILE");
+  app.add_option("--schedule", flags.schedule, "Which schedule of that file; its last by default")
+      ->type_name("NAME");
+  app.add_option(
+         "--place", flags.place,
+         "Where stages live: line, v, 'loop N' or 'wave N' (N stages a rank); any: the best "
+         "of them, which needs costs of the whole model. line by default")
+      ->type_name("PLACE")
+      ->excludes(from);
+  app.add_option("--minimize", flags.minimize,
+                 "makespan: the end of the last rank. span: the most that one rank takes, from its "
+                 "first action to its last; and period: a further step, where every rank begins it "
+                 "as soon as it has ended the one before. Both only where a rank's optimizer step "
+                 "need not wait for the others'")
+      ->check(CLI::IsMember({"makespan", "span", "period"}))
+      ->type_name("makespan|span|period");
+  app.add_option("--activations", flags.activations, "Most stage activations that a rank may hold")
+      ->check(CLI::Range(1, 1'000'000'000))
+      ->type_name("N");
+  app.add_option("--memory", flags.memory,
+                 "Most bytes that a rank may hold, as 80GB; needs costs with a model's shape or "
+                 "memory.* keys; by default the capacity that the costs or their hardware name")
+      ->type_name("BYTES");
+  app.add_option("--kinds", flags.kinds,
+                 "What may be used: F,B (no split of the backward), F,I,W (always split) or "
+                 "F,B,I,W (the default)")
+      ->check(CLI::IsMember({"F,B", "F,I,W", "F,B,I,W"}))
+      ->type_name("F,B|F,I,W|F,B,I,W");
+  app.add_flag("--pairs", flags.pairs,
+               "F & B and F & I may share a rank, and take what the costs say (FB, or parts)");
+  app.add_option("--seconds", flags.seconds, "How long to search at most; 10 by default")
+      ->check(CLI::Range(0.1, 1e6))
+      ->type_name("S");
+  app.add_option("--iterations", flags.iterations,
+                 "Instead of a time: so many, which give the same result on every machine")
+      ->check(CLI::Range(1, 2'000'000'000))
+      ->type_name("N");
+  app.add_option("--seed", flags.seed, "What chance is drawn from; 1 by default")
+      ->check(CLI::Range(0, 1'000'000'000))
+      ->type_name("N");
+  app.add_option("--emit", flags.emit, "Write the schedule that was found into this file")
+      ->type_name("OUT.sched");
+}
+
 void Declare(const Command& command, CLI::App& app, Flags& flags) {
   app.set_help_flag();
   if (command.options & kNoFile) {
     app.add_flag("-h,--help", flags.help, "Print this");
     return;
   }
-  if (command.options & kManyFiles) {
+  if (command.options & kSearchOptions) {
+    app.add_option("PARAMETERS", flags.parameters, "NAME=VALUE: P=8 M=32")->required();
+    DeclareSearchOptions(app, flags);
+  } else if (command.options & kManyFiles) {
     app.add_option("FILE", flags.files, command.file)->required();
   } else {
     app.add_option("FILE", flags.file, command.file)->required();
@@ -346,9 +398,10 @@ absl::StatusOr<Flags> ParseSide(const Command& command, Flags flags,
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
   } catch (const CLI::RequiredError&) {
-    const char* const what = flags.file.empty() && flags.files.empty() ? "a file"
-                             : command.options & kActionArgument       ? "an action"
-                                                                       : "--to";
+    const char* const what = command.options & kSearchOptions            ? "P and M"
+                             : flags.file.empty() && flags.files.empty() ? "a file"
+                             : command.options & kActionArgument         ? "an action"
+                                                                         : "--to";
     return absl::InvalidArgumentError(
         absl::StrCat("'", command.name, "' needs ", what, ", as in: ", command.example));
   } catch (const CLI::ParseError& error) {

@@ -77,6 +77,14 @@ struct Flags {
   std::vector<std::string> slow;        // --slow 3=10%
   int runs = 0;                         // --runs; 0: as many as the command likes
   int seed = 1;                         // --seed
+  std::string from;                     // --from FILE
+  std::string emit;                     // --emit OUT.sched
+  std::string place;                    // --place line|v|loop N|wave N|any
+  std::string minimize = "makespan";    // --minimize makespan|span|period
+  std::string kinds;                    // --kinds F,I,W; "": F, B, I and W
+  bool pairs = false;                   // --pairs
+  double seconds = 10;                  // --seconds
+  int iterations = 0;                   // --iterations; 0: as many as there is time for
   bool help = false;                    // --help
   // What stands behind `--`, for a command with two sides: with the first one's parameters, as
   // offered, and its options where it says nothing else. At most one.

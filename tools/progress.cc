@@ -69,6 +69,11 @@ Progress::~Progress() {
   for (const int number : signals_) (void)signal(number, SIG_DFL);
 }
 
+void Progress::Say(std::string how_far) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  how_far_ = std::move(how_far);
+}
+
 void Progress::Tick() {
   const int64_t start_ns = NowNs();
   bool is_there = false;
@@ -88,6 +93,7 @@ void Progress::Tick() {
 std::string Progress::Line(int64_t elapsed_ns) const {
   std::string line = doing_;
   if (total_ > 0) absl::StrAppend(&line, ": ", done_.load(), " of ", total_);
+  if (!how_far_.empty()) absl::StrAppend(&line, ": ", how_far_);
   return absl::StrCat(line, ", ", elapsed_ns / 1'000'000'000, " s");
 }
 

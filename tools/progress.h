@@ -29,6 +29,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void Add() { ++done_; }  // one more is done; from any thread
+  void Say(std::string how_far);  // what stands behind what it is doing; from any thread
 
  private:
   void Tick();
@@ -40,8 +41,9 @@ class Progress {
   const std::string doing_;
   const size_t total_;
   std::atomic<size_t> done_ = 0;
-  std::mutex mutex_;  // guards the next one
+  std::mutex mutex_;  // guards the next two
   bool ended_ = false;
+  std::string how_far_;
   std::condition_variable end_;
   std::vector<std::thread> ticker_;
 };

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "schedlang/search/problem.h"
@@ -32,8 +33,32 @@ struct Policy {
   bool pairs = false;          // F and B or I together, where both could start
 };
 
+// By stage and microbatch: when its activation and its gradient are there.
+struct Arrivals {
+  std::vector<std::vector<int64_t>> activations, gradients;
+};
+
 // Orders that are complete and within the capacity; empty if the rule gets stuck. Cost: letters
 // times the stages of a rank, and the ranks.
-Words ListOrders(const Problem& problem, const Policy& policy);
+//
+// A rank knows of a value as soon as whoever gives it has started. With `expected`, those of an
+// earlier run of the rule, it also waits for one that should come soon instead of starting
+// something longer; not longer than until then. `seen`, if not null, becomes the arrivals of this
+// run.
+Words ListOrders(const Problem& problem, const Policy& policy, const Arrivals* expected = nullptr,
+                 Arrivals* seen = nullptr);
+
+// The same again and again, each time expecting what was seen the time before, `runs` times in all.
+// Calls take(words) for those that are complete.
+template <typename Take>
+void ListOrdersAgain(const Problem& problem, const Policy& policy, int runs, Take take) {
+  Arrivals expected, seen;
+  for (int run = 0; run < runs; ++run) {
+    Words words = ListOrders(problem, policy, run == 0 ? nullptr : &expected, &seen);
+    if (words.empty()) return;
+    take(std::move(words));
+    std::swap(expected, seen);
+  }
+}
 
 }  // namespace stringline::search

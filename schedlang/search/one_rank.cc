@@ -218,8 +218,10 @@ class Windows {
       items_.push_back(
           {stage.after[kForwardAt], least.back_share + least.weight_share, backs - unheld});
       if (!problem_.split) continue;
-      items_.push_back(
-          {stage.after[kForwardAt] + stage.after[kInputAt], least.weight_share, weights - unheld});
+      // A B that has done its part of an I holds all until it ends.
+      const int64_t deferred = stage.after[kForwardAt] + stage.after[kInputAt];
+      items_.push_back({problem_.whole ? std::min(deferred, stage.after[kForwardAt]) : deferred,
+                        least.weight_share, weights - unheld});
     }
     return limited() ? std::min(most, free + MostGain(&items_, problem_.capacity[rank_])) : most;
   }

@@ -1,0 +1,130 @@
+// Every order of the kinds that are used, with no limit or the one that each rank comes up to.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "schedlang/orders/greedy.h"
+#include "schedlang/search/rank_expression.h"
+#include "schedlang/search/schedule_draft.h"
+#include "schedlang/search/schedule_lines.h"
+
+namespace stringline::search {
+namespace {
+
+// Larger plans are not tried: a rule takes some microseconds an action.
+constexpr size_t kMostGreedyActions = 50'000;
+
+const OrderCosts kUnitOrderCosts = {.actions = {{{1}, {2}, {1}, {1}}}};
+
+// The kinds of the plan's actions; none where a greedy rule cannot be it.
+std::vector<ActionKind> KindsOf(const Plan& plan) {
+  std::set<ActionKind> kinds;
+  for (const Action& action : plan.actions) {
+    if (action.joined || !IsCompute(action.kind)) return {};
+    kinds.insert(action.kind);
+  }
+  const bool has_both = kinds.count(ActionKind::kBackward) > 0 && kinds.size() > 2;
+  if (has_both || plan.actions.size() > kMostGreedyActions) return {};
+  return {kinds.begin(), kinds.end()};
+}
+
+// By rank: the most microbatches that are begun and not finished at once.
+std::vector<std::optional<int64_t>> MostHeld(const Plan& plan) {
+  std::vector<std::optional<int64_t>> most;
+  for (int r = 0; r < plan.ranks(); ++r) {
+    std::map<std::pair<int, int>, size_t> last;  // by pipe and microbatch
+    const auto actions = plan.of(RankId(r));
+    const auto key = [&](const Action& action) {
+      return std::pair(plan.stage(action.stage).pipe, action.microbatch.value);
+    };
+    for (size_t i = 0; i < actions.size(); ++i) last[key(actions[i])] = i;
+    std::set<std::pair<int, int>> held;
+    size_t peak = 0;
+    for (size_t i = 0; i < actions.size(); ++i) {
+      held.insert(key(actions[i]));
+      peak = std::max(peak, held.size());
+      if (last[key(actions[i])] == i) held.erase(key(actions[i]));
+    }
+    most.emplace_back(static_cast<int64_t>(peak));
+  }
+  return most;
+}
+
+bool GivesOrders(const Plan& plan, const std::vector<GreedyRule>& rules, const OrderCosts& costs) {
+  std::vector<int64_t> microbatches;
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    microbatches.push_back(plan.microbatches_of(StageId(static_cast<int32_t>(s))));
+  }
+  const GreedyOrder order = OrderGreedily(plan, microbatches, rules, costs);
+  for (int r = 0; r < plan.ranks(); ++r) {
+    const auto actions = plan.of(RankId(r));
+    const std::vector<Action>& made = order.ranks[static_cast<size_t>(r)];
+    const auto same = [](const Action& a, const Action& b) {
+      return a.kind == b.kind && a.stage == b.stage && a.microbatch == b.microbatch;
+    };
+    if (!std::equal(actions.begin(), actions.end(), made.begin(), made.end(), same)) return false;
+  }
+  return true;
+}
+
+// "costs F 2, B [3, 3, 4], p2p 1;", what is not as it is without; "" for nothing.
+std::string CostsText(const OrderCosts& costs) {
+  std::vector<std::string> parts;
+  for (size_t k = 0; k < costs.actions.size(); ++k) {
+    const std::vector<int64_t>& values = costs.actions[k];
+    if (values == kUnitOrderCosts.actions[k]) continue;
+    const std::string text = absl::StrJoin(values, ", ");
+    parts.push_back(absl::StrCat(PrintedKind(static_cast<ActionKind>(k)), " ",
+                                 values.size() == 1 ? text : absl::StrCat("[", text, "]")));
+  }
+  if (costs.p2p != 0) parts.push_back(absl::StrCat("p2p ", costs.p2p));
+  return parts.empty() ? "" : absl::StrCat("costs ", absl::StrJoin(parts, ", "), ";");
+}
+
+}  // namespace
+
+std::optional<Draft> DraftGreedy(const Written& written, bool grows) {
+  const Plan& plan = *written.plan;
+  std::vector<ActionKind> kinds = KindsOf(plan);
+  if (kinds.empty()) return std::nullopt;
+  const auto most = MostHeld(plan);
+  const auto line = AffineThrough(most);
+  const std::string hold =
+      line ? WriteAffine(*line, plan.ranks()) : WriteCases(most, "r", plan.ranks());
+  std::vector<OrderCosts> all_costs = {kUnitOrderCosts};
+  all_costs.insert(all_costs.end(), written.costs.begin(), written.costs.end());
+  do {
+    for (const bool limited : {false, true}) {
+      std::vector<GreedyRule> rules;
+      for (const auto& held : most) {
+        rules.push_back({limited ? held : std::nullopt, kinds});
+      }
+      for (const OrderCosts& costs : all_costs) {
+        if (!GivesOrders(plan, rules, costs)) continue;
+        Draft draft{.form = WrittenForm::kGreedy, .lines = {"  rank r greedy {"}};
+        if (grows) draft.step = 1;
+        std::vector<std::string> statements;
+        if (limited) statements.push_back(absl::StrCat("hold at most ", hold, ";"));
+        statements.push_back(absl::StrCat("prefer ",
+                                          absl::StrJoin(kinds, ", ",
+                                                        [](std::string* out, ActionKind kind) {
+                                                          absl::StrAppend(out, PrintedKind(kind));
+                                                        }),
+                                          ";"));
+        if (const std::string text = CostsText(costs); !text.empty()) statements.push_back(text);
+        for (const std::string& statement : statements) {
+          for (std::string& part : BrokenLines(statement, 4)) {
+            draft.lines.push_back(std::move(part));
+          }
+        }
+        draft.lines.emplace_back("  }");
+        return draft;
+      }
+    }
+  } while (std::next_permutation(kinds.begin(), kinds.end()));
+  return std::nullopt;
+}
+
+}  // namespace stringline::search

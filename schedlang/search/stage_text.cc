@@ -1,0 +1,167 @@
+// Every layout is tried, straight and reversed. On a layout, a stage's role is the pass over the
+// ranks that it belongs to; otherwise it is how many stages its rank has before it.
+#include "schedlang/search/stage_text.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/search/rank_expression.h"
+
+namespace stringline::search {
+namespace {
+
+using StageValues = std::vector<std::optional<int64_t>>;
+
+// Longer than this, what a stage is called says nothing any more.
+constexpr size_t kLongestStageName = 90;
+
+struct NamedLayout {
+  const char* name;
+  int stages_per_rank;  // 0: any number
+  bool turns;
+};
+constexpr NamedLayout kNamedLayouts[] = {
+    {"line", 1, false}, {"v", 2, true}, {"loop", 0, false}, {"wave", 0, true}};
+
+// The stages of one pipe.
+struct Row {
+  int first = 0;
+  int count = 0;
+  const NamedLayout* layout = nullptr;
+  bool reversed = false;
+  std::vector<int> role;                   // by stage of the row, from 0
+  std::vector<StageValues> stage_of_rank;  // by role
+};
+
+bool IsOn(const Plan& plan, const Row& row, const NamedLayout& layout, bool reversed) {
+  const int ranks = plan.ranks();
+  if (row.count % ranks != 0) return false;
+  if (layout.stages_per_rank > 0 && row.count != layout.stages_per_rank * ranks) return false;
+  for (int k = 0; k < row.count; ++k) {
+    const bool back = layout.turns && k / ranks % 2 == 1;
+    const int rank = back != reversed ? ranks - 1 - k % ranks : k % ranks;
+    if (plan.stages[static_cast<size_t>(row.first + k)].rank.value != rank) return false;
+  }
+  return true;
+}
+
+Row RowOf(const Plan& plan, int first, int count) {
+  Row row{.first = first, .count = count};
+  for (const bool reversed : {false, true}) {
+    for (const NamedLayout& layout : kNamedLayouts) {
+      if (row.layout != nullptr || !IsOn(plan, row, layout, reversed)) continue;
+      row.layout = &layout;
+      row.reversed = reversed;
+    }
+  }
+  std::vector<int> before(static_cast<size_t>(plan.ranks()), 0);
+  for (int k = 0; k < count; ++k) {
+    const auto rank = static_cast<size_t>(plan.stages[static_cast<size_t>(first + k)].rank.value);
+    const int role = row.layout != nullptr ? k / plan.ranks() : before[rank]++;
+    row.role.push_back(role);
+    if (static_cast<size_t>(role) >= row.stage_of_rank.size()) {
+      row.stage_of_rank.emplace_back(static_cast<size_t>(plan.ranks()));
+    }
+    row.stage_of_rank[static_cast<size_t>(role)][rank] = k;
+  }
+  return row;
+}
+
+std::string StagesLine(const Plan& plan, const Row& row) {
+  const int ranks = plan.ranks();
+  const std::string count = row.count == ranks       ? "P"
+                            : row.count % ranks == 0 ? absl::StrCat(row.count / ranks, " * P")
+                                                     : absl::StrCat(row.count);
+  if (row.layout != nullptr) {
+    return absl::StrCat("stages ", count, " on ", row.reversed ? "reversed " : "", row.layout->name,
+                        ";");
+  }
+  StageValues ranks_of;
+  for (int k = 0; k < row.count; ++k) {
+    ranks_of.emplace_back(plan.stages[static_cast<size_t>(row.first + k)].rank.value);
+  }
+  return absl::StrCat("stages ", count, " on s -> ", WriteCases(ranks_of, "s", 0), ";");
+}
+
+// The name that a let gives to a value; one it has already, if there is one.
+std::string NameOf(const std::string& value, const std::string& wanted, std::vector<Let>* lets) {
+  for (const Let& let : *lets) {
+    if (let.value == value) return let.name;
+  }
+  std::string name = wanted;
+  const auto is_taken = [&](const Let& let) { return let.name == name; };
+  for (int i = 2; std::any_of(lets->begin(), lets->end(), is_taken); ++i) {
+    name = absl::StrCat(wanted, i);
+  }
+  lets->push_back({name, value});
+  return name;
+}
+
+// How the role is called, or "" if only a list of all ranks would say it.
+std::string RoleName(const Row& row, size_t role, int ranks, bool has_pipe, StageText* text) {
+  const StageValues& values = row.stage_of_rank[role];
+  const auto line = AffineThrough(values);
+  const std::string value = line ? WriteAffine(*line, ranks) : WriteCases(values, "r", ranks);
+  if (value.size() > kLongestStageName) return "";
+  if (row.layout != nullptr && row.layout->turns && !has_pipe) {
+    return NameOf(value, role % 2 == 0 ? "down" : "up", &text->lets);
+  }
+  const bool is_short = row.layout != nullptr && !row.reversed && !row.layout->turns;
+  if (value == "r" || is_short) return value;
+  return NameOf(value, "s", &text->lets);
+}
+
+void AddRoles(const Plan& plan, const Row& row, const std::string& pipe, StageText* text) {
+  std::vector<std::string> names;
+  const std::vector<Let> lets = text->lets;
+  for (size_t role = 0; role < row.stage_of_rank.size(); ++role) {
+    names.push_back(RoleName(row, role, plan.ranks(), !pipe.empty(), text));
+  }
+  const bool by_number = std::count(names.begin(), names.end(), "") > 0;
+  if (by_number) text->lets = lets;
+  const auto first = static_cast<int>(text->roles.size());
+  const auto call = [&](const std::string& name) {
+    text->roles.push_back(pipe.empty() ? name : absl::StrCat(pipe, "[", name, "]"));
+  };
+  for (int k = 0; k < row.count; ++k) {
+    if (by_number) call(absl::StrCat(k));
+    text->role_of_stage.push_back(first + (by_number ? k : row.role[static_cast<size_t>(k)]));
+  }
+  if (by_number) return;
+  for (const std::string& name : names) call(name);
+}
+
+}  // namespace
+
+StageText TextOfStages(const Plan& plan) {
+  StageText text;
+  if (plan.pipes.empty()) {
+    const Row row = RowOf(plan, 0, static_cast<int>(plan.stages.size()));
+    text.lines.push_back(StagesLine(plan, row));
+    AddRoles(plan, row, "", &text);
+    return text;
+  }
+  text.parts = static_cast<int>(plan.pipes.size());
+  text.microbatches = absl::StrCat("M / ", text.parts);
+  std::vector<std::string> stages;
+  size_t widest_name = 0, widest_stages = 0;
+  for (const Pipe& pipe : plan.pipes) {
+    const Row row = RowOf(plan, pipe.first_stage.value, pipe.stages);
+    AddRoles(plan, row, pipe.name, &text);
+    stages.push_back(StagesLine(plan, row));
+    widest_name = std::max(widest_name, pipe.name.size());
+    widest_stages = std::max(widest_stages, stages.back().size());
+    if (pipe.microbatches * text.parts != plan.microbatches) text.holds_for_all = false;
+  }
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const Pipe& pipe = plan.pipes[i];
+    text.lines.push_back(absl::StrCat(
+        "pipe ", pipe.name, std::string(widest_name - pipe.name.size(), ' '), " { ", stages[i],
+        std::string(widest_stages - stages[i].size(), ' '), " microbatches ",
+        text.holds_for_all ? text.microbatches : absl::StrCat(pipe.microbatches), "; }"));
+  }
+  return text;
+}
+
+}  // namespace stringline::search

@@ -1,0 +1,202 @@
+// stringline search: a schedule that nobody wrote, and how far it may be from the best.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "schedlang/base/status.h"
+#include "schedlang/check/live_memory.h"
+#include "schedlang/check/rules.h"
+#include "schedlang/search/write_schedule.h"
+#include "schedlang/sim/cost_keys.h"
+#include "tools/command.h"
+#include "tools/json.h"
+#include "tools/progress.h"
+#include "tools/requests.h"
+#include "tools/search/places.h"
+#include "tools/search/search_session.h"
+#include "tools/stop_signals.h"
+#include "tools/view/words.h"
+
+namespace stringline {
+namespace {
+
+constexpr int64_t kNsOfSecond = 1'000'000'000;
+
+search::Objective ObjectiveOf(const std::string& name) {
+  if (name == "span") return search::Objective::kSpan;
+  if (name == "period") return search::Objective::kPeriod;
+  return search::Objective::kMakespan;
+}
+
+absl::StatusOr<int64_t> ParameterOf(const std::vector<Parameter>& parameters, const char* name) {
+  for (const Parameter& parameter : parameters) {
+    if (parameter.name != name) continue;
+    if (parameter.value >= 1 && parameter.value <= 1'000'000) return parameter.value;
+    return absl::InvalidArgumentError(absl::StrCat(name, "=", parameter.value, " cannot be"));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("search needs ", name, ", as in: stringline search P=8 M=32"));
+}
+
+// The stages, and what to begin with.
+absl::Status FindStages(const Flags& flags, SearchRequest* request) {
+  SL_ASSIGN_OR_RETURN(const std::vector<Parameter> parameters, ParseParameters(flags.parameters));
+  if (!flags.from.empty()) {
+    SL_ASSIGN_OR_RETURN(const Session session, OpenPlan({flags.from, flags.schedule, parameters}));
+    if (!session.plan) {
+      return absl::InvalidArgumentError(Render(session.diagnostics, session.source));
+    }
+    Plan plan = *session.plan;
+    const absl::StatusOr<search::Words> words = search::WordsOf(plan);
+    if (words.ok()) request->begin = *words;
+    request->stages = {std::move(plan)};
+    return absl::OkStatus();
+  }
+  SL_ASSIGN_OR_RETURN(const int64_t p, ParameterOf(parameters, "P"));
+  SL_ASSIGN_OR_RETURN(const int64_t m, ParameterOf(parameters, "M"));
+  for (const Parameter& parameter : parameters) {
+    if (parameter.name == "P" || parameter.name == "M") continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", parameter.name, "' is a parameter of a schedule: name it with --from"));
+  }
+  SL_ASSIGN_OR_RETURN(request->stages, StagesOf(flags.place.empty() ? "line" : flags.place, p, m));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SearchRequest> SearchRequestOf(const Flags& flags) {
+  SearchRequest request;
+  SL_RETURN_IF_ERROR(FindStages(flags, &request));
+  SL_ASSIGN_OR_RETURN(request.costs, CostRequestOf(flags));
+  SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(request.costs));
+  if (request.stages.size() > 1 && !costs.spec.IsOfModel()) {
+    return absl::InvalidArgumentError(
+        "--place any compares models cut into more and fewer stages: give costs of the whole model "
+        "(--work model), or a model's shape (--costs FILE.yaml)");
+  }
+  search::Limits& limits = request.limits;
+  limits.objective = ObjectiveOf(flags.minimize);
+  limits.activations = flags.activations;
+  if (!flags.memory.empty()) {
+    SL_ASSIGN_OR_RETURN(limits.memory, ParseInUnit(CostUnit::kBytes, flags.memory));
+    if (limits.activations >= 0) {
+      return absl::InvalidArgumentError("--memory and --activations: give one of them");
+    }
+  }
+  limits.whole = flags.kinds != "F,I,W";
+  limits.split = flags.kinds != "F,B";
+  limits.pairs = flags.pairs;
+  request.budget = {static_cast<int64_t>(flags.seconds * kNsOfSecond), flags.iterations,
+                    static_cast<uint64_t>(flags.seed)};
+  return request;
+}
+
+std::string PrintGap(const FoundSchedule& found) {
+  if (found.IsProven()) return "the best possible: no order is shorter";
+  return absl::StrFormat("at most %.2f %% above the best possible", 100 * found.gap());
+}
+
+// What its header says: for which costs it was made, what it reaches, the bound.
+std::vector<std::string> HeaderOf(const Flags& flags, const FoundSchedule& found) {
+  std::string asked = "stringline search";
+  for (const std::string& argument : flags.arguments) {
+    const bool quoted = argument.find(' ') != std::string::npos;
+    absl::StrAppend(&asked, " ", quoted ? "'" : "", argument, quoted ? "'" : "");
+  }
+  return {absl::StrCat("Found by: ", asked),
+          absl::StrCat(search::NameOf(found.objective), " ", PrintTime(found.value), ", ",
+                       PrintGap(found), "; bound ", PrintTime(found.bound.sum())),
+          absl::StrCat("The bound: ", search::Print(found.bound))};
+}
+
+absl::Status Emit(const Flags& flags, const FoundSchedule& found, const Output& output) {
+  Plan plan = found.plan;
+  plan.schedule = "found";
+  SL_ASSIGN_OR_RETURN(const search::WrittenSchedule written,
+                      search::WriteSchedule(plan, {"found", HeaderOf(flags, found), {}, {}}));
+  return WriteAsked(output, flags.emit, written.text);
+}
+
+Json FoundAsJson(const FoundSchedule& found) {
+  const Bubbles bubbles = MeasureBubbles(found.timeline);
+  Json library = Json::array();
+  for (const LibraryValue& known : found.library) {
+    library.push_back({{"schedule", known.schedule}, {"value_us", 1e-3 * known.value}});
+  }
+  Json activations = Json::array();
+  for (int r = 0; r < found.lowered.ranks(); ++r) {
+    activations.push_back(PeakActivationsOf(found.lowered, RankId(r)).count);
+  }
+  return {{"ok", true},
+          {"minimize", search::NameOf(found.objective)},
+          {"value_us", 1e-3 * static_cast<double>(found.value)},
+          {"bound_us", 1e-3 * static_cast<double>(found.bound.sum())},
+          {"bound", search::Print(found.bound)},
+          {"gap", found.gap()},
+          {"proven", found.IsProven()},
+          {"iterations", found.iterations},
+          {"makespan_us", 1e-3 * static_cast<double>(bubbles.makespan_ns)},
+          {"span_us", 1e-3 * static_cast<double>(bubbles.span_ns)},
+          {"stages", found.plan.stages.size()},
+          {"activations", std::move(activations)},
+          {"library", std::move(library)}};
+}
+
+void PrintFound(const FoundSchedule& found, std::ostream& out) {
+  const Bubbles bubbles = MeasureBubbles(found.timeline);
+  out << search::NameOf(found.objective) << " " << PrintTime(found.value) << ", " << PrintGap(found)
+      << "\n"
+      << "bound    " << PrintTime(found.bound.sum()) << ": " << search::Print(found.bound) << "\n";
+  out << "simulated: makespan " << PrintTime(bubbles.makespan_ns) << ", span "
+      << PrintTime(bubbles.span_ns) << ", " << PrintBubble(bubbles) << "\n";
+  int most = 0;
+  for (int r = 0; r < found.lowered.ranks(); ++r) {
+    most = std::max(most, PeakActivationsOf(found.lowered, RankId(r)).count);
+  }
+  out << "a rank holds at most " << most << (most == 1 ? " activation" : " activations") << "\n";
+  if (found.library.empty()) return;
+  const LibraryValue& known = found.library.front();
+  const double longer = static_cast<double>(known.value - found.value) /
+                        static_cast<double>(std::max<int64_t>(1, found.value));
+  out << "of the library's schedules within this memory " << known.schedule
+      << " is the best there: " << PrintTime(known.value)
+      << absl::StreamFormat(", %.2f %% longer\n", 100 * longer);
+}
+
+}  // namespace
+
+int RunSearch(const Flags& flags, const Output& output) {
+  const absl::StatusOr<SearchRequest> request = SearchRequestOf(flags);
+  if (!request.ok()) return Fail(output, request.status().message());
+  StopSignals signals;
+  signals.Begin();
+  absl::StatusOr<FoundSchedule> found;
+  {
+    Progress progress(output, "searching");
+    found = SearchSchedule(*request, [&](const SearchProgress& how_far) {
+      const double gap = how_far.bound <= 0
+                             ? 0
+                             : 100.0 * static_cast<double>(how_far.best - how_far.bound) /
+                                   static_cast<double>(how_far.bound);
+      std::string line = absl::StrFormat("best %s, bound %s, gap %.2f %%", PrintTime(how_far.best),
+                                         PrintTime(how_far.bound), gap);
+      if (flags.iterations == 0)
+        absl::StrAppendFormat(&line, ", %.0f s left", how_far.seconds_left);
+      progress.Say(std::move(line));
+      return signals.came() == 0;
+    });
+  }
+  if (!found.ok()) return Fail(output, found.status().message());
+  if (!flags.emit.empty()) {
+    const absl::Status emitted = Emit(flags, *found, output);
+    if (!emitted.ok()) return Fail(output, emitted.message());
+  }
+  if (output.json) {
+    WriteJson(output.out, FoundAsJson(*found));
+  } else {
+    PrintFound(*found, output.out);
+    if (!flags.emit.empty()) output.out << "written to " << flags.emit << "\n";
+  }
+  return kOk;
+}
+
+}  // namespace stringline
