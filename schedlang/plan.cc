@@ -96,6 +96,11 @@ std::string Print(const OrderCosts& costs) {
   return costs.p2p == 0 ? out : absl::StrCat(out, " p2p=", costs.p2p);
 }
 
+std::string Print(const Searched& searched) {
+  return absl::StrCat("search ", searched.objective, "=", searched.value,
+                      " bound=", searched.bound);
+}
+
 std::string PrintStage(absl::Span<const Pipe> pipes, StageId stage) {
   for (const Pipe& pipe : pipes) {
     const int index = stage.value - pipe.first_stage.value;
@@ -144,6 +149,7 @@ std::string Print(const Plan& plan) {
   if (plan.split.kind != Split::Kind::kEven) absl::StrAppend(&out, Print(plan.split), "\n");
   for (const Overlap& overlap : plan.overlaps) absl::StrAppend(&out, Print(overlap), "\n");
   if (!plan.costs.empty()) absl::StrAppend(&out, Print(plan.costs), "\n");
+  if (!plan.searched.empty()) absl::StrAppend(&out, Print(plan.searched), "\n");
   for (int r = 0; r < plan.ranks(); ++r) {
     absl::StrAppend(&out, "rank ", r, ":");
     for (const Action& action : plan.of(RankId(r))) {

@@ -22,7 +22,7 @@
 //   rank 0: down[0]F0 up[1]F0 up[1]B0 …
 //
 // What a schedule says beside its orders follows in lines of its own, if it says it: `split …`,
-// `overlap …`, `costs …` (the structs Split, Overlap and OrderCosts below).
+// `overlap …`, `costs …`, `search …` (the structs Split, Overlap, OrderCosts and Searched below).
 #pragma once
 
 #include <array>
@@ -124,10 +124,10 @@ struct Overlap {
   Span span;
 };
 
-// The costs that a greedy order was made with, in units of no meaning.
+// The costs that a greedy order or a searched one was made with, in units of no meaning.
 struct OrderCosts {
   // Of F, B, I and W: one for all stages, or one for each stage of a pipe. All empty: the order is
-  // not a greedy one.
+  // neither.
   std::array<std::vector<int64_t>, 4> actions;
   int64_t p2p = 0;  // of a message to another rank
 
@@ -138,6 +138,15 @@ struct OrderCosts {
     return costs.size() == 1 ? costs[0] : costs[static_cast<size_t>(stage)];
   }
   friend bool operator==(const OrderCosts&, const OrderCosts&) = default;
+};
+
+// What an optimiser says of the orders it has found, at those costs.
+struct Searched {
+  std::string objective;  // makespan, span or period: what was to be short; empty: not searched
+  int64_t value = 0;      // how short it is
+  int64_t bound = 0;      // no order is below
+
+  bool empty() const { return objective.empty(); }
 };
 
 struct Parameter {
@@ -154,6 +163,7 @@ struct Plan {
   Split split;
   std::vector<Overlap> overlaps;
   OrderCosts costs;
+  Searched searched;
   // The actions of rank r are actions[first[r]] .. actions[first[r + 1] - 1].
   std::vector<uint32_t> first = {0};
   std::vector<Action> actions;
@@ -196,6 +206,7 @@ std::string PrintParameters(const Plan& plan);  // "P=4 M=8"
 std::string Print(const Overlap& overlap);
 std::string Print(const Split& split);
 std::string Print(const OrderCosts& costs);
+std::string Print(const Searched& searched);
 // "iteration 3, P=4 M=8": what a message puts behind its marker; the loops from the outside in.
 std::string WhereOf(const Plan& plan, const Action& action);
 Span SpanOf(const Plan& plan, const Action& action);

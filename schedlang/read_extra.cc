@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kMostLayers = 1 << 20;
 constexpr int64_t kMostCost = 1'000'000'000;
+constexpr int64_t kMostReached = 1'000'000'000'000'000'000;
 
 std::optional<ActionKind> ReadLetter(absl::string_view text) {
   for (int k = 0; IsCompute(static_cast<ActionKind>(k)); ++k) {
@@ -104,11 +105,28 @@ bool ReadCosts(const std::vector<Word>& words, const Plan& plan, OrderCosts* cos
                       [](const auto& values) { return values.empty(); });
 }
 
+// search makespan=22 bound=21
+bool ReadSearched(const std::vector<Word>& words, Searched* searched) {
+  if (words.size() != 3) return false;
+  const std::pair<std::string, absl::string_view> reached =
+      absl::StrSplit(words[1].text, absl::MaxSplits('=', 1));
+  absl::string_view rest = words[2].text;
+  if (!absl::ConsumePrefix(&rest, "bound=")) return false;
+  const auto value = ReadNumber(reached.second, kMostReached);
+  const auto bound = ReadNumber(rest, kMostReached);
+  const bool known =
+      reached.first == "makespan" || reached.first == "span" || reached.first == "period";
+  if (!known || !value || !bound || *bound > *value) return false;
+  *searched = {reached.first, *value, *bound};
+  return true;
+}
+
 }  // namespace
 
 bool ReadExtra(const std::vector<Word>& words, Plan* plan) {
   if (words[0].text == "split") return ReadSplit(words, &plan->split);
   if (words[0].text == "overlap") return ReadOverlap(words, &plan->overlaps.emplace_back());
+  if (words[0].text == "search") return ReadSearched(words, &plan->searched);
   return words[0].text == "costs" && ReadCosts(words, *plan, &plan->costs);
 }
 

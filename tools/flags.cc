@@ -16,10 +16,17 @@
 namespace stringline {
 namespace {
 
+void DeclareAgain(CLI::App& app, Flags& flags) {
+  app.add_flag("--again", flags.again,
+               "Search for the orders of search blocks anew, instead of taking those that were "
+               "found before and lie beside the file (FILE.found)");
+}
+
 void DeclarePlanOptions(CLI::App& app, Flags& flags) {
   app.add_option("PARAMETERS", flags.parameters, "Of the schedule: NAME=VALUE, as P=4 M=8");
   app.add_option("--schedule", flags.schedule, "Which schedule of the file; its last by default")
       ->type_name("NAME");
+  DeclareAgain(app, flags);
 }
 
 void DeclareCostOptions(CLI::App& app, Flags& flags) {
@@ -96,6 +103,7 @@ void DeclareCheckOptions(CLI::App& app, Flags& flags) {
 }
 
 void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
+  DeclareAgain(app, flags);
   app.add_option("--text", flags.text, "Train on this text file instead")->type_name("FILE");
   app.add_option("--out", flags.out, "Write results into this folder instead")->type_name("FOLDER");
   app.add_option("--steps", flags.steps, "Train this many steps instead")

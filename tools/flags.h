@@ -18,6 +18,7 @@ struct Flags {
   bool all = false;                     // --all: of explain
   std::vector<std::string> parameters;  // NAME=VALUE …, as written
   std::string schedule;                 // --schedule: which one of the file; "" for its last
+  bool again = false;                   // --again
   std::vector<std::string> ranges;      // --for NAME=FIRST..LAST, as written
   bool json = false;                    // --json
   bool lowered = false;                 // --lowered

@@ -66,7 +66,8 @@ absl::StatusOr<std::vector<Parameter>> ParseParameters(const std::vector<std::st
 absl::StatusOr<PlanRequest> PlanRequestOf(const Flags& flags) {
   SL_ASSIGN_OR_RETURN(std::vector<Parameter> parameters, ParseParameters(flags.parameters));
   SL_ASSIGN_OR_RETURN(std::vector<Parameter> offered, ParseParameters(flags.offered));
-  return PlanRequest{flags.file, flags.schedule, std::move(parameters), std::move(offered)};
+  return PlanRequest{flags.file, flags.schedule, std::move(parameters), std::move(offered),
+                     flags.again};
 }
 
 absl::StatusOr<CostRequest> CostRequestOf(const Flags& flags) {

@@ -20,6 +20,7 @@
 #include "schedlang/sim/memory_curve.h"
 #include "schedlang/sim/simulate.h"
 #include "schedlang/sim/variations.h"
+#include "tools/found_file.h"
 #include "tools/open_source.h"
 
 namespace stringline {
@@ -66,7 +67,9 @@ absl::Status ElaborateFile(const PlanRequest& request, Session* session) {
   if (!file || !session->diagnostics.empty()) return absl::OkStatus();
   std::vector<Parameter> parameters = request.parameters;
   AddOffered(ParameterNames(*file, request.schedule), request.offered, &parameters);
-  session->plan = ElaboratedPlan(*file, request.schedule, parameters, &session->diagnostics);
+  FoundFile found(request.file, FoundFile::UseOf(request.again));
+  session->plan =
+      ElaboratedPlan(*file, request.schedule, parameters, &session->diagnostics, {.kept = &found});
   if (!IsOfParameters(session->diagnostics)) return absl::OkStatus();
   std::vector<std::string> given;
   for (const Parameter& parameter : parameters) given.push_back(parameter.name);

@@ -42,6 +42,7 @@ struct PlanRequest {
   std::string schedule;  // which one of the file; "" for its last
   std::vector<Parameter> parameters;
   std::vector<Parameter> offered;  // given if the schedule has a parameter of that name
+  bool again = false;              // search for orders, whatever is kept (found_file.h)
 };
 
 struct SlowRank {

@@ -71,8 +71,8 @@ class SimSweep {
                                                        parameter.name) == names.end();
                                     }),
                      parameters.end());
-    std::optional<Plan> plan =
-        ElaboratedPlan(schedule.file, schedule.schedule, parameters, &findings);
+    std::optional<Plan> plan = ElaboratedPlan(schedule.file, schedule.schedule, parameters,
+                                              &findings, {.kept = schedule.kept.get()});
     if (!plan) {
       SetFinding(findings, &step);
       return absl::OkStatus();

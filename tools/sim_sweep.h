@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,9 @@ namespace stringline {
 // One schedule of the sweep: the one of its file that is asked for.
 struct SweptSchedule {
   ast::File file;
-  std::string schedule;  // its name in the file; "" for the last
-  std::string name;      // for people
+  std::string schedule;                      // its name in the file; "" for the last
+  std::string name;                          // for people
+  std::shared_ptr<search::KeptOrders> kept;  // orders that were found before; may be null
 };
 
 // The names of its parameters.

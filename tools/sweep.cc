@@ -18,13 +18,14 @@ class SweepRun {
  public:
   SweepRun(const ast::File& file, const std::string& schedule, const std::vector<Parameter>& fixed,
            const SweepPoints& points, const PlanProof& prove,
-           const std::function<void()>& after_each)
+           const std::function<void()>& after_each, search::KeptOrders* kept)
       : file_(file),
         schedule_(schedule),
         fixed_(fixed),
         points_(points),
         prove_(prove),
         after_each_(after_each),
+        limits_{.kept = kept},
         next_(points.size()) {
     result_.verdicts.resize(points.size());
   }
@@ -69,7 +70,8 @@ class SweepRun {
 
   bool Prove(size_t point, Diagnostics* findings) const {
     const auto parameters = ParametersAt(points_, point, fixed_);
-    const std::optional<Plan> plan = ElaboratedPlan(file_, schedule_, parameters, findings);
+    const std::optional<Plan> plan =
+        ElaboratedPlan(file_, schedule_, parameters, findings, limits_);
     return plan && prove_(*plan, findings);
   }
 
@@ -96,6 +98,7 @@ class SweepRun {
   const SweepPoints& points_;
   const PlanProof& prove_;
   const std::function<void()>& after_each_;
+  const ElaborateLimits limits_;
   std::atomic<size_t> next_;  // points from here on are taken
   std::atomic<bool> out_of_memory_ = false;
   std::mutex mutex_;
@@ -121,8 +124,9 @@ std::vector<Parameter> ParametersAt(const SweepPoints& points, size_t point,
 absl::StatusOr<SweepResult> Sweep(const ast::File& file, const std::string& schedule,
                                   const std::vector<Parameter>& fixed, const SweepPoints& points,
                                   const PlanProof& prove, int threads,
-                                  const std::function<void()>& after_each) {
-  return SweepRun(file, schedule, fixed, points, prove, after_each).Run(threads);
+                                  const std::function<void()>& after_each,
+                                  search::KeptOrders* kept) {
+  return SweepRun(file, schedule, fixed, points, prove, after_each, kept).Run(threads);
 }
 
 }  // namespace stringline

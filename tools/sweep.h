@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "schedlang/base/diagnostics.h"
 #include "schedlang/plan.h"
+#include "schedlang/search/kept_orders.h"
 #include "schedlang/text/ast.h"
 #include "tools/sweep_range.h"
 
@@ -41,12 +42,12 @@ std::vector<Parameter> ParametersAt(const SweepPoints& points, size_t point,
                                     const std::vector<Parameter>& fixed);
 
 // Elaborates and proves the plan of every point on `threads` threads; what comes out does not
-// depend on how many they are. `prove` is called from all of them, and
-// `after_each` after every plan. Error: ResourceExhausted if a
-// plan needs more memory than there is.
+// depend on how many they are. `prove` is called from all of them, and `after_each` after every
+// plan. `kept` (may be null): orders that were found before. Error: ResourceExhausted if a plan
+// needs more memory than there is.
 absl::StatusOr<SweepResult> Sweep(
     const ast::File& file, const std::string& schedule, const std::vector<Parameter>& fixed,
     const SweepPoints& points, const PlanProof& prove, int threads,
-    const std::function<void()>& after_each = [] {});
+    const std::function<void()>& after_each = [] {}, search::KeptOrders* kept = nullptr);
 
 }  // namespace stringline

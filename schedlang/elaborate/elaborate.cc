@@ -84,6 +84,7 @@ class Elaboration {
     plan->schedule = plan_.schedule;
     plan->parameters = plan_.parameters;
     plan->header = schedule_.name.span;
+    if (!program_.derived->defers.empty()) plan->searched = {};  // it is another order
     for (const DerivedStep::Defer& defer : program_.derived->defers) {
       std::vector<int64_t> late;
       if (!EvaluateDefer(defer, plan->ranks(), &late)) return std::nullopt;

@@ -1,12 +1,14 @@
 // ast + parameters -> Plan. The only phase that evaluates expressions and runs loops.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "schedlang/base/diagnostics.h"
 #include "schedlang/plan.h"
+#include "schedlang/search/kept_orders.h"
 #include "schedlang/text/ast.h"
 
 namespace stringline {
@@ -24,6 +26,10 @@ struct ElaborateLimits {
   int64_t steps_per_action = 100;
   int64_t ranks = 1 << 20;  // P, and the number of stages
   int64_t stages_per_rank = 1 << 10;
+  // Letters that a search may look at: what would need more is searched for less long.
+  int64_t searched_letters = std::numeric_limits<int64_t>::max();
+  // Orders that were found before; may be null.
+  search::KeptOrders* kept = nullptr;
 };
 
 // Elaborates the schedule `name` of `file` ("" means its last one, the one the file is about) with

@@ -75,9 +75,13 @@ struct PerStageStep {
   int32_t slot = -1;  // holds the stage while the one node is evaluated
 };
 
-// How long an action takes in a greedy order, or a message.
+// What a cost is of: an action, a message, or what a microbatch of a stage holds.
+enum class CostOf : uint8_t { kAction, kMessage, kSavedForInput, kSavedForWeight, kStash };
+
+// How long an action or a message takes while an order is made, or how much is held.
 struct CostStep {
-  std::optional<ActionKind> kind;  // none: a message
+  CostOf of = CostOf::kAction;
+  ActionKind kind = ActionKind::kForward;  // of kAction
   Span span;
   PerStageStep value;
 };
@@ -97,9 +101,13 @@ struct Step {
     kAt,          // node: the slot; parts
     kTighten,
     kFill,
-    kHold,    // node
-    kPrefer,  // kinds
-    kCosts,   // costs
+    kHold,        // node
+    kPrefer,      // kinds
+    kCosts,       // costs
+    kMinimize,    // text: makespan, span or period
+    kWithin,      // node; text: activations or memory
+    kPairs,       // kinds: F, and B or I; costs: one, if it is said
+    kIterations,  // node
   };
   Kind kind = Kind::kLet;
   Span span;
@@ -156,7 +164,7 @@ struct DerivedStep {
 };
 
 // How a rank block says its order.
-enum class RankMode : uint8_t { kSequence, kTimetable, kGreedy };
+enum class RankMode : uint8_t { kSequence, kTimetable, kGreedy, kSearch };
 
 struct NamedOrder {
   std::string name;
@@ -176,7 +184,9 @@ struct Program {
   std::optional<DerivedStep> derived;
   int32_t rank_slot = -1;
   RankMode mode = RankMode::kSequence;
-  std::vector<Step> rank;  // the rank block
+  Span mode_span;           // of the word that says it
+  uint32_t mode_place = 0;  // the same, as an index into places
+  std::vector<Step> rank;   // the rank block
   std::vector<NamedOrder> orders;
   std::vector<Span> places;
 };

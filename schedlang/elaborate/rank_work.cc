@@ -54,6 +54,14 @@ Diagnostic& RankWork::Find(Code code, Span span, std::string text) {
   return finding;
 }
 
+bool RankWork::Evaluated(Evaluator* evaluator) {
+  if (!evaluator->failed()) return true;
+  EvalFailure failure = evaluator->TakeFailure();
+  if (failure.code == Code::kTooLong) Stop();
+  AddFailure(std::move(failure), Where(), diagnostics_);
+  return false;
+}
+
 void RankWork::StopAtActionLimit(Span span) {
   Find(Code::kTooLong, span,
        absl::StrCat("elaboration is stopped here: more than ", limits_.actions, " actions"));

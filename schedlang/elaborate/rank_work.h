@@ -9,6 +9,7 @@
 #include "schedlang/base/diagnostics.h"
 #include "schedlang/elaborate/counters.h"
 #include "schedlang/elaborate/elaborate.h"
+#include "schedlang/elaborate/eval.h"
 #include "schedlang/plan.h"
 
 namespace stringline {
@@ -58,6 +59,8 @@ class RankWork {
 
   // Adds a finding, with the rank, the loop passes and the parameters as its `where`.
   Diagnostic& Find(Code code, Span span, std::string text);
+  // Makes a finding of the evaluator's failure, if there is one; false then.
+  bool Evaluated(Evaluator* evaluator);
   std::string Where();
 
   // Nothing is elaborated after this, on any rank.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <string>
 #include <utility>
 #include <variant>
@@ -15,7 +14,9 @@
 #include "schedlang/elaborate/layout_string.h"
 #include "schedlang/elaborate/overlap.h"
 #include "schedlang/elaborate/resolve_expression.h"
+#include "schedlang/elaborate/resolve_rules.h"
 #include "schedlang/elaborate/scope.h"
+#include "schedlang/elaborate/standing.h"
 
 namespace stringline {
 namespace {
@@ -31,7 +32,8 @@ class Resolver {
         rank_variable_(rank_variable),
         diagnostics_(diagnostics),
         scope_(diagnostics),
-        expressions_(&program_, &scope_, diagnostics) {}
+        expressions_(&program_, &scope_, diagnostics),
+        rules_(&program_, &expressions_, diagnostics) {}
 
   std::optional<Program> Run() {
     const size_t before = diagnostics_->findings().size();
@@ -94,6 +96,9 @@ class Resolver {
   }
 
   void CheckParts() {
+    if (pad_ && program_.mode == RankMode::kSearch) {
+      Misplaced(*pad_, "'pad' cannot stand beside a search block: it finds orders for any number");
+    }
     const bool placed = stages_ || !program_.pipes.empty();
     if (placed && rank_) return;
     const char* lacks = placed  ? "'rank' block"
@@ -125,27 +130,16 @@ class Resolver {
     return steps;
   }
 
-  // Adds a finding unless the statement `what` may stand at `place`, which is one of `allowed`.
   bool Stands(bool allowed, Span span, absl::string_view what, absl::string_view where) {
-    if (!allowed) {
-      diagnostics_->Add(Code::kMisplaced, span, absl::StrCat(what, " stands only ", where));
-    }
-    return allowed;
+    return StandsOrFind(allowed, span, what, where, diagnostics_);
   }
 
-  static constexpr absl::string_view kInSchedule = "directly in a schedule";
-  static constexpr absl::string_view kInRank = "directly in a rank block";
-  static constexpr absl::string_view kWithinRank = "in a rank block";
-
-  // Once per schedule: `first` keeps the span of the first one.
   bool Once(std::optional<Span>* first, Span span, absl::string_view what) {
-    if (!*first) {
-      *first = span;
-      return true;
-    }
-    diagnostics_->Add(Code::kRedefined, span, absl::StrCat("a second ", what))
-        .notes.push_back({**first, "the first one is here", ""});
-    return false;
+    return OnceOrFind(first, span, what, diagnostics_);
+  }
+
+  bool InSequence(Span span, absl::string_view what) {
+    return InModeOrFind({RankMode::kSequence}, program_.mode, span, what, diagnostics_);
   }
 
   void Resolve(const ast::Let& let, Place, std::vector<Step>* steps) {
@@ -236,22 +230,10 @@ class Resolver {
       if (layout) out.layout = *std::move(layout);
     } else if (split.kind.empty()) {
       out.kind = Split::Kind::kLayers;
-      out.layers = ResolvePerStage(split.layers);
+      out.layers = expressions_.ResolvePerStage(split.layers);
     } else {
       out.kind = split.kind == "even" ? Split::Kind::kEven : Split::Kind::kBalanced;
     }
-  }
-
-  PerStageStep ResolvePerStage(const ast::PerStage& said) {
-    PerStageStep out{.nodes = {}, .is_list = said.is_list};
-    scope_.OpenBlock();
-    if (said.variable) {
-      out.slot = NewSlot(said.variable->text);
-      scope_.Define(*said.variable, Symbol::Kind::kValue, out.slot);
-    }
-    for (const ast::Expr& value : said.values) out.nodes.push_back(expressions_.Resolve(value));
-    scope_.CloseBlock();
-    return out;
   }
 
   void Resolve(const ast::Overlap& written, Place place, std::vector<Step>*) {
@@ -291,19 +273,19 @@ class Resolver {
     program_.rank_slot = NewSlot(rank.variable.text);
     scope_.Define(rank.variable, Symbol::Kind::kValue, program_.rank_slot);
     if (rank.mode) {
-      program_.mode = rank.mode->text == "greedy" ? RankMode::kGreedy : RankMode::kTimetable;
+      program_.mode = ModeOf(rank.mode->text);
+      program_.mode_span = rank.mode->span;
+      program_.mode_place = static_cast<uint32_t>(program_.places.size());
+      program_.places.push_back(rank.mode->span);
     }
     program_.rank = ResolveStatements(rank.body, Place::kRank);
-    if (program_.mode == RankMode::kGreedy && !rules_[Step::Kind::kPrefer]) {
-      diagnostics_->Add(Code::kMissingPart, rank.mode->span,
-                        "the greedy block lacks 'prefer', the kinds of actions it performs");
-    }
+    rules_.CheckBlock();
     scope_.CloseBlock();
   }
 
   void Resolve(const ast::Order& order, Place place, std::vector<Step>* steps) {
     if (!Stands(place == Place::kRank, order.name.span, "an order", kInRank)) return;
-    if (!InMode(RankMode::kSequence, order.name.span, "an order")) return;
+    if (!InSequence(order.name.span, "an order")) return;
     Step step{.kind = Step::Kind::kOrder, .span = order.name.span};
     step.body = ResolveBlock(order.body, Place::kOrder);
     step.slot = static_cast<int32_t>(program_.orders.size());
@@ -347,24 +329,10 @@ class Resolver {
   void Resolve(const ast::Group& group, Place place, std::vector<Step>* steps) {
     const Span span = group.parts.front().span;
     if (!Stands(place != Place::kSchedule, span, "an action", kWithinRank)) return;
-    if (!InMode(RankMode::kSequence, span, "an action")) return;
+    if (!InSequence(span, "an action")) return;
     Step step{.kind = Step::Kind::kGroup, .span = span};
     step.parts = ResolveParts(group, place);
     steps->push_back(std::move(step));
-  }
-
-  // The statement `what` belongs to rank blocks of one kind.
-  bool InMode(RankMode mode, Span span, absl::string_view what) {
-    if (program_.mode == mode) return true;
-    constexpr absl::string_view kInstead[] = {"", ", where actions stand as 'at SLOT : ACTION'",
-                                              ", which says rules instead of actions"};
-    constexpr absl::string_view kNames[] = {"a sequence", "a timetable", "a greedy block"};
-    const bool sequence = mode == RankMode::kSequence;
-    Misplaced(span, absl::StrCat(what, " cannot stand in ", kNames[static_cast<int>(program_.mode)],
-                                 sequence ? kInstead[static_cast<int>(program_.mode)]
-                                          : absl::StrCat("; it belongs in ",
-                                                         kNames[static_cast<int>(mode)])));
-    return false;
   }
 
   std::vector<PartStep> ResolveParts(const ast::Group& group, Place place) {
@@ -407,7 +375,7 @@ class Resolver {
     const std::string what = absl::StrCat("'", collective.word.text, "'");
     const bool stands = place == Place::kRank || place == Place::kLoop;
     if (!Stands(stands, collective.span, what, kWithinRank)) return;
-    if (!InMode(RankMode::kSequence, collective.span, what)) return;
+    if (!InSequence(collective.span, what)) return;
     PartStep part{.span = collective.span};
     part.kind = collective.word.text == "unshard"   ? ActionKind::kUnshard
                 : collective.word.text == "reshard" ? ActionKind::kReshard
@@ -422,78 +390,17 @@ class Resolver {
 
   void Resolve(const ast::At& at, Place place, std::vector<Step>* steps) {
     if (!Stands(place != Place::kSchedule, at.span, "'at'", kWithinRank)) return;
-    if (!InMode(RankMode::kTimetable, at.span, "'at'")) return;
+    if (!InModeOrFind({RankMode::kTimetable}, program_.mode, at.span, "'at'", diagnostics_)) return;
     Step step{.kind = Step::Kind::kAt, .span = at.slot.span};
     step.node = expressions_.Resolve(at.slot);
     step.parts = ResolveParts(at.group, place);
     steps->push_back(std::move(step));
   }
 
-  void Resolve(const ast::Tighten& tighten, Place place, std::vector<Step>* steps) {
-    Rule(Step::Kind::kTighten, RankMode::kTimetable, tighten.span, "'tighten'", place, steps);
-  }
-
-  void Resolve(const ast::Fill& fill, Place place, std::vector<Step>* steps) {
-    Rule(Step::Kind::kFill, RankMode::kTimetable, fill.span, "'fill'", place, steps);
-  }
-
-  void Resolve(const ast::Hold& hold, Place place, std::vector<Step>* steps) {
-    Step* step = Rule(Step::Kind::kHold, RankMode::kGreedy, hold.span, "'hold'", place, steps);
-    if (step == nullptr) return;
-    step->span = hold.most.span;
-    step->node = expressions_.Resolve(hold.most);
-  }
-
-  void Resolve(const ast::Prefer& prefer, Place place, std::vector<Step>* steps) {
-    Step* step =
-        Rule(Step::Kind::kPrefer, RankMode::kGreedy, prefer.span, "'prefer'", place, steps);
-    if (step == nullptr) return;
-    for (const ast::Name& letter : prefer.letters) {
-      AddKind(letter, step);
-      step->nodes.push_back(static_cast<int32_t>(program_.places.size()));
-      program_.places.push_back(letter.span);
-    }
-  }
-
-  void Resolve(const ast::Costs& costs, Place place, std::vector<Step>* steps) {
-    Step* step = Rule(Step::Kind::kCosts, RankMode::kGreedy, costs.span, "'costs'", place, steps);
-    if (step == nullptr) return;
-    std::optional<Span> p2p;
-    for (const auto& [key, value] : costs.rows) {
-      const bool message = key.text == "p2p";
-      CostStep cost{.span = key.span, .value = ResolvePerStage(value)};
-      if (!message) {
-        AddKind(key, step);
-        cost.kind = step->kinds.back();
-      } else if (Once(&p2p, key.span, "'p2p'") && (value.is_list || value.variable)) {
-        diagnostics_->Add(Code::kBadRule, key.span,
-                          "'p2p' is one cost, of every message between two ranks");
-      }
-      step->costs.push_back(std::move(cost));
-    }
-  }
-
-  // A statement that stands once, directly in a rank block of one kind; null after a finding.
-  Step* Rule(Step::Kind kind, RankMode mode, Span span, absl::string_view what, Place place,
-             std::vector<Step>* steps) {
-    if (!Stands(place == Place::kRank, span, what, kInRank)) return nullptr;
-    if (!InMode(mode, span, what) || !Once(&rules_[kind], span, what)) return nullptr;
-    steps->push_back({.kind = kind, .span = span});
-    return &steps->back();
-  }
-
-  void AddKind(const ast::Name& letter, Step* step) {
-    const ActionKind kind = KindOfLetter(letter.text[0]);
-    if (std::count(step->kinds.begin(), step->kinds.end(), kind) > 0) {
-      diagnostics_->Add(Code::kRedefined, letter.span,
-                        absl::StrCat("'", letter.text, "' is named a second time"));
-    }
-    step->kinds.push_back(kind);
-  }
-
-  static ActionKind KindOfLetter(char letter) {
-    constexpr absl::string_view kLetters = "FBIW";
-    return static_cast<ActionKind>(kLetters.find(letter));
+  // What is left are rules.
+  template <typename Rule>
+  void Resolve(const Rule& rule, Place place, std::vector<Step>* steps) {
+    rules_.Resolve(rule, place == Place::kRank, steps);
   }
 
   int32_t ResolveOrderName(const ast::Part& part, Place place) {
@@ -515,6 +422,7 @@ class Resolver {
   Program program_;
   Scope scope_;
   ExpressionResolver expressions_;
+  RuleResolver rules_;
   size_t first_finding_ = 0;
   std::optional<Span> stages_;
   std::optional<Span> pipe_;  // the first one
@@ -524,7 +432,6 @@ class Resolver {
     std::string action;
   };
   std::vector<BareStage> bare_;  // stages that do not say a pipe
-  std::map<Step::Kind, std::optional<Span>> rules_;
   std::optional<Span> pad_;
   std::optional<Span> rank_;
 };

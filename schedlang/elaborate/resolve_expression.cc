@@ -79,6 +79,19 @@ int32_t ExpressionResolver::ResolveFunction(const ast::Let& let) {
   return static_cast<int32_t>(program_->functions.size()) - 1;
 }
 
+PerStageStep ExpressionResolver::ResolvePerStage(const ast::PerStage& said) {
+  PerStageStep out{.nodes = {}, .is_list = said.is_list};
+  scope_->OpenBlock();
+  if (said.variable) {
+    out.slot = static_cast<int32_t>(program_->slot_names.size());
+    program_->slot_names.push_back(said.variable->text);
+    scope_->Define(*said.variable, Symbol::Kind::kValue, out.slot);
+  }
+  for (const ast::Expr& value : said.values) out.nodes.push_back(Resolve(value));
+  scope_->CloseBlock();
+  return out;
+}
+
 ExpressionNode ExpressionResolver::MakeNode(const ast::Number& number, Span, int*) {
   return {.op = Operator::kNumber, .value = number.value};
 }

@@ -23,6 +23,8 @@ class ExpressionResolver {
   // cannot use it.
   int32_t ResolveFunction(const ast::Let& let);
 
+  PerStageStep ResolvePerStage(const ast::PerStage& said);
+
   // Whether what these slots and nodes hold says its pipe.
   PipeStages& pipe_stages() { return pipe_stages_; }
 

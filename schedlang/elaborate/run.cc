@@ -1,16 +1,14 @@
 // An interpreter of the rank block. A sequence performs its actions as it goes. A timetable
-// collects them, and numbers them in the order of their slots. A greedy block only says rules, and
-// all ranks are put in order together at the end.
+// collects them, and numbers them in the order of their slots. A greedy or search block only says
+// rules, and all ranks are put in order together at the end.
 #include "schedlang/elaborate/run.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/elaborate/per_stage.h"
+#include "schedlang/elaborate/block_rules.h"
 #include "schedlang/elaborate/rank_work.h"
-#include "schedlang/orders/greedy.h"
 #include "schedlang/orders/timetable.h"
 
 namespace stringline {
@@ -40,8 +38,6 @@ struct TimedDemand {
 
 // What is written down for later takes memory, and so counts as several steps.
 constexpr int64_t kStepsToKeep = 5;
-
-OrderCosts UnitOrderCosts() { return {.actions = {{{1}, {2}, {1}, {1}}}}; }
 
 // Drops what lies past the last microbatch of its pipe. The rest of a group stays.
 void DropPadding(Plan* plan) {
@@ -73,7 +69,8 @@ class Runner {
         plan_(plan),
         diagnostics_(diagnostics),
         padded_(padded),
-        work_(padded, limits, plan, diagnostics) {}
+        work_(padded, limits, plan, diagnostics),
+        rules_(program, limits, evaluator, &work_, plan, diagnostics) {}
 
   bool RunAll(int ranks) {
     const int microbatches = plan_->microbatches;
@@ -94,7 +91,7 @@ class Runner {
       orders_.assign(program_.orders.size(), {});
       written_ = 0;
       timed_.clear();
-      rules_.emplace_back();
+      rules_.StartRank();
       const bool rank_good = Run(program_.rank) && NumberTimed() && AllPerformed();
       good = rank_good && good;
       work_.EndRank();
@@ -112,50 +109,8 @@ class Runner {
       plan_->first = std::move(timetable.first);
       plan_->actions = std::move(timetable.actions);
     }
-    return program_.mode != RankMode::kGreedy || OrderRanksGreedily();
-  }
-
-  // What of a rule leaves a rank without an end.
-  static std::string WhyStuck(const GreedyRule& rule) {
-    const auto prefers = [&rule](ActionKind kind) {
-      return std::find(rule.prefer.begin(), rule.prefer.end(), kind) != rule.prefer.end();
-    };
-    if (!prefers(ActionKind::kForward)) return ": it prefers no F";
-    if (!prefers(ActionKind::kBackward) && !prefers(ActionKind::kInputGradient)) {
-      return ": it prefers neither B nor I";
-    }
-    if (!prefers(ActionKind::kBackward) && !prefers(ActionKind::kWeightGradient)) {
-      return ": it prefers I, and no W";
-    }
-    return rule.hold ? absl::StrCat(": it holds at most ", *rule.hold) : "";
-  }
-
-  bool OrderRanksGreedily() {
-    std::vector<int64_t> microbatches;
-    for (int s = 0; s < static_cast<int>(plan_->stages.size()); ++s) {
-      microbatches.push_back(plan_->pipes.empty() ? padded_ : plan_->microbatches_of(StageId(s)));
-    }
-    GreedyOrder order = OrderGreedily(*plan_, microbatches, rules_, costs_);
-    for (const RankId rank : order.stuck) {
-      const GreedyRule& rule = rules_[rank.value];
-      diagnostics_
-          ->Add(Code::kGreedyStuck, program_.places[prefer_places_.begin()->second],
-                absl::StrCat("rank ", rank.value, " performs ", order.ranks[rank.value].size(),
-                             " actions, and then nothing it may do is left before all is done",
-                             WhyStuck(rule)))
-          .where = PrintParameters(*plan_);
-    }
-    if (!order.stuck.empty()) return false;
-    plan_->costs = costs_;
-    plan_->first = {0};
-    for (std::vector<Action>& actions : order.ranks) {
-      for (Action& action : actions) {
-        action.place = prefer_places_[action.kind];
-        plan_->actions.push_back(action);
-      }
-      plan_->first.push_back(static_cast<uint32_t>(plan_->actions.size()));
-    }
-    return true;
+    const bool by_rules = program_.mode == RankMode::kGreedy || program_.mode == RankMode::kSearch;
+    return !by_rules || rules_.OrderRanks(padded_);
   }
 
   // All of these return false when the rank cannot go on, after a finding.
@@ -188,73 +143,11 @@ class Runner {
         return tighten_ = true;
       case Step::Kind::kFill:
         return fill_ = true;
-      case Step::Kind::kHold:
-        return RunHold(step);
-      case Step::Kind::kPrefer:
-        return RunPrefer(step);
-      case Step::Kind::kCosts:
-        return RunCosts(step);
-      default:
+      case Step::Kind::kGroup:
         return RunGroup(step);
+      default:
+        return rules_.Take(step);
     }
-  }
-
-  bool RunHold(const Step& step) {
-    const int64_t most = evaluator_->Evaluate(step.node);
-    if (!Evaluated()) return false;
-    rules_.back().hold = most;
-    if (most >= 1) return true;
-    work_.Find(Code::kBadRule, step.span,
-               absl::StrCat("a rank that holds at most ", most, " microbatches begins none",
-                            evaluator_->ValuesIn(step.node)));
-    return false;
-  }
-
-  bool RunPrefer(const Step& step) {
-    rules_.back().prefer = step.kinds;
-    for (size_t i = 0; i < step.kinds.size(); ++i) {
-      prefer_places_[step.kinds[i]] = static_cast<uint32_t>(step.nodes[i]);
-    }
-    return true;
-  }
-
-  bool RunCosts(const Step& step) {
-    OrderCosts costs = UnitOrderCosts();
-    for (const CostStep& cost : step.costs) {
-      std::vector<int64_t> values;
-      if (!EvaluateCost(cost, &values)) return false;
-      if (cost.kind) {
-        costs.actions[static_cast<size_t>(*cost.kind)] = std::move(values);
-      } else {
-        costs.p2p = values.front();
-      }
-    }
-    if (rules_.size() == 1) costs_ = costs;
-    if (costs == costs_) return true;
-    work_.Find(Code::kBadRule, step.span, "the costs are not the same on all ranks");
-    return false;
-  }
-
-  bool EvaluateCost(const CostStep& cost, std::vector<int64_t>* values) {
-    constexpr int64_t kMost = 1'000'000'000;
-    const int64_t least = cost.kind ? 1 : 0;
-    const int stages =
-        plan_->pipes.empty() ? static_cast<int>(plan_->stages.size()) : plan_->pipes[0].stages;
-    const auto take = [&](int32_t node, int64_t value) {
-      values->push_back(value);
-      if (value >= least && value <= kMost) return true;
-      work_.Find(Code::kBadRule, program_.nodes[node].span,
-                 absl::StrCat("a cost of ", value, evaluator_->ValuesIn(node), "; costs ",
-                              cost.kind ? "" : "of messages ", "are ", least, " .. ", kMost));
-      return false;
-    };
-    if (!ForEachValue(cost.value, stages, evaluator_, take)) return Evaluated() && false;
-    if (!cost.value.is_list || values->size() == static_cast<size_t>(stages)) return true;
-    work_.Find(
-        Code::kBadRule, cost.span,
-        absl::StrCat("costs of ", values->size(), values->size() == 1 ? " stage" : " stages",
-                     ", but ", plan_->pipes.empty() ? "there are " : "every pipe has ", stages));
-    return false;
   }
 
   bool RunAt(const Step& step) {
@@ -356,13 +249,7 @@ class Runner {
     return evaluator_->CountSteps(steps, span) || Evaluated();
   }
 
-  bool Evaluated() {
-    if (!evaluator_->failed()) return true;
-    EvalFailure failure = evaluator_->TakeFailure();
-    if (failure.code == Code::kTooLong) work_.Stop();
-    AddFailure(std::move(failure), work_.Where(), diagnostics_);
-    return false;
-  }
+  bool Evaluated() { return work_.Evaluated(evaluator_); }
 
   bool Require(const Step& step) {
     const bool holds = evaluator_->Evaluate(step.node) != 0;
@@ -506,10 +393,7 @@ class Runner {
   bool tighten_ = false;
   Span tighten_span_;
   bool fill_ = false;
-  // Greedy blocks.
-  std::vector<GreedyRule> rules_;  // by rank
-  OrderCosts costs_ = UnitOrderCosts();
-  std::map<ActionKind, uint32_t> prefer_places_;
+  BlockRules rules_;
 };
 
 }  // namespace

@@ -29,7 +29,7 @@ void Scope::Define(const ast::Name& name, Symbol::Kind kind, int32_t index) {
                       absl::StrCat("'", name.text, "' is an action and names nothing else"));
     return;
   }
-  if (IsKeyword(name.text) || IsFutureKeyword(name.text)) {
+  if (IsKeyword(name.text)) {
     diagnostics_->Add(Code::kReservedName, name.span,
                       absl::StrCat("'", name.text, "' is a word of the language, not a name"));
     return;

@@ -129,7 +129,7 @@ struct Pad {
   Expr count;
 };
 
-// `rank variable { … }`, `rank variable timetable { … }`, `rank variable greedy { … }`
+// `rank variable { … }`, and with `timetable`, `greedy` or `search` before the block
 struct Rank {
   Span span;
   Name variable;
@@ -205,7 +205,7 @@ struct Hold {
   Expr most;
 };
 
-// `prefer B, F;`: letters.
+// There and in a search block: `prefer B, F;`: letters.
 struct Prefer {
   Span span;
   std::vector<Name> letters;
@@ -221,11 +221,37 @@ struct PerStage {
 // `costs F 1, B [2, 3], p2p 1;`
 struct Costs {
   struct Row {
-    Name key;  // a letter, or p2p
+    Name key;  // a letter, p2p; or saved_for_I, saved_for_W, stash
     PerStage value;
   };
   Span span;
   std::vector<Row> rows;
+};
+
+// In a search block: `minimize makespan;`
+struct Minimize {
+  Span span;
+  Name objective;
+};
+
+// `within activations most;` `within memory most;`
+struct Within {
+  Span span;
+  Name limited;
+  Expr most;
+};
+
+// `pairs F & B;` `pairs F & B costs 3;`
+struct Pairs {
+  Span span;
+  std::vector<Name> letters;
+  std::optional<PerStage> cost;
+};
+
+// `iterations count;`
+struct Iterations {
+  Span span;
+  Expr count;
 };
 
 // `overlap F & B { compute { F.attn … } network { … } }`
@@ -250,7 +276,8 @@ struct Split {
 
 struct Statement {
   std::variant<Let, Require, Stages, Pipe, Pad, Rank, Order, Repeat, If, Group, Collective, At,
-               Tighten, Fill, Hold, Prefer, Costs, Overlap, Split>
+               Tighten, Fill, Hold, Prefer, Costs, Minimize, Within, Pairs, Iterations, Overlap,
+               Split>
       node;
 };
 

@@ -76,10 +76,11 @@ bool IsLetter(const std::vector<FormatPiece>& pieces, size_t i) {
   return pieces[i].kind == Kind::kName && !FollowsDot(pieces, i) && IsActionLetter(pieces[i].text);
 }
 
-// `defer W by e` and `hold at most e`: words only there.
+// `defer W by e`, `hold at most e`, `within memory e`: words only there.
 bool IsWordInPlace(const std::vector<FormatPiece>& pieces, size_t i) {
-  return i > 0 && ((Is(pieces[i], "by") && Is(pieces[i - 1], "W")) ||
-                   (Is(pieces[i], "most") && Is(pieces[i - 1], "at")));
+  return i > 0 &&
+         ((Is(pieces[i], "by") && Is(pieces[i - 1], "W")) ||
+          (Is(pieces[i], "most") && Is(pieces[i - 1], "at")) || Is(pieces[i - 1], "within"));
 }
 
 // Whether an operand ends with pieces[i], so that what follows is an operator or a bracket of it.

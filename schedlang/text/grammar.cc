@@ -17,7 +17,7 @@
 //              | 'overlap' letter { '&' letter }
 //                '{' 'compute' '{' { letter '.' name } '}'
 //                    'network' '{' { letter '.' name } '}' '}'
-//              | 'rank' name [ 'timetable' | 'greedy' ] block
+//              | 'rank' name [ 'timetable' | 'greedy' | 'search' ] block
 //              | 'order' name block
 //              | 'repeat' expression [ 'as' name ] block
 //              | 'if' expression block { 'else' 'if' expression block } [ 'else' block ]
@@ -28,13 +28,18 @@
 //              | 'hold' 'at' 'most' expression end
 //              | 'prefer' letter { ',' letter } end
 //              | 'costs' cost { ',' cost } end
+//              | 'minimize' ( 'makespan' | 'span' | 'period' ) end
+//              | 'within' ( 'activations' | 'memory' ) expression end
+//              | 'pairs' letter '&' letter [ 'costs' value ] end
+//              | 'iterations' expression end
 //              | group
 //   stages     = 'stages' expression 'on' [ 'reversed' ] name [ '->' expression ] end
 //   group      = part { '&' part } end
 //   part       = ( 'F' | 'B' | 'I' ) expression [ '@' expression ]
 //              | 'W' [ expression [ '@' expression ] ]
 //              | name
-//   cost       = ( letter | 'p2p' ) ( list | by_stage | expression )
+//   cost       = ( letter | 'p2p' | 'saved_for_I' | 'saved_for_W' | 'stash' ) value
+//   value      = list | by_stage | expression
 //   list       = '[' expression { ',' expression } ']'
 //   by_stage   = name '->' expression
 //   end        = ';', or nothing before '}'
@@ -45,7 +50,6 @@
 //
 // Which statement may stand where is the resolver's matter. A rule either reads one token (the four
 // terminals below) or builds one node from what its parts built; spans come from the tokens.
-#include <boost/spirit/home/x3.hpp>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -54,119 +58,18 @@
 #include "schedlang/text/parse.h"
 #include "schedlang/text/precedence.h"
 #include "schedlang/text/syntax_finding.h"
+#include "schedlang/text/terminals.h"
 #include "schedlang/text/tokens.h"
-#include "schedlang/text/words.h"
 
 namespace stringline {
 namespace {
 
 namespace x3 = boost::spirit::x3;
-using Position = std::vector<Token>::const_iterator;
-
-// A parser for one token that `Derived::Matches`. What it gives is the token; `name` is how a
-// message calls it.
-template <typename Derived>
-struct Terminal : x3::parser<Derived> {
-  using attribute_type = Token;
-  static bool const has_attribute = true;
-
-  constexpr explicit Terminal(const char* n) : name(n) {}
-
-  template <typename Context, typename RuleContext, typename Attribute>
-  bool parse(Position& first, const Position& last, const Context&, RuleContext&,
-             Attribute& attribute) const {
-    if (first == last || !this->derived().Matches(*first)) return false;
-    x3::traits::move_to(Token(*first), attribute);
-    ++first;
-    return true;
-  }
-
-  const char* name;
-};
-
-// Exactly this text.
-struct Word : Terminal<Word> {
-  // Without a name of its own it is called by its text, in quotes.
-  constexpr explicit Word(const char* t, const char* n = nullptr) : Terminal(n), text(t) {}
-  bool Matches(const Token& token) const {
-    return token.text == text && token.kind != Token::Kind::kEnd;
-  }
-  const char* text;
-};
-
-// A token for which a function says yes.
-struct Such : Terminal<Such> {
-  using Predicate = bool (*)(const Token&);
-  constexpr Such(const char* name, Predicate p) : Terminal(name), predicate(p) {}
-  bool Matches(const Token& token) const { return predicate(token); }
-  Predicate predicate;
-};
-
-}  // namespace
-}  // namespace stringline
-
-// How "expected …" calls a terminal; rules have their names.
-namespace boost::spirit::x3 {
-
-template <>
-struct get_info<stringline::Word> {
-  using result_type = std::string;
-  std::string operator()(const stringline::Word& word) const {
-    return word.name != nullptr ? word.name : absl::StrCat("'", word.text, "'");
-  }
-};
-
-template <>
-struct get_info<stringline::Such> {
-  using result_type = std::string;
-  std::string operator()(const stringline::Such& such) const { return such.name; }
-};
-
-template <typename Subject, typename Action>
-struct get_info<action<Subject, Action>> {
-  using result_type = std::string;
-  std::string operator()(const action<Subject, Action>& parser) const {
-    return what(parser.subject);
-  }
-};
-
-}  // namespace boost::spirit::x3
-
-namespace stringline {
-namespace {
-
-bool IsName(const Token& token) { return token.kind == Token::Kind::kName; }
-
-bool IsFreeName(const Token& token) {
-  return IsName(token) && !IsKeyword(token.text) && !IsFutureKeyword(token.text) &&
-         !IsActionLetter(token.text);
-}
-
-// Names that are being defined: the resolver refuses reserved ones, with a better message.
-constexpr Such kNewName("a name", IsName);
-constexpr Such kUsedName("a name", IsFreeName);
-constexpr Such kNumberToken("a number",
-                            [](const Token& t) { return t.kind == Token::Kind::kNumber; });
-constexpr Such kMessage("a message in quotes",
-                        [](const Token& t) { return t.kind == Token::Kind::kString; });
-constexpr Such kLayoutString("a layout in quotes",
-                             [](const Token& t) { return t.kind == Token::Kind::kString; });
-constexpr Such kCollective("an action", [](const Token& t) {
-  return t.text == "unshard" || t.text == "reshard" || t.text == "reduce";
-});
-constexpr Such kFileName("a file in quotes",
-                         [](const Token& t) { return t.kind == Token::Kind::kString; });
-constexpr Such kCostKey("an action or 'p2p'",
-                        [](const Token& t) { return IsActionLetter(t.text) || t.text == "p2p"; });
-constexpr Such kLetter("an action", [](const Token& t) { return IsActionLetter(t.text); });
-constexpr Such kPrefix("an operator", [](const Token& t) { return IsPrefixOperator(t.text); });
-constexpr Such kBinary("an operator", [](const Token& t) { return IsBinaryOperator(t.text); });
-constexpr Such kFuture("a statement", [](const Token& t) { return IsFutureKeyword(t.text); });
-constexpr Such kLayout("a layout", IsName);
-constexpr Such kAfterBareW("';'", [](const Token& t) {
-  return t.text == ";" || t.text == "}" || t.text == "&" || t.kind == Token::Kind::kEnd;
-});
-constexpr Such kEnd("'schedule'", [](const Token& t) { return t.kind == Token::Kind::kEnd; });
+using terminals::kAfterBareW, terminals::kBinary, terminals::kCollective, terminals::kCostKey,
+    terminals::kEnd, terminals::kFileName, terminals::kLayout, terminals::kLayoutString,
+    terminals::kLetter, terminals::kLimited, terminals::kMessage, terminals::kNewName,
+    terminals::kNumberToken, terminals::kObjective, terminals::kPrefix, terminals::kUsedName,
+    terminals::Position, terminals::Word;
 
 // Semantic actions: what becomes of what a parser gave. A token turns into its span or its name.
 
@@ -198,12 +101,6 @@ constexpr auto kWhole = [](auto& context) { x3::_val(context) = std::move(x3::_a
 
 constexpr auto kIntoNode = [](auto& context) {
   x3::_val(context).node = std::move(x3::_attr(context));
-};
-
-constexpr auto kRefuseFuture = [](auto& context) {
-  const Token& token = x3::_attr(context);
-  throw Refusal{Code::kUnsupported, token.span,
-                absl::StrCat("'", token.text, "' is not supported yet")};
 };
 
 // Expressions.
@@ -307,8 +204,7 @@ const auto row_def =
 
 const auto operand_def = *kPrefix[kAppendSign] >> primary[kAppendOperand];
 
-const auto primary_def =
-    number[kWhole] | reference[kWhole] | parentheses[kWhole] | kFuture[kRefuseFuture];
+const auto primary_def = number[kWhole] | reference[kWhole] | parentheses[kWhole];
 
 const auto number_def = kNumberToken[kNumber];
 
@@ -363,9 +259,10 @@ constexpr auto kOrderName = [](auto& context) {
 constexpr auto kOnlySpan = [](auto& context) { x3::_val(context).span = x3::_attr(context).span; };
 
 using ast::At, ast::Block, ast::Collective, ast::Costs, ast::Derived, ast::File, ast::Fill,
-    ast::Group, ast::Hold, ast::If, ast::Let, ast::Option, ast::Order, ast::Overlap, ast::Pad,
-    ast::Part, ast::PerStage, ast::Pipe, ast::Prefer, ast::Rank, ast::Repeat, ast::Require,
-    ast::Schedule, ast::Split, ast::Stages, ast::Statement, ast::Tighten, ast::Use;
+    ast::Group, ast::Hold, ast::If, ast::Iterations, ast::Let, ast::Minimize, ast::Option,
+    ast::Order, ast::Overlap, ast::Pad, ast::Pairs, ast::Part, ast::PerStage, ast::Pipe,
+    ast::Prefer, ast::Rank, ast::Repeat, ast::Require, ast::Schedule, ast::Split, ast::Stages,
+    ast::Statement, ast::Tighten, ast::Use, ast::Within;
 
 const x3::rule<struct BlockTag, Block> block = "'{'";
 const x3::rule<struct StatementTag, Statement> statement = "a statement";
@@ -394,7 +291,12 @@ const x3::rule<struct TightenTag, Tighten> tighten = "'tighten'";
 const x3::rule<struct FillTag, Fill> fill = "'fill'";
 const x3::rule<struct HoldTag, Hold> hold = "'hold'";
 const x3::rule<struct PreferTag, Prefer> prefer = "'prefer'";
-const x3::rule<struct CostTag, Costs::Row> cost = "an action or 'p2p'";
+const x3::rule<struct CostTag, Costs::Row> cost =
+    "an action, 'p2p', 'saved_for_I', 'saved_for_W' or 'stash'";
+const x3::rule<struct MinimizeTag, Minimize> minimize = "'minimize'";
+const x3::rule<struct WithinTag, Within> within = "'within'";
+const x3::rule<struct PairsTag, Pairs> pairs = "'pairs'";
+const x3::rule<struct IterationsTag, Iterations> iterations = "'iterations'";
 const x3::rule<struct CostsTag, Costs> costs = "'costs'";
 const x3::rule<struct EndOfStatementTag> end = "';'";
 const x3::rule<struct ArgumentTag, Derived::Argument> argument = "an expression";
@@ -466,8 +368,8 @@ const auto pad_def =
 
 const auto rank_def =
     Word("rank")[into<&Rank::span>] > kNewName[into<&Rank::variable>] >
-    -(kFuture[kRefuseFuture] | Word("timetable")[into<&Rank::mode>] |
-      Word("greedy")[into<&Rank::mode>]) >
+    -(Word("timetable")[into<&Rank::mode>] | Word("greedy")[into<&Rank::mode>] |
+      Word("search")[into<&Rank::mode>]) >
     block[into<&Rank::body>];
 
 const auto order_def = Word("order") > kNewName[into<&Order::name>] > block[into<&Order::body>];
@@ -524,6 +426,23 @@ const auto costs_def =
     Word("costs")[into<&Costs::span>] > cost[append<&Costs::rows>] >
     *(Word(",") > cost[append<&Costs::rows>]) > end;
 
+const auto minimize_def =
+    Word("minimize")[into<&Minimize::span>] > kObjective[into<&Minimize::objective>] > end;
+
+const auto within_def =
+    Word("within")[into<&Within::span>] > kLimited[into<&Within::limited>] >
+    expression[into<&Within::most>] > end;
+
+const auto pairs_def =
+    Word("pairs")[into<&Pairs::span>] > kLetter[append<&Pairs::letters>] > Word("&") >
+    kLetter[append<&Pairs::letters>] >
+    -(Word("costs") >
+      (list[into<&Pairs::cost>] | by_stage[into<&Pairs::cost>] | for_all[into<&Pairs::cost>])) >
+    end;
+
+const auto iterations_def =
+    Word("iterations")[into<&Iterations::span>] > expression[into<&Iterations::count>] > end;
+
 const auto in_schedule =
     let[kIntoNode] | require[kIntoNode] | stages[kIntoNode] | pipe[kIntoNode] | pad[kIntoNode] |
     split[kIntoNode] | overlap[kIntoNode] | rank[kIntoNode];
@@ -531,7 +450,8 @@ const auto in_schedule =
 const auto in_rank =
     order[kIntoNode] | repeat[kIntoNode] | if_else[kIntoNode] | collective[kIntoNode] |
     at[kIntoNode] | tighten[kIntoNode] | fill[kIntoNode] | hold[kIntoNode] | prefer[kIntoNode] |
-    costs[kIntoNode] | kFuture[kRefuseFuture] | group[kIntoNode];
+    costs[kIntoNode] | minimize[kIntoNode] | within[kIntoNode] | pairs[kIntoNode] |
+    iterations[kIntoNode] | group[kIntoNode];
 
 const auto statement_def = in_schedule | in_rank;
 
@@ -564,8 +484,8 @@ const auto file_def = *(use[append<&File::uses>] | schedule[append<&File::schedu
 
 BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pipe, pad, list, by_stage, for_all,
                     split, overlap_part, overlap, rank, order, repeat, arm, if_else, part, group,
-                    collective, at, tighten, fill, hold, prefer, cost, costs, end, option, argument,
-                    defer, derived, schedule, use, file)
+                    collective, at, tighten, fill, hold, prefer, cost, costs, minimize, within,
+                    pairs, iterations, end, option, argument, defer, derived, schedule, use, file)
 
 }  // namespace
 

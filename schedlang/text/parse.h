@@ -1,4 +1,4 @@
-// Text -> ast. The first phase; grammar.cc is the only file that knows the grammar (and Boost).
+// Text -> ast. The first phase; grammar.cc alone knows the grammar (and, with terminals.h, Boost).
 #pragma once
 
 #include <optional>

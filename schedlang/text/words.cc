@@ -51,14 +51,26 @@ constexpr WordRow kWords[] = {
      "`tighten;` in a timetable: moves actions to earlier free slots, memory allowing"},
     {"fill", WordSort::kStatement,
      "`fill W;` in a timetable: weight gradients go to the free slots"},
-    // In a greedy rank
+    // In a greedy rank; the last two in a search, too
     {"hold", WordSort::kStatement,
      "`hold at most e;` in a greedy rank: microbatches from their first F to their last B or W"},
     {"prefer", WordSort::kStatement,
-     "`prefer B, F;` in a greedy rank: which kind is taken when several can start"},
+     "`prefer B, F;` in a greedy rank: which kind is taken when several can start; in a search: "
+     "the "
+     "kinds that it may use"},
     {"costs", WordSort::kStatement,
-     "`costs F 1, B s -> 2 + s, p2p 1;` in a greedy rank: how long actions and messages take while "
-     "the order is made"},
+     "`costs F 1, B s -> 2 + s, p2p 1;` in a greedy rank or a search: how long actions and "
+     "messages "
+     "take while the order is made"},
+    // In a search
+    {"minimize", WordSort::kStatement,
+     "`minimize makespan;` in a search: what is to be short; also `span` and `period`"},
+    {"within", WordSort::kStatement,
+     "`within activations e;` `within memory e;` in a search: the most that the rank may hold"},
+    {"pairs", WordSort::kStatement,
+     "`pairs F & B;` `pairs F & B costs 3;` in a search: two actions may share the rank"},
+    {"iterations", WordSort::kStatement,
+     "`iterations e;` in a search: how many orders it tries, more or less"},
     // Inside statements
     {"on", WordSort::kKeyword, "`stages N on LAYOUT;`"},
     {"microbatches", WordSort::kKeyword,
@@ -70,6 +82,8 @@ constexpr WordRow kWords[] = {
      "`rank r timetable { … }`: every action at a slot of its own"},
     {"greedy", WordSort::kKeyword,
      "`rank r greedy { … }`: no rank idles while it can start something that is allowed"},
+    {"search", WordSort::kKeyword,
+     "`rank r search { … }`: an optimiser finds the order of every rank"},
     {"then", WordSort::kKeyword, "`= base(…) then defer W by e;`: the base's order, changed"},
     {"and", WordSort::kKeyword, "`a and b`: 1 if both hold; b is evaluated only if a holds"},
     {"or", WordSort::kKeyword, "`a or b`: 1 if one holds; b is evaluated only if a does not"},
@@ -88,14 +102,25 @@ constexpr WordRow kWords[] = {
     {"network", WordSort::kInPlace, "the lane of an overlap that communicates"},
     {"most", WordSort::kInPlace, "`hold at most e;`"},
     {"p2p", WordSort::kInPlace, "`costs p2p e;`: how long a message to another rank takes"},
+    {"saved_for_I", WordSort::kInPlace,
+     "`costs saved_for_I e;`: what a microbatch of a stage holds from its F until its B or I"},
+    {"saved_for_W", WordSort::kInPlace,
+     "`costs saved_for_W e;`: what a microbatch of a stage holds from its F until its B or W"},
+    {"stash", WordSort::kInPlace,
+     "`costs stash e;`: what a microbatch of a stage holds from its I until its W"},
+    {"makespan", WordSort::kInPlace, "`minimize makespan`: the end of the last rank"},
+    {"span", WordSort::kInPlace,
+     "`minimize span`: the longest time from a rank's first start to its own last end"},
+    {"period", WordSort::kInPlace,
+     "`minimize period`: what a further step takes where no rank waits for the others between two"},
+    {"activations", WordSort::kInPlace,
+     "`within activations e`: activations of stages that the rank holds at once"},
+    {"memory", WordSort::kInPlace,
+     "`within memory e`: what the rank holds at once, in the units of `costs saved_for_W …`"},
     {"defer", WordSort::kInPlace,
      "`then defer W by e`: every B becomes an I, its weight gradient follows e input gradients "
      "later"},
     {"by", WordSort::kInPlace, "`then defer W by e`"},
-    // To come
-    {"search", WordSort::kFuture, "kept for a part of the language that does not exist yet"},
-    {"within", WordSort::kFuture, "kept for a part of the language that does not exist yet"},
-    {"minimize", WordSort::kFuture, "kept for a part of the language that does not exist yet"},
 };
 
 bool Is(absl::string_view text, WordSort sort) {
@@ -120,8 +145,6 @@ bool IsActionLetter(absl::string_view text) {
 bool IsKeyword(absl::string_view text) {
   return Is(text, WordSort::kStatement) || Is(text, WordSort::kKeyword);
 }
-
-bool IsFutureKeyword(absl::string_view text) { return Is(text, WordSort::kFuture); }
 
 const std::vector<std::string>& StatementWords() {
   static const auto* words = [] {

@@ -16,7 +16,6 @@ enum class WordSort : uint8_t {
   kKeyword,    // stands inside a statement; no name
   kInPlace,    // means something in its place only, and may be a name elsewhere: `line`, `by`
   kFunction,   // min, max; no name
-  kFuture,     // of a part of the language that this version does not read yet; no name
 };
 
 struct WordRow {
@@ -34,9 +33,6 @@ bool IsActionLetter(absl::string_view text);
 
 // A word that means something wherever it stands: `repeat`, `and`, …
 bool IsKeyword(absl::string_view text);
-
-// A keyword of a part of the language that this version does not read yet.
-bool IsFutureKeyword(absl::string_view text);
 
 // The words a statement begins with, action letters included; for "did you mean".
 const std::vector<std::string>& StatementWords();

@@ -25,7 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   SL_CHECK(laid_out) << "what parses can be laid out";
   const auto again = Format(Source("x.sched", *laid_out), &ignored);
   SL_CHECK(again && *again == *laid_out) << "laying out twice changes something";
-  const ElaborateLimits limits{.actions = 2'000, .steps = 20'000, .ranks = 64};
+  const ElaborateLimits limits{
+      .actions = 2'000, .steps = 20'000, .ranks = 64, .searched_letters = 2'000};
   for (const auto& [p, m] : {std::pair(1, 1), std::pair(2, 4), std::pair(4, 8)}) {
     Diagnostics findings;
     const auto plan = Elaborate(*file, "", {{"P", p}, {"M", m}}, &findings, limits);

@@ -127,6 +127,21 @@ std::string Text(const ast::Costs& n) {
   return absl::StrCat(out, ")");
 }
 
+std::string Text(const ast::Minimize& n) {
+  return absl::StrCat("(minimize ", n.objective.text, ")");
+}
+std::string Text(const ast::Within& n) {
+  return absl::StrCat("(within ", n.limited.text, " ", TextOf(n.most), ")");
+}
+std::string Text(const ast::Pairs& n) {
+  std::string out = "(pairs";
+  for (const ast::Name& letter : n.letters) absl::StrAppend(&out, " ", letter.text);
+  return absl::StrCat(out, n.cost ? " costs " + Text(*n.cost) : "", ")");
+}
+std::string Text(const ast::Iterations& n) {
+  return absl::StrCat("(iterations ", TextOf(n.count), ")");
+}
+
 std::string Text(const std::vector<ast::Overlap::Part>& parts) {
   std::string out = " (";
   for (const auto& [letter, name] : parts) {

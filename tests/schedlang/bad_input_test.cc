@@ -24,7 +24,8 @@ int FindingsOf(const std::string& text) {
   if (!file) {
     EXPECT_EQ(diagnostics.findings().size(), 1u) << "the parser stops at the first mistake";
   }
-  const ElaborateLimits limits{.actions = 10'000, .steps = 10'000, .ranks = 64};
+  const ElaborateLimits limits{
+      .actions = 10'000, .steps = 10'000, .ranks = 64, .searched_letters = 10'000};
   if (file) {
     const auto plan = Elaborate(*file, "", {{"P", 2}, {"M", 4}}, &diagnostics, limits);
     EXPECT_NE(plan.has_value(), !diagnostics.empty());
@@ -52,6 +53,19 @@ TEST(BadInput, TruncatedAtEveryByte) {
       EXPECT_EQ(FindingsOf(whole.substr(0, length)), 1) << name << " cut after " << length;
     }
     EXPECT_EQ(FindingsOf(whole), 0) << name;
+  }
+}
+
+TEST(BadInput, SearchBlocksOfWhichBytesAreMissing) {
+  const std::string whole =
+      "schedule s(P, M) {\n  stages 2 * P on v;\n  rank r search {\n    minimize period;\n"
+      "    within memory 8 * P - r;\n    prefer B, F, I, W;\n    pairs F & B costs s -> s + 3;\n"
+      "    costs F [1, 2, 2, 1], p2p 1, saved_for_I 1, stash s -> 1;\n    iterations 12;\n  }\n}";
+  EXPECT_EQ(FindingsOf(whole), 0);
+  for (size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_EQ(FindingsOf(whole.substr(0, i)), 1) << "cut after " << i;
+    FindingsOf(absl::StrCat(whole.substr(0, i), whole.substr(i + 1)));
+    FindingsOf(absl::StrCat(whole.substr(0, i + 1), whole.substr(i)));
   }
 }
 
@@ -207,6 +221,9 @@ TEST(BadInput, NothingRunsAway) {
       {doubling + on_line + "rank r greedy { prefer B, F; hold at most f60(1) }", kSteps},
       {doubling + on_line + "rank r greedy { prefer B, F; costs F s -> f60(s) }", kSteps},
       {doubling + on_line + "rank r greedy { prefer B, F; costs p2p f60(1) }", kSteps},
+      {doubling + on_line + "rank r search { within activations f60(1) }", kSteps},
+      {doubling + on_line + "rank r search { pairs F & B costs s -> f60(s) }", kSteps},
+      {doubling + on_line + "rank r search { iterations f60(1) }", kSteps},
       {Functions(60, "@(@(x))") + on_line + "let y = f60(1); rank r { }", kSteps},
       {Functions(60, "min(@(x), @(x + 1), @(x))") + on_line + "let y = f60(1); rank r { }", kSteps},
       {Functions(60, "@(x) and @(x)") + on_line + "let y = f60(1); rank r { }", kSteps},

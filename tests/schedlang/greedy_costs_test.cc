@@ -58,8 +58,10 @@ TEST(GreedyCostsTest, AreSaidForAllStagesOrForEach) {
   EXPECT_EQ(CostsLineOf("costs F 1, F 2"), "x.sched:1:78: error: 'F' is named a second time");
   EXPECT_EQ(CostsLineOf("costs F r + 1"),
             "x.sched:1:67: error: the costs are not the same on all ranks");
-  EXPECT_EQ(CostsLineOf("costs q2q 1"),
-            "x.sched:1:73: error: expected an action or 'p2p' before 'q2q'");
+  EXPECT_EQ(
+      CostsLineOf("costs q2q 1"),
+      "x.sched:1:73: error: expected an action, 'p2p', 'saved_for_I', 'saved_for_W' or 'stash' "
+      "before 'q2q'");
   EXPECT_EQ(CostsLineOf("costs F F -> 1"),
             "x.sched:1:75: error: 'F' is an action and names nothing else");
 }

@@ -146,7 +146,7 @@ const ParseCase kExpressions[] = {
      "    1 | schedule s(P, M) { let x = then\n"
      "      |                            ^~~~\n"},
     {"within",
-     "x.sched:1:28: error: 'within' is not supported yet\n"
+     "x.sched:1:28: error: expected an expression before 'within'\n"
      "    1 | schedule s(P, M) { let x = within\n"
      "      |                            ^~~~~~\n"},
 };
@@ -390,7 +390,8 @@ const ParseCase kStatements[] = {
     {"rank r greedy { costs F s -> 1 + s, B [2, 2 * P], p2p 1 }",
      "(schedule s (P M) (rank r greedy (costs F=(-> s (+ 1 s)) B=[2 (* 2 P)] p2p=1)))\n"},
     {"rank r greedy { costs message 1 }",
-     "x.sched:2:23: error: expected an action or 'p2p' before 'message'\n"
+     "x.sched:2:23: error: expected an action, 'p2p', 'saved_for_I', 'saved_for_W' or 'stash' "
+     "before 'message'\n"
      "    2 | rank r greedy { costs message 1 }\n"
      "      |                       ^~~~~~~\n"},
     {"rank r greedy { prefer x }",
@@ -399,10 +400,31 @@ const ParseCase kStatements[] = {
      "      |                        ^\n"},
     {"rank r { unshard r; reshard 2 * r; reduce 0 }",
      "(schedule s (P M) (rank r (unshard r) (reshard (* 2 r)) (reduce 0)))\n"},
-    {"rank r search { }",
-     "x.sched:2:8: error: 'search' is not supported yet\n"
-     "    2 | rank r search { }\n"
-     "      |        ^~~~~~\n"},
+    {"rank r search { }", "(schedule s (P M) (rank r search))\n"},
+    {"rank r search { minimize span; within activations 2 * P; prefer F, B; iterations 3 * M }",
+     "(schedule s (P M) (rank r search (minimize span) (within activations (* 2 P)) (prefer F B) "
+     "(iterations (* 3 M))))\n"},
+    {"rank r search { within memory 80; costs saved_for_I 1, saved_for_W s -> s, stash [1, 2] }",
+     "(schedule s (P M) (rank r search (within memory 80) (costs saved_for_I=1 "
+     "saved_for_W=(-> s s) stash=[1 2])))\n"},
+    {"rank r search { pairs F & B; pairs F & I costs s -> s + 3; pairs F & B costs [1, 2] }",
+     "(schedule s (P M) (rank r search (pairs F B) (pairs F I costs (-> s (+ s 3))) "
+     "(pairs F B costs [1 2])))\n"},
+    // Words only in their place
+    {"let memory = 1; let span = memory; let stash = span; rank r { F stash }",
+     "(schedule s (P M) (let memory 1) (let span memory) (let stash span) (rank r (F stash)))\n"},
+    {"rank r search { minimize bubble }",
+     "x.sched:2:26: error: expected 'makespan', 'span' or 'period' before 'bubble'\n"
+     "    2 | rank r search { minimize bubble }\n"
+     "      |                          ^~~~~~\n"},
+    {"rank r search { within 2 activations }",
+     "x.sched:2:24: error: expected 'activations' or 'memory' before '2'\n"
+     "    2 | rank r search { within 2 activations }\n"
+     "      |                        ^\n"},
+    {"rank r search { pairs F B }",
+     "x.sched:2:25: error: expected '&' before 'B'\n"
+     "    2 | rank r search { pairs F B }\n"
+     "      |                         ^\n"},
 };
 
 TEST(Parse, Statements) {

@@ -21,6 +21,8 @@ TEST(Plan, TextFormPrintsAndReadsBack) {
       "overlap F&B compute F.attn B.experts W.experts F.experts B.attn W.attn "
       "network B.combine F.dispatch B.dispatch F.combine\ncosts F=1 B=2 I=1 W=1\n"
       "rank 0: 0UNSHARD 0F0 0B0 0REDUCE_GRAD 0RESHARD\n",
+      "plan found P=1 M=1\nstages 0\ncosts F=1 B=2 I=1 W=1\nsearch period=3 bound=2\n"
+      "rank 0: 0F0 0B0\n",
       "plan calls P=2 M=1 lowered\nstages 0 1\nrank 0: 0SEND_F0&0RECV_B0\nrank 1: 1RECV_F0\n",
   };
   for (const std::string& text : texts) EXPECT_EQ(Print(PlanFromText(text)), text);
@@ -81,7 +83,13 @@ const BadText kBadTexts[] = {
     {"plan x P=1 M=2\npipe a M=1 stages 0\nrank 0:", "2:1: the pipes run 1 microbatches, not 2"},
     {"plan x P=1 M=1\npipe a M=1 stages 0\nrank 0: 0F0", "3:9: expected an action like 3F7"},
     {"plan x P=1 M=1\nstages 0\ncosts F=0\nrank 0: 0F0",
-     "3:1: expected 'rank 0:', or a 'split', 'overlap' or 'costs' line"},
+     "3:1: expected 'rank 0:', or a 'split', 'overlap', 'costs' or 'search' line"},
+    {"plan x P=1 M=1\nstages 0\nsearch bubble=3 bound=2\nrank 0: 0F0",
+     "3:1: expected 'rank 0:', or a 'split', 'overlap', 'costs' or 'search' line"},
+    {"plan x P=1 M=1\nstages 0\nsearch makespan=3 bound=4\nrank 0: 0F0",
+     "3:1: expected 'rank 0:', or a 'split', 'overlap', 'costs' or 'search' line"},
+    {"plan x P=1 M=1\nstages 0\nsearch makespan=-3 bound\nrank 0: 0F0",
+     "3:1: expected 'rank 0:', or a 'split', 'overlap', 'costs' or 'search' line"},
     {"plan x P=1 M=1\nstages 0\noverlap F&W compute F.attn W.attn network\nrank 0: 0F0",
      "3:1: F.dispatch is missing"},
     {"plan x P=1 M=1\nstages 0\noverlap F&I&F compute F.attn network\nrank 0: 0F0",

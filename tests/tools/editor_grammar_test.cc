@@ -90,8 +90,6 @@ const char* ScopeOf(WordSort sort) {
       return "keyword.other.";
     case WordSort::kFunction:
       return "support.function.";
-    case WordSort::kFuture:
-      return "invalid.illegal.";
     case WordSort::kInPlace:
       break;
   }
@@ -102,7 +100,7 @@ const char* ScopeOf(WordSort sort) {
 std::set<std::string> WordsIn(const std::string& pattern) {
   std::set<std::string> words;
   std::string bare = std::regex_replace(pattern, std::regex("\\\\.|\\[[^\\]]*\\]"), " ");
-  const std::regex word("[A-Za-z][A-Za-z0-9]*");
+  const std::regex word("[A-Za-z][A-Za-z0-9_]*");
   for (std::sregex_iterator it(bare.begin(), bare.end(), word), end; it != end; ++it) {
     words.insert(it->str());
   }
@@ -195,6 +193,11 @@ const ScopeCase kScopeCases[] = {
     {"use \"1f1b.sched\";", "1f1b", "string."},
     {"costs F 1, p2p 2;", "p2p", "support.constant."},
     {"let p2p = 1;", "p2p", "variable.other."},
+    {"costs saved_for_W s -> 1;", "saved_for_W", "support.constant."},
+    {"within memory 80;", "memory", "support.constant."},
+    {"within activations period;", "period", "variable.other."},
+    {"minimize period;", "period", "support.constant."},
+    {"rank r search {", "search", "keyword.other."},
     {"repeat p2p as i { F p2p }", "p2p", "variable.other."},
     {"let even(x) = 1;", "even", "entity.name.function."},
     {"let line = by;", "by", "variable.other."},

@@ -152,6 +152,20 @@ const FormatCase kFormatCases[] = {
      "  }\n"
      "}\n"
      "schedule t(P, M, lag = 1) = s(P, M, extra = lag) then defer W by (lag);\n"},
+    {"what a search says",
+     "schedule s(P,M){stages P on line;\n"
+     "  rank r search{\n"
+     "  within memory(P+1)*2;pairs F&B  costs s->s+3;\n"
+     "    minimize   span;   # the optimizer runs late\n"
+     "prefer F,I,W;costs F[1,2],saved_for_W s->-s+2,stash 1}}",
+     "schedule s(P, M) {\n"
+     "  stages P on line;\n"
+     "  rank r search {\n"
+     "    within memory (P + 1) * 2; pairs F & B  costs s -> s + 3;\n"
+     "    minimize span;     # the optimizer runs late\n"
+     "    prefer F, I, W; costs F [1, 2], saved_for_W s -> -s + 2, stash 1\n"
+     "  }\n"
+     "}\n"},
     {"tabs and carriage returns are blanks",
      "schedule s(P, M) {\r\n\tstages\tP on line;\r\n\trank r { F r }\r\n}\r\n",
      "schedule s(P, M) {\n  stages P on line;\n  rank r { F r }\n}\n"},

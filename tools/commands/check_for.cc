@@ -6,6 +6,7 @@
 #include "executor/clock.h"
 #include "schedlang/base/status.h"
 #include "tools/command.h"
+#include "tools/found_file.h"
 #include "tools/open_source.h"
 #include "tools/progress.h"
 #include "tools/requests.h"
@@ -75,9 +76,11 @@ absl::StatusOr<int> RunSweep(const Flags& flags, const Output& output) {
   absl::StatusOr<SweepResult> result;
   {
     Progress progress(output, "checking plans", points.size());
-    result = Sweep(*file, flags.schedule, fixed, points, prove,
-                   std::max(1, static_cast<int>(std::thread::hardware_concurrency())),
-                   [&progress] { progress.Add(); });
+    FoundFile found(flags.file, FoundFile::UseOf(flags.again));
+    result = Sweep(
+        *file, flags.schedule, fixed, points, prove,
+        std::max(1, static_cast<int>(std::thread::hardware_concurrency())),
+        [&progress] { progress.Add(); }, &found);
   }
   if (!result.ok()) return result.status();
   SweepReport report{source, schedule->name.text, fixed, ranges, points, *result, {}};

@@ -406,10 +406,11 @@ int TellHang(const StrictPlan& strict, const Output& output) {
 }
 
 // The checked plan; with --strict one that was performed once by the strict executor.
-absl::StatusOr<StrictPlan> OpenRunPlan(const RunConfig& config) {
+absl::StatusOr<StrictPlan> OpenRunPlan(const RunConfig& config, bool again) {
   const PlanRequest request = {.file = config.schedule_file,
                                .schedule = config.schedule_name,
-                               .parameters = config.parameters};
+                               .parameters = config.parameters,
+                               .again = again};
   const CheckRequest check = {.layout = config.layout, .collectives = CollectivesOf(config)};
   if (config.strict) return OpenStrictPlan(request, check);
   SL_ASSIGN_OR_RETURN(Session session, OpenCheckedPlan(request, check));
@@ -431,7 +432,7 @@ int RunTraining(const Flags& flags, const Output& output) {
     const absl::StatusOr<int> status = RunWithRestarts(flags, *config, output.err);
     return status.ok() ? *status : Fail(output, status.status().message());
   }
-  const absl::StatusOr<StrictPlan> opened = OpenRunPlan(*config);
+  const absl::StatusOr<StrictPlan> opened = OpenRunPlan(*config, flags.again);
   if (!opened.ok()) return Fail(output, opened.status().message());
   if (!opened->hang.empty()) return TellHang(*opened, output);
   const Session& session = opened->session;

@@ -10,6 +10,7 @@
 #include "executor/clock.h"
 #include "schedlang/base/status.h"
 #include "tools/command.h"
+#include "tools/found_file.h"
 #include "tools/json.h"
 #include "tools/open_source.h"
 #include "tools/progress.h"
@@ -71,7 +72,7 @@ absl::StatusOr<std::optional<SweptSchedule>> LoadSwept(const std::string& path,
     return absl::InvalidArgumentError(absl::StrCat(path, ": has no schedule '", name, "'"));
   }
   std::string shown(found->name.text);
-  return SweptSchedule{*std::move(file), name, std::move(shown)};
+  return SweptSchedule{*std::move(file), name, std::move(shown), nullptr};
 }
 
 // A name that no schedule has as a parameter is a mistake.
@@ -224,6 +225,7 @@ absl::StatusOr<int> RunSimSweep(const Flags& flags, const Output& output) {
     SL_ASSIGN_OR_RETURN(std::optional<SweptSchedule> swept,
                         LoadSwept(path, flags.schedule, &broken));
     if (broken) return ShowFindings(output, output.err, broken->findings, broken->source);
+    swept->kept = std::make_shared<FoundFile>(path, FoundFile::UseOf(flags.again));
     report.schedules.push_back(*std::move(swept));
   }
   std::vector<SweepRange> ranges;

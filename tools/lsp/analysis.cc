@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tools/found_file.h"
 #include "tools/lsp/used_texts.h"
 #include "tools/session.h"
 
@@ -24,12 +25,15 @@ class ScheduleTrial {
  public:
   // Takes what it tries off `*tries_left`.
   ScheduleTrial(const Source& source, const ast::File& file, const ast::Schedule& schedule,
-                int* tries_left)
+                search::KeptOrders* kept, int* tries_left)
       : source_(source),
         file_(file),
+        limits_(kTypingLimits),
         name_(schedule.name.text),
         place_(schedule.derived ? schedule.derived->base.span : schedule.name.span),
-        tries_left_(*tries_left) {}
+        tries_left_(*tries_left) {
+    limits_.kept = kept;
+  }
 
   ScheduleAnalysis Run(Diagnostics* diagnostics) {
     bool passed = false;
@@ -48,7 +52,7 @@ class ScheduleTrial {
   bool Try(int ranks, int microbatches, Diagnostics* diagnostics) {
     Diagnostics findings;
     std::optional<Plan> plan =
-        ElaboratedPlan(file_, name_, {{"P", ranks}, {"M", microbatches}}, &findings, kTypingLimits);
+        ElaboratedPlan(file_, name_, {{"P", ranks}, {"M", microbatches}}, &findings, limits_);
     if (Has(findings, Code::kRequire)) return false;
     if (plan) {
       CheckedPlan(*plan, {}, &findings);
@@ -60,6 +64,7 @@ class ScheduleTrial {
 
   const Source& source_;
   const ast::File& file_;
+  ElaborateLimits limits_;
   const std::string& name_;
   const Span place_;  // of what is found in a file that is used
   int& tries_left_;
@@ -82,10 +87,11 @@ TextAnalysis Analyze(const Source& text, const ReadUsed& read) {
   AppendFindings(found, source, {0, 0}, &analysis.findings);
   if (!file) return analysis;
   int tries_left = kMostTries;
+  FoundFile kept(text.path(), FoundFile::Use::kOnlyRead);
   for (const ast::Schedule& schedule : file->schedules) {
     Diagnostics findings;
     analysis.schedules.push_back(
-        ScheduleTrial(source, *file, schedule, &tries_left).Run(&findings));
+        ScheduleTrial(source, *file, schedule, &kept, &tries_left).Run(&findings));
     AppendFindings(findings, source, schedule.name.span, &analysis.findings);
   }
   return analysis;

@@ -20,6 +20,7 @@ namespace {
 
 constexpr const char* kLetters = "F B I W";
 constexpr const char* kCostKeys = "F B I W p2p";
+constexpr const char* kSearchCostKeys = "F B I W p2p saved_for_I saved_for_W stash";
 
 // Words behind one or two others, however the statement began.
 struct FollowRow {
@@ -37,7 +38,9 @@ constexpr FollowRow kFollows[] = {
     {"hold", "at", "most"},
     {"", "fill", "W"},
     {"", "prefer", kLetters},
-    {"", "costs", kCostKeys},
+    {"", "minimize", "makespan span period"},
+    {"", "within", "activations memory"},
+    {"", "pairs", kLetters},
     {"", "overlap", kLetters},
     {"", "else", "if"},
     {"", "then", "defer"},
@@ -53,6 +56,7 @@ constexpr FollowRow kFollows[] = {
     {"", "tighten", ""},
     {"", "timetable", ""},
     {"", "greedy", ""},
+    {"", "search", ""},
 };
 
 using BlockSort = NamedBlock::Sort;
@@ -71,6 +75,7 @@ constexpr StatementRow kStatements[] = {
     {BlockSort::kSequence, "let require repeat if unshard reshard reduce F B I W", "order"},
     {BlockSort::kTimetable, "let require repeat if at", "tighten fill"},
     {BlockSort::kGreedy, "let require", "hold prefer costs"},
+    {BlockSort::kSearch, "let require", "minimize within prefer pairs costs iterations"},
     {BlockSort::kOrder, "let require repeat if F B I W", ""},
 };
 
@@ -143,8 +148,9 @@ class Completer {
       const WordRow* const row = stringline::FindWord(text);
       const bool begins = row != nullptr && row->sort == WordSort::kStatement;
       const absl::string_view before = begin_ > 0 ? tokens_[begin_ - 1].text : "";
-      const bool inside =
-          (text == "at" && before == "hold") || before == "." || (text == "if" && before == "else");
+      const bool inside = (text == "at" && before == "hold") || before == "." ||
+                          (text == "if" && before == "else") ||
+                          (text == "costs" && begin_ >= 4 && tokens_[begin_ - 4].text == "pairs");
       if (begins && !inside) return;
     }
   }
@@ -163,13 +169,15 @@ class Completer {
     const NamedBlock* const block = names_.BlockBehind(count_ - 1);
     if (block != nullptr && block->sort == BlockSort::kLane) return Words(kLetters);
     if (IsInNewNames(1)) return;
-    if (brackets_ == 0 && Before() == "," && (Statement() == "prefer" || Statement() == "costs")) {
-      return Words(Statement() == "costs" ? kCostKeys : kLetters);
-    }
+    if (Statement() == "costs" && BeginsCost(1)) return CostKeys();
+    if (Statement() == "prefer" && brackets_ == 0 && Before() == ",") return Words(kLetters);
     if (Before() == "&") {
       Words(kLetters);
-      if (Statement() != "overlap") Orders();
+      if (Statement() != "overlap" && Statement() != "pairs") Orders();
       return;
+    }
+    if (Statement() == "pairs" && IsActionLetter(Before())) {
+      return Words(Before(2) == "&" ? "costs" : "");
     }
     if (Before() == ":" && Statement() == "at" && questions_ < 0) return Words(kLetters);
     if (Statement() == "schedule" && brackets_ == 0 && Before() == "=") return Bases();
@@ -189,6 +197,18 @@ class Completer {
     return Statement() == "schedule" || Statement() == "let";
   }
 
+  // Whether a row of `costs` begins behind the k-th word before the place.
+  bool BeginsCost(size_t k) const {
+    return count_ == begin_ + k || (brackets_ == 0 && Before(k) == ",");
+  }
+
+  // Only a search asks what is held.
+  void CostKeys() {
+    const NamedBlock* const block = names_.BlockBehind(count_ - 1);
+    const bool search = block != nullptr && block->sort == BlockSort::kSearch;
+    Words(search ? kSearchCostKeys : kCostKeys);
+  }
+
   bool IsOperandEnd() const {
     const Token& before = tokens_[count_ - 1];
     if (before.kind == Token::Kind::kNumber || before.kind == Token::Kind::kString) return true;
@@ -196,7 +216,8 @@ class Completer {
     if (before.kind != Token::Kind::kName) return false;
     const bool by = before.text == "by" && Before(2) == "W" && Before(3) == "defer";
     const bool most = before.text == "most" && Before(2) == "at" && Before(3) == "hold";
-    if (by || most) return false;
+    const bool key = Statement() == "costs" && BeginsCost(2);
+    if (by || most || key || Before(2) == "within") return false;
     const WordRow* const row = stringline::FindWord(before.text);
     return row == nullptr || row->sort == WordSort::kInPlace;
   }
@@ -204,9 +225,10 @@ class Completer {
   void BehindValue() {
     if (tokens_[count_ - 1].kind == Token::Kind::kString) return;
     const absl::string_view statement = Statement(), two_before = Before(2);
-    if (two_before == "rank") return Words("timetable greedy");
+    if (two_before == "rank") return Words("timetable greedy search");
     if (statement == "schedule" && brackets_ == 0) return BehindHeader();
-    constexpr absl::string_view kNoValueBehind[] = {"let", "order", "pipe", "on", "as", "split"};
+    constexpr absl::string_view kNoValueBehind[] = {"let", "order", "pipe",    "on",
+                                                    "as",  "split", "minimize"};
     const bool layout = two_before == "reversed" && Before(3) == "on";
     const bool order = count_ == begin_ + 1;
     if (layout || order || IsInNewNames(2) || absl::c_linear_search(kNoValueBehind, two_before)) {

@@ -182,6 +182,7 @@ class NameScan {
     if (InnermostIs(Sort::kOverlap)) return Sort::kLane;
     if (word_ == "rank") {
       if (Follows("timetable")) return Sort::kTimetable;
+      if (Follows("search")) return Sort::kSearch;
       return Follows("greedy") ? Sort::kGreedy : Sort::kSequence;
     }
     static const auto* sorts = new std::map<absl::string_view, Sort>{
@@ -255,6 +256,7 @@ class NameScan {
     if (row->sort != WordSort::kStatement) return;
     // A word that begins a statement ends the one before, also where its `;` is missing.
     if ((Follows("hold") && Is(i_, "at")) || (Follows("else") && Is(i_, "if"))) return;
+    if (word_ == "pairs" && Is(i_, "costs")) return;
     if (Is(i_, "schedule")) {
       CloseAll(Begin());
     } else if (i_ > begin_) {
@@ -310,13 +312,18 @@ class NameScan {
     heads_.back().parameters.push_back(in_list_);
   }
 
+  static bool IsCostKey(absl::string_view text) {
+    return text == "p2p" || text == "saved_for_I" || text == "saved_for_W" || text == "stash";
+  }
+
   // A word that means something there, and is no name: a layout, how layers are split, …
   bool IsWordInPlace() const {
     if (InnermostIs(NamedBlock::Sort::kOverlap) || Follows("on") || Follows("then")) return true;
     if (Follows("reversed") && Follows("on", 2)) return true;
-    if (word_ == "split" && i_ == begin_ + 1) return true;
+    const bool says_which = word_ == "split" || word_ == "minimize" || word_ == "within";
+    if (says_which && i_ == begin_ + 1) return true;
     const bool begins_cost = Follows("costs") || (Follows(",") && brackets_ == 0);
-    if (word_ == "costs" && begins_cost && Is(i_, "p2p")) return true;
+    if (word_ == "costs" && begins_cost && IsCostKey(tokens_[i_].text)) return true;
     return (Follows("at") && Follows("hold", 2)) || (Follows("W") && Follows("defer", 2));
   }
 

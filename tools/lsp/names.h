@@ -59,6 +59,7 @@ struct NamedBlock {
     kSequence,
     kTimetable,
     kGreedy,
+    kSearch,
     kOrder,
     kRepeat,
     kBranch,  // of an `if`

@@ -1,0 +1,230 @@
+// Every rank says its rules anew. What must be the same on all of them is taken from the first and
+// compared on the others.
+#include "schedlang/elaborate/block_rules.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/elaborate/per_stage.h"
+#include "schedlang/elaborate/search_orders.h"
+
+namespace stringline {
+namespace {
+
+constexpr int64_t kMostCost = 1'000'000'000;
+constexpr int64_t kMostIterationsSaid = 1'000'000'000;
+
+OrderCosts UnitOrderCosts() { return {.actions = {{{1}, {2}, {1}, {1}}}}; }
+
+// What of a rule leaves a rank without an end.
+std::string WhyStuck(const GreedyRule& rule) {
+  const auto prefers = [&rule](ActionKind kind) {
+    return std::find(rule.prefer.begin(), rule.prefer.end(), kind) != rule.prefer.end();
+  };
+  if (!prefers(ActionKind::kForward)) return ": it prefers no F";
+  if (!prefers(ActionKind::kBackward) && !prefers(ActionKind::kInputGradient)) {
+    return ": it prefers neither B nor I";
+  }
+  if (!prefers(ActionKind::kBackward) && !prefers(ActionKind::kWeightGradient)) {
+    return ": it prefers I, and no W";
+  }
+  return rule.hold ? absl::StrCat(": it holds at most ", *rule.hold) : "";
+}
+
+// "a cost of ", "a cost of messages of ", …: how a finding calls it.
+const char* CalledIn(CostOf of) {
+  if (of == CostOf::kAction) return "costs";
+  return of == CostOf::kMessage ? "costs of messages" : "what a microbatch holds";
+}
+
+}  // namespace
+
+BlockRules::BlockRules(const Program& program, const ElaborateLimits& limits, Evaluator* evaluator,
+                       RankWork* work, Plan* plan, Diagnostics* diagnostics)
+    : program_(program),
+      limits_(limits),
+      evaluator_(evaluator),
+      work_(work),
+      plan_(plan),
+      diagnostics_(diagnostics) {
+  rules_.costs = UnitOrderCosts();
+  rules_.span = program.mode_span;
+  rules_.place = program.mode_place;
+}
+
+void BlockRules::StartRank() {
+  rules_.ranks.emplace_back();
+  rules_.search.most.emplace_back();
+}
+
+bool BlockRules::Take(const Step& step) {
+  switch (step.kind) {
+    case Step::Kind::kHold:
+      return TakeHold(step);
+    case Step::Kind::kPrefer:
+      return TakePrefer(step);
+    case Step::Kind::kCosts:
+      return TakeCosts(step);
+    case Step::Kind::kWithin:
+      return TakeWithin(step);
+    case Step::Kind::kPairs:
+      return TakePairs(step);
+    case Step::Kind::kIterations:
+      return TakeIterations(step);
+    default:
+      rules_.search.objective = step.text;
+      return true;
+  }
+}
+
+bool BlockRules::TakeHold(const Step& step) {
+  const int64_t most = evaluator_->Evaluate(step.node);
+  if (!work_->Evaluated(evaluator_)) return false;
+  rules_.ranks.back().hold = most;
+  if (most >= 1) return true;
+  work_->Find(Code::kBadRule, step.span,
+              absl::StrCat("a rank that holds at most ", most, " microbatches begins none",
+                           evaluator_->ValuesIn(step.node)));
+  return false;
+}
+
+bool BlockRules::TakePrefer(const Step& step) {
+  rules_.ranks.back().prefer = step.kinds;
+  for (size_t i = 0; i < step.kinds.size(); ++i) {
+    rules_.places[step.kinds[i]] = static_cast<uint32_t>(step.nodes[i]);
+  }
+  return true;
+}
+
+bool BlockRules::IsSameOnAllRanks(bool same, Span span, const char* what) {
+  if (!same) {
+    work_->Find(Code::kBadRule, span, absl::StrCat(what, " not the same on all ranks"));
+  }
+  return same;
+}
+
+bool BlockRules::TakeCosts(const Step& step) {
+  OrderCosts costs = UnitOrderCosts();
+  HeldCosts held;
+  for (const CostStep& cost : step.costs) {
+    std::vector<int64_t> values;
+    if (!EvaluateCost(cost, &values)) return false;
+    switch (cost.of) {
+      case CostOf::kAction:
+        costs.actions[static_cast<size_t>(cost.kind)] = std::move(values);
+        break;
+      case CostOf::kMessage:
+        costs.p2p = values.front();
+        break;
+      case CostOf::kSavedForInput:
+        held.saved_for_input = std::move(values);
+        break;
+      case CostOf::kSavedForWeight:
+        held.saved_for_weight = std::move(values);
+        break;
+      case CostOf::kStash:
+        held.stash = std::move(values);
+        break;
+    }
+  }
+  if (rules_.ranks.size() == 1) {
+    rules_.costs = costs;
+    rules_.search.held = held;
+  }
+  return IsSameOnAllRanks(costs == rules_.costs && held == rules_.search.held, step.span,
+                          "the costs are");
+}
+
+bool BlockRules::EvaluateCost(const CostStep& cost, std::vector<int64_t>* values) {
+  const int64_t least = cost.of == CostOf::kAction ? 1 : 0;
+  const int stages =
+      plan_->pipes.empty() ? static_cast<int>(plan_->stages.size()) : plan_->pipes[0].stages;
+  const auto take = [&](int32_t node, int64_t value) {
+    values->push_back(value);
+    if (value >= least && value <= kMostCost) return true;
+    work_->Find(
+        Code::kBadRule, program_.nodes[node].span,
+        absl::StrCat("a cost of ", value, evaluator_->ValuesIn(node), "; ", CalledIn(cost.of),
+                     cost.of == CostOf::kAction || cost.of == CostOf::kMessage ? " are " : " is ",
+                     least, " .. ", kMostCost));
+    return false;
+  };
+  if (!ForEachValue(cost.value, stages, evaluator_, take)) {
+    return work_->Evaluated(evaluator_) && false;
+  }
+  if (!cost.value.is_list || values->size() == static_cast<size_t>(stages)) return true;
+  work_->Find(
+      Code::kBadRule, cost.span,
+      absl::StrCat("costs of ", values->size(), values->size() == 1 ? " stage" : " stages",
+                   ", but ", plan_->pipes.empty() ? "there are " : "every pipe has ", stages));
+  return false;
+}
+
+bool BlockRules::TakeWithin(const Step& step) {
+  const int64_t most = evaluator_->Evaluate(step.node);
+  if (!work_->Evaluated(evaluator_)) return false;
+  rules_.search.in_memory = step.text == "memory";
+  rules_.search.most.back() = most;
+  rules_.search.most_span = step.span;
+  if (most >= 0) return true;
+  work_->Find(Code::kBadRule, step.span,
+              absl::StrCat("a limit of ", most, evaluator_->ValuesIn(step.node)));
+  return false;
+}
+
+bool BlockRules::TakePairs(const Step& step) {
+  std::vector<int64_t> values;
+  if (!step.costs.empty() && !EvaluateCost(step.costs.front(), &values)) return false;
+  const auto [it, is_new] = rules_.search.pairs.try_emplace(step.kinds.back(), values);
+  return IsSameOnAllRanks(is_new || it->second == values, step.span, "the costs of the pair are");
+}
+
+bool BlockRules::TakeIterations(const Step& step) {
+  const int64_t count = evaluator_->Evaluate(step.node);
+  if (!work_->Evaluated(evaluator_)) return false;
+  if (count < 1 || count > kMostIterationsSaid) {
+    work_->Find(Code::kBadRule, step.span,
+                absl::StrCat("a search of ", count, " iterations", evaluator_->ValuesIn(step.node),
+                             "; it takes 1 .. ", kMostIterationsSaid));
+    return false;
+  }
+  const bool is_first = !rules_.search.iterations;
+  if (is_first) rules_.search.iterations = count;
+  return IsSameOnAllRanks(*rules_.search.iterations == count, step.span, "the iterations are");
+}
+
+bool BlockRules::OrderRanks(int64_t padded) {
+  if (program_.mode == RankMode::kGreedy) return OrderGreedily(padded);
+  return SearchOrders(rules_, limits_, plan_, diagnostics_);
+}
+
+bool BlockRules::OrderGreedily(int64_t padded) {
+  std::vector<int64_t> microbatches;
+  for (int s = 0; s < static_cast<int>(plan_->stages.size()); ++s) {
+    microbatches.push_back(plan_->pipes.empty() ? padded : plan_->microbatches_of(StageId(s)));
+  }
+  GreedyOrder order = stringline::OrderGreedily(*plan_, microbatches, rules_.ranks, rules_.costs);
+  for (const RankId rank : order.stuck) {
+    const GreedyRule& rule = rules_.ranks[rank.value];
+    diagnostics_
+        ->Add(Code::kGreedyStuck, program_.places[rules_.places.begin()->second],
+              absl::StrCat("rank ", rank.value, " performs ", order.ranks[rank.value].size(),
+                           " actions, and then nothing it may do is left before all is done",
+                           WhyStuck(rule)))
+        .where = PrintParameters(*plan_);
+  }
+  if (!order.stuck.empty()) return false;
+  plan_->costs = rules_.costs;
+  plan_->first = {0};
+  for (std::vector<Action>& actions : order.ranks) {
+    for (Action& action : actions) {
+      action.place = rules_.places[action.kind];
+      plan_->actions.push_back(action);
+    }
+    plan_->first.push_back(static_cast<uint32_t>(plan_->actions.size()));
+  }
+  return true;
+}
+
+}  // namespace stringline

@@ -1,0 +1,210 @@
+// Every rule is asked whether it may stand there, and whether it stands there once. What needs more
+// than one rule to be judged waits for the end of the block.
+#include "schedlang/elaborate/resolve_rules.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/elaborate/standing.h"
+
+namespace stringline {
+namespace {
+
+// Costs that are none of actions.
+struct CostRow {
+  const char* key;
+  CostOf of;
+};
+constexpr CostRow kCostRows[] = {{"p2p", CostOf::kMessage},
+                                 {"saved_for_I", CostOf::kSavedForInput},
+                                 {"saved_for_W", CostOf::kSavedForWeight},
+                                 {"stash", CostOf::kStash}};
+
+CostOf CostOfKey(absl::string_view key) {
+  for (const CostRow& row : kCostRows) {
+    if (key == row.key) return row.of;
+  }
+  return CostOf::kAction;
+}
+
+}  // namespace
+
+ActionKind KindOfLetter(char letter) {
+  constexpr absl::string_view kLetters = "FBIW";
+  return static_cast<ActionKind>(kLetters.find(letter));
+}
+
+bool RuleResolver::MayStand(Modes modes, Span span, absl::string_view what, bool directly) {
+  return StandsOrFind(directly, span, what, kInRank, diagnostics_) &&
+         InModeOrFind(modes, program_.mode, span, what, diagnostics_);
+}
+
+// A statement that stands once, directly in a rank block of one of these kinds; null after a
+// finding.
+Step* RuleResolver::Rule(Step::Kind kind, Modes modes, Span span, absl::string_view what,
+                         bool directly, std::vector<Step>* steps) {
+  if (!MayStand(modes, span, what, directly)) return nullptr;
+  if (!OnceOrFind(&seen_[kind], span, what, diagnostics_)) return nullptr;
+  return Append(kind, span, steps);
+}
+
+Step* RuleResolver::Append(Step::Kind kind, Span span, std::vector<Step>* steps) {
+  steps->push_back({.kind = kind, .span = span});
+  return &steps->back();
+}
+
+void RuleResolver::AddKind(const ast::Name& letter, Step* step) {
+  const ActionKind kind = KindOfLetter(letter.text[0]);
+  if (std::count(step->kinds.begin(), step->kinds.end(), kind) > 0) {
+    diagnostics_->Add(Code::kRedefined, letter.span,
+                      absl::StrCat("'", letter.text, "' is named a second time"));
+  }
+  step->kinds.push_back(kind);
+}
+
+void RuleResolver::AddPlace(Span span, Step* step) {
+  step->nodes.push_back(static_cast<int32_t>(program_.places.size()));
+  program_.places.push_back(span);
+}
+
+void RuleResolver::Resolve(const ast::Tighten& tighten, bool directly, std::vector<Step>* steps) {
+  Rule(Step::Kind::kTighten, {RankMode::kTimetable}, tighten.span, "'tighten'", directly, steps);
+}
+
+void RuleResolver::Resolve(const ast::Fill& fill, bool directly, std::vector<Step>* steps) {
+  Rule(Step::Kind::kFill, {RankMode::kTimetable}, fill.span, "'fill'", directly, steps);
+}
+
+void RuleResolver::Resolve(const ast::Hold& hold, bool directly, std::vector<Step>* steps) {
+  Step* step = Rule(Step::Kind::kHold, {RankMode::kGreedy}, hold.span, "'hold'", directly, steps);
+  if (step == nullptr) return;
+  step->span = hold.most.span;
+  step->node = expressions_.Resolve(hold.most);
+}
+
+void RuleResolver::Resolve(const ast::Prefer& prefer, bool directly, std::vector<Step>* steps) {
+  Step* step = Rule(Step::Kind::kPrefer, {RankMode::kGreedy, RankMode::kSearch}, prefer.span,
+                    "'prefer'", directly, steps);
+  if (step == nullptr) return;
+  for (const ast::Name& letter : prefer.letters) {
+    AddKind(letter, step);
+    AddPlace(letter.span, step);
+  }
+  prefers_ = step->kinds;
+  prefer_span_ = prefer.span;
+}
+
+CostStep RuleResolver::ResolveCost(const ast::Name& key, const ast::PerStage& value, Step* step) {
+  CostStep cost{.of = CostOfKey(key.text), .span = key.span};
+  cost.value = expressions_.ResolvePerStage(value);
+  const std::string name = absl::StrCat("'", key.text, "'");
+  if (cost.of == CostOf::kAction) {
+    AddKind(key, step);
+    cost.kind = step->kinds.back();
+    return cost;
+  }
+  const bool is_first = OnceOrFind(&seen_costs_[cost.of], key.span, name, diagnostics_);
+  if (cost.of != CostOf::kMessage) {
+    InModeOrFind({RankMode::kSearch}, program_.mode, key.span, name, diagnostics_);
+  } else if (is_first && (value.is_list || value.variable)) {
+    diagnostics_->Add(Code::kBadRule, key.span,
+                      "'p2p' is one cost, of every message between two ranks");
+  }
+  return cost;
+}
+
+void RuleResolver::Resolve(const ast::Costs& costs, bool directly, std::vector<Step>* steps) {
+  Step* step = Rule(Step::Kind::kCosts, {RankMode::kGreedy, RankMode::kSearch}, costs.span,
+                    "'costs'", directly, steps);
+  if (step == nullptr) return;
+  for (const auto& [key, value] : costs.rows) step->costs.push_back(ResolveCost(key, value, step));
+}
+
+void RuleResolver::Resolve(const ast::Minimize& minimize, bool directly, std::vector<Step>* steps) {
+  Step* step = Rule(Step::Kind::kMinimize, {RankMode::kSearch}, minimize.span, "'minimize'",
+                    directly, steps);
+  if (step != nullptr) step->text = minimize.objective.text;
+}
+
+void RuleResolver::Resolve(const ast::Within& within, bool directly, std::vector<Step>* steps) {
+  if (!MayStand({RankMode::kSearch}, within.span, "'within'", directly)) return;
+  if (!OnceOrFind(&seen_[Step::Kind::kWithin], within.span,
+                  "'within'; a rank is given one limit, of activations or of memory",
+                  diagnostics_)) {
+    return;
+  }
+  Step* step = Append(Step::Kind::kWithin, within.most.span, steps);
+  step->text = within.limited.text;
+  step->node = expressions_.Resolve(within.most);
+  if (within.limited.text == "memory") within_memory_ = within.span;
+}
+
+void RuleResolver::Resolve(const ast::Pairs& pairs, bool directly, std::vector<Step>* steps) {
+  if (!MayStand({RankMode::kSearch}, pairs.span, "'pairs'", directly)) return;
+  const ActionKind back = KindOfLetter(pairs.letters[1].text[0]);
+  const bool is_pair = pairs.letters[0].text == "F" &&
+                       (back == ActionKind::kBackward || back == ActionKind::kInputGradient);
+  if (!is_pair) {
+    diagnostics_->Add(Code::kBadRule, pairs.letters[0].span,
+                      "what a search pairs is 'F & B', or 'F & I'");
+    return;
+  }
+  const std::string what = absl::StrCat("'pairs F & ", pairs.letters[1].text, "'");
+  if (!OnceOrFind(&pairs_[back], pairs.span, what, diagnostics_)) return;
+  Step* step = Append(Step::Kind::kPairs, pairs.span, steps);
+  step->kinds = {ActionKind::kForward, back};
+  if (!pairs.cost) return;
+  CostStep cost{.span = pairs.span, .value = expressions_.ResolvePerStage(*pairs.cost)};
+  step->costs.push_back(std::move(cost));
+}
+
+void RuleResolver::Resolve(const ast::Iterations& iterations, bool directly,
+                           std::vector<Step>* steps) {
+  Step* step = Rule(Step::Kind::kIterations, {RankMode::kSearch}, iterations.span, "'iterations'",
+                    directly, steps);
+  if (step == nullptr) return;
+  step->span = iterations.count.span;
+  step->node = expressions_.Resolve(iterations.count);
+}
+
+void RuleResolver::CheckBlock() {
+  if (program_.mode == RankMode::kGreedy && !seen_[Step::Kind::kPrefer]) {
+    diagnostics_->Add(Code::kMissingPart, program_.mode_span,
+                      "the greedy block lacks 'prefer', the kinds of actions it performs");
+  }
+  if (program_.mode == RankMode::kSearch) CheckSearch();
+}
+
+bool RuleResolver::Uses(ActionKind kind) const {
+  return prefers_.empty() || std::count(prefers_.begin(), prefers_.end(), kind) > 0;
+}
+
+// What a search has to know before any number is.
+void RuleResolver::CheckSearch() {
+  const bool whole = Uses(ActionKind::kBackward);
+  const bool input = Uses(ActionKind::kInputGradient);
+  const bool weight = Uses(ActionKind::kWeightGradient);
+  const char* lacks = !Uses(ActionKind::kForward) ? "F"
+                      : input != weight  ? (input ? "W, which an I needs" : "I, of which a W is")
+                      : !whole && !input ? "B, nor I and W"
+                                         : nullptr;
+  if (lacks != nullptr) {
+    diagnostics_->Add(Code::kBadRule, prefer_span_, absl::StrCat("'prefer' names no ", lacks));
+  }
+  for (const auto& [back, span] : pairs_) {
+    if (!span || Uses(back)) continue;
+    diagnostics_
+        ->Add(Code::kBadRule, *span,
+              absl::StrCat("pairs with ", PrintedKind(back), ", which 'prefer' leaves out"))
+        .notes.push_back({prefer_span_, "it is here", ""});
+  }
+  const bool is_held = seen_costs_[CostOf::kSavedForInput] ||
+                       seen_costs_[CostOf::kSavedForWeight] || seen_costs_[CostOf::kStash];
+  if (!within_memory_ || is_held) return;
+  diagnostics_->Add(Code::kMissingPart, *within_memory_,
+                    "nothing says what a microbatch of a stage holds: 'costs saved_for_W 1' and so "
+                    "on");
+}
+
+}  // namespace stringline

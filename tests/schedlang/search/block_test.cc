@@ -1,0 +1,212 @@
+// `search` blocks: what they may say, and that what is found for them is right by the checker and
+// the simulator, which know nothing of the optimiser.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "schedlang/check/check.h"
+#include "schedlang/elaborate/elaborate.h"
+#include "schedlang/lower/lower.h"
+#include "schedlang/sim/simulate.h"
+#include "schedlang/text/parse.h"
+#include "tests/schedlang/elaborated.h"
+
+namespace stringline {
+namespace {
+
+constexpr const char* kLine = "stages P on line;";
+
+std::string BlockWith(const std::string& rules, const std::string& stages = kLine) {
+  return absl::StrCat("schedule s(P, M) { ", stages, "\nrank r search { ", rules, " } }");
+}
+
+TEST(SearchBlock, FindsTheOrderThatThereIs) {
+  EXPECT_EQ(Elaborated(BlockWith("within activations P - r; prefer F, B;"), {{"P", 2}, {"M", 2}}),
+            "plan s P=2 M=2\n"
+            "stages 0 1\n"
+            "costs F=1 B=2 I=1 W=1\n"
+            "search makespan=9 bound=9\n"
+            "rank 0: 0F0 0F1 0B0 0B1\n"
+            "rank 1: 1F0 1B0 1F1 1B1\n");
+  EXPECT_EQ(Elaborated(BlockWith("prefer F, I, W; costs F [1, 2], W s -> 3, p2p 1; minimize span;"),
+                       {{"P", 2}, {"M", 1}}),
+            "plan s P=2 M=1\n"
+            "stages 0 1\n"
+            "costs F=[1,2] B=2 I=1 W=[3,3] p2p=1\n"
+            "search span=10 bound=10\n"
+            "rank 0: 0F0 0I0 0W0\n"
+            "rank 1: 1F0 1I0 1W0\n");
+  EXPECT_EQ(Elaborated(BlockWith("within memory 4; costs saved_for_I 1, saved_for_W 2, stash 1; "
+                                 "pairs F & B costs 2; iterations 50; prefer B, F"),
+                       {{"P", 1}, {"M", 1}}),
+            "plan s P=1 M=1\n"
+            "stages 0\n"
+            "costs F=1 B=2 I=1 W=1\n"
+            "search makespan=3 bound=3\n"
+            "rank 0: 0F0 0B0\n");
+}
+
+struct RulesCase {
+  const char* rules;
+  const char* finding;  // its first line, without file and place
+};
+
+const RulesCase kBadRules[] = {
+    // What does not belong there
+    {"hold at most 2;", "'hold' cannot stand in a search block; it belongs in a greedy block"},
+    {"tighten;", "'tighten' cannot stand in a search block; it belongs in a timetable"},
+    {"F r;", "an action cannot stand in a search block, which says rules instead of actions"},
+    {"order o { F r }",
+     "an order cannot stand in a search block, which says rules instead of "
+     "actions"},
+    {"if r == 0 { within activations 1; }", "'within' stands only directly in a rank block"},
+    // Twice
+    {"minimize span; minimize makespan;", "a second 'minimize'"},
+    {"within activations 1; within memory 4;",
+     "a second 'within'; a rank is given one limit, of activations or of memory"},
+    {"pairs F & B; pairs F & I; pairs F & B costs 3;", "a second 'pairs F & B'"},
+    {"costs stash 1, stash 2;", "a second 'stash'"},
+    // What does not fit together
+    {"within memory 4; costs F 1;",
+     "nothing says what a microbatch of a stage holds: 'costs saved_for_W 1' and so on"},
+    {"prefer B, I, W;", "'prefer' names no F"},
+    {"prefer F;", "'prefer' names no B, nor I and W"},
+    {"prefer F, B, I;", "'prefer' names no W, which an I needs"},
+    {"prefer F, B, W;", "'prefer' names no I, of which a W is"},
+    {"pairs F & W;", "what a search pairs is 'F & B', or 'F & I'"},
+    {"pairs B & F;", "what a search pairs is 'F & B', or 'F & I'"},
+    {"prefer F, I, W; pairs F & B;", "pairs with B, which 'prefer' leaves out"},
+    // Numbers
+    {"within activations r - 1;", "a limit of -1, with r = 0"},
+    {"iterations 0;", "a search of 0 iterations; it takes 1 .. 1000000000"},
+    {"iterations 5 + r;", "the iterations are not the same on all ranks"},
+    {"costs F r + 1;", "the costs are not the same on all ranks"},
+    {"costs stash r;", "the costs are not the same on all ranks"},
+    {"costs stash 0 - 1;", "a cost of -1; what a microbatch holds is 0 .. 1000000000"},
+    {"costs saved_for_I [1];", "costs of 1 stage, but there are 2"},
+    {"pairs F & B costs 0;", "a cost of 0; costs are 1 .. 1000000000"},
+    {"pairs F & B costs r + 1;", "the costs of the pair are not the same on all ranks"},
+    {"pairs F & I costs [1, 2, 3];", "costs of 3 stages, but there are 2"},
+    // Limits that nothing fits into
+    {"within activations 1 - r;", "no order exists within 0 activations on rank 1: it needs 1"},
+    {"within memory 4; costs saved_for_I 2, saved_for_W 1, stash 5; prefer F, I, W;",
+     "no order exists within memory 4 on rank 0: it needs 8"},
+};
+
+TEST(SearchBlock, SaysWhatIsWrong) {
+  for (const RulesCase& c : kBadRules) {
+    const std::string answer = Elaborated(BlockWith(c.rules), {{"P", 2}, {"M", 2}});
+    const std::string first = answer.substr(0, answer.find('\n'));
+    const size_t text = first.find("error: ");
+    ASSERT_NE(text, std::string::npos) << c.rules << "\n" << answer;
+    const std::string finding = first.substr(text + 7);
+    EXPECT_EQ(finding.substr(0, finding.find(" (and ")), c.finding) << answer;
+  }
+}
+
+TEST(SearchBlock, BelongsToItself) {
+  const auto finding = [](const std::string& rank) {
+    const std::string answer = Elaborated(
+        absl::StrCat("schedule s(P, M) { ", kLine, " ", rank, " }"), {{"P", 2}, {"M", 2}});
+    return answer.substr(0, answer.find('\n'));
+  };
+  EXPECT_EQ(
+      finding("rank r greedy { prefer F, B; minimize span; }"),
+      "x.sched:1:67: error: 'minimize' cannot stand in a greedy block; it belongs in a search "
+      "block");
+  EXPECT_EQ(
+      finding("rank r { prefer F, B; }"),
+      "x.sched:1:47: error: 'prefer' cannot stand in a sequence; it belongs in a greedy block "
+      "or a search block");
+  EXPECT_EQ(finding("rank r greedy { prefer F, B; costs stash 2; }"),
+            "x.sched:1:73: error: 'stash' cannot stand in a greedy block; it belongs in a search "
+            "block");
+  EXPECT_EQ(finding("pad microbatches to 4; rank r search { }"),
+            "x.sched:1:38: error: 'pad' cannot stand beside a search block: it finds orders for "
+            "any number");
+}
+
+TEST(SearchBlock, IsRefusedWhereItIsTooLarge) {
+  const std::string text = BlockWith("", "stages 3 * P on loop;");
+  const std::string many = Elaborated(text, {{"P", 1400}, {"M", 1}});
+  EXPECT_TRUE(absl::StrContains(many, "a search orders at most 4096 stages, and there are 4200"))
+      << many;
+  const std::string long_one = Elaborated(text, {{"P", 16}, {"M", 100'000}});
+  EXPECT_TRUE(absl::StrContains(long_one,
+                                "a search orders at most 10000000 actions, and there are 14400000"))
+      << long_one;
+}
+
+TEST(SearchBlock, IsNoMoreWhatWasFoundOnceItIsChanged) {
+  const std::string text =
+      absl::StrCat(BlockWith("prefer F, B;"), "\nschedule t(P, M) = s(P, M) then defer W by 1;");
+  const std::string plan = Elaborated(text, {{"P", 2}, {"M", 2}});
+  EXPECT_TRUE(absl::StartsWith(plan, "plan t")) << plan;
+  EXPECT_FALSE(absl::StrContains(plan, "\nsearch ")) << plan;
+}
+
+// Every plan that is found is complete, ends, stays within its limit, and takes as long as it says.
+void ExpectRight(const std::string& stages, const std::string& rules, int most, int p, int m) {
+  const std::string text =
+      BlockWith(absl::StrCat("iterations 200; costs p2p 1, F 2, B 5, I 2, W 2; within activations ",
+                             most, "; ", rules),
+                stages);
+  SCOPED_TRACE(absl::StrCat(text, " P=", p, " M=", m));
+  const Source source("x.sched", text);
+  Diagnostics diagnostics;
+  const auto file = Parse(source, &diagnostics);
+  ASSERT_TRUE(file) << Render(diagnostics, source);
+  const auto plan = Elaborate(*file, "", {{"P", p}, {"M", m}}, &diagnostics);
+  ASSERT_TRUE(plan) << Render(diagnostics, source);
+  const Plan lowered = Lower(*plan);
+  Check(lowered, {.activations = most}, &diagnostics);
+  EXPECT_TRUE(diagnostics.empty()) << Render(diagnostics, source);
+  EXPECT_LE(plan->searched.bound, plan->searched.value);
+  if (plan->searched.objective != "makespan") return;
+  const auto costs = ResolveCosts(*ParseCosts("F=2ns,B=5ns,I=2ns,W=2ns,p2p=1ns"), lowered);
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  const auto timeline = Simulate(lowered, *costs);
+  ASSERT_TRUE(timeline.ok()) << timeline.status();
+  EXPECT_EQ(MeasureBubbles(*timeline).makespan_ns, plan->searched.value);
+}
+
+TEST(SearchBlock, WhatIsFoundIsRight) {
+  const struct {
+    const char* stages;
+    int of_a_rank;  // stages of a pipe
+  } kStages[] = {
+      {kLine, 1},
+      {"stages 2 * P on v;", 2},
+      {"stages 3 * P on loop;", 3},
+      {"stages 2 * P on wave;", 2},
+      {"pipe down { stages P on line; microbatches M / 2; } "
+       "pipe up { stages P on reversed line; microbatches M - M / 2; }",
+       1},
+  };
+  const char* const kRules[] = {"", "prefer F, B;", "prefer F, I, W; minimize span;",
+                                "prefer F, I, W, B;", "minimize period; prefer F, B;"};
+  for (const auto& stages : kStages) {
+    for (const char* const rules : kRules) {
+      for (const int p : {1, 2, 3}) {
+        for (const int m : {1, 2, 5}) {
+          for (const int more : {0, 1, 4}) {
+            ExpectRight(stages.stages, rules, stages.of_a_rank + more, p, m);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(SearchBlock, IsTheSameEveryTime) {
+  const std::string text = BlockWith("within activations P + 1;", "stages 2 * P on v;");
+  const std::string once = Elaborated(text, {{"P", 3}, {"M", 5}});
+  EXPECT_TRUE(absl::StrContains(once, "search makespan=")) << once;
+  EXPECT_EQ(Elaborated(text, {{"P", 3}, {"M", 5}}), once);
+}
+
+}  // namespace
+}  // namespace stringline

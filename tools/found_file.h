@@ -1,0 +1,52 @@
+// The orders that searches of a schedule file have found, in a file beside it: best.sched.found.
+//
+//   # Orders found for the search blocks of best.sched. They are found again without this file.
+//   found 3f2a9c41 value=22 bound=22
+//   rank 0: 0F 0F&0B 0B …
+//   end 8812e0b7
+//
+// Every entry has the key of what was searched for and a sum of its text. What is damaged is passed
+// over, and what is of another problem does not fit it (FitsProblem), so nothing that lies there
+// can be wrong to use. Where the folder cannot be written, nothing is kept.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schedlang/search/kept_orders.h"
+
+namespace stringline {
+
+class FoundFile : public search::KeptOrders {
+ public:
+  enum class Use : uint8_t {
+    kReadAndWrite,
+    kOnlyWrite,  // what was found before is not looked at
+    kOnlyRead,
+  };
+  static Use UseOf(bool again) { return again ? Use::kOnlyWrite : Use::kReadAndWrite; }
+
+  // `schedule`: what a command line calls FILE. Where that is no file, nothing is kept.
+  FoundFile(const std::string& schedule, Use use);
+  // Writes what is new, in the place of what was there under the same keys.
+  ~FoundFile() override;
+  FoundFile(const FoundFile&) = delete;
+  FoundFile& operator=(const FoundFile&) = delete;
+
+  std::optional<search::Found> Find(uint64_t key) override;
+  void Keep(uint64_t key, const search::Found& found) override;
+
+ private:
+  std::string path_;  // empty: nowhere
+  const Use use_;
+  std::mutex mutex_;
+  std::optional<std::map<uint64_t, std::string>> old_;  // entries, once they have been read
+  std::map<uint64_t, std::string> new_;
+};
+
+}  // namespace stringline
