@@ -187,6 +187,59 @@ TEST(WriteScheduleTest, ATimetableIsFoundAgain) {
 )");
 }
 
+TEST(WriteScheduleTest, RanksWithLongWaysHaveSlotsOfTheirOwn) {
+  const auto plan = PlanOfSchedText(R"(schedule found(P, M) {
+  stages 2 * P on v;
+  split "Ett|tt|tt|t||tL";
+  rank r timetable {
+    repeat M as m {
+      at 6 * m + (r == 0 ? 0 : r == 1 ? 3 : 5)    : F r;
+      at 6 * m + (r == 0 ? 20 : r == 1 ? 13 : 10) : F 2 * P - 1 - r;
+      at 6 * m + (r == 0 ? 33 : r == 1 ? 38 : 44) : I 2 * P - 1 - r;
+      at 6 * m + (r == 0 ? 71 : r == 1 ? 58 : 51) : I r;
+      at 6 * m + (r == 0 ? 76 : r == 1 ? 65 : 60) : W 2 * P - 1 - r;
+      at 6 * m + (r == 0 ? 79 : r == 1 ? 66 : 67) : W r;
+    }
+  }
+})",
+                                    3, 24);
+  EXPECT_EQ(Write(*plan).text, R"(schedule found(P, M) {
+  require P == 3  "found for 3 ranks";
+  stages 2 * P on v;
+  split "Ett|tt|tt|t||tL";
+
+  rank r timetable {
+    let down = r;
+    let up   = 2 * P - 1 - r;
+    repeat M as m {
+      if r == 0 {
+        at 6 * m      : F down;
+        at 6 * m + 20 : F up;
+        at 6 * m + 33 : I up;
+        at 6 * m + 71 : I down;
+        at 6 * m + 76 : W up;
+        at 6 * m + 79 : W down;
+      } else if r == 1 {
+        at 6 * m      : F down;
+        at 6 * m + 10 : F up;
+        at 6 * m + 35 : I up;
+        at 6 * m + 55 : I down;
+        at 6 * m + 62 : W up;
+        at 6 * m + 63 : W down;
+      } else {
+        at 6 * m      : F down;
+        at 6 * m + 5  : F up;
+        at 6 * m + 39 : I up;
+        at 6 * m + 46 : I down;
+        at 6 * m + 55 : W up;
+        at 6 * m + 62 : W down;
+      }
+    }
+  }
+}
+)");
+}
+
 TEST(WriteScheduleTest, ARuleIsFoundAgain) {
   EXPECT_EQ(Write(*LibraryPlan("hanayo", 4, 12)).text, R"(schedule found(P, M) {
   require P == 4  "found for 4 ranks";
