@@ -1,3 +1,5 @@
+// Two counts of letters: what ranks have said, and what of that is done. A rank says one group at a
+// time.
 #include "schedlang/search/all_orders.h"
 
 #include <algorithm>
@@ -9,12 +11,13 @@ namespace {
 
 class AllOrders {
  public:
-  AllOrders(const Problem& problem, int64_t bound, int64_t most_nodes, Proven* proven)
-      : problem_(problem), bound_(bound), most_nodes_(most_nodes), proven_(*proven) {
+  AllOrders(const Problem& problem, int64_t most_nodes, Proven* proven)
+      : problem_(problem), most_nodes_(most_nodes), proven_(*proven) {
     words_.resize(problem.ranks);
     done_.resize(problem.stages.size());
     said_ = done_;
     held_.assign(problem.ranks, 0);
+    done_groups_.assign(problem.ranks, 0);
     groups_.resize(problem.ranks);
     for (int r = 0; r < problem.ranks; ++r) FindGroups(r);
   }
@@ -22,6 +25,7 @@ class AllOrders {
   void Run() {
     proven_.finished = true;
     Extend();
+    if (proven_.finished) proven_.bound = proven_.value;
   }
 
  private:
@@ -97,10 +101,8 @@ class AllOrders {
 
   // Does what can be done; then the first rank that waits for nothing says what is next.
   void Extend() {
-    std::vector<int> doing(problem_.ranks, 0);
     const Counts done = done_;
     const std::vector<size_t> done_groups = done_groups_;
-    done_groups_.resize(problem_.ranks, 0);
     for (bool moved = true; moved;) {
       moved = false;
       for (int r = 0; r < problem_.ranks; ++r) {
@@ -145,7 +147,7 @@ class AllOrders {
   // Whether to go on.
   bool Try(int rank, Group group) {
     if (++proven_.nodes > most_nodes_) proven_.finished = false;
-    if (!proven_.finished || proven_.value <= bound_) return false;
+    if (!proven_.finished || proven_.value <= proven_.bound) return false;
     words_[rank].push_back(group);
     Count(group, 1, &said_);
     Hold(rank, group, 1);
@@ -164,7 +166,6 @@ class AllOrders {
   }
 
   const Problem& problem_;
-  const int64_t bound_;
   const int64_t most_nodes_;
   Proven& proven_;
   std::vector<std::vector<Group>> groups_;  // by rank
@@ -176,8 +177,8 @@ class AllOrders {
 
 }  // namespace
 
-void TryAllOrders(const Problem& problem, int64_t bound, int64_t most_nodes, Proven* proven) {
-  AllOrders(problem, bound, most_nodes, proven).Run();
+void TryAllOrders(const Problem& problem, int64_t most_nodes, Proven* proven) {
+  AllOrders(problem, most_nodes, proven).Run();
 }
 
 }  // namespace stringline::search

@@ -8,10 +8,9 @@
 
 namespace stringline::search {
 
-// Improves `proven` until it meets `bound`, all orders are tried, or it has more than `most_nodes`
-// nodes. Every order comes once: a rank says what its next group is before that can be done; groups
-// that can be done are done first. Those are cut away that wait in a circle, and for kSpan those in
-// which a rank is too late already.
-void TryAllOrders(const Problem& problem, int64_t bound, int64_t most_nodes, Proven* proven);
+// Improves `proven` until it meets its bound, all orders are tried, or it has more than
+// `most_nodes` nodes. Every order comes once: a rank says what its next group is before that can be
+// done; groups that can be done are done first. Ranks that wait in a circle end an attempt.
+void TryAllOrders(const Problem& problem, int64_t most_nodes, Proven* proven);
 
 }  // namespace stringline::search

@@ -52,6 +52,28 @@ std::vector<std::optional<int64_t>> MostHeld(const Plan& plan) {
   return most;
 }
 
+// `hold at most`, as text and by rank; "" for no limit.
+struct HoldLimit {
+  std::string text;
+  std::vector<std::optional<int64_t>> by_rank;
+};
+
+// None, the same for all ranks, and that of each.
+std::vector<HoldLimit> HoldLimitsOf(const Plan& plan) {
+  const auto most = MostHeld(plan);
+  const std::optional<int64_t> all = *std::max_element(most.begin(), most.end());
+  const auto line = AffineThrough(most);
+  std::vector<HoldLimit> limits = {
+      {"", std::vector<std::optional<int64_t>>(most.size())},
+      {line ? WriteAffine(*line, plan.ranks()) : WriteCases(most, "r", plan.ranks()), most}};
+  const std::string number = absl::StrCat(*all);
+  if (limits[1].text != number) {
+    limits.insert(limits.begin() + 1,
+                  {number, std::vector<std::optional<int64_t>>(most.size(), all)});
+  }
+  return limits;
+}
+
 bool GivesOrders(const Plan& plan, const std::vector<GreedyRule>& rules, const OrderCosts& costs) {
   std::vector<int64_t> microbatches;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
@@ -83,47 +105,43 @@ std::string CostsText(const OrderCosts& costs) {
   return parts.empty() ? "" : absl::StrCat("costs ", absl::StrJoin(parts, ", "), ";");
 }
 
+std::vector<std::string> LinesOfRule(const HoldLimit& limit, const std::vector<ActionKind>& kinds,
+                                     const OrderCosts& costs) {
+  std::vector<std::string> statements;
+  if (!limit.text.empty()) statements.push_back(absl::StrCat("hold at most ", limit.text, ";"));
+  const std::string letters = absl::StrJoin(kinds, ", ", [](std::string* out, ActionKind kind) {
+    absl::StrAppend(out, PrintedKind(kind));
+  });
+  statements.push_back(absl::StrCat("prefer ", letters, ";"));
+  if (const std::string text = CostsText(costs); !text.empty()) statements.push_back(text);
+  std::vector<std::string> lines = {"  rank r greedy {"};
+  for (const std::string& statement : statements) {
+    for (std::string& part : BrokenLines(statement, 4)) lines.push_back(std::move(part));
+  }
+  lines.emplace_back("  }");
+  return lines;
+}
+
 }  // namespace
 
 std::optional<Draft> DraftGreedy(const Written& written, bool grows) {
   const Plan& plan = *written.plan;
   std::vector<ActionKind> kinds = KindsOf(plan);
   if (kinds.empty()) return std::nullopt;
-  const auto most = MostHeld(plan);
-  const auto line = AffineThrough(most);
-  const std::string hold =
-      line ? WriteAffine(*line, plan.ranks()) : WriteCases(most, "r", plan.ranks());
   std::vector<OrderCosts> all_costs = {kUnitOrderCosts};
   all_costs.insert(all_costs.end(), written.costs.begin(), written.costs.end());
-  do {
-    for (const bool limited : {false, true}) {
+  for (const HoldLimit& limit : HoldLimitsOf(plan)) {
+    do {
       std::vector<GreedyRule> rules;
-      for (const auto& held : most) {
-        rules.push_back({limited ? held : std::nullopt, kinds});
-      }
+      for (const auto& held : limit.by_rank) rules.push_back({held, kinds});
       for (const OrderCosts& costs : all_costs) {
         if (!GivesOrders(plan, rules, costs)) continue;
-        Draft draft{.form = WrittenForm::kGreedy, .lines = {"  rank r greedy {"}};
+        Draft draft{.form = WrittenForm::kGreedy, .lines = LinesOfRule(limit, kinds, costs)};
         if (grows) draft.step = 1;
-        std::vector<std::string> statements;
-        if (limited) statements.push_back(absl::StrCat("hold at most ", hold, ";"));
-        statements.push_back(absl::StrCat("prefer ",
-                                          absl::StrJoin(kinds, ", ",
-                                                        [](std::string* out, ActionKind kind) {
-                                                          absl::StrAppend(out, PrintedKind(kind));
-                                                        }),
-                                          ";"));
-        if (const std::string text = CostsText(costs); !text.empty()) statements.push_back(text);
-        for (const std::string& statement : statements) {
-          for (std::string& part : BrokenLines(statement, 4)) {
-            draft.lines.push_back(std::move(part));
-          }
-        }
-        draft.lines.emplace_back("  }");
         return draft;
       }
-    }
-  } while (std::next_permutation(kinds.begin(), kinds.end()));
+    } while (std::next_permutation(kinds.begin(), kinds.end()));
+  }
   return std::nullopt;
 }
 

@@ -1,7 +1,6 @@
 // Phases with `repeat`. A count that grows with the microbatches is written as M less what the
 // other phases have done of them. Counts that come twice get a name.
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -54,7 +53,7 @@ class PhaseBlock {
   }
 
   // The phases of `growth` are repeated more. `all` is how many microbatches there are, or actions
-  // of each direction; `name` is how that is written, as one of `parts` of M.
+  // of each direction; `name` is how that is written, M divided by `parts`.
   void Grow(const Growth& growth, int64_t all, std::string name, int parts) {
     // A fraction of a fraction is one of M.
     const int64_t whole = growth.step > 1 ? parts : 1;
@@ -102,6 +101,7 @@ class PhaseBlock {
 
   void NameCounts() {
     for (const PhaseCount& count : counts_) {
+      if (count.number.slope == 0) continue;
       const auto uses = std::count_if(counts_.begin(), counts_.end(), [&](const PhaseCount& c) {
         return c.number == count.number;
       });
@@ -109,7 +109,7 @@ class PhaseBlock {
       const std::string name = NameFor(count.number);
       const bool is_taken =
           std::any_of(lets_.begin(), lets_.end(), [&](const Let& let) { return let.name == name; });
-      if (uses < 2 || count.number.slope == 0 || value == "r" || name.empty() || is_taken) continue;
+      if (uses < 2 || value == "r" || name.empty() || is_taken) continue;
       lets_.push_back({name, value});
     }
   }
@@ -121,7 +121,7 @@ class PhaseBlock {
       if (let.value == value) name = let.name;
     }
     if (count.step == 0) return name.empty() ? value : name;
-    const std::string rest =
+    std::string rest =
         name.empty() ? WriteSum(all_, -count.number, ranks_) : absl::StrCat(all_, " - ", name);
     if (count.step == 1) return rest;
     const bool is_product = rest == all_;
@@ -142,12 +142,35 @@ void AddLines(std::vector<std::string> more, std::vector<std::string>* lines) {
   lines->insert(lines->end(), more.begin(), more.end());
 }
 
-// "if r == 0", "else if r < 3", "else".
-std::string HeadOf(const SharedPhases& range, bool is_first, bool is_last) {
-  if (is_last) return "else";
-  const bool is_one = range.end - range.first == 1;
-  return absl::StrCat(is_first ? "if r " : "else if r ", is_one ? "== " : "< ",
-                      is_one ? range.first : range.end);
+// "r == 0", "r < 3", where those before are excluded; else "1 <= r and r < 3".
+std::string ConditionOf(const SharedPhases& range, bool others_excluded) {
+  if (range.end - range.first == 1) return absl::StrCat("r == ", range.first);
+  return absl::StrCat(others_excluded ? "" : absl::StrCat(range.first, " <= r and "), "r < ",
+                      range.end);
+}
+
+// A branch for every range of ranks that does something.
+void AddBranches(const std::vector<SharedPhases>& ranges, std::vector<PhaseBlock>* blocks,
+                 std::vector<std::string>* lines) {
+  const bool all_work = std::none_of(
+      ranges.begin(), ranges.end(), [](const SharedPhases& range) { return range.phases.empty(); });
+  bool is_first = true;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    if (ranges[i].phases.empty()) continue;
+    const bool is_else = all_work && i + 1 == ranges.size();
+    const std::string head =
+        is_else ? "else" : absl::StrCat("if ", ConditionOf(ranges[i], all_work));
+    if (!is_first) lines->pop_back();
+    lines->push_back(absl::StrCat(is_first  ? "    "
+                                  : is_else ? "    } "
+                                            : "    } else ",
+                                  head, " {"));
+    is_first = false;
+    const BlockText text = (*blocks)[i].Text();
+    AddLets(text.lets, 6, lines);
+    AddLines(LinesOf(text.statements, 6), lines);
+    lines->emplace_back("    }");
+  }
 }
 
 // The block of all ranks. What stands before the phases comes in `begin`.
@@ -157,23 +180,16 @@ std::vector<std::string> RankBlock(const StageText& stages, std::vector<std::str
   std::vector<std::string> lines = {"  rank r {"};
   AddLets(stages.lets, 4, &lines);
   AddLines(std::move(begin), &lines);
-  for (size_t i = 0; i < ranges.size(); ++i) {
-    const BlockText text = (*blocks)[i].Text();
-    size_t indent = 4;
-    if (ranges.size() > 1) {
-      if (lines.size() > 1 && i == 0) lines.emplace_back();
-      const std::string head = HeadOf(ranges[i], i == 0, i + 1 == ranges.size());
-      const std::string line = absl::StrCat(i == 0 ? "    " : "    } ", head, " {");
-      if (i > 0) lines.pop_back();
-      lines.push_back(line);
-      indent = 6;
-    }
-    AddLets(text.lets, indent, &lines);
-    if (lines.size() > 1 && ranges.size() == 1) lines.emplace_back();
-    AddLines(LinesOf(text.statements, indent), &lines);
-    if (ranges.size() > 1) lines.push_back("    }");
+  if (ranges.size() == 1) {
+    const BlockText text = (*blocks)[0].Text();
+    AddLets(text.lets, 4, &lines);
+    if (lines.size() > 1) lines.emplace_back();
+    AddLines(LinesOf(text.statements, 4), &lines);
+  } else {
+    if (lines.size() > 1) lines.emplace_back();
+    AddBranches(ranges, blocks, &lines);
   }
-  lines.push_back("  }");
+  lines.emplace_back("  }");
   return lines;
 }
 
@@ -195,13 +211,15 @@ std::optional<Draft> DraftOfRanges(const Written& written, const std::vector<Sha
   for (const SharedPhases& range : ranges) {
     PhaseBlock& block =
         blocks.emplace_back(range, written.words.signs, written.stages, written.plan->ranks());
-    if (!grows) continue;
+    if (!grows || range.phases.empty()) continue;
     const Growth growth = GrowthOf(range, written.words.signs, {});
     if (growth.phases.empty() || !written.stages.holds_for_all) return std::nullopt;
     block.Grow(growth, written.microbatches, written.stages.microbatches, written.stages.parts);
     step = std::lcm(step, growth.step);
     draft.least = std::max(draft.least, block.least());
   }
+  // Steps that are larger than that say nothing, and are long to check.
+  if (step > written.microbatches) return std::nullopt;
   if (grows) draft.step = step;
   draft.lines = RankBlock(written.stages, {}, &blocks, ranges);
   return draft;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kNarrowest = 8;
 constexpr size_t kWidening = 8;
-constexpr size_t kMostBytes = size_t{300} << 20;
+constexpr size_t kMostBytes = size_t{400} << 20;
 
 // A group that was done, behind another one of the log.
 struct Step {
@@ -65,38 +65,46 @@ uint64_t HashOf(const Frontier& frontier) {
 // States with the same number of letters done.
 class Layer {
  public:
+  // Whether one that is here leaves it nothing.
+  bool IsCutAway(const State& state) const {
+    const auto alike = by_hash_.find(HashOf(state.partial.frontier));
+    if (alike == by_hash_.end()) return false;
+    return std::any_of(alike->second.begin(), alike->second.end(), [&](int i) {
+      return HaveDoneTheSame(states_[i].partial.frontier, state.partial.frontier) &&
+             IsNoLater(states_[i], state);
+    });
+  }
+
+  // `state` is not cut away.
   void Add(State state) {
     std::vector<int>& alike = by_hash_[HashOf(state.partial.frontier)];
-    for (const int i : alike) {
-      const State& other = states_[i];
-      if (other.is_cut || !HaveDoneTheSame(other.partial.frontier, state.partial.frontier))
-        continue;
-      if (IsNoLater(other, state)) return;
-    }
-    for (const int i : alike) {
+    std::erase_if(alike, [&](int i) {
       State& other = states_[i];
-      if (other.is_cut || !HaveDoneTheSame(other.partial.frontier, state.partial.frontier))
-        continue;
-      if (IsNoLater(state, other)) other.is_cut = true;
-    }
-    std::erase_if(alike, [&](int i) { return states_[i].is_cut; });
+      if (!HaveDoneTheSame(other.partial.frontier, state.partial.frontier)) return false;
+      other.is_cut = IsNoLater(state, other);
+      return other.is_cut;
+    });
     alike.push_back(static_cast<int>(states_.size()));
     states_.push_back(std::move(state));
   }
 
-  // The best `width` with a bound below `below`, best first. Whether some had to be left out.
-  bool TakeBest(size_t width, int64_t below, std::vector<State>* best) {
+  // The best `width` with a bound below `below`, best first. The least bound of those that had to
+  // be left out.
+  int64_t TakeBest(size_t width, int64_t below, std::vector<State>* best) {
     by_hash_.clear();
     std::erase_if(states_,
                   [&](const State& state) { return state.is_cut || state.bound >= below; });
     std::stable_sort(states_.begin(), states_.end(), [](const State& a, const State& b) {
       return std::pair(a.bound, a.all_ends) < std::pair(b.bound, b.all_ends);
     });
-    const bool is_too_many = states_.size() > width;
-    if (is_too_many) states_.resize(width);
+    int64_t left_out = kNoLimit;
+    if (states_.size() > width) {
+      left_out = states_[width].bound;
+      states_.resize(width);
+    }
     *best = std::move(states_);
     states_.clear();
-    return is_too_many;
+    return left_out;
   }
 
  private:
@@ -113,6 +121,7 @@ class Search {
         bound_(bound),
         most_nodes_(most_nodes) {
     proven_.value = upper;
+    proven_.bound = bound;
     const bool is_makespan = problem.objective == Objective::kMakespan;
     starts_ = is_makespan ? std::vector<int64_t>(problem.ranks, 0) : KnownStarts(problem);
     if (is_makespan) {
@@ -127,9 +136,10 @@ class Search {
     const size_t bytes = sizeof(State) + 400 + 32 * relaxed_.at(problem_.stage_count(), 0);
     const size_t widest = std::max(kNarrowest, kMostBytes / bytes / 4);
     for (size_t width = kNarrowest;; width *= kWidening) {
-      is_whole_ = true;
+      least_left_out_ = kNoLimit;
       Pass(std::min(width, widest));
-      proven_.finished = is_whole_ || proven_.value <= bound_;
+      proven_.bound = std::min(proven_.value, std::max(proven_.bound, least_left_out_));
+      proven_.finished = proven_.value <= proven_.bound;
       if (proven_.finished || proven_.nodes >= most_nodes_ || width >= widest) break;
     }
     return std::move(proven_);
@@ -145,10 +155,14 @@ class Search {
     layers[0].Add(std::move(empty));
     std::vector<State> states;
     for (int i = 0; i < branching_.all_steps(); ++i) {
-      if (layers[i].TakeBest(width, proven_.value, &states)) is_whole_ = false;
+      least_left_out_ =
+          std::min(least_left_out_, layers[i].TakeBest(width, proven_.value, &states));
       for (const State& state : states) {
-        if (proven_.nodes >= most_nodes_) is_whole_ = false;
-        if (proven_.nodes >= most_nodes_ || proven_.value <= bound_) return;
+        if (proven_.value <= proven_.bound) return;
+        if (proven_.nodes >= most_nodes_) {
+          least_left_out_ = 0;
+          return;
+        }
         if (state.bound < proven_.value) Expand(state, &layers);
       }
     }
@@ -163,16 +177,18 @@ class Search {
       child.partial = partial;
       branching_.Do(next, &child.partial);
       child.step = {before, next.rank, next.group};
+      const int steps = branching_.Steps(child.partial);
+      Layer& layer = (*layers)[steps];
+      FindTimes(&child);
+      if (layer.IsCutAway(child)) return;
+      child.bound = state.bound;
       Measure(&child);
       if (child.bound >= proven_.value) return;
-      const int steps = branching_.Steps(child.partial);
-      if (steps == branching_.all_steps()) {
+      if (steps < branching_.all_steps()) {
+        layer.Add(std::move(child));
+      } else {
         proven_.value = child.bound;
         proven_.words = WordsOf(child.step);
-      } else {
-        child.bound = std::max(child.bound, state.bound);
-        FindTimes(&child);
-        (*layers)[steps].Add(std::move(child));
       }
     });
   }
@@ -182,7 +198,7 @@ class Search {
     FindHeads(relaxed_, frontier, &heads_);
     for (int r = 0; r < problem_.ranks; ++r) {
       const Tails& tails = tails_.size() == 1 ? tails_[0] : tails_[r];
-      const int64_t end = InterruptedEnd(relaxed_, frontier, heads_, tails, r, &letters_);
+      const int64_t end = InterruptedEnd(relaxed_, frontier, heads_, tails, r, &scratch_);
       const int64_t value = std::max(end, frontier.now[r]) - starts_[r];
       state->bound = std::max(state->bound, value);
       state->all_ends += value;
@@ -242,9 +258,9 @@ class Search {
   std::vector<int64_t> starts_;  // by rank: from where its end counts
   std::vector<Tails> tails_;     // one for all ranks, or one for each
   Heads heads_;
-  std::vector<TimedLetter> letters_;
-  std::vector<Step> log_;  // of the states that were looked behind, in this pass
-  bool is_whole_ = true;   // nothing was left out in this pass
+  OneRankScratch scratch_;
+  std::vector<Step> log_;              // of the states that were looked behind, in this pass
+  int64_t least_left_out_ = kNoLimit;  // the least bound of what this pass left out
   Proven proven_;
 };
 
@@ -252,21 +268,32 @@ class Search {
 
 Proven SolveExactly(const Problem& problem, int64_t upper, int64_t most_nodes) {
   const int64_t bound = LowerBoundOf(problem);
-  if (bound >= upper) return {.value = upper, .finished = true};
+  if (bound >= upper) return {.value = upper, .bound = upper, .finished = true};
   if (problem.objective == Objective::kMakespan ||
       (problem.objective == Objective::kSpan && !KnownStarts(problem).empty())) {
     return Search(problem, bound, upper, most_nodes).Run();
   }
   // A good order for another objective may meet the bound.
-  Problem makespan = problem;
-  makespan.objective = Objective::kMakespan;
-  Proven proven = SolveExactly(makespan, kNoLimit, most_nodes / 4);
-  const bool is_none = proven.finished && proven.words.empty();
-  const int64_t value = proven.words.empty() ? kNoLimit : ValueOf(problem, proven.words);
-  if (value >= upper) proven.words.clear();
-  proven.value = std::min(value, upper);
-  proven.finished = is_none || proven.value <= bound;
-  if (!proven.finished) TryAllOrders(problem, bound, most_nodes, &proven);
+  Proven proven{.value = upper, .bound = bound};
+  for (const Objective objective : {Objective::kSpan, Objective::kMakespan}) {
+    Problem other = problem;
+    other.objective = objective;
+    if (objective == Objective::kSpan && KnownStarts(problem).empty()) continue;
+    const Proven found = SolveExactly(other, kNoLimit, most_nodes / 4);
+    proven.nodes += found.nodes;
+    if (found.finished && found.words.empty()) {  // there is none at all
+      proven.bound = upper;
+      proven.finished = true;
+      return proven;
+    }
+    const int64_t value = found.words.empty() ? kNoLimit : ValueOf(problem, found.words);
+    if (value >= proven.value) continue;
+    proven.value = value;
+    proven.words = found.words;
+    proven.finished = value <= bound;
+    if (proven.finished) return proven;
+  }
+  TryAllOrders(problem, most_nodes, &proven);
   return proven;
 }
 

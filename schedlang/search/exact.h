@@ -10,7 +10,9 @@ namespace stringline::search {
 struct Proven {
   Words words;               // empty: none below `upper` was found
   int64_t value = kNoLimit;  // of the words; without words `upper`
-  bool finished = false;     // nothing is below `value`
+  int64_t bound = 0;         // no order is below, or none below `upper`; that of lower_bound.h, or
+                             // better by what was cut away
+  bool finished = false;     // `bound` is `value`
   int64_t nodes = 0;         // states that were made
 };
 

@@ -9,11 +9,8 @@ namespace {
 
 class ListRun {
  public:
-  ListRun(const Problem& problem, const Policy& policy, const Arrivals* expected)
-      : problem_(problem),
-        policy_(policy),
-        expected_(expected),
-        ranks_(static_cast<size_t>(problem.ranks)) {
+  ListRun(const Problem& problem, const Policy& policy)
+      : problem_(problem), policy_(policy), ranks_(static_cast<size_t>(problem.ranks)) {
     stages_.resize(problem.stages.size());
     for (size_t s = 0; s < stages_.size(); ++s) {
       const StageWork& work = problem.stages[s];
@@ -45,31 +42,18 @@ class ListRun {
     words_.resize(ranks_.size());
   }
 
-  Words Run(Arrivals* seen) && {
+  Words Run() && {
     for (size_t r = 0; r < ranks_.size(); ++r) Choose(static_cast<int>(r));
     while (true) {
       int first = -1;
       for (size_t r = 0; r < ranks_.size(); ++r) {
-        if (ranks_[r].choice.first == kNoLetter && !ranks_[r].waits) continue;
+        if (ranks_[r].choice.first == kNoLetter) continue;
         if (first < 0 || ranks_[r].start < ranks_[static_cast<size_t>(first)].start) {
           first = static_cast<int>(r);
         }
       }
       if (first < 0) break;
-      RankState& rank = ranks_[static_cast<size_t>(first)];
-      if (rank.waits) {  // in vain
-        rank.now = rank.start;
-        Choose(first);
-      } else {
-        Perform(first);
-      }
-    }
-    if (seen != nullptr) {
-      *seen = {};
-      for (StageState& stage : stages_) {
-        seen->activations.push_back(std::move(stage.activations));
-        seen->gradients.push_back(std::move(stage.gradients));
-      }
+      Perform(first);
     }
     for (const RankState& rank : ranks_) {
       if (rank.left > 0) return {};
@@ -90,15 +74,13 @@ class ListRun {
     int64_t capacity = 0;
     int64_t stash = 0;  // the most that an I or B holds more while it runs
     int64_t left = 0;   // input and weight sides still to do
-    Group choice;        // what it does next, from `start` on; none: nothing
-    bool waits = false;  // until `start` for something that should come
+    Group choice;       // what it does next, from `start` on; none: it waits
     int64_t start = 0;
   };
   struct Candidate {
     Letter letter = kNoLetter;
     int64_t start = 0;
     int64_t score = 0;
-    bool is_known = true;  // when it can start; else that is only expected
   };
 
   int DepthOf(int s) const {
@@ -144,27 +126,26 @@ class ListRun {
       const StageState& stage = stages_[static_cast<size_t>(s)];
       const StageWork& work = problem_.stages[static_cast<size_t>(s)];
       if (stage.inputs < stage.forwards) {
-        bool is_known = true;
-        const int64_t there = ThereAt(s, stage.gradients, false, stage.inputs, rank.now, &is_known);
+        const int64_t there = stage.gradients[static_cast<size_t>(stage.inputs)];
         const Letter letter = LetterOf(input_kind, s);
         if (there != kNotThere && HasRoom(rank, letter)) {
           const int64_t start = std::max(rank.now, there);
-          Consider({letter, start, start + policy_.delay[letter], is_known}, &best_input);
+          Consider({letter, start, start + policy_.delay[letter]}, &best_input);
         }
       }
       if (stage.forwards == work.microbatches) continue;
-      bool is_known = true;
-      const int64_t there =
-          ThereAt(s, stage.activations, true, stage.forwards, rank.now, &is_known);
+      const int64_t there = stage.activations[static_cast<size_t>(stage.forwards)];
       if (there == kNotThere) continue;
-      if (stage.forwards - stage.inputs >= policy_.hold[static_cast<size_t>(s)]) continue;
+      const auto index = static_cast<size_t>(s);
+      if (stage.forwards - stage.inputs >= policy_.hold[index]) continue;
+      if (stage.inputs == 0 && stage.forwards >= policy_.warm_up[index]) continue;
       if (!LeavesRoom(rank, i)) {
         blocked = blocked || there <= rank.now;
         continue;
       }
       const Letter letter = LetterOf(ActionKind::kForward, s);
       const int64_t start = std::max(rank.now, there);
-      Consider({letter, start, start + policy_.delay[letter], is_known}, &best_forward);
+      Consider({letter, start, start + policy_.delay[letter]}, &best_forward);
     }
     if (best_input.letter != kNoLetter) Consider(best_input, &best);
     if (best_forward.letter != kNoLetter) Consider(best_forward, &best);
@@ -174,11 +155,9 @@ class ListRun {
       const Letter letter = LetterOf(ActionKind::kWeightGradient, s);
       Consider({letter, rank.now, rank.now + (blocked ? 0 : policy_.delay[letter])}, &best);
     }
-    rank.waits = !best.is_known;
-    rank.choice = {best.is_known ? best.letter : kNoLetter};
+    rank.choice = {best.letter};
     rank.start = best.start;
-    if (best.letter == kNoLetter || !policy_.pairs || rank.waits) return;
-    if (!best_forward.is_known || !best_input.is_known) return;
+    if (best.letter == kNoLetter || !policy_.pairs) return;
     if (best_forward.letter == kNoLetter || best_input.letter == kNoLetter) return;
     if (KindOf(best.letter) == ActionKind::kWeightGradient) return;
     const Group pair{best_forward.letter, best_input.letter};
@@ -192,19 +171,6 @@ class ListRun {
     if (start + time > apart) return;
     rank.choice = pair;
     rank.start = start;
-  }
-
-  // When the value is there or, if that is not known yet, should be; kNotThere if nobody knows.
-  int64_t ThereAt(int s, const std::vector<int64_t>& arrivals, bool activation, int32_t k,
-                  int64_t now, bool* is_known) const {
-    const auto index = static_cast<size_t>(k);
-    const int64_t there = arrivals[index];
-    if (there != kNotThere || expected_ == nullptr) return there;
-    const int64_t expected =
-        (activation ? expected_->activations : expected_->gradients)[static_cast<size_t>(s)][index];
-    if (expected <= now) return kNotThere;
-    *is_known = false;
-    return expected;
   }
 
   bool HasRoom(const RankState& rank, Letter letter) const {
@@ -279,7 +245,6 @@ class ListRun {
 
   const Problem& problem_;
   const Policy& policy_;
-  const Arrivals* const expected_;
   std::vector<RankState> ranks_;
   std::vector<StageState> stages_;
   std::vector<int64_t> queues_;
@@ -288,9 +253,8 @@ class ListRun {
 
 }  // namespace
 
-Words ListOrders(const Problem& problem, const Policy& policy, const Arrivals* expected,
-                 Arrivals* seen) {
-  return ListRun(problem, policy, expected).Run(seen);
+Words ListOrders(const Problem& problem, const Policy& policy) {
+  return ListRun(problem, policy).Run();
 }
 
 }  // namespace stringline::search

@@ -76,7 +76,7 @@ class Bounds {
          warms && cools ? Reason::kBoth
          : cools        ? Reason::kCoolDown
                         : Reason::kWarmUp);
-    Take(base, InterruptedEnd(relaxed_, frontier_, heads_, tails_, rank, &letters_) - start,
+    Take(base, InterruptedEnd(relaxed_, frontier_, heads_, tails_, rank, &scratch_) - start,
          Reason::kBoth);
     Take(base, path - start, Reason::kPath);
     Take(base, begin - start + Area(rank) + behind, Reason::kArea);
@@ -129,7 +129,7 @@ class Bounds {
   Frontier frontier_;
   Heads heads_;
   Tails tails_;
-  std::vector<TimedLetter> letters_;
+  OneRankScratch scratch_;
   BoundParts best_;
 };
 

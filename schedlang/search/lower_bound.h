@@ -36,9 +36,9 @@ struct BoundParts {
   int64_t sum() const { return before + work + idle + behind; }
 };
 
-// A rank cannot hold one microbatch: then sum() is kNoLimit, all of it idle. Cost: linear in
-// letters times ranks for kSpan and kPeriod (and in the stages of a rank), and some thousand
-// windows for every rank.
+// The problem has B, or I and W, or both. A rank cannot hold one microbatch: then sum() is
+// kNoLimit, all of it idle. Cost: linear in letters times ranks for kSpan and kPeriod (and in the
+// stages of a rank), and some thousand windows for every rank.
 BoundParts PartsOfBound(const Problem& problem);
 inline int64_t LowerBoundOf(const Problem& problem) { return PartsOfBound(problem).sum(); }
 

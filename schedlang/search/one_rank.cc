@@ -92,15 +92,19 @@ class Windows {
     Window best;
     if (stages_.empty()) return best;
     const std::vector<int64_t> begins = Thresholds(true), ends = Thresholds(false);
-    std::vector<std::vector<Counts>> counts_of_end;
-    for (const int64_t end : ends) counts_of_end.push_back(CountsAtEnd(end));
+    std::vector<std::vector<Counts>> before;
+    std::vector<int64_t> rooms;
     for (const int64_t begin : begins) {
-      const std::vector<Counts> before = CountsAtBegin(begin);
-      const int64_t room = RoomAt(begin);
-      for (size_t i = 0; i < ends.size(); ++i) {
-        const int64_t inside = Inside(begin, room, before, counts_of_end[i]);
-        const int64_t value = begin + inside + ends[i];
-        if (inside > 0 && value > best.value) best = {value, begin, inside, ends[i]};
+      before.push_back(CountsAtBegin(begin));
+      rooms.push_back(RoomAt(begin));
+    }
+    // Of equal ones that which says more about the beginning.
+    for (const int64_t end : ends) {
+      const std::vector<Counts> at_end = CountsAtEnd(end);
+      for (size_t i = 0; i < begins.size(); ++i) {
+        const int64_t inside = Inside(begins[i], rooms[i], before[i], at_end);
+        const int64_t value = begins[i] + inside + end;
+        if (inside > 0 && value > best.value) best = {value, begins[i], inside, end};
       }
     }
     return best;
@@ -253,26 +257,28 @@ class Windows {
 }  // namespace
 
 int64_t InterruptedEnd(const Relaxed& relaxed, const Frontier& frontier, const Heads& heads,
-                       const Tails& tails, int rank, std::vector<TimedLetter>* letters) {
-  letters->clear();
+                       const Tails& tails, int rank, OneRankScratch* scratch) {
+  std::vector<TimedLetter>& letters = scratch->letters;
+  std::vector<TimedLetter>& waiting = scratch->waiting;
+  letters.clear();
+  waiting.clear();
   for (int s = 0; s < relaxed.problem->stage_count(); ++s) {
-    if (relaxed.rank(s) == rank) AddLetters(relaxed, frontier, heads, tails, s, letters);
+    if (relaxed.rank(s) == rank) AddLetters(relaxed, frontier, heads, tails, s, &letters);
   }
-  std::sort(letters->begin(), letters->end(),
+  std::sort(letters.begin(), letters.end(),
             [](const TimedLetter& a, const TimedLetter& b) { return a.head < b.head; });
   const auto shorter_tail = [](const TimedLetter& a, const TimedLetter& b) {
     return a.tail < b.tail;
   };
-  std::vector<TimedLetter> waiting;
   int64_t now = kLongAgo, end = kLongAgo;
-  for (size_t next = 0; next < letters->size() || !waiting.empty();) {
-    if (waiting.empty()) now = std::max(now, (*letters)[next].head);
-    for (; next < letters->size() && (*letters)[next].head <= now; ++next) {
-      waiting.push_back((*letters)[next]);
+  for (size_t next = 0; next < letters.size() || !waiting.empty();) {
+    if (waiting.empty()) now = std::max(now, letters[next].head);
+    for (; next < letters.size() && letters[next].head <= now; ++next) {
+      waiting.push_back(letters[next]);
       std::push_heap(waiting.begin(), waiting.end(), shorter_tail);
     }
     TimedLetter& letter = waiting.front();
-    const int64_t until = next < letters->size() ? (*letters)[next].head : kNoLimit;
+    const int64_t until = next < letters.size() ? letters[next].head : kNoLimit;
     const int64_t runs = std::min(letter.time, until - now);
     now += runs;
     letter.time -= runs;

@@ -10,14 +10,17 @@ namespace stringline::search {
 
 // The least end of the rank's letters, each with its tail, if each may be interrupted: at every
 // moment the one with the longest tail runs (Jackson 1955; Carlier and Pinson 1989). Letters that
-// are done in `frontier` are left out. Cost: n log n for n letters. `letters` is scratch.
+// are done in `frontier` are left out. Cost: n log n for n letters.
 struct TimedLetter {
   int64_t head = 0;
   int64_t time = 0;
   int64_t tail = 0;
 };
+struct OneRankScratch {
+  std::vector<TimedLetter> letters, waiting;
+};
 int64_t InterruptedEnd(const Relaxed& relaxed, const Frontier& frontier, const Heads& heads,
-                       const Tails& tails, int rank, std::vector<TimedLetter>* letters);
+                       const Tails& tails, int rank, OneRankScratch* scratch);
 
 // At least `value` from time 0 on: nothing of `inside` can begin before `begin`, and behind it
 // `behind` goes by.

@@ -43,7 +43,35 @@ std::vector<int64_t> RoundTrips(const Problem& problem) {
   return trips;
 }
 
-Policy PolicyOf(const Problem& problem, double hold, double forward, double weight) {
+// How many forwards fit in before the first gradient can be there: as many as end before it, or one
+// more (`round` 0 or 1); 2: any number.
+int32_t WarmUpOf(const Problem& problem, size_t s, int64_t trip, int round) {
+  const StageWork& stage = problem.stages[s];
+  if (round > 1) return std::max(1, stage.microbatches);
+  int64_t forwards = 0;  // one of every stage of the rank
+  for (const StageWork& other : problem.stages) {
+    if (other.rank == stage.rank) forwards += other.time[kForwardRow];
+  }
+  const int64_t back = stage.time[problem.split ? kInputRow : kWholeRow];
+  const int64_t fit = (trip - back) / std::max<int64_t>(1, forwards) + round;
+  return static_cast<int32_t>(std::clamp<int64_t>(fit, 1, std::max(1, stage.microbatches)));
+}
+
+// 0 for the rank of a first stage, 1 for the one furthest from all of those.
+double RankOnWay(const Problem& problem, int rank) {
+  size_t nearest = problem.stages.size();
+  for (size_t s = 0; s < problem.stages.size(); ++s) {
+    if (problem.stages[s].rank != rank) continue;
+    size_t way = 0;
+    for (int p = problem.stages[s].previous; p >= 0; ++way) {
+      p = problem.stages[static_cast<size_t>(p)].previous;
+    }
+    nearest = std::min(nearest, way);
+  }
+  return std::min(1.0, static_cast<double>(nearest) / std::max(1, problem.ranks - 1));
+}
+
+Policy PolicyOf(const Problem& problem, double hold, double forward, double weight, int round) {
   Policy policy;
   const auto pace = static_cast<double>(PaceOf(problem));
   const std::vector<int64_t> trips = RoundTrips(problem);
@@ -52,10 +80,15 @@ Policy PolicyOf(const Problem& problem, double hold, double forward, double weig
     const double most = std::ceil(hold * static_cast<double>(trips[s]) / pace);
     policy.hold.push_back(
         static_cast<int32_t>(std::clamp<double>(most, 1, std::max(1, stage.microbatches))));
+    policy.warm_up.push_back(WarmUpOf(problem, s, trips[s], round));
     policy.delay.push_back(static_cast<int64_t>(forward * static_cast<double>(stage.time[0])));
     policy.delay.push_back(0);
     policy.delay.push_back(0);
-    policy.delay.push_back(static_cast<int64_t>(weight * static_cast<double>(stage.time[3])));
+    // Whoever gives gradients to many ranks makes them wait.
+    const double share = weight < 0 ? -weight * RankOnWay(problem, stage.rank) : weight;
+    const auto delay = static_cast<int64_t>(share * static_cast<double>(stage.time[3]));
+    // A forward that could start goes before it, but where the rule is to finish first.
+    policy.delay.push_back(weight == 0 ? 0 : std::max(delay, policy.delay[4 * s] + 1));
   }
   policy.whole = problem.whole && !problem.split;
   return policy;
@@ -67,24 +100,29 @@ std::vector<Policy> PlainPolicies(const Problem& problem) {
   std::vector<Policy> policies;
   const int64_t pace = PaceOf(problem);
   const bool has_pairs = !problem.whole_pairs.empty() || !problem.input_pairs.empty();
+  const auto add = [&](Policy policy) {
+    policies.push_back(policy);
+    if (problem.whole && problem.split) {
+      policy.whole = true;
+      policies.push_back(policy);
+    }
+    if (!has_pairs) return;
+    policy.pairs = true;
+    policies.push_back(policy);
+    policy.whole = false;
+    if (problem.split) policies.push_back(policy);
+  };
   for (const double hold : {1.5, 1.0, 2.0, 1.2, 3.0, 0.7, 1e9}) {
-    for (const double weight : {1.0, 0.0, 0.5}) {
-      for (const double forward : {0.01, 0.6}) {
+    for (const double weight : {1.0, -1.0, -0.5, -0.2, 0.0}) {
+      for (const int round : {2, 0, 1}) {
         for (const int paced : {0, 1, 2}) {
-          Policy policy = PolicyOf(problem, hold, forward, weight);
+          if (weight < 1.0 && paced > 0) continue;
+          if (weight == 0.0 && round < 2) continue;
+          Policy policy = PolicyOf(problem, hold, paced == 0 ? 0.01 : 0.3, weight, round);
           if (paced == 1) policy.interval = pace;
           if (paced == 2) policy.turn_interval = pace;
           policy.burst = policy.turn_burst = 1;
-          policies.push_back(policy);
-          if (problem.whole && problem.split && weight == 1.0) {
-            policy.whole = true;
-            policies.push_back(policy);
-          }
-          if (!has_pairs || weight != 1.0) continue;
-          policy.pairs = true;
-          policies.push_back(policy);
-          policy.whole = false;
-          if (problem.split) policies.push_back(policy);
+          add(std::move(policy));
         }
       }
     }
@@ -115,9 +153,11 @@ Policy Vary(const Problem& problem, Policy policy, Random* random) {
     const int64_t what = random->Below(10);
     if (what < 4) {  // more or fewer microbatches under way
       const int32_t by = (random->OneIn(2) ? 1 : -1) * (random->OneIn(3) ? 2 : 1);
+      const bool warm_up = random->OneIn(2);
       for (const size_t s : DrawStages(problem, random)) {
         const int32_t most = std::max(1, problem.stages[s].microbatches);
-        policy.hold[s] = std::clamp(policy.hold[s] + by, 1, most);
+        int32_t& number = warm_up ? policy.warm_up[s] : policy.hold[s];
+        number = std::clamp(number + by, 1, most);
       }
     } else if (what < 8) {  // a kind waits shorter or longer
       const size_t kinds[] = {kForwardRow, kWeightRow, kInputRow, kForwardRow};

@@ -1,5 +1,4 @@
-// Tables first: the least times, rows of stages, what waits for what by memory. Then two passes
-// over all letters, microbatch by microbatch: forwards for the heads, backwards for the tails.
+// The tables: the least times, rows of stages, what waits for what by memory.
 #include "schedlang/search/relaxed.h"
 
 #include <algorithm>
@@ -126,173 +125,92 @@ bool IsKept(const Problem& problem, int rank) {
   return true;
 }
 
-int64_t RoundedDown(int64_t a, int64_t b) { return a >= 0 ? a / b : -1; }
-
 int64_t LeastDuringBack(const Problem& problem, int stage) {
   const auto& during = problem.stages[stage].during;
   if (!problem.split) return during[kWholeAt];
   return problem.whole ? std::min(during[kWholeAt], during[kInputAt]) : during[kInputAt];
 }
 
-void FindRoomOfRow(const Problem& problem, const std::vector<int>& row, Relaxed* relaxed) {
-  const int64_t room = problem.capacity[problem.stages[row[0]].rank];
-  int64_t held = 0;  // of a microbatch, by the stages up to s_i
-  for (size_t i = 0; i < row.size(); ++i) {
-    const StageWork& stage = problem.stages[row[i]];
-    held += stage.after[kForwardAt];
-    int64_t behind_it = 0;
-    for (size_t e = i; e < row.size(); ++e) {
-      if (e > i) behind_it += problem.stages[row[e]].after[kForwardAt];
-      int64_t left = room - behind_it - LeastDuringBack(problem, row[e]);
-      if (e == i) left = std::min(left, room + stage.after[kForwardAt] - stage.during[kForwardAt]);
-      const int64_t most = held > 0 ? RoundedDown(left, held) : left < 0 ? 0 : relaxed->most;
-      if (most < 1) relaxed->without_room = stage.rank;
-      if (most < 1 || most >= relaxed->count(row[i])) continue;
-      relaxed->waits[row[i]].push_back({row[e], static_cast<int>(most)});
-      relaxed->waited_for[row[e]].push_back({row[i], static_cast<int>(most)});
-    }
-    const int64_t kept = problem.split ? std::min(stage.after[kForwardAt],
-                                                  stage.after[kForwardAt] + stage.after[kInputAt])
-                                       : stage.after[kForwardAt];
-    if (kept <= 0) continue;
-    const int64_t most = 1 + RoundedDown(room - stage.during[kForwardAt], kept);
-    relaxed->release_behind[row[i]] = static_cast<int>(std::clamp<int64_t>(most, 1, relaxed->most));
-  }
-}
-
-void FindRoom(const Problem& problem, Relaxed* relaxed) {
-  relaxed->waits.resize(problem.stage_count());
-  relaxed->waited_for.resize(problem.stage_count());
-  relaxed->release_behind.assign(problem.stage_count(), relaxed->most);
-  for (int r = 0; r < problem.ranks; ++r) {
-    relaxed->limited.push_back(problem.capacity[r] < kNoLimit && IsKept(problem, r));
-  }
-  for (const std::vector<int>& row : relaxed->rows) {
-    if (relaxed->limited[problem.stages[row[0]].rank]) FindRoomOfRow(problem, row, relaxed);
-  }
-}
-
-// A link's messages are one behind the other.
-int64_t Arrive(const Relaxed::Link& link, int64_t end, int64_t before) {
-  return std::max(end, before - link.latency) + link.transfer + link.latency;
-}
-
-class HeadPass {
+class RowRoom {
  public:
-  HeadPass(const Relaxed& relaxed, const Frontier& frontier, Heads* heads)
-      : relaxed_(relaxed), frontier_(frontier), heads_(*heads) {
-    const size_t size = relaxed.at(relaxed.problem->stage_count(), 0);
-    for (auto* part : {&heads_.forward, &heads_.back, &heads_.release}) {
-      part->assign(size, kLongAgo);
-    }
-    last_activation_.assign(relaxed.least.size(), kLongAgo);
-    last_gradient_ = last_activation_;
+  RowRoom(const std::vector<int>& row, Relaxed* relaxed)
+      : problem_(*relaxed->problem),
+        row_(row),
+        relaxed_(*relaxed),
+        room_(problem_.capacity[problem_.stages[row[0]].rank]) {
+    held_.push_back(0);
+    for (const int s : row) held_.push_back(held_.back() + HeldBy(s));
   }
 
-  void Run() {
-    for (const std::vector<int>& pipe : relaxed_.pipes) {
-      const int count = relaxed_.count(pipe[0]);
-      for (int k = 0; k < count; ++k) {
-        for (const int s : pipe) {
-          if (k >= frontier_.forwards[s]) heads_.forward[relaxed_.at(s, k)] = Forward(s, k);
-        }
-        for (size_t i = pipe.size(); i-- > 0;) {
-          if (k >= frontier_.backs[pipe[i]])
-            heads_.back[relaxed_.at(pipe[i], k)] = Back(pipe[i], k);
-        }
-        for (const int s : pipe) {
-          if (k >= frontier_.releases[s]) heads_.release[relaxed_.at(s, k)] = Release(s, k);
+  void Find() {
+    for (size_t i = 0; i < row_.size(); ++i) {
+      for (size_t e = 0; e < row_.size(); ++e) {
+        Set(&relaxed_.behind, &relaxed_.least_behind, i, e, e < i ? Before(i, e) : NotBefore(i, e));
+        if (e <= i) {
+          Set(&relaxed_.release_behind, &relaxed_.least_release_behind, i, e, Unreleased(i, e));
         }
       }
     }
   }
 
  private:
-  const LeastTimes& LeastOf(int s) const { return relaxed_.least[s]; }
-
-  int64_t Forward(int s, int k) {
-    const StageWork& stage = relaxed_.problem->stages[s];
-    int64_t head = frontier_.now[stage.rank];
-    if (k > frontier_.forwards[s]) {
-      head = std::max(head, heads_.forward[relaxed_.at(s, k - 1)] + LeastOf(s).forward);
-    }
-    if (stage.previous >= 0) {
-      int64_t& arrival = last_activation_[s];
-      arrival = k < frontier_.forwards[stage.previous]
-                    ? frontier_.activations[relaxed_.at(s, k)]
-                    : Arrive(relaxed_.forward_link[stage.previous],
-                             heads_.forward[relaxed_.at(stage.previous, k)] +
-                                 LeastOf(stage.previous).forward,
-                             arrival);
-      head = std::max(head, arrival);
-    }
-    const std::vector<int>& row = relaxed_.rows[relaxed_.row[s]];
-    int64_t work = (k - frontier_.forwards[s]) * LeastOf(s).forward_share;
-    for (int l = 0; l < relaxed_.place[s]; ++l) {
-      work += Left(k + 1, frontier_.forwards[row[l]]) * LeastOf(row[l]).forward_share;
-    }
-    for (const Relaxed::Room& room : relaxed_.waits[s]) {
-      const int other = k - room.behind;
-      if (other < frontier_.backs[room.stage]) continue;
-      head = std::max(head, heads_.back[relaxed_.at(room.stage, other)] + LeastOf(room.stage).back);
-      work += (other + 1 - frontier_.backs[room.stage]) * LeastOf(room.stage).back_share;
-    }
-    const int release = k - relaxed_.release_behind[s];
-    if (release >= frontier_.releases[s]) {
-      head = std::max(head, heads_.release[relaxed_.at(s, release)]);
-    }
-    return std::max(head, frontier_.now[stage.rank] + work);
+  int64_t HeldBy(int s) const { return problem_.stages[s].after[kForwardAt]; }
+  // What fits beside F of s_i while it runs, if it held nothing more than behind it.
+  int64_t RoomOfForward(size_t i) const {
+    return room_ + HeldBy(row_[i]) - problem_.stages[row_[i]].during[kForwardAt];
+  }
+  int64_t HowOften(int64_t room, int64_t size) const {
+    if (room < 0) return 0;
+    return size > 0 ? room / size : relaxed_.most;
   }
 
-  int64_t Back(int s, int k) {
-    const StageWork& stage = relaxed_.problem->stages[s];
-    int64_t head = frontier_.now[stage.rank];
-    if (k > frontier_.backs[s]) {
-      head = std::max(head, heads_.back[relaxed_.at(s, k - 1)] + LeastOf(s).back);
+  int64_t NotBefore(size_t i, size_t e) const {
+    int64_t room = room_ - (held_[e + 1] - held_[i + 1]) - LeastDuringBack(problem_, row_[e]);
+    if (e == i) room = std::min(room, RoomOfForward(i));
+    return HowOften(room, held_[i + 1]);
+  }
+  int64_t Before(size_t i, size_t e) const {
+    return HowOften(RoomOfForward(i) - (held_[i + 1] - held_[e + 1]), held_[e + 1]);
+  }
+  int64_t Unreleased(size_t i, size_t e) const {
+    const int64_t others = held_[i + 1] - HeldBy(row_[e]);
+    int64_t least = HeldBy(row_[e]);
+    if (problem_.split) {
+      least = std::min(least, least + problem_.stages[row_[e]].after[kInputAt]);
     }
-    if (stage.next < 0) {
-      if (k >= frontier_.forwards[s]) {
-        head = std::max(head, heads_.forward[relaxed_.at(s, k)] + LeastOf(s).forward);
-      }
-    } else {
-      int64_t& arrival = last_gradient_[s];
-      arrival =
-          k < frontier_.backs[stage.next]
-              ? frontier_.gradients[relaxed_.at(s, k)]
-              : Arrive(relaxed_.back_link[stage.next],
-                       heads_.back[relaxed_.at(stage.next, k)] + LeastOf(stage.next).back, arrival);
-      head = std::max(head, arrival);
-    }
-    const std::vector<int>& row = relaxed_.rows[relaxed_.row[s]];
-    int64_t work = (k - frontier_.backs[s]) * LeastOf(s).back_share;
-    for (size_t l = 0; l < row.size(); ++l) {
-      work += Left(k + 1, frontier_.forwards[row[l]]) * LeastOf(row[l]).forward_share;
-      if (static_cast<int>(l) <= relaxed_.place[s]) continue;
-      work += Left(k + 1, frontier_.backs[row[l]]) * LeastOf(row[l]).back_share;
-    }
-    return std::max(head, frontier_.now[stage.rank] + work);
+    // Of s_i itself the F that begins is held whole.
+    const int64_t itself = i == e ? HeldBy(row_[e]) : 0;
+    return HowOften(RoomOfForward(i) - others - itself, least) + (i == e ? 1 : 0);
   }
 
-  int64_t Release(int s, int k) const {
-    int64_t end = frontier_.now[relaxed_.rank(s)];
-    if (k >= frontier_.backs[s]) {
-      end = heads_.back[relaxed_.at(s, k)] + LeastOf(s).release;
-    } else {
-      end += LeastOf(s).between;  // the W of an I that is done
-    }
-    if (k > frontier_.releases[s]) {
-      end = std::max(end, heads_.release[relaxed_.at(s, k - 1)] + LeastOf(s).between);
-    }
-    return end;
+  void Set(std::vector<int>* table, std::vector<int>* least, size_t i, size_t e, int64_t behind) {
+    if (behind < 1) relaxed_.without_room = relaxed_.rank(row_[i]);
+    const auto number = static_cast<int>(std::clamp<int64_t>(behind, 1, relaxed_.most));
+    (*table)[relaxed_.pair(row_[i], row_[e])] = number;
+    (*least)[row_[e]] = std::min((*least)[row_[e]], number);
   }
 
-  static int64_t Left(int needed, int done) { return std::max(0, needed - done); }
-
-  const Relaxed& relaxed_;
-  const Frontier& frontier_;
-  Heads& heads_;
-  std::vector<int64_t> last_activation_, last_gradient_;  // by stage that receives
+  const Problem& problem_;
+  const std::vector<int>& row_;
+  Relaxed& relaxed_;
+  const int64_t room_;
+  std::vector<int64_t> held_;  // of a microbatch, by the first stages of the row
 };
+
+void FindRoom(const Problem& problem, Relaxed* relaxed) {
+  const auto stages = static_cast<size_t>(problem.stage_count());
+  relaxed->behind.assign(stages * stages, relaxed->most);
+  relaxed->release_behind = relaxed->behind;
+  relaxed->least_behind.assign(stages, relaxed->most);
+  relaxed->least_release_behind = relaxed->least_behind;
+  for (int r = 0; r < problem.ranks; ++r) {
+    relaxed->limited.push_back(problem.capacity[r] < kNoLimit && IsKept(problem, r));
+  }
+  for (const std::vector<int>& row : relaxed->rows) {
+    if (relaxed->count(row[0]) == 0) continue;
+    if (relaxed->limited[relaxed->rank(row[0])]) RowRoom(row, relaxed).Find();
+  }
+}
 
 }  // namespace
 
@@ -341,8 +259,30 @@ Frontier Beginning(const Relaxed& relaxed) {
   return frontier;
 }
 
-void FindHeads(const Relaxed& relaxed, const Frontier& frontier, Heads* heads) {
-  HeadPass(relaxed, frontier, heads).Run();
+void CountBefore(const Relaxed& relaxed, int stage, int k, RowCounts* counts) {
+  const std::vector<int>& row = relaxed.row_of(stage);
+  for (auto* part : {&counts->forwards, &counts->backs, &counts->releases}) {
+    part->resize(row.size());
+  }
+  for (size_t l = 0; l < row.size(); ++l) {
+    const size_t pair = relaxed.pair(stage, row[l]);
+    const int place = static_cast<int>(l) - relaxed.place[stage];
+    counts->backs[l] = std::max(0, k + 1 - relaxed.behind[pair]);
+    counts->releases[l] = std::max(0, k + 1 - relaxed.release_behind[pair]);
+    counts->forwards[l] = place < 0 ? k + 1 : place == 0 ? k : counts->backs[l];
+  }
+}
+
+int64_t WorkBetween(const Relaxed& relaxed, const std::vector<int>& row, const RowCounts& from,
+                    const RowCounts& to) {
+  int64_t work = 0;
+  for (size_t l = 0; l < row.size(); ++l) {
+    const LeastTimes& least = relaxed.least[row[l]];
+    work += std::max(0, to.forwards[l] - from.forwards[l]) * least.forward_share +
+            std::max(0, to.backs[l] - from.backs[l]) * least.back_share +
+            std::max(0, to.releases[l] - from.releases[l]) * least.weight_share;
+  }
+  return work;
 }
 
 }  // namespace stringline::search

@@ -6,16 +6,20 @@
 //   back k   (the k-th of its B and I) behind back k-1, behind back k of the next stage with its
 //            message, or behind F k where there is none
 //   release k (the k-th end of a B or W) behind back k, and behind release k-1
-// and by memory, where a rank may hold `room`, its stages of one pipe are s_0, s_1 … in the order
-// of the pipe, and each of them holds a_l for a microbatch:
-//   F k of s_i behind back k-n of s_e, e >= i, with n = floor((room - sum of a_l for i < l <= e) /
-//            (sum of a_l for l <= i)). For if that back has not ended, then until it ends s_i and
-//            every stage before it hold more than n microbatches each, and at its end those up to
-//            s_e hold one: more than fits. Where n is 0 there is no order at all.
-//   F k of s_i behind release k-n, with n = floor(room / the least that a microbatch holds until
-//            it is released), if that is less.
-// Behind these, before a letter its rank does all that the letter's microbatch and those before it
-// need there, one at a time: this is work too, and may take longer than any path.
+// and by memory, where a rank may hold `room`: its stages of one pipe are s_0, s_1 … in the order
+// of the pipe, and each of them holds a_l for a microbatch. F k of s_i waits for back k-n of s_e:
+//   e >= i   n = floor((room - sum of a_l for i < l <= e) / (sum of a_l for l <= i)). If that back
+//            has not ended, then until it ends s_i and every stage before it hold more than n
+//            microbatches each, and at its end those up to s_e hold one: more than fits.
+//   e < i    n = floor((room - sum of a_l for e < l <= i) / (sum of a_l for l <= e)). Likewise: the
+//            stages up to s_e hold more than n each, and those behind it one.
+// Where n is 0 there is no order at all. And for release k-n of s_e, e <= i, where n is what fits
+// of the least that s_e holds for a microbatch until it is released, beside one of each other
+// stage.
+//
+// So it is known what of its rank comes before a letter, in every order, and what comes behind. It
+// is done one at a time: this is work between the letter and the rank's beginning, or its end; or
+// the first back of a stage, which has a long way; or the last F. It may take longer than any path.
 //
 // Pairs: a letter takes at least the least group that it may be in. Where work is added up, a
 // letter counts with a share, and the shares of no pair are more than the pair takes.
@@ -51,11 +55,6 @@ struct LeastTimes {
 enum class SavedOn : uint8_t { kForwards, kBacks };
 
 struct Relaxed {
-  // F k of the one stage waits for back k - behind of the other.
-  struct Room {
-    int stage = 0;
-    int behind = 0;
-  };
   struct Link {  // a message that crosses ranks; nothing where it does not
     int64_t transfer = 0;
     int64_t latency = 0;
@@ -64,23 +63,36 @@ struct Relaxed {
   const Problem* problem = nullptr;
   int most = 0;  // microbatches of a stage
   std::vector<LeastTimes> least;
-  std::vector<std::vector<int>> pipes;        // their stages in order
-  std::vector<std::vector<int>> rows;         // stages of one pipe and rank, in order
-  std::vector<int> row, place;                // by stage: which row, and where in it
-  std::vector<std::vector<Room>> waits;       // by stage, of its F
-  std::vector<std::vector<Room>> waited_for;  // the same from the other side
-  std::vector<int> release_behind;            // by stage; `most` where it does not matter
-  std::vector<Link> forward_link, back_link;  // by stage
-  std::vector<char> limited;                  // by rank: whether memory matters
-  int without_room = -1;                      // a rank that cannot hold one microbatch
+  std::vector<std::vector<int>> pipes;  // their stages in order
+  std::vector<std::vector<int>> rows;   // stages of one pipe and rank, in order
+  std::vector<int> row, place;          // by stage: which row, and where in it
+  // At [s * stages + e] of one row: F k of s waits for back k - behind of e, and for release
+  // k - release_behind of e; `most` where it waits for none.
+  std::vector<int> behind, release_behind;
+  std::vector<int> least_behind, least_release_behind;  // by e: the least of any s
+  std::vector<Link> forward_link, back_link;            // by stage
+  std::vector<char> limited;                            // by rank: whether memory matters
+  int without_room = -1;                                // a rank that cannot hold one microbatch
 
   size_t at(int stage, int k) const { return static_cast<size_t>(stage * most + k); }
+  size_t pair(int s, int e) const { return static_cast<size_t>(s * problem->stage_count() + e); }
+  const std::vector<int>& row_of(int stage) const { return rows[row[stage]]; }
   int rank(int stage) const { return problem->stages[static_cast<size_t>(stage)].rank; }
   int count(int stage) const { return problem->stages[static_cast<size_t>(stage)].microbatches; }
 };
 
 // `problem` must outlive it.
 Relaxed RelaxedOf(const Problem& problem, SavedOn saved_on);
+
+// Numbers of letters of a row, by place in it.
+struct RowCounts {
+  std::vector<int> forwards, backs, releases;
+};
+// How many of each come before F k of the stage.
+void CountBefore(const Relaxed& relaxed, int stage, int k, RowCounts* counts);
+// The work of those in `to` that are not in `from`.
+int64_t WorkBetween(const Relaxed& relaxed, const std::vector<int>& row, const RowCounts& from,
+                    const RowCounts& to);
 
 // How far ranks have come. Letters that are done are no longer looked at.
 struct Frontier {

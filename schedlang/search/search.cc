@@ -16,7 +16,6 @@ namespace {
 constexpr size_t kMostCandidates = 6;
 constexpr size_t kMostRules = 3;  // of them, that are kept although others are better
 constexpr int64_t kRuleCosts = 10;
-constexpr int kRuns = 3;  // of a rule, each expecting what the one before has seen
 
 bool IsSame(const Candidate& a, const Candidate& b) {
   return a.score.value == b.score.value && a.score.ends == b.score.ends;
@@ -25,7 +24,7 @@ bool IsSame(const Candidate& a, const Candidate& b) {
 void ExploreRules(const Problem& problem, int64_t bound, int64_t iterations, Random* random,
                   Candidates* candidates) {
   Evaluator evaluator(problem);
-  for (int64_t spent = 0; spent < iterations; spent += kRuns * kRuleCosts) {
+  for (int64_t spent = 0; spent < iterations; spent += kRuleCosts) {
     std::vector<const Candidate*> rules;
     for (const Candidate& candidate : candidates->all()) {
       if (candidate.policy) rules.push_back(&candidate);
@@ -34,8 +33,8 @@ void ExploreRules(const Problem& problem, int64_t bound, int64_t iterations, Ran
     // The best of them as often as all others.
     const int64_t which = random->OneIn(2) ? 0 : random->Below(static_cast<int64_t>(rules.size()));
     Policy policy = Vary(problem, *rules[static_cast<size_t>(which)]->policy, random);
-    ListOrdersAgain(problem, policy, kRuns,
-                    [&](Words words) { candidates->Offer(&evaluator, std::move(words), policy); });
+    Words words = ListOrders(problem, policy);
+    candidates->Offer(&evaluator, std::move(words), std::move(policy));
   }
 }
 
@@ -87,9 +86,8 @@ Candidates Explore(const Problem& problem, Candidates begin, int64_t bound, cons
   if (begin.empty()) {
     Evaluator evaluator(problem);
     for (const Policy& policy : PlainPolicies(problem)) {
-      ListOrdersAgain(problem, policy, kRuns,
-                      [&](Words words) { begin.Offer(&evaluator, std::move(words), policy); });
-      if ((left -= kRuns * kRuleCosts) <= 0) break;
+      begin.Offer(&evaluator, ListOrders(problem, policy), policy);
+      if ((left -= kRuleCosts) <= 0) break;
       if (!begin.empty() && begin.best().score.value <= bound) break;
     }
   }

@@ -15,6 +15,8 @@ using StageValues = std::vector<std::optional<int64_t>>;
 
 // Longer than this, what a stage is called says nothing any more.
 constexpr size_t kLongestStageName = 90;
+// Stages of a rank; with more of them, each gets a name.
+constexpr size_t kMostByExpression = 2;
 
 struct NamedLayout {
   const char* name;
@@ -41,7 +43,7 @@ bool IsOn(const Plan& plan, const Row& row, const NamedLayout& layout, bool reve
   for (int k = 0; k < row.count; ++k) {
     const bool back = layout.turns && k / ranks % 2 == 1;
     const int rank = back != reversed ? ranks - 1 - k % ranks : k % ranks;
-    if (plan.stages[static_cast<size_t>(row.first + k)].rank.value != rank) return false;
+    if (plan.stage(StageId(row.first + k)).rank.value != rank) return false;
   }
   return true;
 }
@@ -57,7 +59,7 @@ Row RowOf(const Plan& plan, int first, int count) {
   }
   std::vector<int> before(static_cast<size_t>(plan.ranks()), 0);
   for (int k = 0; k < count; ++k) {
-    const auto rank = static_cast<size_t>(plan.stages[static_cast<size_t>(first + k)].rank.value);
+    const auto rank = static_cast<size_t>(plan.stage(StageId(first + k)).rank.value);
     const int role = row.layout != nullptr ? k / plan.ranks() : before[rank]++;
     row.role.push_back(role);
     if (static_cast<size_t>(role) >= row.stage_of_rank.size()) {
@@ -79,44 +81,64 @@ std::string StagesLine(const Plan& plan, const Row& row) {
   }
   StageValues ranks_of;
   for (int k = 0; k < row.count; ++k) {
-    ranks_of.emplace_back(plan.stages[static_cast<size_t>(row.first + k)].rank.value);
+    ranks_of.emplace_back(plan.stage(StageId(row.first + k)).rank.value);
   }
   return absl::StrCat("stages ", count, " on s -> ", WriteCases(ranks_of, "s", 0), ";");
 }
 
-// The name that a let gives to a value; one it has already, if there is one.
-std::string NameOf(const std::string& value, const std::string& wanted, std::vector<Let>* lets) {
+// The name that a let gives to a value; one it has already, if there is one. Pipes have names too.
+std::string NameOf(const std::string& value, const std::string& wanted,
+                   const std::vector<Pipe>& pipes, std::vector<Let>* lets) {
   for (const Let& let : *lets) {
     if (let.value == value) return let.name;
   }
   std::string name = wanted;
-  const auto is_taken = [&](const Let& let) { return let.name == name; };
-  for (int i = 2; std::any_of(lets->begin(), lets->end(), is_taken); ++i) {
+  const auto is_it = [&](const auto& named) { return named.name == name; };
+  const auto is_taken = [&] {
+    return std::any_of(lets->begin(), lets->end(), is_it) ||
+           std::any_of(pipes.begin(), pipes.end(), is_it);
+  };
+  for (int i = 2; is_taken(); ++i) {
     name = absl::StrCat(wanted, i);
   }
   lets->push_back({name, value});
   return name;
 }
 
-// How the role is called, or "" if only a list of all ranks would say it.
-std::string RoleName(const Row& row, size_t role, int ranks, bool has_pipe, StageText* text) {
-  const StageValues& values = row.stage_of_rank[role];
-  const auto line = AffineThrough(values);
-  const std::string value = line ? WriteAffine(*line, ranks) : WriteCases(values, "r", ranks);
+// The stage of the role, if it changes evenly from rank to rank.
+std::optional<Affine> LineOf(const Row& row, int role, int ranks) {
+  if (row.layout == nullptr) {
+    const StageValues& values = row.stage_of_rank[static_cast<size_t>(role)];
+    const bool is_everywhere = std::count(values.begin(), values.end(), std::nullopt) == 0;
+    return is_everywhere && ranks > 1 ? AffineThrough(values) : std::nullopt;
+  }
+  const bool back = row.layout->turns && role % 2 == 1;
+  if (back != row.reversed) return Affine{(role + 1) * ranks - 1, -1};
+  return Affine{role * ranks, 1};
+}
+
+// How the role is called, or "" if only numbers say it well.
+std::string RoleName(const Plan& plan, const Row& row, int role, StageText* text) {
+  const int ranks = plan.ranks();
+  const auto line = LineOf(row, role, ranks);
+  const bool has_one_each = row.count == ranks && row.stage_of_rank.size() == 1;
+  if (!line && !has_one_each) return "";
+  std::string value =
+      line ? WriteAffine(*line, ranks) : WriteCases(row.stage_of_rank[0], "r", ranks);
   if (value.size() > kLongestStageName) return "";
-  if (row.layout != nullptr && row.layout->turns && !has_pipe) {
-    return NameOf(value, role % 2 == 0 ? "down" : "up", &text->lets);
+  if (row.layout != nullptr && row.layout->turns && plan.pipes.empty()) {
+    return NameOf(value, role % 2 == 0 ? "down" : "up", plan.pipes, &text->lets);
   }
   const bool is_short = row.layout != nullptr && !row.reversed && !row.layout->turns;
-  if (value == "r" || is_short) return value;
-  return NameOf(value, "s", &text->lets);
+  if (value == "r" || (is_short && row.stage_of_rank.size() <= kMostByExpression)) return value;
+  return NameOf(value, is_short ? absl::StrCat("s", role) : "s", plan.pipes, &text->lets);
 }
 
 void AddRoles(const Plan& plan, const Row& row, const std::string& pipe, StageText* text) {
   std::vector<std::string> names;
   const std::vector<Let> lets = text->lets;
   for (size_t role = 0; role < row.stage_of_rank.size(); ++role) {
-    names.push_back(RoleName(row, role, plan.ranks(), !pipe.empty(), text));
+    names.push_back(RoleName(plan, row, static_cast<int>(role), text));
   }
   const bool by_number = std::count(names.begin(), names.end(), "") > 0;
   if (by_number) text->lets = lets;
@@ -143,7 +165,7 @@ StageText TextOfStages(const Plan& plan) {
     return text;
   }
   text.parts = static_cast<int>(plan.pipes.size());
-  text.microbatches = absl::StrCat("M / ", text.parts);
+  if (text.parts > 1) text.microbatches = absl::StrCat("M / ", text.parts);
   std::vector<std::string> stages;
   size_t widest_name = 0, widest_stages = 0;
   for (const Pipe& pipe : plan.pipes) {

@@ -56,32 +56,77 @@ class TailPass {
   const LeastTimes& LeastOf(int s) const { return relaxed_.least[s]; }
   bool Counts(int s) const { return rank_ == kAnyRank || relaxed_.rank(s) == rank_; }
   int64_t Least(int s) const { return Counts(s) ? 0 : kLongAgo; }
-  const std::vector<int>& RowOf(int s) const { return relaxed_.rows[relaxed_.row[s]]; }
+  const std::vector<int>& RowOf(int s) const { return relaxed_.row_of(s); }
 
-  int64_t Release(int s, int k) const {
-    int64_t tail = Least(s);
-    const int count = relaxed_.count(s);
-    if (k + 1 < count) {
-      tail = std::max(tail, LeastOf(s).between + tails_.release[relaxed_.at(s, k + 1)]);
+  // Of the row of s: how many of its letters may come before the end of F k of s, and not behind.
+  void CountNotBehindForward(int s, int k) {
+    const std::vector<int>& row = RowOf(s);
+    Resize(row.size());
+    for (size_t l = 0; l < row.size(); ++l) {
+      const int place = static_cast<int>(l) - relaxed_.place[s];
+      done_.forwards[l] = place > 0    ? k
+                          : place == 0 ? k + 1
+                                       : k + relaxed_.behind[relaxed_.pair(row[l], s)];
+      done_.backs[l] = done_.releases[l] = k;
     }
-    const int forward = k + relaxed_.release_behind[s];
-    if (forward < count) tail = std::max(tail, tails_.from_forward[relaxed_.at(s, forward)]);
+  }
+
+  // Before the start of back k of s.
+  void CountNotBehindBack(int s, int k) {
+    const std::vector<int>& row = RowOf(s);
+    Resize(row.size());
+    for (size_t l = 0; l < row.size(); ++l) {
+      const int fits = k + relaxed_.behind[relaxed_.pair(row[l], s)];
+      const bool is_later = static_cast<int>(l) > relaxed_.place[s];
+      done_.forwards[l] = fits;
+      done_.backs[l] = done_.releases[l] = is_later ? fits : k;
+    }
+  }
+
+  void Resize(size_t size) {
+    for (auto* part : {&done_.forwards, &done_.backs, &done_.releases, &to_.forwards, &to_.backs,
+                       &to_.releases}) {
+      part->resize(size);
+    }
+  }
+
+  // By the work behind what is `done_`: until the rank ends, and until its stages' last F.
+  int64_t BeforeWork(int s) {
+    const std::vector<int>& row = RowOf(s);
+    const int count = relaxed_.count(s);
+    int64_t tail = kLongAgo;
+    if (Counts(s)) {
+      std::fill(to_.forwards.begin(), to_.forwards.end(), count);
+      to_.backs = to_.releases = to_.forwards;
+      tail = WorkBetween(relaxed_, row, done_, to_) + behind_[relaxed_.rank(s)];
+    }
+    for (const int last : {row.front(), row.back()}) {
+      if (done_.forwards[relaxed_.place[last]] >= count) continue;
+      const int64_t from = tails_.from_forward[relaxed_.at(last, count - 1)];
+      CountBefore(relaxed_, last, count - 1, &to_);
+      tail = std::max(tail, from + WorkBetween(relaxed_, row, done_, to_));
+      if (row.size() == 1) break;
+    }
     return tail;
   }
 
-  // Of work on the rank behind back k of s: the backs of the stages before it in its row, and
-  // releases of them; F that wait for it.
-  int64_t WorkBehindBack(int s, int k) const {
-    const int count = relaxed_.count(s);
-    int64_t work = (count - 1 - k) * (LeastOf(s).back_share + LeastOf(s).weight_share);
-    for (int l = 0; l < relaxed_.place[s]; ++l) {
-      const LeastTimes& least = LeastOf(RowOf(s)[l]);
-      work += (count - k) * (least.back_share + least.weight_share);
+  // F k + behind of the row's stages wait for it.
+  int64_t BeforeForwards(int s, int k, const std::vector<int>& behind) const {
+    int64_t tail = kLongAgo;
+    for (const int waits : RowOf(s)) {
+      const int forward = k + behind[relaxed_.pair(waits, s)];
+      if (forward >= relaxed_.count(s)) continue;
+      tail = std::max(tail, tails_.from_forward[relaxed_.at(waits, forward)]);
     }
-    for (const Relaxed::Room& room : relaxed_.waited_for[s]) {
-      work += std::max(0, count - k - room.behind) * LeastOf(room.stage).forward_share;
+    return tail;
+  }
+
+  int64_t Release(int s, int k) const {
+    int64_t tail = std::max(Least(s), BeforeForwards(s, k, relaxed_.release_behind));
+    if (k + 1 < relaxed_.count(s)) {
+      tail = std::max(tail, LeastOf(s).between + tails_.release[relaxed_.at(s, k + 1)]);
     }
-    return work;
+    return tail;
   }
 
   void Back(int s, int k) {
@@ -89,7 +134,7 @@ class TailPass {
     const StageWork& stage = problem.stages[s];
     const LeastTimes& least = LeastOf(s);
     const size_t at = relaxed_.at(s, k);
-    int64_t tail = Least(s);
+    int64_t tail = std::max(Least(s), BeforeForwards(s, k, relaxed_.behind));
     if (k + 1 < relaxed_.count(s)) {
       tail = std::max(tail, tails_.from_back[relaxed_.at(s, k + 1)]);
     }
@@ -98,32 +143,27 @@ class TailPass {
       tail = std::max(
           tail, link.transfer + link.latency + tails_.from_back[relaxed_.at(stage.previous, k)]);
     }
-    for (const Relaxed::Room& room : relaxed_.waited_for[s]) {
-      const int forward = k + room.behind;
-      if (forward >= relaxed_.count(s)) continue;
-      tail = std::max(tail, tails_.from_forward[relaxed_.at(room.stage, forward)]);
-    }
     const int64_t weight = stage.time[kWeightAt];
-    const int64_t work = WorkBehindBack(s, k) + behind_[stage.rank];
-    if (Counts(s)) tail = std::max(tail, work);
     // The W of the k-th back is the k-th release where there is no B.
-    if (!problem.whole) {
-      tail = std::max(tail, weight + tails_.release[at]);
-      if (Counts(s)) tail = std::max(tail, work + least.weight_share);
-    }
+    if (!problem.whole) tail = std::max(tail, weight + tails_.release[at]);
+    CountNotBehindBack(s, k);
+    const int64_t from_start = BeforeWork(s);
+    done_.backs[relaxed_.place[s]] = k + 1;
+    if (problem.whole) done_.releases[relaxed_.place[s]] = k + 1;
+    tail = std::max(tail, BeforeWork(s));
     tails_.back[at] = tail;
     int64_t from = kNoLimit;
     if (problem.whole) from = least.whole + tail;
     if (problem.split) from = std::min(from, least.input + std::max(tail, weight + Least(s)));
-    if (Counts(s)) from = std::max(from, work + least.back_share + least.weight_share);
-    tails_.from_back[at] = from;
+    tails_.from_back[at] = std::max(from, from_start);
   }
 
-  int64_t Forward(int s, int k) const {
+  int64_t Forward(int s, int k) {
     const StageWork& stage = relaxed_.problem->stages[s];
-    const int count = relaxed_.count(s);
     int64_t tail = Least(s);
-    if (k + 1 < count) tail = std::max(tail, tails_.from_forward[relaxed_.at(s, k + 1)]);
+    if (k + 1 < relaxed_.count(s)) {
+      tail = std::max(tail, tails_.from_forward[relaxed_.at(s, k + 1)]);
+    }
     if (stage.next < 0) {
       tail = std::max(tail, tails_.from_back[relaxed_.at(s, k)]);
     } else {
@@ -131,21 +171,14 @@ class TailPass {
       tail = std::max(
           tail, link.transfer + link.latency + tails_.from_forward[relaxed_.at(stage.next, k)]);
     }
-    if (!Counts(s)) return tail;
-    int64_t work = behind_[stage.rank] - LeastOf(s).forward_share;
-    const std::vector<int>& row = RowOf(s);
-    for (size_t l = 0; l < row.size(); ++l) {
-      const LeastTimes& least = LeastOf(row[l]);
-      const bool is_behind = static_cast<int>(l) >= relaxed_.place[s];
-      work += (count - k) *
-              (least.back_share + least.weight_share + (is_behind ? least.forward_share : 0));
-    }
-    return std::max(tail, work);
+    CountNotBehindForward(s, k);
+    return std::max(tail, BeforeWork(s));
   }
 
   const Relaxed& relaxed_;
   const int rank_;
   std::vector<int64_t> behind_;  // by rank
+  RowCounts done_, to_;
   Tails tails_;
 };
 

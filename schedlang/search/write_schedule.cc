@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "schedlang/check/check.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/lower/lower.h"
 #include "schedlang/search/rank_expression.h"
@@ -57,9 +56,9 @@ std::optional<Plan> PlanOfText(const ast::File& file, int64_t ranks, int64_t mic
   return Elaborate(file, "", {{"P", ranks}, {"M", microbatches}}, &diagnostics);
 }
 
-bool PassesCheck(const Plan& plan) {
+bool PassesCheck(const Plan& plan, const CheckOptions& limits) {
   Diagnostics diagnostics;
-  return Check(Lower(plan), &diagnostics);
+  return Check(Lower(plan, limits.layout), limits, &diagnostics);
 }
 
 std::string SplitText(const Split& split) {
@@ -187,7 +186,7 @@ class ScheduleWriter {
     const auto file = Parse(source, &diagnostics);
     const auto passes = [&](int64_t microbatches) {
       const auto plan = PlanOfText(*file, plan_.ranks(), microbatches);
-      return plan && PassesCheck(*plan);
+      return plan && PassesCheck(*plan, options_.limits);
     };
     for (int i = 1; i <= kCheckedAbove; ++i) {
       if (!passes(all + i * found.step)) return std::nullopt;

@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "schedlang/check/check.h"
 #include "schedlang/plan.h"
 #include "schedlang/search/schedule_draft.h"
 
@@ -25,6 +26,8 @@ struct WriteOptions {
   std::vector<OrderCosts> costs;    // that greedy rules are tried with, beside F 1, B 2, I 1, W 1
   // Orders for other numbers of microbatches: a file that holds for these gives exactly them.
   std::vector<Plan> others;
+  // What plans for more microbatches have to keep to as well: the activations or bytes of a rank.
+  CheckOptions limits;
 };
 
 struct WrittenSchedule {

@@ -52,19 +52,14 @@ void Round(const search::Problem& problem, const SearchBudget& budget, SearchSta
 void PlainRules(const search::Problem& problem, int64_t end_ns, SearchState* state) {
   constexpr int kAlways = 12;
   const std::vector<search::Policy> policies = search::PlainPolicies(problem);
-  std::vector<std::vector<search::Words>> words(policies.size());
+  std::vector<search::Words> words(policies.size());
   OnAllCores(static_cast<int>(policies.size()), [&](int i) {
     if (i >= kAlways && NowNs() > end_ns) return;
-    constexpr int kRuns = 3;
-    search::ListOrdersAgain(
-        problem, policies[static_cast<size_t>(i)], kRuns,
-        [&](search::Words found) { words[static_cast<size_t>(i)].push_back(std::move(found)); });
+    words[static_cast<size_t>(i)] = search::ListOrders(problem, policies[static_cast<size_t>(i)]);
   });
   search::Evaluator evaluator(problem);
   for (size_t i = 0; i < policies.size(); ++i) {
-    for (search::Words& found : words[i]) {
-      state->candidates.Offer(&evaluator, std::move(found), policies[i]);
-    }
+    state->candidates.Offer(&evaluator, std::move(words[i]), policies[i]);
   }
 }
 

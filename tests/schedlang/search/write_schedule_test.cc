@@ -269,13 +269,10 @@ TEST(WriteScheduleTest, WhatNeverRepeatsIsAList) {
   split [3, 4, 2];
 
   rank r {
-    let s  = P - 1 - r;
-    let s2 = 2;
-
     if r == 0 {
-      F s; F s; B s; I s; W;
+      F 1; F 1; B 1; I 1; W;
     } else {
-      F s; F s; F s2; B s2; F s2 & B s; I s2; I s; W; W;
+      F 0; F 0; F 2; B 2; F 2 & B 0; I 2; I 0; W; W;
     }
   }
 }
@@ -367,6 +364,25 @@ TEST(WriteScheduleTest, OtherMicrobatchesAreKept) {
   EXPECT_EQ(written.step, 0);
   EXPECT_EQ(PlanOfSchedText(written.text, 3, 9), std::nullopt);
   ExpectGivesBack(plan, written);
+}
+
+TEST(WriteScheduleTest, MoreMicrobatchesKeepToTheLimits) {
+  WriteOptions options{.name = "found"};
+  options.limits.activations = 6;
+  EXPECT_EQ(WriteSchedule(*LibraryPlan("gpipe", 2, 6), options)->step, 0);  // holds M
+  EXPECT_EQ(WriteSchedule(*LibraryPlan("1f1b", 2, 6), options)->step, 1);   // holds P
+}
+
+TEST(WriteScheduleTest, NamesOfPipesAreTaken) {
+  const auto plan = PlanOfSchedText(R"(schedule found(P, M) {
+  pipe down { stages P on line;          microbatches M / 2; }
+  pipe s    { stages P on reversed line; microbatches M / 2; }
+  rank r { repeat M / 2 { F down[r]; F s[P - 1 - r] } repeat M / 2 { B s[P - 1 - r]; B down[r] } }
+})",
+                                    2, 4);
+  const WrittenSchedule written = Write(*plan);
+  EXPECT_EQ(written.form, WrittenForm::kPhases);
+  ExpectGivesBack(*plan, written);
 }
 
 TEST(WriteScheduleTest, LargeOnes) {
