@@ -150,6 +150,9 @@ TEST(FoundTest, WhatIsDamagedIsPassedOver) {
     WriteText(path, i % 5 == 0 ? whole.substr(0, i) : damaged);
     EXPECT_EQ(PlanOf(folder), plan) << "byte " << i;
   }
+  // A bound that somebody has changed is none.
+  WriteText(path, absl::StrReplaceAll(whole, {{" bound=9", " bound=7"}}));
+  EXPECT_EQ(PlanOf(folder), plan);
   // It is made whole again.
   WriteText(path, whole.substr(0, whole.size() / 2));
   PlanOf(folder);
