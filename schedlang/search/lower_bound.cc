@@ -142,16 +142,20 @@ BoundParts PartsOfBound(const Problem& problem) {
   return other.sum() > best.sum() ? other : best;
 }
 
-std::string Print(const BoundParts& parts) {
+std::string Print(const BoundParts& parts, std::string (*print)(int64_t)) {
   if (parts.rank < 0) return "nothing to do";
   if (parts.idle >= kNoLimit) {
     return absl::StrCat("rank ", parts.rank, " cannot hold one microbatch");
   }
   constexpr const char* kWhere[] = {
       "", " in warm-up", " in cool-down", " in warm-up and cool-down", " by a path", " for memory"};
-  return absl::StrCat("rank ", parts.rank, ": ", parts.before, " before its first action, ",
-                      parts.work, " of work, ", parts.idle, " of idle time",
-                      kWhere[static_cast<size_t>(parts.reason)], ", ", parts.behind, " behind");
+  const auto said = [print](int64_t number) {
+    return print != nullptr ? print(number) : absl::StrCat(number);
+  };
+  return absl::StrCat("rank ", parts.rank, ": ", said(parts.before), " before its first action, ",
+                      said(parts.work), " of work, ", said(parts.idle), " of idle time",
+                      kWhere[static_cast<size_t>(parts.reason)], ", ", said(parts.behind),
+                      " behind");
 }
 
 int64_t LeastCapacity(const Problem& problem, int rank) {

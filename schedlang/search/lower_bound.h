@@ -42,8 +42,9 @@ struct BoundParts {
 BoundParts PartsOfBound(const Problem& problem);
 inline int64_t LowerBoundOf(const Problem& problem) { return PartsOfBound(problem).sum(); }
 
-// "rank 2: 3 before its first action, 24 of work, 3 of idle time in warm-up, 0 behind".
-std::string Print(const BoundParts& parts);
+// "rank 2: 3 before its first action, 24 of work, 3 of idle time in warm-up, 0 behind", each number
+// as `print` has it; null: as it is.
+std::string Print(const BoundParts& parts, std::string (*print)(int64_t) = nullptr);
 
 // What a rank must be able to hold for any order to exist: all its stages of one microbatch, when
 // the last of them turns back. At it one microbatch behind the other is an order (where a W takes

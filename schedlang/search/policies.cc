@@ -6,12 +6,6 @@
 namespace stringline::search {
 namespace {
 
-// In StageWork::time.
-constexpr auto kForwardRow = static_cast<size_t>(ActionKind::kForward);
-constexpr auto kWholeRow = static_cast<size_t>(ActionKind::kBackward);
-constexpr auto kInputRow = static_cast<size_t>(ActionKind::kInputGradient);
-constexpr auto kWeightRow = static_cast<size_t>(ActionKind::kWeightGradient);
-
 // What one microbatch takes of the busiest rank.
 int64_t PaceOf(const Problem& problem) {
   int64_t pace = 1;
@@ -32,7 +26,7 @@ std::vector<int64_t> RoundTrips(const Problem& problem) {
     int64_t ns = 0;
     const StageWork* stage = &from;
     while (true) {
-      ns += stage->time[kForwardRow] + stage->time[problem.split ? kInputRow : kWholeRow];
+      ns += stage->time[kForwardAt] + stage->time[problem.split ? kInputAt : kWholeAt];
       if (stage->next < 0) break;
       const StageWork& next = problem.stages[static_cast<size_t>(stage->next)];
       if (next.rank != stage->rank) ns += stage->activation.all() + next.gradient.all();
@@ -50,9 +44,9 @@ int32_t WarmUpOf(const Problem& problem, size_t s, int64_t trip, int round) {
   if (round > 1) return std::max(1, stage.microbatches);
   int64_t forwards = 0;  // one of every stage of the rank
   for (const StageWork& other : problem.stages) {
-    if (other.rank == stage.rank) forwards += other.time[kForwardRow];
+    if (other.rank == stage.rank) forwards += other.time[kForwardAt];
   }
-  const int64_t back = stage.time[problem.split ? kInputRow : kWholeRow];
+  const int64_t back = stage.time[problem.split ? kInputAt : kWholeAt];
   const int64_t fit = (trip - back) / std::max<int64_t>(1, forwards) + round;
   return static_cast<int32_t>(std::clamp<int64_t>(fit, 1, std::max(1, stage.microbatches)));
 }
@@ -160,13 +154,13 @@ Policy Vary(const Problem& problem, Policy policy, Random* random) {
         number = std::clamp(number + by, 1, most);
       }
     } else if (what < 8) {  // a kind waits shorter or longer
-      const size_t kinds[] = {kForwardRow, kWeightRow, kInputRow, kForwardRow};
+      const size_t kinds[] = {kForwardAt, kWeightAt, kInputAt, kForwardAt};
       const size_t kind = kinds[random->Below(4)];
-      const double share = random->Share() * (kind == kInputRow ? 0.3 : 1.2);
+      const double share = random->Share() * (kind == kInputAt ? 0.3 : 1.2);
       for (const size_t s : DrawStages(problem, random)) {
         const auto time = static_cast<double>(problem.stages[s].time[kind]);
         policy.delay[4 * s + kind] = static_cast<int64_t>(share * time);
-        if (kind == kInputRow) policy.delay[4 * s + kWholeRow] = policy.delay[4 * s + kind];
+        if (kind == kInputAt) policy.delay[4 * s + kWholeAt] = policy.delay[4 * s + kind];
       }
     } else if (what == 8) {
       const auto pace = static_cast<double>(PaceOf(problem));

@@ -1,3 +1,5 @@
+// The plain evaluation: ranks go on in turn, each as far as what it needs is there, until none
+// does.
 #include "schedlang/search/problem.h"
 
 #include <algorithm>

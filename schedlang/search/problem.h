@@ -55,6 +55,9 @@ enum class Objective : uint8_t {
 };
 const char* NameOf(Objective objective);  // "makespan"
 
+// Places in the tables of StageWork, as ActionKind counts.
+inline constexpr size_t kForwardAt = 0, kWholeAt = 1, kInputAt = 2, kWeightAt = 3;
+
 // A message from one rank to another; nothing where both stages are on one rank.
 struct MessageTime {
   int64_t latency = 0;

@@ -7,15 +7,10 @@
 namespace stringline::search {
 namespace {
 
-constexpr auto kForwardIndex = static_cast<size_t>(ActionKind::kForward);
-constexpr auto kBackwardIndex = static_cast<size_t>(ActionKind::kBackward);
-constexpr auto kInputIndex = static_cast<size_t>(ActionKind::kInputGradient);
-constexpr auto kWeightIndex = static_cast<size_t>(ActionKind::kWeightGradient);
-
 // One activation from F to B or W.
 void HoldActivations(StageWork* work) {
-  work->during[kForwardIndex] = work->after[kForwardIndex] = 1;
-  work->after[kBackwardIndex] = work->after[kWeightIndex] = -1;
+  work->during[kForwardAt] = work->after[kForwardAt] = 1;
+  work->after[kWholeAt] = work->after[kWeightAt] = -1;
 }
 
 void HoldBytes(const StageMemory& memory, StageWork* work) {

@@ -34,9 +34,6 @@ namespace stringline::search {
 
 inline constexpr int64_t kLongAgo = -kNoLimit;
 
-// Places in StageWork's tables, as ActionKind counts.
-inline constexpr size_t kForwardAt = 0, kWholeAt = 1, kInputAt = 2, kWeightAt = 3;
-
 // The least that letters of a stage take; kNoLimit for what may not be used.
 struct LeastTimes {
   int64_t forward = 0;

@@ -1,13 +1,14 @@
 // stringline search: a schedule that nobody wrote, and how far it may be from the best.
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "schedlang/base/status.h"
 #include "schedlang/check/live_memory.h"
 #include "schedlang/check/rules.h"
-#include "schedlang/search/write_schedule.h"
 #include "schedlang/sim/cost_keys.h"
+#include "schedlang/write/write_schedule.h"
 #include "tools/command.h"
 #include "tools/json.h"
 #include "tools/progress.h"
@@ -98,21 +99,25 @@ std::string PrintGap(const FoundSchedule& found) {
 // What its header says: for which costs it was made, what it reaches, the bound.
 std::vector<std::string> HeaderOf(const Flags& flags, const FoundSchedule& found) {
   std::string asked = "stringline search";
-  for (const std::string& argument : flags.arguments) {
+  for (size_t i = 0; i < flags.arguments.size(); ++i) {
+    const std::string& argument = flags.arguments[i];
+    if (argument == "--emit") ++i;  // and where it goes
+    if (absl::StartsWith(argument, "--emit") || argument == "--json") continue;
     const bool quoted = argument.find(' ') != std::string::npos;
     absl::StrAppend(&asked, " ", quoted ? "'" : "", argument, quoted ? "'" : "");
   }
   return {absl::StrCat("Found by: ", asked),
           absl::StrCat(search::NameOf(found.objective), " ", PrintTime(found.value), ", ",
                        PrintGap(found), "; bound ", PrintTime(found.bound.sum())),
-          absl::StrCat("The bound: ", search::Print(found.bound))};
+          absl::StrCat("The bound: ", search::Print(found.bound, PrintTime))};
 }
 
 absl::Status Emit(const Flags& flags, const FoundSchedule& found, const Output& output) {
   Plan plan = found.plan;
   plan.schedule = "found";
-  SL_ASSIGN_OR_RETURN(const search::WrittenSchedule written,
-                      search::WriteSchedule(plan, {"found", HeaderOf(flags, found), {}, {}}));
+  SL_ASSIGN_OR_RETURN(
+      const search::WrittenSchedule written,
+      search::WriteSchedule(plan, {.name = "found", .header = HeaderOf(flags, found)}));
   return WriteAsked(output, flags.emit, written.text);
 }
 
@@ -130,7 +135,7 @@ Json FoundAsJson(const FoundSchedule& found) {
           {"minimize", search::NameOf(found.objective)},
           {"value_us", 1e-3 * static_cast<double>(found.value)},
           {"bound_us", 1e-3 * static_cast<double>(found.bound.sum())},
-          {"bound", search::Print(found.bound)},
+          {"bound", search::Print(found.bound, PrintTime)},
           {"gap", found.gap()},
           {"proven", found.IsProven()},
           {"iterations", found.iterations},
@@ -145,7 +150,8 @@ void PrintFound(const FoundSchedule& found, std::ostream& out) {
   const Bubbles bubbles = MeasureBubbles(found.timeline);
   out << search::NameOf(found.objective) << " " << PrintTime(found.value) << ", " << PrintGap(found)
       << "\n"
-      << "bound    " << PrintTime(found.bound.sum()) << ": " << search::Print(found.bound) << "\n";
+      << "bound    " << PrintTime(found.bound.sum()) << ": "
+      << search::Print(found.bound, PrintTime) << "\n";
   out << "simulated: makespan " << PrintTime(bubbles.makespan_ns) << ", span "
       << PrintTime(bubbles.span_ns) << ", " << PrintBubble(bubbles) << "\n";
   int most = 0;

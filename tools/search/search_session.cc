@@ -113,7 +113,7 @@ class SearchRun {
     }
     PlacedSearch& best =
         *std::min_element(places.begin(), places.end(),
-                          [](const PlacedSearch& a, const PlacedSearch& b) { return ValueOf(a) < ValueOf(b); });
+                          [](const auto& a, const auto& b) { return ValueOf(a) < ValueOf(b); });
     return Finish(&best);
   }
 

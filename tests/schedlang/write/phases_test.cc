@@ -1,5 +1,5 @@
 // Words as repeats, and numbers of a rank, both as a person would write them.
-#include "schedlang/search/phases.h"
+#include "schedlang/write/phases.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/search/rank_expression.h"
+#include "schedlang/write/rank_expression.h"
 
 namespace stringline::search {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "schedlang/plan.h"
-#include "schedlang/search/rank_words.h"
-#include "schedlang/search/shared_phases.h"
-#include "schedlang/search/stage_text.h"
+#include "schedlang/write/rank_words.h"
+#include "schedlang/write/shared_phases.h"
+#include "schedlang/write/stage_text.h"
 
 namespace stringline::search {
 

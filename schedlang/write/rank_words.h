@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "schedlang/plan.h"
-#include "schedlang/search/stage_text.h"
+#include "schedlang/write/stage_text.h"
 
 namespace stringline::search {
 

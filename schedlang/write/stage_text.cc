@@ -1,12 +1,12 @@
 // Every layout is tried, straight and reversed. On a layout, a stage's role is the pass over the
 // ranks that it belongs to; otherwise it is how many stages its rank has before it.
-#include "schedlang/search/stage_text.h"
+#include "schedlang/write/stage_text.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/search/rank_expression.h"
+#include "schedlang/write/rank_expression.h"
 
 namespace stringline::search {
 namespace {

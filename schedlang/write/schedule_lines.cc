@@ -1,4 +1,4 @@
-#include "schedlang/search/schedule_lines.h"
+#include "schedlang/write/schedule_lines.h"
 
 #include <algorithm>
 

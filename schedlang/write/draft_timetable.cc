@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/search/schedule_draft.h"
-#include "schedlang/search/slot_offsets.h"
+#include "schedlang/write/schedule_draft.h"
+#include "schedlang/write/slot_offsets.h"
 
 namespace stringline::search {
 namespace {

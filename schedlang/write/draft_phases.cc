@@ -4,11 +4,11 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/search/microbatch_growth.h"
-#include "schedlang/search/phases.h"
-#include "schedlang/search/schedule_draft.h"
-#include "schedlang/search/schedule_lines.h"
-#include "schedlang/search/shared_phases.h"
+#include "schedlang/write/microbatch_growth.h"
+#include "schedlang/write/phases.h"
+#include "schedlang/write/schedule_draft.h"
+#include "schedlang/write/schedule_lines.h"
+#include "schedlang/write/shared_phases.h"
 
 namespace stringline::search {
 namespace {

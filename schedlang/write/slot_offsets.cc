@@ -1,7 +1,7 @@
 // On a rank, offset a - offset b <= limit(a, b) for all signs a and b: that is the shortest path
 // from b to a. For lines, slopes are tried sign by sign; what two of them leave to each other's
 // starts is known at once.
-#include "schedlang/search/slot_offsets.h"
+#include "schedlang/write/slot_offsets.h"
 
 #include <algorithm>
 #include <limits>

@@ -16,7 +16,7 @@
 #include "absl/types/span.h"
 #include "schedlang/check/check.h"
 #include "schedlang/plan.h"
-#include "schedlang/search/schedule_draft.h"
+#include "schedlang/write/schedule_draft.h"
 
 namespace stringline::search {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "schedlang/plan.h"
-#include "schedlang/search/schedule_lines.h"
+#include "schedlang/write/schedule_lines.h"
 
 namespace stringline::search {
 

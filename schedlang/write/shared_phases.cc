@@ -1,7 +1,7 @@
 // A template is a list of bodies without counts. It comes from the repeats of one rank, or from two
 // such lists merged along what they have in common. A rank's word is read by it in every way there
 // is, up to some; the counts of two neighbours are a guess for all ranks, which is tried.
-#include "schedlang/search/shared_phases.h"
+#include "schedlang/write/shared_phases.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "schedlang/search/phases.h"
+#include "schedlang/write/phases.h"
 
 namespace stringline::search {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "schedlang/search/rank_words.h"
-#include "schedlang/search/shared_phases.h"
+#include "schedlang/write/rank_words.h"
+#include "schedlang/write/shared_phases.h"
 
 namespace stringline::search {
 

@@ -1,6 +1,6 @@
 // What a body does is counted by role and direction; a weight gradient is owed by an I and paid by
 // a W. Bodies that together do the same of everything and owe nothing may come once more.
-#include "schedlang/search/microbatch_growth.h"
+#include "schedlang/write/microbatch_growth.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "schedlang/search/rank_expression.h"
+#include "schedlang/write/rank_expression.h"
 
 #include "absl/strings/str_cat.h"
 

@@ -1,6 +1,6 @@
 // Orders written as files: whole texts of a few, and for all of the library and for random orders
 // that the text gives the orders back.
-#include "schedlang/search/write_schedule.h"
+#include "schedlang/write/write_schedule.h"
 
 #include <gtest/gtest.h>
 

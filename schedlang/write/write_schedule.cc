@@ -1,6 +1,6 @@
 // Drafts of all forms, one after the other. A draft is put into a whole text, formatted, and
 // elaborated: only a text that gives the plan's orders is returned.
-#include "schedlang/search/write_schedule.h"
+#include "schedlang/write/write_schedule.h"
 
 #include <algorithm>
 #include <functional>
@@ -11,10 +11,10 @@
 #include "absl/strings/str_join.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/lower/lower.h"
-#include "schedlang/search/rank_expression.h"
-#include "schedlang/search/schedule_lines.h"
 #include "schedlang/text/format.h"
 #include "schedlang/text/parse.h"
+#include "schedlang/write/rank_expression.h"
+#include "schedlang/write/schedule_lines.h"
 
 namespace stringline::search {
 namespace {

@@ -1,7 +1,7 @@
 // Dynamic programming from the word's end: at every place, either one sign, or a body that follows
 // itself there. How often it does is read from one table for each length of a body. A body is
 // compressed in the same way, once for all places where it stands.
-#include "schedlang/search/phases.h"
+#include "schedlang/write/phases.h"
 
 #include <algorithm>
 #include <map>

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "schedlang/search/rank_expression.h"
+#include "schedlang/write/rank_expression.h"
 
 namespace stringline::search {
 

@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "schedlang/orders/greedy.h"
-#include "schedlang/search/rank_expression.h"
-#include "schedlang/search/schedule_draft.h"
-#include "schedlang/search/schedule_lines.h"
+#include "schedlang/write/rank_expression.h"
+#include "schedlang/write/schedule_draft.h"
+#include "schedlang/write/schedule_lines.h"
 
 namespace stringline::search {
 namespace {

@@ -1,4 +1,4 @@
-#include "schedlang/search/rank_words.h"
+#include "schedlang/write/rank_words.h"
 
 #include <algorithm>
 #include <map>
