@@ -220,6 +220,10 @@ bool IsComplete(const Problem& problem, const Words& words) {
         const auto s = static_cast<size_t>(StageOf(letter));
         const ActionKind kind = KindOf(letter);
         if (s >= problem.stages.size() || problem.stages[s].rank != r) return false;
+        const bool is_split =
+            kind == ActionKind::kInputGradient || kind == ActionKind::kWeightGradient;
+        if (is_split && !problem.split) return false;
+        if (kind == ActionKind::kBackward && !problem.whole) return false;
         auto& [forward, whole, input, weight] = done[s];
         if (IsInputSide(kind) && whole + input >= forward) return false;
         if (kind == ActionKind::kWeightGradient && weight >= input) return false;

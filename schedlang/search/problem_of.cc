@@ -75,8 +75,13 @@ absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
     work.previous = stage.previous.valid() ? stage.previous.value : -1;
     work.next = stage.next.valid() ? stage.next.value : -1;
     work.microbatches = stages.microbatches_of(StageId(static_cast<int32_t>(s)));
-    work.time = {costs.forward[s], costs.backward[s], costs.input_gradient[s],
-                 costs.weight_gradient[s]};
+    const auto cost = [s](const std::vector<int64_t>& of) { return of.empty() ? 0 : of[s]; };
+    work.time = {cost(costs.forward), cost(costs.backward), cost(costs.input_gradient),
+                 cost(costs.weight_gradient)};
+    if (limits.split && work.time[kInputAt] == 0 && work.time[kWeightAt] == 0) {
+      return absl::InvalidArgumentError(
+          "nothing says what I and W take: give them, or search without them (--kinds F,B)");
+    }
     const int id = static_cast<int>(s);
     work.activation = TimeOfMessage(costs, ActionKind::kSendForward, id);
     work.gradient = TimeOfMessage(costs, ActionKind::kSendBackward, id);

@@ -8,6 +8,7 @@
 #include "schedlang/check/live_memory.h"
 #include "schedlang/check/rules.h"
 #include "schedlang/sim/cost_keys.h"
+#include "schedlang/sim/memory_curve.h"
 #include "schedlang/write/write_schedule.h"
 #include "tools/command.h"
 #include "tools/json.h"
@@ -115,9 +116,12 @@ std::vector<std::string> HeaderOf(const Flags& flags, const FoundSchedule& found
 absl::Status Emit(const Flags& flags, const FoundSchedule& found, const Output& output) {
   Plan plan = found.plan;
   plan.schedule = "found";
-  SL_ASSIGN_OR_RETURN(
-      const search::WrittenSchedule written,
-      search::WriteSchedule(plan, {.name = "found", .header = HeaderOf(flags, found)}));
+  search::WriteOptions options{.name = "found", .header = HeaderOf(flags, found)};
+  // More microbatches must fit as well.
+  options.limits.activations = flags.activations;
+  options.limits.memory = found.memory;
+  if (found.memory >= 0) options.limits.sizes = SizesOfCosts(found.plan, found.costs.memory);
+  SL_ASSIGN_OR_RETURN(const search::WrittenSchedule written, search::WriteSchedule(plan, options));
   return WriteAsked(output, flags.emit, written.text);
 }
 

@@ -160,6 +160,7 @@ class SearchRun {
       found.plan = search::PlanOf(place->stages, place->state.candidates.best().words);
       found.lowered = LoweredPlan(found.plan, CommLayout::kEdge, place->costs.collectives);
       const int64_t over = Overshoot(*place, found.lowered, memory);
+      found.memory = memory;
       if (over <= 0) return Simulated(std::move(found), *place);
       for (int64_t& capacity : place->problem.capacity) capacity -= over;
       place->state.candidates = {};

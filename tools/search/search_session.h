@@ -46,6 +46,7 @@ struct FoundSchedule {
   search::Objective objective = search::Objective::kMakespan;
   int64_t value = 0;  // of the objective, by the search
   int64_t iterations = 0;
+  int64_t memory = -1;  // bytes that a rank was allowed to hold; -1: any number
   std::vector<LibraryValue> library;  // what the library's schedules reach there, the best first
   bool IsProven() const { return value <= bound.sum(); }
   double gap() const;

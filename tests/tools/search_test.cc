@@ -1,0 +1,104 @@
+// `stringline search`, as people use it: what it says, what it writes, and what it refuses.
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "tests/tools/tool_run.h"
+
+namespace stringline {
+namespace {
+
+std::vector<std::string> SearchWords(const std::string& line) { return Words("search " + line); }
+
+Answer Search(const std::string& line) { return RunToolIn(SourceFolder(), SearchWords(line)); }
+
+TEST(SearchTest, ProvesThePapersSchedules) {
+  // Qi et al. 2024, ZB-1p: 1310405 us, with the memory of 1F1B.
+  const Answer answer =
+      Search("P=8 M=24 --cost F=18522,I=18086,W=9337,p2p=601 --activations 8 --iterations 4000");
+  EXPECT_EQ(answer.status, 0) << answer.err;
+  EXPECT_EQ(Lines(answer.out)[0], "makespan 1310.405 ms, the best possible: no order is shorter");
+  // ZB-V has no bubble but its ranks' late starts.
+  const auto json = nlohmann::json::parse(
+      Search("P=4 M=12 --place v --activations 8 --iterations 4000 --json").out);
+  EXPECT_EQ(json["makespan_us"], 75000);
+  EXPECT_EQ(json["proven"], true);
+  EXPECT_EQ(json["stages"], 8);
+}
+
+TEST(SearchTest, WhatItWritesIsAScheduleThatReachesWhatItSays) {
+  const std::string folder = ScratchFolder();
+  const std::string costs = "--cost F=[1,2,2,3],I=[1,2,2,3],W=[1,2,2,1],p2p=0.2";
+  const std::string cases[][2] = {
+      {"P=4 M=8 " + costs, "P=4 M=8 " + costs},
+      {"P=4 M=9 --place v --activations 7 --minimize span", "P=4 M=9"},
+      {"P=2 M=6 --place v --pairs --cost F=10,I=10,W=8,FB=24",
+       "P=2 M=6 --cost F=10,I=10,W=8,FB=24"},
+      {"P=3 M=6 --kinds F,B --cost F=10,B=21", "P=3 M=6 --cost F=10,B=21"},
+      {"P=3 M=5 --place wave --activations 6", "P=3 M=5"},
+      {"P=2 M=8 --from chimera", "P=2 M=8"}};
+  for (const auto& [asked, simulated] : cases) {
+    SCOPED_TRACE(asked);
+    const std::string path = folder + "/found.sched";
+    const Answer found = Search(asked + " --iterations 3000 --json --emit " + path);
+    ASSERT_EQ(found.status, 0) << found.out << found.err;
+    const auto said = nlohmann::json::parse(found.out);
+    const std::string words = path + " " + simulated;
+    EXPECT_EQ(RunToolIn(folder, Words("check " + words.substr(0, words.find(" --")))).status, 0);
+    EXPECT_EQ(RunToolIn(folder, Words("fmt --check " + path)).status, 0);
+    const Answer sim = RunToolIn(folder, Words("sim " + words + " --json"));
+    ASSERT_EQ(sim.status, 0) << sim.err;
+    EXPECT_EQ(nlohmann::json::parse(sim.out)["makespan_us"], said["makespan_us"]);
+    EXPECT_LE(said["bound_us"], said["value_us"]);
+  }
+}
+
+TEST(SearchTest, IterationsGiveTheSameOnEveryRun) {
+  const std::string asked =
+      "P=4 M=8 --place v --activations 5 --minimize span --iterations 6000 --seed 7 --json";
+  EXPECT_EQ(Search(asked).out, Search(asked).out);
+}
+
+TEST(SearchTest, KeepsWithinBytes) {
+  const std::string costs =
+      "--cost F=10,I=10,W=8,memory.weights=1GB,memory.saved_for_I=1GB,memory.saved_for_W=2GB,"
+      "memory.stash=1GB,message=100MB,bandwidth=100GB/s";
+  const std::string path = ScratchFolder() + "/bytes.sched";
+  for (const char* const memory : {"8GB", "11GB", "14GB"}) {
+    const Answer answer = Search(
+        absl::StrCat("P=4 M=8 ", costs, " --memory ", memory, " --iterations 2000 --emit ", path));
+    ASSERT_EQ(answer.status, 0) << answer.err;
+    const Answer check =
+        RunToolIn(SourceFolder(),
+                  Words(absl::StrCat("check ", path, " P=4 M=8 ", costs, " --memory ", memory)));
+    EXPECT_EQ(check.status, 0) << memory << check.out;
+  }
+  EXPECT_EQ(Search("P=4 M=8 " + costs + " --memory 2GB").err.substr(0, 57),
+            "stringline: no order exists within that memory: rank 0 mu");
+}
+
+TEST(SearchTest, SaysWhatCannotBe) {
+  const std::string cases[][2] = {
+      {"P=4", "search needs M, as in: stringline search P=8 M=32"},
+      {"P=0 M=4", "P=0 cannot be"},
+      {"P=4 M=8 V=2", "'V' is a parameter of a schedule: name it with --from"},
+      {"P=4 M=8 --place ring",
+       "--place ring: a placement is line, v, loop N or wave N (N stages a rank), or any"},
+      {"P=4 M=8 --place any",
+       "--place any compares models cut into more and fewer stages: give costs of the whole model "
+       "(--work model), or a model's shape (--costs FILE.yaml)"},
+      {"P=4 M=8 --place v --activations 1",
+       "no order exists within that memory: rank 0 must hold 2 activations for one microbatch"},
+      {"P=4 M=8 --activations 4 --memory 1GB", "--memory and --activations: give one of them"},
+      {"P=4 M=8 --memory 1GB",
+       "a limit of bytes needs costs that say what stages hold (memory.saved_for_W …, or a model)"},
+  };
+  for (const auto& [asked, message] : cases) {
+    const Answer answer = Search(asked);
+    EXPECT_EQ(answer.status, 2) << asked;
+    EXPECT_EQ(answer.err, "stringline: " + message + "\n") << asked;
+  }
+}
+
+}  // namespace
+}  // namespace stringline
