@@ -11,6 +11,7 @@
 #include "schedlang/base/status.h"
 #include "schedlang/check/live_memory.h"
 #include "schedlang/check/rules.h"
+#include "schedlang/search/exact.h"
 #include "schedlang/sim/memory_curve.h"
 #include "tools/search/places.h"
 #include "tools/view/words.h"
@@ -136,6 +137,29 @@ class SearchRun {
         &place->state);
   }
 
+  // A small problem is first searched for a moment, and then solved exactly, if a quarter of the
+  // budget suffices.
+  void ProveIfSmall(PlacedSearch* place) {
+    constexpr int64_t kMostLetters = 400, kNodeNs = 25'000, kMostNodes = 2'000'000;
+    int64_t letters = 0;
+    for (const search::StageWork& stage : place->problem.stages) letters += 3 * stage.microbatches;
+    if (letters > kMostLetters || place->problem.objective == search::Objective::kPeriod) return;
+    SearchBudget moment = WhatIsLeft();
+    moment.time_ns /= 8;
+    moment.iterations /= 8;
+    Search(moment, place);
+    SearchState& state = place->state;
+    if (stopped_ || state.candidates.empty() || state.IsProven()) return;
+    const bool timed = request_.budget.iterations == 0;
+    const int64_t nodes = timed ? WhatIsLeft().time_ns / 4 / kNodeNs : WhatIsLeft().iterations / 4;
+    const search::Proven proven = search::SolveExactly(
+        place->problem, state.candidates.best().score.value, std::min(nodes, kMostNodes));
+    search::Evaluator evaluator(place->problem);
+    if (!proven.words.empty()) state.candidates.Offer(&evaluator, proven.words, std::nullopt);
+    state.bound =
+        std::max(state.bound, std::min(proven.bound, state.candidates.best().score.value));
+  }
+
   SearchBudget WhatIsLeft() const {
     SearchBudget budget = request_.budget;
     budget.time_ns = std::max<int64_t>(0, end_ns_ - NowNs());
@@ -151,6 +175,7 @@ class SearchRun {
                                ? -1
                                : place->costs.capacity;
     for (int i = 0; i < kTries; ++i) {
+      ProveIfSmall(place);
       Search(WhatIsLeft(), place);
       if (place->state.candidates.empty()) {
         return absl::NotFoundError(
@@ -181,6 +206,7 @@ class SearchRun {
         stringline::WiringOf(found.lowered, CommLayout::kEdge, found.costs.receive_buffers);
     SL_ASSIGN_OR_RETURN(found.timeline, SimulatedStep(found.lowered, wiring, found.costs));
     found.bound = place.bound;
+    found.least = place.state.bound;
     found.objective = place.problem.objective;
     found.value = search::ValueOf(place.problem, place.state.candidates.best().words);
     found.iterations = place.state.iterations;
@@ -198,7 +224,6 @@ class SearchRun {
 }  // namespace
 
 double FoundSchedule::gap() const {
-  const int64_t least = bound.sum();
   return least <= 0 ? 0 : static_cast<double>(value - least) / static_cast<double>(least);
 }
 

@@ -41,14 +41,15 @@ struct FoundSchedule {
   Plan plan;     // not lowered, named "found"
   Plan lowered;  // proven by the checker
   CostModel costs;
-  Timeline timeline;  // simulated, with all that costs know
-  search::BoundParts bound;
+  Timeline timeline;         // simulated, with all that costs know
+  search::BoundParts bound;  // why no order is below bound.sum()
+  int64_t least = 0;  // no order is below; more than bound.sum() where that was found by trying
   search::Objective objective = search::Objective::kMakespan;
   int64_t value = 0;  // of the objective, by the search
   int64_t iterations = 0;
-  int64_t memory = -1;  // bytes that a rank was allowed to hold; -1: any number
+  int64_t memory = -1;                // bytes that a rank was allowed to hold; -1: any number
   std::vector<LibraryValue> library;  // what the library's schedules reach there, the best first
-  bool IsProven() const { return value <= bound.sum(); }
+  bool IsProven() const { return value <= least; }
   double gap() const;
 };
 
