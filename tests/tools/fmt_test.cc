@@ -231,7 +231,7 @@ std::string PlansOf(const std::string& text) {
   std::string out;
   if (!file) return out;
   for (const ast::Schedule& schedule : file->schedules) {
-    for (const auto& [p, m] : {std::pair(2, 2), {2, 4}, {2, 8}, {8, 2}}) {
+    for (const auto& [p, m] : {std::pair(2, 2), {2, 4}, {2, 8}, {8, 2}, {8, 24}}) {
       Diagnostics findings;
       const auto plan = Elaborate(*file, schedule.name.text, {{"P", p}, {"M", m}}, &findings);
       out += plan ? Print(*plan) : findings.findings()[0].text + "\n";
