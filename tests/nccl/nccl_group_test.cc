@@ -381,6 +381,24 @@ TEST(NcclErrors, WhicheverCallFailsAllEnd) {
   EXPECT_GT(failures, 15);
 }
 
+// Of the stand-in itself: a lock in shared memory goes on when its owner is killed, at any moment.
+TEST(NcclErrors, WhoeverIsKilledTheStandinGoesOn) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 300; ++round) {
+    standin_nccl_reset();
+    const int64_t killed_after_us = static_cast<int64_t>(2000 + random() % 6000);
+    Processes all(3, [&](int p) -> std::string {
+      if (p == 0) KillMeAfter(killed_after_us);
+      const int64_t until_ns = NowNs() + 15'000'000;
+      while (p == 0 || NowNs() < until_ns) {
+        for (int i = 0; i < 1000; ++i) (void)standin_nccl_connections();
+      }
+      return "went on";
+    });
+    EXPECT_EQ(all.Wait(), (Said{"killed by signal 9", "went on", "went on"})) << "round " << round;
+  }
+}
+
 // One is killed at any moment of many steps: the others end soon, and say who it was.
 TEST(NcclErrors, WhoeverIsKilledTheOthersEnd) {
   std::mt19937 random(11);

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 
 namespace standin {
 
@@ -60,9 +61,21 @@ int NcclShared::Find(const char* id, int parent, int split, int color, int size)
   return comms++;
 }
 
+// A process that is killed between giving a robust lock back and waking whoever sleeps on it wakes
+// nobody: the lock is free, and the others would sleep for ever. So they look again now and then.
 NcclLock::NcclLock() {
+  constexpr long kLookAgainNs = 10'000'000, kSecondNs = 1'000'000'000;
   pthread_mutex_t* const mutex = &NcclShared::Get().mutex;
-  if (pthread_mutex_lock(mutex) == EOWNERDEAD) pthread_mutex_consistent(mutex);
+  int taken = ETIMEDOUT;
+  while (taken == ETIMEDOUT) {
+    timespec until = {};
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += kLookAgainNs;
+    until.tv_sec += until.tv_nsec / kSecondNs;
+    until.tv_nsec %= kSecondNs;
+    taken = pthread_mutex_timedlock(mutex, &until);
+  }
+  if (taken == EOWNERDEAD) pthread_mutex_consistent(mutex);
 }
 
 NcclLock::~NcclLock() { pthread_mutex_unlock(&NcclShared::Get().mutex); }
