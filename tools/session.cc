@@ -98,11 +98,13 @@ bool HangsAsWritten(const Wiring& wiring, Session* session) {
   return !circle.empty();
 }
 
-// By the first letter: "plan", "timeline", a number of torch's first stage, or an empty cell.
+// By the first letter: "plan", "timeline", a number of torch's first stage, a group of them, or
+// an empty cell.
 FileKind KindOfBeginning(int first) {
   if (first == 'p') return FileKind::kPlan;
   if (first == 't') return FileKind::kTimeline;
-  const bool is_table = (first >= '0' && first <= '9') || first == ',' || first == '"';
+  const bool is_table =
+      (first >= '0' && first <= '9') || first == ',' || first == '"' || first == '(';
   return is_table ? FileKind::kTorch : FileKind::kSchedule;
 }
 
@@ -116,7 +118,9 @@ FileKind KindOfFile(absl::string_view path) {
   return FileKind::kSchedule;
 }
 
-FileKind KindOfText(absl::string_view text) {
+FileKind KindOfText(absl::string_view name, absl::string_view text) {
+  const FileKind kind = KindOfFile(name);
+  if (kind != FileKind::kSchedule || absl::EndsWith(name, ".sched")) return kind;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     const absl::string_view words = absl::StripLeadingAsciiWhitespace(line);
     if (!words.empty() && words[0] != '#') return KindOfBeginning(words[0]);
@@ -126,7 +130,8 @@ FileKind KindOfText(absl::string_view text) {
 
 absl::StatusOr<Session> OpenPlan(const PlanRequest& request) {
   // Before standard input is read.
-  const FileKind kind = request.text ? KindOfText(*request.text) : KindOfFile(request.file);
+  const FileKind kind =
+      request.text ? KindOfText(request.file, *request.text) : KindOfFile(request.file);
   SL_ASSIGN_OR_RETURN(
       Source source, request.text ? TextOf(request.file, *request.text) : OpenSource(request.file));
   Session session{.source = std::move(source), .kind = kind};

@@ -32,8 +32,8 @@ enum class FileKind : uint8_t { kSchedule, kPlan, kTorch, kTimeline };
 // By the end of its name: .plan, .csv, .timeline; anything else is a schedule. Standard input by
 // how it begins, so it must not have been read yet.
 FileKind KindOfFile(absl::string_view path);
-// Of a text without a name, by how it begins behind comments.
-FileKind KindOfText(absl::string_view text);
+// Of a text that is called so: by the end of that name, or else by how it begins behind comments.
+FileKind KindOfText(absl::string_view name, absl::string_view text);
 // A plan or a schedule of torch's: its parameters are in it.
 inline bool HoldsParameters(FileKind kind) {
   return kind == FileKind::kPlan || kind == FileKind::kTorch;

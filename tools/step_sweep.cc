@@ -20,7 +20,7 @@ absl::StatusOr<std::optional<SweptSchedule>> LoadSwept(const PlanRequest& reques
                                                        std::optional<BrokenFile>* broken) {
   const std::string& path = request.file;
   const std::string& name = request.schedule;
-  if (HoldsParameters(request.text ? KindOfText(*request.text) : KindOfFile(path))) {
+  if (HoldsParameters(request.text ? KindOfText(path, *request.text) : KindOfFile(path))) {
     return absl::InvalidArgumentError(
         path + ": a plan holds its parameters already; --for is for schedules");
   }
@@ -78,6 +78,9 @@ absl::StatusOr<std::optional<SimSweepReport>> ListedSweep(const SweepRequest& re
   SL_RETURN_IF_ERROR(CheckNames(report.schedules, names));
   for (const SweptSchedule& swept : report.schedules) {
     SL_RETURN_IF_ERROR(CheckAllGiven(swept.file, swept.schedule, names));
+  }
+  if (request.ranges.empty()) {
+    return absl::InvalidArgumentError("nothing is to be varied: a parameter needs a range");
   }
   SL_ASSIGN_OR_RETURN(report.points, Enumerate(request.ranges, request.fixed));
   SL_ASSIGN_OR_RETURN(report.costs, FindCosts(request.costs));

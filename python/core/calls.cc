@@ -117,7 +117,7 @@ absl::StatusOr<Answer> Facts(const Request& request) {
   const std::string file = TextAt(request.json, "file");
   const auto text = GivenTextAt(request.json, "text");
   SL_ASSIGN_OR_RETURN(Source source, text ? TextOf(file, *text) : OpenSource(file));
-  const FileKind kind = text ? KindOfText(*text) : KindOfFile(file);
+  const FileKind kind = text ? KindOfText(file, *text) : KindOfFile(file);
   constexpr const char* kKinds[] = {"schedule", "plan", "torch", "timeline"};
   Json schedules = Json::array();
   if (kind == FileKind::kSchedule) {
