@@ -25,8 +25,10 @@ def _item_type(name: str) -> np.dtype[Any]:
     names, formats, offsets = zip(*layout["fields"])
     if names == ("",):
         return np.dtype(str(formats[0]))
-    fields: dict[str, Any] = {"names": names, "formats": formats, "offsets": offsets}
-    return np.dtype({**fields, "itemsize": layout["item_bytes"]})
+    fields: Any = {"names": names, "formats": formats, "offsets": offsets}
+    fields["itemsize"] = layout["item_bytes"]
+    found: np.dtype[Any] = np.dtype(fields)
+    return found
 
 
 def array_of(step: _core.Step, name: str) -> npt.NDArray[Any]:
