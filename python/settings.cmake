@@ -4,3 +4,5 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_SKIP_RPATH ON)
+# A fifth less to compile for a twentieth more to simulate: who installs it waits for the compiler.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
