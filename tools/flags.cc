@@ -22,10 +22,26 @@ void DeclareAgain(CLI::App& app, Flags& flags) {
                "found before and lie beside the file (FILE.found)");
 }
 
-void DeclarePlanOptions(CLI::App& app, Flags& flags) {
-  app.add_option("PARAMETERS", flags.parameters, "Of the schedule: NAME=VALUE, as P=4 M=8");
+void DeclareScheduleOption(CLI::App& app, Flags& flags) {
   app.add_option("--schedule", flags.schedule, "Which schedule of the file; its last by default")
       ->type_name("NAME");
+}
+
+void DeclareActivationsOption(CLI::App& app, Flags& flags) {
+  app.add_option("--activations", flags.activations, "Most stage activations that a rank may hold")
+      ->check(CLI::Range(0, 1'000'000'000))
+      ->type_name("N");
+}
+
+void DeclareSeedOption(CLI::App& app, Flags& flags, const std::string& what) {
+  app.add_option("--seed", flags.seed, absl::StrCat("What ", what, " is drawn from; 1 by default"))
+      ->check(CLI::Range(0, 1'000'000'000))
+      ->type_name("N");
+}
+
+void DeclarePlanOptions(CLI::App& app, Flags& flags) {
+  app.add_option("PARAMETERS", flags.parameters, "Of the schedule: NAME=VALUE, as P=4 M=8");
+  DeclareScheduleOption(app, flags);
   DeclareAgain(app, flags);
 }
 
@@ -88,9 +104,7 @@ void DeclareCheckOptions(CLI::App& app, Flags& flags) {
       ->type_name("K");
   app.add_flag("--lazy", flags.lazy,
                "Communicators connect at their first call, and block the host meanwhile");
-  app.add_option("--activations", flags.activations, "Most stage activations that a rank may hold")
-      ->check(CLI::Range(0, 1'000'000'000))
-      ->type_name("N");
+  DeclareActivationsOption(app, flags);
   app.add_option("--memory", flags.memory,
                  "Most bytes that a rank may hold, as 80GB; needs --model, or costs with a model's "
                  "shape or memory.* keys; by default the capacity that the costs or their hardware "
@@ -230,9 +244,7 @@ void DeclareVariationOptions(CLI::App& app, Flags& flags) {
                  "With a jitter among the costs: simulate so many steps; 200 by default")
       ->check(CLI::Range(1, 1'000'000))
       ->type_name("N");
-  app.add_option("--seed", flags.seed, "What the first of them is drawn from; 1 by default")
-      ->check(CLI::Range(0, 1'000'000'000))
-      ->type_name("N");
+  DeclareSeedOption(app, flags, "the first of them");
 }
 
 void DeclareSearchOptions(CLI::App& app, Flags& flags) {
@@ -241,8 +253,7 @@ void DeclareSearchOptions(CLI::App& app, Flags& flags) {
       "Begin with this schedule's order, and keep its stages where they are; of the library by its "
       "name. PARAMETERS are its own, then");
   from->type_name("FILE");
-  app.add_option("--schedule", flags.schedule, "Which schedule of that file; its last by default")
-      ->type_name("NAME");
+  DeclareScheduleOption(app, flags);
   app.add_option(
          "--place", flags.place,
          "Where stages live: line, v, 'loop N' or 'wave N' (N stages a rank); any: the best "
@@ -256,9 +267,7 @@ void DeclareSearchOptions(CLI::App& app, Flags& flags) {
                  "need not wait for the others'")
       ->check(CLI::IsMember({"makespan", "span", "period"}))
       ->type_name("makespan|span|period");
-  app.add_option("--activations", flags.activations, "Most stage activations that a rank may hold")
-      ->check(CLI::Range(1, 1'000'000'000))
-      ->type_name("N");
+  DeclareActivationsOption(app, flags);
   app.add_option("--memory", flags.memory,
                  "Most bytes that a rank may hold, as 80GB; needs costs with a model's shape or "
                  "memory.* keys; by default the capacity that the costs or their hardware name")
@@ -277,9 +286,7 @@ void DeclareSearchOptions(CLI::App& app, Flags& flags) {
                  "Instead of a time: so many, which give the same result on every machine")
       ->check(CLI::Range(1, 2'000'000'000))
       ->type_name("N");
-  app.add_option("--seed", flags.seed, "What chance is drawn from; 1 by default")
-      ->check(CLI::Range(0, 1'000'000'000))
-      ->type_name("N");
+  DeclareSeedOption(app, flags, "chance");
   app.add_option("--emit", flags.emit, "Write the schedule that was found into this file")
       ->type_name("OUT.sched");
 }

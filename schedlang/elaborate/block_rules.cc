@@ -15,8 +15,6 @@ namespace {
 constexpr int64_t kMostCost = 1'000'000'000;
 constexpr int64_t kMostIterationsSaid = 1'000'000'000;
 
-OrderCosts UnitOrderCosts() { return {.actions = {{{1}, {2}, {1}, {1}}}}; }
-
 // What of a rule leaves a rank without an end.
 std::string WhyStuck(const GreedyRule& rule) {
   const auto prefers = [&rule](ActionKind kind) {

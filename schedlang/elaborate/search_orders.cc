@@ -35,11 +35,6 @@ int64_t DefaultIterations(const Problem& problem) {
   return std::clamp(in_a_second, least, kMostByDefault);
 }
 
-search::Objective ObjectiveOf(absl::string_view name) {
-  if (name == "span") return search::Objective::kSpan;
-  return name == "period" ? search::Objective::kPeriod : search::Objective::kMakespan;
-}
-
 class SearchProblem {
  public:
   SearchProblem(const OrderRules& rules, const Plan& plan) : rules_(rules), plan_(plan) {
@@ -50,7 +45,7 @@ class SearchProblem {
     };
     problem_.whole = uses(ActionKind::kBackward);
     problem_.split = uses(ActionKind::kInputGradient);
-    problem_.objective = ObjectiveOf(rules.search.objective);
+    problem_.objective = *search::ObjectiveOf(rules.search.objective);
     for (const std::optional<int64_t>& most : rules.search.most) {
       problem_.capacity.push_back(most.value_or(search::kNoLimit));
     }
@@ -85,44 +80,30 @@ class SearchProblem {
   void AddStage(StageId id) {
     const Stage& stage = plan_.stage(id);
     const int along = Along(static_cast<size_t>(id.value));
-    StageWork work;
-    work.rank = stage.rank.value;
-    work.previous = stage.previous.valid() ? stage.previous.value : -1;
-    work.next = stage.next.valid() ? stage.next.value : -1;
-    work.microbatches = plan_.microbatches_of(id);
+    StageWork work = search::WorkOf(plan_, id);
     for (size_t k = 0; k < work.time.size(); ++k) {
       work.time[k] = rules_.costs.of(static_cast<ActionKind>(k), along);
     }
     work.activation.latency = Hop(id, stage.next);
     work.gradient.latency = Hop(id, stage.previous);
     if (rules_.search.in_memory) {
-      const int64_t for_input = At(rules_.search.held.saved_for_input, along);
-      const int64_t for_weight = At(rules_.search.held.saved_for_weight, along);
-      const int64_t stash = At(rules_.search.held.stash, along);
-      const int64_t saved = for_input + for_weight;
-      work.during = {saved, 0, stash, 0};
-      work.after = {saved, -saved, stash - for_input, -stash - for_weight};
+      const HeldCosts& held = rules_.search.held;
+      search::HoldBytes({.for_input = At(held.saved_for_input, along),
+                         .for_weight = At(held.saved_for_weight, along),
+                         .stash = At(held.stash, along)},
+                        &work);
     } else {
-      work.during = {1, 0, 0, 0};
-      work.after = {1, -1, 0, -1};
+      search::HoldActivations(&work);
     }
     problem_.stages.push_back(work);
   }
 
   std::vector<int64_t> PairTimes(ActionKind back, const std::vector<int64_t>& costs) const {
-    const size_t count = problem_.stages.size();
-    std::vector<int64_t> times(count * count, -1);
-    for (size_t a = 0; a < count; ++a) {
-      for (size_t b = 0; b < count; ++b) {
-        const StageWork& first = problem_.stages[a];
-        const StageWork& second = problem_.stages[b];
-        if (first.rank != second.rank) continue;
-        times[a * count + b] = costs.empty()
-                                   ? first.time[0] + second.time[static_cast<size_t>(back)]
-                                   : At(costs, Along(a));
-      }
-    }
-    return times;
+    return search::PairTimes(problem_, [&](int a, int b) {
+      if (!costs.empty()) return At(costs, Along(static_cast<size_t>(a)));
+      return problem_.stages[a].time[search::kForwardAt] +
+             problem_.stages[b].time[search::Index(back)];
+    });
   }
 
   const OrderRules& rules_;

@@ -6,11 +6,6 @@
 #include <algorithm>
 
 namespace stringline::search {
-namespace {
-
-constexpr size_t Index(ActionKind kind) { return static_cast<size_t>(kind); }
-
-}  // namespace
 
 Evaluator::Evaluator(const Problem& problem) : problem_(problem) {
   const int stages = problem.stage_count();
@@ -290,8 +285,11 @@ bool Evaluator::GoBack(int* rank, int* place) const {
     int low = 0, high = length(other);
     while (low < high) {
       const int middle = (low + high) / 2;
-      (PrefixOf(other, middle + 1, from)[side] <= k ? low : high) =
-          PrefixOf(other, middle + 1, from)[side] <= k ? middle + 1 : middle;
+      if (PrefixOf(other, middle + 1, from)[side] <= k) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
     }
     *rank = other;
     *place = low;
@@ -368,15 +366,18 @@ void Evaluator::Apply(const Move& move) {
   if (move.from > move.to) std::rotate(to, from, from + 1);
 }
 
+void Evaluator::ForgetBehindFront(std::vector<int64_t>* there) const {
+  for (size_t c = 0; c < front_.counts.size(); ++c) {
+    if (given_first_[c] < 0) continue;
+    std::fill(there->begin() + given_first_[c] + front_.counts[c], there->begin() + given_end_[c],
+              kNotThere);
+  }
+}
+
 Score Evaluator::Try(const Move& move, int64_t limit) {
   FrontBefore(move.rank, std::min(move.from, move.to));
-  const std::vector<int32_t>& given = front_.counts;
-  touched_ = given;
-  for (size_t c = 0; c < given.size(); ++c) {
-    if (given_first_[c] < 0) continue;
-    std::fill(trial_there_.begin() + given_first_[c] + given[c],
-              trial_there_.begin() + given_end_[c], kNotThere);
-  }
+  touched_ = front_.counts;
+  ForgetBehindFront(&trial_there_);
   Apply(move);
   // With spans a rank's end may be later by its start.
   const bool spans = problem_.objective != Objective::kMakespan;
@@ -392,11 +393,7 @@ Score Evaluator::Try(const Move& move, int64_t limit) {
 
 void Evaluator::Keep(const Move& move) {
   FrontBefore(move.rank, std::min(move.from, move.to));
-  for (size_t c = 0; c < front_.counts.size(); ++c) {
-    if (given_first_[c] < 0) continue;
-    std::fill(there_.begin() + given_first_[c] + front_.counts[c], there_.begin() + given_end_[c],
-              kNotThere);
-  }
+  ForgetBehindFront(&there_);
   Apply(move);
   CountPrefixes(move.rank);
   Run<true>(&there_, kNoLimit);

@@ -83,6 +83,8 @@ class Evaluator {
   // The front before everything that starts at or behind the end of what stands before `place`.
   void FrontBefore(int rank, int place);
   void CountsBefore(int rank, int place);
+  // What was given behind the front is not there any more.
+  void ForgetBehindFront(std::vector<int64_t>* there) const;
   const int32_t* PrefixOf(int rank, int place, int stage) const {
     return prefix_counts_[rank].data() + (static_cast<size_t>(place) * rank_stages_[rank].size() +
                                           static_cast<size_t>(local_[stage])) *

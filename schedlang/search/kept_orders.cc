@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "schedlang/base/fnv.h"
-#include "schedlang/search/one_at_a_time.h"
 
 namespace stringline::search {
 namespace {
 
 // One more whenever FindOrders may find other orders than before.
-constexpr uint64_t kOptimiser = 1;
+constexpr uint64_t kOptimiser = 2;
 
 class KeyHash {
  public:
@@ -27,29 +26,6 @@ class KeyHash {
  private:
   Fnv hash_;
 };
-
-bool IsLetterOf(const Problem& problem, Letter letter) {
-  if (StageOf(letter) >= problem.stage_count()) return false;
-  const ActionKind kind = KindOf(letter);
-  return kind == ActionKind::kForward ||
-         (kind == ActionKind::kBackward ? problem.whole : problem.split);
-}
-
-// Whether the words are made of what the problem lets an order use.
-bool HasOnlyLettersOf(const Problem& problem, const Words& words) {
-  for (const std::vector<Group>& word : words) {
-    for (const Group group : word) {
-      if (!IsLetterOf(problem, group.first)) return false;
-      if (!group.is_pair()) continue;
-      const ActionKind second = KindOf(group.second);
-      const bool is_pair =
-          KindOf(group.first) == ActionKind::kForward &&
-          (second == ActionKind::kBackward || second == ActionKind::kInputGradient);
-      if (!is_pair || !IsLetterOf(problem, group.second)) return false;
-    }
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -71,8 +47,7 @@ uint64_t KeyOf(const Problem& problem, const Effort& effort) {
 }
 
 bool FitsProblem(const Problem& problem, const Found& found) {
-  return HasOnlyLettersOf(problem, found.words) && IsComplete(problem, found.words) &&
-         found.bound >= 0 && found.bound <= found.value &&
+  return IsComplete(problem, found.words) && found.bound >= 0 && found.bound <= found.value &&
          ValueOf(problem, found.words) == found.value;
 }
 
@@ -95,10 +70,6 @@ Found FindOrdersOnce(const Problem& problem, const Effort& effort, int64_t most_
   allowed.iterations = std::clamp<int64_t>(most_letters / std::max<int64_t>(1, LettersOf(problem)),
                                            1, effort.iterations);
   Found found = FindOrders(problem, {}, allowed);
-  if (found.words.empty()) {
-    found.words = OneAtATime(problem);
-    found.value = ValueOf(problem, found.words);
-  }
   if (kept != nullptr && allowed.iterations == effort.iterations) kept->Keep(key, found);
   return found;
 }

@@ -26,7 +26,7 @@ bool FitsProblem(const Problem& problem, const Found& found);
 
 // FindOrders, or what `kept` (may be null) has of it. Of orders that are not kept, not more letters
 // are looked at than `most_letters`, more or less; what was found with less than the whole effort
-// is not kept. The result is complete wherever an order exists.
+// is not kept.
 Found FindOrdersOnce(const Problem& problem, const Effort& effort, int64_t most_letters,
                      KeptOrders* kept);
 

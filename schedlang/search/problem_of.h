@@ -21,6 +21,22 @@ struct Limits {
   Objective objective = Objective::kMakespan;
 };
 
+// A stage of the plan: its rank, its neighbours, how much it does. What it takes and holds is left
+// to the caller.
+StageWork WorkOf(const Plan& stages, StageId id);
+
+// The stage holds one activation from F to B or W.
+void HoldActivations(StageWork* work);
+
+// What a microbatch of a stage holds, and what a message of it.
+struct HeldBytes {
+  int64_t for_input = 0;   // from F to B or I
+  int64_t for_weight = 0;  // from F to B or W
+  int64_t stash = 0;       // from I to W
+  int64_t message = 0;
+};
+void HoldBytes(const HeldBytes& held, StageWork* work);
+
 // The stages of the plan at these costs; its actions do not matter. With `memory` the costs must
 // say what stages hold: what is always there is taken from every rank's capacity. Errors:
 // InvalidArgument where that is more than `memory`, or where both limits are given.

@@ -7,6 +7,7 @@
 
 #include "schedlang/search/improve.h"
 #include "schedlang/search/lower_bound.h"
+#include "schedlang/search/one_at_a_time.h"
 #include "schedlang/search/policies.h"
 #include "schedlang/search/random.h"
 
@@ -80,16 +81,35 @@ void Candidates::Offer(const Candidates& others) {
   for (const Candidate& candidate : others.all_) Offer(candidate);
 }
 
+void TryPlainRules(const Problem& problem, int64_t bound, const RuleTurns& turns,
+                   Candidates* candidates) {
+  Evaluator evaluator(problem);
+  const std::vector<Policy> policies = PlainPolicies(problem);
+  std::vector<Words> words(policies.size());
+  for (size_t i = 0; i < policies.size();) {
+    const int count = std::min(turns.at_once, static_cast<int>(policies.size() - i));
+    turns.all(count, [&](int k) { words[i + k] = ListOrders(problem, policies[i + k]); });
+    for (const size_t end = i + static_cast<size_t>(count); i < end; ++i) {
+      candidates->Offer(&evaluator, std::move(words[i]), policies[i]);
+    }
+    if (!candidates->empty() && candidates->best().score.value <= bound) return;
+    if (!turns.goes_on()) break;
+  }
+  if (!candidates->empty()) return;
+  Words least = OneAtATime(problem);
+  if (IsComplete(problem, least)) candidates->Offer(&evaluator, std::move(least), std::nullopt);
+}
+
 Candidates Explore(const Problem& problem, Candidates begin, int64_t bound, const Effort& effort) {
   Random random(effort.seed);
   int64_t left = effort.iterations;
   if (begin.empty()) {
-    Evaluator evaluator(problem);
-    for (const Policy& policy : PlainPolicies(problem)) {
-      begin.Offer(&evaluator, ListOrders(problem, policy), policy);
-      if ((left -= kRuleCosts) <= 0) break;
-      if (!begin.empty() && begin.best().score.value <= bound) break;
-    }
+    RuleTurns turns;
+    turns.all = [](int count, const std::function<void(int)>& make) {
+      for (int i = 0; i < count; ++i) make(i);
+    };
+    turns.goes_on = [&left] { return (left -= kRuleCosts) > 0; };
+    TryPlainRules(problem, bound, turns, &begin);
   }
   if (left <= 0 || begin.empty() || begin.best().score.value <= bound) return begin;
   if (random.OneIn(2)) {

@@ -20,18 +20,12 @@ int64_t ComputeActions(const Plan& plan) {
   return count;
 }
 
-// The most receive buffers, and the most stage activations, that any rank needs.
-struct Peaks {
-  int receive_buffers = 0;
-  int activations = 0;
-};
-Peaks PeaksOf(const Plan& lowered) {
-  Peaks peaks;
+int MostReceiveBuffersOf(const Plan& lowered) {
+  int most = 0;
   for (int r = 0; r < lowered.ranks(); ++r) {
-    peaks.receive_buffers = std::max(peaks.receive_buffers, ReceiveBuffersOf(lowered, RankId(r)));
-    peaks.activations = std::max(peaks.activations, PeakActivationsOf(lowered, RankId(r)).count);
+    most = std::max(most, ReceiveBuffersOf(lowered, RankId(r)));
   }
-  return peaks;
+  return most;
 }
 
 // Whether the plan would hang if communicators connected at their first call.
@@ -78,7 +72,8 @@ void PrintProof(const Plan& lowered, const CheckOptions& options, std::ostream& 
     out << separator << rule->name;
     separator = ", ";
   }
-  const Peaks peaks = PeaksOf(lowered);
+  const int receive_buffers = MostReceiveBuffersOf(lowered);
+  const int activations = MostActivationsOf(lowered);
   out << "\n    layout " << NameOf(options.layout) << ", ";
   if (options.buffers == 0) {
     out << "a send waits for its receive";
@@ -86,9 +81,9 @@ void PrintProof(const Plan& lowered, const CheckOptions& options, std::ostream& 
     out << options.buffers << (options.buffers == 1 ? " message" : " messages")
         << " buffered a channel";
   }
-  out << "; a rank needs at most " << peaks.receive_buffers
-      << (peaks.receive_buffers == 1 ? " receive buffer" : " receive buffers") << " and holds "
-      << peaks.activations << (peaks.activations == 1 ? " activation\n" : " activations\n");
+  out << "; a rank needs at most " << receive_buffers
+      << (receive_buffers == 1 ? " receive buffer" : " receive buffers") << " and holds "
+      << activations << (activations == 1 ? " activation\n" : " activations\n");
   PrintBytesOfRanks(lowered, options, out);
   if (!options.lazy && NeedsConnections(lowered, options)) {
     out << "    communicators must be connected before the step: it hangs with --lazy\n";
@@ -98,7 +93,6 @@ void PrintProof(const Plan& lowered, const CheckOptions& options, std::ostream& 
 Json ProofAsJson(const Plan& lowered, const CheckOptions& options) {
   Json rules = Json::array();
   for (const Rule* rule : Proven(options)) rules.push_back(rule->name);
-  const Peaks peaks = PeaksOf(lowered);
   Json json = {{"ok", true},
                {"schedule", lowered.schedule},
                {"parameters", ParametersAsJson(lowered.parameters)},
@@ -107,8 +101,8 @@ Json ProofAsJson(const Plan& lowered, const CheckOptions& options) {
                {"proven", std::move(rules)},
                {"layout", NameOf(options.layout)},
                {"buffers", options.buffers},
-               {"receive_buffers", peaks.receive_buffers},
-               {"activations", peaks.activations},
+               {"receive_buffers", MostReceiveBuffersOf(lowered)},
+               {"activations", MostActivationsOf(lowered)},
                {"hangs_when_lazy", NeedsConnections(lowered, options)},
                {"findings", Json::array()}};
   if (!options.sizes.empty()) json["bytes"] = BytesOfRanks(lowered, options);

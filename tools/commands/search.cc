@@ -24,12 +24,6 @@ namespace {
 
 constexpr int64_t kNsOfSecond = 1'000'000'000;
 
-search::Objective ObjectiveOf(const std::string& name) {
-  if (name == "span") return search::Objective::kSpan;
-  if (name == "period") return search::Objective::kPeriod;
-  return search::Objective::kMakespan;
-}
-
 absl::StatusOr<int64_t> ParameterOf(const std::vector<Parameter>& parameters, const char* name) {
   for (const Parameter& parameter : parameters) {
     if (parameter.name != name) continue;
@@ -76,7 +70,7 @@ absl::StatusOr<SearchRequest> SearchRequestOf(const Flags& flags) {
         "(--work model), or a model's shape (--costs FILE.yaml)");
   }
   search::Limits& limits = request.limits;
-  limits.objective = ObjectiveOf(flags.minimize);
+  limits.objective = *search::ObjectiveOf(flags.minimize);
   limits.activations = flags.activations;
   if (!flags.memory.empty()) {
     SL_ASSIGN_OR_RETURN(limits.memory, ParseInUnit(CostUnit::kBytes, flags.memory));
@@ -165,10 +159,7 @@ void PrintFound(const FoundSchedule& found, std::ostream& out) {
       << "bound    " << PrintBound(found) << "\n";
   out << "simulated: makespan " << PrintTime(bubbles.makespan_ns) << ", span "
       << PrintTime(bubbles.span_ns) << ", " << PrintBubble(bubbles) << "\n";
-  int most = 0;
-  for (int r = 0; r < found.lowered.ranks(); ++r) {
-    most = std::max(most, PeakActivationsOf(found.lowered, RankId(r)).count);
-  }
+  const int most = MostActivationsOf(found.lowered);
   out << "a rank holds at most " << most << (most == 1 ? " activation" : " activations") << "\n";
   if (found.library.empty()) return;
   const LibraryValue& known = found.library.front();

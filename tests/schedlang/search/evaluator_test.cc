@@ -8,7 +8,7 @@
 #include "schedlang/search/list_orders.h"
 #include "schedlang/search/policies.h"
 #include "schedlang/search/random.h"
-#include "tests/schedlang/search/random_problem.h"
+#include "tests/schedlang/search/tiny_problems.h"
 
 namespace stringline::search {
 namespace {
@@ -35,10 +35,11 @@ Words Moved(Words words, const Move& move) {
 
 TEST(EvaluatorTest, MovesAreEvaluatedAsThePlainEvaluationDoes) {
   int tried = 0, ended = 0;
-  for (uint64_t seed = 1; seed <= 120; ++seed) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
-    const Problem problem = RandomProblem(&random);
+    std::mt19937_64 draws(seed);
+    const Problem problem = RandomProblem(draws, 4, 7);
     const std::vector<Policy> policies = PlainPolicies(problem);
     const Policy& policy =
         policies[static_cast<size_t>(random.Below(static_cast<int64_t>(policies.size())))];
@@ -79,10 +80,11 @@ TEST(EvaluatorTest, MovesAreEvaluatedAsThePlainEvaluationDoes) {
 }
 
 TEST(EvaluatorTest, ThePathBackLeadsToAStartAtZero) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
-    const Problem problem = RandomProblem(&random);
+    std::mt19937_64 draws(seed);
+    const Problem problem = RandomProblem(draws, 4, 7);
     const Words words = ListOrders(problem, PlainPolicies(problem).front());
     if (words.empty()) continue;
     Evaluator evaluator(problem);

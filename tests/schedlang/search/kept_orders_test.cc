@@ -3,12 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
+#include <random>
 #include <set>
 
 #include "schedlang/search/lower_bound.h"
 #include "schedlang/search/one_at_a_time.h"
+#include "schedlang/search/policies.h"
+#include "tests/schedlang/search/tiny_problems.h"
 
 namespace stringline::search {
 namespace {
@@ -158,6 +162,28 @@ TEST(OneAtATimeTest, HoldsWhatItSaysAndNoLess) {
   EXPECT_EQ(LeastCapacity(problem, 0), 11);
   problem.whole = true;
   EXPECT_EQ(LeastCapacity(problem, 0), 6);
+}
+
+TEST(OneAtATimeTest, IsFoundWhereRulesGetStuck) {
+  int stuck = 0;
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    const Problem problem = RandomProblem(random, 3, 3);
+    bool has_order = true;
+    for (int r = 0; r < problem.ranks; ++r) {
+      has_order = has_order && LeastCapacity(problem, r) <= problem.capacity[r];
+    }
+    const Found found = FindOrders(problem, {}, {.iterations = 12});
+    ASSERT_EQ(!found.words.empty(), has_order) << Print(problem);
+    if (!has_order) continue;
+    EXPECT_TRUE(IsComplete(problem, found.words));
+    EXPECT_LE(found.bound, found.value);
+    const std::vector<Policy> policies = PlainPolicies(problem);
+    stuck += std::all_of(policies.begin(), policies.end(),
+                         [&](const Policy& policy) { return ListOrders(problem, policy).empty(); });
+  }
+  EXPECT_GT(stuck, 0);
 }
 
 }  // namespace
