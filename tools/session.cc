@@ -267,6 +267,11 @@ std::optional<Plan> CheckedPlan(Plan plan, CheckOptions options, Diagnostics* di
   return plan;
 }
 
+int64_t MemoryLimitOf(int64_t said, const CostModel* costs) {
+  if (said >= 0 || costs == nullptr || costs->capacity == 0) return said;
+  return costs->capacity;
+}
+
 absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Plan& plan,
                                            const CostModel* costs) {
   CollectiveChoice collectives = request.collectives;
@@ -275,10 +280,7 @@ absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Pl
                        .buffers = request.buffers,
                        .lazy = request.lazy,
                        .activations = request.activations,
-                       .memory = request.memory};
-  if (costs != nullptr && options.memory < 0 && costs->capacity > 0) {
-    options.memory = costs->capacity;
-  }
+                       .memory = MemoryLimitOf(request.memory, costs)};
   if (!request.model.empty()) {
     SL_ASSIGN_OR_RETURN(const RunConfig config, ReadRunConfig(request.model));
     SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> programs, BuildStages(config, plan));

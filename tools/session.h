@@ -163,6 +163,10 @@ struct ResolvedCheck {
   CheckOptions options;
   CollectiveChoice collectives;
 };
+// The most bytes that a rank may hold: what was said, or else what the costs (or null) know of it;
+// -1: any number.
+int64_t MemoryLimitOf(int64_t said, const CostModel* costs);
+
 // Errors: a model that cannot be read, or that the plan's stages do not divide; a limit in bytes
 // where nothing says how many a stage has. `costs`: those of the request for this plan, or null.
 absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Plan& plan,

@@ -59,12 +59,29 @@ TEST(SearchTest, IterationsGiveTheSameOnEveryRun) {
   EXPECT_EQ(Search(asked).out, Search(asked).out);
 }
 
+TEST(SearchTest, ComparesWithTheLibrarysOwn) {
+  const std::string folder = ScratchFolder();
+  const auto search = [](const std::string& folder) {
+    const Answer answer =
+        RunToolIn(folder, SearchWords("P=4 M=8 --activations 4 --iterations 100 --json"));
+    EXPECT_EQ(answer.status, 0) << answer.err;
+    return nlohmann::json::parse(answer.out)["library"];
+  };
+  const auto library = search(SourceFolder());
+  EXPECT_FALSE(library.empty());
+  // Files of the names of its schedules.
+  for (const auto& known : library) {
+    WriteText(folder + "/" + known["schedule"].get<std::string>(), "schedule none(P, M) {}\n");
+  }
+  EXPECT_EQ(search(folder), library);
+}
+
 TEST(SearchTest, KeepsWithinBytes) {
   const std::string costs =
       "--cost F=10,I=10,W=8,memory.weights=1GB,memory.saved_for_I=1GB,memory.saved_for_W=2GB,"
       "memory.stash=1GB,message=100MB,bandwidth=100GB/s";
   const std::string path = ScratchFolder() + "/bytes.sched";
-  for (const char* const memory : {"8GB", "11GB", "14GB"}) {
+  for (const char* const memory : {"7.3GB", "8GB", "11GB", "11.3GB", "14GB"}) {
     const Answer answer = Search(
         absl::StrCat("P=4 M=8 ", costs, " --memory ", memory, " --iterations 2000 --emit ", path));
     ASSERT_EQ(answer.status, 0) << answer.err;

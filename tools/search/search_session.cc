@@ -1,6 +1,6 @@
 // Every placement is a problem of its own. All of them get a share of the time, and the one whose
-// best is best gets the rest. What was found is held against the checker: where bytes that it
-// counts exactly are more than the search thought, the search goes on with a little less.
+// best is best gets the rest. What was found is held against the checker: where the bytes that it
+// counts are more than the search thought, the search goes on with a little less.
 #include "tools/search/search_session.h"
 
 #include <algorithm>
@@ -9,9 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "executor/clock.h"
 #include "schedlang/base/status.h"
-#include "schedlang/check/live_memory.h"
 #include "schedlang/check/rules.h"
+#include "schedlang/memory/memory_plan.h"
 #include "schedlang/search/exact.h"
+#include "schedlang/search/kept_orders.h"
+#include "schedlang/search/one_at_a_time.h"
 #include "schedlang/sim/memory_curve.h"
 #include "tools/search/places.h"
 #include "tools/view/words.h"
@@ -22,11 +24,29 @@ namespace {
 struct PlacedSearch {
   Plan stages;
   CostModel costs;
-  search::Problem problem;
-  search::BoundParts bound;
+  int64_t memory = -1;               // bytes that a rank may hold; -1: any number
+  search::Problem problem;           // whose capacities become less
+  std::vector<search::Words> begin;  // orders to begin with
+  search::BoundParts bound;          // with all the memory
   SearchState state;
   std::vector<LibraryValue> library;
 };
+
+// With what the search begins with, and what it found that fits as well.
+void BeginAnew(PlacedSearch* place) {
+  const search::Candidates before = std::exchange(place->state.candidates, {});
+  place->state.rounds = 0;
+  search::Evaluator evaluator(place->problem);
+  for (const search::Words& words : place->begin) {
+    if (!search::IsComplete(place->problem, words)) continue;
+    place->state.candidates.Offer(&evaluator, words, std::nullopt);
+  }
+  for (const search::Candidate& candidate : before.all()) {
+    if (search::IsComplete(place->problem, candidate.words)) {
+      place->state.candidates.Offer(candidate);
+    }
+  }
+}
 
 absl::Status CheckFits(const PlacedSearch& place, const search::Limits& limits) {
   for (int r = 0; r < place.problem.ranks; ++r) {
@@ -49,40 +69,56 @@ absl::StatusOr<PlacedSearch> PreparePlace(const SearchRequest& request, size_t i
   PlacedSearch place{request.stages[index]};
   SL_ASSIGN_OR_RETURN(place.costs, CostsFor(request.costs, place.stages));
   search::Limits limits = request.limits;
-  if (limits.memory < 0 && limits.activations < 0 && place.costs.capacity > 0 &&
-      !place.costs.memory.empty()) {
-    limits.memory = place.costs.capacity;
+  if (limits.activations < 0 && (limits.memory >= 0 || !place.costs.memory.empty())) {
+    place.memory = limits.memory = MemoryLimitOf(limits.memory, &place.costs);
   }
   SL_ASSIGN_OR_RETURN(place.problem, search::ProblemOf(place.stages, place.costs, limits));
   SL_RETURN_IF_ERROR(CheckFits(place, limits));
   place.bound = search::PartsOfBound(place.problem);
   place.state.bound = place.bound.sum();
-  search::Evaluator evaluator(place.problem);
-  const auto offer = [&](const search::Words& words) {
-    if (!search::IsComplete(place.problem, words)) return false;
-    place.state.candidates.Offer(&evaluator, words, std::nullopt);
-    return true;
-  };
-  for (const KnownOrders& known : LibraryOrdersOn(place.stages)) {
-    if (!offer(known.words)) continue;
+  for (KnownOrders& known : LibraryOrdersOn(place.stages)) {
+    if (!search::IsComplete(place.problem, known.words)) continue;
     place.library.push_back({known.schedule, search::ValueOf(place.problem, known.words)});
+    place.begin.push_back(std::move(known.words));
   }
   std::stable_sort(place.library.begin(), place.library.end(),
                    [](const auto& a, const auto& b) { return a.value < b.value; });
-  if (index == 0 && request.begin) offer(*request.begin);
+  if (index == 0 && request.begin) place.begin.push_back(*request.begin);
+  BeginAnew(&place);
   return place;
 }
 
-// The bytes that the rank holds at most by the checker's count, less than what it may: the
-// overshoot.
-int64_t Overshoot(const PlacedSearch& place, const Plan& lowered, int64_t memory) {
-  if (memory < 0 || place.costs.memory.empty()) return 0;
-  const std::vector<StageSizes> sizes = SizesOfCosts(lowered, place.costs.memory);
-  int64_t over = 0;
-  for (int r = 0; r < lowered.ranks(); ++r) {
-    over = std::max(over, PeakBytesOf(lowered, RankId(r), sizes).bytes - memory);
+Plan LoweredOf(const PlacedSearch& place, const search::Words& words) {
+  return LoweredPlan(search::PlanOf(place.stages, words), CommLayout::kEdge,
+                     place.costs.collectives);
+}
+
+// By rank: how many bytes it holds, by the checker's count, beyond what it may. Empty if none does.
+absl::StatusOr<std::vector<int64_t>> Overshoot(const PlacedSearch& place,
+                                               const search::Words& words) {
+  if (place.memory < 0) return std::vector<int64_t>();
+  const Plan lowered = LoweredOf(place, words);
+  SL_ASSIGN_OR_RETURN(const MemoryPlan memory,
+                      PlanMemory(lowered, SizesOfCosts(lowered, place.costs.memory)));
+  std::vector<int64_t> over;
+  for (const RankMemory& rank : memory.ranks) {
+    over.push_back(std::max<int64_t>(0, rank.all() - place.memory));
   }
+  if (std::count(over.begin(), over.end(), 0) == lowered.ranks()) over.clear();
   return over;
+}
+
+// Takes so much from what the search thinks a rank may hold. False where it is the least already.
+bool Shrink(const std::vector<int64_t>& over, PlacedSearch* place) {
+  bool is_less = false;
+  for (int r = 0; r < place->problem.ranks; ++r) {
+    int64_t& capacity = place->problem.capacity[static_cast<size_t>(r)];
+    const int64_t least = search::LeastCapacity(place->problem, r);
+    const int64_t left = std::max(least, capacity - over[static_cast<size_t>(r)]);
+    is_less = is_less || left < capacity;
+    capacity = left;
+  }
+  return is_less;
 }
 
 class SearchRun {
@@ -141,17 +177,13 @@ class SearchRun {
   // budget suffices.
   void ProveIfSmall(PlacedSearch* place) {
     constexpr int64_t kMostLetters = 400, kNodeNs = 25'000, kMostNodes = 2'000'000;
-    int64_t letters = 0;
-    for (const search::StageWork& stage : place->problem.stages) letters += 3 * stage.microbatches;
-    if (letters > kMostLetters || place->problem.objective == search::Objective::kPeriod) return;
-    SearchBudget moment = WhatIsLeft();
-    moment.time_ns /= 8;
-    moment.iterations /= 8;
-    Search(moment, place);
+    if (search::LettersOf(place->problem) > kMostLetters) return;
+    if (place->problem.objective == search::Objective::kPeriod) return;
+    Search(ShareOfRest(*place, 8), place);
     SearchState& state = place->state;
     if (stopped_ || state.candidates.empty() || state.IsProven()) return;
-    const bool timed = request_.budget.iterations == 0;
-    const int64_t nodes = timed ? WhatIsLeft().time_ns / 4 / kNodeNs : WhatIsLeft().iterations / 4;
+    const SearchBudget quarter = ShareOfRest(*place, 4);
+    const int64_t nodes = quarter.iterations == 0 ? quarter.time_ns / kNodeNs : quarter.iterations;
     const search::Proven proven = search::SolveExactly(
         place->problem, state.candidates.best().score.value, std::min(nodes, kMostNodes));
     search::Evaluator evaluator(place->problem);
@@ -160,41 +192,61 @@ class SearchRun {
         std::max(state.bound, std::min(proven.bound, state.candidates.best().score.value));
   }
 
-  SearchBudget WhatIsLeft() const {
+  // One part of so many of the time, or of the iterations, that are left.
+  SearchBudget ShareOfRest(const PlacedSearch& place, int parts) const {
     SearchBudget budget = request_.budget;
-    budget.time_ns = std::max<int64_t>(0, end_ns_ - NowNs());
-    if (request_.stages.size() > 1) budget.iterations = (budget.iterations + 1) / 2;
+    budget.time_ns = std::max<int64_t>(0, end_ns_ - NowNs()) / parts;
+    if (budget.iterations > 0) {
+      budget.iterations = std::max<int64_t>(1, (end_iterations_ - place.state.iterations) / parts);
+    }
     return budget;
   }
 
+  // Where bytes are limited it looks now and then whether what was found fits by the checker's
+  // count.
   absl::StatusOr<FoundSchedule> Finish(PlacedSearch* place) {
-    constexpr int kTries = 4;
-    const int64_t memory = request_.limits.activations >= 0 ? -1
-                           : request_.limits.memory >= 0    ? request_.limits.memory
-                           : place->costs.memory.empty() || place->costs.capacity == 0
-                               ? -1
-                               : place->costs.capacity;
-    for (int i = 0; i < kTries; ++i) {
-      ProveIfSmall(place);
-      Search(WhatIsLeft(), place);
-      if (place->state.candidates.empty()) {
-        return absl::NotFoundError(
-            "no order was found that ends within that memory; give more of it, or more time");
-      }
-      FoundSchedule found;
-      found.plan = search::PlanOf(place->stages, place->state.candidates.best().words);
-      found.lowered = LoweredPlan(found.plan, CommLayout::kEdge, place->costs.collectives);
-      const int64_t over = Overshoot(*place, found.lowered, memory);
-      found.memory = memory;
-      if (over <= 0) return Simulated(std::move(found), *place);
-      for (int64_t& capacity : place->problem.capacity) capacity -= over;
-      place->state.candidates = {};
-      place->state.rounds = 0;
+    const int64_t share = request_.stages.size() > 1 ? 2 : 1;
+    end_iterations_ = place->state.iterations + (request_.budget.iterations + share - 1) / share;
+    ProveIfSmall(place);
+    std::vector<int> parts = {1};
+    if (place->memory >= 0) parts = {16, 16, 16, 16, 4, 2, 1};
+    search::Candidate best;
+    for (const int part : parts) {
+      Search(ShareOfRest(*place, part), place);
+      SL_RETURN_IF_ERROR(TakeWhatFits(place, &best));
     }
-    return absl::NotFoundError("no order was found whose bytes fit; give more memory");
+    if (best.words.empty()) {
+      search::Words least = search::OneAtATime(place->problem);
+      SL_ASSIGN_OR_RETURN(const std::vector<int64_t> over, Overshoot(*place, least));
+      if (!over.empty()) {
+        return absl::NotFoundError("no order was found whose bytes fit; give more memory");
+      }
+      best.words = std::move(least);
+    }
+    return Simulated(best.words, *place);
   }
 
-  absl::StatusOr<FoundSchedule> Simulated(FoundSchedule found, const PlacedSearch& place) {
+  // The best candidate that fits becomes `best` if it is better. Where the best of all does not
+  // fit, the search thinks from now on that there is less.
+  static absl::Status TakeWhatFits(PlacedSearch* place, search::Candidate* best) {
+    std::vector<int64_t> over;  // of the best of all
+    for (const search::Candidate& candidate : place->state.candidates.all()) {
+      if (!(candidate.score < best->score)) break;
+      SL_ASSIGN_OR_RETURN(std::vector<int64_t> beyond, Overshoot(*place, candidate.words));
+      if (beyond.empty()) {
+        *best = candidate;
+        break;
+      }
+      if (over.empty()) over = std::move(beyond);
+    }
+    if (!over.empty() && Shrink(over, place)) BeginAnew(place);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<FoundSchedule> Simulated(const search::Words& words, const PlacedSearch& place) {
+    FoundSchedule found;
+    found.plan = search::PlanOf(place.stages, words);
+    found.lowered = LoweredOf(place, words);
     Diagnostics findings;
     if (!Check(found.lowered, CheckOptions{}, &findings)) {
       return absl::InternalError(
@@ -207,8 +259,9 @@ class SearchRun {
     SL_ASSIGN_OR_RETURN(found.timeline, SimulatedStep(found.lowered, wiring, found.costs));
     found.bound = place.bound;
     found.least = place.state.bound;
+    found.memory = place.memory;
     found.objective = place.problem.objective;
-    found.value = search::ValueOf(place.problem, place.state.candidates.best().words);
+    found.value = search::ValueOf(place.problem, words);
     found.iterations = place.state.iterations;
     found.library = place.library;
     return found;
@@ -217,6 +270,7 @@ class SearchRun {
   const SearchRequest& request_;
   const WatchSearch& watch_;
   const int64_t end_ns_;
+  int64_t end_iterations_ = 0;
   bool stopped_ = false;
   absl::Status first_error_;
 };
