@@ -8,7 +8,7 @@ namespace stringline::search {
 namespace {
 
 // One more whenever FindOrders may find other orders than before.
-constexpr uint64_t kOptimiser = 2;
+constexpr uint64_t kOptimiser = 3;
 
 class KeyHash {
  public:

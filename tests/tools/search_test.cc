@@ -26,6 +26,15 @@ TEST(SearchTest, ProvesThePapersSchedules) {
   EXPECT_EQ(json["stages"], 8);
 }
 
+TEST(SearchTest, FindsPairsThatNoRuleGives) {
+  // dualpipe_v takes 422 us there, rules that pair whatever they can 426.
+  const auto json = nlohmann::json::parse(
+      Search("P=2 M=8 --place v --pairs --cost F=10,I=10,W=8,FB=24 --iterations 20000 --json").out);
+  EXPECT_LE(json["makespan_us"], 418);
+  EXPECT_EQ(json["library"][0]["schedule"], "dualpipe_v");
+  EXPECT_EQ(json["library"][0]["value_us"], 422);
+}
+
 TEST(SearchTest, WhatItWritesIsAScheduleThatReachesWhatItSays) {
   const std::string folder = ScratchFolder();
   const std::string costs = "--cost F=[1,2,2,3],I=[1,2,2,3],W=[1,2,2,1],p2p=0.2";
