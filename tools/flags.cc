@@ -33,6 +33,17 @@ void DeclareActivationsOption(CLI::App& app, Flags& flags) {
       ->type_name("N");
 }
 
+void DeclareMemoryOption(CLI::App& app, Flags& flags, const std::string& or_model) {
+  app.add_option(
+         "--memory", flags.memory,
+         absl::StrCat("Most bytes that a rank may hold, as 80GB; 80GB,80GB,40GB by rank, or "
+                      "0:80GB,3:40GB for some; needs ",
+                      or_model,
+                      "costs with a model's shape or memory.* keys; by default the "
+                      "capacity that the costs or their hardware file name"))
+      ->type_name("BYTES");
+}
+
 void DeclareSeedOption(CLI::App& app, Flags& flags, const std::string& what) {
   app.add_option("--seed", flags.seed, absl::StrCat("What ", what, " is drawn from; 1 by default"))
       ->check(CLI::Range(0, 1'000'000'000))
@@ -105,11 +116,7 @@ void DeclareCheckOptions(CLI::App& app, Flags& flags) {
   app.add_flag("--lazy", flags.lazy,
                "Communicators connect at their first call, and block the host meanwhile");
   DeclareActivationsOption(app, flags);
-  app.add_option("--memory", flags.memory,
-                 "Most bytes that a rank may hold, as 80GB; needs --model, or costs with a model's "
-                 "shape or memory.* keys; by default the capacity that the costs or their hardware "
-                 "file name")
-      ->type_name("BYTES");
+  DeclareMemoryOption(app, flags, "--model, or ");
   app.add_option(
          "--model", flags.model,
          "The run file whose model the stages hold: bytes are those that a run on the CPU takes")
@@ -268,10 +275,7 @@ void DeclareSearchOptions(CLI::App& app, Flags& flags) {
       ->check(CLI::IsMember({"makespan", "span", "period"}))
       ->type_name("makespan|span|period");
   DeclareActivationsOption(app, flags);
-  app.add_option("--memory", flags.memory,
-                 "Most bytes that a rank may hold, as 80GB; needs costs with a model's shape or "
-                 "memory.* keys; by default the capacity that the costs or their hardware name")
-      ->type_name("BYTES");
+  DeclareMemoryOption(app, flags, "");
   app.add_option("--kinds", flags.kinds,
                  "What may be used: F,B (no split of the backward), F,I,W (always split) or "
                  "F,B,I,W (the default)")

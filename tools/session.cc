@@ -267,9 +267,19 @@ std::optional<Plan> CheckedPlan(Plan plan, CheckOptions options, Diagnostics* di
   return plan;
 }
 
-int64_t MemoryLimitOf(int64_t said, const CostModel* costs) {
-  if (said >= 0 || costs == nullptr || costs->capacity == 0) return said;
-  return costs->capacity;
+absl::StatusOr<MemoryLimit> MemoryLimitOf(const MemoryLimit& said, const CostModel* costs,
+                                          int ranks) {
+  if (said.ranks.size() > static_cast<size_t>(ranks)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--memory: there is no rank ", said.ranks.size() - 1, "; the plan has ", ranks));
+  }
+  if (said.is_of_each && said.ranks.size() < static_cast<size_t>(ranks)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--memory: ", said.ranks.size(), " limits for ", ranks, " ranks"));
+  }
+  MemoryLimit limit = said;
+  if (limit.all < 0 && costs != nullptr && costs->capacity > 0) limit.all = costs->capacity;
+  return limit;
 }
 
 absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Plan& plan,
@@ -279,8 +289,7 @@ absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Pl
   CheckOptions options{.layout = request.layout,
                        .buffers = request.buffers,
                        .lazy = request.lazy,
-                       .activations = request.activations,
-                       .memory = MemoryLimitOf(request.memory, costs)};
+                       .activations = request.activations};
   if (!request.model.empty()) {
     SL_ASSIGN_OR_RETURN(const RunConfig config, ReadRunConfig(request.model));
     SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> programs, BuildStages(config, plan));
@@ -289,12 +298,14 @@ absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Pl
   } else if (costs != nullptr) {
     options.sizes = SizesOfCosts(plan, costs->memory);
   }
-  if (options.sizes.empty() && request.memory >= 0) {
+  if (options.sizes.empty() && request.memory.is_given()) {
     return absl::InvalidArgumentError(
         "--memory: nothing says how many bytes a stage has; give the model (--model RUN.yaml), or "
         "costs with a model's shape or with memory.* keys (--costs FILE.yaml)");
   }
-  if (options.sizes.empty()) options.memory = -1;
+  if (!options.sizes.empty()) {
+    SL_ASSIGN_OR_RETURN(options.memory, MemoryLimitOf(request.memory, costs, plan.ranks()));
+  }
   return ResolvedCheck{std::move(options), collectives};
 }
 

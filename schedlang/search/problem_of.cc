@@ -51,10 +51,11 @@ void HoldBytes(const HeldBytes& held, StageWork* work) {
 
 absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
                                   const Limits& limits) {
-  if (limits.activations >= 0 && limits.memory >= 0) {
+  const bool in_bytes = !limits.memory.empty();
+  if (limits.activations >= 0 && in_bytes) {
     return absl::InvalidArgumentError("a limit of activations and one of bytes: give one of them");
   }
-  if (limits.memory >= 0 && costs.memory.empty()) {
+  if (in_bytes && costs.memory.empty()) {
     return absl::InvalidArgumentError(
         "a limit of bytes needs costs that say what stages hold (memory.saved_for_W …, or a "
         "model)");
@@ -64,10 +65,10 @@ absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
   problem.whole = limits.whole;
   problem.split = limits.split;
   problem.objective = limits.objective;
-  problem.capacity.assign(static_cast<size_t>(problem.ranks), limits.activations >= 0
-                                                                  ? limits.activations
-                                                              : limits.memory >= 0 ? limits.memory
-                                                                                   : kNoLimit);
+  for (int r = 0; r < problem.ranks; ++r) {
+    const int64_t most = in_bytes ? limits.memory[static_cast<size_t>(r)] : limits.activations;
+    problem.capacity.push_back(most >= 0 ? most : kNoLimit);
+  }
   for (size_t s = 0; s < stages.stages.size(); ++s) {
     StageWork work = WorkOf(stages, StageId(static_cast<int32_t>(s)));
     const auto cost = [s](const std::vector<int64_t>& of) { return of.empty() ? 0 : of[s]; };
@@ -80,22 +81,23 @@ absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
     const int id = static_cast<int>(s);
     work.activation = TimeOfMessage(costs, ActionKind::kSendForward, id);
     work.gradient = TimeOfMessage(costs, ActionKind::kSendBackward, id);
-    if (limits.memory >= 0) {
+    if (in_bytes) {
       const StageMemory& memory = costs.memory[s];
       HoldBytes({memory[MemoryClass::kSavedForInput], memory[MemoryClass::kSavedForWeight],
                  memory[MemoryClass::kStash], memory[MemoryClass::kMessages]},
                 &work);
-      problem.capacity[static_cast<size_t>(work.rank)] -= ResidentBytes(memory);
+      int64_t& capacity = problem.capacity[static_cast<size_t>(work.rank)];
+      if (capacity < kNoLimit) capacity -= ResidentBytes(memory);
     } else {
       HoldActivations(&work);
     }
     problem.stages.push_back(work);
   }
-  for (size_t r = 0; r < problem.capacity.size(); ++r) {
+  for (size_t r = 0; r < problem.capacity.size() && in_bytes; ++r) {
     if (problem.capacity[r] >= 0) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("rank ", r, " holds ", limits.memory - problem.capacity[r],
-                     " bytes at all times, and may hold ", limits.memory));
+        absl::StrCat("rank ", r, " holds ", limits.memory[r] - problem.capacity[r],
+                     " bytes at all times, and may hold ", limits.memory[r]));
   }
   if (!limits.pairs) return problem;
   CostModel priced = costs;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "schedlang/plan.h"
@@ -13,11 +14,11 @@ namespace stringline::search {
 
 // What the orders may hold and use.
 struct Limits {
-  int64_t activations = -1;  // of stages, that a rank may hold; -1: any number
-  int64_t memory = -1;       // bytes that a rank may hold; -1: any number
-  bool whole = true;         // B
-  bool split = true;         // I and W
-  bool pairs = false;        // F & B, and F & I where the costs know it
+  int64_t activations = -1;     // of stages, that a rank may hold; -1: any number
+  std::vector<int64_t> memory;  // by rank: bytes that it may hold; -1: any number. Empty: the same
+  bool whole = true;            // B
+  bool split = true;            // I and W
+  bool pairs = false;           // F & B, and F & I where the costs know it
   Objective objective = Objective::kMakespan;
 };
 
@@ -39,7 +40,7 @@ void HoldBytes(const HeldBytes& held, StageWork* work);
 
 // The stages of the plan at these costs; its actions do not matter. With `memory` the costs must
 // say what stages hold: what is always there is taken from every rank's capacity. Errors:
-// InvalidArgument where that is more than `memory`, or where both limits are given.
+// InvalidArgument where that is more than its `memory`, or where both limits are given.
 absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs, const Limits& limits);
 
 // The plan's computations as words. Errors: InvalidArgument naming the first group that is none (of

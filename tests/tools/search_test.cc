@@ -1,6 +1,8 @@
 // `stringline search`, as people use it: what it says, what it writes, and what it refuses.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "tests/tools/tool_run.h"
@@ -24,6 +26,15 @@ TEST(SearchTest, ProvesThePapersSchedules) {
   EXPECT_EQ(json["makespan_us"], 75000);
   EXPECT_EQ(json["proven"], true);
   EXPECT_EQ(json["stages"], 8);
+}
+
+TEST(SearchTest, FindsPairsThatNoRuleGives) {
+  // dualpipe_v takes 422 us there, rules that pair whatever they can 426.
+  const auto json = nlohmann::json::parse(
+      Search("P=2 M=8 --place v --pairs --cost F=10,I=10,W=8,FB=24 --iterations 20000 --json").out);
+  EXPECT_LE(json["makespan_us"], 418);
+  EXPECT_EQ(json["library"][0]["schedule"], "dualpipe_v");
+  EXPECT_EQ(json["library"][0]["value_us"], 422);
 }
 
 TEST(SearchTest, WhatItWritesIsAScheduleThatReachesWhatItSays) {
@@ -60,7 +71,8 @@ TEST(SearchTest, IterationsGiveTheSameOnEveryRun) {
 }
 
 TEST(SearchTest, ComparesWithTheLibrarysOwn) {
-  const std::string folder = ScratchFolder();
+  const std::string folder = ScratchFolder() + "/names";
+  std::filesystem::create_directory(folder);
   const auto search = [](const std::string& folder) {
     const Answer answer =
         RunToolIn(folder, SearchWords("P=4 M=8 --activations 4 --iterations 100 --json"));
@@ -94,6 +106,39 @@ TEST(SearchTest, KeepsWithinBytes) {
             "stringline: no order exists within that memory: rank 0 mu");
 }
 
+TEST(SearchTest, RanksMayHaveTheirOwnMemory) {
+  const std::string costs =
+      "--cost F=10,I=10,W=8,memory.weights=1GB,memory.saved_for_I=1GB,memory.saved_for_W=2GB";
+  const std::string path = ScratchFolder() + "/ranks.sched";
+  const auto search = [&](const std::string& memory) {
+    const Answer answer = Search(absl::StrCat("P=4 M=8 ", costs, " --memory ", memory,
+                                              " --iterations 2000 --json --emit ", path));
+    EXPECT_EQ(answer.status, 0) << answer.err;
+    return nlohmann::json::parse(answer.out);
+  };
+  const auto check = [&](const std::string& memory) {
+    return RunToolIn(SourceFolder(), Words(absl::StrCat("check ", path, " P=4 M=8 ", costs,
+                                                        " --memory ", memory, " --json")));
+  };
+  const auto even = search("7.1GB");
+  const auto uneven = search("13.1GB,10.1GB,7.1GB,4.1GB");
+  EXPECT_LT(uneven["makespan_us"], even["makespan_us"]);
+  EXPECT_EQ(uneven["activations"], (nlohmann::json{4, 3, 2, 1}));
+  const Answer good = check("13.1GB,10.1GB,7.1GB,4.1GB");
+  EXPECT_EQ(good.status, 0) << good.out;
+  EXPECT_EQ(nlohmann::json::parse(good.out)["memory"],
+            (nlohmann::json{13'100'000'000, 10'100'000'000, 7'100'000'000, 4'100'000'000}));
+  const Answer full = check("1:10.1GB,2:6.9GB");
+  EXPECT_EQ(full.status, 1) << full.out;
+  EXPECT_NE(full.out.find("rank 2 holds 6.52 GiB at "), std::string::npos) << full.out;
+  EXPECT_EQ(full.out.find("rank 1 holds"), std::string::npos) << full.out;
+  // What is not said is as the costs say.
+  const Answer rest =
+      RunToolIn(SourceFolder(), Words(absl::StrCat("check ", path, " P=4 M=8 ", costs,
+                                                   ",memory.capacity=7.1GB --memory 0:14GB")));
+  EXPECT_NE(rest.out.find("rank 1 holds 9.31 GiB at "), std::string::npos) << rest.out;
+}
+
 TEST(SearchTest, SaysWhatCannotBe) {
   const std::string cases[][2] = {
       {"P=4", "search needs M, as in: stringline search P=8 M=32"},
@@ -107,6 +152,14 @@ TEST(SearchTest, SaysWhatCannotBe) {
       {"P=4 M=8 --place v --activations 1",
        "no order exists within that memory: rank 0 must hold 2 activations for one microbatch"},
       {"P=4 M=8 --activations 4 --memory 1GB", "--memory and --activations: give one of them"},
+      {"P=4 M=8 --cost F=1,I=1,W=1,memory.saved_for_W=1 --memory 1GB,2GB",
+       "--memory: 2 limits for 4 ranks"},
+      {"P=4 M=8 --cost F=1,I=1,W=1,memory.saved_for_W=1 --memory 4:1GB",
+       "--memory: there is no rank 4; the plan has 4"},
+      {"P=4 M=8 --memory 1GB,3:2GB",
+       "--memory 1GB,3:2GB: give one limit for all ranks, as 80GiB, one for each from rank 0 on, "
+       "as "
+       "80GiB,40GiB, or those of some, as 0:80GiB,3:40GiB"},
       {"P=4 M=8 --memory 1GB",
        "a limit of bytes needs costs that say what stages hold (memory.saved_for_W …, or a model)"},
   };

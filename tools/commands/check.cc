@@ -58,7 +58,8 @@ void PrintBytesOfRanks(const Plan& lowered, const CheckOptions& options, std::os
   if (bytes.empty()) return;
   const auto most = std::max_element(bytes.begin(), bytes.end());
   out << "    rank " << most - bytes.begin() << " holds the most bytes, " << PrintBytes(*most);
-  if (options.memory >= 0) out << " of at most " << PrintBytes(options.memory);
+  const int64_t limit = options.memory.of(static_cast<int>(most - bytes.begin()));
+  if (limit >= 0) out << " of at most " << PrintBytes(limit);
   out << "\n";
 }
 
@@ -90,6 +91,16 @@ void PrintProof(const Plan& lowered, const CheckOptions& options, std::ostream& 
   }
 }
 
+// A number, or where ranks have their own an array, with null for any number.
+Json LimitAsJson(const MemoryLimit& limit, int ranks) {
+  if (limit.ranks.empty()) return limit.all;
+  Json array = Json::array();
+  for (int r = 0; r < ranks; ++r) {
+    array.push_back(limit.of(r) >= 0 ? Json(limit.of(r)) : Json());
+  }
+  return array;
+}
+
 Json ProofAsJson(const Plan& lowered, const CheckOptions& options) {
   Json rules = Json::array();
   for (const Rule* rule : Proven(options)) rules.push_back(rule->name);
@@ -106,7 +117,7 @@ Json ProofAsJson(const Plan& lowered, const CheckOptions& options) {
                {"hangs_when_lazy", NeedsConnections(lowered, options)},
                {"findings", Json::array()}};
   if (!options.sizes.empty()) json["bytes"] = BytesOfRanks(lowered, options);
-  if (options.memory >= 0) json["memory"] = options.memory;
+  if (options.memory.is_given()) json["memory"] = LimitAsJson(options.memory, lowered.ranks());
   return json;
 }
 

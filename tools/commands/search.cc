@@ -73,7 +73,7 @@ absl::StatusOr<SearchRequest> SearchRequestOf(const Flags& flags) {
   limits.objective = *search::ObjectiveOf(flags.minimize);
   limits.activations = flags.activations;
   if (!flags.memory.empty()) {
-    SL_ASSIGN_OR_RETURN(limits.memory, ParseInUnit(CostUnit::kBytes, flags.memory));
+    SL_ASSIGN_OR_RETURN(request.memory, ParseMemoryLimit(flags.memory));
     if (limits.activations >= 0) {
       return absl::InvalidArgumentError("--memory and --activations: give one of them");
     }
@@ -122,7 +122,7 @@ absl::Status Emit(const Flags& flags, const FoundSchedule& found, const Output& 
   // More microbatches must fit as well.
   options.limits.activations = flags.activations;
   options.limits.memory = found.memory;
-  if (found.memory >= 0) options.limits.sizes = SizesOfCosts(found.plan, found.costs.memory);
+  if (found.memory.is_given()) options.limits.sizes = SizesOfCosts(found.plan, found.costs.memory);
   SL_ASSIGN_OR_RETURN(const search::WrittenSchedule written, search::WriteSchedule(plan, options));
   return WriteAsked(output, flags.emit, written.text);
 }

@@ -24,7 +24,7 @@ namespace {
 struct PlacedSearch {
   Plan stages;
   CostModel costs;
-  int64_t memory = -1;               // bytes that a rank may hold; -1: any number
+  MemoryLimit memory;                // bytes that ranks may hold
   search::Problem problem;           // whose capacities become less
   std::vector<search::Words> begin;  // orders to begin with
   search::BoundParts bound;          // with all the memory
@@ -69,8 +69,12 @@ absl::StatusOr<PlacedSearch> PreparePlace(const SearchRequest& request, size_t i
   PlacedSearch place{request.stages[index]};
   SL_ASSIGN_OR_RETURN(place.costs, CostsFor(request.costs, place.stages));
   search::Limits limits = request.limits;
-  if (limits.activations < 0 && (limits.memory >= 0 || !place.costs.memory.empty())) {
-    place.memory = limits.memory = MemoryLimitOf(limits.memory, &place.costs);
+  if (limits.activations < 0 && (request.memory.is_given() || !place.costs.memory.empty())) {
+    const int ranks = place.stages.ranks();
+    SL_ASSIGN_OR_RETURN(place.memory, MemoryLimitOf(request.memory, &place.costs, ranks));
+    for (int r = 0; r < ranks && place.memory.is_given(); ++r) {
+      limits.memory.push_back(place.memory.of(r));
+    }
   }
   SL_ASSIGN_OR_RETURN(place.problem, search::ProblemOf(place.stages, place.costs, limits));
   SL_RETURN_IF_ERROR(CheckFits(place, limits));
@@ -96,13 +100,14 @@ Plan LoweredOf(const PlacedSearch& place, const search::Words& words) {
 // By rank: how many bytes it holds, by the checker's count, beyond what it may. Empty if none does.
 absl::StatusOr<std::vector<int64_t>> Overshoot(const PlacedSearch& place,
                                                const search::Words& words) {
-  if (place.memory < 0) return std::vector<int64_t>();
+  if (!place.memory.is_given()) return std::vector<int64_t>();
   const Plan lowered = LoweredOf(place, words);
   SL_ASSIGN_OR_RETURN(const MemoryPlan memory,
                       PlanMemory(lowered, SizesOfCosts(lowered, place.costs.memory)));
   std::vector<int64_t> over;
-  for (const RankMemory& rank : memory.ranks) {
-    over.push_back(std::max<int64_t>(0, rank.all() - place.memory));
+  for (int r = 0; r < lowered.ranks(); ++r) {
+    const int64_t most = place.memory.of(r);
+    over.push_back(most < 0 ? 0 : std::max<int64_t>(0, memory.ranks[r].all() - most));
   }
   if (std::count(over.begin(), over.end(), 0) == lowered.ranks()) over.clear();
   return over;
@@ -209,7 +214,7 @@ class SearchRun {
     end_iterations_ = place->state.iterations + (request_.budget.iterations + share - 1) / share;
     ProveIfSmall(place);
     std::vector<int> parts = {1};
-    if (place->memory >= 0) parts = {16, 16, 16, 16, 4, 2, 1};
+    if (place->memory.is_given()) parts = {16, 16, 16, 16, 4, 2, 1};
     search::Candidate best;
     for (const int part : parts) {
       Search(ShareOfRest(*place, part), place);
