@@ -50,6 +50,30 @@ class InMemory : public KeptOrders {
   int asked = 0;
 };
 
+TEST(KeptOrdersTest, PlacesAreFoundOnce) {
+  Partitioning of{.layers = 3, .stages = 2, .key = 1};
+  of.problem_of = [](absl::Span<const int> partition) {
+    Problem problem = BackAndForth(2, 2, 2, 3);
+    for (size_t s = 0; s < 2; ++s) {
+      for (int64_t& time : problem.stages[s].time) time *= partition[s];
+    }
+    return problem;
+  };
+  InMemory kept;
+  const Found first = FindPlaceOnce({of}, {.iterations = 100}, INT64_MAX, &kept);
+  EXPECT_TRUE(IsPartition(of, first.partition));
+  ASSERT_EQ(kept.orders.size(), 1u);
+  Found& lies_there = kept.orders.begin()->second;
+  lies_there.partition = first.partition == Partition{1, 2} ? Partition{2, 1} : Partition{1, 2};
+  lies_there.value = ValueOf(of.problem_of(lies_there.partition), lies_there.words);
+  const Found again = FindPlaceOnce({of}, {.iterations = 100}, INT64_MAX, &kept);
+  EXPECT_EQ(again.partition, lies_there.partition);
+  // At other costs of layers it is another one, although the even partition costs the same.
+  of.key = 2;
+  EXPECT_EQ(FindPlaceOnce({of}, {.iterations = 100}, INT64_MAX, &kept).partition, first.partition);
+  EXPECT_EQ(kept.orders.size(), 2u);
+}
+
 TEST(KeptOrdersTest, AreFoundOnce) {
   const Problem problem = BackAndForth(2, 4, 3, 3);
   InMemory kept;

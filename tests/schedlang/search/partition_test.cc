@@ -54,6 +54,22 @@ TEST(PartitionTest, EvenOnesHaveOneMoreAtTheFront) {
   EXPECT_EQ(EvenPartition(4, 4), (Partition{1, 1, 1, 1}));
 }
 
+TEST(PartitionTest, EveryLayerIsSharedOut) {
+  Partitioning of{.layers = 5, .stages = 3};
+  EXPECT_TRUE(IsPartition(of, {1, 1, 3}));
+  EXPECT_FALSE(IsPartition(of, {1, 1, 2}));
+  EXPECT_FALSE(IsPartition(of, {1, 2, 3}));
+  EXPECT_FALSE(IsPartition(of, {2, 3}));
+  EXPECT_FALSE(IsPartition(of, {0, 2, 3}));
+  EXPECT_FALSE(IsPartition(of, {6, -2, 1}));
+  of.least_at_ends = 0;
+  EXPECT_TRUE(IsPartition(of, {0, 5, 0}));
+  EXPECT_FALSE(IsPartition(of, {5, 0, 0}));
+  of.fixed = {2, 2, 1};
+  EXPECT_TRUE(IsPartition(of, {2, 2, 1}));
+  EXPECT_FALSE(IsPartition(of, {1, 1, 3}));
+}
+
 TEST(PartitionTest, TheSlowestStageIsTheLeastOfAll) {
   const uint64_t seed = 3;
   std::mt19937_64 random(seed);
