@@ -210,6 +210,11 @@ PyMODINIT_FUNC PyInit__core() {
   if (step_type == nullptr || array_type == nullptr) return nullptr;
   PyObject* const module = PyModule_Create(&definition);
   if (module == nullptr) return nullptr;
-  PyModule_AddStringConstant(module, "__version__", STRINGLINE_VERSION);
-  return module;
+  const bool complete =
+      PyModule_AddStringConstant(module, "__version__", STRINGLINE_VERSION) == 0 &&
+      PyModule_AddObjectRef(module, "Step", step_type) == 0 &&
+      PyModule_AddObjectRef(module, "Array", array_type) == 0;
+  if (complete) return module;
+  Py_DECREF(module);
+  return nullptr;
 }

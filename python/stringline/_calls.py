@@ -32,7 +32,7 @@ class Result(NamedTuple):
 
 def _refuse(code: int, message: str) -> NoReturn:
     # Options are keywords here.
-    raise _EXCEPTIONS.get(code, ValueError)(re.sub(r"^--(?=[a-z])", "", message))
+    raise _EXCEPTIONS.get(code, ValueError)(re.sub(r"^--(?=[a-z])|(?<=')--(?=[a-z]+')", "", message))
 
 
 def call(name: str, request: Mapping[str, Any], *steps: _core.Step) -> Result:

@@ -203,6 +203,7 @@ class Timeline:
         text = path_of(path)
         end = os.path.splitext(text)[1].lower()
         if end == ".timeline":
+            os.makedirs(os.path.dirname(text) or ".", exist_ok=True)
             with open(text, "w", encoding="utf-8") as file:
                 file.write(self.text)
             return

@@ -25,9 +25,10 @@ std::string Script(const std::string& name) {
 }
 
 TEST(ScriptsTest, AreBashAndExecutable) {
-  for (const char* const name : {"tools/install", "tools/test", "tools/demo", ".ci/run",
-                                 "tools/torch/install", "tools/torch/run", "tools/cuda/install",
-                                 "tools/cuda/install_frontend", "tools/gpu_check"}) {
+  for (const char* const name :
+       {"tools/install", "tools/test", "tools/demo", ".ci/run", "tools/torch/install",
+        "tools/torch/run", "tools/cuda/install", "tools/cuda/install_frontend", "tools/gpu_check",
+        "tools/wheel", "tools/python/install"}) {
     EXPECT_EQ(Shell("bash -n " + Script(name)), 0) << name;
     EXPECT_EQ(Shell("test -x " + Script(name)), 0) << name;
   }
@@ -37,7 +38,8 @@ TEST(ScriptsTest, RefuseWhatTheyDoNotKnow) {
   for (const char* const line :
        {"tools/test' --fast", "tools/test' a b", "tools/demo' --help", "tools/demo' a b",
         "tools/demo' missing.txt", "tools/install' --all", "tools/install' --views --fast",
-        "tools/torch/run'", "tools/gpu_check' --all"}) {
+        "tools/torch/run'", "tools/gpu_check' --all", "tools/wheel' --all", "tools/wheel' --test",
+        "tools/wheel' python-of-nobody"}) {
     EXPECT_EQ(Shell(absl::StrCat("'", SourceFolder(), "/", line)), 2) << line;
     EXPECT_NE(ReadText(ScratchFolder() + "/said.txt"), "") << line;
   }

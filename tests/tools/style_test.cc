@@ -23,7 +23,7 @@ struct File {
 const std::vector<File>& AllFiles() {
   static const std::vector<File> files = [] {
     std::vector<File> found;
-    for (const char* const top : {"schedlang", "stages", "executor", "tools", "tests"}) {
+    for (const char* const top : {"schedlang", "stages", "executor", "tools", "python", "tests"}) {
       for (const auto& entry : fs::recursive_directory_iterator(SourceFolder() + "/" + top)) {
         const std::string kind = entry.path().extension().string();
         const bool is_source = kind == ".cc" || kind == ".cu";
@@ -87,7 +87,7 @@ const std::vector<TreePart>& IncludeRule() {
          {"base", "plan", "parts", "messages", "timeline", "memory", "check", "sim", "lower",
           "stages"}},
     };
-    for (const char* const all : {"tools", "tests"}) {
+    for (const char* const all : {"tools", "python", "tests"}) {
       TreePart part{all, {std::string(all) + "/"}, {}};
       for (const TreePart& before : parts) part.includes.push_back(before.name);
       parts.push_back(std::move(part));
@@ -118,7 +118,8 @@ std::string OwnInclude(const std::string& line) {
   const std::string start = "#include \"";
   if (!StartsWith(line, start)) return "";
   const std::string target = line.substr(start.size(), line.rfind('"') - start.size());
-  for (const char* const top : {"schedlang/", "stages/", "executor/", "tools/", "tests/"}) {
+  for (const char* const top :
+       {"schedlang/", "stages/", "executor/", "tools/", "python/", "tests/"}) {
     if (StartsWith(target, top)) return target;
   }
   return "";

@@ -1,0 +1,5 @@
+# The Python package: built as a wheel, installed into an empty environment, tested beside the tool.
+# Without its environment (tools/install --python) it is skipped.
+add_test(NAME python_package
+  COMMAND ${CMAKE_SOURCE_DIR}/tools/wheel --test $<TARGET_FILE:stringline>)
+set_tests_properties(python_package PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800 RUN_SERIAL ON)

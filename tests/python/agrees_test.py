@@ -1,0 +1,161 @@
+"""Every answer is that of the command line, word by word and figure by figure."""
+
+import pytest
+import stringline
+from tool import COST_WORDS, COSTS, SOURCE, figures, said
+
+P, M = 4, 8
+NAMES = ("P=4", "M=8")
+COST = ("--cost", COST_WORDS)
+
+library = pytest.mark.parametrize("name", stringline.library())
+
+
+@pytest.fixture
+def plan(name):
+    return stringline.load(name).plan(P, M)
+
+
+@pytest.fixture
+def step(plan):
+    return plan.simulate(COSTS)
+
+
+@library
+def test_plan(name, plan):
+    assert str(plan) == said("plan", name, *NAMES)
+    assert plan.ranks == figures("plan", name, *NAMES)["ranks"]
+    assert str(plan.with_messages()) == said("plan", name, *NAMES, "--lowered")
+    again = stringline.load(plan.text).plan()
+    assert again.text == plan.text
+
+
+@library
+def test_check(name, plan):
+    proof = plan.check()
+    assert str(proof) == said("check", name, *NAMES)
+    assert dict(proof) == {
+        key: value for key, value in figures("check", name, *NAMES).items()
+    }
+
+
+@library
+def test_sim(name, step):
+    assert str(step) == said("sim", name, *NAMES, *COST)
+    assert dict(step.summary) == figures("sim", name, *NAMES, *COST)
+
+
+@library
+def test_report(name, step):
+    report = step.report()
+    assert str(report) == said("report", name, *NAMES, *COST)
+    assert dict(report) == figures("report", name, *NAMES, *COST)
+
+
+@library
+def test_explain(name, plan, step):
+    action = plan.ranks[1][-1].split("&")[0]
+    explanation = step.explain(action)
+    assert str(explanation) == said("explain", name, action, *NAMES, *COST)
+    assert dict(explanation) == figures("explain", name, action, *NAMES, *COST)
+    assert str(step.explain(action, all=True)) == said(
+        "explain", name, action, *NAMES, *COST, "--all"
+    )
+
+
+@library
+def test_compare(name, step):
+    other = stringline.load("1f1b").plan(P, M).simulate(COSTS)
+    comparison = step.compare(other)
+    words = ("compare", name, "1f1b", *NAMES, *COST)
+    # The tool draws both before it compares them.
+    assert str(comparison) and said(*words).endswith(str(comparison))
+    assert dict(comparison) == figures(*words)
+
+
+@library
+def test_timeline(name, step, tmp_path):
+    said("sim", name, *NAMES, *COST, "--timeline", tmp_path / "tool.timeline")
+    step.save(tmp_path / "package.timeline")
+    assert (tmp_path / "tool.timeline").read_text() == (tmp_path / "package.timeline").read_text()
+    recorded = stringline.load_timeline(tmp_path / "tool.timeline")
+    assert recorded.makespan_us == step.makespan_us
+    assert (recorded.events == step.events).all()
+
+
+@library
+def test_pictures(name, step, tmp_path):
+    for option, end in (("--svg", "svg"), ("--html", "html"), ("--chrome", "json"),
+                        ("--perfetto", "pftrace")):
+        said("show", name, *NAMES, *COST, option, tmp_path / "tool")
+        step.save(tmp_path / f"package.{end}")
+        written = (tmp_path / f"package.{end}").read_bytes()
+        assert written == (tmp_path / "tool").read_bytes(), option
+    assert step.svg() == (tmp_path / "package.svg").read_text()
+    assert step.html() == (tmp_path / "package.html").read_text()
+
+
+@library
+def test_torch_csv(name, plan):
+    for form in ("compute", "comms", "comms-2.14"):
+        try:
+            text = plan.to_torch_csv(form, COSTS)
+        except stringline.ScheduleError:
+            # Torch's notation cannot say it.
+            said("export", name, *NAMES, "--to", f"torch-{form}", status=1)
+            continue
+        assert text == said("export", name, *NAMES, "--to", f"torch-{form}", *COST)
+
+
+def test_options_are_those_of_the_command_line():
+    plan = stringline.load("zb_v").plan(P, M)
+    step = plan.simulate(
+        COSTS, layout="pair", slow={1: "10%", 2: 0.25}, work="model", mesh=None
+    )
+    words = ("zb_v", *NAMES, *COST, "--layout", "pair", "--slow", "1=10%", "--slow", "2=25%",
+             "--work", "model")
+    assert str(step) == said("sim", *words)
+    proof = plan.check(layout="updown", buffers=2, lazy=True, activations=9)
+    assert str(proof) == said("check", "zb_v", *NAMES, "--layout", "updown", "--buffers", "2",
+                              "--lazy", "--activations", "9")
+    jitter = {**COSTS, "jitter": "5%"}
+    report = plan.simulate(jitter).report(runs=20, seed=7)
+    assert str(report) == said("report", "zb_v", *NAMES, "--cost", COST_WORDS + ",jitter=5%",
+                               "--runs", "20", "--seed", "7")
+
+
+def test_costs_of_a_model_and_of_copies():
+    costs = f"{SOURCE}/examples/07_mixture_of_experts/costs.yaml"
+    step = stringline.load("dualpipe_v").plan(2, 8).simulate(costs)
+    words = ("dualpipe_v", "P=2", "M=8", "--costs", costs)
+    assert str(step.report()) == said("report", *words)
+    assert len(step.parts) > 0
+
+
+def test_sweep():
+    ranges = {"P": "2..4", "M": "P..3*P..2"}
+    columns = stringline.sweep(["1f1b", "dualpipe_v"], COSTS, **ranges, frame=False)
+    points = figures("sim", "1f1b", "dualpipe_v", "--for", "P=2..4", "--for", "M=P..3*P..2",
+                     *COST)["points"]
+    rows = [(point["parameters"], entry) for point in points for entry in point["schedules"]]
+    assert len(columns["P"]) == len(rows)
+    for i, (parameters, entry) in enumerate(rows):
+        assert columns["schedule"][i] == entry["schedule"]
+        assert (columns["P"][i], columns["M"][i]) == (parameters["P"], parameters["M"])
+        assert columns["refused"][i] == entry.get("refused", "")
+        if "makespan_us" in entry:
+            for figure in ("makespan_us", "bubble", "peak_activations", "stages"):
+                assert columns[figure][i] == entry[figure]
+    assert (columns["refused"] != "").any()
+
+
+def test_search():
+    words = ("P=4", "M=6", *COST, "--activations", "4", "--iterations", "4000")
+    found = stringline.search(4, 6, COSTS, activations=4, iterations=4000)
+    assert str(found) == said("search", *words)
+    asked = figures("search", *words)
+    assert {key: found[key] for key in asked} == asked
+    assert found.timeline.makespan_us == found["makespan_us"]
+    assert found.plan.check().activations <= 4
+    better = stringline.search(4, 6, COSTS, begin=found.schedule, iterations=4000, activations=4)
+    assert better.value_us <= found.value_us

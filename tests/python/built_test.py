@@ -1,0 +1,113 @@
+"""Schedules that Python makes, and those of torch's."""
+
+import pathlib
+from typing import NamedTuple, Optional
+
+import pytest
+import stringline
+from stringline import Action, Schedule
+from tool import SOURCE, said
+
+
+def test_ranks_and_actions():
+    ranks = [["0F0", "0F1", Action(0, "B", 0), "0B1"], ["1F0", ["1B0", Action(1, "F", 1)], "1B1"]]
+    schedule = Schedule.build(ranks, name="mine")
+    assert schedule.text == ("plan mine P=2 M=2\nstages 0 1\nrank 0: 0F0 0F1 0B0 0B1\n"
+                             "rank 1: 1F0 1B0&1F1 1B1\n")
+    plan = schedule.plan()
+    assert plan.check()["actions"] == 8
+    assert plan.simulate({"F": 1, "B": 2}).makespan_us == 9
+    assert plan.explain("1B1").chain[0]["line"] == 4
+
+
+def test_one_f_one_b_by_hand_is_that_of_the_library():
+    P, M = 4, 8
+    ranks = []
+    for r in range(P):
+        warmup = min(P - 1 - r, M)
+        order = [Action(r, "F", m) for m in range(warmup)]
+        for m in range(M - warmup):
+            order += [Action(r, "F", warmup + m), Action(r, "B", m)]
+        order += [Action(r, "B", m) for m in range(M - warmup, M)]
+        ranks.append(order)
+    made = Schedule.build(ranks, stages=range(P), microbatches=M).plan()
+    assert made.ranks == stringline.load("1f1b").plan(P, M).ranks
+
+
+@pytest.mark.parametrize("ranks, rank, words", [
+    ([["0F0", "0B0"], ["1F0"]], 1, "has no backward"),
+    ([["0F0", "0B0"], ["1B0", "1F0"]], 1, "waits forever"),
+    ([["0F0", "0B0"], ["1F0", "1B0", "1X0"]], None, "1X0"),
+])
+def test_a_built_one_is_checked_like_any_other(ranks, rank, words):
+    with pytest.raises(stringline.ScheduleError, match=words) as raised:
+        Schedule.build(ranks).plan().check()
+    assert raised.value.rank == rank and raised.value.file == "built.plan"
+
+
+@pytest.mark.parametrize("ranks, how", [
+    ([], {}), ([["0F0"]], {"name": "two words"}), ([["1F0", "1B0"]], {}),
+])
+def test_what_cannot_be_built(ranks, how):
+    with pytest.raises(ValueError):
+        Schedule.build(ranks, **how)
+
+
+CSV = f"{SOURCE}/tests/golden/torch/zbvzerobubble_p2_v2_m4_compute.csv"
+
+
+def test_a_file_of_torchs_is_read_as_the_tool_reads_it():
+    imported = said("import", CSV)
+    assert str(stringline.from_torch(CSV)) == imported
+    assert str(stringline.from_torch(pathlib.Path(CSV))) == imported
+    assert str(stringline.load(CSV).plan()) == imported
+    text = pathlib.Path(CSV).read_text()
+    named = stringline.from_torch(text, name="zbvzerobubble_p2_v2_m4_compute")
+    assert str(named) == imported
+
+
+class TorchAction(NamedTuple):
+    """As torch has them: a tuple that prints as a cell."""
+
+    stage_index: int
+    computation_type: str
+    microbatch_index: Optional[int] = None
+
+    def __repr__(self):
+        return f"{self.stage_index}{self.computation_type}{self.microbatch_index}"
+
+    __str__ = __repr__
+
+
+class TorchSchedule:
+    def __init__(self, orders):
+        self.pipeline_order = orders
+
+
+def test_a_schedule_object_of_torchs():
+    orders = {r: [TorchAction(r, "F", 0), None, TorchAction(r, "B", 0)] for r in (1, 0)}
+    for source in (TorchSchedule(orders), orders):
+        plan = stringline.from_torch(source, name="theirs")
+        assert plan.ranks == [["0F0", "0B0"], ["1F0", "1B0"]] and plan.schedule == "theirs"
+        plan.check()
+    with pytest.raises(ValueError, match="from 0 on"):
+        stringline.from_torch({1: ["0F0"]})
+
+
+def test_there_and_back():
+    plan = stringline.load("interleaved_zb").plan(P=4, M=8)
+    for form in ("compute", "comms"):
+        back = stringline.from_torch(plan.to_torch_csv(form))
+        computed = [[word for word in rank if "_" not in word and "SHARD" not in word]
+                    for rank in back.ranks]
+        assert computed == plan.ranks
+
+
+def test_files_that_use_others(tmp_path):
+    (tmp_path / "base.sched").write_text(stringline.load("1f1b").text)
+    user = 'use "base.sched";\nschedule mine(P, M) = one_f_one_b(P, M) then defer W by 1;\n'
+    (tmp_path / "user.sched").write_text(user)
+    plan = stringline.load(tmp_path / "user.sched").plan(P=2, M=4)
+    assert plan.schedule == "mine" and (plan.kind == stringline.KINDS.index("W")).any()
+    named = Schedule('use "1f1b";\n' + user.split("\n")[1], name=str(tmp_path / "text.sched"))
+    assert named.plan(P=2, M=4).ranks == plan.ranks
