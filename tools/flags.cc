@@ -12,6 +12,7 @@
 #include "schedlang/base/status.h"
 #include "schedlang/sim/cost_keys.h"
 #include "tools/command.h"
+#include "tools/view/words.h"
 
 namespace stringline {
 namespace {

@@ -41,6 +41,35 @@ Json ParametersAsJson(const std::vector<Parameter>& parameters) {
   return json;
 }
 
+namespace {
+
+Json RanksAsJson(const Plan& plan) {
+  Json ranks = Json::array();
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    const absl::Span<const Action> actions = plan.of(RankId(rank));
+    Json groups = Json::array();
+    for (size_t i = 0; i < actions.size(); ++i) {
+      if (!actions[i].joined) groups.push_back(PrintGroup(plan, actions, i));
+    }
+    ranks.push_back(std::move(groups));
+  }
+  return ranks;
+}
+
+}  // namespace
+
+Json PlanAsJson(const Plan& plan) {
+  Json stages = Json::array();
+  for (const Stage& stage : plan.stages) stages.push_back(stage.rank.value);
+  return {{"ok", true},
+          {"schedule", plan.schedule},
+          {"parameters", ParametersAsJson(plan.parameters)},
+          {"microbatches", plan.microbatches},
+          {"lowered", plan.lowered},
+          {"stages", std::move(stages)},
+          {"ranks", RanksAsJson(plan)}};
+}
+
 Json ReconstructionAsJson(const Timeline& timeline) {
   const std::optional<Reconstruction> all = ReconstructionOf(timeline);
   if (!all) return nullptr;

@@ -21,6 +21,9 @@ Json FindingsAsJson(const Diagnostics& diagnostics, const Source& source);
 // {"P": 4, "M": 8}
 Json ParametersAsJson(const std::vector<Parameter>& parameters);
 
+// {"schedule", …, "stages": [0, 1], "ranks": [["0F0", …], …]}: groups as they print.
+Json PlanAsJson(const Plan& plan);
+
 // {"starts", "moved", "most_us", "unseen"}: ReconstructionOf, of a timeline that keeps what was
 // observed; null for others.
 Json ReconstructionAsJson(const Timeline& timeline);

@@ -10,7 +10,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "executor/build_stages.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "schedlang/base/status.h"
 #include "schedlang/check/live_memory.h"
 #include "schedlang/formats/comm_stream.h"
@@ -21,6 +22,7 @@
 #include "schedlang/sim/simulate.h"
 #include "schedlang/sim/variations.h"
 #include "tools/found_file.h"
+#include "tools/model_sizes.h"
 #include "tools/open_source.h"
 
 namespace stringline {
@@ -96,28 +98,42 @@ bool HangsAsWritten(const Wiring& wiring, Session* session) {
   return !circle.empty();
 }
 
-// By the first letter: "plan", "timeline", a number of torch's first stage, or an empty cell.
-FileKind KindOfInput() {
-  const int first = std::cin.peek();
+// By the first letter: "plan", "timeline", a number of torch's first stage, a group of them, or
+// an empty cell.
+FileKind KindOfBeginning(int first) {
   if (first == 'p') return FileKind::kPlan;
   if (first == 't') return FileKind::kTimeline;
-  const bool is_table = (first >= '0' && first <= '9') || first == ',' || first == '"';
+  const bool is_table =
+      (first >= '0' && first <= '9') || first == ',' || first == '"' || first == '(';
   return is_table ? FileKind::kTorch : FileKind::kSchedule;
 }
 
 }  // namespace
 
 FileKind KindOfFile(absl::string_view path) {
-  if (path == kStandardStream) return KindOfInput();
+  if (path == kStandardStream) return KindOfBeginning(std::cin.peek());
   if (absl::EndsWith(path, ".plan")) return FileKind::kPlan;
   if (absl::EndsWith(path, ".csv")) return FileKind::kTorch;
   if (absl::EndsWith(path, ".timeline")) return FileKind::kTimeline;
   return FileKind::kSchedule;
 }
 
+FileKind KindOfText(absl::string_view name, absl::string_view text) {
+  const FileKind kind = KindOfFile(name);
+  if (kind != FileKind::kSchedule || absl::EndsWith(name, ".sched")) return kind;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const absl::string_view words = absl::StripLeadingAsciiWhitespace(line);
+    if (!words.empty() && words[0] != '#') return KindOfBeginning(words[0]);
+  }
+  return FileKind::kSchedule;
+}
+
 absl::StatusOr<Session> OpenPlan(const PlanRequest& request) {
-  const FileKind kind = KindOfFile(request.file);  // before standard input is read
-  SL_ASSIGN_OR_RETURN(Source source, OpenSource(request.file));
+  // Before standard input is read.
+  const FileKind kind =
+      request.text ? KindOfText(request.file, *request.text) : KindOfFile(request.file);
+  SL_ASSIGN_OR_RETURN(
+      Source source, request.text ? TextOf(request.file, *request.text) : OpenSource(request.file));
   Session session{.source = std::move(source), .kind = kind};
   if (HoldsParameters(session.kind) && (!request.parameters.empty() || !request.schedule.empty())) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -138,6 +154,10 @@ absl::StatusOr<Session> OpenPlan(const PlanRequest& request) {
 
 absl::StatusOr<Session> OpenCheckedPlan(const PlanRequest& request, const CheckRequest& check) {
   SL_ASSIGN_OR_RETURN(Session session, OpenPlan(request));
+  return CheckedSession(std::move(session), check);
+}
+
+absl::StatusOr<Session> CheckedSession(Session session, const CheckRequest& check) {
   if (!session.plan) return session;
   if (check.costs.IsGiven()) {
     SL_ASSIGN_OR_RETURN(session.costs, CostsFor(check.costs, *session.plan));
@@ -153,11 +173,16 @@ absl::StatusOr<Session> OpenCheckedPlan(const PlanRequest& request, const CheckR
 absl::StatusOr<Session> OpenSimulated(const PlanRequest& request, const CostRequest& costs,
                                       const MessageRequest& messages) {
   SL_ASSIGN_OR_RETURN(Session session, OpenPlan(request));
+  return SimulatedSession(std::move(session), costs, messages);
+}
+
+absl::StatusOr<Session> SimulatedSession(Session session, const CostRequest& costs,
+                                         const MessageRequest& messages) {
   if (!session.plan) return session;
   session.issue = messages.issue;
   if (session.issue == MessageIssue::kAsWritten && !session.plan->lowered) {
     return absl::InvalidArgumentError(
-        absl::StrCat(request.file,
+        absl::StrCat(session.source.path(),
                      ": --messages as-written is for files that hold sends and receives: a .csv "
                      "in comms form, or what 'stringline plan --lowered' prints"));
   }
@@ -177,6 +202,10 @@ absl::StatusOr<Session> OpenSimulated(const PlanRequest& request, const CostRequ
 
 absl::StatusOr<Session> OpenRecorded(const std::string& file) {
   SL_ASSIGN_OR_RETURN(Source source, OpenSource(file));
+  return RecordedSession(std::move(source));
+}
+
+absl::StatusOr<Session> RecordedSession(Source source) {
   Session session{.source = std::move(source), .kind = FileKind::kTimeline};
   session.timeline = ReadTimeline(session.source, &session.diagnostics);
   if (!session.diagnostics.empty()) session.timeline.reset();
@@ -291,10 +320,9 @@ absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Pl
                        .lazy = request.lazy,
                        .activations = request.activations};
   if (!request.model.empty()) {
-    SL_ASSIGN_OR_RETURN(const RunConfig config, ReadRunConfig(request.model));
-    SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> programs, BuildStages(config, plan));
-    options.sizes = SizesOf(plan, programs, SharingOf(config));
-    collectives = CollectivesOf(config);
+    SL_ASSIGN_OR_RETURN(ModelSizes model, SizesOfModel(request.model, plan));
+    options.sizes = std::move(model.stages);
+    collectives = model.collectives;
   } else if (costs != nullptr) {
     options.sizes = SizesOfCosts(plan, costs->memory);
   }
@@ -313,6 +341,9 @@ absl::StatusOr<StepCosts> FindCosts(const CostRequest& request) {
   StepCosts costs{UnitCosts(), request.slow};
   if (!request.text.empty()) {
     SL_ASSIGN_OR_RETURN(costs.spec, ParseCosts(request.text));
+  } else if (request.file_text) {
+    SL_ASSIGN_OR_RETURN(const Source source, TextOf(request.file, *request.file_text));
+    SL_ASSIGN_OR_RETURN(costs.spec, ReadCosts(source));
   } else if (!request.file.empty()) {
     SL_ASSIGN_OR_RETURN(costs.spec, ReadCostFile(request.file));
   }

@@ -32,17 +32,20 @@ enum class FileKind : uint8_t { kSchedule, kPlan, kTorch, kTimeline };
 // By the end of its name: .plan, .csv, .timeline; anything else is a schedule. Standard input by
 // how it begins, so it must not have been read yet.
 FileKind KindOfFile(absl::string_view path);
+// Of a text that is called so: by the end of that name, or else by how it begins behind comments.
+FileKind KindOfText(absl::string_view name, absl::string_view text);
 // A plan or a schedule of torch's: its parameters are in it.
 inline bool HoldsParameters(FileKind kind) {
   return kind == FileKind::kPlan || kind == FileKind::kTorch;
 }
 
 struct PlanRequest {
-  std::string file;
+  std::string file;      // with a text: only what messages call it
   std::string schedule;  // which one of the file; "" for its last
   std::vector<Parameter> parameters;
-  std::vector<Parameter> offered;  // given if the schedule has a parameter of that name
-  bool again = false;              // search for orders, whatever is kept (found_file.h)
+  std::vector<Parameter> offered;        // given if the schedule has a parameter of that name
+  bool again = false;                    // search for orders, whatever is kept (found_file.h)
+  std::optional<std::string> text = {};  // what is read in the place of the file
 };
 
 struct SlowRank {
@@ -54,11 +57,12 @@ struct SlowRank {
 struct CostRequest {
   std::string text;
   std::string file;
+  std::optional<std::string> file_text = {};  // what is read in the place of the file
   std::vector<SlowRank> slow;
   std::string work;  // what the costs are of, "stage", "rank" or "model"; "": as the file says
   CopiesRequest copies;
 
-  bool IsGiven() const { return !text.empty() || !file.empty() || copies.IsGiven(); }
+  bool IsGiven() const { return !text.empty() || !file.empty() || file_text || copies.IsGiven(); }
 };
 
 // Costs for any plan.
@@ -112,14 +116,20 @@ absl::StatusOr<Session> OpenPlan(const PlanRequest& request);
 
 // OpenPlan, lowered and checked: the plan is there only if the checker has nothing to say.
 absl::StatusOr<Session> OpenCheckedPlan(const PlanRequest& request, const CheckRequest& check);
+// The same with what OpenPlan gave.
+absl::StatusOr<Session> CheckedSession(Session opened, const CheckRequest& check);
 
 // OpenPlan, lowered with the collectives that cost something, checked, and simulated. Errors, too:
 // messages as they are written of a file that has none.
 absl::StatusOr<Session> OpenSimulated(const PlanRequest& request, const CostRequest& costs,
                                       const MessageRequest& messages);
+// The same with what OpenPlan gave.
+absl::StatusOr<Session> SimulatedSession(Session opened, const CostRequest& costs,
+                                         const MessageRequest& messages);
 
 // A `.timeline` as it is, with its plan if one performs it.
 absl::StatusOr<Session> OpenRecorded(const std::string& file);
+absl::StatusOr<Session> RecordedSession(Source source);
 
 // The one or the other, by the file's kind. An error if parameters or costs are given for a
 // `.timeline`.

@@ -17,7 +17,7 @@ class SimSweep {
  public:
   SimSweep(absl::Span<const SweptSchedule> schedules, const std::vector<Parameter>& fixed,
            const SweepPoints& points, const StepCosts& costs, CommLayout layout,
-           const std::function<void()>& after_each)
+           const std::function<bool()>& after_each)
       : schedules_(schedules),
         fixed_(fixed),
         points_(points),
@@ -46,7 +46,7 @@ class SimSweep {
       } catch (const std::bad_alloc&) {
         status = absl::ResourceExhaustedError("not enough memory for these plans");
       }
-      after_each_();
+      if (!after_each_()) status.Update(absl::CancelledError("stopped"));
       if (status.ok()) continue;
       const std::lock_guard<std::mutex> lock(mutex_);
       if (!failed_.exchange(true)) status_ = status;
@@ -106,7 +106,7 @@ class SimSweep {
   const SweepPoints& points_;
   const StepCosts& costs_;
   const CommLayout layout_;
-  const std::function<void()>& after_each_;
+  const std::function<bool()>& after_each_;
   std::vector<SweptStep> steps_;
   std::atomic<size_t> next_;  // from here on they are taken
   std::atomic<bool> failed_ = false;
@@ -125,7 +125,7 @@ absl::StatusOr<std::vector<SweptStep>> SimulateAll(absl::Span<const SweptSchedul
                                                    const SweepPoints& points,
                                                    const StepCosts& costs, CommLayout layout,
                                                    int threads,
-                                                   const std::function<void()>& after_each) {
+                                                   const std::function<bool()>& after_each) {
   return SimSweep(schedules, fixed, points, costs, layout, after_each).Run(threads);
 }
 

@@ -40,14 +40,14 @@ struct SweptStep {
   int peak_activations = 0;  // of the rank that holds most
 };
 
-// `after_each` is called after every step, from any of the threads.
-// Parameters that a schedule does not have are not given to it. Elaborates, lowers, checks and
-// simulates every schedule at every point, on `threads` threads; what comes out does not depend on
-// how many they are: steps[schedule * points.size() + point]. Errors: a cost that a plan needs and
-// nobody gave; ResourceExhausted if a plan needs more memory than there is.
+// `after_each` is called after every step, from any of the threads; false ends the sweep with
+// Cancelled. Parameters that a schedule does not have are not given to it. Elaborates, lowers,
+// checks and simulates every schedule at every point, on `threads` threads; what comes out does not
+// depend on how many they are: steps[schedule * points.size() + point]. Errors: a cost that a plan
+// needs and nobody gave; ResourceExhausted if a plan needs more memory than there is.
 absl::StatusOr<std::vector<SweptStep>> SimulateAll(
     absl::Span<const SweptSchedule> schedules, const std::vector<Parameter>& fixed,
     const SweepPoints& points, const StepCosts& costs, CommLayout layout, int threads,
-    const std::function<void()>& after_each = [] {});
+    const std::function<bool()>& after_each = [] { return true; });
 
 }  // namespace stringline

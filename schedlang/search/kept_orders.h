@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/types/span.h"
+#include "schedlang/search/partition.h"
 #include "schedlang/search/problem.h"
 #include "schedlang/search/search.h"
 
@@ -30,7 +32,8 @@ bool FitsProblem(const Problem& problem, const Found& found);
 Found FindOrdersOnce(const Problem& problem, const Effort& effort, int64_t most_letters,
                      KeptOrders* kept);
 
-// How many letters the words of the problem have at the most.
-int64_t LettersOf(const Problem& problem);
+// The same for FindPlace.
+Found FindPlaceOnce(absl::Span<const Partitioning> places, const Effort& effort,
+                    int64_t most_letters, KeptOrders* kept);
 
 }  // namespace stringline::search

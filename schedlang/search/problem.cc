@@ -194,6 +194,14 @@ std::vector<int64_t> PairTimes(const Problem& problem,
   return times;
 }
 
+int64_t LettersOf(const Problem& problem) {
+  int64_t letters = 0;
+  for (const StageWork& stage : problem.stages) {
+    letters += static_cast<int64_t>(stage.microbatches) * (problem.split ? 3 : 2);
+  }
+  return letters;
+}
+
 int DepthOf(const Problem& problem, int stage) {
   int depth = 0;
   while ((stage = problem.stages[static_cast<size_t>(stage)].previous) >= 0) ++depth;

@@ -107,6 +107,9 @@ struct Problem {
 std::vector<int64_t> PairTimes(const Problem& problem,
                                const std::function<int64_t(int a, int b)>& time);
 
+// How many letters its words have at the most.
+int64_t LettersOf(const Problem& problem);
+
 // How many stages of its pipe come before the stage.
 int DepthOf(const Problem& problem, int stage);
 

@@ -1,10 +1,12 @@
 // Rules first: list orders by plain rules, then by rules that differ a little from the best ones.
-// Then small changes of the words themselves. Rounds of the two take turns.
+// Then small changes of the words themselves. Rounds of the two take turns. Small problems end with
+// a proof, or with something better.
 #include "schedlang/search/search.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "schedlang/search/exact.h"
 #include "schedlang/search/improve.h"
 #include "schedlang/search/lower_bound.h"
 #include "schedlang/search/one_at_a_time.h"
@@ -17,6 +19,9 @@ namespace {
 constexpr size_t kMostCandidates = 6;
 constexpr size_t kMostRules = 3;  // of them, that are kept although others are better
 constexpr int64_t kRuleCosts = 10;
+// Problems of so few letters are solved exactly, if the effort suffices.
+constexpr int64_t kMostSolved = 120;
+constexpr int64_t kNodeCosts = 5;
 
 bool IsSame(const Candidate& a, const Candidate& b) {
   return a.score.value == b.score.value && a.score.ends == b.score.ends;
@@ -48,6 +53,16 @@ void ExploreMoves(const Problem& problem, int64_t bound, int64_t iterations, Ran
   Improved improved = Improve(problem, all[which].words, iterations, heats[random->Below(4)], bound,
                               random->Next());
   candidates->Offer({std::move(improved.words), improved.score, std::nullopt});
+}
+
+// By trying all that could be shorter, as far as so many nodes go.
+void Solve(const Problem& problem, int64_t nodes, Found* found) {
+  Proven proven = SolveExactly(problem, found->value, nodes);
+  if (!proven.words.empty()) {
+    found->words = std::move(proven.words);
+    found->value = ValueOf(problem, found->words);
+  }
+  found->bound = std::max(found->bound, std::min(proven.bound, found->value));
 }
 
 }  // namespace
@@ -143,6 +158,9 @@ Found FindOrders(const Problem& problem, const std::vector<Words>& begin, const 
   if (candidates.empty()) return found;
   found.words = candidates.best().words;
   found.value = ValueOf(problem, found.words);
+  if (LettersOf(problem) <= kMostSolved && !found.is_proven()) {
+    Solve(problem, effort.iterations / kNodeCosts, &found);
+  }
   return found;
 }
 

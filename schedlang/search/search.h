@@ -65,14 +65,21 @@ void TryPlainRules(const Problem& problem, int64_t bound, const RuleTurns& turns
 // its own and by moves, whichever the seed says. Ends early at the bound.
 Candidates Explore(const Problem& problem, Candidates begin, int64_t bound, const Effort& effort);
 
+// How many layers each stage has, in the order of the stages along a pipe.
+using Partition = std::vector<int>;
+
 struct Found {
   Words words;               // empty: there is none within the capacity
   int64_t value = kNoLimit;  // of the problem's objective
   int64_t bound = 0;         // no order is below
+  // Where more than the orders was free (partition.h): which of the places, and what stages hold.
+  int place = 0;
+  Partition partition;
   bool is_proven() const { return value <= bound; }
   double gap() const;  // how far the value may be from the best, as a share of the bound
 };
 
+// A small problem is solved, if the effort suffices; then the bound is the value.
 // `begin` are orders to improve beside its own; those that are not complete are passed over.
 Found FindOrders(const Problem& problem, const std::vector<Words>& begin, const Effort& effort);
 

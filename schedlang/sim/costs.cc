@@ -130,10 +130,10 @@ absl::Status ReadMachine(const std::string& name, const YAML::Node& value, Machi
   return AddYaml(value, name == "memory" && value.IsScalar() ? "memory.capacity" : name, links);
 }
 
-// Reads the map in the file, key by key. Errors name file and line.
+// Reads the map in the text, key by key. Errors name file and line.
 template <typename Read>
-absl::Status ForEachEntry(const std::string& path, Read read) {
-  SL_ASSIGN_OR_RETURN(const Source source, ReadSource(path));
+absl::Status ForEachEntry(const Source& source, Read read) {
+  const std::string& path = source.path();
   try {
     SL_ASSIGN_OR_RETURN(const YAML::Node root, LoadYaml(source));
     if (!root.IsMap()) {
@@ -188,10 +188,16 @@ absl::StatusOr<CostSpec> ParseCosts(absl::string_view text) {
 }
 
 absl::StatusOr<CostSpec> ReadCostFile(const std::string& path) {
+  SL_ASSIGN_OR_RETURN(const Source source, ReadSource(path));
+  return ReadCosts(source);
+}
+
+absl::StatusOr<CostSpec> ReadCosts(const Source& source) {
+  const std::string& path = source.path();
   CostSpec spec;
   CostFormula formula;
   std::string hardware;
-  SL_RETURN_IF_ERROR(ForEachEntry(path, [&](const std::string& key, const YAML::Node& value) {
+  SL_RETURN_IF_ERROR(ForEachEntry(source, [&](const std::string& key, const YAML::Node& value) {
     SL_ASSIGN_OR_RETURN(const bool of_shape, ReadShapeSection(key, value, &formula.model));
     if (of_shape) return absl::OkStatus();
     if (key == "work") return ReadWork(value, &spec.work);
@@ -209,7 +215,8 @@ absl::StatusOr<CostSpec> ReadCostFile(const std::string& path) {
   }
   if (hardware.empty()) return spec;
   CostSpec links;
-  SL_RETURN_IF_ERROR(ForEachEntry(hardware, [&](const std::string& key, const YAML::Node& value) {
+  SL_ASSIGN_OR_RETURN(const Source machine, ReadSource(hardware));
+  SL_RETURN_IF_ERROR(ForEachEntry(machine, [&](const std::string& key, const YAML::Node& value) {
     return ReadMachine(key, value, &formula.machine, &links);
   }));
   if (formula.machine.flops <= 0) {

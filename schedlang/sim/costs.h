@@ -52,6 +52,8 @@ absl::StatusOr<CostSpec> ParseCosts(absl::string_view text);
 // sim/hardware, its path seen from the cost file) with `flops`, `memory`, `memory_bandwidth`,
 // `efficiency`, and links. Errors name file, line and key.
 absl::StatusOr<CostSpec> ReadCostFile(const std::string& path);
+// The same of a text that has been read; its path is what files are seen from.
+absl::StatusOr<CostSpec> ReadCosts(const Source& source);
 
 // What a command line says of copies instead of the cost file: "data=16,shard=8", "parameters",
 // "25MiB"; "": as the file says. Errors: what cannot be, and a mesh or a bucket without a model.

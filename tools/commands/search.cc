@@ -1,4 +1,6 @@
 // stringline search: a schedule that nobody wrote, and how far it may be from the best.
+#include "tools/commands/search.h"
+
 #include <algorithm>
 
 #include "absl/strings/match.h"
@@ -60,10 +62,11 @@ absl::Status FindStages(const Flags& flags, SearchRequest* request) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<SearchRequest> SearchRequestOf(const Flags& flags) {
-  SearchRequest request;
+}  // namespace
+
+absl::StatusOr<SearchRequest> SearchRequestOf(const Flags& flags, const CostRequest& of_costs) {
+  SearchRequest request{.costs = of_costs};
   SL_RETURN_IF_ERROR(FindStages(flags, &request));
-  SL_ASSIGN_OR_RETURN(request.costs, CostRequestOf(flags));
   SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(request.costs));
   if (request.stages.size() > 1 && !costs.spec.IsOfModel()) {
     return absl::InvalidArgumentError(
@@ -90,6 +93,8 @@ absl::StatusOr<SearchRequest> SearchRequestOf(const Flags& flags) {
                     static_cast<uint64_t>(flags.seed)};
   return request;
 }
+
+namespace {
 
 std::string PrintGap(const FoundSchedule& found) {
   if (found.IsProven()) return "the best possible: no order is shorter";
@@ -131,7 +136,9 @@ std::vector<std::string> HeaderOf(const Flags& flags, const FoundSchedule& found
   return lines;
 }
 
-absl::Status Emit(const Flags& flags, const FoundSchedule& found, const Output& output) {
+}  // namespace
+
+absl::StatusOr<std::string> EmittedText(const Flags& flags, const FoundSchedule& found) {
   Plan plan = found.plan;
   plan.schedule = "found";
   search::WriteOptions options{.name = "found", .header = HeaderOf(flags, found)};
@@ -140,7 +147,7 @@ absl::Status Emit(const Flags& flags, const FoundSchedule& found, const Output& 
   options.limits.memory = found.memory;
   if (found.memory.is_given()) options.limits.sizes = SizesOfCosts(found.plan, found.costs.memory);
   SL_ASSIGN_OR_RETURN(const search::WrittenSchedule written, search::WriteSchedule(plan, options));
-  return WriteAsked(output, flags.emit, written.text);
+  return written.text;
 }
 
 Json FoundAsJson(const FoundSchedule& found) {
@@ -188,10 +195,10 @@ void PrintFound(const FoundSchedule& found, std::ostream& out) {
       << absl::StreamFormat(", %.2f %% longer\n", 100 * longer);
 }
 
-}  // namespace
-
 int RunSearch(const Flags& flags, const Output& output) {
-  const absl::StatusOr<SearchRequest> request = SearchRequestOf(flags);
+  const absl::StatusOr<CostRequest> costs = CostRequestOf(flags);
+  if (!costs.ok()) return Fail(output, costs.status().message());
+  const absl::StatusOr<SearchRequest> request = SearchRequestOf(flags, *costs);
   if (!request.ok()) return Fail(output, request.status().message());
   StopSignals signals;
   signals.Begin();
@@ -213,7 +220,9 @@ int RunSearch(const Flags& flags, const Output& output) {
   }
   if (!found.ok()) return Fail(output, found.status().message());
   if (!flags.emit.empty()) {
-    const absl::Status emitted = Emit(flags, *found, output);
+    const absl::StatusOr<std::string> text = EmittedText(flags, *found);
+    if (!text.ok()) return Fail(output, text.status().message());
+    const absl::Status emitted = WriteAsked(output, flags.emit, *text);
     if (!emitted.ok()) return Fail(output, emitted.message());
   }
   if (output.json) {

@@ -1,9 +1,7 @@
 // stringline sim: how long a step takes in virtual time, and who waits for what.
-#include "schedlang/sim/analysis.h"
-#include "tools/bubble_table.h"
 #include "tools/command.h"
-#include "tools/memory_table.h"
 #include "tools/requests.h"
+#include "tools/summary.h"
 
 namespace stringline {
 
@@ -25,19 +23,10 @@ int RunSim(const Flags& flags, const Output& output) {
     const absl::Status written = WriteAsked(output, flags.timeline_out, Print(timeline));
     if (!written.ok()) return Fail(output, written.message());
   }
-  const Bubbles bubbles = MeasureBubbles(timeline);
-  const Analysis analysis = AnalysisOf(*step);
-  const MemoryCurves memory = MemoryOver(*step->plan, timeline, step->costs->memory);
-  const int64_t capacity = memory.in_bytes ? step->costs->capacity : 0;
-  const std::vector<OverfullRank> overfull = FindOverfull(memory, capacity);
   if (output.json) {
-    Json json = BubblesAsJson(timeline, bubbles, analysis);
-    AddOverfull(overfull, capacity, &json);
-    WriteJson(output.out, json);
+    WriteJson(output.out, SummaryAsJson(*step));
   } else {
-    PrintBubbles(timeline, bubbles, output.out);
-    PrintCauses(analysis, output.out);
-    PrintOverfull(overfull, capacity, output.out);
+    PrintSummary(*step, output.out);
   }
   return kOk;
 }

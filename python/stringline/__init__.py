@@ -1,0 +1,51 @@
+"""Pipeline-parallel training schedules: proven, simulated, drawn, improved.
+
+    >>> import stringline
+    >>> plan = stringline.load("zb_h1").plan(P=4, M=8)
+    >>> step = plan.simulate({"F": 18522, "I": 18086, "W": 9337, "p2p": 601})
+    >>> print(step.report())
+
+``load`` reads a schedule: a file, a text, or one of ``library()``. Its ``plan`` says what each rank
+does; ``Plan.check`` proves it, ``Plan.simulate`` says when everything happens. ``sweep`` tries many,
+``search`` finds better ones, ``from_torch`` and ``Plan.to_torch_csv`` are the way to PyTorch's.
+
+Times in arrays are nanoseconds; figures whose name ends in ``_us`` are microseconds, and so are plain
+numbers among costs. Everything may be used from several threads, and releases Python's lock while it
+works.
+"""
+
+from ._core import __version__
+from .answers import Answer, Comparison, Explanation, Proof, Report, Summary
+from .arrays import KINDS
+from .costs import Costs
+from .errors import ScheduleError
+from .plan import Plan
+from .schedule import Action, Schedule, library, load
+from .search import Found, search
+from .sweep import sweep
+from .timeline import Timeline, load_timeline
+from .torch_csv import from_torch
+
+__all__ = [
+    "KINDS",
+    "Action",
+    "Answer",
+    "Comparison",
+    "Costs",
+    "Explanation",
+    "Found",
+    "Plan",
+    "Proof",
+    "Report",
+    "Schedule",
+    "ScheduleError",
+    "Summary",
+    "Timeline",
+    "__version__",
+    "from_torch",
+    "library",
+    "load",
+    "load_timeline",
+    "search",
+    "sweep",
+]

@@ -1,0 +1,13 @@
+# The extension module (python/core). What it is asked and answers: python/core/calls.h.
+from typing import Any
+
+__version__: str
+
+class Step: ...
+
+class Array:
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+def call(name: str, request: str, /, *steps: Step) -> tuple[int, str, str, Step | None]: ...
+def array(step: Step, name: str, /) -> Array | None: ...

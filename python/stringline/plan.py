@@ -1,0 +1,230 @@
+"""Plans: what each rank does, in order."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core
+from ._calls import call, options, step_of, whole
+from .answers import Comparison, Explanation, Proof, Report
+from .arrays import array_of, ranks_of
+from .costs import Costs, Slow, request_of
+from .timeline import Timeline
+
+
+class Plan:
+    """What each rank does, in order, for one P and M. It never changes.
+
+    ``plan.actions`` and its columns are read-only NumPy arrays over the memory of the plan itself:
+    one item an action, those of rank 0 first. ``print(plan)`` shows it as text.
+    """
+
+    def __init__(self, step: _core.Step):
+        self._step = step
+
+    @functools.cached_property
+    def _described(self) -> tuple[str, dict[str, Any]]:
+        result = call("describe_plan", {}, self._step)
+        return result.text, result.figures
+
+    @property
+    def schedule(self) -> str:
+        """The name of the schedule."""
+        return str(self._described[1]["schedule"])
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """P, M, then the schedule's others."""
+        return dict(self._described[1]["parameters"])
+
+    @property
+    def microbatches(self) -> int:
+        """How many there are in a step."""
+        return int(self._described[1]["microbatches"])
+
+    @property
+    def lowered(self) -> bool:
+        """Whether sends and receives are among the actions."""
+        return bool(self._described[1]["lowered"])
+
+    @property
+    def pipes(self) -> tuple[str, ...]:
+        """The names of the pipes of a bidirectional schedule; none of others."""
+        return tuple(self._described[1]["pipes"])
+
+    @property
+    def ranks(self) -> list[list[str]]:
+        """What each rank does, as text: ``[["0F0", "0F1&1B0", ...], ...]``."""
+        return [list(rank) for rank in self._described[1]["ranks"]]
+
+    @property
+    def text(self) -> str:
+        """The plan as a text that ``stringline.load`` reads."""
+        return self._described[0]
+
+    @functools.cached_property
+    def actions(self) -> npt.NDArray[np.void]:
+        """All actions, with the fields ``kind``, ``joined``, ``stage`` and ``microbatch``.
+
+        ``stringline.KINDS[kind]`` is the kind's name. A joined action shares the rank with the one
+        before it. The microbatch counts in its pipe, and is -1 for a collective.
+        """
+        return array_of(self._step, "actions")
+
+    @functools.cached_property
+    def first(self) -> npt.NDArray[np.uint32]:
+        """Those of rank r are ``actions[first[r]:first[r + 1]]``."""
+        return array_of(self._step, "action_first")
+
+    @property
+    def kind(self) -> npt.NDArray[np.uint8]:
+        """The kind of every action: an index into ``stringline.KINDS``."""
+        return self.actions["kind"]
+
+    @property
+    def stage(self) -> npt.NDArray[np.int32]:
+        """The stage of every action."""
+        return self.actions["stage"]
+
+    @property
+    def microbatch(self) -> npt.NDArray[np.int32]:
+        """The microbatch of every action."""
+        return self.actions["microbatch"]
+
+    @functools.cached_property
+    def rank(self) -> npt.NDArray[np.int32]:
+        """The rank of every action (computed once, from ``first``)."""
+        return ranks_of(self.first)
+
+    @property
+    def rank_of_stage(self) -> npt.NDArray[np.int32]:
+        """The rank of every stage."""
+        return array_of(self._step, "stages")["rank"]
+
+    @property
+    def pipe_of_stage(self) -> npt.NDArray[np.int32]:
+        """The pipe of every stage: an index into ``pipes``."""
+        return array_of(self._step, "stages")["pipe"]
+
+    def check(
+        self,
+        *,
+        layout: str | None = None,
+        buffers: int | None = None,
+        lazy: bool = False,
+        activations: int | None = None,
+        memory: str | int | None = None,
+        costs: Costs = None,
+        sharding: str | None = None,
+    ) -> Proof:
+        """Proves that everything is there, nothing is used too early, and the step ends.
+
+        Args:
+            layout: which messages share a communicator: ``"edge"`` (the default), ``"pair"``,
+                ``"updown"`` or ``"shared"``.
+            buffers: how many messages a channel buffers; 0 by default: a send waits.
+            lazy: communicators connect at their first call.
+            activations: most stage activations that a rank may hold.
+            memory: most bytes that a rank may hold, as ``"80GB"``; needs costs that say sizes.
+            costs: what says sizes (``memory.*``, or a model's shape).
+            sharding: what copies of the pipeline share out.
+
+        Raises:
+            ScheduleError: the plan is wrong; the message says why, and where it is written.
+        """
+        words, beside = request_of(costs, sharding=sharding)
+        words += options(
+            layout=layout, buffers=buffers, lazy=lazy, activations=activations, memory=memory
+        )
+        result = call("check", {"args": words, **beside}, self._step)
+        return Proof(result.text, result.figures)
+
+    def simulate(
+        self,
+        costs: Costs = None,
+        *,
+        layout: str | None = None,
+        messages: str | None = None,
+        slow: Slow | None = None,
+        work: str | None = None,
+        mesh: str | None = None,
+        sharding: str | None = None,
+        bucket: str | None = None,
+    ) -> Timeline:
+        """When everything happens, in virtual time, at these costs (``stringline.Costs``).
+
+        Args:
+            costs: of F, B, I, W, messages and so on; a plain number is microseconds.
+            layout: as for ``check``.
+            messages: ``"early"`` (the default), or ``"as-written"``: messages go where the plan has
+                them, as in torch's runtime.
+            slow: ranks that compute more slowly: ``{3: "10%"}``.
+            work: what the costs are of: ``"stage"``, ``"rank"`` or ``"model"``.
+            mesh, sharding, bucket: copies of the pipeline: ``"data=16,shard=8"``, ``"parameters"``,
+                ``"25MiB"``.
+
+        Raises:
+            ScheduleError: the plan is wrong: it is checked before.
+        """
+        words, beside = request_of(
+            costs, slow=slow, work=work, mesh=mesh, sharding=sharding, bucket=bucket
+        )
+        words += options(layout=layout, messages=messages)
+        return Timeline(step_of(call("simulate", {"args": words, **beside}, self._step)))
+
+    def report(self, costs: Costs = None, **how: Any) -> Report:
+        """``simulate(costs, **how).report()``."""
+        return self.simulate(costs, **how).report()
+
+    def compare(self, other: Plan | Timeline, costs: Costs = None, **how: Any) -> Comparison:
+        """This plan's step beside another one's, both at these costs."""
+        if isinstance(other, Plan):
+            other = other.simulate(costs, **how)
+        return self.simulate(costs, **how).compare(other)
+
+    def explain(self, action: str, costs: Costs = None, **how: Any) -> Explanation:
+        """Why an action (``"1I1"``) starts when it does at these costs."""
+        return self.simulate(costs, **how).explain(action)
+
+    def with_messages(self, *, layout: str | None = None) -> Plan:
+        """The plan with the sends and receives that its actions imply."""
+        result = call("lowered", {"args": options(layout=layout)}, self._step)
+        return Plan(step_of(result))
+
+    def to_torch_csv(self, form: str = "compute", costs: Costs = None) -> str:
+        """The plan as ``torch.distributed.pipelining`` reads it.
+
+        Args:
+            form: ``"compute"``: what a rank computes, torch adds messages; ``"comms"``: with
+                messages, collectives and waits, for torch 2.15 and later; ``"comms-2.14"``: without
+                waits, for torch before that.
+            costs: messages stand where a step at these costs wants them.
+
+        Raises:
+            ScheduleError: the plan is wrong, or torch's notation cannot say it.
+        """
+        words, beside = request_of(costs)
+        request = {"args": words, "form": f"torch-{form}", **beside}
+        return call("torch_csv", request, self._step).text
+
+    def __len__(self) -> int:
+        """How many actions there are."""
+        return len(self.actions)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        named = " ".join(f"{name}={value}" for name, value in self.parameters.items())
+        return f"<Plan {self.schedule} {named}: {len(self)} actions on {len(self.first) - 1} ranks>"
+
+    def of(self, rank: int) -> npt.NDArray[np.void]:
+        """The actions of one rank."""
+        rank = whole("rank", rank)
+        if not 0 <= rank < len(self.first) - 1:
+            raise IndexError(f"there is no rank {rank}")
+        return self.actions[self.first[rank] : self.first[rank + 1]]

@@ -1,0 +1,174 @@
+"""Schedules: texts of the language, those of the library, and those that Python makes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Iterable, NamedTuple, Sequence, Union
+
+from ._calls import Path, call, is_text, options, parameters, path_of, step_of
+from .plan import Plan
+
+_UNNAMED = "<text>"
+
+
+class Action(NamedTuple):
+    """One action of a rank: ``Action(3, "F", 7)`` is ``3F7``, the forward of microbatch 7 by stage 3.
+
+    ``kind`` is one of ``stringline.KINDS``; ``microbatch`` is None for a collective.
+    """
+
+    stage: int
+    kind: str
+    microbatch: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.stage}{self.kind}{'' if self.microbatch is None else self.microbatch}"
+
+
+Cell = Union[str, Action, Sequence[Union[str, Action]]]
+"""An action, as text or ``Action``; or a list of those that share the rank."""
+
+
+def _words(cell: Cell) -> str:
+    if isinstance(cell, (list, tuple)) and not hasattr(cell, "_fields"):
+        return "&".join(str(part) for part in cell)
+    return str(cell)
+
+
+class Schedule:
+    """A text that says orders for every P and M: a schedule, or a plan, which is for one of them.
+
+    ``stringline.load`` reads one, ``Schedule.build`` makes one.
+    """
+
+    def __init__(self, text: str, *, name: str = _UNNAMED):
+        """Parses ``text``. ``name`` is the file that messages name, and beside which ``use`` looks.
+
+        Raises:
+            ScheduleError: the text does not parse.
+        """
+        name = path_of(name)
+        facts = call("facts", {"file": name, "text": text})
+        self._set(name, facts.text, facts.figures)
+
+    def _set(self, name: str, text: str, facts: dict[str, Any]) -> None:
+        if facts["kind"] == "timeline":
+            raise ValueError(f"{name}: this is a timeline: stringline.load_timeline reads it")
+        self.name = name
+        self.text = text
+        self._schedules = {one["name"]: one for one in facts["schedules"]}
+
+    @property
+    def schedules(self) -> tuple[str, ...]:
+        """The names of the schedules in the text; the last is meant where none is named."""
+        return tuple(self._schedules)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The parameters of the last schedule; none of a plan, which has its values."""
+        names = [one["parameters"] for one in self._schedules.values()]
+        return tuple(names[-1]) if names else ()
+
+    def plan(
+        self,
+        P: int | None = None,
+        M: int | None = None,
+        *,
+        schedule: str | None = None,
+        again: bool = False,
+        **more: int,
+    ) -> Plan:
+        """What each rank does in which order, for these parameters.
+
+        Args:
+            P, M: ranks and microbatches. Of a text that is a plan: None.
+            schedule: which one of the text; the last by default.
+            again: search for orders anew, whatever is kept of earlier searches.
+            more: the schedule's other parameters.
+
+        Raises:
+            ScheduleError: the schedule is wrong, or refuses these parameters.
+            ValueError: a parameter is missing, or there is none of that name.
+        """
+        words = options(schedule=schedule, again=again) + parameters({"P": P, "M": M, **more})
+        request = {"file": self.name, "text": self.text, "args": words}
+        return Plan(step_of(call("plan", request)))
+
+    @classmethod
+    def build(
+        cls,
+        ranks: Iterable[Iterable[Cell]],
+        *,
+        stages: Sequence[int] | None = None,
+        microbatches: int | None = None,
+        name: str = "built",
+    ) -> Schedule:
+        """A plan from what each rank does: ``build([["0F0", "0B0"], ["1F0", "1B0"]])``.
+
+        It is checked like any other: ``build(...).plan().check()``.
+
+        Args:
+            ranks: for every rank its actions in order; several that share the rank are a list of
+                their own, or joined by ``&``.
+            stages: the rank of every stage; by default who performs its first action.
+            microbatches: how many; by default as many as the actions name.
+            name: a word for messages and pictures.
+        """
+        if not re.fullmatch(r"\w+", name):
+            raise ValueError(f"name: expected one word, got {name!r}")
+        lines = [[_words(cell) for cell in rank] for rank in ranks]
+        if not lines:
+            raise ValueError("ranks: there is none")
+        if stages is None:
+            stages = _ranks_of_stages(lines)
+        if microbatches is None:
+            numbers = re.findall(r"\d[A-Z_]+(\d+)", " ".join(map(" ".join, lines)))
+            microbatches = max(map(int, numbers), default=0) + 1
+        head = parameters({"P": len(lines), "M": microbatches})
+        text = [
+            f"plan {name} {' '.join(head)}",
+            f"stages {' '.join(str(int(rank)) for rank in stages)}",
+        ]
+        text += [f"rank {rank}: {' '.join(words)}" for rank, words in enumerate(lines)]
+        return cls("\n".join(text) + "\n", name=f"{name}.plan")
+
+    def __repr__(self) -> str:
+        return f"Schedule({self.name!r}, parameters={self.parameters})"
+
+
+def _ranks_of_stages(lines: list[list[str]]) -> list[int]:
+    ranks: dict[int, int] = {}
+    for rank, words in enumerate(lines):
+        for stage in re.findall(r"(?<!\w)(\d+)(?=[FBIW]\d)", " ".join(words)):
+            ranks.setdefault(int(stage), rank)
+    missing = set(range(max(ranks, default=0) + 1)) - set(ranks)
+    if missing:
+        raise ValueError(f"stage {min(missing)} does nothing on any rank")
+    return [ranks[stage] for stage in range(len(ranks))]
+
+
+def load(source: Path, *, name: str = _UNNAMED) -> Schedule:
+    """A schedule from a file, from the library, or from a text.
+
+    Args:
+        source: a path (``.sched``, ``.plan``, or ``.csv`` of torch's); the name of one of the
+            library, as ``"zb_v"`` (``stringline.library`` lists them); or a text: a str with a line
+            end or a brace is one.
+        name: what messages call a text.
+
+    Raises:
+        ScheduleError: it does not parse.
+        FileNotFoundError: there is no such file and no such schedule.
+    """
+    if is_text(source, "\n{"):
+        return Schedule(str(source), name=name)
+    path = path_of(source)
+    facts = call("facts", {"file": path})
+    schedule = Schedule.__new__(Schedule)
+    schedule._set(path, facts.text, facts.figures)
+    return schedule
+
+
+def library() -> tuple[str, ...]:
+    """The names of the published schedules that ``load`` knows."""
+    return tuple(one["name"] for one in call("library", {}).figures)

@@ -1,0 +1,138 @@
+"""Schedules that nobody wrote."""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from typing import Any, Mapping
+
+from ._calls import Path, call, is_text, options, parameters, path_of
+from .answers import Answer
+from .costs import UNNAMED_COSTS, Costs, Slow, in_words, request_of
+from .plan import Plan
+from .schedule import Schedule
+from .timeline import Timeline
+
+
+class Found(Answer):
+    """The best schedule that was found, beside a bound that no order is below (``search``)."""
+
+    def __init__(self, text: str, figures: Mapping[str, Any], how: Mapping[str, Any]):
+        shown = {key: value for key, value in figures.items() if key != "schedule"}
+        super().__init__(text, shown)
+        self._how = how
+        self.schedule = Schedule(figures["schedule"], name="found.sched")
+        """As a schedule like any other; ``found.schedule.text`` is its text."""
+
+    @property
+    def value_us(self) -> float:
+        """The makespan, or what else was to be short, in microseconds."""
+        return float(self["value_us"])
+
+    @property
+    def bound_us(self) -> float:
+        """No order takes less, in microseconds."""
+        return float(self["bound_us"])
+
+    @property
+    def gap(self) -> float:
+        """How far above the bound it is at most, as a share of the bound."""
+        return float(self["gap"])
+
+    @property
+    def proven(self) -> bool:
+        """Whether nothing better exists."""
+        return bool(self["proven"])
+
+    @functools.cached_property
+    def plan(self) -> Plan:
+        """What each rank does."""
+        return self.schedule.plan(P=self["P"], M=self["M"])
+
+    @functools.cached_property
+    def timeline(self) -> Timeline:
+        """Its step at the costs of the search."""
+        return self.plan.simulate(**self._how)
+
+
+def search(
+    P: int | None = None,
+    M: int | None = None,
+    costs: Costs = None,
+    *,
+    begin: Schedule | Path | None = None,
+    schedule: str | None = None,
+    place: str | None = None,
+    minimize: str | None = None,
+    activations: int | None = None,
+    memory: str | int | None = None,
+    kinds: str | None = None,
+    pairs: bool = False,
+    seconds: float | None = None,
+    iterations: int | None = None,
+    seed: int | None = None,
+    slow: Slow | None = None,
+    work: str | None = None,
+    mesh: str | None = None,
+    sharding: str | None = None,
+    bucket: str | None = None,
+    **more: int,
+) -> Found:
+    """Looks for the best order there is time for, on all cores; Ctrl-C stops it.
+
+    Args:
+        P, M: ranks and microbatches.
+        costs: as for ``Plan.simulate``, with the options at the end.
+        begin: begin with this schedule's order, and keep its stages where they are; ``schedule``
+            says which one of its text, ``more`` are its other parameters.
+        place: where stages live: ``"line"`` (the default), ``"v"``, ``"loop N"``, ``"wave N"``,
+            ``"any"``.
+        minimize: ``"makespan"`` (the default), ``"span"`` or ``"period"``.
+        activations: most stage activations that a rank may hold.
+        memory: most bytes that a rank may hold, as ``"80GB"``.
+        kinds: ``"F,B"``, ``"F,I,W"`` or ``"F,B,I,W"`` (the default).
+        pairs: F & B and F & I may share a rank.
+        seconds: how long at most; 10 by default.
+        iterations: in the place of a time: so many, which give the same on every machine.
+        seed: what chance is drawn from; 1 by default.
+    """
+    how: dict[str, Any] = {
+        "slow": slow, "work": work, "mesh": mesh, "sharding": sharding, "bucket": bucket
+    }
+    words, beside = request_of(costs, **how)
+    words += options(
+        schedule=schedule,
+        place=place,
+        minimize=minimize,
+        activations=activations,
+        memory=memory,
+        kinds=kinds,
+        pairs=pairs,
+        seconds=seconds,
+        iterations=iterations,
+        seed=seed,
+    )
+    words = parameters({"P": P, "M": M, **more}) + words
+    with tempfile.TemporaryDirectory() as folder:
+        asked = [in_words(costs) if word == UNNAMED_COSTS else word for word in words]
+        if begin is not None:
+            words.append(f"--from={_path(begin, folder)}")
+            asked.append(f"--from={begin.name if isinstance(begin, Schedule) else begin}")
+        result = call("search", {"args": words, "asked": asked, **beside})
+    return Found(result.text, result.figures, {"costs": costs, **how})
+
+
+def _path(begin: Schedule | Path, folder: str) -> str:
+    """A file with that schedule."""
+    if not isinstance(begin, Schedule):
+        if not is_text(begin, "\n{"):
+            return path_of(begin)
+        begin = Schedule(str(begin))
+    if os.path.exists(begin.name):
+        return begin.name
+    end = os.path.splitext(begin.name)[1]
+    path = os.path.join(folder, "begin" + (end if end in (".plan", ".csv") else ".sched"))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(begin.text)
+    return path

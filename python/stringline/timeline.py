@@ -1,0 +1,254 @@
+"""Timelines: what happened when, simulated or recorded."""
+
+from __future__ import annotations
+
+import functools
+import html
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core
+from ._calls import Path, call, is_text, options, path_of, step_of, whole
+from .answers import Comparison, Explanation, Report, Summary
+from .arrays import array_of, ranks_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from .plan import Plan
+
+_LARGEST_PAGE = 20_000_000  # bytes, in a notebook
+
+# What is written by the end of a file's name, and the option that asks for it.
+_FORMATS = {
+    ".html": "html",
+    ".svg": "svg",
+    ".pdf": "picture",
+    ".png": "picture",
+    ".pftrace": "perfetto",
+    ".json": "chrome",
+}
+
+
+class Timeline:
+    """When every action of a step starts and ends. It never changes.
+
+    ``timeline.events`` and its columns are read-only NumPy arrays over the memory of the timeline
+    itself: one item an event, those of rank 0 first, sends and receives among them. Their times are
+    nanoseconds from the start of the step; figures that end in ``_us`` are microseconds.
+
+    In a notebook it shows itself as a page to zoom and search in.
+    """
+
+    def __init__(self, step: _core.Step):
+        self._step = step
+
+    @functools.cached_property
+    def _described(self) -> tuple[str, dict[str, Any]]:
+        result = call("describe_timeline", {}, self._step)
+        return result.text, result.figures
+
+    @functools.cached_property
+    def summary(self) -> Summary:
+        """How long the step takes, and who waits for what."""
+        result = call("summary", {}, self._step)
+        return Summary(result.text, result.figures)
+
+    @property
+    def origin(self) -> str:
+        """``"simulated"``, ``"measured"`` or ``"flight"``."""
+        return str(self._described[1]["origin"])
+
+    @property
+    def layout(self) -> str:
+        """Which messages share a communicator: ``"edge"``, ``"pair"``, ``"updown"``, ``"shared"``."""
+        return str(self._described[1]["layout"])
+
+    @property
+    def text(self) -> str:
+        """The timeline as a text that ``stringline.load_timeline`` reads."""
+        return self._described[0]
+
+    @property
+    def makespan_us(self) -> float:
+        """How long the step takes, in microseconds: the latest end of anything."""
+        return self.summary.makespan_us
+
+    @property
+    def bubble(self) -> float:
+        """How long a rank is idle on average, as a share of the makespan."""
+        return self.summary.bubble
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that was performed, with its sends and receives."""
+        from .plan import Plan
+
+        return Plan(self._step)
+
+    @functools.cached_property
+    def events(self) -> npt.NDArray[np.void]:
+        """All events: ``kind``, ``joined``, ``stage``, ``microbatch``, ``start_ns``, ``end_ns``.
+
+        ``stringline.KINDS[kind]`` is the kind's name. A joined event shares the rank, and start and
+        end, with the one before it. Messages are from when they leave to when they arrive.
+        """
+        return array_of(self._step, "events")
+
+    @functools.cached_property
+    def first(self) -> npt.NDArray[np.uint32]:
+        """Those of rank r are ``events[first[r]:first[r + 1]]``."""
+        return array_of(self._step, "event_first")
+
+    @property
+    def kind(self) -> npt.NDArray[np.uint8]:
+        """The kind of every event: an index into ``stringline.KINDS``."""
+        return self.events["kind"]
+
+    @property
+    def stage(self) -> npt.NDArray[np.int32]:
+        """The stage of every event."""
+        return self.events["stage"]
+
+    @property
+    def microbatch(self) -> npt.NDArray[np.int32]:
+        """The microbatch of every event, in its pipe; -1 for a collective."""
+        return self.events["microbatch"]
+
+    @property
+    def start_ns(self) -> npt.NDArray[np.int64]:
+        """When every event starts, in nanoseconds."""
+        return self.events["start_ns"]
+
+    @property
+    def end_ns(self) -> npt.NDArray[np.int64]:
+        """When every event ends, in nanoseconds."""
+        return self.events["end_ns"]
+
+    @functools.cached_property
+    def rank(self) -> npt.NDArray[np.int32]:
+        """The rank of every event (computed once, from ``first``)."""
+        return ranks_of(self.first)
+
+    @functools.cached_property
+    def parts(self) -> npt.NDArray[np.void]:
+        """Parts of computations, where costs know them: ``event`` (an index into ``events``),
+        ``part``, ``layer``, ``start_ns``, ``end_ns``."""
+        return array_of(self._step, "parts")
+
+    def of(self, rank: int) -> npt.NDArray[np.void]:
+        """The events of one rank."""
+        rank = whole("rank", rank)
+        if not 0 <= rank < len(self.first) - 1:
+            raise IndexError(f"there is no rank {rank}")
+        return self.events[self.first[rank] : self.first[rank + 1]]
+
+    def report(self, *, runs: int | None = None, seed: int | None = None) -> Report:
+        """Where the time goes, how far the step is from the best possible, and what would help.
+
+        Args:
+            runs: where the costs have a jitter, how many steps are drawn; 200 by default.
+            seed: what the first of them is drawn from; 1 by default.
+        """
+        result = call("report", {"args": options(runs=runs, seed=seed)}, self._step)
+        return Report(result.text, result.figures)
+
+    def compare(self, other: Timeline) -> Comparison:
+        """This step beside another: what the other spends more, and on what."""
+        if not isinstance(other, Timeline):
+            raise TypeError(f"expected a Timeline, got {type(other).__name__}")
+        result = call("compare", {}, self._step, other._step)
+        return Comparison(result.text, result.figures)
+
+    def explain(self, action: str, *, all: bool = False) -> Explanation:
+        """Why an action starts when it does: every wait, back to the start of the step.
+
+        Args:
+            action: stage, kind and microbatch, as ``"1I1"``.
+            all: the text shows every wait, however many.
+        """
+        request = {"action": str(action), "all": bool(all)}
+        result = call("explain", request, self._step)
+        return Explanation(result.text, result.figures)
+
+    def html(self, *, force: bool = False) -> str:
+        """The page to zoom and search in: one file that needs nothing else.
+
+        Raises:
+            ValueError: it has more than 100 MB, and ``force`` is not given.
+        """
+        return call("draw", {"args": options(html="-", force=force)}, self._step).text
+
+    def svg(self, **how: Any) -> str:
+        """The picture as SVG.
+
+        Args:
+            width: in points; 720 by default.
+            lanes: parts, messages and collectives as lines of their own.
+            no_title: leave out the title.
+            palette: ``"color"`` or ``"grey"``.
+            ranks, time, microbatches: draw a part: ``"0..3"``, ``"0..200ms"``, ``"0..7"``.
+        """
+        return call("draw", {"args": options(svg="-", **how)}, self._step).text
+
+    def save(self, path: Path, **how: Any) -> None:
+        """Writes a page (``.html``), a picture (``.svg``), a trace for ui.perfetto.dev
+        (``.pftrace``), one in Chrome's format (``.json``), or the timeline (``.timeline``).
+
+        ``how`` is as for ``svg``, or ``force=True`` for more than 100 MB.
+        """
+        text = path_of(path)
+        end = os.path.splitext(text)[1].lower()
+        if end == ".timeline":
+            with open(text, "w", encoding="utf-8") as file:
+                file.write(self.text)
+            return
+        if end not in _FORMATS:
+            known = ", ".join([*_FORMATS, ".timeline"])
+            raise ValueError(f"{text}: the name ends in none of {known}")
+        call("draw", {"args": options(**{_FORMATS[end]: text}, **how)}, self._step)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draws the step with matplotlib, into ``ax`` or a new figure; the times are milliseconds."""
+        from .plot import draw
+
+        return draw(self, ax)
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def _repr_html_(self) -> str:
+        page = self.html(force=True)
+        if len(page) > _LARGEST_PAGE:
+            return self.svg()
+        height = min(760, 300 + 26 * (len(self.first) - 1))
+        return (
+            f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts allow-downloads" '
+            f'style="width: 100%; height: {height}px; border: 0"></iframe>'
+        )
+
+    def __len__(self) -> int:
+        """How many events there are."""
+        return len(self.events)
+
+    def __str__(self) -> str:
+        return self.summary.text
+
+    def __repr__(self) -> str:
+        title = self.text.partition("\n")[0].removeprefix("timeline ")
+        return f"<Timeline {title}: {self.makespan_us / 1000:g} ms, bubble {100 * self.bubble:.2f} %>"
+
+
+def load_timeline(source: Path, *, name: str = "<text>") -> Timeline:
+    """A recorded timeline (``.timeline``) from a file, or from its text: a str with line ends.
+
+    Raises:
+        ScheduleError: it is wrong.
+    """
+    request = {"file": path_of(name), "text": str(source)}
+    if not is_text(source, "\n"):
+        request = {"file": path_of(source)}
+    return Timeline(step_of(call("timeline", request)))

@@ -1,0 +1,58 @@
+"""Schedules of ``torch.distributed.pipelining``. Torch itself is not needed."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Mapping, Sequence
+
+from ._calls import call, is_text, path_of, step_of
+from .plan import Plan
+
+
+def _orders_of(schedule: object) -> Mapping[int, Sequence[Any]]:
+    """The actions of every rank, as torch's schedule objects keep them."""
+    if isinstance(schedule, Mapping):
+        return schedule
+    # The runtime's, with sends and receives, comes first; single-stage schedules only make theirs.
+    for name in ("pipeline_order_with_comms", "pipeline_order"):
+        orders = getattr(schedule, name, None)
+        if isinstance(orders, Mapping) and orders:
+            return orders
+    make = getattr(schedule, "_get_pipeline_order", None)
+    orders = make() if callable(make) else None
+    if isinstance(orders, Mapping) and orders:
+        return orders
+    raise TypeError(
+        "expected the text or the path of a .csv file, a dict of lists of actions, or a schedule "
+        f"of torch's with a pipeline_order, got {type(schedule).__name__}"
+    )
+
+
+def from_torch(schedule: object, *, name: str = "torch") -> Plan:
+    """A plan from one of torch's schedules.
+
+    Args:
+        schedule: the path of a ``.csv`` file that torch wrote, the text of one (a str with a comma
+            or a line end), a schedule object of torch's, or its ``pipeline_order``: a dict of lists
+            of actions, by rank.
+        name: a word for messages and pictures; that of the file where there is one.
+
+    Raises:
+        ScheduleError: the notation is wrong. ``plan.check()`` says whether the schedule is.
+    """
+    if isinstance(schedule, (str, os.PathLike)) and not is_text(schedule, ",\n"):
+        file = path_of(schedule)
+        with open(file, encoding="utf-8") as opened:
+            text = opened.read()
+        name = file.removesuffix(".csv")
+    else:
+        text = schedule if isinstance(schedule, str) else _csv_of(_orders_of(schedule))
+    return Plan(step_of(call("plan", {"file": f"{name}.csv", "text": text})))
+
+
+def _csv_of(orders: Mapping[int, Sequence[Any]]) -> str:
+    """As torch writes them: a row a rank, an empty cell where it does nothing."""
+    if sorted(orders) != list(range(len(orders))):
+        raise ValueError(f"expected ranks from 0 on, got {sorted(orders)}")
+    rows = ([("" if action is None else str(action)) for action in orders[r]] for r in sorted(orders))
+    return "".join(",".join(row) + "\n" for row in rows)
