@@ -284,6 +284,12 @@ void DeclareSearchOptions(CLI::App& app, Flags& flags) {
       ->type_name("F,B|F,I,W|F,B,I,W");
   app.add_flag("--pairs", flags.pairs,
                "F & B and F & I may share a rank, and take what the costs say (FB, or parts)");
+  app.add_option("--recompute", flags.recompute,
+                 "Which stages recompute: none, all, or any, those for which what is found is "
+                 "best; by default as the costs say (recompute). The costs with "
+                 "recompute=[1,1,0,0] are then those of what was found")
+      ->check(CLI::IsMember({"none", "all", "any"}))
+      ->type_name("none|all|any");
   app.add_option("--seconds", flags.seconds, "How long to search at most; 10 by default")
       ->check(CLI::Range(0.1, 1e6))
       ->type_name("S");

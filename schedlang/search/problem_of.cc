@@ -45,7 +45,8 @@ void HoldActivations(StageWork* work) {
 void HoldBytes(const HeldBytes& held, StageWork* work) {
   const int64_t saved = held.for_input + held.for_weight;
   const int64_t messages = 2 * held.message;  // what an F takes in and gives, and an I likewise
-  work->during = {saved + messages, messages, held.stash + messages, 0};
+  work->during = {saved + messages, messages + held.remade_for_input + held.remade_for_weight,
+                  held.stash + messages + held.remade_for_input, 0};
   work->after = {saved, -saved, held.stash - held.for_input, -held.stash - held.for_weight};
 }
 
@@ -84,7 +85,8 @@ absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
     if (in_bytes) {
       const StageMemory& memory = costs.memory[s];
       HoldBytes({memory[MemoryClass::kSavedForInput], memory[MemoryClass::kSavedForWeight],
-                 memory[MemoryClass::kStash], memory[MemoryClass::kMessages]},
+                 memory[MemoryClass::kStash], memory[MemoryClass::kMessages],
+                 memory.remade_for_input, memory.remade_for_weight},
                 &work);
       int64_t& capacity = problem.capacity[static_cast<size_t>(work.rank)];
       if (capacity < kNoLimit) capacity -= ResidentBytes(memory);

@@ -35,6 +35,8 @@ struct HeldBytes {
   int64_t for_weight = 0;  // from F to B or W
   int64_t stash = 0;       // from I to W
   int64_t message = 0;
+  int64_t remade_for_input = 0;   // while B or I runs
+  int64_t remade_for_weight = 0;  // while B runs
 };
 void HoldBytes(const HeldBytes& held, StageWork* work);
 

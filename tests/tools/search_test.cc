@@ -1,6 +1,7 @@
 // `stringline search`, as people use it: what it says, what it writes, and what it refuses.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
@@ -137,6 +138,42 @@ TEST(SearchTest, RanksMayHaveTheirOwnMemory) {
       RunToolIn(SourceFolder(), Words(absl::StrCat("check ", path, " P=4 M=8 ", costs,
                                                    ",memory.capacity=7.1GB --memory 0:14GB")));
   EXPECT_NE(rest.out.find("rank 1 holds 9.31 GiB at "), std::string::npos) << rest.out;
+}
+
+TEST(SearchTest, ChoosesTheStagesThatRecompute) {
+  const std::string path = ScratchFolder() + "/recompute.sched";
+  for (const char* const message : {"1MB", "300MB"}) {
+    for (const char* const memory : {"5.2GB", "7GB", "10GB"}) {
+      SCOPED_TRACE(absl::StrCat(message, " ", memory));
+      const std::string costs = absl::StrCat(
+          "--cost F=10,I=10,W=8,memory.weights=1GB,memory.saved_for_I=1GB,memory.saved_for_W=2GB,"
+          "message=",
+          message, ",recompute=");
+      const auto search = [&](const std::string& more) {
+        const Answer answer = Search(absl::StrCat("P=2 M=3 ", costs, more, " --memory ", memory,
+                                                  " --iterations 4000 --json --emit ", path));
+        EXPECT_EQ(answer.status, 0) << answer.err;
+        return nlohmann::json::parse(answer.out);
+      };
+      double least = 1e9;
+      for (const char* const stages : {"[0,0]", "[0,1]", "[1,0]", "[1,1]"}) {
+        least = std::min(least, search(stages)["value_us"].get<double>());
+      }
+      const auto any = search("1 --recompute any");
+      EXPECT_EQ(any["value_us"].get<double>(), least);
+      EXPECT_LE(any["bound_us"].get<double>(), least);
+      // At the costs that it names, the file reaches that and fits.
+      std::vector<int> chosen(2, 0);
+      for (const int stage : any["recompute"]) chosen[static_cast<size_t>(stage)] = 1;
+      const std::string there =
+          absl::StrCat(path, " P=2 M=3 ", costs, "[", chosen[0], ",", chosen[1], "]");
+      const Answer check =
+          RunToolIn(SourceFolder(), Words(absl::StrCat("check ", there, " --memory ", memory)));
+      EXPECT_EQ(check.status, 0) << check.out;
+      const Answer sim = RunToolIn(SourceFolder(), Words(absl::StrCat("sim ", there, " --json")));
+      EXPECT_EQ(nlohmann::json::parse(sim.out)["makespan_us"], any["makespan_us"]);
+    }
+  }
 }
 
 TEST(SearchTest, SaysWhatCannotBe) {

@@ -19,15 +19,6 @@ constexpr int64_t kFirstRound = 200;
 constexpr int64_t kLongestRound = 20'000;
 constexpr int64_t kRoundNs = 200'000'000;  // about as long should one take
 
-// Does work(0) .. work(count - 1) on all cores.
-void OnAllCores(int count, const std::function<void(int)>& work) {
-  std::atomic<int> next = 0;
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  WorkOnThreads(std::clamp(cores, 1, count), [&] {
-    for (int i = next++; i < count; i = next++) work(i);
-  });
-}
-
 // The explorations of one round.
 void Round(const search::Problem& problem, const SearchBudget& budget, SearchState* state) {
   std::vector<search::Candidates> found(kExplorations);
@@ -44,6 +35,14 @@ void Round(const search::Problem& problem, const SearchBudget& budget, SearchSta
 }
 
 }  // namespace
+
+void OnAllCores(int count, const std::function<void(int)>& work) {
+  std::atomic<int> next = 0;
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  WorkOnThreads(std::clamp(cores, 1, count), [&] {
+    for (int i = next++; i < count; i = next++) work(i);
+  });
+}
 
 void SearchInRounds(const search::Problem& problem, const SearchBudget& budget,
                     const SearchWatch& watch, SearchState* state) {
