@@ -23,10 +23,37 @@ void DeclareAgain(CLI::App& app, Flags& flags) {
                "found before and lie beside the file (FILE.found)");
 }
 
-void DeclarePlanOptions(CLI::App& app, Flags& flags) {
-  app.add_option("PARAMETERS", flags.parameters, "Of the schedule: NAME=VALUE, as P=4 M=8");
+void DeclareScheduleOption(CLI::App& app, Flags& flags) {
   app.add_option("--schedule", flags.schedule, "Which schedule of the file; its last by default")
       ->type_name("NAME");
+}
+
+void DeclareActivationsOption(CLI::App& app, Flags& flags) {
+  app.add_option("--activations", flags.activations, "Most stage activations that a rank may hold")
+      ->check(CLI::Range(0, 1'000'000'000))
+      ->type_name("N");
+}
+
+void DeclareMemoryOption(CLI::App& app, Flags& flags, const std::string& or_model) {
+  app.add_option(
+         "--memory", flags.memory,
+         absl::StrCat("Most bytes that a rank may hold, as 80GB; 80GB,80GB,40GB by rank, or "
+                      "0:80GB,3:40GB for some; needs ",
+                      or_model,
+                      "costs with a model's shape or memory.* keys; by default the "
+                      "capacity that the costs or their hardware file name"))
+      ->type_name("BYTES");
+}
+
+void DeclareSeedOption(CLI::App& app, Flags& flags, const std::string& what) {
+  app.add_option("--seed", flags.seed, absl::StrCat("What ", what, " is drawn from; 1 by default"))
+      ->check(CLI::Range(0, 1'000'000'000))
+      ->type_name("N");
+}
+
+void DeclarePlanOptions(CLI::App& app, Flags& flags) {
+  app.add_option("PARAMETERS", flags.parameters, "Of the schedule: NAME=VALUE, as P=4 M=8");
+  DeclareScheduleOption(app, flags);
   DeclareAgain(app, flags);
 }
 
@@ -89,14 +116,8 @@ void DeclareCheckOptions(CLI::App& app, Flags& flags) {
       ->type_name("K");
   app.add_flag("--lazy", flags.lazy,
                "Communicators connect at their first call, and block the host meanwhile");
-  app.add_option("--activations", flags.activations, "Most stage activations that a rank may hold")
-      ->check(CLI::Range(0, 1'000'000'000))
-      ->type_name("N");
-  app.add_option("--memory", flags.memory,
-                 "Most bytes that a rank may hold, as 80GB; needs --model, or costs with a model's "
-                 "shape or memory.* keys; by default the capacity that the costs or their hardware "
-                 "file name")
-      ->type_name("BYTES");
+  DeclareActivationsOption(app, flags);
+  DeclareMemoryOption(app, flags, "--model, or ");
   app.add_option(
          "--model", flags.model,
          "The run file whose model the stages hold: bytes are those that a run on the CPU takes")
@@ -231,9 +252,7 @@ void DeclareVariationOptions(CLI::App& app, Flags& flags) {
                  "With a jitter among the costs: simulate so many steps; 200 by default")
       ->check(CLI::Range(1, 1'000'000))
       ->type_name("N");
-  app.add_option("--seed", flags.seed, "What the first of them is drawn from; 1 by default")
-      ->check(CLI::Range(0, 1'000'000'000))
-      ->type_name("N");
+  DeclareSeedOption(app, flags, "the first of them");
 }
 
 void DeclareSearchOptions(CLI::App& app, Flags& flags) {
@@ -242,8 +261,7 @@ void DeclareSearchOptions(CLI::App& app, Flags& flags) {
       "Begin with this schedule's order, and keep its stages where they are; of the library by its "
       "name. PARAMETERS are its own, then");
   from->type_name("FILE");
-  app.add_option("--schedule", flags.schedule, "Which schedule of that file; its last by default")
-      ->type_name("NAME");
+  DeclareScheduleOption(app, flags);
   app.add_option(
          "--place", flags.place,
          "Where stages live: line, v, 'loop N' or 'wave N' (N stages a rank); any: the best "
@@ -257,13 +275,8 @@ void DeclareSearchOptions(CLI::App& app, Flags& flags) {
                  "need not wait for the others'")
       ->check(CLI::IsMember({"makespan", "span", "period"}))
       ->type_name("makespan|span|period");
-  app.add_option("--activations", flags.activations, "Most stage activations that a rank may hold")
-      ->check(CLI::Range(1, 1'000'000'000))
-      ->type_name("N");
-  app.add_option("--memory", flags.memory,
-                 "Most bytes that a rank may hold, as 80GB; needs costs with a model's shape or "
-                 "memory.* keys; by default the capacity that the costs or their hardware name")
-      ->type_name("BYTES");
+  DeclareActivationsOption(app, flags);
+  DeclareMemoryOption(app, flags, "");
   app.add_option("--kinds", flags.kinds,
                  "What may be used: F,B (no split of the backward), F,I,W (always split) or "
                  "F,B,I,W (the default)")
@@ -271,6 +284,12 @@ void DeclareSearchOptions(CLI::App& app, Flags& flags) {
       ->type_name("F,B|F,I,W|F,B,I,W");
   app.add_flag("--pairs", flags.pairs,
                "F & B and F & I may share a rank, and take what the costs say (FB, or parts)");
+  app.add_option("--recompute", flags.recompute,
+                 "Which stages recompute: none, all, or any, those for which what is found is "
+                 "best; by default as the costs say (recompute). The costs with "
+                 "recompute=[1,1,0,0] are then those of what was found")
+      ->check(CLI::IsMember({"none", "all", "any"}))
+      ->type_name("none|all|any");
   app.add_option("--seconds", flags.seconds, "How long to search at most; 10 by default")
       ->check(CLI::Range(0.1, 1e6))
       ->type_name("S");
@@ -278,9 +297,7 @@ void DeclareSearchOptions(CLI::App& app, Flags& flags) {
                  "Instead of a time: so many, which give the same result on every machine")
       ->check(CLI::Range(1, 2'000'000'000))
       ->type_name("N");
-  app.add_option("--seed", flags.seed, "What chance is drawn from; 1 by default")
-      ->check(CLI::Range(0, 1'000'000'000))
-      ->type_name("N");
+  DeclareSeedOption(app, flags, "chance");
   app.add_option("--emit", flags.emit, "Write the schedule that was found into this file")
       ->type_name("OUT.sched");
 }

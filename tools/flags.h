@@ -83,6 +83,7 @@ struct Flags {
   std::string minimize = "makespan";    // --minimize makespan|span|period
   std::string kinds;                    // --kinds F,I,W; "": F, B, I and W
   bool pairs = false;                   // --pairs
+  std::string recompute;                // --recompute none|all|any; "": as the costs say
   double seconds = 10;                  // --seconds
   int iterations = 0;                   // --iterations; 0: as many as there is time for
   bool help = false;                    // --help

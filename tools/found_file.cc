@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "schedlang/base/fnv.h"
@@ -34,7 +35,11 @@ std::string PrintLetter(Letter letter) {
 
 std::string PrintEntry(uint64_t key, const Found& found) {
   std::string out =
-      absl::StrCat("found ", absl::Hex(key), " value=", found.value, " bound=", found.bound, "\n");
+      absl::StrCat("found ", absl::Hex(key), " value=", found.value, " bound=", found.bound);
+  if (!found.partition.empty()) {
+    absl::StrAppend(&out, " place=", found.place, " layers=", absl::StrJoin(found.partition, ","));
+  }
+  absl::StrAppend(&out, "\n");
   for (size_t r = 0; r < found.words.size(); ++r) {
     absl::StrAppend(&out, "rank ", r, ":");
     for (const Group group : found.words[r]) {
@@ -69,11 +74,23 @@ std::optional<Group> ReadGroup(absl::string_view text) {
   return Group{*first, *second};
 }
 
+bool ReadPartition(absl::string_view text, search::Partition* partition) {
+  for (const absl::string_view layers : absl::StrSplit(text, ',')) {
+    if (!absl::SimpleAtoi(layers, &partition->emplace_back())) return false;
+  }
+  return true;
+}
+
 bool ReadHead(absl::string_view line, Found* found) {
   const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
-  return words.size() == 4 && absl::ConsumePrefix(&line, "found ") &&
-         absl::SimpleAtoi(absl::StripPrefix(words[2], "value="), &found->value) &&
-         absl::SimpleAtoi(absl::StripPrefix(words[3], "bound="), &found->bound);
+  const bool is_free = words.size() == 6;
+  if ((words.size() != 4 && !is_free) || !absl::ConsumePrefix(&line, "found ") ||
+      !absl::SimpleAtoi(absl::StripPrefix(words[2], "value="), &found->value) ||
+      !absl::SimpleAtoi(absl::StripPrefix(words[3], "bound="), &found->bound)) {
+    return false;
+  }
+  return !is_free || (absl::SimpleAtoi(absl::StripPrefix(words[4], "place="), &found->place) &&
+                      ReadPartition(absl::StripPrefix(words[5], "layers="), &found->partition));
 }
 
 // What an entry says, whose sum is right.

@@ -5,6 +5,8 @@
 //   rank 0: 0F 0F&0B 0B …
 //   end 8812e0b7
 //
+// Where places or layers were free, too, the first line goes on: ` place=1 layers=3,4,4,5`.
+//
 // Every entry has the key of what was searched for and a sum of its text. What is damaged is passed
 // over, and what is of another problem does not fit it (FitsProblem), so nothing that lies there
 // can be wrong to use. Where the folder cannot be written, nothing is kept.

@@ -53,6 +53,10 @@ absl::StatusOr<Source> OpenSource(const std::string& file) {
   return OpenInLibrary(file, source.status().message());
 }
 
+absl::StatusOr<Source> OpenOfLibrary(const std::string& name) {
+  return OpenInLibrary(std::string(absl::StripSuffix(name, ".sched")), name);
+}
+
 absl::StatusOr<Source> OpenUsed(const std::string& name, const std::string& user,
                                 const UnsavedText& unsaved) {
   if (name.empty()) return absl::InvalidArgumentError("the name of the file is empty");

@@ -17,6 +17,9 @@ namespace stringline {
 // text.
 absl::StatusOr<Source> OpenSource(const std::string& file);
 
+// The library's schedule of that name, whatever files there are. Error: NotFound.
+absl::StatusOr<Source> OpenOfLibrary(const std::string& name);
+
 // A text at a path that is not written to its file yet, as an editor has it; null if there is none.
 using UnsavedText = std::function<const std::string*(const std::string& path)>;
 

@@ -18,18 +18,12 @@ int64_t ComputeActions(const Plan& plan) {
   return count;
 }
 
-// The most receive buffers, and the most stage activations, that any rank needs.
-struct Peaks {
-  int receive_buffers = 0;
-  int activations = 0;
-};
-Peaks PeaksOf(const Plan& lowered) {
-  Peaks peaks;
+int MostReceiveBuffersOf(const Plan& lowered) {
+  int most = 0;
   for (int r = 0; r < lowered.ranks(); ++r) {
-    peaks.receive_buffers = std::max(peaks.receive_buffers, ReceiveBuffersOf(lowered, RankId(r)));
-    peaks.activations = std::max(peaks.activations, PeakActivationsOf(lowered, RankId(r)).count);
+    most = std::max(most, ReceiveBuffersOf(lowered, RankId(r)));
   }
-  return peaks;
+  return most;
 }
 
 // Whether the plan would hang if communicators connected at their first call.
@@ -62,8 +56,19 @@ void PrintBytesOfRanks(const Plan& lowered, const CheckOptions& options, std::os
   if (bytes.empty()) return;
   const auto most = std::max_element(bytes.begin(), bytes.end());
   out << "    rank " << most - bytes.begin() << " holds the most bytes, " << PrintBytes(*most);
-  if (options.memory >= 0) out << " of at most " << PrintBytes(options.memory);
+  const int64_t limit = options.memory.of(static_cast<int>(most - bytes.begin()));
+  if (limit >= 0) out << " of at most " << PrintBytes(limit);
   out << "\n";
+}
+
+// A number, or where ranks have their own an array, with null for any number.
+Json LimitAsJson(const MemoryLimit& limit, int ranks) {
+  if (limit.ranks.empty()) return limit.all;
+  Json array = Json::array();
+  for (int r = 0; r < ranks; ++r) {
+    array.push_back(limit.of(r) >= 0 ? Json(limit.of(r)) : Json());
+  }
+  return array;
 }
 
 }  // namespace
@@ -78,7 +83,8 @@ void PrintProof(const Plan& lowered, const CheckOptions& options, std::ostream& 
     out << separator << rule->name;
     separator = ", ";
   }
-  const Peaks peaks = PeaksOf(lowered);
+  const int receive_buffers = MostReceiveBuffersOf(lowered);
+  const int activations = MostActivationsOf(lowered);
   out << "\n    layout " << NameOf(options.layout) << ", ";
   if (options.buffers == 0) {
     out << "a send waits for its receive";
@@ -86,9 +92,9 @@ void PrintProof(const Plan& lowered, const CheckOptions& options, std::ostream& 
     out << options.buffers << (options.buffers == 1 ? " message" : " messages")
         << " buffered a channel";
   }
-  out << "; a rank needs at most " << peaks.receive_buffers
-      << (peaks.receive_buffers == 1 ? " receive buffer" : " receive buffers") << " and holds "
-      << peaks.activations << (peaks.activations == 1 ? " activation\n" : " activations\n");
+  out << "; a rank needs at most " << receive_buffers
+      << (receive_buffers == 1 ? " receive buffer" : " receive buffers") << " and holds "
+      << activations << (activations == 1 ? " activation\n" : " activations\n");
   PrintBytesOfRanks(lowered, options, out);
   if (!options.lazy && NeedsConnections(lowered, options)) {
     out << "    communicators must be connected before the step: it hangs with --lazy\n";
@@ -98,7 +104,6 @@ void PrintProof(const Plan& lowered, const CheckOptions& options, std::ostream& 
 Json ProofAsJson(const Plan& lowered, const CheckOptions& options) {
   Json rules = Json::array();
   for (const Rule* rule : Proven(options)) rules.push_back(rule->name);
-  const Peaks peaks = PeaksOf(lowered);
   Json json = {{"ok", true},
                {"schedule", lowered.schedule},
                {"parameters", ParametersAsJson(lowered.parameters)},
@@ -107,12 +112,12 @@ Json ProofAsJson(const Plan& lowered, const CheckOptions& options) {
                {"proven", std::move(rules)},
                {"layout", NameOf(options.layout)},
                {"buffers", options.buffers},
-               {"receive_buffers", peaks.receive_buffers},
-               {"activations", peaks.activations},
+               {"receive_buffers", MostReceiveBuffersOf(lowered)},
+               {"activations", MostActivationsOf(lowered)},
                {"hangs_when_lazy", NeedsConnections(lowered, options)},
                {"findings", Json::array()}};
   if (!options.sizes.empty()) json["bytes"] = BytesOfRanks(lowered, options);
-  if (options.memory >= 0) json["memory"] = options.memory;
+  if (options.memory.is_given()) json["memory"] = LimitAsJson(options.memory, lowered.ranks());
   return json;
 }
 

@@ -1,5 +1,6 @@
 #include "tools/requests.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -82,6 +83,36 @@ absl::StatusOr<CostRequest> CostRequestOf(const Flags& flags) {
   return request;
 }
 
+absl::StatusOr<MemoryLimit> ParseMemoryLimit(const std::string& text) {
+  constexpr int kMostRanks = 1 << 20;
+  const std::vector<std::string> words = absl::StrSplit(text, ',');
+  MemoryLimit limit;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const size_t colon = words[i].find(':');
+    const bool names_rank = colon != std::string::npos;
+    int rank = static_cast<int>(i);
+    if (names_rank != (words[0].find(':') != std::string::npos) ||
+        (names_rank && !absl::SimpleAtoi(words[i].substr(0, colon), &rank)) || rank < 0 ||
+        rank >= kMostRanks) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--memory ", text,
+                       ": give one limit for all ranks, as 80GiB, one for each from rank 0 on, as "
+                       "80GiB,40GiB, or those of some, as 0:80GiB,3:40GiB"));
+    }
+    const absl::StatusOr<int64_t> bytes =
+        ParseInUnit(CostUnit::kBytes, names_rank ? words[i].substr(colon + 1) : words[i]);
+    if (!bytes.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("--memory: ", bytes.status().message()));
+    }
+    if (words.size() == 1 && !names_rank) return MemoryLimit(*bytes);
+    limit.is_of_each = !names_rank;
+    const auto size = std::max(limit.ranks.size(), static_cast<size_t>(rank) + 1);
+    limit.ranks.resize(size, -1);
+    limit.ranks[static_cast<size_t>(rank)] = *bytes;
+  }
+  return limit;
+}
+
 absl::StatusOr<CheckRequest> CheckRequestOf(const Flags& flags) {
   CheckRequest request{.layout = LayoutOf(flags),
                        .buffers = flags.buffers,
@@ -90,11 +121,7 @@ absl::StatusOr<CheckRequest> CheckRequestOf(const Flags& flags) {
                        .model = flags.model};
   SL_ASSIGN_OR_RETURN(request.costs, CostRequestOf(flags));
   if (flags.memory.empty()) return request;
-  const absl::StatusOr<int64_t> bytes = ParseInUnit(CostUnit::kBytes, flags.memory);
-  if (!bytes.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("--memory: ", bytes.status().message()));
-  }
-  request.memory = *bytes;
+  SL_ASSIGN_OR_RETURN(request.memory, ParseMemoryLimit(flags.memory));
   return request;
 }
 

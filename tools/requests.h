@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "schedlang/memory/memory_limit.h"
 #include "tools/flags.h"
 #include "tools/output.h"
 #include "tools/session.h"
@@ -22,6 +23,8 @@ absl::StatusOr<CostRequest> CostRequestOf(const Flags& flags);
 // --layout, --buffers, --lazy, --activations, --memory, --model, and costs. Error: a number of
 // bytes that is none.
 absl::StatusOr<CheckRequest> CheckRequestOf(const Flags& flags);
+// "80GiB", "80GiB,80GiB,40GiB" by rank, or "0:80GiB,3:40GiB". Errors: what is none of these.
+absl::StatusOr<MemoryLimit> ParseMemoryLimit(const std::string& text);
 // --ranks, --time, --microbatches of a picture of these steps. Errors: ranges that cannot be, or
 // that a step does not have.
 absl::StatusOr<ShownPart> ShownPartOf(const Flags& flags, const std::vector<Session>& steps);

@@ -296,6 +296,21 @@ std::optional<Plan> CheckedPlan(Plan plan, CheckOptions options, Diagnostics* di
   return plan;
 }
 
+absl::StatusOr<MemoryLimit> MemoryLimitOf(const MemoryLimit& said, const CostModel* costs,
+                                          int ranks) {
+  if (said.ranks.size() > static_cast<size_t>(ranks)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--memory: there is no rank ", said.ranks.size() - 1, "; the plan has ", ranks));
+  }
+  if (said.is_of_each && said.ranks.size() < static_cast<size_t>(ranks)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--memory: ", said.ranks.size(), " limits for ", ranks, " ranks"));
+  }
+  MemoryLimit limit = said;
+  if (limit.all < 0 && costs != nullptr && costs->capacity > 0) limit.all = costs->capacity;
+  return limit;
+}
+
 absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Plan& plan,
                                            const CostModel* costs) {
   CollectiveChoice collectives = request.collectives;
@@ -303,11 +318,7 @@ absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Pl
   CheckOptions options{.layout = request.layout,
                        .buffers = request.buffers,
                        .lazy = request.lazy,
-                       .activations = request.activations,
-                       .memory = request.memory};
-  if (costs != nullptr && options.memory < 0 && costs->capacity > 0) {
-    options.memory = costs->capacity;
-  }
+                       .activations = request.activations};
   if (!request.model.empty()) {
     SL_ASSIGN_OR_RETURN(ModelSizes model, SizesOfModel(request.model, plan));
     options.sizes = std::move(model.stages);
@@ -315,12 +326,14 @@ absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Pl
   } else if (costs != nullptr) {
     options.sizes = SizesOfCosts(plan, costs->memory);
   }
-  if (options.sizes.empty() && request.memory >= 0) {
+  if (options.sizes.empty() && request.memory.is_given()) {
     return absl::InvalidArgumentError(
         "--memory: nothing says how many bytes a stage has; give the model (--model RUN.yaml), or "
         "costs with a model's shape or with memory.* keys (--costs FILE.yaml)");
   }
-  if (options.sizes.empty()) options.memory = -1;
+  if (!options.sizes.empty()) {
+    SL_ASSIGN_OR_RETURN(options.memory, MemoryLimitOf(request.memory, costs, plan.ranks()));
+  }
   return ResolvedCheck{std::move(options), collectives};
 }
 

@@ -87,9 +87,9 @@ struct CheckRequest {
   int buffers = 0;  // as in CheckOptions, like the next two
   bool lazy = false;
   int activations = -1;
-  std::string model;    // a run file whose model the stages hold; "": the costs say the sizes
-  int64_t memory = -1;  // most bytes a rank may hold; -1: what the costs say, if they do
-  CostRequest costs;    // of memory, and of what copies of the pipeline share
+  std::string model;   // a run file whose model the stages hold; "": the costs say the sizes
+  MemoryLimit memory;  // most bytes a rank may hold; where none is said, what the costs say
+  CostRequest costs;   // of memory, and of what copies of the pipeline share
   CollectiveChoice collectives;  // what a run does beside what the schedule says
 };
 
@@ -173,6 +173,11 @@ struct ResolvedCheck {
   CheckOptions options;
   CollectiveChoice collectives;
 };
+// The most bytes that ranks may hold: what was said, or else what the costs (or null) know of it.
+// InvalidArgument for a rank that there is not, or where not each has the one that it should.
+absl::StatusOr<MemoryLimit> MemoryLimitOf(const MemoryLimit& said, const CostModel* costs,
+                                          int ranks);
+
 // Errors: a model that cannot be read, or that the plan's stages do not divide; a limit in bytes
 // where nothing says how many a stage has. `costs`: those of the request for this plan, or null.
 absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Plan& plan,

@@ -28,13 +28,7 @@ class SimSweep {
         next_(steps_.size()) {}
 
   absl::StatusOr<std::vector<SweptStep>> Run(int threads) {
-    std::vector<std::thread> others;
-    // Where there are fewer threads, those that there are do all the work.
-    StartThreads(
-        threads - 1, [this] { Work(); }, &others)
-        .IgnoreError();
-    Work();
-    for (std::thread& other : others) other.join();
+    WorkOnThreads(threads, [this] { Work(); });
     if (!status_.ok()) return status_;
     return std::move(steps_);
   }

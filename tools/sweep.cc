@@ -31,13 +31,7 @@ class SweepRun {
   }
 
   absl::StatusOr<SweepResult> Run(int threads) {
-    std::vector<std::thread> others;
-    // Where there are fewer threads, those that there are do all the work.
-    StartThreads(
-        threads - 1, [this] { Work(); }, &others)
-        .IgnoreError();
-    Work();
-    for (std::thread& other : others) other.join();
+    WorkOnThreads(threads, [this] { Work(); });
     if (out_of_memory_) return absl::ResourceExhaustedError("not enough memory for these plans");
     for (auto& [place, refusal] : refusals_) result_.refusals.push_back(std::move(refusal));
     std::sort(result_.refusals.begin(), result_.refusals.end(),

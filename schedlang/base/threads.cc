@@ -20,4 +20,11 @@ absl::Status StartThreads(int count, const std::function<void()>& work,
   return absl::OkStatus();
 }
 
+void WorkOnThreads(int count, const std::function<void()>& work) {
+  std::vector<std::thread> others;
+  StartThreads(count - 1, work, &others).IgnoreError();
+  work();
+  for (std::thread& other : others) other.join();
+}
+
 }  // namespace stringline

@@ -15,4 +15,8 @@ namespace stringline {
 absl::Status StartThreads(int count, const std::function<void()>& work,
                           std::vector<std::thread>* threads);
 
+// Does `work` on `count` threads at once, this one among them, and waits for all of them. Where the
+// system has fewer, those do it.
+void WorkOnThreads(int count, const std::function<void()>& work);
+
 }  // namespace stringline

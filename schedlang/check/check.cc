@@ -22,7 +22,7 @@ absl::Span<const Rule> Rules() {
 
 bool Applies(const Rule& rule, const CheckOptions& options) {
   if (rule.code == Code::kConnection) return options.lazy;
-  if (rule.code == Code::kMemory) return options.activations >= 0 || options.memory >= 0;
+  if (rule.code == Code::kMemory) return options.activations >= 0 || options.memory.is_given();
   return true;
 }
 

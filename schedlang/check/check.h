@@ -7,6 +7,7 @@
 #include "absl/types/span.h"
 #include "schedlang/base/diagnostics.h"
 #include "schedlang/check/live_memory.h"
+#include "schedlang/memory/memory_limit.h"
 #include "schedlang/messages/communicators.h"
 #include "schedlang/plan.h"
 
@@ -18,7 +19,7 @@ struct CheckOptions {
   int buffers = 0;       // messages a channel holds that are sent and not received; 0: rendezvous
   bool lazy = false;     // communicators connect at their first call, and block the host meanwhile
   int activations = -1;  // most stage activations a rank may hold; -1: any number
-  int64_t memory = -1;   // most bytes a rank may hold; -1: any number
+  MemoryLimit memory;    // most bytes a rank may hold
   bool sharded = false;  // every stage begins with its parameters shared out, until an UNSHARD
   std::vector<StageSizes> sizes;  // by stage; needed for `memory`
 };

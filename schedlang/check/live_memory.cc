@@ -52,6 +52,14 @@ PeakActivations PeakActivationsOf(const Plan& plan, RankId rank) {
   return peak;
 }
 
+int MostActivationsOf(const Plan& plan) {
+  int most = 0;
+  for (int r = 0; r < plan.ranks(); ++r) {
+    most = std::max(most, PeakActivationsOf(plan, RankId(r)).count);
+  }
+  return most;
+}
+
 PeakBytes PeakBytesOf(const Plan& plan, RankId rank, const std::vector<StageSizes>& bytes) {
   int64_t live = 0;
   for (size_t s = 0; s < plan.stages.size(); ++s) {

@@ -19,6 +19,9 @@ struct PeakActivations {
 };
 PeakActivations PeakActivationsOf(const Plan& plan, RankId rank);
 
+// The most of any rank.
+int MostActivationsOf(const Plan& plan);
+
 // The same in bytes: the resident ones, the values that are alive, and parameters that are
 // gathered, by the order of the list.
 // What a rank allocates (MemoryPlan) is more: temporaries, values that others may still read, bytes

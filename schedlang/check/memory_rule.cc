@@ -37,10 +37,10 @@ std::string PrintBytes(int64_t bytes) {
 }
 
 void FindOverfullRank(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics) {
-  SL_CHECK(options.memory < 0 || options.sizes.size() == plan.stages.size())
+  SL_CHECK(!options.memory.is_given() || options.sizes.size() == plan.stages.size())
       << "a limit in bytes needs the bytes of every stage";
   absl::StatusOr<MemoryPlan> memory = MemoryPlan();
-  if (options.memory >= 0) memory = PlanMemory(plan, options.sizes);
+  if (options.memory.is_given()) memory = PlanMemory(plan, options.sizes);
   SL_CHECK(memory.ok()) << memory.status();  // it ends: an earlier rule
   for (int r = 0; r < plan.ranks(); ++r) {
     const RankId rank(r);
@@ -53,14 +53,12 @@ void FindOverfullRank(const Plan& plan, const CheckOptions& options, Diagnostics
                        Print(plan, plan.actions[peak.action]), ", more than ", options.activations),
           diagnostics);
     }
-    if (options.memory < 0) continue;
-    const int64_t bytes = memory->ranks[r].all();
-    if (bytes <= options.memory) continue;
+    const int64_t most = options.memory.of(r);
+    if (most < 0 || memory->ranks[r].all() <= most) continue;
     const uint32_t fullest = PeakBytesOf(plan, rank, options.sizes).action;
     Find(plan, rank, fullest,
-         absl::StrCat("rank ", r, " holds ", PrintBytes(bytes), " at ",
-                      Print(plan, plan.actions[fullest]), ", more than ",
-                      PrintBytes(options.memory)),
+         absl::StrCat("rank ", r, " holds ", PrintBytes(memory->ranks[r].all()), " at ",
+                      Print(plan, plan.actions[fullest]), ", more than ", PrintBytes(most)),
          diagnostics);
   }
 }

@@ -3,6 +3,7 @@
 #include "schedlang/elaborate/block_rules.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,8 +15,7 @@ namespace {
 
 constexpr int64_t kMostCost = 1'000'000'000;
 constexpr int64_t kMostIterationsSaid = 1'000'000'000;
-
-OrderCosts UnitOrderCosts() { return {.actions = {{{1}, {2}, {1}, {1}}}}; }
+constexpr int64_t kMostSearchedLayers = 4096;
 
 // What of a rule leaves a rank without an end.
 std::string WhyStuck(const GreedyRule& rule) {
@@ -72,6 +72,10 @@ bool BlockRules::Take(const Step& step) {
       return TakePairs(step);
     case Step::Kind::kIterations:
       return TakeIterations(step);
+    case Step::Kind::kPlace:
+      return TakePlaces(step);
+    case Step::Kind::kLayers:
+      return TakeLayers(step);
     default:
       rules_.search.objective = step.text;
       return true;
@@ -138,8 +142,7 @@ bool BlockRules::TakeCosts(const Step& step) {
 
 bool BlockRules::EvaluateCost(const CostStep& cost, std::vector<int64_t>* values) {
   const int64_t least = cost.of == CostOf::kAction ? 1 : 0;
-  const int stages =
-      plan_->pipes.empty() ? static_cast<int>(plan_->stages.size()) : plan_->pipes[0].stages;
+  const int stages = CostedStages();
   const auto take = [&](int32_t node, int64_t value) {
     values->push_back(value);
     if (value >= least && value <= kMostCost) return true;
@@ -154,11 +157,18 @@ bool BlockRules::EvaluateCost(const CostStep& cost, std::vector<int64_t>* values
     return work_->Evaluated(evaluator_) && false;
   }
   if (!cost.value.is_list || values->size() == static_cast<size_t>(stages)) return true;
+  const char* const one = rules_.search.layers ? " layer" : " stage";
   work_->Find(
       Code::kBadRule, cost.span,
-      absl::StrCat("costs of ", values->size(), values->size() == 1 ? " stage" : " stages",
-                   ", but ", plan_->pipes.empty() ? "there are " : "every pipe has ", stages));
+      absl::StrCat("costs of ", values->size(), one, values->size() == 1 ? "" : "s", ", but ",
+                   plan_->pipes.empty() ? "there are " : "every pipe has ", stages));
   return false;
+}
+
+// Of how many stages, or layers, costs are.
+int BlockRules::CostedStages() const {
+  if (rules_.search.layers) return static_cast<int>(*rules_.search.layers);
+  return plan_->pipes.empty() ? static_cast<int>(plan_->stages.size()) : plan_->pipes[0].stages;
 }
 
 bool BlockRules::TakeWithin(const Step& step) {
@@ -194,9 +204,59 @@ bool BlockRules::TakeIterations(const Step& step) {
   return IsSameOnAllRanks(*rules_.search.iterations == count, step.span, "the iterations are");
 }
 
+bool BlockRules::TakePlaces(const Step& step) {
+  std::vector<Placing> places;
+  for (const PlacingStep& place : step.places) {
+    if (!place.layout) {
+      places = AnyPlacings();
+      break;
+    }
+    Placing placing{*place.layout, StagesPerRankOf(*place.layout).count};
+    if (place.stages_per_rank >= 0) {
+      placing.stages_per_rank = evaluator_->Evaluate(place.stages_per_rank);
+      if (!work_->Evaluated(evaluator_)) return false;
+      if (placing.stages_per_rank < 1 || placing.stages_per_rank > limits_.stages_per_rank) {
+        work_->Find(Code::kBadRule, program_.nodes[place.stages_per_rank].span,
+                    absl::StrCat(placing.stages_per_rank, " stages a rank",
+                                 evaluator_->ValuesIn(place.stages_per_rank),
+                                 "; there may be 1 .. ", limits_.stages_per_rank));
+        return false;
+      }
+    }
+    places.push_back(placing);
+  }
+  if (rules_.ranks.size() == 1) rules_.search.places = places;
+  // One layer for each stage, whichever place it is.
+  if (!rules_.search.layers) {
+    int64_t layers = 1;
+    for (const Placing& place : places) layers = std::lcm(layers, place.stages_per_rank);
+    rules_.search.layers = std::min(layers * plan_->parameters[0].value, kMostSearchedLayers);
+    rules_.search.layers_span = step.span;
+  }
+  return IsSameOnAllRanks(places == rules_.search.places, step.span, "the places are");
+}
+
+bool BlockRules::TakeLayers(const Step& step) {
+  const int64_t count = evaluator_->Evaluate(step.node);
+  if (!work_->Evaluated(evaluator_)) return false;
+  if (count < 1 || count > kMostSearchedLayers) {
+    work_->Find(Code::kBadRule, step.span,
+                absl::StrCat("a model of ", count, " layers", evaluator_->ValuesIn(step.node),
+                             "; a search takes 1 .. ", kMostSearchedLayers));
+    return false;
+  }
+  if (rules_.ranks.size() == 1) {
+    rules_.search.layers = count;
+    rules_.search.counts_layers = true;
+    rules_.search.layers_span = step.span;
+  }
+  return IsSameOnAllRanks(*rules_.search.layers == count, step.span, "the layers are");
+}
+
 bool BlockRules::OrderRanks(int64_t padded) {
   if (program_.mode == RankMode::kGreedy) return OrderGreedily(padded);
-  return SearchOrders(rules_, limits_, plan_, diagnostics_);
+  const SplitStep* const split = program_.split ? &*program_.split : nullptr;
+  return SearchOrders(rules_, split, limits_, plan_, diagnostics_);
 }
 
 bool BlockRules::OrderGreedily(int64_t padded) {

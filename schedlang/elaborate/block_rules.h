@@ -10,6 +10,7 @@
 
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/elaborate/eval.h"
+#include "schedlang/elaborate/layout.h"
 #include "schedlang/elaborate/program.h"
 #include "schedlang/elaborate/rank_work.h"
 #include "schedlang/orders/greedy.h"
@@ -36,6 +37,12 @@ struct SearchRules {
   // What a pair with F takes, by the kind beside it and the F's stage. Empty: the sum of its parts.
   std::map<ActionKind, std::vector<int64_t>> pairs;
   std::optional<int64_t> iterations;
+  // Where stages may live, if the schedule does not say it, and of how many layers costs are: by
+  // default each stage is one.
+  std::vector<Placing> places;
+  std::optional<int64_t> layers;
+  bool counts_layers = false;  // the block says how many there are
+  Span layers_span;
 };
 
 // All that was said, by rank where it may differ.
@@ -67,6 +74,9 @@ class BlockRules {
   bool TakeWithin(const Step& step);
   bool TakePairs(const Step& step);
   bool TakeIterations(const Step& step);
+  bool TakePlaces(const Step& step);
+  bool TakeLayers(const Step& step);
+  int CostedStages() const;
   bool EvaluateCost(const CostStep& cost, std::vector<int64_t>* values);
   bool IsSameOnAllRanks(bool same, Span span, const char* what);
   bool OrderGreedily(int64_t padded);

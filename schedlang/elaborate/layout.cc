@@ -1,5 +1,7 @@
 #include "schedlang/elaborate/layout.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -123,6 +125,55 @@ class Placement {
 };
 
 }  // namespace
+
+const std::vector<std::string>& LayoutNames() {
+  static const auto* names = [] {
+    auto* made = new std::vector<std::string>;
+    for (const LayoutRow& row : kLayouts) made->push_back(row.name);
+    return made;
+  }();
+  return *names;
+}
+
+std::optional<Layout> LayoutNamed(absl::string_view name) {
+  const auto row = std::find_if(std::begin(kLayouts), std::end(kLayouts),
+                                [name](const LayoutRow& of) { return name == of.name; });
+  if (row == std::end(kLayouts)) return std::nullopt;
+  return static_cast<Layout>(row - std::begin(kLayouts));
+}
+
+std::string Print(const Placing& placing) {
+  const char* const name = kLayouts[static_cast<size_t>(placing.layout)].name;
+  if (StagesPerRankOf(placing.layout).is_fixed) return name;
+  return absl::StrCat(name, " ", placing.stages_per_rank);
+}
+
+StagesPerRank StagesPerRankOf(Layout layout) {
+  const LayoutRow& row = kLayouts[static_cast<size_t>(layout)];
+  if (row.stages_per_rank > 0) return {row.stages_per_rank, true};
+  return {row.turns ? 4 : 2, false};  // a wave of two is a V
+}
+
+const std::vector<Placing>& AnyPlacings() {
+  static const auto* any = new std::vector<Placing>{{Layout::kLine, 1},
+                                                    {Layout::kV, 2},
+                                                    {Layout::kLoop, 2},
+                                                    {Layout::kWave, 4},
+                                                    {Layout::kLoop, 3}};
+  return *any;
+}
+
+std::vector<Stage> StagesOn(const Placing& placing, int64_t ranks) {
+  const LayoutRow& row = kLayouts[static_cast<size_t>(placing.layout)];
+  const int64_t count = placing.stages_per_rank * ranks;
+  std::vector<Stage> stages;
+  for (int64_t s = 0; s < count; ++s) {
+    stages.push_back({.rank = RankId(static_cast<int32_t>(RankOnLayout(row, s, ranks))),
+                      .previous = StageId(static_cast<int32_t>(s - 1)),
+                      .next = StageId(s + 1 < count ? static_cast<int32_t>(s + 1) : -1)});
+  }
+  return stages;
+}
 
 bool PlaceStages(const Program& program, int pipe, int64_t ranks, const ElaborateLimits& limits,
                  Evaluator* evaluator, Plan* plan, Diagnostics* diagnostics) {

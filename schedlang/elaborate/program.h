@@ -86,6 +86,15 @@ struct CostStep {
   PerStageStep value;
 };
 
+enum class Layout : uint8_t { kLine, kLoop, kV, kWave, kExpression };
+
+// Where the stages of a searched schedule may live.
+struct PlacingStep {
+  Span span;
+  std::optional<Layout> layout;  // nothing: any
+  int32_t stages_per_rank = -1;  // node; -1: what is usual
+};
+
 struct Step {
   enum class Kind : uint8_t {
     kLet,         // slot = node
@@ -108,6 +117,8 @@ struct Step {
     kWithin,      // node; text: activations or memory
     kPairs,       // kinds: F, and B or I; costs: one, if it is said
     kIterations,  // node
+    kPlace,       // places
+    kLayers,      // node
   };
   Kind kind = Kind::kLet;
   Span span;
@@ -119,9 +130,8 @@ struct Step {
   std::vector<ActionKind> kinds;
   std::vector<int32_t> nodes;
   std::vector<CostStep> costs;
+  std::vector<PlacingStep> places;
 };
-
-enum class Layout : uint8_t { kLine, kLoop, kV, kWave, kExpression };
 
 struct StagesStep {
   Span span;  // of the layout
@@ -143,6 +153,7 @@ struct PipeStep {
 // `split`: what the text says, before lists are evaluated and stages are counted.
 struct SplitStep {
   Split::Kind kind = Split::Kind::kEven;
+  bool any = false;  // a search finds it
   PerStageStep layers;
   std::vector<std::string> layout;
   Span span;
@@ -180,6 +191,8 @@ struct Program {
   std::vector<Step> steps;              // of the schedule itself
   std::vector<PipeStep> pipes;
   std::optional<SplitStep> split;
+  std::optional<Span> place;   // a search finds where stages live
+  std::optional<Span> layers;  // a search is told how many there are
   std::vector<Overlap> overlaps;
   std::optional<DerivedStep> derived;
   int32_t rank_slot = -1;

@@ -99,13 +99,33 @@ class Resolver {
     if (pad_ && program_.mode == RankMode::kSearch) {
       Misplaced(*pad_, "'pad' cannot stand beside a search block: it finds orders for any number");
     }
-    const bool placed = stages_ || !program_.pipes.empty();
+    if (program_.place && (stages_ || pipe_)) {
+      Misplaced(*program_.place, "'place' stands instead of 'stages' and pipes, not beside them");
+    }
+    if (program_.split) CheckSplit(*program_.split);
+    const bool placed = stages_ || !program_.pipes.empty() || program_.place;
     if (placed && rank_) return;
     const char* lacks = placed  ? "'rank' block"
                         : rank_ ? "'stages'"
                                 : "'stages' and no 'rank' block";
     diagnostics_->Add(Code::kMissingPart, schedule_.name.span,
                       absl::StrCat("schedule '", schedule_.name.text, "' has no ", lacks));
+  }
+
+  void CheckSplit(const SplitStep& split) {
+    if (split.any && program_.mode != RankMode::kSearch) {
+      Misplaced(split.span, "'split any' is found by a search, and this schedule has none");
+    }
+    if (split.any && !program_.layers) {
+      diagnostics_->Add(Code::kMissingPart, split.span,
+                        "'split any' shares out layers, and nothing says how many there are: "
+                        "'layers 24;' in the search block");
+    }
+    const bool counts = !split.layers.nodes.empty() || !split.layout.empty();
+    if (!counts || !program_.place) return;
+    Misplaced(split.span,
+              "'place' leaves open how many stages there are, and this split says what "
+              "each of them holds; it may be even, balanced or any");
   }
 
   int32_t NewSlot(const std::string& name) {
@@ -213,13 +233,14 @@ class Resolver {
       out.span = stages.rank->span;
       scope_.CloseBlock();
     } else {
-      ResolveLayout(stages.layout, &out.layout);
+      out.layout = ResolveLayout(stages.layout, diagnostics_).value_or(Layout::kLine);
     }
     return out;
   }
 
   void Resolve(const ast::Split& split, Place place, std::vector<Step>*) {
-    if (!Stands(place == Place::kSchedule, split.span, "'split'", kInSchedule)) return;
+    const bool searched = place == Place::kRank && program_.mode == RankMode::kSearch;
+    if (!Stands(place == Place::kSchedule || searched, split.span, "'split'", kInSchedule)) return;
     if (!Once(&split_, split.span, "'split'")) return;
     SplitStep& out = program_.split.emplace();
     out.span = split.span;
@@ -232,7 +253,8 @@ class Resolver {
       out.kind = Split::Kind::kLayers;
       out.layers = expressions_.ResolvePerStage(split.layers);
     } else {
-      out.kind = split.kind == "even" ? Split::Kind::kEven : Split::Kind::kBalanced;
+      out.kind = split.kind == "balanced" ? Split::Kind::kBalanced : Split::Kind::kEven;
+      out.any = split.kind == "any";
     }
   }
 
@@ -240,21 +262,6 @@ class Resolver {
     if (!Stands(place == Place::kSchedule, written.span, "'overlap'", kInSchedule)) return;
     std::optional<Overlap> overlap = ResolveOverlap(written, program_.overlaps, diagnostics_);
     if (overlap) program_.overlaps.push_back(*std::move(overlap));
-  }
-
-  void ResolveLayout(const ast::Name& name, Layout* layout) {
-    static const auto* names = new std::vector<std::string>{"line", "loop", "v", "wave"};
-    const auto it = std::find(names->begin(), names->end(), name.text);
-    if (it != names->end()) {
-      *layout = static_cast<Layout>(it - names->begin());
-      return;
-    }
-    const std::string closest = ClosestName(name.text, *names);
-    diagnostics_->Add(
-        Code::kUnknownLayout, name.span,
-        absl::StrCat("there is no layout '", name.text, "'",
-                     closest.empty() ? absl::StrCat("; there are ", absl::StrJoin(*names, ", "))
-                                     : absl::StrCat("; did you mean '", closest, "'?")));
   }
 
   void Resolve(const ast::Pad& pad, Place place, std::vector<Step>* steps) {

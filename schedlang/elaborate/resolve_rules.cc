@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "schedlang/elaborate/layout.h"
 #include "schedlang/elaborate/standing.h"
 
 namespace stringline {
@@ -29,6 +31,18 @@ CostOf CostOfKey(absl::string_view key) {
 }
 
 }  // namespace
+
+std::optional<Layout> ResolveLayout(const ast::Name& name, Diagnostics* diagnostics) {
+  if (const std::optional<Layout> layout = LayoutNamed(name.text)) return layout;
+  const std::vector<std::string>& names = LayoutNames();
+  const std::string closest = ClosestName(name.text, names);
+  diagnostics->Add(
+      Code::kUnknownLayout, name.span,
+      absl::StrCat("there is no layout '", name.text, "'",
+                   closest.empty() ? absl::StrCat("; there are ", absl::StrJoin(names, ", "))
+                                   : absl::StrCat("; did you mean '", closest, "'?")));
+  return std::nullopt;
+}
 
 ActionKind KindOfLetter(char letter) {
   constexpr absl::string_view kLetters = "FBIW";
@@ -166,6 +180,57 @@ void RuleResolver::Resolve(const ast::Iterations& iterations, bool directly,
   if (step == nullptr) return;
   step->span = iterations.count.span;
   step->node = expressions_.Resolve(iterations.count);
+}
+
+// What costs are of must be known when they are read.
+void RuleResolver::CheckBeforeCosts(Span span, absl::string_view what) {
+  std::optional<Span> before = seen_[Step::Kind::kCosts];
+  for (const auto& [back, pair] : pairs_) {
+    if (!before) before = pair;
+  }
+  if (!before) return;
+  diagnostics_
+      ->Add(Code::kMisplaced, span,
+            absl::StrCat(what, " stands before 'costs' and 'pairs': it says what they are of"))
+      .notes.push_back({*before, "they are here", ""});
+}
+
+PlacingStep RuleResolver::ResolvePlacing(const ast::Place::Row& row) {
+  PlacingStep out{.span = row.layout.span};
+  const bool any = row.layout.text == "any";
+  if (!any) out.layout = ResolveLayout(row.layout, diagnostics_);
+  if (!row.turns) return out;
+  out.stages_per_rank = expressions_.Resolve(*row.turns);
+  if (any || (out.layout && StagesPerRankOf(*out.layout).is_fixed)) {
+    diagnostics_->Add(Code::kBadRule, row.turns->span,
+                      absl::StrCat("'", row.layout.text,
+                                   "' takes no number: only 'loop' and "
+                                   "'wave' have stages of a rank to choose"));
+  }
+  return out;
+}
+
+void RuleResolver::Resolve(const ast::Place& place, bool directly, std::vector<Step>* steps) {
+  Step* step =
+      Rule(Step::Kind::kPlace, {RankMode::kSearch}, place.span, "'place'", directly, steps);
+  if (step == nullptr) return;
+  program_.place = place.span;
+  CheckBeforeCosts(place.span, "'place'");
+  for (const ast::Place::Row& row : place.rows) step->places.push_back(ResolvePlacing(row));
+  for (const ast::Place::Row& row : place.rows) {
+    if (row.layout.text != "any" || place.rows.size() == 1) continue;
+    diagnostics_->Add(Code::kBadRule, row.layout.span, "'any' stands alone: it is all of them");
+  }
+}
+
+void RuleResolver::Resolve(const ast::Layers& layers, bool directly, std::vector<Step>* steps) {
+  Step* step =
+      Rule(Step::Kind::kLayers, {RankMode::kSearch}, layers.span, "'layers'", directly, steps);
+  if (step == nullptr) return;
+  program_.layers = layers.span;
+  CheckBeforeCosts(layers.span, "'layers'");
+  step->span = layers.count.span;
+  step->node = expressions_.Resolve(layers.count);
 }
 
 void RuleResolver::CheckBlock() {

@@ -13,6 +13,9 @@
 
 namespace stringline {
 
+// The layout of that name; nothing after a finding.
+std::optional<Layout> ResolveLayout(const ast::Name& name, Diagnostics* diagnostics);
+
 // F, B, I or W.
 ActionKind KindOfLetter(char letter);
 
@@ -31,6 +34,8 @@ class RuleResolver {
   void Resolve(const ast::Within& within, bool directly, std::vector<Step>* steps);
   void Resolve(const ast::Pairs& pairs, bool directly, std::vector<Step>* steps);
   void Resolve(const ast::Iterations& iterations, bool directly, std::vector<Step>* steps);
+  void Resolve(const ast::Place& place, bool directly, std::vector<Step>* steps);
+  void Resolve(const ast::Layers& layers, bool directly, std::vector<Step>* steps);
 
   // Finds what the rules of the whole block lack, or what does not fit together.
   void CheckBlock();
@@ -44,6 +49,8 @@ class RuleResolver {
   bool MayStand(Modes modes, Span span, absl::string_view what, bool directly);
   void AddKind(const ast::Name& letter, Step* step);
   void AddPlace(Span span, Step* step);
+  PlacingStep ResolvePlacing(const ast::Place::Row& row);
+  void CheckBeforeCosts(Span span, absl::string_view what);
   CostStep ResolveCost(const ast::Name& key, const ast::PerStage& value, Step* step);
   bool Uses(ActionKind kind) const;
   void CheckSearch();

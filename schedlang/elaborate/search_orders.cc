@@ -1,11 +1,14 @@
-// The optimiser's problem is made of the plan's stages and of what the block says. Before it is
-// asked, each rank's limit is compared with the least that any order holds there.
+// Before the optimiser is asked, each rank's limit is compared with the least that any order holds
+// there. What it finds is written into the plan: orders, and where stages live and which layers
+// they hold, if that was left to it.
 #include "schedlang/elaborate/search_orders.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/elaborate/search_places.h"
+#include "schedlang/elaborate/search_problem.h"
 #include "schedlang/search/kept_orders.h"
 #include "schedlang/search/lower_bound.h"
 #include "schedlang/search/problem.h"
@@ -15,18 +18,19 @@
 namespace stringline {
 namespace {
 
+using search::Partitioning;
 using search::Problem;
-using search::StageWork;
 
 // The table of pairs is square in the stages.
 constexpr int kMostSearchedStages = 4096;
 constexpr int64_t kMostSearchedLetters = 10'000'000;
 
-// About a second on one core. For many letters that would be little more than the plain rules, so
-// there it may be up to twenty.
+// About a second on one core, and a few where more than orders is free. For many letters that would
+// be little more than the plain rules, so there it may be up to twenty.
 constexpr int64_t kMostByDefault = 200'000;
 constexpr int64_t kEnoughByDefault = 4'000;
 constexpr int64_t kLettersOfASecond = 130'000'000;
+constexpr int64_t kMoreForChoice = 4;
 
 int64_t DefaultIterations(const Problem& problem) {
   const int64_t in_a_second =
@@ -35,116 +39,44 @@ int64_t DefaultIterations(const Problem& problem) {
   return std::clamp(in_a_second, least, kMostByDefault);
 }
 
-search::Objective ObjectiveOf(absl::string_view name) {
-  if (name == "span") return search::Objective::kSpan;
-  return name == "period" ? search::Objective::kPeriod : search::Objective::kMakespan;
-}
-
-class SearchProblem {
- public:
-  SearchProblem(const OrderRules& rules, const Plan& plan) : rules_(rules), plan_(plan) {
-    problem_.ranks = static_cast<int>(rules.ranks.size());
-    const std::vector<ActionKind>& prefer = rules.ranks.front().prefer;
-    const auto uses = [&prefer](ActionKind kind) {
-      return prefer.empty() || std::count(prefer.begin(), prefer.end(), kind) > 0;
-    };
-    problem_.whole = uses(ActionKind::kBackward);
-    problem_.split = uses(ActionKind::kInputGradient);
-    problem_.objective = ObjectiveOf(rules.search.objective);
-    for (const std::optional<int64_t>& most : rules.search.most) {
-      problem_.capacity.push_back(most.value_or(search::kNoLimit));
-    }
-    for (size_t s = 0; s < plan.stages.size(); ++s) AddStage(StageId(static_cast<int32_t>(s)));
-    for (const auto& [back, costs] : rules.search.pairs) {
-      const bool whole = back == ActionKind::kBackward;
-      (whole ? problem_.whole_pairs : problem_.input_pairs) = PairTimes(back, costs);
-    }
-  }
-
-  Problem Take() { return std::move(problem_); }
-
- private:
-  // The stage, counted from the first one of its pipe.
-  int Along(size_t stage) const {
-    const auto id = static_cast<int>(stage);
-    if (plan_.pipes.empty()) return id;
-    const int pipe = plan_.stages[stage].pipe;
-    return id - plan_.pipes[static_cast<size_t>(pipe)].first_stage.value;
-  }
-
-  // One value for all stages, or one for each.
-  static int64_t At(const std::vector<int64_t>& values, int stage) {
-    return values.size() == 1 ? values[0] : values[static_cast<size_t>(stage)];
-  }
-
-  int64_t Hop(StageId from, StageId to) const {
-    const bool other = to.valid() && plan_.stage(from).rank != plan_.stage(to).rank;
-    return other ? rules_.costs.p2p : 0;
-  }
-
-  void AddStage(StageId id) {
-    const Stage& stage = plan_.stage(id);
-    const int along = Along(static_cast<size_t>(id.value));
-    StageWork work;
-    work.rank = stage.rank.value;
-    work.previous = stage.previous.valid() ? stage.previous.value : -1;
-    work.next = stage.next.valid() ? stage.next.value : -1;
-    work.microbatches = plan_.microbatches_of(id);
-    for (size_t k = 0; k < work.time.size(); ++k) {
-      work.time[k] = rules_.costs.of(static_cast<ActionKind>(k), along);
-    }
-    work.activation.latency = Hop(id, stage.next);
-    work.gradient.latency = Hop(id, stage.previous);
-    if (rules_.search.in_memory) {
-      const int64_t for_input = At(rules_.search.held.saved_for_input, along);
-      const int64_t for_weight = At(rules_.search.held.saved_for_weight, along);
-      const int64_t stash = At(rules_.search.held.stash, along);
-      const int64_t saved = for_input + for_weight;
-      work.during = {saved, 0, stash, 0};
-      work.after = {saved, -saved, stash - for_input, -stash - for_weight};
-    } else {
-      work.during = {1, 0, 0, 0};
-      work.after = {1, -1, 0, -1};
-    }
-    problem_.stages.push_back(work);
-  }
-
-  std::vector<int64_t> PairTimes(ActionKind back, const std::vector<int64_t>& costs) const {
-    const size_t count = problem_.stages.size();
-    std::vector<int64_t> times(count * count, -1);
-    for (size_t a = 0; a < count; ++a) {
-      for (size_t b = 0; b < count; ++b) {
-        const StageWork& first = problem_.stages[a];
-        const StageWork& second = problem_.stages[b];
-        if (first.rank != second.rank) continue;
-        times[a * count + b] = costs.empty()
-                                   ? first.time[0] + second.time[static_cast<size_t>(back)]
-                                   : At(costs, Along(a));
-      }
-    }
-    return times;
-  }
-
-  const OrderRules& rules_;
-  const Plan& plan_;
-  Problem problem_;
-};
-
 bool FindTooLarge(const Plan& plan, const OrderRules& rules, Diagnostics* diagnostics,
                   std::string text) {
   diagnostics->Add(Code::kTooLong, rules.span, std::move(text)).where = PrintParameters(plan);
   return false;
 }
 
-// False after a finding for every rank on which no order stays below the limit.
-bool LimitsCanBeKept(const Problem& problem, const OrderRules& rules, const Plan& plan,
-                     Diagnostics* diagnostics) {
-  bool good = true;
+// False after a finding.
+bool IsSmallEnough(const SearchPlace& place, const OrderRules& rules, Diagnostics* diagnostics) {
+  const size_t stages = place.plan.stages.size();
+  if (stages > kMostSearchedStages) {
+    return FindTooLarge(place.plan, rules, diagnostics,
+                        absl::StrCat("a search orders at most ", kMostSearchedStages,
+                                     " stages, and there are ", stages));
+  }
+  int64_t letters = 0;
+  for (size_t s = 0; s < stages; ++s) {
+    letters += int64_t{3} * place.plan.microbatches_of(StageId(static_cast<int32_t>(s)));
+  }
+  if (letters <= kMostSearchedLetters) return true;
+  return FindTooLarge(place.plan, rules, diagnostics,
+                      absl::StrCat("a search orders at most ", kMostSearchedLetters,
+                                   " actions, and there are ", letters));
+}
+
+bool CanBeKept(const Problem& problem) {
+  for (int r = 0; r < problem.ranks; ++r) {
+    if (search::LeastCapacity(problem, r) > problem.capacity[static_cast<size_t>(r)]) return false;
+  }
+  return true;
+}
+
+// For every rank on which no order stays below the limit.
+void FindLimits(const Problem& problem, const OrderRules& rules, const Plan& plan,
+                Diagnostics* diagnostics) {
   for (int r = 0; r < problem.ranks; ++r) {
     const int64_t most = problem.capacity[static_cast<size_t>(r)];
     const int64_t needs = search::LeastCapacity(problem, r);
     if (needs <= most) continue;
-    good = false;
     const std::string limit = rules.search.in_memory
                                   ? absl::StrCat("memory ", most)
                                   : absl::StrCat(most, most == 1 ? " activation" : " activations");
@@ -153,39 +85,55 @@ bool LimitsCanBeKept(const Problem& problem, const OrderRules& rules, const Plan
               absl::StrCat("no order exists within ", limit, " on rank ", r, ": it needs ", needs))
         .where = PrintParameters(plan);
   }
-  return good;
+}
+
+// Those in which there is an order. Empty after findings.
+std::vector<SearchPlace> UsablePlaces(const OrderRules& rules, const SplitStep* split,
+                                      const Plan& plan, Diagnostics* diagnostics) {
+  std::vector<SearchPlace> usable;
+  const std::vector<SearchPlace> places = PlacesOf(rules, split, plan, diagnostics);
+  for (const SearchPlace& place : places) {
+    if (!IsSmallEnough(place, rules, diagnostics)) return {};
+    const Problem problem = PartitioningOf(rules, place).problem_of(place.partition);
+    if (CanBeKept(problem)) usable.push_back(place);
+  }
+  if (usable.empty() && !places.empty()) {
+    const SearchPlace& first = places.front();
+    FindLimits(PartitioningOf(rules, first).problem_of(first.partition), rules, plan, diagnostics);
+  }
+  return usable;
 }
 
 }  // namespace
 
-bool SearchOrders(const OrderRules& rules, const ElaborateLimits& limits, Plan* plan,
-                  Diagnostics* diagnostics) {
-  const size_t stages = plan->stages.size();
-  if (stages > kMostSearchedStages) {
-    return FindTooLarge(*plan, rules, diagnostics,
-                        absl::StrCat("a search orders at most ", kMostSearchedStages,
-                                     " stages, and there are ", stages));
-  }
-  const Problem problem = SearchProblem(rules, *plan).Take();
-  const int64_t letters = search::LettersOf(problem);
-  if (letters > kMostSearchedLetters) {
-    return FindTooLarge(*plan, rules, diagnostics,
-                        absl::StrCat("a search orders at most ", kMostSearchedLetters,
-                                     " actions, and there are ", letters));
-  }
-  if (!LimitsCanBeKept(problem, rules, *plan, diagnostics)) return false;
+bool SearchOrders(const OrderRules& rules, const SplitStep* split, const ElaborateLimits& limits,
+                  Plan* plan, Diagnostics* diagnostics) {
+  const std::vector<SearchPlace> places = UsablePlaces(rules, split, *plan, diagnostics);
+  if (places.empty()) return false;
+  std::vector<Partitioning> partitionings;
+  for (const SearchPlace& place : places) partitionings.push_back(PartitioningOf(rules, place));
+  const bool is_free = places.size() > 1 || places[0].is_free;
+  const Problem first = partitionings[0].problem_of(places[0].partition);
   search::Effort effort;
-  effort.iterations = rules.search.iterations.value_or(DefaultIterations(problem));
+  effort.iterations =
+      rules.search.iterations.value_or(DefaultIterations(first) * (is_free ? kMoreForChoice : 1));
   const search::Found found =
-      search::FindOrdersOnce(problem, effort, limits.searched_letters, limits.kept);
-  Plan ordered = search::PlanOf(*plan, found.words);
+      search::FindPlaceOnce(partitionings, effort, limits.searched_letters, limits.kept);
+  const SearchPlace& place = places[static_cast<size_t>(found.place)];
+  Plan ordered = search::PlanOf(place.plan, found.words);
   for (Action& action : ordered.actions) {
-    const auto place = rules.places.find(action.kind);
-    action.place = place == rules.places.end() ? rules.place : place->second;
+    const auto named = rules.places.find(action.kind);
+    action.place = named == rules.places.end() ? rules.place : named->second;
+  }
+  plan->stages = std::move(ordered.stages);
+  if (rules.search.counts_layers) {
+    plan->split.kind = Split::Kind::kLayers;
+    plan->split.layers = found.partition;
+    plan->split.layout.clear();
   }
   plan->first = std::move(ordered.first);
   plan->actions = std::move(ordered.actions);
-  plan->costs = rules.costs;
+  plan->costs = SearchProblem(rules, place.plan).CostsOf(found.partition);
   plan->searched = {rules.search.objective, found.value, found.bound};
   return true;
 }

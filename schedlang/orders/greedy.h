@@ -15,6 +15,9 @@
 
 namespace stringline {
 
+// Where nothing is said: F 1, B 2, I 1, W 1.
+inline OrderCosts UnitOrderCosts() { return {.actions = {{{1}, {2}, {1}, {1}}}}; }
+
 // What one rank is told.
 struct GreedyRule {
   // Microbatches that it may have begun and not finished: from their first F on this rank to their

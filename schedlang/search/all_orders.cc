@@ -55,7 +55,7 @@ class AllOrders {
   static void Count(Group group, int times, Counts* counts) {
     for (const Letter letter : {group.first, group.second}) {
       if (letter == kNoLetter) continue;
-      (*counts)[StageOf(letter)][static_cast<size_t>(KindOf(letter))] += times;
+      (*counts)[StageOf(letter)][Index(KindOf(letter))] += times;
     }
   }
 
@@ -71,7 +71,7 @@ class AllOrders {
                            : kind == ActionKind::kWeightGradient ? weight < input
                                                                  : whole + input < forward;
       if (!is_left) return false;
-      during += stage.during[static_cast<size_t>(kind)];
+      during += stage.during[Index(kind)];
     }
     return held_[rank] + during <= problem_.capacity[rank];
   }
@@ -95,7 +95,7 @@ class AllOrders {
     for (const Letter letter : {group.first, group.second}) {
       if (letter == kNoLetter) continue;
       const StageWork& stage = problem_.stages[StageOf(letter)];
-      held_[rank] += times * stage.after[static_cast<size_t>(KindOf(letter))];
+      held_[rank] += times * stage.after[Index(KindOf(letter))];
     }
   }
 

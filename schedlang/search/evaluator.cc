@@ -8,7 +8,11 @@
 namespace stringline::search {
 namespace {
 
-constexpr size_t Index(ActionKind kind) { return static_cast<size_t>(kind); }
+// Of an F and another group, the F first.
+Group PairOf(Group a, Group b) {
+  const bool is_forward = KindOf(a.first) == ActionKind::kForward;
+  return is_forward ? Group{a.first, b.first} : Group{b.first, a.first};
+}
 
 }  // namespace
 
@@ -81,11 +85,22 @@ int64_t Evaluator::TimeOf(Group group) const {
   return group.is_pair() ? problem_.TimeOf(group) : letters_[group.first].time;
 }
 
+int64_t Evaluator::TimeOf(const std::vector<Group>& groups) const {
+  int64_t time = 0;
+  for (const Group group : groups) time += TimeOf(group);
+  return time;
+}
+
 bool Evaluator::Load(const Words& words) {
   first_ = {0};
+  length_.clear();
   word_.clear();
   for (const std::vector<Group>& word : words) {
     word_.insert(word_.end(), word.begin(), word.end());
+    length_.push_back(static_cast<int32_t>(word.size()));
+    for (const Group group : word) {
+      if (group.is_pair()) word_.emplace_back();
+    }
     first_.push_back(static_cast<int32_t>(word_.size()));
   }
   start_.assign(word_.size(), 0);
@@ -103,7 +118,7 @@ bool Evaluator::Load(const Words& words) {
     front_.place[r] = 0;
     front_.now[r] = 0;
     front_.left[r] = 0;
-    for (int i = first_[r]; i < first_[r + 1]; ++i) front_.left[r] += TimeOf(word_[i]);
+    for (int i = 0; i < length(r); ++i) front_.left[r] += TimeOf(At(r, i));
   }
   std::fill(front_.counts.begin(), front_.counts.end(), 0);
   std::fill(front_.queues.begin(), front_.queues.end(), 0);
@@ -116,7 +131,8 @@ bool Evaluator::Load(const Words& words) {
 Words Evaluator::words() const {
   Words words;
   for (int r = 0; r < ranks(); ++r) {
-    words.emplace_back(word_.begin() + first_[r], word_.begin() + first_[r + 1]);
+    const auto begin = word_.begin() + first_[r];
+    words.emplace_back(begin, begin + length_[r]);
   }
   return words;
 }
@@ -161,8 +177,7 @@ void Evaluator::FrontBefore(int rank, int place) {
     const auto begin = start_.begin() + first_[r];
     const int at =
         r == rank ? place
-                  : static_cast<int>(
-                        std::lower_bound(begin, start_.begin() + first_[r + 1], since) - begin);
+                  : static_cast<int>(std::lower_bound(begin, begin + length_[r], since) - begin);
     front_.place[r] = at;
     if (length(r) > 0) first_start_[r] = StartOf(r, 0);
     front_.now[r] = at > 0 ? EndOf(r, at - 1) : 0;
@@ -195,7 +210,7 @@ bool Evaluator::Run(std::vector<int64_t>* there_list, int64_t limit) {
     const int r = ready_.back();
     ready_.pop_back();
     int32_t i = first_[r] + front_.place[r];
-    const int32_t last = first_[r + 1];
+    const int32_t last = first_[r] + length_[r];
     int64_t now = front_.now[r];
     int64_t left = front_.left[r];
     for (; i < last; ++i) {
@@ -290,8 +305,11 @@ bool Evaluator::GoBack(int* rank, int* place) const {
     int low = 0, high = length(other);
     while (low < high) {
       const int middle = (low + high) / 2;
-      (PrefixOf(other, middle + 1, from)[side] <= k ? low : high) =
-          PrefixOf(other, middle + 1, from)[side] <= k ? middle + 1 : middle;
+      if (PrefixOf(other, middle + 1, from)[side] <= k) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
     }
     *rank = other;
     *place = low;
@@ -300,29 +318,73 @@ bool Evaluator::GoBack(int* rank, int* place) const {
   return false;
 }
 
-bool Evaluator::IsPossible(const Move& move) const {
+bool Evaluator::HasGroups(const Move& move) const {
   const Group moved = At(move.rank, move.from);
-  if (!KeepsOrder(move, StageOf(moved.first))) return false;
-  if (moved.is_pair() && !KeepsOrder(move, StageOf(moved.second))) return false;
-  return KeepsCapacity(move);
+  if (move.kind == Move::Kind::kShift) return true;
+  if (move.kind != Move::Kind::kJoin) return moved.is_pair();
+  const Group other = At(move.rank, move.to);
+  if (moved.is_pair() || other.is_pair()) return false;
+  const Group pair = PairOf(moved, other);
+  return KindOf(pair.first) == ActionKind::kForward &&
+         (KindOf(pair.second) == ActionKind::kBackward ||
+          KindOf(pair.second) == ActionKind::kInputGradient) &&
+         problem_.TimeOf(pair) >= 0;
 }
 
-// Calls take(group) for the groups between the two places of the move, in their new order.
-template <typename Take>
-bool Evaluator::ForWindow(const Move& move, Take take) const {
-  const int low = std::min(move.from, move.to), high = std::max(move.from, move.to);
+void Evaluator::FindWindow(const Move& move) {
   const Group moved = At(move.rank, move.from);
-  if (move.to < move.from && !take(moved)) return false;
-  for (int i = low; i <= high; ++i) {
-    if (i != move.from && !take(At(move.rank, i))) return false;
+  const bool parts = move.kind == Move::Kind::kTakeForward || move.kind == Move::Kind::kTakeBack;
+  const int high = std::max(move.from, parts ? move.to - 1 : move.to);
+  window_.rank = move.rank;
+  window_.low = std::min(move.from, move.to);
+  window_.count = high + 1 - window_.low;
+  Group goes = moved;
+  if (move.kind == Move::Kind::kTakeForward) goes = {moved.first};
+  if (move.kind == Move::Kind::kTakeBack) goes = {moved.second};
+  if (move.kind == Move::Kind::kJoin) goes = PairOf(moved, At(move.rank, move.to));
+  std::vector<Group>& groups = window_.groups;
+  groups.clear();
+  const bool is_up = move.to <= move.from;
+  if (is_up) groups.push_back(goes);
+  for (int i = window_.low; i <= high; ++i) {
+    if (i == move.to && move.kind == Move::Kind::kJoin) continue;
+    if (i != move.from) {
+      groups.push_back(At(move.rank, i));
+    } else if (parts) {
+      groups.push_back({goes.first == moved.first ? moved.second : moved.first});
+    }
   }
-  return move.to < move.from || take(moved);
+  if (!is_up) groups.push_back(goes);
 }
 
-bool Evaluator::KeepsOrder(const Move& move, int stage) const {
-  const int32_t* const before = PrefixOf(move.rank, std::min(move.from, move.to), stage);
+void Evaluator::ExchangeWindow() {
+  const auto begin = word_.begin() + first_[window_.rank] + window_.low;
+  const auto behind = begin + window_.count;
+  const auto end = word_.begin() + first_[window_.rank] + length_[window_.rank];
+  exchanged_.assign(begin, behind);
+  const auto count = static_cast<int>(window_.groups.size());
+  if (count < window_.count) std::move(behind, end, begin + count);
+  if (count > window_.count) std::move_backward(behind, end, end + (count - window_.count));
+  std::copy(window_.groups.begin(), window_.groups.end(), begin);
+  length_[window_.rank] += count - window_.count;
+  window_.count = count;
+  std::swap(window_.groups, exchanged_);
+}
+
+bool Evaluator::IsPossible(const Move& move) {
+  if (!HasGroups(move)) return false;
+  FindWindow(move);
+  const Group moved = At(move.rank, move.from);
+  if (move.kind != Move::Kind::kTakeBack && !KeepsOrder(StageOf(moved.first))) return false;
+  const bool moves_second = moved.is_pair() && move.kind != Move::Kind::kTakeForward;
+  if (moves_second && !KeepsOrder(StageOf(moved.second))) return false;
+  return KeepsCapacity();
+}
+
+bool Evaluator::KeepsOrder(int stage) const {
+  const int32_t* const before = PrefixOf(window_.rank, window_.low, stage);
   int32_t forwards = before[0], inputs = before[1], deferred = before[2];
-  return ForWindow(move, [&](Group group) {
+  for (const Group group : window_.groups) {
     for (const Letter name : {group.first, group.second}) {
       if (name == kNoLetter || StageOf(name) != stage) continue;
       switch (KindOf(name)) {
@@ -339,15 +401,15 @@ bool Evaluator::KeepsOrder(const Move& move, int stage) const {
           if (++inputs > forwards) return false;
       }
     }
-    return true;
-  });
+  }
+  return true;
 }
 
-bool Evaluator::KeepsCapacity(const Move& move) const {
-  const int64_t capacity = problem_.capacity[move.rank];
+bool Evaluator::KeepsCapacity() const {
+  const int64_t capacity = problem_.capacity[window_.rank];
   if (capacity >= kNoLimit) return true;
-  int64_t held = prefix_held_[first_[move.rank] + std::min(move.from, move.to)];
-  return ForWindow(move, [&](Group group) {
+  int64_t held = prefix_held_[first_[window_.rank] + window_.low];
+  for (const Group group : window_.groups) {
     int64_t during = 0, after = 0;
     for (const Letter name : {group.first, group.second}) {
       if (name == kNoLetter) break;
@@ -357,31 +419,31 @@ bool Evaluator::KeepsCapacity(const Move& move) const {
     }
     if (held + during > capacity) return false;
     held += after;
-    return true;
-  });
+  }
+  return true;
 }
 
-void Evaluator::Apply(const Move& move) {
-  const auto from = word_.begin() + first_[move.rank] + move.from;
-  const auto to = word_.begin() + first_[move.rank] + move.to;
-  if (move.from < move.to) std::rotate(from, from + 1, to + 1);
-  if (move.from > move.to) std::rotate(to, from, from + 1);
+void Evaluator::ForgetBehindFront(std::vector<int64_t>* there) const {
+  for (size_t c = 0; c < front_.counts.size(); ++c) {
+    if (given_first_[c] < 0) continue;
+    std::fill(there->begin() + given_first_[c] + front_.counts[c], there->begin() + given_end_[c],
+              kNotThere);
+  }
 }
 
 Score Evaluator::Try(const Move& move, int64_t limit) {
   FrontBefore(move.rank, std::min(move.from, move.to));
-  const std::vector<int32_t>& given = front_.counts;
-  touched_ = given;
-  for (size_t c = 0; c < given.size(); ++c) {
-    if (given_first_[c] < 0) continue;
-    std::fill(trial_there_.begin() + given_first_[c] + given[c],
-              trial_there_.begin() + given_end_[c], kNotThere);
+  touched_ = front_.counts;
+  ForgetBehindFront(&trial_there_);
+  FindWindow(move);
+  ExchangeWindow();
+  if (move.kind != Move::Kind::kShift) {
+    front_.left[move.rank] += TimeOf(exchanged_) - TimeOf(window_.groups);
   }
-  Apply(move);
   // With spans a rank's end may be later by its start.
   const bool spans = problem_.objective != Objective::kMakespan;
   const bool ends = Run<false>(&trial_there_, spans || limit >= kNoLimit ? kNoLimit : limit);
-  Apply({move.rank, move.to, move.from});
+  ExchangeWindow();
   for (size_t c = 0; c < touched_.size(); ++c) {
     if (given_first_[c] < 0) continue;
     std::copy(there_.begin() + given_first_[c] + touched_[c], there_.begin() + given_end_[c],
@@ -392,12 +454,9 @@ Score Evaluator::Try(const Move& move, int64_t limit) {
 
 void Evaluator::Keep(const Move& move) {
   FrontBefore(move.rank, std::min(move.from, move.to));
-  for (size_t c = 0; c < front_.counts.size(); ++c) {
-    if (given_first_[c] < 0) continue;
-    std::fill(there_.begin() + given_first_[c] + front_.counts[c], there_.begin() + given_end_[c],
-              kNotThere);
-  }
-  Apply(move);
+  ForgetBehindFront(&there_);
+  FindWindow(move);
+  ExchangeWindow();
   CountPrefixes(move.rank);
   Run<true>(&there_, kNoLimit);
   base_ = Measure();

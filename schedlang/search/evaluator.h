@@ -1,8 +1,9 @@
 // Evaluates words that differ little from each other: the inner loop of the search.
 //
 // Holds one set of words, its base, with the times of all its groups. A trial moves one group of
-// one rank. Only what can start behind the change is looked at again: a group that starts before
-// the end of what stands before the changed ones cannot be reached by them.
+// one rank, or makes two of them a pair, or a pair two. Only what can start behind the change is
+// looked at again: a group that starts before the end of what stands before the changed ones cannot
+// be reached by them.
 //
 // The period is not evaluated here: its value is the span, which no period exceeds.
 #pragma once
@@ -14,11 +15,18 @@
 
 namespace stringline::search {
 
-// A group of `rank` goes from place `from` to place `to`; those between make room.
+// A change of one rank's word; those between its two places make room.
 struct Move {
+  enum class Kind : uint8_t {
+    kShift,        // the group at `from` goes to the place `to`
+    kJoin,         // the group at `from` becomes a pair with the one at `to`
+    kTakeForward,  // the F of the pair at `from` goes before the group at `to`, 0 .. length
+    kTakeBack,     // its B or I does
+  };
   int rank = 0;
   int from = 0;
   int to = 0;
+  Kind kind = Kind::kShift;
 };
 
 // How good words are: by the objective, and among equals by how early all ranks end.
@@ -40,7 +48,7 @@ class Evaluator {
   Words words() const;
 
   int ranks() const { return static_cast<int>(first_.size()) - 1; }
-  int length(int rank) const { return first_[rank + 1] - first_[rank]; }
+  int length(int rank) const { return length_[rank]; }
   Group At(int rank, int place) const { return word_[first_[rank] + place]; }
   int64_t StartOf(int rank, int place) const { return start_[first_[rank] + place]; }
   int64_t EndOf(int rank, int place) const { return end_[first_[rank] + place]; }
@@ -48,8 +56,9 @@ class Evaluator {
   // rank, or behind one of another rank (*rank changes). False for the first of all.
   bool GoBack(int* rank, int* place) const;
 
-  // Whether every letter still comes behind what it needs on its rank, and the capacity suffices.
-  bool IsPossible(const Move& move) const;
+  // Whether there are such groups, every letter still comes behind what it needs on its rank, and
+  // the capacity suffices.
+  bool IsPossible(const Move& move);
 
   // The score after a possible move; that of words that never end if they would not, or if the
   // value is known to exceed `limit`. The base stays.
@@ -78,20 +87,33 @@ class Evaluator {
     std::vector<int32_t> blocked;  // by rank: on what of `there`; -1: on nothing
   };
 
+  // What a move makes of a stretch of its rank's word.
+  struct Window {
+    int rank = 0;
+    int low = 0;                // its first place
+    int count = 0;              // how many groups are there now
+    std::vector<Group> groups;  // that come there
+  };
+
   int64_t TimeOf(Group group) const;
-  void Apply(const Move& move);
+  int64_t TimeOf(const std::vector<Group>& groups) const;
+  // Whether there is such a pair to part, or to make.
+  bool HasGroups(const Move& move) const;
+  void FindWindow(const Move& move);
+  // The window's groups and those in its place change places.
+  void ExchangeWindow();
   // The front before everything that starts at or behind the end of what stands before `place`.
   void FrontBefore(int rank, int place);
   void CountsBefore(int rank, int place);
+  // What was given behind the front is not there any more.
+  void ForgetBehindFront(std::vector<int64_t>* there) const;
   const int32_t* PrefixOf(int rank, int place, int stage) const {
     return prefix_counts_[rank].data() + (static_cast<size_t>(place) * rank_stages_[rank].size() +
                                           static_cast<size_t>(local_[stage])) *
                                              3;
   }
-  template <typename Take>
-  bool ForWindow(const Move& move, Take take) const;
-  bool KeepsOrder(const Move& move, int stage) const;
-  bool KeepsCapacity(const Move& move) const;
+  bool KeepsOrder(int stage) const;
+  bool KeepsCapacity() const;
   template <bool kWrites>
   bool Run(std::vector<int64_t>* there, int64_t limit);
   Score Measure() const;
@@ -102,7 +124,8 @@ class Evaluator {
   std::vector<int32_t> given_first_, given_end_;  // by counter: where what it gives lies in there_
   std::vector<std::vector<int32_t>> rank_stages_;
   std::vector<int32_t> local_;  // by stage: its index among those of its rank
-  std::vector<int32_t> first_;  // by rank, into the next three
+  std::vector<int32_t> first_;  // by rank, into the next ones; room for its letters one by one
+  std::vector<int32_t> length_;
   std::vector<Group> word_;
   std::vector<int64_t> start_, end_;
   std::vector<int64_t> prefix_work_;  // by group: of those before it on its rank
@@ -114,6 +137,8 @@ class Evaluator {
   std::vector<int64_t> first_start_;  // by rank
   std::vector<int32_t> ready_;
   Front front_;
+  Window window_;
+  std::vector<Group> exchanged_;
   std::vector<int32_t> touched_;  // by counter: what a trial began with
   Score base_;
 };

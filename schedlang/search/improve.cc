@@ -20,6 +20,7 @@ class Annealing {
     evaluator_.Load(words);
     best_ = evaluator_.base();
     best_words_ = words;
+    has_pairs_ = !problem.whole_pairs.empty() || !problem.input_pairs.empty();
     for (const std::vector<Group>& word : words) groups_ += static_cast<int64_t>(word.size());
   }
 
@@ -86,6 +87,38 @@ class Annealing {
     } while (evaluator_.GoBack(&rank, &place));
   }
 
+  // Mostly near, now and then far.
+  int DrawDistance(int length) {
+    int far = 1;
+    while (far < length && random_.OneIn(2)) far += 1 + static_cast<int>(random_.Below(far + 1));
+    return far;
+  }
+
+  // A pair that becomes two groups, or a group that becomes a pair with one near it.
+  bool DrawOfPair(int rank, int place, Move* move) {
+    const int length = evaluator_.length(rank);
+    const Group group = evaluator_.At(rank, place);
+    const bool is_up = random_.OneIn(2);
+    if (group.is_pair()) {
+      const int far = DrawDistance(length) - 1;
+      const int to = is_up ? place - far : place + 1 + far;
+      const auto kind = random_.OneIn(2) ? Move::Kind::kTakeForward : Move::Kind::kTakeBack;
+      *move = {rank, place, to, kind};
+      return to >= 0 && to <= length;
+    }
+    if (KindOf(group.first) == ActionKind::kWeightGradient) return false;
+    const bool is_forward = KindOf(group.first) == ActionKind::kForward;
+    for (int to = is_up ? place - 1 : place + 1; to >= 0 && to < length; to += is_up ? -1 : 1) {
+      const Group other = evaluator_.At(rank, to);
+      if (other.is_pair() || KindOf(other.first) == ActionKind::kWeightGradient) continue;
+      if ((KindOf(other.first) == ActionKind::kForward) == is_forward || random_.OneIn(4)) continue;
+      *move = {rank, place, to, Move::Kind::kJoin};
+      if (random_.OneIn(2)) std::swap(move->from, move->to);
+      return true;
+    }
+    return false;
+  }
+
   bool Draw(Move* move) {
     if (path_is_old_ && (kept_ = (kept_ + 1) % 4) == 0) FindPath();
     int rank, place;
@@ -97,10 +130,9 @@ class Annealing {
       std::tie(rank, place) =
           path_[static_cast<size_t>(random_.Below(static_cast<int64_t>(path_.size())))];
     }
+    if (has_pairs_ && random_.OneIn(3)) return DrawOfPair(rank, place, move);
     const int length = evaluator_.length(rank);
-    // Mostly near, now and then far.
-    int far = 1;
-    while (far < length && random_.OneIn(2)) far += 1 + static_cast<int>(random_.Below(far + 1));
+    const int far = DrawDistance(length);
     const int to = place + (random_.OneIn(2) ? far : -far);
     if (to < 0 || to >= length) return false;
     if (random_.OneIn(3)) {  // the other one makes room for this one
@@ -118,6 +150,7 @@ class Annealing {
   bool path_is_old_ = false;
   int kept_ = 0;
   int64_t groups_ = 0;
+  bool has_pairs_ = false;
   Score best_;
   Words best_words_;
 };

@@ -1,4 +1,5 @@
-// Better words by small changes: simulated annealing over moves of one group on its rank.
+// Better words by small changes: simulated annealing over moves of one group on its rank, and where
+// there are pairs over those that make one and part one.
 //
 // Most moves are of groups on a critical path, for only those can make the end come earlier (as in
 // searches for the job shop: Nowicki and Smutnicki 1996). Among words of equal value those whose

@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "schedlang/base/fnv.h"
-#include "schedlang/search/one_at_a_time.h"
 
 namespace stringline::search {
 namespace {
 
 // One more whenever FindOrders may find other orders than before.
-constexpr uint64_t kOptimiser = 1;
+constexpr uint64_t kOptimiser = 3;
 
 class KeyHash {
  public:
@@ -27,29 +26,6 @@ class KeyHash {
  private:
   Fnv hash_;
 };
-
-bool IsLetterOf(const Problem& problem, Letter letter) {
-  if (StageOf(letter) >= problem.stage_count()) return false;
-  const ActionKind kind = KindOf(letter);
-  return kind == ActionKind::kForward ||
-         (kind == ActionKind::kBackward ? problem.whole : problem.split);
-}
-
-// Whether the words are made of what the problem lets an order use.
-bool HasOnlyLettersOf(const Problem& problem, const Words& words) {
-  for (const std::vector<Group>& word : words) {
-    for (const Group group : word) {
-      if (!IsLetterOf(problem, group.first)) return false;
-      if (!group.is_pair()) continue;
-      const ActionKind second = KindOf(group.second);
-      const bool is_pair =
-          KindOf(group.first) == ActionKind::kForward &&
-          (second == ActionKind::kBackward || second == ActionKind::kInputGradient);
-      if (!is_pair || !IsLetterOf(problem, group.second)) return false;
-    }
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -71,36 +47,69 @@ uint64_t KeyOf(const Problem& problem, const Effort& effort) {
 }
 
 bool FitsProblem(const Problem& problem, const Found& found) {
-  return HasOnlyLettersOf(problem, found.words) && IsComplete(problem, found.words) &&
-         found.bound >= 0 && found.bound <= found.value &&
+  return IsComplete(problem, found.words) && found.bound >= 0 && found.bound <= found.value &&
          ValueOf(problem, found.words) == found.value;
 }
 
-int64_t LettersOf(const Problem& problem) {
-  int64_t letters = 0;
-  for (const StageWork& stage : problem.stages) {
-    letters += static_cast<int64_t>(stage.microbatches) * (problem.split ? 3 : 2);
+namespace {
+
+// What is kept under the key, if it `fits`; else what `find` gives for the effort that is allowed.
+template <typename Fits, typename FindAnew>
+Found FindOnce(uint64_t key, int64_t letters, const Effort& effort, int64_t most_letters,
+               KeptOrders* kept, Fits fits, FindAnew find) {
+  if (kept != nullptr) {
+    std::optional<Found> before = kept->Find(key);
+    if (before && fits(*before)) return *std::move(before);
   }
-  return letters;
+  Effort allowed = effort;
+  allowed.iterations =
+      std::clamp<int64_t>(most_letters / std::max<int64_t>(1, letters), 1, effort.iterations);
+  Found found = find(allowed);
+  if (kept != nullptr && allowed.iterations == effort.iterations) kept->Keep(key, found);
+  return found;
 }
+
+uint64_t KeyOfPlaces(absl::Span<const Partitioning> places, const Effort& effort) {
+  KeyHash hash;
+  for (const Partitioning& place : places) {
+    const Partition partition =
+        place.fixed.empty() ? EvenPartition(place.layers, place.stages) : place.fixed;
+    hash.Add(KeyOf(place.problem_of(partition), effort), place.key, place.fixed.empty(),
+             place.least_at_ends);
+  }
+  return hash.value();
+}
+
+bool FitsPlaces(absl::Span<const Partitioning> places, const Found& found) {
+  if (found.place < 0 || found.place >= static_cast<int>(places.size())) return false;
+  const Partitioning& place = places[static_cast<size_t>(found.place)];
+  return IsPartition(place, found.partition) &&
+         FitsProblem(place.problem_of(found.partition), found);
+}
+
+}  // namespace
 
 Found FindOrdersOnce(const Problem& problem, const Effort& effort, int64_t most_letters,
                      KeptOrders* kept) {
-  const uint64_t key = KeyOf(problem, effort);
-  if (kept != nullptr) {
-    std::optional<Found> before = kept->Find(key);
-    if (before && FitsProblem(problem, *before)) return *std::move(before);
+  return FindOnce(
+      KeyOf(problem, effort), LettersOf(problem), effort, most_letters, kept,
+      [&](const Found& found) { return FitsProblem(problem, found); },
+      [&](const Effort& allowed) { return FindOrders(problem, {}, allowed); });
+}
+
+Found FindPlaceOnce(absl::Span<const Partitioning> places, const Effort& effort,
+                    int64_t most_letters, KeptOrders* kept) {
+  const Partitioning& first = places[0];
+  if (places.size() == 1 && !first.fixed.empty()) {
+    Found found = FindOrdersOnce(first.problem_of(first.fixed), effort, most_letters, kept);
+    found.partition = first.fixed;
+    return found;
   }
-  Effort allowed = effort;
-  allowed.iterations = std::clamp<int64_t>(most_letters / std::max<int64_t>(1, LettersOf(problem)),
-                                           1, effort.iterations);
-  Found found = FindOrders(problem, {}, allowed);
-  if (found.words.empty()) {
-    found.words = OneAtATime(problem);
-    found.value = ValueOf(problem, found.words);
-  }
-  if (kept != nullptr && allowed.iterations == effort.iterations) kept->Keep(key, found);
-  return found;
+  const Partition even = EvenPartition(first.layers, first.stages);
+  return FindOnce(
+      KeyOfPlaces(places, effort), LettersOf(first.problem_of(even)), effort, most_letters, kept,
+      [&](const Found& found) { return FitsPlaces(places, found); },
+      [&](const Effort& allowed) { return FindPlace(places, allowed); });
 }
 
 }  // namespace stringline::search

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/types/span.h"
+#include "schedlang/search/partition.h"
 #include "schedlang/search/problem.h"
 #include "schedlang/search/search.h"
 
@@ -26,11 +28,12 @@ bool FitsProblem(const Problem& problem, const Found& found);
 
 // FindOrders, or what `kept` (may be null) has of it. Of orders that are not kept, not more letters
 // are looked at than `most_letters`, more or less; what was found with less than the whole effort
-// is not kept. The result is complete wherever an order exists.
+// is not kept.
 Found FindOrdersOnce(const Problem& problem, const Effort& effort, int64_t most_letters,
                      KeptOrders* kept);
 
-// How many letters the words of the problem have at the most.
-int64_t LettersOf(const Problem& problem);
+// The same for FindPlace.
+Found FindPlaceOnce(absl::Span<const Partitioning> places, const Effort& effort,
+                    int64_t most_letters, KeptOrders* kept);
 
 }  // namespace stringline::search

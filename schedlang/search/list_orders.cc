@@ -28,14 +28,16 @@ class ListRun {
       rank.stages.push_back(static_cast<int>(s));
       rank.left += 2 * work.microbatches;
       for (const ActionKind kind : {ActionKind::kBackward, ActionKind::kInputGradient}) {
-        rank.stash = std::max(rank.stash, work.during[static_cast<size_t>(kind)]);
+        rank.stash = std::max(rank.stash, work.during[Index(kind)]);
       }
     }
+    std::vector<int> depth;
+    for (int s = 0; s < problem.stage_count(); ++s) depth.push_back(DepthOf(problem, s));
     for (size_t r = 0; r < ranks_.size(); ++r) {
       ranks_[r].capacity = problem.capacity[r];
       // Stages in the order in which a microbatch comes to them.
-      std::sort(ranks_[r].stages.begin(), ranks_[r].stages.end(), [this](int a, int b) {
-        return DepthOf(a) != DepthOf(b) ? DepthOf(a) < DepthOf(b) : a < b;
+      std::sort(ranks_[r].stages.begin(), ranks_[r].stages.end(), [&depth](int a, int b) {
+        return depth[a] != depth[b] ? depth[a] < depth[b] : a < b;
       });
     }
     queues_.assign(ranks_.size() * ranks_.size(), 0);
@@ -64,7 +66,7 @@ class ListRun {
  private:
   struct StageState {
     std::vector<int64_t> activations, gradients;  // by microbatch: when they are there
-    int32_t forwards = 0, inputs = 0, weights = 0, deferred = 0;
+    int32_t forwards = 0, inputs = 0, deferred = 0;
     int64_t first_end = 0;  // of its first forward
   };
   struct RankState {
@@ -83,14 +85,6 @@ class ListRun {
     int64_t score = 0;
   };
 
-  int DepthOf(int s) const {
-    int depth = 0;
-    for (int p = problem_.stages[static_cast<size_t>(s)].previous; p >= 0; ++depth) {
-      p = problem_.stages[static_cast<size_t>(p)].previous;
-    }
-    return depth;
-  }
-
   ActionKind InputKind() const {
     if (!problem_.split) return ActionKind::kBackward;
     return problem_.whole && policy_.whole ? ActionKind::kBackward : ActionKind::kInputGradient;
@@ -99,14 +93,13 @@ class ListRun {
   // Whether something can always be finished behind an F of the rank's `index`-th stage.
   bool LeavesRoom(const RankState& rank, size_t index) const {
     const StageWork& work = problem_.stages[static_cast<size_t>(rank.stages[index])];
-    constexpr auto kF = static_cast<size_t>(ActionKind::kForward);
-    if (rank.held + work.during[kF] > rank.capacity) return false;
+    if (rank.held + work.during[kForwardAt] > rank.capacity) return false;
     // The furthest microbatch that is under way needs these too; with several pipes each of them.
-    int64_t free = rank.capacity - rank.held - work.after[kF] - rank.stash;
+    int64_t free = rank.capacity - rank.held - work.after[kForwardAt] - rank.stash;
     for (size_t i = rank.stages.size(); i-- > 0;) {
       const StageState& stage = stages_[static_cast<size_t>(rank.stages[i])];
       if (i == index || stage.inputs < stage.forwards || stage.deferred > 0) return free >= 0;
-      free -= problem_.stages[static_cast<size_t>(rank.stages[i])].during[kF];
+      free -= problem_.stages[static_cast<size_t>(rank.stages[i])].during[kForwardAt];
     }
     return free >= 0;
   }
@@ -175,13 +168,12 @@ class ListRun {
 
   bool HasRoom(const RankState& rank, Letter letter) const {
     const StageWork& work = problem_.stages[static_cast<size_t>(StageOf(letter))];
-    return rank.held + work.during[static_cast<size_t>(KindOf(letter))] <= rank.capacity;
+    return rank.held + work.during[Index(KindOf(letter))] <= rank.capacity;
   }
   bool PairHasRoom(const RankState& rank, Group pair) const {
     int64_t during = 0;
     for (const Letter letter : {pair.first, pair.second}) {
-      during += problem_.stages[static_cast<size_t>(StageOf(letter))]
-                    .during[static_cast<size_t>(KindOf(letter))];
+      during += problem_.stages[static_cast<size_t>(StageOf(letter))].during[Index(KindOf(letter))];
     }
     return rank.held + during <= rank.capacity;
   }
@@ -202,7 +194,7 @@ class ListRun {
     const ActionKind kind = KindOf(letter);
     const StageWork& work = problem_.stages[static_cast<size_t>(s)];
     StageState& stage = stages_[static_cast<size_t>(s)];
-    rank->held += work.after[static_cast<size_t>(kind)];
+    rank->held += work.after[Index(kind)];
     if (kind == ActionKind::kForward) {
       const auto k = static_cast<size_t>(stage.forwards++);
       if (work.next < 0) stage.gradients[k] = TurnOf(s, k, end);
@@ -212,7 +204,6 @@ class ListRun {
     --rank->left;
     if (kind == ActionKind::kWeightGradient) {
       --stage.deferred;
-      ++stage.weights;
       return;
     }
     const auto k = static_cast<size_t>(stage.inputs++);

@@ -53,14 +53,10 @@ int32_t WarmUpOf(const Problem& problem, size_t s, int64_t trip, int round) {
 
 // 0 for the rank of a first stage, 1 for the one furthest from all of those.
 double RankOnWay(const Problem& problem, int rank) {
-  size_t nearest = problem.stages.size();
-  for (size_t s = 0; s < problem.stages.size(); ++s) {
-    if (problem.stages[s].rank != rank) continue;
-    size_t way = 0;
-    for (int p = problem.stages[s].previous; p >= 0; ++way) {
-      p = problem.stages[static_cast<size_t>(p)].previous;
-    }
-    nearest = std::min(nearest, way);
+  int nearest = problem.stage_count();
+  for (int s = 0; s < problem.stage_count(); ++s) {
+    if (problem.stages[static_cast<size_t>(s)].rank != rank) continue;
+    nearest = std::min(nearest, DepthOf(problem, s));
   }
   return std::min(1.0, static_cast<double>(nearest) / std::max(1, problem.ranks - 1));
 }

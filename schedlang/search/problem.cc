@@ -25,7 +25,6 @@ class Walk {
     const auto stages = static_cast<size_t>(problem.stage_count());
     forwards_.assign(stages, 0);
     inputs_.assign(stages, 0);
-    weights_.assign(stages, 0);
     deferred_.assign(stages, 0);
     queues_.assign(static_cast<size_t>(problem.ranks) * static_cast<size_t>(problem.ranks), 0);
     place_.assign(static_cast<size_t>(problem.ranks), 0);
@@ -100,7 +99,6 @@ class Walk {
       if (stage.next >= 0) Send(s, stage.next, stage.activation, end, &activations_, k);
     } else if (kind == ActionKind::kWeightGradient) {
       --deferred_[index];
-      ++weights_[index];
     } else {
       const size_t k = inputs_[index]++;
       if (kind == ActionKind::kInputGradient) ++deferred_[index];
@@ -125,12 +123,32 @@ class Walk {
   const int steps_;
   std::vector<std::vector<int64_t>> activations_;  // by stage and microbatch: when they are there
   std::vector<std::vector<int64_t>> gradients_;
-  std::vector<size_t> forwards_, inputs_, weights_, deferred_;  // by stage: how many are done
+  std::vector<size_t> forwards_, inputs_, deferred_;  // by stage: how many are done
   std::vector<int64_t> queues_;  // by sender and receiver: when the last transfer ends
   std::vector<size_t> place_;    // by rank
   std::vector<int64_t> now_;     // by rank
   Times times_;
 };
+
+bool MayStandOn(const Problem& problem, int rank, Letter letter) {
+  const int s = StageOf(letter);
+  if (s >= problem.stage_count() || problem.stages[static_cast<size_t>(s)].rank != rank) {
+    return false;
+  }
+  if (KindOf(letter) == ActionKind::kForward) return true;
+  return KindOf(letter) == ActionKind::kBackward ? problem.whole : problem.split;
+}
+
+bool MayStandOn(const Problem& problem, int rank, Group group) {
+  if (!MayStandOn(problem, rank, group.first)) return false;
+  if (group.is_pair()) {
+    if (KindOf(group.first) != ActionKind::kForward || !IsInputSide(KindOf(group.second)) ||
+        !MayStandOn(problem, rank, group.second)) {
+      return false;
+    }
+  }
+  return problem.TimeOf(group) >= 0;
+}
 
 }  // namespace
 
@@ -146,15 +164,48 @@ const char* NameOf(Objective objective) {
   return "";
 }
 
+std::optional<Objective> ObjectiveOf(absl::string_view name) {
+  for (const Objective objective : {Objective::kMakespan, Objective::kSpan, Objective::kPeriod}) {
+    if (name == NameOf(objective)) return objective;
+  }
+  return std::nullopt;
+}
+
 int64_t Problem::TimeOf(Group group) const {
   const int a = StageOf(group.first);
   if (!group.is_pair()) {
-    return stages[static_cast<size_t>(a)].time[static_cast<size_t>(KindOf(group.first))];
+    return stages[static_cast<size_t>(a)].time[Index(KindOf(group.first))];
   }
   const std::vector<int64_t>& pairs =
       KindOf(group.second) == ActionKind::kBackward ? whole_pairs : input_pairs;
   if (pairs.empty()) return -1;
   return pairs[static_cast<size_t>(a * stage_count() + StageOf(group.second))];
+}
+
+std::vector<int64_t> PairTimes(const Problem& problem,
+                               const std::function<int64_t(int a, int b)>& time) {
+  const int count = problem.stage_count();
+  std::vector<int64_t> times(static_cast<size_t>(count) * static_cast<size_t>(count), -1);
+  for (int a = 0; a < count; ++a) {
+    for (int b = 0; b < count; ++b) {
+      if (problem.stages[a].rank == problem.stages[b].rank) times[a * count + b] = time(a, b);
+    }
+  }
+  return times;
+}
+
+int64_t LettersOf(const Problem& problem) {
+  int64_t letters = 0;
+  for (const StageWork& stage : problem.stages) {
+    letters += static_cast<int64_t>(stage.microbatches) * (problem.split ? 3 : 2);
+  }
+  return letters;
+}
+
+int DepthOf(const Problem& problem, int stage) {
+  int depth = 0;
+  while ((stage = problem.stages[static_cast<size_t>(stage)].previous) >= 0) ++depth;
+  return depth;
 }
 
 int64_t LeastWork(const Problem& problem, int rank) {
@@ -214,22 +265,17 @@ bool IsComplete(const Problem& problem, const Words& words) {
     int64_t held = 0;
     for (const Group group : words[static_cast<size_t>(r)]) {
       int64_t during = 0, after = 0;
-      if (problem.TimeOf(group) < 0) return false;
+      if (!MayStandOn(problem, r, group)) return false;
       for (const Letter letter : {group.first, group.second}) {
         if (letter == kNoLetter) continue;
         const auto s = static_cast<size_t>(StageOf(letter));
         const ActionKind kind = KindOf(letter);
-        if (s >= problem.stages.size() || problem.stages[s].rank != r) return false;
-        const bool is_split =
-            kind == ActionKind::kInputGradient || kind == ActionKind::kWeightGradient;
-        if (is_split && !problem.split) return false;
-        if (kind == ActionKind::kBackward && !problem.whole) return false;
         auto& [forward, whole, input, weight] = done[s];
         if (IsInputSide(kind) && whole + input >= forward) return false;
         if (kind == ActionKind::kWeightGradient && weight >= input) return false;
-        ++done[s][static_cast<size_t>(kind)];
-        during += problem.stages[s].during[static_cast<size_t>(kind)];
-        after += problem.stages[s].after[static_cast<size_t>(kind)];
+        ++done[s][Index(kind)];
+        during += problem.stages[s].during[Index(kind)];
+        after += problem.stages[s].after[Index(kind)];
       }
       if (held + during > problem.capacity[static_cast<size_t>(r)]) return false;
       held += after;

@@ -14,9 +14,12 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <optional>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "schedlang/plan.h"
 
 namespace stringline::search {
@@ -54,9 +57,12 @@ enum class Objective : uint8_t {
               // the third and fourth. Never less than a rank computes. Of use as kSpan is
 };
 const char* NameOf(Objective objective);  // "makespan"
+// By its name; nothing for a word that is none.
+std::optional<Objective> ObjectiveOf(absl::string_view name);
 
 // Places in the tables of StageWork, as ActionKind counts.
 inline constexpr size_t kForwardAt = 0, kWholeAt = 1, kInputAt = 2, kWeightAt = 3;
+constexpr size_t Index(ActionKind kind) { return static_cast<size_t>(kind); }
 
 // A message from one rank to another; nothing where both stages are on one rank.
 struct MessageTime {
@@ -96,6 +102,17 @@ struct Problem {
   int64_t TimeOf(Group group) const;
 };
 
+// What F of stage a and a B or I of stage b take together, for all two stages of one rank: a table
+// of pairs, as above.
+std::vector<int64_t> PairTimes(const Problem& problem,
+                               const std::function<int64_t(int a, int b)>& time);
+
+// How many letters its words have at the most.
+int64_t LettersOf(const Problem& problem);
+
+// How many stages of its pipe come before the stage.
+int DepthOf(const Problem& problem, int stage);
+
 // What the rank computes at the least: its actions alone, or better in pairs.
 int64_t LeastWork(const Problem& problem, int rank);
 
@@ -117,8 +134,9 @@ Times TimesOf(const Problem& problem, const Words& words, int steps = 1);
 // kPeriod some four times as much.
 int64_t ValueOf(const Problem& problem, const Words& words);
 
-// Whether every letter comes as often as it has to, on its rank, behind what it needs there, and no
-// rank holds more than it may.
+// Whether the words are made of groups that the problem allows, every letter comes as often as it
+// has to, on its rank, behind what it needs there, and no rank holds more than it may. Any words
+// may be asked about.
 bool IsComplete(const Problem& problem, const Words& words);
 
 }  // namespace stringline::search

@@ -7,22 +7,6 @@
 namespace stringline::search {
 namespace {
 
-// One activation from F to B or W.
-void HoldActivations(StageWork* work) {
-  work->during[kForwardAt] = work->after[kForwardAt] = 1;
-  work->after[kWholeAt] = work->after[kWeightAt] = -1;
-}
-
-void HoldBytes(const StageMemory& memory, StageWork* work) {
-  const int64_t saved = memory[MemoryClass::kSavedForInput] + memory[MemoryClass::kSavedForWeight];
-  const int64_t stash = memory[MemoryClass::kStash];
-  // What an F takes in and gives, and an I likewise.
-  const int64_t messages = 2 * memory[MemoryClass::kMessages];
-  work->during = {saved + messages, messages, stash + messages, 0};
-  work->after = {saved, -saved, stash - memory[MemoryClass::kSavedForInput],
-                 -stash - memory[MemoryClass::kSavedForWeight]};
-}
-
 int64_t ResidentBytes(const StageMemory& memory) {
   return memory[MemoryClass::kWeights] + memory[MemoryClass::kGradients] +
          memory[MemoryClass::kOptimizer] + memory.unreduced;
@@ -33,28 +17,46 @@ MessageTime TimeOfMessage(const CostModel& costs, ActionKind send, int stage) {
   return {hop.latency_ns, hop.transfer_ns};
 }
 
-std::vector<int64_t> PairTimes(const Plan& stages, const CostModel& costs, ActionKind back) {
-  const int count = static_cast<int>(stages.stages.size());
-  std::vector<int64_t> times(static_cast<size_t>(count) * static_cast<size_t>(count), -1);
-  for (int a = 0; a < count; ++a) {
-    for (int b = 0; b < count; ++b) {
-      if (stages.stages[a].rank != stages.stages[b].rank) continue;
-      const Action group[] = {{.kind = ActionKind::kForward, .stage = StageId(a)},
-                              {.kind = back, .joined = true, .stage = StageId(b)}};
-      times[static_cast<size_t>(a * count + b)] = GroupCost(costs, group);
-    }
-  }
-  return times;
+std::vector<int64_t> PairTimesAt(const Problem& problem, const CostModel& costs, ActionKind back) {
+  return PairTimes(problem, [&](int a, int b) {
+    const Action group[] = {{.kind = ActionKind::kForward, .stage = StageId(a)},
+                            {.kind = back, .joined = true, .stage = StageId(b)}};
+    return GroupCost(costs, group);
+  });
 }
 
 }  // namespace
 
+StageWork WorkOf(const Plan& stages, StageId id) {
+  const Stage& stage = stages.stage(id);
+  StageWork work;
+  work.rank = stage.rank.value;
+  work.previous = stage.previous.valid() ? stage.previous.value : -1;
+  work.next = stage.next.valid() ? stage.next.value : -1;
+  work.microbatches = stages.microbatches_of(id);
+  return work;
+}
+
+void HoldActivations(StageWork* work) {
+  work->during = {1, 0, 0, 0};
+  work->after = {1, -1, 0, -1};
+}
+
+void HoldBytes(const HeldBytes& held, StageWork* work) {
+  const int64_t saved = held.for_input + held.for_weight;
+  const int64_t messages = 2 * held.message;  // what an F takes in and gives, and an I likewise
+  work->during = {saved + messages, messages + held.remade_for_input + held.remade_for_weight,
+                  held.stash + messages + held.remade_for_input, 0};
+  work->after = {saved, -saved, held.stash - held.for_input, -held.stash - held.for_weight};
+}
+
 absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
                                   const Limits& limits) {
-  if (limits.activations >= 0 && limits.memory >= 0) {
+  const bool in_bytes = !limits.memory.empty();
+  if (limits.activations >= 0 && in_bytes) {
     return absl::InvalidArgumentError("a limit of activations and one of bytes: give one of them");
   }
-  if (limits.memory >= 0 && costs.memory.empty()) {
+  if (in_bytes && costs.memory.empty()) {
     return absl::InvalidArgumentError(
         "a limit of bytes needs costs that say what stages hold (memory.saved_for_W …, or a "
         "model)");
@@ -64,17 +66,12 @@ absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
   problem.whole = limits.whole;
   problem.split = limits.split;
   problem.objective = limits.objective;
-  problem.capacity.assign(static_cast<size_t>(problem.ranks), limits.activations >= 0
-                                                                  ? limits.activations
-                                                              : limits.memory >= 0 ? limits.memory
-                                                                                   : kNoLimit);
+  for (int r = 0; r < problem.ranks; ++r) {
+    const int64_t most = in_bytes ? limits.memory[static_cast<size_t>(r)] : limits.activations;
+    problem.capacity.push_back(most >= 0 ? most : kNoLimit);
+  }
   for (size_t s = 0; s < stages.stages.size(); ++s) {
-    const Stage& stage = stages.stages[s];
-    StageWork work;
-    work.rank = stage.rank.value;
-    work.previous = stage.previous.valid() ? stage.previous.value : -1;
-    work.next = stage.next.valid() ? stage.next.value : -1;
-    work.microbatches = stages.microbatches_of(StageId(static_cast<int32_t>(s)));
+    StageWork work = WorkOf(stages, StageId(static_cast<int32_t>(s)));
     const auto cost = [s](const std::vector<int64_t>& of) { return of.empty() ? 0 : of[s]; };
     work.time = {cost(costs.forward), cost(costs.backward), cost(costs.input_gradient),
                  cost(costs.weight_gradient)};
@@ -85,25 +82,30 @@ absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
     const int id = static_cast<int>(s);
     work.activation = TimeOfMessage(costs, ActionKind::kSendForward, id);
     work.gradient = TimeOfMessage(costs, ActionKind::kSendBackward, id);
-    if (limits.memory >= 0) {
-      HoldBytes(costs.memory[s], &work);
-      problem.capacity[static_cast<size_t>(work.rank)] -= ResidentBytes(costs.memory[s]);
+    if (in_bytes) {
+      const StageMemory& memory = costs.memory[s];
+      HoldBytes({memory[MemoryClass::kSavedForInput], memory[MemoryClass::kSavedForWeight],
+                 memory[MemoryClass::kStash], memory[MemoryClass::kMessages],
+                 memory.remade_for_input, memory.remade_for_weight},
+                &work);
+      int64_t& capacity = problem.capacity[static_cast<size_t>(work.rank)];
+      if (capacity < kNoLimit) capacity -= ResidentBytes(memory);
     } else {
       HoldActivations(&work);
     }
     problem.stages.push_back(work);
   }
-  for (size_t r = 0; r < problem.capacity.size(); ++r) {
+  for (size_t r = 0; r < problem.capacity.size() && in_bytes; ++r) {
     if (problem.capacity[r] >= 0) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("rank ", r, " holds ", limits.memory - problem.capacity[r],
-                     " bytes at all times, and may hold ", limits.memory));
+        absl::StrCat("rank ", r, " holds ", limits.memory[r] - problem.capacity[r],
+                     " bytes at all times, and may hold ", limits.memory[r]));
   }
   if (!limits.pairs) return problem;
   CostModel priced = costs;
   PricePairs(stages, &priced);
-  if (limits.whole) problem.whole_pairs = PairTimes(stages, priced, ActionKind::kBackward);
-  if (limits.split) problem.input_pairs = PairTimes(stages, priced, ActionKind::kInputGradient);
+  if (limits.whole) problem.whole_pairs = PairTimesAt(problem, priced, ActionKind::kBackward);
+  if (limits.split) problem.input_pairs = PairTimesAt(problem, priced, ActionKind::kInputGradient);
   return problem;
 }
 

@@ -6,7 +6,7 @@
 namespace stringline::search {
 namespace {
 
-// Lowers the times of `least` to those of pairs, and calls `visit(a, b, time, is_whole)` for each.
+// Calls `visit(a, b, time, is_whole)` for every pair that may be used: F of a, B or I of b.
 template <typename Visit>
 void VisitPairs(const Problem& problem, Visit visit) {
   const int stages = problem.stage_count();

@@ -1,12 +1,15 @@
 // Rules first: list orders by plain rules, then by rules that differ a little from the best ones.
-// Then small changes of the words themselves. Rounds of the two take turns.
+// Then small changes of the words themselves. Rounds of the two take turns. Small problems end with
+// a proof, or with something better.
 #include "schedlang/search/search.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "schedlang/search/exact.h"
 #include "schedlang/search/improve.h"
 #include "schedlang/search/lower_bound.h"
+#include "schedlang/search/one_at_a_time.h"
 #include "schedlang/search/policies.h"
 #include "schedlang/search/random.h"
 
@@ -16,6 +19,9 @@ namespace {
 constexpr size_t kMostCandidates = 6;
 constexpr size_t kMostRules = 3;  // of them, that are kept although others are better
 constexpr int64_t kRuleCosts = 10;
+// Problems of so few letters are solved exactly, if the effort suffices.
+constexpr int64_t kMostSolved = 120;
+constexpr int64_t kNodeCosts = 5;
 
 bool IsSame(const Candidate& a, const Candidate& b) {
   return a.score.value == b.score.value && a.score.ends == b.score.ends;
@@ -49,6 +55,16 @@ void ExploreMoves(const Problem& problem, int64_t bound, int64_t iterations, Ran
   candidates->Offer({std::move(improved.words), improved.score, std::nullopt});
 }
 
+// By trying all that could be shorter, as far as so many nodes go.
+void Solve(const Problem& problem, int64_t nodes, Found* found) {
+  Proven proven = SolveExactly(problem, found->value, nodes);
+  if (!proven.words.empty()) {
+    found->words = std::move(proven.words);
+    found->value = ValueOf(problem, found->words);
+  }
+  found->bound = std::max(found->bound, std::min(proven.bound, found->value));
+}
+
 }  // namespace
 
 void Candidates::Offer(Evaluator* evaluator, Words words, std::optional<Policy> policy) {
@@ -80,16 +96,35 @@ void Candidates::Offer(const Candidates& others) {
   for (const Candidate& candidate : others.all_) Offer(candidate);
 }
 
+void TryPlainRules(const Problem& problem, int64_t bound, const RuleTurns& turns,
+                   Candidates* candidates) {
+  Evaluator evaluator(problem);
+  const std::vector<Policy> policies = PlainPolicies(problem);
+  std::vector<Words> words(policies.size());
+  for (size_t i = 0; i < policies.size();) {
+    const int count = std::min(turns.at_once, static_cast<int>(policies.size() - i));
+    turns.all(count, [&](int k) { words[i + k] = ListOrders(problem, policies[i + k]); });
+    for (const size_t end = i + static_cast<size_t>(count); i < end; ++i) {
+      candidates->Offer(&evaluator, std::move(words[i]), policies[i]);
+    }
+    if (!candidates->empty() && candidates->best().score.value <= bound) return;
+    if (!turns.goes_on()) break;
+  }
+  if (!candidates->empty()) return;
+  Words least = OneAtATime(problem);
+  if (IsComplete(problem, least)) candidates->Offer(&evaluator, std::move(least), std::nullopt);
+}
+
 Candidates Explore(const Problem& problem, Candidates begin, int64_t bound, const Effort& effort) {
   Random random(effort.seed);
   int64_t left = effort.iterations;
   if (begin.empty()) {
-    Evaluator evaluator(problem);
-    for (const Policy& policy : PlainPolicies(problem)) {
-      begin.Offer(&evaluator, ListOrders(problem, policy), policy);
-      if ((left -= kRuleCosts) <= 0) break;
-      if (!begin.empty() && begin.best().score.value <= bound) break;
-    }
+    RuleTurns turns;
+    turns.all = [](int count, const std::function<void(int)>& make) {
+      for (int i = 0; i < count; ++i) make(i);
+    };
+    turns.goes_on = [&left] { return (left -= kRuleCosts) > 0; };
+    TryPlainRules(problem, bound, turns, &begin);
   }
   if (left <= 0 || begin.empty() || begin.best().score.value <= bound) return begin;
   if (random.OneIn(2)) {
@@ -123,6 +158,9 @@ Found FindOrders(const Problem& problem, const std::vector<Words>& begin, const 
   if (candidates.empty()) return found;
   found.words = candidates.best().words;
   found.value = ValueOf(problem, found.words);
+  if (LettersOf(problem) <= kMostSolved && !found.is_proven()) {
+    Solve(problem, effort.iterations / kNodeCosts, &found);
+  }
   return found;
 }
 

@@ -36,6 +36,8 @@ constexpr CostKey kKeysAfterParts[] = {
   {key, CostUnit::kBytes, true, meaning},
 #include "schedlang/values.def"
     {"memory.capacity", CostUnit::kBytes, false, "that a rank can hold"},
+    {"recompute", CostUnit::kCount, true,
+     "1: of a microbatch the stage keeps what entered it, and its B or I begins with F again"},
     {"receive_buffers", CostUnit::kCount, false,
      "how many received values a rank can hold that are not used yet; any number if not given"},
     {"jitter", CostUnit::kShare, false, "standard deviation of every duration"},
@@ -119,7 +121,9 @@ const char* KeyOf(MemoryClass memory_class) {
 
 bool IsSharedByStages(const CostKey& key) {
   const absl::string_view name = key.name;
-  if (!key.per_stage || name == KeyOf(MemoryClass::kMessages) || name == "layers") return false;
+  if (!key.per_stage || name == KeyOf(MemoryClass::kMessages) || name == "layers" ||
+      name == "recompute")
+    return false;
   for (int part = 0; part < kParts; ++part) {
     if (name == PartName(part)) return false;
   }

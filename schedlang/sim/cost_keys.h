@@ -33,7 +33,7 @@ absl::Span<const CostKey> CostKeys();
 const char* KeyOf(MemoryClass memory_class);
 
 // Whether what a model costs is the sum of what its stages do: so of computation, collectives and
-// memory; not of messages, and not of parts, which are a layer's.
+// memory; not of messages, not of parts, which are a layer's, and not of what a stage is.
 bool IsSharedByStages(const CostKey& key);
 
 // Null when there is none of that name.

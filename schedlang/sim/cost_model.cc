@@ -13,6 +13,7 @@
 #include "schedlang/sim/costs.h"
 #include "schedlang/sim/data_parallel.h"
 #include "schedlang/sim/read_shape.h"
+#include "schedlang/sim/recompute.h"
 
 namespace stringline {
 namespace {
@@ -52,6 +53,8 @@ class CostResolver {
     ChooseCollectives();
     model_.receive_buffers = static_cast<int>(One("receive_buffers"));
     model_.jitter = One("jitter");
+    SL_ASSIGN_OR_RETURN(const std::vector<int64_t> recomputes, RecomputedStages(spec_, stages()));
+    AddRecompute(plan_, recomputes, &model_);
     return std::move(model_);
   }
 
@@ -408,12 +411,13 @@ int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group) {
     const bool whole = pair.backward->kind == ActionKind::kBackward;
     const auto a = static_cast<size_t>(pair.forward->stage.value);
     const auto b = static_cast<size_t>(pair.backward->stage.value);
-    if (whole && !costs.forward_backward.empty()) return costs.forward_backward[a];
+    const int64_t again = costs.again.empty() ? 0 : costs.again[b];
+    if (whole && !costs.forward_backward.empty()) return costs.forward_backward[a] + again;
     const std::vector<int64_t>& times = whole ? costs.overlapped_whole : costs.overlapped_input;
     if (!times.empty()) {
       const int64_t length_ns = times[a * costs.parts.size() + b];
       SL_CHECK(length_ns >= 0) << "the costs are priced for another plan (PricePairs)";
-      return length_ns;
+      return length_ns + again;
     }
   }
   int64_t sum = 0;

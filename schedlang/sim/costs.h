@@ -95,6 +95,10 @@ struct StageMemory {
   // Of gradients that are shared out once they are reduced: more than is always there, from the
   // first weight gradient to the end of REDUCE_GRAD.
   int64_t unreduced = 0;
+  // Of a stage that recomputes: what is made again while its I runs, and for its W; while B runs,
+  // both (recompute.h).
+  int64_t remade_for_input = 0;
+  int64_t remade_for_weight = 0;
   int64_t& operator[](MemoryClass c) { return bytes[static_cast<size_t>(c)]; }
   int64_t operator[](MemoryClass c) const { return bytes[static_cast<size_t>(c)]; }
 };
@@ -114,8 +118,9 @@ struct CostModel {
   std::array<bool, 4> by_parts = {};  // by kind: one alone is simulated part by part, too
   std::vector<int64_t> overlapped_whole;
   std::vector<int64_t> overlapped_input;
-  int64_t slowdown = 0;  // millionths
-  int64_t hop = 0;       // the latency of every message, unless it depends:
+  std::vector<int64_t> again;  // what B and I have of their stage's F; empty: none recomputes
+  int64_t slowdown = 0;        // millionths
+  int64_t hop = 0;             // the latency of every message, unless it depends:
   // By the stage that sends it, what an activation and a gradient take; empty: `hop`.
   std::vector<Hop> activation_hops;
   std::vector<Hop> gradient_hops;

@@ -18,6 +18,12 @@ struct Change {
   MemoryClass memory_class = MemoryClass::kWeights;
 };
 
+int64_t RemadeBy(ActionKind kind, const StageMemory& stage) {
+  if (kind == ActionKind::kInputGradient) return stage.remade_for_input;
+  const int64_t both = stage.remade_for_input + stage.remade_for_weight;
+  return kind == ActionKind::kBackward ? both : 0;
+}
+
 class RankMemoryWalk {
  public:
   RankMemoryWalk(const Plan& plan, const Timeline& timeline, const std::vector<StageMemory>& sizes,
@@ -66,6 +72,7 @@ class RankMemoryWalk {
         HoldUnreduced(e.stage.value, e.end_ns, &unreduced);
       }
       CountValues(e);
+      CountRemade(e);
     }
     const int64_t never_ns = LatestEnd();
     while (!unreduced.empty()) HoldUnreduced(unreduced.begin()->first, never_ns, &unreduced);
@@ -96,6 +103,13 @@ class RankMemoryWalk {
       Hold(from->second, e.end_ns, ClassOf(value), BytesOf(e.stage, value));
       given_.erase(from);
     }
+  }
+
+  // What a stage that recomputes makes again, for as long as the action runs.
+  void CountRemade(const Event& e) {
+    if (!IsCompute(e.kind)) return;
+    const StageMemory& stage = sizes_[e.stage.value];
+    Hold(e.start_ns, e.end_ns, MemoryClass::kSavedForInput, RemadeBy(e.kind, stage));
   }
 
   void AddConstants() {
@@ -177,6 +191,11 @@ std::vector<StageSizes> SizesOfCosts(const Plan& plan, const std::vector<StageMe
                                                           : StageId(static_cast<int32_t>(s));
       if (of.valid()) sizes[s].of_microbatch[value] = memory[of.value][ClassOf(value)];
     }
+  }
+  for (const Action& action : plan.actions) {
+    if (!IsCompute(action.kind) || sizes.empty()) continue;
+    sizes[action.stage.value].temporaries[static_cast<size_t>(action.kind)] =
+        RemadeBy(action.kind, memory[action.stage.value]);
   }
   return sizes;
 }

@@ -28,7 +28,7 @@ struct MemoryPoint {
 };
 
 // What `memory` says of stages for a plan's memory (memory/memory_plan.h), which counts gradients
-// whole from the start. No temporaries.
+// whole from the start. Temporaries are what stages that recompute make again.
 std::vector<StageSizes> SizesOfCosts(const Plan& plan, const std::vector<StageMemory>& memory);
 
 struct MemoryCurve {

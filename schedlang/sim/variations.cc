@@ -142,7 +142,7 @@ CostModel WithSlowRank(const Plan& plan, CostModel costs, RankId rank, double sh
       (*list)[at] = std::llround(static_cast<double>((*list)[at]) * (1 + share));
     };
     for (auto* const list : {&costs.forward, &costs.backward, &costs.input_gradient,
-                             &costs.weight_gradient, &costs.forward_backward}) {
+                             &costs.weight_gradient, &costs.forward_backward, &costs.again}) {
       scale(list, s);
     }
     for (size_t b = 0; b < stages; ++b) {

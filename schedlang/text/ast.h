@@ -254,6 +254,22 @@ struct Iterations {
   Expr count;
 };
 
+// `place v, loop 3;` `place any;`
+struct Place {
+  struct Row {
+    Name layout;
+    std::optional<Expr> turns;  // stages of a rank
+  };
+  Span span;
+  std::vector<Row> rows;
+};
+
+// `layers count;`
+struct Layers {
+  Span span;
+  Expr count;
+};
+
 // `overlap F & B { compute { F.attn … } network { … } }`
 struct Overlap {
   struct Part {
@@ -266,18 +282,18 @@ struct Overlap {
   std::vector<Part> network;
 };
 
-// `split even;` `split balanced;` `split [3, 4];` `split s -> e;` `split "Ett|ttL";`
+// `split even;` `split balanced;` `split any;` `split [3, 4];` `split s -> e;` `split "Ett|ttL";`
 struct Split {
   Span span;
-  std::string kind;  // even, balanced; empty for the other three
+  std::string kind;  // even, balanced, any; empty for the other three
   PerStage layers;
   std::optional<Name> layout;  // with its quotes
 };
 
 struct Statement {
   std::variant<Let, Require, Stages, Pipe, Pad, Rank, Order, Repeat, If, Group, Collective, At,
-               Tighten, Fill, Hold, Prefer, Costs, Minimize, Within, Pairs, Iterations, Overlap,
-               Split>
+               Tighten, Fill, Hold, Prefer, Costs, Minimize, Within, Pairs, Iterations, Place,
+               Layers, Overlap, Split>
       node;
 };
 

@@ -13,7 +13,7 @@
 //              | stages
 //              | 'pipe' name '{' stages 'microbatches' expression end '}'
 //              | 'pad' 'microbatches' 'to' expression end
-//              | 'split' ( 'even' | 'balanced' | string | list | by_stage ) end
+//              | 'split' ( 'even' | 'balanced' | 'any' | string | list | by_stage ) end
 //              | 'overlap' letter { '&' letter }
 //                '{' 'compute' '{' { letter '.' name } '}'
 //                    'network' '{' { letter '.' name } '}' '}'
@@ -32,6 +32,8 @@
 //              | 'within' ( 'activations' | 'memory' ) expression end
 //              | 'pairs' letter '&' letter [ 'costs' value ] end
 //              | 'iterations' expression end
+//              | 'place' name [ expression ] { ',' name [ expression ] } end
+//              | 'layers' expression end
 //              | group
 //   stages     = 'stages' expression 'on' [ 'reversed' ] name [ '->' expression ] end
 //   group      = part { '&' part } end
@@ -259,10 +261,10 @@ constexpr auto kOrderName = [](auto& context) {
 constexpr auto kOnlySpan = [](auto& context) { x3::_val(context).span = x3::_attr(context).span; };
 
 using ast::At, ast::Block, ast::Collective, ast::Costs, ast::Derived, ast::File, ast::Fill,
-    ast::Group, ast::Hold, ast::If, ast::Iterations, ast::Let, ast::Minimize, ast::Option,
-    ast::Order, ast::Overlap, ast::Pad, ast::Pairs, ast::Part, ast::PerStage, ast::Pipe,
-    ast::Prefer, ast::Rank, ast::Repeat, ast::Require, ast::Schedule, ast::Split, ast::Stages,
-    ast::Statement, ast::Tighten, ast::Use, ast::Within;
+    ast::Group, ast::Hold, ast::If, ast::Iterations, ast::Layers, ast::Let, ast::Minimize,
+    ast::Option, ast::Order, ast::Overlap, ast::Pad, ast::Pairs, ast::Part, ast::PerStage,
+    ast::Pipe, ast::Place, ast::Prefer, ast::Rank, ast::Repeat, ast::Require, ast::Schedule,
+    ast::Split, ast::Stages, ast::Statement, ast::Tighten, ast::Use, ast::Within;
 
 const x3::rule<struct BlockTag, Block> block = "'{'";
 const x3::rule<struct StatementTag, Statement> statement = "a statement";
@@ -272,7 +274,7 @@ const x3::rule<struct StagesTag, Stages> stages = "'stages'";
 const x3::rule<struct PipeTag, Pipe> pipe = "'pipe'";
 const x3::rule<struct PadTag, Pad> pad = "'pad'";
 const x3::rule<struct ListTag, PerStage> list =
-    "'even', 'balanced', a list in '[ ]', 's -> e' or a layout in quotes";
+    "'even', 'balanced', 'any', a list in '[ ]', 's -> e' or a layout in quotes";
 const x3::rule<struct ByStageTag, PerStage> by_stage = "a name";
 const x3::rule<struct ForAllTag, PerStage> for_all = "an expression";
 const x3::rule<struct SplitTag, Split> split = "'split'";
@@ -297,6 +299,9 @@ const x3::rule<struct MinimizeTag, Minimize> minimize = "'minimize'";
 const x3::rule<struct WithinTag, Within> within = "'within'";
 const x3::rule<struct PairsTag, Pairs> pairs = "'pairs'";
 const x3::rule<struct IterationsTag, Iterations> iterations = "'iterations'";
+const x3::rule<struct PlaceRowTag, Place::Row> place_row = "a layout";
+const x3::rule<struct PlaceTag, Place> place = "'place'";
+const x3::rule<struct LayersTag, Layers> layers = "'layers'";
 const x3::rule<struct CostsTag, Costs> costs = "'costs'";
 const x3::rule<struct EndOfStatementTag> end = "';'";
 const x3::rule<struct ArgumentTag, Derived::Argument> argument = "an expression";
@@ -348,8 +353,8 @@ const auto for_all_def = x3::expect[expression[append<&PerStage::values>]];
 const auto split_def =
     Word("split")[into<&Split::span>] >
     (by_stage[into<&Split::layers>] | Word("even")[into<&Split::kind>] |
-     Word("balanced")[into<&Split::kind>] | kLayoutString[into<&Split::layout>] |
-     x3::expect[list[into<&Split::layers>]]) > end;
+     Word("balanced")[into<&Split::kind>] | Word("any")[into<&Split::kind>] |
+     kLayoutString[into<&Split::layout>] | x3::expect[list[into<&Split::layers>]]) > end;
 
 const auto overlap_part_def =
     kLetter[into<&Overlap::Part::letter>] > Word(".") > kUsedName[into<&Overlap::Part::name>];
@@ -443,6 +448,16 @@ const auto pairs_def =
 const auto iterations_def =
     Word("iterations")[into<&Iterations::span>] > expression[into<&Iterations::count>] > end;
 
+const auto place_row_def =
+    kLayout[into<&Place::Row::layout>] >> -expression[into<&Place::Row::turns>];
+
+const auto place_def =
+    Word("place")[into<&Place::span>] > place_row[append<&Place::rows>] >
+    *(Word(",") > place_row[append<&Place::rows>]) > end;
+
+const auto layers_def =
+    Word("layers")[into<&Layers::span>] > expression[into<&Layers::count>] > end;
+
 const auto in_schedule =
     let[kIntoNode] | require[kIntoNode] | stages[kIntoNode] | pipe[kIntoNode] | pad[kIntoNode] |
     split[kIntoNode] | overlap[kIntoNode] | rank[kIntoNode];
@@ -451,7 +466,7 @@ const auto in_rank =
     order[kIntoNode] | repeat[kIntoNode] | if_else[kIntoNode] | collective[kIntoNode] |
     at[kIntoNode] | tighten[kIntoNode] | fill[kIntoNode] | hold[kIntoNode] | prefer[kIntoNode] |
     costs[kIntoNode] | minimize[kIntoNode] | within[kIntoNode] | pairs[kIntoNode] |
-    iterations[kIntoNode] | group[kIntoNode];
+    iterations[kIntoNode] | place[kIntoNode] | layers[kIntoNode] | group[kIntoNode];
 
 const auto statement_def = in_schedule | in_rank;
 
@@ -485,7 +500,8 @@ const auto file_def = *(use[append<&File::uses>] | schedule[append<&File::schedu
 BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pipe, pad, list, by_stage, for_all,
                     split, overlap_part, overlap, rank, order, repeat, arm, if_else, part, group,
                     collective, at, tighten, fill, hold, prefer, cost, costs, minimize, within,
-                    pairs, iterations, end, option, argument, defer, derived, schedule, use, file)
+                    pairs, iterations, place_row, place, layers, end, option, argument, defer,
+                    derived, schedule, use, file)
 
 }  // namespace
 

@@ -71,6 +71,11 @@ constexpr WordRow kWords[] = {
      "`pairs F & B;` `pairs F & B costs 3;` in a search: two actions may share the rank"},
     {"iterations", WordSort::kStatement,
      "`iterations e;` in a search: how many orders it tries, more or less"},
+    {"place", WordSort::kStatement,
+     "`place any;` `place line, v, loop 3;` in a search: where the stages may live, instead of "
+     "`stages`"},
+    {"layers", WordSort::kStatement,
+     "`layers e;` in a search: how many the model has; costs are then those of a layer"},
     // Inside statements
     {"on", WordSort::kKeyword, "`stages N on LAYOUT;`"},
     {"microbatches", WordSort::kKeyword,
@@ -98,6 +103,9 @@ constexpr WordRow kWords[] = {
     {"reversed", WordSort::kInPlace, "`stages N on reversed LAYOUT`: with the ranks mirrored"},
     {"even", WordSort::kInPlace, "`split even`: as equal as the number of layers allows"},
     {"balanced", WordSort::kInPlace, "`split balanced`: the least possible slowest stage"},
+    {"any", WordSort::kInPlace,
+     "`place any` `split any` in a search: where stages live and which layers they hold is found, "
+     "too"},
     {"compute", WordSort::kInPlace, "the lane of an overlap that computes"},
     {"network", WordSort::kInPlace, "the lane of an overlap that communicates"},
     {"most", WordSort::kInPlace, "`hold at most e;`"},

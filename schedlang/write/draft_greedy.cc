@@ -16,8 +16,6 @@ namespace {
 // Larger plans are not tried: a rule takes some microseconds an action.
 constexpr size_t kMostGreedyActions = 50'000;
 
-const OrderCosts kUnitOrderCosts = {.actions = {{{1}, {2}, {1}, {1}}}};
-
 // The kinds of the plan's actions; none where a greedy rule cannot be it.
 std::vector<ActionKind> KindsOf(const Plan& plan) {
   std::set<ActionKind> kinds;
@@ -93,10 +91,11 @@ bool GivesOrders(const Plan& plan, const std::vector<GreedyRule>& rules, const O
 
 // "costs F 2, B [3, 3, 4], p2p 1;", what is not as it is without; "" for nothing.
 std::string CostsText(const OrderCosts& costs) {
+  const OrderCosts unit = UnitOrderCosts();
   std::vector<std::string> parts;
   for (size_t k = 0; k < costs.actions.size(); ++k) {
     const std::vector<int64_t>& values = costs.actions[k];
-    if (values == kUnitOrderCosts.actions[k]) continue;
+    if (values == unit.actions[k]) continue;
     const std::string text = absl::StrJoin(values, ", ");
     parts.push_back(absl::StrCat(PrintedKind(static_cast<ActionKind>(k)), " ",
                                  values.size() == 1 ? text : absl::StrCat("[", text, "]")));
@@ -128,7 +127,7 @@ std::optional<Draft> DraftGreedy(const Written& written, bool grows) {
   const Plan& plan = *written.plan;
   std::vector<ActionKind> kinds = KindsOf(plan);
   if (kinds.empty()) return std::nullopt;
-  std::vector<OrderCosts> all_costs = {kUnitOrderCosts};
+  std::vector<OrderCosts> all_costs = {UnitOrderCosts()};
   all_costs.insert(all_costs.end(), written.costs.begin(), written.costs.end());
   for (const HoldLimit& limit : HoldLimitsOf(plan)) {
     do {

@@ -141,6 +141,14 @@ std::string Text(const ast::Pairs& n) {
 std::string Text(const ast::Iterations& n) {
   return absl::StrCat("(iterations ", TextOf(n.count), ")");
 }
+std::string Text(const ast::Place& n) {
+  std::string out = "(place";
+  for (const ast::Place::Row& row : n.rows) {
+    absl::StrAppend(&out, " ", row.layout.text, row.turns ? ":" + TextOf(*row.turns) : "");
+  }
+  return out + ")";
+}
+std::string Text(const ast::Layers& n) { return absl::StrCat("(layers ", TextOf(n.count), ")"); }
 
 std::string Text(const std::vector<ast::Overlap::Part>& parts) {
   std::string out = " (";

@@ -265,5 +265,41 @@ TEST(Costs, AGroupCostsItsPartsUnlessItIsAForwardAndABackward) {
   EXPECT_EQ(GroupCost(fused, group(0, 1)), 1000);
 }
 
+TEST(Costs, StagesThatRecomputeDoTheirForwardAgain) {
+  const Plan plan =
+      PlanFromText("plan x P=2 M=1\nstages 0 1\nrank 0: 0F0 0B0\nrank 1: 1F0 1I0 1W0\n");
+  const std::string common =
+      "F=[10,20],I=7,W=5,FB=25,message=3,memory.saved_for_I=40,memory.saved_for_W=60,"
+      "memory.stash=2";
+  const auto costs = ResolveCosts(*ParseCosts(common + ",recompute=[0,1]"), plan);
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  using Times = std::vector<int64_t>;
+  EXPECT_EQ(costs->forward, (Times{10'000, 20'000}));
+  EXPECT_EQ(costs->backward, (Times{12'000, 32'000}));
+  EXPECT_EQ(costs->input_gradient, (Times{7'000, 27'000}));
+  EXPECT_EQ(costs->weight_gradient, (Times{5'000, 5'000}));
+  const Action pair[] = {{.kind = ActionKind::kForward, .stage = StageId(0)},
+                         {.kind = ActionKind::kBackward, .joined = true, .stage = StageId(1)}};
+  EXPECT_EQ(GroupCost(*costs, pair), 45'000);
+  const Action other[] = {{.kind = ActionKind::kForward, .stage = StageId(1)},
+                          {.kind = ActionKind::kBackward, .joined = true, .stage = StageId(0)}};
+  EXPECT_EQ(GroupCost(*costs, other), 25'000);
+  // It keeps what entered it. I makes the rest again, and leaves W its part.
+  EXPECT_EQ(costs->memory[0][MemoryClass::kSavedForInput], 40);
+  EXPECT_EQ(costs->memory[1][MemoryClass::kSavedForInput], 3);
+  EXPECT_EQ(costs->memory[1][MemoryClass::kSavedForWeight], 0);
+  EXPECT_EQ(costs->memory[1][MemoryClass::kStash], 62);
+  EXPECT_EQ(costs->memory[1].remade_for_input, 37);
+  EXPECT_EQ(costs->memory[1].remade_for_weight, 60);
+  // At the beginning of the model nothing enters.
+  const auto first = ResolveCosts(*ParseCosts(common + ",recompute=1"), plan);
+  EXPECT_EQ(first->memory[0][MemoryClass::kSavedForInput], 0);
+
+  EXPECT_EQ(ResolveCosts(*ParseCosts(common + ",recompute=2"), plan).status().message(),
+            "recompute: a stage does (1) or does not (0), not 2");
+  EXPECT_EQ(ResolveCosts(*ParseCosts(common + ",recompute=[1,0,1]"), plan).status().message(),
+            "recompute: 3 values for 2 stages (give one for all, or one a stage)");
+}
+
 }  // namespace
 }  // namespace stringline

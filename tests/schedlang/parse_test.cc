@@ -362,13 +362,15 @@ const ParseCase kStatements[] = {
     {"split s -> 3 + (s == 0);", "(schedule s (P M) (split (-> s (+ 3 (== s 0)))))\n"},
     {"split even -> even;", "(schedule s (P M) (split (-> even even)))\n"},
     {"split s;",
-     "x.sched:2:7: error: expected 'even', 'balanced', a list in '[ ]', 's -> e' or a layout in "
+     "x.sched:2:7: error: expected 'even', 'balanced', 'any', a list in '[ ]', 's -> e' or a "
+     "layout in "
      "quotes before 's'\n"
      "    2 | split s;\n"
      "      |       ^\n"},
     {"split \"Et|tL\";", "(schedule s (P M) (split \"Et|tL\"))\n"},
     {"split 3;",
-     "x.sched:2:7: error: expected 'even', 'balanced', a list in '[ ]', 's -> e' or a layout in "
+     "x.sched:2:7: error: expected 'even', 'balanced', 'any', a list in '[ ]', 's -> e' or a "
+     "layout in "
      "quotes before '3'\n"
      "    2 | split 3;\n"
      "      |       ^\n"},
@@ -401,6 +403,9 @@ const ParseCase kStatements[] = {
     {"rank r { unshard r; reshard 2 * r; reduce 0 }",
      "(schedule s (P M) (rank r (unshard r) (reshard (* 2 r)) (reduce 0)))\n"},
     {"rank r search { }", "(schedule s (P M) (rank r search))\n"},
+    {"rank r search { place any; place v, loop 3, wave V + 1; layers 4 * P; split any }",
+     "(schedule s (P M) (rank r search (place any) (place v loop:3 wave:(+ V 1)) (layers (* 4 P)) "
+     "(split any)))\n"},
     {"rank r search { minimize span; within activations 2 * P; prefer F, B; iterations 3 * M }",
      "(schedule s (P M) (rank r search (minimize span) (within activations (* 2 P)) (prefer F B) "
      "(iterations (* 3 M))))\n"},

@@ -94,6 +94,43 @@ TEST(FoundTest, LiesBesideTheFile) {
   EXPECT_TRUE(absl::StrContains(both, text.substr(text.find("\nfound "))));
 }
 
+TEST(FoundTest, PlacesAndLayersLieThereToo) {
+  const std::string folder = FoundFolder();
+  WriteText(folder + "/best.sched",
+            "schedule best(P, M) {\n"
+            "  rank r search {\n"
+            "    place line, v; layers 6; split any; prefer F, B;\n"
+            "    costs F l -> l == 5 ? 3 : 1, B l -> l == 5 ? 6 : 2;\n"
+            "  }\n"
+            "}\n");
+  const std::string plan = PlanOf(folder);
+  const std::string text = FoundText(folder);
+  const std::vector<uint64_t> keys = KeysIn(text);
+  ASSERT_EQ(keys.size(), 1u) << text;
+  // What lies there is taken: a line with few layers at the end, one microbatch behind the other.
+  Found slow{.value = 48, .bound = 9, .place = 0, .partition = {5, 1}};
+  for (const int stage : {0, 1}) {
+    const search::Group forward{search::LetterOf(ActionKind::kForward, stage)};
+    const search::Group backward{search::LetterOf(ActionKind::kBackward, stage)};
+    slow.words.push_back({forward, backward, forward, backward});
+  }
+  const std::string file = folder + "/best.sched";
+  FoundFile(file, FoundFile::Use::kReadAndWrite).Keep(keys[0], slow);
+  EXPECT_TRUE(absl::StrContains(FoundText(folder), " value=48 bound=9 place=0 layers=5,1\n"));
+  const std::string planted = PlanOf(folder);
+  EXPECT_TRUE(absl::StrContains(planted, "stages 0 1\nsplit layers 5 1\n")) << planted;
+  EXPECT_TRUE(absl::StrContains(planted, kSlow)) << planted;
+  // But not a place that there is not, nor layers that are not all.
+  for (const auto& [place, partition] :
+       {std::pair(2, search::Partition{5, 1}), std::pair(0, search::Partition{5, 2}),
+        std::pair(0, search::Partition{6, 0}), std::pair(1, search::Partition{5, 1})}) {
+    slow.place = place;
+    slow.partition = partition;
+    FoundFile(file, FoundFile::Use::kReadAndWrite).Keep(keys[0], slow);
+    EXPECT_EQ(PlanOf(folder), plan);
+  }
+}
+
 TEST(FoundTest, EveryCommandUsesIt) {
   const std::string folder = FoundFolder();
   PlantSlowOrder(folder);

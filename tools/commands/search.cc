@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "schedlang/base/status.h"
 #include "schedlang/check/live_memory.h"
 #include "schedlang/check/rules.h"
@@ -25,12 +26,6 @@ namespace stringline {
 namespace {
 
 constexpr int64_t kNsOfSecond = 1'000'000'000;
-
-search::Objective ObjectiveOf(const std::string& name) {
-  if (name == "span") return search::Objective::kSpan;
-  if (name == "period") return search::Objective::kPeriod;
-  return search::Objective::kMakespan;
-}
 
 absl::StatusOr<int64_t> ParameterOf(const std::vector<Parameter>& parameters, const char* name) {
   for (const Parameter& parameter : parameters) {
@@ -79,10 +74,10 @@ absl::StatusOr<SearchRequest> SearchRequestOf(const Flags& flags, const CostRequ
         "(--work model), or a model's shape (--costs FILE.yaml)");
   }
   search::Limits& limits = request.limits;
-  limits.objective = ObjectiveOf(flags.minimize);
+  limits.objective = *search::ObjectiveOf(flags.minimize);
   limits.activations = flags.activations;
   if (!flags.memory.empty()) {
-    SL_ASSIGN_OR_RETURN(limits.memory, ParseInUnit(CostUnit::kBytes, flags.memory));
+    SL_ASSIGN_OR_RETURN(request.memory, ParseMemoryLimit(flags.memory));
     if (limits.activations >= 0) {
       return absl::InvalidArgumentError("--memory and --activations: give one of them");
     }
@@ -90,6 +85,10 @@ absl::StatusOr<SearchRequest> SearchRequestOf(const Flags& flags, const CostRequ
   limits.whole = flags.kinds != "F,I,W";
   limits.split = flags.kinds != "F,B";
   limits.pairs = flags.pairs;
+  request.recompute = flags.recompute == "none"  ? Recompute::kNone
+                      : flags.recompute == "all" ? Recompute::kAll
+                      : flags.recompute == "any" ? Recompute::kAny
+                                                 : Recompute::kAsCosts;
   request.budget = {static_cast<int64_t>(flags.seconds * kNsOfSecond), flags.iterations,
                     static_cast<uint64_t>(flags.seed)};
   return request;
@@ -110,6 +109,15 @@ std::string PrintBound(const FoundSchedule& found) {
                       PrintTime(found.bound.sum()), ": ", reason);
 }
 
+// "3 of 4 stages recompute; its costs are those with recompute=[1,1,1,0]".
+std::string PrintRecomputing(const FoundSchedule& found) {
+  std::vector<int> stages(found.plan.stages.size(), 0);
+  for (const int s : found.recomputing) stages[static_cast<size_t>(s)] = 1;
+  return absl::StrCat(found.recomputing.size(), " of ", stages.size(),
+                      " stages recompute; its costs are those with recompute=[",
+                      absl::StrJoin(stages, ","), "]");
+}
+
 // What its header says: for which costs it was made, what it reaches, the bound.
 std::vector<std::string> HeaderOf(const Flags& flags, const FoundSchedule& found) {
   std::string asked = "stringline search";
@@ -120,10 +128,12 @@ std::vector<std::string> HeaderOf(const Flags& flags, const FoundSchedule& found
     const bool quoted = argument.find(' ') != std::string::npos;
     absl::StrAppend(&asked, " ", quoted ? "'" : "", argument, quoted ? "'" : "");
   }
-  return {absl::StrCat("Found by: ", asked),
-          absl::StrCat(search::NameOf(found.objective), " ", PrintTime(found.value), ", ",
-                       PrintGap(found)),
-          absl::StrCat("bound ", PrintBound(found))};
+  std::vector<std::string> lines = {absl::StrCat("Found by: ", asked),
+                                    absl::StrCat(search::NameOf(found.objective), " ",
+                                                 PrintTime(found.value), ", ", PrintGap(found)),
+                                    absl::StrCat("bound ", PrintBound(found))};
+  if (!found.recomputing.empty()) lines.push_back(PrintRecomputing(found));
+  return lines;
 }
 
 }  // namespace
@@ -135,7 +145,7 @@ absl::StatusOr<std::string> EmittedText(const Flags& flags, const FoundSchedule&
   // More microbatches must fit as well.
   options.limits.activations = flags.activations;
   options.limits.memory = found.memory;
-  if (found.memory >= 0) options.limits.sizes = SizesOfCosts(found.plan, found.costs.memory);
+  if (found.memory.is_given()) options.limits.sizes = SizesOfCosts(found.plan, found.costs.memory);
   SL_ASSIGN_OR_RETURN(const search::WrittenSchedule written, search::WriteSchedule(plan, options));
   return written.text;
 }
@@ -162,6 +172,7 @@ Json FoundAsJson(const FoundSchedule& found) {
           {"span_us", 1e-3 * static_cast<double>(bubbles.span_ns)},
           {"stages", found.plan.stages.size()},
           {"activations", std::move(activations)},
+          {"recompute", found.recomputing},
           {"library", std::move(library)}};
 }
 
@@ -172,10 +183,8 @@ void PrintFound(const FoundSchedule& found, std::ostream& out) {
       << "bound    " << PrintBound(found) << "\n";
   out << "simulated: makespan " << PrintTime(bubbles.makespan_ns) << ", span "
       << PrintTime(bubbles.span_ns) << ", " << PrintBubble(bubbles) << "\n";
-  int most = 0;
-  for (int r = 0; r < found.lowered.ranks(); ++r) {
-    most = std::max(most, PeakActivationsOf(found.lowered, RankId(r)).count);
-  }
+  if (!found.recomputing.empty()) out << PrintRecomputing(found) << "\n";
+  const int most = MostActivationsOf(found.lowered);
   out << "a rank holds at most " << most << (most == 1 ? " activation" : " activations") << "\n";
   if (found.library.empty()) return;
   const LibraryValue& known = found.library.front();

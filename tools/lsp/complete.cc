@@ -31,7 +31,8 @@ struct FollowRow {
 constexpr FollowRow kFollows[] = {
     {"", "on", "line loop v wave reversed"},
     {"on", "reversed", "line loop v wave"},
-    {"", "split", "even balanced"},
+    {"", "split", "even balanced any"},
+    {"", "place", "any line v loop wave"},
     {"", "pad", "microbatches"},
     {"pad", "microbatches", "to"},
     {"", "hold", "at"},
@@ -75,7 +76,8 @@ constexpr StatementRow kStatements[] = {
     {BlockSort::kSequence, "let require repeat if unshard reshard reduce F B I W", "order"},
     {BlockSort::kTimetable, "let require repeat if at", "tighten fill"},
     {BlockSort::kGreedy, "let require", "hold prefer costs"},
-    {BlockSort::kSearch, "let require", "minimize within prefer pairs costs iterations"},
+    {BlockSort::kSearch, "let require",
+     "minimize within prefer pairs costs iterations place layers split"},
     {BlockSort::kOrder, "let require repeat if F B I W", ""},
 };
 

@@ -322,6 +322,8 @@ class NameScan {
     if (Follows("reversed") && Follows("on", 2)) return true;
     const bool says_which = word_ == "split" || word_ == "minimize" || word_ == "within";
     if (says_which && i_ == begin_ + 1) return true;
+    const bool begins_place = Follows("place") || (Follows(",") && brackets_ == 0);
+    if (word_ == "place" && begins_place) return true;
     const bool begins_cost = Follows("costs") || (Follows(",") && brackets_ == 0);
     if (word_ == "costs" && begins_cost && IsCostKey(tokens_[i_].text)) return true;
     return (Follows("at") && Follows("hold", 2)) || (Follows("W") && Follows("defer", 2));

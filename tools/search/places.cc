@@ -1,5 +1,7 @@
 #include "tools/search/places.h"
 
+#include <algorithm>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -54,6 +56,27 @@ bool IsSamePlace(const Plan& a, const Plan& b) {
   return true;
 }
 
+// The library's schedule with these stages' parameters, and V stages a rank where it has such a
+// parameter; nothing where that cannot be.
+std::optional<Plan> LibraryPlan(const LibrarySchedule& schedule, const Plan& stages) {
+  Source source(schedule.name, schedule.text);
+  Diagnostics diagnostics;
+  const auto file = ParseWithUses(
+      &source, [](const std::string& name, const std::string&) { return OpenOfLibrary(name); },
+      &diagnostics);
+  if (!file || !diagnostics.empty()) return std::nullopt;
+  std::vector<Parameter> values = stages.parameters;
+  const int turns = static_cast<int>(stages.stages.size()) / std::max(1, stages.ranks());
+  values.push_back({"V", turns});
+  std::vector<Parameter> parameters;
+  for (const std::string& name : ParameterNames(*file, "")) {
+    const auto value = std::find_if(values.begin(), values.end(),
+                                    [&](const Parameter& one) { return one.name == name; });
+    if (value != values.end()) parameters.push_back(*value);
+  }
+  return ElaboratedPlan(*file, "", parameters, &diagnostics);
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Plan>> StagesOf(const std::string& places, int64_t p, int64_t m) {
@@ -74,13 +97,10 @@ absl::StatusOr<std::vector<Plan>> StagesOf(const std::string& places, int64_t p,
 
 std::vector<KnownOrders> LibraryOrdersOn(const Plan& stages) {
   std::vector<KnownOrders> known;
-  const int turns = static_cast<int>(stages.stages.size()) / std::max(1, stages.ranks());
   for (const LibrarySchedule& schedule : ScheduleLibrary()) {
-    PlanRequest request{schedule.name, "", {}, {{"V", turns}}};
-    request.parameters = {stages.parameters[0], stages.parameters[1]};
-    const absl::StatusOr<Session> session = OpenPlan(request);
-    if (!session.ok() || !session->plan || !IsSamePlace(*session->plan, stages)) continue;
-    absl::StatusOr<search::Words> words = search::WordsOf(*session->plan);
+    const std::optional<Plan> plan = LibraryPlan(schedule, stages);
+    if (!plan || !IsSamePlace(*plan, stages)) continue;
+    absl::StatusOr<search::Words> words = search::WordsOf(*plan);
     if (words.ok()) known.push_back({schedule.name, *std::move(words)});
   }
   return known;

@@ -8,30 +8,16 @@
 
 #include "executor/clock.h"
 #include "schedlang/base/threads.h"
-#include "schedlang/search/policies.h"
 #include "schedlang/search/random.h"
 
 namespace stringline {
 namespace {
 
+constexpr int kRulesAtOnce = 12;
 constexpr int kExplorations = 4;  // of a round
 constexpr int64_t kFirstRound = 200;
 constexpr int64_t kLongestRound = 20'000;
 constexpr int64_t kRoundNs = 200'000'000;  // about as long should one take
-
-// Does work(0) .. work(count - 1) on all cores. Where no more threads are to be had, this one does
-// it all.
-void OnAllCores(int count, const std::function<void(int)>& work) {
-  std::atomic<int> next = 0;
-  const auto take = [&] {
-    for (int i = next++; i < count; i = next++) work(i);
-  };
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  std::vector<std::thread> others;
-  (void)StartThreads(std::clamp(cores, 1, count) - 1, take, &others);
-  take();
-  for (std::thread& other : others) other.join();
-}
 
 // The explorations of one round.
 void Round(const search::Problem& problem, const SearchBudget& budget, SearchState* state) {
@@ -48,22 +34,15 @@ void Round(const search::Problem& problem, const SearchBudget& budget, SearchSta
   ++state->rounds;
 }
 
-// All plain rules, but those for which there is no time left.
-void PlainRules(const search::Problem& problem, int64_t end_ns, SearchState* state) {
-  constexpr int kAlways = 12;
-  const std::vector<search::Policy> policies = search::PlainPolicies(problem);
-  std::vector<search::Words> words(policies.size());
-  OnAllCores(static_cast<int>(policies.size()), [&](int i) {
-    if (i >= kAlways && NowNs() > end_ns) return;
-    words[static_cast<size_t>(i)] = search::ListOrders(problem, policies[static_cast<size_t>(i)]);
-  });
-  search::Evaluator evaluator(problem);
-  for (size_t i = 0; i < policies.size(); ++i) {
-    state->candidates.Offer(&evaluator, std::move(words[i]), policies[i]);
-  }
-}
-
 }  // namespace
+
+void OnAllCores(int count, const std::function<void(int)>& work) {
+  std::atomic<int> next = 0;
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  WorkOnThreads(std::clamp(cores, 1, count), [&] {
+    for (int i = next++; i < count; i = next++) work(i);
+  });
+}
 
 void SearchInRounds(const search::Problem& problem, const SearchBudget& budget,
                     const SearchWatch& watch, SearchState* state) {
@@ -72,7 +51,11 @@ void SearchInRounds(const search::Problem& problem, const SearchBudget& budget,
   const int64_t end_ns = timed ? start_ns + budget.time_ns : std::numeric_limits<int64_t>::max();
   const int64_t most = state->iterations + budget.iterations;
   if (state->rounds == 0) {
-    PlainRules(problem, timed ? start_ns + budget.time_ns / 2 : end_ns, state);
+    // Those for which there is time, and have half of it.
+    const int64_t rules_end_ns = timed ? start_ns + budget.time_ns / 2 : end_ns;
+    search::TryPlainRules(problem, state->bound,
+                          {kRulesAtOnce, OnAllCores, [&] { return NowNs() <= rules_end_ns; }},
+                          &state->candidates);
     state->round_size = kFirstRound;
     state->rounds = 1;
   }

@@ -16,6 +16,9 @@
 
 namespace stringline {
 
+// Does work(0) .. work(count - 1) on all cores.
+void OnAllCores(int count, const std::function<void(int)>& work);
+
 struct SearchBudget {
   int64_t time_ns = 10'000'000'000;
   int64_t iterations = 0;  // of all explorations together; 0: as many as there is time for

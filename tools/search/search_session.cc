@@ -1,6 +1,6 @@
 // Every placement is a problem of its own. All of them get a share of the time, and the one whose
-// best is best gets the rest. What was found is held against the checker: where bytes that it
-// counts exactly are more than the search thought, the search goes on with a little less.
+// best is best gets the rest. What was found is held against the checker: where the bytes that it
+// counts are more than the search thought, the search goes on with a little less.
 #include "tools/search/search_session.h"
 
 #include <algorithm>
@@ -9,81 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "executor/clock.h"
 #include "schedlang/base/status.h"
-#include "schedlang/check/live_memory.h"
 #include "schedlang/check/rules.h"
 #include "schedlang/search/exact.h"
-#include "schedlang/sim/memory_curve.h"
-#include "tools/search/places.h"
-#include "tools/view/words.h"
+#include "schedlang/search/kept_orders.h"
+#include "tools/search/placed_search.h"
 
 namespace stringline {
 namespace {
-
-struct PlacedSearch {
-  Plan stages;
-  CostModel costs;
-  search::Problem problem;
-  search::BoundParts bound;
-  SearchState state;
-  std::vector<LibraryValue> library;
-};
-
-absl::Status CheckFits(const PlacedSearch& place, const search::Limits& limits) {
-  for (int r = 0; r < place.problem.ranks; ++r) {
-    const int64_t least = search::LeastCapacity(place.problem, r);
-    const int64_t capacity = place.problem.capacity[static_cast<size_t>(r)];
-    if (least <= capacity) continue;
-    const bool bytes = limits.activations < 0;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "no order exists within that memory: rank ", r, " must hold ",
-        bytes ? PrintBytes(least)
-              : absl::StrCat(least, least == 1 ? " activation" : " activations"),
-        " for one microbatch",
-        bytes ? absl::StrCat(", beside what is always there, and has ", PrintBytes(capacity))
-              : ""));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<PlacedSearch> PreparePlace(const SearchRequest& request, size_t index) {
-  PlacedSearch place{request.stages[index]};
-  SL_ASSIGN_OR_RETURN(place.costs, CostsFor(request.costs, place.stages));
-  search::Limits limits = request.limits;
-  if (limits.memory < 0 && limits.activations < 0 && place.costs.capacity > 0 &&
-      !place.costs.memory.empty()) {
-    limits.memory = place.costs.capacity;
-  }
-  SL_ASSIGN_OR_RETURN(place.problem, search::ProblemOf(place.stages, place.costs, limits));
-  SL_RETURN_IF_ERROR(CheckFits(place, limits));
-  place.bound = search::PartsOfBound(place.problem);
-  place.state.bound = place.bound.sum();
-  search::Evaluator evaluator(place.problem);
-  const auto offer = [&](const search::Words& words) {
-    if (!search::IsComplete(place.problem, words)) return false;
-    place.state.candidates.Offer(&evaluator, words, std::nullopt);
-    return true;
-  };
-  for (const KnownOrders& known : LibraryOrdersOn(place.stages)) {
-    if (!offer(known.words)) continue;
-    place.library.push_back({known.schedule, search::ValueOf(place.problem, known.words)});
-  }
-  std::stable_sort(place.library.begin(), place.library.end(),
-                   [](const auto& a, const auto& b) { return a.value < b.value; });
-  if (index == 0 && request.begin) offer(*request.begin);
-  return place;
-}
-
-// The bytes that the rank holds at most by the checker's count, less than what it may: the
-// overshoot.
-int64_t Overshoot(const PlacedSearch& place, const Plan& lowered, int64_t memory) {
-  if (memory < 0 || place.costs.memory.empty()) return 0;
-  const std::vector<StageSizes> sizes = SizesOfCosts(lowered, place.costs.memory);
-  int64_t over = 0;
-  for (int r = 0; r < lowered.ranks(); ++r) {
-    over = std::max(over, PeakBytesOf(lowered, RankId(r), sizes).bytes - memory);
-  }
-  return over;
-}
 
 class SearchRun {
  public:
@@ -93,7 +25,7 @@ class SearchRun {
   absl::StatusOr<FoundSchedule> Run() {
     std::vector<PlacedSearch> places;
     for (size_t i = 0; i < request_.stages.size(); ++i) {
-      absl::StatusOr<PlacedSearch> place = PreparePlace(request_, i);
+      absl::StatusOr<PlacedSearch> place = PreparePlace(request_, i, BudgetToChoose());
       if (place.ok()) {
         places.push_back(*std::move(place));
       } else if (request_.stages.size() == 1 || !absl::IsInvalidArgument(place.status())) {
@@ -119,6 +51,15 @@ class SearchRun {
   }
 
  private:
+  // Of what is left, where several placements choose which stages recompute.
+  SearchBudget BudgetToChoose() const {
+    SearchBudget budget = request_.budget;
+    const auto share = static_cast<int64_t>(request_.stages.size());
+    budget.time_ns /= share;
+    budget.iterations = (budget.iterations + share - 1) / share;
+    return budget;
+  }
+
   static int64_t ValueOf(const PlacedSearch& place) {
     return place.state.candidates.empty() ? search::kNoLimit
                                           : place.state.candidates.best().score.value;
@@ -141,60 +82,54 @@ class SearchRun {
   // budget suffices.
   void ProveIfSmall(PlacedSearch* place) {
     constexpr int64_t kMostLetters = 400, kNodeNs = 25'000, kMostNodes = 2'000'000;
-    int64_t letters = 0;
-    for (const search::StageWork& stage : place->problem.stages) letters += 3 * stage.microbatches;
-    if (letters > kMostLetters || place->problem.objective == search::Objective::kPeriod) return;
-    SearchBudget moment = WhatIsLeft();
-    moment.time_ns /= 8;
-    moment.iterations /= 8;
-    Search(moment, place);
+    if (search::LettersOf(place->problem) > kMostLetters) return;
+    if (place->problem.objective == search::Objective::kPeriod) return;
+    Search(ShareOfRest(*place, 8), place);
     SearchState& state = place->state;
     if (stopped_ || state.candidates.empty() || state.IsProven()) return;
-    const bool timed = request_.budget.iterations == 0;
-    const int64_t nodes = timed ? WhatIsLeft().time_ns / 4 / kNodeNs : WhatIsLeft().iterations / 4;
+    const SearchBudget quarter = ShareOfRest(*place, 4);
+    const int64_t nodes = quarter.iterations == 0 ? quarter.time_ns / kNodeNs : quarter.iterations;
     const search::Proven proven = search::SolveExactly(
         place->problem, state.candidates.best().score.value, std::min(nodes, kMostNodes));
     search::Evaluator evaluator(place->problem);
     if (!proven.words.empty()) state.candidates.Offer(&evaluator, proven.words, std::nullopt);
+    if (place->is_one_choice) return;
     state.bound =
         std::max(state.bound, std::min(proven.bound, state.candidates.best().score.value));
   }
 
-  SearchBudget WhatIsLeft() const {
+  // One part of so many of the time, or of the iterations, that are left.
+  SearchBudget ShareOfRest(const PlacedSearch& place, int parts) const {
     SearchBudget budget = request_.budget;
-    budget.time_ns = std::max<int64_t>(0, end_ns_ - NowNs());
-    if (request_.stages.size() > 1) budget.iterations = (budget.iterations + 1) / 2;
+    budget.time_ns = std::max<int64_t>(0, end_ns_ - NowNs()) / parts;
+    if (budget.iterations > 0) {
+      budget.iterations = std::max<int64_t>(1, (end_iterations_ - place.state.iterations) / parts);
+    }
     return budget;
   }
 
+  // Where bytes are limited it looks now and then whether what was found fits by the checker's
+  // count.
   absl::StatusOr<FoundSchedule> Finish(PlacedSearch* place) {
-    constexpr int kTries = 4;
-    const int64_t memory = request_.limits.activations >= 0 ? -1
-                           : request_.limits.memory >= 0    ? request_.limits.memory
-                           : place->costs.memory.empty() || place->costs.capacity == 0
-                               ? -1
-                               : place->costs.capacity;
-    for (int i = 0; i < kTries; ++i) {
-      ProveIfSmall(place);
-      Search(WhatIsLeft(), place);
-      if (place->state.candidates.empty()) {
-        return absl::NotFoundError(
-            "no order was found that ends within that memory; give more of it, or more time");
-      }
-      FoundSchedule found;
-      found.plan = search::PlanOf(place->stages, place->state.candidates.best().words);
-      found.lowered = LoweredPlan(found.plan, CommLayout::kEdge, place->costs.collectives);
-      const int64_t over = Overshoot(*place, found.lowered, memory);
-      found.memory = memory;
-      if (over <= 0) return Simulated(std::move(found), *place);
-      for (int64_t& capacity : place->problem.capacity) capacity -= over;
-      place->state.candidates = {};
-      place->state.rounds = 0;
+    const int64_t share = request_.stages.size() > 1 ? 2 : 1;
+    end_iterations_ = place->state.iterations + (request_.budget.iterations + share - 1) / share;
+    ProveIfSmall(place);
+    std::vector<int> parts = {1};
+    if (place->memory.is_given()) parts = {16, 16, 16, 16, 4, 2, 1};
+    for (const int part : parts) {
+      Search(ShareOfRest(*place, part), place);
+      SL_RETURN_IF_ERROR(TakeWhatFits(place).status());
     }
-    return absl::NotFoundError("no order was found whose bytes fit; give more memory");
+    if (place->fitting.words.empty()) {
+      return absl::NotFoundError("no order was found whose bytes fit; give more memory");
+    }
+    return Simulated(place->fitting.words, *place);
   }
 
-  absl::StatusOr<FoundSchedule> Simulated(FoundSchedule found, const PlacedSearch& place) {
+  absl::StatusOr<FoundSchedule> Simulated(const search::Words& words, const PlacedSearch& place) {
+    FoundSchedule found;
+    found.plan = search::PlanOf(place.stages, words);
+    found.lowered = LoweredOf(place, words);
     Diagnostics findings;
     if (!Check(found.lowered, CheckOptions{}, &findings)) {
       return absl::InternalError(
@@ -207,8 +142,12 @@ class SearchRun {
     SL_ASSIGN_OR_RETURN(found.timeline, SimulatedStep(found.lowered, wiring, found.costs));
     found.bound = place.bound;
     found.least = place.state.bound;
+    found.memory = place.memory;
+    for (size_t s = 0; s < place.recomputes.size(); ++s) {
+      if (place.recomputes[s] == 1) found.recomputing.push_back(static_cast<int>(s));
+    }
     found.objective = place.problem.objective;
-    found.value = search::ValueOf(place.problem, place.state.candidates.best().words);
+    found.value = search::ValueOf(place.problem, words);
     found.iterations = place.state.iterations;
     found.library = place.library;
     return found;
@@ -217,6 +156,7 @@ class SearchRun {
   const SearchRequest& request_;
   const WatchSearch& watch_;
   const int64_t end_ns_;
+  int64_t end_iterations_ = 0;
   bool stopped_ = false;
   absl::Status first_error_;
 };

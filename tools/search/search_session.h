@@ -17,11 +17,17 @@
 
 namespace stringline {
 
+// Which stages recompute: as the costs say, or instead of that none, all, or those for which what
+// is found is best.
+enum class Recompute : uint8_t { kAsCosts, kNone, kAll, kAny };
+
 struct SearchRequest {
   std::vector<Plan> stages;            // where stages may live: one plan for each
   std::optional<search::Words> begin;  // an order for stages[0] to begin with
   CostRequest costs;
-  search::Limits limits;  // memory: -1 also for what the costs' capacity says
+  MemoryLimit memory;     // of bytes; where none is said, what the costs' capacity says
+  search::Limits limits;  // without bytes
+  Recompute recompute = Recompute::kAsCosts;
   SearchBudget budget;
 };
 
@@ -47,7 +53,8 @@ struct FoundSchedule {
   search::Objective objective = search::Objective::kMakespan;
   int64_t value = 0;  // of the objective, by the search
   int64_t iterations = 0;
-  int64_t memory = -1;                // bytes that a rank was allowed to hold; -1: any number
+  MemoryLimit memory;                 // bytes that ranks were allowed to hold
+  std::vector<int> recomputing;       // stages that the search was told or chose to recompute
   std::vector<LibraryValue> library;  // what the library's schedules reach there, the best first
   bool IsProven() const { return value <= least; }
   double gap() const;

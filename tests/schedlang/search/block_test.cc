@@ -90,6 +90,21 @@ const RulesCase kBadRules[] = {
     {"pairs F & B costs 0;", "a cost of 0; costs are 1 .. 1000000000"},
     {"pairs F & B costs r + 1;", "the costs of the pair are not the same on all ranks"},
     {"pairs F & I costs [1, 2, 3];", "costs of 3 stages, but there are 2"},
+    // Places and layers
+    {"place v;", "'place' stands instead of 'stages' and pipes, not beside them"},
+    {"split any;",
+     "'split any' shares out layers, and nothing says how many there are: 'layers 24;' in the "
+     "search block"},
+    {"layers 1;", "there are 1 layers for 2 stages; a stage has one at least"},
+    {"layers 0;", "a model of 0 layers; a search takes 1 .. 4096"},
+    {"layers 2 + r;", "the layers are not the same on all ranks"},
+    {"layers 3; layers 3;", "a second 'layers'"},
+    {"layers 3; split [1, 1];", "the split has 2 layers, and the search is told of 3"},
+    {"layers 3; costs F [1, 2];", "costs of 2 layers, but there are 3"},
+    {"costs F 2; layers 3;",
+     "'layers' stands before 'costs' and 'pairs': it says what they are of"},
+    {"pairs F & B costs 2; layers 3;",
+     "'layers' stands before 'costs' and 'pairs': it says what they are of"},
     // Limits that nothing fits into
     {"within activations 1 - r;", "no order exists within 0 activations on rank 1: it needs 1"},
     {"within memory 4; costs saved_for_I 2, saved_for_W 1, stash 5; prefer F, I, W;",
@@ -105,6 +120,74 @@ TEST(SearchBlock, SaysWhatIsWrong) {
     const std::string finding = first.substr(text + 7);
     EXPECT_EQ(finding.substr(0, finding.find(" (and ")), c.finding) << answer;
   }
+}
+
+TEST(SearchBlock, SaysWhatIsWrongWithPlaces) {
+  const RulesCase kBadPlaces[] = {
+      {"place;", "expected a layout before ';'"},
+      {"place ring;", "there is no layout 'ring'; there are line, loop, v, wave"},
+      {"place any, v;", "'any' stands alone: it is all of them"},
+      {"place v 3;", "'v' takes no number: only 'loop' and 'wave' have stages of a rank to choose"},
+      {"place loop r;", "0 stages a rank, with r = 0; there may be 1 .. 1024"},
+      {"place loop r + 1;", "the places are not the same on all ranks"},
+      {"place v; layers 3;", "there are 3 layers for 4 stages; a stage has one at least"},
+      {"layers 8; place v; split [2, 2, 2, 2];",
+       "'place' leaves open how many stages there are, and this split says what each of them "
+       "holds; "
+       "it may be even, balanced or any"},
+      {"costs F 1; place v;",
+       "'place' stands before 'costs' and 'pairs': it says what they are of"},
+      {"place v; within activations 1;",
+       "no order exists within 1 activation on rank 0: it needs 2"},
+  };
+  for (const RulesCase& c : kBadPlaces) {
+    const std::string answer = Elaborated(BlockWith(c.rules, ""), {{"P", 2}, {"M", 2}});
+    const std::string first = answer.substr(0, answer.find('\n'));
+    const size_t text = first.find("error: ");
+    ASSERT_NE(text, std::string::npos) << c.rules << "\n" << answer;
+    const std::string finding = first.substr(text + 7);
+    EXPECT_EQ(finding.substr(0, finding.find(" (and ")), c.finding) << answer;
+  }
+  const std::string sequence =
+      "schedule s(P, M) { stages P on line; split any; rank r { F r; B r } }";
+  EXPECT_TRUE(absl::StrContains(Elaborated(sequence, {{"P", 1}, {"M", 1}}),
+                                "'split any' is found by a search, and this schedule has none"));
+}
+
+// The plan that a block of rules alone finds, without its header.
+std::string Placed(const std::string& rules, int p, int m) {
+  return Elaborated(BlockWith(rules, ""), {{"P", p}, {"M", m}});
+}
+
+TEST(SearchBlock, FindsWhereStagesLive) {
+  // Of one place, every stage is a layer: the same as if the schedule said it.
+  EXPECT_EQ(
+      Placed("place v; within activations 3;", 2, 3),
+      Elaborated(BlockWith("within activations 3;", "stages 2 * P on v;"), {{"P", 2}, {"M", 3}}));
+  // Of several, stages of a line are two layers.
+  const std::string line = Placed("place line, v; within activations 1;", 1, 2);
+  EXPECT_TRUE(absl::StrContains(line, "stages 0\ncosts F=2 B=4 I=2 W=2\n")) << line;
+  EXPECT_TRUE(absl::StrContains(line, "search makespan=12 bound=12\n")) << line;
+  // The more stages a rank has, the sooner the last one starts.
+  const std::string any = Placed("place any;", 2, 4);
+  EXPECT_TRUE(absl::StrContains(any, "stages 0 1 0 1 0 1\n") ||
+              absl::StrContains(any, "stages 0 1 1 0 0 1 1 0\n"))
+      << any;
+}
+
+TEST(SearchBlock, FindsWhichLayersStagesHold) {
+  const std::string costs = "costs F l -> l == 5 ? 5 : 1, B l -> l == 5 ? 10 : 2; prefer F, B;";
+  const auto split = [&](const std::string& how) {
+    const std::string plan =
+        Elaborated(BlockWith("layers 6; " + how + costs), {{"P", 2}, {"M", 4}});
+    const size_t at = plan.find("\nsplit ");
+    return at == std::string::npos ? plan : plan.substr(at + 1, plan.find('\n', at + 1) - at - 1);
+  };
+  EXPECT_EQ(split(""), "split layers 3 3");
+  EXPECT_EQ(split("split any; "), "split layers 5 1");
+  EXPECT_EQ(split("split balanced; "), "split layers 5 1");
+  EXPECT_EQ(split("split [2, 4]; "), "split layers 2 4");
+  EXPECT_EQ(split("split \"Ettt|tmtL\"; "), "split layers 3 3");
 }
 
 TEST(SearchBlock, BelongsToItself) {

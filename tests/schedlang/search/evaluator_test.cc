@@ -8,7 +8,7 @@
 #include "schedlang/search/list_orders.h"
 #include "schedlang/search/policies.h"
 #include "schedlang/search/random.h"
-#include "tests/schedlang/search/random_problem.h"
+#include "tests/schedlang/search/tiny_problems.h"
 
 namespace stringline::search {
 namespace {
@@ -28,17 +28,30 @@ Score PlainScore(const Problem& problem, const Words& words) {
 Words Moved(Words words, const Move& move) {
   auto& word = words[static_cast<size_t>(move.rank)];
   const Group group = word[static_cast<size_t>(move.from)];
-  word.erase(word.begin() + move.from);
-  word.insert(word.begin() + move.to, group);
+  if (move.kind == Move::Kind::kShift) {
+    word.erase(word.begin() + move.from);
+    word.insert(word.begin() + move.to, group);
+  } else if (move.kind == Move::Kind::kJoin) {
+    const Letter other = word[static_cast<size_t>(move.to)].first;
+    const bool is_forward = KindOf(group.first) == ActionKind::kForward;
+    word[static_cast<size_t>(move.to)] =
+        is_forward ? Group{group.first, other} : Group{other, group.first};
+    word.erase(word.begin() + move.from);
+  } else {
+    const bool forward = move.kind == Move::Kind::kTakeForward;
+    word[static_cast<size_t>(move.from)] = {forward ? group.second : group.first};
+    word.insert(word.begin() + move.to, {forward ? group.first : group.second});
+  }
   return words;
 }
 
 TEST(EvaluatorTest, MovesAreEvaluatedAsThePlainEvaluationDoes) {
-  int tried = 0, ended = 0;
-  for (uint64_t seed = 1; seed <= 120; ++seed) {
+  int tried = 0, ended = 0, joined = 0, parted = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
-    const Problem problem = RandomProblem(&random);
+    std::mt19937_64 draws(seed);
+    const Problem problem = RandomProblem(draws, 4, 7);
     const std::vector<Policy> policies = PlainPolicies(problem);
     const Policy& policy =
         policies[static_cast<size_t>(random.Below(static_cast<int64_t>(policies.size())))];
@@ -56,10 +69,21 @@ TEST(EvaluatorTest, MovesAreEvaluatedAsThePlainEvaluationDoes) {
       if (length == 0) continue;
       move.from = static_cast<int>(random.Below(length));
       move.to = static_cast<int>(random.Below(length));
+      const auto& word = words[static_cast<size_t>(move.rank)];
+      const bool is_pair = word[static_cast<size_t>(move.from)].is_pair();
+      if (is_pair && !random.OneIn(4)) {
+        move.kind = random.OneIn(2) ? Move::Kind::kTakeForward : Move::Kind::kTakeBack;
+        move.to = static_cast<int>(random.Below(length + 1));
+      } else if (!is_pair && !word[static_cast<size_t>(move.to)].is_pair() && random.OneIn(2)) {
+        move.kind = Move::Kind::kJoin;
+        if (move.from == move.to) continue;
+      }
       const Words moved = Moved(words, move);
       ASSERT_EQ(evaluator.IsPossible(move), IsComplete(problem, moved)) << "trial " << trial;
       if (!evaluator.IsPossible(move)) continue;
       ++tried;
+      joined += move.kind == Move::Kind::kJoin;
+      parted += move.kind != Move::Kind::kJoin && move.kind != Move::Kind::kShift;
       const Score plain = PlainScore(problem, moved);
       const Score score = evaluator.Try(move, kNoLimit);
       ASSERT_EQ(score.value, plain.value) << "trial " << trial;
@@ -76,13 +100,16 @@ TEST(EvaluatorTest, MovesAreEvaluatedAsThePlainEvaluationDoes) {
   }
   EXPECT_GT(tried, 1000);
   EXPECT_GT(ended, 500);
+  EXPECT_GT(joined, 100);
+  EXPECT_GT(parted, 50);
 }
 
 TEST(EvaluatorTest, ThePathBackLeadsToAStartAtZero) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
-    const Problem problem = RandomProblem(&random);
+    std::mt19937_64 draws(seed);
+    const Problem problem = RandomProblem(draws, 4, 7);
     const Words words = ListOrders(problem, PlainPolicies(problem).front());
     if (words.empty()) continue;
     Evaluator evaluator(problem);

@@ -3,12 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
+#include <random>
 #include <set>
 
 #include "schedlang/search/lower_bound.h"
 #include "schedlang/search/one_at_a_time.h"
+#include "schedlang/search/policies.h"
+#include "tests/schedlang/search/tiny_problems.h"
 
 namespace stringline::search {
 namespace {
@@ -45,6 +49,30 @@ class InMemory : public KeptOrders {
   std::map<uint64_t, Found> orders;
   int asked = 0;
 };
+
+TEST(KeptOrdersTest, PlacesAreFoundOnce) {
+  Partitioning of{.layers = 3, .stages = 2, .key = 1};
+  of.problem_of = [](absl::Span<const int> partition) {
+    Problem problem = BackAndForth(2, 2, 2, 3);
+    for (size_t s = 0; s < 2; ++s) {
+      for (int64_t& time : problem.stages[s].time) time *= partition[s];
+    }
+    return problem;
+  };
+  InMemory kept;
+  const Found first = FindPlaceOnce({of}, {.iterations = 100}, INT64_MAX, &kept);
+  EXPECT_TRUE(IsPartition(of, first.partition));
+  ASSERT_EQ(kept.orders.size(), 1u);
+  Found& lies_there = kept.orders.begin()->second;
+  lies_there.partition = first.partition == Partition{1, 2} ? Partition{2, 1} : Partition{1, 2};
+  lies_there.value = ValueOf(of.problem_of(lies_there.partition), lies_there.words);
+  const Found again = FindPlaceOnce({of}, {.iterations = 100}, INT64_MAX, &kept);
+  EXPECT_EQ(again.partition, lies_there.partition);
+  // At other costs of layers it is another one, although the even partition costs the same.
+  of.key = 2;
+  EXPECT_EQ(FindPlaceOnce({of}, {.iterations = 100}, INT64_MAX, &kept).partition, first.partition);
+  EXPECT_EQ(kept.orders.size(), 2u);
+}
 
 TEST(KeptOrdersTest, AreFoundOnce) {
   const Problem problem = BackAndForth(2, 4, 3, 3);
@@ -158,6 +186,28 @@ TEST(OneAtATimeTest, HoldsWhatItSaysAndNoLess) {
   EXPECT_EQ(LeastCapacity(problem, 0), 11);
   problem.whole = true;
   EXPECT_EQ(LeastCapacity(problem, 0), 6);
+}
+
+TEST(OneAtATimeTest, IsFoundWhereRulesGetStuck) {
+  int stuck = 0;
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    const Problem problem = RandomProblem(random, 3, 3);
+    bool has_order = true;
+    for (int r = 0; r < problem.ranks; ++r) {
+      has_order = has_order && LeastCapacity(problem, r) <= problem.capacity[r];
+    }
+    const Found found = FindOrders(problem, {}, {.iterations = 12});
+    ASSERT_EQ(!found.words.empty(), has_order) << Print(problem);
+    if (!has_order) continue;
+    EXPECT_TRUE(IsComplete(problem, found.words));
+    EXPECT_LE(found.bound, found.value);
+    const std::vector<Policy> policies = PlainPolicies(problem);
+    stuck += std::all_of(policies.begin(), policies.end(),
+                         [&](const Policy& policy) { return ListOrders(problem, policy).empty(); });
+  }
+  EXPECT_GT(stuck, 0);
 }
 
 }  // namespace

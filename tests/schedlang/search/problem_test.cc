@@ -85,6 +85,41 @@ TEST(ProblemTest, WhatIsNoOrderIsNotComplete) {
   EXPECT_FALSE(IsComplete(tight, words));
 }
 
+TEST(ProblemTest, WhatIsNoGroupOfTheProblemIsNotComplete) {
+  const Plan plan = PlanOfCase({"zb_h1", 2, 3});
+  const auto costs = ResolveCosts(UnitCosts(), plan);
+  const Problem problem = *ProblemOf(plan, *costs, {.pairs = true});
+  const Words words = *WordsOf(plan);
+  ASSERT_TRUE(IsComplete(problem, words));
+  const auto with_first = [&](Group group) {
+    Words changed = words;
+    changed[1].front() = group;
+    return changed;
+  };
+  // Stages that there are not, alone and as the second part.
+  const Letter forward = LetterOf(ActionKind::kForward, 1);
+  for (const int stage : {2, 3000, kMostStages}) {
+    for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward}) {
+      EXPECT_FALSE(IsComplete(problem, with_first({LetterOf(kind, stage)})));
+      EXPECT_FALSE(IsComplete(problem, with_first({forward, LetterOf(kind, stage)})));
+      EXPECT_FALSE(IsComplete(problem, with_first({LetterOf(kind, stage), forward})));
+    }
+  }
+  EXPECT_FALSE(IsComplete(problem, with_first({kNoLetter})));
+  // Pairs of other kinds: an F with a W, and an I before its F.
+  const Letter input = LetterOf(ActionKind::kInputGradient, 1);
+  const Letter weight = LetterOf(ActionKind::kWeightGradient, 1);
+  Words pairs(2);
+  pairs[0] = words[0];
+  const Group one{forward}, two{input}, three{weight};
+  pairs[1] = {one, two, {forward, weight}, two, three, one, two, three};
+  EXPECT_FALSE(IsComplete(problem, pairs));
+  pairs[1] = {one, {forward, input}, {forward, input}, two, three, three, three};
+  EXPECT_TRUE(IsComplete(problem, pairs));
+  pairs[1][1] = {input, forward};
+  EXPECT_FALSE(IsComplete(problem, pairs));
+}
+
 TEST(ProblemTest, ThePeriodIsThatOfStepsBehindEachOther) {
   // A rank of ZB-H2 idles before its first and behind its last action only.
   const Plan plan = PlanOfCase({"zb_h2", 4, 12});

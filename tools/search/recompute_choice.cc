@@ -1,0 +1,180 @@
+#include "tools/search/recompute_choice.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "executor/clock.h"
+#include "schedlang/base/status.h"
+#include "schedlang/search/search.h"
+#include "tools/search/placed_search.h"
+#include "tools/search/places.h"
+
+namespace stringline {
+namespace {
+
+using search::kForwardAt;
+using search::kInputAt;
+using search::kWeightAt;
+using search::kWholeAt;
+using search::StageWork;
+
+constexpr int kRules = 12;       // of a short search
+constexpr int64_t kMoves = 400;  // behind them
+constexpr int64_t kShortSearch = 10 * kRules + kMoves;
+
+const search::RuleTurns kShortTurns = {.at_once = kRules,
+                                       .all =
+                                           [](int count, const std::function<void(int)>& make) {
+                                             for (int i = 0; i < count; ++i) make(i);
+                                           },
+                                       .goes_on = [] { return false; }};
+
+struct Valued {
+  std::vector<int64_t> stages;
+  search::Score score;
+  search::Words words;
+  int recomputing() const { return static_cast<int>(std::count(stages.begin(), stages.end(), 1)); }
+};
+
+// Of equal worth those that recompute less are better.
+bool IsBetter(const Valued& a, const Valued& b) {
+  if (a.score.value != b.score.value) return a.score.value < b.score.value;
+  return a.recomputing() < b.recomputing();
+}
+
+// At every moment the less that either of them holds.
+void HoldTheLess(const StageWork& other, StageWork* work) {
+  auto& [forward, whole, input, weight] = work->during;
+  const int64_t held = std::min(work->after[kForwardAt], other.after[kForwardAt]);
+  const auto less = [&](int64_t of_work, int64_t of_other) {
+    return std::min(work->after[kForwardAt] + of_work, other.after[kForwardAt] + of_other);
+  };
+  const int64_t in_whole = less(whole, other.during[kWholeAt]);
+  const int64_t in_input = less(input, other.during[kInputAt]);
+  const int64_t deferred = less(work->after[kInputAt], other.after[kInputAt]);
+  forward = std::min(forward, other.during[kForwardAt]);
+  whole = in_whole - held;
+  input = in_input - held;
+  weight = std::min(weight, other.during[kWeightAt]);
+  work->after = {held, -held, deferred - held, -deferred};
+}
+
+class Chooser {
+ public:
+  Chooser(const SearchRequest& request, const StepCosts& costs, const Plan& stages,
+          const SearchBudget& budget)
+      : request_(request), costs_(costs), plan_(stages), budget_(budget) {
+    if (budget.iterations == 0) end_ns_ = NowNs() + budget.time_ns / 2;
+    for (KnownOrders& known : LibraryOrdersOn(stages)) known_.push_back(std::move(known.words));
+  }
+
+  absl::StatusOr<RecomputeChoice> Run() {
+    const std::vector<int64_t> none(plan_.stages.size(), 0), all(plan_.stages.size(), 1);
+    const auto least = PlacedProblemOf(request_, costs_, plan_, none);
+    const auto most = PlacedProblemOf(request_, costs_, plan_, all);
+    // Without bytes that are limited there is nothing to gain.
+    if (!most.ok() || !most->memory.is_given()) {
+      SL_RETURN_IF_ERROR(least.status());
+      return RecomputeChoice{.stages = none};
+    }
+    Valued best = Value(all);
+    if (Valued other = Value(none); IsBetter(other, best)) best = std::move(other);
+    Climb(&best);
+    RecomputeChoice choice{.stages = best.stages, .is_one_of_many = true, .begin = {best.words}};
+    SL_ASSIGN_OR_RETURN(choice.bound, BoundOfAll(*most));
+    return choice;
+  }
+
+ private:
+  bool HasTime() const {
+    return budget_.iterations == 0 ? NowNs() < end_ns_ : spent_ < budget_.iterations / 2;
+  }
+
+  // By a short search; kNoLimit where no order was found that fits.
+  Valued Value(const std::vector<int64_t>& stages, const search::Words& begin = {}) const {
+    constexpr int kTries = 4;
+    Valued valued{.stages = stages};
+    absl::StatusOr<PlacedProblem> placed = PlacedProblemOf(request_, costs_, plan_, stages);
+    if (!placed.ok()) return valued;
+    PlacedSearch place{plan_, std::move(placed->costs), std::move(placed->memory),
+                       std::move(placed->problem)};
+    for (const search::Words& words : known_) OfferKnown(words, &place);
+    OfferKnown(begin, &place);
+    BeginAnew(&place);
+    for (int i = 0; i < kTries; ++i) {
+      search::Candidates& candidates = place.state.candidates;
+      search::TryPlainRules(place.problem, 0, kShortTurns, &candidates);
+      candidates = search::Explore(place.problem, std::move(candidates), 0, {kMoves, budget_.seed});
+      const absl::StatusOr<bool> all_fit = TakeWhatFits(&place);
+      if (!all_fit.ok() || *all_fit) break;
+    }
+    valued.score = place.fitting.score;
+    valued.words = std::move(place.fitting.words);
+    return valued;
+  }
+
+  // Some stages are tried beside each other; the best of them counts.
+  void Climb(Valued* best) {
+    constexpr size_t kAtOnce = 4;
+    const size_t count = plan_.stages.size();
+    for (bool is_better = true; is_better;) {
+      is_better = false;
+      for (size_t s = 0; s < count && HasTime(); s += kAtOnce) {
+        std::vector<Valued> tried(std::min(kAtOnce, count - s));
+        OnAllCores(static_cast<int>(tried.size()), [&](int i) {
+          std::vector<int64_t> stages = best->stages;
+          stages[s + static_cast<size_t>(i)] ^= 1;
+          tried[static_cast<size_t>(i)] = Value(stages, best->words);
+        });
+        spent_ += static_cast<int64_t>(tried.size()) * kShortSearch;
+        Valued& first = *std::min_element(tried.begin(), tried.end(), IsBetter);
+        if (!IsBetter(first, *best)) continue;
+        *best = std::move(first);
+        is_better = true;
+      }
+    }
+  }
+
+  // Stages as quick as those that do not recompute, and holding no more than either.
+  absl::StatusOr<search::BoundParts> BoundOfAll(const PlacedProblem& all) const {
+    SearchRequest unlimited = request_;
+    unlimited.memory = std::numeric_limits<int64_t>::max() / 8;
+    const std::vector<int64_t> none(plan_.stages.size(), 0);
+    SL_ASSIGN_OR_RETURN(PlacedProblem placed, PlacedProblemOf(unlimited, costs_, plan_, none));
+    placed.problem.capacity = all.problem.capacity;
+    for (size_t s = 0; s < none.size(); ++s) {
+      HoldTheLess(all.problem.stages[s], &placed.problem.stages[s]);
+    }
+    return search::PartsOfBound(placed.problem);
+  }
+
+  const SearchRequest& request_;
+  const StepCosts& costs_;
+  const Plan& plan_;
+  const SearchBudget& budget_;
+  std::vector<search::Words> known_;  // the library's
+  int64_t end_ns_ = 0;
+  int64_t spent_ = 0;  // iterations
+};
+
+}  // namespace
+
+absl::StatusOr<RecomputeChoice> ChooseRecompute(const SearchRequest& request,
+                                                const StepCosts& costs, const Plan& stages,
+                                                const SearchBudget& budget) {
+  const size_t count = stages.stages.size();
+  switch (request.recompute) {
+    case Recompute::kAsCosts:
+      return RecomputeChoice();
+    case Recompute::kNone:
+      return RecomputeChoice{.stages = std::vector<int64_t>(count, 0)};
+    case Recompute::kAll:
+      return RecomputeChoice{.stages = std::vector<int64_t>(count, 1)};
+    case Recompute::kAny:
+      break;
+  }
+  return Chooser(request, costs, stages, budget).Run();
+}
+
+}  // namespace stringline
