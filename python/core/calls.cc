@@ -292,6 +292,23 @@ absl::StatusOr<Answer> Swept(const Request& request) {
   return Answer{.figures = SweptAsJson(*listed)};
 }
 
+// The step of what was found, as its text says it: actions know their lines.
+absl::StatusOr<Step> FoundStep(const FoundSchedule& found, const CostRequest& costs,
+                               const std::string& text) {
+  const std::vector<Parameter> parameters = {{"P", found.plan.ranks()},
+                                             {"M", found.plan.microbatches}};
+  SL_ASSIGN_OR_RETURN(Session session,
+                      OpenPlan({.file = "found.sched", .parameters = parameters, .text = text}));
+  if (!session.plan) return absl::InternalError(Render(session.diagnostics, session.source));
+  SL_ASSIGN_OR_RETURN(session.asked, FindCosts(costs));
+  session.costs = found.costs;
+  session.costs_of_model = session.asked->spec.IsOfModel();
+  session.plan = LoweredPlan(*std::move(session.plan), CommLayout::kEdge, found.costs.collectives);
+  SL_ASSIGN_OR_RETURN(session.timeline,
+                      SimulatedStep(*session.plan, WiringOf(session), *session.costs));
+  return std::make_shared<const Session>(std::move(session));
+}
+
 absl::StatusOr<Answer> Searched(const Request& request) {
   SL_ASSIGN_OR_RETURN(Flags flags, FlagsOf(request, kSearchOptions | kCostOptions));
   flags.arguments.clear();
@@ -308,7 +325,9 @@ absl::StatusOr<Answer> Searched(const Request& request) {
   if (request.stopped()) return absl::CancelledError("stopped");
   Answer answer{.text = Printed([&](std::ostream& out) { PrintFound(*found, out); }),
                 .figures = FoundAsJson(*found)};
-  SL_ASSIGN_OR_RETURN(answer.figures["schedule"], EmittedText(flags, *found));
+  SL_ASSIGN_OR_RETURN(const std::string text, EmittedText(flags, *found));
+  SL_ASSIGN_OR_RETURN(answer.step, FoundStep(*found, costs, text));
+  answer.figures["schedule"] = text;
   answer.figures["P"] = found->plan.ranks();
   answer.figures["M"] = found->plan.microbatches;
   return answer;

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any, Mapping, Union
+from typing import Any, Mapping, Sequence, Union
 
-from ._calls import options, path_of
+from ._calls import options, path_of, whole
 
 Costs = Union[Mapping[str, Any], str, "os.PathLike[str]", None]
 """Costs of F, B, I, W, messages and so on, by the keys that the tool's documents list.
@@ -22,6 +22,20 @@ Costs = Union[Mapping[str, Any], str, "os.PathLike[str]", None]
 
 Slow = Mapping[int, Union[str, float]]
 """Ranks that compute more slowly, by rank: ``{3: "10%"}`` or ``{3: 0.1}``."""
+
+Memory = Union[str, int, Sequence[Union[str, int]], Mapping[int, Union[str, int]]]
+"""Most bytes that ranks may hold: ``"80GB"`` all, ``["80GB", "40GB"]`` each, ``{3: "40GB"}`` some."""
+
+
+def memory_in_words(memory: Memory | None) -> str | None:
+    """As the command line has it."""
+    if memory is None or isinstance(memory, str):
+        return memory
+    if isinstance(memory, Mapping):
+        return ",".join(f"{rank}:{limit}" for rank, limit in memory.items())
+    if isinstance(memory, Sequence):
+        return ",".join(str(limit) for limit in memory)
+    return str(whole("memory", memory))
 
 
 def _plain(value: Any) -> Any:

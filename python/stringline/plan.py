@@ -12,7 +12,7 @@ from . import _core
 from ._calls import call, options, step_of, whole
 from .answers import Comparison, Explanation, Proof, Report
 from .arrays import array_of, ranks_of
-from .costs import Costs, Slow, request_of
+from .costs import Costs, Memory, Slow, memory_in_words, request_of
 from .timeline import Timeline
 
 
@@ -117,7 +117,7 @@ class Plan:
         buffers: int | None = None,
         lazy: bool = False,
         activations: int | None = None,
-        memory: str | int | None = None,
+        memory: Memory | None = None,
         costs: Costs = None,
         sharding: str | None = None,
     ) -> Proof:
@@ -129,7 +129,8 @@ class Plan:
             buffers: how many messages a channel buffers; 0 by default: a send waits.
             lazy: communicators connect at their first call.
             activations: most stage activations that a rank may hold.
-            memory: most bytes that a rank may hold, as ``"80GB"``; needs costs that say sizes.
+            memory: most bytes that a rank may hold, as ``"80GB"``; a list is a limit for each rank,
+                a dict is those of some. Needs costs that say sizes.
             costs: what says sizes (``memory.*``, or a model's shape).
             sharding: what copies of the pipeline share out.
 
@@ -138,8 +139,9 @@ class Plan:
         """
         words, beside = request_of(costs, sharding=sharding)
         words += options(
-            layout=layout, buffers=buffers, lazy=lazy, activations=activations, memory=memory
+            layout=layout, buffers=buffers, lazy=lazy, activations=activations
         )
+        words += options(memory=memory_in_words(memory))
         result = call("check", {"args": words, **beside}, self._step)
         return Proof(result.text, result.figures)
 

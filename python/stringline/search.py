@@ -7,9 +7,18 @@ import os
 import tempfile
 from typing import Any, Mapping
 
-from ._calls import Path, call, is_text, options, parameters, path_of
+from . import _core
+from ._calls import Path, call, is_text, options, parameters, path_of, step_of
 from .answers import Answer
-from .costs import UNNAMED_COSTS, Costs, Slow, in_words, request_of
+from .costs import (
+    UNNAMED_COSTS,
+    Costs,
+    Memory,
+    Slow,
+    in_words,
+    memory_in_words,
+    request_of,
+)
 from .plan import Plan
 from .schedule import Schedule
 from .timeline import Timeline
@@ -18,10 +27,10 @@ from .timeline import Timeline
 class Found(Answer):
     """The best schedule that was found, beside a bound that no order is below (``search``)."""
 
-    def __init__(self, text: str, figures: Mapping[str, Any], how: Mapping[str, Any]):
+    def __init__(self, text: str, figures: Mapping[str, Any], step: _core.Step):
         shown = {key: value for key, value in figures.items() if key != "schedule"}
         super().__init__(text, shown)
-        self._how = how
+        self._step = step
         self.schedule = Schedule(figures["schedule"], name="found.sched")
         """As a schedule like any other; ``found.schedule.text`` is its text."""
 
@@ -50,10 +59,10 @@ class Found(Answer):
         """What each rank does."""
         return self.schedule.plan(P=self["P"], M=self["M"])
 
-    @functools.cached_property
+    @property
     def timeline(self) -> Timeline:
-        """Its step at the costs of the search."""
-        return self.plan.simulate(**self._how)
+        """Its step at the costs of the search, with the stages that it made recompute."""
+        return Timeline(self._step)
 
 
 def search(
@@ -66,9 +75,10 @@ def search(
     place: str | None = None,
     minimize: str | None = None,
     activations: int | None = None,
-    memory: str | int | None = None,
+    memory: Memory | None = None,
     kinds: str | None = None,
     pairs: bool = False,
+    recompute: str | None = None,
     seconds: float | None = None,
     iterations: int | None = None,
     seed: int | None = None,
@@ -90,25 +100,28 @@ def search(
             ``"any"``.
         minimize: ``"makespan"`` (the default), ``"span"`` or ``"period"``.
         activations: most stage activations that a rank may hold.
-        memory: most bytes that a rank may hold, as ``"80GB"``.
+        memory: most bytes that a rank may hold, as ``"80GB"``; a list is a limit for each rank, a
+            dict is those of some.
         kinds: ``"F,B"``, ``"F,I,W"`` or ``"F,B,I,W"`` (the default).
         pairs: F & B and F & I may share a rank.
+        recompute: which stages do: ``"none"``, ``"all"``, or ``"any"``, the best choice; by default
+            as the costs say.
         seconds: how long at most; 10 by default.
         iterations: in the place of a time: so many, which give the same on every machine.
         seed: what chance is drawn from; 1 by default.
     """
-    how: dict[str, Any] = {
-        "slow": slow, "work": work, "mesh": mesh, "sharding": sharding, "bucket": bucket
-    }
-    words, beside = request_of(costs, **how)
+    words, beside = request_of(
+        costs, slow=slow, work=work, mesh=mesh, sharding=sharding, bucket=bucket
+    )
     words += options(
         schedule=schedule,
         place=place,
         minimize=minimize,
         activations=activations,
-        memory=memory,
+        memory=memory_in_words(memory),
         kinds=kinds,
         pairs=pairs,
+        recompute=recompute,
         seconds=seconds,
         iterations=iterations,
         seed=seed,
@@ -120,7 +133,7 @@ def search(
             words.append(f"--from={_path(begin, folder)}")
             asked.append(f"--from={begin.name if isinstance(begin, Schedule) else begin}")
         result = call("search", {"args": words, "asked": asked, **beside})
-    return Found(result.text, result.figures, {"costs": costs, **how})
+    return Found(result.text, result.figures, step_of(result))
 
 
 def _path(begin: Schedule | Path, folder: str) -> str:

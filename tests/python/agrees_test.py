@@ -157,5 +157,20 @@ def test_search():
     assert {key: found[key] for key in asked} == asked
     assert found.timeline.makespan_us == found["makespan_us"]
     assert found.plan.check().activations <= 4
+    assert found.timeline.explain("0I0")["chain"][0]["file"] == "found.sched"
     better = stringline.search(4, 6, COSTS, begin=found.schedule, iterations=4000, activations=4)
     assert better.value_us <= found.value_us
+
+
+def test_limits_of_memory_and_stages_that_recompute():
+    sizes = {**COSTS, "memory.saved_for_I": "1GiB", "memory.saved_for_W": "1GiB"}
+    words = (*NAMES, "--cost", ",".join(f"{key}={value}" for key, value in sizes.items()))
+    plan = stringline.load("zb_h1").plan(P, M)
+    for memory, said_so in (("40GiB", "40GiB"), (2**36, 2**36), ({0: "40GiB"}, "0:40GiB"),
+                            (["40GiB"] * 4, "40GiB,40GiB,40GiB,40GiB")):
+        assert str(plan.check(memory=memory, costs=sizes)) == said(
+            "check", "zb_h1", *words, "--memory", said_so)
+    found = stringline.search(P, M, sizes, recompute="all", iterations=2000)
+    asked = figures("search", *words, "--recompute", "all", "--iterations", "2000")
+    assert found["recompute"] == asked["recompute"] == [0, 1, 2, 3]
+    assert found.timeline.makespan_us == asked["makespan_us"]

@@ -20,6 +20,40 @@ TEST(SessionTest, AFilesKindIsInItsName) {
   EXPECT_EQ(KindOfFile("b.timeline"), FileKind::kTimeline);
 }
 
+TEST(SessionTest, ATextsKindIsInItsNameOrItsBeginning) {
+  const struct {
+    const char* name;
+    const char* text;
+    FileKind kind;
+  } cases[] = {
+      {"x.plan", "", FileKind::kPlan},
+      {"x.sched", "plan", FileKind::kSchedule},
+      {"text", "# one\n\n  plan x P=1 M=1\n", FileKind::kPlan},
+      {"text", "timeline simulated x", FileKind::kTimeline},
+      {"text", "0F0,1F0\n", FileKind::kTorch},
+      {"text", ",0F0\n", FileKind::kTorch},
+      {"text", "(0F0;1B0)OVERLAP_F_B\n", FileKind::kTorch},
+      {"text", "# plan\nschedule x(P, M) {}", FileKind::kSchedule},
+      {"text", "", FileKind::kSchedule},
+  };
+  for (const auto& test : cases)
+    EXPECT_EQ(KindOfText(test.name, test.text), test.kind) << test.text;
+}
+
+// What is no file is taken as if it were.
+TEST(SessionTest, TextsComeInThePlaceOfFiles) {
+  const std::string path = SourceFolder() + "/schedules/zb_h1.sched";
+  const std::vector<Parameter> parameters = {{"P", 4}, {"M", 8}};
+  const CostRequest costs = {.file = "<costs>", .file_text = "F: 18522\nI: 18086\nW: 9ms\n"};
+  const auto of_text =
+      OpenSimulated({.file = "text", .parameters = parameters, .text = ReadText(path)}, costs, {});
+  const auto of_file = OpenSimulated({path, "", parameters}, {.text = "F=18522,I=18086,W=9ms"}, {});
+  ASSERT_TRUE(of_text.ok() && of_file.ok()) << of_text.status() << of_file.status();
+  EXPECT_EQ(Print(*of_text->timeline), Print(*of_file->timeline));
+  EXPECT_EQ(FindCosts({.file = "<costs>", .file_text = "F: 1\nQ: 2\n"}).status().message(),
+            "<costs>:2: unknown cost 'Q' ('stringline sim --help' lists them)");
+}
+
 TEST(SessionTest, ATimelineTakesNoParametersAndNoCosts) {
   const std::string file = SourceFolder() + "/tests/golden/report/moe.timeline";
   const absl::StatusOr<Session> step = OpenStep({file}, {}, {});
