@@ -19,12 +19,17 @@ struct PlacedProblem {
   CostModel costs;
   MemoryLimit memory;  // bytes
   search::Problem problem;
+  search::Limits limits;  // with bytes
 };
 // `recomputes`: by stage, whether it does; empty: as the costs say. Errors: those of ProblemOf and
 // of costs that are not for these stages; a limit that no order keeps to.
 absl::StatusOr<PlacedProblem> PlacedProblemOf(const SearchRequest& request, const StepCosts& costs,
                                               const Plan& stages,
                                               const std::vector<int64_t>& recomputes);
+// The same where it is not asked whether any order keeps to the limit.
+absl::StatusOr<PlacedProblem> ProblemWithin(const SearchRequest& request, const StepCosts& costs,
+                                            const Plan& stages,
+                                            const std::vector<int64_t>& recomputes);
 
 struct PlacedSearch {
   Plan stages;

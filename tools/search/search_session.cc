@@ -35,18 +35,15 @@ class SearchRun {
       }
     }
     if (places.empty()) return first_error_;
-    if (places.size() > 1) {
-      const auto share = static_cast<int64_t>(2 * places.size());
-      for (PlacedSearch& place : places) {
-        SearchBudget budget = request_.budget;
-        budget.time_ns /= share;
-        budget.iterations = (budget.iterations + share - 1) / share;
-        Search(budget, &place);
-      }
+    for (PlacedSearch& place : places) {
+      if (places.size() > 1) SL_RETURN_IF_ERROR(TryPlace(places.size(), &place));
     }
     PlacedSearch& best =
         *std::min_element(places.begin(), places.end(),
                           [](const auto& a, const auto& b) { return ValueOf(a) < ValueOf(b); });
+    for (const PlacedSearch& place : places) {
+      if (&place != &best) least_elsewhere_ = std::min(least_elsewhere_, place.state.bound);
+    }
     return Finish(&best);
   }
 
@@ -60,9 +57,21 @@ class SearchRun {
     return budget;
   }
 
-  static int64_t ValueOf(const PlacedSearch& place) {
-    return place.state.candidates.empty() ? search::kNoLimit
-                                          : place.state.candidates.best().score.value;
+  // Of what fits.
+  static int64_t ValueOf(const PlacedSearch& place) { return place.fitting.score.value; }
+
+  // With half of its share; looking once on the way at what fits.
+  absl::Status TryPlace(size_t places, PlacedSearch* place) {
+    constexpr int kLooks = 2;
+    const int64_t share = 2 * kLooks * static_cast<int64_t>(places);
+    SearchBudget budget = request_.budget;
+    budget.time_ns /= share;
+    budget.iterations = (budget.iterations + share - 1) / share;
+    for (int i = 0; i < kLooks; ++i) {
+      Search(budget, place);
+      SL_RETURN_IF_ERROR(TakeWhatFits(place).status());
+    }
+    return absl::OkStatus();
   }
 
   void Search(const SearchBudget& budget, PlacedSearch* place) {
@@ -141,7 +150,8 @@ class SearchRun {
         stringline::WiringOf(found.lowered, CommLayout::kEdge, found.costs.receive_buffers);
     SL_ASSIGN_OR_RETURN(found.timeline, SimulatedStep(found.lowered, wiring, found.costs));
     found.bound = place.bound;
-    found.least = place.state.bound;
+    found.least = std::min(place.state.bound, least_elsewhere_);
+    found.any_split = request_.any_split;
     found.memory = place.memory;
     for (size_t s = 0; s < place.recomputes.size(); ++s) {
       if (place.recomputes[s] == 1) found.recomputing.push_back(static_cast<int>(s));
@@ -157,6 +167,7 @@ class SearchRun {
   const WatchSearch& watch_;
   const int64_t end_ns_;
   int64_t end_iterations_ = 0;
+  int64_t least_elsewhere_ = search::kNoLimit;  // no order in the other places is below
   bool stopped_ = false;
   absl::Status first_error_;
 };
