@@ -6,12 +6,13 @@
     >>> print(step.report())
 
 ``load`` reads a schedule: a file, a text, or one of ``library()``. Its ``plan`` says what each rank
-does; ``Plan.check`` proves it, ``Plan.simulate`` says when everything happens. ``sweep`` tries many,
-``search`` finds better ones, ``from_torch`` and ``Plan.to_torch_csv`` are the way to PyTorch's.
+does; ``Plan.check`` proves it, ``Plan.simulate`` says when everything happens. ``sweep`` tries
+many, ``search`` finds better ones, ``from_torch`` and ``Plan.to_torch_csv`` are the way to
+PyTorch's.
 
-Times in arrays are nanoseconds; figures whose name ends in ``_us`` are microseconds, and so are plain
-numbers among costs. Everything may be used from several threads, and releases Python's lock while it
-works.
+Times in arrays are nanoseconds; figures whose name ends in ``_us`` are microseconds, and so are
+plain numbers among costs. Everything may be used from several threads, and releases Python's lock
+while it works.
 """
 
 from ._core import __version__

@@ -32,7 +32,8 @@ class Result(NamedTuple):
 
 def _refuse(code: int, message: str) -> NoReturn:
     # Options are keywords here.
-    raise _EXCEPTIONS.get(code, ValueError)(re.sub(r"^--(?=[a-z])|(?<=')--(?=[a-z]+')", "", message))
+    said = re.sub(r"^--(?=[a-z])|(?<=')--(?=[a-z]+')", "", message)
+    raise _EXCEPTIONS.get(code, ValueError)(said)
 
 
 def call(name: str, request: Mapping[str, Any], *steps: _core.Step) -> Result:
@@ -61,8 +62,10 @@ def options(**given: object) -> list[str]:
             continue
         if value is True:
             words.append(option)
-        elif isinstance(value, (str, int, float, os.PathLike)):
-            words.append(f"{option}={os.fspath(value) if isinstance(value, os.PathLike) else value}")
+        elif isinstance(value, os.PathLike):
+            words.append(f"{option}={os.fspath(value)}")
+        elif isinstance(value, (str, int, float)):
+            words.append(f"{option}={value}")
         else:
             raise TypeError(f"{name}: expected a text or a number, got {type(value).__name__}")
     return words

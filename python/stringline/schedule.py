@@ -12,7 +12,7 @@ _UNNAMED = "<text>"
 
 
 class Action(NamedTuple):
-    """One action of a rank: ``Action(3, "F", 7)`` is ``3F7``, the forward of microbatch 7 by stage 3.
+    """One action of a rank: ``Action(3, "F", 7)`` is ``3F7``, stage 3's forward of microbatch 7.
 
     ``kind`` is one of ``stringline.KINDS``; ``microbatch`` is None for a collective.
     """

@@ -64,7 +64,8 @@ class Timeline:
 
     @property
     def layout(self) -> str:
-        """Which messages share a communicator: ``"edge"``, ``"pair"``, ``"updown"``, ``"shared"``."""
+        """Which messages share a communicator: ``"edge"``, ``"pair"``, ``"updown"`` or
+        ``"shared"``."""
         return str(self._described[1]["layout"])
 
     @property
@@ -213,7 +214,7 @@ class Timeline:
         call("draw", {"args": options(**{_FORMATS[end]: text}, **how)}, self._step)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draws the step with matplotlib, into ``ax`` or a new figure; the times are milliseconds."""
+        """Draws the step with matplotlib, into ``ax`` or a new figure; times are milliseconds."""
         from .plot import draw
 
         return draw(self, ax)
@@ -240,7 +241,8 @@ class Timeline:
 
     def __repr__(self) -> str:
         title = self.text.partition("\n")[0].removeprefix("timeline ")
-        return f"<Timeline {title}: {self.makespan_us / 1000:g} ms, bubble {100 * self.bubble:.2f} %>"
+        length = f"{self.makespan_us / 1000:g} ms"
+        return f"<Timeline {title}: {length}, bubble {100 * self.bubble:.2f} %>"
 
 
 def load_timeline(source: Path, *, name: str = "<text>") -> Timeline:

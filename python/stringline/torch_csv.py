@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, Mapping, Sequence
 
 from ._calls import call, is_text, path_of, step_of
 from .plan import Plan
 
 
-def _orders_of(schedule: object) -> Mapping[int, Sequence[Any]]:
+Orders = Mapping[int, Sequence[Any]]
+
+
+def _orders_of(schedule: object) -> Orders:
     """The actions of every rank, as torch's schedule objects keep them."""
     if isinstance(schedule, Mapping):
         return schedule
-    # The runtime's, with sends and receives, comes first; single-stage schedules only make theirs.
+    make = getattr(schedule, "_get_pipeline_order", None)
+    orders = make() if callable(make) else None
+    if isinstance(orders, Mapping) and orders:
+        return {rank: _as_performed(actions) for rank, actions in orders.items()}
+    # The runtime's, with sends and receives, comes first.
     for name in ("pipeline_order_with_comms", "pipeline_order"):
         orders = getattr(schedule, name, None)
         if isinstance(orders, Mapping) and orders:
             return orders
-    make = getattr(schedule, "_get_pipeline_order", None)
-    orders = make() if callable(make) else None
-    if isinstance(orders, Mapping) and orders:
-        return orders
     raise TypeError(
         "expected the text or the path of a .csv file, a dict of lists of actions, or a schedule "
         f"of torch's with a pipeline_order, got {type(schedule).__name__}"
     )
+
+
+def _as_performed(actions: Sequence[Any]) -> list[str]:
+    """GPipe and 1F1B of one stage a rank keep no order, but make one for pictures. It has
+    reductions, and counts the forwards of 1F1B's last rank from 1; they are performed from 0 on."""
+    cells = ["" if action is None else str(action) for action in actions]
+    forwards = 0
+    for i, cell in enumerate(cells):
+        if re.fullmatch(r"\d+F\d+", cell):
+            cells[i] = re.sub(r"\d+$", str(forwards), cell)
+            forwards += 1
+    return [cell for cell in cells if "REDUCE_GRAD" not in cell]
 
 
 def from_torch(schedule: object, *, name: str = "torch") -> Plan:
@@ -50,9 +66,10 @@ def from_torch(schedule: object, *, name: str = "torch") -> Plan:
     return Plan(step_of(call("plan", {"file": f"{name}.csv", "text": text})))
 
 
-def _csv_of(orders: Mapping[int, Sequence[Any]]) -> str:
+def _csv_of(orders: Orders) -> str:
     """As torch writes them: a row a rank, an empty cell where it does nothing."""
     if sorted(orders) != list(range(len(orders))):
         raise ValueError(f"expected ranks from 0 on, got {sorted(orders)}")
-    rows = ([("" if action is None else str(action)) for action in orders[r]] for r in sorted(orders))
-    return "".join(",".join(row) + "\n" for row in rows)
+    rows = [orders[rank] for rank in range(len(orders))]
+    cells = [["" if action is None else str(action) for action in row] for row in rows]
+    return "".join(",".join(row) + "\n" for row in cells)

@@ -1,4 +1,4 @@
-"""Plans and timelines as NumPy arrays: the same memory, read-only, alive as long as anybody looks."""
+"""Plans and timelines as NumPy arrays: the same memory, read-only, there as long as it is used."""
 
 import gc
 

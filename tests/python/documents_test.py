@@ -50,6 +50,6 @@ def test_types_are_right(tmp_path):
     environment = {**os.environ, "MYPYPATH": os.path.dirname(package)}
     for words in (["-p", "stringline"], [str(tmp_path / "user.py")]):
         ran = subprocess.run(
-            [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), *words],
+            [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), *words],
             capture_output=True, text=True, cwd=tmp_path, env=environment)
         assert ran.returncode == 0, ran.stdout + ran.stderr
