@@ -140,6 +140,28 @@ TEST(SearchTest, RanksMayHaveTheirOwnMemory) {
   EXPECT_NE(rest.out.find("rank 1 holds 9.31 GiB at "), std::string::npos) << rest.out;
 }
 
+TEST(SearchTest, OfPlacementsTakesTheOneWhoseOrdersFit) {
+  // Messages take more there than a search thinks at first.
+  const std::string costs =
+      "--work model --cost F=40,I=40,W=32,memory.weights=4GB,memory.saved_for_I=4GB,"
+      "memory.saved_for_W=8GB,message=300MB --iterations 3000 --json";
+  for (const char* const memory : {"7GB", "10GB"}) {
+    SCOPED_TRACE(memory);
+    const auto search = [&](const std::string& place) {
+      const Answer answer =
+          Search(absl::StrCat("P=4 M=6 --place ", place, " --memory ", memory, " ", costs));
+      EXPECT_EQ(answer.status, 0) << answer.err;
+      return nlohmann::json::parse(answer.out);
+    };
+    const auto any = search("any");
+    EXPECT_LE(any["bound_us"].get<double>(), any["value_us"].get<double>());
+    for (const char* const place : {"line", "v"}) {
+      const auto one = search(place);
+      EXPECT_LE(any["value_us"].get<double>(), 1.1 * one["value_us"].get<double>()) << place;
+    }
+  }
+}
+
 TEST(SearchTest, ChoosesTheStagesThatRecompute) {
   const std::string path = ScratchFolder() + "/recompute.sched";
   for (const char* const message : {"1MB", "300MB"}) {

@@ -124,17 +124,16 @@ absl::StatusOr<PlacedSearch> PreparePlace(const SearchRequest& request, size_t i
   SL_ASSIGN_OR_RETURN(RecomputeChoice choice,
                       ChooseRecompute(request, costs, place.stages, budget));
   place.recomputes = std::move(choice.stages);
-  place.is_one_choice = choice.is_one_of_many;
+  place.is_part = choice.is_one_of_many;
   SL_ASSIGN_OR_RETURN(PlacedProblem placed,
                       PlacedProblemOf(request, costs, place.stages, place.recomputes));
   place.costs = std::move(placed.costs);
   place.memory = std::move(placed.memory);
   place.problem = std::move(placed.problem);
-  place.bound =
-      choice.is_one_of_many ? std::move(choice.bound) : search::PartsOfBound(place.problem);
+  place.bound = choice.is_one_of_many ? choice.bound : search::PartsOfBound(place.problem);
   place.state.bound = place.bound.sum();
   if (request.any_split) {
-    place.is_one_choice = true;
+    place.is_part = true;
     place.state.bound = bound_of_splits;
     OfferKnown(split_words, &place);
   }
@@ -183,7 +182,10 @@ absl::StatusOr<bool> TakeWhatFits(PlacedSearch* place) {
     if (over.empty()) over = std::move(beyond);
   }
   if (place->fitting.words.empty()) OfferKnown(search::OneAtATime(place->problem), place);
-  if (!over.empty() && Shrink(over, place)) BeginAnew(place);
+  if (!over.empty() && Shrink(over, place)) {
+    place->is_part = true;
+    BeginAnew(place);
+  }
   return over.empty();
 }
 

@@ -34,10 +34,11 @@ absl::StatusOr<PlacedProblem> ProblemWithin(const SearchRequest& request, const 
 struct PlacedSearch {
   Plan stages;
   CostModel costs;
-  MemoryLimit memory;                // bytes that ranks may hold
-  search::Problem problem;           // whose capacities become less
-  std::vector<int64_t> recomputes;   // as for PlacedProblemOf
-  bool is_one_choice = false;        // of several: a proof for it is none for all
+  MemoryLimit memory;               // bytes that ranks may hold
+  search::Problem problem;          // whose capacities become less
+  std::vector<int64_t> recomputes;  // as for PlacedProblemOf
+  // Of several choices, or with less memory than there is: a proof for it is none for all.
+  bool is_part = false;
   std::vector<search::Words> begin;  // orders to begin with
   search::BoundParts bound;          // with all the memory
   SearchState state;
