@@ -268,6 +268,15 @@ void DeclareSearchOptions(CLI::App& app, Flags& flags) {
          "of them, which needs costs of the whole model. line by default")
       ->type_name("PLACE")
       ->excludes(from);
+  app.add_option("--split", flags.split,
+                 "any: also find which layers each stage holds, for costs of the whole model. "
+                 "Otherwise as the schedule says, or evenly")
+      ->check(CLI::IsMember({"any"}))
+      ->type_name("any");
+  app.add_option("--layers", flags.layers,
+                 "How many layers --split any shares out, where no model's shape says it")
+      ->check(CLI::Range(1, 4096))
+      ->type_name("N");
   app.add_option("--minimize", flags.minimize,
                  "makespan: the end of the last rank. span: the most that one rank takes, from its "
                  "first action to its last; and period: a further step, where every rank begins it "

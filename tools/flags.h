@@ -80,6 +80,8 @@ struct Flags {
   std::string from;                     // --from FILE
   std::string emit;                     // --emit OUT.sched
   std::string place;                    // --place line|v|loop N|wave N|any
+  std::string split;                    // --split any
+  int layers = -1;                      // --layers N
   std::string minimize = "makespan";    // --minimize makespan|span|period
   std::string kinds;                    // --kinds F,I,W; "": F, B, I and W
   bool pairs = false;                   // --pairs

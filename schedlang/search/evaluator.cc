@@ -28,8 +28,8 @@ Evaluator::Evaluator(const Problem& problem) : problem_(problem) {
     values += 2 * work.microbatches;
   }
   there_.assign(static_cast<size_t>(values), kNotThere);
-  letters_.resize(static_cast<size_t>(4 * stages));
-  given_first_.assign(static_cast<size_t>(2 * stages), -1);
+  letters_.resize(4 * problem.stages.size());
+  given_first_.assign(2 * problem.stages.size(), -1);
   given_end_ = given_first_;
   rank_stages_.resize(static_cast<size_t>(problem.ranks));
   for (int s = 0; s < stages; ++s) {
@@ -197,6 +197,21 @@ void Evaluator::FrontBefore(int rank, int place) {
   }
 }
 
+inline void Evaluator::Give(const OfLetter& letter, int32_t k, int rank, int64_t end,
+                            int64_t* there) {
+  int64_t arrives = end;
+  if (letter.queue >= 0) {
+    int64_t& queue = front_.queues[letter.queue];
+    arrives = queue = std::max(queue, end) + letter.transfer;
+  }
+  const int32_t at = letter.gives + k;
+  there[at] = arrives + letter.latency;
+  int32_t& blocked = front_.blocked[letter.to];
+  if (letter.to == rank || blocked != at) return;
+  blocked = -1;
+  ready_.push_back(letter.to);
+}
+
 template <bool kWrites>
 bool Evaluator::Run(std::vector<int64_t>* there_list, int64_t limit) {
   int64_t* const there = there_list->data();
@@ -247,19 +262,7 @@ bool Evaluator::Run(std::vector<int64_t>* there_list, int64_t limit) {
         const OfLetter& letter = letters[name];
         if (letter.counter < 0) break;
         const int32_t k = counts[letter.counter]++;
-        if (letter.gives < 0) continue;
-        int64_t arrives = now;
-        if (letter.queue >= 0) {
-          int64_t& queue = front_.queues[letter.queue];
-          arrives = queue = std::max(queue, now) + letter.transfer;
-        }
-        arrives += letter.latency;
-        const int32_t at = letter.gives + k;
-        there[at] = arrives;
-        if (letter.to != r && blocked[letter.to] == at) {
-          blocked[letter.to] = -1;
-          ready_.push_back(letter.to);
-        }
+        if (letter.gives >= 0) Give(letter, k, r, now, there);
       }
     }
     front_.place[r] = i - first_[r];

@@ -114,6 +114,8 @@ class Evaluator {
   }
   bool KeepsOrder(int stage) const;
   bool KeepsCapacity() const;
+  // What a letter that ends gives for microbatch k arrives, and who waits for it is ready.
+  void Give(const OfLetter& letter, int32_t k, int rank, int64_t end, int64_t* there);
   template <bool kWrites>
   bool Run(std::vector<int64_t>* there, int64_t limit);
   Score Measure() const;

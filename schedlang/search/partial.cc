@@ -270,7 +270,8 @@ void Branching::Send(int from, int to, const MessageTime& message, int64_t end, 
                      std::vector<int64_t>* arrivals, Partial* partial) const {
   const int a = relaxed_.rank(from), b = relaxed_.rank(to);
   if (a != b) {
-    int64_t& queue = partial->queues[static_cast<size_t>(a * problem_.ranks + b)];
+    int64_t& queue =
+        partial->queues[static_cast<size_t>(a) * partial->held.size() + static_cast<size_t>(b)];
     queue = std::max(queue, end) + message.transfer;
     end = queue + message.latency;
   }

@@ -159,14 +159,14 @@ class PartitionSearch {
     constexpr int64_t kMostTried = 50;
     tried_.clear();
     const bool few = ForEachPartition(of_, kMostTried, [this](const Partition& partition) {
-      tried_.push_back({0, LowerBoundOf(of_.problem_of(partition)), partition});
+      tried_.push_back({LowerBoundOf(of_.problem_of(partition)), partition});
     });
     if (!few) return false;
     std::stable_sort(tried_.begin(), tried_.end(),
-                     [](const Tried& a, const Tried& b) { return a.bound < b.bound; });
+                     [](const Tried& a, const Tried& b) { return a.value < b.value; });
     const int64_t share = whole_ * 3 / 4 / std::max<int64_t>(1, std::ssize(tried_));
     for (const Tried& one : tried_) {
-      if (one.bound >= best_.value) break;
+      if (one.value >= best_.value) break;
       Renew(one.partition, std::max<int64_t>(1, share));
     }
     return true;
@@ -184,7 +184,7 @@ class PartitionSearch {
       left_ -= kEvaluationCosts;
       const bool fits = IsComplete(problem, best_.words);
       const int64_t value = fits ? ValueOf(problem, best_.words) : kNoLimit;
-      tried_.push_back({value, LowerBoundOf(problem), partition});
+      tried_.push_back({value, partition});
       if (value >= least) continue;
       least = value;
       better = std::move(partition);
@@ -196,22 +196,21 @@ class PartitionSearch {
     return true;
   }
 
-  // The neighbours that were just tried, those of the least bound first, each with a little search.
+  // The neighbours that were just tried, the best ones first, each with a little search.
   bool ShiftWithNewOrders() {
     constexpr size_t kMostRenewed = 8;
-    std::stable_sort(tried_.begin(), tried_.end(), [](const Tried& a, const Tried& b) {
-      return a.bound != b.bound ? a.bound < b.bound : a.value < b.value;
-    });
+    std::stable_sort(tried_.begin(), tried_.end(),
+                     [](const Tried& a, const Tried& b) { return a.value < b.value; });
     for (size_t i = 0; i < std::min(kMostRenewed, tried_.size()); ++i) {
-      if (tried_[i].bound >= best_.value || left_ <= whole_ / 4) return false;
+      if (left_ <= whole_ / 4) return false;
+      if (LowerBoundOf(of_.problem_of(tried_[i].partition)) >= best_.value) continue;
       if (Renew(tried_[i].partition, std::max<int64_t>(1, whole_ / 32))) return true;
     }
     return false;
   }
 
   struct Tried {
-    int64_t value = 0;  // with the orders of before
-    int64_t bound = 0;
+    int64_t value = 0;  // with the orders of before; or what no order is below
     Partition partition;
   };
 

@@ -111,7 +111,7 @@ class Walk {
     const int a = problem_.stages[static_cast<size_t>(from)].rank;
     const int b = problem_.stages[static_cast<size_t>(to)].rank;
     if (a != b) {
-      int64_t& queue = queues_[static_cast<size_t>(a * problem_.ranks + b)];
+      int64_t& queue = queues_[static_cast<size_t>(a) * words_.size() + static_cast<size_t>(b)];
       queue = std::max(queue, end) + message.transfer;
       end = queue + message.latency;
     }
@@ -179,7 +179,7 @@ int64_t Problem::TimeOf(Group group) const {
   const std::vector<int64_t>& pairs =
       KindOf(group.second) == ActionKind::kBackward ? whole_pairs : input_pairs;
   if (pairs.empty()) return -1;
-  return pairs[static_cast<size_t>(a * stage_count() + StageOf(group.second))];
+  return pairs[static_cast<size_t>(a) * stages.size() + static_cast<size_t>(StageOf(group.second))];
 }
 
 std::vector<int64_t> PairTimes(const Problem& problem,

@@ -70,15 +70,13 @@ absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
     const int64_t most = in_bytes ? limits.memory[static_cast<size_t>(r)] : limits.activations;
     problem.capacity.push_back(most >= 0 ? most : kNoLimit);
   }
+  bool knows_split = false;  // of any stage: one without layers has nothing to do
   for (size_t s = 0; s < stages.stages.size(); ++s) {
     StageWork work = WorkOf(stages, StageId(static_cast<int32_t>(s)));
     const auto cost = [s](const std::vector<int64_t>& of) { return of.empty() ? 0 : of[s]; };
     work.time = {cost(costs.forward), cost(costs.backward), cost(costs.input_gradient),
                  cost(costs.weight_gradient)};
-    if (limits.split && work.time[kInputAt] == 0 && work.time[kWeightAt] == 0) {
-      return absl::InvalidArgumentError(
-          "nothing says what I and W take: give them, or search without them (--kinds F,B)");
-    }
+    knows_split = knows_split || work.time[kInputAt] > 0 || work.time[kWeightAt] > 0;
     const int id = static_cast<int>(s);
     work.activation = TimeOfMessage(costs, ActionKind::kSendForward, id);
     work.gradient = TimeOfMessage(costs, ActionKind::kSendBackward, id);
@@ -94,6 +92,10 @@ absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
       HoldActivations(&work);
     }
     problem.stages.push_back(work);
+  }
+  if (limits.split && !knows_split && !problem.stages.empty()) {
+    return absl::InvalidArgumentError(
+        "nothing says what I and W take: give them, or search without them (--kinds F,B)");
   }
   for (size_t r = 0; r < problem.capacity.size() && in_bytes; ++r) {
     if (problem.capacity[r] >= 0) continue;

@@ -15,7 +15,8 @@ void VisitPairs(const Problem& problem, Visit visit) {
     if (pairs.empty() || !(is_whole ? problem.whole : problem.split)) continue;
     for (int a = 0; a < stages; ++a) {
       for (int b = 0; b < stages; ++b) {
-        const int64_t time = pairs[static_cast<size_t>(a * stages + b)];
+        const int64_t time =
+            pairs[static_cast<size_t>(a) * problem.stages.size() + static_cast<size_t>(b)];
         if (time < 0 || problem.stages[a].rank != problem.stages[b].rank) continue;
         visit(a, b, time, is_whole);
       }

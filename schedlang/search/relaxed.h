@@ -71,8 +71,12 @@ struct Relaxed {
   std::vector<char> limited;                            // by rank: whether memory matters
   int without_room = -1;                                // a rank that cannot hold one microbatch
 
-  size_t at(int stage, int k) const { return static_cast<size_t>(stage * most + k); }
-  size_t pair(int s, int e) const { return static_cast<size_t>(s * problem->stage_count() + e); }
+  size_t at(int stage, int k) const {
+    return static_cast<size_t>(stage) * static_cast<size_t>(most) + static_cast<size_t>(k);
+  }
+  size_t pair(int s, int e) const {
+    return static_cast<size_t>(s) * problem->stages.size() + static_cast<size_t>(e);
+  }
   const std::vector<int>& row_of(int stage) const { return rows[row[stage]]; }
   int rank(int stage) const { return problem->stages[static_cast<size_t>(stage)].rank; }
   int count(int stage) const { return problem->stages[static_cast<size_t>(stage)].microbatches; }

@@ -140,6 +140,28 @@ TEST(SearchTest, RanksMayHaveTheirOwnMemory) {
   EXPECT_NE(rest.out.find("rank 1 holds 9.31 GiB at "), std::string::npos) << rest.out;
 }
 
+TEST(SearchTest, OfPlacementsTakesTheOneWhoseOrdersFit) {
+  // Messages take more there than a search thinks at first.
+  const std::string costs =
+      "--work model --cost F=40,I=40,W=32,memory.weights=4GB,memory.saved_for_I=4GB,"
+      "memory.saved_for_W=8GB,message=300MB --iterations 3000 --json";
+  for (const char* const memory : {"7GB", "10GB"}) {
+    SCOPED_TRACE(memory);
+    const auto search = [&](const std::string& place) {
+      const Answer answer =
+          Search(absl::StrCat("P=4 M=6 --place ", place, " --memory ", memory, " ", costs));
+      EXPECT_EQ(answer.status, 0) << answer.err;
+      return nlohmann::json::parse(answer.out);
+    };
+    const auto any = search("any");
+    EXPECT_LE(any["bound_us"].get<double>(), any["value_us"].get<double>());
+    for (const char* const place : {"line", "v"}) {
+      const auto one = search(place);
+      EXPECT_LE(any["value_us"].get<double>(), 1.1 * one["value_us"].get<double>()) << place;
+    }
+  }
+}
+
 TEST(SearchTest, ChoosesTheStagesThatRecompute) {
   const std::string path = ScratchFolder() + "/recompute.sched";
   for (const char* const message : {"1MB", "300MB"}) {
@@ -176,6 +198,43 @@ TEST(SearchTest, ChoosesTheStagesThatRecompute) {
   }
 }
 
+TEST(SearchTest, FindsWhichLayersStagesHold) {
+  const std::string asked =
+      "P=4 M=8 --costs examples/06_where_the_time_goes/llama.yaml --iterations 2000 --json ";
+  const std::string path = ScratchFolder() + "/split.sched";
+  const auto even = nlohmann::json::parse(Search(asked).out);
+  EXPECT_EQ(even["layers"], nlohmann::json::array());
+  for (const std::string place : {"line", "v", "any"}) {
+    const Answer answer =
+        Search(absl::StrCat(asked, "--split any --place ", place, " --emit ", path));
+    ASSERT_EQ(answer.status, 0) << answer.err;
+    const auto found = nlohmann::json::parse(answer.out);
+    // The head is worth some layers of the last stage.
+    EXPECT_LT(found["value_us"].get<double>(), 0.95 * even["value_us"].get<double>()) << place;
+    EXPECT_LE(found["bound_us"], found["value_us"]);
+    EXPECT_EQ(found["layers"].size(), found["stages"]);
+    int sum = 0;
+    for (const int layers : found["layers"]) sum += layers;
+    EXPECT_EQ(sum, 32);
+    const Answer sim = RunToolIn(SourceFolder(), {"sim", path, "P=4", "M=8", "--json", "--costs",
+                                                  "examples/06_where_the_time_goes/llama.yaml"});
+    ASSERT_EQ(sim.status, 0) << sim.err;
+    EXPECT_EQ(nlohmann::json::parse(sim.out)["makespan_us"], found["makespan_us"]);
+    EXPECT_EQ(RunToolIn(SourceFolder(), {"fmt", "--check", path}).status, 0);
+  }
+}
+
+// Alike layers of a whole model: the best is to have as many everywhere, and it is proven.
+TEST(SearchTest, LayersOfAModelWithoutAShape) {
+  const Answer answer = Search(
+      "P=4 M=9 --split any --layers 8 --work model --cost F=8,B=16 --kinds F,B --iterations 2000");
+  EXPECT_EQ(answer.status, 0) << answer.err;
+  const std::vector<std::string> lines = Lines(answer.out);
+  ASSERT_GT(lines.size(), 3u);
+  EXPECT_EQ(lines[0], "makespan 72 us, the best possible: no order is shorter");
+  EXPECT_EQ(lines[3], "stages hold 2, 2, 2, 2 layers");
+}
+
 TEST(SearchTest, SaysWhatCannotBe) {
   const std::string cases[][2] = {
       {"P=4", "search needs M, as in: stringline search P=8 M=32"},
@@ -186,6 +245,16 @@ TEST(SearchTest, SaysWhatCannotBe) {
       {"P=4 M=8 --place any",
        "--place any compares models cut into more and fewer stages: give costs of the whole model "
        "(--work model), or a model's shape (--costs FILE.yaml)"},
+      {"P=4 M=8 --split any",
+       "--split any shares out a model's layers: give costs of the whole model (--work model), or "
+       "a model's shape (--costs FILE.yaml)"},
+      {"P=4 M=8 --split any --work model",
+       "--split any shares out a model's layers: say how many it has (--layers N)"},
+      {"P=4 M=8 --split any --work model --layers 3",
+       "there are 3 layers for 4 stages; a stage has one at least"},
+      {"P=4 M=8 --split any --layers 8 --costs examples/06_where_the_time_goes/llama.yaml",
+       "--layers 8: the model's shape says 32"},
+      {"P=4 M=8 --layers 8", "--layers says how many layers --split any shares out"},
       {"P=4 M=8 --place v --activations 1",
        "no order exists within that memory: rank 0 must hold 2 activations for one microbatch"},
       {"P=4 M=8 --activations 4 --memory 1GB", "--memory and --activations: give one of them"},

@@ -17,6 +17,7 @@
 #include "tools/json.h"
 #include "tools/progress.h"
 #include "tools/requests.h"
+#include "tools/search/free_split.h"
 #include "tools/search/places.h"
 #include "tools/search/search_session.h"
 #include "tools/stop_signals.h"
@@ -89,6 +90,13 @@ absl::StatusOr<SearchRequest> SearchRequestOf(const Flags& flags, const CostRequ
                       : flags.recompute == "all" ? Recompute::kAll
                       : flags.recompute == "any" ? Recompute::kAny
                                                  : Recompute::kAsCosts;
+  if (!flags.split.empty()) {
+    request.any_split = true;
+    request.layers = flags.layers;
+    SL_RETURN_IF_ERROR(LayersOfModel(costs, request.layers).status());
+  } else if (flags.layers >= 0) {
+    return absl::InvalidArgumentError("--layers says how many layers --split any shares out");
+  }
   request.budget = {static_cast<int64_t>(flags.seconds * kNsOfSecond), flags.iterations,
                     static_cast<uint64_t>(flags.seed)};
   return request;
@@ -103,8 +111,17 @@ std::string PrintGap(const FoundSchedule& found) {
 
 // Why nothing is below the bound.
 std::string PrintBound(const FoundSchedule& found) {
+  if (found.any_split) {
+    return absl::StrCat(PrintTime(found.least),
+                        ", whichever layers the stages hold: the busiest rank's work, or what all "
+                        "ranks work and wait for their first microbatch");
+  }
   const std::string reason = search::Print(found.bound, PrintTime);
-  if (found.least <= found.bound.sum()) return absl::StrCat(PrintTime(found.least), ": ", reason);
+  if (found.least < found.bound.sum()) {
+    return absl::StrCat(PrintTime(found.least), ", in another place; here ",
+                        PrintTime(found.bound.sum()), ": ", reason);
+  }
+  if (found.least == found.bound.sum()) return absl::StrCat(PrintTime(found.least), ": ", reason);
   return absl::StrCat(PrintTime(found.least), ", by trying what could be shorter; without that ",
                       PrintTime(found.bound.sum()), ": ", reason);
 }
@@ -172,6 +189,7 @@ Json FoundAsJson(const FoundSchedule& found) {
           {"span_us", 1e-3 * static_cast<double>(bubbles.span_ns)},
           {"stages", found.plan.stages.size()},
           {"activations", std::move(activations)},
+          {"layers", found.plan.split.layers},
           {"recompute", found.recomputing},
           {"library", std::move(library)}};
 }
@@ -183,6 +201,9 @@ void PrintFound(const FoundSchedule& found, std::ostream& out) {
       << "bound    " << PrintBound(found) << "\n";
   out << "simulated: makespan " << PrintTime(bubbles.makespan_ns) << ", span "
       << PrintTime(bubbles.span_ns) << ", " << PrintBubble(bubbles) << "\n";
+  if (found.any_split) {
+    out << "stages hold " << absl::StrJoin(found.plan.split.layers, ", ") << " layers\n";
+  }
   if (!found.recomputing.empty()) out << PrintRecomputing(found) << "\n";
   const int most = MostActivationsOf(found.lowered);
   out << "a rank holds at most " << most << (most == 1 ? " activation" : " activations") << "\n";

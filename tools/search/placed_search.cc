@@ -11,6 +11,7 @@
 #include "schedlang/search/evaluator.h"
 #include "schedlang/search/one_at_a_time.h"
 #include "schedlang/sim/memory_curve.h"
+#include "tools/search/free_split.h"
 #include "tools/search/places.h"
 #include "tools/search/recompute_choice.h"
 
@@ -84,11 +85,19 @@ Plan LoweredOf(const PlacedSearch& place, const search::Words& words) {
 absl::StatusOr<PlacedProblem> PlacedProblemOf(const SearchRequest& request, const StepCosts& costs,
                                               const Plan& stages,
                                               const std::vector<int64_t>& recomputes) {
-  PlacedProblem placed;
+  SL_ASSIGN_OR_RETURN(PlacedProblem placed, ProblemWithin(request, costs, stages, recomputes));
+  SL_RETURN_IF_ERROR(CheckFits(placed.problem, placed.limits));
+  return placed;
+}
+
+absl::StatusOr<PlacedProblem> ProblemWithin(const SearchRequest& request, const StepCosts& costs,
+                                            const Plan& stages,
+                                            const std::vector<int64_t>& recomputes) {
+  PlacedProblem placed{.limits = request.limits};
   StepCosts step = costs;
   if (!recomputes.empty()) step.spec.values["recompute"] = recomputes;
   SL_ASSIGN_OR_RETURN(placed.costs, ResolveCosts(step, stages));
-  search::Limits limits = request.limits;
+  search::Limits& limits = placed.limits;
   if (limits.activations < 0 && (request.memory.is_given() || !placed.costs.memory.empty())) {
     SL_ASSIGN_OR_RETURN(placed.memory,
                         MemoryLimitOf(request.memory, &placed.costs, stages.ranks()));
@@ -97,7 +106,6 @@ absl::StatusOr<PlacedProblem> PlacedProblemOf(const SearchRequest& request, cons
     }
   }
   SL_ASSIGN_OR_RETURN(placed.problem, search::ProblemOf(stages, placed.costs, limits));
-  SL_RETURN_IF_ERROR(CheckFits(placed.problem, limits));
   return placed;
 }
 
@@ -105,18 +113,30 @@ absl::StatusOr<PlacedSearch> PreparePlace(const SearchRequest& request, size_t i
                                           const SearchBudget& budget) {
   PlacedSearch place{request.stages[index]};
   SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(request.costs));
+  int64_t bound_of_splits = 0;
+  search::Words split_words;
+  if (request.any_split) {
+    SL_ASSIGN_OR_RETURN(search::Found split, ChooseSplit(request, costs, place.stages, budget));
+    place.stages = WithPartition(std::move(place.stages), split.partition);
+    bound_of_splits = split.bound;
+    split_words = std::move(split.words);
+  }
   SL_ASSIGN_OR_RETURN(RecomputeChoice choice,
                       ChooseRecompute(request, costs, place.stages, budget));
   place.recomputes = std::move(choice.stages);
-  place.is_one_choice = choice.is_one_of_many;
+  place.is_part = choice.is_one_of_many;
   SL_ASSIGN_OR_RETURN(PlacedProblem placed,
                       PlacedProblemOf(request, costs, place.stages, place.recomputes));
   place.costs = std::move(placed.costs);
   place.memory = std::move(placed.memory);
   place.problem = std::move(placed.problem);
-  place.bound =
-      choice.is_one_of_many ? std::move(choice.bound) : search::PartsOfBound(place.problem);
+  place.bound = choice.is_one_of_many ? choice.bound : search::PartsOfBound(place.problem);
   place.state.bound = place.bound.sum();
+  if (request.any_split) {
+    place.is_part = true;
+    place.state.bound = bound_of_splits;
+    OfferKnown(split_words, &place);
+  }
   for (const search::Words& words : choice.begin) OfferKnown(words, &place);
   AddKnownOrders(request, index, &place);
   BeginAnew(&place);
@@ -162,7 +182,10 @@ absl::StatusOr<bool> TakeWhatFits(PlacedSearch* place) {
     if (over.empty()) over = std::move(beyond);
   }
   if (place->fitting.words.empty()) OfferKnown(search::OneAtATime(place->problem), place);
-  if (!over.empty() && Shrink(over, place)) BeginAnew(place);
+  if (!over.empty() && Shrink(over, place)) {
+    place->is_part = true;
+    BeginAnew(place);
+  }
   return over.empty();
 }
 

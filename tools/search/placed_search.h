@@ -19,20 +19,26 @@ struct PlacedProblem {
   CostModel costs;
   MemoryLimit memory;  // bytes
   search::Problem problem;
+  search::Limits limits;  // with bytes
 };
 // `recomputes`: by stage, whether it does; empty: as the costs say. Errors: those of ProblemOf and
 // of costs that are not for these stages; a limit that no order keeps to.
 absl::StatusOr<PlacedProblem> PlacedProblemOf(const SearchRequest& request, const StepCosts& costs,
                                               const Plan& stages,
                                               const std::vector<int64_t>& recomputes);
+// The same where it is not asked whether any order keeps to the limit.
+absl::StatusOr<PlacedProblem> ProblemWithin(const SearchRequest& request, const StepCosts& costs,
+                                            const Plan& stages,
+                                            const std::vector<int64_t>& recomputes);
 
 struct PlacedSearch {
   Plan stages;
   CostModel costs;
-  MemoryLimit memory;                // bytes that ranks may hold
-  search::Problem problem;           // whose capacities become less
-  std::vector<int64_t> recomputes;   // as for PlacedProblemOf
-  bool is_one_choice = false;        // of several: a proof for it is none for all
+  MemoryLimit memory;               // bytes that ranks may hold
+  search::Problem problem;          // whose capacities become less
+  std::vector<int64_t> recomputes;  // as for PlacedProblemOf
+  // Of several choices, or with less memory than there is: a proof for it is none for all.
+  bool is_part = false;
   std::vector<search::Words> begin;  // orders to begin with
   search::BoundParts bound;          // with all the memory
   SearchState state;

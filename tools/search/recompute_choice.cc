@@ -75,8 +75,8 @@ class Chooser {
     const auto most = PlacedProblemOf(request_, costs_, plan_, all);
     // Without bytes that are limited there is nothing to gain.
     if (!most.ok() || !most->memory.is_given()) {
-      SL_RETURN_IF_ERROR(least.status());
-      return RecomputeChoice{.stages = none};
+      if (least.ok()) return RecomputeChoice{.stages = none};
+      return most.ok() ? least.status() : most.status();
     }
     Valued best = Value(all);
     if (Valued other = Value(none); IsBetter(other, best)) best = std::move(other);

@@ -35,18 +35,13 @@ class SearchRun {
       }
     }
     if (places.empty()) return first_error_;
-    if (places.size() > 1) {
-      const auto share = static_cast<int64_t>(2 * places.size());
-      for (PlacedSearch& place : places) {
-        SearchBudget budget = request_.budget;
-        budget.time_ns /= share;
-        budget.iterations = (budget.iterations + share - 1) / share;
-        Search(budget, &place);
-      }
-    }
+    if (places.size() > 1) SL_RETURN_IF_ERROR(SearchAll(&places));
     PlacedSearch& best =
         *std::min_element(places.begin(), places.end(),
                           [](const auto& a, const auto& b) { return ValueOf(a) < ValueOf(b); });
+    for (const PlacedSearch& place : places) {
+      if (&place != &best) least_elsewhere_ = std::min(least_elsewhere_, place.state.bound);
+    }
     return Finish(&best);
   }
 
@@ -60,9 +55,46 @@ class SearchRun {
     return budget;
   }
 
-  static int64_t ValueOf(const PlacedSearch& place) {
-    return place.state.candidates.empty() ? search::kNoLimit
-                                          : place.state.candidates.best().score.value;
+  // Of what fits; kNoLimit where nothing was found that does.
+  static int64_t ValueOf(const PlacedSearch& place) { return place.fitting.score.value; }
+
+  // When a search is over: at a time, or after so many iterations of a placement.
+  struct Until {
+    int64_t ns = 0;
+    int64_t iterations = 0;  // 0: the time counts
+  };
+
+  // One part of so many of what is left until then.
+  SearchBudget ShareOf(const Until& until, const PlacedSearch& place, int parts) const {
+    SearchBudget budget = request_.budget;
+    budget.time_ns = std::max<int64_t>(0, until.ns - NowNs()) / parts;
+    if (until.iterations > 0) {
+      budget.iterations = std::max<int64_t>(1, (until.iterations - place.state.iterations) / parts);
+    }
+    return budget;
+  }
+
+  // All placements share half of what there is.
+  absl::Status SearchAll(std::vector<PlacedSearch>* places) {
+    const auto share = static_cast<int64_t>(2 * places->size());
+    const int64_t each_ns = std::max<int64_t>(0, end_ns_ - NowNs()) / share;
+    for (PlacedSearch& place : *places) {
+      SL_RETURN_IF_ERROR(SearchUntil(
+          {NowNs() + each_ns, (request_.budget.iterations + share - 1) / share}, &place));
+    }
+    return absl::OkStatus();
+  }
+
+  // Where bytes are limited it looks now and then whether what was found fits by the checker's
+  // count.
+  absl::Status SearchUntil(const Until& until, PlacedSearch* place) {
+    std::vector<int> parts = {1};
+    if (place->memory.is_given()) parts = {16, 16, 16, 16, 4, 2, 1};
+    for (const int part : parts) {
+      Search(ShareOf(until, *place, part), place);
+      SL_RETURN_IF_ERROR(TakeWhatFits(place).status());
+    }
+    return absl::OkStatus();
   }
 
   void Search(const SearchBudget& budget, PlacedSearch* place) {
@@ -80,46 +112,30 @@ class SearchRun {
 
   // A small problem is first searched for a moment, and then solved exactly, if a quarter of the
   // budget suffices.
-  void ProveIfSmall(PlacedSearch* place) {
+  void ProveIfSmall(const Until& until, PlacedSearch* place) {
     constexpr int64_t kMostLetters = 400, kNodeNs = 25'000, kMostNodes = 2'000'000;
     if (search::LettersOf(place->problem) > kMostLetters) return;
     if (place->problem.objective == search::Objective::kPeriod) return;
-    Search(ShareOfRest(*place, 8), place);
+    Search(ShareOf(until, *place, 8), place);
     SearchState& state = place->state;
     if (stopped_ || state.candidates.empty() || state.IsProven()) return;
-    const SearchBudget quarter = ShareOfRest(*place, 4);
+    const SearchBudget quarter = ShareOf(until, *place, 4);
     const int64_t nodes = quarter.iterations == 0 ? quarter.time_ns / kNodeNs : quarter.iterations;
     const search::Proven proven = search::SolveExactly(
         place->problem, state.candidates.best().score.value, std::min(nodes, kMostNodes));
     search::Evaluator evaluator(place->problem);
     if (!proven.words.empty()) state.candidates.Offer(&evaluator, proven.words, std::nullopt);
-    if (place->is_one_choice) return;
+    if (place->is_part) return;
     state.bound =
         std::max(state.bound, std::min(proven.bound, state.candidates.best().score.value));
   }
 
-  // One part of so many of the time, or of the iterations, that are left.
-  SearchBudget ShareOfRest(const PlacedSearch& place, int parts) const {
-    SearchBudget budget = request_.budget;
-    budget.time_ns = std::max<int64_t>(0, end_ns_ - NowNs()) / parts;
-    if (budget.iterations > 0) {
-      budget.iterations = std::max<int64_t>(1, (end_iterations_ - place.state.iterations) / parts);
-    }
-    return budget;
-  }
-
-  // Where bytes are limited it looks now and then whether what was found fits by the checker's
-  // count.
   absl::StatusOr<FoundSchedule> Finish(PlacedSearch* place) {
     const int64_t share = request_.stages.size() > 1 ? 2 : 1;
-    end_iterations_ = place->state.iterations + (request_.budget.iterations + share - 1) / share;
-    ProveIfSmall(place);
-    std::vector<int> parts = {1};
-    if (place->memory.is_given()) parts = {16, 16, 16, 16, 4, 2, 1};
-    for (const int part : parts) {
-      Search(ShareOfRest(*place, part), place);
-      SL_RETURN_IF_ERROR(TakeWhatFits(place).status());
-    }
+    const int64_t iterations = (request_.budget.iterations + share - 1) / share;
+    const Until until{end_ns_, iterations > 0 ? place->state.iterations + iterations : 0};
+    ProveIfSmall(until, place);
+    SL_RETURN_IF_ERROR(SearchUntil(until, place));
     if (place->fitting.words.empty()) {
       return absl::NotFoundError("no order was found whose bytes fit; give more memory");
     }
@@ -141,7 +157,8 @@ class SearchRun {
         stringline::WiringOf(found.lowered, CommLayout::kEdge, found.costs.receive_buffers);
     SL_ASSIGN_OR_RETURN(found.timeline, SimulatedStep(found.lowered, wiring, found.costs));
     found.bound = place.bound;
-    found.least = place.state.bound;
+    found.least = std::min(place.state.bound, least_elsewhere_);
+    found.any_split = request_.any_split;
     found.memory = place.memory;
     for (size_t s = 0; s < place.recomputes.size(); ++s) {
       if (place.recomputes[s] == 1) found.recomputing.push_back(static_cast<int>(s));
@@ -156,7 +173,7 @@ class SearchRun {
   const SearchRequest& request_;
   const WatchSearch& watch_;
   const int64_t end_ns_;
-  int64_t end_iterations_ = 0;
+  int64_t least_elsewhere_ = search::kNoLimit;  // no order in the other places is below
   bool stopped_ = false;
   absl::Status first_error_;
 };

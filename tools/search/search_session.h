@@ -28,6 +28,8 @@ struct SearchRequest {
   MemoryLimit memory;     // of bytes; where none is said, what the costs' capacity says
   search::Limits limits;  // without bytes
   Recompute recompute = Recompute::kAsCosts;
+  bool any_split = false;  // which layers stages hold is found, too
+  int layers = -1;         // of the model; -1: as its shape says
   SearchBudget budget;
 };
 
@@ -50,6 +52,7 @@ struct FoundSchedule {
   Timeline timeline;         // simulated, with all that costs know
   search::BoundParts bound;  // why no order is below bound.sum()
   int64_t least = 0;  // no order is below; more than bound.sum() where that was found by trying
+  bool any_split = false;  // `least` is that of all ways to share out the layers
   search::Objective objective = search::Objective::kMakespan;
   int64_t value = 0;  // of the objective, by the search
   int64_t iterations = 0;
