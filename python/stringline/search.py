@@ -73,6 +73,8 @@ def search(
     begin: Schedule | Path | None = None,
     schedule: str | None = None,
     place: str | None = None,
+    split: str | None = None,
+    layers: int | None = None,
     minimize: str | None = None,
     activations: int | None = None,
     memory: Memory | None = None,
@@ -98,6 +100,8 @@ def search(
             says which one of its text, ``more`` are its other parameters.
         place: where stages live: ``"line"`` (the default), ``"v"``, ``"loop N"``, ``"wave N"``,
             ``"any"``.
+        split: ``"any"``: also find which of the ``layers`` each stage holds, for costs of the whole
+            model (``work="model"``, or a model's shape, which says the layers).
         minimize: ``"makespan"`` (the default), ``"span"`` or ``"period"``.
         activations: most stage activations that a rank may hold.
         memory: most bytes that a rank may hold, as ``"80GB"``; a list is a limit for each rank, a
@@ -116,6 +120,8 @@ def search(
     words += options(
         schedule=schedule,
         place=place,
+        split=split,
+        layers=layers,
         minimize=minimize,
         activations=activations,
         memory=memory_in_words(memory),
