@@ -303,6 +303,7 @@ const x3::rule<struct PlaceRowTag, Place::Row> place_row = "a layout";
 const x3::rule<struct PlaceTag, Place> place = "'place'";
 const x3::rule<struct LayersTag, Layers> layers = "'layers'";
 const x3::rule<struct CostsTag, Costs> costs = "'costs'";
+const x3::rule<struct OrderRuleTag, Statement> order_rule = "a statement";
 const x3::rule<struct EndOfStatementTag> end = "';'";
 const x3::rule<struct ArgumentTag, Derived::Argument> argument = "an expression";
 const x3::rule<struct DeferTag, Derived::Defer> defer = "'then'";
@@ -462,11 +463,15 @@ const auto in_schedule =
     let[kIntoNode] | require[kIntoNode] | stages[kIntoNode] | pipe[kIntoNode] | pad[kIntoNode] |
     split[kIntoNode] | overlap[kIntoNode] | rank[kIntoNode];
 
+// A parser of its own, so that blocks in blocks take less of the stack.
+const auto order_rule_def =
+    tighten[kIntoNode] | fill[kIntoNode] | hold[kIntoNode] | prefer[kIntoNode] |
+    costs[kIntoNode] | minimize[kIntoNode] | within[kIntoNode] | pairs[kIntoNode] |
+    iterations[kIntoNode] | place[kIntoNode] | layers[kIntoNode];
+
 const auto in_rank =
     order[kIntoNode] | repeat[kIntoNode] | if_else[kIntoNode] | collective[kIntoNode] |
-    at[kIntoNode] | tighten[kIntoNode] | fill[kIntoNode] | hold[kIntoNode] | prefer[kIntoNode] |
-    costs[kIntoNode] | minimize[kIntoNode] | within[kIntoNode] | pairs[kIntoNode] |
-    iterations[kIntoNode] | place[kIntoNode] | layers[kIntoNode] | group[kIntoNode];
+    at[kIntoNode] | order_rule[kWhole] | group[kIntoNode];
 
 const auto statement_def = in_schedule | in_rank;
 
@@ -500,8 +505,8 @@ const auto file_def = *(use[append<&File::uses>] | schedule[append<&File::schedu
 BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pipe, pad, list, by_stage, for_all,
                     split, overlap_part, overlap, rank, order, repeat, arm, if_else, part, group,
                     collective, at, tighten, fill, hold, prefer, cost, costs, minimize, within,
-                    pairs, iterations, place_row, place, layers, end, option, argument, defer,
-                    derived, schedule, use, file)
+                    pairs, iterations, place_row, place, layers, order_rule, end, option, argument,
+                    defer, derived, schedule, use, file)
 
 }  // namespace
 
