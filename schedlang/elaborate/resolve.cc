@@ -233,7 +233,8 @@ class Resolver {
       out.span = stages.rank->span;
       scope_.CloseBlock();
     } else {
-      out.layout = ResolveLayout(stages.layout, diagnostics_).value_or(Layout::kLine);
+      out.layout =
+          ResolveLayout(stages.layout, /*or_any=*/false, diagnostics_).value_or(Layout::kLine);
     }
     return out;
   }

@@ -32,9 +32,10 @@ CostOf CostOfKey(absl::string_view key) {
 
 }  // namespace
 
-std::optional<Layout> ResolveLayout(const ast::Name& name, Diagnostics* diagnostics) {
+std::optional<Layout> ResolveLayout(const ast::Name& name, bool or_any, Diagnostics* diagnostics) {
   if (const std::optional<Layout> layout = LayoutNamed(name.text)) return layout;
-  const std::vector<std::string>& names = LayoutNames();
+  std::vector<std::string> names = LayoutNames();
+  if (or_any) names.push_back("any");
   const std::string closest = ClosestName(name.text, names);
   diagnostics->Add(
       Code::kUnknownLayout, name.span,
@@ -198,7 +199,7 @@ void RuleResolver::CheckBeforeCosts(Span span, absl::string_view what) {
 PlacingStep RuleResolver::ResolvePlacing(const ast::Place::Row& row) {
   PlacingStep out{.span = row.layout.span};
   const bool any = row.layout.text == "any";
-  if (!any) out.layout = ResolveLayout(row.layout, diagnostics_);
+  if (!any) out.layout = ResolveLayout(row.layout, /*or_any=*/true, diagnostics_);
   if (!row.turns) return out;
   out.stages_per_rank = expressions_.Resolve(*row.turns);
   if (any || (out.layout && StagesPerRankOf(*out.layout).is_fixed)) {

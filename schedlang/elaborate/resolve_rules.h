@@ -13,8 +13,8 @@
 
 namespace stringline {
 
-// The layout of that name; nothing after a finding.
-std::optional<Layout> ResolveLayout(const ast::Name& name, Diagnostics* diagnostics);
+// The layout of that name; nothing after a finding, which also names `any` where that may stand.
+std::optional<Layout> ResolveLayout(const ast::Name& name, bool or_any, Diagnostics* diagnostics);
 
 // F, B, I or W.
 ActionKind KindOfLetter(char letter);

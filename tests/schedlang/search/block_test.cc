@@ -125,7 +125,7 @@ TEST(SearchBlock, SaysWhatIsWrong) {
 TEST(SearchBlock, SaysWhatIsWrongWithPlaces) {
   const RulesCase kBadPlaces[] = {
       {"place;", "expected a layout before ';'"},
-      {"place ring;", "there is no layout 'ring'; there are line, loop, v, wave"},
+      {"place ring;", "there is no layout 'ring'; there are line, loop, v, wave, any"},
       {"place any, v;", "'any' stands alone: it is all of them"},
       {"place v 3;", "'v' takes no number: only 'loop' and 'wave' have stages of a rank to choose"},
       {"place loop r;", "0 stages a rank, with r = 0; there may be 1 .. 1024"},
