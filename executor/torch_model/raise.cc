@@ -63,19 +63,19 @@ class Raiser {
 
   Type Tokens() const { return {DType::kI32, graph_.Sizes(tokens_)}; }
 
+  // The input that a table is read with; labels and the like are others.
   absl::Status FindTokens() {
-    for (const std::string& input : graph_.program().inputs) {
-      if (graph_.Sizes(input).size() == 2 && !IsFloat(graph_.program().values.at(input).type) &&
-          tokens_.empty()) {
-        tokens_ = input;
-      }
+    const std::vector<std::string>& inputs = graph_.program().inputs;
+    for (const TorchNode& node : graph_.program().nodes) {
+      if (node.op != "embedding") continue;
+      tokens_ = graph_.Strip(node.Tensor("indices"));
+      if (std::count(inputs.begin(), inputs.end(), tokens_) == 0) continue;
+      if (graph_.Sizes(tokens_).size() != 2) break;
+      values_[tokens_] = builder_.Input(Role::kInput, 0, Tokens(), "tokens");
+      return absl::OkStatus();
     }
-    if (tokens_.empty()) {
-      return absl::InvalidArgumentError(
-          "the program has no input of token numbers, of two dimensions");
-    }
-    values_[tokens_] = builder_.Input(Role::kInput, 0, Tokens(), "tokens");
-    return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "the program has no input of token numbers, of two dimensions, for an embedding");
   }
 
   // The output with a row of logits for each token; of a loss, what that is of.

@@ -188,6 +188,45 @@ absl::StatusOr<RaisedShape> CutAtModules(const RaisedShape& shape,
   return result;
 }
 
+std::vector<std::pair<int, std::string>> CutPlaces(const RaisedShape& shape) {
+  const RaisedModel& model = *shape.model;
+  std::vector<std::pair<int, std::string>> places;
+  for (int n = 1; n < static_cast<int>(model.modules.size()); ++n) {
+    const ValueId crossing = CrossingAt(model.graph, n);
+    if (crossing == kNone || model.graph.values[crossing].type.shape.back() != shape.width)
+      continue;
+    const auto starts_here = [&](const std::string& module) {
+      return std::none_of(model.modules.begin(), model.modules.begin() + n,
+                          [&](const std::string& of) { return IsWithin(of, module); });
+    };
+    const auto layer = std::find(model.starts.begin(), model.starts.end() - 1, n);
+    std::string name =
+        layer == model.starts.end() - 1 ? "" : model.layers[layer - model.starts.begin()];
+    const std::string& own = model.modules[n];
+    for (size_t dot = own.find('.'); name.empty(); dot = own.find('.', dot + 1)) {
+      if (starts_here(own.substr(0, dot))) name = own.substr(0, dot);
+      if (dot == std::string::npos) break;
+    }
+    if (!name.empty() && starts_here(name)) places.emplace_back(n, name);
+  }
+  return places;
+}
+
+std::vector<int> PartOfEachParam(const RaisedModel& model) {
+  std::vector<int> part_of(model.params.size(), 0);
+  for (const Port& port : model.graph.inputs) {
+    if (port.role != Role::kParam) continue;
+    const auto reader =
+        std::find_if(model.graph.nodes.begin(), model.graph.nodes.end(), [&](const Node& node) {
+          return std::count(node.inputs.begin(), node.inputs.end(), port.value) > 0;
+        });
+    const int node = static_cast<int>(reader - model.graph.nodes.begin());
+    part_of[port.index] = static_cast<int>(
+        std::upper_bound(model.starts.begin(), model.starts.end(), node) - model.starts.begin());
+  }
+  return part_of;
+}
+
 absl::Status CheckShape(const RaisedShape& shape) {
   if (shape.microbatch < 1 || shape.microbatch > kMostSequences || shape.context < 1) {
     return absl::InvalidArgumentError(absl::StrCat("a microbatch of ", shape.microbatch,

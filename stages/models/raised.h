@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -66,6 +67,13 @@ RaisedShape ShapeOf(std::shared_ptr<const RaisedModel> model);
 // that the model does not have, that stands in no order, or where more than one value crosses.
 absl::StatusOr<RaisedShape> CutAtModules(const RaisedShape& shape,
                                          const std::vector<std::string>& modules);
+
+// The nodes with which a stage can begin, ascending, each with a module that CutAtModules takes for
+// it: of several that begin there a layer, or the outermost.
+std::vector<std::pair<int, std::string>> CutPlaces(const RaisedShape& shape);
+
+// By parameter, the part that reads it: 0 the embedding, 1 .. the layers, then the head.
+std::vector<int> PartOfEachParam(const RaisedModel& model);
 
 // InvalidArgument for a microbatch or a context that the model does not take.
 absl::Status CheckShape(const RaisedShape& shape);
