@@ -23,6 +23,8 @@ namespace stringline {
 struct RaisedPart {
   std::vector<std::string> names;  // more than one where the program has it under several
   int64_t rows = 0;                // of our (out, in); of a table of positions all it has
+  // Of a table of positions: its values, for the rows that a run does not use.
+  std::shared_ptr<const std::vector<float>> values = nullptr;
 };
 
 struct RaisedParam {
