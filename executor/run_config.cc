@@ -80,7 +80,7 @@ struct Wishes {
   std::string scores = "softmax";
   std::string capacity = "dropless";
   std::string exceeded = "error";
-  std::string recompute = "none";
+  std::vector<std::string> recompute;
   std::string rows = "padded";
   std::string sums = "ordered";
   std::string layout = "edge";
@@ -368,10 +368,14 @@ class RunFile {
 
   // The keys whose values are words.
   absl::Status TakeWords(const YAML::Node& model, const YAML::Node& train) {
-    SL_ASSIGN_OR_RETURN(const int recompute,
-                        ChooseWord(train, "train", "recompute", wishes_.recompute,
-                                   {"none", "attn", "experts", "all"}));
-    config_->recompute.what = static_cast<Recompute>(recompute);
+    for (const std::string& word : wishes_.recompute) {
+      SL_ASSIGN_OR_RETURN(const int recompute, ChooseWord(train, "train", "recompute", word,
+                                                          {"none", "attn", "experts", "all"}));
+      config_->recompute.what = static_cast<Recompute>(recompute);
+      if (train["recompute"].IsSequence()) {
+        config_->recompute.by_stage.push_back(config_->recompute.what);
+      }
+    }
     if (wishes_.kind != "moe") return absl::OkStatus();
     MoeShape& moe = std::get<DecoderShape>(config_->shape.family).moe;
     SL_ASSIGN_OR_RETURN(const int scores, ChooseWord(model, "model", "scores", wishes_.scores,
@@ -476,6 +480,21 @@ class RunFile {
     return absl::OkStatus();
   }
 
+  // One word, or a list of them.
+  absl::Status ReadWords(const std::string& name, const YAML::Node& node,
+                         std::vector<std::string>* words) const {
+    const std::vector<YAML::Node> one = {node};
+    const std::vector<YAML::Node> items =
+        node.IsSequence() ? std::vector<YAML::Node>(node.begin(), node.end()) : one;
+    for (const YAML::Node& item : items) {
+      if (!item.IsScalar() || item.Scalar().empty()) {
+        return Complain(path_, item, absl::StrCat(name, ": expected a word, or a list of words"));
+      }
+      words->push_back(item.Scalar());
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status ReadField(const Section& section, const Field& field, const YAML::Node& node) {
     const std::string name = absl::StrCat(section.key, ".", field.key);
     if (auto* const* target = std::get_if<std::string*>(&field.target)) {
@@ -500,6 +519,9 @@ class RunFile {
       SL_RETURN_IF_ERROR(InRange(name, field, node, value));
       **target = value;
       return absl::OkStatus();
+    }
+    if (auto* const* target = std::get_if<std::vector<std::string>*>(&field.target)) {
+      return ReadWords(name, node, *target);
     }
     if (auto* const* target = std::get_if<std::vector<int>*>(&field.target)) {
       if (!node.IsSequence()) {

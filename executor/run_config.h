@@ -115,7 +115,7 @@ struct RunConfig {
   uint64_t seed = 1;                  // train.seed, default 1
   int threads = 0;                    // train.threads, default 0: one a rank, at most one a core
   int64_t log_every = 20;             // train.log_every, default 20: steps between reports
-  RecomputePolicy recompute;          // train.recompute, train.recompute_weights
+  RecomputePolicy recompute;          // train.recompute (a word, or one a stage), recompute_weights
   Mesh mesh;                          // mesh.data, .expert, and .shard or .replicate
   Sharding sharding = Sharding::kNone;  // sharding, default none
   int64_t bucket_bytes = kBucketBytes;  // bucket, default 25MiB
