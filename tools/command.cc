@@ -1,3 +1,4 @@
+// The table is all there is to a subcommand here: its words, its options and what runs it.
 #include "tools/command.h"
 
 #include <algorithm>

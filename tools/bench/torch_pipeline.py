@@ -12,17 +12,19 @@ rounding. A process for each rank, with one thread, on gloo; where there are as 
 `device` says cuda, a GPU for each, on NCCL.
 
 Where torch has the schedule it runs its own; otherwise its runtime performs our order. Copies of a
-stage are DistributedDataParallel's where a rank has one stage and torch's own loop runs it;
-elsewhere, where DDP and torch's runtime do not fit, their gradients are summed after the step.
+stage are DistributedDataParallel's in 1F1B; elsewhere their gradients are summed after the step:
+DDP stops at an assertion of its own in GPipe, and knows no backward in two parts.
 
 Prints one JSON object: `steps_us` and `processor_us` of every step (the slowest rank's; of all
-ranks together, user and system), `losses`, `resident_bytes` of the largest rank, `params`,
+ranks together, user and system; `user_us` without the system's), `losses`, `resident_bytes` of the largest rank, `params`,
 `tokens_per_step`, and `runs`, what performed the schedule; or `error`, with exit status 1.
 """
 
 import json
 import logging
 import os
+import queue
+import resource
 import sys
 import tempfile
 import time
@@ -115,12 +117,13 @@ class Rank:
         case, copies = self.case, self.case["data"]
         name = class_of(case)
         single = name in SINGLE
-        if copies > 1 and single:
+        parallel = copies > 1 and name == "Schedule1F1B"
+        if parallel:
             modules = [nn.parallel.DistributedDataParallel(module, process_group=self.alike)
                        for module in modules]
         stages = [PipelineStage(module, s, len(case["stages"]), self.device, group=self.pipe)
                   for module, s in zip(modules, self.mine)]
-        sums = copies > 1 and not single
+        sums = copies > 1 and not parallel
         if name is not None:
             maker = getattr(schedules, name)
             made = maker(stages[0] if single else stages, case["M"], loss_fn=self.loss)
@@ -175,18 +178,34 @@ class Rank:
         return float(torch.stack(losses).detach().mean()) if last else None
 
     def train(self):
-        walls, processors, losses = [], [], []
+        walls, users, processors, losses = [], [], [], []
         for number in range(self.case["warm_up"] + self.case["steps"]):
-            start, spent = time.monotonic(), time.process_time()
+            start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
             losses.append(self.step(number))
             if self.device.type == "cuda":
                 self.torch.cuda.synchronize()
             walls.append(1e6 * (time.monotonic() - start))
-            processors.append(1e6 * (time.process_time() - spent))
+            after = resource.getrusage(resource.RUSAGE_SELF)
+            users.append(1e6 * (after.ru_utime - before.ru_utime))
+            processors.append(users[-1] + 1e6 * (after.ru_stime - before.ru_stime))
         self.dist.barrier()
-        return {"walls": walls, "processors": processors, "losses": losses, "copy": self.copy,
+        return {"walls": walls, "users": users, "processors": processors, "losses": losses, "copy": self.copy,
                 "bytes": peak_bytes(), "params": sum(p.numel() for p in self.parameters),
                 "runs": self.runs}
+
+
+def told(error):
+    """What went wrong first, on one line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = [line.strip() for line in str(error).split("\n") if line.strip()]
+    return f"{type(error).__name__}: {(lines or [''])[0][:300]}"
+
+
+def first_failure(answers):
+    """Of what ranks said: others then only miss the one that has failed."""
+    errors = [answer["error"] for answer in answers if "error" in answer]
+    return {"error": next((e for e in errors if "Connection" not in e), errors[0])}
 
 
 def serve(case, index, meeting, results):
@@ -196,7 +215,7 @@ def serve(case, index, meeting, results):
         answer = rank.train()
         rank.dist.destroy_process_group()
     except Exception as error:  # whatever torch says is an answer
-        answer = {"error": f"rank {index}: {type(error).__name__}: {error}".split("\n")[0]}
+        answer = {"error": f"rank {index}: {told(error)}"}
     results.put(answer)
 
 
@@ -217,19 +236,22 @@ def run(case):
                      for i in range(case["P"] * case["data"])]
         for process in processes:
             process.start()
-        while len(answers) < len(processes) and "error" not in (answers or [{}])[-1]:
+        failed = False
+        while len(answers) < len(processes):
             try:
-                answers.append(results.get(timeout=5))
-            except Exception:  # queue.Empty: is everybody still there?
+                answers.append(results.get(timeout=2))
+            except queue.Empty:  # is everybody still there?
+                if failed:
+                    break
                 if any(process.exitcode not in (None, 0) for process in processes):
                     answers.append({"error": "a rank of torch died"})
-        failed = "error" in answers[-1]
+            failed = failed or (answers and "error" in answers[-1])
         for process in processes:
             if failed:
                 process.kill()
             process.join()
     if failed:
-        return answers[-1]
+        return first_failure(answers)
     steps = range(len(answers[0]["walls"]))
     losses = [[answer["losses"][s] for answer in answers if answer["losses"][s] is not None]
               for s in steps]
@@ -237,6 +259,7 @@ def run(case):
     return {"torch": torch.__version__, "runs": answers[0]["runs"],
             "steps_us": [max(answer["walls"][s] for answer in answers) for s in steps],
             "processor_us": [sum(answer["processors"][s] for answer in answers) for s in steps],
+            "user_us": [sum(answer["users"][s] for answer in answers) for s in steps],
             "losses": [sum(values) / len(values) for values in losses],
             "resident_bytes": max(answer["bytes"] for answer in answers),
             "params": sum(answer["params"] for answer in answers) // case["data"],

@@ -1,3 +1,5 @@
+// Cases are matched by name and side; what went in must be the same, and both must have figures.
+// Everything else is told in a line, and not compared.
 #include "tools/suite/compare_results.h"
 
 #include <algorithm>

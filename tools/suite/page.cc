@@ -136,11 +136,21 @@ std::string MissingSection(const SuiteResults& results) {
   const CaseColumns columns(results);
   std::vector<Row> rows;
   for (const CaseResult& result : results.cases) {
-    if (!result.reason.empty()) rows.push_back(columns.Of(result, {result.side, result.reason}));
+    const CaseResult* const ours = results.Find(result.name, kOwnSide);
+    const bool again = result.side != kOwnSide && ours != nullptr && ours->reason == result.reason;
+    if (result.reason.empty() || again) continue;
+    rows.push_back(columns.Of(result, {result.side, result.reason}));
   }
   if (rows.empty()) return "";
   return absl::StrCat("## What was not measured\n\n",
                       Markdown(columns.Head({"side", "why"}), rows));
+}
+
+// The difference of the largest and the least; nothing of fewer than two.
+std::optional<double> SpreadOf(const std::vector<double>& values) {
+  if (values.size() < 2) return std::nullopt;
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  return *most - *least;
 }
 
 // One training whatever the schedule: of a model in a precision on the same tokens.
@@ -159,28 +169,25 @@ std::string LossesSection(const SuiteResults& results) {
   }
   std::vector<Row> rows;
   for (const auto& [name, group] : groups) {
-    const auto spread = [](const std::vector<double>& values) {
-      if (values.size() < 2) return std::string();
-      const auto [least, most] = std::minmax_element(values.begin(), values.end());
-      return absl::StrFormat("%.1e", *most - *least);
-    };
-    const bool both = !group.ours.empty() && !group.torch.empty();
-    const double apart = both ? std::fabs(Median(group.ours) - Median(group.torch)) : 0;
-    const auto most_apart = [&](const std::vector<double>& values) {
-      if (values.empty()) return 0.0;
-      const auto [least, most] = std::minmax_element(values.begin(), values.end());
-      return *most - *least;
-    };
-    const bool same =
-        std::max({apart, most_apart(group.ours), most_apart(group.torch)}) <= group.tolerance;
-    rows.push_back({name, spread(group.ours), spread(group.torch),
-                    both ? absl::StrFormat("%.1e", apart) : "",
-                    same ? "the same" : "**not the same**"});
+    std::optional<double> between;
+    if (!group.ours.empty() && !group.torch.empty()) {
+      between = std::fabs(Median(group.ours) - Median(group.torch));
+    }
+    Row row = {name};
+    double most = -1;
+    for (const auto& apart : {SpreadOf(group.ours), SpreadOf(group.torch), between}) {
+      row.push_back(apart ? absl::StrFormat("%.1e", *apart) : "");
+      most = std::max(most, apart.value_or(-1));
+    }
+    if (most < 0) continue;  // there is only one
+    row.push_back(most <= group.tolerance ? "the same" : "**not the same**");
+    rows.push_back(std::move(row));
   }
   if (rows.empty()) return "";
   return absl::StrCat(
-      "## Losses\n\nThe schedule does not change what is trained: how far the last "
-      "step's losses of one model are apart, in nats.\n\n",
+      "## Losses\n\nThe schedule does not change what is trained: how far the last step's losses "
+      "of "
+      "one model are apart, in nats.\n\n",
       Markdown({"training", "stringline's schedules", "torch's", "between the two", ""}, rows));
 }
 

@@ -11,6 +11,7 @@
 #include "tools/fingerprint.h"
 #include "tools/open_source.h"
 #include "tools/session.h"
+#include "tools/suite/machine.h"
 #include "tools/torch_text.h"
 
 namespace stringline {
@@ -73,6 +74,12 @@ std::string WhyNotInTorch(const RunConfig& config) {
   return "";
 }
 
+// What `run` would take.
+bool OnGpu(DeviceKind device) {
+  return device == DeviceKind::kCuda ||
+         (device == DeviceKind::kAuto && !DescribeDevice()["gpu"].is_null());
+}
+
 void PrepareTorch(const Suite& suite, const Session& checked, const std::vector<int>& layers,
                   PreparedCase* made) {
   const RunConfig& config = made->of.config;
@@ -88,7 +95,8 @@ void PrepareTorch(const Suite& suite, const Session& checked, const std::vector<
     if (csv.ok() && *csv) made->torch_csv = **csv;
     if (csv.ok() && !*csv) made->torch_reason = FirstFinding(*opened);
   }
-  if (!library.empty()) made->torch_reason.clear();  // torch may have it itself
+  // Torch may have it itself.
+  if (!library.empty() && plan.pipes.empty()) made->torch_reason.clear();
   Json ranks = Json::array();
   for (const Stage& stage : plan.stages) ranks.push_back(stage.rank.value);
   made->torch = {{"model", SizesForTorch(config.shape)},
@@ -101,6 +109,7 @@ void PrepareTorch(const Suite& suite, const Session& checked, const std::vector<
                  {"data", config.mesh.data},
                  {"microbatch", config.shape.microbatch()},
                  {"precision", made->of.precision},
+                 {"device", OnGpu(config.device) ? "cuda" : "cpu"},
                  {"steps", suite.steps},
                  {"warm_up", suite.warm_up},
                  {"learning_rate", kSuiteLearningRate},
