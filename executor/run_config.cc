@@ -551,10 +551,14 @@ class RunFile {
 
 absl::StatusOr<RunConfig> ReadRunConfig(const std::string& path) {
   SL_ASSIGN_OR_RETURN(const Source source, ReadSource(path));
+  SL_ASSIGN_OR_RETURN(const YAML::Node root, LoadYaml(source));
+  return ReadRunConfig(root, path);
+}
+
+absl::StatusOr<RunConfig> ReadRunConfig(const YAML::Node& root, const std::string& path) {
   RunConfig config;
   config.path = path;
   try {
-    SL_ASSIGN_OR_RETURN(const YAML::Node root, LoadYaml(source));
     SL_RETURN_IF_ERROR(RunFile(path, &config).Read(root));
   } catch (const YAML::Exception& error) {
     return absl::InvalidArgumentError(

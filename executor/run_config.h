@@ -83,6 +83,10 @@
 #include "schedlang/plan.h"
 #include "stages/models/model.h"
 
+namespace YAML {
+class Node;
+}  // namespace YAML
+
 namespace stringline {
 
 enum class DeviceKind { kAuto, kCpu, kCuda };
@@ -154,6 +158,8 @@ inline CollectiveChoice CollectivesOf(const RunConfig& config) {
 
 // Errors: InvalidArgument "FILE:LINE: KEY: …"; NotFound.
 absl::StatusOr<RunConfig> ReadRunConfig(const std::string& path);
+// The same of a document that has been read from the file, or put together of parts of it.
+absl::StatusOr<RunConfig> ReadRunConfig(const YAML::Node& root, const std::string& path);
 
 // The learning rate of step `step`, from 0. During the warm-up it rises in a line, and its last
 // step has the whole rate; the steps left then follow half a cosine, whose end at the final rate

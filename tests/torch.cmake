@@ -10,3 +10,4 @@ endfunction()
 
 stringline_torch_test(torch_runtime runtime_test.py)
 stringline_torch_test(torch_lint_sample lint_sample_test.py)
+stringline_torch_test(torch_suite suite_test.py)
