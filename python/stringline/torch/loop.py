@@ -2,8 +2,8 @@
 
 What is torch's stays torch's: stages compute, know what they send, and learn the shapes of what they
 receive; batches are split and outputs merged by the class that torch's schedules derive from. Only
-the order is another, and who does what: a schedule may have two pipes, a pair may be of any two
-actions, and the last stage may take its microbatches in any order.
+the order is another, and who does what: a schedule may have two pipes, and the last stage may take
+its microbatches in any order.
 
 Messages are in an order in which no communicator hangs, whatever shares it: all of a group, those of
 two ranks, or those of one direction. The computations of a pair follow each other, as in torch's

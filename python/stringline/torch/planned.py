@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, NamedTuple, Union
+from typing import Any, Callable, NamedTuple, Union
 
 import numpy as np
 
@@ -32,12 +32,21 @@ def computations(plan: Plan) -> Plan:
     """The plan without messages and collectives of its own."""
     if not _MESSAGE.search(plan.text):
         return plan
+    return _rewritten(plan, lambda groups: [one for one in groups if not _MESSAGE.search(one)])
+
+
+def without_pairs(plan: Plan) -> Plan:
+    """The plan with one action after the other, where several share the rank."""
+    return _rewritten(plan, lambda groups: " ".join(groups).replace("&", " ").split())
+
+
+def _rewritten(plan: Plan, change: Callable[[list[str]], list[str]]) -> Plan:
+    """Not lowered, with other groups of actions on every rank."""
     lines = []
     for line in plan.text.splitlines():
         head, colon, row = line.partition(":")
         if line.startswith("rank ") and colon:
-            kept = [group for group in row.split() if not _MESSAGE.search(group)]
-            line = " ".join([head + colon, *kept])
+            line = " ".join([head + colon, *change(row.split())])
         elif line.startswith("plan "):
             line = line.removesuffix(" lowered")
         lines.append(line)

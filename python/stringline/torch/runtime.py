@@ -9,7 +9,7 @@ from ..errors import ScheduleError
 from ..plan import Plan
 from .loaded import Runtime
 from .loop import Loop
-from .planned import Performed, places_of, plan_of
+from .planned import Performed, places_of, plan_of, without_pairs
 from .used import FSDPModule, Stage, demand, form
 
 
@@ -33,9 +33,8 @@ def runtime(
     ``eval(…)`` are those of torch's schedules; ``plan`` is the plan that is performed.
 
     What torch's runtime cannot perform is done by a loop of this package with the same interface
-    (``stringline.torch.loop``): schedules of two pipes, other pairs than a forward with a whole
-    backward, and a last stage that takes its microbatches in another order than that of their
-    numbers.
+    (``stringline.torch.loop``): schedules of two pipes, and a last stage that takes its microbatches
+    in another order than that of their numbers.
 
     Args:
         schedule: the name of one of the library, a path, a text, a ``Schedule``, a ``Plan``, torch's
@@ -115,13 +114,19 @@ def _named(indices: Sequence[int]) -> str:
 
 
 def _for_torch(plan: Plan, costs: Costs, refused: bool) -> str | None:
-    """What torch's runtime reads; None where it cannot perform the plan, or the error for that."""
+    """What torch's runtime reads; None where it cannot perform the plan, or the error for that.
+
+    Torch performs a pair one after the other, so one that its notation cannot say loses nothing.
+    """
     try:
         return plan.to_torch_csv(form(), costs)
     except ScheduleError:
-        if refused:
-            raise
-        return None
+        try:
+            return without_pairs(plan).to_torch_csv(form(), costs)
+        except ScheduleError:
+            if refused:
+                raise
+            return None
 
 
 def _looped(plan: Plan, mine: dict[int, Any], loss_fn: Any, settings: dict[str, Any]) -> Loop:
