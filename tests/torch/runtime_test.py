@@ -36,19 +36,20 @@ def make(job, rank):
     import stringline.torch
     from torch.distributed.pipelining import PipelineStage
 
-    torch = whole_model.load_torch()[0]
+    torch, _, schedules = whole_model.load_torch()
     total, source = job["stages"], job.get("source", job["schedule"])
-    mine = stringline.torch.stages_of_rank(source, rank, P=job["P"], M=job["M"])
+    mine = stringline.torch.stages_of_rank(job["schedule"], rank, P=job["P"], M=job["M"])
     whole = whole_model.layers(torch, total)
     modules = [copy.deepcopy(whole[index]) for index in mine]
     stages = [
         PipelineStage(module, index, total, torch.device("cpu"))
         for module, index in zip(modules, mine)
     ]
-    runtime = stringline.torch.runtime(
-        source, stages[::-1], functools.partial(whole_model.loss, torch), M=job["M"],
-        by=job.get("by"),
-    )
+    loss = functools.partial(whole_model.loss, torch)
+    if "torchs" in job:
+        made = getattr(schedules, job["torchs"])(stages, job["M"], loss)
+        return stringline.torch.instead_of(made, source or made), modules, mine
+    runtime = stringline.torch.runtime(source, stages[::-1], loss, M=job["M"], by=job.get("by"))
     return runtime, modules, mine
 
 
@@ -115,6 +116,10 @@ def other_sources(stringline, sources, ranks):
     for what, schedule, source in given:
         job = job_of(stringline, schedule, ranks, source=source)
         yield {**job, "name": f"{job['name']}, given as {what}"}
+    for what, source in (("in place of torch's", "gis"), ("as torch's object", None)):
+        more = {"source": source, "torchs": "ScheduleInterleaved1F1B"}
+        job = job_of(stringline, "interleaved", ranks, **more)
+        yield {**job, "name": f"{job['name']}, {what}"}
     # The last stage takes its microbatches from the last to the first.
     order = range(MICROBATCHES)[::-1]
     first = [[f"{stage}{kind}{m}" for kind in "FB" for m in order] for stage in range(ranks - 1)]

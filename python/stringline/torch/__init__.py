@@ -10,6 +10,6 @@ Only this subpackage imports torch; it needs version 2.10 or later.
 """
 
 from .planned import stages_of_rank
-from .runtime import runtime
+from .runtime import instead_of, runtime
 
-__all__ = ["runtime", "stages_of_rank"]
+__all__ = ["instead_of", "runtime", "stages_of_rank"]

@@ -10,7 +10,7 @@ from ..plan import Plan
 from .loaded import Runtime
 from .loop import Loop
 from .planned import Performed, places_of, plan_of, without_pairs
-from .used import FSDPModule, Stage, demand, form
+from .used import FSDPModule, Stage, demand, form, schedules
 
 
 def runtime(
@@ -68,6 +68,29 @@ def runtime(
     if text is None:
         return _looped(plan, mine, loss_fn, settings)
     return Runtime(plan, text, list(mine.values()), loss_fn, settings)
+
+
+def instead_of(
+    made: Any, schedule: Performed, *, costs: Costs = None, by: str | None = None
+) -> Any:
+    """``runtime`` for the stages, the loss, the microbatches and the settings of a schedule object
+    of torch's, where somebody else's code has made one.
+
+    Its stages have to be those that ``schedule`` has on this rank (``stages_of_rank``).
+    """
+    demand()
+    stages = getattr(made, "_stages", None) or getattr(made, "_stage", None)
+    if not isinstance(made, schedules._PipelineSchedule) or stages is None:
+        raise ValueError(f"made: expected a schedule object of torch's, got {type(made).__name__}")
+    settings = {name: getattr(made, f"_{name}") for name in _CHUNKS}
+    settings["scale_grads"] = made.scale_grads
+    if not getattr(made, "_backward_requires_autograd", True):
+        settings["backward_requires_autograd"] = False
+    microbatches = made._n_microbatches
+    return runtime(schedule, stages, made._loss_fn, M=microbatches, costs=costs, by=by, **settings)
+
+
+_CHUNKS = ("args_chunk_spec", "kwargs_chunk_spec", "output_merge_spec")
 
 
 def _stages_of(stages: Any) -> list[Any]:
