@@ -5,7 +5,7 @@ add_test(NAME python_package
 set_tests_properties(python_package PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800 RUN_SERIAL ON)
 
 # The same beside torch, with the wheel that the test before has made: torch's schedule objects,
-# every schedule of the library performed by torch, and in TorchTitan's hands.
+# every schedule of the library performed by torch, TorchTitan, and the notebooks of the examples.
 function(stringline_torch_python_test name file)
   add_test(NAME ${name}
     COMMAND ${CMAKE_SOURCE_DIR}/tools/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/${file}
@@ -17,3 +17,4 @@ endfunction()
 stringline_torch_python_test(torch_python_package python_test.py)
 stringline_torch_python_test(torch_runtime runtime_test.py)
 stringline_torch_python_test(torch_titan titan_test.py)
+stringline_torch_python_test(torch_notebook notebook_test.py)

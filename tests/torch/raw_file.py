@@ -1,5 +1,5 @@
-"""One step of a file in torch's own pipeline runtime, right or wrong, compared with the model in one
-piece.
+"""One step of a file in torch's own pipeline runtime, right or wrong, compared with the model in
+one piece.
 
 A job is a dictionary: the `path` of a CSV file, its `format` as torch names it, how many `stages`
 and `microbatches` it has.

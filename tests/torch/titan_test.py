@@ -1,11 +1,11 @@
-"""Schedules of ours in TorchTitan's own pipelining code, on two CPU processes (gloo): its way to split
-a model and to make a schedule, with our file in its setting, and with our runtime in place of what it
-made. Gradients are compared with those of the model in one piece.
+"""Schedules of ours in TorchTitan's own pipelining code, on two CPU processes (gloo): its way to
+split a model and to make a schedule, with our file in its setting, and with our runtime in place of
+what it made. Gradients are compared with those of the model in one piece.
 
     titan_test.py SITE SOURCES
 
-SITE is the folder with the package (tools/wheel --test leaves it), SOURCES the top of the repository:
-the code that is used is that of python/TORCHTITAN.md. TorchTitan is in the folder that
+SITE is the folder with the package (tools/wheel --test leaves it), SOURCES the top of the
+repository: the code that is used is that of python/TORCHTITAN.md. TorchTitan is in the folder that
 STRINGLINE_TITAN names; `tools/torch/run` says which one `tools/install --torch` has made. The exit
 status is 77, with one line that says why, where something is missing: ctest counts that as skipped.
 """

@@ -1,12 +1,12 @@
 """A plan performed action by action over ``torch.distributed``, where torch's own runtime cannot.
 
-What is torch's stays torch's: stages compute, know what they send, and learn the shapes of what they
-receive; batches are split and outputs merged by the class that torch's schedules derive from. Only
-the order is another, and who does what: a schedule may have two pipes, and the last stage may take
-its microbatches in any order.
+What is torch's stays torch's: stages compute, know what they send, and learn the shapes of what
+they receive; batches are split and outputs merged by the class that torch's schedules derive from.
+Only the order is another, and who does what: a schedule may have two pipes, and the last stage may
+take its microbatches in any order.
 
-Messages are in an order in which no communicator hangs, whatever shares it: all of a group, those of
-two ranks, or those of one direction. The computations of a pair follow each other, as in torch's
+Messages are in an order in which no communicator hangs, whatever shares it: all of a group, those
+of two ranks, or those of one direction. The computations of a pair follow each other, as in torch's
 runtime.
 """
 
@@ -44,10 +44,10 @@ class Order(NamedTuple):
 class Loop(schedules.PipelineScheduleMulti):  # type: ignore[misc]
     """Has the interface of torch's schedules: ``step`` and ``eval``.
 
-    Of a schedule with two pipes every rank that holds a first stage takes the whole batch, and every
-    rank that holds a last stage the whole target; it gets the losses and outputs of the microbatches
-    of its pipe. Gradients of the two copies of a stage are summed, in the same order on both ranks,
-    so that copies stay equal.
+    Of a schedule with two pipes every rank that holds a first stage takes the whole batch, and
+    every rank that holds a last stage the whole target; it gets the losses and outputs of the
+    microbatches of its pipe. Gradients of the two copies of a stage are summed, in the same order
+    on both ranks, so that copies stay equal.
     """
 
     _stages: list[Any]

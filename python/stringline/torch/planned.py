@@ -14,7 +14,7 @@ from ..schedule import Schedule, load
 from ..torch_csv import from_torch
 
 Performed = Union[str, "os.PathLike[str]", Schedule, Plan, Any]
-"""A schedule of the library by its name, a path (``.sched``, ``.plan``, ``.csv``), a text of either,
+"""A schedule of the library by its name, a path (``.sched``, ``.plan``, ``.csv``), a text of one,
 a ``Schedule``, a ``Plan``, or a schedule object of torch's."""
 
 _MESSAGE = re.compile(r"(SEND|RECV)_[FB]\d|UNSHARD|RESHARD|REDUCE_GRAD")
@@ -125,6 +125,7 @@ def stages_of_rank(
         P, M: ranks and microbatches, where the schedule does not say them itself.
     """
     plan = plan_of(schedule, P, M)
-    if not 0 <= rank < len(plan.first) - 1:
-        raise ValueError(f"rank: {plan.schedule} has {len(plan.first) - 1} ranks, and no rank {rank}")
+    ranks = len(plan.first) - 1
+    if not 0 <= rank < ranks:
+        raise ValueError(f"rank: {plan.schedule} has {ranks} ranks, and no rank {rank}")
     return [place.stage_index for place in places_of(plan, rank)]

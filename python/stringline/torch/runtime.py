@@ -33,14 +33,14 @@ def runtime(
     ``eval(…)`` are those of torch's schedules; ``plan`` is the plan that is performed.
 
     What torch's runtime cannot perform is done by a loop of this package with the same interface
-    (``stringline.torch.loop``): schedules of two pipes, and a last stage that takes its microbatches
-    in another order than that of their numbers.
+    (``stringline.torch.loop``): schedules of two pipes, and a last stage that takes its
+    microbatches in another order than that of their numbers.
 
     Args:
-        schedule: the name of one of the library, a path, a text, a ``Schedule``, a ``Plan``, torch's
-            notation (a ``.csv``, or its text), or a schedule object of torch's. Only what it
-            computes counts; messages and collectives of its own are made anew.
-        stages: the rank's ``PipelineStage`` objects, with the indices that ``stages_of_rank`` gives.
+        schedule: the name of one of the library, a path, a text, a ``Schedule``, a ``Plan``,
+            torch's notation (a ``.csv``, or its text), or a schedule object of torch's. Only what
+            it computes counts; messages and collectives of its own are made anew.
+        stages: the rank's ``PipelineStage`` objects, those that ``stages_of_rank`` names.
         loss_fn: of an output and a target; None for forwards only.
         P: ranks; the size of the stages' group by default.
         M: microbatches, where the schedule does not say it itself.

@@ -9,12 +9,14 @@ import contextlib
 import re
 from typing import Any, Iterator
 
+# Types are checked without torch, too.
+# mypy: disable-error-code="import-not-found"
 try:
-    import torch  # type: ignore[import-not-found]
-    import torch.distributed as dist  # type: ignore[import-not-found]
-    from torch.distributed.fsdp import FSDPModule  # type: ignore[import-not-found]
-    from torch.distributed.pipelining import schedules  # type: ignore[import-not-found]
-    from torch.distributed.pipelining.stage import _PipelineStageBase as Stage  # type: ignore[import-not-found]
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.fsdp import FSDPModule
+    from torch.distributed.pipelining import schedules
+    from torch.distributed.pipelining.stage import _PipelineStageBase as Stage
 except ImportError as error:
     raise ImportError(
         f"stringline.torch needs torch 2.10 or later, with its distributed package: {error}"
@@ -52,7 +54,8 @@ def _missing() -> list[str]:
         if owner is None:
             found.append(name)
         found += [f"{name}.{member}" for member in members if owner and not hasattr(owner, member)]
-    return found + [f"PipelineStage.{member}" for member in _OF_STAGES if not hasattr(Stage, member)]
+    found += [f"PipelineStage.{member}" for member in _OF_STAGES if not hasattr(Stage, member)]
+    return found
 
 
 def demand() -> None:
