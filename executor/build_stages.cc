@@ -39,7 +39,40 @@ absl::StatusOr<std::vector<int>> LayersOfLayout(const std::vector<std::string>& 
   return layers;
 }
 
-absl::StatusOr<std::vector<int>> LayersFor(const RunConfig& config, const Plan& plan, int stages) {
+// Sums of bytes stay far within 64 bits, and the graphs within this machine; the model itself may
+// be for another.
+absl::Status CheckCountable(const RunConfig& config, int pipes) {
+  SL_ASSIGN_OR_RETURN(NeededMemory needed,
+                      LeastMemory(config.shape, pipes, config.mesh, SharingOf(config)));
+  SL_RETURN_IF_ERROR(CheckMemory(needed, {.bytes = int64_t{1} << 56}));
+  needed.params = needed.activations = 0;
+  return CheckMemory(needed, FindAvailableMemory());
+}
+
+absl::StatusOr<std::vector<StageProgram>> Build(const RunConfig& config, const Plan& plan) {
+  SL_RETURN_IF_ERROR(CheckShape(config.shape));
+  const size_t pipes = std::max<size_t>(1, plan.pipes.size());
+  SL_ASSIGN_OR_RETURN(const std::vector<int> layers, LayersOfStages(config, plan));
+  if (config.mesh_pipeline > 0 && config.mesh_pipeline != plan.ranks()) {
+    return absl::InvalidArgumentError(absl::StrCat("mesh.pipeline is ", config.mesh_pipeline,
+                                                   ", but the schedule has ", plan.ranks(),
+                                                   " ranks"));
+  }
+  SL_RETURN_IF_ERROR(CheckCountable(config, static_cast<int>(pipes)));
+  SL_ASSIGN_OR_RETURN(
+      const std::vector<StageProgram> pipe,
+      BuildModelStages(config.shape, layers,
+                       {.expert_ranks = config.mesh.expert, .recompute = config.recompute}));
+  std::vector<StageProgram> programs;
+  for (size_t p = 0; p < pipes; ++p) programs.insert(programs.end(), pipe.begin(), pipe.end());
+  return programs;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<int>> LayersOfStages(const RunConfig& config, const Plan& plan) {
+  const size_t pipes = std::max<size_t>(1, plan.pipes.size());
+  const int stages = static_cast<int>(plan.stages.size() / pipes);
   if (!config.layers_per_stage.empty()) {
     if (static_cast<int>(config.layers_per_stage.size()) == stages) return config.layers_per_stage;
     return absl::InvalidArgumentError(absl::StrCat("model.split names ",
@@ -63,38 +96,6 @@ absl::StatusOr<std::vector<int>> LayersFor(const RunConfig& config, const Plan& 
       return SplitEven(config.shape.layers(), stages);
   }
 }
-
-// Sums of bytes stay far within 64 bits, and the graphs within this machine; the model itself may
-// be for another.
-absl::Status CheckCountable(const RunConfig& config, int pipes) {
-  SL_ASSIGN_OR_RETURN(NeededMemory needed,
-                      LeastMemory(config.shape, pipes, config.mesh, SharingOf(config)));
-  SL_RETURN_IF_ERROR(CheckMemory(needed, {.bytes = int64_t{1} << 56}));
-  needed.params = needed.activations = 0;
-  return CheckMemory(needed, FindAvailableMemory());
-}
-
-absl::StatusOr<std::vector<StageProgram>> Build(const RunConfig& config, const Plan& plan) {
-  SL_RETURN_IF_ERROR(CheckShape(config.shape));
-  const size_t pipes = std::max<size_t>(1, plan.pipes.size());
-  const int stages = static_cast<int>(plan.stages.size() / pipes);
-  SL_ASSIGN_OR_RETURN(const std::vector<int> layers, LayersFor(config, plan, stages));
-  if (config.mesh_pipeline > 0 && config.mesh_pipeline != plan.ranks()) {
-    return absl::InvalidArgumentError(absl::StrCat("mesh.pipeline is ", config.mesh_pipeline,
-                                                   ", but the schedule has ", plan.ranks(),
-                                                   " ranks"));
-  }
-  SL_RETURN_IF_ERROR(CheckCountable(config, static_cast<int>(pipes)));
-  SL_ASSIGN_OR_RETURN(
-      const std::vector<StageProgram> pipe,
-      BuildModelStages(config.shape, layers,
-                       {.expert_ranks = config.mesh.expert, .recompute = config.recompute}));
-  std::vector<StageProgram> programs;
-  for (size_t p = 0; p < pipes; ++p) programs.insert(programs.end(), pipe.begin(), pipe.end());
-  return programs;
-}
-
-}  // namespace
 
 absl::StatusOr<std::vector<StageProgram>> BuildStages(const RunConfig& config, const Plan& plan) {
   absl::StatusOr<std::vector<StageProgram>> programs = Build(config, plan);

@@ -87,6 +87,10 @@
 #include "schedlang/plan.h"
 #include "stages/models/model.h"
 
+namespace YAML {
+class Node;
+}  // namespace YAML
+
 namespace stringline {
 
 enum class DeviceKind { kAuto, kCpu, kCuda };
@@ -120,7 +124,7 @@ struct RunConfig {
   uint64_t seed = 1;                  // train.seed, default 1
   int threads = 0;                    // train.threads, default 0: one a rank, at most one a core
   int64_t log_every = 20;             // train.log_every, default 20: steps between reports
-  RecomputePolicy recompute;          // train.recompute, train.recompute_weights
+  RecomputePolicy recompute;          // train.recompute (a word, or one a stage), recompute_weights
   Mesh mesh;                          // mesh.data, .expert, and .shard or .replicate
   Sharding sharding = Sharding::kNone;  // sharding, default none
   int64_t bucket_bytes = kBucketBytes;  // bucket, default 25MiB
@@ -159,6 +163,8 @@ inline CollectiveChoice CollectivesOf(const RunConfig& config) {
 
 // Errors: InvalidArgument "FILE:LINE: KEY: …"; NotFound.
 absl::StatusOr<RunConfig> ReadRunConfig(const std::string& path);
+// The same of a document that has been read from the file, or put together of parts of it.
+absl::StatusOr<RunConfig> ReadRunConfig(const YAML::Node& root, const std::string& path);
 
 // The learning rate of step `step`, from 0. During the warm-up it rises in a line, and its last
 // step has the whole rate; the steps left then follow half a cosine, whose end at the final rate

@@ -213,6 +213,7 @@ class Run {
   }
 
   absl::Status OneStep(int64_t step) {
+    const StepTime began = {NowNs(), ProcessorNs()};
     for (int32_t m = 0; m < trainer_->microbatches(); ++m) {
       const MicrobatchId microbatch(m);
       SL_RETURN_IF_ERROR(data_.Fill({config_.seed, step, m}, config_.shape.context(),
@@ -243,6 +244,7 @@ class Run {
                           absl::StrCat("step ", step + 1, ": ", norm.status().message()));
     }
     SL_RETURN_IF_ERROR(norm.status());
+    result_.step_times.push_back({NowNs() - began.wall_ns, ProcessorNs() - began.processor_ns});
     done.grad_norm = *norm;
     history_.grad_norms.push_back(done.grad_norm);
     history_.learning_rates.push_back(done.learning_rate);
