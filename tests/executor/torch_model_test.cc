@@ -8,12 +8,14 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <random>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "executor/reference.h"
 #include "executor/torch_model/export_file.h"
+#include "executor/torch_model/raise.h"
 #include "stages/text.h"
 #include "tests/executor/torch_archive.h"
 
@@ -360,6 +362,70 @@ TEST(TorchModelTest, CutsAtModules) {
       "nothing else");
   EXPECT_EQ(says({"norm", "blocks.1"}),
             "module 'blocks.1' does not come after the one named before it");
+}
+
+struct RealModel {
+  const char* file;
+  // Of torch: the sum of the loss over eight tokens, and the norm of its gradients.
+  double loss, norm;
+};
+
+// Files that torch wrote (tests/golden/torch): losses and gradients are torch's.
+TEST(TorchModelTest, AgreesWithTorch) {
+  for (const RealModel& real : {RealModel{"gpt2", 21.99510383605957, 17.249069895696586},
+                                RealModel{"llama", 22.297367095947266, 11.672402116692057}}) {
+    const std::string path =
+        absl::StrCat(STRINGLINE_SOURCE_DIR "/tests/golden/torch/", real.file, ".pt2");
+    const auto read = ReadExportedShape(path, 0);
+    ASSERT_TRUE(read.ok()) << read.status();
+    const auto stages = BuildModelStages(read->WithMicrobatch(1), {2});
+    ASSERT_TRUE(stages.ok()) << stages.status();
+    const StageProgram& model = stages->front();
+    Reference reference(model, 1);
+    ParamPlaces places;
+    for (size_t p = 0; p < model.params.size(); ++p) {
+      places.Add(model.params[p], reference.param(static_cast<int>(p)));
+    }
+    const absl::Status loaded = LoadExportedParams(path, *read, places.all());
+    ASSERT_TRUE(loaded.ok()) << loaded;
+    std::vector<int32_t> tokens, targets;
+    for (int i = 0; i < 8; ++i) {
+      tokens.push_back((3 * i + 1) % 16);
+      targets.push_back((3 * i + 4) % 16);
+    }
+    EXPECT_NEAR(reference.RunMicrobatch(tokens, targets), real.loss, 1e-5 * real.loss);
+    std::map<std::string, std::vector<double>> grads;
+    for (size_t p = 0; p < model.params.size(); ++p) {
+      const Param& param = model.params[p];
+      std::vector<double>& sum = grads[param.tied_to.empty() ? param.name : param.tied_to];
+      const auto grad = reference.grad(static_cast<int>(p));
+      sum.resize(grad.size());
+      for (size_t i = 0; i < grad.size(); ++i) sum[i] += grad[i];
+    }
+    double squares = 0;
+    for (const auto& [name, values] : grads) {
+      for (const double value : values) squares += value * value;
+    }
+    EXPECT_NEAR(std::sqrt(squares), real.norm, 1e-5 * real.norm) << real.file;
+  }
+}
+
+// A rotation by other angles is named, and not taken for ours.
+TEST(TorchModelTest, LooksAtAngles) {
+  const auto config = Pt2Archive::Open(STRINGLINE_SOURCE_DIR "/tests/golden/torch/llama.pt2");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const auto text = config->Program();
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto program = ReadTorchProgram(*text);
+  ASSERT_TRUE(program.ok()) << program.status();
+  TorchProgram other = *program;
+  for (TorchNode& node : other.nodes) {
+    if (node.op == "cos") node.op = "exp";
+  }
+  const auto raised = RaiseTorchProgram(other, *config);
+  ASSERT_FALSE(raised.ok());
+  EXPECT_THAT(std::string(raised.status().message()),
+              HasSubstr("is not known here: the angle of position"));
 }
 
 // Whatever stands in a program, it is read or refused.

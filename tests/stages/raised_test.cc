@@ -92,6 +92,18 @@ TEST(RaisedTest, NoCutChangesABit) {
   CheckCuts(ThreeKinds(), {{3}, {1, 2}, {0, 3}, {3, 0}, {1, 1, 1}, {0, 1, 1, 1, 0}});
 }
 
+TEST(RaisedTest, NoCutChangesABitInBf16) {
+  AnyShape shape = ThreeKinds();
+  shape.dtype = DType::kBF16;
+  CheckCuts(shape, {{3}, {1, 2}, {0, 1, 1, 1, 0}});
+  const auto stages = BuildModelStages(shape, {3});
+  ASSERT_TRUE(stages.ok()) << stages.status();
+  for (const Param& param : stages->front().params) {
+    const bool of_norm = param.name.find("norm") != std::string::npos;
+    EXPECT_EQ(param.type.dtype, of_norm ? DType::kF32 : DType::kBF16) << param.name;
+  }
+}
+
 TEST(RaisedTest, GradientsAreDifferences) { CheckGradient(ThreeKinds()); }
 
 TEST(RaisedTest, CountsItsParameters) {
