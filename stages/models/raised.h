@@ -3,7 +3,8 @@
 //
 // The graph is that of F32 and of the program's own microbatch and context. Stages are built from
 // it by doing its nodes once more with other types: so a run may have another microbatch, another
-// precision, and another context, as far as tables of positions reach.
+// precision, and a shorter context. Not a longer one: what a program does with more tokens, with a
+// window of attention for one, does not show.
 #pragma once
 
 #include <cstdint>
