@@ -85,6 +85,10 @@ absl::StatusOr<std::vector<int>> LayersOfStages(const RunConfig& config, const P
     case Split::Kind::kLayout:
       return LayersOfLayout(plan.split.layout);
     case Split::Kind::kBalanced: {
+      if (const auto* const raised = std::get_if<RaisedShape>(&config.shape.family)) {
+        const std::vector<double> each = WorkOfEach(*raised);
+        return SplitBalanced({each.begin() + 1, each.end() - 1}, stages, each.front(), each.back());
+      }
       const ModelWork work = WorkOf(config.shape);
       return SplitBalanced(config.shape.layers(), stages, work.embedding, work.layer, work.head);
     }

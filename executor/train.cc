@@ -20,6 +20,7 @@
 #include "executor/clock.h"
 #include "executor/least_memory.h"
 #include "executor/measured_costs.h"
+#include "executor/torch_model/export_file.h"
 #include "executor/trainer.h"
 #include "schedlang/base/status.h"
 #include "schedlang/sim/simulate.h"
@@ -132,6 +133,11 @@ class Run {
     }
     CheckpointState now = StateNow();
     if (!config_.resume.empty()) SL_RETURN_IF_ERROR(ResumeRun(now));
+    if (resumed_.folder.empty() && !config_.model_export.empty()) {
+      SL_RETURN_IF_ERROR(
+          LoadExportedParams(config_.model_export, config_.shape, PlacesOf(*trainer_).all()));
+      SL_RETURN_IF_ERROR(trainer_->RefreshWorking());
+    }
     if (resumed_.folder.empty() && !config_.model_folder.empty()) {
       SL_RETURN_IF_ERROR(
           LoadModelFolder(config_.model_folder, config_.shape, PlacesOf(*trainer_).all()));

@@ -71,6 +71,9 @@ TEST(ScriptsTest, TorchIsInstalledOnce) {
   const std::string place = ScratchFolder() + "/stringline/torch";
   std::filesystem::create_directories(place);
   WriteText(place + "/stringline.stamp", ReadText(SourceFolder() + "/tools/torch/packages.txt"));
+  const std::string titan = ScratchFolder() + "/stringline/titan";
+  std::filesystem::create_directories(titan);
+  WriteText(titan + "/stringline.stamp", ReadText(SourceFolder() + "/tools/torch/titan.txt"));
   const std::string install = Script("tools/torch/install");
   const std::string said = ScratchFolder() + "/said.txt";
 

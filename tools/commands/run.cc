@@ -48,8 +48,10 @@ absl::StatusOr<RunConfig> LoadConfig(const Flags& flags) {
     config.text_file = flags.text;
     config.tokens_file.clear();
   }
-  if (!flags.load.empty())
-    config.model_folder.clear();  // its sizes are read, its values not wanted
+  if (!flags.load.empty()) {  // their sizes are read, their values not wanted
+    config.model_folder.clear();
+    config.model_export.clear();
+  }
   if (flags.steps > 0) config.steps = flags.steps;
   config.resume = flags.resume;
   if (config.resume == kResumeAuto && config.checkpoint.every == 0) {
@@ -110,6 +112,7 @@ class LoadedData {
 
 // What to know of a file of parameters that no config is saved beside, in a line.
 std::string WithoutConfig(const RunConfig& config) {
+  if (!config.model_export.empty()) return "without a config.json, under the program's own names\n";
   const std::string why = WhySavedWithoutConfig(config.shape);
   return why.empty() ? "" : absl::StrCat("without a config.json, for --load alone: ", why, "\n");
 }
