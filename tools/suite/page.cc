@@ -99,7 +99,8 @@ std::string BesideSection(const SuiteResults& results) {
       "which talk over gloo, stringline in one process with threads. Where torch has the schedule "
       "it runs its own, otherwise our order from `stringline export`. Medians over the repetitions "
       "of each one's median step; processor time is of all ranks, user and system. Ratios are "
-      "torch / stringline. Torch's memory is that of its largest rank, ours that of all ranks.\n\n",
+      "torch / stringline. Torch's memory is that of its largest rank, forked from a process that "
+      "has imported torch; ours is that of all ranks.\n\n",
       Markdown(columns.Head({"torch runs", "torch, a step", "stringline", "ratio",
                              "torch, processor time", "stringline", "ratio",
                              "torch, a rank's memory", "stringline, all ranks"}),
@@ -218,6 +219,11 @@ std::string NoiseSection(const SuiteResults& results) {
         " The medians of a case's repetitions lie within %.1f %% of each other in "
         "half of the cases, and within %.1f %% in all.",
         100 * Median(spreads), 100 * Quantile(spreads, 1));
+  }
+  if (2 * disturbed > static_cast<std::ptrdiff_t>(late.size())) {
+    absl::StrAppend(&text,
+                    " So other programs ran all along: of what the clock says only ratios mean "
+                    "something, and not much; processor time moves less.");
   }
   return text + "\n";
 }
