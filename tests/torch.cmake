@@ -9,3 +9,4 @@ function(stringline_torch_test name file)
 endfunction()
 
 stringline_torch_test(torch_lint_sample lint_sample_test.py)
+stringline_torch_test(torch_suite suite_test.py)

@@ -35,6 +35,7 @@ enum OptionSet : unsigned {
   kPlotOption = 1 << 18,        // --plot
   kMessagesOption = 1 << 20,    // --messages
   kSearchOptions = 1 << 21,     // no FILE; --from, --emit, --place, --minimize, --seconds, …
+  kBenchOptions = 1 << 22,      // --compare, --fail-slower, --page, --list, --again
 };
 
 struct Command {
@@ -53,6 +54,7 @@ absl::Span<const Command> Commands();
 // status (ExitStatus). Reads no global state but the environment, so tests call it in-process.
 int RunTool(const std::vector<std::string>& args, std::ostream& out, std::ostream& err);
 
+int RunBench(const Flags& flags, const Output& output);
 int RunCalibrate(const Flags& flags, const Output& output);
 int RunCheck(const Flags& flags, const Output& output);
 int RunCompare(const Flags& flags, const Output& output);

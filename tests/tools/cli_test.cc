@@ -105,6 +105,17 @@ const Bad kBad[] = {
     {"rehearse good.sched P=2 M=2 --cost F=1s,B=200s", 2, "may last ten minutes"},
     {"rehearse missing.sched P=2 M=2", 2, "missing.sched"},
     {"rehearse truncated.sched P=2 M=2", 1, "truncated.sched:1:"},
+    // bench
+    {"bench", 2, "needs a file"},
+    {"bench missing.yaml", 2, "missing.yaml"},
+    {"bench missing.json", 2, "missing.json"},
+    {"bench unknown.yaml", 2, "unknown.yaml:1: unknown key 'F'"},
+    {"bench broken.yaml", 2, "broken.yaml:"},
+    {"bench unknown.yaml type.yaml", 2, "expected one suite"},
+    {"bench unknown.yaml --out -", 2, "--out -: the file is written again and again"},
+    {"bench --compare missing.json missing.json --again", 2, "--again"},
+    {"bench --compare unknown.yaml unknown.yaml", 2, "unknown.yaml: no results of a suite"},
+    {"bench missing.json --fail-slower 5%", 2, "--compare"},
     // calibrate
     {"calibrate good.sched", 2, "only a recorded timeline has durations"},
     {"calibrate missing.timeline", 2, "missing.timeline"},
