@@ -54,8 +54,8 @@ def make(job, rank):
 
 
 def perform(job, rank):
-    """Two steps, then forwards alone. How far the gradients of the second are off, if losses and
-    outputs are right."""
+    """Two steps, whose gradients add up, then forwards alone. How far the gradients are off, if
+    losses and outputs are right."""
     if job.get("wrong"):
         return wrong_uses.perform(job, rank)
     torch = whole_model.load_torch()[0]
@@ -65,13 +65,15 @@ def perform(job, rank):
     first, last = 0 in mine, job["stages"] - 1 in mine
     arguments = [x] if first else []
     for _ in range(2):
-        for module in modules:
-            module.zero_grad()
         losses = []
         keywords = {"target": y, "losses": losses} if last else {}
         output = runtime.step(*arguments, **keywords)
     expected = whole_model.expected_gradients(torch, job["stages"], job["M"])
-    worst = whole_model.difference(modules, [expected[index] for index in mine])
+    # Torch scales what was there before, too.
+    share = 1 + 1 / job["M"]
+    worst = whole_model.difference(
+        modules, [[share * gradient for gradient in expected[index]] for index in mine]
+    )
     without = runtime.eval(*arguments, **({"target": y} if last else {}))
     if not last:
         assert output is None and without is None and not losses
