@@ -64,6 +64,14 @@ def no_target(rank):
     made.step(*([whole_model.data(torch, 4)[0]] if rank == 0 else []))
 
 
+def two_pipes_with_fsdp(rank):
+    import runtime_test
+
+    given = stages([0, 1])
+    runtime_test.shard(whole_model.load_torch()[0], [stage.submod for stage in given])
+    runtime("chimera", given, M=4)
+
+
 # What is done by each rank, and what it is told.
 USES = {
     "another group": (
@@ -104,6 +112,8 @@ USES = {
         too_old, r"stringline.torch needs torch 2.10 or later; this is torch 2.9.1\+cpu"),
     "torch has changed": (
         changed, r"has changed what .* uses: there is no _PipelineScheduleRuntime._load_csv\."),
+    "two pipes with FSDP": (
+        two_pipes_with_fsdp, "stage . is wrapped by FSDP, and torch's runtime cannot perform"),
     "copies that differ": (copies_differ, "stage . has other parameters on rank . than here"),
 }
 
