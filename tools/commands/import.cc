@@ -1,13 +1,51 @@
-// stringline import: a schedule of another notation as a plan.
+// stringline import: a schedule of another notation as a plan, or what torch's profiler recorded as
+// a timeline.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
 #include "tools/command.h"
+#include "tools/progress.h"
 #include "tools/requests.h"
+#include "tools/trace_import.h"
 
 namespace stringline {
+namespace {
+
+int ImportTimeline(const Flags& flags, const Output& output) {
+  const absl::StatusOr<ImportedStep> imported = [&] {
+    Progress progress(output, "reading traces");
+    return ImportTraces(flags.files,
+                        flags.step < 0 ? std::nullopt : std::optional<int>(flags.step));
+  }();
+  if (!imported.ok()) return Fail(output, imported.status().message());
+  const std::string text = Print(imported->timeline);
+  if (!flags.out.empty()) {
+    const absl::Status written = WriteAsked(output, flags.out, text);
+    if (!written.ok()) return Fail(output, written.message());
+  }
+  if (output.json) {
+    Json json = ImportAsJson(*imported);
+    json["text"] = text;
+    WriteJson(output.out, json);
+    return kOk;
+  }
+  if (flags.out.empty()) output.out << text;
+  PrintImport(*imported, flags.out.empty() ? output.err : output.out);
+  return kOk;
+}
+
+}  // namespace
 
 int RunImport(const Flags& flags, const Output& output) {
-  if (KindOfFile(flags.file) != FileKind::kTorch) {
-    return Fail(output, flags.file + ": only a schedule of torch's (.csv) can be imported");
+  if (std::all_of(flags.files.begin(), flags.files.end(), IsTrace)) {
+    return ImportTimeline(flags, output);
   }
+  if (flags.files.size() > 1 || KindOfFile(flags.file) != FileKind::kTorch) {
+    return Fail(output, absl::StrCat(flags.files.size() > 1 ? flags.files[1] : flags.file,
+                                     ": one schedule of torch's (.csv) can be imported, or traces "
+                                     "of its profiler (.json, .json.gz, or a folder of them)"));
+  }
+  if (flags.step >= 0) return Fail(output, flags.file + ": --step is for traces");
   const absl::StatusOr<Session> session = OpenPlanOf(flags);
   if (!session.ok()) return Fail(output, session.status().message());
   if (!session->plan)
