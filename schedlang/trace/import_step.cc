@@ -112,8 +112,7 @@ class StepOnOneClock {
   }
 
   Timeline Tell() {
-    const bool from_host = std::count(times_.on_device.begin(), times_.on_device.end(), 0) > 0;
-    if (from_host) timeline_.observed.resize(timeline_.events.size());
+    timeline_.observed.resize(timeline_.events.size());
     for (int r = 0; r < plan_.ranks(); ++r) TellRank(r);
     const int64_t typical_ns = TypicalMessage();
     for (uint32_t i = 0; i < plan_.actions.size(); ++i) {
@@ -151,7 +150,7 @@ class StepOnOneClock {
         event.start_ns = IsCompute(event.kind) ? std::max(span.start_ns, free_ns) : span.start_ns;
         event.end_ns = std::max(event.start_ns, span.end_ns);
       }
-      if (!timeline_.observed.empty()) timeline_.observed[i] = {event.start_ns, event.end_ns};
+      timeline_.observed[i] = {event.start_ns, event.end_ns};
       if (IsCompute(event.kind)) free_ns = event.end_ns;
     }
   }
@@ -192,9 +191,8 @@ class StepOnOneClock {
     int64_t end_ns = received ? received->end_ns : start_ns;
     if (on_device && received) start_ns = std::max(start_ns, received->start_ns);
     end_ns = std::max(start_ns, end_ns);
-    if (!timeline_.observed.empty()) {
-      timeline_.observed[send] = timeline_.observed[recv] = {end_ns, end_ns};
-    }
+    timeline_.observed[send] = {on_device ? start_ns : end_ns, end_ns};
+    timeline_.observed[recv] = timeline_.observed[send];
     if (!on_device && end_ns - start_ns > typical_ns) end_ns = start_ns + typical_ns;
     for (const uint32_t i : {send, recv}) {
       timeline_.events[i].start_ns = start_ns;
@@ -202,17 +200,38 @@ class StepOnOneClock {
     }
   }
 
+  // When the first computation starts, or what its rank gathers for it.
+  int64_t StartOfStep() const {
+    uint32_t first = 0;
+    int64_t start_ns = std::numeric_limits<int64_t>::max();
+    for (uint32_t i = 0; i < timeline_.events.size(); ++i) {
+      const Event& event = timeline_.events[i];
+      if (!IsCompute(event.kind) || event.start_ns >= start_ns) continue;
+      start_ns = event.start_ns;
+      first = i;
+    }
+    for (uint32_t i = plan_.first[ranks_[first]]; i < first; ++i) {
+      start_ns = std::min(start_ns, timeline_.events[i].start_ns);
+    }
+    return start_ns;
+  }
+
+  // Ranks that come to the step before that have not begun it: what they gather is told from there.
   void StartAtZero() {
-    int64_t first_ns = std::numeric_limits<int64_t>::max();
-    for (const Event& event : timeline_.events) first_ns = std::min(first_ns, event.start_ns);
-    const auto move = [&](auto* spans) {
-      for (auto& span : *spans) {
-        span.start_ns -= first_ns;
-        span.end_ns -= first_ns;
-      }
-    };
-    move(&timeline_.events);
-    move(&timeline_.observed);
+    const int64_t zero_ns = StartOfStep();
+    bool moved = false;
+    for (Event& event : timeline_.events) {
+      const int64_t early_ns = std::max<int64_t>(zero_ns - event.start_ns, 0);
+      moved = moved || early_ns > 0;
+      event.start_ns += early_ns - zero_ns;
+      event.end_ns += early_ns - zero_ns;
+    }
+    for (ObservedTimes& times : timeline_.observed) {
+      times.start_ns -= zero_ns;
+      times.end_ns -= zero_ns;
+    }
+    const bool on_host = std::count(times_.on_device.begin(), times_.on_device.end(), 0) > 0;
+    if (!moved && !on_host) timeline_.observed.clear();
   }
 
   const Plan& plan_;

@@ -4,6 +4,9 @@
 // host have one clock, if no message says otherwise. A message lasts from when it left to when it
 // arrived; with NCCL, whose two ends wait for each other, from when both ends were there.
 //
+// The step begins with its first computation, or with what that one's rank gathers for it: a rank
+// that comes to the step before, and waits, has not begun it.
+//
 // Of gloo's messages only the moment is observed at which their receiver had waited for them. Where
 // it began to wait before they left, that is their arrival. Others are told to take as long as
 // half of those do, and to arrive at that moment at the latest; Timeline::observed keeps it.

@@ -111,7 +111,7 @@ absl::StatusOr<TracedPlan> PlanOfTraces(const std::vector<RankTrace>& traces,
     const Diagnostic& first = diagnostics.findings().front();
     const RankTrace& trace = traces[place_of(first.span).rank];
     return Refused(trace, absl::StrCat("step ", steps[0].number, ": ", first.text,
-                                       "; is a range lost, or was the step left early?"));
+                                       "; is a range missing from the trace?"));
   }
   TracedPlan traced{.plan = std::move(file->plan)};
   for (const Action& action : traced.plan.actions) {
