@@ -83,8 +83,8 @@ void PrintImport(const ImportedStep& imported, std::ostream& out) {
       << absl::StrJoin(imported.steps, ", ") << "): " << ComputeEvents(imported.timeline)
       << " actions, " << PrintTime(bubbles.makespan_ns) << ", " << PrintBubble(bubbles) << "\n"
       << PrintClocks(imported) << "\n";
-  out << absl::StreamFormat("  rank %13s %13s %13s %13s %13s %9s  %s\n", "compute", "only other",
-                            "idle", "all", "communication", "overlap", "clock, trace");
+  out << absl::StreamFormat("  rank %13s %13s %13s %13s %13s %9s  %s\n", "compute", "non-compute",
+                            "idle", "total", "communication", "overlap", "clock, trace");
   for (const ImportedRank& rank : imported.ranks) {
     const BusyTimes& busy = rank.busy;
     out << absl::StreamFormat("  %4d %13s %13s %13s %13s %13s %9s  %s, %s\n", rank.rank,
