@@ -132,6 +132,11 @@ AvailableMemory FindAvailableMemory() {
       [](const std::string& path) { return ReadBytes(path, 1 << 20).value_or(""); });
 }
 
+int64_t PeakResidentBytes() {
+  const std::string status = ReadBytes("/proc/self/status", 1 << 20).value_or("");
+  return NumberOf(status, "VmHWM").value_or(0);
+}
+
 absl::Status CheckMemory(const NeededMemory& needed, const AvailableMemory& available) {
   if (needed.all() <= static_cast<double>(available.bytes)) return absl::OkStatus();
   const std::string there =

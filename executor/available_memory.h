@@ -29,6 +29,9 @@ using SystemFiles = std::function<std::string(const std::string& path)>;
 AvailableMemory FindAvailableMemory(const SystemFiles& files);
 AvailableMemory FindAvailableMemory();  // of this process
 
+// The most memory that this process has held at once; 0 where nobody knows.
+int64_t PeakResidentBytes();
+
 // Of a rank of the mesh: what its parameters, gradients, moments, slots, temporaries, tokens and
 // losses take by the plan, before anything is taken, and what the device has given for it.
 struct RankBytes {

@@ -39,27 +39,6 @@ absl::StatusOr<std::vector<int>> LayersOfLayout(const std::vector<std::string>& 
   return layers;
 }
 
-absl::StatusOr<std::vector<int>> LayersFor(const RunConfig& config, const Plan& plan, int stages) {
-  if (!config.layers_per_stage.empty()) {
-    if (static_cast<int>(config.layers_per_stage.size()) == stages) return config.layers_per_stage;
-    return absl::InvalidArgumentError(absl::StrCat("model.split names ",
-                                                   config.layers_per_stage.size(),
-                                                   " stages, but the schedule has ", stages));
-  }
-  switch (plan.split.kind) {
-    case Split::Kind::kLayers:
-      return plan.split.layers;
-    case Split::Kind::kLayout:
-      return LayersOfLayout(plan.split.layout);
-    case Split::Kind::kBalanced: {
-      const ModelWork work = WorkOf(config.shape);
-      return SplitBalanced(config.shape.layers(), stages, work.embedding, work.layer, work.head);
-    }
-    default:
-      return SplitEven(config.shape.layers(), stages);
-  }
-}
-
 // Sums of bytes stay far within 64 bits, and the graphs within this machine; the model itself may
 // be for another.
 absl::Status CheckCountable(const RunConfig& config, int pipes) {
@@ -73,8 +52,7 @@ absl::Status CheckCountable(const RunConfig& config, int pipes) {
 absl::StatusOr<std::vector<StageProgram>> Build(const RunConfig& config, const Plan& plan) {
   SL_RETURN_IF_ERROR(CheckShape(config.shape));
   const size_t pipes = std::max<size_t>(1, plan.pipes.size());
-  const int stages = static_cast<int>(plan.stages.size() / pipes);
-  SL_ASSIGN_OR_RETURN(const std::vector<int> layers, LayersFor(config, plan, stages));
+  SL_ASSIGN_OR_RETURN(const std::vector<int> layers, LayersOfStages(config, plan));
   if (config.mesh_pipeline > 0 && config.mesh_pipeline != plan.ranks()) {
     return absl::InvalidArgumentError(absl::StrCat("mesh.pipeline is ", config.mesh_pipeline,
                                                    ", but the schedule has ", plan.ranks(),
@@ -91,6 +69,33 @@ absl::StatusOr<std::vector<StageProgram>> Build(const RunConfig& config, const P
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<int>> LayersOfStages(const RunConfig& config, const Plan& plan) {
+  const size_t pipes = std::max<size_t>(1, plan.pipes.size());
+  const int stages = static_cast<int>(plan.stages.size() / pipes);
+  if (!config.layers_per_stage.empty()) {
+    if (static_cast<int>(config.layers_per_stage.size()) == stages) return config.layers_per_stage;
+    return absl::InvalidArgumentError(absl::StrCat("model.split names ",
+                                                   config.layers_per_stage.size(),
+                                                   " stages, but the schedule has ", stages));
+  }
+  switch (plan.split.kind) {
+    case Split::Kind::kLayers:
+      return plan.split.layers;
+    case Split::Kind::kLayout:
+      return LayersOfLayout(plan.split.layout);
+    case Split::Kind::kBalanced: {
+      if (const auto* const raised = std::get_if<RaisedShape>(&config.shape.family)) {
+        const std::vector<double> each = WorkOfEach(*raised);
+        return SplitBalanced({each.begin() + 1, each.end() - 1}, stages, each.front(), each.back());
+      }
+      const ModelWork work = WorkOf(config.shape);
+      return SplitBalanced(config.shape.layers(), stages, work.embedding, work.layer, work.head);
+    }
+    default:
+      return SplitEven(config.shape.layers(), stages);
+  }
+}
 
 absl::StatusOr<std::vector<StageProgram>> BuildStages(const RunConfig& config, const Plan& plan) {
   absl::StatusOr<std::vector<StageProgram>> programs = Build(config, plan);

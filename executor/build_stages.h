@@ -12,9 +12,13 @@
 
 namespace stringline {
 
-// One program per stage of the plan; the k-th stages of all pipes hold the same part. The run
-// file's `model.split` comes before the schedule's `split`. Errors: InvalidArgument for layers that
-// do not fit the stages, Unimplemented for a layout with parts that the model does not have.
+// Layers per stage of a pipe. The run file's `model.split` comes before the schedule's `split`.
+// Errors: InvalidArgument for layers that do not fit the stages, Unimplemented for a layout with
+// parts that the model does not have.
+absl::StatusOr<std::vector<int>> LayersOfStages(const RunConfig& config, const Plan& plan);
+
+// One program per stage of the plan; the k-th stages of all pipes hold the same part. Errors: those
+// of LayersOfStages, and InvalidArgument for a shape that is no model.
 absl::StatusOr<std::vector<StageProgram>> BuildStages(const RunConfig& config, const Plan& plan);
 
 // The bytes of each stage as the executor holds them. Resident are parameters, gradients, AdamW's

@@ -1,5 +1,7 @@
 #include "executor/clock.h"
 
+#include <time.h>
+
 #if defined(__linux__)
 #include <sys/prctl.h>
 #endif
@@ -11,6 +13,20 @@ int64_t NowNs() {
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
+
+namespace {
+
+int64_t SpentNs(clockid_t clock) {
+  timespec spent = {};
+  (void)clock_gettime(clock, &spent);
+  return int64_t{spent.tv_sec} * 1'000'000'000 + spent.tv_nsec;
+}
+
+}  // namespace
+
+int64_t ProcessorNs() { return SpentNs(CLOCK_PROCESS_CPUTIME_ID); }
+
+int64_t ThreadProcessorNs() { return SpentNs(CLOCK_THREAD_CPUTIME_ID); }
 
 std::chrono::steady_clock::time_point TimeAt(int64_t ns) {
   return std::chrono::steady_clock::time_point(

@@ -9,6 +9,11 @@ namespace stringline {
 // Nanoseconds since some fixed moment; never goes back.
 int64_t NowNs();
 
+// Nanoseconds that processors have spent on this process, in its own code and in the system's.
+int64_t ProcessorNs();
+// The same of this thread alone.
+int64_t ThreadProcessorNs();
+
 // That moment as what a condition variable sleeps until.
 std::chrono::steady_clock::time_point TimeAt(int64_t ns);
 

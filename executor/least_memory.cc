@@ -68,6 +68,17 @@ bool HasExperts(const AnyShape& shape) {
   return decoder != nullptr && decoder->moe.experts > 0;
 }
 
+// Its layers may be of many kinds: counted as it is.
+absl::StatusOr<NeededMemory> OfRaised(const AnyShape& shape, int pipes, const Mesh& mesh,
+                                      const StateSharing& sharing) {
+  SL_ASSIGN_OR_RETURN(const WholeModel whole, WithLayers(shape, shape.layers(), 1, sharing));
+  NeededMemory needed;
+  needed.params = static_cast<double>(pipes) * mesh.coordinates() * whole.params;
+  needed.activations = mesh.coordinates() * whole.saved;
+  needed.graphs = pipes * whole.graphs;
+  return needed;
+}
+
 absl::StatusOr<NeededMemory> OfAlikeLayers(const AnyShape& shape, int pipes, const Mesh& mesh,
                                            const StateSharing& sharing) {
   const int expert_ranks = HasExperts(shape) ? mesh.expert : 1;
@@ -87,6 +98,9 @@ absl::StatusOr<NeededMemory> OfAlikeLayers(const AnyShape& shape, int pipes, con
 absl::StatusOr<NeededMemory> LeastMemory(const AnyShape& shape, int pipes, const Mesh& mesh,
                                          const StateSharing& sharing) {
   SL_RETURN_IF_ERROR(CheckShape(shape));
+  if (std::holds_alternative<RaisedShape>(shape.family)) {
+    return OfRaised(shape, pipes, mesh, sharing);
+  }
   NeededMemory least;
   bool first = true;
   for (const AnyShape& alike : OfOneKindOfLayers(shape)) {

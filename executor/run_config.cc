@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "executor/checkpoint/model_folder.h"
 #include "executor/run_fields.h"
+#include "executor/torch_model/export_file.h"
 #include "schedlang/base/align.h"
 #include "schedlang/base/diagnostics.h"
 #include "schedlang/base/source.h"
@@ -54,6 +55,7 @@ constexpr double kMostSms = 4096;
 
 // What follows from the keys that were given.
 void Complete(GptShape*) {}
+void Complete(RaisedShape*) {}
 void Complete(DecoderShape* shape) {
   if (shape->kv_heads == 0) shape->kv_heads = shape->heads;
   if (shape->head_dim == 0) shape->head_dim = shape->width / std::max(1, shape->heads);
@@ -80,19 +82,24 @@ struct Wishes {
   std::string scores = "softmax";
   std::string capacity = "dropless";
   std::string exceeded = "error";
-  std::string recompute = "none";
+  std::vector<std::string> recompute;
   std::string rows = "padded";
   std::string sums = "ordered";
   std::string layout = "edge";
   int replicate = 0;
+  std::vector<std::string> split;  // of an exported model
 };
 
-std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) {
-  AdamW& adam = config->optimizer;
+// A raised model has no sizes of its own.
+std::vector<Field> FieldsOf(RaisedShape*) { return {}; }
+
+// The keys of `model` beside `split`; it has `origin`, "folder" or "export", or "" for neither.
+std::vector<Field> ModelFields(RunConfig* config, Wishes* wishes, absl::string_view origin) {
   std::vector<Field> model;
-  if (folder) {
-    model = {{"folder", &config->model_folder},
-             {model_key::kContext, &wishes->context, 1, kMostCount, false}};
+  if (!origin.empty()) {
+    const Field from = origin == "export" ? Field{"export", &config->model_export}
+                                          : Field{"folder", &config->model_folder};
+    model = {from, {model_key::kContext, &wishes->context, 1, kMostCount, false}};
   } else {
     model = std::visit([](auto& shape) { return FieldsOf(&shape); }, config->shape.family);
     model.push_back({model_key::kKind, &wishes->kind, 0, 0, false});
@@ -106,12 +113,21 @@ std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, bool folder) 
       }
     }
   }
-  model.push_back({"split", &config->layers_per_stage, 0, kMostCount, false});
+  if (origin == "export") {
+    model.push_back({"split", &wishes->split, 0, kMostCount, false});
+  } else {
+    model.push_back({"split", &config->layers_per_stage, 0, kMostCount, false});
+  }
+  return model;
+}
+
+std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, absl::string_view origin) {
+  AdamW& adam = config->optimizer;
   return {
       {"schedule",
        {{"file", &config->schedule_file}, {"name", &config->schedule_name, 0, 0, false}},
        &config->parameters},
-      {"model", std::move(model)},
+      {"model", ModelFields(config, wishes, origin)},
       {"data",
        {{"text", &config->text_file, 0, 0, false},
         {"tokens", &config->tokens_file, 0, 0, false},
@@ -185,7 +201,9 @@ class RunFile {
     SL_ASSIGN_OR_RETURN(const int precision, WordBeside(root, kPrecision));
     SL_ASSIGN_OR_RETURN(const int elastic, WordBeside(root, kElastic));
     config_->elastic = elastic == 1;
-    if (config_->model_folder.empty()) {
+    if (!config_->model_export.empty()) {
+      SL_RETURN_IF_ERROR(TakeExport(root["model"]));
+    } else if (config_->model_folder.empty()) {
       std::visit([](auto& shape) { Complete(&shape); }, config_->shape.family);
     } else {
       config_->model_folder = BesideFile(config_->model_folder);
@@ -211,8 +229,9 @@ class RunFile {
     }
     SL_RETURN_IF_ERROR(ChooseKind(root["model"]));
     const YAML::Node model = root["model"];
-    const bool folder = model && model.IsMap() && model["folder"];
-    const std::vector<Section> sections = SectionsOf(config_, &wishes_, folder);
+    const auto has = [&model](const char* key) { return model && model.IsMap() && model[key]; };
+    const char* const origin = has("export") ? "export" : has("folder") ? "folder" : "";
+    const std::vector<Section> sections = SectionsOf(config_, &wishes_, origin);
     std::vector<std::string> keys;
     for (const Section& section : sections) keys.push_back(section.key);
     const size_t sections_end = keys.size();
@@ -320,6 +339,26 @@ class RunFile {
     return InRange("gpus", {"gpus", &gpus.count, 1, kMostGpus}, node, gpus.count);
   }
 
+  absl::Status TakeExport(const YAML::Node& model) {
+    config_->model_export = BesideFile(config_->model_export);
+    SL_ASSIGN_OR_RETURN(config_->shape, ReadExportedShape(config_->model_export, wishes_.context));
+    std::vector<int>& layers = config_->layers_per_stage;
+    for (const std::string& word : wishes_.split) {
+      if (!absl::SimpleAtoi(word, &layers.emplace_back())) layers.pop_back();
+    }
+    if (layers.size() == wishes_.split.size()) return absl::OkStatus();
+    const auto& raised = std::get<RaisedShape>(config_->shape.family);
+    const absl::StatusOr<RaisedShape> cut = CutAtModules(raised, wishes_.split);
+    if (!cut.ok()) {
+      return Complain(path_, model["split"], absl::StrCat("model.split: ", cut.status().message()));
+    }
+    // A stage before the first module, and the last one holds the head.
+    layers.assign(wishes_.split.size() + 1, 1);
+    layers.front() = layers.back() = 0;
+    config_->shape = *cut;
+    return absl::OkStatus();
+  }
+
   // Relative paths count from the run file.
   std::string BesideFile(const std::string& path) const {
     return (std::filesystem::path(path_).parent_path() / path).lexically_normal().string();
@@ -368,10 +407,14 @@ class RunFile {
 
   // The keys whose values are words.
   absl::Status TakeWords(const YAML::Node& model, const YAML::Node& train) {
-    SL_ASSIGN_OR_RETURN(const int recompute,
-                        ChooseWord(train, "train", "recompute", wishes_.recompute,
-                                   {"none", "attn", "experts", "all"}));
-    config_->recompute.what = static_cast<Recompute>(recompute);
+    for (const std::string& word : wishes_.recompute) {
+      SL_ASSIGN_OR_RETURN(const int recompute, ChooseWord(train, "train", "recompute", word,
+                                                          {"none", "attn", "experts", "all"}));
+      config_->recompute.what = static_cast<Recompute>(recompute);
+      if (train["recompute"].IsSequence()) {
+        config_->recompute.by_stage.push_back(config_->recompute.what);
+      }
+    }
     if (wishes_.kind != "moe") return absl::OkStatus();
     MoeShape& moe = std::get<DecoderShape>(config_->shape.family).moe;
     SL_ASSIGN_OR_RETURN(const int scores, ChooseWord(model, "model", "scores", wishes_.scores,
@@ -476,6 +519,21 @@ class RunFile {
     return absl::OkStatus();
   }
 
+  // One word, or a list of them.
+  absl::Status ReadWords(const std::string& name, const YAML::Node& node,
+                         std::vector<std::string>* words) const {
+    const std::vector<YAML::Node> one = {node};
+    const std::vector<YAML::Node> items =
+        node.IsSequence() ? std::vector<YAML::Node>(node.begin(), node.end()) : one;
+    for (const YAML::Node& item : items) {
+      if (!item.IsScalar() || item.Scalar().empty()) {
+        return Complain(path_, item, absl::StrCat(name, ": expected a word, or a list of words"));
+      }
+      words->push_back(item.Scalar());
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status ReadField(const Section& section, const Field& field, const YAML::Node& node) {
     const std::string name = absl::StrCat(section.key, ".", field.key);
     if (auto* const* target = std::get_if<std::string*>(&field.target)) {
@@ -501,6 +559,9 @@ class RunFile {
       **target = value;
       return absl::OkStatus();
     }
+    if (auto* const* target = std::get_if<std::vector<std::string>*>(&field.target)) {
+      return ReadWords(name, node, *target);
+    }
     if (auto* const* target = std::get_if<std::vector<int>*>(&field.target)) {
       if (!node.IsSequence()) {
         return Complain(path_, node, absl::StrCat(name, ": expected a list like [1, 2, 1]"));
@@ -510,6 +571,15 @@ class RunFile {
         SL_RETURN_IF_ERROR(ReadInteger(name, field, item, &(*target)->back()));
       }
       return absl::OkStatus();
+    }
+    if (auto* const* target = std::get_if<std::vector<std::string>*>(&field.target)) {
+      for (const YAML::Node& item : node) {
+        if (item.IsScalar()) (*target)->push_back(item.Scalar());
+      }
+      if (node.IsSequence() && !(*target)->empty() && (*target)->size() == node.size()) {
+        return absl::OkStatus();
+      }
+      return Complain(path_, node, absl::StrCat(name, ": expected a list like [1, 2, 1]"));
     }
     if (auto* const* target = std::get_if<int*>(&field.target)) {
       return ReadInteger(name, field, node, *target);
@@ -529,10 +599,14 @@ class RunFile {
 
 absl::StatusOr<RunConfig> ReadRunConfig(const std::string& path) {
   SL_ASSIGN_OR_RETURN(const Source source, ReadSource(path));
+  SL_ASSIGN_OR_RETURN(const YAML::Node root, LoadYaml(source));
+  return ReadRunConfig(root, path);
+}
+
+absl::StatusOr<RunConfig> ReadRunConfig(const YAML::Node& root, const std::string& path) {
   RunConfig config;
   config.path = path;
   try {
-    SL_ASSIGN_OR_RETURN(const YAML::Node root, LoadYaml(source));
     SL_RETURN_IF_ERROR(RunFile(path, &config).Read(root));
   } catch (const YAML::Exception& error) {
     return absl::InvalidArgumentError(

@@ -16,6 +16,10 @@
 //   folder               a Hugging Face folder, whose config says the sizes, and with whose
 //                        parameters the run begins (checkpoint/model_folder.h); context [as many
 //                        as it takes]
+//   export               a file of torch.export.save (torch_model/export_file.h), whose program is
+//                        the model, and with whose parameters the run begins; context [that of the
+//                        program]. Its `split` may also name modules, with each of which a stage
+//                        begins
 //   kind: gpt [no kind]  layers width heads context vocabulary [256] tied [false]
 //   kind: llama          layers width heads kv_heads [heads] head_dim [width / heads] hidden
 //                        context vocabulary [256] theta [10000] epsilon [1e-5] stddev [0.02], of
@@ -83,6 +87,10 @@
 #include "schedlang/plan.h"
 #include "stages/models/model.h"
 
+namespace YAML {
+class Node;
+}  // namespace YAML
+
 namespace stringline {
 
 enum class DeviceKind { kAuto, kCpu, kCuda };
@@ -103,6 +111,7 @@ struct RunConfig {
   std::vector<Parameter> parameters;  // every other key of `schedule`
   AnyShape shape;                     // model.*, data.microbatch, and precision (its dtype)
   std::string model_folder;           // model.folder; "": parameters are drawn from the seed
+  std::string model_export;           // model.export; "": the same
   std::vector<int> layers_per_stage;  // model.split; empty (the default): even
   std::string text_file;              // data.text, or ""
   std::string tokens_file;            // data.tokens, or ""
@@ -115,7 +124,7 @@ struct RunConfig {
   uint64_t seed = 1;                  // train.seed, default 1
   int threads = 0;                    // train.threads, default 0: one a rank, at most one a core
   int64_t log_every = 20;             // train.log_every, default 20: steps between reports
-  RecomputePolicy recompute;          // train.recompute, train.recompute_weights
+  RecomputePolicy recompute;          // train.recompute (a word, or one a stage), recompute_weights
   Mesh mesh;                          // mesh.data, .expert, and .shard or .replicate
   Sharding sharding = Sharding::kNone;  // sharding, default none
   int64_t bucket_bytes = kBucketBytes;  // bucket, default 25MiB
@@ -154,6 +163,8 @@ inline CollectiveChoice CollectivesOf(const RunConfig& config) {
 
 // Errors: InvalidArgument "FILE:LINE: KEY: …"; NotFound.
 absl::StatusOr<RunConfig> ReadRunConfig(const std::string& path);
+// The same of a document that has been read from the file, or put together of parts of it.
+absl::StatusOr<RunConfig> ReadRunConfig(const YAML::Node& root, const std::string& path);
 
 // The learning rate of step `step`, from 0. During the warm-up it rises in a line, and its last
 // step has the whole rate; the steps left then follow half a cosine, whose end at the final rate

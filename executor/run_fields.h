@@ -13,7 +13,9 @@ namespace stringline {
 // One key of one section, where its value goes, and what it may be.
 struct Field {
   const char* key;
-  std::variant<std::string*, int*, int64_t*, uint64_t*, double*, bool*, std::vector<int>*> target;
+  std::variant<std::string*, int*, int64_t*, uint64_t*, double*, bool*, std::vector<int>*,
+               std::vector<std::string>*>
+      target;
   double least = 0;
   double most = 0;
   bool required = true;

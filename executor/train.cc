@@ -20,6 +20,7 @@
 #include "executor/clock.h"
 #include "executor/least_memory.h"
 #include "executor/measured_costs.h"
+#include "executor/torch_model/export_file.h"
 #include "executor/trainer.h"
 #include "schedlang/base/status.h"
 #include "schedlang/sim/simulate.h"
@@ -132,6 +133,11 @@ class Run {
     }
     CheckpointState now = StateNow();
     if (!config_.resume.empty()) SL_RETURN_IF_ERROR(ResumeRun(now));
+    if (resumed_.folder.empty() && !config_.model_export.empty()) {
+      SL_RETURN_IF_ERROR(
+          LoadExportedParams(config_.model_export, config_.shape, PlacesOf(*trainer_).all()));
+      SL_RETURN_IF_ERROR(trainer_->RefreshWorking());
+    }
     if (resumed_.folder.empty() && !config_.model_folder.empty()) {
       SL_RETURN_IF_ERROR(
           LoadModelFolder(config_.model_folder, config_.shape, PlacesOf(*trainer_).all()));
@@ -207,6 +213,7 @@ class Run {
   }
 
   absl::Status OneStep(int64_t step) {
+    const StepTime began = {NowNs(), ProcessorNs()};
     for (int32_t m = 0; m < trainer_->microbatches(); ++m) {
       const MicrobatchId microbatch(m);
       SL_RETURN_IF_ERROR(data_.Fill({config_.seed, step, m}, config_.shape.context(),
@@ -237,6 +244,7 @@ class Run {
                           absl::StrCat("step ", step + 1, ": ", norm.status().message()));
     }
     SL_RETURN_IF_ERROR(norm.status());
+    result_.step_times.push_back({NowNs() - began.wall_ns, ProcessorNs() - began.processor_ns});
     done.grad_norm = *norm;
     history_.grad_norms.push_back(done.grad_norm);
     history_.learning_rates.push_back(done.learning_rate);

@@ -74,6 +74,12 @@ struct TrainHooks {
   std::function<absl::Status(int64_t step, Trainer& trainer)> end;
 };
 
+// What a whole step took, its data and its update included.
+struct StepTime {
+  int64_t wall_ns = 0;
+  int64_t processor_ns = 0;  // of this process
+};
+
 struct TrainResult {
   // Done, in all where a checkpoint was resumed; fewer than config.steps where `stop` ended the
   // run.
@@ -93,6 +99,7 @@ struct TrainResult {
   double aux_loss_nats = 0;           // the last step's (TrainStep)
   int64_t dropped = 0;                // slots that no expert took, of all steps
   HostTime host;                      // of whole steps
+  std::vector<StepTime> step_times;   // of every step of this run
   std::string not_captured;           // why steps were not, although they should be; or ""
   // What follows is empty after a stop.
   Timeline measured;            // the last step, of the mesh's coordinate 0

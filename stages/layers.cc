@@ -1,5 +1,8 @@
 #include "stages/layers.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "schedlang/base/status.h"
@@ -35,6 +38,37 @@ absl::StatusOr<std::vector<int>> SplitBalanced(int layers, int stages, double fi
       if (load(s, result[s] + 1) < load(best, result[best] + 1)) best = s;
     }
     ++result[best];
+  }
+  return result;
+}
+
+absl::StatusOr<std::vector<int>> SplitBalanced(const std::vector<double>& layers, int stages,
+                                               double first, double last) {
+  const int count = static_cast<int>(layers.size());
+  SL_RETURN_IF_ERROR(SplitEven(count, stages).status());
+  std::vector<double> sums(count + 1, 0);
+  for (int i = 0; i < count; ++i) sums[i + 1] = sums[i] + layers[i];
+  const double never = std::numeric_limits<double>::infinity();
+  // slowest[s][n]: of the first s + 1 stages with the first n layers; taken: those of stage s.
+  std::vector<std::vector<double>> slowest(stages, std::vector<double>(count + 1, never));
+  std::vector<std::vector<int>> taken(stages, std::vector<int>(count + 1, 0));
+  for (int s = 0; s < stages; ++s) {
+    const int least = s > 0 && s + 1 < stages ? 1 : 0;
+    const double more = (s == 0 ? first : 0) + (s + 1 == stages ? last : 0);
+    for (int n = 0; n <= count; ++n) {
+      for (int own = s == 0 ? n : least; own <= n; ++own) {
+        const double before = s == 0 ? 0 : slowest[s - 1][n - own];
+        const double load = std::max(before, sums[n] - sums[n - own] + more);
+        if (load >= slowest[s][n]) continue;
+        slowest[s][n] = load;
+        taken[s][n] = own;
+      }
+    }
+  }
+  std::vector<int> result(stages, 0);
+  for (int s = stages - 1, left = count; s >= 0; --s) {
+    result[s] = taken[s][left];
+    left -= result[s];
   }
   return result;
 }

@@ -21,6 +21,11 @@ absl::StatusOr<std::vector<int>> SplitEven(int layers, int stages);
 absl::StatusOr<std::vector<int>> SplitBalanced(int layers, int stages, double first, double layer,
                                                double last);
 
+// The same of layers that take different times: the fastest slowest stage, and of several such splits
+// the one with the fewest layers in the last stages.
+absl::StatusOr<std::vector<int>> SplitBalanced(const std::vector<double>& layers, int stages,
+                                               double first, double last);
+
 // InvalidArgument unless the numbers add up to `layers` and every stage has work: one layer at
 // least, except the first and the last of several, which may have none.
 absl::Status CheckLayers(int layers, const std::vector<int>& layers_per_stage);

@@ -33,6 +33,10 @@ struct RecomputePolicy {
   // What W needs of it, W computes itself, a second time, and reads params for it; otherwise I
   // hands it on.
   bool for_weights = false;
+  // Of each stage, in place of `what`; empty: all stages do the same.
+  std::vector<Recompute> by_stage = {};
+
+  Recompute Of(size_t stage) const { return by_stage.empty() ? what : by_stage[stage]; }
 };
 
 // By node of a model's forward graph: is what it gives computed again?

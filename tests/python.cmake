@@ -4,9 +4,17 @@ add_test(NAME python_package
   COMMAND ${CMAKE_SOURCE_DIR}/tools/wheel --test $<TARGET_FILE:stringline>)
 set_tests_properties(python_package PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800 RUN_SERIAL ON)
 
-# Torch's own schedule objects, with the wheel that the test before has made.
-add_test(NAME torch_python_package
-  COMMAND ${CMAKE_SOURCE_DIR}/tools/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/python_test.py
-    ${CMAKE_SOURCE_DIR}/build/wheel/site)
-set_tests_properties(torch_python_package PROPERTIES
-  LABELS full SKIP_RETURN_CODE 77 TIMEOUT 300 DEPENDS python_package)
+# The same beside torch, with the wheel that the test before has made: torch's schedule objects,
+# every schedule of the library performed by torch, TorchTitan, and the notebooks of the examples.
+function(stringline_torch_python_test name file)
+  add_test(NAME ${name}
+    COMMAND ${CMAKE_SOURCE_DIR}/tools/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/${file}
+      ${CMAKE_SOURCE_DIR}/build/wheel/site ${CMAKE_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES
+    LABELS full SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL ON DEPENDS python_package)
+endfunction()
+
+stringline_torch_python_test(torch_python_package python_test.py)
+stringline_torch_python_test(torch_runtime runtime_test.py)
+stringline_torch_python_test(torch_titan titan_test.py)
+stringline_torch_python_test(torch_notebook notebook_test.py)

@@ -8,8 +8,8 @@ function(stringline_torch_test name file)
     LABELS full SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL ON)
 endfunction()
 
-stringline_torch_test(torch_runtime runtime_test.py)
 stringline_torch_test(torch_lint_sample lint_sample_test.py)
+stringline_torch_test(torch_suite suite_test.py)
 # What its profiler records of it, imported.
 stringline_torch_test(torch_trace trace_test.py)
 

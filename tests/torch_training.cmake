@@ -15,3 +15,12 @@ add_test(NAME torch_folder
   COMMAND ${CMAKE_SOURCE_DIR}/tools/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/folder_test.py
     $<TARGET_FILE:folder_writer> $<TARGET_FILE:stringline> ${CMAKE_SOURCE_DIR})
 set_tests_properties(torch_folder PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 400)
+
+# Models of transformers, exported by torch.export and trained by us; skipped where it is missing.
+add_executable(export_writer torch/export_writer.cc)
+target_link_libraries(export_writer PRIVATE stringline_tool nlohmann_json::nlohmann_json)
+target_compile_definitions(export_writer PRIVATE STRINGLINE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+add_test(NAME torch_export
+  COMMAND ${CMAKE_SOURCE_DIR}/tools/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/export_test.py
+    $<TARGET_FILE:export_writer> $<TARGET_FILE:stringline> ${CMAKE_SOURCE_DIR})
+set_tests_properties(torch_export PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 400)

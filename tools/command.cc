@@ -1,3 +1,4 @@
+// The table is all there is to a subcommand here: its words, its options and what runs it.
 #include "tools/command.h"
 
 #include <algorithm>
@@ -34,6 +35,22 @@ constexpr const char* kTraceFigures =
     "Trace Analysis counts: the time with a computation, with something but no computation "
     "(memory,\n"
     "communication), with nothing; all communication, and how much of it lies under computations.";
+
+// What bench measures and says.
+constexpr const char* kBenchMeaning =
+    "Every repetition of a case is a training run in a process of its own; all cases take turns, "
+    "so that\n"
+    "what the machine does meanwhile meets all of them. The results are in one JSON file, "
+    "out/bench "
+    "and\n"
+    "the suite's name, or --out. It is whole after every repetition: after Ctrl-C the same command "
+    "goes on\n"
+    "where it was. --compare takes a repetition's median step as one value, and two lists of them "
+    "by "
+    "their\n"
+    "ranks: a change is one where the 95 % interval of the ratio leaves 1 out, and that is over 1 "
+    "%.\n"
+    "tools/README.md says what a suite is and what the results hold.";
 
 // What search answers.
 constexpr const char* kSearchMeaning =
@@ -90,9 +107,10 @@ constexpr Command kCommands[] = {
      "stringline export schedules/zb_v.sched P=2 M=4 --to torch-compute",
      kPlanOptions | kCostOptions | kToOption | kOutOption, RunExport},
     {"import",
-     "Print one of torch's schedules as a plan, or a step that its profiler traced as a timeline",
-     "A schedule of torch's (.csv); or traces of torch's profiler, one a rank (.json, .json.gz), "
-     "or a folder of them",
+     "Print one of torch's schedules as a plan, one of its models as a graph, or a step that its "
+     "profiler traced as a timeline",
+     "A schedule of torch's (.csv); a model of torch.export.save's (.pt2); or traces of torch's "
+     "profiler, one a rank (.json, .json.gz), or a folder of them",
      "stringline import tests/golden/torch/zbvzerobubble_p2_v2_m4_compute.csv",
      kManyFiles | kOutOption | kStepOption, RunImport, kTraceFigures},
     {"fmt", "Lay out schedule files; only white space changes",
@@ -115,6 +133,12 @@ constexpr Command kCommands[] = {
     {"calibrate", "Say what the actions of a recorded run cost, as a cost file",
      "A recorded timeline (.timeline)", "stringline calibrate tests/golden/show/measured.timeline",
      kOutOption, RunCalibrate},
+    {"bench",
+     "Measure models with schedules, meshes and precisions, also beside torch; compare two results",
+     "A suite (.yaml); results (.json), to look at them; with --compare two results, the older one "
+     "first",
+     "stringline bench tools/bench/suite.yaml --list", kManyFiles | kOutOption | kBenchOptions,
+     RunBench, kBenchMeaning},
     {"run", "Train a model with a schedule, and compare what happened with the simulation",
      "A run file (.yaml)", "stringline run examples/01_train/run.yaml",
      kTrainingOptions | kLayoutOption, RunTraining},

@@ -34,8 +34,9 @@ enum OptionSet : unsigned {
   kVariationOptions = 1 << 17,  // --runs, --seed
   kPlotOption = 1 << 18,        // --plot
   kMessagesOption = 1 << 20,    // --messages
-  kStepOption = 1 << 22,        // --step
+  kStepOption = 1 << 23,        // --step
   kSearchOptions = 1 << 21,     // no FILE; --from, --emit, --place, --minimize, --seconds, …
+  kBenchOptions = 1 << 22,      // --compare, --fail-slower, --page, --list, --again
 };
 
 struct Command {
@@ -54,6 +55,7 @@ absl::Span<const Command> Commands();
 // status (ExitStatus). Reads no global state but the environment, so tests call it in-process.
 int RunTool(const std::vector<std::string>& args, std::ostream& out, std::ostream& err);
 
+int RunBench(const Flags& flags, const Output& output);
 int RunCalibrate(const Flags& flags, const Output& output);
 int RunCheck(const Flags& flags, const Output& output);
 int RunCompare(const Flags& flags, const Output& output);

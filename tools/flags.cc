@@ -311,6 +311,23 @@ void DeclareSearchOptions(CLI::App& app, Flags& flags) {
       ->type_name("OUT.sched");
 }
 
+void DeclareBenchOptions(CLI::App& app, Flags& flags) {
+  CLI::Option* list = app.add_flag("--list", flags.list,
+                                   "Only say which cases there are, and why one cannot be run");
+  CLI::Option* again = app.add_flag(
+      "--again", flags.again, "Measure all cases anew, also those that the results hold already");
+  CLI::Option* page = app.add_option("--page", flags.page,
+                                     "Also write the tables as a page, our figures beside torch's");
+  page->type_name("FILE.md");
+  CLI::Option* compare =
+      app.add_flag("--compare", flags.compare, "Compare two results: FILE before, and FILE after");
+  compare->excludes(list)->excludes(again)->excludes(page);
+  app.add_option("--fail-slower", flags.fail_slower,
+                 "Exit status 1 if one of our cases is slower, and by more than this, as 5%")
+      ->type_name("SHARE")
+      ->needs(compare);
+}
+
 void Declare(const Command& command, CLI::App& app, Flags& flags) {
   app.set_help_flag();
   if (command.options & kNoFile) {
@@ -386,6 +403,7 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
     app.add_flag("--stdout", flags.to_stdout, "Print the result instead");
   }
   if (command.options & kTrainingOptions) DeclareTrainingOptions(app, flags);
+  if (command.options & kBenchOptions) DeclareBenchOptions(app, flags);
   if (command.options & kLinkOptions) DeclareRehearsalOptions(app, flags);
   app.add_flag("--json", flags.json, "Answer with one JSON object");
   app.add_flag("-h,--help", flags.help, "Print this");

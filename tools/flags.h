@@ -89,6 +89,10 @@ struct Flags {
   std::string recompute;                // --recompute none|all|any; "": as the costs say
   double seconds = 10;                  // --seconds
   int iterations = 0;                   // --iterations; 0: as many as there is time for
+  bool compare = false;                 // --compare: of bench
+  std::string fail_slower;              // --fail-slower 5%
+  std::string page;                     // --page FILE.md
+  bool list = false;                    // --list
   bool help = false;                    // --help
   // What stands behind `--`, for a command with two sides: with the first one's parameters, as
   // offered, and its options where it says nothing else. At most one.

@@ -44,6 +44,7 @@ std::vector<std::pair<const char*, const std::string*>> OutputsOf(const Flags& f
           {"--perfetto", &flags.perfetto},
           {"--chrome", &flags.chrome},
           {"--plot", &flags.plot},
+          {"--page", &flags.page},
           {"--out", &flags.out}};
 }
 

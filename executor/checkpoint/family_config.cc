@@ -170,6 +170,9 @@ absl::StatusOr<FamilyConfig> ReadFamilyConfig(absl::string_view text, int contex
 absl::StatusOr<FamilyConfig> FamilyOf(const AnyShape& shape) {
   const Family* const family = FamilyThatHolds(shape);
   if (family == nullptr) {
+    if (std::holds_alternative<RaisedShape>(shape.family)) {
+      return absl::UnimplementedError("what a program of torch.export is called is not known here");
+    }
     const auto* const decoder = std::get_if<DecoderShape>(&shape.family);
     SL_CHECK(decoder != nullptr);
     return absl::UnimplementedError(absl::StrCat(

@@ -44,7 +44,7 @@ class TensorLoader {
   absl::Status Check(absl::Span<const ParamPlace> places) {
     for (const ParamPlace& place : places) {
       for (StoredSlice& slice : SlicesOf(place.param, config_.shape, config_.params)) {
-        SL_ASSIGN_OR_RETURN(const PlacedTensor stored, Take(slice.name));
+        SL_ASSIGN_OR_RETURN(const PlacedTensor stored, TakeAny(slice));
         SL_RETURN_IF_ERROR(CheckTensor(slice, stored));
         slices_.push_back({&place, std::move(slice), stored});
       }
@@ -92,6 +92,16 @@ class TensorLoader {
   static absl::Status Wrong(const PlacedTensor& at, absl::string_view what) {
     return absl::InvalidArgumentError(
         absl::StrCat(at.file->path(), ": tensor ", Quoted(at.tensor->name), " ", what));
+  }
+
+  // By any of its names; the others hold the same.
+  absl::StatusOr<PlacedTensor> TakeAny(const StoredSlice& slice) {
+    absl::StatusOr<PlacedTensor> taken = Take(slice.name);
+    for (const std::string& alias : slice.aliases) {
+      absl::StatusOr<PlacedTensor> other = Take(alias);
+      if (!taken.ok() && other.ok()) taken = std::move(other);
+    }
+    return taken;
   }
 
   // Some files of GPT-2 hold its parameters without the first part of their names.

@@ -100,11 +100,15 @@ absl::Status WriteParams(const std::string& file, const FamilyConfig& config, in
   std::vector<std::pair<StoredSlice, size_t>> slices;
   uint64_t end = 0;
   for (size_t p = 0; p < places.size(); ++p) {
-    for (StoredSlice& slice : SlicesOf(places[p].param, config.shape, config.params)) {
-      const uint64_t begin = end;
-      end += static_cast<uint64_t>(slice.rows * slice.columns) * sizeof(float);
-      header.tensors.push_back({slice.name, "F32", slice.shape(), begin, end});
-      slices.emplace_back(std::move(slice), p);
+    for (const StoredSlice& slice : SlicesOf(places[p].param, config.shape, config.params)) {
+      std::vector<std::string> names = slice.aliases;
+      names.insert(names.begin(), slice.name);
+      for (const std::string& name : names) {
+        const uint64_t begin = end;
+        end += static_cast<uint64_t>(slice.rows * slice.columns) * sizeof(float);
+        header.tensors.push_back({name, "F32", slice.shape(), begin, end});
+        slices.emplace_back(slice, p);
+      }
     }
   }
   std::optional<NewFile> written;
@@ -161,7 +165,8 @@ absl::StatusOr<AnyShape> ReadFolderShape(const std::string& folder, int context)
 
 absl::Status LoadModelFolder(const std::string& folder, const AnyShape& shape,
                              absl::Span<const ParamPlace> places) {
-  if (!IsThere(ConfigOf(folder))) return LoadOwnNames(folder, shape, places);
+  const bool raised = std::holds_alternative<RaisedShape>(shape.family);
+  if (raised || !IsThere(ConfigOf(folder))) return LoadOwnNames(folder, shape, places);
   SL_ASSIGN_OR_RETURN(const FamilyConfig config, ReadConfig(folder, shape.context()));
   std::map<std::string, std::string> said;
   for (auto& [name, value] : SizesOf(config.shape)) said[name] = value;

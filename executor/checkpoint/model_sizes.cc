@@ -1,6 +1,7 @@
 #include "executor/checkpoint/model_sizes.h"
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/fnv.h"
 #include "stages/text.h"
 
 namespace stringline {
@@ -47,6 +48,15 @@ Sizes OwnSizes(const DecoderShape& shape) {
   const Sizes of_experts = SizesOf(shape.moe);
   sizes.insert(sizes.end(), of_experts.begin(), of_experts.end());
   return sizes;
+}
+
+// Whatever was exported, its graph decides on it.
+Sizes OwnSizes(const RaisedShape& shape) {
+  Fnv hash;
+  for (const unsigned char c : PrintGraph(shape.model->graph)) hash.Add(c);
+  return {{"context", absl::StrCat(shape.context)},
+          {"tied", YesOrNo(shape.tied)},
+          {"program", absl::StrCat(shape.model->name, " ", absl::Hex(hash.value()))}};
 }
 
 }  // namespace

@@ -44,6 +44,24 @@ std::vector<StoredParam> LlamaAnd(const std::vector<StoredParam>& more) {
   return params;
 }
 
+// `whole` cut into the tensors of a program.
+std::vector<StoredSlice> SlicesOfRaised(const RaisedParam& raised, const StoredSlice& whole) {
+  std::vector<StoredSlice> slices;
+  int64_t first = 0;
+  for (const RaisedPart& part : raised.parts) {
+    StoredSlice& slice = slices.emplace_back(whole);
+    slice.name = part.names.front();
+    slice.aliases.assign(part.names.begin() + 1, part.names.end());
+    slice.first_row = first;
+    slice.rows = raised.positions ? whole.rows : part.rows;
+    slice.transposed = raised.transposed;
+    slice.longer = slice.rows < part.rows;
+    first += slice.rows;
+  }
+  SL_CHECK(first == whole.rows) << whole.name << ": " << first;
+  return slices;
+}
+
 }  // namespace
 
 absl::Span<const StoredParam> Gpt2Params() {
@@ -153,6 +171,9 @@ std::vector<StoredSlice> SlicesOf(const Param& param, const AnyShape& shape,
   whole.columns = whole.dimensions == 1 ? 1 : sizes.back();
   whole.rows = param.type.elements() / whole.columns;
   whole.matrices = whole.dimensions == 3 ? sizes[0] : 1;
+  if (const auto* const raised = std::get_if<RaisedShape>(&shape.family)) {
+    return SlicesOfRaised(ParamNamed(*raised->model, param.name), whole);
+  }
   if (table.empty()) return {whole};
   const std::string name = WithoutNumber(param.name), number = NumberIn(param.name);
   const auto row = std::find_if(table.begin(), table.end(),

@@ -50,12 +50,14 @@ struct StoredSlice {
   int64_t matrices = 1;  // of three dimensions: the rows are those of so many matrices, in order
   bool transposed = false;
   bool longer = false;
+  std::vector<std::string> aliases = {};  // other names of the same tensor
 
   std::vector<uint64_t> shape() const;  // of the tensor
 };
 
 // The tensors that together are `param`, in the order of its rows. The table has a row for it; an
-// empty table stands for our own names and layouts.
+// empty table stands for our own names and layouts. A raised model's are those of its program,
+// whatever the table.
 std::vector<StoredSlice> SlicesOf(const Param& param, const AnyShape& shape,
                                   absl::Span<const StoredParam> table);
 

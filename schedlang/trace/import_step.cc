@@ -11,9 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/status.h"
 #include "schedlang/sim/wiring.h"
-#include "schedlang/trace/action_times.h"
 #include "schedlang/trace/trace_steps.h"
 #include "schedlang/trace/traced_plan.h"
+#include "schedlang/trace/traced_times.h"
 
 namespace stringline {
 namespace {
@@ -54,7 +54,7 @@ absl::Status CheckSpan(const std::vector<RankTrace>& traces, const std::vector<T
 
 class StepOnOneClock {
  public:
-  StepOnOneClock(const TracedPlan& traced, ActionTimes times)
+  StepOnOneClock(const TracedPlan& traced, TracedTimes times)
       : plan_(traced.plan),
         wiring_(WiringOf(traced.plan, CommLayout::kEdge)),
         times_(std::move(times)),
@@ -236,7 +236,7 @@ class StepOnOneClock {
 
   const Plan& plan_;
   const Wiring wiring_;
-  ActionTimes times_;
+  TracedTimes times_;
   Timeline timeline_;
   std::vector<int64_t> begun_ns_;  // by action: of a host's computation, when its wait began
   std::vector<int> ranks_;         // by action
@@ -251,7 +251,7 @@ absl::StatusOr<ImportedStep> ImportStep(std::vector<RankTrace> traces, std::opti
                       ChooseStep(traces, step, &imported.steps));
   SL_RETURN_IF_ERROR(CheckSpan(traces, steps));
   SL_ASSIGN_OR_RETURN(TracedPlan traced, PlanOfTraces(traces, steps));
-  const ActionTimes times = TimesOf(traced, traces, steps);
+  const TracedTimes times = TimesOf(traced, traces, steps);
   StepOnOneClock told(traced, times);
   const AlignedClocks clocks = told.Align(traces);
   const std::vector<std::vector<TimeSpan>> computations = told.Computations();

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "schedlang/base/status.h"
 #include "schedlang/check/check.h"
 #include "schedlang/formats/torch_cells.h"
@@ -29,72 +29,83 @@ absl::Status Refused(const RankTrace& trace, absl::string_view why) {
 
 // "(0F7;7B3)OVERLAP_F_B" as "0F7" and "7B3".
 std::vector<absl::string_view> PartsOf(absl::string_view name) {
-  if (!absl::StartsWith(name, "(")) return {name};
-  return absl::StrSplit(name.substr(1, name.find(')') - 1), ';');
+  absl::string_view inside = name;
+  if (!absl::ConsumePrefix(&inside, "(") || !absl::ConsumeSuffix(&inside, ")OVERLAP_F_B")) {
+    return {name};
+  }
+  return absl::StrSplit(inside, ';');
 }
 
-// Every stage that is named or sent to is in one trace.
-absl::Status CheckStages(const std::vector<RankTrace>& traces,
-                         const std::vector<TraceStep>& steps) {
-  std::map<int, size_t> rank_of;                            // by stage
-  std::map<int, std::pair<size_t, std::string>> neighbour;  // of stages: a message to or from it
-  for (size_t r = 0; r < traces.size(); ++r) {
-    for (size_t i = steps[r].first; i < steps[r].end; ++i) {
-      const std::string& name = traces[r].actions[i].name;
-      for (const absl::string_view part : PartsOf(name)) {
-        std::string fault;
-        const auto action = ReadTorchAction(part, /*legacy=*/false, &fault);
-        if (!action) {
-          return Refused(traces[r], absl::StrCat("the range PP:", name, " is no action: ", fault));
-        }
-        const int stage = action->stage.value;
-        const auto [owner, is_new] = rank_of.emplace(stage, r);
-        if (owner->second != r) {
-          return Refused(traces[r], absl::StrCat("stage ", stage, " is on rank ", traces[r].rank,
-                                                 ", and in ", traces[owner->second].file,
-                                                 " on rank ", traces[owner->second].rank,
-                                                 ": these are copies of one pipeline; give the "
-                                                 "traces of one of them"));
-        }
-        if (!IsMessage(action->kind)) continue;
-        const bool is_next =
-            action->kind == ActionKind::kSendForward || action->kind == ActionKind::kRecvBackward;
-        neighbour.emplace(stage + (is_next ? 1 : -1), std::pair(r, name));
+// Which rank has which stage, and which messages name one.
+class NamedStages {
+ public:
+  explicit NamedStages(const std::vector<RankTrace>& traces) : traces_(traces) {}
+
+  absl::Status Add(size_t r, const std::string& range) {
+    for (const absl::string_view part : PartsOf(range)) {
+      std::string fault;
+      const auto action = ReadTorchAction(part, /*legacy=*/false, &fault);
+      if (!action) {
+        return Refused(traces_[r], absl::StrCat("the range PP:", range, " is no action: ", fault));
       }
+      const int stage = action->stage.value;
+      const auto [owner, is_new] = rank_of_.emplace(stage, r);
+      if (owner->second != r) {
+        const RankTrace& other = traces_[owner->second];
+        return Refused(traces_[r],
+                       absl::StrCat("stage ", stage, " is on rank ", traces_[r].rank, ", and in ",
+                                    other.file, " on rank ", other.rank,
+                                    ": these are copies of one pipeline; give the traces of one "
+                                    "of them"));
+      }
+      if (!IsMessage(action->kind)) continue;
+      const bool is_next =
+          action->kind == ActionKind::kSendForward || action->kind == ActionKind::kRecvBackward;
+      message_of_.emplace(stage + (is_next ? 1 : -1), std::pair(r, range));
     }
+    return absl::OkStatus();
   }
-  for (int stage = 0; !rank_of.empty() && stage < rank_of.rbegin()->first; ++stage) {
-    if (rank_of.count(stage) == 0) neighbour.emplace(stage, std::pair(traces.size(), ""));
-  }
-  for (const auto& [stage, message] : neighbour) {
-    if (rank_of.count(stage) > 0) continue;
-    const size_t r = std::min(message.first, traces.size() - 1);
+
+  // The first stage that no trace has, though there is a later one, or a message for it.
+  absl::Status CheckAll() const {
+    int stage = 0;
+    while (rank_of_.count(stage) > 0) ++stage;
+    const auto message = message_of_.find(stage);
+    const bool is_last = rank_of_.empty() || rank_of_.rbegin()->first < stage;
+    if (is_last && message == message_of_.end()) return absl::OkStatus();
+    const bool is_named = message != message_of_.end();
+    const RankTrace& trace = traces_[is_named ? message->second.first : 0];
     return Refused(
-        traces[r],
-        absl::StrCat(
-            "no trace has stage ", stage,
-            message.second.empty() ? "" : absl::StrCat(", which PP:", message.second, " is for"),
-            "; ", traces.size(), " of ", traces[r].processes,
-            " processes' traces are given: is that of a rank missing?"));
+        trace,
+        absl::StrCat("no trace has stage ", stage,
+                     is_named ? absl::StrCat(", which PP:", message->second.second, " is for") : "",
+                     "; ", traces_.size(), " of ", trace.processes,
+                     " processes' traces are given: is that of a rank missing?"));
   }
-  return absl::OkStatus();
-}
+
+ private:
+  const std::vector<RankTrace>& traces_;
+  std::map<int, size_t> rank_of_;                             // by stage
+  std::map<int, std::pair<size_t, std::string>> message_of_;  // the first, by stage, and its rank
+};
 
 }  // namespace
 
 absl::StatusOr<TracedPlan> PlanOfTraces(const std::vector<RankTrace>& traces,
                                         const std::vector<TraceStep>& steps) {
-  SL_RETURN_IF_ERROR(CheckStages(traces, steps));
+  NamedStages stages(traces);
   std::string csv;
   std::map<uint32_t, CellPlace> cells;  // by where they begin
   for (size_t r = 0; r < traces.size(); ++r) {
     for (size_t i = steps[r].first; i < steps[r].end; ++i) {
+      SL_RETURN_IF_ERROR(stages.Add(r, traces[r].actions[i].name));
       if (i > steps[r].first) csv += ",";
       cells[static_cast<uint32_t>(csv.size())] = {r, static_cast<uint32_t>(i)};
       csv += traces[r].actions[i].name;
     }
     csv += "\n";
   }
+  SL_RETURN_IF_ERROR(stages.CheckAll());
   const auto place_of = [&](Span span) {
     const auto after = cells.upper_bound(span.begin);
     return after == cells.begin() ? CellPlace{} : std::prev(after)->second;

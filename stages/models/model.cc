@@ -15,8 +15,15 @@ absl::StatusOr<std::vector<StageProgram>> StagesOf(const DecoderShape& shape,
   return BuildDecoderStages(shape, layers_per_stage, options);
 }
 
+absl::StatusOr<std::vector<StageProgram>> StagesOf(const RaisedShape& shape,
+                                                   const std::vector<int>& layers_per_stage,
+                                                   const BuildOptions& options) {
+  return BuildRaisedStages(shape, layers_per_stage, options);
+}
+
 const char* NameOf(const GptShape&) { return "gpt"; }
 const char* NameOf(const DecoderShape& shape) { return shape.moe.experts == 0 ? "llama" : "moe"; }
+const char* NameOf(const RaisedShape&) { return "export"; }
 
 }  // namespace
 

@@ -65,6 +65,11 @@ absl::StatusOr<std::vector<StageProgram>> BuildPrograms(
     int layers, const std::vector<int>& layers_per_stage, const RecomputePolicy& recompute,
     const std::function<std::unique_ptr<StageBuilder>()>& make) {
   SL_RETURN_IF_ERROR(CheckLayers(layers, layers_per_stage));
+  if (!recompute.by_stage.empty() && recompute.by_stage.size() != layers_per_stage.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("recompute: ", recompute.by_stage.size(),
+                                                   " values for ", layers_per_stage.size(),
+                                                   " stages"));
+  }
   std::vector<StageProgram> programs;
   int layer = 0;
   for (size_t s = 0; s < layers_per_stage.size(); ++s) {
@@ -81,8 +86,10 @@ absl::StatusOr<std::vector<StageProgram>> BuildPrograms(
     } else {
       stage->Send(x);
     }
-    SL_ASSIGN_OR_RETURN(StageProgram program,
-                        MakeStageProgram(std::move(*stage).Finish(first, last), recompute));
+    SL_ASSIGN_OR_RETURN(
+        StageProgram program,
+        MakeStageProgram(std::move(*stage).Finish(first, last),
+                         {.what = recompute.Of(s), .for_weights = recompute.for_weights}));
     programs.push_back(std::move(program));
   }
   return programs;

@@ -90,7 +90,7 @@ class StageBuilder {
 absl::Status CheckNotShared(int expert_ranks);
 
 // One program per element of `layers_per_stage` (layers.h); `make` gives a fresh builder for each.
-// InvalidArgument if the numbers do not add up to `layers`.
+// InvalidArgument if the numbers do not add up to `layers`, or `recompute` is of other stages.
 absl::StatusOr<std::vector<StageProgram>> BuildPrograms(
     int layers, const std::vector<int>& layers_per_stage, const RecomputePolicy& recompute,
     const std::function<std::unique_ptr<StageBuilder>()>& make);

@@ -186,6 +186,27 @@ TEST(Gradients, OfManyLayersOfExpertsAStageAndOfRecompute) {
   }
 }
 
+// Pairs of stages of which one recomputes and the other does not.
+TEST(Gradients, OfExpertsWhereSomeStagesRecompute) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  for (const char* const schedule : {"zb_v", "dualpipe_v", "megatron_combined"}) {
+    for (const bool for_weights : {false, true}) {
+      SCOPED_TRACE(absl::StrCat(schedule, " ", for_weights));
+      const Plan plan = LibraryPlan(schedule, 2, 4).value();
+      std::vector<Recompute> by_stage(plan.stages.size(), Recompute::kNone);
+      for (size_t s = 0; s < by_stage.size(); s += 2) by_stage[s] = Recompute::kAll;
+      by_stage.back() = Recompute::kExperts;
+      Comparison comparison(plan, seed,
+                            {.family = TinyFamily::kMoe,
+                             .recompute = {.for_weights = for_weights, .by_stage = by_stage},
+                             .layers_per_stage = 2});
+      ASSERT_TRUE(comparison.in_order());
+      comparison.RunAndCompare();
+    }
+  }
+}
+
 // Two pipes add up their own microbatches first.
 bool SumsInAnotherOrder(const std::string& schedule) {
   return schedule == "chimera" || schedule == "dualpipe";

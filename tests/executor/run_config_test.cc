@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace stringline {
@@ -127,6 +128,23 @@ TEST(RunConfig, NamesOptionsAndTheSplitAreRead) {
   EXPECT_EQ(option->parameters[2].name, "V");
   EXPECT_EQ(option->parameters[2].value, 7);
   EXPECT_EQ(ReadWith("model", ", split: [0, 2]")->layers_per_stage, (std::vector<int>{0, 2}));
+}
+
+TEST(RunConfig, RecomputeIsAWordOrOneAStage) {
+  const auto all = ReadWith("train", ", recompute: all, recompute_weights: true");
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->recompute.what, Recompute::kAll);
+  EXPECT_TRUE(all->recompute.by_stage.empty());
+  EXPECT_TRUE(all->recompute.for_weights);
+  const auto each = ReadWith("train", ", recompute: [none, all, attn]");
+  ASSERT_TRUE(each.ok()) << each.status();
+  EXPECT_EQ(each->recompute.by_stage,
+            (std::vector<Recompute>{Recompute::kNone, Recompute::kAll, Recompute::kAttn}));
+  EXPECT_THAT(ReadWith("train", ", recompute: [none, some]").status().message(),
+              testing::HasSubstr(":4: train.recompute: expected none or attn or experts or all, "
+                                 "got 'some'"));
+  EXPECT_THAT(ReadWith("train", ", recompute: {}").status().message(),
+              testing::HasSubstr("train.recompute: expected a word, or a list of words"));
 }
 
 TEST(RunConfig, KindsOfModelsHaveTheirKeys) {

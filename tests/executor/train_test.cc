@@ -12,6 +12,7 @@
 #include "executor/programs/stages.h"
 #include "executor/strict.h"
 #include "executor/trainer.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/small_run.h"
@@ -128,6 +129,34 @@ TEST(Train, AStrictOrderChangesNoBit) {
       EXPECT_EQ(strict->losses_nats, usual->losses_nats) << schedule << " " << NameOf(layout);
     }
   }
+}
+
+// Which stages recompute changes no bit; those that do hold less.
+TEST(Train, EveryStageMayRecomputeOrNot) {
+  using enum Recompute;
+  const auto train = [](std::vector<Recompute> by_stage) {
+    RunConfig config = SmallRun(2);
+    config.recompute.by_stage = std::move(by_stage);
+    return Train(config, LibraryPlan("zb_v", 2, 8).value(), Corpus(), {});
+  };
+  const auto none = train({});
+  ASSERT_TRUE(none.ok()) << none.status();
+  const auto some = train({kAll, kNone, kAttn, kNone});
+  ASSERT_TRUE(some.ok()) << some.status();
+  EXPECT_EQ(some->losses_nats, none->losses_nats);
+  EXPECT_THAT(train({kAll, kNone}).status().message(),
+              testing::HasSubstr("recompute: 2 values for 4 stages"));
+
+  const Plan plan = LibraryPlan("zb_v", 2, 8).value();
+  const auto saved = [&](std::vector<Recompute> by_stage, size_t stage) {
+    RunConfig config = SmallRun(2);
+    config.recompute.by_stage = std::move(by_stage);
+    const auto programs = BuildStages(config, plan);
+    SL_CHECK(programs.ok()) << programs.status();
+    return SizesOf(plan, *programs)[stage].of_microbatch[StageValue::kSavedForInput];
+  };
+  EXPECT_LT(saved({kAll, kNone, kNone, kNone}, 0), saved({}, 0));
+  EXPECT_EQ(saved({kAll, kNone, kNone, kNone}, 1), saved({}, 1));
 }
 
 TEST(Train, WhichMessagesShareACommunicatorChangesNoBit) {

@@ -303,9 +303,17 @@ TEST_F(BrokenTraces, AreRefusedInOneSentence) {
             "pipeline; give the traces of one of them");
   EXPECT_EQ(Said({one, With(two, "PP:1F1\"", "PP:1F1x\"")}).substr(0, 41),
             "r1.json: the range PP:1F1x is no action: ");
-  EXPECT_EQ(Said({one, With(two, "PP:1RECV_F1\"", "RECV_F1\"")}),
-            "r1.json: step 2: rank 1 waits forever at 1F1 for the activation of stage 0, microbatch 1; "
-            "is a range missing from the trace?");
+  for (const char* const name :
+       {"1F1,1F2", "1F1\\n1F2", "(1F1;1B0)OVERLAP_F_B,1F2", "(1F1;(1B0)", ""}) {
+    const std::string said = Said({one, With(two, "PP:1F1\"", absl::StrCat("PP:", name, "\""))});
+    EXPECT_NE(said.find("is no action"), std::string::npos) << name << ": " << said;
+  }
+  EXPECT_EQ(Said({one, With(two, "PP:1F1\"", "PP:9999F1\"")}).substr(0, 32),
+            "r0.json: no trace has stage 2; 2");
+  EXPECT_EQ(
+      Said({one, With(two, "PP:1RECV_F1\"", "RECV_F1\"")}),
+      "r1.json: step 2: rank 1 waits forever at 1F1 for the activation of stage 0, microbatch "
+      "1; is a range missing from the trace?");
   EXPECT_EQ(Said({one, With(two, "1790857026", "1690857026")}),
             "r1.json: its times are days from those of r0.json; are both of one run?");
 }

@@ -2,7 +2,8 @@
 
     hta_figures.py FOLDER
 
-It leaves out the last of several steps.
+It is in the folder that STRINGLINE_HTA names, and leaves out the last of several steps. The exit
+status is 77 where it is not there.
 """
 
 import contextlib
@@ -15,8 +16,11 @@ os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"
 
 
 def main(folder):
-    from hta.trace_analysis import TraceAnalysis
-
+    sys.path.insert(0, os.environ.get("STRINGLINE_HTA", ""))
+    try:
+        from hta.trace_analysis import TraceAnalysis
+    except ImportError:
+        return 77
     files = {}
     for path in glob.glob(os.path.join(folder, "*.json")):
         with open(path) as file:
@@ -29,7 +33,8 @@ def main(folder):
     for row in json.loads(overlaps.to_json(orient="records")):
         figures[int(row["rank"])].update(row)
     json.dump(figures, sys.stdout)
+    return 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    sys.exit(main(sys.argv[1]))

@@ -8,11 +8,7 @@ It counts what GPUs do, so it reads two kinds of traces:
 - real ones of torch's pipeline runtime on gloo, in which what the host computed and what gloo did
   stands once more as kernels. When that was is found here from the trace as it is.
 
-HTA brings half a gigabyte along, so it has an environment of its own: STRINGLINE_HTA_PYTHON names
-its python. Without one the test is skipped (77):
-
-    python3 -m venv hta && hta/bin/pip install HolisticTraceAnalysis==0.5.0
-    STRINGLINE_HTA_PYTHON=$PWD/hta/bin/python ctest -R torch_hta
+`tools/torch/run` says where it is; the test is skipped (77) where it is not: tools/install --torch.
 """
 
 import glob
@@ -23,25 +19,19 @@ import subprocess
 import sys
 import tempfile
 
-import runtime
+import whole_model
 import trace_test
 
 NEAR_US = 0.01  # of times that are floating-point numbers there
 NEAR_PERCENT = 0.0051  # of what is rounded there
 
 
-def hta_python():
-    python = os.environ.get("STRINGLINE_HTA_PYTHON", sys.executable)
-    found = subprocess.run([python, "-c", "import hta"], stderr=subprocess.DEVNULL)
-    if found.returncode != 0:
-        runtime.skip("Holistic Trace Analysis is not installed; see hta_test.py")
-    return python
-
-
 def figures_of_hta(folder):
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hta_figures.py")
-    ran = subprocess.run([hta_python(), program, folder], stdout=subprocess.PIPE,
+    ran = subprocess.run([sys.executable, program, folder], stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, timeout=120)
+    if ran.returncode == whole_model.SKIPPED:
+        whole_model.skip("Holistic Trace Analysis is not installed: tools/install --torch")
     if ran.returncode != 0:
         sys.exit(f"FAILED: {ran.stderr.decode()}")
     return {int(rank): row for rank, row in json.loads(ran.stdout).items()}
@@ -138,7 +128,6 @@ def check_real(tool, sources, scratch):
 
 
 def main(tool, sources, writer):
-    hta_python()
     with tempfile.TemporaryDirectory() as scratch:
         good = check_written(tool, sources, writer, scratch)
         good = check_real(tool, sources, scratch) and good

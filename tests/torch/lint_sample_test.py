@@ -26,8 +26,9 @@ import time
 
 import changes
 import rank_group
-import runtime
+import raw_file
 import torch_orders
+import whole_model
 
 SECONDS = 60  # after which a job that has to be right counts as hanging
 HANG_SECONDS = 10  # the same for any other, which need not end
@@ -128,7 +129,7 @@ def draw_export(generator, tool, sources, scratch):
         sys.exit(f"FAILED: export of {name} P={ranks} M={microbatches}: {answer.stdout}")
     with open(path) as file:
         text = file.read()
-    named = [runtime.stages_of_rank(text, rank) for rank in range(ranks)]
+    named = [raw_file.stages_of_rank(text, rank) for rank in range(ranks)]
     return {"name": f"{name} P={ranks} M={microbatches}, {form}", "path": path, "ranks": ranks,
             "stages": sum(map(len, named)), "microbatches": microbatches, "change": "exported",
             "format": csv_format}
@@ -147,11 +148,19 @@ def draw(generator, given, schedules, scratch):
     return job
 
 
-def known_hang(sources):
-    """A file whose wait stands too early. None of the changes makes such a thing often."""
-    path = os.path.join(sources, "tests/golden/lint/waits_hang.csv")
-    return {"name": path, "path": path, "ranks": 2, "stages": 2, "microbatches": 3,
-            "change": "hangs", "format": "compute_comms"}
+def known_files(sources):
+    """Faults that none of the changes makes often: a wait that stands too early, messages that
+    torch's own deferred receives swap, and gradients that nothing reduces."""
+    files = [
+        ("tests/golden/lint/waits_hang.csv", 2, 2, 3),
+        ("tests/golden/torch/zbvzerobubble_p4_v2_m16_deferred.csv", 4, 8, 16),
+        ("examples/05_torch/no_reduce_grad.csv", 2, 2, 3),
+    ]
+    return [
+        {"name": path, "path": os.path.join(sources, path), "ranks": ranks, "stages": stages,
+         "microbatches": microbatches, "change": "known", "format": "compute_comms"}
+        for path, ranks, stages, microbatches in files
+    ]
 
 
 class Sample:
@@ -159,7 +168,7 @@ class Sample:
 
     def __init__(self, tool):
         self.tool = tool
-        self.groups = {ranks: rank_group.RankGroup(ranks) for ranks in RANKS}
+        self.groups = {ranks: rank_group.RankGroup(ranks, raw_file.perform) for ranks in RANKS}
         self.counts = collections.Counter()
         self.ways = collections.Counter()
         self.failures = 0
@@ -201,16 +210,17 @@ def main():
     arguments.add_argument("--seed", type=int, default=9)
     arguments.add_argument("--runs", type=int, default=100)
     given = arguments.parse_args()
-    torch, _, schedules = runtime.load_torch()
-    if runtime.comms_form(torch, schedules) != "torch-comms":
-        runtime.skip(f"torch {torch.__version__} has no waits for sends")
+    torch, _, schedules = whole_model.load_torch()
+    if not hasattr(schedules, "WAIT_SEND_F"):
+        whole_model.skip(f"torch {torch.__version__} has no waits for sends")
     print(f"torch {torch.__version__}, seed {given.seed}, {given.runs} runs", flush=True)
     generator = random.Random(given.seed)
     sample = Sample(given.tool)
     began = time.monotonic()
     try:
         with tempfile.TemporaryDirectory() as scratch:
-            sample.add(known_hang(given.sources))
+            for job in known_files(given.sources):
+                sample.add(job)
             while sample.runs() < given.runs:
                 job = draw(generator, given, schedules, scratch)
                 sample.add(job)

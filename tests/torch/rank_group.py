@@ -1,4 +1,4 @@
-"""Processes that stand for the ranks: they meet once and then run job after job.
+"""Processes that stand for the ranks: they meet once and then perform job after job.
 
 They are forked from a process that has imported torch, so that a group is there at once. A rank
 that stops with an error, or one that does not answer in time, ends the group; the next job gets a
@@ -12,14 +12,16 @@ import multiprocessing.connection
 import tempfile
 import time
 
-import runtime
+import whole_model
 
 RIGHT, WRONG, UNCLEAR, STOPPED, HANGS = "right", "wrong", "unclear", "stopped", "hangs"
+RIGHT_UP_TO = 1e-9  # how far gradients may be off, as a share of the largest of their stage
+WRONG_FROM = 1e-6  # how far they are off at least when something went astray
 
 
-def serve(rank, ranks, meeting, pipe):
+def serve(rank, ranks, meeting, pipe, perform):
     """A rank's process: takes jobs until there are no more."""
-    torch, PipelineStage, schedules = runtime.load_torch()
+    torch, _, _ = whole_model.load_torch()
     logging.disable(logging.CRITICAL)  # the runtime prints the whole schedule when it stops
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
@@ -32,16 +34,20 @@ def serve(rank, ranks, meeting, pipe):
         except EOFError:
             return
         try:
-            pipe.send((runtime.worst_difference(torch, PipelineStage, schedules, job, rank), ""))
+            pipe.send((perform(job, rank), ""))
         except Exception as error:  # whatever torch says is an answer
             pipe.send((None, f"rank {rank}: {type(error).__name__}: {error}"))
 
 
 class RankGroup:
-    """As many processes as a job has ranks; `with` ends them."""
+    """As many processes as a job has ranks; `with` ends them.
 
-    def __init__(self, ranks):
+    In each of them `perform(job, rank)` says how far its gradients are off.
+    """
+
+    def __init__(self, ranks, perform):
         self.ranks = ranks
+        self.perform = perform
         self.processes = []
         self.pipes = []
         self.meeting = None  # the folder where the processes find each other
@@ -58,7 +64,8 @@ class RankGroup:
         for rank in range(self.ranks):
             mine, theirs = fork.Pipe()
             process = fork.Process(
-                target=serve, args=(rank, self.ranks, self.meeting.name, theirs), daemon=True
+                target=serve, args=(rank, self.ranks, self.meeting.name, theirs, self.perform),
+                daemon=True,
             )
             process.start()
             theirs.close()
@@ -104,6 +111,6 @@ class RankGroup:
                 worst = max(worst, difference)
                 waiting.remove(pipe)
         seen = f"gradients are {worst:.1e} off"
-        if worst < runtime.RIGHT:
+        if worst < RIGHT_UP_TO:
             return RIGHT, seen
-        return (WRONG if worst > runtime.WRONG else UNCLEAR), seen
+        return (WRONG if worst > WRONG_FROM else UNCLEAR), seen

@@ -1,103 +1,157 @@
-"""Runs files that stringline exports in torch's own pipeline runtime, on CPU processes (gloo), and
-compares every gradient with that of the model run in one piece.
+"""Every schedule of the library in `stringline.torch.runtime`, on CPU processes (gloo): gradients,
+losses and outputs beside those of the model in one piece.
 
-    runtime_test.py STRINGLINE SOURCES
+    runtime_test.py SITE SOURCES
 
-STRINGLINE is the tool, SOURCES the top of the repository. The exit status is 77, with one line that
-says why, where torch is missing or too old: ctest counts that as skipped.
+SITE is the folder with the package (tools/wheel --test leaves it), SOURCES the top of the
+repository. The exit status is 77, with one line that says why, where torch or the package is
+missing: ctest counts that as skipped.
 """
 
+import copy
+import functools
 import os
-import subprocess
 import sys
-import tempfile
 
 import rank_group
-import runtime
+import whole_model
+import wrong_uses
 
 SECONDS = 60  # after which a job counts as hanging
-
-# schedule, P, M, stages in all
-CASES = [
-    ("gpipe", 2, 4, 2),
-    ("1f1b", 2, 4, 2),
-    ("zb_h1", 4, 6, 4),
-    ("interleaved", 2, 4, 4),
-    ("looped_bfs", 4, 4, 8),
-    ("interleaved_zb", 4, 8, 8),
-    ("zb_v", 2, 5, 4),
-    ("dualpipe_v", 4, 8, 8),
-]
+RANKS = (2, 4)
+MICROBATCHES = 8
 
 
-def export_job(tool, folder, case, form, csv_format, scratch):
-    schedule, ranks, microbatches, stages = case
-    path = os.path.join(scratch, f"{schedule}_{form}.csv")
-    subprocess.run(
-        [tool, "export", os.path.join(folder, f"{schedule}.sched"), f"P={ranks}",
-         f"M={microbatches}", "--to", form, "--out", path],
-        check=True, timeout=60,
-    )
-    return {"name": f"{schedule} P={ranks} M={microbatches}, {form}", "path": path,
-            "format": csv_format, "stages": stages, "microbatches": microbatches,
-            "expected": rank_group.RIGHT}
+def import_package(site):
+    sys.path.insert(0, site)
+    try:
+        import stringline.torch
+    except ImportError as error:
+        whole_model.skip(str(error))
+    return stringline
 
 
-def without_reductions(job, scratch):
-    """The same file without its REDUCE_GRADs: torch runs it, and the gradients are wrong."""
-    path = os.path.join(scratch, "without_reductions.csv")
-    with open(job["path"], newline="") as file:
-        rows = [line.rstrip("\r\n").split(",") for line in file]
-    with open(path, "w", newline="") as file:
-        for row in rows:
-            file.write(",".join(cell for cell in row if "REDUCE_GRAD" not in cell) + "\r\n")
-    name = job["name"] + ", without REDUCE_GRAD: off, as it must be"
-    return dict(job, path=path, name=name, expected=rank_group.WRONG)
+def make(job, rank):
+    """The rank's runtime, its modules, and their indices."""
+    import stringline.torch
+    from torch.distributed.pipelining import PipelineStage
+
+    torch, _, schedules = whole_model.load_torch()
+    total, source = job["stages"], job.get("source", job["schedule"])
+    mine = stringline.torch.stages_of_rank(job["schedule"], rank, P=job["P"], M=job["M"])
+    whole = whole_model.layers(torch, total)
+    modules = [copy.deepcopy(whole[index]) for index in mine]
+    stages = [
+        PipelineStage(module, index, total, torch.device("cpu"))
+        for module, index in zip(modules, mine)
+    ]
+    loss = functools.partial(whole_model.loss, torch)
+    if "torchs" in job:
+        made = getattr(schedules, job["torchs"])(stages, job["M"], loss)
+        return stringline.torch.instead_of(made, source or made), modules, mine
+    runtime = stringline.torch.runtime(source, stages[::-1], loss, M=job["M"], by=job.get("by"))
+    return runtime, modules, mine
 
 
-def swapped_job(tool, sources):
-    """Torch's own file with deferred receives, in which messages are swapped: torch runs it to the
-    end, and the gradients are wrong. The linter says so without running anything."""
-    path = os.path.join(sources, "tests/golden/torch/zbvzerobubble_p4_v2_m16_deferred.csv")
-    lint = subprocess.run([tool, "lint", path], stdout=subprocess.PIPE, timeout=60)
-    if lint.returncode != 1 or b"meets" not in lint.stdout:
-        sys.exit("FAILED: stringline lint finds no swapped messages in " + path)
-    return {"name": "zbv P=4 M=16, torch's deferred receives: off, as it must be", "path": path,
-            "format": "compute_comms", "stages": 8, "microbatches": 16,
-            "expected": rank_group.WRONG}
+def perform(job, rank):
+    """Two steps, then forwards alone. How far the gradients of the second are off, if losses and
+    outputs are right."""
+    if job.get("wrong"):
+        return wrong_uses.perform(job, rank)
+    torch = whole_model.load_torch()[0]
+    runtime, modules, mine = make(job, rank)
+    assert type(runtime).__name__ == job["class"], type(runtime)
+    x, y = whole_model.data(torch, job["M"])
+    first, last = 0 in mine, job["stages"] - 1 in mine
+    arguments = [x] if first else []
+    for _ in range(2):
+        for module in modules:
+            module.zero_grad()
+        losses = []
+        keywords = {"target": y, "losses": losses} if last else {}
+        output = runtime.step(*arguments, **keywords)
+    expected = whole_model.expected_gradients(torch, job["stages"], job["M"])
+    worst = whole_model.difference(modules, [expected[index] for index in mine])
+    without = runtime.eval(*arguments, **({"target": y} if last else {}))
+    if not last:
+        assert output is None and without is None and not losses
+        return worst
+    # Of two pipes, the ranks with a last stage see the microbatches of one each.
+    wanted = torch.nn.Sequential(*whole_model.layers(torch, job["stages"]))(x)
+    halves = 2 if runtime.plan.pipes else 1
+    half = 1 if halves == 2 and mine[1] == job["stages"] - 1 else 0
+    wanted, y = wanted.chunk(halves)[half], y.chunk(halves)[half]
+    count = job["M"] // halves
+    each = [whole_model.loss(torch, *pair) for pair in zip(wanted.chunk(count), y.chunk(count))]
+    torch.testing.assert_close(torch.stack(losses), torch.stack(each))
+    torch.testing.assert_close(output, wanted)
+    torch.testing.assert_close(without, wanted)
+    return worst
 
 
-def run_jobs(ranks, jobs):
-    good = True
-    with rank_group.RankGroup(ranks) as group:
-        for job in jobs:
-            outcome, seen = group.run(job, SECONDS)
-            passed = outcome == job["expected"]
-            good = good and passed
-            verdict = "ok" if passed else f"FAILED, {outcome}, {seen}"
-            print(f"{verdict}: {job['name']}", flush=True)
-    return good
+def job_of(stringline, schedule, ranks, **more):
+    plan = stringline.load(schedule).plan(P=ranks, M=MICROBATCHES)
+    stages = int((plan.pipe_of_stage == 0).sum())
+    job = {"schedule": schedule, "P": ranks, "M": MICROBATCHES, "stages": stages, **more}
+    job.setdefault("class", "Loop" if plan.pipes or job.get("by") == "loop" else "Runtime")
+    job["name"] = f"{schedule} P={ranks}, {job['class']}"
+    return job
+
+
+def other_sources(stringline, sources, ranks):
+    """What a schedule may be given as."""
+    folder = os.path.join(sources, "schedules")
+    with open(os.path.join(folder, "zb_h1.sched"), encoding="utf-8") as file:
+        text = file.read()
+    plan = stringline.load("dualpipe_v").plan(P=ranks, M=MICROBATCHES)
+    golden = os.path.join(sources, "tests/golden/torch/interleaved1f1b_p4_v2_m8_comms.csv")
+    given = [
+        ("a text", "zb_h1", text),
+        ("a path", "zb_v", os.path.join(folder, "zb_v.sched")),
+        ("torch's text", "dualpipe_v", plan.to_torch_csv()),
+        ("a plan with messages", "dualpipe_v", plan.with_messages().text),
+    ]
+    if ranks == 4:
+        given.append(("torch's file", "interleaved", golden))
+    for what, schedule, source in given:
+        job = job_of(stringline, schedule, ranks, source=source)
+        yield {**job, "name": f"{job['name']}, given as {what}"}
+    for what, source in (("in place of torch's", "gis"), ("as torch's object", None)):
+        more = {"source": source, "torchs": "ScheduleInterleaved1F1B"}
+        job = job_of(stringline, "interleaved", ranks, **more)
+        yield {**job, "name": f"{job['name']}, {what}"}
+    # The last stage takes its microbatches from the last to the first.
+    order = range(MICROBATCHES)[::-1]
+    first = [[f"{stage}{kind}{m}" for kind in "FB" for m in order] for stage in range(ranks - 1)]
+    last = [f"{ranks - 1}{kind}{m}" for m in order for kind in "FB"]
+    text = stringline.Schedule.build([*first, last]).text
+    job = job_of(stringline, "1f1b", ranks, **{"source": text, "class": "Loop"})
+    yield {**job, "name": f"{job['name']}, backwards"}
+
+
+def run_job(group, job):
+    outcome, seen = group.run(job, SECONDS)
+    passed = outcome == job.get("expected", rank_group.RIGHT)
+    verdict = "ok" if passed else f"FAILED, {outcome}, {seen}"
+    print(f"{verdict}: {job['name']}", flush=True)
+    return passed
 
 
 def main():
-    tool, sources = sys.argv[1:3]
-    torch, _, schedules = runtime.load_torch()
+    stringline = import_package(sys.argv[1])
+    torch = whole_model.load_torch()[0]
     print("torch", torch.__version__, flush=True)
-    comms = runtime.comms_form(torch, schedules)
-    forms = [("torch-compute", "compute_only"), (comms, "compute_comms")]
     good = True
-    with tempfile.TemporaryDirectory() as scratch:
-        for ranks in sorted({case[1] for case in CASES}):
-            jobs = [
-                export_job(tool, os.path.join(sources, "schedules"), case, form, csv_format, scratch)
-                for case in CASES if case[1] == ranks
-                for form, csv_format in forms
-            ]
-            if ranks == 2:
-                jobs.append(without_reductions(jobs[-1], scratch))
-            if ranks == 4 and comms == "torch-comms":
-                jobs.append(swapped_job(tool, sources))
-            good = run_jobs(ranks, jobs) and good
+    for ranks in RANKS:
+        jobs = [
+            job_of(stringline, schedule, ranks, **more)
+            for schedule in stringline.library() for more in ({}, {"by": "loop"})
+        ]
+        jobs += other_sources(stringline, sys.argv[2], ranks)
+        if ranks == 2:
+            jobs += wrong_uses.jobs()
+        with rank_group.RankGroup(ranks, perform) as group:
+            good = all([run_job(group, job) for job in jobs]) and good
     sys.exit(0 if good else 1)
 
 

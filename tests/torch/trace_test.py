@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-import runtime
+import whole_model
 import traced_step
 
 STEPS = 3
@@ -110,7 +110,7 @@ def check_step(tool, folder, named, step):
 
 
 def main(tool, sources):
-    runtime.load_torch()
+    whole_model.load_torch()
     good = True
     with tempfile.TemporaryDirectory() as scratch:
         for case in CASES:

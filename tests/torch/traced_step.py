@@ -11,7 +11,8 @@ import os
 import sys
 import tempfile
 
-import runtime
+import raw_file
+import whole_model
 
 FORWARD_S, BACKWARD_S = 0.03, 0.06
 
@@ -34,7 +35,7 @@ def slow_stage(torch):
     class Stage(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.linear = torch.nn.Linear(runtime.WIDTH, runtime.WIDTH, dtype=torch.float64)
+            self.linear = torch.nn.Linear(whole_model.WIDTH, whole_model.WIDTH, dtype=torch.float64)
 
         def forward(self, x):
             return Slow.apply(self.linear(x))
@@ -43,21 +44,21 @@ def slow_stage(torch):
 
 
 def work(rank, ranks, meeting, csv, stages, microbatches, steps, folder):
-    torch, PipelineStage, schedules = runtime.load_torch()
+    torch, PipelineStage, schedules = whole_model.load_torch()
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{meeting}/store", rank=rank, world_size=ranks
     )
     with open(csv) as file:
-        mine = runtime.stages_of_rank(file.read(), rank)
+        mine = raw_file.stages_of_rank(file.read(), rank)
     local = [
         PipelineStage(slow_stage(torch), s, stages, torch.device("cpu")) for s in mine
     ]
     schedule = schedules._PipelineScheduleRuntime(
-        local, microbatches, loss_fn=lambda output, target: runtime.loss(torch, output, target)
+        local, microbatches, loss_fn=lambda output, target: whole_model.loss(torch, output, target)
     )
     schedule._load_csv(csv, format="compute_only")
-    x, y = runtime.data(torch, microbatches)
+    x, y = whole_model.data(torch, microbatches)
     arguments = [x] if 0 in mine else []
     keywords = {"target": y} if stages - 1 in mine else {}
     profiler = torch.profiler
@@ -75,7 +76,7 @@ def work(rank, ranks, meeting, csv, stages, microbatches, steps, folder):
 
 
 def main(csv, stages, microbatches, steps, folder):
-    torch, _, _ = runtime.load_torch()
+    torch, _, _ = whole_model.load_torch()
     import torch.multiprocessing
 
     with open(csv) as file:

@@ -5,12 +5,12 @@
     tools/torch/run tools/bench/torch_step.py --text TEXT --model wide  its products cost most
     tools/torch/run tools/bench/torch_step.py --text TEXT --json        one JSON object, for a page
 
-Both train the same GPT (stages/models/gpt.h: learned positions, pre-norm, GELU in its tanh form, an
-untied head without bias, AdamW, clipping at 1) on random windows of the same text, in the same
-stages, microbatches and schedule. torch runs a process per rank, on gloo, with one thread each;
-stringline runs its ranks on the threads of one process, or of --processes. The first values differ
-(each side draws its own, from the same distributions), so losses are alike and not equal. With
---data both train so many copies of the pipeline; torch's stages are then DDP's modules.
+Both train the same GPT (stages/models/gpt.h) from the same first values on the same windows of the
+text, in the same stages, microbatches and schedule, so losses are the same but for rounding. Torch's
+side is torch_pipeline.py: a process per rank, on gloo, with one thread each; stringline runs its
+ranks on the threads of one process, or of --processes. With --data both train so many copies of the
+pipeline. `stringline bench` does the same for many models and schedules, in one process; this is for
+one, by hand, and for several processes.
 
 Cost is the processor time that user code takes in a step, all ranks together: on a machine that
 others use as well it moves less than the clock does. Startup and the first steps do not count:
@@ -34,25 +34,19 @@ long one. The two take turns, --repeat times; the ratio is that of the medians.
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
+
+import torch_pipeline
 
 MODELS = {
     "small": dict(layers=8, width=96, heads=3, context=128, microbatch=4),
     "wide": dict(layers=4, width=512, heads=8, context=256, microbatch=2),
 }
-# By name: the class in torch, the file here, stages per rank.
-SCHEDULES = {
-    "1f1b": ("Schedule1F1B", "1f1b.sched", 1),
-    "gpipe": ("ScheduleGPipe", "gpipe.sched", 1),
-    "interleaved": ("ScheduleInterleaved1F1B", "interleaved.sched", 2),
-    "interleaved_zb": ("ScheduleInterleavedZeroBubble", "interleaved_zb.sched", 2),
-}
-VOCABULARY = 256
+# By name: stages per rank. The names are those of the library.
+SCHEDULES = {"1f1b": 1, "gpipe": 1, "interleaved": 2, "interleaved_zb": 2}
 LEARNING_RATE = 1e-3
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -62,167 +56,32 @@ def layers_of_stage(layers, stages, stage):
     return layers // stages + (1 if stage < layers % stages else 0)
 
 
-def make_stage(shape, stage, stages):
-    """Stage `stage` of the GPT as a torch module."""
-    import torch
-    from torch import nn
-    from torch.nn import functional
-
-    width = shape["width"]
-
-    class Block(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-            self.qkv = nn.Linear(width, 3 * width)
-            self.projection = nn.Linear(width, width)
-            self.up = nn.Linear(width, 4 * width)
-            self.down = nn.Linear(4 * width, width)
-            residual = 0.02 / (2 * shape["layers"]) ** 0.5
-            for linear, spread in ((self.qkv, 0.02), (self.up, 0.02), (self.projection, residual),
-                                   (self.down, residual)):
-                nn.init.normal_(linear.weight, std=spread)
-                nn.init.zeros_(linear.bias)
-
-        def forward(self, x):
-            batch, context, _ = x.shape
-            thirds = self.qkv(self.norm1(x)).split(width, dim=2)
-            q, k, v = (t.view(batch, context, shape["heads"], -1).transpose(1, 2) for t in thirds)
-            y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + self.projection(y.transpose(1, 2).reshape(batch, context, width))
-            return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
-
-    class Stage(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first, self.last = stage == 0, stage == stages - 1
-            if self.first:
-                self.embedding = nn.Embedding(VOCABULARY, width)
-                self.position = nn.Parameter(torch.zeros(shape["context"], width))
-                nn.init.normal_(self.embedding.weight, std=0.02)
-                nn.init.normal_(self.position, std=0.02)
-            count = layers_of_stage(shape["layers"], stages, stage)
-            self.blocks = nn.ModuleList(Block() for _ in range(count))
-            if self.last:
-                self.norm = nn.LayerNorm(width)
-                self.head = nn.Linear(width, VOCABULARY, bias=False)
-                nn.init.normal_(self.head.weight, std=0.02)
-
-        def forward(self, x):
-            if self.first:
-                x = self.embedding(x) + self.position
-            for block in self.blocks:
-                x = block(x)
-            return self.head(self.norm(x)) if self.last else x
-
-    return Stage()
-
-
-def torch_rank(rank, options, results):
-    """One rank: trains, and puts (user seconds, wall seconds, losses) of a step into `results`."""
-    import torch
-    import torch.distributed as dist
-    from torch import nn
-    from torch.distributed.pipelining import PipelineStage, schedules
-    from torch.nn import functional
-
-    torch.set_num_threads(1)
-    torch.manual_seed(rank % options["P"])  # DDP's copies begin alike anyway
-    shape, ranks, copies = options["shape"], options["P"], options["data"]
-    dist.init_process_group("gloo", init_method="file://" + options["meeting"], rank=rank,
-                            world_size=ranks * copies)
-    # Rank r of copy d is process d * P + r, here as there. All make all groups.
-    pipes = [dist.new_group(range(d * ranks, (d + 1) * ranks)) for d in range(copies)]
-    alike = [dist.new_group(range(r, ranks * copies, ranks)) for r in range(ranks)]
-    copy, rank = divmod(rank, ranks)
-    pipe = pipes[copy]
-    name, _, per_rank = SCHEDULES[options["schedule"]]
-    stages = per_rank * ranks
-    modules = [make_stage(shape, s, stages) for s in range(rank, stages, ranks)]
-    parameters = [p for module in modules for p in module.parameters()]
-    optimizer = torch.optim.AdamW(
-        [{"params": [p for p in parameters if p.dim() > 1]},
-         {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0}],
-        lr=LEARNING_RATE, betas=(0.9, 0.95), weight_decay=0.1)
-
-    def loss_of(logits, target):
-        return functional.cross_entropy(logits.flatten(0, 1), target.flatten())
-
-    if copies > 1:
-        modules = [nn.parallel.DistributedDataParallel(module, process_group=alike[rank])
-                   for module in modules]
-    wrapped = [PipelineStage(module, s, stages, torch.device("cpu"), group=pipe)
-               for module, s in zip(modules, range(rank, stages, ranks))]
-    maker = getattr(schedules, name)
-    schedule = maker(wrapped if per_rank > 1 else wrapped[0], options["M"], loss_fn=loss_of)
-    with open(options["text"], "rb") as file:
-        text = torch.frombuffer(bytearray(file.read()), dtype=torch.uint8)
-    random = torch.Generator().manual_seed(1 + copy)
-    rows, context = options["M"] * shape["microbatch"], shape["context"]
-
-    def step():
-        places = torch.randint(len(text) - context, (rows,), generator=random)
-        windows = torch.stack([text[p:p + context + 1] for p in places.tolist()]).long()
-        losses = []
-        feeds = (windows[:, :-1].contiguous(),) if rank == 0 else ()
-        if rank == ranks - 1:
-            schedule.step(*feeds, target=windows[:, 1:].contiguous(), losses=losses)
-        else:
-            schedule.step(*feeds)
-        squares = sum(p.grad.square().sum() for p in parameters)
-        dist.all_reduce(squares, group=pipe)
-        factor = torch.clamp(1.0 / (squares.sqrt() + 1e-6), max=1.0)
-        for p in parameters:
-            p.grad.mul_(factor)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        return float(torch.stack(losses).detach().mean()) if losses else 0.0
-
-    losses = [step() for _ in range(options["warmup"])]
-    dist.barrier()
-    before, start = resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
-    losses += [step() for _ in range(options["steps"])]
-    dist.barrier()
-    after, end = resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
-    results.put((copy * ranks + rank, after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime,
-                 end - start, losses))
-    dist.barrier()
-    dist.destroy_process_group()
-
-
 def run_torch(options):
     """A step's cost in torch: {user_s, system_s, wall_s, losses}."""
-    import torch.multiprocessing as multiprocessing
+    shape, ranks = options["shape"], options["P"]
+    stages = SCHEDULES[options["schedule"]] * ranks
+    sizes = {"kind": "gpt", "vocabulary": 256, "tied": False,
+             **{key: shape[key] for key in ("layers", "width", "heads", "context")}}
+    answer = torch_pipeline.run({
+        "model": sizes, "layers": [layers_of_stage(shape["layers"], stages, s)
+                                   for s in range(stages)],
+        "stages": [s % ranks for s in range(stages)], "schedule": options["schedule"], "parameters": {},
+        "csv": "", "P": ranks, "M": options["M"], "data": options["data"],
+        "microbatch": shape["microbatch"], "precision": "fp32", "text": options["text"], "seed": 1,
+        "steps": options["steps"], "warm_up": options["warmup"], "learning_rate": LEARNING_RATE})
+    if "error" in answer:
+        sys.exit(f"torch: {answer['error']}")
 
-    with tempfile.TemporaryDirectory() as folder:
-        context = multiprocessing.get_context("spawn")
-        results = context.Queue()
-        told = dict(options, meeting=os.path.join(folder, "meeting"))
-        processes = [context.Process(target=torch_rank, args=(rank, told, results))
-                     for rank in range(options["P"] * options["data"])]
-        for process in processes:
-            process.start()
-        answers = []
-        while len(answers) < len(processes):
-            try:
-                answers.append(results.get(timeout=5))
-            except Exception:  # queue.Empty: is everybody still there?
-                if any(process.exitcode not in (None, 0) for process in processes):
-                    for process in processes:
-                        process.kill()
-                    sys.exit("a rank of torch ended with an error; its message stands above")
-        for process in processes:
-            process.join()
-    steps = options["steps"]
-    last = max(answers)
-    return {"user_s": sum(a[1] for a in answers) / steps,
-            "system_s": sum(a[2] for a in answers) / steps,
-            "wall_s": max(a[3] for a in answers) / steps, "losses": last[4]}
+    def seconds(key):
+        return sum(answer[key][options["warmup"]:]) / options["steps"] / 1e6
+
+    user = seconds("user_us")
+    return {"user_s": user, "system_s": seconds("processor_us") - user,
+            "wall_s": seconds("steps_us"), "losses": answer["losses"]}
 
 
 def run_file(options, folder):
     shape = options["shape"]
-    _, file, _ = SCHEDULES[options["schedule"]]
     threads = options["threads"]
     if not threads and options["processes"]:
         threads = -(-options["P"] * options["data"] // options["processes"])
@@ -231,7 +90,7 @@ def run_file(options, folder):
     path = os.path.join(folder, "run.yaml")
     with open(path, "w") as out:
         out.write(f"""schedule:
-  file: {os.path.join(ROOT, 'schedules', file)}
+  file: {os.path.join(ROOT, 'schedules', options['schedule'] + '.sched')}
   P: {options['P']}
   M: {options['M']}
 model: {{layers: {shape['layers']}, width: {shape['width']}, heads: {shape['heads']},

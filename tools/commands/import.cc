@@ -1,9 +1,11 @@
-// stringline import: a schedule of another notation as a plan, or what torch's profiler recorded as
-// a timeline.
+// stringline import: a schedule of another notation as a plan, a model of torch's as a graph, or
+// what its profiler recorded as a timeline.
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tools/command.h"
+#include "tools/import_model.h"
 #include "tools/progress.h"
 #include "tools/requests.h"
 #include "tools/trace_import.h"
@@ -40,12 +42,15 @@ int RunImport(const Flags& flags, const Output& output) {
   if (std::all_of(flags.files.begin(), flags.files.end(), IsTrace)) {
     return ImportTimeline(flags, output);
   }
-  if (flags.files.size() > 1 || KindOfFile(flags.file) != FileKind::kTorch) {
+  const bool is_model = absl::EndsWith(flags.file, ".pt2");
+  if (flags.files.size() > 1 || !(is_model || KindOfFile(flags.file) == FileKind::kTorch)) {
     return Fail(output, absl::StrCat(flags.files.size() > 1 ? flags.files[1] : flags.file,
-                                     ": one schedule of torch's (.csv) can be imported, or traces "
-                                     "of its profiler (.json, .json.gz, or a folder of them)"));
+                                     ": one schedule (.csv) or model (.pt2) of torch's can be "
+                                     "imported, or traces of its profiler (.json, .json.gz, or a "
+                                     "folder of them)"));
   }
   if (flags.step >= 0) return Fail(output, flags.file + ": --step is for traces");
+  if (is_model) return ImportModel(flags, output);
   const absl::StatusOr<Session> session = OpenPlanOf(flags);
   if (!session.ok()) return Fail(output, session.status().message());
   if (!session->plan)

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "executor/available_memory.h"
 #include "executor/checkpoint/model_folder.h"
 #include "executor/data.h"
 #include "executor/link.h"
@@ -47,8 +48,10 @@ absl::StatusOr<RunConfig> LoadConfig(const Flags& flags) {
     config.text_file = flags.text;
     config.tokens_file.clear();
   }
-  if (!flags.load.empty())
-    config.model_folder.clear();  // its sizes are read, its values not wanted
+  if (!flags.load.empty()) {  // their sizes are read, their values not wanted
+    config.model_folder.clear();
+    config.model_export.clear();
+  }
   if (flags.steps > 0) config.steps = flags.steps;
   config.resume = flags.resume;
   if (config.resume == kResumeAuto && config.checkpoint.every == 0) {
@@ -109,6 +112,7 @@ class LoadedData {
 
 // What to know of a file of parameters that no config is saved beside, in a line.
 std::string WithoutConfig(const RunConfig& config) {
+  if (!config.model_export.empty()) return "without a config.json, under the program's own names\n";
   const std::string why = WhySavedWithoutConfig(config.shape);
   return why.empty() ? "" : absl::StrCat("without a config.json, for --load alone: ", why, "\n");
 }
@@ -259,6 +263,13 @@ Json HostAsJson(const TrainResult& result) {
           {"issued", host.issued_steps > 0 ? Json(Microseconds(host.issued())) : Json()}};
 }
 
+// One of the times of every step, in microseconds.
+Json StepTimesAsJson(const TrainResult& result, int64_t StepTime::*time) {
+  Json list = Json::array();
+  for (const StepTime& step : result.step_times) list.push_back(Microseconds(step.*time));
+  return list;
+}
+
 Json ResumedAsJson(const ResumedRun& resumed) {
   if (resumed.folder.empty()) return nullptr;
   return {{"folder", resumed.folder}, {"step", resumed.step}, {"skipped", ListOf(resumed.skipped)}};
@@ -274,6 +285,9 @@ Json StepsAsJson(const Plan& plan, const RecordedRun& run, std::optional<double>
           {"tokens_per_step", result.tokens_per_step},
           {"tokens_per_second", result.tokens_per_second},
           {"elapsed_s", result.elapsed_s},
+          {"steps_us", StepTimesAsJson(result, &StepTime::wall_ns)},
+          {"processor_us", StepTimesAsJson(result, &StepTime::processor_ns)},
+          {"resident_bytes", PeakResidentBytes()},
           {"first_loss_nats", result.first_loss_nats},
           {"final_loss_nats", result.final_loss_nats},
           {"order_1_entropy_nats", entropy ? Json(*entropy) : Json(nullptr)},

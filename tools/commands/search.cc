@@ -126,13 +126,19 @@ std::string PrintBound(const FoundSchedule& found) {
                       PrintTime(found.bound.sum()), ": ", reason);
 }
 
-// "3 of 4 stages recompute; its costs are those with recompute=[1,1,1,0]".
+// "1 of 2 stages recompute; its costs are those with recompute=[1,0], a run file says
+// recompute: [all, none]".
 std::string PrintRecomputing(const FoundSchedule& found) {
   std::vector<int> stages(found.plan.stages.size(), 0);
-  for (const int s : found.recomputing) stages[static_cast<size_t>(s)] = 1;
+  std::vector<const char*> words(stages.size(), "none");
+  for (const int s : found.recomputing) {
+    stages[static_cast<size_t>(s)] = 1;
+    words[static_cast<size_t>(s)] = "all";
+  }
   return absl::StrCat(found.recomputing.size(), " of ", stages.size(),
                       " stages recompute; its costs are those with recompute=[",
-                      absl::StrJoin(stages, ","), "]");
+                      absl::StrJoin(stages, ","), "], a run file says recompute: [",
+                      absl::StrJoin(words, ", "), "]");
 }
 
 // What its header says: for which costs it was made, what it reaches, the bound.

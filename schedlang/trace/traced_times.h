@@ -19,13 +19,13 @@
 
 namespace stringline {
 
-struct ActionTimes {
+struct TracedTimes {
   // By action, of a group's parts the same; nothing where the trace says nothing.
   std::vector<std::optional<TimeSpan>> spans;
   std::vector<char> on_device;  // by rank
 };
 
-ActionTimes TimesOf(const TracedPlan& traced, const std::vector<RankTrace>& traces,
+TracedTimes TimesOf(const TracedPlan& traced, const std::vector<RankTrace>& traces,
                     const std::vector<TraceStep>& steps);
 
 // All that a rank did in the step, for BusyTimesOf: of its GPU what was launched then; without one

@@ -1,4 +1,4 @@
-#include "schedlang/trace/action_times.h"
+#include "schedlang/trace/traced_times.h"
 
 #include <algorithm>
 
@@ -66,9 +66,9 @@ TimeSpan OnHost(ActionKind kind, const RankTrace& trace, const NamedSpan& range)
 
 }  // namespace
 
-ActionTimes TimesOf(const TracedPlan& traced, const std::vector<RankTrace>& traces,
+TracedTimes TimesOf(const TracedPlan& traced, const std::vector<RankTrace>& traces,
                     const std::vector<TraceStep>& steps) {
-  ActionTimes times;
+  TracedTimes times;
   for (int r = 0; r < traced.plan.ranks(); ++r) {
     const RankTrace& trace = traces[r];
     const bool on_device =

@@ -1,0 +1,91 @@
+// A .pt2 file: what torch.export.save writes, a zip of one folder.
+//
+//   ROOT/models/model.json                    the program (program.h)
+//   ROOT/data/weights/model_weights_config.json, weight_0, weight_1, ...
+//   ROOT/data/constants/model_constants_config.json, tensor_0, ...
+//
+// The configs say of every name of a parameter or buffer in which file its storage is, as raw
+// little-endian bytes, and where in it: sizes, strides and offset. Several names may share one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+struct zip;
+
+namespace stringline {
+
+// torch's numbers of types, as its schema has them.
+enum class TorchType : int {
+  kByte = 1,
+  kChar = 2,
+  kShort = 3,
+  kInt = 4,
+  kLong = 5,
+  kHalf = 6,
+  kFloat = 7,
+  kDouble = 8,
+  kBool = 12,
+  kBFloat16 = 13,
+};
+// "float32"; "type 29" for one that has no name here.
+std::string NameOf(TorchType type);
+inline bool IsFloat(TorchType type) {
+  return type == TorchType::kHalf || type == TorchType::kFloat || type == TorchType::kDouble ||
+         type == TorchType::kBFloat16;
+}
+
+struct TorchTensor {
+  std::string file;  // in the archive
+  TorchType type = TorchType::kFloat;
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+  int64_t offset = 0;  // elements
+  bool pickled = false;
+
+  int64_t elements() const;
+};
+
+class Pt2Archive {
+ public:
+  // Every error names the path: NotFound; InvalidArgument for a file that is no zip, that was cut
+  // short, that holds no program or one of an older form.
+  static absl::StatusOr<Pt2Archive> Open(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  // The program as JSON.
+  absl::StatusOr<std::string> Program() const;
+  // Of parameters, buffers and constants, by name.
+  const std::map<std::string, TorchTensor>& tensors() const { return tensors_; }
+  // Its values, row-major. InvalidArgument for a type that is not read, a tensor that was pickled,
+  // or one that reaches beyond its storage; the message names the tensor.
+  absl::StatusOr<std::vector<double>> Values(const std::string& name) const;
+  absl::StatusOr<std::vector<float>> Floats(const std::string& name) const;
+
+ private:
+  struct Close {
+    void operator()(zip* archive) const;
+  };
+
+  explicit Pt2Archive(std::string path) : path_(std::move(path)) {}
+  absl::Status Begin();
+  absl::Status ReadConfig(const std::string& folder, const std::string& ending);
+  absl::Status Wrong(const std::string& what) const;
+  absl::StatusOr<std::string> Read(const std::string& file) const;
+  template <typename Number>
+  absl::StatusOr<std::vector<Number>> ValuesAs(const std::string& name) const;
+
+  std::string path_;
+  std::unique_ptr<zip, Close> archive_;
+  std::string root_;   // "llama/"
+  std::string model_;  // "model"
+  std::vector<std::string> files_;
+  std::map<std::string, TorchTensor> tensors_;
+};
+
+}  // namespace stringline

@@ -1,0 +1,63 @@
+// A program of torch.export, read from its JSON: nodes in order, each a call of an ATen op.
+//
+// Schema version 8 of PyTorch 2.8 and later. A size that may vary is what it was when the model
+// was exported (its hint). A graph that a node only wraps (no_grad) stands in line with the others.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "executor/torch_model/archive.h"
+
+namespace stringline {
+
+struct TorchArgument {
+  enum class Kind { kNone, kTensor, kTensors, kInt, kInts, kFloat, kFloats, kBool, kText, kOther };
+  Kind kind = Kind::kNone;
+  std::vector<std::string> tensors;  // their values' names; "" for one that is left out
+  std::vector<double> numbers;       // of ints, floats and bool
+  std::string text;
+};
+
+struct TorchNode {
+  std::string op;      // "add", of "torch.ops.aten.add.Tensor"
+  std::string target;  // "aten.add.Tensor"
+  std::string name;
+  std::vector<std::pair<std::string, TorchArgument>> inputs;  // by the op's names of them
+  std::vector<std::string> outputs;
+  std::string module;  // "model.layers.0.mlp"; "" for the model itself
+  std::string source;  // "modeling_llama.py:176 'down_proj = …'": the model's line, or ""
+
+  // nullptr if it is not given.
+  const TorchArgument* Find(absl::string_view input) const;
+  // The tensor that an input is, or "".
+  std::string Tensor(absl::string_view input) const;
+  // A number that an input is, or `otherwise`.
+  double Number(absl::string_view input, double otherwise) const;
+  std::vector<int64_t> Ints(absl::string_view input) const;
+};
+
+struct TorchValue {
+  TorchType type = TorchType::kFloat;
+  std::vector<int64_t> sizes;
+};
+
+struct TorchProgram {
+  std::string model;  // the class of the model: "LlamaForCausalLM"
+  std::vector<TorchNode> nodes;
+  std::map<std::string, TorchValue> values;      // by name, of all tensors
+  std::map<std::string, std::string> params;     // value to name in the archive
+  std::map<std::string, std::string> constants;  // buffers and constants likewise
+  std::vector<std::string> inputs;               // tensors that the user gives
+  std::vector<std::string> outputs;              // and gets
+};
+
+// InvalidArgument for a text that is none, and for another schema.
+absl::StatusOr<TorchProgram> ReadTorchProgram(absl::string_view json);
+
+}  // namespace stringline

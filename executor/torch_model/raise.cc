@@ -1,0 +1,413 @@
+// Demand-driven: rows of a value are raised by the rule of the op that gives it, which raises what
+// it reads first. So only what the logits depend on is looked at, and nodes come in the order in
+// which they can run.
+#include "executor/torch_model/raise.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "executor/checkpoint/tensor_header.h"
+#include "executor/torch_model/raised_layers.h"
+#include "executor/torch_model/raised_params.h"
+#include "executor/torch_model/torch_attention.h"
+#include "schedlang/base/status.h"
+#include "stages/ops.h"
+
+namespace stringline {
+namespace {
+
+// Of rules: each takes some of the stack.
+constexpr int kDeepest = 2000;
+
+// Columns of a product.
+struct Columns {
+  TorchLinear linear;
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+class Raiser {
+ public:
+  Raiser(const TorchProgram& program, const Pt2Archive& archive)
+      : constants_(program, archive),
+        graph_(program, &constants_),
+        attention_(graph_),
+        params_(graph_, archive, &builder_) {}
+
+  absl::StatusOr<RaisedModel> Raise() {
+    SL_RETURN_IF_ERROR(FindTokens());
+    SL_ASSIGN_OR_RETURN(logits_, FindLogits());
+    SL_ASSIGN_OR_RETURN(const ValueId logits, Rows(logits_));
+    if (builder_.TypeOf(logits).shape.size() != 3)
+      return graph_.UnknownValue(logits_, "these are no logits");
+    const ValueId target = builder_.Input(Role::kTarget, 0, Tokens(), "target");
+    SL_ASSIGN_OR_RETURN(const auto loss,
+                        Append({}, Op::kCrossEntropy, {logits, target}, {}, "loss"));
+    builder_.Output(Role::kLoss, 0, loss[0]);
+    RaisedModel model;
+    model.name = graph_.program().model;
+    model.graph = builder_.Finish();
+    model.modules = std::move(modules_);
+    model.params = std::move(params_).Finish();
+    SL_RETURN_IF_ERROR(FindLayers(&model));
+    return model;
+  }
+
+ private:
+  using Rule = absl::StatusOr<ValueId> (Raiser::*)(const TorchNode& node);
+
+  Type Tokens() const { return {DType::kI32, graph_.Sizes(tokens_)}; }
+
+  // The input that a table is read with; labels and the like are others.
+  absl::Status FindTokens() {
+    const std::vector<std::string>& inputs = graph_.program().inputs;
+    for (const TorchNode& node : graph_.program().nodes) {
+      if (node.op != "embedding") continue;
+      tokens_ = graph_.Strip(node.Tensor("indices"));
+      if (std::count(inputs.begin(), inputs.end(), tokens_) == 0) continue;
+      if (graph_.Sizes(tokens_).size() != 2) break;
+      values_[tokens_] = builder_.Input(Role::kInput, 0, Tokens(), "tokens");
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        "the program has no input of token numbers, of two dimensions, for an embedding");
+  }
+
+  // The output with a row of logits for each token; of a loss, what that is of.
+  absl::StatusOr<std::string> FindLogits() const {
+    for (const std::string& output : graph_.program().outputs) {
+      if (graph_.Sizes(output).size() == 3) return output;
+    }
+    for (const std::string& output : graph_.program().outputs) {
+      const TorchNode* const loss = graph_.Match(output, "cross_entropy_loss");
+      if (loss == nullptr) continue;
+      std::string logits = graph_.StripRows(loss->Tensor("self"));
+      return logits;
+    }
+    return absl::InvalidArgumentError(
+        "the program gives no logits: no output has three dimensions");
+  }
+
+  // A node of ours for one of the program's; "" of no module.
+  absl::StatusOr<std::vector<ValueId>> Append(const TorchNode& from, Op op,
+                                              std::vector<ValueId> inputs,
+                                              std::vector<double> attributes,
+                                              const std::string& name = "") {
+    std::vector<Type> types;
+    for (const ValueId input : inputs) types.push_back(builder_.TypeOf(input));
+    const auto fits = InferTypes(op, types, attributes);
+    if (!fits.ok()) return graph_.Unknown(from, fits.status().message());
+    std::string called = name.empty() ? from.module : name;
+    for (char& c : called) {
+      if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.') c = '_';
+    }
+    modules_.push_back(from.module);
+    return builder_.AppendAll(op, std::move(inputs), std::move(attributes), called);
+  }
+
+  absl::StatusOr<ValueId> AppendOne(const TorchNode& from, Op op, std::vector<ValueId> inputs,
+                                    std::vector<double> attributes = {}) {
+    SL_ASSIGN_OR_RETURN(const std::vector<ValueId> values,
+                        Append(from, op, std::move(inputs), std::move(attributes)));
+    return values.front();
+  }
+
+  absl::StatusOr<ValueId> Rows(const std::string& given) {
+    const std::string value = graph_.StripRows(given);
+    if (const auto known = values_.find(value); known != values_.end()) return known->second;
+    const TorchNode* const node = graph_.Producer(value);
+    if (node == nullptr || constants_.Is(value)) {
+      return graph_.UnknownValue(value, "as an activation");
+    }
+    static const std::map<std::string, Rule>& rules =
+        *new std::map<std::string, Rule>{{"linear", &Raiser::Linear},
+                                         {"addmm", &Raiser::Linear},
+                                         {"mm", &Raiser::Linear},
+                                         {"matmul", &Raiser::Linear},
+                                         {"embedding", &Raiser::Embedding},
+                                         {"layer_norm", &Raiser::LayerNorm},
+                                         {"rms_norm", &Raiser::Product},
+                                         {"add", &Raiser::Sum},
+                                         {"mul", &Raiser::Product},
+                                         {"div", &Raiser::Quotient},
+                                         {"gelu", &Raiser::Product},
+                                         {"reshape", &Raiser::Attention},
+                                         {"view", &Raiser::Attention},
+                                         {"flatten", &Raiser::Attention},
+                                         {"_unsafe_view", &Raiser::Attention}};
+    const auto rule = rules.find(node->op);
+    if (rule == rules.end()) return graph_.Unknown(*node, WhyUnknown(*node));
+    if (++depth_ > kDeepest) return graph_.Unknown(*node, "a model as deep as this");
+    absl::StatusOr<ValueId> raised = (this->*rule->second)(*node);
+    --depth_;
+    if (raised.ok()) values_[value] = *raised;
+    return raised;
+  }
+
+  static std::string WhyUnknown(const TorchNode& node) {
+    if (node.op == "dropout")
+      return absl::StrCat("dropout of ", node.Number("p", 0), ": export the model after eval()");
+    return "";
+  }
+
+  absl::StatusOr<ValueId> Embedding(const TorchNode& node) {
+    const std::string table = graph_.Strip(node.Tensor("weight"));
+    if (graph_.Strip(node.Tensor("indices")) != tokens_ || !graph_.IsParam(table)) {
+      return graph_.Unknown(node, "neither of the tokens nor of positions that are added");
+    }
+    SL_ASSIGN_OR_RETURN(const ValueId weight, params_.Take({table}, ParamUse::kTable, node.module));
+    return AppendOne(node, Op::kEmbedding, {values_.at(tokens_), weight});
+  }
+
+  absl::StatusOr<ValueId> LayerNorm(const TorchNode& node) {
+    const std::string gamma = graph_.Strip(node.Tensor("weight")),
+                      beta = graph_.Strip(node.Tensor("bias"));
+    if (!graph_.IsParam(gamma) || !graph_.IsParam(beta))
+      return graph_.Unknown(node, "without weight or bias");
+    SL_ASSIGN_OR_RETURN(const ValueId x, Rows(node.Tensor("input")));
+    SL_ASSIGN_OR_RETURN(const ValueId scale, params_.Take({gamma}, ParamUse::kNorm, node.module));
+    SL_ASSIGN_OR_RETURN(const ValueId shift, params_.Take({beta}, ParamUse::kBias, node.module));
+    return AppendOne(node, Op::kLayerNorm, {x, scale, shift}, {node.Number("eps", 1e-5)});
+  }
+
+  absl::StatusOr<ValueId> Linear(const TorchNode& node) {
+    const auto linear = graph_.MatchLinear(node.outputs.front());
+    if (!linear) return graph_.Unknown(node, "no product with a parameter");
+    return LinearOf({*linear}, "");
+  }
+
+  // The products of one value with several matrices, as one, and added to `residual`.
+  absl::StatusOr<ValueId> LinearOf(const std::vector<TorchLinear>& linears,
+                                   const std::string& residual, const TorchNode* from = nullptr) {
+    const TorchLinear& first = linears.front();
+    std::vector<std::string> weights, biases;
+    for (const TorchLinear& linear : linears) {
+      if (graph_.StripRows(linear.input) != graph_.StripRows(first.input) ||
+          linear.transposed != first.transposed || linear.bias.empty() != first.bias.empty()) {
+        return graph_.Unknown(*linear.node,
+                              "beside another product, of something else or with another bias");
+      }
+      weights.push_back(linear.weight);
+      if (!linear.bias.empty()) biases.push_back(linear.bias);
+    }
+    std::vector<ValueId> inputs(1), behind;
+    if (!residual.empty()) {
+      SL_ASSIGN_OR_RETURN(behind.emplace_back(), Rows(residual));
+    }
+    SL_ASSIGN_OR_RETURN(inputs[0], Rows(first.input));
+    const bool head = graph_.StripRows(logits_) == first.node->outputs.front();
+    SL_ASSIGN_OR_RETURN(inputs.emplace_back(),
+                        params_.Take(weights, head ? ParamUse::kHead : ParamUse::kProduct,
+                                     first.node->module, first.transposed));
+    if (!biases.empty()) {
+      SL_ASSIGN_OR_RETURN(inputs.emplace_back(),
+                          params_.Take(biases, ParamUse::kBias, first.node->module));
+    }
+    const bool biased = !biases.empty(), adds = !behind.empty();
+    inputs.insert(inputs.end(), behind.begin(), behind.end());
+    const Op op = adds ? (biased ? Op::kLinearResidual : Op::kLinearAdd)
+                       : (biased ? Op::kLinearBias : Op::kLinear);
+    return AppendOne(from == nullptr ? *first.node : *from, op, std::move(inputs));
+  }
+
+  // x + positions, x w' + z, or the sum of two activations.
+  absl::StatusOr<ValueId> Sum(const TorchNode& node) {
+    const auto pair = graph_.MatchPair(node.outputs.front(), "add");
+    if (!pair) return graph_.Unknown(node, "with a number, or with a factor");
+    for (const auto& [x, positions] : {std::pair(pair->a, pair->b), std::pair(pair->b, pair->a)}) {
+      const TorchNode* const table = graph_.Match(positions, "embedding");
+      if (table != nullptr && constants_.Is(table->Tensor("indices")))
+        return Positions(node, x, *table);
+    }
+    if (graph_.Sizes(pair->a) != graph_.Sizes(pair->b))
+      return graph_.Unknown(node, "of values of several shapes");
+    // The later of two products ends the branch.
+    std::vector<std::pair<std::string, std::string>> orders = {{pair->a, pair->b},
+                                                               {pair->b, pair->a}};
+    const auto linear_of = [&](const std::string& value) -> const TorchNode* {
+      const auto linear = graph_.MatchLinear(value);
+      return linear && graph_.IsReadOnce(value) ? linear->node : nullptr;
+    };
+    const TorchNode *const first = linear_of(pair->a), *const second = linear_of(pair->b);
+    if (second != nullptr && (first == nullptr || second > first)) std::swap(orders[0], orders[1]);
+    if (first != nullptr || second != nullptr) {
+      return LinearOf({*graph_.MatchLinear(orders[0].first)}, orders[0].second, &node);
+    }
+    SL_ASSIGN_OR_RETURN(const ValueId a, Rows(pair->a));
+    SL_ASSIGN_OR_RETURN(const ValueId b, Rows(pair->b));
+    return AppendOne(node, Op::kAdd, {a, b});
+  }
+
+  absl::StatusOr<ValueId> Positions(const TorchNode& node, const std::string& x,
+                                    const TorchNode& table) {
+    const std::string weight = graph_.Strip(table.Tensor("weight"));
+    if (!graph_.IsParam(weight)) return graph_.Unknown(table, "of no parameter");
+    SL_ASSIGN_OR_RETURN(const auto indices, constants_.Value(table.Tensor("indices")));
+    const int64_t positions = Tokens().shape[1];
+    for (size_t i = 0; i < indices->values.size(); ++i) {
+      if (indices->values[i] == static_cast<double>(static_cast<int64_t>(i) % positions)) continue;
+      return graph_.Unknown(table, "of positions that are not 0, 1, 2, …");
+    }
+    if (indices->sizes.empty() || indices->sizes.back() != positions ||
+        graph_.Sizes(weight).front() < positions) {
+      return graph_.Unknown(table, "of other positions than the tokens'");
+    }
+    SL_ASSIGN_OR_RETURN(const ValueId rows, Rows(x));
+    SL_ASSIGN_OR_RETURN(const ValueId taken, params_.Take({weight}, ParamUse::kPositions,
+                                                          table.module, false, positions));
+    return AppendOne(node, Op::kPositionAdd, {rows, taken});
+  }
+
+  absl::StatusOr<ValueId> Product(const TorchNode& node) {
+    const std::string& value = node.outputs.front();
+    if (const auto norm = graph_.MatchRmsNorm(value)) {
+      SL_ASSIGN_OR_RETURN(const ValueId x, Rows(norm->input));
+      SL_ASSIGN_OR_RETURN(const ValueId gamma,
+                          params_.Take({norm->gamma}, ParamUse::kNorm, node.module));
+      return AppendOne(node, Op::kRmsNorm, {x, gamma}, {norm->epsilon});
+    }
+    if (const std::string x = graph_.MatchGelu(value); !x.empty()) {
+      SL_ASSIGN_OR_RETURN(const ValueId rows, Rows(x));
+      return AppendOne(node, Op::kGelu, {rows});
+    }
+    if (node.op == "gelu")
+      return graph_.Unknown(node, "GELU by the error function; by tanh it is known");
+    if (node.op != "mul") return graph_.Unknown(node);
+    if (const auto scaled = graph_.MatchNumber(value, "mul"))
+      return Scaled(node, scaled->of, scaled->number);
+    const auto pair = graph_.MatchPair(value, "mul");
+    if (!pair) return graph_.Unknown(node);
+    for (const auto& [gate, up] : {std::pair(pair->a, pair->b), std::pair(pair->b, pair->a)}) {
+      const std::string of = graph_.MatchSilu(gate);
+      if (!of.empty()) return Swiglu(node, of, up);
+    }
+    if (graph_.Sizes(pair->a) != graph_.Sizes(pair->b))
+      return graph_.Unknown(node, "of values of several shapes");
+    SL_ASSIGN_OR_RETURN(const ValueId a, Rows(pair->a));
+    SL_ASSIGN_OR_RETURN(const ValueId b, Rows(pair->b));
+    return AppendOne(node, Op::kMul, {a, b});
+  }
+
+  absl::StatusOr<ValueId> Quotient(const TorchNode& node) {
+    const auto divided = graph_.MatchNumber(node.outputs.front(), "div");
+    if (!divided || divided->number == 0) return graph_.Unknown(node, "not by a number");
+    return Scaled(node, divided->of, 1 / divided->number);
+  }
+
+  absl::StatusOr<ValueId> Scaled(const TorchNode& node, const std::string& value, double factor) {
+    SL_ASSIGN_OR_RETURN(const ValueId rows, Rows(value));
+    return AppendOne(node, Op::kScale, {rows}, {factor});
+  }
+
+  absl::StatusOr<ValueId> Swiglu(const TorchNode& node, const std::string& gate,
+                                 const std::string& up) {
+    SL_ASSIGN_OR_RETURN(const ValueId both, Packed({gate, up}, node));
+    return AppendOne(node, Op::kSwiglu, {both});
+  }
+
+  absl::StatusOr<ValueId> Attention(const TorchNode& node) {
+    SL_ASSIGN_OR_RETURN(const auto found, attention_.Match(node.outputs.front()));
+    if (!found) return graph_.Unknown(node, "as a change of an activation's shape");
+    const TorchHeads &q = found->queries, &k = found->keys, &v = found->values;
+    SL_ASSIGN_OR_RETURN(ValueId x, Packed({q.rows, k.rows, v.rows}, *found->node));
+    const auto heads = static_cast<double>(q.heads), kv_heads = static_cast<double>(k.heads);
+    if (!q.gamma.empty()) {
+      SL_ASSIGN_OR_RETURN(const ValueId of_queries,
+                          params_.Take({q.gamma}, ParamUse::kNorm, found->node->module));
+      SL_ASSIGN_OR_RETURN(const ValueId of_keys,
+                          params_.Take({k.gamma}, ParamUse::kNorm, found->node->module));
+      SL_ASSIGN_OR_RETURN(x, AppendOne(*found->node, Op::kHeadNorm, {x, of_queries, of_keys},
+                                       {heads, kv_heads, q.epsilon}));
+    }
+    if (q.theta != 0) {
+      SL_ASSIGN_OR_RETURN(x,
+                          AppendOne(*found->node, Op::kRotary, {x}, {heads, kv_heads, q.theta, 1}));
+    }
+    return AppendOne(*found->node, Op::kAttention, {x}, {heads, kv_heads});
+  }
+
+  // Values that are columns of products of one value, side by side.
+  absl::StatusOr<ValueId> Packed(const std::vector<std::string>& values, const TorchNode& reader) {
+    std::vector<Columns> parts;
+    for (const std::string& value : values) {
+      SL_ASSIGN_OR_RETURN(Columns columns, ColumnsOf(value));
+      const bool goes_on = !parts.empty() && parts.back().linear.node == columns.linear.node &&
+                           parts.back().first + parts.back().count == columns.first;
+      if (goes_on) {
+        parts.back().count += columns.count;
+      } else {
+        parts.push_back(std::move(columns));
+      }
+    }
+    std::vector<TorchLinear> linears;
+    for (const Columns& columns : parts) {
+      if (columns.first != 0 || columns.count != columns.linear.rows) {
+        return graph_.Unknown(reader,
+                              absl::StrCat("its inputs are not all columns, in their order, of '",
+                                           columns.linear.node->name, "'"));
+      }
+      linears.push_back(columns.linear);
+    }
+    return LinearOf(linears, "");
+  }
+
+  absl::StatusOr<Columns> ColumnsOf(const std::string& given) const {
+    std::string value = graph_.StripRows(given);
+    Columns columns;
+    columns.count = graph_.Sizes(value).back();
+    for (;;) {
+      if (const auto linear = graph_.MatchLinear(value)) {
+        columns.linear = *linear;
+        return columns;
+      }
+      const TorchNode* const node = graph_.Producer(value);
+      if (node == nullptr) return graph_.UnknownValue(value, "as columns of a product");
+      const std::string from = node->Tensor("self");
+      if (from.empty()) return graph_.Unknown(*node, "as columns of a product");
+      const auto last = static_cast<double>(graph_.Sizes(from).size()) - 1;
+      const double dim = node->Number("dim", 0);
+      const bool steps = node->op == "slice" && node->Number("step", 1) != 1;
+      const bool splits =
+          node->op == "split" || node->op == "split_with_sizes" || node->op == "chunk";
+      if ((!splits && node->op != "slice") || steps || (dim != -1 && dim != last)) {
+        return graph_.Unknown(*node, "as columns of a product");
+      }
+      if (splits) {
+        for (const std::string& before : node->outputs) {
+          if (before == value) break;
+          columns.first += graph_.Sizes(before).back();
+        }
+      } else {
+        const double start = node->Number("start", 0);
+        columns.first += static_cast<int64_t>(
+            start < 0 ? start + static_cast<double>(graph_.Sizes(from).back()) : start);
+      }
+      value = graph_.StripRows(from);
+    }
+  }
+
+  TorchConstants constants_;
+  const TorchGraph graph_;
+  AttentionMatcher attention_;
+  Builder builder_;
+  RaisedParams params_;
+  std::string tokens_;
+  std::string logits_;
+  std::map<std::string, ValueId> values_;
+  int depth_ = 0;                     // rules that wait for what they read
+  std::vector<std::string> modules_;  // by node of the builder's graph
+};
+
+}  // namespace
+
+absl::StatusOr<RaisedModel> RaiseTorchProgram(const TorchProgram& program,
+                                              const Pt2Archive& archive) {
+  return Raiser(program, archive).Raise();
+}
+
+}  // namespace stringline

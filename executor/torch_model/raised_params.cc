@@ -1,0 +1,127 @@
+// Names that share memory are one tensor. It is known by the first of them; the parameter is called
+// by the one that the module has in which it is used.
+#include "executor/torch_model/raised_params.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "executor/checkpoint/tensor_header.h"
+#include "schedlang/base/sl_check.h"
+
+namespace stringline {
+namespace {
+
+constexpr float kRaisedStddev = 0.02f;
+
+// "layers.0.attn." and ".weight" around "q", "k", "v": "layers.0.attn.q_k_v.weight".
+std::string JoinNames(const std::vector<std::string>& names) {
+  size_t front = 0, back = 0;
+  const std::string& first = names.front();
+  const auto all = [&](auto same) { return std::all_of(names.begin(), names.end(), same); };
+  while (
+      all([&](const std::string& of) { return front < of.size() && of[front] == first[front]; })) {
+    if (++front == first.size()) return first;
+  }
+  front = first.rfind('.', front == 0 ? 0 : front - 1) + 1;  // none: 0
+  while (all([&](const std::string& of) {
+    return back < of.size() - front && of[of.size() - 1 - back] == first[first.size() - 1 - back];
+  })) {
+    ++back;
+  }
+  const size_t dot = first.find('.', first.size() - back);
+  back = dot == std::string::npos ? 0 : first.size() - dot;
+  std::vector<std::string> middles;
+  for (const std::string& of : names) middles.push_back(of.substr(front, of.size() - back - front));
+  return absl::StrCat(first.substr(0, front), absl::StrJoin(middles, "_"),
+                      first.substr(first.size() - back));
+}
+
+}  // namespace
+
+RaisedParams::RaisedParams(const TorchGraph& graph, const Pt2Archive& archive, Builder* builder)
+    : graph_(graph), archive_(archive), builder_(*builder) {}
+
+std::vector<std::string> RaisedParams::NamesOf(const std::string& value) const {
+  const std::string& name = graph_.program().params.at(value);
+  const auto own = archive_.tensors().find(name);
+  if (own == archive_.tensors().end()) return {name};
+  std::vector<std::string> names;
+  for (const auto& [parameter, other] : graph_.program().params) {
+    const auto found = archive_.tensors().find(other);
+    if (found == archive_.tensors().end() || found->second.file != own->second.file) continue;
+    const bool same = found->second.offset == own->second.offset &&
+                      found->second.sizes == own->second.sizes &&
+                      found->second.strides == own->second.strides;
+    if (same) names.push_back(other);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string RaisedParams::NameFor(const std::vector<std::vector<std::string>>& names,
+                                  const std::string& module) const {
+  std::vector<std::string> chosen;
+  for (const std::vector<std::string>& of : names) {
+    const auto here = std::find_if(of.begin(), of.end(), [&](const std::string& name) {
+      return absl::StartsWith(name, module + ".");
+    });
+    chosen.push_back(here == of.end() ? of.front() : *here);
+  }
+  return JoinNames(chosen);
+}
+
+absl::StatusOr<ValueId> RaisedParams::Take(const std::vector<std::string>& values, ParamUse use,
+                                           const std::string& module, bool transposed,
+                                           int64_t positions) {
+  std::vector<std::vector<std::string>> names;
+  RaisedParam raised;
+  raised.transposed = transposed;
+  raised.positions = use == ParamUse::kPositions;
+  int64_t rows = 0;
+  for (const std::string& value : values) {
+    const std::vector<int64_t>& sizes = graph_.Sizes(value);
+    names.push_back(NamesOf(value));
+    raised.parts.push_back({names.back(), sizes[transposed ? 1 : 0]});
+    rows += raised.parts.back().rows;
+  }
+  const std::vector<int64_t>& sizes = graph_.Sizes(values.front());
+  Type& type = raised.param.type;
+  type.shape = {raised.positions ? positions : rows};
+  if (sizes.size() == 2) type.shape.push_back(sizes[transposed ? 0 : 1]);
+  std::string as = absl::StrCat(transposed, raised.positions);
+  for (const std::vector<std::string>& of : names) absl::StrAppend(&as, " ", of.front());
+
+  Taken taken{kNone, NameFor(names, module), as};
+  for (const std::vector<std::string>& of : names) {
+    for (const Taken& before : taken_[of.front()]) {
+      const bool head = use == ParamUse::kHead && taken_[of.front()].size() == 1 && before.as == as;
+      if (head) {
+        raised.param.tied_to = before.name;
+        if (taken.name == before.name) absl::StrAppend(&taken.name, ".head");
+      } else if (before.as == as) {
+        return before.value;
+      } else {
+        return absl::UnimplementedError(absl::StrCat(
+            "parameter ", Quoted(of.front()), " is used in two ways, in module ", Quoted(module),
+            " not as before; a table of tokens and the head may be one"));
+      }
+    }
+  }
+  raised.param.name = taken.name;
+  raised.param.decay = type.shape.size() > 1;
+  raised.param.eager = use == ParamUse::kHead;
+  if (type.shape.size() > 1) {
+    raised.param.init = Init::kNormal;
+    raised.param.stddev = kRaisedStddev;
+  } else if (use == ParamUse::kNorm) {
+    raised.param.init = Init::kOnes;
+  }
+  taken.value = builder_.Input(Role::kParam, static_cast<int>(params_.size()), type, taken.name);
+  params_.push_back(std::move(raised));
+  for (const std::vector<std::string>& of : names) taken_[of.front()].push_back(taken);
+  return taken.value;
+}
+
+}  // namespace stringline

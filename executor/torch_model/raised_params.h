@@ -1,0 +1,50 @@
+// The parameters of a model that is being raised: which tensors of the program are one parameter,
+// and which parameter is another one's copy.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/torch_model/torch_graph.h"
+#include "stages/builder.h"
+#include "stages/models/raised.h"
+
+namespace stringline {
+
+enum class ParamUse { kTable, kPositions, kProduct, kHead, kNorm, kBias };
+
+class RaisedParams {
+ public:
+  // All outlive the object.
+  RaisedParams(const TorchGraph& graph, const Pt2Archive& archive, Builder* builder);
+
+  // The input of the builder's graph that holds these tensors, one below the other. `rows` of each
+  // are ours, (out, in); of positions it is the rows that are used. InvalidArgument for a tensor
+  // that is used in two ways that are not one parameter: a table that is the head's matrix is.
+  absl::StatusOr<ValueId> Take(const std::vector<std::string>& values, ParamUse use,
+                               const std::string& module, bool transposed = false,
+                               int64_t positions = 0);
+
+  std::vector<RaisedParam> Finish() && { return std::move(params_); }
+
+ private:
+  struct Taken {
+    ValueId value = kNone;
+    std::string name;
+    std::string as;  // all that was asked for
+  };
+
+  std::vector<std::string> NamesOf(const std::string& value) const;
+  std::string NameFor(const std::vector<std::vector<std::string>>& names,
+                      const std::string& module) const;
+
+  const TorchGraph& graph_;
+  const Pt2Archive& archive_;
+  Builder& builder_;
+  std::vector<RaisedParam> params_;
+  std::map<std::string, std::vector<Taken>> taken_;  // by the first name of a tensor
+};
+
+}  // namespace stringline

@@ -1,0 +1,97 @@
+// A program as a graph that patterns are looked for in: who gives a value, who reads it, and what
+// it is when all that changes nothing is taken away.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "executor/torch_model/constants.h"
+#include "executor/torch_model/program.h"
+
+namespace stringline {
+
+// A product of a value with a parameter, as one of several ops says it.
+struct TorchLinear {
+  const TorchNode* node = nullptr;
+  std::string input;
+  std::string weight;       // a parameter's value
+  std::string bias;         // likewise, or ""
+  bool transposed = false;  // weight is (in, out)
+  int64_t rows = 0;         // out
+  int64_t columns = 0;      // in
+};
+
+// x / sqrt(mean of x^2 + epsilon) gamma
+struct TorchRmsNorm {
+  std::string input;
+  std::string gamma;
+  double epsilon = 0;
+};
+
+class TorchGraph {
+ public:
+  // Both outlive the object.
+  TorchGraph(const TorchProgram& program, TorchConstants* constants);
+
+  const TorchProgram& program() const { return program_; }
+  TorchConstants& constants() const { return constants_; }
+  const std::vector<int64_t>& Sizes(const std::string& value) const {
+    return program_.values.at(value).sizes;
+  }
+  // nullptr: an input.
+  const TorchNode* Producer(const std::string& value) const;
+  bool IsParam(const std::string& value) const { return program_.params.count(value) > 0; }
+
+  // Where the value comes from, past casts, copies, dropout of nothing, and layouts that stay.
+  std::string Strip(std::string value) const;
+  // The same, also past what only joins or separates dimensions before the last.
+  std::string StripRows(std::string value) const;
+  // The producer of Strip(value), if it is of this op.
+  const TorchNode* Match(const std::string& value, absl::string_view op) const;
+
+  // value = a op b, of two tensors that are no numbers.
+  struct Pair {
+    std::string a, b;
+  };
+  std::optional<Pair> MatchPair(const std::string& value, absl::string_view op) const;
+  // value = of op number, of add, mul (in either order), div or pow.
+  struct WithNumber {
+    std::string of;
+    double number;
+  };
+  std::optional<WithNumber> MatchNumber(const std::string& value, absl::string_view op) const;
+  // The `of` where the number is this one, to six digits, or "".
+  std::string MatchNumber(const std::string& value, absl::string_view op, double number) const;
+
+  std::optional<TorchLinear> MatchLinear(const std::string& value) const;
+  std::optional<TorchRmsNorm> MatchRmsNorm(const std::string& value) const;
+  // GELU by tanh, as one op or written out: what it is of, or "".
+  std::string MatchGelu(const std::string& value) const;
+  // g of g / (1 + e^-g), or "".
+  std::string MatchSilu(const std::string& value) const;
+
+  // Whether StripRows alone stands between the value's linear and its single reader.
+  bool IsReadOnce(const std::string& value) const;
+
+  // Unimplemented: what has no counterpart here, where it stands in the model and in its source.
+  absl::Status Unknown(const TorchNode& node, absl::string_view why = "") const;
+  // The same of whatever gives the value.
+  absl::Status UnknownValue(const std::string& value, absl::string_view why = "") const;
+
+ private:
+  bool ChangesNothing(const TorchNode& node) const;
+  bool KeepsRows(const TorchNode& node) const;
+  std::optional<double> NumberIn(const TorchNode& node, absl::string_view input) const;
+
+  const TorchProgram& program_;
+  TorchConstants& constants_;
+  std::map<std::string, const TorchNode*> producers_;
+  std::map<std::string, int> readers_;  // how many
+};
+
+}  // namespace stringline

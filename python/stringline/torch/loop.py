@@ -1,0 +1,155 @@
+"""A plan performed action by action over ``torch.distributed``, where torch's own runtime cannot.
+
+What is torch's stays torch's: stages compute, know what they send, and learn the shapes of what
+they receive; batches are split and outputs merged by the class that torch's schedules derive from.
+Only the order is another, and who does what: a schedule may have two pipes, and the last stage may
+take its microbatches in any order.
+
+Messages are in an order in which no communicator hangs, whatever shares it: all of a group, those
+of two ranks, or those of one direction. The computations of a pair follow each other, as in torch's
+runtime.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from itertools import accumulate
+from typing import Any, Iterator, NamedTuple
+
+from ..arrays import KINDS
+from ..plan import Plan
+from .planned import microbatches_of_pipes, places_of, ranks_of_pipes
+from .replicas import Replicas
+from .step import Step
+from .used import greetings_to_others, schedules
+
+_FORWARD_KINDS = ("F", "SEND_F", "RECV_F")
+
+
+class Order(NamedTuple):
+    """One action of this rank."""
+
+    kind: str
+    stage: Any
+    place: int  # the stage's number in the plan
+    microbatch: int  # in its pipe
+    in_batch: int  # among all
+    last: bool  # behind it the stage's gradients are complete
+
+    def __str__(self) -> str:
+        return f"{self.stage.stage_index}{self.kind}{self.microbatch}"
+
+
+class Loop(schedules.PipelineScheduleMulti):  # type: ignore[misc]
+    """Has the interface of torch's schedules: ``step`` and ``eval``.
+
+    Of a schedule with two pipes every rank that holds a first stage takes the whole batch, and
+    every rank that holds a last stage the whole target; it gets the losses and outputs of the
+    microbatches of its pipe. Gradients of the two copies of a stage are summed, in the same order
+    on both ranks, so that copies stay equal.
+    """
+
+    _stages: list[Any]
+    _n_microbatches: int
+
+    def __init__(
+        self, plan: Plan, stages: dict[int, Any], loss_fn: Any, settings: dict[str, Any]
+    ):
+        """``stages`` are those of this rank, by their number in the plan."""
+        super().__init__(list(stages.values()), plan.microbatches, loss_fn, **settings)
+        rank = next(iter(stages.values())).group_rank
+        mappings = ranks_of_pipes(plan)
+        counts = microbatches_of_pipes(plan)
+        offsets = [0, *accumulate(counts)]
+        self.plan = plan
+        self._pipes: list[tuple[int, int, list[Any]]] = []  # first microbatch, how many, stages
+        pipe_of = {}
+        for pipe, mapping in enumerate(mappings):
+            mine = [place for place in places_of(plan, rank) if place.pipe == pipe]
+            for place in mine:
+                stages[place.number].stage_index_to_group_rank = mapping
+                pipe_of[place.number] = pipe
+            self._pipes.append((offsets[pipe], counts[pipe], [stages[p.number] for p in mine]))
+        self._replicas = Replicas(plan, rank, stages)
+        rows = plan.with_messages(layout="shared").of(rank).tolist()
+        last = {stage: at for at, (kind, _, stage, _) in enumerate(rows) if KINDS[kind] in "BW"}
+        self._orders = []
+        for at, (kind, _, stage, microbatch) in enumerate(rows):
+            in_batch = offsets[pipe_of[stage]] + microbatch
+            self._orders.append(
+                Order(KINDS[kind], stages[stage], stage, microbatch, in_batch, at == last[stage])
+            )
+
+    def _step_microbatches(
+        self,
+        arg_mbs: Any = None,
+        kwarg_mbs: Any = None,
+        target_mbs: Any = None,
+        losses: Any = None,
+        return_outputs: bool = True,
+        loss_kwargs: Any = None,
+    ) -> None:
+        arg_mbs, kwarg_mbs = self._check_inputs(arg_mbs, kwarg_mbs, target_mbs, losses)
+        self._initialize(arg_mbs, kwarg_mbs, target_mbs, loss_kwargs)
+        step = Step(self, arg_mbs, kwarg_mbs, target_mbs, loss_kwargs or {})
+        if self._has_backward:
+            self._replicas.begin()
+        for order in self._orders:
+            if self._has_backward or order.kind in _FORWARD_KINDS:
+                with _named(order):
+                    step.perform(order)
+        step.end()
+        if self._has_backward and self.scale_grads:
+            for stage in {id(stage.submod): stage for stage in self._stages}.values():
+                stage.scale_grads(self._n_microbatches)
+        if losses is not None and step.losses:
+            losses[:] = [loss for _, loss in sorted(step.losses.items())]
+        last = [stage for stage in self._stages if stage.is_last]
+        if last and return_outputs:
+            last[0].output_chunks[:] = [output for _, output in sorted(step.outputs.items())]
+
+    def sum_replicas(self, stage: int) -> None:
+        """Sums the gradients of the copies of a stage, by its number in the plan."""
+        self._replicas.sum(stage)
+
+    def stage_beside(self, order: Order, offset: int) -> Any:
+        """The next stage (1) or the one before (-1), where this rank has it."""
+        for _, _, stages in self._pipes:
+            if order.stage in stages:
+                wanted = order.stage.stage_index + offset
+                return next((stage for stage in stages if stage.stage_index == wanted), None)
+        return None
+
+    def _initialize(
+        self, arg_mbs: Any, kwarg_mbs: Any, target_mbs: Any, loss_kwargs: Any
+    ) -> None:
+        """Shapes and receive buffers, pipe by pipe: torch knows one."""
+        every = self._stages, self._n_microbatches
+        before = {name: getattr(self, name) for name in _INITIALIZED if hasattr(self, name)}
+        try:
+            for first, count, stages in self._pipes:
+                self._stages, self._n_microbatches = stages, count
+                for name, value in before.items():
+                    setattr(self, name, value)
+                target = None if target_mbs is None else target_mbs[first]
+                given = (arg_mbs[first], kwarg_mbs[first], target, loss_kwargs)
+                takes = len(inspect.signature(self._initialize_stages).parameters)
+                with greetings_to_others(stages):
+                    self._initialize_stages(*given[:takes])
+        finally:
+            self._stages, self._n_microbatches = every
+
+
+_INITIALIZED = ("_stages_forward_initialized", "_stages_backward_initialized", "_p2p_initialized")
+
+
+@contextlib.contextmanager
+def _named(order: Order) -> Iterator[None]:
+    """Whatever goes wrong says at which action."""
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "add_note"):
+            error.add_note(f"at {order} of the plan")
+        raise

@@ -1,0 +1,106 @@
+"""Copies of stages, as schedules of several pipes have them: their gradients are summed.
+
+A rank that holds a stage of one pipe exchanges its gradients with the ranks that hold it in the
+others, and sums them in the order of the pipes: so every copy gets the same bits.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any, NamedTuple
+
+from ..plan import Plan
+from .planned import places_of, ranks_of_pipes
+from .used import dist, torch
+
+
+class _Copy(NamedTuple):
+    """A stage of this rank, and who else has it."""
+
+    stage: Any
+    pipe: int
+    peers: list[tuple[int, int]]  # pipe and rank of the others
+
+
+def _parameters(stage: Any) -> list[Any]:
+    return [one for one in stage.submod.parameters() if one.requires_grad]
+
+
+def _exchange(copy: _Copy, mine: Any) -> list[Any]:
+    """What all copies have, in the order of pipes."""
+    found = {copy.pipe: mine}
+    ops = []
+    for pipe, rank in copy.peers:
+        found[pipe] = torch.empty_like(mine)
+        group = copy.stage.group
+        peer = rank if group is None else dist.get_global_rank(group, rank)
+        ops.append(dist.P2POp(dist.isend, mine, peer, group))
+        ops.append(dist.P2POp(dist.irecv, found[pipe], peer, group))
+    for work in dist.batch_isend_irecv(ops):
+        work.wait()
+    return [found[pipe] for pipe in sorted(found)]
+
+
+class Replicas:
+    """The copies of a rank's stages. Of a schedule with one pipe there are none."""
+
+    def __init__(self, plan: Plan, rank: int, stages: dict[int, Any]):
+        """Raises ValueError where a rank holds two copies of one stage."""
+        mappings = ranks_of_pipes(plan)
+        self._copies: dict[int, _Copy] = {}
+        self._before: dict[int, list[Any]] = {}
+        self._compared = False
+        for pipe, index, stage in places_of(plan, rank) if len(mappings) > 1 else ():
+            holders = [mapping.get(index) for mapping in mappings]
+            peers = [(p, r) for p, r in enumerate(holders) if p != pipe and r is not None]
+            if len({holder for _, holder in peers} | {rank}) != len(peers) + 1:
+                raise ValueError(
+                    f"rank {rank} holds two copies of stage {index}, which is not supported"
+                )
+            self._copies[stage] = _Copy(stages[stage], pipe, peers)
+
+    def begin(self) -> None:
+        """Sets aside the gradients of steps before; ValueError where copies differ at first."""
+        by_index = sorted(self._copies.values(), key=lambda copy: copy.stage.stage_index)
+        for copy in by_index if not self._compared else ():
+            _compare(copy)
+        self._compared = True
+        for number, copy in self._copies.items():
+            parameters = _parameters(copy.stage)
+            self._before[number] = [parameter.grad for parameter in parameters]
+            for parameter in parameters:
+                parameter.grad = None
+
+    def sum(self, number: int) -> None:
+        """Sums the gradients of a stage, by its number in the plan, with those of its copies."""
+        copy = self._copies[number]
+        parameters = _parameters(copy.stage)
+        for dtype in sorted({parameter.dtype for parameter in parameters}, key=str):
+            alike = [parameter for parameter in parameters if parameter.dtype == dtype]
+            flat = [
+                (torch.zeros_like(one) if one.grad is None else one.grad).reshape(-1)
+                for one in alike
+            ]
+            total = functools.reduce(operator.add, _exchange(copy, torch.cat(flat)))
+            sizes = [parameter.numel() for parameter in alike]
+            for parameter, grad in zip(alike, total.split(sizes)):
+                parameter.grad = grad.view_as(parameter).clone()
+        for parameter, before in zip(parameters, self._before.pop(number)):
+            if before is not None:
+                parameter.grad += before
+
+
+def _compare(copy: _Copy) -> None:
+    values = [parameter.detach().double() for parameter in _parameters(copy.stage)]
+    if not values:
+        return
+    shape = [len(values), sum(value.numel() for value in values)]
+    sums = [float(sum(value.sum() for value in values)), float(sum((v * v).sum() for v in values))]
+    mine = torch.tensor([*shape, *sums], dtype=torch.float64, device=values[0].device)
+    if any(not torch.equal(mine, theirs) for theirs in _exchange(copy, mine)):
+        raise ValueError(
+            f"stage {copy.stage.stage_index} has other parameters on rank "
+            f"{', '.join(str(rank) for _, rank in copy.peers)} than here: the copies of a stage "
+            "have to begin alike"
+        )

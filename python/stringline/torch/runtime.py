@@ -1,0 +1,162 @@
+"""Torch's pipeline runtime with an order of this package, or the loop of this package."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+from ..costs import Costs
+from ..errors import ScheduleError
+from ..plan import Plan
+from .loaded import Runtime
+from .loop import Loop
+from .planned import Performed, places_of, plan_of, without_pairs
+from .used import FSDPModule, Stage, demand, form, schedules
+
+
+def runtime(
+    schedule: Performed,
+    stages: Any,
+    loss_fn: Callable[..., Any] | None = None,
+    *,
+    P: int | None = None,
+    M: int | None = None,
+    costs: Costs = None,
+    by: str | None = None,
+    **settings: Any,
+) -> Any:
+    """Something to train with: torch's ``_PipelineScheduleRuntime``, loaded with this schedule.
+
+    The schedule is proven first. Then its computations get sends and receives in an order in which
+    no rank holds up another, and in which no communicator of torch's hangs.
+
+    Every rank of the group calls this, with its own stages. ``step(*args, target=…, losses=…)`` and
+    ``eval(…)`` are those of torch's schedules; ``plan`` is the plan that is performed.
+
+    What torch's runtime cannot perform is done by a loop of this package with the same interface
+    (``stringline.torch.loop``): schedules of two pipes, and a last stage that takes its
+    microbatches in another order than that of their numbers.
+
+    Args:
+        schedule: the name of one of the library, a path, a text, a ``Schedule``, a ``Plan``,
+            torch's notation (a ``.csv``, or its text), or a schedule object of torch's. Only what
+            it computes counts; messages and collectives of its own are made anew.
+        stages: the rank's ``PipelineStage`` objects, those that ``stages_of_rank`` names.
+        loss_fn: of an output and a target; None for forwards only.
+        P: ranks; the size of the stages' group by default.
+        M: microbatches, where the schedule does not say it itself.
+        costs: messages stand where a step at these costs wants them.
+        by: ``"torch"`` or ``"loop"``: which of the two; torch's runtime where it can by default.
+        settings: as torch's schedules have them: ``scale_grads``, ``args_chunk_spec``,
+            ``kwargs_chunk_spec``, ``output_merge_spec``.
+
+    Raises:
+        ScheduleError: the schedule is wrong, or ``by="torch"`` and torch cannot perform it.
+        ValueError: the stages, the group, P or M are not those of the schedule.
+        NotImplementedError: this torch is too old, or has changed what is used of it.
+    """
+    demand()
+    if by not in (None, "torch", "loop"):
+        raise ValueError(f'by: expected "torch" or "loop", got {by!r}')
+    given = _stages_of(stages)
+    ranks, rank = int(given[0].group_size), int(given[0].group_rank)
+    if P is not None and P != ranks:
+        raise ValueError(f"P: the group of the stages has {ranks} ranks, not {P}")
+    plan = plan_of(schedule, ranks, M)
+    plan.check()
+    mine = _by_number(plan, rank, given)
+    text = None if by == "loop" else _for_torch(plan, costs, refused=by == "torch")
+    if text is None:
+        return _looped(plan, mine, loss_fn, settings)
+    return Runtime(plan, text, list(mine.values()), loss_fn, settings)
+
+
+def instead_of(
+    made: Any, schedule: Performed, *, costs: Costs = None, by: str | None = None
+) -> Any:
+    """``runtime`` for the stages, the loss, the microbatches and the settings of a schedule object
+    of torch's, where somebody else's code has made one.
+
+    Its stages have to be those that ``schedule`` has on this rank (``stages_of_rank``).
+    """
+    demand()
+    stages = getattr(made, "_stages", None) or getattr(made, "_stage", None)
+    if not isinstance(made, schedules._PipelineSchedule) or stages is None:
+        raise ValueError(f"made: expected a schedule object of torch's, got {type(made).__name__}")
+    settings = {name: getattr(made, f"_{name}") for name in _CHUNKS}
+    settings["scale_grads"] = made.scale_grads
+    if not getattr(made, "_backward_requires_autograd", True):
+        settings["backward_requires_autograd"] = False
+    microbatches = made._n_microbatches
+    return runtime(schedule, stages, made._loss_fn, M=microbatches, costs=costs, by=by, **settings)
+
+
+_CHUNKS = ("args_chunk_spec", "kwargs_chunk_spec", "output_merge_spec")
+
+
+def _stages_of(stages: Any) -> list[Any]:
+    given = [stages] if isinstance(stages, Stage) else list(stages)
+    if not given or not all(isinstance(stage, Stage) for stage in given):
+        raise ValueError("stages: expected torch's PipelineStage objects, one at least")
+    if any(stage.group is not given[0].group for stage in given):
+        raise ValueError("stages: they are of several groups")
+    return given
+
+
+def _by_number(plan: Plan, rank: int, given: Sequence[Any]) -> dict[int, Any]:
+    """The stages by their number in the plan; ValueError where they are not those of the rank."""
+    places = places_of(plan, rank)
+    wanted = [place.stage_index for place in places]
+    indices = [int(stage.stage_index) for stage in given]
+    if sorted(indices) != sorted(wanted):
+        raise ValueError(
+            f"stages: rank {rank} of {plan.schedule} performs {_named(wanted)}, but is given "
+            f"{_named(indices)}"
+        )
+    for place, stage in zip(places, _in_order_of(wanted, given)):
+        in_pipe = int((plan.pipe_of_stage == place.pipe).sum())
+        if stage.num_stages != in_pipe:
+            raise ValueError(
+                f"stages: {plan.schedule} has {in_pipe} stages, but stage {stage.stage_index} is "
+                f"given as one of {stage.num_stages}"
+            )
+    return {place.number: stage for place, stage in zip(places, _in_order_of(wanted, given))}
+
+
+def _in_order_of(wanted: Sequence[int], given: Sequence[Any]) -> list[Any]:
+    left = list(given)
+    found = []
+    for index in wanted:
+        stage = next(one for one in left if one.stage_index == index)
+        left.remove(stage)
+        found.append(stage)
+    return found
+
+
+def _named(indices: Sequence[int]) -> str:
+    return f"stage{'s' if len(indices) > 1 else ''} {', '.join(map(str, indices))}"
+
+
+def _for_torch(plan: Plan, costs: Costs, refused: bool) -> str | None:
+    """What torch's runtime reads; None where it cannot perform the plan, or the error for that.
+
+    Torch performs a pair one after the other, so one that its notation cannot say loses nothing.
+    """
+    try:
+        return plan.to_torch_csv(form(), costs)
+    except ScheduleError:
+        try:
+            return without_pairs(plan).to_torch_csv(form(), costs)
+        except ScheduleError:
+            if refused:
+                raise
+            return None
+
+
+def _looped(plan: Plan, mine: dict[int, Any], loss_fn: Any, settings: dict[str, Any]) -> Loop:
+    for stage in mine.values():
+        if any(isinstance(module, FSDPModule) for module in stage.submod.modules()):
+            raise NotImplementedError(
+                f"stage {stage.stage_index} is wrapped by FSDP, and torch's runtime cannot perform "
+                f"{plan.schedule}; the loop that can does not gather parameters"
+            )
+    return Loop(plan, mine, loss_fn, settings)

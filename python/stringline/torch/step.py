@@ -1,0 +1,120 @@
+"""What the actions of a plan do to the stages of a rank, in one step.
+
+    F       waits for what enters the stage, computes, gives it to a next stage of the same rank
+    B I     wait for the gradient of what has left it, compute, give on; I keeps something for W
+    W       the weight gradient
+    SEND_*  starts a message; what it sends lives until it has gone
+    RECV_*  starts a receive
+    REDUCE_GRAD  sums the gradients of the copies that a schedule of several pipes has
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .used import dist
+
+if TYPE_CHECKING:
+    from .loop import Loop, Order
+
+_Key = tuple[str, int, int]  # kind, stage, microbatch
+
+
+class Step:
+    """One step of a rank. ``perform`` its orders, then ``end``."""
+
+    def __init__(self, loop: Loop, arguments: Any, keywords: Any, targets: Any, of_loss: Any):
+        self._loop = loop
+        self._arguments, self._keywords, self._targets = arguments, keywords, targets
+        self._of_loss = of_loss
+        self._sent: dict[_Key, list[Any]] = {}
+        self._received: dict[_Key, list[Any]] = {}
+        self.losses: dict[int, Any] = {}  # by microbatch
+        self.outputs: dict[int, Any] = {}
+
+    def perform(self, order: Order) -> None:
+        _MEANINGS[order.kind](self, order)
+
+    def end(self) -> None:
+        """Every message has gone."""
+        for key in list(self._sent):
+            self._wait(self._sent, key)
+
+    def forward(self, order: Order) -> None:
+        stage, loop = order.stage, self._loop
+        self._wait(self._received, ("RECV_F", order.place, order.microbatch))
+        keywords = self._keywords[order.in_batch]
+        output = stage.forward_one_chunk(
+            order.microbatch, self._arguments[order.in_batch], keywords
+        )
+        if stage.is_last:
+            self.outputs[order.in_batch] = output
+            if loop._loss_fn is not None and (loop._has_backward or self._targets is not None):
+                self.losses[order.in_batch] = self._loss(output, order.in_batch)
+        following = loop.stage_beside(order, 1)
+        if following is not None:
+            following.set_local_fwd_input(output, order.microbatch)
+
+    def _loss(self, output: Any, microbatch: int) -> Any:
+        if self._targets is None:
+            raise ValueError("target: the rank of a last stage needs it for the loss")
+        return self._loop._loss_fn(output, self._targets[microbatch], **self._of_loss)
+
+    def backward(self, order: Order) -> None:
+        self._gradient(order, full_backward=True, last_backward=order.last)
+
+    def input_gradient(self, order: Order) -> None:
+        self._gradient(order, full_backward=False, last_backward=False)
+
+    def _gradient(self, order: Order, **how: bool) -> None:
+        stage = order.stage
+        self._wait(self._received, ("RECV_B", order.place, order.microbatch))
+        # Its gradient is here, so what this stage sent has long gone.
+        self._wait(self._sent, ("SEND_F", order.place, order.microbatch))
+        stage.backward_one_chunk(order.microbatch, loss=self.losses.get(order.in_batch), **how)
+        before = self._loop.stage_beside(order, -1)
+        if before is not None:
+            before.set_local_bwd_input(
+                stage.get_local_bwd_output(order.microbatch), order.microbatch
+            )
+
+    def weight_gradient(self, order: Order) -> None:
+        order.stage.backward_weight_one_chunk(order.microbatch, last_backward=order.last)
+
+    def send_activation(self, order: Order) -> None:
+        self._start(self._sent, order, order.stage.get_fwd_send_ops(order.microbatch))
+
+    def send_gradient(self, order: Order) -> None:
+        self._start(self._sent, order, order.stage.get_bwd_send_ops(order.microbatch))
+
+    def receive_activation(self, order: Order) -> None:
+        self._start(self._received, order, order.stage.get_fwd_recv_ops(order.microbatch))
+
+    def receive_gradient(self, order: Order) -> None:
+        self._start(self._received, order, order.stage.get_bwd_recv_ops(order.microbatch))
+
+    def reduce(self, order: Order) -> None:
+        self._loop.sum_replicas(order.place)
+
+    def _start(self, kept: dict[_Key, list[Any]], order: Order, ops: list[dist.P2POp]) -> None:
+        """The tensors are kept beside what is to be waited for."""
+        works = [(op.op(op.tensor, op.peer, op.group, op.tag), op) for op in ops]
+        kept[order.kind, order.place, order.microbatch] = works
+
+    def _wait(self, kept: dict[_Key, list[Any]], key: _Key) -> None:
+        for work, _ in kept.pop(key, ()):
+            if work is not None:
+                work.wait()
+
+
+_MEANINGS = {
+    "F": Step.forward,
+    "B": Step.backward,
+    "I": Step.input_gradient,
+    "W": Step.weight_gradient,
+    "SEND_F": Step.send_activation,
+    "RECV_F": Step.receive_activation,
+    "SEND_B": Step.send_gradient,
+    "RECV_B": Step.receive_gradient,
+    "REDUCE_GRAD": Step.reduce,
+}

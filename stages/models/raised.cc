@@ -1,0 +1,299 @@
+// A stage is a stretch of the whole graph's nodes, appended once more to a builder of its own: what
+// comes in has the run's types, what a node gives follows from the shape rules. A parameter becomes
+// the stage's when the first node reads it.
+#include "stages/models/raised.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/base/status.h"
+
+namespace stringline {
+namespace {
+
+constexpr int kMostSequences = 1 << 20;
+constexpr int64_t kMostElements = int64_t{1} << 31;
+
+const Port& InputOf(const Graph& graph, Role role) {
+  return *std::find_if(graph.inputs.begin(), graph.inputs.end(),
+                       [role](const Port& port) { return port.role == role; });
+}
+
+// What norms scale and shift by is F32 whatever the activations are.
+bool ScalesNorm(Op op, size_t input) {
+  return input > 0 && (op == Op::kLayerNorm || op == Op::kRmsNorm || op == Op::kHeadNorm);
+}
+
+class RaisedStage : public StageBuilder {
+ public:
+  // `shape` outlives the object.
+  RaisedStage(const RaisedShape& shape, DType dtype)
+      : StageBuilder(shape.microbatch, shape.context, shape.width, dtype),
+        shape_(shape),
+        model_(*shape.model),
+        dtype_(dtype),
+        values_(model_.graph.values.size(), kNone) {}
+
+  ValueId Embed() override {
+    values_[InputOf(model_.graph, Role::kInput).value] =
+        builder_.Input(Role::kInput, 0, Tokens(), "tokens");
+    Repeat(0, model_.starts.front());
+    return values_[CrossingAt(model_.graph, model_.starts.front())];
+  }
+
+  ValueId Layer(ValueId x, int layer) override {
+    const int begin = model_.starts[layer], end = model_.starts[layer + 1];
+    values_[CrossingAt(model_.graph, begin)] = x;
+    Repeat(begin, end);
+    return values_[CrossingAt(model_.graph, end)];
+  }
+
+  void Loss(ValueId x) override {
+    const int begin = model_.starts.back();
+    values_[CrossingAt(model_.graph, begin)] = x;
+    values_[InputOf(model_.graph, Role::kTarget).value] =
+        builder_.Input(Role::kTarget, 0, Tokens(), "target");
+    Repeat(begin, static_cast<int>(model_.graph.nodes.size()));
+    builder_.Output(Role::kLoss, 0, values_[model_.graph.outputs.front().value]);
+  }
+
+ private:
+  void Repeat(int begin, int end) {
+    for (int n = begin; n < end; ++n) {
+      const Node& node = model_.graph.nodes[n];
+      std::vector<ValueId> inputs;
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        ValueId& value = values_[node.inputs[i]];
+        if (value == kNone) value = TakeParam(node, i);
+        inputs.push_back(value);
+      }
+      const std::string& name = model_.graph.values[node.outputs.front()].name;
+      const std::vector<ValueId> outputs =
+          builder_.AppendAll(node.op, std::move(inputs), node.attributes, name);
+      for (size_t i = 0; i < outputs.size(); ++i) values_[node.outputs[i]] = outputs[i];
+    }
+  }
+
+  ValueId TakeParam(const Node& node, size_t input) {
+    const auto port = std::find_if(
+        model_.graph.inputs.begin(), model_.graph.inputs.end(),
+        [&](const Port& of) { return of.role == Role::kParam && of.value == node.inputs[input]; });
+    SL_CHECK(port != model_.graph.inputs.end()) << model_.graph.values[node.inputs[input]].name;
+    const RaisedParam& raised = model_.params[port->index];
+    Param param = raised.param;
+    if (!ScalesNorm(node.op, input)) param.type.dtype = dtype_;
+    if (raised.positions) param.type.shape[0] = shape_.context;
+    return AddParam(std::move(param));
+  }
+
+  const RaisedShape& shape_;
+  const RaisedModel& model_;
+  const DType dtype_;
+  std::vector<ValueId> values_;  // by value of the whole graph: the stage's
+};
+
+// Additions and multiplications of a node, were its rows as many as `tokens`.
+double WorkOfNode(const Graph& graph, const Node& node, const RaisedShape& shape) {
+  const auto tokens = static_cast<double>(shape.tokens());
+  const std::vector<int64_t>& result = graph.values[node.outputs.front()].type.shape;
+  const double columns = result.empty() ? 1 : static_cast<double>(result.back());
+  switch (node.op) {
+    case Op::kLinear:
+    case Op::kLinearBias:
+    case Op::kLinearAdd:
+    case Op::kLinearResidual:
+      return 2 * static_cast<double>(graph.values[node.inputs[1]].type.elements()) * tokens;
+    case Op::kAttention:
+      return 4 * tokens * shape.context * columns;
+    default:
+      return tokens * columns;
+  }
+}
+
+// "transformer.h.1" of "transformer.h.1.attn", not of "transformer.h.10".
+bool IsWithin(const std::string& module, const std::string& outer) {
+  return module == outer || absl::StartsWith(module, outer + ".");
+}
+
+}  // namespace
+
+ValueId CrossingAt(const Graph& graph, int node) {
+  const std::vector<int> producers = Producers(graph);
+  ValueId found = kNone;
+  const auto meet = [&](ValueId value) {
+    if (found != kNone && found != value) return false;
+    found = value;
+    return true;
+  };
+  const Port& tokens = InputOf(graph, Role::kInput);
+  for (size_t n = node; n < graph.nodes.size(); ++n) {
+    for (const ValueId value : graph.nodes[n].inputs) {
+      const bool crosses = producers[value] >= 0 ? producers[value] < node : value == tokens.value;
+      if (crosses && !meet(value)) return kNone;
+    }
+  }
+  return found != kNone && IsFloat(graph.values[found].type.dtype) ? found : kNone;
+}
+
+RaisedShape ShapeOf(std::shared_ptr<const RaisedModel> model) {
+  const Graph& graph = model->graph;
+  const Type& tokens = graph.values[InputOf(graph, Role::kInput).value].type;
+  const Node& loss = graph.nodes.back();
+  RaisedShape shape;
+  shape.layers = static_cast<int>(model->starts.size()) - 1;
+  shape.microbatch = static_cast<int>(tokens.shape[0]);
+  shape.context = static_cast<int>(tokens.shape[1]);
+  shape.vocabulary = static_cast<int>(graph.values[loss.inputs[0]].type.shape.back());
+  const ValueId crossing = CrossingAt(graph, model->starts.front());
+  SL_CHECK(crossing != kNone);
+  shape.width = static_cast<int>(graph.values[crossing].type.shape.back());
+  shape.tied = std::any_of(model->params.begin(), model->params.end(),
+                           [](const RaisedParam& of) { return !of.param.tied_to.empty(); });
+  shape.model = std::move(model);
+  return shape;
+}
+
+absl::StatusOr<RaisedShape> CutAtModules(const RaisedShape& shape,
+                                         const std::vector<std::string>& modules) {
+  RaisedModel cut = *shape.model;
+  cut.starts.clear();
+  for (const std::string& module : modules) {
+    const auto first =
+        std::find_if(cut.modules.begin(), cut.modules.end(),
+                     [&module](const std::string& of) { return IsWithin(of, module); });
+    if (first == cut.modules.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("the model has no module '", module, "'"));
+    }
+    const int node = static_cast<int>(first - cut.modules.begin());
+    const ValueId crossing = CrossingAt(cut.graph, node);
+    if (crossing == kNone || cut.graph.values[crossing].type.shape.back() != shape.width) {
+      return absl::InvalidArgumentError(absl::StrCat("no stage can begin with module '", module,
+                                                     "': not one activation of ", shape.width,
+                                                     " channels goes there, and nothing else"));
+    }
+    if (!cut.starts.empty() && node <= cut.starts.back()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("module '", module, "' does not come after the one named before it"));
+    }
+    cut.starts.push_back(node);
+  }
+  if (cut.starts.empty()) return absl::InvalidArgumentError("no module to cut at");
+  cut.layers.assign(modules.begin(), modules.end() - 1);
+  RaisedShape result = ShapeOf(std::make_shared<const RaisedModel>(std::move(cut)));
+  result.microbatch = shape.microbatch;
+  result.context = shape.context;
+  return result;
+}
+
+std::vector<std::pair<int, std::string>> CutPlaces(const RaisedShape& shape) {
+  const RaisedModel& model = *shape.model;
+  std::vector<std::pair<int, std::string>> places;
+  for (int n = 1; n < static_cast<int>(model.modules.size()); ++n) {
+    const ValueId crossing = CrossingAt(model.graph, n);
+    if (crossing == kNone || model.graph.values[crossing].type.shape.back() != shape.width)
+      continue;
+    const auto starts_here = [&](const std::string& module) {
+      return std::none_of(model.modules.begin(), model.modules.begin() + n,
+                          [&](const std::string& of) { return IsWithin(of, module); });
+    };
+    const auto layer = std::find(model.starts.begin(), model.starts.end() - 1, n);
+    std::string name =
+        layer == model.starts.end() - 1 ? "" : model.layers[layer - model.starts.begin()];
+    const std::string& own = model.modules[n];
+    for (size_t dot = own.find('.'); name.empty(); dot = own.find('.', dot + 1)) {
+      if (starts_here(own.substr(0, dot))) name = own.substr(0, dot);
+      if (dot == std::string::npos) break;
+    }
+    if (!name.empty() && starts_here(name)) places.emplace_back(n, name);
+  }
+  return places;
+}
+
+std::vector<int> PartOfEachParam(const RaisedModel& model) {
+  std::vector<int> part_of(model.params.size(), 0);
+  for (const Port& port : model.graph.inputs) {
+    if (port.role != Role::kParam) continue;
+    const auto reader =
+        std::find_if(model.graph.nodes.begin(), model.graph.nodes.end(), [&](const Node& node) {
+          return std::count(node.inputs.begin(), node.inputs.end(), port.value) > 0;
+        });
+    const int node = static_cast<int>(reader - model.graph.nodes.begin());
+    part_of[port.index] = static_cast<int>(
+        std::upper_bound(model.starts.begin(), model.starts.end(), node) - model.starts.begin());
+  }
+  return part_of;
+}
+
+absl::Status CheckShape(const RaisedShape& shape) {
+  if (shape.microbatch < 1 || shape.microbatch > kMostSequences || shape.context < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("a microbatch of ", shape.microbatch,
+                                                   " sequences of ", shape.context, " tokens"));
+  }
+  for (const RaisedParam& of : shape.model->params) {
+    if (!of.positions || of.parts.front().rows >= shape.context) continue;
+    return absl::InvalidArgumentError(absl::StrCat("a context of ", shape.context,
+                                                   " tokens: ", of.param.name, " has ",
+                                                   of.parts.front().rows, " positions"));
+  }
+  int64_t widest = 1;
+  const std::vector<int> producers = Producers(shape.model->graph);
+  for (size_t v = 0; v < producers.size(); ++v) {
+    const std::vector<int64_t>& sizes = shape.model->graph.values[v].type.shape;
+    if (producers[v] >= 0 && !sizes.empty()) widest = std::max(widest, sizes.back());
+  }
+  if (shape.tokens() <= kMostElements / widest) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a microbatch of ", shape.microbatch, " sequences of ", shape.context,
+                   " tokens has an activation of more than 2^31 elements, ", widest, " a token"));
+}
+
+int64_t CountParams(const RaisedShape& shape) {
+  int64_t count = 0;
+  for (const RaisedParam& of : shape.model->params) {
+    if (!of.param.tied_to.empty()) continue;
+    count += of.positions ? shape.context * of.param.type.shape.back() : of.param.type.elements();
+  }
+  return count;
+}
+
+std::vector<double> WorkOfEach(const RaisedShape& shape) {
+  const RaisedModel& model = *shape.model;
+  std::vector<double> work(model.starts.size() + 1);
+  for (size_t n = 0; n < model.graph.nodes.size(); ++n) {
+    const auto part =
+        std::upper_bound(model.starts.begin(), model.starts.end(), static_cast<int>(n)) -
+        model.starts.begin();
+    work[part] += WorkOfNode(model.graph, model.graph.nodes[n], shape);
+  }
+  return work;
+}
+
+ModelWork WorkOf(const RaisedShape& shape) {
+  const std::vector<double> each = WorkOfEach(shape);
+  ModelWork work;
+  work.embedding = each.front();
+  work.head = each.back();
+  for (size_t i = 1; i + 1 < each.size(); ++i) work.layer += each[i] / shape.layers;
+  return work;
+}
+
+const RaisedParam& ParamNamed(const RaisedModel& model, const std::string& name) {
+  const auto found = std::find_if(model.params.begin(), model.params.end(),
+                                  [&name](const RaisedParam& of) { return of.param.name == name; });
+  SL_CHECK(found != model.params.end()) << name;
+  return *found;
+}
+
+absl::StatusOr<std::vector<StageProgram>> BuildRaisedStages(
+    const RaisedShape& shape, const std::vector<int>& layers_per_stage,
+    const BuildOptions& options) {
+  SL_RETURN_IF_ERROR(CheckShape(shape));
+  SL_RETURN_IF_ERROR(CheckNotShared(options.expert_ranks));
+  return BuildPrograms(shape.layers, layers_per_stage, options.recompute,
+                       [&] { return std::make_unique<RaisedStage>(shape, options.dtype); });
+}
+
+}  // namespace stringline

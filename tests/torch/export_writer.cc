@@ -1,0 +1,127 @@
+// export_writer RUN.yaml OUT: the first step of a run of an exported model, for export_test.py.
+//
+// OUT gets batch.json, the step's tokens and targets, its loss, and the logits of its first
+// microbatch; `gradients`, a folder with the gradients of the loss's sum under the program's names;
+// and `saved`, what --save writes after the step.
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "executor/checkpoint/model_folder.h"
+#include "executor/cpu/evaluate.h"
+#include "executor/data.h"
+#include "executor/torch_model/export_file.h"
+#include "executor/train.h"
+#include "schedlang/base/sl_check.h"
+#include "stages/builder.h"
+#include "tests/executor/plans.h"
+#include "tools/write_file.h"
+
+namespace stringline {
+namespace {
+
+using Json = nlohmann::json;
+
+void Ok(const absl::Status& status) { SL_CHECK(status.ok()) << status; }
+
+// Of every parameter that is no copy, the sum over it and its copy; pipes have the same.
+class Gradients {
+ public:
+  explicit Gradients(Trainer& trainer) {
+    for (size_t s = 0; s < trainer.programs().size(); ++s) {
+      const std::vector<Param>& params = trainer.programs()[s].params;
+      for (size_t p = 0; p < params.size(); ++p) {
+        const auto grad = trainer.grad(StageId(static_cast<int32_t>(s)), static_cast<int>(p));
+        values_[params[p].name] = {params[p], {grad.begin(), grad.end()}};
+      }
+    }
+    for (auto& [name, of] : values_) {
+      if (of.param.tied_to.empty()) continue;
+      std::vector<float>& sum = values_.at(of.param.tied_to).values;
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += of.values[i];
+    }
+  }
+
+  ParamPlaces Places() {
+    ParamPlaces places;
+    for (auto& [name, of] : values_) {
+      if (of.param.tied_to.empty()) places.Add(of.param, absl::MakeSpan(of.values));
+    }
+    return places;
+  }
+
+ private:
+  struct Gradient {
+    Param param;
+    std::vector<float> values;
+  };
+  std::map<std::string, Gradient> values_;
+};
+
+std::vector<float> LogitsOf(const RunConfig& config, absl::Span<const int32_t> tokens) {
+  const auto programs = BuildModelStages(config.shape, {config.shape.layers()});
+  Ok(programs.status());
+  const StageProgram& model = programs->front();
+  cpu::StageState state = cpu::MakeState(model, 1);
+  ParamPlaces places;
+  for (size_t p = 0; p < model.params.size(); ++p) {
+    places.Add(model.params[p],
+               absl::MakeSpan(state.params[p].f32(), model.params[p].type.elements()));
+  }
+  Ok(LoadExportedParams(config.model_export, config.shape, places.all()));
+  state.input = cpu::MakeArray(model.input);
+  state.target = cpu::MakeArray(model.target);
+  std::copy(tokens.begin(), tokens.end(), state.input.i32());
+  Builder builder(model.forward);
+  for (const Node& node : model.forward.nodes) {
+    if (node.op == Op::kCrossEntropy) builder.Output(Role::kOutput, 0, node.inputs[0]);
+  }
+  cpu::Evaluate(builder.Finish(), &state);
+  return {state.output.f32(), state.output.f32() + state.output.type.elements()};
+}
+
+void Write(const std::string& file, const std::string& out) {
+  const auto config = ReadRunConfig(file);
+  Ok(config.status());
+  const std::string name = std::filesystem::path(config->schedule_file).stem().string();
+  int p = 0, m = 0;
+  for (const Parameter& parameter : config->parameters) {
+    (parameter.name == "P" ? p : m) = static_cast<int>(parameter.value);
+  }
+  const Plan plan = LibraryPlan(name, p, m).value();
+  const auto data =
+      TokenFile::Open(config->tokens_file, config->tokens_dtype, config->shape.vocabulary());
+  Ok(data.status());
+  Json said = {{"tokens", Json::array()}, {"targets", Json::array()}};
+  TrainHooks hooks;
+  hooks.gradients = [&](int64_t, Trainer& trainer) {
+    for (int32_t i = 0; i < plan.microbatches; ++i) {
+      const auto tokens = trainer.tokens(MicrobatchId(i)),
+                 targets = trainer.targets(MicrobatchId(i));
+      said["tokens"].push_back(std::vector<int32_t>(tokens.begin(), tokens.end()));
+      said["targets"].push_back(std::vector<int32_t>(targets.begin(), targets.end()));
+      if (i == 0) said["logits"] = LogitsOf(*config, tokens);
+    }
+    Ok(SaveModelFolder(out + "/gradients", config->shape, 0, Gradients(trainer).Places().all()));
+  };
+  hooks.end = [&](int64_t step, Trainer& trainer) {
+    return SaveModelFolder(out + "/saved", config->shape, step, PlacesOf(trainer).all());
+  };
+  const auto result = Train(*config, plan, TrainingData(*data), hooks);
+  Ok(result.status());
+  said["loss"] = result->first_loss_nats;
+  said["params"] = result->params;
+  Ok(WriteFileAtomically(out + "/batch.json", said.dump()));
+}
+
+}  // namespace
+}  // namespace stringline
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::cerr << "usage: export_writer RUN.yaml OUT\n";
+    return 2;
+  }
+  stringline::Write(argv[1], argv[2]);
+}

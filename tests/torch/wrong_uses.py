@@ -1,0 +1,148 @@
+"""What `stringline.torch.runtime` refuses, and what it says then; on two ranks."""
+
+import functools
+import os
+import re
+from unittest import mock
+
+import whole_model
+
+RIGHT_PLAN = "plan mine P=2 M=2\nstages 0 1\nrank 0: 0F0 0F1 0B0 0B1\nrank 1: 1F0 1B0 1F1 1B1\n"
+WAITS = RIGHT_PLAN.replace("rank 1: 1F0 1B0 1F1 1B1", "rank 1: 1F1 1B1 1F0 1B0").replace(
+    "rank 0: 0F0 0F1 0B0 0B1", "rank 0: 0F0 0B0 0F1 0B1"
+)
+
+
+def stages(indices, total=None, module=None):
+    from torch.distributed.pipelining import PipelineStage
+
+    torch = whole_model.load_torch()[0]
+    total = total or max(2, 1 + max(indices, default=0))
+    whole = whole_model.layers(torch, total)
+    return [PipelineStage(module or whole[i], i, total, torch.device("cpu")) for i in indices]
+
+
+def runtime(schedule, given, **more):
+    import stringline.torch
+
+    torch = whole_model.load_torch()[0]
+    return stringline.torch.runtime(
+        schedule, given, functools.partial(whole_model.loss, torch), **more
+    )
+
+
+def too_old(rank):
+    torch = whole_model.load_torch()[0]
+    with mock.patch.object(torch, "__version__", "2.9.1+cpu"):
+        runtime("1f1b", stages([rank]), M=4)
+
+
+def changed(rank):
+    schedules = whole_model.load_torch()[2]
+
+    class Another(schedules.PipelineScheduleMulti):
+        pass
+    with mock.patch.object(schedules, "_PipelineScheduleRuntime", Another):
+        with mock.patch.object(schedules.PipelineScheduleMulti, "_load_csv", None):
+            del schedules.PipelineScheduleMulti._load_csv
+            runtime("1f1b", stages([rank]), M=4)
+
+
+def copies_differ(rank):
+    torch = whole_model.load_torch()[0]
+    given = stages([0, 1])
+    with torch.no_grad():
+        given[rank].submod[0].bias += rank
+    x, y = whole_model.data(torch, 4)
+    runtime("chimera", given, M=4).step(x, target=y)
+
+
+def no_target(rank):
+    torch = whole_model.load_torch()[0]
+    made = runtime("1f1b", stages([rank]), M=4, by="loop")
+    made.step(*([whole_model.data(torch, 4)[0]] if rank == 0 else []))
+
+
+# What is done by each rank, and what it is told.
+USES = {
+    "another group": (
+        lambda rank: runtime(RIGHT_PLAN.replace("P=2", "P=3") + "rank 2:\n", stages([rank])),
+        "mine is a plan for 3 ranks, not for 2"),
+    "another P": (
+        lambda rank: runtime("1f1b", stages([rank]), P=4, M=4),
+        "P: the group of the stages has 2 ranks, not 4"),
+    "no M": (lambda rank: runtime("1f1b", stages([rank])), "M: 1f1b wants to know"),
+    "another M": (
+        lambda rank: runtime(RIGHT_PLAN, stages([rank]), M=3),
+        "mine is a plan for 2 microbatches, not for 3"),
+    "stages of the other rank": (
+        lambda rank: runtime("1f1b", stages([1 - rank]), M=4),
+        r"stages: rank \d of one_f_one_b performs stage \d, but is given stage \d"),
+    "a stage too few": (
+        lambda rank: runtime("zb_v", stages([rank], 4), M=4),
+        r"stages: rank \d of zb_v performs stages [01], [32], but is given stage"),
+    "another number of stages": (
+        lambda rank: runtime("1f1b", stages([rank], 3), M=4),
+        r"stages: one_f_one_b has 2 stages, but stage \d is given as one of 3"),
+    "no stage": (lambda rank: runtime("1f1b", [], M=4), "stages: expected torch's PipelineStage"),
+    "modules for stages": (
+        lambda rank: runtime("1f1b", [stage.submod for stage in stages([rank])], M=4),
+        "stages: expected torch's PipelineStage"),
+    "no such way": (
+        lambda rank: runtime("1f1b", stages([rank]), M=4, by="nccl"),
+        'by: expected "torch" or "loop"'),
+    "torch cannot": (
+        lambda rank: runtime("chimera", stages([0, 1]), M=4, by="torch"),
+        "torch has one pipe"),
+    "a circle of waits": (
+        lambda rank: runtime(WAITS, stages([rank])), r"rank \d waits forever at"),
+    "torch is too old": (
+        too_old, r"stringline.torch needs torch 2.10 or later; this is torch 2.9.1\+cpu"),
+    "torch has changed": (
+        changed, r"has changed what .* uses: there is no _PipelineScheduleRuntime._load_csv\."),
+    "copies that differ": (copies_differ, "stage . has other parameters on rank . than here"),
+}
+
+# What one rank is told; the other waits for it, or is told that it has gone.
+OF_ONE_RANK = {"no target": (no_target, "target: the rank of a last stage needs it")}
+
+
+def dies(rank):
+    """Rank 1 dies in the middle of a step."""
+    torch = whole_model.load_torch()[0]
+
+    class Dies(torch.nn.Linear):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            if rank == 1 and self.calls == 3:
+                os._exit(1)
+            return super().forward(x)
+
+    module = Dies(whole_model.WIDTH, whole_model.WIDTH, dtype=torch.float64)
+    x, y = whole_model.data(torch, 4)
+    made = runtime("1f1b", stages([rank], 2, module), M=4, by="loop")
+    made.step(*([x] if rank == 0 else []), **({"target": y} if rank == 1 else {}))
+
+
+def jobs():
+    for name in [*USES, *OF_ONE_RANK]:
+        expected = "stopped" if name in OF_ONE_RANK else "right"
+        yield {"name": f"wrong: {name}", "wrong": name, "expected": expected}
+    yield {"name": "a rank dies", "wrong": "dies", "expected": "stopped"}
+
+
+def perform(job, rank):
+    """0 if the rank is told what it has to be told."""
+    if job["wrong"] == "dies":
+        dies(rank)
+    use, wanted = {**USES, **OF_ONE_RANK}[job["wrong"]]
+    try:
+        use(rank)
+    except (ValueError, NotImplementedError) as error:
+        assert re.search(wanted, str(error)), str(error)
+        if job["wrong"] in OF_ONE_RANK:
+            raise
+        return 0.0
+    raise AssertionError("it is not refused")

@@ -1,0 +1,151 @@
+// stringline bench: what training steps take on this machine, and whether that has changed.
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "schedlang/base/source.h"
+#include "schedlang/base/status.h"
+#include "tools/command.h"
+#include "tools/json.h"
+#include "tools/progress.h"
+#include "tools/stop_signals.h"
+#include "tools/suite/compare_results.h"
+#include "tools/suite/page.h"
+#include "tools/suite/suite_rounds.h"
+
+namespace stringline {
+namespace {
+
+bool IsResults(const std::string& file) { return absl::EndsWith(file, ".json"); }
+
+// --out, or out/bench/SUITE.json.
+std::string ResultsFile(const Flags& flags) {
+  if (!flags.out.empty()) return flags.out;
+  const std::string name = std::filesystem::path(flags.files[0]).stem().string();
+  return absl::StrCat("out/bench/", name, ".json");
+}
+
+// "5%" or "0.05".
+absl::StatusOr<double> ShareOf(absl::string_view text) {
+  const bool percent = absl::ConsumeSuffix(&text, "%");
+  double value = 0;
+  if (absl::SimpleAtod(text, &value) && value >= 0) return percent ? value / 100 : value;
+  return absl::InvalidArgumentError("--fail-slower: expected a share, as 5%");
+}
+
+absl::Status WritePage(const Flags& flags, const SuiteResults& results, const Output& output) {
+  if (flags.page.empty()) return absl::OkStatus();
+  return WriteAsked(output, flags.page, PrintPage(results));
+}
+
+int CompareFiles(const Flags& flags, const Output& output) {
+  if (flags.files.size() != 2) {
+    return Fail(output, "--compare: expected two results, the older one first");
+  }
+  double most_slower = -1;
+  if (!flags.fail_slower.empty()) {
+    const absl::StatusOr<double> share = ShareOf(flags.fail_slower);
+    if (!share.ok()) return Fail(output, share.status().message());
+    most_slower = *share;
+  }
+  const absl::StatusOr<SuiteResults> before = ReadResults(flags.files[0]);
+  if (!before.ok()) return Fail(output, before.status().message());
+  const absl::StatusOr<SuiteResults> after = ReadResults(flags.files[1]);
+  if (!after.ok()) return Fail(output, after.status().message());
+  const SuiteComparison comparison = CompareResults(*before, *after);
+  const int slower = most_slower < 0 ? 0 : CountSlower(comparison, most_slower);
+  if (output.json) {
+    Json json = {{"ok", slower == 0}, {"findings", Json::array()}, {"slower", slower}};
+    json.update(AsJson(comparison));
+    WriteJson(output.out, json);
+  } else {
+    output.out << PrintComparison(*before, *after, comparison);
+    if (slower > 0) {
+      output.out << slower << (slower == 1 ? " case is" : " cases are") << " slower by more than "
+                 << flags.fail_slower << "\n";
+    }
+  }
+  return slower == 0 ? kOk : kFindings;
+}
+
+int ListCases(const Suite& suite, const Output& output) {
+  const absl::StatusOr<std::vector<PreparedCase>> cases = PrepareCases(suite);
+  if (!cases.ok()) return Fail(output, cases.status().message());
+  Json list = Json::array();
+  for (const PreparedCase& prepared : *cases) {
+    const std::string& reason = prepared.reason;
+    list.push_back(
+        {{"name", prepared.of.name}, {"reason", reason.empty() ? Json(nullptr) : Json(reason)}});
+    if (output.json) continue;
+    output.out << prepared.of.name << (reason.empty() ? "" : ": cannot be run: ") << reason << "\n";
+  }
+  if (output.json) WriteJson(output.out, {{"ok", true}, {"cases", std::move(list)}});
+  return kOk;
+}
+
+int ShowResults(const Flags& flags, const Output& output) {
+  const absl::StatusOr<SuiteResults> results = ReadResults(flags.files[0]);
+  if (!results.ok()) return Fail(output, results.status().message());
+  const absl::Status written = WritePage(flags, *results, output);
+  if (!written.ok()) return Fail(output, written.message());
+  if (output.json) {
+    Json json = {{"ok", true}};
+    json.update(AsJson(*results));
+    WriteJson(output.out, json);
+  } else {
+    output.out << PrintTable(*results);
+  }
+  return kOk;
+}
+
+int MeasureFile(const Flags& flags, const Suite& suite, const Output& output) {
+  const std::string out = ResultsFile(flags);
+  StopSignals signals;
+  signals.Begin();
+  absl::StatusOr<MeasuredSuite> measured;
+  {
+    Progress progress(output, "measuring");
+    const SuiteWatch watch = {
+        .stop = [&] { return signals.came() != 0; },
+        .begins = [&](const std::string& doing, int done,
+                      int all) { progress.Say(absl::StrCat(done, " of ", all, ", ", doing)); }};
+    measured = MeasureSuite(suite, out, flags.again, watch);
+  }
+  if (!measured.ok()) return Fail(output, measured.status().message());
+  const absl::Status written = WritePage(flags, measured->results, output);
+  if (!written.ok()) return Fail(output, written.message());
+  const std::string stopped =
+      measured->stopped ? absl::StrCat("stopped by ", NameOfSignal(signals.came())) : "";
+  if (output.json) {
+    Json json = {{"ok", !measured->stopped}};
+    if (measured->stopped) json.update(Json{{"error", stopped}, {"findings", Json::array()}});
+    json.update(Json{{"measured", measured->measured}, {"kept", measured->kept}, {"file", out}});
+    json.update(AsJson(measured->results));
+    WriteJson(output.out, json);
+  } else {
+    output.out << PrintTable(measured->results) << "\n"
+               << measured->measured << " repetitions measured, " << measured->kept
+               << " were there already: " << out << "\n";
+    if (measured->stopped) output.out << stopped << "; the same command goes on from here\n";
+  }
+  return measured->stopped ? 128 + signals.came() : kOk;
+}
+
+}  // namespace
+
+int RunBench(const Flags& flags, const Output& output) {
+  if (flags.compare) return CompareFiles(flags, output);
+  if (flags.files.size() != 1)
+    return Fail(output, "bench: expected one suite or one file of results");
+  if (flags.out == kStandardStream) {
+    return Fail(output, "--out -: the file is written again and again; --json prints it");
+  }
+  if (IsResults(flags.files[0])) return ShowResults(flags, output);
+  const absl::StatusOr<Suite> suite = ReadSuite(flags.files[0]);
+  if (!suite.ok()) return Fail(output, suite.status().message());
+  return flags.list ? ListCases(*suite, output) : MeasureFile(flags, *suite, output);
+}
+
+}  // namespace stringline
