@@ -15,7 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "executor/checkpoint/model_folder.h"
-#include "executor/run_fields.h"
+#include "executor/section_reader.h"
 #include "executor/torch_model/export_file.h"
 #include "schedlang/base/align.h"
 #include "schedlang/base/diagnostics.h"
@@ -28,19 +28,6 @@
 namespace stringline {
 namespace {
 
-// The keys of a section. A section with `free` takes any other key as a whole number.
-struct Section {
-  const char* key;
-  std::vector<Field> fields;
-  std::vector<Parameter>* free = nullptr;
-  bool required = true;
-};
-
-// A key beside the sections, and its words, the default first.
-struct WordChoice {
-  const char* key;
-  const char* words[4];  // fewer: null
-};
 constexpr WordChoice kDevice = {"device", {"auto", "cpu", "cuda"}};
 constexpr WordChoice kPrecision = {model_key::kPrecision, {"fp32", "bf16"}};
 constexpr WordChoice kCapture = {"capture", {"auto", "off"}};
@@ -173,26 +160,9 @@ std::vector<Section> SectionsOf(RunConfig* config, Wishes* wishes, absl::string_
   };
 }
 
-absl::Status Complain(const std::string& path, const YAML::Node& at, absl::string_view message) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ":", at.Mark().line + 1, ": ", message));
-}
-
-std::string DidYouMean(const std::string& key, const std::vector<std::string>& keys) {
-  const std::string close = ClosestName(key, keys);
-  return close.empty() ? "" : absl::StrCat("; did you mean '", close, "'?");
-}
-
-// "'model.ffn' is called 'model.hidden'", "unknown key 'model.widht'; did you mean 'width'?"
-std::string WhyUnknown(const char* what, const std::string& whole, const std::string& key,
-                       const std::vector<std::string>& keys) {
-  const std::string why = WhyNoKey(whole);
-  if (!why.empty()) return absl::StrCat("'", whole, "' ", why);
-  return absl::StrCat("unknown ", what, " '", whole, "'", DidYouMean(key, keys));
-}
-
-class RunFile {
+class RunFile : private SectionReader {
  public:
-  RunFile(const std::string& path, RunConfig* config) : path_(path), config_(config) {}
+  RunFile(const std::string& path, RunConfig* config) : SectionReader(path), config_(config) {}
 
   absl::Status Read(const YAML::Node& root) {
     SL_RETURN_IF_ERROR(ReadSections(root));
@@ -225,7 +195,7 @@ class RunFile {
   absl::Status ReadSections(const YAML::Node& root) {
     if (!root.IsMap()) {
       return absl::InvalidArgumentError(
-          absl::StrCat(path_, ": expected the sections schedule, model, data and train"));
+          absl::StrCat(path(), ": expected the sections schedule, model, data and train"));
     }
     SL_RETURN_IF_ERROR(ChooseKind(root["model"]));
     const YAML::Node model = root["model"];
@@ -244,7 +214,7 @@ class RunFile {
       SL_ASSIGN_OR_RETURN(const std::string key, KeyOf(entry.first, &seen));
       const auto section = std::find(keys.begin(), keys.end(), key);
       if (section == keys.end()) {
-        return Complain(path_, entry.first, WhyUnknown("section", key, key, keys));
+        return Complain(entry.first, WhyUnknown("section", key, key, keys));
       }
       const auto at = static_cast<size_t>(section - keys.begin());
       if (at >= sections_end) continue;
@@ -252,25 +222,9 @@ class RunFile {
     }
     for (const Section& section : sections) {
       if (!section.required || root[section.key]) continue;
-      return absl::InvalidArgumentError(absl::StrCat(path_, ": no section '", section.key, "'"));
+      return absl::InvalidArgumentError(absl::StrCat(path(), ": no section '", section.key, "'"));
     }
     return absl::OkStatus();
-  }
-
-  // Which of its words a key beside the sections has; the first one if it is not there.
-  absl::StatusOr<int> WordBeside(const YAML::Node& root, const WordChoice& choice) const {
-    const YAML::Node node = root[choice.key];
-    if (!node) return 0;
-    const std::string word = node.IsScalar() ? node.Scalar() : "";
-    std::vector<std::string> words;
-    for (const char* const one : choice.words) {
-      if (one == nullptr) break;
-      if (word == one) return static_cast<int>(words.size());
-      words.push_back(one);
-    }
-    return Complain(path_, node,
-                    absl::StrCat(choice.key, ": expected ", absl::StrJoin(words, " or "),
-                                 Seen(node), DidYouMean(word, words)));
   }
 
   absl::Status TakeDevice(const YAML::Node& root) {
@@ -282,25 +236,12 @@ class RunFile {
     SL_RETURN_IF_ERROR(TakeGpus(root["gpus"]));
     if (const YAML::Node sms = root["sms_per_rank"]) {
       const Field field = {"sms_per_rank", &config_->sms_per_rank, 1, kMostSms};
-      SL_RETURN_IF_ERROR(ReadInteger("sms_per_rank", field, sms, &config_->sms_per_rank));
+      SL_RETURN_IF_ERROR(ReadInt("sms_per_rank", field, sms, &config_->sms_per_rank));
     }
     for (const char* const key : kKeysOfCuda) {
       if (config_->device != DeviceKind::kCpu || !root[key]) continue;
-      return Complain(path_, root[key], absl::StrCat(key, ": 'device: cpu' has none"));
+      return Complain(root[key], absl::StrCat(key, ": 'device: cpu' has none"));
     }
-    return absl::OkStatus();
-  }
-
-  // A key beside the sections with a time or a size.
-  absl::Status TakeInUnit(const YAML::Node& root, const char* key, CostUnit unit,
-                          int64_t* target) const {
-    const YAML::Node node = root[key];
-    if (!node) return absl::OkStatus();
-    const auto value = ParseInUnit(unit, node.IsScalar() ? node.Scalar() : "");
-    if (!value.ok()) {
-      return Complain(path_, node, absl::StrCat(key, ": ", value.status().message()));
-    }
-    *target = *value;
     return absl::OkStatus();
   }
 
@@ -309,11 +250,11 @@ class RunFile {
     config_->sharding = static_cast<Sharding>(sharding);
     SL_RETURN_IF_ERROR(TakeInUnit(root, "bucket", CostUnit::kBytes, &config_->bucket_bytes));
     if (config_->bucket_bytes < kBufferAlignment) {
-      return Complain(path_, root["bucket"],
+      return Complain(root["bucket"],
                       absl::StrCat("bucket: at least ", kBufferAlignment, " bytes"));
     }
     const absl::Status fits = CompleteMesh(config_->sharding, wishes_.replicate, &config_->mesh);
-    return fits.ok() ? fits : Complain(path_, root["mesh"], fits.message());
+    return fits.ok() ? fits : Complain(root["mesh"], fits.message());
   }
 
   // A number of GPUs, a list of their numbers, or all.
@@ -323,7 +264,7 @@ class RunFile {
     if (node.IsSequence() && node.size() > 0) {
       const Field field = {"gpus", &gpus.ordinals, 0, kMostGpus};
       for (const YAML::Node& item : node) {
-        SL_RETURN_IF_ERROR(ReadInteger("gpus", field, item, &gpus.ordinals.emplace_back()));
+        SL_RETURN_IF_ERROR(ReadInt("gpus", field, item, &gpus.ordinals.emplace_back()));
       }
       return absl::OkStatus();
     }
@@ -333,8 +274,7 @@ class RunFile {
     }
     if (!node.IsScalar() || !absl::SimpleAtoi(node.Scalar(), &gpus.count)) {
       return Complain(
-          path_, node,
-          absl::StrCat("gpus: expected a number, a list like [0, 2], or all", Seen(node)));
+          node, absl::StrCat("gpus: expected a number, a list like [0, 2], or all", Seen(node)));
     }
     return InRange("gpus", {"gpus", &gpus.count, 1, kMostGpus}, node, gpus.count);
   }
@@ -342,6 +282,7 @@ class RunFile {
   absl::Status TakeExport(const YAML::Node& model) {
     config_->model_export = BesideFile(config_->model_export);
     SL_ASSIGN_OR_RETURN(config_->shape, ReadExportedShape(config_->model_export, wishes_.context));
+    if (wishes_.split == std::vector<std::string>{"balanced"}) return absl::OkStatus();
     std::vector<int>& layers = config_->layers_per_stage;
     for (const std::string& word : wishes_.split) {
       if (!absl::SimpleAtoi(word, &layers.emplace_back())) layers.pop_back();
@@ -350,7 +291,7 @@ class RunFile {
     const auto& raised = std::get<RaisedShape>(config_->shape.family);
     const absl::StatusOr<RaisedShape> cut = CutAtModules(raised, wishes_.split);
     if (!cut.ok()) {
-      return Complain(path_, model["split"], absl::StrCat("model.split: ", cut.status().message()));
+      return Complain(model["split"], absl::StrCat("model.split: ", cut.status().message()));
     }
     // A stage before the first module, and the last one holds the head.
     layers.assign(wishes_.split.size() + 1, 1);
@@ -360,8 +301,8 @@ class RunFile {
   }
 
   // Relative paths count from the run file.
-  std::string BesideFile(const std::string& path) const {
-    return (std::filesystem::path(path_).parent_path() / path).lexically_normal().string();
+  std::string BesideFile(const std::string& file) const {
+    return (std::filesystem::path(path()).parent_path() / file).lexically_normal().string();
   }
 
   // Which keys `model` takes depends on one of them.
@@ -376,19 +317,9 @@ class RunFile {
       wishes_.kind = kind.name;
       return absl::OkStatus();
     }
-    return Complain(path_, node,
+    return Complain(node,
                     absl::StrCat("model.kind: expected ", absl::StrJoin(names, " or "), Seen(node),
                                  node.IsScalar() ? DidYouMean(node.Scalar(), names) : ""));
-  }
-
-  // The place of `word` among `words`, each of which a key may be.
-  absl::StatusOr<int> ChooseWord(const YAML::Node& section, const char* name, const char* key,
-                                 const std::string& word, const std::vector<std::string>& words) {
-    const auto found = std::find(words.begin(), words.end(), word);
-    if (found != words.end()) return static_cast<int>(found - words.begin());
-    return Complain(path_, section[key],
-                    absl::StrCat(name, ".", key, ": expected ", absl::StrJoin(words, " or "),
-                                 ", got '", word, "'", DidYouMean(word, words)));
   }
 
   absl::Status TakeNcclWords(const YAML::Node& nccl) {
@@ -426,7 +357,7 @@ class RunFile {
     if (wishes_.capacity == "dropless") return absl::OkStatus();
     const Field factor = {"capacity", &moe.capacity, 1e-3, 1e6};
     if (!absl::SimpleAtod(wishes_.capacity, &moe.capacity)) {
-      return Complain(path_, model["capacity"],
+      return Complain(model["capacity"],
                       absl::StrCat("model.capacity: expected a factor or 'dropless', got '",
                                    wishes_.capacity, "'"));
     }
@@ -435,162 +366,24 @@ class RunFile {
 
   absl::Status CheckData(const YAML::Node& data) const {
     if (config_->text_file.empty() == config_->tokens_file.empty()) {
-      return Complain(path_, data, "data: expected one of text and tokens");
+      return Complain(data, "data: expected one of text and tokens");
     }
     const int vocabulary = config_->shape.vocabulary();
     if (!config_->text_file.empty() && vocabulary < 256) {
-      return Complain(path_, data["text"],
-                      absl::StrCat("data.text: a text has 256 different bytes, but "
-                                   "model.vocabulary is ",
-                                   vocabulary));
+      return Complain(data["text"], absl::StrCat("data.text: a text has 256 different bytes, but "
+                                                 "model.vocabulary is ",
+                                                 vocabulary));
     }
     const std::string& dtype = config_->tokens_dtype;
     if (dtype.empty()) return absl::OkStatus();
     if (config_->tokens_file.empty()) {
-      return Complain(path_, data["dtype"], "data.dtype: only data.tokens has one");
+      return Complain(data["dtype"], "data.dtype: only data.tokens has one");
     }
     if (dtype == "uint16" || dtype == "uint32") return absl::OkStatus();
-    return Complain(path_, data["dtype"],
+    return Complain(data["dtype"],
                     absl::StrCat("data.dtype: expected uint16 or uint32, got '", dtype, "'"));
   }
 
-  // The word of a key; `seen` holds those of the same map that came before.
-  absl::StatusOr<std::string> KeyOf(const YAML::Node& node, std::set<std::string>* seen) const {
-    if (!node.IsScalar()) return Complain(path_, node, "expected a word before ':'");
-    if (!seen->insert(node.Scalar()).second) {
-      return Complain(path_, node, absl::StrCat("'", node.Scalar(), "' is given twice"));
-    }
-    return node.Scalar();
-  }
-
-  absl::Status ReadSection(const Section& section, const YAML::Node& node) {
-    if (!node.IsMap()) {
-      return Complain(path_, node, absl::StrCat(section.key, ": expected keys and values"));
-    }
-    std::vector<std::string> keys;
-    for (const Field& field : section.fields) keys.push_back(field.key);
-    std::set<std::string> seen;
-    for (const auto& entry : node) {
-      SL_ASSIGN_OR_RETURN(const std::string key, KeyOf(entry.first, &seen));
-      const auto field = std::find(keys.begin(), keys.end(), key);
-      if (field != keys.end()) {
-        SL_RETURN_IF_ERROR(ReadField(section, section.fields[field - keys.begin()], entry.second));
-      } else if (section.free != nullptr) {
-        int64_t value = 0;
-        SL_RETURN_IF_ERROR(ReadWhole(absl::StrCat(section.key, ".", key), entry.second, &value));
-        section.free->push_back({key, value});
-      } else {
-        const std::string whole = absl::StrCat(section.key, ".", key);
-        return Complain(path_, entry.first, WhyUnknown("key", whole, key, keys));
-      }
-    }
-    for (const Field& field : section.fields) {
-      if (field.required && !node[field.key]) {
-        return Complain(path_, node, absl::StrCat(section.key, ".", field.key, " is missing"));
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status ReadWhole(const std::string& name, const YAML::Node& node, int64_t* value) const {
-    if (node.IsScalar() && absl::SimpleAtoi(node.Scalar(), value)) return absl::OkStatus();
-    return Complain(path_, node, absl::StrCat(name, ": expected a whole number", Seen(node)));
-  }
-
-  static std::string Seen(const YAML::Node& node) {
-    return node.IsScalar() ? absl::StrCat(", got '", node.Scalar(), "'") : std::string();
-  }
-
-  absl::Status InRange(const std::string& name, const Field& field, const YAML::Node& node,
-                       double value) const {
-    if (value >= field.least && value <= field.most) return absl::OkStatus();
-    return Complain(path_, node,
-                    absl::StrFormat("%s: %s is not in %.10g .. %.10g", name, node.Scalar(),
-                                    field.least, field.most));
-  }
-
-  template <typename Integer>
-  absl::Status ReadInteger(const std::string& name, const Field& field, const YAML::Node& node,
-                           Integer* target) const {
-    int64_t value = 0;
-    SL_RETURN_IF_ERROR(ReadWhole(name, node, &value));
-    SL_RETURN_IF_ERROR(InRange(name, field, node, static_cast<double>(value)));
-    *target = static_cast<Integer>(value);
-    return absl::OkStatus();
-  }
-
-  // One word, or a list of them.
-  absl::Status ReadWords(const std::string& name, const YAML::Node& node,
-                         std::vector<std::string>* words) const {
-    const std::vector<YAML::Node> one = {node};
-    const std::vector<YAML::Node> items =
-        node.IsSequence() ? std::vector<YAML::Node>(node.begin(), node.end()) : one;
-    for (const YAML::Node& item : items) {
-      if (!item.IsScalar() || item.Scalar().empty()) {
-        return Complain(path_, item, absl::StrCat(name, ": expected a word, or a list of words"));
-      }
-      words->push_back(item.Scalar());
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status ReadField(const Section& section, const Field& field, const YAML::Node& node) {
-    const std::string name = absl::StrCat(section.key, ".", field.key);
-    if (auto* const* target = std::get_if<std::string*>(&field.target)) {
-      if (!node.IsScalar() || node.Scalar().empty()) {
-        return Complain(path_, node, absl::StrCat(name, ": expected a text"));
-      }
-      **target = node.Scalar();
-      return absl::OkStatus();
-    }
-    if (auto* const* target = std::get_if<bool*>(&field.target)) {
-      if (!node.IsScalar() || (node.Scalar() != "true" && node.Scalar() != "false")) {
-        return Complain(path_, node, absl::StrCat(name, ": expected true or false", Seen(node)));
-      }
-      **target = node.Scalar() == "true";
-      return absl::OkStatus();
-    }
-    if (auto* const* target = std::get_if<double*>(&field.target)) {
-      double value = 0;
-      if (!node.IsScalar() || !absl::SimpleAtod(node.Scalar(), &value)) {
-        return Complain(path_, node, absl::StrCat(name, ": expected a number", Seen(node)));
-      }
-      SL_RETURN_IF_ERROR(InRange(name, field, node, value));
-      **target = value;
-      return absl::OkStatus();
-    }
-    if (auto* const* target = std::get_if<std::vector<std::string>*>(&field.target)) {
-      return ReadWords(name, node, *target);
-    }
-    if (auto* const* target = std::get_if<std::vector<int>*>(&field.target)) {
-      if (!node.IsSequence()) {
-        return Complain(path_, node, absl::StrCat(name, ": expected a list like [1, 2, 1]"));
-      }
-      for (const YAML::Node& item : node) {
-        (*target)->push_back(0);
-        SL_RETURN_IF_ERROR(ReadInteger(name, field, item, &(*target)->back()));
-      }
-      return absl::OkStatus();
-    }
-    if (auto* const* target = std::get_if<std::vector<std::string>*>(&field.target)) {
-      for (const YAML::Node& item : node) {
-        if (item.IsScalar()) (*target)->push_back(item.Scalar());
-      }
-      if (node.IsSequence() && !(*target)->empty() && (*target)->size() == node.size()) {
-        return absl::OkStatus();
-      }
-      return Complain(path_, node, absl::StrCat(name, ": expected a list like [1, 2, 1]"));
-    }
-    if (auto* const* target = std::get_if<int*>(&field.target)) {
-      return ReadInteger(name, field, node, *target);
-    }
-    if (auto* const* target = std::get_if<int64_t*>(&field.target)) {
-      return ReadInteger(name, field, node, *target);
-    }
-    return ReadInteger(name, field, node, std::get<uint64_t*>(field.target));
-  }
-
-  const std::string& path_;
   RunConfig* const config_;
   Wishes wishes_;
 };

@@ -21,8 +21,8 @@ absl::StatusOr<std::vector<int>> SplitEven(int layers, int stages);
 absl::StatusOr<std::vector<int>> SplitBalanced(int layers, int stages, double first, double layer,
                                                double last);
 
-// The same of layers that take different times: the fastest slowest stage, and of several such splits
-// the one with the fewest layers in the last stages.
+// The same of layers that take different times: the fastest slowest stage, and of several such
+// splits the one with the fewest layers in the last stages.
 absl::StatusOr<std::vector<int>> SplitBalanced(const std::vector<double>& layers, int stages,
                                                double first, double last);
 

@@ -1,8 +1,8 @@
 // A model of any family, as whoever cuts, counts and runs models sees it.
 //
 // A family is an alternative of AnyShape: a shape struct with CheckShape, CountParams, WorkOf and
-// a function that builds its stages, in a file of its own. It has the members layers, width, context,
-// vocabulary, microbatch, tied and tokens().
+// a function that builds its stages, in a file of its own. It has the members layers, width,
+// context, vocabulary, microbatch, tied and tokens().
 #pragma once
 
 #include <cstdint>

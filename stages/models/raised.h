@@ -53,6 +53,8 @@ struct RaisedShape {
   bool tied = false;
 
   int64_t tokens() const { return int64_t{microbatch} * context; }  // of one microbatch
+  // The same model, not one that is like it.
+  friend bool operator==(const RaisedShape&, const RaisedShape&) = default;
 };
 
 // The one value that crosses from the nodes before `node` to it and those behind it: an activation
