@@ -102,7 +102,7 @@ def check_step(tool, folder, named, step):
     answer(tool, "calibrate", timeline, "--out", costs)
     words = ["compare", *named, "--costs", costs, "--", timeline]
     compared = answer(tool, *words)
-    groups = sum(len(rank) for rank in computed(plan["ranks"]))
+    groups = sum(group.count("&") + 1 for rank in computed(plan["ranks"]) for group in rank)
     assert compared["matched"] == groups, (compared["matched"], groups)
     assert compared["only_first"] == compared["only_second"] == 0
     assert answer(tool, "report", timeline)["critical_us"]
