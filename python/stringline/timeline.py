@@ -165,6 +165,13 @@ class Timeline:
         result = call("compare", {}, self._step, other._step)
         return Comparison(result.text, result.figures)
 
+    def calibrate(self) -> str:
+        """What its actions cost, as the text of a cost file: costs at which a simulation repeats it.
+
+        ``plan.simulate(step.calibrate())`` is the step without what disturbed it.
+        """
+        return call("calibrate", {}, self._step).text
+
     def explain(self, action: str, *, all: bool = False) -> Explanation:
         """Why an action starts when it does: every wait, back to the start of the step.
 
