@@ -1,5 +1,5 @@
 # Who installs a package meets what is missing here first.
-foreach(package Boost absl yaml-cpp nlohmann_json CLI11)
+foreach(package Boost absl yaml-cpp nlohmann_json CLI11 ZLIB)
   find_package(${package} QUIET)
   if(NOT ${package}_FOUND)
     message(FATAL_ERROR "${package} is not installed; tools/install brings all that this is built with")

@@ -4,5 +4,5 @@ stringline_test(plan_test
     schedlang/published_test.cc schedlang/simulate_test.cc schedlang/timeline_test.cc
     schedlang/comm_stream_test.cc schedlang/elaborated.cc schedlang/torch_csv_test.cc
     schedlang/data_parallel_test.cc schedlang/formula_test.cc schedlang/greedy_costs_test.cc schedlang/random_plan.cc schedlang/simulator_truth_test.cc schedlang/slow_model.cc
-    schedlang/truth_families_test.cc schedlang/truth_test.cc schedlang/yaml_test.cc
-  LIBRARIES stringline_language)
+    schedlang/trace_import_test.cc schedlang/truth_families_test.cc schedlang/truth_test.cc schedlang/written_trace.cc schedlang/yaml_test.cc
+  LIBRARIES stringline_language stringline_trace ZLIB::ZLIB)

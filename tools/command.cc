@@ -25,6 +25,17 @@ constexpr const char* kLintTimes =
     "                   --to torch-comms' puts them at these costs\n"
     "'stringline sim FILE' without --messages is as fast as messages allow wherever they stand.";
 
+// What import says of traces.
+constexpr const char* kTraceFigures =
+    "Of traces the timeline is what happened in one step, by the ranges PP:… that torch's "
+    "pipeline\n"
+    "runtime writes: for report, compare, calibrate and show. On a GPU an action is what ran of\n"
+    "all that its range launched; without one the range, from when it has what it waits for.\n"
+    "Beside it, on standard error or with --out on standard output, for every rank as Holistic\n"
+    "Trace Analysis counts: the time with a computation, with something but no computation "
+    "(memory,\n"
+    "communication), with nothing; all communication, and how much of it lies under computations.";
+
 // What bench measures and says.
 constexpr const char* kBenchMeaning =
     "Every repetition of a case is a training run in a process of its own; all cases take turns, "
@@ -95,10 +106,13 @@ constexpr Command kCommands[] = {
     {"export", "Write a schedule as torch.distributed.pipelining reads it", kScheduleOrPlan,
      "stringline export schedules/zb_v.sched P=2 M=4 --to torch-compute",
      kPlanOptions | kCostOptions | kToOption | kOutOption, RunExport},
-    {"import", "Print one of torch's schedules as a plan, or one of its models as a graph",
-     "A schedule of torch's (.csv), or a model of torch.export.save's (.pt2)",
-     "stringline import tests/golden/torch/zbvzerobubble_p2_v2_m4_compute.csv", kOutOption,
-     RunImport},
+    {"import",
+     "Print one of torch's schedules as a plan, one of its models as a graph, or a step that its "
+     "profiler traced as a timeline",
+     "A schedule of torch's (.csv); a model of torch.export.save's (.pt2); or traces of torch's "
+     "profiler, one a rank (.json, .json.gz), or a folder of them",
+     "stringline import tests/golden/torch/zbvzerobubble_p2_v2_m4_compute.csv",
+     kManyFiles | kOutOption | kStepOption, RunImport, kTraceFigures},
     {"fmt", "Lay out schedule files; only white space changes",
      "Schedules (.sched); '-' reads standard input and writes standard output",
      "stringline fmt --check schedules/1f1b.sched schedules/zb_v.sched",

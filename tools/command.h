@@ -34,6 +34,7 @@ enum OptionSet : unsigned {
   kVariationOptions = 1 << 17,  // --runs, --seed
   kPlotOption = 1 << 18,        // --plot
   kMessagesOption = 1 << 20,    // --messages
+  kStepOption = 1 << 23,        // --step
   kSearchOptions = 1 << 21,     // no FILE; --from, --emit, --place, --minimize, --seconds, …
   kBenchOptions = 1 << 22,      // --compare, --fail-slower, --page, --list, --again
 };

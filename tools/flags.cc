@@ -371,6 +371,13 @@ void Declare(const Command& command, CLI::App& app, Flags& flags) {
   if (command.options & kOutOption) {
     app.add_option("--out", flags.out, "Write into this file instead")->type_name("FILE");
   }
+  if (command.options & kStepOption) {
+    app.add_option("--step", flags.step,
+                   "Of traces: which step, as the profiler counts (ProfilerStep#N), or from 0; by "
+                   "default the last that is whole on every rank")
+        ->check(CLI::Range(0, 2'000'000'000))
+        ->type_name("N");
+  }
   if (command.options & kForOption) {
     app.add_option("--for", flags.ranges,
                    "For all these values, as --for P=2..64 --for M=P..4*P; also "
@@ -461,6 +468,8 @@ absl::StatusOr<Flags> ParseSide(const Command& command, Flags flags,
       return absl::InvalidArgumentError(
           absl::StrCat("'", command.name, "' needs a file, as in: ", command.example));
     }
+  } else if (command.options & kManyFiles) {
+    flags.file = flags.files.front();
   }
   return flags;
 }

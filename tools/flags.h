@@ -38,6 +38,7 @@ struct Flags {
   std::string color = "auto";           // --color auto|always|never
   std::string text;                     // --text FILE
   std::string out;                      // --out FOLDER, or FILE for a command that writes one
+  int step = -1;                        // --step N: of a trace; -1: the last whole one
   std::string to;                       // --to torch-compute|torch-comms|torch-comms-2.14
   std::string save;                     // --save FOLDER
   std::string load;                     // --load FOLDER

@@ -10,6 +10,7 @@
 #include "python/core/arrays.h"
 #include "schedlang/base/status.h"
 #include "schedlang/lower/lower.h"
+#include "schedlang/sim/calibrate.h"
 #include "tools/command.h"
 #include "tools/commands/search.h"
 #include "tools/comparison.h"
@@ -23,7 +24,9 @@
 #include "tools/step_sweep.h"
 #include "tools/summary.h"
 #include "tools/torch_text.h"
+#include "tools/trace_import.h"
 #include "tools/view/svg.h"
+#include "tools/view/words.h"
 
 namespace stringline::python {
 namespace {
@@ -158,6 +161,29 @@ absl::StatusOr<Answer> OpenedTimeline(const Request& request) {
         absl::StrCat(file, ": the timeline has stages on two ranks, or on none"));
   }
   return AnswerWith(std::move(session));
+}
+
+// A step of traces of torch's profiler.
+absl::StatusOr<Answer> OpenedTraces(const Request& request) {
+  SL_ASSIGN_OR_RETURN(const Flags flags, FlagsOf(request, kStepOption));
+  std::vector<std::string> paths;
+  for (const Json& path : request.json.at("paths")) paths.push_back(path.get<std::string>());
+  const auto step = flags.step < 0 ? std::nullopt : std::optional<int>(flags.step);
+  SL_ASSIGN_OR_RETURN(const ImportedStep imported,
+                      ImportTraces(paths, step, [&] { return !request.stopped(); }));
+  SL_ASSIGN_OR_RETURN(Source source, TextOf("trace.timeline", Print(imported.timeline)));
+  SL_ASSIGN_OR_RETURN(Session session, RecordedSession(std::move(source)));
+  Answer answer = AnswerWith(std::move(session));
+  if (answer.findings) return answer;
+  answer.text = Printed([&](std::ostream& out) { PrintImport(imported, out); });
+  answer.figures = ImportAsJson(imported);
+  return answer;
+}
+
+absl::StatusOr<Answer> Calibrated(const Request& request) {
+  const Timeline& timeline = *request.steps.at(0)->timeline;
+  const std::string title = absl::StrCat(timeline.origin, " ", TitleOf(timeline));
+  return Answer{.text = Print(Calibrate(timeline), title)};
 }
 
 // The plan of a step alone, with its sends and receives where it has none yet.
@@ -345,6 +371,7 @@ constexpr CallRow kCalls[] = {
     {"facts", Facts, 0},
     {"plan", OpenedPlan, 0},
     {"timeline", OpenedTimeline, 0},
+    {"traces", OpenedTraces, 0},
     {"lowered", Lowered, 1},
     {"describe_plan", DescribedPlan, 1},
     {"describe_timeline", DescribedTimeline, 1},
@@ -353,6 +380,7 @@ constexpr CallRow kCalls[] = {
     {"summary", Summary, 1},
     {"report", Reported, 1},
     {"compare", ComparedSteps, 2},
+    {"calibrate", Calibrated, 1},
     {"explain", ExplainedAction, 1},
     {"torch_csv", TorchCsv, 1},
     {"draw", Drawn, 1},

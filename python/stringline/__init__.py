@@ -8,7 +8,7 @@
 ``load`` reads a schedule: a file, a text, or one of ``library()``. Its ``plan`` says what each rank
 does; ``Plan.check`` proves it, ``Plan.simulate`` says when everything happens. ``sweep`` tries
 many, ``search`` finds better ones, ``from_torch`` and ``Plan.to_torch_csv`` are the way to
-PyTorch's.
+PyTorch's; ``from_trace`` reads what its profiler recorded.
 
 Times in arrays are nanoseconds; figures whose name ends in ``_us`` are microseconds, and so are
 plain numbers among costs. Everything may be used from several threads, and releases Python's lock
@@ -16,7 +16,7 @@ while it works.
 """
 
 from ._core import __version__
-from .answers import Answer, Comparison, Explanation, Proof, Report, Summary
+from .answers import Answer, Comparison, Explanation, Imported, Proof, Report, Summary
 from .arrays import KINDS
 from .costs import Costs
 from .errors import ScheduleError
@@ -26,6 +26,7 @@ from .search import Found, search
 from .sweep import sweep
 from .timeline import Timeline, load_timeline
 from .torch_csv import from_torch
+from .trace import TracedTimeline, from_trace
 
 __all__ = [
     "KINDS",
@@ -35,6 +36,7 @@ __all__ = [
     "Costs",
     "Explanation",
     "Found",
+    "Imported",
     "Plan",
     "Proof",
     "Report",
@@ -42,8 +44,10 @@ __all__ = [
     "ScheduleError",
     "Summary",
     "Timeline",
+    "TracedTimeline",
     "__version__",
     "from_torch",
+    "from_trace",
     "library",
     "load",
     "load_timeline",

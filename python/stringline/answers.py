@@ -84,3 +84,18 @@ class Explanation(Answer):
     def chain(self) -> list[dict[str, Any]]:
         """From the action back to the start of the step; times in microseconds."""
         return list(self["chain"])
+
+
+class Imported(Answer):
+    """What a trace holds (``import``): the step, clocks, and how busy every rank was."""
+
+    @property
+    def step(self) -> int:
+        """Which step of the trace it is."""
+        return int(self["step"])
+
+    @property
+    def ranks(self) -> list[dict[str, Any]]:
+        """For each ``compute_us``, ``non_compute_us``, ``idle_us``, ``total_us``,
+        ``communication_us``, ``overlap``, and how its clock was moved: ``clock_us``."""
+        return list(self["ranks"])

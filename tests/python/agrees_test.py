@@ -174,3 +174,18 @@ def test_limits_of_memory_and_stages_that_recompute():
     asked = figures("search", *words, "--recompute", "all", "--iterations", "2000")
     assert found["recompute"] == asked["recompute"] == [0, 1, 2, 3]
     assert found.timeline.makespan_us == asked["makespan_us"]
+
+
+def test_traces():
+    folder = f"{SOURCE}/examples/05_torch/traced"
+    seen = stringline.from_trace(folder)
+    answer = figures("import", folder)
+    assert seen.text == answer.pop("text") == said("import", folder)
+    assert dict(seen.imported) == answer
+    assert seen.imported.step == 2 and len(seen.imported.ranks) == 2
+    assert seen.plan.check().proven
+    files = [f"{folder}/rank{rank}.json" for rank in (1, 0)]
+    assert stringline.from_trace(files, step=1).makespan_us != seen.makespan_us
+    costs = seen.calibrate()
+    expected = stringline.load("1f1b").plan(P=2, M=4).simulate(costs)
+    assert expected.compare(seen)["matched"] == 16

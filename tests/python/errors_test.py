@@ -144,3 +144,17 @@ def test_the_extension_takes_nothing_for_granted():
     for type_ in (_core.Step, _core.Array):
         with pytest.raises(TypeError):
             type_()
+
+
+def test_broken_traces(tmp_path):
+    traced = f"{SOURCE}/examples/05_torch/traced"
+    cut = tmp_path / "rank0.json"
+    cut.write_text(pathlib.Path(traced, "rank0.json").read_text()[:3000])
+    with pytest.raises(ValueError, match="rank0.json: ends in the middle"):
+        stringline.from_trace(tmp_path)
+    with pytest.raises(ValueError, match="rank0.json: no trace has stage 1"):
+        stringline.from_trace([f"{traced}/rank0.json"])
+    with pytest.raises(ValueError, match="step 7 is not whole"):
+        stringline.from_trace(traced, step=7)
+    with pytest.raises(FileNotFoundError, match="nowhere.json"):
+        stringline.from_trace("nowhere.json")

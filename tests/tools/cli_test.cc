@@ -40,6 +40,8 @@ void WriteBadFiles() {
   WriteText(folder + "good.sched", kGood);
   WriteText(folder + "empty.sched", "");
   WriteText(folder + "empty.timeline", "");
+  WriteText(folder + "empty.json", "");
+  WriteText(folder + "empty.csv", "");
   WriteText(folder + "binary.sched", std::string("schedule \0\x01\xff", 12));
   WriteText(folder + "latin.sched", "schedule caf\xe9(P, M) { }\n");
   WriteText(folder + "truncated.sched", "schedule s(P, M) { stages P on line; rank r {");
@@ -120,6 +122,15 @@ const Bad kBad[] = {
     {"calibrate good.sched", 2, "only a recorded timeline has durations"},
     {"calibrate missing.timeline", 2, "missing.timeline"},
     {"calibrate empty.timeline", 1, "empty.timeline:1:1"},
+    // import
+    {"import good.sched", 2, "one schedule (.csv) or model (.pt2) of torch's can be imported"},
+    {"import missing.json", 2, "missing.json"},
+    {"import missing.csv", 2, "missing.csv"},
+    {"import folder.sched", 2, "folder.sched: no trace is in this folder"},
+    {"import empty.json", 2, "empty.json: ends in the middle"},
+    {"import empty.json good.sched", 2, "good.sched: one schedule"},
+    {"import empty.csv --step 1", 2, "empty.csv: --step is for traces"},
+    {"import empty.json --step -1", 2, "--step"},
     // fmt, explain, check --for
     {"fmt", 2, "needs a file"},
     {"fmt missing.sched", 2, "missing.sched"},

@@ -71,9 +71,12 @@ TEST(ScriptsTest, TorchIsInstalledOnce) {
   const std::string place = ScratchFolder() + "/stringline/torch";
   std::filesystem::create_directories(place);
   WriteText(place + "/stringline.stamp", ReadText(SourceFolder() + "/tools/torch/packages.txt"));
-  const std::string titan = ScratchFolder() + "/stringline/titan";
-  std::filesystem::create_directories(titan);
-  WriteText(titan + "/stringline.stamp", ReadText(SourceFolder() + "/tools/torch/titan.txt"));
+  for (const std::string beside : {"titan", "hta"}) {
+    const std::string folder = ScratchFolder() + "/stringline/" + beside;
+    std::filesystem::create_directories(folder);
+    WriteText(folder + "/stringline.stamp",
+              ReadText(SourceFolder() + "/tools/torch/" + beside + ".txt"));
+  }
   const std::string install = Script("tools/torch/install");
   const std::string said = ScratchFolder() + "/said.txt";
 

@@ -24,6 +24,7 @@ TEST(StandardOutputTest, HoldsTheFileAndNothingElse) {
         "compare 1f1b P=2 M=4 -- zb_h1 --html FILE", "sim 1f1b P=2 --for M=2..4 --plot FILE",
         "export zb_v P=2 M=4 --to torch-compute --out FILE",
         "import tests/golden/torch/zbvzerobubble_p2_v2_m4_compute.csv --out FILE",
+        "import examples/05_torch/traced --out FILE",
         "calibrate tests/golden/show/measured.timeline --out FILE"}) {
     const Answer file = Tool(absl::StrReplaceAll(command, {{"FILE", path}}));
     ASSERT_EQ(file.status, 0) << command << file.err;

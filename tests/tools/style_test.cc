@@ -80,6 +80,9 @@ const std::vector<TreePart>& IncludeRule() {
         {"formats",
          {"schedlang/formats/"},
          {"base", "plan", "messages", "timeline", "sim", "lower"}},
+        {"trace",
+         {"schedlang/trace/"},
+         {"base", "plan", "messages", "timeline", "check", "sim", "formats"}},
         {"stages", {"stages/"}, {"base"}},
         // Nothing of the language: it begins where the plan does.
         {"executor",

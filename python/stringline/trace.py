@@ -1,0 +1,39 @@
+"""Traces of torch's profiler."""
+
+from __future__ import annotations
+
+import os
+from typing import Iterable
+
+from ._calls import Path, Result, call, options, path_of, step_of, whole
+from .answers import Imported
+from .timeline import Timeline
+
+
+class TracedTimeline(Timeline):
+    """A step that torch's profiler traced, as a timeline: what happened when."""
+
+    def __init__(self, result: Result):
+        super().__init__(step_of(result))
+        self.imported = Imported(result.text, result.figures)
+        """Which step it is, how the ranks' clocks were aligned, and how busy every rank was, as
+        Holistic Trace Analysis counts."""
+
+
+def from_trace(paths: Path | Iterable[Path], *, step: int | None = None) -> TracedTimeline:
+    """A timeline from traces of torch's profiler, one a rank.
+
+    Args:
+        paths: a folder with them, or files: ``.json``, or gzipped ``.json.gz``.
+        step: as the profiler counts (``ProfilerStep#N``); by default the last that is whole on every
+            rank.
+
+    Raises:
+        ValueError: a trace is cut, says no rank, or holds no ranges of torch's pipeline runtime;
+            one of a rank is missing or there twice; the message names the file.
+    """
+    files = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    words = options(step=None if step is None else whole("step", step))
+    return TracedTimeline(
+        call("traces", {"args": words, "paths": [path_of(file) for file in files]})
+    )

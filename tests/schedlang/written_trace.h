@@ -1,0 +1,31 @@
+// Traces as Kineto writes them, of steps whose truth is known: a timeline, performed on GPUs.
+//
+// The host runs ahead: it launches a whole step at once, backwards from autograd's thread, and
+// nothing of that says when it runs. A computation is two kernels and a copy on one stream, with a
+// short gap; a message a kernel of NCCL's on each side, on a stream for each edge, of which the
+// receiver's waits since its stream was free.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schedlang/plan.h"
+#include "schedlang/timeline.h"
+
+namespace stringline {
+
+struct WrittenClock {
+  std::string host;
+  int64_t ahead_ns = 0;  // of the truth
+};
+
+// The trace of a rank. `steps` are timelines of the plan, one after the other, called
+// ProfilerStep#1 and so on. Times are whole microseconds if those of the timelines and the clock
+// are.
+std::string WrittenTrace(const Plan& plan, const std::vector<Timeline>& steps, RankId rank,
+                         const WrittenClock& clock);
+
+// "PP:" and torch's name for the group that begins at actions[index].
+std::string RangeName(const Plan& plan, uint32_t index);
+
+}  // namespace stringline
