@@ -18,7 +18,7 @@
 //                        as it takes]
 //   export               a file of torch.export.save (torch_model/export_file.h), whose program is
 //                        the model, and with whose parameters the run begins; context [that of the
-//                        program]. Its `split` may also name modules, with each of which a stage
+//                        program, which is the longest]. Its `split` may also name modules, with each of which a stage
 //                        begins
 //   kind: gpt [no kind]  layers width heads context vocabulary [256] tied [false]
 //   kind: llama          layers width heads kv_heads [heads] head_dim [width / heads] hidden

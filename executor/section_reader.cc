@@ -1,3 +1,6 @@
+// Each kind of target has its own few lines, and all say the same when a value is not what it may
+// be: the file, the line, the key, what was expected and what was seen. Keys that nobody knows are
+// compared with those that there are.
 #include "executor/section_reader.h"
 
 #include <yaml-cpp/yaml.h>

@@ -7,3 +7,9 @@ stringline_test(executor_test
           executor/kept_run.cc executor/processes_test.cc executor/model_keys_test.cc executor/run_config_test.cc executor/sharding_test.cc executor/shared_machine.cc
   LIBRARIES stringline_executor stringline_language)
 target_include_directories(executor_test PRIVATE ${CMAKE_SOURCE_DIR})
+
+# Models of torch.export, made up node by node.
+stringline_test(torch_model_test
+  SOURCES executor/torch_model_test.cc executor/torch_archive.cc
+  LIBRARIES stringline_executor libzip::zip nlohmann_json::nlohmann_json)
+target_include_directories(torch_model_test PRIVATE ${CMAKE_SOURCE_DIR})

@@ -19,6 +19,7 @@ stringline_test(stages_test
     stages/plain_moe.cc
     stages/ops_test.cc
     stages/program_text_test.cc
+    stages/raised_test.cc
     stages/random_values.cc
     stages/run_kernel.cc
     stages/split_test.cc

@@ -34,13 +34,18 @@ std::string PrintParts(const RaisedShape& shape) {
   return text;
 }
 
+std::string Sequences(int count) {
+  return absl::StrCat(count, count == 1 ? " sequence" : " sequences");
+}
+
 std::string PrintModel(const RaisedShape& shape) {
   const RaisedModel& model = *shape.model;
   std::string text = absl::StrFormat(
       "# %s: %d parameters, %d layers of %d channels, %d different tokens%s\n"
-      "# exported with %d sequences of %d tokens\n#\n",
+      "# exported with %s of %d tokens\n#\n",
       model.name, CountParams(shape), shape.layers, shape.width, shape.vocabulary,
-      shape.tied ? ", the head's weight is the embedding's" : "", shape.microbatch, shape.context);
+      shape.tied ? ", the head's weight is the embedding's" : "", Sequences(shape.microbatch),
+      shape.context);
   absl::StrAppend(&text, PrintParts(shape), "#\n# A stage can begin with:\n");
   for (const auto& [node, module] : CutPlaces(shape)) absl::StrAppend(&text, "#   ", module, "\n");
   return absl::StrCat(text, "\n", PrintGraph(model.graph));

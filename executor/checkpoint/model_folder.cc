@@ -40,6 +40,12 @@ absl::string_view AsBytes(absl::Span<const float> values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
 }
 
+// What a tensor has behind the rows that are a parameter.
+absl::Span<const float> RestOf(const StoredSlice& slice) {
+  if (slice.longer_values == nullptr) return {};
+  return absl::MakeSpan(*slice.longer_values).subspan(slice.rows * slice.columns);
+}
+
 // The tensor at the end of the file, in the process that has one.
 absl::Status AppendTensor(const ParamReader& reader, absl::Span<const ParamPlace> places,
                           size_t place, const StoredSlice& slice, NewFile* file) {
@@ -53,7 +59,8 @@ absl::Status AppendTensor(const ParamReader& reader, absl::Span<const ParamPlace
       SL_RETURN_IF_ERROR(file->Append(AsBytes(values)));
     }
   }
-  if (file == nullptr || !slice.transposed) return absl::OkStatus();
+  if (file == nullptr) return absl::OkStatus();
+  if (!slice.transposed) return file->Append(AsBytes(RestOf(slice)));
   std::vector<float> turned(whole.size());
   for (int64_t r = 0; r < slice.rows; ++r) {
     for (int64_t c = 0; c < slice.columns; ++c) {
@@ -104,9 +111,11 @@ absl::Status WriteParams(const std::string& file, const FamilyConfig& config, in
       std::vector<std::string> names = slice.aliases;
       names.insert(names.begin(), slice.name);
       for (const std::string& name : names) {
-        const uint64_t begin = end;
-        end += static_cast<uint64_t>(slice.rows * slice.columns) * sizeof(float);
-        header.tensors.push_back({name, "F32", slice.shape(), begin, end});
+        const uint64_t begin = end, rest = RestOf(slice).size();
+        end += (static_cast<uint64_t>(slice.rows * slice.columns) + rest) * sizeof(float);
+        std::vector<uint64_t> shape = slice.shape();
+        shape[0] += rest / static_cast<uint64_t>(slice.columns);
+        header.tensors.push_back({name, "F32", std::move(shape), begin, end});
         slices.emplace_back(slice, p);
       }
     }

@@ -56,6 +56,7 @@ std::vector<StoredSlice> SlicesOfRaised(const RaisedParam& raised, const StoredS
     slice.rows = raised.positions ? whole.rows : part.rows;
     slice.transposed = raised.transposed;
     slice.longer = slice.rows < part.rows;
+    if (slice.longer) slice.longer_values = part.values;
     first += slice.rows;
   }
   SL_CHECK(first == whole.rows) << whole.name << ": " << first;

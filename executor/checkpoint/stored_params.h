@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,9 @@ struct StoredSlice {
   bool transposed = false;
   bool longer = false;
   std::vector<std::string> aliases = {};  // other names of the same tensor
+  // Not null: all that the tensor was read with, of which `rows` rows are the parameter's; it is
+  // written with the others as they were.
+  std::shared_ptr<const std::vector<float>> longer_values = nullptr;
 
   std::vector<uint64_t> shape() const;  // of the tensor
 };

@@ -401,47 +401,71 @@ TorchConstants::TorchConstants(const TorchProgram& program, const Pt2Archive& ar
   }
 }
 
-absl::StatusOr<TorchConstants::Shared> TorchConstants::Value(const std::string& name) {
-  std::map<std::string, Shared> seen;
-  return Evaluate(name, &seen);
-}
-
-absl::StatusOr<TorchConstants::Shared> TorchConstants::Evaluate(
-    const std::string& name, std::map<std::string, Shared>* seen) {
-  Shared& known = (*seen)[name];
-  if (known != nullptr) return known;
-  const TorchValue& value = program_.values.at(name);
-  if (CountOf(value.sizes) > kMostConstants) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("constant '", name, "' has more than ", kMostConstants,
-                     " values: export the model with shorter sequences"));
-  }
-  const TorchNode* const node = constant_.at(name);
-  if (node == nullptr) {
-    SL_ASSIGN_OR_RETURN(std::vector<double> values, archive_.Values(program_.constants.at(name)));
-    if (CountOf(value.sizes) != static_cast<int64_t>(values.size())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("constant '", name, "' has other sizes than stored"));
-    }
-    known = std::make_shared<HostTensor>(HostTensor{value.sizes, std::move(values)});
-    return known;
-  }
-  Tensors tensors;
-  if (!ReadsNoValue(node->op)) {
+std::map<std::string, int> TorchConstants::ReadersBehind(const std::string& name) const {
+  std::map<std::string, int> readers = {{name, 1}};
+  std::vector<std::string> open = {name};
+  while (!open.empty()) {
+    const TorchNode* const node = constant_.at(open.back());
+    open.pop_back();
+    if (node == nullptr || ReadsNoValue(node->op)) continue;
     for (const auto& [input, argument] : node->inputs) {
       for (const std::string& tensor : argument.tensors) {
-        SL_ASSIGN_OR_RETURN(tensors.emplace_back(), Evaluate(tensor, seen));
+        if (++readers[tensor] == 1) open.push_back(tensor);
       }
     }
   }
+  return readers;
+}
+
+// In the order of the program; what nobody reads any more is dropped.
+absl::StatusOr<TorchConstants::Shared> TorchConstants::Value(const std::string& name) const {
+  std::map<std::string, int> readers = ReadersBehind(name);
+  std::map<std::string, Shared> there;
+  for (const auto& [value, stored] : program_.constants) {
+    if (readers.count(value) == 0) continue;
+    SL_ASSIGN_OR_RETURN(there[value], Stored(value));
+  }
+  for (const TorchNode& node : program_.nodes) {
+    const std::string value = node.outputs.empty() ? "" : node.outputs.front();
+    if (readers.count(value) == 0) continue;
+    Tensors tensors;
+    for (const auto& [input, argument] : node.inputs) {
+      if (ReadsNoValue(node.op)) break;
+      for (const std::string& tensor : argument.tensors) {
+        tensors.push_back(there.at(tensor));
+        if (--readers[tensor] == 0) there.erase(tensor);
+      }
+    }
+    SL_ASSIGN_OR_RETURN(there[value], Evaluate(node, tensors));
+  }
+  return there.at(name);
+}
+
+absl::StatusOr<TorchConstants::Shared> TorchConstants::Stored(const std::string& name) const {
+  const TorchValue& value = program_.values.at(name);
+  SL_ASSIGN_OR_RETURN(std::vector<double> values, archive_.Values(program_.constants.at(name)));
+  if (CountOf(value.sizes) != static_cast<int64_t>(values.size())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("constant '", name, "' has other sizes than stored"));
+  }
+  return std::make_shared<HostTensor>(HostTensor{value.sizes, std::move(values)});
+}
+
+absl::StatusOr<TorchConstants::Shared> TorchConstants::Evaluate(
+    const TorchNode& node, const std::vector<Shared>& tensors) const {
+  const TorchValue& value = program_.values.at(node.outputs.front());
+  if (CountOf(value.sizes) > kMostConstants) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("constant '", node.outputs.front(), "' has more than ", kMostConstants,
+                     " values: export the model with one sequence, or shorter ones"));
+  }
   try {
-    Shared made = std::make_shared<HostTensor>(Functions().at(node->op)({*node, value, tensors}));
+    Shared made = std::make_shared<HostTensor>(Functions().at(node.op)({node, value, tensors}));
     if (static_cast<int64_t>(made->values.size()) != CountOf(value.sizes)) throw NoPlace();
-    (*seen)[name] = made;
     return made;
   } catch (const NoPlace&) {
-    return absl::InvalidArgumentError(absl::StrCat(node->target, ": its sizes do not fit: node '",
-                                                   node->name, "', ", node->source));
+    return absl::InvalidArgumentError(
+        absl::StrCat(node.target, ": its sizes do not fit: node '", node.name, "', ", node.source));
   }
 }
 

@@ -31,11 +31,14 @@ class TorchConstants {
   // Whether a value is one, and can be evaluated.
   bool Is(const std::string& name) const { return constant_.count(name) > 0; }
   // InvalidArgument for more values than 2^27, and those of Pt2Archive::Values. `name` is one.
-  absl::StatusOr<std::shared_ptr<const HostTensor>> Value(const std::string& name);
+  absl::StatusOr<std::shared_ptr<const HostTensor>> Value(const std::string& name) const;
 
  private:
   using Shared = std::shared_ptr<const HostTensor>;
-  absl::StatusOr<Shared> Evaluate(const std::string& name, std::map<std::string, Shared>* seen);
+  // How many read each value that this one is computed from, itself among them.
+  std::map<std::string, int> ReadersBehind(const std::string& name) const;
+  absl::StatusOr<Shared> Stored(const std::string& name) const;
+  absl::StatusOr<Shared> Evaluate(const TorchNode& node, const std::vector<Shared>& tensors) const;
 
   const TorchProgram& program_;
   const Pt2Archive& archive_;

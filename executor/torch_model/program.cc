@@ -295,8 +295,12 @@ class ProgramReader {
           if (!tensor.empty()) check(tensor);
         }
       }
-      there.insert(node.outputs.begin(), node.outputs.end());
-      for (const std::string& output : node.outputs) check(output);
+      for (const std::string& output : node.outputs) {
+        if (!there.insert(output).second) {
+          throw RefusedProgram{absl::StrCat("value ", Quoted(output), " is given twice")};
+        }
+        check(output);
+      }
     }
     for (const std::string& output : program_.outputs) check(output);
   }

@@ -1,16 +1,16 @@
-// A list's modules are called by numbers. Of several lists, one within the other, the one whose
-// modules hold most nodes is the outer one.
+// Layers are what one module has side by side: the modules of a list, or those of which a model is
+// written out. The module is the one whose parts hold most nodes.
 #include "executor/torch_model/raised_layers.h"
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {
@@ -21,35 +21,46 @@ bool IsListIndex(const std::string& text) {
                                       [](unsigned char c) { return absl::ascii_isdigit(c); });
 }
 
-// By node: the module of the list it is in, "" where it is in none.
-std::vector<std::string> InModulesOf(const RaisedModel& model, const std::string& list) {
-  std::vector<std::string> in;
-  for (const std::string& module : model.modules) {
-    std::string& found = in.emplace_back();
-    const std::string begin = list.empty() ? "" : list + ".";
-    if (module.compare(0, begin.size(), begin) != 0) continue;
-    const std::string number =
-        module.substr(begin.size(), module.find('.', begin.size()) - begin.size());
-    if (IsListIndex(number)) found = begin + number;
-  }
-  return in;
+// The part of `outer` that a module is of or within, or "" if it is of none. The model's own name
+// is "".
+std::string PartOf(const std::string& outer, const std::string& module) {
+  const std::string begin = outer.empty() ? "" : outer + ".";
+  if (module.compare(0, begin.size(), begin) != 0) return "";
+  return module.substr(0, module.find('.', begin.size()));
 }
 
-// The list that holds most nodes, of several the outer one; "-" for none.
-std::string LargestList(const RaisedModel& model) {
+// By node the part of `outer` that it is of, if that can be a layer: one of a list, or one of more
+// nodes than one. Otherwise "".
+std::vector<std::string> PartsOf(const RaisedModel& model, const std::string& outer) {
   std::map<std::string, int> nodes;
+  for (const std::string& module : model.modules) ++nodes[PartOf(outer, module)];
+  std::vector<std::string> parts;
   for (const std::string& module : model.modules) {
-    const std::vector<std::string> parts = absl::StrSplit(module, '.');
-    for (size_t i = 0; i < parts.size(); ++i) {
-      if (!IsListIndex(parts[i])) continue;
-      ++nodes[absl::StrJoin(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(i), ".")];
+    std::string& part = parts.emplace_back(PartOf(outer, module));
+    if (nodes[part] == 1 && !IsListIndex(part.substr(part.rfind('.') + 1))) part.clear();
+  }
+  return parts;
+}
+
+// Of the modules with two parts or more the one whose parts hold most nodes, of several such the
+// outermost; nothing if there is none.
+std::vector<std::string> LargestParts(const RaisedModel& model) {
+  std::set<std::string> modules = {""};
+  for (const std::string& module : model.modules) {
+    for (size_t dot = module.find('.'); dot != std::string::npos; dot = module.find('.', dot + 1)) {
+      modules.insert(module.substr(0, dot));
     }
   }
-  std::string best = "-";
-  int most = 0;
-  for (const auto& [list, count] : nodes) {  // an outer one comes first
-    if (count > most) best = list;
-    most = std::max(most, count);
+  std::vector<std::string> best;
+  std::ptrdiff_t most = 0;
+  for (const std::string& outer : modules) {  // an outer one comes first
+    std::vector<std::string> parts = PartsOf(model, outer);
+    const std::set<std::string> different(parts.begin(), parts.end());
+    const auto in_none = std::count(parts.begin(), parts.end(), "");
+    const auto in_some = static_cast<std::ptrdiff_t>(parts.size()) - in_none;
+    if (in_some <= most || different.size() - (in_none > 0 ? 1 : 0) < 2) continue;
+    most = in_some;
+    best = std::move(parts);
   }
   return best;
 }
@@ -80,11 +91,10 @@ absl::Status CheckSharing(const RaisedModel& model) {
 }  // namespace
 
 absl::Status FindLayers(RaisedModel* model) {
-  const std::string list = LargestList(*model);
-  const std::vector<std::string> in = list == "-" ? model->modules : InModulesOf(*model, list);
+  const std::vector<std::string> in = LargestParts(*model);
   std::string last;
   int64_t width = 0;
-  const auto add = [&](int node, const std::string& layer) {
+  const auto begins = [&](int node, const std::string& layer) {
     const ValueId crossing = CrossingAt(model->graph, node);
     if (crossing == kNone) return;
     const int64_t channels = model->graph.values[crossing].type.shape.back();
@@ -96,20 +106,18 @@ absl::Status FindLayers(RaisedModel* model) {
   int end = 0;  // behind the last node of a layer
   for (size_t n = 0; n < in.size(); ++n) {
     if (in[n].empty()) continue;
-    if (in[n] != last) add(static_cast<int>(n), in[n]);
+    if (in[n] != last) begins(static_cast<int>(n), in[n]);
     last = in[n];
     end = static_cast<int>(n) + 1;
   }
-  if (list != "-" && !model->starts.empty()) {
-    const size_t before = model->starts.size();
-    add(end, "");
-    if (model->starts.size() == before) model->starts.push_back(model->starts.back());
-  }
+  if (!model->starts.empty()) begins(end, "");
   if (model->starts.size() < 2) {
     return absl::UnimplementedError(
-        "the model can nowhere be cut: no activation alone goes from one module to the next");
+        "the model can nowhere be cut into layers: between no two of its modules goes one "
+        "activation "
+        "alone");
   }
-  model->layers.resize(model->starts.size() - 1);
+  model->layers.pop_back();
   return CheckSharing(*model);
 }
 

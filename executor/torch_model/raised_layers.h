@@ -6,10 +6,10 @@
 
 namespace stringline {
 
-// Sets `starts` and `layers`: one layer for each module of the list of modules that holds most of
-// the nodes ("model.layers.0", "model.layers.1", …); without a list, between any two modules where
-// a single activation goes from one to the other. InvalidArgument for a model that nowhere can be
-// cut, and for a parameter that several layers share.
+// Sets `starts` and `layers`: one layer for each part of the module whose parts hold most of the
+// nodes, as "model.layers.0", "model.layers.1", …, as far as it begins where a single activation
+// goes to it from what is before; otherwise it is one with the layer before. Unimplemented for a
+// model that has no such place, and for a parameter that several layers share.
 absl::Status FindLayers(RaisedModel* model);
 
 }  // namespace stringline

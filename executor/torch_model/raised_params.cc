@@ -3,12 +3,14 @@
 #include "executor/torch_model/raised_params.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "executor/checkpoint/tensor_header.h"
-#include "schedlang/base/sl_check.h"
+#include "schedlang/base/status.h"
 
 namespace stringline {
 namespace {
@@ -85,6 +87,10 @@ absl::StatusOr<ValueId> RaisedParams::Take(const std::vector<std::string>& value
     names.push_back(NamesOf(value));
     raised.parts.push_back({names.back(), sizes[transposed ? 1 : 0]});
     rows += raised.parts.back().rows;
+    if (raised.positions) {
+      SL_ASSIGN_OR_RETURN(std::vector<float> all, archive_.Floats(names.back().front()));
+      raised.parts.back().values = std::make_shared<const std::vector<float>>(std::move(all));
+    }
   }
   const std::vector<int64_t>& sizes = graph_.Sizes(values.front());
   Type& type = raised.param.type;

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import functools
+import json
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._calls import call, options, step_of, whole
+from ._calls import Path, call, options, path_of, step_of, whole
+from ._tool import run
 from .answers import Comparison, Explanation, Proof, Report
 from .arrays import array_of, ranks_of
 from .costs import Costs, Memory, Slow, memory_in_words, request_of
+from .errors import ScheduleError
 from .timeline import Timeline
 
 
@@ -120,6 +123,7 @@ class Plan:
         memory: Memory | None = None,
         costs: Costs = None,
         sharding: str | None = None,
+        model: Path | None = None,
     ) -> Proof:
         """Proves that everything is there, nothing is used too early, and the step ends.
 
@@ -133,6 +137,8 @@ class Plan:
                 a dict is those of some. Needs costs that say sizes.
             costs: what says sizes (``memory.*``, or a model's shape).
             sharding: what copies of the pipeline share out.
+            model: a run file, as ``"run.yaml"``: sizes are those that its training holds. The
+                command line counts them: there has to be a ``stringline`` on the path.
 
         Raises:
             ScheduleError: the plan is wrong; the message says why, and where it is written.
@@ -142,8 +148,21 @@ class Plan:
             layout=layout, buffers=buffers, lazy=lazy, activations=activations
         )
         words += options(memory=memory_in_words(memory))
+        if model is not None:
+            if costs is not None:
+                raise ValueError("model: goes without costs, which say sizes as well")
+            return self._checked_with(words + options(model=path_of(model)))
         result = call("check", {"args": words, **beside}, self._step)
         return Proof(result.text, result.figures)
+
+    def _checked_with(self, words: list[str]) -> Proof:
+        file = (f"{self.schedule}.plan", self.text)
+        status, text = run("check(model=…)", "check", *words, file=file)
+        figures = json.loads(run("check(model=…)", "check", *words, "--json", file=file)[1])
+        if status != 0:
+            raise ScheduleError(text, figures["findings"])
+        figures.pop("findings")
+        return Proof(text, figures)
 
     def simulate(
         self,
@@ -213,6 +232,9 @@ class Plan:
         request = {"args": words, "form": f"torch-{form}", **beside}
         return call("torch_csv", request, self._step).text
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _plan_of, (self.text, self.schedule)
+
     def __len__(self) -> int:
         """How many actions there are."""
         return len(self.actions)
@@ -230,3 +252,7 @@ class Plan:
         if not 0 <= rank < len(self.first) - 1:
             raise IndexError(f"there is no rank {rank}")
         return self.actions[self.first[rank] : self.first[rank + 1]]
+
+
+def _plan_of(text: str, name: str) -> Plan:
+    return Plan(step_of(call("plan", {"file": f"{name}.plan", "text": text})))

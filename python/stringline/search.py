@@ -21,7 +21,7 @@ from .costs import (
 )
 from .plan import Plan
 from .schedule import Schedule
-from .timeline import Timeline
+from .timeline import Timeline, load_timeline
 
 
 class Found(Answer):
@@ -33,6 +33,9 @@ class Found(Answer):
         self._step = step
         self.schedule = Schedule(figures["schedule"], name="found.sched")
         """As a schedule like any other; ``found.schedule.text`` is its text."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _found, (self.text, {**self, "schedule": self.schedule.text}, self.timeline.text)
 
     @property
     def value_us(self) -> float:
@@ -63,6 +66,10 @@ class Found(Answer):
     def timeline(self) -> Timeline:
         """Its step at the costs of the search, with the stages that it made recompute."""
         return Timeline(self._step)
+
+
+def _found(text: str, figures: Mapping[str, Any], timeline: str) -> Found:
+    return Found(text, figures, load_timeline(timeline)._step)
 
 
 def search(

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from . import _core
 from ._calls import Path, call, is_text, options, path_of, step_of, whole
+from ._tool import run
 from .answers import Comparison, Explanation, Report, Summary
 from .arrays import array_of, ranks_of
 
@@ -206,6 +207,9 @@ class Timeline:
         """Writes a page (``.html``), a picture (``.svg``), a trace for ui.perfetto.dev
         (``.pftrace``), one in Chrome's format (``.json``), or the timeline (``.timeline``).
 
+        A picture may also be a ``.pdf`` or ``.png``: the command line draws them, so there has to
+        be a ``stringline`` on the path.
+
         ``how`` is as for ``svg``, or ``force=True`` for more than 100 MB.
         """
         text = path_of(path)
@@ -218,7 +222,11 @@ class Timeline:
         if end not in _FORMATS:
             known = ", ".join([*_FORMATS, ".timeline"])
             raise ValueError(f"{text}: the name ends in none of {known}")
-        call("draw", {"args": options(**{_FORMATS[end]: text}, **how)}, self._step)
+        words = options(**{_FORMATS[end]: text}, **how)
+        if _FORMATS[end] == "picture":
+            run(f"a {end} file", "show", *words, file=("step.timeline", self.text))
+            return
+        call("draw", {"args": words}, self._step)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draws the step with matplotlib, into ``ax`` or a new figure; times are milliseconds."""
@@ -238,6 +246,9 @@ class Timeline:
             f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts allow-downloads" '
             f'style="width: 100%; height: {height}px; border: 0"></iframe>'
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return load_timeline, (self.text,)
 
     def __len__(self) -> int:
         """How many events there are."""

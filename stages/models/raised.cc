@@ -232,16 +232,16 @@ absl::Status CheckShape(const RaisedShape& shape) {
     return absl::InvalidArgumentError(absl::StrCat("a microbatch of ", shape.microbatch,
                                                    " sequences of ", shape.context, " tokens"));
   }
-  for (const RaisedParam& of : shape.model->params) {
-    if (!of.positions || of.parts.front().rows >= shape.context) continue;
-    return absl::InvalidArgumentError(absl::StrCat("a context of ", shape.context,
-                                                   " tokens: ", of.param.name, " has ",
-                                                   of.parts.front().rows, " positions"));
+  const Graph& graph = shape.model->graph;
+  const int64_t longest = graph.values[InputOf(graph, Role::kInput).value].type.shape[1];
+  if (shape.context > longest) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a context of ", shape.context, " tokens, of a program with ", longest));
   }
   int64_t widest = 1;
-  const std::vector<int> producers = Producers(shape.model->graph);
+  const std::vector<int> producers = Producers(graph);
   for (size_t v = 0; v < producers.size(); ++v) {
-    const std::vector<int64_t>& sizes = shape.model->graph.values[v].type.shape;
+    const std::vector<int64_t>& sizes = graph.values[v].type.shape;
     if (producers[v] >= 0 && !sizes.empty()) widest = std::max(widest, sizes.back());
   }
   if (shape.tokens() <= kMostElements / widest) return absl::OkStatus();

@@ -3,7 +3,8 @@
 //
 // The graph is that of F32 and of the program's own microbatch and context. Stages are built from
 // it by doing its nodes once more with other types: so a run may have another microbatch, another
-// precision, and another context, as far as tables of positions reach.
+// precision, and a shorter context. Not a longer one: what a program does with more tokens, with a
+// window of attention for one, does not show.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,8 @@ namespace stringline {
 struct RaisedPart {
   std::vector<std::string> names;  // more than one where the program has it under several
   int64_t rows = 0;                // of our (out, in); of a table of positions all it has
+  // Of a table of positions: its values, for the rows that a run does not use.
+  std::shared_ptr<const std::vector<float>> values = nullptr;
 };
 
 struct RaisedParam {

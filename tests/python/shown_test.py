@@ -60,6 +60,18 @@ def test_pandas():
     assert isinstance(stringline.sweep("1f1b", P=2, M=8, frame=False), dict)
 
 
+def test_torch_is_asked_for_where_it_is_needed():
+    program = (
+        "import sys\n"
+        "sys.modules['torch'] = None\n"
+        "import stringline\n"
+        "try: import stringline.torch\n"
+        "except ImportError as error: print(error)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+    assert said.stdout.startswith(b"stringline.torch needs torch 2.10 or later")
+
+
 def test_neither_is_needed():
     program = (
         "import sys\n"

@@ -3,6 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
+#include <random>
+#include <string>
+
+#include "tests/stages/random_values.h"
 
 namespace stringline {
 namespace {
@@ -44,6 +49,36 @@ TEST(Layers, BalancedSplitsHaveTheFastestSlowestStage) {
         EXPECT_EQ(SlowestOf(split, first, 1, last), best) << layers << " " << first << " " << last;
       }
     }
+  }
+}
+
+// Against every split of layers of random times.
+TEST(Layers, BalancedSplitsOfUnevenLayersHaveTheFastestSlowestStage) {
+  EXPECT_EQ(*SplitBalanced({1, 1, 1, 9}, 2, 0, 0), (std::vector<int>{3, 1}));
+  EXPECT_EQ(*SplitBalanced({1, 1, 1}, 3, 5, 0), (std::vector<int>{0, 3, 0}));
+  EXPECT_FALSE(SplitBalanced({1, 1}, 3, 0, 0).ok());
+  const uint64_t seed = cpu::TestSeed();
+  SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < 200; ++i) {
+    const int count = 3 + static_cast<int>(random() % 6);
+    std::vector<double> layers;
+    for (int l = 0; l < count; ++l) layers.push_back(static_cast<double>(1 + random() % 9));
+    const auto first = static_cast<double>(random() % 12),
+               last = static_cast<double>(random() % 12);
+    const auto slowest = [&](int a, int b) {
+      const auto sum = [&](int from, int to) {
+        return std::accumulate(layers.begin() + from, layers.begin() + to, 0.0);
+      };
+      return std::max({first + sum(0, a), sum(a, a + b), last + sum(a + b, count)});
+    };
+    const std::vector<int> split = *SplitBalanced(layers, 3, first, last);
+    EXPECT_TRUE(CheckLayers(count, split).ok());
+    double best = 1e9;
+    for (int a = 0; a < count; ++a) {
+      for (int b = 1; a + b <= count; ++b) best = std::min(best, slowest(a, b));
+    }
+    EXPECT_EQ(slowest(split[0], split[1]), best);
   }
 }
 

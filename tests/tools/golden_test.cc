@@ -3,8 +3,8 @@
 // The first line is a command, `# check P=2 M=4`; the file itself is what the command reads, and
 // trailing `#> ` lines are the expected output, standard output before standard error. A file
 // NAME.golden reads others: its commands name their files, seen from the top of the repository, and
-// each is followed by its own output. UPDATE_GOLDEN=1 rewrites the output. What others read (.csv),
-// README.md and hidden files are no tests.
+// each is followed by its own output. UPDATE_GOLDEN=1 rewrites the output. What others read (.csv,
+// .pt2), README.md and hidden files are no tests.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -81,7 +81,7 @@ TEST_P(GoldenTest, PrintsWhatTheFileSays) {
 
 // A file that others read, or that people do.
 bool IsData(const fs::path& path) {
-  return path.extension() == ".csv" || path.extension() == ".md" ||
+  return path.extension() == ".csv" || path.extension() == ".pt2" || path.extension() == ".md" ||
          path.filename().string()[0] == '.';
 }
 

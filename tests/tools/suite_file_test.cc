@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <iostream>
+#include <random>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "tests/tools/tool_run.h"
@@ -149,6 +153,32 @@ TEST(SuiteFileTest, WhatIsWrongIsSaidWithItsLine) {
     EXPECT_NE(suite.status().message().find(wrong.says), absl::string_view::npos)
         << wrong.to << ": " << suite.status().message();
   }
+}
+
+// Whatever it says, it is a suite or there is a message.
+TEST(SuiteFileTest, MutatedSuitesNeverCrash) {
+  constexpr char kInserted[] = "{}[]:,-#&*!|>'\"%@` \n\t";
+  const unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  ASSERT_TRUE(ReadChanged("", "only: [{mesh: {}}]\n").ok());
+  const std::string text = ReadText(ScratchFolder() + "/suite.yaml");
+  int right = 0;
+  for (int i = 0; i < 400; ++i) {
+    std::string mutated = text;
+    for (int change = static_cast<int>(random() % 3); change >= 0; --change) {
+      const size_t at = random() % mutated.size();
+      if (random() % 2 == 0) {
+        mutated[at] = kInserted[random() % (sizeof(kInserted) - 1)];
+      } else {
+        mutated.erase(at, 1 + random() % 6);
+      }
+    }
+    WriteText(ScratchFolder() + "/mutated.yaml", mutated);
+    const Answer answer = RunToolIn(ScratchFolder(), Words("bench mutated.yaml --list"));
+    ASSERT_EQ(answer.status, answer.err.empty() ? 0 : 2) << "seed " << seed << "\n" << mutated;
+    right += answer.status == 0 ? 1 : 0;
+  }
+  std::cout << "seed " << seed << ": " << right << " of 400 still are suites\n";
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/tools/tool_process.h"
 #include "tests/tools/tool_run.h"
+#include "tools/suite/child_program.h"
 
 namespace stringline {
 namespace {
@@ -135,6 +136,22 @@ TEST(SuiteRunTest, ARunThatFailsIsARow) {
   const Answer missing = RunBenchIn(folder, "suite.yaml --out failed.json");
   EXPECT_EQ(missing.status, 2);
   EXPECT_NE(missing.err.find("words.txt cannot be read"), std::string::npos) << missing.err;
+}
+
+// The programs that measure: each ends in its own way, and leaves nothing behind.
+TEST(ChildProgramTest, EndsWhateverItDoes) {
+  const auto never = [] { return false; };
+  const auto ended =
+      RunProgram({"sh", "-c", "echo out; echo err >&2; sleep 1000 & exit 3"}, 60, never);
+  ASSERT_TRUE(ended.ok()) << ended.status();
+  EXPECT_EQ(ended->status, 3);
+  EXPECT_EQ(ended->out, "out\n");
+  EXPECT_EQ(ended->err, "err\n");
+  const auto killed = RunProgram({"sh", "-c", "kill -9 $$"}, 60, never);
+  EXPECT_EQ(killed->status, 128 + SIGKILL);
+  EXPECT_EQ(RunProgram({"/no/such/program"}, 60, never)->status, 127);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(RunProgram({"sleep", "1000"}, 1, never).status()));
+  EXPECT_TRUE(absl::IsCancelled(RunProgram({"sleep", "1000"}, 60, [] { return true; }).status()));
 }
 
 }  // namespace

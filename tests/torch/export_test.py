@@ -129,8 +129,10 @@ def worst_gradient(model, found):
             size = len(grad) // 3
             rest = [i for i in range(3 * size) if i // size != 1]
             difference = relative(given[rest], grad[rest])
+        elif name.endswith("wpe.weight"):  # positions that no sequence reaches have none
+            difference = relative(given[:CONTEXT], grad[:CONTEXT])
         else:
-            difference = relative(given, grad[: given.shape[0]])
+            difference = relative(given, grad)
         if not difference <= worst:
             worst, where = difference, name
     return worst, where
@@ -159,7 +161,7 @@ def check_way(torch, load_file, writer, sources, model, name, way, folder):
     worst, where = worst_gradient(model, load_file(os.path.join(out, "gradients",
                                                                 "model.safetensors")))
     saved = load_file(os.path.join(out, "saved", "model.safetensors"))
-    kept = all(torch.equal(saved[key], value[: len(saved[key])])
+    kept = all(torch.equal(saved[key], value)
                for key, value in model.named_parameters(remove_duplicate=False))
     good = max(logits_off, loss_off, worst) <= LIMIT and kept
     print(f"{'ok' if good else 'FAILED'}: {name}, {way[0]} P={way[1]} {way[2]}: logits off by "
@@ -184,9 +186,7 @@ def check_tool(torch, load_file, writer, tool, sources, model, name, folder):
     with open(os.path.join(out, "batch.json")) as file:
         said = json.load(file)
     values = load_file(os.path.join(folder, "kept", "model.safetensors"))
-    for key, param in model.named_parameters(remove_duplicate=False):
-        with torch.no_grad():
-            param[: len(values[key])] = values[key]
+    model.load_state_dict(values)
     tokens, targets = (torch.tensor(said[key]).reshape(-1, CONTEXT) for key in ("tokens", "targets"))
     with torch.no_grad():
         logits = model(input_ids=tokens, use_cache=False).logits

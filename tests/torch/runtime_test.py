@@ -31,6 +31,16 @@ def import_package(site):
     return stringline
 
 
+def shard(torch, modules):
+    """FSDP among the copies of the pipeline, of which there is one."""
+    from torch.distributed.fsdp import fully_shard
+
+    ranks = torch.distributed.get_world_size()
+    mesh = torch.distributed.init_device_mesh("cpu", (ranks, 1), mesh_dim_names=("pipe", "copies"))
+    for module in modules:
+        fully_shard(module, mesh=mesh["copies"])
+
+
 def make(job, rank):
     """The rank's runtime, its modules, and their indices."""
     import stringline.torch
@@ -41,6 +51,8 @@ def make(job, rank):
     mine = stringline.torch.stages_of_rank(job["schedule"], rank, P=job["P"], M=job["M"])
     whole = whole_model.layers(torch, total)
     modules = [copy.deepcopy(whole[index]) for index in mine]
+    if "sharded" in job:
+        shard(torch, modules)
     stages = [
         PipelineStage(module, index, total, torch.device("cpu"))
         for module, index in zip(modules, mine)
@@ -54,8 +66,8 @@ def make(job, rank):
 
 
 def perform(job, rank):
-    """Two steps, then forwards alone. How far the gradients of the second are off, if losses and
-    outputs are right."""
+    """Two steps, whose gradients add up, then forwards alone. How far the gradients are off, if
+    losses and outputs are right."""
     if job.get("wrong"):
         return wrong_uses.perform(job, rank)
     torch = whole_model.load_torch()[0]
@@ -65,13 +77,15 @@ def perform(job, rank):
     first, last = 0 in mine, job["stages"] - 1 in mine
     arguments = [x] if first else []
     for _ in range(2):
-        for module in modules:
-            module.zero_grad()
         losses = []
         keywords = {"target": y, "losses": losses} if last else {}
         output = runtime.step(*arguments, **keywords)
     expected = whole_model.expected_gradients(torch, job["stages"], job["M"])
-    worst = whole_model.difference(modules, [expected[index] for index in mine])
+    # Torch scales what was there before, too.
+    share = 1 + 1 / job["M"]
+    worst = whole_model.difference(
+        modules, [[share * gradient for gradient in expected[index]] for index in mine]
+    )
     without = runtime.eval(*arguments, **({"target": y} if last else {}))
     if not last:
         assert output is None and without is None and not losses
@@ -120,6 +134,9 @@ def other_sources(stringline, sources, ranks):
         more = {"source": source, "torchs": "ScheduleInterleaved1F1B"}
         job = job_of(stringline, "interleaved", ranks, **more)
         yield {**job, "name": f"{job['name']}, {what}"}
+    for schedule in ("1f1b", "zb_v", "kimi_k2"):
+        job = job_of(stringline, schedule, ranks, sharded=True)
+        yield {**job, "name": f"{job['name']}, wrapped by FSDP"}
     # The last stage takes its microbatches from the last to the first.
     order = range(MICROBATCHES)[::-1]
     first = [[f"{stage}{kind}{m}" for kind in "FB" for m in order] for stage in range(ranks - 1)]

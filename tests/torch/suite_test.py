@@ -36,15 +36,13 @@ repetitions: 1
 steps: 3
 warm_up: 1
 beside: torch
-without:
-  - {{precision: bf16, mesh: {{data: 2}}}}
-  - {{precision: bf16, schedule: 1f1b}}
-  - {{model: llama, mesh: {{data: 2}}}}
-  - {{model: moe, mesh: {{data: 2}}}}
-  - {{model: moe, precision: bf16}}
-  - {{model: moe, schedule: zb_h1}}
-  - {{model: moe, schedule: dualpipe_v}}
-  - {{model: moe, schedule: dualpipe}}
+only:
+  - {{model: gpt, schedule: 1f1b, precision: fp32}}
+  - {{model: gpt, schedule: zb_h1, precision: fp32, mesh: {{data: 2}}}}
+  - {{model: gpt, schedule: dualpipe, precision: fp32, mesh: {{}}}}
+  - {{model: llama, schedule: dualpipe_v, precision: fp32, mesh: {{}}}}
+  - {{model: llama, schedule: zb_h1, precision: bf16, mesh: {{}}}}
+  - {{model: moe, schedule: 1f1b, precision: fp32, mesh: {{}}}}
 """
 # What torch's side performs each schedule with; None: it cannot.
 RUNS = {"1f1b": "Schedule1F1B", "zb_h1": "our order", "dualpipe_v": "ScheduleDualPipeV",

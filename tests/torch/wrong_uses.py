@@ -11,6 +11,7 @@ RIGHT_PLAN = "plan mine P=2 M=2\nstages 0 1\nrank 0: 0F0 0F1 0B0 0B1\nrank 1: 1F
 WAITS = RIGHT_PLAN.replace("rank 1: 1F0 1B0 1F1 1B1", "rank 1: 1F1 1B1 1F0 1B0").replace(
     "rank 0: 0F0 0F1 0B0 0B1", "rank 0: 0F0 0B0 0F1 0B1"
 )
+ALL_ON_ONE = "plan mine P=2 M=1\nstages 0 0\nrank 0: 0F0 1F0 1B0 0B0\nrank 1:\n"
 
 
 def stages(indices, total=None, module=None):
@@ -63,6 +64,14 @@ def no_target(rank):
     made.step(*([whole_model.data(torch, 4)[0]] if rank == 0 else []))
 
 
+def two_pipes_with_fsdp(rank):
+    import runtime_test
+
+    given = stages([0, 1])
+    runtime_test.shard(whole_model.load_torch()[0], [stage.submod for stage in given])
+    runtime("chimera", given, M=4)
+
+
 # What is done by each rank, and what it is told.
 USES = {
     "another group": (
@@ -84,6 +93,9 @@ USES = {
     "another number of stages": (
         lambda rank: runtime("1f1b", stages([rank], 3), M=4),
         r"stages: one_f_one_b has 2 stages, but stage \d is given as one of 3"),
+    "a rank without a stage": (
+        lambda rank: runtime(ALL_ON_ONE, stages([0, 1])),
+        "stages: rank 1 of mine has no stage; torch wants one on every rank"),
     "no stage": (lambda rank: runtime("1f1b", [], M=4), "stages: expected torch's PipelineStage"),
     "modules for stages": (
         lambda rank: runtime("1f1b", [stage.submod for stage in stages([rank])], M=4),
@@ -100,6 +112,8 @@ USES = {
         too_old, r"stringline.torch needs torch 2.10 or later; this is torch 2.9.1\+cpu"),
     "torch has changed": (
         changed, r"has changed what .* uses: there is no _PipelineScheduleRuntime._load_csv\."),
+    "two pipes with FSDP": (
+        two_pipes_with_fsdp, "stage . is wrapped by FSDP, and torch's runtime cannot perform"),
     "copies that differ": (copies_differ, "stage . has other parameters on rank . than here"),
 }
 

@@ -245,7 +245,7 @@ def run(case):
                     break
                 if any(process.exitcode not in (None, 0) for process in processes):
                     answers.append({"error": "a rank of torch died"})
-            failed = failed or (answers and "error" in answers[-1])
+            failed = any("error" in answer for answer in answers)
         for process in processes:
             if failed:
                 process.kill()

@@ -16,8 +16,7 @@ namespace stringline {
 enum class Change { kNone, kFaster, kSlower, kTooFew };
 const char* NameOf(Change change);  // "no change"
 
-// A difference below this share is none, however sure: the same program was seen to differ so much
-// from one hour to the next.
+// A difference below this share is told as none, however sure it is.
 inline constexpr double kLeastChange = 0.01;
 
 // Of one figure; more of it is slower.

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "schedlang/base/status.h"
+#include "tools/fingerprint.h"
 #include "tools/suite/child_program.h"
 #include "tools/suite/machine.h"
 #include "tools/suite/spread.h"
@@ -22,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostSeconds = 600;  // of one repetition
-constexpr int kSkipped = 77;       // what torch/run ends with where there is no torch
+constexpr int kMostSecondsOfRun = 600;  // of one repetition
+constexpr int kSkipped = 77;            // what torch/run ends with where there is no torch
 
 std::string LastLine(const std::string& text) {
   const std::vector<std::string> lines =
@@ -53,7 +54,7 @@ struct Answer {
 absl::StatusOr<Answer> Ask(const std::vector<std::string>& words,
                            const std::function<bool()>& stop) {
   const ControlReading before = ReadControl();
-  SL_ASSIGN_OR_RETURN(const EndedProgram ended, RunProgram(words, kMostSeconds, stop));
+  SL_ASSIGN_OR_RETURN(const EndedProgram ended, RunProgram(words, kMostSecondsOfRun, stop));
   const ControlReading after = ReadControl();
   Answer answer;
   answer.control = {std::max(before.late, after.late), std::min(before.speed, after.speed)};
@@ -144,8 +145,10 @@ absl::StatusOr<TorchPrograms> FindTorch(const std::function<bool()>& stop) {
   }
   torch.runner = checkout + "/tools/torch/run";
   torch.program = checkout + "/tools/bench/torch_pipeline.py";
+  torch.programs = absl::StrCat(FingerprintOf(torch.program), "; ",
+                                FingerprintOf(checkout + "/tools/bench/torch_models.py"));
   const absl::StatusOr<EndedProgram> ended = RunProgram(
-      {torch.runner, "-c", "import torch; print(torch.__version__)"}, kMostSeconds, stop);
+      {torch.runner, "-c", "import torch; print(torch.__version__)"}, kMostSecondsOfRun, stop);
   if (absl::IsCancelled(ended.status())) return ended.status();
   if (!ended.ok()) {
     torch.reason = std::string(ended.status().message());

@@ -28,10 +28,11 @@ class MeasuringFolder {
 
 // Torch, and the programs that run it: those of a checkout.
 struct TorchPrograms {
-  std::string runner;   // torch/run
-  std::string program;  // bench/torch_pipeline.py
-  std::string version;  // torch's
-  std::string reason;   // why there is none; the others are "" then, but for what was found
+  std::string runner;    // torch/run
+  std::string program;   // bench/torch_pipeline.py
+  std::string programs;  // what it and what it uses are: hashes
+  std::string version;   // torch's
+  std::string reason;    // why there is none; the others are "" then, but for what was found
 };
 // Looks for the checkout from this program's folder upwards, and then from the working folder, and
 // asks torch for its version. Error: Cancelled.

@@ -16,7 +16,7 @@
 namespace stringline {
 namespace {
 
-using Row = std::vector<std::string>;
+using Cells = std::vector<std::string>;
 
 // 0.0123 s -> "12.3 ms": three digits, since nobody measures more.
 std::string PrintFigure(double us) {
@@ -31,17 +31,17 @@ std::string PrintMebibytes(int64_t bytes) {
   return absl::StrFormat("%.0f MiB", mebibytes);
 }
 
-std::string PrintBubble(const std::optional<double>& share) {
+std::string PrintBubbleOf(const std::optional<double>& share) {
   return share ? absl::StrFormat("%.1f %%", 100 * *share) : "";
 }
 
 std::string PrintTimes(double ratio) { return absl::StrFormat("%.2fx", ratio); }
 
-std::string Markdown(const Row& head, const std::vector<Row>& rows) {
+std::string Markdown(const Cells& head, const std::vector<Cells>& rows) {
   std::string text = absl::StrCat("| ", absl::StrJoin(head, " | "), " |\n|");
   for (size_t i = 0; i < head.size(); ++i) text += "---|";
   text += "\n";
-  for (Row row : rows) {
+  for (Cells row : rows) {
     for (std::string& cell : row) cell = absl::StrReplaceAll(cell, {{"|", "\\|"}, {"\n", " "}});
     absl::StrAppend(&text, "| ", absl::StrJoin(row, " | "), " |\n");
   }
@@ -57,15 +57,15 @@ class CaseColumns {
       precisions_ = precisions_ || result.precision != results.cases.front().precision;
     }
   }
-  Row Head(Row more) const {
-    Row row = {"model", "schedule"};
+  Cells Head(Cells more) const {
+    Cells row = {"model", "schedule"};
     if (meshes_) row.push_back("mesh");
     if (precisions_) row.push_back("precision");
     row.insert(row.end(), more.begin(), more.end());
     return row;
   }
-  Row Of(const CaseResult& result, Row more) const {
-    Row row = {result.model, result.schedule};
+  Cells Of(const CaseResult& result, Cells more) const {
+    Cells row = {result.model, result.schedule};
     if (meshes_) row.push_back(result.mesh.empty() ? "one pipeline" : result.mesh);
     if (precisions_) row.push_back(result.precision);
     row.insert(row.end(), more.begin(), more.end());
@@ -78,7 +78,7 @@ class CaseColumns {
 
 std::string BesideSection(const SuiteResults& results) {
   const CaseColumns columns(results);
-  std::vector<Row> rows;
+  std::vector<Cells> rows;
   for (const CaseResult& ours : results.cases) {
     const CaseResult* const torch = results.Find(ours.name, kTorchSide);
     if (ours.side != kOwnSide || !ours.IsMeasured() || torch == nullptr || !torch->IsMeasured()) {
@@ -99,7 +99,8 @@ std::string BesideSection(const SuiteResults& results) {
       "which talk over gloo, stringline in one process with threads. Where torch has the schedule "
       "it runs its own, otherwise our order from `stringline export`. Medians over the repetitions "
       "of each one's median step; processor time is of all ranks, user and system. Ratios are "
-      "torch / stringline. Torch's memory is that of its largest rank, ours that of all ranks.\n\n",
+      "torch / stringline. Torch's memory is that of its largest rank, forked from a process that "
+      "has imported torch; ours is that of all ranks.\n\n",
       Markdown(columns.Head({"torch runs", "torch, a step", "stringline", "ratio",
                              "torch, processor time", "stringline", "ratio",
                              "torch, a rank's memory", "stringline, all ranks"}),
@@ -108,7 +109,7 @@ std::string BesideSection(const SuiteResults& results) {
 
 std::string AloneSection(const SuiteResults& results) {
   const CaseColumns columns(results);
-  std::vector<Row> rows;
+  std::vector<Cells> rows;
   for (const CaseResult& ours : results.cases) {
     if (ours.side != kOwnSide || !ours.IsMeasured()) continue;
     const CaseSummary of = Summarise(ours);
@@ -117,7 +118,7 @@ std::string AloneSection(const SuiteResults& results) {
         {PrintFigure(of.step_us),
          absl::StrCat(PrintFigure(of.first_quartile_us), " to ", PrintFigure(of.third_quartile_us)),
          absl::StrFormat("%.0f", of.tokens_per_second), PrintFigure(of.processor_us),
-         PrintBubble(of.measured_bubble), PrintBubble(of.simulated_bubble),
+         PrintBubbleOf(of.measured_bubble), PrintBubbleOf(of.simulated_bubble),
          PrintMebibytes(of.resident_bytes), absl::StrFormat("%.4f", of.loss)}));
   }
   if (rows.empty()) return "";
@@ -134,7 +135,7 @@ std::string AloneSection(const SuiteResults& results) {
 
 std::string MissingSection(const SuiteResults& results) {
   const CaseColumns columns(results);
-  std::vector<Row> rows;
+  std::vector<Cells> rows;
   for (const CaseResult& result : results.cases) {
     const CaseResult* const ours = results.Find(result.name, kOwnSide);
     const bool again = result.side != kOwnSide && ours != nullptr && ours->reason == result.reason;
@@ -167,13 +168,13 @@ std::string LossesSection(const SuiteResults& results) {
     group.tolerance = LossTolerance(result.precision);
     (result.side == kOwnSide ? group.ours : group.torch).push_back(Summarise(result).loss);
   }
-  std::vector<Row> rows;
+  std::vector<Cells> rows;
   for (const auto& [name, group] : groups) {
     std::optional<double> between;
     if (!group.ours.empty() && !group.torch.empty()) {
       between = std::fabs(Median(group.ours) - Median(group.torch));
     }
-    Row row = {name};
+    Cells row = {name};
     double most = -1;
     for (const auto& apart : {SpreadOf(group.ours), SpreadOf(group.torch), between}) {
       row.push_back(apart ? absl::StrFormat("%.1e", *apart) : "");
@@ -218,6 +219,11 @@ std::string NoiseSection(const SuiteResults& results) {
         " The medians of a case's repetitions lie within %.1f %% of each other in "
         "half of the cases, and within %.1f %% in all.",
         100 * Median(spreads), 100 * Quantile(spreads, 1));
+  }
+  if (2 * disturbed > static_cast<std::ptrdiff_t>(late.size())) {
+    absl::StrAppend(&text,
+                    " So other programs ran all along: of what the clock says only ratios mean "
+                    "something, and not much; processor time moves less.");
   }
   return text + "\n";
 }

@@ -63,11 +63,15 @@ Json SizesForTorch(const AnyShape& shape) {
 
 // What torch's side does not know; "" where it knows all.
 std::string WhyNotInTorch(const RunConfig& config) {
-  const std::string kind = KindOf(config.shape);
-  if (kind == "moe") return "torch's side of this suite knows gpt and llama, and no experts";
   const auto* const gpt = std::get_if<GptShape>(&config.shape.family);
-  const bool tied = gpt != nullptr ? gpt->tied : std::get<DecoderShape>(config.shape.family).tied;
-  if (tied) return "torch's side of this suite knows no tied head: it is in another stage";
+  const auto* const llama = std::get_if<DecoderShape>(&config.shape.family);
+  if (gpt == nullptr && (llama == nullptr || llama->moe.experts > 0)) {
+    return absl::StrCat("torch's side of this suite knows gpt and llama, and not ",
+                        KindOf(config.shape));
+  }
+  if (gpt != nullptr ? gpt->tied : llama->tied) {
+    return "torch's side of this suite knows no tied head: it is in another stage";
+  }
   if (!config.model_folder.empty()) return "torch's side of this suite begins with drawn values";
   if (config.text_file.empty()) return "torch's side of this suite reads texts only";
   if (config.mesh.expert > 1) return "torch's side of this suite shares out no experts";
@@ -136,6 +140,7 @@ absl::StatusOr<PreparedCase> PrepareCase(const SuiteCase& of, const Suite& suite
                  {"steps", suite.steps},
                  {"warm_up", suite.warm_up}};
   if (!config.model_folder.empty()) made.inputs["folder"] = config.model_folder;
+  if (!config.model_export.empty()) made.inputs["export"] = FingerprintOf(config.model_export);
   absl::StatusOr<Session> session = OpenPlan({.file = config.schedule_file,
                                               .schedule = config.schedule_name,
                                               .parameters = config.parameters});

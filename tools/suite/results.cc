@@ -13,7 +13,7 @@ namespace stringline {
 namespace {
 
 constexpr int kForm = 1;
-constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+constexpr uint64_t kMostResultBytes = uint64_t{1} << 30;
 
 template <typename Value>
 Json OrNull(const std::optional<Value>& value) {
@@ -59,7 +59,7 @@ Repetition RepetitionOf(const Json& json) {
   return of;
 }
 
-Json SummaryAsJson(const CaseResult& result) {
+Json MediansAsJson(const CaseResult& result) {
   if (!result.IsMeasured()) return nullptr;
   const CaseSummary of = Summarise(result);
   return {{"step_us", of.step_us},
@@ -90,7 +90,7 @@ Json CaseAsJson(const CaseResult& result) {
           {"params", result.params},
           {"tokens_per_step", result.tokens_per_step},
           {"repetitions", std::move(repetitions)},
-          {"summary", SummaryAsJson(result)}};
+          {"summary", MediansAsJson(result)}};
 }
 
 CaseResult CaseOf(const Json& json) {
@@ -205,7 +205,7 @@ std::string Print(const SuiteResults& results) {
 }
 
 absl::StatusOr<SuiteResults> ReadResults(const std::string& path) {
-  SL_ASSIGN_OR_RETURN(const std::string text, ReadBytes(path, kMostBytes));
+  SL_ASSIGN_OR_RETURN(const std::string text, ReadBytes(path, kMostResultBytes));
   try {
     return ResultsOf(Json::parse(text));
   } catch (const Json::parse_error& error) {

@@ -325,6 +325,7 @@ class SuiteReader {
     YAML::Node whole = YAML::Clone(RunFileOf(root, parts));
     const RunConfig& config = made.config;
     if (!config.model_folder.empty()) whole["model"]["folder"] = WholePath(config.model_folder);
+    if (!config.model_export.empty()) whole["model"]["export"] = WholePath(config.model_export);
     if (!config.text_file.empty()) whole["data"]["text"] = WholePath(config.text_file);
     if (!config.tokens_file.empty()) whole["data"]["tokens"] = WholePath(config.tokens_file);
     whole["schedule"]["file"] = kPlanOfCase;

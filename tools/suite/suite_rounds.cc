@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/fnv.h"
 #include "schedlang/base/status.h"
-#include "tools/fingerprint.h"
 #include "tools/suite/machine.h"
 #include "tools/suite/measure.h"
 #include "tools/write_file.h"
@@ -99,7 +98,7 @@ class SuiteRounds {
     const Json& versions = measured_.results.versions;
     std::string all = absl::StrCat(side, row.inputs.dump(), measured_.results.device.dump(),
                                    OwnVersions(versions).dump());
-    if (!own) absl::StrAppend(&all, torch_.version, FingerprintOf(torch_.program));
+    if (!own) absl::StrAppend(&all, torch_.version, torch_.programs);
     row.key = KeyOfText(all);
     const CaseResult* const old = before ? before->Find(row.name, row.side) : nullptr;
     if (row.reason.empty() && old != nullptr && old->key == row.key) {

@@ -92,7 +92,7 @@ class Loop(schedules.PipelineScheduleMulti):  # type: ignore[misc]
     ) -> None:
         arg_mbs, kwarg_mbs = self._check_inputs(arg_mbs, kwarg_mbs, target_mbs, losses)
         self._initialize(arg_mbs, kwarg_mbs, target_mbs, loss_kwargs)
-        step = Step(self, arg_mbs, kwarg_mbs, target_mbs, loss_kwargs or {})
+        step = Step(self, arg_mbs, kwarg_mbs, target_mbs, loss_kwargs or {}, return_outputs)
         if self._has_backward:
             self._replicas.begin()
         for order in self._orders:
@@ -106,7 +106,7 @@ class Loop(schedules.PipelineScheduleMulti):  # type: ignore[misc]
         if losses is not None and step.losses:
             losses[:] = [loss for _, loss in sorted(step.losses.items())]
         last = [stage for stage in self._stages if stage.is_last]
-        if last and return_outputs:
+        if last and step.outputs is not None:
             last[0].output_chunks[:] = [output for _, output in sorted(step.outputs.items())]
 
     def sum_replicas(self, stage: int) -> None:

@@ -9,7 +9,7 @@ from ..errors import ScheduleError
 from ..plan import Plan
 from .loaded import Runtime
 from .loop import Loop
-from .planned import Performed, places_of, plan_of, without_pairs
+from .planned import Performed, places_of, plan_of, ranks_of_pipes, without_pairs
 from .used import FSDPModule, Stage, demand, form, schedules
 
 
@@ -104,6 +104,13 @@ def _stages_of(stages: Any) -> list[Any]:
 
 def _by_number(plan: Plan, rank: int, given: Sequence[Any]) -> dict[int, Any]:
     """The stages by their number in the plan; ValueError where they are not those of the rank."""
+    for mapping in ranks_of_pipes(plan):
+        idle = set(range(len(plan.first) - 1)) - set(mapping.values())
+        if idle:
+            raise ValueError(
+                f"stages: rank {min(idle)} of {plan.schedule} has no stage"
+                f"{' of one pipe' if plan.pipes else ''}; torch wants one on every rank"
+            )
     places = places_of(plan, rank)
     wanted = [place.stage_index for place in places]
     indices = [int(stage.stage_index) for stage in given]

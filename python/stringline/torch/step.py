@@ -23,14 +23,17 @@ _Key = tuple[str, int, int]  # kind, stage, microbatch
 class Step:
     """One step of a rank. ``perform`` its orders, then ``end``."""
 
-    def __init__(self, loop: Loop, arguments: Any, keywords: Any, targets: Any, of_loss: Any):
+    def __init__(
+        self, loop: Loop, arguments: Any, keywords: Any, targets: Any, of_loss: Any, outputs: bool
+    ):
+        """``of_loss`` are more keywords of the loss; ``outputs`` says whether they are kept."""
         self._loop = loop
         self._arguments, self._keywords, self._targets = arguments, keywords, targets
         self._of_loss = of_loss
         self._sent: dict[_Key, list[Any]] = {}
         self._received: dict[_Key, list[Any]] = {}
         self.losses: dict[int, Any] = {}  # by microbatch
-        self.outputs: dict[int, Any] = {}
+        self.outputs: dict[int, Any] | None = {} if outputs else None
 
     def perform(self, order: Order) -> None:
         _MEANINGS[order.kind](self, order)
@@ -45,10 +48,14 @@ class Step:
         self._wait(self._received, ("RECV_F", order.place, order.microbatch))
         keywords = self._keywords[order.in_batch]
         output = stage.forward_one_chunk(
-            order.microbatch, self._arguments[order.in_batch], keywords
+            order.microbatch,
+            self._arguments[order.in_batch],
+            keywords,
+            save_forward_output=False,
         )
         if stage.is_last:
-            self.outputs[order.in_batch] = output
+            if self.outputs is not None:
+                self.outputs[order.in_batch] = output
             if loop._loss_fn is not None and (loop._has_backward or self._targets is not None):
                 self.losses[order.in_batch] = self._loss(output, order.in_batch)
         following = loop.stage_beside(order, 1)

@@ -50,4 +50,4 @@ def page(rows):
     yield "## Training"
     yield ""
     yield (f"[SUITE.md](SUITE.md): {len(rows)} cases of `stringline bench tools/bench/suite.yaml` "
-           "in torch.distributed.pipelining and here. The rows above are the first of each model.")
+           "in torch.distributed.pipelining and here. In the table at the top is the first of each model.")

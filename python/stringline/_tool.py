@@ -1,0 +1,35 @@
+"""What only the command line does: it has an executor, and draws PDF and PNG. The package has not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+
+
+def run(what: str, *words: str, file: tuple[str, str]) -> tuple[int, str]:
+    """``stringline WORD FILE …`` with a file of this name and text: its exit status and what it
+    prints.
+
+    The program is the one on the path, or that which STRINGLINE_TOOL names.
+
+    Raises:
+        NotImplementedError: there is none; ``what`` is what needs it.
+        ValueError: it refuses the options, or a file is wrong.
+    """
+    program = os.environ.get("STRINGLINE_TOOL") or shutil.which("stringline")
+    if program is None:
+        raise NotImplementedError(
+            f"{what} needs the command line, and there is no 'stringline' on the path"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        name, text = file
+        path = os.path.join(folder, name)
+        with open(path, "w", encoding="utf-8") as opened:
+            opened.write(text)
+        command = [program, words[0], path, *words[1:]]
+        ran = subprocess.run(command, capture_output=True, text=True)
+        if ran.returncode not in (0, 1):
+            raise ValueError(ran.stderr.strip().removeprefix("stringline: ").removeprefix("--"))
+        return ran.returncode, ran.stdout.replace(path, name)
