@@ -52,6 +52,21 @@ absl::Status CheckSpan(const std::vector<RankTrace>& traces, const std::vector<T
   return absl::OkStatus();
 }
 
+// Something is known of when every rank did what it did.
+absl::Status CheckTimes(const Plan& plan, const TracedTimes& times,
+                        const std::vector<RankTrace>& traces) {
+  for (int r = 0; r < plan.ranks(); ++r) {
+    const auto first = times.spans.begin() + plan.first[r];
+    const auto last = times.spans.begin() + plan.first[r + 1];
+    if (std::any_of(first, last, [](const auto& span) { return span.has_value(); })) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(traces[r].file,
+                     ": nothing that a GPU did was launched within a range PP:…; are launches "
+                     "(cuda_runtime) in the trace?"));
+  }
+  return absl::OkStatus();
+}
+
 class StepOnOneClock {
  public:
   StepOnOneClock(const TracedPlan& traced, TracedTimes times)
@@ -174,7 +189,8 @@ class StepOnOneClock {
         const uint32_t send = wiring_.wires[recv].other;
         if (send == kNoAction || !times_.spans[recv] || !times_.spans[send]) continue;
         if (begun_ns_[i] > times_.spans[send]->start_ns) continue;
-        lengths_ns.push_back(times_.spans[recv]->end_ns - times_.spans[send]->start_ns);
+        const int64_t length_ns = times_.spans[recv]->end_ns - times_.spans[send]->start_ns;
+        lengths_ns.push_back(std::max<int64_t>(length_ns, 0));  // clocks may drift
       }
     }
     if (lengths_ns.empty()) return std::numeric_limits<int64_t>::max();
@@ -252,6 +268,7 @@ absl::StatusOr<ImportedStep> ImportStep(std::vector<RankTrace> traces, std::opti
   SL_RETURN_IF_ERROR(CheckSpan(traces, steps));
   SL_ASSIGN_OR_RETURN(TracedPlan traced, PlanOfTraces(traces, steps));
   const TracedTimes times = TimesOf(traced, traces, steps);
+  SL_RETURN_IF_ERROR(CheckTimes(traced.plan, times, traces));
   StepOnOneClock told(traced, times);
   const AlignedClocks clocks = told.Align(traces);
   const std::vector<std::vector<TimeSpan>> computations = told.Computations();

@@ -43,7 +43,8 @@ struct ImportedStep {
 };
 
 // Traces in any order; `step` as ChooseStep takes it. Errors, all InvalidArgument that name a file:
-// no trace; two of one rank; those of ChooseStep and PlanOfTraces; times that are days apart.
+// no trace; two of one rank; those of ChooseStep and PlanOfTraces; times that are days apart;
+// a rank whose GPU ran nothing that a range launched.
 absl::StatusOr<ImportedStep> ImportStep(std::vector<RankTrace> traces, std::optional<int> step);
 
 }  // namespace stringline

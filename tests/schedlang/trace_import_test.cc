@@ -314,6 +314,8 @@ TEST_F(BrokenTraces, AreRefusedInOneSentence) {
       Said({one, With(two, "PP:1RECV_F1\"", "RECV_F1\"")}),
       "r1.json: step 2: rank 1 waits forever at 1F1 for the activation of stage 0, microbatch "
       "1; is a range missing from the trace?");
+  EXPECT_EQ(Said({one, With(two, "\"cuda_runtime\"", "\"cpu_op\"")}).substr(0, 60),
+            "r1.json: nothing that a GPU did was launched within a range ");
   EXPECT_EQ(Said({one, With(two, "1790857026", "1690857026")}),
             "r1.json: its times are days from those of r0.json; are both of one run?");
 }
