@@ -79,7 +79,7 @@ absl::StatusOr<std::vector<int>> LayersOfStages(const RunConfig& config, const P
                                                    config.layers_per_stage.size(),
                                                    " stages, but the schedule has ", stages));
   }
-  switch (plan.split.kind) {
+  switch (config.split_balanced ? Split::Kind::kBalanced : plan.split.kind) {
     case Split::Kind::kLayers:
       return plan.split.layers;
     case Split::Kind::kLayout:

@@ -282,7 +282,10 @@ class RunFile : private SectionReader {
   absl::Status TakeExport(const YAML::Node& model) {
     config_->model_export = BesideFile(config_->model_export);
     SL_ASSIGN_OR_RETURN(config_->shape, ReadExportedShape(config_->model_export, wishes_.context));
-    if (wishes_.split == std::vector<std::string>{"balanced"}) return absl::OkStatus();
+    const absl::Status fits = CheckShape(config_->shape.WithMicrobatch(wishes_.microbatch));
+    if (!fits.ok()) return Complain(model, fits.message());
+    config_->split_balanced = wishes_.split == std::vector<std::string>{"balanced"};
+    if (config_->split_balanced) return absl::OkStatus();
     std::vector<int>& layers = config_->layers_per_stage;
     for (const std::string& word : wishes_.split) {
       if (!absl::SimpleAtoi(word, &layers.emplace_back())) layers.pop_back();

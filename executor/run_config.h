@@ -18,8 +18,9 @@
 //                        as it takes]
 //   export               a file of torch.export.save (torch_model/export_file.h), whose program is
 //                        the model, and with whose parameters the run begins; context [that of the
-//                        program, which is the longest]. Its `split` may also name modules, with each of which a stage
-//                        begins
+//                        program, which is the longest]. Its `split` may also be
+//                        `balanced`, by the work of its layers, or name modules, with each of
+//                        which a stage begins
 //   kind: gpt [no kind]  layers width heads context vocabulary [256] tied [false]
 //   kind: llama          layers width heads kv_heads [heads] head_dim [width / heads] hidden
 //                        context vocabulary [256] theta [10000] epsilon [1e-5] stddev [0.02], of
@@ -113,6 +114,7 @@ struct RunConfig {
   std::string model_folder;           // model.folder; "": parameters are drawn from the seed
   std::string model_export;           // model.export; "": the same
   std::vector<int> layers_per_stage;  // model.split; empty (the default): even
+  bool split_balanced = false;        // model.split of an export is `balanced`
   std::string text_file;              // data.text, or ""
   std::string tokens_file;            // data.tokens, or ""
   std::string tokens_dtype;           // data.dtype; "" (the default): what the file says

@@ -23,4 +23,4 @@ target_compile_definitions(export_writer PRIVATE STRINGLINE_SOURCE_DIR="${CMAKE_
 add_test(NAME torch_export
   COMMAND ${CMAKE_SOURCE_DIR}/tools/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/export_test.py
     $<TARGET_FILE:export_writer> $<TARGET_FILE:stringline> ${CMAKE_SOURCE_DIR})
-set_tests_properties(torch_export PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 400)
+set_tests_properties(torch_export PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 600)

@@ -315,7 +315,9 @@ void DeclareBenchOptions(CLI::App& app, Flags& flags) {
   CLI::Option* list = app.add_flag("--list", flags.list,
                                    "Only say which cases there are, and why one cannot be run");
   CLI::Option* again = app.add_flag(
-      "--again", flags.again, "Measure all cases anew, also those that the results hold already");
+      "--again", flags.again,
+      "Use nothing of before: measure all cases anew, also those that the results hold, and search "
+      "for the orders of search blocks anew");
   CLI::Option* page = app.add_option("--page", flags.page,
                                      "Also write the tables as a page, our figures beside torch's");
   page->type_name("FILE.md");

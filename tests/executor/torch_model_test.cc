@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -13,7 +14,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "executor/checkpoint/model_folder.h"
+#include "executor/checkpoint/tensor_file.h"
 #include "executor/reference.h"
+#include "executor/run_config.h"
 #include "executor/torch_model/export_file.h"
 #include "executor/torch_model/raise.h"
 #include "stages/text.h"
@@ -429,6 +433,69 @@ TEST(TorchModelTest, LooksAtAngles) {
   ASSERT_FALSE(raised.ok());
   EXPECT_THAT(std::string(raised.status().message()),
               HasSubstr("is not known here: the angle of position"));
+}
+
+TEST(TorchModelTest, RunFilesCutIt) {
+  TwoLayers().Write(ArchivePath());
+  const std::string file = ArchivePath() + ".yaml";
+  const auto read = [&](const std::string& more) {
+    std::ofstream(file) << "schedule: {file: x.sched, P: 2, M: 2}\nmodel: {export: "
+                        << ArchivePath() << more << "}\ndata: {tokens: t, microbatch: 4}\n"
+                        << "train: {steps: 1, learning_rate: 0}\n";
+    return ReadRunConfig(file);
+  };
+  const auto plain = read(", context: 2");
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_EQ(plain->model_export, std::filesystem::path(ArchivePath()).lexically_normal());
+  EXPECT_TRUE(plain->layers_per_stage.empty());
+  EXPECT_TRUE(plain->shape.layers() == 2 && plain->shape.tokens() == 8);
+  EXPECT_EQ(read(", split: [0, 2]")->layers_per_stage, (std::vector<int>{0, 2}));
+  const auto named = read(", split: [blocks.1, norm]");
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_EQ(named->layers_per_stage, (std::vector<int>{0, 1, 0}));
+  EXPECT_EQ(named->shape.layers(), 1);
+  EXPECT_EQ(read(", split: [blocks.7]").status().message(),
+            file + ":2: model.split: the model has no module 'blocks.7'");
+  EXPECT_EQ(read(", split: blocks.1")->layers_per_stage, (std::vector<int>{0, 0}));
+  EXPECT_TRUE(read(", split: balanced")->split_balanced);
+  EXPECT_EQ(read(", layers: 2").status().message(), file + ":2: unknown key 'model.layers'");
+  EXPECT_EQ(read(", context: 9").status().message(),
+            file + ":2: a context of 9 tokens, of a program with 3");
+}
+
+// Under every name that the program has for a tensor; any of them is read.
+TEST(TorchModelTest, SavesUnderItsOwnNames) {
+  TorchArchive made = TwoLayers();
+  made.Alias("head.weight", "embed.weight");
+  const auto shape = ReadBack(made);
+  ASSERT_TRUE(shape.ok()) << shape.status();
+  const auto stages = BuildModelStages(*shape, {2});
+  ASSERT_TRUE(stages.ok()) << stages.status();
+  EXPECT_EQ(stages->front().params.back().name, "head.weight");
+  const auto places_in = [&](Reference& reference) {
+    ParamPlaces places;
+    for (size_t p = 0; p < stages->front().params.size(); ++p) {
+      places.Add(stages->front().params[p], reference.param(static_cast<int>(p)));
+    }
+    return places;
+  };
+  Reference first(stages->front(), 1), second(stages->front(), 2);
+  const std::string folder = ArchivePath() + ".saved";
+  ASSERT_TRUE(SaveModelFolder(folder, *shape, 7, places_in(first).all()).ok());
+  {
+    const auto file = TensorFile::Open(ParamsFile(folder));
+    ASSERT_TRUE(file.ok()) << file.status();
+    std::vector<std::string> names;
+    for (const StoredTensor& tensor : file->header().tensors) names.push_back(tensor.name);
+    std::sort(names.begin(), names.end());
+    EXPECT_EQ(names, (std::vector<std::string>{"blocks.0.fc.weight", "blocks.1.fc.weight",
+                                               "embed.weight", "head.weight", "norm.weight"}));
+  }
+  const absl::Status loaded = LoadModelFolder(folder, *shape, places_in(second).all());
+  ASSERT_TRUE(loaded.ok()) << loaded;
+  for (int p = 0; p < 5; ++p) {
+    EXPECT_THAT(second.param(p), testing::ElementsAreArray(first.param(p))) << p;
+  }
 }
 
 // Whatever stands in a program, it is read or refused.

@@ -170,7 +170,8 @@ TEST(FoundTest, AgainSearchesAnew) {
 
 TEST(FoundTest, EveryCommandThatTakesSchedulesKnowsAgain) {
   for (const Command& command : Commands()) {
-    const bool takes_schedules = (command.options & (kPlanOptions | kTrainingOptions)) != 0;
+    const bool takes_schedules =
+        (command.options & (kPlanOptions | kTrainingOptions | kBenchOptions)) != 0;
     const Answer help = RunToolIn(SourceFolder(), {command.name, "--help"});
     EXPECT_EQ(absl::StrContains(help.out, "--again"), takes_schedules) << command.name;
   }

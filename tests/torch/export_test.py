@@ -203,6 +203,7 @@ def check_tool(torch, load_file, writer, tool, sources, model, name, folder):
 def main():
     writer, tool, sources = sys.argv[1:]
     torch, transformers, load_file = load_torch()
+    torch.set_num_threads(1)  # of tiny models
     good = True
     for name, config, how, modules in configs(transformers):
         with tempfile.TemporaryDirectory() as folder:

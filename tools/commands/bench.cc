@@ -70,8 +70,8 @@ int CompareFiles(const Flags& flags, const Output& output) {
   return slower == 0 ? kOk : kFindings;
 }
 
-int ListCases(const Suite& suite, const Output& output) {
-  const absl::StatusOr<std::vector<PreparedCase>> cases = PrepareCases(suite);
+int ListCases(const Flags& flags, const Suite& suite, const Output& output) {
+  const absl::StatusOr<std::vector<PreparedCase>> cases = PrepareCases(suite, flags.again);
   if (!cases.ok()) return Fail(output, cases.status().message());
   Json list = Json::array();
   for (const PreparedCase& prepared : *cases) {
@@ -145,7 +145,7 @@ int RunBench(const Flags& flags, const Output& output) {
   if (IsResults(flags.files[0])) return ShowResults(flags, output);
   const absl::StatusOr<Suite> suite = ReadSuite(flags.files[0]);
   if (!suite.ok()) return Fail(output, suite.status().message());
-  return flags.list ? ListCases(*suite, output) : MeasureFile(flags, *suite, output);
+  return flags.list ? ListCases(flags, *suite, output) : MeasureFile(flags, *suite, output);
 }
 
 }  // namespace stringline

@@ -122,7 +122,7 @@ void PrepareTorch(const Suite& suite, const Session& checked, const std::vector<
 
 }  // namespace
 
-absl::StatusOr<PreparedCase> PrepareCase(const SuiteCase& of, const Suite& suite) {
+absl::StatusOr<PreparedCase> PrepareCase(const SuiteCase& of, const Suite& suite, bool again) {
   PreparedCase made{.of = of};
   const RunConfig& config = of.config;
   const std::string& data = config.text_file.empty() ? config.tokens_file : config.text_file;
@@ -143,7 +143,8 @@ absl::StatusOr<PreparedCase> PrepareCase(const SuiteCase& of, const Suite& suite
   if (!config.model_export.empty()) made.inputs["export"] = FingerprintOf(config.model_export);
   absl::StatusOr<Session> session = OpenPlan({.file = config.schedule_file,
                                               .schedule = config.schedule_name,
-                                              .parameters = config.parameters});
+                                              .parameters = config.parameters,
+                                              .again = again});
   if (!session.ok()) {
     made.reason = std::string(session.status().message());
     return made;

@@ -25,7 +25,8 @@ struct PreparedCase {
   Json inputs;  // all that goes in, but for machine and versions
 };
 
-// Opens the schedule, checks it, cuts the model. Error: a file that cannot be read.
-absl::StatusOr<PreparedCase> PrepareCase(const SuiteCase& of, const Suite& suite);
+// Opens the schedule, checks it, cuts the model. `again`: as of PlanRequest. Error: a file that
+// cannot be read.
+absl::StatusOr<PreparedCase> PrepareCase(const SuiteCase& of, const Suite& suite, bool again);
 
 }  // namespace stringline

@@ -33,7 +33,7 @@ class SuiteRounds {
       : suite_(suite), out_(std::move(out)), watch_(watch) {}
 
   absl::StatusOr<MeasuredSuite> All(bool again) {
-    SL_ASSIGN_OR_RETURN(prepared_, PrepareCases(suite_));
+    SL_ASSIGN_OR_RETURN(prepared_, PrepareCases(suite_, again));
     SuiteResults& results = measured_.results;
     results.suite = std::filesystem::path(suite_.path).filename().string();
     results.date = DateNow();
@@ -171,10 +171,10 @@ class SuiteRounds {
 
 }  // namespace
 
-absl::StatusOr<std::vector<PreparedCase>> PrepareCases(const Suite& suite) {
+absl::StatusOr<std::vector<PreparedCase>> PrepareCases(const Suite& suite, bool again) {
   std::vector<PreparedCase> prepared;
   for (const SuiteCase& of : suite.cases) {
-    SL_ASSIGN_OR_RETURN(PreparedCase made, PrepareCase(of, suite));
+    SL_ASSIGN_OR_RETURN(PreparedCase made, PrepareCase(of, suite, again));
     prepared.push_back(std::move(made));
   }
   return prepared;

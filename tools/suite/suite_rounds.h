@@ -26,10 +26,11 @@ struct MeasuredSuite {
   bool stopped = false;
 };
 
-// All cases of the suite, made ready.
-absl::StatusOr<std::vector<PreparedCase>> PrepareCases(const Suite& suite);
+// All cases of the suite, made ready; with `again` orders of search blocks are searched for anew.
+absl::StatusOr<std::vector<PreparedCase>> PrepareCases(const Suite& suite, bool again);
 
-// Measures what `out` does not hold yet; with `again` all. The file is written after every
+// Measures what `out` does not hold yet; with `again` all, and nothing that was
+// found before is used. The file is written after every
 // repetition, whole. What cannot be measured has its reason there; it is tried again next time.
 //
 // Errors: a file that cannot be read or written; FailedPrecondition for one that holds results of
