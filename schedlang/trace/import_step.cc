@@ -52,13 +52,21 @@ absl::Status CheckSpan(const std::vector<RankTrace>& traces, const std::vector<T
   return absl::OkStatus();
 }
 
-// Something is known of when every rank did what it did.
+// Something is known of when every rank did what it did, and all that a host waited for.
 absl::Status CheckTimes(const Plan& plan, const TracedTimes& times,
                         const std::vector<RankTrace>& traces) {
   for (int r = 0; r < plan.ranks(); ++r) {
-    const auto first = times.spans.begin() + plan.first[r];
-    const auto last = times.spans.begin() + plan.first[r + 1];
-    if (std::any_of(first, last, [](const auto& span) { return span.has_value(); })) continue;
+    bool is_known = false;
+    for (uint32_t i = plan.first[r]; i < plan.first[r + 1]; ++i) {
+      is_known = is_known || times.spans[i].has_value();
+      if (times.on_device[r] != 0 || times.spans[i] || !IsRecv(plan.actions[i].kind)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          traces[r].file, ": nothing was done on a GPU, and no gloo:recv began in PP:",
+          Print(plan, plan.actions[i]),
+          "; was the GPU profiled (ProfilerActivity.CUDA)? Without one only gloo says when "
+          "messages arrive"));
+    }
+    if (is_known) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(traces[r].file,
                      ": nothing that a GPU did was launched within a range PP:…; are launches "

@@ -44,7 +44,7 @@ struct ImportedStep {
 
 // Traces in any order; `step` as ChooseStep takes it. Errors, all InvalidArgument that name a file:
 // no trace; two of one rank; those of ChooseStep and PlanOfTraces; times that are days apart;
-// a rank whose GPU ran nothing that a range launched.
+// a rank whose GPU ran nothing that a range launched, or a host that nothing tells of arrivals.
 absl::StatusOr<ImportedStep> ImportStep(std::vector<RankTrace> traces, std::optional<int> step);
 
 }  // namespace stringline

@@ -48,7 +48,7 @@ auto FirstIn(const Spans& spans, const TimeSpan& range) {
                           [](const TimeSpan& span, int64_t ns) { return span.start_ns < ns; });
 }
 
-TimeSpan OnHost(ActionKind kind, const RankTrace& trace, const NamedSpan& range) {
+std::optional<TimeSpan> OnHost(ActionKind kind, const RankTrace& trace, const NamedSpan& range) {
   TimeSpan span = range;
   if (IsSend(kind)) {
     const auto send = FirstIn(trace.sends, range);
@@ -56,10 +56,14 @@ TimeSpan OnHost(ActionKind kind, const RankTrace& trace, const NamedSpan& range)
       span.start_ns = send->start_ns;
     }
   } else if (IsRecv(kind)) {
+    bool is_asked_for = false;
     for (auto recv = FirstIn(trace.gloo, range);
          recv != trace.gloo.end() && IsWithin(recv->start_ns, range); ++recv) {
-      if (recv->name == "recv") span.end_ns = std::max(span.end_ns, recv->end_ns);
+      if (recv->name != "recv") continue;
+      span.end_ns = std::max(span.end_ns, recv->end_ns);
+      is_asked_for = true;
     }
+    if (!is_asked_for) return std::nullopt;
   }
   return span;
 }

@@ -314,6 +314,10 @@ TEST_F(BrokenTraces, AreRefusedInOneSentence) {
       Said({one, With(two, "PP:1RECV_F1\"", "RECV_F1\"")}),
       "r1.json: step 2: rank 1 waits forever at 1F1 for the activation of stage 0, microbatch "
       "1; is a range missing from the trace?");
+  EXPECT_EQ(Said({With(one, "\"stream\"", "\"s\""), With(two, "\"stream\"", "\"s\"")}),
+            "r0.json: nothing was done on a GPU, and no gloo:recv began in PP:0RECV_B0; was the "
+            "GPU profiled (ProfilerActivity.CUDA)? Without one only gloo says when messages "
+            "arrive");
   EXPECT_EQ(Said({one, With(two, "\"cuda_runtime\"", "\"cpu_op\"")}).substr(0, 60),
             "r1.json: nothing that a GPU did was launched within a range ");
   EXPECT_EQ(Said({one, With(two, "1790857026", "1690857026")}),
