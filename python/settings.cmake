@@ -1,4 +1,4 @@
-# Who installs a package meets what is missing here first.
+# Missing packages are reported here, before anything else.
 foreach(package Boost absl yaml-cpp nlohmann_json CLI11 ZLIB)
   find_package(${package} QUIET)
   if(NOT ${package}_FOUND)
@@ -10,11 +10,11 @@ if(NOT Python_FOUND)
   message(FATAL_ERROR "there are no headers of CPython 3.10 or later (python3-dev); tools/install brings them")
 endif()
 
-# What a library that Python loads is compiled with: it may be moved, and runs on other machines
-# than this one, so nothing is for this one's processor.
+# Flags of a library that Python loads: position-independent, and for any processor, since the
+# library runs on other machines.
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_SKIP_RPATH ON)
-# A fifth less to compile for a twentieth more to simulate: who installs it waits for the compiler.
+# A fifth less to compile for a twentieth more to simulate: an installation waits for the compiler.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")

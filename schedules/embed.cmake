@@ -1,7 +1,7 @@
 # cmake -DOUT=schedule_library.cc -DFOLDER=… -P embed.cmake: the library's files as one C++ source.
 file(GLOB files "${FOLDER}/*.sched")
 list(SORT files)
-set(text "// Made by schedules/embed.cmake.\n#include \"tools/schedule_library.h\"\n\nnamespace stringline {\n\n")
+set(text "// Made by schedules/embed.cmake.\n#include \"schedlang/ask/schedule_library.h\"\n\nnamespace stringline {\n\n")
 string(APPEND text "static constexpr LibrarySchedule kSchedules[] = {\n")
 foreach(file IN LISTS files)
   get_filename_component(name "${file}" NAME_WE)

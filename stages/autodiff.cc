@@ -1,6 +1,6 @@
 // The forward graph goes into a builder, and each node's gradients are appended, last node first;
-// for every value the sum of its gradients so far is kept. At the end each parameter's gradient is
-// made one that can be added to an accumulator.
+// every value keeps the sum of its gradients so far. At the end each parameter's gradient is made
+// accumulable.
 #include "stages/autodiff.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace stringline {
 namespace {
 
-// Which values have a gradient: params and inputs that are floats, and floats computed from such.
+// By value: has a gradient. True for float params and inputs, and for floats computed from them.
 std::vector<bool> Differentiable(const Graph& graph) {
   std::vector<bool> result(graph.values.size(), false);
   for (const Port& port : graph.inputs) {
@@ -32,7 +32,7 @@ std::vector<bool> Differentiable(const Graph& graph) {
   return result;
 }
 
-// Of two gradients of a BF16 parameter one may be F32, which both become.
+// Casts two gradients of a BF16 parameter to F32 if their types differ.
 void MakeAlike(Builder& builder, ValueId* a, ValueId* b) {
   if (builder.TypeOf(*a) == builder.TypeOf(*b)) return;
   for (ValueId* const value : {a, b}) {
@@ -41,7 +41,7 @@ void MakeAlike(Builder& builder, ValueId* a, ValueId* b) {
   }
 }
 
-// Appends the gradients of one node's inputs and adds them into `grads`.
+// Appends the gradients of a node's inputs and adds them into `grads`.
 absl::Status StepBack(Builder& builder, const Node& node, const std::vector<bool>& differentiable,
                       std::vector<ValueId>& grads) {
   std::vector<ValueId> output_grads;
@@ -79,8 +79,8 @@ absl::Status StepBack(Builder& builder, const Node& node, const std::vector<bool
   return absl::OkStatus();
 }
 
-// Which values a param's accumulator can take as they are: those from a node that can accumulate,
-// and that nobody else asks for. By value of `graph`.
+// By value of `graph`: a param's accumulator can take it directly. True for outputs of nodes that
+// can accumulate, if read by nothing else.
 std::vector<bool> Accumulable(const Graph& graph, const std::vector<ValueId>& anchors,
                               const std::vector<ValueId>& param_grads) {
   std::vector<bool> result(graph.values.size(), false);
@@ -103,8 +103,8 @@ std::vector<bool> Accumulable(const Graph& graph, const std::vector<ValueId>& an
   return result;
 }
 
-// Makes every param's gradient one that its accumulator, which is F32, can take; where it is not,
-// a scale by 1 or a cast stands in between.
+// Makes every param's gradient fit its accumulator, which is F32; if needed by a scale by 1 or a
+// cast.
 void MakeAccumulable(Builder& builder, const std::vector<ValueId>& anchors,
                      std::vector<ValueId>* param_grads) {
   const std::vector<bool> accumulable = Accumulable(builder.graph(), anchors, *param_grads);

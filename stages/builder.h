@@ -1,7 +1,7 @@
-// Appends to a graph, node by node, with types inferred and names kept unique.
+// Appends to a graph, node by node; infers types and keeps names unique.
 //
-// What does not fit is a bug of the caller (SL_CHECK): whoever builds from a user's numbers checks
-// them first, and the text reader asks InferTypes itself.
+// A misfit is a bug of the caller (SL_CHECK): code that builds from a user's numbers checks them
+// first, and the text reader calls InferTypes itself.
 #pragma once
 
 #include <string>
@@ -16,14 +16,14 @@ namespace stringline {
 class Builder {
  public:
   Builder() = default;
-  // Goes on where `graph` ends.
+  // Goes on at the end of `graph`.
   explicit Builder(Graph graph);
 
   ValueId Input(Role role, int index, Type type, const std::string& name);
   void Output(Role role, int index, ValueId value);
 
-  // Appends a node with one output. Without a name the output is named after the op; a name that
-  // is taken gets a number.
+  // Appends a node with one output. Without a name the output is named after the op; a taken name
+  // gets a number.
   ValueId Append(Op op, std::vector<ValueId> inputs, std::vector<double> attributes = {},
                  const std::string& name = "");
   // The same for a node with any number of outputs: `name`, `name.1`, `name.2`.
@@ -34,7 +34,7 @@ class Builder {
   const Type& TypeOf(ValueId value) const { return graph_.values[value].type; }
   const Graph& graph() const { return graph_; }
 
-  // The graph so far, canonical: inputs that came between nodes are numbered first.
+  // The graph so far, canonical: inputs added between nodes are numbered first.
   Graph Finish() const;
 
  private:

@@ -1,6 +1,6 @@
-// Places by compute part: from the front, depth by depth, for what hangs on what comes in; from the
-// back, by who reads it, for the rest. A place is 2 d for compute part d and 2 d + 1 for network
-// part d; sorting the nodes by place is the order.
+// Places by compute part: from the front, depth by depth, for nodes that depend on incoming values;
+// from the back, by their readers, for the rest. A place is 2 d for compute part d and 2 d + 1 for
+// network part d; sorting the nodes by place is the order.
 #include "stages/cut.h"
 
 #include <algorithm>
@@ -15,11 +15,11 @@
 namespace stringline {
 namespace {
 
-constexpr int kAnywhere = -1;  // hangs on nothing that comes in
+constexpr int kAnywhere = -1;  // depends on no incoming value
 
 struct Placing {
   const Graph& graph;
-  std::vector<int> depth;       // by value: cutting collectives on the way to it
+  std::vector<int> depth;       // by value: cutting collectives on the longest path to it
   std::vector<int> there_from;  // by value; differs from depth for exchanged counts
   std::vector<int> place;       // by node
 };
@@ -30,14 +30,14 @@ int DeepestInput(const Node& node, const std::vector<int>& of_value) {
   return deepest;
 }
 
-// What comes in, and what hangs on it.
+// Places nodes that depend on incoming values.
 void PlaceForwards(Placing* placing) {
   const Graph& graph = placing->graph;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     const bool collective = IsCollective(node.op);
     int from = DeepestInput(node, collective ? placing->depth : placing->there_from);
-    // A collective is called as early as it can be, whatever it hangs on.
+    // A collective is called as early as possible, whatever its dependencies.
     if (collective || node.op == Op::kCrossEntropyGrad) from = std::max(from, 0);
     if (from == kAnywhere) continue;
     placing->place[n] = 2 * from + (collective ? 1 : 0);
@@ -48,11 +48,11 @@ void PlaceForwards(Placing* placing) {
   }
 }
 
-// What hangs on nothing: as late as its readers allow.
+// Places the other nodes: as late as their readers allow.
 void PlaceBackwards(int last_part, Placing* placing) {
   const Graph& graph = placing->graph;
   std::vector<int>& place = placing->place;
-  std::vector<int> needed(graph.values.size(), kAnywhere);  // by which compute part
+  std::vector<int> needed(graph.values.size(), kAnywhere);  // the compute part that needs it
   std::vector<bool> waits(graph.nodes.size(), false);
   for (size_t n = 0; n < graph.nodes.size(); ++n) waits[n] = place[n] == kAnywhere;
   for (size_t n = graph.nodes.size(); n-- > 0;) {
@@ -70,7 +70,7 @@ void PlaceBackwards(int last_part, Placing* placing) {
       needed[value] = needed[value] == kAnywhere ? by : std::min(needed[value], by);
     }
   }
-  std::vector<int> made_in(graph.values.size(), kAnywhere);  // by nodes that wait
+  std::vector<int> made_in(graph.values.size(), kAnywhere);  // by nodes placed here
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     if (!waits[n]) continue;
     const int with = DeepestInput(graph.nodes[n], made_in);
@@ -106,8 +106,8 @@ Cut Ordered(const Placing& placing, int compute_parts) {
   return cut;
 }
 
-// A graph whose compute parts can run in any order: none reads what another one makes. What several
-// of them need each computes for itself.
+// A graph whose compute parts can run in any order: no part reads another's results, and each
+// computes shared values for itself.
 class PartByPart {
  public:
   explicit PartByPart(const Placing& placing)
@@ -165,7 +165,7 @@ class PartByPart {
   const Placing& placing_;
   const Graph& graph_;
   const std::vector<int> producers_;
-  std::set<int> is_result_;  // nodes that give what a port hands out
+  std::set<int> is_result_;  // nodes whose values are outputs of the graph
   std::set<std::string> names_;
   Cut cut_;
 };

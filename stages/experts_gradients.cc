@@ -1,7 +1,7 @@
 // The gradient rules of the experts' ops.
 //
-// Rows go there and come back by each other: the gradient of dispatch is combine, that of gathering
-// is summing, and the other way round. The backward uses the forward's order, counts and received:
+// Rows travel out and back by inverse ops: the gradient of dispatch is combine, and the gradient of
+// gathering is summing; and vice versa. The backward uses the forward's order, counts and received:
 // it exchanges no counts.
 #include "stages/builder.h"
 #include "stages/gradients.h"

@@ -1,5 +1,5 @@
-// A rule compares the types of the inputs and gives those of the outputs. What does not fit is told
-// with what the op wants and what was seen. The letters are those of ops.def.
+// A rule compares the types of the inputs and gives those of the outputs. An error names the types
+// that the op wants and the types seen. The letters are those of ops.def.
 #include <cmath>
 #include <string>
 
@@ -29,7 +29,7 @@ bool Integers(const Type& type, size_t rank) {
 }
 bool Integers(const Type& type) { return type.dtype == DType::kI32 && !type.shape.empty(); }
 
-// Do they agree in all dimensions but the last?
+// True if the two agree in all dimensions but the last.
 bool SameLeading(const Type& a, const Type& b) {
   return std::vector<int64_t>(a.shape.begin(), a.shape.end() - 1) ==
          std::vector<int64_t>(b.shape.begin(), b.shape.end() - 1);
@@ -55,7 +55,7 @@ absl::Status CheckWhole(absl::string_view what, double number, int64_t least, in
       absl::StrCat(what, " is ", number, ", not a whole number in ", least, " .. ", most));
 }
 
-// What travels: (rows,C) or (rows).
+// Travelling rows: (rows,C) or (rows).
 bool Rows(const Type& type) { return Floats(type, 1) || Activations(type, 2); }
 
 bool CountsFit(const Type& counts, const Type& received) {

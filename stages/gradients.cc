@@ -39,7 +39,7 @@ Grads GradientOfScale(Builder& builder, const Node& node, OutputGrads dy, const 
   return {builder.Append(Op::kScale, {dy[0]}, node.attributes)};
 }
 
-// A cast back.
+// The cast back.
 Grads GradientOfCast(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
   const DType dtype = builder.TypeOf(node.inputs[0]).dtype;
   return {builder.Append(Op::kCast, {dy[0]}, {8.0 * BytesOf(dtype)})};
@@ -96,7 +96,7 @@ Grads GradientOfHeadNorm(Builder& builder, const Node& node, OutputGrads dy, con
                            {node.attributes[0], node.attributes[1]});
 }
 
-// A turn back.
+// The inverse rotation.
 Grads GradientOfRotary(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
   std::vector<double> attributes = node.attributes;
   attributes[3] = -attributes[3];

@@ -1,8 +1,8 @@
-// The gradient rules that ops.def names: the contract is GradientRule's in ops.h.
+// The gradient rules named by ops.def: the contract is GradientRule's in ops.h.
 //
-// A rule emits separate nodes for what is separate work (a product's input gradient and its weight
-// gradient), so that the dI/dW split is a closure over nodes; what comes out of one pass over the
-// data (a norm's three gradients) is one node.
+// A rule emits separate nodes for separate work (a product's input gradient and its weight
+// gradient), so the dI/dW split is a closure over nodes; the results of one pass over the data (a
+// norm's three gradients) are one node.
 #pragma once
 
 #include <vector>
@@ -43,7 +43,7 @@ Grads GradientOfHeadNorm(Builder& builder, const Node& node, OutputGrads dy, con
 Grads GradientOfRotary(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfSwiglu(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 
-// Those of the experts: experts_gradients.cc.
+// Gradients of the experts' ops: experts_gradients.cc.
 Grads GradientOfRoute(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfBalanceLoss(Builder& builder, const Node& node, OutputGrads dy,
                             const Wanted& wanted);

@@ -1,11 +1,11 @@
-// What a stage computes, as a small graph in static single assignment.
+// A stage's computation as a small graph in static single assignment.
 //
-// Values are dense row-major tensors; nodes are in an order in which they can run; a node is a pure
-// function of its inputs. Nothing aliases and nothing is done in place: where buffers are shared is
-// the memory planner's business. Views do not exist, layout changes are ops.
+// Values are dense row-major tensors; nodes are in topological order; a node is a pure function of
+// its inputs. Nothing aliases and nothing is done in place: shared buffers are the memory planner's
+// business. Views do not exist, layout changes are ops.
 //
-// What a graph's inputs and outputs are *for* is said by their role: the executor binds buffers by
-// role and index and never by name.
+// The purpose of a graph's inputs and outputs is given by their roles: the executor binds buffers
+// by role and index and never by name.
 #pragma once
 
 #include <cstdint>
@@ -37,20 +37,20 @@ enum class Op : uint8_t {
 
 enum class Role : uint8_t {
   // inputs
-  kParam,    // index: which parameter of the stage
+  kParam,    // index: the parameter of the stage
   kInput,    // the activation entering the stage; tokens (I32) for the model's first stage
-  kTarget,   // last stage: what the loss compares with
+  kTarget,   // last stage: the tokens that the loss compares with
   kOutGrad,  // gradient of the stage's output (not for the last stage: its seed is 1)
-  // outputs of one program, inputs of a later one
+  // outputs of a program, inputs of a later program
   kSaved,  // index: F -> B, or F -> I and W
   kStash,  // index: I -> W
   // outputs
   kOutput,     // the activation leaving the stage (not for the last stage)
   kLoss,       // last stage: F32 scalar, the sum over the microbatch's tokens
-  kAuxLoss,    // index: which MoE layer of the stage; F32 scalar, added to the loss: a sum as well
-  kDropped,    // index as kAuxLoss; F32 scalar: slots that no expert takes, for want of capacity
+  kAuxLoss,    // index: the MoE layer of the stage; F32 scalar, added to the loss: a sum as well
+  kDropped,    // index as kAuxLoss; F32 scalar: slots without an expert, for lack of capacity
   kInGrad,     // gradient of the stage's input (not for the first stage)
-  kParamGrad,  // index: which parameter; *added* into its accumulator, never overwriting it
+  kParamGrad,  // index: the parameter; *added* into its accumulator, never overwriting it
 };
 const char* NameOf(Role role);
 
@@ -79,11 +79,11 @@ struct Port {
   friend bool operator==(const Port&, const Port&) = default;
 };
 
-// Ports are in any order and of any number; a value may stand in several of them. In particular a
-// value may be an input and an output at once: handed on as it is, without a node that copies it.
+// Ports are in any order and of any number; a value may be in several of them, also as an input and
+// an output: then it is handed on without a copy.
 //
 // A graph is canonical when its values are numbered by their definition: the inputs in the order of
-// their ports, then every node's outputs. Every function that gives a graph gives a canonical one.
+// their ports, then every node's outputs. All functions that return a graph return a canonical one.
 struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;
@@ -93,14 +93,14 @@ struct Graph {
 };
 
 // The graph of some of `graph`'s nodes (ascending indices) between these ports: canonical, with the
-// names it had. Every value the nodes read must come from an input port or an earlier kept node.
+// same names. Every value read must come from an input port or an earlier kept node.
 Graph Extract(const Graph& graph, const std::vector<int>& nodes, const std::vector<Port>& inputs,
               const std::vector<Port>& outputs);
 
-// The nodes (ascending) that `targets` are computed from.
+// The nodes (ascending) on which `targets` depend.
 std::vector<int> NodesBehind(const Graph& graph, const std::vector<ValueId>& targets);
 
-// For every value the node that gives it, or -1 for an input.
+// By value: its producer, or -1 for an input.
 std::vector<int> Producers(const Graph& graph);
 
 }  // namespace stringline

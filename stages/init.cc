@@ -32,7 +32,7 @@ uint64_t HashOf(const std::string& name) {
 // In (0, 1).
 double Uniform(uint64_t bits) { return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53; }
 
-// Of the whole parameter `count` elements from the first on.
+// Fills `count` elements of the whole parameter from `first_element` on.
 void FillNormal(uint64_t key, float stddev, int64_t first_element, int64_t count, float* data) {
   for (int64_t i = first_element; i < first_element + count; ++i) {
     const uint64_t first = Mix(key + kGolden * static_cast<uint64_t>(2 * i + 1));
@@ -42,8 +42,8 @@ void FillNormal(uint64_t key, float stddev, int64_t first_element, int64_t count
   }
 }
 
-// An element knows nothing of the others, so threads share a large parameter; where the system
-// gives none of them, this one does it all.
+// Elements are independent, so threads share a large parameter; if the system grants none, the
+// caller's thread fills all of it.
 void FillNormalTogether(uint64_t key, float stddev, int64_t first_element, int64_t count,
                         float* data) {
   constexpr int64_t kPiece = 1 << 20;

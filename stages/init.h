@@ -15,8 +15,8 @@
 
 namespace stringline {
 
-// Fills data[0 .. param.type.elements()). i counts in the whole parameter: of one that is shared
-// out over the expert ranks (Param::expert) this is the piece of `expert_rank`.
+// Fills data[0 .. param.type.elements()). i counts in the whole parameter; for a parameter shared
+// out over the expert ranks (Param::expert), `data` is the piece of `expert_rank`.
 void Initialize(const Param& param, uint64_t seed, float* data, int expert_rank = 0);
 
 }  // namespace stringline

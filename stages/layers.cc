@@ -24,8 +24,8 @@ absl::StatusOr<std::vector<int>> SplitEven(int layers, int stages) {
 absl::StatusOr<std::vector<int>> SplitBalanced(int layers, int stages, double first, double layer,
                                                double last) {
   SL_RETURN_IF_ERROR(SplitEven(layers, stages).status());
-  // Give the layers out one by one, always to the stage that is then the least slow: with equal
-  // layers that is optimal. The stages between the first and the last have one to begin with.
+  // Gives the layers out one by one, always to the stage with the least resulting load: optimal for
+  // equal layers. The stages between the first and the last begin with a layer each.
   std::vector<int> result(stages, 0);
   const auto load = [&](int s, int count) {
     return count * layer + (s == 0 ? first : 0) + (s == stages - 1 ? last : 0);
@@ -49,7 +49,7 @@ absl::StatusOr<std::vector<int>> SplitBalanced(const std::vector<double>& layers
   std::vector<double> sums(count + 1, 0);
   for (int i = 0; i < count; ++i) sums[i + 1] = sums[i] + layers[i];
   const double never = std::numeric_limits<double>::infinity();
-  // slowest[s][n]: of the first s + 1 stages with the first n layers; taken: those of stage s.
+  // slowest[s][n]: of the first s + 1 stages with the first n layers; taken: the layers of stage s.
   std::vector<std::vector<double>> slowest(stages, std::vector<double>(count + 1, never));
   std::vector<std::vector<int>> taken(stages, std::vector<int>(count + 1, 0));
   for (int s = 0; s < stages; ++s) {

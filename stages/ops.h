@@ -1,4 +1,4 @@
-// The table of ops as data: what ops.def says, with the rules as functions.
+// The table of ops as data: the rows of ops.def, with the rules as functions.
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@ namespace stringline {
 
 class Builder;
 
-// The types of a node's outputs from those of its inputs, or InvalidArgument that says what does
-// not fit. Number of inputs and attributes are already right.
+// The types of a node's outputs from those of its inputs, or InvalidArgument with the misfit. The
+// numbers of inputs and attributes are already right.
 using ShapeRule = absl::StatusOr<std::vector<Type>> (*)(absl::Span<const Type> inputs,
                                                         absl::Span<const double> attributes);
 
-// Appends the nodes that give the gradients of a node's inputs. `output_grads` has -1 where nothing
-// depends on an output. Only inputs with `wanted` set need a gradient; the result has one value per
-// input, -1 for none. The rule may use the node's inputs and outputs as they are in `builder`.
+// Appends the nodes for the gradients of a node's inputs. `output_grads` has -1 for outputs without
+// dependents. Only inputs with `wanted` set need a gradient; the result has a value per input, -1
+// for none. The rule may use the node's inputs and outputs as they are in `builder`.
 using GradientRule = std::vector<ValueId> (*)(Builder& builder, const Node& node,
                                               absl::Span<const ValueId> output_grads,
                                               const std::vector<bool>& wanted);
@@ -43,9 +43,9 @@ const OpRow& RowOf(Op op);
 // nullptr: no op has this name.
 const OpRow* OpNamed(absl::string_view name);
 
-// Done by all ranks that share out the experts, together.
+// Performed together by all ranks that share out the experts.
 bool IsCollective(Op op);
-// A collective that waits for much data: a graph is cut there (cut.h). Not the exchange of counts.
+// A collective with much data, at which a graph is cut (cut.h); not the exchange of counts.
 bool IsCut(Op op);
 
 // The shape rule of `op`, after the number of inputs and attributes has been checked.

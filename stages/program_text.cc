@@ -1,5 +1,5 @@
-// The four graphs are rows of one table, and are printed, read and checked alike. Their text is
-// text.h's: behind as many empty lines as stood before, so that its messages name the right line.
+// The four graphs are rows of a table, and are printed, read and checked alike. Their text is
+// text.h's; empty lines in front stand for the earlier lines, so that messages name the right line.
 #include "stages/program_text.h"
 
 #include <optional>
@@ -23,7 +23,7 @@ using Words = std::vector<absl::string_view>;
 struct GraphRow {
   const char* name;
   Graph StageProgram::*graph;
-  std::vector<GraphPart> StageProgram::*parts;  // nullptr: it is run whole
+  std::vector<GraphPart> StageProgram::*parts;  // nullptr: run whole
 };
 constexpr GraphRow kGraphs[] = {
     {"forward", &StageProgram::forward, &StageProgram::forward_parts},
@@ -146,7 +146,7 @@ absl::Status ReadHeadLine(const Words& words, StageProgram* program) {
   return words[0] == "param" ? ReadParam(words, program) : ReadPortType(words, program);
 }
 
-// The lines of a text, without comments and outer blanks, and the place in it.
+// The lines of a text, without comments and outer blanks, and the current place.
 struct Lines {
   std::vector<absl::string_view> all;
   size_t next = 0;
@@ -156,7 +156,7 @@ struct Lines {
       all.push_back(absl::StripAsciiWhitespace(line.substr(0, line.find('#'))));
     }
   }
-  // The next line that is not empty; empty at the end.
+  // The next nonempty line; empty at the end.
   absl::string_view Take() {
     while (next < all.size() && all[next].empty()) ++next;
     return next < all.size() ? all[next++] : absl::string_view();
@@ -178,7 +178,7 @@ absl::Status ReadHead(Lines* lines, StageProgram* program) {
   }
 }
 
-// `NAME graph {` up to its `}`. Empty lines before it keep the line numbers of messages.
+// `NAME graph {` up to its `}`. Empty lines in front keep the line numbers of messages.
 absl::StatusOr<Graph> ReadGraphOf(const char* name, Lines* lines) {
   const std::string opening = absl::StrCat(name, " graph {");
   if (lines->Take() != opening)
@@ -193,7 +193,7 @@ absl::StatusOr<Graph> ReadGraphOf(const char* name, Lines* lines) {
   return ReadGraph(text);
 }
 
-// What the program states of a port, or nothing if there is no such port.
+// The program's type for a port, or nothing if the port does not exist.
 std::optional<Type> StatedType(const StageProgram& program, const Port& port) {
   auto within = [&](const auto& list) {
     return port.index >= 0 && port.index < static_cast<int>(list.size());
@@ -234,7 +234,7 @@ std::optional<Type> StatedType(const StageProgram& program, const Port& port) {
   return std::nullopt;
 }
 
-// Without a word on them a graph is one part.
+// A graph without given parts is a single part.
 void FillParts(StageProgram* program) {
   for (const GraphRow& row : kGraphs) {
     if (row.parts == nullptr || !(program->*row.parts).empty()) continue;

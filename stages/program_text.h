@@ -1,4 +1,4 @@
-// Stage programs as text, both ways, and the check that one is whole.
+// Stage programs as text, both ways, and the check of a whole program.
 //
 //   program {
 //     first
@@ -33,8 +33,7 @@ namespace stringline {
 
 std::string PrintStageProgram(const StageProgram& program);
 
-// InvalidArgument, "line 3: ...", for the first thing that does not fit; or what
-// CheckStageProgram says.
+// InvalidArgument, "line 3: ...", for the first misfit; or the error of CheckStageProgram.
 absl::StatusOr<StageProgram> ReadStageProgram(absl::string_view text);
 
 // InvalidArgument if a port of a graph has an index or a type other than the program states, or if

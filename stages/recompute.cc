@@ -1,5 +1,5 @@
-// Walks the backward in order; whoever reads a value that is computed again asks for its copy, and
-// the copy asks for those of what it reads, down to values that are kept.
+// A walk over the backward in order: a reader of a recomputed value requests the copy, and a copy
+// requests copies of its inputs, down to kept values.
 #include "stages/recompute.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class Rewriter {
   std::vector<ValueId> copies_[2];  // I's, and W's own
 };
 
-// What stands for an old value in a node of I's or W's.
+// The value that replaces an old value in a node of I's or W's.
 ValueId Rewriter::Read(ValueId value, bool weight) {
   const int producer = producers_[value];
   if (producer < 0 || producer >= old_.joint.forward_nodes || !again_[producer]) {
@@ -51,8 +51,8 @@ ValueId Rewriter::Read(ValueId value, bool weight) {
   return copies_[own][value];
 }
 
-// Goes down the chain of what is to be copied with a list and not by recursion: a stage may be a
-// thousand layers deep.
+// Follows the chain of copies with a list instead of recursion: a stage may be a thousand layers
+// deep.
 void Rewriter::Copy(int node, bool weight) {
   std::vector<int> waiting = {node};
   std::vector<ValueId>& copies = copies_[weight];
@@ -85,7 +85,7 @@ void Rewriter::Copy(int node, bool weight) {
 Halved Rewriter::Rewrite() && {
   const Joint& joint = old_.joint;
   const Graph& graph = joint.graph;
-  // The out grad after the forward, whose values keep their numbers.
+  // The out grad comes after the forward, whose values keep their numbers.
   const auto define = [&](bool out_grad) {
     for (const Port& port : graph.inputs) {
       if ((port.role == Role::kOutGrad) != out_grad) continue;
@@ -117,7 +117,7 @@ Halved Rewriter::Rewrite() && {
   return result;
 }
 
-// Does it take twice the bytes of what it is made of?
+// True if the result takes twice the bytes of its source.
 bool Widens(const Graph& graph, const Node& node) {
   return node.op == Op::kCast && graph.values[node.inputs[0]].type.dtype == DType::kBF16 &&
          graph.values[node.outputs[0]].type.dtype == DType::kF32;

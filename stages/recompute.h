@@ -1,14 +1,13 @@
 // Recompute: forward values that a backward computes again instead of keeping them from F.
 //
-// Memory against time. What is kept instead is what those values are computed from: what goes into
-// a compute part of the forward, and the values at which recomputing begins anew: those of kSaved
-// ports of the model's forward graph, the layers' inputs. Behind the last of them nothing is
-// computed again: not the head and not the loss. What collectives, `route` and `dispatch_plan` give
-// is always kept, so a backward communicates no more than before and sends each row where the
-// forward sent it.
+// Memory against time. The kept values are the sources of the recomputed ones: inputs of compute
+// parts of the forward, and the layers' inputs (kSaved ports of the model's forward graph), where
+// recomputing begins anew. Nothing behind the last of them is computed again: neither the head nor
+// the loss. Results of collectives, `route` and `dispatch_plan` are always kept, so a backward
+// communicates no more than before and sends each row to the forward's rank.
 //
-// A BF16 value that is widened is so again whatever was chosen: to keep it would take more than to
-// keep what it is made of.
+// A widened BF16 value is always widened again: keeping it would take more memory than keeping its
+// source.
 //
 // The same nodes on the same values: gradients do not change by a bit.
 #pragma once
@@ -20,26 +19,25 @@
 
 namespace stringline {
 
-// Of which compute parts of the forward (cut.h).
+// The compute parts of the forward (cut.h) to recompute.
 enum class Recompute : uint8_t {
   kNone,
-  kAttn,     // those outside the experts: attention, norms, dense and shared MLPs
-  kExperts,  // those between a dispatch and its combine
+  kAttn,     // outside the experts: attention, norms, dense and shared MLPs
+  kExperts,  // between a dispatch and its combine
   kAll,
 };
 
 struct RecomputePolicy {
   Recompute what = Recompute::kNone;
-  // What W needs of it, W computes itself, a second time, and reads params for it; otherwise I
-  // hands it on.
+  // W computes its own needs a second time, and reads params for them; otherwise I hands them on.
   bool for_weights = false;
-  // Of each stage, in place of `what`; empty: all stages do the same.
+  // By stage, in place of `what`; empty: all stages do the same.
   std::vector<Recompute> by_stage = {};
 
   Recompute Of(size_t stage) const { return by_stage.empty() ? what : by_stage[stage]; }
 };
 
-// By node of a model's forward graph: is what it gives computed again?
+// By node of a model's forward graph: true if its results are computed again.
 std::vector<bool> ComputedAgain(const Graph& forward, Recompute what);
 
 // A joint graph whose backward nodes belong to one of two programs.
@@ -49,7 +47,8 @@ struct Halved {
 };
 
 // The same backward, reading copies of the forward nodes that are computed `again`: each copy
-// stands before its first reader and is I's; with `for_weights` W has its own of all it reads.
+// stands before its first reader and is I's; with `for_weights` W has its own copies of all it
+// reads.
 Halved ComputeAgain(const Halved& halved, const std::vector<bool>& again, bool for_weights);
 
 }  // namespace stringline

@@ -1,5 +1,5 @@
 // A rule names the types of its inputs by a letter each, compares their shapes, and gives the types
-// of the outputs. What does not fit is told with what the op wants and what was seen.
+// of the outputs. An error names the types that the op wants and the types seen.
 #include "stages/shapes.h"
 
 #include <cmath>
@@ -22,8 +22,7 @@ absl::Status Misfit(absl::string_view what, InputTypes in) {
   return absl::InvalidArgumentError(absl::StrCat(what, ", seen: ", seen));
 }
 
-// By input one letter of `kinds`: 'x' a float, all of them of one type (F32 or BF16), 'f' F32,
-// 'i' I32.
+// `kinds` has a letter per input: 'x' a float, all of one type (F32 or BF16), 'f' F32, 'i' I32.
 absl::Status CheckDTypes(InputTypes in, absl::string_view kinds) {
   const size_t first = kinds.find('x');
   for (size_t i = 0; i < in.size(); ++i) {

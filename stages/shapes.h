@@ -1,4 +1,4 @@
-// The shape rules that ops.def names: the contract is ShapeRule's in ops.h.
+// The shape rules named by ops.def: the contract is ShapeRule's in ops.h.
 #pragma once
 
 #include <vector>
@@ -43,7 +43,7 @@ InferredTypes ShapeOfRotary(InputTypes in, Attributes);
 InferredTypes ShapeOfSwiglu(InputTypes in, Attributes);
 InferredTypes ShapeOfSwigluGrad(InputTypes in, Attributes);
 
-// Those of the experts: experts_shapes.cc.
+// Shapes of the experts' ops: experts_shapes.cc.
 InferredTypes ShapeOfRoute(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfRouteGrad(InputTypes in, Attributes);
 InferredTypes ShapeOfChoiceCounts(InputTypes in, Attributes attributes);

@@ -1,6 +1,6 @@
-// Programs are sets of nodes of the joint graph. B is what lies behind all gradients, I what lies
-// behind those that cannot wait, W the rest. What one set reads of another is saved or stashed, and
-// each program is extracted with that as its ports.
+// Programs are sets of nodes of the joint graph. B has the dependencies of all gradients, I those
+// of the gradients that cannot wait, W the rest. A value read across sets is saved or stashed, and
+// each program is extracted with these values as its ports.
 #include "stages/split.h"
 
 #include <algorithm>
@@ -74,7 +74,7 @@ Split::Split(const ForwardStage& of_stage, const Joint& of_joint)
   backward = BackwardBehind(joint, targets);
 }
 
-// Anchors, eager gradients, and whatever of the rest reads a param; with all they need.
+// Anchors, eager gradients, and all other nodes that read a param; with their dependencies.
 std::vector<ValueId> TargetsOfInput(const Split& split) {
   std::vector<ValueId> targets = split.joint.anchors;
   for (size_t p = 0; p < split.stage.params.size(); ++p) {
@@ -105,7 +105,7 @@ std::vector<ValueId> TakenAlong(const Split& split, const std::vector<int>& inpu
   return targets;
 }
 
-// By node: is it W's?
+// By node: true for W's.
 std::vector<bool> FindWeight(const Split& split) {
   std::vector<ValueId> targets = TargetsOfInput(split);
   const std::vector<int> input = BackwardBehind(split.joint, targets);
@@ -118,7 +118,7 @@ std::vector<bool> FindWeight(const Split& split) {
   return weight;
 }
 
-// What F keeps for the others, and I for W.
+// Finds the values that F keeps for the others, and I for W.
 void FindHandedOn(const std::vector<bool>& is_weight, Split* split) {
   const Graph& graph = split->joint.graph;
   for (int n : split->backward) (is_weight[n] ? split->weight : split->input).push_back(n);
@@ -154,7 +154,7 @@ std::vector<Port> BackwardInputs(const Split& split) {
   return ports;
 }
 
-// Ports of the param gradients that these nodes give.
+// Ports of the param gradients produced by these nodes.
 std::vector<Port> ParamGrads(const Split& split, const std::vector<int>& nodes) {
   std::vector<Port> ports;
   for (size_t p = 0; p < split.joint.param_grads.size(); ++p) {
@@ -186,8 +186,7 @@ Graph BackwardProgram(const Split& split, const std::vector<int>& nodes, bool st
   return Extract(split.joint.graph, nodes, BackwardInputs(split), outputs);
 }
 
-// Only the params and saved values that W reads are its inputs, under the indices they have
-// everywhere.
+// W's inputs are only the params and saved values it reads, under their common indices.
 Graph WeightProgram(const Split& split, const std::vector<Saved>& saved) {
   const std::vector<ValueId> read = ReadBy(split.joint.graph, split.weight);
   std::vector<Port> inputs;
@@ -244,7 +243,7 @@ void Put(Cut cut, Graph* graph, std::vector<GraphPart>* parts) {
   *parts = std::move(cut.parts);
 }
 
-// Orders the programs so that their parts are in a row.
+// Orders the nodes of the programs by part.
 void CutPrograms(StageProgram* program) {
   Put(CutAtCollectives(program->forward), &program->forward, &program->forward_parts);
   Cut cut = CutAtCollectives(program->input_gradient);
@@ -267,7 +266,7 @@ absl::StatusOr<StageProgram> MakeStageProgram(const ForwardStage& stage,
   const Halved kept{joint, FindWeight({stage, joint})};
   const std::vector<bool> again = ComputedAgain(stage.graph, recompute.what);
   const bool any = std::find(again.begin(), again.end(), true) != again.end();
-  // B computes everything again once; W of its own what it needs, or I for both.
+  // B computes everything again once; W its own needs, or I for both.
   const Halved once = any ? ComputeAgain(kept, again, false) : kept;
   const Halved twice = any && recompute.for_weights ? ComputeAgain(kept, again, true) : once;
   Split whole(stage, once.joint), halves(stage, twice.joint);

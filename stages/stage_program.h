@@ -1,4 +1,4 @@
-// What one action of one stage computes: the second waist.
+// The computations of a stage's actions: the second waist.
 //
 // Four programs, as in Graph-Based Pipeline Parallelism and the Zero Bubble paper:
 //
@@ -11,29 +11,29 @@
 // input and its output gradient); norms, biases, and the head's weight gradient are eager: they
 // stay in I. A first stage has no in grad; its I is anchored on the gradient of the embedding's
 // output, so that the chain through the layers is I's work and not W's. W reads no parameter,
-// unless it computes again what it needs of the forward (recompute.h).
+// unless it recomputes its needs of the forward (recompute.h).
 //
 // A stage with collectives (a mixture of experts whose experts are shared out) does its B as I and
-// then W, part by part; its `backward` is what they are compared with.
+// then W, part by part; its `backward` is their reference.
 //
 // Saved k and stash k have the same index in every program; weight_gradient has input ports only
 // for the saved values it reads.
 //
-// Nothing is copied to be handed on. A value that is used later simply stands in two ports:
+// Nothing is copied to be handed on. A value with a later use simply has two ports:
 //   - saved k may also be the forward's input or target (kInput and kSaved k name one value), or
-//     its output; whoever places buffers copies the input into the slot of saved k, or binds both
+//     its output; the owner of the buffers copies the input into the slot of saved k, or binds both
 //     to one buffer;
 //   - stash k may also be the input gradient program's out grad, or its in grad.
-// A value of a kParamGrad port stands in that port only and no node reads it, so the accumulator
-// itself can be the buffer that its node adds into.
+// A value of a kParamGrad port has no other port and no node reads it, so the accumulator itself
+// can be the buffer that its node adds into.
 //
-// Tied parameters. Where a model's head is its embedding, the last stage holds `head.weight` with
+// Tied parameters. If a model's head is its embedding, the last stage holds `head.weight` with
 // tied_to `embedding.weight`, and the first stage `embedding.weight`: two copies of one parameter,
-// also where both stages are one, so that no bit depends on the cut. Type, decay and first values
-// are equal. Whoever steps the parameters keeps them so: after the last microbatch both gradients
-// become embedding's + head's (in that order; with several pipes, after each copy's own sum over
-// them), the gradient's norm and every count of parameters take the one with tied_to not at all,
-// and both are stepped alike. A file holds `embedding.weight` only and is loaded into both.
+// also if both stages are one, so that no bit depends on the cut. Type, decay and first values are
+// equal. The code that steps the parameters keeps the copies equal: after the last microbatch both
+// gradients become embedding's + head's (in that order; with several pipes, after each copy's own
+// sum over them), the gradient's norm and every count of parameters skip the copy with tied_to, and
+// both are stepped alike. A file holds `embedding.weight` only and is loaded into both.
 #pragma once
 
 #include <string>
@@ -45,34 +45,33 @@ namespace stringline {
 
 enum class Init : uint8_t { kZeros, kOnes, kNormal };
 
-// What makes of a param and its gradient the next step's param.
+// The rule that makes the next step's param from a param and its gradient.
 enum class Update : uint8_t {
   kAdamW,
-  // A router's bias. Its "gradient" is no gradient: how many slots chose each expert, a sum over
-  // the step's microbatches on every rank. It counts in no norm, is neither clipped nor divided,
-  // and AdamW leaves it alone; after each step, with `rate` a setting of the run,
-  // b[e] += rate sign(mean over all experts of load - load[e])
+  // A router's bias. Its "gradient" is a count: the number of slots that chose each expert, a sum
+  // over the step's microbatches on every rank. It enters no norm, is neither clipped nor divided,
+  // and AdamW ignores it; after each step, with `rate` a setting of the run,
+  //   b[e] += rate sign(mean over all experts of load - load[e])
   // (auxiliary-loss-free balancing: Wang et al. 2024, DeepSeek-V3).
   kBalance,
 };
 
 struct Param {
   std::string name;  // unique in the model: "layers.3.attention.qkv.weight"
-  Type type;         // that graphs read: F32 or BF16
+  Type type;         // as graphs read it: F32 or BF16
   Init init = Init::kZeros;
-  float stddev = 0;          // of kNormal
+  float stddev = 0;          // for kNormal
   bool decay = false;        // AdamW's weight decay applies (matrices, not norms and biases)
   bool eager = false;        // its gradient stays in I; implied for rank <= 1
-  std::string tied_to = {};  // "": a parameter of its own; else the one that this is a copy of
+  std::string tied_to = {};  // "": a parameter of its own; else the parameter copied by this
   // The first dimension is this rank's share of all experts: rank x of X has the x-th of X pieces
-  // of the whole parameter. Others are alike on all ranks that share out the experts.
+  // of the whole parameter. Other parameters are equal on all ranks that share out the experts.
   bool expert = false;
   Update update = Update::kAdamW;
   friend bool operator==(const Param&, const Param&) = default;
 };
 
-// Of a parameter's gradient, its moments and, where it is BF16, of the values that it is rounded
-// from: F32.
+// The type of a parameter's gradient, its moments and, for BF16, its unrounded values: F32.
 inline Type GradTypeOf(const Param& param) { return {DType::kF32, param.type.shape}; }
 
 struct Saved {
@@ -83,7 +82,7 @@ struct Saved {
 
 // Some of a graph's nodes, in a row: first_node .. end_node - 1.
 struct GraphPart {
-  bool network = false;  // collectives only; in a compute part there are none
+  bool network = false;  // collectives only; a compute part has none
   int first_node = 0;
   int end_node = 0;
   friend bool operator==(const GraphPart&, const GraphPart&) = default;
@@ -91,11 +90,11 @@ struct GraphPart {
 
 struct StageProgram {
   bool first = false;  // its input is tokens
-  bool last = false;   // it ends in the loss
+  bool last = false;   // ends in the loss
   std::vector<Param> params;
-  Type input;   // of one microbatch
-  Type output;  // of the last stage: the scalar loss
-  Type target;  // of the last stage
+  Type input;   // per microbatch
+  Type output;  // on the last stage: the scalar loss
+  Type target;  // on the last stage
   std::vector<Saved> saved;
   std::vector<Type> stash;
   Graph forward;
@@ -103,9 +102,9 @@ struct StageProgram {
   Graph input_gradient;
   Graph weight_gradient;
   int moe_layers = 0;  // kAuxLoss and kDropped ports are numbered by them
-  // The graphs in parts (cut.h). Of forward and input_gradient: compute 0, network 0, compute 1,
-  // network 1, ..., compute 2 moe_layers. Of weight_gradient: for each compute part of
-  // input_gradient what can be done as soon as that part is through; some may be empty.
+  // The graphs in parts (cut.h). For forward and input_gradient: compute 0, network 0, compute 1,
+  // network 1, ..., compute 2 moe_layers. For weight_gradient: for each compute part of
+  // input_gradient the work possible once that part is done; some may be empty.
   std::vector<GraphPart> forward_parts;
   std::vector<GraphPart> input_gradient_parts;
   std::vector<GraphPart> weight_gradient_parts;

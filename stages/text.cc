@@ -1,5 +1,5 @@
-// Every line is checked as it is read: what it names must be defined above, and the types it writes
-// must be those that the op's shape rule gives. So what can be read is a correct graph.
+// Every line is checked during reading: its names must be defined above, and its types must agree
+// with the op's shape rule. So any graph that can be read is correct.
 #include "stages/text.h"
 
 #include <map>

@@ -1,4 +1,4 @@
-// Graphs as text, both ways: what tests compare and people read.
+// Graphs as text, both ways, for tests and people.
 //
 //   graph {
 //     in param 0 = w : f32[288,96]
@@ -22,7 +22,7 @@
 namespace stringline {
 
 std::string PrintType(const Type& type);
-// InvalidArgument that quotes `text` if it is no type.
+// InvalidArgument with `text` in quotes if it is no type.
 absl::StatusOr<Type> ReadType(absl::string_view text);
 
 // The shortest decimal that reads back as `number`.
@@ -30,8 +30,8 @@ std::string PrintNumber(double number);
 std::string PrintNumber(float number);
 
 std::string PrintGraph(const Graph& graph);
-// InvalidArgument, "line 3: ...", for the first thing that does not fit: the form, an unknown op or
-// role, a value used before it is defined, or a type other than the op's shape rule gives.
+// InvalidArgument, "line 3: ...", for the first misfit: the form, an unknown op or role, a value
+// used before its definition, or a type that contradicts the op's shape rule.
 absl::StatusOr<Graph> ReadGraph(absl::string_view text);
 
 }  // namespace stringline

@@ -1,4 +1,5 @@
-// Counts the `operator new` of a binary. One file of it includes this, and says what is counted.
+// Counts the `operator new` of a binary. A single source file includes this header, and defines
+// IsCounted.
 #pragma once
 
 #include <atomic>
@@ -8,7 +9,7 @@
 
 namespace stringline {
 
-// Says whether an allocation that happens now counts. The file that includes this defines it.
+// True if an allocation at this moment counts. The including file defines this function.
 bool IsCounted();
 
 inline std::atomic<int64_t> allocations = 0;
@@ -26,8 +27,8 @@ inline void* TakenOrThrown(std::size_t bytes) {
 
 }  // namespace stringline
 
-// All forms of a kind together: memory that one of them gave may be taken back by another. Where
-// only one of a pair is inlined, the compiler takes them for no pair.
+// All forms together: memory from one form of `new` may be freed by another form of `delete`. Not
+// inlined, since the compiler warns of a mismatch when it inlines only one of a pair.
 [[gnu::noinline]] void* operator new(std::size_t bytes) { return stringline::TakenOrThrown(bytes); }
 [[gnu::noinline]] void* operator new[](std::size_t bytes) {
   return stringline::TakenOrThrown(bytes);

@@ -14,11 +14,11 @@ if(STRINGLINE_HAS_CUDA)
     SOURCES cuda/copy_group_test.cc executor/group_contract.cc cuda/cuda_allocation_test.cc cuda/cuda_bf16_test.cc cuda/cuda_capture_test.cc cuda/cuda_deadline_test.cc cuda/cuda_device_test.cc cuda/cuda_kernels_test.cc cuda/cuda_parts_test.cc cuda/cuda_run_test.cc cuda/cuda_step_test.cc cuda/cuda_training_test.cc cuda/gpu_sections_test.cc cuda/kernel_resources_test.cc cuda/nvtx_test.cc cuda/several_gpus_test.cc cuda/slow_wire_test.cc cuda/sm_groups_test.cc cuda/standin_clock_test.cc cuda/standin_devices_test.cc cuda/standin_test.cc
             cuda/cublas_standin_test.cc cuda/product_shape_test.cc cuda/products_test.cc stages/random_values.cc
     LIBRARIES stringline_gpu_sections stringline_cuda_backend stringline_played_kernels stringline_copies stringline_language stringline_cuda_standin stringline_cublas_standin stringline_cudnn_standin)
-  # The stand-ins and no others, whatever LD_LIBRARY_PATH says, also for what is opened at run time;
-  # libraries after them need them too.
+  # The stand-ins and no other libraries, whatever LD_LIBRARY_PATH says, also for libraries opened
+  # at run time; libraries after them need them too.
   target_link_options(cuda_test PRIVATE -Wl,--disable-new-dtags,--no-as-needed)
   set_target_properties(cuda_test PROPERTIES CUDA_RUNTIME_LIBRARY None)
-  # What the kernels take is read from what nvcc made of them. Triton brings the tool for it too.
+  # The resources of the kernels are read from nvcc's output. Triton brings the tool for this, too.
   file(GLOB triton_tools "${data_home}/stringline/torch/lib/python3*/site-packages/triton/backends/nvidia/bin")
   find_program(STRINGLINE_CUOBJDUMP cuobjdump HINTS "${CUDAToolkit_BIN_DIR}" ${triton_tools})
   mark_as_advanced(STRINGLINE_CUOBJDUMP)
@@ -34,7 +34,7 @@ if(STRINGLINE_HAS_CUDA)
   set_source_files_properties(cuda/kernel_resources_test.cc PROPERTIES COMPILE_DEFINITIONS
     "STRINGLINE_CUOBJDUMP=\"${cuobjdump}\";STRINGLINE_KERNEL_LIBRARIES=\"${libraries}\"")
 
-  # With cuDNN itself, and in a process of its own. It chooses plans for a GPU that is not here.
+  # With cuDNN itself, and in a process of its own. cuDNN chooses plans for a GPU that is not here.
   if(STRINGLINE_HAS_CUDNN)
     find_library(STRINGLINE_CUDNN_LIBRARY libcudnn.so.9
       HINTS ${CUDAToolkit_LIBRARY_DIR} "${data_home}/stringline/cuda/cudnn/lib")

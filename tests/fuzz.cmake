@@ -6,7 +6,7 @@ if(STRINGLINE_FUZZ)
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
   endforeach()
   add_executable(fuzz_trace EXCLUDE_FROM_ALL fuzz/fuzz_trace.cc)
-  target_link_libraries(fuzz_trace PRIVATE stringline_trace)
+  target_link_libraries(fuzz_trace PRIVATE stringline_torch)
   target_link_options(fuzz_trace PRIVATE -fsanitize=fuzzer)
   # The reader of parameter files alone, without the executor around it.
   add_executable(fuzz_safetensors EXCLUDE_FROM_ALL fuzz/fuzz_safetensors.cc

@@ -1,9 +1,9 @@
-# Ranks as processes: who they are, and what they tell each other over TCP. No GPU is needed.
+# Ranks as processes: their identities, and their exchanges over TCP. No GPU is needed.
 stringline_test(processes_test
   SOURCES nccl/frames_test.cc nccl/identity_test.cc nccl/process_group_test.cc nccl/tcp_world_test.cc executor/group_contract.cc
   LIBRARIES stringline_processes stringline_check_rows)
 
-# The same with groups on NCCL, beside stand-ins for it and for CUDA's runtime.
+# The same with groups on NCCL, beside stand-ins for NCCL and for CUDA's runtime.
 if(STRINGLINE_HAS_CUDA)
   stringline_test(nccl_test
     SOURCES nccl/nccl_capture_test.cc nccl/nccl_group_test.cc nccl/nccl_header_test.cc nccl/nccl_processes.cc nccl/nccl_section_test.cc nccl/nccl_training_test.cc executor/group_contract.cc

@@ -1,4 +1,4 @@
-// A machine that starts no thread, for tests of what happens then.
+// A machine that starts no thread, for tests of this failure.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 
 namespace stringline {
 
-// While one lives, the stacks of new threads are larger than any address space, so that the system
-// refuses every thread: "Resource temporarily unavailable".
+// While an object lives, the stacks of new threads are larger than any address space, so that the
+// system refuses every thread: "Resource temporarily unavailable".
 class NoNewThreads {
  public:
   NoNewThreads() {

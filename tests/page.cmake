@@ -3,7 +3,7 @@ add_executable(page_writer page/page_writer.cc)
 target_link_libraries(page_writer PRIVATE stringline_tool)
 target_compile_definitions(page_writer PRIVATE STRINGLINE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
 
-# The system's own Python, for that is the one that the package of Selenium belongs to.
+# The system's own Python, since Debian's package of Selenium belongs to this Python.
 find_program(BROWSER_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
 if(BROWSER_PYTHON)
   # Screenshots stay in page/ of the build folder.

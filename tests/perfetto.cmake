@@ -1,4 +1,4 @@
-# Traces read back with protobuf's own decoder; skipped where it is missing.
+# Traces read back with protobuf's own decoder; skipped without protobuf.
 if(Python3_FOUND)
   add_test(NAME perfetto_reads
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/perfetto/read_test.py

@@ -1,14 +1,14 @@
 # The Python package: built as a wheel, installed into an empty environment, tested beside the tool.
-# Without its environment (tools/install --python) it is skipped.
+# Skipped without its environment (tools/install --python).
 add_test(NAME python_package
   COMMAND ${CMAKE_SOURCE_DIR}/tools/wheel --test $<TARGET_FILE:stringline>)
 set_tests_properties(python_package PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800 RUN_SERIAL ON)
 
-# The same beside torch, with the wheel that the test before has made: torch's schedule objects,
-# every schedule of the library performed by torch, TorchTitan, and the notebooks of the examples.
+# The same beside torch, with the wheel of the test before: torch's schedule objects, every schedule
+# of the library performed by torch, TorchTitan, and the notebooks of the examples.
 function(stringline_torch_python_test name file)
   add_test(NAME ${name}
-    COMMAND ${CMAKE_SOURCE_DIR}/tools/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/${file}
+    COMMAND ${CMAKE_SOURCE_DIR}/tools/environments/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/${file}
       ${CMAKE_SOURCE_DIR}/build/wheel/site ${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES
     LABELS full SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL ON DEPENDS python_package)

@@ -41,7 +41,7 @@ stringline_test(bodies_test
     stages/run_kernel.cc
   LIBRARIES stringline_executor)
 set_source_files_properties(stages/gpu_block_test.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-# Their Bf16 is compared with the toolkit's where there is one.
+# Our Bf16 is compared with the toolkit's, if the toolkit is there.
 find_path(CUDA_BF16_INCLUDE_DIR cuda_bf16.h HINTS /usr/local/cuda/include)
 if(CUDA_BF16_INCLUDE_DIR)
   target_include_directories(bodies_test SYSTEM PRIVATE ${CUDA_BF16_INCLUDE_DIR})

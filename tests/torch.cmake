@@ -1,8 +1,8 @@
-# Files in torch's own runtime. Which python has torch is looked up when they run; without one they
-# are skipped.
+# Files in torch's own runtime. The python with torch is looked up when the tests run; without torch
+# they are skipped.
 function(stringline_torch_test name file)
   add_test(NAME ${name}
-    COMMAND ${CMAKE_SOURCE_DIR}/tools/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/${file}
+    COMMAND ${CMAKE_SOURCE_DIR}/tools/environments/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/${file}
       $<TARGET_FILE:stringline> ${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES
     LABELS full SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL ON)
@@ -10,14 +10,14 @@ endfunction()
 
 stringline_torch_test(torch_lint_sample lint_sample_test.py)
 stringline_torch_test(torch_suite suite_test.py)
-# What its profiler records of it, imported.
+# The profiler's traces of torch's runtime, imported.
 stringline_torch_test(torch_trace trace_test.py)
 
-# The figures for that beside those of Holistic Trace Analysis, where that is.
+# The figures of these traces beside those of Holistic Trace Analysis, if installed.
 add_executable(trace_writer torch/trace_writer.cc schedlang/written_trace.cc)
 target_link_libraries(trace_writer PRIVATE stringline_answers)
 add_test(NAME torch_hta
-  COMMAND ${CMAKE_SOURCE_DIR}/tools/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/hta_test.py
+  COMMAND ${CMAKE_SOURCE_DIR}/tools/environments/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/hta_test.py
     $<TARGET_FILE:stringline> ${CMAKE_SOURCE_DIR} $<TARGET_FILE:trace_writer>)
 set_tests_properties(torch_hta PROPERTIES
   LABELS full SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL ON)

@@ -1,4 +1,4 @@
-// A thread that does one thing after another beside whoever gives it to do.
+// A thread that does jobs in turn beside the thread that starts them.
 #pragma once
 
 #include <condition_variable>
@@ -15,23 +15,23 @@ namespace stringline {
 
 class BackgroundJob {
  public:
-  // Its thread goes after all others of this process where processors are few. ResourceExhausted:
-  // there is none.
+  // The thread has a lower priority than the other threads of this process. ResourceExhausted: the
+  // system starts no thread.
   static absl::StatusOr<std::unique_ptr<BackgroundJob>> Make();
-  ~BackgroundJob();  // waits for what is under way
+  ~BackgroundJob();  // waits for the current job
   BackgroundJob(const BackgroundJob&) = delete;
   BackgroundJob& operator=(const BackgroundJob&) = delete;
 
-  // What was started before has been waited for.
+  // The job before must have been waited for.
   void Start(std::function<absl::Status()> work);
   bool done();
-  absl::Status Wait();  // until it is done; what it returned
+  absl::Status Wait();  // until the job is done; its result
 
  private:
   BackgroundJob() = default;
   void Run();
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::function<absl::Status()> work_;  // empty: nothing to do
   absl::Status result_;

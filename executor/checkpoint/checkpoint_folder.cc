@@ -33,7 +33,7 @@ bool AreAll(absl::string_view text, int (*is)(int)) {
          std::all_of(text.begin(), text.end(), [is](unsigned char c) { return is(c) != 0; });
 }
 
-// The number of a name like "step-000200"; -1: it is none.
+// The number in a name like "step-000200"; -1 for any other name.
 int64_t StepOf(absl::string_view name) {
   int64_t step = 0;
   if (!absl::ConsumePrefix(&name, kStep) || !AreAll(name, std::isdigit)) return -1;
@@ -51,7 +51,7 @@ bool IsLeftover(absl::string_view name) {
 absl::Status ForceFolder(const std::string& folder) {
   const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   int error = file < 0 ? errno : 0;
-  // Some file systems know no such thing.
+  // Some file systems cannot force a folder to the disk.
   if (file >= 0 && fsync(file) != 0 && errno != EINVAL) error = errno;
   if (file >= 0) (void)close(file);
   if (error == 0) return absl::OkStatus();
@@ -92,15 +92,15 @@ std::string UnfinishedFolder(const std::string& folder, int64_t step, const std:
   return (fs::path(folder) / absl::StrCat(NameOfCheckpoint(step), kUnfinished, run)).string();
 }
 
-CheckpointFolder::CheckpointFolder(std::string folder, std::string run, int file)
-    : folder_(std::move(folder)), run_(std::move(run)), file_(file) {}
+CheckpointFolder::CheckpointFolder(std::string folder, std::string run, int file, MadeFolders made)
+    : made_(std::move(made)), folder_(std::move(folder)), run_(std::move(run)), file_(file) {}
 
 CheckpointFolder::~CheckpointFolder() { (void)close(file_); }
 
 absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::Open(const std::string& folder,
                                                                          const std::string& run) {
-  std::error_code error;
-  fs::create_directories(folder, error);
+  MadeFolders made;
+  std::error_code error = made.Make(folder);
   if (error) {
     return absl::UnavailableError(
         absl::StrCat("checkpoint.folder: ", folder, ": cannot be made: ", error.message()));
@@ -110,8 +110,9 @@ absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::Open(const s
     return absl::UnavailableError(
         absl::StrCat("checkpoint.folder: ", folder, ": ", std::strerror(errno)));
   }
-  std::unique_ptr<CheckpointFolder> opened(new CheckpointFolder(folder, run, file));
-  // A file system without locks says something else; there the user sees to it.
+  std::unique_ptr<CheckpointFolder> opened(
+      new CheckpointFolder(folder, run, file, std::move(made)));
+  // A file system without locks gives another error; there the user takes care.
   if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     return absl::FailedPreconditionError(absl::StrCat(
         "checkpoint.folder: ", folder,
@@ -139,7 +140,7 @@ std::string CheckpointFolder::Finished(int64_t step) const {
   return (fs::path(folder_) / NameOfCheckpoint(step)).string();
 }
 
-// What is half removed does not have the name of a whole one.
+// Renamed first: a half-removed folder must not have the name of a whole checkpoint.
 void CheckpointFolder::Remove(const std::string& checkpoint, int64_t step) const {
   const std::string old = Unfinished(step) + "-old";
   std::error_code ignored;

@@ -1,11 +1,11 @@
 // The folder of a run's checkpoints:
 //
-//   FOLDER/step-000200                 a whole one, after 200 steps
-//   FOLDER/step-000400.tmp-RUN         one that the run is writing, RUN being 16 hexadecimal digits
-//   FOLDER/step-000000.tmp-RUN-old     one that is being removed
+//   FOLDER/step-000200                 whole, after 200 steps
+//   FOLDER/step-000400.tmp-RUN         under way; RUN is 16 hexadecimal digits
+//   FOLDER/step-000000.tmp-RUN-old     during its removal
 //
-// One run at a time writes there, and holds a lock on the folder (flock) while it lives: what has
-// ".tmp-" in its name when another one gets the lock was left by a run that was killed.
+// At most one run writes there, and holds a lock on the folder (flock) to its end: a run that gets
+// the lock and finds ".tmp-" in a name sees the leftovers of a killed run.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "schedlang/base/made_folders.h"
 
 namespace stringline {
+
+struct CheckpointWish {
+  int64_t every = 0;   // checkpoint.every, steps; 0: the run takes none
+  std::string folder;  // checkpoint.folder
+  int keep = 3;        // checkpoint.keep, default 3
+};
 
 // "step-000200"
 std::string NameOfCheckpoint(int64_t step);
@@ -25,7 +32,7 @@ struct FoundCheckpoint {
   int64_t step = 0;
   std::string folder;
 };
-// What has the name of a checkpoint, the newest first; none where there is no such folder.
+// All folders named like checkpoints, the newest first; none if the folder does not exist.
 std::vector<FoundCheckpoint> FindCheckpoints(const std::string& folder);
 
 // FOLDER/step-000400.tmp-RUN
@@ -33,13 +40,13 @@ std::string UnfinishedFolder(const std::string& folder, int64_t step, const std:
 
 class CheckpointFolder {
  public:
-  // Makes the folder, if need be, locks it, tries whether it can be written, and removes what runs
-  // that were killed have left. `run` is this run's.
-  //   Unavailable         it cannot be made or written
+  // Makes the folder if needed, locks it, checks that the folder can be written, and removes the
+  // leftovers of killed runs. `run` is this run's name.
+  //   Unavailable         the folder cannot be made or written
   //   FailedPrecondition  another run writes there
   static absl::StatusOr<std::unique_ptr<CheckpointFolder>> Open(const std::string& folder,
                                                                 const std::string& run);
-  ~CheckpointFolder();  // unlocks it
+  ~CheckpointFolder();  // unlocks the folder
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
@@ -48,21 +55,22 @@ class CheckpointFolder {
   std::string Unfinished(int64_t step) const { return UnfinishedFolder(folder_, step, run_); }
   std::string Finished(int64_t step) const;
 
-  // All files of Unfinished(step) are on the disk: gives it its name, in the place of what had it,
-  // and then removes all but the newest `keep` of those up to it.
+  // Gives Unfinished(step), whose files are all on the disk, its name, in place of any folder with
+  // this name, and then removes all but the newest `keep` checkpoints up to this step.
   absl::Status Publish(int64_t step, int keep) const;
   void Remove(const std::string& checkpoint, int64_t step) const;
 
  private:
-  CheckpointFolder(std::string folder, std::string run, int file);
+  CheckpointFolder(std::string folder, std::string run, int file, MadeFolders made);
   void RemoveLeftovers() const;
 
+  const MadeFolders made_;
   const std::string folder_;
   const std::string run_;
   const int file_;
 };
 
-// Writes a file anew and forces it to the disk. Errors name the path.
+// Writes a new file and forces it to the disk. Errors name the path.
 absl::Status WriteWhole(const std::string& path, const std::string& text);
 
 }  // namespace stringline

@@ -37,20 +37,20 @@ constexpr Key kKeys[] = {
     {"learning_rates", &StepHistory::learning_rates},
 };
 
-absl::Status Wrong(absl::string_view key, absl::string_view what) {
+absl::Status WrongKey(absl::string_view key, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("'", key, "' is ", what));
 }
 
 absl::Status Take(const nlohmann::json& value, const char* key, std::string* to) {
-  if (!value.is_string()) return Wrong(key, "no text");
+  if (!value.is_string()) return WrongKey(key, "no text");
   *to = value.get<std::string>();
   return absl::OkStatus();
 }
 
 absl::Status Take(const nlohmann::json& value, const char* key, int64_t* to) {
-  if (!value.is_number_integer()) return Wrong(key, "no whole number");
+  if (!value.is_number_integer()) return WrongKey(key, "no whole number");
   *to = value.get<int64_t>();
-  return *to >= 0 ? absl::OkStatus() : Wrong(key, "less than 0");
+  return *to >= 0 ? absl::OkStatus() : WrongKey(key, "less than 0");
 }
 
 absl::Status Take(const nlohmann::json& value, const char* key, uint64_t* to) {
@@ -61,9 +61,9 @@ absl::Status Take(const nlohmann::json& value, const char* key, uint64_t* to) {
 }
 
 absl::Status Take(const nlohmann::json& value, const char* key, std::vector<double>* to) {
-  if (!value.is_array()) return Wrong(key, "no list");
+  if (!value.is_array()) return WrongKey(key, "no list");
   for (const nlohmann::json& item : value) {
-    if (!item.is_number()) return Wrong(key, "no list of numbers");
+    if (!item.is_number()) return WrongKey(key, "no list of numbers");
     to->push_back(item.get<double>());
   }
   return absl::OkStatus();
@@ -76,7 +76,7 @@ const nlohmann::json* Find(const nlohmann::json& tree, const char* key) {
 
 absl::Status TakeModel(const nlohmann::json& tree, CheckpointState* state) {
   const nlohmann::json* const model = Find(tree, "model");
-  if (model == nullptr || !model->is_object()) return Wrong("model", "no object");
+  if (model == nullptr || !model->is_object()) return WrongKey("model", "no object");
   for (const auto& [name, value] : model->items()) {
     SL_RETURN_IF_ERROR(Take(value, "model", &state->model[name]));
   }
@@ -85,17 +85,17 @@ absl::Status TakeModel(const nlohmann::json& tree, CheckpointState* state) {
 
 absl::Status TakeFiles(const nlohmann::json& tree, CheckpointState* state) {
   const nlohmann::json* const files = Find(tree, "files");
-  if (files == nullptr || !files->is_object()) return Wrong("files", "no object");
+  if (files == nullptr || !files->is_object()) return WrongKey("files", "no object");
   for (const auto& [name, value] : files->items()) {
-    if (name.find('/') != std::string::npos) return Wrong("files", "not of this folder");
+    if (name.find('/') != std::string::npos) return WrongKey("files", "not of this folder");
     CheckpointState::File& file = state->files[name];
     const nlohmann::json* const bytes = value.is_object() ? Find(value, "bytes") : nullptr;
     const nlohmann::json* const sum = value.is_object() ? Find(value, "sum") : nullptr;
-    if (bytes == nullptr || sum == nullptr) return Wrong("files", "without bytes and sum");
+    if (bytes == nullptr || sum == nullptr) return WrongKey("files", "without bytes and sum");
     SL_RETURN_IF_ERROR(Take(*bytes, "bytes", &file.bytes));
     std::string hexadecimal;
     SL_RETURN_IF_ERROR(Take(*sum, "sum", &hexadecimal));
-    if (!absl::SimpleHexAtoi(hexadecimal, &file.sum)) return Wrong("sum", "no number");
+    if (!absl::SimpleHexAtoi(hexadecimal, &file.sum)) return WrongKey("sum", "no number");
   }
   return absl::OkStatus();
 }
@@ -141,13 +141,13 @@ absl::StatusOr<CheckpointState> ParseCheckpointState(absl::string_view text) {
   SL_ASSIGN_OR_RETURN(const nlohmann::json tree, ParseJsonObject(text, "the state", kDeepest));
   const nlohmann::json* const format = Find(tree, "format");
   if (format == nullptr || !format->is_string() || format->get<std::string>() != kFormat) {
-    return Wrong("format", absl::StrCat("not '", kFormat, "'"));
+    return WrongKey("format", absl::StrCat("not '", kFormat, "'"));
   }
   CheckpointState state;
   SL_RETURN_IF_ERROR(
       ForEveryKey(state, state.history, [&tree](const char* key, auto& value) -> absl::Status {
         const nlohmann::json* const found = Find(tree, key);
-        return found == nullptr ? Wrong(key, "missing") : Take(*found, key, &value);
+        return found == nullptr ? WrongKey(key, "missing") : Take(*found, key, &value);
       }));
   SL_RETURN_IF_ERROR(TakeModel(tree, &state));
   SL_RETURN_IF_ERROR(TakeFiles(tree, &state));

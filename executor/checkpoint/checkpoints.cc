@@ -1,4 +1,4 @@
-// A report is a letter, and what belongs to it:
+// A report is a letter with its arguments:
 //
 //   w SUMS     the files are written and on the disk; the parts of their sums, as bytes
 //   v          process 0: the checkpoint has its name
@@ -13,9 +13,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "executor/checkpoint/family_config.h"
+#include "executor/checkpoint/model_folder.h"
 #include "executor/checkpoint/resume.h"
-#include "executor/packed_numbers.h"
+#include "executor/engine/packed_numbers.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 
@@ -30,7 +30,7 @@ std::string In(const std::string& folder, const char* name) {
   return (fs::path(folder) / name).string();
 }
 
-// The index of transformers: which tensor is in which file.
+// transformers' index: the file of each tensor.
 std::string PrintIndex(const StateLayout& layout) {
   nlohmann::ordered_json map = nlohmann::ordered_json::object();
   uint64_t bytes = 0;
@@ -89,7 +89,7 @@ absl::Status Checkpoints::Prepare(const AvailableMemory& before) {
   return absl::OkStatus();
 }
 
-// Everybody says what it has; process 0 also of which run this is.
+// Every process tells the state it holds; process 0 also tells the run's name.
 absl::Status Checkpoints::FindShares(std::vector<std::vector<StateRange>>* written) {
   PackedNumbers mine;
   std::vector<int64_t> sizes;
@@ -112,7 +112,7 @@ absl::Status Checkpoints::FindShares(std::vector<std::vector<StateRange>>* writt
   return absl::OkStatus();
 }
 
-// The others see a folder that process 0 makes there now.
+// The other processes look for a folder that process 0 makes at this moment.
 absl::Status Checkpoints::CheckFolder() {
   if (trainer_->world() == nullptr) return absl::OkStatus();
   const std::string seen = UnfinishedFolder(wish_.folder, 0, state_.run);
@@ -236,8 +236,8 @@ absl::Status Checkpoints::Hear(absl::Span<const std::string> reports) {
 
 absl::Status Checkpoints::Publish() {
   const std::string folder = Unfinished();
-  if (FamilyOf(shape_).ok()) {
-    SL_RETURN_IF_ERROR(WriteWhole(In(folder, "config.json"), PrintFamilyConfig(shape_)));
+  for (const auto& [name, text] : TextsOf(shape_)) {
+    SL_RETURN_IF_ERROR(WriteWhole(In(folder, name.c_str()), text));
   }
   SL_RETURN_IF_ERROR(WriteWhole(In(folder, "model.safetensors.index.json"), PrintIndex(layout_)));
   SL_RETURN_IF_ERROR(WriteWhole(In(folder, "state.json"), Print(state_)));

@@ -1,13 +1,14 @@
-// Takes a run's checkpoints while it trains.
+// Takes a run's checkpoints during training.
 //
-//   Take      copies what this process writes of the state, and goes on
+//   Take      copies this process's share of the state, and returns
 //   beside    a thread writes the copy into this process's files and forces them to the disk
-//   Report    what a process has to tell, at the end of each step, until all have written
+//   Report    gives each process's news, at the end of each step, until all have written
 //   Hear      then process 0 writes config, index and state.json, renames the folder and removes
 //             the oldest ones, beside the training too
 //
-// All processes call Take, Report and Hear after the same steps. A process that has told that it
-// has written leaves the folder to process 0; before that it removes it where the run fails.
+// All processes call Take, Report and Hear after the same steps. A process that has reported its
+// files as written leaves the folder to process 0; before this report it removes the folder if the
+// run fails.
 #pragma once
 
 #include <cstdint>
@@ -18,28 +19,26 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "executor/available_memory.h"
 #include "executor/checkpoint/background_job.h"
 #include "executor/checkpoint/checkpoint_folder.h"
 #include "executor/checkpoint/checkpoint_state.h"
 #include "executor/checkpoint/shard_files.h"
 #include "executor/checkpoint/state_layout.h"
 #include "executor/checkpoint/training_state.h"
-#include "executor/run_config.h"
-#include "executor/trainer.h"
+#include "executor/engine/available_memory.h"
+#include "executor/training/trainer.h"
 
 namespace stringline {
 
-// ResourceExhausted, saying what would help, where `copy` bytes for checkpoints and `ranks` bytes
-// for the run's ranks are not there.
+// ResourceExhausted, with advice, unless memory is available for `copy` bytes of checkpoints and
+// `ranks` bytes of the run's ranks.
 absl::Status CheckCopyRoom(double copy, double ranks, const AvailableMemory& available);
 
 class Checkpoints {
  public:
-  // `folder` is there in process 0 alone. `state` is what all checkpoints have alike; its step is
-  // the one at which the run begins. `before` is the memory that there was before the trainer was
-  // made.
-  //   ResourceExhausted   there is no memory for the copy
+  // Only process 0 has a `folder`. `state` is common to all checkpoints; its step is the
+  // first step of the run. `before` is the memory available before the trainer was made.
+  //   ResourceExhausted   no memory for the copy
   //   FailedPrecondition  whole checkpoints of later steps are in the folder
   //   InvalidArgument     another process does not see the folder
   static absl::StatusOr<std::unique_ptr<Checkpoints>> Make(const CheckpointWish& wish,
@@ -51,29 +50,28 @@ class Checkpoints {
   Checkpoints(const Checkpoints&) = delete;
   Checkpoints& operator=(const Checkpoints&) = delete;
 
-  // Whether one is to be taken after so many steps, which may be the last ones of a run that was
-  // told to stop.
+  // True if a checkpoint is due after so many steps, which may be the last steps of a stopped run.
   bool IsDue(int64_t step, bool stopped) const {
     return (stopped || step % wish_.every == 0) && step != last_;
   }
-  // Waits first where the one before is not on the disk yet. Between steps.
+  // Waits first until the checkpoint before is on the disk. Called between steps.
   absl::Status Take(int64_t step, const StepHistory& history);
-  // For the others, "" where there is nothing to tell; what all have told, by process. An error
-  // ends the run: a checkpoint could not be written.
+  // Report: the news for the other processes, "" for none. Hear: the news of all, by process; an
+  // error ends the run: a checkpoint could not be written.
   std::string Report();
   absl::Status Hear(absl::Span<const std::string> reports);
-  // Until the last one taken is whole.
+  // Waits until the last checkpoint taken is whole.
   absl::Status Finish();
 
-  // The last whole one of this run, "": none.
+  // The last whole checkpoint of this run, "": none.
   const std::string& newest() const { return newest_; }
-  int64_t bytes() const { return StateCopy::BytesOf(copy_.ranges()); }  // of the copy
+  int64_t bytes() const { return StateCopy::BytesOf(copy_.ranges()); }  // the copy's bytes
 
  private:
   enum class Phase : uint8_t {
     kNone,        // nothing is under way
-    kWriting,     // not all processes have told that they have written
-    kPublishing,  // process 0 gives it its name
+    kWriting,     // not all processes have reported their files as written
+    kPublishing,  // process 0 gives the folder its name
   };
 
   Checkpoints(const CheckpointWish& wish, const AnyShape& shape, CheckpointState state,
@@ -90,18 +88,18 @@ class Checkpoints {
 
   const CheckpointWish wish_;
   const AnyShape shape_;
-  CheckpointState state_;  // of the one under way, or the last one
+  CheckpointState state_;  // the current or the last checkpoint's
   Trainer* const trainer_;
   const std::unique_ptr<CheckpointFolder> folder_;
   const std::vector<StateTensor> tensors_;
   StateLayout layout_;
   StateCopy copy_;
   Phase phase_ = Phase::kNone;
-  bool told_ = false;  // that this process has written it
-  int64_t last_ = -1;  // step of the last one taken
+  bool told_ = false;  // this process has reported its files as written
+  int64_t last_ = -1;  // step of the last checkpoint taken
   std::string newest_;
-  std::vector<uint64_t> sums_;          // of what this process has written
-  std::unique_ptr<BackgroundJob> job_;  // ends before what it works on
+  std::vector<uint64_t> sums_;          // for this process's files
+  std::unique_ptr<BackgroundJob> job_;  // destroyed first: works on the members above
 };
 
 }  // namespace stringline

@@ -60,8 +60,10 @@ void ConfigKeys::Only(const char* key, const std::vector<Json>& values, absl::st
 }
 
 void ConfigKeys::NoDropout(const char* key, double otherwise) {
-  if (Number(key, otherwise) == 0) return;
-  Refuse(key, "there is no dropout here; 0 trains without", otherwise);
+  const double share = Number(key, otherwise);
+  if (share == 0 || without_dropout_) return;
+  Refuse(key, "there is no dropout here; 'dropout: 0' in the run file's model trains without",
+         otherwise);
 }
 
 int ConfigKeys::Context(const char* key, int wished) {
@@ -74,7 +76,7 @@ int ConfigKeys::Context(const char* key, int wished) {
 absl::Status ConfigKeys::Finish() const {
   if (!status_.ok()) return status_;
   for (const auto& [key, value] : object_.items()) {
-    if (asked_.count(key) != 0) continue;
+    if (asked_.count(key) != 0 || value.is_null()) continue;
     ConfigKeys unknown(object_, within_);
     unknown.Refuse(key.c_str(), "nothing is known of this key");
     return unknown.status_;

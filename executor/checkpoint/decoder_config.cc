@@ -1,6 +1,6 @@
-// A config is read key by key; what a key means that is nowhere in DecoderShape must mean nothing.
-// Defaults are those of transformers, except that configs of mixtures of experts must say all
-// sizes.
+// A config is read key by key; a key without a counterpart in DecoderShape must have a value
+// without effect. Defaults are those of transformers, except that configs of mixtures of experts
+// must give all sizes.
 #include "executor/checkpoint/decoder_config.h"
 
 #include <algorithm>
@@ -16,8 +16,25 @@ namespace {
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
-// Of the balance loss, which transformers adds to a loss that it computes itself.
-constexpr const char* kOfBalanceLoss[] = {"output_router_logits", "router_aux_loss_coef"};
+constexpr const char* kBalanceLoss = "router_aux_loss_coef";
+
+// The balance loss of a config as aux_coefficient, for each unit of its coefficient.
+double BalanceFactor(const DecoderShape& shape) {
+  const int layers = shape.layers - shape.moe.first_dense;
+  return layers < 1 ? 0 : static_cast<double>(shape.moe.top_k) / layers;
+}
+
+// A config without the coefficient has transformers' default, 0.001.
+void ReadBalanceLoss(ConfigKeys& keys, DecoderShape* shape) {
+  shape->moe.aux_coefficient = keys.Number(kBalanceLoss, 0.001) * BalanceFactor(*shape);
+  keys.Flag("output_router_logits", false);
+}
+
+// The coefficient in a config for the aux_coefficient of the shape.
+double ConfigBalanceLoss(const DecoderShape& shape) {
+  const double factor = BalanceFactor(shape);
+  return factor == 0 ? 0 : shape.moe.aux_coefficient / factor;
+}
 
 // Theta, which newer configs keep in `rope_parameters` and older ones beside `rope_scaling`.
 double ReadTheta(ConfigKeys& keys, double otherwise) {
@@ -35,13 +52,14 @@ double ReadTheta(ConfigKeys& keys, double otherwise) {
       of_rope.Only(type, {"default"}, "rotary positions are not scaled here");
     }
     of_rope.Only("partial_rotary_factor", {1.0}, "every channel of a head is rotated");
+    of_rope.Only("factor", {1.0}, "rotary positions are not scaled here");
     keys.Fail(of_rope.Finish());
   }
   if (!(theta >= 1)) keys.Refuse("rope_theta", "a number from 1 is needed");
   return theta;
 }
 
-// A window that no sequence is longer than changes nothing, in whichever layers it is.
+// A window at least as long as every sequence has no effect, in any layer.
 void CheckWindow(ConfigKeys& keys, int context, std::optional<int> otherwise) {
   const bool used = keys.Flag("use_sliding_window", true);
   const int window = keys.Whole("sliding_window", otherwise.value_or(context));
@@ -59,15 +77,15 @@ void CheckWindow(ConfigKeys& keys, int context, std::optional<int> otherwise) {
               window);
 }
 
-// What differs between the families that DecoderShape describes.
+// The differences between the families that DecoderShape describes.
 struct DecoderFamily {
   bool qkv_bias = false;
   bool qk_norm = false;
-  int head_dim = 0;                // where the config does not say it; 0: width / heads
-  std::optional<int> window = {};  // where the config does not say it
+  int head_dim = 0;                // default; 0: width / heads
+  std::optional<int> window = {};  // default
   double theta = 10000;            // likewise
   double epsilon = 1e-6;           // likewise
-  // What stands in place of the MLP, or of all but the first ones.
+  // Reads the experts in place of the MLP, or of all but the first MLPs.
   void (*experts)(ConfigKeys& keys, DecoderShape* shape) = nullptr;
 };
 
@@ -96,6 +114,9 @@ AnyShape ReadDecoder(ConfigKeys& keys, int context, const DecoderFamily& family)
   shape.qk_norm = family.qk_norm;
   CheckWindow(keys, shape.context, family.window);
   keys.NoDropout("attention_dropout", 0);
+  keys.Only("pad_token_id", {},
+            "transformers does not train that token's row of the table (padding_idx), and all rows "
+            "are trained here; null trains it there, too, and changes nothing for data without it");
   keys.Only("hidden_act", {"silu", "swish"}, "the MLP's gate is SiLU");
   for (const char* const key : {"attention_bias", "mlp_bias"}) {
     keys.Only(key, {false}, "these products have no bias here");
@@ -104,7 +125,7 @@ AnyShape ReadDecoder(ConfigKeys& keys, int context, const DecoderFamily& family)
   return shape;
 }
 
-// Newer configs call it as Mixtral does.
+// Newer configs use Mixtral's name of the key.
 int CountOfExperts(ConfigKeys& keys) {
   const char* const names[] = {"num_local_experts", "num_experts"};
   const Json* const first = keys.Find(names[0]);
@@ -120,10 +141,10 @@ void ReadMixtralExperts(ConfigKeys& keys, DecoderShape* shape) {
   shape->moe.top_k = keys.Whole("num_experts_per_tok");
   shape->moe.expert_hidden = keys.Whole("intermediate_size");
   keys.Only("router_jitter_noise", {0.0}, "there is no noise before the router here");
-  keys.Ignore(kOfBalanceLoss);
+  ReadBalanceLoss(keys, shape);
 }
 
-// How many layers are dense: `mlp_only_layers`, which must be the first ones.
+// The number of dense layers: `mlp_only_layers`, which must be the first layers.
 int DenseLayersOf(ConfigKeys& keys) {
   constexpr const char* kKey = "mlp_only_layers";
   const Json* const listed = keys.Find(kKey);
@@ -143,7 +164,7 @@ void ReadQwen3Experts(ConfigKeys& keys, DecoderShape* shape) {
   const int hidden = keys.Whole("intermediate_size", 1);
   if (shape->moe.first_dense > 0) shape->hidden = hidden;
   keys.Only("decoder_sparse_step", {1}, "every layer behind the dense ones has experts");
-  keys.Ignore(kOfBalanceLoss);
+  ReadBalanceLoss(keys, shape);
 }
 
 OrderedJson Written(const DecoderShape& shape) {
@@ -248,6 +269,7 @@ OrderedJson WriteMixtral(const AnyShape& any) {
                             {"num_experts_per_tok", shape.moe.top_k},
                             {"router_jitter_noise", 0.0},
                             {"output_router_logits", false},
+                            {kBalanceLoss, ConfigBalanceLoss(shape)},
                             {"sliding_window", nullptr}});
   return config;
 }
@@ -267,6 +289,7 @@ OrderedJson WriteQwen3Moe(const AnyShape& any) {
                   {"decoder_sparse_step", 1},
                   {"mlp_only_layers", dense},
                   {"output_router_logits", false},
+                  {kBalanceLoss, ConfigBalanceLoss(shape)},
                   {"attention_bias", false},
                   {"use_sliding_window", false},
                   {"sliding_window", nullptr}});

@@ -9,8 +9,14 @@
 
 namespace stringline {
 
-// What a config says, without a microbatch. A router's balance loss is none of the model: its
-// coefficient is that of the run, model.aux_coefficient, and keys of it are not read.
+// The shape in a config, without a microbatch.
+//
+// `router_aux_loss_coef` becomes the coefficient of the router's balance loss. In transformers the
+// loss of a token is coef E sum over e of f_e p_e, with f_e the share of tokens that chose e, and
+// p_e the mean probability, both over the tokens of all L layers. Here the loss is the mean over
+// the layers of the same sum, each with its own f and p, since the layers are on different ranks.
+// f_e counts each of a token's K choices, while the op's (ops.def) counts slots; so aux_coefficient
+// = coef K / L.
 AnyShape ReadLlama(ConfigKeys& keys, int context);
 AnyShape ReadMistral(ConfigKeys& keys, int context);
 AnyShape ReadQwen2(ConfigKeys& keys, int context);
@@ -18,14 +24,14 @@ AnyShape ReadQwen3(ConfigKeys& keys, int context);
 AnyShape ReadMixtral(ConfigKeys& keys, int context);
 AnyShape ReadQwen3Moe(ConfigKeys& keys, int context);
 
-// Whether the family describes the model.
+// True if the family describes the model.
 bool HoldsLlama(const AnyShape& shape);
 bool HoldsQwen2(const AnyShape& shape);
 bool HoldsQwen3(const AnyShape& shape);
 bool HoldsMixtral(const AnyShape& shape);
 bool HoldsQwen3Moe(const AnyShape& shape);
 
-// What a decoder has that none of the families has; "" if one of them describes it.
+// A feature of the decoder that no family has; "" if a family describes the decoder.
 std::string WhatNoDecoderHas(const DecoderShape& shape);
 
 nlohmann::ordered_json WriteDecoder(const AnyShape& shape);

@@ -1,5 +1,5 @@
-// A table of families, each with functions that read and write its config. They take values through
-// ConfigKeys, which notes what was asked for: a key that nobody asked for is an error in the end.
+// A table of families, each with functions that read and write its config. They read values through
+// ConfigKeys, which notes every read key: a key that was not read is an error in the end.
 #include "executor/checkpoint/family_config.h"
 
 #include <algorithm>
@@ -21,35 +21,123 @@ namespace {
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
-// Names, versions, tokens of a tokeniser, what text generation and other heads take.
-constexpr const char* kMeaningless[] = {"_name_or_path",
+// Names, versions, tokens of a tokeniser, and keys of text generation and of other heads.
+constexpr const char* kMeaningless[] = {"_attn_implementation",
+                                        "_name_or_path",
                                         "architectures",
+                                        "attn_implementation",
+                                        "bad_words_ids",
+                                        "begin_suppress_tokens",
                                         "bos_token_id",
                                         "chunk_size_feed_forward",
+                                        "decoder_start_token_id",
+                                        "diversity_penalty",
+                                        "do_sample",
                                         "dtype",
+                                        "early_stopping",
+                                        "encoder_no_repeat_ngram_size",
                                         "eos_token_id",
+                                        "exponential_decay_length_penalty",
+                                        "finetuning_task",
+                                        "forced_bos_token_id",
+                                        "forced_eos_token_id",
                                         "id2label",
                                         "label2id",
+                                        "length_penalty",
+                                        "max_length",
                                         "max_window_layers",
+                                        "min_length",
                                         "model_type",
+                                        "no_repeat_ngram_size",
+                                        "num_beam_groups",
+                                        "num_beams",
+                                        "num_return_sequences",
                                         "output_attentions",
                                         "output_hidden_states",
-                                        "pad_token_id",
+                                        "output_scores",
+                                        "prefix",
                                         "pretraining_tp",
                                         "problem_type",
+                                        "remove_invalid_values",
+                                        "repetition_penalty",
                                         "return_dict",
+                                        "return_dict_in_generate",
                                         "sep_token_id",
+                                        "suppress_tokens",
                                         "task_specific_params",
+                                        "temperature",
+                                        "tf_legacy_loss",
                                         "tokenizer_class",
+                                        "top_k",
+                                        "top_p",
                                         "torch_dtype",
+                                        "torchscript",
+                                        "transformers.js_config",
                                         "transformers_version",
+                                        "typical_p",
                                         "unk_token_id",
+                                        "use_bfloat16",
                                         "use_cache"};
 
-constexpr const char* kMeaninglessOfGpt2[] = {"initializer_range",      "reorder_and_upcast_attn",
-                                              "summary_activation",     "summary_first_dropout",
-                                              "summary_proj_to_labels", "summary_type",
-                                              "summary_use_proj",       "n_ctx"};
+// Keys that change no model while they have this value, and the reason to refuse another one.
+struct NeutralKey {
+  const char* key;
+  Json value;
+  const char* why;
+};
+const std::vector<NeutralKey>& NeutralKeys() {
+  constexpr const char* kFactor = "values are not multiplied here";
+  constexpr const char* kBias = "these products have no bias here";
+  constexpr const char* kNorm = "a norm of queries and keys comes with the family, not with a key";
+  constexpr const char* kShared = "this family has no shared expert here";
+  constexpr const char* kGroups = "experts of this family are in one group";
+  static const std::vector<NeutralKey>& keys = *new std::vector<NeutralKey>{
+      {"activation", "swiglu", "the MLP's gate is SiLU"},
+      {"add_cross_attention", false, "there is no other sequence to attend to"},
+      {"attention_out_bias", false, kBias},
+      {"embedding_multiplier", 1, kFactor},
+      {"first_k_dense_replace", 0, "dense layers are those of mlp_only_layers"},
+      {"is_decoder", false, "there is no encoder here"},
+      {"is_encoder_decoder", false, "there is no encoder here"},
+      {"is_llama_config", true, "the family's name is in 'model_type'"},
+      {"lm_head_bias", false, kBias},
+      {"lm_head_multiplier", 1, kFactor},
+      {"logit_scale", 1, kFactor},
+      {"logits_scaling", 1, kFactor},
+      {"moe_layer_freq", 1, "every layer behind the dense ones has experts"},
+      {"n_group", 1, kGroups},
+      {"n_shared_experts", 0, kShared},
+      {"neftune_noise_alpha", 0, "there is no noise on embeddings here"},
+      {"num_nextn_predict_layers", 0, "one token is predicted at a time"},
+      {"parallel_residual", false, "attention and MLP follow each other"},
+      {"pruned_heads", Json::object(), "no head is left out here"},
+      {"qk_layer_norms", false, kNorm},
+      {"qk_layernorm", false, kNorm},
+      {"residual_multiplier", 1, kFactor},
+      {"rope_interleaved", false, "a channel is rotated with the one half a head further"},
+      {"routed_scaling_factor", 1, kFactor},
+      {"scoring_func", "softmax", "a router's scores are a softmax in this family"},
+      {"shared_expert_intermediate_size", 0, kShared},
+      {"tie_encoder_decoder", false, "there is no encoder here"},
+      {"topk_group", 1, kGroups},
+      {"use_bias", false, kBias},
+      {"use_mrope", false, "a position is one number here"},
+      {"use_parallel_residual", false, "attention and MLP follow each other"},
+      {"use_qk_norm", false, kNorm},
+  };
+  return keys;
+}
+
+// Shares of dropout under the names of any family; a missing one is 0.
+constexpr const char* kDropouts[] = {
+    "dropout",     "embd_pdrop",      "embedding_dropout",   "expert_dropout",
+    "ffn_dropout", "hidden_dropout",  "hidden_dropout_prob", "mlp_dropout",
+    "resid_pdrop", "residual_dropout"};
+
+constexpr const char* kMeaninglessOfGpt2[] = {
+    "pad_token_id",       "initializer_range",     "reorder_and_upcast_attn",
+    "summary_activation", "summary_first_dropout", "summary_proj_to_labels",
+    "summary_type",       "summary_use_proj",      "n_ctx"};
 
 constexpr double kGptEpsilon = 1e-5;  // stages/models/gpt
 
@@ -72,7 +160,6 @@ AnyShape ReadGpt2(ConfigKeys& keys, int context) {
   }
   keys.Only("scale_attn_weights", {true}, "scores are divided by the root of a head's size");
   keys.Only("scale_attn_by_inverse_layer_idx", {false}, "scores do not depend on the layer");
-  keys.Only("add_cross_attention", {false}, "there is no other sequence to attend to");
   keys.Ignore(kMeaninglessOfGpt2);
   return shape;
 }
@@ -100,7 +187,7 @@ struct Family {
   const char* model_type;
   const char* architecture;
   AnyShape (*read)(ConfigKeys& keys, int context);
-  bool (*holds)(const AnyShape& shape);  // whether a model is saved as this family
+  bool (*holds)(const AnyShape& shape);  // true if a model is saved as this family
   OrderedJson (*write)(const AnyShape& shape);
   absl::Span<const StoredParam> (*params)();
   absl::Span<const StoredParam> (*packed)() = nullptr;
@@ -118,7 +205,7 @@ constexpr Family kFamilies[] = {
      PackedExpertParams},
 };
 
-// Families that would be rows if more were built here.
+// Families that need more ops than exist here.
 constexpr struct {
   const char* model_type;
   const char* why;
@@ -127,6 +214,15 @@ constexpr struct {
     {"deepseek_v2", "its attention is latent (kv_lora_rank)"},
     {"deepseek_v3", "its attention is latent (kv_lora_rank)"},
 };
+
+// The folder's own config, except for the type: values are saved as F32.
+std::string GivenConfig(const std::string& text) {
+  OrderedJson config = OrderedJson::parse(text);
+  for (const char* const key : {"torch_dtype", "dtype"}) {
+    if (config.contains(key)) config[key] = "float32";
+  }
+  return config.dump(2) + "\n";
+}
 
 absl::Status UnknownFamily(absl::string_view type) {
   for (const auto& [model_type, why] : kNotBuilt) {
@@ -148,7 +244,8 @@ const Family* FamilyThatHolds(const AnyShape& shape) {
 
 }  // namespace
 
-absl::StatusOr<FamilyConfig> ReadFamilyConfig(absl::string_view text, int context) {
+absl::StatusOr<FamilyConfig> ReadFamilyConfig(absl::string_view text, int context,
+                                              bool without_dropout) {
   constexpr int kDeepest = 8;
   SL_ASSIGN_OR_RETURN(const Json config, ParseJsonObject(text, "the config", kDeepest));
   const std::string type = config.contains("model_type") && config["model_type"].is_string()
@@ -158,10 +255,14 @@ absl::StatusOr<FamilyConfig> ReadFamilyConfig(absl::string_view text, int contex
                                           [&](const Family& of) { return of.model_type == type; });
   if (family == std::end(kFamilies)) return UnknownFamily(type);
   ConfigKeys keys(config);
+  if (without_dropout) keys.TrainWithoutDropout();
   keys.Ignore(kMeaningless);
-  keys.Only("is_encoder_decoder", {false}, "there is no encoder here");
+  for (const NeutralKey& neutral : NeutralKeys()) {
+    keys.Only(neutral.key, {neutral.value}, neutral.why);
+  }
   FamilyConfig read{family->model_type, family->read(keys, context), family->params(), {}};
   if (family->packed != nullptr) read.packed = family->packed();
+  for (const char* const key : kDropouts) keys.NoDropout(key, 0);
   SL_RETURN_IF_ERROR(keys.Finish());
   SL_RETURN_IF_ERROR(CheckShape(read.shape.WithMicrobatch(1)));
   return read;
@@ -182,6 +283,7 @@ absl::StatusOr<FamilyConfig> FamilyOf(const AnyShape& shape) {
 }
 
 std::string PrintFamilyConfig(const AnyShape& shape) {
+  if (const std::string* const given = shape.GivenFile(kConfigFile)) return GivenConfig(*given);
   const Family* const family = FamilyThatHolds(shape);
   SL_CHECK(family != nullptr);
   OrderedJson config = {{"model_type", family->model_type},

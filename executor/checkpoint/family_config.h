@@ -1,9 +1,9 @@
-// config.json of a Hugging Face folder: which family, which sizes.
+// config.json of a Hugging Face folder: family and sizes.
 //
-// A config says much that a training does not depend on, and some things that it does. Every key is
-// read into the shape, must have a value that means what is built here, or stands in a list of keys
-// that do not matter. Anything else is an error that names key and value: no part of a model is
-// left out silently.
+// Some keys of a config affect training, many do not. Every key is read into the shape, must have a
+// value that matches the model as built here, or stands in a list of keys that do not matter.
+// Anything else is an error that names key and value: no part of a model is left out silently. A
+// null key counts as missing.
 //
 // To add a family: a row in kFamilies, with the functions that read and write its config, and a
 // table of its parameters (stored_params.h).
@@ -20,6 +20,8 @@
 
 namespace stringline {
 
+inline constexpr char kConfigFile[] = "config.json";
+
 struct FamilyConfig {
   std::string model_type;  // "llama"
   AnyShape shape;          // without a microbatch
@@ -28,16 +30,18 @@ struct FamilyConfig {
   absl::Span<const StoredParam> packed;
 };
 
-// `text` is the config. `context` is how many tokens a sequence will have, 0: as many as the model
-// takes. InvalidArgument names the key and its value; Unimplemented for a family that is not built
-// here.
-absl::StatusOr<FamilyConfig> ReadFamilyConfig(absl::string_view text, int context);
+// `text` is the config. `context` is the number of tokens of a sequence, 0: the most that the model
+// takes. A config with dropout is refused, unless `without_dropout`. InvalidArgument names the key
+// and its value; Unimplemented for a family that is not built here.
+absl::StatusOr<FamilyConfig> ReadFamilyConfig(absl::string_view text, int context,
+                                              bool without_dropout = false);
 
-// The family that a model is saved as: its name and its parameters' table. Unimplemented for one
-// that none of them describes.
+// The family under which a model is saved: its name and its parameters' table. Unimplemented for a
+// model that no family describes.
 absl::StatusOr<FamilyConfig> FamilyOf(const AnyShape& shape);
 
-// The config of a model that FamilyOf knows.
+// The config of a model known to FamilyOf. A model from a folder keeps the folder's config, except
+// for the type of its tensors.
 std::string PrintFamilyConfig(const AnyShape& shape);
 
 }  // namespace stringline

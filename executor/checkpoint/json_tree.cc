@@ -16,7 +16,7 @@ std::string InJson(const nlohmann::json& value) {
 absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view text, absl::string_view what,
                                                int deepest) {
   using Json = nlohmann::json;
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  std::vector<std::set<std::string>> keys;  // for each open object
   std::string twice;
   bool deep = false;
   const auto look = [&](int depth, Json::parse_event_t event, Json& parsed) {

@@ -1,4 +1,4 @@
-// JSON from a file that anybody may have written, as a tree.
+// JSON from an untrusted file, as a tree.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,13 +8,13 @@
 
 namespace stringline {
 
-// InvalidArgument, with `what` ("the header") for a text that is no JSON object or whose braces and
-// brackets nest deeper than `deepest`, and for a key that stands twice in one object: the parser
-// would keep the last one and say nothing.
+// InvalidArgument, naming the text by `what` ("the header"), for a text that is no JSON object or
+// nests deeper than `deepest`, and for a key that stands twice in an object: the parser would
+// silently keep the last.
 absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view text, absl::string_view what,
                                                int deepest);
 
-// On one line, whatever bytes its texts hold.
+// On a single line, with any bytes in its texts.
 std::string InJson(const nlohmann::json& value);
 
 }  // namespace stringline

@@ -1,5 +1,5 @@
-// A parameter is read slice by slice, a slice being one tensor: its rows stand one after the other
-// in the parameter, or, where the family stores (in, out), it is turned over some rows at a time.
+// A parameter is read slice by slice, a slice being a tensor: its rows follow each other in the
+// parameter, or, where the family stores (in, out), some rows at a time are transposed.
 #include "executor/checkpoint/load_tensors.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace stringline {
 namespace {
 
-// What older files hold beside the parameters: masks and angles, which are computed here.
+// Further tensors in older files: masks and angles, which are computed here.
 constexpr const char* kComputed[] = {"h.#.attn.bias", "h.#.attn.masked_bias",
                                      "layers.#.self_attn.rotary_emb.inv_freq"};
 constexpr absl::string_view kGpt2Prefix = "transformer.";
@@ -58,7 +58,7 @@ class TensorLoader {
       const std::vector<ParamPlace::Range> ranges = RangesOf(*slice.place, slice.stored);
       turned.clear();
       for (const ParamPlace::Range& range : ranges) {
-        if (range.copies.empty()) continue;  // other processes have it
+        if (range.copies.empty()) continue;  // held by other processes
         host.resize(range.copies.front().size());
         const absl::Span<float> values = absl::MakeSpan(host);
         const auto before = static_cast<uint64_t>(range.first - ranges.front().first);
@@ -94,7 +94,7 @@ class TensorLoader {
         absl::StrCat(at.file->path(), ": tensor ", Quoted(at.tensor->name), " ", what));
   }
 
-  // By any of its names; the others hold the same.
+  // Under any of its names; the others hold the same values.
   absl::StatusOr<PlacedTensor> TakeAny(const StoredSlice& slice) {
     absl::StatusOr<PlacedTensor> taken = Take(slice.name);
     for (const std::string& alias : slice.aliases) {
@@ -169,11 +169,11 @@ class TensorLoader {
 
   const TensorFiles& files_;
   const FamilyConfig& config_;
-  std::map<std::string, PlacedTensor> left_;  // that no parameter has taken
+  std::map<std::string, PlacedTensor> left_;  // tensors that no parameter has taken
   std::vector<Slice> slices_;
 };
 
-// How many of the model's tensors are not there by the names of a table.
+// The number of the model's tensors missing under the names of a table.
 size_t CountMissing(const TensorFiles& files, const FamilyConfig& config,
                     absl::Span<const StoredParam> table, absl::Span<const ParamPlace> places) {
   size_t missing = 0;

@@ -11,12 +11,12 @@
 
 namespace stringline {
 
-// Reads all places' parameters, with all their copies, from tensors that are named and laid out as
-// one of the config's tables says; without a table, as our own. Errors: LoadModelFolder's.
+// Reads all places' parameters, with all their copies, from tensors with the names and layouts of
+// one of the config's tables; without a table, from our own. Errors: LoadModelFolder's.
 absl::Status LoadTensors(const TensorFiles& files, const FamilyConfig& config,
                          absl::Span<const ParamPlace> places);
 
-// Where a tensor's values belong in a parameter. One that is turned over is in one piece.
+// The places of a tensor's values in a parameter. A transposed tensor is in a single piece.
 std::vector<ParamPlace::Range> RangesOf(const ParamPlace& place, const StoredSlice& slice);
 
 }  // namespace stringline

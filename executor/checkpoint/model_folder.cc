@@ -1,10 +1,12 @@
-// A folder is a config and tensors, or tensors alone; load_tensors.h reads those, here they are
-// written: one after the other, each from wherever its parameter's pieces are.
+// A folder is a config and tensors, or tensors alone. load_tensors.h reads tensors; here they are
+// written, one after the other, each from the pieces of its parameter.
 #include "executor/checkpoint/model_folder.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -21,17 +23,20 @@
 namespace stringline {
 namespace {
 
-constexpr const char* kConfig = "config.json";
+// Texts that a run takes over from a folder. A tokeniser's files are not read.
+constexpr const char* kGivenFiles[] = {kConfigFile, "generation_config.json"};
+
+constexpr uint64_t kMostBytes = 10'000'000;  // for a text
 
 std::string ConfigOf(const std::string& folder) {
-  return (std::filesystem::path(folder) / kConfig).string();
+  return (std::filesystem::path(folder) / kConfigFile).string();
 }
 
-absl::StatusOr<FamilyConfig> ReadConfig(const std::string& folder, int context) {
-  constexpr uint64_t kMostBytes = 10'000'000;
+absl::StatusOr<FamilyConfig> ReadConfig(const std::string& folder, int context,
+                                        bool without_dropout) {
   const std::string path = ConfigOf(folder);
   SL_ASSIGN_OR_RETURN(const std::string text, ReadBytes(path, kMostBytes));
-  absl::StatusOr<FamilyConfig> config = ReadFamilyConfig(text, context);
+  absl::StatusOr<FamilyConfig> config = ReadFamilyConfig(text, context, without_dropout);
   if (config.ok()) return config;
   return absl::Status(config.status().code(), absl::StrCat(path, ": ", config.status().message()));
 }
@@ -40,16 +45,10 @@ absl::string_view AsBytes(absl::Span<const float> values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
 }
 
-// What a tensor has behind the rows that are a parameter.
-absl::Span<const float> RestOf(const StoredSlice& slice) {
-  if (slice.longer_values == nullptr) return {};
-  return absl::MakeSpan(*slice.longer_values).subspan(slice.rows * slice.columns);
-}
-
-// The tensor at the end of the file, in the process that has one.
+// Appends the tensor to the file, in the process that has the file.
 absl::Status AppendTensor(const ParamReader& reader, absl::Span<const ParamPlace> places,
                           size_t place, const StoredSlice& slice, NewFile* file) {
-  std::vector<float> whole;  // of one that is turned
+  std::vector<float> whole;  // for a transposed tensor
   for (const ParamPlace::Range& range : RangesOf(places[place], slice)) {
     SL_ASSIGN_OR_RETURN(const std::vector<float> values, reader.Read(place, range));
     if (file == nullptr) continue;
@@ -60,7 +59,7 @@ absl::Status AppendTensor(const ParamReader& reader, absl::Span<const ParamPlace
     }
   }
   if (file == nullptr) return absl::OkStatus();
-  if (!slice.transposed) return file->Append(AsBytes(RestOf(slice)));
+  if (!slice.transposed) return file->Append(AsBytes(slice.rest()));
   std::vector<float> turned(whole.size());
   for (int64_t r = 0; r < slice.rows; ++r) {
     for (int64_t c = 0; c < slice.columns; ++c) {
@@ -70,7 +69,7 @@ absl::Status AppendTensor(const ParamReader& reader, absl::Span<const ParamPlace
   return file->Append(AsBytes(turned));
 }
 
-// The first of this process's parameters that holds something else, or "".
+// The first of this process's parameters with a value that is not finite, or "".
 absl::StatusOr<std::string> FindNotFinite(const ParamReader& reader,
                                           absl::Span<const ParamPlace> places) {
   std::vector<float> host;
@@ -111,11 +110,10 @@ absl::Status WriteParams(const std::string& file, const FamilyConfig& config, in
       std::vector<std::string> names = slice.aliases;
       names.insert(names.begin(), slice.name);
       for (const std::string& name : names) {
-        const uint64_t begin = end, rest = RestOf(slice).size();
-        end += (static_cast<uint64_t>(slice.rows * slice.columns) + rest) * sizeof(float);
-        std::vector<uint64_t> shape = slice.shape();
-        shape[0] += rest / static_cast<uint64_t>(slice.columns);
-        header.tensors.push_back({name, "F32", std::move(shape), begin, end});
+        const uint64_t begin = end;
+        const auto values = static_cast<uint64_t>(slice.rows * slice.columns) + slice.rest().size();
+        end += values * sizeof(float);
+        header.tensors.push_back({name, "F32", slice.whole_shape(), begin, end});
         slices.emplace_back(slice, p);
       }
     }
@@ -132,10 +130,36 @@ absl::Status WriteParams(const std::string& file, const FamilyConfig& config, in
   return written ? written->Commit() : absl::OkStatus();
 }
 
-absl::Status WriteConfig(const std::string& file, const AnyShape& shape) {
+absl::Status WriteText(const std::string& file, const std::string& text) {
   SL_ASSIGN_OR_RETURN(NewFile written, NewFile::Create(file));
-  SL_RETURN_IF_ERROR(written.Append(PrintFamilyConfig(shape)));
+  SL_RETURN_IF_ERROR(written.Append(text));
   return written.Commit();
+}
+
+// The table of positions, if its rows exceed the context.
+absl::StatusOr<std::vector<float>> ReadLongerPositions(const std::string& folder,
+                                                       const GptShape& shape) {
+  SL_ASSIGN_OR_RETURN(const TensorFiles files, TensorFiles::Open(folder));
+  for (const char* const name : {"transformer.wpe.weight", "wpe.weight"}) {
+    const auto found = files.all().find(name);
+    if (found == files.all().end()) continue;
+    const StoredTensor& tensor = *found->second.tensor;
+    const auto width = static_cast<uint64_t>(shape.width);
+    // Any other shape is refused where the parameters are read.
+    if (!IsReadable(tensor.dtype) || tensor.shape.size() != 2 || tensor.shape[1] != width ||
+        tensor.shape[0] <= static_cast<uint64_t>(shape.context)) {
+      return std::vector<float>();
+    }
+    std::vector<float> values(tensor.shape[0] * tensor.shape[1]);
+    SL_RETURN_IF_ERROR(found->second.file->Read(tensor, 0, absl::MakeSpan(values)));
+    if (std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); })) {
+      return values;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(found->second.file->path(), ": tensor ",
+                                                   Quoted(name),
+                                                   " holds a value that is not finite"));
+  }
+  return std::vector<float>();
 }
 
 absl::Status CheckSizes(const std::string& file, const std::map<std::string, std::string>& said,
@@ -167,16 +191,46 @@ std::string ParamsFile(const std::string& folder) {
   return (std::filesystem::path(folder) / "model.safetensors").string();
 }
 
-absl::StatusOr<AnyShape> ReadFolderShape(const std::string& folder, int context) {
-  SL_ASSIGN_OR_RETURN(const FamilyConfig config, ReadConfig(folder, context));
+absl::StatusOr<AnyShape> ReadFolderShape(const std::string& folder, int context,
+                                         bool without_dropout) {
+  SL_ASSIGN_OR_RETURN(const FamilyConfig config, ReadConfig(folder, context, without_dropout));
   return config.shape;
+}
+
+absl::Status KeepGiven(const std::string& folder, AnyShape* shape) {
+  const bool raised = std::holds_alternative<RaisedShape>(shape->family);
+  if (raised || !IsThere(ConfigOf(folder))) return absl::OkStatus();
+  GivenFolder given;
+  for (const char* const name : kGivenFiles) {
+    const std::string path = (std::filesystem::path(folder) / name).string();
+    if (!IsThere(path)) continue;
+    SL_ASSIGN_OR_RETURN(given.files[name], ReadBytes(path, kMostBytes));
+  }
+  if (const auto* const gpt = std::get_if<GptShape>(&shape->family)) {
+    SL_ASSIGN_OR_RETURN(given.positions, ReadLongerPositions(folder, *gpt));
+  }
+  shape->given = std::make_shared<const GivenFolder>(std::move(given));
+  return absl::OkStatus();
+}
+
+std::vector<std::pair<std::string, std::string>> TextsOf(const AnyShape& shape) {
+  std::vector<std::pair<std::string, std::string>> texts;
+  if (!FamilyOf(shape).ok()) return texts;
+  texts.emplace_back(kConfigFile, PrintFamilyConfig(shape));
+  for (const char* const name : kGivenFiles) {
+    const std::string* const text = shape.GivenFile(name);
+    if (text != nullptr && name != absl::string_view(kConfigFile)) texts.emplace_back(name, *text);
+  }
+  return texts;
 }
 
 absl::Status LoadModelFolder(const std::string& folder, const AnyShape& shape,
                              absl::Span<const ParamPlace> places) {
   const bool raised = std::holds_alternative<RaisedShape>(shape.family);
   if (raised || !IsThere(ConfigOf(folder))) return LoadOwnNames(folder, shape, places);
-  SL_ASSIGN_OR_RETURN(const FamilyConfig config, ReadConfig(folder, shape.context()));
+  // Dropout changes no parameter, and the run file asks for training without dropout.
+  SL_ASSIGN_OR_RETURN(const FamilyConfig config,
+                      ReadConfig(folder, shape.context(), /*without_dropout=*/true));
   std::map<std::string, std::string> said;
   for (auto& [name, value] : SizesOf(config.shape)) said[name] = value;
   SL_RETURN_IF_ERROR(CheckSizes(ConfigOf(folder), said, shape));
@@ -202,10 +256,14 @@ absl::Status SaveModelFolder(const std::string& folder, const AnyShape& shape, i
   if (reader.gets()) SL_RETURN_IF_ERROR(CheckSavable(folder, shape));
   SL_RETURN_IF_ERROR(CheckFinite(ParamsFile(folder), reader, places));
   const absl::StatusOr<FamilyConfig> known = FamilyOf(shape);
-  if (known.ok() && reader.gets()) SL_RETURN_IF_ERROR(WriteConfig(ConfigOf(folder), shape));
+  if (reader.gets()) {
+    for (const auto& [name, text] : TextsOf(shape)) {
+      SL_RETURN_IF_ERROR(WriteText((std::filesystem::path(folder) / name).string(), text));
+    }
+  }
   const FamilyConfig config = known.ok() ? *known : FamilyConfig{"", shape, {}, {}};
   SL_RETURN_IF_ERROR(WriteParams(ParamsFile(folder), config, steps, reader, places));
-  // The others hear that the files are there.
+  // The other processes learn that the files are there.
   return reader.FirstText("").status();
 }
 

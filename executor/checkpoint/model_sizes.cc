@@ -11,15 +11,15 @@ using Sizes = std::vector<std::pair<const char*, std::string>>;
 
 std::string YesOrNo(bool yes) { return yes ? "true" : "false"; }
 
-// Of a family alone.
+// The sizes of this family only.
 Sizes OwnSizes(const GptShape& shape) {
   return {{"context", absl::StrCat(shape.context)},
           {"heads", absl::StrCat(shape.heads)},
           {"tied", YesOrNo(shape.tied)}};
 }
 
-// What decides what a token's experts are. How their number is bounded and balanced in training is
-// not part of the model.
+// The sizes that determine a token's experts. Limits and balance of their load in training are no
+// part of the model.
 Sizes SizesOf(const MoeShape& moe) {
   return {{"experts", absl::StrCat(moe.experts)},
           {"top_k", absl::StrCat(moe.top_k)},
@@ -50,7 +50,7 @@ Sizes OwnSizes(const DecoderShape& shape) {
   return sizes;
 }
 
-// Whatever was exported, its graph decides on it.
+// The graph is the identity of any exported model.
 Sizes OwnSizes(const RaisedShape& shape) {
   Fnv hash;
   for (const unsigned char c : PrintGraph(shape.model->graph)) hash.Add(c);

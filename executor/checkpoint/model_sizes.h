@@ -1,5 +1,5 @@
-// What a model is, in words and numbers: to say how two of them differ, where the shapes of their
-// tensors do not.
+// A model's sizes in words and numbers: to name the difference between two models whose tensors
+// have equal shapes.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace stringline {
 
-// "layers" and "8", "theta" and "10000"; the first is "model", the kind. Models of one kind have
-// the same words in the same order, but for those of a part that only one of them has.
+// "layers" and "8", "theta" and "10000"; the first is "model", the kind. Models of a kind have the
+// same words in the same order, except for parts that only some models have.
 std::vector<std::pair<const char*, std::string>> SizesOf(const AnyShape& shape);
 
 }  // namespace stringline

@@ -65,7 +65,7 @@ void ParamPlaces::AddPart(const Param& param, int expert, int64_t first, int64_t
 
 namespace {
 
-// A parameter that is shared out: its blocks that follow each other in memory are one part.
+// A sharded parameter: its blocks that follow each other in memory are a part.
 void AddShared(const Trainer& trainer, StageId stage, int index, int coordinate,
                ParamPlaces* places) {
   const StatePieces& pieces = trainer.pieces(stage);
@@ -73,7 +73,7 @@ void AddShared(const Trainer& trainer, StageId stage, int index, int coordinate,
   const Param& param = trainer.programs()[stage.value].params[index];
   std::vector<float*> here(blocks.size(), nullptr);
   if (trainer.holds(stage, coordinate)) {
-    for (const Stages::Owned& owned : trainer.OwnedBlocks(stage, coordinate)) {
+    for (const OwnedBlock& owned : trainer.OwnedBlocks(stage, coordinate)) {
       here[owned.block] = owned.values.data();
     }
   }

@@ -16,7 +16,7 @@ absl::StatusOr<ParamReader> ParamReader::Make(absl::Span<const ParamPlace> place
   return reader;
 }
 
-// Everybody says of every piece whether it is there.
+// Every process tells which pieces it holds.
 absl::Status ParamReader::FindGivers() {
   std::string mine;
   for (const ParamPlace& place : places_) {

@@ -1,5 +1,5 @@
-// Reads the parameters of a model for whoever writes them to a file: those of this process, or of
-// all processes of a run, from wherever they lie to the first one.
+// Reads the parameters of a model to write them to a file: from this process, or from all processes
+// of a run to the first.
 #pragma once
 
 #include <cstdint>
@@ -10,32 +10,32 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "executor/checkpoint/param_places.h"
-#include "executor/world.h"
+#include "executor/engine/world.h"
 
 namespace stringline {
 
 class ParamReader {
  public:
-  // What travels at once, whatever a parameter's size.
+  // The size of a transfer, for parameters of any size.
   static constexpr int64_t kMostBytes = int64_t{4} << 20;
 
-  // Without a world everything is here. With one all processes make it, for the same parameters,
-  // and make the same calls; errors are those of World::Exchange then.
+  // Without a world everything is in this process. With a world all processes make the reader, for
+  // the same parameters, and make the same calls; errors are then those of World::Exchange.
   static absl::StatusOr<ParamReader> Make(absl::Span<const ParamPlace> places, World* world,
                                           int64_t most_bytes = kMostBytes);
 
-  // Whether this process is the one that gets what is read.
+  // True if this process gets the values.
   bool gets() const { return world_ == nullptr || world_->process() == 0; }
-  // Whether a piece of places[place] is read from this process's memory.
+  // True if a piece of places[place] is read from this process's memory.
   bool Gives(size_t place, size_t piece) const {
     return world_ == nullptr || giver_[place][piece] == world_->process();
   }
 
-  // The values of the range, which lies in one piece of places[place], where they are got; nothing
-  // elsewhere.
+  // The values of the range, which lies in a single piece of places[place], in the process that
+  // gets them; nothing elsewhere.
   absl::StatusOr<std::vector<float>> Read(size_t place, const ParamPlace::Range& range) const;
 
-  // The first text of all processes that is not empty.
+  // The first text of all processes not empty.
   absl::StatusOr<std::string> FirstText(const std::string& text) const;
 
  private:
@@ -46,7 +46,7 @@ class ParamReader {
   absl::Span<const ParamPlace> places_;
   World* world_;
   int64_t most_values_;
-  std::vector<std::vector<int>> giver_;  // by place and piece: the first process that holds it
+  std::vector<std::vector<int>> giver_;  // by place and piece: the first holder
 };
 
 }  // namespace stringline

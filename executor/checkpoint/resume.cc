@@ -31,7 +31,7 @@ absl::StatusOr<CheckpointState> ReadState(const std::string& folder) {
   return absl::Status(state.status().code(), absl::StrCat(path, ": ", state.status().message()));
 }
 
-// Whether all that was written is there, value by value.
+// Checks that all written values are there, value by value.
 absl::Status CheckWhole(const std::string& folder) {
   SL_ASSIGN_OR_RETURN(const CheckpointState state, ReadState(folder));
   SL_ASSIGN_OR_RETURN(const ShardFiles files, ShardFiles::Open(folder, state));
@@ -44,7 +44,7 @@ absl::Status Differs(const std::string& folder, absl::string_view what, absl::st
                                                  there, "; the run file's has ", here));
 }
 
-// Whether a run that is `now` can go on from there.
+// Checks that a run with state `now` can resume from there.
 absl::Status CheckFits(const std::string& folder, const CheckpointState& there,
                        const CheckpointState& now) {
   for (const auto& [name, wanted] : now.model) {
@@ -80,7 +80,7 @@ absl::Status ReadTensor(const ShardFiles& files, const AnyShape& shape, const St
     int64_t first = -1;
     for (const StateTensor::Part& part : tensor.parts) {
       const absl::Span<float> to = part.of[kind];
-      // Copies of the part before it are read once.
+      // Copies of the last part are read once.
       if (part.first != first || to.size() != values.size()) {
         values.resize(to.size());
         first = part.first;

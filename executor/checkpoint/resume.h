@@ -8,28 +8,29 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "executor/checkpoint/checkpoint_state.h"
-#include "executor/trainer.h"
+#include "executor/training/trainer.h"
 #include "stages/models/model.h"
 
 namespace stringline {
 
 struct ChosenCheckpoint {
-  std::string folder;                // "": there is none
-  std::vector<std::string> skipped;  // newer ones, and what is wrong with each
+  std::string folder;                // "": no checkpoint
+  std::vector<std::string> skipped;  // newer checkpoints, and the fault of each
 };
 
-// The checkpoint itself where `path` is one, or the newest whole one of a folder of checkpoints.
-// All of it is read. Errors name what is wrong: NotFound where nothing has the name of one,
-// InvalidArgument where none is whole.
+// The checkpoint at `path`, or the newest whole checkpoint of the folder of checkpoints at `path`.
+// All of it is read. NotFound where nothing has a checkpoint's name, InvalidArgument where none is
+// whole, with the faults.
 absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(const std::string& path);
 
-// FailedPrecondition where a folder of checkpoints has whole ones of more than `step` steps: a run
-// that begins there would write beside them, and nobody could tell whose they are.
+// FailedPrecondition if a folder of checkpoints has whole checkpoints of more than `step` steps: a
+// run that begins at `step` would mix its own with those of another run.
 absl::Status RefuseLaterOnes(const std::string& folder, int64_t step);
 
-// Reads the checkpoint into the trainer, all copies of what is here, and sets the number of
-// updates. `now` is what the run would write itself. InvalidArgument where a run cannot go on with
-// it: another model, other data, another seed, or another number of sequences in a step.
+// Reads the checkpoint into the trainer, all copies in this process, and sets the number of
+// updates. `now` is the state that the run itself would write. InvalidArgument where a run cannot
+// resume from the checkpoint: another model, other data, another seed, or another number of
+// sequences in a step.
 absl::StatusOr<CheckpointState> Resume(const std::string& folder, const AnyShape& shape,
                                        const CheckpointState& now, Trainer* trainer);
 

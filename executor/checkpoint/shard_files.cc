@@ -1,5 +1,5 @@
-// Runs that follow each other in a file are gathered in a buffer, and read or written at once:
-// a matrix that is stored turned over is as many runs as it has columns.
+// Adjacent runs of a file are gathered in a buffer, and read or written at once: a matrix stored
+// transposed has as many runs as columns.
 #include "executor/checkpoint/shard_files.h"
 
 #include <fcntl.h>
@@ -26,7 +26,7 @@ std::string In(const std::string& folder, const std::string& name) {
   return (std::filesystem::path(folder) / name).string();
 }
 
-// A file that several processes write into, each in its own places.
+// A file written by several processes, each at its own places.
 class SharedFile {
  public:
   explicit SharedFile(std::string path) : path_(std::move(path)) { buffer_.reserve(kAtOnce); }
@@ -52,8 +52,8 @@ class SharedFile {
     return absl::OkStatus();
   }
 
-  // `count` values of the file from `place` on: `values` and every `stride`-th after it. The file's
-  // values begin `data` bytes behind its beginning.
+  // `count` values of the file from `place` on: `values` and every `stride`-th value after the
+  // first. The file's values begin at byte `data`.
   absl::Status Add(int64_t data, int64_t place, const float* values, int64_t count,
                    int64_t stride) {
     while (count > 0) {
@@ -82,7 +82,7 @@ class SharedFile {
   }
 
   absl::Status Force() {
-    // Where a file system knows no such thing, it says EINVAL.
+    // A file system that cannot force a file to the disk gives EINVAL.
     if (fsync(file_) != 0 && errno != EINVAL) return CannotWrite();
     return close(std::exchange(file_, -1)) == 0 ? absl::OkStatus() : CannotWrite();
   }
@@ -103,7 +103,7 @@ class SharedFile {
   uint64_t sum_ = 0;
 };
 
-// Writes one file's part of the copy.
+// Writes a file's part of the copy.
 class FileWriter {
  public:
   FileWriter(const StateLayout& layout, int file, const StateCopy& copy)
@@ -133,6 +133,7 @@ class FileWriter {
                          run.stride);
       });
     });
+    if (status.ok() && owns) status = AddRests(data, &out);
     if (status.ok()) status = out.Flush(data);
     if (status.ok()) status = out.Force();
     if (!status.ok()) return status;
@@ -140,7 +141,20 @@ class FileWriter {
   }
 
  private:
-  // Of this file, in which this process may have something.
+  // Writes values of this file outside all parameters; only the file's owner calls this.
+  absl::Status AddRests(int64_t data, SharedFile* out) const {
+    for (const std::vector<PlacedSlice>& slices : layout_.slices[kValues]) {
+      for (const PlacedSlice& slice : slices) {
+        const absl::Span<const float> rest = slice.stored.rest();
+        if (slice.file != file_ || rest.empty()) continue;
+        SL_RETURN_IF_ERROR(out->Add(data, slice.first + slice.stored.rows * slice.stored.columns,
+                                    rest.data(), static_cast<int64_t>(rest.size()), 1));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Visits the slices of this file in which this process may have values.
   template <typename Visit>
   void ForEverySlice(Visit visit) const {
     for (size_t r = 0; r < copy_.ranges().size(); ++r) {
@@ -157,7 +171,7 @@ class FileWriter {
   const StateCopy& copy_;
 };
 
-absl::Status Wrong(const std::string& path, absl::string_view what) {
+absl::Status WrongFile(const std::string& path, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
 }
 
@@ -166,7 +180,7 @@ absl::Status ReadSlice(const StoredSlice& slice, const PlacedTensor& from, int64
                        absl::Span<float> values) {
   absl::Status status;
   std::vector<float> buffer;
-  std::vector<StoredRun> runs;  // that follow each other in the file, and what they take of it
+  std::vector<StoredRun> runs;  // adjacent in the file, and their length there
   int64_t begin = 0, end = 0;
   const auto read = [&] {
     buffer.resize(static_cast<size_t>(end - begin));
@@ -195,6 +209,15 @@ absl::Status ReadSlice(const StoredSlice& slice, const PlacedTensor& from, int64
   });
   read();
   return status;
+}
+
+// A tensor may have more rows than the parameter, where the family's table says so.
+bool Fits(const StoredSlice& slice, const StoredTensor& tensor) {
+  std::vector<uint64_t> wanted = slice.shape();
+  if (slice.longer && tensor.shape.size() == wanted.size()) {
+    wanted[0] = std::max(wanted[0], tensor.shape[0]);
+  }
+  return tensor.shape == wanted && tensor.dtype == "F32";
 }
 
 std::string SaidBy(const TensorFile& file, const char* key) {
@@ -262,15 +285,15 @@ absl::StatusOr<ShardFiles> ShardFiles::Open(const std::string& folder,
     std::error_code error;
     const uintmax_t bytes = std::filesystem::file_size(path, error);
     if (!error && static_cast<int64_t>(bytes) != said.bytes) {
-      return Wrong(path, absl::StrCat("has ", bytes, " bytes; ", said.bytes, " were written"));
+      return WrongFile(path, absl::StrCat("has ", bytes, " bytes; ", said.bytes, " were written"));
     }
     SL_ASSIGN_OR_RETURN(TensorFile opened, TensorFile::Open(path));
     shards.files_.push_back(std::make_unique<TensorFile>(std::move(opened)));
     const TensorFile& file = *shards.files_.back();
-    if (SaidBy(file, "run") != state.run) return Wrong(path, "is of another run's checkpoint");
+    if (SaidBy(file, "run") != state.run) return WrongFile(path, "is of another run's checkpoint");
     if (SaidBy(file, "steps") != absl::StrCat(state.step)) {
-      return Wrong(path, absl::StrCat("is of the checkpoint after ", SaidBy(file, "steps"),
-                                      " steps, not after ", state.step));
+      return WrongFile(path, absl::StrCat("is of the checkpoint after ", SaidBy(file, "steps"),
+                                          " steps, not after ", state.step));
     }
     for (const StoredTensor& tensor : file.header().tensors) {
       shards.tensors_[tensor.name] = {&file, &tensor};
@@ -284,7 +307,7 @@ absl::Status ShardFiles::CheckSums(const CheckpointState& state) const {
   for (const auto& file : files_) {
     uint64_t sum = 0;
     for (const StoredTensor& tensor : file->header().tensors) {
-      if (tensor.dtype != "F32") return Wrong(file->path(), "holds something else than F32");
+      if (tensor.dtype != "F32") return WrongFile(file->path(), "holds something else than F32");
       const auto count = static_cast<int64_t>((tensor.end - tensor.begin) / sizeof(float));
       const auto before = static_cast<int64_t>(tensor.begin / sizeof(float));
       for (int64_t at = 0; at < count; at += kAtOnce) {
@@ -295,7 +318,7 @@ absl::Status ShardFiles::CheckSums(const CheckpointState& state) const {
     }
     const std::string name = std::filesystem::path(file->path()).filename().string();
     if (sum == state.files.at(name).sum) continue;
-    return Wrong(file->path(), "holds other values than were written");
+    return WrongFile(file->path(), "holds other values than were written");
   }
   return absl::OkStatus();
 }
@@ -304,8 +327,7 @@ absl::Status ShardFiles::Read(const Param& param, const AnyShape& shape, StateKi
                               int64_t first, absl::Span<float> values) const {
   for (const StoredSlice& slice : SlicesOfState(param, shape, kind)) {
     const auto found = tensors_.find(slice.name);
-    if (found == tensors_.end() || found->second.tensor->shape != slice.shape() ||
-        found->second.tensor->dtype != "F32") {
+    if (found == tensors_.end() || !Fits(slice, *found->second.tensor)) {
       return absl::InvalidArgumentError(
           absl::StrCat("tensor ", Quoted(slice.name), " is missing, or of another shape"));
     }

@@ -1,5 +1,5 @@
-// The safetensors files of a checkpoint: a process writes its ranges into them, and later another
-// one reads its own out of them.
+// The safetensors files of a checkpoint: each process writes its ranges into them, and a later
+// run's processes read their own ranges.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,12 @@
 
 namespace stringline {
 
-// A copy of what a process writes, in host memory: of every range its values, then both moments.
+// A copy, in host memory, of the state that a process writes: of every range its values, then both
+// moments.
 class StateCopy {
  public:
   StateCopy() = default;
-  // All of it is touched here, not when it is first written.
+  // Touches all memory here, not at the first copy.
   explicit StateCopy(std::vector<StateRange> ranges);
 
   const std::vector<StateRange>& ranges() const { return ranges_; }
@@ -36,12 +37,12 @@ class StateCopy {
   std::vector<float> values_;
 };
 
-// What a header says about where the file belongs, and how a layout's file begins.
+// The metadata that ties a file to its checkpoint, and the header of a file of the layout.
 std::string HeaderOf(const StateFile& file, const CheckpointState& state);
 
-// Writes what `copy` has into the files of the folder, those of process `process` with their
-// headers, and forces them to the disk. Returns its part of the files' sums, by file. Unavailable
-// names the file and what the system says.
+// Writes `copy` into the files of the folder, with the headers of the files of process `process`,
+// and forces them to the disk. Returns this process's part of the files' sums, by file. Unavailable
+// names the file and the system's error.
 absl::StatusOr<std::vector<uint64_t>> WriteShards(const std::string& folder,
                                                   const StateLayout& layout,
                                                   const CheckpointState& state, int process,
@@ -50,14 +51,14 @@ absl::StatusOr<std::vector<uint64_t>> WriteShards(const std::string& folder,
 // The files of a checkpoint, opened for reading.
 class ShardFiles {
  public:
-  // InvalidArgument, naming the file, for one that is missing, was cut short, or is of another
+  // InvalidArgument, naming the file, for a file that is missing, cut short, or of another
   // checkpoint or another run.
   static absl::StatusOr<ShardFiles> Open(const std::string& folder, const CheckpointState& state);
 
-  // Reads every value; InvalidArgument for a file whose values are not those that were written.
+  // Reads every value; InvalidArgument for a file whose values differ from the written values.
   absl::Status CheckSums(const CheckpointState& state) const;
 
-  // Values `first`, … of one kind of a parameter.
+  // Values `first`, … of a kind (value or moment) of a parameter.
   absl::Status Read(const Param& param, const AnyShape& shape, StateKind kind, int64_t first,
                     absl::Span<float> values) const;
 

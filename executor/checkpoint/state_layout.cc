@@ -12,7 +12,7 @@
 namespace stringline {
 namespace {
 
-// Of all that hold value `at` of the tensor, the process with the least to write so far.
+// Among the holders of value `at` of the tensor, the process with the least to write so far.
 struct Choice {
   int process = -1;
   int64_t end = 0;
@@ -43,7 +43,7 @@ int WriterOf(int tensor, int64_t value, absl::Span<const std::vector<StateRange>
   return 0;
 }
 
-// Files of one kind, one for each process that owns some, as yet without their number.
+// Files of a kind, one for each process that owns some, still without their number.
 class FilesOfKind {
  public:
   FilesOfKind(const char* name, StateLayout* layout) : name_(name), layout_(layout) {}
@@ -53,8 +53,9 @@ class FilesOfKind {
     if (made) layout_->files.push_back({"", owner, {}});
     StateFile& file = layout_->files[at->second];
     const uint64_t begin = file.tensors.empty() ? 0 : file.tensors.back().end;
-    const uint64_t bytes = static_cast<uint64_t>(slice.rows * slice.columns) * sizeof(float);
-    file.tensors.push_back({slice.name, "F32", slice.shape(), begin, begin + bytes});
+    const auto values = static_cast<uint64_t>(slice.rows * slice.columns) + slice.rest().size();
+    file.tensors.push_back(
+        {slice.name, "F32", slice.whole_shape(), begin, begin + values * sizeof(float)});
     layout_->slices[kind][tensor].push_back(
         {slice, at->second, static_cast<int64_t>(begin / sizeof(float))});
   }
@@ -71,7 +72,7 @@ class FilesOfKind {
  private:
   const char* const name_;
   StateLayout* const layout_;
-  std::map<int, int> index_;  // of files, by owner
+  std::map<int, int> index_;  // file by owner
 };
 
 }  // namespace
@@ -80,7 +81,7 @@ std::vector<std::vector<StateRange>> ShareWriting(absl::Span<const int64_t> size
                                                   absl::Span<const std::vector<StateRange>> held) {
   std::vector<std::vector<StateRange>> written(held.size());
   std::vector<int64_t> load(held.size());
-  // Those of each tensor, so that many tensors take no longer than they must.
+  // The ranges by tensor, so that the search is linear in the number of tensors.
   std::vector<std::vector<std::vector<StateRange>>> of(
       sizes.size(), std::vector<std::vector<StateRange>>(held.size()));
   for (size_t p = 0; p < held.size(); ++p) {
@@ -107,6 +108,8 @@ std::vector<StoredSlice> SlicesOfState(const Param& param, const AnyShape& shape
   std::vector<StoredSlice> slices = SlicesOf(param, shape, {});
   for (StoredSlice& slice : slices) {
     absl::StrAppend(&slice.name, kind == kFirstMoment ? ".m" : ".v");
+    slice.longer = false;
+    slice.longer_values = nullptr;
   }
   return slices;
 }
@@ -140,7 +143,7 @@ void ForEachRun(const StoredSlice& slice, int64_t first, int64_t count,
     visit({from, to - from, begin + from, 1});
     return;
   }
-  // Of column c the rows from the first one whose value is not before `from`.
+  // The first row of a column whose value is not before the given value.
   const auto row_at = [&slice](int64_t value, int64_t column) {
     return std::max<int64_t>(0, (value - column + slice.columns - 1) / slice.columns);
   };

@@ -1,8 +1,8 @@
-// Which files a checkpoint has, what lies where in them, and which process writes what.
+// The files of a checkpoint, the contents of each, and the process that writes each value.
 //
-// All processes make the same layout from what each of them holds. Every value is written by one
-// process. A tensor is whole in one file, which belongs to the process that writes its first value;
-// where others hold the rest of it, they write that into the same file.
+// All processes make the same layout from the ranges that each holds. Every value is written by
+// exactly one process. A tensor is whole in a single file, which belongs to the process that writes
+// the first value; processes that hold the rest write into the same file.
 //
 //   model-0000K-of-0000N.safetensors       parameters, with names and layouts of the model's family
 //   optimizer-0000K-of-0000N.safetensors   moments: our names with ".m" and ".v", in our layout
@@ -22,21 +22,22 @@
 
 namespace stringline {
 
-// Values of a tensor of the state, all of one process.
+// A range of a state tensor's values, all in one process.
 struct StateRange {
   int tensor = 0;
   int64_t first = 0;
   int64_t count = 0;
 };
 
-// What each process writes: every value of tensors of these sizes once. `held` is what each process
-// has, by process. Where several have the same, the one with the least to write does.
+// The ranges that each process writes: every value of tensors of these sizes once. `held` are the
+// ranges that each process holds, by process. Of several holders the process with the least to
+// write does.
 std::vector<std::vector<StateRange>> ShareWriting(absl::Span<const int64_t> sizes,
                                                   absl::Span<const std::vector<StateRange>> held);
 
 struct StateFile {
   std::string name;
-  int owner = 0;  // the process that makes it
+  int owner = 0;  // the process that creates the file
   std::vector<StoredTensor> tensors;
   int64_t values() const { return static_cast<int64_t>(tensors.back().end / sizeof(float)); }
 };
@@ -57,11 +58,11 @@ struct StateLayout {
 StateLayout LayoutOf(const AnyShape& shape, absl::Span<const StateTensor> tensors,
                      absl::Span<const std::vector<StateRange>> written);
 
-// How a parameter, or one of its moments, is cut into stored tensors.
+// The stored tensors of a parameter, or of one of its moments.
 std::vector<StoredSlice> SlicesOfState(const Param& param, const AnyShape& shape, StateKind kind);
 
-// Values that lie one after the other in a stored tensor: `count` from `stored` on. Of the
-// parameter they are the value `first` and every `stride`-th after it.
+// Adjacent values of a stored tensor: `count` from `stored` on. In the parameter they are the value
+// `first` and every `stride`-th after.
 struct StoredRun {
   int64_t stored = 0;
   int64_t count = 0;
@@ -74,8 +75,8 @@ struct StoredRun {
 void ForEachRun(const StoredSlice& slice, int64_t first, int64_t count,
                 absl::FunctionRef<void(const StoredRun&)> visit);
 
-// A sum over values and their places, modulo 2^64: those of a file's parts add up to that of the
-// file. `first` is the place of the first one.
+// A sum over values and their places, modulo 2^64: the sums of a file's parts add up to the file's.
+// `first` is the place of the first value.
 uint64_t SumOfPlaces(absl::Span<const float> values, int64_t first);
 
 }  // namespace stringline

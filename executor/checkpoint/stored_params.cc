@@ -163,6 +163,17 @@ std::vector<uint64_t> StoredSlice::shape() const {
   return {count(rows), count(columns)};
 }
 
+absl::Span<const float> StoredSlice::rest() const {
+  if (longer_values == nullptr) return {};
+  return absl::MakeConstSpan(*longer_values).subspan(static_cast<size_t>(rows * columns));
+}
+
+std::vector<uint64_t> StoredSlice::whole_shape() const {
+  std::vector<uint64_t> sizes = shape();
+  sizes[0] += rest().size() / static_cast<uint64_t>(columns);
+  return sizes;
+}
+
 std::vector<StoredSlice> SlicesOf(const Param& param, const AnyShape& shape,
                                   absl::Span<const StoredParam> table) {
   const std::vector<int64_t>& sizes = param.type.shape;
@@ -193,6 +204,9 @@ std::vector<StoredSlice> SlicesOf(const Param& param, const AnyShape& shape,
       slice.rows = RowsOf(part.rows, whole.rows / experts, shape);
       slice.transposed = row->transposed;
       slice.longer = row->longer;
+      if (slice.longer && shape.given != nullptr && !shape.given->positions.empty()) {
+        slice.longer_values = {shape.given, &shape.given->positions};
+      }
       if (by_expert) {
         slice.dimensions = 2;
         slice.matrices = 1;

@@ -1,10 +1,10 @@
-// How a family's parameters are called and laid out in a Hugging Face folder.
+// Names and layouts of a family's parameters in a Hugging Face folder.
 //
-// Ours are (out, in) and packed: qkv holds the rows of queries, then of keys, then of values. There
-// each of the three is a tensor of its own, and GPT-2's weights are (in, out). A family is a table
-// of rows, one for each of our parameters; '#' stands for the number of a layer. What all experts
-// of a layer hold is one parameter of three dimensions here and tensors of its own for each expert
-// there, or one tensor: '*' stands for the number of an expert.
+// Ours are (out, in) and packed: qkv holds the rows of queries, then of keys, then of values. In a
+// folder each of the three is a tensor, and GPT-2's weights are (in, out). A family is a table of
+// rows, one for each of our parameters; '#' stands for the number of a layer. The experts of a
+// layer are a parameter of three dimensions here, and in a folder a tensor for each expert, or a
+// single tensor: '*' stands for the number of an expert.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@
 
 namespace stringline {
 
-// How many rows of the parameter, or of its matrix of an expert, a tensor holds.
+// The number of rows that a tensor holds of the parameter, or of an expert's matrix of the
+// parameter.
 enum class StoredRows { kAll, kQueries, kKeys, kHidden, kExpertHidden };
 
 struct StoredPart {
@@ -28,7 +29,7 @@ struct StoredPart {
 };
 
 struct StoredParam {
-  const char* name;  // of our parameter
+  const char* name;  // our parameter's
   std::vector<StoredPart> parts;
   bool transposed = false;
   bool longer = false;  // the tensor may have more rows than the parameter: the first ones count
@@ -38,30 +39,32 @@ absl::Span<const StoredParam> Gpt2Params();
 absl::Span<const StoredParam> LlamaParams();
 absl::Span<const StoredParam> MixtralParams();
 absl::Span<const StoredParam> Qwen3MoeParams();
-// Of both as transformers has them in memory, and saves them if it is told to.
+// Both mixtures as transformers keeps them in memory, and can save them.
 absl::Span<const StoredParam> PackedExpertParams();
 
-// A tensor that a parameter's rows from `first_row` on are in.
+// A tensor that holds a parameter's rows from `first_row` on.
 struct StoredSlice {
   std::string name;
   int64_t first_row = 0;
   int64_t rows = 0;
   int64_t columns = 1;
   int dimensions = 2;    // 1: a vector of `rows`
-  int64_t matrices = 1;  // of three dimensions: the rows are those of so many matrices, in order
+  int64_t matrices = 1;  // for three dimensions: the rows are those of so many matrices, in order
   bool transposed = false;
   bool longer = false;
   std::vector<std::string> aliases = {};  // other names of the same tensor
-  // Not null: all that the tensor was read with, of which `rows` rows are the parameter's; it is
-  // written with the others as they were.
+  // Not null: all values that the tensor was read with, of which `rows` rows are the parameter's;
+  // the others are written back unchanged.
   std::shared_ptr<const std::vector<float>> longer_values = nullptr;
 
-  std::vector<uint64_t> shape() const;  // of the tensor
+  std::vector<uint64_t> shape() const;   // the parameter's rows
+  absl::Span<const float> rest() const;  // the values behind those rows, which are kept as they are
+  std::vector<uint64_t> whole_shape() const;  // the tensor: the parameter's rows and the rest
 };
 
-// The tensors that together are `param`, in the order of its rows. The table has a row for it; an
-// empty table stands for our own names and layouts. A raised model's are those of its program,
-// whatever the table.
+// The tensors that make up `param`, in the order of its rows. The table has a row for `param`; an
+// empty table stands for our own names and layouts. A raised model's tensors are those of its
+// program, with any table.
 std::vector<StoredSlice> SlicesOf(const Param& param, const AnyShape& shape,
                                   absl::Span<const StoredParam> table);
 

@@ -1,6 +1,6 @@
-// A safetensors file on the disk, opened for reading. Its bytes are read when they are asked for:
-// nothing is mapped, so that a file that somebody cuts short meanwhile is an error and no crash,
-// and a tensor of a narrower type is widened piece by piece.
+// A safetensors file on the disk, opened for reading. Bytes are read on demand, without a memory
+// mapping: a file cut short meanwhile is an error and no crash, and a tensor of a narrower type is
+// widened piece by piece.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace stringline {
 
-// Whether Read can read a tensor of this type.
+// True if Read can read a tensor of this type.
 bool IsReadable(absl::string_view dtype);
 
 class TensorFile {
@@ -29,7 +29,7 @@ class TensorFile {
   const TensorHeader& header() const { return header_; }
 
   // Values `first`, `first` + 1, … of an F32, BF16 or F16 tensor of the header, as many as `values`
-  // has and all within it.
+  // has, all within the tensor.
   absl::Status Read(const StoredTensor& tensor, uint64_t first, absl::Span<float> values) const;
 
  private:

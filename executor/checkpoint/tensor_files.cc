@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kOneFile = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-std::string In(const std::string& folder, const std::string& name) {
+std::string InFolder(const std::string& folder, const std::string& name) {
   return (std::filesystem::path(folder) / name).string();
 }
 
@@ -33,7 +33,7 @@ bool IsThere(const std::string& path) {
 
 absl::StatusOr<TensorFiles> TensorFiles::Open(const std::string& folder) {
   TensorFiles files;
-  const std::string one = In(folder, kOneFile), index = In(folder, kIndex);
+  const std::string one = InFolder(folder, kOneFile), index = InFolder(folder, kIndex);
   if (!IsThere(one) && IsThere(index)) {
     SL_RETURN_IF_ERROR(files.OpenIndex(folder, index));
     return files;
@@ -55,7 +55,7 @@ absl::Status TensorFiles::OpenIndex(const std::string& folder, const std::string
   if (!tree.ok()) return InFile(index, tree.status().message());
   const auto map = tree->find("weight_map");
   if (map == tree->end() || !map->is_object()) return InFile(index, "no object 'weight_map'");
-  std::map<std::string, std::set<std::string>> names;  // of the tensors in each file
+  std::map<std::string, std::set<std::string>> names;  // the tensors in each file
   for (const auto& [tensor, file] : map->items()) {
     if (!file.is_string()) return InFile(index, absl::StrCat(Quoted(tensor), " is in no file"));
     const std::string name = file.get<std::string>();
@@ -65,7 +65,7 @@ absl::Status TensorFiles::OpenIndex(const std::string& folder, const std::string
     names[name].insert(tensor);
   }
   for (const auto& [name, tensors] : names) {
-    SL_ASSIGN_OR_RETURN(TensorFile opened, TensorFile::Open(In(folder, name)));
+    SL_ASSIGN_OR_RETURN(TensorFile opened, TensorFile::Open(InFolder(folder, name)));
     files_.push_back(std::make_unique<TensorFile>(std::move(opened)));
     const TensorFile& file = *files_.back();
     std::set<std::string> left = tensors;

@@ -1,4 +1,4 @@
-// All tensors of a folder, in one safetensors file or in several with an index.
+// All tensors of a folder, in a single safetensors file or in several with an index.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace stringline {
 
-// Whether there is a file, or anything, of this name.
+// True if anything exists at this path.
 bool IsThere(const std::string& path);
 
 struct PlacedTensor {
@@ -21,9 +21,9 @@ struct PlacedTensor {
 
 class TensorFiles {
  public:
-  // model.safetensors, or what model.safetensors.index.json names. InvalidArgument for an index
-  // that is none, that names a file outside the folder, a tensor that is not in the file where it
-  // says, or not all tensors of its files; NotFound where neither is there; errors of TensorFile.
+  // model.safetensors, or the files in model.safetensors.index.json. InvalidArgument for an index
+  // that is malformed, names a file outside the folder or a tensor missing from its file, or lacks
+  // tensors of its files; NotFound without either; errors of TensorFile.
   static absl::StatusOr<TensorFiles> Open(const std::string& folder);
 
   const std::map<std::string, PlacedTensor>& all() const { return tensors_; }

@@ -1,5 +1,5 @@
-// Every entry is checked alone: its keys, its type, and that its bytes are those of its shape. Then
-// all are sorted by where they begin, and each must begin where the one before it ended.
+// Every entry is checked alone: its keys, its type, and equality of its bytes with the bytes of its
+// shape. Then all are sorted by offset, and each must begin at the end of the entry before.
 #include "executor/checkpoint/tensor_header.h"
 
 #include <algorithm>
@@ -30,17 +30,18 @@ constexpr DTypeBytes kDTypes[] = {
     {"U32", 4},  {"F32", 4}, {"I64", 8}, {"U64", 8},     {"F64", 8},
 };
 
-absl::Status Wrong(absl::string_view name, absl::string_view what) {
+absl::Status WrongTensor(absl::string_view name, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(name), ": ", what));
 }
 
 absl::StatusOr<std::vector<uint64_t>> Numbers(const Json& value, absl::string_view name,
                                               absl::string_view key) {
   std::vector<uint64_t> numbers;
-  if (!value.is_array()) return Wrong(name, absl::StrCat(key, " is not a list"));
+  if (!value.is_array()) return WrongTensor(name, absl::StrCat(key, " is not a list"));
   for (const Json& item : value) {
     if (!item.is_number_unsigned()) {
-      return Wrong(name, absl::StrCat(key, " holds something that is not a whole number from 0"));
+      return WrongTensor(name,
+                         absl::StrCat(key, " holds something that is not a whole number from 0"));
     }
     numbers.push_back(item.get<uint64_t>());
   }
@@ -53,13 +54,13 @@ absl::StatusOr<uint64_t> BytesOf(const StoredTensor& tensor) {
       std::find_if(std::begin(kDTypes), std::end(kDTypes),
                    [&tensor](const DTypeBytes& row) { return tensor.dtype == row.name; });
   if (dtype == std::end(kDTypes)) {
-    return Wrong(tensor.name, absl::StrCat("unknown dtype ", Quoted(tensor.dtype)));
+    return WrongTensor(tensor.name, absl::StrCat("unknown dtype ", Quoted(tensor.dtype)));
   }
   if (std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end()) return 0;
   uint64_t bytes = dtype->bytes;
   for (const uint64_t size : tensor.shape) {
     if (__builtin_mul_overflow(bytes, size, &bytes)) {
-      return Wrong(tensor.name, "its shape has more elements than can be counted");
+      return WrongTensor(tensor.name, "its shape has more elements than can be counted");
     }
   }
   return bytes;
@@ -68,24 +69,24 @@ absl::StatusOr<uint64_t> BytesOf(const StoredTensor& tensor) {
 absl::StatusOr<StoredTensor> ReadTensor(const std::string& name, const Json& entry) {
   StoredTensor tensor;
   tensor.name = name;
-  if (!entry.is_object()) return Wrong(name, "its entry is not an object");
+  if (!entry.is_object()) return WrongTensor(name, "its entry is not an object");
   for (const char* const key : {"dtype", "shape", "data_offsets"}) {
-    if (!entry.contains(key)) return Wrong(name, absl::StrCat("no '", key, "'"));
+    if (!entry.contains(key)) return WrongTensor(name, absl::StrCat("no '", key, "'"));
   }
-  if (entry.size() != 3) return Wrong(name, "a key beside dtype, shape and data_offsets");
-  if (!entry["dtype"].is_string()) return Wrong(name, "dtype is not a text");
+  if (entry.size() != 3) return WrongTensor(name, "a key beside dtype, shape and data_offsets");
+  if (!entry["dtype"].is_string()) return WrongTensor(name, "dtype is not a text");
   tensor.dtype = entry["dtype"].get<std::string>();
   SL_ASSIGN_OR_RETURN(tensor.shape, Numbers(entry["shape"], name, "shape"));
   SL_ASSIGN_OR_RETURN(const std::vector<uint64_t> offsets,
                       Numbers(entry["data_offsets"], name, "data_offsets"));
-  if (offsets.size() != 2) return Wrong(name, "data_offsets are not two numbers");
+  if (offsets.size() != 2) return WrongTensor(name, "data_offsets are not two numbers");
   tensor.begin = offsets[0];
   tensor.end = offsets[1];
-  if (tensor.begin > tensor.end) return Wrong(name, "it ends before it begins");
+  if (tensor.begin > tensor.end) return WrongTensor(name, "it ends before it begins");
   SL_ASSIGN_OR_RETURN(const uint64_t bytes, BytesOf(tensor));
   if (tensor.end - tensor.begin != bytes) {
-    return Wrong(name, absl::StrCat("its shape takes ", bytes, " bytes, but it has ",
-                                    tensor.end - tensor.begin));
+    return WrongTensor(name, absl::StrCat("its shape takes ", bytes, " bytes, but it has ",
+                                          tensor.end - tensor.begin));
   }
   return tensor;
 }
@@ -103,18 +104,19 @@ absl::StatusOr<std::map<std::string, std::string>> ReadMetadata(const Json& entr
   return metadata;
 }
 
-// Every byte belongs to exactly one tensor. `tensors` are in the order of their bytes.
+// Checks that every byte belongs to exactly one tensor. `tensors` are in the order of their bytes.
 absl::Status CheckCover(const std::vector<StoredTensor>& tensors, uint64_t data_bytes) {
   uint64_t covered = 0;
   for (const StoredTensor& tensor : tensors) {
     if (tensor.end > data_bytes) {
-      return Wrong(tensor.name, absl::StrCat("it ends at byte ", tensor.end, " of the data, but ",
-                                             data_bytes, " are there: was the file cut short?"));
+      return WrongTensor(tensor.name,
+                         absl::StrCat("it ends at byte ", tensor.end, " of the data, but ",
+                                      data_bytes, " are there: was the file cut short?"));
     }
-    if (tensor.begin < covered) return Wrong(tensor.name, "it overlaps the tensor before it");
+    if (tensor.begin < covered) return WrongTensor(tensor.name, "it overlaps the tensor before it");
     if (tensor.begin > covered) {
-      return Wrong(tensor.name,
-                   absl::StrCat(tensor.begin - covered, " bytes before it belong to no tensor"));
+      return WrongTensor(tensor.name, absl::StrCat(tensor.begin - covered,
+                                                   " bytes before it belong to no tensor"));
     }
     covered = tensor.end;
   }
@@ -166,7 +168,7 @@ absl::StatusOr<TensorHeader> ParseTensorHeader(absl::string_view json, uint64_t 
     SL_ASSIGN_OR_RETURN(StoredTensor tensor, ReadTensor(name, entry));
     header.tensors.push_back(std::move(tensor));
   }
-  // A tensor without elements stands before the one that begins where it does.
+  // A tensor without elements precedes the tensor that begins at the same byte.
   std::sort(header.tensors.begin(), header.tensors.end(),
             [](const StoredTensor& a, const StoredTensor& b) {
               return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);

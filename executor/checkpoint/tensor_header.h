@@ -1,4 +1,4 @@
-// The beginning of a safetensors file: which tensors it holds, and where.
+// The beginning of a safetensors file: the list of its tensors, with their offsets.
 //
 //   8 bytes      N, little-endian
 //   N bytes      a JSON object, perhaps with spaces behind it:
@@ -37,18 +37,18 @@ struct TensorHeader {
 inline constexpr uint64_t kLengthBytes = 8;
 inline constexpr uint64_t kMostHeaderBytes = 100'000'000;
 
-// N of a file of `file_bytes` bytes that begins with `start`. InvalidArgument when there is not
-// that much, or N is over 100 MB.
+// N of a file of `file_bytes` bytes that begins with `start`. InvalidArgument if the file is
+// shorter, or N is over 100 MB.
 absl::StatusOr<uint64_t> HeaderBytes(absl::string_view start, uint64_t file_bytes);
 
-// `json` is the N bytes, `data_bytes` how many follow. InvalidArgument says what is wrong with the
-// first thing that is.
+// `json` is the N bytes, `data_bytes` the number of bytes behind them. InvalidArgument describes
+// the first fault.
 absl::StatusOr<TensorHeader> ParseTensorHeader(absl::string_view json, uint64_t data_bytes);
 
-// The 8 + N bytes, such that the data begin at a multiple of 8. Offsets are taken as they are.
+// The 8 + N bytes, padded so that the data begin at a multiple of 8. Offsets are taken as they are.
 std::string PrintTensorHeader(const TensorHeader& header);
 
-// A name from a file as a message may show it: escaped, and no longer than a line.
+// A name from a file in a form for messages: escaped, and no longer than a line.
 std::string Quoted(absl::string_view name);
 
 }  // namespace stringline

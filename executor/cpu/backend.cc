@@ -3,8 +3,8 @@
 #include <cstring>
 #include <utility>
 
-#include "executor/bf16.h"
 #include "executor/cpu/kernel.h"
+#include "executor/engine/bf16.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {

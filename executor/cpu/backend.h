@@ -1,21 +1,21 @@
-// Ranks on threads of this process.
+// A backend whose ranks run on threads of this process.
 #pragma once
 
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "executor/backend.h"
 #include "executor/cpu/device.h"
-#include "executor/threads/group.h"
+#include "executor/cpu/threads_group.h"
+#include "executor/engine/backend.h"
 
 namespace stringline {
 
-// The CPU's kernels: the functions of cpu/kernel.h, and loops. They keep nothing.
+// The CPU's kernels: the functions of cpu/kernel.h, and loops. Stateless.
 Kernels* CpuKernels();
 
 class CpuBackend final : public Backend {
  public:
-  // ResourceExhausted when the system does not start so many threads.
+  // ResourceExhausted if the system does not start `threads` threads.
   static absl::StatusOr<std::unique_ptr<Backend>> Make(int threads, const CallTimes& link);
 
   Device* device() override { return device_.get(); }

@@ -1,6 +1,6 @@
-// All threads run one loop: take a stream that can go on, and perform its ops until one must wait.
-// Another thread is woken only if streams have lately run long enough at a time to be worth it. Of
-// the threads without work one keeps time, the others sleep.
+// All threads run one loop: take a runnable stream, and perform its ops until it must wait. Another
+// thread is woken only if streams have lately run long enough at a time to be worth the wake-up. Of
+// the idle threads, a single timekeeper sleeps until the first timer; the others sleep until woken.
 #include "executor/cpu/device.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "executor/clock.h"
+#include "schedlang/base/clock.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 #include "schedlang/base/threads.h"
@@ -20,11 +20,11 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-// How many looks at the runnable queue a thread takes before it goes to sleep: some 20
-// microseconds, less than it costs to wake a sleeping thread.
+// Polls of the runnable queue before a thread goes to sleep: some 20 microseconds, less than the
+// cost of waking a sleeping thread.
 constexpr int kSpins = 400;
 
-// Less work than this is done sooner by the thread that has it than by one that must wake up first.
+// Shorter work is done sooner by a running thread than by a thread that must first wake up.
 constexpr int64_t kWorthWakingNs = 4'000;
 
 void Pause() {
@@ -174,7 +174,7 @@ void CpuDevice::MakeRunnable(int index) {
   if (WorthAnotherThread()) WakeOne();
 }
 
-// Prefers a thread that does not keep time.
+// Prefers a thread other than the timekeeper.
 void CpuDevice::WakeOne() {
   if (sleeping_workers_ > 0) {
     workers_wake_.notify_one();
@@ -196,14 +196,13 @@ void CpuDevice::TellIfQuiet() {
     if (time_ == DeviceTime::kJumps && active_ == 0 && timekeeper_) timekeeper_wakes_.notify_one();
     return;
   }
-  // Whoever called Synchronize may sleep as the timekeeper.
+  // The caller of Synchronize may sleep as the timekeeper.
   if (caller_sleeps_) caller_wakes_.notify_one();
   if (timekeeper_) timekeeper_wakes_.notify_one();
 }
 
-// Whoever makes a stream runnable is here, and comes to it soon unless what it has to do before
-// takes long. So where the slices that streams run at a time have lately been short, one thread
-// runs all.
+// The thread that makes a stream runnable also comes to it soon, unless its current slice takes
+// long. So if the streams' slices have lately been short, a single thread runs all.
 void CpuDevice::RunRunnable(Lock& lock) {
   ++runners_;
   const bool alone = !has_workers_;
@@ -228,7 +227,8 @@ bool CpuDevice::WorthAnotherThread() const {
   return slice_ns_.load(std::memory_order_relaxed) >= kWorthWakingNs;
 }
 
-// Whether this thread has something to run: there is, and nobody else who does it as soon.
+// True if this thread should run a stream: some are runnable, and no running thread comes to them
+// as soon.
 bool CpuDevice::MayRun() const {
   return runnable_count_.load(std::memory_order_relaxed) > 0 &&
          (runners_ == 0 || WorthAnotherThread());
@@ -248,7 +248,7 @@ void CpuDevice::RunStream(int index, Lock& lock) {
     if (stream.next == stream.submitted.load(std::memory_order_acquire) ||
         failed_.load(std::memory_order_relaxed)) {
       lock.lock();
-      // More may have been submitted before the lock was taken.
+      // More ops may have been submitted before the lock was taken.
       if (!failed_.load() && stream.next != stream.submitted.load(std::memory_order_relaxed)) {
         lock.unlock();
         continue;
@@ -299,9 +299,9 @@ void CpuDevice::RunTimed(const Op& op) {
   NoteNs(&op.times->end_ns, NowNs());
 }
 
-// A waiter counts itself, then looks whether the event has happened; a recorder makes it happen,
-// then looks whether anybody waits. In the single order of these four, one of the two sees the
-// other.
+// A waiter counts itself, then checks whether the event has happened; a recorder makes the event
+// happen, then checks for waiters. In the single total order of these four atomic operations, at
+// least one of the two sees the other.
 void CpuDevice::RunRecord(Event& event, Lock& lock) {
   const uint32_t happened = event.happened.fetch_add(1) + 1;
   if (event.waiters.load() == 0) return;
@@ -371,7 +371,7 @@ bool CpuDevice::RunMeet(int index, Lock& lock) {
 }
 
 void CpuDevice::Exchange(MeetingPlace* place, int last, Lock& lock) {
-  // Of one thread nobody else wants the lock.
+  // With a single thread the lock is uncontended.
   if (has_workers_) lock.unlock();
   absl::Status status = place->exchange(place->link, place->ends);
   if (has_workers_) lock.lock();
@@ -395,7 +395,7 @@ void CpuDevice::RunHold(int index, Lock& lock) {
   LeaveRunning(stream, State::kHeld);
 }
 
-// The thread that calls this may be busy for long; another one that sleeps keeps the time then.
+// The calling thread may be busy for long; another sleeping thread then becomes the timekeeper.
 void CpuDevice::HoldUntil(Timer timer) {
   const bool first = timers_.empty() || timer.due_ns < timers_.front().due_ns;
   timers_.push_back(timer);
@@ -409,7 +409,7 @@ void CpuDevice::HoldUntil(Timer timer) {
 
 void CpuDevice::EndHolds(Lock& lock) {
   if (failed_.load()) {
-    // A stream may have been held just when another one failed: then only now nothing is left.
+    // A stream may have been held just when another failed: quiet is then reached only here.
     timers_.clear();
     TellIfQuiet();
     return;
@@ -421,7 +421,7 @@ void CpuDevice::EndHolds(Lock& lock) {
     timers_.pop_back();
     Stream& stream = streams_[timer.stream];
     if (timer.place != nullptr) {
-      ++active_;  // nobody shall think that nothing goes on any more
+      ++active_;  // keeps the device from appearing quiet
       Exchange(timer.place, timer.stream, lock);
       --active_;
     } else if (WorkTimes* const times = stream.ops[stream.next].times; times != nullptr) {
@@ -432,8 +432,8 @@ void CpuDevice::EndHolds(Lock& lock) {
   }
 }
 
-// Sleeps until the first timer is due, or another comes before it, or there is something to run.
-// Where time jumps, until nothing runs any more: then the first timer is due.
+// Sleeps until the first timer is due, an earlier timer is added, or a stream is runnable. With
+// jumping time, until no stream runs: then the first timer is due.
 void CpuDevice::KeepTime(Lock& lock) {
   const int64_t due_ns = timers_.front().due_ns;
   timekeeper_ = true;
@@ -447,7 +447,7 @@ void CpuDevice::KeepTime(Lock& lock) {
     });
   }
   timekeeper_ = false;
-  // While this thread runs what is due, another one that sleeps keeps the time.
+  // While this thread runs due streams, another sleeping thread becomes the timekeeper.
   if (!timers_.empty()) WakeOne();
 }
 
@@ -481,7 +481,7 @@ void CpuDevice::Fail(absl::Status status) {
   TellIfQuiet();
 }
 
-// What is outside comes too late now.
+// Outside events that arrive later are ignored.
 void CpuDevice::FailLocked(absl::Status status) {
   if (failed_.load()) return;
   away_ = 0;

@@ -1,20 +1,97 @@
-// A port has its array in the state; another value gets one when it is made, and loses it after its
-// last use. The ranks go through the graph together, node by node, so a collective is one call with
-// the operands of all.
+// A port has its array in the state; any other value's array lives from its node to its last use.
+// The ranks go through the graph together, node by node, so a collective is a single call with the
+// operands of all.
 #include "executor/cpu/evaluate.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
+#include <vector>
 
-#include "executor/bf16.h"
-#include "executor/cpu/exchange.h"
+#include "absl/types/span.h"
+#include "executor/cpu/kernel.h"
+#include "executor/engine/bf16.h"
 #include "schedlang/base/sl_check.h"
 #include "stages/init.h"
 #include "stages/ops.h"
 
 namespace stringline::cpu {
 namespace {
+
+// The collectives between the ranks that divide the experts, with the memory of all at hand: the
+// reference definition. Exchanges between processes or devices give the same.
+//
+// Rank x sends the rows of its experts-sorted slots in as many pieces as there are ranks, piece y
+// being the rows of rank y's experts. Rank y receives the pieces in the order of the ranks, its own
+// among them; each is sorted by expert as it was sent.
+using Operands = absl::Span<const absl::Span<const Tensor>>;
+
+void ExchangeCounts(Operands in, Operands out) {
+  const size_t ranks = in.size();
+  const int64_t own = in[0][0].type->elements() / static_cast<int64_t>(ranks);  // experts
+  for (size_t x = 0; x < ranks; ++x) {
+    for (size_t y = 0; y < ranks; ++y) {
+      std::copy_n(in[x][0].i32() + static_cast<int64_t>(y) * own, own,
+                  out[y][0].i32() + static_cast<int64_t>(x) * own);
+    }
+  }
+}
+
+// Calls body(x, y, from, to, rows): the piece that x sends to y, by rows of x's slots and of y's
+// receipt.
+template <typename Body>
+void ForPieces(Operands in, Body body) {
+  const size_t ranks = in.size();
+  std::vector<int64_t> end(ranks, 0);  // rows received by y so far
+  for (size_t x = 0; x < ranks; ++x) {
+    const int32_t* counts = in[x][1].i32();
+    const int64_t own = in[x][1].type->elements() / static_cast<int64_t>(ranks);
+    int64_t from = 0;
+    for (size_t y = 0; y < ranks; ++y) {
+      const int32_t* piece = counts + static_cast<int64_t>(y) * own;
+      const int64_t rows = std::accumulate(piece, piece + own, int64_t{0});
+      SL_CHECK(std::equal(piece, piece + own, in[y][2].i32() + static_cast<int64_t>(x) * own))
+          << "rank " << x << " sends what rank " << y << " does not expect";
+      body(x, y, from, end[y], rows);
+      from += rows;
+      end[y] += rows;
+    }
+  }
+}
+
+void CopyRows(const Tensor& from, int64_t from_row, const Tensor& to, int64_t to_row,
+              int64_t rows) {
+  const int64_t row_bytes = from.type->bytes() / from.type->shape[0];
+  SL_CHECK(from_row + rows <= from.type->shape[0] && to_row + rows <= to.type->shape[0])
+      << rows << " rows from " << from_row << " to " << to_row;
+  std::memcpy(static_cast<char*>(to.data) + to_row * row_bytes,
+              static_cast<const char*>(from.data) + from_row * row_bytes,
+              static_cast<size_t>(rows * row_bytes));
+}
+
+// Runs `node`, a collective (IsCollective), for all members at once: in[x] and out[x] are the
+// operands of rank x, as for a kernel. Rows without a sender are not written, except in a combine,
+// which zeroes them.
+void Exchange(const Node& node, Operands in, Operands out) {
+  switch (node.op) {
+    case Op::kAllToAllCounts:
+      return ExchangeCounts(in, out);
+    case Op::kDispatch:
+      return ForPieces(in, [&](size_t x, size_t y, int64_t from, int64_t to, int64_t rows) {
+        CopyRows(in[x][0], from, out[y][0], to, rows);
+      });
+    case Op::kCombine:
+      for (absl::Span<const Tensor> rank : out) {
+        std::memset(rank[0].data, 0, static_cast<size_t>(rank[0].type->bytes()));
+      }
+      return ForPieces(in, [&](size_t x, size_t y, int64_t from, int64_t to, int64_t rows) {
+        CopyRows(in[y][0], to, out[x][0], from, rows);
+      });
+    default:
+      SL_CHECK(false) << "not a collective";
+  }
+}
 
 constexpr int64_t kAlignment = 64;
 
@@ -25,7 +102,7 @@ std::shared_ptr<void> Allocate(int64_t bytes) {
   return {data, std::free};
 }
 
-// Where the value of a port lives in the state.
+// The array of a port in the state.
 Array* SlotOf(const Port& port, StageState* state) {
   auto at = [&](std::vector<Array>& arrays) {
     if (arrays.size() <= static_cast<size_t>(port.index)) arrays.resize(port.index + 1);
@@ -60,7 +137,8 @@ Array* SlotOf(const Port& port, StageState* state) {
   return nullptr;
 }
 
-// For every value the index of the last node that reads or makes it; outputs live to the end.
+// For every value the index of the last node that reads or makes the value; outputs live to the
+// end.
 std::vector<int> LastUses(const Graph& graph) {
   std::vector<int> last(graph.values.size(), -1);
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -79,10 +157,10 @@ class Run {
   struct Operands {
     std::vector<Tensor> in, out;
   };
-  // Makes room for what node n gives.
+  // Allocates the outputs of a node.
   Operands OperandsOf(const Node& node);
   void RunNode(const Node& node);
-  // Forgets what nobody reads after node n.
+  // Frees values without a use after node n.
   void Forget(size_t n, const std::vector<int>& last_uses);
   void Finish();
 

@@ -1,7 +1,7 @@
 // Runs a graph once, node by node, on the calling thread: for tests and for the oracle.
 //
-// What stays between two runs is a StageState; everything else is allocated on the way and freed
-// after its last use. The order of all arithmetic is that of the graph.
+// A StageState lasts between runs; every other array is freed after its last use. The order of all
+// arithmetic is the graph's.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ struct Array {
 
 // All zeros.
 Array MakeArray(const Type& type);
-// Of an F32 array, each to the nearest BF16.
+// An F32 array rounded to the nearest BF16.
 Array RoundedToBf16(const Array& values);
 
 // The values of a stage by role: what its programs read and write.
@@ -46,8 +46,8 @@ StageState MakeState(const StageProgram& program, uint64_t seed, int expert_rank
 // Runs one of the stage's programs. Inputs are never written to.
 void Evaluate(const Graph& graph, StageState* state);
 
-// The same for all ranks that share out the experts, node by node side by side, with collectives
-// between them (exchange.h): states[x] is that of expert rank x.
+// The same for all ranks that divide the experts, node by node side by side, with collectives
+// between them (exchange.h): states[x] is of expert rank x.
 void EvaluateTogether(const Graph& graph, absl::Span<StageState* const> states);
 
 }  // namespace stringline::cpu

@@ -1,7 +1,7 @@
-// Causal attention and its gradient by a library, in bf16: what kAttention and kAttentionGrad of
-// stages/ops.def say, with lse and all sums in float32.
+// Causal attention and its gradient by a library, in bf16: kAttention and kAttentionGrad of
+// stages/ops.def, with lse and all sums in float32.
 //
-// A problem's plan is chosen once, when it is first asked for, and gives the same bits every time.
+// A problem's plan is chosen on its first request, and gives the same bits every time.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -36,15 +36,15 @@ struct AttentionPlan {
   int64_t workspace_bytes = 0;
 };
 
-// Where the operands of one run are; all are aligned as buffers are, the workspace to
+// The operands of a run; all are aligned like buffers, the workspace to
 // AttentionLibrary::kWorkspaceAlignment.
 struct AttentionRun {
   const void* qkv;            // bf16 (B,T,(H+2K)D)
-  void* y;                    // bf16 (B,T,HD); the gradient only reads it, and lse
+  void* y;                    // bf16 (B,T,HD); the gradient only reads y and lse
   float* lse;                 // (B,H,T)
-  const void* dy = nullptr;   // bf16 (B,T,HD), only of the gradient, as what follows
+  const void* dy = nullptr;   // bf16 (B,T,HD), only of the gradient, like the members below
   void* dqkv = nullptr;       // bf16 as qkv
-  void* workspace = nullptr;  // of the plan; nothing that may run at the same time has it
+  void* workspace = nullptr;  // of the plan's size; not shared with concurrent runs
 };
 
 class AttentionLibrary {
@@ -53,14 +53,15 @@ class AttentionLibrary {
 
   static constexpr int64_t kWorkspaceAlignment = 256;
 
-  // Never while a stream is captured. Lives as long as this. Unimplemented, in the library's words,
-  // where it has no plan, as for heads of sizes that are no multiple of 8.
+  // Chooses a plan, which lives as long as the library. Never called while a stream is captured.
+  // Unimplemented, with the library's message, without a plan: for head sizes that are no multiple
+  // of 8, for example.
   virtual absl::StatusOr<const AttentionPlan*> Choose(const AttentionProblem& problem) = 0;
-  // Enqueues it. One thread at a time; the stream may be under capture. No memory of the GPU is
+  // Enqueues a run. One thread at a time; the stream may be under capture. No memory of the GPU is
   // allocated.
   virtual absl::Status Run(const AttentionPlan* plan, const AttentionRun& run,
                            cudaStream_t stream) const = 0;
-  // What was asked for and what was chosen, a line each, in the order of problems.
+  // Problems with the plans chosen for them, a line each, in the order of problems.
   virtual std::string Describe() const = 0;
 };
 

@@ -8,8 +8,8 @@
 
 namespace stringline::cuda {
 
-// The descriptors are set up in our own memory, so none has to be destroyed. What ends in _internal
-// is what cublasLt.h's inline functions call.
+// Descriptors are initialised in our own memory, so none has to be destroyed. cublasLt.h's inline
+// functions call those ending in _internal.
 #define STRINGLINE_CUBLAS_LT_FUNCTIONS(X)  \
   X(cublasLtCreate)                        \
   X(cublasLtDestroy)                       \
@@ -29,8 +29,8 @@ struct CublasLt {
   STRINGLINE_CUBLAS_LT_FUNCTIONS(X)
 #undef X
 
-  // Found as the loader finds libraries, so LD_LIBRARY_PATH may name the folder of a Python wheel.
-  // Unavailable when it is not there or is not whole. It stays loaded as long as the process.
+  // Searches like the loader, so LD_LIBRARY_PATH may name the folder of a Python wheel. Unavailable
+  // if the library is missing or incomplete. It stays loaded as long as the process.
   static absl::StatusOr<CublasLt> Open(const char* name = "libcublasLt.so.13");
 };
 

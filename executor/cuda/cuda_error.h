@@ -1,4 +1,4 @@
-// What CUDA says of an error, in the words of our messages.
+// Errors of CUDA as statuses and texts.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,11 +15,21 @@ inline std::string ErrorText(cudaError_t error) {
   return absl::StrCat(cudaGetErrorString(error), " (", cudaGetErrorName(error), ")");
 }
 
-// OK, or Internal, with the call before it. It is CUDA's last error no more.
+// OK, or Internal, with the call's name. Clears CUDA's last error.
 inline absl::Status CallStatus(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return absl::OkStatus();
   (void)cudaGetLastError();
   return absl::InternalError(absl::StrCat(call, ": ", ErrorText(error)));
+}
+
+// OK, or the error of a call, with `where` (" on STREAM"): ResourceExhausted if memory is short,
+// else Internal. Clears CUDA's last error.
+inline absl::Status Checked(cudaError_t error, const char* call, const std::string& where = "") {
+  if (error == cudaSuccess) return absl::OkStatus();
+  (void)cudaGetLastError();
+  const std::string text = absl::StrCat(call, where, ": ", ErrorText(error));
+  return error == cudaErrorMemoryAllocation ? absl::ResourceExhaustedError(text)
+                                            : absl::InternalError(text);
 }
 
 }  // namespace stringline::cuda

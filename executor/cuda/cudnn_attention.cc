@@ -1,6 +1,6 @@
-// A problem is a graph of one attention node between tensors that lie in packed rows: cuDNN is told
-// dimensions in the order (B,H,T,D), and by strides where they are. cuDNN's frontend, which is
-// header-only, makes the graph's plan; the calls that it makes go through cudnn_library.cc.
+// A problem is a graph of one attention node between tensors in packed rows: cuDNN gets dimensions
+// in the order (B,H,T,D), and their places as strides. cuDNN's header-only frontend makes the
+// graph's plan; its calls go through cudnn_library.cc.
 #include "executor/cuda/cudnn_attention.h"
 
 #include <cudnn_frontend.h>
@@ -22,7 +22,7 @@ namespace {
 namespace fe = cudnn_frontend;
 using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-// What a tensor is called when a plan runs.
+// The ids of tensors in a plan's run.
 enum Uid : int64_t { kQ = 1, kK, kV, kY, kLse, kDy, kDq, kDk, kDv };
 
 absl::Status AsStatus(const fe::error_t& error) {
@@ -36,7 +36,7 @@ absl::Status AsStatus(cudnnStatus_t status, const char* call) {
       absl::StrCat(call, ": ", cudnnGetErrorString(status), " (", static_cast<int>(status), ")"));
 }
 
-// The headers throw where a descriptor or memory is not to be had.
+// The headers throw if a descriptor or memory is unavailable.
 template <class Function>
 absl::Status WithoutExceptions(Function function) {
   try {
@@ -84,7 +84,7 @@ void SetOutput(const Tensor& output, const fe::graph::Tensor_attributes& as) {
       .set_data_type(as.get_data_type());
 }
 
-// The scale, and what makes it causal: queries see no key behind the diagonal.
+// The scale, and the causal mask: a query attends to no key behind the diagonal.
 template <class Attributes>
 Attributes AttributesOf(const AttentionProblem& problem) {
   Attributes attributes;
@@ -126,7 +126,7 @@ struct CudnnPlan : AttentionPlan {
   std::string name;  // cuDNN's, for people
 };
 
-// A GPU's: `handle`, or `device` where it is only described.
+// The library of a GPU: with its `handle`, or with `device` for a GPU that is only described.
 class Cudnn final : public AttentionLibrary {
  public:
   Cudnn(cudnnHandle_t handle, std::shared_ptr<const fe::DeviceProperties> device)
@@ -186,10 +186,10 @@ absl::Status Cudnn::Run(const AttentionPlan* plan, const AttentionRun& run,
     return absl::FailedPreconditionError("a plan for a GPU that is not here");
   }
   const AttentionProblem& problem = plan->problem;
-  // Bytes into a packed row.
+  // Byte offsets in a packed row.
   const int64_t keys = 2 * problem.heads * problem.size;
   const int64_t values = keys + 2 * problem.kv_heads * problem.size;
-  // Inputs are only read, but their pointers stand beside those of outputs.
+  // Inputs are only read, but share the pointer type of outputs.
   char* const qkv = const_cast<char*>(static_cast<const char*>(run.qkv));
   char* const dqkv = static_cast<char*>(run.dqkv);
   std::unordered_map<int64_t, void*> operands = {

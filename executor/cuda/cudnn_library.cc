@@ -1,6 +1,6 @@
-// The frontend's headers call cudnn.h's functions by name. Here they are, each passed on to the
-// library; this file is compiled with hidden symbols, so that the library never finds them instead
-// of its own.
+// The frontend's headers call cudnn.h's functions by name. This file defines them, each forwarding
+// to the library; it is compiled with hidden symbols, so that the library never binds to these
+// definitions instead of its own.
 #include "executor/cuda/cudnn_library.h"
 
 #include <cudnn.h>

@@ -1,6 +1,6 @@
-// What launches read and write, told to the stand-in for the CUDA runtime, which tests link: it
-// finds uses of one piece of memory that nothing orders. Beside the real runtime nothing here does
-// anything. Copies, fills and the library's products need not be declared.
+// Declares the memory read and written by launches to the stand-in for the CUDA runtime, which
+// tests link: it reports conflicting accesses without an order between them. Beside the real
+// runtime the declarations have no effect. Copies, fills and the library's products need none.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@ extern "C" {
 struct StringlineUse {
   const void* begin;
   size_t bytes;
-  int writes;  // 1, or 0: it is only read
+  int writes;  // 1, or 0: only reads
 };
 
-// Only the stand-in has these. What every kernel uses that this thread launches from now on; and
-// what the kernel uses whose twin runs.
+// Defined by the stand-in only. The first declares the memory of every kernel that this thread
+// launches from now on; the second, the memory of the kernel whose twin runs.
 __attribute__((weak)) void stringline_declare(const StringlineUse* uses, int count);
 __attribute__((weak)) void stringline_twin_uses(const void* begin, size_t bytes, int writes);
 
@@ -24,7 +24,7 @@ __attribute__((weak)) void stringline_twin_uses(const void* begin, size_t bytes,
 
 namespace stringline {
 
-// While it lives, the kernels that this thread launches use these.
+// During its lifetime, kernels launched by this thread use these.
 class DeclaredUse {
  public:
   DeclaredUse(const StringlineUse* uses, size_t count) {
@@ -38,7 +38,7 @@ class DeclaredUse {
   DeclaredUse& operator=(const DeclaredUse&) = delete;
 };
 
-// Of a twin, when it runs.
+// Declares the use of a twin, called while the twin runs.
 inline void TwinUses(const void* begin, int64_t bytes, bool writes) {
   if (stringline_twin_uses != nullptr && bytes > 0) {
     stringline_twin_uses(begin, static_cast<size_t>(bytes), writes ? 1 : 0);

@@ -1,10 +1,10 @@
-# Looks for CUDA's compiler, its headers and those of cuBLAS, and enables the language where all are
-# there. Sets STRINGLINE_HAS_CUDA; and STRINGLINE_HAS_CUDNN where the headers of cuDNN and of its
-# frontend are there too. No GPU is needed to build or to test.
+# Looks for CUDA's compiler, its headers and those of cuBLAS, and enables the language if all are
+# found. Sets STRINGLINE_HAS_CUDA; and STRINGLINE_HAS_CUDNN if the headers of cuDNN and of its
+# frontend are found too. No GPU is needed to build or to test.
 set(STRINGLINE_CUDA AUTO CACHE STRING "The CUDA backend: AUTO (where nvcc is found), ON or OFF")
 set_property(CACHE STRINGLINE_CUDA PROPERTY STRINGS AUTO ON OFF)
 
-# What tools/install brings from PyPI lies here.
+# The folder of tools/install's packages from PyPI.
 set(data_home "$ENV{XDG_DATA_HOME}")
 if(NOT data_home)
   set(data_home "$ENV{HOME}/.local/share")
@@ -14,7 +14,7 @@ set(STRINGLINE_HAS_CUDA OFF)
 if(NOT STRINGLINE_CUDA STREQUAL "OFF")
   include(CheckLanguage)
   if(NOT CMAKE_CUDA_COMPILER)
-    # Also where it is installed, but not in PATH; the last is what `tools/install --cuda` makes.
+    # Also installations outside PATH; the last is made by `tools/install --cuda`.
     find_program(STRINGLINE_NVCC nvcc
       PATHS /usr/local/cuda/bin "${data_home}/stringline/cuda/toolkit/bin")
     mark_as_advanced(STRINGLINE_NVCC)
@@ -31,13 +31,13 @@ if(NOT STRINGLINE_CUDA STREQUAL "OFF")
     enable_language(CUDA)
     find_package(CUDAToolkit 13 QUIET)
     if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
-      # CMake 3.25 does not know that nvcc has it.
+      # CMake 3.25 does not know that nvcc supports C++20.
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     endif()
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_EXTENSIONS OFF)
-    # Host code in .cu files, as the twins of kernels, is watched too.
+    # Sanitizers also cover host code in .cu files, such as the twins of kernels.
     string(REPLACE "," ";" sanitizers "${STRINGLINE_SANITIZE}")
     foreach(sanitizer IN LISTS sanitizers)
       string(APPEND CMAKE_CUDA_FLAGS " -Xcompiler=-fsanitize=${sanitizer}")
@@ -57,8 +57,8 @@ if(NOT STRINGLINE_CUDA STREQUAL "OFF")
   endif()
 endif()
 
-# Attention by cuDNN, whose library is opened at run time. Later versions of the frontend than these
-# want more libraries when a program is linked.
+# Attention by cuDNN, whose library is opened at run time. Later versions of the frontend need
+# further libraries at link time.
 set(STRINGLINE_HAS_CUDNN OFF)
 if(STRINGLINE_HAS_CUDA)
   find_path(STRINGLINE_CUDNN_INCLUDE_DIR cudnn_backend.h

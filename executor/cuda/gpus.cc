@@ -13,7 +13,7 @@ namespace {
 
 std::string GpusInWords(int count) { return count == 1 ? "1 GPU" : absl::StrCat(count, " GPUs"); }
 
-// What numbers may depend on.
+// The properties on which results may depend.
 struct Kind {
   int major = 0, minor = 0, sms = 0;
   friend bool operator==(const Kind&, const Kind&) = default;
@@ -29,7 +29,7 @@ absl::StatusOr<Kind> KindOf(int ordinal) {
                {&kind.sms, cudaDevAttrMultiProcessorCount}};
   for (const auto& each : asked) {
     SL_RETURN_IF_ERROR(CallStatus(cudaDeviceGetAttribute(each.value, each.attribute, ordinal),
-                               "cudaDeviceGetAttribute"));
+                                  "cudaDeviceGetAttribute"));
   }
   return kind;
 }
@@ -51,7 +51,7 @@ absl::Status CheckKinds(absl::Span<const int> ordinals) {
   return absl::OkStatus();
 }
 
-// Whether kernels of the one may use memory of the other from now on.
+// Enables kernels of a GPU to use memory of the other; false if they cannot.
 absl::StatusOr<bool> Connect(int ordinal, int other) {
   int can = 0;
   SL_RETURN_IF_ERROR(
@@ -63,7 +63,7 @@ absl::StatusOr<bool> Connect(int ordinal, int other) {
     (void)cudaGetLastError();
     return true;
   }
-  // A GPU may have only so many peers.
+  // A GPU may have a limited number of peers.
   if (error == cudaErrorTooManyPeers || error == cudaErrorPeerAccessUnsupported) {
     (void)cudaGetLastError();
     return false;
@@ -75,8 +75,8 @@ absl::StatusOr<bool> Connect(int ordinal, int other) {
 }  // namespace
 
 absl::StatusOr<int> CountGpus() {
-  // Read when CUDA starts. Of the usual 8 queues several streams share one, and wait for each other
-  // there.
+  // Read when CUDA starts. With the default of 8 queues, several streams share a queue and wait for
+  // each other in it.
   (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);

@@ -1,5 +1,5 @@
-// Which thread of a launch this one is, how many there are, and what one moves at once: for kernels
-// that go over rows and numbers with all of them.
+// The index of a thread in its launch, the number of threads, and the unit that each moves at once:
+// for kernels that go over rows and numbers with all threads.
 #pragma once
 
 #include <cstdint>

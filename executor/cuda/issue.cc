@@ -1,5 +1,5 @@
 // Streams come due in the order in which ops were enqueued, and run until a wait or a meeting stops
-// them. A record, or the last one at a meeting, lets others go on, which they do before the next op
+// them. A record, or the last arrival at a meeting, resumes others, which run before the next op
 // comes due.
 #include "executor/cuda/issue.h"
 
@@ -17,7 +17,7 @@ StreamId Issuer::NewStream(LazyName name, int capacity) {
   size_t all = 0;
   for (const Stream& each : streams_) all += each.ops.size();
   order_.reserve(all);
-  // A ring that is longer must begin where it is read; nothing is in it between steps.
+  // A longer ring must begin at its read position; it is empty between steps.
   SL_CHECK(runnable_count_ == 0);
   runnable_first_ = 0;
   runnable_.resize(streams_.size());
@@ -137,7 +137,7 @@ absl::Status Issuer::RunOps(int index) {
   return absl::OkStatus();
 }
 
-// They look again whether what they wait for has come.
+// Rechecks the waits on the event.
 void Issuer::WakeWaiters(Event* event) {
   for (int* link = &event->first_waiter; *link >= 0;) {
     const int waiter = *link;

@@ -1,17 +1,16 @@
-// In which order the ops of many streams are given to a GPU.
+// The order in which the ops of many streams are issued to a GPU.
 //
-// A step is enqueued rank by rank, so that a wait may be enqueued long before the record it waits
-// for, and one end of a message long before the other. A GPU's streams cannot take it like that: to
-// wait for an event that is not recorded yet is no wait at all. So the ops of every stream stand in
-// a queue here, and each is given on when all that it refers to has been: a launch, a copy or a
-// record at once, a wait when its record has been, a meeting when all streams that meet have come
-// to it. As far as that allows it they go in the order in which they were enqueued, the plan's; a
-// stream that had to wait then goes on first. Whatever order that makes, a GPU that keeps the order
-// of its streams and waits for what was recorded performs the step; and it can be captured as one
-// graph.
+// A step is enqueued rank by rank, so that a wait may be enqueued long before its record, and one
+// end of a message long before the other. A GPU's streams cannot take such an order: waiting for an
+// event that is not yet recorded has no effect. So every stream has a queue here, and each op is
+// issued when the ops that it refers to have been: a launch, a copy or a record at once, a wait
+// after its record, a meeting when all its streams have come. Within these constraints ops are
+// issued in the order of enqueueing, the plan's; a stream that had to wait goes on first. Any such
+// order is a topological order of the step, so a GPU that keeps the order of its streams and
+// honours recorded events performs the step; and it can be captured as one graph.
 //
-// One thread does all of it. When nothing can be given on any more and something is left, the
-// streams would wait for each other forever: that is known before the GPU has done anything.
+// A single thread issues all ops. If no op can be issued and some are left, the streams wait for
+// each other in a cycle: the deadlock is known before the GPU has run any of them.
 #pragma once
 
 #include <cstdint>
@@ -20,31 +19,31 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "executor/device.h"
-#include "executor/stream_ops.h"
+#include "executor/engine/device.h"
+#include "executor/engine/stream_ops.h"
 
 namespace stringline {
 
-// Where streams meet, one on each side, before anything is given to the GPU that needs them all. At
+// A meeting of streams, one per side, before work is issued to the GPU that needs all of them. At
 // most one stream waits on a side at a time.
 struct IssueMeeting {
-  using Ends = absl::Span<const void* const>;  // by side: what its stream came with
+  using Ends = absl::Span<const void* const>;  // by side: its stream's end
   using Streams = absl::Span<const StreamId>;  // by side
   IssueMeeting(int sides, void* link) : link(link), streams(sides), ends(sides) {}
 
-  // Gives the GPU what the ends ask for; then all streams go on.
+  // Issues the work of the ends to the GPU; then all streams go on.
   absl::Status (*exchange)(void* link, Ends ends, Streams streams) = nullptr;
-  // "somebody to take …": what side `side` waits for, for the deadlock message.
+  // "somebody to take …": the missing counterpart of side `side`, for the deadlock message.
   std::string (*describe)(const void* link, int side, const void* end) = nullptr;
   void* link;
 
-  // The issuer's: who waits there.
+  // Owned by the issuer: the waiting streams.
   std::vector<StreamId> streams;
   std::vector<const void*> ends;
   int there = 0;
 };
 
-// What takes the ops.
+// The receiver of issued ops.
 class IssueSink {
  public:
   virtual ~IssueSink() = default;
@@ -52,7 +51,7 @@ class IssueSink {
   virtual absl::Status IssueCopy(StreamId stream, void* to, const void* from, int64_t bytes) = 0;
   virtual absl::Status IssueRecord(StreamId stream, EventId event) = 0;
   virtual absl::Status IssueWait(StreamId stream, EventId event) = 0;
-  // What is given on from here is part of this; without `print` of nothing.
+  // Ops from here on belong to this mark; without `print`, to none.
   virtual void IssueMark(const LazyName& name) = 0;
 };
 
@@ -62,7 +61,7 @@ class Issuer {
  public:
   explicit Issuer(IssueSink* sink) : sink_(sink) {}
 
-  // As Device has them.
+  // As in Device.
   StreamId NewStream(LazyName name, int capacity);
   EventId NewEvent(LazyName name);
   void Launch(StreamId stream, const Work& work, WorkTimes* times);
@@ -72,52 +71,52 @@ class Issuer {
   void Meet(StreamId stream, IssueMeeting* meeting, int side, const void* end);
   void Mark(StreamId stream, const LazyName& name);
 
-  // Gives on what can be. An error of the sink or of an exchange ends it.
+  // Issues all ops that can be. An error of the sink or of an exchange ends it.
   absl::Status Issue();
-  // Whether everything has been given on; else Aborted, which names each stream that is stuck and
-  // what it waits for.
+  // OK if every op has been issued; else Aborted, which names each stuck stream and the op that it
+  // waits for.
   absl::Status AllIssued() const;
-  // As if nothing of this step had been given on; it stays enqueued.
+  // Forgets all progress in this step, which stays enqueued.
   void Rewind();
-  // After a step that ended well: empties the queues. Nothing waits any more for what was recorded
-  // until now.
+  // After a successful step: empties the queues. Events recorded until now no longer delay any
+  // wait.
   void StartStep();
 
   int streams() const { return static_cast<int>(streams_.size()); }
   int events() const { return static_cast<int>(events_.size()); }
-  // Whether anything of this step has been enqueued, or given on.
+  // True if an op of this step has been enqueued on the stream, or issued.
   bool Enqueued(StreamId stream) const { return streams_[stream.value].enqueued > 0; }
   bool Used(StreamId stream) const { return streams_[stream.value].next > 0; }
-  // Which of the stream's ops is given on now.
+  // The index of the stream's op being issued.
   uint32_t At(StreamId stream) const { return streams_[stream.value].next; }
   std::string NameOf(StreamId stream) const;
-  // What is being given on to it: its mark, or "".
+  // The mark of the op being issued to the stream, or "".
   std::string Issuing(StreamId stream) const {
     const LazyName& mark = streams_[stream.value].mark;
     return mark.print == nullptr ? "" : Print(mark);
   }
   std::string NameOf(EventId event) const { return Print(events_[event.value].name); }
-  // What is enqueued in this step, by stream.
+  // The ops enqueued in this step, by stream.
   std::vector<std::vector<IssueOp>> Ops() const;
 
  private:
   struct Stream : StreamOps<IssueMeeting> {
-    uint32_t next = 0;     // the op that is given on next
-    uint32_t due = 0;      // those before it may be
-    LazyName mark;         // the last one before it
-    bool stuck = false;    // it waits for another stream
+    uint32_t next = 0;     // index of the op issued next
+    uint32_t due = 0;      // ops before this index may be issued
+    LazyName mark;         // the last mark before `next`
+    bool stuck = false;    // waits for another stream
     int next_waiter = -1;  // list of the streams that wait for the same event
   };
   struct Event {
     LazyName name;
     uint32_t enqueued = 0;  // records
     uint32_t issued = 0;
-    uint32_t over = 0;  // those of earlier steps
+    uint32_t over = 0;  // records of earlier steps
     int first_waiter = -1;
   };
 
   void MakeRunnable(int stream);
-  // Gives on what is due of a stream, until it is stuck.
+  // Issues a stream's due ops, until it is stuck.
   absl::Status RunStream(int index);
   absl::Status RunOps(int index);
   void WakeWaiters(Event* event);
@@ -127,7 +126,7 @@ class Issuer {
   std::vector<Stream> streams_;
   std::vector<Event> events_;
   std::vector<int> order_;     // by op of the step: its stream
-  size_t due_ = 0;             // those before it may be given on
+  size_t due_ = 0;             // ops before this index may be issued
   std::vector<int> runnable_;  // a ring with room for every stream
   size_t runnable_first_ = 0;
   size_t runnable_count_ = 0;

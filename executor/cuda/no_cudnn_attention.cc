@@ -1,4 +1,4 @@
-// Instead of cudnn_attention.cc where the headers that it needs were not found.
+// Replaces cudnn_attention.cc if cuDNN's headers were not found.
 #include "executor/cuda/cudnn_attention.h"
 
 namespace stringline::cuda {

@@ -9,7 +9,7 @@ namespace stringline {
 
 #ifdef STRINGLINE_HAS_NVTX
 
-// NVTX has no domain where it has no tool.
+// Without a tool, NVTX returns a null domain.
 NvtxRanges::NvtxRanges() : domain_(nvtxDomainCreateA("stringline")) {}
 
 void NvtxRanges::Enter(const LazyName& name) {
@@ -32,7 +32,7 @@ void NvtxRanges::NameStream(cudaStream_t stream, const std::string& name) {
   if (domain_ != nullptr) nvtxNameCudaStreamA(stream, name.c_str());
 }
 
-#else  // the headers are not there
+#else  // without the headers
 
 NvtxRanges::NvtxRanges() = default;
 void NvtxRanges::Enter(const LazyName& /*name*/) {}

@@ -1,6 +1,6 @@
-// Shows a tool like Nsight what the host gives to the GPU: ranges in a domain of our own, and names
-// of streams. Where no tool looks, nothing is printed and nothing is kept. A range covers the
-// issue of the work, and not the work.
+// Shows a tool like Nsight the work issued by the host: ranges in a domain of our own, and names of
+// streams. Without a tool, names are neither printed nor kept. A range covers the issue of the
+// work, not its run.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
-#include "executor/device.h"
+#include "executor/engine/device.h"
 
 namespace stringline {
 
@@ -18,8 +18,8 @@ class NvtxRanges {
  public:
   NvtxRanges();
 
-  // Ends the range that is open, if any, and begins one of that name; without `print` none. Names
-  // are printed once.
+  // Ends the open range, if any, and begins a range of that name; without `print`, none. Names are
+  // printed once.
   void Enter(const LazyName& name);
   void NameStream(cudaStream_t stream, const std::string& name);
 

@@ -1,6 +1,6 @@
-// A shape is described to the library once, and what it would choose first is kept in a table that
-// the GPUs of a process share. A run only puts pointers in. A product without terms is a copy or a
-// fill, and the library is not asked.
+// A shape is described to the library once, and the library's first choice is kept in a table that
+// the GPUs of a process share. A run only fills in pointers. A product without terms is a copy or a
+// fill, without the library.
 #include "executor/cuda/products.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 
 namespace stringline::cuda {
 
-// What the library calls the product. C has the layout of D.
+// The library's descriptors of a product. C has the layout of D.
 struct ProductDescriptors {
   cublasLtMatmulDescOpaque_t operation;
   cublasLtMatrixLayoutOpaque_t a, b, d;
@@ -28,8 +28,8 @@ struct ProductDescriptors {
 
 struct Product {
   ProductShape shape;
-  bool is_empty = false;   // there is nothing to write
-  bool has_terms = false;  // otherwise the sums are zero, and the library is not asked
+  bool is_empty = false;   // no outputs
+  bool has_terms = false;  // otherwise all sums are zero, without the library
   ProductDescriptors descriptors;
   cublasLtMatmulAlgo_t algorithm;
   int64_t workspace_bytes = 0;
@@ -44,9 +44,9 @@ struct Products::Table {
 
   CublasLt library;
   int32_t sms = 0;   // 0: all
-  std::mutex mutex;  // of what follows
+  std::mutex mutex;  // guards the members below
   absl::flat_hash_map<ProductShape, std::unique_ptr<const Product>> products;
-  std::map<std::string, std::string> refused;  // by what was asked for: why
+  std::map<std::string, std::string> refused;  // reasons, by refused request
 };
 
 struct Products::Handle {
@@ -97,7 +97,7 @@ absl::Status CheckCudaCall(cudaError_t error, const char* call) {
   return absl::InternalError(absl::StrCat(call, ": ", ErrorText(error)));
 }
 
-// Whether all pointers that the product needs are there, and no others, and lie as promised.
+// Checks that exactly the pointers needed by the product are given, with the promised alignment.
 absl::Status CheckPointers(const Product& product, const ProductRun& run) {
   static constexpr const char* kNames[][3] = {
       {"x", "w", "y"}, {"dy", "w", "dx"}, {"dy", "x", "dw"}};
@@ -139,7 +139,7 @@ size_t OutputBytes(const ProductShape& shape) {
   return static_cast<size_t>(mapping.m * mapping.n) * (half ? 2 : 4);
 }
 
-// Sums without terms: out = 0, out = z, or out as it is.
+// Sums without terms: out = 0, out = z, or out unchanged.
 absl::Status RunWithoutTerms(const ProductShape& shape, const ProductRun& run,
                              cudaStream_t stream) {
   const size_t bytes = OutputBytes(shape);
@@ -162,7 +162,7 @@ absl::Status Products::Table::Checked(cublasStatus_t status, const char* call) c
                                                : absl::InternalError(text);
 }
 
-// Calls the function and returns from where it failed.
+// Calls the function and returns its error.
 #define STRINGLINE_CUBLAS_LT(function, ...) \
   SL_RETURN_IF_ERROR(Checked(library.function(__VA_ARGS__), #function))
 
@@ -184,7 +184,8 @@ absl::Status Products::Table::Describe(Product* product) const {
   if (sms > 0) SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, sms));
   if (product->shape.bias) {
     SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t{CUBLASLT_EPILOGUE_BIAS}));
-    // A search looks at how it is aligned. Every run puts its own there. Its type is that of D.
+    // A search reads the pointer's alignment. Every run sets its own pointer. The bias has D's
+    // type.
     SL_RETURN_IF_ERROR(
         set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(kAlignment)));
   }
@@ -211,7 +212,7 @@ absl::Status Products::Table::FindAlgorithm(cublasLtHandle_t handle, Product* pr
   const uint64_t most = kWorkspaceBytes;
   STRINGLINE_CUBLAS_LT(cublasLtMatmulPreferenceSetAttribute, &preference,
                        CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof(most));
-  // The parts of a sum that is split are kept as the sum is, in float32, and added in order.
+  // Partial sums of a split sum stay in float32, and are added in order.
   const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   STRINGLINE_CUBLAS_LT(cublasLtMatmulPreferenceSetAttribute, &preference,
                        CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof(reductions));
@@ -327,7 +328,7 @@ absl::Status Products::Run(const Product* product, const ProductRun& run,
     const absl::Status status = RunWithoutTerms(shape, run, stream);
     return status.ok() ? status : AboutProduct(shape, status);
   }
-  // A copy, since others may run the product at the same time with another bias or u.
+  // A copy, since concurrent runs of the product may have another bias or u.
   ProductDescriptors made = product->descriptors;
   if (shape.bias || shape.gelu_grad) {
     const void* const pointer = shape.bias ? run.bias : run.gelu_input;

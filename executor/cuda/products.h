@@ -1,9 +1,8 @@
 // Matrix products on a GPU, by cuBLASLt: of float32 without TF32, or of bf16 with sums in float32.
 //
-// The algorithm of a shape is chosen once, when it is first asked for, and is the same in every run
-// of it, on every GPU of a process: the same inputs give the same bits, whichever schedule runs it,
-// and wherever. Where the library lies is
-// looked up at run time, so that programs start on machines that have none.
+// The algorithm of a shape is chosen on its first request, and is the same in every run, on every
+// GPU of a process: the same inputs give the same bits, whatever the schedule and the place. The
+// library is looked up at run time, so that programs start on machines without it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,46 +21,47 @@ namespace stringline::cuda {
 // A shape with its algorithm.
 struct Product;
 
-// Where the matrices of one run are. All are aligned to Products::kAlignment, the workspace to
-// kWorkspaceAlignment; out overlaps nothing else, but may be the residual itself.
+// The matrices of a run. All are aligned to Products::kAlignment, the workspace to
+// kWorkspaceAlignment; out overlaps no other matrix, but may be the residual itself.
 struct ProductRun {
   const void* a;  // kForward: x, w.  kInputGrad: dy, w.  kWeightGrad: dy, x.
   const void* b;
   void* out;
   const void* bias = nullptr;
   const void* residual = nullptr;
-  void* workspace = nullptr;  // of WorkspaceBytes; nothing that may run at the same time has it
+  void* workspace = nullptr;         // of WorkspaceBytes; not shared with concurrent runs
   const void* gelu_input = nullptr;  // u
 };
 
 class Products {
  public:
-  // Of the current GPU. Unavailable: no library, or no GPU.
-  // `sms`: how many multiprocessors a product has; 0: all.
+  // For the current GPU. Unavailable: no library, or no GPU. `sms`: the number of multiprocessors
+  // for a product; 0: all.
   static absl::StatusOr<std::unique_ptr<Products>> Make(int sms = 0);
-  // The same table for another GPU of the same kind, which is the current one.
+  // The same table for another GPU of the same kind, which is the current GPU.
   absl::StatusOr<std::unique_ptr<Products>> ForAnotherGpu() const;
   ~Products();
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
 
-  // The most that a product needs.
+  // Bound on the workspace of any product.
   static constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
-  // Of matrices; algorithms are chosen for it. It is that of all buffers.
+  // The alignment of matrices, for which algorithms are chosen: that of all buffers.
   static constexpr int64_t kAlignment = kBufferAlignment;
   static constexpr int64_t kWorkspaceAlignment = 256;
 
-  // Asks the library the first time; never while a stream is captured. Lives as long as this. Any
-  // thread may ask.
+  // Queries the library on a shape's first request; never while a stream is captured. The product
+  // lives as long as this object. Any thread may call.
   absl::StatusOr<const Product*> Choose(const ProductShape& shape);
-  // Null where the library has none: then that is in the table, with its reason.
+  // Null if the library has no algorithm: the table then holds the reason.
   const Product* ChooseIfThere(const ProductShape& shape);
-  // What this one needs.
+  // The workspace of a product.
   static int64_t WorkspaceBytes(const Product* product);
-  // Enqueues it; allocates nothing. Any thread may, and a stream may be under capture.
+  // Enqueues the product; allocates nothing. Any thread may call, and the stream may be under
+  // capture.
   absl::Status Run(const Product* product, const ProductRun& run, cudaStream_t stream) const;
 
-  // Leaves the library open when this ends: closing it waits for the GPU.
+  // Keeps the library open when this object ends: closing it waits for the GPU.
   void Abandon();
 
   // The table of chosen algorithms, a line a shape, in the order of shapes.

@@ -6,14 +6,14 @@
 namespace stringline {
 namespace {
 
-// So many streams are named; the rest is a number.
+// The number of streams named; the rest are only counted.
 constexpr size_t kMostNamed = 8;
 
 bool Ended(const OpPlace& record, const std::vector<uint32_t>& ended) {
   return !record.stream.valid() || record.op < ended[record.stream.value];
 }
 
-// What the op is part of: its mark.
+// The op's mark.
 std::string NameOf(const std::vector<IssueOp>& ops, uint32_t at) {
   for (uint32_t i = at + 1; i > 0; --i) {
     const IssueOp& op = ops[i - 1];
@@ -26,7 +26,7 @@ std::string NameOf(const std::vector<IssueOp>& ops, uint32_t at) {
   return absl::StrCat("operation ", at + 1, " of ", ops.size());
 }
 
-// Marks and records take no time, and a wait none that is over.
+// Marks and records take no time, and neither does a wait for a past record.
 void AddWhatFollows(const StepOps& ops, const std::vector<OpPlace>& records,
                     std::vector<uint32_t>* ended) {
   for (bool more = true; more;) {

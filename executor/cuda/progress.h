@@ -1,4 +1,4 @@
-// How far the streams of a step came that does not end: for the message of a deadline.
+// The progress of the streams of an unfinished step, for the message of a deadline.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,12 @@ struct OpPlace {
   uint32_t op = 0;
 };
 
-// By event of the issuer, its last record in the step; an invalid stream where there is none.
+// By event of the issuer, its last record in the step; an invalid stream without a record.
 std::vector<OpPlace> RecordsOf(const StepOps& ops, int events);
 
-// "rank 0's computation came as far as 0F1; rank 1's computation waits for 1RECV_F1": of every
-// stream of which less has ended than it has. `ended` says how many of a stream's first ops are
-// known to have ended; those of which that follows are added here. The streams that wait for no
-// other come first.
+// "rank 0's computation came as far as 0F1; rank 1's computation waits for 1RECV_F1": every stream
+// with unfinished ops. `ended` counts each stream's first ops that are known to have ended; ops
+// whose end follows from these are added here. Streams that wait for no other come first.
 std::string DescribeProgress(const Issuer& issuer, const StepOps& ops, std::vector<uint32_t> ended);
 
 }  // namespace stringline

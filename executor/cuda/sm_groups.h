@@ -1,7 +1,7 @@
-// Multiprocessors of a GPU shared out in groups, each for one rank: green contexts of the driver.
+// Multiprocessors of a GPU divided into groups, one for each rank: green contexts of the driver.
 //
-// Kernels of a stream in a group run on its multiprocessors only; memory, events and everything
-// else are those of the GPU. The driver's functions are looked up at run time: nothing is linked.
+// Kernels of a stream in a group run on its multiprocessors only; memory, events and all else
+// belong to the whole GPU. The driver's functions are looked up at run time, not linked.
 #pragma once
 
 #include <cuda.h>
@@ -34,18 +34,18 @@ struct SmGroupFunctions {
 
 class SmGroups {
  public:
-  // So many groups of `sms` multiprocessors each on the current GPU, which has that number.
-  // InvalidArgument: it has not so many, or gives them out in other multiples. Unimplemented: the
-  // driver cannot.
+  // `groups` groups of `sms` multiprocessors each on the current GPU, number `ordinal`.
+  // InvalidArgument: the GPU has too few, or allocates other multiples. Unimplemented: the driver
+  // does not support groups.
   static absl::StatusOr<std::unique_ptr<SmGroups>> Make(int ordinal, int groups, int sms);
-  // When the streams are gone.
+  // Called after its streams have ended.
   ~SmGroups();
   SmGroups(const SmGroups&) = delete;
   SmGroups& operator=(const SmGroups&) = delete;
 
-  // A stream of the group. cudaStreamDestroy ends it.
+  // A stream of the group, ended by cudaStreamDestroy.
   absl::StatusOr<cudaStream_t> NewStream(int group, int priority) const;
-  // Leaves everything to the GPU, which hangs.
+  // Leaks all groups, since the GPU hangs.
   void Abandon() { contexts_.clear(); }
 
  private:

@@ -1,7 +1,7 @@
-// Every body is written once, for one of `threads` threads that share the work. On the host one
-// thread does all of it.
+// Every body is written once, for one of `threads` threads that share the work. On the host a
+// single thread does all of it.
 #include "executor/cuda/grid.h"
-#include "executor/cuda/host_twin.h"
+#include "executor/cuda/bodies/host_twin.h"
 #include "executor/nccl/kernels.h"
 
 namespace stringline {
@@ -34,7 +34,7 @@ __host__ __device__ void MoveRows(void* to, const void* from, int64_t bytes, int
   }
 }
 
-// A piece that is too large is not packed; its header tells.
+// A piece that is too large is not packed; its header holds its size.
 template <typename Unit>
 __host__ __device__ void PackBody(const PaddedRows& rows, int64_t thread, int64_t threads) {
   const char* from = static_cast<const char*>(rows.rows);
@@ -48,12 +48,13 @@ __host__ __device__ void PackBody(const PaddedRows& rows, int64_t thread, int64_
   }
 }
 
-// Every thread looks at all headers, so all agree whether anything is written.
+// Every thread reads all headers, so all agree on faults.
 template <typename Unit>
 __host__ __device__ void UnpackBody(const PaddedRows& rows, int64_t thread, int64_t threads) {
   RowsReport report;
   int64_t all = 0;
-  for (int piece = rows.members - 1; piece >= 0; --piece) {  // the first fault is told
+  for (int piece = rows.members - 1; piece >= 0; --piece) {  // backwards, so that the first fault
+                                                             // is reported
     const int64_t sent = SentIn(rows, piece), expected = RowsOf(rows, piece);
     all += expected;
     if (sent != expected) {
@@ -114,7 +115,7 @@ using namespace padded_kernels;
     HasTwin<UnpackRows<Bytes16>, HostUnpackRows<Bytes16>>(),
 };
 
-// The largest unit that rows and addresses are whole numbers of.
+// The largest unit that divides the row size and the addresses.
 int UnitOf(const PaddedRows& rows) {
   const auto bits = static_cast<uint64_t>(rows.row_bytes) | reinterpret_cast<uintptr_t>(rows.rows);
   return bits % 16 == 0 ? 16 : bits % 4 == 0 ? 4 : 1;

@@ -1,13 +1,14 @@
-// One rank of a run on a GPU; the others are processes of their own, here or on other hosts.
+// A backend of one rank on a GPU; the other ranks are processes of their own, here or on other
+// hosts.
 #pragma once
 
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "executor/backend.h"
-#include "executor/cuda/cuda_kernels.h"
+#include "executor/cuda/backend/cuda_kernels.h"
 #include "executor/cuda/device.h"
+#include "executor/engine/backend.h"
 #include "executor/nccl/nccl_groups.h"
 #include "executor/processes/tcp_world.h"
 
@@ -15,14 +16,14 @@ namespace stringline {
 
 class NcclBackend final : public Backend {
  public:
-  // Takes the GPU with the number that the identity has on its host, or the only one, and joins the
-  // other processes, which all do so; without a GPU or a library only to tell them. To the settings
-  // that all must have alike it adds NCCL's version and what `nccl` says.
+  // Opens the GPU with the identity's number on its host, or the only GPU, and joins the other
+  // processes, which all do the same; after a failure it joins only to report it. Adds NCCL's
+  // version and the settings in `nccl` to those that must be equal on all processes.
   //
-  // NCCL_LAUNCH_ORDER_IMPLICIT stays as it is, which is off: nccl_groups.h says why.
+  // NCCL_LAUNCH_ORDER_IMPLICIT keeps its default, off: nccl_groups.h says why.
   //
   // Errors are those of nccl::Library::Open, TcpWorld::Join, CudaDevice::Make, CudaKernels::Make
-  // and NcclGroups::Make; what fails here is told to the others.
+  // and NcclGroups::Make; a failure here is reported to the others.
   static absl::StatusOr<std::unique_ptr<Backend>> Make(const TcpWorldSettings& world,
                                                        const NcclSettings& nccl);
 

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "executor/clock.h"
+#include "schedlang/base/clock.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 
@@ -14,10 +14,10 @@ namespace stringline {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
-constexpr int kMostCtas = 32;               // more NCCL does not take
-constexpr int kEagerPolls = 100;            // then the host sleeps between them
-constexpr int64_t kWorldEveryNs = 5 * kMs;  // how often the other processes are asked about
-constexpr int64_t kEndNs = 10'000 * kMs;    // for the others to end too
+constexpr int kMostCtas = 32;               // NCCL's maximum
+constexpr int kEagerPolls = 100;            // before the host sleeps between polls
+constexpr int64_t kWorldEveryNs = 5 * kMs;  // interval of polls for failures of other processes
+constexpr int64_t kEndNs = 10'000 * kMs;    // bound on the wait for the others
 
 }  // namespace
 
@@ -52,7 +52,7 @@ absl::Status NcclComms::Start() {
   return Settle(all_, result, "ncclCommInitRankConfig");
 }
 
-// In the order in which they were made, so that all processes end the same one.
+// In the order of creation, so that all processes end the same communicator.
 NcclComms::~NcclComms() {
   if (aborted_) return;
   const int64_t until_ns = NowNs() + kEndNs;
@@ -73,7 +73,7 @@ NcclComms::~NcclComms() {
 nccl::Config NcclComms::NewConfig(absl::string_view name, int most_ctas) {
   nccl::Config config = library_.NewConfig();
   config.blocking = 0;
-  // One of a family that is aborted would take the others with it.
+  // Sharing would make an abort of one communicator abort its whole family.
   config.split_share = 0;
   config.comm_name = names_.emplace_back(name).c_str();
   int most = settings_.max_ctas;

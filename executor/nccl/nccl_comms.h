@@ -1,11 +1,11 @@
-// The communicators of one process: one with all processes, and those that are split from it.
+// The communicators of one process: a communicator with all processes, and those split from it.
 //
-// They are made with blocking = 0: every call comes back at once, and whoever waits for what it
-// began looks at the clock, at NCCL's errors and at the other processes meanwhile. A process that
-// is lost is not reported by NCCL itself: the kernels that wait for it wait forever. So a failure,
-// wherever it is seen, is told to the others (World::Fail) and ends in Abort, by everybody.
+// All are made with blocking = 0: every call returns at once, and the host polls the clock, NCCL's
+// errors and the other processes until the operation is done. NCCL itself does not report a lost
+// process: the kernels that wait for its messages wait forever. So a failure, wherever detected, is
+// reported to the others (World::Fail), and every process calls Abort.
 //
-// To be used by one thread, the one that issues.
+// Used by a single thread, which issues.
 #pragma once
 
 #include <cstdint>
@@ -16,56 +16,56 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "executor/engine/world.h"
 #include "executor/nccl/nccl_library.h"
-#include "executor/world.h"
 
 namespace stringline {
 
-// Sums of several members' floats.
+// Sums of floats of several members.
 enum class NcclSums : uint8_t {
-  kOrdered,  // in the order of the members, as one process has them: by messages and a kernel
-  kNccl,     // as NCCL has them: on large machines faster, and other bits
+  kOrdered,  // in the order of the members, as within a process: by messages and a kernel
+  kNccl,     // NCCL's own sums: faster on large machines, with other bits
 };
-// Rows that travel by counts.
+// Exchanges of counted rows.
 enum class NcclRows : uint8_t {
-  kPadded,   // every piece as large as any can be: nothing waits for the counts
-  kCounted,  // exactly the rows: the host waits for the counts when it issues the call
+  kPadded,   // every piece of the largest possible size: no wait for the counts
+  kCounted,  // exactly the rows: the host waits for the counts when issuing the call
 };
 
 struct NcclSettings {
-  int64_t start_ms = 300'000;  // until communicators are made and connected
+  int64_t start_ms = 300'000;  // bound on making and connecting communicators
   int64_t wait_ms = 600'000;   // for a step's work on the GPU; 0: for ever
-  // How many CTAs, and so SMs, a call takes, at least and at most; 0: as NCCL likes.
+  // Bounds on the CTAs, and so SMs, of a call; 0: NCCL's choice.
   int min_ctas = 0;
   int max_ctas = 0;
   NcclSums sums = NcclSums::kOrdered;
   NcclRows rows = NcclRows::kPadded;
-  // Calls are captured with the rest of a step. Of those by count only padded rows can be.
+  // Calls are captured with the rest of a step. Of counted rows only padded ones can be.
   bool capture = false;
-  int64_t workspace_bytes = 32 << 20;  // of a group, for sums
+  int64_t workspace_bytes = 32 << 20;  // per group, for sums
 };
 
 class NcclComms {
  public:
-  // All processes call it. Internal or Unavailable is NCCL's error; DeadlineExceeded, or as
-  // World::Exchange.
+  // Called by all processes. NCCL's errors are Internal or Unavailable; DeadlineExceeded, and the
+  // errors of World::Exchange.
   static absl::StatusOr<std::unique_ptr<NcclComms>> Make(const nccl::Library& library, World* world,
                                                          const NcclSettings& settings);
-  // With the other processes, if nothing has failed.
+  // Ends together with the other processes, if no failure has occurred.
   ~NcclComms();
   NcclComms(const NcclComms&) = delete;
   NcclComms& operator=(const NcclComms&) = delete;
 
-  // All processes call it, each for the communicator of its color, in which members stand by their
-  // keys; null for kNoColor.
-  // Its calls take at most so many CTAs, or what the settings say, if that is less.
+  // Called by all processes, each for the communicator of its color, in which members are ordered
+  // by key; null for kNoColor. Its calls take at most `most_ctas` CTAs, or the settings' bound if
+  // that is less.
   absl::StatusOr<nccl::Comm*> Split(int color, int key, absl::string_view name, int most_ctas);
 
-  // Whether the call, which came back with `result`, has been done, when it has been.
+  // Waits until the call, which returned `result`, is done; returns its status.
   absl::Status Settle(nccl::Comm* comm, nccl::Result result, const char* call);
-  // What is known now of NCCL's and of the other processes' failures.
+  // The failures of NCCL and of the other processes known now.
   absl::Status Poll();
-  // Tells the others, and ends whatever waits on the GPU. Later calls do nothing.
+  // Reports the failure to the others, and ends all waits on the GPU. Later calls have no effect.
   void Abort(const absl::Status& failure);
   bool aborted() const { return aborted_; }
   int count() const { return static_cast<int>(comms_.size()); }
@@ -84,7 +84,7 @@ class NcclComms {
   const nccl::Library library_;
   const NcclSettings settings_;
   World* const world_;
-  std::deque<std::string> names_;  // NCCL looks at them later
+  std::deque<std::string> names_;  // NCCL keeps pointers into them
   nccl::Comm* all_ = nullptr;
   std::vector<nccl::Comm*> comms_;
   bool aborted_ = false;

@@ -1,6 +1,6 @@
-// All processes tell their groups; those with no common member are split off in one round. The
-// calls of a first step are compared by hashes, and in full where these differ. Whoever waits for
-// the GPU looks at NCCL and at the other processes now and then.
+// All processes exchange their lists of groups; disjoint groups are split off in one round. The
+// calls of a first step are compared by hashes, and in full if these differ. During waits for the
+// GPU, NCCL and the other processes are polled.
 #include "executor/nccl/nccl_groups.h"
 
 #include <algorithm>
@@ -14,9 +14,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "executor/clock.h"
 #include "executor/cuda/cuda_error.h"
 #include "executor/processes/frames.h"
+#include "schedlang/base/clock.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 
@@ -25,7 +25,7 @@ namespace {
 
 constexpr int64_t kNsPerMs = 1'000'000;
 constexpr int64_t kLookEveryNs =
-    2 * kNsPerMs;  // at NCCL and the other processes, while the GPU works
+    2 * kNsPerMs;  // between polls of NCCL and the other processes, while the GPU works
 
 std::optional<std::vector<int>> ReadRanks(const std::string& text, int ranks) {
   std::vector<int> read;
@@ -37,7 +37,7 @@ std::optional<std::vector<int>> ReadRanks(const std::string& text, int ranks) {
   return read;
 }
 
-// How much less of the GPU's memory is free now. Whoever shares the GPU is counted too.
+// The decrease of the GPU's free memory, including other programs' use.
 int64_t TakenSince(int64_t free_bytes, CudaDevice* device) {
   return std::max<int64_t>(0, free_bytes - device->available().bytes);
 }
@@ -106,12 +106,12 @@ absl::Status NcclGroups::ConnectNew() {
   std::vector<NcclGroup*> own;
   for (; connected_ < groups_.size(); ++connected_) {
     NcclGroup& group = groups_[connected_];
-    if (group.own_ >= 0 && group.members() > 1) own.push_back(&group);
+    if (group.member_.own() >= 0 && group.members() > 1) own.push_back(&group);
   }
   SL_ASSIGN_OR_RETURN(const std::vector<std::vector<int>> all, Agree(own));
   SL_ASSIGN_OR_RETURN(const int most_ctas, ShareOfSms(all));
-  // Each goes into the first round in which none of its members is busy.
-  std::vector<std::vector<int>> rounds;  // the groups of each
+  // Each group goes into the first round in which all its members are free.
+  std::vector<std::vector<int>> rounds;  // the groups of each round
   std::vector<std::vector<bool>> busy;
   for (size_t g = 0; g < all.size(); ++g) {
     const auto is_free = [&](const std::vector<bool>& of) {
@@ -125,7 +125,7 @@ absl::Status NcclGroups::ConnectNew() {
     rounds[round].push_back(static_cast<int>(g));
     for (const int rank : all[g]) busy[round][rank] = true;
   }
-  // Those with the same ranks come in the order in which they were made.
+  // Groups with the same ranks are matched in the order of creation.
   std::vector<NcclGroup*> mine(all.size(), nullptr);
   for (NcclGroup* const group : own) {
     size_t g = 0;
@@ -137,12 +137,12 @@ absl::Status NcclGroups::ConnectNew() {
     for (size_t i = 0; i < round.size(); ++i) {
       if (mine[round[i]] == nullptr) continue;
       color = static_cast<int>(i);
-      key = mine[round[i]]->own_;
+      key = mine[round[i]]->member_.own();
     }
     const std::string name =
         color < 0 ? "" : absl::StrCat("ranks ", absl::StrJoin(all[round[color]], ","));
     SL_ASSIGN_OR_RETURN(nccl::Comm* const comm, comms_->Split(color, key, name, most_ctas));
-    if (color >= 0) mine[round[color]]->comm_ = comm;
+    if (color >= 0) mine[round[color]]->member_.set_comm(comm);
   }
   for (NcclGroup* const group : mine) {
     if (group != nullptr) SL_RETURN_IF_ERROR(WarmUp(group));
@@ -163,7 +163,7 @@ absl::StatusOr<std::vector<std::vector<int>>> NcclGroups::Agree(absl::Span<NcclG
       const auto ranks = ReadRanks(text, world_->ranks());
       if (!ranks.has_value()) return absl::InternalError("a list of groups cannot be read");
       ++counts[p][*ranks];
-      // Whoever has the least number of its members tells where it stands.
+      // The process of the group's lowest rank determines its place in the order.
       if (*std::min_element(ranks->begin(), ranks->end()) == static_cast<int>(p)) {
         all.push_back(*ranks);
       }
@@ -203,8 +203,8 @@ absl::StatusOr<int> NcclGroups::ShareOfSms(absl::Span<const std::vector<int>> gr
   return std::max(1, least * 3 / 4 / std::max(1, most));
 }
 
-// A byte from everybody to whom it sends to, in one call. All processes go through their groups in
-// the same order, so nobody waits in a circle.
+// A byte from every member to each of its receivers, in one call. All processes go through their
+// groups in the same order, so no cycle of waits arises.
 absl::Status NcclGroups::WarmUp(NcclGroup* group) {
   const nccl::Library& library = comms_->library();
   const auto talk = [&](int from, int to) {
@@ -212,20 +212,20 @@ absl::Status NcclGroups::WarmUp(NcclGroup* group) {
            std::any_of(group->talks_.begin(), group->talks_.end(),
                        [&](MemberPair pair) { return pair.from == from && pair.to == to; });
   };
-  SL_RETURN_IF_ERROR(group->Done(library.GroupStart(), "ncclGroupStart"));
+  SL_RETURN_IF_ERROR(group->member_.Done(library.GroupStart(), "ncclGroupStart"));
   absl::Status status;
   for (int m = 0; m < group->members() && status.ok(); ++m) {
-    if (m == group->own_) continue;
-    if (talk(group->own_, m)) {
-      status =
-          group->Done(library.Send(bytes_ + m, 1, nccl::kInt8, m, group->comm_, own_), "ncclSend");
+    if (m == group->member_.own()) continue;
+    if (talk(group->member_.own(), m)) {
+      status = group->member_.Done(
+          library.Send(bytes_ + m, 1, nccl::kInt8, m, group->member_.comm(), own_), "ncclSend");
     }
-    if (!status.ok() || !talk(m, group->own_)) continue;
-    status = group->Done(
-        library.Recv(bytes_ + world_->processes() + m, 1, nccl::kInt8, m, group->comm_, own_),
-        "ncclRecv");
+    if (!status.ok() || !talk(m, group->member_.own())) continue;
+    status = group->member_.Done(library.Recv(bytes_ + world_->processes() + m, 1, nccl::kInt8, m,
+                                              group->member_.comm(), own_),
+                                 "ncclRecv");
   }
-  const absl::Status ended = group->Done(library.GroupEnd(), "ncclGroupEnd");
+  const absl::Status ended = group->member_.Done(library.GroupEnd(), "ncclGroupEnd");
   SL_RETURN_IF_ERROR(status);
   SL_RETURN_IF_ERROR(ended);
   SL_RETURN_IF_ERROR(Checked(cudaEventRecord(counted_, own_), "cudaEventRecord"));
@@ -260,7 +260,7 @@ absl::Status NcclGroups::GoOnWaiting(int64_t waited_ns) {
                                                   " was in ", awaited));
 }
 
-// The device does not know that it is watched by somebody who counts.
+// A watch of the device, which passes no time: the time of waiting is measured here.
 absl::Status NcclGroups::Watch(const void* self) {
   auto& groups = *const_cast<NcclGroups*>(static_cast<const NcclGroups*>(self));
   if (groups.waiting_since_ns_ == 0) groups.waiting_since_ns_ = NowNs();
@@ -289,11 +289,11 @@ std::string NcclGroups::Awaited() const {
 
 namespace {
 
-// One queue of a group: the messages from one member to another, or the collectives.
+// A lane of a group: the messages from one member to another, or the collectives.
 using Lane = std::pair<int, int>;
 constexpr Lane kCollectives = {-1, -1};
 
-// By lane what a member's calls in it are, each as what must be alike and as a text.
+// By lane, a member's calls: each as the text that must be equal, and as a text for people.
 using Calls = std::map<Lane, std::vector<std::pair<std::string, std::string>>>;
 
 Calls CallsOf(absl::Span<const Call* const> enqueued, int own) {
@@ -314,7 +314,7 @@ uint64_t HashOf(uint64_t hash, absl::string_view text) {
   return (hash ^ 0xFF) * 1099511628211U;
 }
 
-// "0,1#2:from,to:count:hash", once for every lane.
+// "0,1#2:from,to:count:hash", a line for every lane.
 std::vector<std::string> Digest(const std::string& group, const Calls& calls) {
   std::vector<std::string> lines;
   for (const auto& [lane, of] : calls) {
@@ -326,7 +326,7 @@ std::vector<std::string> Digest(const std::string& group, const Calls& calls) {
   return lines;
 }
 
-// All of it: every call's two texts.
+// A lane in full: both texts of every call.
 std::vector<std::string> Whole(const std::string& group, const Calls& calls) {
   std::vector<std::string> lines;
   for (const auto& [lane, of] : calls) {
@@ -341,7 +341,7 @@ std::vector<std::string> Whole(const std::string& group, const Calls& calls) {
   return lines;
 }
 
-using Lanes = std::map<std::string, std::string>;  // by name, what a process gave of it
+using Lanes = std::map<std::string, std::string>;  // by name, the process's text
 
 absl::StatusOr<std::vector<Lanes>> ExchangeLanes(World* world,
                                                  const std::vector<std::string>& mine) {
@@ -358,7 +358,7 @@ absl::StatusOr<std::vector<Lanes>> ExchangeLanes(World* world,
   return all;
 }
 
-// Who is in a lane, by rank: of "0,1#2:0,1" both, of "3,4,5#0:-1,-1" all.
+// The ranks in a lane: of "0,1#2:0,1" both, of "3,4,5#0:-1,-1" all.
 std::vector<int> RanksOfLane(const std::string& name) {
   const std::vector<std::string> parts = absl::StrSplit(name, absl::ByAnyChar("#:"));
   std::vector<int> ranks, members;
@@ -376,7 +376,7 @@ std::vector<int> RanksOfLane(const std::string& name) {
   return members;
 }
 
-// The first lane in which two do not have the same; both are named. Empty name: none.
+// The first lane in which two ranks differ, and these ranks. Empty name: none.
 struct Difference {
   std::string lane;
   int one = 0, other = 0;
@@ -398,7 +398,7 @@ Difference FirstDifference(const std::vector<Lanes>& all) {
   return {};
 }
 
-// Where two lists of a lane, as Whole gave them, part.
+// The error at the first difference between two lists of a lane, as made by Whole.
 absl::Status DifferenceError(const Difference& where, const std::vector<Lanes>& all) {
   std::vector<std::string> lists[2];
   const int ranks[] = {where.one, where.other};
@@ -429,10 +429,10 @@ absl::Status NcclGroups::CompareCalls() {
   std::vector<std::string> digests, whole;
   std::map<std::string, int> made;
   for (NcclGroup& group : groups_) {
-    if (group.own_ < 0 || group.members() < 2) continue;
+    if (group.member_.own() < 0 || group.members() < 2) continue;
     const std::string ranks = absl::StrJoin(group.ranks_, ",");
     const std::string name = absl::StrCat(ranks, "#", made[ranks]++);
-    const Calls calls = CallsOf(group.enqueued_, group.own_);
+    const Calls calls = CallsOf(group.enqueued_, group.member_.own());
     for (std::string& line : Digest(name, calls)) digests.push_back(std::move(line));
     for (std::string& line : Whole(name, calls)) whole.push_back(std::move(line));
     group.enqueued_ = {};
@@ -441,7 +441,7 @@ absl::Status NcclGroups::CompareCalls() {
   SL_ASSIGN_OR_RETURN(const std::vector<Lanes> lanes, ExchangeLanes(world_, digests));
   const Difference difference = FirstDifference(lanes);
   if (difference.lane.empty()) return absl::OkStatus();
-  // All see it, so all come here.
+  // All processes find the same difference, so all come here.
   SL_ASSIGN_OR_RETURN(const std::vector<Lanes> lists, ExchangeLanes(world_, whole));
   return DifferenceError(difference, lists);
 }

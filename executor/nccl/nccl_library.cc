@@ -8,7 +8,7 @@ namespace stringline::nccl {
 namespace {
 
 constexpr int kOldest = 21800;
-// Versions from which a configuration has more.
+// Versions from which a configuration has further members.
 constexpr int kNamed = 22700;
 constexpr int kWhole = 22800;
 

@@ -1,8 +1,9 @@
 // The functions of NCCL that the engine calls, looked up at run time: programs start without the
-// library, and neither need its header to be built.
+// library, and are built without its header.
 //
-// The declarations are those of NCCL 2.28; versions from 2.18 on (ncclCommSplit) take them. A
-// configuration says how large it is: to every version it is what that one knows (NewConfig).
+// The declarations are those of NCCL 2.28, accepted by versions from 2.18 on (ncclCommSplit). A
+// configuration holds its own size: for every version it is the one that the version knows
+// (NewConfig).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -35,8 +36,8 @@ enum Result : int {
 enum DataType : int { kInt8 = 0, kFloat32 = 7 };
 enum RedOp : int { kSum = 0 };
 
-constexpr int kNoColor = -1;     // of a split: in no communicator
-constexpr int kUnset = INT_MIN;  // of a Config: as NCCL likes
+constexpr int kNoColor = -1;     // for a split: no communicator
+constexpr int kUnset = INT_MIN;  // for a Config: NCCL's choice
 
 struct Config {
   size_t size = sizeof(Config);
@@ -87,19 +88,18 @@ struct Config {
     (const void* from, void* to, size_t count, DataType type, RedOp op, Comm* comm,             \
      cudaStream_t stream))
 
-// Each is NCCL's function of that name with "nccl" before it.
+// Each is NCCL's function of the same name, prefixed by "nccl".
 struct Library {
 #define X(name, result, parameters) result(*name) parameters = nullptr;
   STRINGLINE_NCCL_FUNCTIONS(X)
 #undef X
 
-  // Found as the loader finds libraries, so LD_LIBRARY_PATH may name the folder of a Python wheel.
-  // Unavailable when it is not there, is not whole or too old. It stays loaded as long as the
-  // process.
+  // Searches like the loader, so LD_LIBRARY_PATH may name the folder of a Python wheel. Unavailable
+  // if the library is missing, incomplete or too old. It stays loaded as long as the process.
   static absl::StatusOr<Library> Open(const char* name = "libnccl.so.2");
   int version = 0;              // 22809
   std::string Version() const;  // "2.28.9"
-  // One with nothing set.
+  // A configuration with no member set.
   Config NewConfig() const;
 };
 

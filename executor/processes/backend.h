@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "executor/backend.h"
 #include "executor/cpu/device.h"
+#include "executor/engine/backend.h"
 #include "executor/processes/group.h"
 #include "executor/processes/tcp_world.h"
 

@@ -1,4 +1,4 @@
-// What processes say to each other over a socket: frames, each a kind and some bytes.
+// Messages between processes over a socket: frames, each a kind and some bytes.
 //
 // A frame is 16 bytes of header (a mark, the kind, the length) and its bytes; numbers are little
 // endian. A reader trusts nothing: another mark, an unknown kind or a length beyond kMostBytes ends
@@ -17,12 +17,12 @@
 namespace stringline {
 
 enum class FrameKind : uint8_t {
-  kHello = 1,  // who I am and what I run
+  kHello = 1,  // identity and settings of the process
   kReject,     // a text: you are not of this run
   kWelcome,    // the hosts of all processes
-  kGive,       // what I give to an exchange
-  kAll,        // what all gave
-  kWaiting,    // I have what you gave, and wait for others
+  kGive,       // this process's part of an exchange
+  kAll,        // the parts of all processes
+  kWaiting,    // your part has arrived, others are missing
   kFail,       // a status code and a text: the run has failed
   kBye,        // I have ended my run
 };
@@ -36,11 +36,11 @@ struct Frame {
   std::string bytes;
 };
 
-// Strings as one, and back; nothing if that is not what the bytes are.
+// Joins strings into one, and splits the result; nothing for malformed bytes.
 std::string Pack(absl::Span<const std::string> parts);
 std::optional<std::vector<std::string>> Unpack(absl::string_view bytes);
 
-// The end of a connection that this process has. It owns the socket, which does not block.
+// This process's end of a connection. Owns the socket, which does not block.
 class FrameSocket {
  public:
   explicit FrameSocket(int fd = -1) : fd_(fd) {}
@@ -52,11 +52,11 @@ class FrameSocket {
   bool open() const { return fd_ >= 0; }
   void Close();
 
-  // Sends when the socket takes it, by Write.
+  // Queued; Write sends when the socket has room.
   void Put(FrameKind kind, absl::string_view bytes);
   bool has_unsent() const { return open() && sent_ < unsent_.size(); }
-  // What can be written and read now, without waiting. False where the connection has ended; `why`
-  // says how. Frames that came before that can still be taken.
+  // Write and read as much as possible without waiting. False if the connection has ended; `why`
+  // tells how. Frames that arrived before the end can still be taken.
   bool Write(std::string* why);
   bool Read(int64_t most_bytes, std::string* why);
   std::optional<Frame> Take();

@@ -1,6 +1,5 @@
-// A call is one or two waits for messages (CpuDevice::Await) with a sum between them. Which
-// messages those are is listed when the stream comes to the call: only then counts of rows are
-// known.
+// A call is one or two waits for messages (CpuDevice::Await) with a sum between them. The messages
+// are listed when the stream comes to the call: only then are counts of rows known.
 #include "executor/processes/group.h"
 
 #include <algorithm>
@@ -135,14 +134,14 @@ int64_t ProcessGroup::HeldNs(const Member& member) const {
   return members_ == 1 ? 0 : wires_->HeldNs(BytesOnTheWay(*member.call, member.member, members_));
 }
 
-// What is enqueued has not begun: nothing is allocated during a step.
+// An enqueued call has not begun: nothing is allocated during a step.
 void ProcessGroup::MakeRoom(Member* member, const Call& call) const {
   const int64_t slice = IsSliced(call) ? SliceFor(call, member->member).bytes() : call.bytes;
   const auto floats = static_cast<size_t>(members_ * slice / kFloat);
   if (call.to != nullptr && floats > member->summands.size()) member->summands.resize(floats);
 }
 
-// Whether each member adds up a slice for all who get it.
+// True if each member sums a slice for all receivers.
 bool ProcessGroup::IsSliced(const Call& call) {
   return call.kind == CallKind::kAllReduce ||
          (call.kind == CallKind::kReduceScatter && call.pieces != nullptr);
@@ -152,7 +151,7 @@ bool ProcessGroup::HandsOn(const Call& call) const {
   return call.kind == CallKind::kAllReduce || (IsSliced(call) && HowManyGet(call, members_) > 1);
 }
 
-// What goes to the other member, and what comes from it.
+// Adds the message to the other member and the message from it.
 void ProcessGroup::Add(Member* member, int other, const void* source, int64_t sent, void* target,
                        int64_t received) const {
   member->sends.push_back({member->member, other, source, nullptr, sent, member->call});
@@ -190,7 +189,7 @@ void ProcessGroup::List(Member* member) const {
   }
 }
 
-// Of a gather.
+// Lists the messages of a gather.
 void ProcessGroup::ListPieces(Member* member) const {
   const Call& call = *member->call;
   const Pieces& pieces = *call.pieces;
@@ -249,7 +248,7 @@ absl::Status ProcessGroup::ListRows(Member* member) const {
   return absl::OkStatus();
 }
 
-// In the order of the members, this one's own floats among the others'.
+// Adds in the order of the members, this member's own floats among the others'.
 void ProcessGroup::Sum(const void* self, int64_t /*argument*/, NativeStream /*stream*/) {
   const auto& member = *static_cast<const Member*>(self);
   const ProcessGroup& group = *member.group;

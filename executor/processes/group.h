@@ -1,8 +1,8 @@
 // Groups of ranks that live in several processes, on CPUs. A process may hold several of them.
 //
-// Every collective is messages: each piece goes from the member it is of to the member it is for.
-// Sums are an all-to-all of slices, a sum in the order of the members, and an all-gather of the
-// sums, so their bits are those of threads/group.
+// Every collective is messages: each piece goes from its owner to its receiver. Sums are an
+// all-to-all of slices, a sum in the order of the members, and an all-gather of the sums, so their
+// bits are those of cpu/threads_group.
 #pragma once
 
 #include <deque>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "executor/cpu/device.h"
-#include "executor/group.h"
+#include "executor/engine/group.h"
 #include "executor/processes/wires.h"
 
 namespace stringline {
@@ -25,19 +25,19 @@ class ProcessGroup final : public Group {
   void Enqueue(int member, StreamId stream, const Call* call) override;
 
  private:
-  // What a member of this process does; the links of what it enqueues.
+  // A member in this process, with the links of its enqueued calls.
   struct Member {
     ProcessGroup* group = nullptr;
     int member = 0;
     Outside message, exchange, gather;
     const Call* call = nullptr;             // the collective under way
-    std::vector<Transfer> sends, receives;  // of it
-    std::vector<float> summands;            // what the others have of a sum, of the largest
+    std::vector<Transfer> sends, receives;  // messages of the call
+    std::vector<float> summands;            // the others' floats of the largest sum
   };
   static void BeginMessage(const void* link, StreamId stream, const void* end);
   static void BeginExchange(const void* link, StreamId stream, const void* end);
   static void BeginGather(const void* link, StreamId stream, const void* end);
-  // How long the member is held, for what it sends or receives.
+  // The time for which the member is held after its messages.
   int64_t HeldNs(const Member& member) const;
   static void Sum(const void* self, int64_t argument, NativeStream stream);
 
@@ -52,7 +52,7 @@ class ProcessGroup final : public Group {
            int64_t received) const;
   static bool IsSliced(const Call& call);
   void MakeRoom(Member* member, const Call& call) const;
-  // Whether the sum of a slice goes to other members too.
+  // True if the sum of a slice goes to other members too.
   bool HandsOn(const Call& call) const;
   SumSlice SliceFor(const Call& call, int member) const {
     return SliceOf(call, member, members_, sizeof(float));

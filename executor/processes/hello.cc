@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kFields = 7;  // before the settings
 constexpr absl::string_view kTitle = "stringline";
-constexpr int kMostNamed = 3;  // settings that differ
+constexpr int kMostNamed = 3;  // differing settings in a message
 
 }  // namespace
 
@@ -57,7 +57,7 @@ std::string NameOf(const Hello& hello) {
 }
 
 absl::Status CheckNonce(const Hello& mine, const Hello& theirs) {
-  // Another protocol's nonce was not read.
+  // The nonce of another protocol was not read.
   if (theirs.protocol != mine.protocol || theirs.nonce == mine.nonce) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(NameOf(mine), " belongs to the run \"", mine.nonce, "\", and not to \"",

@@ -1,4 +1,4 @@
-// What a process says of itself when it joins a run, and whether it may.
+// The introduction of a process that joins a run, and the checks on it.
 #pragma once
 
 #include <optional>
@@ -11,34 +11,34 @@
 
 namespace stringline {
 
-// What all processes of a run must have alike, as "learning_rate", "3e-4": the settings, the
-// versions of libraries.
+// Settings and library versions that must be equal in all processes of a run, as "learning_rate",
+// "3e-4".
 using ConfigLines = std::vector<std::pair<std::string, std::string>>;
 
 struct Hello {
   int protocol = kProtocol;
-  std::string nonce;  // of this start of the job (identity.h)
+  std::string nonce;  // for this start of the job (identity.h)
   int process = 0;
   int processes = 1;
   std::string host;
-  std::string trouble;  // why it cannot run, and comes only to say so; "": it can
+  std::string trouble;  // the reason if this process cannot run and joins only to report; "": none
   ConfigLines config;   // sorted
 
   static constexpr int kProtocol = 2;
 };
 
-// Of a hello of another protocol only `protocol` is read.
+// For a hello of another protocol only `protocol` is read.
 std::string Encode(const Hello& hello);
 std::optional<Hello> DecodeHello(absl::string_view bytes);
 
 // "rank 2 on gpu07".
 std::string NameOf(const Hello& hello);
 
-// Whether `theirs` is of the run of process 0, whose hello is `mine`; else why not.
+// OK if `theirs` is of the run of process 0, whose hello is `mine`; else the reason.
 absl::Status CheckNonce(const Hello& mine, const Hello& theirs);
-// InvalidArgument where protocols or numbers of processes differ, or there is no such rank.
+// InvalidArgument if protocols or numbers of processes differ, or the rank does not exist.
 absl::Status CheckPlace(const Hello& mine, const Hello& theirs);
-// InvalidArgument names both and the first settings that differ.
+// InvalidArgument names both processes and the first differing settings.
 absl::Status CheckConfig(const Hello& mine, const Hello& theirs);
 
 }  // namespace stringline

@@ -1,5 +1,5 @@
-// Every source is read into the same claim; the first one that is there counts, and the others of
-// the environment must say the same. Then comes where process 0 is.
+// Every source is read into the same form of claim; the first source present counts, and the other
+// sources of the environment must agree. Then the address of process 0 is found.
 #include "executor/processes/identity.h"
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace stringline {
 namespace {
 
-constexpr int kFirstPort = 20000;  // of ports made from names; below those that systems hand out
+constexpr int kFirstPort = 20000;  // for ports made from names; below the system's range
 constexpr int kPorts = 10000;
 
 // Names of environment variables.
@@ -23,7 +23,7 @@ struct Launcher {
   const char* ranks;
   const char* local_rank;
   const char* local_ranks;  // or null
-  const char* only_with;    // or null: it counts only where this one is set too
+  const char* only_with;    // null, or counts only where this variable is set too
 };
 constexpr Launcher kLaunchers[] = {
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
@@ -125,7 +125,7 @@ absl::StatusOr<std::optional<Claim>> FindClaim(const IdentityFlags& flags,
   return std::optional<Claim>(claim);
 }
 
-// Different in every start of a job, as far as the launcher tells.
+// Different for every start of a job, as far as the launcher tells.
 std::string NonceOf(const Claim& claim, const IdentityFlags& flags, EnvironmentLookup environment) {
   if (!flags.run_id.empty()) return flags.run_id;
   if (claim.by == &kMpirun) return TextOf(environment, "PMIX_NAMESPACE");
@@ -214,7 +214,8 @@ absl::StatusOr<Identity> FindIdentity(const IdentityFlags& flags, EnvironmentLoo
   if (claim.has_value()) {
     identity.process = claim->rank;
     identity.processes = claim->ranks;
-    // Without a number on its host it is taken to be alone there, or all to be on one.
+    // Without a number on its host, a process counts as alone there, or all processes as on the
+    // same host.
     identity.local = claim->local_rank.value_or(0);
     identity.source = claim->by == nullptr ? "the command line" : claim->by->name;
     identity.nonce = NonceOf(*claim, flags, environment);

@@ -1,4 +1,4 @@
-// Which process of a run this is, as flags or whatever started it say.
+// The number of this process in its run, from flags or from the launcher's environment.
 //
 //   flags      --rank, --ranks, --local-rank, --master HOST:PORT, --run-id
 //   mpirun     OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE
@@ -7,18 +7,17 @@
 //   torchrun,  RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE
 //   or by hand
 //
-// Flags come first, then the environment in that order. Of the environment two launchers that
-// disagree are an error, unless flags say the rank. Three do not count as that:
+// Flags come first, then the environment in that order. Two launchers in the environment that
+// disagree are an error, unless flags give the rank. Three cases are no disagreement:
 //   - torchrun's own processes (TORCHELASTIC_RUN_ID) are torchrun's, whatever started torchrun;
-//   - mpirun's are mpirun's: on other hosts it starts its own servants with srun;
-//   - who says that there is one process, says nothing if another says more.
-// Nothing of all this: the only process of its run.
+//   - mpirun's are mpirun's: on other hosts mpirun starts its own servants with srun;
+//   - a launcher that reports a single process is ignored if another reports more.
+// Without any of these: the only process of its run.
 //
-// Where process 0 is: --master; else MASTER_ADDR and MASTER_PORT; else this host, if all processes
-// are on it; else the first host of srun's step, or of the allocation that mpirun runs in. The port
-// is then made from the name of the job. If
-// TORCHELASTIC_USE_AGENT_STORE is True then torchrun itself listens on MASTER_PORT, and the next
-// port is taken.
+// The address of process 0: --master; else MASTER_ADDR and MASTER_PORT; else this host, if all
+// processes are on it; else the first host of srun's step, or of the allocation that mpirun runs
+// in. The port is then made from the name of the job. If TORCHELASTIC_USE_AGENT_STORE is True then
+// torchrun itself listens on MASTER_PORT, and the next port is taken.
 #pragma once
 
 #include <optional>
@@ -41,9 +40,9 @@ struct IdentityFlags {
 struct Identity {
   int process = 0;
   int processes = 1;
-  int local = 0;  // number on its host: which GPU it takes
+  int local = 0;  // number on its host, and of its GPU
   std::string host;
-  int port = 0;       // of process 0; both are only set where there are several
+  int port = 0;       // process 0's; both are only set in a run of several processes
   std::string nonce;  // the same in all processes of this start of the job, and in no other's
   std::string source = "one process";
 };
@@ -51,10 +50,10 @@ struct Identity {
 // The value of an environment variable, or null.
 using EnvironmentLookup = absl::FunctionRef<const char*(const char* name)>;
 
-// InvalidArgument names what is missing, not understood or contradicts each other.
+// InvalidArgument names a missing, malformed or contradictory value.
 absl::StatusOr<Identity> FindIdentity(const IdentityFlags& flags, EnvironmentLookup environment);
 
-// "gpu[03-07,9],login" -> "gpu03". Empty if there is none.
+// "gpu[03-07,9],login" -> "gpu03". Empty for an empty list.
 std::string FirstSlurmHost(absl::string_view nodes);
 
 }  // namespace stringline

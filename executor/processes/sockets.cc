@@ -15,7 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "executor/clock.h"
+#include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {
@@ -47,7 +47,7 @@ void SetOption(int fd, int level, int option, int value) {
   (void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-// A socket that listens there, or -1 with errno.
+// A listening socket, or -1 with errno.
 int ListenAt(const sockaddr* address, socklen_t size) {
   const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
@@ -60,7 +60,7 @@ int ListenAt(const sockaddr* address, socklen_t size) {
   return -1;
 }
 
-// What all connections are: prompt, and not silent when a host is gone.
+// Options of all connections: send promptly, and notice a lost host.
 void Prepare(int fd) {
   SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   SetOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -69,7 +69,7 @@ void Prepare(int fd) {
   SetOption(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
 }
 
-// A port that nobody listens on may be the very one that the system gives the other end.
+// A port without a listener may be the port that the system gives to the connection's own end.
 bool IsConnectedToItself(int fd) {
   sockaddr_storage own = {}, other = {};
   socklen_t own_size = sizeof(own), other_size = sizeof(other);

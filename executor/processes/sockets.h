@@ -8,19 +8,20 @@
 
 namespace stringline {
 
-// Whether that is the loopback on every host: a number of it, or "localhost". Another name may mean
-// the loopback on its own host (Debian gives it 127.0.1.1) and that host's address elsewhere.
+// True if `host` is the loopback on every host: a loopback address, or "localhost". Another name
+// may mean the loopback on its own host (Debian gives 127.0.1.1) and that host's address elsewhere.
 bool IsLoopback(const std::string& host);
-// Listens on the port, or on one that is free where it is 0: on the loopback if that is what `host`
-// is, else on every address. Unavailable says why not.
+// Listens on the port, or on a free port if `port` is 0: on the loopback if `host` is the loopback,
+// else on every address. Unavailable with the reason.
 absl::StatusOr<int> ListenOn(const std::string& host, int port);
-// Of a socket that listens: its port, which the system chose where it was 0.
+// The port of a listening socket, for sockets on port 0 the system's choice.
 int PortOf(int listener);
-// Of a connection: this end's, as a number; "127.0.0.1" where that is not known.
+// The numerical address of this end of a connection; "127.0.0.1" if unknown.
 std::string LocalAddressOf(int fd);
 // The next connection, or -1: none now.
 int AcceptFrom(int listener);
-// Unavailable says which address did not answer, and how. Name look-ups take as long as they take.
+// Unavailable names the address that did not answer, and the error. Name look-ups have no time
+// limit.
 absl::StatusOr<int> ConnectTo(const std::string& host, int port, int64_t deadline_ns);
 // "[::1]:29500".
 std::string AddressText(const std::string& host, int port);

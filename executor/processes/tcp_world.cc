@@ -1,6 +1,5 @@
-// Two halves: how the processes come together (process 0 gathers, the others reach it), and how
-// they talk from then on. Everything goes through sockets that do not block; whoever waits, waits
-// in poll, until something comes or its deadline is over.
+// Two halves: the start, in which process 0 gathers the processes and the others reach it, and the
+// exchanges from then on. All sockets are non-blocking; every wait is a poll with a deadline.
 #include "executor/processes/tcp_world.h"
 
 #include <poll.h>
@@ -11,45 +10,32 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "executor/clock.h"
 #include "executor/processes/sockets.h"
+#include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
-// How much longer others wait than process 0 does, so that it is process 0 that says what is wrong.
-constexpr int64_t kGraceNs = 2'000 * kMs;
-constexpr int64_t kFlushNs = 1'000 * kMs;
-constexpr int64_t kRetryNs = 50 * kMs;
+constexpr int64_t kFlushNs = 1'000 * kWorldMs;
 constexpr size_t kMostStrangers = 4096;
 
-int MsUntil(int64_t ns) {
-  return static_cast<int>(std::clamp<int64_t>((ns - NowNs() + kMs - 1) / kMs, 0, 1000));
+// Ranks are shared out in blocks.
+int FirstRankOf(int process, int ranks, int processes) {
+  return static_cast<int>(int64_t{process} * ranks / processes);
 }
 
-std::string Seconds(int64_t ms) { return absl::StrCat(static_cast<double>(ms) / 1000, " s"); }
-
-// A failure as process 0 tells it, and which processes were late.
-std::string FailBytes(const absl::Status& status, const std::vector<int>& late = {}) {
-  std::vector<std::string> parts = {absl::StrCat(static_cast<int>(status.code())),
-                                    std::string(status.message())};
-  for (const int process : late) parts.push_back(absl::StrCat(process));
-  return Pack(parts);
-}
-
-absl::Status ReadFail(const std::string& bytes, std::vector<int>* late = nullptr) {
-  const auto parts = Unpack(bytes);
-  int code = 0, process = 0;
-  for (size_t i = 2; parts.has_value() && late != nullptr && i < parts->size(); ++i) {
-    if (absl::SimpleAtoi((*parts)[i], &process)) late->push_back(process);
+// "rank 3 on gpu1"; "process 1 with ranks 2, 3 on gpu1".
+std::string NameOfBlock(int process, const std::string& host, int ranks, int processes) {
+  if (ranks == processes) return absl::StrCat("rank ", process, " on ", host);
+  const int first = FirstRankOf(process, ranks, processes);
+  const int end = FirstRankOf(process + 1, ranks, processes);
+  std::string block;
+  for (int rank = first; rank < end; ++rank) {
+    absl::StrAppend(&block, block.empty() ? "" : ", ", rank);
   }
-  if (!parts.has_value() || parts->size() < 2 || !absl::SimpleAtoi((*parts)[0], &code) ||
-      code <= 0 || code > static_cast<int>(absl::StatusCode::kUnauthenticated)) {
-    return absl::InternalError("a failure came that cannot be read");
-  }
-  return absl::Status(static_cast<absl::StatusCode>(code), (*parts)[1]);
+  return first + 1 == end ? absl::StrCat("rank ", block, " on ", host)
+                          : absl::StrCat("process ", process, " with ranks ", block, " on ", host);
 }
 
 }  // namespace
@@ -57,8 +43,9 @@ absl::Status ReadFail(const std::string& bytes, std::vector<int>* late = nullptr
 TcpWorld::TcpWorld(const TcpWorldSettings& settings)
     : settings_(settings),
       ranks_(settings.ranks > 0 ? settings.ranks : settings.identity.processes) {
-  const int process = settings.identity.process;
-  for (int rank = FirstRankOf(process); rank < FirstRankOf(process + 1); ++rank) {
+  const int process = settings.identity.process, processes = settings.identity.processes;
+  for (int rank = FirstRankOf(process, ranks_, processes);
+       rank < FirstRankOf(process + 1, ranks_, processes); ++rank) {
     local_.push_back(rank);
   }
   own_.nonce = settings.identity.nonce;
@@ -83,7 +70,10 @@ TcpWorld::~TcpWorld() {
 absl::StatusOr<std::unique_ptr<World>> TcpWorld::Join(const TcpWorldSettings& settings) {
   std::unique_ptr<TcpWorld> world(new TcpWorld(settings));
   if (settings.identity.processes > 1) {
-    absl::Status status = settings.identity.process == 0 ? world->Gather() : world->Reach();
+    absl::Status status =
+        settings.identity.process == 0
+            ? world->Gather()
+            : ReachFirst(settings, world->own_, &world->peers_[0].socket, &world->hosts_);
     if (!status.ok()) {
       world->SetFailure(status);
       return settings.trouble.ok() ? status : settings.trouble;
@@ -107,7 +97,7 @@ absl::Status TcpWorld::Gather() {
   const Identity& identity = settings_.identity;
   SL_ASSIGN_OR_RETURN(const int listener, ListenOn(identity.host, identity.port));
   NoteTrouble(own_);
-  absl::Status status = AcceptAll(listener, NowNs() + settings_.join_ms * kMs);
+  absl::Status status = AcceptAll(listener, NowNs() + settings_.join_ms * kWorldMs);
   (void)close(listener);
   if (status.ok()) status = Compare();
   if (!status.ok()) return status;
@@ -125,14 +115,14 @@ absl::Status TcpWorld::AcceptAll(int listener, int64_t deadline_ns) {
   while (failure_.ok()) {
     const std::string missing = Missing();
     if (!trouble_.ok()) {
-      deadline_ns = std::min(deadline_ns, trouble_ns_ + settings_.tell_ms * kMs);
+      deadline_ns = std::min(deadline_ns, trouble_ns_ + settings_.tell_ms * kWorldMs);
       if (missing.empty() || NowNs() >= deadline_ns) return trouble_;
     }
     if (missing.empty()) return absl::OkStatus();
     if (NowNs() >= deadline_ns) {
       return absl::DeadlineExceededError(absl::StrCat(
           missing, " of ", own_.processes, " did not come to rank 0 on ", own_.host, " within ",
-          Seconds(settings_.join_ms),
+          SecondsOf(settings_.join_ms),
           strange_ > 0 ? absl::StrCat("; ", strange_, " connections were of something else") : ""));
     }
     std::vector<pollfd> polled = {{listener, POLLIN, 0}};
@@ -209,19 +199,19 @@ void TcpWorld::Place(Stranger* stranger, Hello hello) {
   hosts_[hello.process] = hello.host;
   Peer& peer = peers_[hello.process];
   peer.socket = std::move(stranger->socket);
-  peer.gave = Encode(hello);  // until all are there
+  peer.gave = Encode(hello);  // kept until all have joined
   NoteTrouble(hello);
   stranger->done = true;
 }
 
-// The first that is known is told.
+// The first known trouble is told.
 void TcpWorld::NoteTrouble(const Hello& of) {
   if (of.trouble.empty() || !trouble_.ok()) return;
   trouble_ = absl::AbortedError(absl::StrCat(NameOf(of), ": ", of.trouble));
   trouble_ns_ = NowNs();
 }
 
-// The first that differs is told.
+// The first difference is told.
 absl::Status TcpWorld::Compare() const {
   for (const Peer& peer : peers_) {
     if (!peer.gave.has_value()) continue;
@@ -242,72 +232,6 @@ std::string TcpWorld::Missing() const {
   return count == 0 ? "" : absl::StrCat(count == 1 ? "rank " : "ranks ", missing);
 }
 
-// The others.
-
-int64_t TcpWorld::JoinUntil() const {
-  return NowNs() + (settings_.trouble.ok() ? settings_.join_ms : settings_.tell_ms) * kMs;
-}
-
-absl::Status TcpWorld::Reach() {
-  const Identity& identity = settings_.identity;
-  const int64_t deadline_ns = JoinUntil();
-  std::string why = "nobody answered";
-  while (true) {
-    const absl::StatusOr<int> fd = ConnectTo(identity.host, identity.port, deadline_ns);
-    if (fd.ok()) {
-      Talk talk = Talk::kLost;
-      absl::Status status = TalkOnce(*fd, &talk);
-      if (talk == Talk::kWelcome) return absl::OkStatus();
-      if (talk == Talk::kRefused) return status;
-      why = std::string(status.message());
-    } else {
-      why = std::string(fd.status().message());
-    }
-    if (NowNs() >= deadline_ns) break;
-    (void)poll(nullptr, 0, MsUntil(std::min(deadline_ns, NowNs() + kRetryNs)));
-  }
-  return absl::DeadlineExceededError(
-      absl::StrCat("rank ", own_.process, " on ", own_.host, " did not reach rank 0 at ",
-                   AddressText(identity.host, identity.port), " within ",
-                   Seconds(settings_.join_ms), ": ", why));
-}
-
-// A connection that closes without a word was not, or no longer, one to process 0.
-absl::Status TcpWorld::TalkOnce(int fd, Talk* talk) {
-  FrameSocket& socket = peers_[0].socket;
-  socket = FrameSocket(fd);
-  socket.Put(FrameKind::kHello, Encode(own_));
-  const int64_t deadline_ns = JoinUntil() + kGraceNs;
-  std::string why;
-  while (NowNs() < deadline_ns) {
-    const bool open = socket.Write(&why) && socket.Read(kMostHelloBytes, &why);
-    if (const std::optional<Frame> frame = socket.Take(); frame.has_value()) {
-      *talk = Talk::kRefused;
-      if (frame->kind == FrameKind::kReject) return absl::FailedPreconditionError(frame->bytes);
-      if (frame->kind == FrameKind::kFail) return ReadFail(frame->bytes);
-      const auto hosts = Unpack(frame->bytes);
-      if (frame->kind != FrameKind::kWelcome || !hosts.has_value() ||
-          hosts->size() != hosts_.size()) {
-        return absl::InternalError("process 0 answers with something else than a welcome");
-      }
-      hosts_ = *hosts;
-      *talk = Talk::kWelcome;
-      return absl::OkStatus();
-    }
-    if (!open) {
-      socket.Close();
-      return absl::UnavailableError(why);
-    }
-    pollfd waiting = {fd, static_cast<short>(socket.has_unsent() ? POLLIN | POLLOUT : POLLIN), 0};
-    (void)poll(&waiting, 1, MsUntil(deadline_ns));
-  }
-  *talk = Talk::kRefused;
-  return absl::DeadlineExceededError(
-      absl::StrCat("rank 0 at ", AddressText(settings_.identity.host, settings_.identity.port),
-                   " took the connection of rank ", own_.process, " and said nothing for ",
-                   Seconds(settings_.join_ms)));
-}
-
 // All.
 
 absl::StatusOr<std::vector<std::string>> TcpWorld::Exchange(absl::string_view mine) {
@@ -322,7 +246,7 @@ absl::StatusOr<std::vector<std::string>> TcpWorld::Meet(absl::string_view mine, 
   if (own_.processes == 1) return std::vector<std::string>{std::string(mine)};
   SL_RETURN_IF_ERROR(failure_);
   const bool first = own_.process == 0;
-  waiting_until_ns_ = NowNs() + settings_.exchange_ms * kMs + (first ? 0 : kGraceNs);
+  waiting_until_ns_ = NowNs() + settings_.exchange_ms * kWorldMs + (first ? 0 : kWorldGraceNs);
   if (first) {
     peers_[0].gave = std::string(mine);
     for (Peer& peer : peers_) {
@@ -337,12 +261,12 @@ absl::StatusOr<std::vector<std::string>> TcpWorld::Meet(absl::string_view mine, 
     if (failure_.ok()) Pump(waiting_until_ns_ - NowNs());
   }
   exchanging_ = false;
-  // What came before a failure, came to all.
+  // Parts that came before a failure came to all.
   if (first || !all_.has_value()) SL_RETURN_IF_ERROR(failure_);
   return TakeAll(to_all);
 }
 
-// Whether those that this process waits for can still come.
+// Checks that the awaited processes can still come.
 void TcpWorld::CheckAwaited() {
   const bool first = own_.process == 0;
   std::string late;
@@ -359,7 +283,7 @@ void TcpWorld::CheckAwaited() {
     if (!peers_[p].gave.has_value()) late_.push_back(p);
   }
   SetFailure(absl::DeadlineExceededError(
-      absl::StrCat(late, " did not come within ", Seconds(settings_.exchange_ms))));
+      absl::StrCat(late, " did not come within ", SecondsOf(settings_.exchange_ms))));
 }
 
 bool TcpWorld::AllGave() const {
@@ -376,7 +300,7 @@ absl::StatusOr<std::vector<std::string>> TcpWorld::TakeAll(bool to_all) {
     }
     const std::string bytes = Pack(to_all ? all : std::vector<std::string>(all.size()));
     for (Peer& peer : peers_) peer.socket.Put(FrameKind::kAll, bytes);
-    // What the sockets do not take now goes out with whatever this process waits for next.
+    // Bytes that the sockets do not take now go out with the next wait of this process.
     Pump(0);
     return all;
   }
@@ -424,7 +348,7 @@ void TcpWorld::Pump(int64_t wait_ns) {
   for (size_t i = 0; i < polled.size(); ++i) {
     if (polled[i].revents != 0) Service(of[i], polled[i].revents);
   }
-  for (Peer& peer : peers_) {  // what handling those made to be said
+  for (Peer& peer : peers_) {  // frames queued by the handlers
     std::string why;
     if (peer.socket.has_unsent()) (void)peer.socket.Write(&why);
   }
@@ -435,7 +359,7 @@ void TcpWorld::Service(int peer, short events) {
   std::string why;
   bool open = true;
   if ((events & POLLOUT) != 0) open = socket.Write(&why);
-  // What it said before it left is heard first.
+  // Its last frames are handled first.
   std::string read_why;
   if (!socket.Read(kMostFrameBytes, &read_why)) {
     if (open) why = read_why;
@@ -455,7 +379,7 @@ void TcpWorld::Handle(int peer, Frame frame) {
   } else if (frame.kind == FrameKind::kAll && !first && exchanging_ && !all_.has_value()) {
     all_ = std::move(frame.bytes);
   } else if (frame.kind == FrameKind::kWaiting && !first) {
-    waiting_until_ns_ = NowNs() + settings_.exchange_ms * kMs + kGraceNs;
+    waiting_until_ns_ = NowNs() + settings_.exchange_ms * kWorldMs + kWorldGraceNs;
   } else if (frame.kind == FrameKind::kFail) {
     SetFailure(ReadFail(frame.bytes, failure_.ok() ? &late_ : nullptr), peer);
   } else if (frame.kind == FrameKind::kBye) {
@@ -473,7 +397,7 @@ void TcpWorld::Lost(int peer, const std::string& why) {
       absl::StrCat(NameOfPeer(peer), " died, or ended without a word: ", why)));
 }
 
-// Not for long: who does not listen now will not.
+// Not for long: a peer that does not read now will not read later.
 void TcpWorld::Flush() {
   const auto unsent = [](const Peer& peer) { return peer.socket.has_unsent(); };
   const int64_t deadline_ns = NowNs() + kFlushNs;
@@ -488,19 +412,7 @@ void TcpWorld::Flush() {
 
 std::string TcpWorld::NameOfPeer(int peer) const {
   const std::string host = hosts_[peer].empty() ? settings_.identity.host : hosts_[peer];
-  if (ranks_ == own_.processes) return absl::StrCat("rank ", peer, " on ", host);
-  std::string ranks;
-  for (int rank = FirstRankOf(peer); rank < FirstRankOf(peer + 1); ++rank) {
-    absl::StrAppend(&ranks, ranks.empty() ? "" : ", ", rank);
-  }
-  const bool one = FirstRankOf(peer) + 1 == FirstRankOf(peer + 1);
-  return one ? absl::StrCat("rank ", ranks, " on ", host)
-             : absl::StrCat("process ", peer, " with ranks ", ranks, " on ", host);
-}
-
-// In blocks.
-int TcpWorld::FirstRankOf(int process) const {
-  return static_cast<int>(int64_t{process} * ranks_ / settings_.identity.processes);
+  return NameOfBlock(peer, host, ranks_, own_.processes);
 }
 
 }  // namespace stringline

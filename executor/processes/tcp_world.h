@@ -1,15 +1,15 @@
-// A World over TCP: everybody is connected to process 0.
+// A World over TCP: every process is connected to process 0.
 //
-// Process 0 listens where the identity says (on all addresses of its host, or only on the loopback
-// if that is what is said), the others connect, and each says what it runs (hello.h). Process 0
-// compares: whoever belongs to another run is sent away and waited for no longer; whoever differs
-// in a setting ends the run, everywhere with the same message. Connections that say something else
-// are closed. IPv4 and IPv6.
+// Process 0 listens at the identity's address (on all addresses of its host, or only on the
+// loopback if the identity names the loopback), the others connect, and each introduces itself
+// (hello.h). Process 0 compares: a process of another run is sent away; a process with another
+// setting ends the run, everywhere with the same message. Connections with any other contents are
+// closed. IPv4 and IPv6.
 //
-// There is no thread: what comes is read in Exchange and in state(). A process that dies closes its
-// connection, and who is not heard of for a whole deadline is taken for dead. Process 0 tells the
-// others, so that all have the same status; only where process 0 itself is lost does everybody see
-// it by itself.
+// No thread: incoming bytes are read in Exchange and in state(). A process that dies closes its
+// connection, and a process that is silent for a whole deadline counts as dead. Process 0 tells the
+// others, so that all have the same status; only the loss of process 0 itself is noticed by each
+// process on its own.
 //
 // To be used by one thread at a time.
 #pragma once
@@ -20,33 +20,22 @@
 #include <string>
 #include <vector>
 
+#include "executor/engine/world.h"
 #include "executor/processes/frames.h"
 #include "executor/processes/hello.h"
-#include "executor/processes/identity.h"
-#include "executor/world.h"
+#include "executor/processes/reach_first.h"
 
 namespace stringline {
 
-struct TcpWorldSettings {
-  Identity identity;
-  ConfigLines config;
-  int ranks = 0;              // of the run; they are shared out in blocks. 0: one a process
-  int64_t join_ms = 120'000;  // until all are there
-  // Why this process cannot run: it comes only to say so, and waits for nobody longer than that.
-  absl::Status trouble;
-  int64_t tell_ms = 5'000;
-  int64_t exchange_ms = 600'000;  // from when process 0 comes to an exchange until all have
-};
-
 class TcpWorld final : public World {
  public:
-  // Returns when all processes are there, or when one of them has said that it cannot run: then
-  // whoever has come, or does so within `tell_ms`, is told.
+  // Returns when all processes have joined, or when a process has reported that it cannot run: then
+  // all processes that have joined, or join within `tell_ms`, are told.
   //   settings.trouble    of this process
-  //   Aborted             of another, with its name before it
-  //   DeadlineExceeded    some did not come, or process 0 was not found
+  //   Aborted             trouble of another process, with its name before the message
+  //   DeadlineExceeded    some processes did not join, or process 0 was not found
   //   FailedPrecondition  process 0 is of another run
-  //   InvalidArgument     processes differ in what they run, or two are the same rank
+  //   InvalidArgument     processes differ in their settings, or two have the same rank
   //   Unavailable         nothing can listen there, or the host has no address
   static absl::StatusOr<std::unique_ptr<World>> Join(const TcpWorldSettings& settings);
   ~TcpWorld() override;
@@ -65,20 +54,18 @@ class TcpWorld final : public World {
   absl::Status state() override;
 
  private:
-  // Another process: all for process 0, process 0 for the others.
+  // Another process: in process 0 any other, elsewhere process 0.
   struct Peer {
     FrameSocket socket;
     bool left = false;  // said goodbye
     std::optional<std::string> gave;
   };
-  // Who is connected and has not yet said who it is.
+  // A connection without a hello so far.
   struct Stranger {
     FrameSocket socket;
     bool done = false;
     bool told = false;  // closed when all is sent
   };
-  // How the talk with process 0 ended, if not with a welcome.
-  enum class Talk : uint8_t { kWelcome, kRefused, kLost };
 
   explicit TcpWorld(const TcpWorldSettings& settings);
 
@@ -91,25 +78,21 @@ class TcpWorld final : public World {
   void NoteTrouble(const Hello& of);
   std::string Missing() const;
 
-  int64_t JoinUntil() const;
-  absl::Status Reach();
-  absl::Status TalkOnce(int fd, Talk* talk);
-
-  // Reads and writes what can be now, after at most so long a wait for something to come.
+  // Reads and writes as much as possible now, after a wait of at most `wait_ns` for a socket.
   void Pump(int64_t wait_ns);
   void Service(int peer, short events);
   void Handle(int peer, Frame frame);
   void Lost(int peer, const std::string& why);
   bool AllGave() const;
   void CheckAwaited();
-  // Exchange, in which the others get what process 0 got, or empty texts.
+  // An exchange; with `to_all` every process gets all texts, otherwise only process 0, and the
+  // others get empty texts.
   absl::StatusOr<std::vector<std::string>> Meet(absl::string_view mine, bool to_all);
   absl::StatusOr<std::vector<std::string>> TakeAll(bool to_all);
-  // The run has failed: everybody that can be told is.
+  // The run has failed: tells every process that can be reached.
   void SetFailure(absl::Status status, int except = -1);
   void Flush();
   std::string NameOfPeer(int peer) const;
-  int FirstRankOf(int process) const;
 
   const TcpWorldSettings settings_;
   const int ranks_;
@@ -118,13 +101,13 @@ class TcpWorld final : public World {
   std::vector<std::string> hosts_;  // by process
   std::vector<Peer> peers_;         // by process; only those connected to are open
   std::vector<Stranger> strangers_;
-  int strange_ = 0;  // connections that said something else
+  int strange_ = 0;  // connections without a valid hello
   std::optional<std::string> all_;
   bool exchanging_ = false;
   int64_t waiting_until_ns_ = 0;
   std::vector<int> late_;
-  absl::Status trouble_;    // of one that cannot run, as the others are told
-  int64_t trouble_ns_ = 0;  // when that was known
+  absl::Status trouble_;    // for a process that cannot run, as told to the others
+  int64_t trouble_ns_ = 0;  // the time at which trouble_ was known
   absl::Status failure_;
 };
 

@@ -1,5 +1,4 @@
-// An answer is packed as records of six texts: what it is of, two ranks, a time, an action and a
-// name.
+// An answer is packed as records of six texts: a sort, two ranks, a time, an action and a name.
 #include "executor/processes/wire_inquiry.h"
 
 #include <algorithm>
@@ -30,7 +29,7 @@ const RankState* StateOf(const WireAnswers& answers, int rank) {
   return nullptr;
 }
 
-// The wait of each rank that holds it up, or else its longest, or null.
+// For each rank the wait that blocks its next action, or else its longest wait, or null.
 std::vector<const RankWait*> WaitByRank(const WireAnswers& answers) {
   std::vector<const RankWait*> by_rank(answers.names.size(), nullptr);
   const auto holds_up = [&](const RankWait& wait) {
@@ -184,7 +183,7 @@ std::string DescribeBlame(const WireAnswers& answers) {
   for (;;) {
     seen[wait->rank] = true;
     const int peer = wait->peer;
-    // A rank that computes may wait for the next message already: that is not what holds it up.
+    // A computing rank may wait for the next message already: this wait does not block the rank.
     if (!answers.answered[peer] || waits[peer] == nullptr || Computes(answers, peer)) {
       return absl::StrCat(DescribeDoing(answers, {peer}), DescribeWait(answers, *wait, "it"),
                           DescribeKnown(answers, {peer}));

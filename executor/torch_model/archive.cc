@@ -1,5 +1,5 @@
-// libzip finds the records and checks their sums; which are there and what they mean is looked at
-// here. A tensor is read with its whole storage, and gathered from it by its strides.
+// libzip finds the records and checks their sums; their names and contents are checked here. A
+// tensor is read with its whole storage, and gathered from the storage by its strides.
 #include "executor/torch_model/archive.h"
 
 #include <unistd.h>
@@ -76,7 +76,7 @@ double NumberAt(TorchType type, const char* bytes) {
   }
 }
 
-// {"as_int": 4}, or of a size that may vary {"as_expr": {"hint": {"as_int": 4}}}.
+// {"as_int": 4}, or for a size that may vary {"as_expr": {"hint": {"as_int": 4}}}.
 absl::StatusOr<int64_t> StoredSizeIn(const Json& size) {
   if (size.is_object() && size.contains("as_int") && size["as_int"].is_number_integer()) {
     return size["as_int"].get<int64_t>();
@@ -114,7 +114,7 @@ absl::StatusOr<TorchTensor> TensorIn(const Json& entry, const std::string& folde
   return tensor;
 }
 
-// The largest place that the tensor reads, or -1 for one that makes no sense.
+// The largest offset that the tensor reads, or -1 for a malformed tensor.
 int64_t LastPlace(const TorchTensor& tensor) {
   constexpr int64_t kFar = int64_t{1} << 50;
   if (tensor.sizes.size() != tensor.strides.size() || tensor.offset < 0) return -1;
@@ -230,7 +230,7 @@ absl::StatusOr<std::string> Pt2Archive::Read(const std::string& file) const {
   std::string bytes(about.size, '\0');
   zip_file_t* const opened = zip_fopen(archive_.get(), name.c_str(), 0);
   const zip_int64_t got = opened == nullptr ? -1 : zip_fread(opened, bytes.data(), bytes.size());
-  // Its sum is looked at behind the last byte.
+  // The record's sum is checked behind the last byte.
   char beyond;
   const bool whole =
       got == static_cast<zip_int64_t>(bytes.size()) && zip_fread(opened, &beyond, 1) == 0;

@@ -1,11 +1,11 @@
-// A .pt2 file: what torch.export.save writes, a zip of one folder.
+// A .pt2 file: the output of torch.export.save, a zip of a folder.
 //
 //   ROOT/models/model.json                    the program (program.h)
 //   ROOT/data/weights/model_weights_config.json, weight_0, weight_1, ...
 //   ROOT/data/constants/model_constants_config.json, tensor_0, ...
 //
-// The configs say of every name of a parameter or buffer in which file its storage is, as raw
-// little-endian bytes, and where in it: sizes, strides and offset. Several names may share one.
+// The configs map every name of a parameter or buffer to the file of its storage, raw little-endian
+// bytes, and to sizes, strides and offset there. Several names may share a storage.
 #pragma once
 
 #include <cstdint>
@@ -33,11 +33,15 @@ enum class TorchType : int {
   kBool = 12,
   kBFloat16 = 13,
 };
-// "float32"; "type 29" for one that has no name here.
+// "float32"; "type 29" for a type without a name here.
 std::string NameOf(TorchType type);
 inline bool IsFloat(TorchType type) {
   return type == TorchType::kHalf || type == TorchType::kFloat || type == TorchType::kDouble ||
          type == TorchType::kBFloat16;
+}
+// Whole numbers wide enough for any vocabulary.
+inline bool HoldsTokens(TorchType type) {
+  return type == TorchType::kInt || type == TorchType::kLong;
 }
 
 struct TorchTensor {
@@ -53,17 +57,17 @@ struct TorchTensor {
 
 class Pt2Archive {
  public:
-  // Every error names the path: NotFound; InvalidArgument for a file that is no zip, that was cut
-  // short, that holds no program or one of an older form.
+  // Every error names the path: NotFound; InvalidArgument for a file that is no zip, is cut short,
+  // or holds no program or a program of an older form.
   static absl::StatusOr<Pt2Archive> Open(const std::string& path);
 
   const std::string& path() const { return path_; }
   // The program as JSON.
   absl::StatusOr<std::string> Program() const;
-  // Of parameters, buffers and constants, by name.
+  // Parameters, buffers and constants, by name.
   const std::map<std::string, TorchTensor>& tensors() const { return tensors_; }
-  // Its values, row-major. InvalidArgument for a type that is not read, a tensor that was pickled,
-  // or one that reaches beyond its storage; the message names the tensor.
+  // The tensor's values, row-major. InvalidArgument for a type that is not read, a pickled tensor,
+  // or a tensor beyond the end of its storage; the message names the tensor.
   absl::StatusOr<std::vector<double>> Values(const std::string& name) const;
   absl::StatusOr<std::vector<float>> Floats(const std::string& name) const;
 

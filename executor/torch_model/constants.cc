@@ -1,5 +1,5 @@
-// A table of ops, each a function from tensors to a tensor. The sizes of a result are those that
-// the program states; what an op does with its sizes otherwise is broadcasting and places.
+// A table of ops, each a function from tensors to a tensor. The sizes of a result come from the
+// program; the rest of an op's work on sizes is broadcasting and indexing.
 #include "executor/torch_model/constants.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using Tensors = std::vector<std::shared_ptr<const HostTensor>>;
 
 constexpr int64_t kMostConstants = int64_t{1} << 27;
 
-// Beyond kMostConstants: that and one more.
+// The number of elements; kMostConstants + 1 for any number above kMostConstants.
 int64_t CountOf(const Places& sizes) {
   int64_t count = 1;
   for (const int64_t size : sizes) {
@@ -31,10 +31,10 @@ int64_t CountOf(const Places& sizes) {
   return count;
 }
 
-// Of what a program says that makes no sense; caught where a node is evaluated.
+// Thrown for a malformed program; caught where a node is evaluated.
 struct NoPlace {};
 
-// A dimension counted from the end, if it is negative.
+// A dimension, counted from the end if negative.
 size_t Dimension(double given, size_t dimensions) {
   const double d = given < 0 ? given + static_cast<double>(dimensions) : given;
   if (!(d >= 0 && d < static_cast<double>(dimensions))) throw NoPlace();
@@ -46,11 +46,11 @@ int64_t& PlaceAt(Places& places, size_t d) {
   return places[d];
 }
 
-// What one node is evaluated with.
+// The inputs to the evaluation of a node.
 struct ConstantCall {
   const TorchNode& node;
   const TorchValue& result;
-  const Tensors& tensors;  // its inputs that are tensors, in order; null: left out
+  const Tensors& tensors;  // its tensor inputs, in order; null: left out
 
   const HostTensor& in(size_t i) const {
     if (i >= tensors.size()) throw NoPlace();
@@ -82,18 +82,21 @@ HostTensor Map(const ConstantCall& call) {
   return made;
 }
 
-// Of two tensors, or of a tensor and the number `other` (or `exponent`).
+// A function of `self` and `other` (or `exponent`), each a tensor or a number.
 template <double (*function)(double, double)>
 HostTensor Zip(const ConstantCall& call) {
-  if (call.tensors.size() > 1) {
-    const HostTensor &a = call.in(0), &b = call.in(1);
-    const double alpha = call.number("alpha", 1);
-    return call.Fill([&](const Places& at) { return function(a.At(at), alpha * b.At(at)); });
-  }
-  const double other = call.number("other", call.number("exponent", 0)) * call.number("alpha", 1);
-  HostTensor made = call.in(0);
-  for (double& value : made.values) value = function(value, other);
-  return made;
+  size_t next = 0;
+  const auto operand = [&](const char* name) {
+    return call.node.Tensor(name).empty() ? nullptr : &call.in(next++);
+  };
+  const char* const second = call.node.Find("exponent") == nullptr ? "other" : "exponent";
+  const HostTensor *a = operand("self"), *b = operand(second);
+  const double alpha = call.number("alpha", 1);
+  const double a_number = call.number("self", 0), b_number = call.number(second, 0);
+  return call.Fill([&](const Places& at) {
+    return function(a != nullptr ? a->At(at) : a_number,
+                    alpha * (b != nullptr ? b->At(at) : b_number));
+  });
 }
 
 double NumberAdd(double a, double b) { return a + b; }
@@ -111,6 +114,13 @@ double NumberGreaterOrEqual(double a, double b) { return a >= b ? 1 : 0; }
 double NumberAnd(double a, double b) { return a != 0 && b != 0 ? 1 : 0; }
 double NumberOr(double a, double b) { return a != 0 || b != 0 ? 1 : 0; }
 double NumberNot(double a) { return a == 0 ? 1 : 0; }
+// For whole numbers, and for truths as 0 and 1.
+double BitsAnd(double a, double b) {
+  return static_cast<double>(static_cast<int64_t>(a) & static_cast<int64_t>(b));
+}
+double BitsOr(double a, double b) {
+  return static_cast<double>(static_cast<int64_t>(a) | static_cast<int64_t>(b));
+}
 double NumberNegate(double a) { return -a; }
 double NumberCosine(double a) { return std::cos(a); }
 double NumberSine(double a) { return std::sin(a); }
@@ -120,11 +130,21 @@ double NumberInverse(double a) { return 1 / a; }
 // The same values under other sizes.
 HostTensor Reshape(const ConstantCall& call) { return {call.result.sizes, call.in(0).values}; }
 
-HostTensor Convert(const ConstantCall& call) {
+// The values, in the result's type (Evaluate).
+HostTensor Convert(const ConstantCall& call) { return call.in(0); }
+
+HostTensor BitsNot(const ConstantCall& call) {
+  const bool truth = call.result.type == TorchType::kBool;
   HostTensor made = call.in(0);
-  if (call.result.type != TorchType::kBool) return made;
-  for (double& value : made.values) value = value != 0 ? 1 : 0;
+  for (double& value : made.values) value = truth ? NumberNot(value) : -value - 1;
   return made;
+}
+
+// Values as their type has them: truths are 0 and 1, whole numbers have no fraction.
+void RoundTo(TorchType type, HostTensor* made) {
+  if (IsFloat(type)) return;
+  for (double& value : made->values)
+    value = type == TorchType::kBool ? (value != 0 ? 1 : 0) : std::trunc(value);
 }
 
 HostTensor Expand(const ConstantCall& call) {
@@ -263,8 +283,8 @@ HostTensor Difference(const ConstantCall& call) {
   });
 }
 
-// x[index 0, index 1, ...] of tensors that broadcast to the result's sizes, one for every
-// dimension.
+// x[index 0, index 1, ...], an index tensor for every dimension; all broadcast to the result's
+// sizes.
 HostTensor Index(const ConstantCall& call) {
   const HostTensor& x = call.in(0);
   if (call.tensors.size() - 1 != x.sizes.size()) throw NoPlace();
@@ -309,13 +329,13 @@ const std::map<std::string, Function>& Functions() {
       {"le", Zip<NumberLessOrEqual>},
       {"gt", Zip<NumberGreater>},
       {"ge", Zip<NumberGreaterOrEqual>},
-      {"__and__", Zip<NumberAnd>},
-      {"bitwise_and", Zip<NumberAnd>},
+      {"__and__", Zip<BitsAnd>},
+      {"bitwise_and", Zip<BitsAnd>},
       {"logical_and", Zip<NumberAnd>},
-      {"__or__", Zip<NumberOr>},
-      {"bitwise_or", Zip<NumberOr>},
+      {"__or__", Zip<BitsOr>},
+      {"bitwise_or", Zip<BitsOr>},
       {"logical_or", Zip<NumberOr>},
-      {"bitwise_not", Map<NumberNot>},
+      {"bitwise_not", BitsNot},
       {"logical_not", Map<NumberNot>},
       {"neg", Map<NumberNegate>},
       {"cos", Map<NumberCosine>},
@@ -368,14 +388,13 @@ const std::map<std::string, Function>& Functions() {
   return functions;
 }
 
-// Their result depends on an input's sizes and not on its values.
-bool ReadsNoValue(const std::string& op) {
+}  // namespace
+
+bool TorchConstants::ReadsNoValue(const std::string& op) {
   static const std::set<std::string>& ops = *new std::set<std::string>{
       "full_like", "ones_like", "zeros_like", "new_full", "new_ones", "new_zeros"};
   return ops.count(op) > 0;
 }
-
-}  // namespace
 
 double HostTensor::At(const Places& place) const {
   constexpr double kNowhere = std::numeric_limits<double>::quiet_NaN();
@@ -417,7 +436,7 @@ std::map<std::string, int> TorchConstants::ReadersBehind(const std::string& name
   return readers;
 }
 
-// In the order of the program; what nobody reads any more is dropped.
+// Evaluated in the order of the program; a value is dropped behind its last consumer.
 absl::StatusOr<TorchConstants::Shared> TorchConstants::Value(const std::string& name) const {
   std::map<std::string, int> readers = ReadersBehind(name);
   std::map<std::string, Shared> there;
@@ -460,9 +479,10 @@ absl::StatusOr<TorchConstants::Shared> TorchConstants::Evaluate(
                      " values: export the model with one sequence, or shorter ones"));
   }
   try {
-    Shared made = std::make_shared<HostTensor>(Functions().at(node.op)({node, value, tensors}));
+    auto made = std::make_shared<HostTensor>(Functions().at(node.op)({node, value, tensors}));
+    RoundTo(value.type, made.get());
     if (static_cast<int64_t>(made->values.size()) != CountOf(value.sizes)) throw NoPlace();
-    return made;
+    return Shared(std::move(made));
   } catch (const NoPlace&) {
     return absl::InvalidArgumentError(
         absl::StrCat(node.target, ": its sizes do not fit: node '", node.name, "', ", node.source));

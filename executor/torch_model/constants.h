@@ -1,6 +1,6 @@
-// What a program computes from no token and no parameter: masks, positions, angles. Evaluated here,
-// in double, so that raising can look at the numbers themselves and need not know how they came
-// about.
+// Values of a program that depend on no token and no parameter: masks, positions, angles. They are
+// evaluated here, in double, so that raising can compare the numbers themselves, however a program
+// computes them.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct HostTensor {
   std::vector<int64_t> sizes;
   std::vector<double> values;  // row-major; false and true are 0 and 1
 
-  // The value at these places, the last of which are counted; a dimension of size 1 has the same at
-  // all of them. Not a number where there is none.
+  // The value at this index, of which the last dimensions count; a dimension of size 1 is
+  // broadcast. Not a number outside the tensor.
   double At(const std::vector<int64_t>& place) const;
 };
 
@@ -28,14 +28,17 @@ class TorchConstants {
   // Both outlive the object.
   TorchConstants(const TorchProgram& program, const Pt2Archive& archive);
 
-  // Whether a value is one, and can be evaluated.
+  // True if the result of an op depends on the sizes of its inputs and not on their values.
+  static bool ReadsNoValue(const std::string& op);
+  // True if a value is constant, and can be evaluated.
   bool Is(const std::string& name) const { return constant_.count(name) > 0; }
-  // InvalidArgument for more values than 2^27, and those of Pt2Archive::Values. `name` is one.
+  // InvalidArgument for more than 2^27 values, and the errors of Pt2Archive::Values. `name` must be
+  // constant.
   absl::StatusOr<std::shared_ptr<const HostTensor>> Value(const std::string& name) const;
 
  private:
   using Shared = std::shared_ptr<const HostTensor>;
-  // How many read each value that this one is computed from, itself among them.
+  // The number of consumers of each value on which this value depends, including itself.
   std::map<std::string, int> ReadersBehind(const std::string& name) const;
   absl::StatusOr<Shared> Stored(const std::string& name) const;
   absl::StatusOr<Shared> Evaluate(const TorchNode& node, const std::vector<Shared>& tensors) const;

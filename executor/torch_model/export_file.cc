@@ -22,7 +22,7 @@ absl::Status OfExport(const std::string& path, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }
 
-// The rows that a slice is of, (out, in).
+// The rows behind a slice, (out, in).
 absl::StatusOr<std::vector<float>> ReadRowsOf(const Pt2Archive& archive, const StoredSlice& slice) {
   SL_ASSIGN_OR_RETURN(std::vector<float> values, archive.Floats(slice.name));
   const auto wanted = static_cast<size_t>(slice.rows * slice.columns);

@@ -1,4 +1,4 @@
-// A .pt2 file as a model: what torch.export.save wrote of a dense transformer.
+// A .pt2 file as a model: a dense transformer saved by torch.export.save.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@
 
 namespace stringline {
 
-// The model that the file's program is (raise.h), for sequences of `context` tokens, 0: as many as
-// it was exported with; without a microbatch. Errors begin with the path: those of Pt2Archive,
+// The model raised from the file's program (raise.h), for sequences of `context` tokens, 0: as many
+// as at the export; without a microbatch. Errors begin with the path: those of Pt2Archive,
 // ReadTorchProgram and RaiseTorchProgram.
 absl::StatusOr<AnyShape> ReadExportedShape(const std::string& path, int context);
 
-// Reads all places' parameters, with all their copies, from the file that the shape was read from.
-// InvalidArgument for a tensor that is missing, of other sizes, of a type that is not read, or with
-// a value that is not finite.
+// Reads all places' parameters, with all their copies, from the shape's file. InvalidArgument for a
+// tensor that is missing, of other sizes, of a type that is not read, or with a value that is not
+// finite.
 absl::Status LoadExportedParams(const std::string& path, const AnyShape& shape,
                                 absl::Span<const ParamPlace> places);
 

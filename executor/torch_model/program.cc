@@ -1,5 +1,5 @@
-// The JSON is walked once: the graph's values first, then its nodes, those of a wrapped graph in
-// line under names of their own.
+// The JSON is walked once: the graph's values first, then its nodes. The nodes of a wrapped graph
+// are inlined, with a prefix on their names.
 #include "executor/torch_model/program.h"
 
 #include <algorithm>
@@ -24,11 +24,27 @@ using Argument = TorchArgument::Kind;
 constexpr int kSchemaMajor = 8;
 constexpr int kDeepestProgram = 100;
 constexpr absl::string_view kAten = "torch.ops.";
-// What only says how its graph is run.
-constexpr const char* kWrappers[] = {"higher_order.wrap_with_set_grad_enabled",
-                                     "higher_order.wrap_with_autocast"};
 
-// A program that breaks the schema; caught in ReadTorchProgram.
+// The modes in which a graph runs.
+struct Wrapped {
+  bool no_grad = false;
+  bool autocast = false;
+};
+
+// Nodes that run a graph with gradients or autocast switched on or off. `operand` is the index of
+// the switch.
+struct Wrapper {
+  const char* target;
+  size_t operand;
+  bool Wrapped::*inside;
+  bool when;
+};
+constexpr Wrapper kWrappers[] = {
+    {"higher_order.wrap_with_set_grad_enabled", 0, &Wrapped::no_grad, false},
+    {"higher_order.wrap_with_autocast", 2, &Wrapped::autocast, true},
+};
+
+// A program against the schema; caught in ReadTorchProgram.
 struct RefusedProgram {
   std::string why;
 };
@@ -51,7 +67,7 @@ double FloatIn(const Json& number) {
   throw RefusedProgram{absl::StrCat("a number is ", InJson(number))};
 }
 
-// The frame of the model's own code: the innermost one that is not of torch's.
+// The frame of the model's own code: the innermost frame outside of torch.
 std::string SourceIn(const std::string& trace) {
   std::string source;
   const std::vector<std::string> lines = absl::StrSplit(trace, '\n');
@@ -104,6 +120,9 @@ class ProgramReader {
     ReadGraph(module.at("graph"), "");
     for (const Json& spec : module.at("signature").at("input_specs")) ReadInput(spec);
     for (const Json& spec : module.at("signature").at("output_specs")) ReadOutput(spec);
+    for (const auto& [value, name] : program_.params) {
+      if (without_grad_.count(value) > 0) program_.frozen.insert(value);
+    }
     CheckOrder();
     return std::move(program_);
   }
@@ -119,6 +138,7 @@ class ProgramReader {
           throw RefusedProgram{absl::StrCat("a size is ", elements)};
         value.sizes.push_back(static_cast<int64_t>(elements));
       }
+      if (!meta.value("requires_grad", true)) without_grad_.insert(prefix + name);
     }
     for (const auto& [name, size] : graph.at("sym_int_values").items())
       sizes_[prefix + name] = SymbolicSize(size);
@@ -131,13 +151,14 @@ class ProgramReader {
     absl::string_view target = whole;
     absl::ConsumePrefix(&target, kAten);
     node.target = std::string(target);
-    if (std::count(std::begin(kWrappers), std::end(kWrappers), node.target) > 0) {
-      ReadWrapped(json, prefix);
-      return;
+    for (const Wrapper& wrapper : kWrappers) {
+      if (node.target == wrapper.target) return ReadWrapped(json, prefix, wrapper);
     }
     absl::ConsumePrefix(&target, "aten.");
     node.op = std::string(target.substr(0, target.rfind('.')));
     node.name = prefix + json.value("name", "");
+    node.no_grad = wrapped_.no_grad;
+    node.autocast = wrapped_.autocast;
     for (const Json& input : json.at("inputs")) {
       node.inputs.emplace_back(input.at("name").get<std::string>(),
                                ArgumentIn(input.at("arg"), prefix));
@@ -154,8 +175,8 @@ class ProgramReader {
     program_.nodes.push_back(std::move(node));
   }
 
-  // The nodes of its graph, in whose place it stands. The graph's inputs are the last operands.
-  void ReadWrapped(const Json& json, const std::string& prefix) {
+  // Inlines the nodes of the wrapped graph. The graph's inputs are the last operands.
+  void ReadWrapped(const Json& json, const std::string& prefix, const Wrapper& wrapper) {
     const Json* graph = nullptr;
     std::vector<std::string> operands, results;
     for (const Json& input : json.at("inputs")) {
@@ -176,7 +197,11 @@ class ProgramReader {
     if (inputs.size() != operands.size())
       throw RefusedProgram{"a wrapper with other operands than its graph"};
     for (size_t i = 0; i < inputs.size(); ++i) AddAlias(operands[i], inputs[i]);
+    const Wrapped outside = wrapped_;
+    const Json& is_on = json.at("inputs").at(wrapper.operand).at("arg").at("as_bool");
+    wrapped_.*wrapper.inside = is_on.get<bool>() == wrapper.when;
     ReadGraph(*graph, inner);
+    wrapped_ = outside;
     for (const Json& output : graph->at("outputs")) {
       for (std::string& name : ArgumentIn(output, inner).tensors)
         results.push_back(std::move(name));
@@ -192,7 +217,11 @@ class ProgramReader {
   }
 
   void AddAlias(const std::string& from, const std::string& to) {
-    TorchNode node{"alias", "aten.alias.default", to, {}, {to}, "", ""};
+    TorchNode node;
+    node.op = "alias";
+    node.target = "aten.alias.default";
+    node.name = to;
+    node.outputs = {to};
     node.inputs.emplace_back("self", TorchArgument{Argument::kTensor, {from}, {}, ""});
     program_.nodes.push_back(std::move(node));
   }
@@ -279,7 +308,7 @@ class ProgramReader {
     }
   }
 
-  // Every value is described, and there before it is used.
+  // Every value is described, and defined before its uses.
   void CheckOrder() const {
     std::set<std::string> there(program_.inputs.begin(), program_.inputs.end());
     for (const auto* names : {&program_.params, &program_.constants}) {
@@ -307,7 +336,9 @@ class ProgramReader {
 
   const Json& root_;
   TorchProgram program_;
-  std::map<std::string, double> sizes_;  // of symbols
+  std::map<std::string, double> sizes_;  // by symbol
+  std::set<std::string> without_grad_;   // values
+  Wrapped wrapped_;                      // for the current graph
 };
 
 }  // namespace

@@ -1,11 +1,13 @@
 // A program of torch.export, read from its JSON: nodes in order, each a call of an ATen op.
 //
-// Schema version 8 of PyTorch 2.8 and later. A size that may vary is what it was when the model
-// was exported (its hint). A graph that a node only wraps (no_grad) stands in line with the others.
+// Schema version 8 of PyTorch 2.8 and later. A size that may vary has its size at the export (its
+// hint). A graph that a node only wraps (no_grad, autocast) is inlined, and its nodes keep their
+// modes.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,8 +21,8 @@ namespace stringline {
 struct TorchArgument {
   enum class Kind { kNone, kTensor, kTensors, kInt, kInts, kFloat, kFloats, kBool, kText, kOther };
   Kind kind = Kind::kNone;
-  std::vector<std::string> tensors;  // their values' names; "" for one that is left out
-  std::vector<double> numbers;       // of ints, floats and bool
+  std::vector<std::string> tensors;  // their values' names; "" for an omitted tensor
+  std::vector<double> numbers;       // for ints, floats and bool
   std::string text;
 };
 
@@ -30,14 +32,16 @@ struct TorchNode {
   std::string name;
   std::vector<std::pair<std::string, TorchArgument>> inputs;  // by the op's names of them
   std::vector<std::string> outputs;
-  std::string module;  // "model.layers.0.mlp"; "" for the model itself
-  std::string source;  // "modeling_llama.py:176 'down_proj = …'": the model's line, or ""
+  std::string module;     // "model.layers.0.mlp"; "" for the model itself
+  std::string source;     // "modeling_llama.py:176 'down_proj = …'": the model's line, or ""
+  bool no_grad = false;   // ran under torch.no_grad
+  bool autocast = false;  // ran under torch.autocast
 
-  // nullptr if it is not given.
+  // nullptr if omitted.
   const TorchArgument* Find(absl::string_view input) const;
-  // The tensor that an input is, or "".
+  // The value's name of a tensor input, or "".
   std::string Tensor(absl::string_view input) const;
-  // A number that an input is, or `otherwise`.
+  // A number input, or `otherwise`.
   double Number(absl::string_view input, double otherwise) const;
   std::vector<int64_t> Ints(absl::string_view input) const;
 };
@@ -52,12 +56,13 @@ struct TorchProgram {
   std::vector<TorchNode> nodes;
   std::map<std::string, TorchValue> values;      // by name, of all tensors
   std::map<std::string, std::string> params;     // value to name in the archive
+  std::set<std::string> frozen;                  // values of params with requires_grad=False
   std::map<std::string, std::string> constants;  // buffers and constants likewise
-  std::vector<std::string> inputs;               // tensors that the user gives
+  std::vector<std::string> inputs;               // tensors from the user
   std::vector<std::string> outputs;              // and gets
 };
 
-// InvalidArgument for a text that is none, and for another schema.
+// InvalidArgument for a text that is no program, and for another schema.
 absl::StatusOr<TorchProgram> ReadTorchProgram(absl::string_view json);
 
 }  // namespace stringline

@@ -1,10 +1,12 @@
-// Demand-driven: rows of a value are raised by the rule of the op that gives it, which raises what
-// it reads first. So only what the logits depend on is looked at, and nodes come in the order in
-// which they can run.
+// Demand-driven: the rows of a value are raised by the rule of its producer op, which raises its
+// operands first. So only dependencies of the logits are visited, and nodes come out in topological
+// order.
 #include "executor/torch_model/raise.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -15,13 +17,15 @@
 #include "executor/torch_model/raised_layers.h"
 #include "executor/torch_model/raised_params.h"
 #include "executor/torch_model/torch_attention.h"
+#include "executor/torch_model/torch_effects.h"
+#include "executor/torch_model/torch_loss.h"
 #include "schedlang/base/status.h"
 #include "stages/ops.h"
 
 namespace stringline {
 namespace {
 
-// Of rules: each takes some of the stack.
+// The deepest recursion of rules: each takes some of the stack.
 constexpr int kDeepest = 2000;
 
 // Columns of a product.
@@ -36,12 +40,17 @@ class Raiser {
   Raiser(const TorchProgram& program, const Pt2Archive& archive)
       : constants_(program, archive),
         graph_(program, &constants_),
+        archive_(archive),
         attention_(graph_),
         params_(graph_, archive, &builder_) {}
 
   absl::StatusOr<RaisedModel> Raise() {
     SL_RETURN_IF_ERROR(FindTokens());
-    SL_ASSIGN_OR_RETURN(logits_, FindLogits());
+    SL_ASSIGN_OR_RETURN(const TorchLoss end, FindLoss(graph_));
+    logits_ = end.logits;
+    std::vector<std::string> ends = {logits_};
+    if (!end.loss.empty()) ends.push_back(end.loss);
+    SL_RETURN_IF_ERROR(CheckEffects(graph_, archive_, ends));
     SL_ASSIGN_OR_RETURN(const ValueId logits, Rows(logits_));
     if (builder_.TypeOf(logits).shape.size() != 3)
       return graph_.UnknownValue(logits_, "these are no logits");
@@ -63,7 +72,7 @@ class Raiser {
 
   Type Tokens() const { return {DType::kI32, graph_.Sizes(tokens_)}; }
 
-  // The input that a table is read with; labels and the like are others.
+  // The tokens are the input that indexes an embedding; labels and the like are other inputs.
   absl::Status FindTokens() {
     const std::vector<std::string>& inputs = graph_.program().inputs;
     for (const TorchNode& node : graph_.program().nodes) {
@@ -78,22 +87,7 @@ class Raiser {
         "the program has no input of token numbers, of two dimensions, for an embedding");
   }
 
-  // The output with a row of logits for each token; of a loss, what that is of.
-  absl::StatusOr<std::string> FindLogits() const {
-    for (const std::string& output : graph_.program().outputs) {
-      if (graph_.Sizes(output).size() == 3) return output;
-    }
-    for (const std::string& output : graph_.program().outputs) {
-      const TorchNode* const loss = graph_.Match(output, "cross_entropy_loss");
-      if (loss == nullptr) continue;
-      std::string logits = graph_.StripRows(loss->Tensor("self"));
-      return logits;
-    }
-    return absl::InvalidArgumentError(
-        "the program gives no logits: no output has three dimensions");
-  }
-
-  // A node of ours for one of the program's; "" of no module.
+  // Appends a node of ours in place of a node of the program; "" of no module.
   absl::StatusOr<std::vector<ValueId>> Append(const TorchNode& from, Op op,
                                               std::vector<ValueId> inputs,
                                               std::vector<double> attributes,
@@ -145,8 +139,19 @@ class Raiser {
     if (++depth_ > kDeepest) return graph_.Unknown(*node, "a model as deep as this");
     absl::StatusOr<ValueId> raised = (this->*rule->second)(*node);
     --depth_;
-    if (raised.ok()) values_[value] = *raised;
+    if (!raised.ok()) return raised;
+    if (!HasRowsOf(*raised, value))
+      return graph_.Unknown(*node, "as rows of other sizes than the program's");
+    values_[value] = *raised;
     return raised;
+  }
+
+  bool HasRowsOf(ValueId raised, const std::string& value) const {
+    const auto count = [](const std::vector<int64_t>& sizes) {
+      return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+    };
+    const std::vector<int64_t>&ours = builder_.TypeOf(raised).shape, &theirs = graph_.Sizes(value);
+    return !theirs.empty() && ours.back() == theirs.back() && count(ours) == count(theirs);
   }
 
   static std::string WhyUnknown(const TorchNode& node) {
@@ -169,6 +174,8 @@ class Raiser {
                       beta = graph_.Strip(node.Tensor("bias"));
     if (!graph_.IsParam(gamma) || !graph_.IsParam(beta))
       return graph_.Unknown(node, "without weight or bias");
+    if (node.Ints("normalized_shape").size() != 1)
+      return graph_.Unknown(node, "over more than the last dimension");
     SL_ASSIGN_OR_RETURN(const ValueId x, Rows(node.Tensor("input")));
     SL_ASSIGN_OR_RETURN(const ValueId scale, params_.Take({gamma}, ParamUse::kNorm, node.module));
     SL_ASSIGN_OR_RETURN(const ValueId shift, params_.Take({beta}, ParamUse::kBias, node.module));
@@ -181,7 +188,7 @@ class Raiser {
     return LinearOf({*linear}, "");
   }
 
-  // The products of one value with several matrices, as one, and added to `residual`.
+  // The products of a value with several matrices, as a single product, plus `residual`.
   absl::StatusOr<ValueId> LinearOf(const std::vector<TorchLinear>& linears,
                                    const std::string& residual, const TorchNode* from = nullptr) {
     const TorchLinear& first = linears.front();
@@ -247,6 +254,10 @@ class Raiser {
                                     const TorchNode& table) {
     const std::string weight = graph_.Strip(table.Tensor("weight"));
     if (!graph_.IsParam(weight)) return graph_.Unknown(table, "of no parameter");
+    if (graph_.Sizes(x) != graph_.Sizes(node.outputs.front()) || graph_.Sizes(x).size() != 3 ||
+        graph_.Sizes(x)[1] != Tokens().shape[1]) {
+      return graph_.Unknown(node, "positions of other rows than the tokens'");
+    }
     SL_ASSIGN_OR_RETURN(const auto indices, constants_.Value(table.Tensor("indices")));
     const int64_t positions = Tokens().shape[1];
     for (size_t i = 0; i < indices->values.size(); ++i) {
@@ -314,6 +325,8 @@ class Raiser {
     SL_ASSIGN_OR_RETURN(const auto found, attention_.Match(node.outputs.front()));
     if (!found) return graph_.Unknown(node, "as a change of an activation's shape");
     const TorchHeads &q = found->queries, &k = found->keys, &v = found->values;
+    if (Type tokens = Tokens(); tokens.shape != std::vector<int64_t>{q.batch, q.positions})
+      return graph_.Unknown(*found->node, "its sequences are not those of the tokens");
     SL_ASSIGN_OR_RETURN(ValueId x, Packed({q.rows, k.rows, v.rows}, *found->node));
     const auto heads = static_cast<double>(q.heads), kv_heads = static_cast<double>(k.heads);
     if (!q.gamma.empty()) {
@@ -331,7 +344,7 @@ class Raiser {
     return AppendOne(*found->node, Op::kAttention, {x}, {heads, kv_heads});
   }
 
-  // Values that are columns of products of one value, side by side.
+  // Values that are adjacent columns of products of the same value, packed side by side.
   absl::StatusOr<ValueId> Packed(const std::vector<std::string>& values, const TorchNode& reader) {
     std::vector<Columns> parts;
     for (const std::string& value : values) {
@@ -393,13 +406,14 @@ class Raiser {
 
   TorchConstants constants_;
   const TorchGraph graph_;
+  const Pt2Archive& archive_;
   AttentionMatcher attention_;
   Builder builder_;
   RaisedParams params_;
   std::string tokens_;
   std::string logits_;
   std::map<std::string, ValueId> values_;
-  int depth_ = 0;                     // rules that wait for what they read
+  int depth_ = 0;                     // rules that wait for their operands
   std::vector<std::string> modules_;  // by node of the builder's graph
 };
 

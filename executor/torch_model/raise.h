@@ -14,9 +14,9 @@
 
 namespace stringline {
 
-// `archive` has the constants that the program reads, and says which parameters share memory.
-// Unimplemented for what has no counterpart here, with its place in the model and in its source;
-// InvalidArgument for a program that gives no logits of one input of token numbers.
+// `archive` has the program's constants, and tells which parameters share memory. Unimplemented for
+// an op without a counterpart here, with its place in the model and in its source; InvalidArgument
+// for a program that does not compute logits from a single input of token numbers.
 absl::StatusOr<RaisedModel> RaiseTorchProgram(const TorchProgram& program,
                                               const Pt2Archive& archive);
 

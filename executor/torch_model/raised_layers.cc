@@ -1,5 +1,5 @@
-// Layers are what one module has side by side: the modules of a list, or those of which a model is
-// written out. The module is the one whose parts hold most nodes.
+// Layers are the children of a single module: the modules of a list, or those written out side by
+// side. This is the module whose children hold the most nodes.
 #include "executor/torch_model/raised_layers.h"
 
 #include <algorithm>
@@ -21,16 +21,15 @@ bool IsListIndex(const std::string& text) {
                                       [](unsigned char c) { return absl::ascii_isdigit(c); });
 }
 
-// The part of `outer` that a module is of or within, or "" if it is of none. The model's own name
-// is "".
+// The child of `outer` that contains a module, or "" if none does. The model's own name is "".
 std::string PartOf(const std::string& outer, const std::string& module) {
   const std::string begin = outer.empty() ? "" : outer + ".";
   if (module.compare(0, begin.size(), begin) != 0) return "";
   return module.substr(0, module.find('.', begin.size()));
 }
 
-// By node the part of `outer` that it is of, if that can be a layer: one of a list, or one of more
-// nodes than one. Otherwise "".
+// For each node the child of `outer` that contains the node, if the child can be a layer: a member
+// of a list, or a module of more than a single node. Otherwise "".
 std::vector<std::string> PartsOf(const RaisedModel& model, const std::string& outer) {
   std::map<std::string, int> nodes;
   for (const std::string& module : model.modules) ++nodes[PartOf(outer, module)];
@@ -42,8 +41,8 @@ std::vector<std::string> PartsOf(const RaisedModel& model, const std::string& ou
   return parts;
 }
 
-// Of the modules with two parts or more the one whose parts hold most nodes, of several such the
-// outermost; nothing if there is none.
+// Among the modules with two children or more, the module whose children hold the most nodes, the
+// outermost on ties; nothing if no module qualifies.
 std::vector<std::string> LargestParts(const RaisedModel& model) {
   std::set<std::string> modules = {""};
   for (const std::string& module : model.modules) {
@@ -53,7 +52,7 @@ std::vector<std::string> LargestParts(const RaisedModel& model) {
   }
   std::vector<std::string> best;
   std::ptrdiff_t most = 0;
-  for (const std::string& outer : modules) {  // an outer one comes first
+  for (const std::string& outer : modules) {  // outer modules come first
     std::vector<std::string> parts = PartsOf(model, outer);
     const std::set<std::string> different(parts.begin(), parts.end());
     const auto in_none = std::count(parts.begin(), parts.end(), "");
@@ -65,7 +64,7 @@ std::vector<std::string> LargestParts(const RaisedModel& model) {
   return best;
 }
 
-// A parameter that is read in two parts would be two.
+// A parameter read in two layers would become two parameters.
 absl::Status CheckSharing(const RaisedModel& model) {
   std::map<ValueId, std::ptrdiff_t> part_of;
   for (const Port& port : model.graph.inputs) {

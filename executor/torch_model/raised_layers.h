@@ -1,4 +1,4 @@
-// Where a raised model may be cut into layers.
+// The cuts of a raised model into layers.
 #pragma once
 
 #include "absl/status/status.h"
@@ -6,10 +6,10 @@
 
 namespace stringline {
 
-// Sets `starts` and `layers`: one layer for each part of the module whose parts hold most of the
-// nodes, as "model.layers.0", "model.layers.1", …, as far as it begins where a single activation
-// goes to it from what is before; otherwise it is one with the layer before. Unimplemented for a
-// model that has no such place, and for a parameter that several layers share.
+// Sets `starts` and `layers`: a layer for each child of the module whose children hold the most
+// nodes, as "model.layers.0", "model.layers.1", …, if a single activation enters the child from the
+// nodes before; otherwise the child is merged with the layer before. Unimplemented for a model
+// without such cuts, and for a parameter shared by several layers.
 absl::Status FindLayers(RaisedModel* model);
 
 }  // namespace stringline

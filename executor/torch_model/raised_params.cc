@@ -1,9 +1,10 @@
-// Names that share memory are one tensor. It is known by the first of them; the parameter is called
-// by the one that the module has in which it is used.
+// Names that share memory are a single tensor, identified by the first of them; the parameter takes
+// the name within the module that uses it.
 #include "executor/torch_model/raised_params.h"
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -99,6 +100,12 @@ absl::StatusOr<ValueId> RaisedParams::Take(const std::vector<std::string>& value
   std::string as = absl::StrCat(transposed, raised.positions);
   for (const std::vector<std::string>& of : names) absl::StrAppend(&as, " ", of.front());
 
+  const std::set<std::vector<std::string>> different(names.begin(), names.end());
+  if (different.size() < names.size()) {
+    return absl::UnimplementedError(absl::StrCat("parameter ", Quoted(names.front().front()),
+                                                 " is used twice in one product, in module ",
+                                                 Quoted(module)));
+  }
   Taken taken{kNone, NameFor(names, module), as};
   for (const std::vector<std::string>& of : names) {
     for (const Taken& before : taken_[of.front()]) {

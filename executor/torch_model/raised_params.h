@@ -1,5 +1,5 @@
-// The parameters of a model that is being raised: which tensors of the program are one parameter,
-// and which parameter is another one's copy.
+// The parameters of a model during raising: the tensors that make up each parameter, and the
+// parameters that are copies of others.
 #pragma once
 
 #include <map>
@@ -20,9 +20,10 @@ class RaisedParams {
   // All outlive the object.
   RaisedParams(const TorchGraph& graph, const Pt2Archive& archive, Builder* builder);
 
-  // The input of the builder's graph that holds these tensors, one below the other. `rows` of each
-  // are ours, (out, in); of positions it is the rows that are used. InvalidArgument for a tensor
-  // that is used in two ways that are not one parameter: a table that is the head's matrix is.
+  // The input of the builder's graph that holds these tensors, stacked by rows. `transposed`: they
+  // are (in, out), else (out, in). `positions`: the number of rows in use, for kPositions.
+  // Unimplemented for a tensor with two uses that differ; a table of tokens may also be the head's
+  // matrix.
   absl::StatusOr<ValueId> Take(const std::vector<std::string>& values, ParamUse use,
                                const std::string& module, bool transposed = false,
                                int64_t positions = 0);
@@ -33,7 +34,7 @@ class RaisedParams {
   struct Taken {
     ValueId value = kNone;
     std::string name;
-    std::string as;  // all that was asked for
+    std::string as;  // all arguments of the request
   };
 
   std::vector<std::string> NamesOf(const std::string& value) const;

@@ -1,5 +1,5 @@
-// Patterns are matched from the result backwards. Every step strips what changes nothing, so that a
-// pattern need not know where a model casts or copies.
+// Patterns are matched backwards from the result. Every step strips nodes without effect, so a
+// pattern need not know the places of casts and copies.
 #include "executor/torch_model/torch_graph.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ constexpr const char* kCopies[] = {"to",    "_to_copy",   "type_as", "alias",
 constexpr const char* kLayouts[] = {"view",   "reshape", "_unsafe_view", "flatten",  "unflatten",
                                     "expand", "slice",   "squeeze",      "unsqueeze"};
 constexpr const char* kViews[] = {"view", "reshape", "_unsafe_view", "flatten", "unflatten"};
-// Says what is true, gives nothing.
+// An assertion without a result.
 constexpr absl::string_view kAssertion = "_assert_tensor_metadata";
 
 template <size_t count>
@@ -24,9 +24,33 @@ bool IsOneOf(const std::string& op, const char* const (&ops)[count]) {
   return std::find(std::begin(ops), std::end(ops), op) != std::end(ops);
 }
 
+// A cast between floats only rounds, and a cast between types of token numbers changes nothing.
+bool CastKeeps(TorchType from, TorchType to) {
+  return from == to || (IsFloat(from) && IsFloat(to)) || (HoldsTokens(from) && HoldsTokens(to));
+}
+
 bool IsNear(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(1.0, std::abs(b)); }
 
 }  // namespace
+
+bool SwapsDimensions(const TorchNode& node, size_t dimensions, int64_t a, int64_t b) {
+  const auto n = static_cast<int64_t>(dimensions);
+  if (node.op == "t") return n == 2;
+  if (node.op == "permute") {
+    const std::vector<int64_t> dims = node.Ints("dims");
+    if (dims.size() != dimensions) return false;
+    for (int64_t d = 0; d < n; ++d) {
+      const int64_t wanted = d == a ? b : d == b ? a : d;
+      if ((dims[d] + n) % n != wanted) return false;
+    }
+    return true;
+  }
+  if (node.op != "transpose") return false;
+  const auto at = [&](const char* name) {
+    return (static_cast<int64_t>(node.Number(name, 0)) + n) % n;
+  };
+  return (at("dim0") == a && at("dim1") == b) || (at("dim0") == b && at("dim1") == a);
+}
 
 TorchGraph::TorchGraph(const TorchProgram& program, TorchConstants* constants)
     : program_(program), constants_(*constants) {
@@ -47,7 +71,12 @@ const TorchNode* TorchGraph::Producer(const std::string& value) const {
 bool TorchGraph::ChangesNothing(const TorchNode& node) const {
   const std::string from = node.Tensor("self").empty() ? node.Tensor("input") : node.Tensor("self");
   if (from.empty() || node.outputs.size() != 1) return false;
-  if (IsOneOf(node.op, kCopies)) return true;
+  if (IsOneOf(node.op, kCopies)) {
+    const auto type_of = [this](const std::string& value) {
+      return program_.values.at(value).type;
+    };
+    return CastKeeps(type_of(from), type_of(node.outputs.front()));
+  }
   if (node.op == "dropout") return node.Number("p", 1) == 0 || node.Number("train", 1) == 0;
   return IsOneOf(node.op, kLayouts) && Sizes(from) == Sizes(node.outputs.front());
 }
@@ -81,7 +110,7 @@ const TorchNode* TorchGraph::Match(const std::string& value, absl::string_view o
   return node != nullptr && node->op == op ? node : nullptr;
 }
 
-// A number of Python's, or a constant with one value.
+// A Python number, or a constant with a single value.
 std::optional<double> TorchGraph::NumberIn(const TorchNode& node, absl::string_view input) const {
   const TorchArgument* const argument = node.Find(input);
   if (argument == nullptr) return std::nullopt;
@@ -146,8 +175,7 @@ std::optional<TorchLinear> TorchGraph::MatchLinear(const std::string& value) con
     return std::nullopt;
   }
   const TorchNode* const turned = Producer(linear.weight);
-  if (turned != nullptr &&
-      (turned->op == "t" || turned->op == "transpose" || turned->op == "permute")) {
+  if (turned != nullptr && SwapsDimensions(*turned, 2, 0, 1)) {
     linear.weight = Strip(turned->Tensor("self"));
     linear.transposed = !linear.transposed;
   }
@@ -162,10 +190,13 @@ std::optional<TorchLinear> TorchGraph::MatchLinear(const std::string& value) con
 
 std::optional<TorchRmsNorm> TorchGraph::MatchRmsNorm(const std::string& value) const {
   if (const TorchNode* const node = Match(value, "rms_norm")) {
-    const std::string gamma = Strip(node->Tensor("weight"));
+    const std::string gamma = Strip(node->Tensor("weight")), x = node->Tensor("input");
     constexpr double kOfFloat = 1.1920928955078125e-07;
-    if (!IsParam(gamma)) return std::nullopt;
-    return TorchRmsNorm{node->Tensor("input"), gamma, node->Number("eps", kOfFloat)};
+    const TorchArgument* const given = node->Find("eps");
+    const bool stated = given != nullptr && given->numbers.size() == 1;
+    if (!IsParam(gamma) || node->Ints("normalized_shape").size() != 1) return std::nullopt;
+    if (!stated && program_.values.at(x).type != TorchType::kFloat) return std::nullopt;
+    return TorchRmsNorm{x, gamma, stated ? given->numbers.front() : kOfFloat};
   }
   const auto scaled = MatchPair(value, "mul");
   if (!scaled) return std::nullopt;
@@ -182,7 +213,9 @@ std::optional<TorchRmsNorm> TorchGraph::MatchRmsNorm(const std::string& value) c
     const bool over_last =
         dims.size() == 1 && (dims[0] == -1 || dims[0] == static_cast<int64_t>(Sizes(x).size()) - 1);
     const std::string squared = MatchNumber(mean->Tensor("self"), "pow", 2);
-    if (!over_last || squared.empty() || Strip(squared) != Strip(x)) continue;
+    if (!over_last || mean->Number("keepdim", 0) == 0 || squared.empty() ||
+        Strip(squared) != Strip(x))
+      continue;
     return TorchRmsNorm{Strip(x), gamma, sum->number};
   }
   return std::nullopt;

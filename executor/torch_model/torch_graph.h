@@ -1,5 +1,5 @@
-// A program as a graph that patterns are looked for in: who gives a value, who reads it, and what
-// it is when all that changes nothing is taken away.
+// A program as a graph for pattern matching: the producer and the consumers of each value, and
+// values stripped of nodes without effect.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace stringline {
 
-// A product of a value with a parameter, as one of several ops says it.
+// A product of a value with a parameter, from any of several ops.
 struct TorchLinear {
   const TorchNode* node = nullptr;
   std::string input;
@@ -33,6 +33,9 @@ struct TorchRmsNorm {
   double epsilon = 0;
 };
 
+// True if a node only exchanges these two dimensions of a value with so many dimensions.
+bool SwapsDimensions(const TorchNode& node, size_t dimensions, int64_t a, int64_t b);
+
 class TorchGraph {
  public:
   // Both outlive the object.
@@ -47,14 +50,14 @@ class TorchGraph {
   const TorchNode* Producer(const std::string& value) const;
   bool IsParam(const std::string& value) const { return program_.params.count(value) > 0; }
 
-  // Where the value comes from, past casts, copies, dropout of nothing, and layouts that stay.
+  // The origin of the value, past casts, copies, dropout of nothing, and layouts without effect.
   std::string Strip(std::string value) const;
-  // The same, also past what only joins or separates dimensions before the last.
+  // The same, also past nodes that only join or separate dimensions before the last.
   std::string StripRows(std::string value) const;
-  // The producer of Strip(value), if it is of this op.
+  // The producer of Strip(value), if its op is this op.
   const TorchNode* Match(const std::string& value, absl::string_view op) const;
 
-  // value = a op b, of two tensors that are no numbers.
+  // value = a op b, for two tensors, neither of them a single number.
   struct Pair {
     std::string a, b;
   };
@@ -65,20 +68,20 @@ class TorchGraph {
     double number;
   };
   std::optional<WithNumber> MatchNumber(const std::string& value, absl::string_view op) const;
-  // The `of` where the number is this one, to six digits, or "".
+  // The `of` where the number is this number, to six digits, or "".
   std::string MatchNumber(const std::string& value, absl::string_view op, double number) const;
 
   std::optional<TorchLinear> MatchLinear(const std::string& value) const;
   std::optional<TorchRmsNorm> MatchRmsNorm(const std::string& value) const;
-  // GELU by tanh, as one op or written out: what it is of, or "".
+  // The operand of GELU by tanh, as a single op or written out, or "".
   std::string MatchGelu(const std::string& value) const;
   // g of g / (1 + e^-g), or "".
   std::string MatchSilu(const std::string& value) const;
 
-  // Whether StripRows alone stands between the value's linear and its single reader.
+  // True if only StripRows stands between the value's linear and its single consumer.
   bool IsReadOnce(const std::string& value) const;
 
-  // Unimplemented: what has no counterpart here, where it stands in the model and in its source.
+  // Unimplemented: an op without a counterpart here, with its place in the model and in its source.
   absl::Status Unknown(const TorchNode& node, absl::string_view why = "") const;
   // The same of whatever gives the value.
   absl::Status UnknownValue(const std::string& value, absl::string_view why = "") const;
@@ -91,7 +94,7 @@ class TorchGraph {
   const TorchProgram& program_;
   TorchConstants& constants_;
   std::map<std::string, const TorchNode*> producers_;
-  std::map<std::string, int> readers_;  // how many
+  std::map<std::string, int> readers_;  // their number
 };
 
 }  // namespace stringline

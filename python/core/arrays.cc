@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "schedlang/plan.h"
-#include "schedlang/timeline.h"
+#include "schedlang/plan/plan.h"
+#include "schedlang/plan/timeline.h"
 
 namespace stringline::python {
 namespace {

@@ -1,12 +1,12 @@
-// Plans and timelines as arrays that NumPy reads where they lie.
+// Plans and timelines as arrays that NumPy reads in place, without a copy.
 #pragma once
 
 #include <cstddef>
 #include <optional>
 #include <string>
 
-#include "tools/json.h"
-#include "tools/session.h"
+#include "schedlang/ask/session.h"
+#include "tools/io/json.h"
 
 namespace stringline::python {
 
@@ -21,8 +21,8 @@ struct Array {
 // timeline. Nothing for other names, and where the session has no plan or no timeline.
 std::optional<Array> ArrayOf(const Session& session, const std::string& name);
 
-// {"actions": {"item_bytes": 24, "fields": [["kind", "u1", 0], …]}, …}: NumPy's types and the
-// places of those fields that Python sees.
+// {"actions": {"item_bytes": 24, "fields": [["kind", "u1", 0], …]}, …}: NumPy's types and offsets
+// of the fields for Python.
 Json LayoutsAsJson();
 
 }  // namespace stringline::python

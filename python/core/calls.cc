@@ -1,5 +1,5 @@
-// A table of calls. Each reads its options with the parser of the command line, and gives what the
-// command prints, the same as figures, or a step for further calls.
+// A table of calls. Each reads its options with the parser of the command line, and returns the
+// command's printed text, the same as figures, or a step for further calls.
 #include "python/core/calls.h"
 
 #include <algorithm>
@@ -8,23 +8,25 @@
 
 #include "absl/strings/str_cat.h"
 #include "python/core/arrays.h"
+#include "schedlang/ask/open_source.h"
+#include "schedlang/ask/schedule_library.h"
 #include "schedlang/base/status.h"
+#include "schedlang/base/stop.h"
+#include "schedlang/costs/calibrate.h"
 #include "schedlang/lower/lower.h"
-#include "schedlang/sim/calibrate.h"
-#include "tools/command.h"
-#include "tools/commands/search.h"
-#include "tools/comparison.h"
-#include "tools/explanation.h"
-#include "tools/exports.h"
-#include "tools/open_source.h"
-#include "tools/proof.h"
-#include "tools/requests.h"
-#include "tools/schedule_library.h"
-#include "tools/step_report.h"
-#include "tools/step_sweep.h"
-#include "tools/summary.h"
-#include "tools/torch_text.h"
-#include "tools/trace_import.h"
+#include "tools/answers/comparison.h"
+#include "tools/answers/explanation.h"
+#include "tools/answers/exports.h"
+#include "tools/answers/found_schedule.h"
+#include "tools/answers/proof.h"
+#include "tools/answers/step_report.h"
+#include "tools/answers/step_sweep.h"
+#include "tools/answers/summary.h"
+#include "tools/answers/torch_text.h"
+#include "tools/answers/trace_import.h"
+#include "tools/commands/command.h"
+#include "tools/io/picture_options.h"
+#include "tools/io/requests.h"
 #include "tools/view/svg.h"
 #include "tools/view/words.h"
 
@@ -59,7 +61,7 @@ absl::StatusOr<CostRequest> CostsOf(const Request& request, const Flags& flags) 
   return costs;
 }
 
-// With its findings as the answer, if it has any.
+// The session's findings as the answer, if any.
 Answer AnswerWith(Session session) {
   Answer answer;
   if (!session.diagnostics.empty()) {
@@ -78,7 +80,7 @@ std::string Printed(Print print) {
   return out.str();
 }
 
-// The one step of the request, as it may be changed.
+// A copy of the request's only step, for changes.
 Session OpenedAgain(const Request& request) {
   const Session& step = *request.steps.at(0);
   return {.source = step.source,
@@ -104,7 +106,7 @@ absl::StatusOr<Answer> Tables(const Request&) {
   for (int k = 0; k < kActionKinds; ++k) {
     const auto kind = static_cast<ActionKind>(k);
     Json fills = Json::array();
-    for (int shade = 0; IsCompute(kind) && shade < 4; ++shade) {
+    for (int shade = 0; IsCompute(kind) && shade < 2; ++shade) {
       fills.push_back(SvgFill(kind, shade, /*grey=*/false));
     }
     kinds.push_back(
@@ -115,7 +117,7 @@ absl::StatusOr<Answer> Tables(const Request&) {
   return answer;
 }
 
-// What a text is, and what its schedules are called.
+// The kind of a text, and the names of its schedules.
 absl::StatusOr<Answer> Facts(const Request& request) {
   const std::string file = TextAt(request.json, "file");
   const auto text = GivenTextAt(request.json, "text");
@@ -147,6 +149,8 @@ absl::StatusOr<Answer> OpenedPlan(const Request& request) {
   SL_ASSIGN_OR_RETURN(const Flags flags, FlagsOf(request, kPlanOptions));
   SL_ASSIGN_OR_RETURN(PlanRequest asked, PlanRequestOf(flags));
   asked.text = GivenTextAt(request.json, "text");
+  const Stop stop(request.stopped, Stop::kNever);
+  asked.stop = &stop;
   SL_ASSIGN_OR_RETURN(Session session, OpenPlan(asked));
   return AnswerWith(std::move(session));
 }
@@ -186,7 +190,7 @@ absl::StatusOr<Answer> Calibrated(const Request& request) {
   return Answer{.text = Print(Calibrate(timeline), title)};
 }
 
-// The plan of a step alone, with its sends and receives where it has none yet.
+// The plan of a step alone, lowered if it has no sends and receives yet.
 absl::StatusOr<Answer> Lowered(const Request& request) {
   SL_ASSIGN_OR_RETURN(const Flags flags, FlagsOf(request, kLayoutOption));
   Session session = OpenedAgain(request);
@@ -214,6 +218,12 @@ absl::StatusOr<Answer> Checked(const Request& request) {
   SL_ASSIGN_OR_RETURN(const Flags flags,
                       FlagsOf(request, kLayoutOption | kCheckOptions | kCostOptions));
   SL_ASSIGN_OR_RETURN(CheckRequest check, CheckRequestOf(flags));
+  if (!flags.model.empty()) {
+    return absl::UnimplementedError(
+        absl::StrCat(flags.model,
+                     ": the bytes of a run file are counted by 'stringline check --model'; "
+                     "in Python give costs with a model's shape or with memory.* keys"));
+  }
   SL_ASSIGN_OR_RETURN(check.costs, CostsOf(request, flags));
   SL_ASSIGN_OR_RETURN(Session session, CheckedSession(OpenedAgain(request), check));
   Answer answer = AnswerWith(std::move(session));
@@ -281,9 +291,10 @@ absl::StatusOr<Answer> TorchCsv(const Request& request) {
   return answer;
 }
 
-// A picture, a page or a trace, into the file that the options name; "-": the answer's text.
+// A picture, a page or a trace, into the file named in the options; "-": the answer's text.
 absl::StatusOr<Answer> Drawn(const Request& request) {
   SL_ASSIGN_OR_RETURN(const Flags flags, FlagsOf(request, kPictureOptions));
+  SL_RETURN_IF_ERROR(CheckPictureOptions(flags));
   std::vector<Session> steps;
   for (const Step& step : request.steps) steps.push_back(*step);
   SL_ASSIGN_OR_RETURN(const ShownPart part, ShownPartOf(flags, steps));
@@ -318,7 +329,7 @@ absl::StatusOr<Answer> Swept(const Request& request) {
   return Answer{.figures = SweptAsJson(*listed)};
 }
 
-// The step of what was found, as its text says it: actions know their lines.
+// The step of a found schedule, read from its text: so the actions know their lines.
 absl::StatusOr<Step> FoundStep(const FoundSchedule& found, const CostRequest& costs,
                                const std::string& text) {
   const std::vector<Parameter> parameters = {{"P", found.plan.ranks()},
@@ -340,9 +351,9 @@ absl::StatusOr<Answer> Searched(const Request& request) {
   flags.arguments.clear();
   for (const Json& word : request.json.at("asked")) flags.arguments.push_back(word);
   SL_ASSIGN_OR_RETURN(const CostRequest costs, CostsOf(request, flags));
-  SL_ASSIGN_OR_RETURN(const SearchRequest asked, SearchRequestOf(flags, costs));
-  const absl::StatusOr<FoundSchedule> found =
-      SearchSchedule(asked, [&](const SearchProgress&) { return !request.stopped(); });
+  const Stop stop(request.stopped, Stop::kNever);
+  SL_ASSIGN_OR_RETURN(const SearchRequest asked, SearchRequestOf(flags, costs, &stop));
+  const absl::StatusOr<FoundSchedule> found = SearchSchedule(asked, [](const SearchProgress&) {});
   // NotFound is for files here.
   if (absl::IsNotFound(found.status())) {
     return absl::FailedPreconditionError(found.status().message());
@@ -351,7 +362,7 @@ absl::StatusOr<Answer> Searched(const Request& request) {
   if (request.stopped()) return absl::CancelledError("stopped");
   Answer answer{.text = Printed([&](std::ostream& out) { PrintFound(*found, out); }),
                 .figures = FoundAsJson(*found)};
-  SL_ASSIGN_OR_RETURN(const std::string text, EmittedText(flags, *found));
+  SL_ASSIGN_OR_RETURN(const std::string text, EmittedText(flags, *found, &stop));
   SL_ASSIGN_OR_RETURN(answer.step, FoundStep(*found, costs, text));
   answer.figures["schedule"] = text;
   answer.figures["P"] = found->plan.ranks();
@@ -362,7 +373,7 @@ absl::StatusOr<Answer> Searched(const Request& request) {
 struct CallRow {
   const char* name;
   absl::StatusOr<Answer> (*call)(const Request& request);
-  size_t steps;  // how many the request has at least
+  size_t steps;  // the least number in a request
 };
 
 constexpr CallRow kCalls[] = {

@@ -1,6 +1,6 @@
 // The extension module stringline._core: two types and two functions, in CPython's limited
-// interface of 3.10, so that one file serves all later versions. Everything a person sees is Python
-// code.
+// interface of 3.10, so that the same file serves all later versions. The public interface is
+// Python code.
 //
 //   call(name, request, *steps) -> (code, text, figures, step)   calls.h; JSON as text
 //   array(step, name) -> Array or None                            arrays.h
@@ -26,7 +26,7 @@ namespace {
 PyObject* step_type = nullptr;
 PyObject* array_type = nullptr;
 
-// What Python holds: a step, and an array of one, which keeps it alive.
+// Python's objects: a step, and an array that keeps its step alive.
 struct StepObject {
   PyObject_HEAD Step* step;
 };
@@ -52,7 +52,7 @@ void Free(PyObject* self) {
   Py_DECREF(type);
 }
 
-// NumPy's protocol: where the items are, how many, of how many bytes each; read-only.
+// NumPy's protocol: the address of the items, their number and bytes; read-only.
 PyObject* ArrayInterface(PyObject* self, void*) {
   const Array& array = reinterpret_cast<ArrayObject*>(self)->array;
   return Py_BuildValue("{s:(n),s:N,s:(NO),s:i}", "shape", static_cast<Py_ssize_t>(array.items),
@@ -60,9 +60,9 @@ PyObject* ArrayInterface(PyObject* self, void*) {
                        PyLong_FromVoidPtr(const_cast<void*>(array.data)), Py_True, "version", 3);
 }
 
-// Performs `work` on a thread of its own, without the interpreter's lock; this one looks for
-// signals. True if a handler has raised an exception, as Ctrl-C does: then *stopped is set, and the
-// work has ended since.
+// Performs `work` on a thread of its own, without the interpreter's lock; the calling thread looks
+// for signals. True if a signal handler has raised an exception, as for Ctrl-C: then *stopped is
+// set, and the work has ended since.
 bool RunWatched(const std::function<void()>& work, std::atomic<bool>* stopped) {
   constexpr std::chrono::milliseconds kPatience(50);
   std::mutex mutex;
@@ -76,7 +76,7 @@ bool RunWatched(const std::function<void()>& work, std::atomic<bool>* stopped) {
   };
   PyThreadState* state = PyEval_SaveThread();
   std::vector<std::thread> threads;
-  // Where there is no thread, nobody looks for signals meanwhile.
+  // Without a thread, signals wait for the end of the work.
   if (!StartThreads(1, all, &threads).ok()) all();
   {
     std::unique_lock<std::mutex> lock(mutex);
@@ -115,7 +115,7 @@ PyObject* Text(const std::string& text) {
   return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
 }
 
-// Behind a code: 0; -1 of findings; else that of absl::Status.
+// The code is 0; -1 for findings; else a code of absl::Status.
 PyObject* Result(int code, const std::string& text, const std::string& figures, const Step& step) {
   PyObject* object = nullptr;
   if (step == nullptr) {
@@ -127,7 +127,7 @@ PyObject* Result(int code, const std::string& text, const std::string& figures, 
   return Py_BuildValue("(iNNN)", code, Text(text), Text(figures), object);
 }
 
-// The text of argument `index`; null, and an exception, where it is none.
+// The text of argument `index`; null, and an exception, if the argument is no text.
 const char* TextArgument(PyObject* args, Py_ssize_t index) {
   PyObject* const argument = PyTuple_GetItem(args, index);
   return argument == nullptr ? nullptr : PyUnicode_AsUTF8AndSize(argument, nullptr);

@@ -5,10 +5,10 @@
     >>> step = plan.simulate({"F": 18522, "I": 18086, "W": 9337, "p2p": 601})
     >>> print(step.report())
 
-``load`` reads a schedule: a file, a text, or one of ``library()``. Its ``plan`` says what each rank
-does; ``Plan.check`` proves it, ``Plan.simulate`` says when everything happens. ``sweep`` tries
-many, ``search`` finds better ones, ``from_torch`` and ``Plan.to_torch_csv`` are the way to
-PyTorch's; ``from_trace`` reads what its profiler recorded.
+``load`` reads a schedule: a file, a text, or one of ``library()``. Its ``plan`` gives each rank's
+actions; ``Plan.check`` proves the plan, ``Plan.simulate`` gives the time of every action. ``sweep``
+tries many, ``search`` finds better ones, ``from_torch`` and ``Plan.to_torch_csv`` convert to and
+from PyTorch's; ``from_trace`` reads a trace of its profiler.
 
 Times in arrays are nanoseconds; figures whose name ends in ``_us`` are microseconds, and so are
 plain numbers among costs. Everything may be used from several threads, and releases Python's lock

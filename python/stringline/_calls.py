@@ -6,14 +6,15 @@ import json
 import operator
 import os
 import re
-from typing import Any, Mapping, NamedTuple, NoReturn, Union
+from collections.abc import Mapping
+from typing import Any, NamedTuple, NoReturn, Union
 
 from . import _core
 from .errors import ScheduleError
 
 Path = Union[str, "os.PathLike[str]"]
 
-# The codes of absl::Status that are exceptions of their own.
+# Codes of absl::Status with an exception of their own.
 _EXCEPTIONS: dict[int, type[Exception]] = {
     5: FileNotFoundError,
     7: PermissionError,
@@ -84,7 +85,7 @@ def whole(name: str, value: object) -> int:
 
 
 def parameters(given: Mapping[str, object]) -> list[str]:
-    """``P=4 M=8`` as the command line has it; None is not said."""
+    """``P=4 M=8`` in the command line's form; None is left out."""
     return [f"{name}={whole(name, value)}" for name, value in given.items() if value is not None]
 
 
@@ -97,5 +98,5 @@ def path_of(path: Path) -> str:
 
 
 def is_text(source: object, marks: str) -> bool:
-    """Whether a str is a text and no path: it has one of these marks."""
+    """True if a str is a text and no path: it has any of these marks."""
     return isinstance(source, str) and any(mark in source for mark in marks)

@@ -1,4 +1,5 @@
-"""What only the command line does: it has an executor, and draws PDF and PNG. The package has not."""
+"""Functions of the command line only: it has an executor, and draws PDF and PNG. The package does
+neither."""
 
 from __future__ import annotations
 
@@ -9,14 +10,15 @@ import tempfile
 
 
 def run(what: str, *words: str, file: tuple[str, str]) -> tuple[int, str]:
-    """``stringline WORD FILE …`` with a file of this name and text: its exit status and what it
-    prints.
+    """Runs ``stringline WORD FILE …`` with a file of this name and text: the exit status and the
+    output.
 
-    The program is the one on the path, or that which STRINGLINE_TOOL names.
+    The program is the one on the path, or $STRINGLINE_TOOL.
 
     Raises:
-        NotImplementedError: there is none; ``what`` is what needs it.
-        ValueError: it refuses the options, or a file is wrong.
+        NotImplementedError: no program was found; ``what`` names the function that needs the
+            program.
+        ValueError: the program refuses the options, or a file is wrong.
     """
     program = os.environ.get("STRINGLINE_TOOL") or shutil.which("stringline")
     if program is None:

@@ -1,12 +1,13 @@
-"""What analyses answer: a text as the command line prints it, and its figures by name."""
+"""Answers of analyses: a text as the command line prints it, and its figures by name."""
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 
 class Answer(Mapping[str, Any]):
-    """Figures by the names that ``--json`` has, and ``str(answer)``, the text for people.
+    """Figures by their names in ``--json``, and ``str(answer)``, the text for people.
 
     Times are microseconds where a name ends in ``_us``; bubbles and gaps are shares of 1.
     """
@@ -32,7 +33,7 @@ class Answer(Mapping[str, Any]):
 
 
 class Proof(Answer):
-    """What was proven of a plan, and what it needs (``check``)."""
+    """The proof of a plan, and its needs (``check``)."""
 
     @property
     def proven(self) -> tuple[str, ...]:
@@ -41,17 +42,17 @@ class Proof(Answer):
 
     @property
     def activations(self) -> int:
-        """The most stage activations that a rank holds."""
+        """The most stage activations held by any rank."""
         return int(self["activations"])
 
     @property
     def receive_buffers(self) -> int:
-        """The most receive buffers that a rank needs."""
+        """The most receive buffers needed by any rank."""
         return int(self["receive_buffers"])
 
 
 class Summary(Answer):
-    """How long a step takes, and who waits for what (``sim``)."""
+    """The time of a step, and the waits of each rank (``sim``)."""
 
     @property
     def makespan_us(self) -> float:
@@ -60,25 +61,25 @@ class Summary(Answer):
 
     @property
     def bubble(self) -> float:
-        """How long a rank is idle on average, as a share of the makespan."""
+        """The mean idle time of a rank, as a share of the makespan."""
         return float(self["bubble"])
 
 
 class Report(Summary):
-    """Where a step's time goes, how far it is from the best, and what would help (``report``)."""
+    """The uses of a step's time, its distance from the best, and remedies (``report``)."""
 
 
 class Comparison(Answer):
-    """Where the difference of two steps comes from (``compare``)."""
+    """The causes of the difference between two steps (``compare``)."""
 
     @property
     def difference_us(self) -> float:
-        """How much longer the second takes, in microseconds."""
+        """The second step's makespan minus the first's, in microseconds."""
         return float(self["second_makespan_us"]) - float(self["first_makespan_us"])
 
 
 class Explanation(Answer):
-    """Why an action starts when it does, and what waits for it (``explain``)."""
+    """Why an action starts at its time, and the actions that wait for it (``explain``)."""
 
     @property
     def chain(self) -> list[dict[str, Any]]:
@@ -87,11 +88,11 @@ class Explanation(Answer):
 
 
 class Imported(Answer):
-    """What a trace holds (``import``): the step, clocks, and how busy every rank was."""
+    """The contents of a trace (``import``): the step, clocks, and the busy time of every rank."""
 
     @property
     def step(self) -> int:
-        """Which step of the trace it is."""
+        """The number of the step in the trace."""
         return int(self["step"])
 
     @property

@@ -1,4 +1,4 @@
-"""Arrays of plans and timelines that lie where C++ has them."""
+"""Arrays of plans and timelines in C++'s own memory."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from . import _core
 from ._calls import call
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def tables() -> dict[str, Any]:
     """Names, colours and layouts of items."""
     found: dict[str, Any] = call("tables", {}).figures
     return found
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _item_type(name: str) -> np.dtype[Any]:
     layout = tables()["layouts"][name]
     names, formats, offsets = zip(*layout["fields"])
@@ -32,7 +32,7 @@ def _item_type(name: str) -> np.dtype[Any]:
 
 
 def array_of(step: _core.Step, name: str) -> npt.NDArray[Any]:
-    """A read-only array without a copy; it keeps the step alive."""
+    """A read-only array without a copy; the array keeps the step alive."""
     found = _core.array(step, name)
     if found is None:
         raise RuntimeError(f"the step has no {name}")

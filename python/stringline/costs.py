@@ -1,11 +1,12 @@
-"""What actions cost: a dict, a text, or a file."""
+"""Costs of actions: a dict, a text, or a file."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from typing import Any, Mapping, Sequence, Union
+from collections.abc import Mapping, Sequence
+from typing import Any, Union
 
 from ._calls import options, path_of, whole
 
@@ -17,29 +18,34 @@ Costs = Union[Mapping[str, Any], str, "os.PathLike[str]", None]
   dict: ``{"node": {"ranks": 8}}``. It may also say a model's shape and ``hardware``, as cost files.
 - A text, as ``"F=18522,I=18086"``, or that of a cost file.
 - The path of a cost file (YAML).
-- None: F, I and W take 1 ms, B 2 ms, messages no time.
+- None: what a greedy order or a searched one was made for, in ms; or else F, I and W take 1 ms,
+  B 2 ms, messages no time.
 """
 
-Slow = Mapping[int, Union[str, float]]
+Slow = Mapping[int, str | float]
 """Ranks that compute more slowly, by rank: ``{3: "10%"}`` or ``{3: 0.1}``."""
 
-Memory = Union[str, int, Sequence[Union[str, int]], Mapping[int, Union[str, int]]]
+Memory = Union[str, int, Sequence[str | int], Mapping[int, str | int]]
 """Most bytes that ranks may hold: ``"80GB"`` all, ``["80GB", "40GB"]`` each, ``{3: "40GB"}`` some."""
 
 
 def memory_in_words(memory: Memory | None) -> str | None:
-    """As the command line has it."""
+    """In the command line's form."""
     if memory is None or isinstance(memory, str):
         return memory
     if isinstance(memory, Mapping):
-        return ",".join(f"{rank}:{limit}" for rank, limit in memory.items())
+        return ",".join(f"{rank}:{_bytes(limit)}" for rank, limit in memory.items())
     if isinstance(memory, Sequence):
-        return ",".join(str(limit) for limit in memory)
-    return str(whole("memory", memory))
+        return ",".join(_bytes(limit) for limit in memory)
+    return _bytes(memory)
+
+
+def _bytes(limit: str | int) -> str:
+    return limit if isinstance(limit, str) else f"{whole('memory', limit)}B"
 
 
 def _plain(value: Any) -> Any:
-    """What YAML can hold, of NumPy's and other numbers too."""
+    """Values for YAML, converted from NumPy's and other numbers too."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (str, bool, int, float)) or value is None:
@@ -54,7 +60,7 @@ def _plain(value: Any) -> Any:
 
 
 def _yaml(value: Any) -> str:
-    """One value in YAML's flow style. Words stand without quotes, as cost files have them."""
+    """A value in YAML's flow style. Words stand without quotes, as in cost files."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {_yaml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
@@ -69,7 +75,8 @@ UNNAMED_COSTS = "--costs=<costs>"
 
 
 def in_words(costs: Costs) -> str:
-    """What a command line would say of them, for people; a dict of dicts has no short form."""
+    """The costs in the short form of the command line, for people; a dict of dicts has no short
+    form."""
     if not isinstance(costs, Mapping):
         return UNNAMED_COSTS
     return "--cost=" + ",".join(f"{key}={_yaml(value)}" for key, value in _plain(costs).items())
@@ -84,7 +91,7 @@ def request_of(
     sharding: str | None = None,
     bucket: str | None = None,
 ) -> tuple[list[str], dict[str, str]]:
-    """The options of the command line, and what stands beside them in a request."""
+    """The options of the command line, and the further keys of a request."""
     words = options(work=work, mesh=mesh, sharding=sharding, bucket=bucket)
     for rank, share in (slow or {}).items():
         share = share if isinstance(share, str) else f"{100 * float(share):.12g}%"

@@ -1,4 +1,4 @@
-"""What is raised when a schedule is wrong."""
+"""Exceptions for wrong schedules."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 
 class ScheduleError(ValueError):
-    """A text says something that is wrong: a schedule, a plan, a file of torch's, a timeline.
+    """A mistake in a text: a schedule, a plan, a file of torch's, a timeline.
 
     ``str(error)`` is the whole message, with every finding, its line of the text and its notes, as
     the command line prints it. The attributes are of the first finding.
 
     Attributes:
-        file: the file it is in; ``"<text>"`` for a text that was given as such.
-        line, column: where, both from 1; columns count bytes.
-        rank: the rank that its message names first; None if it names none.
-        code: which kind of finding, as ``"deadlock"``.
+        file: the mistake's file; ``"<text>"`` for a text without a file.
+        line, column: the place, both from 1; columns count bytes.
+        rank: the first rank in the message; None if the message names no rank.
+        code: the kind of finding, as ``"deadlock"``.
         findings: all of them: ``code``, ``file``, ``line``, ``column``, ``message``, ``where``,
             ``notes`` and ``count`` of each.
     """

@@ -1,4 +1,4 @@
-"""Plans: what each rank does, in order."""
+"""Plans: each rank's actions, in order."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .timeline import Timeline
 
 
 class Plan:
-    """What each rank does, in order, for one P and M. It never changes.
+    """Each rank's actions, in order, for one P and M. A plan never changes.
 
     ``plan.actions`` and its columns are read-only NumPy arrays over the memory of the plan itself:
-    one item an action, those of rank 0 first. ``print(plan)`` shows it as text.
+    an item per action, the actions of rank 0 first. ``print(plan)`` shows the plan as text.
     """
 
     def __init__(self, step: _core.Step):
@@ -46,12 +46,12 @@ class Plan:
 
     @property
     def microbatches(self) -> int:
-        """How many there are in a step."""
+        """The number of microbatches in a step."""
         return int(self._described[1]["microbatches"])
 
     @property
     def lowered(self) -> bool:
-        """Whether sends and receives are among the actions."""
+        """True if sends and receives are among the actions."""
         return bool(self._described[1]["lowered"])
 
     @property
@@ -61,12 +61,12 @@ class Plan:
 
     @property
     def ranks(self) -> list[list[str]]:
-        """What each rank does, as text: ``[["0F0", "0F1&1B0", ...], ...]``."""
+        """Each rank's actions, as text: ``[["0F0", "0F1&1B0", ...], ...]``."""
         return [list(rank) for rank in self._described[1]["ranks"]]
 
     @property
     def text(self) -> str:
-        """The plan as a text that ``stringline.load`` reads."""
+        """The plan as a text for ``stringline.load``."""
         return self._described[0]
 
     @functools.cached_property
@@ -80,7 +80,7 @@ class Plan:
 
     @functools.cached_property
     def first(self) -> npt.NDArray[np.uint32]:
-        """Those of rank r are ``actions[first[r]:first[r + 1]]``."""
+        """The actions of rank r are ``actions[first[r]:first[r + 1]]``."""
         return array_of(self._step, "action_first")
 
     @property
@@ -125,23 +125,23 @@ class Plan:
         sharding: str | None = None,
         model: Path | None = None,
     ) -> Proof:
-        """Proves that everything is there, nothing is used too early, and the step ends.
+        """Proves that the plan is complete, uses no value too early, and comes to an end.
 
         Args:
-            layout: which messages share a communicator: ``"edge"`` (the default), ``"pair"``,
-                ``"updown"`` or ``"shared"``.
-            buffers: how many messages a channel buffers; 0 by default: a send waits.
+            layout: the sharing of communicators among messages: ``"edge"`` (the default),
+                ``"pair"``, ``"updown"`` or ``"shared"``.
+            buffers: the number of messages that a channel buffers; 0 by default: a send waits.
             lazy: communicators connect at their first call.
             activations: most stage activations that a rank may hold.
             memory: most bytes that a rank may hold, as ``"80GB"``; a list is a limit for each rank,
-                a dict is those of some. Needs costs that say sizes.
-            costs: what says sizes (``memory.*``, or a model's shape).
-            sharding: what copies of the pipeline share out.
-            model: a run file, as ``"run.yaml"``: sizes are those that its training holds. The
-                command line counts them: there has to be a ``stringline`` on the path.
+                a dict has limits for some ranks. Needs costs with sizes.
+            costs: the source of sizes (``memory.*``, or a model's shape).
+            sharding: the state shared out among copies of the pipeline.
+            model: a run file, as ``"run.yaml"``: sizes are those of its training. The command line
+                counts them: a ``stringline`` must be on the path.
 
         Raises:
-            ScheduleError: the plan is wrong; the message says why, and where it is written.
+            ScheduleError: the plan is wrong; the message gives the reason and the place.
         """
         words, beside = request_of(costs, sharding=sharding)
         words += options(
@@ -176,20 +176,20 @@ class Plan:
         sharding: str | None = None,
         bucket: str | None = None,
     ) -> Timeline:
-        """When everything happens, in virtual time, at these costs (``stringline.Costs``).
+        """The plan's timeline, in virtual time, at these costs (``stringline.Costs``).
 
         Args:
             costs: of F, B, I, W, messages and so on; a plain number is microseconds.
             layout: as for ``check``.
-            messages: ``"early"`` (the default), or ``"as-written"``: messages go where the plan has
-                them, as in torch's runtime.
+            messages: ``"early"`` (the default), or ``"as-written"``: messages in the plan's own
+                order, as in torch's runtime.
             slow: ranks that compute more slowly: ``{3: "10%"}``.
-            work: what the costs are of: ``"stage"``, ``"rank"`` or ``"model"``.
+            work: the unit of the costs: ``"stage"``, ``"rank"`` or ``"model"``.
             mesh, sharding, bucket: copies of the pipeline: ``"data=16,shard=8"``, ``"parameters"``,
                 ``"25MiB"``.
 
         Raises:
-            ScheduleError: the plan is wrong: it is checked before.
+            ScheduleError: the plan is wrong: every plan is checked first.
         """
         words, beside = request_of(
             costs, slow=slow, work=work, mesh=mesh, sharding=sharding, bucket=bucket
@@ -202,31 +202,31 @@ class Plan:
         return self.simulate(costs, **how).report()
 
     def compare(self, other: Plan | Timeline, costs: Costs = None, **how: Any) -> Comparison:
-        """This plan's step beside another one's, both at these costs."""
+        """This plan's step beside another plan's, both at these costs."""
         if isinstance(other, Plan):
             other = other.simulate(costs, **how)
         return self.simulate(costs, **how).compare(other)
 
     def explain(self, action: str, costs: Costs = None, **how: Any) -> Explanation:
-        """Why an action (``"1I1"``) starts when it does at these costs."""
+        """Why an action (``"1I1"``) starts at its time at these costs."""
         return self.simulate(costs, **how).explain(action)
 
     def with_messages(self, *, layout: str | None = None) -> Plan:
-        """The plan with the sends and receives that its actions imply."""
+        """The plan with the sends and receives implied by its actions."""
         result = call("lowered", {"args": options(layout=layout)}, self._step)
         return Plan(step_of(result))
 
     def to_torch_csv(self, form: str = "compute", costs: Costs = None) -> str:
-        """The plan as ``torch.distributed.pipelining`` reads it.
+        """The plan in the notation of ``torch.distributed.pipelining``.
 
         Args:
-            form: ``"compute"``: what a rank computes, torch adds messages; ``"comms"``: with
-                messages, collectives and waits, for torch 2.15 and later; ``"comms-2.14"``: without
-                waits, for torch before that.
-            costs: messages stand where a step at these costs wants them.
+            form: ``"compute"``: computations only, torch adds messages; ``"comms"``: with messages,
+                collectives and waits, for torch 2.15 and later; ``"comms-2.14"``: without waits,
+                for torch before that.
+            costs: messages are placed for a step at these costs.
 
         Raises:
-            ScheduleError: the plan is wrong, or torch's notation cannot say it.
+            ScheduleError: the plan is wrong, or has no form in torch's notation.
         """
         words, beside = request_of(costs)
         request = {"args": words, "form": f"torch-{form}", **beside}
@@ -236,7 +236,7 @@ class Plan:
         return _plan_of, (self.text, self.schedule)
 
     def __len__(self) -> int:
-        """How many actions there are."""
+        """The number of actions."""
         return len(self.actions)
 
     def __str__(self) -> str:
@@ -247,7 +247,7 @@ class Plan:
         return f"<Plan {self.schedule} {named}: {len(self)} actions on {len(self.first) - 1} ranks>"
 
     def of(self, rank: int) -> npt.NDArray[np.void]:
-        """The actions of one rank."""
+        """The actions of a rank."""
         rank = whole("rank", rank)
         if not 0 <= rank < len(self.first) - 1:
             raise IndexError(f"there is no rank {rank}")

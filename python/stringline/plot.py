@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Iterator
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,20 +18,27 @@ if TYPE_CHECKING:
 
 _NS_OF_MS = 1e6
 _HEIGHT = 0.86  # of a rank's row
+_BAR = 0.08  # of a box: the bar of a marked stage
 
 
 def _shades(timeline: Timeline, rank: int) -> dict[int, int]:
-    """Of every stage of the rank; in a bidirectional schedule by its pipe."""
+    """The shade of every stage of the rank, from 0 to 3: odd shades are darker, shades from 2 on
+    have a bar. Stages of the first pipe count before those of the next."""
     plan = timeline.plan
-    stages = np.flatnonzero(plan.rank_of_stage == rank)
-    if plan.pipes:
-        return {int(stage): int(plan.pipe_of_stage[stage]) for stage in stages}
-    return {int(stage): index % 2 for index, stage in enumerate(stages)}
+    where = list(zip(plan.rank_of_stage.tolist(), plan.pipe_of_stage.tolist()))
+    most = max(Counter(where).values(), default=1)
+    seen: Counter[int] = Counter()
+    shades = {}
+    for stage in np.flatnonzero(plan.rank_of_stage == rank).tolist():
+        pipe = where[stage][1]
+        shades[stage] = (pipe * most + seen[pipe]) % 4
+        seen[pipe] += 1
+    return shades
 
 
 def _rows(events: npt.NDArray[np.void]) -> Iterator[tuple[npt.NDArray[np.void], float, float]]:
-    """Events with the top and the height of their boxes in the row: what shares the rank stands
-    above each other."""
+    """Events with the top and the height of their boxes in the row: actions that share the rank are
+    stacked."""
     joined = events["joined"]
     shared = joined | np.append(joined[1:], False)
     yield events[~shared], 0, _HEIGHT
@@ -46,13 +55,18 @@ def _draw_rank(ax: Axes, timeline: Timeline, rank: int, fills: list[list[str]]) 
                     continue
                 start = boxes["start_ns"] / _NS_OF_MS
                 length = boxes["end_ns"] / _NS_OF_MS - start
+                spans = list(zip(start.tolist(), length.tolist()))
+                below = rank - _HEIGHT / 2 + top
                 ax.broken_barh(
-                    list(zip(start.tolist(), length.tolist())),
-                    (rank - _HEIGHT / 2 + top, height),
-                    facecolors=colours[shade],
+                    spans,
+                    (below, height),
+                    facecolors=colours[shade % 2],
                     edgecolor="white",
                     linewidth=0.4,
                 )
+                if shade >= 2:
+                    bar = height * _BAR
+                    ax.broken_barh(spans, (below + height - bar, bar), facecolors="#222222")
 
 
 def draw(timeline: Timeline, ax: Axes | None) -> Axes:

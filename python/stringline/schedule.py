@@ -1,9 +1,10 @@
-"""Schedules: texts of the language, those of the library, and those that Python makes."""
+"""Schedules: texts of the language, the library's, and schedules made in Python."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, NamedTuple, Sequence, Union
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Union
 
 from ._calls import Path, call, is_text, options, parameters, path_of, step_of
 from .plan import Plan
@@ -12,7 +13,7 @@ _UNNAMED = "<text>"
 
 
 class Action(NamedTuple):
-    """One action of a rank: ``Action(3, "F", 7)`` is ``3F7``, stage 3's forward of microbatch 7.
+    """An action of a rank: ``Action(3, "F", 7)`` is ``3F7``, stage 3's forward of microbatch 7.
 
     ``kind`` is one of ``stringline.KINDS``; ``microbatch`` is None for a collective.
     """
@@ -25,7 +26,7 @@ class Action(NamedTuple):
         return f"{self.stage}{self.kind}{'' if self.microbatch is None else self.microbatch}"
 
 
-Cell = Union[str, Action, Sequence[Union[str, Action]]]
+Cell = Union[str, Action, Sequence[str | Action]]
 """An action, as text or ``Action``; or a list of those that share the rank."""
 
 
@@ -36,13 +37,13 @@ def _words(cell: Cell) -> str:
 
 
 class Schedule:
-    """A text that says orders for every P and M: a schedule, or a plan, which is for one of them.
+    """A text with orders for every P and M: a schedule, or a plan, which is for a single P and M.
 
     ``stringline.load`` reads one, ``Schedule.build`` makes one.
     """
 
     def __init__(self, text: str, *, name: str = _UNNAMED):
-        """Parses ``text``. ``name`` is the file that messages name, and beside which ``use`` looks.
+        """Parses ``text``. ``name`` is the file for messages, and the base of paths in ``use``.
 
         Raises:
             ScheduleError: the text does not parse.
@@ -78,17 +79,17 @@ class Schedule:
         again: bool = False,
         **more: int,
     ) -> Plan:
-        """What each rank does in which order, for these parameters.
+        """Each rank's actions in order, for these parameters.
 
         Args:
-            P, M: ranks and microbatches. Of a text that is a plan: None.
-            schedule: which one of the text; the last by default.
-            again: search for orders anew, whatever is kept of earlier searches.
+            P, M: ranks and microbatches. For the text of a plan: None.
+            schedule: the name of a schedule in the text; the last by default.
+            again: search for orders anew, without the kept orders of earlier searches.
             more: the schedule's other parameters.
 
         Raises:
             ScheduleError: the schedule is wrong, or refuses these parameters.
-            ValueError: a parameter is missing, or there is none of that name.
+            ValueError: a parameter is missing or unknown.
         """
         words = options(schedule=schedule, again=again) + parameters({"P": P, "M": M, **more})
         request = {"file": self.name, "text": self.text, "args": words}
@@ -103,15 +104,15 @@ class Schedule:
         microbatches: int | None = None,
         name: str = "built",
     ) -> Schedule:
-        """A plan from what each rank does: ``build([["0F0", "0B0"], ["1F0", "1B0"]])``.
+        """A plan from each rank's actions: ``build([["0F0", "0B0"], ["1F0", "1B0"]])``.
 
-        It is checked like any other: ``build(...).plan().check()``.
+        The plan is checked like any other: ``build(...).plan().check()``.
 
         Args:
-            ranks: for every rank its actions in order; several that share the rank are a list of
-                their own, or joined by ``&``.
-            stages: the rank of every stage; by default who performs its first action.
-            microbatches: how many; by default as many as the actions name.
+            ranks: for every rank its actions in order; actions that share the rank are an inner
+                list, or joined by ``&``.
+            stages: the rank of every stage; by default the rank of its first action.
+            microbatches: their number; by default as many as the actions name.
             name: a word for messages and pictures.
         """
         if not re.fullmatch(r"\w+", name):
@@ -151,14 +152,14 @@ def load(source: Path, *, name: str = _UNNAMED) -> Schedule:
     """A schedule from a file, from the library, or from a text.
 
     Args:
-        source: a path (``.sched``, ``.plan``, or ``.csv`` of torch's); the name of one of the
-            library, as ``"zb_v"`` (``stringline.library`` lists them); or a text: a str with a line
-            end or a brace is one.
-        name: what messages call a text.
+        source: a path (``.sched``, ``.plan``, or ``.csv`` of torch's); the name of a library
+            schedule, as ``"zb_v"`` (``stringline.library`` lists them); or a text: any str with a
+            line end or a brace.
+        name: the name of a text in messages.
 
     Raises:
-        ScheduleError: it does not parse.
-        FileNotFoundError: there is no such file and no such schedule.
+        ScheduleError: the text does not parse.
+        FileNotFoundError: neither a file nor a library schedule has this name.
     """
     if is_text(source, "\n{"):
         return Schedule(str(source), name=name)
@@ -170,5 +171,5 @@ def load(source: Path, *, name: str = _UNNAMED) -> Schedule:
 
 
 def library() -> tuple[str, ...]:
-    """The names of the published schedules that ``load`` knows."""
+    """The names of the published schedules for ``load``."""
     return tuple(one["name"] for one in call("library", {}).figures)

@@ -1,11 +1,12 @@
-"""Schedules that nobody wrote."""
+"""Search for new schedules."""
 
 from __future__ import annotations
 
 import functools
 import os
 import tempfile
-from typing import Any, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 from . import _core
 from ._calls import Path, call, is_text, options, parameters, path_of, step_of
@@ -25,7 +26,7 @@ from .timeline import Timeline, load_timeline
 
 
 class Found(Answer):
-    """The best schedule that was found, beside a bound that no order is below (``search``)."""
+    """The best schedule found, beside a lower bound for all orders (``search``)."""
 
     def __init__(self, text: str, figures: Mapping[str, Any], step: _core.Step):
         shown = {key: value for key, value in figures.items() if key != "schedule"}
@@ -39,7 +40,7 @@ class Found(Answer):
 
     @property
     def value_us(self) -> float:
-        """The makespan, or what else was to be short, in microseconds."""
+        """The makespan, or the minimised quantity, in microseconds."""
         return float(self["value_us"])
 
     @property
@@ -49,22 +50,23 @@ class Found(Answer):
 
     @property
     def gap(self) -> float:
-        """How far above the bound it is at most, as a share of the bound."""
+        """The largest possible distance from the optimum, as a share of the bound."""
         return float(self["gap"])
 
     @property
     def proven(self) -> bool:
-        """Whether nothing better exists."""
+        """True if the order is proven optimal."""
         return bool(self["proven"])
 
     @functools.cached_property
     def plan(self) -> Plan:
-        """What each rank does."""
+        """Each rank's actions."""
         return self.schedule.plan(P=self["P"], M=self["M"])
 
     @property
     def timeline(self) -> Timeline:
-        """Its step at the costs of the search, with the stages that it made recompute."""
+        """Its step at the costs of the search, with recompute in the stages chosen by the
+        search."""
         return Timeline(self._step)
 
 
@@ -98,28 +100,28 @@ def search(
     bucket: str | None = None,
     **more: int,
 ) -> Found:
-    """Looks for the best order there is time for, on all cores; Ctrl-C stops it.
+    """Looks for the best order within the given time, on all cores; Ctrl-C stops the search.
 
     Args:
         P, M: ranks and microbatches.
         costs: as for ``Plan.simulate``, with the options at the end.
-        begin: begin with this schedule's order, and keep its stages where they are; ``schedule``
-            says which one of its text, ``more`` are its other parameters.
-        place: where stages live: ``"line"`` (the default), ``"v"``, ``"loop N"``, ``"wave N"``,
+        begin: begin with this schedule's order, and keep its stages where they are; ``schedule`` is
+            its name in the text, ``more`` are its other parameters.
+        place: the ranks of stages: ``"line"`` (the default), ``"v"``, ``"loop N"``, ``"wave N"``,
             ``"any"``.
-        split: ``"any"``: also find which of the ``layers`` each stage holds, for costs of the whole
-            model (``work="model"``, or a model's shape, which says the layers).
+        split: ``"any"``: also split the ``layers`` among stages, for costs of the whole model
+            (``work="model"``, or a model's shape, which gives the layers).
         minimize: ``"makespan"`` (the default), ``"span"`` or ``"period"``.
         activations: most stage activations that a rank may hold.
         memory: most bytes that a rank may hold, as ``"80GB"``; a list is a limit for each rank, a
-            dict is those of some.
+            dict has limits for some ranks.
         kinds: ``"F,B"``, ``"F,I,W"`` or ``"F,B,I,W"`` (the default).
         pairs: F & B and F & I may share a rank.
-        recompute: which stages do: ``"none"``, ``"all"``, or ``"any"``, the best choice; by default
-            as the costs say.
-        seconds: how long at most; 10 by default.
-        iterations: in the place of a time: so many, which give the same on every machine.
-        seed: what chance is drawn from; 1 by default.
+        recompute: the stages that recompute: ``"none"``, ``"all"``, or ``"any"``, the best choice;
+            by default as in the costs.
+        seconds: the longest time; 10 by default.
+        iterations: their number instead of a time, with equal results on every machine.
+        seed: of the random numbers; 1 by default.
     """
     words, beside = request_of(
         costs, slow=slow, work=work, mesh=mesh, sharding=sharding, bucket=bucket
@@ -150,7 +152,7 @@ def search(
 
 
 def _path(begin: Schedule | Path, folder: str) -> str:
-    """A file with that schedule."""
+    """A file with the found schedule."""
     if not isinstance(begin, Schedule):
         if not is_text(begin, "\n{"):
             return path_of(begin)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Iterable, Mapping, Union
+from collections.abc import Iterable, Mapping
+from typing import Any, Union
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from .schedule import Schedule
 
 Swept = Union[Schedule, Path]
 
-# Figures of a step that was simulated; of others they are NaN.
+# Figures of simulated steps; NaN for others.
 _FIGURES = (
     "makespan_us",
     "bubble",
@@ -73,22 +74,22 @@ def sweep(
     frame: bool | None = None,
     **ranges: int | str | Iterable[int],
 ) -> Any:
-    """How long a step takes for many schedules and parameters, simulated on all cores.
+    """The times of steps for many schedules and parameters, simulated on all cores.
 
     ``sweep(["1f1b", "zb_h1"], {"F": 10, "I": 10, "W": 10}, P=4, M=range(4, 33, 4))``
 
     Args:
-        schedules: one or several: ``Schedule``, or what ``load`` takes.
-        costs: as for ``Plan.simulate``, with the options behind it.
-        frame: True for a pandas DataFrame, False for a dict of NumPy columns; by default a frame
-            where pandas is installed.
-        ranges: values of parameters: a number, several, or a text as ``"2..64"``, ``"P..4*P"``
-            (one may use those before it). A schedule gets those that it has.
+        schedules: one or several: ``Schedule``, or any source for ``load``.
+        costs: as for ``Plan.simulate``, with the options at the end.
+        frame: True for a pandas DataFrame, False for a dict of NumPy columns; by default a frame if
+            pandas is installed.
+        ranges: values of parameters: a number, several, or a text as ``"2..64"``, ``"P..4*P"`` (a
+            range may use earlier parameters). A schedule gets only its own parameters.
 
     Returns:
-        One row a point and schedule: ``schedule``, the parameters that vary, ``makespan_us``,
+        A row per point and schedule: ``schedule``, the parameters that vary, ``makespan_us``,
         ``bubble`` and others as shares of 1, ``peak_activations``, ``actions``, ``stages``; NaN
-        where the schedule ``refused`` the parameters, or is ``wrong`` for them: why.
+        where the schedule ``refused`` the parameters, or is ``wrong`` for them, with the reason.
     """
     if isinstance(schedules, (Schedule, str, os.PathLike)):
         schedules = [schedules]

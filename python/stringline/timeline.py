@@ -1,4 +1,4 @@
-"""Timelines: what happened when, simulated or recorded."""
+"""Timelines: the times of all actions, simulated or recorded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _LARGEST_PAGE = 20_000_000  # bytes, in a notebook
 
-# What is written by the end of a file's name, and the option that asks for it.
+# Formats by the ending of a file's name, with the option of each.
 _FORMATS = {
     ".html": "html",
     ".svg": "svg",
@@ -35,13 +35,13 @@ _FORMATS = {
 
 
 class Timeline:
-    """When every action of a step starts and ends. It never changes.
+    """Start and end of every action of a step. A timeline never changes.
 
     ``timeline.events`` and its columns are read-only NumPy arrays over the memory of the timeline
-    itself: one item an event, those of rank 0 first, sends and receives among them. Their times are
-    nanoseconds from the start of the step; figures that end in ``_us`` are microseconds.
+    itself: an item per event, the events of rank 0 first, including sends and receives. Their times
+    are nanoseconds from the start of the step; figures that end in ``_us`` are microseconds.
 
-    In a notebook it shows itself as a page to zoom and search in.
+    In a notebook a timeline is shown as a page to zoom and search in.
     """
 
     def __init__(self, step: _core.Step):
@@ -54,7 +54,7 @@ class Timeline:
 
     @functools.cached_property
     def summary(self) -> Summary:
-        """How long the step takes, and who waits for what."""
+        """The time of the step, and the waits of each rank."""
         result = call("summary", {}, self._step)
         return Summary(result.text, result.figures)
 
@@ -65,28 +65,28 @@ class Timeline:
 
     @property
     def layout(self) -> str:
-        """Which messages share a communicator: ``"edge"``, ``"pair"``, ``"updown"`` or
+        """The sharing of communicators among messages: ``"edge"``, ``"pair"``, ``"updown"`` or
         ``"shared"``."""
         return str(self._described[1]["layout"])
 
     @property
     def text(self) -> str:
-        """The timeline as a text that ``stringline.load_timeline`` reads."""
+        """The timeline as a text for ``stringline.load_timeline``."""
         return self._described[0]
 
     @property
     def makespan_us(self) -> float:
-        """How long the step takes, in microseconds: the latest end of anything."""
+        """The time of the step, in microseconds: the latest end of any event."""
         return self.summary.makespan_us
 
     @property
     def bubble(self) -> float:
-        """How long a rank is idle on average, as a share of the makespan."""
+        """The mean idle time of a rank, as a share of the makespan."""
         return self.summary.bubble
 
     @property
     def plan(self) -> Plan:
-        """The plan that was performed, with its sends and receives."""
+        """The performed plan, with its sends and receives."""
         from .plan import Plan
 
         return Plan(self._step)
@@ -96,13 +96,13 @@ class Timeline:
         """All events: ``kind``, ``joined``, ``stage``, ``microbatch``, ``start_ns``, ``end_ns``.
 
         ``stringline.KINDS[kind]`` is the kind's name. A joined event shares the rank, and start and
-        end, with the one before it. Messages are from when they leave to when they arrive.
+        end, with the event before. A message lasts from its departure to its arrival.
         """
         return array_of(self._step, "events")
 
     @functools.cached_property
     def first(self) -> npt.NDArray[np.uint32]:
-        """Those of rank r are ``events[first[r]:first[r + 1]]``."""
+        """The events of rank r are ``events[first[r]:first[r + 1]]``."""
         return array_of(self._step, "event_first")
 
     @property
@@ -142,38 +142,39 @@ class Timeline:
         return array_of(self._step, "parts")
 
     def of(self, rank: int) -> npt.NDArray[np.void]:
-        """The events of one rank."""
+        """The events of a rank."""
         rank = whole("rank", rank)
         if not 0 <= rank < len(self.first) - 1:
             raise IndexError(f"there is no rank {rank}")
         return self.events[self.first[rank] : self.first[rank + 1]]
 
     def report(self, *, runs: int | None = None, seed: int | None = None) -> Report:
-        """Where the time goes, how far the step is from the best possible, and what would help.
+        """The uses of the step's time, its distance from the best possible, and remedies.
 
         Args:
-            runs: where the costs have a jitter, how many steps are drawn; 200 by default.
-            seed: what the first of them is drawn from; 1 by default.
+            runs: the number of random steps, for costs with a jitter; 200 by default.
+            seed: of the first random step; 1 by default.
         """
         result = call("report", {"args": options(runs=runs, seed=seed)}, self._step)
         return Report(result.text, result.figures)
 
     def compare(self, other: Timeline) -> Comparison:
-        """This step beside another: what the other spends more, and on what."""
+        """This step beside another: the actions and waits on which the other spends more."""
         if not isinstance(other, Timeline):
             raise TypeError(f"expected a Timeline, got {type(other).__name__}")
         result = call("compare", {}, self._step, other._step)
         return Comparison(result.text, result.figures)
 
     def calibrate(self) -> str:
-        """What its actions cost, as the text of a cost file: costs at which a simulation repeats it.
+        """The costs of its actions, as the text of a cost file: at these costs a simulation repeats
+        the step.
 
-        ``plan.simulate(step.calibrate())`` is the step without what disturbed it.
+        ``plan.simulate(step.calibrate())`` is the step without its disturbances.
         """
         return call("calibrate", {}, self._step).text
 
     def explain(self, action: str, *, all: bool = False) -> Explanation:
-        """Why an action starts when it does: every wait, back to the start of the step.
+        """Why an action starts at its time: every wait, back to the start of the step.
 
         Args:
             action: stage, kind and microbatch, as ``"1I1"``.
@@ -184,10 +185,10 @@ class Timeline:
         return Explanation(result.text, result.figures)
 
     def html(self, *, force: bool = False) -> str:
-        """The page to zoom and search in: one file that needs nothing else.
+        """The page to zoom and search in: a single file that needs nothing else.
 
         Raises:
-            ValueError: it has more than 100 MB, and ``force`` is not given.
+            ValueError: the page has more than 100 MB, and ``force`` is not given.
         """
         return call("draw", {"args": options(html="-", force=force)}, self._step).text
 
@@ -197,6 +198,7 @@ class Timeline:
         Args:
             width: in points; 720 by default.
             lanes: parts, messages and collectives as lines of their own.
+            fold: cut into bands below each other, in which actions can be told apart.
             no_title: leave out the title.
             palette: ``"color"`` or ``"grey"``.
             ranks, time, microbatches: draw a part: ``"0..3"``, ``"0..200ms"``, ``"0..7"``.
@@ -205,10 +207,10 @@ class Timeline:
 
     def save(self, path: Path, **how: Any) -> None:
         """Writes a page (``.html``), a picture (``.svg``), a trace for ui.perfetto.dev
-        (``.pftrace``), one in Chrome's format (``.json``), or the timeline (``.timeline``).
+        (``.pftrace``), a trace in Chrome's format (``.json``), or the timeline (``.timeline``).
 
-        A picture may also be a ``.pdf`` or ``.png``: the command line draws them, so there has to
-        be a ``stringline`` on the path.
+        A picture may also be a ``.pdf`` or ``.png``: the command line draws them, so a
+        ``stringline`` must be on the path.
 
         ``how`` is as for ``svg``, or ``force=True`` for more than 100 MB.
         """
@@ -251,7 +253,7 @@ class Timeline:
         return load_timeline, (self.text,)
 
     def __len__(self) -> int:
-        """How many events there are."""
+        """The number of events."""
         return len(self.events)
 
     def __str__(self) -> str:
@@ -267,7 +269,7 @@ def load_timeline(source: Path, *, name: str = "<text>") -> Timeline:
     """A recorded timeline (``.timeline``) from a file, or from its text: a str with line ends.
 
     Raises:
-        ScheduleError: it is wrong.
+        ScheduleError: the timeline is wrong.
     """
     request = {"file": path_of(name), "text": str(source)}
     if not is_text(source, "\n"):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ._calls import call, is_text, path_of, step_of
 from .plan import Plan
-
 
 Orders = Mapping[int, Sequence[Any]]
 
@@ -33,8 +33,9 @@ def _orders_of(schedule: object) -> Orders:
 
 
 def _as_performed(actions: Sequence[Any]) -> list[str]:
-    """GPipe and 1F1B of one stage a rank keep no order, but make one for pictures. It has
-    reductions, and counts the forwards of 1F1B's last rank from 1; they are performed from 0 on."""
+    """GPipe and 1F1B of a stage per rank keep no order, but make an order for pictures. This order
+    has reductions, and counts the forwards of 1F1B's last rank from 1; they are performed from 0
+    on."""
     cells = ["" if action is None else str(action) for action in actions]
     forwards = 0
     for i, cell in enumerate(cells):
@@ -45,16 +46,16 @@ def _as_performed(actions: Sequence[Any]) -> list[str]:
 
 
 def from_torch(schedule: object, *, name: str = "torch") -> Plan:
-    """A plan from one of torch's schedules.
+    """A plan from a schedule of torch's.
 
     Args:
-        schedule: the path of a ``.csv`` file that torch wrote, the text of one (a str with a comma
-            or a line end), a schedule object of torch's, or its ``pipeline_order``: a dict of lists
-            of actions, by rank.
-        name: a word for messages and pictures; that of the file where there is one.
+        schedule: the path of a ``.csv`` file of torch's, the text of such a file (a str with a
+            comma or a line end), a schedule object of torch's, or its ``pipeline_order``: a dict of
+            lists of actions, by rank.
+        name: a word for messages and pictures; by default the file's name.
 
     Raises:
-        ScheduleError: the notation is wrong. ``plan.check()`` says whether the schedule is.
+        ScheduleError: the notation is wrong. A wrong schedule is found by ``plan.check()``.
     """
     if isinstance(schedule, (str, os.PathLike)) and not is_text(schedule, ",\n"):
         file = path_of(schedule)
@@ -67,7 +68,7 @@ def from_torch(schedule: object, *, name: str = "torch") -> Plan:
 
 
 def _csv_of(orders: Orders) -> str:
-    """As torch writes them: a row a rank, an empty cell where it does nothing."""
+    """In torch's form: a row per rank, an empty cell without an action."""
     if sorted(orders) != list(range(len(orders))):
         raise ValueError(f"expected ranks from 0 on, got {sorted(orders)}")
     rows = [orders[rank] for rank in range(len(orders))]

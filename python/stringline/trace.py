@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Iterable
+from collections.abc import Iterable
 
 from ._calls import Path, Result, call, options, path_of, step_of, whole
 from .answers import Imported
@@ -11,7 +11,7 @@ from .timeline import Timeline
 
 
 class TracedTimeline(Timeline):
-    """A step that torch's profiler traced, as a timeline: what happened when."""
+    """A step traced by torch's profiler, as a timeline."""
 
     def __init__(self, result: Result):
         super().__init__(step_of(result))
@@ -21,16 +21,16 @@ class TracedTimeline(Timeline):
 
 
 def from_trace(paths: Path | Iterable[Path], *, step: int | None = None) -> TracedTimeline:
-    """A timeline from traces of torch's profiler, one a rank.
+    """A timeline from traces of torch's profiler, a trace per rank.
 
     Args:
         paths: a folder with them, or files: ``.json``, or gzipped ``.json.gz``.
-        step: as the profiler counts (``ProfilerStep#N``); by default the last that is whole on every
-            rank.
+        step: the profiler's number (``ProfilerStep#N``); by default the last step that is whole on
+            every rank.
 
     Raises:
-        ValueError: a trace is cut, says no rank, or holds no ranges of torch's pipeline runtime;
-            one of a rank is missing or there twice; the message names the file.
+        ValueError: a trace is cut, names no rank, or holds no ranges of torch's pipeline runtime; a
+            rank has no trace or two; the message names the file.
     """
     files = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     words = options(step=None if step is None else whole("step", step))

@@ -1,4 +1,4 @@
-// Where buffers may begin: at multiples of kBufferAlignment bytes.
+// Buffers begin at multiples of kBufferAlignment bytes.
 #pragma once
 
 #include <cstdint>

@@ -11,8 +11,11 @@
 namespace stringline {
 namespace {
 
-// Of a long line, as those of a CSV file are, keeps a part around *column. Returns how many more
-// bytes than columns the dots take that stand for the rest.
+// The most findings of one code that are rendered; the rest are counted.
+constexpr int kMostRendered = 10;
+
+// Shortens a long line, such as a row of a CSV file, to a part around *column. Dots stand for the
+// rest; the result is the number of bytes by which the dots exceed their columns.
 size_t ShortenAround(std::string* line, size_t* column) {
   constexpr size_t kWidest = 160;
   constexpr size_t kBefore = 40;
@@ -33,8 +36,8 @@ size_t ShortenAround(std::string* line, size_t* column) {
   return (before.empty() ? 0 : kDots.size() - 1) + after.size();
 }
 
-// The source line of `span` and a marker under it. A span over several lines is marked to the end
-// of its first one.
+// The source line of `span` with a marker below. A span over several lines is marked to the end of
+// the first.
 std::string Excerpt(const Source& source, Span span, absl::string_view where) {
   const LineColumn begin = source.Locate(span.begin);
   std::string line(source.LineAt(span.begin));
@@ -54,7 +57,7 @@ std::string Excerpt(const Source& source, Span span, absl::string_view where) {
   return out;
 }
 
-// How many letters to add, drop, change or swap with the next one; small and capital are the same.
+// The number of letters to add, drop, change or swap with the next; case is ignored.
 size_t EditDistance(absl::string_view a, absl::string_view b) {
   const auto same = [](char x, char y) { return absl::ascii_tolower(x) == absl::ascii_tolower(y); };
   std::vector<size_t> before, last(b.size() + 1), row(b.size() + 1);
@@ -106,7 +109,13 @@ const Diagnostic* RefusalIn(const Diagnostics& diagnostics) {
 
 std::string Render(const Diagnostics& diagnostics, const Source& source) {
   std::string out;
+  std::map<Code, int> told;
+  int left_out = 0;
   for (const Diagnostic& d : diagnostics.findings()) {
+    if (++told[d.code] > kMostRendered) {
+      left_out += d.count;
+      continue;
+    }
     const LineColumn at = source.Locate(d.span.begin);
     const std::string& path = source.PathAt(d.span.begin);
     absl::StrAppend(&out, path, ":", at.line, ":", at.column, ": error: ", d.text);
@@ -119,12 +128,16 @@ std::string Render(const Diagnostics& diagnostics, const Source& source) {
       if (note.has_place) absl::StrAppend(&out, Excerpt(source, note.span, note.where));
     }
   }
+  if (left_out > 0) {
+    absl::StrAppend(&out, left_out, left_out == 1 ? " more error" : " more errors",
+                    " of these kinds; --json has all of them\n");
+  }
   return out;
 }
 
 std::string ClosestName(absl::string_view name, const std::vector<std::string>& candidates) {
   std::string best;
-  // Something must be the same: of one letter no other letter is close.
+  // At least one letter must agree; hence no other letter is close to a name of one letter.
   size_t best_distance = std::min(name.size(), std::max<size_t>(1, name.size() / 3) + 1);
   constexpr size_t kLongest = 100;
   if (name.size() > kLongest) return best;

@@ -1,5 +1,5 @@
-// Findings about a text the user wrote: the parser, the elaborator and the checker add them, and
-// go on, so that one run reports all of them.
+// Findings about a text of the user. The parser, the elaborator and the checker add them and go on,
+// so that one run reports all of them.
 //
 // A finding is a place, a fact, and then the other places (notes). Text is lower case, without a
 // full stop, names in quotes, what was seen rather than what is forbidden.
@@ -16,7 +16,7 @@
 
 namespace stringline {
 
-// Which kind of finding; diagnostics.def is the table of them all.
+// The kind of a finding; diagnostics.def is the table of them all.
 enum class Code : uint8_t {
 #define X(name, slug, meaning) name,
 #include "schedlang/base/diagnostics.def"
@@ -46,16 +46,16 @@ struct Diagnostic {
   std::string text;
   std::string where;  // as in Note; empty for none
   std::vector<Note> notes;
-  int count = 1;  // how many findings of this code and place were merged into this one
+  int count = 1;  // the findings of this code and place that were merged into this
 };
 
 class Diagnostics {
  public:
-  // Adds a finding. One with the same code and place as an earlier one is merged into it: the
-  // earlier one stays as it is, its count goes up, and what is written to the result is dropped.
-  // `count`: how many findings of this place are added at once.
+  // Adds a finding, or merges it into an earlier finding of the same code and place: then only the
+  // earlier count goes up, and writes to the result are dropped. `count`: the number of findings
+  // added at once.
   Diagnostic& Add(Code code, Span span, std::string text, int count = 1);
-  // Whether an earlier finding would take in one of this code and place.
+  // True if an earlier finding has this code and place.
   bool Has(Code code, Span span) const { return index_.count({code, span.begin, span.end}) > 0; }
 
   bool empty() const { return findings_.empty(); }
@@ -64,14 +64,14 @@ class Diagnostics {
  private:
   std::vector<Diagnostic> findings_;
   std::map<std::tuple<Code, uint32_t, uint32_t>, size_t> index_;  // code and place -> finding
-  Diagnostic merged_;  // what Add returns for a merged finding: written to, never shown
+  Diagnostic merged_;  // the result of Add for a merged finding: written to, never shown
 };
 
-// Why a schedule is not for these parameters: it requires others, or takes none of that size. Null
-// when it is for them, right or wrong.
+// The finding by which a schedule refuses these parameters: a `require`, or a size outside of what
+// the schedule takes. Null if the schedule accepts them, right or wrong.
 const Diagnostic* RefusalIn(const Diagnostics& diagnostics);
 
-// All findings as text, in the order they were added:
+// All findings as text, in order of addition:
 //
 //   zbv.sched:14:22: error: rank 1 waits forever at 2I0
 //      14 |     repeat r { I up; F up }

@@ -1,4 +1,4 @@
-// A hash that is the same on every machine: FNV-1a, number by number.
+// FNV-1a over numbers: a hash with the same value on every machine.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Numbers that name things: a rank, a stage, a microbatch.
+// Ids of ranks, stages and microbatches.
 //
 // They do not mix: a StageId is not a RankId, and neither is an int. `value` counts from 0; a
 // default-made id is -1, "none".

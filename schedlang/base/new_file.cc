@@ -10,25 +10,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/status.h"
 
 namespace stringline {
 namespace {
 
-bool MakeFolderOf(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  if (error) errno = error.value();
-  return !error;
-}
-
-int Open(const std::string& path, int mode) {
-  const int file = open(path.c_str(), mode, 0666);
-  if (file >= 0 || errno != ENOENT || !MakeFolderOf(path)) return file;
-  return open(path.c_str(), mode, 0666);
-}
-
-// A rename is on the disk when its folder is. Some file systems cannot say so: then it is as good
-// as it gets.
+// A rename reaches the disk with its folder. Some file systems cannot sync a folder; their error is
+// ignored.
 void ForceFolderOf(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   const int file = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -48,29 +36,36 @@ int WriteAll(int file, absl::string_view bytes) {
   return 0;
 }
 
-NewFile::NewFile(int file, std::string path, std::string part, bool keeps)
-    : file_(file), path_(std::move(path)), part_(std::move(part)), keeps_(keeps) {}
+NewFile::NewFile(std::string path, std::string part, bool keeps)
+    : path_(std::move(path)), part_(std::move(part)), keeps_(keeps) {}
 
 NewFile::NewFile(NewFile&& other) noexcept
     : file_(std::exchange(other.file_, -1)),
       path_(std::move(other.path_)),
       part_(std::move(other.part_)),
-      keeps_(other.keeps_) {}
+      keeps_(other.keeps_),
+      folders_(std::move(other.folders_)) {}
+
+absl::Status NewFile::Open(int mode) {
+  file_ = open(part_.c_str(), mode | O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (file_ >= 0) return absl::OkStatus();
+  if (errno != ENOENT) return CannotWrite(errno);
+  const std::error_code error =
+      folders_.Make(std::filesystem::absolute(part_).parent_path().string());
+  if (error) return CannotWrite(error.value());
+  file_ = open(part_.c_str(), mode | O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  return file_ >= 0 ? absl::OkStatus() : CannotWrite(errno);
+}
 
 absl::StatusOr<NewFile> NewFile::Create(const std::string& path) {
-  const std::string part = absl::StrCat(path, ".", getpid(), ".tmp");
-  const int opened = Open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC);
-  const int error = errno;
-  NewFile file(opened, path, part, /*keeps=*/false);
-  if (opened < 0) return file.CannotWrite(error);
+  NewFile file(path, absl::StrCat(path, ".", getpid(), ".tmp"), /*keeps=*/false);
+  SL_RETURN_IF_ERROR(file.Open(O_EXCL));
   return file;
 }
 
 absl::StatusOr<NewFile> NewFile::CreateAs(const std::string& path, const std::string& part) {
-  const int opened = Open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
-  const int error = errno;
-  NewFile file(opened, path, part, /*keeps=*/true);
-  if (opened < 0) return file.CannotWrite(error);
+  NewFile file(path, part, /*keeps=*/true);
+  SL_RETURN_IF_ERROR(file.Open(O_TRUNC));
   return file;
 }
 
@@ -80,13 +75,19 @@ NewFile::~NewFile() {
   if (!keeps_) unlink(part_.c_str());
 }
 
+void NewFile::Discard() {
+  if (file_ < 0) return;
+  close(std::exchange(file_, -1));
+  unlink(part_.c_str());
+}
+
 absl::Status NewFile::Append(absl::string_view bytes) {
   const int error = WriteAll(file_, bytes);
   return error == 0 ? absl::OkStatus() : CannotWrite(error);
 }
 
 absl::Status NewFile::Commit() {
-  // Where a file system knows no such thing, it says EINVAL.
+  // A file system without fsync says EINVAL.
   int error = fsync(file_) != 0 && errno != EINVAL ? errno : 0;
   if (close(std::exchange(file_, -1)) != 0 && error == 0) error = errno;
   if (error == 0 && rename(part_.c_str(), path_.c_str()) != 0) error = errno;

@@ -1,4 +1,4 @@
-// Opens a file that is read piece by piece, or mapped.
+// Opens a file to read it in pieces or to map it.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace stringline {
 
-// A descriptor, which the caller closes. Does not wait for anybody to open the other end of a pipe.
-// Errors begin with the path: NotFound; PermissionDenied for all else that keeps it from opening.
+// A descriptor, which the caller closes. Does not wait for a pipe's writer. Errors begin with the
+// path: NotFound; PermissionDenied for every other reason.
 absl::StatusOr<int> OpenToRead(const std::string& path);
 
 }  // namespace stringline

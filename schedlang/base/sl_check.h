@@ -1,5 +1,5 @@
-// CHECK: our own bugs, never the user's. Prints the condition and what is streamed into it, then
-// aborts. It stays on in release builds.
+// CHECK: our own bugs, never the user's. Prints the condition and the values streamed into the
+// check, then aborts; also in release builds.
 #pragma once
 
 #include <cstdlib>

@@ -1,5 +1,8 @@
 #include "schedlang/base/source.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -13,6 +16,16 @@
 
 namespace stringline {
 namespace {
+
+// True for a device such as /dev/zero, whose bytes never end. A terminal has an end.
+bool IsEndless(const std::string& path, const std::filesystem::file_status& status) {
+  if (!std::filesystem::is_character_file(status)) return false;
+  const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (file < 0) return false;
+  const bool is_terminal = isatty(file) == 1;
+  close(file);
+  return !is_terminal;
+}
 
 // In pieces: a pipe does not say how much will come.
 absl::StatusOr<std::string> ReadAll(std::istream& in, const std::string& name, uint64_t most_bytes,
@@ -89,6 +102,9 @@ absl::StatusOr<std::string> ReadBytes(const std::string& path, uint64_t most_byt
   }
   if (std::filesystem::is_directory(status)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": is a directory, not a file"));
+  }
+  if (IsEndless(path, status)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": is a device, not a file"));
   }
   std::ifstream in(path, std::ios::binary);
   if (!in) return absl::PermissionDeniedError(absl::StrCat(path, ": ", std::strerror(errno)));

@@ -1,5 +1,5 @@
-// Threads that may not be there: a limit of the user, of the container or of the memory for their
-// stacks ends what the system gives.
+// Threads that the system may refuse: limits of the user, of the container or of memory for stacks
+// apply.
 #pragma once
 
 #include <functional>
@@ -10,13 +10,13 @@
 
 namespace stringline {
 
-// Starts `count` threads that run `work` and appends them to `threads`. ResourceExhausted when the
-// system does not start one; those before it run, and the caller joins them as ever.
+// Starts `count` threads that run `work`, and appends them to `threads`. ResourceExhausted when the
+// system refuses a thread; earlier threads run, and the caller joins them.
 absl::Status StartThreads(int count, const std::function<void()>& work,
                           std::vector<std::thread>* threads);
 
-// Does `work` on `count` threads at once, this one among them, and waits for all of them. Where the
-// system has fewer, those do it.
+// Runs `work` on `count` threads, among them the caller's, and waits for all. Uses fewer threads if
+// the system refuses more.
 void WorkOnThreads(int count, const std::function<void()>& work);
 
 }  // namespace stringline

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kDeepestYaml = 16;
 
-// Looks at everything that a text says and keeps the first complaint.
+// Visits every event of a text and keeps the first complaint.
 class YamlLooker final : public YAML::EventHandler {
  public:
   bool complained() const { return !complaint_.empty(); }
@@ -48,7 +48,7 @@ class YamlLooker final : public YAML::EventHandler {
   void OnMapEnd() override { --depth_; }
 
  private:
-  // "?" is the tag of what has none, "!" that of a quoted word.
+  // "?" is the tag of an untagged plain word, "!" of a quoted word.
   void LookAt(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     if (anchor != YAML::NullAnchor) Complain(mark, "an anchor ('&'); leave it out");
     if (!tag.empty() && tag != "?" && tag != "!") {

@@ -1,4 +1,4 @@
-// YAML files as this project reads them: one document of maps, lists and words.
+// Reads YAML files: a single document of maps, lists and words.
 #pragma once
 
 #include <yaml-cpp/yaml.h>
@@ -8,9 +8,9 @@
 
 namespace stringline {
 
-// The text's only document. InvalidArgument "FILE:LINE: …" for what is not YAML, for a text without
-// a document or with two, and for what would be read as something else than it says: anchors,
-// aliases, tags, merge keys, and nesting deeper than any file of ours has.
+// The text's only document. InvalidArgument "FILE:LINE: …" for a text that is not YAML or has no
+// document or two, and for features that would change the reading silently: anchors, aliases, tags,
+// merge keys, and deeper nesting than in any file of ours.
 absl::StatusOr<YAML::Node> LoadYaml(const Source& source);
 
 }  // namespace stringline

@@ -1,10 +1,10 @@
-// The rule `collectives`: what a plan does with the parameters of its stages.
+// The rule `collectives`: the use of the parameters of stages.
 //
-// A stage that is ever unsharded or resharded begins sharded, every stage where all are
-// (CheckOptions::sharded), and then F, B, I and W find its parameters there. Gradients are reduced
-// once, behind the stage's last B or W, and for every stage if for any. The k-th stages of all
-// pipes are reduced together, so the ranks that hold them do their reductions in one order, and
-// gather nothing behind one that others need to come to it.
+// A stage with any UNSHARD or RESHARD begins sharded, with CheckOptions::sharded every stage does;
+// then F, B, I and W need its parameters unsharded. Gradients are reduced once, behind the stage's
+// last B or W, and for every stage if for any. The k-th stages of all pipes are reduced together,
+// so the ranks that hold them reduce in one order, and gather nothing behind a reduction if other
+// members need the gathered parameters before they come to it.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "schedlang/check/meetings.h"
 #include "schedlang/check/rules.h"
-#include "schedlang/messages/replica_reductions.h"
+#include "schedlang/plan/replica_reductions.h"
 
 namespace stringline {
 namespace {
@@ -149,7 +149,7 @@ class CollectiveRule {
   const Plan& plan_;
   Diagnostics* diagnostics_;
   std::vector<State> states_;  // by stage
-  bool any_;                   // collectives at all, or they are needed
+  bool any_;                   // the plan has collectives, or needs them
   bool any_reduced_ = false;
 };
 

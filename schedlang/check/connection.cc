@@ -1,7 +1,6 @@
-// The rule `connection`: communicators that connect at their first call, which blocks the host of a
-// rank until all members of the communicator have come to theirs. Hosts wait for nothing else, so
-// only the order of the first calls matters. (A communicator of all ranks is connected at the
-// start.)
+// The rule `connection`: a communicator connects at its first call, which blocks the host of a rank
+// until all members have come to their first calls. Hosts wait for nothing else, so only the order
+// of the first calls matters. (A communicator of all ranks is connected at the start.)
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,13 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "schedlang/check/meetings.h"
 #include "schedlang/check/rules.h"
-#include "schedlang/messages/channels.h"
-#include "schedlang/messages/communicators.h"
+#include "schedlang/plan/channels.h"
+#include "schedlang/plan/communicators.h"
 
 namespace stringline {
 namespace {
 
-// The first calls of every rank, and where they stand.
+// The first calls of every rank, and their actions.
 struct FirstCalls {
   MeetingSteps members;
   std::vector<std::vector<uint32_t>> actions;  // by rank and step: the first action of the call
@@ -28,7 +27,7 @@ FirstCalls FindFirstCalls(const Plan& plan, const Channels& channels, const Comm
   for (int r = 0; r < plan.ranks(); ++r) {
     std::vector<std::vector<int>> steps;
     std::vector<uint32_t> actions;
-    uint32_t call = 0;  // the first action of the group that the last step belongs to
+    uint32_t call = 0;  // the first action of the current group
     for (uint32_t i = plan.first[r]; i < plan.first[r + 1]; ++i) {
       const Action& action = plan.actions[i];
       if (!action.joined) call = i;

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/effects.h"
+#include "schedlang/plan/effects.h"
 
 namespace stringline {
 namespace {
@@ -125,7 +125,7 @@ std::string DescribeAlive(const Plan& plan, RankId rank, uint32_t last) {
     if (action.kind == ActionKind::kUnshard) gathered.insert(action.stage);
     if (action.kind == ActionKind::kReshard) gathered.erase(action.stage);
     const int change = ActivationChange(action.kind);
-    // What a part of the peak's own group releases is still there at the peak.
+    // A value released by a part of the peak's own group is still live at the peak.
     const bool releases = change < 0 && !(i <= last && last - i < GroupAt(plan.actions, i).size());
     if (change > 0) alive[action.stage].insert(action.microbatch.value);
     if (releases) alive[action.stage].erase(action.microbatch.value);

@@ -1,5 +1,5 @@
-// What a rank's memory holds while it goes through its list: stage activations, bytes, and receive
-// buffers. By the order of the list, so a bound for every run.
+// The live memory of a rank along its list: stage activations, bytes, and receive buffers. Counted
+// by the order of the list, so a bound for every run.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "schedlang/memory/stage_sizes.h"
-#include "schedlang/plan.h"
+#include "schedlang/plan/plan.h"
 
 namespace stringline {
 
 // The largest number of stage activations that `rank` holds at once (+1 at F, -1 at B or W; the
-// parts of a group count together), and the first action at which it does.
+// parts of a group count together), and the first action with that number.
 struct PeakActivations {
   int count = 0;
   uint32_t action = 0;  // index into Plan::actions: the last part of the group
@@ -22,18 +22,17 @@ PeakActivations PeakActivationsOf(const Plan& plan, RankId rank);
 // The most of any rank.
 int MostActivationsOf(const Plan& plan);
 
-// The same in bytes: the resident ones, the values that are alive, and parameters that are
-// gathered, by the order of the list.
-// What a rank allocates (MemoryPlan) is more: temporaries, values that others may still read, bytes
-// that no value fits.
+// The peak in bytes by the order of the list: resident bytes, live values, and gathered parameters.
+// A rank's allocation (MemoryPlan) is larger: temporaries, values that others may still read, and
+// gaps between values.
 struct PeakBytes {
   int64_t bytes = 0;
   uint32_t action = 0;
 };
 PeakBytes PeakBytesOf(const Plan& lowered, RankId rank, const std::vector<StageSizes>& bytes);
 
-// The most messages that the rank has posted receives for and not yet used up: the size of the
-// pool its receive buffers come from.
+// The most receive buffers that the rank needs at once: a buffer is in use from the post of its
+// receive to the release of its value.
 int ReceiveBuffersOf(const Plan& lowered, RankId rank);
 
 // "stage 0: microbatches 0 .. 4, 7; stage 7: microbatch 2; gathered: stage 0, 7": the activations

@@ -27,7 +27,7 @@ class Hall {
   void Run() {
     std::vector<int> arriving;
     for (size_t m = 0; m < at_.size(); ++m) arriving.push_back(static_cast<int>(m));
-    // Members that have just come to a step; then those whose step may be over.
+    // Every member comes to its first step; then members go on whose step may be over.
     for (const int member : arriving) Arrive(member);
     while (!ready_.empty()) {
       const int member = ready_.back();

@@ -1,9 +1,9 @@
-// Meetings: what only happens when all who take part have come to it, one after the other.
+// Meetings: events that take place only when all their members have come to them.
 //
-// Connecting a communicator is one, and so is a collective. Each member has a list of steps; a step
-// is one or more meetings that it waits for at once. The member goes on to its next step when all
-// of them have taken place, and a meeting takes place when all of its members have come to a step
-// that names it. Nothing else holds them up.
+// Connecting a communicator is a meeting, and so is a collective. Each member has a list of steps;
+// a step is a set of meetings that the member waits for at once. The member goes on to its next
+// step when all of them have taken place, and a meeting takes place when all of its members have
+// come to a step that names it. Nothing else holds them up.
 #pragma once
 
 #include <vector>
@@ -16,14 +16,15 @@ struct MeetingSteps {
   int meetings = 0;
 };
 
-// A circle of members, each waiting at a meeting for the next one, which has not come to it.
+// A link of a cycle: a member waits at a meeting to which the next member has not come.
 struct MeetingWait {
   int member = 0;
-  int step = 0;     // where it stands
-  int meeting = 0;  // one of that step, which the next member of the circle has still to come to
+  int step = 0;     // the member's current step
+  int meeting = 0;  // a meeting of the step, to which the next member of the cycle has still to
+                    // come
 };
 
-// The shortest circle that is left when nobody can go on; empty when all members come to their end.
+// A shortest cycle of the members that cannot go on; empty when all members come to their end.
 std::vector<MeetingWait> FindMeetingCircle(const MeetingSteps& members);
 
 }  // namespace stringline

@@ -1,9 +1,9 @@
-// The rule `memory`: what a rank holds at most, against what it may hold. Bytes are those of the
-// memory plan. With a model they are what the executor allocates for the rank from start to end,
-// by its kernels for the CPU: parameters, gradients, moments, values, messages, temporaries, a
-// step's tokens; not the host's own copies of tokens and losses, nor what libraries take for
-// themselves. With costs they are what those say of stages and microbatches; temporaries are not
-// among them. The place shown is where most of them are in use.
+// The rule `memory`: the most bytes of a rank, against its limit. Bytes are those of the memory
+// plan. With a model they are the executor's allocation for the rank from start to end, by its
+// kernels for the CPU: parameters, gradients, moments, values, messages, temporaries, a step's
+// tokens; not the host's own copies of tokens and losses, nor memory of libraries. With costs they
+// are the given bytes of stages and microbatches, without temporaries. The place shown is the
+// action with the most bytes in use.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -41,7 +41,7 @@ void FindOverfullRank(const Plan& plan, const CheckOptions& options, Diagnostics
       << "a limit in bytes needs the bytes of every stage";
   absl::StatusOr<MemoryPlan> memory = MemoryPlan();
   if (options.memory.is_given()) memory = PlanMemory(plan, options.sizes);
-  SL_CHECK(memory.ok()) << memory.status();  // it ends: an earlier rule
+  SL_CHECK(memory.ok()) << memory.status();  // the plan ends by an earlier rule
   for (int r = 0; r < plan.ranks(); ++r) {
     const RankId rank(r);
     if (plan.of(rank).empty()) continue;

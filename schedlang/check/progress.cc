@@ -1,6 +1,6 @@
-// The rule `progress`: the plan is run, and if it stops, every stream waits for some others. That
-// is a graph, and the finding is a shortest circle in it. How many buffers would help is found by
-// halving, since more buffers never hurt.
+// The rule `progress`: the plan is run; if it stops, every stream waits for others. These waits
+// form a wait-for graph, and the finding is a shortest cycle of it. More buffers never hurt, so the
+// number of buffers that would help is found by bisection.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -11,14 +11,14 @@
 #include "schedlang/check/replay.h"
 #include "schedlang/check/rules.h"
 #include "schedlang/check/waits.h"
-#include "schedlang/effects.h"
+#include "schedlang/plan/effects.h"
 
 namespace stringline {
 namespace {
 
-// One thing that somebody waits for: the node it stands in, and its action there. A rank, and a
-// receive that has started, wait for the computation that makes their value, too, as long as it has
-// not ended: a circle over computations alone is shorter than one over the messages between them.
+// A dependency in the wait-for graph: the node waited for, and its action. A rank, and a started
+// receive, also wait for the computation that produces their value, until it has ended: a cycle
+// over computations alone is shorter than a cycle over the messages between them.
 struct Wait {
   int node = -1;
   uint32_t action = 0;
@@ -37,7 +37,7 @@ class WaitGraph {
     }
   }
 
-  // A shortest circle of waits: who waits, and what for.
+  // A shortest cycle of the graph: nodes, each with the wait for the next.
   std::vector<std::pair<int, Wait>> Circle() const {
     std::vector<std::vector<int>> edges(waits_.size());
     for (size_t n = 0; n < waits_.size(); ++n) {
@@ -65,13 +65,13 @@ class WaitGraph {
     if (Collects(node)) return RankId(node - CollectivesOf(RankId(0)));
     return IsRank(node) ? RankId(node) : stopped_.queues().all[QueueOf(node)].rank;
   }
-  // The action that the node waits with.
+  // The action at the node's head.
   uint32_t HeadOf(int node) const {
     if (Collects(node)) return stopped_.collected(RankOf(node));
     return IsRank(node) ? stopped_.cursor(RankId(node)) : stopped_.head(QueueOf(node)).front();
   }
 
-  // The part of a rank's next group that lacks a value from another rank, and what it lacks.
+  // The part of a rank's next group that lacks a value from another rank, and that value.
   std::pair<uint32_t, Values> Lack(RankId rank) const {
     const uint32_t begin = stopped_.cursor(rank);
     if (begin == plan_.first[rank.value + 1]) return {begin, Values{0}};
@@ -85,7 +85,7 @@ class WaitGraph {
   }
 
  private:
-  // The receive of what the rank's next group lacks. The rule `dataflow` has found it listed.
+  // The receive of the value that the rank's next group lacks. It exists by the rule `dataflow`.
   std::vector<Wait> RankWaits(RankId rank) const {
     if (stopped_.LacksGather(rank)) return {{CollectivesOf(rank), stopped_.collected(rank)}};
     const auto [part, lacks] = Lack(rank);
@@ -110,7 +110,7 @@ class WaitGraph {
     const absl::Span<const uint32_t> parts = stopped_.head(queue);
     if (parts.empty()) return {};
     if (!stopped_.started(queue)) {
-      // Some computation listed before it has not ended; its values come from those too.
+      // Waits for a computation listed before the call; its values come from such computations too.
       const int rank = stopped_.queues().all[queue].rank.value;
       uint32_t before = parts.front();
       while (before > plan_.first[rank] && !IsCompute(plan_.actions[before].kind)) --before;
@@ -144,14 +144,14 @@ class WaitGraph {
     return waits;
   }
 
-  // The send that the receive matches.
+  // The send matched by the receive.
   uint32_t SenderOf(int channel, uint32_t recv) const {
     const auto recvs = stopped_.recvs(channel);
     return stopped_.sends(
         channel)[std::lower_bound(recvs.begin(), recvs.end(), recv) - recvs.begin()];
   }
 
-  // The computation that makes what `send` sends, if it has not ended.
+  // The computation that produces the value of `send`, if it has not ended.
   void AddMaker(uint32_t send, std::vector<Wait>* waits) const {
     const Action& sends = plan_.actions[send];
     const RankId rank = plan_.stage(sends.stage).rank;
@@ -165,7 +165,7 @@ class WaitGraph {
     }
   }
 
-  // What a started part waits for; none if it has ended.
+  // The wait of a started part; none if it has ended.
   Wait PartnerOf(uint32_t part) const {
     const bool send = IsSend(plan_.actions[part].kind);
     const int channel = stopped_.channels().Of(plan_, plan_.actions[part]);
@@ -187,13 +187,13 @@ class WaitGraph {
   std::vector<std::vector<Wait>> waits_;
 };
 
-// Puts a circle into words.
+// Puts a cycle into words.
 class CircleText {
  public:
   CircleText(const Plan& plan, const Replay& stopped, const WaitGraph& graph)
       : plan_(plan), stopped_(stopped), graph_(graph), circle_(graph.Circle()) {
     SL_CHECK(!circle_.empty()) << "the replay stops without a circle";
-    // Begin with a computation if there is one: that is what a rank is seen to hang at.
+    // Begin with a computation if possible: a rank is seen to hang at a computation.
     const auto first = std::find_if(circle_.begin(), circle_.end(),
                                     [&](const auto& link) { return graph_.IsRank(link.first); });
     if (first != circle_.end()) std::rotate(circle_.begin(), first, circle_.end());
@@ -230,13 +230,13 @@ class CircleText {
     }
     return out;
   }
-  // The action whose line a message about the node marks.
+  // The action whose line is marked in a message about the node.
   uint32_t HeadPart(size_t i) const {
     const int node = Node(i);
     return graph_.IsRank(node) ? graph_.Lack(RankId(node)).first : graph_.HeadOf(node);
   }
 
-  // Whether link i waits for a computation of another rank, whose value will be sent.
+  // True if link i waits for a computation of another rank, whose value will be sent.
   bool IsForValue(size_t i) const {
     const int node = Node(i);
     if (!graph_.IsRank(Node(i + 1)) || graph_.Collects(node)) return false;
@@ -249,8 +249,8 @@ class CircleText {
     return Describe(plan_, action.stage, action.microbatch, lacks);
   }
 
-  // ", which stands behind 3SEND_B0 in the queue of communicator 0-1": when what is waited for is
-  // not what its node waits with itself.
+  // ", which stands behind 3SEND_B0 in the queue of communicator 0-1": if the awaited action is not
+  // at the head of its node.
   std::string Behind(size_t i) const {
     const int next = Node(i + 1);
     const uint32_t awaited = WaitOf(i).action;
@@ -299,7 +299,7 @@ class CircleText {
                         ", but waits at ", Head(i), ": ", Reason(i));
   }
 
-  // How the last link comes back to the first.
+  // The link from the last node of the cycle to the first.
   std::string Closing() const {
     const std::string rank = absl::StrCat("rank ", graph_.RankOf(Node(0)).value);
     const size_t last = circle_.size() - 1;
@@ -320,8 +320,8 @@ bool EndsWith(const Plan& plan, CommLayout layout, int buffers) {
   return Replay(plan, layout, buffers).Run();
 }
 
-// "safe only from k = 3 on: …", the least number of buffers with which the plan ends; "" if none
-// makes it end. More buffers never hurt.
+// "safe only from k = 3 on: …", the least number of buffers with which the plan ends; "" if no
+// number does.
 std::string LeastBuffers(const Plan& plan, const CheckOptions& options) {
   int most = 1;
   for (const Action& action : plan.actions) most += IsSend(action.kind) ? 1 : 0;

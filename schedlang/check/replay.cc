@@ -1,5 +1,5 @@
-// Ranks and queues are tasks on a list of those that may go on. A task goes as far as it can and
-// wakes whoever may have waited for that. When the list is empty, nothing can run any more.
+// Ranks and queues are tasks on a list of tasks that may go on. A task goes as far as possible and
+// wakes the tasks that may wait for its progress. When the list is empty, nothing can run any more.
 #include "schedlang/check/replay.h"
 
 #include <algorithm>
@@ -7,7 +7,8 @@
 namespace stringline {
 namespace {
 
-// Walks every rank's list as the rank issues it: a receive counts as there once it is issued.
+// Walks every rank's list in issue order: a received value counts as live once its receive is
+// issued.
 bool IssuedInOrder(const Plan& plan) {
   LiveValues issued(plan);
   for (size_t i = 0; i < plan.actions.size();) {
@@ -40,7 +41,7 @@ Replay::Replay(const Plan& plan, CommLayout layout, int buffers, Collectives col
     const Action& action = plan.actions[i];
     if (!IsMessage(action.kind)) continue;
     const int channel = channels_.Of(plan, action);
-    // A message to one's own rank, or to nobody, never goes: it blocks nothing but itself.
+    // A message to its own rank, or without a peer, never goes: it blocks nothing but itself.
     if (channel < 0) {
       lost_ = true;
       continue;
@@ -90,7 +91,7 @@ bool Replay::LacksGather(RankId rank) const {
   return false;
 }
 
-// Performs the collectives that stand before the rank's cursor.
+// Performs the collectives before the rank's cursor.
 void Replay::AdvanceCollectives(int rank) {
   for (uint32_t& i = collected_[rank]; i < cursor_[rank]; ++i) {
     if (!comes_[i]) continue;

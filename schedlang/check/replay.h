@@ -1,32 +1,32 @@
-// Runs a lowered plan until nothing can run. Checking for deadlock and simulating both stand on it.
+// Runs a lowered plan until nothing can run: the deadlock check, whose model the simulator shares.
 //
-// The model, which is NCCL's at its strictest:
+// The model is NCCL's at its strictest:
 //
 // - Every rank has a compute stream that performs its groups in the plan's order. A group starts
-//   when all needs of all its parts are there; what it gives exists when it has ended.
+//   when all needs of all its parts are live; the values it gives exist when it has ended.
 // - Every rank has an in-order stream of calls for each communicator it uses (communicators.h). A
 //   call is a send, a receive, or several joined by `&` (one call on each communicator they use).
 //   It starts when the call before it has ended, the values of its sends exist, and every
-//   computation that the rank lists before it has ended. Its parts go on independently, and it
-//   ends when all of them have.
-// - The k-th send from one rank to another meets the k-th receive, whatever they carry. Without
+//   computation that the rank lists before it has ended. Its parts go on independently, and the
+//   call ends when all of them have.
+// - The k-th send from a rank to another meets the k-th receive, whatever they carry. Without
 //   buffers both end when both have started. With k buffers a send ends as long as fewer than k
 //   messages of its channel are sent and not received; a receive ends when its message was sent.
 // - Collectives never wait, unless asked for: then those of a rank follow each other, each when
-//   what is listed before it has ended, a reduction of replicas ends when all ranks have come to it
-//   (replica_reductions.h), and a group starts when the last UNSHARD of its stages has ended.
+//   everything listed before it has ended, a reduction of replicas ends when all ranks have come to
+//   it (replica_reductions.h), and a group starts when the last UNSHARD of its stages has ended.
 //
-// Who runs first among those that can does not change the outcome: the streams form a Kahn network.
-// Cost: linear in actions.
+// The order in which ready streams run does not change the outcome: they form a Kahn network. Cost:
+// linear in actions.
 #pragma once
 
 #include <vector>
 
-#include "schedlang/effects.h"
-#include "schedlang/messages/channels.h"
-#include "schedlang/messages/communicators.h"
-#include "schedlang/messages/replica_reductions.h"
-#include "schedlang/plan.h"
+#include "schedlang/plan/channels.h"
+#include "schedlang/plan/communicators.h"
+#include "schedlang/plan/effects.h"
+#include "schedlang/plan/plan.h"
+#include "schedlang/plan/replica_reductions.h"
 
 namespace stringline {
 
@@ -40,15 +40,15 @@ class Replay {
   // True when every action ran and the step is whole (effects.h).
   bool Run();
 
-  // What stands where, for whoever explains why a replay stopped.
+  // The state of a stopped replay, from which the cause of the stop can be explained.
   const Channels& channels() const { return channels_; }
   const CommQueues& queues() const { return queues_; }
   const LiveValues& live() const { return live_; }
-  // Index of the first action that the compute stream of `rank` has not performed (a compute
-  // action, or the end of the rank).
+  // Index of the next action of the compute stream of `rank` (a compute action, or the end of the
+  // rank).
   uint32_t cursor(RankId rank) const { return cursor_[rank.value]; }
-  // Where collectives are performed: the reduction at which those of the rank wait, or where its
-  // computation stands; and whether the group at the rank's cursor waits for a gather behind it.
+  // With performed collectives: the reduction at which the rank's collectives wait, or its cursor;
+  // and true if the group at the rank's cursor waits for a gather behind that reduction.
   uint32_t collected(RankId rank) const {
     return collects_ ? collected_[rank.value] : cursor_[rank.value];
   }
@@ -62,7 +62,7 @@ class Replay {
         .subspan(calls.first[calls.next], calls.first[calls.next + 1] - calls.first[calls.next]);
   }
   bool started(int queue) const { return calls_[queue].started; }
-  // How far a channel is: messages started and ended on both sides.
+  // The progress of a channel: messages started and ended on both sides.
   struct Progress {
     uint32_t sends_started = 0, sends_ended = 0, recvs_started = 0, recvs_ended = 0;
   };
@@ -83,7 +83,7 @@ class Replay {
     std::vector<uint32_t> parts;  // indices of actions
     std::vector<uint32_t> first;
     uint32_t next = 0;  // the call at the head
-    uint32_t left = 0;  // its parts that have not ended, once it has started
+    uint32_t left = 0;  // parts of the started call that have not ended
     bool started = false;
   };
 
@@ -111,20 +111,20 @@ class Replay {
   std::vector<Calls> calls_;                      // by queue
   std::vector<std::vector<int>> queues_of_rank_;  // by rank
   std::vector<int> ready_;                        // ranks, then queues at ranks() + queue
-  std::vector<char> queued_;                      // by task of `ready_`: whether it is there
+  std::vector<char> queued_;                      // by task: is in `ready_`
   bool lost_ = false;
-  // Of collectives, where they are performed.
+  // State of performed collectives.
   bool collects_ = false;
   ReplicaReductions reductions_;
   std::vector<uint32_t> missing_;    // by reduction: ranks that have not come
   std::vector<uint32_t> collected_;  // by rank
-  std::vector<char> came_;           // by rank: it has come to the reduction at collected_
-  std::vector<char> comes_;          // by action: with this one
+  std::vector<char> came_;           // by rank: has come to the reduction at collected_
+  std::vector<char> comes_;          // by action: its rank comes with this member
   std::vector<uint32_t> gathered_;   // by action: one past the UNSHARD of its stage; 0: none
 };
 
-// Whether a step of the lowered plan ends well when ranks issue their actions in the plan's order:
-// every action stands after what gives its needs on its own rank, and the replay ends.
+// True if a step of the lowered plan ends well when ranks issue their actions in the plan's order:
+// on each rank every action follows the producers of its needs, and the replay ends.
 bool Ends(const Plan& lowered, CommLayout layout = CommLayout::kEdge, int buffers = 0);
 
 }  // namespace stringline

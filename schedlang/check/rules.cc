@@ -1,5 +1,5 @@
 // Three rules that need no run of the plan. `complete` counts the work on every microbatch;
-// `dataflow` goes down each list and asks whether what an action needs was given above it;
+// `dataflow` goes down each list and looks for a producer of every need above its consumer;
 // `matching` lays the sends and the receives of a channel side by side.
 #include "schedlang/check/rules.h"
 
@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "schedlang/base/sl_check.h"
-#include "schedlang/effects.h"
-#include "schedlang/messages/channels.h"
+#include "schedlang/plan/channels.h"
+#include "schedlang/plan/effects.h"
 
 namespace stringline {
 
@@ -21,7 +21,7 @@ Note NoteAt(const Plan& plan, const Action& action, std::string text) {
 
 namespace {
 
-// How often each kind of work was done for one stage and microbatch.
+// Counts of each kind of work on a stage's microbatch.
 struct Tally {
   uint8_t forward = 0, backward = 0, input = 0, weight = 0;
   void Count(ActionKind kind) {
@@ -35,7 +35,7 @@ struct Tally {
   }
 };
 
-// What is wrong with a stage's work on one microbatch, in words.
+// The fault in a stage's work on a microbatch, in words.
 std::string Fault(const Tally& t) {
   if (t.forward == 0 && t.backward + t.input + t.weight == 0) return "is never done";
   if (t.forward == 0) return "has no forward";
@@ -48,7 +48,39 @@ std::string Fault(const Tally& t) {
   return "has an input gradient, but never its weight gradient";
 }
 
-// The first action of the rank that gives what `action` lacks; plan.actions.size() for none.
+// The action that shows the fault of a microbatch, and the earlier action that it repeats.
+struct Shown {
+  const Action* at = nullptr;     // null: no action is on the microbatch
+  const Action* first = nullptr;  // null: no action is repeated
+};
+
+Shown ShownOf(const Plan& plan, StageId stage, int microbatch) {
+  Shown shown;
+  std::vector<const Action*> done;
+  const RankId rank = plan.stage(stage).rank;
+  for (uint32_t i = plan.first[rank.value]; i < plan.first[rank.value + 1]; ++i) {
+    const Action& action = plan.actions[i];
+    if (!IsCompute(action.kind) || action.stage != stage) continue;
+    if (action.microbatch.value != microbatch) continue;
+    shown.at = &action;
+    // B and I compute the input gradient, B and W the weight gradient.
+    const auto before = std::find_if(done.begin(), done.end(), [&](const Action* other) {
+      const auto is = [](const Action& a, ActionKind kind) { return a.kind == kind; };
+      return other->kind == action.kind ||
+             (is(action, ActionKind::kBackward) && !is(*other, ActionKind::kForward)) ||
+             (is(*other, ActionKind::kBackward) && !is(action, ActionKind::kForward));
+    });
+    if (before != done.end()) {
+      shown.first = *before;
+      return shown;
+    }
+    done.push_back(&action);
+  }
+  return shown;
+}
+
+// The first action of the rank that produces the values `action` lacks; plan.actions.size() for
+// none.
 uint32_t FindGiver(const Plan& plan, const Action& action, Values lacks) {
   const RankId rank = plan.stage(action.stage).rank;
   LiveValues alone(plan);
@@ -63,13 +95,13 @@ uint32_t FindGiver(const Plan& plan, const Action& action, Values lacks) {
   return static_cast<uint32_t>(plan.actions.size());
 }
 
-// Whether the actions from `begin` to `end` are parts of one group.
+// True if the actions from `begin` to `end` are parts of a group.
 bool ShareTheRank(const Plan& plan, uint32_t begin, uint32_t end) {
   const auto rest = absl::MakeConstSpan(plan.actions).subspan(begin + 1, end - begin);
   return std::all_of(rest.begin(), rest.end(), [](const Action& a) { return a.joined; });
 }
 
-// Where what plan.actions[index] lacks comes from, relative to it.
+// The place of the producer of the values that plan.actions[index] lacks, relative to it.
 Note ExplainLack(const Plan& plan, uint32_t index, Values lacks) {
   const Action& action = plan.actions[index];
   const uint32_t giver = FindGiver(plan, action, lacks);
@@ -132,7 +164,7 @@ Note SideBySide(const Plan& plan, const MessageRow& sends, const MessageRow& rec
   return {.text = text, .has_place = false};
 }
 
-// One channel; whatever follows its first difference is shifted by it, and is not looked at.
+// Checks a channel up to its first difference; later messages are shifted and are not examined.
 void FindMismatchOf(const Plan& plan, const Channel& channel, const MessageRow& sends,
                     const MessageRow& recvs, Diagnostics* diagnostics) {
   for (size_t k = 0; k < std::max(sends.size(), recvs.size()); ++k) {
@@ -170,13 +202,19 @@ void FindIncomplete(const Plan& plan, const CheckOptions&, Diagnostics* diagnost
         std::find_if(row.begin(), row.end(), [](const Tally& t) { return !t.Whole(); });
     if (fault == row.end()) continue;
     const auto faults = std::count_if(fault, row.end(), [](const Tally& t) { return !t.Whole(); });
+    const Shown shown =
+        ShownOf(plan, StageId(static_cast<int32_t>(s)), static_cast<int>(fault - row.begin()));
+    const Action* const at = shown.first != nullptr ? shown.at : any[s];
     Diagnostic& finding = diagnostics->Add(
-        Code::kIncomplete, any[s] ? SpanOf(plan, *any[s]) : plan.header,
+        Code::kIncomplete, at != nullptr ? SpanOf(plan, *at) : plan.header,
         absl::StrCat("stage ", PrintStage(plan.pipes, StageId(static_cast<int32_t>(s))),
                      " on rank ", plan.stages[s].rank.value, ": microbatch ", fault - row.begin(),
                      " ", Fault(*fault)),
         static_cast<int>(faults));
     finding.where = PrintParameters(plan);
+    if (shown.first != nullptr) {
+      finding.notes.push_back(NoteAt(plan, *shown.first, "it was done here before"));
+    }
   }
 }
 

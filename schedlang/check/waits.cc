@@ -5,8 +5,8 @@
 namespace stringline {
 namespace {
 
-// Breadth first from `start` back to itself, over nodes that are not below it; empty if there is no
-// way of fewer than `limit` nodes.
+// Breadth-first search from `start` back to itself, over nodes not below it; empty if the shortest
+// way has `limit` nodes or more.
 std::vector<int> CircleThrough(int start, const std::vector<std::vector<int>>& waits_for,
                                size_t limit, std::vector<int>* came_from) {
   std::fill(came_from->begin(), came_from->end(), -1);

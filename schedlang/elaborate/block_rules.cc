@@ -1,12 +1,14 @@
-// Every rank says its rules anew. What must be the same on all of them is taken from the first and
-// compared on the others.
+// Every rank evaluates its rules anew. A rule that must agree on all ranks is taken from the first
+// and compared on the others.
 #include "schedlang/elaborate/block_rules.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "schedlang/elaborate/per_stage.h"
 #include "schedlang/elaborate/search_orders.h"
 
@@ -17,7 +19,7 @@ constexpr int64_t kMostCost = 1'000'000'000;
 constexpr int64_t kMostIterationsSaid = 1'000'000'000;
 constexpr int64_t kMostSearchedLayers = 4096;
 
-// What of a rule leaves a rank without an end.
+// The part of a rule that keeps a rank from its end.
 std::string WhyStuck(const GreedyRule& rule) {
   const auto prefers = [&rule](ActionKind kind) {
     return std::find(rule.prefer.begin(), rule.prefer.end(), kind) != rule.prefer.end();
@@ -30,6 +32,19 @@ std::string WhyStuck(const GreedyRule& rule) {
     return ": it prefers I, and no W";
   }
   return rule.hold ? absl::StrCat(": it holds at most ", *rule.hold) : "";
+}
+
+// Usual costs where the block gives none of an action; B = I + W where it gives those two.
+void CompleteCosts(std::array<std::vector<int64_t>, 4>* actions) {
+  auto& [forward, backward, input, weight] = *actions;
+  if (forward.empty() && backward.empty() && input.empty() && weight.empty()) {
+    *actions = UnitOrderCosts().actions;
+  }
+  if (!backward.empty() || input.empty() || weight.empty()) return;
+  backward.resize(std::max(input.size(), weight.size()));
+  for (size_t s = 0; s < backward.size(); ++s) {
+    backward[s] = input[input.size() == 1 ? 0 : s] + weight[weight.size() == 1 ? 0 : s];
+  }
 }
 
 // "a cost of ", "a cost of messages of ", …: how a finding calls it.
@@ -109,7 +124,7 @@ bool BlockRules::IsSameOnAllRanks(bool same, Span span, const char* what) {
 }
 
 bool BlockRules::TakeCosts(const Step& step) {
-  OrderCosts costs = UnitOrderCosts();
+  OrderCosts costs;
   HeldCosts held;
   for (const CostStep& cost : step.costs) {
     std::vector<int64_t> values;
@@ -132,6 +147,7 @@ bool BlockRules::TakeCosts(const Step& step) {
         break;
     }
   }
+  CompleteCosts(&costs.actions);
   if (rules_.ranks.size() == 1) {
     rules_.costs = costs;
     rules_.search.held = held;
@@ -165,7 +181,7 @@ bool BlockRules::EvaluateCost(const CostStep& cost, std::vector<int64_t>* values
   return false;
 }
 
-// Of how many stages, or layers, costs are.
+// The number of stages, or layers, that have costs.
 int BlockRules::CostedStages() const {
   if (rules_.search.layers) return static_cast<int>(*rules_.search.layers);
   return plan_->pipes.empty() ? static_cast<int>(plan_->stages.size()) : plan_->pipes[0].stages;
@@ -226,7 +242,7 @@ bool BlockRules::TakePlaces(const Step& step) {
     places.push_back(placing);
   }
   if (rules_.ranks.size() == 1) rules_.search.places = places;
-  // One layer for each stage, whichever place it is.
+  // A layer for each stage, in every place.
   if (!rules_.search.layers) {
     int64_t layers = 1;
     for (const Placing& place : places) layers = std::lcm(layers, place.stages_per_rank);
@@ -253,7 +269,32 @@ bool BlockRules::TakeLayers(const Step& step) {
   return IsSameOnAllRanks(*rules_.search.layers == count, step.span, "the layers are");
 }
 
+// Times are counted in 64 bits, and a search needs room above them.
+bool BlockRules::CostsFit(int64_t microbatches) const {
+  constexpr double kMost = 1LL << 58;
+  const double stages = CostedStages();
+  double sum = 2 * stages * static_cast<double>(rules_.costs.p2p);
+  const auto add = [&](const std::vector<int64_t>& values) {
+    for (const int64_t value : values) {
+      sum += static_cast<double>(value) * (values.size() == 1 ? stages : 1);
+    }
+  };
+  for (const std::vector<int64_t>& values : rules_.costs.actions) add(values);
+  for (const auto& [back, values] : rules_.search.pairs) add(values);
+  sum *= static_cast<double>(microbatches);
+  if (sum < kMost) return true;
+  diagnostics_
+      ->Add(Code::kBadRule, rules_.span,
+            absl::StrFormat("the costs are too large: one after the other all actions take %.3g, "
+                            "and times are counted up to %.3g; give smaller costs, or fewer "
+                            "microbatches",
+                            sum, kMost))
+      .where = PrintParameters(*plan_);
+  return false;
+}
+
 bool BlockRules::OrderRanks(int64_t padded) {
+  if (!CostsFit(padded)) return false;
   if (program_.mode == RankMode::kGreedy) return OrderGreedily(padded);
   const SplitStep* const split = program_.split ? &*program_.split : nullptr;
   return SearchOrders(rules_, split, limits_, plan_, diagnostics_);

@@ -1,5 +1,5 @@
-// What greedy and search blocks say, rank by rank, and the orders that are made of it: a rule says
-// no order by itself, so all ranks are put in order together when each has been heard.
+// The rules of greedy and search blocks, rank by rank, and the orders made by them. A rule by
+// itself is no order, so all ranks are ordered together once the rules of each are known.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 #include "schedlang/elaborate/program.h"
 #include "schedlang/elaborate/rank_work.h"
 #include "schedlang/orders/greedy.h"
-#include "schedlang/plan.h"
+#include "schedlang/plan/plan.h"
 
 namespace stringline {
 
-// What a microbatch of a stage holds: one for all stages, or one for each stage of a pipe.
+// The memory held by a microbatch of a stage: a value for all stages, or for each stage of a pipe.
 struct HeldCosts {
   std::vector<int64_t> saved_for_input = {0};
   std::vector<int64_t> saved_for_weight = {0};
@@ -27,31 +27,32 @@ struct HeldCosts {
   friend bool operator==(const HeldCosts&, const HeldCosts&) = default;
 };
 
-// What a search block says beside what a greedy one does.
+// The rules of a search block that a greedy block lacks.
 struct SearchRules {
   std::string objective = "makespan";
-  bool in_memory = false;                    // what `most` counts: memory, or activations
+  bool in_memory = false;                    // the unit of `most`: memory, or activations
   std::vector<std::optional<int64_t>> most;  // by rank
   Span most_span;
   HeldCosts held;
-  // What a pair with F takes, by the kind beside it and the F's stage. Empty: the sum of its parts.
+  // The time of a pair with F, by the kind beside it and the F's stage. Empty: the sum of its
+  // parts.
   std::map<ActionKind, std::vector<int64_t>> pairs;
   std::optional<int64_t> iterations;
-  // Where stages may live, if the schedule does not say it, and of how many layers costs are: by
-  // default each stage is one.
+  // The allowed layouts, if the schedule has no stages, and the number of layers that have costs:
+  // by default each stage is a layer.
   std::vector<Placing> places;
   std::optional<int64_t> layers;
-  bool counts_layers = false;  // the block says how many there are
+  bool counts_layers = false;  // the block gives the number of layers
   Span layers_span;
 };
 
-// All that was said, by rank where it may differ.
+// The rules of all ranks, by rank if they may differ.
 struct OrderRules {
   std::vector<GreedyRule> ranks;
   OrderCosts costs;
   SearchRules search;
-  std::map<ActionKind, uint32_t> places;  // where a kind is named, as an index into Plan::places
-  Span span;                              // of the word `greedy` or `search`
+  std::map<ActionKind, uint32_t> places;  // the place of each kind, an index into Plan::places
+  Span span;                              // the word `greedy` or `search`
   uint32_t place = 0;                     // the same as a place
 };
 
@@ -63,8 +64,8 @@ class BlockRules {
   void StartRank();
   // Takes the rule of the step. False after a finding.
   bool Take(const Step& step);
-  // Fills the plan's actions by what was said; `padded` is how many microbatches the counters see.
-  // False after a finding.
+  // Fills the plan's actions by the rules; the counters see `padded` microbatches. False after a
+  // finding.
   bool OrderRanks(int64_t padded);
 
  private:
@@ -79,6 +80,7 @@ class BlockRules {
   int CostedStages() const;
   bool EvaluateCost(const CostStep& cost, std::vector<int64_t>* values);
   bool IsSameOnAllRanks(bool same, Span span, const char* what);
+  bool CostsFit(int64_t microbatches) const;
   bool OrderGreedily(int64_t padded);
 
   const Program& program_;

@@ -1,4 +1,4 @@
-// Which microbatch an action means: the counters of one rank.
+// The counters of a rank, which decide the microbatch of an action.
 //
 // They belong to the work, not to the letter: forwards are counted per stage, input gradients per
 // stage (B and I share that counter), and deferred weight gradients wait in the order of their I's.
@@ -12,7 +12,7 @@
 
 namespace stringline {
 
-// Numbers from 0 that are taken once each, mostly in ascending order.
+// Numbers from 0, taken once each, mostly in ascending order.
 class Counter {
  public:
   int64_t lowest_free() const { return next_; }
@@ -24,7 +24,7 @@ class Counter {
   std::set<int64_t> ahead_;  // taken numbers above next_
 };
 
-// The weight gradients of a rank that were deferred and not done, oldest first.
+// The deferred weight gradients of a rank, oldest first.
 class Deferred {
  public:
   explicit Deferred(size_t stages) : first_(stages, -1), last_(stages, -1) {}
@@ -36,20 +36,20 @@ class Deferred {
     int64_t microbatch = 0;
   };
 
-  // Forgets all entries. The stages used from now on are others than before.
+  // Forgets all entries. The next rank has other stages.
   void StartRank();
   void Add(int32_t stage, int64_t microbatch);
-  // Each takes an entry out and returns it; null if there is none.
+  // Each takes an entry out and returns it; null if no entry fits.
   const Entry* TakeOldest();
   const Entry* TakeOldestOf(int32_t stage);
   const Entry* Take(int32_t stage, int64_t microbatch);
 
  private:
   std::vector<Entry> entries_;
-  size_t oldest_ = 0;           // every entry before this one is done
-  std::vector<int32_t> first_;  // per stage; entries before it are done
+  size_t oldest_ = 0;           // all entries before are done
+  std::vector<int32_t> first_;  // per stage; entries before are done
   std::vector<int32_t> last_;
-  // (stage, microbatch) -> entry; kept from the first time one is taken by its number.
+  // (stage, microbatch) -> entry; kept from the first Take by number on.
   bool indexed_ = false;
   absl::flat_hash_map<std::pair<int32_t, int64_t>, int32_t> index_;
 };

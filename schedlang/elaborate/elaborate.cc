@@ -1,6 +1,6 @@
 // A schedule's own statements are run first: they give parameters, stages and pipes. The rank block
-// then runs once for every rank (run.cc). A derived schedule elaborates its base, with arguments of
-// its own, and changes the plan that comes out.
+// then runs once for every rank (run.cc). A derived schedule elaborates its base, with its own
+// arguments, and changes the resulting plan.
 #include "schedlang/elaborate/elaborate.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr size_t kDeepestDerivation = 100;
 
-// False after a finding for every name that two schedules share.
+// False after a finding for every name shared by two schedules.
 bool AreUnique(const ast::File& file, Diagnostics* diagnostics) {
   std::map<absl::string_view, Span> first;
   bool unique = true;
@@ -42,7 +42,7 @@ bool AreUnique(const ast::File& file, Diagnostics* diagnostics) {
   return unique;
 }
 
-// The schedule called `name`, or the last one for "". Null after a finding.
+// The schedule called `name`, or the last for "". Null after a finding.
 const ast::Schedule* SelectSchedule(const ast::File& file, const std::string& name,
                                     Diagnostics* diagnostics) {
   if (!AreUnique(file, diagnostics)) return nullptr;
@@ -72,7 +72,7 @@ class Elaboration {
         limits_(limits),
         evaluator_(program, steps) {}
 
-  // Of a derived schedule: its base, elaborated with what it is given, and then changed.
+  // A derived schedule: its base, elaborated with the evaluated arguments, and then changed.
   template <typename ElaborateBase>
   std::optional<Plan> RunDerived(const ast::Schedule& base, ElaborateBase elaborate_base) {
     plan_.schedule = schedule_.name.text;
@@ -84,10 +84,11 @@ class Elaboration {
     plan->schedule = plan_.schedule;
     plan->parameters = plan_.parameters;
     plan->header = schedule_.name.span;
-    if (!program_.derived->defers.empty()) plan->searched = {};  // it is another order
+    if (!program_.derived->defers.empty()) plan->searched = {};  // deferring changes the order
     for (const DerivedStep::Defer& defer : program_.derived->defers) {
       std::vector<int64_t> late;
       if (!EvaluateDefer(defer, plan->ranks(), &late)) return std::nullopt;
+      if (!HasBackward(*plan, base, defer)) return std::nullopt;
       plan = DeferWeightGradients(*plan, late);
     }
     return plan;
@@ -112,7 +113,7 @@ class Elaboration {
     return diagnostics_->Add(code, span, std::move(text));
   }
 
-  // The values that the base's parameters get: by position, then by name.
+  // The values of the base's parameters: by position, then by name.
   bool EvaluateArguments(const ast::Schedule& base, std::vector<Parameter>* arguments) {
     const std::vector<DerivedStep::Argument>& given = program_.derived->arguments;
     for (size_t i = 0; i < given.size(); ++i) {
@@ -132,7 +133,7 @@ class Elaboration {
     return true;
   }
 
-  // The name is a parameter of the base, is given once, and P and M stay what they are.
+  // The name must be a parameter of the base, given once; P and M must keep their values.
   bool FitsBase(const ast::Schedule& base, const std::string& name,
                 const DerivedStep::Argument& argument, int64_t value,
                 const std::vector<Parameter>& before) {
@@ -176,7 +177,18 @@ class Elaboration {
     return true;
   }
 
-  // Every given name is a parameter, once, and what has no default is given.
+  // Adds a finding, and returns false, if no B is left to defer a weight gradient of.
+  bool HasBackward(const Plan& plan, const ast::Schedule& base, const DerivedStep::Defer& defer) {
+    const auto is_whole = [](const Action& action) { return action.kind == ActionKind::kBackward; };
+    if (std::any_of(plan.actions.begin(), plan.actions.end(), is_whole)) return true;
+    Find(Code::kMisplaced, defer.span,
+         absl::StrCat("'then defer W' changes nothing: no B of '", base.name.text,
+                      "' is left whose weight gradient could come later"))
+        .where = PrintParameters(plan_);
+    return false;
+  }
+
+  // Every given name must be a parameter, once; every parameter without a default must be given.
   bool CheckGiven() {
     bool good = true;
     std::vector<std::string> names;
@@ -232,7 +244,7 @@ class Elaboration {
     return ranks_good && microbatches_good;
   }
 
-  // Parameter `index` lies in 1 .. most.
+  // Checks that parameter `index` lies in 1 .. most.
   bool InRange(size_t index, int64_t most) {
     const Parameter& parameter = plan_.parameters[index];
     if (parameter.value >= 1 && parameter.value <= most) return true;
@@ -248,7 +260,7 @@ class Elaboration {
     return false;
   }
 
-  // The schedule's own statements, in order.
+  // Runs the schedule's own statements, in order.
   bool RunSteps() {
     padded_ = plan_.parameters[1].value;
     for (const Step& step : program_.steps) {
@@ -307,7 +319,7 @@ class Elaboration {
     return false;
   }
 
-  // The pipes share out the microbatches, and the layers are split over the stages there are.
+  // Checks that the pipes share out all microbatches, and that the split fits the stages.
   bool PipesAndSplitFit() {
     int64_t sum = 0;
     for (const Pipe& pipe : plan_.pipes) sum += pipe.microbatches;
@@ -345,8 +357,8 @@ class Elaboration {
     return false;
   }
 
-  // Every stage does at least a forward and a backward of every microbatch. Asked before anything
-  // of that size is made. What it takes to order them all is allowed for, but padding only as far
+  // Every stage does at least a forward and a backward of every microbatch; checked before anything
+  // of that size is allocated. Steps for ordering them all are allowed for, but padding only as far
   // as orders need it: two rounds of the pipeline.
   bool FitsLimits() {
     const auto stages = static_cast<int64_t>(plan_.stages.size());
@@ -357,10 +369,12 @@ class Elaboration {
       evaluator_.AllowSteps(3 * (least / 2) / padded_ * counted * limits_.steps_per_action);
       return true;
     }
+    const int64_t most = limits_.actions / std::max<int64_t>(1, least / padded_);
     Find(Code::kTooLong, schedule_.name.span,
          absl::StrCat(stages, stages == 1 ? " stage and " : " stages and ", padded_,
                       " microbatches take at least ", least, " actions, more than ",
-                      limits_.actions))
+                      limits_.actions, "; on so many stages a step has at most ", most,
+                      most == 1 ? " microbatch" : " microbatches"))
         .where = PrintParameters(plan_);
     return false;
   }
@@ -385,26 +399,26 @@ class Elaboration {
   const ElaborateLimits& limits_;
   Evaluator evaluator_;
   Plan plan_;
-  int64_t padded_ = 0;  // what the counters see
+  int64_t padded_ = 0;  // the microbatches that the counters see
 };
 
-// A schedule and the file that it stands in, whose names it knows.
+// A schedule, and its file, whose names are visible to it.
 struct FoundSchedule {
   const ast::File* file = nullptr;
   const ast::Schedule* schedule = nullptr;
 };
 
-// Calls `see` for every schedule that the file knows: its own, then those of the files it uses.
+// Calls `see` for every schedule visible in the file: its own, then those of used files.
 template <typename See>
 void ForEachSchedule(const ast::File& file, See see) {
   for (const ast::Schedule& own : file.schedules) see(FoundSchedule{&file, &own});
   for (const ast::Use& use : file.uses) {
-    if (use.file == nullptr) continue;  // nobody has read it
+    if (use.file == nullptr) continue;  // not read
     for (const ast::Schedule& used : use.file->schedules) see(FoundSchedule{use.file.get(), &used});
   }
 }
 
-// The schedule that this one is derived from; nothing after a finding.
+// The base of a derived schedule; nothing after a finding.
 std::optional<FoundSchedule> BaseOf(const FoundSchedule& derived, Diagnostics* diagnostics) {
   const ast::Name& base = derived.schedule->derived->base;
   std::optional<FoundSchedule> found;
@@ -424,8 +438,7 @@ std::optional<FoundSchedule> BaseOf(const FoundSchedule& derived, Diagnostics* d
   return std::nullopt;
 }
 
-// From the schedule to the one at the root of it, which is derived from none. Empty after a
-// finding.
+// The chain of bases from the schedule to its root, which is not derived. Empty after a finding.
 std::vector<FoundSchedule> DerivationOf(const FoundSchedule& last, Diagnostics* diagnostics) {
   std::vector<FoundSchedule> chain = {last};
   std::set<const ast::Schedule*> seen = {last.schedule};
@@ -448,7 +461,7 @@ std::vector<FoundSchedule> DerivationOf(const FoundSchedule& last, Diagnostics* 
   return chain;
 }
 
-// How the rank block of a schedule calls the rank.
+// The name of the rank in the schedule's rank block.
 std::string RankVariableOf(const ast::Schedule& schedule) {
   for (const ast::Statement& statement : schedule.body.statements) {
     if (const auto* rank = std::get_if<ast::Rank>(&statement.node)) return rank->variable.text;
@@ -481,7 +494,7 @@ std::optional<Plan> Elaborate(const ast::File& file, const std::string& name,
   if (schedule == nullptr) return std::nullopt;
   const std::vector<FoundSchedule> chain = DerivationOf({&file, schedule}, diagnostics);
   if (chain.empty()) return std::nullopt;
-  StepBudget steps(limits.steps);
+  StepBudget steps(limits.steps, limits.stop);
   return ElaborateChain(chain, parameters, diagnostics, limits, &steps);
 }
 

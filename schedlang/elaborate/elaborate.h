@@ -7,36 +7,41 @@
 #include <vector>
 
 #include "schedlang/base/diagnostics.h"
-#include "schedlang/plan.h"
+#include "schedlang/base/stop.h"
+#include "schedlang/plan/plan.h"
 #include "schedlang/search/kept_orders.h"
 #include "schedlang/text/ast.h"
 
 namespace stringline {
 
-// More than these is a finding, and the end. They are counts and not times, so that a text is the
-// same on every machine. A schedule that does nothing but what its plan needs stays far below them;
-// any other stops within a second.
+// The limits of elaboration; to exceed one is a finding, and the end. They count work rather than
+// time, so a text means the same on every machine. A schedule that does nothing but what its plan
+// needs stays far below them; any other stops within a second.
 struct ElaborateLimits {
-  int64_t actions = 100'000'000;
-  // A step is a number, a name or an operation that is evaluated, a call, a pass of a loop, an
-  // action that is performed (one that is written down for later counts as five, since it takes
-  // memory), or a slot of a timetable. A plan may take this many, and so many more for every F, I
-  // and W that it can have.
+  // An action takes some 150 bytes and a microsecond in checks and simulations.
+  int64_t actions = 1 << 24;
+  // A step is a number, a name or an operation evaluated, a call, a pass of a loop, an action
+  // performed (an action of an order counts as five, since it takes memory), or a slot of a
+  // timetable. A plan may take `steps`, and `steps_per_action` more for every F, I and W it can
+  // have.
   int64_t steps = 20'000'000;
   int64_t steps_per_action = 100;
   int64_t ranks = 1 << 20;  // P, and the number of stages
   int64_t stages_per_rank = 1 << 10;
-  // Letters that a search may look at: what would need more is searched for less long.
+  // The letters that a search may examine: beyond them, iterations are reduced.
   int64_t searched_letters = std::numeric_limits<int64_t>::max();
-  // Orders that were found before; may be null.
+  // On this wish elaboration ends with a finding, and a search in a block soon, with its best
+  // orders so far. May be null.
+  const Stop* stop = nullptr;
+  // Orders found before; may be null.
   search::KeptOrders* kept = nullptr;
 };
 
-// Elaborates the schedule `name` of `file` ("" means its last one, the one the file is about) with
-// the given parameter values. The files that it uses have been read (text/uses.h); their schedules
-// are there to derive others from. P and M must be given, options have defaults. The plan is not
-// lowered and not checked. Findings: unknown or missing parameters, unknown names ("did you mean"),
-// wrong values, arithmetic errors, `require`s that do not hold, limits.
+// Elaborates the schedule `name` of `file` ("" means the last one, the subject of the file) with
+// the given parameter values. The files in its `use` statements have been read (text/uses.h); their
+// schedules can be bases of derived ones. P and M must be given, options have defaults. The plan is
+// not lowered and not checked. Findings: unknown or missing parameters, unknown names ("did you
+// mean"), wrong values, arithmetic errors, `require`s that do not hold, limits.
 std::optional<Plan> Elaborate(const ast::File& file, const std::string& name,
                               const std::vector<Parameter>& parameters, Diagnostics* diagnostics,
                               const ElaborateLimits& limits = {});

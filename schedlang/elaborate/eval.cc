@@ -1,6 +1,6 @@
-// A walk over the tree of an expression. A variable is a slot in one vector, and so is a function's
-// parameter: no function can call itself, so there are no frames. An error is kept and its node
-// gives 0; the caller asks afterwards whether anything failed.
+// A walk over the tree of an expression. A variable is a slot in a vector, and so is a function's
+// parameter: no function can call itself, so frames are not needed. An error is kept and its node
+// gives 0; the caller checks failed() afterwards.
 #include "schedlang/elaborate/eval.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace stringline {
 namespace {
 
-constexpr size_t kMostValues = 8;  // that a message shows
+constexpr size_t kMostValues = 8;  // in a message
 
 const char* TextOf(Operator op) {
   switch (op) {
@@ -51,10 +51,13 @@ int64_t Evaluator::Fail(Code code, Span span, std::string text) {
   return 0;
 }
 
-bool Evaluator::Stop(Span span) {
+bool Evaluator::EndAtLimit(Span span) {
+  return End(span, absl::StrCat("elaboration is stopped here: more than ", steps_.limit, " steps"));
+}
+
+bool Evaluator::End(Span span, std::string why) {
   steps_.left = 0;
-  Fail(Code::kTooLong, span,
-       absl::StrCat("elaboration is stopped here: more than ", steps_.limit, " steps"));
+  Fail(Code::kTooLong, span, std::move(why));
   return false;
 }
 
@@ -151,8 +154,7 @@ int64_t Evaluator::EvaluateExtreme(const ExpressionNode& node) {
   return best;
 }
 
-// The arguments are all evaluated before a parameter is set: one of them may call the same
-// function.
+// All arguments are evaluated before any parameter is set: an argument may call the same function.
 int64_t Evaluator::EvaluateCall(const ExpressionNode& node) {
   const Function& function = program_.functions[node.a];
   if (failed()) return 0;

@@ -9,7 +9,7 @@
 namespace stringline {
 namespace {
 
-// The layouts by name: how many stages they want, and where stage s of N goes on P ranks.
+// The layouts by name: their number N of stages, and the rank of stage s on P ranks.
 //
 //   line   s                         N = P
 //   loop   s mod P                   N a multiple of P

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMostItems = 1 << 20;
 constexpr int kDeepestGroup = 100;
 
-// Writes the layout out as one row of items, then cuts it at the bars.
+// Writes the layout out as a row of items, then cuts it at the bars.
 class LayoutReader {
  public:
   LayoutReader(absl::string_view quoted, uint32_t begin, Diagnostics* diagnostics)
@@ -45,7 +45,7 @@ class LayoutReader {
     return text_[at_];
   }
 
-  // Up to the parenthesis that closes the one at `open`, or the closing quote when depth is 0.
+  // Reads up to the parenthesis that closes `open`, or to the closing quote when depth is 0.
   bool ReadRow(size_t open, int depth, std::string* row) {
     while (true) {
       const char c = Next();
@@ -69,7 +69,7 @@ class LayoutReader {
     }
   }
 
-  // Appends the item as often as the `* number` behind it says.
+  // Appends the item, repeated by a following `* number`.
   bool Repeat(const std::string& item, std::string* row) {
     uint64_t times = 1;
     const size_t star = at_;

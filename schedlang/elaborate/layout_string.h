@@ -1,4 +1,4 @@
-// Megatron's layout strings, which say what every pipeline stage holds: "Et*3|(tt|)*29,m|L".
+// Megatron's layout strings, the contents of every pipeline stage: "Et*3|(tt|)*29,m|L".
 //
 //   layout = { item [ '*' number ] }
 //   item   = 'E' embedding | 't' transformer layer | 'm' multi-token prediction | 'L' loss
@@ -18,7 +18,7 @@
 
 namespace stringline {
 
-// What each stage holds, written out: {"Ettt", "tt", …, "L"}. `quoted` is the string with its
+// The contents of each stage, written out: {"Ettt", "tt", …, "L"}. `quoted` is the string with its
 // quotes, which begins at `begin` of the source. The embedding comes first, the loss last, and each
 // once. Nothing after a finding, which marks the character.
 std::optional<std::vector<std::string>> ReadLayout(absl::string_view quoted, uint32_t begin,

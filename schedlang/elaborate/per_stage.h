@@ -1,4 +1,4 @@
-// What a schedule says of every stage at once: layers, costs.
+// Values for every stage of a pipe: layers, costs.
 #pragma once
 
 #include "schedlang/elaborate/eval.h"
@@ -7,8 +7,8 @@
 namespace stringline {
 
 // Evaluates `said` for the stages 0 .. stages - 1 of a pipe and calls `take(node, value)` for each
-// value that comes out: one if it holds for all stages, those of the list, or one for each stage.
-// False as soon as `take` gives false, or the evaluator fails.
+// value: a single value for all stages, those of the list, or a value for each stage. False as soon
+// as `take` returns false, or the evaluator fails.
 template <typename Take>
 bool ForEachValue(const PerStageStep& said, int stages, Evaluator* evaluator, Take take) {
   const auto value_of = [&](int32_t node) {

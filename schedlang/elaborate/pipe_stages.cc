@@ -31,7 +31,7 @@ void PipeStages::AddNode(const Program& program, const ExpressionNode& node) {
       case Operator::kDivide:
       case Operator::kRemainder:
         return Names(node.a) || Names(node.b);
-      default:  // numbers, and what holds or does not
+      default:  // numbers and truth values
         return false;
     }
   };

@@ -1,7 +1,8 @@
-// Which expressions give a stage of a pipe: `down[r]`, a name for one, or what is made from one.
+// The expressions whose value is a stage of a pipe: `down[r]`, a name for it, or an expression made
+// from it.
 //
-// Stages of all pipes are numbered through, so a stage that is named without its pipe would be one
-// of the first pipe, or of whichever pipe has that number.
+// Stages of all pipes are numbered through, so a number without a pipe would mean a stage of the
+// first pipe, or of any pipe that contains the number.
 #pragma once
 
 #include <set>
@@ -13,7 +14,7 @@ namespace stringline {
 
 class PipeStages {
  public:
-  // `node` is the next node of the program; what it is made from has been added before.
+  // `node` is the next node of the program; its operands have been added before.
   void AddNode(const Program& program, const ExpressionNode& node);
   // The body of the next function.
   void AddFunction(int32_t body) { functions_.push_back(Names(body)); }
@@ -22,14 +23,14 @@ class PipeStages {
     if (Names(node)) slots_.insert(slot);
   }
 
-  // Whether the node gives a stage of a pipe: of `a ? b : c`, whether both b and c do.
+  // True if the node gives a stage of a pipe; `a ? b : c` if both b and c do.
   bool Names(int32_t node) const { return nodes_[static_cast<size_t>(node)]; }
 
  private:
   bool NamesAny(const Program& program, int32_t first, int32_t count) const;
 
   std::vector<bool> nodes_;
-  std::vector<bool> functions_;  // whether their bodies do, whatever they are given
+  std::vector<bool> functions_;  // true if their bodies do, whatever their arguments
   std::set<int32_t> slots_;
 };
 

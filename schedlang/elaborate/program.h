@@ -1,8 +1,8 @@
-// A schedule whose names are resolved: every value has a slot, every expression is a node in one
-// flat array. Between the tree that the user wrote and its elaboration; nothing else sees it.
+// A schedule with resolved names: every value has a slot, every expression is a node in a flat
+// array. Between the user's tree and its elaboration; no other phase sees it.
 //
 // Since nothing is shadowed and no function can reach itself, one slot per definition is enough:
-// there are no frames, and evaluating needs no names.
+// frames are not needed, nor names during evaluation.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "schedlang/base/source.h"
-#include "schedlang/plan.h"
+#include "schedlang/plan/plan.h"
 
 namespace stringline {
 
@@ -55,10 +55,10 @@ struct Function {
   int32_t first_slot = 0;  // its parameters have the slots from here on
   int32_t parameters = 0;
   int32_t body = -1;
-  int depth = 0;  // how deep evaluating the body recurses
+  int depth = 0;  // depth of recursion when the body is evaluated
 };
 
-// A part of a group: an action, or the next one of an order.
+// A part of a group: an action, or the next action of an order.
 struct PartStep {
   Span span;
   int32_t order = -1;  // the order; -1 for an action
@@ -68,31 +68,31 @@ struct PartStep {
   uint32_t place = 0;       // index into Program::places
 };
 
-// What is said of every stage: a value for all of them, one for each, or an expression.
+// The values of a statement for all stages: a single value, a list, or an expression.
 struct PerStageStep {
   std::vector<int32_t> nodes;
   bool is_list = false;
-  int32_t slot = -1;  // holds the stage while the one node is evaluated
+  int32_t slot = -1;  // holds the stage during evaluation of the node
 };
 
-// What a cost is of: an action, a message, or what a microbatch of a stage holds.
+// The subject of a cost: an action, a message, or memory held by a microbatch of a stage.
 enum class CostOf : uint8_t { kAction, kMessage, kSavedForInput, kSavedForWeight, kStash };
 
-// How long an action or a message takes while an order is made, or how much is held.
+// The time of an action or a message while an order is made, or an amount of memory.
 struct CostStep {
   CostOf of = CostOf::kAction;
-  ActionKind kind = ActionKind::kForward;  // of kAction
+  ActionKind kind = ActionKind::kForward;  // for kAction
   Span span;
   PerStageStep value;
 };
 
 enum class Layout : uint8_t { kLine, kLoop, kV, kWave, kExpression };
 
-// Where the stages of a searched schedule may live.
+// A layout allowed for the stages of a searched schedule.
 struct PlacingStep {
   Span span;
   std::optional<Layout> layout;  // nothing: any
-  int32_t stages_per_rank = -1;  // node; -1: what is usual
+  int32_t stages_per_rank = -1;  // node; -1: the default
 };
 
 struct Step {
@@ -103,10 +103,10 @@ struct Step {
     kPad,         // node
     kOrder,       // slot: the order; body
     kRepeat,      // node times; slot: the loop variable or -1; body
-    kIf,          // body: arms; the first one whose node holds is performed
+    kIf,          // body: arms; the first whose node holds is performed
     kArm,         // node, or -1 for `else`; body
     kGroup,       // parts
-    kCollective,  // parts: one, without a microbatch
+    kCollective,  // parts: a single part, without a microbatch
     kAt,          // node: the slot; parts
     kTighten,
     kFill,
@@ -115,7 +115,7 @@ struct Step {
     kCosts,       // costs
     kMinimize,    // text: makespan, span or period
     kWithin,      // node; text: activations or memory
-    kPairs,       // kinds: F, and B or I; costs: one, if it is said
+    kPairs,       // kinds: F, and B or I; costs: the pair's cost, if given
     kIterations,  // node
     kPlace,       // places
     kLayers,      // node
@@ -134,15 +134,15 @@ struct Step {
 };
 
 struct StagesStep {
-  Span span;  // of the layout
+  Span span;  // the layout's
   int32_t count = -1;
   bool reversed = false;
   Layout layout = Layout::kLine;
-  int32_t slot = -1;  // of the stage, for kExpression
+  int32_t slot = -1;  // the stage's, for kExpression
   int32_t rank = -1;  // node, for kExpression
 };
 
-// A pipe, or the one row of stages of a schedule that has none.
+// A pipe, or the only row of stages of a schedule without pipes.
 struct PipeStep {
   std::string name;  // empty: the schedule has no pipes
   Span span;
@@ -150,16 +150,16 @@ struct PipeStep {
   int32_t microbatches = -1;  // node; -1: all of them
 };
 
-// `split`: what the text says, before lists are evaluated and stages are counted.
+// `split`: as in the text, before lists are evaluated and stages are counted.
 struct SplitStep {
   Split::Kind kind = Split::Kind::kEven;
-  bool any = false;  // a search finds it
+  bool any = false;  // found by a search
   PerStageStep layers;
   std::vector<std::string> layout;
   Span span;
 };
 
-// What a derived schedule says instead of a body.
+// The definition of a derived schedule, instead of a body.
 struct DerivedStep {
   struct Argument {
     std::string name;  // empty: by its position
@@ -174,7 +174,7 @@ struct DerivedStep {
   std::vector<Defer> defers;
 };
 
-// How a rank block says its order.
+// The kind of a rank block.
 enum class RankMode : uint8_t { kSequence, kTimetable, kGreedy, kSearch };
 
 struct NamedOrder {
@@ -184,20 +184,20 @@ struct NamedOrder {
 
 struct Program {
   std::vector<ExpressionNode> nodes;
-  std::vector<int32_t> arguments;  // node ids, those of one call side by side
+  std::vector<int32_t> arguments;  // node ids, those of a call side by side
   std::vector<Function> functions;
   std::vector<std::string> slot_names;  // the schedule's parameters come first
   std::vector<int32_t> defaults;        // per parameter: a node, or -1
-  std::vector<Step> steps;              // of the schedule itself
+  std::vector<Step> steps;              // the schedule's own
   std::vector<PipeStep> pipes;
   std::optional<SplitStep> split;
-  std::optional<Span> place;   // a search finds where stages live
-  std::optional<Span> layers;  // a search is told how many there are
+  std::optional<Span> place;   // the search block's `place`
+  std::optional<Span> layers;  // the search block's `layers`
   std::vector<Overlap> overlaps;
   std::optional<DerivedStep> derived;
   int32_t rank_slot = -1;
   RankMode mode = RankMode::kSequence;
-  Span mode_span;           // of the word that says it
+  Span mode_span;           // the word for the mode
   uint32_t mode_place = 0;  // the same, as an index into places
   std::vector<Step> rank;   // the rank block
   std::vector<NamedOrder> orders;

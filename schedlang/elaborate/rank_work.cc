@@ -1,6 +1,6 @@
 // An F takes the lowest microbatch that its stage has not done; so does a B or an I, and these two
-// share a counter. A W takes the oldest that an I has deferred. Who did something before is
-// searched for only when there is a finding.
+// share a counter. A W takes the oldest deferred by an I. The earlier action behind a duplicate is
+// searched for only for a finding.
 #include "schedlang/elaborate/rank_work.h"
 
 #include <algorithm>
@@ -91,13 +91,21 @@ void RankWork::EndGroup() {
   new_deferred_.clear();
 }
 
-void RankWork::PerformCollective(ActionKind kind, StageId stage, uint32_t place) {
+bool RankWork::HasRoom(Span span) {
+  if (static_cast<int64_t>(plan_->actions.size()) < limits_.actions) return true;
+  StopAtActionLimit(span);
+  return false;
+}
+
+bool RankWork::PerformCollective(ActionKind kind, StageId stage, uint32_t place, Span span) {
+  if (!HasRoom(span)) return false;
   Action action;
   action.kind = kind;
   action.stage = stage;
   action.place = place;
   action.iteration = CurrentIteration();
   plan_->actions.push_back(action);
+  return true;
 }
 
 int64_t RankWork::MicrobatchesOf(StageId stage) const {
@@ -112,10 +120,7 @@ bool RankWork::Perform(const Demand& demand, uint32_t place, Span span, const Sp
   action->place = place;
   if (action->kind == ActionKind::kInputGradient) new_deferred_.push_back(*action);
   if (action->microbatch.value >= plan_->microbatches) return true;  // only padding
-  if (static_cast<int64_t>(plan_->actions.size()) >= limits_.actions) {
-    StopAtActionLimit(span);
-    return false;
-  }
+  if (!HasRoom(span)) return false;
   action->joined = group_began_;
   action->iteration = CurrentIteration();
   plan_->actions.push_back(*action);
@@ -205,7 +210,7 @@ void RankWork::FindNothingDeferred(const Demand& demand, Span span) {
   }
 }
 
-// Which action of this rank did that work before; only looked for when there is a finding.
+// Notes the action of this rank that did the work before; searched for only after a finding.
 void RankWork::NoteEarlier(const Action& action, Diagnostic* finding) {
   const auto work = [](ActionKind kind) {
     return kind == ActionKind::kBackward ? ActionKind::kInputGradient : kind;

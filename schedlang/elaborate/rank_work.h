@@ -1,5 +1,5 @@
-// The work of one rank while it is performed: takes demands ("another F of stage 3"), decides which
-// microbatch each one means, and appends the numbered actions to the plan.
+// The work of a rank during elaboration: takes demands ("another F of stage 3"), decides the
+// microbatch of each, and appends the numbered actions to the plan.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 #include "schedlang/elaborate/counters.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/elaborate/eval.h"
-#include "schedlang/plan.h"
+#include "schedlang/plan/plan.h"
 
 namespace stringline {
 
-// An action before it is numbered.
+// An action without its number.
 struct Demand {
   ActionKind kind = ActionKind::kForward;
   StageId stage;                      // none for a bare W
@@ -29,41 +29,41 @@ class RankWork {
   void StartRank(RankId rank);
   void EndRank();  // also after a finding, in the middle of loops and groups
 
-  // Loops, for the iterations that actions and messages bear.
+  // Loops, for the iterations in actions and messages.
   void OpenLoop() { loops_.push_back({}); }
   void StartPass(int64_t i) { loops_.back() = {i, -1}; }
   void CloseLoop() { loops_.pop_back(); }
   // The innermost pass as an index into Plan::iterations, -1 for none.
   int32_t CurrentIteration();
-  // From now on actions and messages bear this iteration instead; none: that of the loops again.
+  // Sets the iteration of the next actions and messages; none: the loops' own again.
   void SetIteration(std::optional<int32_t> iteration) { set_iteration_ = iteration; }
 
-  // Whether the stage exists and lives on this rank.
+  // True if the stage exists and is on this rank.
   bool OwnsStage(int64_t stage) const {
     return stage >= 0 && stage < static_cast<int64_t>(plan_->stages.size()) &&
            plan_->stages[static_cast<size_t>(stage)].rank == rank_;
   }
-  // The finding where it does not; `values` says where the number came from.
+  // Adds the finding for a stage of another rank; `values` explains the number.
   void FindNotOwned(int64_t stage, Span span, const std::string& values);
 
-  // The parts of `a & b` are performed between these two. A weight gradient that one of them defers
+  // The parts of `a & b` are performed between these two. A weight gradient deferred in the group
   // can be taken after EndGroup.
   void StartGroup();
   void EndGroup();
-  // Numbers the demand and appends it. False after a finding at `span`; `written`, if given, says
-  // where an order wrote the demand down. `place` is its index in the plan's places.
+  // Numbers the demand and appends the action. False after a finding at `span`; `written`, if
+  // given, is the demand's place in an order. `place` is its index in the plan's places.
   bool Perform(const Demand& demand, uint32_t place, Span span, const Span* written = nullptr);
 
-  // Appends a collective of a stage that this rank owns.
-  void PerformCollective(ActionKind kind, StageId stage, uint32_t place);
+  // Appends a collective of a stage of this rank. False after a finding at `span`.
+  bool PerformCollective(ActionKind kind, StageId stage, uint32_t place, Span span);
 
   // Adds a finding, with the rank, the loop passes and the parameters as its `where`.
   Diagnostic& Find(Code code, Span span, std::string text);
-  // Makes a finding of the evaluator's failure, if there is one; false then.
+  // Makes a finding of the evaluator's failure; false then.
   bool Evaluated(Evaluator* evaluator);
   std::string Where();
 
-  // Nothing is elaborated after this, on any rank.
+  // Stops elaboration, on all ranks.
   void Stop() { stopped_ = true; }
   void StopAtActionLimit(Span span);
   bool stopped() const { return stopped_; }
@@ -71,12 +71,15 @@ class RankWork {
  private:
   struct Pass {
     int64_t i = 0;
-    int32_t id = -1;  // in Plan::iterations; -1 until something is performed in it
+    int32_t id = -1;  // in Plan::iterations; -1 until an action is performed in the pass
   };
   struct StageCounters {
     Counter forward;
     Counter input_gradient;
   };
+
+  // True if the plan may have one more action; otherwise a finding at `span`.
+  bool HasRoom(Span span);
 
   // The numbered action; none after a finding.
   std::optional<Action> Number(const Demand& demand, Span span);
@@ -85,7 +88,7 @@ class RankWork {
   void NoteEarlier(const Action& action, Diagnostic* finding);
   void FindNothingDeferred(const Demand& demand, Span span);
 
-  // How many microbatches the counters of the stage see.
+  // The number of microbatches that the stage's counters see.
   int64_t MicrobatchesOf(StageId stage) const;
 
   int64_t microbatches_;  // padded
@@ -96,11 +99,11 @@ class RankWork {
   bool stopped_ = false;
   std::vector<StageCounters> counters_;  // per stage
   Deferred deferred_;
-  std::vector<Action> new_deferred_;  // of the group that is being performed
+  std::vector<Action> new_deferred_;  // for the current group
   std::vector<Pass> loops_;
   std::optional<int32_t> set_iteration_;
   bool group_began_ = false;       // a part of the group is in the plan
-  const Span* written_ = nullptr;  // where an order wrote down what is performed now
+  const Span* written_ = nullptr;  // the place in an order of the current action
 };
 
 }  // namespace stringline

@@ -1,27 +1,61 @@
-// One walk over the tree in the order of the text, since a name is known only below its definition.
-// There is a Resolve for each kind of statement: it asks whether the statement may stand there,
-// gives names their slots, and appends a step.
+// A walk over the tree in the order of the text, since a name is known only below its definition.
+// The Resolve for each kind of statement checks the statement's place, gives names their slots, and
+// appends a step.
 #include "schedlang/elaborate/resolve.h"
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
+#include "schedlang/base/diagnostics.h"
 #include "schedlang/elaborate/layout_string.h"
-#include "schedlang/elaborate/overlap.h"
 #include "schedlang/elaborate/resolve_expression.h"
 #include "schedlang/elaborate/resolve_rules.h"
 #include "schedlang/elaborate/scope.h"
 #include "schedlang/elaborate/standing.h"
+#include "schedlang/plan/check_overlap.h"
+#include "schedlang/plan/plan.h"
+#include "schedlang/text/ast.h"
 
 namespace stringline {
 namespace {
 
-// Where a statement stands, from the outside in.
+ActionKind KindAsWritten(const ast::Name& letter) {
+  constexpr absl::string_view kLetters = "FBIW";
+  return static_cast<ActionKind>(kLetters.find(letter.text[0]));
+}
+
+std::vector<Overlap::Part> LaneAsWritten(const std::vector<ast::Overlap::Part>& parts) {
+  std::vector<Overlap::Part> lane;
+  for (const auto& [letter, name] : parts) {
+    lane.push_back({KindAsWritten(letter), name.text, {letter.span.begin, name.span.end}});
+  }
+  return lane;
+}
+
+// `overlap F & B { compute { … } network { … } }` as in the plan: the order of the named parts of a
+// group (plan/parts.h). Nothing after a finding of CheckOverlap.
+std::optional<Overlap> ResolveOverlap(const ast::Overlap& written, absl::Span<const Overlap> others,
+                                      Diagnostics* diagnostics) {
+  Overlap overlap;
+  overlap.span = written.span;
+  for (const ast::Name& letter : written.letters) {
+    overlap.kinds.push_back(KindAsWritten(letter));
+    overlap.kind_spans.push_back(letter.span);
+  }
+  overlap.compute = LaneAsWritten(written.compute);
+  overlap.network = LaneAsWritten(written.network);
+  if (!CheckOverlap(overlap, others, diagnostics)) return std::nullopt;
+  return overlap;
+}
+
+// The place of a statement, from the outside in.
 enum class Place : uint8_t { kSchedule, kRank, kLoop, kOrder };
 
 class Resolver {
@@ -71,8 +105,8 @@ class Resolver {
     }
   }
 
-  // The arguments know the parameters; what is deferred also knows the rank, as the schedule that
-  // all this is derived from names it.
+  // The arguments may use the parameters; `defer` may also use the rank, by its name in the root
+  // schedule.
   void ResolveDerived(const ast::Derived& derived) {
     DerivedStep& out = program_.derived.emplace();
     for (const ast::Derived::Argument& argument : derived.arguments) {
@@ -360,14 +394,14 @@ class Resolver {
     return parts;
   }
 
-  // The stage of the action that the text calls `action`.
+  // Resolves the stage of an action, named `action` in findings.
   int32_t ResolveStage(const ast::Expr& stage, std::string action) {
     const int32_t node = expressions_.Resolve(stage);
     if (!expressions_.pipe_stages().Names(node)) bare_.push_back({stage.span, std::move(action)});
     return node;
   }
 
-  // Among several pipes every stage says its own.
+  // With several pipes every stage must name its own.
   void CheckBareStages() {
     if (program_.pipes.size() < 2 || diagnostics_->findings().size() > first_finding_) return;
     const std::string& first = program_.pipes[0].name;
@@ -405,7 +439,7 @@ class Resolver {
     steps->push_back(std::move(step));
   }
 
-  // What is left are rules.
+  // All other statements are rules.
   template <typename Rule>
   void Resolve(const Rule& rule, Place place, std::vector<Step>* steps) {
     rules_.Resolve(rule, place == Place::kRank, steps);
@@ -433,13 +467,13 @@ class Resolver {
   RuleResolver rules_;
   size_t first_finding_ = 0;
   std::optional<Span> stages_;
-  std::optional<Span> pipe_;  // the first one
+  std::optional<Span> pipe_;  // the first
   std::optional<Span> split_;
   struct BareStage {
     Span span;
     std::string action;
   };
-  std::vector<BareStage> bare_;  // stages that do not say a pipe
+  std::vector<BareStage> bare_;  // stages without a pipe
   std::optional<Span> pad_;
   std::optional<Span> rank_;
 };

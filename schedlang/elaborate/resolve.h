@@ -1,4 +1,4 @@
-// ast -> Program: which definition every name means, and whether everything stands where it may.
+// ast -> Program: the definition of every name, and the allowed place of every statement.
 #pragma once
 
 #include <optional>
@@ -10,12 +10,12 @@
 
 namespace stringline {
 
-// Resolves one schedule. Reports all findings it can, up to a hundred; with any, gives nothing. Of
-// a derived schedule, `rank_variable` is how the rank block at the root of it calls the rank.
+// Resolves a schedule. Reports all findings, up to a hundred; with any, returns nothing. For a
+// derived schedule, `rank_variable` is the name of the rank in the rank block of its root.
 std::optional<Program> Resolve(const ast::Schedule& schedule, Diagnostics* diagnostics,
                                const std::string& rank_variable = "");
 
-// How deep calls and expressions may nest together, over all the functions a call goes through.
+// The deepest nesting of calls and expressions together, over all functions called.
 inline constexpr int kDeepestEvaluation = 1000;
 
 }  // namespace stringline

@@ -16,20 +16,20 @@ class ExpressionResolver {
   ExpressionResolver(Program* program, Scope* scope, Diagnostics* diagnostics)
       : program_(program), scope_(scope), diagnostics_(diagnostics) {}
 
-  // The node of the expression. After a finding the node is there, but means nothing.
+  // The node of the expression. After a finding the node exists, but has no meaning.
   int32_t Resolve(const ast::Expr& expr) { return ResolveAt(expr, nullptr); }
 
-  // The function that a `let` with parameters defines; its name is not defined yet, so its body
+  // The function defined by a `let` with parameters; its name is not defined yet, so its body
   // cannot use it.
   int32_t ResolveFunction(const ast::Let& let);
 
   PerStageStep ResolvePerStage(const ast::PerStage& said);
 
-  // Whether what these slots and nodes hold says its pipe.
+  // The slots and nodes whose values name their pipe.
   PipeStages& pipe_stages() { return pipe_stages_; }
 
  private:
-  // `deepest` (may be null) is raised to the depth of the recursion that evaluates the expression.
+  // Raises `deepest` (may be null) to the recursion depth of the expression's evaluation.
   int32_t ResolveAt(const ast::Expr& expr, int* deepest);
 
   ExpressionNode MakeNode(const ast::Number& number, Span span, int* deepest);

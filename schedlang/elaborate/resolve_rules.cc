@@ -1,5 +1,5 @@
-// Every rule is asked whether it may stand there, and whether it stands there once. What needs more
-// than one rule to be judged waits for the end of the block.
+// Every rule must stand in an allowed place, and only once. Checks that involve several rules wait
+// for the end of the block.
 #include "schedlang/elaborate/resolve_rules.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace stringline {
 namespace {
 
-// Costs that are none of actions.
+// Costs other than those of actions.
 struct CostRow {
   const char* key;
   CostOf of;
@@ -55,7 +55,7 @@ bool RuleResolver::MayStand(Modes modes, Span span, absl::string_view what, bool
          InModeOrFind(modes, program_.mode, span, what, diagnostics_);
 }
 
-// A statement that stands once, directly in a rank block of one of these kinds; null after a
+// Appends a statement that may stand once, directly in a rank block of these kinds; null after a
 // finding.
 Step* RuleResolver::Rule(Step::Kind kind, Modes modes, Span span, absl::string_view what,
                          bool directly, std::vector<Step>* steps) {
@@ -134,6 +134,7 @@ void RuleResolver::Resolve(const ast::Costs& costs, bool directly, std::vector<S
                     "'costs'", directly, steps);
   if (step == nullptr) return;
   for (const auto& [key, value] : costs.rows) step->costs.push_back(ResolveCost(key, value, step));
+  costed_ = step->kinds;
 }
 
 void RuleResolver::Resolve(const ast::Minimize& minimize, bool directly, std::vector<Step>* steps) {
@@ -183,7 +184,7 @@ void RuleResolver::Resolve(const ast::Iterations& iterations, bool directly,
   step->node = expressions_.Resolve(iterations.count);
 }
 
-// What costs are of must be known when they are read.
+// The number of layers and places must be known before costs are read.
 void RuleResolver::CheckBeforeCosts(Span span, absl::string_view what) {
   std::optional<Span> before = seen_[Step::Kind::kCosts];
   for (const auto& [back, pair] : pairs_) {
@@ -234,7 +235,33 @@ void RuleResolver::Resolve(const ast::Layers& layers, bool directly, std::vector
   step->node = expressions_.Resolve(layers.count);
 }
 
+// Costs beside which another one is taken for granted would give orders for numbers that nobody
+// wrote: the block gives the cost of every kind that it uses, or of none.
+void RuleResolver::CheckCosts() {
+  const bool no_prefer = prefers_.empty();
+  if (costed_.empty() || (no_prefer && program_.mode == RankMode::kGreedy)) return;
+  const auto is_given = [this](ActionKind kind) {
+    return std::count(costed_.begin(), costed_.end(), kind) > 0;
+  };
+  const bool halves = is_given(ActionKind::kInputGradient) && is_given(ActionKind::kWeightGradient);
+  std::vector<std::string> missing;
+  for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward,
+                                ActionKind::kInputGradient, ActionKind::kWeightGradient}) {
+    const bool known = is_given(kind) || (kind == ActionKind::kBackward && halves);
+    if (Uses(kind) && !known) missing.emplace_back(PrintedKind(kind));
+  }
+  if (missing.empty()) return;
+  const std::string names = absl::StrJoin(missing, " and ");
+  Diagnostic& finding = diagnostics_->Add(
+      Code::kMissingPart, *seen_[Step::Kind::kCosts],
+      no_prefer ? absl::StrCat("the costs lack ", names,
+                               ", which a search may use where no 'prefer' names kinds")
+                : absl::StrCat("the costs lack ", names, ", which 'prefer' names"));
+  if (!no_prefer) finding.notes.push_back({prefer_span_, "it is here", ""});
+}
+
 void RuleResolver::CheckBlock() {
+  CheckCosts();
   if (program_.mode == RankMode::kGreedy && !seen_[Step::Kind::kPrefer]) {
     diagnostics_->Add(Code::kMissingPart, program_.mode_span,
                       "the greedy block lacks 'prefer', the kinds of actions it performs");
@@ -246,7 +273,7 @@ bool RuleResolver::Uses(ActionKind kind) const {
   return prefers_.empty() || std::count(prefers_.begin(), prefers_.end(), kind) > 0;
 }
 
-// What a search has to know before any number is.
+// Checks of a search that need no values.
 void RuleResolver::CheckSearch() {
   const bool whole = Uses(ActionKind::kBackward);
   const bool input = Uses(ActionKind::kInputGradient);

@@ -1,5 +1,4 @@
-// Resolves the rules of a rank block: statements that say how its order is made, instead of
-// actions.
+// Resolves the rules of a rank block: statements about the making of its order, instead of actions.
 #pragma once
 
 #include <map>
@@ -13,7 +12,7 @@
 
 namespace stringline {
 
-// The layout of that name; nothing after a finding, which also names `any` where that may stand.
+// The layout of that name; nothing after a finding, which also offers `any` if allowed.
 std::optional<Layout> ResolveLayout(const ast::Name& name, bool or_any, Diagnostics* diagnostics);
 
 // F, B, I or W.
@@ -37,7 +36,7 @@ class RuleResolver {
   void Resolve(const ast::Place& place, bool directly, std::vector<Step>* steps);
   void Resolve(const ast::Layers& layers, bool directly, std::vector<Step>* steps);
 
-  // Finds what the rules of the whole block lack, or what does not fit together.
+  // Adds findings for missing and for conflicting rules of the block.
   void CheckBlock();
 
  private:
@@ -53,17 +52,19 @@ class RuleResolver {
   void CheckBeforeCosts(Span span, absl::string_view what);
   CostStep ResolveCost(const ast::Name& key, const ast::PerStage& value, Step* step);
   bool Uses(ActionKind kind) const;
+  void CheckCosts();
   void CheckSearch();
 
   Program& program_;
   ExpressionResolver& expressions_;
   Diagnostics* diagnostics_;
   std::map<Step::Kind, std::optional<Span>> seen_;
-  std::map<CostOf, std::optional<Span>> seen_costs_;  // but of actions
+  std::map<CostOf, std::optional<Span>> seen_costs_;  // except actions
   std::map<ActionKind, std::optional<Span>> pairs_;   // by the kind beside F
   std::optional<Span> within_memory_;
   std::vector<ActionKind> prefers_;
   Span prefer_span_;
+  std::vector<ActionKind> costed_;  // kinds with a cost in `costs`
 };
 
 }  // namespace stringline

@@ -1,5 +1,5 @@
 // An interpreter of the rank block. A sequence performs its actions as it goes. A timetable
-// collects them, and numbers them in the order of their slots. A greedy or search block only says
+// collects them, and numbers them in the order of their slots. A greedy or search block only gives
 // rules, and all ranks are put in order together at the end.
 #include "schedlang/elaborate/run.h"
 
@@ -14,11 +14,11 @@
 namespace stringline {
 namespace {
 
-// One action of an order: what stands before it in the text is evaluated, its microbatch is not.
+// An action of an order: its expressions are evaluated, its microbatch is not yet counted.
 struct Written {
   Demand demand;
   Span span;
-  bool joined = false;  // to the action before it, by '&'
+  bool joined = false;  // to the preceding action, by '&'
 };
 
 struct OrderState {
@@ -26,7 +26,7 @@ struct OrderState {
   size_t next = 0;
 };
 
-// One action of a timetable, before it is numbered.
+// An action of a timetable without its number.
 struct TimedDemand {
   int64_t slot = 0;
   Demand demand;
@@ -36,10 +36,10 @@ struct TimedDemand {
   int32_t iteration = -1;
 };
 
-// What is written down for later takes memory, and so counts as several steps.
+// An action of an order takes memory, and so counts as several steps.
 constexpr int64_t kStepsToKeep = 5;
 
-// Drops what lies past the last microbatch of its pipe. The rest of a group stays.
+// Drops actions past the last microbatch of their pipe. The rest of a group stays.
 void DropPadding(Plan* plan) {
   std::vector<uint32_t> first = {0};
   uint32_t to = 0;
@@ -74,7 +74,7 @@ class Runner {
 
   bool RunAll(int ranks) {
     const int microbatches = plan_->microbatches;
-    // A timetable is filled before what is only padding is dropped.
+    // A timetable is filled before padding is dropped.
     if (program_.mode == RankMode::kTimetable) plan_->microbatches = static_cast<int>(padded_);
     const bool good = RunRanksInTurn(ranks) && Finish();
     plan_->microbatches = microbatches;
@@ -99,7 +99,7 @@ class Runner {
     return good;
   }
 
-  // What is decided for all ranks together.
+  // Decides the order for all ranks together.
   bool Finish() {
     if (program_.mode == RankMode::kTimetable) {
       if (!SlotsFit()) return false;
@@ -113,7 +113,7 @@ class Runner {
     return !by_rules || rules_.OrderRanks(padded_);
   }
 
-  // All of these return false when the rank cannot go on, after a finding.
+  // Each returns false, after a finding, if the rank cannot go on.
   bool Run(const std::vector<Step>& steps) {
     for (const Step& step : steps) {
       if (!RunStep(step)) return false;
@@ -167,7 +167,7 @@ class Runner {
     return true;
   }
 
-  // Microbatches are counted in the order of the slots.
+  // Counts microbatches in the order of the slots.
   bool NumberTimed() {
     std::stable_sort(timed_.begin(), timed_.end(),
                      [](const TimedDemand& a, const TimedDemand& b) { return a.slot < b.slot; });
@@ -189,8 +189,8 @@ class Runner {
   }
 
   bool TightenOrFind(Timetable* timetable) {
-    // A block of a few slots that is repeated M times, and begins a little later on every rank, is
-    // a row of some slots for each microbatch and rank.
+    // A block of a few slots, repeated M times and begun a little later on every rank, is a row of
+    // some slots for each microbatch and rank.
     const auto actions = static_cast<int64_t>(timetable->actions.size());
     const int64_t most = 10 * limits_.steps + 100 * actions * (plan_->ranks() + padded_);
     if (Tighten(*plan_, most, timetable)) return true;
@@ -201,7 +201,7 @@ class Runner {
     return false;
   }
 
-  // Every rank's slots become a row that begins with the first slot of all.
+  // Checks that every rank's slots fit into a row from the first slot of all ranks.
   bool SlotsFit() {
     if (slots_.empty()) return true;
     const auto [first, last] = std::minmax_element(slots_.begin(), slots_.end());
@@ -240,11 +240,10 @@ class Runner {
     const PartStep& part = step.parts.front();
     Demand demand;
     if (!EvaluatePart(part, &demand) || !Count(kStepsToKeep, part.span)) return false;
-    work_.PerformCollective(part.kind, demand.stage, part.place);
-    return true;
+    return work_.PerformCollective(part.kind, demand.stage, part.place, part.span);
   }
 
-  // Counts steps of the elaboration; false after a finding that there are too many.
+  // Counts steps of the elaboration; false, after a finding, at the limit.
   bool Count(int64_t steps, Span span) {
     return evaluator_->CountSteps(steps, span) || Evaluated();
   }
@@ -267,7 +266,7 @@ class Runner {
                  absl::StrCat("the count is ", count, evaluator_->ValuesIn(step.node)));
       return false;
     }
-    // The passes are counted before the first one, so a loop that is too long ends at once.
+    // The passes are counted before the first, so a loop beyond the limit ends at once.
     if (!evaluator_->CountSteps(count, step.span)) return Evaluated();
     if (step.body.empty()) return true;
     work_.OpenLoop();
@@ -385,10 +384,10 @@ class Runner {
   const int64_t padded_;
   RankWork work_;
   std::vector<OrderState> orders_;
-  OrderState* writing_ = nullptr;  // the order that is being written down
+  OrderState* writing_ = nullptr;  // the order under construction
   int64_t written_ = 0;
   // Timetables.
-  std::vector<TimedDemand> timed_;  // of the rank that is run
+  std::vector<TimedDemand> timed_;  // for the current rank
   std::vector<int64_t> slots_;      // by action of the plan
   bool tighten_ = false;
   Span tighten_span_;

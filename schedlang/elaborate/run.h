@@ -5,7 +5,7 @@
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/elaborate/eval.h"
 #include "schedlang/elaborate/program.h"
-#include "schedlang/plan.h"
+#include "schedlang/plan/plan.h"
 
 namespace stringline {
 

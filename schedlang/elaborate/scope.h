@@ -1,4 +1,4 @@
-// The names visible at a place of a schedule: what each one means, and where it was defined.
+// The names visible at a place of a schedule, with their meanings and definitions.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ struct Symbol {
   enum class Kind : uint8_t { kValue, kFunction, kMin, kMax, kOrder, kPipe, kUnknown };
   Kind kind = Kind::kUnknown;
   int32_t index = -1;        // slot, function, order or pipe
-  std::optional<Span> span;  // none: the language defines it
+  std::optional<Span> span;  // none: defined by the language
 };
 
 // "a value", "a function", "an order", "a pipe".
@@ -25,11 +25,11 @@ class Scope {
  public:
   explicit Scope(Diagnostics* diagnostics);
 
-  // Makes the name visible until the block that is open now is closed. Finds reserved names, and
-  // names that are visible already: those keep their first meaning.
+  // Makes the name visible until the current block is closed. Adds findings for reserved names, and
+  // for names already visible, which keep their first meaning.
   void Define(const ast::Name& name, Symbol::Kind kind, int32_t index);
 
-  // The same, but a name that is visible already keeps its meaning without a finding.
+  // The same, but a visible name keeps its meaning without a finding.
   void DefineUnlessKnown(const ast::Name& name, Symbol::Kind kind, int32_t index) {
     if (symbols_.count(name.text) == 0) Define(name, kind, index);
   }
@@ -37,11 +37,11 @@ class Scope {
   void OpenBlock() { block_starts_.push_back(defined_.size()); }
   void CloseBlock();
 
-  // Between these two the body of this function is resolved, which does not know itself.
+  // Between these two the body of this function is resolved, which must not call itself.
   void BeginFunction(const std::string& name) { function_ = name; }
   void EndFunction() { function_.clear(); }
 
-  // What the name means here. An unknown name is a finding the first time; null then and later.
+  // The meaning of the name here. An unknown name is a finding the first time; null then and later.
   const Symbol* Find(const std::string& name, Span span);
 
  private:
@@ -49,7 +49,7 @@ class Scope {
   std::map<std::string, Symbol> symbols_;
   std::vector<std::string> defined_;  // in the order defined, without the language's own
   std::vector<size_t> block_starts_;  // sizes of defined_
-  std::string function_;              // the one that is being defined
+  std::string function_;              // the function in definition
 };
 
 }  // namespace stringline

@@ -1,6 +1,5 @@
-// Before the optimiser is asked, each rank's limit is compared with the least that any order holds
-// there. What it finds is written into the plan: orders, and where stages live and which layers
-// they hold, if that was left to it.
+// Before the search, each rank's limit is compared with the least capacity of any order. The result
+// is written into the plan: orders, and the places and layers of stages, if free.
 #include "schedlang/elaborate/search_orders.h"
 
 #include <algorithm>
@@ -21,12 +20,8 @@ namespace {
 using search::Partitioning;
 using search::Problem;
 
-// The table of pairs is square in the stages.
-constexpr int kMostSearchedStages = 4096;
-constexpr int64_t kMostSearchedLetters = 10'000'000;
-
-// About a second on one core, and a few where more than orders is free. For many letters that would
-// be little more than the plain rules, so there it may be up to twenty.
+// About a second on a core, and a few seconds if more than orders is free. For many letters a
+// second would be little more than the plain rules, so up to twenty are allowed.
 constexpr int64_t kMostByDefault = 200'000;
 constexpr int64_t kEnoughByDefault = 4'000;
 constexpr int64_t kLettersOfASecond = 130'000'000;
@@ -39,28 +34,16 @@ int64_t DefaultIterations(const Problem& problem) {
   return std::clamp(in_a_second, least, kMostByDefault);
 }
 
-bool FindTooLarge(const Plan& plan, const OrderRules& rules, Diagnostics* diagnostics,
-                  std::string text) {
-  diagnostics->Add(Code::kTooLong, rules.span, std::move(text)).where = PrintParameters(plan);
-  return false;
-}
-
 // False after a finding.
 bool IsSmallEnough(const SearchPlace& place, const OrderRules& rules, Diagnostics* diagnostics) {
-  const size_t stages = place.plan.stages.size();
-  if (stages > kMostSearchedStages) {
-    return FindTooLarge(place.plan, rules, diagnostics,
-                        absl::StrCat("a search orders at most ", kMostSearchedStages,
-                                     " stages, and there are ", stages));
-  }
   int64_t letters = 0;
-  for (size_t s = 0; s < stages; ++s) {
-    letters += int64_t{3} * place.plan.microbatches_of(StageId(static_cast<int32_t>(s)));
+  for (int s = 0; s < static_cast<int>(place.plan.stages.size()); ++s) {
+    letters += int64_t{3} * place.plan.microbatches_of(StageId(s));
   }
-  if (letters <= kMostSearchedLetters) return true;
-  return FindTooLarge(place.plan, rules, diagnostics,
-                      absl::StrCat("a search orders at most ", kMostSearchedLetters,
-                                   " actions, and there are ", letters));
+  std::string why = search::WhyTooLarge(static_cast<int64_t>(place.plan.stages.size()), letters);
+  if (why.empty()) return true;
+  diagnostics->Add(Code::kTooLong, rules.span, std::move(why)).where = PrintParameters(place.plan);
+  return false;
 }
 
 bool CanBeKept(const Problem& problem) {
@@ -70,7 +53,7 @@ bool CanBeKept(const Problem& problem) {
   return true;
 }
 
-// For every rank on which no order stays below the limit.
+// Adds a finding for every rank whose limit allows no order.
 void FindLimits(const Problem& problem, const OrderRules& rules, const Plan& plan,
                 Diagnostics* diagnostics) {
   for (int r = 0; r < problem.ranks; ++r) {
@@ -87,7 +70,7 @@ void FindLimits(const Problem& problem, const OrderRules& rules, const Plan& pla
   }
 }
 
-// Those in which there is an order. Empty after findings.
+// The places with an order. Empty after findings.
 std::vector<SearchPlace> UsablePlaces(const OrderRules& rules, const SplitStep* split,
                                       const Plan& plan, Diagnostics* diagnostics) {
   std::vector<SearchPlace> usable;
@@ -111,7 +94,15 @@ bool SearchOrders(const OrderRules& rules, const SplitStep* split, const Elabora
   const std::vector<SearchPlace> places = UsablePlaces(rules, split, *plan, diagnostics);
   if (places.empty()) return false;
   std::vector<Partitioning> partitionings;
-  for (const SearchPlace& place : places) partitionings.push_back(PartitioningOf(rules, place));
+  for (const SearchPlace& place : places) {
+    Partitioning& partitioning = partitionings.emplace_back(PartitioningOf(rules, place));
+    partitioning.problem_of = [of = std::move(partitioning.problem_of),
+                               stop = limits.stop](absl::Span<const int> partition) {
+      Problem problem = of(partition);
+      problem.stop = stop;
+      return problem;
+    };
+  }
   const bool is_free = places.size() > 1 || places[0].is_free;
   const Problem first = partitionings[0].problem_of(places[0].partition);
   search::Effort effort;

@@ -18,7 +18,7 @@ void FindBadPlace(const Plan& plan, Code code, Span span, std::string text,
   diagnostics->Add(code, span, std::move(text)).where = PrintParameters(plan);
 }
 
-// Of a split that says it of every stage. Embedding and head are no layers.
+// The partition of a split by stages. Embedding and head are no layers.
 Partition LayersOf(const Split& split) {
   if (split.kind == Split::Kind::kLayers) return split.layers;
   Partition partition;
@@ -30,7 +30,7 @@ Partition LayersOf(const Split& split) {
   return partition;
 }
 
-// By what the schedule says. Its sum may be wrong.
+// The partition given by the schedule. Its sum may be wrong.
 Partition SaidPartition(const OrderRules& rules, const Plan& plan, int layers) {
   const SearchProblem problem(rules, plan);
   const int stages = problem.stages_of_pipe();

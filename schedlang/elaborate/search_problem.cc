@@ -11,9 +11,23 @@ namespace {
 using search::Problem;
 using search::StageWork;
 
-// One value for all layers, or one for each.
+// A value for all layers, or for each.
 int64_t At(const std::vector<int64_t>& values, int layer) {
   return values.size() == 1 ? values[0] : values[static_cast<size_t>(layer)];
+}
+
+// By stage, what its layers have together; one value where all stages have as much.
+template <typename OfLayer>
+std::vector<int64_t> SumsOfStages(absl::Span<const int> partition, OfLayer of_layer) {
+  std::vector<int64_t> sums;
+  int layer = 0;
+  for (const int layers : partition) {
+    int64_t& sum = sums.emplace_back(0);
+    for (const int end = layer + layers; layer < end; ++layer) sum += of_layer(layer);
+  }
+  const auto alike = std::count(sums.begin(), sums.end(), sums[0]);
+  if (alike == static_cast<int64_t>(sums.size())) sums.resize(1);
+  return sums;
 }
 
 }  // namespace
@@ -30,6 +44,7 @@ int SearchProblem::Along(StageId stage) const {
 }
 
 int64_t SearchProblem::Time(ActionKind kind, int layer) const {
+  if (rules_.costs.actions[static_cast<size_t>(kind)].empty()) return 0;  // no order has the kind
   return rules_.costs.of(kind, layer);
 }
 
@@ -100,7 +115,8 @@ std::vector<int64_t> SearchProblem::PairTimes(const Problem& problem, ActionKind
     if (of_stages) return At(costs, Along(StageId(a)));
     const int64_t alone = problem.stages[static_cast<size_t>(a)].time[search::kForwardAt] +
                           problem.stages[static_cast<size_t>(b)].time[search::Index(back)];
-    return alone - std::min(saved[static_cast<size_t>(a)], saved[static_cast<size_t>(b)]);
+    const int64_t less = std::min(saved[static_cast<size_t>(a)], saved[static_cast<size_t>(b)]);
+    return std::max<int64_t>(0, alone - less);
   });
 }
 
@@ -129,18 +145,23 @@ std::vector<int64_t> SearchProblem::LeastWork() const {
 }
 
 OrderCosts SearchProblem::CostsOf(absl::Span<const int> partition) const {
-  if (!rules_.search.layers) return rules_.costs;
-  OrderCosts costs{.p2p = rules_.costs.p2p};
+  OrderCosts costs = rules_.costs;
+  const auto pair_of = [&](ActionKind back) -> OrderCosts::Pair& {
+    return back == ActionKind::kBackward ? costs.beside_backward : costs.beside_input;
+  };
+  if (!rules_.search.layers) {
+    for (const auto& [back, takes] : rules_.search.pairs) pair_of(back).takes = takes;
+    return costs;
+  }
   for (size_t k = 0; k < costs.actions.size(); ++k) {
-    std::vector<int64_t>& of = costs.actions[k];
-    int layer = 0;
-    for (const int layers : partition) {
-      int64_t& sum = of.emplace_back(0);
-      for (const int end = layer + layers; layer < end; ++layer) {
-        sum += Time(static_cast<ActionKind>(k), layer);
-      }
-    }
-    if (std::count(of.begin(), of.end(), of[0]) == static_cast<int64_t>(of.size())) of.resize(1);
+    if (costs.actions[k].empty()) continue;
+    costs.actions[k] =
+        SumsOfStages(partition, [&](int layer) { return Time(static_cast<ActionKind>(k), layer); });
+  }
+  for (const auto& [back, takes] : rules_.search.pairs) {
+    if (takes.empty()) continue;
+    pair_of(back).saves =
+        SumsOfStages(partition, [this, kind = back](int layer) { return Saved(kind, layer); });
   }
   return costs;
 }

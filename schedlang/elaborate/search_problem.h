@@ -1,4 +1,4 @@
-// From what a search block says to the optimiser's problem.
+// Builds the optimiser's problem from a search block.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 #include "absl/types/span.h"
 #include "schedlang/elaborate/block_rules.h"
-#include "schedlang/plan.h"
+#include "schedlang/plan/plan.h"
 #include "schedlang/search/partition.h"
 #include "schedlang/search/problem.h"
 
@@ -15,21 +15,21 @@ namespace stringline {
 // Costs are of layers, one after the other in the model; where the block counts none, every stage
 // is one. What a stage takes and holds is what its layers do together. Where layers are counted,
 // two stages in a pair take what they do alone, less what a pair saves the one that saves less by
-// it.
+// it, and never less than nothing.
 class SearchProblem {
  public:
-  // `plan` says where stages live; its actions do not matter.
+  // `plan` has the places of stages; its actions do not matter.
   SearchProblem(const OrderRules& rules, const Plan& plan) : rules_(rules), plan_(plan) {}
 
-  // Of stages with so many layers, in the order of a pipe.
+  // The problem of stages with so many layers, in the order of a pipe.
   search::Problem Of(absl::Span<const int> partition) const;
-  // What is computed at the least, by layer, of all microbatches.
+  // A lower bound on the computation of all microbatches, by layer.
   std::vector<int64_t> LeastWork() const;
-  // By layer: F with B, or with I and W where there is no B.
+  // By layer: F with B, or with I and W without B.
   std::vector<int64_t> WorkOfLayers() const;
-  // What actions of stages cost, as the plan keeps it.
+  // The costs of actions of stages, in the plan's form.
   OrderCosts CostsOf(absl::Span<const int> partition) const;
-  // Of all that it depends on but for where stages live.
+  // A hash of all inputs except the places of stages.
   uint64_t Key() const;
   int stages_of_pipe() const {
     return plan_.pipes.empty() ? static_cast<int>(plan_.stages.size()) : plan_.pipes[0].stages;
@@ -37,10 +37,10 @@ class SearchProblem {
 
  private:
   bool Uses(ActionKind kind) const;
-  // How many of a pipe's stages come before this one.
+  // The number of stages before this stage in its pipe.
   int Along(StageId stage) const;
   int64_t Time(ActionKind kind, int layer) const;
-  // What a pair of this layer's F and its B or I takes less than the two alone.
+  // The time saved by a pair of this layer's F and its B or I.
   int64_t Saved(ActionKind back, int layer) const;
   int64_t Hop(StageId from, StageId to) const;
   std::vector<int64_t> PairTimes(const search::Problem& problem, ActionKind back,

@@ -12,7 +12,7 @@ namespace {
 struct ModeRow {
   const char* word;
   const char* name;
-  const char* instead;  // why no action stands there
+  const char* instead;  // the reason for which no action may stand in the block
 };
 constexpr ModeRow kModes[] = {
     {"", "a sequence", ""},

@@ -1,5 +1,5 @@
-// Where a statement of a schedule may stand, and how often. Each function adds a finding and gives
-// false where it may not.
+// The allowed places of statements, and their number. Each function adds a finding and returns
+// false for a violation.
 #pragma once
 
 #include <initializer_list>
@@ -15,18 +15,18 @@ inline constexpr absl::string_view kInSchedule = "directly in a schedule";
 inline constexpr absl::string_view kInRank = "directly in a rank block";
 inline constexpr absl::string_view kWithinRank = "in a rank block";
 
-// Finds that the statement `what` stands elsewhere than `where`, unless it is `allowed`.
+// Adds a finding that the statement `what` belongs `where`, unless it is `allowed`.
 bool StandsOrFind(bool allowed, Span span, absl::string_view what, absl::string_view where,
                   Diagnostics* diagnostics);
 
-// Once per schedule: `first` keeps the span of the first one.
+// Once per schedule: `first` keeps the span of the first statement.
 bool OnceOrFind(std::optional<Span>* first, Span span, absl::string_view what,
                 Diagnostics* diagnostics);
 
 // The word before a rank's block: timetable, greedy, search.
 RankMode ModeOf(absl::string_view word);
 
-// The statement `what` belongs in rank blocks of these kinds, and stands in one of `mode`.
+// The statement `what` belongs in rank blocks of these kinds; the current block is of `mode`.
 bool InModeOrFind(std::initializer_list<RankMode> modes, RankMode mode, Span span,
                   absl::string_view what, Diagnostics* diagnostics);
 

@@ -7,13 +7,13 @@
 namespace stringline {
 namespace {
 
-// A stage, and the action by which its rank needs it next.
+// A stage, and the next action of its rank that needs it.
 struct NextUse {
   StageId stage;
   uint32_t action = 0;
 };
 
-// Works on one rank. Whatever is looked up ahead is prepared by one walk from the back.
+// Works on a rank. A single walk from the back prepares everything looked up ahead.
 class CollectiveInserter {
  public:
   CollectiveInserter(const Plan& plan, const CollectiveChoice& choice,
@@ -39,11 +39,11 @@ class CollectiveInserter {
   }
 
  private:
-  // Notes, for every group, the stages that the rank needs from there on, the next one first.
+  // Notes, for every group, the stages that the rank needs from then on, the next first.
   void LookAhead(absl::Span<const Action> actions) {
     window_.assign(actions.size() + 1, 0);
     uses_.clear();
-    std::vector<NextUse> next;  // of every stage used later, in order
+    std::vector<NextUse> next;  // for every stage used later, in order
     for (size_t i = actions.size(); i-- > 0;) {
       window_[i] = uses_.size();
       if (actions[i].joined || !IsCompute(actions[i].kind)) continue;
@@ -106,7 +106,7 @@ class CollectiveInserter {
   std::vector<int>& weights_left_;  // by stage: weight gradients still to come
   std::vector<StageId> uses_;       // the windows, the last group's first
   std::vector<size_t> window_;      // by action: where its window begins in uses_
-  std::vector<size_t> ends_;        // where the windows end, that of the first group last
+  std::vector<size_t> ends_;        // ends of the windows, the first group's last
   std::vector<StageId> active_;     // unsharded, the oldest first
 };
 

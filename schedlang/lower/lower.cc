@@ -1,24 +1,26 @@
 #include "schedlang/lower/lower.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "schedlang/base/sl_check.h"
-#include "schedlang/effects.h"
 #include "schedlang/lower/message_order.h"
-#include "schedlang/messages/channels.h"
+#include "schedlang/plan/channels.h"
+#include "schedlang/plan/effects.h"
+#include "schedlang/plan/pair_order.h"
 
 namespace stringline {
 namespace {
 
-// One message: what the receiving rank does to get it.
+// A message, as the receive that takes it.
 struct Message {
   ActionKind recv;
-  StageId stage;  // the receiving one
+  StageId stage;  // the receiving stage
   MicrobatchId microbatch;
 };
 
-// Lowers one plan. Flat arrays indexed by (stage, microbatch), everything linear in actions.
+// Lowers a plan. Flat arrays indexed by (stage, microbatch), everything linear in actions.
 class Lowering {
  public:
   explicit Lowering(const Plan& plan)
@@ -58,8 +60,8 @@ class Lowering {
     }
   }
 
-  // Calls `visit(send kind, receiving stage, its receive kind, channel)` for every message that
-  // `action` sends: those that cross ranks and that somebody takes.
+  // Calls `visit(send kind, receiving stage, its receive kind, channel)` for every message of
+  // `action`: values that cross ranks and have a consumer.
   template <typename Visit>
   void ForEachMessage(const Action& action, Visit visit) const {
     if (IsCollective(action.kind)) return;
@@ -77,7 +79,7 @@ class Lowering {
     }
   }
 
-  // Appends what `action` sends to its channel, once, and notes the place in the queue.
+  // Appends the messages of `action` to their channels, each once, and notes their queue places.
   void QueueMessages(const Action& action) {
     ForEachMessage(action, [&](ActionKind, StageId to, ActionKind recv, int channel) {
       const size_t i = Index(to, action.microbatch);
@@ -127,7 +129,7 @@ class Lowering {
 
   void Send(const Action& action, std::vector<Action>* out) {
     ForEachMessage(action, [&](ActionKind kind, StageId to, ActionKind recv, int) {
-      // A second giver of the same value (an error that Check names) does not send it again.
+      // A second producer of the same value (an error found by Check) does not send it again.
       Values& sent = sent_[Index(to, action.microbatch)];
       const Values done = recv == ActionKind::kRecvForward ? kOutput : kInGrad;
       if (sent & done) return;
@@ -143,17 +145,49 @@ class Lowering {
   const Channels channels_;
   std::vector<std::vector<Message>> messages_;  // by channel, in the sender's order
   std::vector<uint32_t> posted_;                // by channel: receives posted so far
-  std::vector<Values> given_;                   // what any action gives, wherever it stands
+  std::vector<Values> given_;                   // by stage and microbatch: values with a producer
   // By receiving stage: kInput / kOutGrad once queued, kOutput / kInGrad once the send is written.
   std::vector<Values> sent_;
   std::vector<uint32_t> position_activation_;
   std::vector<uint32_t> position_gradient_;
 };
 
+// True if `first` gives a value that `later` needs on the same rank.
+bool Feeds(const Plan& plan, const Action& first, const Action& later) {
+  if (first.microbatch != later.microbatch) return false;
+  const Values gives = EffectsOf(first.kind).gives, needs = EffectsOf(later.kind).needs;
+  const Stage& stage = plan.stage(first.stage);
+  if (later.stage == first.stage) return (gives & needs & (kSaved | kStash)) != 0;
+  if (later.stage == stage.next) return (gives & kOutput) && (needs & kInput);
+  return later.stage == stage.previous && (gives & kInGrad) && (needs & kOutGrad);
+}
+
+// A group whose actions wait for each other is a mistake in the plan, which Check names.
+bool WaitsForItself(const Plan& plan, absl::Span<const Action> group) {
+  return std::any_of(group.begin(), group.end(), [&](const Action& first) {
+    return std::any_of(group.begin(), group.end(),
+                       [&](const Action& later) { return Feeds(plan, first, later); });
+  });
+}
+
 }  // namespace
 
+void PutInARow(Plan* plan) {
+  const auto actions = absl::MakeSpan(plan->actions);
+  for (size_t i = 0; i < actions.size();) {
+    const size_t count = GroupAt(actions, i).size();
+    const auto group = actions.subspan(i, count);
+    i += count;
+    if (!IsCompute(group[0].kind) || PairOf(group).forward != nullptr) continue;
+    if (WaitsForItself(*plan, group)) continue;
+    for (Action& action : group) action.joined = false;
+  }
+}
+
 Plan Lower(const Plan& plan, CommLayout layout) {
-  Plan lowered = Lowering(plan).Run();
+  Plan apart = plan;
+  PutInARow(&apart);
+  Plan lowered = Lowering(apart).Run();
   if (layout != CommLayout::kEdge) lowered = OrderMessages(lowered, layout);
   return plan.pipes.empty() ? lowered : ReduceGradients(lowered);
 }

@@ -1,21 +1,29 @@
-// Inserts the sends and receives that a plan's actions imply.
+// Inserts the sends and receives implied by a plan's actions.
 //
-// A message crosses wherever a stage and its neighbour live on two ranks, and nowhere else. A send
-// follows the group that gives its value at once. A receive stands as late as it can: right before
-// the group that needs it, or before the call that must come after it on the same communicator. A
-// plan lowered for a layout hangs in that layout only if its computations themselves wait for each
-// other in a circle (message_order.h says why).
+// A message is needed exactly between neighbouring stages on different ranks. A send follows the
+// group that produces its value at once. A receive stands as late as possible: right before its
+// consumer's group, or before the call that must come after it on the same communicator. A plan
+// lowered for a layout hangs in that layout only if its computations themselves form a cycle of
+// dependencies (message_order.h has the proof).
+//
+// Only an F beside a B or an I stays a group of computations: their parts have an order
+// (pair_order.h). As the parts of other groups have none, their actions run in a row, each with
+// receives and sends of its own.
 //
 // The gradients of replicas (Plan::pipes) are reduced, if the plan has no reductions of its own.
 #pragma once
 
-#include "schedlang/messages/communicators.h"
-#include "schedlang/plan.h"
+#include "schedlang/plan/communicators.h"
+#include "schedlang/plan/plan.h"
 
 namespace stringline {
 
-// `plan` must not be lowered yet. It need not be correct: a message without a producer or a
-// consumer is left out, and Check says what is missing.
+// Takes groups of computations without an order of parts apart. A group whose actions wait for each
+// other stays as written: the schedule says that none of them starts before the others end.
+void PutInARow(Plan* plan);
+
+// `plan` must not be lowered yet, and may be wrong: a message without a producer or a consumer is
+// left out, and Check reports the missing action.
 Plan Lower(const Plan& plan, CommLayout layout = CommLayout::kEdge);
 
 }  // namespace stringline

@@ -1,6 +1,6 @@
 // An ideal run gives every message a time, and every queue its calls in that order. Then the lists
-// are written anew: computations as they stood, each bringing along the calls of its queues up to
-// its own message. The order of reductions comes from the same run.
+// are written anew: computations in their order, each preceded by the calls of its queues up to its
+// own message. The order of reductions comes from the same run.
 #include "schedlang/lower/message_order.h"
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "schedlang/effects.h"
-#include "schedlang/messages/channels.h"
+#include "schedlang/plan/channels.h"
+#include "schedlang/plan/effects.h"
 #include "schedlang/sim/simulate.h"
 
 namespace stringline {
 namespace {
 
-// When everything happens in the ideal run; nothing for a plan that never ends.
+// The times of the ideal run; nothing for a plan that never ends.
 std::optional<Timeline> IdealRun(const Plan& lowered) {
   const absl::StatusOr<CostModel> costs = ResolveCosts(UnitCosts(), lowered);
   if (!costs.ok()) return std::nullopt;
@@ -75,7 +75,7 @@ class MessageOrdering {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // A message by its stage, its microbatch, and whether it is an activation.
+  // The index of a message: its stage, its microbatch, and forward for an activation.
   size_t Index(StageId stage, MicrobatchId microbatch, bool forward) const {
     return (static_cast<size_t>(stage.value) * plan_.microbatches + microbatch.value) * 2 + forward;
   }
@@ -106,7 +106,7 @@ class MessageOrdering {
     return messages;
   }
 
-  // Lists what the queues of the part's own messages hold up to and with them.
+  // Lists the calls in the queues of the part's own messages, up to those messages.
   void List(const Action& part, Values values, const std::vector<uint32_t>& messages, Plan* out) {
     if (IsCollective(part.kind)) return;
     for (const bool forward : {true, false}) {
@@ -164,7 +164,8 @@ Plan ReduceGradients(const Plan& lowered) {
   const int parts =
       lowered.pipes.empty() ? static_cast<int>(lowered.stages.size()) : lowered.pipes[0].stages;
   std::vector<int64_t> ends_ns(parts, 0);  // by part: when all are ready
-  // By stage: behind its last computation; 0 for one without microbatches, which gets the sum, too.
+  // By stage: the place behind its last computation; 0 for a stage without microbatches, which gets
+  // the sum, too.
   std::vector<uint32_t> behind(lowered.stages.size(), 0);
   for (uint32_t i = 0; i < lowered.actions.size(); ++i) {
     const Action& action = lowered.actions[i];
@@ -214,7 +215,7 @@ Plan ReduceGradients(const Plan& lowered) {
       }
     }
     while (next < mine.size())
-      add(mine[next++], Action{.place = UINT32_MAX});  // it does nothing else
+      add(mine[next++], Action{.place = UINT32_MAX});  // this rank has no computations
     out.first[r + 1] = static_cast<uint32_t>(out.actions.size());
   }
   return out;

@@ -1,4 +1,4 @@
-// How many bytes ranks may hold: a number for all of them, or for one and another their own.
+// Limits on the bytes of ranks: a number for all of them, or an own number for some.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 namespace stringline {
 
 struct MemoryLimit {
-  int64_t all = -1;            // of ranks that have none of their own; -1: any number
-  std::vector<int64_t> ranks;  // by rank, as far as it goes: its own; -1: none
-  bool is_of_each = false;     // `ranks` is meant to have one for every rank
+  int64_t all = -1;            // for ranks without a limit of their own; -1: no limit
+  std::vector<int64_t> ranks;  // by rank, possibly fewer than ranks: its own limit; -1: none
+  bool is_of_each = false;     // `ranks` should have an entry for every rank
 
   MemoryLimit(int64_t bytes = -1) : all(bytes) {}  // NOLINT: a number is a limit for all
 
@@ -19,7 +19,7 @@ struct MemoryLimit {
     const auto r = static_cast<size_t>(rank);
     return r < ranks.size() && ranks[r] >= 0 ? ranks[r] : all;
   }
-  // Whether any rank has one.
+  // True if any rank has a limit.
   bool is_given() const {
     return all >= 0 ||
            std::any_of(ranks.begin(), ranks.end(), [](int64_t own) { return own >= 0; });

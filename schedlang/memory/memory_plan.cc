@@ -1,6 +1,6 @@
-// One walk over the plan, group by group, in any order that messages allow. A group knows what its
-// rank knew and what its messages bring; what it gives is placed with that knowledge, on its own
-// rank and on the one it goes to.
+// A single walk over the plan, group by group, in any order that messages allow. A group knows the
+// clock of its rank, joined with those of its messages; its outputs are placed with that knowledge,
+// on its own rank and on the receiving rank.
 #include "schedlang/memory/memory_plan.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 #include "schedlang/base/align.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
-#include "schedlang/effects.h"
 #include "schedlang/memory/slots.h"
+#include "schedlang/plan/effects.h"
 
 namespace stringline {
 namespace {
@@ -20,7 +20,7 @@ void Join(Clock* clock, const Clock& other) {
   for (size_t r = 0; r < clock->size(); ++r) (*clock)[r] = std::max((*clock)[r], other[r]);
 }
 
-// The values of all ranks placed by one rule.
+// The values of all ranks, placed by one rule.
 struct Placed {
   std::vector<int64_t> offsets;  // as in MemoryPlan
   std::vector<Slots> slots;      // by rank
@@ -74,7 +74,7 @@ class Planner {
     return Index(stage, microbatch) * kStageValues + static_cast<size_t>(value);
   }
 
-  // Numbers the groups of every rank, and notes in which of them each value dies.
+  // Numbers the groups of every rank, and notes the group in which each value dies.
   void FindDeaths() {
     for (int r = 0; r < plan_.ranks(); ++r) {
       int group = 0;
@@ -97,8 +97,8 @@ class Planner {
     }
   }
 
-  // The clock of a value that another rank gives to `action`; null when the neighbour lives here or
-  // does not exist.
+  // The clock of a value that another rank sends to `action`; null if the neighbour stage is on the
+  // same rank or does not exist.
   const Clock* Message(const Action& action, bool* missing) const {
     const Stage& stage = plan_.stage(action.stage);
     const Values needs = EffectsOf(action.kind).needs;
@@ -112,7 +112,8 @@ class Planner {
     return &clock;
   }
 
-  // Performs the next group of the rank if its messages are there; returns its number of parts.
+  // Performs the next group of the rank if its messages have arrived; returns its number of parts,
+  // or 0.
   size_t PerformNextGroup(int rank) {
     const uint32_t last = plan_.first[rank + 1];
     uint32_t begin = next_[rank];
@@ -135,8 +136,9 @@ class Planner {
     return end - begin;
   }
 
-  // Places what a part gives. On its own rank a value is written while the group runs, so what was
-  // in its bytes must be dead at `start`; a message arrives on the other rank after `finish`.
+  // Places the outputs of a part. On its own rank a value is written while the group runs, so the
+  // former values of its bytes must be dead at `start`; a message arrives on the other rank after
+  // `finish`.
   void Place(const Action& action, const Clock& start, const Clock& finish) {
     const Stage& stage = plan_.stage(action.stage);
     const size_t index = Index(action.stage, action.microbatch);
@@ -176,13 +178,13 @@ class Planner {
     }
   }
 
-  // A value that nobody uses any more is there to the end.
+  // A value without a further user lives to the end.
   Moment DeathOf(StageId stage, MicrobatchId microbatch, StageValue value) const {
     const Moment death = deaths_[Index(stage, microbatch, value)];
     return death.rank < 0 ? Moment{plan_.stage(stage).rank.value, INT32_MAX} : death;
   }
 
-  // `of` says whose value it is.
+  // `of` names the stage and microbatch of the value.
   void PlaceValue(const Action& of, StageValue value, const Clock& birth, Moment death) {
     const int64_t bytes = AlignUp(stages_[of.stage.value].of_microbatch[value]);
     if (bytes == 0) return;
@@ -195,7 +197,7 @@ class Planner {
     }
   }
 
-  // For every rank the rule that gives the smaller block.
+  // Takes, for every rank, the rule with the smaller block.
   MemoryPlan TakeSmallest() {
     MemoryPlan memory;
     memory.microbatches = plan_.microbatches;
@@ -226,11 +228,11 @@ class Planner {
   absl::Span<const StageSizes> stages_;
   std::vector<Placed> placed_;       // by rule
   std::vector<int> group_of_;        // by action
-  std::vector<Moment> deaths_;       // by value; rank -1: nobody takes it
+  std::vector<Moment> deaths_;       // by value; rank -1: no user
   std::vector<Clock> output_clock_;  // by stage and microbatch; empty: not given yet
   std::vector<Clock> in_grad_clock_;
   std::vector<Clock> clocks_;   // by rank: after its groups so far
-  std::vector<uint32_t> next_;  // by rank: the action that comes next
+  std::vector<uint32_t> next_;  // by rank: its next action
 };
 
 // A stage's parameters, gathered.
@@ -239,7 +241,7 @@ struct Gathered {
   int64_t begin = 0, end = 0;
 };
 
-// The tightest free place of so many bytes, or behind all. `held` is in order of its bytes.
+// The tightest free place of so many bytes, or behind all of them. `held` is sorted by offset.
 int64_t FreePlace(const std::vector<Gathered>& held, int64_t bytes) {
   int64_t best = -1, tightest = INT64_MAX, end = 0;
   for (const Gathered& one : held) {
@@ -253,7 +255,7 @@ int64_t FreePlace(const std::vector<Gathered>& held, int64_t bytes) {
   return best < 0 ? end : best;
 }
 
-// In the order of the list.
+// Places the gathered parameters of a rank in the order of its list.
 void PlaceGathers(const Plan& plan, RankId rank, absl::Span<const StageSizes> stages,
                   MemoryPlan* memory) {
   std::vector<Gathered> held;
@@ -277,7 +279,7 @@ void PlaceGathers(const Plan& plan, RankId rank, absl::Span<const StageSizes> st
   }
 }
 
-// Beside the block.
+// Adds the memory beside the block: resident bytes, gathered parameters, arenas.
 void AddTheRest(const Plan& plan, absl::Span<const StageSizes> stages, MemoryPlan* memory) {
   for (size_t s = 0; s < stages.size(); ++s) {
     RankMemory& rank = memory->ranks[plan.stages[s].rank.value];

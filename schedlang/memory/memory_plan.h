@@ -1,15 +1,15 @@
-// Where every value of a step lies, decided before the first step; nothing is allocated during one.
-// What the executor takes and what `check` counts is this plan, so they are one number.
+// The place of every value of a step, decided before the first step; a step allocates nothing. The
+// executor takes and `check` counts the bytes of this plan, so the two numbers agree.
 //
-// The values that live from one action to another lie in one block of their rank. Bytes are used
-// again only where the plan itself already puts the new use after the old one, so that placing
-// values never adds a wait, and never a deadlock. "After" is happens-before:
+// Values that live from one action to another lie in one block of their rank. Bytes are reused only
+// if the plan itself already orders the new use after the old use, so placing values never adds a
+// wait, and never a deadlock. The order is happens-before:
 //   - groups of a rank happen in the order of the plan;
-//   - what a message carries was computed before its receiver uses it.
+//   - a message's value was computed before its receiver uses it.
 // The plan is walked once with a vector clock per rank: clock[b] = n means that the first n groups
-// of rank b are known to have ended. A value is dead once the group that uses it last has ended:
-// for a send's buffer that group is on the other rank, since the bytes were surely taken when
-// somebody has used them.
+// of rank b are known to have ended. A value is dead once its last user's group has ended. For a
+// send's buffer that group is the consumer on the other rank: its end proves that the bytes have
+// arrived.
 #pragma once
 
 #include <array>
@@ -19,20 +19,20 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "schedlang/memory/stage_sizes.h"
-#include "schedlang/plan.h"
+#include "schedlang/plan/plan.h"
 
 namespace stringline {
 
-// Programs that never run at once share one arena for their temporaries: all of a rank, and of one
-// that has stages in parts, only those of F, those of B and I, and those of W.
+// Programs that never run at once share an arena for their temporaries: all programs of a rank; on
+// a rank with stages in parts, only those of F, those of B and I, and those of W.
 inline constexpr int kArenas = 3;
 
 struct RankMemory {
   int64_t resident = 0;
-  int64_t gathered = 0;                      // room for what is gathered at once, see below
-  int64_t block = 0;                         // of values
-  StageBytes by_value;                       // the same, by the value that the block grew for
-  bool in_parts = false;                     // it has stages in parts
+  int64_t gathered = 0;                      // room for the gathered parameters, see below
+  int64_t block = 0;                         // the block of values
+  StageBytes by_value;                       // by value: the growth of the block for it
+  bool in_parts = false;                     // has stages in parts
   std::array<int64_t, kArenas> arenas = {};  // temporaries
   int ArenaOf(ActionKind compute) const;
   int64_t all() const { return resident + gathered + block + arenas[0] + arenas[1] + arenas[2]; }
@@ -40,13 +40,15 @@ struct RankMemory {
 
 struct MemoryPlan {
   int microbatches = 0;
-  std::vector<int64_t> offsets;  // into the rank's block; -1: no such value
-  // By stage: where its k-th UNSHARD puts the parameters, in its rank's memory for them. They take
-  // bytes of what a RESHARD listed before has dropped: an UNSHARD waits for those anyway.
+  std::vector<int64_t> offsets;  // into the rank's block; -1: the value does not exist
+  // By stage: the offset of the parameters of its k-th UNSHARD, in its rank's room for gathered
+  // parameters. They reuse bytes dropped by a RESHARD earlier in the list, for which an UNSHARD
+  // waits anyway.
   std::vector<std::vector<int64_t>> gathers;
   std::vector<RankMemory> ranks;
 
-  // An output that stays on its rank is the next stage's input, an input gradient likewise.
+  // An output that stays on its rank has the place of the next stage's input; likewise an input
+  // gradient.
   int64_t OffsetOf(StageId stage, MicrobatchId microbatch, StageValue value) const {
     return offsets[(static_cast<size_t>(stage.value) * microbatches + microbatch.value) *
                        kStageValues +
@@ -54,12 +56,12 @@ struct MemoryPlan {
   }
 };
 
-// Whether bytes are shared by values of one size only, or by any: then whichever of the two makes
-// the smaller block of a rank is taken.
+// Bytes are shared only by values of equal size, or by values of any size: then each rank takes the
+// rule with the smaller block.
 enum class Sharing : uint8_t { kOneSize, kAnySize };
 
-// `stages` has one entry per stage of the plan. FailedPrecondition when the plan does not end: its
-// computations wait for each other in a circle, or for something that nobody gives.
+// `stages` has an entry per stage of the plan. FailedPrecondition when the plan does not end: its
+// computations form a cycle of dependencies, or need a value without a producer.
 absl::StatusOr<MemoryPlan> PlanMemory(const Plan& lowered, absl::Span<const StageSizes> stages,
                                       Sharing sharing = Sharing::kAnySize);
 

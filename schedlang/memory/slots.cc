@@ -8,7 +8,7 @@
 namespace stringline {
 namespace {
 
-// A rank that frees much of which a sender does not know would search long for what it sends.
+// Bounds the search: a rank may free many ranges whose end a sender's clock does not know.
 constexpr int kMostLooks = 64;
 
 }  // namespace
@@ -49,7 +49,7 @@ void Slots::Use(int range) {
   ranges_[range].free = false;
 }
 
-// What one clock knew to be free, another need not know.
+// A range that is free by one clock may be in use by another.
 bool Slots::IsFree(int range, const Clock& clock) const {
   if (range < 0 || !ranges_[range].free) return false;
   const Moment end = ranges_[range].end;
@@ -65,8 +65,8 @@ int Slots::LeastFree(int64_t bytes, const Clock& clock) const {
   return -1;
 }
 
-// A row of free neighbours is walked once, from its first range on, with the shortest piece of it
-// that ends there and is large enough; first the rows that begin with large ranges.
+// Walks a row of free neighbours once from its first range, keeping the shortest large enough piece
+// that ends at the current range; rows that begin with large ranges come first.
 int Slots::TightestRow(int64_t bytes, const Clock& clock) {
   int best_first = -1, best_last = -1;
   int64_t best = std::numeric_limits<int64_t>::max();
@@ -91,7 +91,7 @@ int Slots::TightestRow(int64_t bytes, const Clock& clock) {
   return best_first < 0 ? -1 : Join(best_first, best_last);
 }
 
-// The free ranges at the end of the block are taken along.
+// Reuses the free ranges at the end of the block.
 int Slots::Grow(int64_t bytes, const Clock& clock) {
   int first = -1;
   int64_t there = 0;
@@ -112,8 +112,8 @@ int Slots::Grow(int64_t bytes, const Clock& clock) {
   return first;
 }
 
-// Makes one range, which is in no list, of neighbours that are free. It ends with the last of them:
-// only of that one something may be left.
+// Joins free neighbours into a single range, which is in no list. Its end is the last range's: only
+// that one may be cut.
 int Slots::Join(int first, int last) {
   Use(first);
   while (first != last) {
@@ -141,7 +141,7 @@ int Slots::NewRange(Range range) {
   return index;
 }
 
-// What lies behind the first `bytes` bytes stays free.
+// The bytes behind the first `bytes` stay free.
 void Slots::CutBehind(int range, int64_t bytes) {
   const Range& whole = ranges_[range];
   const int rest = NewRange({.offset = whole.offset + bytes,

@@ -1,21 +1,21 @@
-// How many bytes a stage needs, for whoever counts what a rank holds.
+// The bytes that a stage needs, for all who count a rank's memory.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
-#include "schedlang/values.h"
+#include "schedlang/plan/values.h"
 
 namespace stringline {
 
 struct StageSizes {
-  int64_t resident = 0;      // always there: parameters, gradients, optimizer state, data
-  StageBytes of_microbatch;  // what it takes in and gives at the ends of the model is not there
+  int64_t resident = 0;      // always held: parameters, gradients, optimizer state, data
+  StageBytes of_microbatch;  // without the model's input and the gradient of its output
   int64_t gathered = 0;      // from UNSHARD to RESHARD: parameters of all ranks that share them
   // Its B is an I and then a W, part by part, with a stash between; other work may come between
   // its parts.
   bool in_parts = false;
-  // By ActionKind, F, B, I and W: what the action takes while it runs, beside values.
+  // By ActionKind, F, B, I and W: the bytes of the action while it runs, beside values.
   std::array<int64_t, 4> temporaries = {};
 };
 

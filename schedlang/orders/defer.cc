@@ -5,8 +5,8 @@ namespace stringline {
 Plan DeferWeightGradients(const Plan& plan, const std::vector<int64_t>& late) {
   Plan out = plan;
   out.actions.clear();
-  std::vector<Action> gradients;  // of the rank, in order
-  std::vector<bool> deferred;     // by gradient: it was a B
+  std::vector<Action> gradients;  // the rank's, in order
+  std::vector<bool> deferred;     // by gradient: was a B
   for (int r = 0; r < plan.ranks(); ++r) {
     gradients.clear();
     deferred.clear();

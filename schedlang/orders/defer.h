@@ -4,14 +4,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "schedlang/plan.h"
+#include "schedlang/plan/plan.h"
 
 namespace stringline {
 
-// The weight gradient of a rank's j-th input gradient follows the action (with all its parts) that
-// holds the (j + late[rank])-th; the rest come at the end of the rank. Input gradients whose weight
-// gradients the plan does itself count, and keep them where they are. `late` is not negative. A new
-// weight gradient has the place and the iteration of the B it comes from.
+// The weight gradient of a rank's j-th input gradient follows the action (with all its parts) with
+// the (j + late[rank])-th input gradient; the rest come at the end of the rank. Input gradients
+// with weight gradients in the plan count too, but their weight gradients stay in place. `late` is
+// not negative. A new weight gradient has the place and the iteration of its B.
 Plan DeferWeightGradients(const Plan& plan, const std::vector<int64_t>& late);
 
 }  // namespace stringline

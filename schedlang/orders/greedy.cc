@@ -1,6 +1,6 @@
-// An event loop: a heap holds when each rank can start something next, and an entry is passed over
-// if its rank has changed since. A rank's candidates lie in two pools, because `hold` stops only
-// those that bring in a new microbatch.
+// An event loop: a heap holds the next possible start of each rank; an entry is stale if its rank
+// has changed since. A rank's candidates lie in two pools, because `hold` stops only actions that
+// begin a microbatch.
 #include "schedlang/orders/greedy.h"
 
 #include <algorithm>
@@ -10,16 +10,16 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "schedlang/effects.h"
+#include "schedlang/plan/effects.h"
 
 namespace stringline {
 namespace {
 
-// An action that has all it needs, at `ready`.
+// An action whose needs are all available from `ready` on.
 struct Candidate {
   int64_t ready = 0;
   int preference = 0;
-  int way = 0;  // how far it still has to go: lower is further along
+  int way = 0;  // the way still to go: lower is further along
   int32_t microbatch = 0;
   Action action;
 };
@@ -37,7 +37,7 @@ struct ByRule {
   }
 };
 
-// Candidates of one rank: those to come, and those that can start now.
+// Candidates of a rank: future ones, and those ready now.
 struct Pool {
   std::priority_queue<Candidate, std::vector<Candidate>, ByReady> coming;
   std::set<Candidate, ByRule> there;
@@ -45,7 +45,7 @@ struct Pool {
   void MoveUpTo(int64_t now) {
     for (; !coming.empty() && coming.top().ready <= now; coming.pop()) there.insert(coming.top());
   }
-  // When one of them can start on a rank that is free from `now` on.
+  // The earliest start of a candidate on a rank that is free from `now` on.
   std::optional<int64_t> Start(int64_t now) const {
     if (!there.empty()) return now;
     if (coming.empty()) return std::nullopt;
@@ -100,7 +100,7 @@ class GreedyRun {
     int64_t stamp = 0;
     int64_t left = 0;  // backwards or weight gradients still to do
     int64_t held = 0;  // microbatches begun and not finished
-    Pool known;        // all but forwards that bring in a new microbatch
+    Pool known;        // all but forwards that begin a microbatch
     Pool fresh;
     // By pipe and microbatch, of those begun and not finished: the stages to finish.
     absl::flat_hash_map<std::pair<int32_t, int32_t>, int32_t> open;
@@ -114,7 +114,7 @@ class GreedyRun {
   std::pair<int32_t, int32_t> OpenKey(StageId stage, int32_t m) const {
     return {plan_.stage(stage).pipe, m};
   }
-  // The stage, counted from the first one of its pipe.
+  // The stage's index in its pipe.
   int Along(StageId stage) const {
     if (plan_.pipes.empty()) return stage.value;
     return stage.value - plan_.pipes[plan_.stage(stage).pipe].first_stage.value;
@@ -123,7 +123,7 @@ class GreedyRun {
     return plan_.stage(from).rank == plan_.stage(to).rank ? 0 : costs_.p2p;
   }
 
-  // The action has all it needs at `ready`: a candidate, if its rank uses the kind.
+  // The needs of the action are available from `ready` on: a candidate, if its rank uses the kind.
   void Offer(ActionKind kind, StageId stage, int32_t m, int64_t ready) {
     const int rank_index = plan_.stage(stage).rank.value;
     const std::vector<ActionKind>& prefer = rules_[rank_index].prefer;
@@ -144,7 +144,7 @@ class GreedyRun {
     return !rules_[rank].hold || ranks_[rank].held < *rules_[rank].hold;
   }
 
-  // Notes when the rank can start something.
+  // Notes the next possible start of the rank.
   void Enter(int index) {
     RankState& rank = ranks_[index];
     ++rank.stamp;
@@ -223,7 +223,7 @@ class GreedyRun {
     Enter(plan_.stage(stage).rank.value);
   }
 
-  // Offers the stage's backward once its forward and the gradient from behind are there.
+  // Offers the stage's backward once its forward and its output gradient are available.
   void OfferBackward(StageId stage, int32_t m) {
     const StageId next = plan_.stage(stage).next;
     const int64_t forward = forward_ends_[Index(stage, m)];
@@ -243,7 +243,7 @@ class GreedyRun {
   std::vector<size_t> first_;  // by stage: where its microbatches begin below
   std::vector<RankState> ranks_;
   std::vector<int64_t> forward_ends_;   // by stage and microbatch; -1: not done
-  std::vector<int64_t> gradient_ends_;  // of its B or I
+  std::vector<int64_t> gradient_ends_;  // ends of its B or I
   std::priority_queue<Start, std::vector<Start>, std::greater<>> starts_;
 };
 

@@ -1,37 +1,36 @@
 // Greedy orders: a rule instead of an order.
 //
-// No rank idles while it can start something. Of all actions the one that can start earliest comes
-// next (ties: the lower rank). Among the actions that a rank can start then, the kind that is
-// preferred wins, then the one that is furthest along its way (F: the highest stage; B, I and W:
-// the lowest), then the lowest microbatch. A message to another rank arrives OrderCosts::p2p after
-// the action that gives it has ended; any number of them travel at once.
+// No rank idles while it can start something. The next action is always the earliest to start
+// (ties: the lower rank). Among the actions that a rank can start then, the preferred kind wins,
+// then the action furthest along its way (F: the highest stage; B, I and W: the lowest), then the
+// lowest microbatch. A message to another rank arrives OrderCosts::p2p after its producer has
+// ended; any number of messages travel at once.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "schedlang/plan.h"
+#include "schedlang/plan/plan.h"
 
 namespace stringline {
 
-// Where nothing is said: F 1, B 2, I 1, W 1.
+// Default costs: F 1, B 2, I 1, W 1.
 inline OrderCosts UnitOrderCosts() { return {.actions = {{{1}, {2}, {1}, {1}}}}; }
 
-// What one rank is told.
+// The rule of a rank.
 struct GreedyRule {
-  // Microbatches that it may have begun and not finished: from their first F on this rank to their
-  // last B or W there. None: any number. Stops only an F that would bring in a new one.
+  // Most microbatches on the rank at once, each from its first F to its last B or W there; none:
+  // any number. Stops only an F that begins a microbatch on the rank.
   std::optional<int64_t> hold;
-  std::vector<ActionKind> prefer;  // the kinds it uses, the preferred one first
+  std::vector<ActionKind> prefer;  // the kinds used, in order of preference
 };
 
 struct GreedyOrder {
   std::vector<std::vector<Action>> ranks;  // kind, stage, microbatch
-  // Ranks that could not finish, because of `hold` or of kinds that nobody uses; empty if all is
-  // done.
+  // Ranks with work left, because of `hold` or of kinds used by no rank; empty if all is done.
   std::vector<RankId> stuck;
-  int64_t makespan = 0;  // when the last action ends, at the costs the order was made for
+  int64_t makespan = 0;  // the end of the last action, at the costs of the order
 };
 
 // `stages` gives stages and pipes; every stage does `microbatches[stage]`.

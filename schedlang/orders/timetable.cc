@@ -1,6 +1,6 @@
-// A rank is a row of slots, each free or with a group. One walk over the row, free slots filled
-// with weight gradients, gives both the rank's peak and the filled order. To tighten, a group tries
-// the earlier free slots one by one until the peak does not rise.
+// A rank is a row of slots, each free or with a group. A walk over the row, free slots filled with
+// weight gradients, gives both the rank's peak and the filled order. To tighten, a group tries the
+// earlier free slots one by one until the peak does not rise.
 #include "schedlang/orders/timetable.h"
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
-#include "schedlang/effects.h"
+#include "schedlang/plan/effects.h"
 
 namespace stringline {
 namespace {
 
-// One rank's slots, as a row that says which group stands where.
+// The slots of a rank: a row of groups and free slots.
 class SlotRow {
  public:
   static constexpr int32_t kFree = -1;
@@ -176,7 +176,7 @@ class Tightening {
            slot <= phases_[pipe].last_forward;
   }
 
-  // The first slot behind what `action` needs.
+  // The first slot behind the dependencies of `action`.
   int64_t Earliest(const Action& action) const {
     int64_t slot = base_;
     const int32_t m = action.microbatch.value;
@@ -226,7 +226,7 @@ class Tightening {
     }
   }
 
-  // Each rank's actions in the order of their slots again.
+  // Sorts each rank's actions by slot again.
   void Sort() {
     std::vector<uint32_t> order(timetable_.actions.size());
     std::iota(order.begin(), order.end(), 0);
@@ -247,7 +247,7 @@ class Tightening {
   const Plan& stages_;
   Timetable& timetable_;
   const int64_t base_;
-  int64_t slots_left_;  // that may be looked at
+  int64_t slots_left_;  // the number of looks left
   std::vector<SlotRow> rows_;
   std::vector<int> peaks_;     // by rank, before anything moves
   std::vector<int> rank_of_;   // by action

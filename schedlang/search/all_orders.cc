@@ -1,5 +1,4 @@
-// Two counts of letters: what ranks have said, and what of that is done. A rank says one group at a
-// time.
+// Two counts of letters: announced by ranks, and done. A rank announces a group at a time.
 #include "schedlang/search/all_orders.h"
 
 #include <algorithm>
@@ -12,7 +11,7 @@ namespace {
 class AllOrders {
  public:
   AllOrders(const Problem& problem, int64_t most_nodes, Proven* proven)
-      : problem_(problem), most_nodes_(most_nodes), proven_(*proven) {
+      : problem_(problem), most_nodes_(most_nodes), proven_(*proven), stop_(problem.stop, 64) {
     words_.resize(problem.ranks);
     done_.resize(problem.stages.size());
     said_ = done_;
@@ -31,7 +30,7 @@ class AllOrders {
  private:
   using Counts = std::vector<std::array<int, 4>>;  // by stage and kind
 
-  // Backs first: what ends soon is found soon.
+  // Backs first: an early end is found early.
   void FindGroups(int rank) {
     const auto add = [&](ActionKind kind, bool is_used) {
       for (int s = problem_.stage_count(); is_used && s-- > 0;) {
@@ -59,7 +58,7 @@ class AllOrders {
     }
   }
 
-  // Whether the rank can say that the group is next, by its own counters and memory.
+  // True if the rank can announce the group next, by its own counters and memory.
   bool CanSay(int rank, Group group) const {
     int64_t during = 0;
     for (const Letter letter : {group.first, group.second}) {
@@ -99,7 +98,8 @@ class AllOrders {
     }
   }
 
-  // Does what can be done; then the first rank that waits for nothing says what is next.
+  // Does all groups that can be done; then the first rank that waits for nothing announces its
+  // next.
   void Extend() {
     const Counts done = done_;
     const std::vector<size_t> done_groups = done_groups_;
@@ -144,9 +144,9 @@ class AllOrders {
     return forward < all || whole + input < all || weight < input;
   }
 
-  // Whether to go on.
+  // Returns false to end the enumeration.
   bool Try(int rank, Group group) {
-    if (++proven_.nodes > most_nodes_) proven_.finished = false;
+    if (++proven_.nodes > most_nodes_ || stop_.IsWished()) proven_.finished = false;
     if (!proven_.finished || proven_.value <= proven_.bound) return false;
     words_[rank].push_back(group);
     Count(group, 1, &said_);
@@ -169,6 +169,7 @@ class AllOrders {
   const int64_t most_nodes_;
   Proven& proven_;
   std::vector<std::vector<Group>> groups_;  // by rank
+  SparseStop stop_;
   Words words_;
   Counts said_, done_;
   std::vector<size_t> done_groups_;  // by rank

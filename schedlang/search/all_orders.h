@@ -1,4 +1,4 @@
-// All orders, one after the other, for objectives that may be the better for a later start.
+// Enumerates all orders, for objectives that a later start may improve.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 namespace stringline::search {
 
 // Improves `proven` until it meets its bound, all orders are tried, or it has more than
-// `most_nodes` nodes. Every order comes once: a rank says what its next group is before that can be
-// done; groups that can be done are done first. Ranks that wait in a circle end an attempt.
+// `most_nodes` nodes. Every order comes once: a rank announces its next group before the group can
+// be done, and groups that can be done are done first. A cycle of waiting ranks ends an attempt.
 void TryAllOrders(const Problem& problem, int64_t most_nodes, Proven* proven);
 
 }  // namespace stringline::search

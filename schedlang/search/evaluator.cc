@@ -1,6 +1,6 @@
-// Ranks go on, each until it waits for a value that is not there yet; whoever gives it wakes the
-// rank up. A trial begins at a front behind which nothing can have changed, and takes from the base
-// what lies before it.
+// Ranks advance, each until it waits for a value that has not arrived; the producer wakes the rank
+// up. A trial begins at a front behind which nothing can have changed, and takes everything before
+// it from the base.
 #include "schedlang/search/evaluator.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace stringline::search {
 namespace {
 
-// Of an F and another group, the F first.
+// The pair of an F and another group, the F first.
 Group PairOf(Group a, Group b) {
   const bool is_forward = KindOf(a.first) == ActionKind::kForward;
   return is_forward ? Group{a.first, b.first} : Group{b.first, a.first};
@@ -18,7 +18,7 @@ Group PairOf(Group a, Group b) {
 
 Evaluator::Evaluator(const Problem& problem) : problem_(problem) {
   const int stages = problem.stage_count();
-  // Values lie one after the other: of every stage the activations that it waits for, then the
+  // Values lie one after the other: for every stage its input activations, then its output
   // gradients.
   std::vector<int32_t> activations, gradients;
   int32_t values = 0;
@@ -65,7 +65,7 @@ Evaluator::Evaluator(const Problem& problem) : problem_(problem) {
     rank_stages_[work.rank].push_back(s);
   }
   const auto ranks = static_cast<size_t>(problem.ranks);
-  // A queue whose messages take no time holds up nobody.
+  // A queue of messages without transfer time delays nothing.
   std::vector<bool> holds_up(ranks * ranks, false);
   for (const OfLetter& letter : letters_) {
     if (letter.transfer > 0) holds_up[letter.queue] = true;
@@ -186,7 +186,7 @@ void Evaluator::FrontBefore(int rank, int place) {
     front_.left[r] = all - (at <= last ? prefix_work_[first_[r] + at] : all);
     CountsBefore(r, at);
   }
-  // The last message of every queue says when its transfer ended.
+  // The last message of every queue gives the end of its transfer.
   std::fill(front_.queues.begin(), front_.queues.end(), 0);
   for (const OfLetter& letter : letters_) {
     if (letter.queue < 0) continue;
@@ -304,7 +304,7 @@ bool Evaluator::GoBack(int* rank, int* place) const {
     const int from = side == 0 ? problem_.stages[s].previous : problem_.stages[s].next;
     if (from < 0) continue;
     const int other = problem_.stages[from].rank;
-    // The place at which that count goes from k to k + 1.
+    // The place at which the count of `from` goes from k to k + 1.
     int low = 0, high = length(other);
     while (low < high) {
       const int middle = (low + high) / 2;
@@ -443,7 +443,7 @@ Score Evaluator::Try(const Move& move, int64_t limit) {
   if (move.kind != Move::Kind::kShift) {
     front_.left[move.rank] += TimeOf(exchanged_) - TimeOf(window_.groups);
   }
-  // With spans a rank's end may be later by its start.
+  // With spans a later start may make up for a rank's later end.
   const bool spans = problem_.objective != Objective::kMakespan;
   const bool ends = Run<false>(&trial_there_, spans || limit >= kNoLimit ? kNoLimit : limit);
   ExchangeWindow();

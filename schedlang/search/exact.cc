@@ -1,6 +1,7 @@
-// Layers of partial orders, by letters done. Of those that have done the same letters one is cut
-// away if another one is nowhere later. A layer keeps so many of the best bounds: first few, for a
-// good order soon; then more and more, until none had to be left out. That is the proof.
+// Layers of partial orders, by letters done (a beam search with dominance). Of two states with the
+// same letters done, a state is cut away if the other is nowhere later. A layer keeps a number of
+// states with the best bounds: first few, for a good order soon; then more and more, until none is
+// left out. The last pass is the proof.
 #include "schedlang/search/exact.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ constexpr size_t kNarrowest = 8;
 constexpr size_t kWidening = 8;
 constexpr size_t kMostBytes = size_t{400} << 20;
 
-// A group that was done, behind another one of the log.
+// A finished group, behind an earlier step of the log.
 struct Step {
   int before = -1;
   int rank = 0;
@@ -28,9 +29,9 @@ struct Step {
 
 struct State {
   Partial partial;
-  std::vector<int64_t> times;  // all that a further order depends on: earlier is better
+  std::vector<int64_t> times;  // all that later groups depend on: earlier is better
   int64_t bound = 0;
-  int64_t all_ends = 0;  // the sum of what ranks are bound to: among equal bounds
+  int64_t all_ends = 0;  // the sum of the bounds on the ranks' ends: breaks ties
   Step step;
   bool is_cut = false;
 };
@@ -39,7 +40,7 @@ bool HaveDoneTheSame(const Frontier& a, const Frontier& b) {
   return a.forwards == b.forwards && a.backs == b.backs && a.releases == b.releases;
 }
 
-// Whether what can follow b can follow a, and nothing of it later.
+// True if everything that can follow b can follow a, and nothing of it later.
 bool IsNoLater(const State& a, const State& b) {
   for (size_t i = 0; i < a.times.size(); ++i) {
     if (a.times[i] > b.times[i]) return false;
@@ -65,7 +66,7 @@ uint64_t HashOf(const Frontier& frontier) {
 // States with the same number of letters done.
 class Layer {
  public:
-  // Whether one that is here leaves it nothing.
+  // True if a state of this layer dominates `state`.
   bool IsCutAway(const State& state) const {
     const auto alike = by_hash_.find(HashOf(state.partial.frontier));
     if (alike == by_hash_.end()) return false;
@@ -88,8 +89,8 @@ class Layer {
     states_.push_back(std::move(state));
   }
 
-  // The best `width` with a bound below `below`, best first. The least bound of those that had to
-  // be left out.
+  // Takes the best `width` states with a bound below `below`, best first. Returns the least bound
+  // of the states left out.
   int64_t TakeBest(size_t width, int64_t below, std::vector<State>* best) {
     by_hash_.clear();
     std::erase_if(states_,
@@ -109,7 +110,7 @@ class Layer {
 
  private:
   std::vector<State> states_;
-  std::unordered_map<uint64_t, std::vector<int>> by_hash_;  // is looked into, never walked through
+  std::unordered_map<uint64_t, std::vector<int>> by_hash_;  // for lookups only
 };
 
 class Search {
@@ -138,14 +139,17 @@ class Search {
     for (size_t width = kNarrowest;; width *= kWidening) {
       least_left_out_ = kNoLimit;
       Pass(std::min(width, widest));
+      if (IsWished(problem_.stop)) least_left_out_ = 0;  // states may have been passed over
       proven_.bound = std::min(proven_.value, std::max(proven_.bound, least_left_out_));
       proven_.finished = proven_.value <= proven_.bound;
-      if (proven_.finished || proven_.nodes >= most_nodes_ || width >= widest) break;
+      if (proven_.finished || IsOver() || width >= widest) break;
     }
     return std::move(proven_);
   }
 
  private:
+  bool IsOver() const { return proven_.nodes >= most_nodes_ || IsWished(problem_.stop); }
+
   void Pass(size_t width) {
     log_.clear();
     std::vector<Layer> layers(branching_.all_steps() + 1);
@@ -159,7 +163,7 @@ class Search {
           std::min(least_left_out_, layers[i].TakeBest(width, proven_.value, &states));
       for (const State& state : states) {
         if (proven_.value <= proven_.bound) return;
-        if (proven_.nodes >= most_nodes_) {
+        if (IsOver()) {
           least_left_out_ = 0;
           return;
         }
@@ -173,6 +177,7 @@ class Search {
     log_.push_back(state.step);
     branching_.ForEachNext(state.partial, [&](const Partial& partial, const Branching::Next& next) {
       ++proven_.nodes;
+      if (IsWished(problem_.stop)) return;  // the pass ends before it takes another state
       State child;
       child.partial = partial;
       branching_.Do(next, &child.partial);
@@ -205,8 +210,8 @@ class Search {
     }
   }
 
-  // Arrivals no earlier than their letters can be done anyway; the ends of ranks that have only W
-  // left no earlier than the bound asks for.
+  // Arrivals are clamped to the earliest time at which their letters can start anyway, and the ends
+  // of ranks with only W left to the bound.
   void FindTimes(State* state) const {
     const Frontier& done = state->partial.frontier;
     std::vector<int64_t>& times = state->times;
@@ -259,8 +264,8 @@ class Search {
   std::vector<Tails> tails_;     // one for all ranks, or one for each
   Heads heads_;
   OneRankScratch scratch_;
-  std::vector<Step> log_;              // of the states that were looked behind, in this pass
-  int64_t least_left_out_ = kNoLimit;  // the least bound of what this pass left out
+  std::vector<Step> log_;              // the states expanded in this pass
+  int64_t least_left_out_ = kNoLimit;  // the least bound of the states left out in this pass
   Proven proven_;
 };
 
@@ -281,7 +286,7 @@ Proven SolveExactly(const Problem& problem, int64_t upper, int64_t most_nodes) {
     if (objective == Objective::kSpan && KnownStarts(problem).empty()) continue;
     const Proven found = SolveExactly(other, kNoLimit, most_nodes / 4);
     proven.nodes += found.nodes;
-    if (found.finished && found.words.empty()) {  // there is none at all
+    if (found.finished && found.words.empty()) {  // no order exists at all
       proven.bound = upper;
       proven.finished = true;
       return proven;

@@ -1,4 +1,4 @@
-// The best order of a small problem, with the proof that it is.
+// The best order of a small problem, with a proof.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,21 @@ namespace stringline::search {
 
 struct Proven {
   Words words;               // empty: none below `upper` was found
-  int64_t value = kNoLimit;  // of the words; without words `upper`
-  int64_t bound = 0;         // no order is below, or none below `upper`; that of lower_bound.h, or
-                             // better by what was cut away
+  int64_t value = kNoLimit;  // the words' value; without words `upper`
+  int64_t bound = 0;         // no order is below, or none below `upper`: by lower_bound.h,
+                             // or better, by the states cut away
   bool finished = false;     // `bound` is `value`
   int64_t nodes = 0;         // states that were made
 };
 
-// Looks for orders below `upper` (kNoLimit: any order), and stops when the best one is found and
-// proven, or after about `most_nodes` states. Deterministic. Finished without words: there is no
-// order below `upper`; at kNoLimit, none at all.
+// Looks for orders below `upper` (kNoLimit: any order), and stops when the best is found and
+// proven, or after about `most_nodes` states. Deterministic. Finished without words: no order is
+// below `upper`; at kNoLimit, no order exists.
 //
-// For the makespan, and for kSpan where the starts of ranks are known (lower_bound.h), hard cases
-// take some hundred thousand states, of some microseconds each; otherwise all words are tried, and
-// only tiny problems are finished unless an order meets the bound. A problem with more than 64
-// kinds of groups on a rank is not begun. Memory: some hundred megabytes at most.
+// For the makespan, and for kSpan with known starts of ranks (lower_bound.h), hard cases take some
+// hundred thousand states, of some microseconds each; otherwise all words are tried, and only tiny
+// problems are finished unless an order meets the bound. A problem with more than 64 kinds of
+// groups on a rank is not begun. Memory: some hundred megabytes at most.
 Proven SolveExactly(const Problem& problem, int64_t upper, int64_t most_nodes);
 
 }  // namespace stringline::search

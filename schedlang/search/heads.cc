@@ -1,5 +1,5 @@
-// The pass of relaxed.h from the first microbatch to the last one: what must come before a letter,
-// along its ways and on its rank.
+// The pass of relaxed.h from the first microbatch to the last: the least time before a letter,
+// along its dependencies and on its rank.
 #include <algorithm>
 
 #include "schedlang/search/relaxed.h"
@@ -7,7 +7,7 @@
 namespace stringline::search {
 namespace {
 
-// A link's messages are one behind the other.
+// The arrival of a message: messages of a link follow each other.
 int64_t Arrive(const Relaxed::Link& link, int64_t end, int64_t before) {
   return std::max(end, before - link.latency) + link.transfer + link.latency;
 }
@@ -15,7 +15,10 @@ int64_t Arrive(const Relaxed::Link& link, int64_t end, int64_t before) {
 class HeadPass {
  public:
   HeadPass(const Relaxed& relaxed, const Frontier& frontier, Heads* heads)
-      : relaxed_(relaxed), frontier_(frontier), heads_(*heads) {
+      : relaxed_(relaxed),
+        frontier_(frontier),
+        heads_(*heads),
+        stop_(relaxed.problem->stop, LooksOf(relaxed)) {
     const size_t size = relaxed.at(relaxed.problem->stage_count(), 0);
     for (auto* part : {&heads_.forward, &heads_.back, &heads_.release}) {
       part->assign(size, kLongAgo);
@@ -29,6 +32,7 @@ class HeadPass {
     for (const std::vector<int>& pipe : relaxed_.pipes) {
       const int count = relaxed_.count(pipe[0]);
       for (int k = 0; k < count; ++k) {
+        if (stop_.IsWished()) return;
         for (const int s : pipe) {
           if (k >= frontier_.forwards[s]) heads_.forward[relaxed_.at(s, k)] = Forward(s, k);
         }
@@ -44,8 +48,8 @@ class HeadPass {
   }
 
  private:
-  // A moment from which on work counts: the first back of a stage that is left, or the beginning
-  // (no stage). What may have been done before it.
+  // A moment from which work is counted: the first remaining back of a stage, or the beginning (no
+  // stage). `done`: the letters that may have been done before.
   struct Mark {
     int stage = -1;
     int k = 0;
@@ -78,7 +82,7 @@ class HeadPass {
     marks->push_back(std::move(mark));
   }
 
-  // By the work before a letter: `before_`.
+  // The earliest start by the work before a letter: `before_`.
   int64_t BehindWork(int s) const {
     const std::vector<int>& row = relaxed_.row_of(s);
     int64_t head = kLongAgo;
@@ -123,7 +127,8 @@ class HeadPass {
     return std::max(head, BehindWork(s));
   }
 
-  // All that F k of every stage of the row waits for, and the backs of later stages.
+  // Counts the letters before back k: F k of every stage of the row and their needs, and the backs
+  // of later stages.
   void CountBeforeBack(int s, int k) {
     const std::vector<int>& row = relaxed_.row_of(s);
     for (size_t l = 0; l < row.size(); ++l) {
@@ -166,7 +171,7 @@ class HeadPass {
     if (k >= frontier_.backs[s]) {
       end = heads_.back[relaxed_.at(s, k)] + LeastOf(s).release;
     } else {
-      end += LeastOf(s).between;  // the W of an I that is done
+      end += LeastOf(s).between;  // the W of a finished I
     }
     if (k > frontier_.releases[s]) {
       end = std::max(end, heads_.release[relaxed_.at(s, k - 1)] + LeastOf(s).between);
@@ -177,9 +182,10 @@ class HeadPass {
   const Relaxed& relaxed_;
   const Frontier& frontier_;
   Heads& heads_;
-  std::vector<int64_t> last_activation_, last_gradient_;  // by stage that receives
+  std::vector<int64_t> last_activation_, last_gradient_;  // by receiving stage
   std::vector<std::vector<Mark>> marks_;                  // by row
   RowCounts before_;
+  SparseStop stop_;
 };
 
 }  // namespace

@@ -10,8 +10,10 @@
 namespace stringline::search {
 namespace {
 
-// How much the mean end of the ranks counts beside the value.
+// The weight of the mean end of the ranks relative to the value.
 constexpr double kEnds = 0.1;
+// A trial may look at all of them.
+constexpr int64_t kManyGroups = 10'000;
 
 class Annealing {
  public:
@@ -28,7 +30,9 @@ class Annealing {
     const double hottest = heat * MeanTime();
     int64_t trial = 0;
     FindPath();
+    SparseStop stop(problem_.stop, groups_ > kManyGroups ? 1 : 32);
     for (; trial < trials && best_.value > bound && groups_ > 1; ++trial) {
+      if (stop.IsWished()) break;
       const double left = 1.0 - static_cast<double>(trial) / static_cast<double>(trials);
       const double temperature = hottest * left * left;
       Move move;
@@ -59,12 +63,12 @@ class Annealing {
     return static_cast<double>(score.value) +
            kEnds * static_cast<double>(score.ends) / problem_.ranks;
   }
-  // No words of more than this value have the energy.
+  // A value above the limit has a higher energy.
   int64_t LimitOf(double energy) const {
     return energy >= static_cast<double>(kNoLimit) ? kNoLimit : static_cast<int64_t>(energy) + 1;
   }
 
-  // The groups on a longest path to the end of one of the ranks that end last.
+  // The groups on a longest path to the end of a rank with the latest end.
   void FindPath() {
     path_.clear();
     path_is_old_ = false;
@@ -87,14 +91,14 @@ class Annealing {
     } while (evaluator_.GoBack(&rank, &place));
   }
 
-  // Mostly near, now and then far.
+  // A distance: mostly short, sometimes long.
   int DrawDistance(int length) {
     int far = 1;
     while (far < length && random_.OneIn(2)) far += 1 + static_cast<int>(random_.Below(far + 1));
     return far;
   }
 
-  // A pair that becomes two groups, or a group that becomes a pair with one near it.
+  // A move that parts a pair, or joins the group with another nearby.
   bool DrawOfPair(int rank, int place, Move* move) {
     const int length = evaluator_.length(rank);
     const Group group = evaluator_.At(rank, place);
@@ -135,7 +139,7 @@ class Annealing {
     const int far = DrawDistance(length);
     const int to = place + (random_.OneIn(2) ? far : -far);
     if (to < 0 || to >= length) return false;
-    if (random_.OneIn(3)) {  // the other one makes room for this one
+    if (random_.OneIn(3)) {  // the other group moves past this one
       *move = {rank, to, place};
     } else {
       *move = {rank, place, to};

@@ -1,7 +1,7 @@
-// Better words by small changes: simulated annealing over moves of one group on its rank, and where
-// there are pairs over those that make one and part one.
+// Better words by small changes: simulated annealing over moves of a group on its rank and, if the
+// problem has pairs, over moves that join two groups or part a pair.
 //
-// Most moves are of groups on a critical path, for only those can make the end come earlier (as in
+// Most moves are of groups on a critical path, since only those can make the end earlier (as in
 // searches for the job shop: Nowicki and Smutnicki 1996). Among words of equal value those whose
 // ranks end earlier count as better, which leads across plateaus.
 #pragma once
@@ -20,7 +20,7 @@ struct Improved {
 };
 
 // Tries up to `trials` moves of complete words that end; stops when the value is `bound`. `heat` is
-// the temperature to begin with, as a share of the mean time of a group; it falls to nothing.
+// the initial temperature, as a share of the mean time of a group; it falls to zero.
 Improved Improve(const Problem& problem, const Words& words, int64_t trials, double heat,
                  int64_t bound, uint64_t seed);
 

@@ -7,7 +7,7 @@
 namespace stringline::search {
 namespace {
 
-// One more whenever FindOrders may find other orders than before.
+// Increase whenever FindOrders may find other orders than before.
 constexpr uint64_t kOptimiser = 3;
 
 class KeyHash {
@@ -53,10 +53,10 @@ bool FitsProblem(const Problem& problem, const Found& found) {
 
 namespace {
 
-// What is kept under the key, if it `fits`; else what `find` gives for the effort that is allowed.
+// The entry under the key if it `fits`; else the result of `find` with the allowed effort.
 template <typename Fits, typename FindAnew>
 Found FindOnce(uint64_t key, int64_t letters, const Effort& effort, int64_t most_letters,
-               KeptOrders* kept, Fits fits, FindAnew find) {
+               const Stop* stop, KeptOrders* kept, Fits fits, FindAnew find) {
   if (kept != nullptr) {
     std::optional<Found> before = kept->Find(key);
     if (before && fits(*before)) return *std::move(before);
@@ -65,7 +65,8 @@ Found FindOnce(uint64_t key, int64_t letters, const Effort& effort, int64_t most
   allowed.iterations =
       std::clamp<int64_t>(most_letters / std::max<int64_t>(1, letters), 1, effort.iterations);
   Found found = find(allowed);
-  if (kept != nullptr && allowed.iterations == effort.iterations) kept->Keep(key, found);
+  const bool is_whole = allowed.iterations == effort.iterations && !IsWished(stop);
+  if (kept != nullptr && is_whole) kept->Keep(key, found);
   return found;
 }
 
@@ -92,7 +93,7 @@ bool FitsPlaces(absl::Span<const Partitioning> places, const Found& found) {
 Found FindOrdersOnce(const Problem& problem, const Effort& effort, int64_t most_letters,
                      KeptOrders* kept) {
   return FindOnce(
-      KeyOf(problem, effort), LettersOf(problem), effort, most_letters, kept,
+      KeyOf(problem, effort), LettersOf(problem), effort, most_letters, problem.stop, kept,
       [&](const Found& found) { return FitsProblem(problem, found); },
       [&](const Effort& allowed) { return FindOrders(problem, {}, allowed); });
 }
@@ -105,9 +106,9 @@ Found FindPlaceOnce(absl::Span<const Partitioning> places, const Effort& effort,
     found.partition = first.fixed;
     return found;
   }
-  const Partition even = EvenPartition(first.layers, first.stages);
+  const Problem even = first.problem_of(EvenPartition(first.layers, first.stages));
   return FindOnce(
-      KeyOfPlaces(places, effort), LettersOf(first.problem_of(even)), effort, most_letters, kept,
+      KeyOfPlaces(places, effort), LettersOf(even), effort, most_letters, even.stop, kept,
       [&](const Found& found) { return FitsPlaces(places, found); },
       [&](const Effort& allowed) { return FindPlace(places, allowed); });
 }

@@ -1,4 +1,4 @@
-// Orders that were found before, so that the same search need not be made twice.
+// A store of orders found before, so that the same search need not run twice.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,23 @@
 
 namespace stringline::search {
 
-// Where they lie is not known here. Both are called from several threads.
+// Keeps orders in a place of its own. Both functions are called from several threads.
 class KeptOrders {
  public:
   virtual ~KeptOrders() = default;
-  // What was kept under the key, or something else; nothing if there is none.
+  // The entry under the key, which may be another problem's; nothing if the key is unknown.
   virtual std::optional<Found> Find(uint64_t key) = 0;
   virtual void Keep(uint64_t key, const Found& found) = 0;
 };
 
-// All that the result of FindOrders depends on: the problem, the effort, and the optimiser itself.
+// A hash of all inputs of FindOrders: the problem, the effort, and the version of the optimiser.
 uint64_t KeyOf(const Problem& problem, const Effort& effort);
 
-// Whether these are orders for the problem, of the value that they say.
+// True if the orders are complete for the problem and have the value they claim.
 bool FitsProblem(const Problem& problem, const Found& found);
 
-// FindOrders, or what `kept` (may be null) has of it. Of orders that are not kept, not more letters
-// are looked at than `most_letters`, more or less; what was found with less than the whole effort
-// is not kept.
+// FindOrders, or its result in `kept` (may be null). A search anew is limited to about
+// `most_letters` letters; a result of less than the whole effort is not kept.
 Found FindOrdersOnce(const Problem& problem, const Effort& effort, int64_t most_letters,
                      KeptOrders* kept);
 

@@ -1,5 +1,5 @@
-// Ranks act in the order of time, so what has arrived by then is known. For every rank the next
-// action is chosen again whenever something reaches it; the rank whose action starts first goes on.
+// Ranks act in the order of time, so all arrivals up to now are known. The next action of a rank is
+// chosen again whenever a message reaches the rank; the rank whose action starts first goes on.
 #include "schedlang/search/list_orders.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class ListRun {
     for (int s = 0; s < problem.stage_count(); ++s) depth.push_back(DepthOf(problem, s));
     for (size_t r = 0; r < ranks_.size(); ++r) {
       ranks_[r].capacity = problem.capacity[r];
-      // Stages in the order in which a microbatch comes to them.
+      // Stages in the order in which a microbatch reaches them.
       std::sort(ranks_[r].stages.begin(), ranks_[r].stages.end(), [&depth](int a, int b) {
         return depth[a] != depth[b] ? depth[a] < depth[b] : a < b;
       });
@@ -46,7 +46,9 @@ class ListRun {
 
   Words Run() && {
     for (size_t r = 0; r < ranks_.size(); ++r) Choose(static_cast<int>(r));
+    SparseStop stop(problem_.stop, 1024);
     while (true) {
+      if (stop.IsWished()) return {};
       int first = -1;
       for (size_t r = 0; r < ranks_.size(); ++r) {
         if (ranks_[r].choice.first == kNoLetter) continue;
@@ -65,18 +67,18 @@ class ListRun {
 
  private:
   struct StageState {
-    std::vector<int64_t> activations, gradients;  // by microbatch: when they are there
+    std::vector<int64_t> activations, gradients;  // by microbatch: arrival times
     int32_t forwards = 0, inputs = 0, deferred = 0;
-    int64_t first_end = 0;  // of its first forward
+    int64_t first_end = 0;  // its first forward's
   };
   struct RankState {
     std::vector<int> stages;
     int64_t now = 0;
     int64_t held = 0;
     int64_t capacity = 0;
-    int64_t stash = 0;  // the most that an I or B holds more while it runs
+    int64_t stash = 0;  // the most that a running I or B adds to the held memory
     int64_t left = 0;   // input and weight sides still to do
-    Group choice;       // what it does next, from `start` on; none: it waits
+    Group choice;       // its next group, from `start` on; none: it waits
     int64_t start = 0;
   };
   struct Candidate {
@@ -90,11 +92,11 @@ class ListRun {
     return problem_.whole && policy_.whole ? ActionKind::kBackward : ActionKind::kInputGradient;
   }
 
-  // Whether something can always be finished behind an F of the rank's `index`-th stage.
+  // True if behind an F of the rank's `index`-th stage something can always be finished.
   bool LeavesRoom(const RankState& rank, size_t index) const {
     const StageWork& work = problem_.stages[static_cast<size_t>(rank.stages[index])];
     if (rank.held + work.during[kForwardAt] > rank.capacity) return false;
-    // The furthest microbatch that is under way needs these too; with several pipes each of them.
+    // The furthest microbatch under way needs these too; with several pipes each of them.
     int64_t free = rank.capacity - rank.held - work.after[kForwardAt] - rank.stash;
     for (size_t i = rank.stages.size(); i-- > 0;) {
       const StageState& stage = stages_[static_cast<size_t>(rank.stages[i])];
@@ -108,13 +110,13 @@ class ListRun {
     if (best->letter == kNoLetter || candidate.score < best->score) *best = candidate;
   }
 
-  // What the rank would do next, by what is known now.
+  // Chooses the rank's next group by the arrivals known now.
   void Choose(int r) {
     RankState& rank = ranks_[static_cast<size_t>(r)];
     Candidate best, best_forward, best_input;
-    bool blocked = false;  // an F that is there has no room
+    bool blocked = false;  // an F that has arrived has no room
     const ActionKind input_kind = InputKind();
-    for (size_t i = rank.stages.size(); i-- > 0;) {  // of equals the furthest on its way
+    for (size_t i = rank.stages.size(); i-- > 0;) {  // among equals the furthest on its way
       const int s = rank.stages[i];
       const StageState& stage = stages_[static_cast<size_t>(s)];
       const StageWork& work = problem_.stages[static_cast<size_t>(s)];
@@ -157,7 +159,7 @@ class ListRun {
     const int64_t start = std::max(best_forward.start, best_input.start);
     const int64_t time = problem_.TimeOf(pair);
     if (time < 0 || !PairHasRoom(rank, pair)) return;
-    // Together they end before they would one behind the other.
+    // Pair only if the pair ends no later than the two in sequence.
     const Group other{best.letter == pair.first ? pair.second : pair.first};
     const int64_t apart =
         std::max(rank.start + problem_.TimeOf(rank.choice), start) + problem_.TimeOf(other);
@@ -212,7 +214,7 @@ class ListRun {
     if (work.previous >= 0) Send(s, work.previous, work.gradient, end, false, k);
   }
 
-  // When the way back of a microbatch may begin whose last forward ends now.
+  // The earliest start of the way back of a microbatch whose last forward ends at `end`.
   int64_t TurnOf(int s, size_t k, int64_t end) {
     StageState& stage = stages_[static_cast<size_t>(s)];
     if (k == 0) stage.first_end = end;

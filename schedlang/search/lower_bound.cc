@@ -1,5 +1,5 @@
 // Heads and tails once for the makespan, or once for every rank; then every rank's bounds, and the
-// best of all. With pairs all of it twice: what they save is counted on either side.
+// best of all. With pairs all of it twice: their savings are counted on either side.
 #include "schedlang/search/lower_bound.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class Bounds {
       FindHeads(relaxed_, frontier_, &heads_);
     }
     if (is_makespan) tails_ = TailsOf(relaxed_, kAnyRank);
-    for (int r = 0; r < problem_.ranks; ++r) {
+    for (int r = 0; r < problem_.ranks && !IsWished(problem_.stop); ++r) {
       if (!is_makespan) {
         tails_ = TailsOf(relaxed_, r);
         if (starts.empty()) {
@@ -39,13 +39,19 @@ class Bounds {
           FindHeads(relaxed_, frontier_, &heads_);
         }
       }
+      if (IsWished(problem_.stop)) break;
       Measure(r, starts.empty() ? 0 : starts[r]);
+    }
+    // After a wish to stop, the work of each rank alone is a bound, too.
+    for (int r = 0; r < problem_.ranks && IsWished(problem_.stop); ++r) {
+      const BoundParts work{.rank = r, .work = LeastWork(problem_, r)};
+      Take(work, work.sum(), BoundParts::Reason::kWork);
     }
     return best_;
   }
 
  private:
-  // `start`: from where time counts.
+  // `start`: the time from which the rank's time counts.
   void Measure(int rank, int64_t start) {
     int64_t begin = kNoLimit, behind = kNoLimit, work = 0, path = 0;
     for (int s = 0; s < problem_.stage_count(); ++s) {
@@ -82,7 +88,7 @@ class Bounds {
     Take(base, begin - start + Area(rank) + behind, Reason::kArea);
   }
 
-  // The least time in which the rank can hold what it must.
+  // The least time for the product of memory and time that the rank must hold.
   int64_t Area(int rank) const {
     const int64_t capacity = problem_.capacity[rank];
     if (!relaxed_.limited[rank] || capacity <= 0) return 0;
@@ -103,7 +109,7 @@ class Bounds {
     return static_cast<int64_t>((area + capacity - 1) / capacity);
   }
 
-  // Times what is held: of all microbatches of a stage.
+  // Memory times time of all microbatches of a stage.
   __int128 HeldOf(int s, int64_t trip) const {
     const StageWork& stage = problem_.stages[s];
     const LeastTimes& least = relaxed_.least[s];
@@ -188,7 +194,7 @@ std::vector<int64_t> KnownStarts(const Problem& problem) {
     for (int s = first; s >= 0; s = problem.stages[s].next) {
       const StageWork& stage = problem.stages[s];
       if (starts[stage.rank] != kNoLimit) {
-        is_seen_before = true;  // what comes behind it may be kept waiting
+        is_seen_before = true;  // the stages behind it may be kept waiting
       } else {
         if (is_seen_before) return {};
         starts[stage.rank] = way;

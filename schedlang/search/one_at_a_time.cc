@@ -3,7 +3,7 @@
 namespace stringline::search {
 namespace {
 
-// Calls `take(kind, stage)` for all that one microbatch does from the pipe's first stage on.
+// Calls `take(kind, stage)` for all letters of a microbatch from the pipe's first stage on.
 template <typename Take>
 void ForthAndBack(const Problem& problem, int first, Take take) {
   int last = first;

@@ -1,13 +1,13 @@
-// The order that holds least: every microbatch goes forth and back before the next one begins.
+// The order with the least memory: every microbatch goes forth and back before the next begins.
 //
-// It holds LeastCapacity (lower_bound.h) and no more, so it is an order wherever there is one.
+// It holds exactly LeastCapacity (lower_bound.h), so it exists if any order does.
 #pragma once
 
 #include "schedlang/search/problem.h"
 
 namespace stringline::search {
 
-// Complete where the capacities allow it. Uses B where it may, else I and W.
+// Complete if the capacities allow it. Uses B if allowed, else I and W.
 Words OneAtATime(const Problem& problem);
 
 }  // namespace stringline::search

@@ -1,5 +1,5 @@
 // Two bounds of a rank. The first is a simulation with a heap. The second tries windows: pairs of a
-// head and a tail; at most kMostThresholds of each, the first ones of every kind among them.
+// head and a tail; at most kMostThresholds of each, among them the first of every kind.
 #include "schedlang/search/one_rank.h"
 
 #include <algorithm>
@@ -29,8 +29,8 @@ void AddLetters(const Relaxed& relaxed, const Frontier& frontier, const Heads& h
   }
 }
 
-// How many of the letters of a stage have a head below a time, or a tail of at least a time. Heads
-// grow with k, tails fall.
+// Numbers of letters of a stage with a head below a time, or a tail of at least a time. Heads grow
+// with k, tails fall.
 struct Counts {
   int64_t forwards = 0, backs = 0, releases = 0;
 };
@@ -47,14 +47,14 @@ int64_t WithTail(const Relaxed& relaxed, const std::vector<int64_t>& tails, int 
          first;
 }
 
-// `most` things of `size` and `gain` each.
+// `most` items of `size` and `gain` each.
 struct Item {
   int64_t size = 0;
   int64_t gain = 0;
   int64_t most = 0;
 };
 
-// No choice that fits gains more. Takes things by gain per size; the last one in part.
+// An upper bound on the gain of a choice that fits: takes items by gain per size, the last in part.
 int64_t MostGain(std::vector<Item>* items, int64_t room) {
   using Wide = __int128;
   std::erase_if(*items, [](const Item& item) { return item.gain <= 0 || item.most <= 0; });
@@ -98,8 +98,9 @@ class Windows {
       before.push_back(CountsAtBegin(begin));
       rooms.push_back(RoomAt(begin));
     }
-    // Of equal ones that which says more about the beginning.
+    // Among equal windows the first is kept, with more information about the beginning.
     for (const int64_t end : ends) {
+      if (IsWished(problem_.stop)) break;
       const std::vector<Counts> at_end = CountsAtEnd(end);
       for (size_t i = 0; i < begins.size(); ++i) {
         const int64_t inside = Inside(begins[i], rooms[i], before[i], at_end);
@@ -111,7 +112,7 @@ class Windows {
   }
 
  private:
-  // Heads, or tails, of the rank's letters: sorted, each once.
+  // Heads, or tails, of the rank's letters: sorted, without duplicates.
   std::vector<int64_t> Thresholds(bool is_head) const {
     std::vector<int64_t> all, firsts;
     for (const int s : stages_) {
@@ -138,7 +139,7 @@ class Windows {
   int64_t WeightShare(int s) const { return relaxed_.least[s].weight_share; }
   bool limited() const { return relaxed_.limited[rank_]; }
 
-  // Of letters that can begin before.
+  // Counts of letters that can begin before the time.
   std::vector<Counts> CountsAtBegin(int64_t time) const {
     std::vector<Counts> counts;
     for (const int s : stages_) {
@@ -149,7 +150,7 @@ class Windows {
     return counts;
   }
 
-  // Of letters that must end before.
+  // Counts of letters that must end before the window's end.
   std::vector<Counts> CountsAtEnd(int64_t time) const {
     std::vector<Counts> counts;
     for (const int s : stages_) {
@@ -160,7 +161,7 @@ class Windows {
     return counts;
   }
 
-  // What F that begin before the time can hold together, with what they took before it released.
+  // The most that F begun before the time can hold together, counting memory released before.
   int64_t RoomAt(int64_t time) const {
     if (!limited()) return kNoLimit;
     const int64_t capacity = problem_.capacity[rank_];
@@ -171,7 +172,7 @@ class Windows {
       const int64_t by_input = problem_.split ? std::max<int64_t>(0, -stage.after[kInputAt]) : 0;
       if (problem_.whole) least_during_back = std::min(least_during_back, stage.during[kWholeAt]);
       if (problem_.split) least_during_back = std::min(least_during_back, stage.during[kInputAt]);
-      // Whole ones release all at their end; so does a release.
+      // A B releases everything at its end; so does a release.
       released += by_input * Below(relaxed_, heads_.back, s, time - relaxed_.least[s].back);
       released += (stage.after[kForwardAt] - by_input) * Below(relaxed_, heads_.release, s, time);
     }
@@ -179,7 +180,7 @@ class Windows {
     return room + released;
   }
 
-  // The most work of F that begin before, of those that must end before the end.
+  // The most work of F that begin before the window, among those that must end before its end.
   int64_t ForwardsBefore(int64_t begin, int64_t room, const std::vector<Counts>& before,
                          const std::vector<Counts>& at_end) {
     items_.clear();
@@ -202,7 +203,7 @@ class Windows {
     return std::min(work, alone);
   }
 
-  // The most work of B, I and W that end behind the end, and need not begin before.
+  // The most work of B, I and W that end behind the window, and need not begin before it.
   int64_t BacksBehind(const std::vector<Counts>& before, const std::vector<Counts>& at_end) {
     items_.clear();
     int64_t free = 0, most = 0;
@@ -214,7 +215,7 @@ class Windows {
       const int64_t weights = count - std::max(at_end[i].releases, before[i].releases);
       most += backs * least.back_share + weights * least.weight_share;
       if (!limited()) continue;
-      // Those whose F end behind it too are not held then.
+      // Microbatches whose F ends behind the window too are not held then.
       const int64_t unheld = count - at_end[i].forwards;
       free += std::min(backs, unheld) * least.back_share +
               std::min(weights, unheld) * least.weight_share;
@@ -222,7 +223,7 @@ class Windows {
       items_.push_back(
           {stage.after[kForwardAt], least.back_share + least.weight_share, backs - unheld});
       if (!problem_.split) continue;
-      // A B that has done its part of an I holds all until it ends.
+      // A B, done in part by an I, holds everything until it ends.
       const int64_t deferred = stage.after[kForwardAt] + stage.after[kInputAt];
       items_.push_back({problem_.whole ? std::min(deferred, stage.after[kForwardAt]) : deferred,
                         least.weight_share, weights - unheld});

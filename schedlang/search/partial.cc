@@ -1,4 +1,4 @@
-// Next groups of partial orders: partial.h says which, and why no others.
+// The next groups of partial orders; partial.h has the choice and its proof.
 #include "schedlang/search/partial.h"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace stringline::search {
 namespace {
 
-constexpr int64_t kNotYet = kNoLimit;  // of a start
+constexpr int64_t kNotYet = kNoLimit;  // for a start
 
 bool IsBackSide(ActionKind kind) {
   return kind == ActionKind::kBackward || kind == ActionKind::kInputGradient;
@@ -65,7 +65,7 @@ void Branching::AddPairs(int rank) {
   }
 }
 
-// Whether another message of the rank may have to wait for the letter's.
+// True if another message of the rank may have to wait for the letter's message.
 bool Branching::SharesQueue(Letter letter) const {
   const auto receiver = [&](int s, bool is_forward) {
     const StageWork& stage = problem_.stages[s];
@@ -93,7 +93,7 @@ bool Branching::IsMovable(Letter letter) const {
   const StageWork& stage = problem_.stages[StageOf(letter)];
   if (problem_.split && (stage.during[kWeightAt] > 0 || stage.after[kWeightAt] > 0)) return false;
   if (KindOf(letter) == ActionKind::kWeightGradient) return true;
-  // In its later place it may stand in a pair, where the other letter is then left.
+  // In its later place the letter may be in a pair, whose other letter would remain.
   for (int i = 0; i < problem_.stage_count() * problem_.stage_count(); ++i) {
     const StageWork& first = problem_.stages[i / problem_.stage_count()];
     const StageWork& second = problem_.stages[i % problem_.stage_count()];
@@ -106,7 +106,7 @@ bool Branching::IsMovable(Letter letter) const {
   }
   if (SharesQueue(letter)) return false;
   if (KindOf(letter) == ActionKind::kForward) return problem_.capacity[stage.rank] >= kNoLimit;
-  // Taken for the other one of B and I, which leaves a W less to do, or one in its place.
+  // B and I may stand for each other, which leaves a W less to do, or another W in its place.
   const bool is_limited = problem_.capacity[stage.rank] < kNoLimit;
   if (is_limited && !relaxed_.limited[stage.rank]) return false;
   if (KindOf(letter) == ActionKind::kBackward) return true;
@@ -162,7 +162,8 @@ int64_t Branching::StartOf(const Partial& partial, int rank, const Kind& kind) c
   return start;
 }
 
-// The rank, and what can start there before the first end; false where nothing is left to try.
+// Chooses the rank, and its groups that can start before the first end; false if nothing is left to
+// try.
 bool Branching::Choose(Partial* partial, std::vector<Next>* nexts) const {
   nexts->clear();
   Next first;
@@ -185,7 +186,7 @@ bool Branching::Choose(Partial* partial, std::vector<Next>* nexts) const {
     }
   }
   if (end == kNoLimit) return false;
-  // A rank that waits longer than it may.
+  // A rank waits longer than it may.
   for (int r = 0; r < problem_.ranks; ++r) {
     if (!has_some[r] && partial->before[r] <= end) return false;
   }

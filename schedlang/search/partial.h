@@ -1,21 +1,21 @@
-// Orders that are made group by group: how far they are, and which groups can come next.
+// Partial orders, built group by group: their state, and the groups that can come next.
 //
-// What comes next is chosen on one rank at a time: where a group that can be done ends first of
-// all, at time t (Giffler and Thompson 1960). What is not there yet for that rank will not be
-// before t. So its next group is
-//   - one that can start before t, or the one that ends at t;
-//   - or something later. Then the group that ends at t could be done meanwhile, on an idle rank:
-//     nothing would be later. So this is not looked at, but where that group must not be moved to
-//     the front: an F, if memory is limited (it holds, and something else may then not fit); what
-//     shares a queue of messages with others; an I where a B may be meant. Then the rank waits:
-//     the groups that were tried are barred until it has done another one, and that one must start
-//     before any group ends that could be moved.
-// A W is filler: what could have started when the W did is not put behind it (the two change
-// places, and nothing is later); nor is a W of an earlier stage. Both are barred behind it.
+// The branching is on one rank at a time: the rank whose possible group ends first of all, at time
+// t (Giffler and Thompson 1960). A value that has not arrived for that rank will not arrive before
+// t. So its next group is
+//   - a group that can start before t, or the group that ends at t;
+//   - or a later group. Then the group that ends at t could be done meanwhile, on an idle rank:
+//     nothing would be later. So this case is not tried, unless the group cannot be moved to the
+//     front: an F, if memory is limited (it holds memory that a later group may lack); a message
+//     that shares a queue with others; an I if B is allowed too. Then the rank waits: the tried
+//     groups are barred until it has done another, which must start before any movable group
+//     would end.
+// A W is filler: a group that could have started in its place is not put behind it (the two could
+// be exchanged, and nothing is later); nor is a W of an earlier stage. Both are barred behind it.
 //
-// Every order that is cut away thus has another one that is nowhere later, with the sum of starts
-// of its F, B and I less, or the same and that of its W less: so one of the best is left. It needs
-// an objective that is never the better for a group that ends later.
+// So for every order cut away another is nowhere later, with a lower sum of starts of its F, B and
+// I, or the same sum and a lower sum for its W: a best order remains. The objective must not
+// improve when a group ends later.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +36,10 @@ struct Partial {
 
 class Branching {
  public:
-  // `relaxed` must outlive it.
+  // `relaxed` must outlive the object.
   explicit Branching(const Relaxed& relaxed);
 
-  // Whether no rank has more than 64 kinds of groups.
+  // True if no rank has more than 64 kinds of groups.
   bool fits() const { return fits_; }
   Partial Empty() const;
   int Steps(const Partial& partial) const;  // F, backs and releases done
@@ -50,8 +50,8 @@ class Branching {
     int group = 0;
     int64_t start = 0;
   };
-  // All that is to be tried behind `partial`, each with the bars and waits it is to be done under,
-  // given to `visit(partial, next)`.
+  // Calls `visit(partial, next)` for all groups to try behind `partial`, each with its bars and
+  // waits.
   template <typename Visit>
   void ForEachNext(Partial partial, Visit visit) const {
     std::vector<Next> nexts;

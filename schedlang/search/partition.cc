@@ -1,7 +1,6 @@
-// A few partitions are all searched. Among many it is a climb: one layer goes from a stage to
-// another, and those between shift. Which neighbour is better is first asked of the orders that are
-// there, which costs one evaluation. When none is better so, orders are searched for the neighbours
-// that look best.
+// A few partitions are all searched. Otherwise a climb: a layer goes from a stage to another, and
+// the layers between shift. Neighbours are first evaluated with the present orders, a single
+// evaluation each. If none is better, orders are searched for the most promising neighbours.
 #include "schedlang/search/partition.h"
 
 #include <algorithm>
@@ -21,14 +20,14 @@ int LeastOf(const Partitioning& of, int stage) {
   return stage == 0 || stage == of.stages - 1 ? of.least_at_ends : 1;
 }
 
-// What the stage computes at the least, all its microbatches.
+// The stage's least computation, over all its microbatches.
 int64_t WorkOf(const Problem& problem, const StageWork& stage) {
   const int64_t whole = problem.whole ? stage.time[kWholeAt] : kNoLimit;
   const int64_t split = problem.split ? stage.time[kInputAt] + stage.time[kWeightAt] : kNoLimit;
   return stage.microbatches * (stage.time[kForwardAt] + std::min(whole, split));
 }
 
-// How bad a balance is: what does not fit, then the busiest rank, then how unequal all are.
+// The badness of a balance: memory misfit first, then the busiest rank, then inequality.
 struct Balance {
   int64_t misfit = 0;
   int64_t busiest = 0;
@@ -71,7 +70,7 @@ Partition Shifted(Partition partition, Shift shift) {
   return partition;
 }
 
-// One layer to a stage beside it; and from each stage of the busiest rank to any other.
+// Shifts of a layer to a neighbouring stage, and from each stage of the busiest rank to any other.
 std::vector<Shift> ShiftsOf(const Partitioning& of, const Partition& partition,
                             const Problem& problem) {
   const std::vector<int64_t> work = WorkOfRanks(problem);
@@ -88,7 +87,7 @@ std::vector<Shift> ShiftsOf(const Partitioning& of, const Partition& partition,
   return shifts;
 }
 
-// Calls `see` for every partition; false if there are more than `most`.
+// Calls `see` for every partition; false if more than `most` exist.
 template <typename See>
 bool ForEachPartition(const Partitioning& of, int64_t most, See see) {
   Partition partition(static_cast<size_t>(of.stages), 0);
@@ -127,7 +126,7 @@ class PartitionSearch {
     problem_ = of_.problem_of(best_.partition);
     if (of_.fixed.empty() && !TryAll()) {
       Renew(best_.partition, whole_ / 4);
-      while (left_ > whole_ / 4 && !IsProven()) {
+      while (left_ > whole_ / 4 && !IsProven() && !IsWished(problem_.stop)) {
         if (!ShiftWithSameOrders() && !ShiftWithNewOrders()) break;
       }
     }
@@ -139,7 +138,7 @@ class PartitionSearch {
  private:
   bool IsProven() const { return best_.value <= bound_; }
 
-  // Searches orders for the partition; true where they are better than all before.
+  // Searches orders for the partition; true if they are better than all before.
   bool Renew(const Partition& partition, int64_t iterations) {
     Problem problem = of_.problem_of(partition);
     std::vector<Words> begin;
@@ -154,7 +153,7 @@ class PartitionSearch {
     return true;
   }
 
-  // All partitions, those of the least bound first. False if they are too many.
+  // Tries all partitions, least bound first. False if they are too many.
   bool TryAll() {
     constexpr int64_t kMostTried = 50;
     tried_.clear();
@@ -166,19 +165,20 @@ class PartitionSearch {
                      [](const Tried& a, const Tried& b) { return a.value < b.value; });
     const int64_t share = whole_ * 3 / 4 / std::max<int64_t>(1, std::ssize(tried_));
     for (const Tried& one : tried_) {
-      if (one.value >= best_.value) break;
+      if (one.value >= best_.value || (!best_.words.empty() && IsWished(problem_.stop))) break;
       Renew(one.partition, std::max<int64_t>(1, share));
     }
     return true;
   }
 
-  // The best neighbour by the orders that are there. False where none is better.
+  // Takes the best neighbour by the present orders. False if none is better.
   bool ShiftWithSameOrders() {
     if (best_.words.empty()) return false;
     tried_.clear();
     int64_t least = best_.value;
     Partition better;
     for (const Shift shift : ShiftsOf(of_, best_.partition, problem_)) {
+      if (IsWished(problem_.stop)) return false;
       Partition partition = Shifted(best_.partition, shift);
       const Problem problem = of_.problem_of(partition);
       left_ -= kEvaluationCosts;
@@ -196,13 +196,13 @@ class PartitionSearch {
     return true;
   }
 
-  // The neighbours that were just tried, the best ones first, each with a little search.
+  // Tries the neighbours of the last evaluation, best first, each with a short search.
   bool ShiftWithNewOrders() {
     constexpr size_t kMostRenewed = 8;
     std::stable_sort(tried_.begin(), tried_.end(),
                      [](const Tried& a, const Tried& b) { return a.value < b.value; });
     for (size_t i = 0; i < std::min(kMostRenewed, tried_.size()); ++i) {
-      if (left_ <= whole_ / 4) return false;
+      if (left_ <= whole_ / 4 || IsWished(problem_.stop)) return false;
       if (LowerBoundOf(of_.problem_of(tried_[i].partition)) >= best_.value) continue;
       if (Renew(tried_[i].partition, std::max<int64_t>(1, whole_ / 32))) return true;
     }
@@ -210,7 +210,7 @@ class PartitionSearch {
   }
 
   struct Tried {
-    int64_t value = 0;  // with the orders of before; or what no order is below
+    int64_t value = 0;  // with the present orders; or a lower bound
     Partition partition;
   };
 
@@ -220,11 +220,11 @@ class PartitionSearch {
   int64_t left_;
   int64_t bound_ = 0;
   Found best_;
-  Problem problem_;  // of the best partition
+  Problem problem_;  // for the best partition
   std::vector<Tried> tried_;
 };
 
-// The partition that puts all it can into the last stage: what lies before a stage is least in it.
+// The partition with as many layers as possible in the last stage: least work before every stage.
 Partition LightFront(const Partitioning& of) {
   Partition partition;
   for (int s = 0; s < of.stages; ++s) partition.push_back(LeastOf(of, s));
@@ -232,8 +232,8 @@ Partition LightFront(const Partitioning& of) {
   return partition;
 }
 
-// Of each rank, how long it waits for its first letter, and the others for its last one, in every
-// partition, summed up. The last letter is a B of a rank's first stage where there are no W.
+// The sum over ranks, valid for every partition, of a rank's wait for its first letter and, after
+// its last letter, for the other ranks. Without W the last letter is a B of a rank's first stage.
 int64_t WaitsOf(const Partitioning& of) {
   const Problem problem = of.problem_of(LightFront(of));
   std::vector<int64_t> least(static_cast<size_t>(problem.ranks), kNoLimit);
@@ -252,15 +252,15 @@ int64_t WaitsOf(const Partitioning& of) {
   return sum;
 }
 
-// So many pieces of one size.
+// Pieces of equal size.
 struct Pieces {
   int64_t size = 0;
   size_t count = 0;
 };
 
-// Whether they go into so many ranks of which none has more than `most`. For every number of pieces
-// of each size that are packed already, the fewest ranks they need, and of these the least full
-// last one: the next piece goes there, or into a new one.
+// True if the pieces fit into `ranks` ranks of at most `most` each. For every number of packed
+// pieces of each size: the fewest ranks, and then the least full last rank; the next piece goes
+// into the last rank, or into a new one.
 bool CanBePacked(absl::Span<const Pieces> sizes, size_t states, int ranks, int64_t most) {
   std::vector<std::pair<int, int64_t>> packed(states, {ranks + 1, 0});
   packed[0] = {1, 0};
@@ -333,7 +333,7 @@ Partition LeastSlowestStage(absl::Span<const int64_t> work, int stages) {
   const size_t n = work.size();
   std::vector<int64_t> sum(n + 1, 0);
   for (size_t l = 0; l < n; ++l) sum[l + 1] = sum[l] + work[l];
-  // slowest[s][l]: of the first l layers on s stages; cut[s][l]: where the last of these begins.
+  // slowest[s][l]: of the first l layers on s stages; cut[s][l]: the first layer of the last stage.
   std::vector<std::vector<int64_t>> slowest(static_cast<size_t>(stages) + 1,
                                             std::vector<int64_t>(n + 1, kNoLimit));
   std::vector<std::vector<size_t>> cut(slowest.size(), std::vector<size_t>(n + 1, 0));
@@ -364,6 +364,7 @@ Partition BalancedPartition(const Partitioning& of) {
   while (true) {
     Partition better;
     for (const Shift shift : ShiftsOf(of, best, problem)) {
+      if (IsWished(problem.stop)) return best;
       Partition partition = Shifted(best, shift);
       const Balance other = BalanceOf(of.problem_of(partition));
       if (!(other < balance)) continue;
@@ -391,7 +392,9 @@ Found FindPlace(absl::Span<const Partitioning> places, const Effort& effort) {
   for (size_t i = 0; i < places.size(); ++i) {
     const int64_t own = BoundOfPartitions(places[i]);
     bound = std::min(bound, own);
-    if (own >= found.value) continue;
+    const Stop* const stop =
+        places[i].problem_of(EvenPartition(places[i].layers, places[i].stages)).stop;
+    if (own >= found.value || (!found.words.empty() && IsWished(stop))) continue;
     Found best = FindPartition(places[i], {}, share(2 * places.size(), random.Next()));
     if (i > 0 && best.value >= found.value) continue;
     found = std::move(best);
@@ -409,7 +412,7 @@ int64_t BoundOfPartitions(const Partitioning& of) {
   const Problem any = of.problem_of(LightFront(of));
   int64_t letters = 1;
   for (const StageWork& stage : any.stages) letters += 3 * int64_t{stage.microbatches};
-  // The value is at least the mean over the ranks of what each works and waits.
+  // The value is at least the mean over the ranks of work plus wait.
   const int64_t waits = any.objective == Objective::kMakespan ? WaitsOf(of) : 0;
   const int64_t work = std::accumulate(of.pieces.begin(), of.pieces.end(), int64_t{0});
   const int64_t bound = std::max((work + waits + any.ranks - 1) / std::max(1, any.ranks),
@@ -417,7 +420,9 @@ int64_t BoundOfPartitions(const Partitioning& of) {
   int64_t least = kNoLimit;
   const bool all = ForEachPartition(
       of, std::min(kMostPartitions, kMostLetters / letters), [&](const Partition& partition) {
-        least = std::min(least, LowerBoundOf(of.problem_of(partition)));
+        // After a wish to stop, a bound that holds for all partitions.
+        least =
+            std::min(least, IsWished(any.stop) ? bound : LowerBoundOf(of.problem_of(partition)));
       });
   return all ? std::max(bound, least) : bound;
 }

@@ -1,9 +1,9 @@
-// Which layers of the model each stage holds, found together with the orders: for models whose
-// layers differ that is worth more than the order (AdaPtis, 2509.23722).
+// The number of the model's layers in each stage, found together with the orders: for models whose
+// layers differ, a partition is worth more than the order (AdaPtis, 2509.23722).
 //
-// Layers stay in their order, so a partition is how many each stage has. Orders remain orders when
-// a layer goes to another stage: only times and bytes change. So partitions near the best one are
-// first tried with the orders that are there, and then with new ones.
+// Layers stay in their order, so a partition is a count for each stage. Orders remain valid when a
+// layer goes to another stage: only times and bytes change. So partitions near the best are first
+// tried with the present orders, and then with new ones.
 #pragma once
 
 #include <cstdint>
@@ -15,47 +15,47 @@
 
 namespace stringline::search {
 
-// Layers to be shared out over stages that are where they are.
+// Layers to be shared out over stages with given ranks.
 struct Partitioning {
-  Partition fixed;  // as the schedule says it; empty: it is to be found
+  Partition fixed;  // given by the schedule; empty: to be found
   int layers = 0;
-  int stages = 0;         // of a pipe
-  int least_at_ends = 1;  // layers of the first and the last stage; those between have one at least
-  // The problem that a partition makes. All have the same stages on the same ranks, and a stage
-  // with more layers takes no less.
+  int stages = 0;         // in a pipe
+  int least_at_ends = 1;  // layers of the first and the last stage; the others have at least one
+  // The problem for a partition. All have the same stages on the same ranks, and a stage with more
+  // layers takes no less time.
   std::function<Problem(absl::Span<const int> partition)> problem_of;
-  // What ranks compute at the least in every partition, in pieces that none cuts: of each layer,
-  // and of what the ends do besides.
+  // A lower bound on the computation in every partition, in indivisible pieces: of each layer, and
+  // of the additional work of the ends.
   std::vector<int64_t> pieces;
-  // All that problem_of depends on.
+  // A hash of all inputs of problem_of.
   uint64_t key = 0;
 };
 
-// Whether it shares out all layers, as it may.
+// True if the partition shares out all layers as allowed.
 bool IsPartition(const Partitioning& of, const Partition& partition);
 
-// As equal as the number of layers allows; the first stages have one more.
+// As equal as the number of layers allows; the first stages have the surplus.
 Partition EvenPartition(int layers, int stages);
 
-// The slowest stage is as fast as it can be; `work` is that of each layer. There are no more stages
-// than layers. Cost: stages times the square of layers.
+// The partition with the fastest slowest stage; `work` is that of each layer. The number of stages
+// is at most that of layers. Cost: stages times the square of layers.
 Partition LeastSlowestStage(absl::Span<const int64_t> work, int stages);
 
-// The rank that works most works as little as moving single layers achieves, and no rank must hold
-// more than it may, where that is possible.
+// A partition in which the busiest rank has as little work as moves of single layers achieve, and
+// no rank exceeds its capacity, if possible.
 Partition BalancedPartition(const Partitioning& partitioning);
 
 // The partition with its orders; the bound is that of all partitions. Goes on from `begin`, if it
-// has a partition. Without words where no order was found for any partition that was tried.
+// has a partition. Without words if no tried partition has an order.
 Found FindPartition(const Partitioning& partitioning, Found begin, const Effort& effort);
 
-// The least that the busiest of so many ranks can have of the pieces, wherever they go; where there
-// are very many different ones, something less. Cost: some thousand steps a piece.
+// The least load of the busiest rank over all assignments of the pieces to ranks; a smaller bound
+// if very many sizes differ. Cost: some thousand steps a piece.
 int64_t LeastBusiest(absl::Span<const int64_t> pieces, int ranks);
 
-// What no order of any partition is below: the pieces of the busiest rank; all that is computed,
-// and that ranks must wait for their first microbatch. Of few partitions, the least of their own
-// bounds.
+// A lower bound on the orders of all partitions: the pieces of the busiest rank; the total
+// computation and the ranks' waits for their first microbatch. For few partitions, the least of
+// their own bounds.
 int64_t BoundOfPartitions(const Partitioning& partitioning);
 
 // The best of several places, each with a partitioning of its own.

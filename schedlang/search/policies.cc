@@ -6,7 +6,7 @@
 namespace stringline::search {
 namespace {
 
-// What one microbatch takes of the busiest rank.
+// The busiest rank's work on a microbatch.
 int64_t PaceOf(const Problem& problem) {
   int64_t pace = 1;
   for (int r = 0; r < problem.ranks; ++r) {
@@ -19,7 +19,7 @@ int64_t PaceOf(const Problem& problem) {
   return pace;
 }
 
-// From the start of an F of the stage to the end of its input gradient, at best.
+// The least time from the start of an F of the stage to the end of its input gradient.
 std::vector<int64_t> RoundTrips(const Problem& problem) {
   std::vector<int64_t> trips;
   for (const StageWork& from : problem.stages) {
@@ -37,47 +37,65 @@ std::vector<int64_t> RoundTrips(const Problem& problem) {
   return trips;
 }
 
-// How many forwards fit in before the first gradient can be there: as many as end before it, or one
+// Figures of the problem that all rules share.
+struct Ways {
+  int64_t pace = 0;
+  std::vector<int64_t> trips;     // by stage
+  std::vector<int64_t> forwards;  // by rank: one of every stage of the rank
+  // By rank: 0 for the rank of a first stage, 1 for the rank furthest from all first stages.
+  std::vector<double> on_way;
+};
+
+Ways WaysOf(const Problem& problem) {
+  const auto ranks = static_cast<size_t>(problem.ranks);
+  Ways ways{PaceOf(problem), RoundTrips(problem), std::vector<int64_t>(ranks, 0), {}};
+  std::vector<int> nearest(ranks, problem.stage_count());
+  for (int first = 0; first < problem.stage_count(); ++first) {
+    if (problem.stages[static_cast<size_t>(first)].previous >= 0) continue;
+    for (int s = first, depth = 0; s >= 0; ++depth) {
+      const StageWork& stage = problem.stages[static_cast<size_t>(s)];
+      const auto rank = static_cast<size_t>(stage.rank);
+      nearest[rank] = std::min(nearest[rank], depth);
+      ways.forwards[rank] += stage.time[kForwardAt];
+      s = stage.next;
+    }
+  }
+  for (const int depth : nearest) {
+    ways.on_way.push_back(
+        std::min(1.0, static_cast<double>(depth) / std::max(1, problem.ranks - 1)));
+  }
+  return ways;
+}
+
+// The number of forwards before the first gradient can arrive: as many as end before it, or one
 // more (`round` 0 or 1); 2: any number.
-int32_t WarmUpOf(const Problem& problem, size_t s, int64_t trip, int round) {
+int32_t WarmUpOf(const Problem& problem, const Ways& ways, size_t s, int round) {
   const StageWork& stage = problem.stages[s];
   if (round > 1) return std::max(1, stage.microbatches);
-  int64_t forwards = 0;  // one of every stage of the rank
-  for (const StageWork& other : problem.stages) {
-    if (other.rank == stage.rank) forwards += other.time[kForwardAt];
-  }
+  const int64_t forwards = ways.forwards[static_cast<size_t>(stage.rank)];
   const int64_t back = stage.time[problem.split ? kInputAt : kWholeAt];
-  const int64_t fit = (trip - back) / std::max<int64_t>(1, forwards) + round;
+  const int64_t fit = (ways.trips[s] - back) / std::max<int64_t>(1, forwards) + round;
   return static_cast<int32_t>(std::clamp<int64_t>(fit, 1, std::max(1, stage.microbatches)));
 }
 
-// 0 for the rank of a first stage, 1 for the one furthest from all of those.
-double RankOnWay(const Problem& problem, int rank) {
-  int nearest = problem.stage_count();
-  for (int s = 0; s < problem.stage_count(); ++s) {
-    if (problem.stages[static_cast<size_t>(s)].rank != rank) continue;
-    nearest = std::min(nearest, DepthOf(problem, s));
-  }
-  return std::min(1.0, static_cast<double>(nearest) / std::max(1, problem.ranks - 1));
-}
-
-Policy PolicyOf(const Problem& problem, double hold, double forward, double weight, int round) {
+Policy PolicyOf(const Problem& problem, const Ways& ways, double hold, double forward,
+                double weight, int round) {
   Policy policy;
-  const auto pace = static_cast<double>(PaceOf(problem));
-  const std::vector<int64_t> trips = RoundTrips(problem);
   for (size_t s = 0; s < problem.stages.size(); ++s) {
     const StageWork& stage = problem.stages[s];
-    const double most = std::ceil(hold * static_cast<double>(trips[s]) / pace);
+    const double most =
+        std::ceil(hold * static_cast<double>(ways.trips[s]) / static_cast<double>(ways.pace));
     policy.hold.push_back(
         static_cast<int32_t>(std::clamp<double>(most, 1, std::max(1, stage.microbatches))));
-    policy.warm_up.push_back(WarmUpOf(problem, s, trips[s], round));
+    policy.warm_up.push_back(WarmUpOf(problem, ways, s, round));
     policy.delay.push_back(static_cast<int64_t>(forward * static_cast<double>(stage.time[0])));
     policy.delay.push_back(0);
     policy.delay.push_back(0);
-    // Whoever gives gradients to many ranks makes them wait.
-    const double share = weight < 0 ? -weight * RankOnWay(problem, stage.rank) : weight;
+    // A rank whose gradients many ranks wait for delays its W.
+    const double share =
+        weight < 0 ? -weight * ways.on_way[static_cast<size_t>(stage.rank)] : weight;
     const auto delay = static_cast<int64_t>(share * static_cast<double>(stage.time[3]));
-    // A forward that could start goes before it, but where the rule is to finish first.
+    // A possible forward precedes a W, unless the rule finishes microbatches first.
     policy.delay.push_back(weight == 0 ? 0 : std::max(delay, policy.delay[4 * s] + 1));
   }
   policy.whole = problem.whole && !problem.split;
@@ -88,7 +106,7 @@ Policy PolicyOf(const Problem& problem, double hold, double forward, double weig
 
 std::vector<Policy> PlainPolicies(const Problem& problem) {
   std::vector<Policy> policies;
-  const int64_t pace = PaceOf(problem);
+  const Ways ways = WaysOf(problem);
   const bool has_pairs = !problem.whole_pairs.empty() || !problem.input_pairs.empty();
   const auto add = [&](Policy policy) {
     policies.push_back(policy);
@@ -108,9 +126,9 @@ std::vector<Policy> PlainPolicies(const Problem& problem) {
         for (const int paced : {0, 1, 2}) {
           if (weight < 1.0 && paced > 0) continue;
           if (weight == 0.0 && round < 2) continue;
-          Policy policy = PolicyOf(problem, hold, paced == 0 ? 0.01 : 0.3, weight, round);
-          if (paced == 1) policy.interval = pace;
-          if (paced == 2) policy.turn_interval = pace;
+          Policy policy = PolicyOf(problem, ways, hold, paced == 0 ? 0.01 : 0.3, weight, round);
+          if (paced == 1) policy.interval = ways.pace;
+          if (paced == 2) policy.turn_interval = ways.pace;
           policy.burst = policy.turn_burst = 1;
           add(std::move(policy));
         }
@@ -122,7 +140,7 @@ std::vector<Policy> PlainPolicies(const Problem& problem) {
 
 namespace {
 
-// Which stages a change is for: one, all, or those that come equally often to their ranks.
+// The stages of a change: a single stage, all, or those with the same turn on their ranks.
 std::vector<size_t> DrawStages(const Problem& problem, Random* random) {
   const auto count = static_cast<size_t>(problem.stage_count());
   const auto one = static_cast<size_t>(random->Below(problem.stage_count()));

@@ -1,4 +1,4 @@
-// Which rules for list orders are worth a try, and rules a little different from a good one.
+// Rules for list orders that are worth a try, and random variations of a good rule.
 #pragma once
 
 #include <vector>

@@ -1,9 +1,11 @@
-// The plain evaluation: ranks go on in turn, each as far as what it needs is there, until none
-// does.
+// The plain evaluation: ranks take turns, each advancing while its needs have arrived, until none
+// advances.
 #include "schedlang/search/problem.h"
 
 #include <algorithm>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
 
 namespace stringline::search {
 namespace {
@@ -12,7 +14,7 @@ bool IsInputSide(ActionKind kind) {
   return kind == ActionKind::kBackward || kind == ActionKind::kInputGradient;
 }
 
-// Advances ranks as far as they go, until none goes on.
+// Advances ranks as far as possible, until none goes on.
 class Walk {
  public:
   Walk(const Problem& problem, const Words& words, int steps)
@@ -51,7 +53,7 @@ class Walk {
   }
 
  private:
-  // When the letter could start by what it needs; kNotThere if that is not there yet.
+  // The earliest start of the letter by its needs; kNotThere if a need has not arrived.
   int64_t ReadyAt(Letter letter) const {
     const auto s = static_cast<size_t>(StageOf(letter));
     switch (KindOf(letter)) {
@@ -121,9 +123,9 @@ class Walk {
   const Problem& problem_;
   const Words& words_;
   const int steps_;
-  std::vector<std::vector<int64_t>> activations_;  // by stage and microbatch: when they are there
+  std::vector<std::vector<int64_t>> activations_;  // by stage and microbatch: arrival times
   std::vector<std::vector<int64_t>> gradients_;
-  std::vector<size_t> forwards_, inputs_, deferred_;  // by stage: how many are done
+  std::vector<size_t> forwards_, inputs_, deferred_;  // by stage: counts done
   std::vector<int64_t> queues_;  // by sender and receiver: when the last transfer ends
   std::vector<size_t> place_;    // by rank
   std::vector<int64_t> now_;     // by rank
@@ -208,11 +210,25 @@ int DepthOf(const Problem& problem, int stage) {
   return depth;
 }
 
+std::string WhyTooLarge(int64_t stages, int64_t letters) {
+  constexpr int64_t kMostSearchedStages = 4096, kMostSearchedLetters = 10'000'000;
+  if (stages > kMostSearchedStages) {
+    return absl::StrCat("a search orders at most ", kMostSearchedStages, " stages, and there are ",
+                        stages);
+  }
+  if (letters <= kMostSearchedLetters) return "";
+  return absl::StrCat("a search orders at most ", kMostSearchedLetters, " actions, and there are ",
+                      letters, "; search for fewer microbatches: such an order repeats itself");
+}
+
 int64_t LeastWork(const Problem& problem, int rank) {
-  // A pair stands for one F and one B or I: it saves at most the difference.
+  // Each pair consists of an F and a B or I, so every F saves at most the largest difference.
   int64_t work = 0, most_saved = 0, forwards = 0;
-  for (const StageWork& stage : problem.stages) {
+  std::vector<int> stages;
+  for (int s = 0; s < problem.stage_count(); ++s) {
+    const StageWork& stage = problem.stages[static_cast<size_t>(s)];
     if (stage.rank != rank) continue;
+    stages.push_back(s);
     const int64_t parted = stage.time[2] + stage.time[3];
     const int64_t back = !problem.split   ? stage.time[1]
                          : !problem.whole ? parted
@@ -220,17 +236,17 @@ int64_t LeastWork(const Problem& problem, int rank) {
     work += stage.microbatches * (stage.time[0] + back);
     forwards += stage.microbatches;
   }
-  for (size_t i = 0; i < problem.whole_pairs.size() + problem.input_pairs.size(); ++i) {
-    const bool is_whole = i < problem.whole_pairs.size();
-    const size_t k = is_whole ? i : i - problem.whole_pairs.size();
-    const int64_t time = (is_whole ? problem.whole_pairs : problem.input_pairs)[k];
-    const auto stages = static_cast<size_t>(problem.stage_count());
-    const StageWork& a = problem.stages[k / stages];
-    const StageWork& b = problem.stages[k % stages];
-    if (time < 0 || a.rank != rank || b.rank != rank) continue;
-    // Against the cheapest way to do the two apart.
-    const int64_t apart = a.time[0] + (is_whole ? b.time[1] : b.time[2]);
-    most_saved = std::max(most_saved, apart - time);
+  for (const int a : stages) {
+    for (const int b : stages) {
+      for (const ActionKind kind : {ActionKind::kBackward, ActionKind::kInputGradient}) {
+        const int64_t time = problem.TimeOf({LetterOf(ActionKind::kForward, a), LetterOf(kind, b)});
+        if (time < 0) continue;
+        // Compared with the cheapest way to do the two apart.
+        const int64_t apart = problem.stages[static_cast<size_t>(a)].time[kForwardAt] +
+                              problem.stages[static_cast<size_t>(b)].time[Index(kind)];
+        most_saved = std::max(most_saved, apart - time);
+      }
+    }
   }
   return std::max<int64_t>(0, work - forwards * most_saved);
 }
@@ -245,7 +261,7 @@ int64_t ValueOf(const Problem& problem, const Words& words) {
     if (!times.whole()) return kNoLimit;
     return problem.objective == Objective::kSpan ? times.span : times.makespan;
   }
-  constexpr size_t kSteps = 4;  // the first two to get under way
+  constexpr size_t kSteps = 4;  // the first two are warm-up
   const Times times = TimesOf(problem, words, kSteps);
   if (!times.whole()) return kNoLimit;
   int64_t longest = 0;

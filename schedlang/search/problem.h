@@ -1,15 +1,15 @@
-// What the optimiser orders, in flat numbers: the stages of every rank, what their actions take,
-// and what they hold.
+// The optimiser's problem in flat numbers: the stages of every rank, with the times and the memory
+// of their actions.
 //
-// Microbatches are alike. So only letters matter: the k-th F of a stage is that of microbatch k,
-// the k-th of its B and I together likewise, and a W takes the oldest I of its stage. Nothing is
-// lost by it: whatever comes k-th of a stage in an order can be given to microbatch k, and every
-// value is then there at least as early (of k values that are there, the k-th one is). An order is
-// a word of letters for every rank, and the counters of the language number it.
+// Microbatches are alike. So only letters matter: the k-th F of a stage is for microbatch k, the
+// k-th of its B and I together likewise, and a W takes the oldest I of its stage. Nothing is lost:
+// the k-th letter of a stage in an order can take microbatch k, and every value is then available
+// at least as early (of k available values, the k-th is). An order is a word of letters for every
+// rank, numbered by the counters of the language.
 //
-// Time is counted as the simulator does for the layout `edge` (sim/simulate.h), without receive
-// buffers, shared links and collectives: a message waits for the one before it of the same sender
-// and receiver, occupies that queue for its transfer, and arrives a latency later.
+// Time is counted as in the simulator for the layout `edge` (sim/simulate.h), without receive
+// buffers, shared links and collectives: a message waits for the message before it with the same
+// sender and receiver, occupies their queue for its transfer, and arrives a latency later.
 #pragma once
 
 #include <array>
@@ -17,17 +17,19 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "schedlang/plan.h"
+#include "schedlang/base/stop.h"
+#include "schedlang/plan/plan.h"
 
 namespace stringline::search {
 
 inline constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max() / 4;
-inline constexpr int64_t kNotThere = -1;  // as the time at which a value is there
+inline constexpr int64_t kNotThere = -1;  // the arrival time of a value that has not arrived
 
-// A kind of a stage. Of groups `F a & B b` the parts are letters too.
+// An action kind of a stage. The parts of a group `F a & B b` are letters too.
 using Letter = uint16_t;
 inline constexpr Letter kNoLetter = 0xFFFF;
 inline constexpr int kMostStages = 0x3FFE;
@@ -37,7 +39,7 @@ constexpr Letter LetterOf(ActionKind kind, int stage) {
 constexpr ActionKind KindOf(Letter letter) { return static_cast<ActionKind>(letter & 3); }
 constexpr int StageOf(Letter letter) { return letter >> 2; }
 
-// What a rank does at once: one action, or the two parts of a pair (the F first).
+// A group of a rank: a single action, or the two parts of a pair (the F first).
 struct Group {
   Letter first = kNoLetter;
   Letter second = kNoLetter;
@@ -50,21 +52,21 @@ using Words = std::vector<std::vector<Group>>;
 
 enum class Objective : uint8_t {
   kMakespan,  // the end of the last rank
-  kSpan,      // the most of: a rank's end less the start of its first action. Of use only where the
-              // optimizer's step of a rank need not wait for those of others
-  kPeriod,    // the time that a further step takes, where many follow each other and every rank
-              // begins the next one as soon as it has ended its own: the most of a rank, a step of
-              // the third and fourth. Never less than a rank computes. Of use as kSpan is
+  kSpan,      // the longest time of a rank from the start of its first action to its end. Useful
+              // only if the optimizer's step of a rank need not wait for other ranks
+  kPeriod,    // the time of a further step, when many follow each other and every rank begins the
+              // next at the end of its own: the maximum over ranks, per step, of the third and
+              // fourth. At least the work of a rank. Useful as kSpan is
 };
 const char* NameOf(Objective objective);  // "makespan"
-// By its name; nothing for a word that is none.
+// The objective of that name; nothing for an unknown name.
 std::optional<Objective> ObjectiveOf(absl::string_view name);
 
-// Places in the tables of StageWork, as ActionKind counts.
+// Places in the tables of StageWork, in the order of ActionKind.
 inline constexpr size_t kForwardAt = 0, kWholeAt = 1, kInputAt = 2, kWeightAt = 3;
 constexpr size_t Index(ActionKind kind) { return static_cast<size_t>(kind); }
 
-// A message from one rank to another; nothing where both stages are on one rank.
+// A message between ranks; zero if both stages are on one rank.
 struct MessageTime {
   int64_t latency = 0;
   int64_t transfer = 0;
@@ -77,10 +79,10 @@ struct StageWork {
   int next = -1;
   int microbatches = 0;
   std::array<int64_t, 4> time = {};  // by ActionKind F, B, I, W: nanoseconds
-  MessageTime activation;            // of F, to `next`
-  MessageTime gradient;              // of B and I, to `previous`
-  // What its rank holds more while the action runs, and from its end on: activations, or bytes. B
-  // holds what F took until its end.
+  MessageTime activation;            // from F, to `next`
+  MessageTime gradient;              // from B and I, to `previous`
+  // The change of the rank's held memory, in activations or bytes, while the action runs, and from
+  // its end on. B holds the memory of its F until its end.
   std::array<int64_t, 4> during = {};
   std::array<int64_t, 4> after = {};
 };
@@ -91,33 +93,40 @@ struct Problem {
   std::vector<int64_t> capacity;  // by rank: the most that it may hold; kNoLimit
   bool whole = false;             // B may be used
   bool split = true;              // I and W may be used
-  // What `F a & B b` and `F a & I b` take, at [a * stages + b]; -1 where they are not allowed.
-  // Empty: no pairs.
+  // The times of `F a & B b` and `F a & I b`, at [a * stages + b]; -1: not allowed. Empty: no
+  // pairs.
   std::vector<int64_t> whole_pairs;
   std::vector<int64_t> input_pairs;
   Objective objective = Objective::kMakespan;
+  // On this wish all work on the problem ends soon: with complete orders or none, and with bounds
+  // that hold. May be null.
+  const Stop* stop = nullptr;
 
   int stage_count() const { return static_cast<int>(stages.size()); }
-  // Of a pair, by the tables above; -1 if it may not be one.
+  // The group's time, for a pair by the tables above; -1 if the pair is not allowed.
   int64_t TimeOf(Group group) const;
 };
 
-// What F of stage a and a B or I of stage b take together, for all two stages of one rank: a table
-// of pairs, as above.
+// The times of F of stage a beside a B or I of stage b, for every two stages of a rank: a table of
+// pairs, as above.
 std::vector<int64_t> PairTimes(const Problem& problem,
                                const std::function<int64_t(int a, int b)>& time);
 
-// How many letters its words have at the most.
+// The most letters of the problem's words.
 int64_t LettersOf(const Problem& problem);
 
-// How many stages of its pipe come before the stage.
+// The reason why the optimiser refuses so many stages or letters; empty if it takes them. (The
+// table of pairs is quadratic in the stages.)
+std::string WhyTooLarge(int64_t stages, int64_t letters);
+
+// The number of stages before the stage in its pipe.
 int DepthOf(const Problem& problem, int stage);
 
-// What the rank computes at the least: its actions alone, or better in pairs.
+// A lower bound on the rank's computation: its actions alone, or in pairs if shorter.
 int64_t LeastWork(const Problem& problem, int rank);
 
-// When every group starts and ends. An empty `starts` means that the words never end: ranks wait
-// for each other, or a letter comes before what it needs on its rank.
+// The start and end of every group. Empty `starts` if the words never end: ranks wait for each
+// other, or a letter precedes its needs on its rank.
 struct Times {
   std::vector<std::vector<int64_t>> starts;  // by rank and place in its word
   std::vector<std::vector<int64_t>> ends;
@@ -126,17 +135,16 @@ struct Times {
   bool whole() const { return !starts.empty(); }
 };
 
-// The plain evaluation, by which everything faster is tested. `steps` words of every rank follow
-// each other. Cost: linear in letters.
+// The plain evaluation, against which every faster method is tested. `steps` words of every rank
+// follow each other. Cost: linear in letters.
 Times TimesOf(const Problem& problem, const Words& words, int steps = 1);
 
-// What the problem wants small; kNoLimit for words that never end. Cost: that of TimesOf, and for
-// kPeriod some four times as much.
+// The value of the problem's objective; kNoLimit for words that never end. Cost: that of TimesOf,
+// and for kPeriod some four times as much.
 int64_t ValueOf(const Problem& problem, const Words& words);
 
-// Whether the words are made of groups that the problem allows, every letter comes as often as it
-// has to, on its rank, behind what it needs there, and no rank holds more than it may. Any words
-// may be asked about.
+// True if all groups of the words are allowed, every letter occurs as often as required, on its
+// rank, behind its needs, and no rank exceeds its capacity. Accepts any words.
 bool IsComplete(const Problem& problem, const Words& words);
 
 }  // namespace stringline::search

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/status.h"
+#include "schedlang/costs/step_length.h"
 
 namespace stringline::search {
 namespace {
@@ -44,7 +46,7 @@ void HoldActivations(StageWork* work) {
 
 void HoldBytes(const HeldBytes& held, StageWork* work) {
   const int64_t saved = held.for_input + held.for_weight;
-  const int64_t messages = 2 * held.message;  // what an F takes in and gives, and an I likewise
+  const int64_t messages = 2 * held.message;  // the input and output of an F; an I likewise
   work->during = {saved + messages, messages + held.remade_for_input + held.remade_for_weight,
                   held.stash + messages + held.remade_for_input, 0};
   work->after = {saved, -saved, held.stash - held.for_input, -held.stash - held.for_weight};
@@ -52,6 +54,7 @@ void HoldBytes(const HeldBytes& held, StageWork* work) {
 
 absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
                                   const Limits& limits) {
+  SL_RETURN_IF_ERROR(CheckStepLength(stages, costs, kMostSearchedNs));
   const bool in_bytes = !limits.memory.empty();
   if (limits.activations >= 0 && in_bytes) {
     return absl::InvalidArgumentError("a limit of activations and one of bytes: give one of them");
@@ -70,7 +73,7 @@ absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
     const int64_t most = in_bytes ? limits.memory[static_cast<size_t>(r)] : limits.activations;
     problem.capacity.push_back(most >= 0 ? most : kNoLimit);
   }
-  bool knows_split = false;  // of any stage: one without layers has nothing to do
+  bool knows_split = false;  // for any stage: a stage without layers takes no time
   for (size_t s = 0; s < stages.stages.size(); ++s) {
     StageWork work = WorkOf(stages, StageId(static_cast<int32_t>(s)));
     const auto cost = [s](const std::vector<int64_t>& of) { return of.empty() ? 0 : of[s]; };
@@ -147,8 +150,10 @@ Plan PlanOf(Plan stages, const Words& words) {
   stages.iterations.clear();
   stages.places = {stages.header};
   stages.lowered = false;
+  stages.costs = {};  // costs for which another order was made
+  stages.searched = {};
   std::vector<int32_t> forwards(stages.stages.size(), 0), inputs = forwards, weights = forwards;
-  // A W takes the oldest I that was deferred, so their microbatches are noted.
+  // A W takes the oldest deferred I, so the microbatches of I are noted.
   std::vector<std::vector<int32_t>> deferred(stages.stages.size());
   for (const std::vector<Group>& word : words) {
     for (const Group group : word) {

@@ -1,4 +1,4 @@
-// From and to plans: what is to be ordered, and the orders that were found.
+// Converts plans to problems, and orders to plans.
 #pragma once
 
 #include <cstdint>
@@ -6,30 +6,30 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "schedlang/plan.h"
+#include "schedlang/costs/costs.h"
+#include "schedlang/plan/plan.h"
 #include "schedlang/search/problem.h"
-#include "schedlang/sim/costs.h"
 
 namespace stringline::search {
 
-// What the orders may hold and use.
+// Limits and allowed actions of orders.
 struct Limits {
-  int64_t activations = -1;     // of stages, that a rank may hold; -1: any number
-  std::vector<int64_t> memory;  // by rank: bytes that it may hold; -1: any number. Empty: the same
+  int64_t activations = -1;     // most stage activations of a rank; -1: no limit
+  std::vector<int64_t> memory;  // by rank: most bytes; -1: no limit. Empty: no limit
   bool whole = true;            // B
   bool split = true;            // I and W
-  bool pairs = false;           // F & B, and F & I where the costs know it
+  bool pairs = false;           // F & B, and F & I if the costs include it
   Objective objective = Objective::kMakespan;
 };
 
-// A stage of the plan: its rank, its neighbours, how much it does. What it takes and holds is left
-// to the caller.
+// A stage of the plan: its rank, its neighbours, its microbatches. The caller adds times and
+// memory.
 StageWork WorkOf(const Plan& stages, StageId id);
 
 // The stage holds one activation from F to B or W.
 void HoldActivations(StageWork* work);
 
-// What a microbatch of a stage holds, and what a message of it.
+// Bytes of a microbatch of a stage, and of its messages.
 struct HeldBytes {
   int64_t for_input = 0;   // from F to B or I
   int64_t for_weight = 0;  // from F to B or W
@@ -41,15 +41,15 @@ struct HeldBytes {
 void HoldBytes(const HeldBytes& held, StageWork* work);
 
 // The stages of the plan at these costs; its actions do not matter. With `memory` the costs must
-// say what stages hold: what is always there is taken from every rank's capacity. Errors:
-// InvalidArgument where that is more than its `memory`, or where both limits are given.
+// include the bytes of stages: resident bytes are subtracted from every rank's capacity. Errors:
+// InvalidArgument if they exceed its `memory`, or if both limits are given.
 absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs, const Limits& limits);
 
-// The plan's computations as words. Errors: InvalidArgument naming the first group that is none (of
-// more than two parts, or not an F and one B or I). Microbatches become those of the counters.
+// The plan's computations as words. Errors: InvalidArgument naming the first invalid group (more
+// than two parts, or not an F and one B or I). Microbatches become those of the counters.
 absl::StatusOr<Words> WordsOf(const Plan& plan);
 
-// `stages` with these orders: not lowered; all actions are at the schedule's name.
+// `stages` with these orders: not lowered; all actions have the place of the schedule's name.
 Plan PlanOf(Plan stages, const Words& words);
 
 }  // namespace stringline::search

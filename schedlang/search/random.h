@@ -1,4 +1,4 @@
-// Numbers that are the same on every machine for a seed.
+// Random numbers, equal on every machine for a seed.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The tables: the least times, rows of stages, what waits for what by memory.
+// The tables: the least times, rows of stages, dependencies by memory.
 #include "schedlang/search/relaxed.h"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace stringline::search {
 namespace {
 
-// Calls `visit(a, b, time, is_whole)` for every pair that may be used: F of a, B or I of b.
+// Calls `visit(a, b, time, is_whole)` for every allowed pair: F of a, B or I of b.
 template <typename Visit>
 void VisitPairs(const Problem& problem, Visit visit) {
   const int stages = problem.stage_count();
@@ -36,7 +36,7 @@ Shares SharesOf(const Problem& problem, SavedOn saved_on) {
     shares.whole.push_back(stage.time[kWholeAt]);
     shares.input.push_back(stage.time[kInputAt]);
   }
-  // First what is saved on one side, as far as it has anything to save; then the rest.
+  // First the savings go to one side, up to its full time; then the rest to the other.
   for (const bool first : {true, false}) {
     const bool forwards = (saved_on == SavedOn::kForwards) == first;
     const Shares before = shares;
@@ -109,7 +109,7 @@ void FindRows(const Problem& problem, Relaxed* relaxed) {
   }
 }
 
-// Whether what the rank's stages take they give back, and nothing is less than nothing.
+// True if the rank's stages release exactly what they take, and nothing is negative.
 bool IsKept(const Problem& problem, int rank) {
   for (const StageWork& stage : problem.stages) {
     if (stage.rank != rank) continue;
@@ -156,7 +156,7 @@ class RowRoom {
 
  private:
   int64_t HeldBy(int s) const { return problem_.stages[s].after[kForwardAt]; }
-  // What fits beside F of s_i while it runs, if it held nothing more than behind it.
+  // The room beside a running F of s_i, as if it held only what it holds afterwards.
   int64_t RoomOfForward(size_t i) const {
     return room_ + HeldBy(row_[i]) - problem_.stages[row_[i]].during[kForwardAt];
   }
@@ -179,7 +179,7 @@ class RowRoom {
     if (problem_.split) {
       least = std::min(least, least + problem_.stages[row_[e]].after[kInputAt]);
     }
-    // Of s_i itself the F that begins is held whole.
+    // For s_i itself the F that begins is held whole.
     const int64_t itself = i == e ? HeldBy(row_[e]) : 0;
     return HowOften(RoomOfForward(i) - others - itself, least) + (i == e ? 1 : 0);
   }
@@ -195,7 +195,7 @@ class RowRoom {
   const std::vector<int>& row_;
   Relaxed& relaxed_;
   const int64_t room_;
-  std::vector<int64_t> held_;  // of a microbatch, by the first stages of the row
+  std::vector<int64_t> held_;  // per microbatch, by the first stages of the row
 };
 
 void FindRoom(const Problem& problem, Relaxed* relaxed) {
@@ -233,6 +233,11 @@ Relaxed RelaxedOf(const Problem& problem, SavedOn saved_on) {
     relaxed.back_link.push_back(link(stage.previous, stage.gradient));
   }
   return relaxed;
+}
+
+int LooksOf(const Relaxed& relaxed) {
+  constexpr size_t kLettersOfALook = 10'000;
+  return static_cast<int>(kLettersOfALook / (relaxed.least.size() + 1)) + 1;
 }
 
 Frontier BeginningOf(const Relaxed& relaxed, int rank) {

@@ -1,6 +1,6 @@
-// Rules first: list orders by plain rules, then by rules that differ a little from the best ones.
-// Then small changes of the words themselves. Rounds of the two take turns. Small problems end with
-// a proof, or with something better.
+// Rules first: list orders by plain rules, then by variations of the best rules. Then small changes
+// of the words themselves. Rounds of the two take turns. Small problems end with a proof, or with
+// something better.
 #include "schedlang/search/search.h"
 
 #include <algorithm>
@@ -17,9 +17,9 @@ namespace stringline::search {
 namespace {
 
 constexpr size_t kMostCandidates = 6;
-constexpr size_t kMostRules = 3;  // of them, that are kept although others are better
+constexpr size_t kMostRules = 3;  // among them, kept although others are better
 constexpr int64_t kRuleCosts = 10;
-// Problems of so few letters are solved exactly, if the effort suffices.
+// Problems of at most so many letters are solved exactly, if the effort suffices.
 constexpr int64_t kMostSolved = 120;
 constexpr int64_t kNodeCosts = 5;
 
@@ -36,6 +36,7 @@ void ExploreRules(const Problem& problem, int64_t bound, int64_t iterations, Ran
       if (candidate.policy) rules.push_back(&candidate);
     }
     if (rules.empty() || candidates->best().score.value <= bound) return;
+    if (IsWished(problem.stop)) return;
     // The best of them as often as all others.
     const int64_t which = random->OneIn(2) ? 0 : random->Below(static_cast<int64_t>(rules.size()));
     Policy policy = Vary(problem, *rules[static_cast<size_t>(which)]->policy, random);
@@ -55,7 +56,7 @@ void ExploreMoves(const Problem& problem, int64_t bound, int64_t iterations, Ran
   candidates->Offer({std::move(improved.words), improved.score, std::nullopt});
 }
 
-// By trying all that could be shorter, as far as so many nodes go.
+// Searches exactly below the found value, with at most `nodes` nodes.
 void Solve(const Problem& problem, int64_t nodes, Found* found) {
   Proven proven = SolveExactly(problem, found->value, nodes);
   if (!proven.words.empty()) {
@@ -84,7 +85,7 @@ void Candidates::Offer(Candidate candidate) {
                        [](const Candidate& a, const Candidate& b) { return a.score < b.score; }),
       std::move(candidate));
   if (all_.size() <= kMostCandidates) return;
-  // The worst one goes, but for the last rules.
+  // Drops the worst, but keeps the last rules.
   size_t rules = 0;
   for (const Candidate& other : all_) rules += other.policy ? 1 : 0;
   size_t last = all_.size() - 1;
@@ -105,8 +106,10 @@ void TryPlainRules(const Problem& problem, int64_t bound, const RuleTurns& turns
     const int count = std::min(turns.at_once, static_cast<int>(policies.size() - i));
     turns.all(count, [&](int k) { words[i + k] = ListOrders(problem, policies[i + k]); });
     for (const size_t end = i + static_cast<size_t>(count); i < end; ++i) {
+      if (IsWished(problem.stop) && !candidates->empty()) break;
       candidates->Offer(&evaluator, std::move(words[i]), policies[i]);
     }
+    if (IsWished(problem.stop)) break;
     if (!candidates->empty() && candidates->best().score.value <= bound) return;
     if (!turns.goes_on()) break;
   }
@@ -127,6 +130,7 @@ Candidates Explore(const Problem& problem, Candidates begin, int64_t bound, cons
     TryPlainRules(problem, bound, turns, &begin);
   }
   if (left <= 0 || begin.empty() || begin.best().score.value <= bound) return begin;
+  if (IsWished(problem.stop)) return begin;
   if (random.OneIn(2)) {
     ExploreRules(problem, bound, left, &random, &begin);
   } else {
@@ -145,20 +149,20 @@ Found FindOrders(const Problem& problem, const std::vector<Words>& begin, const 
   Found found;
   found.bound = LowerBoundOf(problem);
   Random random(effort.seed);
-  // Its own first, so that those to begin with do not take the place of rules.
+  // Its own orders first, so that initial orders do not displace rules.
   const int64_t round = std::max<int64_t>(1, effort.iterations / kRounds);
   Candidates candidates = Explore(problem, {}, found.bound, {round, random.Next()});
   Evaluator evaluator(problem);
   for (const Words& words : begin) {
     if (IsComplete(problem, words)) candidates.Offer(&evaluator, words, std::nullopt);
   }
-  for (int64_t i = 1; i < kRounds; ++i) {
+  for (int64_t i = 1; i < kRounds && !IsWished(problem.stop); ++i) {
     candidates = Explore(problem, std::move(candidates), found.bound, {round, random.Next()});
   }
   if (candidates.empty()) return found;
   found.words = candidates.best().words;
-  found.value = ValueOf(problem, found.words);
-  if (LettersOf(problem) <= kMostSolved && !found.is_proven()) {
+  found.value = candidates.best().score.value;
+  if (LettersOf(problem) <= kMostSolved && !found.is_proven() && !IsWished(problem.stop)) {
     Solve(problem, effort.iterations / kNodeCosts, &found);
   }
   return found;

@@ -1,5 +1,5 @@
-// The pass of relaxed.h from the last microbatch to the first one: what must still come behind a
-// letter, along its ways on and on its rank.
+// The pass of relaxed.h from the last microbatch to the first: the least time behind a letter,
+// along its dependents and on its rank.
 #include <algorithm>
 
 #include "schedlang/search/relaxed.h"
@@ -7,7 +7,7 @@
 namespace stringline::search {
 namespace {
 
-// Behind the last letter of every rank: nothing where that may be a W.
+// The least time behind the last letter of every rank: zero if it may be a W.
 std::vector<int64_t> LeastBehindRanks(const Relaxed& relaxed) {
   const Problem& problem = *relaxed.problem;
   std::vector<int64_t> behind(problem.ranks, problem.split ? 0 : kNoLimit);
@@ -28,7 +28,10 @@ std::vector<int64_t> LeastBehindRanks(const Relaxed& relaxed) {
 class TailPass {
  public:
   TailPass(const Relaxed& relaxed, int rank)
-      : relaxed_(relaxed), rank_(rank), behind_(LeastBehindRanks(relaxed)) {
+      : relaxed_(relaxed),
+        rank_(rank),
+        stop_(relaxed.problem->stop, LooksOf(relaxed)),
+        behind_(LeastBehindRanks(relaxed)) {
     const size_t size = relaxed.at(relaxed.problem->stage_count(), 0);
     tails_.forward.assign(size, kLongAgo);
     tails_.back = tails_.release = tails_.from_forward = tails_.from_back = tails_.forward;
@@ -38,6 +41,7 @@ class TailPass {
   Tails Run() && {
     for (const std::vector<int>& pipe : relaxed_.pipes) {
       for (int k = relaxed_.count(pipe[0]) - 1; k >= 0; --k) {
+        if (stop_.IsWished()) return std::move(tails_);
         for (const int s : pipe) {
           tails_.release[relaxed_.at(s, k)] = Release(s, k);
           Back(s, k);
@@ -58,7 +62,7 @@ class TailPass {
   int64_t Least(int s) const { return Counts(s) ? 0 : kLongAgo; }
   const std::vector<int>& RowOf(int s) const { return relaxed_.row_of(s); }
 
-  // Of the row of s: how many of its letters may come before the end of F k of s, and not behind.
+  // For the row of s: counts of letters that may come before the end of F k of s.
   void CountNotBehindForward(int s, int k) {
     const std::vector<int>& row = RowOf(s);
     Resize(row.size());
@@ -71,7 +75,7 @@ class TailPass {
     }
   }
 
-  // Before the start of back k of s.
+  // Counts of letters that may come before the start of back k of s.
   void CountNotBehindBack(int s, int k) {
     const std::vector<int>& row = RowOf(s);
     Resize(row.size());
@@ -90,7 +94,7 @@ class TailPass {
     }
   }
 
-  // By the work behind what is `done_`: until the rank ends, and until its stages' last F.
+  // The tail by the work behind `done_`: until the rank ends, and until its stages' last F.
   int64_t BeforeWork(int s) {
     const std::vector<int>& row = RowOf(s);
     const int count = relaxed_.count(s);
@@ -110,7 +114,7 @@ class TailPass {
     return tail;
   }
 
-  // F k + behind of the row's stages wait for it.
+  // The tail through the F k + behind of the row's stages, which wait for it.
   int64_t BeforeForwards(int s, int k, const std::vector<int>& behind) const {
     int64_t tail = kLongAgo;
     for (const int waits : RowOf(s)) {
@@ -144,7 +148,7 @@ class TailPass {
           tail, link.transfer + link.latency + tails_.from_back[relaxed_.at(stage.previous, k)]);
     }
     const int64_t weight = stage.time[kWeightAt];
-    // The W of the k-th back is the k-th release where there is no B.
+    // The W of the k-th back is the k-th release if no B is allowed.
     if (!problem.whole) tail = std::max(tail, weight + tails_.release[at]);
     CountNotBehindBack(s, k);
     const int64_t from_start = BeforeWork(s);
@@ -177,6 +181,7 @@ class TailPass {
 
   const Relaxed& relaxed_;
   const int rank_;
+  SparseStop stop_;
   std::vector<int64_t> behind_;  // by rank
   RowCounts done_, to_;
   Tails tails_;

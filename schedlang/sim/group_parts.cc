@@ -6,18 +6,18 @@
 #include <utility>
 #include <vector>
 
-#include "schedlang/parts/pair_order.h"
+#include "schedlang/plan/pair_order.h"
 
 namespace stringline {
 namespace {
 
-// The parts of one kind of group, from its start: they are the same for every microbatch.
+// The parts of a kind of group, from its start: the same for every microbatch.
 struct GroupParts {
   std::vector<PartTime> times;
   int64_t length_ns = 0;
 };
 
-// The moment `ns` of something that begins at start_ns and takes cost_ns, where it took length_ns.
+// The moment `ns` of an event that begins at start_ns, stretched from cost_ns to length_ns.
 int64_t Stretched(int64_t start_ns, int64_t ns, int64_t cost_ns, int64_t length_ns) {
   if (length_ns == cost_ns) return start_ns + ns;
   const double share = static_cast<double>(ns) / static_cast<double>(cost_ns);
@@ -46,7 +46,7 @@ class PartWriter {
   }
 
  private:
-  // The actions of a group that do not overlap: each has its share of the group's time.
+  // Actions of a group without overlap: each has its share of the group's time.
   void WriteInARow(uint32_t begin, absl::Span<const Action> group) {
     const Event& event = timeline_->events[begin];
     const int64_t length_ns = event.end_ns - event.start_ns;
@@ -70,7 +70,7 @@ class PartWriter {
     return slot->second;
   }
 
-  // Null for a pair that was not simulated by its parts.
+  // Null for a pair not simulated by its parts.
   const GroupParts* Beside(const OverlappedPair& pair) {
     const bool whole = pair.backward->kind == ActionKind::kBackward;
     if ((whole ? costs_.overlapped_whole : costs_.overlapped_input).empty()) return nullptr;

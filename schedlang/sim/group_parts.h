@@ -1,17 +1,16 @@
-// When the parts of computations run that were simulated by their parts: every F beside a B or I
-// that overlapped.h priced, and every other computation of a kind that has parts, one part after
-// the other; of a plan some of whose stages have layers.
+// The times of the parts of computations simulated by parts: every F beside a B or I priced by
+// overlapped.h, and every other computation of a kind with parts, part after part. For plans in
+// which some stages have layers.
 #pragma once
 
-#include "schedlang/plan.h"
-#include "schedlang/sim/costs.h"
-#include "schedlang/timeline.h"
+#include "schedlang/costs/costs.h"
+#include "schedlang/plan/plan.h"
+#include "schedlang/plan/timeline.h"
 
 namespace stringline {
 
-// Appends to timeline->parts, but for parts that take no time. Where an event is longer or shorter
-// than its parts (a slow rank, jitter, a cost of its own) they are stretched alike. Cost: linear in
-// parts.
+// Appends to timeline->parts, except for parts of no length. Parts are stretched evenly to an event
+// of another length (a slow rank, jitter, a separate cost). Cost: linear in parts.
 void AddParts(const Plan& lowered, const CostModel& costs, Timeline* timeline);
 
 }  // namespace stringline

@@ -20,7 +20,7 @@ int64_t ReductionNs(const Plan& plan, const Wiring& wiring, const CostModel& cos
 std::string ReductionCircle(const Plan& plan, const Wiring& wiring,
                             absl::Span<const uint32_t> waiting) {
   const size_t ranks = waiting.size();
-  // Who waits for nobody that waits is left out, again and again: circles are what is left.
+  // Repeatedly drop ranks that wait for no waiting rank; what remains are cycles.
   std::vector<size_t> next(ranks, ranks);
   std::vector<bool> left(ranks);
   for (size_t r = 0; r < ranks; ++r) left[r] = waiting[r] != kNoAction;
@@ -45,7 +45,7 @@ std::string ReductionCircle(const Plan& plan, const Wiring& wiring,
   size_t at = 0;
   while (at < ranks && !left[at]) ++at;
   if (at == ranks) return "";
-  for (size_t steps = 0; steps < ranks; ++steps) at = next[at];  // now it is in a circle
+  for (size_t steps = 0; steps < ranks; ++steps) at = next[at];  // now on a cycle
   size_t first = at;
   for (size_t r = next[at]; r != at; r = next[r]) first = std::min(first, r);
   std::string text;

@@ -41,7 +41,7 @@ std::optional<SharedLinks::Finished> SharedLinks::Next() {
     if (first == nullptr) return std::nullopt;
     const double end_ns = first->NextEndNs();
     first->Advance(end_ns);
-    // Whole nanoseconds, never before the end; what the sums of fractions lose is less than that.
+    // Whole nanoseconds, never before the end; rounding errors of the sums are below kLost.
     constexpr double kLost = 1e-3;
     const Finished finished = {first->moving.top().transfer,
                                static_cast<int64_t>(std::ceil(end_ns - kLost))};

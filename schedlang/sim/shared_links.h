@@ -1,5 +1,5 @@
-// Links that several messages use at once: each gets an equal share of the bandwidth for as long as
-// the others are there.
+// Links shared by several messages at once: each gets an equal share of the bandwidth while others
+// are present.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@ class SharedLinks {
     int64_t end_ns = 0;
   };
 
-  // `alone_ns` is how long the transfer takes when it is alone on the link. It may not start before
-  // the end of what Next has returned last.
+  // `alone_ns` is the transfer's length when alone on the link. A transfer may not start before the
+  // end last returned by Next.
   void Add(int32_t link, uint32_t transfer, int64_t start_ns, int64_t alone_ns);
 
-  // The transfer that ends first of all that were added; nothing if there is none. Whoever calls it
-  // has added everything that starts before that end.
+  // The first transfer to end of all added; nothing if none is left. The caller has added every
+  // transfer with a start before this end.
   std::optional<Finished> Next();
 
  private:
   struct Waiting {
     int64_t start_ns;
-    uint64_t order;  // of Add, so that equals keep it
+    uint64_t order;  // the order of Add, which breaks ties
     int32_t link;
     uint32_t transfer;
     int64_t alone_ns;
@@ -46,10 +46,10 @@ class SharedLinks {
   };
   template <typename T>
   using Earliest = std::priority_queue<T, std::vector<T>, std::greater<>>;
-  // A link has a time of its own, which goes 1/n as fast while n transfers share it.
+  // A link has its own time, which advances by 1/n of real time while n transfers share the link.
   struct Link {
     double own_ns = 0;
-    double at_ns = 0;  // when that was so
+    double at_ns = 0;  // the real time of own_ns
     Earliest<Moving> moving;
 
     void Advance(double now_ns);

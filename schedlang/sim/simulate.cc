@@ -1,6 +1,6 @@
-// A start is the latest end of what its wire names (wiring.h). So ranks and queues go on in any
-// order, each until it needs an end that is not known yet. Only messages that share a link are
-// taken in the order of time, when nothing else can go on.
+// A start is the latest end among the actions that its wire names (plan/links.h). So ranks and
+// queues advance in any order, each until an unknown end. Only messages on a shared link are taken
+// in the order of time, when nothing else can advance.
 #include "schedlang/sim/simulate.h"
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace {
 
 constexpr int64_t kUnknown = -1;
 
-// Advances ranks and queues until none can go on. What one of them waits for, nobody takes away, so
-// the order in which they are advanced does not matter.
+// Advances ranks and queues until none can go on. An end once known stays, so the order of advances
+// does not matter.
 class LaneClock {
  public:
   LaneClock(const Plan& plan, const Wiring& wiring, const CostModel& costs, Timeline* timeline)
@@ -42,14 +42,14 @@ class LaneClock {
     }
   }
 
-  // Whether everything ended.
+  // True if everything ended.
   bool Run() {
     for (size_t q = 0; q < queues_.size(); ++q) StartCalls(static_cast<int>(q));
     for (int r = 0; r < plan_.ranks(); ++r) ready_.push_back(r);
     while (true) {
       if (ready_.empty()) {
-        // Nothing else goes on: all that starts before the next message on a shared link has
-        // arrived is known.
+        // Nothing else advances: everything that starts before the next arrival on a shared link is
+        // known.
         const std::optional<SharedLinks::Finished> finished = links_.Next();
         if (!finished) break;
         Arrive(finished->transfer, finished->end_ns);
@@ -67,16 +67,16 @@ class LaneClock {
     return Ended();
   }
 
-  // Which reductions wait for each other; "" if none do.
+  // A cycle of reductions that wait for each other, in words, or "".
   std::string Circle() const { return ReductionCircle(plan_, wiring_, waiting_); }
 
  private:
   // A reduction of replicas.
   struct Meeting {
     uint32_t missing = 0;  // ranks that have not come
-    int64_t start_ns = 0;  // when those that have could all start
+    int64_t start_ns = 0;  // the latest start of the ranks that have come
   };
-  // Where a queue stands: its call at calls[next], of which `left` parts have not ended.
+  // The state of a queue: its call is at calls[next], with `left` parts that have not ended.
   struct QueueState {
     uint32_t next = 0;
     uint32_t left = 0;
@@ -91,14 +91,14 @@ class LaneClock {
     }
   }
 
-  // Where lists are heeded, whatever ends on a rank may be what a wait of its list is for.
+  // With listed waits, any end on a rank may be awaited by its list.
   void LookAtWaitsOf(int rank) {
     if (wiring_.waits.empty()) return;
     ready_.push_back(rank);
     LookAtQueuesOf(rank);
   }
 
-  // When all that is listed before the action and holds it up has ended, or kUnknown.
+  // The latest end among the actions listed before the action and holding it up, or kUnknown.
   int64_t ListedBeforeNs(uint32_t action) const {
     int64_t latest_ns = EndOf(wiring_.listed[action].computation);
     if (latest_ns == kUnknown) return kUnknown;
@@ -110,7 +110,7 @@ class LaneClock {
     return latest_ns;
   }
 
-  // Performs what the rank can perform now. Whether that was anything.
+  // Performs the rank's actions up to the first that must wait. True if any was performed.
   bool AdvanceRank(int rank) {
     const uint32_t last = plan_.first[rank + 1];
     uint32_t& i = cursor_[rank];
@@ -171,8 +171,7 @@ class LaneClock {
     return true;
   }
 
-  // A collective that the rank's list has come to. One behind a reduction for which other ranks are
-  // missing waits with it, and is come to again when they are there.
+  // A collective in the rank's list. Behind a reduction with missing ranks it waits until Meet.
   void Collect(int rank, uint32_t i) {
     const Action& action = plan_.actions[i];
     const Wire& wire = wiring_.wires[i];
@@ -198,7 +197,7 @@ class LaneClock {
     data_parallel_ns_[rank] = event.end_ns;
   }
 
-  // All who take part in the reduction are there.
+  // All members have come to the reduction.
   void Meet(uint32_t meeting) {
     const int64_t start_ns = meetings_[meeting].start_ns;
     const int64_t end_ns = start_ns + ReductionNs(plan_, wiring_, costs_, meeting);
@@ -220,7 +219,7 @@ class LaneClock {
     }
   }
 
-  // Starts what the queue can start.
+  // Starts all ready calls of the queue.
   void StartCalls(int queue) {
     QueueState& state = queues_[queue];
     while (state.left == 0 && state.next < wiring_.first_call[queue + 1]) {
@@ -247,7 +246,7 @@ class LaneClock {
     }
   }
 
-  // One past the last part of the call that begins at calls[begin].
+  // One past the last part of the call at calls[begin].
   uint32_t EndOfCall(int queue, uint32_t begin) const {
     uint32_t end = begin + 1;
     const uint32_t last = wiring_.first_call[queue + 1];
@@ -259,7 +258,7 @@ class LaneClock {
     return end;
   }
 
-  // One end of a message has started; it moves if the other one has, too.
+  // An end of a message has started; the message moves if the other end has, too.
   void Post(uint32_t i, int64_t start_ns) {
     events_[i].start_ns = start_ns;
     const Action& action = plan_.actions[i];
@@ -277,7 +276,7 @@ class LaneClock {
     }
   }
 
-  // The message's transfer has ended: its queues go on, and a latency later it is there.
+  // The message's transfer has ended: its queues go on, and the message arrives a latency later.
   void Arrive(uint32_t send, int64_t end_ns) {
     const uint32_t recv = wiring_.wires[send].other;
     const int64_t latency_ns = HopOf(costs_, plan_.actions[send]).latency_ns;
@@ -307,12 +306,12 @@ class LaneClock {
   const Plan& plan_;
   const Wiring& wiring_;
   const CostModel& costs_;
-  std::vector<Event>& events_;    // a message that has started but not moved has only its start
+  std::vector<Event>& events_;    // a started message that has not moved has only its start
   std::vector<uint32_t> cursor_;  // by rank
   std::vector<int64_t> now_ns_;   // by rank: when its computation so far ends
   std::vector<int64_t> data_parallel_ns_;  // by rank: when its collectives so far end
   std::vector<uint32_t> waiting_;          // by rank: the reduction at which its collectives wait
-  std::vector<uint32_t> lacks_;            // by rank: what its computation waits for
+  std::vector<uint32_t> lacks_;            // by rank: the action awaited by its computation
   std::vector<Meeting> meetings_;
   std::vector<QueueState> queues_;
   const int64_t* const costs_of_[4];  // by kind, then stage: of a computation alone

@@ -1,7 +1,7 @@
-// A `.sched` file as a tree: what the text says, before anything is looked up or computed.
+// A `.sched` file as a tree: its text before any name lookup or computation.
 //
-// The parser builds it and the elaborator reads it; it holds no type of the grammar library. Every
-// node bears the span a message about it should mark. Adding a statement: a struct here, its place
+// The parser builds the tree and the elaborator reads it; no type of the grammar library appears.
+// Every node bears the span for messages about it. Adding a statement: a struct here, its place
 // in `Statement::node`, a rule in grammar.cc, a line in resolve.cc, a step in run.cc.
 #pragma once
 
@@ -80,7 +80,7 @@ struct Index {
 
 struct Expr {
   Span span;
-  int depth = 1;  // of the tree below and with this node; at most kDeepestNesting
+  int depth = 1;  // the tree below and with this node; at most kDeepestNesting
   std::variant<Number, Reference, Unary, Binary, Conditional, Call, Index> node;
 };
 
@@ -151,7 +151,7 @@ struct Repeat {
   Block body;
 };
 
-// `if c { … } else if d { … } else { … }`: one arm for every condition, in order.
+// `if c { … } else if d { … } else { … }`: an arm for every condition, in order.
 struct If {
   struct Arm {
     Expr condition;
@@ -162,16 +162,16 @@ struct If {
   std::optional<Block> otherwise;
 };
 
-// One part of a group: an action (`letter` is F, B, I or W), or the name of an order.
+// A part of a group: an action (`letter` is F, B, I or W), or the name of an order.
 struct Part {
   Span span;
-  char letter = 0;  // 0: `name` says which order's next action is performed
+  char letter = 0;  // 0: the next action of the order called `name`
   std::string name;
   std::optional<Expr> stage;       // none for a bare W
   std::optional<Expr> microbatch;  // after '@'
 };
 
-// `a & b & …;`: one part, or several that share the rank.
+// `a & b & …;`: a single part, or several that share the rank.
 struct Group {
   std::vector<Part> parts;
 };
@@ -205,15 +205,15 @@ struct Hold {
   Expr most;
 };
 
-// There and in a search block: `prefer B, F;`: letters.
+// In a greedy or a search block: `prefer B, F;`: letters.
 struct Prefer {
   Span span;
   std::vector<Name> letters;
 };
 
-// What is said of every stage: `e` of all of them, `[e, e]` of each, or `variable -> e`.
+// A value for every stage: `e` for all of them, `[e, e]` for each, or `variable -> e`.
 struct PerStage {
-  std::vector<Expr> values;  // one, or those of the list
+  std::vector<Expr> values;  // a single value, or those of the list
   bool is_list = false;
   std::optional<Name> variable;
 };
@@ -297,13 +297,14 @@ struct Statement {
       node;
 };
 
-// One name of a schedule's header, with its default if it has one.
+// A name of a schedule's header, with its default if given.
 struct Option {
   Name name;
   std::optional<Expr> value;
 };
 
-// `= base(arguments) then defer W by count …`: what a derived schedule has instead of a body.
+// `= base(arguments) then defer W by count …`: the definition of a derived schedule, instead of a
+// body.
 struct Derived {
   struct Argument {
     std::optional<Name> name;
@@ -329,9 +330,9 @@ struct File;
 
 // `use "path";`
 struct Use {
-  Span span;  // of the path, with its quotes
+  Span span;  // the path, with its quotes
   std::string path;
-  std::shared_ptr<const File> file;  // what is written there, when it has been read (text/uses.h)
+  std::shared_ptr<const File> file;  // the tree of that file, once read (text/uses.h)
 };
 
 struct File {

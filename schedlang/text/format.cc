@@ -1,6 +1,6 @@
-// The text is cut into pieces, words and comments, that know where they stood. Lines are cut and
+// The text is cut into pieces, words and comments, with their original places. Lines are cut and
 // every piece gets its column; while a line is too long, its blocks are opened and all is laid out
-// again. At the end the pieces must still be the same.
+// again. At the end the pieces must be unchanged.
 #include "schedlang/text/format.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ constexpr int kWidest = 100;
 constexpr int kBlockIndent = 2;
 constexpr int kGoesOnIndent = 4;
 
-// Pieces [begin, end) of one line.
+// Pieces [begin, end) of a line.
 struct LineOfPieces {
   size_t begin = 0;
   size_t end = 0;
@@ -60,7 +60,7 @@ class TextLayout {
 
   bool BeginsFilePart(size_t i) const { return Is(i, "schedule") || Is(i, "use"); }
 
-  // Finds every brace's partner, and which blocks hold a line end.
+  // Finds every brace's partner, and the blocks that contain a line end.
   void PairBraces() {
     std::vector<size_t> stack;
     for (size_t i = 0; i < pieces_.size(); ++i) {
@@ -96,7 +96,7 @@ class TextLayout {
     return std::min(written, 1);
   }
 
-  // Whether the line that begins with pieces[i] goes on with a statement that began above it.
+  // True if the line that begins with pieces[i] continues a statement of an earlier line.
   bool GoesOn(size_t i) const {
     size_t next = i;
     while (next < pieces_.size() && pieces_[next].comment) ++next;
@@ -120,7 +120,7 @@ class TextLayout {
     }
   }
 
-  // Pieces that stand in one column: paragraph, column as written, what kind of piece.
+  // The key of an aligned column: paragraph, column as written, kind of piece.
   using ColumnKey = std::tuple<int, int, absl::string_view>;
 
   ColumnKey KeyOf(size_t i) const {
@@ -132,7 +132,7 @@ class TextLayout {
     return {piece.paragraph, piece.column, kind};
   }
 
-  // The line and the piece of everything that stands in a column of the author's.
+  // By aligned column: the line and the piece of each member.
   using Columns = std::map<ColumnKey, std::vector<std::pair<size_t, size_t>>>;
 
   Columns FindColumns() const {
@@ -153,8 +153,8 @@ class TextLayout {
     return columns;
   }
 
-  // Decides the column of every piece: from the left to the right, a column of the author's at a
-  // time, where its widest line wants it.
+  // Decides the column of every piece, one aligned column at a time from left to right, at the
+  // place that its widest line needs.
   void PlaceAll() {
     std::vector<size_t> placed(lines_.size());  // by line: the first piece without a column
     for (size_t l = 0; l < lines_.size(); ++l) {
@@ -177,7 +177,7 @@ class TextLayout {
       for (const auto& [line, i] : column->second) {
         place(line, i);
         const int shift = lines_[line].indent - pieces_[i].indent;
-        // A gap stays one: two blanks at least.
+        // A gap stays a gap: two blanks at least.
         const int least = pieces_[i].gap >= 2 && BlanksBefore(pieces_, i) < 2 ? 1 : 0;
         target = std::max({target, columns_[i] + least, pieces_[i].column + shift});
       }
@@ -186,7 +186,7 @@ class TextLayout {
     for (size_t l = 0; l < lines_.size(); ++l) place(l, lines_[l].end - 1);
   }
 
-  // Opens what makes lines too long. False if there is nothing more to open.
+  // Opens blocks in lines that are too long. False if nothing can be opened.
   bool OpenLongLines() {
     bool changed = false;
     for (const LineOfPieces& line : lines_) {
@@ -236,9 +236,9 @@ class TextLayout {
   }
 
   const std::vector<FormatPiece> pieces_;
-  std::vector<size_t> partner_;  // of a brace
-  std::vector<bool> open_;       // of a brace: its block holds line ends
-  std::vector<bool> ends_line_;  // of a ';'
+  std::vector<size_t> partner_;  // for a brace
+  std::vector<bool> open_;       // for a brace: its block holds line ends
+  std::vector<bool> ends_line_;  // for a ';'
   std::vector<int> breaks_;      // before each piece, as decided
   std::vector<int> columns_;     // as decided
   std::vector<LineOfPieces> lines_;

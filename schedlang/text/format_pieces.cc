@@ -10,7 +10,7 @@ namespace {
 
 using Kind = Token::Kind;
 
-// Makes pieces while it walks over the text.
+// Makes pieces in a walk over the text.
 class Cutter {
  public:
   explicit Cutter(absl::string_view text) : text_(text) {}
@@ -26,7 +26,7 @@ class Cutter {
     gap_ = 0;
   }
 
-  // What lies between two words: blanks, line ends and comments.
+  // Adds the text between two words: blanks, line ends and comments.
   void AddBetween(size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
       if (text_[i] == '#') {
@@ -76,14 +76,14 @@ bool IsLetter(const std::vector<FormatPiece>& pieces, size_t i) {
   return pieces[i].kind == Kind::kName && !FollowsDot(pieces, i) && IsActionLetter(pieces[i].text);
 }
 
-// `defer W by e`, `hold at most e`, `within memory e`: words only there.
+// `defer W by e`, `hold at most e`, `within memory e`: words only in those places.
 bool IsWordInPlace(const std::vector<FormatPiece>& pieces, size_t i) {
   return i > 0 &&
          ((Is(pieces[i], "by") && Is(pieces[i - 1], "W")) ||
           (Is(pieces[i], "most") && Is(pieces[i - 1], "at")) || Is(pieces[i - 1], "within"));
 }
 
-// Whether an operand ends with pieces[i], so that what follows is an operator or a bracket of it.
+// True if an operand ends with pieces[i], so that an operator or its bracket follows.
 bool EndsOperand(const std::vector<FormatPiece>& pieces, size_t i) {
   const FormatPiece& piece = pieces[i];
   if (piece.kind == Kind::kNumber || IsOneOf(piece, ")]")) return true;

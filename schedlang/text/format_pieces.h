@@ -1,5 +1,5 @@
-// A schedule's text cut into pieces, for the formatter: its words and its comments, each with the
-// place where the author put it, and the rule for the space between two of them.
+// The formatter's pieces: a schedule's words and comments, each with its original place, and the
+// rule for the space between two of them.
 #pragma once
 
 #include <vector>
@@ -14,9 +14,9 @@ struct FormatPiece {
   absl::string_view text;
   Token::Kind kind = Token::Kind::kName;
   bool comment = false;  // from '#' to the end of its line, without blanks at its end
-  int breaks = 0;        // line ends before it; 2 stands for any number of empty lines
-  int gap = 0;           // blanks between the piece before it on its line and this one
-  int column = 0;        // of its first character
+  int breaks = 0;        // line ends before the piece; 2 stands for any number of empty lines
+  int gap = 0;           // blanks after the piece before it on its line
+  int column = 0;        // its first character's
   int indent = 0;        // the column of its line's first piece
   int paragraph = 0;     // goes up with every empty line
 };
@@ -24,17 +24,16 @@ struct FormatPiece {
 // All words and comments of the text, in order.
 std::vector<FormatPiece> Pieces(absl::string_view text);
 
-// How many columns the text takes: characters, not bytes.
+// The width of the text in columns: characters, not bytes.
 int WidthOf(absl::string_view text);
 
-// The blanks between pieces[i - 1] and pieces[i] when they stand on one line: 0, 1, or 2 before a
-// comment.
+// The blanks between pieces[i - 1] and pieces[i] on a line: 0, 1, or 2 before a comment.
 int BlanksBefore(const std::vector<FormatPiece>& pieces, size_t i);
 
-// Whether the author may leave more blanks there, to line up pieces[i] with what stands above it.
+// True if the author may add blanks before pieces[i], to align it with the lines above.
 bool MayBeAligned(const std::vector<FormatPiece>& pieces, size_t i);
 
-// Whether pieces[i] begins a part of an overlap's lane: the F of `F.attn`.
+// True if pieces[i] begins a part of an overlap's lane: the F of `F.attn`.
 bool BeginsLanePart(const std::vector<FormatPiece>& pieces, size_t i);
 
 }  // namespace stringline

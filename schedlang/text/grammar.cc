@@ -50,8 +50,8 @@
 //                                | name '[' expression ']' | '(' expression ')' )
 //   letter     = 'F' | 'B' | 'I' | 'W'
 //
-// Which statement may stand where is the resolver's matter. A rule either reads one token (the four
-// terminals below) or builds one node from what its parts built; spans come from the tokens.
+// The resolver decides the place of a statement. A rule either reads a token (the terminals below)
+// or builds a node from the results of its parts; spans come from the tokens.
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -73,7 +73,7 @@ using terminals::kAfterBareW, terminals::kBinary, terminals::kCollective, termin
     terminals::kNumberToken, terminals::kObjective, terminals::kPrefix, terminals::kUsedName,
     terminals::Position, terminals::Word;
 
-// Semantic actions: what becomes of what a parser gave. A token turns into its span or its name.
+// Semantic actions: assign a parser's result. A token turns into its span or its name.
 
 template <typename T>
 void Assign(T& from, T* to) {
@@ -89,12 +89,12 @@ void Assign(From& from, std::optional<To>* to) {
   Assign(from, &to->emplace());
 }
 
-// Into a member of the node that the rule builds.
+// Assigns to a member of the rule's node.
 template <auto member>
 constexpr auto into =
     [](auto& context) { Assign(x3::_attr(context), &(x3::_val(context).*member)); };
 
-// To the end of a member that is a vector.
+// Appends to a member that is a vector.
 template <auto member>
 constexpr auto append =
     [](auto& context) { Assign(x3::_attr(context), &(x3::_val(context).*member).emplace_back()); };
@@ -107,7 +107,7 @@ constexpr auto kIntoNode = [](auto& context) {
 
 // Expressions.
 
-// The row of pieces that an expression is while it is read.
+// An expression during parsing: its pieces in a row.
 struct Row {
   std::vector<RowPiece> pieces;
 };
@@ -139,7 +139,8 @@ constexpr auto kNumber = [](auto& context) {
   const Token& token = x3::_attr(context);
   int64_t value = 0;
   if (token.text.find_first_not_of("0123456789") != absl::string_view::npos) {
-    throw Refusal{Code::kSyntax, token.span, absl::StrCat(Describe(token), " is not a number")};
+    throw Refusal{Code::kSyntax, token.span,
+                  absl::StrCat(Describe(token), " is not a number", HintForNumber(token.text))};
   }
   if (!absl::SimpleAtoi(token.text, &value)) {
     throw Refusal{Code::kNumberTooLarge, token.span,
@@ -245,7 +246,7 @@ constexpr auto kActionLetter = [](auto& context) {
   x3::_val(context).letter = x3::_attr(context).text[0];
 };
 
-// An expression of an action: the action's span reaches to its end.
+// An expression of an action extends the action's span to its end.
 template <auto member>
 constexpr auto extend = [](auto& context) {
   x3::_val(context).span.end = x3::_attr(context).span.end;
@@ -257,7 +258,7 @@ constexpr auto kOrderName = [](auto& context) {
   x3::_val(context).name = std::string(x3::_attr(context).text);
 };
 
-// A node of which only the span is read.
+// A node with nothing but a span.
 constexpr auto kOnlySpan = [](auto& context) { x3::_val(context).span = x3::_attr(context).span; };
 
 using ast::At, ast::Block, ast::Collective, ast::Costs, ast::Derived, ast::File, ast::Fill,
@@ -463,7 +464,7 @@ const auto in_schedule =
     let[kIntoNode] | require[kIntoNode] | stages[kIntoNode] | pipe[kIntoNode] | pad[kIntoNode] |
     split[kIntoNode] | overlap[kIntoNode] | rank[kIntoNode];
 
-// A parser of its own, so that blocks in blocks take less of the stack.
+// A separate parser, so that nested blocks take less of the stack.
 const auto order_rule_def =
     tighten[kIntoNode] | fill[kIntoNode] | hold[kIntoNode] | prefer[kIntoNode] |
     costs[kIntoNode] | minimize[kIntoNode] | within[kIntoNode] | pairs[kIntoNode] |

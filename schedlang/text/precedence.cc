@@ -13,7 +13,7 @@ namespace {
 using ast::Expr;
 using ast::Operator;
 
-// How tightly an operator holds; `? :` holds loosest of all, at 0.
+// The precedence of an operator; `? :` is loosest, at 0.
 struct OperatorRow {
   const char* text;
   Operator op;

@@ -1,4 +1,4 @@
-// From an expression as it is written, a row of operands and operators, to its tree.
+// Builds the tree of an expression from its row of operands and operators.
 //
 // From loosest to tightest:  ? :   or   and   not   == != < <= > >=   + -   * / %   unary -
 // Conditions group to the right, comparisons do not chain, everything else groups to the left.
@@ -16,15 +16,15 @@
 
 namespace stringline {
 
-// One piece of the row: an operand, or an operator as its text. Of `a ? b : c` the row holds the
-// operand a, the operator `?`, the operand b, and then what follows the colon.
+// A piece of the row: an operand, or an operator as its text. For `a ? b : c` the row holds the
+// operand a, the operator `?`, the operand b, and then the pieces of c.
 struct RowPiece {
   Span span;
   std::string op;  // empty: an operand
   std::optional<ast::Expr> operand;
 };
 
-// What the text says is a sentence of the language, but not one that can be accepted.
+// The reason for which a grammatical expression is not accepted.
 struct Refusal {
   Code code;
   Span span;

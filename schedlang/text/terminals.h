@@ -1,7 +1,7 @@
-// What the grammar reads: a token that is exactly a text, or one for which a function says yes.
+// Terminals of the grammar: a token with a given text, or a token that satisfies a predicate.
 //
-// Parsers of Boost.Spirit X3 for grammar.cc, and how its messages call them. Nobody else includes
-// this.
+// Parsers of Boost.Spirit X3 for grammar.cc, with their names for messages. No other file includes
+// this header.
 #pragma once
 
 #include <boost/spirit/home/x3.hpp>
@@ -18,8 +18,8 @@ namespace stringline::terminals {
 namespace x3 = boost::spirit::x3;
 using Position = std::vector<Token>::const_iterator;
 
-// A parser for one token that `Derived::Matches`. What it gives is the token; `name` is how a
-// message calls it.
+// A parser for a token accepted by `Derived::Matches`. Its attribute is the token; `name` stands
+// for it in messages.
 template <typename Derived>
 struct Terminal : x3::parser<Derived> {
   using attribute_type = Token;
@@ -41,7 +41,7 @@ struct Terminal : x3::parser<Derived> {
 
 // Exactly this text.
 struct Word : Terminal<Word> {
-  // Without a name of its own it is called by its text, in quotes.
+  // Without a name of its own its name is its text, in quotes.
   constexpr explicit Word(const char* t, const char* n = nullptr) : Terminal(n), text(t) {}
   bool Matches(const Token& token) const {
     return token.text == text && token.kind != Token::Kind::kEnd;
@@ -49,7 +49,7 @@ struct Word : Terminal<Word> {
   const char* text;
 };
 
-// A token for which a function says yes.
+// A token that satisfies a predicate.
 struct Such : Terminal<Such> {
   using Predicate = bool (*)(const Token&);
   constexpr Such(const char* name, Predicate p) : Terminal(name), predicate(p) {}
@@ -59,7 +59,7 @@ struct Such : Terminal<Such> {
 
 }  // namespace stringline::terminals
 
-// How "expected …" calls a terminal; rules have their names.
+// The name of a terminal in "expected …"; rules have their own names.
 namespace boost::spirit::x3 {
 
 template <>
@@ -94,7 +94,7 @@ inline bool IsFreeName(const Token& token) {
   return IsName(token) && !IsKeyword(token.text) && !IsActionLetter(token.text);
 }
 
-// Names that are being defined: the resolver refuses reserved ones, with a better message.
+// Names in definitions: the resolver refuses reserved words, with a better message.
 inline constexpr Such kNewName("a name", IsName);
 inline constexpr Such kUsedName("a name", IsFreeName);
 inline constexpr Such kNumberToken("a number",

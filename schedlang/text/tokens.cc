@@ -11,7 +11,7 @@ namespace {
 
 bool InName(char c) { return absl::ascii_isalnum(c) || c == '_'; }
 
-// The length of the space and comments that `text` begins with.
+// The length of the space and comments at the beginning of `text`.
 size_t BlankLength(absl::string_view text) {
   size_t i = 0;
   while (i < text.size()) {
@@ -39,7 +39,7 @@ Token StringToken(absl::string_view text) {
   return {Token::Kind::kUnknown, {}, text.substr(0, stop)};
 }
 
-// The word that `text` begins with; there is one.
+// The first word of `text`, which is not empty.
 Token FirstToken(absl::string_view text) {
   const char c = text[0];
   if (absl::ascii_isalpha(c) || c == '_') {
@@ -57,7 +57,7 @@ Token FirstToken(absl::string_view text) {
   return {known ? Token::Kind::kPunctuation : Token::Kind::kUnknown, {}, text.substr(0, 1)};
 }
 
-// Walks over the tokens with the stack of what is open. Stops, and returns the token, when the
+// Walks over the tokens with the stack of open brackets. Stops, and returns the token, when the
 // stack gets higher than `deepest`.
 const Token* WalkBrackets(const std::vector<Token>& tokens, size_t deepest,
                           std::vector<const Token*>* open) {

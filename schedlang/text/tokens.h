@@ -1,4 +1,4 @@
-// A text cut into words: what the grammar reads, and what its messages name.
+// A text cut into words, which the grammar reads and its messages name.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@ namespace stringline {
 struct Token {
   enum class Kind : uint8_t {
     kName,
-    kNumber,       // digits, with any letters that follow them: `3x` is one wrong number
-    kString,       // with its quotes, on one line
+    kNumber,       // digits, with any letters behind: `3x` is one wrong number
+    kString,       // on one line, with its quotes
     kPunctuation,  // ( ) [ ] { } ; , = + - * / % & @ ? : < > == != <= >= ->
-    kUnknown,      // bytes that belong to no word, or a string that does not close on its line
+    kUnknown,      // bytes that belong to no word, or a string not closed on its line
     kEnd,          // the end of the text; points at the last word
   };
   Kind kind = Kind::kEnd;
@@ -23,18 +23,18 @@ struct Token {
   absl::string_view text;
 };
 
-// All words of the text, comments left out; the last one is kEnd. The tokens point into `text`,
-// whose first byte has the place `first_offset`.
+// All words of the text, comments left out; the last is kEnd. The tokens point into `text`, whose
+// first byte has the place `first_offset`.
 std::vector<Token> Tokenize(absl::string_view text, uint32_t first_offset = 0);
 
-// The first token at which brackets, and the `? :` of conditions, nest deeper than `deepest`; null
-// if none does. The grammar recurses exactly there, so this bounds its stack.
+// The first token at which brackets, and the `? :` of conditions, nest deeper than `deepest`, or
+// null. The grammar recurses exactly at these, so this bounds its stack.
 const Token* FirstTooDeep(const std::vector<Token>& tokens, int deepest);
 
-// The bracket that was opened last and is never closed; null if every one is closed.
+// The last opened bracket that is never closed; null if all are closed.
 const Token* LastUnclosed(const std::vector<Token>& tokens);
 
-// How a message names the token: 'repeat', byte 0x1b, the end of the file.
+// The token's name in messages: 'repeat', byte 0x1b, the end of the file.
 std::string Describe(const Token& token);
 
 }  // namespace stringline

@@ -26,7 +26,7 @@ class UseReader {
   }
 
  private:
-  // Reads what `file`, which stands at `path`, uses. All of it, even after a finding.
+  // Reads all files used by `file`, which was read from `path`, even after a finding.
   bool ReadUses(const std::string& path, ast::File* file) {
     open_.push_back(path);
     bool good = true;
@@ -40,7 +40,7 @@ class UseReader {
     if (!used.ok()) return Bad(use->span, std::string(used.status().message()));
     if (const auto known = files_.find(used->path()); known != files_.end()) {
       use->file = known->second;
-      return use->file != nullptr;  // its findings are told already
+      return use->file != nullptr;  // its findings are reported already
     }
     const auto open = std::find(open_.begin(), open_.end(), used->path());
     if (open != open_.end()) return Bad(use->span, Circle(open, used->path()));
@@ -73,7 +73,7 @@ class UseReader {
     return std::make_shared<const ast::File>(*std::move(file));
   }
 
-  // No schedule of a file that `file` uses has a name that is taken.
+  // Checks that no schedule of a used file has a name taken in `file`.
   bool NamesAreFree(const ast::File& file) {
     std::map<absl::string_view, Span> taken;
     for (const ast::Schedule& own : file.schedules) taken.emplace(own.name.text, own.name.span);
@@ -115,8 +115,8 @@ class UseReader {
   Source& source_;
   const ReadUsed& read_;
   Diagnostics* diagnostics_;
-  std::vector<std::string> open_;  // the files whose uses are being read, each used by the last
-  std::map<std::string, std::shared_ptr<const ast::File>> files_;  // those read; null: a finding
+  std::vector<std::string> open_;  // files whose uses are being read, each used by its predecessor
+  std::map<std::string, std::shared_ptr<const ast::File>> files_;  // files read; null: a finding
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The words of the language, each with what it means: those that name nothing else, and those that
-// mean something only in their place. The one table; hover texts and the editors' grammar read it.
+// The words of the language with their meanings: keywords, and words with a meaning only in their
+// place. Hover texts and the editors' grammar read this table.
 #pragma once
 
 #include <string>
@@ -25,16 +25,16 @@ struct WordRow {
 };
 absl::Span<const WordRow> AllWords();
 
-// The word's row; null if it is no word of the language.
+// The word's row; null if the language has no such word.
 const WordRow* FindWord(absl::string_view text);
 
 // F, B, I, W.
 bool IsActionLetter(absl::string_view text);
 
-// A word that means something wherever it stands: `repeat`, `and`, …
+// A word that is reserved everywhere: `repeat`, `and`, …
 bool IsKeyword(absl::string_view text);
 
-// The words a statement begins with, action letters included; for "did you mean".
+// The words at the beginning of statements, action letters included; for "did you mean".
 const std::vector<std::string>& StatementWords();
 
 }  // namespace stringline

@@ -1,4 +1,6 @@
-// Every order of the kinds that are used, with no limit or the one that each rank comes up to.
+// Tries every permutation of the used kinds as preference, without a limit, with a common limit,
+// and with the peak of each rank. Larger plans are not tried: a rule takes some microseconds an
+// action.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -16,7 +18,7 @@ namespace {
 // Larger plans are not tried: a rule takes some microseconds an action.
 constexpr size_t kMostGreedyActions = 50'000;
 
-// The kinds of the plan's actions; none where a greedy rule cannot be it.
+// The kinds of the plan's actions; none if no greedy rule can give the plan.
 std::vector<ActionKind> KindsOf(const Plan& plan) {
   std::set<ActionKind> kinds;
   for (const Action& action : plan.actions) {
@@ -28,7 +30,7 @@ std::vector<ActionKind> KindsOf(const Plan& plan) {
   return {kinds.begin(), kinds.end()};
 }
 
-// By rank: the most microbatches that are begun and not finished at once.
+// By rank: the most microbatches begun and not finished at once.
 std::vector<std::optional<int64_t>> MostHeld(const Plan& plan) {
   std::vector<std::optional<int64_t>> most;
   for (int r = 0; r < plan.ranks(); ++r) {
@@ -56,7 +58,7 @@ struct HoldLimit {
   std::vector<std::optional<int64_t>> by_rank;
 };
 
-// None, the same for all ranks, and that of each.
+// No limit, a common limit for all ranks, and a limit for each.
 std::vector<HoldLimit> HoldLimitsOf(const Plan& plan) {
   const auto most = MostHeld(plan);
   const std::optional<int64_t> all = *std::max_element(most.begin(), most.end());
@@ -73,6 +75,9 @@ std::vector<HoldLimit> HoldLimitsOf(const Plan& plan) {
 }
 
 bool GivesOrders(const Plan& plan, const std::vector<GreedyRule>& rules, const OrderCosts& costs) {
+  for (const ActionKind kind : rules.front().prefer) {
+    if (costs.actions[static_cast<size_t>(kind)].empty()) return false;
+  }
   std::vector<int64_t> microbatches;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     microbatches.push_back(plan.microbatches_of(StageId(static_cast<int32_t>(s))));
@@ -89,13 +94,13 @@ bool GivesOrders(const Plan& plan, const std::vector<GreedyRule>& rules, const O
   return true;
 }
 
-// "costs F 2, B [3, 3, 4], p2p 1;", what is not as it is without; "" for nothing.
-std::string CostsText(const OrderCosts& costs) {
-  const OrderCosts unit = UnitOrderCosts();
+// "costs F 2, B [3, 3, 4], p2p 1;", of the kinds that are used; "" for the default costs.
+std::string CostsText(const OrderCosts& costs, const std::vector<ActionKind>& kinds) {
+  const bool is_usual = costs.actions == UnitOrderCosts().actions;
   std::vector<std::string> parts;
-  for (size_t k = 0; k < costs.actions.size(); ++k) {
+  for (size_t k = 0; k < costs.actions.size() && !is_usual; ++k) {
     const std::vector<int64_t>& values = costs.actions[k];
-    if (values == unit.actions[k]) continue;
+    if (std::count(kinds.begin(), kinds.end(), static_cast<ActionKind>(k)) == 0) continue;
     const std::string text = absl::StrJoin(values, ", ");
     parts.push_back(absl::StrCat(PrintedKind(static_cast<ActionKind>(k)), " ",
                                  values.size() == 1 ? text : absl::StrCat("[", text, "]")));
@@ -112,7 +117,7 @@ std::vector<std::string> LinesOfRule(const HoldLimit& limit, const std::vector<A
     absl::StrAppend(out, PrintedKind(kind));
   });
   statements.push_back(absl::StrCat("prefer ", letters, ";"));
-  if (const std::string text = CostsText(costs); !text.empty()) statements.push_back(text);
+  if (const std::string text = CostsText(costs, kinds); !text.empty()) statements.push_back(text);
   std::vector<std::string> lines = {"  rank r greedy {"};
   for (const std::string& statement : statements) {
     for (std::string& part : BrokenLines(statement, 4)) lines.push_back(std::move(part));

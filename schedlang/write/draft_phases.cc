@@ -1,5 +1,5 @@
-// Phases with `repeat`. A count that grows with the microbatches is written as M less what the
-// other phases have done of them. Counts that come twice get a name.
+// Phases with `repeat`. A count that grows with the microbatches is written as M less the share of
+// the other phases. Counts that occur twice get a name.
 #include <algorithm>
 #include <numeric>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kRepeatSize = 2;
 
-// How often a phase is repeated: `number`, or (of M - number) / step.
+// The number of repeats of a phase: `number`, or (of M - number) / step.
 struct PhaseCount {
   Affine number;
   int64_t step = 0;
@@ -40,7 +40,7 @@ std::vector<Statement> StatementsOf(const Phases& phases, const std::vector<Sign
   return out;
 }
 
-// One range of ranks: its phases, and which of them grow.
+// A range of ranks: its phases, and their growth.
 class PhaseBlock {
  public:
   PhaseBlock(const SharedPhases& shared, const std::vector<Sign>& signs, const StageText& stages,
@@ -52,10 +52,10 @@ class PhaseBlock {
     for (const SharedPhase& phase : shared.phases) counts_.push_back({phase.count, 0});
   }
 
-  // The phases of `growth` are repeated more. `all` is how many microbatches there are, or actions
-  // of each direction; `name` is how that is written, M divided by `parts`.
+  // Repeats the phases of `growth` more often. `all` is the number of microbatches, or of actions
+  // of each direction; `name` is its text, M divided by `parts`.
   void Grow(const Growth& growth, int64_t all, std::string name, int parts) {
-    // A fraction of a fraction is one of M.
+    // A fraction of a fraction is a fraction of M.
     const int64_t whole = growth.step > 1 ? parts : 1;
     all_ = whole > 1 ? "M" : std::move(name);
     for (const size_t j : growth.phases) {
@@ -65,7 +65,7 @@ class PhaseBlock {
       counts_[j] = {{whole * rest.at_zero, whole * rest.slope}, whole * growth.step};
     }
   }
-  // Of what Grow calls `all`, the least for which no count is negative.
+  // The least `all` of Grow for which no count is negative.
   int64_t least() const { return least_; }
 
   BlockText Text() {
@@ -84,8 +84,8 @@ class PhaseBlock {
   }
 
  private:
-  // A count that the first phase has if it is of forwards, or the last one if it is of weight
-  // gradients; "" for others.
+  // "warmup" for the count of a first phase of forwards, "late" for the count of a last phase of
+  // weight gradients; "" for others.
   std::string NameFor(Affine number) const {
     const auto is_only = [&](size_t j, ActionKind kind) {
       if (!(counts_[j].number == number) || counts_[j].step != 0) return false;
@@ -142,14 +142,14 @@ void AddLines(std::vector<std::string> more, std::vector<std::string>* lines) {
   lines->insert(lines->end(), more.begin(), more.end());
 }
 
-// "r == 0", "r < 3", where those before are excluded; else "1 <= r and r < 3".
+// "r == 0", "r < 3", if earlier ranges are excluded; else "1 <= r and r < 3".
 std::string ConditionOf(const SharedPhases& range, bool others_excluded) {
   if (range.end - range.first == 1) return absl::StrCat("r == ", range.first);
   return absl::StrCat(others_excluded ? "" : absl::StrCat(range.first, " <= r and "), "r < ",
                       range.end);
 }
 
-// A branch for every range of ranks that does something.
+// A branch for every range of ranks with actions.
 void AddBranches(const std::vector<SharedPhases>& ranges, std::vector<PhaseBlock>* blocks,
                  std::vector<std::string>* lines) {
   const bool all_work = std::none_of(
@@ -173,7 +173,7 @@ void AddBranches(const std::vector<SharedPhases>& ranges, std::vector<PhaseBlock
   }
 }
 
-// The block of all ranks. What stands before the phases comes in `begin`.
+// The block of all ranks. `begin` holds the lines before the phases.
 std::vector<std::string> RankBlock(const StageText& stages, std::vector<std::string> begin,
                                    std::vector<PhaseBlock>* blocks,
                                    const std::vector<SharedPhases>& ranges) {
@@ -218,7 +218,7 @@ std::optional<Draft> DraftOfRanges(const Written& written, const std::vector<Sha
     step = std::lcm(step, growth.step);
     draft.least = std::max(draft.least, block.least());
   }
-  // Steps that are larger than that say nothing, and are long to check.
+  // A larger step would be vacuous, and slow to check.
   if (step > written.microbatches) return std::nullopt;
   if (grows) draft.step = step;
   draft.lines = RankBlock(written.stages, {}, &blocks, ranges);
@@ -228,7 +228,7 @@ std::optional<Draft> DraftOfRanges(const Written& written, const std::vector<Sha
 // An order's list, if it is the same on all ranks and each stage has the same share of it.
 struct ListText {
   Statement statement;
-  int64_t step = 0;  // it grows by so many microbatches at once; 0: it does not
+  int64_t step = 0;  // the list grows by so many microbatches at once; 0: it does not
 };
 std::optional<ListText> TextOfList(const std::string& name,
                                    const std::vector<std::vector<int>>& lists,

@@ -11,7 +11,7 @@ bool IsWeight(const Sign& sign) {
   return sign.size() == 1 && sign[0].kind == ActionKind::kWeightGradient;
 }
 
-// Every rank does every sign once for a microbatch.
+// True if every rank does every sign once per microbatch.
 bool IsOncePerMicrobatch(const RankWords& words, int64_t microbatches) {
   for (const std::vector<int>& word : words.words) {
     std::vector<int64_t> times(words.signs.size(), 0);
@@ -28,7 +28,7 @@ struct SlotLine {
   std::string sign;
 };
 
-// Lines "at SLOT : SIGN;" with their `:` in one column.
+// Lines "at SLOT : SIGN;" with aligned `:`.
 void AddSlotLines(const std::vector<SlotLine>& rows, size_t indent,
                   std::vector<std::string>* lines) {
   size_t widest = 0;

@@ -1,5 +1,6 @@
-// What a body does is counted by role and direction; a weight gradient is owed by an I and paid by
-// a W. Bodies that together do the same of everything and owe nothing may come once more.
+// The actions of a body are counted by role and direction; a weight gradient is owed by an I and
+// paid by a W. Bodies that together do equally much of everything and owe nothing may repeat once
+// more.
 #include "schedlang/write/microbatch_growth.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace {
 constexpr int64_t kLargestStep = 64;
 
 struct Amounts {
-  std::map<std::pair<int, bool>, int64_t> done;  // by role, and whether forward
+  std::map<std::pair<int, bool>, int64_t> done;  // by role and direction (true: forward)
   std::map<int, int64_t> owed;                   // weight gradients by role; kOldest: of any
 };
 
@@ -53,7 +54,7 @@ Growth GrowthOf(const SharedPhases& shared, const std::vector<Sign>& signs,
                 const OrderUse& orders) {
   const size_t n = shared.phases.size();
   bool is_bare = false;
-  Amounts none;  // everything that the rank does, none of it
+  Amounts none;  // all actions of the rank, with counts of zero
   std::vector<size_t> by_share;
   std::vector<int64_t> share(n, 0);
   for (size_t j = 0; j < n; ++j) {
@@ -79,7 +80,7 @@ Growth GrowthOf(const SharedPhases& shared, const std::vector<Sign>& signs,
     const int64_t step = amounts.done.empty() ? 0 : amounts.done.begin()->second;
     if (step > 0 && step <= kLargestStep && IsEven(amounts, step)) return {{j}, step};
   }
-  // No single one: the largest ones that do not do more of anything than a step.
+  // No single body: the largest ones that together do at most a step of everything.
   for (const int64_t step : {1, 2, 3, 4}) {
     Growth growth{{}, step};
     Amounts amounts = none;

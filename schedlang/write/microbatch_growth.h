@@ -1,4 +1,4 @@
-// Which repeats of a rank's phases become more when there are more microbatches.
+// The repeats of a rank's phases that grow with the number of microbatches.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace stringline::search {
 
-// Of signs that are taken from orders: what the backward ones stand for.
+// The meaning of backward signs taken from orders.
 struct OrderUse {
-  bool leaves_weight = false;  // input gradients, all of them; else none is
+  bool leaves_weight = false;  // all are input gradients, or none is
 };
 
-// With `step` more microbatches, each of `phases` comes once more. Then the rank has done every
-// action for `step` more microbatches. Empty `phases`: there are no such repeats.
+// With `step` more microbatches, each of `phases` repeats once more; the rank then does every
+// action for `step` more microbatches. Empty `phases`: no repeats grow.
 struct Growth {
   std::vector<size_t> phases;
-  int64_t step = 0;  // of microbatches; with orders, of actions of each direction
+  int64_t step = 0;  // in microbatches; with orders, in actions of each direction
 };
 Growth GrowthOf(const SharedPhases& shared, const std::vector<Sign>& signs, const OrderUse& orders);
 

@@ -1,6 +1,6 @@
-// Dynamic programming from the word's end: at every place, either one sign, or a body that follows
-// itself there. How often it does is read from one table for each length of a body. A body is
-// compressed in the same way, once for all places where it stands.
+// Dynamic programming from the word's end: at every place, either a sign, or a body that follows
+// itself there. A table for each length of a body gives the number of its repeats. A body is
+// compressed in the same way, once for all its places.
 #include "schedlang/write/phases.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace stringline::search {
 namespace {
 
 constexpr size_t kLongestBody = 512;
-constexpr size_t kMostEntries = 8'000'000;  // of the tables together
+constexpr size_t kMostEntries = 8'000'000;  // in all tables together
 constexpr int64_t kSignCost = int64_t{1} << 24;
 
 class PhaseSearch {
@@ -27,7 +27,7 @@ class PhaseSearch {
  private:
   struct Choice {
     int64_t cost = 0;
-    size_t length = 1;  // of the body; the sign itself where `times` is 1
+    size_t length = 1;  // the body's; the sign itself if `times` is 1
     size_t times = 1;
   };
 
@@ -37,23 +37,23 @@ class PhaseSearch {
   std::map<std::vector<int>, Best> known_;
 };
 
-// A length that bodies may have.
+// A possible length of bodies.
 struct BodyLength {
   size_t length = 0;
-  // By place: how many signs from there on are equal to those `length` later.
+  // By place: the number of signs from there on that equal the sign `length` later.
   std::vector<uint32_t> equal;
-  // By place modulo length: what the body cost that was last looked at; -1 before.
+  // By place modulo length: the cost of the last body considered; -1 before.
   std::vector<int64_t> cost;
 };
 
-// Whether the p signs from i on are a shorter body several times.
+// True if the p signs from i on are a power of a shorter body.
 bool IsPower(const std::vector<BodyLength>& shorter, size_t i, size_t p) {
   return std::any_of(shorter.begin(), shorter.end(), [&](const BodyLength& d) {
     return d.length < p && p % d.length == 0 && d.equal[i] >= p - d.length;
   });
 }
 
-// The lengths of bodies that come at least twice, and are no power of shorter ones everywhere.
+// The lengths of bodies that occur at least twice, and are not always powers of shorter ones.
 std::vector<BodyLength> LengthsIn(const std::vector<int>& word) {
   const size_t n = word.size();
   const size_t longest = std::min({n / 2, kLongestBody, kMostEntries / std::max<size_t>(n, 1)});
@@ -81,13 +81,13 @@ PhaseSearch::Best PhaseSearch::Compress(const std::vector<int>& word) {
       const size_t p = body.length;
       if (body.equal[i] < p || IsPower(lengths, i, p)) continue;
       const size_t most = 1 + body.equal[i] / p;
-      // Where the body comes twice behind this place, it was looked at there.
+      // A body that occurs twice behind this place was considered there already.
       int64_t& body_cost = body.cost[i % p];
       if (body.equal[i] < 2 * p || body_cost < 0) {
         const auto at = word.begin() + static_cast<std::ptrdiff_t>(i);
         body_cost = Of({at, at + static_cast<std::ptrdiff_t>(p)}).cost;
       }
-      // What follows may begin like the body, and have need of it.
+      // The following phase may begin like the body, and need its signs.
       for (size_t times = most; times >= 2 && times + 2 >= most; --times) {
         const auto covered = static_cast<int64_t>(times * p) * (p > 1 ? 2 : 1);
         const int64_t cost = overhead_ + body_cost + best[i + times * p].cost - covered;

@@ -8,7 +8,7 @@
 
 namespace stringline::search {
 
-// A sign that comes once, or a body that is repeated.
+// A sign that occurs once, or a repeated body.
 struct Phase {
   int sign = -1;  // -1: the body
   int64_t times = 1;
@@ -16,12 +16,12 @@ struct Phase {
 };
 using Phases = std::vector<Phase>;
 
-// The word with the fewest signs left, where a repeat counts as much as `overhead` of them. Of
-// equal ones that with the most signs in repeats. Bodies of up to 512 signs are found, fewer in
-// words above some ten thousand. Cost: word length times the longest body looked for.
+// The word with the fewest signs left, a repeat counting as `overhead` signs. Among equals the word
+// with the most signs in repeats. Bodies of up to 512 signs are found, fewer in words above some
+// ten thousand. Cost: word length times the longest body considered.
 Phases PhasesOf(absl::Span<const int> word, int overhead);
 
-// How many signs and repeats there are, repeats counted as `overhead`.
+// The number of signs plus `overhead` times the number of repeats.
 int64_t SizeOf(const Phases& phases, int overhead);
 
 // All signs in order.

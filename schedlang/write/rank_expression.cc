@@ -19,7 +19,7 @@ std::string TermText(int64_t n) {
   return absl::StrCat(n < 0 ? " - " : " + ", n < 0 ? -n : n);
 }
 
-// How many P the number is, if it is a few of them, give or take two; else 0.
+// The k of the k * P closest to the number, if k is small and the difference at most two; else 0.
 int64_t MultipleOf(int64_t number, int ranks) {
   if (ranks < 2) return 0;
   const int64_t less = number < 0 ? 1 : -1;
@@ -34,7 +34,7 @@ int64_t MultipleOf(int64_t number, int ranks) {
 
 // at_zero - n * r, for n > 1.
 std::string WriteFalling(int64_t at_zero, int64_t n, int ranks, const std::string& r) {
-  const int64_t above = at_zero - n * ranks;  // of n * (P - r)
+  const int64_t above = at_zero - n * ranks;  // for n * (P - r)
   if (ranks == 0 || above < -n - 1 || above > n) {
     return absl::StrCat(at_zero, " - ", TimesText(n, r));
   }
@@ -114,7 +114,7 @@ std::string WriteCases(absl::Span<const std::optional<int64_t>> values, const st
       if (!longer) break;
       line = longer;
     }
-    // Two values are always on a line; only one that counts up says something.
+    // Two values are always on a line; only a line that counts up is informative.
     if (end == i + 2 && line->slope != 0 && line->slope != 1) {
       end = i + 1;
       line = AffineThrough(values.subspan(i, 1), static_cast<int>(i));

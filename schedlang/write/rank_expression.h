@@ -1,4 +1,4 @@
-// Whole numbers that depend on the rank r of P, as a person would write them: `2 * (P - 1 - r)`.
+// Integers that depend on the rank r of P, written as a person would: `2 * (P - 1 - r)`.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ struct Affine {
   }
 };
 
-// Through the values at the ranks from `first` on; nothing if they are on no line. Values that are
-// missing may be any.
+// The line through the values at the ranks from `first` on; nothing if they are on no line. Missing
+// values may be any.
 std::optional<Affine> AffineThrough(absl::Span<const std::optional<int64_t>> values, int first = 0);
 
-// "P - 1 - r". `ranks` is the P that the number is written with; 0: none, only numbers.
+// "P - 1 - r". `ranks` is the P to write the number with; 0: numbers only.
 std::string WriteAffine(Affine a, int ranks, const std::string& r = "r");
-// "2 * P - 1": the number, by P if it is a few of them.
+// "2 * P - 1": the number, by P if it is a small multiple.
 std::string WriteNumber(int64_t number, int ranks);
-// "M - P + r + 1": `lead`, and what is added to it.
+// "M - P + r + 1": `lead` plus `a`.
 std::string WriteSum(const std::string& lead, Affine a, int ranks);
 
 // The values of `variable` = 0, 1, …, line by line: "s < 4 ? s : s == 4 ? 0 : 7 - s".

@@ -9,7 +9,7 @@
 namespace stringline::search {
 namespace {
 
-// Numbers signs in the order in which they come up.
+// Numbers signs in the order of their appearance.
 class Alphabet {
  public:
   explicit Alphabet(std::vector<Sign>* signs) : signs_(signs) {
@@ -26,13 +26,13 @@ class Alphabet {
   std::map<Sign, int> number_;
 };
 
-// What the language's counters would make of a plan's actions, one after the other.
+// The language's counters along a plan's actions.
 class Counting {
  public:
   explicit Counting(const Plan& plan) : forward_(plan.stages.size()), back_(plan.stages.size()) {}
 
   void StartRank() { deferred_.clear(); }
-  // Whether the next one of its kind and stage is this one, and takes it.
+  // Takes the action. True if it is the next of its kind and stage by the counters.
   bool Take(const Action& action) {
     const auto stage = static_cast<size_t>(action.stage.value);
     const int microbatch = action.microbatch.value;
@@ -49,7 +49,7 @@ class Counting {
     deferred_.erase(at);
     return is_next;
   }
-  // Of the weight gradient that was taken last.
+  // True if the last weight gradient taken was the oldest of the rank.
   bool is_oldest_of_rank() const { return is_oldest_of_rank_; }
   void EndGroup(absl::Span<const Action> parts) {
     for (const Action& part : parts) {

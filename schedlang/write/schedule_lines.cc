@@ -36,7 +36,7 @@ bool FitsInOne(const Statement& statement, size_t indent) {
          indent + OneLine(statement).size() <= kWidestLine;
 }
 
-// Statements without bodies, as many in a line as there is room for.
+// Adds statements without bodies, as many per line as fit.
 size_t AddPlain(const std::vector<Statement>& all, size_t i, size_t indent,
                 std::vector<std::string>* lines) {
   std::string line;
@@ -52,7 +52,7 @@ size_t AddPlain(const std::vector<Statement>& all, size_t i, size_t indent,
   return i;
 }
 
-// Blocks of one line each, with their `{` in one column.
+// Adds blocks of one line each, with aligned `{`.
 size_t AddAligned(const std::vector<Statement>& all, size_t i, size_t indent,
                   std::vector<std::string>* lines) {
   size_t end = i, widest = 0, narrowest = kWidestLine, longest_body = 0;

@@ -1,5 +1,5 @@
-// Statements of a schedule as lines: what fits in one stands in one, repeats below each other have
-// their bodies below each other.
+// Statements of a schedule as lines: a statement that fits is on a single line, and the bodies of
+// adjacent repeats are aligned.
 #pragma once
 
 #include <string>
@@ -15,11 +15,11 @@ struct Statement {
 
 inline constexpr size_t kWidestLine = 100;
 
-// The lines of the statements, `indent` columns in. A line is at most kWidestLine wide, unless one
-// statement is wider.
+// The lines of the statements, `indent` columns in. A line is at most kWidestLine wide, unless a
+// single statement is wider.
 std::vector<std::string> LinesOf(const std::vector<Statement>& statements, size_t indent);
 
-// One statement of expressions on as many lines as it needs, broken behind a `:`.
+// A statement of expressions on as many lines as needed, broken behind a `:`.
 std::vector<std::string> BrokenLines(const std::string& statement, size_t indent);
 
 // "let NAME = VALUE;"

@@ -1,6 +1,7 @@
-// A template is a list of bodies without counts. It comes from the repeats of one rank, or from two
-// such lists merged along what they have in common. A rank's word is read by it in every way there
-// is, up to some; the counts of two neighbours are a guess for all ranks, which is tried.
+// A template is a list of bodies without counts. It comes from the repeats of a rank, or from two
+// such lists merged along their common part. A rank's word is read by a template in every way, up
+// to a bound; the counts of two neighbouring ranks extrapolate to a guess for all ranks, which is
+// tried.
 #include "schedlang/write/shared_phases.h"
 
 #include <algorithm>
@@ -19,18 +20,19 @@ using Bodies = std::vector<Word>;
 using Counts = std::vector<int64_t>;
 
 constexpr size_t kMostShared = 20;    // bodies of a template
-constexpr size_t kMostReadings = 60;  // of one word by one template
-constexpr size_t kMostMerges = 8;     // of two templates
-constexpr int64_t kSteepest = 4;      // counts that change more from rank to rank are by chance
+constexpr size_t kMostReadings = 60;  // a word by a template
+constexpr size_t kMostMerges = 8;     // two templates
+constexpr int64_t kSteepest = 4;      // a steeper change from rank to rank is by chance
 constexpr int kRepeatOverhead = 2;
-constexpr int64_t kSizeOfBranch = 4;  // what a rank by itself costs more: `else if r == 3 { … }`
+constexpr int64_t kSizeOfBranch = 4;  // the additional size of a separate rank: `else if r == 3 { …
+                                      // }`
 
 bool StandsAt(const Word& word, size_t i, const Word& body) {
   return i + body.size() <= word.size() &&
          std::equal(body.begin(), body.end(), word.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
-// All ways to read the word as its bodies, each some times.
+// All ways to read the word as its bodies, each repeated some times.
 class Readings {
  public:
   Readings(const Word& word, const Bodies& bodies) : word_(word), bodies_(bodies) {
@@ -41,8 +43,7 @@ class Readings {
  private:
   using Places = std::vector<size_t>;
 
-  // Finds the places between bodies by which one comes from `begin` to `end`. False: there are
-  // none.
+  // Finds the places between bodies on ways from `begin` to `end`. False if no way exists.
   bool Reach(size_t begin, size_t end) {
     const size_t n = bodies_.size();
     std::vector<std::vector<char>> from_begin(n + 1);
@@ -58,7 +59,7 @@ class Readings {
     for (size_t j = n; j-- > 0;) places = Before(places, j, from_begin[j], &is_way_[j]);
     return true;
   }
-  // The places that body j, some times, leads to.
+  // The places reached by repeats of body j.
   Places Behind(const Places& places, size_t j, std::vector<char>* seen) const {
     Places out;
     seen->assign(word_.size() + 1, 0);
@@ -71,7 +72,7 @@ class Readings {
     }
     return out;
   }
-  // Those from which it leads to one of `places`, of those that can be.
+  // The places, among those in `can_be`, from which repeats of body j lead to one of `places`.
   Places Before(const Places& places, size_t j, const std::vector<char>& can_be,
                 std::vector<char>* is_way) const {
     const size_t length = bodies_[j].size();
@@ -169,9 +170,10 @@ std::optional<Fit> FitOf(const Bodies& bodies, absl::Span<const Word> words, int
   return best;
 }
 
-// Both lists in one, with as much as possible in common. Where they differ, either may come first.
+// Both lists merged, with the longest common part. Bodies of only one list may come in either
+// order.
 std::vector<Bodies> Merged(const Bodies& a, const Bodies& b) {
-  // common[i][j]: the signs of the longest list that a from i on and b from j on have in common.
+  // common[i][j]: the number of signs in the longest common list of a from i on and b from j on.
   std::vector<std::vector<size_t>> common(a.size() + 1, std::vector<size_t>(b.size() + 1, 0));
   for (size_t i = a.size(); i-- > 0;) {
     for (size_t j = b.size(); j-- > 0;) {
@@ -260,7 +262,7 @@ SharedPhases PhasesOfFit(const Fit& fit, int first, int end) {
   return out;
 }
 
-// Of one rank, its own best repeats.
+// The best repeats of a single rank.
 SharedPhases OwnPhases(const Word& word, int rank) {
   SharedPhases out{rank, rank + 1, {}};
   for (const Phase& phase : PhasesOf(word, kRepeatOverhead)) {
@@ -271,9 +273,9 @@ SharedPhases OwnPhases(const Word& word, int rank) {
   return out;
 }
 
-// What ranks share has to be less than what they would say one by one, and by a quarter. Two ranks
-// always share something: what the one does, and then what the other does. Where there are more,
-// two of them share only what both do.
+// Shared phases must be a quarter shorter than separate ones. Two ranks always share something: the
+// phases of the first, then those of the second. So within more ranks, two of them may share only
+// phases that both do.
 bool IsWorthSharing(const Fit& fit, absl::Span<const int64_t> own_sizes, int first, bool is_all) {
   int64_t sum = 0;
   for (const int64_t size : own_sizes) sum += size + kSizeOfBranch;
@@ -310,7 +312,7 @@ std::vector<SharedPhases> SharedPhasesOf(absl::Span<const Word> words) {
   for (size_t at = 0; at < words.size();) {
     const size_t left = words.size() - at;
     std::optional<SharedPhases> found;
-    // All that are left, all but some, then half as many, and again.
+    // All ranks left, all but some, then half as many, and again.
     for (size_t n = left; n > 1 && !found; n = n + 2 > left ? n - 1 : n / 2) {
       found = OfRange(words.subspan(at, n), absl::MakeConstSpan(lists).subspan(at, n),
                       absl::MakeConstSpan(sizes).subspan(at, n), static_cast<int>(at),

@@ -1,5 +1,5 @@
-// Phases that several ranks share: the same bodies in the same order, repeated as often as the rank
-// says. Every rank r does FF… (P - 1 - r times), then FBFB….
+// Phases shared by several ranks: the same bodies in the same order, with counts that depend on the
+// rank. Every rank r does FF… (P - 1 - r times), then FBFB….
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace stringline::search {
 
 struct SharedPhase {
   std::vector<int> body;
-  Affine count;  // by rank; never negative on the ranks that share it
+  Affine count;  // by rank; never negative on the ranks of the range
 };
 
 struct SharedPhases {
@@ -20,11 +20,10 @@ struct SharedPhases {
   std::vector<SharedPhase> phases;
 };
 
-// Cuts the ranks into ranges that share their phases, as few as are found. A rank that shares with
-// none has its own. `words` are by rank. Every result spells exactly its words. Heuristic: what
-// ranks share is looked for among the repeats of some of them and in what becomes of two by
-// merging. Cost: some hundred times the words, for some ten ranks and a thousand signs well below a
-// second.
+// Cuts the ranks into few ranges with shared phases. A rank that shares with no other has its own.
+// `words` are by rank. Every result spells exactly its words. Heuristic: candidates are the repeats
+// of some ranks, and merges of two of these. Cost: some hundred times the words; for some ten ranks
+// and a thousand signs well below a second.
 std::vector<SharedPhases> SharedPhasesOf(absl::Span<const std::vector<int>> words);
 
 }  // namespace stringline::search

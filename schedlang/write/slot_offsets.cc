@@ -1,6 +1,6 @@
-// On a rank, offset a - offset b <= limit(a, b) for all signs a and b: that is the shortest path
-// from b to a. For lines, slopes are tried sign by sign; what two of them leave to each other's
-// starts is known at once.
+// On a rank, offset a - offset b <= limit(a, b) for all signs a and b: the shortest path from b to
+// a. For lines, slopes are tried sign by sign; the bounds that two slopes leave to their starts are
+// known at once.
 #include "schedlang/write/slot_offsets.h"
 
 #include <algorithm>
@@ -12,11 +12,11 @@ namespace {
 constexpr int64_t kFree = std::numeric_limits<int64_t>::max() / 8;
 constexpr int64_t kSteepestSlot = 4;
 constexpr int kMostLineSigns = 8;
-constexpr int kMostLineTries = 4'000;  // for one period
+constexpr int kMostLineTries = 4'000;  // for a period
 
 using OffsetLimits = std::vector<std::vector<int64_t>>;  // [a][b]: of offset a - offset b
 
-// All that follows from the limits. False if no offsets keep them.
+// Closes the limits under transitivity. False if no offsets satisfy them.
 bool Close(OffsetLimits* limits) {
   const size_t n = limits->size();
   for (size_t k = 0; k < n; ++k) {
@@ -33,7 +33,7 @@ bool Close(OffsetLimits* limits) {
   return true;
 }
 
-// How many passes earlier b is at most, where it directly follows a; kFree where it never does.
+// The least pass of b minus pass of a over all places at which b directly follows a; kFree if none.
 OffsetLimits LeadsOf(const std::vector<int>& word, size_t signs) {
   OffsetLimits leads(signs, std::vector<int64_t>(signs, kFree));
   std::vector<int64_t> passes(signs, 0);
@@ -54,7 +54,7 @@ OffsetLimits LimitsOf(const OffsetLimits& leads, int64_t period) {
   return limits;
 }
 
-// Offsets within closed limits: each as early as the others leave it, from 0 on.
+// Offsets within closed limits: each as early as possible, from 0 on.
 std::vector<int64_t> Earliest(const OffsetLimits& limits) {
   std::vector<int64_t> offsets(limits.size(), 0);
   for (size_t a = 0; a < limits.size(); ++a) {
@@ -72,7 +72,7 @@ class SlopeSearch {
   bool Find() { return Try(); }
   const std::vector<int64_t>& slopes() const { return slopes_; }
 
-  // What is left to the starts, of the signs that have slopes.
+  // The limits that remain for the starts of the signs with slopes.
   OffsetLimits StartLimits() const {
     const size_t n = slopes_.size();
     OffsetLimits limits(n, std::vector<int64_t>(n, kFree));
@@ -90,7 +90,7 @@ class SlopeSearch {
  private:
   bool Try() {
     if (slopes_.size() == by_rank_[0].size()) return true;
-    // Only differences matter: the first one is as in a pipeline.
+    // Only differences matter: the first slope is that of a pipeline.
     for (int64_t i = 0; i <= 2 * kSteepestSlot; ++i) {
       const int64_t slope = slopes_.empty() ? 1 : (i % 2 == 1 ? -(i + 1) / 2 : i / 2);
       if (++tries_ > kMostLineTries) return false;

@@ -1,5 +1,5 @@
-// Every layout is tried, straight and reversed. On a layout, a stage's role is the pass over the
-// ranks that it belongs to; otherwise it is how many stages its rank has before it.
+// Every layout is tried, straight and reversed. On a layout, a stage's role is its pass over the
+// ranks; otherwise it is the number of earlier stages on its rank.
 #include "schedlang/write/stage_text.h"
 
 #include <algorithm>
@@ -13,9 +13,9 @@ namespace {
 
 using StageValues = std::vector<std::optional<int64_t>>;
 
-// Longer than this, what a stage is called says nothing any more.
+// A longer name of a stage is unreadable.
 constexpr size_t kLongestStageName = 90;
-// Stages of a rank; with more of them, each gets a name.
+// Stages of a rank; beyond, each gets a name.
 constexpr size_t kMostByExpression = 2;
 
 struct NamedLayout {
@@ -26,7 +26,7 @@ struct NamedLayout {
 constexpr NamedLayout kNamedLayouts[] = {
     {"line", 1, false}, {"v", 2, true}, {"loop", 0, false}, {"wave", 0, true}};
 
-// The stages of one pipe.
+// The stages of a pipe.
 struct Row {
   int first = 0;
   int count = 0;
@@ -86,7 +86,7 @@ std::string StagesLine(const Plan& plan, const Row& row) {
   return absl::StrCat("stages ", count, " on s -> ", WriteCases(ranks_of, "s", 0), ";");
 }
 
-// The name that a let gives to a value; one it has already, if there is one. Pipes have names too.
+// The name of a value, new or already defined by a let. Names of pipes are taken too.
 std::string NameOf(const std::string& value, const std::string& wanted,
                    const std::vector<Pipe>& pipes, std::vector<Let>* lets) {
   for (const Let& let : *lets) {
@@ -105,7 +105,7 @@ std::string NameOf(const std::string& value, const std::string& wanted,
   return name;
 }
 
-// The stage of the role, if it changes evenly from rank to rank.
+// The stage of the role, if it is linear in the rank.
 std::optional<Affine> LineOf(const Row& row, int role, int ranks) {
   if (row.layout == nullptr) {
     const StageValues& values = row.stage_of_rank[static_cast<size_t>(role)];
@@ -117,7 +117,7 @@ std::optional<Affine> LineOf(const Row& row, int role, int ranks) {
   return Affine{role * ranks, 1};
 }
 
-// How the role is called, or "" if only numbers say it well.
+// The name of the role, or "" if only numbers are readable.
 std::string RoleName(const Plan& plan, const Row& row, int role, StageText* text) {
   const int ranks = plan.ranks();
   const auto line = LineOf(row, role, ranks);

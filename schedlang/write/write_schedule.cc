@@ -19,7 +19,7 @@
 namespace stringline::search {
 namespace {
 
-// Of a file that holds for more microbatches: so many numbers of them are checked below and above.
+// The numbers of microbatches checked below and above the plan's, for a file that holds for more.
 constexpr int kCheckedBelow = 6;
 constexpr int kCheckedAbove = 3;
 
@@ -50,7 +50,7 @@ bool SameStages(const Plan& a, const Plan& b) {
                     same_overlap);
 }
 
-// What the text says for these P and M; nothing if it says nothing right.
+// The plan of the text for these P and M; nothing after findings.
 std::optional<Plan> PlanOfText(const ast::File& file, int64_t ranks, int64_t microbatches) {
   Diagnostics diagnostics;
   return Elaborate(file, "", {{"P", ranks}, {"M", microbatches}}, &diagnostics);
@@ -93,7 +93,7 @@ void AddOverlap(const Overlap& overlap, std::vector<std::string>* lines) {
   lines->push_back("  }");
 }
 
-// The microbatches that a draft holds for, of the whole step.
+// The numbers of microbatches that a draft holds for, of the whole step.
 struct MicrobatchClass {
   int64_t step = 0;  // 0: the plan's only
   int64_t least = 0;
@@ -121,8 +121,9 @@ class ScheduleWriter {
     for (const DraftOf& draft_of : for_all) {
       if (auto written = FirstProven(draft_of)) return written;
     }
-    // The shorter one of these, unless lists say as much.
+    // The shorter of these, unless lists are about as short.
     const Draft list = DraftList(written_);
+    if (IsWished(options_.stop)) return Proven(list);
     std::vector<std::pair<int64_t, DraftOf>> by_rank;
     const std::vector<DraftOf> for_ranks = {DraftRankPhases, timetable(true, true),
                                             timetable(true, false)};
@@ -143,9 +144,10 @@ class ScheduleWriter {
  private:
   using DraftOf = std::function<std::optional<Draft>(const Written& written, bool grows)>;
 
-  // For as many microbatches as can be.
+  // Prefers a draft for more microbatches.
   std::optional<WrittenSchedule> FirstProven(const DraftOf& draft_of) const {
     for (const bool grows : {true, false}) {
+      if (IsWished(options_.stop)) return std::nullopt;
       const auto draft = draft_of(written_, grows);
       if (!draft) continue;
       if (auto written = Proven(*draft)) return written;
@@ -153,8 +155,7 @@ class ScheduleWriter {
     return std::nullopt;
   }
 
-  // The draft's text, if it gives the plan, and for the largest class of microbatches that it is
-  // found right for.
+  // The draft's text, if it gives the plan, for the largest class of microbatches found right.
   std::optional<WrittenSchedule> Proven(const Draft& draft) const {
     MicrobatchClass microbatches;
     if (draft.step > 0) {
@@ -172,7 +173,7 @@ class ScheduleWriter {
     return WrittenSchedule{*text, draft.form, microbatches.step, microbatches.least};
   }
 
-  // The plan's microbatches and those around it for which the draft gives plans that pass the
+  // The class of microbatches around the plan's for which the draft gives plans that pass the
   // check, and the orders of `others`.
   std::optional<MicrobatchClass> HoldsFor(const Draft& draft) const {
     const int64_t parts = written_.stages.parts;
@@ -185,6 +186,7 @@ class ScheduleWriter {
     Diagnostics diagnostics;
     const auto file = Parse(source, &diagnostics);
     const auto passes = [&](int64_t microbatches) {
+      if (IsWished(options_.stop)) return false;
       const auto plan = PlanOfText(*file, plan_.ranks(), microbatches);
       return plan && PassesCheck(*plan, options_.limits);
     };
@@ -238,7 +240,7 @@ class ScheduleWriter {
     return lines;
   }
 
-  // Formatted; nothing if it does not parse.
+  // The formatted text; nothing if it does not parse.
   std::optional<std::string> TextOf(const Draft& draft, MicrobatchClass microbatches) const {
     std::vector<std::string> lines;
     for (const std::string& line : options_.header) {

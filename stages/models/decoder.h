@@ -29,11 +29,11 @@ namespace stringline {
 struct DecoderShape {
   int layers = 0;
   int width = 0;
-  int heads = 0;    // of queries
+  int heads = 0;    // for queries
   int context = 0;  // tokens per sequence
   int vocabulary = 256;
   int microbatch = 0;  // sequences per microbatch
-  int kv_heads = 0;    // of keys, and of values; divides heads
+  int kv_heads = 0;    // for keys, and for values; divides heads
   int head_dim = 0;    // channels of a head, even; heads * head_dim need not be the width
   int hidden = 0;      // channels of gate, and of up; 0 if no layer is dense
   double rope_theta = 1e4;
@@ -44,23 +44,23 @@ struct DecoderShape {
   bool tied = false;  // the head's weight is the embedding's (Param::tied_to)
   MoeShape moe;
 
-  int64_t tokens() const { return int64_t{microbatch} * context; }        // of one microbatch
+  int64_t tokens() const { return int64_t{microbatch} * context; }        // per microbatch
   int64_t packed_heads() const { return heads + 2 * int64_t{kv_heads}; }  // in a row of qkv
   friend bool operator==(const DecoderShape&, const DecoderShape&) = default;
 };
 
-// InvalidArgument for numbers that are no model: a size below 1 or above 2^20, heads that do not
-// share out the keys, an odd head_dim, a theta below 1, a microbatch whose activations would pass
-// 2^31 elements; more choices than experts, groups that do not divide the experts, and the like.
+// InvalidArgument for impossible numbers: a size below 1 or above 2^20, heads that do not share out
+// the keys, an odd head_dim, a theta below 1, a microbatch whose activations would pass 2^31
+// elements; more choices than experts, groups that do not divide the experts, and the like.
 absl::Status CheckShape(const DecoderShape& shape);
 
 // Number of the model's parameters; tied ones count once.
 int64_t CountParams(const DecoderShape& shape);
 
-// Of a layer: the mean over dense ones and those with experts.
+// `layer` is the mean over dense layers and layers with experts.
 ModelWork WorkOf(const DecoderShape& shape);
 
-// Builds one stage's forward graph.
+// Builds a stage's forward graph.
 class DecoderStage : public StageBuilder {
  public:
   // `shape` outlives the object.
@@ -84,10 +84,10 @@ class DecoderStage : public StageBuilder {
   // the width with `name`.down.weight, added to the residual.
   ValueId Mlp(ValueId x, const std::string& name, int64_t hidden, ValueId residual,
               const std::string& result);
-  // The product that ends a residual branch, and the sum with what went around it.
+  // The product at the end of a residual branch, and the sum with the residual.
   ValueId EndBranch(ValueId x, const std::string& name, ValueId residual,
                     const std::string& result);
-  // Of a weight that ends a residual branch.
+  // The stddev of a weight at the end of a residual branch.
   float EndStddev() const;
 
   const DecoderShape& shape_;

@@ -27,7 +27,7 @@ class GptStage : public StageBuilder {
  private:
   ValueId Norm(ValueId x, const std::string& name);
   ValueId Linear(ValueId x, const std::string& name, int64_t out);
-  // The product that ends a residual branch, and the sum with what went around it.
+  // The product at the end of a residual branch, and the sum with the residual.
   ValueId EndBranch(ValueId x, const std::string& name, ValueId residual,
                     const std::string& result);
 

@@ -29,12 +29,12 @@ struct GptShape {
   int microbatch = 0;  // sequences per microbatch
   bool tied = false;   // the head's weight is the embedding's (Param::tied_to)
 
-  int64_t tokens() const { return int64_t{microbatch} * context; }  // of one microbatch
+  int64_t tokens() const { return int64_t{microbatch} * context; }  // per microbatch
   friend bool operator==(const GptShape&, const GptShape&) = default;
 };
 
-// InvalidArgument for numbers that are no model: a size below 1 or above 2^20, a width that the
-// heads do not divide, a microbatch whose activations would pass 2^31 elements.
+// InvalidArgument for impossible numbers: a size below 1 or above 2^20, a width that the heads do
+// not divide, a microbatch whose activations would pass 2^31 elements.
 absl::Status CheckShape(const GptShape& shape);
 
 // Number of the model's parameters; tied ones count once.
@@ -42,8 +42,8 @@ int64_t CountParams(const GptShape& shape);
 
 ModelWork WorkOf(const GptShape& shape);
 
-// One program per element of `layers_per_stage` (layers.h); {shape.layers} gives the whole model as
-// one stage. A stage's input is tokens I32 (microbatch, context) for the first one, otherwise
+// A program per element of `layers_per_stage` (layers.h); {shape.layers} gives the whole model as
+// one stage. The first stage's input is tokens I32 (microbatch, context), other stages'
 // options.dtype (microbatch, context, width); the target is I32 (microbatch, context).
 absl::StatusOr<std::vector<StageProgram>> BuildGptStages(const GptShape& shape,
                                                          const std::vector<int>& layers_per_stage,

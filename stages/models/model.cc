@@ -46,6 +46,12 @@ int64_t AnyShape::tokens() const {
   return std::visit([](const auto& shape) { return shape.tokens(); }, family);
 }
 
+const std::string* AnyShape::GivenFile(const std::string& name) const {
+  if (given == nullptr) return nullptr;
+  const auto found = given->files.find(name);
+  return found == given->files.end() ? nullptr : &found->second;
+}
+
 AnyShape AnyShape::WithLayers(int layers) const {
   AnyShape changed = *this;
   std::visit([layers](auto& shape) { shape.layers = layers; }, changed.family);

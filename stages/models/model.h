@@ -1,11 +1,14 @@
-// A model of any family, as whoever cuts, counts and runs models sees it.
+// A model of any family, for code that cuts, counts and runs models.
 //
-// A family is an alternative of AnyShape: a shape struct with CheckShape, CountParams, WorkOf and
-// a function that builds its stages, in a file of its own. It has the members layers, width,
-// context, vocabulary, microbatch, tied and tokens().
+// A family is an alternative of AnyShape: a shape struct with CheckShape, CountParams, WorkOf and a
+// function that builds its stages, in its own file. It has the members layers, width, context,
+// vocabulary, microbatch, tied and tokens().
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -17,10 +20,18 @@
 
 namespace stringline {
 
+// Parts of a folder that no training changes: they are saved as they came.
+struct GivenFolder {
+  std::map<std::string, std::string> files;  // texts by name: "config.json"
+  // The table of positions, where it has more rows than sequences have tokens; else empty.
+  std::vector<float> positions;
+};
+
 struct AnyShape {
   std::variant<GptShape, DecoderShape, RaisedShape> family;
-  // Of activations and of the weights of products: F32 or BF16 (BuildOptions::dtype).
+  // The type of activations and of the weights of products: F32 or BF16 (BuildOptions::dtype).
   DType dtype = DType::kF32;
+  std::shared_ptr<const GivenFolder> given;  // the folder from which the model came; null: none
 
   AnyShape() = default;
   AnyShape(const GptShape& shape) : family(shape) {}      // NOLINT: every shape is a model
@@ -32,25 +43,28 @@ struct AnyShape {
   int context() const;  // tokens per sequence
   int vocabulary() const;
   int microbatch() const;  // sequences per microbatch
-  int64_t tokens() const;  // of one microbatch
+  int64_t tokens() const;  // per microbatch
+
+  // The text of a file of the folder from which the model came, or null.
+  const std::string* GivenFile(const std::string& name) const;
 
   // The same model with another number of layers; of a raised one that is no model.
   AnyShape WithLayers(int layers) const;
   AnyShape WithMicrobatch(int microbatch) const;
 };
 
-// "gpt", "llama", "moe": as `model.kind` of a run file names it; "export" for a raised one.
+// "gpt", "llama", "moe": `model.kind` of a run file; "export" for a raised model.
 const char* KindOf(const AnyShape& shape);
 
-// As each family's own.
+// Dispatch to the function of the family.
 absl::Status CheckShape(const AnyShape& shape);
 int64_t CountParams(const AnyShape& shape);
 ModelWork WorkOf(const AnyShape& shape);
 
-// One program per element of `layers_per_stage` (layers.h); {shape.layers()} gives the whole model
-// as one stage. A stage's input is tokens I32 (microbatch, context) for the first one, otherwise
-// shape.dtype (microbatch, context, width); the target is I32 (microbatch, context). It is the
-// shape's dtype that counts, not that of `options`.
+// A program per element of `layers_per_stage` (layers.h); {shape.layers()} gives the whole model as
+// one stage. The first stage's input is tokens I32 (microbatch, context), other stages' shape.dtype
+// (microbatch, context, width); the target is I32 (microbatch, context). The shape's dtype counts,
+// not that of `options`.
 absl::StatusOr<std::vector<StageProgram>> BuildModelStages(const AnyShape& shape,
                                                            const std::vector<int>& layers_per_stage,
                                                            const BuildOptions& options = {});

@@ -1,6 +1,6 @@
-// First what sizes are allowed and what they cost; then a layer, op by op: route, plan, dispatch,
-// the products by expert, combine, sum. Counts of rows are known only when it runs, so shapes have
-// the most rows that may come.
+// First the allowed sizes and their costs; then a layer, op by op: route, plan, dispatch, the
+// products by expert, combine, sum. Counts of rows are known only at run time, so shapes have the
+// largest possible number of rows.
 #include "stages/models/moe.h"
 
 #include <algorithm>
@@ -110,11 +110,11 @@ ValueId MoeStage::MlpHalf(ValueId x, int layer, const std::string& name) {
 
 MoeStage::Routed MoeStage::Route(ValueId h, const std::string& name) {
   const MoeShape& moe = shape_.moe;
-  // Who is chosen must not hang on a few bits.
+  // Route in fp32: rounding in bf16 would change which experts are chosen.
   const bool wide = builder_.TypeOf(h).dtype == DType::kF32;
   if (!wide) h = builder_.Append(Op::kCast, {h}, {32}, name + "router.input");
   const ValueId logits = Linear(h, name + "router", moe.experts);
-  params_.back().eager = true;  // small, and a long time to keep what it is made of
+  params_.back().eager = true;  // small, and its sources would have to be kept long
   ValueId bias;
   if (moe.balance_rate == 0) {
     bias = builder_.Append(Op::kConstant, {}, {0}, name + "router.no_bias");

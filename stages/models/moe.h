@@ -2,15 +2,15 @@
 // many small ones (Mixtral, Qwen2-MoE and Qwen3-MoE, DeepSeek-V2 and V3):
 //
 //   h    = norm(x)
-//   x   += down(silu(gate) up) of the shared expert's gate_up(h), if there is one
+//   x   += down(silu(gate) up) of the shared expert's gate_up(h), if the model has one
 //   x   += sum over k of weight_k down_k(silu(gate) up), gate and up of gate_up_k(h)
 //
 // with the K experts and their weights from route (ops.def) of router(h). The weight is applied
-// before `down`, so that what the experts give need not be kept for its gradient.
+// before `down`, so the experts' results need not be kept for its gradient.
 //
-// The experts are shared out over `expert_ranks` ranks, each of which runs the same program on a
-// microbatch of its own: rows go to the rank of their expert and back. What their experts hold is
-// shared (Param::expert), all else is alike on all of them.
+// The experts are shared out over `expert_ranks` ranks, each of which runs the same program on its
+// own microbatch: rows go to the rank of their expert and back. Parameters of experts are shared
+// (Param::expert), all others are equal on all of these ranks.
 //
 // Parameters: router.weight (E,C), router.bias (E) if balance_rate is not 0, experts.gate_up.weight
 // (e,2F,C), experts.down.weight (e,C,F), and shared.gate_up.weight, shared.down.weight as those of
@@ -27,23 +27,23 @@
 
 namespace stringline {
 
-// What CheckShape of a decoder says of its experts.
+// The part of a decoder's CheckShape for its experts.
 absl::Status CheckMoe(const DecoderShape& shape);
 
-// InvalidArgument if the experts cannot be shared out among so many ranks, or if the rows that one
-// of them may receive would pass 2^31 elements.
+// InvalidArgument if the experts cannot be shared out among so many ranks, or if the rows that a
+// rank may receive would pass 2^31 elements.
 absl::Status CheckExpertRanks(const DecoderShape& shape, int expert_ranks);
 
-// How many rows an expert takes of one microbatch of a rank, at most: a share of `capacity` times
-// what it had if all were chosen alike, rounded up; without a capacity all that choose it.
+// The most rows that an expert takes of a rank's microbatch: `capacity` times its rows under an
+// even choice, rounded up; without a capacity all tokens.
 int64_t RowsPerExpert(const DecoderShape& shape);
 
-// The most rows that the experts of one rank can receive of a microbatch of every rank.
+// The most rows that the experts of a rank can receive from a microbatch of every rank.
 int64_t RowsPerRank(const DecoderShape& shape, int expert_ranks);
 
-// Parameters of one layer's router and experts, all ranks together.
+// Parameters of a layer's router and experts, all ranks together.
 int64_t CountMoeParams(const DecoderShape& shape);
-// Multiplications and additions of them per token.
+// Their multiplications and additions per token.
 double MoeWorkPerToken(const DecoderShape& shape);
 
 class MoeStage : public DecoderStage {
@@ -58,7 +58,7 @@ class MoeStage : public DecoderStage {
   struct Routed {
     ValueId weight, choice;
   };
-  // Rows on their way: `order` on the way out of here, the others on the way between ranks.
+  // Rows on their way: `order` within the rank, the others between ranks.
   struct Way {
     ValueId order, counts, received;
   };
@@ -69,7 +69,7 @@ class MoeStage : public DecoderStage {
   ValueId ExpertWeights(const std::string& name, int64_t rows, int64_t columns, float stddev);
 
   const int expert_ranks_;
-  int moe_layers_ = 0;  // of this stage, so far
+  int moe_layers_ = 0;  // in this stage, so far
 };
 
 }  // namespace stringline

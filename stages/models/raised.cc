@@ -1,6 +1,6 @@
-// A stage is a stretch of the whole graph's nodes, appended once more to a builder of its own: what
-// comes in has the run's types, what a node gives follows from the shape rules. A parameter becomes
-// the stage's when the first node reads it.
+// A stage is a stretch of the whole graph's nodes, appended to its own builder: incoming values
+// have the run's types, and the shape rules give the types of results. A parameter becomes the
+// stage's when the first node reads it.
 #include "stages/models/raised.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ const Port& InputOf(const Graph& graph, Role role) {
                        [role](const Port& port) { return port.role == role; });
 }
 
-// What norms scale and shift by is F32 whatever the activations are.
+// Scales and shifts of norms are F32 whatever the type of activations.
 bool ScalesNorm(Op op, size_t input) {
   return input > 0 && (op == Op::kLayerNorm || op == Op::kRmsNorm || op == Op::kHeadNorm);
 }
@@ -95,7 +95,7 @@ class RaisedStage : public StageBuilder {
   std::vector<ValueId> values_;  // by value of the whole graph: the stage's
 };
 
-// Additions and multiplications of a node, were its rows as many as `tokens`.
+// Additions and multiplications of a node with `tokens` rows.
 double WorkOfNode(const Graph& graph, const Node& node, const RaisedShape& shape) {
   const auto tokens = static_cast<double>(shape.tokens());
   const std::vector<int64_t>& result = graph.values[node.outputs.front()].type.shape;

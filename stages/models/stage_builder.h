@@ -1,8 +1,8 @@
-// What the models have in common: how one stage's forward graph is built, and its parameters.
+// The common part of the models: the construction of a stage's forward graph, and its parameters.
 //
-// A family is a class that says what an embedding, a layer and a loss are made of; BuildPrograms
-// puts them together, cut as it is told. A layer's parameters carry its number in the whole model,
-// so that neither their names nor their first values depend on the cut.
+// A family is a class that defines an embedding, a layer and a loss; BuildPrograms puts them
+// together, cut as requested. A layer's parameters carry its number in the whole model, so neither
+// their names nor their first values depend on the cut.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,16 @@ struct ModelWork {
   double head = 0;
 };
 
-// How stages are made of a model, whatever its family.
+// Options for building the stages of any family.
 struct BuildOptions {
   int expert_ranks = 1;  // ranks that share out the experts (models/moe.h)
   RecomputePolicy recompute;
-  // Of activations and of the weights, tables and biases of products: F32 or BF16. What norms scale
-  // by and routers are F32.
+  // The type of activations and of the weights, tables and biases of products: F32 or BF16. Scales
+  // of norms and routers are F32.
   DType dtype = DType::kF32;
 };
 
-// Builds one stage's forward graph.
+// Builds a stage's forward graph.
 class StageBuilder {
  public:
   // Activations are of `dtype` (microbatch, context, width), tokens I32 (microbatch, context).
@@ -44,11 +44,11 @@ class StageBuilder {
   StageBuilder(const StageBuilder&) = delete;
   StageBuilder& operator=(const StageBuilder&) = delete;
 
-  virtual ValueId Embed() = 0;                      // of the first stage: from tokens
+  virtual ValueId Embed() = 0;                      // on the first stage: from tokens
   virtual ValueId Layer(ValueId x, int layer) = 0;  // `layer` counts in the whole model
-  virtual void Loss(ValueId x) = 0;                 // of the last stage
+  virtual void Loss(ValueId x) = 0;                 // on the last stage
 
-  ValueId Receive();  // of the other stages: what comes in
+  ValueId Receive();  // on the other stages: the incoming activation
   void Send(ValueId x) { builder_.Output(Role::kOutput, 0, x); }
   // Recomputing may begin anew at x: a layer's input.
   void Checkpoint(ValueId x) { AddOutput(Role::kSaved, checkpoints_++, x); }
@@ -58,14 +58,14 @@ class StageBuilder {
   ValueId AddParam(Param param);
   // An output beside the result, as ForwardStage has them.
   void AddOutput(Role role, int index, ValueId value) { beside_.push_back({role, index, value}); }
-  // Weights (rows, columns) of activations, normal with `stddev`, that decay.
+  // Weights (rows, columns) of activations, normal with `stddev`, with weight decay.
   ValueId Matrix(const std::string& name, int64_t rows, int64_t columns, float stddev) {
     return Matrix(name, {dtype_, {rows, columns}}, stddev);
   }
   ValueId Matrix(const std::string& name, Type type, float stddev);
-  // Zeros that a product begins with.
+  // Zeros, the initial bias of a product.
   ValueId Bias(const std::string& name, int64_t size);
-  // F32: what norms scale by and shift by, and a router's bias.
+  // F32: scales and shifts of norms, and a router's bias.
   ValueId Vector(const std::string& name, int64_t size, Init init);
   // Adds `embedding.weight` (vocabulary, width) and looks the tokens up in it.
   ValueId EmbedTokens(int64_t vocabulary, float stddev);
@@ -86,10 +86,10 @@ class StageBuilder {
   int checkpoints_ = 0;
 };
 
-// InvalidArgument, for a model without experts, if there are several ranks to share them out.
+// InvalidArgument for a model without experts and several ranks to share them out.
 absl::Status CheckNotShared(int expert_ranks);
 
-// One program per element of `layers_per_stage` (layers.h); `make` gives a fresh builder for each.
+// A program per element of `layers_per_stage` (layers.h); `make` gives a fresh builder for each.
 // InvalidArgument if the numbers do not add up to `layers`, or `recompute` is of other stages.
 absl::StatusOr<std::vector<StageProgram>> BuildPrograms(
     int layers, const std::vector<int>& layers_per_stage, const RecomputePolicy& recompute,

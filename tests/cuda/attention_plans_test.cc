@@ -1,6 +1,6 @@
-// Plans of attention for an H100 that is not here: cuDNN itself chooses, compiles and sizes them,
-// for every model of examples/ and of the tests and for some large ones. Beside the stand-ins for
-// the driver, the runtime and cuBLASLt.
+// Plans of attention for an absent H100: cuDNN itself chooses, compiles and sizes them, for every
+// model of examples/ and of the tests and for some large ones. Linked with the stand-ins for the
+// driver, the runtime and cuBLASLt.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "executor/cuda/cuda_kernels.h"
+#include "executor/cuda/backend/cuda_kernels.h"
 #include "executor/cuda/cudnn_attention.h"
-#include "executor/run_config.h"
+#include "executor/run/run_config.h"
 #include "gtest/gtest.h"
 #include "stages/models/model.h"
 #include "stages/ops.h"
@@ -39,8 +39,8 @@ absl::StatusOr<std::unique_ptr<AttentionLibrary>> Library() { return CudnnAttent
 
 class AttentionPlansTest : public testing::Test {
  protected:
-  // The libraries lie where they were when this was configured. They find no others of the name
-  // once they are loaded.
+  // The libraries are opened where the configuration found them. Once loaded, no others of the same
+  // name are found.
   static void SetUpTestSuite() {
     void* opened = nullptr;
     for (const char* const library : {STRINGLINE_NVRTC_LIBRARY, STRINGLINE_CUDNN_LIBRARY}) {
@@ -66,7 +66,7 @@ class AttentionPlansTest : public testing::Test {
   std::unique_ptr<AttentionLibrary> library_;
 };
 
-// What a model's programs have of attention; all layers of a model are alike.
+// The attention problems in a model's programs; all layers of a model are alike.
 std::set<AttentionProblem> ProblemsOf(const AnyShape& shape) {
   const auto stages = BuildModelStages(shape.WithLayers(1), {1});
   EXPECT_TRUE(stages.ok()) << stages.status();
@@ -129,9 +129,9 @@ std::set<AttentionProblem> AllProblems() {
   return problems;
 }
 
-// Of a gradient, to the last 1024: all dS in bf16, in whole tiles; a float a row; and where keys
-// serve several queries, the gradients of keys and values for each of these. Of attention itself
-// next to nothing.
+// Bounds on a gradient's workspace, to the last 1024: all dS in bf16, in whole tiles; a float per
+// row; and if keys serve several queries, the gradients of keys and values for each of these.
+// Attention itself needs almost none.
 int64_t MostBytes(const AttentionProblem& p) {
   if (!p.gradient) return 1024;
   const int64_t rows = p.batch * p.heads * p.positions;
@@ -155,12 +155,12 @@ TEST_F(AttentionPlansTest, EveryModelHasOneOrCannot) {
     ++with_plan;
     EXPECT_EQ((*plan)->problem, problem);
     EXPECT_LE((*plan)->workspace_bytes, MostBytes(problem));
-    // A gradient that adds atomically takes less, and so does later cuDNN's that does not.
+    // A gradient with atomic additions takes less, and so does a later cuDNN's without.
     if (problem.gradient && version_ < 92500) {
       EXPECT_GE((*plan)->workspace_bytes,
                 2 * problem.batch * problem.heads * problem.positions * problem.positions);
     }
-    // It is chosen once.
+    // The plan is chosen once.
     EXPECT_EQ(library_->Choose(problem).value(), *plan);
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
@@ -169,7 +169,7 @@ TEST_F(AttentionPlansTest, EveryModelHasOneOrCannot) {
   EXPECT_LE(with_plan, 24) << "they take about half a second each";
 }
 
-// A graph of one node, with what goes through a stage in bf16.
+// A graph of one node, with activations in bf16.
 Graph OneNode(const AttentionProblem& p) {
   const Type qkv = {DType::kBF16, {p.batch, p.positions, (p.heads + 2 * p.kv_heads) * p.size}};
   Node node = {Op::kAttention, {0}, {}, {double(p.heads), double(p.kv_heads)}};
@@ -193,7 +193,8 @@ Graph OneNode(const AttentionProblem& p) {
   return graph;
 }
 
-// The memory plan takes what a ready node asks for; where there is no plan, what our own asks for.
+// The memory plan takes a node's workspace from the library's plan, or from our own kernel without
+// one.
 TEST_F(AttentionPlansTest, AreWhatNodesInBf16AskMemoryFor) {
   auto device = CudaDevice::Make();
   ASSERT_TRUE(device.ok()) << device.status();
@@ -224,7 +225,7 @@ TEST_F(AttentionPlansTest, AreWhatNodesInBf16AskMemoryFor) {
   }
 }
 
-// One position: cuDNN has attention, and no gradient of it.
+// One position: cuDNN has attention, but no gradient of it.
 TEST_F(AttentionPlansTest, RefusalsAreKept) {
   EXPECT_TRUE(library_->Choose({false, 1, 1, 3, 3, 32}).ok());
   for (int i = 0; i < 2; ++i) {

@@ -1,11 +1,11 @@
-// Groups that copy on a GPU: the contract of groups, in every order of the stand-in, and what
-// happens where members disagree.
+// Groups that copy on a GPU: the contract of groups, in every order of the stand-in, and the errors
+// of members in disagreement.
 #include <algorithm>
 #include <deque>
 #include <memory>
 #include <vector>
 
-#include "executor/copies/group.h"
+#include "executor/cuda/copies/group.h"
 #include "gtest/gtest.h"
 #include "tests/cuda/host_work.h"
 #include "tests/cuda/standin/standin.h"
@@ -14,7 +14,7 @@
 namespace stringline {
 namespace {
 
-// All members are of this process.
+// All members belong to this process.
 GroupMachine NewMachine(int count) {
   auto device = *CudaDevice::Make();
   GroupMachine machine;
@@ -50,7 +50,7 @@ TEST_P(CopyGroupTest, CallsSayWhenTheyEnded) {
   std::vector<WorkTimes> after(count());
   std::vector<int64_t> ended_ns(count(), 0);
   for (int m = 0; m < count(); ++m) {
-    // Whoever comes last decides.
+    // The last to come determines the time.
     for (int i = 0; i < m; ++i) members.device().Launch(members.stream(m), host.Of([] {}));
     Call call = CallOf(CallKind::kAllReduce, 64, 0);
     call.from = call.to = members.Memory<float>(16);
@@ -95,7 +95,8 @@ TEST_F(CopyErrors, MessagesThatDifferAreNamed) {
             "a send of thing 3 (64 bytes) met a receive of thing 3 (60 bytes)");
 }
 
-// Members that send 1 and 2 rows, to whom they believe; `to` is what they are ready to receive.
+// Members that send 1 and 2 rows to the receivers in their counts; `to_counts` are the rows that
+// each expects.
 absl::Status RunRows(GroupMembers* members, const std::vector<int32_t> (&to_counts)[2],
                      int64_t room, const char* (&got)[2]) {
   for (int m = 0; m < 2; ++m) {
@@ -135,7 +136,7 @@ TEST_F(CopyErrors, CountsThatDoNotAgreeAreAnError) {
   EXPECT_EQ(got[0][0], -1);
 }
 
-// The next call is fine, the one after it is not; what is told is the first fault.
+// The next call is correct, the call after it is not; the first fault is reported.
 TEST_F(CopyErrors, AFaultIsNotForgottenByTheNextCall) {
   GroupMembers members(NewMachine(1), 1);
   for (const int32_t expected : {2, 1, 3}) {
@@ -171,8 +172,8 @@ TEST_F(CopyErrors, TooManyMembersAreRefused) {
             "possible");
 }
 
-// A whole step of everything: from the first call to the last, each fails once, and is told as one
-// status that names it; nothing hangs, and all is given back.
+// A whole step with every kind of call: from the first CUDA call to the last, each fails once; the
+// error is a single status that names the call, no wait hangs, and all resources are freed.
 TEST_F(CopyErrors, WhicheverCallFailsThereIsOneClearStatus) {
   const auto run = [](absl::Status* status) {
     auto made = CudaDevice::Make();
@@ -215,7 +216,7 @@ TEST_F(CopyErrors, WhicheverCallFailsThereIsOneClearStatus) {
       }
     }
     *status = device.Synchronize();
-    // A device that failed stays so, and does not come to an end twice.
+    // A failed device keeps its error, and ends only once.
     if (!status->ok()) {
       EXPECT_EQ(device.Synchronize(), *status);
     }
@@ -232,7 +233,7 @@ TEST_F(CopyErrors, WhicheverCallFailsThereIsOneClearStatus) {
         break;
       }
       const std::string call = standin_failed_call();
-      // What only clears up may fail unheard.
+      // Only calls that clean up may fail without an error.
       if (status.ok()) {
         EXPECT_TRUE(call == "cudaFree" || call == "cudaFreeHost" || call == "cudaEventDestroy" ||
                     call == "cudaStreamDestroy" || call == "cudaStreamQuery" ||

@@ -1,4 +1,4 @@
-// The stand-in for cuBLASLt itself: does it refuse what the library refuses?
+// The stand-in for cuBLASLt itself: it refuses the misuse that the library refuses.
 #include "tests/cuda/standin/cublas_standin.h"
 
 #include <cublasLt.h>
@@ -14,7 +14,7 @@ namespace {
 #define EXPECT_CUBLAS(expected, call) \
   EXPECT_STREQ(cublasLtGetStatusName(expected), cublasLtGetStatusName(call))
 
-// D (4,3) = A (4,64) B (64,3): it wants a workspace. Tests change a part of it.
+// D (4,3) = A (4,64) B (64,3), with a workspace. Tests change a part of the problem.
 class CublasStandIn : public testing::Test {
  protected:
   void SetUp() override {
@@ -117,7 +117,7 @@ TEST_F(CublasStandIn, RefusesWhatItDoesNotKnow) {
   EXPECT_CUBLAS(CUBLAS_STATUS_SUCCESS,
                 Set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t{CUBLASLT_EPILOGUE_GELU}));
   EXPECT_CUBLAS(CUBLAS_STATUS_NOT_SUPPORTED, Search());
-  operation = {};  // never set up
+  operation = {};  // never initialised
   EXPECT_CUBLAS(CUBLAS_STATUS_INVALID_VALUE, Search());
   EXPECT_CUBLAS(CUBLAS_STATUS_SUCCESS,
                 cublasLtMatmulDescInit(&operation, CUBLAS_COMPUTE_32F_FAST_TF32, CUDA_R_32F));
@@ -143,13 +143,13 @@ TEST_F(CublasStandIn, RefusesPointersThatWouldNotDo) {
   workspace = good_workspace + 4;
   refused(CUBLAS_STATUS_INVALID_VALUE);
   workspace = good_a;
-  refused(CUBLAS_STATUS_EXECUTION_FAILED);  // it overlaps A
+  refused(CUBLAS_STATUS_EXECUTION_FAILED);  // overlaps A
   workspace = good_workspace;
   a = nullptr;
   refused(CUBLAS_STATUS_INVALID_VALUE);
-  a = good_a + 4;  // not as well aligned as was promised
+  a = good_a + 4;  // less aligned than promised
   refused(CUBLAS_STATUS_INVALID_VALUE);
-  a = good_a + 64;  // so that its end is beyond that of its memory
+  a = good_a + 64;  // the end of A lies beyond its memory
   refused(CUBLAS_STATUS_EXECUTION_FAILED);
   a = good_a;
   alignas(256) float host[12];
@@ -160,7 +160,7 @@ TEST_F(CublasStandIn, RefusesPointersThatWouldNotDo) {
   d = good_d;
   EXPECT_EQ(standin_cublas_products(), 0);
   EXPECT_CUBLAS(CUBLAS_STATUS_SUCCESS, Multiply());
-  // A bias that is announced has to be there.
+  // An announced bias must be given.
   EXPECT_CUBLAS(CUBLAS_STATUS_SUCCESS,
                 Set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t{CUBLASLT_EPILOGUE_BIAS}));
   EXPECT_CUBLAS(CUBLAS_STATUS_SUCCESS, Search());

@@ -1,15 +1,15 @@
-// Nothing is allocated during a step on the CUDA device, issued or replayed, nor by a product.
-// Counts every `operator new` of this binary that is not the stand-in's.
+// Steps on the CUDA device, issued or replayed, allocate no memory, and neither do products. Counts
+// every `operator new` of this binary except the stand-in's.
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "executor/copies/group.h"
-#include "executor/cuda/cuda_backend.h"
+#include "executor/cuda/backend/cuda_backend.h"
+#include "executor/cuda/copies/group.h"
 #include "executor/cuda/products.h"
-#include "executor/interpreter.h"
-#include "executor/recorder.h"
-#include "executor/trainer.h"
+#include "executor/engine/interpreter.h"
+#include "executor/engine/recorder.h"
+#include "executor/training/trainer.h"
 #include "gtest/gtest.h"
 #include "tests/counted_new.h"
 #include "tests/cuda/standin/cublas_standin.h"
@@ -34,7 +34,7 @@ TEST(CudaAllocation, AStepAllocatesNothing) {
     Recorder recorder(plan);
     const auto step = Interpreter::Make(plan, &work, device->get(), &groups, &recorder);
     ASSERT_TRUE(step.ok()) << step.status();
-    // Beside it, collectives of all kinds between two ranks.
+    // Beside the step, collectives of all kinds between two ranks.
     Group* const group = groups.New({0, 1});
     auto* const memory = static_cast<char*>(*(*device)->Allocate(8192));
     const auto* const counts = reinterpret_cast<int32_t*>(memory + 6144);
@@ -98,7 +98,7 @@ TEST(CudaAllocation, ATrainingStepAllocatesNothing) {
   }
 }
 
-// Nor where attention is our own kernel, and the update writes working copies.
+// The same with our own kernel for attention, and an update that writes working copies.
 TEST(CudaAllocation, ATrainingStepInBf16AllocatesNothing) {
   standin_reset(1);
   standin_cublas_reset();

@@ -1,5 +1,5 @@
-// Ops in bf16 through the CUDA backend's kernels, played by the host, against the CPU's kernels in
-// float32 for the same numbers: what comes out in bf16 has been rounded once.
+// Ops in bf16 through the CUDA backend's kernels, run by the host, against the CPU's kernels in
+// float32 for the same numbers: results in bf16 are rounded once.
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -9,7 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "executor/bf16.h"
+#include "executor/engine/bf16.h"
 #include "gtest/gtest.h"
 #include "stages/ops.h"
 #include "tests/cuda/cuda_op_cases.h"
@@ -19,7 +19,7 @@ namespace {
 
 using cpu::Array;
 
-// Half a step of bf16 from what float32 gives, and float32's own rounding.
+// Within half a step of bf16 of the result in float32, plus float32's own rounding.
 void ExpectRounded(const Array& seen, const Array& expected) {
   const bool bf16 = seen.type.dtype == DType::kBF16;
   const Array wide = bf16 ? InF32(seen) : seen;
@@ -55,7 +55,7 @@ TEST_F(CudaBf16Test, EveryOpRoundsWhatFloat32Gives) {
       std::vector<Array> before = OutputsBefore(*c, accumulate, 7), seen;
       const absl::Status status = RunOnCuda(*c, before, accumulate, &seen);
       ASSERT_TRUE(status.ok()) << status;
-      // What cannot be added to in bf16 is overwritten.
+      // Outputs in bf16, which cannot be added to, are overwritten.
       bool adds = accumulate;
       std::vector<Array> added;
       for (const Array& output : before) {
@@ -81,7 +81,7 @@ TEST_F(CudaBf16Test, EveryOpRoundsWhatFloat32Gives) {
             "gather_weights scatter_weights all_to_all_counts ");
 }
 
-// Both ways, and to the type that it is already.
+// Both ways, and to the same type.
 TEST_F(CudaBf16Test, CastsAreExactOrRoundToTheNearest) {
   const Array x = Random({3, 70});
   for (const Array& from : {x, InBf16(x)}) {
@@ -98,7 +98,7 @@ TEST_F(CudaBf16Test, CastsAreExactOrRoundToTheNearest) {
   }
 }
 
-// A library that has attention for heads of four channels, and notes what it is asked to run.
+// A library with attention for heads of four channels, which records its runs.
 struct NotedRun {
   cuda::AttentionProblem problem = {};
   cuda::AttentionRun run = {};
@@ -145,7 +145,7 @@ TEST_F(CudaBf16Test, AttentionIsTheLibrarysWhereItHasOne) {
     ASSERT_TRUE(RunOnCuda(c, OutputsBefore(c, false, 1), false, &seen, MakeNoting).ok());
     if (size == 4) ++by_library;
     ASSERT_EQ(noted.runs, by_library);
-    // Nobody has written what the library did not.
+    // Outputs are written by the library alone.
     EXPECT_EQ(std::isnan(FromBf16(seen[0].bf16()[0])), size == 4);
     if (size != 4) continue;
     EXPECT_EQ(noted.problem, (cuda::AttentionProblem{gradient, qkv[0], qkv[1], heads, keys, size}));
@@ -156,21 +156,21 @@ TEST_F(CudaBf16Test, AttentionIsTheLibrarysWhereItHasOne) {
     EXPECT_EQ(noted.run.dqkv != nullptr, gradient);
     ASSERT_NE(noted.run.workspace, nullptr);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(noted.run.workspace) % 256, 0);
-    // In float32 nobody asks it.
+    // In float32 the library is not used.
     std::vector<Array> own;
     ASSERT_TRUE(RunOnCuda(any, OutputsBefore(any, false, 1), false, &own, MakeNoting).ok());
     EXPECT_EQ(noted.runs, by_library);
-    // What it says is the launch's error.
+    // Its error becomes the launch's.
     noted.status = absl::InternalError("no more");
     EXPECT_EQ(RunOnCuda(c, OutputsBefore(c, false, 1), false, &seen, MakeNoting),
               absl::InternalError(absl::StrCat("the launch of ", RowOf(c.op).name, ": no more")));
     noted.status = absl::OkStatus();
     by_library = noted.runs;
   }
-  EXPECT_EQ(by_library, 4);  // twice each
+  EXPECT_EQ(by_library, 4);  // two each
 }
 
-// Beside the stand-ins there is no GPU for cuDNN, or this was built without it.
+// Beside the stand-ins cuDNN finds no GPU, or this build is without cuDNN.
 TEST_F(CudaBf16Test, WithoutTheLibraryOurOwnKernelServes) {
   const absl::Status status = cuda::CudnnAttention().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);

@@ -1,5 +1,4 @@
-// A step as one graph: replays do what the step did, and where it cannot be captured it runs as
-// ever.
+// A step as one graph: replays have the step's effect, and a step without a capture runs as usual.
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,7 +12,7 @@
 namespace stringline {
 namespace {
 
-// Two streams of which the second waits for the first, and a number that says in which order.
+// Two streams, the second waiting for the first, and a record of their order.
 class CudaCapture : public testing::Test {
  protected:
   void SetUp() override {
@@ -38,7 +37,7 @@ class CudaCapture : public testing::Test {
   std::unique_ptr<CudaDevice> device_;
   HostWork host_;
   std::vector<int> order_;
-  int leaked_ = 0;  // by a call that failed
+  int leaked_ = 0;  // by a failed call
   Work first_ = host_.Of([this] { order_.push_back(1); });
   Work second_ = host_.Of([this] { order_.push_back(2); });
   StreamId streams_[2];
@@ -53,12 +52,12 @@ TEST_F(CudaCapture, ReplaysDoWhatTheStepDid) {
   const auto captured = device_->Capture();
   ASSERT_TRUE(captured.ok()) << captured.status();
   ASSERT_TRUE(device_->Synchronize().ok());
-  EXPECT_TRUE(order_.empty());  // it was captured and not run
+  EXPECT_TRUE(order_.empty());  // captured, but not run
   std::vector<int> expected;
   for (int i = 0; i < 4; ++i) {
     for (WorkTimes& times : times_) times = {};
     const int64_t before_ns = device_->NowNs();
-    // Steps that are issued and steps that are replayed, by turns.
+    // Issued and replayed steps by turns.
     if (i % 2 == 0) {
       device_->Replay(*captured);
     } else {
@@ -73,6 +72,14 @@ TEST_F(CudaCapture, ReplaysDoWhatTheStepDid) {
     EXPECT_NEAR(times_[1].start_ns - times_[0].end_ns, 0, kMs / 10);
     EXPECT_NEAR(times_[1].end_ns - times_[1].start_ns, kMs, kMs / 10);
   }
+}
+
+// Without this flag CUDA gives all nodes of a graph one priority, whatever their streams had.
+TEST_F(CudaCapture, NodesOfAGraphKeepThePrioritiesOfTheirStreams) {
+  Enqueue();
+  const auto captured = device_->Capture();
+  ASSERT_TRUE(captured.ok()) << captured.status();
+  EXPECT_EQ(standin_graph_flags(), uint64_t{cudaGraphInstantiateFlagUseNodePriority});
 }
 
 TEST_F(CudaCapture, WhatCannotBeCapturedRunsAsEver) {
@@ -90,7 +97,7 @@ TEST_F(CudaCapture, WhatCannotBeCapturedRunsAsEver) {
   EXPECT_EQ(order_, (std::vector<int>{1, 2}));
 }
 
-// In a capture CUDA refuses to wait for what is not part of it.
+// In a capture CUDA refuses to wait for events recorded outside it.
 TEST_F(CudaCapture, WhatEarlierStepsRecordedIsNotWaitedFor) {
   Enqueue();
   ASSERT_TRUE(device_->Synchronize().ok());
@@ -103,7 +110,7 @@ TEST_F(CudaCapture, WhatEarlierStepsRecordedIsNotWaitedFor) {
   EXPECT_EQ(order_, (std::vector<int>{1, 2, 2}));
 }
 
-// Streams that are left waiting for each other when the capture ends meet again afterwards.
+// Streams still waiting for each other when the capture ends meet again afterwards.
 TEST_F(CudaCapture, MeetingsBeginAnew) {
   int exchanges = 0;
   IssueMeeting meeting(2, &exchanges);
@@ -123,7 +130,7 @@ TEST_F(CudaCapture, MeetingsBeginAnew) {
   EXPECT_EQ(order_, (std::vector<int>{1, 2}));
 }
 
-// Whichever call of it fails, the step still runs, once.
+// A failure of any call of the capture leaves the step enqueued: it still runs, once.
 TEST_F(CudaCapture, AFailedCallOnlyEndsTheCapture) {
   int failures = 0;
   for (int n = 1;; ++n) {

@@ -1,12 +1,12 @@
-// A GPU that does not come to an end: what is said of it, and that nobody waits for it again.
+// A GPU whose work never ends: the error's text, and no further wait for the GPU.
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "executor/cuda/cuda_backend.h"
+#include "executor/cuda/backend/cuda_backend.h"
 #include "executor/cuda/device.h"
-#include "executor/trainer.h"
+#include "executor/training/trainer.h"
 #include "gtest/gtest.h"
 #include "stages/models/model.h"
 #include "tests/cuda/host_work.h"
@@ -25,7 +25,8 @@ LazyName NameIs(const char* name) {
           name, 0};
 }
 
-// One stream does two things, after another that has ended then; a third waits for it.
+// One stream does two ops, after another stream's op, which has ended; a third waits for the
+// second.
 class Deadline : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -40,7 +41,7 @@ class Deadline : public testing::TestWithParam<bool> {
     first_ = device_->NewEvent({});
     end_ = device_->NewEvent(NameIs("the end of left"));
   }
-  // Times are taken where the parameter says so.
+  // Times are recorded if the parameter is true.
   void Enqueue() {
     const auto times = [this](int i) { return GetParam() ? &times_[i] : nullptr; };
     device_->Launch(over_, work_, times(0));
@@ -57,7 +58,7 @@ class Deadline : public testing::TestWithParam<bool> {
     device_->Launch(right_, work_, times(3));
   }
 
-  // Only what hangs has a deadline: however busy the machine is, nothing else is late.
+  // Only a hanging op has a deadline: other work is never late, however busy the machine is.
   void Hang(int64_t op) {
     standin_hang_op(op);
     device_->set_timeout_ns(kTimeoutNs);
@@ -82,13 +83,13 @@ TEST_P(Deadline, SaysHowFarTheStreamsCame) {
             "the GPU has not ended its work within 30 ms: left came as far as the second; right "
             "waits for the end of left");
   EXPECT_TRUE(device_->abandoned());
-  // Nobody waits for it again: the stand-in would end the process.
+  // No later call waits for the GPU: the stand-in would end the process.
   EXPECT_EQ(device_->Synchronize(), status);
   device_->Replay(0);
   EXPECT_EQ(device_->Capture().status(), status);
   EXPECT_EQ(device_->Allocate(8).status(), status);
   device_ = nullptr;
-  EXPECT_GT(standin_alive(), 0);  // given up, and not given back
+  EXPECT_GT(standin_alive(), 0);  // leaked, not freed
 }
 
 TEST_P(Deadline, OfACapturedStepToo) {
@@ -106,7 +107,7 @@ TEST_P(Deadline, OfACapturedStepToo) {
                 : "the GPU has not ended its work within 30 ms: a captured step, without times");
 }
 
-// Whoever watches ends the wait, long before the deadline.
+// A watch ends the wait, long before the deadline.
 TEST_P(Deadline, IsNotWaitedForWhereAWatchSaysNo) {
   constexpr int kAsked = 5;
   int asked = 0;
@@ -145,8 +146,8 @@ TEST_P(Deadline, NobodyIsAskedWhenTheWorkHasEnded) {
 INSTANTIATE_TEST_SUITE_P(Times, Deadline, testing::Bool(),
                          [](const auto& info) { return info.param ? "recorded" : "unrecorded"; });
 
-// Wherever the first hang of a training step is, issued or replayed, the step ends with an error
-// that names a rank and an action.
+// Any op of a training step may hang first, issued or replayed: the step ends with an error naming
+// a rank and an action.
 TEST(DeadlineOfTraining, NamesRankAndAction) {
   const Plan plan = LibraryPlan("1f1b", 2, 4).value();
   const auto programs = BuildModelStages(TinyModel(TinyFamily::kGpt, 2), {1, 1});

@@ -18,7 +18,7 @@ LazyName Named(const char* name) {
           name, 0};
 }
 
-// One order of the stand-in's.
+// One random order of the stand-in.
 class CudaDeviceTest : public testing::TestWithParam<unsigned> {
  protected:
   void SetUp() override {
@@ -55,7 +55,7 @@ TEST_P(CudaDeviceTest, WorkOfAStreamRunsInOrder) {
   }
 }
 
-// Also where the stream that waits is looked at first.
+// Also if the waiting stream is considered first.
 TEST_P(CudaDeviceTest, AnEventHoldsBackWhatWaitsForIt) {
   const StreamId late = device_->NewStream({}, 8);
   const StreamId early = device_->NewStream({}, 8);
@@ -75,7 +75,7 @@ TEST_P(CudaDeviceTest, AWaitMeansTheLatestRecordEnqueuedBeforeIt) {
   const StreamId b = device_->NewStream({}, 8);
   const StreamId a = device_->NewStream({}, 8);
   const EventId event = device_->NewEvent({});
-  device_->Wait(b, event);  // never recorded: holds nothing up
+  device_->Wait(b, event);  // never recorded: delays nothing
   device_->Launch(b, Entry(0));
   ASSERT_TRUE(device_->Synchronize().ok());
   device_->Launch(a, Entry(1));
@@ -120,7 +120,7 @@ std::string DescribeSide(const void* /*link*/, int side, const void* /*end*/) {
   return absl::StrCat("a partner of side ", side);
 }
 
-// What the streams do after a meeting comes after what all did before it.
+// Work of the streams after a meeting comes after all work before it.
 TEST_P(CudaDeviceTest, ManyStreamsMeet) {
   for (const int sides : {1, 3, 8}) {
     struct Meeting {
@@ -172,7 +172,7 @@ TEST_P(CudaDeviceTest, CopiesStandInTheOrderOfTheStream) {
   device_->Launch(stream, host_.Of([there] { *there *= 2; }));
   device_->Copy(stream, &host[1], there, sizeof(int));
   device_->Submit();
-  host[0] = 21;  // read when the stream comes to it
+  host[0] = 21;  // read when the stream comes to the copy
   ASSERT_TRUE(device_->Synchronize().ok());
   EXPECT_EQ(host[1], 42);
   EXPECT_EQ(standin_pageable_copies(), 0);
@@ -194,14 +194,14 @@ TEST_P(CudaDeviceTest, TimesAreThoseOfTheStreamsInEveryStep) {
     device_->Wait(b, event);
     device_->Launch(b, Entry(2), &other);
     ASSERT_TRUE(device_->Synchronize().ok());
-    // The base is taken by the host's clock; the rest is the stand-in's, to some microseconds.
+    // The base is read from the host's clock; the rest is the stand-in's, to some microseconds.
     EXPECT_GE(first.start_ns, before_ns);
     EXPECT_NEAR(first.end_ns - first.start_ns, kMs, kMs / 10);
     EXPECT_NEAR(second.start_ns - first.end_ns, 0, kMs / 10);
     EXPECT_NEAR(second.end_ns - second.start_ns, kMs, kMs / 10);
     EXPECT_NEAR(other.start_ns - second.end_ns, 0, kMs / 10);
     EXPECT_NEAR(other.end_ns - other.start_ns, kMs, kMs / 10);
-    // The events of the first step are used again.
+    // The first step's events are reused.
     if (step > 0) {
       EXPECT_EQ(standin_alive(), alive);
     }
@@ -209,7 +209,7 @@ TEST_P(CudaDeviceTest, TimesAreThoseOfTheStreamsInEveryStep) {
   }
 }
 
-// Where the GPU's clock stands still, all times of a step are that of its base.
+// With the GPU's clock standing still, all times of a step are those of its base.
 TEST_P(CudaDeviceTest, EveryStepHasABaseOfItsOwn) {
   standin_set_op_ns(0);
   standin_set_call_ns(0);
@@ -249,7 +249,7 @@ TEST_P(CudaDeviceTest, ADeadlockIsSeenAndNamed) {
             "deadlock: nothing can run any more, and left waits for a partner of side 0; right "
             "waits for a partner of side 1; third waits for the end of left");
   EXPECT_EQ(device_->Synchronize(), status);  // the device stays in its error
-  EXPECT_EQ(order_, (std::vector<int>{1}));   // and nothing runs any more
+  EXPECT_EQ(order_, (std::vector<int>{1}));   // and no further op runs
   EXPECT_EQ(standin_ops_pending(), 0);
 }
 
@@ -310,7 +310,7 @@ TEST(CudaDevice, WithoutAGpuIsUnavailable) {
   EXPECT_EQ(CudaDevice::Make().status().code(), absl::StatusCode::kUnavailable);
 }
 
-// The device sees what a launch only leaves behind.
+// The device detects a launch error, which CUDA reports only later.
 TEST(CudaDevice, AFailedLaunchIsAnErrorThatNamesTheStream) {
   standin_reset(1);
   const auto device = CudaDevice::Make();
@@ -321,7 +321,7 @@ TEST(CudaDevice, AFailedLaunchIsAnErrorThatNamesTheStream) {
   standin_fail_call(2, cudaErrorInvalidConfiguration);
   EXPECT_EQ((*device)->Synchronize().message(),
             "work on rank 0: an error of the stand-in (cudaErrorInvalidConfiguration)");
-  // Others do not find it.
+  // The error is cleared for other callers.
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 

@@ -1,6 +1,6 @@
-// Every op through the CUDA backend's kernels, played by the host, against the CPU's kernel: where
-// outputs are overwritten and where they are added to.
-#include "executor/cuda/cuda_kernels.h"
+// Every op through the CUDA backend's kernels, run by the host, against the CPU's kernel: with
+// outputs overwritten and with outputs added to.
+#include "executor/cuda/backend/cuda_kernels.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/bf16.h"
 #include "executor/cpu/backend.h"
+#include "executor/engine/bf16.h"
 #include "gtest/gtest.h"
 #include "schedlang/base/sl_check.h"
 #include "stages/ops.h"
@@ -36,7 +36,7 @@ void ExpectSame(const Array& seen, const Array& expected, float tolerance) {
   }
   for (int64_t i = 0; i < count; ++i) {
     const float want = expected.f32()[i], got = seen.f32()[i];
-    // What nobody writes is still NaN.
+    // Elements that are not written are still NaN.
     if (std::isnan(want)) {
       ASSERT_TRUE(std::isnan(got)) << "element " << i << ": " << got;
     } else {
@@ -93,7 +93,7 @@ class CudaBlocks {
     SL_CHECK(device_->CopyNow(memory, values.data(), bytes).ok());
     return {memory, values.size()};
   }
-  // Calls `work(kernels, stream)` when the stream is issued, and waits for all of it.
+  // Calls `work(kernels, stream)` when the stream is issued, and waits for the end.
   template <typename F>
   void Run(F work) {
     const auto call = [&](NativeStream on) { work(*kernels_, on); };
@@ -122,7 +122,7 @@ TEST_F(CudaKernelsTest, UpdateAListOfParametersAsTheCpuDoes) {
     for (float& value : values) value = squared ? value * value : value;
     return values;
   };
-  // Some of more than one chunk; one balances, one is tied and does not count.
+  // Some of several chunks; one is a balance load, one is tied and does not count.
   std::vector<HeldBlock> held;
   std::vector<ParamBlock> on_cpu, on_cuda;
   for (const int64_t count : {1, 37, 8, 20000, 9000, 64}) {
@@ -140,7 +140,7 @@ TEST_F(CudaKernelsTest, UpdateAListOfParametersAsTheCpuDoes) {
     there.gradient = cuda.Put(own.gradient);
     there.m = cuda.Put(own.m);
     there.v = cuda.Put(own.v);
-    // Some are bf16 for those who read them.
+    // Some have working copies in bf16.
     if (i % 3 != 2) there.working = cuda.Put(own.working);
     block.values = absl::MakeSpan(own.values);
     block.gradient = absl::MakeSpan(own.gradient);
@@ -195,12 +195,12 @@ TEST_F(CudaKernelsTest, UpdateAListOfParametersAsTheCpuDoes) {
 }
 
 TEST_F(CudaKernelsTest, ClearTheRowsBehindThoseThatAreThere) {
-  // Of floats, and of bf16.
+  // Rows of floats, and of bf16.
   for (const int64_t row_bytes : {4, 20, 32, 2, 6, 16, 10}) {
     for (const int32_t there : {0, 3, 7, 2000}) {
       SCOPED_TRACE(absl::StrCat(there, " rows of ", row_bytes, " bytes"));
       CudaBlocks cuda;
-      const int64_t most = there + 1100;  // more than there are tasks
+      const int64_t most = there + 1100;  // more rows than tasks
       std::vector<uint16_t> values(static_cast<size_t>(most * row_bytes / 2), 0x4040);
       const auto rows = cuda.Put(values);
       const auto counts = cuda.Put(std::vector<int32_t>{there / 2, 0, there - there / 2});

@@ -1,4 +1,4 @@
-// Every op's cases on the CUDA backend, played by the host beside the stand-ins.
+// Every op's cases on the CUDA backend, run by the host beside the stand-ins.
 #pragma once
 
 #include <utility>
@@ -12,7 +12,7 @@
 
 namespace stringline {
 
-// What outputs hold after a run that began with `before`.
+// The contents of the outputs after a run that began with `before`.
 inline absl::Status RunOnCuda(const OpCase& from, const std::vector<cpu::Array>& before,
                               bool accumulate, std::vector<cpu::Array>* outputs,
                               CudaKernels::AttentionSource attention = cuda::CudnnAttention) {

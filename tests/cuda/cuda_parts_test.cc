@@ -1,6 +1,6 @@
-// Stages in parts on the CUDA device: two copies of a pipeline share out the experts of their
-// stages, and exchange rows by counts on the network lane. Every part looks whether the one that it
-// comes after has run, and every exchange whether it brought what was sent.
+// Stages in parts on the CUDA device: two copies of a pipeline divide the experts of their stages,
+// and exchange counted rows on the network lane. Every part checks that its dependency has run, and
+// every exchange that it received the rows sent.
 #include <algorithm>
 #include <deque>
 #include <memory>
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "executor/copies/group.h"
-#include "executor/interpreter.h"
+#include "executor/cuda/copies/group.h"
+#include "executor/engine/interpreter.h"
 #include "gtest/gtest.h"
 #include "tests/cuda/host_work.h"
 #include "tests/cuda/standin/standin.h"
@@ -24,7 +24,7 @@ constexpr int kPerPiece = 3;  // counts
 constexpr int kMostCount = 3;
 constexpr int kMostRows = kCopies * kPerPiece * kMostCount;
 
-// What one member brings to an exchange.
+// A member's buffers in an exchange.
 struct Rows {
   int32_t from_counts[kCopies * kPerPiece];
   int32_t to_counts[kCopies * kPerPiece];
@@ -32,7 +32,7 @@ struct Rows {
   int32_t to[kMostRows];
 };
 
-// Some number made of others, always the same one.
+// A hash of numbers.
 uint32_t Mixed(std::initializer_list<int> numbers) {
   uint32_t mixed = 2166136261U;
   for (const int number : numbers) mixed = (mixed ^ static_cast<uint32_t>(number)) * 16777619U;
@@ -95,7 +95,7 @@ class PartsOfACopy final : public StageWork {
         static_cast<size_t>(action.stage.value) * plan_.microbatches + action.microbatch.value;
     return &done_[(value * kParts + part.part) * kLayers + part.layer];
   }
-  // Each step once, after the other.
+  // Counts a part's run; its dependency must have run as often.
   void Note(int* own, const int* other) {
     ++ran_;
     ++*own;
@@ -107,7 +107,7 @@ class PartsOfACopy final : public StageWork {
   static int32_t RowOf(int from, int to, int k, int i, int id) {
     return static_cast<int32_t>(Mixed({from, to, k, i, id}));
   }
-  // Forgets what an earlier step brought.
+  // Clears the rows of earlier steps.
   void Fill(Rows* rows, int id) const {
     *rows = {};
     int row = 0;
@@ -139,7 +139,7 @@ class PartsOfACopy final : public StageWork {
   const std::vector<Group*>& groups_;  // by rank of the plan
   HostWork host_;
   std::deque<RowCounts> row_counts_;
-  std::vector<int> done_;  // by stage, microbatch, part and layer: how often
+  std::vector<int> done_;  // by stage, microbatch, part and layer: number of runs
   int wrong_ = 0;
   int ran_ = 0;
   int exchanged_ = 0;

@@ -8,9 +8,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "executor/cuda/cuda_backend.h"
-#include "executor/train.h"
-#include "executor/trainer.h"
+#include "executor/cuda/backend/cuda_backend.h"
+#include "executor/run/train.h"
+#include "executor/training/trainer.h"
 #include "gtest/gtest.h"
 #include "schedlang/base/sl_check.h"
 #include "tests/cuda/run_numbers.h"
@@ -25,7 +25,7 @@ namespace {
 
 constexpr int64_t kSteps = 5;
 
-// What a run gave: every number that must not depend on capture.
+// The results of a run: all numbers that must not depend on capture.
 struct SeenRun {
   TrainResult result;
   std::vector<double> norms;
@@ -44,7 +44,7 @@ RunConfig ConfigOf(TinyFamily family, const Plan& plan, bool capture) {
   return config;
 }
 
-// What is called in the third step, before its gradients or after them.
+// Functions called in the third step, before its gradients or after them.
 struct InThird {
   void (*first)() = nullptr;
   void (*before_update)() = nullptr;
@@ -83,14 +83,14 @@ void ExpectSameNumbers(const SeenRun& seen, const SeenRun& expected) {
   EXPECT_TRUE(seen.params == expected.params);
 }
 
-// The last step's, which was replayed.
+// The last step's timeline; the step was replayed.
 void ExpectWholeTimeline(const Plan& plan, const Timeline& timeline) {
   ASSERT_EQ(timeline.events.size(), plan.actions.size());
   ExpectWholeTimeline(timeline);
 }
 
-// The state is read from the GPU's memory and written back into it, also the copies that products
-// read of bf16 parameters.
+// The state is read from the GPU's memory and written back, including the working copies of bf16
+// parameters.
 TEST(ResumedRun, GoesOnAsIfItHadNeverStopped) {
   const Plan plan = LibraryPlan("1f1b", 2, 4).value();
   const std::string folder = absl::StrCat(testing::TempDir(), "/cuda-checkpoints-", getpid());
@@ -128,7 +128,7 @@ TEST_P(CapturedRun, GivesEveryNumberOfOneThatIsNot) {
     EXPECT_GT(captured.result.host.captured_ns, 0);
     EXPECT_EQ(captured.result.not_captured, "");
     ExpectWholeTimeline(*plan, captured.result.measured);
-    // The tokens of every step are others.
+    // The tokens differ from step to step.
     for (size_t i = 1; i < kSteps; ++i) {
       EXPECT_NE(captured.result.losses_nats[i], captured.result.losses_nats[i - 1]);
     }
@@ -138,7 +138,7 @@ TEST_P(CapturedRun, GivesEveryNumberOfOneThatIsNot) {
 INSTANTIATE_TEST_SUITE_P(Library, CapturedRun, testing::ValuesIn(LibrarySchedules()),
                          [](const auto& info) { return "S" + info.param; });
 
-// Whatever says no, and wherever: the run goes on and says why.
+// Any call may refuse the capture: the run goes on and reports the reason.
 TEST(CapturedRunRefused, GoesOnAndSaysWhy) {
   const Plan plan = LibraryPlan("1f1b", 2, 4).value();
   const SeenRun issued = TrainOnStandin(ConfigOf(TinyFamily::kGpt, plan, false), plan);
@@ -153,7 +153,7 @@ TEST(CapturedRunRefused, GoesOnAndSaysWhy) {
       // CUBLAS_STATUS_INTERNAL_ERROR
       {{.first = [] { standin_cublas_fail_call(3, 14); }},
        "the step cannot be captured: the launch of "},
-      // Then only the gradients are.
+      // Then only the gradients are captured.
       {{.before_update = [] { standin_fail_call(2, cudaErrorStreamCaptureUnsupported); }},
        "the step cannot be captured: cudaStreamBeginCapture: "},
       {{.before_update = [] { standin_fail_call(8, cudaErrorStreamCaptureUnsupported); }},
@@ -169,7 +169,7 @@ TEST(CapturedRunRefused, GoesOnAndSaysWhy) {
   }
 }
 
-// A slow wire changes times, and no number; also in a step that is replayed.
+// A slow wire changes times, but no number; also in a replayed step.
 TEST(CapturedRunOnASlowWire, OnlyTakesLonger) {
   const Plan plan = LibraryPlan("dualpipe_v", 2, 4).value();
   RunConfig config = ConfigOf(TinyFamily::kMoe, plan, true);

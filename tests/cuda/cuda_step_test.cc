@@ -1,15 +1,15 @@
 // Whole steps on the CUDA device: the plans of the library with messages that carry bytes, whose
-// values share memory as they do in training. A wait that is missing anywhere spoils one of them in
-// some order.
+// values share memory as in training. Any missing wait corrupts a value in some order of the
+// stand-in.
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "executor/copies/group.h"
-#include "executor/interpreter.h"
-#include "executor/recorder.h"
-#include "executor/replicas.h"
+#include "executor/cuda/copies/group.h"
+#include "executor/engine/interpreter.h"
+#include "executor/engine/recorder.h"
+#include "executor/training/replicas.h"
 #include "gtest/gtest.h"
 #include "tests/cuda/host_work.h"
 #include "tests/cuda/standin/standin.h"
@@ -131,7 +131,7 @@ void RunStep(const Plan& plan, unsigned seed, const InterpreterSettings& setting
   EXPECT_EQ(work.wrong_sums(), 0);
   EXPECT_EQ(work.summed() > 0, plan.pipes.size() > 1);
   EXPECT_EQ(standin_pageable_copies(), 0);
-  // Every computation has taken the time that one takes, since the step began.
+  // Every computation has taken the stand-in's time for an op, since the step began.
   for (const Event& event : recorder.Observed(plan).events) {
     EXPECT_GE(event.start_ns, 0);
     EXPECT_GE(event.end_ns, event.start_ns);
@@ -179,7 +179,7 @@ TEST(CudaStep, ADeadlockNamesTheStreamsOfTheRanks) {
   NoWork work;
   const auto step = Interpreter::Make(plan, &work, device->get(), &groups, nullptr);
   ASSERT_TRUE(step.ok()) << step.status();
-  (*step)->EnqueueRank(RankId(0));  // and nobody is at the other end
+  (*step)->EnqueueRank(RankId(0));  // with no peer at the other end
   const absl::Status status = (*device)->Synchronize();
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   EXPECT_EQ(status.message(),

@@ -1,4 +1,4 @@
-// Whole training steps on the CUDA backend, played by the host, against the CPU's trainer.
+// Whole training steps on the CUDA backend, run by the host, against the CPU's trainer.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -7,8 +7,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "executor/cuda/cuda_backend.h"
-#include "executor/trainer.h"
+#include "executor/cuda/backend/cuda_backend.h"
+#include "executor/training/trainer.h"
 #include "gtest/gtest.h"
 #include "schedlang/base/sl_check.h"
 #include "stages/models/model.h"
@@ -29,8 +29,8 @@ struct TrainedModel {
   Sharding sharding = Sharding::kNone;
 };
 
-// What some steps gave: each one's loss and norm, the gradients of the first, and the parameters at
-// the end.
+// The results of some steps: losses and norms, the gradients of the first, and the final
+// parameters.
 struct Trained {
   std::vector<double> losses, norms;
   ParamValues gradients, params;
@@ -114,8 +114,8 @@ float Largest(const ParamValues& all) {
   return largest;
 }
 
-// Within `tolerance` of the largest value; where a gradient is only rounding, of a small part of
-// the largest of all.
+// Within `tolerance` of the largest value; for a gradient that is only rounding noise, within a
+// small part of the largest of all.
 void ExpectNear(const std::vector<float>& seen, const std::vector<float>& expected,
                 float largest_of_all, float tolerance) {
   ASSERT_EQ(seen.size(), expected.size());
@@ -131,11 +131,11 @@ TEST_P(CudaTraining, GivesTheNumbersOfTheCpuAndTheSameBitsInEveryOrder) {
   const TrainedModel& model = GetParam();
   const Trained expected = TrainedSteps(*MakeTrainer(model, nullptr));
   const Trained seen = TrainOnCuda(model, 1);
-  // In bf16 a sum in another order is another number here and there.
+  // In bf16 a sum in another order differs in some elements.
   const bool bf16 = model.dtype == DType::kBF16;
   for (size_t i = 0; i < expected.losses.size(); ++i) {
-    // The update before the second step divides gradients by their size, also those that are
-    // nothing but rounding.
+    // The update before the second step divides gradients by their size, including those that are
+    // only rounding noise.
     const double tolerance = bf16 ? 1e-2 : i == 0 ? 1e-5 : 1e-3;
     EXPECT_NEAR(seen.losses[i], expected.losses[i], tolerance * expected.losses[i]);
     EXPECT_NEAR(seen.norms[i], expected.norms[i], tolerance * expected.norms[i]);
@@ -155,7 +155,7 @@ TEST_P(CudaTraining, GivesTheNumbersOfTheCpuAndTheSameBitsInEveryOrder) {
   EXPECT_TRUE(again.params == seen.params);
 }
 
-// A step that was captured gives, replayed, what it would give issued: other numbers in every step.
+// A captured step, replayed, gives the results of an issued one, with new numbers in every step.
 TEST_P(CudaTraining, GivesTheSameBitsCaptured) {
   Trained expected;
   for (const bool capture : {false, true}) {
@@ -185,7 +185,7 @@ std::map<std::vector<int>, std::vector<float>> BlocksOf(Trainer& trainer) {
   std::map<std::vector<int>, std::vector<float>> blocks;
   for (int c = 0; c < trainer.mesh().coordinates(); ++c) {
     for (int s = 0; s < static_cast<int>(trainer.programs().size()); ++s) {
-      for (const Stages::Owned& owned : trainer.OwnedBlocks(StageId(s), c)) {
+      for (const OwnedBlock& owned : trainer.OwnedBlocks(StageId(s), c)) {
         blocks[{c, s, owned.block}] = OnHost(trainer.device(), owned.values);
       }
     }
@@ -193,7 +193,7 @@ std::map<std::vector<int>, std::vector<float>> BlocksOf(Trainer& trainer) {
   return blocks;
 }
 
-// Issued and replayed, whatever copies share out, with replicas of it.
+// Issued and replayed, for every kind of sharding, with replicas.
 TEST(CudaTrainer, StateThatIsSharedOutIsThatOfWholeCopies) {
   for (TrainedModel model : {TrainedModel{TinyFamily::kLlama, "1f1b", {4, 1, 2}},
                              TrainedModel{TinyFamily::kMoe, "zb_v", {2, 2}, DType::kBF16}}) {
@@ -248,7 +248,7 @@ TEST(CudaTrainer, AnErrorOfALaunchComesOutOfTheStep) {
   EXPECT_TRUE(absl::StrContains(status.message(), standin_cublas_failed_call())) << status;
 }
 
-// With the workspaces that its own kernels and libraries want, whatever the CPU's do.
+// With the workspaces of its own kernels and libraries, whatever the CPU's need.
 TEST(CudaTrainer, CountsWhatItsKernelsTakeBeforeItTakesAnything) {
   const TrainedModel model = {TinyFamily::kGpt, "1f1b", {}};
   standin_reset(1);
@@ -267,7 +267,7 @@ TEST(CudaTrainer, CountsWhatItsKernelsTakeBeforeItTakesAnything) {
       << refused.status();
 }
 
-// What `run --verbose` prints: the same table whatever the schedule, for the same model and cut.
+// The table of `run --verbose`: the same for every schedule with the same model and cut.
 TEST(CudaTrainer, SaysWhatItsLibrariesChose) {
   const auto described = [](const char* schedule, DType dtype) {
     standin_reset(1);

@@ -1,4 +1,5 @@
-// What gpu_check looks at on a GPU finds nothing wrong beside the stand-in, and sees what is.
+// The checks of gpu_check for a GPU find no fault beside the stand-in, and find the faults made
+// here.
 #include "gtest/gtest.h"
 #include "tests/cuda/standin/cublas_standin.h"
 #include "tests/cuda/standin/standin.h"
@@ -38,8 +39,8 @@ TEST(GpuSections, TrainingPasses) {
   }
 }
 
-// Our own kernel in the library's place; its gradient is wrong where it `spoils`, and lse is not
-// the same every time where it `wanders`.
+// Our own kernel as the library; its gradient is wrong if `spoils`, and its lse varies from run to
+// run if `wanders`.
 class OwnAsLibrary final : public cuda::AttentionLibrary {
  public:
   static inline bool spoils = false, wanders = false;
@@ -143,7 +144,7 @@ TEST(GpuSections, AKernelThatIsNotThereTakesNoOtherWithIt) {
   standin_cublas_find(/*count=*/0, /*state=*/0);
   KeptRows rows;
   CheckKernelNumbers(&rows);
-  EXPECT_EQ(rows.all.size(), 12u);  // six kinds of products, in either type
+  EXPECT_EQ(rows.all.size(), 12u);  // six kinds of products, in two types
   for (const CheckRow& row : rows.all) {
     EXPECT_EQ(row.result, CheckResult::kFail);
     EXPECT_EQ(row.name.rfind("linear", 0), 0u) << row.name;
@@ -151,7 +152,7 @@ TEST(GpuSections, AKernelThatIsNotThereTakesNoOtherWithIt) {
   }
 }
 
-// The stand-in's time is made up, so that rates say nothing; but each is there.
+// The stand-in's time is simulated, so rates mean nothing; but each is reported.
 TEST(GpuSections, EveryRateIsTaken) {
   Reset();
   KeptRows rows;

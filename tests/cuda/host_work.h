@@ -1,4 +1,4 @@
-// Work for a CUDA stream that is a function of the host: it runs when the stream comes to it.
+// Work for a CUDA stream: a function of the host, run when the stream reaches the work.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,13 +8,13 @@
 #include <memory>
 #include <utility>
 
-#include "executor/device.h"
+#include "executor/engine/device.h"
 
 namespace stringline {
 
 class HostWork {
  public:
-  // Of one that lives as long as the function.
+  // A maker of work; its HostWork lives as long as the function returned.
   static std::function<Work(std::function<void()>)> Kept() {
     return [kept = std::make_shared<HostWork>()](std::function<void()> run) {
       return kept->Of(std::move(run));

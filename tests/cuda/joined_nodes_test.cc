@@ -1,12 +1,12 @@
-// Two nodes of a graph in one call of cuBLASLt: the gradient of a product's input, and that of the
-// GELU before it.
+// Two nodes of a graph in one call of cuBLASLt: the gradient of a product's input, and the gradient
+// of the GELU before the product.
 #include <random>
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "executor/bf16.h"
 #include "executor/cpu/backend.h"
-#include "executor/cuda/cuda_kernels.h"
+#include "executor/cuda/backend/cuda_kernels.h"
+#include "executor/engine/bf16.h"
 #include "gtest/gtest.h"
 #include "schedlang/base/sl_check.h"
 #include "tests/cuda/standin/cublas_standin.h"
@@ -118,21 +118,21 @@ TEST_F(JoinedNodes, OnlyWhereNobodyElseReadsWhatIsBetween) {
   read.values.push_back({pair.values[kProduct].type, "more"});
   read.nodes.insert(read.nodes.begin() + 1, {Op::kAdd, {kProduct, kU}, {kResult + 1}, {}});
   EXPECT_EQ(With(read), -1);
-  // What the GELU was given comes between.
+  // The GELU's input is computed between the two.
   Graph between = pair;
   between.inputs.pop_back();
   between.inputs.push_back({Role::kSaved, 0, kResult + 1});
   between.values.push_back({pair.values[kU].type, "earlier"});
   between.nodes.insert(between.nodes.begin() + 1, {Op::kGelu, {kResult + 1}, {kU}, {}});
   EXPECT_EQ(With(between), 0);
-  // A product that is the other operand.
+  // The product is the other operand.
   Graph turned = pair;
   turned.nodes[1].inputs = {kU, kProduct};
   EXPECT_EQ(With(turned), -1);
   EXPECT_EQ(With(PairOf(DType::kF32, 5, 16, 12)), -1);
 }
 
-// So that bits depend neither on how a schedule divides the backward nor on what is computed again.
+// So bits depend neither on the schedule's division of the backward nor on recomputation.
 TEST_F(JoinedNodes, InEveryProgramOfAModel) {
   AnyShape shape = TinyModel(TinyFamily::kGpt, 2);
   shape.dtype = DType::kBF16;

@@ -1,5 +1,5 @@
-// What the compiled kernels take, for every GPU that they are compiled for: whether each can be
-// launched at all, and spills nothing. The toolkit's cuobjdump tells.
+// The resources of the compiled kernels, for every GPU that they are compiled for: each can be
+// launched, and spills no registers. Read by the toolkit's cuobjdump.
 #include <cxxabi.h>
 #include <gtest/gtest.h>
 #include <stdio.h>
@@ -18,19 +18,19 @@
 namespace stringline {
 namespace {
 
-// Of a multiprocessor; a warp's are handed out by eights for each thread.
+// Registers of a multiprocessor; a warp allocates them in units of eight per thread.
 constexpr int kRegisters = 65536;
 constexpr int kRegisterUnit = 8;
-// A block has 48 KiB of shared memory without asking, 40 of which launches give away (launch.h).
+// A block has 48 KiB of shared memory by default, 40 of which launches use (launch.h).
 constexpr int kMostStaticBytes = 8 << 10;
-// What a double's angle needs is no spill of a hot loop.
+// The stack of a double's angle reduction is no spill of a hot loop.
 constexpr int kMostStackBytes = 64;
 
 struct Kernel {
   std::string name;
   int registers = 0, stack = 0, shared = 0, local = 0;
 
-  // As the launches have it: BodyKernel names its threads, of which eight warps go together.
+  // Threads as launched: BodyKernel's template argument; of single warps, eight share a block.
   int threads() const {
     const auto at = name.find("BodyKernel<");
     int threads = 256;

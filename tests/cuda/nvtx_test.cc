@@ -1,5 +1,5 @@
-// A tool that looks at NVTX, linked into this program: ranges are named as the plan's actions.
-#define NVTX_NO_IMPL  // the one that the device uses is asked
+// A tool for NVTX, linked into this program: ranges are named after the plan's actions.
+#define NVTX_NO_IMPL  // uses the device's implementation of NVTX
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
@@ -7,22 +7,22 @@
 #include <string>
 #include <vector>
 
-#include "executor/copies/group.h"
+#include "executor/cuda/copies/group.h"
 #include "executor/cuda/device.h"
-#include "executor/interpreter.h"
-#include "executor/recorder.h"
+#include "executor/engine/interpreter.h"
+#include "executor/engine/recorder.h"
 #include "gtest/gtest.h"
 #include "tests/cuda/standin/standin.h"
 #include "tests/executor/plans.h"
 
 namespace {
 
-// What the tool has seen: the names of domains, and of ranges as they began.
+// The tool's observations: the names of domains, and of ranges as they began.
 struct ToolSaw {
   bool looks = false;
   std::vector<std::string> domains, ranges;
   int open = 0, deepest = 0;
-  std::deque<std::string> registered;  // where they are, they stay
+  std::deque<std::string> registered;  // a deque: elements do not move
 };
 ToolSaw& Saw() {
   static auto* const saw = new ToolSaw;
@@ -62,7 +62,7 @@ int Attach(NvtxGetExportTableFunc_t get_table) {
 
 }  // namespace
 
-// How NVTX finds a tool that is part of the program.
+// By this symbol NVTX finds a tool in the program.
 extern "C" {
 NvtxInitializeInjectionNvtxFunc_t InitializeInjectionNvtx2_fnptr = Attach;
 }
@@ -101,7 +101,7 @@ TEST(Nvtx, RangesAreNamedAsThePlansActions) {
     // Every name is printed and registered once.
     EXPECT_EQ(Saw().registered.size(), plan.actions.size());
   }
-  // A replay is one range.
+  // A replay is a single range.
   (*step)->EnqueueStep();
   const auto captured = (*device)->Capture();
   ASSERT_TRUE(captured.ok()) << captured.status();
@@ -111,7 +111,7 @@ TEST(Nvtx, RangesAreNamedAsThePlansActions) {
   EXPECT_EQ(Saw().ranges, std::vector<std::string>{"a captured step"});
 }
 
-// Then nothing is printed or kept.
+// Then names are neither printed nor kept.
 TEST(Nvtx, WithoutAToolThereIsNothing) {
   standin_reset(1);
   Saw() = {};

@@ -11,14 +11,14 @@
 namespace stringline::cuda {
 namespace {
 
-// Small whole numbers, whose sums are exact.
+// Small integers, whose sums are exact.
 std::vector<float> WholeNumbers(int64_t count, std::mt19937* random) {
   std::vector<float> numbers(count);
   for (float& number : numbers) number = static_cast<float>((*random)() % 17) - 8;
   return numbers;
 }
 
-// What MappingOf says, literally.
+// The product by MappingOf, literally.
 std::vector<float> ColumnMajor(const ProductMapping& map, const std::vector<float>& a,
                                const std::vector<float>& b) {
   std::vector<float> d(map.n * map.ldd, -1000);
@@ -35,7 +35,7 @@ std::vector<float> ColumnMajor(const ProductMapping& map, const std::vector<floa
   return d;
 }
 
-// first and second as ProductRun has them.
+// first and second as in ProductRun.
 std::vector<float> RowMajor(const ProductShape& shape, const std::vector<float>& first,
                             const std::vector<float>& second) {
   const int64_t rows = shape.rows, inputs = shape.inputs, outputs = shape.outputs;

@@ -14,9 +14,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "executor/bf16.h"
 #include "executor/cpu/kernel.h"
 #include "executor/cuda/cublas_lt.h"
+#include "executor/engine/bf16.h"
 #include "gtest/gtest.h"
 #include "tests/cuda/standin/cublas_standin.h"
 #include "tests/cuda/standin/standin.h"
@@ -33,7 +33,7 @@ Numbers RandomNumbers(int64_t count, std::mt19937* random) {
   return numbers;
 }
 
-// The matrices of one product, in memory of the host. `out` is what stands there before.
+// The matrices of one product, in memory of the host. `out` holds the initial contents.
 struct HostProduct {
   Numbers a, b, bias, z, out;
 };
@@ -48,7 +48,7 @@ HostProduct RandomProduct(const ProductShape& shape, std::mt19937* random) {
   host.b = RandomNumbers(weight_grad ? x : w, random);
   if (shape.bias) host.bias = RandomNumbers(shape.outputs, random);
   if (shape.residual) host.z = RandomNumbers(y, random);
-  // Nobody reads what is overwritten.
+  // Overwritten contents are never read.
   const int64_t count = forward ? y : weight_grad ? w : x;
   host.out = shape.accumulate ? RandomNumbers(count, random)
                               : Numbers(count, std::numeric_limits<float>::quiet_NaN());
@@ -119,10 +119,10 @@ class ProductsTest : public testing::Test {
   void TearDown() override {
     products_ = nullptr;
     EXPECT_EQ(standin_cublas_handles(), 0);
-    standin_reset(11);  // frees what tests took
+    standin_reset(11);  // frees the tests' memory
   }
 
-  // Exactly as large, so that the stand-in sees what reaches over its end.
+  // Exactly sized, so that the stand-in sees accesses beyond its end.
   float* OnDevice(const Numbers& numbers) {
     void* memory = nullptr;
     const size_t bytes = numbers.size() * sizeof(float);
@@ -141,7 +141,7 @@ class ProductsTest : public testing::Test {
   void* Workspace(const Product* product) {
     return OnDevice(Numbers(Products::WorkspaceBytes(product) / sizeof(float)));
   }
-  // With a workspace of exactly the size that it asks for.
+  // With a workspace of exactly the requested size.
   ProductRun RunOf(const Product* product, const HostProduct& host, bool in_place) {
     ProductRun run = {OnDevice(host.a), OnDevice(host.b), nullptr};
     run.bias = OnDevice(host.bias);
@@ -166,7 +166,7 @@ void ExpectNear(const Numbers& expected, const Numbers& actual) {
   float largest = 0;
   for (const float number : expected) largest = std::max(largest, std::fabs(number));
   for (size_t i = 0; i < expected.size(); ++i) {
-    // So that NaN is not near anything.
+    // Fails for NaN, too.
     ASSERT_TRUE(std::fabs(expected[i] - actual[i]) <= 1e-5F * largest)
         << i << ": " << expected[i] << " and " << actual[i];
   }
@@ -192,7 +192,7 @@ TEST_F(ProductsTest, EveryKindIsThatOfTheCpu) {
         ASSERT_TRUE(status.ok()) << status;
         EXPECT_EQ(standin_ops_pending(), 1);
         ExpectNear(expected, FromDevice(run.out, expected.size()));
-        // What is read stays.
+        // Inputs are unchanged.
         EXPECT_EQ(FromDevice(run.a, host.a.size()), host.a);
         EXPECT_EQ(FromDevice(run.b, host.b.size()), host.b);
         if (!in_place && shape.residual) {
@@ -251,7 +251,7 @@ TEST_F(ProductsTest, AlgorithmsAreSearchedForOncePerShape) {
   for (const auto& chosen : again) EXPECT_EQ(chosen, first);
   std::sort(first.begin(), first.end());
   EXPECT_EQ(std::unique(first.begin(), first.end()), first.end());
-  // Nor does a run search.
+  // Neither does a run search.
   std::mt19937 random(6);
   const ProductRun run = RunOf(first[0], RandomProduct(shapes[0], &random), false);
   const Product* const product = Chosen(shapes[0]);
@@ -300,7 +300,7 @@ TEST_F(ProductsTest, SumsWithoutTermsAreZeros) {
   const ProductShape added = {ProductKind::kForward, 2, 0, 3, false, true};
   EXPECT_EQ(run(added, {nullptr, nullptr, OnDevice(before), nullptr, residual}), z);
   EXPECT_EQ(run(added, {nullptr, nullptr, residual, nullptr, residual}), z);
-  // Without rows nothing is touched, and nothing needs to be there.
+  // Without rows no memory is accessed, and null pointers are allowed.
   for (const ProductShape& shape : ShapesOf(0, 2, 3)) {
     if (shape.kind == ProductKind::kWeightGrad) continue;
     EXPECT_TRUE(products_->Run(Chosen(shape), {}, stream_).ok());
@@ -309,8 +309,7 @@ TEST_F(ProductsTest, SumsWithoutTermsAreZeros) {
   EXPECT_EQ(standin_cublas_searches(), 0);
 }
 
-// What is zero is as long as its type makes it, and no longer.
-// 256 + 1 is no number of bf16; as a part of a sum that is split it must not be rounded to one.
+// 256 + 1 is no number of bf16; as a part of a split sum it must not be rounded.
 TEST_F(ProductsTest, SumsInBf16AreRoundedOnce) {
   constexpr int64_t kInputs = 64;
   const Product* const product =
@@ -398,7 +397,7 @@ TEST_F(ProductsTest, WhatMakesNoSenseIsRefused) {
             absl::StrCat(ToString(plain), ": the bias is not part of it"));
 }
 
-// Asks for a product that needs everything, and runs it.
+// Chooses and runs a product that needs all operands.
 absl::Status MakeChooseAndRun(const ProductShape& shape, const ProductRun& run,
                               cudaStream_t stream) {
   const auto products = Products::Make();
@@ -415,7 +414,7 @@ TEST_F(ProductsTest, EveryCallThatFailsIsOneClearStatus) {
   products_ = nullptr;
   standin_cublas_fail_call(0, 0);
   ASSERT_TRUE(MakeChooseAndRun(shape, run, stream_).ok());
-  // The last of them destroys the handle, when all is done.
+  // The last of them destroys the handle, at the end.
   const int64_t calls = standin_cublas_calls() - 1;
   EXPECT_GT(calls, 15);
   for (int64_t n = 1; n <= calls; ++n) {
@@ -499,7 +498,7 @@ TEST_F(ProductsTest, WithoutLibraryOrGpuItIsUnavailable) {
   EXPECT_EQ(other.message(), "libcudart.so.13 has no cublasLtCreate");
 }
 
-// Whatever LD_LIBRARY_PATH says.
+// For any LD_LIBRARY_PATH.
 TEST_F(ProductsTest, TheLibraryIsTheStandIn) {
   const auto library = CublasLt::Open();
   ASSERT_TRUE(library.ok()) << library.status();

@@ -1,4 +1,4 @@
-// What tests of runs on GPUs look at: the numbers of all parameters, and the times of a step.
+// The numbers compared by tests of runs on GPUs: all parameters, and the times of a step.
 #pragma once
 
 #include <cstdint>
@@ -6,15 +6,15 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "executor/device.h"
-#include "executor/trainer.h"
+#include "executor/engine/device.h"
+#include "executor/training/trainer.h"
 #include "gtest/gtest.h"
 #include "schedlang/base/sl_check.h"
-#include "schedlang/timeline.h"
+#include "schedlang/plan/timeline.h"
 
 namespace stringline {
 
-// Of every stage and parameter of every coordinate.
+// By stage, parameter and coordinate.
 using ParamValues = std::vector<std::vector<float>>;
 
 inline std::vector<float> OnHost(Device* device, absl::Span<const float> values) {
@@ -25,7 +25,7 @@ inline std::vector<float> OnHost(Device* device, absl::Span<const float> values)
   return copy;
 }
 
-// `values_of` gives what the device has of a parameter: stage, number in the stage, coordinate.
+// `values_of` returns a parameter's values on the device: by stage, index in the stage, coordinate.
 template <typename ValuesOf>
 ParamValues OfEveryParam(Trainer& trainer, ValuesOf values_of) {
   ParamValues all;
@@ -50,7 +50,7 @@ inline ParamValues ParamsOf(Trainer& trainer) {
                       [&](StageId stage, int p, int c) { return trainer.param(stage, p, c); });
 }
 
-// Everything has its time, by the clock of the host.
+// Every event has its times, by the clock of the host.
 inline void ExpectWholeTimeline(const Timeline& timeline) {
   int computations = 0;
   for (const Event& event : timeline.events) {

@@ -1,5 +1,5 @@
-// Ranks of one process on several GPUs, played by the stand-in: what runs where, that no number
-// depends on it, and what is said where it cannot be.
+// Ranks of one process on several GPUs, simulated by the stand-in: their places, numbers that do
+// not depend on places, and the errors of impossible placements.
 #include <algorithm>
 #include <deque>
 #include <functional>
@@ -9,11 +9,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "executor/copies/group.h"
-#include "executor/cuda/cuda_backend.h"
+#include "executor/cuda/backend/cuda_backend.h"
+#include "executor/cuda/copies/group.h"
 #include "executor/cuda/gpus.h"
-#include "executor/train.h"
-#include "executor/trainer.h"
+#include "executor/run/train.h"
+#include "executor/training/trainer.h"
 #include "gtest/gtest.h"
 #include "schedlang/base/sl_check.h"
 #include "tests/cuda/host_work.h"
@@ -75,16 +75,16 @@ RunConfig ConfigOf(const PlacedModel& model, const Plan& plan) {
   return config;
 }
 
-// What a run gave that must not depend on where it ran.
+// The results of a run that must not depend on its places.
 struct PlacedRun {
   absl::Status status;
   TrainResult result;
   std::vector<double> norms;
-  std::vector<ParamValues> gradients;  // of every step
+  std::vector<ParamValues> gradients;  // by step
   ParamValues params;                  // at the end
 };
 
-// On the stand-in as it is.
+// On the stand-in in its present state.
 PlacedRun TrainOn(const std::vector<int>& gpus, const PlacedModel& model, bool capture = true,
                   std::function<void(Trainer&)> at_start = nullptr) {
   const Plan plan = LibraryPlan(model.schedule, model.pipeline, 2 * model.pipeline).value();
@@ -144,7 +144,7 @@ TEST_P(SeveralGpus, GiveEveryBitOfOne) {
     const PlacedRun several = TrainOn(FirstGpus(gpus), model);
     ExpectSameNumbers(several, one);
     EXPECT_EQ(several.result.not_captured, "");
-    EXPECT_EQ(several.result.host.captured_steps, 1);  // the others were issued, or are the first
+    EXPECT_EQ(several.result.host.captured_steps, 1);  // the other steps are issued, or the first
     ExpectWholeTimeline(several.result.measured);
     EXPECT_EQ(standin_alive(), 0);
     EXPECT_EQ(standin_cublas_handles(), 0);
@@ -168,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
 constexpr PlacedModel kPlain = {"zb_v", 4, TinyFamily::kGpt, {}};
 constexpr PlacedModel kExperts = {"dualpipe_v", 2, TinyFamily::kMoe, {.expert = 2}};
 
-// GPUs 2 and 0 of four, in that order: the others have nothing.
+// GPUs 2 and 0 of four, in this order: the others hold no memory.
 TEST(SeveralGpusMemory, EachRankHasItsOwnOnItsGpu) {
   StartStandin(4);
   std::vector<int> stage_gpus;
@@ -202,7 +202,7 @@ TEST(SeveralGpusMemory, EachRankHasItsOwnOnItsGpu) {
   EXPECT_EQ(used[3], 0);
 }
 
-// What fits into all GPUs together need not fit into each.
+// A model that fits into all GPUs together need not fit into each.
 TEST(SeveralGpusMemory, EachGpuMustHaveRoomForItsRanks) {
   StartStandin(2);
   int64_t used[2] = {};
@@ -221,7 +221,7 @@ TEST(SeveralGpusMemory, EachGpuMustHaveRoomForItsRanks) {
       << refused.status;
 }
 
-// Nothing but messages between GPUs: each uses its own memory only.
+// Only messages pass between GPUs: each uses its own memory only.
 TEST(SeveralGpusApart, MessagesStillPass) {
   StartStandin(4);
   const PlacedRun one = TrainOn({0}, kPlain);
@@ -239,7 +239,7 @@ TEST(SeveralGpusApart, SumsAndCountedRowsAreRefused) {
   } cases[] = {
       {kExperts, "a counted all-to-all of the rows of "},
       {{"1f1b", 2, TinyFamily::kGpt, {.data = 2}}, "an all-reduce of the gradients of stage "},
-      {{"1f1b", 2, TinyFamily::kLlama, {}}, "an all-reduce of the gradient of "},  // it is tied
+      {{"1f1b", 2, TinyFamily::kLlama, {}}, "an all-reduce of the gradient of "},  // tied
   };
   for (const auto& test : cases) {
     SCOPED_TRACE(NameOf(test.model));
@@ -278,8 +278,7 @@ TEST(SeveralGpusContract, GroupsKeepIt) {
   }
 }
 
-// From the first call to the last, each fails once: one status that names it, and all is given
-// back.
+// From the first call to the last, each fails once: one status names the call, and all is freed.
 TEST(SeveralGpusErrors, WhicheverCallFailsThereIsOneClearStatus) {
   int failures = 0;
   for (int n = 1;; ++n) {

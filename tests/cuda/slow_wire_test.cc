@@ -1,9 +1,9 @@
-// Messages and exchanges over a wire that is made slow, in the time of the stand-in.
+// Messages and exchanges over a slowed wire, in the time of the stand-in.
 #include <cstring>
 #include <memory>
 #include <vector>
 
-#include "executor/copies/group.h"
+#include "executor/cuda/copies/group.h"
 #include "gtest/gtest.h"
 #include "tests/cuda/standin/standin.h"
 
@@ -14,7 +14,7 @@ constexpr int64_t kLatencyNs = 2'000'000;
 constexpr double kBytesPerS = 1e6;
 constexpr int64_t kMembers = 3;
 
-// What one call takes, issued and replayed, where nothing else takes any time.
+// The duration of one call, issued and replayed, while all other work takes no time.
 class SlowWire : public testing::Test {
  protected:
   void SetUp() override {
@@ -35,7 +35,7 @@ class SlowWire : public testing::Test {
     call.to = Bytes();
     return call;
   }
-  // Of the first members of the group, whose calls all take as long.
+  // Enqueues the calls of the group's first members, which all take the same time.
   void ExpectTakes(std::vector<Call> calls, int64_t expected_ns) {
     std::vector<int64_t> ended_ns(calls.size());
     const Work nothing = {[](const void*, int64_t, NativeStream) {}, nullptr, 0};
@@ -88,7 +88,7 @@ TEST_F(SlowWire, AnExchangeTakesWhatAMemberSendsToOthers) {
   ExpectTakes(calls, TravelNs(200));
 }
 
-// Only the GPU knows how many rows there are.
+// Only the GPU knows the number of rows.
 TEST_F(SlowWire, CountedRowsTakeWhatTheBusiestMemberHas) {
   // [from][to]: member 0 sends five rows to others, member 2 gets seven.
   const int32_t rows[kMembers][kMembers] = {{9, 1, 4}, {0, 9, 3}, {0, 0, 9}};

@@ -1,5 +1,5 @@
-// Ranks with multiprocessors of their own: which streams get them, that all is given back, and what
-// is said where they cannot be had.
+// Ranks with multiprocessors of their own: the streams that get them, their release, and the errors
+// if they are unavailable.
 #include "executor/cuda/sm_groups.h"
 
 #include <string>
@@ -7,8 +7,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "executor/cuda/cuda_backend.h"
-#include "executor/trainer.h"
+#include "executor/cuda/backend/cuda_backend.h"
+#include "executor/training/trainer.h"
 #include "gtest/gtest.h"
 #include "schedlang/base/sl_check.h"
 #include "stages/models/model.h"
@@ -30,7 +30,7 @@ class SmGroupsTest : public testing::Test {
   void TearDown() override { EXPECT_EQ(standin_alive(), 0); }
 };
 
-// Four ranks on two GPUs: computation alone has them, two groups on each GPU.
+// Four ranks on two GPUs: only compute streams have groups, two on each GPU.
 TEST_F(SmGroupsTest, AreOfTheStreamsThatCompute) {
   auto device = CudaDevice::Make(std::vector<int>{0, 1}, 4, 32);
   ASSERT_TRUE(device.ok()) << device.status();
@@ -95,7 +95,7 @@ TEST_F(SmGroupsTest, ChangeNoNumber) {
   const ThreeSteps expected = TrainWith(0, "");
   EXPECT_EQ(standin_cublas_sms(), 0);
   const ThreeSteps seen = TrainWith(32, "ranks 0 to 3 on GPU 0, 32 SMs each");
-  EXPECT_EQ(standin_cublas_sms(), 32);  // products are cut for so many
+  EXPECT_EQ(standin_cublas_sms(), 32);  // products are cut for this number
   EXPECT_EQ(seen.losses, expected.losses);
   EXPECT_TRUE(seen.params == expected.params);
 }
@@ -168,7 +168,7 @@ TEST_F(SmGroupsTest, WhicheverCallFailsThereIsOneClearStatus) {
     }
     const std::string call = standin_failed_call();
     const bool gives_back = absl::StrContains(call, "Destroy");
-    EXPECT_EQ(standin_alive() > 0, gives_back) << call;  // nothing else is left
+    EXPECT_EQ(standin_alive() > 0, gives_back) << call;  // no other resource is left
     if (status.ok()) {
       EXPECT_TRUE(gives_back || call == "cudaStreamQuery" || call == "cudaSetDevice") << call;
       continue;

@@ -1,12 +1,12 @@
-// The stand-in's vector clocks: a missing event is seen whatever the order of the run, and nothing
-// is seen where one is there.
+// The stand-in's vector clocks: a missing event is detected whatever the order of the run, and a
+// present event prevents any report.
 #include <cuda_runtime_api.h>
 
 #include <functional>
 #include <string>
 
-#include "executor/copies/group.h"
-#include "executor/copies/kernels.h"
+#include "executor/cuda/copies/group.h"
+#include "executor/cuda/copies/kernels.h"
 #include "executor/cuda/declared_use.h"
 #include "executor/cuda/device.h"
 #include "executor/cuda/kernels/kernels.h"
@@ -21,7 +21,7 @@ std::string Race() {
   return race == nullptr ? "" : race;
 }
 
-// Two streams of a device; the second does something after an event of the first, or without.
+// Two streams of a device; the second runs an op after an event of the first, or without.
 class TwoStreams {
  public:
   explicit TwoStreams(unsigned seed) {
@@ -32,7 +32,7 @@ class TwoStreams {
     for (float*& memory : memory_) memory = static_cast<float*>(*device_->Allocate(kBytes));
   }
   using Do = std::function<void(CudaDevice&, StreamId, float* const*)>;
-  // The status and the race there was.
+  // The status and the race found.
   std::pair<absl::Status, std::string> Run(const Do& first, const Do& second, bool ordered,
                                            bool captured) {
     first(*device_, streams_[0], memory_);
@@ -88,7 +88,7 @@ TEST(StandInClock, AMissingEventIsSeenInEveryOrder) {
   const struct {
     const char* name;
     TwoStreams::Do first, second;
-    const char *one, *other;  // what the race says, whichever runs first
+    const char *one, *other;  // parts of the race's text, whichever runs first
   } cases[] = {
       {"reads what is written", CopyTo(1, 0), CopyTo(2, 1), "a copy on line ", "a copy on line "},
       {"writes what is read", CopyTo(1, 0), CopyTo(0, 2), "a copy on line ", "a copy on line "},
@@ -125,7 +125,7 @@ TEST(StandInClock, ReadersNeedNoOrder) {
   }
 }
 
-// What the host has waited for is before all that it enqueues afterwards.
+// The host's waits order: awaited work precedes all work enqueued afterwards.
 TEST(StandInClock, TheHostOrdersToo) {
   TwoStreams streams(1);
   const TwoStreams::Do nothing = [](CudaDevice&, StreamId, float* const*) {};
@@ -136,7 +136,7 @@ TEST(StandInClock, TheHostOrdersToo) {
   EXPECT_EQ(Race(), "");
 }
 
-// Memory that is given back is nobody's.
+// Freed memory has no users.
 TEST(StandInClock, OnlyBytesCountThatBothUse) {
   standin_reset(1);
   cudaStream_t streams[2];
@@ -154,7 +154,7 @@ TEST(StandInClock, OnlyBytesCountThatBothUse) {
   ASSERT_EQ(cudaMemsetAsync(memory + 100, 4, 1, streams[1]), cudaSuccess);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   EXPECT_EQ(Race().find("a fill on line "), 0u) << Race();
-  EXPECT_EQ(cudaStreamQuery(streams[0]), cudaErrorLaunchFailure);  // and it stays
+  EXPECT_EQ(cudaStreamQuery(streams[0]), cudaErrorLaunchFailure);  // the error persists
   standin_reset(1);
   EXPECT_EQ(Race(), "");
 }

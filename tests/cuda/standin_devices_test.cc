@@ -1,11 +1,11 @@
-// The stand-in with several GPUs: what belongs to one, and what another may do with it.
+// The stand-in with several GPUs: the objects of a GPU, and their use by another.
 #include <cuda_runtime_api.h>
 
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "executor/copies/kernels.h"
+#include "executor/cuda/copies/kernels.h"
 #include "gtest/gtest.h"
 #include "tests/cuda/standin/standin.h"
 
@@ -15,7 +15,7 @@ namespace {
 #define EXPECT_GIVES(expected, call) \
   EXPECT_STREQ(cudaGetErrorName(expected), cudaGetErrorName(call))
 
-// Two GPUs with a stream, a timed event and 256 bytes each; the first one is current.
+// Two GPUs with a stream, a timed event and 256 bytes each; the first is current.
 class StandInDevices : public testing::Test {
  protected:
   void SetUp() override {
@@ -33,7 +33,7 @@ class StandInDevices : public testing::Test {
       ASSERT_EQ(cudaStreamSynchronize(streams_[device]), cudaSuccess);
     }
   }
-  // The sum of one float of each GPU's memory, into that of `to`, on the stream of `on`.
+  // Adds a float of each GPU's memory into the memory of `to`, on the stream of `on`.
   cudaError_t Sum(int on, int to) {
     SumShare share;
     share.from[0] = memory_[0];
@@ -44,7 +44,7 @@ class StandInDevices : public testing::Test {
     LaunchSum(share, streams_[on]);
     const cudaError_t launched = cudaGetLastError();
     if (launched != cudaSuccess) return launched;
-    (void)cudaStreamSynchronize(streams_[on]);  // what goes wrong meanwhile, later calls tell
+    (void)cudaStreamSynchronize(streams_[on]);  // errors of the work are returned by later calls
     return cudaGetLastError();
   }
 

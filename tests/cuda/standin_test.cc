@@ -1,4 +1,4 @@
-// The stand-in itself: does it find what it is there to find?
+// The stand-in itself: it detects the faults for which it exists.
 #include "tests/cuda/standin/standin.h"
 
 #include <cuda_runtime_api.h>
@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "executor/cuda/host_twin.h"
+#include "executor/cuda/bodies/host_twin.h"
 #include "gtest/gtest.h"
 
 namespace {
@@ -52,7 +52,7 @@ TEST(StandIn, WorkWaitsUntilSomebodySynchronizes) {
   EXPECT_EQ(standin_ops_pending(), 0);
 }
 
-// How often, of so many seeds, the second stream's work runs first.
+// The number of seeds, of 200, with which the second stream's work runs first.
 int FirstIsLast(bool wait) {
   int count = 0;
   for (unsigned seed = 0; seed < 200; ++seed) {
@@ -85,7 +85,7 @@ TEST(StandIn, AWaitIsForWhatWasRecordedBeforeIt) {
     const cudaEvent_t event = NewEvent();
     Numbers numbers;
     Entry entries[] = {{&numbers, 0}, {&numbers, 1}};
-    // Before the record it is no wait at all, and a later record does not make it one.
+    // Before the record a wait has no effect, and a later record does not change that.
     ASSERT_DONE(cudaStreamWaitEvent(b, event, 0));
     ASSERT_DONE(cudaLaunchHostFunc(b, Note, &entries[1]));
     ASSERT_DONE(cudaLaunchHostFunc(a, Note, &entries[0]));
@@ -143,7 +143,7 @@ TEST(StandIn, ErrorsComeOnDemandAndAreKept) {
   EXPECT_CUDA(cudaErrorInvalidValue, cudaGetLastError());
   EXPECT_CUDA(cudaSuccess, cudaGetLastError());
   ASSERT_DONE(cudaStreamSynchronize(stream));
-  // A kernel's error stays.
+  // A kernel's error persists.
   standin_fail_call(1, cudaErrorIllegalAddress);
   EXPECT_CUDA(cudaErrorIllegalAddress, cudaStreamSynchronize(stream));
   EXPECT_CUDA(cudaErrorIllegalAddress, cudaStreamSynchronize(stream));
@@ -151,7 +151,7 @@ TEST(StandIn, ErrorsComeOnDemandAndAreKept) {
   EXPECT_CUDA(cudaErrorIllegalAddress, cudaGetLastError());
 }
 
-// Any address does for a kernel; it has a twin that does nothing.
+// A kernel is any address; its twin does nothing.
 TEST(StandIn, MoreThanTheUsualSharedMemoryMustBeAskedFor) {
   standin_reset(1);
   static char any;

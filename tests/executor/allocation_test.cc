@@ -1,12 +1,12 @@
-// Nothing of ours allocates during a step: everything has its place before the first one. Counts
-// every `operator new` of this binary while a counter is set. (oneDNN takes its packing buffers
-// from the C library, once per product; they are not counted.)
+// Our code allocates no memory during a step: all memory is taken before the first. Counts every
+// `operator new` of this binary while a counter is set. (oneDNN takes its packing buffers from the
+// C library, once per product; they are not counted.)
 #include <gtest/gtest.h>
 
 #include <memory>
 
 #include "executor/cpu/kernel.h"
-#include "executor/trainer.h"
+#include "executor/training/trainer.h"
 #include "stages/ops.h"
 #include "tests/counted_new.h"
 #include "tests/executor/plans.h"
@@ -36,7 +36,7 @@ TEST(Allocation, AStepAllocatesNothing) {
       for (int step = 0; step < 3; ++step) {
         const int64_t before = allocations;
         ASSERT_TRUE((*trainer)->ComputeGradients().ok());
-        // The first step makes what the math library keeps per thread.
+        // The first step makes the math library's per-thread state.
         if (step > 0) {
           EXPECT_EQ(allocations - before, 0) << "step " << step;
         }
@@ -46,7 +46,8 @@ TEST(Allocation, AStepAllocatesNothing) {
   }
 }
 
-// Nor do the kernels of bf16, but for products, for which oneDNN makes lists of their operands.
+// The same for the kernels of bf16, except products, for which oneDNN makes lists of their
+// operands.
 TEST(Allocation, KernelsOfBf16AllocateNothing) {
   const struct {
     Op op;
@@ -86,7 +87,7 @@ TEST(Allocation, KernelsOfBf16AllocateNothing) {
       const int64_t before = allocations;
       kernel(node, all.first(test.in.size()), all.subspan(test.in.size()),
              absl::MakeConstSpan(accumulate, test.out.size()), workspace.data());
-      // The first run makes what is kept per thread.
+      // The first run makes per-thread state.
       if (run > 0) {
         EXPECT_EQ(allocations - before, 0) << RowOf(test.op).name;
       }

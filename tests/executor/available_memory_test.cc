@@ -1,5 +1,5 @@
-// What is available, from the texts that systems give; and the message when it is not enough.
-#include "executor/available_memory.h"
+// The available memory, from the texts of real systems; and the message if it is too small.
+#include "executor/engine/available_memory.h"
 
 #include <map>
 

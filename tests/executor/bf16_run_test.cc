@@ -1,11 +1,11 @@
-// Runs in bf16: the same bits whatever the schedule, near those in fp32, and parameters in fp32.
+// Runs in bf16: the same bits for every schedule, close to runs in fp32, with parameters in fp32.
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "executor/bf16.h"
 #include "executor/cpu/backend.h"
-#include "executor/optimizer.h"
-#include "executor/train.h"
+#include "executor/engine/bf16.h"
+#include "executor/engine/optimizer.h"
+#include "executor/run/train.h"
 #include "gtest/gtest.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/small_run.h"
@@ -53,7 +53,7 @@ TEST(Bf16Runs, LossesAreTheSameInEveryBitWhateverTheSchedule) {
   }
 }
 
-// Of a loss rounding takes or adds less than one in a hundred, and it falls as far.
+// Rounding changes a loss by less than one in a hundred, and the loss falls as far.
 TEST(Bf16Runs, LossesStayNearThoseOfF32) {
   for (const TinyFamily family : kTinyFamilies) {
     SCOPED_TRACE(NameOf(family));
@@ -68,8 +68,8 @@ TEST(Bf16Runs, LossesStayNearThoseOfF32) {
   }
 }
 
-// The loss over and over of the same few tokens, at a rate whose steps a bf16 parameter of 0.02
-// would never feel: half a unit of its last bit is 6e-5.
+// The loss of the same few tokens over and over, at a rate whose steps would not change a bf16
+// parameter of 0.02: half a unit of its last bit is 6e-5.
 TEST(Bf16Runs, StepsSmallerThanABf16CanHoldAddUp) {
   const std::string window = Corpus().substr(0, SmallRun(1).shape.context() + 1);
   RunConfig config = Bf16Run(TinyFamily::kGpt, 200);
@@ -101,7 +101,7 @@ TEST(Bf16Runs, AnUpdateRoundsTheParameterIntoItsWorkingCopy) {
     for (size_t i = 0; i < 4; ++i) ASSERT_EQ(working[i], ToBf16(values[i])) << i;
     changes += working[0] != before[0] ? 1 : 0;
   }
-  // AdamW steps by its rate, however large the gradient is: a hundred steps are 0.01, and just
+  // AdamW steps by its rate, whatever the size of the gradient: a hundred steps are 0.01, and just
   // below 1 the numbers of bf16 are 2^-8 apart.
   EXPECT_NEAR(values[0], 0.99, 1e-5);
   EXPECT_EQ(changes, 1 + 3);  // the first, and past 1/2, 3/2 and 5/2 of 2^-8

@@ -1,5 +1,4 @@
-// Work that sees whether two values that are alive at once share a byte, and whether anything runs
-// before what it needs is there.
+// Work that detects two live values sharing a byte, and work that runs before its dependencies.
 #pragma once
 
 #include <algorithm>
@@ -10,20 +9,20 @@
 #include <thread>
 #include <vector>
 
-#include "executor/stage_work.h"
+#include "executor/engine/stage_work.h"
 #include "schedlang/base/sl_check.h"
-#include "schedlang/effects.h"
 #include "schedlang/memory/memory_plan.h"
+#include "schedlang/plan/effects.h"
 
 namespace stringline {
 
-// Up to four buffers' alignments, not always whole ones.
+// Up to four times the alignment, not always a multiple.
 inline uint32_t RandomWords(std::mt19937& random) {
   return 1 + static_cast<uint32_t>(random() % 64);
 }
 
-// Of any sizes. A first stage's input and a last stage's gradient come from nowhere; a last stage
-// gives nothing on. What is handed on is as large as what is taken.
+// Random sizes. A first stage's input and a last stage's gradient have no producer; a last stage
+// has no output. A message is as large at both ends.
 inline std::vector<StageSizes> RandomSizes(const Plan& plan, std::mt19937& random) {
   std::vector<StageSizes> sizes(plan.stages.size());
   for (StageSizes& size : sizes) {
@@ -44,8 +43,8 @@ inline std::vector<StageSizes> RandomSizes(const Plan& plan, std::mt19937& rando
   return sizes;
 }
 
-// Work that fills every value it gives with a pattern of its own, and looks whether every value it
-// needs still holds its pattern, after random delays.
+// Work that fills every value that it produces with the value's pattern, and checks that every
+// value that it consumes still holds its pattern, after random delays.
 class Canaries final : public StageWork {
  public:
   Canaries(const Plan& plan, Device* device, unsigned seed, bool delays = true)
@@ -112,7 +111,7 @@ class Canaries final : public StageWork {
     return sizes_[stage.value].of_microbatch[value];
   }
 
-  // What is handed on has the pattern of what is taken.
+  // A value sent has the pattern of the value received.
   uint32_t PatternOf(StageId stage, MicrobatchId microbatch, StageValue value) const {
     if (value == StageValue::kOutput) {
       return PatternOf(plan_.stage(stage).next, microbatch, StageValue::kInput);
@@ -141,8 +140,8 @@ class Canaries final : public StageWork {
 
   static void Run(const void* self, int64_t /*argument*/, NativeStream /*stream*/) {
     const Task& task = *static_cast<const Task*>(self);
-    // What is given is written first and looked at again at the end: a buffer that is shared with
-    // something needed, or with a part at the same time, is then seen.
+    // Produced values are written first and checked again at the end: this detects a buffer shared
+    // with a consumed value, or with a concurrent part.
     for (const Place& place : task.gives) {
       std::fill_n(place.address, place.words, place.pattern);
     }

@@ -1,4 +1,4 @@
-// Files of a checkpoint, written by processes that each hold arbitrary pieces, and read in others.
+// Files of a checkpoint, written by processes with arbitrary pieces each, and read by others.
 #include <unistd.h>
 
 #include <cstdint>
@@ -27,7 +27,7 @@ std::vector<StateTensor> TensorsOf(const AnyShape& shape) {
   return tensors;
 }
 
-// A value that tells tensor, kind and place.
+// A value that identifies tensor, kind and place.
 float ValueOf(int tensor, StateKind kind, int64_t place) {
   return static_cast<float>(1'000'000 * kind + 10'000 * tensor + place);
 }
@@ -116,7 +116,7 @@ TEST_P(Shards, WhatAnyPiecesWroteAnyOthersRead) {
 INSTANTIATE_TEST_SUITE_P(All, Shards, testing::ValuesIn(kTinyFamilies),
                          [](const auto& info) { return NameOf(info.param); });
 
-// Copies of the same are shared out, so that each of them writes about as much.
+// Copies of the same values divide the work, so that each writes about as much.
 TEST(ShareWriting, CopiesShareTheWork) {
   const std::vector<int64_t> sizes = {100, 100, 100, 100};
   std::vector<StateRange> all;
@@ -141,7 +141,7 @@ TEST(CheckpointStateText, WhatIsPrintedIsRead) {
   const auto read = ParseCheckpointState(Print(state));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_TRUE(*read == state);
-  // Whatever is cut off or changed is an error, or says something else.
+  // Any truncated or changed text is an error, or parses to another state.
   const std::string text = Print(state);
   for (size_t i = 0; i + 1 < text.size(); ++i) {
     EXPECT_EQ(ParseCheckpointState(text.substr(0, i)).ok(), i + 2 > text.size()) << i;

@@ -1,10 +1,11 @@
-// A run that is stopped and resumed is the run that was never stopped.
+// A run that is stopped and resumed equals an uninterrupted run.
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -15,12 +16,13 @@
 #include "absl/strings/str_cat.h"
 #include "executor/checkpoint/checkpoint_folder.h"
 #include "executor/checkpoint/checkpoints.h"
+#include "executor/checkpoint/family_config.h"
 #include "executor/checkpoint/model_folder.h"
 #include "executor/checkpoint/resume.h"
 #include "executor/checkpoint/tensor_files.h"
 #include "executor/checkpoint/training_state.h"
-#include "executor/train.h"
-#include "executor/trainer.h"
+#include "executor/run/train.h"
+#include "executor/training/trainer.h"
 #include "gtest/gtest.h"
 #include "schedlang/base/source.h"
 #include "tests/executor/plans.h"
@@ -33,13 +35,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// How a part of a training is run.
+// The configuration of a part of a training.
 struct Way {
   const char* schedule;
   int pipeline;
-  int microbatches;  // of a coordinate
+  int microbatches;  // per coordinate
   Mesh mesh;
-  std::vector<std::vector<int>> processes = {};  // the ranks of each; none: one process, no world
+  std::vector<std::vector<int>> processes = {};  // the ranks of each; empty: one process, no world
   Sharding sharding = Sharding::kNone;
 };
 
@@ -146,7 +148,7 @@ struct ResumeCase {
   const char* name;
   TinyFamily family;
   Way before, after;
-  bool same_additions;  // all losses are the same bits; else the next one, and the others nearly
+  bool same_additions;  // all losses have the same bits; else the next does, and the others nearly
 };
 
 class CheckpointResume : public Checkpoint, public testing::WithParamInterface<ResumeCase> {};
@@ -262,7 +264,7 @@ TEST_F(Checkpoint, IsAFolderOfAModel) {
     const auto shape = ReadFolderShape(made, 0);
     const bool has_config = WhySavedWithoutConfig(config.shape).empty();
     EXPECT_EQ(shape.ok(), has_config) << shape.status();
-    // What the checkpoint holds is what --save would have written of the same parameters.
+    // The checkpoint equals the output of --save for the same parameters.
     RunConfig loads = config;
     loads.checkpoint = {};
     TrainHooks hooks;
@@ -284,6 +286,57 @@ TEST_F(Checkpoint, IsAFolderOfAModel) {
   }
 }
 
+// Rows of positions that no sequence reaches, and texts that no training changes.
+TEST_F(Checkpoint, HoldsWhatAFolderCameWith) {
+  RunConfig config = ConfigOf(TinyFamily::kGpt, folder_ + "/made");
+  config.steps = 2;
+  config.checkpoint.every = 2;
+  const GptShape& gpt = std::get<GptShape>(config.shape.family);
+  GptShape longer = gpt;
+  longer.context += 2;
+  GivenFolder given;
+  given.files = {{"config.json", PrintFamilyConfig(longer)}, {"generation_config.json", "{ }"}};
+  for (int i = 0; i < longer.context * gpt.width; ++i) given.positions.push_back(0.5F * i);
+  config.shape.given = std::make_shared<const GivenFolder>(given);
+  const Way way = {"1f1b", 2, 4, {}, {{0}, {1}}};
+  const Ran ran = RunAs(way, config);
+  ASSERT_TRUE(ran.first().result.ok()) << ran.first().result.status();
+  const std::string made = folder_ + "/made/step-000002";
+  EXPECT_EQ(ReadBytes(made + "/config.json", 1 << 20).value(), given.files["config.json"]);
+  EXPECT_EQ(ReadBytes(made + "/generation_config.json", 1 << 20).value(), "{ }");
+  const auto files = TensorFiles::Open(made);
+  ASSERT_TRUE(files.ok()) << files.status();
+  const PlacedTensor tensor = files->all().at("transformer.wpe.weight");
+  const auto rows = static_cast<uint64_t>(longer.context), width = static_cast<uint64_t>(gpt.width);
+  ASSERT_EQ(tensor.tensor->shape, (std::vector<uint64_t>{rows, width}));
+  const size_t rest = 2 * width;
+  std::vector<float> values(rest);
+  ASSERT_TRUE(tensor.file->Read(*tensor.tensor, (rows - 2) * width, absl::MakeSpan(values)).ok());
+  EXPECT_TRUE(std::equal(values.begin(), values.end(), given.positions.end() - rest));
+  // It is whole, and goes on.
+  config.resume = made;
+  config.steps = 4;
+  const Ran resumed = RunAs(way, config);
+  ASSERT_TRUE(resumed.first().result.ok()) << resumed.first().result.status();
+  EXPECT_EQ(resumed.first().result->steps, 4);
+}
+
+// Exactly `keep` of them, from the first that is taken to where there are more.
+TEST_F(Checkpoint, AsManyAsAreKeptStay) {
+  for (const auto& [steps, names] :
+       std::map<int, Names>{{2, {"step-000001", "step-000002"}},
+                            {3, {"step-000001", "step-000002", "step-000003"}},
+                            {4, {"step-000002", "step-000003", "step-000004"}}}) {
+    fs::remove_all(folder_);
+    RunConfig config = ConfigOf(TinyFamily::kGpt, folder_);
+    config.steps = steps;
+    config.checkpoint = {1, folder_, 3};
+    const Ran ran = RunAs({"1f1b", 2, 4, {}, {{0}, {1}}}, config);
+    ASSERT_TRUE(ran.first().result.ok()) << ran.first().result.status();
+    EXPECT_EQ(NamesIn(folder_), names) << steps;
+  }
+}
+
 TEST_F(Checkpoint, TheNewestAreKept) {
   RunConfig config = ConfigOf(TinyFamily::kGpt, folder_);
   config.checkpoint = {1, folder_, 2};
@@ -293,7 +346,7 @@ TEST_F(Checkpoint, TheNewestAreKept) {
   EXPECT_EQ(ran.first().result->checkpoint, folder_ + "/step-000006");
 }
 
-// ---- What cannot be gone on with ----
+// ---- Checkpoints that cannot be resumed ----
 
 class BrokenCheckpoint : public Checkpoint {
  protected:
@@ -308,7 +361,7 @@ class BrokenCheckpoint : public Checkpoint {
   static void Write(const std::string& path, const std::string& bytes) {
     std::ofstream(path, std::ios::binary) << bytes;
   }
-  // What a run says that goes on with the folder, and with the broken checkpoint alone.
+  // Checks the message of a run that resumes from the folder, and from the broken checkpoint alone.
   void ExpectSkipped(const std::string& why) {
     const OneProcess told = RunAs(way_, config_, 3).first();
     ASSERT_TRUE(told.result.ok()) << told.result.status();

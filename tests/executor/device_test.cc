@@ -71,7 +71,7 @@ TEST_P(DeviceTest, AWaitMeansTheLatestRecordEnqueuedBeforeIt) {
   const StreamId a = device.NewStream({}, 8);
   const StreamId b = device.NewStream({}, 8);
   const EventId event = device.NewEvent({});
-  device.Wait(b, event);  // never recorded: holds nothing up
+  device.Wait(b, event);  // never recorded: delays nothing
   device.Launch(b, log.Entry(0));
   ASSERT_TRUE(device.Synchronize().ok());
   device.Launch(a, log.Entry(1));
@@ -84,8 +84,8 @@ TEST_P(DeviceTest, AWaitMeansTheLatestRecordEnqueuedBeforeIt) {
   EXPECT_EQ(log.order, (std::vector<int64_t>{0, 1, 2, 3}));
 }
 
-// A random directed acyclic graph of events over many streams: no work may run before what it
-// waits for.
+// A random directed acyclic graph of events over many streams: no work runs before its
+// dependencies.
 TEST_P(DeviceTest, RandomOrdersAreKept) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -150,7 +150,7 @@ TEST_P(DeviceTest, ManyStreamsMeet) {
   ASSERT_TRUE(owned.ok()) << owned.status();
   CpuDevice& device = **owned;
   for (const int sides : {1, 3, 8}) {
-    // Nobody goes on before all are there; each comes with an end of its own.
+    // No side goes on before all have come; each comes with an end of its own.
     struct Meeting {
       std::atomic<int> arrived{0};
       std::atomic<int> early{0};
@@ -207,7 +207,7 @@ TEST_P(DeviceTest, CopiesAndTimesStandInTheOrderOfTheStream) {
   device.Copy(stream, &back, &there, sizeof back);
   device.Hold(stream, 5'000, &held);
   const int64_t start_ns = device.NowNs();
-  host = 21;  // read when the stream comes to it
+  host = 21;  // read when the stream comes to the copy
   ASSERT_TRUE(device.Synchronize().ok());
   EXPECT_EQ(back, 42);
   EXPECT_EQ(doubled.start_ns - start_ns, 7'000);
@@ -260,7 +260,7 @@ TEST_P(DeviceTest, AHoldTakesItsTimeAndOthersGoOn) {
   ASSERT_TRUE(owned.ok()) << owned.status();
   CpuDevice& device = **owned;
   Log log;
-  // Far more streams than threads, which are all held at once; and one that is not.
+  // Far more held streams than threads, all held at once; and one shorter hold.
   for (int i = 0; i < 20; ++i) {
     const StreamId stream = device.NewStream({}, 8);
     device.Hold(stream, 60 * kMs);
@@ -345,7 +345,7 @@ TEST_P(DeviceTest, ADeadlockIsSeenWhenTheLastHoldHasEnded) {
   EXPECT_EQ(log.order, (std::vector<int64_t>{1}));
 }
 
-// Whichever thread meets the error: the one that waits in Synchronize may be asleep then.
+// Any thread may meet the error: the caller of Synchronize may be asleep then.
 TEST_P(DeviceTest, AnErrorEndsAllHolds) {
   for (int round = 0; round < 300; ++round) {
     const auto owned = CpuDevice::Make(threads());

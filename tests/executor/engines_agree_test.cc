@@ -1,7 +1,7 @@
-// The checker says yes exactly when the replay ends and exactly when the strict executor ends.
+// The checker accepts exactly the plans whose replay ends and whose strict execution ends.
 #include <random>
 
-#include "executor/strict.h"
+#include "executor/rehearsal/strict.h"
 #include "gtest/gtest.h"
 #include "schedlang/check/check.h"
 #include "schedlang/check/replay.h"
@@ -48,7 +48,7 @@ TEST(EnginesAgree, OnTenThousandRandomPlans) {
   EXPECT_GT(tally.unsound, 1000);
 }
 
-// Also where messages share communicators.
+// The same with messages on shared communicators.
 TEST(EnginesAgree, InEveryLayout) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -1,12 +1,12 @@
-// Training with experts: biases that balance, capacities, tied embeddings, and what a run says of
-// files that ask for what cannot be.
+// Training with experts: biases that balance, capacities, tied embeddings, and the errors of
+// impossible run files.
 #include <unistd.h>
 
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "executor/train.h"
-#include "executor/trainer.h"
+#include "executor/run/train.h"
+#include "executor/training/trainer.h"
 #include "gtest/gtest.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/small_run.h"
@@ -45,7 +45,7 @@ TEST(ExpertsRun, LossesAreTheSameInEveryBitWhateverTheSchedule) {
 // More coordinates with fewer microbatches each: the same step, added up in another order.
 TEST(ExpertsRun, LossesOnAMeshAreThoseOfOnePipelineButForRounding) {
   RunConfig config = RunOf(TinyFamily::kMoe, 6);
-  MoeOf(&config).balance_rate = 0;  // whose sign makes a little rounding large
+  MoeOf(&config).balance_rate = 0;  // its sign would amplify rounding
   const std::vector<double> whole = LossesOf(config, "1f1b", 2, 16);
   for (const Mesh mesh : {Mesh{1, 2}, Mesh{2, 1}, Mesh{2, 2}, Mesh{1, 4}}) {
     config.mesh = mesh;
@@ -86,7 +86,7 @@ TEST(ExpertsRun, ABiasMovesAgainstTheLoadOfItsExpert) {
       const std::vector<float>& load = loads[biases++];
       double slots = 0;
       for (const float of_expert : load) slots += of_expert;
-      // Every token of the step chose two experts, on whichever coordinate.
+      // Every token of the step chose two experts, on some coordinate.
       EXPECT_EQ(slots, 2.0 * static_cast<double>(trainer.tokens_per_step()));
       const auto bias = trainer.param(stage, p, c);
       for (size_t e = 0; e < load.size(); ++e) {
@@ -99,7 +99,7 @@ TEST(ExpertsRun, ABiasMovesAgainstTheLoadOfItsExpert) {
   };
   const auto result = Train(config, LibraryPlan("zb_v", 2, 4).value(), Corpus(), hooks);
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(biases, 4 * 2);  // of four layers, on two coordinates
+  EXPECT_EQ(biases, 4 * 2);  // four layers, on two coordinates
 }
 
 TEST(ExpertsRun, MoreThanACapacityIsAnErrorOrIsCountedAsTheFileSays) {
@@ -123,12 +123,12 @@ TEST(ExpertsRun, MoreThanACapacityIsAnErrorOrIsCountedAsTheFileSays) {
     const auto result = Train(config, plan, Corpus(), hooks);
     ASSERT_TRUE(result.ok()) << result.status();
     ASSERT_EQ(dropped.size(), 2u);
-    // Half of all slots at least have no room.
+    // At least half of all slots have no room.
     const int64_t slots = 4 * 2 * result->tokens_per_step;  // layers, choices
     EXPECT_GE(dropped[0], slots / 2);
     EXPECT_LT(dropped[0], slots);
   }
-  MoeOf(&config).capacity = 8;  // all may choose one expert
+  MoeOf(&config).capacity = 8;  // all tokens may choose the same expert
   MoeOf(&config).overflow = Overflow::kError;
   EXPECT_TRUE(Train(config, plan, Corpus(), {}).ok());
 }

@@ -1,5 +1,5 @@
-// What is kept of the last commands of ranks, and told when a run fails.
-#include "executor/flight_log.h"
+// The log of the ranks' last commands, as recorded and as reported after a failure.
+#include "executor/engine/flight_log.h"
 
 #include <memory>
 #include <optional>
@@ -7,8 +7,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "executor/cpu/device.h"
-#include "executor/interpreter.h"
-#include "executor/threads/group.h"
+#include "executor/cpu/threads_group.h"
+#include "executor/engine/interpreter.h"
 #include "gtest/gtest.h"
 #include "tests/executor/plans.h"
 
@@ -21,15 +21,15 @@ constexpr const char* kSound =
     "rank 0: 0F0 0F1 0B0 0B1\n"
     "rank 1: 1F0 1B0 1F1 1B1\n";
 
-// Rank 0 wants microbatch 0 back first, rank 1 takes both before: where messages wait for all that
-// is listed before them, they wait for each other.
+// Rank 0 needs microbatch 0 back first, rank 1 takes both before: if messages wait for all
+// computations listed before them, the ranks wait for each other in a cycle.
 constexpr const char* kWaitInACircle =
     "plan v P=2 M=2\n"
     "stages 0 1 1 0\n"
     "rank 0: 0F0 3F0 3B0 0B0 0F1 3F1 3B1 0B1\n"
     "rank 1: 1F0 1F1 2F0 2F1 2B0 1B0 2B1 1B1\n";
 
-// A plan on threads of this process, whose actions do nothing.
+// A plan on threads of this process, with empty actions.
 class RecordedSteps {
  public:
   RecordedSteps(const char* text, MessageOrder order)

@@ -1,12 +1,12 @@
-// Every gradient and the loss of a pipeline are those of the whole model without one, for every
-// family of models and every mesh: bitwise where sums are made in the same order.
+// Every gradient and the loss of a pipeline equal those of the whole model without a pipeline, for
+// every family of models and every mesh: bitwise if sums run in the same order.
 #include <algorithm>
 #include <cmath>
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "executor/reference.h"
-#include "executor/trainer.h"
+#include "executor/training/reference.h"
+#include "executor/training/trainer.h"
 #include "gtest/gtest.h"
 #include "stages/layers.h"
 #include "stages/models/model.h"
@@ -16,8 +16,8 @@
 namespace stringline {
 namespace {
 
-// Whether every stage adds up its weight gradients in the order of the microbatches. Only then are
-// two sums of floats equal in every bit.
+// True if every stage adds up its weight gradients in the order of the microbatches. Only then are
+// two sums of floats bitwise equal.
 bool AddsInOrder(const Plan& plan) {
   std::vector<int> latest(plan.stages.size(), -1);
   for (const Action& action : plan.actions) {
@@ -126,7 +126,7 @@ class Comparison {
     EXPECT_LE(apart, in_order_ ? 0.0F : 1e-5F * largest) << name;
   }
 
-  const int stages_;  // of one pipe
+  const int stages_;  // per pipe
   const bool in_order_;
   const unsigned seed_;
   StageProgram whole_;
@@ -162,7 +162,8 @@ TEST(Gradients, AreSummedOverTheDataCoordinatesOfAMesh) {
   }
 }
 
-// Several layers of experts a stage pair up, first with last; with recompute, whichever W needs.
+// Several layers of experts per stage pair up, first with last; with recompute, and with weights'
+// recompute.
 TEST(Gradients, OfManyLayersOfExpertsAStageAndOfRecompute) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -186,7 +187,7 @@ TEST(Gradients, OfManyLayersOfExpertsAStageAndOfRecompute) {
   }
 }
 
-// Pairs of stages of which one recomputes and the other does not.
+// Pairs of a stage with recompute and a stage without.
 TEST(Gradients, OfExpertsWhereSomeStagesRecompute) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -239,8 +240,8 @@ TEST_P(Library, GradientsAreThoseOfTheOracle) {
   EXPECT_GE(in_order, SumsInAnotherOrder(schedule()) ? 0 : 1);
 }
 
-// Pipelines of one, two and four ranks, up to eight with their copies. Experts are shared out over
-// some of them; a model that has none has copies instead.
+// Pipelines of one, two and four ranks, up to eight with their copies. Some of the copies divide
+// the experts; a model without experts has plain copies instead.
 TEST_P(Library, GradientsAreThoseOfTheOracleOnEveryMesh) {
   const unsigned seed = std::random_device{}();
   int compared = 0;
@@ -277,7 +278,7 @@ INSTANTIATE_TEST_SUITE_P(
       return absl::StrCat("s_", std::get<0>(info.param), "_", NameOf(std::get<1>(info.param)));
     });
 
-// Every parameter's gradient after a step with that schedule.
+// Every parameter's gradient after a step with the schedule.
 std::vector<float> GradientsWith(const char* schedule, int layers_per_stage, unsigned seed) {
   Comparison comparison(LibraryPlan(schedule, 2, 8).value(), seed,
                         {.family = TinyFamily::kMoe, .layers_per_stage = layers_per_stage});

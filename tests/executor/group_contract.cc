@@ -1,6 +1,6 @@
-// A contract is a row of a table. It fills buffers with values that tell their member and their
-// place, calls, and compares every element. Copies before and after the call are on the member's
-// stream, so its place in the order is tested, too.
+// A contract is a row of a table. It fills buffers with values that encode member and place, makes
+// a call, and compares every element. Copies before and after the call are on the member's stream,
+// so the call's place in the order is tested, too.
 #include "tests/executor/group_contract.h"
 
 #include <algorithm>
@@ -109,7 +109,7 @@ void PiecesGoWhereTheyBelong(const NewGroupMachine& make, int n, unsigned) {
       call.from = members.Put(m, ValuesOf(m, kPiece * n));
       call.to = members.Memory<float>(c.to_elements);
       members.Enqueue(m, call);
-      // Nobody reads any more what is written over now.
+      // The call's input is overwritten after its last read.
       members.device().Copy(members.stream(m), const_cast<void*>(call.from),
                             *members.device().AllocateHost(kPiece * n * 4), kPiece * n * 4);
       got[m] = members.Fetch(m, static_cast<float*>(call.to), c.to_elements);
@@ -124,7 +124,7 @@ void PiecesGoWhereTheyBelong(const NewGroupMachine& make, int n, unsigned) {
   }
 }
 
-// Pieces that are not alike, one of them empty.
+// Pieces of unequal size, one of them empty.
 Pieces UnlikePieces(int count, int stride) {
   Pieces pieces;
   pieces.stride = stride;
@@ -134,7 +134,7 @@ Pieces UnlikePieces(int count, int stride) {
   return pieces;
 }
 
-// In its place in the whole, or elsewhere.
+// In place in the whole, or into another buffer.
 void SumPieces(const NewGroupMachine& make, int n, const Pieces& pieces, bool in_place) {
   GroupMembers members(make(), n);
   std::map<int, const float*> got;
@@ -200,7 +200,7 @@ void PiecesNeedNotBeAlike(const NewGroupMachine& make, int n, unsigned) {
   }
 }
 
-// What every member sends in a round: counts, so many for each piece, and rows.
+// A member's sends in a round: counts, several for each piece, and rows.
 constexpr int kCountsAPiece = 3;
 constexpr int kMostOfACount = 3;
 struct RowsRound {
@@ -245,17 +245,20 @@ void EnqueueRows(GroupMembers* members, size_t r, RowsRound* round, int m, int64
 }
 
 // Counts that are known only when the call runs: an all-to-all of counts, then one of rows; several
-// rounds of both on the same streams. Rows of all kinds of length.
+// rounds of both on the same streams. Rows of all kinds of length. The last round fills every piece
+// and all the room that there is.
 void CountedRowsFollowTheirCounts(const NewGroupMachine& make, int n, unsigned seed) {
   std::mt19937 random(seed);
   for (const int64_t row_bytes : {1, 8, 48}) {
     GroupMembers members(make(), n);
     std::vector<RowsRound> rounds(4);
     for (RowsRound& round : rounds) {
+      const bool full = &round == &rounds.back();
       for (int m = 0; m < n; ++m) {
         std::vector<int32_t>& sent = round.sent.emplace_back();
         for (int i = 0; i < n * kCountsAPiece; ++i) {
-          sent.push_back(static_cast<int32_t>(random() % (kMostOfACount + 1)));
+          const auto some = static_cast<int32_t>(random() % (kMostOfACount + 1));
+          sent.push_back(full ? kMostOfACount : some);
         }
       }
     }
@@ -279,7 +282,7 @@ void CountedRowsFollowTheirCounts(const NewGroupMachine& make, int n, unsigned s
   }
 }
 
-// A call's plan is not written over by that of the next, which comes on other streams.
+// A call's plan is not overwritten by the next call, which is on other streams.
 void CountedCallsOnOtherStreamsWaitForEachOther(const NewGroupMachine& make, int count, unsigned) {
   GroupMembers members(make(), count);
   const auto sent = [count](int m, int each) {
@@ -322,7 +325,7 @@ void CountedCallsOnOtherStreamsWaitForEachOther(const NewGroupMachine& make, int
   }
 }
 
-// The sender fills its buffer again right after each send, and the receiver reads its own right
+// The sender overwrites its buffer right after each send, and the receiver reads its own right
 // after each receive.
 void MessagesCarryWhatWasThereWhenTheyWereSent(const NewGroupMachine& make, int count, unsigned) {
   if (count < 2) return;
@@ -351,7 +354,7 @@ void MessagesCarryWhatWasThereWhenTheyWereSent(const NewGroupMachine& make, int 
 
 #define CONTRACT(name) \
   { #name, name }
-// The last is of GPUs only.
+// The last contract is for GPUs only.
 constexpr NamedContract kContracts[] = {
     CONTRACT(AnAllReduceAddsUpInTheOrderOfTheMembers),
     CONTRACT(PiecesGoWhereTheyBelong),

@@ -1,7 +1,7 @@
-// What every Group promises, as functions that a test of any of its kinds runs.
+// The promises of every Group, as functions for the tests of all its kinds.
 //
-// They are written for a process that has some of the members: those of other processes do the
-// same at the same time. A function makes groups as often as it likes.
+// The functions run in a process with some of the members: processes with the other members run
+// them at the same time. A function makes any number of groups.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,26 @@
 #include <utility>
 #include <vector>
 
-#include "executor/device.h"
-#include "executor/group.h"
+#include "executor/engine/device.h"
+#include "executor/engine/group.h"
 
 namespace stringline {
 
 // A call on "thing NAME".
 Call CallOf(CallKind kind, int64_t bytes, int64_t name, int peer = -1);
 
-// A device, groups on it, and the members of a group of `count` that this process has.
+// A device, groups on it, and this process's members of a group of `count`.
 struct GroupMachine {
   std::unique_ptr<Device> device;
   std::unique_ptr<Groups> groups;
   std::vector<int> local;
-  // Work of the device that is a function of the host.
+  // Makes work of the device from a function of the host.
   std::function<Work(std::function<void()>)> work_of;
 };
 using NewGroupMachine = std::function<GroupMachine()>;
 
-// A group of so many members, each of which has a stream if it is of this process. What is put into
-// the device's memory gets there on the stream of its member, when that comes to it.
+// A group of `count` members, each with a stream if it belongs to this process. Data are copied
+// into the device's memory on the stream of the member, when the stream comes to the copy.
 class GroupMembers {
  public:
   GroupMembers(GroupMachine machine, int count);
@@ -58,7 +58,7 @@ class GroupMembers {
     device().Copy(streams_[member], there, here, bytes);
     return there;
   }
-  // What is there when the member's stream comes here.
+  // The contents when the member's stream comes here.
   template <typename T>
   const T* Fetch(int member, const T* there, size_t size) {
     const auto bytes = static_cast<int64_t>(size * sizeof(T));
@@ -68,9 +68,9 @@ class GroupMembers {
   }
   void Enqueue(int member, const Call& call) { Enqueue(member, call, streams_[member]); }
   void Enqueue(int member, const Call& call, StreamId stream);
-  // The counts of a call to come.
+  // Keeps the counts of a later call.
   const RowCounts* Keep(const RowCounts& rows) { return &rows_.emplace_back(rows); }
-  // Runs when the member's stream comes to it.
+  // Runs when the member's stream comes to the function.
   void Do(int member, std::function<void()> run) { Do(streams_[member], std::move(run)); }
   void Do(StreamId stream, std::function<void()> run) {
     device().Launch(stream, machine_.work_of(std::move(run)));
@@ -81,20 +81,20 @@ class GroupMembers {
   GroupMachine machine_;
   const int count_;
   Group* group_ = nullptr;
-  std::vector<StreamId> streams_;  // by member; invalid: not of this process
+  std::vector<StreamId> streams_;  // by member; invalid: in another process
   std::deque<Call> calls_;
   std::deque<RowCounts> rows_;
 };
 
-// Each is a promise; what breaks it is a failure of the test that runs.
+// Each function checks one promise; a violation is a failure of the running test.
 using GroupContract = void (*)(const NewGroupMachine& make, int count, unsigned seed);
 struct NamedContract {
   const char* name;
   GroupContract check;
 };
 absl::Span<const NamedContract> GroupContracts();
-// Of groups whose calls meet in the order in which they were enqueued, on whatever streams: those
-// of GPUs. Threads want calls of one member one after the other.
+// For groups whose calls meet in the order of enqueueing, on any streams: those of GPUs. On
+// threads, a member's calls must be sequential.
 absl::Span<const NamedContract> GpuGroupContracts();
 
 }  // namespace stringline

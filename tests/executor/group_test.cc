@@ -1,5 +1,5 @@
-// The contract of groups, and what happens where members disagree.
-#include "executor/group.h"
+// The contract of groups, and the errors of members in disagreement.
+#include "executor/engine/group.h"
 
 #include <atomic>
 #include <deque>
@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/cpu/device.h"
-#include "executor/interpreter.h"
-#include "executor/threads/group.h"
+#include "executor/cpu/threads_group.h"
+#include "executor/engine/interpreter.h"
 #include "gtest/gtest.h"
 #include "tests/executor/group_contract.h"
 #include "tests/executor/plans.h"
@@ -36,7 +36,7 @@ TEST(Group, CallsThatDifferInOneThingDoNotMatch) {
           .ok());
 }
 
-// All members are of this process, on a device with so many threads.
+// All members belong to this process, on a device with `threads` threads.
 GroupMachine NewMachine(int count, int threads) {
   auto device = *CpuDevice::Make(threads);
   GroupMachine machine;
@@ -110,7 +110,7 @@ TEST(Group, CountsThatDoNotAgreeAreAnError) {
             "which expects 2");
 }
 
-// In an order in which NCCL would hang the device says who waits for what.
+// In an order in which NCCL would hang, the device names the waits of all streams.
 TEST(Group, MembersThatCallInAnotherOrderAreADeadlockThatIsNamed) {
   GroupMembers members(NewMachine(2, 2), 2);
   members.Enqueue(0, CallOf(CallKind::kAllReduce, 4, 1));
@@ -179,7 +179,7 @@ TEST(Interpreter, RefusesWhatNobodyPerforms) {
             "rank 0 cannot perform 0UNSHARD: there is nothing here that performs UNSHARD");
 }
 
-// Groups that several processes would have: whoever asks for the same ranks gets the same one.
+// Groups as made by several processes: requests for the same ranks return the same group.
 class SharedGroups final : public Groups {
  public:
   explicit SharedGroups(CpuDevice* device) : own_(device) {}
@@ -196,7 +196,7 @@ class SharedGroups final : public Groups {
   std::map<std::vector<int>, Group*> by_ranks_;
 };
 
-// Counts what it is asked for, and what of that runs.
+// Counts the work requested, and the work run.
 class Counted final : public StageWork {
  public:
   Piece Compute(const Action& action, LayerPart part) override {
@@ -218,8 +218,8 @@ class Counted final : public StageWork {
   std::atomic<int> ran_{0};
 };
 
-// Every rank with an interpreter of its own, as processes would have it: each is asked only for the
-// work of its rank, and together they do the step.
+// Every rank with an interpreter of its own, as in separate processes: each requests only the work
+// of its rank, and together they perform the step.
 TEST(Interpreter, PerformsOnlyItsLocalRanks) {
   const Plan plan = LibraryPlan("zb_v", 4, 8).value();
   const auto device = CpuDevice::Make(2);

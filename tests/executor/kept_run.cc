@@ -1,6 +1,6 @@
 #include "tests/executor/kept_run.h"
 
-#include "executor/trainer.h"
+#include "executor/training/trainer.h"
 #include "schedlang/base/sl_check.h"
 
 namespace stringline {
@@ -29,7 +29,7 @@ void KeepFirst(Trainer& trainer, KeptRun* run) {
     param.first.assign(values.begin(), values.end());
     std::vector<double> mean(gradients.begin(), gradients.end());
     for (double& value : mean) value /= tokens;
-    // Every copy of a stage has the sum of all.
+    // Every copy of a stage has the sum over all.
     SL_CHECK(param.gradient.empty() || param.gradient == mean) << name;
     param.gradient = std::move(mean);
   });

@@ -1,4 +1,4 @@
-// All that a run tells about its training, kept for whoever computes the same run another way.
+// All figures of a run's training, kept to compare them with another computation of the same run.
 #pragma once
 
 #include <cstdint>
@@ -6,22 +6,22 @@
 #include <string>
 #include <vector>
 
-#include "executor/run_config.h"
-#include "executor/train.h"
-#include "schedlang/plan.h"
+#include "executor/run/run_config.h"
+#include "executor/run/train.h"
+#include "schedlang/plan/plan.h"
 
 namespace stringline {
 
 struct KeptParam {
   std::vector<int64_t> shape;
   std::vector<float> first;              // before the first step
-  std::vector<double> gradient;          // of the first step's mean loss, the same in all pipes
+  std::vector<double> gradient;          // for the first step's mean loss, the same in all pipes
   std::vector<std::vector<float>> last;  // after the last step, in every pipe
 };
 
 struct KeptRun {
   std::vector<TrainStep> steps;
-  // By step: all microbatches', one after the other.
+  // By step: the microbatches, concatenated.
   std::vector<std::vector<int32_t>> tokens, targets;
   std::map<std::string, KeptParam> params;
 };

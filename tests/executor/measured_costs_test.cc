@@ -1,11 +1,11 @@
-// What a run's actions cost: the means of hand-made times, and of the right steps of a run.
-#include "executor/measured_costs.h"
+// The costs of a run's actions: the means of hand-made times, and of the right steps of a run.
+#include "executor/training/measured_costs.h"
 
-#include "executor/rehearsal.h"
-#include "executor/train.h"
-#include "executor/trainer.h"
+#include "executor/rehearsal/rehearsal.h"
+#include "executor/run/train.h"
+#include "executor/training/trainer.h"
 #include "gtest/gtest.h"
-#include "schedlang/sim/costs.h"
+#include "schedlang/costs/costs.h"
 #include "schedlang/sim/simulate.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/small_run.h"
@@ -60,7 +60,7 @@ TEST(MeasuredCosts, AreMeansByKindAndStage) {
   EXPECT_EQ(model.hop, 12);
   EXPECT_TRUE(model.activation_hops.empty());
   EXPECT_TRUE(model.forward_backward.empty());
-  // A second step counts as much as the first.
+  // A second step has the same weight as the first.
   for (Event& event : timeline.events) event.end_ns += 6;
   costs.Add(timeline);
   model = costs.Model();
@@ -95,8 +95,8 @@ std::vector<std::pair<int64_t, int64_t>> TimesOf(const Timeline& timeline) {
   return times;
 }
 
-// The first step warms up, the last one is predicted from the twenty before it; a run of one or two
-// steps has nothing else to measure.
+// The first step warms up, the last is predicted from the twenty before it; a run of one or two
+// steps has no other steps to measure.
 TEST(MeasuredCosts, OfARunComeFromTheStepsBeforeItsLast) {
   const Plan plan = LibraryPlan("dualpipe_v", 2, 4).value();
   struct Row {
@@ -133,7 +133,7 @@ TEST(MeasuredCosts, OfARunComeFromTheStepsBeforeItsLast) {
   }
 }
 
-// A message over a link takes what it was asked to take, all of it on its channel.
+// A message over a link takes its latency and transfer, all of it on its channel.
 TEST(WithOccupyingHops, AMessageTakesItsLatencyAndItsTransferOnce) {
   const Plan plan = LoweredFrom(
       "plan v P=2 M=1\n"

@@ -1,18 +1,19 @@
-// What is planned, what `check` counts and what the executor allocates is one number, for every
-// schedule of the library; what a simulated step holds is never more.
+// The planned memory, the memory counted by `check` and the memory allocated by the executor are
+// equal, for every schedule of the library; a simulated step never holds more.
 #include <algorithm>
 #include <cstring>
 #include <iostream>
 #include <memory>
 
-#include "executor/build_stages.h"
 #include "executor/cpu/backend.h"
-#include "executor/local_ranks.h"
-#include "executor/programs/stages.h"
+#include "executor/engine/local_ranks.h"
+#include "executor/run/build_stages.h"
+#include "executor/training/replicas.h"
+#include "executor/training/stages.h"
 #include "gtest/gtest.h"
 #include "schedlang/check/check.h"
 #include "schedlang/memory/memory_plan.h"
-#include "schedlang/sim/memory_curve.h"
+#include "schedlang/report/memory_curve.h"
 #include "schedlang/sim/simulate.h"
 #include "stages/layers.h"
 #include "tests/executor/plans.h"
@@ -21,7 +22,7 @@
 namespace stringline {
 namespace {
 
-// Runs nothing: gives memory, and adds up how much of the device's.
+// Runs no work: allocates, and adds up the bytes.
 class Counted final : public Device {
  public:
   StreamId NewStream(LazyName, int) override { return StreamId(0); }
@@ -53,7 +54,7 @@ class Counted final : public Device {
   std::vector<std::unique_ptr<char[]>> blocks_;
 };
 
-// One layer a stage and one more for every second, so that stages differ.
+// A layer per stage and a further layer for every second, so that stages differ.
 std::vector<StageProgram> ProgramsFor(const Plan& plan, TinyFamily family, Recompute recompute,
                                       DType dtype = DType::kF32) {
   const size_t pipes = std::max<size_t>(1, plan.pipes.size());
@@ -71,7 +72,7 @@ std::vector<StageProgram> ProgramsFor(const Plan& plan, TinyFamily family, Recom
   return programs;
 }
 
-// What `check` would be content with.
+// True if `check` accepts the memory limit.
 bool FitsInto(const Plan& plan, const std::vector<StageSizes>& sizes, int64_t memory) {
   Diagnostics findings;
   return Check(plan, {.memory = memory, .sizes = sizes}, &findings);
@@ -91,7 +92,7 @@ std::vector<StageMemory> SimulatedSizes(const std::vector<StageSizes>& sizes) {
   return simulated;
 }
 
-// Bytes of values over all ranks: planned, and alive at the peaks of a simulated step.
+// Bytes of values over all ranks: planned, and live at the peaks of a simulated step.
 struct Totals {
   int64_t planned = 0;
   int64_t one_size = 0;
@@ -125,7 +126,7 @@ void CompareMemory(const Plan& plan, TinyFamily family, Recompute recompute, DTy
   Counted device;
   ASSERT_TRUE(
       (*stages)
-          ->Allocate(/*seed=*/1, /*expert_rank=*/0, LocalRanks(Mesh(), plan.ranks()).Of(0), &device)
+          ->Allocate(MeshSeat{}, /*seed=*/1, LocalRanks(Mesh(), plan.ranks()).Of(0), &device)
           .ok());
   int64_t moments = 0;  // the trainer's
   for (size_t s = 0; s < programs.size(); ++s) {
@@ -177,7 +178,7 @@ TEST(MemoryAgrees, PlannedCheckedAllocatedAndSimulated) {
   }
 }
 
-// Half of what is alive, but for what is fp32 still; a working copy beside each parameter.
+// Live values take half, except those still in fp32; a working copy beside each parameter.
 TEST(MemoryAgrees, Bf16TakesHalfOfAValueAndHalfAParameterMore) {
   const Plan plan = LibraryPlan("1f1b", 4, 8).value();
   for (const TinyFamily family : kTinyFamilies) {
@@ -199,7 +200,7 @@ TEST(MemoryAgrees, Bf16TakesHalfOfAValueAndHalfAParameterMore) {
   }
 }
 
-// Recompute takes away what values.def says it may, and nothing else.
+// Recompute drops the values that values.def allows, and no others.
 TEST(MemoryAgrees, RecomputeTakesAwayWhatMayBeComputedAgain) {
   const Plan plan = LibraryPlan("zb_h1", 4, 8).value();
   for (const TinyFamily family : kTinyFamilies) {
@@ -214,7 +215,7 @@ TEST(MemoryAgrees, RecomputeTakesAwayWhatMayBeComputedAgain) {
         if (MayBeComputedAgain(value)) {
           kept += before;
           left += after;
-        } else if (value != StageValue::kStash) {  // I may hand on what it has computed again
+        } else if (value != StageValue::kStash) {  // I may hand its recomputed values on
           EXPECT_EQ(before, after) << NameOf(value) << " of stage " << s;
         }
       }

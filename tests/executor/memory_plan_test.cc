@@ -1,11 +1,11 @@
-// No two values that are alive at once share a byte, whatever the timing.
+// No two live values share a byte, whatever the timing.
 #include "schedlang/memory/memory_plan.h"
 
 #include <random>
 
 #include "executor/cpu/device.h"
-#include "executor/interpreter.h"
-#include "executor/threads/group.h"
+#include "executor/cpu/threads_group.h"
+#include "executor/engine/interpreter.h"
 #include "gtest/gtest.h"
 #include "schedlang/check/replay.h"
 #include "tests/executor/canaries.h"
@@ -45,8 +45,8 @@ TEST(MemoryPlan, RandomPlansSpoilNothing) {
   }
 }
 
-// The gradient that answers 1F1 may be placed where 1B0 still reads, if 1F1's activation could
-// leave before the whole group has ended.
+// The gradient that answers 1F1 could be placed in memory that 1B0 still reads, if 1F1's activation
+// left before the end of the whole group.
 TEST(MemoryPlan, WhatAGroupGivesLeavesWhenAllOfItHasEnded) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -76,7 +76,7 @@ int64_t SlotsOf(const MemoryPlan& memory, int rank, StageValue value) {
   return memory.ranks[rank].by_value[value] / 64;
 }
 
-// 1F1B holds P - r microbatches on rank r, however many there are.
+// 1F1B holds P - r microbatches on rank r, whatever M.
 TEST(MemoryPlan, SlotsAreUsedAgain) {
   const Plan plan = LibraryPlan("1f1b", 4, 32).value();
   std::vector<StageSizes> sizes(4);
@@ -88,7 +88,7 @@ TEST(MemoryPlan, SlotsAreUsedAgain) {
   }
 }
 
-// The sender of 1F1B learns from the gradients that come back that its activations were taken.
+// The sender of 1F1B learns from the returning gradients that its activations were taken.
 TEST(MemoryPlan, SendBuffersAreUsedAgainWhenTheyAreKnownToBeTaken) {
   const Plan plan = LibraryPlan("1f1b", 2, 32).value();
   std::vector<StageSizes> sizes(2);
@@ -100,7 +100,7 @@ TEST(MemoryPlan, SendBuffersAreUsedAgainWhenTheyAreKnownToBeTaken) {
   EXPECT_LE(SlotsOf(*memory, 1, StageValue::kInput), 3);
 }
 
-// The second stash lies where the first microbatch was saved.
+// The second stash reuses the memory saved for the first microbatch.
 TEST(MemoryPlan, ValuesOfDifferentSizesShareBytes) {
   const Plan plan = LoweredFrom(
       "plan one P=1 M=2\n"
@@ -116,8 +116,8 @@ TEST(MemoryPlan, ValuesOfDifferentSizesShareBytes) {
   EXPECT_EQ(any_size->ranks[0].block, 2 * 256 + 128);
 }
 
-// What the blocks of all ranks of a plan take, with values of random sizes: if values share bytes
-// with those of their own size alone, and as it is.
+// The bytes of the blocks of all ranks of a plan, with values of random sizes: if values share
+// memory with values of their own size only, and with all.
 struct BytesOfBlocks {
   int64_t one_size = 0;
   int64_t any_size = 0;
@@ -154,7 +154,7 @@ TEST(MemoryPlan, SharingAmongSizesNeverTakesMore) {
   }
 }
 
-// How much less depends on the sizes; these are the same ones every time.
+// The saving depends on the sizes; these are fixed.
 TEST(MemoryPlan, SharingAmongSizesSavesATenthInTheLibrary) {
   std::mt19937 random(7);
   BytesOfBlocks all;
@@ -173,7 +173,7 @@ TEST(MemoryPlan, SharingAmongSizesSavesATenthInTheLibrary) {
       << static_cast<double>(all.any_size) / static_cast<double>(all.one_size);
 }
 
-// Gathered parameters take the bytes of what the list has dropped before, if they fit there.
+// Gathered parameters reuse the memory of parameters dropped earlier in the list, if they fit.
 TEST(MemoryPlan, WhatIsGatheredSharesBytes) {
   const Plan plan = LoweredFrom(
       "plan g P=1 M=1\n"
@@ -188,7 +188,7 @@ TEST(MemoryPlan, WhatIsGatheredSharesBytes) {
   ASSERT_TRUE(memory.ok()) << memory.status();
   EXPECT_EQ(memory->gathers, (std::vector<std::vector<int64_t>>{{0, 0}, {192, 192}, {0}}));
   EXPECT_EQ(memory->ranks[0].gathered, 320);
-  sizes[2].gathered = 3 * 64 + 1;  // does not fit into what the first one drops
+  sizes[2].gathered = 3 * 64 + 1;  // does not fit into the memory dropped first
   EXPECT_EQ(PlanMemory(plan, sizes)->gathers[2], (std::vector<int64_t>{320}));
 }
 

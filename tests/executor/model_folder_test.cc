@@ -1,4 +1,4 @@
-// Hugging Face folders: what is saved is loaded, and what does not fit is said.
+// Hugging Face folders: saved models load, and misfits are reported.
 #include "executor/checkpoint/model_folder.h"
 
 #include <unistd.h>
@@ -10,6 +10,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -46,7 +47,7 @@ DecoderShape Mixtral() {
   return shape;
 }
 
-// Its first layer is dense.
+// With a dense first layer.
 DecoderShape Qwen3Moe() {
   DecoderShape shape = Mixtral();
   shape.layers = 3;
@@ -70,8 +71,8 @@ std::vector<AnyShape> Shapes() {
           Qwen3Moe()};
 }
 
-// A model's parameters in memory, every matrix with values of its own; experts are shared out over
-// so many ranks.
+// A model's parameters in memory, every matrix with values of its own; experts are divided among
+// `ranks` ranks.
 struct Memory {
   explicit Memory(const AnyShape& shape, uint64_t seed, int ranks = 1)
       : program(BuildModelStages(shape, {shape.layers()}, {.expert_ranks = ranks})->front()) {
@@ -124,7 +125,7 @@ TEST_F(ModelFolder, WhatIsSavedIsLoaded) {
   }
 }
 
-// The files of every number of ranks are the same, and any of them loads it.
+// The files are the same for every number of ranks, and any number loads them.
 TEST_F(ModelFolder, ExpertsThatAreSharedOutAreWholeInTheFile) {
   for (const DecoderShape& shape : {Mixtral(), Qwen3Moe()}) {
     std::string file;
@@ -141,7 +142,7 @@ TEST_F(ModelFolder, ExpertsThatAreSharedOutAreWholeInTheFile) {
   }
 }
 
-// Gate is w1, up is w3, down is w2, a tensor each for every expert.
+// Gate is w1, up is w3, down is w2, with a tensor for every expert.
 TEST_F(ModelFolder, ExpertsHaveTheirNames) {
   const AnyShape shape = Mixtral();
   const Memory saved(shape, 1);
@@ -154,7 +155,7 @@ TEST_F(ModelFolder, ExpertsHaveTheirNames) {
   const auto& places = saved.places.all();
   const auto place = std::find_if(places.begin(), places.end(), find);
   ASSERT_NE(place, places.end());
-  constexpr size_t kSize = 6 * 12;  // of gate, and of up
+  constexpr size_t kSize = 6 * 12;  // gate's, and up's
   for (const auto& [name, first] : std::map<std::string, size_t>{
            {"0.w1", 0}, {"0.w3", kSize}, {"3.w1", 6 * kSize}, {"3.w3", 7 * kSize}}) {
     const PlacedTensor tensor =
@@ -167,7 +168,7 @@ TEST_F(ModelFolder, ExpertsHaveTheirNames) {
   }
 }
 
-// All experts of a layer in two tensors, as transformers has them in memory.
+// All experts of a layer in two tensors, as in transformers' memory.
 TEST_F(ModelFolder, PackedExpertsAreRead) {
   const AnyShape shape = Qwen3Moe();
   const Memory saved(shape, 1);
@@ -194,7 +195,7 @@ TEST_F(ModelFolder, PackedExpertsAreRead) {
   EXPECT_EQ(loaded.values, Memory(shape, 1, 2).values);
 }
 
-// Fewer positions than the folder has: the first ones.
+// A context shorter than the folder's takes the first positions.
 TEST_F(ModelFolder, AShorterContextTakesTheFirstPositions) {
   GptShape shape{1, 8, 2, 5, 40, 1};
   const Memory saved(shape, 1);
@@ -236,7 +237,7 @@ TEST_F(ModelFolder, WhatNoFamilyHasIsNamed) {
   }
 }
 
-// It is saved under our own names, without a config, and never beside one.
+// Saved under our own names, without a config, and never beside a config.
 TEST_F(ModelFolder, AModelOfNoFamilyIsSavedWithoutAConfig) {
   DecoderShape shape = Decoder();
   shape.qkv_bias = shape.qk_norm = true;
@@ -265,7 +266,7 @@ TEST_F(ModelFolder, AModelOfNoFamilyIsSavedWithoutAConfig) {
   EXPECT_TRUE(CheckSavable(folder_, Decoder()).ok());
 }
 
-// Bits, and the float that they are.
+// Bits, and the float that they represent.
 TEST_F(ModelFolder, NarrowFloatsAreWidened) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const struct {
@@ -309,159 +310,73 @@ TEST_F(ModelFolder, NarrowFloatsAreWidened) {
   }
 }
 
-constexpr const char* kLlama =
-    R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "intermediate_size": 10, "max_position_embeddings": 32,
-    "vocab_size": 31, "tie_word_embeddings": false)";
-constexpr const char* kGpt2 =
-    R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": 5, "n_ctx": 5,
-    "vocab_size": 40, "attn_pdrop": 0, "embd_pdrop": 0.0, "resid_pdrop": 0)";
+// The config of openai-community/gpt2, but for its sizes.
+constexpr const char* kPublishedGpt2 = R"({"activation_function": "gelu_new",
+    "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1, "bos_token_id": 7, "embd_pdrop": 0.1,
+    "eos_token_id": 7, "initializer_range": 0.02, "layer_norm_epsilon": 1e-05,
+    "model_type": "gpt2", "n_ctx": 5, "n_embd": 8, "n_head": 2, "n_layer": 1, "n_positions": 5,
+    "resid_pdrop": 0.1, "summary_activation": null, "summary_first_dropout": 0.1,
+    "summary_proj_to_labels": true, "summary_type": "cls_index", "summary_use_proj": true,
+    "task_specific_params": {"text-generation": {"do_sample": true, "max_length": 50}},
+    "torch_dtype": "bfloat16", "vocab_size": 40})";
 
-TEST_F(ModelFolder, ConfigsOfOlderVersionsAreRead) {
-  const auto llama = ReadFamilyConfig(absl::StrCat(kLlama, R"(, "rope_theta": 500000.0,
-      "rope_scaling": null, "torch_dtype": "bfloat16", "use_cache": true, "bos_token_id": 1,
-      "attention_bias": false, "rms_norm_eps": 1e-05, "transformers_version": "4.40.0"})"),
-                                      8);
-  ASSERT_TRUE(llama.ok()) << llama.status();
-  const DecoderShape& shape = std::get<DecoderShape>(llama->shape.family);
-  EXPECT_EQ(shape.rope_theta, 5e5);
-  EXPECT_EQ(shape.head_dim, 4);
-  EXPECT_EQ(shape.context, 8);
+// A context of 3 of a folder's 5 positions: the other rows, and all texts, are saved as they came.
+TEST_F(ModelFolder, AFolderIsSavedAsItCame) {
+  const GptShape whole{1, 8, 2, 5, 40, 1, true};
+  const Memory given(whole, 1);
+  ASSERT_TRUE(SaveModelFolder(folder_, whole, 0, given.places.all()).ok());
+  Write("config.json", kPublishedGpt2);
+  Write("generation_config.json", "{\"eos_token_id\": [7, 8],  \"_from_model_config\": true}");
+  AnyShape shape = *ReadFolderShape(folder_, 3, /*without_dropout=*/true);
+  shape = shape.WithMicrobatch(1);
+  ASSERT_TRUE(KeepGiven(folder_, &shape).ok());
+  Memory trained(shape, 2);
+  ASSERT_TRUE(LoadModelFolder(folder_, shape, trained.places.all()).ok());
+  ASSERT_EQ(trained.program.params[1].name, "position.weight");
+  std::vector<float> wanted = given.values[1];
+  for (size_t i = 0; i < 3 * 8; ++i) wanted[i] = trained.values[1][i] *= 2;
+  const std::string saved = folder_ + "/saved";
+  std::filesystem::create_directories(saved);
+  ASSERT_TRUE(SaveModelFolder(saved, shape, 9, trained.places.all()).ok());
+  const auto parsed = [](const std::string& text) { return nlohmann::json::parse(text); };
+  nlohmann::json config = parsed(kPublishedGpt2);
+  config["torch_dtype"] = "float32";  // the values beside it
+  EXPECT_EQ(parsed(Read("saved/config.json")), config);
+  EXPECT_EQ(Read("saved/generation_config.json"), Read("generation_config.json"));
+  Memory again(whole, 3);
+  const absl::Status status = LoadModelFolder(saved, whole, again.places.all());
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(again.values[1], wanted);
+  // A folder without a config has nothing to keep; a row that is no number is said.
+  AnyShape none = whole;
+  EXPECT_TRUE(KeepGiven(folder_ + "/nowhere", &none).ok());
+  EXPECT_EQ(none.given, nullptr);
+  Memory broken(whole, 1);
+  broken.values[1].back() = std::numeric_limits<float>::quiet_NaN();
+  std::string bytes = Read("model.safetensors");
+  const std::string last(reinterpret_cast<const char*>(&given.values[1].back()), 4);
+  const std::string nan(reinterpret_cast<const char*>(&broken.values[1].back()), 4);
+  Write("model.safetensors", absl::StrReplaceAll(bytes, {{last, nan}}));
+  EXPECT_EQ(Says(KeepGiven(folder_, &shape)),
+            "model.safetensors: tensor 'transformer.wpe.weight' holds a value that is not finite");
 }
 
-constexpr const char* kQwen3Moe =
-    R"({"model_type": "qwen3_moe", "num_hidden_layers": 3, "hidden_size": 16,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 10,
-    "max_position_embeddings": 32, "vocab_size": 31, "moe_intermediate_size": 6,
-    "num_experts_per_tok": 2, "router_aux_loss_coef": 0.001, "output_router_logits": true)";
-
-TEST_F(ModelFolder, ConfigsOfMixturesOfExpertsAreRead) {
-  const auto qwen = ReadFamilyConfig(
-      absl::StrCat(kQwen3Moe, R"(, "num_local_experts": 4, "mlp_only_layers": [0, 1]})"), 0);
-  ASSERT_TRUE(qwen.ok()) << qwen.status();
-  const DecoderShape& shape = std::get<DecoderShape>(qwen->shape.family);
-  EXPECT_EQ(
-      shape.moe,
-      (MoeShape{
-          .experts = 4, .top_k = 2, .expert_hidden = 6, .first_dense = 2, .normalise = false}));
-  EXPECT_EQ(shape.hidden, 10);
-  EXPECT_EQ(shape.head_dim, 4);
-  const auto mixtral = ReadFamilyConfig(R"({"model_type": "mixtral", "num_hidden_layers": 1,
-      "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2,
-      "intermediate_size": 10, "max_position_embeddings": 32, "vocab_size": 31,
-      "num_local_experts": 4, "num_experts_per_tok": 2, "router_jitter_noise": 0})",
-                                        0);
-  ASSERT_TRUE(mixtral.ok()) << mixtral.status();
-  const DecoderShape& other = std::get<DecoderShape>(mixtral->shape.family);
-  EXPECT_EQ(other.moe, (MoeShape{.experts = 4, .top_k = 2, .expert_hidden = 10}));
-  EXPECT_EQ(other.rope_theta, 1e6);
-  EXPECT_EQ(other.norm_epsilon, 1e-5);
-}
-
-struct BadConfig {
-  std::string keys;  // behind those of a good one
-  const char* says;
-};
-
-TEST_F(ModelFolder, WhatAConfigAsksForAndIsNotHereIsSaid) {
-  const BadConfig of_llama[] = {
-      {R"(, "rope_scaling": {"rope_type": "llama3", "factor": 8.0})",
-       "'rope_scaling.rope_type' is \"llama3\": rotary positions are not scaled here"},
-      {R"(, "rope_scaling": {"type": "linear", "factor": 2.0})",
-       "'rope_scaling.type' is \"linear\": rotary positions are not scaled here"},
-      {R"(, "rope_parameters": {"rope_type": "default", "beta": 2})",
-       "'rope_parameters.beta' is 2: nothing is known of this key"},
-      {R"(, "sliding_window": 16)",
-       "'sliding_window' is 16: attention sees the whole sequence, of 32 tokens; a model.context "
-       "of "
-       "16 or less fits into the window"},
-      {R"(, "layer_types": ["full_attention", "linear_attention"])",
-       "'layer_types' is [\"full_attention\",\"linear_attention\"]: there is no "
-       "\"linear_attention\" here"},
-      {R"(, "attention_dropout": 0.1)",
-       "'attention_dropout' is 0.1: there is no dropout here; 0 trains without"},
-      {R"(, "attention_bias": true)", "'attention_bias' is true: these products have no bias here"},
-      {R"(, "mlp_bias": true)", "'mlp_bias' is true: these products have no bias here"},
-      {R"(, "hidden_act": "gelu")", "'hidden_act' is \"gelu\": the MLP's gate is SiLU"},
-      {R"(, "partial_rotary_factor": 0.5)",
-       "'partial_rotary_factor' is 0.5: every channel of a head is rotated"},
-      {R"(, "quantization_config": {"bits": 4})",
-       "'quantization_config' is {\"bits\":4}: nothing is known of this key"},
-      {R"(, "head_dim": 5)", "heads of 5 channels cannot be rotated in pairs"},
-      {R"(, "rms_norm_eps": "small")", "'rms_norm_eps' is \"small\": a number is needed"},
-      {R"(, "head_dim": 0)", "'head_dim' is 0: a whole number in 1 .. 1048576 is needed"},
-      {R"(, "vocab_size": 32)", "'vocab_size' stands there twice"},
-      {R"(, "kv_lora_rank": 512)", "'kv_lora_rank' is 512: nothing is known of this key"},
-  };
-  for (const BadConfig& bad : of_llama) {
-    const std::string text = absl::StrCat(kLlama, bad.keys, "}");
-    EXPECT_EQ(ReadFamilyConfig(text, 0).status().message(), bad.says);
-  }
-  const BadConfig of_gpt2[] = {
-      {R"(, "n_inner": 16)", "'n_inner' is 16: the MLP is four times as wide as the model"},
-      {R"(, "activation_function": "relu")",
-       "'activation_function' is \"relu\": the activation is GELU in its tanh form, gelu_new"},
-      {R"(, "layer_norm_epsilon": 1e-6)", "'layer_norm_epsilon' is 1e-06: it is 1e-05 here"},
-      {R"(, "scale_attn_by_inverse_layer_idx": true)",
-       "'scale_attn_by_inverse_layer_idx' is true: scores do not depend on the layer"},
-      {R"(, "use_magic": 1)", "'use_magic' is 1: nothing is known of this key"},
-  };
-  for (const BadConfig& bad : of_gpt2) {
-    EXPECT_EQ(ReadFamilyConfig(absl::StrCat(kGpt2, bad.keys, "}"), 0).status().message(), bad.says);
-  }
-  const BadConfig of_qwen3_moe[] = {
-      {"",
-       "'num_local_experts' is not there, which means null: a whole number in 1 .. 1048576 is "
-       "needed"},
-      {R"(, "num_experts": 4, "num_local_experts": 8)",
-       "'num_experts' is 4: 'num_local_experts' is 8"},
-      {R"(, "num_experts": 4, "decoder_sparse_step": 2)",
-       "'decoder_sparse_step' is 2: every layer behind the dense ones has experts"},
-      {R"(, "num_experts": 4, "mlp_only_layers": [1])",
-       "'mlp_only_layers' is [1]: dense layers come first here: 0, 1, and so on, or none"},
-      {R"(, "num_experts": 4, "norm_topk_prob": 1)",
-       "'norm_topk_prob' is 1: true or false is needed"},
-      {R"(, "num_experts": 1)", "a token chooses 2 experts of 1"},
-      {R"(, "num_experts": 4, "n_group": 2)", "'n_group' is 2: nothing is known of this key"},
-      {R"(, "num_experts": 4, "shared_expert_intermediate_size": 8)",
-       "'shared_expert_intermediate_size' is 8: nothing is known of this key"},
-  };
-  for (const BadConfig& bad : of_qwen3_moe) {
-    EXPECT_EQ(ReadFamilyConfig(absl::StrCat(kQwen3Moe, bad.keys, "}"), 0).status().message(),
-              bad.says);
-  }
-  const std::string silent = absl::StrReplaceAll(kGpt2, {{", \"attn_pdrop\": 0", ""}});
-  const BadConfig others[] = {
-      {absl::StrCat(silent, "}"),
-       "'attn_pdrop' is not there, which means 0.1: there is no dropout here; 0 trains without"},
-      {R"({"model_type": "bert"})",
-       "'model_type' is 'bert': known are gpt2, llama, mistral, qwen2, qwen3, mixtral, qwen3_moe"},
-      {R"({"model_type": "llama"})",
-       "'num_hidden_layers' is not there, which means null: a whole number in 1 .. 1048576 is "
-       "needed"},
-      {"{}",
-       "'model_type' is '': known are gpt2, llama, mistral, qwen2, qwen3, mixtral, qwen3_moe"},
-      {R"({"model_type": "deepseek_v3"})",
-       "'model_type' is 'deepseek_v3': its attention is latent (kv_lora_rank), which is not built "
-       "here"},
-      {R"({"model_type": "qwen2_moe"})",
-       "'model_type' is 'qwen2_moe': its shared expert has a gate of its own "
-       "(shared_expert_gate), which is not built here"},
-      {"[]", "the config is not a JSON object"},
-      {"", "the config is not JSON"},
-  };
-  for (const BadConfig& bad : others) {
-    EXPECT_EQ(ReadFamilyConfig(bad.keys, 0).status().message(), bad.says);
-  }
-}
-
-// Every cut of a good config is an error, not the end of the process.
-TEST_F(ModelFolder, ACutConfigIsRefused) {
-  const std::string good = PrintFamilyConfig(Decoder());
-  EXPECT_TRUE(ReadFamilyConfig(good, 0).ok());
-  for (size_t bytes = 0; bytes + 2 < good.size(); ++bytes) {
-    EXPECT_FALSE(ReadFamilyConfig(good.substr(0, bytes), 0).ok()) << bytes;
-  }
+// max_position_embeddings, the tokens of text's ends and the family stay those of the folder.
+TEST_F(ModelFolder, AMistralStaysOne) {
+  nlohmann::json config = nlohmann::json::parse(PrintFamilyConfig(Decoder()));
+  config.update({{"model_type", "mistral"},
+                 {"architectures", {"MistralForCausalLM"}},
+                 {"max_position_embeddings", 32},
+                 {"sliding_window", 32},
+                 {"bos_token_id", 3},
+                 {"eos_token_id", {4, 5}},
+                 {"torch_dtype", "bfloat16"}});
+  Write("config.json", config.dump());
+  AnyShape shape = ReadFolderShape(folder_, 8)->WithMicrobatch(1);
+  ASSERT_TRUE(KeepGiven(folder_, &shape).ok());
+  config["torch_dtype"] = "float32";
+  EXPECT_EQ(nlohmann::json::parse(PrintFamilyConfig(shape)), config);
+  EXPECT_EQ(shape.context(), 8);
 }
 
 TEST_F(ModelFolder, SeveralFilesAreRead) {

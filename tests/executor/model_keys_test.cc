@@ -1,6 +1,6 @@
-// A model is said in one way: what a run file says of it a cost file takes, and the other way
-// round; both mean the same sizes by it.
-#include "schedlang/sim/model_keys.h"
+// Run files and cost files describe a model with the same keys, and each accepts the other's
+// description; both mean the same sizes.
+#include "schedlang/costs/model_keys.h"
 
 #include <unistd.h>
 
@@ -9,10 +9,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "executor/run_config.h"
+#include "executor/run/run_config.h"
 #include "gtest/gtest.h"
-#include "schedlang/sim/costs.h"
-#include "schedlang/sim/read_shape.h"
+#include "schedlang/costs/costs.h"
+#include "schedlang/costs/read_shape.h"
 
 namespace stringline {
 namespace {
@@ -28,7 +28,8 @@ auto ReadText(const std::string& text, Read read) {
 
 absl::StatusOr<CostSpec> AsCosts(const std::string& shape) {
   return ReadText(
-      absl::StrCat("hardware: " STRINGLINE_SOURCE_DIR "/schedlang/sim/hardware/h100.yaml\n", shape),
+      absl::StrCat("hardware: " STRINGLINE_SOURCE_DIR "/schedlang/costs/hardware/h100.yaml\n",
+                   shape),
       [](const std::string& path) { return ReadCostFile(path); });
 }
 
@@ -39,7 +40,7 @@ absl::StatusOr<RunConfig> AsRun(const std::string& shape) {
       [](const std::string& path) { return ReadRunConfig(path); });
 }
 
-// Whole models, as run files have them.
+// Whole models, as in run files.
 constexpr const char* kShapes[] = {
     "model: {layers: 12, width: 768, heads: 12, context: 1024, vocabulary: 50257}\n",
     "model: {kind: gpt, layers: 3, width: 96, heads: 3, context: 128, tied: true}\n",
@@ -76,7 +77,7 @@ TEST(ModelKeys, RunFilesAndCostFilesTakeTheSameModel) {
     EXPECT_EQ(model.pipeline, run->mesh_pipeline);
     EXPECT_EQ(model.bytes == 2, run->shape.dtype == DType::kBF16);
     EXPECT_EQ(MessageBytes(model), run->shape.tokens() * run->shape.width() * 2);
-    // But for norms, biases, and tables that are tied.
+    // Except norms, biases, and tied tables.
     const bool tied = absl::StrContains(shape, "tied: true");
     const int64_t table = tied ? model.vocabulary * model.width : 0;
     const StageFormula whole = FormulaOf(model, {"", 1e15}, {0, model.layers, true, true});
@@ -85,7 +86,7 @@ TEST(ModelKeys, RunFilesAndCostFilesTakeTheSameModel) {
   }
 }
 
-// As many replicas are said either way.
+// Both accept the number of replicas.
 TEST(ModelKeys, BothTakeReplicasForShards) {
   const std::string text = std::string(kShapes[0]) +
                            "data: {text: a.txt, microbatch: 3}\nsharding: parameters\n"
@@ -100,7 +101,7 @@ TEST(ModelKeys, BothTakeReplicasForShards) {
   EXPECT_EQ(run->mesh.shard, 4);
 }
 
-// The keys of the table are those that a run file takes, of every kind.
+// The table has exactly the keys that a run file takes, for every kind.
 TEST(ModelKeys, TheTableHoldsTheKeysOfRunFiles) {
   for (const auto& kind : kModelKinds) {
     for (const ModelKey& key : ModelKeys()) {
@@ -114,7 +115,7 @@ TEST(ModelKeys, TheTableHoldsTheKeysOfRunFiles) {
   }
 }
 
-// What only one of them takes the other names, and says why.
+// A key of only one of the two is refused by the other, with the reason.
 TEST(ModelKeys, OnlyOneTakesThemAndTheOtherSaysWhy) {
   const std::string model = std::string(kShapes[0]) + "data: {text: a.txt, microbatch: 3}\n";
   struct {
@@ -138,7 +139,7 @@ TEST(ModelKeys, OnlyOneTakesThemAndTheOtherSaysWhy) {
   }
 }
 
-// The example's model is one that a run file takes as it stands.
+// The example's model is a valid run file's model unchanged.
 TEST(ModelKeys, TheExamplesModelIsARunFiles) {
   std::ifstream file(STRINGLINE_SOURCE_DIR "/examples/06_where_the_time_goes/llama.yaml");
   std::string text, line;

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "executor/checkpoint/model_folder.h"
 #include "executor/checkpoint/tensor_file.h"
-#include "executor/train.h"
+#include "executor/run/train.h"
 #include "gtest/gtest.h"
 #include "schedlang/base/source.h"
 #include "tests/executor/plans.h"
@@ -34,7 +34,7 @@ void WriteWhole(const std::string& path, const std::string& bytes) {
   EXPECT_EQ(fclose(file), 0);
 }
 
-// A folder for each test, gone after it.
+// A folder for each test, removed afterwards.
 class Params : public testing::Test {
  protected:
   Params() { std::filesystem::create_directories(folder_); }
@@ -52,7 +52,7 @@ absl::Status Save(const std::string& folder, const RunConfig& config, int64_t st
   return SaveModelFolder(folder, config.shape, step, PlacesOf(trainer).all());
 }
 
-// A run that begins with the parameters of `from`, if any, and leaves its own in `to`, if any.
+// A run that loads the parameters of `from`, if given, and saves its own to `to`, if given.
 absl::StatusOr<TrainResult> RunWith(const char* schedule, int p, const RunConfig& config,
                                     const std::string& from, const std::string& to,
                                     const std::string& text = Corpus()) {
@@ -78,7 +78,7 @@ constexpr Cut kCuts[] = {
 TEST_F(Params, EveryScheduleAndCutLoadsTheSameParameters) {
   ASSERT_TRUE(RunWith("1f1b", 2, SmallRun(4), "", saved_).ok());
   const std::string saved = ReadWhole(file_);
-  // With a learning rate of nothing a run saves what it loaded, in bf16 too.
+  // With a learning rate of zero a run saves the parameters that it loaded, in bf16 too.
   RunConfig still = SmallRun(1);
   still.optimizer.learning_rate = 0;
   std::vector<double> losses;
@@ -109,7 +109,7 @@ TEST_F(Params, EveryScheduleAndCutLoadsTheSameParameters) {
   EXPECT_NEAR(losses.back(), losses[0], 1e-5);  // two pipes add up in another order
 }
 
-// What products read is made of what was loaded, whole: the loss goes on in every bit.
+// The working copies are made from the loaded parameters in full: the loss goes on, bit by bit.
 TEST_F(Params, TheLossOfABf16RunGoesOnWhereItStood) {
   const std::string window = Corpus().substr(0, SmallRun(1).shape.context() + 1);
   RunConfig config = SmallRun(1);
@@ -195,7 +195,7 @@ TEST_F(Params, AnotherModelsFileIsRefused) {
   }
 }
 
-// A good file with some of its header changed; the data stay. {} stands for the path.
+// A good file with a changed header; the data stay. {} stands for the path.
 struct BadFile {
   std::function<void(TensorHeader*)> change;
   const char* says;
@@ -245,7 +245,7 @@ TEST_F(Params, TensorsThatDoNotFitAreNamed) {
             absl::StatusCode::kNotFound);
 }
 
-// A file as earlier versions wrote it, without a config: our own names and layouts.
+// A file written by earlier versions, without a config: our own names and layouts.
 TEST_F(Params, FilesOfEarlierVersionsAreLoaded) {
   const RunConfig config = SmallRun(1);
   std::string bytes;
@@ -312,7 +312,7 @@ TEST_F(Params, BadNumbersAreNotWrittenOverGoodOnes) {
   EXPECT_EQ(ReadWhole(file_), good);
 }
 
-// What each coordinate must hold of the parameters that the whole model has on one coordinate.
+// The parameters that each coordinate must hold, given those of the whole model on one coordinate.
 void ExpectPieces(Trainer& trainer, const std::map<std::string, std::vector<float>>& whole) {
   const Mesh& mesh = trainer.mesh();
   for (int c = 0; c < mesh.coordinates(); ++c) {
@@ -335,8 +335,8 @@ struct MeshAndCut {
   int p;
 };
 
-// Experts that two ranks share out are whole in the file: every mesh, schedule and cut loads it to
-// the last bit, on all coordinates, and writes the same bytes again.
+// Experts divided between two ranks are whole in the file: every mesh, schedule and cut loads them
+// to the last bit, on all coordinates, and writes the same bytes again.
 TEST_F(Params, EveryMeshLoadsTheSameParameters) {
   RunConfig config = SmallRun(3);
   config.shape = TinyModel(TinyFamily::kMoe, 2);

@@ -1,17 +1,17 @@
-// Stages that are cut into parts: what a pair takes, and in which order its parts run, is the same
-// in the simulator and on a device whose time jumps.
+// Stages cut into parts: the duration of a pair, and the order of its parts, are the same in the
+// simulator and on a device whose time jumps.
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "executor/held_device.h"
-#include "executor/held_stages.h"
-#include "executor/interpreter.h"
-#include "executor/measured_costs.h"
-#include "executor/rehearsal.h"
-#include "executor/threads/group.h"
+#include "executor/cpu/threads_group.h"
+#include "executor/engine/interpreter.h"
+#include "executor/rehearsal/held_device.h"
+#include "executor/rehearsal/held_stages.h"
+#include "executor/rehearsal/rehearsal.h"
+#include "executor/training/measured_costs.h"
 #include "gtest/gtest.h"
-#include "schedlang/sim/calibrate.h"
-#include "schedlang/sim/network_time.h"
+#include "schedlang/costs/calibrate.h"
+#include "schedlang/report/network_time.h"
 #include "schedlang/sim/simulate.h"
 #include "tests/executor/plans.h"
 #include "tests/schedlang/random_block.h"
@@ -19,8 +19,8 @@
 namespace stringline {
 namespace {
 
-// Every part of every stage takes something else, and so do messages; stages have `least_layers` up
-// to `most_layers`.
+// Every part of every stage has another cost, and so do messages; stages have `least_layers` up to
+// `most_layers`.
 CostModel RandomPartCosts(const Plan& plan, int least_layers, int most_layers,
                           std::mt19937_64* random) {
   CostSpec spec;
@@ -38,13 +38,13 @@ CostModel RandomPartCosts(const Plan& plan, int least_layers, int most_layers,
   return *costs;
 }
 
-// Through its text form, as a .plan file gives it.
+// Through its text form, as in a .plan file.
 Plan WithRandomBlocks(Plan plan, std::mt19937_64* random) {
   plan.overlaps = {RandomBlock(/*whole=*/true, random), RandomBlock(/*whole=*/false, random)};
   return PlanFrom(Print(plan));
 }
 
-// What a timeline tells, without what was observed.
+// The text of a timeline, without the observed times.
 std::string Told(Timeline timeline) {
   timeline.observed.clear();
   timeline.observed_parts.clear();
@@ -87,9 +87,9 @@ TEST(PartsRehearsal, TakesWhatTheSimulatorSaysAndSoDoesWhatWasMeasured) {
       ASSERT_EQ(measured, AsMeasured(rehearsal->simulated));
       parts += static_cast<int>(rehearsal->measured.parts.size());
       ++rehearsed;
-      // Where nothing is cut, a pair is known by the stage of its F alone.
+      // Without cut stages, a pair is identified by the stage of its F alone.
       if (rehearsal->measured.parts.empty()) continue;
-      // Medians and means of what is always the same are the same again.
+      // Medians and means of equal numbers are equal to them.
       CostModel calibrated = Calibrate(rehearsal->measured).costs;
       PricePairs(plan, &calibrated);
       MeasuredCosts means(plan);
@@ -106,7 +106,7 @@ TEST(PartsRehearsal, TakesWhatTheSimulatorSaysAndSoDoesWhatWasMeasured) {
   EXPECT_GT(parts, 10'000);
 }
 
-// The costs of a run without pairs give what pairs take elsewhere.
+// The costs of a run without pairs price the pairs of another schedule.
 TEST(PartsRehearsal, CostsOfOneScheduleArePricedForAnother) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -130,7 +130,7 @@ TEST(PartsRehearsal, CostsOfOneScheduleArePricedForAnother) {
   }
 }
 
-// One step as the device saw it.
+// A step as observed by the device.
 Timeline Recorded(const Plan& plan, const CostModel& costs) {
   const auto owned = CpuDevice::Make(1, nullptr, DeviceTime::kJumps);
   SL_CHECK(owned.ok()) << owned.status();
@@ -146,7 +146,7 @@ Timeline Recorded(const Plan& plan, const CostModel& costs) {
   return recorder.Observed(plan);
 }
 
-// When the part ran; nothing if it did not.
+// The part in the timeline, if it ran.
 std::optional<PartEvent> FindPart(const Timeline& timeline, uint32_t event, const LaneStep& step) {
   for (const PartEvent& part : timeline.parts) {
     if (part.event == event && part.part == step.part && part.layer == step.layer) return part;
@@ -154,7 +154,7 @@ std::optional<PartEvent> FindPart(const Timeline& timeline, uint32_t event, cons
   return std::nullopt;
 }
 
-// No step of a lane starts before the one before it has ended, and the one that it comes after.
+// No step of a lane starts before the end of the step before it, and of its dependency.
 void ExpectOrder(const Timeline& timeline, const PairOrder& order, uint32_t forward,
                  uint32_t backward) {
   const auto find = [&](const LaneStep& step) {
@@ -167,7 +167,7 @@ void ExpectOrder(const Timeline& timeline, const PairOrder& order, uint32_t forw
     int64_t free_ns = 0;
     for (const LaneStep& step : order.of(lane)) {
       const auto part = find(step);
-      if (!part) continue;  // the W.post of a B that is not cut
+      if (!part) continue;  // the W.post of a B without parts
       EXPECT_GE(part->start_ns, free_ns);
       if (step.after >= 0) {
         EXPECT_GE(part->start_ns, find(other[step.after])->end_ns);
@@ -177,8 +177,8 @@ void ExpectOrder(const Timeline& timeline, const PairOrder& order, uint32_t forw
   }
 }
 
-// Whatever the layers and the blocks: the parts of a pair run on each lane in the order that
-// OrderPair gives, and so they do in the simulator.
+// For all layers and blocks: the parts of a pair run on each lane in the order of OrderPair, and so
+// they do in the simulator.
 TEST(PartsRehearsal, PartsRunInTheOrderOfTheirPair) {
   const unsigned seed = std::random_device{}();
   std::mt19937_64 random(seed);
@@ -189,7 +189,7 @@ TEST(PartsRehearsal, PartsRunInTheOrderOfTheirPair) {
     const CostModel costs = RandomPartCosts(plan, 0, 4, &random);
     if (std::all_of(costs.parts.begin(), costs.parts.end(),
                     [](const PartCosts& parts) { return parts.layers == 0; })) {
-      continue;  // nothing is cut
+      continue;  // no stage is cut
     }
     const Timeline recorded = Recorded(plan, costs);
     const auto simulated = Simulate(plan, costs);
@@ -216,7 +216,7 @@ TEST(PartsRehearsal, PartsRunInTheOrderOfTheirPair) {
   EXPECT_GT(checked, 500);
 }
 
-// What is left of the network time in pairs: all other exchanges taken out.
+// The network time in pairs, without all other exchanges.
 NetworkTime InPairs(const Plan& plan, Timeline timeline) {
   std::erase_if(timeline.parts, [&](const PartEvent& part) {
     uint32_t first = part.event;
@@ -228,9 +228,9 @@ NetworkTime InPairs(const Plan& plan, Timeline timeline) {
   return MeasureNetwork(plan, timeline).all;
 }
 
-// All-to-alls that are two fifths of what a rank does. Alone they are exposed, in pairs none is.
-// What is left is of the first and last groups, which have no partner: at most 5 forwards and
-// backwards of the 2 M of a rank, so less than a fifth from M = 16 on.
+// All-to-alls that take two fifths of a rank's time. Alone they are exposed, in pairs none is. The
+// rest is due to the first and last groups, without a partner: at most 5 forwards and backwards of
+// the 2 M of a rank, so less than a fifth from M = 16 on.
 TEST(PartsRehearsal, PairsHideTwoFifthsOfAStep) {
   for (const int m : {8, 16, 64}) {
     int64_t alone_ns = 0;

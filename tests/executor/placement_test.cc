@@ -1,5 +1,5 @@
 // Buffers in one block, and parts of groups on lanes.
-#include "executor/placement.h"
+#include "executor/engine/placement.h"
 
 #include <random>
 

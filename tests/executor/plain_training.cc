@@ -1,6 +1,6 @@
-// The forward keeps what the backward needs; the backward of each piece stands below its forward.
-// Gradients are added up over all sequences and divided by the tokens once, then every number of
-// every parameter takes its step of AdamW.
+// The forward keeps the inputs of the backward; the backward of each piece is below its forward.
+// Gradients are added up over all sequences and divided by the tokens once, then AdamW updates
+// every number of every parameter.
 #include "tests/executor/plain_training.h"
 
 #include <cmath>
@@ -106,7 +106,7 @@ Training::Training(const Settings& settings, const std::string& text)
   AddMatrix("head.weight", settings.vocabulary, width, 0.02);
 }
 
-// Box and Muller's pairs, of which the cosine is used.
+// The cosine of each of Box and Muller's pairs.
 void Training::AddMatrix(const std::string& name, int rows, int columns, double deviation) {
   Weight& weight = weights_[name];
   weight.is_matrix = true;
@@ -338,8 +338,8 @@ Matrix Training::AttentionBackward(const Matrix& dout, const Matrix& qkv,
   return dqkv;
 }
 
-// Up in a line during the warm-up, whose last step has the whole rate; then half a cosine, which
-// would reach the final rate in the step after the last.
+// The rate rises linearly during the warm-up, whose last step has the full rate; then it falls by
+// half a cosine, which would reach the final rate in the step after the last.
 double Training::RateOf(int64_t step) const {
   if (step < settings_.warmup_steps) {
     return settings_.learning_rate * static_cast<double>(step + 1) /

@@ -1,10 +1,10 @@
-// Training a small GPT, written out plainly in double precision: what a training run has to be.
+// Training a small GPT, written out plainly in double precision: the definition of a training run.
 //
-// Written from what the headers promise (stages/models/gpt.h and stages/init.h for the model,
-// executor/data.h for the batches, executor/optimizer.h and executor/run_config.h for the steps)
-// and sharing no code with what stands behind them: no graph, no derived gradient, no kernel, no
-// stages, one sequence at a time. Its backward is written by hand; plain_training_test compares it
-// with differences of its own loss before anything else is compared with it.
+// Written from the promises of the headers (stages/models/gpt.h and stages/init.h for the model,
+// executor/training/data.h for the batches, executor/engine/optimizer.h and
+// executor/run/run_config.h for the steps) and without their code: no graph, no derived gradient,
+// no kernel, no stages, one sequence at a time. Its backward is written by hand;
+// plain_training_test first compares it with differences of its own loss.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace stringline::plain {
 
 struct Settings {
   int layers = 0, width = 0, heads = 0, context = 0, vocabulary = 256;
-  int sequences = 0;     // of a microbatch
-  int microbatches = 0;  // of a step
+  int sequences = 0;     // per microbatch
+  int microbatches = 0;  // per step
   int64_t steps = 0, warmup_steps = 0;
   double learning_rate = 0, final_rate = 0;
   double beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
@@ -25,7 +25,7 @@ struct Settings {
   uint64_t seed = 0;
 };
 
-// Rows of numbers, one after the other.
+// Rows of numbers, row-major.
 struct Matrix {
   int rows = 0, columns = 0;
   std::vector<double> at;
@@ -37,7 +37,7 @@ struct Matrix {
   const double* row(int r) const { return at.data() + static_cast<size_t>(r) * columns; }
 };
 
-// A parameter; a vector is one row. The gradient is that of the step's mean loss per token.
+// A parameter; a vector is a single row. The gradient is that of the step's mean loss per token.
 struct Weight {
   Matrix value, gradient, moment1, moment2;
   bool is_matrix = false;
@@ -49,18 +49,18 @@ struct Batch {
 
 struct Step {
   double loss = 0;  // mean per token, in nats
-  double norm = 0;  // of the gradient over all parameters, before clipping
+  double norm = 0;  // the gradient's over all parameters, before clipping
   double rate = 0;
 };
 
 class Training {
  public:
-  // `text` gives the batches; every parameter gets its first values.
+  // `text` gives the batches; every parameter gets its initial values.
   Training(const Settings& settings, const std::string& text);
 
-  // Sets the gradients and gives the loss of step `step`, from 0; parameters stay as they are.
+  // Computes the gradients and the loss of step `step`, from 0; parameters are unchanged.
   double Gradients(int64_t step);
-  // Clips, and moves every parameter.
+  // Clips, and updates every parameter.
   Step Update(double loss, int64_t step);
 
   Batch BatchOf(int64_t step, int microbatch) const;
@@ -68,14 +68,14 @@ class Training {
   std::map<std::string, Weight>& weights() { return weights_; }
 
  private:
-  // What the backward of a norm needs: its input without mean and in units of its deviation.
+  // The inputs of a norm's backward: the norm's input without mean and in units of its deviation.
   struct Normed {
     Matrix out, normal;
     std::vector<double> inverse_deviation;
   };
   struct Attended {
     Matrix out;
-    std::vector<Matrix> shares;  // by head: how much of position j reaches position i
+    std::vector<Matrix> shares;  // by head: the weight of position j for position i
   };
   // The forward of a layer.
   struct Layer {

@@ -1,6 +1,6 @@
-// What a training run is: every schedule against the same run written out plainly in double
-// precision. Schedules compared with each other would share any mistake of the model, the data, the
-// clipping, the rate or the update.
+// Every schedule against the same run written out plainly in double precision. Schedules compared
+// with each other would share any mistake of the model, the data, the clipping, the rate or the
+// update.
 #include "tests/executor/plain_training.h"
 
 #include <gtest/gtest.h>
@@ -106,7 +106,7 @@ TEST(PlainTraining, ItsGradientsAreTheSlopesOfItsLoss) {
   }
 }
 
-// The largest difference in units of the largest value, and where it is.
+// The largest difference in units of the largest value, and its place.
 struct Difference {
   double most = 0;
   std::string name = "none";
@@ -116,7 +116,7 @@ struct Difference {
     most = difference;
     name = of;
   }
-  // Of a tensor's elements, from `begin` to `end`.
+  // For a tensor's elements from `begin` to `end`.
   template <typename Found>
   void AddTensor(const std::string& of, const std::vector<double>& want, const Found& found,
                  size_t begin, size_t end) {
@@ -134,8 +134,8 @@ struct Differences {
   Difference first, gradient, loss, norm, last;
 };
 
-// A layer's keys all moved by one vector give the same attention: the gradient of their bias is 0,
-// and what AdamW makes of its rounding is nothing to compare.
+// Shifting all keys of a layer by one vector leaves attention unchanged: the gradient of their bias
+// is 0, and its update by AdamW is rounding noise, which is not compared.
 size_t ComparedFrom(const std::string& name, size_t size, size_t* skipped_to) {
   const bool has_keys = name.find("attention.qkv.bias") != std::string::npos;
   *skipped_to = has_keys ? size / 3 * 2 : size;
@@ -180,8 +180,9 @@ struct Case {
   std::vector<int> split;  // layers per stage
 };
 
-// The limits are some ten times what rounding to 24 bits was seen to do. In the last values it has
-// gone through AdamW, which makes small gradients large. A wrong rule is off by far more.
+// The limits are some ten times the observed effect of rounding to 24 bits. For the final values
+// the rounding has gone through AdamW, which makes small gradients large. A wrong rule exceeds them
+// by far.
 void Compare(const RunConfig& run, const Reference& reference, const Case& c) {
   SCOPED_TRACE(testing::Message() << c.schedule << " P=" << c.p);
   RunConfig config = run;

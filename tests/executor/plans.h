@@ -11,7 +11,7 @@
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/lower/collectives.h"
 #include "schedlang/lower/lower.h"
-#include "schedlang/plan.h"
+#include "schedlang/plan/plan.h"
 #include "schedlang/text/parse.h"
 
 namespace stringline {
@@ -26,8 +26,8 @@ inline Plan PlanFrom(const std::string& text) {
 
 inline Plan LoweredFrom(const std::string& text) { return Lower(PlanFrom(text)); }
 
-// The lowered plan of schedules/NAME.sched; nothing where the schedule does not admit P and M. With
-// `resident`, it gathers the parameters of so many stages at once.
+// The lowered plan of schedules/NAME.sched; nullopt if the schedule does not admit P and M. With
+// `resident`, the plan gathers the parameters of that number of stages at once.
 inline std::optional<Plan> LibraryPlan(const std::string& name, int p, int m,
                                        CommLayout layout = CommLayout::kEdge, int resident = 0) {
   const auto source =

@@ -1,4 +1,4 @@
-// A run whose ranks lie in several processes is the run of one process.
+// A run with its ranks in several processes equals the run of one process.
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,12 +16,12 @@
 #include "absl/strings/str_cat.h"
 #include "executor/checkpoint/model_folder.h"
 #include "executor/checkpoint/param_reader.h"
-#include "executor/clock.h"
-#include "executor/packed_numbers.h"
-#include "executor/train.h"
-#include "executor/trainer.h"
-#include "executor/world_clock.h"
+#include "executor/engine/packed_numbers.h"
+#include "executor/engine/world_clock.h"
+#include "executor/run/train.h"
+#include "executor/training/trainer.h"
 #include "gtest/gtest.h"
+#include "schedlang/base/clock.h"
 #include "schedlang/base/source.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/shared_machine.h"
@@ -64,7 +64,7 @@ RunConfig ConfigOf(const RunCase& run, int stages) {
   return config;
 }
 
-// Trains in as many threads as there are processes; hooks are made for each.
+// Trains in a thread per process; hooks are made for each.
 template <typename HooksOf>
 std::vector<absl::StatusOr<TrainResult>> TrainApart(const RunCase& run, const RunConfig& config,
                                                     const Plan& plan, HooksOf hooks_of) {
@@ -127,7 +127,7 @@ TEST_P(Processes, TogetherDoWhatOneDoes) {
       EXPECT_EQ(result.rank_bytes[r].planned, expected->rank_bytes[r].planned) << r;
       EXPECT_EQ(result.rank_bytes[r].allocated, expected->rank_bytes[r].allocated) << r;
     }
-    // Everybody has the times of all ranks.
+    // Every process has the times of all ranks.
     ASSERT_EQ(result.measured.events.size(), results[0]->measured.events.size());
     EXPECT_EQ(result.measured.parts.size(), expected->measured.parts.size());
     for (size_t i = 0; i < result.measured.events.size(); ++i) {
@@ -174,7 +174,7 @@ std::string ScratchFolder() {
   return folder;
 }
 
-// The files that a run leaves, by name.
+// The files left by a run, by name.
 std::map<std::string, std::string> FilesOf(const std::string& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -210,7 +210,7 @@ TEST_P(ProcessesSave, WhatOneDoesAndAnyLoadIt) {
   EXPECT_GE(FilesOf(one).size(), 1u);
   EXPECT_EQ(FilesOf(apart), FilesOf(one));
 
-  // What they go on with is what was saved, and not what the seed gives.
+  // The runs go on with the saved parameters instead of the seed's.
   config.seed = 77;
   const std::string again = ScratchFolder();
   for (const auto& result : TrainApart(run, config, plan, [&](int) {
@@ -276,7 +276,7 @@ TEST(ProcessesSaveErrors, AValueThatIsNotFiniteIsNamedByAll) {
   EXPECT_TRUE(FilesOf(folder).empty());
 }
 
-// A parameter of the second process comes to the first in pieces of a few values.
+// A parameter of the second process reaches the first in pieces of a few values.
 TEST(ParamReader, WhatTravelsAtOnceIsBounded) {
   SharedMachine machine(std::vector<std::vector<int>>{{0}, {1}});
   Param param;
@@ -380,7 +380,7 @@ TEST(ProcessesStop, WhereTheirRanksAreNotThoseOfTheRun) {
   }
 }
 
-// A clock that is ahead of the machine's by so much.
+// A clock that is ahead of the machine's.
 struct SkewedClock {
   int64_t ahead_ns;
   static int64_t Now(const void* self) {

@@ -1,16 +1,16 @@
-// The runs that are computed another way, too: plainly in double precision, and by torch.
+// The runs that are also computed in other ways: plainly in double precision, and by torch.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-#include "executor/run_config.h"
+#include "executor/run/run_config.h"
 
 namespace stringline {
 
 inline constexpr int kReferenceMicrobatches = 4;
 
-// All 256 bytes, some often, so that there is something to learn.
+// All 256 bytes, with unequal frequencies, so that a model can learn.
 inline std::string ReferenceText() {
   std::string text;
   uint32_t state = 12345;
@@ -35,7 +35,7 @@ inline RunConfig LongRun() {
   return config;
 }
 
-// Another value of everything that can be set, and no clipping.
+// Another value of every setting, and no clipping.
 inline RunConfig OtherRun() {
   RunConfig config;
   config.shape = GptShape{.layers = 2, .width = 20, .heads = 2, .context = 37, .microbatch = 3};

@@ -1,19 +1,19 @@
 // Links, held stage programs, and rehearsals against the simulator.
-#include "executor/rehearsal.h"
+#include "executor/rehearsal/rehearsal.h"
 
 #include <algorithm>
 #include <random>
 
 #include "absl/strings/str_cat.h"
 #include "executor/cpu/device.h"
-#include "executor/held_device.h"
-#include "executor/held_stages.h"
-#include "executor/interpreter.h"
-#include "executor/threads/group.h"
+#include "executor/cpu/threads_group.h"
+#include "executor/engine/interpreter.h"
+#include "executor/rehearsal/held_device.h"
+#include "executor/rehearsal/held_stages.h"
 #include "gtest/gtest.h"
 #include "schedlang/check/check.h"
+#include "schedlang/costs/calibrate.h"
 #include "schedlang/lower/collectives.h"
-#include "schedlang/sim/calibrate.h"
 #include "schedlang/sim/simulate.h"
 #include "tests/executor/plans.h"
 #include "tests/schedlang/engines.h"
@@ -39,7 +39,7 @@ TEST(LinkSpeed, IsReadAndTakesItsTime) {
   };
   const Case cases[] = {
       {"5us,2GB/s", 1'000'000, 505'000}, {"5us,2GB/s", 0, 5'000},
-      {"5", 1'000'000, 5'000},           {" 1ms , 1 MiB/s ", 1 << 20, 1'001'000'000},
+      {"5us", 1'000'000, 5'000},         {" 1ms , 1 MiB/s ", 1 << 20, 1'001'000'000},
       {"0,1B/s", 3, 3'000'000'000},      {"0us,3GB/s", 1, 0},
   };
   for (const Case& c : cases) {
@@ -47,8 +47,8 @@ TEST(LinkSpeed, IsReadAndTakesItsTime) {
     ASSERT_TRUE(link.ok()) << c.text << " " << link.status();
     EXPECT_EQ(link->TransferNs(c.bytes), c.takes_ns) << c.text;
   }
-  for (const char* const bad :
-       {"", ",", "fast", "5us,", "5us,2GB", "5us,2Gb/s", "5us,0B/s", "5us,2GB/s,", "-1us,1B/s"}) {
+  for (const char* const bad : {"", ",", "5", "5,2GB/s", "fast", "5us,", "5us,2GB", "5us,2Gb/s",
+                                "5us,0B/s", "5us,2GB/s,", "-1us,1B/s"}) {
     EXPECT_FALSE(ParseLinkSpeed(bad).ok()) << bad;
   }
 }
@@ -66,12 +66,17 @@ TEST(HeldStages, AGroupHoldsItsRankOnce) {
     int stage, microbatch;
     int64_t holds_ns;
   };
+  // Only 3F1&3B0 has an order of parts; the actions of other groups follow each other.
   const Case cases[] = {
-      {ActionKind::kForward, 0, 0, 1'000},    {ActionKind::kForward, 3, 1, 8'000},     // 3F1&3B0
-      {ActionKind::kBackward, 3, 0, 0},       {ActionKind::kBackward, 3, 1, 250'000},  // 3B1&0B0
-      {ActionKind::kBackward, 0, 0, 0},       {ActionKind::kBackward, 2, 0, 160'000},  // 2B0&2I1
-      {ActionKind::kInputGradient, 2, 1, 0},  {ActionKind::kBackward, 1, 0, 220'000},  // 1B0&2W1
-      {ActionKind::kWeightGradient, 2, 1, 0},
+      {ActionKind::kForward, 0, 0, 1'000},
+      {ActionKind::kForward, 3, 1, 8'000},
+      {ActionKind::kBackward, 3, 0, 0},
+      {ActionKind::kBackward, 3, 1, 140'000},
+      {ActionKind::kBackward, 0, 0, 110'000},
+      {ActionKind::kBackward, 2, 0, 130'000},
+      {ActionKind::kInputGradient, 2, 1, 30'000},
+      {ActionKind::kBackward, 1, 0, 120'000},
+      {ActionKind::kWeightGradient, 2, 1, 100'000},
   };
   for (const Case& c : cases) {
     const Action action = {c.kind, false, StageId(c.stage), MicrobatchId(c.microbatch)};
@@ -79,21 +84,21 @@ TEST(HeldStages, AGroupHoldsItsRankOnce) {
   }
 }
 
-// What a timeline tells, without what was observed.
+// The text of a timeline, without the observed times.
 std::string Told(Timeline timeline) {
   timeline.observed.clear();
   timeline.observed_parts.clear();
   return Print(timeline);
 }
 
-// How the timeline prints if it says that it was measured.
+// The text of a timeline with its origin set to measured.
 std::string AsMeasured(Timeline timeline) {
   timeline.origin = "measured";
   return Print(timeline);
 }
 
-// With holds, slow messages and communicators as without them: the device ends when the checker
-// says so, and otherwise sees the deadlock.
+// The same with holds, slow messages and communicators: the device ends if the checker accepts the
+// plan, and otherwise reports the deadlock.
 TEST(Rehearsal, EndsExactlyWhenTheCheckerSaysSo) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -145,8 +150,8 @@ TEST(Rehearsal, EndsExactlyWhenTheCheckerSaysSo) {
 
 constexpr CommLayout kLayouts[] = {CommLayout::kEdge, CommLayout::kPair, CommLayout::kShared};
 
-// What messages take: over a link that they occupy, in flight alone, and first the one and then the
-// other.
+// The durations of messages: on a link that they occupy, in flight alone, and first on the link,
+// then in flight.
 enum class Way : uint8_t { kOccupying, kInFlight, kBoth };
 
 CostModel WithMessages(const Plan& plan, CostModel costs, Way way) {
@@ -163,8 +168,8 @@ constexpr const char* kLibrary[] = {
     "v_half",  "v_min", "hanayo",     "chimera",     "dualpipe",
 };
 
-// The simulator with costs calibrated from what was measured takes the same time again. Of both
-// ways at once a recording does not always tell which part is which.
+// The simulator with costs calibrated from the measurement predicts the same time. For both ways at
+// once a recording does not always separate the two durations.
 void ExpectCalibratesToTheSame(const Plan& plan, const Rehearsal& rehearsal, CommLayout layout,
                                Way way) {
   if (way == Way::kBoth) return;
@@ -175,9 +180,9 @@ void ExpectCalibratesToTheSame(const Plan& plan, const Rehearsal& rehearsal, Com
   EXPECT_EQ(Told(rehearsal.measured), AsMeasured(*again));
 }
 
-// On a device whose time jumps only what is held takes time: then the executor takes what the
-// simulator says, to the nanosecond and action by action, and so does the simulator with costs
-// calibrated from that run. (tools/bench/rehearsal_bench does so in real time.)
+// On a device whose time jumps only holds take time: then the executor takes the simulated time, to
+// the nanosecond and action by action, and so does the simulator with costs calibrated from the
+// run. (tools/microbench/rehearsal_bench does so in real time.)
 TEST(Rehearsal, TakesWhatTheSimulatorSays) {
   int rehearsed = 0;
   for (const char* const schedule : kLibrary) {
@@ -195,7 +200,7 @@ TEST(Rehearsal, TakesWhatTheSimulatorSays) {
         const auto rehearsal = Rehearse(*plan, costs, settings);
         ASSERT_TRUE(rehearsal.ok()) << rehearsal.status();
         EXPECT_EQ(Told(rehearsal->measured), AsMeasured(rehearsal->simulated));
-        // Nothing keeps work from starting when it can, so no start moves.
+        // Work starts as soon as its dependencies allow, so no start moves.
         const auto reconstruction = ReconstructionOf(rehearsal->measured);
         ASSERT_TRUE(reconstruction.has_value());
         EXPECT_GT(reconstruction->seen, 0);
@@ -208,7 +213,7 @@ TEST(Rehearsal, TakesWhatTheSimulatorSays) {
   EXPECT_GT(rehearsed, 150);
 }
 
-// A model with one mistake in it: costs, and a layout, that are not those of what is performed.
+// A model with one mistake: costs, or a layout, other than those performed.
 struct BrokenModel {
   const char* name;
   void (*breaks)(CostModel* costs, CommLayout* layout);
@@ -240,8 +245,8 @@ constexpr BrokenModel kBrokenModels[] = {
      [](CostModel* costs, CommLayout*) { costs->forward_backward.clear(); }},
 };
 
-// The bound that a rehearsal judges by finds every one of these mistakes, in this many plans of the
-// library; without a mistake it objects to none.
+// The bound by which a rehearsal is judged exposes every one of these mistakes, in this many plans
+// of the library; without a mistake it accepts all.
 TEST(Rehearsal, ABrokenModelIsFound) {
   constexpr CommLayout kLayout = CommLayout::kShared;
   int plans = 0, right = 0, found[std::size(kBrokenModels)] = {};
@@ -277,7 +282,7 @@ TEST(Rehearsal, ABrokenModelIsFound) {
   }
 }
 
-// A timeline of one computation that took so long.
+// A timeline of one computation of the given duration.
 Timeline Lasting(int64_t ns) {
   Timeline timeline;
   timeline.events.push_back({ActionKind::kForward, false, StageId(0), MicrobatchId(0), 0, ns});
@@ -285,7 +290,7 @@ Timeline Lasting(int64_t ns) {
   return timeline;
 }
 
-// The control speaks first: where the machine was disturbed nothing is said of the prediction.
+// The control is judged first: on a disturbed machine the prediction is not judged.
 TEST(Rehearsal, IsJudgedByItsMedianAndItsControl) {
   struct Case {
     int64_t predicted_ns, median_ns;
@@ -313,7 +318,7 @@ TEST(Rehearsal, IsJudgedByItsMedianAndItsControl) {
   }
 }
 
-// The longest computation of every round, without messages: known, and taken.
+// The longest computation of every round, without messages: the known and the measured time.
 TEST(Rehearsal, TheControlTakesWhatItIsKnownToTake) {
   const Plan plan = LibraryPlan("dualpipe_v", 4, 8).value();
   CostModel costs = CostsFor(plan, "F=3ms,I=4ms,W=2ms,FB=7ms,p2p=90ms");
@@ -338,7 +343,7 @@ TEST(Rehearsal, TheControlTakesWhatItIsKnownToTake) {
   EXPECT_EQ(rehearsal->controls_ns, std::vector<int64_t>(3, rehearsal->control_ns));
 }
 
-// What is done to the parameters of sharded stages takes its time too, beside the computation.
+// Collectives of sharded stages take their time too, beside the computation.
 TEST(Rehearsal, GathersAndReducesTakeWhatTheSimulatorSays) {
   for (const char* const schedule : {"1f1b", "interleaved", "zb_v", "dualpipe_v"}) {
     Plan plan = AddCollectives(LibraryPlan(schedule, 4, 8).value(), /*resident=*/1);
@@ -349,7 +354,7 @@ TEST(Rehearsal, GathersAndReducesTakeWhatTheSimulatorSays) {
   }
 }
 
-// A cost of its own for every stage, of which some reductions take the larger one.
+// A different cost for every stage, of which some reductions take the larger.
 CostModel UnevenCosts(const Plan& plan, std::mt19937_64* random) {
   CostSpec spec;
   for (const char* const key : {"F", "I", "W", "reduce", "unshard"}) {
@@ -373,8 +378,8 @@ void ExpectRehearsedAsSimulated(const Plan& plan, const CostModel& costs) {
   EXPECT_EQ(Told(rehearsal->measured), AsMeasured(*again));
 }
 
-// The ranks that hold replicas wait for each other, in both alike; with gathers that stand behind
-// their reductions, too.
+// The ranks that hold replicas wait for each other, in both alike; also with gathers listed after
+// their reductions.
 TEST(Rehearsal, ReplicasMeetAsTheSimulatorSays) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -391,7 +396,7 @@ TEST(Rehearsal, ReplicasMeetAsTheSimulatorSays) {
       "pipe a M=1 stages 0 1\npipe b M=1 stages 1 0\npipe c M=1 stages 1 0\n"
       "rank 0: a[0]F0 b[1]F0 b[1]B0 a[0]B0 c[1]F0 c[1]B0\n"
       "rank 1: b[0]F0 a[1]F0 a[1]B0 b[0]B0 c[0]F0 c[0]B0\n");
-  // A replica without microbatches, on a rank that does nothing else.
+  // A replica without microbatches, on a rank without other work.
   const Plan idle = PlanFrom(
       "plan v P=3 M=1\npipe a M=1 stages 0 1\npipe b M=0 stages 1 2\n"
       "rank 0: a[0]F0 a[0]B0\nrank 1: a[1]F0 a[1]B0\nrank 2:\n");
@@ -415,7 +420,7 @@ TEST(Rehearsal, NeverTakesLessInRealTime) {
   for (const int64_t took_ns : rehearsal->makespans_ns) EXPECT_GE(took_ns, least_ns);
 }
 
-// When two activations that are sent 1 ms after each other arrive.
+// The arrivals of two activations sent 1 ms apart.
 std::pair<int64_t, int64_t> Arrivals(const Plan& plan, const CostModel& costs) {
   const auto rehearsal = Rehearse(plan, costs, {.steps = 1, .time = DeviceTime::kJumps});
   SL_CHECK(rehearsal.ok()) << rehearsal.status();

@@ -1,9 +1,10 @@
-// Every key of a run file reaches the run, and nothing else does.
-#include "executor/run_config.h"
+// Every key of a run file reaches the run, and sets only its own field.
+#include "executor/run/run_config.h"
 
 #include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 
@@ -91,11 +92,11 @@ TEST(RunConfig, WhatIsNotSaidHasItsDefault) {
   EXPECT_EQ(config->parameters[1].value, 4);
 }
 
-// A key, its value, and the one number of the config that it sets.
+// A key, its value, and the only number of the config that it sets.
 struct Row {
   const char* key;
   double value;
-  size_t place;  // in NumbersOf
+  size_t place;  // index in NumbersOf
 };
 
 constexpr Row kTrainRows[] = {
@@ -145,6 +146,55 @@ TEST(RunConfig, RecomputeIsAWordOrOneAStage) {
                                  "got 'some'"));
   EXPECT_THAT(ReadWith("train", ", recompute: {}").status().message(),
               testing::HasSubstr("train.recompute: expected a word, or a list of words"));
+}
+
+// A folder's model is the config's, but for what belongs to the run.
+TEST(RunConfig, AFolderTakesTheKeysOfARun) {
+  namespace fs = std::filesystem;
+  const std::string folder = absl::StrCat(testing::TempDir(), "/run_config_folder_", getpid());
+  fs::create_directories(folder);
+  const std::string path = absl::StrCat("folder: ", folder, ", context: 8");
+  const auto write = [&](const std::string& config) {
+    std::ofstream(folder + "/config.json") << config;
+  };
+  const auto read = [&](const std::string& keys) {
+    return ReadModelAndData(path + keys, "tokens: t.bin, microbatch: 2");
+  };
+  const std::string mixtral = R"({"model_type": "mixtral", "num_hidden_layers": 4,
+      "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2,
+      "intermediate_size": 10, "max_position_embeddings": 32, "vocab_size": 31,
+      "num_local_experts": 4, "num_experts_per_tok": 2, "router_aux_loss_coef": 0.5,
+      "attention_dropout": )";
+  write(mixtral + "0}");
+  const auto moe = [](const absl::StatusOr<RunConfig>& config) {
+    EXPECT_TRUE(config.ok()) << config.status();
+    return config.ok() ? std::get<DecoderShape>(config->shape.family).moe : MoeShape();
+  };
+  EXPECT_EQ(moe(read("")).aux_coefficient, 0.25);
+  EXPECT_EQ(moe(read("")).capacity, 0);
+  EXPECT_EQ(moe(read(", aux_coefficient: 0")).aux_coefficient, 0);
+  const MoeShape given = moe(read(", aux_coefficient: 0.02, capacity: 1.5, exceeded: drop"));
+  EXPECT_EQ(given.aux_coefficient, 0.02);
+  EXPECT_EQ(given.capacity, 1.5);
+  EXPECT_EQ(given.overflow, Overflow::kDrop);
+  EXPECT_THAT(
+      read(", capacity: much").status().message(),
+      testing::HasSubstr(":2: model.capacity: expected a factor or 'dropless', got 'much'"));
+  EXPECT_THAT(read(", top_k: 1").status().message(),
+              testing::HasSubstr(":2: 'model.top_k' is for 'kind: moe'"));
+  EXPECT_THAT(read(", dropout: 0.1").status().message(),
+              testing::HasSubstr(
+                  ":2: model.dropout: there is no dropout here; 0 trains without, got '0.1'"));
+  write(mixtral + "0.1}");
+  EXPECT_THAT(read("").status().message(), testing::HasSubstr("'attention_dropout' is 0.1: "));
+  EXPECT_TRUE(read(", dropout: 0").ok()) << read(", dropout: 0").status();
+  write(R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": 40,
+      "vocab_size": 40})");
+  EXPECT_TRUE(read(", dropout: 0").ok()) << read(", dropout: 0").status();
+  EXPECT_THAT(read(", dropout: 0, capacity: 2").status().message(),
+              testing::AllOf(testing::HasSubstr(":2: model.capacity: the model of "),
+                             testing::HasSubstr(" has no experts")));
+  fs::remove_all(folder);
 }
 
 TEST(RunConfig, KindsOfModelsHaveTheirKeys) {
@@ -231,8 +281,11 @@ TEST(RunConfig, DeviceAndPrecisionAreWordsBesideTheSections) {
        ":1: nccl.layout: expected edge or pair or updown or shared, got 'edges'; did you mean "
        "'edge'?"},
       {"device: cuda\ncapture: on\n", ":2: capture: expected auto or off, got 'on'"},
-      {"device: cuda\ntimeout: soon\n",
-       ":2: timeout: 'soon' is not a time (a number of microseconds, or one with ns, us, ms or s)"},
+      {"device: cuda\ntimeout: 600\n",
+       ":2: timeout: '600' has no unit: write 600us, 600ms or 600s"},
+      {"timeout: 1.5\n", ":1: timeout: '1.5' has no unit: write 1.5us, 1.5ms or 1.5s"},
+      {"device: cuda\ntimeout: soon\n", ":2: timeout: 'soon' is not a time (5us, 2ms, 60s)"},
+      {"device: cuda\nbucket: 25\n", ":2: bucket: '25' has no unit: write 25kB, 25MB or 25GB"},
       {"device: cpu\ngpus: 2\n", ":2: gpus: 'device: cpu' has none"},
       {"sms_per_rank: 0\n", ":1: sms_per_rank: 0 is not in 1 .. 4096"},
       {"sms_per_rank: all\n", ":1: sms_per_rank: expected a whole number, got 'all'"},
@@ -291,8 +344,8 @@ TEST(RunConfig, ShardingAndTheMeshFitEachOther) {
       {"sharding: parameter\n",
        ":1: sharding: expected none or optimizer or gradients or parameters, got 'parameter'; did "
        "you mean 'parameters'?"},
-      {"bucket: much\n", ":1: bucket: 'much' is not a number of bytes (16MiB, 2GB, 4096)"},
-      {"bucket: 32\n", ":1: bucket: at least 64 bytes"},
+      {"bucket: much\n", ":1: bucket: 'much' is not a number of bytes (16MiB, 2GB)"},
+      {"bucket: 32B\n", ":1: bucket: at least 64 bytes"},
       {"mesh: {data: 4, shard: 2}\n",
        ":1: mesh.shard: nothing is shared out; 'sharding: optimizer', gradients or parameters "
        "would"},

@@ -1,5 +1,5 @@
-// Whatever data copies share out, and over however many processes: losses, norms, gradients and
-// parameters are, bit for bit, those of one process in which every copy keeps all.
+// With any sharding, over any number of processes: losses, norms, gradients and parameters are
+// bitwise those of one process in which every copy keeps all state.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -15,8 +15,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "executor/checkpoint/model_folder.h"
-#include "executor/train.h"
-#include "executor/trainer.h"
+#include "executor/run/train.h"
+#include "executor/training/trainer.h"
 #include "schedlang/base/source.h"
 #include "stages/models/model.h"
 #include "tests/executor/plans.h"
@@ -37,7 +37,7 @@ void AddBlocks(const Trainer& trainer, bool gradients, BlockValues* blocks) {
     for (size_t s = 0; s < trainer.programs().size(); ++s) {
       const StageId stage(static_cast<int32_t>(s));
       if (!trainer.holds(stage, c)) continue;
-      for (const Stages::Owned& owned : trainer.OwnedBlocks(stage, c)) {
+      for (const OwnedBlock& owned : trainer.OwnedBlocks(stage, c)) {
         const absl::Span<const float> values = gradients ? owned.gradient : owned.values;
         const std::vector<int> place = {c, static_cast<int>(s), owned.block};
         EXPECT_TRUE(blocks->try_emplace(place, values.begin(), values.end()).second);
@@ -46,7 +46,7 @@ void AddBlocks(const Trainer& trainer, bool gradients, BlockValues* blocks) {
   }
 }
 
-// What a run, or one process of it, tells.
+// The results of a run, or of one process of it.
 struct ToldRun {
   std::vector<double> losses, norms;
   BlockValues first_gradients, last_gradients, params;
@@ -75,7 +75,7 @@ struct ShardedCase {
   TinyFamily family;
   const char* schedule;
   int pipeline;
-  int stages;  // of one pipe
+  int stages;  // per pipe
   Mesh mesh;
   std::vector<int> processes;
   DType dtype = DType::kF32;
@@ -96,7 +96,7 @@ Plan PlanOf(const ShardedCase& run, Sharding sharding) {
   return LibraryPlan(run.schedule, run.pipeline, 4, CommLayout::kEdge, resident).value();
 }
 
-// The ranks of each of so many processes: neighbours in one, or far from each other.
+// The ranks of each of `processes` processes: neighbours together, or apart.
 std::vector<std::vector<int>> SharedOut(int ranks, int processes) {
   std::vector<std::vector<int>> of(processes);
   for (int r = 0; r < ranks; ++r) {
@@ -105,7 +105,7 @@ std::vector<std::vector<int>> SharedOut(int ranks, int processes) {
   return of;
 }
 
-// Trains in as many threads as there are processes.
+// Trains in a thread per process.
 std::vector<ToldRun> TrainShared(const RunConfig& config, const Plan& plan, int processes) {
   std::vector<ToldRun> told(processes);
   SharedMachine machine(SharedOut(config.mesh.coordinates() * plan.ranks(), processes));
@@ -121,7 +121,7 @@ std::vector<ToldRun> TrainShared(const RunConfig& config, const Plan& plan, int 
   return told;
 }
 
-// Every block that is told is as it is kept whole on that coordinate, and each has so many owners.
+// Every block told equals the block kept whole at its coordinate, and each has `owners` owners.
 void ExpectSameBlocks(const BlockValues& told, const BlockValues& whole, int owners,
                       const char* what) {
   std::map<std::vector<int>, int> seen;  // by stage and block
@@ -198,8 +198,8 @@ INSTANTIATE_TEST_SUITE_P(
                           run.dtype == DType::kF32 ? "" : "_bf16");
     });
 
-// What a rank keeps is less with every step of sharing out: moments, and then parameters. (Sums of
-// gradients are made in their place.)
+// The memory of a rank decreases with every level of sharding: first moments, then parameters.
+// (Gradients are summed in place.)
 TEST(Sharding, RanksKeepLess) {
   RunConfig config = ConfigOf({TinyFamily::kGpt, "1f1b", 2, 2, {.data = 4}, {}});
   GptOf(config).width = 64;
@@ -268,7 +268,7 @@ TEST(Sharding, ModelsAreSavedAndLoadedWhole) {
         std::filesystem::remove_all(kept);
         config.seed = 5;
         EXPECT_TRUE(SavedBytes(config, PlanOf(run, sharding), processes, "") == whole);
-        config.seed = 77;  // what is loaded is not what that gives
+        config.seed = 77;  // the loaded values differ from this seed's
         EXPECT_TRUE(SavedBytes(config, PlanOf(run, sharding), processes, kept) == whole);
         std::filesystem::remove_all(absl::StrCat(testing::TempDir(), "/sharded-", getpid()));
       }
@@ -277,7 +277,7 @@ TEST(Sharding, ModelsAreSavedAndLoadedWhole) {
   }
 }
 
-// A stage is gathered twice, and dropped between; another one when its gradients are there.
+// A stage is gathered twice, and dropped in between; another is dropped after its gradients.
 TEST(Sharding, APlanThatGathersItselfRunsAsItSays) {
   const Plan plan = LoweredFrom(
       "plan by_hand P=2 M=2\nstages 0 1\n"
@@ -303,7 +303,7 @@ TEST(Sharding, AGradientThatIsNotFiniteIsNamed) {
   TrainHooks hooks;
   hooks.gradients = [&](int64_t, Trainer& trainer) {
     const auto spoil = [&](int stage, int coordinate, bool expert, int first) {
-      for (const Stages::Owned& one : trainer.OwnedBlocks(StageId(stage), coordinate)) {
+      for (const OwnedBlock& one : trainer.OwnedBlocks(StageId(stage), coordinate)) {
         const int p = trainer.pieces(StageId(stage)).blocks()[one.block].param;
         const Param& param = trainer.programs()[stage].params[p];
         if (p < first || param.expert != expert || param.update == Update::kBalance) continue;
@@ -314,7 +314,7 @@ TEST(Sharding, AGradientThatIsNotFiniteIsNamed) {
       return -1;
     };
     EXPECT_GE(spoil(1, 0, false, 0), 0);
-    // Experts' parameters lie behind all others, wherever the model has them.
+    // Experts' parameters lie behind all others, wherever the model lists them.
     const int first = spoil(0, 1, true, 0);
     const std::string expected = name;
     EXPECT_TRUE(spoil(0, 0, false, first + 1) >= 0 || spoil(0, 1, false, first + 1) >= 0);
@@ -336,7 +336,7 @@ TEST(Sharding, ParametersThatNobodyGathersAreNamed) {
   EXPECT_TRUE(absl::StrContains(result.status().message(),
                                 "rank 0 would run 0F0 without the parameters of stage 0"))
       << result.status();
-  // One copy has nothing to share out: what gathers is nothing to do.
+  // A single copy has no state to shard: gathers do nothing.
   config.mesh = {};
   config.steps = 2;
   for (const int resident : {0, 2}) {

@@ -1,6 +1,6 @@
-// Processes come together in Meet: the last one does the work for all, as running the step that
-// each has enqueued its part of. What they enqueue goes to the one device, under one lock; groups
-// are made once, by whoever comes first.
+// Processes synchronise in Meet: the last to come does the work for all, such as running the step
+// to which each has enqueued its part. All enqueue to one device, under one lock; a group is made
+// once, by the first process to request it.
 #include "tests/executor/shared_machine.h"
 
 #include <utility>
@@ -40,7 +40,7 @@ void SharedMachine::GiveUp(const absl::Status& status) {
   met_.notify_all();
 }
 
-// Enqueues like the device itself, but a step is performed when all processes wait for it.
+// Enqueues like the device itself, but a step runs when all processes wait for it.
 class PlayedDevice final : public Device {
  public:
   explicit PlayedDevice(SharedMachine* machine)
@@ -140,7 +140,7 @@ class PlayedWorld final : public World {
   int processes() const override { return static_cast<int>(machine_.ranks_.size()); }
   int process() const override { return process_; }
 
-  // Twice all meet, so that nobody tells something new before all have heard.
+  // All meet twice, so that no process sends new texts before all have read the old.
   absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view mine) override {
     {
       const std::lock_guard lock(machine_.mutex_);

@@ -1,5 +1,5 @@
-// Processes of a run, played by threads of a test: each has a backend and a world of its own, and
-// all of them are on one CPU device, so that their ranks can meet.
+// Processes of a run, simulated by threads of a test: each has a backend and a world of its own,
+// and all are on one CPU device, so that their ranks can meet.
 #pragma once
 
 #include <condition_variable>
@@ -15,10 +15,10 @@ namespace stringline {
 
 class SharedMachine {
  public:
-  // `ranks[p]` are those that process p holds.
+  // `ranks[p]` are the ranks of process p.
   explicit SharedMachine(std::vector<std::vector<int>> ranks, int threads = 2);
 
-  // Of one process; called once for each. The machine outlives them.
+  // The backend of a process; called once for each. The machine outlives them.
   std::unique_ptr<Backend> Join(int process);
 
  private:
@@ -26,8 +26,8 @@ class SharedMachine {
   friend class PlayedGroups;
   friend class PlayedWorld;
 
-  // Waits until all processes have come; the last one does `work`, whose status all return. Once a
-  // process has given up that is what everybody gets.
+  // Waits until all processes have come; the last does `work`, whose status all return. After a
+  // process has given up, all get its status instead.
   template <typename Work>
   absl::Status Meet(Work work);
   void GiveUp(const absl::Status& status);
@@ -40,7 +40,7 @@ class SharedMachine {
   int64_t meetings_ = 0;
   absl::Status result_;
   absl::Status failure_;
-  std::vector<std::string> told_, heard_;  // in this exchange, and in the last one
+  std::vector<std::string> told_, heard_;  // in this exchange, and in the last
   struct MadeGroup {
     std::vector<int> ranks;
     Group* group;

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "executor/run_config.h"
+#include "executor/run/run_config.h"
 
 namespace stringline {
 

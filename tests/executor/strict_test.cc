@@ -1,5 +1,5 @@
-// Orders on the strict transport: what ends, what does not, and what is said about it.
-#include "executor/strict.h"
+// Orders on the strict transport: plans that end, plans that do not, and their messages.
+#include "executor/rehearsal/strict.h"
 
 #include "gtest/gtest.h"
 #include "tests/executor/plans.h"
@@ -24,7 +24,7 @@ TEST(RunStrict, GroupsAndNeighbourStagesOfOneRankEnd) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-// Rank 0 wants microbatch 0 back first, rank 1 takes both before.
+// Rank 0 needs microbatch 0 back first, rank 1 takes both before.
 constexpr const char* kWaitInACircle =
     "plan v P=2 M=2\n"
     "stages 0 1 1 0\n"

@@ -60,7 +60,7 @@ TEST(TensorHeader, LengthsThatLieAreRefused) {
   }
 }
 
-// What stands in a header, and the words of the message. Two tensors of 8 and 4 bytes; 12 bytes.
+// A replacement in the header, and words of the message. Two tensors of 8 and 4 bytes; 12 bytes.
 struct BadHeader {
   const char* from;
   const char* to;
@@ -119,7 +119,8 @@ TEST(TensorHeader, EveryMalformedHeaderIsRefused) {
   EXPECT_FALSE(ParseTensorHeader(std::string(1 << 20, '{'), 0).ok());
 }
 
-// Any byte of a good header changed: it is refused, or what it says still covers the data.
+// With any byte of a good header changed, the header is refused, or its tensors still cover the
+// data.
 TEST(TensorHeader, NoChangedByteGivesTensorsOutsideTheData) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE(absl::StrCat("seed ", seed));
@@ -141,7 +142,7 @@ TEST(TensorHeader, NoChangedByteGivesTensorsOutsideTheData) {
   EXPECT_GT(read, 0);
 }
 
-// A message shows a name from a file, whatever it is.
+// Messages show names from files safely, whatever their bytes.
 TEST(TensorHeader, NamesInMessagesAreShortAndPrintable) {
   EXPECT_EQ(Quoted("head.weight"), "'head.weight'");
   EXPECT_EQ(Quoted("a\n\x1b[31m"), "'a\\n\\x1b[31m'");

@@ -1,4 +1,4 @@
-// Files of tokens: which are read, which are refused, and what a run makes of them.
+// Files of tokens: accepted files, refused files, and their runs.
 #include <unistd.h>
 
 #include <cstring>
@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "executor/data.h"
-#include "executor/train.h"
+#include "executor/run/train.h"
+#include "executor/training/data.h"
 #include "gtest/gtest.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/small_run.h"
@@ -106,7 +106,7 @@ TEST_F(TokenFiles, BadFilesAreSaid) {
             absl::StatusCode::kInvalidArgument);
 }
 
-// What is not looked at when the file is opened is looked at when a window falls there.
+// Tokens not checked when the file is opened are checked when a window contains them.
 TEST_F(TokenFiles, ALateTokenOutsideTheVocabularyIsSaid) {
   std::vector<uint32_t> tokens((1 << 20) + 40, 3);
   tokens.back() = 999;
@@ -123,7 +123,7 @@ TEST_F(TokenFiles, ALateTokenOutsideTheVocabularyIsSaid) {
                                            "vocabulary has 256"));
 }
 
-// The same bytes as a text and as a file of tokens are the same run.
+// The same bytes as a text and as a file of tokens give the same run.
 TEST_F(TokenFiles, ARunOverTokensIsThatOverTheText) {
   const std::string text = Corpus();
   const std::vector<uint32_t> numbers(text.begin(), text.end());
@@ -136,7 +136,7 @@ TEST_F(TokenFiles, ARunOverTokensIsThatOverTheText) {
   EXPECT_EQ(of_text->losses_nats, of_tokens->losses_nats);
 }
 
-// The schedules agree on Llama as they do on GPT, and it learns.
+// All schedules agree on Llama as on GPT, and it learns.
 TEST(LlamaRun, IsTheSameInEverySchedule) {
   RunConfig config = SmallRun(12);
   config.shape = DecoderShape{.layers = 8,

@@ -78,6 +78,7 @@ std::string TorchArchive::Param(const std::string& name, const std::vector<int64
   }
   const std::string value = "p_" + name, file = absl::StrCat("weight_", weights["config"].size());
   Describe(value, sizes, kFloat);
+  graph()["tensor_values"][value]["requires_grad"] = true;
   weights["config"][name] = {
       {"path_name", file}, {"use_pickle", false}, {"tensor_meta", Meta(sizes, kFloat)}};
   files["data/weights/" + file] = FloatBytes(values);

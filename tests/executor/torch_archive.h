@@ -1,4 +1,4 @@
-// Writes files as torch.export.save does, of programs that a test makes up.
+// Writes files as torch.export.save does, of programs made up by a test.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace stringline {
 
-// Inputs of a node: a tensor's name, or a number, or whatever else as JSON in the schema's form.
+// Inputs of a node: a tensor's name, a number, or any other JSON in the schema's form.
 using TorchInputs = std::vector<std::pair<std::string, nlohmann::json>>;
 nlohmann::json TorchTensorInput(const std::string& value);
 nlohmann::json TorchTensorsInput(const std::vector<std::string>& values);
@@ -26,21 +26,21 @@ class TorchArchive {
   // values they are 0.1, 0.2, ….
   std::string Param(const std::string& name, const std::vector<int64_t>& sizes,
                     std::vector<float> values = {});
-  // Another name for the memory of a parameter.
+  // Another name for a parameter's memory.
   std::string Alias(const std::string& name, const std::string& of);
   std::string Buffer(const std::string& name, const std::vector<int64_t>& sizes,
                      const std::vector<float>& values);
   // Token numbers.
   std::string Input(const std::string& name, const std::vector<int64_t>& sizes);
-  // The node is "NAME" and gives "NAME". `type` is the schema's number.
+  // The node "NAME", with the output "NAME". `type` is the schema's number.
   std::string Node(const std::string& op, const TorchInputs& inputs, const std::string& name,
                    const std::vector<int64_t>& sizes, const std::string& module = "", int type = 7);
   void Output(const std::string& value);
 
-  // To change before it is written.
+  // The program, which may be changed before Write.
   nlohmann::json program;
-  nlohmann::json weights;                    // the config
-  std::map<std::string, std::string> files;  // under the root, beside those two
+  nlohmann::json weights;                    // the weights' config
+  std::map<std::string, std::string> files;  // under the root, beside the program and the config
 
   void Write(const std::string& path) const;
 

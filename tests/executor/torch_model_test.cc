@@ -1,5 +1,5 @@
-// Models of torch.export, made up node by node: what they become here, and what is said of those
-// that cannot be read. tests/torch/export_test.py has whole ones, of torch's own.
+// Models of torch.export, made up node by node: their shapes here, and the messages of unreadable
+// ones. tests/torch/export_test.py has whole models, exported by torch itself.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,10 +16,12 @@
 #include "absl/strings/str_cat.h"
 #include "executor/checkpoint/model_folder.h"
 #include "executor/checkpoint/tensor_file.h"
-#include "executor/reference.h"
-#include "executor/run_config.h"
+#include "executor/run/run_config.h"
+#include "executor/run/run_keys.h"
 #include "executor/torch_model/export_file.h"
 #include "executor/torch_model/raise.h"
+#include "executor/torch_model/torch_arguments.h"
+#include "executor/training/reference.h"
 #include "stages/text.h"
 #include "tests/executor/torch_archive.h"
 
@@ -34,7 +36,7 @@ std::string ArchivePath() {
 }
 
 // x w' + x, twice, between a table and a head that is the table.
-TorchArchive TwoLayers() {
+TorchArchive TwoLayers(double epsilon = 1e-5) {
   TorchArchive made;
   const std::string table = made.Param("embed.weight", {5, 4});
   const std::string tokens = made.Input("ids", {1, 3});
@@ -51,7 +53,7 @@ TorchArchive TwoLayers() {
                 {{"input", x},
                  {"normalized_shape", TorchInts({4})},
                  {"weight", gamma},
-                 {"eps", TorchFloat(1e-5)}},
+                 {"eps", TorchFloat(epsilon)}},
                 "norm", {1, 3, 4}, "norm");
   made.Output(
       made.Node("linear.default", {{"input", x}, {"weight", table}}, "logits", {1, 3, 5}, "head"));
@@ -63,7 +65,7 @@ absl::StatusOr<AnyShape> ReadBack(const TorchArchive& made, int context = 0) {
   return ReadExportedShape(ArchivePath(), context);
 }
 
-// Of the error, without the path.
+// The error's message, without the path.
 std::string Says(const absl::Status& status) {
   std::string said(status.message());
   const std::string path = ArchivePath() + ": ";
@@ -103,7 +105,7 @@ TEST(TorchModelTest, ReadsAProgram) {
   EXPECT_EQ(ReadBack(TwoLayers(), 2)->context(), 2);
 }
 
-// Sizes that may vary count as they were.
+// Sizes that may vary are taken at their hints.
 TEST(TorchModelTest, TakesHints) {
   TorchArchive made = TwoLayers();
   const Json symbol = {{"as_expr", {{"expr_str", "s0"}, {"hint", {{"as_int", 1}}}}}};
@@ -117,7 +119,7 @@ TEST(TorchModelTest, TakesHints) {
 
 TEST(TorchModelTest, ReadsParametersHoweverTheyLie) {
   TorchArchive made = TwoLayers();
-  // One storage of 40 numbers: a table turned over, and a matrix from the 21st number on.
+  // A storage of 40 numbers: a transposed table, and a matrix from the 21st number on.
   std::string storage(40 * sizeof(float), '\0');
   for (int i = 0; i < 40; ++i) {
     const auto number = static_cast<float>(i);
@@ -129,7 +131,7 @@ TEST(TorchModelTest, ReadsParametersHoweverTheyLie) {
   Json& matrix = made.weights["config"]["blocks.0.fc.weight"];
   matrix["path_name"] = "weight_0";
   matrix["tensor_meta"]["storage_offset"] = {{"as_int", 20}};
-  // And one of bf16: 1 in all places.
+  // And a storage of bf16: 1 in all places.
   Json& second = made.weights["config"]["blocks.1.fc.weight"];
   second["tensor_meta"]["dtype"] = 13;
   made.files["data/weights/weight_2"].clear();
@@ -272,7 +274,7 @@ TEST(TorchModelTest, SaysWhatIsNoArchive) {
   }
   std::filesystem::remove(ArchivePath());
   EXPECT_TRUE(absl::IsNotFound(ReadExportedShape(ArchivePath(), 0).status()));
-  // A byte of the program that is another one: its sum says so.
+  // A changed byte of the program is detected by its checksum.
   TwoLayers().Write(ArchivePath());
   std::fstream file(ArchivePath(), std::ios::in | std::ios::out | std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -284,7 +286,7 @@ TEST(TorchModelTest, SaysWhatIsNoArchive) {
             "'models/model.json' cannot be read: was the file cut short or changed?");
 }
 
-// Attention over queries, keys and values of one product, with a mask that is evaluated.
+// Attention over queries, keys and values of one product, with a computed mask.
 TorchArchive OneAttention(bool causal) {
   TorchArchive made;
   const std::string table = made.Param("embed.weight", {5, 4}), tokens = made.Input("ids", {1, 3});
@@ -347,6 +349,82 @@ TEST(TorchModelTest, FindsAttention) {
             "something()'");
 }
 
+// Attention that differs from a causal one, each in one place, is refused for that.
+TEST(TorchModelTest, RefusesOtherAttention) {
+  const auto node_of = [](TorchArchive& made, const std::string& name) -> Json& {
+    for (Json& node : made.program["graph_module"]["graph"]["nodes"]) {
+      if (node["name"] == name) return node;
+    }
+    return made.program;
+  };
+  const auto sizes_of = [](TorchArchive& made, const std::string& name) -> Json& {
+    return made.program["graph_module"]["graph"]["tensor_values"][name]["sizes"];
+  };
+  const auto give = [&](const char* argument, const Json& value) {
+    return [=](TorchArchive& made) {
+      node_of(made, "h.0_attention")["inputs"].push_back({{"name", argument}, {"arg", value}});
+    };
+  };
+  const WrongFile cases[] = {
+      {"dropout", give("dropout_p", TorchFloat(0.1)), "no attention without dropout"},
+      {"a scale", give("scale", TorchFloat(0.3)),
+       "its scale is 0.3, not that of heads of 2 channels"},
+      {"a scale of 0", give("scale", TorchFloat(0)), "its scale is 0, not that of heads"},
+      {"no default", give("kernel", TorchInt(1)), "its argument 'kernel' is not read"},
+      {"a mask that hides nothing",
+       [&](TorchArchive& made) {
+         Json& mask = node_of(made, "mask");
+         mask["target"] = "torch.ops.aten.ones.default";
+         mask["inputs"] = Json::array({Json{{"name", "size"}, {"arg", TorchInts({1, 1})}}});
+         sizes_of(made, "mask") = Json::array({Json{{"as_int", 1}}, Json{{"as_int", 1}}});
+       },
+       "its mask 'mask' is not causal"},
+      {"sequences that are none of the tokens'",
+       [&](TorchArchive& made) {
+         for (const char* const part : {"part0_view", "part1_view", "part2_view"})
+           sizes_of(made, absl::StrCat("h.0_", part))[0]["as_int"] = 2;
+         for (const char* const part : {"part0_heads", "part1_heads", "part2_heads"})
+           sizes_of(made, absl::StrCat("h.0_", part))[0]["as_int"] = 2;
+       },
+       "its sequences are not those of the tokens"},
+      {"keys of more positions",
+       [&](TorchArchive& made) { sizes_of(made, "h.0_part1_heads")[2]["as_int"] = 6; },
+       "its input 'h.0_part1_heads' is no (1, heads, 3, 2) of the queries' sequences"},
+      {"columns that overlap",
+       [&](TorchArchive& made) { node_of(made, "h.0_part1")["inputs"][2]["arg"] = TorchInt(2); },
+       "its inputs are not all columns, in their order, of 'h.0_qkv'"},
+  };
+  for (const WrongFile& one : cases) {
+    TorchArchive made = OneAttention(true);
+    one.change(made);
+    const auto shape = ReadBack(made);
+    ASSERT_FALSE(shape.ok()) << one.what;
+    EXPECT_THAT(Says(shape.status()), HasSubstr(one.says)) << one.what;
+  }
+}
+
+// A layer begins only where an activation of the first one's width goes from layer to layer.
+TEST(TorchModelTest, FindsLayersOfSeveralWidths) {
+  TorchArchive made;
+  const std::string table = made.Param("embed.weight", {5, 4}), tokens = made.Input("ids", {1, 3});
+  std::string x = made.Node("embedding.default", {{"weight", table}, {"indices", tokens}}, "x",
+                            {1, 3, 4}, "embed");
+  const int64_t widths[] = {4, 4, 6, 4, 4};
+  for (int layer = 0; layer < 4; ++layer) {
+    const std::string name = absl::StrCat("blocks.", layer);
+    const std::string weight = made.Param(name + ".weight", {widths[layer + 1], widths[layer]});
+    x = made.Node("linear.default", {{"input", x}, {"weight", weight}}, name + "_linear",
+                  {1, 3, widths[layer + 1]}, name);
+  }
+  const std::string head = made.Param("head.weight", {5, 4});
+  made.Output(
+      made.Node("linear.default", {{"input", x}, {"weight", head}}, "logits", {1, 3, 5}, "head"));
+  const auto shape = ReadBack(made);
+  ASSERT_TRUE(shape.ok()) << shape.status();
+  EXPECT_EQ(std::get<RaisedShape>(shape->family).model->layers,
+            (std::vector<std::string>{"blocks.0", "blocks.1", "blocks.3"}));
+}
+
 TEST(TorchModelTest, CutsAtModules) {
   const auto shape = ReadBack(TwoLayers());
   ASSERT_TRUE(shape.ok()) << shape.status();
@@ -373,11 +451,11 @@ TEST(TorchModelTest, CutsAtModules) {
 
 struct RealModel {
   const char* file;
-  // Of torch: the sum of the loss over eight tokens, and the norm of its gradients.
+  // From torch: the sum of the loss over eight tokens, and the norm of its gradients.
   double loss, norm;
 };
 
-// Files that torch wrote (tests/golden/torch): losses and gradients are torch's.
+// Files written by torch (tests/golden/torch): losses and gradients are torch's.
 TEST(TorchModelTest, AgreesWithTorch) {
   for (const RealModel& real : {RealModel{"gpt2", 21.99510383605957, 17.249069895696586},
                                 RealModel{"llama", 22.297367095947266, 11.672402116692057}}) {
@@ -417,7 +495,7 @@ TEST(TorchModelTest, AgreesWithTorch) {
   }
 }
 
-// A rotation by other angles is named, and not taken for ours.
+// A rotation by other angles is named in the error, not taken for ours.
 TEST(TorchModelTest, LooksAtAngles) {
   const auto config = Pt2Archive::Open(STRINGLINE_SOURCE_DIR "/tests/golden/torch/llama.pt2");
   ASSERT_TRUE(config.ok()) << config.status();
@@ -433,6 +511,60 @@ TEST(TorchModelTest, LooksAtAngles) {
   ASSERT_FALSE(raised.ok());
   EXPECT_THAT(std::string(raised.status().message()),
               HasSubstr("is not known here: the angle of position"));
+}
+
+// Memory of two parameters, in whichever way it is shared.
+TEST(TorchModelTest, RefusesSharedMemory) {
+  TorchArchive made = TwoLayers();
+  Json& second = made.weights["config"]["blocks.1.fc.weight"];
+  second["path_name"] = made.weights["config"]["blocks.0.fc.weight"]["path_name"];
+  EXPECT_EQ(Says(ReadBack(made).status()),
+            "parameters 'blocks.0.fc.weight' and 'blocks.1.fc.weight' are two, with a gradient "
+            "each, in one memory: give each its own, or make them one");
+}
+
+// A node with another gradient in torch is refused where the node stands.
+TEST(TorchModelTest, RefusesOtherGradients) {
+  const auto says = [](const std::function<void(TorchArchive&)>& change) {
+    TorchArchive made = TwoLayers();
+    change(made);
+    return Says(ReadBack(made).status());
+  };
+  const std::string place =
+      "; node 'blocks.1_linear', module 'blocks.1.fc', /home/me/model.py:7 'blocks.1_linear = "
+      "something()'";
+  EXPECT_EQ(says([](TorchArchive& made) {
+              Node(made, 3)["target"] = "torch.ops.aten.detach.default";
+              Node(made, 3)["inputs"] =
+                  Json::array({Json{{"name", "self"}, {"arg", TorchTensorInput("blocks.0_add")}}});
+            }),
+            "aten.detach.default is not known here: it stops gradients" + place);
+  EXPECT_EQ(says([](TorchArchive& made) {
+              made.program["graph_module"]["graph"]["tensor_values"]["p_blocks.1.fc.weight"]
+                          ["requires_grad"] = false;
+            }),
+            "aten.linear.default is not known here: parameter 'blocks.1.fc.weight' has "
+            "requires_grad=False, and all parameters are trained here: export the model after "
+            "requires_grad_(True)" +
+                place);
+  EXPECT_EQ(
+      says([](TorchArchive& made) { Node(made, 3)["target"] = "torch.ops.aten.add_.Tensor"; }),
+      "aten.add_.Tensor is not known here: it writes into its operand; write the result to a "
+      "new value" +
+          place);
+  EXPECT_EQ(says([](TorchArchive& made) {
+              made.program["graph_module"]["graph"]["tensor_values"]["blocks.1_linear"]["dtype"] =
+                  13;
+            }),
+            "aten.linear.default is not known here: its result is bfloat16, narrower than every "
+            "parameter" +
+                place);
+  EXPECT_EQ(says([](TorchArchive& made) {
+              Node(made, 0)["inputs"].push_back({{"name", "padding_idx"}, {"arg", TorchInt(2)}});
+            }),
+            "aten.embedding.default is not known here: its 'padding_idx' is 2, and only -1 is "
+            "known; node 'embedding', module 'embed', /home/me/model.py:7 'embedding = "
+            "something()'");
 }
 
 TEST(TorchModelTest, RunFilesCutIt) {
@@ -461,6 +593,24 @@ TEST(TorchModelTest, RunFilesCutIt) {
   EXPECT_EQ(read(", layers: 2").status().message(), file + ":2: unknown key 'model.layers'");
   EXPECT_EQ(read(", context: 9").status().message(),
             file + ":2: a context of 9 tokens, of a program with 3");
+}
+
+// The settings of a run name its program, its context and its split.
+TEST(TorchModelTest, SettingsTellProgramsApart) {
+  const auto settings_of = [](const TorchArchive& made, bool balanced) {
+    RunConfig config;
+    config.shape = ReadBack(made).value();
+    config.split_balanced = balanced;
+    std::map<std::string, std::string> settings;
+    for (const auto& [key, value] : SettingsOf(config)) settings[key] = value;
+    return settings;
+  };
+  const auto one = settings_of(TwoLayers(), false), other = settings_of(TwoLayers(1e-6), true);
+  EXPECT_EQ(one.at("model.kind"), "export");
+  EXPECT_EQ(one.count("model.context"), 1u);
+  EXPECT_EQ(one.at("model.layers"), other.at("model.layers"));
+  EXPECT_NE(one.at("model.split"), other.at("model.split"));
+  EXPECT_NE(one.at("model.program"), other.at("model.program"));
 }
 
 // Under every name that the program has for a tensor; any of them is read.
@@ -498,7 +648,7 @@ TEST(TorchModelTest, SavesUnderItsOwnNames) {
   }
 }
 
-// Whatever stands in a program, it is read or refused.
+// A program with any content is read or refused.
 TEST(TorchModelTest, NothingInAProgramCrashes) {
   std::random_device device;
   const uint32_t seed = device();

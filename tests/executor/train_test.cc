@@ -1,17 +1,17 @@
-// A run's hooks, and how a run ends early.
-#include "executor/train.h"
+// A run's hooks, and early ends of a run.
+#include "executor/run/train.h"
 
 #include <cmath>
 #include <limits>
 
-#include "executor/available_memory.h"
-#include "executor/build_stages.h"
 #include "executor/cpu/backend.h"
-#include "executor/least_memory.h"
-#include "executor/local_ranks.h"
-#include "executor/programs/stages.h"
-#include "executor/strict.h"
-#include "executor/trainer.h"
+#include "executor/engine/available_memory.h"
+#include "executor/engine/local_ranks.h"
+#include "executor/rehearsal/strict.h"
+#include "executor/run/build_stages.h"
+#include "executor/training/least_memory.h"
+#include "executor/training/stages.h"
+#include "executor/training/trainer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/executor/plans.h"
@@ -71,8 +71,9 @@ TEST(Train, HooksSeeEveryStep) {
   EXPECT_FALSE(result->stopped);
 }
 
-// Each rank lists its send behind what it waits for. Where only values are waited for, that ends;
-// NCCL, whose calls stand in one queue with what is listed before them, may hang.
+// Each rank lists its send behind a receive on which the send does not depend. If messages wait for
+// their values alone, the plan ends; NCCL, whose calls queue behind all calls listed before, may
+// hang.
 constexpr const char* kListedTooLate =
     "plan too_late P=2 M=2 lowered\n"
     "pipe down M=1 stages 0 1\n"
@@ -131,7 +132,7 @@ TEST(Train, AStrictOrderChangesNoBit) {
   }
 }
 
-// Which stages recompute changes no bit; those that do hold less.
+// The choice of stages with recompute changes no bit; stages with recompute hold less.
 TEST(Train, EveryStageMayRecomputeOrNot) {
   using enum Recompute;
   const auto train = [](std::vector<Recompute> by_stage) {
@@ -208,7 +209,7 @@ TEST(Train, AnErrorAfterAStepEndsTheRun) {
   EXPECT_EQ(steps, 2);
 }
 
-// Not finite: the gradient of parameter 3 of stage 1, then also one before it.
+// Not finite: the gradient of parameter 3 of stage 1, then also an earlier one.
 TEST(Train, AGradientThatIsNotFiniteIsNamed) {
   struct Bad {
     int stage;
@@ -256,7 +257,7 @@ TEST(Train, AGradientThatIsNotFiniteIsNamed) {
   }
 }
 
-// Models up to the largest that a run file can name: one message, at once, and nothing is taken.
+// Models up to the largest possible in a run file: a message, at once, before any memory is taken.
 TEST(Train, MemoryThatIsNotThereIsSaid) {
   struct Shape {
     int layers, width, context, microbatch;
@@ -285,7 +286,7 @@ TEST(Train, MemoryThatIsNotThereIsSaid) {
   }
 }
 
-// What every plan needs is never more than what a plan takes, and its parameters are just these.
+// The lower bound on memory is at most the memory of any plan, and its parameters are exact.
 TEST(Train, TheLeastMemoryIsKnownBeforehand) {
   RunConfig config = SmallRun(1);
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
@@ -301,7 +302,7 @@ TEST(Train, TheLeastMemoryIsKnownBeforehand) {
     EXPECT_GT(least->activations, 0);
     EXPECT_LE(least->activations, needed.activations);
   }
-  // A model that is all graph.
+  // A model whose memory is mostly graph.
   GptShape thin = GptOf(config);
   thin.layers = 1 << 20;
   EXPECT_GT(LeastMemory(thin, 1)->graphs, 1e10);

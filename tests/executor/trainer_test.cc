@@ -1,5 +1,5 @@
-// Training: the optimizer, the norm over stages, and that neither cut nor schedule changes a bit.
-#include "executor/trainer.h"
+// Training: the optimizer, the norm over stages, and bitwise independence of cut and schedule.
+#include "executor/training/trainer.h"
 
 #include <unistd.h>
 
@@ -8,8 +8,8 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "executor/data.h"
-#include "executor/train.h"
+#include "executor/run/train.h"
+#include "executor/training/data.h"
 #include "gtest/gtest.h"
 #include "stages/models/gpt.h"
 #include "tests/executor/plans.h"
@@ -90,7 +90,7 @@ TEST(Trainer, RunsOrdersOfEveryKind) {
   }
 }
 
-// Where the schedule says which layers a stage holds, the model is cut there.
+// A schedule with layers per stage determines the cut of the model.
 TEST(Trainer, CutsTheModelAsTheScheduleSays) {
   Plan plan = LibraryPlan("1f1b", 4, 8).value();
   const std::vector<double> whole = LossesWith("gpipe", 1, 3);
@@ -122,7 +122,7 @@ TEST(Trainer, MeasuresAndPredictsTheLastStep) {
   EXPECT_EQ(result->simulated.origin, "simulated");
   EXPECT_GT(MeasureBubbles(result->measured).makespan_ns, 0);
   EXPECT_GT(MeasureBubbles(result->simulated).makespan_ns, 0);
-  // What a rank does happens in the order of its plan, one group at a time.
+  // A rank's work is in the order of its plan, one group at a time.
   for (int r = 0; r < plan.ranks(); ++r) {
     int64_t last_ns = 0;
     for (const Event& event : result->measured.of(RankId(r))) {
@@ -169,7 +169,7 @@ TEST(Data, DependsOnItsKeyAlone) {
   EXPECT_TRUE(std::equal(one.begin(), one.end(), two.begin()));
 }
 
-// A file of holes: its size is all that there is of it.
+// A sparse file, with a size and almost no contents.
 TEST(Data, ATextLargerThanMemoryIsSaid) {
   const std::string path = absl::StrCat(testing::TempDir(), "/stringline-holes-", getpid());
   std::ofstream(path) << "a";

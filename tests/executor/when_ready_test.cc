@@ -1,9 +1,9 @@
-// Starts that the rules of a plan reconstruct, and what was observed, which is kept.
-#include "executor/when_ready.h"
+// Starts reconstructed by the rules of a plan, and the observed starts beside them.
+#include "executor/engine/when_ready.h"
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "schedlang/parts/parts.h"
+#include "schedlang/plan/parts.h"
 #include "tests/executor/plans.h"
 
 namespace stringline {
@@ -56,7 +56,7 @@ TEST(WhenReady, MovesStartsAndKeepsWhatWasObserved) {
   EXPECT_EQ(all->unseen, 2);
 }
 
-// Parts are sorted anew, and those that took no time are left out: what was observed goes with
+// Parts are sorted anew, and those that took no time are dropped: their observed times go with
 // them.
 TEST(WhenReady, KeepsWhatWasObservedOfParts) {
   const Plan plan = LoweredFrom(

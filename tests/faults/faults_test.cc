@@ -1,9 +1,10 @@
-// Something goes wrong at every action of small schedules, and in the update behind them: a process
-// is killed, stopped, late or slow, a message has another size, a rank another configuration. No
-// process hangs, none has a wrong result, and all that are left name the one that it was.
+// Faults at every action of small schedules, and in the update behind them: a process is killed,
+// stopped, late or slow, a message has another size, a rank another configuration. No process
+// hangs, none has a wrong result, and all survivors name the faulty rank.
 //
-// Here 100 of them, with STRINGLINE_LONG=1 in the environment 1,000. Only what has to be noticed by
-// a deadline has a short one; there the faulty process stays away until the others have ended.
+// 100 cases by default, 1,000 with STRINGLINE_LONG=1 in the environment. Only faults that are
+// noticed by a deadline have a short one; then the faulty process stays away until the others have
+// ended.
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -27,16 +28,16 @@
 #include "executor/cpu/backend.h"
 #include "executor/processes/backend.h"
 #include "executor/processes/sockets.h"
-#include "executor/train.h"
-#include "executor/trainer.h"
+#include "executor/run/train.h"
+#include "executor/training/trainer.h"
 #include "gtest/gtest.h"
+#include "schedlang/base/write_file.h"
 #include "schedlang/lower/message_order.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/small_run.h"
 #include "tests/faults/faulty_backend.h"
-#include "tools/flight_records.h"
 #include "tools/gpu/processes.h"
-#include "tools/write_file.h"
+#include "tools/training/flight_records.h"
 
 namespace stringline {
 namespace {
@@ -44,11 +45,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kSteps = 3;
-constexpr int64_t kLongMs = 120'000;  // a deadline that nobody comes to
+constexpr int64_t kLongMs = 120'000;  // never reached
 constexpr int64_t kShortMs = 1'000;
 constexpr int64_t kDelayUs = 30'000;
 
-// A run in which things go wrong.
+// A run for faults.
 struct FaultyRun {
   const char* schedule;
   int p, m;
@@ -82,7 +83,7 @@ Plan PlanOf(const FaultyRun& run) {
       *ReadSource(absl::StrCat(STRINGLINE_SOURCE_DIR "/schedules/", run.schedule, ".sched")));
   return plan;
 }
-// As the trainer performs it.
+// The plan as the trainer performs it.
 Plan PerformedPlan(const FaultyRun& run) {
   const Plan plan = PlanOf(run);
   return run.mesh.coordinates() == 1 ? plan : ReduceGradients(plan);
@@ -121,7 +122,7 @@ std::string BitsOf(const std::vector<double>& losses) {
   return text;
 }
 
-// Every case that there is, in an order of its own.
+// All cases, in random order.
 std::vector<Case> AllCases(std::mt19937* random) {
   std::vector<Case> cases;
   const auto step = [&] { return static_cast<int>((*random)() % kSteps) + 1; };
@@ -143,7 +144,7 @@ std::vector<Case> AllCases(std::mt19937* random) {
       for (const Kind kind : {Kind::kKill, Kind::kStop, Kind::kHang, Kind::kDelay}) {
         cases.push_back({&run, kind, FaultPlace::kSquares, rank, step()});
         for (size_t s = 0; s < plan.stages.size() / run.p; ++s) {
-          // The last step's, too: then it is the end of the run that has to notice.
+          // The last step's, too: then the end of the run has to notice.
           for (const int of : {step(), kSteps}) {
             cases.push_back({&run, kind, FaultPlace::kUpdate, rank, of, static_cast<uint32_t>(s)});
           }
@@ -158,7 +159,7 @@ std::vector<Case> AllCases(std::mt19937* random) {
   return cases;
 }
 
-// A port that nobody listens on, and that the system gives nobody who asks for any.
+// A free port outside the system's range for automatic ports.
 int NextPort() {
   static int next = 10'000 + getpid() % 2'000 * 10;
   for (;;) {
@@ -174,7 +175,7 @@ int NextPort() {
   }
 }
 
-// The processes of one run, with what goes wrong in it.
+// The processes of one run, with its fault.
 class FaultyProcesses {
  public:
   explicit FaultyProcesses(const Case& of)
@@ -194,7 +195,7 @@ class FaultyProcesses {
   std::vector<std::string> Wait() { return processes_->Wait(100'000); }
 
  private:
-  // These are of the forked processes.
+  // Called in the forked processes.
 
   std::string Run(int p) {
     const std::string said = Train(p);
@@ -273,7 +274,7 @@ class FaultyProcesses {
     char byte = 0;
     for (int left = case_.run->processes - 1; left > 0 && read(ended_[0], &byte, 1) == 1;) --left;
   }
-  // Until another process, which has none of its connections, lets it go on.
+  // Stops until another process, without any of its connections, resumes this process.
   void StandStill() const {
     const pid_t own = getpid();
     if (fork() == 0) {
@@ -290,11 +291,11 @@ class FaultyProcesses {
   const Case case_;
   const std::string folder_;
   const int port_;
-  int ended_[2] = {-1, -1};  // a pipe with a byte of each process that has ended
+  int ended_[2] = {-1, -1};  // a pipe with a byte of each ended process
   std::unique_ptr<Processes> processes_;
 };
 
-// How a message of the run begins that names the right one.
+// The beginning of a message of the run that names the right process.
 std::string BeginningOf(const Case& of) {
   const FaultyRun& run = *of.run;
   const int process = ProcessOf(run, of.rank);
@@ -318,7 +319,7 @@ std::string BeginningOf(const Case& of) {
   }
 }
 
-// Whether it names a rank of the faulty process, which does not answer or is at work.
+// True if the text names a rank of the faulty process, as not answering or at work.
 bool NamesLate(const Case& of, const std::string& text) {
   const FaultyRun& run = *of.run;
   for (int rank = 0; rank < RanksOf(run); ++rank) {
@@ -357,7 +358,7 @@ void CheckMessage(const Case& of, const std::string& text) {
   }
 }
 
-// The records are of those that have not died, each is whole, and nothing else is there.
+// Every survivor has written its record, each record is whole, and no other file exists.
 void CheckFiles(const FaultyProcesses& run) {
   const Case& of = run.of();
   std::vector<std::string> names;
@@ -398,7 +399,7 @@ void Check(FaultyProcesses* run, const std::string& losses) {
     } else if (p != faulty || of.kind == Kind::kSize || of.kind == Kind::kConfig) {
       EXPECT_EQ(said[p], first) << p;
     } else {
-      // It comes back, and finds that the others have gone.
+      // The process returns, and finds that the others have gone.
       EXPECT_FALSE(absl::StartsWith(said[p], "ok")) << said[p];
       EXPECT_NE(said[p], "hung");
     }
@@ -456,11 +457,11 @@ TEST(Faults, InOneProcessTheRecordShowsWhoWaited) {
   EXPECT_TRUE(absl::IsInvalidArgument(result.status())) << result.status();
   EXPECT_TRUE(absl::StrContains(result.status().message(), PrintWithLine(plan, *send)))
       << result.status();
-  // The first to come to the message waited there.
+  // The first rank to come to the message waited in it.
   EXPECT_TRUE(std::any_of(record.events.begin(), record.events.end(), [&](const Event& event) {
     return event.unfinished && IsMessage(event.kind) && event.microbatch == send->microbatch;
   }));
-  EXPECT_GT(record.events.size(), plan.actions.size());  // of the first step, too
+  EXPECT_GT(record.events.size(), plan.actions.size());  // the first step's, too
 }
 
 }  // namespace

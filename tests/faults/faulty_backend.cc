@@ -1,6 +1,6 @@
-// The device counts what is launched on the compute stream of the faulty rank: in a step's first
-// phase its timed launches are the rank's computations in the order of the plan, in the second its
-// stages' squares, in the third their updates. A call says itself which action it is of.
+// The device counts launches on the compute stream of the faulty rank: in a step's first phase its
+// timed launches are the rank's computations in the order of the plan, in the second its stages'
+// squares, in the third their updates. A call names its action itself.
 #include "tests/faults/faulty_backend.h"
 
 #include <utility>
@@ -68,7 +68,7 @@ class FaultyBackend::FaultyDevice final : public Device {
     return status;
   }
 
-  // Whether it is in this call of the stream's rank; what happens before it is enqueued then.
+  // True at the fault's call of the stream's rank; enqueues the fault's work before the call.
   bool IsHere(StreamId stream, const Call& call) {
     const bool here = !computes_ && fault_.place == FaultPlace::kAction && step_ == fault_.step &&
                       phase_ == 0 && rank_of_[stream.value] == fault_.rank &&
@@ -80,7 +80,7 @@ class FaultyBackend::FaultyDevice final : public Device {
   const Fault& fault() const { return fault_; }
 
  private:
-  static constexpr int kMore = 8;  // room for what happens
+  static constexpr int kMore = 8;  // room for the fault's work
   static constexpr int kPhases = 3;
 
   void Note(StreamId stream) {
@@ -110,13 +110,13 @@ class FaultyBackend::FaultyDevice final : public Device {
   Device* const of_;
   const Fault fault_;
   bool computes_ = false;
-  int computations_before_ = 0;  // the action, on its rank
-  int rank_ = 0;                 // of the streams that are made now
+  int computations_before_ = 0;  // before the action, on its rank
+  int rank_ = 0;                 // for the streams made now
   std::vector<int> rank_of_;     // by stream
-  StreamId compute_;             // of the faulty rank
+  StreamId compute_;             // the faulty rank's
   int step_ = 1, phase_ = 0;
-  int launched_ = 0;  // of those counted, in this phase
-  Work work_;         // what the fault comes before
+  int launched_ = 0;  // in this phase, of the counted launches
+  Work work_;         // the work after the fault
 };
 
 class FaultyBackend::FaultyGroup final : public Group {

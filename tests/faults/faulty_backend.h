@@ -1,5 +1,5 @@
-// A backend in which one thing goes wrong at one place of a run: at an action of a rank in a step,
-// or in what follows a step's gradients. Everything else is the backend that it stands before.
+// A backend with a fault at one place of a run: at an action of a rank in a step, or in the work
+// after a step's gradients. All other calls go to the backend behind it.
 #pragma once
 
 #include <cstdint>
@@ -8,28 +8,28 @@
 #include <memory>
 #include <vector>
 
-#include "executor/backend.h"
-#include "schedlang/plan.h"
+#include "executor/engine/backend.h"
+#include "schedlang/plan/plan.h"
 
 namespace stringline {
 
-// Where: before an action of the plan; or before the rank adds up its squares, or updates one of
-// its stages.
+// The place: before an action of the plan; or before the rank adds up its squares, or updates a
+// stage.
 enum class FaultPlace : uint8_t { kAction, kSquares, kUpdate };
 
 struct Fault {
   FaultPlace place = FaultPlace::kAction;
-  int rank = 0;         // of the mesh; of this process, or nothing ever happens
+  int rank = 0;         // in the mesh; without effect unless in this process
   int step = 1;         // from 1
-  uint32_t action = 0;  // index into the plan's; of kUpdate which of the rank's stages
-  // What happens there, on the thread that has come to it; null: only `sizes`.
+  uint32_t action = 0;  // index into the plan's; of kUpdate, index among the rank's stages
+  // Called at the place, on the thread that has come to it; null: only `sizes`.
   std::function<void()> run;
-  bool sizes = false;  // the message, or the collective, says that it is of another size
+  bool sizes = false;  // the message, or the collective, announces another size
 };
 
 class FaultyBackend final : public Backend {
  public:
-  // `plan` is what the run performs: lowered, with its sums. It outlives this object.
+  // `plan` is the run's plan: lowered, with its sums. It outlives this object.
   FaultyBackend(std::unique_ptr<Backend> of, const Plan& plan, Fault fault);
   ~FaultyBackend() override;
 

@@ -1,5 +1,5 @@
-// The beginning of a safetensors file: what is read lies in the data, and prints to what reads back
-// as the same.
+// The beginning of a safetensors file: every read tensor lies within the data, and the printed
+// header reads back as the same.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "schedlang/base/sl_check.h"
-#include "schedlang/timeline.h"
+#include "schedlang/plan/timeline.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace stringline;  // NOLINT: a whole program in one function

@@ -1,12 +1,12 @@
-// One of torch's CSV files: read, print, read back, check.
+// A CSV file of torch: read, print, read back, check.
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "schedlang/base/sl_check.h"
 #include "schedlang/check/check.h"
-#include "schedlang/formats/torch_csv.h"
 #include "schedlang/lower/lower.h"
+#include "schedlang/torch/torch_csv.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace stringline;  // NOLINT: a whole program in one function

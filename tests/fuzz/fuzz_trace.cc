@@ -1,4 +1,4 @@
-// Traces of torch's profiler, one a rank, with form feeds between them: read, imported, printed,
+// Traces of torch's profiler, one per rank, with form feeds between them: read, imported, printed,
 // read back.
 #include <cstddef>
 #include <cstdint>
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "schedlang/base/sl_check.h"
-#include "schedlang/sim/analysis.h"
-#include "schedlang/trace/import_step.h"
+#include "schedlang/report/analysis.h"
+#include "schedlang/torch/import_step.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace stringline;  // NOLINT: a whole program in one function

@@ -1,4 +1,4 @@
-// Frames over a socket, whole and in pieces, and what is refused.
+// Frames over a socket, whole and in pieces, and the refusal of bad ones.
 #include "executor/processes/frames.h"
 
 #include <sys/socket.h>
@@ -22,7 +22,7 @@ class FramesTest : public testing::Test {
   void Send(const std::string& bytes) {
     ASSERT_EQ(send(one_.fd(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   }
-  // What the bytes of a frame are.
+  // The bytes of a frame on the wire.
   std::string BytesOf(FrameKind kind, const std::string& bytes) {
     std::string why, wire(bytes.size() + kFrameHeaderBytes, '\0');
     one_.Put(kind, bytes);
@@ -82,6 +82,29 @@ TEST_F(FramesTest, ALengthIsNotBelieved) {
   Send(header);
   EXPECT_FALSE(other_.Read(kMostFrameBytes, &why_));
   EXPECT_EQ(why_, "a frame of 4294967296 bytes came; at most 268435456 are taken");
+}
+
+// The limit itself is still a frame; one byte more is none.
+TEST_F(FramesTest, TheLargestFrameIsTaken) {
+  constexpr int64_t kMost = 1000;
+  Send(BytesOf(FrameKind::kGive, std::string(kMost, 'x')));
+  ASSERT_TRUE(other_.Read(kMost, &why_)) << why_;
+  EXPECT_EQ(other_.Take()->bytes, std::string(kMost, 'x'));
+  Send(BytesOf(FrameKind::kGive, std::string(kMost + 1, 'x')));
+  EXPECT_FALSE(other_.Read(kMost, &why_));
+  EXPECT_EQ(why_, "a frame of 1001 bytes came; at most 1000 are taken");
+  EXPECT_FALSE(other_.Take().has_value());
+  // A header of the largest length is waited for.
+  SetUp();
+  std::string header = BytesOf(FrameKind::kGive, "");
+  header[8 + 3] = kMostFrameBytes >> 24;
+  Send(header);
+  EXPECT_TRUE(other_.Read(kMostFrameBytes, &why_)) << why_;
+  SetUp();
+  header[8] = 1;
+  Send(header);
+  EXPECT_FALSE(other_.Read(kMostFrameBytes, &why_));
+  EXPECT_EQ(why_, "a frame of 268435457 bytes came; at most 268435456 are taken");
 }
 
 TEST_F(FramesTest, AFrameBeforeTheEndIsHeard) {

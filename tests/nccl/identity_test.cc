@@ -1,4 +1,4 @@
-// Who a process is, by flags and by every launcher's environment.
+// The identity of a process, by flags and by every launcher's environment.
 #include "executor/processes/identity.h"
 
 #include <map>
@@ -104,7 +104,7 @@ TEST(Identity, PortsOfDifferentJobsDiffer) {
   }
 }
 
-// An allocation's variables are in the environment of whatever runs in it.
+// An allocation's variables are in the environment of every program that runs in the allocation.
 TEST(Identity, AnAllocationIsNoRank) {
   const Environment batch = {{"SLURM_PROCID", "0"},
                              {"SLURM_NTASKS", "8"},
@@ -116,7 +116,7 @@ TEST(Identity, AnAllocationIsNoRank) {
   EXPECT_EQ(Find(With(batch, kTorchrun))->source, "torchrun");
 }
 
-// Slurm's interactive step: salloc's shell, in which SLURM_NTASKS is of the allocation.
+// Slurm's interactive step: salloc's shell, in which SLURM_NTASKS describes the allocation.
 TEST(Identity, AShellOfSallocIsNoRank) {
   const Environment shell = {{"SLURM_PROCID", "0"},
                              {"SLURM_NTASKS", "2"},
@@ -128,7 +128,7 @@ TEST(Identity, AShellOfSallocIsNoRank) {
   EXPECT_EQ(Find(With(shell, kMpirun))->source, "mpirun");
 }
 
-// On the hosts of an allocation mpirun starts one servant each with srun, and those start the
+// On the hosts of an allocation mpirun starts one daemon each with srun, and the daemons start the
 // processes.
 TEST(Identity, UnderSlurmMpirunsProcessesAreMpiruns) {
   const Environment servant = {{"SLURM_PROCID", "1"},

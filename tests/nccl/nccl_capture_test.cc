@@ -1,4 +1,4 @@
-// Calls between processes that are captured and replayed, and those that cannot be.
+// Captured and replayed calls between processes, and calls that cannot be captured.
 #include <unistd.h>
 
 #include "gtest/gtest.h"
@@ -12,7 +12,7 @@ namespace {
 
 using Said = std::vector<std::string>;
 
-// Of what is enqueued, which then runs as ever.
+// The refusal of a capture of the enqueued work, which then runs as usual.
 std::string WhyNotCaptured(GroupMembers* members) {
   const auto captured = members->device().Capture();
   const absl::Status run = members->Run();
@@ -106,8 +106,8 @@ TEST(NcclCapture, RowsForWhichTheHostWaitsAreNotCaptured) {
                        "padded}' would not"));
 }
 
-// What hangs in a replay is named as in a step that was issued; the graph goes before the
-// communicators are aborted.
+// A hang in a replay is named as in an issued step; the graph is destroyed before the communicators
+// are aborted.
 TEST(NcclCapture, APeerThatNeverCallsIsADeadline) {
   NcclRun run;
   run.settings = {.wait_ms = 500, .capture = true};

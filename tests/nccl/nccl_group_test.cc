@@ -1,13 +1,13 @@
 // Groups on NCCL between processes: the contract of groups, in every order of the stand-ins; groups
-// that several processes make; what happens where they disagree, or one is lost.
+// made by several processes; and the errors of disagreement, or of a lost process.
 #include <unistd.h>
 
 #include <random>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "executor/clock.h"
 #include "gtest/gtest.h"
+#include "schedlang/base/clock.h"
 #include "tests/cuda/host_work.h"
 #include "tests/cuda/standin/nccl_standin.h"
 #include "tests/cuda/standin/standin.h"
@@ -96,8 +96,8 @@ TEST(NcclGroup, SumsOfNcclAreSums) {
   EXPECT_EQ(said, Said(3, "sums"));
 }
 
-// Many groups at once, as a pipeline has them: a channel in each direction between neighbours, two
-// of them with the same ranks; all that pairs and odd ones make. All are used in one step, and
+// Many groups at once: a pipeline's channels in each direction between neighbours, two groups with
+// the same ranks, further pairs, single ranks, and larger groups. All are used in one step, and
 // each call takes its share of the GPU.
 TEST(NcclGroup, EveryGroupIsItsOwnCommunicator) {
   for (unsigned seed = 0; seed < 6; ++seed) {
@@ -114,7 +114,7 @@ TEST(NcclGroup, EveryGroupIsItsOwnCommunicator) {
       for (const auto& of : ranks) groups.push_back(machine.groups->New(of));
       const absl::Status connected = machine.groups->Connect();
       if (!connected.ok()) return connected.ToString();
-      // All fit beside each other on the stand-in's 132 SMs, and leave some.
+      // All fit side by side on the stand-in's 132 SMs, and leave some free.
       EXPECT_GT(standin_nccl_ctas(), 50);
       EXPECT_LE(standin_nccl_ctas(), 99);
       std::deque<Call> calls;
@@ -149,7 +149,7 @@ TEST(NcclGroup, EveryGroupIsItsOwnCommunicator) {
   }
 }
 
-// Steps that follow each other, with the same calls; calls that say when they ended.
+// Consecutive steps with the same calls, whose end times are recorded.
 TEST(NcclGroup, StepsFollowEachOther) {
   const Said said = RunNccl({}, [&](World* world) -> std::string {
     GroupMembers members(*NewMachine(world, {}), 2);
@@ -232,7 +232,7 @@ TEST(NcclErrors, ACallTooManyIsNamed) {
                        "all-reduce of thing 2 (16 bytes)"));
 }
 
-// Who waits in vain says what for, ends what its GPU does, and so does the other.
+// A rank that waits in vain names the call and ends its GPU's work, and so does its peer.
 TEST(NcclErrors, APeerThatNeverCallsIsADeadline) {
   NcclRun run;
   run.settings.wait_ms = 500;
@@ -258,7 +258,7 @@ TEST(NcclErrors, APeerThatNeverCallsIsADeadline) {
             "thing 7 (64 bytes) from rank 1");
 }
 
-// What NCCL would hang in: the stand-in says what it was, and we that nothing came.
+// A hang in NCCL: the stand-in records its cause, and our error says that no data came.
 TEST(NcclErrors, SizesThatDifferAreADeadline) {
   NcclRun run;
   run.settings.wait_ms = 300;
@@ -283,7 +283,7 @@ TEST(NcclErrors, ACommunicatorThatNobodyElseMakesIsADeadline) {
   run.settings.start_ms = 300;
   const Said said = RunNccl(run, [&](World* world) -> std::string {
     if (world->process() == 0) return StatusText(NewMachine(world, run.settings).status());
-    (void)world->Exchange("");  // the id, and no communicator
+    (void)world->Exchange("");  // for the unique id; no communicator is made
     for (int i = 0; i < 2000 && world->state().ok(); ++i) usleep(5000);
     return StatusText(world->state());
   });
@@ -316,7 +316,8 @@ TEST(NcclErrors, AnErrorOfNcclEndsAll) {
       << said[0];
 }
 
-// Every call of NCCL fails once: one status that names it, on both sides, and nothing hangs.
+// Every call of NCCL fails once: a single status names the call, on both sides, and no process
+// hangs.
 TEST(NcclErrors, WhicheverCallFailsAllEnd) {
   int failures = 0;
   for (int n = 1;; ++n) {
@@ -361,7 +362,7 @@ TEST(NcclErrors, WhicheverCallFailsAllEnd) {
       EXPECT_EQ(said, Said(2, "|OK"));
       break;
     }
-    // When all is done communicators are ended, whatever that says.
+    // At the end communicators are destroyed, and errors are ignored.
     if (text == "OK") {
       EXPECT_TRUE(call == "ncclCommFinalize" || call == "ncclCommDestroy" ||
                   call == "ncclCommGetAsyncError")
@@ -372,7 +373,7 @@ TEST(NcclErrors, WhicheverCallFailsAllEnd) {
     ++failures;
     if (call == "ncclGetVersion") {
       EXPECT_TRUE(absl::StrContains(text, "UNAVAILABLE: NCCL 0.0.0 is too old")) << text;
-    } else if (call != "ncclCommGetAsyncError") {  // that is asked about another call
+    } else if (call != "ncclCommGetAsyncError") {  // the query of another call's status
       EXPECT_TRUE(absl::StrContains(text, absl::StrCat(call, " of rank 1: "))) << text;
     }
     EXPECT_FALSE(absl::StrContains(text, "DEADLINE")) << n << text;
@@ -381,7 +382,7 @@ TEST(NcclErrors, WhicheverCallFailsAllEnd) {
   EXPECT_GT(failures, 15);
 }
 
-// Of the stand-in itself: a lock in shared memory goes on when its owner is killed, at any moment.
+// A lock of the stand-in, in shared memory, remains usable when its owner is killed, at any moment.
 TEST(NcclErrors, WhoeverIsKilledTheStandinGoesOn) {
   std::mt19937 random(5);
   for (int round = 0; round < 300; ++round) {
@@ -399,7 +400,7 @@ TEST(NcclErrors, WhoeverIsKilledTheStandinGoesOn) {
   }
 }
 
-// One is killed at any moment of many steps: the others end soon, and say who it was.
+// A process is killed at any moment of many steps: the others end soon, and name the rank.
 TEST(NcclErrors, WhoeverIsKilledTheOthersEnd) {
   std::mt19937 random(11);
   for (int round = 0; round < 12; ++round) {
@@ -441,7 +442,8 @@ TEST(NcclErrors, WhoeverIsKilledTheOthersEnd) {
 
 class NcclRowsErrors : public testing::TestWithParam<NcclRows> {};
 
-// Members that send 1 and 2 rows, to whom they believe; `to` is what they are ready to receive.
+// Members that send 1 and 2 rows to the receivers in their counts; `to_counts` are the rows that
+// each expects.
 Said RunRows(NcclRows rows, const std::vector<int32_t> (&to_counts)[2], int64_t room) {
   NcclRun run;
   run.settings.rows = rows;
@@ -456,7 +458,7 @@ Said RunRows(NcclRows rows, const std::vector<int32_t> (&to_counts)[2], int64_t 
         {members.Put(m, std::vector<int32_t>{1, 2}), members.Put(m, to_counts[m]), 1, room, 3});
     members.Enqueue(m, call);
     const absl::Status status = members.Run();
-    // The other's error comes with the next thing that is waited for.
+    // The other's error is returned by the next wait.
     if (status.ok()) return StatusText(world->Exchange("").status());
     world->Fail(status);
     return StatusText(status);

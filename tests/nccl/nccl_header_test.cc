@@ -1,4 +1,4 @@
-// That our declarations are those of NCCL's header, where the machine has it.
+// Compares our declarations with NCCL's header, if the machine has it.
 #include "executor/nccl/nccl_library.h"
 #include "gtest/gtest.h"
 
@@ -35,7 +35,7 @@ static_assert(int{kRemoteError} == int{ncclRemoteError} && int{kInProgress} == i
 static_assert(int{kInt8} == int{ncclInt8} && int{kFloat32} == int{ncclFloat32});
 static_assert(int{kSum} == int{ncclSum} && kNoColor == NCCL_SPLIT_NOCOLOR);
 
-// One parameter of ours as of theirs: pointers to structs are pointers, enumerations integers.
+// A parameter of ours matches theirs: pointers to structs are pointers, enumerations integers.
 template <typename Ours, typename Theirs>
 constexpr bool kSame =
     sizeof(Ours) == sizeof(Theirs) && std::is_pointer_v<Ours> ==

@@ -13,25 +13,25 @@
 
 namespace stringline {
 
-// How long a test lets others be away.
+// The processes and their deadlines.
 struct NcclRun {
   int processes = 2;
-  // Of the order of work on the stand-in, in process p that plus p. An odd one: calls start in the
-  // order in which they were made (nccl_standin.h).
+  // Seeds the stand-in's random order: process p uses seed + p. With an odd seed, calls start in
+  // the order in which they were made (nccl_standin.h).
   unsigned seed = 1;
   NcclSettings settings;
   int64_t exchange_ms = 60'000;
 };
 
-// Settings of the run's p-th process, whose world is at that port.
+// Settings of the run's p-th process, whose world is at `port`.
 TcpWorldSettings WorldSettings(const NcclRun& run, int process, int port);
 
-// Forks the processes, each of which joins the world and runs the function; what they say, or the
-// status that joining ended with, or "failed" where a gtest expectation did not hold.
+// Forks the processes, each of which joins the world and runs `body`; returns their texts, or the
+// status of a failed join, or "failed" if a gtest expectation did not hold.
 std::vector<std::string> RunNccl(const NcclRun& run,
                                  const std::function<std::string(World* world)>& body);
 
-// The GPU of this process and the groups on it, which all make.
+// The GPU of this process and its groups, which all processes make.
 absl::StatusOr<GroupMachine> NewMachine(World* world, const NcclSettings& settings);
 
 }  // namespace stringline

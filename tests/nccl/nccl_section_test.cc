@@ -1,4 +1,4 @@
-// What gpu_check looks at of NCCL finds nothing wrong beside the stand-ins.
+// The NCCL section of gpu_check finds no fault beside the stand-ins.
 #include "gtest/gtest.h"
 #include "tests/cuda/standin/cublas_standin.h"
 #include "tests/cuda/standin/nccl_standin.h"
@@ -15,7 +15,7 @@ struct SaidRows final : CheckRows {
   std::vector<CheckRow> all;
 };
 
-// On a machine with GPUs for every row, also for those of ranks that each have one.
+// On a machine with enough GPUs for every row, also for ranks on a GPU each.
 TEST(NcclSection, Passes) {
   standin_reset(1);
   standin_cublas_reset();

@@ -1,5 +1,5 @@
-// Whole runs with a process for every rank, on stand-ins for the GPU and for NCCL: in every bit
-// what one process with all ranks on its GPU gives; and what is told when one is lost.
+// Whole runs with a process for every rank, on stand-ins for the GPU and for NCCL: bitwise equal to
+// one process with all ranks on its GPU; and the reports after the loss of a process.
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -14,10 +14,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "executor/checkpoint/model_folder.h"
-#include "executor/cuda/cuda_backend.h"
+#include "executor/cuda/backend/cuda_backend.h"
 #include "executor/nccl/nccl_backend.h"
-#include "executor/train.h"
-#include "executor/trainer.h"
+#include "executor/run/train.h"
+#include "executor/training/trainer.h"
 #include "gtest/gtest.h"
 #include "tests/cuda/standin/cublas_standin.h"
 #include "tests/cuda/standin/nccl_standin.h"
@@ -68,8 +68,8 @@ uint64_t HashOf(const std::vector<float>& values) {
   return hash;
 }
 
-// What a process has to say of a run: a line with its losses, its norms and how many steps were
-// replayed, and one for every block of a parameter that it updates, with its bits.
+// A process's results as lines: its losses, norms and number of replayed steps; and a line for
+// every block of a parameter that it updates, with its bits.
 std::vector<std::string> LinesOf(const RunConfig& config, const Plan& plan,
                                  std::unique_ptr<Backend> backend,
                                  std::function<void(int64_t step)> after_step = {}) {
@@ -86,7 +86,7 @@ std::vector<std::string> LinesOf(const RunConfig& config, const Plan& plan,
       for (size_t s = 0; s < trainer.programs().size(); ++s) {
         const StageId stage(static_cast<int32_t>(s));
         if (!trainer.holds(stage, c)) continue;
-        for (const Stages::Owned& owned : trainer.OwnedBlocks(stage, c)) {
+        for (const OwnedBlock& owned : trainer.OwnedBlocks(stage, c)) {
           std::vector<float> copy(owned.values.size());
           const absl::Status status = trainer.device()->CopyNow(
               copy.data(), owned.values.data(), static_cast<int64_t>(copy.size() * sizeof(float)));
@@ -138,7 +138,7 @@ TEST_P(NcclTraining, IsInEveryBitThatOfOneProcess) {
   ranks.processes = run.pipeline * run.mesh.coordinates();
   ranks.settings.rows = run.rows;
   ranks.settings.capture = run.capture;
-  ranks.settings.wait_ms = 120'000;  // only a hang takes so long, on a busy machine too
+  ranks.settings.wait_ms = 120'000;  // reached only by a hang, even on a busy machine
   const int port = FreePort();
   Processes all(ranks.processes, [&](int p) -> std::string {
     standin_reset(p);
@@ -191,7 +191,7 @@ INSTANTIATE_TEST_SUITE_P(
                           info.param.capture ? "_captured" : "", "_", NameOf(info.param.layout));
     });
 
-// The files of a folder, one after the other.
+// The files of a folder, concatenated.
 std::string FilesOf(const std::string& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -242,9 +242,10 @@ TEST(NcclSave, WritesWhatOneProcessDoes) {
   std::filesystem::remove_all(folder);
 }
 
-// In the words of `check --layout`: fewer communicators, each with more to do.
+// As `check --layout` says: fewer communicators, each with more to do.
 TEST(NcclCommunicators, AreAsManyAsTheLayoutSays) {
-  // Of ranks 0 to 3 that talk to their neighbours: those they were split from, and then their own.
+  // For ranks 0 to 3 with messages between neighbours: the communicators that groups were split
+  // from, and then the groups'.
   const std::map<CommLayout, std::vector<int>> expected = {{CommLayout::kEdge, {3, 5, 5, 3}},
                                                            {CommLayout::kPair, {2, 3, 3, 2}},
                                                            {CommLayout::kUpDown, {3, 3, 3, 3}},
@@ -264,7 +265,7 @@ TEST(NcclCommunicators, AreAsManyAsTheLayoutSays) {
       if (!backend.ok()) return backend.status().ToString();
       std::string alive;
       LinesOf(config, plan, *std::move(backend), [&](int64_t) {
-        // Each connects with whom messages of the plan go to, and with nobody else.
+        // Each connects with the peers of its messages in the plan, and with no other.
         alive = absl::StrCat(standin_nccl_alive(), " ", standin_nccl_connections());
       });
       return alive;
@@ -276,7 +277,7 @@ TEST(NcclCommunicators, AreAsManyAsTheLayoutSays) {
   }
 }
 
-// What communicators take is counted before a run takes memory, and said.
+// The memory of communicators is taken before a run counts memory, and reported.
 TEST(NcclCommunicators, TakeMemoryBeforeItIsCounted) {
   TrainingCase run = InLayout(CommLayout::kEdge, "1f1b", 2);
   const Plan plan = PlanOf(run);
@@ -289,7 +290,7 @@ TEST(NcclCommunicators, TakeMemoryBeforeItIsCounted) {
     const int port = FreePort();
     Processes all(2, [&](int p) -> std::string {
       standin_reset(p);
-      // The two split off and the one that they are from leave nearly nothing on one of them.
+      // Two split communicators and their parent leave almost no memory on one of the GPUs.
       standin_nccl_comm_bytes(kBytes);
       if (p == 1 && !fits) standin_set_memory(3 * kBytes + 100'000);
       auto backend = NcclBackend::Make(WorldSettings(ranks, p, port), ranks.settings);
@@ -345,7 +346,7 @@ TEST(NcclCommunicators, JoinedCallsNeedOneEach) {
   }
 }
 
-// What nccl_groups.h says of NCCL_LAUNCH_ORDER_IMPLICIT.
+// The claim of nccl_groups.h about NCCL_LAUNCH_ORDER_IMPLICIT.
 TEST(NcclTrainingEnds, WhereCallsStartInTheOrderOfTheListsAndCannot) {
   for (const char* const schedule : {"1f1b", "zb_v"}) {
     const TrainingCase run = {TinyFamily::kGpt, schedule, 2, {}};
@@ -367,7 +368,7 @@ TEST(NcclTrainingEnds, WhereCallsStartInTheOrderOfTheListsAndCannot) {
     int waited = 0;
     for (const std::string& said : all.Wait()) {
       waited += absl::StrContains(said, "waited 3 s for its GPU; rank") ? 1 : 0;
-      // In which message each was, and in which line of the schedule.
+      // The message under way, and its line in the schedule.
       EXPECT_EQ(absl::StrContains(said, absl::StrCat(" (", file, ":")),
                 schedule == std::string("zb_v"))
           << said;
@@ -384,7 +385,7 @@ TEST(NcclTrainingEnds, WhereARankIsKilled) {
   for (const int victim : {0, 2, 3}) {
     NcclRun ranks;
     ranks.processes = 4;
-    // One is lost while steps are replayed.
+    // A process is lost while steps are replayed.
     ranks.settings.capture = victim == 3;
     const int64_t at = ranks.settings.capture ? 5 : 2;
     standin_nccl_reset();
@@ -423,7 +424,7 @@ TEST(NcclBackend, SettingsThatDifferAreNamed) {
   }
 }
 
-// What is wrong with one's GPU all are told.
+// A fault of one process's GPU is reported to all.
 TEST(NcclBackend, AGpuThatIsNotThereIsToldToAll) {
   standin_reset(1);
   standin_nccl_reset();

@@ -1,4 +1,4 @@
-// Groups between processes on CPUs: the contract, and what is said when a process fails.
+// Groups between processes on CPUs: the contract, and the reports of a process's failure.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -14,10 +14,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "executor/clock.h"
+#include "absl/strings/str_join.h"
 #include "executor/processes/group.h"
 #include "executor/processes/tcp_world.h"
 #include "gtest/gtest.h"
+#include "schedlang/base/clock.h"
 #include "tests/executor/group_contract.h"
 #include "tests/nccl/status_text.h"
 #include "tools/gpu/processes.h"
@@ -109,8 +110,8 @@ TEST(ProcessGroups, CallsThatDifferAreNamedEverywhere) {
   }
 }
 
-// A message from member 0 to member 1, each in a process of its own. `before` is done by the first
-// before it comes to it. Each says what `tell` says of its message when that is over.
+// A message from member 0 to member 1, each in a process of its own. Process 0 calls `before`
+// before its end of the message. `tell` runs the step in each process, and returns its text.
 Said SendOne(const WireSettings& wires, const std::function<void()>& before,
              const std::function<std::string(const std::function<absl::Status()>& run)>& tell) {
   const ProcessRun run = {2, 2, wires};
@@ -120,7 +121,7 @@ Said SendOne(const WireSettings& wires, const std::function<void()>& before,
     Call call = CallOf(own == 0 ? CallKind::kSend : CallKind::kRecv, 4, 7, 1 - own);
     auto* const value = members.Memory<float>(1);
     call.from = call.to = value;
-    (void)world->Exchange("");  // they begin together
+    (void)world->Exchange("");  // begin together
     return tell([&] {
       if (own == 0) before();
       members.Enqueue(own, call);
@@ -129,7 +130,7 @@ Said SendOne(const WireSettings& wires, const std::function<void()>& before,
   });
 }
 
-// At least as long: how much longer depends on what else the machine does.
+// At least the given time: the excess depends on the load of the machine.
 TEST(ProcessGroups, ASlowLinkHoldsBothEnds) {
   WireSettings wires;
   wires.link = {.latency_ns = 40'000'000, .bytes_per_s = 100};  // 40 ms more for the four bytes
@@ -142,6 +143,63 @@ TEST(ProcessGroups, ASlowLinkHoldsBothEnds) {
   EXPECT_EQ(SendOne(
                 wires, [] {}, tell),
             Said(2, "slow"));
+}
+
+// On one way the second message begins when the first has been held, and an exchange is held for
+// the bytes that a member sends to others.
+TEST(ProcessGroups, ASlowLinkHoldsWhateverTravels) {
+  ProcessRun run = {2, 2, {}};
+  run.wires.link = {.latency_ns = 20'000'000, .bytes_per_s = 200};  // 20 ms more for four bytes
+  const auto took = [&run](int calls, CallKind kind) {
+    return RunProcesses(run, [&](World* world) -> std::string {
+      GroupMembers members(NewMachine(world, 2, run.wires), 2);
+      const int own = world->process();
+      const bool message = kind == CallKind::kSend;
+      (void)world->Exchange("");  // they begin together
+      const int64_t begin_ns = NowNs();
+      for (int i = 0; i < calls; ++i) {
+        Call call = CallOf(message && own == 1 ? CallKind::kRecv : kind, 4, i, 1 - own);
+        call.from = members.Memory<float>(2);
+        call.to = members.Memory<float>(2);
+        members.Enqueue(own, call);
+      }
+      const absl::Status status = members.Run();
+      if (!status.ok()) return StatusText(status);
+      return NowNs() - begin_ns >= calls * int64_t{40'000'000} ? "held" : "not held";
+    });
+  };
+  EXPECT_EQ(took(1, CallKind::kSend), Said(2, "held"));
+  EXPECT_EQ(took(3, CallKind::kSend), Said(2, "held"));
+  EXPECT_EQ(took(1, CallKind::kAllToAll), Said(2, "held"));
+  EXPECT_EQ(took(3, CallKind::kAllToAll), Said(2, "held"));
+}
+
+TEST(ProcessGroups, RowsThatDoNotFitAreAnErrorInEveryProcess) {
+  const ProcessRun run = {2, 2, {}};
+  for (const int64_t room : {4, 3}) {
+    const Said said = RunProcesses(run, [&](World* world) -> std::string {
+      GroupMembers members(NewMachine(world, 1, run.wires), 2);
+      const int own = world->process();
+      const std::vector<int32_t> sent = {1, 2}, expected = {own + 1, own + 1};
+      const std::vector<int32_t> rows(3, 5);
+      std::vector<int32_t> got(4, -1);
+      Call call = CallOf(CallKind::kAllToAllCounted, 4, 1);
+      call.from = rows.data();
+      call.to = got.data();
+      call.rows = members.Keep({sent.data(), expected.data(), 1, room});
+      members.Enqueue(own, call);
+      const std::string text = StatusText(members.Run());
+      return absl::StrCat(text, " ", absl::StrJoin(got, ","));
+    });
+    if (room == 4) {
+      EXPECT_EQ(said, Said({"OK 5,5,-1,-1", "OK 5,5,5,5"}));
+      continue;
+    }
+    for (const std::string& text : said) {
+      EXPECT_TRUE(absl::StrContains(text, "is sent 4 rows and has room for 3")) << text;
+    }
+    EXPECT_TRUE(absl::EndsWith(said[1], " -1,-1,-1,-1")) << said[1];
+  }
 }
 
 TEST(ProcessGroups, ASlowLinkKeepsTheContract) {
@@ -158,8 +216,8 @@ TEST(ProcessGroups, ASlowLinkKeepsTheContract) {
   }
 }
 
-// Who waits for a message sleeps: it uses a small part of the time, where one that spins would use
-// all that it gets.
+// A process that waits for a message sleeps: a spinning process would use all of its processor's
+// time.
 TEST(ProcessGroups, WhoWaitsLeavesTheProcessorToOthers) {
   const auto processor_us = [] {
     rusage used = {};
@@ -201,8 +259,8 @@ TEST(ProcessGroups, WhoDiesIsNamedWithWhatWaitedForIt) {
   }
 }
 
-// Every process waits for the next one in the circle, but one, which stays away in its own way
-// until the others have ended.
+// Every process waits for the next in a cycle, except `which`, which first stays away until the
+// others have ended.
 class WaitingProcesses {
  public:
   WaitingProcesses() { EXPECT_EQ(pipe(ended_), 0); }
@@ -210,7 +268,7 @@ class WaitingProcesses {
     for (const int end : ended_) (void)close(end);
   }
 
-  // What each says. `away` is done by process `which` before it waits too.
+  // Returns each process's text. Process `which` calls `away` before it waits too.
   Said Run(int processes, int which, const std::function<void(GroupMembers* members)>& away) {
     others_ = processes - 1;
     ProcessRun run;
@@ -222,7 +280,7 @@ class WaitingProcesses {
       const int own = world->process();
       Call call = CallOf(CallKind::kRecv, 4, 7, (own + 1) % processes);
       call.to = members.Memory<float>(1);
-      (void)world->Exchange("");  // they begin to wait together
+      (void)world->Exchange("");  // begin to wait together
       if (own == which) away(&members);
       members.Enqueue(own, call);
       const std::string said = StatusText(members.Run());
@@ -235,7 +293,7 @@ class WaitingProcesses {
     char byte = 0;
     for (int left = others_; left > 0 && read(ended_[0], &byte, 1) == 1;) --left;
   }
-  // This process stands still. Another one kills it when the others have ended.
+  // Stops this process. Another process kills it when the others have ended.
   void StandStill() {
     const pid_t own = getpid();
     if (fork() == 0) {
@@ -284,6 +342,39 @@ TEST(ProcessGroups, AProcessThatWasStoppedIsNamed) {
   }
 }
 
+// A process that does not answer, and dies while the others ask: it is dead, not late.
+TEST(ProcessGroups, ALateProcessThatTurnsOutDeadIsNamedAsDead) {
+  constexpr int kProcesses = 3;
+  ProcessRun run = {kProcesses, kProcesses, {}};
+  run.wires.wait_ms = 300;
+  run.wires.ask_ms = run.wires.decide_ms = 60'000;
+  const Said said = RunProcesses(run, [&](World* world) {
+    GroupMembers members(NewMachine(world, 1, run.wires), kProcesses);
+    const int own = world->process();
+    Call call = CallOf(CallKind::kRecv, 4, 7, (own + 1) % kProcesses);
+    call.to = members.Memory<float>(1);
+    (void)world->Exchange("");  // they begin to wait together
+    if (own == 2) {
+      const pid_t still = getpid();
+      if (fork() == 0) {
+        usleep(3'000'000);  // long after the others have begun to ask
+        (void)kill(still, SIGKILL);
+        _exit(0);
+      }
+      (void)raise(SIGSTOP);
+    }
+    members.Enqueue(own, call);
+    return StatusText(members.Run());
+  });
+  EXPECT_EQ(said[2], "killed by signal 9");
+  for (const int p : {0, 1}) {
+    EXPECT_TRUE(
+        absl::StartsWith(said[p], "UNAVAILABLE: rank 2 here died, or ended without a word: "))
+        << said[p];
+    EXPECT_EQ(said[p], said[0]);
+  }
+}
+
 TEST(ProcessGroups, ProcessZeroThatWasStoppedIsNamedToo) {
   WaitingProcesses processes;
   const Said said = processes.Run(2, 0, [&](GroupMembers*) { processes.StandStill(); });
@@ -294,7 +385,8 @@ TEST(ProcessGroups, ProcessZeroThatWasStoppedIsNamedToo) {
       << said[1];
 }
 
-// Rank 1 waits longest for what rank 2 will send back; what holds it up is rank 0's.
+// Rank 1 waits longest for rank 2, which waits for rank 1; its next computation needs rank 0's
+// message.
 TEST(WireInquiry, OfSeveralWaitsTheOneThatHoldsUpIsFollowed) {
   WireAnswers answers;
   answers.names = {"rank 0", "rank 1", "rank 2"};
@@ -321,7 +413,7 @@ TEST(WireInquiry, OfAProcessThatIsLateTheRankThatComputesIsNamed) {
   EXPECT_EQ(DescribeDoing(answers, {0, 1}), "rank 0 still computes, or waits inside its process");
 }
 
-// Nobody is left who decides; the next process does.
+// The deciding process is dead; the next process decides.
 TEST(ProcessGroups, WhenProcessZeroDiesTheOthersAgreeAllTheSame) {
   const ProcessRun run = {4, 4, {}};
   const Said said = RunProcesses(run, [&](World* world) {
@@ -381,7 +473,7 @@ TEST(WireInquiry, WhatIsPackedIsUnpackedWithTheLongestWaitsFirst) {
   EXPECT_FALSE(UnpackAnswer("no waits", 7).has_value());
 }
 
-// What others know of one that died, and of one that does something.
+// The others' knowledge of a dead process, and of a busy one.
 TEST(WireInquiry, WhatIsKnownOfTheOneToBlameIsSaid) {
   WireAnswers answers;
   answers.names = {"rank 0 on a", "rank 1 on a", "rank 2 on b"};
@@ -401,7 +493,7 @@ TEST(WireInquiry, WhatIsKnownOfTheOneToBlameIsSaid) {
   WireAnswer other;
   other.states = {
       {2, "computes 2F1 (x.sched:3)", 1'300'000'000, true, -1, "2F0 (x.sched:3)", 1'350'000'000}};
-  // Its next message is waited for already.
+  // Rank 2 already waits for its next message.
   other.waits = {{2, 1, 1'200'000'000, "a receive of z"}};
   answers.Add(other);
   EXPECT_EQ(DescribeBlame(answers),

@@ -1,4 +1,4 @@
-// What a status says, on whatever host the test runs.
+// The text of a status, the same on every host that runs the test.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace stringline {
 
-// The message without the host's name, which is "here".
+// The message with "here" for the host's name.
 inline std::string StatusText(const absl::Status& status) {
   return absl::StrReplaceAll(status.ToString(), {{absl::StrCat(" on ", HostName()), " here"}});
 }

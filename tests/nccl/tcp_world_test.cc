@@ -1,6 +1,5 @@
-// Worlds of real processes over the loopback: what they tell each other, and what everybody is told
-// when one is another, late, dead or none of them. Nothing may hang: every process has to end by
-// itself.
+// Worlds of real processes over the loopback: their exchanges, and the reports if a process is a
+// stranger, late or dead. No process may hang: every process has to end by itself.
 #include "executor/processes/tcp_world.h"
 
 #include <netinet/in.h>
@@ -12,9 +11,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "executor/clock.h"
+#include "executor/processes/hello.h"
 #include "executor/processes/sockets.h"
 #include "gtest/gtest.h"
+#include "schedlang/base/clock.h"
 #include "tests/nccl/status_text.h"
 #include "tools/gpu/processes.h"
 
@@ -36,7 +36,7 @@ TcpWorldSettings SettingsOf(int process, int processes, int port) {
   return settings;
 }
 
-// What every process says after it has joined with these settings and done this.
+// The texts of all processes after a join with changed settings and a call of `then`.
 using Change = std::function<void(int process, TcpWorldSettings*)>;
 using Then = std::function<std::string(World* world)>;
 std::vector<std::string> RunAll(int processes, const Change& change, const Then& then) {
@@ -102,8 +102,7 @@ TEST(TcpWorld, LargeThingsGoThrough) {
   EXPECT_EQ(said, std::vector<std::string>(3, "good"));
 }
 
-// What only process 0 gets: the others hear when it has it, and can exchange something before and
-// after.
+// GiveToFirst: the others learn when process 0 has the texts, and can exchange before and after.
 TEST(TcpWorld, WhatIsForTheFirstOnlyItGets) {
   const auto said = RunAll(
       3, [](int, TcpWorldSettings*) {},
@@ -158,7 +157,7 @@ TEST(TcpWorld, ANameOfThisHostDoesToo) {
   EXPECT_EQ(said, std::vector<std::string>(2, "from 0, from 1"));
 }
 
-// "127.1" is no number of the loopback to ListenOn, but a name that means it here.
+// "127.1" is no address of the loopback to ListenOn, but a name that means the loopback here.
 TEST(TcpWorld, ANameThatMeansTheLoopbackHereIsListenedToEverywhere) {
   const auto reached = [](const std::string& listens) {
     const int listener = *ListenOn(listens, 0);
@@ -187,7 +186,7 @@ TEST(TcpWorld, ANameWithoutAnAddressIsSaid) {
   }
 }
 
-// A process beside process 0 may be connected to it over the loopback; to others its host has the
+// A process on process 0's host may be connected over the loopback; for others its host has the
 // name of process 0's.
 TEST(TcpWorld, OnTheHostOfProcess0TheAddressIsThatHosts) {
   const auto said = RunAll(
@@ -196,7 +195,7 @@ TEST(TcpWorld, OnTheHostOfProcess0TheAddressIsThatHosts) {
   EXPECT_EQ(said, std::vector<std::string>(2, "127.1"));
 }
 
-// The stranger is sent away; the run goes on without it, and still waits for its own.
+// The stranger is sent away; the run goes on without it, and still waits for its own processes.
 TEST(TcpWorld, AProcessOfAnotherRunIsSentAway) {
   const int port = FreePort();
   Processes all(3, [&](int p) {
@@ -254,6 +253,23 @@ TEST(TcpWorld, OtherNumbersOfProcessesAreNamed) {
                       2, "INVALID_ARGUMENT: rank 1 here is one of 4, but rank 0 here is one of 2"));
 }
 
+// Among P processes the last is number P - 1.
+TEST(TcpWorld, ProcessesAreNumberedBelowTheirCount) {
+  Hello first, other;
+  first.processes = other.processes = 3;
+  first.host = other.host = "here";
+  for (const int process : {1, 2}) {
+    other.process = process;
+    EXPECT_TRUE(CheckPlace(first, other).ok()) << CheckPlace(first, other);
+  }
+  for (const int process : {-1, 0, 3, 4}) {
+    other.process = process;
+    EXPECT_EQ(CheckPlace(first, other).message(),
+              absl::StrCat("rank ", process,
+                           " on here comes to rank 0 on here, which waits for ranks 1 to 2"));
+  }
+}
+
 TEST(TcpWorld, ARankThatIsThereTwiceIsNamed) {
   const auto said = RunAll(
       3,
@@ -282,14 +298,14 @@ TEST(TcpWorld, OneThatNeverComesIsNamed) {
   EXPECT_EQ(said, std::vector<std::string>({text, text, "", ""}));
 }
 
-// One that cannot run comes to say so, and all that come hear it.
+// A process that cannot run joins to say so, and all others hear its reason.
 TEST(TcpWorld, TroubleIsToldToAll) {
   for (int which = 0; which < 3; ++which) {
     const auto said = RunAll(
         3,
         [&](int p, TcpWorldSettings* settings) {
           if (p != which) return;
-          settings->config.clear();  // it may not know them
+          settings->config.clear();  // unknown to a process that cannot run
           settings->trouble = absl::UnavailableError("no GPU can be used");
         },
         [](World*) { return std::string("joined"); });
@@ -301,11 +317,11 @@ TEST(TcpWorld, TroubleIsToldToAll) {
   }
 }
 
-// Whether or not others come at all, nobody waits until all should be there: that is longer than
-// Processes::Wait does.
+// Even if others never come, no process waits until the join deadline, which is longer than the
+// limit of Processes::Wait.
 TEST(TcpWorld, TroubleIsNotKeptForThoseThatDoNotCome) {
   for (int which = 0; which < 2; ++which) {
-    // Rank 2 never comes; the one in trouble alone, and with another.
+    // Rank 2 never comes; the process in trouble is alone, or with another.
     for (const bool alone : {true, false}) {
       const int port = FreePort();
       Processes all(2, [&](int p) {
@@ -399,7 +415,7 @@ TEST(TcpWorld, GarbageOnThePortDisturbsNobody) {
     if (i % 2 == 0) {
       (void)close(*fd);
     } else {
-      open.push_back(*fd);  // and says nothing more
+      open.push_back(*fd);  // and sends nothing more
     }
   }
   EXPECT_FALSE(open.empty());
@@ -451,7 +467,7 @@ TEST(TcpWorld, WhoHasEndedIsNoFaultToWhoNeedsNobody) {
     if (world->process() == 1) return std::string("OK");
     SleepMs(300);
     const std::string text = StatusText(world->state());
-    SleepMs(300);  // nor is process 0
+    SleepMs(300);  // stays in the run while the others read their state
     return text;
   });
   EXPECT_EQ(said, std::vector<std::string>(3, "OK"));
@@ -479,8 +495,8 @@ TEST(TcpWorld, AFailureIsTheSameEverywhere) {
   }
 }
 
-// Whoever is killed, and whenever: the others learn of it, by the same message, and long before any
-// deadline.
+// A process is killed at any moment: the others learn of its death by the same message, long before
+// any deadline.
 TEST(TcpWorld, WhoIsKilledIsNamed) {
   std::mt19937 random(5);
   for (int round = 0; round < 24; ++round) {
@@ -513,7 +529,7 @@ TEST(TcpWorld, WhoIsKilledIsNamed) {
       EXPECT_TRUE(absl::StartsWith(said[p], absl::StrCat("UNAVAILABLE: rank ", victim,
                                                          " here died, or ended without a word: ")))
           << said[p];
-      // Of process 0 everybody learns by itself.
+      // Every process notices the death of process 0 by itself.
       if (!first.empty() && victim != 0) {
         EXPECT_EQ(said[p], first);
       }

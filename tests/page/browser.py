@@ -1,4 +1,4 @@
-"""A headless Chromium that looks at pages from disk: no network, no window."""
+"""A headless Chromium for pages from disk: no network, no window."""
 import json
 import sys
 
@@ -6,7 +6,7 @@ SKIP = 77
 
 
 def open_browser(width=1440, height=900, dark=False, ratio=1):
-    """The driver; leaves with status 77 where there is none."""
+    """The driver; exits with status 77 on a machine without Chromium or Selenium."""
     try:
         from selenium import webdriver
         from selenium.webdriver.chrome.options import Options

@@ -28,7 +28,7 @@ SHARED = {}
 
 
 def setUpModule():
-    # The driver first: where there is none, nothing else needs to be done.
+    # The driver first: without Chromium the rest is skipped.
     SHARED["browser"] = chromium.open_browser()
     FOLDER.mkdir(parents=True, exist_ok=True)
     subprocess.run([WRITER, str(FOLDER)], check=True)
@@ -55,7 +55,7 @@ class PageTest(unittest.TestCase):
         return self.browser.execute_script(text, *arguments)
 
     def inside(self, files, expression, *arguments):
-        """An expression with what these files of the page's program define."""
+        """An expression with the definitions of these files of the page's program."""
         program = "".join((PROGRAM / f"{name}.js").read_text() for name in files)
         return self.script(f"""
             const given = arguments;
@@ -66,7 +66,7 @@ class PageTest(unittest.TestCase):
         chromium.shoot(self.browser, FOLDER / f"{name}.png")
 
     def until(self, condition):
-        """Waits for what comes a little later; half a minute means that it does not come."""
+        """Waits for a later change; half a minute without the change is a failure."""
         ends = time.time() + 30
         while not condition():
             self.assertLess(time.time(), ends, "it does not come")
@@ -76,7 +76,7 @@ class PageTest(unittest.TestCase):
         return self.script("return document.getElementById(arguments[0]).innerText", id)
 
     def pixels(self):
-        """How many colours the picture has, and a sum that changes with it."""
+        """The number of colours in the picture, and a sum that changes with the picture."""
         chromium.frame(self.browser)
         return self.script("""
             const canvas = document.getElementById('lower');
@@ -133,7 +133,7 @@ class PageTest(unittest.TestCase):
         self.open("small")
         for dark in (False, True):
             paint = self.inside(["paint"], f"makePaint('{'dark' if dark else 'light'}', 1).rgb")
-            kinds = [paint[8 * kind:8 * kind + 8] for kind in range(4)]
+            kinds = [paint[4 * kind:4 * kind + 4] for kind in range(4)]
             for sight in colour_sight.SIGHTS:
                 self.assertGreater(colour_sight.least_distance(kinds, sight), 12, (sight, dark))
 
@@ -245,6 +245,20 @@ class PageTest(unittest.TestCase):
         self.find("1I1")
         self.assertNotIn("observed", self.text("details"))
 
+    def test_four_stages_of_a_rank_are_told_apart(self):
+        self.open("stages")
+        legend = self.text("legend")
+        for place in ("first", "second", "third", "fourth"):
+            self.assertEqual(legend.count(f"{place} stage of a rank"), 1, legend)
+        # A bar stands under the third and fourth swatch alone.
+        bars = self.script("return [...document.querySelectorAll('#legend span')].filter((s) => "
+                           "s.firstChild.style.boxShadow).map((s) => s.textContent)")
+        self.assertEqual(bars, ["third stage of a rank", "fourth stage of a rank"])
+        shades = self.script("const headers = document.getElementById('headers').textContent;"
+                             "return JSON.parse(headers)[0].shades")
+        self.assertEqual(shades, [stage // 4 for stage in range(16)])
+        self.shoot("stages")
+
     def test_search_says_when_there_is_none(self):
         self.open("zb")
         self.find("9F99")
@@ -331,7 +345,7 @@ class PageTest(unittest.TestCase):
         self.assertIn("timeline\nB", self.text("details"))
 
     def test_a_million_events(self):
-        """It opens and pans. The figures are for people: what they are depends on who else uses the
+        """Opens and pans the page. The figures are for people: they depend on the load of the
         machine."""
         self.open("zb")
         began = time.time()
@@ -350,7 +364,7 @@ class PageTest(unittest.TestCase):
         print("a million events: " + "; ".join(figures))
 
     def frames_a_second(self):
-        """While arrow keys pan to and fro, one each frame."""
+        """While arrow keys pan to and fro, a key per frame."""
         return self.browser.execute_async_script("""
             const done = arguments[0], canvas = document.getElementById('upper');
             const frames = 60, began = performance.now();

@@ -1,7 +1,7 @@
-"""How far apart colours are for readers who lack a kind of cone.
+"""The distance of colours for readers without a kind of cone.
 
 By the matrices of Machado, Oliveira and Fernandes (2009) for a complete lack, on linear RGB;
-distances are those of CIE L*a*b* (1976).
+distances in CIE L*a*b* (1976).
 """
 import itertools
 import math

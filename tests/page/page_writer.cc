@@ -1,19 +1,19 @@
-// page_writer FOLDER: the pages that browser_test.py looks at, from the library's schedules.
+// page_writer FOLDER: the pages for browser_test.py, from the library's schedules.
 #include <iostream>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
+#include "schedlang/base/write_file.h"
 #include "schedlang/lower/lower.h"
 #include "schedlang/sim/simulate.h"
-#include "tools/requests.h"
-#include "tools/view/html.h"
-#include "tools/write_file.h"
+#include "tools/io/requests.h"
+#include "tools/view/page/html.h"
 
 namespace stringline {
 namespace {
 
-// A schedule of the library, simulated; and everything that a page needs to know of it.
+// A schedule of the library, simulated, with all inputs of a page.
 struct Staged {
   Source source{"", ""};
   Plan plan;
@@ -56,7 +56,7 @@ std::unique_ptr<Staged> Hostile() {
   return staged;
 }
 
-// A timeline that no plan performs, as one that was read from a file may be.
+// A timeline that no plan performs, as read from some file.
 std::unique_ptr<Staged> Unwired() {
   auto staged = Stage({"1f1b.sched", {"P=2", "M=4"}, "F=10,B=20,p2p=2"});
   staged->timeline.origin = "measured";
@@ -66,7 +66,7 @@ std::unique_ptr<Staged> Unwired() {
   return staged;
 }
 
-// A step that was measured: every computation began 2 us later than the plan's rules tell.
+// A measured step: every computation began 2 us later than the plan's rules tell.
 std::unique_ptr<Staged> Measured() {
   auto staged = Stage({"zb_h1.sched", {"P=4", "M=8"}, "F=18522,I=18086,W=9337,p2p=601"});
   Timeline& timeline = staged->timeline;
@@ -119,6 +119,7 @@ int WritePages(const std::string& folder) {
                     {"P=4", "M=8"},
                     "F=10,B=20,p2p=3,unshard=4,reduce=6",
                     CommLayout::kShared});
+  write("stages", {"interleaved.sched", {"P=4", "M=8", "V=4"}, costs});
   write("large", {"1f1b.sched", {"P=64", "M=512"}, costs});
   write("million", {"1f1b.sched", {"P=64", "M=2650"}, costs});
   const auto one = Stage({"1f1b.sched", {"P=4", "M=8"}, costs});

@@ -1,9 +1,9 @@
-"""Reads a trace back with protobuf's own decoder, by Perfetto's published field numbers, and compares
-it with what the tool says of the same step.
+"""Reads a trace back with protobuf's own decoder, by Perfetto's published field numbers, and
+compares the trace with the tool's answers for the same step.
 
     read_test.py STRINGLINE SOURCES
 
-Status 77, with one line that says why, where protobuf is missing: ctest counts that as skipped.
+Status 77, with a line of explanation, without protobuf: skipped, for ctest.
 """
 
 import collections
@@ -90,7 +90,7 @@ def trace_class():
 
 
 def unknown_fields(message):
-    """Fields that the published numbers do not have would be kept apart."""
+    """The bytes of fields outside the published numbers."""
     copy = type(message)()
     copy.CopyFrom(message)
     copy.DiscardUnknownFields()
@@ -98,7 +98,7 @@ def unknown_fields(message):
 
 
 def slices_of(trace):
-    """(process, name, start, length) of every slice, and the flows that begin and end."""
+    """(process, name, start, length) of every slice, and the beginnings and ends of flows."""
     names, processes, parents = {}, {}, {}
     open_slices = collections.defaultdict(list)
     slices, begins, ends = collections.Counter(), set(), set()

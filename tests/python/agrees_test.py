@@ -1,4 +1,4 @@
-"""Every answer is that of the command line, word by word and figure by figure."""
+"""Every answer equals the command line's, word by word and figure by figure."""
 
 import pytest
 import stringline
@@ -68,7 +68,7 @@ def test_compare(name, step):
     other = stringline.load("1f1b").plan(P, M).simulate(COSTS)
     comparison = step.compare(other)
     words = ("compare", name, "1f1b", *NAMES, *COST)
-    # The tool draws both before it compares them.
+    # The tool draws both timelines before the comparison.
     assert str(comparison) and said(*words).endswith(str(comparison))
     assert dict(comparison) == figures(*words)
 
@@ -101,7 +101,7 @@ def test_torch_csv(name, plan):
         try:
             text = plan.to_torch_csv(form, COSTS)
         except stringline.ScheduleError:
-            # Torch's notation cannot say it.
+            # Torch's notation has no form for this plan.
             said("export", name, *NAMES, "--to", f"torch-{form}", status=1)
             continue
         assert text == said("export", name, *NAMES, "--to", f"torch-{form}", *COST)
@@ -166,7 +166,7 @@ def test_limits_of_memory_and_stages_that_recompute():
     sizes = {**COSTS, "memory.saved_for_I": "1GiB", "memory.saved_for_W": "1GiB"}
     words = (*NAMES, "--cost", ",".join(f"{key}={value}" for key, value in sizes.items()))
     plan = stringline.load("zb_h1").plan(P, M)
-    for memory, said_so in (("40GiB", "40GiB"), (2**36, 2**36), ({0: "40GiB"}, "0:40GiB"),
+    for memory, said_so in (("40GiB", "40GiB"), (2**36, f"{2**36}B"), ({0: "40GiB"}, "0:40GiB"),
                             (["40GiB"] * 4, "40GiB,40GiB,40GiB,40GiB")):
         assert str(plan.check(memory=memory, costs=sizes)) == said(
             "check", "zb_h1", *words, "--memory", said_so)

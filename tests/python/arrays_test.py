@@ -1,4 +1,5 @@
-"""Plans and timelines as NumPy arrays: the same memory, read-only, there as long as it is used."""
+"""Plans and timelines as NumPy arrays: the same memory, read-only, alive as long as any array
+is."""
 
 import gc
 

@@ -1,7 +1,7 @@
-"""Schedules that Python makes, and those of torch's."""
+"""Schedules made in Python, and torch's schedules."""
 
 import pathlib
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 import pytest
 import stringline
@@ -67,11 +67,11 @@ def test_a_file_of_torchs_is_read_as_the_tool_reads_it():
 
 
 class TorchAction(NamedTuple):
-    """As torch has them: a tuple that prints as a cell."""
+    """In torch's form: a tuple that prints as a cell."""
 
     stage_index: int
     computation_type: str
-    microbatch_index: Optional[int] = None
+    microbatch_index: int | None = None
 
     def __repr__(self):
         return f"{self.stage_index}{self.computation_type}{self.microbatch_index}"

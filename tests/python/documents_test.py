@@ -1,4 +1,4 @@
-"""What the documents show runs; types and docstrings are there."""
+"""Programs in the documents run; types and docstrings are complete."""
 
 import inspect
 import os

@@ -1,4 +1,4 @@
-"""What is kept for later: pickles, and what the command line does for the package."""
+"""Results kept for later: pickles, and the command line's part for the package."""
 
 import json
 import pickle
@@ -46,7 +46,7 @@ def test_a_run_file_that_is_wrong():
     plan = stringline.load("1f1b").plan(P=4, M=8)
     with pytest.raises(stringline.ScheduleError, match="rank 0 holds .* more than") as caught:
         plan.check(model=MODEL, memory="1MB")
-    assert caught.value.rank == 0 and caught.value.file == "one_f_one_b.plan"
+    assert caught.value.rank == 0 and caught.value.file == "1f1b.plan"
     with pytest.raises(ValueError, match="^none.yaml: no such file"):
         plan.check(model="none.yaml")
     with pytest.raises(ValueError, match="^model: goes without costs"):

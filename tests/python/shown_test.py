@@ -1,4 +1,4 @@
-"""Notebooks, tables and pictures; what is optional stays so."""
+"""Notebooks, tables and pictures; optional packages stay optional."""
 
 import subprocess
 import sys

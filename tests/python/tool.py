@@ -12,7 +12,7 @@ COST_WORDS = "F=18522,I=18086,W=9337,p2p=601"
 
 
 def said(*words, status=0):
-    """What the tool prints on standard output, at the top of the repository."""
+    """The tool's standard output, at the top of the repository."""
     ran = subprocess.run([TOOL, *map(str, words)], cwd=SOURCE, capture_output=True)
     assert ran.returncode == status, (words, ran.stdout, ran.stderr)
     return ran.stdout.decode()

@@ -1,4 +1,4 @@
-"""While C++ works Python goes on, and Ctrl-C ends it."""
+"""Python goes on during work in C++, and Ctrl-C ends the work."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ def test_several_threads_simulate_at_once():
     assert all(found[i] == [alone[i % len(plans)]] * 4 for i in range(6))
 
 
-# What takes minutes and more, and says when it begins.
+# Calls that take minutes and more, each announced at its beginning.
 LONG = {
     "search": "stringline.search(8, 48, {'F': [3, 2, 4, 2, 3, 5, 1, 3], 'I': 2, 'W': 1, 'p2p': 1}, "
               "activations=5, seconds=3000)",

@@ -9,6 +9,6 @@ namespace stringline {
 
 std::string TextOf(const ast::Expr& expr);
 std::string TextOf(const ast::Statement& statement);
-std::string TextOf(const ast::File& file);  // one schedule a line
+std::string TextOf(const ast::File& file);  // a line per schedule
 
 }  // namespace stringline

@@ -1,5 +1,5 @@
-// Texts that are no schedules, or would never end: each gives one clear finding and no crash. These
-// run under the sanitizers too.
+// Texts that are no schedules, or would never end: each gives a single clear finding and no crash.
+// These run under the sanitizers too.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -14,8 +14,8 @@
 namespace stringline {
 namespace {
 
-// Parses, elaborates if that worked, and renders, so that every part sees the text. Returns the
-// number of findings; there is at least one, or a plan.
+// Parses, elaborates if parsing succeeded, and renders, so that every part sees the text. Returns
+// the number of findings; expects a plan or at least a finding.
 int FindingsOf(const std::string& text) {
   const Source source("x.sched", text);
   Diagnostics diagnostics;
@@ -60,7 +60,8 @@ TEST(BadInput, SearchBlocksOfWhichBytesAreMissing) {
   const std::string whole =
       "schedule s(P, M) {\n  stages 2 * P on v;\n  rank r search {\n    minimize period;\n"
       "    within memory 8 * P - r;\n    prefer B, F, I, W;\n    pairs F & B costs s -> s + 3;\n"
-      "    costs F [1, 2, 2, 1], p2p 1, saved_for_I 1, stash s -> 1;\n    iterations 12;\n  }\n}";
+      "    costs F [1, 2, 2, 1], I 1, W 1, p2p 1, saved_for_I 1, stash s -> 1;\n    iterations "
+      "12;\n  }\n}";
   EXPECT_EQ(FindingsOf(whole), 0);
   for (size_t i = 0; i < whole.size(); ++i) {
     EXPECT_EQ(FindingsOf(whole.substr(0, i)), 1) << "cut after " << i;
@@ -106,7 +107,7 @@ std::string Repeated(const std::string& text, int times) {
   return out;
 }
 
-// The first line of the one finding about a schedule that holds this text in its rank block.
+// The first line of the single finding about a schedule with this text in its rank block.
 std::string FindingIn(const std::string& text) {
   const std::string rendered =
       Elaborated(absl::StrCat("schedule s(P, M) { stages P on line; rank r {\n", text, "\n} }"),
@@ -152,7 +153,7 @@ TEST(BadInput, LongButFlat) {
   EXPECT_EQ(FindingIn("let x = min(0" + Repeated(", 0", kLong) + ");"), "plan s P=1 M=1");
 }
 
-// Functions that call the one above them: deeper than any expression, and twice per function.
+// Functions that call the function above them: deeper than any expression, and twice per function.
 TEST(BadInput, CallsThatMultiply) {
   std::string chain = "let f0(x) = x; ";
   std::string tree = chain;
@@ -171,7 +172,7 @@ TEST(BadInput, CallsThatMultiply) {
 }
 
 TEST(BadInput, LoopsThatWouldNotEnd) {
-  // 20 million, and 100 for each F, I and W of the one microbatch.
+  // 20 million, and 100 for each F, I and W of the only microbatch.
   const std::string stopped = "error: elaboration is stopped here: more than 20000300 steps";
   EXPECT_EQ(FindingIn("repeat 1152921504606846976 { }"), "x.sched:2:8: " + stopped);
   EXPECT_EQ(FindingIn("repeat 9223372036854775807 { let x = 1; }"), "x.sched:2:8: " + stopped);
@@ -190,19 +191,19 @@ std::string Functions(int count, const std::string& body) {
 
 struct EndlessCase {
   std::string schedule;  // its statements
-  const char* finding;   // a part of the one finding
+  const char* finding;   // a part of the only finding
   const char* parameters = "P=2 M=8";
 };
 
-// Whatever would run for hours, or take more memory than there is, ends after so many steps, which
-// are counted: a second on any machine. The findings name what was counted.
+// Anything that would run for hours, or use up the memory, is stopped after a counted number of
+// steps: a second on any machine. The findings name the thing that was counted.
 TEST(BadInput, NothingRunsAway) {
   const char* const kSteps = "elaboration is stopped here: more than 200";
   const std::string on_line = "stages P on line; ";
   const std::string doubling = Functions(60, "@(x) + @(x)");
   const std::string wide = Repeated("x, ", 20'000);
   const EndlessCase cases[] = {
-      // Functions that call the one before them more than once
+      // Functions that call the function before them more than once
       {doubling + on_line + "let y = f60(1); rank r { }", kSteps},
       {doubling + on_line + "require f60(1) > 0 \"\"; rank r { }", kSteps},
       {doubling + "stages f60(1) on line; rank r { }", kSteps},
@@ -219,7 +220,7 @@ TEST(BadInput, NothingRunsAway) {
       {doubling + on_line + "rank r { unshard f60(0) }", kSteps},
       {doubling + on_line + "rank r timetable { at f60(0) : F r }", kSteps},
       {doubling + on_line + "rank r greedy { prefer B, F; hold at most f60(1) }", kSteps},
-      {doubling + on_line + "rank r greedy { prefer B, F; costs F s -> f60(s) }", kSteps},
+      {doubling + on_line + "rank r greedy { prefer B, F; costs F s -> f60(s), B 1 }", kSteps},
       {doubling + on_line + "rank r greedy { prefer B, F; costs p2p f60(1) }", kSteps},
       {doubling + on_line + "rank r search { within activations f60(1) }", kSteps},
       {doubling + on_line + "rank r search { pairs F & B costs s -> f60(s) }", kSteps},
@@ -255,7 +256,8 @@ TEST(BadInput, NothingRunsAway) {
        "slot 99000000 is more than 1008000 after slot 0"},
       {on_line + "rank r timetable { at r * 100 : F r; at 1000000 + r : I r; fill W }",
        "elaboration is stopped here: more than 20300000 steps", "P=1000 M=1"},
-      {on_line + "pad microbatches to 9000000; rank r { repeat 9000000 { F r; B r } }", kSteps},
+      {on_line + "pad microbatches to 4000000; rank r { repeat 4000000 { F r + 0; B r + 0 } }",
+       kSteps},
       {on_line + "pad microbatches to 2000000000; rank r { }",
        "2 stages and 2000000000 microbatches take at least 8000000000 actions"},
       // Stages, layers, schedules
@@ -273,6 +275,92 @@ TEST(BadInput, NothingRunsAway) {
     EXPECT_NE(answer.find(c.finding), std::string::npos) << text.substr(0, 100) << "\n"
                                                          << answer.substr(0, 300);
     EXPECT_EQ(answer.find("error: "), answer.rfind("error: ")) << answer.substr(0, 300);
+  }
+}
+
+// A text that grows with a number, and what it may be at most: that passes, and one more does not.
+struct ExactLimit {
+  std::string (*text)(int64_t size);
+  int64_t most;
+  const char* finding;  // of one more
+  const char* parameters = "P=1 M=1";
+  ElaborateLimits limits = {};
+};
+
+std::string InRank(const std::string& text) {
+  return absl::StrCat("schedule s(P, M) { stages P on line; rank r { ", text, " } }");
+}
+
+const ExactLimit kExactLimits[] = {
+    {[](int64_t n) {
+       return InRank("F " + Repeated("(", static_cast<int>(n)) + "0" +
+                     Repeated(")", static_cast<int>(n)));
+     },
+     198, "nested more than 200 deep here"},
+    {[](int64_t n) { return InRank("F " + Repeated("- ", static_cast<int>(n)) + "0"); }, 199,
+     "an expression is nested more than 200 deep here"},
+    {[](int64_t n) {
+       return absl::StrCat("schedule s(P, M) { stages P on line; split \"E",
+                           Repeated("(", static_cast<int>(n)), "t",
+                           Repeated(")", static_cast<int>(n)), "L\"; rank r { } }");
+     },
+     100, "groups are nested too deep here"},
+    {[](int64_t n) {
+       return absl::StrCat("schedule s(P, M) { stages P on line; split \"Et*", n,
+                           "L\"; rank r { } }");
+     },
+     (1 << 20) - 2, "the layout is longer than 1048576 items here"},
+    {[](int64_t n) {
+       std::string text = "schedule s0(P, M) { stages P on line; rank r { F r; B r } }\n";
+       for (int64_t i = 1; i <= n; ++i) {
+         absl::StrAppend(&text, "schedule s", i, "(P, M) = s", i - 1, "(P, M);\n");
+       }
+       return text;
+     },
+     99, "schedules are derived from each other more than 100 deep here"},
+    {[](int64_t n) { return InRank(absl::StrCat("F r; B r; repeat ", n, " { unshard r }")); },
+     8,
+     "more than 10 actions",
+     "P=1 M=1",
+     {.actions = 10}},
+    {[](int64_t n) {
+       return absl::StrCat("schedule s(P, M) { stages ", n, " * P on loop; rank r { } }");
+     },
+     3,
+     "stages for 2 ranks, more than 3 a rank",
+     "P=2 M=1",
+     {.stages_per_rank = 3}},
+    {[](int64_t n) {
+       return absl::StrCat("schedule s(P, M) { stages ", n, " on loop; rank r { } }");
+     },
+     8,
+     "more than 8",
+     "P=4 M=1",
+     {.ranks = 8}},
+    {[](int64_t n) {
+       return absl::StrCat(
+           "schedule s(P, M) { stages P on line; rank r greedy { prefer B, F; "
+           "costs F ",
+           n, ", B 2; } }");
+     },
+     1'000'000'000, "1000000000"},
+    {[](int64_t n) {
+       return absl::StrCat("schedule s(P, M) { stages P on line; ",
+                           Functions(static_cast<int>(n), "@(x)"), " let y = f", n,
+                           "(1); rank r { } }");
+     },
+     999, "calls are nested more than 1000 deep here"},
+};
+
+TEST(BadInput, LimitsThatAreMetExactlyAreKept) {
+  for (const ExactLimit& limit : kExactLimits) {
+    SCOPED_TRACE(limit.finding);
+    const auto answer = [&](int64_t size) {
+      return Elaborated(limit.text(size), ParametersOf(limit.parameters), limit.limits);
+    };
+    const std::string at_most = answer(limit.most), above = answer(limit.most + 1);
+    EXPECT_EQ(at_most.rfind("plan ", 0), 0u) << at_most.substr(0, 300);
+    EXPECT_NE(above.find(limit.finding), std::string::npos) << above.substr(0, 300);
   }
 }
 

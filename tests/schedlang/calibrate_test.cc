@@ -1,5 +1,5 @@
-// A calibrated simulation repeats the run: simulated runs exactly, and what noise does to them.
-#include "schedlang/sim/calibrate.h"
+// A calibrated simulation repeats the run: simulated runs exactly, and runs with noise nearly.
+#include "schedlang/costs/calibrate.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ Plan LibraryPlan(const std::string& name, CommLayout layout = CommLayout::kEdge)
   return Lower(*plan, layout);
 }
 
-// What the printed calibration means to whoever gives it to --costs.
+// The costs that --costs reads from the printed calibration.
 CostModel ReadBack(const Calibration& calibration, const Plan& plan) {
   const std::string path = absl::StrCat(testing::TempDir(), "/calibrated_", getpid(), ".yaml");
   std::ofstream(path) << Print(calibration, "a test");
@@ -122,19 +122,19 @@ TEST(Calibrate, NoiseIsMeasuredAndAveragedOut) {
               1, 0.1);
 }
 
-// What ran alone at a stage, and what the rest is made up to be.
+// Costs of a stage from the actions that ran alone there, and costs derived for the rest.
 TEST(CostsFrom, MakesUpWhatNeverRanAlone) {
   struct Row {
-    int64_t f, b, i, w, fb, shared_b;  // what was seen; 0: never
+    int64_t f, b, i, w, fb, shared_b;  // seen; 0: never
     std::array<int64_t, 4> want;       // F, B, I, W
   };
   const Row rows[] = {
       {10, 30, 18, 11, 0, 0, {10, 30, 18, 11}},  // nothing
       {10, 0, 18, 12, 0, 0, {10, 30, 18, 12}},   // B is I and W
       {10, 30, 0, 0, 0, 0, {10, 30, 15, 15}},    // I and W are halves of B
-      {10, 30, 0, 12, 0, 0, {10, 30, 18, 12}},   // I is what W leaves of B
-      {10, 30, 18, 0, 0, 0, {10, 30, 18, 12}},   // W is what I leaves of B
-      {0, 0, 0, 0, 40, 44, {20, 22, 11, 11}},    // F and B are halves of what they shared
+      {10, 30, 0, 12, 0, 0, {10, 30, 18, 12}},   // I = B - W
+      {10, 30, 18, 0, 0, 0, {10, 30, 18, 12}},   // W = B - I
+      {0, 0, 0, 0, 40, 44, {20, 22, 11, 11}},    // F and B are halves of their shared time
       {0, 0, 18, 12, 40, 44, {20, 30, 18, 12}},
   };
   for (const Row& row : rows) {

@@ -9,7 +9,7 @@ namespace stringline {
 namespace {
 
 struct Case {
-  const char* plan;      // not lowered, unless it says so
+  const char* plan;      // not lowered, unless the text says so
   const char* findings;  // as rendered; "" for none
   CheckOptions options = {};
 };
@@ -21,10 +21,27 @@ const Case kCases[] = {
      "    3 | rank 0: 0F0\n"
      "      |         ^~~  (P=1 M=1)\n"},
     {"plan x P=1 M=2\nstages 0\nrank 0: 0F0 0F0 0B0 0I1\n",
-     "x.plan:3:21: error: stage 0 on rank 0: microbatch 0 has its forward done twice "
+     "x.plan:3:13: error: stage 0 on rank 0: microbatch 0 has its forward done twice "
      "(and 1 more like this)\n"
      "    3 | rank 0: 0F0 0F0 0B0 0I1\n"
-     "      |                     ^~~  (P=1 M=2)\n"},
+     "      |             ^~~  (P=1 M=2)\n"
+     "note: it was done here before\n"
+     "    3 | rank 0: 0F0 0F0 0B0 0I1\n"
+     "      |         ^~~  (P=1 M=2)\n"},
+    {"plan x P=1 M=2\nstages 0\nrank 0: 0F0 0B0 0F1 0W0 0B1\n",
+     "x.plan:3:21: error: stage 0 on rank 0: microbatch 0 has its weight gradient done twice\n"
+     "    3 | rank 0: 0F0 0B0 0F1 0W0 0B1\n"
+     "      |                     ^~~  (P=1 M=2)\n"
+     "note: it was done here before\n"
+     "    3 | rank 0: 0F0 0B0 0F1 0W0 0B1\n"
+     "      |             ^~~  (P=1 M=2)\n"},
+    {"plan x P=1 M=2\nstages 0\nrank 0: 0F0 0I0 0W0 0I0 0F1 0B1\n",
+     "x.plan:3:21: error: stage 0 on rank 0: microbatch 0 has its input gradient done twice\n"
+     "    3 | rank 0: 0F0 0I0 0W0 0I0 0F1 0B1\n"
+     "      |                     ^~~  (P=1 M=2)\n"
+     "note: it was done here before\n"
+     "    3 | rank 0: 0F0 0I0 0W0 0I0 0F1 0B1\n"
+     "      |             ^~~  (P=1 M=2)\n"},
     {"plan x P=1 M=1\nstages 0\nrank 0: 0B0 0F0\n",
      "x.plan:3:9: error: rank 0 waits forever at 0B0 for the saved input of stage 0, microbatch 0\n"
      "    3 | rank 0: 0B0 0F0\n"
@@ -87,7 +104,7 @@ const Case kCases[] = {
      "    3 | rank 0: 0F0 0SEND_F0 1F0 1B0 0B0\n"
      "      |             ^~~~~~~~  (P=2 M=1)\n"
      "note: nothing on rank 0 gives it\n"},
-    // One communicator for both directions: each rank sends first.
+    // A communicator for both directions: each rank sends first.
     {"plan x P=2 M=2 lowered\npipe a M=1 stages 0 1\npipe b M=1 stages 1 0\n"
      "rank 0: a[0]F0 a[0]SEND_F0 b[1]RECV_F0 b[1]F0 b[1]B0 b[1]SEND_B0 a[0]RECV_B0 a[0]B0\n"
      "rank 1: b[0]F0 b[0]SEND_F0 a[1]RECV_F0 a[1]F0 a[1]B0 a[1]SEND_B0 b[0]RECV_B0 b[0]B0\n",
@@ -110,7 +127,7 @@ const Case kCases[] = {
      "rank 1: b[0]F0 b[0]SEND_F0 a[1]RECV_F0 a[1]F0 a[1]B0 a[1]SEND_B0 b[0]RECV_B0 b[0]B0\n",
      "",
      {.layout = CommLayout::kPair, .buffers = 1}},
-    // Hosts that wait for each other to connect.
+    // Hosts in a cycle, each of which waits for another to connect.
     {"plan x P=2 M=2 lowered\npipe a M=1 stages 0 1\npipe b M=1 stages 1 0\n"
      "rank 0: a[0]F0 a[0]SEND_F0 b[1]RECV_F0 b[1]F0 b[1]B0 b[1]SEND_B0 a[0]RECV_B0 a[0]B0\n"
      "rank 1: b[0]F0 b[0]SEND_F0 a[1]RECV_F0 a[1]F0 a[1]B0 a[1]SEND_B0 b[0]RECV_B0 b[0]B0\n",
@@ -127,7 +144,7 @@ const Case kCases[] = {
      "      |                ^~~~~~~~~~~  (P=2 M=2)\n"
      "note: connecting all communicators before the step avoids it\n",
      {.lazy = true}},
-    // Replicas that are reduced in two orders.
+    // Replicas that are reduced in different orders.
     {"plan x P=2 M=2\npipe a M=1 stages 0 1\npipe b M=1 stages 1 0\n"
      "rank 0: a[0]F0 b[1]F0 b[1]B0 b[1]REDUCE_GRAD a[0]B0 a[0]REDUCE_GRAD\n"
      "rank 1: b[0]F0 a[1]F0 a[1]B0 b[0]B0 b[0]REDUCE_GRAD a[1]REDUCE_GRAD\n",
@@ -139,7 +156,7 @@ const Case kCases[] = {
      "note: rank 1 waits at b[0]REDUCE_GRAD for rank 0, which holds a replica of the stage\n"
      "    5 | rank 1: b[0]F0 a[1]F0 a[1]B0 b[0]B0 b[0]REDUCE_GRAD a[1]REDUCE_GRAD\n"
      "      |                                     ^~~~~~~~~~~~~~~  (P=2 M=2)\n"},
-    // What rank 1 needs to come to a reduction is gathered behind it.
+    // Rank 1 gathers stage 1 behind the reduction that rank 1 has not come to.
     {"plan x P=2 M=2\npipe a M=1 stages 0 1\npipe b M=1 stages 1 0\n"
      "rank 0: a[0]F0 a[0]B0 a[0]REDUCE_GRAD b[1]UNSHARD b[1]F0 b[1]B0 b[1]REDUCE_GRAD\n"
      "rank 1: a[1]F0 a[1]B0 b[0]F0 b[0]B0 b[0]REDUCE_GRAD a[1]REDUCE_GRAD\n",
@@ -182,7 +199,7 @@ TEST(Check, SaysWhatIsWrongAndWhere) {
   }
 }
 
-// What one stage may do with one microbatch, and what is said of anything else.
+// Everything that a stage may do with a microbatch, and the findings for anything else.
 TEST(Check, AMicrobatchIsWholeWhenEveryPartIsDoneOnce) {
   const std::pair<const char*, const char*> rows[] = {
       {"0F0 0B0", ""},

@@ -1,21 +1,21 @@
 // Messages that share queues: by hand, and against the figures for torch's own orders.
-#include "schedlang/formats/comm_stream.h"
+#include "schedlang/torch/comm_stream.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "schedlang/check/check.h"
-#include "schedlang/formats/timed_lower.h"
-#include "schedlang/formats/torch_lower.h"
 #include "schedlang/lower/collectives.h"
+#include "schedlang/torch/timed_lower.h"
+#include "schedlang/torch/torch_lower.h"
 #include "tests/schedlang/elaborated.h"
 #include "tests/schedlang/plan_text.h"
 
 namespace stringline {
 namespace {
 
-// F = I = W = 20, B = 40, a message 1, for which it occupies its queues.
+// F = I = W = 20, B = 40, a message 1, during which the message occupies its queues.
 CostModel TwentyToOne(const Plan& plan) {
   const std::vector<int64_t> one(plan.stages.size(), 20), two(plan.stages.size(), 40);
   const std::vector<Hop> hops(plan.stages.size(), Hop{.transfer_ns = 1});
@@ -63,7 +63,7 @@ TEST(CommStreamTest, TorchsOrderCostsWhatTheLayoutMakesIt) {
   }
 }
 
-// The order by time ends whatever the messages share, and sharing costs it nothing much.
+// The order by time ends in any layout of queues, and sharing queues costs little time.
 TEST(CommStreamTest, TheOrderByTimeIsAsFastWithOneQueue) {
   for (const char* const schedule : {"1f1b", "gpipe", "interleaved", "interleaved_zb", "looped_bfs",
                                      "zb_h1", "zb_h2", "zb_v", "dualpipe_v", "kimi_k2"}) {
@@ -88,7 +88,8 @@ TEST(CommStreamTest, TheOrderByTimeIsAsFastWithOneQueue) {
   }
 }
 
-// Rank 0 posts the receive of the answer before it sends the question: with one queue, for ever.
+// Rank 0 posts the receive of the answer before the send of the question: a deadlock on a single
+// queue.
 constexpr const char* kEarlyReceive =
     "plan early P=2 M=2 lowered\n"
     "stages 0 1\n"
@@ -150,7 +151,7 @@ TEST(CommStreamTest, WaitsCanCostAndHang) {
   // Either is fine; together each keeps the other's receive from being posted.
   EXPECT_GT(TimeOf(plan, CommLayout::kEdge, {first}), 0);
   EXPECT_EQ(TimeOf(plan, CommLayout::kEdge, {first, second}), -1);
-  // Nor does a wait for a send that comes later ever end.
+  // A wait for a later send of the same list never ends either.
   EXPECT_EQ(TimeOf(plan, CommLayout::kEdge, {WaitFor(plan, 3, 1)}), -1);
 }
 

@@ -1,4 +1,4 @@
-#include "schedlang/sim/costs.h"
+#include "schedlang/costs/costs.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -35,7 +35,22 @@ const Bad kBad[] = {
     {"F=", "F: '' is not a time (a number of microseconds, or one with ns, us, ms or s)"},
     {"F=-1", "F: '-1' is not a time (a number of microseconds, or one with ns, us, ms or s)"},
     {"F=nan", "F: 'nan' is not a time (a number of microseconds, or one with ns, us, ms or s)"},
-    {"F=1e9", "F: '1e9' is not a time (a number of microseconds, or one with ns, us, ms or s)"},
+    {"F=1e9",
+     "F: '1e9' is not a time (a number of microseconds, or one with ns, us, ms or s); write "
+     "1000000000"},
+    {"F=2.5e3us",
+     "F: '2.5e3us' is not a time (a number of microseconds, or one with ns, us, ms or s); write "
+     "2500us"},
+    {"F=1_000ns",
+     "F: '1_000ns' is not a time (a number of microseconds, or one with ns, us, ms or s); write "
+     "1000ns"},
+    {"bandwidth=100Gb/s",
+     "bandwidth: '100Gb/s' is not a bandwidth (25GB/s); it counts bytes, and 100Gb/s are 12.5GB/s"},
+    {"bandwidth=400Gbps",
+     "bandwidth: '400Gbps' is not a bandwidth (25GB/s); it counts bytes, and 400Gbps are 50GB/s"},
+    {"bandwidth=25", "bandwidth: '25' is not a bandwidth (25GB/s)"},
+    {"jitter=5", "jitter: '5' has no unit: write 5%"},
+    {"slowdown=1", "slowdown: '1' has no unit: write 1%"},
     {"F=99999999999999", "F: '99999999999999' is longer than eleven days"},
     {"F=[1,2", "F: the list has no ']'"},
     {"F=[1]2", "expected ',' before '2'"},
@@ -55,7 +70,7 @@ TEST(Costs, BadTextIsOneError) {
 }
 
 std::string WriteFile(const std::string& text) {
-  // Tests run side by side, each in a process of its own.
+  // Tests run side by side, each in its own process.
   const auto path = std::filesystem::temp_directory_path() /
                     ("stringline_costs_" + std::to_string(getpid()) + ".yaml");
   std::ofstream(path) << text;
@@ -111,7 +126,7 @@ TEST(Costs, MessagesTakeBytesByBandwidth) {
   EXPECT_EQ(hop(ActionKind::kSendForward, 0).transfer_ns, 100'000);
   EXPECT_EQ(hop(ActionKind::kSendForward, 1).latency_ns, 5000);
   EXPECT_EQ(hop(ActionKind::kSendForward, 1).transfer_ns, 2'000'000);
-  // The gradient of what stage 1 sent comes back from stage 2.
+  // The gradient for the activation that stage 1 sent comes back from stage 2.
   EXPECT_EQ(hop(ActionKind::kSendBackward, 2).transfer_ns, 2'000'000);
   EXPECT_EQ(hop(ActionKind::kSendBackward, 3).transfer_ns, 300'000);
   EXPECT_EQ(ResolveCosts(*ParseCosts("F=1,B=1,bandwidth=1GB/s"), plan).status().message(),
@@ -151,7 +166,7 @@ TEST(Costs, WhatLiesBehindTheLayersIsPaidOnce) {
   EXPECT_EQ(with->input_gradient[0], without->input_gradient[0] + 20'000);
   EXPECT_EQ(with->weight_gradient[0], without->weight_gradient[0] + 40'000);
   EXPECT_EQ(with->backward[0], without->backward[0] + 60'000);
-  // Nothing hides behind it: B.post comes before the first all-to-all, the others after the last.
+  // Nothing hides behind them: B.post precedes the first all-to-all, the others follow the last.
   const auto pair = absl::MakeConstSpan(plan.actions).subspan(1, 2);
   EXPECT_EQ(GroupCost(*with, pair), GroupCost(*without, pair) + 70'000);
 }
@@ -172,7 +187,7 @@ TEST(Costs, ResolveGivesEveryStageItsCosts) {
             "the schedule performs 1I0, but there is no cost for I");
 }
 
-// What nobody gave is the usual, or is asked for; it never is nothing.
+// A cost that is not given has its usual value, or is asked for; no cost is silently zero.
 TEST(Costs, NothingIsFreeByAccident) {
   const Plan plan =
       PlanFromText("plan x P=1 M=3\nstages 0\nrank 0: 0F0 0F1&0B0 0F2&0I1 0W1 0I2 0W2\n");
@@ -216,7 +231,7 @@ TEST(Costs, NothingIsFreeByAccident) {
   for (const Case& c : cases) {
     EXPECT_EQ(resolved(c.costs).status().message(), c.message) << c.costs;
   }
-  // What is said to be nothing is nothing.
+  // A cost given as zero is zero.
   EXPECT_EQ(resolved("F.attn=10,B.attn=10,W.attn=0")->weight_gradient[0], 0);
 }
 
@@ -253,6 +268,49 @@ TEST(Costs, WorkOfAModelIsDividedOverItsStages) {
             "F: a list gives costs of stages; with 'work: model' there is one value, of the model");
 }
 
+// Pipes share nothing with each other: each has the whole model, and a rank has its stages of each.
+TEST(Costs, WorkIsDividedInEveryPipe) {
+  const std::string pipes = "plan x P=2 M=2\npipe a M=1 stages 0 1 1\npipe b M=1 stages 1 0 0\n";
+  const std::string ranks =
+      "rank 0: a[0]F0 b[1]F0 b[2]F0 b[2]B0 b[1]B0 a[0]B0\n"
+      "rank 1: b[0]F0 a[1]F0 a[2]F0 a[2]B0 a[1]B0 b[0]B0\n";
+  const Plan even = PlanFromText(pipes + ranks);
+  const Plan uneven = PlanFromText(pipes + "split layers 1 2 5\n" + ranks);
+  const Plan laid_out = PlanFromText(pipes + "split layout E tt tL\n" + ranks);
+  using Shares = std::vector<double>;
+  EXPECT_EQ(WorkShares(even, WorkScope::kStage), Shares(6, 1));
+  EXPECT_EQ(WorkShares(uneven, WorkScope::kStage), Shares(6, 1));
+  const double third = 1.0 / 3;
+  EXPECT_EQ(WorkShares(even, WorkScope::kModel), Shares(6, third));
+  EXPECT_EQ(WorkShares(even, WorkScope::kRank), (Shares{1, 0.5, 0.5, 1, 0.5, 0.5}));
+  EXPECT_EQ(WorkShares(uneven, WorkScope::kModel),
+            (Shares{0.125, 0.25, 0.625, 0.125, 0.25, 0.625}));
+  EXPECT_EQ(WorkShares(uneven, WorkScope::kRank),
+            (Shares{1, 2.0 / 7, 5.0 / 7, 1, 2.0 / 7, 5.0 / 7}));
+  // A stage without layers has no work, and a rank of such stages has none either.
+  EXPECT_EQ(WorkShares(laid_out, WorkScope::kModel),
+            (Shares{0, 2 * third, third, 0, 2 * third, third}));
+  EXPECT_EQ(WorkShares(laid_out, WorkScope::kRank),
+            (Shares{0, 2 * third, third, 0, 2 * third, third}));
+  EXPECT_EQ(StagesOfModel(even), 3);
+  EXPECT_EQ(StagesOfModel(PlanFromText("plan x P=1 M=1\nstages 0 0\nrank 0: 0F0 1F0 1B0 0B0\n")),
+            2);
+  // The first stages have a layer more; every layer is in a single stage of each pipe.
+  constexpr int64_t kLaidOut[] = {0, 2, 1};
+  for (int64_t layers = 0; layers <= 10; ++layers) {
+    int64_t sum = 0;
+    for (int s = 0; s < 6; ++s) {
+      const int64_t own = LayersOfStage(even, StageId(s), layers);
+      EXPECT_EQ(own, (layers + 2 - s % 3) / 3) << layers << " layers, stage " << s;
+      sum += own;
+      EXPECT_EQ(LayersOfStage(uneven, StageId(s), layers), s % 3 == 2 ? 5 : s % 3 + 1);
+      EXPECT_EQ(LayersOfStage(laid_out, StageId(s), layers), kLaidOut[s % 3]);
+    }
+    EXPECT_EQ(sum, 2 * layers);
+  }
+  EXPECT_FALSE(LayersBySplit(even, StageId(0)).has_value());
+}
+
 TEST(Costs, AGroupCostsItsPartsUnlessItIsAForwardAndABackward) {
   const Plan plan = PlanFromText("plan x P=1 M=2\nstages 0\nrank 0: 0F0 0F1&0B0 0I1 0W1\n");
   const auto group = [&](size_t i, size_t n) {
@@ -284,7 +342,7 @@ TEST(Costs, StagesThatRecomputeDoTheirForwardAgain) {
   const Action other[] = {{.kind = ActionKind::kForward, .stage = StageId(1)},
                           {.kind = ActionKind::kBackward, .joined = true, .stage = StageId(0)}};
   EXPECT_EQ(GroupCost(*costs, other), 25'000);
-  // It keeps what entered it. I makes the rest again, and leaves W its part.
+  // The rank keeps the layer's input. I recomputes the rest, and leaves W its part.
   EXPECT_EQ(costs->memory[0][MemoryClass::kSavedForInput], 40);
   EXPECT_EQ(costs->memory[1][MemoryClass::kSavedForInput], 3);
   EXPECT_EQ(costs->memory[1][MemoryClass::kSavedForWeight], 0);

@@ -1,4 +1,4 @@
-// Which microbatch an action means: the elaborator against a model that follows the words of the
+// The microbatch of each action: the elaborator against a model that follows the words of the
 // language literally, with sets and scans from 0, on random rank blocks.
 #include "schedlang/elaborate/counters.h"
 
@@ -18,7 +18,7 @@
 namespace stringline {
 namespace {
 
-constexpr int kStages = 3;  // all on one rank
+constexpr int kStages = 3;  // all on a single rank
 constexpr int kMicrobatches = 4;
 
 struct Part {
@@ -32,7 +32,7 @@ class Model {
  public:
   explicit Model(int padded) : padded_(padded) {}
 
-  // What the groups elaborate to, or the slug of the first finding.
+  // The groups' elaborated order, or the slug of the first finding.
   std::string Answer(const std::vector<Group>& groups) {
     std::string plan = "rank 0:";
     for (const Group& group : groups) {

@@ -1,21 +1,25 @@
-// What copies of a pipeline do together: times against numbers by hand, properties of the formulas,
-// what is shared out, and timelines by hand.
-#include "schedlang/sim/data_parallel.h"
+// Copies of a pipeline: collective times against numbers by hand, properties of the formulas,
+// sharding, and timelines by hand.
+#include "schedlang/costs/data_parallel.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <random>
+#include <set>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "schedlang/costs/costs.h"
 #include "schedlang/lower/collectives.h"
 #include "schedlang/lower/lower.h"
-#include "schedlang/sim/collective_waits.h"
-#include "schedlang/sim/costs.h"
-#include "schedlang/sim/memory_curve.h"
+#include "schedlang/report/collective_waits.h"
+#include "schedlang/report/memory_curve.h"
 #include "schedlang/sim/simulate.h"
 #include "tests/schedlang/plan_text.h"
 
@@ -26,7 +30,7 @@ Plan TwoRanks() {
   return PlanFromText("plan x P=2 M=1\nstages 0 1\nrank 0: 0F0 0B0\nrank 1: 1F0 1B0\n");
 }
 
-// One byte a nanosecond inside a node of four ranks, a tenth of that between nodes.
+// A byte per nanosecond inside a node of four ranks, a tenth of this rate between nodes.
 MeshLinks TwoSpeeds() {
   return {.between = {100, 100'000'000}, .inside = {10, 1'000'000'000}, .node_ranks = 4};
 }
@@ -54,7 +58,7 @@ TEST(DataParallel, ARingPassesSharesOn) {
   EXPECT_DOUBLE_EQ(RingNs(8'000'000'000, 1, 4, {1000, 1'000'000'000}), 3 * (1000 + 2e9));
   EXPECT_DOUBLE_EQ(RingNs(8'000'000'000, 5, 4, {1000, 1'000'000'000}), 3 * (5000 + 2e9));
   EXPECT_DOUBLE_EQ(RingNs(4096, 1, 1, {1000, 1}), 0);       // nobody to pass anything on to
-  EXPECT_DOUBLE_EQ(RingNs(4096, 2, 3, {7, 0}), 2 * 2 * 7);  // bytes that take no time
+  EXPECT_DOUBLE_EQ(RingNs(4096, 2, 3, {7, 0}), 2 * 2 * 7);  // free bytes
 }
 
 // A node holds two copies of two ranks. 4000 bytes of gradients are four buckets, and 2000 of
@@ -72,7 +76,7 @@ TEST(DataParallel, SharesStayInsideANodeAndReplicasCross) {
   EXPECT_EQ(optimizer.reduce_ns, all_reduce_ns);
   EXPECT_EQ(optimizer.update_ns, gather_ns);
   EXPECT_EQ(optimizer.gather_ns, 0);
-  // Scattered in the node, then half of it summed with the other one.
+  // Scattered in the node, then half of the sum is reduced with the other node.
   const int64_t both_ns = (4 * 10 + 2000) + 2 * (4 * 100 + 10'000);
   const CollectiveTimes gradients = TimesOn(plan, mesh, Sharding::kGradients, 1000);
   EXPECT_EQ(gradients.reduce_ns, both_ns);
@@ -83,8 +87,8 @@ TEST(DataParallel, SharesStayInsideANodeAndReplicasCross) {
   EXPECT_EQ(parameters.update_ns, 0);
 }
 
-// Of 1000 parameters 400 are of experts, which two expert coordinates share out. What is alike
-// everywhere is summed over four copies, an expert over the two that have it; all cross nodes.
+// 400 of 1000 parameters are of experts, sharded over two expert coordinates. Dense parameters are
+// summed over four copies, an expert over its two copies; all cross nodes.
 TEST(DataParallel, ExpertsAreSummedOverTheirOwnCopies) {
   const CollectiveTimes times =
       TimesOn(TwoRanks(), Mesh(/*data=*/2, /*expert=*/2, /*shard=*/2), Sharding::kNone, 1000, 400);
@@ -96,7 +100,7 @@ TEST(DataParallel, PipesHoldCopiesToo) {
   const Plan plan = PlanFromText(
       "plan x P=2 M=2\npipe a M=1 stages 0 1\npipe b M=1 stages 1 0\n"
       "rank 0: a[0]F0 b[1]F0 b[1]B0 a[0]B0\nrank 1: b[0]F0 a[1]F0 a[1]B0 b[0]B0\n");
-  // Both ranks of one node.
+  // Both ranks are on the same node.
   EXPECT_EQ(TimesOn(plan, Mesh(1, 1, 1), Sharding::kNone, 1000).reduce_ns, 2 * (4 * 10 + 2000));
   EXPECT_EQ(CopiesOf(plan, StageId(0), Mesh(3, 1, 3)), 6);
   EXPECT_EQ(CopiesOf(TwoRanks(), StageId(0), Mesh(3, 2, 3)), 6);
@@ -105,21 +109,185 @@ TEST(DataParallel, PipesHoldCopiesToo) {
 TEST(DataParallel, TensorParallelRanksFillNodes) {
   ModelShape mesh = Mesh(/*data=*/2, 1, 2);
   EXPECT_EQ(TimesOn(TwoRanks(), mesh, Sharding::kNone, 1000).reduce_ns, 2 * (4 * 10 + 2000));
-  EXPECT_TRUE(ShareNode(TwoRanks(), RankId(0), RankId(1), mesh, 4));
+  EXPECT_FALSE(NodesApart(TwoRanks(), RankId(0), RankId(1), mesh, 4));
   mesh.tensor = 2;
   EXPECT_EQ(TimesOn(TwoRanks(), mesh, Sharding::kNone, 1000).reduce_ns, 2 * (4 * 100 + 20'000));
-  EXPECT_TRUE(ShareNode(TwoRanks(), RankId(0), RankId(1), mesh, 4));
+  EXPECT_FALSE(NodesApart(TwoRanks(), RankId(0), RankId(1), mesh, 4));
   mesh.tensor = 4;
-  EXPECT_FALSE(ShareNode(TwoRanks(), RankId(0), RankId(1), mesh, 4));
+  EXPECT_TRUE(NodesApart(TwoRanks(), RankId(0), RankId(1), mesh, 4));
 }
 
-// Ranks 2 and 3 of the second copy of three are on two nodes, those of the first on one.
+// Ranks 0 and 1 share a node in the first copy; in the second, global ranks 3 to 5, they do not.
 TEST(DataParallel, AMessageIsAsSlowAsOnTheSlowestCopy) {
   const Plan plan = PlanFromText(
       "plan x P=3 M=1\nstages 0 1 2\nrank 0: 0F0 0B0\nrank 1: 1F0 1B0\nrank 2: 2F0 2B0\n");
-  EXPECT_TRUE(ShareNode(plan, RankId(0), RankId(1), Mesh(1, 1, 1), 4));
-  EXPECT_FALSE(ShareNode(plan, RankId(0), RankId(1), Mesh(2, 1, 2), 4));
-  EXPECT_TRUE(ShareNode(plan, RankId(1), RankId(2), Mesh(2, 1, 2), 4));
+  EXPECT_FALSE(NodesApart(plan, RankId(0), RankId(1), Mesh(1, 1, 1), 4));
+  EXPECT_TRUE(NodesApart(plan, RankId(0), RankId(1), Mesh(2, 1, 2), 4));
+  EXPECT_FALSE(NodesApart(plan, RankId(1), RankId(2), Mesh(2, 1, 2), 4));
+}
+
+// The slots on nodes of the tensor-parallel ranks at a place, by coordinate and rank of the
+// pipeline: written a second time, place by place.
+struct MeshSlots {
+  const Plan& plan;
+  const ModelShape& mesh;
+  int64_t node_ranks;
+
+  int64_t NodeOf(int64_t data, int64_t expert, int64_t rank, int64_t place) const {
+    const int64_t coordinate = data * mesh.expert + expert;
+    return (coordinate * plan.ranks() * mesh.tensor + rank * mesh.tensor + place) / node_ranks;
+  }
+};
+
+struct RingGroup {
+  int64_t ranks = 0;      // in the group
+  bool on_nodes = false;  // on more than one node
+};
+
+// All groups of ranks for which `key(data, expert, holder)` is the same.
+template <typename Key>
+RingGroup GroupsBy(const MeshSlots& slots, const std::set<int32_t>& holders, Key key) {
+  std::map<std::vector<int64_t>, std::vector<int64_t>> nodes;  // of a group's ranks
+  for (int64_t d = 0; d < slots.mesh.copies; ++d) {
+    for (int64_t x = 0; x < slots.mesh.expert; ++x) {
+      for (const int32_t holder : holders) {
+        for (int64_t place = 0; place < slots.mesh.tensor; ++place) {
+          std::vector<int64_t> group = key(d, x, holder);
+          group.push_back(place);
+          nodes[group].push_back(slots.NodeOf(d, x, holder, place));
+        }
+      }
+    }
+  }
+  RingGroup all;
+  for (const auto& [group, of_ranks] : nodes) {
+    all.ranks = static_cast<int64_t>(of_ranks.size());
+    const std::set<int64_t> different(of_ranks.begin(), of_ranks.end());
+    all.on_nodes = all.on_nodes || different.size() > 1;
+  }
+  return all;
+}
+
+CollectiveTimes TimesOfGroups(const Plan& plan, int stage, const ModelShape& mesh,
+                              Sharding sharding, const StageFormula& part, const MeshLinks& links) {
+  const int parts =
+      plan.pipes.empty() ? static_cast<int>(plan.stages.size()) : plan.pipes[0].stages;
+  std::set<int32_t> holders;
+  for (int s = 0; s < static_cast<int>(plan.stages.size()); ++s) {
+    if (s % parts == stage % parts) holders.insert(plan.stages[s].rank.value);
+  }
+  const MeshSlots slots = {plan, mesh, links.node_ranks > 0 ? links.node_ranks : 1};
+  const int64_t share = mesh.shard;
+  const auto ring_ns = [&](double bytes, double calls, const RingGroup& group) {
+    const bool crosses = links.node_ranks == 0 || group.on_nodes;
+    const RingLink& link = crosses ? links.between : links.inside;
+    const auto n = static_cast<double>(group.ranks);
+    const double rate = static_cast<double>(link.bandwidth) / 1e9;
+    return (n - 1) * (calls * static_cast<double>(link.latency_ns) + bytes / n / rate);
+  };
+  using Key = std::vector<int64_t>;
+  const RingGroup shares = GroupsBy(slots, holders, [&](int64_t d, int64_t x, int64_t holder) {
+    return Key{d / share, x, holder};
+  });
+  double gather_ns = 0, reduce_ns = 0;
+  for (const bool experts : {false, true}) {
+    const int64_t parameters =
+        experts ? part.expert_parameters : part.parameters - part.expert_parameters;
+    const double calls =
+        std::ceil(4.0 * static_cast<double>(parameters) / static_cast<double>(mesh.bucket));
+    const auto bytes = static_cast<double>(4 * parameters);
+    const RingGroup all =
+        GroupsBy(slots, holders, [&](int64_t, int64_t x, int64_t) { return Key{experts ? x : 0}; });
+    const RingGroup replicas = GroupsBy(slots, holders, [&](int64_t d, int64_t x, int64_t) {
+      return Key{d % share, experts ? x : 0};
+    });
+    gather_ns += ring_ns(static_cast<double>(parameters * mesh.bytes), calls, shares);
+    if (sharding == Sharding::kNone || sharding == Sharding::kOptimizer) {
+      reduce_ns += 2 * ring_ns(bytes, calls, all);
+    } else {
+      reduce_ns += ring_ns(bytes, calls, shares) +
+                   2 * ring_ns(bytes / static_cast<double>(share), calls, replicas);
+    }
+  }
+  const auto rounded = [](double ns) { return std::llround(ns); };
+  if (sharding == Sharding::kNone) return {0, rounded(reduce_ns), 0};
+  if (sharding == Sharding::kParameters) return {rounded(gather_ns), rounded(reduce_ns), 0};
+  return {0, rounded(reduce_ns), rounded(gather_ns)};
+}
+
+// Plans with and without pipes; meshes that fill small nodes unevenly, so that some replicas of a
+// share, or of an expert, are on the same node and others are not.
+TEST(DataParallel, TimesAreThoseOfGroupsThatAreLaidOutOneByOne) {
+  const Plan plans[] = {
+      TwoRanks(),
+      PlanFromText("plan x P=3 M=1\nstages 0 1 2\nrank 0: 0F0 0B0\nrank 1: 1F0 1B0\n"
+                   "rank 2: 2F0 2B0\n"),
+      PlanFromText("plan x P=2 M=1\nstages 0 1 1 0\nrank 0: 0F0 3F0 3B0 0B0\n"
+                   "rank 1: 1F0 2F0 2B0 1B0\n"),
+      PlanFromText("plan x P=3 M=2\npipe a M=1 stages 0 1 2\npipe b M=1 stages 2 1 0\n"
+                   "rank 0: a[0]F0 b[2]F0 b[2]B0 a[0]B0\nrank 1: a[1]F0 b[1]F0 b[1]B0 a[1]B0\n"
+                   "rank 2: b[0]F0 a[2]F0 a[2]B0 b[0]B0\n")};
+  std::set<std::vector<bool>> seen;  // times that differ from those of a single large node
+  for (uint64_t seed = 1; seed <= 4000; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    std::mt19937_64 random(seed);
+    const auto draw = [&](int64_t least, int64_t most) {
+      return std::uniform_int_distribution<int64_t>(least, most)(random);
+    };
+    const Plan& plan = plans[draw(0, 3)];
+    const int64_t shard = draw(1, 4);
+    ModelShape mesh = Mesh(shard * draw(1, 4), draw(1, 4), shard, draw(100, 100'000));
+    mesh.tensor = draw(1, 3);
+    mesh.bytes = 2 * draw(1, 2);
+    MeshLinks links = TwoSpeeds();
+    links.node_ranks = draw(0, 2) == 0 ? draw(0, 60) : draw(1, 12);
+    StageFormula part;
+    part.parameters = shard * draw(1, 100'000);  // whole bytes for every share
+    part.expert_parameters = draw(0, 2) == 0 ? 0 : shard * draw(0, part.parameters / shard);
+    const int stage = static_cast<int>(draw(0, static_cast<int64_t>(plan.stages.size()) - 1));
+    const auto sharding = static_cast<Sharding>(draw(0, 3));
+    const CollectiveTimes slow = TimesOfGroups(plan, stage, mesh, sharding, part, links);
+    const CollectiveTimes times =
+        TimesOfCollectives(plan, StageId(stage), mesh, sharding, part, links);
+    ASSERT_NEAR(times.gather_ns, slow.gather_ns, 1);
+    ASSERT_NEAR(times.reduce_ns, slow.reduce_ns, 1);
+    ASSERT_NEAR(times.update_ns, slow.update_ns, 1);
+    links.node_ranks = 1'000'000;
+    const CollectiveTimes near = TimesOfGroups(plan, stage, mesh, sharding, part, links);
+    seen.insert({sharding >= Sharding::kGradients, slow.gather_ns > near.gather_ns,
+                 slow.reduce_ns > near.reduce_ns, slow.update_ns > near.update_ns});
+  }
+  EXPECT_GE(seen.size(), 6u);
+}
+
+// Messages of two ranks, too: nodes as they are, and every place of tensor-parallel ranks.
+TEST(DataParallel, AMessageCrossesWhereAnyCopyAtAnyPlaceDoes) {
+  const Plan plan = PlanFromText(
+      "plan x P=4 M=1\nstages 0 1 2 3\nrank 0: 0F0 0B0\nrank 1: 1F0 1B0\nrank 2: 2F0 2B0\n"
+      "rank 3: 3F0 3B0\n");
+  constexpr std::pair<int, int> kPairs[] = {{0, 1}, {1, 0}, {1, 2}, {3, 2}, {0, 3}, {3, 0}};
+  for (const int64_t data : {1, 2, 3}) {
+    for (const int64_t expert : {1, 2}) {
+      for (const int64_t tensor : {1, 2, 3, 5}) {
+        for (const int64_t node_ranks : {1, 2, 3, 4, 5, 6, 8, 16, 30, 1000}) {
+          SCOPED_TRACE(absl::StrCat(data, " x ", expert, " x ", tensor, ", nodes of ", node_ranks));
+          ModelShape mesh = Mesh(data, expert, 1);
+          mesh.tensor = tensor;
+          const MeshSlots slots = {plan, mesh, node_ranks};
+          for (const auto& [a, b] : kPairs) {
+            bool crosses = false;
+            for (int64_t k = 0; k < data * expert * tensor; ++k) {
+              const int64_t d = k / tensor / expert, x = k / tensor % expert, place = k % tensor;
+              crosses = crosses || slots.NodeOf(d, x, a, place) != slots.NodeOf(d, x, b, place);
+            }
+            const auto apart = NodesApart(plan, RankId(a), RankId(b), mesh, node_ranks);
+            ASSERT_EQ(apart.has_value(), crosses) << "ranks " << a << " and " << b;
+            EXPECT_TRUE(!apart || (apart->first < apart->second) == (a < b));
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(DataParallel, NothingIsFasterForSmallerBucketsOrSlowerLinks) {
@@ -147,7 +315,7 @@ TEST(DataParallel, NothingIsFasterForSmallerBucketsOrSlowerLinks) {
     EXPECT_LE(least.gather_ns, times.gather_ns);
     EXPECT_LE(times.reduce_ns, most.reduce_ns);
     EXPECT_LE(times.gather_ns, most.gather_ns);
-    // An all-reduce moves what a reduce-scatter and a gather of the sums move.
+    // An all-reduce moves as many bytes as a reduce-scatter and a gather of the sums.
     ModelShape whole = mesh;
     whole.shard = whole.copies;
     whole.expert = 1;
@@ -160,7 +328,7 @@ TEST(DataParallel, NothingIsFasterForSmallerBucketsOrSlowerLinks) {
 absl::StatusOr<CostModel> ResolveFile(const std::string& text, const Plan& plan) {
   const std::string path = absl::StrCat(testing::TempDir(), "/copies_", getpid(), ".yaml");
   std::ofstream(path) << "hardware: " STRINGLINE_SOURCE_DIR
-                         "/schedlang/sim/hardware/h100.yaml\n"
+                         "/schedlang/costs/hardware/h100.yaml\n"
                          "model: {kind: moe, layers: 4, width: 64, heads: 4, context: 32,\n"
                          "  experts: 8, top_k: 2, expert_hidden: 32}\n"
                       << text;
@@ -169,7 +337,28 @@ absl::StatusOr<CostModel> ResolveFile(const std::string& text, const Plan& plan)
   return spec.ok() ? ResolveCosts(*spec, plan) : spec.status();
 }
 
-// A bf16 parameter takes 2 bytes, its gradient 4, and the optimizer 12 for it.
+// Nodes of eight ranks hold a single rank of the pipeline: no two of their messages share a link.
+// Nodes of sixteen hold two, whose messages to the next node share a link.
+TEST(DataParallel, LinksAreThoseOfNodesWithTheirTensorParallelRanks) {
+  const Plan plan = PlanFromText(
+      "plan x P=4 M=2\npipe a M=1 stages 0 2\npipe b M=1 stages 1 3\nrank 0: a[0]F0 a[0]B0\n"
+      "rank 1: b[0]F0 b[0]B0\nrank 2: a[1]F0 a[1]B0\nrank 3: b[1]F0 b[1]B0\n");
+  const auto links = [&](int node_ranks) {
+    const auto costs = ResolveFile(
+        absl::StrCat("mesh: {tensor: 8}\nnode: {ranks: ", node_ranks, ", sharing: 1}\n"), plan);
+    EXPECT_TRUE(costs.ok()) << costs.status();
+    return std::vector<int32_t>{costs->activation_hops[0].link, costs->activation_hops[2].link,
+                                costs->gradient_hops[1].link, costs->gradient_hops[3].link};
+  };
+  const std::vector<int32_t> apart = links(8), shared = links(16);
+  EXPECT_EQ(std::set<int32_t>(apart.begin(), apart.end()).size(), 4u);
+  EXPECT_EQ(shared[0], shared[1]);
+  EXPECT_EQ(shared[2], shared[3]);
+  EXPECT_NE(shared[0], shared[2]);
+  EXPECT_EQ(links(32), std::vector<int32_t>(4, -1));
+}
+
+// A bf16 parameter takes 2 bytes, its gradient 4, and its optimizer state 12.
 TEST(DataParallel, EachShardingSharesOutOneThingMore) {
   const Plan plan = TwoRanks();
   const auto whole = ResolveFile("", plan);
@@ -276,8 +465,8 @@ TEST(DataParallel, OfAStageAloneAllIsExposed) {
   EXPECT_EQ(EndOf(timeline) - EndOf(*without), wait.gather_wait_ns + wait.reduce_wait_ns);
 }
 
-// Rank 1 has gathered long before the activation comes: it does not wait for that. What it reduces,
-// it has reduced before rank 0 has, so only rank 0's reduction makes the step longer.
+// Rank 1 has gathered long before the activation comes, and does not wait for the gather. Its
+// reduction ends before rank 0's, so only rank 0's reduction makes the step longer.
 TEST(DataParallel, ARankWaitsOnlyForWhatComesLast) {
   const Plan plan = PlanFromText("plan x P=2 M=1\nstages 0 1\nrank 0: 0F0 0B0\nrank 1: 1F0 1B0\n");
   const CostModel costs = CostsOf("F=10ns,B=20ns,p2p=0,unshard=15ns,reduce=7ns", plan);
@@ -292,8 +481,8 @@ TEST(DataParallel, ARankWaitsOnlyForWhatComesLast) {
   EXPECT_EQ(EndOf(timeline), 15 + 60 + 7);
 }
 
-// Three stages on one rank: two are there at once, so the next one comes while the rank works on
-// the one before it. Only the first gather and the last reduction are waited for.
+// Three stages on a rank: two are resident at once, so a gather overlaps the work on the stage
+// before. The rank waits only for the first gather and the last reduction.
 TEST(DataParallel, GathersGoOneStageAhead) {
   const Plan plan = PlanFromText("plan x P=1 M=1\nstages 0 0 0\nrank 0: 0F0 1F0 2F0 2B0 1B0 0B0\n");
   const CostModel costs = CostsOf("F=10ns,B=20ns,unshard=8ns,reduce=7ns", plan);
@@ -327,7 +516,7 @@ TEST(DataParallel, GradientsAreWholeUntilTheyAreReduced) {
   EXPECT_EQ(SizesOfCosts(lowered, costs.memory)[0].resident, 400);
 }
 
-// A schedule that gathers says when; that it does not reduce is not said by that.
+// A schedule may place gathers but leave out reductions: lowering adds only the reductions.
 TEST(DataParallel, LoweringAddsWhatTheScheduleLeavesOut) {
   const Plan gathers = PlanFromText(
       "plan x P=1 M=1\nstages 0 0\nrank 0: 0UNSHARD 1UNSHARD 0F0 1F0 1B0 0B0 0RESHARD "

@@ -14,12 +14,12 @@ namespace stringline {
 namespace {
 
 struct ElaborateCase {
-  const char* body;  // of the rank block, or of the schedule
+  const char* body;  // the rank block's, or the schedule's
   const char* parameters;
   const char* expected;  // the plan without its header, or the rendered findings
 };
 
-// The text without the line that says which plan it is.
+// The text without its first line, the plan's header.
 std::string WithoutHeader(const std::string& text) {
   return text.rfind("plan ", 0) == 0 ? text.substr(text.find('\n') + 1) : text;
 }
@@ -39,7 +39,7 @@ std::string ElaborateSchedule(const ElaborateCase& c) {
 }
 
 const ElaborateCase kRanks[] = {
-    // Which microbatch: F counts for itself, B and I share, W follows I
+    // Microbatches: F counts for itself, B and I share a counter, W follows I
     {"F r; F r @ 3; F r; F r; B r; I r; B r @ 3; W r; B r", "P=1 M=4",
      "stages 0 0\n"
      "rank 0: 0F0 0F3 0F1 0F2 0B0 0I1 0B3 0W1 0B2\n"},
@@ -58,7 +58,7 @@ const ElaborateCase kRanks[] = {
     {"I 0 @ 2; I 0; W; W", "P=1 M=3",
      "stages 0 0\n"
      "rank 0: 0I2 0I0 0W2 0W0\n"},
-    // Groups: numbered left to right; a W is there after the whole group
+    // Groups: numbered left to right; W finds an I of an earlier group
     {"F 0 & F 0; F 1 & B 1 & I 1; W & F 1", "P=1 M=2",
      "stages 0 0\n"
      "rank 0: 0F0&0F1 1F0&1B0&1I1 1W1&1F1\n"},
@@ -269,7 +269,7 @@ const ElaborateCase kSchedules[] = {
      "} }\n"
      "      |                                                                                  ^~~ "
      " (rank 0, iteration 1, P=1 M=2 V=2 G=3)\n"},
-    // What is meant instead
+    // Hints at the meant word
     {"stages P on zigzag; rank r { }", "P=1 M=1",
      "x.sched:2:13: error: there is no layout 'zigzag'; there are line, loop, v, wave\n"
      "    2 | stages P on zigzag; rank r { }\n"
@@ -340,7 +340,7 @@ TEST(Elaborate, ParametersAreInTheOrderDeclared) {
             "plan s P=2 M=3 V=-1 G=1\nstages 0 1\nrank 0:\nrank 1:\n");
 }
 
-// What a plan knows about where its actions come from.
+// The origins of a plan's actions: spans in the source and iterations.
 TEST(Elaborate, ActionsBearTheirPlacesAndIterations) {
   const Source source("x.sched",
                       "schedule s(P, M) { stages P on line; rank r { order f { F r @ 0; F r @ 1 }\n"
@@ -381,10 +381,12 @@ TEST(Elaborate, StopsAtItsLimits) {
             "x.sched:1:83: error: elaboration is stopped here: more than 10 actions");
   EXPECT_EQ(
       stopped("", "P=1 M=6"),
-      "x.sched:1:10: error: 1 stage and 6 microbatches take at least 12 actions, more than 10");
+      "x.sched:1:10: error: 1 stage and 6 microbatches take at least 12 actions, more than 10; on "
+      "so many stages a step has at most 5 microbatches");
   EXPECT_EQ(
       stopped("", "P=3 M=2"),
-      "x.sched:1:10: error: 3 stages and 2 microbatches take at least 12 actions, more than 10");
+      "x.sched:1:10: error: 3 stages and 2 microbatches take at least 12 actions, more than 10; on "
+      "so many stages a step has at most 1 microbatch");
   EXPECT_EQ(stopped("repeat 10 { repeat 7 { } }", "P=1 M=1"), "plan s P=1 M=1");
   EXPECT_EQ(stopped("repeat 10 { repeat 10 { } }", "P=1 M=1"),
             "x.sched:1:80: error: elaboration is stopped here: more than 100 steps");

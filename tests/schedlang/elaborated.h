@@ -1,4 +1,4 @@
-// A schedule's text, elaborated, as text: what most tests of the language compare.
+// A schedule's text, elaborated, as text: most tests of the language compare these.
 #pragma once
 
 #include <string>
@@ -9,13 +9,12 @@
 
 namespace stringline {
 
-// The plan's text form, or the rendered findings, which name the file `x.sched`. A plan and
-// findings together, or neither, is a failure of the test that calls this. The text may use the
-// files of schedules/.
+// The plan's text form, or the rendered findings, which name the file `x.sched`. A plan together
+// with findings, or neither, fails the calling test. The text may use the files of schedules/.
 std::string Elaborated(const std::string& text, const std::vector<Parameter>& parameters,
                        const ElaborateLimits& limits = {}, const std::string& schedule = "");
 
-// Reads what a test's text uses from this folder of the source tree, as if the text stood there.
+// Reads the files that a test's text uses from this folder of the source tree.
 ReadUsed UsedFrom(const std::string& folder);
 
 // "P=2 M=4 V=3" as parameters.

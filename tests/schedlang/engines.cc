@@ -1,6 +1,6 @@
-// Small plans are all permutations of the ranks' lists. Random ones grow by any action that can run
-// next, so they are right; then a list may be damaged, before lowering or after it, and groups are
-// mended so that it is a plan still.
+// Small plans are all permutations of the ranks' lists. Random plans grow by any action that can
+// run next, so they are right; then a list may be damaged, before or after lowering, and groups are
+// mended so that the result is still a plan.
 #include "tests/schedlang/engines.h"
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "schedlang/effects.h"
 #include "schedlang/lower/lower.h"
+#include "schedlang/plan/effects.h"
 
 namespace stringline {
 namespace {
@@ -101,7 +101,7 @@ class Family {
     ForEachOrder(&lists, 0, [&] { Visit(PlanOf(rank_of_stage, microbatches, lists)); });
   }
 
-  // Every list of at most `length` actions over F, B, I, W of one stage and two microbatches.
+  // Every list of at most `length` actions over F, B, I, W of a stage and two microbatches.
   void ShortLists(int length) {
     std::vector<Action> alphabet;
     for (int m = 0; m < 2; ++m) {
@@ -137,7 +137,7 @@ int Pick(std::mt19937_64& random, size_t n) {
   return static_cast<int>(random() % n);  // exactly the same everywhere, unlike a distribution
 }
 
-// The actions that `stage` can do next, when messages arrive at once.
+// The actions that each stage can do next, when messages arrive at once.
 std::vector<Action> Performable(const LiveValues& live, const std::vector<std::vector<char>>& split,
                                 int stages, int microbatches) {
   std::vector<Action> out;
@@ -154,7 +154,7 @@ std::vector<Action> Performable(const LiveValues& live, const std::vector<std::v
   return out;
 }
 
-// Delivers what `action` gave to the neighbour's rank.
+// Delivers the output or gradient of `action` to the neighbour's rank.
 void Deliver(const Plan& shape, const Action& action, LiveValues* live) {
   const Stage& stage = shape.stage(action.stage);
   const Values there = live->of(action.stage, action.microbatch);
@@ -251,7 +251,7 @@ int64_t ForEachSmallPlan(const std::function<void(const Plan&)>& visit) {
   lowered[1].push_back(Make(ActionKind::kRecvForward, 1, 0));
   lowered[1].push_back(Make(ActionKind::kSendBackward, 1, 0));
   family.LoweredOrders({0, 1}, 1, lowered);
-  // Two messages down one channel: sent and received in every order.
+  // Two messages down a channel: sent and received in every order.
   Lists two = {{Make(ActionKind::kForward, 0, 0), Make(ActionKind::kForward, 0, 1),
                 Make(ActionKind::kSendForward, 0, 0), Make(ActionKind::kSendForward, 0, 1)},
                {Make(ActionKind::kRecvForward, 1, 0), Make(ActionKind::kRecvForward, 1, 1),

@@ -8,18 +8,18 @@
 #include <functional>
 #include <random>
 
-#include "schedlang/plan.h"
+#include "schedlang/plan/plan.h"
 
 namespace stringline {
 
 // Calls `visit` with every lowered plan of the family: all orders of the actions of a few tiny
 // shapes (with and without groups, lowered by us and by every permutation), and all short lists
-// over one stage's actions. Returns how many there were.
+// over one stage's actions. Returns the number of plans.
 int64_t ForEachSmallPlan(const std::function<void(const Plan& lowered)>& visit);
 
-// A lowered plan of up to 4 ranks, 6 stages and 4 microbatches. It starts right; about two of three
-// are then damaged: two actions swapped, one dropped, doubled or moved, a group made or broken,
-// before or after lowering.
+// A lowered plan of up to 4 ranks, 6 stages and 4 microbatches. Every plan starts right; about two
+// of three are then damaged: two actions swapped, an action dropped, doubled or moved, a group made
+// or broken, before or after lowering.
 Plan RandomPlan(std::mt19937_64& random);
 
 }  // namespace stringline

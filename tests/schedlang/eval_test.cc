@@ -1,4 +1,4 @@
-// Expressions and their values, or what is wrong with them.
+// Expressions and their values, or their findings.
 #include "schedlang/elaborate/eval.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ const EvalCase kEvalCases[] = {
     {"M / (P - 3)", "the divisor in 10 / 0 is zero, with P = 3"},
     {"(-9223372036854775807 - 1) / -1", "the divisor in -9223372036854775808 / -1 is negative"},
     {"(-9223372036854775807 - 1) % 9223372036854775807", "9223372036854775806"},
-    // Comparisons, and what is true
+    // Comparisons and truth
     {"P < M", "1"},
     {"P > M", "0"},
     {"P <= 3", "1"},
@@ -60,7 +60,7 @@ const EvalCase kEvalCases[] = {
     {"0 or M", "1"},
     {"0 or 0", "0"},
     {"1 + (P < M) * 2", "3"},
-    // Only what is needed is evaluated
+    // Operands are evaluated only when needed
     {"P == 3 or 1 / 0", "1"},
     {"P != 3 and 1 / 0", "0"},
     {"P == 3 ? 4 : 1 / 0", "4"},
@@ -87,7 +87,7 @@ TEST(Eval, Expressions) {
   for (const EvalCase& c : kEvalCases) EXPECT_EQ(ValueOf(c.expression), c.expected) << c.expression;
 }
 
-// The value of `x` after the definitions, shown by a requirement that does not hold.
+// The value of `x` after the definitions, shown by a requirement that fails.
 std::string AfterLets(const std::string& lets) {
   const std::string text =
       Elaborated(absl::StrCat("schedule s(P, M) {\n", lets,

@@ -1,6 +1,6 @@
-// What does not hang on time is judged first, in a walk down each list. The rest is a state, a
-// string of counters, and Steps gives all that may follow it. A search visits every state once; one
-// that nothing follows must be the end.
+// Everything independent of time is judged first, in a walk down each list. The rest is a state, a
+// string of counters, and Steps gives all successors of a state. A search visits every state once;
+// a state without successors must be the end.
 #include "tests/schedlang/exhaustive.h"
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 namespace stringline {
 namespace {
 
-using Value = std::tuple<char, int, int>;  // which value, of which stage and microbatch
+using Value = std::tuple<char, int, int>;  // the kind of value, its stage and microbatch
 
-// What an action takes and gives on its own rank. Values: a activation in, o activation out, s
+// The values that an action takes and gives on its own rank: a activation in, o activation out, s
 // saved, g gradient in, i gradient out, t stash, w weight gradient.
 struct Use {
   std::vector<Value> takes, gives;
@@ -27,7 +27,7 @@ class JudgedPlan {
  public:
   JudgedPlan(const Plan& plan, const World& world) : plan_(plan), world_(world) {}
 
-  // All that does not depend on timing. False when it is wrong already.
+  // Everything that does not depend on timing. False when the plan is already wrong.
   bool Prepare() {
     if (!DoesEverythingOnce()) return false;
     for (int r = 0; r < plan_.ranks(); ++r) {
@@ -81,7 +81,7 @@ class JudgedPlan {
     std::vector<std::pair<int, int>> receives;  // link, number: must have ended
   };
   struct Link {
-    std::vector<Value> sends, recvs;  // what they carry
+    std::vector<Value> sends, recvs;  // the messages of each link
   };
 
   bool DoesEverythingOnce() const {
@@ -153,10 +153,11 @@ class JudgedPlan {
     return use;
   }
 
-  // Cuts the rank's list into computations and calls, and walks it once as it is issued.
+  // Cuts the rank's list into computations and calls, and walks the list once in the order of
+  // issue.
   bool ReadRank(int r) {
     std::set<Value> there;
-    std::map<Value, std::pair<int, int>> received;  // which receive brings it
+    std::map<Value, std::pair<int, int>> received;  // the receive that brings each value
     items_.emplace_back();
     computations_.emplace_back();
     const auto actions = plan_.of(RankId(r));
@@ -201,7 +202,7 @@ class JudgedPlan {
                        [](const Value& v) { return std::get<0>(v) == 'w'; });
   }
 
-  // The link that the message crosses, and its number there.
+  // The link of the message, and the message's number on this link.
   bool ReadMessage(int r, const Action& a, int* link, int* number) {
     const Stage& stage = plan_.stages[a.stage.value];
     const bool forward = a.kind == ActionKind::kSendForward || a.kind == ActionKind::kRecvForward;
@@ -251,7 +252,7 @@ class JudgedPlan {
     return 2 * items_.size() + 2 * queues_.size() + 2 * static_cast<size_t>(index);
   }
 
-  // How many sends (or receives) of the link have started.
+  // The number of sends (or receives) of the link that have started.
   int Started(const State& state, int link, bool send) const {
     int count = 0;
     for (size_t q = 0; q < queues_.size(); ++q) {
@@ -342,7 +343,7 @@ class JudgedPlan {
 
   const Plan& plan_;
   const World world_;
-  std::vector<std::vector<std::vector<int>>> items_;  // by rank, item: queues that begin there
+  std::vector<std::vector<std::vector<int>>> items_;  // by rank, item: queues beginning there
   std::vector<std::vector<Computation>> computations_;
   std::vector<std::vector<Call>> queues_;
   std::vector<int> rank_of_queue_, communicator_of_;

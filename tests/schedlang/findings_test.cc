@@ -1,7 +1,7 @@
 // The golden files of tests/golden/errors that the language alone answers: parsed and elaborated
 // here, without the tool. Every finding of the parser and the elaborator has one.
 //
-// First line: `# check P=2 M=4`, with `--schedule NAME` for one that is not the file's last; last
+// First line: `# check P=2 M=4`, with `--schedule NAME` for any schedule but the file's last; last
 // lines: the findings as `#> ` lines. UPDATE_GOLDEN=1 rewrites those.
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ Golden ReadGolden(const std::string& path) {
   return golden;
 }
 
-// What the first line asks for.
+// The options of the first line.
 struct Command {
   std::string schedule;
   std::vector<Parameter> parameters;
@@ -73,7 +73,7 @@ void CheckFile(const CodeRow& row) {
 
   ASSERT_FALSE(diagnostics.empty()) << path;
   for (const Diagnostic& d : diagnostics.findings()) EXPECT_STREQ(SlugOf(d.code), row.slug);
-  // Of what a command line lacks, or has too much, the tool says one line and shows no text.
+  // For missing or unknown parameters the tool prints a line without the text.
   if (row.code == Code::kMissingParameter || row.code == Code::kUnknownParameter) return;
   std::vector<std::string> found = absl::StrSplit(Render(diagnostics, source), '\n');
   found.back() = "(exit status 1)";

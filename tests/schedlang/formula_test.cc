@@ -1,15 +1,18 @@
-// Costs from a model's shape: against published sizes, and against measured prototypes of what a
-// layer keeps.
-#include "schedlang/sim/formula.h"
+// Costs from a model's shape: against published sizes, and against measured prototypes of a layer's
+// saved memory.
+#include "schedlang/costs/formula.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <random>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/sim/costs.h"
+#include "schedlang/costs/costs.h"
 #include "tests/schedlang/plan_text.h"
 
 namespace stringline {
@@ -31,7 +34,7 @@ TEST(Formula, CountsTheParametersOfLlama3) {
 }
 
 TEST(Formula, KeepsWhatPrototypesKeep) {
-  // In units of one hidden tensor: 17 from F to B, 10.5 of them for I, 6.5 for W; 17 from I to W.
+  // In units of a hidden tensor: 17 from F to B, 10.5 of them for I, 6.5 for W; 17 from I to W.
   const StageFormula layer = FormulaOf(kLlama8B, kMachine, {.layers = 1});
   const auto unit = static_cast<double>(MessageBytes(kLlama8B));
   EXPECT_DOUBLE_EQ(static_cast<double>(layer.saved_for_i) / unit, 10.5);
@@ -56,11 +59,216 @@ TEST(Formula, TakesSixFlopsAParameterAndToken) {
               static_cast<double>(layer.forward_ns) / 4, 1);
 }
 
+// A matrix of a layer, with the number of copies on a rank, and the number used for a token.
+struct Matrix {
+  double rows = 0, columns = 0;
+  double held = 1, used = 1;
+};
+
+// The layer of a model, matrix by matrix; with the channels into and out of its non-linearity.
+struct LayerByMatrices {
+  std::vector<Matrix> matrices;
+  double expert_parameters = 0;
+  double inner = 0, out = 0;  // channels of a token
+
+  double Held() const {
+    double sum = 0;
+    for (const Matrix& matrix : matrices) sum += matrix.rows * matrix.columns * matrix.held;
+    return sum;
+  }
+  double Used() const {
+    double sum = 0;
+    for (const Matrix& matrix : matrices) sum += matrix.rows * matrix.columns * matrix.used;
+    return sum;
+  }
+};
+
+LayerByMatrices LayerOf(const ModelShape& model, bool of_experts) {
+  LayerByMatrices layer;
+  const auto width = static_cast<double>(model.width);
+  const double head = model.head_dim > 0 ? static_cast<double>(model.head_dim)
+                                         : width / static_cast<double>(model.heads);
+  const double queries = head * static_cast<double>(model.heads);
+  const double keys = head * static_cast<double>(model.kv_heads > 0 ? model.kv_heads : model.heads);
+  layer.matrices = {{width, queries}, {width, keys}, {width, keys}, {queries, width}};
+  const int gates = model.kind == kGptModel ? 1 : 2;
+  const auto add_network = [&](double hidden, double held, double used) {
+    for (int i = 0; i < gates; ++i) layer.matrices.push_back({width, hidden, held, used});
+    layer.matrices.push_back({hidden, width, held, used});
+    layer.inner += used * gates * hidden;
+    layer.out += used * hidden;
+  };
+  if (!of_experts) {
+    add_network(static_cast<double>(model.kind == kGptModel ? 4 * model.width : model.hidden), 1,
+                1);
+    return layer;
+  }
+  const double here = static_cast<double>(model.experts) / static_cast<double>(model.expert);
+  add_network(static_cast<double>(model.expert_hidden), here, static_cast<double>(model.top_k));
+  layer.expert_parameters = here * 3 * width * static_cast<double>(model.expert_hidden);
+  add_network(static_cast<double>(model.shared_hidden), 1, 1);
+  layer.matrices.push_back({width, static_cast<double>(model.experts)});  // the router
+  return layer;
+}
+
+// formula.h's sentences, layer by layer.
+StageFormula FormulaByMatrices(const ModelShape& model, const MachineSpeed& machine,
+                               const StagePart& part) {
+  const auto width = static_cast<double>(model.width);
+  const auto tokens = static_cast<double>(model.microbatch * model.context);
+  const double tensor = static_cast<double>(model.tensor);
+  const double unit = tokens * width * static_cast<double>(model.bytes);
+  const double table = width * static_cast<double>(model.vocabulary);
+  double parameters = 0, of_experts = 0, products = 0, attention = 0, moved = 0;
+  double for_input = 0, for_weight = 0;
+  for (int64_t k = part.first_layer; k < part.first_layer + part.layers; ++k) {
+    const LayerByMatrices layer = LayerOf(model, model.kind == kMoeModel && k >= model.first_dense);
+    const double queries = layer.matrices[0].columns, keys = 2 * layer.matrices[1].columns;
+    parameters += layer.Held();
+    of_experts += layer.expert_parameters;
+    products += 2 * tokens * layer.Used();
+    attention += 2 * tokens * static_cast<double>(model.context) * queries;
+    moved +=
+        unit * (10 + 2 * queries / width + 2 * keys / width + (layer.inner + layer.out) / width);
+    for_input += unit * (2 + queries / width + keys / width + layer.inner / width);
+    for_weight += unit * (2 + queries / width + layer.out / width);
+  }
+  if (part.embedding) parameters += table;
+  if (part.embedding && model.kind == kGptModel) {
+    parameters += width * static_cast<double>(model.context);
+  }
+  if (part.head) {
+    parameters += table;
+    products += 2 * tokens * table;
+  }
+  const auto ns = [&](double flops, double bytes) {
+    double seconds = flops / tensor / machine.flops / machine.efficiency;
+    if (machine.memory_bandwidth > 0) seconds += bytes / tensor / machine.memory_bandwidth;
+    return std::llround(seconds * 1e9);
+  };
+  StageFormula stage;
+  stage.forward_ns = ns(products + attention, moved);
+  stage.input_gradient_ns = ns(products + 2.5 * attention, 2 * moved);
+  stage.weight_gradient_ns = ns(products, 0);
+  stage.parameters = std::llround(parameters / tensor);
+  stage.expert_parameters = std::llround(of_experts / tensor);
+  stage.saved_for_i = stage.stash = std::llround(for_input / tensor);
+  stage.saved_for_w = std::llround(for_weight / tensor);
+  return stage;
+}
+
+// Stages of random models: dense layers before layers of experts, heads that share keys, heads of
+// their own size, experts sharded over ranks, tensor-parallel ranks.
+TEST(Formula, AddsUpLayersMatrixByMatrix) {
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    std::mt19937_64 random(seed);
+    const auto draw = [&](int64_t least, int64_t most) {
+      return std::uniform_int_distribution<int64_t>(least, most)(random);
+    };
+    ModelShape model;
+    constexpr ModelKind kKinds[] = {kGptModel, kLlamaModel, kMoeModel};
+    model.kind = kKinds[draw(0, 2)];
+    model.heads = draw(1, 8);
+    model.width = 8 * model.heads * draw(1, 20);
+    model.context = draw(1, 500);
+    model.vocabulary = draw(1, 5000);
+    model.kv_heads = draw(0, model.heads);
+    model.head_dim = draw(0, 1) * draw(1, 100);
+    model.hidden = draw(1, 900);
+    model.expert = draw(1, 4);
+    model.experts = model.expert * draw(1, 8);
+    model.top_k = draw(1, model.experts);
+    model.expert_hidden = draw(1, 200);
+    model.shared_hidden = draw(0, 100);
+    model.first_dense = draw(0, 3);
+    model.microbatch = draw(1, 4);
+    model.tensor = draw(1, 4);
+    model.bytes = 2 * draw(1, 2);
+    const MachineSpeed machine = {"a machine", 1e12, draw(0, 1) * 3e9, 0.25};
+    const StagePart part = {draw(0, 5), draw(0, 4), draw(0, 1) == 1, draw(0, 1) == 1};
+    const StageFormula slow = FormulaByMatrices(model, machine, part);
+    const StageFormula stage = FormulaOf(model, machine, part);
+    EXPECT_NEAR(stage.forward_ns, slow.forward_ns, 1);
+    EXPECT_NEAR(stage.input_gradient_ns, slow.input_gradient_ns, 1);
+    EXPECT_NEAR(stage.weight_gradient_ns, slow.weight_gradient_ns, 1);
+    EXPECT_NEAR(stage.parameters, slow.parameters, 1);
+    EXPECT_NEAR(stage.expert_parameters, slow.expert_parameters, 1);
+    EXPECT_NEAR(stage.saved_for_i, slow.saved_for_i, 1);
+    EXPECT_NEAR(stage.saved_for_w, slow.saved_for_w, 1);
+    EXPECT_NEAR(stage.stash, slow.stash, 1);
+    EXPECT_EQ(MessageBytes(model), model.microbatch * model.context * model.width * model.bytes);
+    EXPECT_EQ(OptimizerBytes(model, 7), model.bytes == 2 ? 7 * 12 : 7 * 8);
+  }
+}
+
+// Experts shared out over more copies: fewer of their parameters on each, and nothing else changes.
+TEST(Formula, ExpertsThatAreSharedOutTakeNoWorkFromARank) {
+  ModelShape model = {.kind = kMoeModel, .layers = 2, .width = 64, .heads = 4, .context = 32};
+  model.experts = 8;
+  model.top_k = 2;
+  model.expert_hidden = 48;
+  model.shared_hidden = 16;
+  const StagePart part = {.layers = 2};
+  const StageFormula all = FormulaOf(model, kMachine, part);
+  EXPECT_EQ(all.expert_parameters, 2 * 8 * 3 * 64 * 48);
+  model.expert = 4;
+  const StageFormula some = FormulaOf(model, kMachine, part);
+  EXPECT_EQ(some.expert_parameters, all.expert_parameters / 4);
+  EXPECT_EQ(all.parameters - some.parameters, all.expert_parameters * 3 / 4);
+  EXPECT_EQ(some.forward_ns, all.forward_ns);
+  EXPECT_EQ(some.input_gradient_ns, all.input_gradient_ns);
+  EXPECT_EQ(some.weight_gradient_ns, all.weight_gradient_ns);
+  EXPECT_EQ(some.saved_for_i, all.saved_for_i);
+  EXPECT_EQ(some.saved_for_w, all.saved_for_w);
+  EXPECT_EQ(some.stash, all.stash);
+}
+
+// The stages of a plan get the layers of the split, the first also the embedding and the last the
+// head, each pipe anew.
+TEST(Formula, StagesGetTheirOwnLayers) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/formula_", getpid(), ".yaml");
+  std::ofstream(path) << "model: {kind: moe, layers: 7, width: 64, heads: 4, context: 32, experts: "
+                         "8, top_k: 2,\n  expert_hidden: 48, first_dense: 3, hidden: 96}\n"
+                      << "hardware: " STRINGLINE_SOURCE_DIR "/schedlang/costs/hardware/h100.yaml\n";
+  const auto spec = ReadCostFile(path);
+  unlink(path.c_str());
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const std::string pipes = "pipe a M=1 stages 0 1 2\npipe b M=1 stages 2 1 0\n";
+  const std::string ranks =
+      "rank 0: a[0]F0 b[2]F0 b[2]B0 a[0]B0\nrank 1: a[1]F0 b[1]F0 b[1]B0 a[1]B0\n"
+      "rank 2: b[0]F0 a[2]F0 a[2]B0 b[0]B0\n";
+  const struct {
+    const char* split;
+    int64_t layers[3];
+  } cases[] = {{"", {3, 2, 2}}, {"split layers 1 4 2\n", {1, 4, 2}}};
+  for (const auto& row : cases) {
+    SCOPED_TRACE(row.split);
+    const Plan plan = PlanFromText(absl::StrCat("plan x P=3 M=2\n", pipes, row.split, ranks));
+    const auto costs = ResolveCosts(*spec, plan);
+    ASSERT_TRUE(costs.ok()) << costs.status();
+    int64_t first = 0;
+    for (int s = 0; s < 6; ++s) {
+      if (s % 3 == 0) first = 0;
+      const StagePart part = {first, row.layers[s % 3], s % 3 == 0, s % 3 == 2};
+      const StageFormula stage =
+          FormulaByMatrices(spec->formula->model, spec->formula->machine, part);
+      EXPECT_NEAR(costs->forward[s], stage.forward_ns, 1) << "stage " << s;
+      EXPECT_NEAR(costs->memory[s][MemoryClass::kWeights], 2 * stage.parameters, 2);
+      EXPECT_NEAR(costs->memory[s][MemoryClass::kStash], stage.stash, 1);
+      first += part.layers;
+    }
+    // Both replicas of the middle stage are on rank 1: nothing to reduce.
+    ASSERT_EQ(costs->reduce.size(), 6u);
+    for (int s = 0; s < 6; ++s) EXPECT_EQ(costs->reduce[s] > 0, s % 3 != 1) << "stage " << s;
+  }
+}
+
 TEST(Formula, EveryHardwareFileIsRead) {
   const Plan plan =
       PlanFromText("plan x P=2 M=1\nstages 0 1\nrank 0: 0F0 0B0\nrank 1: 1F0 1I0 1W0\n");
   int files = 0;
-  const std::string folder = STRINGLINE_SOURCE_DIR "/schedlang/sim/hardware";
+  const std::string folder = STRINGLINE_SOURCE_DIR "/schedlang/costs/hardware";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string path = absl::StrCat(testing::TempDir(), "/formula_", getpid(), ".yaml");
     std::ofstream(path) << "model: {layers: 3, width: 1024, heads: 8, vocabulary: 1000, context: "
@@ -70,9 +278,9 @@ TEST(Formula, EveryHardwareFileIsRead) {
     ASSERT_TRUE(spec.ok()) << spec.status();
     const auto model = ResolveCosts(*spec, plan);
     ASSERT_TRUE(model.ok()) << model.status();
-    EXPECT_GT(model->forward[0], model->forward[1] / 10);  // two layers, one layer and the head
+    EXPECT_GT(model->forward[0], model->forward[1] / 10);  // two layers, a layer and the head
     EXPECT_GT(model->memory[0][MemoryClass::kWeights], 0);
-    EXPECT_EQ(model->weight_gradient[0], 5'000'000);  // what the file says goes before
+    EXPECT_EQ(model->weight_gradient[0], 5'000'000);  // the file's own number wins
     EXPECT_GT(HopOf(*model, {.kind = ActionKind::kSendForward, .stage = StageId(0)}).transfer_ns,
               0);
     ++files;
@@ -101,14 +309,14 @@ constexpr BadFormula kBadFormulas[] = {
     {"precision: fp16\n", ":1: precision: expected bf16 or fp32"},
     {"sharding: 2\n", ":1: sharding: expected none or optimizer or gradients or parameters"},
     {"bucket: 0\n", ":1: bucket: expected a number of bytes (25MiB)"},
-    {"bucket: big\n", ":1: bucket: 'big' is not a number of bytes (16MiB, 2GB, 4096)"},
+    {"bucket: big\n", ":1: bucket: 'big' is not a number of bytes (16MiB, 2GB)"},
     {"optimizer: sharded\n",
      ":1: 'optimizer' is said by 'sharding': none, optimizer, gradients or parameters"},
     {"mesh: {copies: 2}\n",
      ":1: unknown key 'mesh.copies' (there are pipeline, data, expert, shard, replicate, tensor)"},
     {"data: {batch: 3}\n",
      ":1: unknown key 'data.batch' (there are text, tokens, dtype, microbatch)"},
-    // Names that there were, or that only run files know
+    // Old names, and names of run files only
     {"model: {kind: llama, hidden: 4096, ffn: 9}\n",
      ":1: 'model.ffn' is called 'model.hidden', and what was 'hidden' in cost files 'model.width'"},
     {"model: {layers: 32, hidden: 4096}\n",

@@ -1,5 +1,5 @@
-// Greedy orders made for costs that differ by stage, and for messages that take time: how they are
-// said, and that the order is what the simulator says of those very costs.
+// Greedy orders made for costs that differ by stage, and for messages that take time: their syntax,
+// and equality with the simulator's order at the same costs.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -9,13 +9,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "schedlang/check/check.h"
+#include "schedlang/costs/order_fit.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/lower/lower.h"
 #include "schedlang/orders/greedy.h"
-#include "schedlang/sim/analysis.h"
+#include "schedlang/report/analysis.h"
 #include "schedlang/sim/simulate.h"
+#include "schedlang/text/parse.h"
 #include "schedlang/text/uses.h"
 #include "tests/schedlang/elaborated.h"
+#include "tests/schedlang/plan_text.h"
 
 namespace stringline {
 namespace {
@@ -37,26 +40,30 @@ TEST(GreedyCostsTest, AreSaidForAllStagesOrForEach) {
       "pipe down { stages P on line; microbatches 1; } "
       "pipe up { stages P on reversed line; microbatches 1; }";
   EXPECT_EQ(CostsLineOf(""), "costs F=1 B=2 I=1 W=1");
-  EXPECT_EQ(CostsLineOf("costs F 3;"), "costs F=3 B=2 I=1 W=1");
+  EXPECT_EQ(CostsLineOf("costs F 3, B 4;"), "costs F=3 B=4");
   EXPECT_EQ(CostsLineOf("costs F s -> s == P - 1 ? 5 : M, B [1, M, 3], p2p 1 + 2"),
-            "costs F=[2,2,5] B=[1,2,3] I=1 W=1 p2p=3");
-  EXPECT_EQ(CostsLineOf("costs p2p 0, W v -> v + 1"), "costs F=1 B=2 I=1 W=[1,2,3]");
+            "costs F=[2,2,5] B=[1,2,3] p2p=3");
+  EXPECT_EQ(CostsLineOf("costs p2p 3"), "costs F=1 B=2 I=1 W=1 p2p=3");
+  // As on the command line B is I and W.
+  EXPECT_EQ(CostsLineOf("costs F 1, I 12, W v -> v + 1"), "costs F=1 B=[13,14,15] I=12 W=[1,2,3]");
+  EXPECT_EQ(CostsLineOf("costs F 1, I [1, 2, 3], W 7"), "costs F=1 B=[8,9,10] I=[1,2,3] W=7");
+  EXPECT_EQ(CostsLineOf("costs F 1, I 2, W 3, B 4"), "costs F=1 B=4 I=2 W=3");
   // With pipes, a stage is counted in its pipe.
-  EXPECT_EQ(CostsLineOf("costs F s -> s + 1", kPipes), "costs F=[1,2,3] B=2 I=1 W=1");
+  EXPECT_EQ(CostsLineOf("costs F s -> s + 1, B 2", kPipes), "costs F=[1,2,3] B=2");
 
-  EXPECT_EQ(CostsLineOf("costs F [1, 2]"),
-            "x.sched:1:73: error: costs of 2 stages, but there are 3");
-  EXPECT_EQ(CostsLineOf("costs F [1]", kPipes),
-            "x.sched:1:158: error: costs of 1 stage, but every pipe has 3");
-  EXPECT_EQ(CostsLineOf("costs F s -> s"),
-            "x.sched:1:80: error: a cost of 0, with s = 0; costs are 1 .. 1000000000");
+  EXPECT_EQ(CostsLineOf("costs B 1, F [1, 2]"),
+            "x.sched:1:78: error: costs of 2 stages, but there are 3");
+  EXPECT_EQ(CostsLineOf("costs B 1, F [1]", kPipes),
+            "x.sched:1:163: error: costs of 1 stage, but every pipe has 3");
+  EXPECT_EQ(CostsLineOf("costs B 1, F s -> s"),
+            "x.sched:1:85: error: a cost of 0, with s = 0; costs are 1 .. 1000000000");
   EXPECT_EQ(CostsLineOf("costs p2p 0 - M"),
             "x.sched:1:77: error: a cost of -2, with M = 2; costs of messages are 0 .. 1000000000");
   EXPECT_EQ(CostsLineOf("costs p2p s -> s"),
             "x.sched:1:73: error: 'p2p' is one cost, of every message between two ranks");
   EXPECT_EQ(CostsLineOf("costs p2p 1, p2p 2"), "x.sched:1:80: error: a second 'p2p'");
   EXPECT_EQ(CostsLineOf("costs F 1, F 2"), "x.sched:1:78: error: 'F' is named a second time");
-  EXPECT_EQ(CostsLineOf("costs F r + 1"),
+  EXPECT_EQ(CostsLineOf("costs B 1, F r + 1"),
             "x.sched:1:67: error: the costs are not the same on all ranks");
   EXPECT_EQ(
       CostsLineOf("costs q2q 1"),
@@ -70,7 +77,7 @@ TEST(GreedyCostsTest, AreSaidForAllStagesOrForEach) {
 struct GreedySchedule {
   std::string begin;  // up to the costs
   int ranks = 0;
-  int stages = 0;  // of a pipe
+  int stages = 0;  // per pipe
   int microbatches = 0;
 
   std::string With(const std::string& costs) const { return absl::StrCat(begin, costs, " } }"); }
@@ -92,7 +99,7 @@ GreedySchedule DrawGreedy(std::mt19937* random) {
                                    "pipe b { stages P on reversed line; microbatches M - M / 2; } "
                                  : absl::StrCat("stages ", drawn.stages, " on ", layout, "; ");
   const char* const kPrefer[] = {"B, F", "F, B", "I, F, W", "I, W, F", "W, I, F", "B, I, W, F"};
-  // Rules that hold back may leave a rank without an end; what they do is tested elsewhere.
+  // Rules that hold back may leave a rank without an end; another test covers them.
   drawn.begin =
       absl::StrCat("schedule s(P, M) { ", placed, "rank r greedy { prefer ", kPrefer[pick(6)], "; ",
                    !pipes && per_rank == 1 && pick(2) == 0 ? "hold at most P - r; " : "");
@@ -119,6 +126,7 @@ CostModel GreedyCostModel(const Plan& plan) {
   for (size_t k = 0; k < 4; ++k) {
     for (size_t s = 0; s < plan.stages.size(); ++s) {
       const int first = plan.pipes.empty() ? 0 : plan.pipes[plan.stages[s].pipe].first_stage.value;
+      if (plan.costs.actions[k].empty()) continue;
       lists[k]->push_back(plan.costs.of(static_cast<ActionKind>(k), static_cast<int>(s) - first));
     }
   }
@@ -149,7 +157,7 @@ TEST(GreedyCostsTest, TheOrderIsRightAndTakesWhatItWasMadeFor) {
     const Plan lowered = Lower(*plan);
     Diagnostics findings;
     ASSERT_TRUE(Check(lowered, &findings)) << findings.findings()[0].text;
-    // The order once more from the costs that the plan keeps, with what it expects.
+    // The order once more from the costs kept in the plan, held against the plan.
     std::vector<int64_t> microbatches;
     for (size_t s = 0; s < plan->stages.size(); ++s) {
       microbatches.push_back(plan->microbatches_of(StageId(static_cast<int32_t>(s))));
@@ -182,12 +190,147 @@ TEST(GreedyCostsTest, TheOrderIsRightAndTakesWhatItWasMadeFor) {
     }
     const auto timeline = Simulate(lowered, GreedyCostModel(*plan));
     ASSERT_TRUE(timeline.ok()) << timeline.status();
-    ASSERT_EQ(MeasureBubbles(*timeline).makespan_ns, order.makespan) << text;
+    ASSERT_EQ(MakespanOf(*timeline), order.makespan) << text;
+    const auto own = ResolveCosts(CostSpec(), lowered);
+    ASSERT_TRUE(own.ok()) << own.status();
+    ASSERT_EQ(MakespanOf(*Simulate(lowered, *own)), order.makespan * 1'000'000) << text;
   }
 }
 
-// Said for each stage, costs that are all the same are those said once; and without any, messages
-// take no time.
+// Equal costs given stage by stage equal the same costs given once; without costs, messages take no
+// time. Given costs are not mixed with defaults.
+TEST(GreedyCostsTest, AreGivenForAllKindsOrForNone) {
+  const struct {
+    const char* rules;
+    const char* missing;  // "": none
+  } rows[] = {
+      {"greedy { prefer B, F; costs F 3;", "B, which 'prefer' names"},
+      {"greedy { costs B 3; prefer B, F;", "F, which 'prefer' names"},
+      {"greedy { prefer I, F, W; costs F 1, B 20;", "I and W, which 'prefer' names"},
+      {"greedy { prefer I, F, W; costs F 1, I 2;", "W, which 'prefer' names"},
+      {"greedy { prefer B, F; costs F 1, I 2;", "B, which 'prefer' names"},
+      {"greedy { prefer B, F; costs F 1, I 2, W 3;", ""},
+      {"greedy { prefer I, F, W; costs F 1, I 2, W 3;", ""},
+      {"search { costs F 10, B 20;",
+       "I and W, which a search may use where no 'prefer' names kinds"},
+      {"search { costs F 10, I 12;",
+       "B and W, which a search may use where no 'prefer' names kinds"},
+      {"search { costs F 10, I 12, W 7;", ""},
+      {"search { prefer F, B; costs F 10, B 20;", ""},
+      {"search { prefer F, B; costs F 10, I 12, W 7;", ""},
+      {"search { prefer F, I, W; costs B 20, I 12, W 7;", "F, which 'prefer' names"},
+  };
+  for (const auto& row : rows) {
+    const std::string answer =
+        Elaborated(absl::StrCat("schedule s(P, M) { stages P on line; rank r ", row.rules, " } }"),
+                   {{"P", 2}, {"M", 2}});
+    const std::string expected = absl::StrCat(": error: the costs lack ", row.missing);
+    EXPECT_EQ(answer.find(expected) != std::string::npos, row.missing[0] != 0) << row.rules << "\n"
+                                                                               << answer;
+    EXPECT_EQ(answer.find("error") != std::string::npos, row.missing[0] != 0) << row.rules << "\n"
+                                                                              << answer;
+  }
+}
+
+// A search uses the costs of its block: B takes as long as I and W.
+TEST(GreedyCostsTest, AnOrderIsForTheCostsThatAreWritten) {
+  const auto reached = [](const std::string& costs) {
+    const std::string plan =
+        Elaborated(absl::StrCat("schedule s(P, M) { stages P on line; rank r search { ", costs,
+                                " prefer F, B; } }"),
+                   {{"P", 2}, {"M", 2}});
+    const size_t at = plan.find("search ");
+    return at == std::string::npos ? plan : plan.substr(at, plan.find('\n', at) - at);
+  };
+  // Two microbatches, of which the first stage's F and B are not beside the second stage's.
+  EXPECT_EQ(reached("costs F 10, I 12, W 7;"), "search makespan=87 bound=87");
+  EXPECT_EQ(reached("costs F 10, I 12, W 7;"), reached("costs F 10, B 19;"));
+}
+
+// Costs of a block or a pair, and the plan's own value.
+void ExpectSimulatedAtItsOwnCosts(const Plan& plan) {
+  const std::string text = Print(plan);
+  SCOPED_TRACE(text);
+  const Source source("x.plan", text);
+  Diagnostics findings;
+  const std::optional<Plan> read = ReadPlan(source, &findings);
+  ASSERT_TRUE(read) << Render(findings, source);
+  ASSERT_EQ(Print(*read), text);
+  for (const Plan* const from : {&plan, &*read}) {
+    const Plan lowered = Lower(*from);
+    const auto costs = ResolveCosts(CostSpec(), lowered);
+    ASSERT_TRUE(costs.ok()) << costs.status();
+    EXPECT_TRUE(costs->of_order);
+    EXPECT_EQ(OrderFitOf(lowered, *costs), OrderFit::kOwn);
+    const auto timeline = Simulate(lowered, *costs);
+    ASSERT_TRUE(timeline.ok()) << timeline.status();
+    EXPECT_EQ(MakespanOf(*timeline), plan.searched.value * 1'000'000);
+  }
+}
+
+TEST(GreedyCostsTest, AStepTakesWhatItsSearchSays) {
+  const struct {
+    const char* block;
+    int p, m;
+  } rows[] = {
+      {"rank r search { place line, v; layers 8; split any; costs F l -> l == 7 ? 3 : 1, "
+       "B l -> l == 7 ? 6 : 2; prefer F, B; within activations 2 * P; }",
+       2, 3},
+      {"rank r search { place v; layers 6; split any; costs F l -> l + 1, I 3, W l -> 7 - l, "
+       "p2p 2; }",
+       2, 3},
+      {"stages P on line; rank r search { costs F 3, B [4, 5]; prefer F, B; pairs F & B costs "
+       "s -> s + 5; }",
+       2, 4},
+      {"stages 2 * P on v; rank r search { costs F 3, I 4, W 2, p2p 1; prefer F, I, W; pairs F & I "
+       "costs 5; }",
+       2, 3},
+      {"rank r search { place loop 2; layers 7; split any; costs F l -> 2 + l % 2, B 5; prefer F, "
+       "B; pairs F & B costs l -> l == 3 ? 7 : 6; }",
+       2, 4},
+      {"stages 2 * P on v; rank r search { prefer F, B; pairs F & B; }", 2, 3},
+      {"pipe down { stages P on line; microbatches M / 2; } pipe up { stages P on reversed line; "
+       "microbatches M - M / 2; } rank r search { costs F [3, 1], B [2, 5]; prefer F, B; }",
+       2, 4},
+  };
+  for (const auto& row : rows) {
+    const Source source("x.sched", absl::StrCat("schedule s(P, M) { ", row.block, " }"));
+    Diagnostics findings;
+    const auto file = Parse(source, &findings);
+    ASSERT_TRUE(file) << Render(findings, source);
+    const auto plan = Elaborate(*file, "", {{"P", row.p}, {"M", row.m}}, &findings);
+    ASSERT_TRUE(plan && findings.empty()) << Render(findings, source);
+    ASSERT_EQ(plan->searched.objective, "makespan");
+    ExpectSimulatedAtItsOwnCosts(*plan);
+  }
+}
+
+// Other costs are told from those in the same proportions.
+TEST(GreedyCostsTest, AStepKnowsWhetherItsOrderIsForItsCosts) {
+  const GreedySchedule drawn{"schedule s(P, M) { stages P on line; rank r greedy { prefer B, F; ",
+                             3, 3, 4};
+  const Plan plan = Lower(*GreedyPlan(drawn, "costs F 2, B 3, p2p 1;"));
+  const auto fit = [&](const char* costs) {
+    return OrderFitOf(plan, *ResolveCosts(*ParseCosts(costs), plan));
+  };
+  EXPECT_EQ(fit("F=2ms,B=3ms,p2p=1ms"), OrderFit::kAlike);
+  EXPECT_EQ(fit("F=20us,B=30us,p2p=10us"), OrderFit::kAlike);
+  EXPECT_EQ(fit("F=20us,B=30us"), OrderFit::kOther);
+  EXPECT_EQ(fit("F=20us,B=31us,p2p=10us"), OrderFit::kOther);
+  EXPECT_EQ(fit("p2p=2ms"), OrderFit::kChanged);
+  EXPECT_EQ(fit("p2p=1ms"), OrderFit::kOwn);
+  const Plan none = Lower(PlanFromText("plan x P=1 M=1\nstages 0\nrank 0: 0F0 0B0\n"));
+  EXPECT_EQ(OrderFitOf(none, *ResolveCosts(CostSpec(), none)), OrderFit::kNoCosts);
+}
+
+// A plan with actions that its order's costs do not price asks for costs.
+TEST(GreedyCostsTest, AChangedOrderAsksForTheCostsItLacks) {
+  const Plan plan = PlanFromText("plan x P=1 M=1\nstages 0\ncosts F=1 B=2\nrank 0: 0F0 0I0 0W0\n");
+  EXPECT_EQ(ResolveCosts(CostSpec(), plan).status().message(),
+            "the schedule performs 0I0, but there is no cost for I; its order was made for other "
+            "kinds (costs F=1 B=2): give costs");
+}
+
 TEST(GreedyCostsTest, EqualCostsAreOneCost) {
   const unsigned seed = std::random_device{}();
   std::mt19937 random(seed);
@@ -200,15 +343,16 @@ TEST(GreedyCostsTest, EqualCostsAreOneCost) {
     const GreedySchedule drawn = DrawGreedy(&random);
     SCOPED_TRACE(drawn.begin);
     const int f = 1 + static_cast<int>(random() % 5), b = 1 + static_cast<int>(random() % 5);
-    EXPECT_EQ(orders_of(GreedyPlan(drawn, absl::StrCat("costs F ", f, ", B ", b))),
-              orders_of(GreedyPlan(
-                  drawn, absl::StrCat("costs F s -> ", f, ", B s -> s * 0 + ", b, ", p2p 0"))));
+    const std::string rest = ", I 1, W 1";
+    EXPECT_EQ(orders_of(GreedyPlan(drawn, absl::StrCat("costs F ", f, ", B ", b, rest))),
+              orders_of(GreedyPlan(drawn, absl::StrCat("costs F s -> ", f, ", B s -> s * 0 + ", b,
+                                                       ", p2p 0", rest))));
     EXPECT_EQ(orders_of(GreedyPlan(drawn, "")),
               orders_of(GreedyPlan(drawn, "costs F 1, B 2, I 1, W 1")));
   }
 }
 
-// An order made for what stages take is shorter than one made for equal stages, where they differ.
+// With unequal stages, an order made for their costs is shorter than an order for equal stages.
 TEST(GreedyCostsTest, UnevenStagesWantTheirOwnOrder) {
   const GreedySchedule drawn{
       "schedule s(P, M) { stages 2 * P on wave; rank r greedy { prefer B, F; ", 3, 6, 6};

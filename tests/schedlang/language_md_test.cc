@@ -1,4 +1,4 @@
-// The examples of LANGUAGE.md are run, and it has a line for every action.
+// The examples of LANGUAGE.md are run, and the document has a line for every action.
 //
 // A block "```schedule P=2 M=3" elaborates and passes every check; a "```plan" after it is its
 // plan; the "#> " lines of a block "```error P=2 M=3" are its findings.
@@ -19,9 +19,9 @@ namespace {
 
 struct Block {
   std::string kind;        // the word after the fence
-  std::string parameters;  // what follows it
+  std::string parameters;  // the rest of the first line
   std::string text;        // without lines that begin with "#>"
-  std::string answer;      // those lines, without their "#> "
+  std::string answer;      // the lines of the answer, without their "#> "
 };
 
 std::vector<Block> BlocksOf(const std::string& document) {
@@ -69,7 +69,7 @@ TEST(LanguageMd, ExamplesDoWhatTheySay) {
     } else {
       EXPECT_EQ(block.kind, "error");
       EXPECT_NE(block.answer, "");
-      EXPECT_EQ(Elaborated(block.text, ParametersOf(block.parameters)), block.answer);
+      EXPECT_EQ(FindingsOfCheck(block), block.answer);
       ++errors;
     }
   }

@@ -28,7 +28,7 @@ const LayoutCase kLayouts[] = {
     {"Et|tL", "Et/tL"},
     {"Et*3|(tt|)*2,m|L", "Ettt/tt/tt/m/L"},
     {"E|((t|)*2tt|)*2L", "E/t/t/tt/t/t/tt/L"},  // groups in groups
-    {"Ett||L", "Ett//L"},                       // a stage that holds nothing
+    {"Ett||L", "Ett//L"},                       // an empty stage
     {"E|t*0|L", "E//L"},
     {" E t * 2 , | L ", "Ett/L"},
     // Errors

@@ -1,5 +1,5 @@
-// The library's bidirectional schedules, and the group-interleaved one, against loops written from
-// their sources.
+// The library's bidirectional schedules, and its group-interleaved schedule, against loops written
+// from their sources.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace stringline {
 namespace {
 
-// One rank's words, "" if the schedule refuses the parameters.
+// A rank's words, "" if the schedule refuses the parameters.
 std::vector<std::string> RanksOf(const std::string& name,
                                  const std::vector<Parameter>& parameters) {
   auto source = ReadSource(std::string(STRINGLINE_SOURCE_DIR "/schedules/") + name + ".sched");
@@ -178,7 +178,7 @@ TEST(LibraryPipes, GroupInterleaved) {
   }
 }
 
-// The rule that writes 1F1B's order gives 1F1B's order.
+// A greedy rule that gives the order of 1F1B.
 TEST(LibraryPipes, OneFOneBAsARule) {
   const Source source("x.sched",
                       "schedule rule(P, M) { stages P on line;\n"

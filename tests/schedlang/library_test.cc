@@ -42,8 +42,9 @@ Words OneFOneB(int P, int M, int r) {
   return out;
 }
 
-// What a rank with `chunks` stages does when microbatches go through them in groups, in order: its
-// k-th forward, its k-th backward (of kind B or I) and the weight gradient that this defers.
+// The words of a rank with `chunks` stages when microbatches go through them in groups, in order:
+// its k-th forward, its k-th backward (of kind B or I) and the weight gradient deferred by this
+// backward.
 struct Rounds {
   Words forward, backward, weight;
 
@@ -73,8 +74,8 @@ Words Grouped(int P, int M, int r, int chunks, int group) {
   return out;
 }
 
-// One more forward to warm up, and each steady pair is one action. Weight gradients come with the
-// backward (lag < 0) or `lag` input gradients late.
+// A further forward in the warm-up, and each steady pair is a single action. Weight gradients come
+// with the backward (lag < 0) or `lag` input gradients late.
 Words Combined(int P, int M, int r, int lag) {
   const Rounds rounds(P, M, r, 2, P, lag < 0 ? "B" : "I");
   const int all = 2 * M;
@@ -232,8 +233,8 @@ struct Published {
   const char* overlap = "";
 };
 
-// In which order the parts of an F beside a B run: per pair of layers, turned so that it begins
-// where a stage does. Figure 4 of the DeepSeek-V3 report and Megatron's code have the same one.
+// The order of parts in an F beside a B: per pair of layers, turned so that it begins
+// where a stage does. Figure 4 of the DeepSeek-V3 report and Megatron's code have the same order.
 constexpr const char* kPartsOfPairs =
     "overlap F&B compute F.attn B.experts W.experts F.experts B.attn W.attn "
     "network B.combine F.dispatch B.dispatch F.combine\n";
@@ -259,7 +260,7 @@ constexpr Published kPublished[] = {
 
 void PrintTo(const Published& row, std::ostream* out) { *out << row.file; }
 
-// What follows the header in the text form of a plan with these stages on the ranks and this order.
+// The body of the text form of a plan with these stages on the ranks and this order.
 std::string PlanText(int P, int stages, bool turns, const std::string& overlap,
                      const std::function<Words(int)>& order) {
   std::string text = "stages";

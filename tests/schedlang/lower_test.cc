@@ -18,8 +18,8 @@ const LowerCase kLowerCases[] = {
      "plan x P=2 M=2 lowered\nstages 0 1\n"
      "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1\n"
      "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1\n"},
-    // A V: stages 1 and 2 are on one rank and send nothing to each other. The gradient of stage 2
-    // goes to stage 1 by hand too.
+    // A V: stages 1 and 2 share a rank and send nothing to each other. The gradient of stage 2 goes
+    // to stage 1 by hand too.
     {"plan v P=2 M=1\nstages 0 1 1 0\nrank 0: 0F0 3F0 3I0 3W0 0B0\nrank 1: 1F0 2F0 2B0 1B0\n",
      "plan v P=2 M=1 lowered\nstages 0 1 1 0\n"
      "rank 0: 0F0 0SEND_F0 3RECV_F0 3F0 3I0 3SEND_B0 3W0 0RECV_B0 0B0\n"
@@ -29,13 +29,13 @@ const LowerCase kLowerCases[] = {
      "plan x P=2 M=2 lowered\nstages 0 1\n"
      "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1\n"
      "rank 1: 1RECV_F0 1F0 1RECV_F1 1F1&1B0 1SEND_B0 1B1 1SEND_B1\n"},
-    // A receiver that takes its microbatches in another order than they come still posts its
+    // A receiver that takes its microbatches in another order than their arrival still posts its
     // receives in the order of the channel.
     {"plan x P=2 M=2\nstages 0 1\nrank 0: 0F0 0F1 0B0 0B1\nrank 1: 1F1 1F0 1B1 1B0\n",
      "plan x P=2 M=2 lowered\nstages 0 1\n"
      "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B1 0RECV_B0 0B0 0B1\n"
      "rank 1: 1RECV_F0 1RECV_F1 1F1 1F0 1B1 1SEND_B1 1B0 1SEND_B0\n"},
-    // A message nobody takes is not sent, one that nobody sends is not awaited.
+    // A message without a consumer is not sent, a message without a producer is not awaited.
     {"plan x P=2 M=2\nstages 0 1\nrank 0: 0F0 0B0\nrank 1: 1F1 1B0\n",
      "plan x P=2 M=2 lowered\nstages 0 1\nrank 0: 0F0 0RECV_B0 0B0\nrank 1: 1F1 1B0 1SEND_B0\n"},
 };

@@ -1,4 +1,4 @@
-// Texts and what the parser makes of them, good and bad side by side.
+// Texts and their parsed trees, or their findings, side by side.
 #include "schedlang/text/parse.h"
 
 #include <gtest/gtest.h>
@@ -114,11 +114,11 @@ const ParseCase kExpressions[] = {
      "    1 | schedule s(P, M) { let x = 0x10\n"
      "      |                            ^~~~\n"},
     {"a && b",
-     "x.sched:1:30: error: expected ';' before '&'\n"
+     "x.sched:1:30: error: expected ';' before '&'; 'and' joins conditions\n"
      "    1 | schedule s(P, M) { let x = a && b\n"
      "      |                              ^\n"},
     {"!a",
-     "x.sched:1:28: error: expected an expression before '!'\n"
+     "x.sched:1:28: error: expected an expression before '!'; 'not' turns a condition round\n"
      "    1 | schedule s(P, M) { let x = !a\n"
      "      |                            ^\n"},
     {"a = 1",
@@ -347,7 +347,7 @@ const ParseCase kStatements[] = {
      "x.sched:2:23: error: expected '{' before ','\n"
      "    2 | rank r { repeat P as i, j { } }\n"
      "      |                       ^\n"},
-    // Pipes, and what a schedule says beside its orders
+    // Pipes, and a schedule's statements besides its orders
     {"pipe down { stages P on line; microbatches M / 2 }",
      "(schedule s (P M) (pipe down (stages P line) (/ M 2)))\n"},
     {"pipe down { stages P on line; }",

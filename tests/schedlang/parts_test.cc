@@ -1,6 +1,6 @@
-// The table of a stage's parts, and the order of a pair on two lanes: what it is for a few cases,
-// and that it ends for random ones.
-#include "schedlang/parts/parts.h"
+// The table of a stage's parts, and the order of a pair on two lanes: a few cases in full, and
+// random orders that must end.
+#include "schedlang/plan/parts.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/parts/check_overlap.h"
-#include "schedlang/parts/pair_order.h"
-#include "schedlang/sim/overlapped.h"
+#include "schedlang/costs/overlapped.h"
+#include "schedlang/plan/check_overlap.h"
+#include "schedlang/plan/pair_order.h"
 #include "schedlang/sim/simulate.h"
 #include "tests/schedlang/plan_text.h"
 #include "tests/schedlang/random_block.h"
@@ -92,8 +92,8 @@ TEST(PairOrder, ABlockOfThePlanGivesItsOwn) {
             " | network B.combine F.dispatch F.combine B.dispatch");
 }
 
-// Runs both lanes until nothing moves. The parts in the order in which they ended; every step
-// waits for what it says, and has its own part before it.
+// Runs both lanes until nothing moves. Returns the parts in the order of their ends; every step
+// waits for its dependencies, and has its own preceding part behind it.
 std::vector<LayerPart> EndsOf(const PairOrder& order, int forward_layers, int backward_layers,
                               bool weights_alone = false) {
   size_t next[2] = {0, 0};
@@ -123,7 +123,7 @@ std::vector<LayerPart> EndsOf(const PairOrder& order, int forward_layers, int ba
   return ended;
 }
 
-// Every part that these stages have, once.
+// Expects every part of these stages, once.
 void ExpectAll(std::vector<LayerPart> ended, const std::map<ActionKind, int>& layers) {
   std::vector<LayerPart> all;
   for (int part = 0; part < kParts; ++part) {

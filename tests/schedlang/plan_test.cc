@@ -1,4 +1,4 @@
-#include "schedlang/plan.h"
+#include "schedlang/plan/plan.h"
 
 #include <gtest/gtest.h>
 
@@ -23,6 +23,10 @@ TEST(Plan, TextFormPrintsAndReadsBack) {
       "rank 0: 0UNSHARD 0F0 0B0 0REDUCE_GRAD 0RESHARD\n",
       "plan found P=1 M=1\nstages 0\ncosts F=1 B=2 I=1 W=1\nsearch period=3 bound=2\n"
       "rank 0: 0F0 0B0\n",
+      "plan pairs P=2 M=2\nstages 0 1\ncosts F=1 I=[2,1] W=3 F&I=[2,3] p2p=4\nrank 0: 0F0\nrank "
+      "1:\n",
+      "plan saves P=2 M=2\nstages 0 1\ncosts F=1 B=4000000000000 F&B.saves=[-1,3]\nrank 0: "
+      "0F0\nrank 1:\n",
       "plan calls P=2 M=1 lowered\nstages 0 1\nrank 0: 0SEND_F0&0RECV_B0\nrank 1: 1RECV_F0\n",
   };
   for (const std::string& text : texts) EXPECT_EQ(Print(PlanFromText(text)), text);
@@ -83,6 +87,20 @@ const BadText kBadTexts[] = {
     {"plan x P=1 M=2\npipe a M=1 stages 0\nrank 0:", "2:1: the pipes run 1 microbatches, not 2"},
     {"plan x P=1 M=1\npipe a M=1 stages 0\nrank 0: 0F0", "3:9: expected an action like 3F7"},
     {"plan x P=1 M=1\nstages 0\ncosts F=0\nrank 0: 0F0",
+     "3:1: expected 'rank 0:', or a 'split', 'overlap', 'costs' or 'search' line"},
+    {"plan x P=1 M=1\nstages 0\ncosts B=1\nrank 0: 0F0",
+     "3:1: expected 'rank 0:', or a 'split', 'overlap', 'costs' or 'search' line"},
+    {"plan x P=1 M=1\nstages 0\ncosts F=1 F=2\nrank 0: 0F0",
+     "3:1: expected 'rank 0:', or a 'split', 'overlap', 'costs' or 'search' line"},
+    {"plan x P=1 M=1\nstages 0\ncosts F=1 F&W=2\nrank 0: 0F0",
+     "3:1: expected 'rank 0:', or a 'split', 'overlap', 'costs' or 'search' line"},
+    {"plan x P=1 M=1\nstages 0\ncosts F=1 F&B=0\nrank 0: 0F0",
+     "3:1: expected 'rank 0:', or a 'split', 'overlap', 'costs' or 'search' line"},
+    {"plan x P=1 M=1\nstages 0\ncosts F=1 F&B=2 F&B.saves=1\nrank 0: 0F0",
+     "3:1: expected 'rank 0:', or a 'split', 'overlap', 'costs' or 'search' line"},
+    {"plan x P=1 M=1\nstages 0\ncosts F=1 F&B=[1,2]\nrank 0: 0F0",
+     "3:1: expected 'rank 0:', or a 'split', 'overlap', 'costs' or 'search' line"},
+    {"plan x P=1 M=1\nstages 0\ncosts F=1 p2p=-1\nrank 0: 0F0",
      "3:1: expected 'rank 0:', or a 'split', 'overlap', 'costs' or 'search' line"},
     {"plan x P=1 M=1\nstages 0\nsearch bubble=3 bound=2\nrank 0: 0F0",
      "3:1: expected 'rank 0:', or a 'split', 'overlap', 'costs' or 'search' line"},

@@ -8,11 +8,11 @@
 
 #include "schedlang/base/diagnostics.h"
 #include "schedlang/base/source.h"
-#include "schedlang/plan.h"
+#include "schedlang/plan/plan.h"
 
 namespace stringline {
 
-// The plan that `text` says; the test fails, and an empty plan comes back, when it says none.
+// The plan of `text`; on findings the test fails and an empty plan comes back.
 inline Plan PlanFromText(std::string text) {
   const Source source("test.plan", std::move(text));
   Diagnostics diagnostics;

@@ -9,7 +9,7 @@
 #include "schedlang/check/check.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/lower/lower.h"
-#include "schedlang/parts/check_overlap.h"
+#include "schedlang/plan/check_overlap.h"
 #include "schedlang/sim/simulate.h"
 #include "schedlang/text/parse.h"
 
@@ -41,7 +41,7 @@ Plan LibraryPlan(const std::string& name, int p, int m, const std::vector<Parame
 
 // In microseconds.
 struct Result {
-  int64_t makespan, span, idlest;  // idlest: the bubble of the rank that idles longest
+  int64_t makespan, span, idlest;  // idlest: the longest bubble of a rank
   std::vector<int> peaks;
   int peak() const { return *std::max_element(peaks.begin(), peaks.end()); }
 };
@@ -116,7 +116,7 @@ TEST(Published, OneFOneBClosedForm) {
       for (Costs c : kAnyCosts) {
         c.hop = 1;
         const int64_t latency = c.hop * (2 * (p - 1) * m / p + 2 * (p - 2));
-        // Latency counts so only while it is small against the work, as the formula's fit says.
+        // The formula holds only while the latency is small against the work.
         for (int64_t* cost : {&c.f, &c.i, &c.w}) *cost *= 100;
         const Result r = SimulateLibrary("1f1b", p, m, c);
         EXPECT_EQ(r.makespan, (m + p - 1) * c.all() + latency) << p << " " << m;
@@ -225,7 +225,7 @@ TEST(Published, InterleavedAndCombinedAgainstDualPipeV) {
   }
 }
 
-// The bubbles and peaks that schedules/README.md gives for two stages a rank and F = I = W.
+// The bubbles and peaks of schedules/README.md for two stages a rank and F = I = W.
 TEST(Published, TwoStagesARankAtUnitCosts) {
   const Costs c{1, 1, 1};
   for (int p : kRanks) {
@@ -251,7 +251,7 @@ TEST(Published, InterleavedRates) {
   for (size_t i = 0; i < std::size(kZeroBubble); ++i) {
     const ZeroBubbleRow& row = kZeroBubble[i];
     const int v = kChunks[i];
-    // In thousandths, so that a chunk's cost is whole enough.
+    // In thousandths, so that the cost of a chunk is nearly a whole number.
     const Costs c{row.costs.f * 1000 / v, row.costs.i * 1000 / v, row.costs.w * 1000 / v,
                   row.costs.hop * 1000};
     const Result r = SimulateLibrary("interleaved", row.p, row.m, c, {{"V", v}});
@@ -371,8 +371,8 @@ std::vector<std::vector<Overlap::Part>> OrdersOf(std::vector<std::string> words)
   return orders;
 }
 
-// What its authors chose is the best of all orders of parts that can run, with the costs that were
-// measured in an example.
+// The authors' order of parts is the best of all orders that can run, at the measured costs of an
+// example.
 TEST(Published, NoOrderOfPartsIsBetterThanTheirs) {
   Plan plan = LibraryPlan("dualpipe_v", 2, 8, {});
   const auto spec =

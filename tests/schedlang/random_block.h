@@ -1,4 +1,4 @@
-// Orders of parts that an `overlap` block may give, and those that a timeline shows.
+// Orders of parts that an `overlap` block may give, and orders seen in a timeline.
 #pragma once
 
 #include <algorithm>
@@ -7,15 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "schedlang/parts/pair_order.h"
-#include "schedlang/parts/parts.h"
-#include "schedlang/plan.h"
-#include "schedlang/timeline.h"
+#include "schedlang/plan/pair_order.h"
+#include "schedlang/plan/parts.h"
+#include "schedlang/plan/plan.h"
+#include "schedlang/plan/timeline.h"
 
 namespace stringline {
 
 // A block in an order that can run: the parts of a pair of layers, drawn one after the other from
-// those whose own part before them was drawn.
+// those whose own preceding part was drawn.
 template <typename Random>
 Overlap RandomBlock(bool whole, Random* random) {
   const ActionKind backward = whole ? ActionKind::kBackward : ActionKind::kInputGradient;
@@ -42,7 +42,7 @@ Overlap RandomBlock(bool whole, Random* random) {
   }
 }
 
-// What a timeline's parts of one group show, lane by lane in the order of their starts.
+// The order of a group's parts in a timeline, lane by lane by their starts.
 inline std::string ShownOrder(const Timeline& timeline, uint32_t first, uint32_t last) {
   PairOrder shown;
   std::vector<PartEvent> parts;

@@ -1,10 +1,10 @@
-// Plans out of nowhere, for tests of what must hold for every plan.
+// Random plans, for tests of properties that every plan has.
 #pragma once
 
 #include <random>
 #include <vector>
 
-#include "schedlang/plan.h"
+#include "schedlang/plan/plan.h"
 
 namespace stringline {
 
@@ -17,11 +17,11 @@ Action MakeAction(ActionKind kind, int stage, int microbatch);
 // A plan without actions: the ranks of the stages of each pipe.
 Plan EmptyPlan(const std::vector<std::vector<int>>& pipes, int microbatches);
 
-// Puts the lists into the plan; a part joins the one before only if both are of one sort.
+// Puts the lists into the plan; a part joins the part before only if both are of the same sort.
 void PutLists(const RankLists& lists, Plan* plan);
 
-// A right plan that is not lowered: computations in an order in which they can be done one after
-// the other, some of them in groups.
+// A right plan, not lowered: computations in an order in which each can follow the last, some of
+// them in groups.
 Plan RandomRightPlan(std::mt19937_64& random, int most_stages, int most_microbatches);
 
 }  // namespace stringline

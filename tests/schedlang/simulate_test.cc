@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <iostream>
+#include <random>
+
 #include "schedlang/check/check.h"
 #include "schedlang/lower/lower.h"
 #include "schedlang/sim/shared_links.h"
 #include "tests/schedlang/plan_text.h"
+#include "tests/schedlang/random_plan.h"
 
 namespace stringline {
 namespace {
@@ -43,13 +47,50 @@ TEST(Simulate, AGroupStartsWhenAllItsPartsCanAndEndsAsOne) {
             "1B1@45+20 1SEND_B1@65+0\n");
 }
 
+// The parts of two forwards, or of two backwards, have no order side by side.
+TEST(Simulate, OtherGroupsTakeNoLongerThanTheirActionsInARow) {
+  const uint64_t seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  std::cout << "seed " << seed << "\n";
+  const char* const kCosts[] = {
+      "F=10ns,I=20ns,W=7ns,p2p=3ns", "F=10ns,I=20ns,W=7ns,message=100,bandwidth=10GB/s",
+      "F.attn=6ns,F.dispatch=8ns,F.experts=4ns,F.combine=6ns,F.post=1ns,B.attn=6ns,B.dispatch=7ns,"
+      "B.experts=4ns,B.combine=6ns,B.post=2ns,W.attn=2ns,W.experts=3ns,W.post=1ns,p2p=6ns"};
+  int apart = 0;
+  for (int round = 0; round < 600; ++round) {
+    const Plan plan = RandomRightPlan(random, 5, 5);
+    Plan in_a_row = plan;
+    for (size_t i = 0; i < plan.actions.size(); i += GroupAt(plan.actions, i).size()) {
+      const auto group = GroupAt(plan.actions, i);
+      int forwards = 0, backwards = 0;
+      for (const Action& action : group) {
+        forwards += action.kind == ActionKind::kForward ? 1 : 0;
+        backwards +=
+            action.kind == ActionKind::kBackward || action.kind == ActionKind::kInputGradient ? 1
+                                                                                              : 0;
+      }
+      if (group.size() == 2 && forwards == 1 && backwards == 1) continue;
+      for (size_t k = 1; k < group.size(); ++k) in_a_row.actions[i + k].joined = false;
+      apart += group.size() > 1 ? 1 : 0;
+    }
+    for (const char* const costs : kCosts) {
+      const auto step_of = [&](const Plan& of) {
+        const Plan lowered = Lower(of);
+        return Print(*Simulate(lowered, *ResolveCosts(*ParseCosts(costs), lowered)));
+      };
+      EXPECT_EQ(step_of(plan), step_of(in_a_row)) << Print(plan);
+    }
+  }
+  EXPECT_GT(apart, 0);
+}
+
 TEST(SharedLinks, MessagesShareTheBandwidth) {
   SharedLinks links;
   links.Add(0, 1, 0, 10);
   links.Add(0, 2, 5, 10);
   links.Add(7, 3, 0, 100);
-  // The first is alone for 5, then both have half: 10 more for its other 5, which is also half of
-  // the second; that one ends alone.
+  // The first is alone for 5, then both have half: 10 more for the rest of the first, during which
+  // half of the second moves; then the second is alone.
   auto next = links.Next();
   ASSERT_TRUE(next);
   EXPECT_EQ(next->transfer, 1u);
@@ -68,7 +109,7 @@ TEST(SharedLinks, MessagesShareTheBandwidth) {
 }
 
 TEST(Simulate, NodesShareALink) {
-  // Two pipes cross from ranks 0 and 1 (one node) to ranks 2 and 3 at the same time.
+  // Two pipes cross from ranks 0 and 1 (of one node) to ranks 2 and 3 at the same time.
   const std::string plan =
       "plan x P=4 M=2\npipe a M=1 stages 0 2\npipe b M=1 stages 1 3\n"
       "rank 0: a[0]F0 a[0]B0\nrank 1: b[0]F0 b[0]B0\nrank 2: a[1]F0 a[1]B0\nrank 3: b[1]F0 "
@@ -97,7 +138,8 @@ TEST(Simulate, ReplicasMeetInTheirReduction) {
             "b[0]REDUCE_GRAD@75+6\n");
 }
 
-// Rank 0 holds two of the three replicas: it adds them up and comes with the second.
+// Rank 0 holds two of the three replicas: rank 0 adds them up and joins the reduction with the
+// second.
 TEST(Simulate, ARankComesToAReductionOnce) {
   const Timeline timeline = SimulateText(
       "plan x P=2 M=3\npipe a M=1 stages 0\npipe b M=1 stages 0\npipe c M=1 stages 1\n"
@@ -111,7 +153,7 @@ TEST(Simulate, ARankComesToAReductionOnce) {
             "rank 1: c[0]F0@0+10 c[0]B0@10+20 c[0]REDUCE_GRAD@60+9\n");
 }
 
-// What is gathered behind a reduction waits with it, and so does who needs it.
+// A gather behind a reduction waits with the reduction, and so does the gather's consumer.
 TEST(Simulate, AGatherStandsBehindTheReductionBeforeIt) {
   const Timeline timeline = SimulateText(
       "plan x P=2 M=3\npipe a M=1 stages 0\npipe b M=1 stages 0\npipe c M=1 stages 1\n"

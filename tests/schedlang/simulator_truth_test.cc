@@ -1,6 +1,6 @@
 // The simulator against a model that goes from moment to moment, on random plans with random costs,
-// layouts and buffers; and what must hold for all of them: causes add up, nothing is faster than it
-// can be, and what is shorter never makes a step longer.
+// layouts and buffers. Invariants of all: causes add up, no time beats its lower bound, and a
+// shorter duration never makes a step longer.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -12,8 +12,8 @@
 #include "schedlang/check/replay.h"
 #include "schedlang/lower/collectives.h"
 #include "schedlang/lower/lower.h"
-#include "schedlang/sim/analysis.h"
-#include "schedlang/sim/bounds.h"
+#include "schedlang/report/analysis.h"
+#include "schedlang/report/bounds.h"
 #include "schedlang/sim/simulate.h"
 #include "tests/schedlang/random_plan.h"
 #include "tests/schedlang/slow_model.h"
@@ -140,7 +140,7 @@ TEST(SimulatorTruth, EqualsTheSlowModelWhereMessagesAreIssuedAsWritten) {
       ++hung;
       const Timeline until = SimulateAsFarAsItGoes(made.plan, wiring, made.costs);
       for (uint32_t i = 0; i < made.plan.actions.size(); ++i) {
-        if (IsCollective(made.plan.actions[i].kind)) continue;  // gathers behind what is stuck
+        if (IsCollective(made.plan.actions[i].kind)) continue;  // gathers behind a stuck action
         ASSERT_EQ(until.events[i].end_ns, slow.end_ns[i])
             << Print(made.plan, made.plan.actions[i]) << "\n"
             << what;
@@ -281,7 +281,7 @@ TEST(SimulatorTruth, NothingIsBelowTheBound) {
                                      << Print(made.plan);
     reached += bound_ns == makespan_ns;
   }
-  EXPECT_GT(reached, 100);  // and it is no bound for nothing
+  EXPECT_GT(reached, 100);  // the bound is reached, so it is tight
 }
 
 TEST(SimulatorTruth, ShorterNeverMakesLonger) {

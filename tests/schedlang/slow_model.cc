@@ -1,6 +1,6 @@
-// Time goes from one moment at which something ends to the next. At each of them every action is
-// asked whether it may begin, again and again until none may. There is no queue and no wiring that
-// could be wrong: every question is asked of the plan itself.
+// Time goes from one end of an action to the next. At each moment every action is asked, again and
+// again, for its beginning, until none begins. No queue and no wiring could be wrong: every
+// question is asked of the plan itself.
 #include "tests/schedlang/slow_model.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include <map>
 #include <tuple>
 
-#include "schedlang/effects.h"
+#include "schedlang/plan/effects.h"
 
 namespace stringline {
 namespace {
@@ -52,7 +52,7 @@ class SlowModel {
   }
 
  private:
-  // A message on a shared link, and how much of it is left (in nanoseconds of the whole link).
+  // A message on a shared link, and its remaining part (in nanoseconds of the whole link).
   struct Shared {
     int32_t link;
     uint32_t one, other;
@@ -65,7 +65,7 @@ class SlowModel {
     for (const Shared& m : moving_) sharers += m.link == message.link ? 1 : 0;
     return sharers;
   }
-  // The first exact end from link_ns_ on, and who ends.
+  // The first exact end from link_ns_ on, and the index of the ending message.
   std::pair<double, size_t> FirstEnd() const {
     std::pair<double, size_t> first = {1e18, moving_.size()};
     for (size_t k = 0; k < moving_.size(); ++k) {
@@ -111,7 +111,7 @@ class SlowModel {
     if (times_.start_ns[i] >= 0 || At(i).joined) return false;
     if (IsCollective(At(i).kind)) return TryCollective(i, moments);
     const auto group = GroupAt(plan_.actions, i);
-    // The group before it.
+    // The group before this group has ended.
     for (uint32_t k = i; k-- > plan_.first[rank_[i]];) {
       if (IsCompute(At(k).kind) && !EndedAction(k)) return false;
     }
@@ -128,7 +128,7 @@ class SlowModel {
     return true;
   }
 
-  // Whether every wait listed before the action is over.
+  // True when every wait listed before the action is over.
   bool IsPastWaits(uint32_t i) const {
     if (waits_ == nullptr) return true;
     return std::all_of(waits_->begin(), waits_->end(), [&](const ListedWait& wait) {
@@ -136,7 +136,7 @@ class SlowModel {
     });
   }
 
-  // Whether a rank that performs its list in order has come to the message.
+  // True when a rank that performs its list in order has come to the message.
   bool IsIssued(uint32_t message) const {
     for (uint32_t k = plan_.first[rank_[message]]; k < message && waits_ != nullptr; ++k) {
       if (IsCompute(At(k).kind) && !EndedAction(k)) return false;
@@ -154,7 +154,7 @@ class SlowModel {
     };
     if ((needs & kInput) && !arrived(stage.previous, ActionKind::kRecvForward)) return false;
     if ((needs & kOutGrad) && !arrived(stage.next, ActionKind::kRecvBackward)) return false;
-    // The stage's parameters, if an UNSHARD of it is the last thing said of them.
+    // The stage's parameters have arrived, if its last preceding collective is an UNSHARD.
     for (uint32_t k = group; k-- > plan_.first[stage.rank.value];) {
       if (At(k).stage != part.stage) continue;
       if (At(k).kind == ActionKind::kUnshard) return EndedAction(k);
@@ -206,11 +206,11 @@ class SlowModel {
     return true;
   }
 
-  // Whether nothing on its own rank holds the collective up.
+  // True when nothing on its own rank holds the collective up.
   bool IsTurnOf(uint32_t i) const {
     const ActionKind kind = At(i).kind;
     const uint32_t first = plan_.first[rank_[i]];
-    // What must have ended: the computation before it, or for a gather that before the last drop.
+    // The collective follows the computation before it; a gather follows the last drop instead.
     uint32_t until = i;
     if (kind == ActionKind::kUnshard) {
       while (until > first && At(until).kind != ActionKind::kReshard) --until;
@@ -226,7 +226,7 @@ class SlowModel {
     return true;
   }
 
-  // Which messages of the rank share a queue with this one.
+  // The key of the queue of the rank on which this message travels.
   std::tuple<int, int, bool> QueueOf(uint32_t i) const {
     const int peer = plan_.stage(PeerStage(plan_, At(i))).rank.value;
     if (layout_ == CommLayout::kShared) return {rank_[i], 0, false};
@@ -259,7 +259,7 @@ class SlowModel {
     return HasBuffer(i);
   }
 
-  // Fewer values than buffers are received before it in the list and not used yet.
+  // Fewer values than buffers are received before `recv` in the list and not used yet.
   bool HasBuffer(uint32_t recv) const {
     int held = 0;
     for (uint32_t k = plan_.first[rank_[recv]]; k < recv; ++k) {
@@ -305,7 +305,7 @@ class SlowModel {
   const int buffers_;
   const std::vector<ListedWait>* const waits_;
   SlowTimes times_;
-  std::vector<int64_t> posted_, free_;  // by message: when it started, when it leaves its queue
+  std::vector<int64_t> posted_, free_;  // by message: the start, and the time of leaving its queue
   std::vector<int> rank_;               // by action
   std::map<std::tuple<int, int, int>, uint32_t> index_;
   std::vector<Shared> moving_;

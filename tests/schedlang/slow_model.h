@@ -1,16 +1,15 @@
 // The simulator's judge: a small, slow model that goes from one moment to the next and asks of
-// every action whether it can begin or end now. Written from the rules in sim/simulate.h; of the
-// project it uses only `struct Plan`, the costs, the waits of lists, and what an action needs and
-// gives.
+// every action if it can begin or end now. Written from the rules in sim/simulate.h; of the project
+// only `struct Plan`, the costs, the waits of lists, and the table of needs and gives are used.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "schedlang/messages/communicators.h"
-#include "schedlang/plan.h"
-#include "schedlang/sim/costs.h"
-#include "schedlang/sim/wiring.h"
+#include "schedlang/costs/costs.h"
+#include "schedlang/plan/communicators.h"
+#include "schedlang/plan/links.h"
+#include "schedlang/plan/plan.h"
 
 namespace stringline {
 

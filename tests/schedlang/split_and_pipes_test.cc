@@ -1,4 +1,4 @@
-// Layers by stage, and stages among several pipes: what texts mean, and what is wrong with them.
+// Layers by stage, and stages among several pipes: texts with their meanings or their findings.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -26,7 +26,7 @@ const SaidCase kSplits[] = {
     {"split s -> 3;", "split layers 3 3 3 3"},
     {"split s -> s == 0 or s == 2 * P - 1 ? 3 : 4;", "split layers 3 4 4 3"},
     {"let few = M; split stage -> max(few - stage, 0);", "split layers 2 1 0 0"},
-    // `even` is a word only where it stands alone.
+    // `even` is a keyword only where no expression follows.
     {"split even -> even;", "split layers 0 1 2 3"},
     {"split even;", "plan s P=2 M=2"},
     {"split [3, 4, 4, 3];", "split layers 3 4 4 3"},
@@ -80,7 +80,7 @@ const SaidCase kStages[] = {
     {"order o { F r } o", "x.sched:5:24: " NO_PIPE "'F down[k]' means stage k of 'down'"},
     {"W r", "x.sched:5:14: " NO_PIPE "'W down[k]' means stage k of 'down'"},
     {"unshard r", "x.sched:5:20: " NO_PIPE "'unshard down[k]' means stage k of 'down'"},
-    // What else is wrong is told first.
+    // Any other finding comes first.
     {"F r; F stage", "x.sched:5:19: error: nothing above is called 'stage'"},
 };
 #undef NO_PIPE

@@ -1,6 +1,8 @@
-#include "schedlang/timeline.h"
+#include "schedlang/plan/timeline.h"
 
 #include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
 
 namespace stringline {
 namespace {
@@ -87,7 +89,7 @@ TEST(Timeline, WhatWasObservedReadsBack) {
     EXPECT_FALSE(Read(head + event, &message)) << event;
     EXPECT_EQ(message, "expected an event like 3F7@1000+500");
   }
-  // Only where the file says that it keeps it.
+  // Observed times are read only where the file says `observed`.
   EXPECT_FALSE(Read("timeline measured x P=1\nrank 0: 0F0@0+1[1+0]\n"));
 }
 
@@ -106,6 +108,35 @@ TEST(Timeline, ReconstructedStartsAreCounted) {
   EXPECT_EQ(all->most_ns, 12);
   EXPECT_EQ(all->unseen, 2);  // the message, and the reduction that took time
   EXPECT_FALSE(ReconstructionOf(*Read("timeline measured x P=1\nrank 0: 0F0@0+1\n")));
+}
+
+// Two computations of a rank at once would make it busy for more than the whole step.
+TEST(Timeline, ARankComputesOneGroupAtATime) {
+  const char* const head = "timeline measured x P=1 M=2\nrank 0: ";
+  // Computations that touch, a group, messages and collectives beside them, one of no length.
+  for (const char* rank :
+       {"0F0@0+10 0B0@10+5", "0F0@0+10&0B1@2+20 0B0@22+5", "0F0@0+10 0SEND_F0@2+30 0F1@10+5",
+        "0REDUCE_GRAD@0+50 0F0@0+10", "0F0@0+10 0F1@10+0 0B0@10+5"}) {
+    EXPECT_TRUE(Read(std::string(head) + rank + "\n")) << rank;
+  }
+  std::string message;
+  for (const char* rank : {"0F0@0+10 0B0@9+5", "0F0@5+10 0B0@0+4", "0F0@0+10&0B1@2+20 0B0@12+15",
+                           "0F0@0+10 0SEND_F0@2+30 0F1@7+5", "0F0@0+10 0F1@10+5&0B0@9+5"}) {
+    EXPECT_FALSE(Read(std::string(head) + rank + "\n", &message)) << rank;
+    EXPECT_EQ(message,
+              "rank 0 still computes what stands before when this begins; a rank does one "
+              "computation at a time");
+  }
+}
+
+TEST(Timeline, HasALineForEachOfItsRanks) {
+  std::string message;
+  const std::string two = "rank 0: 0F0@0+1\nrank 1: 1F0@1+1\n";
+  EXPECT_TRUE(Read("timeline measured x P=2 M=1\n" + two));
+  EXPECT_FALSE(Read("timeline measured x P=3 M=1\n" + two, &message));
+  EXPECT_EQ(message, "the last of 2 ranks, and P is 3");
+  EXPECT_FALSE(Read("timeline measured x P=1 M=1\n" + two, &message));
+  EXPECT_EQ(message, "the last of 2 ranks, and P is 1");
 }
 
 TEST(Timeline, BadTextIsOneFinding) {
@@ -151,6 +182,51 @@ TEST(Bubbles, CountWorkIdleAndPeaks) {
   EXPECT_EQ(bubbles.ranks[1].peak_activations, 2);
   EXPECT_EQ(bubbles.ranks[2].busy_ns, 0);
   EXPECT_EQ(bubbles.ranks[2].idle_ns, 70);
+}
+
+// A reduction behind the last computation ends the step and the rank's span.
+TEST(Timeline, MakespanAndSpanCountCollectivesAlike) {
+  const struct {
+    const char* ranks;
+    int64_t makespan_ns, span_ns;
+  } rows[] = {
+      {"rank 0: 0F0@0+10 0B0@30+10 0REDUCE_GRAD@40+20\nrank 1: 1F0@10+10 1B0@20+10\n", 60, 60},
+      {"rank 0: 0F0@0+10 0B0@30+10\nrank 1: 1F0@10+10 1B0@20+10 1REDUCE_GRAD@30+90\n", 120, 110},
+      {"rank 0: 0UNSHARD@0+5 0F0@5+10 0B0@30+10\nrank 1: 1F0@15+10 1B0@25+5\n", 40, 40},
+      // A message is neither a rank's beginning nor its end.
+      {"rank 0: 0F0@0+10 0B0@50+10\nrank 1: 1RECV_F0@10+20 1F0@30+5 1B0@35+5 1SEND_B0@40+10\n", 60,
+       60},
+      {"rank 0:\nrank 1: 1RECV_F0@0+20 1F0@20+5 1SEND_F0@25+10\n", 35, 5},
+  };
+  for (const auto& row : rows) {
+    const auto timeline = Read(absl::StrCat("timeline simulated x P=2 M=1\n", row.ranks));
+    ASSERT_TRUE(timeline) << row.ranks;
+    EXPECT_EQ(MakespanOf(*timeline), row.makespan_ns) << row.ranks;
+    const Bubbles bubbles = MeasureBubbles(*timeline);
+    EXPECT_EQ(bubbles.makespan_ns, row.makespan_ns) << row.ranks;
+    EXPECT_EQ(bubbles.span_ns, row.span_ns) << row.ranks;
+  }
+}
+
+// Sums of times beyond 64 bits: of events, of parts, of all ranks.
+TEST(Timeline, TimesThatAddUpToTooMuchAreRefused) {
+  const std::string long_ns = "1500000000000000000";
+  std::string message;
+  const std::string texts[] = {
+      absl::StrCat("timeline simulated x P=4 M=1\nrank 0: 0F0@0+", long_ns, "\nrank 1: 1F0@0+",
+                   long_ns, "\nrank 2: 2F0@0+", long_ns, "\nrank 3: 3F0@0+", long_ns, "\n"),
+      absl::StrCat("timeline simulated x P=4 M=1\nrank 0: 0F0@", long_ns,
+                   "+1\nrank 1:\nrank 2:\nrank 3:\n"),
+      absl::StrCat("timeline simulated x P=1 M=1\nrank 0: 0F0@0+9\nparts 0: 0F0:F.attn@0+", long_ns,
+                   " 0F0:F.experts@0+", long_ns, " 0F0:F.post@0+", long_ns, " 0F0:F.combine@0+",
+                   long_ns, "\n"),
+  };
+  for (const std::string& text : texts) {
+    EXPECT_FALSE(Read(text, &message)) << text;
+    EXPECT_EQ(message, "the times of this timeline add up to more than 2^62 ns, 146 years");
+  }
+  EXPECT_TRUE(
+      Read(absl::StrCat("timeline simulated x P=2 M=1\nrank 0: 0F0@0+", long_ns, "\nrank 1:\n")));
 }
 
 }  // namespace

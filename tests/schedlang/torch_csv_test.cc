@@ -1,6 +1,7 @@
-// Torch's notation: what torch wrote (tests/golden/torch) is read and written back byte by byte,
-// the library's schedules come out as torch's own do, and what torch would misread is refused.
-#include "schedlang/formats/torch_csv.h"
+// Torch's notation: torch's own files (tests/golden/torch) are read and written back byte by byte,
+// the library's schedules come out equal to torch's own, and files that torch would misread are
+// refused.
+#include "schedlang/torch/torch_csv.h"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +11,9 @@
 #include <sstream>
 
 #include "schedlang/elaborate/elaborate.h"
-#include "schedlang/formats/torch_lower.h"
 #include "schedlang/lower/collectives.h"
 #include "schedlang/text/parse.h"
+#include "schedlang/torch/torch_lower.h"
 
 namespace stringline {
 namespace {
@@ -56,7 +57,7 @@ std::string Written(const TorchFile& file, TorchForm form) {
   return text.value_or("");
 }
 
-// As torch lowers it.
+// Lowered as torch does.
 TorchFile Lowered(const Plan& plan, bool waits) {
   std::optional<TorchFile> lowered = LowerAsTorch(AddCollectives(plan), waits);
   EXPECT_TRUE(lowered);

@@ -1,4 +1,4 @@
-// What is imported of traces is what happened: written from a known truth, by hand, and broken.
+// Imported traces against the truth: written from a known timeline, by hand, and broken.
 #include <gtest/gtest.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -16,8 +16,8 @@
 #include "schedlang/lower/lower.h"
 #include "schedlang/sim/simulate.h"
 #include "schedlang/text/parse.h"
-#include "schedlang/trace/import_step.h"
-#include "schedlang/trace/open_trace.h"
+#include "schedlang/torch/import_step.h"
+#include "schedlang/torch/open_trace.h"
 #include "tests/schedlang/elaborated.h"
 #include "tests/schedlang/written_trace.h"
 
@@ -82,7 +82,7 @@ std::vector<WrittenClock> OtherHosts(int ranks, std::mt19937_64& random) {
   return clocks;
 }
 
-// What of an event the two should share.
+// The part of the printed timeline that both should share.
 std::string Told(const Timeline& timeline) {
   std::string text = Print(timeline);
   return text.substr(text.find('\n'));
@@ -139,7 +139,7 @@ TEST(TraceImport, OneHostHasOneClock) {
   const auto same = ImportStep(Written(plan, {truth}, {{"one", 0}, {"one", 70'000}}), std::nullopt);
   ASSERT_TRUE(same.ok());
   EXPECT_EQ(same->ranks[1].clock.offset_ns, 0);
-  // Unless messages say that it has not.
+  // Unless messages would arrive before they left.
   const auto two =
       ImportStep(Written(plan, {truth}, {{"one", 0}, {"one", 70'000'000}}), std::nullopt);
   ASSERT_TRUE(two.ok());
@@ -147,7 +147,7 @@ TEST(TraceImport, OneHostHasOneClock) {
 }
 
 TEST(Clocks, OneWayTakesTheLeastOffset) {
-  // What left at 10 was there at 4, and at 50 at 70.
+  // A message that left at 10 arrived at 4, another left at 50 and arrived at 70.
   const AlignedClocks clocks = AlignClocks(3, {{0, 1, -6}, {0, 1, 20}, {1, 2, 5}});
   EXPECT_EQ(clocks.ranks[1].offset_ns, 6);
   EXPECT_FALSE(clocks.ranks[1].uncertainty_ns.has_value());
@@ -159,7 +159,7 @@ TEST(Clocks, ContradictionsAreSaid) {
   const AlignedClocks clocks = AlignClocks(2, {{0, 1, -3'000}, {1, 0, -1'000}});
   EXPECT_EQ(clocks.broken_ns, 2'000);
   EXPECT_EQ(clocks.ranks[1].offset_ns, 1'000);
-  // Of ranks that have nothing to do with the first, too.
+  // Ranks without any link to the first rank, too.
   EXPECT_GT(AlignClocks(3, {{1, 2, -3}, {2, 1, -1}}).broken_ns, 0);
 }
 
@@ -226,7 +226,7 @@ TEST(TraceReader, SaysWhatIsWrongWithAFile) {
   EXPECT_EQ(Refused("[1]"), "r.json: is no trace of torch's profiler: it has no traceEvents");
   EXPECT_EQ(Refused(R"({"traceEvents":[]})").substr(0, 28), "r.json: says no rank (distri");
   EXPECT_EQ(Refused(Trace("")).substr(0, 26), "r.json: holds no range PP:");
-  // Every beginning ends in one message, and no other way.
+  // Every proper prefix of a trace ends in a message, and no other way.
   for (size_t end = 0; end < good.size(); ++end) {
     EXPECT_NE(Refused(good.substr(0, end)), "nothing") << end;
   }
@@ -255,7 +255,7 @@ TEST(TraceReader, UnpacksWhatIsGzipped) {
   EXPECT_FALSE(OpenRankTrace(testing::TempDir() + "/nothing").ok());
 }
 
-// The traces of one step of 1f1b on two ranks, changed; what import says.
+// The traces of a step of 1f1b on two ranks, changed; and import's message.
 class BrokenTraces : public testing::Test {
  protected:
   BrokenTraces() {
@@ -333,8 +333,8 @@ TEST_F(BrokenTraces, AStepWithoutACounterIsFoundByWhatRepeats) {
   EXPECT_EQ(Told(imported->timeline), Told(truth_));
 }
 
-// On the host an action begins when it has what it waits for, and messages that nobody waits for
-// are told to take as long as those that somebody does.
+// On the host an action begins when its inputs are there. Messages that no rank waits for are
+// imported with the duration of messages that a rank waits for.
 TEST(TraceImport, TakesWaitsFromActionsOfTheHost) {
   const auto range = [](const std::string& name, int at_us, int length_us) {
     return Recorded("user_annotation", name, absl::StrCat(at_us), absl::StrCat(length_us));
@@ -345,7 +345,7 @@ TEST(TraceImport, TakesWaitsFromActionsOfTheHost) {
   const auto joined = [](const std::vector<std::string>& events) {
     return Trace(absl::StrJoin(events, ","), "0");
   };
-  // Rank 1 waits for the first activation from 0 on, and has the second one lying there.
+  // Rank 1 waits for the first activation from 0 on, and finds the second already arrived.
   const std::string zero =
       joined({range("PP:0F0", 0, 100), range("PP:0SEND_F0", 102, 10), op(104, 6),
               range("gloo:send", 109, 900), range("PP:0F1", 120, 100),

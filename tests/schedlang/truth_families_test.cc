@@ -1,6 +1,6 @@
 // The checker's verdict is the truth, for more shapes than truth_test.cc: grouped calls, three
-// ranks, split backwards, two pipes, and larger schedules of the library, damaged. And what we
-// lower ourselves is right in every layout.
+// ranks, split backwards, two pipes, and larger schedules of the library, damaged. And our own
+// lowering is right in every layout.
 //
 // STRINGLINE_LONG=1 in the environment asks for the full form: two million plans.
 
@@ -45,7 +45,7 @@ std::string Print(const World& world) {
                       world.lazy ? ", lazy" : "");
 }
 
-// What the checker says, leaving aside collectives, which the judge does not look at.
+// The checker's verdict, leaving aside collectives, which the judge ignores.
 bool CheckerSays(const Plan& plan, const World& world, Diagnostics* findings) {
   const CheckOptions options{
       .layout = LayoutOf(world), .buffers = world.buffers, .lazy = world.lazy};
@@ -113,12 +113,12 @@ struct PlanFamily {
   std::vector<std::vector<int>> pipes;  // ranks of the stages
   int microbatches;
   bool split;      // I and W instead of B
-  bool any_order;  // false: every action behind those of its own rank that it needs
+  bool any_order;  // false: every action behind its dependencies on its own rank
 };
 
-// All plans of up to three ranks and two microbatches that these span are visited if they are not
-// more than the quota, and otherwise as many, evenly spread: 2 ranks with 2 stages and 1 or 2
-// microbatches, 3 ranks, several stages a rank, two pipes; messages anywhere in the lists.
+// All plans of up to three ranks and two microbatches. A family within the quota is visited whole,
+// a larger one evenly spread: 2 ranks with 2 stages and 1 or 2 microbatches, 3 ranks, several
+// stages a rank, two pipes; messages anywhere in the lists.
 const std::vector<PlanFamily> kFamilies = {
     {{{0, 1}}, 1, false, true},        {{{0, 1}}, 1, true, true},
     {{{0, 1}}, 2, false, false},       {{{0, 1, 2}}, 1, false, true},
@@ -128,7 +128,7 @@ const std::vector<PlanFamily> kFamilies = {
     {{{0, 1, 2, 0}}, 1, false, false}, {{{0, 1}}, 2, true, false},
 };
 
-// The orders of one rank's actions.
+// The orders of a rank's actions.
 class Orders {
  public:
   Orders(const Plan& plan, RankId rank, const PlanFamily& family)
@@ -168,7 +168,7 @@ class Orders {
     }
   }
 
-  // Whether b needs what a gives.
+  // True when b depends on a.
   bool Needs(const Action& b, const Action& a) const {
     if (a.microbatch != b.microbatch) return false;
     const bool backward = b.kind == ActionKind::kBackward || b.kind == ActionKind::kInputGradient;
@@ -376,7 +376,7 @@ TEST(TruthOfFamilies, LoweredPlansOfRightOrdersAreRight) {
             << "\n";
 }
 
-// All runs of a plan end alike, so that following one is enough for plans with many.
+// All runs of a plan end alike, so a single run judges plans with too many states.
 TEST(TruthOfFamilies, AllRunsEndAlike) {
   std::mt19937_64 random(kFamiliesSeed);
   const int64_t quota = Long() ? 20'000 : 2'000;

@@ -1,7 +1,7 @@
 // The checker's verdict is the truth: against a judge that tries every interleaving, on every plan
 // of a few small families, and on random damage to the library's schedules.
 //
-// The families, all orders of the lists in which nothing is used before it is there:
+// The families, all orders of the lists in which no value is used before its producer:
 //   line   P=2, one stage a rank, M=2: 1750 lists of rank 0 with 70 of rank 1, 122,500 plans
 //   loop   P=2, two stages a rank, M=1: 100,000 plans of 3150 lists with 1050
 // The line is judged whole; of the others a part, and all of it with STRINGLINE_LONG=1, with
@@ -41,7 +41,7 @@ struct Tally {
   int64_t good = 0, bad = 0, too_large = 0;
 };
 
-// Judges one plan in one world. False, after a failure, when the two disagree.
+// Judges a plan in a world. False, after a failure, when judge and checker disagree.
 bool Agree(const Plan& plan, const World& world, const std::string& where, Tally* tally) {
   const Verdict verdict = JudgeExhaustively(plan, world);
   if (verdict == Verdict::kTooLarge) {
@@ -67,7 +67,7 @@ Action Make(ActionKind kind, int stage, int microbatch) {
   return action;
 }
 
-// All orders of `actions` that keep every pair of `before` (indices) in order.
+// All orders of `actions` with every pair of `before` (indices) in order.
 void AddOrders(const std::vector<Action>& actions, const std::vector<std::pair<int, int>>& before,
                std::vector<Action>* prefix, unsigned used, Lists* out) {
   if (prefix->size() == actions.size()) {
@@ -116,7 +116,7 @@ Plan PlanOf(const std::vector<int>& rank_of_stage, int microbatches,
   return plan;
 }
 
-// The worlds take turns, so that each family meets all of them.
+// The worlds take turns, so each family meets all of them.
 World WorldOf(int64_t turn) {
   constexpr int kLayouts = kCommLayouts;
   return {.layout = static_cast<int>(turn % kLayouts),
@@ -127,7 +127,7 @@ World WorldOf(int64_t turn) {
 void JudgeFamily(const char* name, const Lists& first, const Lists& second,
                  const std::vector<int>& stages, int microbatches, int64_t count) {
   const int64_t all = static_cast<int64_t>(first.size() * second.size());
-  // A step that shares no factor with `all` visits every plan once.
+  // A step coprime to `all` visits every plan once.
   int64_t step = 7919;
   while (std::gcd(step, all) != 1) ++step;
   ASSERT_LE(count, all);
@@ -202,7 +202,8 @@ Plan SmallLibraryPlan(std::mt19937_64& random) {
   }
 }
 
-// Swaps two actions of a rank, drops one, doubles one, moves a message, makes or breaks a group.
+// Swaps two actions of a rank, drops or doubles an action, moves a message, makes or breaks a
+// group.
 void Damage(Plan* plan, std::mt19937_64& random) {
   const auto pick = [&random](size_t n) { return static_cast<size_t>(random() % n); };
   std::vector<std::vector<Action>> lists;

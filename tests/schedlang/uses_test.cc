@@ -1,4 +1,4 @@
-// `use`: schedules of other files, and everything that can be wrong with them.
+// `use`: schedules of other files, and every possible mistake with them.
 #include "schedlang/text/uses.h"
 
 #include <gtest/gtest.h>
@@ -50,11 +50,11 @@ TEST(UsesTest, ASchedulesBaseStandsInAnotherFile) {
   const std::string derived = "schedule x(P, M) = base(P, M) then defer W by 0;\n";
   EXPECT_EQ(PlanWithUses({{"x.sched", "use \"b.sched\";\n" + derived}, {"b.sched", kUsedBase}}),
             plan);
-  // Where it stands in the text does not matter, nor do comments around it.
+  // The position of `use` in the text does not matter, nor do comments around the statement.
   EXPECT_EQ(PlanWithUses(
                 {{"x.sched", derived + "# last\nuse \"b.sched\"; # b\n"}, {"b.sched", kUsedBase}}),
             plan);
-  // Paths are seen from the file that says them.
+  // Paths are relative to the file that contains them.
   EXPECT_EQ(PlanWithUses(
                 {{"x.sched", "use \"deep/../deep/b.sched\";\n" + derived},
                  {"deep/b.sched", "use \"../c.sched\";\nschedule base(P, M) = root(P, M);\n"},
@@ -73,7 +73,7 @@ TEST(UsesTest, WhatAFileIsAboutIsItsOwn) {
             "      |          ^~~~\n");
 }
 
-// What a file uses it does not hand on, so that two files may have names in common.
+// Names that a file uses are not handed on, so two files may have names in common.
 TEST(UsesTest, NamesEndWithTheFileThatUsesThem) {
   const UsedTexts files = {
       {"x.sched", "use \"a.sched\";\nuse \"b.sched\";\nschedule x(P, M) = a(P, M);\n"},
@@ -181,7 +181,7 @@ TEST(UsesTest, WhatIsWrongIsToldAtTheUse) {
        "note: c.sched: the second one is here\n"
        "    1 | schedule base(P, M) {\n"
        "      |          ^~~~\n"},
-      // A mistake in the other file is told there, and once.
+      // A mistake in the other file is reported at its place there, and once.
       {{{"x.sched", "use \"b.sched\";\nuse \"c.sched\";\n" + x},
         {"c.sched", "use \"b.sched\";\nschedule c(P, M) = b(P, M);\n"},
         {"b.sched", "# b\nschedule b(P, M) { stages P line; rank r { } }"}},
@@ -198,7 +198,7 @@ TEST(UsesTest, WhatIsWrongIsToldAtTheUse) {
        "note: x.sched: the file is used here\n"
        "    1 | use \"b.sched\";\n"
        "      |     ^~~~~~~~~\n"},
-      // So is one that shows only when the schedule is elaborated.
+      // So is a mistake that shows only when the schedule is elaborated.
       {{{"x.sched", "use \"b.sched\";\nschedule x(P, M) = base(P, M);\n"},
         {"b.sched", "schedule base(P, M) {\n  stages P on line;\n  rank r { F r + 1 }\n}\n"}},
        "b.sched:3:14: error: stage 1 does not exist: the stages are 0 .. 0, with r = 0\n"

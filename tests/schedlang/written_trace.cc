@@ -37,7 +37,7 @@ class Writer {
       Host(host_ns, 18'000, "user_annotation", name, kMainThread, "");
       Run(i, truth, at_ns, host_ns + 2'000);
       const Event& event = truth.events[i];
-      // Kineto's own range on the GPU, which nobody needs.
+      // Kineto's own range on the GPU, which no reader needs.
       Device(at_ns + event.start_ns, event.end_ns - event.start_ns, "gpu_user_annotation", name, -1,
              7);
     }
@@ -50,7 +50,7 @@ class Writer {
   std::string Text() const { return text_ + "\n  ],\n  \"traceName\": \"rank.json\"\n}\n"; }
 
  private:
-  // What the action's range launches from `launch_ns` on.
+  // The kernels that the action's range launches from `launch_ns` on.
   void Run(uint32_t i, const Timeline& truth, int64_t at_ns, int64_t launch_ns) {
     const Event& event = truth.events[i];
     const int64_t start_ns = at_ns + event.start_ns, length_ns = event.end_ns - event.start_ns;

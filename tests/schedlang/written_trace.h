@@ -1,16 +1,16 @@
 // Traces as Kineto writes them, of steps whose truth is known: a timeline, performed on GPUs.
 //
 // The host runs ahead: it launches a whole step at once, backwards from autograd's thread, and
-// nothing of that says when it runs. A computation is two kernels and a copy on one stream, with a
-// short gap; a message a kernel of NCCL's on each side, on a stream for each edge, of which the
-// receiver's waits since its stream was free.
+// these records do not tell the time of execution. A computation is two kernels and a copy on one
+// stream, with a short gap; a message a kernel of NCCL's on each side, on a stream for each edge,
+// of which the receiver's waits since its stream was free.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "schedlang/plan.h"
-#include "schedlang/timeline.h"
+#include "schedlang/plan/plan.h"
+#include "schedlang/plan/timeline.h"
 
 namespace stringline {
 
@@ -20,8 +20,7 @@ struct WrittenClock {
 };
 
 // The trace of a rank. `steps` are timelines of the plan, one after the other, called
-// ProfilerStep#1 and so on. Times are whole microseconds if those of the timelines and the clock
-// are.
+// ProfilerStep#1 and so on. Times are whole microseconds if the timelines' times and the clock are.
 std::string WrittenTrace(const Plan& plan, const std::vector<Timeline>& steps, RankId rank,
                          const WrittenClock& clock);
 

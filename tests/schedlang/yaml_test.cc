@@ -1,4 +1,4 @@
-// YAML texts: one document of plain maps, lists and words, or one message with its line.
+// YAML texts: a document of plain maps, lists and words, or a message with its line.
 #include "schedlang/base/yaml.h"
 
 #include <gtest/gtest.h>

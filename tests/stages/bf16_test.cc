@@ -1,6 +1,5 @@
-// BF16: its numbers, its kernels against those of F32 on the same numbers, its models against those
-// of F32.
-#include "executor/bf16.h"
+// BF16: its numbers, and its kernels and models against those of F32 on the same numbers.
+#include "executor/engine/bf16.h"
 
 #include <gtest/gtest.h>
 
@@ -33,7 +32,7 @@ TEST(Bf16, EveryNumberIsItselfAndOthersGoToTheNearest) {
       continue;
     }
     ASSERT_EQ(ToBf16(value), number);
-    if ((bits & 0x7fff) >= 0x7f7f) continue;  // the next one is infinity
+    if ((bits & 0x7fff) >= 0x7f7f) continue;  // the next is infinity
     const double next = FromBf16(static_cast<uint16_t>(bits + 1));
     const auto between = [&](double share) {
       return ToBf16(static_cast<float>(value + share * (next - value)));
@@ -59,10 +58,10 @@ struct KernelCase {
   const char* op;
   const char* inputs;
   std::vector<double> attributes = {};
-  int32_t below = 1;  // integers are drawn from 0 .. below-1, but for those of rows on their way
+  int32_t below = 1;  // integers are drawn from 0 .. below-1, except experts' integers
 };
 
-// Sizes that are no multiples of a vector. Products stand further down.
+// Sizes that are no multiples of a vector. Products are below.
 const std::vector<KernelCase>& Bf16Cases() {
   static const std::vector<KernelCase>& cases = *new std::vector<KernelCase>{
       {"column_sum", "bf16[3,85]"},
@@ -162,7 +161,7 @@ TEST_F(Bf16Kernels, AreThoseOfF32Rounded) {
   }
 }
 
-// y (m,n) = what it begins with + a (m,k) b (k,n), in double; and the sum of all absolute values.
+// y (m,n) = its initial value + a (m,k) b (k,n), in double; and the sum of all absolute values.
 struct Ideal {
   std::vector<double> values, sizes;
 };
@@ -199,10 +198,10 @@ Ideal IdealProduct(Op op, const std::vector<Array>& in, const Array* before) {
   return ideal;
 }
 
-// The distance from a number to the next one of BF16.
+// The distance from a number to the next number of BF16.
 double UlpOfBf16(double value) { return value == 0 ? 0 : std::ldexp(1.0, std::ilogb(value) - 7); }
 
-// One run by whatever kernel the node has, or by the one for processors without products of BF16.
+// A run of the node's kernel, or of the kernel for processors without products of BF16.
 Array RunProduct(Op op, const std::vector<Array>& inputs, bool widened, const Array* before) {
   Graph graph;
   Node node{op, {}, {}, {}};
@@ -267,8 +266,8 @@ TEST_F(Bf16Kernels, ProductsAreRoundedOnce) {
   }
 }
 
-// What changes with a number is NaN with a NaN, and nothing else: no kernel lets what lies beside a
-// row or behind it into a sum, not even times zero.
+// Outputs that depend on a number are NaN with a NaN in its place, and no others: no kernel adds
+// memory beside a row or behind it to a sum, not even times zero.
 TEST_F(Bf16Kernels, ProductsSpreadNaNAsANumberWould) {
   const int64_t m = 5, k = 9, n = 19;
   const auto random = [&](std::vector<int64_t> shape) {
@@ -362,7 +361,7 @@ TEST(Bf16Models, CutsAndSplitsChangeNoBit) {
   }
 }
 
-// What each type of a model is: parameters and values by their names.
+// The types of a model: parameters and values by their names.
 TEST(Bf16Models, WhatIsSmallOrDelicateStaysF32) {
   const auto program = std::move((*BuildModelStages(InBf16(Bf16Moe()), std::vector<int>{3}))[0]);
   for (const Param& param : program.params) {
@@ -390,8 +389,8 @@ TEST(Bf16Models, WhatIsSmallOrDelicateStaysF32) {
   EXPECT_EQ(narrow.count(Op::kRoute) + narrow.count(Op::kCrossEntropy), 0u);
 }
 
-// The router's input in F32 is made again from what is BF16: of F32 no value of a whole
-// activation's size is kept, and none is handed on.
+// The router's input in F32 is recomputed from BF16: no F32 value of a whole activation's size is
+// kept or handed on.
 TEST(Bf16Models, NothingIsKeptTwiceAsWide) {
   for (const AnyShape& shape : {AnyShape(Bf16Gpt()), AnyShape(Bf16Llama()), AnyShape(Bf16Moe())}) {
     const auto program = std::move((*BuildModelStages(InBf16(shape), std::vector<int>{3}))[0]);
@@ -410,7 +409,7 @@ TEST(Bf16Models, NothingIsKeptTwiceAsWide) {
   }
 }
 
-// The distance of two gradients over the length of one, over all parameters of which there is one.
+// The distance of two gradients over the length of the second, over all parameters with a gradient.
 double Apart(const ModelResult& a, const ModelResult& b) {
   double apart = 0, length = 0;
   for (const auto& [name, values] : a.grads) {
@@ -424,10 +423,10 @@ double Apart(const ModelResult& a, const ModelResult& b) {
   return std::sqrt(apart / length);
 }
 
-// Weights and every value between two nodes are off by 2^-9 of themselves at most, about 2^-10 on
-// average and in any direction. A gradient has behind it some ten such values a layer, there and
-// back: three layers give sqrt(60) 2^-10 or one in a hundred of its length. Twice that is refused.
-// With fewer choices than experts a choice may tip over; here every expert is chosen.
+// The relative error of weights and of every value between two nodes is at most 2^-9, about 2^-10
+// on average, in random directions. A gradient depends on some ten such values per layer, forward
+// and backward: three layers give sqrt(60) 2^-10, or one in a hundred of its length. Twice this is
+// refused. With fewer choices than experts a choice could change; here every expert is chosen.
 TEST(Bf16Models, GradientsAreNearThoseOfF32) {
   DecoderShape moe = Bf16Moe();
   moe.moe.top_k = moe.moe.experts;

@@ -72,7 +72,7 @@ TEST_F(AttentionBodiesTest, AttentionGrad) {
       });
 }
 
-// Large scores, in an order that makes every tile's largest one the largest so far, or none.
+// Large scores, in an order such that every tile's largest score is the largest so far, or none is.
 TEST_F(AttentionBodiesTest, LargeScores) {
   const AttentionCase c = {1, 200, 1, 1, 16};
   const AttentionShape shape = {c.batch, c.positions, {c.queries, c.keys, c.size}};

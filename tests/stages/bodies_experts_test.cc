@@ -39,7 +39,7 @@ void ForEveryRouter(Check check) {
 
 class ExpertsBodiesTest : public BodiesTest {
  protected:
-  // Logits of which no two of a row are so near each other that rounding decides.
+  // Logits whose rows have no two values close enough that rounding decides.
   template <typename T>
   Array Logits(int64_t rows, int32_t experts) {
     Array logits = cpu::MakeArray(cpu::F32({rows, experts}));
@@ -99,7 +99,7 @@ TEST(RouteTest, OfEqualScoresTheFirst) {
   for (int i = 0; i < 8; ++i) EXPECT_EQ(choice.data()[i], kGrouped[i]) << i;
 }
 
-// Rows that are not numbers do not lead the choice out of the experts.
+// Rows of NaN do not lead the choice out of the experts.
 TEST(RouteTest, NaNChoosesSomeExpert) {
   const BodyRun run = {32, 0};
   Buffer<float> logits(40, run), weight(4, run);
@@ -181,7 +181,7 @@ TEST_F(ExpertsBodiesTest, ChoiceCountsAndBalance) {
   });
 }
 
-// The plan with and without room for all, the way of rows there, and back with a sum.
+// The plan with and without room for all, the rows on their way to experts, and back with a sum.
 TEST_F(ExpertsBodiesTest, Dispatch) {
   const struct {
     int64_t rows;
@@ -229,7 +229,7 @@ TEST_F(ExpertsBodiesTest, Dispatch) {
                 run.threads);
       ExpectSame(again, weights, 0);
 
-      // The experts of one rank have all rows; what they did not take comes back as zero.
+      // The experts of one rank have all rows; rows that they did not take come back as zero.
       Array received = cpu::MakeArray(cpu::I32({1, c.experts}));
       std::copy_n(plan[1].i32(), c.experts, received.i32());
       Buffer<int32_t> taken(1, run);

@@ -1,4 +1,4 @@
-// Products with weights, of all rows and by expert, against the CPU's kernels.
+// Products with weights, for all rows and by expert, against the CPU's kernels.
 #include "executor/cuda/bodies/linear.h"
 #include "tests/stages/body_runs.h"
 #include "tests/stages/experts_ops.h"
@@ -12,7 +12,7 @@ struct LinearCase {
 constexpr LinearCase kLinearCases[] = {{1, 1, 1},    {1, 16, 64}, {3, 17, 5},  {64, 64, 64},
                                        {65, 33, 66}, {130, 8, 3}, {70, 40, 72}};
 
-// received[x][j] of `experts` columns, and rows that nobody fills after them.
+// received[x][j] of `experts` columns, and unused rows after them.
 struct GroupedCase {
   int64_t experts;
   std::vector<int32_t> received;
@@ -47,7 +47,7 @@ void ForEveryCase(const Case& cases, Check check) {
   }
 }
 
-// The first `rows` rows as expected, and the others untouched.
+// The first `rows` rows as expected, and the others unchanged.
 template <typename T>
 void ExpectRows(Buffer<T>& seen, const Array& expected, int64_t rows) {
   const Array values = seen.Values();
@@ -134,7 +134,7 @@ TEST_F(LinearBodiesTest, Grouped) {
   });
 }
 
-// Counts that cannot be: nothing outside the arrays is read or written.
+// Impossible counts: no access outside the arrays.
 TEST_F(LinearBodiesTest, CountsThatCannotBe) {
   const int64_t rows = 70, size = 8, width = 8, experts = 3;
   const BodyRun run = {128, 0};

@@ -1,4 +1,4 @@
-// Bodies of the element-wise and row-wise kernels against the CPU's kernels.
+// Bodies of the elementwise and row-wise kernels against the CPU's kernels.
 #include "executor/cuda/bodies/activations.h"
 #include "executor/cuda/bodies/column_sum.h"
 #include "executor/cuda/bodies/elementwise.h"
@@ -142,7 +142,7 @@ TEST_F(BodiesTest, Swiglu) {
   });
 }
 
-// The rows that came are a part of the rows that may come.
+// Only a part of the possible rows is received.
 TEST_F(BodiesTest, SwigluOfExperts) {
   ForEveryRun([this](RowShape shape, BodyRun run, auto type) {
     using T = decltype(type);

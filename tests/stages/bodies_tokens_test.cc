@@ -1,4 +1,4 @@
-// Bodies that know what a row is: tokens, logits, heads.
+// Bodies specific to kinds of rows: tokens, logits, heads.
 #include "executor/cuda/bodies/column_sum.h"
 #include "executor/cuda/bodies/cross_entropy.h"
 #include "executor/cuda/bodies/embedding.h"
@@ -30,7 +30,7 @@ TEST_F(BodiesTest, NoSuchTokenGivesNaN) {
   for (int i = 0; i < 24; ++i) EXPECT_EQ(std::isnan(y.data()[i]), i < 16) << i;
 }
 
-// Tokens of few and many kinds, in tables that need one, two and three digits.
+// Few and many distinct tokens, in tables that need one, two and three digits.
 TEST_F(BodiesTest, EmbeddingGrad) {
   const struct {
     int64_t count, columns;
@@ -52,7 +52,7 @@ TEST_F(BodiesTest, EmbeddingGrad) {
       Array expected = RunKernel(Op::kEmbeddingGrad, {token, dy}, {double(c.vocabulary)})[0];
       for (int64_t i = 0; i < expected.type.elements(); ++i) expected.f32()[i] += 0.5f;
       ExpectSame(dtable, expected);
-      floats.Values();  // nothing was written around it
+      floats.Values();  // checks that no memory around was written
       integers.Values();
     }
   }

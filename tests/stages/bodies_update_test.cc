@@ -1,12 +1,12 @@
-// Bodies of the end of a step against executor/optimizer.h.
+// Bodies of the end of a step against executor/engine/optimizer.h.
 #include "executor/cuda/bodies/update.h"
-#include "executor/optimizer.h"
+#include "executor/engine/optimizer.h"
 #include "tests/stages/body_runs.h"
 
 namespace stringline::cuda {
 namespace {
 
-// Parameters of several lengths with all that belongs to them, some with a copy.
+// Parameters of several lengths with gradients and moments, some with a copy.
 class UpdateBodiesTest : public BodiesTest {
  protected:
   struct Held {
@@ -37,7 +37,7 @@ class UpdateBodiesTest : public BodiesTest {
   int64_t chunk_count() const { return static_cast<int64_t>(chunks_.size()); }
 
   std::vector<Held> held_;
-  std::vector<std::vector<Array>> values_;  // of a parameter: itself, gradient, m, v
+  std::vector<std::vector<Array>> values_;  // by parameter: itself, gradient, m, v
   std::vector<UpdatedParam> params_;
   std::vector<ParamChunk> chunks_;
 };
@@ -104,7 +104,7 @@ TEST_F(UpdateBodiesTest, AdamW) {
   }
 }
 
-// A gradient that is not finite leaves everything as it is, for the host to see.
+// A gradient that is not finite leaves all unchanged, for the host to see.
 TEST_F(UpdateBodiesTest, BadGradientChangesNothing) {
   const BodyRun run = {128, 0};
   for (const float bad :

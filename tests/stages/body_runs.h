@@ -1,5 +1,5 @@
-// For the tests of kernel bodies: buffers of either storage type, and comparisons with what the
-// CPU's kernels say.
+// For the tests of kernel bodies: buffers of either storage type, and comparisons with the CPU's
+// kernels.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,13 +25,14 @@ inline void Keep(float value, float* to) { *to = value; }
 inline void Keep(float value, Bf16* to) { *to = ToBf16(value); }
 inline void Keep(int32_t value, int32_t* to) { *to = value; }
 
-// How a body is run: by so many threads, with every array so many elements past 64 aligned bytes.
+// The run of a body: the number of threads, and the offset in elements of every array from 64-byte
+// alignment.
 struct BodyRun {
   int threads, offset;
 };
 constexpr BodyRun kBodyRuns[] = {{32, 0}, {128, 0}, {256, 0}, {128, 1}};
 
-// An array as a body sees it, inside a larger one: NaN where nothing was put, and around it.
+// An array as a body sees it, inside a larger array: NaN in elements not yet written, and around.
 template <typename T>
 class Buffer {
  public:
@@ -60,7 +61,7 @@ class Buffer {
   T* data() { return memory_.data() + offset_; }
   int64_t count() const { return count_; }
 
-  // What it holds, and that nothing around it was written.
+  // The contents, after a check that no memory around was written.
   Array Values() {
     for (int64_t i = 0; i < count_ + kAround; ++i) {
       if (i >= offset_ && i < offset_ + count_) continue;
@@ -95,7 +96,7 @@ class Buffer {
   std::vector<T> memory_;
 };
 
-// The array as its storage type leaves it.
+// The array rounded to its storage type.
 template <typename T>
 Array Stored(const Array& array) {
   Array rounded = cpu::MakeArray(array.type);
@@ -115,8 +116,8 @@ inline float Largest(const Array& array) {
   return largest;
 }
 
-// Every element within `tolerance` of the largest one, or of `term` where larger terms cancel each
-// other, and what rounding to T takes from it.
+// Every element within `tolerance` of the largest, or of `term` if larger terms cancel each other,
+// plus the rounding to T.
 template <typename T>
 void ExpectSame(const Array& seen, const Array& expected, float tolerance = 1e-5f, float term = 0) {
   ASSERT_EQ(seen.type.elements(), expected.type.elements());
@@ -141,7 +142,7 @@ inline void ExpectSameIntegers(Buffer<int32_t>& seen, const Array& expected) {
   }
 }
 
-// Runs bodies on the host as SumColumns and its like want them run.
+// Runs bodies on the host, for SumColumns and the like.
 struct HostRun {
   int threads;
   template <class Body>
@@ -156,7 +157,7 @@ struct RowShape {
 constexpr RowShape kRowShapes[] = {{1, 1},   {1, 3},    {5, 17},   {3, 16},  {2, 1000},
                                    {67, 64}, {300, 40}, {4, 1027}, {9, 768}, {1, 4096}};
 
-// check(shape, run, T()) for every shape, way to run, and storage type.
+// check(shape, run, T()) for every shape, kind of run, and storage type.
 template <class Check>
 void ForEveryRun(Check check) {
   for (const RowShape& shape : kRowShapes) {

@@ -25,7 +25,7 @@ DecoderShape Llama() {
           .hidden = 36};
 }
 
-// One family each of what Llama does not have.
+// A family for each feature that Llama lacks.
 DecoderShape Qwen2() {
   DecoderShape shape = Llama();
   shape.qkv_bias = shape.tied = true;
@@ -63,7 +63,7 @@ TEST(Decoder, StartsAtTheUniformLoss) {
   for (const DecoderShape& shape : {Llama(), Qwen2(), Qwen3()}) CheckFirstLoss(shape);
 }
 
-// Two copies of one parameter: they begin equal, and the text of a program says so.
+// Two copies of one parameter: they begin equal, and the text of a program shows the tie.
 TEST(Decoder, ATiedHeadBeginsAsTheEmbedding) {
   for (const std::vector<int>& cut : {std::vector<int>{4}, {2, 2}}) {
     const auto programs = BuildDecoderStages(Qwen2(), cut);
@@ -84,7 +84,7 @@ TEST(Decoder, ATiedHeadBeginsAsTheEmbedding) {
   }
 }
 
-// W holds the products' gradients and the embedding's, nothing else.
+// W holds the products' gradients and the embedding's, no others.
 TEST(Decoder, WHoldsOnlyWeightGradients) {
   const std::set<Op> allowed = {Op::kLinearWeightGrad, Op::kEmbeddingGrad};
   for (const DecoderShape& shape : {Llama(), Qwen2(), Qwen3()}) {

@@ -38,7 +38,7 @@ Doubles Scores(const Router& router, const Doubles& logits) {
   return scores;
 }
 
-// Indices of the `count` largest; `gap` becomes the smallest distance of two of `numbers`.
+// Indices of the `count` largest; `gap` becomes the smallest distance between two of `numbers`.
 std::vector<int32_t> Largest(const Doubles& numbers, int64_t count, double* gap) {
   std::vector<int32_t> order(numbers.size());
   std::iota(order.begin(), order.end(), 0);
@@ -81,7 +81,7 @@ Doubles Weights(const Router& router, const Doubles& logits, const std::vector<i
 
 class ExpertsTruth : public SeededTest {
  protected:
-  // A row of logits, no two of whose scores, nor of its groups', are almost equal.
+  // A row of logits without near ties among scores or groups' scores.
   Doubles RandomLogits(const Router& router, const Doubles& bias) {
     std::normal_distribution<float> normal;
     while (true) {
@@ -142,7 +142,7 @@ TEST_F(ExpertsTruth, RouteTakesTheLowerOfTwoEquals) {
   EXPECT_EQ(IntegersOf(grouped[1]), (std::vector<int32_t>{0, 1, 4, 5}));
 }
 
-// Not a number is no reason to choose an expert twice, or none.
+// With NaN, the choice is still of distinct experts.
 TEST_F(ExpertsTruth, RouteChoosesDistinctExpertsOfNotANumber) {
   const Array logits = NanArray(F32({1, 6}));
   const std::vector<Array> out =
@@ -320,7 +320,7 @@ TEST_F(ExpertsDeathTest, CollectivesOfSeveralRanksAreNoKernels) {
   EXPECT_DEATH(RunKernel(Op::kCombine, {Random({4, 3}), counts, received}, {2}), "2 ranks");
 }
 
-// Rows past the sum hold NaN before and after: nobody read or wrote them.
+// Rows past the sum hold NaN before and after: they are neither read nor written.
 void ExpectRows(const Array& seen, int64_t rows, const Doubles& expected, double tolerance) {
   const int64_t width = seen.type.elements() / seen.type.shape[0];
   for (int64_t i = 0; i < seen.type.elements(); ++i) {

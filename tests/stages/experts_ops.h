@@ -1,4 +1,4 @@
-// The ops of the experts, which have tests of their own: their integers are no random numbers.
+// The ops of the experts, with tests of their own: their integers cannot be random.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ TEST(Gpt, CutsChangeNoBitAtTheSizesOfATraining) {
   CheckCuts(GptShape{3, 104, 4, 64, 256, 4}, {{3}, {1, 1, 1}, {0, 3}});
 }
 
-// Each thread on its own, as in the executor: what one computes does not depend on the others.
+// Each thread on its own, as in the executor: the results of threads are independent.
 TEST(Gpt, ThreadsDoNotDisturbEachOther) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
@@ -48,7 +48,7 @@ TEST(Gpt, CountsItsParams) {
 
 TEST(Gpt, StartsAtTheUniformLoss) { CheckFirstLoss(GptShape{2, 32, 4, 16, 256, 4}); }
 
-// A stage as deep as this takes no time to speak of: nothing in the way is quadratic in the layers.
+// A stage as deep as this takes almost no time: no algorithm is quadratic in the layers.
 TEST(Gpt, AStageMayHaveAThousandLayers) {
   const GptShape shape{1200, 4, 2, 3, 5, 1};
   const absl::StatusOr<std::vector<StageProgram>> programs = BuildGptStages(shape, {1200});

@@ -1,7 +1,7 @@
-// GpuBlock on threads of the host: a thread block is as many threads, its barriers and shuffles are
-// real, and what comes out has the same bits as HostBlock's.
+// GpuBlock on threads of the host: a thread block has real threads, barriers and shuffles, and its
+// results have the same bits as HostBlock's.
 //
-// The words of CUDA that gpu_block.h uses are defined here, so this file is compiled by itself.
+// This file defines the words of CUDA used in gpu_block.h, so it is compiled by itself.
 #include <atomic>
 #include <barrier>
 #include <memory>
@@ -19,7 +19,7 @@
 namespace stringline::cuda {
 namespace {
 
-// Where a thread is, and what it shares with its thread block.
+// The coordinates of a thread, and the state shared by its thread block.
 struct Place {
   unsigned x = 0, y = 0;
 };
@@ -27,7 +27,7 @@ thread_local Place threadIdx, blockIdx;
 Place blockDim;
 
 struct SharedState {
-  std::vector<int> words;  // of each thread, for shuffles
+  std::vector<int> words;  // a word per thread, for shuffles
   std::unique_ptr<std::barrier<>> all;
   std::vector<std::unique_ptr<std::barrier<>>> warps;
 };
@@ -36,9 +36,9 @@ SharedState shared;
 unsigned FlatThread() { return threadIdx.y * blockDim.x + threadIdx.x; }
 std::barrier<>& WarpBarrier() { return *shared.warps[FlatThread() / 32]; }
 
-// Has the last warp go on after a barrier only when all others stand at the next one.
+// Resumes the last warp after a barrier only when all others have reached the next barrier.
 bool last_warp_is_late = false;
-std::atomic<int64_t> arrivals;        // of all threads at all barriers
+std::atomic<int64_t> arrivals;        // by all threads at all barriers
 thread_local int64_t barriers_begun;  // by this thread
 
 void WaitForAll(bool ends_task) {
@@ -66,7 +66,7 @@ int __shfl_down_sync(unsigned, int word, unsigned step) {
 
 }  // namespace
 
-// Floats are moved as if they were these.
+// The type by which floats are moved.
 struct alignas(16) [[gnu::may_alias]] int4 {
   int words[4];
 };
@@ -82,8 +82,8 @@ int4 memory[6144];  // shared memory of one thread block
 namespace stringline::cuda {
 namespace {
 
-// As LaunchBody in executor/cuda/kernels/launch.h, with `together` warps in a thread block if a
-// warp is a Block; one thread block after the other.
+// Like LaunchBody in executor/cuda/kernels/launch.h, with `together` warps in a thread block if a
+// warp is a Block; thread blocks run in sequence.
 template <int kThreads, class Body>
 void RunOnThreads(const Body& body, unsigned together = 1) {
   int words = 0;
@@ -119,7 +119,8 @@ void ExpectSameBits(Buffer<float>& seen, Buffer<float>& expected) {
   for (int64_t i = 0; i < a.type.elements(); ++i) ASSERT_EQ(a.f32()[i], b.f32()[i]) << i;
 }
 
-// make(output) gives a body that writes there; it is run by warps and by larger blocks.
+// make(output) returns a body that writes to `output`; the body is run by warps and by larger
+// blocks.
 template <int kThreads = 96, int kWarpsTogether = 3, class Make>
 void ExpectSameAsHost(int64_t outputs, Make make) {
   Buffer<float> expected(outputs, {32, 0}), seen(outputs, {32, 0});
@@ -136,7 +137,7 @@ class GpuBlockTest : public BodiesTest {
   void TearDown() override { last_warp_is_late = false; }
 };
 
-// y[i] = sum of 96 numbers from i on, by one reduction after the other.
+// y[i] = sum of 96 numbers from i on, by consecutive reductions.
 struct SumsInALoop {
   float* y;
   int64_t blocks() const { return 1; }
@@ -258,7 +259,7 @@ TEST_F(GpuBlockTest, GroupedLinear) {
   });
 }
 
-// Integers, in an order that must not depend on the number of threads.
+// Integers, in an order independent of the number of threads.
 TEST_F(GpuBlockTest, DispatchPlan) {
   const Array choice = RandomIntegers({600}, 7);
   std::vector<int32_t> integers(static_cast<size_t>(DispatchPlanIntegers(600, 7)));

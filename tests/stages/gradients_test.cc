@@ -15,7 +15,7 @@
 namespace stringline::cpu {
 namespace {
 
-// One op on inputs of these types. Integers are drawn from 0 .. below-1.
+// An op with inputs of these types. Integers are drawn from 0 .. below-1.
 struct OpCase {
   Op op;
   std::vector<Type> inputs;
@@ -23,7 +23,7 @@ struct OpCase {
   int32_t below = 1;
 };
 
-// Sizes that are no multiples of a vector, and some that pass one.
+// Sizes that are no multiples of a vector, and some larger than a vector.
 const std::vector<OpCase>& Cases() {
   static const std::vector<OpCase>& cases = *new std::vector<OpCase>{
       {Op::kLinear, {F32({2, 3, 5}), F32({4, 5})}, {}},
@@ -98,7 +98,7 @@ double Objective(const StageProgram& program, StageState* state) {
   return sum;
 }
 
-// `offset` is what the accumulator held before.
+// `offset` is the accumulator's initial contents.
 void CompareWithDifferences(const StageProgram& program, StageState* state, const Array& input,
                             const Array& grad, const Array* offset) {
   constexpr float kStep = 1.0f / 128;
@@ -113,7 +113,7 @@ void CompareWithDifferences(const StageProgram& program, StageState* state, cons
       input.f32()[i] = kept;
       return (sides[0] - sides[1]) / (2 * step);
     };
-    // From two steps, so that the third derivative drops out: rows of a norm may be almost equal.
+    // From two steps, so that the third derivative cancels: rows of a norm may be almost equal.
     const double expected = (4 * difference(kStep) - difference(2 * kStep)) / 3;
     const double seen = grad.f32()[i] - (offset == nullptr ? 0 : offset->f32()[i]);
     ASSERT_NEAR(seen, expected, 1e-3 * (1 + std::abs(expected))) << "element " << i;
@@ -174,7 +174,8 @@ TEST(Gradients, CasesReachEveryOp) {
   }
 }
 
-// x is used three times, w twice, and w's gradient is a plain sum: no op that accumulates gives it.
+// x is used three times, w twice, and w's gradient is a plain sum, which no accumulating op
+// produces.
 TEST(Gradients, AreSummedOverUses) {
   Builder builder;
   const ValueId x = builder.Input(Role::kInput, 0, F32({3, 5}), "x");
@@ -206,7 +207,7 @@ TEST(Gradients, AreSummedOverUses) {
 }
 
 // Both params have the same gradient, from a node that could add into one accumulator: it must not,
-// since the other one's would then be what that accumulator holds.
+// since the other gradient would then be the accumulator's contents.
 TEST(Gradients, OfTwoParamsThatAreTheSame) {
   Builder builder;
   const ValueId x = builder.Input(Role::kInput, 0, F32({3, 5}), "x");

@@ -1,4 +1,4 @@
-// What HostBlock promises of order, and that it finds races.
+// HostBlock's promises of order, and its detection of races.
 #include "executor/cuda/bodies/host_block.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST(HostBlockDeathTest, FindsRaces) {
       "thread 0 writes word 0, which others have just read");
   EXPECT_DEATH(block.each(2, [&](int) { words.put(5, 1); }), "threads 1 and 0 write word 5");
   EXPECT_DEATH(words.get(64), "word 64");
-  // What one thread does for all, and what all do.
+  // A single thread's write and a read by all.
   EXPECT_DEATH(
       {
         block.once([&] { words.put(3, 1); });

@@ -27,7 +27,7 @@ TEST(Init, DependsOnSeedAndNameAlone) {
   EXPECT_EQ(values, longer);
 }
 
-// Threads share what is so long, piece by piece.
+// Threads divide long tensors, piece by piece.
 TEST(Init, ALongOneGoesOnAsAShortOneBegins) {
   constexpr int64_t kPiece = 1 << 20;
   const std::vector<float> whole = Values("a", 1, 2 * kPiece + 3);

@@ -1,5 +1,5 @@
-// NaN and infinity in the inputs of kernels: they reach every output that a number would reach, and
-// no other.
+// NaN and infinity in the inputs of kernels reach every output that depends on the input, and no
+// other.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@ struct NanCase {
   int32_t below = 1;  // integers are drawn from 0 .. below-1
 };
 
-// Sizes below, at and above a vector's, and attention over more than one block of queries.
+// Sizes below, at and above a vector's, and attention over several blocks of queries.
 const std::vector<NanCase>& NanCases() {
   static const std::vector<NanCase>& cases = *new std::vector<NanCase>{
       {Op::kLinear, {F32({5, 19}), F32({7, 19})}, {}},
@@ -90,21 +90,22 @@ class Probe {
     before_ = RunKernel(test.op, inputs_, test.attributes);
   }
 
-  // Element i of input k is NaN: what changes with a number there is NaN, everything else stays.
+  // With NaN in element i of input k, outputs that depend on the element become NaN, all others
+  // stay.
   void Check(size_t k, int64_t i) {
     float& element = inputs_[k].f32()[i];
     const float kept = element;
     std::vector<std::vector<bool>> reached;
     for (const Array& output : before_) reached.emplace_back(output.type.elements(), false);
-    // Large ones too: a small one may drown in rounding.
+    // Large changes too: the effect of a small change may drown in rounding.
     for (const float change : {0.75f, -2.25f, 40.0f, -40.0f, 3e3f, -3e3f, 1e6f}) {
       element = kept + change;
       const std::vector<Array> seen = RunKernel(test_.op, inputs_, test_.attributes);
       ForElements(
           [&](size_t o, int64_t e) { reached[o][e] = reached[o][e] || Differs(seen, o, e); });
     }
-    // The first query of a sequence sees one key, with a weight of 1 whatever its score is: of the
-    // score's inputs a number changes only the log-sum-exp, and NaN the result too.
+    // The first query of a sequence sees one key, with a weight of 1 whatever its score: a number
+    // in the score's inputs changes only the log-sum-exp, but NaN also changes the result.
     if (test_.op == Op::kAttention) ReachWithLse(&reached);
     for (const float strange :
          {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
@@ -131,7 +132,7 @@ class Probe {
       for (int64_t e = 0; e < before_[o].type.elements(); ++e) body(o, e);
     }
   }
-  // y[b,t,h,:] wherever lse[b,h,t] is.
+  // y[b,t,h,:] is reached wherever lse[b,h,t] is.
   void ReachWithLse(std::vector<std::vector<bool>>* reached) const {
     const std::vector<int64_t>& shape = before_[1].type.shape;
     const int64_t size = before_[0].type.shape[2] / shape[1];

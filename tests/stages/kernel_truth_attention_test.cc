@@ -15,7 +15,7 @@ struct Shape {
   int64_t batch, positions, heads, size;
   int64_t kv_heads = heads;
   int64_t width() const { return heads * size; }
-  int64_t stride() const { return (heads + 2 * kv_heads) * size; }  // of a row of qkv
+  int64_t stride() const { return (heads + 2 * kv_heads) * size; }  // a row of qkv
 };
 
 // All results of one attention, in the layouts of the op.
@@ -104,7 +104,7 @@ TEST(AttentionTruth, OddShapes) {
   Check({2, 70, 1, 32}, 1, 5e-6, random);
 }
 
-// Several heads of queries share keys and values; heads are as wide as they like.
+// Several heads of queries share keys and values; heads may have any width.
 TEST(AttentionTruth, GroupsOfHeads) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));

@@ -1,4 +1,4 @@
-// The kernels that Llama and its relatives add, against their formulas in double, over odd sizes.
+// The kernels added by Llama and its relatives, against their formulas in double, over odd sizes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Normed {
   double rstd = 0;
 };
 
-// One row; adds to dgamma.
+// A row; adds to dgamma.
 Normed NormOf(const float* x, const float* dy, const float* gamma, int64_t size, double epsilon,
               double* dgamma) {
   Normed row{Numbers(size), Numbers(size)};
@@ -101,7 +101,7 @@ TEST_F(LlamaTruth, HeadNorm) {
   }
 }
 
-// Also far from the first position: the angle is the product, not what many sums leave of it.
+// Also far from the first position: the angle is a product, without the error of many sums.
 TEST_F(LlamaTruth, Rotary) {
   const int64_t queries = 3, keys = 1;
   for (const auto& [positions, size] : std::vector<std::pair<int64_t, int64_t>>{
@@ -153,7 +153,7 @@ TEST_F(LlamaTruth, Swiglu) {
   }
 }
 
-// Far out the gate is shut or open: no product of infinity and 0 on the way.
+// For large inputs the gate is shut or open: no intermediate product of infinity and 0.
 TEST_F(LlamaTruth, SwigluFarOut) {
   const float points[] = {-3e38f, -1e30f, -1e5f, -200, 200, 1e5f, 1e30f, 3e38f};
   Array x = MakeArray({DType::kF32, {8, 2}}), dy = MakeArray({DType::kF32, {8, 1}});

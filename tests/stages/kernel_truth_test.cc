@@ -1,5 +1,5 @@
-// Kernels against their formulas, in double and written down as plainly as they can be, over sizes
-// that are no multiples of anything.
+// Kernels against their formulas, in double and as plain as possible, over sizes that are no
+// multiples of a vector.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ TEST_F(KernelTruth, Exponential) {
                                -std::numeric_limits<float>::infinity()};
   for (double x = -104; x < 89; x += 1.0 / 1024 + 1e-7) points.push_back(static_cast<float>(x));
   const auto count = static_cast<int64_t>(points.size()) + 1;
-  Array x = MakeArray({DType::kF32, {1, count}});  // the last one is the target
+  Array x = MakeArray({DType::kF32, {1, count}});  // the last is the target
   std::copy(points.begin(), points.end(), x.f32());
   Array target = MakeArray({DType::kI32, {1}}), lse = MakeArray({DType::kF32, {1}});
   target.i32()[0] = static_cast<int32_t>(count - 1);
@@ -112,7 +112,8 @@ TEST_F(KernelTruth, Gelu) {
   ExpectClose(RunKernel(Op::kGeluGrad, {dy, x}, {})[0], dx, 1e-6);
 }
 
-// Far out it is 0 or x, with a slope of 0 or 1: no product of infinity and 0 on the way.
+// For large inputs GELU is 0 or x, with a slope of 0 or 1: no intermediate product of infinity and
+// 0.
 TEST_F(KernelTruth, GeluFarOut) {
   const float points[] = {-3e38f, -1e30f, -1e15f, -1e5f, -20, 20, 1e5f, 1e15f, 1e30f, 3e38f};
   Array x = MakeArray({DType::kF32, {10}}), dy = MakeArray({DType::kF32, {10}});
@@ -126,8 +127,8 @@ TEST_F(KernelTruth, GeluFarOut) {
   }
 }
 
-// Spread 1e-3 gives a variance far below the epsilon of 1e-5, and near that of 1e-6: whoever leaves
-// it out, or takes another, is off by a factor.
+// A spread of 1e-3 gives a variance far below the epsilon of 1e-5, and near an epsilon of 1e-6:
+// leaving epsilon out, or using another, is off by a factor.
 TEST_F(KernelTruth, LayerNorm) {
   for (const int64_t columns : {1, 5, 15, 16, 17, 33, 100}) {
     for (const double epsilon : {1e-5, 1e-6, 0.1}) {
@@ -205,7 +206,7 @@ TEST_F(KernelTruth, CrossEntropy) {
       const std::vector<Array> out = RunKernel(Op::kCrossEntropy, {logits, target}, {});
       ExpectClose(out[0], {loss}, 2e-6 * (1 + std::sqrt(spread) / 3));
       ExpectClose(out[1], lse, 1e-6);
-      // An lse of 4e4 has a last place of 0.004, which is what a gradient of such logits is off by.
+      // An lse of 4e4 has a last place of 0.004, the error of a gradient of such logits.
       const Array dlogits =
           RunKernel(Op::kCrossEntropyGrad, {dloss, logits, target, out[1]}, {})[0];
       ExpectClose(dlogits, grad, 2e-6 * (1 + spread));

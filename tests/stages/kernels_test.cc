@@ -1,4 +1,4 @@
-// What every kernel promises besides its formula.
+// The promises of every kernel besides its formula.
 #include <gtest/gtest.h>
 
 #include "tests/stages/random_values.h"

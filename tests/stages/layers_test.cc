@@ -20,7 +20,7 @@ TEST(Layers, EvenSplits) {
   EXPECT_EQ(SplitEven(3, 0).status().message(), "0 stages");
 }
 
-// The best of all splits, by trying them.
+// The best of all splits, by brute force.
 double SlowestOf(const std::vector<int>& layers, double first, double layer, double last) {
   double slowest = 0;
   for (size_t s = 0; s < layers.size(); ++s) {

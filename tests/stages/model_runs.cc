@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMicrobatches = 3;
 
-// What one microbatch leaves behind in a stage between its actions.
+// The values of one microbatch kept in a stage between its actions.
 struct Kept {
   std::vector<Array> saved, stash;
 };
@@ -111,7 +111,8 @@ void CheckGradient(const AnyShape& shape) {
   std::mt19937_64 random(seed);
   const StageProgram program = (*BuildModelStages(shape, {shape.layers()}))[0];
   StageState state = MakeState(program, seed);
-  for (Array& param : state.params) {  // far from the first values, where many gradients are tiny
+  for (Array& param : state.params) {  // far from the initial values, for which many gradients are
+                                       // tiny
     const Array noise = RandomArray(param.type, random);
     for (int64_t i = 0; i < param.type.elements(); ++i) param.f32()[i] += 0.3f * noise.f32()[i];
   }

@@ -1,4 +1,4 @@
-// Runs a model stage by stage, for tests of what no cut and no split may change.
+// Runs a model stage by stage, for tests of invariance under cuts and splits.
 #pragma once
 
 #include <map>
@@ -18,8 +18,8 @@ struct Batch {
 std::vector<Batch> RandomBatches(const AnyShape& shape, std::mt19937_64& random);
 
 struct ModelResult {
-  std::vector<float> losses;  // of every microbatch, each with its auxiliary ones behind it
-  std::map<std::string, std::vector<float>> grads;  // summed over them
+  std::vector<float> losses;  // for every microbatch, each followed by its auxiliary losses
+  std::map<std::string, std::vector<float>> grads;  // summed over microbatches
 };
 
 // B, or I and W at once, or I of every microbatch before the first W.
@@ -38,10 +38,10 @@ void CheckCuts(const AnyShape& shape, const std::vector<std::vector<int>>& cuts)
 // difference.
 void CheckGradient(const AnyShape& shape);
 
-// Almost uniform at the first values: log V nats a token.
+// Almost uniform at the initial values: log V nats a token.
 void CheckFirstLoss(const AnyShape& shape);
 
-// CountParams says what the stages hold.
+// CountParams equals the number of parameters in the stages.
 void CheckCount(const AnyShape& shape, const std::vector<int>& cut);
 
 }  // namespace stringline::cpu

@@ -1,4 +1,4 @@
-// Where graphs are cut, and what stands in which part.
+// The cuts of graphs, and the contents of each part.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace stringline {
 namespace {
 
-// One line a part: the ops, in order.
+// A line per part: the ops, in order.
 std::string Ops(const Graph& graph, const std::vector<GraphPart>& parts) {
   std::string text;
   for (const GraphPart& part : parts) {
@@ -35,8 +35,9 @@ std::vector<StageProgram> Build(const DecoderShape& shape, const std::vector<int
   return *std::move(programs);
 }
 
-// A graph in text: compute nodes in the order of their parts, `beside` as early as can be, `again`
-// and what it reads as late, the exchange of counts in the network part of its dispatch.
+// A graph in text: compute nodes in the order of their parts, `beside` as early as possible,
+// `again` and its inputs as late as possible, the exchange of counts in the network part of its
+// dispatch.
 TEST(MoeCut, OrdersAGraph) {
   const absl::StatusOr<Graph> graph = ReadGraph(R"(graph {
   in out_grad 0 = dy : f32[4,3]
@@ -102,7 +103,7 @@ TEST(MoeCut, OrdersAGraph) {
   EXPECT_EQ(there_from["kept"], 2);
 }
 
-// A stage in the middle and the last one, with a shared expert and an auxiliary loss.
+// A stage in the middle and the last stage, with a shared expert and an auxiliary loss.
 TEST(MoeCut, PartsOfAModel) {
   const std::vector<StageProgram> programs = Build(DeepSeek(), {1, 1, 2});
   const StageProgram& middle = programs[1];
@@ -144,8 +145,8 @@ TEST(MoeCut, PartsOfAModel) {
             "add linear_input_grad attention_grad rotary linear_input_grad rms_norm_grad add\n");
 }
 
-// The experts' products are computed again when the rows' gradients are there, attention when its
-// own backward comes; with `for_weights` a second time beside the weights' gradients.
+// The experts' products are recomputed when the rows' gradients have arrived, attention before its
+// own backward; with `for_weights` a second time beside the weights' gradients.
 TEST(MoeCut, WhatIsComputedAgainStandsLate) {
   const StageProgram all = Build(Mixtral(), {1, 1, 2}, {Recompute::kAll, false})[1];
   EXPECT_EQ(Ops(all.input_gradient, all.input_gradient_parts),
@@ -179,7 +180,7 @@ TEST(MoeCut, WhatIsComputedAgainStandsLate) {
             "compute: linear_weight_grad linear_weight_grad\n");
 }
 
-// By index of a stash: the compute part after which it is there.
+// By index of a stash: the compute part that produces it.
 std::vector<int> StashParts(const StageProgram& program) {
   std::vector<int> parts(program.stash.size(), 0);
   const Graph& graph = program.input_gradient;
@@ -196,7 +197,7 @@ std::vector<int> StashParts(const StageProgram& program) {
   return parts;
 }
 
-// Each node of W stands with the newest of what it hangs on.
+// Each node of W is in the part of the latest of its dependencies.
 void ExpectWeightPartsFit(const StageProgram& program) {
   const Graph& graph = program.weight_gradient;
   const std::vector<int> stash = StashParts(program);
@@ -210,7 +211,7 @@ void ExpectWeightPartsFit(const StageProgram& program) {
       int of_node = -1;
       for (ValueId value : graph.nodes[n].inputs) of_node = std::max(of_node, newest[value]);
       for (ValueId value : graph.nodes[n].outputs) newest[value] = of_node;
-      if (of_node < 0) continue;  // computed again, from what was saved
+      if (of_node < 0) continue;  // recomputed, from saved values
       EXPECT_EQ(of_node, static_cast<int>(p)) << RowOf(graph.nodes[n].op).name;
     }
   }
@@ -246,7 +247,7 @@ TEST(MoeCut, EveryStageHasTwoNetworkPartsALayer) {
   }
 }
 
-// All that waits for no network: one part, in the order it had.
+// Without a dependency on the network: a single part, in the original order.
 TEST(MoeCut, AGraphWithoutCollectivesStaysAsItIs) {
   DecoderShape shape = Mixtral();
   shape.moe = {};
@@ -261,7 +262,7 @@ TEST(MoeCut, AGraphWithoutCollectivesStaysAsItIs) {
   }
 }
 
-// Router, norms, biases and head in I; the big products in W, and nothing else.
+// Router, norms, biases and head in I; only the big products in W.
 TEST(MoeSplit, PutsTheExpertsProductsIntoW) {
   for (const DecoderShape& shape : MoeShapes()) {
     for (const StageProgram& program : Build(shape, {1, 2, 1})) {

@@ -40,7 +40,7 @@ inline DecoderShape DeepSeek() {
                       .aux_coefficient = 0.5});
 }
 
-// Weights as they are, a shared expert, and a capacity that leaves tokens without some expert.
+// Unnormalised weights, a shared expert, and a capacity that drops slots of some tokens.
 inline DecoderShape Qwen2Moe() {
   return WithExperts({.experts = 6,
                       .top_k = 2,

@@ -1,4 +1,4 @@
-// Decoders with experts: against a plain model in double, shared out over ranks, computed again.
+// Decoders with experts: against a plain model in double, divided among ranks, recomputed.
 #include "stages/models/moe.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,8 @@ std::map<std::string, plain::Numbers> NumbersOf(const StageProgram& program,
   return numbers;
 }
 
-// Params far from the first values, and tokens, such that single precision chooses as double does.
+// Params far from the initial values, and tokens, such that single precision chooses as double
+// does.
 StageState RandomState(const StageProgram& program, const DecoderShape& shape,
                        std::mt19937_64& random) {
   while (true) {
@@ -78,7 +79,7 @@ double WithAux(const plain::Result& result) {
   return std::accumulate(result.aux_losses.begin(), result.aux_losses.end(), result.loss);
 }
 
-// Of some elements of every parameter, against central differences with the choice held fast.
+// For some elements of every parameter, against central differences with a fixed choice.
 TEST(Moe, LossAndGradientsAreThoseOfThePlainModel) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
@@ -149,8 +150,8 @@ void ExpectNear(const plain::Numbers& seen, const plain::Numbers& expected) {
   }
 }
 
-// Ranks that share out the experts, each with its own microbatch, are the one that has them all
-// with those microbatches one after the other.
+// Ranks that divide the experts, each with its own microbatch, equal a single rank with all experts
+// and these microbatches in sequence.
 TEST(Moe, ExpertsMayBeSharedOut) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
@@ -310,7 +311,7 @@ TEST(Moe, ShapesThatAreNoModelAreRefused) {
   const auto message = [](auto change, int ranks = 1) {
     DecoderShape shape = DeepSeek();
     change(&shape.moe);
-    // Many tokens where there are many channels.
+    // As many tokens as channels at least.
     shape.context = std::max(shape.context, shape.moe.expert_hidden);
     BuildOptions options;
     options.expert_ranks = ranks;

@@ -1,4 +1,4 @@
-// The table of ops holds together, and shape rules say what does not fit.
+// The table of ops is consistent, and shape rules report misfits.
 #include "stages/ops.h"
 
 #include <gtest/gtest.h>
@@ -202,7 +202,7 @@ struct TypeCase {
   std::vector<double> attributes = {};
 };
 
-// What goes through a stage keeps its type; statistics, losses and gradients of parameters are F32.
+// Activations keep their type; statistics, losses and gradients of parameters are F32.
 TEST(Ops, TypesOfBf16) {
   const TypeCase cases[] = {
       {"linear", "bf16[2,3] bf16[4,3]", "bf16[2,4]"},
@@ -250,7 +250,7 @@ TEST(Ops, TypesOfBf16) {
       {"grouped_linear_weight_grad", "bf16[6,5] bf16[6,4] i32[3,2]", "f32[2,5,4]"},
       {"expert_swiglu", "bf16[6,8] f32[6] i32[3,2]", "bf16[6,4]"},
       {"expert_swiglu_grad", "bf16[6,4] bf16[6,8] f32[6] i32[3,2]", "bf16[6,8] f32[6]"},
-      // What does not fit
+      // Misfits.
       {"linear", "bf16[2,3] f32[4,3]", "input 1 is not bf16, seen: bf16[2,3], f32[4,3]"},
       {"linear", "f32[2,3] bf16[4,3]", "input 1 is not f32, seen: f32[2,3], bf16[4,3]"},
       {"linear_bias", "bf16[2,3] bf16[4,3] f32[4]",

@@ -1,6 +1,6 @@
-// Each token's row goes through the model alone: attention looks at the rows before it, and the
-// experts it chose are called right there. Choices are found by sorting, or given from outside, so
-// that losses can be compared where only a parameter differs.
+// Each token's row goes through the model alone: attention reads the rows before it, and its chosen
+// experts are called in place. Choices are found by sorting, or given by the caller, so that losses
+// can be compared under a change of parameters alone.
 #include "tests/stages/plain_moe.h"
 
 #include <algorithm>
@@ -91,7 +91,7 @@ Rows Model::Attention(const Rows& qkv) const {
   const int size = shape_.head_dim, group = shape_.heads / shape_.kv_heads;
   Rows y(qkv.size(), Numbers(shape_.heads * size, 0));
   for (size_t t = 0; t < qkv.size(); ++t) {
-    const size_t start = t / shape_.context * shape_.context;  // of the sequence
+    const size_t start = t / shape_.context * shape_.context;  // the sequence's
     for (int h = 0; h < shape_.heads; ++h) {
       const int key = (shape_.heads + h / group) * size;
       const int value = key + shape_.kv_heads * size;

@@ -1,6 +1,5 @@
-// The loss of a decoder with experts in double precision, token by token and written down as
-// plainly as it can be: what the stages' graphs and kernels are compared with. It knows no graph
-// and no rows that travel.
+// The loss of a decoder with experts in double precision, token by token and as plain as possible:
+// the reference for the stages' graphs and kernels. It has no graph and no exchange of rows.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +13,24 @@ namespace stringline::plain {
 
 using Numbers = std::vector<double>;
 
-// What is chosen, and no gradient goes through, of one layer.
+// The choices of one layer, through which no gradient flows.
 struct Routing {
   std::vector<std::vector<int>> choice;  // by token
   std::vector<std::vector<bool>> taken;  // by token and choice: within the expert's capacity
-  Numbers load;                          // by expert: how often chosen
+  Numbers load;                          // by expert: number of choices
 };
 
 struct Result {
   double loss = 0;     // the sum over the tokens
   Numbers aux_losses;  // by MoE layer
   std::vector<int> dropped;
-  // The smallest distance between two numbers of which the larger was chosen: below what single
-  // precision tells apart, the choice may differ.
+  // The smallest distance between a chosen number and a smaller rejected one: below single
+  // precision's resolution, the choice may differ.
   double gap = 1;
 };
 
-// Parameters by name, as the stages have them. `routing` is by MoE layer: empty, it is found and
-// stored; otherwise it is what is chosen.
+// Parameters by name, as in the stages. `routing` is by MoE layer: if empty, the choices are found
+// and stored; otherwise they are taken from it.
 Result Loss(const DecoderShape& shape, const std::map<std::string, Numbers>& params,
             const std::vector<int>& tokens, const std::vector<int>& targets,
             std::vector<Routing>* routing);

@@ -113,7 +113,7 @@ TEST(ProgramText, BadTextIsSaid) {
   }
 }
 
-// Wherever a text ends early, one message says so.
+// A text truncated anywhere gives one message.
 TEST(ProgramText, EveryTruncationIsRefused) {
   const std::string whole = kSmallProgram;
   for (size_t length = 0; length + 2 < whole.size(); ++length) {

@@ -1,4 +1,4 @@
-// A model of layers of several kinds, as a program may have them: no cut changes a bit of it.
+// A model of layers of several kinds, as in a program: no cut changes a bit of its results.
 #include "stages/models/raised.h"
 
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@ namespace stringline::cpu {
 namespace {
 
 constexpr int64_t kWidth = 6, kTokens = 7, kMicrobatch = 2, kContext = 5;
-constexpr int64_t kPositions = 8;  // that the table has
+constexpr int64_t kPositions = 8;  // in the table
 
-// Appends to a graph what a module has, and keeps what a raised model says of it.
+// Appends a module's nodes to a graph, and keeps the module's description for a raised model.
 class RaisedBuilder {
  public:
   ValueId Param(const std::string& name, std::vector<int64_t> sizes,
@@ -54,8 +54,8 @@ class RaisedBuilder {
   RaisedModel model_;
 };
 
-// An MLP with RMS norm and GELU, one without a norm, and attention with a layer norm; the head is
-// the table.
+// An MLP with RMS norm and GELU, an MLP without a norm, and attention with a layer norm; the head
+// is the table.
 RaisedShape ThreeKinds() {
   RaisedBuilder made;
   const Type tokens = {DType::kI32, {kMicrobatch, kContext}};
@@ -140,7 +140,7 @@ TEST(RaisedTest, AStageBeginsWhereOneActivationGoes) {
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     if (CrossingAt(graph, n) != kNone) places.push_back(n);
   }
-  // Not within a residual, and not before the first node, where tokens go.
+  // Not within a residual, and not before the first node, which reads tokens.
   EXPECT_EQ(places, (std::vector<int>{1, 2, 6, 11, 15, 16}));
 }
 

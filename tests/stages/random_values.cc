@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "executor/bf16.h"
+#include "executor/engine/bf16.h"
 
 namespace stringline::cpu {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "executor/bf16.h"
+#include "executor/engine/bf16.h"
 #include "schedlang/base/sl_check.h"
 #include "stages/ops.h"
 

@@ -1,4 +1,4 @@
-// What the dI/dW split puts where.
+// The contents of I and W after the dI/dW split.
 #include "stages/split.h"
 
 #include <gtest/gtest.h>
@@ -114,7 +114,7 @@ TEST(Split, EverySavedAndStashedValueIsMadeAndRead) {
   }
 }
 
-// The accumulator can be the buffer: the gradient is read by nobody and stands in one port.
+// The accumulator can be the buffer: no node reads the gradient, and a single port has it.
 TEST(Split, AParamGradientIsReadByNobody) {
   for (const std::vector<int>& cut : kCuts) {
     for (const StageProgram& program : Model(cut)) {

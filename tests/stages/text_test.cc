@@ -50,7 +50,7 @@ TEST(Text, EveryProgramOfAModelComesBackEqual) {
   }
 }
 
-// The four programs that stages/README.md shows are what comes out.
+// The four programs in stages/README.md are the actual output.
 TEST(Text, TheReadmeShowsRealPrograms) {
   const Type weight{DType::kF32, {3, 4}};
   Builder builder;

@@ -1,5 +1,5 @@
-// `check` counts bytes: with a model those that a run allocates, to the byte; with costs those that
-// the costs say. `sim` and `report` say where a rank has too little memory.
+// `check` counts bytes: with a model the bytes that a run allocates, exactly; with costs the bytes
+// of the costs. `sim` and `report` name a rank with too little memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/tools/tool_run.h"
-#include "tools/json.h"
+#include "tools/io/json.h"
 
 namespace stringline {
 namespace {
@@ -92,7 +92,7 @@ TEST(CheckMemory, CountsWhatARunAllocatesToTheByte) {
       most = std::max(most, ranks[r]["allocated"].get<int64_t>());
     }
     const auto fits = [&](int64_t limit) {
-      return RunToolIn(folder, Words(absl::StrCat(check, " --memory ", limit))).status;
+      return RunToolIn(folder, Words(absl::StrCat(check, " --memory ", limit, "B"))).status;
     };
     EXPECT_EQ(fits(most), 0);
     EXPECT_EQ(fits(most - 1), 1);
@@ -105,7 +105,7 @@ Answer AtTop(const std::string& line) { return RunToolIn(SourceFolder(), Words(l
 
 TEST(CheckMemory, CountsTheBytesOfCosts) {
   const std::string check = absl::StrCat("check zb_h1 P=8 M=16", kLlama8B);
-  // 80 GB are 74.51 GiB, and that is what the hardware file says, too.
+  // 80 GB are 74.51 GiB, also as the hardware file's default.
   for (const char* const memory : {"", " --memory 80GB"}) {
     const Answer fits = AtTop(check + memory);
     EXPECT_EQ(fits.status, 0) << fits.out;
@@ -128,12 +128,12 @@ TEST(CheckMemory, CountsTheMemoryKeysByHand) {
   ASSERT_TRUE(proof["ok"].get<bool>()) << proof;
   for (const Json& bytes : proof["bytes"]) EXPECT_EQ(bytes, 100 + 3 * 1024);
   EXPECT_FALSE(proof.contains("memory"));
-  EXPECT_EQ(AtTop(check + " --memory 3172").status, 0);
-  EXPECT_EQ(AtTop(check + " --memory 3171").status, 1);
+  EXPECT_EQ(AtTop(check + " --memory 3172B").status, 0);
+  EXPECT_EQ(AtTop(check + " --memory 3171B").status, 1);
   EXPECT_EQ(AtTop(check + ",memory.capacity=3171").status, 1);
   EXPECT_EQ(AtTop(check + ",memory.capacity=3172").status, 0);
-  // What is asked for goes before what the costs name.
-  EXPECT_EQ(AtTop(check + ",memory.capacity=9 --memory 3172").status, 0);
+  // The option overrides the costs.
+  EXPECT_EQ(AtTop(check + ",memory.capacity=9 --memory 3172B").status, 0);
 }
 
 TEST(CheckMemory, SaysWhatIsMissing) {
@@ -145,7 +145,7 @@ TEST(CheckMemory, SaysWhatIsMissing) {
   }
 }
 
-// Rank 0 of two holds both microbatches' 400 bytes from 10 us on; 600 are too little for it.
+// Rank 0 of two holds both microbatches' 400 bytes from 10 us on: more than its capacity of 600.
 TEST(CheckMemory, SimAndReportNameTheRankThatHoldsTooMuch) {
   const std::string costs =
       " gpipe P=2 M=2 --cost F=10,B=20,p2p=1,memory.saved_for_I=[400,200],memory.capacity=600";

@@ -1,5 +1,5 @@
-// What a run file's device is on this machine, which may have a GPU or none.
-#include "tools/choose_backend.h"
+// The backend for a run file's device on this machine, with or without a GPU.
+#include "tools/training/choose_backend.h"
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"

@@ -1,17 +1,19 @@
-// The command line: exit statuses, one message each for bad input, one JSON object with --json, and
-// no file left half written.
+// The command line: exit statuses, a single message for each bad input, a single JSON object with
+// --json, and no half-written file.
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <regex>
 #include <set>
 
 #include "absl/strings/string_view.h"
+#include "schedlang/ask/schedule_library.h"
+#include "tests/tools/tool_process.h"
 #include "tests/tools/tool_run.h"
-#include "tools/command.h"
-#include "tools/schedule_library.h"
+#include "tools/commands/command.h"
 
 namespace stringline {
 namespace {
@@ -81,14 +83,41 @@ const Bad kBad[] = {
     {"check good.sched P=2.5 M=2", 2, "not an integer"},
     {"check good.sched P=99999999999999999999 M=2", 2, "does not fit 64 bits"},
     {"check good.sched P=2 P=2 M=2", 2, "'P' is given twice"},
-    {"check good.sched P=0 M=2", 1, "P"},
-    {"check good.sched P=-3 M=2", 1, "P"},
-    {"check good.sched P=2 M=9223372036854775807", 1, "M"},
+    {"check good.sched P=1e3 M=2", 2, "'P=1e3': not an integer; write P=1000"},
+    {"check good.sched P=2 M=1_000", 2, "'M=1_000': not an integer; write M=1000"},
+    {"check good.sched P=0 M=2", 2, "good.sched: 'P' is 0, which is not in 1 .. 1048576"},
+    {"check good.sched P=-3 M=2", 2, "good.sched: 'P' is -3, which is not in 1 .. 1048576"},
+    {"sim good.sched P=2 M=0", 2, "good.sched: 'M' is 0, which is not in 1 .. 2147483647"},
+    {"check good.sched P=2 M=9223372036854775807", 2, "'M' is 9223372036854775807"},
+    {"check good.sched P=4 M=10000000", 1,
+     "4 stages and 10000000 microbatches take at least 80000000 actions, more than 16777216; on "
+     "so many stages a step has at most 2097152 microbatches"},
+    {"search P=4 M=10000000", 2, "P=4 M=10000000 --place line: a search orders at most 10000000"},
+    {"search P=1000 M=1000000 --place v", 2, "--place v: a search orders at most 10000000"},
+    {"search P=5000 M=1", 2, "a search orders at most 4096 stages, and there are 5000"},
     {"check good.sched P=2 M=2 V=2", 2, "V"},
-    {"check good.sched P=2 M=2 --schedule t", 1, "t"},
+    {"check good.sched P=2 M=2 --schedule t", 2, "good.sched: the file has no schedule 't'"},
+    // Numbers without a unit
+    {"sim good.sched P=2 M=2 --slow 1=10", 2, "--slow: '10' has no unit: write 10%"},
+    {"check good.sched P=2 M=2 --memory 80 --cost F=1,memory.weights=1", 2,
+     "--memory: '80' has no unit: write 80kB, 80MB or 80GB"},
+    {"check good.sched P=2 M=2 --memory 0:80 --cost F=1,memory.weights=1", 2,
+     "--memory: '80' has no unit"},
+    {"sim good.sched P=2 M=2 --costs shape.yaml --bucket 25", 2, "bucket: '25' has no unit"},
+    {"show good.sched P=2 M=2 --time 0..200", 2, "--time: '0..200' is not like 0..200ms"},
+    {"rehearse good.sched P=2 M=2 --link 5", 2, "--link: '5' has no unit: write 5us, 5ms or 5s"},
+    {"rehearse good.sched P=2 M=2 --link 5us,100Gb/s", 2, "100Gb/s are 12.5GB/s"},
+    {"rehearse good.sched P=2 M=2 --message 1000", 2, "--message: '1000' has no unit"},
+    {"search P=2 M=2 --iterations 1e6", 2, "; write 1000000"},
     // Files
     {"check missing.sched P=2 M=2", 2, "missing.sched"},
     {"check folder.sched P=2 M=2", 2, "folder.sched"},
+    {"check /dev/zero P=2 M=2", 2, "/dev/zero: is a device, not a file"},
+    {"sim good.sched P=2 M=2 --costs /dev/urandom", 2, "/dev/urandom: is a device, not a file"},
+    {"run /dev/zero", 2, "/dev/zero: is a device, not a file"},
+    {"bench /dev/zero", 2, "/dev/zero: is a device, not a file"},
+    {"fmt /dev/zero", 2, "/dev/zero: is a device, not a file"},
+    {"check good.sched P=2 M=2 --model /dev/zero", 2, "/dev/zero: is a device, not a file"},
     {"check binary.sched P=2 M=2", 2, "binary.sched"},
     {"check missing.plan", 2, "missing.plan"},
     {"show missing.timeline", 2, "missing.timeline"},
@@ -223,6 +252,34 @@ TEST(CliTest, BadInputLeavesNoFile) {
   EXPECT_EQ(after, before);
 }
 
+// The second halves of two rows are exchanged, so all their cells are on wrong ranks.
+TEST(CliTest, VeryManyErrorsAreCounted) {
+  const std::string rows =
+      ReadText(SourceFolder() + "/tests/golden/torch/interleaved1f1b_p4_v2_m8_comms.csv");
+  std::vector<std::string> lines = Lines(rows);
+  const size_t first = lines[0].find(',', lines[0].size() / 2);
+  const size_t second = lines[1].find(',', lines[1].size() / 2);
+  const std::string behind = lines[0].substr(first);
+  lines[0] = lines[0].substr(0, first) + lines[1].substr(second);
+  lines[1] = lines[1].substr(0, second) + behind;
+  std::string exchanged;
+  for (const std::string& line : lines) exchanged += line + "\n";
+  WriteText(ScratchFolder() + "/exchanged.csv", exchanged);
+  const Answer answer = RunHere("check exchanged.csv");
+  EXPECT_EQ(answer.status, 1);
+  int told = 0;
+  for (const std::string& line : Lines(answer.out)) {
+    told += line.find(": error: ") == std::string::npos ? 0 : 1;
+  }
+  EXPECT_EQ(told, 10) << answer.out;
+  int all = 0;
+  const auto json = OneObject(RunHere("check exchanged.csv --json").out);
+  for (const auto& finding : json["findings"]) all += finding.value("count", 1);
+  EXPECT_GT(all, 100);
+  EXPECT_EQ(Lines(answer.out).back(),
+            std::to_string(all - told) + " more errors of these kinds; --json has all of them");
+}
+
 TEST(CliTest, TruncatedSchedulesNeverCrash) {
   const std::string text = ReadText(SourceFolder() + "/schedules/dualpipe_v.sched");
   for (size_t length = 0; length < text.size(); length += 7) {
@@ -233,7 +290,7 @@ TEST(CliTest, TruncatedSchedulesNeverCrash) {
   }
 }
 
-// Characters deleted, doubled, swapped and overwritten; no digits are made up, so that no number
+// Characters deleted, doubled, swapped and overwritten; no digits are added, so that no number
 // becomes large enough to take long.
 std::string Mutated(std::string text, std::mt19937* random) {
   constexpr absl::string_view kInserted = "{}()[];,&@=<>?:+-*/%.#\"\n FBIWPMrs\xc3\x80\x01";
@@ -284,7 +341,18 @@ TEST(CliTest, NoCommandPrintsAnOverview) {
   }
   EXPECT_EQ(RunHere("--help").status, 0);
   EXPECT_EQ(RunHere("--help").out, answer.err);
-  EXPECT_EQ(RunHere("--version").out.rfind("stringline ", 0), 0u);
+}
+
+// The program names its own commit, as git does, or reports an unknown commit.
+TEST(CliTest, VersionSaysTheCommit) {
+  const Answer answer = ToolProcess(ScratchFolder(), {"--version"}).Wait();
+  EXPECT_EQ(answer.status, 0);
+  EXPECT_EQ(answer.err, "");
+  static const std::regex known(
+      "stringline [0-9]+\\.[0-9]+\\.[0-9]+ \\(commit ([0-9a-f]{12}( with changes)?|not known: "
+      "built "
+      "outside git)\\)\n");
+  EXPECT_TRUE(std::regex_match(answer.out, known)) << answer.out;
 }
 
 TEST(CliTest, EveryCommandHelpsWithAnExample) {
@@ -294,7 +362,7 @@ TEST(CliTest, EveryCommandHelpsWithAnExample) {
     EXPECT_NE(answer.out.find(command.summary), std::string::npos) << command.name;
     EXPECT_NE(answer.out.find(std::string("Example:\n  ") + command.example), std::string::npos)
         << command.name;
-    const bool answers = (command.options & kNoFile) == 0;
+    const bool answers = (command.options & kNoJson) == 0;
     EXPECT_EQ(answer.out.find("--json") != std::string::npos, answers) << command.name;
   }
 }
@@ -330,7 +398,7 @@ TEST(CliTest, SimulationAsJson) {
   }
 }
 
-// The last rank has the output layer: it is busy while the others wait for it.
+// The last rank has the output layer: it is busy while the others wait.
 TEST(CliTest, TheBubbleIsTheMeanOverRanks) {
   const auto json = OneObject(
       RunAtTop("sim schedules/zb_h1.sched P=8 M=16 --costs examples/06_where_the_time_goes/"
@@ -368,8 +436,7 @@ TEST(CliTest, SchedulesAreComparedAtEqualWork) {
   EXPECT_EQ(OneObject(RunAtTop(compare + "--json").out)["unequal_work"], true);
 }
 
-// What the second side does not say itself is the first one's; a parameter that its schedule does
-// not have is not given to it.
+// The second side inherits the parameters of the first, except parameters that its schedule lacks.
 TEST(CliTest, SidesOfAComparisonHaveTheirOwnParameters) {
   const auto makespan = [](const std::string& words) {
     return OneObject(RunAtTop("sim " + words + " --json").out)["makespan_us"];
@@ -392,7 +459,7 @@ TEST(CliTest, SidesOfAComparisonHaveTheirOwnParameters) {
   EXPECT_EQ(refused(flat + " " + flat + " P=4 M=8 -- " + flat).status, kUsage);
 }
 
-// Some editors begin a text with one.
+// Some editors begin a text with a byte order mark.
 TEST(CliTest, AByteOrderMarkIsReadOver) {
   WriteText(ScratchFolder() + "/mark.sched", std::string("\xEF\xBB\xBF") + kGood);
   WriteText(ScratchFolder() + "/mark.yaml",
@@ -466,7 +533,7 @@ TEST(CliTest, LongExplanationsAreFolded) {
   }
 }
 
-// One step, simulated alone and in a sweep, with all that a cost can say.
+// A step, simulated alone and in a sweep, with every kind of cost.
 TEST(CliTest, SimAndSimForAgree) {
   for (const char* const costs : {"F=10,I=9,W=8", "F=10,I=9,W=8,unshard=7,reduce=9",
                                   "F=10,I=9,W=8,p2p=3,message=1MB,bandwidth=1GB/s",
@@ -504,7 +571,7 @@ TEST(CliTest, CheckAndShowAsJson) {
   EXPECT_EQ(show["ranks"][0][0]["end_us"], 1000);
 }
 
-// What `sim --timeline` and `plan` write, `show`, `check` and `sim` read.
+// `show`, `check` and `sim` read the files that `sim --timeline` and `plan` write.
 TEST(CliTest, WrittenFilesAreRead) {
   const std::string folder = ScratchFolder();
   const Answer sim =
@@ -519,7 +586,7 @@ TEST(CliTest, WrittenFilesAreRead) {
     EXPECT_EQ(RunHere("sim d.plan").out, sim.out);
     EXPECT_EQ(RunHere("check d.plan").status, 0);
   }
-  // Into a folder that is not there yet.
+  // Into a folder that does not exist yet.
   const Answer exported = RunAtTop("export schedules/zb_v.sched P=2 M=4 --to torch-comms --out " +
                                    folder + "/a/b/z.csv");
   ASSERT_EQ(exported.status, 0) << exported.err;

@@ -1,4 +1,4 @@
-// Every finding the program can give has a file that shows it: tests/golden/errors/SLUG.*, or a
+// Every finding of the program has a file that shows it: tests/golden/errors/SLUG.*, or a
 // SLUG.golden whose first command does.
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ TEST(CodesTest, EveryCodeHasAFileThatShowsIt) {
       if (!std::filesystem::exists(folder + "/" + file)) continue;
       ++shown;
       const Answer answer = RunWithJson(folder, file);
-      // What the command line lacks is said before there are findings.
+      // Faults of the command line come before any finding.
       const bool usage = row.code == Code::kMissingParameter || row.code == Code::kUnknownParameter;
       EXPECT_EQ(answer.status, usage ? 2 : 1) << file;
       if (usage) continue;

@@ -1,15 +1,15 @@
-// Copies of a pipeline as people ask about them: on a command line, in a cost file and in a run
-// file.
+// Copies of a pipeline on a command line, in a cost file and in a run file.
 #include <gtest/gtest.h>
 
 #include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/sharding.h"
+#include "schedlang/ask/session.h"
+#include "schedlang/plan/sharding.h"
 #include "tests/tools/tool_run.h"
-#include "tools/json.h"
-#include "tools/session.h"
+#include "tools/io/json.h"
+#include "tools/training/model_sizes.h"
 
 namespace stringline {
 namespace {
@@ -24,7 +24,7 @@ Json Asked(const std::string& line) {
   return Json::parse(answer.out, nullptr, false);
 }
 
-// What one report says of another sharding is what a report of that says of itself.
+// A report's estimate for another sharding equals the report with this sharding.
 TEST(CopiesTest, WhatIfSaysWhatTheOtherReportSays) {
   std::map<std::string, Json> reports;
   for (const char* const word : kShardings) {
@@ -51,7 +51,8 @@ TEST(CopiesTest, WhatIfSaysWhatTheOtherReportSays) {
   EXPECT_EQ(compared, 12);
 }
 
-// The step without collectives is that of one copy; each sharding holds less than the one before.
+// The step without collectives is the step of a single copy; each sharding holds less than the one
+// before.
 TEST(CopiesTest, ExposedIsWhatCopiesAddToTheStep) {
   const Json alone = Asked(
       "sim schedules/interleaved.sched P=4 M=8 V=4 --costs "
@@ -117,11 +118,14 @@ TEST(CopiesTest, EveryWayToSayItLowersAlike) {
       expect(OpenCheckedPlan(request, {.costs = way}));
       expect(OpenSimulated(request, way, {}));
     }
-    expect(OpenCheckedPlan(request, {.model = folder + "/run.yaml"}));
+    const FindModelSizes model = [&](const Plan& plan) {
+      return SizesOfModel(folder + "/run.yaml", plan);
+    };
+    expect(OpenCheckedPlan(request, {.model = model}));
   }
 }
 
-// Every schedule of the library can be performed by copies that share out all.
+// Copies that share out everything can perform every schedule of the library.
 TEST(CopiesTest, TheLibraryIsRightForEverySharding) {
   for (const char* const word : kShardings) {
     for (const char* const schedule :

@@ -1,10 +1,12 @@
-// What the documents show is what the tool prints: in a ```console block of README.md or of an
-// example, `$ stringline …` is run from the top of the repository, and the lines up to the next `$`
-// are its output. A line `…` stands for any lines. UPDATE_GOLDEN=1 rewrites the output of commands
-// without one. `$ stringline run …` trains two steps on a short text: of its output only the lines
-// without numbers are compared. The same holds for `$ examples/…`, a script of an example: it gets
-// a folder to write to, and has to end with 0. A run in several processes starts the tool itself
-// anew, so it is not run in this process.
+// The documents show the tool's output: in a ```console block of README.md or of an example, `$
+// stringline …` is run from the top of the repository, and the lines up to the next `$` are its
+// output. A line `…` stands for any lines. UPDATE_GOLDEN=1 rewrites the output of commands without
+// a `…`.
+//
+// `$ stringline run …` trains two steps on a short text: only the output lines without numbers are
+// compared. The same holds for `$ examples/…`, a script of an example: the script gets a folder to
+// write to, and has to end with 0. A run in several processes starts the tool itself anew, so it is
+// not run in this process.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +38,7 @@ bool Trains(const std::string& line) {
   return line.rfind("$ stringline run ", 0) == 0 || IsScript(line);
 }
 
-// The command that is run for a shown one that trains.
+// The short command that is run for a shown training command.
 Text ShortRun(const Text& words) {
   Text run;
   for (size_t i = 0; i < words.size(); ++i) {
@@ -51,7 +53,7 @@ Text ShortRun(const Text& words) {
   return run;
 }
 
-// What a shell prints, standard error among it, at the top of the repository.
+// The output of a shell, including standard error, at the top of the repository.
 Text OutputOfShell(const std::string& command) {
   const std::string said = ScratchFolder() + "/shell.txt";
   const std::string line =
@@ -95,7 +97,7 @@ bool Matches(const Text& shown, const Text& found, size_t s = 0, size_t f = 0) {
   return f < found.size() && shown[s] == found[f] && Matches(shown, found, s + 1, f + 1);
 }
 
-// What is shown of a training run: its numbers are never the same twice.
+// Compares the shown output of a training run without its numbers, which are never the same twice.
 bool MatchesRun(const Text& shown, const Text& found) {
   return std::all_of(shown.begin(), shown.end(), [&](const std::string& line) {
     return line == "…" || line.find_first_of("0123456789") != std::string::npos ||
@@ -103,8 +105,8 @@ bool MatchesRun(const Text& shown, const Text& found) {
   });
 }
 
-// Checks the blocks of one document; returns how many commands it ran, and the text as it should
-// be.
+// Checks the blocks of a document; returns the number of commands run, and the text with fresh
+// output.
 int CheckBlocks(const std::string& path, Text* fresh) {
   int ran = 0;
   bool inside = false;

@@ -1,5 +1,5 @@
-// An editor, as the language server sees one: starts the real tool and talks to it over pipes. No
-// wait is longer than half a minute; a test that waits so long fails.
+// An editor's side of the language server: starts the real tool and talks to it over pipes. No wait
+// is longer than half a minute; a test that waits so long fails.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,7 +11,7 @@ class EditorClient {
  public:
   // Starts `stringline lsp`.
   EditorClient();
-  // Ends it, at once if it has not ended.
+  // Ends the server, at once if it is still running.
   ~EditorClient();
   EditorClient(const EditorClient&) = delete;
   EditorClient& operator=(const EditorClient&) = delete;
@@ -28,7 +28,7 @@ class EditorClient {
 
   // No more input comes.
   void CloseInput();
-  // Waits for its end. Its exit status; -1, and a failure, if it does not end.
+  // Waits for the server's end. Its exit status; -1, and a failure, if the server does not end.
   int Wait();
 
  private:

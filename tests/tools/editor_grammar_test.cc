@@ -1,5 +1,5 @@
-// The editors' grammar: its words are those of the language, and on real schedules its patterns
-// match what the tokens are.
+// The editors' grammar: its words are the language's words, and on real schedules its patterns
+// match the tokens.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,8 +49,8 @@ std::vector<GrammarRule> ReadGrammar() {
   return rules;
 }
 
-// For every byte of the line its scope: of the first pattern that matches earliest, again and
-// again, as editors do it.
+// The scope of every byte of the line: the earliest match of the first such pattern, repeatedly, as
+// editors do.
 std::vector<std::string> ScopesOf(const std::string& line, const std::vector<GrammarRule>& rules) {
   std::vector<std::string> scopes(line.size());
   const auto fill = [&](ptrdiff_t begin, ptrdiff_t length, const std::string& name) {
@@ -79,7 +79,7 @@ std::vector<std::string> ScopesOf(const std::string& line, const std::vector<Gra
   return scopes;
 }
 
-// What a scope begins with, by the sort of the word.
+// The beginning of a scope's name for each sort of word.
 const char* ScopeOf(WordSort sort) {
   switch (sort) {
     case WordSort::kLetter:
@@ -96,7 +96,7 @@ const char* ScopeOf(WordSort sort) {
   return "support.constant.";
 }
 
-// The words that a pattern spells out.
+// The words spelled out in a pattern.
 std::set<std::string> WordsIn(const std::string& pattern) {
   std::set<std::string> words;
   std::string bare = std::regex_replace(pattern, std::regex("\\\\.|\\[[^\\]]*\\]"), " ");
@@ -116,7 +116,7 @@ TEST(EditorGrammarTest, ItsWordsAreThoseOfTheLanguage) {
     found.insert(words.begin(), words.end());
   }
   EXPECT_EQ(found, expected);
-  // Each alone on a line, but for those that mean something only in their place.
+  // Each alone on a line, except words with a meaning only in their place.
   for (const WordRow& row : AllWords()) {
     const std::string scope = ScopesOf(row.word, rules)[0];
     const char* const wanted =
@@ -125,7 +125,7 @@ TEST(EditorGrammarTest, ItsWordsAreThoseOfTheLanguage) {
   }
 }
 
-// Every word, number, string and comment of the text has the scope that the language gives it.
+// Every word, number, string and comment of the text has the scope of its token in the language.
 int CheckText(const std::string& name, const std::string& text,
               const std::vector<GrammarRule>& rules) {
   std::vector<std::vector<std::string>> scopes;

@@ -1,6 +1,6 @@
 // stringline explain: every chain leads back to the start of the step without a hole, so the times
-// along it add up to the start that it explains.
-#include "schedlang/sim/explain.h"
+// along a chain add up to the start that it explains.
+#include "schedlang/report/explain.h"
 
 #include <gtest/gtest.h>
 
@@ -20,8 +20,8 @@
 namespace stringline {
 namespace {
 
-// Every link but the last, which starts with the step, has a cause: what the next one is about.
-// That ends when this one begins, so that the chain accounts for all of the time up to the end of
+// Every link but the last, which starts with the step, has a cause: the event of the next link. The
+// next event ends when this one begins, so the chain accounts for all of the time up to the end of
 // the action.
 void CheckChain(const Plan& plan, const Timeline& timeline, const CostModel& costs,
                 uint32_t action) {
@@ -70,7 +70,7 @@ struct ExplainTally {
   int reasons[kWaitReasons] = {};
 };
 
-// The chains of all computations, with costs that are drawn.
+// The chains of all computations, at random costs.
 void ExplainAll(const Plan& plan, CommLayout layout, bool collects, std::mt19937* random,
                 ExplainTally* tally) {
   const auto cost = [&] { return absl::StrCat("=", (*random)() % 50, "ns,"); };
@@ -108,8 +108,8 @@ void ExplainAll(const Plan& plan, CommLayout layout, bool collects, std::mt19937
   }
 }
 
-// Over the whole library, in every layout, with messages that occupy their queues and bounded
-// receive buffers, with and without collectives.
+// The whole library, in every layout, with messages that occupy their queues and bounded receive
+// buffers, with and without collectives.
 TEST(ExplainTest, ChainsHaveNoHoles) {
   const unsigned seed = std::random_device{}();
   std::mt19937 random(seed);
@@ -150,7 +150,7 @@ TEST(ExplainTest, ChainsHaveNoHoles) {
   }
 }
 
-// The chain of an action as text: what each link is about, and from when to when.
+// The chain of an action as text: each link's event, with its start and end.
 std::string ChainOf(const std::string& plan_text, const std::string& costs_text, CommLayout layout,
                     const std::string& action) {
   Diagnostics diagnostics;
@@ -171,7 +171,7 @@ std::string ChainOf(const std::string& plan_text, const std::string& costs_text,
   return text;
 }
 
-// Three messages of 10 us leave one behind another; the activations are there after 1, 2 and 3 us.
+// Three messages of 10 us leave in turn; the activations are ready after 1, 2 and 3 us.
 TEST(ExplainTest, AQueueIsFollowedToWhatOccupiedIt) {
   const std::string plan =
       "plan queue P=2 M=3 lowered\n"
@@ -185,7 +185,8 @@ TEST(ExplainTest, AQueueIsFollowedToWhatOccupiedIt) {
             "1F2@33-34 0SEND_F2@21-33 0SEND_F1@11-21 0SEND_F0@1-11 0F0@0-1");
 }
 
-// The second activation is received in one call with a gradient that is sent, which 1B0 makes.
+// The second activation is received in a call together with the send of a gradient that 1B0
+// produces.
 TEST(ExplainTest, ACallIsFollowedToWhatItsOtherPartWaitedFor) {
   const std::string plan =
       "plan call P=2 M=2 lowered\n"
@@ -196,7 +197,7 @@ TEST(ExplainTest, ACallIsFollowedToWhatItsOtherPartWaitedFor) {
             "1F1@11-12 0SEND_F1@9-11 1B0@4-9 1F0@1-4 0F0@0-1");
 }
 
-// With one receive buffer the second activation leaves when 1B0 no longer needs the first.
+// With a single receive buffer the second activation leaves when 1B0 no longer needs the first.
 TEST(ExplainTest, ABufferIsFollowedToWhatHeldIt) {
   const std::string plan =
       "plan buffer P=2 M=2 lowered\n"

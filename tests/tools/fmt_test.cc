@@ -1,5 +1,4 @@
-// stringline fmt: what it makes of a text, that the library is laid out as it wants it, and that it
-// changes nothing but white space.
+// stringline fmt: formatted texts, the library's own format, and that only white space changes.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// What searches have found, kept beside the schedule: written, used, passed over where it is
-// damaged, searched for again.
+// Found orders, kept beside the schedule: written, used, passed over where damaged, searched for
+// again.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,10 +10,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "schedlang/ask/found_file.h"
 #include "schedlang/search/problem.h"
 #include "tests/tools/tool_run.h"
-#include "tools/command.h"
-#include "tools/found_file.h"
+#include "tools/commands/command.h"
 #include "tools/lsp/analysis.h"
 
 namespace stringline {
@@ -60,7 +60,7 @@ std::string PlanOf(const std::string& folder, const std::string& more = "") {
   return answer.out;
 }
 
-// Puts the order that does one microbatch after the other into the place of what was found.
+// Replaces the found order by the order that does one microbatch after another.
 void PlantSlowOrder(const std::string& folder) {
   PlanOf(folder);
   const std::vector<uint64_t> keys = KeysIn(FoundText(folder));
@@ -107,7 +107,7 @@ TEST(FoundTest, PlacesAndLayersLieThereToo) {
   const std::string text = FoundText(folder);
   const std::vector<uint64_t> keys = KeysIn(text);
   ASSERT_EQ(keys.size(), 1u) << text;
-  // What lies there is taken: a line with few layers at the end, one microbatch behind the other.
+  // A kept entry is taken as it is: a line with few layers at the end, its microbatches in turn.
   Found slow{.value = 48, .bound = 9, .place = 0, .partition = {5, 1}};
   for (const int stage : {0, 1}) {
     const search::Group forward{search::LetterOf(ActionKind::kForward, stage)};
@@ -120,7 +120,7 @@ TEST(FoundTest, PlacesAndLayersLieThereToo) {
   const std::string planted = PlanOf(folder);
   EXPECT_TRUE(absl::StrContains(planted, "stages 0 1\nsplit layers 5 1\n")) << planted;
   EXPECT_TRUE(absl::StrContains(planted, kSlow)) << planted;
-  // But not a place that there is not, nor layers that are not all.
+  // Entries with an unknown place, or with layers that do not add up, are not taken.
   for (const auto& [place, partition] :
        {std::pair(2, search::Partition{5, 1}), std::pair(0, search::Partition{5, 2}),
         std::pair(0, search::Partition{6, 0}), std::pair(1, search::Partition{5, 1})}) {
@@ -148,7 +148,7 @@ TEST(FoundTest, EveryCommandUsesIt) {
   }
   const Answer sim = RunToolIn(folder, Words("sim best.sched P=2 M=2 --cost F=1,B=2"));
   EXPECT_TRUE(absl::StrContains(sim.out, "12 us")) << sim.out;
-  // A schedule that uses the file keeps what it finds beside itself.
+  // A schedule that uses the file keeps its own findings beside itself.
   WriteText(folder + "/late.sched",
             "use \"best.sched\";\nschedule late(P, M) = best(P, M) then defer W by 1;\n");
   EXPECT_EQ(RunToolIn(folder, Words("check late.sched P=2 M=2")).status, 0);
@@ -188,14 +188,14 @@ TEST(FoundTest, WhatIsDamagedIsPassedOver) {
     WriteText(path, i % 5 == 0 ? whole.substr(0, i) : damaged);
     EXPECT_EQ(PlanOf(folder), plan) << "byte " << i;
   }
-  // A bound that somebody has changed is none.
+  // An entry with a changed bound is ignored.
   WriteText(path, absl::StrReplaceAll(whole, {{" bound=9", " bound=7"}}));
   EXPECT_EQ(PlanOf(folder), plan);
-  // It is made whole again.
+  // A truncated file is made whole again.
   WriteText(path, whole.substr(0, whole.size() / 2));
   PlanOf(folder);
   EXPECT_EQ(FoundText(folder), whole);
-  // What is damaged takes nothing else with it.
+  // A damaged entry leaves the other entries alone.
   EXPECT_EQ(RunToolIn(folder, Words("check best.sched P=2 M=3")).status, 0);
   const std::string both = FoundText(folder);
   WriteText(path, absl::StrReplaceAll(both, {{"rank 0: 0F 0F 0B 0B\n", "rank 0: 0F 0F 0B\n"}}));
@@ -231,7 +231,7 @@ TEST(FoundTest, NothingIsKeptWhereNothingCanBeWritten) {
     ASSERT_EQ(chmod(folder.c_str(), 0755), 0);
     EXPECT_FALSE(fs::exists(folder + "/best.sched.found"));
   }
-  // What is no file has nothing beside it; nor has a schedule without a search.
+  // Texts without a file keep nothing; nor do schedules without a search.
   const Found found{.words = {{}}, .value = 1, .bound = 1};
   for (const char* const name : {"-", "zb_v", "no/such.sched"}) {
     FoundFile(name, FoundFile::Use::kReadAndWrite).Keep(1, found);
@@ -284,7 +284,7 @@ TEST(FoundTest, AnEditorReadsItAndWritesNothing) {
   EXPECT_TRUE(analysis.findings.empty());
   ASSERT_TRUE(analysis.schedules[0].plan);
   EXPECT_EQ(FoundText(folder), "");
-  // It shows P=4 M=8.
+  // The kept order is shown for P=4 M=8.
   EXPECT_EQ(RunToolIn(folder, Words("plan best.sched P=4 M=8")).status, 0);
   analysis = Analyze(source, read);
   const Answer plan = RunToolIn(folder, Words("plan best.sched P=4 M=8"));

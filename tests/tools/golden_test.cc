@@ -1,9 +1,9 @@
 // Tests that are files: every file under tests/golden.
 //
-// The first line is a command, `# check P=2 M=4`; the file itself is what the command reads, and
-// trailing `#> ` lines are the expected output, standard output before standard error. A file
-// NAME.golden reads others: its commands name their files, seen from the top of the repository, and
-// each is followed by its own output. UPDATE_GOLDEN=1 rewrites the output. What others read (.csv,
+// The first line is a command, `# check P=2 M=4`; the command reads the file itself, and trailing
+// `#> ` lines are the expected output, standard output before standard error. A file NAME.golden
+// reads others: its commands name their files, seen from the top of the repository, and each is
+// followed by its own output. UPDATE_GOLDEN=1 rewrites the output. Inputs of other tests (.csv,
 // .pt2), README.md and hidden files are no tests.
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ std::string AsExpected(const Answer& answer) {
 
 bool IsExpectedLine(const std::string& line) { return line.rfind("#>", 0) == 0; }
 
-// The file with its output as the tool gives it now.
+// The file with the tool's present output.
 std::string Regenerate(const fs::path& path) {
   const bool list = path.extension() == ".golden";
   std::string text;
@@ -79,7 +79,7 @@ TEST_P(GoldenTest, PrintsWhatTheFileSays) {
                 << "; UPDATE_GOLDEN=1 rewrites the file";
 }
 
-// A file that others read, or that people do.
+// A file for other tests or for readers.
 bool IsData(const fs::path& path) {
   return path.extension() == ".csv" || path.extension() == ".pt2" || path.extension() == ".md" ||
          path.filename().string()[0] == '.';

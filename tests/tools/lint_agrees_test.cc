@@ -1,12 +1,12 @@
-// One question, one answer: `lint` and `sim --messages as-written` give the same times, to the
-// nanosecond, for the same file, costs and layout.
+// `lint` and `sim --messages as-written` give the same times, to the nanosecond, for the same file,
+// costs and layout.
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "tests/tools/tool_run.h"
-#include "tools/json.h"
+#include "tools/io/json.h"
 
 namespace stringline {
 namespace {
@@ -28,7 +28,8 @@ Json SimulatedAsWritten(const std::string& file, const std::string& costs, const
   return AnswerTo(absl::StrCat("sim ", file, costs, " --messages as-written --layout ", layout));
 }
 
-// The times of the file's own order. How many of them are not what early messages would take.
+// Compares the times of the file's own order. Returns how many differ from the times with early
+// messages.
 int CompareOwnOrder(const std::string& file) {
   int differ = 0;
   for (const std::string costs : kCosts) {
@@ -55,8 +56,8 @@ TEST(LintAgrees, WithSimOnTorchsOwnFiles) {
   EXPECT_GT(differ, 0) << "where messages stand should matter somewhere";
 }
 
-// Exports of the library, with waits and without; and what lint promises of an export is what sim
-// says of the one that is written.
+// Exports of the library, with waits and without; and lint's estimate for an export with waits
+// equals sim's time of this export.
 TEST(LintAgrees, WithSimOnExportsOfTheLibrary) {
   const std::string comms = ScratchFolder() + "/comms.csv";
   const std::string computed = ScratchFolder() + "/compute.csv";
@@ -100,7 +101,7 @@ TEST(LintAgrees, AsWrittenIsForFilesThatHoldMessages) {
   }
 }
 
-// Where the waits hang, both say the same.
+// On a file with waits that hang, both report the deadlock.
 TEST(LintAgrees, WithSimOnWhatNeverEnds) {
   const std::string file = "tests/golden/lint/waits_hang.csv";
   const Answer lint = RunToolIn(SourceFolder(), Words("lint " + file));
@@ -111,7 +112,7 @@ TEST(LintAgrees, WithSimOnWhatNeverEnds) {
   EXPECT_EQ(sim.err, lint.out);
 }
 
-// What a rank idles for adds up, whatever holds its messages.
+// The causes of a rank's idle time add up in every layout.
 TEST(LintAgrees, CausesOfIdleTimeAddUp) {
   for (const char* const layout : kLayouts) {
     const Json report =

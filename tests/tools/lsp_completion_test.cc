@@ -1,13 +1,13 @@
-// What an editor offers while a schedule is written.
+// The completions that an editor offers while a schedule is written.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
+#include "schedlang/ask/schedule_library.h"
 #include "schedlang/text/words.h"
 #include "tools/lsp/complete.h"
 #include "tools/lsp/names.h"
-#include "tools/schedule_library.h"
 
 namespace stringline {
 namespace {
@@ -27,7 +27,7 @@ struct CompletionCase {
 };
 
 const CompletionCase kCompletionCases[] = {
-    // Where statements begin.
+    // Beginnings of statements.
     {"schedule s(P, M) { | }", "let require stages pipe pad split overlap rank"},
     {"schedule s(P, M) { stages P on line; r| }", "let require stages pipe pad split overlap rank"},
     {"schedule s(P, M) { rank r { | } }",
@@ -46,7 +46,7 @@ const CompletionCase kCompletionCases[] = {
     {"schedule s(P, M) { overlap F & B { compute { F.| } } }", "attn dispatch experts combine"},
     {"schedule s(P, M) { overlap F & B { compute { F.attn W.| } } }", "attn experts"},
     {"schedule s(P, M) { overlap F & B { compute { F.attn | } } }", "F B I W"},
-    // Values: the names that are visible and have one.
+    // Values: the visible names that have a value.
     {"schedule s(P, M, V = 2) { let a = |", "P M V min max not"},
     {"schedule s(P, M) { let a = 1; rank r { order go { F r } let b = 2; repeat |",
      "P M a r b min max not"},
@@ -165,14 +165,14 @@ TEST(LspCompletionTest, SchedulesOfTheLibraryBeginAFile) {
   EXPECT_EQ(std::count(labels.begin(), labels.end(), "schedule"), 1);
 }
 
-// Whether the word is a name that is made up where it stands.
+// True if the word is a name at its definition.
 bool IsDefinition(const NameTable& names, size_t token) {
   const DefinedName* const name = names.Find(token);
   return name != nullptr && name->span == names.tokens()[token].span;
 }
 
-// Everything that the library says could have been chosen from a list, while it was written from
-// its beginning on: each word is among those offered when the text ends before it, or in it.
+// Every word of the library is among the completions offered when the text ends before the word, or
+// in it.
 TEST(LspCompletionTest, OffersWhatTheLibrarySays) {
   int offered = 0;
   for (const LibrarySchedule& schedule : ScheduleLibrary()) {

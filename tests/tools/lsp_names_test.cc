@@ -1,4 +1,4 @@
-// Names in the editor: what each word means, where a name is used, its other spelling, the outline.
+// Names in the editor: their definitions, their uses, renaming, the outline.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,22 +9,22 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "schedlang/ask/schedule_library.h"
 #include "schedlang/elaborate/elaborate.h"
-#include "schedlang/plan.h"
+#include "schedlang/plan/plan.h"
 #include "schedlang/text/parse.h"
 #include "schedlang/text/words.h"
 #include "tests/tools/tool_run.h"
 #include "tools/lsp/names.h"
 #include "tools/lsp/rename.h"
 #include "tools/lsp/symbols.h"
-#include "tools/schedule_library.h"
 
 namespace stringline {
 namespace {
 
 namespace fs = std::filesystem;
 
-// `|` in a text marks the word that is meant. Returns its offset, and takes the mark out.
+// `|` in a text marks a word. Returns the word's offset, and removes the mark.
 uint32_t TakeMark(std::string* text) {
   const size_t at = text->find('|');
   EXPECT_NE(at, std::string::npos) << *text;
@@ -41,10 +41,10 @@ std::string WithSpans(const std::string& text, const std::vector<Span>& spans,
   return renamed;
 }
 
-// Every word that means the same as the marked one, in brackets.
+// Every word that means the same as the marked word, in brackets.
 struct UseCase {
   const char* text;  // `|` before a word
-  const char* uses;  // the text with «» around the words that mean the same; "": it means nothing
+  const char* uses;  // the text with «» around the words that mean the same; "": no name
 };
 
 const UseCase kUseCases[] = {
@@ -73,7 +73,7 @@ const UseCase kUseCases[] = {
     {"schedule s(P, M, |V = 2, G = V) { stages V * G on line; }",
      "schedule s(P, M, «V» = 2, G = «V») { stages «V» * G on line; }"},
     {"schedule s(P, M) { let a = |a; rank r { F a } }", ""},
-    // Words that mean something in their place are no names there.
+    // Words with a meaning only in their place are no names there.
     {"schedule s(P, M, |v = 1) { stages 2 * P on v; rank r { repeat M as m { F v } } }",
      "schedule s(P, M, «v» = 1) { stages 2 * P on v; rank r { repeat M as m { F «v» } } }"},
     {"schedule s(P, M, |reversed = 1) { stages P on reversed line; rank r { F reversed } }",
@@ -162,7 +162,7 @@ TEST(LspNamesTest, AllUsesAndNoOthers) {
 struct RenameCase {
   const char* text;
   const char* to;
-  const char* refusal;  // is part of it; "": it is done
+  const char* refusal;  // a part of the refusal; "": renamed
 };
 
 const char* const kTaken =
@@ -216,8 +216,8 @@ TEST(LspNamesTest, RenameRefusesWhatIsTaken) {
   }
 }
 
-// The plan of every schedule of the text, without the names that are printed with it; "" for one
-// that does not elaborate.
+// The plan of every schedule of the text, without the names that are printed with it; "" for a
+// schedule that does not elaborate.
 std::vector<std::string> NamelessPlans(const std::string& text) {
   Diagnostics findings;
   const std::optional<ast::File> file = Parse(Source("", text), &findings);
@@ -245,7 +245,7 @@ bool AnyElaborates(const std::vector<std::string>& plans) {
   return std::any_of(plans.begin(), plans.end(), [](const auto& plan) { return !plan.empty(); });
 }
 
-// Texts with all that the language has: the library, and what the golden files are about.
+// Texts with all features of the language: the library and the golden files.
 std::map<std::string, std::string> GoodTexts() {
   std::map<std::string, std::string> texts;
   for (const LibrarySchedule& schedule : ScheduleLibrary()) texts[schedule.name] = schedule.text;
@@ -257,8 +257,8 @@ std::map<std::string, std::string> GoodTexts() {
   return texts;
 }
 
-// What every name can be called: a new word, words that mean something in their place, and all
-// other names of the text.
+// Every possible new name: a new word, words with a meaning only in their place, and all other
+// names of the text.
 std::set<std::string> SpellingsFor(const NameTable& names) {
   std::set<std::string> spellings = {"quite_new"};
   for (const WordRow& row : AllWords()) {
@@ -268,7 +268,7 @@ std::set<std::string> SpellingsFor(const NameTable& names) {
   return spellings;
 }
 
-// The names of a text under other names: the same plan, or a refusal, and that for a reason.
+// The names of a text under other names: the same plan, or a justified refusal.
 TEST(LspNamesTest, RenamingChangesNoPlan) {
   int renamed = 0, refused = 0;
   for (const auto& [path, text] : GoodTexts()) {
@@ -352,7 +352,7 @@ TEST(LspNamesTest, TheOutlineIsNestedAsTheTextIs) {
       "  M ... M\n"
       "  lag ... g\n";
   EXPECT_EQ(OutlineText(text), outline);
-  // Half of it.
+  // A half-written text.
   EXPECT_EQ(OutlineText("schedule s(P, M) { let a = 3 rank r { order go { F"),
             "s ... F\n  P ... P\n  M ... M\n  a ... 3\n  rank r ... F\n    go ... F\n");
   EXPECT_EQ(OutlineText("schedule"), "");

@@ -1,4 +1,4 @@
-// The language server: the real tool, spoken to as an editor does; and in-process on bytes that no
+// The language server: the real tool, spoken to by an editor; and in-process on bytes that no
 // editor sends.
 #include <gtest/gtest.h>
 
@@ -8,13 +8,13 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/ask/schedule_library.h"
 #include "tests/tools/editor_client.h"
 #include "tests/tools/tool_run.h"
 #include "tools/lsp/answers.h"
 #include "tools/lsp/document.h"
 #include "tools/lsp/names.h"
 #include "tools/lsp/server.h"
-#include "tools/schedule_library.h"
 
 namespace stringline {
 namespace {
@@ -29,7 +29,7 @@ LspJson At(int line, int character) {
   return {{"textDocument", Document()}, {"position", {{"line", line}, {"character", character}}}};
 }
 
-// Starts a session; what the server says of the text is its first message.
+// Starts a session; the server's first message is about the text.
 LspJson Open(EditorClient* editor, const std::string& text) {
   editor->Ask("initialize", {{"processId", nullptr}, {"capabilities", LspJson::object()}});
   editor->Notify("initialized", LspJson::object());
@@ -51,7 +51,7 @@ std::string HoverOn(EditorClient* editor, int line, int character) {
   return result.is_null() ? "" : result["contents"]["value"].get<std::string>();
 }
 
-// "line:character" of where the name under the cursor is defined; "" for nowhere.
+// "line:character" of the definition of the name under the cursor; "" for nowhere.
 std::string DefinitionOf(EditorClient* editor, int line, int character) {
   const LspJson answer = editor->Ask("textDocument/definition", At(line, character));
   const LspJson& result = answer["result"];
@@ -89,11 +89,11 @@ TEST(LspTest, SaysWhatIsWrongWhileTyping) {
   const LspJson finding = said["params"]["diagnostics"][0];
   EXPECT_EQ(finding["code"], "syntax");
   EXPECT_EQ(finding["severity"], 1);
-  // ü and ß are one unit each, 😀 is two.
+  // ü and ß are one UTF-16 unit each, 😀 is two.
   EXPECT_EQ(finding["range"]["start"], LspJson({{"line", 1}, {"character", 38}}));
   EXPECT_EQ(finding["range"]["end"], LspJson({{"line", 1}, {"character", 41}}));
 
-  // One letter goes away; now each stage lacks its other microbatches.
+  // A letter is deleted; now each stage lacks its other microbatches.
   said = Change(
       &editor,
       {{{"range",
@@ -113,7 +113,7 @@ TEST(LspTest, SaysWhatIsWrongWhileTyping) {
         {"text", "} "}}});
   EXPECT_TRUE(said["params"]["diagnostics"].empty()) << said;
 
-  // The whole text at once; a name that nothing defines.
+  // The whole text at once; an undefined name.
   said = Change(&editor, {{{"text", "schedule s(P, M) { stages P on line; rank r { F rr } }"}}});
   ASSERT_EQ(said["params"]["diagnostics"].size(), 1u);
   EXPECT_EQ(said["params"]["diagnostics"][0]["code"], "unknown-name");
@@ -135,7 +135,7 @@ TEST(LspTest, ADeadlockPointsToTheOtherPlaces) {
   EXPECT_EQ(finding["code"], "progress");
   ASSERT_FALSE(finding["relatedInformation"].empty());
   EXPECT_EQ(finding["relatedInformation"][0]["location"]["uri"], kUri);
-  // What hangs has no picture; what has no plan has nothing to show.
+  // A schedule that hangs has no picture; a schedule without a plan has nothing to show.
   const std::vector<std::string> lines = Lines(ReadText(path));
   const auto header = std::find_if(lines.begin(), lines.end(),
                                    [](const auto& line) { return line.rfind("schedule", 0) == 0; });
@@ -181,7 +181,7 @@ TEST(LspTest, Hover) {
   EXPECT_EQ(HoverOn(&editor, 1000, 1000), "");
 }
 
-// A word, by its line and the text that begins with it; and where it is defined.
+// A word, by its line and the text that begins with the word; and the place of its definition.
 struct DefinitionCase {
   int line;
   const char* from;
@@ -268,7 +268,7 @@ TEST(LspTest, Formatting) {
   EXPECT_TRUE(editor.Ask("textDocument/formatting", options)["result"].empty());
 }
 
-// What the server says it can, it answers; all else that it answers is part of that.
+// The server answers every announced request, and announces every request that it answers.
 TEST(LspTest, AnnouncesWhatItAnswers) {
   EditorClient editor;
   const LspJson said = editor.Ask("initialize", {{"capabilities", LspJson::object()}});
@@ -284,7 +284,7 @@ TEST(LspTest, AnnouncesWhatItAnswers) {
       {"documentFormattingProvider", true},
   };
   EXPECT_EQ(capabilities, expected);
-  // Of a text that is not open nothing is known.
+  // Nothing is known of a text that is not open.
   for (const TextRequest& request : TextRequests()) {
     const LspJson answer = editor.Ask(request.method, At(0, 0));
     EXPECT_TRUE(answer.contains("result") && answer["result"].is_null()) << answer;
@@ -445,7 +445,7 @@ std::string Framed(const LspJson& message) {
   return absl::StrCat("Content-Length: ", body.size(), "\r\n\r\n", body);
 }
 
-// Messages for a server in this process, of which only that each is answered is known.
+// Messages for a server in this process; the only expectation is an answer to each.
 class ManyQuestions {
  public:
   explicit ManyQuestions(unsigned seed) : seed_(seed), random_(seed) {
@@ -455,7 +455,7 @@ class ManyQuestions {
     answers_ = 2;
   }
 
-  // The text becomes this one, and everything is asked at a place of it, or outside.
+  // Replaces the text, and sends every request at a random place inside or outside the text.
   void Type(const std::string& text) {
     in_ << Framed(
         {{"method", "textDocument/didChange"},
@@ -498,7 +498,8 @@ unsigned NewSeed() {
   return seed;
 }
 
-// Every state of a text that is typed letter by letter, and mutations of it: each gets its answers.
+// Every state of a text typed letter by letter, and mutations of the text: each request is
+// answered.
 TEST(LspTest, AnyTextIsAnswered) {
   ManyQuestions questions(NewSeed());
   const std::string whole = ReadText(SourceFolder() + "/schedules/interleaved.sched");
@@ -518,7 +519,7 @@ TEST(LspTest, AnyTextIsAnswered) {
   questions.Ask();
 }
 
-// Parts of the library's files, from anywhere to anywhere, one after the other.
+// Random parts of the library's files, one after the other.
 TEST(LspTest, PartsOfTheLibraryAreAnswered) {
   ManyQuestions questions(NewSeed());
   for (const LibrarySchedule& schedule : ScheduleLibrary()) {
@@ -534,7 +535,7 @@ TEST(LspTest, PartsOfTheLibraryAreAnswered) {
   questions.Ask();
 }
 
-// Long, deep, and all in one line.
+// Long, deep, and all on a single line.
 TEST(LspTest, LargeTextsAreAnswered) {
   std::string brackets = "schedule s(P, M) { let a = ", blocks, lets = "schedule s(P, M) { ";
   for (int i = 0; i < 20'000; ++i) {

@@ -1,4 +1,4 @@
-// The bugs of tests/mutants still fit the sources, and tools/mutants says so where one does not.
+// The bugs of tests/mutants still fit the sources, and tools/mutants names any bug that does not.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -10,7 +10,7 @@
 namespace stringline {
 namespace {
 
-// The exit status of tools/mutants, and all it said.
+// The exit status of tools/mutants, and all of its output.
 Answer Mutants(const std::string& arguments) {
   const std::string said = ScratchFolder() + "/mutants.txt";
   const int status = std::system(
@@ -37,25 +37,26 @@ struct BadMutant {
 };
 
 constexpr const char* kGoodMutant =
-    "mutant one: it is one\nin tools/json.h\n- #pragma once\n+ #pragma twice\n"
+    "mutant one: it is one\nin tools/io/json.h\n- #pragma once\n+ #pragma twice\n"
     "by tools_test MutantsTest.*\n";
 
 const BadMutant kBadMutants[] = {
     {"mutant one: it\nin tools/no.h\n- a\n+ b\nby tools_test MutantsTest.*\n",
      "one: there is no file tools/no.h"},
-    {"mutant one: it\nin tools/json.h\n- #pragma thrice\n+ b\nby tools_test MutantsTest.*\n",
-     "one: its old text stands 0 times in tools/json.h, not once"},
-    {"mutant one: it\nin tools/json.h\n- #include\n+ b\nby tools_test MutantsTest.*\n",
-     " times in tools/json.h, not once"},
-    {"mutant one: it\nin tools/json.h\n- #pragma once\n+ #pragma once\nby tools_test "
+    {"mutant one: it\nin tools/io/json.h\n- #pragma thrice\n+ b\nby tools_test MutantsTest.*\n",
+     "one: its old text stands 0 times in tools/io/json.h, not once"},
+    {"mutant one: it\nin tools/io/json.h\n- #include\n+ b\nby tools_test MutantsTest.*\n",
+     " times in tools/io/json.h, not once"},
+    {"mutant one: it\nin tools/io/json.h\n- #pragma once\n+ #pragma once\nby tools_test "
      "MutantsTest.*\n",
      "one: it changes nothing"},
-    {"mutant one: it\nin tools/json.h\n- #pragma once\n+ b\nby no_test MutantsTest.*\n",
+    {"mutant one: it\nin tools/io/json.h\n- #pragma once\n+ b\nby no_test MutantsTest.*\n",
      "one: there is no test binary 'no_test'"},
-    {"mutant one: it\nin tools/json.h\n- #pragma once\n+ b\nby tools_test MutantsTest.Missing\n",
+    {"mutant one: it\nin tools/io/json.h\n- #pragma once\n+ b\nby tools_test MutantsTest.Missing\n",
      "one: there is no test MutantsTest.Missing"},
-    {"in tools/json.h\n", "bad.mutants:1: expected 'mutant NAME: what it does'"},
-    {"mutant one: it\nof tools/json.h\n", "bad.mutants:2: expected one of: mutant, in, -, +, by"},
+    {"in tools/io/json.h\n", "bad.mutants:1: expected 'mutant NAME: what it does'"},
+    {"mutant one: it\nof tools/io/json.h\n",
+     "bad.mutants:2: expected one of: mutant, in, -, +, by"},
 };
 
 TEST(MutantsTest, ABugThatDoesNotFitIsSaid) {

@@ -1,10 +1,10 @@
-// The HTML page as a text: its columns, and that nothing from files becomes markup. How it looks
-// and behaves is tests/page/browser_test.py's.
+// The HTML page as a text: its columns, and that nothing from files becomes markup.
+// tests/page/browser_test.py tests its looks and behaviour.
 #include <gtest/gtest.h>
 
 #include "tests/tools/tool_run.h"
-#include "tools/view/html.h"
 #include "tools/view/page/columns.h"
+#include "tools/view/page/html.h"
 #include "tools/view/page/page_data.h"
 
 namespace stringline {

@@ -1,4 +1,4 @@
-// Readers who lack a kind of cone tell the four kinds of computation apart, in the terminal and in
+// Readers without a kind of cone tell the four kinds of computation apart, in the terminal and in
 // SVG; the page's colours are tests/page/browser_test.py's.
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 using Vector = std::array<double, 3>;
 using Matrix = std::array<Vector, 3>;
 
-// What they see of linear RGB (Machado, Oliveira and Fernandes, 2009, for a complete lack).
+// Linear RGB as seen without a kind of cone (Machado, Oliveira and Fernandes, 2009).
 struct Sight {
   const char* name;
   Matrix seen;
@@ -75,7 +75,7 @@ Rgb FromHex(const std::string& text) {
   return {channel(1), channel(3), channel(5)};
 }
 
-// By kind, all shades of it.
+// By kind, all shades of this kind.
 using Shades = std::array<std::vector<Rgb>, 4>;
 
 void ExpectApart(const Shades& kinds, double least, const std::string& what) {
@@ -94,7 +94,7 @@ void ExpectApart(const Shades& kinds, double least, const std::string& what) {
   }
 }
 
-// Two greens that only red tells from each other are nearly one without the cones for red.
+// Two greens that differ only in red are nearly equal without the cones for red.
 TEST(PaletteTest, TheSimulationKnowsRedFromGreen) {
   const Rgb red = {200, 60, 60}, green = {120, 110, 40};
   EXPECT_GT(DistanceOf(red, green, kSights[0]), 50);
@@ -105,7 +105,7 @@ TEST(PaletteTest, TheSimulationKnowsRedFromGreen) {
 TEST(PaletteTest, KindsInSvg) {
   Shades kinds;
   for (size_t kind = 0; kind < kinds.size(); ++kind) {
-    for (int shade = 0; shade < 4; ++shade) {
+    for (int shade = 0; shade < 2; ++shade) {
       kinds[kind].push_back(FromHex(SvgFill(static_cast<ActionKind>(kind), shade, false)));
     }
   }
@@ -125,6 +125,27 @@ TEST(PaletteTest, KindsInTheTerminal) {
   }
   ExpectApart(kinds, 15, "all colours");
   ExpectApart(of_256, 12, "256 colours");
+}
+
+// Dark shades are darker in SVG, for everyone and in print; greys of kinds differ as well.
+TEST(PaletteTest, StagesInSvg) {
+  for (const bool grey : {false, true}) {
+    for (const Sight& sight : kSights) {
+      std::vector<double> lightness;
+      for (int kind = 0; kind < 4; ++kind) {
+        const Rgb light = FromHex(SvgFill(static_cast<ActionKind>(kind), 0, grey));
+        const Rgb dark = FromHex(SvgFill(static_cast<ActionKind>(kind), 1, grey));
+        EXPECT_GE(DistanceOf(light, dark, sight), 7) << sight.name << " " << kind << grey;
+        EXPECT_GT(Lab(light, sight)[0], Lab(dark, sight)[0]);
+        lightness.push_back(Lab(light, sight)[0]);
+        lightness.push_back(Lab(dark, sight)[0]);
+      }
+      std::sort(lightness.begin(), lightness.end());
+      for (size_t i = 1; grey && i < lightness.size(); ++i) {
+        EXPECT_GE(lightness[i] - lightness[i - 1], 7) << sight.name;
+      }
+    }
+  }
 }
 
 // A rank's second stage is darker, for everyone.

@@ -84,7 +84,7 @@ TEST(PictureTest, EveryPartOfAGroupIsDrawn) {
   EXPECT_EQ(plain[2].rfind("rank 0  F0──────F2──────────────B2──────", 0), 0u) << plain[2];
   EXPECT_EQ(plain[3], "                I1──────────────F1──────");
   EXPECT_EQ(plain[4], "                W0──────────────");
-  // In colours each part has its own, and two of them fill three lines.
+  // Each part of a group has its own colour, and two parts fill three lines.
   const std::vector<std::string> colored = Lines(Draw(timeline, {60, Colors::kTrue}));
   for (const auto& [line, kinds] :
        {std::pair(2, "FFB"), std::pair(3, "FIB"), std::pair(4, "FWF")}) {

@@ -1,5 +1,5 @@
-// Progress stands on terminals alone, and nothing of it is left.
-#include "tools/progress.h"
+// Progress is shown on terminals only, and erased at the end.
+#include "tools/io/progress.h"
 
 #include <gtest/gtest.h>
 #include <pty.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr char kErase[] = "\r\x1b[K";
 
-// A terminal that keeps what is written to it.
+// A terminal that keeps everything written to it.
 class Screen : public std::streambuf {
  public:
   void WaitFor(const std::string& words) {
@@ -73,8 +73,8 @@ TEST(ProgressTest, NothingIsWrittenBeforeItsTime) {
   EXPECT_EQ(screen.text(), "");
 }
 
-// What the tool writes to a terminal, or to a pipe, until it ends; a signal that comes when it has
-// written `until` ends it.
+// The tool's output to a terminal, or to a pipe, until the tool ends; a signal is sent when the
+// tool has written `until`.
 struct Ending {
   std::string until;
   int signal = 0;  // 0: none
@@ -120,7 +120,7 @@ std::string Written(const std::vector<std::string>& args, bool to_terminal,
   return text;
 }
 
-// What is left on the screen: a carriage return and an erased line take back what stood there.
+// The text left on the screen: a carriage return and an erased line take back the line before.
 std::string LeftOf(std::string text) {
   for (size_t at; (at = text.find(kErase)) != std::string::npos;) {
     const size_t line = text.rfind('\n', at);

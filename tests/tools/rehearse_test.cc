@@ -1,5 +1,5 @@
 // `stringline rehearse` and `stringline calibrate`: a run in real time, beside the simulation, and
-// the simulation from what it cost.
+// a simulation from the run's measured costs.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ nlohmann::json JsonOf(const std::string& line) {
   return json;
 }
 
-// How close they come is not said here, where others may keep the machine busy: Rehearsal.* does.
+// Rehearsal.* tests their closeness; here other processes may keep the machine busy.
 TEST(RehearseTest, ARunGivesCostsToSimulateFrom) {
   const std::string folder = ScratchFolder() + "/";
   const std::string schedule = "schedules/dualpipe_v.sched P=4 M=8";
@@ -49,7 +49,7 @@ TEST(RehearseTest, PrintsBothPicturesAndTheError) {
   }
 }
 
-// With latencies that occupy nothing, and with collectives, as `sim` has them; beside a control.
+// With latencies that occupy nothing, and with collectives, as in `sim`; beside a control.
 TEST(RehearseTest, PredictsWhatSimSays) {
   for (const char* const costs :
        {"F=1ms,B=2ms,p2p=3ms", "F=1ms,B=2ms,p2p=1ms,message=2MB,bandwidth=1GB/s",

@@ -46,7 +46,7 @@ class RunCheckpoint : public testing::Test {
   Answer Run(const std::string& options) const {
     return ToolProcess(folder_, Words("run run.yaml " + options)).Wait();
   }
-  // What the run is that nothing happens to.
+  // Makes the undisturbed run that the other runs are held against.
   void RunStraight() {
     const Answer answer = Run("--out straight --save kept_straight");
     ASSERT_EQ(answer.status, 0) << answer.err;
@@ -57,7 +57,7 @@ class RunCheckpoint : public testing::Test {
     EXPECT_TRUE(ReadText(folder_ + "/kept/model.safetensors") ==
                 ReadText(folder_ + "/kept_straight/model.safetensors"));
   }
-  // A run has come to its end, which is that of the straight one; the next one begins anew.
+  // A run has ended with the results of the undisturbed run; the next run begins anew.
   void EndAnew() const {
     ExpectAsStraight();
     const Names left = NamesIn("ckpt");
@@ -84,7 +84,7 @@ class RunCheckpoint : public testing::Test {
     return std::any_of(names.begin(), names.end(),
                        [](const std::string& name) { return !absl::StrContains(name, ".tmp"); });
   }
-  // Until whoever wrote checkpoints is dead.
+  // Waits until the writer of checkpoints is dead.
   void WaitUntilUnlocked() const {
     const int file = open((folder_ + "/ckpt").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file < 0) return;
@@ -94,7 +94,7 @@ class RunCheckpoint : public testing::Test {
   const std::string folder_ = PrepareRun();
 };
 
-// Those that a process has started.
+// The children of a process.
 std::vector<pid_t> ChildrenOf(pid_t process) {
   std::vector<pid_t> children;
   const std::string path = absl::StrCat("/proc/", process, "/task/", process, "/children");
@@ -123,7 +123,7 @@ TEST_F(RunCheckpoint, ASignalTakesOneAndAnotherScheduleGoesOn) {
                                  "\nnext:    the same with --resume ckpt goes on after this step")))
         << answer.out;
   }
-  // With another schedule, in one process.
+  // With another schedule, in a single process.
   WriteText(folder_ + "/s.sched", ReadText(SourceFolder() + "/schedules/1f1b.sched"));
   const Answer answer = Run("--out made --resume ckpt --save kept --json");
   ASSERT_EQ(answer.status, 0) << answer.err << answer.out;
@@ -137,7 +137,7 @@ TEST_F(RunCheckpoint, ASignalTakesOneAndAnotherScheduleGoesOn) {
   ExpectAsStraight();
 }
 
-// Whatever is killed, and whenever: what goes on is whole, and comes to the same end.
+// A run killed at any moment resumes from a whole checkpoint, and ends with the same results.
 TEST_F(RunCheckpoint, KilledAtAnyMomentItGoesOn) {
   const int kills = IsLong() ? 100 : 10;
   const uint64_t seed = std::random_device()();
@@ -149,7 +149,7 @@ TEST_F(RunCheckpoint, KilledAtAnyMomentItGoesOn) {
   const std::string line = "run run.yaml --out made --save kept --resume auto --processes 2";
   for (int kill = 0; kill < kills; ++kill) {
     ToolProcess run(folder_, Words(line));
-    // From the start on, or while it trains.
+    // From the start on, or during training.
     if (random() % 2 == 0) {
       const size_t before = SizeOf("made/losses.csv.part");
       (void)run.WaitUntil([&] { return SizeOf("made/losses.csv.part") > before + 100; });
@@ -161,7 +161,7 @@ TEST_F(RunCheckpoint, KilledAtAnyMomentItGoesOn) {
     const Answer answer = run.Wait();
     WaitUntilUnlocked();
     EXPECT_FALSE(absl::StrContains(answer.err, "not whole")) << kill << ": " << answer.err;
-    if (answer.status == 0) EndAnew();  // it was faster
+    if (answer.status == 0) EndAnew();  // the run was faster
   }
   const bool has_one = HasCheckpoint();
   const Answer answer = Run("--out made --save kept --resume auto --processes 2 --json");
@@ -187,7 +187,7 @@ TEST_F(RunCheckpoint, ALostProcessIsStartedAgain) {
                                 "ckpt/step-"))
       << answer.err;
   EXPECT_TRUE(absl::EndsWith(answer.err, ", restart 1 of 2\n")) << answer.err;
-  // One object, that of the run that came to its end.
+  // A single object, of the run that ended.
   const auto json = nlohmann::json::parse(answer.out, nullptr, false);
   ASSERT_FALSE(json.is_discarded()) << answer.out;
   EXPECT_EQ(json["ok"], true);
@@ -255,7 +255,7 @@ TEST_F(RunCheckpoint, AProcessThatHangsIsKilledAndStartedAgain) {
   ExpectAsStraight();
 }
 
-// Files have a limit that no shard is below.
+// The limit on file sizes is smaller than any shard.
 TEST_F(RunCheckpoint, AFullDiskIsSaidAndTheLastWholeOneStays) {
   Prepare(8, 2);
   ASSERT_EQ(Run("--out made --steps 4").status, 0);

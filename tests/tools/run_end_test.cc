@@ -1,5 +1,5 @@
-// How training runs end: whole, by a signal, at a full disk; what is saved, and what lies there
-// then.
+// Ends of training runs: whole, by a signal, at a full disk; the saved parameters, and the files
+// left then.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -36,6 +36,7 @@ class RunEnd : public testing::Test {
   }
   std::vector<std::string> FilesIn(const std::string& name) const {
     std::vector<std::string> names;
+    if (!Exists(name)) return names;
     for (const auto& entry : fs::directory_iterator(folder_ + "/" + name)) {
       names.push_back(entry.path().filename().string());
     }
@@ -81,11 +82,11 @@ TEST_F(RunEnd, SavesWhatAnotherScheduleLoads) {
       "stringline: kept/config.json: the parameters of a model with layers '2'; the run file's "
       "has 4\n");
   EXPECT_EQ(other.out, "");
-  // A run that never began leaves what was there.
+  // A run that never began leaves the files of the last run.
   EXPECT_EQ(FilesIn("made"), kResultNames);
 }
 
-// What a run leaves is a folder that a run file can name.
+// A run file can name the folder that a run saved.
 TEST_F(RunEnd, ARunBeginsWithTheModelOfAFolder) {
   const Answer saved = RunToolIn(folder_, Words("run run.yaml --out made --save kept --json"));
   ASSERT_EQ(saved.status, 0) << saved.out << saved.err;
@@ -108,7 +109,7 @@ TEST_F(RunEnd, ARunBeginsWithTheModelOfAFolder) {
             "model.context\n");
 }
 
-struct Stop {
+struct StopCase {
   int signal;
   const char* name;
   int status;
@@ -117,8 +118,8 @@ struct Stop {
 
 // The run would take years.
 TEST_F(RunEnd, ASignalEndsTheRunAfterTheStepUnderWay) {
-  const Stop stops[] = {{SIGINT, "SIGINT", 130, ""}, {SIGTERM, "SIGTERM", 143, " --json"}};
-  for (const Stop& stop : stops) {
+  const StopCase stops[] = {{SIGINT, "SIGINT", 130, ""}, {SIGTERM, "SIGTERM", 143, " --json"}};
+  for (const StopCase& stop : stops) {
     fs::remove_all(folder_ + "/made");
     ToolProcess run(
         folder_,
@@ -155,13 +156,13 @@ uint64_t SignalsOf(const std::string& status, const std::string& key) {
   return std::stoull(status.substr(at + key.size()), nullptr, 16);
 }
 
-// A handler would be called on the stack of whatever a thread is doing, and the stack pointer of
-// one that multiplies matrices may be anywhere: the heap was spoiled in two of a hundred runs.
+// A signal handler would run on the stack of the interrupted thread, and the stack pointer of a
+// thread that multiplies matrices may be anywhere: the heap was corrupted in two of a hundred runs.
 TEST_F(RunEnd, NoThreadIsInterruptedByASignal) {
   ToolProcess run(folder_, Words("run run.yaml --steps 1000000000 --out made"));
   ASSERT_TRUE(run.WaitUntil([&] { return CountLines("made/losses.csv.part") > 3; }));
   constexpr uint64_t kStops = uint64_t{1} << (SIGINT - 1) | uint64_t{1} << (SIGTERM - 1);
-  int waits = 0;  // for them: these count as not blocked there
+  int waits = 0;  // threads in sigwait: the two signals count as not blocked there
   int threads = 0;
   for (const auto& thread : fs::directory_iterator(absl::StrCat("/proc/", run.id(), "/task"))) {
     const std::string status = ReadText(thread.path().string() + "/status");
@@ -189,7 +190,7 @@ TEST_F(RunEnd, SignalsDoWhatTheyDidAfterARun) {
   }
 }
 
-// Steps of many minutes: the first signal would wait for one.
+// Steps of many minutes: the first signal waits for the end of a step.
 TEST_F(RunEnd, ASecondSignalEndsItAtOnce) {
   PrepareRun("M: 4}\nmodel: {layers: 2, width: 16, heads: 2, context: 8}",
              "M: 1000}\nmodel: {layers: 2, width: 256, heads: 2, context: 512}");
@@ -203,6 +204,32 @@ TEST_F(RunEnd, ASecondSignalEndsItAtOnce) {
   EXPECT_FALSE(Exists(kModel));
 }
 
+// The text is shorter than the context, so the run ends before its first step.
+TEST_F(RunEnd, ARunThatNeverBeganLeavesNothing) {
+  WriteText(folder_ + "/short.txt", "short");
+  const Answer answer =
+      RunToolIn(folder_, Words("run run.yaml --text short.txt --out new/made --save new/kept"));
+  EXPECT_EQ(answer.status, 2) << answer.err;
+  EXPECT_FALSE(Exists("new")) << answer.err;
+  // The files of an earlier run stay, and no other file is added.
+  ASSERT_EQ(RunToolIn(folder_, Words("run run.yaml --out made")).status, 0);
+  const Answer again = RunToolIn(folder_, Words("run run.yaml --load missing --out made"));
+  EXPECT_EQ(again.status, 2) << again.err;
+  EXPECT_FALSE(Exists("made/losses.csv.part"));
+  EXPECT_TRUE(Exists("made/losses.csv"));
+}
+
+// The refusal comes before any action is made.
+TEST_F(RunEnd, MicrobatchesThatAreTooManyAreRefused) {
+  PrepareRun("M: 4}", "M: 10000000}");
+  const Answer answer = RunToolIn(folder_, Words("run run.yaml --out made"));
+  EXPECT_EQ(answer.status, 1);
+  EXPECT_NE(answer.err.find("actions, more than 16777216; on so many stages a step has at most "),
+            std::string::npos)
+      << answer.err;
+  EXPECT_FALSE(Exists("made"));
+}
+
 TEST_F(RunEnd, AFullDiskEndsTheRunAndIsSaid) {
   ASSERT_EQ(RunToolIn(folder_, Words("run run.yaml --out made")).status, 0);
   ASSERT_EQ(FilesIn("made"), kResultNames);
@@ -210,13 +237,13 @@ TEST_F(RunEnd, AFullDiskEndsTheRunAndIsSaid) {
   EXPECT_EQ(answer.status, 2) << answer.err;
   const size_t lines = CountLines("made/losses.csv.part");
   ASSERT_GT(lines, 2u);
-  // The last line may be half there.
+  // The last line may be incomplete.
   const std::string says = absl::StrCat(
       "stringline: made/losses.csv.part: cannot be written: File too large; made/losses.csv.part "
       "holds the losses of ",
       lines - 1, " steps; no parameters are saved\n");
   EXPECT_EQ(answer.err, says);
-  // What the run before it left is there, and does not look like this one's.
+  // The results of the run before are kept under names that set them apart.
   EXPECT_EQ(FilesIn("made"), (Names{"costs.yaml.old", "losses.csv.old", "losses.csv.part",
                                     "measured.timeline.old", "simulated.timeline.old"}));
   EXPECT_EQ(FilesIn("kept"), Names{});

@@ -1,4 +1,4 @@
-// `stringline run --processes N`: ranks in processes of this host, which train as one process does.
+// `stringline run --processes N`: ranks in processes of this host train as in a single process.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ TEST(RunProcesses, TrainAsOneDoesBitForBit) {
   const std::string saved = ReadText(folder + "/saved_one/model.safetensors");
   EXPECT_FALSE(saved.empty());
   EXPECT_TRUE(ReadText(folder + "/saved_two/model.safetensors") == saved);
-  // What is printed is what one prints, but for times.
+  // The output equals the output of a single process, but for times.
   EXPECT_EQ(two.out.substr(0, two.out.find("step ")), one.out.substr(0, one.out.find("step ")));
   EXPECT_EQ(two.err, "");
 }
@@ -69,7 +69,8 @@ TEST(RunProcesses, SlowLinksChangeNoLoss) {
   const Answer slow = RunProcesses(folder, "--out slow --processes 2 --link 1ms,10MB/s --json");
   ASSERT_EQ(slow.status, 0) << slow.err;
   EXPECT_EQ(ReadText(folder + "/slow/losses.csv"), ReadText(folder + "/one/losses.csv"));
-  // Of a step's four microbatches each is a millisecond on its way there, and one back.
+  // Each of a step's four microbatches takes a millisecond to the next rank, and a millisecond
+  // back.
   const auto answer = nlohmann::json::parse(slow.out);
   EXPECT_GT(answer["measured_us"].get<double>(), 5000) << slow.out;
 }
@@ -99,7 +100,7 @@ TEST(RunProcesses, ASignalEndsThemAllAfterAStep) {
   EXPECT_TRUE(absl::StrContains(answer.out, "stopped by SIGTERM after step ")) << answer.out;
 }
 
-// Processes that somebody else starts, each with its own command line.
+// Processes started separately, each with its own command line.
 std::vector<Answer> RunApart(const std::string& folder, const std::vector<std::string>& files,
                              int port) {
   std::deque<ToolProcess> processes;
@@ -113,29 +114,49 @@ std::vector<Answer> RunApart(const std::string& folder, const std::vector<std::s
   return answers;
 }
 
-TEST(RunProcesses, WhoHasAnotherTextOrOptimizerIsNamed) {
+// Both processes end with status 2 and name the key.
+void ExpectDiffer(const std::string& folder, const std::vector<std::string>& runs,
+                  const std::string& key) {
+  for (const Answer& answer : RunApart(folder, runs, FreePort())) {
+    EXPECT_EQ(answer.status, 2);
+    EXPECT_TRUE(absl::StrContains(answer.err,
+                                  absl::StrCat(" do not run the same: they differ in ", key, " (")))
+        << answer.err;
+    EXPECT_TRUE(absl::StartsWith(answer.err, "stringline: rank 1 on ")) << answer.err;
+  }
+}
+
+TEST(RunProcesses, SettingsThatDifferAreNamed) {
   const std::string folder = PrepareRun("train:", "device: cpu\ntrain:");
   const std::string run = ReadText(folder + "/run.yaml"), words = ReadText(folder + "/words.txt");
   std::string other = words;
   other[100] = other[100] == 'x' ? 'y' : 'x';
   WriteText(folder + "/other.txt", other);
   const std::pair<const char*, std::string> differ[] = {
-      {"data", absl::StrReplaceAll(run, {{"words.txt", "other.txt"}})},
-      {"optimizer", absl::StrReplaceAll(run, {{"steps: 6", "steps: 6, weight_decay: 0.5"}})}};
+      {"contents of data", absl::StrReplaceAll(run, {{"words.txt", "other.txt"}})},
+      {"model.heads", absl::StrReplaceAll(run, {{"heads: 2", "heads: 1"}})},
+      {"train.weight_decay",
+       absl::StrReplaceAll(run, {{"steps: 6", "steps: 6, weight_decay: 0.5"}})}};
   for (const auto& [key, text] : differ) {
     ASSERT_NE(text, run);
     WriteText(folder + "/other.yaml", text);
-    for (const Answer& answer : RunApart(folder, {"run.yaml", "other.yaml"}, FreePort())) {
-      EXPECT_EQ(answer.status, 2);
-      EXPECT_TRUE(absl::StrContains(
-          answer.err, absl::StrCat(" do not run the same: they differ in ", key, " (")))
-          << answer.err;
-      EXPECT_TRUE(absl::StartsWith(answer.err, "stringline: rank 1 on ")) << answer.err;
-    }
+    ExpectDiffer(folder, {"run.yaml", "other.yaml"}, key);
   }
 }
 
-// The process of local_processes that holds that rank.
+TEST(RunProcesses, WhatIsLoadedAndSavedIsCompared) {
+  const std::string folder = PrepareRun("train:", "device: cpu\ntrain:");
+  for (const char* const steps : {"2", "3"}) {
+    const std::string save = absl::StrCat("run run.yaml --out made --save m", steps, " --steps ");
+    const Answer saved = RunToolIn(folder, Words(absl::StrCat(save, steps)));
+    ASSERT_EQ(saved.status, 0) << saved.err;
+  }
+  ExpectDiffer(folder, {"run.yaml --load m2", "run.yaml --load m3"}, "contents of --load");
+  ExpectDiffer(folder, {"run.yaml", "run.yaml --load m3"}, "contents of --load");
+  ExpectDiffer(folder, {"run.yaml --save made", "run.yaml"}, "--save");
+}
+
+// The process of local_processes that holds this rank.
 pid_t ChildOf(int parent, int rank) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const std::string pid = entry.path().filename().string();
@@ -152,7 +173,7 @@ pid_t ChildOf(int parent, int rank) {
   return -1;
 }
 
-// Of the run that is under way in `folder`/made: it has written some losses.
+// True when the run under way in `folder`/made has written some losses.
 bool Trains(const std::string& folder) {
   const std::string losses = folder + "/made/losses.csv.part";
   return std::filesystem::exists(losses) && ReadText(losses).size() > 200;
@@ -180,7 +201,7 @@ TEST(RunProcesses, WhoIsLostIsNamedAndTheOthersLeaveFlightRecords) {
     ASSERT_GT(lost, 0);
     ASSERT_EQ(kill(lost, signal), 0);
     if (signal == SIGSTOP) {
-      // It goes on when the others have ended.
+      // The stopped process continues when the others have ended.
       EXPECT_TRUE(process.WaitUntil([&] {
         return std::filesystem::exists(folder + "/made/flight-0.timeline") &&
                std::filesystem::exists(folder + "/made/flight-2.timeline");
@@ -219,7 +240,7 @@ TEST(RunProcesses, WhoIsLostIsNamedAndTheOthersLeaveFlightRecords) {
                 {"costs.yaml", "losses.csv", "measured.timeline", "simulated.timeline"}));
 }
 
-// Nobody is late then; who dies is noticed all the same.
+// Without a timeout no rank counts as late; a death is noticed all the same.
 TEST(RunProcesses, WithoutATimeoutADeathIsNoticedAndALateRankIsWaitedFor) {
   const std::string folder =
       PrepareRun("train: {steps: 6", "device: cpu\ntimeout: 0s\ntrain: {steps: 1000000");

@@ -47,7 +47,7 @@ TEST(RunTest, TrainsAndLeavesFilesThatAreRead) {
   EXPECT_FALSE(std::filesystem::exists(folder + "/made/here/losses.csv.part"));
 }
 
-// What `check --layout` says of a plan ends a run of it, before anything else is read.
+// A finding of `check --layout` refuses the run before anything else is read.
 TEST(RunTest, ALayoutInWhichThePlanHangsIsRefused) {
   const std::string folder = PrepareRun("{file: s.sched, P: 2, M: 4}", "{file: p.plan}");
   WriteText(folder + "/p.plan",
@@ -102,7 +102,7 @@ TEST(RunTest, StrictFindsThePlanThatHangs) {
   }
 }
 
-// A circle of computations, which no layout can help.
+// A cycle of computations, which no layout can help.
 TEST(RunTest, StrictFindsTheScheduleThatHangs) {
   const std::string folder = PrepareRun();
   WriteText(folder + "/s.sched",
@@ -112,7 +112,7 @@ TEST(RunTest, StrictFindsTheScheduleThatHangs) {
   EXPECT_NE(answer.err.find("rank 0's computation waits for 3RECV_F0 (s.sched:9)"),
             std::string::npos)
       << answer.err;
-  // What is wrong in another way is a finding, as without --strict.
+  // Any other mistake is a finding, as without --strict.
   WriteText(folder + "/s.sched", "schedule s(P, M) { stages P on line; rank r { F r; } }\n");
   const Answer wrong = RunToolIn(folder, Words("run run.yaml --out hangs --strict"));
   EXPECT_EQ(wrong.status, 1);
@@ -168,7 +168,7 @@ TEST(RunTest, OfExpertsSaysWhatAProgramWantsToKnow) {
   const auto json = nlohmann::json::parse(answer.out, nullptr, false);
   ASSERT_TRUE(json.is_object()) << answer.out;
   ASSERT_EQ(json["losses"].size(), 4u);
-  // A CPU is given no steps: it is the host.
+  // Steps are not captured on a CPU, which is the host itself.
   EXPECT_EQ(json.at("host_us"), nullptr);
   EXPECT_EQ(json.at("not_captured"), nullptr);
   EXPECT_EQ(json["losses"][0], json["first_loss_nats"]);
@@ -203,8 +203,9 @@ TEST(RunTest, OfExpertsSaysWhatIsHiddenAndWhatIsDropped) {
   const std::string folder = PrepareExperts();
   const Answer answer = RunToolIn(folder, Words("run run.yaml --out made --steps 2"));
   ASSERT_EQ(answer.status, 0) << answer.out << answer.err;
-  for (const char* const words : {"all-to-alls of the last step: ", "% of it under computation",
-                                  "slots beyond the capacity of their experts, in 2 steps"}) {
+  for (const char* const words :
+       {"all-to-alls of the last step: ", "% of the transfer under computation",
+        "slots beyond the capacity of their experts, in 2 steps"}) {
     EXPECT_NE(answer.out.find(words), std::string::npos) << words << "\n" << answer.out;
   }
   EXPECT_EQ(answer.out.find("\nhost: "), std::string::npos) << answer.out;
@@ -227,7 +228,7 @@ TEST(RunTest, SaysWhatWasChosenOnlyIfAsked) {
             std::string::npos);
   EXPECT_EQ(RunToolIn(folder, Words("run run.yaml --out made")).out.find(chosen),
             std::string::npos);
-  // JSON stays one object.
+  // JSON is still a single object.
   EXPECT_EQ(RunToolIn(folder, Words("run run.yaml --out made --verbose --json")).out[0], '{');
 }
 
@@ -258,9 +259,8 @@ TEST(RunTest, LossesAreTheSameEveryTime) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
-// Pairs run part by part in the orders that the library's overlap blocks give; numbers are those of
-// 1F1B, where every part has its rank for itself. (DualPipe adds its two pipes up in another
-// order.)
+// Pairs run part by part in the orders of the library's overlap blocks; losses equal 1F1B's, where
+// every part has its rank for itself. (DualPipe adds its two pipes up in another order.)
 TEST(RunTest, LossesOfExpertsDoNotDependOnTheSchedule) {
   std::string losses;
   for (const char* const schedule : {"1f1b", "dualpipe_v", "megatron_combined", "kimi_k2"}) {

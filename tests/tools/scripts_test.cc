@@ -1,4 +1,4 @@
-// The scripts: they parse, and refuse a command line that they do not know before they do anything.
+// The scripts: they parse, and refuse an unknown command line before doing anything.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -26,9 +26,11 @@ std::string Script(const std::string& name) {
 
 TEST(ScriptsTest, AreBashAndExecutable) {
   for (const char* const name :
-       {"tools/install", "tools/test", "tools/demo", ".ci/run", "tools/torch/install",
-        "tools/torch/run", "tools/cuda/install", "tools/cuda/install_frontend", "tools/gpu_check",
-        "tools/wheel", "tools/python/install"}) {
+       {"tools/install", "tools/test", "tools/demo", ".ci/run", "tools/environments/torch/install",
+        "tools/environments/torch/run", "tools/environments/cuda/install",
+        "tools/environments/cuda/install_frontend", "tools/gpu_check", "tools/wheel", "tools/style",
+        "tools/package", "tests/packaging/installed_library.sh",
+        "tools/environments/python/install"}) {
     EXPECT_EQ(Shell("bash -n " + Script(name)), 0) << name;
     EXPECT_EQ(Shell("test -x " + Script(name)), 0) << name;
   }
@@ -38,21 +40,22 @@ TEST(ScriptsTest, RefuseWhatTheyDoNotKnow) {
   for (const char* const line :
        {"tools/test' --fast", "tools/test' a b", "tools/demo' --help", "tools/demo' a b",
         "tools/demo' missing.txt", "tools/install' --all", "tools/install' --views --fast",
-        "tools/torch/run'", "tools/gpu_check' --all", "tools/wheel' --all", "tools/wheel' --test",
+        "tools/environments/torch/run'", "tools/gpu_check' --all", "tools/wheel' --all",
+        "tools/style' --some", "tools/style' none", "tools/package' --all", "tools/wheel' --test",
         "tools/wheel' python-of-nobody"}) {
     EXPECT_EQ(Shell(absl::StrCat("'", SourceFolder(), "/", line)), 2) << line;
     EXPECT_NE(ReadText(ScratchFolder() + "/said.txt"), "") << line;
   }
 }
 
-// What the scripts take for the python that has torch.
+// The scripts' choice of a python with torch.
 TEST(ScriptsTest, TorchIsThereOnlyWhenItsStampIs) {
   const std::string place = ScratchFolder() + "/stringline/torch";
   std::filesystem::create_directories(place + "/bin");
   WriteText(place + "/bin/python", "#!/bin/sh\necho \"the place's, $1\"\n");
   std::filesystem::permissions(place + "/bin/python", std::filesystem::perms::owner_all);
-  const std::string run =
-      "env -u STRINGLINE_TORCH_PYTHON XDG_DATA_HOME=. " + Script("tools/torch/run") + " x.py";
+  const std::string run = "env -u STRINGLINE_TORCH_PYTHON XDG_DATA_HOME=. " +
+                          Script("tools/environments/torch/run") + " x.py";
   const std::string said = ScratchFolder() + "/said.txt";
 
   EXPECT_EQ(Shell(run), 77);
@@ -60,24 +63,28 @@ TEST(ScriptsTest, TorchIsThereOnlyWhenItsStampIs) {
   WriteText(place + "/stringline.stamp", "");
   EXPECT_EQ(Shell(run), 0);
   EXPECT_EQ(ReadText(said), "the place's, x.py\n");
-  EXPECT_EQ(Shell("STRINGLINE_TORCH_PYTHON=echo " + Script("tools/torch/run") + " x.py"), 0);
+  EXPECT_EQ(
+      Shell("STRINGLINE_TORCH_PYTHON=echo " + Script("tools/environments/torch/run") + " x.py"), 0);
   EXPECT_EQ(ReadText(said), "x.py\n");
-  EXPECT_EQ(Shell("STRINGLINE_TORCH_PYTHON=./none " + Script("tools/torch/run") + " x.py"), 2);
+  EXPECT_EQ(
+      Shell("STRINGLINE_TORCH_PYTHON=./none " + Script("tools/environments/torch/run") + " x.py"),
+      2);
   EXPECT_NE(ReadText(said).find("'./none'"), std::string::npos);
 }
 
-// A finished environment is left alone, and so is a python of one's own.
+// A finished environment is left alone, and so is a user's own python.
 TEST(ScriptsTest, TorchIsInstalledOnce) {
   const std::string place = ScratchFolder() + "/stringline/torch";
   std::filesystem::create_directories(place);
-  WriteText(place + "/stringline.stamp", ReadText(SourceFolder() + "/tools/torch/packages.txt"));
+  WriteText(place + "/stringline.stamp",
+            ReadText(SourceFolder() + "/tools/environments/torch/packages.txt"));
   for (const std::string beside : {"titan", "hta"}) {
     const std::string folder = ScratchFolder() + "/stringline/" + beside;
     std::filesystem::create_directories(folder);
     WriteText(folder + "/stringline.stamp",
-              ReadText(SourceFolder() + "/tools/torch/" + beside + ".txt"));
+              ReadText(SourceFolder() + "/tools/environments/torch/" + beside + ".txt"));
   }
-  const std::string install = Script("tools/torch/install");
+  const std::string install = Script("tools/environments/torch/install");
   const std::string said = ScratchFolder() + "/said.txt";
 
   EXPECT_EQ(Shell("env -u STRINGLINE_TORCH_PYTHON XDG_DATA_HOME=. " + install), 0);
@@ -86,7 +93,7 @@ TEST(ScriptsTest, TorchIsInstalledOnce) {
   EXPECT_NE(ReadText(said).find("cannot import torch"), std::string::npos);
 }
 
-// Beside a compiler; one that is there already is left alone.
+// With a compiler; an installed frontend is left alone.
 TEST(ScriptsTest, CudnnsFrontendIsInstalledOnce) {
   const std::string bin = ScratchFolder() + "/bin";
   const std::string place = ScratchFolder() + "/stringline/cudnn_frontend";
@@ -94,9 +101,10 @@ TEST(ScriptsTest, CudnnsFrontendIsInstalledOnce) {
   std::filesystem::create_directories(place);
   WriteText(bin + "/nvcc", "#!/bin/sh\n");
   std::filesystem::permissions(bin + "/nvcc", std::filesystem::perms::owner_all);
-  WriteText(place + "/stringline.stamp", ReadText(SourceFolder() + "/tools/cuda/frontend.txt"));
+  WriteText(place + "/stringline.stamp",
+            ReadText(SourceFolder() + "/tools/environments/cuda/frontend.txt"));
   EXPECT_EQ(Shell(absl::StrCat("PATH='", bin, "':$PATH XDG_DATA_HOME=. ",
-                               Script("tools/cuda/install_frontend"))),
+                               Script("tools/environments/cuda/install_frontend"))),
             0);
   EXPECT_EQ(ReadText(ScratchFolder() + "/said.txt"),
             "tools/install: cuDNN's frontend is installed already\n");

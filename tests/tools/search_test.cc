@@ -1,4 +1,4 @@
-// `stringline search`, as people use it: what it says, what it writes, and what it refuses.
+// `stringline search` on the command line: its output, its files, and its refusals.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ TEST(SearchTest, ProvesThePapersSchedules) {
 }
 
 TEST(SearchTest, FindsPairsThatNoRuleGives) {
-  // dualpipe_v takes 422 us there, rules that pair whatever they can 426.
+  // dualpipe_v takes 422 us here, rules that pair wherever possible 426.
   const auto json = nlohmann::json::parse(
       Search("P=2 M=8 --place v --pairs --cost F=10,I=10,W=8,FB=24 --iterations 20000 --json").out);
   EXPECT_LE(json["makespan_us"], 418);
@@ -133,7 +133,7 @@ TEST(SearchTest, RanksMayHaveTheirOwnMemory) {
   EXPECT_EQ(full.status, 1) << full.out;
   EXPECT_NE(full.out.find("rank 2 holds 6.52 GiB at "), std::string::npos) << full.out;
   EXPECT_EQ(full.out.find("rank 1 holds"), std::string::npos) << full.out;
-  // What is not said is as the costs say.
+  // Ranks without a limit of their own take the limit of the costs.
   const Answer rest =
       RunToolIn(SourceFolder(), Words(absl::StrCat("check ", path, " P=4 M=8 ", costs,
                                                    ",memory.capacity=7.1GB --memory 0:14GB")));
@@ -141,7 +141,7 @@ TEST(SearchTest, RanksMayHaveTheirOwnMemory) {
 }
 
 TEST(SearchTest, OfPlacementsTakesTheOneWhoseOrdersFit) {
-  // Messages take more there than a search thinks at first.
+  // Messages take more memory here than the search's first estimate.
   const std::string costs =
       "--work model --cost F=40,I=40,W=32,memory.weights=4GB,memory.saved_for_I=4GB,"
       "memory.saved_for_W=8GB,message=300MB --iterations 3000 --json";
@@ -184,7 +184,7 @@ TEST(SearchTest, ChoosesTheStagesThatRecompute) {
       const auto any = search("1 --recompute any");
       EXPECT_EQ(any["value_us"].get<double>(), least);
       EXPECT_LE(any["bound_us"].get<double>(), least);
-      // At the costs that it names, the file reaches that and fits.
+      // At the costs named in the file, the order reaches the found value and fits.
       std::vector<int> chosen(2, 0);
       for (const int stage : any["recompute"]) chosen[static_cast<size_t>(stage)] = 1;
       const std::string there =
@@ -224,7 +224,7 @@ TEST(SearchTest, FindsWhichLayersStagesHold) {
   }
 }
 
-// Alike layers of a whole model: the best is to have as many everywhere, and it is proven.
+// Equal layers of a whole model: the best is an even partition, and this is proven.
 TEST(SearchTest, LayersOfAModelWithoutAShape) {
   const Answer answer = Search(
       "P=4 M=9 --split any --layers 8 --work model --cost F=8,B=16 --kinds F,B --iterations 2000");
@@ -235,10 +235,35 @@ TEST(SearchTest, LayersOfAModelWithoutAShape) {
   EXPECT_EQ(lines[3], "stages hold 2, 2, 2, 2 layers");
 }
 
+TEST(SearchTest, SaysWhichPlaceWon) {
+  const std::string asked = "P=4 M=8 --work model --cost F=24,I=24,W=24,p2p=1 --iterations 2000";
+  const auto json = [&](const std::string& place) {
+    return nlohmann::json::parse(Search(asked + place + " --json").out);
+  };
+  const auto any = json(" --place any");
+  EXPECT_EQ(any["places"], (std::vector<std::string>{"line", "v", "loop 2", "wave 4", "loop 3"}));
+  const std::string won = any["place"];
+  // A search of the winning place alone has as many stages.
+  std::vector<std::string> words = SearchWords(asked + " --place");
+  words.push_back(won);
+  words.push_back("--json");
+  const auto alone = nlohmann::json::parse(RunToolIn(SourceFolder(), words).out);
+  EXPECT_EQ(alone["stages"], any["stages"]);
+  EXPECT_EQ(alone["place"], won);
+  EXPECT_EQ(alone["places"], std::vector<std::string>{won});
+  const Answer said = Search(asked + " --place any");
+  EXPECT_NE(
+      said.out.find("stages live on " + won + ", the best of line, v, loop 2, wave 4, loop 3"),
+      std::string::npos)
+      << said.out;
+  EXPECT_EQ(Search(asked).out.find("stages live on"), std::string::npos);
+  EXPECT_TRUE(json(" --from zb_v")["place"].is_null());
+}
+
 TEST(SearchTest, SaysWhatCannotBe) {
   const std::string cases[][2] = {
       {"P=4", "search needs M, as in: stringline search P=8 M=32"},
-      {"P=0 M=4", "P=0 cannot be"},
+      {"P=0 M=4", "P=0 cannot be: it is in 1 .. 1000000000"},
       {"P=4 M=8 V=2", "'V' is a parameter of a schedule: name it with --from"},
       {"P=4 M=8 --place ring",
        "--place ring: a placement is line, v, loop N or wave N (N stages a rank), or any"},

@@ -1,13 +1,13 @@
-// The one way from a file to a timeline: what kinds of file there are, and that a sweep and a
-// single simulation go it alike.
-#include "tools/session.h"
+// The way from a file to a timeline: all kinds of files, and equal results of a sweep and a single
+// simulation.
+#include "schedlang/ask/session.h"
 
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/ask/sim_sweep.h"
 #include "schedlang/text/parse.h"
 #include "tests/tools/tool_run.h"
-#include "tools/sim_sweep.h"
 
 namespace stringline {
 namespace {
@@ -40,7 +40,7 @@ TEST(SessionTest, ATextsKindIsInItsNameOrItsBeginning) {
     EXPECT_EQ(KindOfText(test.name, test.text), test.kind) << test.text;
 }
 
-// What is no file is taken as if it were.
+// A text can take the place of a file.
 TEST(SessionTest, TextsComeInThePlaceOfFiles) {
   const std::string path = SourceFolder() + "/schedules/zb_h1.sched";
   const std::vector<Parameter> parameters = {{"P", 4}, {"M", 8}};
@@ -65,8 +65,8 @@ TEST(SessionTest, ATimelineTakesNoParametersAndNoCosts) {
   EXPECT_FALSE(OpenStep({file}, {.slow = {{0, 100'000}}}, {}).ok());
 }
 
-// Whoever executes the plan can say in which line an action stands, a message in that of the action
-// that needs or gives it.
+// The plan gives the line of each action; a message has the line of the action that produces or
+// consumes its value.
 TEST(SessionTest, APlanKnowsTheLinesOfItsActions) {
   const struct {
     const char* file;

@@ -1,4 +1,4 @@
-// What of a step a picture shows: its part, and every part of its groups.
+// The shown part of a step: the limits, and every part of the groups inside.
 #include "tools/view/shown_part.h"
 
 #include <gtest/gtest.h>
@@ -28,13 +28,13 @@ TEST(ShownPartTest, ReadsRanges) {
   ASSERT_TRUE(part.ok()) << part.status();
   EXPECT_EQ(part->first_rank, 0);
   EXPECT_EQ(part->last_rank, 15);
-  // A number without a unit has that of the other one.
+  // A number without a unit takes the other number's unit.
   EXPECT_EQ(part->from_ns, 50'000'000);
   EXPECT_EQ(part->to_ns, 200'000'000);
   EXPECT_EQ(part->first_microbatch, 3);
   EXPECT_EQ(part->last_microbatch, 3);
   EXPECT_EQ(ParseShownPart("", "1.5us..2ms", "")->from_ns, 1500);
-  EXPECT_EQ(ParseShownPart("", "1..2", "")->to_ns, 2000);
+  EXPECT_EQ(ParseShownPart("", "1us..2us", "")->to_ns, 2000);
   EXPECT_TRUE(ParseShownPart("", "", "")->IsWhole());
 }
 
@@ -60,7 +60,7 @@ TEST(ShownPartTest, CropsAndMovesToTheBeginning) {
             "rank 0: 1F0@1000+1000 1B0@2000+2000 1F1@4000+1000 1B1@5000+2000\n");
 }
 
-// The figures beside it are those of the whole step; the picture says that it shows a part.
+// The figures beside the picture are of the whole step; the picture names its part.
 TEST(ShownPartTest, ThePicturesSayThatTheyShowAPart) {
   const std::string path = ScratchFolder() + "/part.svg";
   const std::string step = "show schedules/1f1b.sched P=4 M=8";
@@ -87,7 +87,7 @@ TEST(ShownPartTest, ThePicturesSayThatTheyShowAPart) {
   }
 }
 
-// A gap's cause stands below it: what arrives when the rank goes on.
+// The cause of a gap stands below: the message or collective that arrives when the rank goes on.
 TEST(LaneRowsTest, MessagesAndCollectivesHaveRows) {
   const Timeline timeline = StepIn(
       "timeline simulated s P=2 M=2\n"
@@ -110,7 +110,7 @@ TEST(LaneRowsTest, MessagesAndCollectivesHaveRows) {
   EXPECT_FALSE(HasLanes(StepIn(kStep)));
 }
 
-// Every wait of a library's schedule ends with what its lanes show, or has begun with it.
+// Every wait of a library schedule ends or begins with an event on its lanes.
 TEST(LaneRowsTest, WhatARankWaitsForStandsBelowIt) {
   for (const char* const schedule : {"1f1b", "zb_h1", "interleaved", "chimera"}) {
     const std::string path = ScratchFolder() + "/waits.timeline";

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "tests/tools/tool_run.h"
-#include "tools/exports.h"
+#include "tools/answers/exports.h"
 
 namespace stringline {
 namespace {
@@ -31,7 +31,7 @@ TEST(StandardOutputTest, HoldsTheFileAndNothingElse) {
     const Answer piped = Tool(absl::StrReplaceAll(command, {{"FILE", "-"}}));
     EXPECT_EQ(piped.status, 0) << command << piped.err;
     EXPECT_EQ(piped.out, ReadText(path)) << command;
-    // What stood on standard output is on standard error.
+    // The usual standard output moves to standard error.
     EXPECT_EQ(piped.err, file.out) << command;
   }
 }
@@ -58,7 +58,7 @@ TEST(StandardOutputTest, IsOne) {
   }
 }
 
-// What one command writes another one reads, whatever it is.
+// Every output of a command can be the input of another command.
 TEST(StandardOutputTest, IsTheNextOnesInput) {
   const auto said_by = [](const std::string& commands) {
     const std::string path = ScratchFolder() + "/said";
@@ -84,7 +84,7 @@ TEST(StandardOutputTest, IsTheNextOnesInput) {
   }
 }
 
-// What would fill a disk is asked for twice.
+// A file that might fill a disk needs --force.
 TEST(StandardOutputTest, LargeFilesAreForced) {
   const std::string path = ScratchFolder() + "/large.json";
   const std::string many = "show 1f1b P=2 M=90000 --chrome ";
@@ -97,7 +97,7 @@ TEST(StandardOutputTest, LargeFilesAreForced) {
   EXPECT_EQ(Tool(many + "/dev/null --force").status, 0);
 }
 
-// No file is smaller than what is refused without making it.
+// The size estimate that refuses a file is a lower bound of the file's size.
 TEST(StandardOutputTest, TheLeastSizeIsOne) {
   const std::string path = ScratchFolder() + "/sized";
   for (const char* const step : {"1f1b P=2 M=2", "1f1b P=4 M=2000", "dualpipe_v P=8 M=200"}) {
@@ -115,7 +115,7 @@ TEST(StandardOutputTest, PicturesAreOfTheFormatOfTheirEnding) {
   const auto draw = [&folder](const std::string& file) {
     const Answer answer = Tool(absl::StrCat("show 1f1b P=2 M=4 --picture ", folder, "/", file));
     if (answer.status == 0) return ReadText(folder + "/" + file);
-    // A build, or a machine, without librsvg says so and what would help.
+    // Without librsvg the message names the library and the remedy.
     EXPECT_NE(answer.err.find("librsvg"), std::string::npos) << answer.err;
     EXPECT_NE(answer.err.find("or write an .svg"), std::string::npos) << answer.err;
     return std::string();

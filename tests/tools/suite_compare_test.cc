@@ -7,7 +7,7 @@
 
 #include "tests/tools/suite_results.h"
 #include "tests/tools/tool_run.h"
-#include "tools/suite/compare_results.h"
+#include "tools/bench/compare_results.h"
 
 namespace stringline {
 namespace {
@@ -46,7 +46,7 @@ struct Rates {
   double slower = 0, faster = 0, covered = 0;
 };
 
-// Of many pairs of lists with such noise and such a factor between them.
+// The rates over many pairs of lists with this noise, and a factor between the two lists.
 template <typename Noise>
 Rates TryOften(int repetitions, double factor, unsigned seed, Noise noise) {
   constexpr int kTries = 2000;
@@ -67,7 +67,8 @@ Rates TryOften(int repetitions, double factor, unsigned seed, Noise noise) {
   return rates;
 }
 
-// 0.05 is promised; with 2000 tries that is seen as 0.072 less than once in a hundred thousand.
+// The promised rate is 0.05; over 2000 tries, 0.072 is exceeded less than once in a hundred
+// thousand.
 constexpr double kMostFalse = 0.072;
 
 TEST(SuiteCompareTest, NoiseIsNoChange) {

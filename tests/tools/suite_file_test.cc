@@ -1,5 +1,5 @@
-// Suite files: which cases one gives, and what is said of one that is wrong.
-#include "tools/suite/suite_file.h"
+// Suite files: their cases, and the messages about wrong files.
+#include "tools/bench/suite_file.h"
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ constexpr const char* kSuite =
     "device: cpu\n"  // 11
     "steps: 7\n";
 
-// With parts of it in the place of others.
+// The suite with `from` replaced by `to`.
 absl::StatusOr<Suite> ReadChanged(const std::string& from, const std::string& to) {
   const std::string folder = ScratchFolder();
   const std::string text =
@@ -68,7 +68,7 @@ TEST(SuiteFileTest, GivesEveryModelWithEverySchedule) {
   EXPECT_EQ(suite->cases[4].config.schedule_file, ScratchFolder() + "/own.sched");
 }
 
-// The run file of a case is one: from any folder, and with the same in it.
+// The run file of a case can be run from any folder, with the same contents.
 TEST(SuiteFileTest, ACaseIsARunFile) {
   const auto suite = ReadChanged("", "");
   ASSERT_TRUE(suite.ok()) << suite.status();
@@ -132,7 +132,7 @@ TEST(SuiteFileTest, WhatIsWrongIsSaidWithItsLine) {
       {"file: own.sched, ", "", "suite.yaml:6: schedules: expected 'file'"},
       {"own.sched", "zb_w", "suite.yaml:6: schedules.file: there is no file"},
       {"own.sched", "zb_w", "did you mean 'zb_v'?"},
-      // Those of run files
+      // Keys of run files
       {"width: 16", "widht: 16", "suite.yaml:2: unknown key 'model.widht'; did you mean 'width'?"},
       {", width: 16", "", "suite.yaml:2: model.width is missing"},
       {"width: 32", "width: wide",
@@ -155,7 +155,7 @@ TEST(SuiteFileTest, WhatIsWrongIsSaidWithItsLine) {
   }
 }
 
-// Whatever it says, it is a suite or there is a message.
+// Any text is a suite or gives a message.
 TEST(SuiteFileTest, MutatedSuitesNeverCrash) {
   constexpr char kInserted[] = "{}[]:,-#&*!|>'\"%@` \n\t";
   const unsigned seed = std::random_device{}();

@@ -1,11 +1,11 @@
-// Results of a suite that nobody has measured.
+// Made-up results of a suite, for tests.
 #pragma once
 
-#include "tools/suite/results.h"
+#include "tools/bench/results.h"
 
 namespace stringline {
 
-// "small 1f1b P=2 M=4 fp32", 5 repetitions of 100 ms, and beside it in torch 200 ms; the same of
+// "small 1f1b P=2 M=4 fp32", 5 repetitions of 100 ms, and beside these in torch 200 ms; the same of
 // zb_h1, where torch's side has a reason instead.
 SuiteResults MadeResults();
 

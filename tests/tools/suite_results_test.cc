@@ -1,12 +1,12 @@
-// What a suite leaves: its JSON, read back whole or refused, and the page.
+// The results of a suite: the JSON, read back whole or refused, and the page.
 #include "tests/tools/suite_results.h"
 
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_replace.h"
 #include "tests/tools/tool_run.h"
-#include "tools/suite/page.h"
-#include "tools/suite/results.h"
+#include "tools/bench/page.h"
+#include "tools/bench/results.h"
 
 namespace stringline {
 namespace {
@@ -41,7 +41,7 @@ TEST(SuiteResultsTest, AreSummarised) {
 
 TEST(SuiteResultsTest, WhatIsNotWholeIsRefused) {
   const std::string text = Print(MadeResults());
-  // Cut anywhere it is no JSON any more; the last character but one closes it.
+  // A JSON cut anywhere is refused; the last character but one closes the object.
   for (const size_t length : {size_t{0}, size_t{1}, text.size() / 3, text.size() - 2}) {
     const auto read = ReadResults(FileOf(text.substr(0, length)));
     ASSERT_FALSE(read.ok());

@@ -8,14 +8,14 @@
 #include "absl/strings/str_cat.h"
 #include "tests/tools/tool_process.h"
 #include "tests/tools/tool_run.h"
-#include "tools/suite/child_program.h"
+#include "tools/bench/child_program.h"
 
 namespace stringline {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A suite of two cases and one that cannot be run, in a folder of its own.
+// A suite of two cases, and a third that cannot be run, in its own folder.
 std::string PrepareSuite(const std::string& more = "repetitions: 2\nsteps: 2\nwarm_up: 1\n") {
   const std::string folder = ScratchFolder();
   std::string words;
@@ -55,7 +55,7 @@ TEST(SuiteRunTest, MeasuresEveryCaseOnce) {
     EXPECT_GT(of["summary"]["resident_bytes"], 1 << 20);
     EXPECT_GT(of["summary"]["allocated_bytes"], 1 << 10);
     EXPECT_GT(of["summary"]["measured_bubble"], 0);
-    // One training, whatever the schedule.
+    // The same training with either schedule.
     EXPECT_EQ(of["summary"]["loss"], json["cases"][0]["summary"]["loss"]);
     EXPECT_GT(of["repetitions"][0]["control"]["speed"], 0);
   }
@@ -79,7 +79,7 @@ TEST(SuiteRunTest, MeasuresEveryCaseOnce) {
   EXPECT_EQ(fourth["kept"], 0);
 }
 
-// Whatever happens to the file, it is not lost without being asked for.
+// Existing results are never lost unless the user asks for it.
 TEST(SuiteRunTest, ResultsOfOthersAreKept) {
   const std::string folder = PrepareSuite("repetitions: 1\nsteps: 1\nwarm_up: 1\n");
   ASSERT_EQ(RunBenchIn(folder, "suite.yaml --out r.json").status, 0);
@@ -124,7 +124,7 @@ TEST(SuiteRunTest, ListsItsCases) {
   EXPECT_FALSE(fs::exists(folder + "/out/bench/suite.json.tmp"));
 }
 
-// What only a run finds out is a reason, too: other cases go on.
+// A failure of a run is a reason in the results, too: other cases go on.
 TEST(SuiteRunTest, ARunThatFailsIsARow) {
   const std::string folder = PrepareSuite("repetitions: 1\nsteps: 1\nwarm_up: 1\n");
   WriteText(folder + "/words.txt", "short");
@@ -138,7 +138,7 @@ TEST(SuiteRunTest, ARunThatFailsIsARow) {
   EXPECT_NE(missing.err.find("words.txt cannot be read"), std::string::npos) << missing.err;
 }
 
-// The programs that measure: each ends in its own way, and leaves nothing behind.
+// The measuring programs: each ends in its own way, and leaves nothing behind.
 TEST(ChildProgramTest, EndsWhateverItDoes) {
   const auto never = [] { return false; };
   const auto ended =

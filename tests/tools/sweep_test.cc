@@ -1,9 +1,10 @@
-// check --for: which plans a range asks for, and that the table says what `check` says of each.
-#include "tools/sweep.h"
+// check --for: the plans of a range, and equality of the table with `check` on each.
+#include "schedlang/ask/sweep.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -157,7 +158,7 @@ TEST(SweepTest, BadQuestions) {
   }
 }
 
-// One range is an axis on which values stand where they belong; points of two are steps.
+// Values stand where they belong on the axis.
 TEST(SweepTest, ThePlotHasATrueAxis) {
   const std::string path = ScratchFolder() + "/plot.svg";
   ASSERT_EQ(
@@ -169,13 +170,41 @@ TEST(SweepTest, ThePlotHasATrueAxis) {
   EXPECT_NE(one.find("<circle cx='430.0'"), std::string::npos) << one;
   EXPECT_NE(one.find(">M</text>"), std::string::npos);
   EXPECT_NE(one.find(">100</text>"), std::string::npos);
-  ASSERT_EQ(
-      RunToolIn(SourceFolder(), Words("sim 1f1b --for P=2..3 --for M=8,64 --plot " + path)).status,
-      0);
-  EXPECT_NE(ReadText(path).find(">P=2 M=8</text>"), std::string::npos);
 }
 
-// A size that no schedule takes is refused; the schedule is not wrong for it.
+// A line is of a single schedule and P, and its points are those of the table.
+TEST(SweepTest, ThePlotJoinsNoTwoParameters) {
+  const std::string path = ScratchFolder() + "/lines.svg";
+  const std::string words = "sim 1f1b gpipe --for P=2..4 --for M=P,8,64";
+  const Answer answer = RunToolIn(SourceFolder(), Words(words + " --plot " + path));
+  ASSERT_EQ(answer.status, 0);
+  const std::string svg = ReadText(path);
+  for (const char* const schedule : {"1f1b", "gpipe"}) {
+    for (const char* const p : {"2", "3", "4"}) {
+      EXPECT_NE(svg.find(absl::StrCat(">", schedule, " P=", p, "</text>")), std::string::npos);
+      EXPECT_NE(answer.out.find(absl::StrCat("  ", schedule, " P=", p, " ")), std::string::npos);
+    }
+  }
+  EXPECT_NE(answer.out.find("bubble, from the first to the last M\n"), std::string::npos);
+  EXPECT_NE(svg.find(">M</text>"), std::string::npos);
+  // Six lines of three points: 1F1B's bubble is (P - 1) / (M + P - 1), which falls with M.
+  static const std::regex line(
+      "<path d='M([0-9.]+) ([0-9.]+)L([0-9.]+) ([0-9.]+)L([0-9.]+) ([0-9.]+)'");
+  size_t lines = 0;
+  for (std::sregex_iterator at(svg.begin(), svg.end(), line), end; at != end; ++at, ++lines) {
+    for (const int point : {1, 3}) {
+      EXPECT_LT(std::stod((*at)[point]), std::stod((*at)[point + 2]));
+      EXPECT_LT(std::stod((*at)[point + 1]), std::stod((*at)[point + 3]));
+    }
+  }
+  EXPECT_EQ(lines, 6u) << svg;
+  // The axis is the last parameter with several values.
+  const Answer other = RunToolIn(SourceFolder(), Words("sim 1f1b --for P=2..4 --for M=8"));
+  EXPECT_NE(other.out.find("from the first to the last P\n  1f1b  "), std::string::npos)
+      << other.out;
+}
+
+// A size that no schedule admits is refused; this does not make the schedule wrong.
 TEST(SweepTest, NoRanksAreRefused) {
   const Answer checked =
       RunToolIn(SourceFolder(), Words("check 1f1b --for P=0..2 --for M=2..3 --json"));
@@ -186,7 +215,7 @@ TEST(SweepTest, NoRanksAreRefused) {
   EXPECT_NE(simulated.out.find("P=0: refused: 'P' is 0"), std::string::npos) << simulated.out;
 }
 
-// Where the system starts no threads, the caller's does all the work.
+// If the system starts no threads, the calling thread does all the work.
 TEST(SweepTest, NeedsNoThreadsOfItsOwn) {
   for (const char* const line : {"check schedules/1f1b.sched --for P=2..4 --for M=P..8 --json",
                                  "sim schedules/1f1b.sched --for P=2..4 --for M=P..8 --json"}) {

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int kLongestS = 300;
 
-// As from a terminal, whatever this process itself was told to ignore: what runs in a shell's
-// background ignores Ctrl-C.
+// Restores the signals of a terminal: this process may have been told to ignore some, as a shell
+// does for Ctrl-C in the background.
 void ListenToSignals() {
   for (const int number : {SIGINT, SIGTERM}) signal(number, SIG_DFL);
   sigset_t none;
@@ -64,7 +64,7 @@ bool ToolProcess::WaitUntil(const std::function<bool()>& holds) {
 
 Answer ToolProcess::Wait() {
   WaitUntil([] { return false; });
-  kill(process_, SIGKILL);  // means something only to one that has not ended in all that time
+  kill(process_, SIGKILL);  // no effect unless the process is still running
   int status = 0;
   EXPECT_EQ(waitpid(process_, &status, 0), process_);
   process_ = -1;

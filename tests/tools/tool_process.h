@@ -13,15 +13,15 @@ class ToolProcess {
  public:
   // Starts the tool in `folder`.
   ToolProcess(const std::string& folder, const std::vector<std::string>& args);
-  ~ToolProcess();  // ends it, if nobody has waited for its end
+  ~ToolProcess();  // ends the process, unless a test has waited for its end
   ToolProcess(const ToolProcess&) = delete;
   ToolProcess& operator=(const ToolProcess&) = delete;
 
   int id() const { return process_; }
   void Signal(int number) const;
-  // Waits until `holds`. False: the process has ended before, or it took longer than anything does.
+  // Waits until `holds`. False: the process ended first, or the longest time for any wait passed.
   bool WaitUntil(const std::function<bool()>& holds);
-  // Waits for its end. The status is the exit status, or minus the signal that ended it.
+  // Waits for the process's end. The status is the exit status, or minus the ending signal.
   Answer Wait();
 
  private:

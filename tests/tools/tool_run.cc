@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "tools/command.h"
+#include "tools/commands/command.h"
 
 namespace stringline {
 

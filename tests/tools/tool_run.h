@@ -1,4 +1,4 @@
-// Runs the tool in-process, as if from a folder, and keeps what it printed.
+// Runs the tool in-process, as if from a folder, and keeps its output.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct Answer {
   std::string err;
 };
 
-// `folder` becomes the current folder, so that paths in messages are those of the arguments.
+// `folder` becomes the current folder, so paths in messages are the arguments' own.
 Answer RunToolIn(const std::string& folder, const std::vector<std::string>& args);
 
 // "check a.sched P=2 --cost F=1" -> its words; no quoting.
@@ -21,13 +21,13 @@ std::vector<std::string> Words(const std::string& line);
 // The lines of a text, without their ends.
 std::vector<std::string> Lines(const std::string& text);
 
-// How many characters, not bytes, a line has.
+// The number of characters, not bytes, in a line.
 size_t Width(const std::string& line);
 
 // The top of the repository.
 std::string SourceFolder();
 
-// A file's text. Fails the test if it cannot be read.
+// A file's text. Fails the test if the file cannot be read.
 std::string ReadText(const std::string& path);
 void WriteText(const std::string& path, const std::string& text);
 

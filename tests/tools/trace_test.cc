@@ -1,5 +1,5 @@
-// Traces and pictures say what the timeline says: Perfetto's bytes decoded by a decoder of its own,
-// Chrome's JSON by a JSON reader, SVG as balanced XML.
+// Traces and pictures agree with the timeline: Perfetto's bytes are decoded by an independent
+// decoder, Chrome's JSON by a JSON reader, SVG as balanced XML.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,14 +8,14 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/timeline.h"
+#include "schedlang/plan/timeline.h"
 #include "tests/tools/tool_run.h"
 #include "tools/view/svg_bands.h"
 
 namespace stringline {
 namespace {
 
-// One field of a protobuf message: a number, or bytes.
+// A field of a protobuf message: a number, or bytes.
 struct WireField {
   uint64_t number = 0;
   std::string bytes;
@@ -69,8 +69,8 @@ using SliceRow = std::tuple<std::string, std::string, std::string, int64_t, int6
 
 struct DecodedTrace {
   std::multiset<SliceRow> slices;
-  size_t flows = 0;        // that begin
-  size_t ended_flows = 0;  // that end where one begins
+  size_t flows = 0;        // beginnings
+  size_t ended_flows = 0;  // ends at the same place as a beginning
   size_t counters = 0;
   size_t sources = 0;
 };
@@ -122,7 +122,7 @@ DecodedTrace DecodePerfetto(const std::string& bytes) {
   return decoded;
 }
 
-// What `show --json` says: rank, action, start and length in nanoseconds.
+// The rows of `show --json`: rank, action, start and length in nanoseconds.
 std::multiset<std::tuple<std::string, std::string, int64_t, int64_t>> Shown(
     const std::string& arguments) {
   std::multiset<std::tuple<std::string, std::string, int64_t, int64_t>> rows;
@@ -269,7 +269,7 @@ TEST(TraceTest, SvgIsXmlWithABoxForEveryComputation) {
       0);
   const std::string svg = ReadText(path);
   ExpectBalancedXml(svg);
-  EXPECT_EQ(CountOf(svg, "<rect "), 64u + 2u);                            // and two of the legend
+  EXPECT_EQ(CountOf(svg, "<rect x="), 64u + 2u);                          // and two of the legend
   EXPECT_EQ(CountOf(svg, "text-anchor='middle' fill='#0b2239'>7<"), 4u);  // F of microbatch 7
 }
 
@@ -281,15 +281,16 @@ TEST(TraceTest, SvgWithLanesHasABoxForEveryPart) {
   const std::string svg = ReadText(path), text = ReadText(SourceFolder() + "/" + recorded);
   ExpectBalancedXml(svg);
   EXPECT_EQ(CountOf(svg, ">network<"), 2u);
-  // One computation has no parts: 1B1. Three boxes of the legend, and the hatching of every W.
+  // 1B1 is the only computation without parts. Three boxes of the legend, and the hatching of every
+  // W.
   const size_t parts = CountOf(text, ":F.") + CountOf(text, ":B.") + CountOf(text, ":W.");
   const size_t messages = CountOf(text, "RECV_");
   EXPECT_GT(messages, 0u);
-  EXPECT_EQ(CountOf(svg, "<rect "), parts + 1u + messages + 3u + CountOf(svg, "fill='url(#w)'"));
+  EXPECT_EQ(CountOf(svg, "<rect x="), parts + 1u + messages + 3u + CountOf(svg, "fill='url(#w)'"));
   EXPECT_EQ(CountOf(svg, "fill='url(#w)'"), CountOf(text, ":W.") + 1u);
 }
 
-// The pictures in the documents are what the tool draws.
+// The pictures in the documents equal the tool's present output.
 TEST(TraceTest, ThePicturesOfTheDocumentsAreFresh) {
   const char* const pictures[][2] = {
       {"/examples/06_where_the_time_goes/dualpipe_v.svg", "P=4 M=8 --cost F=10,I=10,W=10,FB=20"},
@@ -304,7 +305,7 @@ TEST(TraceTest, ThePicturesOfTheDocumentsAreFresh) {
   }
 }
 
-// Rows of boxes that nobody could tell apart become bands.
+// Rows of boxes too narrow to tell apart become bands.
 TEST(TraceTest, SvgStaysSmallForManyActions) {
   const std::string path = ScratchFolder() + "/large.svg";
   for (const char* const words :
@@ -332,7 +333,7 @@ TEST(TraceTest, SvgTellsPipesApart) {
   EXPECT_EQ(CountOf(svg, ">8</text>"), 0u);
 }
 
-// Of two timelines the one may have pipes, and the other not.
+// The first or the second timeline has pipes, and the other none.
 TEST(TraceTest, SvgNamesThePipesOfEitherTimeline) {
   const std::string path = ScratchFolder() + "/both.svg";
   for (const char* const sides : {"1f1b chimera", "chimera 1f1b"}) {

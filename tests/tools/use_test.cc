@@ -1,4 +1,4 @@
-// Files that use files, as people and editors ask about them: every command reads them alike.
+// Files that use files, in every command and in editors: all read them alike.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -6,11 +6,11 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/ask/open_source.h"
 #include "tests/tools/editor_client.h"
 #include "tests/tools/prepared_run.h"
 #include "tests/tools/tool_run.h"
 #include "tools/lsp/used_texts.h"
-#include "tools/open_source.h"
 
 namespace stringline {
 namespace {
@@ -21,8 +21,8 @@ constexpr const char* kDerived =
     "use \"base/one.sched\";\n"
     "schedule derived(P, M) = one_f_one_b(P, M) then defer W by r;\n";
 
-// An emptied folder with derived.sched, and the library's 1F1B beside it in base/. It may be where
-// this process stands, so it is not made anew.
+// An emptied folder with derived.sched, and the library's 1F1B beside it in base/. The folder may
+// be this process's current folder, so it is not made anew.
 std::string UseFolder() {
   const std::string folder = ScratchFolder() + "/use";
   fs::create_directories(folder);
@@ -54,7 +54,7 @@ TEST(UseTest, EveryCommandReadsWhatAFileUses) {
     const Answer answer = RunToolIn(folder, Words(command));
     EXPECT_EQ(answer.status, 0) << command << "\n" << answer.out << answer.err;
   }
-  // The path is seen from the file that uses it, wherever the tool is called.
+  // Paths are relative to the file that contains `use`, from wherever the tool is called.
   const Answer inside = RunToolIn(inner, Words("plan ../derived.sched P=2 M=4"));
   EXPECT_EQ(inside.out, RunToolIn(folder, Words("plan derived.sched P=2 M=4")).out);
   EXPECT_NE(ReadText(folder + "/page.html").find("\"file\":\"base/one.sched\""), std::string::npos);
@@ -89,21 +89,21 @@ TEST(UseTest, AFindingNamesTheFileItIsIn) {
   const std::string folder = UseFolder();
   WriteText(
       folder + "/base/one.sched",
-      "schedule one_f_one_b(P, M) {\n  stages P on line;\n  rank r { repeat M { F r } }\n}\n");
+      "schedule one_f_one_b(P, M) {\n  stages P on line;\n  rank r { repeat M { F r } B r }\n}\n");
   const Answer answer = RunToolIn(folder, Words("check derived.sched P=2 M=4 --json"));
   EXPECT_EQ(answer.status, 1);
   EXPECT_NE(answer.out.find("\"file\":\"base/one.sched\",\"line\":3,"), std::string::npos)
       << answer.out;
   const Answer text = RunToolIn(folder, Words("check derived.sched P=2 M=4"));
   EXPECT_EQ(text.out.rfind(
-                "base/one.sched:3:23: error: stage 0 on rank 0: microbatch 0 has no backward", 0),
+                "base/one.sched:3:29: error: stage 0 on rank 0: microbatch 1 has no backward", 0),
             0u)
       << text.out;
 }
 
 TEST(UseTest, TheLibraryIsFoundByName) {
   const std::string folder = UseFolder();
-  // By its name alone, but only where there is no such file.
+  // A library schedule by its name alone, but only without a file of this name.
   auto library = OpenUsed("1f1b", folder + "/derived.sched");
   ASSERT_TRUE(library.ok());
   EXPECT_EQ(library->path(), "1f1b");
@@ -111,7 +111,7 @@ TEST(UseTest, TheLibraryIsFoundByName) {
   library = OpenUsed("1f1b", folder + "/derived.sched");
   ASSERT_TRUE(library.ok());
   EXPECT_EQ(library->path(), folder + "/1f1b");
-  // What one of the library's uses is beside it, in the library.
+  // Names used in a library schedule are found in the library.
   for (const char* const name : {"1f1b", "1f1b.sched"}) {
     const auto beside = OpenUsed(name, "zb_h1");
     ASSERT_TRUE(beside.ok()) << beside.status();
@@ -143,7 +143,7 @@ void OpenIn(EditorClient* editor, const std::string& uri, const std::string& tex
                    {{"uri", uri}, {"languageId", "stringline"}, {"version", 1}, {"text", text}}}});
 }
 
-// "URI line: message" of every finding that the server says next, which are of one text.
+// "URI line: message" of every finding in the server's next message, which is about a single text.
 std::string NextSaid(EditorClient* editor) {
   const EditorJson said = editor->Receive();
   const EditorJson& params = said["params"];
@@ -163,7 +163,7 @@ TEST(UseTest, AnEditorsUnsavedFilesAreUsedAsTheyAre) {
   const std::string path = folder + "/base/one.sched";
   EditorClient editor;
   editor.Ask("initialize", {{"processId", nullptr}, {"capabilities", EditorJson::object()}});
-  // From the disk, then as another editor window has it, unsaved.
+  // From the disk, then as another editor window has the text, unsaved.
   OpenIn(&editor, derived, kDerived);
   EXPECT_EQ(NextSaid(&editor), derived + ":");
   OpenIn(&editor, base, "schedule one_f_one_b(P, M) {\n  stages P on lane;\n  rank r { }\n}\n");
@@ -171,12 +171,12 @@ TEST(UseTest, AnEditorsUnsavedFilesAreUsedAsTheyAre) {
   const std::string wrong = NextSaid(&editor);
   EXPECT_EQ(wrong,
             derived + ": 1:25 " + path + ":2:15: there is no layout 'lane'; did you mean 'line'?");
-  // A text that does not parse is told at the `use`.
+  // A parse error in the other text is reported at the `use`.
   editor.Notify("textDocument/didChange", {{"textDocument", {{"uri", base}, {"version", 2}}},
                                            {"contentChanges", {{{"text", "schedule ("}}}}});
   NextSaid(&editor);
   EXPECT_EQ(NextSaid(&editor), derived + ": 0:4 " + path + ":1:10: expected a name before '('");
-  // Closed, it is what the disk has.
+  // After closing, the text on the disk counts.
   editor.Notify("textDocument/didClose", {{"textDocument", {{"uri", base}}}});
   EXPECT_EQ(NextSaid(&editor), base + ":");
   EXPECT_EQ(NextSaid(&editor), derived + ":");

@@ -1,6 +1,6 @@
 // The extension of VS Code, beside the real language server and a stand-in for the editor: run by
-// Node.js, and skipped where there is none. It is copied first, as people do: it needs nothing
-// that lies around it.
+// Node.js, and skipped without Node.js. The extension is copied first, as in an installation: it
+// needs nothing from the folders around it.
 #include <gtest/gtest.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a command line prints, and its exit status.
+// The output of a command line, and its exit status.
 Answer RunLine(const std::string& line) {
   Answer answer;
   FILE* const from = popen(absl::StrCat(line, " 2>&1").c_str(), "r");

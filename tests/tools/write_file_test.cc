@@ -1,5 +1,5 @@
-// Writing that fails is said, and leaves what was there.
-#include "tools/write_file.h"
+// A failed write is reported, and leaves the old file.
+#include "schedlang/base/write_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// While it lives, no file of this process grows beyond so many bytes: as on a disk that is full.
+// While an object lives, no file of this process grows beyond so many bytes: as on a full disk.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -75,7 +75,55 @@ TEST(WriteFileTest, AFullDiskLeavesTheEarlierFileAndNoOther) {
   }
 }
 
-// A process that writes the same file again and again is stopped in the middle of it.
+TEST(WriteFileTest, WhatFailsLeavesNoFolders) {
+  const std::string folder = ScratchFolder() + "/left";
+  fs::create_directories(folder + "/was_there");
+  for (const char* const inside : {"/new/deeper/file.txt", "/was_there/new/file.txt"}) {
+    const FullDisk disk(4096);
+    EXPECT_FALSE(WriteFileAtomically(folder + inside, std::string(5000, 'x')).ok());
+  }
+  EXPECT_FALSE(WriteFileAtomically(folder + "/new/" + std::string(300, 'x'), "text").ok());
+  EXPECT_FALSE(WriteFileAtomically(folder + "/new/" + std::string(300, 'x') + "/a", "text").ok());
+  EXPECT_EQ(FilesIn(folder), std::vector<std::string>{"was_there"});
+  EXPECT_TRUE(FilesIn(folder + "/was_there").empty());
+}
+
+// Every option that writes, in a command that fails before it writes.
+TEST(WriteFileTest, ACommandThatFailsMakesNoFolder) {
+  const std::string folder = ScratchFolder() + "/fails";
+  fs::create_directories(folder);
+  WriteText(folder + "/bad.sched",
+            "schedule s(P, M) { stages P on line; rank r { repeat M { F r } } }\n");
+  const char* const commands[] = {
+      "sim bad.sched P=2 M=4 --timeline no/such/dir/x",
+      "sim 1f1b P=2 M=4 --cost F=1,receive_buffers=0,p2q=1 --timeline no/such/dir/x",
+      "sim missing.sched M=4 --for P=2..3 --plot no/such/dir/x.svg",
+      "show bad.sched P=2 M=4 --svg no/such/dir/x.svg",
+      "show bad.sched P=2 M=4 --picture no/such/dir/x.pdf",
+      "show bad.sched P=2 M=4 --html no/such/dir/x.html",
+      "show bad.sched P=2 M=4 --perfetto no/such/dir/x",
+      "show bad.sched P=2 M=4 --chrome no/such/dir/x",
+      "show 1f1b P=2 M=4 --ranks 7 --svg no/such/dir/x.svg",
+      "compare 1f1b bad.sched P=2 M=4 --svg no/such/dir/x.svg",
+      "export bad.sched P=2 M=4 --to torch-compute --out no/such/dir/x",
+      "import bad.sched --out no/such/dir/x",
+      "calibrate bad.sched --out no/such/dir/x",
+      "rehearse bad.sched P=2 M=4 --timeline no/such/dir/x",
+      "rehearse 1f1b P=2 M=4 --cost F=1s,B=200s --timeline no/such/dir/x",
+      "search P=2 M=4 --activations 0 --emit no/such/dir/x.sched",
+      "bench missing.yaml --out no/such/dir/x.json",
+      "bench missing.json --page no/such/dir/x.md",
+      "run bad.yaml --out no/such/dir --save no/such/folder",
+  };
+  WriteText(folder + "/bad.yaml", "schedule: {file: bad.sched, P: 2, M: 4}\n");
+  for (const char* const command : commands) {
+    EXPECT_NE(RunToolIn(folder, Words(command)).status, 0) << command;
+    EXPECT_FALSE(fs::exists(folder + "/no")) << command;
+    fs::remove_all(folder + "/no");
+  }
+}
+
+// A process that writes the same file again and again is stopped in the middle of a write.
 TEST(WriteFileTest, ASignalLeavesNoHalfOfAFile) {
   for (const int number : {SIGINT, SIGTERM}) {
     const std::string folder = absl::StrCat(ScratchFolder(), "/stopped_by_", number);
@@ -115,7 +163,7 @@ TEST(WriteFileTest, WhatCannotBeReplacedIsSaid) {
             absl::StatusCode::kUnavailable);
 }
 
-// Every file that the tool writes of its own accord.
+// Every file that the tool writes itself.
 TEST(WriteFileTest, TheToolEndsWithAnErrorWhereItCannotWrite) {
   const std::string folder = ScratchFolder();
   const std::string schedule = SourceFolder() + "/schedules/1f1b.sched";

@@ -1,7 +1,7 @@
-"""Six small changes to a schedule in cells, as a person or a program that writes one gets it wrong.
+"""Six small changes to a schedule in cells, as mistakes of a person or a program.
 
-Each takes a random generator and the rows and changes one place, or returns None if there is no
-such place; otherwise it returns what it did, in words.
+Each takes a random generator and the rows, changes a single place, and returns a description of the
+change; None if no place fits.
 """
 
 import re
@@ -11,7 +11,7 @@ COMPUTATIONS = ("F", "B", "I", "W")
 
 
 def parts(cell):
-    """(stage, kind, microbatch) of a cell that is no group."""
+    """(stage, kind, microbatch) of a cell, unless the cell is a group."""
     match = CELL.match(cell)
     return match.groups() if match else ("", "", "")
 
@@ -42,7 +42,7 @@ def places(rows, wanted):
 
 
 def swap_neighbours(random, rows, wanted):
-    """Swaps two cells of a rank that are wanted and have no other wanted one between them."""
+    """Swaps two wanted cells of a rank without another wanted cell between them."""
     found = places(rows, wanted)
     ranks = [rank for rank, at in enumerate(found) if len(at) >= 2]
     if not ranks:
@@ -85,14 +85,14 @@ def move(random, rows):
 def drop(random, rows):
     found = places(rows, is_droppable)
     rank = random.choice([rank for rank, at in enumerate(found) if at])
-    # A kind first, so that the rare ones are dropped as often as the others.
+    # The kind is drawn first, so that rare kinds are dropped as often as common ones.
     kind = random.choice(sorted({parts(rows[rank][i])[1] for i in found[rank]}))
     at = random.choice([i for i in found[rank] if parts(rows[rank][i])[1] == kind])
     return f"rank {rank}: {rows[rank].pop(at)} dropped"
 
 
 def swap_microbatches(random, rows):
-    """Swaps the numbers of two actions of one stage and kind."""
+    """Swaps the numbers of two actions of a stage and kind."""
     rank = random.randrange(len(rows))
     row = rows[rank]
     kinds = {}

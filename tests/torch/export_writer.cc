@@ -2,7 +2,7 @@
 //
 // OUT gets batch.json, the step's tokens and targets, its loss, and the logits of its first
 // microbatch; `gradients`, a folder with the gradients of the loss's sum under the program's names;
-// and `saved`, what --save writes after the step.
+// and `saved`, the output of --save after the step.
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -10,13 +10,13 @@
 #include "absl/strings/str_cat.h"
 #include "executor/checkpoint/model_folder.h"
 #include "executor/cpu/evaluate.h"
-#include "executor/data.h"
+#include "executor/run/train.h"
 #include "executor/torch_model/export_file.h"
-#include "executor/train.h"
+#include "executor/training/data.h"
 #include "schedlang/base/sl_check.h"
+#include "schedlang/base/write_file.h"
 #include "stages/builder.h"
 #include "tests/executor/plans.h"
-#include "tools/write_file.h"
 
 namespace stringline {
 namespace {
@@ -25,7 +25,8 @@ using Json = nlohmann::json;
 
 void Ok(const absl::Status& status) { SL_CHECK(status.ok()) << status; }
 
-// Of every parameter that is no copy, the sum over it and its copy; pipes have the same.
+// For every parameter that is no copy, the sum of its gradient and its copy's; all pipes have the
+// same gradients.
 class Gradients {
  public:
   explicit Gradients(Trainer& trainer) {

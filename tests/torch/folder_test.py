@@ -1,12 +1,12 @@
 """Small random models of every family, made and saved by transformers: loaded by us, their loss and
-every gradient compared with those of transformers, and what we save read back by it.
+every gradient compared with transformers', and our saved model read back by transformers.
 
     folder_test.py FOLDER_WRITER STRINGLINE SOURCES
 
-Then models that runs of ours have trained and saved: transformers finds the loss that they ended with.
+Then models that our runs have trained and saved: transformers finds the runs' last loss.
 
-The exit status is 77, with one line that says why, where torch or transformers is missing: ctest
-counts that as skipped.
+The exit status is 77, with a line of explanation, without torch or transformers: skipped, for
+ctest.
 """
 
 import json
@@ -35,19 +35,23 @@ def load_torch():
 
 
 def configs(transformers):
-    """Name, config, and how it is saved."""
+    """Name, config, and the form of the saved folder."""
     sizes = dict(vocab_size=VOCABULARY, hidden_size=24, intermediate_size=40,
                  num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64,
                  attn_implementation="eager")
     experts = dict(num_key_value_heads=2, head_dim=8, num_experts=6, num_experts_per_tok=2,
-                   moe_intermediate_size=14)
+                   moe_intermediate_size=14, router_aux_loss_coef=0.25)
     gpt = dict(vocab_size=VOCABULARY, n_embd=24, n_layer=2, n_head=3, attn_pdrop=0.0,
                embd_pdrop=0.0, resid_pdrop=0.0, attn_implementation="eager")
     return [
         ("gpt2", transformers.GPT2Config(n_positions=CONTEXT, **gpt), {}),
-        # More positions than are used: the first are read.
-        ("gpt2 untied", transformers.GPT2Config(n_positions=30, tie_word_embeddings=False, **gpt),
+        # More positions than are used: the first are read, all are saved.
+        ("gpt2 untied", transformers.GPT2Config(n_positions=30, tie_word_embeddings=False,
+                                                bos_token_id=3, eos_token_id=4, **gpt),
          {"max_shard_size": "20KB"}),
+        ("gpt2 with dropout that a run leaves out", transformers.GPT2Config(
+            n_positions=40, **{**gpt, "attn_pdrop": 0.1, "embd_pdrop": 0.2, "resid_pdrop": 0.3}),
+         {}),
         ("llama", transformers.LlamaConfig(num_key_value_heads=2, head_dim=10,
                                            rope_parameters={"rope_type": "default",
                                                             "rope_theta": 500.0}, **sizes), {}),
@@ -59,8 +63,14 @@ def configs(transformers):
         ("qwen2", transformers.Qwen2Config(num_key_value_heads=2, tie_word_embeddings=True,
                                            **sizes), {"dtype": "float16"}),
         ("qwen3", transformers.Qwen3Config(num_key_value_heads=2, head_dim=8, **sizes), {}),
-        ("mixtral", transformers.MixtralConfig(num_key_value_heads=2, num_local_experts=5, **sizes),
+        ("mixtral", transformers.MixtralConfig(num_key_value_heads=2, num_local_experts=5,
+                                               router_aux_loss_coef=0.5, **sizes),
          {"max_shard_size": "20KB"}),
+        # Its balance loss equals transformers' own.
+        ("mixtral of one layer", transformers.MixtralConfig(
+            num_key_value_heads=2, num_local_experts=5, num_experts_per_tok=3,
+            router_aux_loss_coef=0.75, output_router_logits=True,
+            **{**sizes, "num_hidden_layers": 1}), {}),
         ("mixtral packed", transformers.MixtralConfig(num_key_value_heads=4, num_local_experts=4,
                                                       num_experts_per_tok=3,
                                                       tie_word_embeddings=True, **sizes),
@@ -74,7 +84,7 @@ def configs(transformers):
 
 
 def make(torch, transformers, config):
-    """Values that no formula takes for nothing: norms beside 1, biases beside 0."""
+    """Values that every formula depends on: norms other than 1, biases other than 0."""
     torch.manual_seed(5)
     model = transformers.AutoModelForCausalLM.from_config(config)
     with torch.no_grad():
@@ -98,14 +108,46 @@ def has_experts(model):
 
 
 def load_gradients(torch, transformers, load_file, model, folder):
-    """By the names of the model, in which all experts of a layer are one."""
+    """By the names of the model, in which all experts of a layer are a single parameter."""
     if has_experts(model):
         return dict(load(torch, transformers, folder).named_parameters())
     return load_file(os.path.join(folder, "model.safetensors"))
 
 
+def balance_loss(model, output):
+    """The balance loss in the config's sense: the mean over the layers with experts."""
+    if not has_experts(model):
+        return 0.0
+    from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
+    config = model.config
+    layers = [logits for logits in output.router_logits if logits is not None]
+    each = [load_balancing_loss_func((logits,), model.num_experts, config.num_experts_per_tok)
+            for logits in layers]
+    mean = sum(each) / len(each)
+    if len(each) == 1 and abs(mean.item() / output.aux_loss.item() - 1) > 1e-6:
+        sys.exit(f"a balance loss of {mean.item()}, {output.aux_loss.item()} of transformers")
+    return config.router_aux_loss_coef * mean
+
+
+def kept(folder):
+    """Files that are saved as they came, except for the type of the values."""
+    for name in ("config.json", "generation_config.json"):
+        texts = []
+        for place in ("given", "saved"):
+            path = os.path.join(folder, place, name)
+            texts.append(json.load(open(path)) if os.path.exists(path) else None)
+        for config in texts:
+            for key in ("dtype", "torch_dtype"):
+                if name == "config.json" and key in config:
+                    config[key] = "float32"
+        if texts[0] != texts[1]:
+            print(f"{name} is not as it came: {texts}")
+            return False
+    return True
+
+
 def worst_gradient(model, found, count):
-    """How far the gradients are off: the largest difference as a share of a tensor's largest."""
+    """The error of the gradients: the largest difference as a share of a tensor's largest."""
     worst, where = 0.0, "nowhere"
     wanted = {name: param.grad for name, param in model.named_parameters()}
     if set(wanted) != set(found):
@@ -143,10 +185,12 @@ def check(torch, transformers, load_file, writer, name, config, saving, folder):
     subprocess.run([writer, given, folder], check=True, timeout=60)
     with open(os.path.join(folder, "loss.json")) as file:
         said = json.load(file)
-    logits = model(input_ids=batch[0], use_cache=False).logits
+    more = {"output_router_logits": True} if has_experts(model) else {}
+    output = model(input_ids=batch[0], use_cache=False, **more)
+    logits = output.logits
     loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch[1].flatten(),
                                              reduction="sum")
-    loss.backward()
+    (loss + ROWS * CONTEXT * balance_loss(model, output)).backward()
     off = abs(said["loss"] / loss.item() - 1)
     found = load_gradients(torch, transformers, load_file, model,
                            os.path.join(folder, "gradients"))
@@ -156,18 +200,14 @@ def check(torch, transformers, load_file, writer, name, config, saving, folder):
     worst, where = worst_gradient(model, found, count)
     again = load(torch, transformers, os.path.join(folder, "saved"))
     back = (again(input_ids=batch[0], use_cache=False).logits - logits).abs().max().item()
-    good = off <= 1e-5 and worst <= LIMIT and back == 0 and type(again) is expected(model)
+    good = off <= 1e-5 and worst <= LIMIT and back == 0 and type(again) is type(model)
+    good = kept(folder) and good
+    if name.startswith("gpt2"):
+        rows = [which.transformer.wpe.weight[CONTEXT:] for which in (model, again)]
+        good = good and rows[0].shape == rows[1].shape and bool((rows[0] == rows[1]).all())
     print(f"{'ok' if good else 'FAILED'}: {name}: loss off by {off:.1e}, gradients by {worst:.1e} in "
           f"{where}, logits of what was saved by {back:.1e}", flush=True)
     return good
-
-
-def expected(model):
-    """Mistral without a window is Llama, and is saved as that."""
-    if type(model).__name__ == "MistralForCausalLM":
-        import transformers
-        return transformers.LlamaForCausalLM
-    return type(model)
 
 
 MODELS = {
@@ -183,7 +223,7 @@ MODELS = {
 
 
 def check_run(torch, transformers, tool, sources, kind, folder):
-    """A text of one window, whose loss is that of every step."""
+    """A text of a single window, so the window's loss is the loss of every step."""
     text = b"what a run has learnt, others see."[:33]
     with open(os.path.join(folder, "text"), "wb") as file:
         file.write(text)

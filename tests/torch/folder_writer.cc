@@ -3,16 +3,16 @@
 //
 // FOLDER holds the model, and beside it batch.json, {"tokens": [[…]], "targets": [[…]]}. OUT gets
 // `gradients`, a folder like FOLDER with the gradients of the loss's sum in the parameters' places,
-// `saved`, what --save writes of the model, and loss.json.
+// `saved`, the output of --save for the model, and loss.json.
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "executor/checkpoint/model_folder.h"
-#include "executor/reference.h"
+#include "executor/training/reference.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/source.h"
-#include "tools/write_file.h"
+#include "schedlang/base/write_file.h"
 
 namespace stringline {
 namespace {
@@ -28,7 +28,7 @@ std::vector<int32_t> Flat(const Rows& rows) {
 
 void Ok(const absl::Status& status) { SL_CHECK(status.ok()) << status; }
 
-// The gradients by parameter; a tied one's is part of the one that it is tied to.
+// The gradients by parameter; a tied parameter's gradient is part of the gradient of its original.
 ParamPlaces GradientsOf(const StageProgram& model, const Reference& reference,
                         std::vector<std::vector<float>>* values) {
   std::map<std::string, size_t> place;
@@ -57,9 +57,12 @@ void Write(const std::string& folder, const std::string& out) {
   Ok(text.status());
   const Json batch = Json::parse(*text);
   const Rows tokens = batch["tokens"].get<Rows>(), targets = batch["targets"].get<Rows>();
-  const auto read = ReadFolderShape(folder, static_cast<int>(tokens[0].size()));
+  const auto read = ReadFolderShape(folder, static_cast<int>(tokens[0].size()),
+                                    /*without_dropout=*/true);
   Ok(read.status());
   const AnyShape shape = read->WithMicrobatch(static_cast<int>(tokens.size()));
+  AnyShape given = shape;
+  Ok(KeepGiven(folder, &given));
   const auto programs = BuildModelStages(shape, {shape.layers()});
   Ok(programs.status());
   const StageProgram& model = programs->front();
@@ -72,7 +75,7 @@ void Write(const std::string& folder, const std::string& out) {
   const float loss = reference.RunMicrobatch(Flat(tokens), Flat(targets));
   std::vector<std::vector<float>> values;
   Ok(SaveModelFolder(out + "/gradients", shape, 0, GradientsOf(model, reference, &values).all()));
-  Ok(SaveModelFolder(out + "/saved", shape, 0, places.all()));
+  Ok(SaveModelFolder(out + "/saved", given, 0, places.all()));
   const Json said = {{"loss", loss}, {"params", CountParams(shape)}};
   Ok(WriteFileAtomically(out + "/loss.json", said.dump()));
 }

@@ -1,9 +1,9 @@
-"""What Holistic Trace Analysis says of the traces in a folder, as JSON on standard output.
+"""The figures of Holistic Trace Analysis for the traces in a folder, as JSON on standard output.
 
     hta_figures.py FOLDER
 
-It is in the folder that STRINGLINE_HTA names, and leaves out the last of several steps. The exit
-status is 77 where it is not there.
+The package is in the folder $STRINGLINE_HTA, and leaves out the last of several steps. The exit
+status is 77 without the package.
 """
 
 import contextlib

@@ -2,13 +2,14 @@
 
     hta_test.py STRINGLINE SOURCES TRACE_WRITER
 
-It counts what GPUs do, so it reads two kinds of traces:
+The package counts the work of GPUs, so it reads two kinds of traces:
 
 - those that TRACE_WRITER makes of simulated steps on GPUs;
 - real ones of torch's pipeline runtime on gloo, in which what the host computed and what gloo did
   stands once more as kernels. When that was is found here from the trace as it is.
 
-`tools/torch/run` says where it is; the test is skipped (77) where it is not: tools/install --torch.
+`tools/environments/torch/run` gives its place; the test is skipped (77) without the package:
+tools/install --torch.
 """
 
 import glob
@@ -19,17 +20,17 @@ import subprocess
 import sys
 import tempfile
 
-import whole_model
 import trace_test
+import whole_model
 
 NEAR_US = 0.1  # of sums of times that are floating-point numbers there
-NEAR_PERCENT = 0.0051  # of what is rounded there
+NEAR_PERCENT = 0.0051  # of rounded figures
 
 
 def figures_of_hta(folder):
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hta_figures.py")
-    ran = subprocess.run([sys.executable, program, folder], stdout=subprocess.PIPE,
-                         stderr=subprocess.PIPE, timeout=120)
+    ran = subprocess.run([sys.executable, program, folder], capture_output=True,
+                         timeout=120)
     if ran.returncode == whole_model.SKIPPED:
         whole_model.skip("Holistic Trace Analysis is not installed: tools/install --torch")
     if ran.returncode != 0:
@@ -79,14 +80,14 @@ def check_written(tool, sources, writer, scratch):
 
 
 def with_kernels(trace):
-    """The trace with what ranks computed, and what gloo did, as kernels."""
+    """The trace with the computations of ranks, and the work of gloo, as kernels."""
     events = [event for event in trace["traceEvents"] if event["ph"] == "X"]
     annotations = [event for event in events if event["cat"] == "user_annotation"]
     actions = {e["name"][3:]: e for e in annotations if e["name"].startswith("PP:")}
     gloo = [event for event in annotations if event["name"].startswith("gloo:")]
 
     def arrival(recv):
-        """When what the range has asked for had been waited for."""
+        """The time at which the waits for the range's requests ended."""
         if recv not in actions:
             return 0
         begin, end = actions[recv]["ts"], actions[recv]["ts"] + actions[recv]["dur"]

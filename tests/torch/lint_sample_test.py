@@ -1,17 +1,16 @@
-"""Is what `stringline lint` says of a file what torch's runtime then does with it? A sample.
+"""A sample of files: does torch's runtime do with each what `stringline lint` predicts?
 
     lint_sample_test.py STRINGLINE SOURCES [--seed N] [--runs N]
 
 Files are made by torch's own schedule classes, with odd numbers of ranks, stages and microbatches;
 most are changed in one place (changes.py). The linter gives its verdict, torch's runtime runs the
-file on CPU processes (gloo), and the gradients are compared with those of the model in one piece.
-A file that lint has nothing against has right gradients; one that it objects to has wrong ones,
-stops with an error or hangs. Objections about NCCL's queues, which gloo does not have, are no
-reason not to be right here, and files that are wrong with FSDP only are not run. A quarter of the
-runs are exports of the library's schedules, which all have to be right.
+file on CPU processes (gloo), and the gradients are compared with those of the model in one piece. A
+file without findings has right gradients; a file with findings has wrong gradients, stops with an
+error or hangs. Files with findings about NCCL's queues, which gloo does not have, may be right
+here, and files that are wrong with FSDP only are not run. A quarter of the runs are exports of the
+library's schedules, which all have to be right.
 
-One line a run that is not as it must be, with the file; then a table. The exit status is 77 where
-torch is missing.
+Prints a line per unexpected run, with the file; then a table. The exit status is 77 without torch.
 """
 
 import argparse
@@ -30,15 +29,15 @@ import raw_file
 import torch_orders
 import whole_model
 
-SECONDS = 60  # after which a job that has to be right counts as hanging
+SECONDS = 60  # limit after which a job that has to be right counts as hanging
 HANG_SECONDS = 10  # the same for any other, which need not end
-HANGS = 3  # after so many, files of which lint says that they hang are not run any more
+HANGS = 3  # after so many, files with a predicted deadlock are not run any more
 
 RANKS = (2, 3, 4, 5)
 STAGES = (1, 2, 3)  # on a rank
 MICROBATCHES = range(2, 14)
 
-# What lint says, in one word, and how torch's runs may end then.
+# Lint's verdict, in a word, and the possible ends of torch's runs.
 GOOD, SWAPPED, STUCK, BROKEN, NCCL, FSDP = "ok", "swapped", "stuck", "broken", "nccl", "fsdp"
 MEANINGS = {
     GOOD: "nothing is wrong",
@@ -83,7 +82,8 @@ def lint(tool, path):
 
 
 def draw_file(generator, schedules, change, scratch):
-    """A file of torch's own, perhaps with a change; None if torch or the change cannot make it."""
+    """A file of torch's own, perhaps with a change; None if torch or the change cannot make the
+    file."""
     name, fixed = generator.choice(torch_orders.CLASSES)
     ranks, microbatches = generator.choice(RANKS), generator.choice(MICROBATCHES)
     stages = fixed or generator.choice(STAGES)
@@ -108,7 +108,8 @@ def draw_file(generator, schedules, change, scratch):
 
 
 def draw_export(generator, tool, sources, scratch):
-    """An export of a library schedule; None if it does not take these numbers, or torch not it."""
+    """An export of a library schedule; None if the schedule or torch does not take these
+    numbers."""
     folder = os.path.join(sources, "schedules")
     library = sorted(name for name in os.listdir(folder) if name.endswith(".sched"))
     name, ranks = generator.choice(library), generator.choice(RANKS)
@@ -136,7 +137,8 @@ def draw_export(generator, tool, sources, scratch):
 
 
 def draw(generator, given, schedules, scratch):
-    """A job: one of four is an export, one as torch makes it, the others are changed."""
+    """A job: a quarter are exports, another quarter are torch's own files, the others are
+    changed."""
     way = generator.randrange(4)
     change = generator.choice(changes.CHANGES) if way >= 2 else None
     job = None
@@ -149,8 +151,8 @@ def draw(generator, given, schedules, scratch):
 
 
 def known_files(sources):
-    """Faults that none of the changes makes often: a wait that stands too early, messages that
-    torch's own deferred receives swap, and gradients that nothing reduces."""
+    """Faults that no change makes often: a wait too early, messages swapped by torch's own deferred
+    receives, and gradients without a reduction."""
     files = [
         ("tests/golden/lint/waits_hang.csv", 2, 2, 3),
         ("tests/golden/torch/zbvzerobubble_p4_v2_m16_deferred.csv", 4, 8, 16),

@@ -3,9 +3,9 @@
     notebook_test.py SITE SOURCES
 
 SITE is the folder with the package (tools/wheel --test leaves it), SOURCES the top of the
-repository. A cell that raises is a failure. What cells print is not compared, for much of it is
-measured; UPDATE_GOLDEN=1 writes it into the notebook. The exit status is 77, with one line that
-says why, where torch or the package is missing: ctest counts that as skipped.
+repository. A cell that raises is a failure. Printed output is not compared, since much of it is
+measured; UPDATE_GOLDEN=1 writes the output into the notebook. The exit status is 77, with a line of
+explanation, without torch or the package: skipped, for ctest.
 """
 
 import ast
@@ -23,7 +23,7 @@ import whole_model
 
 
 def run_cell(source, names):
-    """What it printed, and the value of its last expression."""
+    """The printed text, and the value of the last expression."""
     parsed = ast.parse(source)
     last = None
     if parsed.body and isinstance(parsed.body[-1], ast.Expr):
@@ -40,7 +40,7 @@ def lines(text):
 
 
 def outputs(said, value, count):
-    """As notebooks keep them: a picture where there is one, text otherwise."""
+    """In the form of notebooks: a picture if the value has one, text otherwise."""
     found = []
     if said:
         found.append({"name": "stdout", "output_type": "stream", "text": lines(said)})
@@ -54,7 +54,7 @@ def outputs(said, value, count):
 
 
 def run_notebook(path):
-    """Whether all cells run, in a copy of its folder."""
+    """True if all cells run, in a copy of the notebook's folder."""
     with open(path, encoding="utf-8") as file:
         notebook = json.load(file)
     names, count = {"__name__": "__main__"}, 0

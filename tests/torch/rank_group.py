@@ -1,8 +1,8 @@
 """Processes that stand for the ranks: they meet once and then perform job after job.
 
-They are forked from a process that has imported torch, so that a group is there at once. A rank
-that stops with an error, or one that does not answer in time, ends the group; the next job gets a
-new one. So no job can hold up another, nor leave messages behind for it.
+They are forked from a process that has imported torch, so that a group is made at once. A rank that
+stops with an error, or does not answer in time, ends the group; the next job gets a new group. So
+no job can hold up another, nor leave messages behind for the next.
 """
 
 import datetime
@@ -20,7 +20,7 @@ WRONG_FROM = 1e-6  # how far they are off at least when something went astray
 
 
 def serve(rank, ranks, meeting, pipe, perform):
-    """A rank's process: takes jobs until there are no more."""
+    """A rank's process: takes jobs until the queue is closed."""
     torch, _, _ = whole_model.load_torch()
     logging.disable(logging.CRITICAL)  # the runtime prints the whole schedule when it stops
     torch.set_num_threads(1)
@@ -84,7 +84,7 @@ class RankGroup:
         self.processes, self.pipes, self.meeting = [], [], None
 
     def run(self, job, seconds):
-        """(outcome, what was seen) of a job that may take so many seconds."""
+        """(outcome, observations) of a job with this limit in seconds."""
         if not self.processes:
             self.start()
         for pipe in self.pipes:

@@ -1,8 +1,8 @@
-"""One step of a file in torch's own pipeline runtime, right or wrong, compared with the model in
-one piece.
+"""A step of a file in torch's own pipeline runtime, right or wrong, compared with the model in one
+piece.
 
-A job is a dictionary: the `path` of a CSV file, its `format` as torch names it, how many `stages`
-and `microbatches` it has.
+A job is a dictionary: the `path` of a CSV file, its `format` in torch's words, the numbers of
+`stages` and `microbatches`.
 """
 
 import functools
@@ -11,14 +11,14 @@ import whole_model
 
 
 def stages_of_rank(text, rank):
-    """The stages that the row of the rank names."""
+    """The stages named in the row of the rank."""
     digits = ""
     stages = set()
     for char in text.splitlines()[rank] + ",":
         if char.isdigit():
             digits += char
             continue
-        # A number that a letter follows is a stage; others are microbatches.
+        # A number followed by a letter is a stage; others are microbatches.
         if digits and char.isalpha():
             stages.add(int(digits))
         digits = ""
@@ -26,7 +26,7 @@ def stages_of_rank(text, rank):
 
 
 def perform(job, rank):
-    """How far the rank's gradients are from those of the whole model."""
+    """The distance of the rank's gradients from those of the whole model."""
     torch, PipelineStage, schedules = whole_model.load_torch()
     stages, microbatches = job["stages"], job["microbatches"]
     with open(job["path"]) as file:

@@ -4,8 +4,8 @@ losses and outputs beside those of the model in one piece.
     runtime_test.py SITE SOURCES
 
 SITE is the folder with the package (tools/wheel --test leaves it), SOURCES the top of the
-repository. The exit status is 77, with one line that says why, where torch or the package is
-missing: ctest counts that as skipped.
+repository. The exit status is 77, with a line of explanation, without torch or the package:
+skipped, for ctest.
 """
 
 import copy
@@ -32,7 +32,7 @@ def import_package(site):
 
 
 def shard(torch, modules):
-    """FSDP among the copies of the pipeline, of which there is one."""
+    """FSDP among the copies of the pipeline: a single copy."""
     from torch.distributed.fsdp import fully_shard
 
     ranks = torch.distributed.get_world_size()
@@ -49,7 +49,7 @@ def make(job, rank):
     torch, _, schedules = whole_model.load_torch()
     total, source = job["stages"], job.get("source", job["schedule"])
     mine = stringline.torch.stages_of_rank(job["schedule"], rank, P=job["P"], M=job["M"])
-    whole = whole_model.layers(torch, total)
+    whole = whole_model.layers(torch, total, job.get("frozen", ()))
     modules = [copy.deepcopy(whole[index]) for index in mine]
     if "sharded" in job:
         shard(torch, modules)
@@ -80,8 +80,10 @@ def perform(job, rank):
         losses = []
         keywords = {"target": y, "losses": losses} if last else {}
         output = runtime.step(*arguments, **keywords)
-    expected = whole_model.expected_gradients(torch, job["stages"], job["M"])
-    # Torch scales what was there before, too.
+    expected = whole_model.expected_gradients(
+        torch, job["stages"], job["M"], job.get("frozen", ())
+    )
+    # Torch scales the gradients from before, too.
     share = 1 + 1 / job["M"]
     worst = whole_model.difference(
         modules, [[share * gradient for gradient in expected[index]] for index in mine]
@@ -90,7 +92,7 @@ def perform(job, rank):
     if not last:
         assert output is None and without is None and not losses
         return worst
-    # Of two pipes, the ranks with a last stage see the microbatches of one each.
+    # With two pipes, each rank with a last stage sees the microbatches of its own pipe.
     wanted = torch.nn.Sequential(*whole_model.layers(torch, job["stages"]))(x)
     halves = 2 if runtime.plan.pipes else 1
     half = 1 if halves == 2 and mine[1] == job["stages"] - 1 else 0
@@ -113,7 +115,7 @@ def job_of(stringline, schedule, ranks, **more):
 
 
 def other_sources(stringline, sources, ranks):
-    """What a schedule may be given as."""
+    """The forms in which a schedule may be given."""
     folder = os.path.join(sources, "schedules")
     with open(os.path.join(folder, "zb_h1.sched"), encoding="utf-8") as file:
         text = file.read()
@@ -146,6 +148,33 @@ def other_sources(stringline, sources, ranks):
     yield {**job, "name": f"{job['name']}, backwards"}
 
 
+def frozen_jobs(stringline, ranks):
+    """Stages of which all parameters are frozen, or some, in schedules with whole backwards, with
+    backwards in two parts, and with two pipes; by torch and by the loop."""
+    for schedule in ("1f1b", "zb_h1", "zb_v", "dualpipe_v", "chimera"):
+        for more in ({}, {"by": "loop"}):
+            job = job_of(stringline, schedule, ranks, **more)
+            if more and schedule == "chimera":
+                continue
+            every = [f"{stage}." for stage in range(job["stages"])]
+            cases = {
+                "the first stage": every[:1], "a stage in the middle": every[1:-1][:1],
+                "the last stage": every[-1:], "all but the last stage": every[:-1],
+                "all but the first stage": every[1:],
+                "the first half": every[: job["stages"] // 2],
+                "the first stage's weight": ["0.0.weight"],
+                "the first stage, and a bias": [*every[:1], "1.0.bias"],
+            }
+            for what, frozen in cases.items():
+                name = f"{job['name']}, {what} frozen"
+                yield {**job, "frozen": frozen, "name": name}
+    more = {"source": "zb_v", "torchs": "ScheduleZBVZeroBubble", "frozen": ["0."]}
+    job = job_of(stringline, "zb_v", ranks, **more)
+    yield {**job, "name": f"{job['name']}, in place of torch's, the first stage frozen"}
+    job = job_of(stringline, "zb_h1", ranks, sharded=True, frozen=["0."])
+    yield {**job, "name": f"{job['name']}, wrapped by FSDP, the first stage frozen"}
+
+
 def run_job(group, job):
     outcome, seen = group.run(job, SECONDS)
     passed = outcome == job.get("expected", rank_group.RIGHT)
@@ -165,6 +194,7 @@ def main():
             for schedule in stringline.library() for more in ({}, {"by": "loop"})
         ]
         jobs += other_sources(stringline, sys.argv[2], ranks)
+        jobs += frozen_jobs(stringline, ranks)
         if ranks == 2:
             jobs += wrong_uses.jobs()
         with rank_group.RankGroup(ranks, perform) as group:

@@ -1,11 +1,10 @@
-"""A suite with torch beside it: GPT and Llama, in fp32 and bf16, with schedules that torch has and one
-that it has not, and copies of a pipeline. First values and data are the same on both sides, so the
-losses must be, too.
+"""A suite with torch beside it: GPT and Llama, in fp32 and bf16, with schedules of torch's and a
+schedule that torch lacks, and copies of a pipeline. First values and data are the same on both
+sides, so the losses must be, too.
 
     suite_test.py STRINGLINE SOURCES
 
-The exit status is 77, with one line that says why, where torch is missing: ctest counts that as
-skipped.
+The exit status is 77, with a line of explanation, without torch: skipped, for ctest.
 """
 
 import json
@@ -44,7 +43,7 @@ only:
   - {{model: llama, schedule: zb_h1, precision: bf16, mesh: {{}}}}
   - {{model: moe, schedule: 1f1b, precision: fp32, mesh: {{}}}}
 """
-# What torch's side performs each schedule with; None: it cannot.
+# The runtime of torch's side for each schedule; None: not possible.
 RUNS = {"1f1b": "Schedule1F1B", "zb_h1": "our order", "dualpipe_v": "ScheduleDualPipeV",
         "dualpipe": None}
 
@@ -59,7 +58,7 @@ def load_torch():
 
 
 def check(name, ours, torch):
-    """What is wrong with a case, a line each."""
+    """The faults of a case, a line each."""
     schedule = ours["schedule"].split()[0]
     if ours["reason"] is not None:
         yield f"{name}: {ours['reason']}"

@@ -1,13 +1,13 @@
-"""Schedules of ours in TorchTitan's own pipelining code, on two CPU processes (gloo): its way to
-split a model and to make a schedule, with our file in its setting, and with our runtime in place of
-what it made. Gradients are compared with those of the model in one piece.
+"""Schedules of ours in TorchTitan's own pipelining code, on two CPU processes (gloo): TorchTitan
+splits the model and makes the schedule, with our file in its setting, and with our runtime in place
+of its own. Gradients are compared with those of the model in one piece.
 
     titan_test.py SITE SOURCES
 
 SITE is the folder with the package (tools/wheel --test leaves it), SOURCES the top of the
-repository: the code that is used is that of python/TORCHTITAN.md. TorchTitan is in the folder that
-STRINGLINE_TITAN names; `tools/torch/run` says which one `tools/install --torch` has made. The exit
-status is 77, with one line that says why, where something is missing: ctest counts that as skipped.
+repository: the code under test is that of python/TORCHTITAN.md. TorchTitan is in the folder
+$STRINGLINE_TITAN; `tools/environments/torch/run` names the folder made by `tools/install --torch`.
+The exit status is 77, with a line of explanation, if anything is missing: skipped, for ctest.
 """
 
 import functools
@@ -24,7 +24,8 @@ import whole_model
 SECONDS = 60
 RANKS, MICROBATCHES, LAYERS = 2, 8, 8
 
-# TorchTitan's name, from which it takes how many stages a rank has and where; a schedule of ours.
+# TorchTitan's name of a schedule, which determines the number and the ranks of stages; a schedule
+# of ours.
 CASES = [
     ("1F1B", "zb_h1"), ("1F1B", "gpipe"), ("1F1B", "zb_h2"),
     ("Interleaved1F1B", "interleaved"), ("Interleaved1F1B", "gis"), ("Interleaved1F1B", "kimi_k2"),
@@ -44,7 +45,7 @@ def load(site):
 
 
 def make_model(torch):
-    """Named as TorchTitan's decoders are, and no less tolerant of parts that are not there."""
+    """Named as TorchTitan's decoders are, and as tolerant of missing parts."""
     class Decoder(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -62,7 +63,7 @@ def make_model(torch):
 
 
 def code_of_the_page(sources):
-    """What its only block of Python defines."""
+    """The definitions in the document's only block of Python."""
     with open(os.path.join(sources, "python/TORCHTITAN.md"), encoding="utf-8") as file:
         [block] = re.findall(r"^```python\n(.*?)^```$", file.read(), re.MULTILINE | re.DOTALL)
     found = {}

@@ -1,6 +1,6 @@
-"""What torch's schedule classes say every rank does, as the cells of their CSV files.
+"""The actions of every rank in torch's schedule classes, as the cells of their CSV files.
 
-The classes ask their stages for little more than who they are, so stand-ins are enough: no
+The classes ask their stages for little more than their indices, so stand-ins are enough: no
 processes and no modules.
 """
 

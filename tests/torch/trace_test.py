@@ -1,4 +1,4 @@
-"""What torch's profiler records of its pipeline runtime on gloo, imported.
+"""Traces of torch's profiler of its pipeline runtime on gloo, imported.
 
     trace_test.py STRINGLINE SOURCES
 
@@ -13,12 +13,12 @@ import subprocess
 import sys
 import tempfile
 
-import whole_model
 import traced_step
+import whole_model
 
 STEPS = 3
-# schedule, parameters, stages in all; how far a prediction may be off, as a share of the step.
-# Torch runs the two of a pair one after the other, and waits between them.
+# schedule, parameters, stages in all; the largest error of a prediction, as a share of the step.
+# Torch runs the two actions of a pair in turn, and waits between them.
 CASES = [
     ("1f1b", {"P": 2, "M": 4}, 2, 0.25),
     ("interleaved", {"P": 2, "M": 4}, 4, 0.25),
@@ -52,13 +52,13 @@ def answer(tool, *words):
 
 
 def computed(ranks):
-    """Computations, in order, of what `plan --json` gives."""
+    """Computations, in order, in the output of `plan --json`."""
     return [[group for group in rank if "_" not in group and "SHARD" not in group]
             for rank in ranks]
 
 
 def groups_of(events):
-    """Computations of one rank of a shown timeline, as plans print them, with their times."""
+    """Computations of a rank of a shown timeline, in the form of plans, with their times."""
     groups = []
     for event in events:
         if "_" in event["action"] or "SHARD" in event["action"]:
@@ -94,7 +94,7 @@ def check_step(tool, folder, named, step):
         for before, after in zip(groups, groups[1:]):
             assert before[2] <= after[1], (rank, before, after)
         for name, start, end in groups:
-            # As long as it sleeps, at the least; torch leaves the backward of the first stage to W.
+            # At least the time of its sleep; torch leaves the backward of the first stage to W.
             backwards = name.count("B") + (name.count("I") if name[0] != "0" else 0)
             least = traced_step.FORWARD_S * name.count("F") + traced_step.BACKWARD_S * backwards
             assert end - start > 0.99e6 * least, (rank, name, end - start, least)
@@ -115,7 +115,7 @@ def main(tool, sources):
     with tempfile.TemporaryDirectory() as scratch:
         for case in CASES:
             folder, named = traces_of(tool, sources, case, scratch, STEPS)
-            # Whatever else the machine does, it leaves one of the steps alone.
+            # Disturbances of the machine leave at least one step alone.
             off = min(check_step(tool, folder, named, step) for step in range(1, STEPS + 1))
             verdict = "ok" if off < case[3] else "FAILED"
             good = good and off < case[3]

@@ -1,18 +1,18 @@
 // trace_writer SCHEDULE P M STEPS SEED FOLDER: traces as torch's profiler writes them on GPUs, of
 // simulated steps, for hta_test.py.
 //
-// What actions take is drawn anew for every step. Every rank's clock is another one's.
+// Durations of actions are drawn anew for every step. Every rank has its own clock.
 #include <iostream>
 #include <random>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "schedlang/ask/session.h"
 #include "schedlang/base/sl_check.h"
+#include "schedlang/base/write_file.h"
+#include "schedlang/report/variations.h"
 #include "schedlang/sim/simulate.h"
-#include "schedlang/sim/variations.h"
 #include "tests/schedlang/written_trace.h"
-#include "tools/session.h"
-#include "tools/write_file.h"
 
 namespace stringline {
 namespace {

@@ -2,9 +2,9 @@
 
     traced_step.py CSV STAGES MICROBATCHES STEPS FOLDER
 
-CSV is the schedule in torch's compute form. FOLDER gets a trace a rank, with the steps 1 to STEPS.
-What a stage computes takes a known time, most of which it sleeps: so that ranks that share cores,
-with each other and with anything else, hardly disturb each other.
+CSV is the schedule in torch's compute form. FOLDER gets a trace per rank, with the steps 1 to
+STEPS. A computation takes a known time, most of which is sleep: so ranks on shared cores, among
+themselves and beside anything else, hardly disturb each other.
 """
 
 import os
@@ -77,7 +77,7 @@ def work(rank, ranks, meeting, csv, stages, microbatches, steps, folder):
 
 def main(csv, stages, microbatches, steps, folder):
     torch, _, _ = whole_model.load_torch()
-    import torch.multiprocessing
+    import torch.multiprocessing  # noqa: F811
 
     with open(csv) as file:
         ranks = len(file.read().splitlines())

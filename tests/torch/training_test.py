@@ -1,10 +1,10 @@
 """Repeats training runs of ours with torch, in double precision and with torch's own attention,
-gradients, clipping, optimizer and schedules of the rate, and compares all that a run gives.
+gradients, clipping, optimizer and schedules of the rate, and compares all results of a run.
 
     training_test.py TRAINING_WRITER
 
-TRAINING_WRITER writes the runs: their first values, batches, and what came of them. The exit status
-is 77, with one line that says why, where torch is missing: ctest counts that as skipped.
+TRAINING_WRITER writes the runs: their first values, batches, and results. The exit status is 77,
+with a line of explanation, without torch: skipped, for ctest.
 """
 
 import json
@@ -16,8 +16,8 @@ import tempfile
 
 SKIPPED = 77
 
-# How far we may be off, relative to the largest value of a tensor: some ten times what 24 bits were
-# seen to do. AdamW makes small gradients large, and so their rounding.
+# Our largest errors, relative to the largest value of a tensor: some ten times the observed effect
+# of 24 bits. AdamW makes small gradients large, and so their rounding.
 LIMITS = {"loss": 5e-7, "norm": 1e-6, "rate": 1e-12, "gradients": 5e-6, "last values": 5e-4}
 
 
@@ -31,7 +31,7 @@ def load_torch():
 
 
 class Run:
-    """A run as training_writer left it."""
+    """A run as written by training_writer."""
 
     def __init__(self, torch, folder):
         self.torch = torch
@@ -95,7 +95,7 @@ def make_schedule(torch, optimizer, settings):
 
 
 class Worst:
-    """The largest difference of every kind, and where it was."""
+    """The largest difference of every kind, and its place."""
 
     def __init__(self):
         self.rows = {what: (0.0, "nowhere") for what in LIMITS}
@@ -119,7 +119,7 @@ class Worst:
 
 
 def without_keys(name, tensor):
-    """The keys' bias is left out: its gradient is 0, and what AdamW makes of rounding is chance."""
+    """The keys' bias is left out: its gradient is 0, and AdamW turns rounding into chance."""
     if not name.endswith("attention.qkv.bias"):
         return tensor
     size = len(tensor) // 3

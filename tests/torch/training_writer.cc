@@ -1,19 +1,18 @@
 // training_writer FOLDER: runs of ours for training_test.py to repeat with torch, a folder each.
 //
-// A folder holds numbers.f64, doubles one after the other, and index.json, which says what they
-// are:
+// A folder holds numbers.f64, doubles one after the other, and index.json, which describes them:
 // {"at": first, "shape": […]} stands for an array of them.
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "executor/trainer.h"
+#include "executor/training/trainer.h"
 #include "schedlang/base/sl_check.h"
+#include "schedlang/base/write_file.h"
 #include "tests/executor/kept_run.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/reference_runs.h"
-#include "tools/write_file.h"
 
 namespace stringline {
 namespace {

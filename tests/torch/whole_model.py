@@ -1,7 +1,7 @@
-"""A small model, and what it gives in one piece.
+"""A small model, and its results in one piece.
 
-It is in double precision and keeps what it is told apart through many layers, so that a message
-that went astray cannot be taken for rounding.
+The model is in double precision and keeps its inputs distinct through many layers, so that a
+message gone astray cannot be taken for rounding.
 """
 
 import sys
@@ -31,14 +31,17 @@ def load_torch():
     return torch, PipelineStage, schedules
 
 
-def layers(torch, stages):
-    """One layer a stage, the same in every process."""
+def layers(torch, stages, frozen=()):
+    """A layer per stage, the same in every process. Parameters whose names begin with an entry of
+    `frozen` are not trained: "2." names those of stage 2, "2.0.bias" its bias."""
     torch.manual_seed(7)
     modules = []
     for _ in range(stages):
         linear = torch.nn.Linear(WIDTH, WIDTH, dtype=torch.float64)
         torch.nn.init.orthogonal_(linear.weight)
         modules.append(torch.nn.Sequential(linear, torch.nn.Tanh()))
+    for name, parameter in torch.nn.Sequential(*modules).named_parameters():
+        parameter.requires_grad_(not name.startswith(tuple(frozen)))
     return modules
 
 
@@ -53,25 +56,31 @@ def loss(torch, output, target):
 
 
 def gradients(module):
-    """Whole, where FSDP keeps a share of them."""
-    found = [parameter.grad for parameter in module.parameters()]
+    """Gradients of trained parameters; whole, where FSDP keeps a share of them."""
+    found = []
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad:
+            assert parameter.grad is not None, f"{name} is trained, and has no gradient"
+            found.append(parameter.grad)
+        else:
+            assert parameter.grad is None, f"{name} is frozen, and has a gradient"
     return [one.full_tensor() if hasattr(one, "full_tensor") else one.clone() for one in found]
 
 
-def expected_gradients(torch, stages, microbatches):
+def expected_gradients(torch, stages, microbatches, frozen=()):
     """The whole model on the whole batch. A microbatch's loss is a mean over equally many rows."""
-    modules = layers(torch, stages)
+    modules = layers(torch, stages, frozen)
     x, y = data(torch, microbatches)
     loss(torch, torch.nn.Sequential(*modules)(x), y).backward()
     return [gradients(module) for module in modules]
 
 
 def difference(modules, expected):
-    """How far the gradients of stages are from those of the whole model: the largest difference of
-    a stage as a share of its largest gradient."""
+    """The distance of the gradients of stages from those of the whole model: the largest difference
+    of a stage as a share of its largest gradient."""
     worst = 0.0
     for module, wanted in zip(modules, expected):
-        largest = max(gradient.abs().max().item() for gradient in wanted)
+        largest = max((gradient.abs().max().item() for gradient in wanted), default=1.0)
         for found, gradient in zip(gradients(module), wanted):
             worst = max(worst, (found - gradient).abs().max().item() / largest)
     return worst

@@ -1,4 +1,4 @@
-"""What `stringline.torch.runtime` refuses, and what it says then; on two ranks."""
+"""Wrong uses of `stringline.torch.runtime`, and their messages; on two ranks."""
 
 import functools
 import os
@@ -72,7 +72,7 @@ def two_pipes_with_fsdp(rank):
     runtime("chimera", given, M=4)
 
 
-# What is done by each rank, and what it is told.
+# The call of each rank, and its message.
 USES = {
     "another group": (
         lambda rank: runtime(RIGHT_PLAN.replace("P=2", "P=3") + "rank 2:\n", stages([rank])),
@@ -86,13 +86,13 @@ USES = {
         "mine is a plan for 2 microbatches, not for 3"),
     "stages of the other rank": (
         lambda rank: runtime("1f1b", stages([1 - rank]), M=4),
-        r"stages: rank \d of one_f_one_b performs stage \d, but is given stage \d"),
+        r"stages: rank \d of 1f1b performs stage \d, but is given stage \d"),
     "a stage too few": (
         lambda rank: runtime("zb_v", stages([rank], 4), M=4),
         r"stages: rank \d of zb_v performs stages [01], [32], but is given stage"),
     "another number of stages": (
         lambda rank: runtime("1f1b", stages([rank], 3), M=4),
-        r"stages: one_f_one_b has 2 stages, but stage \d is given as one of 3"),
+        r"stages: 1f1b has 2 stages, but stage \d is given as one of 3"),
     "a rank without a stage": (
         lambda rank: runtime(ALL_ON_ONE, stages([0, 1])),
         "stages: rank 1 of mine has no stage; torch wants one on every rank"),
@@ -117,7 +117,7 @@ USES = {
     "copies that differ": (copies_differ, "stage . has other parameters on rank . than here"),
 }
 
-# What one rank is told; the other waits for it, or is told that it has gone.
+# The message of one rank; the other waits for it, or learns of its end.
 OF_ONE_RANK = {"no target": (no_target, "target: the rank of a last stage needs it")}
 
 
@@ -148,7 +148,7 @@ def jobs():
 
 
 def perform(job, rank):
-    """0 if the rank is told what it has to be told."""
+    """0 if the rank gets the expected message."""
     if job["wrong"] == "dies":
         dies(rank)
     use, wanted = {**USES, **OF_ONE_RANK}[job["wrong"]]

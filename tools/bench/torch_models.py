@@ -130,8 +130,8 @@ class Layer(nn.Module):
 
 
 class Stage(nn.Module):
-    """Stage `stage`, where layers[s] says how many layers stage s has. With bf16 its products are
-    in bf16 (autocast), and its parameters and what it gives stay fp32."""
+    """Stage `stage`, with layers[s] layers in stage s. With bf16 its products are in bf16
+    (autocast), and its parameters and its output stay fp32."""
 
     def __init__(self, sizes, layers, stage, precision, device):
         super().__init__()

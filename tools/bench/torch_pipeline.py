@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""A training run of a case in torch.distributed.pipelining, as `stringline bench` asks for it.
+"""A training run of a case in torch.distributed.pipelining, for `stringline bench`.
 
-    tools/torch/run tools/bench/torch_pipeline.py CASE.json
+    tools/environments/torch/run tools/bench/torch_pipeline.py CASE.json
 
-CASE.json says what `stringline run` would get from a run file: `model` (its sizes), `layers` of
-each stage, `stages` (the rank of each), `schedule` (its name in our library, or ""), `parameters`,
-`csv` (our order in torch's notation, or ""), `P`, `M`, `data` (copies of the pipeline),
-`microbatch` (sequences), `precision`, `text` (a file), `seed`, `steps`, `warm_up` and
-`learning_rate`. First values and data are those of stringline, so losses are the same but for
-rounding. A process for each rank, with one thread, on gloo; where there are as many GPUs and
-`device` says cuda, a GPU for each, on NCCL.
+CASE.json has the settings of a run file of `stringline run`: `model` (its sizes), `layers` of each
+stage, `stages` (the rank of each), `schedule` (its name in our library, or ""), `parameters`, `csv`
+(our order in torch's notation, or ""), `P`, `M`, `data` (copies of the pipeline), `microbatch`
+(sequences), `precision`, `text` (a file), `seed`, `steps`, `warm_up` and `learning_rate`. First
+values and data are those of stringline, so losses are the same but for rounding. A process for each
+rank, with one thread, on gloo; if `device` is cuda and the GPUs suffice, a GPU for each, on NCCL.
 
-Where torch has the schedule it runs its own; otherwise its runtime performs our order. Copies of a
-stage are DistributedDataParallel's in 1F1B; elsewhere their gradients are summed after the step:
-DDP stops at an assertion of its own in GPipe, and knows no backward in two parts.
+Torch runs its own schedule, if any; otherwise its runtime performs our order. Copies of a stage are
+DistributedDataParallel's in 1F1B; elsewhere their gradients are summed after the step: DDP stops at
+an internal assertion in GPipe, and knows no backward in two parts.
 
 Prints one JSON object: `steps_us` and `processor_us` of every step (the slowest rank's; of all
-ranks together, user and system; `user_us` without the system's), `losses`, `resident_bytes` of the largest rank, `params`,
+ranks together, user and system; `user_us` without the system's), `losses`, `resident_bytes` of the
+largest rank, `params`,
 `tokens_per_step`, and `runs`, what performed the schedule; or `error`, with exit status 1.
 """
 
@@ -44,7 +44,7 @@ BITS = 2**64
 
 
 def mixed(z):
-    """SplitMix64's step, as executor/data.h has it."""
+    """SplitMix64's step, as in executor/training/data.h."""
     z = (z + 0x9E3779B97F4A7C15) % BITS
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % BITS
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % BITS
@@ -52,7 +52,7 @@ def mixed(z):
 
 
 def window(seed, step, microbatch, row, places):
-    """Where row `row` of a microbatch begins in the text."""
+    """The beginning of row `row` of a microbatch in the text."""
     return mixed(mixed(mixed(mixed(seed) ^ step) ^ microbatch) ^ row) % places
 
 
@@ -66,13 +66,13 @@ def peak_bytes():
 
 
 def class_of(case):
-    """The name of torch's own schedule; None where it has none with these parameters."""
+    """The name of torch's own schedule; None without one for these parameters."""
     own = set(case["parameters"]) <= {"P", "M", "V"}
     return CLASSES.get(case["schedule"]) if own else None
 
 
 class Rank:
-    """Process `index` of P * data, and what it trains."""
+    """Process `index` of P * data, and its training."""
 
     def __init__(self, case, index, meeting):
         import torch
@@ -88,7 +88,7 @@ class Rank:
         dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo",
                                 init_method="file://" + meeting, rank=index,
                                 world_size=ranks * copies)
-        # Rank r of copy d is process d * P + r, here as there. All make all groups.
+        # Rank r of copy d is process d * P + r, as in stringline. All processes make all groups.
         pipes = [dist.new_group(range(d * ranks, (d + 1) * ranks)) for d in range(copies)]
         alike = [dist.new_group(range(r, ranks * copies, ranks)) for r in range(ranks)]
         self.copy, self.rank = divmod(index, ranks)
@@ -110,7 +110,7 @@ class Rank:
             self.text = torch.frombuffer(bytearray(file.read()), dtype=torch.uint8)
 
     def make_schedule(self, modules):
-        """The schedule, its name, and whether gradients of copies are summed after it."""
+        """The schedule, its name, and True if gradients of copies are summed after the step."""
         from torch import nn
         from torch.distributed.pipelining import PipelineStage, schedules
 
@@ -195,7 +195,7 @@ class Rank:
 
 
 def told(error):
-    """What went wrong first, on one line."""
+    """The first error, on a single line."""
     while error.__cause__ is not None:
         error = error.__cause__
     lines = [line.strip() for line in str(error).split("\n") if line.strip()]
@@ -203,7 +203,7 @@ def told(error):
 
 
 def first_failure(answers):
-    """Of what ranks said: others then only miss the one that has failed."""
+    """The cause among the ranks' errors: other ranks only miss the failed rank."""
     errors = [answer["error"] for answer in answers if "error" in answer]
     return {"error": next((e for e in errors if "Connection" not in e), errors[0])}
 
@@ -226,7 +226,7 @@ def run(case):
 
     if case.get("device") == "cuda" and torch.cuda.device_count() < case["P"] * case["data"]:
         return {"error": f"torch's ranks need a GPU each, and here are {torch.cuda.device_count()}"}
-    # Torch is there at once in a forked process; one that has touched CUDA cannot be forked.
+    # A forked process has torch at once; but a process that has used CUDA cannot be forked.
     context = multiprocessing.get_context("spawn" if case.get("device") == "cuda" else "fork")
     answers = []
     with tempfile.TemporaryDirectory() as folder:

@@ -1,19 +1,18 @@
-// stringline bench: what training steps take on this machine, and whether that has changed.
+// stringline bench: times of training steps on this machine, and changes against an earlier bench.
 #include <filesystem>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "schedlang/base/source.h"
 #include "schedlang/base/status.h"
-#include "tools/command.h"
-#include "tools/json.h"
-#include "tools/progress.h"
-#include "tools/stop_signals.h"
-#include "tools/suite/compare_results.h"
-#include "tools/suite/page.h"
-#include "tools/suite/suite_rounds.h"
+#include "schedlang/costs/cost_keys.h"
+#include "tools/bench/compare_results.h"
+#include "tools/bench/page.h"
+#include "tools/bench/suite_rounds.h"
+#include "tools/commands/command.h"
+#include "tools/io/json.h"
+#include "tools/io/progress.h"
+#include "tools/io/stop_signals.h"
 
 namespace stringline {
 namespace {
@@ -29,10 +28,9 @@ std::string ResultsFile(const Flags& flags) {
 
 // "5%" or "0.05".
 absl::StatusOr<double> ShareOf(absl::string_view text) {
-  const bool percent = absl::ConsumeSuffix(&text, "%");
-  double value = 0;
-  if (absl::SimpleAtod(text, &value) && value >= 0) return percent ? value / 100 : value;
-  return absl::InvalidArgumentError("--fail-slower: expected a share, as 5%");
+  constexpr CostKey kSlower = {"--fail-slower", CostUnit::kShare, false, ""};
+  SL_ASSIGN_OR_RETURN(const int64_t millionths, ParseCost(kSlower, text));
+  return 1e-6 * static_cast<double>(millionths);
 }
 
 absl::Status WritePage(const Flags& flags, const SuiteResults& results, const Output& output) {

@@ -1,9 +1,9 @@
-// stringline calibrate: what the actions of a recorded run cost, as a cost file.
-#include "schedlang/sim/calibrate.h"
+// stringline calibrate: the action costs of a recorded run, as a cost file.
+#include "schedlang/costs/calibrate.h"
 
 #include "absl/strings/str_cat.h"
-#include "tools/command.h"
-#include "tools/session.h"
+#include "schedlang/ask/session.h"
+#include "tools/commands/command.h"
 #include "tools/view/words.h"
 
 namespace stringline {

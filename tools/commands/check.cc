@@ -1,15 +1,20 @@
-// stringline check: proves a plan, or says what is wrong with it and where.
-#include "tools/command.h"
-#include "tools/proof.h"
-#include "tools/requests.h"
+// stringline check: proves a plan, or lists its errors with their places.
+#include "tools/answers/proof.h"
+#include "tools/commands/command.h"
+#include "tools/io/requests.h"
+#include "tools/training/model_sizes.h"
 
 namespace stringline {
 
 int RunCheck(const Flags& flags, const Output& output) {
   if (!flags.ranges.empty()) return RunCheckFor(flags, output);
-  const absl::StatusOr<Session> checked = OpenCheckedPlanOf(flags, output);
+  FindModelSizes model;
+  if (!flags.model.empty()) {
+    model = [&flags](const Plan& plan) { return SizesOfModel(flags.model, plan); };
+  }
+  const absl::StatusOr<Session> checked = OpenCheckedPlanOf(flags, model, output);
   if (!checked.ok()) return Fail(output, checked.status().message());
-  // Findings are what was asked for here, so they are the answer.
+  // Findings answer the question, so they go to standard output.
   if (!checked->plan) {
     return ShowFindings(output, output.out, checked->diagnostics, checked->source);
   }

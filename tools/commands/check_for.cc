@@ -3,19 +3,19 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "executor/clock.h"
+#include "schedlang/ask/found_file.h"
+#include "schedlang/ask/open_source.h"
+#include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
-#include "tools/command.h"
-#include "tools/found_file.h"
-#include "tools/open_source.h"
-#include "tools/progress.h"
-#include "tools/requests.h"
-#include "tools/sweep_report.h"
+#include "tools/answers/sweep_report.h"
+#include "tools/commands/command.h"
+#include "tools/io/progress.h"
+#include "tools/io/requests.h"
 
 namespace stringline {
 namespace {
 
-// Null, and an error, if the file has no such schedule, or the schedule lacks one of the names.
+// Null, and an error, if the file lacks the schedule, or the schedule lacks one of the names.
 absl::StatusOr<const ast::Schedule*> FindSchedule(const ast::File& file, const std::string& name,
                                                   const std::vector<SweepRange>& ranges) {
   const ast::Schedule* found = name.empty() ? &file.schedules.back() : nullptr;
@@ -83,7 +83,8 @@ absl::StatusOr<int> RunSweep(const Flags& flags, const Output& output) {
         [&progress] { progress.Add(); }, &found);
   }
   if (!result.ok()) return result.status();
-  SweepReport report{source, schedule->name.text, fixed, ranges, points, *result, {}};
+  const std::string shown = ShownName(source, flags.schedule, schedule->name.text);
+  SweepReport report{source, shown, fixed, ranges, points, *result, {}};
   report.elapsed_s = static_cast<double>(NowNs() - start_ns) / 1e9;
   for (const Rule& rule : Rules()) {
     if (Applies(rule, options)) report.proven.push_back(rule.name);

@@ -6,11 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/status.h"
-#include "tools/command.h"
-#include "tools/comparison.h"
-#include "tools/exports.h"
-#include "tools/progress.h"
-#include "tools/requests.h"
+#include "tools/answers/comparison.h"
+#include "tools/answers/exports.h"
+#include "tools/commands/command.h"
+#include "tools/io/progress.h"
+#include "tools/io/requests.h"
 #include "tools/view/lane_rows.h"
 #include "tools/view/terminal.h"
 
@@ -26,18 +26,10 @@ void PrintPictures(const Timeline& first, const Timeline& second, const Flags& f
   picture.lanes = flags.lanes;
   picture.part = part;
   picture.colors = ChooseColors(flags.color, is_terminal);
-  for (const Timeline* timeline : {&first, &second}) {
-    for (const Event& event : timeline->events) {
-      picture.end_ns = std::max(picture.end_ns, event.end_ns);
-    }
-  }
-  picture.legend = false;
-  output.out << Draw(first, picture);
-  picture.legend = true;
-  output.out << Draw(second, picture);
+  output.out << DrawTogether({&first, &second}, picture);
 }
 
-// A side of the comparison. Parameters and costs are for those that are simulated.
+// A side of the comparison. Parameters and costs are for simulated sides.
 absl::StatusOr<Session> OpenSide(const std::string& file, const Flags& flags,
                                  const Output& output) {
   const FileKind kind = KindOfFile(file);

@@ -1,8 +1,8 @@
-// stringline explain: why an action starts when it does.
+// stringline explain: the reason for an action's start.
 #include "absl/strings/str_cat.h"
-#include "tools/command.h"
-#include "tools/explanation.h"
-#include "tools/requests.h"
+#include "tools/answers/explanation.h"
+#include "tools/commands/command.h"
+#include "tools/io/requests.h"
 
 namespace stringline {
 

@@ -1,7 +1,7 @@
 // stringline export: a schedule in another notation.
-#include "tools/command.h"
-#include "tools/requests.h"
-#include "tools/torch_text.h"
+#include "tools/answers/torch_text.h"
+#include "tools/commands/command.h"
+#include "tools/io/requests.h"
 
 namespace stringline {
 

@@ -7,17 +7,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "schedlang/base/status.h"
+#include "schedlang/base/write_file.h"
 #include "schedlang/text/format.h"
-#include "tools/command.h"
-#include "tools/json.h"
-#include "tools/write_file.h"
+#include "tools/commands/command.h"
+#include "tools/io/json.h"
 
 namespace stringline {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A file, and how it should look; without `text` it has findings.
+// A file and its formatted text; no text if the file has findings.
 struct FormattedFile {
   Source source;
   std::optional<std::string> text;
@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<FormattedFile>> FormatAll(const std::vector<std::stri
   return files;
 }
 
-// How many lines differ, and the first of them before and after.
+// The number of differing lines, and the first of them before and after.
 void PrintDifference(const FormattedFile& file, std::ostream& out) {
   const std::vector<absl::string_view> before = absl::StrSplit(file.source.text(), '\n');
   const std::vector<absl::string_view> after = absl::StrSplit(*file.text, '\n');

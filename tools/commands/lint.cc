@@ -1,20 +1,20 @@
-// stringline lint: what is wrong or slow with a schedule of torch's, before any GPU runs it. The
-// file becomes what torch will run. That is checked, and then timed in three layouts beside the
-// same computations in our own order of messages.
+// stringline lint: errors and slowness of a torch schedule, before any GPU runs it. The file
+// becomes the list of actions that torch will run. This list is checked, and then timed in three
+// layouts beside the same computations in our own order of messages.
 #include <algorithm>
 #include <array>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "schedlang/effects.h"
-#include "schedlang/formats/comm_stream.h"
-#include "schedlang/formats/timed_lower.h"
-#include "schedlang/formats/torch_lower.h"
-#include "schedlang/formats/torch_rules.h"
 #include "schedlang/lower/collectives.h"
-#include "tools/command.h"
-#include "tools/json.h"
-#include "tools/requests.h"
+#include "schedlang/plan/effects.h"
+#include "schedlang/torch/comm_stream.h"
+#include "schedlang/torch/timed_lower.h"
+#include "schedlang/torch/torch_lower.h"
+#include "schedlang/torch/torch_rules.h"
+#include "tools/commands/command.h"
+#include "tools/io/json.h"
+#include "tools/io/requests.h"
 #include "tools/view/words.h"
 
 namespace stringline {
@@ -32,14 +32,14 @@ constexpr QueueLayout kQueueLayouts[] = {
     {CommLayout::kEdge, "edge", "of one direction"},
 };
 
-// How long the file's order takes, and ours with the same computations.
+// The times of the file's order, and of ours with the same computations.
 struct Compared {
   StreamRun file;
   StreamRun own;
 };
 
 struct LintReport {
-  TorchFile file;  // lowered, as torch runs it
+  TorchFile file;  // lowered, as torch runs the file
   bool compute_form = false;
   int peak_rank = 0;
   int peak = 0;
@@ -60,7 +60,7 @@ Plan WithoutMessages(const Plan& plan) {
   return computed;
 }
 
-// Finds what is wrong, and makes the file what torch will run.
+// Finds errors, and lowers the file as torch will run it.
 bool Examine(TorchFile* file, Diagnostics* diagnostics) {
   const bool compute_form = !file->plan.lowered;
   if (!CheckedPlan(file->plan, {}, diagnostics)) return false;
@@ -101,7 +101,7 @@ void CompareTimes(const CostModel& costs, LintReport* report) {
   }
 }
 
-// The layout that shares least of those where the file's order hangs.
+// Among the layouts in which the file's order hangs, the layout that shares least.
 bool FindHang(const LintReport& report, Diagnostics* diagnostics) {
   for (size_t i = report.times.size(); i-- > 0;) {
     const StreamRun& run = report.times[i].file;
@@ -143,7 +143,7 @@ void PrintReport(const LintReport& report, const Source& source, std::ostream& o
   }
 }
 
-// The send that waits longest behind an early receive, for the layout where that costs most.
+// The send that waits longest behind an early receive, in the layout with the largest loss.
 void PrintHeldSend(const LintReport& report, const Source& source, std::ostream& out) {
   size_t most = 0;
   for (size_t i = 1; i < report.times.size(); ++i) {

@@ -1,7 +1,7 @@
 // stringline lsp: the language server, over standard input and output.
 #include <iostream>
 
-#include "tools/command.h"
+#include "tools/commands/command.h"
 #include "tools/lsp/server.h"
 
 namespace stringline {

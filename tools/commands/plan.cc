@@ -1,9 +1,9 @@
-// stringline plan: what each rank does, in order.
-#include "schedlang/plan.h"
+// stringline plan: each rank's actions, in order.
+#include "schedlang/plan/plan.h"
 
-#include "tools/command.h"
-#include "tools/json.h"
-#include "tools/requests.h"
+#include "tools/commands/command.h"
+#include "tools/io/json.h"
+#include "tools/io/requests.h"
 
 namespace stringline {
 int RunPlan(const Flags& flags, const Output& output) {

@@ -1,5 +1,5 @@
 // stringline rehearse: performs a schedule in real time with programs that only take time, and
-// compares that with the simulation. A control beside it says whether the machine was quiet.
+// compares the times with the simulation. A control beside the run tells if the machine was quiet.
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,13 +7,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "executor/rehearsal.h"
+#include "executor/rehearsal/rehearsal.h"
 #include "schedlang/base/status.h"
-#include "schedlang/sim/cost_keys.h"
+#include "schedlang/costs/cost_keys.h"
 #include "schedlang/sim/simulate.h"
-#include "tools/command.h"
-#include "tools/json.h"
-#include "tools/requests.h"
+#include "tools/answers/order_note.h"
+#include "tools/commands/command.h"
+#include "tools/io/json.h"
+#include "tools/io/requests.h"
 #include "tools/view/compare.h"
 #include "tools/view/words.h"
 
@@ -36,7 +37,7 @@ absl::StatusOr<CostModel> LoadLinkedCosts(const Flags& flags, const Plan& plan) 
     link = *read;
   }
   if (!flags.message.empty()) {
-    const absl::StatusOr<int64_t> read = ParseInUnit(CostUnit::kBytes, flags.message);
+    const absl::StatusOr<int64_t> read = ParseWithUnit(CostUnit::kBytes, flags.message);
     if (!read.ok()) return InOption("--message", read.status());
     bytes = *read;
   }
@@ -46,7 +47,7 @@ absl::StatusOr<CostModel> LoadLinkedCosts(const Flags& flags, const Plan& plan) 
   return WithLink(plan, std::move(costs), link, bytes);
 }
 
-// It happens in real time: nobody wants to wait for hours because of a missing `us`.
+// A rehearsal takes real time: a missing `us` must not cost hours.
 absl::Status CheckLength(const Plan& plan, const CostModel& costs,
                          const RehearsalSettings& settings) {
   SL_ASSIGN_OR_RETURN(const Timeline simulated,
@@ -148,9 +149,13 @@ int RunRehearsal(const Flags& flags, const Output& output) {
     if (!written.ok()) return Fail(output, written.message());
   }
   if (output.json) {
-    WriteJson(output.out, RehearsalAsJson(*rehearsal));
+    Json json = RehearsalAsJson(*rehearsal);
+    AddOrderedFor(plan, *costs, &json);
+    WriteJson(output.out, json);
   } else {
     PrintRehearsal(*rehearsal, output);
+    const std::string note = OrderNote(plan, *costs);
+    if (!note.empty()) output.out << note << "\n";
   }
   return kOk;
 }

@@ -1,11 +1,11 @@
-// stringline report: where a step's time goes, how far it is from the best possible, and what would
-// help.
+// stringline report: the uses of a step's time, its distance from a lower bound, and changes that
+// would help.
 #include <optional>
 
-#include "tools/command.h"
-#include "tools/progress.h"
-#include "tools/requests.h"
-#include "tools/step_report.h"
+#include "tools/answers/step_report.h"
+#include "tools/commands/command.h"
+#include "tools/io/progress.h"
+#include "tools/io/requests.h"
 
 namespace stringline {
 

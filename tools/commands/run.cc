@@ -1,9 +1,10 @@
-// stringline run: trains a model with a schedule, and compares what happened with the simulation.
-// Files and folders are tried before anything is trained. The training is TrainIntoFolders; what it
-// gives is told here, as text or as JSON.
+// stringline run: trains a model with a schedule, and compares the run with the simulation. Files
+// and folders are tried before the training starts. TrainIntoFolders trains; here its result is
+// printed, as text or as JSON.
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -13,26 +14,27 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "executor/available_memory.h"
 #include "executor/checkpoint/model_folder.h"
-#include "executor/data.h"
-#include "executor/link.h"
+#include "executor/engine/available_memory.h"
+#include "executor/engine/link.h"
+#include "executor/engine/repeated_step.h"
 #include "executor/processes/identity.h"
-#include "executor/repeated_step.h"
-#include "executor/run_config.h"
-#include "executor/train.h"
-#include "executor/trainer.h"
+#include "executor/run/run_config.h"
+#include "executor/run/train.h"
+#include "executor/training/data.h"
+#include "executor/training/trainer.h"
+#include "schedlang/ask/session.h"
+#include "schedlang/base/made_folders.h"
 #include "schedlang/base/status.h"
-#include "tools/choose_backend.h"
-#include "tools/command.h"
-#include "tools/json.h"
-#include "tools/local_processes.h"
-#include "tools/recorded_run.h"
-#include "tools/requests.h"
-#include "tools/restarts.h"
-#include "tools/session.h"
-#include "tools/stop_signals.h"
-#include "tools/strict_plan.h"
+#include "tools/commands/command.h"
+#include "tools/io/json.h"
+#include "tools/io/requests.h"
+#include "tools/io/stop_signals.h"
+#include "tools/training/choose_backend.h"
+#include "tools/training/local_processes.h"
+#include "tools/training/recorded_run.h"
+#include "tools/training/restarts.h"
+#include "tools/training/strict_plan.h"
 #include "tools/view/compare.h"
 #include "tools/view/words.h"
 
@@ -52,6 +54,8 @@ absl::StatusOr<RunConfig> LoadConfig(const Flags& flags) {
     config.model_folder.clear();
     config.model_export.clear();
   }
+  const std::string& origin = flags.load.empty() ? config.model_folder : flags.load;
+  if (!origin.empty()) SL_RETURN_IF_ERROR(KeepGiven(origin, &config.shape));
   if (flags.steps > 0) config.steps = flags.steps;
   config.resume = flags.resume;
   if (config.resume == kResumeAuto && config.checkpoint.every == 0) {
@@ -85,7 +89,7 @@ std::string PrintLeft(double seconds) {
   return absl::StrFormat("%d min %02d s", whole / 60, whole % 60);
 }
 
-// What a run trains on, held for as long as it lasts.
+// The data of a run, held for the whole run.
 class LoadedData {
  public:
   static absl::StatusOr<LoadedData> Load(const RunConfig& config) {
@@ -110,7 +114,7 @@ class LoadedData {
   std::optional<double> entropy_;
 };
 
-// What to know of a file of parameters that no config is saved beside, in a line.
+// A line about a file of parameters that no config is saved beside.
 std::string WithoutConfig(const RunConfig& config) {
   if (!config.model_export.empty()) return "without a config.json, under the program's own names\n";
   const std::string why = WhySavedWithoutConfig(config.shape);
@@ -156,14 +160,17 @@ void PrintProgress(const TrainProgress& progress, std::ostream& out) {
       << std::flush;
 }
 
-// How much of the all-to-alls computation hid, where there are some, and what experts did not take.
+// The share of the all-to-alls hidden under computation, if any ran, and the tokens that experts
+// dropped.
 void PrintExperts(const TrainResult& result, std::ostream& out) {
   const NetworkTime& network = result.network.all;
   if (network.network_ns > 0) {
     out << absl::StreamFormat(
-        "all-to-alls of the last step: %s on all ranks, %.1f %% of it under computation\n",
-        PrintTime(network.network_ns),
-        100 * static_cast<double>(network.hidden_ns()) / static_cast<double>(network.network_ns));
+        "all-to-alls of the last step: %s on all ranks, %s of it waiting for partners, %.1f %% of "
+        "the transfer under computation\n",
+        PrintTime(network.network_ns), PrintTime(network.waiting_ns),
+        100 * static_cast<double>(network.hidden_ns) /
+            static_cast<double>(std::max<int64_t>(1, network.transfer_ns())));
   }
   if (result.dropped > 0) {
     out << absl::StreamFormat(
@@ -255,7 +262,8 @@ Json RankBytesAsJson(const std::vector<RankBytes>& ranks) {
   return list;
 }
 
-// Of devices that steps are given to, each null where no step was; of others null.
+// Host times by kind of step, each null if no such step was given to the devices; null for other
+// devices.
 Json HostAsJson(const TrainResult& result) {
   const HostTime& host = result.host;
   if (host.captured_steps + host.issued_steps == 0) return nullptr;
@@ -263,7 +271,7 @@ Json HostAsJson(const TrainResult& result) {
           {"issued", host.issued_steps > 0 ? Json(Microseconds(host.issued())) : Json()}};
 }
 
-// One of the times of every step, in microseconds.
+// A time of every step, in microseconds.
 Json StepTimesAsJson(const TrainResult& result, int64_t StepTime::*time) {
   Json list = Json::array();
   for (const StepTime& step : result.step_times) list.push_back(Microseconds(step.*time));
@@ -275,7 +283,7 @@ Json ResumedAsJson(const ResumedRun& resumed) {
   return {{"folder", resumed.folder}, {"step", resumed.step}, {"skipped", ListOf(resumed.skipped)}};
 }
 
-// What a run says whether or not it was stopped.
+// The figures of a run, finished or stopped.
 Json StepsAsJson(const Plan& plan, const RecordedRun& run, std::optional<double> entropy) {
   const TrainResult& result = run.result;
   return {{"schedule", plan.schedule},
@@ -333,23 +341,25 @@ Json ResultAsJson(const Plan& plan, const RecordedRun& run, std::optional<double
              {"last", Microseconds(measured.makespan_ns)}}},
            {"predicted_us", Microseconds(simulated.makespan_ns)},
            {"network_us", Microseconds(run.result.network.all.network_ns)},
+           {"waiting_us", Microseconds(run.result.network.all.waiting_ns)},
+           {"hidden_us", Microseconds(run.result.network.all.hidden_ns)},
            {"exposed_us", Microseconds(run.result.network.all.exposed_ns)},
            {"stopped", nullptr},
            {"files", ListOf({files.measured, files.simulated, files.costs, files.losses})}});
   return json;
 }
 
-// What processes that a signal ends return to a shell.
+// The status that a shell sees for a process ended by the signal.
 int StatusOfSignal(int signal) { return 128 + signal; }
 
-// What the GPU's libraries chose; the CPU's kernels have nothing to choose.
+// The choices of the GPU's libraries; the CPU's kernels have nothing to choose.
 void PrintChosen(const Trainer& trainer, std::ostream& out) {
   const std::string chosen = trainer.DescribeKernels();
   out << (chosen.empty() ? "--verbose: nothing was chosen for the CPU\n" : chosen) << "\n"
       << std::flush;
 }
 
-// Which of several processes this is.
+// The identity of this process among several.
 absl::StatusOr<Identity> IdentityOf(const Flags& flags) {
   IdentityFlags said;
   if (flags.rank >= 0) said.rank = flags.rank;
@@ -366,8 +376,9 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& 
   const absl::StatusOr<LoadedData> loaded = LoadedData::Load(config);
   absl::Status ready = loaded.status();
   const bool first = identity.process == 0;
+  MadeFolders made;  // removes empty folders at the end
   for (const std::string& folder : {folders.out, folders.save}) {
-    if (first && !folder.empty() && ready.ok()) ready = TryFolder(folder);
+    if (first && !folder.empty() && ready.ok()) ready = TryFolder(folder, &made);
   }
   if (!ready.ok()) {
     const int status = Fail(output, ready.message());
@@ -404,7 +415,7 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& 
   return stopped ? StatusOfSignal(run->signal == 0 ? SIGTERM : run->signal) : kOk;
 }
 
-// What the strict executor saw, in its words; then what the checker says of it.
+// The strict executor's observation, in its words; then the checker's finding.
 int TellHang(const StrictPlan& strict, const Output& output) {
   const Session& session = strict.session;
   const std::string said = absl::StrCat(session.plan->schedule, " hangs in layout ",
@@ -419,7 +430,7 @@ int TellHang(const StrictPlan& strict, const Output& output) {
   return kFindings;
 }
 
-// The checked plan; with --strict one that was performed once by the strict executor.
+// The checked plan; with --strict, also performed once by the strict executor.
 absl::StatusOr<StrictPlan> OpenRunPlan(const RunConfig& config, bool again) {
   const PlanRequest request = {.file = config.schedule_file,
                                .schedule = config.schedule_name,

@@ -1,257 +1,76 @@
-// stringline search: a schedule that nobody wrote, and how far it may be from the best.
-#include "tools/commands/search.h"
-
+// stringline search: looks for an order that nobody wrote, and bounds what any order could reach.
+//
+// The end of its time and the first signal stop every stage of the search; the best order so far is
+// checked, simulated and written.
 #include <algorithm>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
+#include "schedlang/ask/search_session.h"
+#include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
-#include "schedlang/check/live_memory.h"
-#include "schedlang/check/rules.h"
-#include "schedlang/sim/cost_keys.h"
-#include "schedlang/sim/memory_curve.h"
-#include "schedlang/write/write_schedule.h"
-#include "tools/command.h"
-#include "tools/json.h"
-#include "tools/progress.h"
-#include "tools/requests.h"
-#include "tools/search/free_split.h"
-#include "tools/search/places.h"
-#include "tools/search/search_session.h"
-#include "tools/stop_signals.h"
+#include "schedlang/base/stop.h"
+#include "tools/answers/found_schedule.h"
+#include "tools/commands/command.h"
+#include "tools/io/json.h"
+#include "tools/io/progress.h"
+#include "tools/io/requests.h"
+#include "tools/io/stop_signals.h"
 #include "tools/view/words.h"
 
 namespace stringline {
 namespace {
 
-constexpr int64_t kNsOfSecond = 1'000'000'000;
+// The time for writing a schedule's text after the time of the search is over.
+constexpr int64_t kWritingNs = 500'000'000;
 
-absl::StatusOr<int64_t> ParameterOf(const std::vector<Parameter>& parameters, const char* name) {
-  for (const Parameter& parameter : parameters) {
-    if (parameter.name != name) continue;
-    if (parameter.value >= 1 && parameter.value <= 1'000'000) return parameter.value;
-    return absl::InvalidArgumentError(absl::StrCat(name, "=", parameter.value, " cannot be"));
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("search needs ", name, ", as in: stringline search P=8 M=32"));
+std::string PrintHowFar(const SearchProgress& how_far, bool is_timed) {
+  const double gap = how_far.bound <= 0
+                         ? 0
+                         : 100.0 * static_cast<double>(how_far.best - how_far.bound) /
+                               static_cast<double>(how_far.bound);
+  std::string line = absl::StrFormat("best %s, bound %s, gap %.2f %%", PrintTime(how_far.best),
+                                     PrintTime(how_far.bound), gap);
+  if (is_timed) absl::StrAppendFormat(&line, ", %.0f s left", how_far.seconds_left);
+  return line;
 }
 
-// The stages, and what to begin with.
-absl::Status FindStages(const Flags& flags, SearchRequest* request) {
-  SL_ASSIGN_OR_RETURN(const std::vector<Parameter> parameters, ParseParameters(flags.parameters));
-  if (!flags.from.empty()) {
-    SL_ASSIGN_OR_RETURN(const Session session, OpenPlan({flags.from, flags.schedule, parameters}));
-    if (!session.plan) {
-      return absl::InvalidArgumentError(Render(session.diagnostics, session.source));
-    }
-    Plan plan = *session.plan;
-    const absl::StatusOr<search::Words> words = search::WordsOf(plan);
-    if (words.ok()) request->begin = *words;
-    request->stages = {std::move(plan)};
-    return absl::OkStatus();
-  }
-  SL_ASSIGN_OR_RETURN(const int64_t p, ParameterOf(parameters, "P"));
-  SL_ASSIGN_OR_RETURN(const int64_t m, ParameterOf(parameters, "M"));
-  for (const Parameter& parameter : parameters) {
-    if (parameter.name == "P" || parameter.name == "M") continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", parameter.name, "' is a parameter of a schedule: name it with --from"));
-  }
-  SL_ASSIGN_OR_RETURN(request->stages, StagesOf(flags.place.empty() ? "line" : flags.place, p, m));
-  return absl::OkStatus();
+absl::Status WriteFound(const Flags& flags, const FoundSchedule& found, int64_t end_ns,
+                        const StopSignals& signals, const Output& output) {
+  if (flags.emit.empty()) return absl::OkStatus();
+  // An earlier signal has ended the search; the text still gets its moment.
+  const bool is_stopped = signals.came() != 0;
+  const int64_t soon_ns = NowNs() + kWritingNs;
+  const Stop stop([&, is_stopped] { return !is_stopped && signals.came() != 0; },
+                  is_stopped ? soon_ns : std::max(soon_ns, end_ns));
+  SL_ASSIGN_OR_RETURN(const std::string text, EmittedText(flags, found, &stop));
+  return WriteAsked(output, flags.emit, text);
 }
 
 }  // namespace
-
-absl::StatusOr<SearchRequest> SearchRequestOf(const Flags& flags, const CostRequest& of_costs) {
-  SearchRequest request{.costs = of_costs};
-  SL_RETURN_IF_ERROR(FindStages(flags, &request));
-  SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(request.costs));
-  if (request.stages.size() > 1 && !costs.spec.IsOfModel()) {
-    return absl::InvalidArgumentError(
-        "--place any compares models cut into more and fewer stages: give costs of the whole model "
-        "(--work model), or a model's shape (--costs FILE.yaml)");
-  }
-  search::Limits& limits = request.limits;
-  limits.objective = *search::ObjectiveOf(flags.minimize);
-  limits.activations = flags.activations;
-  if (!flags.memory.empty()) {
-    SL_ASSIGN_OR_RETURN(request.memory, ParseMemoryLimit(flags.memory));
-    if (limits.activations >= 0) {
-      return absl::InvalidArgumentError("--memory and --activations: give one of them");
-    }
-  }
-  limits.whole = flags.kinds != "F,I,W";
-  limits.split = flags.kinds != "F,B";
-  limits.pairs = flags.pairs;
-  request.recompute = flags.recompute == "none"  ? Recompute::kNone
-                      : flags.recompute == "all" ? Recompute::kAll
-                      : flags.recompute == "any" ? Recompute::kAny
-                                                 : Recompute::kAsCosts;
-  if (!flags.split.empty()) {
-    request.any_split = true;
-    request.layers = flags.layers;
-    SL_RETURN_IF_ERROR(LayersOfModel(costs, request.layers).status());
-  } else if (flags.layers >= 0) {
-    return absl::InvalidArgumentError("--layers says how many layers --split any shares out");
-  }
-  request.budget = {static_cast<int64_t>(flags.seconds * kNsOfSecond), flags.iterations,
-                    static_cast<uint64_t>(flags.seed)};
-  return request;
-}
-
-namespace {
-
-std::string PrintGap(const FoundSchedule& found) {
-  if (found.IsProven()) return "the best possible: no order is shorter";
-  return absl::StrFormat("at most %.2f %% above the best possible", 100 * found.gap());
-}
-
-// Why nothing is below the bound.
-std::string PrintBound(const FoundSchedule& found) {
-  if (found.any_split) {
-    return absl::StrCat(PrintTime(found.least),
-                        ", whichever layers the stages hold: the busiest rank's work, or what all "
-                        "ranks work and wait for their first microbatch");
-  }
-  const std::string reason = search::Print(found.bound, PrintTime);
-  if (found.least < found.bound.sum()) {
-    return absl::StrCat(PrintTime(found.least), ", in another place; here ",
-                        PrintTime(found.bound.sum()), ": ", reason);
-  }
-  if (found.least == found.bound.sum()) return absl::StrCat(PrintTime(found.least), ": ", reason);
-  return absl::StrCat(PrintTime(found.least), ", by trying what could be shorter; without that ",
-                      PrintTime(found.bound.sum()), ": ", reason);
-}
-
-// "1 of 2 stages recompute; its costs are those with recompute=[1,0], a run file says
-// recompute: [all, none]".
-std::string PrintRecomputing(const FoundSchedule& found) {
-  std::vector<int> stages(found.plan.stages.size(), 0);
-  std::vector<const char*> words(stages.size(), "none");
-  for (const int s : found.recomputing) {
-    stages[static_cast<size_t>(s)] = 1;
-    words[static_cast<size_t>(s)] = "all";
-  }
-  return absl::StrCat(found.recomputing.size(), " of ", stages.size(),
-                      " stages recompute; its costs are those with recompute=[",
-                      absl::StrJoin(stages, ","), "], a run file says recompute: [",
-                      absl::StrJoin(words, ", "), "]");
-}
-
-// What its header says: for which costs it was made, what it reaches, the bound.
-std::vector<std::string> HeaderOf(const Flags& flags, const FoundSchedule& found) {
-  std::string asked = "stringline search";
-  for (size_t i = 0; i < flags.arguments.size(); ++i) {
-    const std::string& argument = flags.arguments[i];
-    if (argument == "--emit") ++i;  // and where it goes
-    if (absl::StartsWith(argument, "--emit") || argument == "--json") continue;
-    const bool quoted = argument.find(' ') != std::string::npos;
-    absl::StrAppend(&asked, " ", quoted ? "'" : "", argument, quoted ? "'" : "");
-  }
-  std::vector<std::string> lines = {absl::StrCat("Found by: ", asked),
-                                    absl::StrCat(search::NameOf(found.objective), " ",
-                                                 PrintTime(found.value), ", ", PrintGap(found)),
-                                    absl::StrCat("bound ", PrintBound(found))};
-  if (!found.recomputing.empty()) lines.push_back(PrintRecomputing(found));
-  return lines;
-}
-
-}  // namespace
-
-absl::StatusOr<std::string> EmittedText(const Flags& flags, const FoundSchedule& found) {
-  Plan plan = found.plan;
-  plan.schedule = "found";
-  search::WriteOptions options{.name = "found", .header = HeaderOf(flags, found)};
-  // More microbatches must fit as well.
-  options.limits.activations = flags.activations;
-  options.limits.memory = found.memory;
-  if (found.memory.is_given()) options.limits.sizes = SizesOfCosts(found.plan, found.costs.memory);
-  SL_ASSIGN_OR_RETURN(const search::WrittenSchedule written, search::WriteSchedule(plan, options));
-  return written.text;
-}
-
-Json FoundAsJson(const FoundSchedule& found) {
-  const Bubbles bubbles = MeasureBubbles(found.timeline);
-  Json library = Json::array();
-  for (const LibraryValue& known : found.library) {
-    library.push_back({{"schedule", known.schedule}, {"value_us", 1e-3 * known.value}});
-  }
-  Json activations = Json::array();
-  for (int r = 0; r < found.lowered.ranks(); ++r) {
-    activations.push_back(PeakActivationsOf(found.lowered, RankId(r)).count);
-  }
-  return {{"ok", true},
-          {"minimize", search::NameOf(found.objective)},
-          {"value_us", 1e-3 * static_cast<double>(found.value)},
-          {"bound_us", 1e-3 * static_cast<double>(found.least)},
-          {"bound", PrintBound(found)},
-          {"gap", found.gap()},
-          {"proven", found.IsProven()},
-          {"iterations", found.iterations},
-          {"makespan_us", 1e-3 * static_cast<double>(bubbles.makespan_ns)},
-          {"span_us", 1e-3 * static_cast<double>(bubbles.span_ns)},
-          {"stages", found.plan.stages.size()},
-          {"activations", std::move(activations)},
-          {"layers", found.plan.split.layers},
-          {"recompute", found.recomputing},
-          {"library", std::move(library)}};
-}
-
-void PrintFound(const FoundSchedule& found, std::ostream& out) {
-  const Bubbles bubbles = MeasureBubbles(found.timeline);
-  out << search::NameOf(found.objective) << " " << PrintTime(found.value) << ", " << PrintGap(found)
-      << "\n"
-      << "bound    " << PrintBound(found) << "\n";
-  out << "simulated: makespan " << PrintTime(bubbles.makespan_ns) << ", span "
-      << PrintTime(bubbles.span_ns) << ", " << PrintBubble(bubbles) << "\n";
-  if (found.any_split) {
-    out << "stages hold " << absl::StrJoin(found.plan.split.layers, ", ") << " layers\n";
-  }
-  if (!found.recomputing.empty()) out << PrintRecomputing(found) << "\n";
-  const int most = MostActivationsOf(found.lowered);
-  out << "a rank holds at most " << most << (most == 1 ? " activation" : " activations") << "\n";
-  if (found.library.empty()) return;
-  const LibraryValue& known = found.library.front();
-  const double longer = static_cast<double>(known.value - found.value) /
-                        static_cast<double>(std::max<int64_t>(1, found.value));
-  out << "of the library's schedules within this memory " << known.schedule
-      << " is the best there: " << PrintTime(known.value)
-      << absl::StreamFormat(", %.2f %% longer\n", 100 * longer);
-}
 
 int RunSearch(const Flags& flags, const Output& output) {
+  const bool is_timed = flags.iterations == 0;
+  const int64_t end_ns =
+      is_timed ? NowNs() + static_cast<int64_t>(flags.seconds * 1e9) : Stop::kNever;
   const absl::StatusOr<CostRequest> costs = CostRequestOf(flags);
   if (!costs.ok()) return Fail(output, costs.status().message());
-  const absl::StatusOr<SearchRequest> request = SearchRequestOf(flags, *costs);
+  const Stop reading(end_ns);
+  absl::StatusOr<SearchRequest> request = SearchRequestOf(flags, *costs, &reading);
   if (!request.ok()) return Fail(output, request.status().message());
   StopSignals signals;
   signals.Begin();
+  const Stop stop([&signals] { return signals.came() != 0; }, end_ns);
+  request->stop = &stop;
   absl::StatusOr<FoundSchedule> found;
   {
     Progress progress(output, "searching");
     found = SearchSchedule(*request, [&](const SearchProgress& how_far) {
-      const double gap = how_far.bound <= 0
-                             ? 0
-                             : 100.0 * static_cast<double>(how_far.best - how_far.bound) /
-                                   static_cast<double>(how_far.bound);
-      std::string line = absl::StrFormat("best %s, bound %s, gap %.2f %%", PrintTime(how_far.best),
-                                         PrintTime(how_far.bound), gap);
-      if (flags.iterations == 0)
-        absl::StrAppendFormat(&line, ", %.0f s left", how_far.seconds_left);
-      progress.Say(std::move(line));
-      return signals.came() == 0;
+      progress.Say(PrintHowFar(how_far, is_timed));
     });
   }
   if (!found.ok()) return Fail(output, found.status().message());
-  if (!flags.emit.empty()) {
-    const absl::StatusOr<std::string> text = EmittedText(flags, *found);
-    if (!text.ok()) return Fail(output, text.status().message());
-    const absl::Status emitted = WriteAsked(output, flags.emit, *text);
-    if (!emitted.ok()) return Fail(output, emitted.message());
-  }
+  const absl::Status emitted = WriteFound(flags, *found, end_ns, signals, output);
+  if (!emitted.ok()) return Fail(output, emitted.message());
   if (output.json) {
     WriteJson(output.out, FoundAsJson(*found));
   } else {

@@ -3,10 +3,11 @@
 
 #include <iostream>
 
-#include "tools/command.h"
-#include "tools/exports.h"
-#include "tools/json.h"
-#include "tools/requests.h"
+#include "tools/answers/exports.h"
+#include "tools/answers/order_note.h"
+#include "tools/commands/command.h"
+#include "tools/io/json.h"
+#include "tools/io/requests.h"
 #include "tools/view/lane_rows.h"
 #include "tools/view/terminal.h"
 
@@ -31,22 +32,25 @@ Json EventsAsJson(const Timeline& timeline, RankId rank) {
   return list;
 }
 
-Json TimelineAsJson(const Timeline& timeline) {
+Json StepAsJson(const Session& step) {
+  const Timeline& timeline = *step.timeline;
   const Bubbles bubbles = MeasureBubbles(timeline);
   Json ranks = Json::array();
   for (int rank = 0; rank < timeline.ranks(); ++rank) {
     ranks.push_back(EventsAsJson(timeline, RankId(rank)));
   }
-  return {{"ok", true},
-          {"origin", timeline.origin},
-          {"schedule", timeline.schedule},
-          {"parameters", ParametersAsJson(timeline.parameters)},
-          {"makespan_us", Microseconds(bubbles.makespan_ns)},
-          {"bubble", bubbles.rate},
-          {"busiest_bubble", bubbles.busiest_rate},
-          {"idlest_bubble", bubbles.idlest_rate},
-          {"reconstructed", ReconstructionAsJson(timeline)},
-          {"ranks", std::move(ranks)}};
+  Json json = {{"ok", true},
+               {"origin", timeline.origin},
+               {"schedule", timeline.schedule},
+               {"parameters", ParametersAsJson(timeline.parameters)},
+               {"makespan_us", Microseconds(bubbles.makespan_ns)},
+               {"bubble", bubbles.rate},
+               {"busiest_bubble", bubbles.busiest_rate},
+               {"idlest_bubble", bubbles.idlest_rate},
+               {"reconstructed", ReconstructionAsJson(timeline)},
+               {"ranks", std::move(ranks)}};
+  if (step.costs) AddOrderedFor(*step.plan, *step.costs, &json);
+  return json;
 }
 
 }  // namespace
@@ -66,7 +70,7 @@ int RunShow(const Flags& flags, const Output& output) {
   if (!written.ok()) return Fail(output, written.status().message());
   const Timeline& timeline = *steps[0].timeline;
   if (output.json) {
-    WriteJson(output.out, TimelineAsJson(timeline));
+    WriteJson(output.out, StepAsJson(steps[0]));
     return kOk;
   }
   if (*written) return kOk;
@@ -78,6 +82,8 @@ int RunShow(const Flags& flags, const Output& output) {
   picture.part = *part;
   picture.colors = ChooseColors(flags.color, is_terminal);
   output.out << Draw(timeline, picture);
+  const std::string note = steps[0].costs ? OrderNote(*steps[0].plan, *steps[0].costs) : "";
+  if (!note.empty()) output.out << note << "\n";
   return kOk;
 }
 

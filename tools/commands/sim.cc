@@ -1,7 +1,7 @@
-// stringline sim: how long a step takes in virtual time, and who waits for what.
-#include "tools/command.h"
-#include "tools/requests.h"
-#include "tools/summary.h"
+// stringline sim: the time of a step in virtual time, and the waits of its ranks.
+#include "tools/answers/summary.h"
+#include "tools/commands/command.h"
+#include "tools/io/requests.h"
 
 namespace stringline {
 

@@ -1,15 +1,18 @@
-// stringline sim --for: how long a step takes for many parameters, and for many schedules. Table,
-// plot and JSON read what step_sweep.h gives.
+// stringline sim --for: step times for many parameters, and for many schedules. Table, plot and
+// JSON read the result of step_sweep.h.
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "schedlang/base/status.h"
-#include "tools/command.h"
-#include "tools/json.h"
-#include "tools/progress.h"
-#include "tools/requests.h"
-#include "tools/step_sweep.h"
+#include "tools/answers/order_note.h"
+#include "tools/answers/step_sweep.h"
+#include "tools/commands/command.h"
+#include "tools/io/json.h"
+#include "tools/io/progress.h"
+#include "tools/io/requests.h"
 #include "tools/view/plot.h"
 #include "tools/view/words.h"
 
@@ -47,7 +50,7 @@ void PrintTable(const SimSweepReport& report, std::ostream& out) {
   }
 }
 
-// The first step of every schedule that was refused or wrong, and why.
+// The first refused or wrong step of every schedule, and the reason.
 void PrintRefusals(const SimSweepReport& report, std::ostream& out) {
   for (size_t s = 0; s < report.schedules.size(); ++s) {
     for (size_t p = 0; p < report.points.size(); ++p) {
@@ -61,7 +64,21 @@ void PrintRefusals(const SimSweepReport& report, std::ostream& out) {
   }
 }
 
-// Where two schedules of a point have not as many stages, once.
+// For every schedule whose order was made for costs: whether these are its own.
+void PrintOrderNotes(const SimSweepReport& report, std::ostream& out) {
+  for (size_t s = 0; s < report.schedules.size(); ++s) {
+    std::set<std::string> notes;
+    for (size_t p = 0; p < report.points.size(); ++p) {
+      const std::string note = OrderNote(report.At(s, p).fit);
+      if (!note.empty()) notes.insert(note);
+    }
+    for (const std::string& note : notes) {
+      out << "\n" << report.schedules[s].name << ": " << note << "\n";
+    }
+  }
+}
+
+// A single warning for a point at which two schedules have different numbers of stages.
 void PrintUnequalPoint(const SimSweepReport& report, std::ostream& out) {
   for (size_t p = 0; p < report.points.size(); ++p) {
     const SweptStep* first = nullptr;
@@ -79,34 +96,52 @@ void PrintUnequalPoint(const SimSweepReport& report, std::ostream& out) {
   }
 }
 
-std::vector<PlotLine> LinesOf(const SimSweepReport& report) {
-  std::vector<PlotLine> lines;
-  for (size_t s = 0; s < report.schedules.size(); ++s) {
-    PlotLine line{report.schedules[s].name, {}};
-    for (size_t p = 0; p < report.points.size(); ++p) {
-      const SweptStep& step = report.At(s, p);
-      const bool simulated = step.state == SweptStep::State::kSimulated;
-      line.values.push_back(simulated ? std::optional(step.bubble) : std::nullopt);
-    }
-    lines.push_back(std::move(line));
+bool Varies(const SweepPoints& points, size_t name) {
+  for (size_t p = 1; p < points.size(); ++p) {
+    if (points.at(p)[name] != points.at(0)[name]) return true;
   }
-  return lines;
+  return false;
 }
 
-// One range of rising values is an axis of its own; points of several are steps.
-PlotAxis AxisOf(const SimSweepReport& report) {
-  PlotAxis axis;
-  for (const std::string& name : report.points.names) {
-    absl::StrAppend(&axis.name, axis.name.empty() ? "" : ", ", name);
-  }
-  for (size_t p = 0; p < report.points.size(); ++p) {
-    axis.labels.push_back(report.NameOf(p));
-    axis.values.push_back(static_cast<double>(report.points.at(p)[0]));
-  }
-  if (report.points.names.size() > 1 || !std::is_sorted(axis.values.begin(), axis.values.end())) {
-    axis.values.clear();
+// The parameter along the plot's axis: of those with several values the last.
+size_t AxisOf(const SweepPoints& points) {
+  size_t axis = points.names.size() - 1;
+  for (size_t name = 0; name < points.names.size(); ++name) {
+    if (Varies(points, name)) axis = name;
   }
   return axis;
+}
+
+// "P=4 V=2": the varying parameters of a point beside the axis.
+std::string NameBeside(const SweepPoints& points, size_t axis, size_t point) {
+  std::string text;
+  for (size_t name = 0; name < points.names.size(); ++name) {
+    if (name == axis || !Varies(points, name)) continue;
+    absl::StrAppend(&text, " ", points.names[name], "=", points.at(point)[name]);
+  }
+  return text;
+}
+
+// A line for each schedule and for all values beside the axis, so no line joins two such values.
+std::vector<PlotLine> LinesOf(const SimSweepReport& report, size_t axis) {
+  std::vector<std::string> beside;  // by point
+  for (size_t p = 0; p < report.points.size(); ++p) {
+    beside.push_back(NameBeside(report.points, axis, p));
+  }
+  std::vector<PlotLine> lines;
+  for (size_t s = 0; s < report.schedules.size(); ++s) {
+    std::map<std::string, size_t> line_of;
+    for (size_t p = 0; p < report.points.size(); ++p) {
+      const auto [found, is_new] = line_of.try_emplace(beside[p], lines.size());
+      if (is_new) lines.push_back({absl::StrCat(report.schedules[s].name, beside[p]), {}});
+      const SweptStep& step = report.At(s, p);
+      const bool simulated = step.state == SweptStep::State::kSimulated;
+      lines[found->second].points.push_back(
+          {static_cast<double>(report.points.at(p)[axis]),
+           simulated ? std::optional(step.bubble) : std::nullopt});
+    }
+  }
+  return lines;
 }
 
 absl::StatusOr<int> RunSimSweep(const Flags& flags, const Output& output) {
@@ -134,16 +169,20 @@ absl::StatusOr<int> RunSimSweep(const Flags& flags, const Output& output) {
         },
         &report));
   }
+  const size_t axis = AxisOf(report.points);
+  const std::string& axis_name = report.points.names[axis];
+  const std::vector<PlotLine> lines = LinesOf(report, axis);
   if (!flags.plot.empty()) {
-    SL_RETURN_IF_ERROR(WriteAsked(output, flags.plot, PlotAsSvg(LinesOf(report), AxisOf(report))));
+    SL_RETURN_IF_ERROR(WriteAsked(output, flags.plot, PlotAsSvg(lines, axis_name)));
   }
   if (output.json) {
     WriteJson(output.out, SweptAsJson(report));
     return kOk;
   }
   PrintTable(report, output.out);
-  output.out << "\nbubble, from the first to the last row\n" << PlotAsText(LinesOf(report));
+  output.out << "\nbubble, from the first to the last " << axis_name << "\n" << PlotAsText(lines);
   PrintRefusals(report, output.out);
+  PrintOrderNotes(report, output.out);
   if (!report.costs.spec.IsOfModel()) PrintUnequalPoint(report, output.out);
   return kOk;
 }

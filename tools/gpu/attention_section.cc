@@ -1,5 +1,5 @@
-// A node of attention, and one of its gradient, are made ready twice: with the library and without.
-// The gradients start from what our own kernel gave, so that each is looked at by itself.
+// A node of attention, and a node of its gradient, are prepared twice: with the library and
+// without. The gradients start from our own kernel's results, so that each is compared by itself.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "executor/cuda/ops/ops.h"
+#include "executor/cuda/backend/ops.h"
 #include "schedlang/base/status.h"
 #include "tools/gpu/op_cases.h"
 #include "tools/gpu/sections.h"
@@ -19,7 +19,7 @@
 namespace stringline {
 namespace {
 
-// Some steps of bf16: the library rounds what it multiplies values with, our own does not.
+// Some steps of bf16: the library rounds the factors of values, our own kernel does not.
 constexpr double kMostApart = 2e-2;
 constexpr int kRuns = 4;
 
@@ -30,8 +30,9 @@ std::vector<float> FloatsOf(const Array& array) {
   return {wide.f32(), wide.f32() + wide.type.elements()};
 }
 
-// The largest difference as a share of the largest value, or twice the differences' root mean
-// square as a share of that of the values, whichever is more; infinity where one is no number.
+// The larger of two measures: the largest difference as a share of the largest value, and twice the
+// root mean square of differences as a share of that of the values; infinity if a difference is
+// NaN.
 double HowFarApart(const Array& seen, const Array& expected) {
   const std::vector<float> a = FloatsOf(seen), b = FloatsOf(expected);
   double largest = 0, off = 0, squares = 0, off_squares = 0;
@@ -57,7 +58,7 @@ bool SameBits(const std::vector<Array>& one, const std::vector<Array>& other) {
   });
 }
 
-// Some runs from the same inputs: each by itself, and then in a row for how long they take.
+// Some runs from the same inputs: each by itself, and then in a row to be timed.
 absl::StatusOr<RanOften> RunWith(const OpCase& attention, CudaKernels::AttentionSource source) {
   SL_ASSIGN_OR_RETURN(const auto device, CudaDevice::Make());
   SL_ASSIGN_OR_RETURN(const auto kernels, CudaKernels::Make(device.get(), source));
@@ -73,7 +74,7 @@ absl::StatusOr<RanOften> RunWith(const OpCase& attention, CudaKernels::Attention
   return often;
 }
 
-// Both ways; a row with what it gave.
+// Runs the library and our own kernel; reports a row with the comparison.
 absl::Status CompareWithOwn(const cuda::AttentionProblem& problem, const OpCase& attention,
                             CudaKernels::AttentionSource library, std::vector<Array>* own_outputs,
                             CheckRows* rows) {
@@ -91,7 +92,7 @@ absl::Status CompareWithOwn(const cuda::AttentionProblem& problem, const OpCase&
     rows->Fail(name, absl::StrCat("two runs of ", seen.same_bits ? "our own" : "the library's",
                                   " gave different bits"));
   } else {
-    // Products of what queries see, half of all pairs: two, and five of the gradient.
+    // Products over the pairs that attend, half of all: two, and five for the gradient.
     const double flops = (problem.gradient ? 5.0 : 2.0) *
                          static_cast<double>(problem.batch * problem.heads * problem.size) *
                          static_cast<double>(problem.positions * problem.positions);

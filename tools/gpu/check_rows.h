@@ -1,4 +1,4 @@
-// What gpu_check finds: rows of sections.
+// The findings of gpu_check: rows of sections.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@ struct CheckRow {
   std::string section;
   std::string name;
   CheckResult result = CheckResult::kPass;
-  std::string said;  // a figure, what went wrong, or why it was skipped
+  std::string said;  // a figure, an error, or the reason for a skip
 };
 const char* NameOf(CheckResult result);  // "PASS"
 
-// Where a section says what it found. A row is kept from the moment it is said, whatever happens to
-// the section afterwards.
+// The receiver of a section's findings. A row is kept from the moment when it is reported, whatever
+// happens to the section afterwards.
 class CheckRows {
  public:
   virtual ~CheckRows() = default;

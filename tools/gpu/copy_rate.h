@@ -1,4 +1,4 @@
-// What the GPU's memory gives: the measure for kernels that are bound by it.
+// The rate of the GPU's memory: the measure for memory-bound kernels.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -6,7 +6,7 @@
 
 namespace stringline {
 
-// Bytes read and written a second by copies inside the device.
+// Bytes read and written per second by copies inside the device.
 absl::StatusOr<double> CopyRate(CudaDevice* device);
 
 }  // namespace stringline

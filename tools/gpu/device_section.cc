@@ -19,8 +19,8 @@ LazyName Named(const char* name) {
           name, 0};
 }
 
-// Numbers go down one stream and come back on another, many times over the same memory: one wait
-// too few and they are those of another round.
+// Numbers go down one stream and come back on another, many times through the same memory: a
+// missing wait would return another round's numbers.
 absl::Status SendAround(CudaDevice* device, bool captured) {
   const StreamId down = device->NewStream(Named("down"), 256);
   const StreamId up = device->NewUrgentStream(Named("up"), 256);

@@ -1,9 +1,9 @@
-// gpu_check [FOLDER [SECTION…]]: looks at everything that only a GPU can show, section by section,
-// or at these sections, in eight minutes at most; prints what it finds as it comes, and keeps it in
-// FOLDER/gpu_check.md and FOLDER/gpu_check.json.
+// gpu_check [FOLDER [SECTION…]]: checks all behaviour that only a GPU can show, section by section,
+// or in the given sections, in eight minutes at most; prints findings as they come, and keeps them
+// in FOLDER/gpu_check.md and FOLDER/gpu_check.json.
 //
-// Exit status: 0 if nothing failed, 1 if something did, 2 if a section is unknown or the files
-// could not be written.
+// Exit status: 0 if no check failed, 1 if some did, 2 if a section is unknown or the files could
+// not be written.
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
@@ -16,16 +16,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/status.h"
+#include "schedlang/base/write_file.h"
 #include "tools/gpu/sections.h"
-#include "tools/write_file.h"
 
 namespace stringline {
 namespace {
 
-// Of eight minutes, what is left when the device has said its name.
+// Eight minutes, less the time for the device's name.
 constexpr int kMostSeconds = 8 * 60 - 10;
 
-// What CUDA calls the device. A section of its own, since this process must not call CUDA.
+// CUDA's name of the device. A section of its own, since this process must not call CUDA.
 void NameDevice(CheckRows* rows) {
   cudaDeviceProp properties;
   int driver = 0, runtime = 0;
@@ -39,14 +39,14 @@ void NameDevice(CheckRows* rows) {
                               ".", runtime % 1000 / 10));
 }
 
-// Beside the program, where it was packed; otherwise in the checkout.
+// The file beside the program, if packed; otherwise in the checkout.
 std::string PackedOr(const std::string& name, const std::string& in_checkout) {
   std::error_code error;
   const auto packed = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / name;
   return std::filesystem::exists(packed, error) ? packed.string() : in_checkout;
 }
 
-// Those that are asked for; all if none is. Nothing where one is unknown.
+// The sections requested; all by default. Empty if a name is unknown.
 std::vector<CheckSection> SectionsOf(const std::vector<std::string>& names) {
   const std::vector<CheckSection> all = AllSections(
       PackedOr("schedules", "schedules"), PackedOr("torch_speed.py", "tools/gpu/torch_speed.py"));
@@ -66,7 +66,7 @@ std::vector<CheckSection> SectionsOf(const std::vector<std::string>& names) {
   return chosen;
 }
 
-// All that was found until now, in both files.
+// Writes all findings until now into both files.
 absl::Status Write(const std::string& folder, const std::string& device, const std::string& date,
                    const std::vector<CheckRow>& rows) {
   SL_RETURN_IF_ERROR(

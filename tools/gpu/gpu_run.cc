@@ -7,16 +7,16 @@
 #include <utility>
 #include <vector>
 
-#include "executor/clock.h"
-#include "executor/cuda/cuda_backend.h"
+#include "executor/cuda/backend/cuda_backend.h"
 #include "executor/cuda/gpus.h"
+#include "schedlang/base/clock.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {
 namespace {
 
-// Bytes of any value: products of zeros would run faster than those of a model.
+// Random bytes: products of zeros would run faster than a model's.
 std::string RandomText(size_t bytes) {
   std::mt19937 random(1);
   std::string text(bytes, ' ');

@@ -1,5 +1,5 @@
-// Every kernel against the CPU's in small shapes of odd sizes; then in the sizes of a training step
-// how much of the memory's rate, or of the rate of a large product, it reaches.
+// Every kernel against the CPU's in small shapes of odd sizes; then, in the sizes of a training
+// step, its share of the memory's rate, or of the rate of a large product.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "executor/bf16.h"
+#include "executor/engine/bf16.h"
 #include "schedlang/base/status.h"
 #include "stages/ops.h"
 #include "tools/gpu/copy_rate.h"
@@ -22,12 +22,12 @@ namespace {
 
 using cpu::Array;
 
-constexpr double kMostOfLargest = 1e-5;     // of the largest value
-constexpr double kLeastOfMemoryRate = 0.7;  // of a copy's
+constexpr double kMostOfLargest = 1e-5;     // relative to the largest value
+constexpr double kLeastOfMemoryRate = 0.7;  // relative to a copy's
 constexpr int kTimes = 6;
 
-// How far it is from what was expected, as a share of what is allowed: half a step of BF16 and
-// kMostOfLargest. Infinity where only one is no number, or integers differ.
+// The largest error as a share of the tolerance: half a step of BF16 plus kMostOfLargest. Infinity
+// if only one of the two is NaN, or integers differ.
 double HowWrong(const Array& seen, const Array& expected) {
   const int64_t count = expected.type.elements();
   if (expected.type.dtype == DType::kI32) {
@@ -42,7 +42,7 @@ double HowWrong(const Array& seen, const Array& expected) {
   }
   for (int64_t i = 0; i < count; ++i) {
     const double want = expected.f32()[i], got = wide.f32()[i];
-    if (std::isnan(want) && std::isnan(got)) continue;  // what nobody writes
+    if (std::isnan(want) && std::isnan(got)) continue;  // not written
     const double step = bf16 && want != 0 ? std::ldexp(1.0, std::ilogb(want) - 7) : 0;
     const double off = std::fabs(got - want) / (step / 2 + kMostOfLargest * largest);
     if (!(off <= wrong)) wrong = std::isnan(off) ? INFINITY : off;
@@ -64,7 +64,7 @@ absl::Status CheckCase(const OpCase& from, bool accumulate, CudaDevice* device,
   for (Array& output : before) {
     const bool bf16 = output.type.dtype == DType::kBF16;
     if (bf16) output = InF32(output);
-    // What cannot be added to in BF16 is overwritten.
+    // Outputs in BF16, which cannot be added to, are overwritten.
     adds = adds && !(bf16 && before.size() == 1);
   }
   const std::vector<Array> expected = RunOnCpu(InF32(from), before, adds);
@@ -90,7 +90,8 @@ absl::Status CheckNumbers(bool bf16, CheckRows* rows) {
       if (accumulate && RowOf(one->op).accumulates == 0) continue;
       const absl::Status status = CheckCase(*one, accumulate, device.get(), kernels.get(), &worst);
       if (status.ok()) continue;
-      SL_RETURN_IF_ERROR(device->Synchronize());  // otherwise the next cases can still be run
+      SL_RETURN_IF_ERROR(device->Synchronize());  // after an error of the device no further case
+                                                  // can run
       worst[one->op] = {INFINITY, absl::StrCat(ToString(*one), ", ", status.message())};
     }
   }
@@ -112,7 +113,7 @@ absl::Status CheckNumbers(bool bf16, CheckRows* rows) {
   return absl::OkStatus();
 }
 
-// Of a size that no cache holds, and not all alike.
+// Larger than any cache, with varying values.
 Array Large(DType dtype, std::vector<int64_t> shape, int32_t below = 1) {
   std::mt19937_64 random(2);
   Array array = cpu::MakeArray({dtype, std::move(shape)});
@@ -130,8 +131,8 @@ Array Integers(std::vector<int64_t> shape, int32_t below) {
   return Large(DType::kI32, std::move(shape), below);
 }
 
-// What is bound by memory, with the bytes that it has to move: all operands once, but of a table
-// only what is read.
+// A memory-bound op, with the bytes that it has to move: all operands once, but of a table only the
+// rows read.
 struct MemoryCase {
   OpCase op;
   int64_t unread_bytes = 0;

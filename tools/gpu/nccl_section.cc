@@ -1,7 +1,7 @@
-// Ranks as processes, all on the one GPU: NCCL takes each for a host of its own and sends over the
-// loopback. Slow, but real: losses must be in every bit those of one process with copies; and
-// where a rank is killed all others must say so, and end. Where there are more GPUs, the same with
-// ranks on all of them, over whatever joins them.
+// Ranks as processes, all on one GPU: NCCL takes each for a host of its own and sends over the
+// loopback. Slow, but real: losses must be bitwise those of a single process with copies; and if a
+// rank is killed, all others must report it, and end. On a machine with several GPUs, the same with
+// ranks on all of them, over their own connections.
 #include <signal.h>
 #include <stdlib.h>
 
@@ -14,14 +14,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "executor/cuda/cuda_backend.h"
+#include "executor/cuda/backend/cuda_backend.h"
 #include "executor/cuda/gpus.h"
 #include "executor/nccl/nccl_backend.h"
-#include "executor/train.h"
+#include "executor/run/train.h"
+#include "schedlang/ask/library_plan.h"
 #include "stages/models/model.h"
 #include "tools/gpu/processes.h"
 #include "tools/gpu/sections.h"
-#include "tools/library_plan.h"
 
 namespace stringline {
 namespace {
@@ -49,7 +49,7 @@ RunConfig SmallConfig(bool experts, int layers) {
   return config;
 }
 
-// The bits of all losses and how many steps were replayed, or the error.
+// The bits of all losses and the number of replayed steps, or the error.
 std::string LossesOf(const RunConfig& config, const Plan& plan, std::unique_ptr<Backend> backend,
                      int64_t killed_after = 0) {
   std::string text;
@@ -79,16 +79,14 @@ std::string InOneProcess(const RunConfig& config, const Plan& plan) {
   return one.Wait(kMostMs)[0];
 }
 
-// How many GPUs there are, asked by a process of its own: this one stays without CUDA.
+// The number of GPUs, counted by another process, so that this process stays without CUDA.
 int Gpus() {
-  Processes one(1, [](int) -> std::string {
-    return absl::StrCat(cuda::CountGpus().value_or(0));
-  });
+  Processes one(1, [](int) -> std::string { return absl::StrCat(cuda::CountGpus().value_or(0)); });
   int count = 0;
   return absl::SimpleAtoi(one.Wait(kMostMs)[0], &count) ? count : 0;
 }
 
-// So that ranks on one GPU are hosts of their own for NCCL, which otherwise refuses them.
+// Makes ranks on one GPU hosts of their own for NCCL, which otherwise refuses them.
 void PretendToBeAHost(int rank) {
   const std::string host = absl::StrCat("rank", rank);
   for (const auto& [name, value] :
@@ -102,7 +100,7 @@ void PretendToBeAHost(int rank) {
   }
 }
 
-// What every rank said, each on a GPU of its own or all on the first; rank `victim` is killed after
+// Every rank's text, each on a GPU of its own or all on the first; rank `victim` is killed after
 // its second step.
 std::vector<std::string> InProcesses(const RunConfig& config, const Plan& plan, bool own_gpus,
                                      int victim) {
@@ -139,7 +137,7 @@ void CompareLosses(const std::string& name, const RunConfig& config, const Plan&
   rows->Pass(name, absl::StrCat(said.size(), " processes, in every bit as with copies"));
 }
 
-// As many ranks as there are GPUs, of the sizes that are looked at on one.
+// As many ranks as GPUs, in the sizes used on one GPU.
 void CompareOnGpus(const std::string& folder, CheckRows* rows) {
   constexpr const char* kName = "each rank on a GPU of its own";
   const int gpus = Gpus();

@@ -1,6 +1,6 @@
-// Cases are made op by op from a few small, odd sizes; inputs that follow from others, as
-// statistics or an order of rows, the CPU computes. An op runs as a graph of one node, into outputs
-// of NaN and a filled workspace, so that what is not written shows.
+// Cases are made op by op from a few small, odd sizes; inputs that depend on others, such as
+// statistics or an order of rows, are computed by the CPU. An op runs as a graph of one node, into
+// outputs of NaN and a filled workspace, so that missing writes show.
 #include "tools/gpu/op_cases.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "executor/bf16.h"
 #include "executor/cpu/backend.h"
+#include "executor/engine/bf16.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 #include "stages/ops.h"
@@ -24,7 +24,7 @@ using cpu::Array;
 Type FloatType(std::vector<int64_t> shape) { return {DType::kF32, std::move(shape)}; }
 Type IntegerType(std::vector<int64_t> shape) { return {DType::kI32, std::move(shape)}; }
 
-// A graph of one node, and what its operands hold.
+// A graph of one node, with the contents of its operands.
 struct OneNode {
   explicit OneNode(const OpCase& from) {
     std::vector<Type> types;
@@ -75,7 +75,7 @@ Buffers BuffersOn(Device* device, const OneNode& one, const OpCase& from,
     buffers.accumulate[i] = accumulate && one.CanAdd(i);
   }
   buffers.workspace = device->Allocate(workspace_bytes).value();
-  // What was there before is no help.
+  // The initial contents are useless.
   const std::vector<char> nothing(static_cast<size_t>(workspace_bytes), '\xff');
   if (!nothing.empty()) {
     SL_CHECK(device->CopyNow(buffers.workspace, nothing.data(), workspace_bytes).ok());
@@ -299,7 +299,7 @@ void OpCaseMaker::MakeRowCases(int64_t b, int64_t t, int64_t c) {
   Add(Op::kColumnSum, {x()});
   Add(Op::kPositionAdd, {x(), Random({t, c})});
   Add(Op::kPositionGrad, {x()});
-  // Gradients of norms stay small where rows are long, as they do in training.
+  // Gradients of norms are small for long rows, as in training.
   const float small = 1 / std::sqrt(static_cast<float>(b * t));
   Add(Op::kLayerNorm, {x(), row(), row()}, {1e-5});
   Add(Op::kLayerNormGrad, {Random({b, t, c}, small), x(), row(), Random({b, t}), Random({b, t})});

@@ -1,4 +1,4 @@
-// A case for every op of stages/ops.def, and what runs one: on a GPU, or on the CPU.
+// Cases for every op of stages/ops.def, and their runs on a GPU or on the CPU.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "executor/cpu/evaluate.h"
-#include "executor/cuda/cuda_kernels.h"
+#include "executor/cuda/backend/cuda_kernels.h"
 #include "stages/graph.h"
 
 namespace stringline {
@@ -28,27 +28,27 @@ std::string ToString(const OpCase& op_case);
 cpu::Array RandomArray(const Type& type, std::mt19937_64* random, float factor = 1,
                        int32_t below = 1);
 
-// Small ones, of even and odd sizes, in F32.
+// Small cases, of even and odd sizes, in F32.
 std::vector<OpCase> AllOpCases(std::mt19937_64* random);
 
-// The case with those of its inputs in BF16 that can be, which is one set of them; none for most
-// ops of routers. And the same numbers in F32.
+// The case with every possible input in BF16; nullopt for most ops of routers. InF32: the same
+// numbers in F32.
 std::optional<OpCase> InBf16(const OpCase& from);
 OpCase InF32(OpCase from);
 cpu::Array InBf16(const cpu::Array& from);
 cpu::Array InF32(const cpu::Array& from);
 
-// What outputs hold before a run: NaN, or where they are added to numbers of `seed`.
+// The contents of outputs before a run: NaN, or for accumulation numbers from `seed`.
 std::vector<cpu::Array> OutputsBefore(const OpCase& from, bool accumulate, unsigned seed);
 
-// For CudaKernels::Make: our own kernel of attention serves.
+// For CudaKernels::Make: selects our own kernel of attention.
 absl::StatusOr<std::unique_ptr<cuda::AttentionLibrary>> NoAttentionLibrary();
 
-// What outputs hold after runs that began with `before`. Those that can be added to are, if
-// `accumulate`.
+// The contents of outputs after runs that began with `before`. `accumulate` adds to outputs if
+// possible.
 struct RanOp {
   std::vector<cpu::Array> outputs;
-  int64_t least_ns = 0;  // of all runs but the first, if there are more
+  int64_t least_ns = 0;  // over all runs but the first, if several
 };
 absl::StatusOr<RanOp> RunOnDevice(CudaDevice* device, CudaKernels* kernels, const OpCase& from,
                                   const std::vector<cpu::Array>& before, bool accumulate,

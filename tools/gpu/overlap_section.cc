@@ -1,15 +1,15 @@
-// A mixture of experts on four ranks of one GPU, with a wire that is slow on purpose: how much of
-// the all-to-alls is hidden, with pairs of a forward and a backward and without. The wire takes as
-// long as makes the all-to-alls 40 % of a step of a schedule that hides none.
+// A mixture of experts on four ranks of one GPU, with a deliberately slow wire: the share of the
+// all-to-alls that is hidden, with pairs of a forward and a backward and without. The wire's
+// latency makes the all-to-alls 40 % of a step of a schedule that hides none.
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "schedlang/ask/library_plan.h"
 #include "schedlang/base/status.h"
-#include "schedlang/sim/network_time.h"
+#include "schedlang/report/network_time.h"
 #include "tools/gpu/gpu_run.h"
 #include "tools/gpu/sections.h"
-#include "tools/library_plan.h"
 
 namespace stringline {
 namespace {

@@ -1,5 +1,5 @@
-// Where ranks of one process run changes no loss: with multiprocessors of their own, and on several
-// GPUs where the machine has them.
+// The placement of ranks of one process changes no loss: with multiprocessors of their own, and on
+// several GPUs if the machine has them.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -10,22 +10,22 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "executor/cuda/gpus.h"
+#include "schedlang/ask/library_plan.h"
 #include "tools/gpu/gpu_run.h"
 #include "tools/gpu/sections.h"
-#include "tools/library_plan.h"
 
 namespace stringline {
 namespace {
 
 constexpr int kPlacedRanks = 4;
-// Of a loss, where products are cut differently and add up in another order.
+// Tolerance for losses of products that are cut differently and add up in another order.
 constexpr double kLossTolerance = 1e-3;
 
 RunConfig PlacedConfig(const AnyShape& shape) {
   RunConfig config;
   config.shape = shape;
   config.steps = 6;
-  config.optimizer.learning_rate = 0;  // every step's loss is that of the first parameters
+  config.optimizer.learning_rate = 0;  // every step's loss is that of the initial parameters
   return config;
 }
 
@@ -47,7 +47,7 @@ void CheckOwnSms(const Plan& plan, const RunConfig& config, const GpuRun& shared
   for (size_t i = 0; i < run->result.losses_nats.size(); ++i) {
     const double expected = shared.result.losses_nats[i];
     const double off = std::fabs(run->result.losses_nats[i] / expected - 1);
-    if (!(off <= apart)) apart = off;  // also where it is not a number
+    if (!(off <= apart)) apart = off;  // also if NaN
   }
   const std::string said = absl::StrFormat(
       "%d SMs a rank: %.2f ms a step, %.2f ms where all share; losses %.1e apart%s",

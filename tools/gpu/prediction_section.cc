@@ -1,17 +1,17 @@
-// What the simulator says of a step from costs that were measured under another schedule. On one
-// rank: ranks that share a GPU slow each other down, which no cost of theirs tells.
+// The simulator's prediction of a step from costs measured under another schedule. On a single
+// rank: ranks that share a GPU slow each other down, which their costs do not show.
 #include <cmath>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "schedlang/ask/library_plan.h"
 #include "schedlang/base/status.h"
+#include "schedlang/plan/timeline.h"
 #include "schedlang/sim/simulate.h"
-#include "schedlang/timeline.h"
 #include "tools/gpu/gpu_run.h"
 #include "tools/gpu/sections.h"
-#include "tools/library_plan.h"
 
 namespace stringline {
 namespace {

@@ -12,7 +12,7 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
-#include "executor/clock.h"
+#include "schedlang/base/clock.h"
 #include "schedlang/base/sl_check.h"
 
 namespace stringline {
@@ -39,7 +39,7 @@ Processes::Processes(int count, const std::function<std::string(int)>& run) {
       (void)close(ends[0]);
       for (const Child& before : children_) (void)close(before.pipe);
       WriteAll(ends[1], run(p));
-      (void)std::fflush(nullptr);  // what expectations said
+      (void)std::fflush(nullptr);  // prints failed expectations
       _exit(0);
     }
     (void)close(ends[1]);

@@ -1,4 +1,4 @@
-// Forked processes, each of which says how it ended.
+// Forked processes, each of which returns a text.
 #pragma once
 
 #include <sys/types.h>
@@ -9,9 +9,9 @@
 
 namespace stringline {
 
-// Runs the function in a process of its own for each number below `count`; every process tells what
-// the function returns. One that dies says "killed by signal 9"; one that is not done after so long
-// is killed, and has "hung".
+// Runs the function in a process of its own for each number below `count`, and collects the
+// returned texts. A process that dies has the text "killed by signal 9"; a process that exceeds the
+// time limit is killed, and has "hung".
 class Processes {
  public:
   Processes(int count, const std::function<std::string(int process)>& run);
@@ -19,7 +19,7 @@ class Processes {
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  // Waits for all; what they said, by process.
+  // Waits for all; returns their texts, by process.
   std::vector<std::string> Wait(int64_t timeout_ms = 60'000);
 
  private:
@@ -30,10 +30,10 @@ class Processes {
   std::vector<Child> children_;
 };
 
-// Kills this process, as by `kill -9`, when so long has passed.
+// Kills this process, as by `kill -9`, after the given time.
 void KillMeAfter(int64_t us);
 
-// A port of the loopback that nobody listens on now.
+// A free port of the loopback.
 int FreePort();
 
 }  // namespace stringline

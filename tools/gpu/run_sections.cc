@@ -1,5 +1,6 @@
-// A section writes its rows to a pipe, four texts a row, each with its length before it. The parent
-// reads until the pipe is closed or the deadline has come, and then looks how the process ended.
+// A section writes its rows to a pipe, a row as a result and two texts, each text with its length
+// before it. The parent reads until the pipe is closed or the deadline has come, and then examines
+// the process's exit status.
 #include "tools/gpu/run_sections.h"
 
 #include <fcntl.h>
@@ -50,7 +51,7 @@ class RowsToPipe final : public CheckRows {
   const int pipe_;
 };
 
-// Takes the first whole row out of what has come so far.
+// Takes the first whole row out of the bytes received so far.
 bool TakeRow(std::string* come, CheckRow* row) {
   size_t at = 1;
   std::string* const texts[] = {&row->name, &row->said};
@@ -68,7 +69,7 @@ bool TakeRow(std::string* come, CheckRow* row) {
   return true;
 }
 
-// How the process ended; "" if as it should.
+// The abnormal end of a process; "" after a normal one.
 std::string Ending(int status) {
   if (WIFSIGNALED(status)) {
     return absl::StrCat("ended by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)),
@@ -78,14 +79,14 @@ std::string Ending(int status) {
   return "";
 }
 
-// The process of a section, in a group of its own with all that it starts. It does not outlive this
-// one. -1: there is none.
+// Starts the process of a section, in a process group of its own with all its descendants. It does
+// not outlive this process. -1: the fork failed.
 pid_t Start(const CheckSection& section, const int (&ends)[2]) {
   std::fflush(nullptr);
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child != 0) {
-    if (child > 0) (void)setpgid(child, child);  // whoever comes first
+    if (child > 0) (void)setpgid(child, child);  // by the first of the two to come here
     return child;
   }
   (void)setpgid(0, 0);
@@ -98,7 +99,7 @@ pid_t Start(const CheckSection& section, const int (&ends)[2]) {
   _exit(0);
 }
 
-// Hands on the rows that come until the section ends; whether it did before the deadline.
+// Forwards rows until the section ends; false if the deadline came first.
 template <class Add>
 bool ReadRows(int pipe, Clock::time_point due, const Add& add) {
   std::string come;
@@ -151,7 +152,7 @@ std::vector<CheckRow> RunSections(const std::vector<CheckSection>& sections,
     }
     const bool in_time = ReadRows(ends[0], due, add);
     close(ends[0]);
-    (void)kill(-child, SIGKILL);  // and what it has left behind; who has ended does not notice
+    (void)kill(-child, SIGKILL);  // and its descendants; without effect on an ended process
     int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }

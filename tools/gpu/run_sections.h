@@ -1,6 +1,6 @@
-// Runs every section of gpu_check in a process of its own: one that crashes, hangs or leaves the
-// GPU in an error takes no other with it. What a section started ends with it, so that nothing is
-// left on the GPU beside the next one.
+// Runs every section of gpu_check in a process of its own: a section that crashes, hangs or leaves
+// the GPU in an error affects no other. Its descendants end with it, so that none stays on the GPU
+// beside the next section.
 #pragma once
 
 #include <functional>
@@ -17,10 +17,10 @@ struct CheckSection {
   int deadline_s = 120;  // then its process is killed
 };
 
-// All rows, in the order of the sections; one that crashed or was killed ends with a FAIL that says
-// so, one that said nothing too. All of them end within most_s seconds: those for which nothing is
-// left of them are skipped. `follow` is called with every row as it comes. Nothing of CUDA may have
-// been called before: a process that was forked cannot use it.
+// All rows, in the order of the sections; a section that crashed or was killed ends with a FAIL
+// that says so, and so does a section without rows. All sections end within most_s seconds: those
+// without time left are skipped. `follow` is called with every row as it comes. No function of CUDA
+// may have been called before: a forked process could not use CUDA.
 std::vector<CheckRow> RunSections(const std::vector<CheckSection>& sections,
                                   const std::function<void(const CheckRow&)>& follow,
                                   int most_s = 480);

@@ -5,7 +5,7 @@
 namespace stringline {
 namespace {
 
-// A small one of odd sizes, GPT-2 124M, Qwen2.5 1.5B, and Llama's 8B.
+// A small problem of odd sizes, GPT-2 124M, Qwen2.5 1.5B, and Llama's 8B.
 void CheckAllAttention(CheckRows* rows) {
   CheckAttention({{false, 3, 100, 6, 2, 24},
                   {false, 16, 1024, 12, 12, 64},
@@ -14,7 +14,7 @@ void CheckAllAttention(CheckRows* rows) {
                  cuda::CudnnAttention, rows);
 }
 
-// So large that kernels take longer than their launches.
+// Large enough that kernels take longer than their launches.
 DecoderShape PredictedModel() {
   DecoderShape shape;
   shape.layers = 8;

@@ -1,36 +1,37 @@
-// What gpu_check looks at. A section calls CUDA, so it runs in a process of its own; the tests run
-// them beside a stand-in for CUDA's runtime.
+// The sections of gpu_check. A section calls CUDA, so it runs in a process of its own; tests run
+// sections beside a stand-in for CUDA's runtime.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "executor/cuda/cuda_kernels.h"
+#include "executor/cuda/backend/cuda_kernels.h"
 #include "stages/models/model.h"
 #include "tools/gpu/run_sections.h"
 
 namespace stringline {
 
-// Streams, events, copies, capture: what everything else stands on; and the rate of a copy.
+// Streams, events, copies, capture: the base of all else; and the rate of a copy.
 void CheckDevice(CheckRows* rows);
 
-// Every schedule in the folder, on so many ranks, GPT and a mixture of experts: gradients on the
-// GPU against the CPU's, and two runs against each other.
+// Every schedule in the folder, on these numbers of ranks, for GPT and a mixture of experts:
+// gradients on the GPU against the CPU's, and two runs against each other.
 void CheckTraining(const std::string& folder, const std::vector<int>& ranks, CheckRows* rows);
 
 // Every kernel of the backend against the CPU's, in fp32 and bf16.
 void CheckKernelNumbers(CheckRows* rows);
-// Those of GPT-2 124M: most operands are larger than a GPU's cache.
+// Sizes of GPT-2 124M: most operands are larger than a GPU's cache.
 struct RateSizes {
   int64_t batch = 64, positions = 1024, heads = 12, vocabulary = 50304;
-  int64_t large = 8192;  // a side of the product that others are measured by
+  int64_t large = 8192;  // a side of the product to which others are compared
 };
-// What memory-bound kernels reach of a copy's rate, at least 70 %, and products of a large one's.
+// The rates of memory-bound kernels, at least 70 % of a copy's, and of products, compared to a
+// large product's.
 void CheckKernelRates(const RateSizes& sizes, CheckRows* rows);
 
 // For each problem, and its gradient: attention by the library against our own kernel, from the
-// same numbers in bf16; two runs of the library against each other, in every bit; and how long both
-// take. Skipped where there is no library.
+// same numbers in bf16; two runs of the library against each other, bitwise; and the times of both.
+// Skipped without the library.
 void CheckAttention(const std::vector<cuda::AttentionProblem>& problems,
                     CudaKernels::AttentionSource library, CheckRows* rows);
 
@@ -44,27 +45,27 @@ struct SpeedCase {
 std::vector<SpeedCase> AllSpeedCases();
 void CheckSpeed(const std::string& folder, const std::vector<SpeedCase>& cases, CheckRows* rows);
 
-// What a command prints, "NAME TOKENS" a line: torch's speed on the model of the first speed case
-// (torch_speed.py). Skipped where it exits with status 77.
+// The output of a command, "NAME TOKENS" a line: torch's speed on the model of the first speed case
+// (torch_speed.py). Skipped if it exits with status 77.
 void CheckTorch(const std::string& command, CheckRows* rows);
 
-// A step as the simulator says from another schedule's costs, beside the measured one: 3 %.
+// A step simulated from another schedule's costs, beside the measured one: within 3 %.
 void CheckPrediction(const std::string& folder, const AnyShape& shape, CheckRows* rows);
 
-// How much of the experts' all-to-alls is exposed over a slow wire, with F & B pairs and without:
-// at most a fifth with them.
+// The exposed share of the experts' all-to-alls over a slow wire, with F & B pairs and without: at
+// most a fifth with them.
 void CheckOverlap(const std::string& folder, const DecoderShape& shape, int microbatches,
                   CheckRows* rows);
 
-// Four ranks with multiprocessors of their own, and on as many GPUs as there are: losses near those
-// of ranks that share one GPU, on several GPUs the same in every bit; and how long a step takes.
+// Four ranks with multiprocessors of their own, and on all GPUs: losses near those of ranks that
+// share one GPU, on several GPUs bitwise equal; and the time of a step.
 void CheckPlaces(const std::string& folder, const AnyShape& shape, CheckRows* rows);
 
-// Ranks as processes with NCCL, all on one GPU: losses in every bit as in one process, and what the
-// others say when a rank is killed. Skipped where there is no NCCL.
+// Ranks as processes with NCCL, all on one GPU: losses bitwise as in one process, and the others'
+// reports when a rank is killed. Skipped without NCCL.
 void CheckNccl(const std::string& folder, CheckRows* rows);
 
-// In the order in which they are run, with the library's folder, and torch_speed.py.
+// In the order of execution; `schedules` is the library's folder.
 std::vector<CheckSection> AllSections(const std::string& schedules, const std::string& torch_speed);
 
 }  // namespace stringline

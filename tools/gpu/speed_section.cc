@@ -1,18 +1,18 @@
-// Whole models on one rank, as fast as they go: tokens a second, the share of the GPU's arithmetic
-// that they use, and what the host takes for a step.
+// Whole models on one rank at full speed: tokens per second, the share of the GPU's arithmetic in
+// use, and the host's time for a step.
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "schedlang/ask/library_plan.h"
 #include "stages/models/model.h"
 #include "tools/gpu/gpu_run.h"
 #include "tools/gpu/sections.h"
-#include "tools/library_plan.h"
 
 namespace stringline {
 namespace {
 
-// Of an H100 or H200 SXM in bf16, dense: what a share is a share of.
+// The peak of an H100 or H200 SXM in bf16, dense, to which shares refer.
 constexpr double kPeakFlops = 989e12;
 
 AnyShape Gpt124M() {
@@ -27,7 +27,7 @@ AnyShape Gpt124M() {
   return shape;
 }
 
-// As Qwen2.5 1.5B.
+// Qwen2.5 1.5B.
 AnyShape Qwen1500M() {
   DecoderShape decoder;
   decoder.layers = 28;
@@ -47,7 +47,7 @@ AnyShape Qwen1500M() {
   return shape;
 }
 
-// Operations a token: of the parameters, and of attention over what a token sees, half of all.
+// Operations per token: of the parameters, and of attention over the visible half of all tokens.
 double FlopsOfToken(const AnyShape& shape, int64_t params) {
   const auto attention = [&](int layers, double width) {
     return 6.0 * layers * width * shape.context();
@@ -89,7 +89,7 @@ void CheckSpeed(const std::string& folder, const std::vector<SpeedCase>& cases, 
       const std::string figure =
           absl::StrFormat("%.0f tokens/s, %.1f %% of %.0f TFLOP/s; host: %s", rate, 100 * share,
                           kPeakFlops * 1e-12, Describe(run->result.host, run->result.not_captured));
-      // The goal is that of captured steps.
+      // The goal is for captured steps.
       if (captured && rate < one.goal) {
         rows->Fail(name, absl::StrFormat("%s; the goal is %.0f tokens/s", figure, one.goal));
       } else {

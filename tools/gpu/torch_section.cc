@@ -1,4 +1,5 @@
-// PyTorch beside us, on the same model, sizes and machine: a program in Python says how fast it is.
+// PyTorch beside Stringline, on the same model, sizes and machine: a Python program reports torch's
+// speed.
 #include <stdio.h>
 #include <sys/wait.h>
 

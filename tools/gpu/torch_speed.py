@@ -1,10 +1,10 @@
-"""GPT-2 124M in PyTorch, for gpu_check's speed beside it: tokens a second, eager and compiled.
+"""GPT-2 124M in PyTorch, beside gpu_check's speed: tokens per second, eager and compiled.
 
   torch_speed.py [--tiny]      --tiny: a model of two small layers on the CPU, to try the program
 
 The same sizes, microbatches and accumulation as gpu_check's: weights in fp32 under bf16 autocast,
-causal attention of torch's own, fused AdamW. A line for each, "eager 123456"; exit status 77 where
-there is no torch, or it has no GPU.
+torch's own causal attention, fused AdamW. A line for each, "eager 123456"; exit status 77 without
+torch, or without a GPU for torch.
 """
 import statistics
 import sys

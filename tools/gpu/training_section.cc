@@ -1,5 +1,5 @@
-// A step of every schedule of the library is trained on the GPU and on the CPU, from the same first
-// values and data: losses and gradients must be near each other, and two runs on the GPU the same.
+// A step of every schedule of the library is trained on the GPU and on the CPU, from the same
+// initial values and data: losses and gradients must be close, and two runs on the GPU equal.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -10,19 +10,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "executor/cuda/cuda_backend.h"
-#include "executor/trainer.h"
+#include "executor/cuda/backend/cuda_backend.h"
+#include "executor/training/trainer.h"
+#include "schedlang/ask/library_plan.h"
 #include "schedlang/base/status.h"
 #include "stages/layers.h"
 #include "stages/models/model.h"
 #include "tools/gpu/sections.h"
-#include "tools/library_plan.h"
 
 namespace stringline {
 namespace {
 
 constexpr int kVocabulary = 256;
-constexpr double kTolerance = 1e-5;  // of the largest value
+constexpr double kTolerance = 1e-5;  // relative to the largest value
 
 AnyShape CheckedModel(bool experts, int layers) {
   DecoderShape shape;
@@ -94,8 +94,8 @@ absl::StatusOr<StepNumbers> OneStepOnGpu(const Plan& plan, bool experts) {
   return OneStep(plan, experts, std::move(backend));
 }
 
-// How far apart they are, as a share of the largest value; of a gradient that is only rounding, of
-// a small part of the largest of all.
+// The difference as a share of the largest value; for a gradient that is only rounding noise, of a
+// small part of the largest of all.
 double Apart(const StepNumbers& seen, const StepNumbers& expected) {
   double largest_of_all = 0;
   std::vector<double> largest;
@@ -109,7 +109,7 @@ double Apart(const StepNumbers& seen, const StepNumbers& expected) {
     const double scale = std::max(largest[p], 0.01 * largest_of_all);
     for (size_t i = 0; i < expected.gradients[p].size(); ++i) {
       const double off = std::fabs(double{seen.gradients[p][i]} - expected.gradients[p][i]) / scale;
-      if (!(off <= apart)) apart = off;  // also where it is not a number
+      if (!(off <= apart)) apart = off;  // also if NaN
     }
   }
   return apart;

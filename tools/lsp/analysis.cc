@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "tools/found_file.h"
+#include "schedlang/ask/found_file.h"
+#include "schedlang/ask/session.h"
 #include "tools/lsp/used_texts.h"
-#include "tools/session.h"
 
 namespace stringline {
 namespace {
 
 constexpr int kSmallest = 2;
 constexpr int kLargest = 8;
-// How often a file's schedules are elaborated in all, and the longest text that is looked at.
+// The limit on elaborations of a file's schedules in all, and the longest text that is analysed.
 constexpr int kMostTries = 300;
 constexpr size_t kLongestText = 1 << 20;
 
@@ -23,7 +23,7 @@ bool Has(const Diagnostics& diagnostics, Code code) {
 
 class ScheduleTrial {
  public:
-  // Takes what it tries off `*tries_left`.
+  // Deducts the elaborations that it tries from `*tries_left`.
   ScheduleTrial(const Source& source, const ast::File& file, const ast::Schedule& schedule,
                 search::KeptOrders* kept, int* tries_left)
       : source_(source),
@@ -66,7 +66,7 @@ class ScheduleTrial {
   const ast::File& file_;
   ElaborateLimits limits_;
   const std::string& name_;
-  const Span place_;  // of what is found in a file that is used
+  const Span place_;  // for findings in a used file
   int& tries_left_;
   std::optional<Plan> plan_;
 };

@@ -1,6 +1,6 @@
-// Each request of an editor's is a function from an open text and the request's parameters to JSON.
-// One table lists them with the capability that announces each. What the functions know, they ask
-// the table of names and the analysis for, which are made anew when the text changes.
+// Each request is a function from an open text and the request's parameters to JSON. A table lists
+// them with the capability that announces each. Their knowledge comes from the table of names and
+// the analysis, which are made anew when the text changes.
 #include "tools/lsp/answers.h"
 
 #include <optional>
@@ -64,7 +64,7 @@ Json FindingAsJson(const OpenText& open, const Diagnostic& finding) {
           {"relatedInformation", std::move(related)}};
 }
 
-// The numbers by which the protocol calls what an editor draws beside a name.
+// The protocol's numbers for the symbols that an editor draws beside a name.
 struct SortRow {
   NameSort sort;
   int completion;  // CompletionItemKind
@@ -78,7 +78,7 @@ constexpr SortRow kSorts[] = {
     {NameSort::kArgument, 6, 13},       // Variable, Variable
     {NameSort::kOrder, 23, 24},         // Event, Event
     {NameSort::kPipe, 7, 5},            // Class, Class
-    {NameSort::kRankVariable, 6, 3},    // Variable; as a symbol it is the block: Namespace
+    {NameSort::kRankVariable, 6, 3},    // Variable; as a symbol the rank's block: Namespace
     {NameSort::kLoopVariable, 6, 13},   // Variable, Variable
     {NameSort::kStageVariable, 6, 13},  // Variable, Variable
 };
@@ -221,7 +221,7 @@ void OpenText::Update(const ReadUsed& read) {
 absl::Span<const TextRequest> TextRequests() { return kTextRequests; }
 
 EditorPosition ReadPosition(const Json& json) {
-  // Whole numbers only: a part of one names no place.
+  // Whole numbers only: no place lies at a fraction.
   return {json.at("line").get_ref<const Json::number_integer_t&>(),
           json.at("character").get_ref<const Json::number_integer_t&>()};
 }

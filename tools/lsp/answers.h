@@ -1,5 +1,5 @@
-// What an editor can ask about an open text, as JSON in and JSON out: the one list of requests,
-// each with the capability that announces it.
+// Requests of an editor about an open text, as JSON in and JSON out: the table of all, each with
+// the capability that announces the request.
 #pragma once
 
 #include <memory>
@@ -7,21 +7,21 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "tools/json.h"
+#include "tools/io/json.h"
 #include "tools/lsp/analysis.h"
 #include "tools/lsp/document.h"
 #include "tools/lsp/names.h"
 
 namespace stringline {
 
-// An open text and all that is known of it.
+// An open text and its analysis.
 struct OpenText {
   OpenText(std::string uri, std::string written);
-  // Finds out all the rest, from `text` and the files that it uses.
+  // Analyses `text` and the files that `text` uses.
   void Update(const ReadUsed& read);
 
   std::string uri;
-  std::string path;  // of the file that the URI names
+  std::string path;  // the URI's file
   EditorText text;
   std::unique_ptr<Source> source;
   std::unique_ptr<NameTable> names;
@@ -30,10 +30,10 @@ struct OpenText {
 
 struct TextRequest {
   const char* method;      // "textDocument/hover"
-  const char* capability;  // "hoverProvider"; null: the row before announces it too
-  const char* value;       // of the capability, as JSON
-  // `params` is what came with the request; it throws Json::exception where a part of it is missing
-  // or of another type. An error is one for the person who asked: a name that is taken.
+  const char* capability;  // "hoverProvider"; null: announced by the row before
+  const char* value;       // the capability's, as JSON
+  // `params` comes with the request; throws Json::exception where a part is missing or of another
+  // type. An error is for the user: a name is taken, for example.
   absl::StatusOr<Json> (*answer)(const OpenText& open, const Json& params);
 };
 absl::Span<const TextRequest> TextRequests();
@@ -41,7 +41,7 @@ absl::Span<const TextRequest> TextRequests();
 // {"line": …, "character": …}. Throws as above.
 EditorPosition ReadPosition(const Json& json);
 
-// What is wrong with the text, as the protocol's diagnostics.
+// The text's findings, as the protocol's diagnostics.
 Json FindingsOf(const OpenText& open);
 
 }  // namespace stringline

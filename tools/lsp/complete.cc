@@ -1,6 +1,6 @@
-// The word before the place, and the one that began the statement, say what can follow: by a table
-// where the language has fixed words there, else a statement, an action, a value, or what joins two
-// values. What the names at that place are, the NameTable knows.
+// The word before the place, and the first word of the statement, decide the completions: by a
+// table where the language has fixed words there, else a statement, an action, a value, or an
+// operator behind a value. The NameTable knows the names visible at the place.
 #include "tools/lsp/complete.h"
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "schedlang/parts/parts.h"
+#include "schedlang/ask/schedule_library.h"
+#include "schedlang/plan/parts.h"
 #include "schedlang/text/words.h"
-#include "tools/schedule_library.h"
 
 namespace stringline {
 namespace {
@@ -22,7 +22,7 @@ constexpr const char* kLetters = "F B I W";
 constexpr const char* kCostKeys = "F B I W p2p";
 constexpr const char* kSearchCostKeys = "F B I W p2p saved_for_I saved_for_W stash";
 
-// Words behind one or two others, however the statement began.
+// Words behind one or two others, in any statement.
 struct FollowRow {
   const char* two_before;  // "": any
   const char* before;
@@ -62,11 +62,11 @@ constexpr FollowRow kFollows[] = {
 
 using BlockSort = NamedBlock::Sort;
 
-// Words that begin a statement.
+// First words of statements.
 struct StatementRow {
   BlockSort block;
   const char* words;
-  const char* only_directly;  // not in the loops and branches of such a block
+  const char* only_directly;  // not in nested loops and branches
 };
 constexpr StatementRow kStatements[] = {
     {BlockSort::kSchedule, "let require stages pipe pad split overlap rank", ""},
@@ -100,7 +100,7 @@ class Completer {
   }
 
  private:
-  // The word that the place is in or behind, and how many words stand before it.
+  // Finds the word at the place or just before it, and the number of words before.
   void FindWord() {
     result_.replaced = {offset_, offset_};
     const auto first = std::partition_point(tokens_.begin(), tokens_.end() - 1,
@@ -121,7 +121,7 @@ class Completer {
     }
   }
 
-  // Whether a comment begins between the last word and the place, on its line.
+  // True if a comment begins between the last word and the place, on the place's line.
   bool InComment() const {
     const uint32_t from = count_ == 0 ? 0 : tokens_[count_ - 1].span.end;
     absl::string_view gap = source_.text().substr(from, offset_ - from);
@@ -135,7 +135,7 @@ class Completer {
     return k <= count_ ? tokens_[count_ - k].text : absl::string_view();
   }
 
-  // Back to the word that began the statement, and counts brackets on the way.
+  // Goes back to the first word of the statement, counting brackets on the way.
   void FindStatement() {
     begin_ = count_;
     while (begin_ > 0) {
@@ -190,8 +190,8 @@ class Completer {
     Values();
   }
 
-  // Whether the k-th word before the place is a `(` or `,` behind which a name is made up: of a
-  // parameter of a schedule, of an argument of a function.
+  // True if the k-th word before the place is a `(` or `,` before a new name: a schedule's
+  // parameter or a function's argument.
   bool IsInNewNames(size_t k) const {
     if (brackets_ != 1 || open_ != begin_ + 2 || (Before(k) != "(" && Before(k) != ",")) {
       return false;
@@ -199,12 +199,12 @@ class Completer {
     return Statement() == "schedule" || Statement() == "let";
   }
 
-  // Whether a row of `costs` begins behind the k-th word before the place.
+  // True if a row of `costs` begins behind the k-th word before the place.
   bool BeginsCost(size_t k) const {
     return count_ == begin_ + k || (brackets_ == 0 && Before(k) == ",");
   }
 
-  // Only a search asks what is held.
+  // Only a search has costs of memory.
   void CostKeys() {
     const NamedBlock* const block = names_.BlockBehind(count_ - 1);
     const bool search = block != nullptr && block->sort == BlockSort::kSearch;
@@ -259,7 +259,7 @@ class Completer {
     return false;
   }
 
-  // What is offered.
+  // The completions so far.
 
   void Words(absl::string_view words) {
     for (const absl::string_view word : absl::StrSplit(words, ' ', absl::SkipEmpty())) {
@@ -349,7 +349,7 @@ class Completer {
     }
   }
 
-  // `then defer W by r`: the rank as the base calls it.
+  // `then defer W by r`: the base's name of the rank.
   void RankOfBase() {
     if (Statement() != "schedule" || !HasWord("defer")) return;
     const DefinedName* const rank = names_.RankNameOf(names_.ScheduleAt(offset_));
@@ -378,10 +378,10 @@ class Completer {
   size_t count_ = 0;  // words before the place
   bool in_string_ = false;
   bool nowhere_ = false;  // in a number or a sign
-  size_t begin_ = 0;      // of the statement; count_ at the beginning of one
-  int brackets_ = 0;      // open in it
+  size_t begin_ = 0;      // first word of the statement; count_ at a beginning
+  int brackets_ = 0;      // open brackets in the statement
   size_t open_ = 0;       // the innermost of them
-  int questions_ = 0;     // `?` without its `:` in it
+  int questions_ = 0;     // open `?` without their `:`
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What can stand at a place of a schedule's text.
+// The completions at a place of a schedule's text.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,21 @@ struct Completion {
   std::string detail;    // in a few words
   std::string meaning;   // a sentence, in Markdown; may be empty
   std::string inserted;  // instead of the label; empty: the label
-  // Of a name.
+  // The completed name.
   const DefinedName* name = nullptr;
 };
 
 struct Completions {
-  Span replaced;  // the part of the word that is there already
+  Span replaced;  // the existing part of the word
   std::vector<Completion> items;
 };
 
-// Words of the language and names, as the words before the place ask for them: at the beginning of
-// a statement those that begin one there, and the orders; where a value stands the names that are
-// visible and hold one; layouts, actions and parts in their places; where a schedule may begin
-// those of the library as a whole. Nothing in comments, numbers and strings, but for the file that
-// a `use` names, and nothing where a new name is made up.
+// Words of the language and names that fit at the place: at the beginning of a statement its first
+// words, and the orders; in an expression the visible names with a value; layouts, actions and
+// parts in their places; where a schedule may begin, the library's schedules as a whole. Nothing in
+// comments, numbers and strings, except file names behind `use`, and nothing for a new name.
 //
-// It reads words only, up to the place: the text need not parse.
+// Only words up to the place are read: the text need not parse.
 Completions CompleteAt(const Source& source, const NameTable& names, uint32_t offset);
 
 }  // namespace stringline

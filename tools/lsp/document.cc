@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kUnitsEvery = 64;
 
-// How many UTF-16 units the character takes that begins with this byte; 0 inside a character.
+// The number of UTF-16 units of the character that begins with this byte; 0 inside a character.
 int UnitsOf(char c) {
   const auto byte = static_cast<unsigned char>(c);
   if ((byte & 0xc0) == 0x80) return 0;

@@ -1,5 +1,5 @@
-// An editor's text, and places in it as the language server protocol counts them: lines and UTF-16
-// units, both from 0.
+// An editor's text, and places in the language server protocol's units: lines and UTF-16 units,
+// both from 0.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@ struct EditorPosition {
   int64_t character = 0;
 };
 
-// UTF-8, as every text that comes in JSON. Lines end with \n, \r\n or \r.
+// UTF-8, as all text in JSON. Lines end with \n, \r\n or \r.
 class EditorText {
  public:
   explicit EditorText(std::string text);
 
   const std::string& text() const { return text_; }
-  // Places outside the text are moved to the nearest one inside. However long its line is, a
-  // place's position is found at once: answers may hold very many of them.
+  // Places outside the text are moved to the nearest place inside. The cost does not grow with the
+  // length of the line: answers may hold very many positions.
   EditorPosition PositionAt(uint32_t offset) const;
   uint32_t OffsetAt(EditorPosition position) const;
-  // Puts `text` in the place of what lies between the two.
+  // Replaces the text between the two places by `text`.
   void Replace(EditorPosition begin, EditorPosition end, absl::string_view text);
 
  private:
@@ -35,7 +35,7 @@ class EditorText {
   void Index();
 
   std::vector<uint32_t> line_starts_;
-  std::vector<uint32_t> units_;  // how many UTF-16 units stand before every 64th byte
+  std::vector<uint32_t> units_;  // the number of UTF-16 units before every 64th byte
 };
 
 }  // namespace stringline

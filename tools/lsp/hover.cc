@@ -7,16 +7,16 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "schedlang/ask/session.h"
 #include "schedlang/sim/simulate.h"
 #include "schedlang/text/parse.h"
 #include "schedlang/text/words.h"
-#include "tools/session.h"
 #include "tools/view/terminal.h"
 
 namespace stringline {
 namespace {
 
-constexpr size_t kMostActionsShown = 64;  // of a rank
+constexpr size_t kMostActionsShown = 64;  // per rank
 constexpr int kMostRanks = 16;
 
 const Plan* PlanAt(const NameTable& names, const TextAnalysis& analysis, uint32_t offset) {
@@ -28,7 +28,7 @@ const Plan* PlanAt(const NameTable& names, const TextAnalysis& analysis, uint32_
 
 std::string InCode(absl::string_view text) { return absl::StrCat("```\n", text, "\n```\n"); }
 
-// "rank 0: 0F0 0F1&0B0 …": the actions of every rank that `wanted` picks; groups stay whole.
+// "rank 0: 0F0 0F1&0B0 …": the actions of every rank picked by `wanted`; groups stay whole.
 template <typename Wanted>
 std::string RankLines(const Plan& plan, Wanted wanted) {
   std::vector<std::string> lines;
@@ -59,7 +59,7 @@ std::string Titled(const Plan& plan, const std::string& lines) {
   return absl::StrCat("With ", PrintParameters(plan), ":\n", InCode(lines));
 }
 
-// What the action whose letter stands at `span` performs.
+// The actions performed by the statement's letter at `span`.
 std::string PerformedAt(const Plan& plan, Span span) {
   const std::string lines = RankLines(
       plan, [&](const Action& action) { return SpanOf(plan, action).begin == span.begin; });
@@ -95,7 +95,7 @@ std::string NameText(const Source& source, const DefinedName& name, const Plan* 
   return text;
 }
 
-// The value that the name has on the rank (-1: of the schedule), or nothing.
+// The value of the name on the rank (-1: of the schedule), or nothing.
 std::optional<int64_t> AskFor(const Source& source, const DefinedName& name, const Plan& plan,
                               int rank) {
   std::string text(source.text());

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kLargestBody = 64 << 20;
 
-// The next line, without its end, at most `most` characters of it. False at the end of the input.
+// The next line, without its end, cut to kMost characters. False at the end of the input.
 bool ReadHeaderLine(std::istream& in, std::string* line) {
   constexpr size_t kMost = 1000;
   line->clear();

@@ -6,24 +6,24 @@
 #include <ostream>
 #include <string>
 
-#include "tools/json.h"
+#include "tools/io/json.h"
 
 namespace stringline {
 
-// The body of the next message; nothing at the end of the input. Lines that are no header are
+// The body of the next message; nothing at the end of the input. Lines other than headers are
 // skipped, and so is a body over 64 MiB.
 std::optional<std::string> ReadMessage(std::istream& in);
 
 void WriteMessage(std::ostream& out, const Json& message);
 
-// What a response says when it has no result; the numbers are those of JSON-RPC and the protocol.
+// The error code of a response without a result; the numbers of JSON-RPC and the protocol.
 enum class RpcError : int {
   kParse = -32700,
   kInvalidRequest = -32600,
   kNoSuchMethod = -32601,
   kInvalidParams = -32602,
   kNotInitialized = -32002,
-  kRequestFailed = -32803,  // a good request that cannot be granted; the message says why
+  kRequestFailed = -32803,  // a valid request that cannot be granted; the message gives the reason
 };
 
 Json RpcResult(const Json& id, Json result);

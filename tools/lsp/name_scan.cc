@@ -1,7 +1,7 @@
-// One pass over the words, with what is open: the blocks, and in the innermost one a statement. The
-// word before a name says whether the name is defined here; a stack for each spelling says what it
-// means where it is used. What names something in another schedule (the base of a derived one, its
-// parameters, its rank) is looked up when all are known.
+// A single pass over the words, with the open blocks, and in the innermost block a statement. The
+// word before a name decides between definition and use; a stack for each spelling gives its
+// meaning at each use. Names of another schedule (the base of a derived schedule, its parameters,
+// its rank) are looked up at the end of the pass.
 #include <map>
 #include <utility>
 
@@ -32,11 +32,11 @@ class NameScan {
   }
 
  private:
-  // A block that is open, and the names that end with it.
+  // An open block, and the names that end with the block.
   struct OpenBlock {
-    int32_t index = -1;   // of table_.blocks_; -1: the file
-    int32_t owner = -1;   // the name that what is in it stands in
-    int32_t opener = -1;  // the name whose definition ends with it
+    int32_t index = -1;   // index into table_.blocks_; -1: the file
+    int32_t owner = -1;   // the name that the block's contents belong to
+    int32_t opener = -1;  // the name whose definition ends with the block
     bool late = false;    // the opener is visible behind the block
     std::vector<int32_t> names;
   };
@@ -44,7 +44,7 @@ class NameScan {
   struct ScheduleHead {
     int32_t name = -1;
     int32_t rank_variable = -1;
-    absl::string_view base;  // of a derived schedule
+    absl::string_view base;  // for a derived schedule
     std::vector<int32_t> parameters;
   };
 
@@ -53,10 +53,10 @@ class NameScan {
     enum class Of : uint8_t { kBase, kParameterOfBase, kRankOfBase };
     Of of = Of::kBase;
     size_t token = 0;
-    size_t schedule = 0;  // that it stands in
+    size_t schedule = 0;  // the schedule of the word
   };
 
-  // How far a derived schedule has been read: `schedule name(…) = base(…) then …`.
+  // The part of a derived schedule read so far: `schedule name(…) = base(…) then …`.
   enum class Derivation : uint8_t { kNone, kBase, kArguments, kDefers };
 
   bool Is(size_t i, absl::string_view text) const {
@@ -70,7 +70,7 @@ class NameScan {
   uint32_t EndBefore() const { return i_ == 0 ? 0 : tokens_[i_ - 1].span.end; }
   bool BeginsListItem() const { return brackets_ == 1 && (Follows("(") || Follows(",")); }
 
-  // What is visible.
+  // The visible names.
 
   void Show(int32_t name, uint32_t from) {
     DefinedName& defined = table_.names_[static_cast<size_t>(name)];
@@ -119,13 +119,13 @@ class NameScan {
     word_ = tokens_[i_].text;
   }
 
-  // The statement ends with this word, or before it. What it defines is visible from `shown` on,
-  // what is visible only in it up to `hidden`.
+  // The statement ends with this word, or before it. Its definition is visible from `shown` on;
+  // names visible only in the statement end at `hidden`.
   void EndStatement(uint32_t shown, uint32_t hidden) {
     EndListItem(shown);
     list_ = false;
     Hide(&for_statement_, hidden);
-    Hide(&for_block_, hidden);  // of a header that has no block
+    Hide(&for_block_, hidden);  // for a header without a block
     if (let_ >= 0) {
       DefinedName& value = table_.names_[static_cast<size_t>(let_)];
       value.ends_with_semicolon = Is(i_, ";");
@@ -221,7 +221,7 @@ class NameScan {
     if (open_.size() > 1) CloseBlock(Begin(), End());
   }
 
-  // `hidden`: where its names end; `whole`: where all of it ends.
+  // `hidden`: the end of the block's names; `whole`: the end of the definition.
   void CloseBlock(uint32_t hidden, uint32_t whole) {
     OpenBlock block = std::move(open_.back());
     open_.pop_back();
@@ -254,7 +254,7 @@ class NameScan {
       return;
     }
     if (row->sort != WordSort::kStatement) return;
-    // A word that begins a statement ends the one before, also where its `;` is missing.
+    // The first word of a statement ends the statement before, even without its `;`.
     if ((Follows("hold") && Is(i_, "at")) || (Follows("else") && Is(i_, "if"))) return;
     if (word_ == "pairs" && Is(i_, "costs")) return;
     if (Is(i_, "schedule")) {
@@ -316,7 +316,7 @@ class NameScan {
     return text == "p2p" || text == "saved_for_I" || text == "saved_for_W" || text == "stash";
   }
 
-  // A word that means something there, and is no name: a layout, how layers are split, …
+  // True for a word with a meaning at this place that is no name: a layout, a way to split, …
   bool IsWordInPlace() const {
     if (InnermostIs(NamedBlock::Sort::kOverlap) || Follows("on") || Follows("then")) return true;
     if (Follows("reversed") && Follows("on", 2)) return true;
@@ -351,7 +351,7 @@ class NameScan {
     }
   }
 
-  // The base of that schedule; null if there is none of that name.
+  // The base of the schedule; null if no schedule has the base's name.
   const ScheduleHead* BaseOf(const ScheduleHead& head) const {
     const auto base = schedules_.find(head.base);
     return base == schedules_.end() ? nullptr : &heads_[base->second];
@@ -359,7 +359,7 @@ class NameScan {
 
   int32_t RankNameOf(const ScheduleHead& head) const {
     const ScheduleHead* root = &head;
-    // A base may have a base; a circle is the text's mistake.
+    // A base may have a base; a cycle is the text's mistake.
     for (size_t steps = 0; !root->base.empty(); ++steps) {
       root = steps < heads_.size() ? BaseOf(*root) : nullptr;
       if (root == nullptr) return -1;
@@ -391,20 +391,20 @@ class NameScan {
   std::vector<OpenBlock> open_ = {{}};
   std::vector<ScheduleHead> heads_;
   std::vector<LaterUse> later_;
-  std::vector<size_t> name_tokens_;  // where each name is defined
+  std::vector<size_t> name_tokens_;  // the token of each name's definition
   absl::flat_hash_map<absl::string_view, std::vector<int32_t>> visible_;
   absl::flat_hash_map<absl::string_view, size_t> schedules_;  // the first of every name
   std::string rank_variable_;
   size_t rank_depth_ = 0;  // blocks around the rank block
 
-  // The statement that is open.
+  // The open statement.
   bool in_statement_ = false;
   size_t begin_ = 0;                    // its first word
-  absl::string_view word_;              // that one's text
-  int brackets_ = 0;                    // open in it
-  int32_t let_ = -1;                    // the name it defines, visible behind it
-  int32_t block_name_ = -1;             // the name whose block it opens
-  std::vector<int32_t> for_block_;      // visible in the block that it opens
+  absl::string_view word_;              // the current word
+  int brackets_ = 0;                    // open brackets in the statement
+  int32_t let_ = -1;                    // the name that the statement defines
+  int32_t block_name_ = -1;             // the name whose block the statement opens
+  std::vector<int32_t> for_block_;      // visible in the block of the statement
   std::vector<int32_t> for_statement_;  // visible to its end
   bool list_ = false;                   // a list of new names is open
   int32_t in_list_ = -1;                // its last name, visible behind the comma

@@ -1,6 +1,6 @@
-// One pass over the words: the word before a name says what it defines. A stack of open blocks
-// knows which names end with each, so a name's range is known when its block closes. No tree is
-// needed, and so no text that parses.
+// A single pass over the words: the word before a name decides the sort of its definition. A stack
+// of open blocks knows the names that end with each, so the range of a name is known when its block
+// closes. No tree is needed, and so no text that parses.
 #include "tools/lsp/names.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ size_t NameTable::TokenAt(uint32_t offset) const {
   if (after == tokens_.begin()) return end;
   const size_t i = static_cast<size_t>(after - tokens_.begin()) - 1;
   if (offset < tokens_[i].span.end) return i;
-  // Right behind a word is still that word.
+  // A place right behind a word belongs to the word.
   if (offset == tokens_[i].span.end && tokens_[i].kind == Token::Kind::kName) return i;
   return end;
 }

@@ -1,12 +1,11 @@
-// What every word of a schedule's text means: the names it defines, from where to where each can be
-// used, the blocks they stand in, and which definition each word names. All editor features ask
-// here, so that one place knows what is visible where.
+// The meaning of every word of a schedule's text: the names it defines, their ranges of visibility,
+// their blocks, and the definition behind each word. All editor features ask here, so visibility is
+// decided in a single place.
 //
-// Found in one pass over the words alone, so that it works while the text does not parse. Of a text
-// that the language accepts it says what the resolver says: a value can be used behind its
-// statement, an order and a pipe behind their block, everything else in the statement or block that
-// it belongs to. A statement that lacks its `;` ends where the next one begins, a schedule that is
-// not closed where the next one begins.
+// Found in a single pass over the words, so the text need not parse. For a text that the language
+// accepts, the answers equal the resolver's: a value is visible behind its statement, an order and
+// a pipe behind their block, every other name in its statement or block. A statement without its
+// `;` ends where the next statement begins, an unclosed schedule where the next schedule begins.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,7 @@ enum class NameSort : uint8_t {
   kParameter,
   kValue,     // let x = …
   kFunction,  // let f(x) = …
-  kArgument,  // of a function
+  kArgument,  // in a function
   kOrder,
   kPipe,
   kRankVariable,   // rank r
@@ -38,16 +37,16 @@ struct DefinedName {
   NameSort sort = NameSort::kValue;
   std::string text;
   Span span;
-  // It can be used from here to there; in the whole file for a schedule.
+  // The name is visible from here to there; in the whole file for a schedule.
   uint32_t visible_begin = UINT32_MAX;
   uint32_t visible_end = UINT32_MAX;
   Span whole;            // all of its definition: the statement, the block, the schedule
-  int32_t schedule = 0;  // index of the schedule it belongs to, or is; -1: it stands before all
-  int32_t parent = -1;   // names()[parent] is the schedule, rank, order, … that it stands in
+  int32_t schedule = 0;  // index of the name's schedule; -1: before the first
+  int32_t parent = -1;   // names()[parent] encloses this name; -1: none
   int32_t hides = -1;    // names()[hides] is called so too and visible here, which is an error
-  // The name of the rank, where it stands in a rank block.
+  // The name of the rank, for names in a rank block.
   std::string rank_variable;
-  bool ends_with_semicolon = false;  // a `let`: `whole` ends behind one
+  bool ends_with_semicolon = false;  // a `let` with its `;`
 };
 
 struct NamedBlock {
@@ -62,18 +61,18 @@ struct NamedBlock {
     kSearch,
     kOrder,
     kRepeat,
-    kBranch,  // of an `if`
+    kBranch,  // in an `if`
     kOther
   };
   Sort sort = Sort::kOther;
   size_t open = 0;      // its '{'
   size_t close = 0;     // its '}', or the end
-  int32_t parent = -1;  // the block it stands in
+  int32_t parent = -1;  // the enclosing block
 };
 
 class NameTable {
  public:
-  // Keeps `text`, which must outlive it.
+  // Keeps a view of `text`, which must outlive the table.
   explicit NameTable(absl::string_view text);
 
   const std::vector<Token>& tokens() const { return tokens_; }
@@ -87,19 +86,19 @@ class NameTable {
   int32_t NameOf(size_t token) const { return meanings_[token]; }
   // The same as a name; null for none.
   const DefinedName* Find(size_t token) const;
-  // Every word that means that name, its definition among them.
+  // Every word that means this name, including its definition.
   std::vector<size_t> WordsOf(int32_t name) const;
 
-  // The names that can be used at this place, schedules not among them.
+  // The names visible at this place, except schedules.
   std::vector<const DefinedName*> VisibleAt(uint32_t offset) const;
-  // The innermost block that the place behind that word lies in; null outside of all.
+  // The innermost block around the place behind the word; null outside of all.
   const NamedBlock* BlockBehind(size_t token) const;
-  // The index of the schedule that the place lies in; -1 before the first.
+  // The index of the schedule around the place; -1 before the first.
   int32_t ScheduleAt(uint32_t offset) const;
-  // How the rank is called in that schedule: by its rank block, or by that of the schedule which it
-  // is derived from. Null for a schedule without either.
+  // The name of the rank in the schedule: from its rank block, or from its base's. Null for a
+  // schedule without either.
   const DefinedName* RankNameOf(int32_t schedule) const;
-  // The parameters of the first schedule of that name.
+  // The parameters of the first schedule with this name.
   std::vector<const DefinedName*> ParametersOf(absl::string_view schedule) const;
 
  private:
@@ -108,9 +107,9 @@ class NameTable {
   std::vector<Token> tokens_;
   std::vector<DefinedName> names_;
   std::vector<NamedBlock> blocks_;
-  std::vector<int32_t> meanings_;  // of every token
+  std::vector<int32_t> meanings_;  // for every token
   std::vector<uint32_t> schedule_starts_;
-  std::vector<int32_t> rank_names_;  // of every schedule; -1: none
+  std::vector<int32_t> rank_names_;  // for every schedule; -1: none
 };
 
 }  // namespace stringline

@@ -1,5 +1,5 @@
-// The words that mean the name get the new spelling. Then the new text is looked at as any other:
-// every word must mean what it meant, and nothing may hide what it did not hide.
+// The words that mean the name get the new spelling. Then the new text is scanned like any other:
+// every word must keep its meaning, and no name may hide another that was visible.
 #include "tools/lsp/rename.h"
 
 #include <algorithm>
@@ -12,13 +12,13 @@ namespace {
 
 absl::Status Refused(std::string text) { return absl::InvalidArgumentError(std::move(text)); }
 
-// Words that mean something in their place only may be names elsewhere.
+// Words with a meaning only in their place may be names elsewhere.
 bool IsReserved(absl::string_view text) {
   const WordRow* const row = FindWord(text);
   return row != nullptr && row->sort != WordSort::kInPlace;
 }
 
-// Whether the language calls it so: the first two parameters of every schedule.
+// True if the language fixes the name: the first two parameters of every schedule.
 bool IsFixed(const NameTable& names, const DefinedName& name) {
   if (name.sort != NameSort::kParameter || (name.text != "P" && name.text != "M")) return false;
   const auto before =
@@ -54,7 +54,7 @@ std::string WithSpans(absl::string_view text, const std::vector<Span>& spans,
   return renamed;
 }
 
-// What the two texts, which differ in spelling only, do not have in common.
+// A difference of meaning between the two texts, which differ in spelling only.
 absl::Status CheckSameMeaning(const Source& source, const NameTable& before, const NameTable& after,
                               const std::string& to) {
   const auto line_of = [&](int32_t name) {
@@ -66,7 +66,7 @@ absl::Status CheckSameMeaning(const Source& source, const NameTable& before, con
   for (size_t i = 0; i < before.names().size(); ++i) {
     const int32_t hidden = after.names()[i].hides;
     if (hidden < 0 || hidden == before.names()[i].hides) continue;
-    // One of the two is called so already.
+    // Either of the two already has this name.
     const bool new_one = before.names()[i].text == to;
     const int32_t other = new_one ? static_cast<int32_t>(i) : hidden;
     return Refused(absl::StrCat("'", to, "' is ",

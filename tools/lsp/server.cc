@@ -1,6 +1,6 @@
-// Two tables give each method its function: requests, which are answered, and notifications.
-// Whatever changes a text makes all that is known of it anew. A part of a message that is missing
-// throws, and one place makes an error of that.
+// Two tables give each method its function: requests, which are answered, and notifications. A
+// changed text is analysed anew. A missing part of a message throws, and a single place turns the
+// exception into an error.
 #include "tools/lsp/server.h"
 
 #include <map>
@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/ask/open_source.h"
+#include "tools/io/output.h"
 #include "tools/lsp/answers.h"
 #include "tools/lsp/json_rpc.h"
 #include "tools/lsp/used_texts.h"
-#include "tools/open_source.h"
-#include "tools/output.h"
 
 namespace stringline {
 namespace {
@@ -56,7 +56,7 @@ class EditorServer {
         message.is_object() && message.contains("method") && message["method"].is_string();
     const bool has_id = message.is_object() && message.contains("id") &&
                         (message["id"].is_number_integer() || message["id"].is_string());
-    // The answer to a question that this server never asks.
+    // A response, although this server asks nothing.
     if (message.is_object() && !message.contains("method") && has_id) return;
     if (!is_message) {
       return WriteMessage(
@@ -157,7 +157,7 @@ class EditorServer {
     UpdateUsersOf(PathOfUri(uri));
   }
 
-  // Looks again at the open texts that use the file at `path`, which has changed.
+  // Analyses the open texts that use the changed file at `path` again.
   void UpdateUsersOf(const std::string& path) {
     for (auto& [uri, open] : texts_) {
       if (open.analysis.used.count(path) == 0) continue;

@@ -1,9 +1,9 @@
-// A language server for schedules: what editors ask over standard input and output.
+// A language server for schedules, over standard input and output.
 //
-// It tells what is wrong with a text while it is typed, completes and explains words, finds and
-// renames names, outlines, and formats (answers.h has the list). One message is answered before the
-// next one is read. Nothing that comes in ends it but `exit` and the end of the input; what it
-// cannot use it answers with an error.
+// The server reports findings while a text is typed, completes and explains words, finds and
+// renames names, outlines, and formats (answers.h has the list). Each message is answered before
+// the next is read. Only `exit` and the end of the input end the server; a message that it cannot
+// use gets an error.
 #pragma once
 
 #include <istream>

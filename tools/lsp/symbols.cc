@@ -39,7 +39,7 @@ OutlineEntry EntryOf(const NameTable& names, size_t index) {
   return entry;
 }
 
-// How many names each name stands in.
+// The nesting depth of each name.
 std::vector<int> DepthsOf(const NameTable& names) {
   std::vector<int> depths;
   for (const DefinedName& name : names.names()) {
@@ -54,7 +54,7 @@ std::vector<OutlineEntry> OutlineOf(const NameTable& names) {
   const std::vector<int> depths = DepthsOf(names);
   std::vector<std::vector<OutlineEntry>> inside(names.names().size());
   std::vector<OutlineEntry> outermost;
-  // From behind, so that all that stands in a name is known before the name is put away.
+  // Backwards, so that the contents of a name are complete before the name is moved.
   for (size_t i = names.names().size(); i-- > 0;) {
     const DefinedName& name = names.names()[i];
     if (!IsListed(name.sort) || depths[i] > kDeepestNesting) continue;

@@ -15,9 +15,9 @@ struct OutlineEntry {
   std::vector<OutlineEntry> inside;
 };
 
-// Schedules, and in each its parameters, values, functions, pipes and rank block, and in that its
-// values and orders, nested as they stand. What lives in one statement or loop only (arguments of
-// functions, loops' and stages' numbers) is left out, and so is what is nested deeper than the
+// Schedules, each with its parameters, values, functions, pipes and rank block, and the rank block
+// with its values and orders, nested as in the text. Names of a single statement or loop (arguments
+// of functions, numbers of loops and stages) are left out, and so are names nested deeper than the
 // language allows.
 std::vector<OutlineEntry> OutlineOf(const NameTable& names);
 

@@ -1,4 +1,4 @@
-// What `use` means in a text that an editor holds.
+// The files behind `use` in a text that an editor holds.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace stringline {
 
-// The path that a `file:` URI names, with its %20s read; any other URI as it is.
+// The path of a `file:` URI, with %20 and the like decoded; any other URI unchanged.
 std::string PathOfUri(const std::string& uri);
 
-// Adds the findings of `from` to *to. One that lies in a file that is used is told at `place`, a
-// part of the text itself, or where a note of it says that the file is used: an editor shows
-// findings of a text in that text.
+// Adds the findings of `from` to *to. A finding in a used file is moved to `place`, a part of the
+// text itself, or to the `use` named in a note of the finding: an editor shows findings of a text
+// in this text.
 void AppendFindings(const Diagnostics& from, const Source& source, Span place, Diagnostics* to);
 
 }  // namespace stringline

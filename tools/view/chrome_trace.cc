@@ -47,7 +47,7 @@ class ChromeWriter {
 
   void WriteStep(const TracedStep& step, bool named) {
     std::multimap<uint32_t, std::pair<int, bool>>
-        flow_of;  // by event: its flows, do they end there
+        flow_of;  // by event: its flows, and if they end here
     for (const MessageEvents& message : step.analysis.messages) {
       ++flows_;
       flow_of.insert({message.maker, {flows_, false}});

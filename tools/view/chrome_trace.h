@@ -1,4 +1,4 @@
-// A timeline in Chrome's JSON trace format, for the older viewers (chrome://tracing, and what reads
+// A timeline in Chrome's JSON trace format, for the older viewers (chrome://tracing, and readers of
 // PyTorch's profiles): a process per rank, a thread per lane, flows for messages, counters.
 #pragma once
 

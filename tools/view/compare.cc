@@ -18,15 +18,10 @@ double Misprediction(const Timeline& measured, const Timeline& simulated) {
 std::string Compare(const Timeline& measured, const Timeline& simulated, const Picture& picture) {
   const int64_t took = MeasureBubbles(measured).makespan_ns;
   const int64_t predicted = MeasureBubbles(simulated).makespan_ns;
-  Picture first = picture;
-  first.end_ns = std::max(took, predicted);
-  first.legend = false;
-  Picture second = first;
-  second.legend = true;
   const double error = Misprediction(measured, simulated);
   const std::string reconstructed = PrintReconstruction(measured);
   return absl::StrCat(
-      Draw(measured, first), Draw(simulated, second), "\npredicted ", PrintTime(predicted),
+      DrawTogether({&measured, &simulated}, picture), "\npredicted ", PrintTime(predicted),
       ", took ", PrintTime(took), ": ",
       absl::StrFormat("%.1f %% too %s\n", 100 * std::fabs(error), error < 0 ? "short" : "long"),
       reconstructed, reconstructed.empty() ? "" : "\n");

@@ -1,15 +1,15 @@
-// What was predicted beside what happened.
+// Prediction and measurement beside each other.
 #pragma once
 
 #include <string>
 
-#include "schedlang/timeline.h"
+#include "schedlang/plan/timeline.h"
 #include "tools/view/terminal.h"
 
 namespace stringline {
 
-// Both timelines as pictures on one scale of time, by how much the step was mispredicted, and
-// what of the measured starts is reconstructed.
+// Both timelines as pictures on one scale of time, the relative error of the prediction, and the
+// reconstructed share of the measured starts.
 std::string Compare(const Timeline& measured, const Timeline& simulated, const Picture& picture);
 
 // (simulated - measured) / measured of the makespans; 0 if nothing was measured.

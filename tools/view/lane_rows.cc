@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/parts/parts.h"
+#include "schedlang/plan/parts.h"
 
 namespace stringline {
 namespace {
@@ -35,7 +35,7 @@ Event EventOfPart(const Timeline& timeline, const PartEvent& part) {
   return event;
 }
 
-// Which row below a rank's computation an event stands on; kCompute: on none.
+// The row of an event below its rank's computation; kCompute: the event is in no such row.
 LaneKind LaneBelow(const Event& event) {
   if (event.start_ns == event.end_ns) return LaneKind::kCompute;
   if (event.kind == ActionKind::kRecvForward) return LaneKind::kActivations;
@@ -43,7 +43,7 @@ LaneKind LaneBelow(const Event& event) {
   return IsCollective(event.kind) ? LaneKind::kCollectives : LaneKind::kCompute;
 }
 
-using Group = std::vector<Event>;  // `a & b`, or one event
+using Group = std::vector<Event>;  // `a & b`, or a single event
 
 class LaneSorter {
  public:
@@ -133,7 +133,7 @@ class LaneSorter {
 
   const Timeline& timeline_;
   ActionKind gradient_ = ActionKind::kBackward;
-  size_t part_ = 0;  // of timeline_.parts: the first that is not sorted yet
+  size_t part_ = 0;  // index in timeline_.parts: the first part not sorted yet
   LaneRows rows_;
 };
 

@@ -5,12 +5,13 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "tools/view/stage_shades.h"
 
 namespace stringline {
 namespace {
 
-// Lightness and chroma of OKLCH, and its hue in degrees. Every kind differs from the others for
-// colour-blind readers too, also as one of 256 colours: chosen by search, held by a test.
+// Lightness and chroma of OKLCH, and the hue in degrees. Every kind differs from the others for
+// colour-blind readers too, also among 256 colours: chosen by search, held by a test.
 struct Tone {
   double lightness;
   double chroma;
@@ -30,7 +31,7 @@ Tone ToneOf(ActionKind kind) {
       return {0.52, 0.165, 135, 4};
   }
 }
-constexpr double kLaterStage = -0.13, kMicrobatch = 0.02;  // what they add to the lightness
+constexpr double kLaterStage = -0.13, kMicrobatch = 0.02;  // additions to the lightness
 
 Rgb FromOklch(const Tone& tone) {
   constexpr double kDegree = 0.017453292519943295;
@@ -49,7 +50,7 @@ Rgb FromOklch(const Tone& tone) {
           channel(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s)};
 }
 
-// Of the 6 x 6 x 6 cube that terminals with 256 colours have, the nearest step of a channel.
+// The nearest step of a channel in the 6 x 6 x 6 cube of terminals with 256 colours.
 int CubeLevel(uint8_t value) { return value < 48 ? 0 : value < 115 ? 1 : (value - 35) / 40; }
 
 int CubeIndex(Rgb color) {
@@ -73,16 +74,17 @@ Colors ChooseColors(const std::string& when, bool is_terminal) {
   if (when == "never") return Colors::kNone;
   const char* term = std::getenv("TERM");
   const bool dumb = term == nullptr || std::string(term) == "dumb";
-  if (when == "auto" && (!is_terminal || dumb || Has("NO_COLOR"))) return Colors::kNone;
+  const bool is_auto = when.empty() || when == "auto";
+  if (is_auto && (!is_terminal || dumb || Has("NO_COLOR"))) return Colors::kNone;
   const char* color_term = std::getenv("COLORTERM");
   const std::string deep = color_term == nullptr ? "" : color_term;
   return deep == "truecolor" || deep == "24bit" ? Colors::kTrue : Colors::k256;
 }
 
-Rgb PaintOf(ActionKind kind, int chunk, int microbatch, double progress) {
+Rgb PaintOf(ActionKind kind, int shade, int microbatch, double progress) {
   Tone tone = ToneOf(kind);
   tone.lightness += microbatch % 2 == 0 ? kMicrobatch : -kMicrobatch;
-  if (chunk % 2 != 0) tone.lightness += kLaterStage;
+  if (IsDark(shade)) tone.lightness += kLaterStage;
   tone.degrees += tone.drift * progress;
   return FromOklch(tone);
 }
@@ -104,6 +106,7 @@ std::string Foreground(Rgb color, Colors colors) { return Set(38, color, colors)
 std::string Background(Rgb color, Colors colors) { return Set(48, color, colors); }
 std::string Dim(Colors colors) { return colors == Colors::kNone ? "" : "\x1b[2m"; }
 std::string Bold(Colors colors) { return colors == Colors::kNone ? "" : "\x1b[1m"; }
+std::string Underline(Colors colors) { return colors == Colors::kNone ? "" : "\x1b[4m"; }
 std::string Plain(Colors colors) { return colors == Colors::kNone ? "" : "\x1b[0m"; }
 
 }  // namespace stringline

@@ -1,12 +1,11 @@
-// Colours for the terminal: one hue a kind of action, light for a rank's first stage and darker for
-// its next ones, drifting a little from microbatch to microbatch. They can be told apart by
-// colour-blind readers.
+// Colours for the terminal: a hue for each kind of action, light or dark by the stage's shade,
+// drifting a little from microbatch to microbatch. Colour-blind readers can tell the kinds apart.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-#include "schedlang/plan.h"
+#include "schedlang/plan/plan.h"
 
 namespace stringline {
 
@@ -19,25 +18,26 @@ struct Rgb {
 
 enum class Colors { kNone, k256, kTrue };
 
-// What this terminal can do. `when` is auto, always or never; auto means a terminal that is not
-// "dumb", and no NO_COLOR in the environment.
+// The colours that this terminal can show. `when` is auto or "", always or never; auto means a
+// terminal other than "dumb", and no NO_COLOR in the environment.
 Colors ChooseColors(const std::string& when, bool is_terminal);
 
-// `chunk` counts the stages of the action's rank; `progress` runs from 0 to 1 over the
+// A dark `shade` (stage_shades.h) is darker; `progress` runs from 0 to 1 over the
 // microbatches.
-Rgb PaintOf(ActionKind kind, int chunk, int microbatch, double progress);
+Rgb PaintOf(ActionKind kind, int shade, int microbatch, double progress);
 
-// The one of a terminal with 256 colours that stands for it.
+// The nearest colour of a terminal with 256 colours.
 Rgb InCube(Rgb color);
 
-// Black or white, whichever can be read on it.
+// Black or white, by legibility on `paint`.
 Rgb TextOn(Rgb paint);
 
-// The escape sequences that set foreground or background; "" without colours.
+// The escape sequences for foreground or background; "" without colours.
 std::string Foreground(Rgb color, Colors colors);
 std::string Background(Rgb color, Colors colors);
 std::string Dim(Colors colors);
 std::string Bold(Colors colors);
+std::string Underline(Colors colors);
 std::string Plain(Colors colors);  // ends all of them
 
 }  // namespace stringline

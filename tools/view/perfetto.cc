@@ -48,12 +48,12 @@ constexpr int kId = 1, kName = 2;
 constexpr uint64_t kSequenceId = 1;
 constexpr uint64_t kClearsState = 1, kNeedsState = 2;
 
-// Texts that are written once and named by number afterwards.
+// Texts that are written once and then referred to by number.
 class InternedTexts {
  public:
   explicit InternedTexts(int field) : field_(field) {}
 
-  // The text's number; *fresh gets what the packet must define first.
+  // The text's number; *fresh gets the definition that the packet must begin with.
   uint64_t IdOf(const std::string& text, ProtobufMessage* fresh, bool* is_fresh) {
     const auto [found, is_new] = ids_.try_emplace(text, ids_.size() + 1);
     if (is_new) {
@@ -149,7 +149,7 @@ class PerfettoWriter {
     descriptor.AddText(track::kName, lane.name);
     descriptor.AddVarint(track::kParent, parent);
     WriteTrack(descriptor);
-    std::vector<int64_t> open;  // the ends of the slices that have begun
+    std::vector<int64_t> open;  // the ends of the open slices
     for (const TraceSlice& slice : lane.slices) {
       while (!open.empty() && open.back() <= slice.start_ns) {
         WriteEnd(uuid, open.back());
@@ -242,8 +242,8 @@ class PerfettoWriter {
   uint64_t tracks_ = 0;
   uint64_t flows_ = 0;
   uint64_t processes_ = 0;
-  std::multimap<uint32_t, uint64_t> begins_;        // by event: the flows that begin there
-  std::map<uint32_t, uint64_t> ends_;               // and the one that ends
+  std::multimap<uint32_t, uint64_t> begins_;        // by event: the flows that begin here
+  std::map<uint32_t, uint64_t> ends_;               // and the flow that ends here
   std::map<uint32_t, const IdleStretch*> waiting_;  // by event
 };
 

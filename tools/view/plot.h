@@ -7,23 +7,21 @@
 
 namespace stringline {
 
+struct PlotPoint {
+  double at = 0;                // on the axis
+  std::optional<double> value;  // a share; nothing for a missing value
+};
+
 struct PlotLine {
   std::string name;
-  std::vector<std::optional<double>> values;  // nothing where there is no value
+  std::vector<PlotPoint> points;
 };
 
-// A line of blocks for each, all on one scale, with its first and last value.
+// A row of blocks for each line, all on one scale, with first and last value.
 std::string PlotAsText(const std::vector<PlotLine>& lines);
 
-// Where the values of a line stand.
-struct PlotAxis {
-  std::string name;                 // "M"
-  std::vector<double> values;       // of each point, rising; empty: equally wide steps
-  std::vector<std::string> labels;  // of each step
-};
-
-// Lines over the axis; the scale of shares begins at 0. One colour and one mark a line, so that
-// they can be told apart in black and white.
-std::string PlotAsSvg(const std::vector<PlotLine>& lines, const PlotAxis& axis);
+// Lines over a common axis with this name, "M"; a line goes through its points from left to right.
+// The scale of shares begins at 0. Up to 32 lines differ in colour and mark.
+std::string PlotAsSvg(std::vector<PlotLine> lines, const std::string& axis);
 
 }  // namespace stringline

@@ -30,7 +30,7 @@ Grain GrainOf(const Timeline& timeline) {
   return grain;
 }
 
-// Which kinds compete for a slice: a group is a kind of its own, and so is idling.
+// The contenders for a slice: kinds; a group is a kind of its own, and so is idling.
 constexpr int kGroup = 4;
 constexpr int kIdle = 5;
 constexpr int kContenders = 6;
@@ -40,7 +40,7 @@ int ContenderOf(absl::Span<const Event> events, size_t i) {
   return group ? kGroup : static_cast<int>(events[i].kind);
 }
 
-// Who has how much of a slice, and the event with the largest piece for each kind.
+// The contenders' times in a slice, and the event with the largest piece for each kind.
 struct Slice {
   std::array<int64_t, kContenders> total_ns = {};
   std::array<int64_t, kContenders> largest_ns = {};
@@ -54,12 +54,12 @@ struct Slice {
   }
 };
 
-// Gives each slice to one contender. The time that the others had in it is owed to them, so that
-// over many slices everyone gets their share; but nobody gets a slice they have no part in, and
-// nobody who has all of one goes without.
+// Gives each slice to one contender. The others are owed their time in the slice, so over many
+// slices every contender gets its share; but no contender gets a slice without a part in it, and a
+// contender with the whole slice always gets it.
 class Judge {
  public:
-  // The event that slice shows, -1 for none.
+  // The event for the slice, -1 for none.
   int Decide(const Slice& slice, int64_t length_ns) {
     int best = kIdle;
     for (int c = 0; c < kContenders; ++c) {

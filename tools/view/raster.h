@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "schedlang/timeline.h"
+#include "schedlang/plan/timeline.h"
 
 namespace stringline {
 
 struct Raster {
-  int columns = 0;            // of the terminal
+  int columns = 0;            // the terminal's
   int slices_per_column = 1;  // 2 where half columns can be drawn
   int64_t end_ns = 0;         // the time at the right edge
   bool exact = false;         // every start and end lies on a slice's edge
@@ -19,11 +19,11 @@ struct Raster {
   int slices() const { return columns * slices_per_column; }
 };
 
-// Lays the timeline out on at most `columns` columns. Where all times are multiples of a step that
-// is at least one column wide, every step gets the same whole number of columns (at most 8 for the
-// shortest action), unless that would leave two fifths of the columns empty; otherwise time is
-// stretched over all of them. With `end_ns` time is stretched so that the right edge is that
-// moment, for pictures that are compared; it is not before the last end.
+// Lays the timeline out on at most `columns` columns. If all times are multiples of a step at least
+// a column wide, every step gets the same whole number of columns (at most 8 for the shortest
+// action), unless this would leave two fifths of the columns empty; otherwise time is stretched
+// over all columns. With `end_ns`, for pictures to be compared, time is stretched so that the right
+// edge is `end_ns`; it is not before the last end.
 Raster Rasterize(const Timeline& timeline, int columns, int slices_per_column, int64_t end_ns = 0);
 
 }  // namespace stringline

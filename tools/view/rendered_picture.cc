@@ -40,7 +40,7 @@ namespace {
 
 constexpr double kPdfDpi = 72, kPngDpi = 192;
 
-// The functions of librsvg and of what it stands on, GLib and cairo.
+// The functions used of librsvg and of its own libraries, GLib and cairo.
 struct Rsvg {
   decltype(&rsvg_handle_new_from_data) read;
   decltype(&rsvg_handle_set_dpi) set_dpi;

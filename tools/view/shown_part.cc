@@ -8,13 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "schedlang/base/status.h"
-#include "schedlang/sim/cost_keys.h"
+#include "schedlang/costs/cost_keys.h"
 #include "tools/view/words.h"
 
 namespace stringline {
 namespace {
 
-// Of "0..200ms" 0 and 200ms; of "3" 3 twice.
+// "0..200ms" has the ends 0 and 200ms; "3" has 3 as both.
 struct Ends {
   std::string first;
   std::string last;
@@ -51,7 +51,7 @@ absl::Status ParseTimes(const std::string& text, ShownPart* part) {
     ends.first += ends.last.substr(unit);
   }
   const auto from_ns = ParseInUnit(CostUnit::kTime, ends.first);
-  const auto to_ns = ParseInUnit(CostUnit::kTime, ends.last);
+  const auto to_ns = ParseWithUnit(CostUnit::kTime, ends.last);
   if (!from_ns.ok() || !to_ns.ok() || *from_ns < 0 || *from_ns >= *to_ns) {
     return NotLike("--time", text, kExample);
   }

@@ -1,5 +1,5 @@
-// The part of a step that a picture shows: some of its ranks, a stretch of its time, some of its
-// microbatches. Figures beside the picture stay those of the whole step.
+// The part of a step in a picture: some of its ranks, a stretch of its time, some of its
+// microbatches. Figures beside the picture remain those of the whole step.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "schedlang/timeline.h"
+#include "schedlang/plan/timeline.h"
 
 namespace stringline {
 
@@ -27,20 +27,20 @@ struct ShownPart {
 
   bool ShowsRank(int64_t rank) const;
   bool ShowsMicrobatch(int64_t microbatch) const;
-  // How much time it shows of a step that ends there.
+  // The length of the shown time in a step that ends at `step_ns`.
   int64_t LengthIn(int64_t step_ns) const;
 };
 
-// From "0..15" or "3", "0..200ms" (a number without a unit has that of the other one, or else is
-// microseconds), "0..7"; what is "" stays whole. Errors: InvalidArgument naming the option.
+// From "0..15" or "3", "0..200ms" (a number without a unit takes the other's unit, or else
+// microseconds), "0..7"; "" shows all. Errors: InvalidArgument naming the option.
 absl::StatusOr<ShownPart> ParseShownPart(const std::string& ranks, const std::string& time,
                                          const std::string& microbatches);
 
-// Error: a rank or a microbatch that the timeline does not have, or a time behind its end.
+// Error: a rank or a microbatch that the timeline lacks, or a time behind its end.
 absl::Status CheckShownPart(const ShownPart& part, const Timeline& timeline);
 
-// The rows first .. last (of ranks, or of lanes), of which the first becomes rank 0, and what
-// happens in the part's time, of which the beginning becomes time 0.
+// The rows first .. last (of ranks, or of lanes), renumbered from 0, and their events in the part's
+// time, whose beginning becomes time 0.
 Timeline Crop(const Timeline& timeline, int first, int last, const ShownPart& part);
 
 // "shown: ranks 0 to 15, 0 to 200 ms, microbatches 0 to 7 of the step"; "" of all.

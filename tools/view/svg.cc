@@ -1,53 +1,53 @@
-// Drawn from the top down: each part is told where it begins and says where it ends. One scale of
-// time serves all timelines, and parts of a group share their row's height. What was drawn is noted
-// on the way, and the legend explains that alone.
+// Draws from the top down: each part gets its top and returns its bottom. All timelines share a
+// scale of time, and parts of a group share their row's height. The legend explains only shapes
+// noted while drawing. A folded picture repeats the same for each of its bands.
 #include "tools/view/svg.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 #include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/types/span.h"
+#include "tools/view/fold.h"
 #include "tools/view/lane_rows.h"
+#include "tools/view/stage_shades.h"
 #include "tools/view/svg_bands.h"
 #include "tools/view/words.h"
 
 namespace stringline {
 namespace {
 
-// By kind F B I W. A rank's every second stage has the second fill; of pipes each has one of four.
-constexpr int kFills = 4;
+// By kind F B I W. The second fill is for dark shades (stage_shades.h).
 struct Look {
-  const char* fills[kFills];
+  const char* fills[2];
   const char* text;
   const char* meaning;
 };
 constexpr Look kColorLooks[] = {
-    {{"#73baea", "#50a4db", "#a9d5f3", "#3c8abf"}, "#0b2239", "forward"},
-    {{"#fdde93", "#f6c45a", "#fff0c8", "#dba73c"}, "#2c1800", "backward"},
-    {{"#d35061", "#ba3e4f", "#e07a87", "#d86775"}, "#ffffff", "input gradient"},
-    {{"#206137", "#154a28", "#0c331a", "#041f0d"}, "#ffffff", "weight gradient"},
+    {{"#73baea", "#50a4db"}, "#0b2239", "forward"},
+    {{"#fdde93", "#f6c45a"}, "#2c1800", "backward"},
+    {{"#d35061", "#ba3e4f"}, "#ffffff", "input gradient"},
+    {{"#206137", "#154a28"}, "#ffffff", "weight gradient"},
 };
 // For print without colour: the same order of lightness, with lines around the boxes.
 constexpr Look kGreyLooks[] = {
-    {{"#d0d0d0", "#b8b8b8", "#e2e2e2", "#a0a0a0"}, "#000000", "forward"},
-    {{"#ffffff", "#f0f0f0", "#fafafa", "#e6e6e6"}, "#000000", "backward"},
-    {{"#8a8a8a", "#767676", "#9c9c9c", "#666666"}, "#ffffff", "input gradient"},
-    {{"#4a4a4a", "#383838", "#5a5a5a", "#2a2a2a"}, "#ffffff", "weight gradient"},
+    {{"#c8c8c8", "#b0b0b0"}, "#000000", "forward"},
+    {{"#ffffff", "#e6e6e6"}, "#000000", "backward"},
+    {{"#8a8a8a", "#747474"}, "#ffffff", "input gradient"},
+    {{"#4a4a4a", "#363636"}, "#ffffff", "weight gradient"},
 };
 constexpr double kGapShare = 0.22, kLabels = 46, kAfter = 10, kTitle = 20, kAxis = 26, kLegend = 24,
                  kLegendLine = 16, kBetween = 14, kThin = 2, kLeast = 0.1, kNumber = 9,
-                 kLeastNumber = 4.5, kDigit = 0.58, kLaneShare = 0.6, kLaneName = 7;
+                 kLeastNumber = 4.5, kDigit = 0.58, kLaneShare = 0.6, kLaneName = 7, kMark = 1.6;
+constexpr int64_t kFoldedBox = 9;  // points of the shortest action where bands are folded
 constexpr size_t kMostOpen = 8;
-// What collectives have in place of a kind's fills: gathering parameters, and the others.
+// The fills of collectives: gathering parameters, and the others.
 constexpr const char* kCollectiveFills[] = {"#a8a8a8", "#707070"};
-constexpr const char* kHiddenFill = "#ececec";  // of a microbatch that is not shown
+constexpr const char* kHiddenFill = "#ececec";  // for a hidden microbatch
 
 std::string XmlText(std::string text) {
   // XML has no place for control characters.
@@ -79,27 +79,30 @@ class SvgPicture {
       row_ = std::min(row_, ranks <= 8 ? 22.0 : ranks <= 24 ? 14.0 : 9.0);
     }
     end_ns_ = style.part.LengthIn(end_ns_);
+    for (const Timeline* timeline : timelines) shade_names_.Add(ShadesOf(*timeline));
   }
 
   std::string Draw() {
     double y = 0;
-    for (const Timeline* timeline : timelines_) {
-      if (y > 0) y += kBetween;
-      y = DrawTimeline(*timeline, y);
+    for (const ShownPart& band : Bands()) {
+      band_ = band;
+      for (const Timeline* timeline : timelines_) {
+        if (y > 0) y += kBetween;
+        y = DrawTimeline(*timeline, y);
+      }
+      DrawAxis(y);
+      y += kAxis;
     }
-    DrawAxis(y);
-    y += kAxis;
-    if (style_.legend) {
-      y = DrawLegend(y);
-    }
+    if (style_.legend) y = DrawLegend(y);
     return absl::StrFormat(
         "<svg xmlns='http://www.w3.org/2000/svg' width='%.1fpt' height='%.1fpt' "
         "viewBox='0 0 %.1f %.1f' font-family='Helvetica, Arial, sans-serif' font-size='9'>\n"
         "<title>%s</title>\n<defs><pattern id='w' width='4' height='4' "
         "patternUnits='userSpaceOnUse' patternTransform='rotate(45)'><path d='M0 0V4' "
-        "stroke='%s' stroke-width='1'/></pattern></defs>\n%s</svg>\n",
+        "stroke='%s' stroke-width='1'/></pattern></defs>\n<rect width='%.1f' height='%.1f' "
+        "fill='#ffffff'/>\n%s</svg>\n",
         style_.width, y, style_.width, y, XmlText(Titles()), style_.grey ? "#9a9a9a" : "#4f9168",
-        out_);
+        style_.width, y, out_);
   }
 
  private:
@@ -119,14 +122,41 @@ class SvgPicture {
     return titles;
   }
 
+  double PlotWidth() const { return style_.width - kLabels - kAfter; }
+
+  // The x of a time counted from the band's beginning.
   double X(int64_t ns) const {
-    const double width = style_.width - kLabels - kAfter;
-    return kLabels +
-           (end_ns_ == 0 ? 0 : width * static_cast<double>(ns) / static_cast<double>(end_ns_));
+    const double share =
+        scale_ns_ == 0 ? 0 : static_cast<double>(ns) / static_cast<double>(scale_ns_);
+    return kLabels + PlotWidth() * share;
+  }
+  // The time shown by the band; the last band may be shorter than the others.
+  int64_t BandLength() const { return band_.to_ns - band_.from_ns; }
+
+  // The parts of the step in bands below each other; from here on a band is as wide as the picture.
+  std::vector<ShownPart> Bands() {
+    int64_t folds = 1;
+    for (const Timeline* timeline : timelines_) {
+      if (!style_.fold) break;
+      const Timeline shown = Crop(*timeline, 0, timeline->ranks() - 1, style_.part);
+      folds = std::max(folds,
+                       FoldsNeeded(shown, end_ns_, static_cast<int64_t>(PlotWidth()), kFoldedBox));
+    }
+    scale_ns_ = (end_ns_ + folds - 1) / folds;
+    std::vector<ShownPart> bands;
+    int64_t from_ns = 0;
+    do {
+      ShownPart band = style_.part;
+      band.from_ns = style_.part.from_ns + from_ns;
+      band.to_ns = style_.part.from_ns + std::min(end_ns_, from_ns + scale_ns_);
+      bands.push_back(band);
+      from_ns += scale_ns_;
+    } while (from_ns < end_ns_);
+    return bands;
   }
 
   double DrawTimeline(const Timeline& timeline, double y) {
-    if (style_.title) {
+    if (style_.title && band_.from_ns == style_.part.from_ns) {
       const Bubbles bubbles = MeasureBubbles(timeline);
       absl::StrAppendFormat(&out_,
                             "<text x='%.1f' y='%.1f'><tspan font-weight='bold'>%s</tspan><tspan "
@@ -143,10 +173,10 @@ class SvgPicture {
     const int first = static_cast<int>(style_.part.first_rank);
     const int last =
         style_.part.last_rank < 0 ? timeline.ranks() - 1 : static_cast<int>(style_.part.last_rank);
-    const Timeline shown = Crop(timeline, first, last, style_.part);
+    const Timeline shown = Crop(timeline, first, last, band_);
+    const StageShades shades = ShadesOf(timeline);
     for (int r = 0; r < shown.ranks(); ++r) {
-      DrawRow(shown, {r, LaneKind::kCompute, ChunksOf(timeline, RankId(first + r))},
-              absl::StrCat("rank ", first + r), y, row_);
+      DrawRow(shown, {r, LaneKind::kCompute, shades.of}, absl::StrCat("rank ", first + r), y, row_);
       y += row_ * (1 + kGapShare);
     }
     return y;
@@ -154,7 +184,8 @@ class SvgPicture {
 
   double DrawLanes(const Timeline& timeline, double y) {
     const LaneRows rows = RowsByLane(timeline);
-    const Timeline shown = Crop(rows.timeline, 0, rows.timeline.ranks() - 1, style_.part);
+    const Timeline shown = Crop(rows.timeline, 0, rows.timeline.ranks() - 1, band_);
+    const StageShades shades = ShadesOf(timeline);
     bool is_first = true;
     for (int r = 0; r < shown.ranks(); ++r) {
       if (!style_.part.ShowsRank(rows.ranks[r])) continue;
@@ -163,8 +194,7 @@ class SvgPicture {
       if (!is_first) y += row_ * (kind == LaneKind::kCompute ? 2 * kGapShare : kGapShare / 2);
       is_first = false;
       const double height = kind == LaneKind::kCompute ? row_ : row_ * kLaneShare;
-      DrawRow(shown, {r, kind, ChunksOf(timeline, RankId(rows.ranks[r]))}, rows.names[r], y,
-              height);
+      DrawRow(shown, {r, kind, shades.of}, rows.names[r], y, height);
       y += height;
     }
     return y + row_ * 2 * kGapShare;
@@ -173,7 +203,7 @@ class SvgPicture {
   struct Row {
     int index;  // in its timeline
     LaneKind kind;
-    std::map<int32_t, int> chunks;  // ChunksOf its rank
+    const std::vector<int>& shades;  // by stage
   };
 
   void DrawRow(const Timeline& timeline, const Row& row, const std::string& name, double y,
@@ -185,25 +215,14 @@ class SvgPicture {
                           name);
     absl::StrAppendFormat(&out_,
                           "<path d='M%.2f %.2fH%.2f' stroke='#c9c9c9' stroke-width='0.5'/>\n",
-                          kLabels, y + height / 2, X(end_ns_));
+                          kLabels, y + height / 2, X(BandLength()));
     const auto events = timeline.of(RankId(row.index));
     if (IsThin(events)) {
       DrawThin(timeline, row, y, height);
     } else {
+      boxes_ = true;
       DrawBoxes(timeline, row, y, height);
     }
-  }
-
-  // Which of the rank's stages this is, in the order of their numbers: every second one alike.
-  // Where there are pipes, which of them.
-  std::map<int32_t, int> ChunksOf(const Timeline& timeline, RankId rank) const {
-    std::map<int32_t, int> chunks;
-    for (const Event& event : timeline.of(rank)) chunks.try_emplace(event.stage.value, 0);
-    int next = 0;
-    for (auto& [stage, chunk] : chunks) {
-      chunk = timeline.pipes.empty() ? next++ % 2 : PipeOf(timeline, StageId(stage));
-    }
-    return chunks;
   }
 
   void DrawBoxes(const Timeline& timeline, const Row& row, double y, double row_height) {
@@ -230,7 +249,7 @@ class SvgPicture {
            style_.part.ShowsMicrobatch(MicrobatchOfStep(timeline, event));
   }
 
-  // Whether the row's boxes are too thin to be told apart.
+  // True if the row's boxes are too thin to be told apart.
   bool IsThin(absl::Span<const Event> events) const {
     int64_t boxes = 0, busy_ns = 0;
     for (const Event& event : events) {
@@ -247,7 +266,7 @@ class SvgPicture {
     for (size_t kind = 0; kind < fills.size(); ++kind) {
       const bool is_gather = static_cast<ActionKind>(kind) == ActionKind::kForward;
       fills[kind] = row.kind == LaneKind::kCollectives ? kCollectiveFills[is_gather ? 0 : 1]
-                                                       : Looks()[kind].fills[style_.grey ? 3 : 0];
+                                                       : Looks()[kind].fills[style_.grey ? 1 : 0];
     }
     std::vector<Event> events;
     for (const Event& event : timeline.of(RankId(row.index))) {
@@ -255,9 +274,9 @@ class SvgPicture {
       if (row.kind != LaneKind::kCollectives) used_[static_cast<size_t>(event.kind)] = true;
       events.push_back(event);
     }
-    const double width = X(end_ns_) - kLabels;
+    const double width = X(BandLength()) - kLabels;
     const auto shares =
-        SharesOfColumns(events, end_ns_, std::max(1, static_cast<int>(width / kBandColumn)));
+        SharesOfColumns(events, BandLength(), std::max(1, static_cast<int>(width / kBandColumn)));
     absl::StrAppend(&out_, DrawBands(shares, fills, style_.grey ? "#ffffff" : "#f1f1f1", kLabels, y,
                                      width, height));
   }
@@ -277,17 +296,16 @@ class SvgPicture {
       Rect(kCollectiveFills[is_gather ? 0 : 1], x, y, drawn, height);
       text_fill = is_gather ? "#000000" : "#ffffff";
     } else {
-      const int chunk = row.chunks.at(event.stage.value);
       used_[static_cast<size_t>(kind)] = true;
-      later_ = later_ || (chunk % 2 == 1 && timeline.pipes.empty());
-      Box(kind, chunk, x, y, drawn, height);
+      Box(kind, row.shades[static_cast<size_t>(event.stage.value)], x, y, drawn, height);
     }
     if (event.unfinished) Dashes(x, y, drawn, height);
     const std::string number =
         absl::StrCat(NumberOf(timeline, row, event), event.unfinished ? "?" : "");
-    // As large as fits, down to what can still be read.
+    // As large as fits, down to the least legible size.
     const double size = std::min({kNumber, height * 0.9, (width - 1) / kDigit / number.size()});
     if (size < kLeastNumber) return;
+    numbers_ = numbers_ || row.kind != LaneKind::kCollectives;
     const std::string smaller =
         size < kNumber ? absl::StrFormat(" font-size='%.1f'", size) : std::string();
     absl::StrAppendFormat(&out_,
@@ -301,7 +319,7 @@ class SvgPicture {
                           y, width, height, fill, width > 1.5 ? Edge() : "");
   }
 
-  // Around what had not ended when the record was made.
+  // Around an event that had not ended when the record was made.
   void Dashes(double x, double y, double width, double height) {
     absl::StrAppendFormat(&out_,
                           "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='none' "
@@ -309,22 +327,27 @@ class SvgPicture {
                           x, y, width, height);
   }
 
-  void Box(int kind, int chunk, double x, double y, double width, double height) {
-    Rect(Looks()[kind].fills[chunk % kFills], x, y, width, height);
+  void Box(int kind, int shade, double x, double y, double width, double height) {
+    Rect(Looks()[kind].fills[IsDark(shade) ? 1 : 0], x, y, width, height);
     if (kind == 3 && width > 6) {
       absl::StrAppendFormat(&out_,
                             "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='url(#w)'/>\n",
                             x, y, width, height);
     }
+    if (!IsMarked(shade)) return;
+    const double mark = std::min(kMark, height / 4);
+    absl::StrAppendFormat(
+        &out_, "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='%s' class='mark'/>\n", x,
+        y + height - mark, width, mark, Looks()[kind].text);
   }
 
   void DrawAxis(double y) {
     absl::StrAppendFormat(&out_,
                           "<path d='M%.1f %.1fH%.1f' stroke='#444444' stroke-width='0.6'/>\n",
-                          kLabels, y + 1, X(end_ns_));
-    const int64_t tick_ns = NiceTick(end_ns_, std::max(2, static_cast<int>(style_.width / 90)));
-    const int64_t from_ns = style_.part.from_ns;
-    for (int64_t time = (from_ns + tick_ns - 1) / tick_ns * tick_ns; time <= from_ns + end_ns_;
+                          kLabels, y + 1, X(BandLength()));
+    const int64_t tick_ns = NiceTick(scale_ns_, std::max(2, static_cast<int>(style_.width / 90)));
+    const int64_t from_ns = band_.from_ns;
+    for (int64_t time = (from_ns + tick_ns - 1) / tick_ns * tick_ns; time <= band_.to_ns;
          time += tick_ns) {
       const int64_t t = time - from_ns;
       absl::StrAppendFormat(
@@ -344,16 +367,17 @@ class SvgPicture {
                        [](const Timeline* timeline) { return timeline->origin == "flight"; });
   }
 
-  // What the rows below a rank's computation are, and what is light.
+  // The meaning of the rows below a rank's computation, and of light boxes.
   std::vector<std::string> Notes() const {
     std::vector<std::string> notes;
     const int64_t column_ns =
-        static_cast<int64_t>(static_cast<double>(end_ns_) * kBandColumn / (X(end_ns_) - kLabels));
-    notes.push_back(bands_ ? absl::StrCat("heights: shares of time, in columns of ",
-                                          PrintTime(column_ns),
-                                          style_.grey ? "; white: idle" : "; light grey: idle",
-                                          style_.part.CutsMicrobatches() ? ", or not shown" : "")
-                           : "numbers: microbatch");
+        static_cast<int64_t>(static_cast<double>(scale_ns_) * kBandColumn / PlotWidth());
+    if (bands_) {
+      notes.push_back(absl::StrCat("heights: shares of time, in columns of ", PrintTime(column_ns),
+                                   style_.grey ? "; white: idle" : "; light grey: idle",
+                                   style_.part.CutsMicrobatches() ? ", or not shown" : ""));
+    }
+    if (numbers_) notes.push_back("numbers: microbatch");
     if (hides_) notes.push_back("light grey: other microbatches");
     if (lanes_.contains(LaneKind::kActivations) || lanes_.contains(LaneKind::kGradients)) {
       notes.push_back(IsFlight() ? "activations, gradients: messages that the rank waits for"
@@ -370,7 +394,7 @@ class SvgPicture {
     return notes;
   }
 
-  // Returns where it ends.
+  // Returns the legend's bottom.
   double DrawLegend(double y) {
     double x = kLabels;
     const auto wrap = [&](size_t characters) {
@@ -378,23 +402,20 @@ class SvgPicture {
       x = kLabels;
       y += kLegendLine;
     };
-    const auto entry = [&](int kind, int chunk, const std::string& text) {
+    const auto entry = [&](int kind, int shade, const std::string& text) {
       wrap(text.size());
-      Box(kind, chunk, x, y + 4, 14, 10);
+      Box(kind, shade, x, y + 4, 14, 10);
       absl::StrAppendFormat(&out_, "<text x='%.1f' y='%.1f'>%s</text>\n", x + 18, y + 12, text);
       x += 30 + 4.9 * static_cast<double>(text.size());
     };
     for (int kind = 0; kind < kComputeKinds; ++kind) {
       if (used_[static_cast<size_t>(kind)]) entry(kind, 0, Looks()[kind].meaning);
     }
-    std::set<std::pair<int, std::string>> pipes;
-    for (const Timeline* timeline : timelines_) {
-      for (size_t p = 0; p < timeline->pipes.size() && !bands_; ++p) {
-        pipes.emplace(static_cast<int>(p), timeline->pipes[p].name);
-      }
+    const auto first = std::find(used_.begin(), used_.end(), true);
+    for (int shade = 0; shade < kShades && first != used_.end() && boxes_; ++shade) {
+      const std::string name = shade_names_.Of(shade);
+      if (!name.empty()) entry(static_cast<int>(first - used_.begin()), shade, XmlText(name));
     }
-    for (const auto& [index, name] : pipes) entry(0, index, absl::StrCat("pipe ", XmlText(name)));
-    if (later_) entry(0, 1, "darker: every second stage of a rank");
     for (const std::string& note : Notes()) {
       wrap(note.size());
       absl::StrAppendFormat(&out_, "<text x='%.1f' y='%.1f' fill='#444444'>%s</text>\n", x, y + 12,
@@ -406,20 +427,24 @@ class SvgPicture {
 
   const std::vector<const Timeline*>& timelines_;
   const SvgStyle& style_;
-  int64_t end_ns_ = 0;
-  double row_ = 22;  // the height of a rank
+  int64_t end_ns_ = 0;    // the shown length of time
+  int64_t scale_ns_ = 0;  // per band
+  ShownPart band_;        // the band being drawn
+  double row_ = 22;       // the height of a rank
   std::string out_;
   std::array<bool, kComputeKinds> used_ = {};
-  bool later_ = false;  // a rank has several stages
-  bool bands_ = false;  // a row has too many boxes
-  bool hides_ = false;  // a box is of a microbatch that is not shown
+  ShadeNames shade_names_;
+  bool boxes_ = false;    // a row is drawn box by box
+  bool numbers_ = false;  // a box bears a microbatch
+  bool bands_ = false;    // a row has too many boxes
+  bool hides_ = false;    // a box is of a hidden microbatch
   std::set<LaneKind> lanes_;
 };
 
 }  // namespace
 
 const char* SvgFill(ActionKind kind, int shade, bool grey) {
-  return (grey ? kGreyLooks : kColorLooks)[static_cast<size_t>(kind)].fills[shade % kFills];
+  return (grey ? kGreyLooks : kColorLooks)[static_cast<size_t>(kind)].fills[IsDark(shade) ? 1 : 0];
 }
 
 std::string DrawSvg(const std::vector<const Timeline*>& timelines, const SvgStyle& style) {

@@ -9,7 +9,7 @@
 namespace stringline {
 namespace {
 
-// Adds `share` of the time from start to end to the columns that it falls into.
+// Adds `share` of the time from start to end to its columns.
 void AddTime(double start, double end, double share, int kind,
              std::vector<std::array<double, kComputeKinds>>* columns) {
   const auto last = static_cast<int>(columns->size()) - 1;
@@ -39,8 +39,8 @@ std::vector<std::array<double, kComputeKinds>> SharesOfColumns(absl::Span<const 
   return shares;
 }
 
-// The area below the sum of all kinds up to one of them, the largest first: each covers the lower
-// part of the one before.
+// The area below the sum of all kinds up to one of them, the largest first: each area covers the
+// lower part of the area before.
 std::string DrawBands(const std::vector<std::array<double, kComputeKinds>>& columns,
                       const std::array<const char*, kComputeKinds>& fills, const char* idle,
                       double x, double y, double width, double height) {
@@ -53,7 +53,7 @@ std::string DrawBands(const std::vector<std::array<double, kComputeKinds>>& colu
     int before = 0;  // tenths of a point
     bool any = false;
     for (size_t c = 0; c < columns.size(); ++c) {
-      // Nothing where there is none of it: its edge would show behind the others.
+      // Skips columns without this kind: its edge would show behind the others.
       const bool here = columns[c][static_cast<size_t>(kind)] > 0;
       double share = 0;
       for (int k = 0; k <= kind && here; ++k) share += columns[c][static_cast<size_t>(k)];

@@ -1,6 +1,6 @@
-// A raster says which group each column shows, or with colours each half of one. A line is runs of
-// columns with one content, and each run bears the longest label that fits. To fold is to cut a
-// longer raster into bands.
+// A raster gives the group of each column, or with colours of each half column. A line is runs of
+// columns with equal content, and each run bears the longest label that fits. Folding cuts a longer
+// raster into bands.
 #include "tools/view/terminal.h"
 
 #include <sys/ioctl.h>
@@ -9,30 +9,31 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <map>
-#include <set>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "tools/view/fold.h"
 #include "tools/view/lane_rows.h"
 #include "tools/view/raster.h"
 #include "tools/view/shown_part.h"
+#include "tools/view/stage_shades.h"
+#include "tools/view/terminal_legend.h"
 #include "tools/view/words.h"
 
 namespace stringline {
 namespace {
 
-constexpr ActionKind kComputations[] = {ActionKind::kForward, ActionKind::kBackward,
-                                        ActionKind::kInputGradient, ActionKind::kWeightGradient};
-constexpr const char* kKindWords[] = {"forward", "backward", "input gradient", "weight gradient"};
-constexpr int kMarginRight = 12;  // "  73%  peak"
+// F, B, I and W of marked stages, and the small ones.
+constexpr const char* kDotted[][2] = {{"Ḟ", "ḟ"}, {"Ḃ", "ḃ"}, {"Ï", "ï"}, {"Ẇ", "ẇ"}};
+constexpr int64_t kFoldedCell = 3;  // columns of the shortest action where bands are folded
+constexpr int kMarginRight = 12;    // "  73%  peak"
 constexpr int kMostTwoLineRanks = 24;
 constexpr size_t kMostUnfinished = 8;
 constexpr Rgb kCollectivePaint = {168, 168, 178}, kReducePaint = {112, 112, 124};
-constexpr int kHidden = -2;  // in place of an event: it is of a microbatch that is not shown
+constexpr int kHidden = -2;  // in place of an event: one of a hidden microbatch
 
 // 523636 -> 524000
 int64_t ThreeDigits(int64_t value) {
@@ -41,17 +42,33 @@ int64_t ThreeDigits(int64_t value) {
   return (value + unit / 2) / unit * unit;
 }
 
+// Characters, each of which is a column wide.
+std::vector<std::string> GlyphsOf(const std::string& text) {
+  std::vector<std::string> glyphs;
+  for (const char c : text) {
+    if ((static_cast<unsigned char>(c) & 0xc0) != 0x80) glyphs.emplace_back();
+    glyphs.back().push_back(c);
+  }
+  return glyphs;
+}
+
 class Drawing {
  public:
-  // `rows`: null to draw a row a rank.
-  Drawing(const Timeline& step, const LaneRows* rows, const Picture& picture)
+  // `rows`: null to draw a row for each rank. `end_ns`: the right edge; 0: the last end. `legend`
+  // notes all that is drawn.
+  Drawing(const Timeline& step, const LaneRows* rows, const Picture& picture, int64_t end_ns,
+          TerminalLegend* legend)
       : step_(step),
         rows_(rows),
         picture_(picture),
+        legend_(*legend),
         bubbles_(MeasureBubbles(step)),
         first_row_(FirstRow()),
-        timeline_(Crop(whole(), first_row_, LastRow(), picture.part)) {
-    for (int rank = 0; rank < step.ranks(); ++rank) NumberStages(rank);
+        timeline_(Crop(whole(), first_row_, LastRow(), picture.part)),
+        shades_(ShadesOf(step)) {
+    legend_.shades.Add(shades_);
+    legend_.hides_microbatches = picture.part.CutsMicrobatches();
+    legend_.is_flight = legend_.is_flight || step.origin == "flight";
     for (const Event& event : step.events) {
       if (!IsCompute(event.kind)) continue;
       last_microbatch_ = std::max(last_microbatch_, MicrobatchOfStep(step, event));
@@ -61,17 +78,17 @@ class Drawing {
       margin_left_ = std::max(margin_left_, static_cast<int>(NameOf(row).size()) + 2);
     }
     band_ = std::max(10, picture.width - margin_left_ - kMarginRight);
-    int64_t end_ns = picture.end_ns;
     if (picture.part.CutsTime()) {
       end_ns = picture.part.LengthIn(std::max(end_ns, bubbles_.makespan_ns));
     }
-    raster_ = Rasterize(timeline_, band_ * (picture.fold ? BandsNeeded(end_ns) : 1),
-                        colored() ? 2 : 1, end_ns);
+    const int64_t folds =
+        picture.fold ? FoldsNeeded(timeline_, end_ns, band_, kFoldedCell) : int64_t{1};
+    raster_ = Rasterize(timeline_, band_ * static_cast<int>(folds), colored() ? 2 : 1, end_ns);
     const bool is_crowded = timeline_.ranks() > kMostTwoLineRanks;
     lines_per_rank_ = most_parts_ == 2 && is_crowded ? 1 : most_parts_;
   }
 
-  std::string Everything() const {
+  std::string Everything() {
     std::string text = Header();
     int from = 0;
     do {
@@ -83,29 +100,17 @@ class Drawing {
       text += Axis(from, to);
       from = to;
     } while (from < raster_.columns);
-    return picture_.legend ? text + Legend() : text;
+    return text;
   }
+
+  // The legend, and the notes of this picture.
+  std::string Notes() const;
 
  private:
-  // So many that the shortest action is three columns wide, but not more than forty.
-  int BandsNeeded(int64_t end_ns) const {
-    constexpr int64_t kMostBands = 40, kCell = 3;
-    int64_t shortest_ns = 0;
-    for (const Event& event : timeline_.events) {
-      if (!IsCompute(event.kind)) continue;
-      end_ns = std::max(end_ns, event.end_ns);
-      const int64_t length = event.end_ns - event.start_ns;
-      if (length > 0 && (shortest_ns == 0 || length < shortest_ns)) shortest_ns = length;
-    }
-    if (shortest_ns == 0) return 1;
-    const int64_t columns = (end_ns + shortest_ns - 1) / shortest_ns * kCell;
-    return static_cast<int>(std::clamp<int64_t>((columns + band_ - 1) / band_, 1, kMostBands));
-  }
-
   bool colored() const { return picture_.colors != Colors::kNone; }
 
   const Timeline& whole() const { return rows_ == nullptr ? step_ : rows_->timeline; }
-  // Of all rows the first that is shown, and the last.
+  // The first shown row among all rows, and the last.
   int FirstRow() const {
     int row = 0;
     while (row < whole().ranks() && !picture_.part.ShowsRank(RankOf(row))) ++row;
@@ -117,7 +122,7 @@ class Drawing {
     return row;
   }
   int RankOf(int row) const { return rows_ == nullptr ? row : rows_->ranks[row]; }
-  // From here on `row` counts from the first that is shown.
+  // From here on `row` counts from the first shown row.
   LaneKind KindOf(int row) const {
     return rows_ == nullptr ? LaneKind::kCompute : rows_->kinds[first_row_ + row];
   }
@@ -128,26 +133,14 @@ class Drawing {
 
   void LookAt(int row) {
     const LaneKind lane = KindOf(row);
-    lanes_.insert(lane);
+    legend_.lanes.insert(lane);
     int parts = 0;
     for (const Event& event : timeline_.of(RankId(row))) {
       if (!IsCompute(event.kind)) continue;
       parts = event.joined ? parts + 1 : 1;
       most_parts_ = std::max(most_parts_, parts);
-      if (lane != LaneKind::kCollectives) kinds_.insert(event.kind);
+      if (lane != LaneKind::kCollectives) legend_.kinds.insert(event.kind);
     }
-  }
-
-  // A rank's stages count from 0 in the order of their ids: its chunks. With pipes, a stage's chunk
-  // is its pipe.
-  void NumberStages(int rank) {
-    std::set<int> stages;
-    for (const Event& event : step_.of(RankId(rank))) stages.insert(event.stage.value);
-    int chunk = 0;
-    for (const int stage : stages) {
-      chunk_of_[stage] = timeline_.pipes.empty() ? chunk++ : PipeOf(timeline_, StageId(stage));
-    }
-    chunks_ = std::max(chunks_, chunk);
   }
 
   int NumberOf(int row, const Event& event) const {
@@ -163,7 +156,7 @@ class Drawing {
     // The steps between 256 colours are too wide for a drift.
     const bool drifts = last_microbatch_ > 0 && picture_.colors != Colors::k256;
     const double progress = drifts ? static_cast<double>(microbatch) / last_microbatch_ : 0;
-    return PaintOf(event.kind, chunk_of_.at(event.stage.value), microbatch, progress);
+    return PaintOf(event.kind, ShadeOf(event), microbatch, progress);
   }
 
   int PartsOf(int index) const {
@@ -171,11 +164,11 @@ class Drawing {
     while (end < timeline_.events.size() && timeline_.events[end].joined) ++end;
     return static_cast<int>(end) - index;
   }
-  // The part of the group at `index` that line `line` of its row shows: the first on top.
+  // The part of the group at `index` on line `line` of its row: the first part on top.
   const Event& Part(int index, int line) const {
     return timeline_.events[index + line * PartsOf(index) / lines_per_rank_];
   }
-  // Whether a part begins in that line; without colours each takes one line.
+  // True if a part begins on this line; without colours each part takes one line.
   bool Begins(int index, int line) const {
     const int parts = PartsOf(index);
     if (!colored()) return line < parts;
@@ -188,43 +181,47 @@ class Drawing {
     return KindOf(row) == LaneKind::kCollectives ||
            picture_.part.ShowsMicrobatch(MicrobatchOfStep(step_, event));
   }
-  // `index`, or kHidden if that part of it is not shown.
+  // `index`, or kHidden if its part on this line is not shown.
   int Shown(int row, int index, int line) const {
     if (index < 0 || !picture_.part.CutsMicrobatches()) return index;
     const bool whole = colored() || !Begins(index, line);
     return IsShown(row, whole ? Part(index, line) : PartThatBegins(index, line)) ? index : kHidden;
   }
 
-  char Letter(int row, const Event& event) const {
+  int ShadeOf(const Event& event) const {
+    return shades_.of[static_cast<size_t>(event.stage.value)];
+  }
+
+  std::string Letter(int row, const Event& event) const {
     switch (KindOf(row)) {
       case LaneKind::kActivations:
-        return 'a';
+        return "a";
       case LaneKind::kGradients:
-        return 'g';
+        return "g";
       case LaneKind::kCollectives:
-        return LetterOfCollective(event.kind);
+        return std::string(1, LetterOfCollective(event.kind));
       default: {
+        const int shade = ShadeOf(event);
+        if (IsMarked(shade)) return kDotted[static_cast<size_t>(event.kind)][IsDark(shade) ? 1 : 0];
         const char letter = PrintedKind(event.kind)[0];
-        const bool small = chunk_of_.at(event.stage.value) % 2 == 1;
-        return static_cast<char>(small ? std::tolower(letter) : letter);
+        return std::string(1, static_cast<char>(IsDark(shade) ? std::tolower(letter) : letter));
       }
     }
   }
 
-  // All parts of a group on one line: "F7&B3".
+  // All parts of a group on a single line: "F7&B3".
   std::string GroupName(int row, int index) const {
     std::string name;
     for (int part = 0; part < PartsOf(index); ++part) {
       const Event& event = timeline_.events[index + part];
-      absl::StrAppend(&name, part == 0 ? "" : "&", std::string(1, Letter(row, event)),
-                      NumberOf(row, event));
+      absl::StrAppend(&name, part == 0 ? "" : "&", Letter(row, event), NumberOf(row, event));
     }
     return name;
   }
 
-  // What a cell of `width` whole columns says.
-  std::string Label(int row, int index, int line, int width) const {
-    if (!Begins(index, line)) return "";
+  // The label of a cell of `width` whole columns.
+  std::vector<std::string> Label(int row, int index, int line, int width) {
+    if (!Begins(index, line)) return {};
     const Event& event = PartThatBegins(index, line);
     const std::string number = absl::StrCat(NumberOf(row, event), event.unfinished ? "?" : "");
     const std::string last_digit = number.substr(number.size() - 1);
@@ -234,44 +231,49 @@ class Drawing {
     } else if (lines_per_rank_ < PartsOf(index)) {
       choices = {GroupName(row, index), "&"};
     } else {
-      const std::string letter(1, Letter(row, event));
+      const std::string letter = Letter(row, event);
       choices = {letter + number, letter + last_digit, letter};
     }
-    // A cell that stands for several actions bears no number.
+    // A cell for several actions bears no number.
     const double slack = colored() ? 0.05 : 0.5;
     const double own =
         static_cast<double>(event.end_ns - event.start_ns) / raster_.end_ns * raster_.columns;
-    for (const std::string& choice : choices) {
-      const int size = static_cast<int>(choice.size());
+    for (size_t i = 0; i < choices.size(); ++i) {
+      const std::vector<std::string> glyphs = GlyphsOf(choices[i]);
+      const int size = static_cast<int>(glyphs.size());
       const bool letter_alone = !colored() && size == 1;
-      if (size <= width && (letter_alone || own > size - slack)) return choice;
+      if (size > width || (!letter_alone && own <= size - slack)) continue;
+      NoteNumber(row, letter_alone, i == 1 && number.size() > 1);
+      return glyphs;
     }
-    return "";
+    return {};
+  }
+  // Collectives bear numbers of stages, which their own line of the legend explains.
+  void NoteNumber(int row, bool letter_alone, bool is_last_digit) {
+    if (letter_alone || KindOf(row) == LaneKind::kCollectives) return;
+    legend_.has_numbers = true;
+    legend_.has_last_digits = legend_.has_last_digits || is_last_digit;
   }
 
   std::string Header() const;
   int64_t BusyOf(int row) const;
   // The columns from .. to - 1 of the raster.
-  std::string RankLine(int row, int line, int from, int to) const;
-  std::string Cells(int row, int line, int from, int to) const;
-  void AppendRun(int row, int index, int line, int width, std::string* text) const;
-  void AppendHalves(int row, int left, int right, int line, std::string* text) const;
+  std::string RankLine(int row, int line, int from, int to);
+  std::string Cells(int row, int line, int from, int to);
+  void AppendRun(int row, int index, int line, int width, std::string* text);
+  void AppendHalves(int row, int left, int right, int line, std::string* text);
   std::string Axis(int from, int to) const;
-  std::string Legend() const;
-  std::string LaneLegend() const;
 
   const Timeline& step_;
-  const LaneRows* const rows_;  // of the whole step
+  const LaneRows* const rows_;  // for the whole step
   const Picture picture_;
-  const Bubbles bubbles_;  // of the whole step
+  TerminalLegend& legend_;
+  const Bubbles bubbles_;  // for the whole step
   const int first_row_;
-  const Timeline timeline_;  // what is shown of the rows
-  std::map<int, int> chunk_of_;
-  std::set<ActionKind> kinds_;
-  std::set<LaneKind> lanes_;
-  int chunks_ = 1;
+  const Timeline timeline_;  // the shown part of the rows
+  const StageShades shades_;
   int last_microbatch_ = 0;
-  int most_parts_ = 1;  // of a group
+  int most_parts_ = 1;  // in a group
   int margin_left_ = 0;
   int band_ = 0;  // the columns of a line
   int lines_per_rank_ = 1;
@@ -289,7 +291,7 @@ std::string Drawing::Header() const {
   return text;
 }
 
-std::string Drawing::RankLine(int row, int line, int from, int to) const {
+std::string Drawing::RankLine(int row, int line, int from, int to) {
   std::string text = line == 0 ? absl::StrFormat("%-*s", margin_left_, NameOf(row))
                                : std::string(margin_left_, ' ');
   text += Cells(row, line, from, to);
@@ -306,7 +308,7 @@ std::string Drawing::RankLine(int row, int line, int from, int to) const {
   return text + "\n";
 }
 
-// How long something happens in the row, in the whole step.
+// The row's busy time, in the whole step.
 int64_t Drawing::BusyOf(int row) const {
   if (rows_ == nullptr) return bubbles_.ranks[first_row_ + row].busy_ns;
   int64_t busy_ns = 0, now_ns = 0;
@@ -317,8 +319,8 @@ int64_t Drawing::BusyOf(int row) const {
   return busy_ns;
 }
 
-// A run of `width` whole columns with one content.
-void Drawing::AppendRun(int row, int index, int line, int width, std::string* text) const {
+// A run of `width` whole columns with equal content.
+void Drawing::AppendRun(int row, int index, int line, int width, std::string* text) {
   const Colors colors = picture_.colors;
   if (index < 0) {
     *text += Dim(colors);
@@ -327,10 +329,15 @@ void Drawing::AppendRun(int row, int index, int line, int width, std::string* te
     return;
   }
   const bool halves = colored() && lines_per_rank_ < PartsOf(index);
-  const std::string label = halves ? "" : Label(row, index, line, width);
+  const std::vector<std::string> label =
+      halves ? std::vector<std::string>() : Label(row, index, line, width);
+  const bool is_computation = KindOf(row) != LaneKind::kCollectives;
   const Rgb paint = PaintOfEvent(row, Part(index, line));
   const Rgb below = halves ? PaintOfEvent(row, timeline_.events[index + 1]) : TextOn(paint);
   *text += Background(paint, colors) + Foreground(below, colors);
+  if (!halves && is_computation && IsMarked(ShadeOf(Part(index, line)))) {
+    *text += Underline(colors);
+  }
   const int left = colored() ? (width - static_cast<int>(label.size())) / 2 : 0;
   for (int i = 0; i < width; ++i) {
     const int at = i - left;
@@ -345,8 +352,8 @@ void Drawing::AppendRun(int row, int index, int line, int width, std::string* te
   *text += Plain(colors);
 }
 
-// One column whose halves differ.
-void Drawing::AppendHalves(int row, int left, int right, int line, std::string* text) const {
+// A column whose halves differ.
+void Drawing::AppendHalves(int row, int left, int right, int line, std::string* text) {
   const Colors colors = picture_.colors;
   if (left < 0 && right < 0) return AppendRun(row, left, line, 1, text);
   if (left >= 0) *text += Foreground(PaintOfEvent(row, Part(left, line)), colors);
@@ -357,7 +364,7 @@ void Drawing::AppendHalves(int row, int left, int right, int line, std::string* 
   absl::StrAppend(text, left >= 0 ? "▌" : "▐", Plain(colors));
 }
 
-std::string Drawing::Cells(int row, int line, int from, int to) const {
+std::string Drawing::Cells(int row, int line, int from, int to) {
   const std::vector<int>& slices = raster_.rows[row];
   const int step = raster_.slices_per_column;
   std::string text;
@@ -410,33 +417,10 @@ std::string Drawing::Axis(int from, int to) const {
   return absl::StrCat(Dim(picture_.colors), text, Plain(picture_.colors), "\n");
 }
 
-std::string Drawing::Legend() const {
+std::string Drawing::Notes() const {
   const Colors colors = picture_.colors;
-  std::string text(margin_left_, ' ');
-  for (size_t i = 0; i < std::size(kComputations); ++i) {
-    if (!kinds_.contains(kComputations[i])) continue;
-    const Rgb paint = PaintOf(kComputations[i], 0, 0, 0.5);
-    const char* const letter = PrintedKind(kComputations[i]);
-    absl::StrAppend(&text, Background(paint, colors), Foreground(TextOn(paint), colors),
-                    colored() ? absl::StrCat(" ", letter, " ") : letter, Plain(colors), " ",
-                    kKindWords[i], "   ");
-  }
-  absl::StrAppend(&text, Dim(colors), "·", Plain(colors), " idle   ",
-                  picture_.part.CutsMicrobatches() ? "blank: other microbatches   " : "",
-                  "numbers: microbatch", last_microbatch_ >= 10 ? ", or its last digit\n" : "\n");
+  std::string text = Print(legend_, margin_left_, colors);
   const std::string margin = std::string(margin_left_, ' ') + Dim(colors);
-  if (chunks_ > 1) {
-    absl::StrAppend(&text, margin, colored() ? "dark" : "small letters",
-                    ": every second stage of a rank", Plain(colors), "\n");
-  }
-  if (timeline_.pipes.size() > 1) {
-    absl::StrAppend(&text, margin, colored() ? "dark" : "small letters", ": pipe");
-    for (size_t p = 1; p < timeline_.pipes.size(); p += 2) {
-      absl::StrAppend(&text, p > 1 ? ", '" : " '", timeline_.pipes[p].name, "'");
-    }
-    absl::StrAppend(&text, Plain(colors), "\n");
-  }
-  text += LaneLegend();
   const int64_t column_ns =
       ThreeDigits(raster_.columns == 0 ? 0 : raster_.end_ns / raster_.columns);
   absl::StrAppend(&text, margin, "one column is ", raster_.exact ? "" : "about ",
@@ -452,39 +436,28 @@ std::string Drawing::Legend() const {
   return text;
 }
 
-// What the rows below a rank's computation are.
-std::string Drawing::LaneLegend() const {
-  const bool activations = lanes_.contains(LaneKind::kActivations);
-  const bool gradients = lanes_.contains(LaneKind::kGradients);
-  std::vector<std::string> words;
-  if (lanes_.contains(LaneKind::kNetwork)) {
-    words.push_back("network: dispatch and combine; above it the other parts");
-  }
-  if (activations || gradients) {
-    words.push_back(absl::StrCat(activations ? "activations" : "",
-                                 activations && gradients ? ", " : "", gradients ? "gradients" : "",
-                                 step_.origin == "flight" ? ": messages that the rank waits for"
-                                                          : ": messages on their way to the rank"));
-  }
-  if (lanes_.contains(LaneKind::kCollectives)) {
-    words.push_back(absl::StrCat("collectives: ", colored() ? "light" : "U",
-                                 " gathers parameters, ", colored() ? "dark" : "R",
-                                 " sums gradients; the number is the stage"));
-  }
-  std::string text;
-  for (const std::string& line : words) {
-    absl::StrAppend(&text, std::string(margin_left_, ' '), Dim(picture_.colors), line,
-                    Plain(picture_.colors), "\n");
-  }
-  return text;
-}
-
 }  // namespace
 
+std::string DrawTogether(const std::vector<const Timeline*>& timelines, const Picture& picture) {
+  int64_t end_ns = 0;
+  for (const Timeline* timeline : timelines) {
+    end_ns = std::max(end_ns, MeasureBubbles(*timeline).makespan_ns);
+  }
+  TerminalLegend legend;
+  std::string text, notes;
+  for (const Timeline* timeline : timelines) {
+    std::optional<LaneRows> rows;
+    if (picture.lanes) rows = RowsByLane(*timeline);
+    Drawing drawing(*timeline, rows ? &*rows : nullptr, picture, timelines.size() > 1 ? end_ns : 0,
+                    &legend);
+    text += drawing.Everything();
+    notes = drawing.Notes();
+  }
+  return text + notes;
+}
+
 std::string Draw(const Timeline& timeline, const Picture& picture) {
-  if (!picture.lanes) return Drawing(timeline, nullptr, picture).Everything();
-  const LaneRows rows = RowsByLane(timeline);
-  return Drawing(timeline, &rows, picture).Everything();
+  return DrawTogether({&timeline}, picture);
 }
 
 int TerminalWidth() {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "schedlang/parts/parts.h"
+#include "schedlang/plan/parts.h"
 
 namespace stringline {
 namespace {
@@ -59,7 +59,7 @@ class LaneSorter {
     return (IsSend(message.kind) ? queues_.of_send : queues_.of_recv)[channel];
   }
 
-  // One lane, or as many as it takes for slices to follow or enclose each other.
+  // Adds lanes, as many as needed for slices of a lane to follow or enclose each other.
   void AddLanes(RankId rank, const std::string& name, Slices slices) {
     if (slices.empty()) return;
     std::stable_sort(slices.begin(), slices.end(), [](const TraceSlice& a, const TraceSlice& b) {
@@ -68,7 +68,7 @@ class LaneSorter {
     });
     struct Row {
       size_t lane;
-      std::vector<int64_t> open;  // the ends of the slices around the next one
+      std::vector<int64_t> open;  // the ends of the slices around the next slice
     };
     std::vector<Row> rows;
     for (const TraceSlice& slice : slices) {
@@ -93,7 +93,7 @@ class LaneSorter {
   const Timeline& timeline_;
   const Channels channels_;
   const CommQueues queues_;
-  size_t part_ = 0;  // of timeline_.parts: the first of the rank that is next
+  size_t part_ = 0;  // index in timeline_.parts: the next part of the rank
   std::vector<TraceLane> lanes_;
 };
 

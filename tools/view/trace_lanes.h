@@ -1,15 +1,15 @@
-// A timeline as rows of slices, the way trace viewers want them: for every rank the computation, a
-// row for each communicator, all-to-alls, and data-parallel collectives. The slices of a row follow
-// or enclose each other; where messages of one communicator overlap (the next one leaves while the
-// last is still on its way), the row has a second one of the same name.
+// A timeline as rows of slices, in the form that trace viewers want: for every rank the
+// computation, a row for each communicator, all-to-alls, and data-parallel collectives. The slices
+// of a row follow or enclose each other; if messages of a communicator overlap (the next leaves
+// while the last is still on its way), the row has a second row of the same name.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "schedlang/plan.h"
-#include "schedlang/timeline.h"
+#include "schedlang/plan/plan.h"
+#include "schedlang/plan/timeline.h"
 
 namespace stringline {
 
@@ -23,10 +23,10 @@ struct TraceSlice {
 struct TraceLane {
   RankId rank;
   std::string name;                // "compute", "0->1", "all-to-all", "data parallel"
-  std::vector<TraceSlice> slices;  // by start, what encloses another before it
+  std::vector<TraceSlice> slices;  // by start, enclosing slices before enclosed slices
 };
 
-// By rank; a rank's computation first. `plan` is the one of the timeline (PlanOf).
+// By rank; a rank's computation first. `plan` is the timeline's (PlanOf).
 std::vector<TraceLane> TraceLanesOf(const Plan& plan, const Timeline& timeline);
 
 // "3F7", "F.attn".

@@ -7,7 +7,7 @@
 namespace stringline {
 
 MemoryCurve MicrobatchesInFlight(const Timeline& timeline, RankId rank) {
-  // By pipe and microbatch: when the rank first and last worked on it.
+  // By pipe and microbatch: the time of the rank's first and last work.
   std::map<std::pair<int, int>, std::pair<int64_t, int64_t>> spans;
   for (const Event& event : timeline.of(rank)) {
     if (!IsCompute(event.kind)) continue;

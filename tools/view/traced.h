@@ -1,13 +1,13 @@
-// What the trace writers are given of a step.
+// The input of the trace writers for a step.
 #pragma once
 
 #include <string>
 
 #include "schedlang/base/source.h"
-#include "schedlang/plan.h"
-#include "schedlang/sim/analysis.h"
-#include "schedlang/sim/memory_curve.h"
-#include "schedlang/timeline.h"
+#include "schedlang/plan/plan.h"
+#include "schedlang/plan/timeline.h"
+#include "schedlang/report/analysis.h"
+#include "schedlang/report/memory_curve.h"
 
 namespace stringline {
 
@@ -15,12 +15,12 @@ struct TracedStep {
   std::string name;  // "one_f_one_b P=4 M=8, simulated"
   const Timeline& timeline;
   const Plan& plan;      // the lowered plan of the timeline
-  const Source* source;  // of the plan's places; null: they are not known
+  const Source* source;  // the plan's places; null: not known
   const Analysis& analysis;
   const MemoryCurves& memory;
 };
 
-// How many microbatches a rank holds at a moment: from their first F on it to their last B or W.
+// The number of microbatches on a rank over time: each from its first F to its last B or W.
 MemoryCurve MicrobatchesInFlight(const Timeline& timeline, RankId rank);
 
 }  // namespace stringline

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "schedlang/timeline.h"
+#include "schedlang/plan/timeline.h"
 
 namespace stringline {
 
@@ -16,35 +16,35 @@ std::string PrintTime(int64_t ns);
 // "27.27 %"
 std::string PrintShare(double share);
 
-// "bubble 34.92 % (ranks 8.83 to 38.45 %)", from the busiest rank to the idlest; of ranks that all
-// idle as long only the first.
+// "bubble 34.92 % (ranks 8.83 to 38.45 %)", from the busiest rank to the idlest; only the first
+// number if all ranks idle equally.
 std::string PrintBubble(const Bubbles& bubbles);
 
 // A warning: at costs of a stage, schedules with more of them train a larger model.
 std::string PrintUnequalWork(const std::string& first, int first_stages, const std::string& second,
                              int second_stages);
 
-// What is counted, in some lines for help.
+// The definition of the bubble, in some lines for help.
 extern const char kBubbleMeaning[];
 
-// A bar of `width` columns, `share` (0 .. 1) of it filled, to an eighth of a column.
+// A bar of `width` columns, filled to `share` (0 .. 1), to an eighth of a column.
 std::string PrintBar(double share, int width);
 
 // "one_f_one_b P=4 M=8"
 std::string TitleOf(const Timeline& timeline);
 
 // "100 of 120 starts reconstructed, by at most 35 us; of 48 messages and reductions only the end
-// was observed"; "" where nothing is kept of what was observed.
+// was observed"; "" if the timeline keeps no observed times.
 std::string PrintReconstruction(const Timeline& timeline);
 
-// Of a flight record, a line each: what the run had begun and not ended, the longest first and at
-// most so many, and when all else had ended; none where everything had.
+// Lines for a flight record: actions that had begun but not ended, the longest first and at most
+// `most`, and the end of all others; none if all had ended.
 //
 //   not ended: 1RECV_B3 on rank 1, for 1.4 s
 //   all else had ended at 27.3 ms
 std::vector<std::string> PrintUnfinished(const Timeline& timeline, size_t most);
 
-// Computations in it; each part of `a & b` counts.
+// The number of computations; each part of `a & b` counts.
 int64_t ComputeEvents(const Timeline& timeline);
 
 }  // namespace stringline

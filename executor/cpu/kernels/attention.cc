@@ -1,7 +1,7 @@
 // Causal attention and its gradient, one head of one sequence at a time, kBlock queries at once.
 //
 // Keys and values of a head are packed into workspace rows padded to whole vectors, once for all
-// heads of queries that they serve; the queries of a block are turned over as well. Weights live
+// heads of queries that share them; the queries of a block are transposed as well. Weights live
 // only for the block at hand; the backward kernel computes them again from the saved log-sum-exp.
 // The scale 1 / sqrt(D) goes into the queries.
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace stringline::cpu {
 namespace {
 
-// Sizes of one head, and where it stands among the others.
+// Sizes of one head, and its place among the others.
 struct Head {
   int64_t heads, kv_heads, positions, size;
   int64_t wide;  // `size` rounded up to whole vectors
@@ -30,13 +30,13 @@ struct Head {
         scale(1.0f / std::sqrt(static_cast<float>(size))) {}
 
   int64_t group() const { return heads / kv_heads; }  // heads of queries for one of keys
-  int64_t width() const { return heads * size; }      // of a row of y
-  int64_t stride() const { return (heads + 2 * kv_heads) * size; }  // of a row of qkv
+  int64_t width() const { return heads * size; }      // a row of y
+  int64_t stride() const { return (heads + 2 * kv_heads) * size; }  // a row of qkv
   // In a row of qkv, from the first channel of head h of queries to that of its keys and values.
   int64_t to_keys(int64_t h) const { return (heads + h / group() - h) * size; }
   int64_t to_values(int64_t h) const { return to_keys(h) + kv_heads * size; }
-  int64_t block() const { return kBlock * wide; }         // of queries
-  int64_t weights() const { return kBlock * positions; }  // of a block, one for every key
+  int64_t block() const { return kBlock * wide; }         // queries
+  int64_t weights() const { return kBlock * positions; }  // for a block, one for every key
   int64_t keys() const { return positions * wide; }       // packed
   int64_t summed() const { return group() > 1 ? keys() : 0; }
 };
@@ -72,8 +72,8 @@ void StoreChannels(float* row, int64_t d, int64_t size, Vec v) {
 }
 
 // keys, values (T, wide) = those of head h of queries, at `qkv`; 0 beyond `size`. Rows of a head
-// lie far apart and no hardware sees them coming, so each is asked for some rows before; the
-// queries as well, for TakeBlock.
+// lie too far apart for hardware prefetching, so each is prefetched some rows ahead; the queries as
+// well, for TakeBlock.
 void Pack(const Head& head, int64_t h, const float* qkv, float* keys, float* values) {
   constexpr int64_t kAhead = 8;
   const int64_t to_keys = head.to_keys(h), to_values = head.to_values(h);
@@ -129,7 +129,7 @@ void TakeBlock(const Head& head, Rows<const float> from, int64_t rows, float fac
   }
 }
 
-// The largest score of each of a block's queries among the keys that it sees.
+// The largest score of each of a block's queries among its keys up to the query.
 void FindMost(const float* scores, int64_t first, int64_t rows, Vec (&most)[2]) {
   Vec low = Splat(-INFINITY), high = low;
   for (int64_t j = 0; j < first; ++j) {
@@ -155,8 +155,8 @@ void Weigh(float* scores, const Vec (&most)[2], Vec (&weights)[2 * N]) {
   StoreAll(scores, kLanes, weights);
 }
 
-// scores become weights: e^(score - the largest of the query), for the keys that it sees. Gives
-// 1 / their sum, and most + log(sum), for each query.
+// scores become weights: e^(score - the largest of the query), for its keys j <= i. Gives 1 / their
+// sum, and most + log(sum), for each query.
 void Softmax(float* scores, int64_t first, int64_t rows, float* factor, float* lse) {
   Vec most[2], sum[2] = {};
   FindMost(scores, first, rows, most);
@@ -213,11 +213,11 @@ struct HeadGrad {
 };
 
 struct GradBuffers {
-  float *turned_queries, *turned_dy;       // of the block
-  float *queries, *dy, *dqueries;          // of the block, packed
-  float *weights, *dscores;                // of the block, a row for every key
-  float *keys, *values, *dkeys, *dvalues;  // of the head, packed
-  float *sum_dkeys, *sum_dvalues;          // of the group, where it has more than one head
+  float *turned_queries, *turned_dy;       // the block's
+  float *queries, *dy, *dqueries;          // the block's, packed
+  float *weights, *dscores;                // the block's, a row for every key
+  float *keys, *values, *dkeys, *dvalues;  // the head's, packed
+  float *sum_dkeys, *sum_dvalues;          // the group's, if it has more than one head
 
   GradBuffers(const Head& head, Workspace workspace) {
     for (float** piece : {&turned_queries, &turned_dy, &queries, &dy, &dqueries}) {
@@ -230,7 +230,7 @@ struct GradBuffers {
 };
 
 // weights = P = e^(scores - lse), dscores = P (dscores - delta), for the block's queries and `keys`
-// keys. What a query does not see is never read.
+// keys. Weights of keys beyond a query are never read.
 void GradOfSoftmax(float* weights, float* dscores, int64_t keys, const float* lse,
                    const float* delta) {
   Vec log_sum[2], shift[2];
@@ -294,7 +294,7 @@ void AddToGroup(const Head& head, int64_t in_group, const float* grad, float* su
 }
 
 // Head h of queries of one sequence. The last head of a group writes the gradients of the group's
-// keys and values, in which all of them have added up.
+// keys and values, the sum over the group's heads.
 void BackwardHead(const Head& head, int64_t h, const HeadGrad& at, Workspace workspace) {
   const int64_t stride = head.stride(), in_group = h % head.group();
   const GradBuffers buffers(head, workspace);

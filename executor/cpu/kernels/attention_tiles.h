@@ -15,7 +15,7 @@ namespace stringline::cpu {
 
 constexpr int64_t kBlock = 2 * kLanes;
 
-// The lanes of a vector whose queries, the first of which is `first`, see key `key`.
+// A mask of the lanes whose queries, numbered from `first`, see key `key`.
 inline IntVec Seeing(int64_t key, int64_t first) {
   const IntVec lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return lane >= static_cast<int32_t>(key - first);
@@ -60,8 +60,8 @@ inline void ScoreTile(const float* keys, int64_t wide, const float* block, int64
 }
 
 // scores[j][i] = sum over d of keys[j][d] block[d][i], for the `first` keys before the block and
-// `rows` keys of its own. Of the latter, the second half are not multiplied with the first half of
-// the queries, which do not see them.
+// `rows` keys of its own. The second half of the latter are not multiplied with the first half of
+// the queries, which come before them.
 inline void Scores(const float* keys, int64_t wide, const float* block, int64_t depth,
                    int64_t first, int64_t rows, float* scores) {
   const int64_t seen = first + std::min(rows, kLanes);
@@ -175,7 +175,8 @@ inline void SpreadChannels(const float* weights, const float* block, int64_t wid
 }
 
 // out[j][d] += sum over the queries i that see key j of weights[j][i] block[i][d], with rows of
-// `wide` channels, a multiple of 16. The block's own keys are overwritten: it is their first.
+// `wide` channels, a multiple of 16. The block's own keys are overwritten: no earlier block sees
+// them.
 inline void Spread(const float* weights, const float* block, int64_t wide, int64_t first,
                    int64_t rows, float* out) {
   int64_t d = 0;

@@ -1,10 +1,10 @@
-// An F32 kernel is run on widened copies. Where it goes element by element or row by row, so do the
-// copies, some at a time: they stay in the cache, and take no memory to speak of.
+// An F32 kernel runs on widened copies. For kernels that go element by element or row by row the
+// operands are widened in small pieces: they stay in the cache, and take little memory.
 #include "executor/cpu/kernels/bf16.h"
 
 #include <algorithm>
 
-#include "executor/bf16.h"
+#include "executor/engine/bf16.h"
 #include "schedlang/base/align.h"
 #include "schedlang/base/sl_check.h"
 
@@ -23,12 +23,12 @@ bool GoesByElement(Op op) {
 
 bool GoesByRow(Op op) { return IsNorm(op) || op == Op::kSwiglu || op == Op::kSwigluGrad; }
 
-// What all rows share, in F32: what a norm scales and shifts by.
+// Inputs common to all rows, in F32: a norm's scale and shift.
 bool IsShared(Op op, size_t input) { return IsNorm(op) && input > 0; }
 
 int64_t WidenedBytes(int64_t elements) { return AlignUp(elements * BytesOf(DType::kF32)); }
 
-// A node whose kernel can be given some rows of its operands; an element may be a row.
+// A node whose kernel can run on a few rows of its operands at a time; an element may be a row.
 struct RowWise {
   RowWise(Op op, const Type& first, const Type& widest)
       : rows(GoesByElement(op) ? first.elements() : first.elements() / first.shape.back()),
@@ -58,8 +58,8 @@ bool IsBf16(const Tensor& tensor) { return tensor.type->dtype == DType::kBF16; }
 
 const Type& Widest(const Type& a, const Type& b) { return a.elements() < b.elements() ? b : a; }
 
-// `count` rows from `first` on of an operand, with a type of their own; of a BF16 one there is a
-// copy at `copy`.
+// `count` rows from `first` on of an operand, with a type of their own; a BF16 operand's rows are
+// widened at `copy`.
 Tensor RowsOf(const Tensor& tensor, int64_t length, int64_t first, int64_t count, float* copy,
               Type* type) {
   type->shape.assign({count, length});
@@ -67,7 +67,7 @@ Tensor RowsOf(const Tensor& tensor, int64_t length, int64_t first, int64_t count
 }
 
 void RunByRows(const Node& node, In in, Out out, Accumulate accumulate, void* workspace) {
-  thread_local Type types[2 * kMostOperands];  // their shapes keep their memory
+  thread_local Type types[2 * kMostOperands];  // reused: their shapes keep their memory
   const RowWise by(node.op, *in[0].type, Widest(*in.back().type, *out[0].type));
   Tensor pieces[2 * kMostOperands];
   float* copies[2 * kMostOperands] = {};
@@ -137,7 +137,7 @@ void RunWidened(const Node& node, In in, Out out, Accumulate accumulate, void* w
   }
   Copies copies(workspace);
   Tensor wide_in[kMostOperands], wide_out[kMostOperands];
-  // The types stay: of them kernels read the shape.
+  // The types stay BF16: kernels read only the shape.
   const auto widened = [&](const Tensor& tensor) {
     return IsBf16(tensor) ? Tensor{copies.Take(tensor.type->elements()), tensor.type} : tensor;
   };

@@ -1,6 +1,6 @@
-// A product is chosen once for its sizes and found again by them: a node has no state of its own.
-// The library's kernels take a bias and add to what the result holds before they round, so that a
-// linear with bias and residual is rounded once.
+// A product's library kernel is chosen once for its sizes and cached by them: a node has no state
+// of its own. The library adds the bias and the previous result before rounding, so that a linear
+// with bias and residual is rounded once.
 #include "executor/cpu/kernels/bf16_products.h"
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 namespace stringline::cpu {
 namespace {
 
-// Which inputs of an op are the factors, the bias (-1: none) and what the result begins with (-1:
-// nothing).
+// The inputs of an op: transposition of the factors, the index of the bias (-1: none) and of the
+// result's initial value (-1: none).
 struct Roles {
   bool a_transposed = false, b_transposed = false;
   int bias = -1;
@@ -44,7 +44,7 @@ std::optional<Roles> RolesOf(Op op) {
   }
 }
 
-// c (m,n) = a (m,k) b (k,n), row-major or the transposed of what is.
+// c (m,n) = a (m,k) b (k,n), row-major or transposed.
 struct Sizes {
   int64_t m = 0, n = 0, k = 0;
   bool a_transposed = false, b_transposed = false;
@@ -70,7 +70,7 @@ Sizes SizesOf(const Roles& roles, const Type& a, const Type& b, const Type& c, b
   return sizes;
 }
 
-// A product by the library; empty where it has none that is made for this processor.
+// A product by the library; empty without a kernel for this processor's BF16 instructions.
 struct Product {
   dnnl::matmul run;
   dnnl::memory::desc a, b, c, bias, scratch;
@@ -106,7 +106,7 @@ Product Make(const Sizes& sizes) {
       sizes.bias ? dnnl::matmul::desc(product.a, product.b, product.bias, product.c)
                  : dnnl::matmul::desc(product.a, product.b, product.c);
   const dnnl::matmul::primitive_desc found(wanted, attributes, Engine(), /*allow_empty=*/true);
-  // Others emulate bf16, and take longer than the product of widened operands.
+  // Other kernels emulate bf16, and take longer than the product of widened operands.
   product.there = found && std::strstr(found.impl_info_str(), "bf16") != nullptr;
   if (!product.there) return product;
   product.run = dnnl::matmul(found);
@@ -114,14 +114,14 @@ Product Make(const Sizes& sizes) {
   return product;
 }
 
-// The library's errors are bugs of ours: the sizes are checked before.
+// Errors of the library are our own bugs: sizes are checked before.
 const Product& Find(const Sizes& sizes) {
   static std::mutex& mutex = *new std::mutex;
   static std::map<Sizes, Product>& products = *new std::map<Sizes, Product>;
   const std::lock_guard<std::mutex> lock(mutex);
   const auto found = products.find(sizes);
   if (found != products.end()) return found->second;
-  PrepareThread();  // a product is made for the threads that there are
+  PrepareThread();  // a product is made for the present number of threads
   try {
     return products.emplace(sizes, Make(sizes)).first->second;
   } catch (const dnnl::error& error) {

@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "executor/bf16.h"
 #include "executor/cpu/kernels/kernels.h"
 #include "executor/cpu/kernels/vec.h"
+#include "executor/engine/bf16.h"
 #include "schedlang/base/align.h"
 #include "schedlang/base/sl_check.h"
 
@@ -37,7 +37,7 @@ float LogSumExp(const float* x, int64_t count) {
   return most + std::log(total);
 }
 
-// A row of logits as F32: BF16 ones are widened to where there is room for one row.
+// A row of logits as F32: a BF16 row is widened into `wide`, which has room for one row.
 const float* WideRow(const Tensor& logits, int64_t n, float* wide) {
   const int64_t columns = RowLength(logits);
   if (logits.type->dtype == DType::kF32) return logits.f32() + n * columns;
@@ -76,7 +76,7 @@ void Run_kCrossEntropyGrad(const Node&, In in, Out out, Accumulate, void* worksp
   const int64_t rows = RowCount(in[1]), columns = RowLength(in[1]);
   const float scale = *in[0].f32();
   const bool narrow = out[0].type->dtype == DType::kBF16;
-  float* const wide_row = static_cast<float*>(workspace);  // of logits, then of their gradient
+  float* const wide_row = static_cast<float*>(workspace);  // logits, then their gradient
   for (int64_t n = 0; n < rows; ++n) {
     const float* logits = WideRow(in[1], n, wide_row);
     float* dlogits = narrow ? wide_row : out[0].f32() + n * columns;

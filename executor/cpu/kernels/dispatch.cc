@@ -18,7 +18,7 @@ int64_t SumOf(const Tensor& integers) {
   return sum;
 }
 
-// Checks that the kernel is run by the one rank that has all experts; how many rows travel.
+// Checks that this rank has all experts; returns the number of rows that travel.
 int64_t RowsOfOneRank(In in, Out out) {
   SL_CHECK(in[2].type->shape[0] == 1)
       << "rows for " << in[2].type->shape[0] << " ranks: only a group of ranks can exchange them";
@@ -32,7 +32,7 @@ size_t BytesOf(const Tensor& rows, int64_t count) {
   return static_cast<size_t>(rows.type->bytes() / rows.type->shape[0] * count);
 }
 
-// The slot that comes j-th.
+// The j-th slot in the order.
 int64_t SlotAt(const Tensor& order, int64_t j) {
   const int64_t slot = order.i32()[j];
   SL_CHECK(slot >= 0 && slot < order.type->elements()) << "slot " << slot;
@@ -46,7 +46,7 @@ int64_t DispatchPlanWorkspace(const Node& node) {
 }
 
 // order: the slots sorted by expert, stably, the first `capacity` of each (0: all), then the
-// others; counts[e]: how many of expert e; dropped: how many others.
+// others; counts[e]: number of slots for expert e; dropped: number of others.
 //
 // choice I32 (N,K) -> order I32 (N,K), counts I32 (E), dropped (), all overwritten.
 void Run_kDispatchPlan(const Node& node, In in, Out out, Accumulate, void* workspace) {
@@ -55,7 +55,7 @@ void Run_kDispatchPlan(const Node& node, In in, Out out, Accumulate, void* works
   const int32_t* choice = in[0].i32();
   int32_t* order = out[0].i32();
   int32_t* counts = out[1].i32();
-  int32_t* place = static_cast<int32_t*>(workspace);  // where the next slot of an expert goes
+  int32_t* place = static_cast<int32_t*>(workspace);  // the next slot of each expert in the order
   std::fill_n(counts, experts, 0);
   for (int64_t s = 0; s < slots; ++s) {
     SL_CHECK(choice[s] >= 0 && choice[s] < experts) << "expert " << choice[s];
@@ -67,7 +67,8 @@ void Run_kDispatchPlan(const Node& node, In in, Out out, Accumulate, void* works
     place[e] = kept;
     kept += counts[e];
   }
-  int32_t end = kept, before = 0;  // `before`: the first place of an expert, found from its end
+  int32_t end = kept, before = 0;  // `before`: the first place of an expert, counted back from its
+                                   // end
   for (int64_t s = 0; s < slots; ++s) {
     const int32_t e = choice[s];
     // An expert's places end where those of the next begin; taken ones count up to `counts`.
@@ -104,7 +105,7 @@ int64_t SumRowsWorkspace(const Type& order) { return order.elements() * 4; }
 void Run_kSumRows(const Node&, In in, Out out, Accumulate, void* workspace) {
   const int64_t slots = in[1].type->elements(), choices = RowLength(in[1]);
   const int64_t width = RowLength(in[0]);
-  int32_t* place = static_cast<int32_t*>(workspace);  // of a slot in the order
+  int32_t* place = static_cast<int32_t*>(workspace);  // a slot's place in the order
   for (int64_t j = 0; j < slots; ++j) place[SlotAt(in[1], j)] = static_cast<int32_t>(j);
   for (int64_t n = 0; n < slots / choices; ++n) {
     float* __restrict y = out[0].f32() + n * width;
@@ -132,7 +133,7 @@ void Run_kScatterWeights(const Node&, In in, Out out, Accumulate, void*) {
   for (int64_t j = 0; j < slots; ++j) out[0].f32()[SlotAt(in[1], j)] = in[0].f32()[j];
 }
 
-// received[0,e] = counts[e]: of a single rank.
+// received[0,e] = counts[e]; for a single rank.
 //
 // counts I32 (E) -> received I32 (1,E), overwritten.
 void Run_kAllToAllCounts(const Node&, In in, Out out, Accumulate, void*) {
@@ -140,7 +141,7 @@ void Run_kAllToAllCounts(const Node&, In in, Out out, Accumulate, void*) {
   std::copy_n(in[0].i32(), in[0].type->elements(), out[0].i32());
 }
 
-// y[i,:] = x[i,:] for the rows that some expert takes: of a single rank.
+// y[i,:] = x[i,:] for the rows taken by experts; for a single rank.
 //
 // x (S,C) or (S), F32 or BF16, counts I32 (E), received I32 (1,E) -> y (R,C) or (R): as many rows
 // overwritten.
@@ -149,7 +150,7 @@ void Run_kDispatch(const Node&, In in, Out out, Accumulate, void*) {
   std::memcpy(out[0].data, in[0].data, BytesOf(in[0], rows));
 }
 
-// y[i,:] = x[i,:] for the rows that some expert took, 0 for the others: of a single rank.
+// y[i,:] = x[i,:] for the rows taken by experts, 0 for the others; for a single rank.
 //
 // x (R,C) or (R), F32 or BF16, counts I32 (E), received I32 (1,E) -> y (S,C) or (S), overwritten.
 void Run_kCombine(const Node&, In in, Out out, Accumulate, void*) {

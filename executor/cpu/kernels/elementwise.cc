@@ -1,8 +1,8 @@
 // Element by element: loops that the compiler vectorises.
 #include <cstring>
 
-#include "executor/bf16.h"
 #include "executor/cpu/kernels/kernels.h"
+#include "executor/engine/bf16.h"
 
 namespace stringline::cpu {
 

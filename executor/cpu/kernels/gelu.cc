@@ -30,8 +30,8 @@ inline void Gelu(Vec (&x)[N]) {
   for (int i = 0; i < N; ++i) x[i] *= s[i];
 }
 
-// x becomes dy gelu'(x). 1 - s is e^(-2u) s: no digits are lost where s is near 1. From 10 on the
-// gate is 0 or 1 to the last bit, so the part that turns it need not grow on.
+// x becomes dy gelu'(x). 1 - s is computed as e^(-2u) s, exact also for s near 1. Beyond |x| = 10
+// the gate is 0 or 1 to the last bit, so x is clamped.
 template <int N>
 inline void GeluGrad(const Vec (&dy)[N], Vec (&x)[N]) {
 #pragma GCC unroll 8

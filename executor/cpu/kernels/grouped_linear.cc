@@ -9,7 +9,7 @@
 namespace stringline::cpu {
 namespace {
 
-// Calls body(expert, first row, rows) for each segment that has rows, in the order they lie in.
+// Calls body(expert, first row, rows) for each non-empty segment, in memory order.
 template <typename Body>
 void ForSegments(const Tensor& received, int64_t most, Body body) {
   thread_local const bool prepared = (PrepareThread(), true);

@@ -16,13 +16,13 @@ using Accumulate = absl::Span<const bool>;
 #include "stages/ops.def"
 #undef X
 
-// Number of rows when the last dimension is taken as a row, and that dimension.
+// The number of rows along the last dimension, and the length of a row.
 inline int64_t RowLength(const Tensor& tensor) { return tensor.type->shape.back(); }
 inline int64_t RowCount(const Tensor& tensor) {
   return tensor.type->elements() / RowLength(tensor);
 }
 
-// Of a row in bytes.
+// A row's size in bytes.
 inline int64_t RowBytes(const Tensor& tensor) {
   return RowLength(tensor) * BytesOf(tensor.type->dtype);
 }

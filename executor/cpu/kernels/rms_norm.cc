@@ -57,7 +57,7 @@ struct PackedHeads {
         keys(static_cast<int64_t>(node.attributes[1])),
         size(RowLength(gamma)) {}
   int64_t normed() const { return queries + keys; }
-  int64_t values() const { return normed() * size; }  // where they begin
+  int64_t values() const { return normed() * size; }  // offset of the values
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Rotary positions (RoFormer, Su et al. 2021), with the two channels of a pair half a head apart.
 //
-// No angle is computed but that of one step: cosines and sines turn on by it from position to
-// position, in double, where a million of turns are off by less than a float shows.
+// Only a single step's angle is computed: cosines and sines are rotated by it from position to
+// position, in double, so that a million rotations err by less than a float's rounding.
 #include <algorithm>
 #include <cmath>
 
@@ -35,7 +35,7 @@ class Turns {
            4 * half * static_cast<int64_t>(sizeof(double));
   }
 
-  // On to the next position.
+  // Advances to the next position.
   void Next() {
     for (int64_t d = 0; d < half_; ++d) {
       const double c = now_[d], s = now_[half_ + d];
@@ -46,7 +46,7 @@ class Turns {
     }
   }
 
-  // y = x, one head, turned.
+  // y = x, one head, rotated.
   void Turn(const float* x, float* y) const {
     ForRow(half_, [&](int64_t d, auto width) {
       const Vec low = Get(x + d, width), high = Get(x + half_ + d, width);
@@ -60,7 +60,7 @@ class Turns {
   const int64_t half_;
   float* const cosines_;  // half_ each, rounded up to whole vectors
   float* const sines_;
-  double* const now_;  // cosines, then sines: of the position, and of one step
+  double* const now_;  // cosines, then sines: of the position, and of a single step
   double* const step_;
 };
 

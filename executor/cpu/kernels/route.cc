@@ -1,7 +1,7 @@
-// Which experts a token goes to, with what weight, and how evenly they are chosen.
+// The experts of a token, their weights, and the balance of the choices.
 //
-// A row of logits becomes a row of scores in scratch memory; the experts are found by looking for
-// the largest score K times: K and E are small.
+// A row of logits becomes a row of scores in scratch memory; the experts are found by K searches
+// for the largest score: K and E are small.
 #include <algorithm>
 #include <cmath>
 
@@ -27,7 +27,7 @@ void ScoresOf(const float* logits, int64_t experts, ScoreKind kind, float* score
   for (int64_t e = 0; e < experts; ++e) scores[e] = 1.0f / (1.0f + std::exp(-logits[e]));
 }
 
-// The index of the largest score that is still open, the first of several; closes it.
+// The index of the largest score still open, the first of equals; closes it.
 int64_t TakeLargest(const float* scores, int64_t count, int32_t* open) {
   int64_t best = -1;
   for (int64_t i = 0; i < count; ++i) {
@@ -64,7 +64,7 @@ int32_t ExpertAt(const Tensor& choice, int64_t slot, int64_t experts) {
   return expert;
 }
 
-// How often each expert stands in `choice`, as floats.
+// The number of occurrences of each expert in `choice`, as floats.
 void CountChoices(const Tensor& choice, int64_t experts, float* counts) {
   const int64_t slots = choice.type->elements();
   for (int64_t s = 0; s < slots; ++s) counts[ExpertAt(choice, s, experts)] += 1.0f;
@@ -157,7 +157,7 @@ void Run_kRouteGrad(const Node& node, In in, Out out, Accumulate, void* workspac
   }
 }
 
-// y[e] = how often e stands in choice
+// y[e] = number of occurrences of e in choice
 //
 // choice I32 (S) -> y (E), overwritten or added to.
 void Run_kChoiceCounts(const Node&, In in, Out out, Accumulate accumulate, void*) {

@@ -1,4 +1,4 @@
-// A row of any length taken sixteen floats at a time: whole vectors, and a last one that is not.
+// A row of any length in vectors of sixteen floats: whole vectors, and a partial last vector.
 #pragma once
 
 #include <type_traits>

@@ -35,8 +35,8 @@ void SumRows(const float* x, int64_t rows, int64_t columns, float* sum, bool acc
 
 // db[c] = sum over n of dy[n,c]
 //
-// dy (N,C) -> db (C), overwritten or added to: the sum over this microbatch comes first, then it is
-// added to what is there.
+// dy (N,C) -> db (C), overwritten or added to: the sum over this microbatch is computed first, then
+// added.
 void Run_kColumnSum(const Node&, In in, Out out, Accumulate accumulate, void*) {
   SumRows(in[0].f32(), RowCount(in[0]), RowLength(in[0]), out[0].f32(), accumulate[0]);
 }

@@ -30,8 +30,8 @@ void Run_kSwiglu(const Node&, In in, Out out, Accumulate, void*) {
 
 // dx[n,c] = dy[n,c] x[n,C+c] silu'(x[n,c]),  dx[n,C+c] = dy[n,c] silu(x[n,c])
 //
-// dy (N,C), x (N,2C) -> dx (N,2C), overwritten. 1 - s is e^-g s: no digits are lost where s is near
-// 1. Beyond 80, s is 0 or 1 to the last bit, so what it is computed from need not grow on.
+// dy (N,C), x (N,2C) -> dx (N,2C), overwritten. 1 - s is computed as e^-g s, exact also for s
+// near 1. Beyond |g| = 80, s is 0 or 1 to the last bit, so g is clamped.
 void Run_kSwigluGrad(const Node&, In in, Out out, Accumulate, void*) {
   const int64_t rows = RowCount(in[0]), columns = RowLength(in[0]);
   for (int64_t n = 0; n < rows; ++n) {

@@ -16,7 +16,7 @@ Kernel KernelFor(Op op) {
 
 namespace {
 
-// Those that move BF16 numbers without looking at them, the cast, and those of whole logits.
+// Ops that copy BF16 numbers without reading them, the cast, and the ops of whole logits.
 bool TakesAnyFloat(Op op) {
   return op == Op::kCast || op == Op::kEmbedding || op == Op::kGatherRows || op == Op::kDispatch ||
          op == Op::kCombine || op == Op::kCrossEntropy || op == Op::kCrossEntropyGrad;

@@ -1,16 +1,17 @@
-// Squares of sixteen by sixteen floats, turned over in registers.
+// Transposes squares of sixteen by sixteen floats in registers.
 #pragma once
 
 #include "executor/cpu/kernels/vec.h"
 
 namespace stringline::cpu {
 
-// Swaps, between rows i and i + step, what lies across the diagonal of their square of 2 step.
+// Swaps, between rows i and i + step, the elements across the diagonal of their square of 2 step.
 template <int step>
 inline void SwapAcross(Vec& a, Vec& b) {
   const IntVec lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   const IntVec upper = (lane & step) != 0;
-  const IntVec left = upper ? lane - step + kLanes : lane;  // of a and b, one after the other
+  const IntVec left = upper ? lane - step + kLanes : lane;  // index into the concatenation of a and
+                                                            // b
   const IntVec right = upper ? lane + kLanes : lane + step;
   const Vec first = __builtin_shuffle(a, b, left);
   b = __builtin_shuffle(a, b, right);

@@ -1,7 +1,7 @@
-// Sixteen floats at once, whatever the machine's registers are: the compiler cuts them to size.
+// Sixteen floats at once, whatever the width of the machine's registers: the compiler splits them.
 //
 // The order of every sum is fixed by these types and not by the register width, so that results
-// differ between machines at most by whether products and sums are fused.
+// differ between machines only through fusing of products and sums.
 #pragma once
 
 #ifdef __AVX512F__
@@ -36,7 +36,7 @@ inline void StorePart(float* p, Vec v, int64_t n) {
   std::memcpy(p, &v, static_cast<size_t>(n) * sizeof(float));
 }
 
-// N vectors on end, of which the last has `width` lanes.
+// N contiguous vectors, of which the last has `width` lanes.
 template <int N>
 inline void LoadAll(const float* p, int64_t width, Vec (&v)[N]) {
 #pragma GCC unroll 8
@@ -57,7 +57,7 @@ inline void StoreAll(float* p, int64_t width, const Vec (&v)[N]) {
 }
 
 // Calls body.operator()<N>(offset, width) for N vectors at a time, then for one at a time: `width`
-// is 16 lanes but for the last vector of all.
+// is 16 except for the last vector.
 template <int N, typename Body>
 inline void ForVectors(int64_t count, Body body) {
   int64_t at = 0;
@@ -68,11 +68,11 @@ inline void ForVectors(int64_t count, Body body) {
 }
 
 inline Vec Splat(float x) { return Vec{} + x; }
-// Where `a` or `b` is NaN the result is `b`: NaN in the data stays if the data stands there.
+// If `a` or `b` is NaN the result is `b`: data passed as `b` keep their NaN.
 inline Vec Max(Vec a, Vec b) { return a > b ? a : b; }
 inline Vec Min(Vec a, Vec b) { return a < b ? a : b; }
 
-// Lane i has lane i + `step` of v, going around.
+// Lane i has lane i + `step` of v, cyclically.
 template <int step>
 inline Vec Turned(Vec v) {
   const IntVec lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -99,7 +99,7 @@ inline float MaxOf(Vec v) {
 // be.
 inline Vec TimesPowerOfTwo(Vec p, Vec n) {
 #ifdef __AVX512F__
-  return _mm512_maskz_scalef_ps(0xffff, p, n);  // g++ 12 warns of the plain one
+  return _mm512_maskz_scalef_ps(0xffff, p, n);  // g++ 12 warns of the unmasked intrinsic
 #else
   const IntVec whole = __builtin_convertvector(n, IntVec), half = whole >> 1;
   const IntVec bits[2] = {(half + 127) << 23, (whole - half + 127) << 23};
@@ -112,9 +112,9 @@ inline Vec TimesPowerOfTwo(Vec p, Vec n) {
 // Every x becomes e^x, off by less than one unit in the last place: 0 below -104, infinity above
 // 88.7, NaN for NaN.
 //
-// x = n ln 2 + r with |r| <= ln 2 / 2. Of e^r, 1 + r + r^2/2 are exact and the next four terms are
-// the polynomial that is nearest over that range: off by 0.07 of a unit before rounding. Each step
-// waits for the one before, so the vectors take every step side by side.
+// x = n ln 2 + r with |r| <= ln 2 / 2. In the polynomial for e^r, 1 + r + r^2/2 are exact and the
+// next four terms are the minimax fit over the range: off by 0.07 of a unit before rounding. Each
+// step depends on the previous step, so the vectors take every step side by side.
 template <int N>
 inline void ExpAll(Vec (&x)[N]) {
   constexpr float kRound = 12582912.0f;  // 1.5 2^23: adding it rounds to an integer

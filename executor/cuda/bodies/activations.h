@@ -3,7 +3,7 @@
 // With s(x) = 1 / (1 + e^-x):
 //   gelu(x) = x s(2u), u = sqrt(2/pi) (x + 0.044715 x^3)       silu(x) = x s(x)
 //
-// 1 - s(x) is e^-x s(x): no digits are lost where s is near 1.
+// 1 - s(x) is computed as e^-x s(x), exact also for s near 1.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace stringline::cuda {
 constexpr float kGeluRoot = 0.7978845608f;  // sqrt(2/pi)
 constexpr float kGeluCubic = 0.044715f;
 
-// No NaN becomes a number in these two.
+// Both keep NaN.
 STRINGLINE_BODY float AtLeast(float least, float x) { return x < least ? least : x; }
 STRINGLINE_BODY float AtMost(float most, float x) { return x > most ? most : x; }
 
@@ -33,7 +33,7 @@ STRINGLINE_BODY float GeluOf(float x) {
   return x * GateOf(e);
 }
 
-// From 10 on the gate is 0 or 1 to the last bit, so the part that turns it need not grow on.
+// Beyond |x| = 10 the gate is 0 or 1 to the last bit, so x is clamped.
 STRINGLINE_BODY float GeluSlope(float value) {
   const float x = AtMost(10.0f, AtLeast(-10.0f, value));
   const float e = std::exp(x * (-2.0f * kGeluRoot - 2.0f * kGeluRoot * kGeluCubic * (x * x)));
@@ -73,7 +73,7 @@ struct Gelu {
   }
 };
 
-// dx = dy gelu'(x)                             arrays of one length; dx may lie where dy or x lies
+// dx = dy gelu'(x)                             arrays of one length; dx may be dy or x
 template <typename T>
 struct GeluGrad {
   const T* dy;
@@ -95,8 +95,8 @@ struct GeluGrad {
 
 // y[n,c] = silu(x[n,c]) x[n,C+c] weight[n]     x (N,2C), weight (N) -> y (N,C)
 //
-// Without `weight` it is 1. With `received` only so many rows are there, at most `rows`; the others
-// are left alone.
+// Without `weight` all weights are 1. With `received` only that number of rows is valid, at most
+// `rows`; the others are not written.
 template <typename T>
 struct Swiglu {
   const T* x;
@@ -106,7 +106,7 @@ struct Swiglu {
   const int32_t* received = nullptr;
 
   int64_t blocks() const { return rows < kMostRowTasks ? rows : kMostRowTasks; }
-  static constexpr int64_t kMostRowTasks = 1 << 14;  // of few rows received, few tasks do nothing
+  static constexpr int64_t kMostRowTasks = 1 << 14;  // avoids idle tasks if few rows are received
 
   template <class Block>
   STRINGLINE_BODY void operator()(const Block& block) const {
@@ -129,8 +129,8 @@ struct Swiglu {
 // dx[n,c] = dy[n,c] weight[n] x[n,C+c] silu'(x[n,c]),  dx[n,C+c] = dy[n,c] weight[n] silu(x[n,c])
 // dweight[n] = sum over c of dy[n,c] silu(x[n,c]) x[n,C+c]
 //
-// dy (N,C), x (N,2C), weight (N) -> dx (N,2C), dweight (N). Without `weight` there is no dweight;
-// `received` as in Swiglu. dx may lie where x lies.
+// dy (N,C), x (N,2C), weight (N) -> dx (N,2C), dweight (N). Without `weight` dweight is not
+// written; `received` as in Swiglu. dx may be x.
 template <typename T>
 struct SwigluGrad {
   const T* dy;

@@ -44,7 +44,7 @@ struct AttentionTiles {
   static constexpr int kPartialWords = kApart * TileStride(kRows);
 };
 
-// What a task is about: a tile of positions of a head of a sequence. Long tasks come first.
+// The coordinates of a task: a tile of positions of a head of a sequence. Long tasks come first.
 struct AttentionTask {
   int64_t sequence, head, first;
 
@@ -52,19 +52,19 @@ struct AttentionTask {
       : sequence(index % (batch * heads) / heads), head(index % heads), first(tile * rows) {}
 };
 
-// Where the rows of one head of one sequence are.
+// The rows of a head of a sequence.
 template <typename T>
 struct HeadRows {
   T* data;
   int64_t stride, first, positions;
 
-  // The one of position first + r; none beyond the last.
+  // The row of position first + r; null beyond the last.
   STRINGLINE_BODY T* operator()(int r) const {
     return first + r < positions ? data + (first + r) * stride : nullptr;
   }
 };
 
-// Sizes, and where heads lie.
+// Sizes, and the places of heads.
 struct AttentionShape {
   int64_t batch, positions;
   PackedHeads heads;
@@ -264,8 +264,8 @@ struct AttentionDelta {
   }
 };
 
-// What the tasks of both gradients have in scratch memory: tiles of queries, dy, keys and values,
-// one of scores, and what is known of each query.
+// Scratch memory of the tasks of both gradients: tiles of queries, dy, keys and values, a tile of
+// scores, and the statistics of each query.
 template <typename T, int kSize>
 struct AttentionGradTiles {
   using Tiles = AttentionTiles<kSize>;
@@ -282,7 +282,7 @@ struct AttentionGradTiles {
     return TileAt(block, 4 * Tiles::kRowWords, kRows);
   }
 
-  // The queries of a head from `first` on, times the scale, and what belongs to them.
+  // The queries of a head from `first` on, times the scale, with their dy and statistics.
   template <class Block>
   static STRINGLINE_BODY void FillQueries(const Block& block, const AttentionGradArguments<T>& at,
                                           const AttentionTask& task, int64_t head, int64_t first,
@@ -301,7 +301,7 @@ struct AttentionGradTiles {
       known.put(kRows + i, is_there ? at.delta[row + first + i] : 0.0f);
     });
   }
-  // key_head: among all heads of qkv.
+  // key_head: index among all heads of qkv.
   template <class Block>
   static STRINGLINE_BODY void FillKeys(const Block& block, const AttentionGradArguments<T>& at,
                                        const AttentionTask& task, int64_t key_head, int64_t first,
@@ -313,8 +313,8 @@ struct AttentionGradTiles {
                            shape.Packed(at.qkv, task, key_head + shape.heads.keys, first));
   }
 
-  // p and ds of item i, for the tiles in scratch memory; `ahead`: how many positions the first key
-  // is before the first query.
+  // p and ds of item i, for the tiles in scratch memory; `ahead`: the first query's position minus
+  // the first key's.
   template <class Block>
   static STRINGLINE_BODY void Weigh(const Block& block, int i, int wide, int64_t ahead, Outputs& p,
                                     Outputs& ds) {

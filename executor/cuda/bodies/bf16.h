@@ -1,7 +1,7 @@
 // Half of a float's bits: sign, eight bits of exponent, seven of the fraction.
 //
-// In memory and in its rounding the same as __nv_bfloat16, without its header: that one takes
-// longer to compile than all bodies.
+// Same memory format and rounding as __nv_bfloat16, without its header, which takes longer to
+// compile than all bodies.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ inline float ToFloat(Bf16 value) {
   return wide;
 }
 
-// To the nearest, of two equally near the even one; too large becomes infinity, NaN stays NaN.
+// Rounds to nearest, ties to even; overflow becomes infinity, NaN stays NaN.
 inline Bf16 ToBf16(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);

@@ -51,7 +51,7 @@ struct ColumnSum {
   }
 };
 
-// A long sum takes two launches, the first into partial sums.
+// A long sum takes two launches, the first for partial sums.
 constexpr int64_t ColumnSumParts(int64_t rows) {
   const int64_t parts = rows / 128;
   return parts < 1 ? 1 : parts < 64 ? parts : 64;
@@ -74,7 +74,7 @@ void SumColumns(const Run& run, ColumnSum<T> whole, float* partial) {
                        whole.accumulate});
 }
 
-// table[c] (+)= sum over n, ascending, of x[n,c]: of few rows, and as many columns as a table has.
+// table[c] (+)= sum over n, ascending, of x[n,c]: for few rows, and as many columns as a table has.
 //
 // x (N,C) -> sum (C)
 template <typename T>

@@ -1,7 +1,7 @@
-// A stable sort of small keys in three launches, without atomics: how often each key stands in each
-// chunk of the items, where therefore the first of each goes, and then every item to its place.
+// A stable sort of small keys in three launches, without atomics: count each key in each chunk of
+// the items, compute the first place of each key and chunk from the counts, then move every item.
 //
-// It sorts the experts' slots (dispatch.h), and numbers of many digits one after the other.
+// Sorts the experts' slots (dispatch.h), and numbers of several digits, a digit at a time.
 #pragma once
 
 #include "executor/cuda/bodies/vectors.h"
@@ -9,14 +9,14 @@
 namespace stringline::cuda {
 
 // The key of item i is digit (values[item] >> shift) of `keys` possible ones, where item is i, or
-// items[i] if the items have been sorted before. What has no key in 0 .. keys-1 goes nowhere.
+// items[i] if the items are sorted already. Items without a key in 0 .. keys-1 are dropped.
 struct SortKeys {
   const int32_t* values;
   const int32_t* items = nullptr;
   int64_t count;
   int32_t keys;
   int shift = 0;
-  bool is_digit = false;  // of a larger number: the bits above are another digit
+  bool is_digit = false;  // of a larger number: higher bits are another digit
 
   STRINGLINE_BODY int32_t item(int64_t i) const {
     return items == nullptr ? static_cast<int32_t>(i) : items[i];
@@ -27,7 +27,7 @@ struct SortKeys {
   }
 };
 
-// Items of a chunk: every key looks at all of them.
+// Items of a chunk: every key scans all of them.
 constexpr int kSortChunk = 512;
 constexpr int64_t SortChunks(int64_t count) { return (count + kSortChunk - 1) / kSortChunk; }
 
@@ -41,7 +41,7 @@ STRINGLINE_BODY int LoadChunk(const Block& block, const SortKeys& keys, int64_t 
   return size;
 }
 
-// counts[chunk,key] (chunks,keys): how often the key stands in the chunk.
+// counts[chunk,key] (chunks,keys): occurrences of the key in the chunk.
 struct CountKeys {
   SortKeys keys;
   int32_t* counts;
@@ -62,10 +62,10 @@ struct CountKeys {
 
 // From the counts of the chunks, in place:
 //
-//   counts[chunk,key]  becomes how many of the key's items stand in the chunks before
-//   starts[key]        where the first item of the key goes; starts[keys]: all that have a place
-//   totals[key]        how many items each key takes: the first `capacity` (0: all)
-//   dropped            how many items have no place; null: do not tell
+//   counts[chunk,key]  becomes the number of the key's items in earlier chunks
+//   starts[key]        place of the key's first item; starts[keys]: number of items placed
+//   totals[key]        number of items taken by each key: the first `capacity` (0: all)
+//   dropped            number of items beyond capacity; may be null
 //
 // One task: chunks and keys are few.
 struct PlaceKeys {
@@ -81,7 +81,7 @@ struct PlaceKeys {
   int scratch_words() const { return keys; }
   template <class Block>
   STRINGLINE_BODY void operator()(const Block& block) const {
-    constexpr int kBatch = 16;  // loads under way at once
+    constexpr int kBatch = 16;  // loads in flight at once
     const auto taken = block.template scratch<int32_t>(0);
     block.each(keys, [&](int key) {
       int32_t before = 0;
@@ -109,8 +109,8 @@ struct PlaceKeys {
   }
 };
 
-// order[place] = item for every item: by key, those of a key in the order they had; then, in that
-// order too, those that have a key and no place.
+// order[place] = item for every item: by key, stably; then, stably too, the items beyond their
+// key's capacity.
 struct PlaceItems {
   SortKeys keys;
   const int32_t* counts;  // as PlaceKeys leaves them
@@ -142,7 +142,7 @@ struct PlaceItems {
       }
     });
     if (capacity == 0) return;
-    // Those without a place in the chunks before: what each key has there beyond its capacity.
+    // Items beyond capacity in earlier chunks: the excess over capacity of each key's count there.
     block.sync();
     const Sums<1, int32_t> before = block.reduce(
         keys.keys, Sums<1, int32_t>{},

@@ -1,9 +1,9 @@
-// The loss of a row of logits, and its gradient, in one body: the logits come from memory once.
+// The loss of a row of logits, and its gradient, in one body: the logits are read from memory once.
 //
 //   lse = log of the sum over v of e^logits[v],  loss = lse - logits[target]
 //   dlogits[v] = dloss (e^(logits[v] - lse) - [v = target])
 //
-// A target that is no column gives NaN for the row's loss and reads nothing.
+// A target outside the columns gives NaN for the row's loss and reads no logit.
 #pragma once
 
 #include <cfloat>
@@ -13,8 +13,8 @@
 
 namespace stringline::cuda {
 
-// e^x. On a GPU the hardware's: off by |x| in the 24th bit, which is nothing where x is near 0, and
-// the sum of a row is made of those; memory is waited for no longer than the exponentials take.
+// e^x. On a GPU the hardware's: off by |x| in the 24th bit, which is small for x near 0, the terms
+// that make up a row's sum; exponentials are then no slower than memory.
 STRINGLINE_BODY float QuickExp(float x) {
 #ifdef __CUDACC__
   return __expf(x);
@@ -46,8 +46,8 @@ struct LogSum {
 };
 
 // logits: `rows` rows of `columns`, `stride` elements apart; target I32 (N) -> lse (N), losses (N),
-// dlogits as logits. What is null is not written. dlogits may be logits; in columns past the last,
-// up to `stride`, it gets 0.
+// dlogits as logits. Null outputs are not written. dlogits may be logits; its columns past the
+// last, up to `stride`, are zeroed.
 template <typename T>
 struct CrossEntropy {
   const T* logits;
@@ -57,7 +57,7 @@ struct CrossEntropy {
   T* dlogits;
   const float* dloss;  // one float, for dlogits
   int64_t rows, columns, stride;
-  bool lse_is_known = false;  // then it is read, not computed: the gradient alone
+  bool lse_is_known = false;  // then lse is read, not computed: the gradient alone
 
   int64_t blocks() const { return rows; }
   template <class Block>
@@ -70,7 +70,7 @@ struct CrossEntropy {
     if (lse_is_known) {
       log_sum = lse[n];
     } else {
-      // Read before the reduction: dlogits[right] may lie there.
+      // Read before the reduction: dlogits[right] may be the same memory.
       const float at_target = right >= 0 && right < columns ? ToFloat(row[right]) : NAN;
       log_sum = block
                     .reduce(

@@ -1,4 +1,4 @@
-// The way of a token's row to its experts and back. The plan is a stable sort of the slots by
+// The route of a token's row to its experts and back. The plan is a stable sort of the slots by
 // expert (counting_sort.h): order I32 (S), the slots in memory order.
 #pragma once
 
@@ -101,7 +101,7 @@ struct PermuteWeights {
   }
 };
 
-// y = sum of x, an int32: of the rows that came, or went.
+// y = sum of x, an int32: the number of rows received, or sent.
 struct SumOfCounts {
   const int32_t* x;
   int32_t* y;
@@ -117,8 +117,8 @@ struct SumOfCounts {
   }
 };
 
-// y[i,:] = x[i,:] for the first *taken rows, and 0 for the others: what comes back of the slots of
-// which some no expert took. y may be x. `clear` false: the others are left alone.
+// y[i,:] = x[i,:] for the first *taken rows, and 0 for the others: returns the slots, some of which
+// no expert took. y may be x. `clear` false: the others are not written.
 template <typename T>
 struct CopyTaken {
   const T* x;
@@ -142,7 +142,7 @@ struct CopyTaken {
   }
 };
 
-// y[n,:] = 0 for the rows behind the first sum of `counts`. y (N,C), counts I32 (how many)
+// y[n,:] = 0 for rows n >= the sum of `counts`. y (N,C), counts I32 (how_many)
 template <typename T>
 struct ClearBehind {
   T* y;

@@ -1,4 +1,4 @@
-// Element by element, of arrays of one length. A result may lie where an operand lies.
+// Elementwise ops on arrays of one length. A result may share the memory of an operand.
 #pragma once
 
 #include "executor/cuda/bodies/vectors.h"
@@ -45,7 +45,7 @@ struct Mul {
   }
 };
 
-// y (+)= factor x. With factor 1 and not accumulated it is a copy, or a change of type.
+// y (+)= factor x. With factor 1 and without accumulation a copy, or a change of type.
 template <typename From, typename To>
 struct Scale {
   const From* x;
@@ -88,8 +88,8 @@ struct Fill {
   }
 };
 
-// y[n,c] = x[n,c] + table[n mod repeat,c]; a table of one row is a bias, of T rows one for every
-// position of a sequence.
+// y[n,c] = x[n,c] + table[n mod repeat,c]; a table of one row is a bias, a table of T rows has a
+// row for every position of a sequence.
 //
 // x (N,C), table (repeat,C) -> y (N,C)
 template <typename T>

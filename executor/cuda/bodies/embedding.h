@@ -1,9 +1,9 @@
 // Rows of a table by number, and the gradient of the table.
 //
-// The gradient adds rows of dy that belong to the same token. Nothing is added atomically: the
-// positions are sorted by token (stably, so those of one token ascend), the sorted positions cut
-// into segments of kSegment, and a token's rows summed segment by segment, the segments' sums then
-// one after the other. So a token that is everywhere does not keep one task busy for all others.
+// The gradient adds up the rows of dy with the same token, without atomics: positions are sorted by
+// token (stably, so those of a token ascend), the sorted positions cut into segments of kSegment,
+// and a token's rows summed segment by segment; then the segments' sums are added in order. So a
+// frequent token does not keep a single task busy while all others wait.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace stringline::cuda {
 
 // y[n,:] = table[token[n],:]
 //
-// token I32 (N), table (V,C) -> y (N,C). A token that is no row of the table gives NaN.
+// token I32 (N), table (V,C) -> y (N,C). A token outside the table gives NaN.
 template <typename T>
 struct Embedding {
   const int32_t* token;
@@ -49,9 +49,9 @@ struct SortedTokens {
   int64_t count;
 
   STRINGLINE_BODY int32_t at(int64_t i) const { return token[order[i]]; }
-  // The same token stands at i and before it.
+  // True if i - 1 has the same token.
   STRINGLINE_BODY bool goes_on(int64_t i) const { return i > 0 && i < count && at(i) == at(i - 1); }
-  // Where what begins at i ends: with the token, or with the segment.
+  // The end of the run that begins at i: the end of the token, or of the segment.
   STRINGLINE_BODY int64_t end_of(int64_t i) const {
     const int64_t next = (i / kSegment + 1) * kSegment;
     int64_t end = i + 1;
@@ -60,7 +60,7 @@ struct SortedTokens {
   }
 };
 
-// store(c, sum, width) for the columns of the sum over the sorted rows from `begin` to end_of it.
+// store(c, sum, width) for the columns of the sum over the sorted rows from `begin` to its end_of.
 template <class Block, typename T, class F>
 STRINGLINE_BODY void SumRowsOfToken(const Block& block, const SortedTokens& tokens, const T* dy,
                                     int64_t columns, int64_t begin, F store) {
@@ -76,7 +76,7 @@ STRINGLINE_BODY void SumRowsOfToken(const Block& block, const SortedTokens& toke
   });
 }
 
-// partial[s,:]: the sum over the part of segment s that goes on with a token of the segment before.
+// partial[s,:]: the sum over the start of segment s that continues a token of the segment before.
 // Other rows of partial are not written.
 //
 // dy (N,C) -> partial (N / kSegment + 1,C)
@@ -100,8 +100,8 @@ struct EmbeddingGradSegments {
   }
 };
 
-// dtable[token[n],:] += dy[n,:]: a task for each sorted position, of which the first of a token
-// works. Rows of tokens that do not occur are left alone.
+// dtable[token[n],:] += dy[n,:]: a task for each sorted position; only a token's first task works.
+// Rows of absent tokens are not written.
 template <typename T>
 struct EmbeddingGrad {
   SortedTokens tokens;
@@ -127,7 +127,7 @@ struct EmbeddingGrad {
   }
 };
 
-// What the gradient needs besides its operands: integers and floats.
+// The sizes of the gradient's workspace: integers and floats.
 constexpr int kDigitBits = 8;
 constexpr int64_t EmbeddingGradIntegers(int64_t count) {
   return 2 * count + SortCounts(count, 1 << kDigitBits) + (1 << kDigitBits) + 1;

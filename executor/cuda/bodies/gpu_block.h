@@ -1,5 +1,5 @@
-// A Block that is a warp or a thread block of a GPU; see block.h. Read by nvcc, and by a test that
-// says what its words mean on threads of the host.
+// A Block that is a warp or a thread block of a GPU; see block.h. Compiled by nvcc, and by a test
+// that defines its CUDA words for threads of the host.
 #pragma once
 
 #include <cstdint>
@@ -65,7 +65,7 @@ class GpuBlock {
   __device__ Own<S, N> own() const {
     return {};
   }
-  // Unrolled, so that what a thread has stays in registers.
+  // Unrolled, so that a thread's elements stay in registers.
   template <class S, int N, class F>
   __device__ void each(Own<S, N>& own, F f) const {
     STRINGLINE_UNROLL
@@ -96,8 +96,8 @@ class GpuBlock {
     if constexpr (kIsWarp) {
       __syncwarp();
     } else {
-      // Two rows of places take turns: who writes to one has passed the barrier after the reading
-      // of the other, so one barrier a reduction is enough.
+      // Two rows of places alternate: a thread that writes to either has passed the barrier after
+      // the other was read, so a single barrier per reduction is enough.
       alignas(S) static __shared__ unsigned char bytes[2][kWarps * sizeof(S)];
       S* const places = reinterpret_cast<S*>(bytes[turn_]);
       turn_ ^= 1;

@@ -1,19 +1,19 @@
-// Which rows belong to which matrix of weights: all to one, or each to that of its expert.
+// The assignment of rows to matrices of weights: one matrix for all, or that of each row's expert.
 //
 // The rows of an expert came from several ranks: in memory they lie rank by rank, and within a
-// rank's expert by expert, so those of one expert are not neighbours. Products count them one after
-// the other, rank by rank: row v of all, expert by expert, is row memory(v) in memory. How many an
-// expert has is known to the device alone, so there are as many tasks as there could be tiles of
-// rows, and those past the last tile have nothing to do.
+// rank's expert by expert, so an expert's rows are not contiguous. Products number rows expert by
+// expert, and within an expert rank by rank: virtual row v is row memory(v) in memory. Only the
+// device knows the number of rows of an expert, so launches have as many tasks as there can be
+// tiles of rows, and tasks past the last tile are idle.
 #pragma once
 
 #include "executor/cuda/bodies/block.h"
 
 namespace stringline::cuda {
 
-constexpr int kProductTile = 64;  // rows and columns of a product that a task has
+constexpr int kProductTile = 64;  // rows and columns of a task's tile of a product
 
-// Rows first .. end of those that are multiplied by one matrix.
+// Rows first .. end, which are multiplied by the same matrix.
 struct RowSpan {
   int64_t matrix, first, end;
 };
@@ -32,7 +32,7 @@ struct AllRows {
   STRINGLINE_BODY int64_t InMemory(const RowSpan&, int64_t v) const { return v; }
 };
 
-// The last i < count with at[i] <= value; at[0] is, and they ascend.
+// The last i < count with at[i] <= value; at ascends, and at[0] <= value.
 STRINGLINE_BODY int64_t LastUpTo(const int32_t* at, int64_t count, int64_t value) {
   int64_t low = 0, high = count;
   while (high - low > 1) {
@@ -61,7 +61,7 @@ struct GroupedRows {
   STRINGLINE_BODY RowSpan OfMatrix(int64_t expert) const {
     return {expert, by_expert()[expert * ranks], by_expert()[(expert + 1) * ranks]};
   }
-  // No rows: there is no such tile.
+  // An empty span: no such tile.
   STRINGLINE_BODY RowSpan OfTile(int64_t tile) const {
     if (tile >= tiles_before()[experts]) return {0, 0, 0};
     RowSpan span = OfMatrix(LastUpTo(tiles_before(), experts, tile));
@@ -83,8 +83,8 @@ struct GroupedRows {
 //   by_expert (e X)    the number of rows before those of (x, j), counted expert by expert
 //   tiles_before (e)   the number of tiles of rows before those of expert j
 //
-// Counts that were no counts would lead out of the rows, so none below zero counts, and none past
-// the last row. One task: segments are few.
+// Corrupt counts would lead out of the rows, so counts are clamped to zero from below and to the
+// last row from above. One task: segments are few.
 constexpr int64_t GroupedPlanIntegers(int64_t ranks, int64_t experts) {
   return 2 * (ranks * experts + 1) + experts + 1;
 }
@@ -118,7 +118,7 @@ struct PlanGroups {
   }
 
  private:
-  // sums[i] = value(0) + .. + value(i - 1), but `most` where it would be more.
+  // sums[i] = value(0) + .. + value(i - 1), but at most `most`.
   template <class Block, class Value>
   STRINGLINE_BODY void RunningSums(const Block& block, int count, int most, int32_t* sums,
                                    Value value) const {
@@ -152,8 +152,8 @@ struct PlanGroups {
   }
 };
 
-// For `rows` rows, of which as many as `received` says are there. `integers` has
-// GroupedPlanIntegers; what comes back reads them.
+// A plan for `rows` rows, of which `received` gives the number in use. `integers` has
+// GroupedPlanIntegers, and the result reads them.
 template <class Run>
 GroupedRows PlanGroupedRows(const Run& run, const int32_t* received, int64_t rows, int64_t ranks,
                             int64_t experts, int32_t* integers) {

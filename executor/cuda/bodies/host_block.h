@@ -1,8 +1,8 @@
-// A Block that a loop plays, thread after thread; see block.h.
+// A Block simulated by a loop, thread after thread; see block.h.
 //
-// It finds what would be a race on a GPU: two threads that use one word of scratch memory, one of
-// them to write, with no sync() between them. What a body does outside of each, once and reduce,
-// every thread does.
+// Finds accesses that would be a race on a GPU: two threads use the same word of scratch memory, at
+// least one of them writes, and no sync() lies between. Code of a body outside each, once and
+// reduce is run by every thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace stringline::cuda {
 
-// The scratch memory of one task, and who used each word since the last sync().
+// The scratch memory of one task, and the users of each word since the last sync().
 class HostScratchMemory {
  public:
   explicit HostScratchMemory(int64_t words) : words_(static_cast<size_t>(words)) {}
@@ -55,7 +55,7 @@ class HostScratchMemory {
   struct Word {
     uint32_t bits = 0x7fc00000;  // NaN, and no sensible integer either
     int writer = 0, reader = 0;
-    int64_t written = -1, read = -1;  // in which round
+    int64_t written = -1, read = -1;  // by round
   };
 
   std::string Reader() const {

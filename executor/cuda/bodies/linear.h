@@ -1,7 +1,8 @@
-// Products of rows with weights, and their gradients; Rows (grouped_rows.h) says with which.
+// Products of rows with weights, and their gradients; Rows (grouped_rows.h) assigns the weights.
 //
-// A task has a tile of the outputs and goes through the other dimension in steps, whose operands it
-// loads while it still multiplies those of the step before. Every sum is taken in ascending order.
+// A task owns a tile of the outputs and goes through the other dimension in steps: it loads the
+// operands of a step while multiplying those of the step before. Every sum is taken in ascending
+// order.
 #pragma once
 
 #include <type_traits>
@@ -14,8 +15,8 @@ namespace stringline::cuda {
 constexpr int kProductStep = 16;   // of the dimension that is summed over
 constexpr int kProductApart = 16;  // items along each side of a tile
 
-// An operand whose rows are summed along: a step takes some columns of a tile's rows. row(r) is
-// row r of the tile, null if there is none.
+// An operand that is summed along its rows: a step takes some columns of a tile's rows. row(r) is
+// row r of the tile, null beyond the last.
 template <typename T, class Row>
 struct AlongRows {
   static constexpr int kRows = kProductTile, kColumns = kProductStep;
@@ -27,8 +28,8 @@ struct AlongRows {
     return LoadFour<T>(row(r), step + c, columns, vectors_fit);
   }
 };
-// An operand whose rows are summed up: a step takes a tile's columns, from `first` on, of some
-// rows. row(d) is row d of those summed up, null beyond the last.
+// An operand whose rows are added up: a step takes a tile's columns, from `first` on, of some rows.
+// row(d) is the d-th of the rows added up, null beyond the last.
 template <typename T, class Row>
 struct AcrossRows {
   static constexpr int kRows = kProductStep, kColumns = kProductTile;
@@ -52,7 +53,7 @@ STRINGLINE_BODY AcrossRows<T, Row> Across(const T*, int64_t columns, bool fit, i
   return {columns, fit, row, first};
 }
 
-// Words of scratch memory for an operand: two steps, one that is multiplied, one that comes in.
+// Words of scratch memory for an operand: two steps, one multiplied, the other loading.
 constexpr int kOperandWords = 2 * kProductTile * TileStride(kProductStep);
 static_assert(kProductStep * TileStride(kProductTile) <= kOperandWords / 2);
 constexpr int kProductWords = 2 * kOperandWords;
@@ -65,7 +66,7 @@ STRINGLINE_BODY auto StepAt(const Block& block, int at, bool is_odd) {
 constexpr int kProductItems = kProductApart * kProductApart;
 static_assert(kProductItems * 4 == kProductTile * kProductStep);
 
-// Where the outputs of an item are, by how its operands lie: see AddDots, AddMix and AddSpread.
+// The outputs of an item, by the layout of its operands: see AddDots, AddMix and AddSpread.
 template <class A, class B>
 struct ProductForm {
   static constexpr bool kDots = A::kRows == kProductTile && B::kRows == kProductTile;
@@ -88,8 +89,8 @@ struct ProductForm {
   }
 };
 
-// The product of two operands over `depth`; then store(row, column, vector) for what each item has,
-// a vector of four columns or of one. Words from 0 to kProductWords are used.
+// The product of two operands over `depth`; then store(row, column, vector) for each item's
+// outputs, in vectors of four columns or of one. Words from 0 to kProductWords are used.
 template <class Block, class A, class B, class StoreOutputs>
 STRINGLINE_BODY void ProductOf(const Block& block, const A& a, const B& b, int64_t depth,
                                StoreOutputs store) {
@@ -142,7 +143,7 @@ STRINGLINE_BODY void ProductOf(const Block& block, const A& a, const B& b, int64
   });
 }
 
-// f(c, part) for the elements from c on that lie below `size`: all together if vectors fit.
+// f(c, part) for the elements from c on below `size`: all together if vectors fit.
 template <int N, class F>
 STRINGLINE_BODY void EachBelow(int64_t c, const Vector<N>& v, int64_t size, bool fit, F f) {
   if (N > 1 && fit && c + N <= size) return f(c, v);
@@ -154,7 +155,7 @@ STRINGLINE_BODY void EachBelow(int64_t c, const Vector<N>& v, int64_t size, bool
 
 constexpr int64_t ProductTiles(int64_t size) { return (size + kProductTile - 1) / kProductTile; }
 
-// The rows of a tile in memory, -1 where there is none, in scratch memory after the product's own.
+// The rows of a tile in memory, -1 beyond the last, in scratch memory after the product's own.
 constexpr int kProductRowsWords = kProductWords + kProductTile;
 template <class Block, class Rows>
 STRINGLINE_BODY auto PlaceRows(const Block& block, const Rows& rows, const RowSpan& span) {

@@ -52,15 +52,15 @@ STRINGLINE_BODY NormStatistics NormRow(const Block& block, const Steps<N>& steps
   return {mean, rstd};
 }
 
-// Where element i of the step from column c on has its sum in scratch memory: threads that are
-// neighbours use neighbouring words. Only in rows that are all steps of one width.
+// The word of scratch memory with the sum of element i of the step at column c: neighbouring
+// threads use neighbouring words. Only for rows whose steps are all of one width.
 template <int N>
 STRINGLINE_BODY int PlaceOfSum(int c, int i, int64_t columns, Width<N>) {
   return N == 1 ? c : i * (static_cast<int>(columns) / N) + c / N;
 }
 
-// Adds to sums in scratch memory, from word `from` on. All are read before any is written: so they
-// are waited for together, and not one after the other.
+// Adds to sums in scratch memory, from word `from` on. All are read before any is written: so the
+// loads are in flight together.
 template <int N, class Scratch>
 STRINGLINE_BODY void AddToSums(const Scratch& sums, int from, int c, int64_t columns,
                                const Vector<N>& v) {
@@ -72,7 +72,7 @@ STRINGLINE_BODY void AddToSums(const Scratch& sums, int from, int c, int64_t col
 }
 
 // dx of one row; adds to the sums for gamma, and from word `columns` on for beta, in scratch
-// memory, where each thread has words of its own.
+// memory. Each thread has words of its own.
 template <NormKind kKind, class Block, int N, typename T, typename P, class Scratch>
 STRINGLINE_BODY void NormRowGrad(const Block& block, const Steps<N>& steps, const T* dy, const T* x,
                                  const P* gamma, NormStatistics row, int64_t columns, T* dx,
@@ -124,15 +124,15 @@ STRINGLINE_BODY void StoreSums(const Block& block, const Steps<N>& steps, int64_
   });
 }
 
-// The rows of a task, of `rows` shared out evenly.
+// The rows of a task, an even share of `rows`.
 struct RowRange {
   int64_t begin, end;
   STRINGLINE_BODY RowRange(int64_t rows, int64_t task, int64_t tasks)
       : begin(rows * task / tasks), end(rows * (task + 1) / tasks) {}
 };
 
-// How many tasks share the rows of a gradient: depends on the number of rows alone, so that sums
-// have the same order on every GPU.
+// The number of tasks that share the rows of a gradient: a function of the number of rows alone, so
+// that sums have the same order on every GPU.
 constexpr int64_t NormGradTasks(int64_t rows) {
   const int64_t tasks = (rows + 7) / 8;
   return tasks < 1024 ? tasks : 1024;

@@ -7,8 +7,8 @@
 
 namespace stringline::cuda {
 
-// cosines[t,d] and sines[t,d] of the angle t theta^(-d/half), in double before the last rounding:
-// a million turns are off by less than a float shows. Made once for a model.
+// cosines[t,d] and sines[t,d] of the angle t theta^(-d/half), in double before the last rounding: a
+// million rotations err by less than a float's rounding. Computed once per model.
 struct RotaryTable {
   float* cosines;
   float* sines;

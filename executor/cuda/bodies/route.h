@@ -1,7 +1,7 @@
-// Which experts a token goes to, with what weight, and how evenly they are chosen.
+// The experts of a token, their weights, and the balance of the choices.
 //
-// A task is a token: its row of scores stands in scratch memory, and the experts are found by
-// looking for the largest score K times.
+// A task is a token: its row of scores is in scratch memory, and the experts are found by K
+// searches for the largest score.
 #pragma once
 
 #include <cfloat>
@@ -15,8 +15,9 @@ enum class Scores : int32_t { kSoftmax = 0, kSigmoid = 1 };
 
 constexpr float kTinyScore = 1e-20f;  // keeps a sum of scores from being zero
 
-// e^(logits - largest) or 1 / (1 + e^-logits) into scratch memory. Softmax's must still be
-// multiplied by what this gives. Every thread reads its own words only, until the next sync().
+// e^(logits - largest) or 1 / (1 + e^-logits) into scratch memory. Returns the factor by which
+// softmax's scores must still be multiplied. Until the next sync() every thread reads its own words
+// only.
 template <class Block, typename T, class Scratch>
 STRINGLINE_BODY float PutScores(const Block& block, const T* logits, int experts, Scores kind,
                                 const Scratch& scores) {
@@ -43,13 +44,13 @@ STRINGLINE_BODY float PutScores(const Block& block, const T* logits, int experts
   return 1.0f / sum[0];
 }
 
-// The largest of some numbers, and which it is: of equal ones the first.
+// The largest of some numbers, and its index: of equals the first.
 struct Best {
   float score = -INFINITY;
   int32_t index = INT32_MAX;
 
   STRINGLINE_BODY void Take(float other, int32_t at) {
-    // One that is no number is as good as none, but something is chosen of any row.
+    // NaN never wins, but a row always yields an index.
     if (other > score || (other == score && at < index) || index == INT32_MAX) {
       score = other;
       index = at;
@@ -80,7 +81,7 @@ struct Route {
   int32_t groups = 1, top_groups = 1, group_best = 1;
 
   int64_t blocks() const { return rows; }
-  // Scores, score + bias or what is left of it, those of groups, and the weights chosen.
+  // Scores, score + bias of the open experts, scores of groups, and the weights chosen.
   int scratch_words() const { return 2 * experts + groups + choices; }
 
   template <class Block>
@@ -101,7 +102,7 @@ struct Route {
     for (int k = 0; k < choices; ++k) {
       const Best best = TakeBest(block, open, experts);
       block.once([&] {
-        // Where nothing is left to choose, as the shapes do not allow, it is the first again.
+        // If no expert is left to choose, which the shapes exclude, the first is taken again.
         const int32_t expert = best.index < experts ? best.index : 0;
         choice[n * choices + k] = expert;
         chosen.put(k, scores.get(expert));
@@ -130,7 +131,7 @@ struct Route {
     const int size = experts / groups;
     const auto of_group = block.template scratch<float>(2 * experts);
     block.each(groups, [&](int g) {
-      // The largest, then the largest of what comes after it in the order of score and index.
+      // The largest, then the next by descending score and ascending index.
       Best last;
       float sum = 0;
       for (int i = 0; i < group_best; ++i) {
@@ -154,7 +155,7 @@ struct Route {
       });
       block.sync();
     }
-    // A group that was taken is now at minus infinity: it stays open, the others close.
+    // The groups taken are now at minus infinity: they stay open, the others close.
     block.each(experts, [&](int e) {
       if (of_group.get(e / size) != -INFINITY) open.put(e, -INFINITY);
     });
@@ -163,7 +164,7 @@ struct Route {
 };
 
 // dweight (N,K), logits (N,E), choice I32 (N,K) -> dlogits (N,E); see route_grad in the CPU's
-// kernels. A choice that is no expert is left out.
+// kernels. A choice outside the experts is left out.
 template <typename T>
 struct RouteGrad {
   const float* dweight;
@@ -216,8 +217,8 @@ struct RouteGrad {
   }
 };
 
-// y[e] (+)= how often e stands in choice: the sum over the chunks that CountKeys counted. counts
-// I32 (chunks,E) -> y (E)
+// y[e] (+)= number of occurrences of e in choice: the sum over the chunks counted by CountKeys.
+// counts I32 (chunks,E) -> y (E)
 struct ChoiceCounts {
   const int32_t* counts;
   float* y;

@@ -1,8 +1,8 @@
-// Tiles of matrices in scratch memory, and products of them with 4 x 4 outputs an item.
+// Tiles of matrices in scratch memory, and products of them with 4 x 4 outputs per item.
 //
-// A tile keeps its rows as they are in memory, each padded by four words: so 16 bytes of eight rows
-// that follow one another lie in different banks. Each kind of product has its own way to share out
-// outputs, such that every operand is read 16 bytes at a time.
+// A tile keeps its rows as in memory, each padded by four words: so 16 bytes of eight consecutive
+// rows lie in different banks. Each kind of product assigns outputs to items such that every
+// operand is read 16 bytes at a time.
 #pragma once
 
 #include "executor/cuda/bodies/vectors.h"
@@ -37,7 +37,7 @@ STRINGLINE_BODY auto TileAt(const Block& block, int at, int columns) {
   return Tile<decltype(words)>{words, TileStride(columns)};
 }
 
-// Elements c .. c+3 of a row of `size`; 0 beyond its end, or where there is no row.
+// Elements c .. c+3 of a row of `size`; 0 beyond its end, or for a null row.
 template <typename T>
 STRINGLINE_BODY Four LoadFour(const T* row, int64_t c, int64_t size, bool vectors_fit) {
   if (row == nullptr) return {};
@@ -59,7 +59,7 @@ STRINGLINE_BODY void StoreFour(T* row, int64_t c, int64_t size, bool vectors_fit
   }
 }
 
-// kRows rows of kColumns become those at row(r), of which there are `size` elements, times factor.
+// Fills kRows rows of kColumns with row(r), each of `size` elements, times factor.
 template <int kRows, int kColumns, class Block, class Tile, class Row>
 STRINGLINE_BODY void FillTile(const Block& block, const Tile& tile, int64_t size, bool vectors_fit,
                               float factor, Row row) {

@@ -1,17 +1,17 @@
 // The end of a step: the sum of squares of all gradients, clipping, AdamW over all parameters in
-// one launch, and the update of a router's bias. Formulas as in executor/optimizer.h.
+// one launch, and the update of a router's bias. Formulas as in executor/engine/optimizer.h.
 #pragma once
 
 #include <cmath>
 #include <vector>
 
 #include "executor/cuda/bodies/vectors.h"
-#include "executor/update_step.h"
+#include "executor/engine/update_step.h"
 
 namespace stringline::cuda {
 
-// A parameter with what belongs to it, all in floats; `copy`, if there is one, is what the matrix
-// products read.
+// A parameter with its gradient and moments, in floats; `copy`, if not null, is read by the matrix
+// products.
 struct UpdatedParam {
   float* param;
   float* grad;
@@ -28,8 +28,8 @@ struct ParamChunk {
 };
 constexpr int64_t kUpdateChunk = 8192;
 
-// All chunks of all parameters. For a norm, those of a parameter that is counted elsewhere, as a
-// copy on another stage is, are to be left out.
+// All chunks of all parameters. For a norm, parameters counted elsewhere, such as copies on another
+// stage, are to be left out.
 inline std::vector<ParamChunk> ChunksOf(const std::vector<UpdatedParam>& params) {
   std::vector<ParamChunk> chunks;
   for (size_t p = 0; p < params.size(); ++p) {
@@ -48,8 +48,8 @@ struct ChunkRange {
         count(all - begin < kUpdateChunk ? all - begin : kUpdateChunk) {}
 };
 
-// squares[i] = sum over the elements of chunk i of grad^2, in double: no float's square is too
-// large for it.
+// squares[i] = sum over the elements of chunk i of grad^2, in double, which no float's square
+// overflows.
 struct SquaresOfChunks {
   const UpdatedParam* params;
   const ParamChunk* chunks;
@@ -93,8 +93,8 @@ struct SumOfSquaredChunks {
   }
 };
 
-// sums[p] = the sum of squares[first[p]] .. squares[first[p + 1] - 1], a task for each parameter p:
-// the chunks that SquaresOfChunks had of it. 0 where there are none.
+// sums[p] = the sum of squares[first[p]] .. squares[first[p + 1] - 1], the chunks of parameter p by
+// SquaresOfChunks; a task for each parameter. 0 without chunks.
 struct SumsOfParams {
   const double* squares;
   const int32_t* first;
@@ -112,8 +112,8 @@ struct SumsOfParams {
   }
 };
 
-// What gradients are multiplied by: `mean`, and less where their norm would be above `clip_norm`
-// (0: no limit). Not a number where the sum of squares is not finite.
+// The factor of gradients: `mean`, and less if their norm would exceed `clip_norm` (0: no limit).
+// NaN if the sum of squares is not finite.
 struct ClipScale {
   const double* squares;
   double* norm;
@@ -132,7 +132,7 @@ struct ClipScale {
   }
 };
 
-// What AdamW has of the step, in device memory.
+// AdamW's numbers of the step, in device memory.
 struct AdamWStep {
   float rate;              // learning rate
   float m_scale, v_scale;  // 1 / (1 - beta^step)
@@ -140,8 +140,8 @@ struct AdamWStep {
   float beta1, beta2, epsilon;
 };
 
-// Reads a step's numbers, in memory that the host writes, and puts them where AdamWUpdate has them
-// at hand. So a captured launch that is repeated does what the host wrote since.
+// Copies a step's numbers from host memory to AdamWUpdate's device memory. So a replayed launch
+// uses the numbers that the host wrote since.
 struct SetStep {
   const UpdateStep* from;
   AdamWStep* step;
@@ -168,7 +168,7 @@ struct SetStep {
 // One update of every parameter, g = scale * grad:
 //   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2
 //   p = (1 - decay) p - rate m_scale m / (sqrt(v_scale v) + epsilon)
-// Sets grads to zero. Does nothing at all if the scale is not a number.
+// Sets grads to zero. Has no effect if the scale is NaN.
 struct AdamWUpdate {
   const UpdatedParam* params;
   const ParamChunk* chunks;
@@ -210,7 +210,7 @@ struct AdamWUpdate {
 };
 
 // b[e] += rate sign(mean over all experts of load - load[e]), and every load is set to zero; the
-// rate is read where the host wrote it.
+// rate is read from host memory.
 struct BalanceUpdate {
   float* bias;
   float* load;

@@ -1,12 +1,12 @@
-// Rows and arrays of float or Bf16 taken 16 bytes at a time where that is possible, else element by
-// element. Whatever memory holds, arithmetic is on floats.
+// Rows and arrays of float or Bf16 in vectors of 16 bytes if alignment permits, else element by
+// element. Arithmetic is always on floats.
 #pragma once
 
 #include "executor/cuda/bodies/bf16.h"
 
 namespace stringline::cuda {
 
-// How many elements a step has, as a type: so that the compiler knows.
+// The number of elements of a step, as a type: a constant for the compiler.
 template <int N>
 struct Width {
   static constexpr int kCount = N;
@@ -99,7 +99,7 @@ STRINGLINE_BODY void Store(Bf16* p, const Vector<N>& v) {
 
 #else
 
-// Where a GPU would stop at once.
+// Fails on an address on which a GPU would fault.
 template <int N, typename T>
 void CheckAligned(const T* p) {
   constexpr uintptr_t kBytes = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
@@ -138,7 +138,7 @@ STRINGLINE_BODY float Total(const Vector<N>& v) {
   return sum;
 }
 
-// Whether arrays can be taken 16 bytes at a time from every multiple of `stride` elements on.
+// True if the arrays can be read in 16 bytes at every multiple of `stride` elements.
 template <typename... T>
 STRINGLINE_BODY bool VectorsFit(int64_t stride, const T*... arrays) {
   return (
@@ -147,7 +147,7 @@ STRINGLINE_BODY bool VectorsFit(int64_t stride, const T*... arrays) {
       ...);
 }
 
-// `count` elements in steps of N where vectors fit, and of one element for the rest.
+// `count` elements in steps of N if vectors fit, and of one element for the rest.
 template <int N>
 class Steps {
  public:
@@ -190,7 +190,7 @@ struct AddSums {
   }
 };
 
-// K sums over the elements of a row: f(first element, width, sums) adds what a step has.
+// K sums over the elements of a row: f(first element, width, sums) adds a step's terms.
 template <int K, class Block, int N, class F>
 STRINGLINE_BODY Sums<K> SumsOverSteps(const Block& block, const Steps<N>& steps, F f) {
   return block.reduce(
@@ -199,7 +199,7 @@ STRINGLINE_BODY Sums<K> SumsOverSteps(const Block& block, const Steps<N>& steps,
       AddSums());
 }
 
-// Element by element over arrays of any length: a task has this many of them.
+// Elements of a task in elementwise bodies over arrays of any length.
 constexpr int kElementsOfTask = 4096;
 constexpr int64_t TasksOf(int64_t count) { return (count + kElementsOfTask - 1) / kElementsOfTask; }
 

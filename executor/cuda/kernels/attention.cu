@@ -4,7 +4,7 @@
 
 namespace stringline::cuda {
 
-// A row's sum is a warp's work.
+// A warp for each row's sum.
 #define LAUNCH_DELTA(...)                                            \
   cudaError_t Launch(cudaStream_t stream, const __VA_ARGS__& body) { \
     return LaunchBody<32>(stream, body);                             \

@@ -1,4 +1,4 @@
-// Launches of what goes element by element or row by row, and of sums over rows.
+// Launches of elementwise bodies, of bodies by rows, and of sums over rows.
 #include "executor/cuda/kernels/kernels.h"
 #include "executor/cuda/kernels/launch.h"
 

@@ -1,10 +1,10 @@
-// Launches of what goes by heads or by the scores of a token.
+// Launches of bodies by heads or by the scores of a token.
 #include "executor/cuda/kernels/kernels.h"
 #include "executor/cuda/kernels/launch.h"
 
 namespace stringline::cuda {
 
-// A head is a warp's work.
+// A warp for each head.
 #define LAUNCH_HEAD(...)                                             \
   cudaError_t Launch(cudaStream_t stream, const __VA_ARGS__& body) { \
     return LaunchBody<32>(stream, body);                             \
@@ -24,7 +24,7 @@ LAUNCH_ROTARY(RotaryTable)
 LAUNCH_ROTARY(Rotary<float>)
 LAUNCH_ROTARY(Rotary<Bf16>)
 
-// A token's scores are a warp's work.
+// A warp for each token's scores.
 #define LAUNCH_ROUTER(...)                                           \
   cudaError_t Launch(cudaStream_t stream, const __VA_ARGS__& body) { \
     return LaunchBody<32>(stream, body);                             \

@@ -1,9 +1,9 @@
-// Launches of the bodies in executor/cuda/bodies/: every one of them on a stream, as many threads
-// as suit its shape.
+// Launches of the bodies in executor/cuda/bodies/: each on a stream, with a number of threads that
+// suits its shape.
 //
-// Launch returns what the runtime says of the launch; errors of the run come with the stream's.
-// Nothing here allocates, waits or reads device memory, so all of it can be captured. Types: float
-// or Bf16 as noted; parameters, statistics and gradients of parameters as in the body.
+// Launch returns the runtime's error of the launch; errors of the run come with the stream's. No
+// function here allocates, waits or reads device memory, so all can be captured. Types: float or
+// Bf16 as noted; parameters, statistics and gradients of parameters as in the body.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -105,8 +105,8 @@ STRINGLINE_LAUNCH(SetStep);
 #undef STRINGLINE_LAUNCH_BOTH
 #undef STRINGLINE_LAUNCH
 
-// What takes several launches is a function over a Run, such as SumColumns, SortTokens,
-// AddEmbeddingGrad, PlanDispatch, PlanGroupedRows and RunAttention. This one launches on a stream
+// Operations of several launches are functions over a Run, such as SumColumns, SortTokens,
+// AddEmbeddingGrad, PlanDispatch, PlanGroupedRows and RunAttention. StreamRun launches on a stream
 // and keeps the first error.
 class StreamRun {
  public:
@@ -116,7 +116,7 @@ class StreamRun {
   void operator()(const Body& body) const {
     if (error_ == cudaSuccess) error_ = Launch(stream_, body);
   }
-  // What is no body: its error is kept as well.
+  // Keeps the error of a call that launches no body, too.
   void Check(cudaError_t error) const {
     if (error_ == cudaSuccess) error_ = error;
   }

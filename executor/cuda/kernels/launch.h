@@ -1,12 +1,12 @@
-// A body as a kernel: only .cu files include this. As plain C++, which tests compile these files
-// as, a kernel is a function that plays the body's threads: its own host twin.
+// A body as a kernel: only .cu files include this. Compiled as plain C++, as tests do, a kernel is
+// a function that simulates the body's threads: its own host twin.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include "executor/cuda/bodies/block.h"
 #ifndef __CUDACC__
-#include "executor/cuda/host_twin.h"
+#include "executor/cuda/bodies/host_twin.h"
 #endif
 
 namespace stringline::cuda {
@@ -34,11 +34,11 @@ int ScratchWords(const Body& body) {
   }
 }
 
-// As many tasks as the body has, by kThreads threads each. Where these are a warp, eight of them
-// make a thread block, fewer where they need much scratch memory.
+// Launches the body's tasks, with kThreads threads each. If a task has a warp, eight tasks make a
+// thread block, fewer if they need much scratch memory.
 template <int kThreads, class Body>
 cudaError_t LaunchBody(cudaStream_t stream, const Body& body) {
-  // More than 48 KiB of shared memory must be asked for; reductions have some of their own.
+  // More than 48 KiB of shared memory must be requested; reductions have some of their own.
   constexpr int kUsualBytes = 40 << 10;
   const auto kernel = BodyKernel<kThreads, Body>;
 #ifndef __CUDACC__
@@ -48,7 +48,7 @@ cudaError_t LaunchBody(cudaStream_t stream, const Body& body) {
   const auto* const address = reinterpret_cast<const void*>(kernel);
   int64_t count = body.blocks();
   if (count <= 0) return cudaSuccess;
-  int words = (ScratchWords(body) + 3) / 4 * 4;  // a warp's begin at a multiple of 16 bytes
+  int words = (ScratchWords(body) + 3) / 4 * 4;  // each warp's begins at a multiple of 16 bytes
   int together = kThreads == 32 ? 8 : 1;
   while (together > 1 && together * words * 4 > kUsualBytes) together /= 2;
   const int64_t grid = (count + together - 1) / together;
@@ -66,7 +66,7 @@ cudaError_t LaunchBody(cudaStream_t stream, const Body& body) {
                           static_cast<size_t>(bytes), stream);
 }
 
-// Tasks that are rows: of a warp each while the row is short.
+// Tasks that are rows: a warp for each short row.
 template <class Body>
 cudaError_t LaunchRows(cudaStream_t stream, const Body& body, int64_t columns) {
   return columns <= 1024 ? LaunchBody<32>(stream, body) : LaunchBody<256>(stream, body);

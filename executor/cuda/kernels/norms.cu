@@ -15,7 +15,7 @@ LAUNCH_NORM(RmsNorm<float, float>)
 LAUNCH_NORM(RmsNorm<Bf16, float>)
 LAUNCH_NORM(RmsNorm<Bf16, Bf16>)
 
-// A task keeps sums of all columns in scratch memory: a warp of its own would be too small.
+// A task keeps sums of all columns in scratch memory, so it has a thread block instead of a warp.
 #define LAUNCH_NORM_GRAD(...)                                                                    \
   cudaError_t Launch(cudaStream_t stream, const __VA_ARGS__& body) {                             \
     return body.columns <= 1024 ? LaunchBody<128>(stream, body) : LaunchBody<256>(stream, body); \

@@ -1,4 +1,4 @@
-// Launches of what belongs to tokens, and of their way to experts.
+// Launches of bodies for tokens, and for their route to experts.
 #include "executor/cuda/kernels/kernels.h"
 #include "executor/cuda/kernels/launch.h"
 
@@ -21,7 +21,7 @@ LAUNCH_TOKEN_ROWS(SumRows<Bf16>)
 LAUNCH_TOKEN_ROWS(CopyTaken<float>)
 LAUNCH_TOKEN_ROWS(CopyTaken<Bf16>)
 
-// Logits are long rows, and few of them are under way at once.
+// Logits are long rows, and few of them are in flight at once.
 #define LAUNCH_LOGITS(...)                                           \
   cudaError_t Launch(cudaStream_t stream, const __VA_ARGS__& body) { \
     return LaunchBody<512>(stream, body);                            \
@@ -41,7 +41,7 @@ LAUNCH_TOKENS(PermuteWeights)
 LAUNCH_TOKENS(ClearBehind<float>)
 LAUNCH_TOKENS(ClearBehind<Bf16>)
 
-// One task: as many threads as there can be.
+// One task: the maximum number of threads.
 #define LAUNCH_SUM(...)                                              \
   cudaError_t Launch(cudaStream_t stream, const __VA_ARGS__& body) { \
     return LaunchBody<1024>(stream, body);                           \

@@ -12,7 +12,7 @@ LAUNCH_UPDATE(SquaresOfChunks)
 LAUNCH_UPDATE(AdamWUpdate)
 LAUNCH_UPDATE(SumsOfParams)
 
-// One task: as many threads as there can be.
+// One task: the maximum number of threads.
 #define LAUNCH_SUM_OF_SQUARES(...)                                   \
   cudaError_t Launch(cudaStream_t stream, const __VA_ARGS__& body) { \
     return LaunchBody<1024>(stream, body);                           \

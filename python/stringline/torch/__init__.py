@@ -6,7 +6,7 @@
     >>> runtime = stringline.torch.runtime("zb_v", stages, loss_fn, M=8)
     >>> runtime.step(batch, target=target)
 
-Only this subpackage imports torch; it needs version 2.10 or later.
+Only this subpackage imports torch: version 2.10 or later.
 """
 
 from .planned import stages_of_rank

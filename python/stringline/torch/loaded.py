@@ -1,4 +1,4 @@
-"""Torch's own runtime with a plan's actions and messages, as a file that torch reads has them."""
+"""Torch's own runtime with a plan's actions and messages, in the form of a file for torch."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _OF_FORWARDS = re.compile(r"\d+((SEND_|RECV_|WAIT_SEND_)?F\d+|UNSHARD|RESHARD)")
 
 
 class Runtime(schedules._PipelineScheduleRuntime):  # type: ignore[misc]
-    """Torch's, but forwards alone perform what forwards need: torch's goes through the backwards,
-    too, and stops where two neighbouring stages share a rank."""
+    """Torch's runtime, except that forwards alone perform only the needs of forwards: torch's goes
+    through the backwards, too, and stops where two neighbouring stages share a rank."""
 
     pipeline_order_with_comms: dict[int, list[Any]]
 

@@ -1,21 +1,23 @@
-"""A plan performed action by action over ``torch.distributed``, where torch's own runtime cannot.
+"""A plan performed action by action over ``torch.distributed``, for plans that torch's own runtime
+cannot perform.
 
-What is torch's stays torch's: stages compute, know what they send, and learn the shapes of what
-they receive; batches are split and outputs merged by the class that torch's schedules derive from.
-Only the order is another, and who does what: a schedule may have two pipes, and the last stage may
-take its microbatches in any order.
+Most of the work stays torch's: stages compute, know the values to send, and learn the shapes of the
+values to receive; the base class of torch's schedules splits batches and merges outputs. Only the
+order of actions and their ranks differ: a schedule may have two pipes, and the last stage may take
+its microbatches in any order.
 
-Messages are in an order in which no communicator hangs, whatever shares it: all of a group, those
-of two ranks, or those of one direction. The computations of a pair follow each other, as in torch's
-runtime.
+Messages are in an order without a deadlock on any communicator, shared by all messages of a group,
+by those of two ranks, or by those of one direction. The computations of a pair follow each other,
+as in torch's runtime.
 """
 
 from __future__ import annotations
 
 import contextlib
 import inspect
+from collections.abc import Iterator
 from itertools import accumulate
-from typing import Any, Iterator, NamedTuple
+from typing import Any, NamedTuple
 
 from ..arrays import KINDS
 from ..plan import Plan
@@ -28,7 +30,7 @@ _FORWARD_KINDS = ("F", "SEND_F", "RECV_F")
 
 
 class Order(NamedTuple):
-    """One action of this rank."""
+    """An action of this rank."""
 
     kind: str
     stage: Any
@@ -44,10 +46,10 @@ class Order(NamedTuple):
 class Loop(schedules.PipelineScheduleMulti):  # type: ignore[misc]
     """Has the interface of torch's schedules: ``step`` and ``eval``.
 
-    Of a schedule with two pipes every rank that holds a first stage takes the whole batch, and
-    every rank that holds a last stage the whole target; it gets the losses and outputs of the
-    microbatches of its pipe. Gradients of the two copies of a stage are summed, in the same order
-    on both ranks, so that copies stay equal.
+    In a schedule with two pipes every rank with a first stage takes the whole batch, and every rank
+    with a last stage the whole target; the latter gets the losses and outputs of the microbatches
+    of its pipe. Gradients of the two copies of a stage are summed, in the same order on both ranks,
+    so that copies stay equal.
     """
 
     _stages: list[Any]
@@ -114,7 +116,7 @@ class Loop(schedules.PipelineScheduleMulti):  # type: ignore[misc]
         self._replicas.sum(stage)
 
     def stage_beside(self, order: Order, offset: int) -> Any:
-        """The next stage (1) or the one before (-1), where this rank has it."""
+        """The next stage (1) or the stage before (-1), if this rank has it."""
         for _, _, stages in self._pipes:
             if order.stage in stages:
                 wanted = order.stage.stage_index + offset
@@ -124,7 +126,7 @@ class Loop(schedules.PipelineScheduleMulti):  # type: ignore[misc]
     def _initialize(
         self, arg_mbs: Any, kwarg_mbs: Any, target_mbs: Any, loss_kwargs: Any
     ) -> None:
-        """Shapes and receive buffers, pipe by pipe: torch knows one."""
+        """Shapes and receive buffers, pipe by pipe: torch knows a single pipe."""
         every = self._stages, self._n_microbatches
         before = {name: getattr(self, name) for name in _INITIALIZED if hasattr(self, name)}
         try:
@@ -146,7 +148,7 @@ _INITIALIZED = ("_stages_forward_initialized", "_stages_backward_initialized", "
 
 @contextlib.contextmanager
 def _named(order: Order) -> Iterator[None]:
-    """Whatever goes wrong says at which action."""
+    """Adds the action to any error."""
     try:
         yield
     except Exception as error:

@@ -1,10 +1,11 @@
-"""From what a user calls a schedule to a plan, and what of it one rank performs."""
+"""From a user's schedule, in any form, to a plan, and to the actions of a rank."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import Any, Callable, NamedTuple, Union
+from collections.abc import Callable
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 
@@ -54,7 +55,7 @@ def _rewritten(plan: Plan, change: Callable[[list[str]], list[str]]) -> Plan:
 
 
 def _is_csv(text: str) -> bool:
-    """Whether a text is torch's notation: it begins with a cell, not with a word."""
+    """True if a text is in torch's notation: it begins with a cell, not with a word."""
     return re.match(r"[\s,\ufeff]*\(?\d+[A-Z]", text) is not None
 
 
@@ -77,7 +78,7 @@ def _from_source(source: Performed, P: int | None, M: int | None) -> Plan:
 
 
 def plan_of(source: Performed, P: int | None, M: int | None) -> Plan:
-    """What ranks compute, for these P and M; None where the source itself says it."""
+    """The computations of each rank, for these P and M; None where the source itself gives them."""
     plan = _from_source(source, P, M)
     ranks = len(plan.first) - 1
     if P is not None and ranks != P:
@@ -105,7 +106,7 @@ def ranks_of_pipes(plan: Plan) -> list[dict[int, int]]:
 
 
 def microbatches_of_pipes(plan: Plan) -> list[int]:
-    """How many microbatches go through every pipe."""
+    """The number of microbatches in every pipe."""
     pipes = plan.pipe_of_stage[plan.stage]
     count = int(plan.pipe_of_stage.max()) + 1
     return [int(plan.microbatch[pipes == pipe].max()) + 1 for pipe in range(count)]
@@ -114,15 +115,15 @@ def microbatches_of_pipes(plan: Plan) -> list[int]:
 def stages_of_rank(
     schedule: Performed, rank: int, *, P: int | None = None, M: int | None = None
 ) -> list[int]:
-    """The ``stage_index`` of every ``PipelineStage`` that a rank has to bring along, in order.
+    """The ``stage_index`` of every ``PipelineStage`` that a rank has to provide, in order.
 
-    A schedule with two pipes has two copies of the model: a rank brings those of the first pipe,
-    then those of the second.
+    A schedule with two pipes has two copies of the model: a rank provides the stages of the first
+    pipe, then those of the second.
 
     Args:
         schedule: as for ``runtime``.
         rank: in the group of the pipeline.
-        P, M: ranks and microbatches, where the schedule does not say them itself.
+        P, M: ranks and microbatches, if the schedule does not fix them itself.
     """
     plan = plan_of(schedule, P, M)
     ranks = len(plan.first) - 1

@@ -1,7 +1,7 @@
-"""Copies of stages, as schedules of several pipes have them: their gradients are summed.
+"""Copies of stages in schedules of several pipes: their gradients are summed.
 
-A rank that holds a stage of one pipe exchanges its gradients with the ranks that hold it in the
-others, and sums them in the order of the pipes: so every copy gets the same bits.
+A rank with a stage of one pipe exchanges its gradients with the ranks of the stage's copies, and
+sums them in the order of the pipes: so every copy gets the same bits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .used import dist, torch
 
 
 class _Copy(NamedTuple):
-    """A stage of this rank, and who else has it."""
+    """A stage of this rank, and the ranks of its copies."""
 
     stage: Any
     pipe: int
@@ -28,7 +28,7 @@ def _parameters(stage: Any) -> list[Any]:
 
 
 def _exchange(copy: _Copy, mine: Any) -> list[Any]:
-    """What all copies have, in the order of pipes."""
+    """The gradients of all copies, in the order of pipes."""
     found = {copy.pipe: mine}
     ops = []
     for pipe, rank in copy.peers:
@@ -43,10 +43,10 @@ def _exchange(copy: _Copy, mine: Any) -> list[Any]:
 
 
 class Replicas:
-    """The copies of a rank's stages. Of a schedule with one pipe there are none."""
+    """The copies of a rank's stages; none in a schedule with a single pipe."""
 
     def __init__(self, plan: Plan, rank: int, stages: dict[int, Any]):
-        """Raises ValueError where a rank holds two copies of one stage."""
+        """Raises ValueError if a rank holds two copies of the same stage."""
         mappings = ranks_of_pipes(plan)
         self._copies: dict[int, _Copy] = {}
         self._before: dict[int, list[Any]] = {}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..costs import Costs
 from ..errors import ScheduleError
 from ..plan import Plan
+from .first_trained import train_behind_frozen
 from .loaded import Runtime
 from .loop import Loop
 from .planned import Performed, places_of, plan_of, ranks_of_pipes, without_pairs
@@ -24,35 +26,37 @@ def runtime(
     by: str | None = None,
     **settings: Any,
 ) -> Any:
-    """Something to train with: torch's ``_PipelineScheduleRuntime``, loaded with this schedule.
+    """A runtime for training: torch's ``_PipelineScheduleRuntime``, loaded with this schedule.
 
     The schedule is proven first. Then its computations get sends and receives in an order in which
-    no rank holds up another, and in which no communicator of torch's hangs.
+    no rank holds up another, without a deadlock on torch's communicators.
 
     Every rank of the group calls this, with its own stages. ``step(*args, target=…, losses=…)`` and
-    ``eval(…)`` are those of torch's schedules; ``plan`` is the plan that is performed.
+    ``eval(…)`` are those of torch's schedules; ``plan`` is the performed plan.
 
-    What torch's runtime cannot perform is done by a loop of this package with the same interface
-    (``stringline.torch.loop``): schedules of two pipes, and a last stage that takes its
-    microbatches in another order than that of their numbers.
+    Plans that torch's runtime cannot perform are performed by a loop of this package with the same
+    interface (``stringline.torch.loop``): schedules of two pipes, and a last stage whose
+    microbatches are not in the order of their numbers.
+
+    Stages may be frozen (``requires_grad_(False)``), in part or whole, but not all of them.
 
     Args:
-        schedule: the name of one of the library, a path, a text, a ``Schedule``, a ``Plan``,
-            torch's notation (a ``.csv``, or its text), or a schedule object of torch's. Only what
-            it computes counts; messages and collectives of its own are made anew.
-        stages: the rank's ``PipelineStage`` objects, those that ``stages_of_rank`` names.
+        schedule: the name of a library schedule, a path, a text, a ``Schedule``, a ``Plan``,
+            torch's notation (a ``.csv``, or its text), or a schedule object of torch's. Only its
+            computations count; messages and collectives are made anew.
+        stages: the rank's ``PipelineStage`` objects, as in ``stages_of_rank``.
         loss_fn: of an output and a target; None for forwards only.
         P: ranks; the size of the stages' group by default.
-        M: microbatches, where the schedule does not say it itself.
-        costs: messages stand where a step at these costs wants them.
-        by: ``"torch"`` or ``"loop"``: which of the two; torch's runtime where it can by default.
-        settings: as torch's schedules have them: ``scale_grads``, ``args_chunk_spec``,
+        M: microbatches, if the schedule does not fix the number itself.
+        costs: messages are placed for a step at these costs.
+        by: ``"torch"`` or ``"loop"``; by default torch's runtime for plans that it can perform.
+        settings: as of torch's schedules: ``scale_grads``, ``args_chunk_spec``,
             ``kwargs_chunk_spec``, ``output_merge_spec``.
 
     Raises:
         ScheduleError: the schedule is wrong, or ``by="torch"`` and torch cannot perform it.
         ValueError: the stages, the group, P or M are not those of the schedule.
-        NotImplementedError: this torch is too old, or has changed what is used of it.
+        NotImplementedError: this torch is too old, or its internals have changed.
     """
     demand()
     if by not in (None, "torch", "loop"):
@@ -64,6 +68,8 @@ def runtime(
     plan = plan_of(schedule, ranks, M)
     plan.check()
     mine = _by_number(plan, rank, given)
+    for stage in mine.values():
+        train_behind_frozen(stage)
     text = None if by == "loop" else _for_torch(plan, costs, refused=by == "torch")
     if text is None:
         return _looped(plan, mine, loss_fn, settings)
@@ -74,9 +80,9 @@ def instead_of(
     made: Any, schedule: Performed, *, costs: Costs = None, by: str | None = None
 ) -> Any:
     """``runtime`` for the stages, the loss, the microbatches and the settings of a schedule object
-    of torch's, where somebody else's code has made one.
+    of torch's, made by other code.
 
-    Its stages have to be those that ``schedule`` has on this rank (``stages_of_rank``).
+    Its stages have to be the stages of ``schedule`` on this rank (``stages_of_rank``).
     """
     demand()
     stages = getattr(made, "_stages", None) or getattr(made, "_stage", None)
@@ -144,9 +150,11 @@ def _named(indices: Sequence[int]) -> str:
 
 
 def _for_torch(plan: Plan, costs: Costs, refused: bool) -> str | None:
-    """What torch's runtime reads; None where it cannot perform the plan, or the error for that.
+    """The actions for torch's runtime; None for a plan that it cannot perform, or the error for
+    such a plan.
 
-    Torch performs a pair one after the other, so one that its notation cannot say loses nothing.
+    Torch performs the two actions of a pair in turn, so a pair without a form in its notation loses
+    nothing.
     """
     try:
         return plan.to_torch_csv(form(), costs)

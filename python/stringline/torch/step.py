@@ -1,11 +1,11 @@
-"""What the actions of a plan do to the stages of a rank, in one step.
+"""The effects of a plan's actions on the stages of a rank, in a step.
 
-    F       waits for what enters the stage, computes, gives it to a next stage of the same rank
-    B I     wait for the gradient of what has left it, compute, give on; I keeps something for W
+    F       waits for the input of the stage, computes, gives the output to a next stage here
+    B I     wait for the gradient of the stage's output, compute, give on; I keeps values for W
     W       the weight gradient
-    SEND_*  starts a message; what it sends lives until it has gone
+    SEND_*  starts a message; its tensors live until the message has gone
     RECV_*  starts a receive
-    REDUCE_GRAD  sums the gradients of the copies that a schedule of several pipes has
+    REDUCE_GRAD  sums the gradients of the copies in a schedule of several pipes
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Key = tuple[str, int, int]  # kind, stage, microbatch
 
 
 class Step:
-    """One step of a rank. ``perform`` its orders, then ``end``."""
+    """A step of a rank. ``perform`` its orders, then ``end``."""
 
     def __init__(
         self, loop: Loop, arguments: Any, keywords: Any, targets: Any, of_loss: Any, outputs: bool
@@ -76,7 +76,7 @@ class Step:
     def _gradient(self, order: Order, **how: bool) -> None:
         stage = order.stage
         self._wait(self._received, ("RECV_B", order.place, order.microbatch))
-        # Its gradient is here, so what this stage sent has long gone.
+        # The gradient has arrived, so this stage's output has long gone.
         self._wait(self._sent, ("SEND_F", order.place, order.microbatch))
         stage.backward_one_chunk(order.microbatch, loss=self.losses.get(order.in_batch), **how)
         before = self._loop.stage_beside(order, -1)
@@ -104,7 +104,7 @@ class Step:
         self._loop.sum_replicas(order.place)
 
     def _start(self, kept: dict[_Key, list[Any]], order: Order, ops: list[dist.P2POp]) -> None:
-        """The tensors are kept beside what is to be waited for."""
+        """Keeps the tensors beside their pending messages."""
         works = [(op.op(op.tensor, op.peer, op.group, op.tag), op) for op in ops]
         kept[order.kind, order.place, order.microbatch] = works
 

@@ -1,13 +1,14 @@
-"""What is used of torch, in one place: most of it is private there, and may change.
+"""All uses of torch's internals in one place: most are private there, and may change.
 
-``demand`` says in one sentence what is missing, before anything is built on it.
+``demand`` raises an error in a single sentence for a missing part, before any use.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 # Types are checked without torch, too.
 # mypy: disable-error-code="import-not-found"
@@ -32,6 +33,7 @@ _OF_SCHEDULES = {
     "_ComputationType": (),
 }
 _OF_STAGES = (
+    "backward_maybe_with_nosync",
     "backward_one_chunk",
     "backward_weight_one_chunk",
     "clear_runtime_states",
@@ -59,7 +61,7 @@ def _missing() -> list[str]:
 
 
 def demand() -> None:
-    """Raises NotImplementedError where this torch is too old, or has changed what is used of it."""
+    """Raises NotImplementedError if this torch is too old, or its internals have changed."""
     version = str(torch.__version__)
     numbers = re.match(r"(\d+)\.(\d+)", version)
     if numbers and tuple(map(int, numbers.groups())) < _OLDEST:
@@ -92,5 +94,5 @@ def greetings_to_others(stages: list[Any]) -> Iterator[None]:
 
 
 def form() -> str:
-    """The comms form that this torch reads: since 2.15 sends and reductions are waited for."""
+    """The comms form for this torch: since 2.15 sends and reductions have waits."""
     return "comms" if hasattr(schedules._ComputationType, "WAIT_SEND_F") else "comms-2.14"

@@ -7,7 +7,7 @@ using standin::Capture;
 using standin::Graph;
 using standin::Stream;
 
-// Whether every stream of the capture was joined to the origin: its last nodes are before the
+// True if every stream of the capture was joined to the origin: its last nodes precede the
 // origin's.
 bool Joined(const Capture& capture) {
   const Graph& graph = *capture.graph;
@@ -49,7 +49,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
   return cudaSuccess;
 }
 
-// Also with an error the capture is over.
+// The capture ends also on an error.
 cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
   const standin::Inside inside;
   standin::Machine& machine = standin::Machine::Get();
@@ -93,13 +93,15 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* 
   return cudaSuccess;
 }
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                 unsigned long long flags) {
   STANDIN_ENTER("cudaGraphInstantiate");
   STANDIN_RETURN_IF_ERROR(machine.Forbidden());
   auto* const captured = reinterpret_cast<Graph*>(graph);
   if (machine.graphs.count(captured) == 0) return machine.Fail(cudaErrorInvalidValue);
   const auto instance = std::make_shared<Graph>(*captured);
   instance->first_line = machine.NewLines(instance->lines);
+  machine.graph_flags = flags;
   machine.graphs[instance.get()] = instance;
   *exec = reinterpret_cast<cudaGraphExec_t>(instance.get());
   return cudaSuccess;
@@ -139,7 +141,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   return cudaSuccess;
 }
 
-// Launches of it go on.
+// Its launches under way go on.
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   STANDIN_ENTER("cudaGraphExecDestroy");
   const auto found = machine.graphs.find(reinterpret_cast<Graph*>(exec));

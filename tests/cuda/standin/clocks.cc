@@ -64,7 +64,7 @@ void Uses::Add(const Use& use) {
       own.read.clear();
       own.written = now_;
     } else {
-      // Of what this one comes after nobody needs to know.
+      // Reads that precede this op need not be kept.
       own.read.erase(
           std::remove_if(own.read.begin(), own.read.end(),
                          [this](const Stamp& read) { return read.time <= clock_->At(read.line); }),

@@ -1,6 +1,6 @@
-// Vector clocks: who may rely on what has run, by the order of streams, the events between them and
-// what the host has waited for; and who last used every piece of memory. Two uses that nothing
-// orders, one of them to write, are a race, in whatever order they happened to run.
+// Vector clocks: the ops known to have run, by the order of streams, the events between them and
+// the waits of the host; and the last users of every piece of memory. Two unordered uses, at least
+// one of them a write, are a race, in whatever order they happened to run.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +11,21 @@
 
 namespace standin {
 
-// By line (a stream, or what one stream had in a graph) how many of its ops have run before.
+// By line (a stream, or a stream's part of a graph) the number of its ops that have run before.
 class Clock {
  public:
   uint32_t At(int line) const {
     return static_cast<size_t>(line) < times_.size() ? times_[static_cast<size_t>(line)] : 0;
   }
   uint32_t Tick(int line);
-  // Returns whether that changed anything.
+  // Returns true if the clock changed.
   bool Merge(const Clock& other);
 
  private:
   std::vector<uint32_t> times_;
 };
 
-// Bytes that an op uses.
+// Bytes used by an op.
 struct Use {
   const void* begin = nullptr;
   size_t bytes = 0;
@@ -34,11 +34,11 @@ struct Use {
 
 class Uses {
  public:
-  // What runs now: on this line, after all that the clock says, which has ticked for it.
+  // Begins an op on a line, after all ops in `clock`, which has ticked for it.
   void Begin(int line, const Clock& clock, const char* what);
-  // It uses these bytes. The first race there is stays as a text.
+  // The op uses these bytes. The first race is kept as a text.
   void Add(const Use& use);
-  // Nobody uses them any more, and they may become something else.
+  // The bytes are freed, and may be allocated anew.
   void Forget(const void* begin, size_t bytes);
   void Reset() { *this = Uses(); }
 
@@ -53,9 +53,9 @@ class Uses {
   struct Piece {
     const char* end = nullptr;
     Stamp written;
-    std::vector<Stamp> read;  // since then
+    std::vector<Stamp> read;  // since the last write
   };
-  // So that a piece begins there, if one covers it.
+  // Splits the piece around `at`: a piece then begins at `at`.
   void Split(const char* at);
   void Check(const Stamp& before, bool wrote, const Use& use);
 

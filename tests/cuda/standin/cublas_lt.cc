@@ -1,6 +1,6 @@
-// The stand-in for cuBLASLt. Each function counts itself, fails where it was told to, and checks
-// what it is given as the library does. Its opaque structs hold ours (cublas_problem.h); a product
-// goes on its stream with what it reads and writes.
+// The stand-in for cuBLASLt. Each function counts itself, fails on demand, and checks its arguments
+// like the library. Its opaque structs hold ours (cublas_problem.h); a product is enqueued on its
+// stream with its reads and writes.
 #include <cublasLt.h>
 
 #include <cstdlib>
@@ -47,20 +47,20 @@ cublasStatus_t Enter(const char* name) {
   return state.fail_with;
 }
 
-// While one lives, this thread is in the stand-in.
+// During its lifetime, this thread is in the stand-in.
 struct InsideLibrary {
   InsideLibrary() { standin_enter(1); }
   ~InsideLibrary() { standin_enter(-1); }
 };
 
-// From the first number of a matrix to its last.
+// The extent from the first number of a matrix to its last.
 size_t BytesOf(const CublasLayout& layout) {
   if (layout.rows == 0 || layout.columns == 0) return 0;
   const size_t size = layout.type == CUDA_R_32F ? 4 : 2;
   return static_cast<size_t>((layout.columns - 1) * layout.ld + layout.rows) * size;
 }
 
-// Takes the value that an attribute is set to.
+// Reads the value of an attribute.
 template <class T>
 cublasStatus_t Take(const void* buffer, size_t bytes, T* value) {
   if (buffer == nullptr || bytes != sizeof(T)) return CUBLAS_STATUS_INVALID_VALUE;
@@ -70,7 +70,7 @@ cublasStatus_t Take(const void* buffer, size_t bytes, T* value) {
 
 }  // namespace
 
-// Takes the lock, and returns where the call is to fail.
+// Takes the lock, and returns if the call is to fail.
 #define CUBLAS_ENTER(name)                                      \
   const InsideLibrary inside;                                   \
   const std::lock_guard<std::mutex> cublas_lock(State().mutex); \
@@ -189,7 +189,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
   return status;
 }
 
-// As the library does, it takes any numbers; they are looked at later.
+// Like the library, accepts any numbers; they are checked later.
 cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t layout, size_t bytes,
                                                  cudaDataType type, uint64_t rows, uint64_t columns,
                                                  int64_t ld) {
@@ -313,12 +313,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
                               void* workspace, size_t workspace_bytes, cudaStream_t stream) {
   CUBLAS_ENTER("cublasLtMatmul");
   CublasAlgorithm algorithm;
-  // A handle is of the GPU that was current when it was made.
+  // A handle belongs to the GPU that was current at its creation.
   const auto found = State().handles.find(handle);
   if (found != State().handles.end() && found->second != standin_device_of_stream(stream)) {
     return CUBLAS_STATUS_ARCH_MISMATCH;
   }
-  // The library searches itself when it is given no algorithm; nobody shall rely on that.
+  // Without an algorithm the library searches itself; callers must not rely on it.
   if (found == State().handles.end() || alpha == nullptr || beta == nullptr ||
       !Opened(algo, &algorithm)) {
     return CUBLAS_STATUS_INVALID_VALUE;

@@ -1,6 +1,6 @@
-// A product is three loops in double precision. All else looks for misuse: shapes, alignment,
-// overlaps, an algorithm that was found for something else. What the library may do and nobody
-// forbade, it does: it splits sums and rounds their parts.
+// A product is three loops in double precision. All other code detects misuse: shapes, alignment,
+// overlaps, an algorithm found for another problem. Liberties of the library that are not forbidden
+// are taken: sums are split, and their parts rounded.
 #include "cublas_problem.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct Extent {
   size_t bytes;
 };
 
-// Bytes of an entry; 0 of types that are not known here.
+// Bytes of an entry; 0 for unknown types.
 size_t SizeOf(cudaDataType type) { return type == CUDA_R_32F ? 4 : type == CUDA_R_16BF ? 2 : 0; }
 
 size_t BytesOf(const CublasLayout& layout) {
@@ -35,7 +35,7 @@ float Entry(const void* at, cudaDataType type, int64_t i) {
   return value;
 }
 
-// Rounded once, to the nearest, of two the even one.
+// Rounded once, to nearest even.
 void SetEntry(void* at, cudaDataType type, int64_t i, double value) {
   if (type == CUDA_R_32F) {
     static_cast<float*>(at)[i] = static_cast<float>(value);
@@ -46,7 +46,7 @@ void SetEntry(void* at, cudaDataType type, int64_t i, double value) {
     *entry = std::isnan(value) ? 0x7FFF : value > 0 ? 0x7F80 : 0xFF80;
     return;
   }
-  // Eight bits of the fraction; what is too small for them as a normal number has fewer.
+  // Eight bits of the fraction; subnormal numbers have fewer.
   int exponent = 0;
   (void)std::frexp(value, &exponent);
   const int unit = std::max(exponent, -125) - 8;
@@ -63,7 +63,7 @@ double InTypeOf(cudaDataType type, double value) {
   return Entry(&entry, type, 0);
 }
 
-// Of x (1 + tanh(u)) / 2, u = sqrt(2/pi) (x + 0.044715 x^3).
+// The derivative of x (1 + tanh(u)) / 2, u = sqrt(2/pi) (x + 0.044715 x^3).
 double GeluSlope(double x) {
   const double root = std::sqrt(2 / M_PI);
   const double t = std::tanh(root * (x + 0.044715 * x * x * x));
@@ -143,8 +143,8 @@ uint64_t CublasProblem::InShort() const {
   return hash;
 }
 
-// Long sums for few entries are split, and need room for their parts, which are rounded to the type
-// of D unless that is ruled out: as the library may have it.
+// Long sums for few entries are split, and need room for their parts, which are rounded to D's type
+// unless the preference excludes it: the library is free to do so.
 CublasAlgorithm CublasProblem::Search(const CublasPreference& preference) const {
   CublasAlgorithm found;
   found.problem = InShort();
@@ -235,7 +235,7 @@ void CublasProblem::Run() const {
       }
       if (rounds_parts) sum = InTypeOf(d.type, sum);
       sum *= alpha;
-      // C is not read where it does not count.
+      // With beta = 0, C is not read.
       if (beta != 0) sum += double{beta} * Entry(c_at, c.type, i + j * c.ld);
       if (operation.HasBias()) sum += Entry(operation.bias, d.type, i);
       if (operation.HasAux())

@@ -1,4 +1,4 @@
-// One matrix product of the stand-in for cuBLASLt: what it is, what is wrong with it, its numbers.
+// A matrix product of the stand-in for cuBLASLt: its description, its faults, its numbers.
 #pragma once
 
 #include <cublasLt.h>
@@ -8,8 +8,8 @@
 
 namespace standin {
 
-// What descriptors hold. Each begins with a mark of its kind, so that one that was never set up, or
-// is of another kind, is found.
+// The contents of descriptors. Each begins with a mark of its kind, so that an uninitialised
+// descriptor or another kind is detected.
 struct CublasOperation {
   static constexpr uint32_t kMark = 0xC0B1A501;
   uint32_t mark = kMark;
@@ -18,8 +18,8 @@ struct CublasOperation {
   int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   int32_t sms = 0;             // 0: all
-  const void* bias = nullptr;  // of the type of D
-  const void* aux = nullptr;   // what went into a GELU, of the type of D
+  const void* bias = nullptr;  // in the type of D
+  const void* aux = nullptr;   // the input of a GELU, of the type of D
   int64_t aux_ld = 0;
   bool HasBias() const { return epilogue == CUBLASLT_EPILOGUE_BIAS; }
   bool HasAux() const { return epilogue == CUBLASLT_EPILOGUE_DGELU; }
@@ -33,19 +33,19 @@ struct CublasLayout {
 struct CublasPreference {
   static constexpr uint32_t kMark = 0xC0B1A503;
   uint32_t mark = kMark;
-  uint32_t alignment[4] = {256, 256, 256, 256};  // of A, B, C and D
+  uint32_t alignment[4] = {256, 256, 256, 256};  // for A, B, C and D
   uint64_t most_workspace = 0;
-  uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;  // how parts of split sums may be added
+  uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;  // allowed ways to add parts of split sums
 };
 struct CublasAlgorithm {
   static constexpr uint32_t kMark = 0xC0B1A504;
   uint32_t mark = kMark;
   int32_t id = 0, splits = 1;
   uint32_t bias_alignment = 1, aux_alignment = 1;
-  uint64_t problem = 0;  // what it was found for, in short
+  uint64_t problem = 0;  // a hash of its problem
   uint64_t workspace = 0;
   uint16_t alignment[4] = {};
-  bool rounds_parts = false;  // those of a split sum, to the type of D
+  bool rounds_parts = false;  // for a split sum, to the type of D
 };
 
 template <class T, class Opaque>
@@ -72,15 +72,15 @@ struct CublasProblem {
   uint64_t workspace_bytes = 0;
   bool rounds_parts = false;
 
-  // What all but the numbers are; what does not fit together is refused.
+  // Reads the description without the matrices; refuses inconsistent descriptors.
   cublasStatus_t Read(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a_layout,
                       cublasLtMatrixLayout_t b_layout, cublasLtMatrixLayout_t c_layout,
                       cublasLtMatrixLayout_t d_layout);
   CublasAlgorithm Search(const CublasPreference& preference) const;
-  // Whether it may run so.
+  // Checks that the product may run with this algorithm and workspace.
   cublasStatus_t Check(const CublasAlgorithm& algorithm, size_t given_workspace) const;
   void Run() const;
-  size_t AuxBytes() const;  // 0 where there is none
+  size_t AuxBytes() const;  // 0 without aux
 
  private:
   uint64_t InShort() const;

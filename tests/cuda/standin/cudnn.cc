@@ -1,6 +1,6 @@
-// A stand-in for libcudnn.so.9 that finds no GPU: what is built beside the stand-ins never meets
-// the real library, which would compute where there is none of its memory. Every function that
-// the engine calls is there, and those that come after cudnnCreate are never reached.
+// A stand-in for libcudnn.so.9 that finds no GPU: binaries linked with the stand-ins never load the
+// real library, which would compute on real GPUs. Every function called by the engine is defined,
+// and those after cudnnCreate are never reached.
 #include <cstddef>
 
 extern "C" {

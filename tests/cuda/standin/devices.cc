@@ -1,4 +1,4 @@
-// The GPUs of the machine: which one is current, what they are, and who reaches whose memory.
+// The GPUs of the machine: the current GPU, their properties, and access to each other's memory.
 #include "entry.h"
 #include "standin.h"
 
@@ -53,7 +53,7 @@ cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 
-// As much as somebody here asks for.
+// Only the properties that our code reads.
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   STANDIN_ENTER("cudaGetDeviceProperties");
   if (!machine.Has(device)) return machine.Fail(cudaErrorInvalidDevice);

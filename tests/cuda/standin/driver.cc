@@ -1,6 +1,5 @@
-// A stand-in for libcuda.so.1 on machines without a GPU: a driver that has no device, but takes
-// what was compiled for one. That is all that cuDNN asks of it when it chooses plans for a GPU that
-// it is only told of.
+// A stand-in for libcuda.so.1 on machines without a GPU: a driver without devices that accepts
+// compiled code. cuDNN needs no more to choose plans for a GPU known by description only.
 //
 // C's symbols do not know their parameters, so most functions here have none.
 extern "C" {
@@ -21,7 +20,7 @@ int cuLibraryGetKernel(void** kernel) {
 }
 int cuLibraryUnload() { return 0; }
 
-// CUDA_ERROR_STUB_LIBRARY, as from the library that one links against.
+// CUDA_ERROR_STUB_LIBRARY, as from the library for linking.
 #define STANDIN_NO_DRIVER(function) \
   int function() { return 34; }
 STANDIN_NO_DRIVER(cuInit)

@@ -1,11 +1,11 @@
-// How every function of the runtime begins.
+// The beginning of every function of the runtime.
 #pragma once
 
 #include "machine.h"
 
 namespace standin {
 
-// While one lives, this thread is in the stand-in.
+// During its lifetime, this thread is in the stand-in.
 struct Inside {
   Inside() { ++depth; }
   ~Inside() { --depth; }
@@ -14,13 +14,13 @@ struct Inside {
 
 }  // namespace standin
 
-// Takes the lock, and returns where the call is to fail.
+// Takes the lock, and returns if the call is to fail.
 #define STANDIN_ENTER(name)                              \
   const standin::Inside inside;                          \
   standin::Machine& machine = standin::Machine::Get();   \
   const std::lock_guard<std::mutex> lock(machine.mutex); \
   if (const cudaError_t entered = machine.Enter(name); entered != cudaSuccess) return entered
-// The thing behind a handle, or the error that there is none.
+// Finds the object behind a handle, or returns an error.
 #define STANDIN_FIND(found, handle)         \
   auto* const found = machine.Find(handle); \
   if (found == nullptr) return machine.Fail(cudaErrorInvalidResourceHandle)

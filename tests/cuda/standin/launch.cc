@@ -1,4 +1,4 @@
-// Kernels: registered and launched as code that nvcc made does it, run by their host twins.
+// Kernels: registered and launched as by code from nvcc, run by their host twins.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -8,20 +8,20 @@
 #include <vector>
 
 #include "entry.h"
+#include "executor/cuda/bodies/host_twin.h"
 #include "executor/cuda/declared_use.h"
-#include "executor/cuda/host_twin.h"
 
 namespace {
 
-// Shared memory of a block that is not set down in the kernel: without asking, and at most. An
-// H100's; kernels' own is not known here.
+// Dynamic shared memory of a block: the default, and the maximum. An H100's; kernels' static shared
+// memory is unknown here.
 constexpr size_t kUsualShared = 48 << 10;
 constexpr int kMostShared = 227 << 10;
 
 struct Twin {
   HostTwinCall call = nullptr;
   std::vector<size_t> sizes;
-  size_t most_shared = kUsualShared;  // as it was asked for
+  size_t most_shared = kUsualShared;  // as requested
 };
 
 std::map<const void*, Twin>& Twins() {
@@ -54,7 +54,7 @@ cudaError_t Launch(standin::Machine& machine, const void* kernel, dim3 grid, dim
     return machine.Fail(cudaErrorInvalidConfiguration);
   }
   if (shared > found->second.most_shared) return machine.Fail(cudaErrorInvalidValue);
-  // The arguments as they are now, each aligned for anything.
+  // The present arguments, each aligned for any type.
   const Twin& twin = found->second;
   std::vector<std::vector<std::max_align_t>> kept;
   for (size_t i = 0; i < twin.sizes.size(); ++i) {

@@ -1,6 +1,6 @@
-// A stream is a list of ops. Calls only add to it; ops run when the host waits or asks, on a stream
-// that is drawn from those that can go on: so every order that CUDA allows may come. Clocks say
-// what is ordered, so that uses of memory that are not are found.
+// A stream is a list of ops. Calls only append to it; ops run when the host waits or asks, on a
+// random stream among those able to go on: so every order allowed by CUDA may occur. Vector clocks
+// record order, so that unordered uses of memory are detected.
 #include "machine.h"
 
 #include <unistd.h>
@@ -306,8 +306,7 @@ void Machine::RunUntil(const std::function<bool()>& holds) {
       (void)usleep(20);
       continue;
     }
-    // No order of calls leads here, unless something hangs: a wait is enqueued after what it waits
-    // for.
+    // Reached only if an op hangs: a wait is always enqueued after its record.
     std::fprintf(stderr, "stand-in: a wait that nothing ends\n");
     std::abort();
   }
@@ -451,6 +450,7 @@ bool standin_inside() { return standin::Inside::depth > 0; }
 int standin_priority(void* stream) {
   return Machine::Get().Find(static_cast<cudaStream_t>(stream))->priority;
 }
+uint64_t standin_graph_flags() { return Machine::Get().graph_flags; }
 void standin_enter(int by) { standin::Inside::depth += by; }
 int standin_enqueue(void* handle, const char* what, const std::function<void()>& run) {
   const standin::Inside inside;

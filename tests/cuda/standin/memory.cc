@@ -9,7 +9,7 @@ namespace {
 using standin::Machine;
 using standin::MemoryKind;
 
-// Filled with what is no useful number, so that nobody relies on zeros.
+// Filled with useless numbers, so that no code relies on zeros.
 cudaError_t Take(Machine& machine, void** pointer, size_t bytes, MemoryKind kind) {
   STANDIN_RETURN_IF_ERROR(machine.Forbidden());
   *pointer = nullptr;
@@ -36,7 +36,7 @@ cudaError_t GiveBack(Machine& machine, void* pointer, MemoryKind kind) {
   if (found == machine.memory.end() || found->second.kind != kind) {
     return machine.Fail(cudaErrorInvalidValue);
   }
-  machine.RunAll();  // it waits for the device
+  machine.RunAll();  // cudaFree waits for the device
   if (kind == MemoryKind::kDevice) {
     machine.devices[found->second.device].memory_used -= static_cast<int64_t>(found->second.bytes);
   }
@@ -46,7 +46,7 @@ cudaError_t GiveBack(Machine& machine, void* pointer, MemoryKind kind) {
   return cudaSuccess;
 }
 
-// Whether both ends are whole and of the kinds that the direction says.
+// True if both ends are whole and of the direction's kinds.
 bool MayCopy(const Machine& machine, const void* to, const void* from, size_t bytes,
              cudaMemcpyKind kind, bool* pageable) {
   bool to_whole = false, from_whole = false;
@@ -73,7 +73,7 @@ bool MayCopy(const Machine& machine, const void* to, const void* from, size_t by
 
 standin::Run CopyOf(void* to, const void* from, size_t bytes) {
   return {[to, from, bytes] {
-            if (bytes > 0) std::memmove(to, from, bytes);  // of nothing, addresses may be null
+            if (bytes > 0) std::memmove(to, from, bytes);  // with no bytes, addresses may be null
           },
           "a copy",
           {{from, bytes, false}, {to, bytes, true}}};
@@ -121,7 +121,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   STANDIN_ENTER("cudaMemcpyAsync");
   STANDIN_FIND(stream, handle);
   bool pageable = false;
-  // CUDA may take another way between GPUs that do not reach each other; nobody shall rely on it.
+  // CUDA may copy through the host between GPUs without peer access; callers must not rely on it.
   if (!MayCopy(machine, to, from, bytes, kind, &pageable) || !machine.Reaches(stream->device, to) ||
       !machine.Reaches(stream->device, from)) {
     return machine.Fail(cudaErrorInvalidValue);
@@ -171,7 +171,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t hand
       {[to, value, bytes] { std::memset(to, value, bytes); }, "a fill", {{to, bytes, true}}});
 }
 
-// The legacy stream holds up nobody else's, and the host does not wait.
+// The legacy stream delays no other, and the host does not wait.
 cudaError_t cudaMemset(void* to, int value, size_t bytes) {
   return cudaMemsetAsync(to, value, bytes, nullptr);
 }

@@ -1,5 +1,5 @@
-// The functions of the stand-in for NCCL. What is called becomes an operation; it is put on its
-// stream as something that is asked until it is over, and each question moves what can be moved.
+// The functions of the stand-in for NCCL. A call becomes an operation; its stream polls the
+// operation until the end, and each poll moves as many bytes as possible.
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,16 +29,16 @@ using standin::NcclTransfer;
 enum Collective : int32_t { kNone, kAllGather, kBroadcast, kAllReduce, kReduceScatter };
 
 struct LocalComm {
-  int number = -1;  // in the shared memory
+  int number = -1;  // index in the shared memory
   int rank = 0, size = 1;
   uint64_t called = 0, over = 0, collectives = 0;
   int splits = 0;
   int64_t ctas = 0;
   bool aborted = false, unready = true;
-  int64_t bytes = 0;              // of the GPU's memory
-  std::function<bool()> pending;  // what is in progress; says when it is over
+  int64_t bytes = 0;              // in the GPU's memory
+  std::function<bool()> pending;  // the operation in progress; true when over
   ~LocalComm() { standin_use_memory(-bytes); }
-  // Graphs with calls of it share it.
+  // Shared by graphs that contain calls on this communicator.
   const std::shared_ptr<void> captured = std::make_shared<char>();
   bool InGraphs() const { return captured.use_count() > 1; }
   NcclSharedComm& shared() const { return NcclShared::Get().comm[number]; }
@@ -60,13 +60,13 @@ struct State {
   }
 };
 
-// All that is called on a communicator at once.
+// The calls made on a communicator at once.
 struct Operation {
   CommPtr comm;
   uint64_t turn = 0, launch = 0;
   bool started = false, ended = false;
   std::vector<NcclTransfer> transfers;
-  NcclHeader header = {};  // of a collective
+  NcclHeader header = {};  // for a collective
   std::vector<std::vector<char>> pieces;
   std::function<void(Operation& self)> finish;
 
@@ -130,10 +130,10 @@ bool Operation::Over() {
   return true;
 }
 
-// Makes the same again: a graph performs it in every launch.
+// Makes the operation anew: a graph performs it in every launch.
 using Call = std::function<std::shared_ptr<Operation>()>;
 
-// Says that this side has called, and whether all others have.
+// Marks this side as called, and returns true if all others have called.
 bool Operation::Connected() {
   const NcclLock lock;
   bool all = true;
@@ -160,7 +160,7 @@ Comm* NewComm(CommPtr* made) {
   return handle;
 }
 
-// How every function begins. While one lives, this thread is in the stand-in.
+// The beginning of every function. During its lifetime, this thread is in the stand-in.
 struct Inside {
   Inside() { standin_enter(1); }
   ~Inside() { standin_enter(-1); }
@@ -190,7 +190,7 @@ void Put(const LocalComm& comm, const Call& call, cudaStream_t stream) {
   }
 }
 
-// At once, or when it has been asked for.
+// At once, or at a later query.
 Result Submit(const Call& call, cudaStream_t stream) {
   const std::shared_ptr<Operation> first = call();
   LocalComm& comm = *first->comm;
@@ -305,7 +305,7 @@ std::shared_ptr<Operation> CollectiveOf(const CommPtr& comm, Collective kind, co
       if (reads && place != mine) std::memmove(place, mine, static_cast<size_t>(bytes));
       return;
     }
-    // From the last to the first: not the order in which anybody else would.
+    // From last to first: an order that our own code never uses.
     std::vector<float> sum(count, 0);
     std::memcpy(self.pieces[own].data(), mine, static_cast<size_t>(bytes));
     for (int m = n - 1; m >= 0; --m) {
@@ -317,7 +317,7 @@ std::shared_ptr<Operation> CollectiveOf(const CommPtr& comm, Collective kind, co
   return operation;
 }
 
-// Alone, not in a group.
+// A call outside a group.
 Result Collect(Comm* handle, Collective kind, const void* from, void* to, size_t count,
                DataType type, int root, cudaStream_t stream) {
   CommPtr comm;
@@ -448,7 +448,7 @@ Result ncclCommGetAsyncError(Comm* handle, Result* error) {
       *error = kInProgress;
     }
   } else if (comm->unready) {
-    *error = kInProgress;  // a split of its parent's
+    *error = kInProgress;  // split from a parent
   }
   return kSuccess;
 }

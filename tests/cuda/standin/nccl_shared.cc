@@ -61,8 +61,8 @@ int NcclShared::Find(const char* id, int parent, int split, int color, int size)
   return comms++;
 }
 
-// A process that is killed between giving a robust lock back and waking whoever sleeps on it wakes
-// nobody: the lock is free, and the others would sleep for ever. So they look again now and then.
+// A process killed between releasing a robust lock and waking a sleeper wakes none: the lock is
+// free, and the others would sleep forever. So sleepers recheck from time to time.
 NcclLock::NcclLock() {
   constexpr long kLookAgainNs = 10'000'000, kSecondNs = 1'000'000'000;
   pthread_mutex_t* const mutex = &NcclShared::Get().mutex;

@@ -1,4 +1,5 @@
-// The memory that processes share in the stand-in for NCCL, and how a transfer in it goes on.
+// The memory shared by the processes in the stand-in for NCCL, and the progress of a transfer in
+// it.
 #pragma once
 
 #include <pthread.h>
@@ -12,21 +13,21 @@ constexpr int kMostNcclRanks = 8;
 constexpr int kMostNcclSplits = 64;
 constexpr int64_t kNcclChunkBytes = 16384;
 
-// From one member to another: transfers follow each other.
+// From one member to another: transfers are sequential.
 struct NcclPair {
-  // The k-th send is under way when sends > k, the k-th receive when receives > k; over is how many
-  // transfers are.
+  // The k-th send is under way if sends > k, the k-th receive if receives > k; `over` counts
+  // completed transfers.
   uint64_t sends, receives, over;
   int64_t send_bytes, receive_bytes;
   int32_t send_type, receive_type;
-  int64_t filled;  // of the chunk, to be taken
+  int64_t filled;  // bytes of the chunk to be taken
   bool sender_connects, receiver_connects;
   char chunk[kNcclChunkBytes];
 };
 
-// What a member comes to a collective with.
+// A member's arguments of a collective.
 struct NcclHeader {
-  uint64_t collectives;  // how many it has come to
+  uint64_t collectives;  // number of collectives begun
   int32_t kind, type, root;
   int64_t count;
 };
@@ -37,13 +38,13 @@ struct NcclSplit {
 };
 
 struct NcclSharedComm {
-  char id[128];  // made from it, or
+  char id[128];  // unique id; a split has the three numbers below
   int32_t parent, split, color;
   int32_t size;
   bool joined[kMostNcclRanks], finalized[kMostNcclRanks];
   NcclHeader headers[kMostNcclRanks];
   NcclSplit splits[kMostNcclSplits];
-  // By sender and receiver: of messages, and of collectives.
+  // By sender and receiver: for messages, and for collectives.
   NcclPair pairs[2][kMostNcclRanks][kMostNcclRanks];
 };
 
@@ -57,11 +58,11 @@ struct NcclShared {
   static NcclShared& Get();
   void Reset();
   void Note(const char* fault);
-  // The communicator with that number, which is new, or found.
+  // The index of the communicator with this origin, new or found.
   int Find(const char* id, int parent, int split, int color, int size);
 };
 
-// Holds the lock, also where a process died with it.
+// Holds the lock, also after a process died with it.
 class NcclLock {
  public:
   NcclLock();
@@ -70,7 +71,7 @@ class NcclLock {
   NcclLock& operator=(const NcclLock&) = delete;
 };
 
-// One end of a transfer, as its process keeps it.
+// An end of a transfer, as its process keeps it.
 struct NcclTransfer {
   bool sends = false;
   int32_t comm = 0, lane = 0, own = 0, peer = 0;
@@ -80,10 +81,10 @@ struct NcclTransfer {
   int32_t type = 0;
 
   bool begun = false, over = false;
-  uint64_t number = 0;  // among those of the pair
+  uint64_t number = 0;  // among the pair's
   int64_t moved = 0;
 
-  // Under the lock: does what can be done now.
+  // Under the lock: makes all progress possible now.
   void GoOn();
 };
 

@@ -1,5 +1,4 @@
-// The driver's functions for groups of multiprocessors, its green contexts, and how they are looked
-// up.
+// The driver's functions for groups of multiprocessors, its green contexts, and their lookup.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
@@ -16,10 +15,10 @@ namespace {
 using standin::Machine;
 using standin::SmGroup;
 
-// What a resource says of itself where the driver keeps what is its own.
+// The contents of a resource's private part.
 struct Kept {
   int device;
-  int group;  // of a split, from 0; -1: of none
+  int group;  // in a split, from 0; -1: no split
 };
 constexpr unsigned kLeastSms = 8;
 
@@ -66,7 +65,7 @@ CUresult DeviceResource(CUdevice device, CUdevResource* resource, CUdevResourceT
   return CUDA_SUCCESS;
 }
 
-// As many groups as there can be, at most *count.
+// As many groups as possible, at most *count.
 CUresult Split(CUdevResource* result, unsigned* count, const CUdevResource* input,
                CUdevResource* rest, unsigned flags, unsigned least) {
   DRIVER_ENTER("cuDevSmResourceSplitByCount");
@@ -84,7 +83,7 @@ CUresult Split(CUdevResource* result, unsigned* count, const CUdevResource* inpu
   return CUDA_SUCCESS;
 }
 
-// A description is what it describes.
+// A description is the described group itself.
 CUresult GenerateDescription(CUdevResourceDesc* made, CUdevResource* resources, unsigned count) {
   DRIVER_ENTER("cuDevResourceGenerateDesc");
   if (count != 1 || resources->type != CU_DEV_RESOURCE_TYPE_SM) return CUDA_ERROR_INVALID_VALUE;
@@ -94,7 +93,7 @@ CUresult GenerateDescription(CUdevResourceDesc* made, CUdevResource* resources, 
   return CUDA_SUCCESS;
 }
 
-// A group has one context at most.
+// A group has at most one context.
 CUresult Create(CUgreenCtx* handle, CUdevResourceDesc description, CUdevice device,
                 unsigned flags) {
   DRIVER_ENTER("cuGreenCtxCreate");
@@ -124,7 +123,7 @@ CUresult CreateStream(CUstream* handle, CUgreenCtx of, unsigned flags, int prior
   return CUDA_SUCCESS;
 }
 
-// CUDA would leak what is left of its streams; here it stays, and is counted as alive.
+// CUDA would leak its remaining streams; here the context stays, and is counted as alive.
 CUresult Destroy(CUgreenCtx handle) {
   DRIVER_ENTER("cuGreenCtxDestroy");
   auto* const context = reinterpret_cast<SmGroup*>(handle);

@@ -1,6 +1,5 @@
-// Streams, events and errors. Each function refuses what CUDA forbids, and is then a call of the
-// machine. Who asks whether something is over lets a few ops run, so that whoever asks often enough
-// gets on.
+// Streams, events and errors. Each function refuses calls forbidden by CUDA, and otherwise calls
+// the machine. A query for completion lets a few ops run, so that repeated queries make progress.
 #include <algorithm>
 
 #include "entry.h"
@@ -30,7 +29,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* handle, unsigned flags, int priority) {
   STANDIN_ENTER("cudaStreamCreateWithPriority");
-  // Streams that the legacy one holds up are not here.
+  // Streams that synchronise with the legacy stream are not supported.
   if (flags != cudaStreamNonBlocking) return machine.Fail(cudaErrorNotSupported);
   standin::Stream* const stream = machine.NewStream(standin::current_device, priority);
   *handle = reinterpret_cast<cudaStream_t>(stream);
@@ -41,7 +40,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* handle, unsigned flags) {
   return cudaStreamCreateWithPriority(handle, flags, 0);
 }
 
-// What is left of its work still runs.
+// Its remaining work still runs.
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   STANDIN_ENTER("cudaStreamDestroy");
   STANDIN_FIND(stream, handle);
@@ -71,7 +70,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
     machine.HostSaw(stream->clock);
     return cudaSuccess;
   }
-  // The answer is that of this moment, and the GPU goes on.
+  // The answer is that of the moment, and the GPU goes on.
   constexpr int64_t kMostOps = 100;
   const auto some = 1 + static_cast<int64_t>(machine.random() % kMostOps);
   machine.RunSome(machine.may_hang ? INT64_MAX : some);
@@ -114,7 +113,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event_handle, cudaStream_t stre
   STANDIN_ENTER("cudaEventRecord");
   STANDIN_FIND(event, event_handle);
   STANDIN_FIND(stream, stream_handle);
-  // Whichever device is current.
+  // For any current device.
   if (stream != &machine.legacy && stream->device != event->device) {
     return machine.Fail(cudaErrorInvalidResourceHandle);
   }

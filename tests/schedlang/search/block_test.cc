@@ -1,5 +1,5 @@
-// `search` blocks: what they may say, and that what is found for them is right by the checker and
-// the simulator, which know nothing of the optimiser.
+// `search` blocks: their statements, and their found orders judged by the checker and the
+// simulator, which know nothing of the optimiser.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -31,20 +31,21 @@ TEST(SearchBlock, FindsTheOrderThatThereIs) {
             "search makespan=9 bound=9\n"
             "rank 0: 0F0 0F1 0B0 0B1\n"
             "rank 1: 1F0 1B0 1F1 1B1\n");
-  EXPECT_EQ(Elaborated(BlockWith("prefer F, I, W; costs F [1, 2], W s -> 3, p2p 1; minimize span;"),
-                       {{"P", 2}, {"M", 1}}),
-            "plan s P=2 M=1\n"
-            "stages 0 1\n"
-            "costs F=[1,2] B=2 I=1 W=[3,3] p2p=1\n"
-            "search span=10 bound=10\n"
-            "rank 0: 0F0 0I0 0W0\n"
-            "rank 1: 1F0 1I0 1W0\n");
+  EXPECT_EQ(
+      Elaborated(BlockWith("prefer F, I, W; costs F [1, 2], I 1, W s -> 3, p2p 1; minimize span;"),
+                 {{"P", 2}, {"M", 1}}),
+      "plan s P=2 M=1\n"
+      "stages 0 1\n"
+      "costs F=[1,2] B=[4,4] I=1 W=[3,3] p2p=1\n"
+      "search span=10 bound=10\n"
+      "rank 0: 0F0 0I0 0W0\n"
+      "rank 1: 1F0 1I0 1W0\n");
   EXPECT_EQ(Elaborated(BlockWith("within memory 4; costs saved_for_I 1, saved_for_W 2, stash 1; "
                                  "pairs F & B costs 2; iterations 50; prefer B, F"),
                        {{"P", 1}, {"M", 1}}),
             "plan s P=1 M=1\n"
             "stages 0\n"
-            "costs F=1 B=2 I=1 W=1\n"
+            "costs F=1 B=2 I=1 W=1 F&B=2\n"
             "search makespan=3 bound=3\n"
             "rank 0: 0F0 0B0\n");
 }
@@ -55,7 +56,7 @@ struct RulesCase {
 };
 
 const RulesCase kBadRules[] = {
-    // What does not belong there
+    // Statements of other blocks
     {"hold at most 2;", "'hold' cannot stand in a search block; it belongs in a greedy block"},
     {"tighten;", "'tighten' cannot stand in a search block; it belongs in a timetable"},
     {"F r;", "an action cannot stand in a search block, which says rules instead of actions"},
@@ -69,8 +70,8 @@ const RulesCase kBadRules[] = {
      "a second 'within'; a rank is given one limit, of activations or of memory"},
     {"pairs F & B; pairs F & I; pairs F & B costs 3;", "a second 'pairs F & B'"},
     {"costs stash 1, stash 2;", "a second 'stash'"},
-    // What does not fit together
-    {"within memory 4; costs F 1;",
+    // Contradictions
+    {"within memory 4; prefer F, B; costs F 1, B 1;",
      "nothing says what a microbatch of a stage holds: 'costs saved_for_W 1' and so on"},
     {"prefer B, I, W;", "'prefer' names no F"},
     {"prefer F;", "'prefer' names no B, nor I and W"},
@@ -83,7 +84,7 @@ const RulesCase kBadRules[] = {
     {"within activations r - 1;", "a limit of -1, with r = 0"},
     {"iterations 0;", "a search of 0 iterations; it takes 1 .. 1000000000"},
     {"iterations 5 + r;", "the iterations are not the same on all ranks"},
-    {"costs F r + 1;", "the costs are not the same on all ranks"},
+    {"prefer F, B; costs F r + 1, B 2;", "the costs are not the same on all ranks"},
     {"costs stash r;", "the costs are not the same on all ranks"},
     {"costs stash 0 - 1;", "a cost of -1; what a microbatch holds is 0 .. 1000000000"},
     {"costs saved_for_I [1];", "costs of 1 stage, but there are 2"},
@@ -100,12 +101,12 @@ const RulesCase kBadRules[] = {
     {"layers 2 + r;", "the layers are not the same on all ranks"},
     {"layers 3; layers 3;", "a second 'layers'"},
     {"layers 3; split [1, 1];", "the split has 2 layers, and the search is told of 3"},
-    {"layers 3; costs F [1, 2];", "costs of 2 layers, but there are 3"},
-    {"costs F 2; layers 3;",
+    {"layers 3; prefer F, B; costs F [1, 2], B 1;", "costs of 2 layers, but there are 3"},
+    {"prefer F, B; costs F 2, B 1; layers 3;",
      "'layers' stands before 'costs' and 'pairs': it says what they are of"},
     {"pairs F & B costs 2; layers 3;",
      "'layers' stands before 'costs' and 'pairs': it says what they are of"},
-    // Limits that nothing fits into
+    // Limits too tight for any order
     {"within activations 1 - r;", "no order exists within 0 activations on rank 1: it needs 1"},
     {"within memory 4; costs saved_for_I 2, saved_for_W 1, stash 5; prefer F, I, W;",
      "no order exists within memory 4 on rank 0: it needs 8"},
@@ -135,7 +136,7 @@ TEST(SearchBlock, SaysWhatIsWrongWithPlaces) {
        "'place' leaves open how many stages there are, and this split says what each of them "
        "holds; "
        "it may be even, balanced or any"},
-      {"costs F 1; place v;",
+      {"prefer F, B; costs F 1, B 1; place v;",
        "'place' stands before 'costs' and 'pairs': it says what they are of"},
       {"place v; within activations 1;",
        "no order exists within 1 activation on rank 0: it needs 2"},
@@ -160,11 +161,11 @@ std::string Placed(const std::string& rules, int p, int m) {
 }
 
 TEST(SearchBlock, FindsWhereStagesLive) {
-  // Of one place, every stage is a layer: the same as if the schedule said it.
+  // With a single place, every stage is a layer: the same as stages in the schedule.
   EXPECT_EQ(
       Placed("place v; within activations 3;", 2, 3),
       Elaborated(BlockWith("within activations 3;", "stages 2 * P on v;"), {{"P", 2}, {"M", 3}}));
-  // Of several, stages of a line are two layers.
+  // With several places, stages of a line are two layers.
   const std::string line = Placed("place line, v; within activations 1;", 1, 2);
   EXPECT_TRUE(absl::StrContains(line, "stages 0\ncosts F=2 B=4 I=2 W=2\n")) << line;
   EXPECT_TRUE(absl::StrContains(line, "search makespan=12 bound=12\n")) << line;
@@ -231,7 +232,7 @@ TEST(SearchBlock, IsNoMoreWhatWasFoundOnceItIsChanged) {
   EXPECT_FALSE(absl::StrContains(plan, "\nsearch ")) << plan;
 }
 
-// Every plan that is found is complete, ends, stays within its limit, and takes as long as it says.
+// Every found plan is complete, ends, stays within its limit, and has the stated makespan.
 void ExpectRight(const std::string& stages, const std::string& rules, int most, int p, int m) {
   const std::string text =
       BlockWith(absl::StrCat("iterations 200; costs p2p 1, F 2, B 5, I 2, W 2; within activations ",

@@ -1,4 +1,4 @@
-// The fast evaluation against the plain one, over random words and moves.
+// The fast evaluation against the plain evaluation, over random words and moves.
 #include "schedlang/search/evaluator.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The exact solver against all orders of tiny problems, and against optima that are known.
+// The exact solver against all orders of tiny problems, and against known optima.
 #include "schedlang/search/exact.h"
 
 #include <gtest/gtest.h>
@@ -35,6 +35,32 @@ TEST(ExactTest, TheBestOfATinyProblemIsFound) {
     ASSERT_TRUE(again.finished && again.value == *best && !again.words.empty()) << where;
   }
   EXPECT_GT(judged, 1000);
+}
+
+TEST(ExactTest, TheBestIsFoundWhereMemoryOrMessagesBind) {
+  const uint64_t seed = 42;
+  std::mt19937_64 random(seed);
+  int judged = 0;
+  for (int i = 0; i < 1500; ++i) {
+    Problem problem = BindingProblem(random, 3, 3);
+    const std::optional<int64_t> best = BestOfAll(problem, 2000);
+    if (!best) continue;
+    const std::string where = absl::StrCat("seed ", seed, ", case ", i, "\n", Print(problem));
+    const Proven proven = SolveExactly(problem, kNoLimit, kMostNodes);
+    ASSERT_TRUE(proven.finished) << where;
+    ASSERT_EQ(proven.value, *best) << where;
+    ASSERT_EQ(proven.bound, *best) << where;
+    ++judged;
+    // With a capacity of one less than the least need of a rank, no order exists.
+    const int rank = static_cast<int>(random() % static_cast<uint64_t>(problem.ranks));
+    const int64_t least = LeastCapacity(problem, rank);
+    if (least == 0) continue;
+    problem.capacity[rank] = least - 1;
+    ASSERT_EQ(LowerBoundOf(problem), kNoLimit) << where;
+    const Proven none = SolveExactly(problem, kNoLimit, kMostNodes);
+    ASSERT_TRUE(none.finished && none.words.empty()) << where;
+  }
+  EXPECT_GT(judged, 600);
 }
 
 // Ranks 0 to P-1, and back again for a V, so many times.

@@ -1,4 +1,4 @@
-// Orders that are kept, and the order that holds least.
+// Kept orders, and the order that holds least.
 #include "schedlang/search/kept_orders.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ Problem BackAndForth(int ranks, int stages, int microbatches, int64_t capacity) 
   return problem;
 }
 
-// In memory, with what was found for any key.
+// In memory, with the order found for each key.
 class InMemory : public KeptOrders {
  public:
   std::optional<Found> Find(uint64_t key) override {
@@ -68,7 +68,7 @@ TEST(KeptOrdersTest, PlacesAreFoundOnce) {
   lies_there.value = ValueOf(of.problem_of(lies_there.partition), lies_there.words);
   const Found again = FindPlaceOnce({of}, {.iterations = 100}, INT64_MAX, &kept);
   EXPECT_EQ(again.partition, lies_there.partition);
-  // At other costs of layers it is another one, although the even partition costs the same.
+  // At other costs of layers the key is another, although the even partition costs the same.
   of.key = 2;
   EXPECT_EQ(FindPlaceOnce({of}, {.iterations = 100}, INT64_MAX, &kept).partition, first.partition);
   EXPECT_EQ(kept.orders.size(), 2u);
@@ -80,7 +80,7 @@ TEST(KeptOrdersTest, AreFoundOnce) {
   const Found first = FindOrdersOnce(problem, {.iterations = 100}, INT64_MAX, &kept);
   ASSERT_TRUE(FitsProblem(problem, first));
   ASSERT_EQ(kept.orders.size(), 1u);
-  // What is kept is taken, even if it is not the best.
+  // A kept order is taken, even if a better order exists.
   Found other;
   other.words = OneAtATime(problem);
   other.value = ValueOf(problem, other.words);
@@ -176,7 +176,7 @@ TEST(OneAtATimeTest, HoldsWhatItSaysAndNoLess) {
       }
     }
   }
-  // An I that adds to what is held, while all stages of the rank hold their microbatch.
+  // An I adds to the held memory, while all stages of the rank hold their microbatch.
   Problem problem = BackAndForth(2, 4, 2, 0);
   problem.whole = false;
   for (StageWork& stage : problem.stages) {

@@ -1,4 +1,4 @@
-// Partitions found beside all of them, and bounds that hold for all.
+// Found partitions against all partitions, and bounds below all of them.
 #include "schedlang/search/partition.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace stringline::search {
 namespace {
 
-// Layers that each take as long in F, I and W, shared out over stages on these ranks.
+// Layers with equal times of F, I and W, shared out over stages on these ranks.
 Partitioning LayersOn(const std::vector<int>& ranks, const std::vector<int64_t>& layers,
                       int microbatches, int64_t capacity) {
   Partitioning of;
@@ -120,13 +120,13 @@ TEST(PartitionTest, TheBusiestRankIsTheLeastOfAll) {
               LeastBusiestOfAll(pieces, 0, &ranks))
         << "seed " << seed << ", case " << i << ": " << absl::StrJoin(pieces, " ");
   }
-  // So many sizes that only the mean is known.
+  // With so many sizes only the mean is known.
   std::vector<int64_t> many(40);
   std::iota(many.begin(), many.end(), 1);
   EXPECT_EQ(LeastBusiest(many, 3), (820 + 2) / 3);
 }
 
-// What is found is the best of all partitions, each solved exactly, and the bound is below.
+// The found partition is the best of all, each solved exactly, and the bound is below.
 TEST(PartitionTest, TheBestOfAllPartitionsIsFound) {
   const uint64_t seed = 21;
   std::mt19937_64 random(seed);
@@ -161,7 +161,7 @@ TEST(PartitionTest, TheBestOfAllPartitionsIsFound) {
 }
 
 TEST(PartitionTest, AHeavyEndGetsFewerLayers) {
-  // Thirteen layers, the last one of four: alike it would be 3 + 3 + 3 + 7.
+  // Thirteen layers, the last of them four times as long: evenly, 3 + 3 + 3 + 7.
   std::vector<int64_t> layers(13, 10);
   layers.back() = 40;
   const Partitioning of = LayersOn({0, 1, 2, 3}, layers, 16, kNoLimit);
@@ -173,7 +173,7 @@ TEST(PartitionTest, AHeavyEndGetsFewerLayers) {
 }
 
 TEST(PartitionTest, TheBestPlaceIsTaken) {
-  // Where a stage is half as long, the first microbatch is sooner on the last rank.
+  // With stages half as long, the first microbatch reaches the last rank sooner.
   const std::vector<int64_t> layers(8, 10);
   std::vector<Partitioning> places = {LayersOn({0, 1, 2, 3}, layers, 8, kNoLimit),
                                       LayersOn({0, 1, 2, 3, 3, 2, 1, 0}, layers, 8, kNoLimit)};
@@ -185,7 +185,7 @@ TEST(PartitionTest, TheBestPlaceIsTaken) {
     return of.problem_of(Partition{partition[0] + partition[1], partition[2] + partition[3],
                                    partition[4] + partition[5], partition[6] + partition[7]});
   };
-  EXPECT_EQ(FindPlace(places, {.iterations = 4'000}).place, 0);  // of equals the first
+  EXPECT_EQ(FindPlace(places, {.iterations = 4'000}).place, 0);  // the first among equals
 }
 
 }  // namespace

@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+#include "schedlang/ask/library_plan.h"
 #include "schedlang/lower/lower.h"
 #include "schedlang/search/problem_of.h"
 #include "schedlang/sim/simulate.h"
-#include "tools/library_plan.h"
+#include "tests/schedlang/plan_text.h"
 
 namespace stringline::search {
 namespace {
@@ -58,11 +60,55 @@ TEST(ProblemTest, TimesAreTheSimulators) {
   }
 }
 
+// Stages of all sorts of sizes, two of them on rank 0: what is always there leaves a rank so much
+// less, and an action holds what it takes, gives and makes again.
+TEST(ProblemTest, BytesAreThoseOfTheCosts) {
+  const Plan plan =
+      PlanFromText("plan x P=2 M=1\nstages 0 1 0\nrank 0: 0F0 2F0 2B0 0B0\nrank 1: 1F0 1B0\n");
+  CostModel costs = *ResolveCosts(UnitCosts(), plan);
+  costs.memory.resize(3);
+  std::vector<int64_t> resident(2, 0);
+  for (int s = 0; s < 3; ++s) {
+    StageMemory& memory = costs.memory[s];
+    for (int c = 0; c < kMemoryClasses; ++c) memory.bytes[c] = (s + 1) * (int64_t{1} << (4 * c));
+    memory.unreduced = 7 + s;
+    memory.remade_for_input = 100 + s;
+    memory.remade_for_weight = 200 + s;
+    resident[s % 2] += (s + 1) * (1 + 16 + 256) + 7 + s;
+  }
+  const auto problem = ProblemOf(plan, costs, {.memory = {1'000'000, resident[1]}});
+  ASSERT_TRUE(problem.ok()) << problem.status();
+  EXPECT_EQ(problem->capacity, (std::vector<int64_t>{1'000'000 - resident[0], 0}));
+  for (int s = 0; s < 3; ++s) {
+    SCOPED_TRACE(testing::Message() << "stage " << s);
+    const StageMemory& memory = costs.memory[s];
+    const int64_t for_input = memory[MemoryClass::kSavedForInput];
+    const int64_t for_weight = memory[MemoryClass::kSavedForWeight];
+    const int64_t stash = memory[MemoryClass::kStash];
+    const int64_t messages = 2 * memory[MemoryClass::kMessages];
+    const StageWork& work = problem->stages[s];
+    EXPECT_EQ(work.during[kForwardAt], for_input + for_weight + messages);
+    EXPECT_EQ(work.during[kWholeAt], messages + 100 + s + 200 + s);
+    EXPECT_EQ(work.during[kInputAt], stash + messages + 100 + s);
+    EXPECT_EQ(work.during[kWeightAt], 0);
+    EXPECT_EQ(work.after[kForwardAt], for_input + for_weight);
+    EXPECT_EQ(work.after[kWholeAt], -for_input - for_weight);
+    EXPECT_EQ(work.after[kInputAt], stash - for_input);
+    EXPECT_EQ(work.after[kWeightAt], -stash - for_weight);
+  }
+  const auto over = ProblemOf(plan, costs, {.memory = {1'000'000, resident[1] - 1}});
+  EXPECT_EQ(over.status().message(),
+            absl::StrCat("rank 1 holds ", resident[1], " bytes at all times, and may hold ",
+                         resident[1] - 1));
+}
+
 TEST(ProblemTest, WordsAreNumberedByTheCounters) {
   for (const LibraryCase& c : kCases) {
     SCOPED_TRACE(c.schedule);
-    const Plan plan = PlanOfCase(c);
+    Plan plan = PlanOfCase(c);
     const Plan again = Lower(PlanOf(plan, *WordsOf(plan)));
+    EXPECT_TRUE(again.costs.empty());  // words were made for no costs that a plan knows
+    plan.costs = {};
     EXPECT_EQ(Print(again), Print(plan));
   }
 }
@@ -96,7 +142,7 @@ TEST(ProblemTest, WhatIsNoGroupOfTheProblemIsNotComplete) {
     changed[1].front() = group;
     return changed;
   };
-  // Stages that there are not, alone and as the second part.
+  // Stages that do not exist, alone and as the second part.
   const Letter forward = LetterOf(ActionKind::kForward, 1);
   for (const int stage : {2, 3000, kMostStages}) {
     for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward}) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "schedlang/search/lower_bound.h"
 
 namespace stringline::search {
 namespace {
@@ -37,7 +38,7 @@ std::vector<Group> GroupsOf(const Problem& problem, int rank) {
   return groups;
 }
 
-// What a rank has done, letter by letter.
+// The actions that a rank has done, letter by letter.
 struct Done {
   std::vector<std::array<int, 4>> letters;
   int64_t held = 0;
@@ -83,7 +84,7 @@ bool IsAll(const Problem& problem, int rank, const Done& done) {
   return true;
 }
 
-// Adds every word of the rank; false when there are more than `most`.
+// Adds every word of the rank; false when the rank has more than `most` words.
 bool AddWords(const Problem& problem, int rank, const std::vector<Group>& groups, int64_t most,
               Done* done, std::vector<Group>* word, std::vector<std::vector<Group>>* words) {
   if (IsAll(problem, rank, *done)) {
@@ -202,6 +203,22 @@ Problem RandomProblem(std::mt19937_64& random, int most_ranks, int most_microbat
   return problem;
 }
 
+Problem BindingProblem(std::mt19937_64& random, int most_ranks, int most_microbatches) {
+  Problem problem = RandomProblem(random, most_ranks, most_microbatches);
+  const uint64_t binds = random() % 3;
+  if (binds != 0) {
+    for (StageWork& stage : problem.stages) {
+      stage.activation = {Upto(random, 9), Upto(random, 9)};
+      stage.gradient = {Upto(random, 9), Upto(random, 9)};
+    }
+  }
+  if (binds == 1) return problem;
+  for (int r = 0; r < problem.ranks; ++r) {
+    problem.capacity[r] = LeastCapacity(problem, r) + Upto(random, 1);
+  }
+  return problem;
+}
+
 std::string Print(const Problem& problem) {
   std::string text = absl::StrCat(NameOf(problem.objective), problem.whole ? " B" : "",
                                   problem.split ? " I W" : "", ", ranks that hold ",
@@ -229,7 +246,7 @@ Words RandomWords(const Problem& problem, std::mt19937_64& random) {
     std::vector<std::pair<int, Group>> can;
     bool is_all = true;
     for (int r = 0; r < problem.ranks; ++r) {
-      Done own = done;  // only what the rank holds counts
+      Done own = done;  // only the held values of the rank count
       own.held = 0;
       for (int s = 0; s < problem.stage_count(); ++s) {
         if (problem.stages[s].rank != r) continue;

@@ -1,11 +1,12 @@
-// Orders written as files: whole texts of a few, and for all of the library and for random orders
-// that the text gives the orders back.
+// Orders written as files: whole texts of a few, and for all of the library and for random orders a
+// round trip: the text gives the orders back.
 #include "schedlang/write/write_schedule.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "schedlang/check/check.h"
 #include "schedlang/elaborate/elaborate.h"
@@ -19,7 +20,7 @@
 namespace stringline::search {
 namespace {
 
-// The plan of a text, not lowered; nothing where it refuses P and M.
+// The plan of a text, not lowered; nothing where the text refuses P and M.
 std::optional<Plan> PlanOfSchedText(const std::string& text, int p, int m) {
   Source source("x.sched", text);
   Diagnostics diagnostics;
@@ -47,7 +48,7 @@ WrittenSchedule Write(const Plan& plan) {
   return written.ok() ? *written : WrittenSchedule{};
 }
 
-// The lines of a plan's text form that say its stages, split and orders.
+// The lines of a plan's text form with its stages, split and orders.
 std::string OrdersOf(Plan plan) {
   plan.schedule = "found";
   plan.parameters = {};
@@ -92,6 +93,25 @@ TEST(WriteScheduleTest, OneFOneBIsAsShortAsAPersonWritesIt) {
   }
 }
 )");
+}
+
+// Every kind of split is in the text, and read back from the text.
+TEST(WriteScheduleTest, SplitsAreWritten) {
+  for (const char* const split :
+       {"", "split balanced;", "split [3, 4, 2];", "split \"Et|tt|tL\";"}) {
+    const auto plan =
+        PlanOfSchedText(absl::StrCat("schedule found(P, M) { stages P on line; ", split,
+                                     " rank r { repeat M { F r }  repeat M { B r } } }"),
+                        3, 5);
+    ASSERT_TRUE(plan) << split;
+    const WrittenSchedule written = Write(*plan);
+    ExpectGivesBack(*plan, written);
+    EXPECT_EQ(absl::StrContains(written.text, "split"), split[0] != '\0') << written.text;
+    EXPECT_TRUE(absl::StrContains(written.text, split)) << written.text;
+    const auto again = PlanOfSchedText(written.text, 3, 5);
+    ASSERT_TRUE(again);
+    EXPECT_EQ(Print(again->split), Print(plan->split)) << written.text;
+  }
 }
 
 TEST(WriteScheduleTest, GPipe) {

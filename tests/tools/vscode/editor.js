@@ -1,6 +1,6 @@
-// A stand-in for the module `vscode`, with exactly what the extension uses of it, as VS Code's API
-// describes it. Whatever else is asked of it is an error. It keeps what the extension registers, so
-// that a test can ask as the editor does.
+// A stand-in for the module `vscode`, with exactly the parts that the extension uses, as in VS
+// Code's API. Any other use is an error. The stand-in keeps everything that the extension
+// registers, so that a test can ask as the editor does.
 "use strict";
 
 class Position {
@@ -48,7 +48,7 @@ class WorkspaceEdit {
   }
 }
 
-// What is registered, and what is shown.
+// Registered providers, and shown messages.
 const providers = {};
 const listeners = {};
 const commands = {};
@@ -69,7 +69,7 @@ const listen = (kind) => (listener) => {
   return nothing;
 };
 
-// Unlike an object's, its members are all that there are.
+// Unlike for an object, any other member is an error.
 const strict = (members) =>
   new Proxy(members, {
     get(target, name) {

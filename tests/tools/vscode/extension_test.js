@@ -1,4 +1,4 @@
-// extension_test.js EXTENSION TOOL: the extension in that folder, in a stand-in for the editor,
+// extension_test.js EXTENSION TOOL: the extension in this folder, in a stand-in for the editor,
 // beside the real language server.
 "use strict";
 
@@ -29,7 +29,7 @@ schedule s(P, M) {
 }
 `;
 
-// The next time that the server has said what is wrong.
+// Resolves when the server next publishes findings.
 const told = () => new Promise((resolve) => (listeners.findings = resolve));
 
 async function opened(text) {
@@ -131,7 +131,7 @@ async function takesLongAnswers() {
   assert.match(whole.insertText, /^#[^]*schedule zb_v\(P, M/);
 }
 
-// The tool is not there; then it is.
+// The tool is missing at first, and then appears.
 async function saysWhenItDoesNotRun() {
   const document = await opened(TEXT);
   settings.tool = path.resolve(folder, "missing");

@@ -1,5 +1,5 @@
-// From the protocol's values to those of the editor, and back. Both count lines and UTF-16 units
-// from 0; the kinds of things are the protocol's numbers less one.
+// From the protocol's values to the editor's, and back. Both count lines and UTF-16 units from 0;
+// the kinds of symbols are the protocol's numbers less one.
 "use strict";
 
 const vscode = require("vscode");

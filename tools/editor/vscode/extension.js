@@ -1,5 +1,5 @@
-// `.sched` files in VS Code: starts `stringline lsp`, tells it what is typed, shows what it finds,
-// and asks it what the editor wants to know. Needs no package beside VS Code itself.
+// `.sched` files in VS Code: starts `stringline lsp`, sends every change of a text, shows the
+// findings, and forwards the editor's requests. Needs no package beside VS Code itself.
 "use strict";
 
 const path = require("path");
@@ -8,14 +8,14 @@ const convert = require("./convert");
 const { Server } = require("./server");
 
 const LANGUAGE = "stringline";
-// Files and new texts, not the older versions that are shown beside them.
+// Files and new texts, not the older versions shown beside them.
 const SCHEMES = ["file", "untitled"];
 const SELECTOR = SCHEMES.map((scheme) => ({ language: LANGUAGE, scheme }));
 
 let server;
 let findings;
 
-// The setting. A path that begins in the folder that is open is one from there.
+// The setting. A path that begins in the open folder is relative to this folder.
 function toolPath() {
   const tool = vscode.workspace.getConfiguration(LANGUAGE).get("tool") || LANGUAGE;
   const folders = vscode.workspace.workspaceFolders;
@@ -26,7 +26,7 @@ function toolPath() {
 const isOurs = ({ languageId, uri }) => languageId === LANGUAGE && SCHEMES.includes(uri.scheme);
 const idOf = (document) => ({ uri: document.uri.toString() });
 
-// What the editor tells the server.
+// Notifications from the editor to the server.
 
 function opened(document) {
   if (!isOurs(document)) return;
@@ -51,14 +51,14 @@ function closed(document) {
   if (isOurs(document)) server.notify("textDocument/didClose", { textDocument: idOf(document) });
 }
 
-// What the server tells the editor.
+// Notifications from the server to the editor.
 
 function notified(method, params) {
   if (method !== "textDocument/publishDiagnostics") return;
   findings.set(vscode.Uri.parse(params.uri), params.diagnostics.map(convert.toDiagnostic));
 }
 
-// What the editor asks. Nothing is what the server answers where it knows nothing.
+// Requests of the editor. The server answers null without an answer.
 
 function ask(method, document, more) {
   const params = { textDocument: idOf(document), ...more };

@@ -1,12 +1,12 @@
 // The language server as a process: `stringline lsp`, spoken to over its standard input and output.
-// A message is JSON behind a header that says how many bytes it has.
+// A message is JSON behind a header with the number of bytes.
 "use strict";
 
 const { spawn } = require("child_process");
 
 class Server {
-  // Starts `tool lsp`. `notified(method, params)` hears what the server says unasked;
-  // `ended(reason)` is called once if it ends, or cannot start, before stop().
+  // Starts `tool lsp`. `notified(method, params)` gets the server's notifications; `ended(reason)`
+  // is called once if the server ends, or cannot start, before stop().
   constructor(tool, notified, ended) {
     this.notified = notified;
     this.ended = ended;
@@ -16,13 +16,13 @@ class Server {
     this.process = spawn(tool, ["lsp"], { stdio: ["pipe", "pipe", "ignore"] });
     this.process.on("error", (error) => this.end(`${tool} does not start: ${error.message}`));
     this.process.on("exit", (code, signal) => this.end(`${tool} lsp ended with ${signal || code}`));
-    // There are no streams where it does not start, and none listens where it is gone: both are
-    // said above.
+    // A server that does not start has no streams, and a dead server does not read: both cases are
+    // reported above.
     this.process.stdin?.on("error", () => {});
     this.process.stdout?.on("data", (bytes) => this.receive(bytes));
   }
 
-  // A promise of the answer's result; it fails with the server's words.
+  // A promise of the answer's result; fails with the server's message.
   request(method, params) {
     if (!this.process) return Promise.reject(new Error("the language server does not run"));
     const id = this.nextId++;
@@ -36,7 +36,7 @@ class Server {
     if (this.process) this.send({ jsonrpc: "2.0", method, params });
   }
 
-  // Ends it in good order. A promise of its end.
+  // Ends the server in good order. A promise of its end.
   async stop() {
     const child = this.process;
     if (!child) return;

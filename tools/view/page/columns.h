@@ -1,8 +1,8 @@
-// Columns of numbers as bytes, and bytes as text: how a page holds a million events.
+// Columns of numbers as bytes, and bytes as text: the form of a million events in a page.
 //
 // A column is a row of varints, seven bits a byte, the lowest first, the top bit set on all bytes
 // but the last; negative numbers are folded in between (0 -1 1 -2 … become 0 1 2 3 …). Columns hold
-// differences from what a reader would guess, so that most numbers are one byte.
+// differences from a reader's guess, so most numbers take a single byte.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ namespace stringline {
 
 class ColumnWriter {
  public:
-  // The numbers that follow belong to the column `name`, a literal.
+  // The next numbers belong to the column `name`, a literal.
   void Begin(const char* name);
   void Add(int64_t number);
 
   struct Column {
     const char* name;
-    size_t begin = 0;  // where its first byte is
-    size_t count = 0;  // numbers in it
+    size_t begin = 0;  // place of its first byte
+    size_t count = 0;  // numbers in the column
   };
   const std::vector<Column>& columns() const { return columns_; }
   const std::string& bytes() const { return bytes_; }

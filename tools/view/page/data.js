@@ -1,4 +1,4 @@
-// What the page holds -> arrays. The writer is page_data.cc; page_data.h says what each column is.
+// The page's data -> arrays. The writer is page_data.cc; page_data.h describes each column.
 
 const NONE = -1;
 
@@ -36,7 +36,7 @@ function addUp(column) {
   return column;
 }
 
-// One timeline: its header `head`, and typed arrays by event and by idle stretch.
+// A timeline: its header `head`, and typed arrays by event and by idle stretch.
 function readTimeline(head, bytes, index) {
   const ints = (name) => {
     const [begin, count] = head.columns[name] || [0, 0];
@@ -120,8 +120,8 @@ function readNeeds(t, ints) {
   }
 }
 
-// By stretch: idle.cause, start, end, waiting, for, rank. idleBefore: the last stretch that ends
-// where an event starts, by event.
+// By stretch: idle.cause, start, end, waiting, for, rank. By event: idleBefore, the last stretch
+// that ends at the event's start.
 function readIdle(t, ints, floats) {
   const counts = ints('idle_count');
   const idle = t.idle = {
@@ -168,7 +168,7 @@ function readMemory(t, ints, floats) {
   }
 }
 
-// "3", or "up[1]" where there are pipes.
+// "3", or "up[1]" in a schedule with pipes.
 function stageName(t, stage) {
   for (const [name, first, stages] of t.head.pipes) {
     if (stage >= first && stage < first + stages) return `${name}[${stage - first}]`;
@@ -176,7 +176,7 @@ function stageName(t, stage) {
   return String(stage);
 }
 
-// Which of the pipes a stage is in; 0 where there are none.
+// The pipe of a stage; 0 without pipes.
 function pipeOf(t, stage) {
   const found = t.head.pipes.findIndex(([, first, stages]) =>
     stage >= first && stage < first + stages);
@@ -200,7 +200,7 @@ const isCompute = (t, i) => t.kind[i] < 4;
 const isSend = (t, i) => t.kind[i] === 4 || t.kind[i] === 6;
 const isRecv = (t, i) => t.kind[i] === 5 || t.kind[i] === 7;
 
-// The first part of the computation's group, and how many parts it has.
+// The first part of the computation's group, and the number of parts.
 function groupOf(t, i) {
   while (t.joined[i]) --i;
   let end = i + 1;
@@ -208,7 +208,7 @@ function groupOf(t, i) {
   return [i, end - i];
 }
 
-// The event that an action's name means in a timeline; NONE if there is none.
+// The event with this action's name in a timeline; NONE if missing.
 function findAction(t, text) {
   const match = /^\s*(?:([^\s\[\]]+)\[(\d+)\]|(\d+))\s*([A-Za-z_]+?)\s*(\d*)\s*$/.exec(text);
   if (!match) return NONE;

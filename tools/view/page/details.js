@@ -158,7 +158,7 @@ function eventDetails(t, i) {
   ].filter(Boolean);
 }
 
-// What was seen of an event whose start the plan's rules tell; null where nothing is kept of it.
+// The observed times of an event whose start comes from the plan's rules; null without any.
 function observedFact(t, i) {
   if (i >= t.observedStart.length) return null;
   const start = t.observedStart[i], end = t.observedEnd[i];
@@ -185,7 +185,7 @@ function idleDetails(t, s) {
   ];
 }
 
-// What a screen reader says of a spot.
+// The text of a screen reader for a spot.
 function spokenWords({t, event, idle}) {
   if (event === NONE) {
     return `idle on rank ${t.idle.rank[idle]}, ${t.head.causes[t.idle.cause[idle]]}: ` +
@@ -254,25 +254,26 @@ function fillLegend() {
     ...[...kinds].sort((a, b) => a - b).map((kind) => make('span', {},
       make('i.swatch', {style: `background: ${paint.kindCss[kind]}`}),
       `${t.head.kinds[kind][0]} ${names[kind]}`)),
-    view.timelines.some((u) => !hasPipes(u) && u.chunk.some((c) => c > 0))
-      ? make('span', {}, ...[0, 1].map((kind) => make('i.swatch', {
-        style: `background: ${css(paint.rgb[toneAt(kind, 1, 0)])}`})),
-             'every second stage of a rank')
-      : '',
-    ...pipeLegend(),
+    ...shadeLegend([...kinds].sort((a, b) => a - b)[0] || 0),
     ...[...causes].sort((a, b) => a - b).map((cause) => make('span', {},
       make('i.swatch', {style: causeStyle(paint, cause)}), `idle: ${t.head.causes[cause]}`)));
 }
 
-// Pipes by their shade, each of its place among its timeline's.
-function pipeLegend() {
+// The shades of a rank's stages, in the colour of a kind in the picture.
+function shadeLegend(kind) {
   const {paint} = picture;
-  const pipes = new Map();
-  for (const t of view.timelines.filter(hasPipes)) {
-    t.head.pipes.forEach(([name], index) => pipes.set(`${index} ${name}`, [index, name]));
+  const shades = new Map();
+  for (const t of view.timelines) {
+    t.head.shade_names.forEach((name, shade) => {
+      if (name && t.head.shade_names.length > 1) shades.set(`${shade} ${name}`, [shade, name]);
+    });
   }
-  return [...pipes.values()].map(([index, name]) => make('span', {}, make('i.swatch', {
-    style: `background: ${css(paint.rgb[toneAt(0, index, 0)])}`}), `pipe ${name}`));
+  return [...shades.values()].map(([shade, name]) => {
+    const tone = toneAt(kind, shade, 0);
+    const bar = isMarked(shade) ? `; box-shadow: inset 0 -2px ${css(paint.markRgb[tone])}` : '';
+    return make('span', {},
+                make('i.swatch', {style: `background: ${css(paint.rgb[tone])}${bar}`}), name);
+  });
 }
 
 function fillTable() {

@@ -1,4 +1,4 @@
-// A frame: lanes and labels on the lower canvas, what is selected or hovered on the upper one.
+// A frame: lanes and labels on the lower canvas, selection and hovering on the upper canvas.
 
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, Inter, "DejaVu Sans", sans-serif';
 
@@ -62,7 +62,7 @@ function rasterRow(row, ratio) {
       drawMemory(raster, t.memory[rank], {...at, y0}, mostMemory());
       continue;
     }
-    // A row that is cut off at the top is drawn whole and then covered by the axis.
+    // A row cut off at the top is drawn whole and then covered by the axis.
     at.y0 = Math.max(0, y0);
     const lane = laneOf(t, rank, box.lane);
     fillBox(raster, x0, at.y0, x1, at.y1, box.lane ? paint.band : paint.lane);
@@ -129,7 +129,7 @@ function drawLabels(context, ratio) {
   }
 }
 
-// What may stand on an event, the longest first.
+// The possible labels of an event, the longest first.
 function labelTexts(t, i, part) {
   if (part !== NONE) return [partName(t, part).slice(2)];
   const full = actionName(t, i);
@@ -140,7 +140,8 @@ function labelTexts(t, i, part) {
   return hasPipes(t) ? [short, number] : [full, short, number];
 }
 
-// The first text that fits in a good size, or else in a small one; `measured` if the context's font was changed.
+// The first text that fits in a good size, or else in a small size; `measured` if the context's
+// font was changed.
 function fittingLabel(context, texts, most, room) {
   const known = letterWidths.size;
   for (const least of [11, 9]) {
@@ -238,7 +239,7 @@ function drawHeading(context, row, y) {
                    rankShares(t.head), 34 + wide, middle);
 }
 
-// Where each timeline ends.
+// A line at each timeline's end.
 function drawEnds(context) {
   const {paint} = picture;
   for (const t of view.timelines) {

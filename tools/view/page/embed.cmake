@@ -1,5 +1,5 @@
 # cmake -DOUT=page_files.cc -DFOLDER=… -DPROGRAM="a.js;b.js" -P embed.cmake: the page's files as
-# one C++ source. The program is one function, so that nothing of it is seen from outside.
+# one C++ source. The program is a single function, so that its names are hidden from outside.
 function(piece name text)
   # In pieces: standard C++ asks for literals of at least 65,536 characters only.
   string(LENGTH "${text}" length)

@@ -1,5 +1,5 @@
-// Lanes: what lies on one line of the picture, as stretches that do not overlap, and shares of it
-// in bins of ever coarser time, so that a pixel costs the same however much happened in it.
+// Lanes: the contents of a line of the picture, as stretches that do not overlap, and shares of
+// these in bins of ever coarser time, so that a pixel costs the same for any number of events.
 
 const LANE_COMPUTE = 0, LANE_MESSAGES = 1, LANE_ALL_TO_ALL = 2, LANE_COLLECTIVES = 3;
 const SHARES = 5;  // bytes of a bin: F, B, I, W of 255, and 1 + the main cause of its idle
@@ -68,8 +68,8 @@ function makeEventLane(t, rank, l) {
   return makeLane(kind, name, start, end, ref);
 }
 
-// The pieces of the rank's groups on the network, or those on the compute lane. `part` is the
-// index of a piece, ref the event that it is a piece of.
+// The pieces of the rank's groups on the network, or on the compute lane. `part` is the index of a
+// piece, ref the event of the piece.
 function makePartLane(t, rank, onNetwork) {
   const [from, to] = rangeOf(t, rank);
   const found = [];
@@ -85,7 +85,7 @@ function makePartLane(t, rank, onNetwork) {
   return lane;
 }
 
-// Lane `l` of a rank, made when it is first looked at.
+// Lane `l` of a rank, made at its first use.
 function laneOf(t, rank, l) {
   t.lanes = t.lanes || Array.from({length: t.ranks}, () => []);
   const lanes = t.lanes[rank];
@@ -111,7 +111,8 @@ function lowerBound(sorted, value) {
   return low;
 }
 
-// The first stretch at or after `k` that ends after `time`: gallops, as the next is mostly near.
+// The first stretch at or after `k` that ends after `time`: a galloping search, as the next is
+// mostly near.
 function stretchAt(lane, time, k) {
   let step = 1;
   while (k + step < lane.end.length && lane.end[k + step] <= time) {
@@ -126,12 +127,12 @@ function stretchAt(lane, time, k) {
   return low;
 }
 
-// Which share an event beside computation belongs to.
+// The share to which an event outside the compute lane belongs.
 function shareOf(t, lane, i) {
   return lane.kind === LANE_ALL_TO_ALL ? t.kind[i] : t.kind[i] & 2 ? 1 : 0;
 }
 
-// Levels of bins over [0, makespan): levels[0] has the narrowest, each next one is twice as wide.
+// Levels of bins over [0, makespan): levels[0] has the narrowest, each next level twice as wide.
 function makeBins(t, lane) {
   const bins = Math.max(2, 2 ** Math.ceil(Math.log2(Math.max(2, lane.ref.length))));
   const width = Math.max(t.makespan, 1) / bins;
@@ -157,7 +158,7 @@ function makeBins(t, lane) {
     }
   }
   const level = new Uint8Array(bins * SHARES);
-  // Beside computation what is there at all must be seen, however short it is.
+  // Outside the compute lane even the shortest event must be seen.
   const least = lane.kind === LANE_COMPUTE ? 0 : 1;
   for (let b = 0; b < bins * SHARES; b += SHARES) {
     for (let s = 0; s < 4; ++s) {
@@ -172,7 +173,7 @@ function makeBins(t, lane) {
   }
 }
 
-// `up` is 1 where half of a share is rounded up, so that it never gets lost.
+// `up` is 1 to round half of a share up, so that a share never gets lost.
 function coarser(finer, up) {
   const level = new Uint8Array(finer.length / 2);
   for (let b = 0; b < level.length; b += SHARES) {

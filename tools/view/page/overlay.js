@@ -1,5 +1,5 @@
-// The upper canvas: the critical path, messages, what is hovered and what is selected with what it
-// needs and what needs it.
+// The upper canvas: the critical path, messages, the hovered and the selected event with its
+// producers and consumers.
 
 function drawUpper() {
   const context = picture.upper;
@@ -46,14 +46,14 @@ const rowIsVisible = (t, i) => {
   return y + row.height >= AXIS && y <= view.height;
 };
 
-// A curve from where a value is made to where it is used.
+// A curve from a value's producer to its consumer.
 function curve(context, x0, y0, x1, y1) {
   const bend = Math.min(60, Math.max(0, x1 - x0) / 2);
   context.moveTo(x0, y0);
   context.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1, y1);
 }
 
-// The same within a rank: above what lies between.
+// The same within a rank: above the events between.
 function arch(context, one, other) {
   const top = Math.min(one.y0, other.y0), rise = Math.min(11, 4 + Math.abs(other.x0 - one.x1) / 8);
   context.moveTo(one.x1 - 2, one.y0);
@@ -97,8 +97,8 @@ function indexMessages(t) {
   for (const i of t.send) t.longestMessage = Math.max(t.longestMessage, t.end[i] - t.start[i]);
 }
 
-// The critical path as one line along the lower edges of its computations. Where many of them share
-// a column of pixels, the line goes from the highest to the lowest.
+// The critical path as a line along the lower edges of its computations. In a column of pixels with
+// many of them, the line goes from the highest to the lowest.
 function drawPath(context, t) {
   const {paint} = picture;
   context.beginPath();
@@ -133,7 +133,7 @@ function drawPath(context, t) {
     if (t.start[i] > view.t0 + view.span) break;
   }
   flush();
-  // A long line is a thin one: it costs less, and hides less.
+  // A long line is thin: thin lines cost less, and hide less.
   const long = points > 400;
   context.lineJoin = long ? 'bevel' : 'round';
   if (!long) {
@@ -146,7 +146,7 @@ function drawPath(context, t) {
   context.stroke();
 }
 
-// The place on the path from which on it is on the screen: its events rise in time.
+// The first index on the path that is on the screen: events on the path rise in time.
 function firstOnPath(t) {
   let low = 0, high = t.critical.length;
   while (low < high) {
@@ -156,7 +156,7 @@ function firstOnPath(t) {
   return Math.max(0, low - 2);
 }
 
-// A line at the pointer's time, so that ranks can be compared.
+// A line at the pointer's time, to compare ranks.
 function drawCursor(context) {
   if (view.pointerX === undefined || view.pointerX < view.gutter) return;
   context.fillStyle = picture.paint.css.soft;
@@ -165,7 +165,7 @@ function drawCursor(context) {
   context.globalAlpha = 1;
 }
 
-// Computations that need what event `i` gives.
+// Computations that consume the values of event `i`.
 function usersOf(t, i) {
   const users = [];
   for (let k = 0; k < t.giver.length; ++k) {
@@ -174,7 +174,7 @@ function usersOf(t, i) {
   return users;
 }
 
-// What is connected with an event: {needs, users, messages: [[send, recv, maker, user]]}.
+// The links of an event: {needs, users, messages: [[send, recv, maker, user]]}.
 function linksOf(t, i) {
   if (t.links && t.links.event === i) return t.links;
   const links = {event: i, needs: [], users: [], messages: []};
@@ -239,7 +239,7 @@ function drawSelection(context, spot) {
   outline(context, boxOf(t, spot.event), 3, paint.css.accent);
 }
 
-// The whole step in a strip, and which part of it is on the screen.
+// The whole step in a strip, with the part on the screen marked.
 function drawOverview() {
   const {overview, paint} = picture;
   const ratio = view.ratio;
@@ -288,7 +288,7 @@ function paintOverview(raster, ratio) {
   }
 }
 
-// For many ranks: how many of them do what at each moment, above each other; idle ones on top.
+// For many ranks: the number of ranks by activity at each moment, stacked; idle ranks on top.
 function paintCrowd(raster, ratio) {
   const {paint} = picture;
   const x0 = Math.round(view.gutter * ratio), scale = plotWidth() * ratio / view.longest;
@@ -313,7 +313,7 @@ function paintCrowd(raster, ratio) {
 
 const CROWD_BANDS = 12;  // four kinds of computation, eight causes
 
-// By column and band, 255 for each rank that does just that.
+// By column and band, 255 for each rank with this activity.
 function crowdOf(t, wide) {
   const sums = new Float64Array(wide * CROWD_BANDS);
   for (let r = 0; r < t.ranks; ++r) {

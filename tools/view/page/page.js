@@ -1,4 +1,4 @@
-// The page begins here: reads what it holds, and turns what people do into what they see.
+// The page begins here: reads its data, and turns input into changes of the view.
 
 const KEYS = [
   ['+ \u2212', 'zoom in and out (also: wheel, pinch, double click)'],
@@ -43,7 +43,7 @@ function refresh(upperOnly) {
   });
 }
 
-// Where the page is lies behind the # of its address, so that a place can be named:
+// The view stands behind the # of the page's address, so that a place can be shared:
 // #from=1000&to=2000&action=3F7&in=B
 let addressTimer = 0;
 function rememberPlace() {
@@ -177,7 +177,8 @@ function findText(text) {
   byId('live').textContent = `no action ${text}`;
 }
 
-// The action before or after the one selected, or the one of another rank at its time.
+// Selects the action before or after the selected action, or the action of another rank at its
+// time.
 function step(along, across) {
   if (!view.selected) {
     const [t] = view.timelines;
@@ -274,27 +275,12 @@ function fillKeys() {
                                make('form', {method: 'dialog'}, make('button', {}, 'Close')));
 }
 
-// Which of its rank's stages a stage is: 0, 1 for every second one; where there are pipes, its pipe.
-function chunksOf(t) {
-  let stages = 0;
-  for (const stage of t.stage) stages = Math.max(stages, stage + 1);
-  const rank = new Int32Array(stages).fill(NONE);
-  for (let i = 0; i < t.n; ++i) rank[t.stage[i]] = t.rankOf[i];
-  const seen = new Int32Array(t.ranks);
-  t.chunk = new Uint16Array(stages);
-  for (let s = 0; s < stages; ++s) {
-    if (rank[s] === NONE) continue;
-    t.chunk[s] = hasPipes(t) ? pipeOf(t, s) : seen[rank[s]]++ & 1;
-  }
-}
-
 function begin() {
   const heads = JSON.parse(byId('headers').textContent);
   const texts = document.querySelectorAll('script.columns');
   heads.forEach((head, index) => {
     const t = readTimeline(head, bytesOf(texts[index].textContent), index);
     texts[index].remove();
-    chunksOf(t);
     view.timelines.push(t);
   });
   view.longest = Math.max(1, ...view.timelines.map((t) => t.makespan));
@@ -317,7 +303,7 @@ function begin() {
   fillTitles();
   fillKeys();
   applyTheme();
-  // Lanes beside computation are unfolded where there is room for them.
+  // Lanes beside computation are unfolded if they fit.
   view.lanes = rankCount() <= 8;
   resize();
   if (view.lanes && heightLeft() < 30) toggle('lanes');

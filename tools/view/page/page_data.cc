@@ -1,4 +1,4 @@
-// A column is one pass over the timeline that writes each number as its difference from a guess,
+// A column is a pass over the timeline: each number is written as its difference from a guess,
 // which the reader can make, too. Good guesses make most numbers one byte (columns.h).
 #include "tools/view/page/page_data.h"
 
@@ -7,9 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
-#include "schedlang/parts/parts.h"
+#include "schedlang/plan/parts.h"
 #include "tools/view/page/columns.h"
 #include "tools/view/page/page_links.h"
+#include "tools/view/stage_shades.h"
 #include "tools/view/words.h"
 
 namespace stringline {
@@ -17,7 +18,7 @@ namespace {
 
 using PageJson = nlohmann::ordered_json;
 
-// Lines longer than this are not shown: a plan holds a whole rank in one.
+// Lines longer than this are not shown: in a plan a line holds a whole rank.
 constexpr size_t kLongestLine = 240;
 
 class PageDataWriter {
@@ -49,7 +50,7 @@ class PageDataWriter {
   }
 
  private:
-  // One column: `number(i)` for all i.
+  // A column: `number(i)` for all i.
   template <typename Number>
   void Column(const char* name, size_t count, Number number) {
     out_.Begin(name);
@@ -80,6 +81,9 @@ class PageDataWriter {
       pipes.push_back({pipe.name, pipe.first_stage.value, pipe.stages, pipe.first_microbatch});
     }
     header_["pipes"] = std::move(pipes);
+    const StageShades shades = ShadesOf(timeline_);
+    header_["shades"] = shades.of;
+    header_["shade_names"] = shades.names;
   }
 
   void WriteNames() {
@@ -232,7 +236,7 @@ class PageDataWriter {
     }
   }
 
-  // Where the actions were written: a table of lines and columns, and the lines' texts.
+  // The places of the actions: a table of lines and columns, and the lines' texts.
   void WritePlaces() {
     if (page_.plan == nullptr || page_.source == nullptr || page_.plan->places.empty()) return;
     const Plan& plan = *page_.plan;
@@ -279,7 +283,7 @@ std::string JsonForMarkup(const nlohmann::ordered_json& json) {
   safe.reserve(text.size());
   for (const char c : text) {
     if (c == '<') {
-      safe += "\\u003c";  // only strings hold one
+      safe += "\\u003c";  // only strings contain '<'
     } else {
       safe.push_back(c);
     }

@@ -7,6 +7,6 @@ namespace stringline {
 
 extern const absl::string_view kPageMarkup;   // page.html, with {{NAMES}} to fill in
 extern const absl::string_view kPageStyle;    // page.css
-extern const absl::string_view kPageProgram;  // the .js files, one after the other
+extern const absl::string_view kPageProgram;  // the .js files, concatenated
 
 }  // namespace stringline

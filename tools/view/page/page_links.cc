@@ -1,14 +1,14 @@
 #include "tools/view/page/page_links.h"
 
-#include "schedlang/effects.h"
-#include "schedlang/messages/channels.h"
-#include "schedlang/messages/communicators.h"
-#include "schedlang/parts/parts.h"
+#include "schedlang/plan/channels.h"
+#include "schedlang/plan/communicators.h"
+#include "schedlang/plan/effects.h"
+#include "schedlang/plan/parts.h"
 
 namespace stringline {
 namespace {
 
-// The lane of a queue or of all collectives, added to the rank's when it is first used.
+// The lane of a queue or of all collectives, added to the rank's lanes at its first use.
 int32_t LaneIn(std::vector<PageLane>* lanes, PageLaneKind kind, const std::string& name) {
   for (size_t i = 0; i < lanes->size(); ++i) {
     if ((*lanes)[i].kind == kind && (*lanes)[i].name == name) return static_cast<int32_t>(i);
@@ -17,7 +17,7 @@ int32_t LaneIn(std::vector<PageLane>* lanes, PageLaneKind kind, const std::strin
   return static_cast<int32_t>(lanes->size() - 1);
 }
 
-// Which computation gives a value of a stage and microbatch.
+// The computation that gives a value of a stage and microbatch.
 class GiverTable {
  public:
   explicit GiverTable(const Plan& plan)
@@ -84,7 +84,7 @@ PageLanes LanesOf(const PageTimeline& page) {
       lanes.of[i] = LaneIn(&lanes.lanes[r], PageLaneKind::kMessages, name);
     }
   }
-  // Pieces of groups that lie on the network.
+  // Parts of groups on the network.
   int rank = 0;
   for (const PartEvent& part : timeline.parts) {
     while (rank + 1 < timeline.ranks() && part.event >= timeline.first[rank + 1]) ++rank;
@@ -114,7 +114,7 @@ PageNeeds NeedsOf(const PageTimeline& page) {
     }
     needs.own[i] = givers.Find(action.stage, action.microbatch, values & (kSaved | kStash));
   }
-  // Receives, each to the computation that uses what it brings.
+  // Receives, each linked to the computation that uses its value.
   std::vector<int64_t> send_of_giver(events, -1), recv_of(events, -1);
   for (const MessageEvents& message : page.analysis.messages) {
     recv_of[message.send] = message.recv;

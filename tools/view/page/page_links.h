@@ -1,11 +1,11 @@
-// What an event of a page is connected with: its lane, and the events it needs.
+// The connections of a page's events: lanes, and the events that each event needs.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "tools/view/html.h"
+#include "tools/view/page/html.h"
 
 namespace stringline {
 

@@ -1,5 +1,6 @@
 // Colours. Hues are the terminal's: F blue, B amber, I rose, W green, each also of its own
-// lightness; a rank's second, fourth, ... stage is darker, and pipes have four shades. Causes of idle time differ by hatching.
+// lightness. Stages of a rank differ by four shades: darker, with a bar, or both (stage_shades.h).
+// Causes of idle time differ by hatching.
 
 // OKLCH -> [r, g, b] of 0 .. 255. Lightness 0 .. 1, hue in degrees.
 function fromOklch(lightness, chroma, hue) {
@@ -28,14 +29,12 @@ const mix = (one, other, share) => one.map((c, i) => Math.round(c + (other[i] - 
 const css = ([r, g, b]) => `rgb(${r} ${g} ${b})`;
 const pixel = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;
 
-// Lightness, chroma, hue of the four computations; and of what is on other lanes. Chosen so
-// that readers who lack a kind of cone tell them apart, which tests/page/browser_test.py holds.
+// Lightness, chroma, hue of the four computations; and of the other lanes. Chosen so that readers
+// without a kind of cone tell them apart, a property held by tests/page/browser_test.py.
 const KIND_TONES = [[0.735, 0.115, 240], [0.86, 0.135, 84], [0.65, 0.155, 10], [0.44, 0.1, 150]];
-// What its shade adds to a kind's lightness: a rank's every second stage has the second one; of
-// pipes each has one of four.
-const SHADES = [[0, -0.08, 0.07, -0.14], [0, -0.08, 0.05, -0.13], [0, -0.08, 0.08, 0.04],
-                [0, -0.08, -0.12, -0.04]];
-const toneAt = (kind, shade, microbatch) => kind * 8 + (shade & 3) * 2 + (microbatch & 1);
+const DARKER = -0.08;  // lightness added by an odd shade
+const toneAt = (kind, shade, microbatch) => kind * 4 + (shade & 1) * 2 + (microbatch & 1);
+const isMarked = (shade) => (shade & 2) !== 0;
 const COLLECTIVE_TONE = [0.62, 0.09, 195];
 
 // The causes in the order of analysis.h: lightness is the theme's. Patterns: see tileBit.
@@ -50,7 +49,7 @@ const CAUSE_TONES = [
   {chroma: 0.006, hue: 260, pattern: 'dots'},          // other
 ];
 
-// Is there ink at this place of an 8 x 8 pattern?
+// True if this place of an 8 x 8 pattern has ink.
 function tileBit(pattern, x, y) {
   const rise = (x + y) & 7, fall = (x - y) & 7;
   switch (pattern) {
@@ -92,8 +91,7 @@ function makePaint(name, scale) {
   for (let kind = 0; kind < 11; ++kind) {
     const base = kind < 4 ? KIND_TONES[kind] : kind < 6 ? KIND_TONES[0]
       : kind < 8 ? KIND_TONES[1] : COLLECTIVE_TONE;
-    const shades = SHADES[KIND_TONES.indexOf(base)] || SHADES[0];
-    for (let v = 0; v < 8; ++v) rows.push(tone(base, shades[v >> 1] - (v & 1 ? 0.02 : 0)));
+    for (let v = 0; v < 4; ++v) rows.push(tone(base, (v & 2 ? DARKER : 0) - (v & 1 ? 0.02 : 0)));
   }
   paint.rgb = rows;
   paint.fill = Uint32Array.from(rows, pixel);
@@ -101,8 +99,12 @@ function makePaint(name, scale) {
   paint.dimFill = Uint32Array.from(rows, (rgb) => pixel(mix(rgb, theme.surface, theme.dim)));
   paint.dimEdge = paint.dimFill;
   // Black or white, whichever can be read; the same for all microbatches.
-  paint.text = rows.map((_, tone) =>
-    (lightOf(rows[tone & ~1]) > 0.19 ? 'rgb(16 18 24)' : 'rgb(255 255 255)'));
+  const texts = rows.map((_, tone) =>
+    (lightOf(rows[tone & ~1]) > 0.19 ? [16, 18, 24] : [255, 255, 255]));
+  paint.text = texts.map(css);
+  paint.markRgb = rows.map((rgb, tone) => mix(rgb, texts[tone], 0.75));
+  paint.mark = Uint32Array.from(paint.markRgb, pixel);
+  paint.dimMark = Uint32Array.from(paint.markRgb, (rgb) => pixel(mix(rgb, theme.surface, theme.dim)));
   paint.kindCss = KIND_TONES.map((base) => css(tone(base, 0)));
   paint.causeCss = [];
   paint.causeRgb = [];

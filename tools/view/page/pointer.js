@@ -32,8 +32,8 @@ function listen() {
   listenToOverview(byId('overview'));
 }
 
-// Up and down zooms at the pointer, sideways (or with Shift) moves in time; beside the ranks, or
-// with Alt, it moves over them.
+// Up and down zooms at the pointer, sideways (or with Shift) moves in time; over the labels, or
+// with Alt, the wheel moves over the ranks.
 function onWheel(event) {
   event.preventDefault();
   const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? view.height : 1;
@@ -50,7 +50,7 @@ function onWheel(event) {
   refresh();
 }
 
-const fingers = new Map();  // by pointer: where it is
+const fingers = new Map();  // by pointer: its place
 let drag = null;            // {x, y, moved}
 
 function onDown(event) {

@@ -1,4 +1,5 @@
-// Lanes -> pixels. Written straight into an image, so that a frame costs what the screen has.
+// Lanes -> pixels. Written straight into an image, so that the cost of a frame depends on the
+// screen's size only.
 
 function makeRaster(context, width, height) {
   const image = context.createImageData(width, height);
@@ -31,9 +32,9 @@ function fillTile(raster, x0, y0, x1, y1, tile, size, phase) {
   }
 }
 
-// What a lane is drawn with: {t, t0, scale (device pixels a nanosecond), x0, x1, y0, y1, paint,
-// dim (all but the critical path is faint), gap (between actions), labels (on what is at least so
-// wide), labelHeight}.
+// Draws a lane. `at`: {t, t0, scale (device pixels per nanosecond), x0, x1, y0, y1, paint, dim
+// (everything but the critical path is faint), gap (between actions), labels (the least width with
+// a label), labelHeight}.
 function drawLane(raster, lane, at) {
   const {t0, scale, x0, x1} = at;
   const timeOf = (x) => t0 + (x - x0) / scale;
@@ -53,7 +54,7 @@ function drawLane(raster, lane, at) {
                   to <= x1);
       x = end;
       k = stretchAt(lane, timeOf(x), k);
-      // What is left of a stretch is less than half a pixel: it has been drawn.
+      // Less than half a pixel of the stretch is left: counts as drawn.
       if (k < lane.ref.length && x0 + (lane.end[k] - t0) * scale < x + 0.5) ++k;
     } else {
       drawShares(raster, lane, x, at);
@@ -82,6 +83,10 @@ function drawStretch(raster, lane, k, x, end, at, closed) {
     const tone = toneOf(t, ref + p);
     const faint = at.dim && !t.onPath[ref + p];
     fillBox(raster, x, top, end - gap, bottom, (faint ? paint.dimFill : paint.fill)[tone]);
+    if (at.gap && isMarked(shadeOf(t, ref + p)) && bottom - top >= 12 * at.gap) {
+      const bar = Math.max(at.gap, Math.round((bottom - top) * MARK));
+      fillBox(raster, x, bottom - bar, end - gap, bottom, (faint ? paint.dimMark : paint.mark)[tone]);
+    }
     const edge = (faint ? paint.dimEdge : paint.edge)[tone];
     if (gap) fillBox(raster, end - gap, top, end, bottom, edge);
     if (parts > 1 && p > 0 && bottom - top > 5) {
@@ -98,14 +103,15 @@ function drawStretch(raster, lane, k, x, end, at, closed) {
   }
 }
 
-// Whether one of the events from `first` on, `count` of them, is known by its pieces.
+// True if any of the `count` events from `first` on has pieces.
 const hasPieces = (t, first, count) =>
   t.parts.event[lowerBound(t.parts.event, first)] < first + count;
 
+const MARK = 0.09;         // of a box's height: the bar of a marked shade
 const PIECE_INSET = 0.3;  // of a lane's height, above and below the pieces of a group
 
-const toneOf = (t, i) =>
-  toneAt(t.kind[i], t.chunk[t.stage[i]], t.microbatch[i]);
+const shadeOf = (t, i) => t.head.shades[t.stage[i]];
+const toneOf = (t, i) => toneAt(t.kind[i], shadeOf(t, i), t.microbatch[i]);
 
 // Bins at most as wide as a pixel.
 function chooseBins(lane, at) {
@@ -116,7 +122,7 @@ function chooseBins(lane, at) {
   at.wide = width * 2 ** l;
 }
 
-// A column of pixels in which many things are: their shares of it, above each other.
+// A column of pixels with many events: their shares, stacked.
 function drawShares(raster, lane, x, at) {
   const {y0, y1, paint} = at;
   const {level, wide} = at;
@@ -145,7 +151,7 @@ function drawShares(raster, lane, x, at) {
   }
 }
 
-// The same as one colour, where there is no room for several.
+// The same as a single colour, where several do not fit.
 function drawMixed(raster, lane, level, first, last, x, at) {
   const {paint} = at;
   const compute = lane.kind === LANE_COMPUTE;
@@ -169,7 +175,7 @@ function drawMixed(raster, lane, level, first, last, x, at) {
   fillBox(raster, x, at.y0, x + 1, at.y1, pixel(color));
 }
 
-// The most that a rank holds, as a curve: `most` is the amount at the top.
+// The memory of a rank as a curve: `most` is the amount at the top.
 function drawMemory(raster, curve, at, most) {
   const {t0, scale, x0, x1, y0, y1, paint} = at;
   let k = Math.max(0, lowerBound(curve.time, t0) - 1);

@@ -1,8 +1,8 @@
-// What of the timelines is on the screen: time to the right, rows downwards. All lengths here are
+// The part of the timelines on the screen: time to the right, rows downwards. All lengths here are
 // CSS pixels; the raster multiplies by the screen's ratio.
 
 const AXIS = 26;     // height of the axis
-const HEADING = 26;  // of the line above a timeline, if there are two
+const HEADING = 26;  // of the line above a timeline, if two are shown
 const PAD = 10;      // at the right end of time
 
 const view = {
@@ -47,7 +47,7 @@ const showsLanes = (t, rank) => view.folds.get(`${t.index} ${rank}`) ?? view.lan
 
 const laneHeight = (kind) => Math.round([0, 9, 11, 9][kind] * Math.min(1.5, view.roomy));
 
-// What a rank needs beside its compute lane.
+// The height of a rank besides its compute lane.
 function extrasOf(t, rank) {
   let height = 0;
   if (showsLanes(t, rank)) {
@@ -72,7 +72,7 @@ function fittingHeight() {
   return Math.floor(Math.min(46 * view.roomy, heightLeft()));
 }
 
-// What is left for a rank's compute lane.
+// The height left for a rank's compute lane.
 function heightLeft() {
   let extras = 0;
   for (const t of view.timelines) {
@@ -142,8 +142,8 @@ function boxOf(t, i) {
   return {x0: xOf(t.start[i]), x1: xOf(t.end[i]), y0, y1, folded: !own};
 }
 
-// What lies under a place of the screen: {t, rank, row, lane, event, idle, part, gutter}, with NONE
-// for what is not there; null outside of all ranks.
+// The contents of a place of the screen: {t, rank, row, lane, event, idle, part, gutter}, with NONE
+// for missing ones; null outside of all ranks.
 function hitAt(x, y) {
   if (y < AXIS) return null;
   const down = y - AXIS + view.scrollY;
@@ -177,7 +177,7 @@ function hitAt(x, y) {
   return hit;
 }
 
-// Brings an event onto the screen, without a jump if it is there already.
+// Moves the view to an event, without a jump if the event is visible already.
 function reveal(t, i) {
   const length = Math.max(1, t.end[i] - t.start[i]);
   if (view.span > length * plotWidth() / 6) view.span = length * plotWidth() / 60;

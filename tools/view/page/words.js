@@ -94,7 +94,7 @@ function computeAfter(t, i) {
   return NONE;
 }
 
-// "schedules/1f1b.sched:14:26, iteration 3": where it was written; '' if nowhere.
+// "schedules/1f1b.sched:14:26, iteration 3": the action's place in the source; '' if unknown.
 function placeWords(t, i) {
   if (!t.place.length) return '';
   const p = t.place[i];
@@ -104,7 +104,7 @@ function placeWords(t, i) {
   return `${t.head.file}:${t.placeLine[p]}:${t.placeColumn[p]}${loop}`;
 }
 
-// The line that it was written in, in three pieces with the action in the middle; null without.
+// The source line in three pieces with the action in the middle; null if unknown.
 function placePieces(t, i) {
   if (!t.place.length) return null;
   const p = t.place[i], line = t.lines.get(t.placeLine[p]);
@@ -123,7 +123,7 @@ function tickWords(ns, step, last) {
   return ns === 0 ? '0' : `${(ns / unit).toFixed(Math.min(9, decimals))} ${name}`;
 }
 
-// Where ticks of an axis go: steps of 1, 2 or 5 times a power of ten.
+// The distance of ticks on an axis: 1, 2 or 5 times a power of ten.
 function tickStep(span, most) {
   const rough = span / Math.max(1, most);
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -131,7 +131,7 @@ function tickStep(span, most) {
   return Math.max(1, factor * power);
 }
 
-// "Two steps" as one: by how much the second is longer or shorter.
+// The comparison of two steps in words: the second is longer or shorter by so much.
 function differenceWords(a, b) {
   const by = b.makespan - a.makespan;
   if (by === 0 || a.makespan === 0) return by === 0 ? 'B takes as long as A' : '';

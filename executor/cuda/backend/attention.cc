@@ -1,0 +1,99 @@
+// Attention and its gradient, by a library with a plan for them, else by bodies of our own.
+#include "absl/strings/str_cat.h"
+#include "executor/cuda/backend/ops.h"
+#include "schedlang/base/status.h"
+#include "stages/ops.h"
+
+namespace stringline::cuda {
+namespace {
+
+AttentionShape ShapeFor(const Type& qkv, const Node& node) {
+  AttentionShape shape = {};
+  shape.batch = qkv.shape[0];
+  shape.positions = qkv.shape[1];
+  shape.heads.queries = static_cast<int64_t>(node.attributes[0]);
+  shape.heads.keys = static_cast<int64_t>(node.attributes[1]);
+  shape.heads.size = qkv.shape[2] / shape.heads.all();
+  return shape;
+}
+
+const Type& QkvOf(const NodeTypes& types) {
+  return types.in(types.node.op == Op::kAttentionGrad ? 1 : 0);
+}
+
+void RunByLibrary(const OpRun& run, AttentionRun operands) {
+  operands.workspace = LibraryWorkspace(run.node.workspace);
+  run.status.Update(run.data.attention->Run(run.data.attention_plan, operands,
+                                            static_cast<cudaStream_t>(run.node.stream)));
+}
+
+template <typename T>
+void LaunchAttention(const OpRun& run) {
+  if (run.data.attention_plan != nullptr) {
+    return RunByLibrary(run, {.qkv = run.in<T>(0), .y = run.out<T>(0), .lse = run.out(1)});
+  }
+  RunAttention(run.launch, AttentionArguments<T>{run.in<T>(0), run.out<T>(0), run.out(1),
+                                                 ShapeFor(run.in_type(0), run.node.node)});
+}
+
+int64_t AttentionGradBytes(const NodeTypes& types) {
+  return Workspace::BytesOf({AttentionGradFloats(ShapeFor(QkvOf(types), types.node))});
+}
+template <typename T>
+void LaunchAttentionGrad(const OpRun& run) {
+  if (run.data.attention_plan != nullptr) {
+    return RunByLibrary(run, {.qkv = run.in<T>(1),
+                              .y = run.in<T>(2),
+                              .lse = run.in(3),
+                              .dy = run.in<T>(0),
+                              .dqkv = run.out<T>(0)});
+  }
+  const AttentionShape shape = ShapeFor(run.in_type(1), run.node.node);
+  float* const delta = run.workspace.Take<float>(AttentionGradFloats(shape));
+  RunAttentionGrad(run.launch, AttentionGradArguments<T>{run.in<T>(0), run.in<T>(1), run.in<T>(2),
+                                                         run.in(3), delta, run.out<T>(0), shape});
+}
+
+}  // namespace
+
+OpLaunch AttentionLaunch(Op op) {
+  switch (op) {
+    case Op::kAttention:
+      return {LaunchAttention<float>, LaunchAttention<Bf16>};
+    case Op::kAttentionGrad:
+      return {LaunchAttentionGrad<float>, LaunchAttentionGrad<Bf16>, AttentionGradBytes};
+    default:
+      return {};
+  }
+}
+
+AttentionProblem AttentionProblemOf(const NodeTypes& types) {
+  const AttentionShape shape = ShapeFor(QkvOf(types), types.node);
+  return {types.node.op == Op::kAttentionGrad,
+          shape.batch,
+          shape.positions,
+          shape.heads.queries,
+          shape.heads.keys,
+          shape.heads.size};
+}
+
+absl::Status ChooseAttention(const NodeTypes& types, AttentionLibrary* library, NodeData* data,
+                             int64_t* workspace_bytes) {
+  const AttentionProblem problem = AttentionProblemOf(types);
+  if (library != nullptr) {
+    const absl::StatusOr<const AttentionPlan*> plan = library->Choose(problem);
+    if (plan.ok()) {
+      data->attention = library;
+      data->attention_plan = *plan;
+      *workspace_bytes = LibraryBytes((*plan)->workspace_bytes);
+      return absl::OkStatus();
+    }
+    if (!absl::IsUnimplemented(plan.status())) return plan.status();
+  }
+  if (problem.size <= kMostHeadSize) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat("the CUDA backend has ", RowOf(types.node.op).name,
+                                               " for heads of at most ", kMostHeadSize,
+                                               " channels"));
+}
+
+}  // namespace stringline::cuda

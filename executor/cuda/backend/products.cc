@@ -1,0 +1,182 @@
+// Products of rows with weights: by cuBLASLt if all rows share a matrix, with the algorithm chosen
+// for their types; by bodies of our own if each row has its expert's matrix.
+#include <algorithm>
+
+#include "executor/cuda/backend/ops.h"
+#include "schedlang/base/status.h"
+
+namespace stringline::cuda {
+namespace {
+
+int64_t PaddedBytes(const Product* product) {
+  return LibraryBytes(Products::WorkspaceBytes(product));
+}
+
+void RunProduct(const OpRun& run, ProductRun operands) {
+  const bool adds = run.adds(0);
+  operands.a = run.in(0);
+  operands.b = run.in(1);
+  operands.out = run.out(0);
+  operands.workspace = LibraryWorkspace(run.node.workspace);
+  run.status.Update(run.data.library->Run(run.data.products[adds ? 1 : 0], operands,
+                                          static_cast<cudaStream_t>(run.node.stream)));
+}
+
+void LaunchPlain(const OpRun& run) { RunProduct(run, {}); }
+void LaunchBias(const OpRun& run) {
+  ProductRun operands = {};
+  operands.bias = run.in(2);
+  RunProduct(run, operands);
+}
+void LaunchResidual(const OpRun& run) {
+  ProductRun operands = {};
+  operands.bias = run.in(2);
+  operands.residual = run.in(3);
+  RunProduct(run, operands);
+}
+void LaunchLinearAdd(const OpRun& run) {
+  ProductRun operands = {};
+  operands.residual = run.in(2);
+  RunProduct(run, operands);
+}
+
+// received (X,e) is input 2 of each of these ops.
+int64_t GroupedBytes(const NodeTypes& types) {
+  const Type& received = types.in(2);
+  return Workspace::BytesOf({GroupedPlanIntegers(received.shape[0], received.shape[1])});
+}
+GroupedRows RowsByExpert(const OpRun& run) {
+  const int64_t ranks = run.in_type(2).shape[0], experts = run.in_type(2).shape[1];
+  return PlanGroupedRows(run.launch, run.integers_in(2), run.in_type(0).shape[0], ranks, experts,
+                         run.workspace.Take<int32_t>(GroupedPlanIntegers(ranks, experts)));
+}
+
+template <typename T>
+void LaunchGroupedLinear(const OpRun& run) {
+  const Type& w = run.in_type(1);
+  run.launch(GroupedLinear<T>{run.in<T>(0), run.in<T>(1), run.out<T>(0), RowsByExpert(run),
+                              w.shape[2], w.shape[1]});
+}
+
+template <typename T>
+void LaunchGroupedLinearInputGrad(const OpRun& run) {
+  const Type& w = run.in_type(1);
+  run.launch(GroupedLinearInputGrad<T>{run.in<T>(0), run.in<T>(1), run.out<T>(0), RowsByExpert(run),
+                                       w.shape[2], w.shape[1]});
+}
+
+template <typename T>
+void LaunchGroupedLinearWeightGrad(const OpRun& run) {
+  const Type& dw = run.out_type(0);
+  run.launch(GroupedLinearWeightGrad<T>{run.in<T>(0), run.in<T>(1), run.out(0), RowsByExpert(run),
+                                        dw.shape[2], dw.shape[1], run.adds(0)});
+}
+
+// The index of the product whose result is read by this gradient of a GELU alone; or -1.
+int ProductBefore(const NodeTypes& types) {
+  const ValueId product = types.node.inputs[0];
+  int64_t readers = 0;
+  for (const Port& port : types.graph.outputs) readers += port.value == product ? 1 : 0;
+  for (const Node& node : types.graph.nodes) {
+    readers += std::count(node.inputs.begin(), node.inputs.end(), product);
+  }
+  if (readers != 1) return -1;
+  const std::vector<Node>& nodes = types.graph.nodes;
+  const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const Node& node) {
+    return node.op == Op::kLinearInputGrad && node.outputs[0] == product;
+  });
+  return found == nodes.end() ? -1 : static_cast<int>(found - nodes.begin());
+}
+
+}  // namespace
+
+OpLaunch ProductLaunch(Op op) {
+  switch (op) {
+    case Op::kLinear:
+    case Op::kLinearInputGrad:
+    case Op::kLinearWeightGrad:
+      return {LaunchPlain, LaunchPlain};
+    case Op::kLinearBias:
+      return {LaunchBias, LaunchBias};
+    case Op::kLinearResidual:
+      return {LaunchResidual, LaunchResidual};
+    case Op::kLinearAdd:
+      return {LaunchLinearAdd, LaunchLinearAdd};
+    case Op::kGroupedLinear:
+      return {LaunchGroupedLinear<float>, LaunchGroupedLinear<Bf16>, GroupedBytes};
+    case Op::kGroupedLinearInputGrad:
+      return {LaunchGroupedLinearInputGrad<float>, LaunchGroupedLinearInputGrad<Bf16>,
+              GroupedBytes};
+    case Op::kGroupedLinearWeightGrad:
+      return {LaunchGroupedLinearWeightGrad<float>, LaunchGroupedLinearWeightGrad<Bf16>,
+              GroupedBytes};
+    default:
+      return {};
+  }
+}
+
+void LaunchJoined(const OpRun& run) {
+  ProductRun operands = {};
+  operands.gelu_input = run.in(2);
+  RunProduct(run, operands);
+}
+
+void JoinProduct(const NodeTypes& types, Products* library, NodeData* data,
+                 int64_t* workspace_bytes) {
+  // In float32 the library's GELU is less exact than our own.
+  if (types.node.op != Op::kGeluGrad || types.out(0).dtype != DType::kBF16) return;
+  const int with = ProductBefore(types);
+  if (with < 0) return;
+  const NodeTypes product = {types.graph, types.graph.nodes[static_cast<size_t>(with)]};
+  ProductShape shape = {ProductKind::kInputGrad, RowsOf(product.in(0)), ColumnsOf(product.out(0)),
+                        ColumnsOf(product.in(0))};
+  shape.bf16 = shape.gelu_grad = true;
+  data->products[0] = library->ChooseIfThere(shape);
+  if (data->products[0] == nullptr) return;
+  data->library = library;
+  data->with = with;
+  *workspace_bytes = PaddedBytes(data->products[0]);
+}
+
+absl::Status ChooseProducts(const NodeTypes& types, Products* library, NodeData* data,
+                            int64_t* workspace_bytes) {
+  ProductShape shape = {};
+  switch (types.node.op) {
+    case Op::kLinear:
+    case Op::kLinearBias:
+    case Op::kLinearResidual:
+    case Op::kLinearAdd: {
+      const bool both = types.node.op == Op::kLinearResidual;
+      shape.kind = ProductKind::kForward;
+      shape.bias = both || types.node.op == Op::kLinearBias;
+      shape.residual = both || types.node.op == Op::kLinearAdd;
+      shape.inputs = ColumnsOf(types.in(0));
+      shape.outputs = ColumnsOf(types.out(0));
+      break;
+    }
+    case Op::kLinearInputGrad:
+      shape.kind = ProductKind::kInputGrad;
+      shape.inputs = ColumnsOf(types.out(0));
+      shape.outputs = ColumnsOf(types.in(0));
+      break;
+    case Op::kLinearWeightGrad:
+      shape.kind = ProductKind::kWeightGrad;
+      shape.inputs = ColumnsOf(types.in(1));
+      shape.outputs = ColumnsOf(types.in(0));
+      break;
+    default:
+      return absl::OkStatus();
+  }
+  shape.rows = RowsOf(types.in(0));
+  shape.bf16 = types.in(0).dtype == DType::kBF16;
+  data->library = library;
+  SL_ASSIGN_OR_RETURN(data->products[0], library->Choose(shape));
+  *workspace_bytes = PaddedBytes(data->products[0]);
+  if (shape.kind != ProductKind::kWeightGrad) return absl::OkStatus();
+  shape.accumulate = true;
+  SL_ASSIGN_OR_RETURN(data->products[1], library->Choose(shape));
+  *workspace_bytes = std::max(*workspace_bytes, PaddedBytes(data->products[1]));
+  return absl::OkStatus();
+}
+
+}  // namespace stringline::cuda

@@ -1,0 +1,85 @@
+// The work behind the interpreter: the computation of every part of every action, and the buffers
+// of every message. Training, programs that do nothing and programs that only take time all
+// implement this interface.
+//
+// The interpreter asks for each piece once, when it builds the step; the answers run in every step.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "executor/engine/device.h"
+#include "executor/engine/group.h"
+#include "schedlang/plan/parts.h"
+#include "schedlang/plan/plan.h"
+
+namespace stringline {
+
+struct Bytes {
+  void* data = nullptr;
+  int64_t bytes = 0;
+};
+
+// A copy between host memory and device memory.
+struct HostCopy {
+  void* to = nullptr;
+  const void* from = nullptr;
+  int64_t bytes = 0;
+};
+
+// A call on a group, as one of its members.
+struct MemberCall {
+  Group* group = nullptr;
+  int member = 0;
+  Call call;
+};
+
+// Work done in one piece on one stream: work of the rank alone, then calls, then work again. Work
+// without `run` is skipped.
+struct Piece {
+  Work work;
+  std::vector<MemberCall> calls;
+  Work after;
+};
+
+class StageWork {
+ public:
+  virtual ~StageWork() = default;
+
+  // The number of mixture-of-experts layers of the stage: its computations come in as many layers
+  // of parts (parts.h). A stage without such layers has its whole backward in B.post.
+  virtual int layers(StageId /*stage*/) const { return 0; }
+  // One part of a computation, on the rank's stream for its lane.
+  virtual Piece Compute(const Action& action, LayerPart part) = 0;
+  // Copies right before and right after the action, on the compute stream.
+  virtual std::vector<HostCopy> CopiesBefore(const Action& /*action*/) { return {}; }
+  virtual std::vector<HostCopy> CopiesAfter(const Action& /*action*/) { return {}; }
+  // The buffer that a send reads, or that a receive writes. Without `data` no bytes are copied, and
+  // the size is the message's length.
+  virtual Bytes Payload(const Action& send_or_recv) const = 0;
+  // The delay of a message after it has left its channel: on a stream of its own, so that no other
+  // message waits behind it. Without `run`: none.
+  virtual Work InFlight(const Action& /*recv*/) const { return {}; }
+  // The work of a collective, on the rank's stream for collectives. Unimplemented if impossible: an
+  // action is performed or refused, never left out.
+  virtual absl::StatusOr<Piece> Collective(const Action& action) {
+    return absl::UnimplementedError(
+        absl::StrCat("there is nothing here that performs ", PrintedKind(action.kind)));
+  }
+};
+
+// Empty actions and messages without bytes: for tests of orders, and to measure overhead.
+class NoWork final : public StageWork {
+ public:
+  Piece Compute(const Action& action, LayerPart part) override {
+    if (part.part == kWPost && action.kind == ActionKind::kBackward) return {};
+    return Piece{{[](const void*, int64_t, NativeStream) {}, nullptr, 0}, {}, {}};
+  }
+  Bytes Payload(const Action& /*send_or_recv*/) const override { return {}; }
+  absl::StatusOr<Piece> Collective(const Action& /*action*/) override { return Piece(); }
+};
+
+}  // namespace stringline

@@ -1,0 +1,106 @@
+#include "executor/engine/step_builder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/status.h"
+
+namespace stringline {
+namespace {
+
+std::vector<bool> LocalRanksOf(const Plan& plan, const InterpreterSettings& settings) {
+  std::vector<bool> local(plan.ranks(), !settings.local.has_value());
+  if (!settings.local.has_value()) return local;
+  for (const RankId rank : *settings.local) local[rank.value] = true;
+  return local;
+}
+
+bool Collects(const Plan& plan) {
+  return std::any_of(plan.actions.begin(), plan.actions.end(),
+                     [](const Action& action) { return IsCollective(action.kind); });
+}
+
+}  // namespace
+
+StepBuilder::StepBuilder(const Plan& lowered, StageWork* work, const MessageGroups& messages,
+                         Recorder* recorder, const InterpreterSettings& settings,
+                         StepCommands* commands)
+    : plan_(lowered),
+      work_(work),
+      recorder_(recorder),
+      commands_(commands),
+      local_(LocalRanksOf(lowered, settings)),
+      streams_(lowered, *work, local_, Collects(lowered), commands),
+      wiring_(Collects(lowered) ? WiringOf(lowered, settings.layout) : Wiring()),
+      values_(lowered, wiring_, commands),
+      computations_(lowered, work, recorder, streams_, &values_, commands),
+      messages_(lowered, work, messages, recorder, settings, streams_, &values_, commands),
+      issued_(lowered) {}
+
+absl::Status StepBuilder::Build() {
+  for (int r = 0; r < plan_.ranks(); ++r) SL_RETURN_IF_ERROR(BuildRank(r));
+  if (!issued_.Whole()) {
+    return absl::FailedPreconditionError(
+        "the step is not whole: at its end not every stage has the weight gradient of every "
+        "microbatch and nothing else");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StepBuilder::BuildRank(int rank) {
+  for (uint32_t i = plan_.first[rank]; i < plan_.first[rank + 1];) {
+    const auto group = GroupAt(plan_.actions, i);
+    const auto end = i + static_cast<uint32_t>(group.size());
+    SL_RETURN_IF_ERROR(NeedsAreThere(rank, group));
+    if (local_[rank]) SL_RETURN_IF_ERROR(AddGroup(rank, i, end));
+    for (; i < end; ++i) issued_.Perform(plan_.actions[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StepBuilder::NeedsAreThere(int rank, absl::Span<const Action> group) const {
+  for (size_t part = 0; part < group.size(); ++part) {
+    const Values missing = issued_.Missing(group, part);
+    if (missing == 0) continue;
+    const Action& action = group[part];
+    return absl::FailedPreconditionError(
+        absl::StrCat("rank ", rank, " would run ", PrintWithLine(plan_, action), " without the ",
+                     Describe(plan_, action.stage, action.microbatch, missing)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StepBuilder::AddGroup(int rank, uint32_t begin, uint32_t end) {
+  const ActionKind kind = plan_.actions[begin].kind;
+  if (IsMessage(kind)) return messages_.Add(rank, begin, end);
+  if (IsCompute(kind)) {
+    computations_.Add(rank, begin, end);
+    return absl::OkStatus();
+  }
+  for (uint32_t i = begin; i < end; ++i) SL_RETURN_IF_ERROR(AddCollective(rank, i));
+  return absl::OkStatus();
+}
+
+// After the computations listed before it; the collectives of a rank follow each other.
+absl::Status StepBuilder::AddCollective(int rank, uint32_t i) {
+  const Action& action = plan_.actions[i];
+  absl::StatusOr<Piece> piece = work_->Collective(action);
+  if (!piece.ok()) {
+    return absl::Status(piece.status().code(),
+                        absl::StrCat("rank ", rank, " cannot perform ",
+                                     PrintWithLine(plan_, action), ": ", piece.status().message()));
+  }
+  // Dropping parameters waits for no other rank: it runs on the compute stream, in its place.
+  const bool drops = action.kind == ActionKind::kReshard;
+  const int32_t stream = drops ? streams_.compute[rank] : streams_.collectives[rank];
+  const uint32_t after = wiring_.wires[i].after;
+  if (after != kNoAction) values_.WaitForEnd(stream, after);
+  commands_->Mark(stream, {static_cast<int32_t>(i), {}});
+  computations_.AddPiece(stream, i, *std::move(piece),
+                         recorder_ == nullptr ? nullptr : recorder_->times(i));
+  values_.Ends(i, commands_->RecordEnd(stream, i));
+  return absl::OkStatus();
+}
+
+}  // namespace stringline

@@ -1,0 +1,113 @@
+#include "executor/engine/step_computations.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/types/span.h"
+#include "schedlang/base/sl_check.h"
+
+namespace stringline {
+
+// The outputs of a group leave when the whole group has ended, so that their consumer may rely on
+// all of it, as the memory plan does. The last part of every action is on the compute lane.
+void StepComputations::Add(int rank, uint32_t begin, uint32_t end) {
+  const int32_t stream = streams_.compute[rank];
+  for (uint32_t i = begin; i < end; ++i) values_->WaitForNeeds(stream, i);
+  for (uint32_t i = begin; i < end; ++i) commands_->Copy(stream, work_->CopiesBefore(Of(i)));
+  AddParts(rank, begin, end);
+  bool awaited = false;
+  for (uint32_t i = begin; i < end; ++i) {
+    commands_->Copy(stream, work_->CopiesAfter(Of(i)));
+    values_->Gives(i);
+    awaited = awaited || values_->IsAwaited(Of(i));
+  }
+  if (!awaited) return;
+  const int32_t ended = commands_->RecordEnd(stream, end - 1);
+  for (uint32_t i = begin; i < end; ++i) values_->Ends(i, ended);
+}
+
+void StepComputations::AddParts(int rank, uint32_t begin, uint32_t end) {
+  const auto group = absl::MakeConstSpan(plan_.actions).subspan(begin, end - begin);
+  const OverlappedPair pair = PairOf(group);
+  if (pair.forward == nullptr) {
+    for (uint32_t i = begin; i < end; ++i) {
+      AddLanes(rank, AloneOrder(Of(i).kind, work_->layers(Of(i).stage)), i, i);
+    }
+    return;
+  }
+  const bool whole = pair.backward->kind == ActionKind::kBackward;
+  AddLanes(
+      rank,
+      OrderOfPair(work_->layers(pair.forward->stage), work_->layers(pair.backward->stage), whole),
+      static_cast<uint32_t>(pair.forward - plan_.actions.data()),
+      static_cast<uint32_t>(pair.backward - plan_.actions.data()));
+}
+
+const PairOrder& StepComputations::AloneOrder(ActionKind kind, int layers) {
+  const auto [order, is_new] = orders_.try_emplace({static_cast<int>(kind), layers, -1});
+  if (is_new) order->second = OrderAlone(kind, layers);
+  return order->second;
+}
+
+const PairOrder& StepComputations::OrderOfPair(int forward_layers, int backward_layers,
+                                               bool whole) {
+  const auto kind = static_cast<int>(whole ? ActionKind::kBackward : ActionKind::kInputGradient);
+  const auto [order, is_new] = orders_.try_emplace({kind, forward_layers, backward_layers});
+  if (is_new) {
+    order->second = OrderPair(forward_layers, backward_layers, whole, FindOverlap(plan_, whole));
+  }
+  return order->second;
+}
+
+// Both lanes, by turns as far as each can go: a wait is enqueued after the step it waits for.
+void StepComputations::AddLanes(int rank, const PairOrder& order, uint32_t forward,
+                                uint32_t backward) {
+  const std::vector<LaneStep>* const lanes[] = {&order.compute, &order.network};
+  const int32_t streams[] = {streams_.compute[rank], streams_.network[rank]};
+  for (int lane = 0; lane < 2; ++lane) {
+    awaited_[lane].assign(lanes[lane]->size(), -1);
+    done_[lane] = 0;
+  }
+  for (int lane = 0; lane < 2; ++lane) {
+    for (const LaneStep& step : *lanes[lane]) {
+      if (step.after >= 0) awaited_[1 - lane][step.after] = 0;
+    }
+  }
+  while (done_[0] < lanes[0]->size() || done_[1] < lanes[1]->size()) {
+    const size_t before = done_[0] + done_[1];
+    for (int lane = 0; lane < 2; ++lane) {
+      for (size_t& next = done_[lane]; next < lanes[lane]->size(); ++next) {
+        const LaneStep& step = (*lanes[lane])[next];
+        if (step.after >= static_cast<int32_t>(done_[1 - lane])) break;
+        const bool of_forward = RowOfPart(step.part).of == ActionKind::kForward;
+        const uint32_t action = of_forward ? forward : backward;
+        if (step.after >= 0) commands_->Wait(streams[lane], awaited_[1 - lane][step.after]);
+        AddPart(streams[lane], action, {step.part, step.layer});
+        if (awaited_[lane][next] < 0) continue;
+        awaited_[lane][next] =
+            commands_->NewEvent({static_cast<int32_t>(action), {step.part, step.layer}, true});
+        commands_->Record(streams[lane], awaited_[lane][next]);
+      }
+    }
+    SL_CHECK(done_[0] + done_[1] > before) << "the lanes wait for each other";
+  }
+}
+
+void StepComputations::AddPart(int32_t stream, uint32_t i, LayerPart part) {
+  Piece piece = work_->Compute(Of(i), part);
+  if (piece.work.run == nullptr && piece.calls.empty()) return;
+  CommandTimes* times = nullptr;
+  if (recorder_ != nullptr) {
+    times = streams_.cut ? recorder_->AddPart(i, part) : recorder_->times(i);
+  }
+  commands_->Mark(stream, {static_cast<int32_t>(i), part, streams_.cut});
+  AddPiece(stream, i, std::move(piece), times);
+}
+
+void StepComputations::AddPiece(int32_t stream, uint32_t i, Piece piece, CommandTimes* times) {
+  if (piece.work.run != nullptr) commands_->Launch(stream, piece.work, times);
+  for (MemberCall& call : piece.calls) commands_->Call(stream, std::move(call), i, times);
+  if (piece.after.run != nullptr) commands_->Launch(stream, piece.after, nullptr);
+}
+
+}  // namespace stringline

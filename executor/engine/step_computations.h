@@ -1,0 +1,58 @@
+// The commands of computations. A computation runs part by part on the two lanes of its rank, an
+// `F & B` in the order of pair_order.h; its outputs leave when its whole group has ended.
+#pragma once
+
+#include <cstdint>
+#include <tuple>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "executor/engine/recorder.h"
+#include "executor/engine/stage_work.h"
+#include "executor/engine/step_commands.h"
+#include "executor/engine/step_values.h"
+#include "schedlang/plan/pair_order.h"
+#include "schedlang/plan/plan.h"
+
+namespace stringline {
+
+class StepComputations {
+ public:
+  StepComputations(const Plan& plan, StageWork* work, Recorder* recorder,
+                   const StepStreams& streams, StepValues* values, StepCommands* commands)
+      : plan_(plan),
+        work_(work),
+        recorder_(recorder),
+        streams_(streams),
+        values_(values),
+        commands_(commands) {}
+
+  // The group plan.actions[begin .. end).
+  void Add(int rank, uint32_t begin, uint32_t end);
+  // Work and calls of plan.actions[i]; `times` may be null.
+  void AddPiece(int32_t stream, uint32_t i, Piece piece, CommandTimes* times);
+
+ private:
+  void AddParts(int rank, uint32_t begin, uint32_t end);
+  void AddLanes(int rank, const PairOrder& order, uint32_t forward, uint32_t backward);
+  void AddPart(int32_t stream, uint32_t i, LayerPart part);
+  const PairOrder& AloneOrder(ActionKind kind, int layers);
+  const PairOrder& OrderOfPair(int forward_layers, int backward_layers, bool whole);
+  const Action& Of(uint32_t i) const { return plan_.actions[i]; }
+
+  const Plan& plan_;
+  StageWork* const work_;
+  Recorder* const recorder_;
+  const StepStreams& streams_;
+  StepValues* const values_;
+  StepCommands* const commands_;
+  // Of the group being added, by lane: the number of enqueued steps; by step the event of its end,
+  // -1: no command waits for it.
+  size_t done_[2] = {0, 0};
+  std::vector<int32_t> awaited_[2];
+  // By kind and layers of an action alone, and -1; of a pair, the layers of both. The same orders
+  // recur, so they are cached.
+  absl::flat_hash_map<std::tuple<int, int, int>, PairOrder> orders_;
+};
+
+}  // namespace stringline

@@ -1,0 +1,90 @@
+#include "executor/engine/step_values.h"
+
+#include "schedlang/plan/effects.h"
+
+namespace stringline {
+namespace {
+
+bool HasParts(const Plan& plan, const StageWork& work, RankId rank) {
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    const StageId stage(static_cast<int32_t>(s));
+    if (plan.stages[s].rank == rank && work.layers(stage) > 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+StepStreams::StepStreams(const Plan& plan, const StageWork& work, const std::vector<bool>& local,
+                         bool collects, StepCommands* commands) {
+  using Kind = StepCommands::StreamKind;
+  const auto add = [&](Kind kind, RankId rank, int index) {
+    return local[rank.value] ? commands->AddStream(kind, rank, index) : -1;
+  };
+  for (int r = 0; r < plan.ranks(); ++r) {
+    const RankId rank(r);
+    const bool has_parts = HasParts(plan, work, rank);
+    cut = cut || has_parts;
+    compute.push_back(add(Kind::kCompute, rank, 0));
+    network.push_back(has_parts ? add(Kind::kNetwork, rank, 0) : -1);
+    collectives.push_back(collects ? add(Kind::kCollectives, rank, 0) : -1);
+  }
+  const std::vector<Channel>& channels = commands->channels().all;
+  for (size_t c = 0; c < channels.size(); ++c) {
+    send.push_back(add(Kind::kSend, channels[c].from, static_cast<int>(c)));
+    recv.push_back(add(Kind::kRecv, channels[c].to, static_cast<int>(c)));
+  }
+}
+
+StepValues::StepValues(const Plan& plan, const Wiring& wiring, StepCommands* commands)
+    : plan_(plan),
+      wiring_(wiring),
+      commands_(commands),
+      event_of_(plan.actions.size(), -1),
+      input_from_(plan.stages.size() * plan.microbatches, -1),
+      out_grad_from_(input_from_),
+      output_from_(input_from_),
+      in_grad_from_(input_from_) {}
+
+// A collective may wait for any computation; otherwise only another rank that gets the output does.
+bool StepValues::IsAwaited(const Action& action) const {
+  if (!wiring_.wires.empty()) return true;
+  const Stage& stage = plan_.stage(action.stage);
+  const Values gives = EffectsOf(action.kind).gives;
+  const auto elsewhere = [&](StageId to) {
+    return to.valid() && plan_.stage(to).rank != stage.rank;
+  };
+  return ((gives & kOutput) && elsewhere(stage.next)) ||
+         ((gives & kInGrad) && elsewhere(stage.previous));
+}
+
+void StepValues::Gives(uint32_t i) {
+  const Action& action = plan_.actions[i];
+  const Values gives = EffectsOf(action.kind).gives;
+  if (gives & kOutput) output_from_[Index(action)] = static_cast<int32_t>(i);
+  if (gives & kInGrad) in_grad_from_[Index(action)] = static_cast<int32_t>(i);
+}
+
+void StepValues::Brings(uint32_t i, bool gradient) {
+  std::vector<int32_t>& from = gradient ? out_grad_from_ : input_from_;
+  from[Index(plan_.actions[i])] = static_cast<int32_t>(i);
+}
+
+void StepValues::WaitForNeeds(int32_t stream, uint32_t i) {
+  const Action& action = plan_.actions[i];
+  const Values needs = EffectsOf(action.kind).needs;
+  const int32_t input = input_from_[Index(action)];
+  const int32_t out_grad = out_grad_from_[Index(action)];
+  if ((needs & kInput) && input >= 0) WaitForEnd(stream, input);
+  if ((needs & kOutGrad) && out_grad >= 0) WaitForEnd(stream, out_grad);
+  if (wiring_.wires.empty() || wiring_.wires[i].gathered == kNoAction) return;
+  WaitForEnd(stream, wiring_.wires[i].gathered);
+}
+
+void StepValues::WaitForMaker(int32_t stream, const Action& send) {
+  const std::vector<int32_t>& from =
+      send.kind == ActionKind::kSendBackward ? in_grad_from_ : output_from_;
+  WaitForEnd(stream, from[Index(send)]);
+}
+
+}  // namespace stringline

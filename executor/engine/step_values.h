@@ -1,0 +1,62 @@
+// The streams of a step, and for each value the action from which it comes and the event at that
+// action's end, as the walk of the plan finds them. A consumer waits through here, so it waits only
+// for actions that were enqueued before it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "executor/engine/stage_work.h"
+#include "executor/engine/step_commands.h"
+#include "schedlang/plan/links.h"
+#include "schedlang/plan/plan.h"
+
+namespace stringline {
+
+// By rank, and by channel for messages; -1: no such stream, or its rank is not local.
+struct StepStreams {
+  // `collects`: the plan has collectives.
+  StepStreams(const Plan& plan, const StageWork& work, const std::vector<bool>& local,
+              bool collects, StepCommands* commands);
+
+  std::vector<int32_t> compute, network, collectives;
+  std::vector<int32_t> send, recv;
+  bool cut = false;  // some stage has layers of parts
+};
+
+class StepValues {
+ public:
+  // `wiring` is empty for a plan without collectives.
+  StepValues(const Plan& plan, const Wiring& wiring, StepCommands* commands);
+
+  // True if some command may wait for the end of this computation: then it needs an event.
+  bool IsAwaited(const Action& action) const;
+  // The event of an action's end.
+  void Ends(uint32_t i, int32_t event) { event_of_[i] = event; }
+  // Notes the outputs of a computation, or the value that a receive brings.
+  void Gives(uint32_t i);
+  void Brings(uint32_t i, bool gradient);
+
+  void WaitForEnd(int32_t stream, uint32_t i) { commands_->Wait(stream, event_of_[i]); }
+  // For the inputs of a computation, and for the value of a send.
+  void WaitForNeeds(int32_t stream, uint32_t i);
+  void WaitForMaker(int32_t stream, const Action& send);
+
+ private:
+  size_t Index(const Action& action) const {
+    return static_cast<size_t>(action.stage.value) * plan_.microbatches + action.microbatch.value;
+  }
+
+  const Plan& plan_;
+  const Wiring& wiring_;
+  StepCommands* const commands_;
+  std::vector<int32_t> event_of_;  // by action: its end; -1: no command waits for it
+  // By stage and microbatch, the action that gives the value; -1: none, or (the first two) not a
+  // message.
+  std::vector<int32_t> input_from_;
+  std::vector<int32_t> out_grad_from_;
+  std::vector<int32_t> output_from_;
+  std::vector<int32_t> in_grad_from_;
+};
+
+}  // namespace stringline

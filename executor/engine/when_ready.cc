@@ -1,0 +1,220 @@
+// Observed ends are kept, observed starts are replaced: a start becomes the latest end of the
+// wire's dependencies (wiring.h). Computations come first, then collectives, then messages.
+#include "executor/engine/when_ready.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "schedlang/plan/parts.h"
+
+namespace stringline {
+namespace {
+
+int64_t EndOf(const std::vector<Event>& events, uint32_t action) {
+  return action == kNoAction ? 0 : events[action].end_ns;
+}
+
+// The parts of the group events[begin .. end): each starts after the part before it on its lane,
+// its dependency among the parts, and the start of the group.
+class PartStarts {
+ public:
+  explicit PartStarts(Timeline* timeline) : timeline_(*timeline) {
+    for (const PartEvent& part : timeline_.parts) {
+      int& layers = Layers(part.event);
+      layers = std::max(layers, part.layer + 1);
+    }
+  }
+
+  void Start(size_t begin, size_t end) {
+    group_.clear();
+    for (; next_ < timeline_.parts.size() && timeline_.parts[next_].event < end; ++next_) {
+      if (timeline_.parts[next_].event >= begin) group_.push_back(&timeline_.parts[next_]);
+    }
+    std::sort(group_.begin(), group_.end(), [](const PartEvent* a, const PartEvent* b) {
+      return std::tie(a->end_ns, a->start_ns) < std::tie(b->end_ns, b->start_ns);
+    });
+    first_ = static_cast<uint32_t>(begin);
+    stride_ = 1;
+    for (const PartEvent* const part : group_) stride_ = std::max(stride_, part->layer + 1);
+    ends_ns_.assign((end - begin) * static_cast<size_t>(stride_) * kParts, 0);
+    for (const PartEvent* const part : group_) {
+      EndOf(part->event, {part->part, part->layer}) = part->end_ns;
+    }
+    int64_t lane_ns[2];
+    std::fill_n(lane_ns, 2, timeline_.events[begin].start_ns);
+    for (PartEvent* const part : group_) {
+      const LayerPart own = {part->part, part->layer};
+      const auto before = PartBefore(own, Layers(part->event));
+      int64_t& free_ns = lane_ns[static_cast<int>(LaneOf(part->part))];
+      part->start_ns = std::max(free_ns, before ? EndOf(part->event, *before) : 0);
+      part->end_ns = std::max(part->start_ns, part->end_ns);
+      free_ns = EndOf(part->event, own) = part->end_ns;
+    }
+  }
+
+ private:
+  int& Layers(uint32_t event) {
+    if (layers_.size() <= event) layers_.resize(timeline_.events.size(), 0);
+    return layers_[event];
+  }
+
+  int64_t& EndOf(uint32_t event, LayerPart part) {
+    const size_t layer = static_cast<size_t>(event - first_) * static_cast<size_t>(stride_) +
+                         static_cast<size_t>(part.layer);
+    return ends_ns_[layer * kParts + part.part];
+  }
+
+  Timeline& timeline_;
+  size_t next_ = 0;  // in timeline_.parts, which are by event
+  // The group's parts by their ends, its first event, its layers, and the end of each part; 0: no
+  // such part.
+  std::vector<PartEvent*> group_;
+  uint32_t first_ = 0;
+  int32_t stride_ = 1;
+  std::vector<int64_t> ends_ns_;
+  std::vector<int> layers_;  // by event
+};
+
+// Gives every part of a group the moment when the group could start, and the end of its last part.
+// Events arrive with the times at which their work really ran.
+void StartComputations(const Plan& plan, const Wiring& wiring, Timeline* timeline) {
+  std::vector<Event>* const events = &timeline->events;
+  PartStarts parts(timeline);
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    int64_t ready_ns = 0;  // the end of the previous group
+    for (size_t begin = plan.first[rank]; begin < plan.first[rank + 1];) {
+      const size_t end = begin + GroupAt(plan.actions, begin).size();
+      if (!IsCompute(plan.actions[begin].kind)) {
+        begin = end;
+        continue;
+      }
+      int64_t start_ns = ready_ns, end_ns = 0;
+      for (size_t i = begin; i < end; ++i) {
+        const Wire& wire = wiring.wires[i];
+        for (const uint32_t before : {wire.input, wire.gradient, wire.gathered}) {
+          start_ns = std::max(start_ns, EndOf(*events, before));
+        }
+        end_ns = std::max(end_ns, (*events)[i].end_ns);
+      }
+      for (size_t i = begin; i < end; ++i) {
+        (*events)[i].start_ns = start_ns;
+        (*events)[i].end_ns = std::max(start_ns, end_ns);
+      }
+      parts.Start(begin, end);
+      begin = end;
+      ready_ns = std::max(start_ns, end_ns);
+    }
+  }
+}
+
+// A reduction of replicas starts when it could start on all its ranks. A reduction merged into a
+// later one of its rank was not recorded: it takes no time.
+void StartCollectives(const Plan& plan, const Wiring& wiring, std::vector<Event>* events) {
+  std::vector<int64_t> meetings_ns(wiring.reductions.count(), 0);
+  const auto meets = [&](uint32_t i) {
+    return plan.actions[i].kind == ActionKind::kReduceGrad &&
+           wiring.wires[i].meeting != kNoAction && wiring.wires[i].comes_with == kNoAction;
+  };
+  for (uint32_t i = 0; i < events->size(); ++i) {
+    if (!IsCollective(plan.actions[i].kind)) continue;
+    const Wire& wire = wiring.wires[i];
+    Event& event = (*events)[i];
+    event.start_ns = std::max(EndOf(*events, wire.before), EndOf(*events, wire.after));
+    if (meets(i)) {
+      int64_t& start_ns = meetings_ns[wire.meeting];
+      start_ns = std::max(start_ns, event.start_ns);
+    } else {
+      event.end_ns = std::max(event.start_ns, event.end_ns);
+    }
+  }
+  for (const auto& [i, comes] : wiring.reductions.members) {
+    if (!comes) continue;
+    Event& event = (*events)[i];
+    event.start_ns = meetings_ns[wiring.wires[i].meeting];
+    event.end_ns = std::max(event.start_ns, event.end_ns);
+  }
+}
+
+// The moment when the queue of a message became free for it: by action, when the call before had
+// left the queue. The observed start of a message is its leaving the channel.
+std::vector<int64_t> QueuesFree(const std::vector<Event>& events, const Wiring& wiring) {
+  std::vector<int64_t> free_ns(events.size(), 0);
+  for (size_t q = 0; q + 1 < wiring.first_call.size(); ++q) {
+    int64_t call_ns = 0, end_ns = 0;  // when this call could begin; when it ended
+    uint32_t before = kNoAction;
+    for (const uint32_t i : wiring.of(static_cast<int>(q))) {
+      if (wiring.wires[i].before != before) call_ns = end_ns;
+      before = wiring.wires[i].before;
+      free_ns[i] = call_ns;
+      end_ns = std::max(end_ns, events[i].start_ns);
+    }
+  }
+  return free_ns;
+}
+
+void StartMessages(const Wiring& wiring, std::vector<Event>* events) {
+  const std::vector<int64_t> free_ns = QueuesFree(*events, wiring);
+  for (size_t i = 0; i < events->size(); ++i) {
+    if (!IsSend((*events)[i].kind)) continue;
+    Event& send = (*events)[i];
+    const uint32_t maker = wiring.wires[i].maker, other = wiring.wires[i].other;
+    if (maker == kNoAction || other == kNoAction)
+      continue;  // the interpreter refuses plans
+                 // without them
+    Event& recv = (*events)[other];
+    if (recv.start_ns < recv.end_ns) send.end_ns = recv.end_ns;  // the message was in flight
+    send.start_ns = std::max({EndOf(*events, maker), free_ns[i], free_ns[other]});
+    send.end_ns = std::max(send.end_ns, send.start_ns);
+    recv.start_ns = send.start_ns;
+    recv.end_ns = std::max(recv.end_ns, recv.start_ns);
+  }
+}
+
+void KeepObserved(Timeline* timeline) {
+  for (const Event& event : timeline->events) {
+    timeline->observed.push_back({event.start_ns, event.end_ns});
+  }
+  for (const PartEvent& part : timeline->parts) {
+    timeline->observed_parts.push_back({part.start_ns, part.end_ns});
+  }
+}
+
+// Sorts parts by event and time, with their observed times. As in the simulator, parts that take no
+// time are dropped.
+void SortParts(Timeline* timeline) {
+  std::vector<std::pair<PartEvent, ObservedTimes>> parts;
+  for (size_t i = 0; i < timeline->parts.size(); ++i) {
+    const PartEvent& part = timeline->parts[i];
+    if (part.start_ns < part.end_ns) parts.emplace_back(part, timeline->observed_parts[i]);
+  }
+  std::sort(parts.begin(), parts.end(), [](const auto& one, const auto& other) {
+    const auto order = [](const PartEvent& part) {
+      return std::make_tuple(part.event, part.start_ns, part.end_ns, LaneOf(part.part));
+    };
+    return order(one.first) < order(other.first);
+  });
+  timeline->parts.clear();
+  timeline->observed_parts.clear();
+  for (const auto& [part, observed] : parts) {
+    timeline->parts.push_back(part);
+    timeline->observed_parts.push_back(observed);
+  }
+}
+
+}  // namespace
+
+Timeline WhenReady(const Plan& lowered, const Wiring& wiring, Timeline observed) {
+  observed.layout = wiring.layout;
+  KeepObserved(&observed);
+  // A computation may depend on an UNSHARD, which depends on an earlier computation: collectives
+  // keep their observed ends, so either may be computed first.
+  StartComputations(lowered, wiring, &observed);
+  SortParts(&observed);
+  StartCollectives(lowered, wiring, &observed.events);
+  StartMessages(wiring, &observed.events);
+  return observed;
+}
+
+}  // namespace stringline

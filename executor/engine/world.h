@@ -1,0 +1,54 @@
+// The processes of a run, and the data that their hosts exchange.
+//
+// Every process holds some ranks of the mesh and runs the same plan on them. Data between ranks is
+// a Group's business; a World carries the hosts' agreement on losses, norms, failures and the times
+// of a step. It is slow, and no part of a step waits for it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace stringline {
+
+class World {
+ public:
+  virtual ~World() = default;
+
+  // Ranks of the mesh over all processes; and those of this process, ascending.
+  virtual int ranks() const = 0;
+  virtual absl::Span<const int> local() const = 0;
+  virtual int processes() const = 0;
+  virtual int process() const = 0;  // this process's number
+  // The address at which other processes reach this process.
+  virtual std::string address() const { return "127.0.0.1"; }
+
+  // Returns every process's text, by process. All call it equally often and in the same order.
+  // Errors, within the deadline of the run, and the same for all surviving processes:
+  //   Unavailable       a process died or left
+  //   DeadlineExceeded  a process did not come
+  //   Aborted           a process gave up: its status, with its name before it (Fail)
+  virtual absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view mine) = 0;
+
+  // The processes that the last Exchange gave up waiting for, if it ended in DeadlineExceeded.
+  virtual std::vector<int> late() const { return {}; }
+
+  // The same for process 0 alone; the others get as many empty texts. For large texts that no other
+  // process needs.
+  virtual absl::StatusOr<std::vector<std::string>> GiveToFirst(absl::string_view mine) {
+    return Exchange(mine);
+  }
+
+  // This process gives up: the others' Exchange returns `status`. Does not wait for them, and has
+  // no effect in a world that is in an error already.
+  virtual void Fail(const absl::Status& status) = 0;
+
+  // The present state of the others, without waiting: OK, or the error that Exchange would return.
+  // Polled by code that waits for something else, as a GPU that waits for a peer.
+  virtual absl::Status state() { return absl::OkStatus(); }
+};
+
+}  // namespace stringline

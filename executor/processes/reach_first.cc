@@ -1,0 +1,117 @@
+#include "executor/processes/reach_first.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "executor/processes/sockets.h"
+#include "schedlang/base/clock.h"
+
+namespace stringline {
+
+std::string FailBytes(const absl::Status& status, const std::vector<int>& late) {
+  std::vector<std::string> parts = {absl::StrCat(static_cast<int>(status.code())),
+                                    std::string(status.message())};
+  for (const int process : late) parts.push_back(absl::StrCat(process));
+  return Pack(parts);
+}
+
+absl::Status ReadFail(const std::string& bytes, std::vector<int>* late) {
+  const auto parts = Unpack(bytes);
+  int code = 0, process = 0;
+  for (size_t i = 2; parts.has_value() && late != nullptr && i < parts->size(); ++i) {
+    if (absl::SimpleAtoi((*parts)[i], &process)) late->push_back(process);
+  }
+  if (!parts.has_value() || parts->size() < 2 || !absl::SimpleAtoi((*parts)[0], &code) ||
+      code <= 0 || code > static_cast<int>(absl::StatusCode::kUnauthenticated)) {
+    return absl::InternalError("a failure came that cannot be read");
+  }
+  return absl::Status(static_cast<absl::StatusCode>(code), (*parts)[1]);
+}
+
+int MsUntil(int64_t ns) {
+  return static_cast<int>(std::clamp<int64_t>((ns - NowNs() + kWorldMs - 1) / kWorldMs, 0, 1000));
+}
+
+std::string SecondsOf(int64_t ms) { return absl::StrCat(static_cast<double>(ms) / 1000, " s"); }
+
+namespace {
+
+constexpr int64_t kRetryNs = 50 * kWorldMs;
+
+// The end of the talk with process 0.
+enum class Talk : uint8_t { kWelcome, kRefused, kLost };
+
+int64_t JoinUntil(const TcpWorldSettings& settings) {
+  return NowNs() + (settings.trouble.ok() ? settings.join_ms : settings.tell_ms) * kWorldMs;
+}
+
+// A connection that closes without a frame did not reach process 0, or process 0 has ended.
+absl::Status TalkOnce(const TcpWorldSettings& settings, const Hello& own, int fd,
+                      FrameSocket* to_first, std::vector<std::string>* hosts, Talk* talk) {
+  FrameSocket& socket = *to_first;
+  socket = FrameSocket(fd);
+  socket.Put(FrameKind::kHello, Encode(own));
+  const int64_t deadline_ns = JoinUntil(settings) + kWorldGraceNs;
+  std::string why;
+  while (NowNs() < deadline_ns) {
+    const bool open = socket.Write(&why) && socket.Read(kMostHelloBytes, &why);
+    if (const std::optional<Frame> frame = socket.Take(); frame.has_value()) {
+      *talk = Talk::kRefused;
+      if (frame->kind == FrameKind::kReject) return absl::FailedPreconditionError(frame->bytes);
+      if (frame->kind == FrameKind::kFail) return ReadFail(frame->bytes);
+      const auto told = Unpack(frame->bytes);
+      if (frame->kind != FrameKind::kWelcome || !told.has_value() ||
+          told->size() != hosts->size()) {
+        return absl::InternalError("process 0 answers with something else than a welcome");
+      }
+      *hosts = *told;
+      *talk = Talk::kWelcome;
+      return absl::OkStatus();
+    }
+    if (!open) {
+      socket.Close();
+      return absl::UnavailableError(why);
+    }
+    pollfd waiting = {fd, static_cast<short>(socket.has_unsent() ? POLLIN | POLLOUT : POLLIN), 0};
+    (void)poll(&waiting, 1, MsUntil(deadline_ns));
+  }
+  *talk = Talk::kRefused;
+  return absl::DeadlineExceededError(
+      absl::StrCat("rank 0 at ", AddressText(settings.identity.host, settings.identity.port),
+                   " took the connection of rank ", own.process, " and said nothing for ",
+                   SecondsOf(settings.join_ms)));
+}
+
+}  // namespace
+
+absl::Status ReachFirst(const TcpWorldSettings& settings, const Hello& own, FrameSocket* socket,
+                        std::vector<std::string>* hosts) {
+  const Identity& identity = settings.identity;
+  const int64_t deadline_ns = JoinUntil(settings);
+  std::string why = "nobody answered";
+  while (true) {
+    const absl::StatusOr<int> fd = ConnectTo(identity.host, identity.port, deadline_ns);
+    if (fd.ok()) {
+      Talk talk = Talk::kLost;
+      absl::Status status = TalkOnce(settings, own, *fd, socket, hosts, &talk);
+      if (talk == Talk::kWelcome) return absl::OkStatus();
+      if (talk == Talk::kRefused) return status;
+      why = std::string(status.message());
+    } else {
+      why = std::string(fd.status().message());
+    }
+    if (NowNs() >= deadline_ns) break;
+    (void)poll(nullptr, 0, MsUntil(std::min(deadline_ns, NowNs() + kRetryNs)));
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat("rank ", own.process, " on ", own.host, " did not reach rank 0 at ",
+                   AddressText(identity.host, identity.port), " within ",
+                   SecondsOf(settings.join_ms), ": ", why));
+}
+
+}  // namespace stringline

@@ -1,0 +1,80 @@
+// A process's connection to one other process: frames are written in order as far as the socket
+// takes them, and read as they come. What is wrong with a connection is for its user to say.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+
+#include "executor/processes/wake_event.h"
+#include "executor/processes/wire_frames.h"
+#include "executor/processes/wire_waits.h"
+
+namespace stringline {
+
+class WireConnection;
+
+// The receiver of frames.
+class WireReader {
+ public:
+  virtual ~WireReader() = default;
+  // False: nothing is read any more.
+  virtual bool reads() const = 0;
+  // The header is there: calls SetTarget or SetText, unless its length is 0. False: this is no
+  // frame that may come now.
+  virtual bool BeginFrame(WireConnection* from) = 0;
+  // The whole frame is there.
+  virtual void EndFrame(WireConnection* from) = 0;
+};
+
+class WireConnection {
+ public:
+  // Closed; `wake` wakes the thread that calls Write and Read.
+  WireConnection(int process, WireWaits* waits, WakeEvent* wake)
+      : process_(process), waits_(waits), wake_(wake) {}
+  ~WireConnection() { Close(); }
+  WireConnection(const WireConnection&) = delete;
+  WireConnection& operator=(const WireConnection&) = delete;
+
+  void Open(int fd) { fd_ = fd; }
+  void Close();
+  // The socket, to be polled; -1: closed.
+  int fd() const { return fd_; }
+  bool unsent() const { return fd_ >= 0 && !outgoing_.empty(); }
+  // The other process said goodbye: nothing is written to it any more.
+  void NoteLeft() { left_ = true; }
+  bool left() const { return left_; }
+  // True if frames can be written to the other process. After an error of writing none can, but
+  // what the other process wrote before may still come.
+  bool reachable() const { return fd_ >= 0 && !left_ && !deaf_; }
+
+  // Enqueues a frame and writes what the socket takes now; nothing if the process is not reachable.
+  void Put(Outgoing frame);
+  void Write();
+
+  // Reads everything that is there. Returns "", or the reason why no more will come.
+  std::string Read(WireReader* reader);
+  // The other process.
+  int process() const { return process_; }
+  // Of the frame under way.
+  const WireHeader& header() const { return header_; }
+  const std::string& text() const { return text_; }
+  void SetTarget(void* target) { target_ = static_cast<char*>(target); }
+  void SetText();
+
+ private:
+  const int process_;
+  WireWaits* const waits_;
+  WakeEvent* const wake_;
+  int fd_ = -1;
+  bool left_ = false;
+  bool deaf_ = false;
+  std::deque<Outgoing> outgoing_;
+  int64_t written_ = 0;  // bytes of the first
+  WireHeader header_;    // of the frame under way, as the members below
+  int64_t read_ = 0;     // bytes
+  char* target_ = nullptr;
+  std::string text_;
+};
+
+}  // namespace stringline

@@ -1,0 +1,234 @@
+// A trouble that this process notices goes to the process that decides; if that is this process, it
+// asks all others where their answers can say more, and settles the failure. Deadlines are looked
+// at by the reading thread, so a process that does not decide is replaced without a clock of its
+// own.
+#include "executor/processes/wire_failure.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/clock.h"
+
+namespace stringline {
+namespace {
+
+absl::Status StatusOf(int64_t code, const std::string& text) {
+  const bool known = code > 0 && code <= static_cast<int64_t>(absl::StatusCode::kUnauthenticated);
+  return absl::Status(known ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kInternal,
+                      text);
+}
+
+}  // namespace
+
+WireFailure::WireFailure(const ProcessNames* names, const WireDeadlines& deadlines,
+                         CpuDevice* device, std::deque<WireConnection>* connections,
+                         const WireLanes* lanes)
+    : names_(names),
+      deadlines_(deadlines),
+      device_(device),
+      connections_(connections),
+      lanes_(lanes),
+      silent_(names->processes(), false),
+      answers_(names->processes()) {}
+
+bool WireFailure::WaitUntilSettled(std::unique_lock<std::mutex>& lock,
+                                   std::chrono::milliseconds most) {
+  return settles_.wait_for(lock, most, [this] { return settled(); });
+}
+
+std::chrono::milliseconds WireFailure::MostUntilSettled() const {
+  return std::chrono::milliseconds(deadlines_.ask_ms + deadlines_.decide_ms * names_->processes());
+}
+
+int WireFailure::Decider() const {
+  int process = 0;
+  const auto gone = [this](int p) {
+    const WireConnection& connection = (*connections_)[p];
+    return connection.fd() < 0 || connection.left() || silent_[p];
+  };
+  while (process < names_->own() && gone(process)) ++process;
+  return process;
+}
+
+void WireFailure::Notice(Trouble trouble) {
+  if (settled()) return;
+  if (trouble.dead >= names_->processes()) trouble.dead = -1;
+  // A death that becomes known replaces an earlier report that somebody is late.
+  const bool first = noticed_.status.ok();
+  const bool surer = trouble.dead >= 0 && absl::IsDeadlineExceeded(noticed_.status);
+  if (!first && !surer) return;
+  noticed_ = std::move(trouble);
+  if (first) noticed_ns_ = NowNs();
+  told_ = -1;
+  TellDecider();
+}
+
+void WireFailure::NoticeLost(int process, bool left, bool ending, const std::string& why) {
+  if (!left && !ending) {
+    return Notice({absl::UnavailableError(absl::StrCat(names_->NameOf(process),
+                                                       " died, or ended without a word: ", why)),
+                   process});
+  }
+  bool awaited = false;
+  lanes_->ForWaitingEnds([&](const WireLanes::WaitingEnd& end) {
+    awaited = awaited || names_->ProcessOf(end.peer) == process;
+  });
+  if (!awaited) return;
+  Notice({absl::UnavailableError(absl::StrCat(names_->NameOf(process), " has ended its run")),
+          process});
+}
+
+// Tells the decider again whenever it is another process.
+void WireFailure::TellDecider() {
+  const int decider = Decider();
+  if (decider == told_) return;
+  told_ = decider;
+  if (decider == names_->own()) return Decide();
+  Tell(decider, WireFrame::kNoticed, noticed_);
+}
+
+void WireFailure::Decide() {
+  if (noticed_.dead < 0 && !absl::IsDeadlineExceeded(noticed_.status)) {
+    return Settle(noticed_.status);
+  }
+  if (!asked_) {
+    asked_ = true;
+    noticed_ns_ = NowNs();
+    for (WireConnection& connection : *connections_) connection.Put({{.kind = WireFrame::kAsk}});
+  }
+  EndInquiry();
+}
+
+void WireFailure::EndInquiry() {
+  const bool all = std::none_of(connections_->begin(), connections_->end(),
+                                [this](const WireConnection& connection) {
+                                  return connection.reachable() && !answers_[connection.process()];
+                                });
+  if (!all && NowNs() < noticed_ns_ + deadlines_.ask_ms * 1'000'000) return;
+  const WireAnswers answers = AllAnswers();
+  const std::string said(noticed_.status.message());
+  if (noticed_.dead >= 0) {
+    return Settle(absl::Status(noticed_.status.code(),
+                               said + DescribeLost(answers, names_->RanksOf(noticed_.dead))));
+  }
+  const std::string blame = DescribeBlame(answers);
+  Settle(absl::DeadlineExceededError(blame.empty() ? DescribeLate(answers) : blame));
+}
+
+// No message is waited for: some process did not come to an exchange of the hosts.
+std::string WireFailure::DescribeLate(const WireAnswers& answers) const {
+  std::string text(noticed_.status.message());
+  std::vector<int> ranks;
+  for (const int process : noticed_.late) {
+    for (const int rank : names_->RanksOf(process)) ranks.push_back(rank);
+  }
+  // A rank that does not answer is late, whether or not this is known.
+  for (int rank = 0; rank < names_->ranks() && ranks.empty(); ++rank) {
+    if (!answers.answered[rank]) ranks.push_back(rank);
+  }
+  if (ranks.empty()) return text;
+  return absl::StrCat(DescribeDoing(answers, ranks), "; ", text, DescribeKnown(answers, ranks));
+}
+
+WireAnswer WireFailure::OwnAnswer() const {
+  WireAnswer answer;
+  const int64_t now_ns = NowNs();
+  lanes_->ForWaitingEnds([&](const WireLanes::WaitingEnd& end) {
+    const LazyName& action = end.call->action;
+    answer.waits.push_back({end.rank, end.peer, now_ns - end.since_ns,
+                            DescribeWithAction(*end.call),
+                            action.print == nullptr ? -1 : action.index});
+  });
+  for (const WireLanes::Ended& ended : lanes_->ended()) {
+    if (ended.rank < 0) continue;
+    answer.messages.push_back(
+        {ended.rank, ended.peer, now_ns - ended.ended_ns, DescribeWithAction(ended.call)});
+  }
+  if (states_ != nullptr) answer.states = states_->Now();
+  return answer;
+}
+
+WireAnswers WireFailure::AllAnswers() const {
+  WireAnswers answers;
+  answers.Add(OwnAnswer());
+  for (const std::optional<WireAnswer>& answer : answers_) {
+    if (answer) answers.Add(*answer);
+  }
+  for (int rank = 0; rank < names_->ranks(); ++rank) {
+    answers.names.push_back(names_->NameOfRank(rank));
+    answers.answered.push_back(names_->IsHere(rank) ||
+                               answers_[names_->ProcessOf(rank)].has_value());
+  }
+  return answers;
+}
+
+void WireFailure::Settle(absl::Status status) {
+  if (settled()) return;
+  settled_ = std::move(status);
+  for (int p = 0; p < names_->processes(); ++p) {
+    if (Decider() == names_->own()) Tell(p, WireFrame::kFail, {settled_});
+  }
+  device_->Fail(settled_);
+  settles_.notify_all();
+}
+
+void WireFailure::Tell(int process, WireFrame kind, const Trouble& trouble) {
+  Outgoing told;
+  told.header.kind = kind;
+  told.header.peer = trouble.dead;
+  told.header.to = trouble.late.empty() ? -1 : trouble.late[0];
+  told.header.index = static_cast<int64_t>(trouble.status.code());
+  told.text = std::string(trouble.status.message().substr(0, kMostWireText));
+  (*connections_)[process].Put(std::move(told));
+}
+
+void WireFailure::Come(WireConnection* from) {
+  const WireHeader& header = from->header();
+  switch (header.kind) {
+    case WireFrame::kNoticed:
+      // The sender takes the processes before this one for lost.
+      for (int p = 0; p < names_->own(); ++p) silent_[p] = true;
+      return Notice({StatusOf(header.index, from->text()), header.peer,
+                     header.to < 0 ? std::vector<int>() : std::vector<int>{header.to}});
+    case WireFrame::kFail:
+      return Settle(StatusOf(header.index, from->text()));
+    case WireFrame::kAsk: {
+      Outgoing answer;
+      answer.header.kind = WireFrame::kAnswer;
+      answer.text = PackAnswer(OwnAnswer(), kMostWireText);
+      return from->Put(std::move(answer));
+    }
+    case WireFrame::kAnswer:
+      answers_[from->process()] = UnpackAnswer(from->text(), names_->ranks());
+      return;
+    default:
+      return;
+  }
+}
+
+void WireFailure::CheckDeadlines() {
+  if (settled()) return;
+  if (noticed_.status.ok()) return NoticeLateMessage();
+  TellDecider();
+  if (asked_) return EndInquiry();
+  if (NowNs() < noticed_ns_ + deadlines_.decide_ms * 1'000'000) return;
+  silent_[told_] = true;
+  noticed_ns_ = NowNs();
+  TellDecider();
+}
+
+void WireFailure::NoticeLateMessage() {
+  if (deadlines_.wait_ms == 0) return;
+  const int64_t before_ns = NowNs() - deadlines_.wait_ms * 1'000'000;
+  std::optional<WireLanes::WaitingEnd> late;
+  lanes_->ForWaitingEnds([&](const WireLanes::WaitingEnd& end) {
+    if (end.since_ns <= before_ns && (!late || end.since_ns < late->since_ns)) late = end;
+  });
+  if (!late) return;
+  Notice({absl::DeadlineExceededError(absl::StrCat(
+      names_->NameOfRank(late->rank), " waited ", static_cast<double>(deadlines_.wait_ms) / 1000,
+      " s in ", DescribeWithAction(*late->call), " for ", names_->NameOfRank(late->peer)))});
+}
+
+}  // namespace stringline

@@ -1,0 +1,47 @@
+// The frames that two processes exchange over their connection: a header, then as many bytes as its
+// `length` says.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "executor/engine/group.h"
+
+namespace stringline {
+
+inline constexpr uint32_t kWireMark = 0x31525753;  // "SWR1"
+inline constexpr int64_t kMostWireText = 1 << 16;
+
+enum class WireFrame : uint8_t {
+  kReady = 1,  // a receiver can take a message
+  kData,       // the message
+  kDiffers,    // the sender's call does not match the receiver's
+  kNoticed,    // a failure, for the process that decides
+  kFail,       // the failure of the run
+  kAsk,        // for the receiver's waits, messages and states
+  kAnswer,
+  kBye
+};
+
+struct WireHeader {
+  uint32_t mark = 0;
+  WireFrame kind = WireFrame::kBye;
+  CallKind call = CallKind::kSend;
+  int32_t group = 0, from = 0, to = 0;
+  int32_t peer = 0;              // of the call
+  int64_t bytes = 0, index = 0;  // of the call; `index` of a failure: its code
+  int64_t room = 0;              // of kReady: the bytes that the receiver takes; -1: nothing moves
+  int64_t length = 0;
+  // Of kNoticed: `peer` is the process that died and `to` a process that is late, or -1.
+};
+
+// A frame to be written to another process.
+struct Outgoing {
+  WireHeader header;
+  const char* bytes = nullptr;
+  std::string text;  // instead of bytes
+  int waiting = -1;  // done when the frame is written (WireWaits); -1: none
+};
+
+}  // namespace stringline

@@ -1,0 +1,119 @@
+#include "executor/rehearsal/held_stages.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "executor/rehearsal/held_device.h"
+
+namespace stringline {
+namespace {
+
+// True if the costs of actions equal the sums of their parts.
+bool SumUp(const CostModel& costs) {
+  for (size_t s = 0; s < costs.parts.size(); ++s) {
+    const PartCosts& parts = costs.parts[s];
+    const auto differs = [s](const std::vector<int64_t>& of, int64_t sum_ns) {
+      return !of.empty() && of[s] != sum_ns;
+    };
+    const int64_t input_ns = parts.InputGradient(), weight_ns = parts.WeightGradient();
+    if (differs(costs.forward, parts.Forward()) || differs(costs.input_gradient, input_ns) ||
+        differs(costs.weight_gradient, weight_ns) ||
+        differs(costs.backward, input_ns + weight_ns)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+HeldStages::HeldStages(const Plan& plan, const CostModel& costs, Groups* groups)
+    : stages_(plan.stages.size()),
+      microbatches_(plan.microbatches),
+      unshard_ns_(costs.unshard),
+      reduce_ns_(costs.reduce),
+      replicas_(plan, Mesh(), groups),
+      reductions_ns_(stages_, 0),
+      came_(stages_, 0),
+      hold_ns_(4 * stages_ * microbatches_, 0) {
+  FindLatencies(plan, costs);
+  for (size_t s = 0; s < reduce_ns_.size(); ++s) {
+    int64_t& ns = reductions_ns_[replicas_.PartOf(StageId(static_cast<int32_t>(s)))];
+    ns = std::max(ns, reduce_ns_[s]);
+  }
+  const bool in_parts =
+      costs.forward_backward.empty() && costs.noise.empty() && costs.slowdown == 0 && SumUp(costs);
+  if (in_parts) parts_ = costs.parts;
+  for (size_t begin = 0; begin < plan.actions.size();) {
+    const auto group = GroupAt(plan.actions, begin);
+    if (IsCompute(group[0].kind)) {
+      int64_t cost_ns = GroupCost(costs, group);
+      if (!costs.noise.empty()) cost_ns = costs.noise.Of(static_cast<uint32_t>(begin), cost_ns);
+      hold_ns_[Index(group[0])] = cost_ns;
+    }
+    begin += group.size();
+  }
+}
+
+// Latencies by the receiving stage, from hops by the sending stage.
+void HeldStages::FindLatencies(const Plan& plan, const CostModel& costs) {
+  for (const Stage& stage : plan.stages) {
+    const auto latency_ns = [&](StageId from, const std::vector<Hop>& hops) {
+      return !from.valid() ? 0 : hops.empty() ? costs.hop : hops[from.value].latency_ns;
+    };
+    activation_ns_.push_back(latency_ns(stage.previous, costs.activation_hops));
+    gradient_ns_.push_back(latency_ns(stage.next, costs.gradient_hops));
+  }
+}
+
+Work HeldStages::InFlight(const Action& recv) const {
+  const int64_t ns =
+      (recv.kind == ActionKind::kRecvForward ? activation_ns_ : gradient_ns_)[recv.stage.value];
+  return ns == 0 ? Work() : HeldDevice::HoldFor(ns);
+}
+
+int HeldStages::layers(StageId stage) const {
+  return parts_.empty() ? 0 : static_cast<int>(parts_[stage.value].layers);
+}
+
+Piece HeldStages::Compute(const Action& action, LayerPart part) {
+  const bool whole = action.kind == ActionKind::kBackward && layers(action.stage) == 0;
+  if (whole && part.part == kWPost) return {};  // its B.post is the whole backward
+  if (!parts_.empty()) {
+    const std::array<int64_t, kParts>& ns = parts_[action.stage.value].ns;
+    return Piece{HeldDevice::HoldFor(ns[part.part] + (whole ? ns[kWPost] : 0)), {}, {}};
+  }
+  return Piece{HeldDevice::HoldFor(hold_ns_[Index(action)]), {}, {}};
+}
+
+absl::StatusOr<Piece> HeldStages::Collective(const Action& action) {
+  if (action.kind == ActionKind::kReduceGrad) return Reduction(action.stage);
+  const bool free = action.kind == ActionKind::kReshard || unshard_ns_.empty();
+  return Piece{HeldDevice::HoldFor(free ? 0 : unshard_ns_[action.stage.value]), {}, {}};
+}
+
+// As in training: a rank joins the reduction with its last replica.
+Piece HeldStages::Reduction(StageId stage) {
+  const std::vector<StageId> copies = replicas_.OnItsRank(stage);
+  if (++came_[copies[0].value] < static_cast<int>(copies.size())) return {};
+  const int part = replicas_.PartOf(stage);
+  const Replicas::Seat seat = replicas_.OfDense(/*coordinate=*/0, stage);
+  if (seat.group == nullptr) return {HeldDevice::HoldFor(ReductionNs(part)), {}, {}};
+  MemberCall call{seat.group, seat.member, {}};
+  call.call.kind = CallKind::kAllReduce;
+  call.call.name = {PrintReduction, nullptr, part};
+  return {{}, {call}, {}};
+}
+
+std::string HeldStages::PrintReduction(const void* /*self*/, int64_t part) {
+  return absl::StrCat("the gradients of stage ", part);
+}
+
+size_t HeldStages::Index(const Action& action) const {
+  return (static_cast<size_t>(action.kind) * stages_ + static_cast<size_t>(action.stage.value)) *
+             microbatches_ +
+         static_cast<size_t>(action.microbatch.value);
+}
+
+}  // namespace stringline

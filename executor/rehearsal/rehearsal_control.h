@@ -1,0 +1,44 @@
+// A program of known duration: the computations of a plan in rounds. In the k-th round every rank
+// performs the first half of its k-th computation, and all wait for each other; then the second
+// half, and they wait again. So it takes the sum over half rounds of the longest half, and a delay
+// of one rank by a busy machine delays all, at least as much as in any step of the plan.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/cpu/device.h"
+#include "schedlang/costs/costs.h"
+#include "schedlang/plan/plan.h"
+
+namespace stringline {
+
+class RehearsalControl {
+ public:
+  // On a device of its own with `threads` threads. ResourceExhausted if they do not start.
+  static absl::StatusOr<std::unique_ptr<RehearsalControl>> Make(const Plan& plan,
+                                                                const CostModel& costs, int threads,
+                                                                DeviceTime time);
+
+  int64_t known_ns() const { return known_ns_; }
+  // Performs the program once and returns its duration. Errors of Device::Synchronize.
+  absl::StatusOr<int64_t> Run();
+
+ private:
+  struct Rank {
+    StreamId stream;
+    std::vector<int64_t> halves_ns;  // two per round
+    WorkTimes last;                  // its last half
+  };
+
+  explicit RehearsalControl(int ranks);
+
+  std::unique_ptr<CpuDevice> device_;
+  std::vector<Rank> ranks_;
+  MeetingPlace meeting_;
+  int64_t known_ns_ = 0;
+};
+
+}  // namespace stringline

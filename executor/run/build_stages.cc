@@ -1,0 +1,112 @@
+#include "executor/run/build_stages.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "executor/cpu/backend.h"
+#include "executor/engine/available_memory.h"
+#include "executor/training/least_memory.h"
+#include "executor/training/stages.h"
+#include "schedlang/base/status.h"
+#include "stages/layers.h"
+#include "stages/models/model.h"
+
+namespace stringline {
+namespace {
+
+// Layers per stage of a layout string; the embedding stands in the first stage, the loss in the
+// last.
+absl::StatusOr<std::vector<int>> LayersOfLayout(const std::vector<std::string>& layout) {
+  std::vector<int> layers;
+  for (size_t s = 0; s < layout.size(); ++s) {
+    const std::string& stage = layout[s];
+    if (stage.find('m') != std::string::npos) {
+      return absl::UnimplementedError(
+          absl::StrCat("stage ", s,
+                       " of the layout has a multi-token prediction layer, 'm', which "
+                       "this model does not have"));
+    }
+    const bool embeds = stage.find('E') != std::string::npos;
+    const bool loses = stage.find('L') != std::string::npos;
+    if (embeds != (s == 0) || loses != (s + 1 == layout.size())) {
+      return absl::UnimplementedError(
+          absl::StrCat("stage ", s, " of the layout, '", stage,
+                       "': this model has its embedding in the first stage and its loss in the "
+                       "last"));
+    }
+    layers.push_back(static_cast<int>(std::count(stage.begin(), stage.end(), 't')));
+  }
+  return layers;
+}
+
+// Sums of bytes stay far within 64 bits, and the graphs within this machine; the model itself may
+// be for another.
+absl::Status CheckCountable(const RunConfig& config, int pipes) {
+  SL_ASSIGN_OR_RETURN(NeededMemory needed,
+                      LeastMemory(config.shape, pipes, config.mesh, SharingOf(config)));
+  SL_RETURN_IF_ERROR(CheckMemory(needed, {.bytes = int64_t{1} << 56}));
+  needed.params = needed.activations = 0;
+  return CheckMemory(needed, FindAvailableMemory());
+}
+
+absl::StatusOr<std::vector<StageProgram>> Build(const RunConfig& config, const Plan& plan) {
+  SL_RETURN_IF_ERROR(CheckShape(config.shape));
+  const size_t pipes = std::max<size_t>(1, plan.pipes.size());
+  SL_ASSIGN_OR_RETURN(const std::vector<int> layers, LayersOfStages(config, plan));
+  if (config.mesh_pipeline > 0 && config.mesh_pipeline != plan.ranks()) {
+    return absl::InvalidArgumentError(absl::StrCat("mesh.pipeline is ", config.mesh_pipeline,
+                                                   ", but the schedule has ", plan.ranks(),
+                                                   " ranks"));
+  }
+  SL_RETURN_IF_ERROR(CheckCountable(config, static_cast<int>(pipes)));
+  SL_ASSIGN_OR_RETURN(
+      const std::vector<StageProgram> pipe,
+      BuildModelStages(config.shape, layers,
+                       {.expert_ranks = config.mesh.expert, .recompute = config.recompute}));
+  std::vector<StageProgram> programs;
+  for (size_t p = 0; p < pipes; ++p) programs.insert(programs.end(), pipe.begin(), pipe.end());
+  return programs;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<int>> LayersOfStages(const RunConfig& config, const Plan& plan) {
+  const size_t pipes = std::max<size_t>(1, plan.pipes.size());
+  const int stages = static_cast<int>(plan.stages.size() / pipes);
+  if (!config.layers_per_stage.empty()) {
+    if (static_cast<int>(config.layers_per_stage.size()) == stages) return config.layers_per_stage;
+    return absl::InvalidArgumentError(absl::StrCat("model.split names ",
+                                                   config.layers_per_stage.size(),
+                                                   " stages, but the schedule has ", stages));
+  }
+  switch (config.split_balanced ? Split::Kind::kBalanced : plan.split.kind) {
+    case Split::Kind::kLayers:
+      return plan.split.layers;
+    case Split::Kind::kLayout:
+      return LayersOfLayout(plan.split.layout);
+    case Split::Kind::kBalanced: {
+      if (const auto* const raised = std::get_if<RaisedShape>(&config.shape.family)) {
+        const std::vector<double> each = WorkOfEach(*raised);
+        return SplitBalanced({each.begin() + 1, each.end() - 1}, stages, each.front(), each.back());
+      }
+      const ModelWork work = WorkOf(config.shape);
+      return SplitBalanced(config.shape.layers(), stages, work.embedding, work.layer, work.head);
+    }
+    default:
+      return SplitEven(config.shape.layers(), stages);
+  }
+}
+
+absl::StatusOr<std::vector<StageProgram>> BuildStages(const RunConfig& config, const Plan& plan) {
+  absl::StatusOr<std::vector<StageProgram>> programs = Build(config, plan);
+  if (programs.ok() || config.path.empty()) return programs;
+  return absl::Status(programs.status().code(),
+                      absl::StrCat(config.path, ": ", programs.status().message()));
+}
+
+std::vector<StageSizes> SizesOf(const Plan& plan, const std::vector<StageProgram>& programs,
+                                const StateSharing& sharing) {
+  return Stages::SizesOf(plan, programs, CpuKernels(), sharing);
+}
+
+}  // namespace stringline

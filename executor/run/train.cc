@@ -1,0 +1,384 @@
+// Data and least memory are checked before any large allocation. Then each step fills in data,
+// computes gradients, updates, and calls the hooks. Steps before the last give the costs with which
+// the last step is simulated and compared.
+#include "executor/run/train.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "executor/checkpoint/checkpoints.h"
+#include "executor/checkpoint/model_folder.h"
+#include "executor/checkpoint/model_sizes.h"
+#include "executor/checkpoint/resume.h"
+#include "executor/engine/available_memory.h"
+#include "executor/run/build_stages.h"
+#include "executor/torch_model/export_file.h"
+#include "executor/training/least_memory.h"
+#include "executor/training/measured_costs.h"
+#include "executor/training/trainer.h"
+#include "schedlang/base/clock.h"
+#include "schedlang/base/status.h"
+#include "schedlang/sim/simulate.h"
+#include "stages/models/model.h"
+
+namespace stringline {
+namespace {
+
+// Costs are the means over this many steps before the last.
+constexpr int kMeasuredSteps = 20;
+
+// The time of messages and exchanges over such links: an exchange takes as long as its member with
+// the most bytes to or from others.
+int64_t LinkNs(const void* self, absl::Span<const Call* const> met) {
+  const auto& link = *static_cast<const LinkSpeed*>(self);
+  int64_t most = 0;
+  for (size_t member = 0; member < met.size(); ++member) {
+    most = std::max(
+        most, BytesOnTheWay(*met[member], static_cast<int>(member), static_cast<int>(met.size())));
+  }
+  return met.size() == 1 ? 0 : link.TransferNs(most);
+}
+
+// The memory of all places.
+AvailableMemory AllMemory(Backend* backend) {
+  if (backend == nullptr) return FindAvailableMemory();
+  AvailableMemory all = backend->available(0);
+  for (int place = 1; place < backend->device()->places(); ++place) {
+    const AvailableMemory more = backend->available(place);
+    all.bytes += std::min(more.bytes, std::numeric_limits<int64_t>::max() - all.bytes);
+    absl::StrAppend(&all.limit, " and ", more.limit);
+  }
+  return all;
+}
+
+// Differs between any two starts of runs.
+std::string NewRunId() {
+  std::random_device device;
+  return absl::StrCat(absl::Hex(device(), absl::kZeroPad8), absl::Hex(device(), absl::kZeroPad8));
+}
+
+class Run {
+ public:
+  Run(const RunConfig& config, const TrainingData& data, std::unique_ptr<Trainer> trainer,
+      const TrainHooks& hooks, const AvailableMemory& before)
+      : config_(config),
+        data_(data),
+        trainer_(std::move(trainer)),
+        hooks_(hooks),
+        before_(before),
+        costs_(trainer_->plan()) {}
+
+  absl::StatusOr<TrainResult> AllSteps() {
+    absl::StatusOr<TrainResult> result = Steps();
+    if (result.ok()) return result;
+    const absl::Status agreed = trainer_->GiveUp(result.status());
+    return hooks_.failed ? hooks_.failed(agreed, *trainer_) : agreed;
+  }
+
+ private:
+  absl::StatusOr<TrainResult> Steps() {
+    SL_RETURN_IF_ERROR(Begin());
+    if (hooks_.start) {
+      SL_RETURN_IF_ERROR(hooks_.start(*trainer_));
+      SL_RETURN_IF_ERROR(trainer_->RefreshWorking());
+    }
+    if (hooks_.resumed && !resumed_.folder.empty()) SL_RETURN_IF_ERROR(hooks_.resumed(resumed_));
+    result_.steps = reported_steps_ = resumed_.step;
+    start_ns_ = reported_ns_ = NowNs();
+    while (result_.steps < config_.steps && !result_.stopped) {
+      SL_RETURN_IF_ERROR(OneStep(result_.steps));
+      ++result_.steps;
+      if (result_.steps < config_.steps) {
+        SL_ASSIGN_OR_RETURN(result_.stopped, Stops());
+      }
+      SL_RETURN_IF_ERROR(TakeCheckpoint());
+    }
+    // A process lost in the last update leaves no whole model: then no final result is written.
+    if (World* const world = trainer_->world()) SL_RETURN_IF_ERROR(world->Exchange("").status());
+    result_.elapsed_s = static_cast<double>(NowNs() - start_ns_) * 1e-9;
+    if (checkpoints_ != nullptr) {
+      SL_RETURN_IF_ERROR(checkpoints_->Finish());
+      result_.checkpoint = checkpoints_->newest();
+    }
+    if (hooks_.end) SL_RETURN_IF_ERROR(hooks_.end(result_.steps, *trainer_));
+    result_.tokens_per_step = trainer_->tokens_per_step();
+    result_.tokens_per_second =
+        static_cast<double>(result_.tokens_per_step * (result_.steps - resumed_.step)) /
+        result_.elapsed_s;
+    result_.params = CountParams(config_.shape);
+    result_.memory = trainer_->memory();
+    result_.rank_bytes = trainer_->rank_bytes();
+    result_.host = trainer_->repeated_step().host_time();
+    result_.not_captured = trainer_->repeated_step().refusal();
+    SummariseLosses();
+    if (!result_.stopped) SL_RETURN_IF_ERROR(ComparePrediction());
+    return std::move(result_);
+  }
+
+  bool is_first() const {
+    return trainer_->world() == nullptr || trainer_->world()->process() == 0;
+  }
+
+  // The parameters with which the run begins.
+  absl::Status Begin() {
+    const bool takes = config_.checkpoint.every > 0;
+    std::unique_ptr<CheckpointFolder> folder;
+    if (takes && is_first()) {
+      SL_ASSIGN_OR_RETURN(folder, CheckpointFolder::Open(config_.checkpoint.folder, NewRunId()));
+    }
+    CheckpointState now = StateNow();
+    if (!config_.resume.empty()) SL_RETURN_IF_ERROR(ResumeRun(now));
+    if (resumed_.folder.empty() && !config_.model_export.empty()) {
+      SL_RETURN_IF_ERROR(
+          LoadExportedParams(config_.model_export, config_.shape, PlacesOf(*trainer_).all()));
+      SL_RETURN_IF_ERROR(trainer_->RefreshWorking());
+    }
+    if (resumed_.folder.empty() && !config_.model_folder.empty()) {
+      SL_RETURN_IF_ERROR(
+          LoadModelFolder(config_.model_folder, config_.shape, PlacesOf(*trainer_).all()));
+      SL_RETURN_IF_ERROR(trainer_->RefreshWorking());
+    }
+    if (!takes) return absl::OkStatus();
+    now.step = resumed_.step;
+    SL_ASSIGN_OR_RETURN(checkpoints_,
+                        Checkpoints::Make(config_.checkpoint, config_.shape, std::move(now),
+                                          trainer_.get(), std::move(folder), before_));
+    return absl::OkStatus();
+  }
+
+  // The state common to all checkpoints of this run.
+  CheckpointState StateNow() const {
+    CheckpointState state;
+    state.seed = config_.seed;
+    state.data = data_.Identity();
+    state.microbatches = trainer_->microbatches();
+    state.microbatch = config_.shape.microbatch();
+    state.context = config_.shape.context();
+    for (auto& [name, value] : SizesOf(config_.shape)) state.model[name] = value;
+    return state;
+  }
+
+  // The first process chooses the checkpoint, all read the chosen checkpoint.
+  absl::Status ResumeRun(const CheckpointState& now) {
+    ChosenCheckpoint chosen;
+    const bool if_there = config_.resume == kResumeAuto;
+    if (is_first()) {
+      auto choice = ChooseCheckpoint(if_there ? config_.checkpoint.folder : config_.resume);
+      if (choice.ok()) chosen = *std::move(choice);
+      if (!choice.ok() && !(if_there && absl::IsNotFound(choice.status()))) return choice.status();
+    }
+    if (World* const world = trainer_->world(); world != nullptr) {
+      SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world->Exchange(chosen.folder));
+      chosen.folder = all.front();
+    }
+    if (chosen.folder.empty()) return absl::OkStatus();
+    SL_ASSIGN_OR_RETURN(CheckpointState state,
+                        Resume(chosen.folder, config_.shape, now, trainer_.get()));
+    if (state.step >= config_.steps) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--resume: ", chosen.folder, ": the checkpoint is of step ", state.step,
+                       ", but the run has ", config_.steps, " steps; more of them would help"));
+    }
+    history_ = state.history;
+    resumed_ = {chosen.folder, state.step, std::move(chosen.skipped), std::move(state.history)};
+    return absl::OkStatus();
+  }
+
+  // Called after the step: true if any process wants to end the run here. The processes' reports
+  // about a checkpoint travel along.
+  absl::StatusOr<bool> Stops() {
+    const bool wish = hooks_.stop && hooks_.stop();
+    std::vector<std::string> told = {wish ? "s" : "-"};
+    if (checkpoints_ != nullptr) told[0] += checkpoints_->Report();
+    if (World* const world = trainer_->world(); world != nullptr) {
+      SL_ASSIGN_OR_RETURN(told, world->Exchange(told[0]));
+    }
+    const bool stops =
+        std::any_of(told.begin(), told.end(), [](const std::string& one) { return one[0] == 's'; });
+    for (std::string& one : told) one.erase(0, 1);
+    if (checkpoints_ != nullptr) SL_RETURN_IF_ERROR(checkpoints_->Hear(told));
+    return stops;
+  }
+
+  absl::Status TakeCheckpoint() {
+    if (checkpoints_ == nullptr) return absl::OkStatus();
+    const int64_t step = result_.steps;
+    if (!checkpoints_->IsDue(step, result_.stopped)) return absl::OkStatus();
+    return checkpoints_->Take(step, history_);
+  }
+
+  absl::Status OneStep(int64_t step) {
+    const StepTime began = {NowNs(), ProcessorNs()};
+    for (int32_t m = 0; m < trainer_->microbatches(); ++m) {
+      const MicrobatchId microbatch(m);
+      SL_RETURN_IF_ERROR(data_.Fill({config_.seed, step, m}, config_.shape.context(),
+                                    trainer_->tokens(microbatch), trainer_->targets(microbatch)));
+    }
+    SL_RETURN_IF_ERROR(trainer_->ComputeGradients());
+    const double loss = trainer_->loss_sum() / static_cast<double>(trainer_->tokens_per_step());
+    if (!std::isfinite(loss)) {
+      return absl::OutOfRangeError(
+          absl::StrCat("step ", step + 1, ": the loss is ", loss, "; try a lower learning rate"));
+    }
+    history_.losses_nats.push_back(loss);
+    const int64_t dropped = trainer_->dropped();
+    SL_RETURN_IF_ERROR(CheckDropped(step, dropped));
+    if (hooks_.gradients) hooks_.gradients(step + 1, *trainer_);
+    TrainStep done;
+    done.step = step + 1;
+    done.loss_nats = loss;
+    done.aux_loss_nats =
+        trainer_->aux_loss_sum() / static_cast<double>(trainer_->tokens_per_step());
+    done.dropped = dropped;
+    result_.aux_loss_nats = done.aux_loss_nats;
+    history_.dropped += done.dropped;
+    done.learning_rate = LearningRate(config_, step);
+    const absl::StatusOr<double> norm = trainer_->Update(done.learning_rate);
+    if (absl::IsOutOfRange(norm.status())) {
+      return absl::Status(norm.status().code(),
+                          absl::StrCat("step ", step + 1, ": ", norm.status().message()));
+    }
+    SL_RETURN_IF_ERROR(norm.status());
+    result_.step_times.push_back({NowNs() - began.wall_ns, ProcessorNs() - began.processor_ns});
+    done.grad_norm = *norm;
+    history_.grad_norms.push_back(done.grad_norm);
+    history_.learning_rates.push_back(done.learning_rate);
+    const bool last = step + 1 == config_.steps;
+    // The first step warms up memory and caches, the last is to be predicted; the shortest runs
+    // measure these all the same.
+    const bool begins = step == resumed_.step;
+    const bool inner = (!begins && !last) || config_.steps - resumed_.step <= 2;
+    if (inner && step + kMeasuredSteps + 1 >= config_.steps) {
+      const Timeline measured = trainer_->Measured();
+      costs_.Add(measured);
+      makespans_ns_ += static_cast<double>(MeasureBubbles(measured).makespan_ns);
+      ++result_.measured_steps;
+    }
+    if (begins || last || (step + 1) % config_.log_every == 0) {
+      Report(done);
+    }
+    return hooks_.after_step ? hooks_.after_step(done, *trainer_) : absl::OkStatus();
+  }
+
+  // An expert's rows beyond its capacity end the run if the run file says so.
+  absl::Status CheckDropped(int64_t step, int64_t dropped) const {
+    const auto* const decoder = std::get_if<DecoderShape>(&config_.shape.family);
+    if (decoder == nullptr || decoder->moe.overflow != Overflow::kError) return absl::OkStatus();
+    if (dropped == 0) return absl::OkStatus();
+    return absl::OutOfRangeError(
+        absl::StrCat("step ", step + 1, ": ", dropped,
+                     " slots are beyond the capacity of their experts (", decoder->moe.capacity,
+                     " times the even share); a larger model.capacity, 'dropless', or "
+                     "'exceeded: drop' would help"));
+  }
+
+  void Report(const TrainStep& done) {
+    const int64_t now_ns = NowNs();
+    TrainProgress progress{done};
+    progress.steps = config_.steps;
+    const double tokens = static_cast<double>(trainer_->tokens_per_step());
+    const double passed_s = static_cast<double>(now_ns - reported_ns_) * 1e-9;
+    progress.tokens_per_second =
+        tokens * static_cast<double>(done.step - reported_steps_) / passed_s;
+    progress.bubble = MeasureBubbles(trainer_->Measured()).rate;
+    progress.elapsed_s = static_cast<double>(now_ns - start_ns_) * 1e-9;
+    progress.left_s = progress.elapsed_s / static_cast<double>(done.step - resumed_.step) *
+                      static_cast<double>(config_.steps - done.step);
+    reported_ns_ = now_ns;
+    reported_steps_ = done.step;
+    if (hooks_.report) hooks_.report(progress);
+  }
+
+  void SummariseLosses() {
+    result_.losses_nats = history_.losses_nats;
+    result_.dropped = history_.dropped;
+    result_.resumed = {resumed_.folder, resumed_.step, resumed_.skipped, {}};
+    const std::vector<double>& losses = result_.losses_nats;
+    const size_t last = std::max<size_t>(1, losses.size() / 10);
+    double sum = 0;
+    for (size_t i = losses.size() - last; i < losses.size(); ++i) sum += losses[i];
+    result_.first_loss_nats = losses.front();
+    result_.final_loss_nats = sum / static_cast<double>(last);
+  }
+
+  absl::Status ComparePrediction() {
+    result_.measured = trainer_->Measured();
+    result_.network = MeasureNetwork(trainer_->plan(), result_.measured);
+    result_.costs = costs_.Model();
+    result_.mean_makespan_ns = makespans_ns_ / result_.measured_steps;
+    SL_ASSIGN_OR_RETURN(result_.simulated,
+                        Simulate(trainer_->plan(), result_.costs, config_.layout));
+    const auto measured_ns = static_cast<double>(MeasureBubbles(result_.measured).makespan_ns);
+    const auto simulated_ns = static_cast<double>(MeasureBubbles(result_.simulated).makespan_ns);
+    result_.misprediction = simulated_ns / measured_ns - 1;
+    return absl::OkStatus();
+  }
+
+  const RunConfig& config_;
+  const TrainingData data_;
+  const std::unique_ptr<Trainer> trainer_;
+  const TrainHooks& hooks_;
+  const AvailableMemory before_;  // on the host, when nothing was made
+  MeasuredCosts costs_;
+  StepHistory history_;
+  ResumedRun resumed_;
+  std::unique_ptr<Checkpoints> checkpoints_;  // null: none are taken
+  TrainResult result_;
+  double makespans_ns_ = 0;  // sum over the measured steps
+  int64_t start_ns_ = 0;
+  int64_t reported_ns_ = 0;
+  int64_t reported_steps_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
+                                  const TrainingData& data, const TrainHooks& hooks,
+                                  std::unique_ptr<Backend> backend) {
+  SL_RETURN_IF_ERROR(CheckShape(config.shape));
+  const AvailableMemory before = FindAvailableMemory();
+  if (data.size() <= config.shape.context()) {
+    const char* const unit = data.is_text() ? "byte" : "token";
+    return absl::InvalidArgumentError(
+        absl::StrCat(data.is_text() ? config.text_file : config.tokens_file, ": the ",
+                     data.is_text() ? "text" : "file", " has ", data.size(), " ", unit,
+                     "s, but one sequence takes ", config.shape.context(),
+                     " (model.context) and the ", unit, " after them"));
+  }
+  // The need of all ranks; a process with only some of the ranks counts only their own need.
+  if (backend == nullptr || backend->world() == nullptr) {
+    const int pipes = static_cast<int>(std::max<size_t>(1, lowered.pipes.size()));
+    SL_ASSIGN_OR_RETURN(const NeededMemory least,
+                        LeastMemory(config.shape, pipes, config.mesh, SharingOf(config)));
+    SL_RETURN_IF_ERROR(CheckMemory(least, AllMemory(backend.get())));
+  }
+  SL_ASSIGN_OR_RETURN(std::vector<StageProgram> programs, BuildStages(config, lowered));
+  TrainerSettings settings;
+  settings.seed = config.seed;
+  settings.threads = config.threads;
+  settings.optimizer = config.optimizer;
+  settings.clip_norm = config.clip_norm;
+  settings.mesh = config.mesh;
+  settings.sharding = config.sharding;
+  settings.bucket_bytes = config.bucket_bytes;
+  settings.layout = config.layout;
+  if (config.strict) settings.order = MessageOrder::kListedWork;
+  settings.capture = config.capture;
+  if (const auto* const decoder = std::get_if<DecoderShape>(&config.shape.family)) {
+    settings.balance_rate = decoder->moe.balance_rate;
+  }
+  // Other backends have their device already.
+  if (backend == nullptr && (config.link.latency_ns > 0 || config.link.bytes_per_s > 0)) {
+    settings.link = {LinkNs, &config.link};
+  }
+  SL_ASSIGN_OR_RETURN(auto trainer,
+                      Trainer::Make(lowered, std::move(programs), settings, std::move(backend)));
+  return Run(config, data, std::move(trainer), hooks, before).AllSteps();
+}
+
+}  // namespace stringline

@@ -1,0 +1,164 @@
+// The sizes and the type of a result are stated beside it: arguments that only repeat them have no
+// effect here.
+#include "executor/torch_model/torch_arguments.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+namespace stringline {
+namespace {
+
+struct TorchOpsRow {
+  const char* ops;
+  const char* read;
+  const char* without_effect;
+  const char* defaults;
+};
+
+constexpr TorchOpsRow kOpRows[] = {
+    // Products
+    {"linear", "input weight bias", "", ""},
+    {"addmm", "self mat1 mat2 beta alpha", "", ""},
+    {"mm bmm", "self mat2", "", ""},
+    {"matmul", "self other", "", ""},
+    // Layers
+    {"embedding", "weight indices", "", "padding_idx=-1 scale_grad_by_freq=False sparse=False"},
+    {"layer_norm", "input normalized_shape weight bias eps", "cudnn_enable", ""},
+    {"rms_norm", "input normalized_shape weight eps", "", ""},
+    {"gelu", "self approximate", "", ""},
+    {"silu sigmoid tanh rsqrt neg cos sin exp reciprocal", "self", "", ""},
+    {"bitwise_not logical_not", "self", "", ""},
+    {"dropout", "input p train", "", ""},
+    {"softmax", "self dim", "dtype", ""},
+    {"_softmax", "self dim", "half_to_float", ""},
+    {"scaled_dot_product_attention", "query key value attn_mask dropout_p is_causal scale",
+     "enable_gqa", ""},
+    {"cross_entropy_loss", "self target", "",
+     "weight=None reduction=1 ignore_index=-100 label_smoothing=0"},
+    // Arithmetic
+    {"add sub", "self other alpha", "", ""},
+    {"rsub", "self other", "", "alpha=1"},
+    {"mul", "self other", "", ""},
+    {"div", "self other", "", "rounding_mode=None"},
+    {"pow", "self exponent", "", ""},
+    {"eq ne lt le gt ge", "self other", "", ""},
+    {"__and__ bitwise_and logical_and __or__ bitwise_or logical_or", "self other", "", ""},
+    {"mean", "self dim keepdim", "dtype", ""},
+    {"cumsum", "self dim", "dtype", ""},
+    {"diff", "self dim prepend", "", "n=1 append=None"},
+    {"where", "condition self other", "", ""},
+    {"masked_fill", "self mask value", "", ""},
+    {"tril triu", "self diagonal", "", ""},
+    // Layouts
+    {"reshape", "self", "shape", ""},
+    {"view _unsafe_view", "self", "size", ""},
+    {"flatten", "self", "start_dim end_dim", ""},
+    {"unflatten", "self", "dim sizes", ""},
+    {"expand", "self", "size implicit", ""},
+    {"slice", "self dim start step", "end", ""},
+    {"select", "self dim index", "", ""},
+    {"squeeze", "self", "dim", ""},
+    {"unsqueeze", "self dim", "", ""},
+    {"t", "self", "", ""},
+    {"transpose", "self dim0 dim1", "", ""},
+    {"permute", "self dims", "", ""},
+    {"cat", "tensors dim", "", ""},
+    {"split", "self dim", "split_size split_sizes", ""},
+    {"split_with_sizes", "self dim", "split_sizes", ""},
+    {"chunk", "self dim", "chunks", ""},
+    {"repeat_interleave", "self repeats dim", "output_size", ""},
+    {"index", "self indices", "", ""},
+    {"pad", "self value", "pad", "mode=constant"},
+    {"constant_pad_nd", "self value", "pad", ""},
+    // Copies
+    {"to", "self", "device dtype layout other pin_memory non_blocking copy memory_format", ""},
+    {"_to_copy", "self", "dtype layout device pin_memory non_blocking memory_format", ""},
+    {"type_as", "self", "other", ""},
+    {"alias detach detach_ lift_fresh_copy", "self", "", ""},
+    {"clone contiguous", "self", "memory_format", ""},
+    // Values out of nothing
+    {"arange", "start step", "end dtype layout device pin_memory", ""},
+    {"full", "fill_value", "size dtype layout device pin_memory", ""},
+    {"ones zeros", "", "size dtype layout device pin_memory", ""},
+    {"full_like", "fill_value", "self dtype layout device pin_memory memory_format", ""},
+    {"ones_like zeros_like", "", "self dtype layout device pin_memory memory_format", ""},
+    {"new_full", "fill_value", "self size dtype layout device pin_memory", ""},
+    {"new_ones new_zeros", "", "self size dtype layout device pin_memory", ""},
+    {"scalar_tensor", "s", "dtype layout device pin_memory", ""},
+};
+
+std::vector<std::string> WordsIn(const char* text) {
+  return absl::StrSplit(text, ' ', absl::SkipEmpty());
+}
+
+std::map<std::string, TorchOp> OpsInRows() {
+  std::map<std::string, TorchOp> ops;
+  for (const TorchOpsRow& row : kOpRows) {
+    TorchOp op{WordsIn(row.read), WordsIn(row.without_effect), {}};
+    for (const std::string& word : WordsIn(row.defaults)) {
+      op.defaults.insert(std::pair<std::string, std::string>(absl::StrSplit(word, '=')));
+    }
+    for (const std::string& name : WordsIn(row.ops)) ops[name] = op;
+  }
+  return ops;
+}
+
+// In Python's notation.
+std::string InPython(const TorchArgument& argument) {
+  using Kind = TorchArgument::Kind;
+  switch (argument.kind) {
+    case Kind::kNone:
+      return "None";
+    case Kind::kTensor:
+      return absl::StrCat("the tensor '", argument.tensors.front(), "'");
+    case Kind::kTensors:
+      return absl::StrCat(argument.tensors.size(), " tensors");
+    case Kind::kBool:
+      return argument.numbers.front() != 0 ? "True" : "False";
+    case Kind::kInt:
+    case Kind::kFloat:
+      return absl::StrCat(argument.numbers.front());
+    case Kind::kInts:
+    case Kind::kFloats:
+      return absl::StrCat("[", absl::StrJoin(argument.numbers, ", "), "]");
+    case Kind::kText:
+      return argument.text;
+    case Kind::kOther:
+      return "something else";
+  }
+  return "";
+}
+
+bool Holds(const std::vector<std::string>& names, const std::string& name) {
+  return std::count(names.begin(), names.end(), name) > 0;
+}
+
+}  // namespace
+
+const std::map<std::string, TorchOp>& TorchOps() {
+  static const auto& ops = *new std::map<std::string, TorchOp>(OpsInRows());
+  return ops;
+}
+
+absl::Status CheckArguments(const TorchGraph& graph, const TorchNode& node) {
+  const auto op = TorchOps().find(node.op);
+  if (op == TorchOps().end()) return graph.Unknown(node);
+  for (const auto& [name, argument] : node.inputs) {
+    if (Holds(op->second.read, name) || Holds(op->second.without_effect, name)) continue;
+    const auto known = op->second.defaults.find(name);
+    if (known == op->second.defaults.end()) {
+      return graph.Unknown(node, absl::StrCat("its argument '", name, "' is not read"));
+    }
+    const std::string is = InPython(argument);
+    if (is == known->second) continue;
+    return graph.Unknown(
+        node, absl::StrCat("its '", name, "' is ", is, ", and only ", known->second, " is known"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace stringline

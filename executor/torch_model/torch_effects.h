@@ -1,0 +1,20 @@
+// Effects of a program besides its values: gradients that stop, parameters that stay unchanged,
+// memory written in place or shared by two parameters, types that round. A raised graph has none of
+// them, so a program with such an effect is refused.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "executor/torch_model/torch_graph.h"
+
+namespace stringline {
+
+// Unimplemented for the first effect among the dependencies of these values, and for arguments of
+// ops that no rule reads (torch_arguments.h). Writes in place are refused anywhere: the program
+// does not tell which values see them.
+absl::Status CheckEffects(const TorchGraph& graph, const Pt2Archive& archive,
+                          const std::vector<std::string>& values);
+
+}  // namespace stringline

@@ -1,0 +1,234 @@
+// A window's start is a hash of seed, step, microbatch and row. No generator has a state, so every
+// process finds the data of any microbatch alone. A file of tokens is mapped, and every window is
+// checked when it is read.
+#include "executor/training/data.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "executor/engine/available_memory.h"
+#include "schedlang/base/open_file.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/base/source.h"
+#include "schedlang/base/status.h"
+
+namespace stringline {
+namespace {
+
+// SplitMix64's mixing step (Steele, Lea and Flood, OOPSLA 2014).
+uint64_t Mix(uint64_t z) {
+  z += 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+// The headers of llm.c's files.
+struct KnownHeader {
+  int32_t first, version;
+  int width;  // bytes of a token
+};
+constexpr KnownHeader kHeaders[] = {{20240520, 1, 2}, {20240801, 7, 4}};
+constexpr int64_t kHeaderBytes = 1024;
+
+const char* NameOfWidth(int width) { return width == 2 ? "uint16" : "uint32"; }
+
+uint64_t HashOf(const BatchKey& key, int64_t row) {
+  uint64_t hash = Mix(key.seed);
+  for (int64_t part : {key.step, key.microbatch, row})
+    hash = Mix(hash ^ static_cast<uint64_t>(part));
+  return hash;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadCorpus(const std::string& path) {
+  std::error_code unknown;
+  const uintmax_t bytes = std::filesystem::file_size(path, unknown);
+  const AvailableMemory available = FindAvailableMemory();
+  if (!unknown && static_cast<double>(bytes) > static_cast<double>(available.bytes)) {
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("%s: the text has %.3g GB, but %.3g GB of memory are available (%s)", path,
+                        static_cast<double>(bytes) * 1e-9,
+                        static_cast<double>(available.bytes) * 1e-9, available.limit));
+  }
+  SL_ASSIGN_OR_RETURN(std::string text, ReadBytes(path, uint64_t{4} << 30));
+  if (text.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": the file is empty"));
+  return text;
+}
+
+double ConditionalEntropy(absl::string_view text) {
+  constexpr size_t kBytes = 256;
+  if (text.size() < 2) return 0;
+  std::vector<int64_t> pairs(kBytes * kBytes, 0);
+  for (size_t i = 0; i + 1 < text.size(); ++i) {
+    ++pairs[static_cast<uint8_t>(text[i]) * kBytes + static_cast<uint8_t>(text[i + 1])];
+  }
+  double nats = 0;
+  for (size_t before = 0; before < kBytes; ++before) {
+    int64_t all = 0;
+    for (size_t after = 0; after < kBytes; ++after) all += pairs[before * kBytes + after];
+    for (size_t after = 0; after < kBytes; ++after) {
+      const auto count = static_cast<double>(pairs[before * kBytes + after]);
+      if (count > 0) nats -= count * std::log(count / static_cast<double>(all));
+    }
+  }
+  return nats / static_cast<double>(text.size() - 1);
+}
+
+void FillBatch(absl::string_view text, const BatchKey& key, int context, absl::Span<int32_t> tokens,
+               absl::Span<int32_t> targets) {
+  const size_t length = static_cast<size_t>(context);
+  SL_CHECK(text.size() > length && tokens.size() == targets.size() && tokens.size() % length == 0)
+      << text.size() << " bytes, " << tokens.size() << " tokens, context " << context;
+  const size_t places = text.size() - length;
+  for (size_t row = 0; row * length < tokens.size(); ++row) {
+    const size_t at = HashOf(key, static_cast<int64_t>(row)) % places;
+    for (size_t i = 0; i < length; ++i) {
+      tokens[row * length + i] = static_cast<uint8_t>(text[at + i]);
+      targets[row * length + i] = static_cast<uint8_t>(text[at + i + 1]);
+    }
+  }
+}
+
+std::string TrainingData::Identity() const {
+  constexpr int64_t kLooks = 1 << 16;
+  uint64_t hash = Mix(static_cast<uint64_t>(size()));
+  const int64_t step = std::max<int64_t>(1, size() / kLooks);
+  for (int64_t i = 0; i < size(); i += step) {
+    hash = Mix(hash ^ (is_text() ? static_cast<uint8_t>(text_[i]) : (*file_)[i]));
+  }
+  return absl::StrFormat("%d %s, %016x", size(), is_text() ? "bytes" : "tokens", hash);
+}
+
+absl::StatusOr<TokenFile> TokenFile::Open(const std::string& path, const std::string& dtype,
+                                          int vocabulary) {
+  SL_ASSIGN_OR_RETURN(const int opened, OpenToRead(path));
+  TokenFile file;
+  file.path_ = path;
+  file.vocabulary_ = vocabulary;
+  absl::Status status = file.Map(opened);
+  close(opened);
+  if (status.ok()) status = file.FindTokens(dtype);
+  if (!status.ok()) return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+  constexpr int64_t kLooked = 1 << 20;
+  SL_RETURN_IF_ERROR(file.Check(0, std::min(kLooked, file.size_)));
+  return file;
+}
+
+TokenFile::TokenFile(TokenFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      vocabulary_(other.vocabulary_),
+      mapped_(std::exchange(other.mapped_, nullptr)),
+      bytes_(other.bytes_),
+      begin_(other.begin_),
+      size_(other.size_),
+      width_(other.width_) {}
+
+TokenFile::~TokenFile() {
+  if (mapped_ != nullptr) munmap(const_cast<char*>(mapped_), bytes_);
+}
+
+absl::Status TokenFile::Map(int file) {
+  struct stat status;
+  if (fstat(file, &status) != 0) return absl::UnavailableError(std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) return absl::InvalidArgumentError("not a regular file");
+  if (status.st_size == 0) return absl::InvalidArgumentError("the file is empty");
+  bytes_ = static_cast<uint64_t>(status.st_size);
+  void* const mapped = mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, file, 0);
+  if (mapped == MAP_FAILED) {
+    return absl::UnavailableError(absl::StrCat("cannot be mapped: ", std::strerror(errno)));
+  }
+  mapped_ = static_cast<const char*>(mapped);
+  return absl::OkStatus();
+}
+
+// Finds the tokens' place in the file, and their width.
+absl::Status TokenFile::FindTokens(const std::string& dtype) {
+  int32_t header[3] = {};
+  if (bytes_ >= sizeof header) std::memcpy(header, mapped_, sizeof header);
+  const auto* const known =
+      std::find_if(std::begin(kHeaders), std::end(kHeaders),
+                   [&](const KnownHeader& row) { return row.first == header[0]; });
+  if (known == std::end(kHeaders)) {
+    if (dtype.empty() && vocabulary_ > 1 << 16) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("it has no header, and with a vocabulary of ", vocabulary_,
+                       " it may hold uint16 or uint32: say which with data.dtype"));
+    }
+    width_ = dtype == "uint32" ? 4 : 2;
+    if (bytes_ % width_ != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(bytes_, " bytes are no whole number of ", NameOfWidth(width_)));
+    }
+    size_ = static_cast<int64_t>(bytes_) / width_;
+    return absl::OkStatus();
+  }
+  width_ = known->width;
+  begin_ = kHeaderBytes;
+  size_ = header[2];
+  if (header[1] != known->version) {
+    return absl::InvalidArgumentError(absl::StrCat("its header begins with ", header[0],
+                                                   " and says version ", header[1], "; known is ",
+                                                   known->version));
+  }
+  if (!dtype.empty() && dtype != NameOfWidth(width_)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its header says ", NameOfWidth(width_), ", data.dtype ", dtype));
+  }
+  if (size_ < 1 || static_cast<uint64_t>(kHeaderBytes + size_ * width_) != bytes_) {
+    return absl::InvalidArgumentError(absl::StrCat("its header says ", size_, " tokens, but ",
+                                                   bytes_,
+                                                   " bytes are there: was the file cut short?"));
+  }
+  return absl::OkStatus();
+}
+
+uint32_t TokenFile::operator[](int64_t i) const {
+  uint32_t token = 0;  // little-endian: the low bytes come first
+  std::memcpy(&token, mapped_ + begin_ + i * width_, static_cast<size_t>(width_));
+  return token;
+}
+
+absl::Status TokenFile::Check(int64_t first, int64_t count) const {
+  for (int64_t i = first; i < first + count; ++i) {
+    if ((*this)[i] < vocabulary_) continue;
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": token ", (*this)[i], " at position ",
+                                                   i, ": the model's vocabulary has ",
+                                                   vocabulary_));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingData::Fill(const BatchKey& key, int context, absl::Span<int32_t> tokens,
+                                absl::Span<int32_t> targets) const {
+  if (file_ == nullptr) {
+    FillBatch(text_, key, context, tokens, targets);
+    return absl::OkStatus();
+  }
+  SL_CHECK(file_->size() > context && tokens.size() == targets.size()) << file_->size();
+  const int64_t rows = static_cast<int64_t>(tokens.size()) / context;
+  const auto places = static_cast<uint64_t>(file_->size() - context);
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto at = static_cast<int64_t>(HashOf(key, row) % places);
+    SL_RETURN_IF_ERROR(file_->Check(at, context + 1));
+    for (int64_t i = 0; i < context; ++i) {
+      tokens[row * context + i] = static_cast<int32_t>((*file_)[at + i]);
+      targets[row * context + i] = static_cast<int32_t>((*file_)[at + i + 1]);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace stringline

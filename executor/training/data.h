@@ -1,0 +1,101 @@
+// The training data of a run: the bytes of a text, or the tokens of a file, in random windows.
+//
+// A file of tokens is nanoGPT's, uint16 without a header, or llm.c's, with a header of 256 int32:
+// the first gives the format, the second its version, the third the number of tokens.
+//
+//   first      version
+//   20240520   1         uint16
+//   20240801   7         uint32
+//
+// All numbers are little-endian. A file without a header may also hold uint32, if the caller says
+// so.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace stringline {
+
+// Reads a text to train on. Errors: those of ReadBytes (base/source.h); InvalidArgument for a file
+// that is empty or over 4 GiB; ResourceExhausted for a file larger than the available memory.
+absl::StatusOr<std::string> ReadCorpus(const std::string& path);
+
+// Entropy of a byte given the byte before it, in nats, from the text's own counts: a lower bound on
+// the loss of a model that sees a single previous byte.
+double ConditionalEntropy(absl::string_view text);
+
+// A microbatch of a run. With the seed, it determines the data, whatever the schedule, the cut and
+// the number of ranks.
+struct BatchKey {
+  uint64_t seed = 0;
+  int64_t step = 0;
+  int64_t microbatch = 0;
+};
+
+// Fills rows of `context` tokens from random places of the text, and as targets the byte after
+// each. With mix one step of SplitMix64, row r begins at
+//   mix(mix(mix(mix(seed) ^ step) ^ microbatch) ^ r) modulo (size of the text - context).
+// Both spans hold rows * context values. The text has at least context + 1 bytes.
+void FillBatch(absl::string_view text, const BatchKey& key, int context, absl::Span<int32_t> tokens,
+               absl::Span<int32_t> targets);
+
+// A mapped file of tokens: its pages are read when windows fall into them. Truncating the file
+// while it is mapped kills the process.
+class TokenFile {
+ public:
+  // `dtype` is uint16, uint32, or "": then the header decides, and a file without a header has
+  // uint16 if the vocabulary fits. Errors name the file: NotFound, PermissionDenied;
+  // InvalidArgument for a size that does not fit the header or the dtype, an unknown dtype or a
+  // dtype other than the header's, or a token outside the vocabulary among the first million.
+  static absl::StatusOr<TokenFile> Open(const std::string& path, const std::string& dtype,
+                                        int vocabulary);
+  TokenFile(TokenFile&& other) noexcept;
+  TokenFile& operator=(TokenFile&&) = delete;
+  ~TokenFile();
+
+  int64_t size() const { return size_; }
+  uint32_t operator[](int64_t i) const;
+  // InvalidArgument names the first of these tokens outside the vocabulary, and its index.
+  absl::Status Check(int64_t first, int64_t count) const;
+
+ private:
+  TokenFile() = default;
+  absl::Status Map(int file);
+  absl::Status FindTokens(const std::string& dtype);
+
+  std::string path_;
+  int64_t vocabulary_ = 0;
+  const char* mapped_ = nullptr;
+  uint64_t bytes_ = 0;
+  int64_t begin_ = 0;  // offset of the tokens, in bytes
+  int64_t size_ = 0;
+  int width_ = 2;  // bytes of a token
+};
+
+// A reference to a text or a file, which must outlive it.
+class TrainingData {
+ public:
+  TrainingData(absl::string_view text) : text_(text) {}   // NOLINT: text is data
+  TrainingData(const std::string& text) : text_(text) {}  // NOLINT
+  TrainingData(const TokenFile& file) : file_(&file) {}   // NOLINT
+
+  int64_t size() const { return file_ != nullptr ? file_->size() : text_.size(); }
+  bool is_text() const { return file_ == nullptr; }
+  // "4000 bytes, 1f…": the number of tokens or bytes, and a hash of samples from all over the data.
+  std::string Identity() const;
+
+  // As FillBatch of a text. InvalidArgument: the error of TokenFile::Check.
+  absl::Status Fill(const BatchKey& key, int context, absl::Span<int32_t> tokens,
+                    absl::Span<int32_t> targets) const;
+
+ private:
+  absl::string_view text_;
+  const TokenFile* file_ = nullptr;
+};
+
+}  // namespace stringline

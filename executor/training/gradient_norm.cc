@@ -1,0 +1,101 @@
+#include "executor/training/gradient_norm.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/base/status.h"
+
+namespace stringline {
+
+absl::StatusOr<std::unique_ptr<GradientNorm>> GradientNorm::Make(const TrainingJob* job,
+                                                                 Pipelines* pipelines,
+                                                                 const OwnedState* state) {
+  std::unique_ptr<GradientNorm> norm(new GradientNorm(job, pipelines, state));
+  for (int c = 0; c < job->mesh().coordinates(); ++c) {
+    for (int32_t s = 0; s < job->stages(); ++s) {
+      const StatePieces& pieces = pipelines->stages(c).pieces(StageId(s));
+      const size_t count = pieces.BlocksOf(job->ShardOf(c)).size();
+      SL_ASSIGN_OR_RETURN(void* const squares, job->device()->AllocateHost(static_cast<int64_t>(
+                                                   std::max<size_t>(1, count) * sizeof(double))));
+      norm->squares_.emplace_back(static_cast<double*>(squares), count);
+    }
+  }
+  return norm;
+}
+
+void GradientNorm::Enqueue() { pipelines_->EnqueueForEveryStage(SumSquares, this); }
+
+void GradientNorm::SumSquares(const void* self, int64_t place, NativeStream stream) {
+  const auto& norm = *static_cast<const GradientNorm*>(self);
+  const Pipelines& pipelines = *norm.pipelines_;
+  norm.job_->kernels()->SumOfSquares(
+      norm.state_->blocks(pipelines.CoordinateOf(place), pipelines.StageOf(place)),
+      norm.squares_[place].data(), stream);
+}
+
+// Visits every parameter once, in the order of the model and block by block: common parameters at
+// their owner, experts' pieces at every expert coordinate. visit(coordinate, stage, index among the
+// owned blocks).
+template <typename Visit>
+void GradientNorm::ForEverySquare(Visit visit) const {
+  const Plan& plan = job_->plan();
+  const Mesh& mesh = job_->mesh();
+  const auto programs = job_->programs();
+  const size_t stages = plan.pipes.empty() ? programs.size() : plan.pipes[0].stages;
+  for (size_t s = 0; s < stages; ++s) {
+    const StageId stage(static_cast<int32_t>(s));
+    const StatePieces& cut = pipelines_->stages(0).pieces(stage);
+    for (int p = 0; p < static_cast<int>(programs[s].params.size()); ++p) {
+      const int copies = programs[s].params[p].expert ? mesh.expert : 1;
+      const auto end = static_cast<int>(cut.blocks().size());
+      for (int b = cut.FirstBlockOf(p); b < end && cut.blocks()[b].param == p; ++b) {
+        for (int x = 0; x < copies; ++x) {
+          visit(mesh.coordinate(cut.OwnerOf(b), x), stage, cut.PlaceAmongOwned(b));
+        }
+      }
+    }
+  }
+}
+
+double GradientNorm::SumOfSquares() const {
+  double sum = 0;
+  ForEverySquare(
+      [&](int coordinate, StageId stage, int own) { sum += squares(coordinate, stage)[own]; });
+  return sum;
+}
+
+// A sum of squares of floats never overflows a double, so a sum that is not finite has a term that
+// is not. The owner of the first, in the order of the model, looks for the term.
+absl::StatusOr<std::string> GradientNorm::DescribeBadGradient() const {
+  struct Bad {
+    int coordinate = -1;
+    StageId stage;
+    int own = 0;
+  } bad;
+  ForEverySquare([&](int coordinate, StageId stage, int own) {
+    if (bad.coordinate >= 0) return;
+    if (!std::isfinite(squares(coordinate, stage)[own])) bad = {coordinate, stage, own};
+  });
+  SL_CHECK(bad.coordinate >= 0) << "every gradient is finite, but not their sum";
+  if (!job_->holds(bad.stage, bad.coordinate)) return std::string();
+  return Describe(bad.coordinate, bad.stage, bad.own);
+}
+
+absl::StatusOr<std::string> GradientNorm::Describe(int coordinate, StageId stage, int own) const {
+  const Stages& stages = pipelines_->stages(coordinate);
+  const OwnedBlock owned = stages.OwnedBlocks(stage)[own];
+  std::vector<float> values(owned.gradient.size());
+  SL_RETURN_IF_ERROR(job_->device()->CopyNow(values.data(), owned.gradient.data(),
+                                             static_cast<int64_t>(values.size() * sizeof(float))));
+  const auto bad =
+      std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
+  SL_CHECK(bad != values.end()) << "a sum of finite squares is not finite";
+  const int param = stages.pieces(stage).blocks()[owned.block].param;
+  return absl::StrCat("the gradient of ", job_->programs()[stage.value].params[param].name,
+                      " (stage ", stage.value, ") is not finite (", *bad,
+                      "); try a lower learning rate");
+}
+
+}  // namespace stringline

@@ -1,0 +1,52 @@
+// The squares of a step's gradients, one sum for each owned block, of all processes. Their sum is
+// taken in the order of the model, block by block, so that it has the same bits for every cut of
+// the model and every sharding of its state.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "executor/training/owned_state.h"
+#include "executor/training/pipelines.h"
+#include "executor/training/training_job.h"
+
+namespace stringline {
+
+class GradientNorm {
+ public:
+  static absl::StatusOr<std::unique_ptr<GradientNorm>> Make(const TrainingJob* job,
+                                                            Pipelines* pipelines,
+                                                            const OwnedState* state);
+
+  // Enqueues the sums of this process's blocks.
+  void Enqueue();
+  // A stage's sums at a coordinate, by owned block: in host memory of the device. Every process has
+  // room for all of them, and fills in those of other processes from their messages.
+  absl::Span<double> squares(int coordinate, StageId stage) const {
+    return squares_[pipelines_->PlaceOf(coordinate, stage)];
+  }
+  // Of all gradients, once all sums are known.
+  double SumOfSquares() const;
+  // After a sum that is not finite: the first gradient in the order of the model that is not; "" if
+  // another process holds it.
+  absl::StatusOr<std::string> DescribeBadGradient() const;
+
+ private:
+  GradientNorm(const TrainingJob* job, Pipelines* pipelines, const OwnedState* state)
+      : job_(job), pipelines_(pipelines), state_(state) {}
+  static void SumSquares(const void* self, int64_t place, NativeStream stream);
+  template <typename Visit>
+  void ForEverySquare(Visit visit) const;
+  absl::StatusOr<std::string> Describe(int coordinate, StageId stage, int own) const;
+
+  const TrainingJob* const job_;
+  Pipelines* const pipelines_;
+  const OwnedState* const state_;
+  std::vector<absl::Span<double>> squares_;  // by coordinate and stage
+};
+
+}  // namespace stringline

@@ -1,0 +1,90 @@
+// The copies of the pipeline, one for each coordinate of the mesh, each with its groups, the memory
+// of its stages and an interpreter. After Prepare every rank of this process can run a step again
+// and again without a further allocation.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "executor/engine/available_memory.h"
+#include "executor/engine/device.h"
+#include "executor/engine/interpreter.h"
+#include "executor/engine/message_groups.h"
+#include "executor/engine/recorder.h"
+#include "executor/training/replicas.h"
+#include "executor/training/stages.h"
+#include "executor/training/training_job.h"
+#include "schedlang/plan/plan.h"
+
+namespace stringline {
+
+class Pipelines {
+ public:
+  // Makes the groups of gradients, experts and messages; every process makes the same ones, in the
+  // same order, whatever ranks it holds.
+  explicit Pipelines(const TrainingJob* job);
+  // Once the groups are connected. Counts the memory of this process's ranks, and takes it only if
+  // all of it is available (ResourceExhausted otherwise).
+  absl::Status Prepare();
+
+  // Enqueues one step of all ranks of this process.
+  void EnqueueStep();
+  // Enqueues `work` for every coordinate and every stage of this process on the compute stream of
+  // its rank: work(self, PlaceOf(coordinate, stage), stream).
+  void EnqueueForEveryStage(void (*work)(const void* self, int64_t place, NativeStream stream),
+                            const void* self);
+  // A number for a stage at a coordinate.
+  int64_t PlaceOf(int coordinate, StageId stage) const {
+    return coordinate * job_->stages() + stage.value;
+  }
+  int CoordinateOf(int64_t place) const { return static_cast<int>(place / job_->stages()); }
+  StageId StageOf(int64_t place) const {
+    return StageId(static_cast<int32_t>(place % job_->stages()));
+  }
+
+  Stages& stages(int coordinate) const { return *copies_[coordinate].stages; }
+  // Null without TrainerSettings::record.
+  Recorder* recorder(int coordinate) const { return copies_[coordinate].recorder.get(); }
+  StreamId ComputeStream(int coordinate, StageId stage) const {
+    return copies_[coordinate].interpreter->ComputeStream(job_->plan().stage(stage).rank);
+  }
+
+  // Of the step's microbatches: those of coordinate 0, then those of coordinate 1, and so on.
+  absl::Span<int32_t> tokens(MicrobatchId microbatch);
+  absl::Span<int32_t> targets(MicrobatchId microbatch);
+  // The last step's results (Trainer).
+  double loss_sum() const;
+  double aux_loss_sum() const;
+  int64_t dropped() const;
+
+  // All ranks, in the order of the coordinates; `allocated` of this process's ranks only.
+  std::vector<RankBytes> rank_bytes() const;
+
+ private:
+  struct Copy {
+    std::optional<MessageGroups> messages;
+    std::unique_ptr<Recorder> recorder;
+    std::unique_ptr<Stages> stages;
+    std::unique_ptr<Interpreter> interpreter;
+  };
+
+  void MakeExpertGroups(int data);
+  absl::Status CheckRoom(int place);
+  double SummandBytes(int coordinate, const std::vector<RankId>& ranks) const;
+  absl::Status PrepareCopy(int coordinate);
+  int BetweenSteps(int coordinate) const;
+  // visit(stages, stage, microbatch of the coordinate's step, layer) for every mixture of experts.
+  template <typename Visit>
+  void ForEveryTally(Visit visit) const;
+
+  const TrainingJob* const job_;
+  Replicas replicas_;
+  std::vector<std::vector<Group*>> expert_groups_;  // by data coordinate and rank
+  std::vector<Copy> copies_;                        // by coordinate
+};
+
+}  // namespace stringline

@@ -1,0 +1,270 @@
+// All places are fixed at construction: ports at their place in the layout, temporaries in an arena
+// by their lifetimes, and a value that is both input and output by a copy. A run only adds
+// addresses. Of two joined nodes the later node's kernel does the work of both.
+#include "executor/training/ready_graph.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "executor/engine/placement.h"
+#include "schedlang/base/sl_check.h"
+#include "stages/ops.h"
+
+namespace stringline {
+namespace {
+
+constexpr int kMostOperands = 16;
+
+// Adds an aligned tensor to a region of `size` bytes; returns its offset.
+int64_t AddTensor(const Type& type, int64_t* size) {
+  const int64_t offset = *size;
+  *size += AlignUp(type.bytes());
+  return offset;
+}
+
+char* Address(const Regions& regions, const Location& location) {
+  return regions[static_cast<int>(location.region)] + location.offset;
+}
+
+}  // namespace
+
+StageLayout::StageLayout(const StageProgram& program, bool gathered) : layers(program.moe_layers) {
+  params.resize(program.params.size());
+  working.resize(program.params.size(), -1);
+  for (const bool experts : {false, true}) {
+    for (const bool narrow : {false, true}) {
+      for (size_t p = 0; p < params.size(); ++p) {
+        const Param& param = program.params[p];
+        if (param.expert != experts || (param.type.dtype != DType::kF32) != narrow) continue;
+        params[p] = AddTensor(GradTypeOf(param), &param_bytes);
+        if (narrow || gathered) working[p] = AddTensor(param.type, &working_bytes);
+      }
+    }
+  }
+  for (const Saved& value : program.saved) {
+    const StageValue kept =
+        value.needed_by_weight ? StageValue::kSavedForWeight : StageValue::kSavedForInput;
+    saved.push_back({RegionOf(kept), AddTensor(value.type, &bytes[kept])});
+  }
+  for (const Type& type : program.stash) {
+    stash.push_back(AddTensor(type, &bytes[StageValue::kStash]));
+  }
+  if (!program.first) {
+    bytes[StageValue::kInput] = program.input.bytes();
+    bytes[StageValue::kInGrad] = program.input.bytes();
+  }
+  if (!program.last) {
+    bytes[StageValue::kOutput] = program.output.bytes();
+    bytes[StageValue::kOutGrad] = program.output.bytes();
+  }
+}
+
+std::vector<int> StageLayout::InOrder() const {
+  std::vector<int> order(params.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [this](int a, int b) { return params[a] < params[b]; });
+  return order;
+}
+
+Location StageLayout::Of(const Port& port) const {
+  switch (port.role) {
+    case Role::kParam:
+      if (working[port.index] >= 0) return {Region::kWorking, working[port.index]};
+      return {Region::kParams, params[port.index]};
+    case Role::kParamGrad:
+      return {Region::kGrads, params[port.index]};
+    case Role::kInput:
+      return {Region::kInput, 0};
+    case Role::kTarget:
+      return {Region::kTarget, 0};
+    case Role::kOutput:
+      return {Region::kOutput, 0};
+    case Role::kLoss:
+      return {Region::kLoss, 0};
+    case Role::kSaved:
+      return saved[port.index];
+    case Role::kStash:
+      return {Region::kStash, stash[port.index]};
+    case Role::kOutGrad:
+      return {Region::kOutGrad, 0};
+    case Role::kInGrad:
+      return {Region::kInGrad, 0};
+    case Role::kAuxLoss:
+      return {Region::kTallies, port.index * kBufferAlignment};
+    case Role::kDropped:
+      return {Region::kTallies, (layers + port.index) * kBufferAlignment};
+  }
+  return {};
+}
+
+ReadyGraph::ReadyGraph(const Graph& graph, absl::Span<const GraphPart> parts,
+                       const StageLayout& layout, Kernels* kernels)
+    : kernels_(kernels),
+      parts_(parts.begin(), parts.end()),
+      placed_(graph.values.size(), false),
+      adds_(graph.values.size(), false),
+      workspaces_(graph.nodes.size(), 0) {
+  for (const Value& value : graph.values) values_.push_back({{}, &value.type});
+  for (const Node& node : graph.nodes) {
+    absl::StatusOr<ReadyKernel> ready = kernels->ReadyFor(graph, node);
+    status_.Update(ready.status());
+    ready_.push_back(ready.value_or(ReadyKernel()));
+    runs_at_.push_back(static_cast<int>(runs_at_.size()));
+    if (ready_.back().with >= 0) runs_at_[ready_.back().with] = runs_at_.back();
+  }
+  PlacePorts(graph, layout);
+  PlaceTemporaries(graph);
+  AddSteps(graph);
+  if (parts_.empty()) parts_.push_back({false, 0, static_cast<int>(graph.nodes.size())});
+}
+
+void ReadyGraph::PlacePorts(const Graph& graph, const StageLayout& layout) {
+  std::vector<bool> is_input(graph.values.size(), false);
+  for (const Port& port : graph.inputs) {
+    SL_CHECK(!placed_[port.value]) << "two input ports name " << graph.values[port.value].name;
+    values_[port.value].location = layout.Of(port);
+    placed_[port.value] = true;
+    is_input[port.value] = true;
+  }
+  for (const Port& port : graph.outputs) {
+    const Location location = layout.Of(port);
+    if (!placed_[port.value]) {
+      values_[port.value].location = location;
+      placed_[port.value] = true;
+      adds_[port.value] = port.role == Role::kParamGrad;
+      continue;
+    }
+    SL_CHECK(port.role != Role::kParamGrad && !adds_[port.value])
+        << graph.values[port.value].name << " is a gradient and something else";
+    (is_input[port.value] ? copies_before_ : copies_after_)
+        .push_back({values_[port.value].location, location, values_[port.value].type->bytes()});
+  }
+}
+
+void ReadyGraph::PlaceTemporaries(const Graph& graph) {
+  std::vector<Lifetime> lifetimes;
+  std::vector<int> buffer_of(graph.values.size(), -1);
+  std::vector<int> workspace_of(graph.nodes.size(), -1);
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    const int step = static_cast<int>(n);
+    for (ValueId value : node.inputs) {
+      if (buffer_of[value] < 0) continue;
+      int& last = lifetimes[buffer_of[value]].last;
+      last = std::max(last, runs_at_[n]);
+    }
+    if (runs_at_[n] != step) continue;
+    for (ValueId value : node.outputs) {
+      if (placed_[value]) continue;
+      buffer_of[value] = static_cast<int>(lifetimes.size());
+      lifetimes.push_back({step, step, graph.values[value].type.bytes()});
+    }
+    const int64_t workspace = ready_[n].workspace_bytes;
+    if (workspace == 0) continue;
+    workspace_of[n] = static_cast<int>(lifetimes.size());
+    lifetimes.push_back({step, step, workspace});
+  }
+  const Placement placement = PlaceByLifetime(lifetimes);
+  arena_bytes_ = placement.bytes;
+  for (size_t v = 0; v < buffer_of.size(); ++v) {
+    if (buffer_of[v] >= 0) {
+      values_[v].location = {Region::kArena, placement.offsets[buffer_of[v]]};
+      placed_[v] = true;
+    }
+  }
+  for (size_t n = 0; n < workspace_of.size(); ++n) {
+    if (workspace_of[n] >= 0) workspaces_[n] = placement.offsets[workspace_of[n]];
+  }
+}
+
+void ReadyGraph::AddSteps(const Graph& graph) {
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    Step& step = steps_.emplace_back();
+    step.node = &node;
+    step.first_operand = static_cast<uint32_t>(operands_.size());
+    step.first_output = static_cast<uint32_t>(accumulates_.size());
+    step.workspace = workspaces_[n];
+    if (runs_at_[n] != static_cast<int>(n)) continue;
+    step.kernel = ready_[n];
+    ValueId unwritten = kNone;
+    if (const int with = step.kernel.with; with >= 0) {
+      AddInputs(graph, graph.nodes[with], kNone, &step);
+      unwritten = graph.nodes[with].outputs[0];
+    }
+    AddInputs(graph, node, unwritten, &step);
+    AddOutputs(node, &step);
+    SL_CHECK(step.inputs + step.outputs <= kMostOperands) << RowOf(node.op).name;
+  }
+}
+
+// All inputs but `unwritten`, the value that no node writes.
+void ReadyGraph::AddInputs(const Graph& graph, const Node& node, ValueId unwritten, Step* step) {
+  for (const ValueId value : node.inputs) {
+    if (value == unwritten) continue;
+    SL_CHECK(placed_[value]) << graph.values[value].name << " is read before it is made";
+    operands_.push_back(values_[value]);
+    ++step->inputs;
+  }
+}
+
+void ReadyGraph::AddOutputs(const Node& node, Step* step) {
+  for (const ValueId value : node.outputs) {
+    const auto i = static_cast<int>(step->outputs++);
+    SL_CHECK(!adds_[value] || RowOf(node.op).CanAccumulate(i))
+        << RowOf(node.op).name << " cannot add into its output " << i;
+    operands_.push_back(values_[value]);
+    accumulates_.push_back(adds_[value] ? 1 : 0);
+  }
+}
+
+void ReadyGraph::CopyAll(const std::vector<Copy>& copies, const Regions& regions,
+                         NativeStream stream) const {
+  for (const Copy& copy : copies) {
+    kernels_->Copy(Address(regions, copy.to), Address(regions, copy.from), copy.bytes, stream);
+  }
+}
+
+void ReadyGraph::Run(int part, const Regions& regions, NativeStream stream) const {
+  if (part == 0) CopyAll(copies_before_, regions, stream);
+  Tensor tensors[kMostOperands];
+  bool accumulate[kMostOperands];
+  for (int n = parts_[part].first_node; n < parts_[part].end_node; ++n) {
+    const Step& step = steps_[n];
+    if (step.kernel.run == nullptr) continue;  // a later node's kernel does its work
+    const size_t inputs = step.inputs, outputs = step.outputs;
+    for (size_t i = 0; i < inputs + outputs; ++i) {
+      const Operand& operand = operands_[step.first_operand + i];
+      tensors[i] = {Address(regions, operand.location), operand.type};
+    }
+    for (size_t i = 0; i < outputs; ++i) accumulate[i] = accumulates_[step.first_output + i] != 0;
+    step.kernel.run(
+        step.kernel.self,
+        {*step.node, absl::MakeConstSpan(tensors, inputs),
+         absl::MakeConstSpan(tensors + inputs, outputs), absl::MakeConstSpan(accumulate, outputs),
+         regions[static_cast<int>(Region::kArena)] + step.workspace, stream});
+  }
+  if (part + 1 == parts()) CopyAll(copies_after_, regions, stream);
+}
+
+std::vector<ReadyGraph::Exchange> ReadyGraph::ExchangesOf(int part, const Regions& regions) const {
+  SL_CHECK(parts_[part].network) << part;
+  std::vector<Exchange> exchanges;
+  for (int n = parts_[part].first_node; n < parts_[part].end_node; ++n) {
+    const Step& step = steps_[n];
+    Exchange& exchange = exchanges.emplace_back();
+    exchange.node = step.node;
+    const auto tensor = [&](size_t operand) -> Tensor {
+      const Operand& at = operands_[step.first_operand + operand];
+      return {Address(regions, at.location), at.type};
+    };
+    const size_t inputs = step.node->inputs.size();
+    for (size_t i = 0; i < inputs; ++i) exchange.in.push_back(tensor(i));
+    for (size_t i = 0; i < step.node->outputs.size(); ++i) {
+      exchange.out.push_back(tensor(inputs + i));
+    }
+  }
+  return exchanges;
+}
+
+}  // namespace stringline

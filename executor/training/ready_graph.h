@@ -1,0 +1,130 @@
+// A stage's graph prepared to run: every tensor has a region and an offset in the region, so that a
+// run for a microbatch needs only the regions' addresses.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "executor/engine/kernels.h"
+#include "schedlang/plan/values.h"
+#include "stages/stage_program.h"
+
+namespace stringline {
+
+// The blocks of memory that a program reads and writes. Those after kGrads belong to a single
+// microbatch: the values that a stage holds for it, each in a block of its own, come last.
+enum class Region : uint8_t {
+  kArena,    // temporaries
+  kParams,   // F32, also of BF16 parameters
+  kWorking,  // BF16 parameters as graphs read them
+  kGrads,
+  kTarget,
+  kLoss,
+  kTallies,  // scalars beside F's output: balance losses, dropped slots
+#define VALUE(value, printed) value,
+#include "schedlang/plan/values.def"
+};
+inline constexpr int kRegions = static_cast<int>(Region::kTallies) + 1 + kStageValues;
+constexpr Region RegionOf(StageValue value) {
+  return static_cast<Region>(kRegions - kStageValues + static_cast<int>(value));
+}
+using Regions = std::array<char*, kRegions>;
+
+struct Location {
+  Region region = Region::kArena;
+  int64_t offset = 0;
+};
+
+// The offsets of a stage's tensors in their regions, each aligned.
+struct StageLayout {
+  // `gathered`: parameters are sharded, and graphs read working copies of all of them, which are
+  // live from UNSHARD to RESHARD.
+  explicit StageLayout(const StageProgram& program, bool gathered = false);
+
+  Location Of(const Port& port) const;
+
+  // The parameters in memory order: experts' come last, and in both groups BF16 follows F32.
+  std::vector<int> InOrder() const;
+
+  std::vector<int64_t> params;  // offsets, in kParams and in kGrads alike
+  int64_t param_bytes = 0;
+  std::vector<int64_t> working;  // offsets in kWorking; -1 for an F32 parameter without a working
+                                 // copy
+  int64_t working_bytes = 0;
+  std::vector<Location> saved;
+  std::vector<int64_t> stash;
+  int layers;        // mixtures of experts: two tallies each
+  StageBytes bytes;  // per microbatch, for the memory plan
+};
+
+class ReadyGraph {
+ public:
+  // Keeps references to `graph` and `kernels`. `parts` (StageProgram) may be empty: then the whole
+  // graph is a single part.
+  ReadyGraph(const Graph& graph, absl::Span<const GraphPart> parts, const StageLayout& layout,
+             Kernels* kernels);
+  // The status of preparing its kernels; after an error the graph cannot run.
+  const absl::Status& status() const { return status_; }
+
+  int parts() const { return static_cast<int>(parts_.size()); }
+  // Runs a compute part; the parts of a microbatch run in order, and share their temporaries.
+  // Parameter gradients are added to kGrads. Allocates nothing.
+  void Run(int part, const Regions& regions, NativeStream stream) const;
+
+  // A node of a network part with its operands.
+  struct Exchange {
+    const Node* node = nullptr;
+    std::vector<Tensor> in, out;
+  };
+  std::vector<Exchange> ExchangesOf(int part, const Regions& regions) const;
+
+  int64_t arena_bytes() const { return arena_bytes_; }
+
+ private:
+  struct Operand {
+    Location location;
+    const Type* type;
+  };
+  struct Step {
+    ReadyKernel kernel;
+    const Node* node;
+    uint32_t first_operand;  // inputs, then outputs
+    uint32_t inputs = 0, outputs = 0;
+    uint32_t first_output;  // in accumulates_
+    int64_t workspace;      // offset in the arena
+  };
+  // A value named by two ports: its bytes are needed in a second place.
+  struct Copy {
+    Location from;
+    Location to;
+    int64_t bytes;
+  };
+
+  void CopyAll(const std::vector<Copy>& copies, const Regions& regions, NativeStream stream) const;
+  void PlacePorts(const Graph& graph, const StageLayout& layout);
+  void PlaceTemporaries(const Graph& graph);
+  void AddSteps(const Graph& graph);
+  void AddInputs(const Graph& graph, const Node& node, ValueId unwritten, Step* step);
+  void AddOutputs(const Node& node, Step* step);
+
+  Kernels* const kernels_;
+  std::vector<GraphPart> parts_;
+  std::vector<Operand> values_;      // by ValueId
+  std::vector<bool> placed_;         // by ValueId
+  std::vector<bool> adds_;           // by ValueId: a gradient of a parameter
+  std::vector<ReadyKernel> ready_;   // by node
+  std::vector<int> runs_at_;         // by node: itself, or the later node whose kernel does its
+                                     // work
+  std::vector<int64_t> workspaces_;  // by node
+  std::vector<Operand> operands_;
+  std::vector<char> accumulates_;
+  std::vector<Step> steps_;  // by node
+  std::vector<Copy> copies_before_;
+  std::vector<Copy> copies_after_;
+  int64_t arena_bytes_ = 0;
+  absl::Status status_;
+};
+
+}  // namespace stringline

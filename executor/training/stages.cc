@@ -1,0 +1,293 @@
+// Place computes layouts, sizes and a memory plan from types alone. Allocate then takes a few
+// blocks for each rank, and every address is an offset in a block. A part of an action is a run of
+// its program's nodes, or calls on the group of the stage's experts; each part is bound once to the
+// addresses of its microbatch.
+#include "executor/training/stages.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/base/status.h"
+#include "schedlang/plan/effects.h"
+
+namespace stringline {
+namespace {
+
+absl::Status CheckFit(const Plan& plan, absl::Span<const StageProgram> programs) {
+  if (plan.stages.size() != programs.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the plan has ", plan.stages.size(), " stages, the model ", programs.size()));
+  }
+  for (size_t s = 0; s < programs.size(); ++s) {
+    if (programs[s].first != !plan.stages[s].previous.valid() ||
+        programs[s].last != !plan.stages[s].next.valid()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("stage ", s, " of the model does not stand where the plan has it"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool ReadsParameters(const StageProgram& program, ActionKind kind) {
+  const Graph* const graphs[] = {&program.forward, &program.backward, &program.input_gradient,
+                                 &program.weight_gradient};
+  const std::vector<Port>& inputs = graphs[static_cast<int>(kind)]->inputs;
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const Port& port) { return port.role == Role::kParam; });
+}
+
+// Walks each rank's list: parameters are gathered from an UNSHARD to the next RESHARD of the stage.
+absl::Status CheckGathered(const Plan& plan, absl::Span<const StageProgram> programs) {
+  for (int r = 0; r < plan.ranks(); ++r) {
+    std::vector<bool> there(programs.size(), false);
+    for (const Action& action : plan.of(RankId(r))) {
+      if (action.kind == ActionKind::kUnshard) there[action.stage.value] = true;
+      if (action.kind == ActionKind::kReshard) there[action.stage.value] = false;
+      if (!IsCompute(action.kind) || there[action.stage.value]) continue;
+      if (!ReadsParameters(programs[action.stage.value], action.kind)) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat("rank ", r, " would run ", PrintWithLine(plan, action),
+                       " without the parameters of "
+                       "stage ",
+                       action.stage.value, ", which 'sharding: parameters' shares out: no UNSHARD ",
+                       "before it gathers them"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The index in the graph's parts (StageProgram) of a part of a stage: input gradients count from
+// the last layer, and weight gradients leave out the network.
+int IndexOf(LayerPart part, int layers) {
+  const ActionKind of = RowOfPart(part.part).of;
+  const bool forward = of == ActionKind::kForward;
+  const int layer = forward ? part.layer : layers - 1 - part.layer;
+  switch (part.part) {
+    case kFAttn:
+      return 4 * layer;
+    case kFDispatch:
+    case kBCombine:
+      return 4 * layer + 1;
+    case kFExperts:
+    case kBExperts:
+      return 4 * layer + 2;
+    case kFCombine:
+    case kBDispatch:
+      return 4 * layer + 3;
+    case kFPost:
+      return 4 * layers;
+    case kBAttn:
+      return 4 * layer + 4;
+    case kWExperts:
+      return 2 * layer + 1;
+    case kWAttn:
+      return 2 * layer + 2;
+    default:
+      return 0;  // B.post and W.post
+  }
+}
+
+}  // namespace
+
+Stages::Stages(const Plan& lowered, absl::Span<const StageProgram> programs, Kernels* kernels,
+               const StateSharing& sharing)
+    : plan_(lowered),
+      programs_(programs),
+      kernels_(kernels),
+      params_(lowered, programs, sharing),
+      data_(lowered, programs),
+      stages_(programs.size()),
+      collectives_(&params_, kernels, sharing),
+      exchanges_(lowered, kernels) {
+  for (size_t s = 0; s < programs.size(); ++s) {
+    const StageProgram& program = programs[s];
+    const StageLayout& layout = params_.layout(StageId(static_cast<int32_t>(s)));
+    std::vector<ReadyGraph>& ready = stages_[s].programs;
+    ready.emplace_back(program.forward, program.forward_parts, layout, kernels);
+    ready.emplace_back(program.backward, absl::Span<const GraphPart>(), layout, kernels);
+    ready.emplace_back(program.input_gradient, program.input_gradient_parts, layout, kernels);
+    ready.emplace_back(program.weight_gradient, program.weight_gradient_parts, layout, kernels);
+  }
+}
+
+std::vector<StageSizes> Stages::SizesOf(const Plan& plan, absl::Span<const StageProgram> programs,
+                                        Kernels* kernels, const StateSharing& sharing) {
+  return Stages(plan, programs, kernels, sharing).Sizes();
+}
+
+std::vector<StageSizes> Stages::Sizes() const {
+  std::vector<StageSizes> sizes;
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    const StageId id(static_cast<int32_t>(s));
+    const StageLayout& layout = params_.layout(id);
+    StageSizes& size = sizes.emplace_back();
+    size.of_microbatch = layout.bytes;
+    size.in_parts = layout.layers > 0;
+    for (int program = 0; program < kPrograms; ++program) {
+      const bool runs = !size.in_parts || program != static_cast<int>(ActionKind::kBackward);
+      size.temporaries[program] = runs ? stages_[s].programs[program].arena_bytes() : 0;
+    }
+    size.resident = state(id).all() + data_.BytesOf(id);
+    if (params_.gathers()) size.gathered = layout.working_bytes;
+  }
+  return sizes;
+}
+
+absl::StatusOr<std::unique_ptr<Stages>> Stages::Place(const Plan& lowered,
+                                                      absl::Span<const StageProgram> programs,
+                                                      Kernels* kernels,
+                                                      const StateSharing& sharing) {
+  SL_RETURN_IF_ERROR(CheckFit(lowered, programs));
+  std::unique_ptr<Stages> stages(new Stages(lowered, programs, kernels, sharing));
+  for (const Stage& stage : stages->stages_) {
+    for (const ReadyGraph& program : stage.programs) SL_RETURN_IF_ERROR(program.status());
+  }
+  if (stages->params_.gathers()) SL_RETURN_IF_ERROR(CheckGathered(lowered, programs));
+  SL_ASSIGN_OR_RETURN(stages->memory_, PlanMemory(lowered, stages->Sizes()));
+  return stages;
+}
+
+bool Stages::Holds(absl::Span<const RankId> ranks, StageId stage) const {
+  return std::find(ranks.begin(), ranks.end(), plan_.stage(stage).rank) != ranks.end();
+}
+
+NeededMemory Stages::needed(absl::Span<const RankId> ranks) const {
+  NeededMemory needed;
+  double tallies = 0;
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    const StageId stage(static_cast<int32_t>(s));
+    if (!Holds(ranks, stage)) continue;
+    needed.params += static_cast<double>(state(stage).all());
+    tallies += static_cast<double>(data_.TallyBytes(stage));
+  }
+  for (const RankId rank : ranks) {
+    needed.activations += static_cast<double>(memory_.ranks[rank.value].all());
+  }
+  needed.activations -= needed.params;
+  // Plus the copies in host memory.
+  const int64_t data = programs_.front().input.bytes() + programs_.back().target.bytes();
+  needed.activations += plan_.microbatches * (static_cast<double>(data) + tallies);
+  return needed;
+}
+
+std::vector<RankBytes> Stages::rank_bytes() const {
+  std::vector<RankBytes> ranks;
+  for (int r = 0; r < plan_.ranks(); ++r) {
+    const int64_t taken = allocator_ ? allocator_->taken(RankId(r)) : 0;
+    ranks.push_back({memory_.ranks[r].all(), taken});
+  }
+  return ranks;
+}
+
+absl::StatusOr<void*> Stages::Take(StageId stage, int64_t bytes) {
+  return allocator_->Take(plan_.stage(stage).rank, bytes);
+}
+
+absl::Status Stages::Allocate(const MeshSeat& seat, uint64_t seed, absl::Span<const RankId> ranks,
+                              Device* device) {
+  seat_ = seat;
+  collectives_.Join(seat);
+  allocator_.emplace(device, seat.coordinate * plan_.ranks(), plan_.ranks());
+  std::vector<StageId> held;
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    const StageId stage(static_cast<int32_t>(s));
+    if (Holds(ranks, stage)) held.push_back(stage);
+  }
+  for (const StageId stage : held) {
+    SL_RETURN_IF_ERROR(params_.Allocate(stage, seat, seed, &*allocator_));
+  }
+  SL_RETURN_IF_ERROR(data_.Allocate(held, &*allocator_));
+  blocks_.resize(plan_.ranks());
+  for (const RankId rank : ranks) {
+    const RankMemory& memory = memory_.ranks[rank.value];
+    RankBlocks& blocks = blocks_[rank.value];
+    SL_ASSIGN_OR_RETURN(blocks.values, allocator_->Take(rank, memory.block));
+    SL_ASSIGN_OR_RETURN(blocks.gathered, allocator_->Take(rank, memory.gathered));
+    for (int arena = 0; arena < kArenas; ++arena) {
+      SL_ASSIGN_OR_RETURN(blocks.arenas[arena], allocator_->Take(rank, memory.arenas[arena]));
+    }
+  }
+  return absl::OkStatus();
+}
+
+char* Stages::AddressOf(StageId stage, MicrobatchId microbatch, StageValue value) const {
+  const int64_t offset = memory_.OffsetOf(stage, microbatch, value);
+  return offset < 0 ? nullptr : blocks_[plan_.stage(stage).rank.value].values + offset;
+}
+
+Bytes Stages::Payload(const Action& action) const {
+  const StageValue value = MessageOf(action.kind);
+  return {AddressOf(action.stage, action.microbatch, value),
+          params_.layout(action.stage).bytes[value]};
+}
+
+Regions Stages::RegionsOf(const Action& action, int program) const {
+  const int32_t rank = plan_.stage(action.stage).rank.value;
+  Regions regions = {};
+  const auto set = [&](Region region, char* address) {
+    regions[static_cast<int>(region)] = address;
+  };
+  const int arena = memory_.ranks[rank].ArenaOf(static_cast<ActionKind>(program));
+  set(Region::kArena, blocks_[rank].arenas[arena]);
+  set(Region::kParams, params_.params(action.stage));
+  set(Region::kWorking,
+      params_.gathers() ? stages_[action.stage.value].gathered : params_.working(action.stage));
+  set(Region::kGrads, params_.grads(action.stage));
+  for (int v = 0; v < kStageValues; ++v) {
+    const auto value = static_cast<StageValue>(v);
+    set(RegionOf(value), AddressOf(action.stage, action.microbatch, value));
+  }
+  data_.Bind(action, &regions);
+  return regions;
+}
+
+Piece Stages::Compute(const Action& action, LayerPart part) {
+  const Stage& stage = stages_[action.stage.value];
+  // A B in parts is an I and a W; otherwise its B.post is the whole backward.
+  ActionKind kind = RowOfPart(part.part).of;
+  if (layers(action.stage) == 0 && action.kind == ActionKind::kBackward) {
+    if (kind == ActionKind::kWeightGradient) return {};
+    kind = ActionKind::kBackward;
+  }
+  const int program = static_cast<int>(kind);
+  SL_CHECK(program < kPrograms) << Print(plan_, action);
+  bound_.push_back(
+      {&stage.programs[program], RegionsOf(action, program), IndexOf(part, layers(action.stage))});
+  if (LaneOf(part.part) == Lane::kNetwork) {
+    const Bound& bound = bound_.back();
+    Group* const group = seat_.experts[plan_.stage(action.stage).rank.value];
+    return exchanges_.Bind(action, part, group, seat_.expert,
+                           bound.program->ExchangesOf(bound.part, bound.regions));
+  }
+  return Piece{{[](const void* self, int64_t, NativeStream stream) {
+                  const auto& bound = *static_cast<const Bound*>(self);
+                  bound.program->Run(bound.part, bound.regions, stream);
+                },
+                &bound_.back(), 0},
+               {},
+               {}};
+}
+
+absl::StatusOr<Piece> Stages::Collective(const Action& action) {
+  switch (action.kind) {
+    case ActionKind::kReduceGrad:
+      return collectives_.ReduceGrads(action.stage);
+    case ActionKind::kUnshard:
+      return params_.gathers() ? Unshard(action.stage) : Piece();
+    case ActionKind::kReshard:
+      return Piece();
+    default:
+      return StageWork::Collective(action);
+  }
+}
+
+Piece Stages::Unshard(StageId of) {
+  Stage& stage = stages_[of.value];
+  char* const room = blocks_[plan_.stage(of).rank.value].gathered;
+  const int64_t offset = memory_.gathers[of.value][stage.unshards++];
+  stage.gathered = room == nullptr ? nullptr : room + offset;
+  return collectives_.Unshard(of, stage.gathered);
+}
+
+}  // namespace stringline

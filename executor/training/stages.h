@@ -1,0 +1,150 @@
+// The stages of a model on a device, as the work of a plan's actions: a graph for every kind of
+// computation, the buffers between actions, and the addresses of every part of every action. Memory
+// that lasts from step to step is StageParams', data and results StepData's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "executor/engine/available_memory.h"
+#include "executor/engine/stage_work.h"
+#include "executor/training/rank_allocator.h"
+#include "executor/training/ready_graph.h"
+#include "executor/training/replicas.h"
+#include "executor/training/row_exchanges.h"
+#include "executor/training/sharding.h"
+#include "executor/training/stage_params.h"
+#include "executor/training/state_collectives.h"
+#include "executor/training/step_data.h"
+#include "schedlang/memory/memory_plan.h"
+#include "schedlang/plan/plan.h"
+#include "stages/stage_program.h"
+
+namespace stringline {
+
+class Stages final : public StageWork {
+ public:
+  // A program per stage of the plan, in the order of the model. Computes the place of every buffer
+  // without taking memory. All arguments outlive the object. FailedPrecondition if an action would
+  // need sharded parameters that are not gathered.
+  static absl::StatusOr<std::unique_ptr<Stages>> Place(const Plan& lowered,
+                                                       absl::Span<const StageProgram> programs,
+                                                       Kernels* kernels,
+                                                       const StateSharing& sharing = {});
+  // The sizes that `Place` uses, by stage. `plan` need not be lowered.
+  static std::vector<StageSizes> SizesOf(const Plan& plan, absl::Span<const StageProgram> programs,
+                                         Kernels* kernels, const StateSharing& sharing = {});
+  // The memory that Allocate will take for these ranks, and the caller for the two moments:
+  // `params` for parameters, gradients, moments and working copies; the rest for all else.
+  NeededMemory needed(absl::Span<const RankId> ranks) const;
+  // The same by rank.
+  std::vector<RankBytes> rank_bytes() const;
+  // Takes all memory of these ranks from `device`, for the copy of the pipeline with this seat.
+  // Parameters get their first values from `seed`, experts' those of the seat's expert rank. Only
+  // these ranks' stages have an address.
+  absl::Status Allocate(const MeshSeat& seat, uint64_t seed, absl::Span<const RankId> ranks,
+                        Device* device);
+  // Further memory for a stage, at its rank's place; after Allocate.
+  absl::StatusOr<void*> Take(StageId stage, int64_t bytes);
+  // Recomputes the working copies of all BF16 parameters: needed after any write to parameters
+  // other than Kernels::Update, as when a model is loaded. Between steps.
+  absl::Status RefreshWorking(Device* device) { return params_.RefreshWorking(device); }
+
+  int layers(StageId stage) const override { return params_.layout(stage).layers; }
+  Piece Compute(const Action& action, LayerPart part) override;
+  std::vector<HostCopy> CopiesBefore(const Action& action) override {
+    return data_.CopiesBefore(action);
+  }
+  std::vector<HostCopy> CopiesAfter(const Action& action) override {
+    return data_.CopiesAfter(action);
+  }
+  Bytes Payload(const Action& send_or_recv) const override;
+  // REDUCE_GRAD: the sum over all copies of the stage; each member gets its pieces of sharded
+  // gradients. UNSHARD gathers the parameters that graphs read, and RESHARD frees their memory for
+  // others; both do nothing if parameters are always whole.
+  absl::StatusOr<Piece> Collective(const Action& action) override;
+
+  // The data of a microbatch, in host memory: the first stage's tokens and the last stage's
+  // targets. Empty if the stage is in another process.
+  absl::Span<int32_t> tokens(MicrobatchId microbatch) { return data_.tokens(microbatch); }
+  absl::Span<int32_t> targets(MicrobatchId microbatch) { return data_.targets(microbatch); }
+  // The last stage's forward result: the sum over the microbatch's tokens.
+  float loss(MicrobatchId microbatch) const { return data_.loss(microbatch); }
+  // The forward results of a stage's mixture-of-experts layer `layer`, from 0: the balance loss,
+  // and the number of slots dropped because the experts were full.
+  float aux_loss(StageId stage, MicrobatchId microbatch, int layer) const {
+    return data_.TallyOf(stage, microbatch, layer);
+  }
+  float dropped(StageId stage, MicrobatchId microbatch, int layer) const {
+    return data_.TallyOf(stage, microbatch, layers(stage) + layer);
+  }
+  // The forward results of a stage in a step, in host memory: losses and tallies of all
+  // microbatches. Every process has room for them, whichever process has the stage.
+  std::vector<absl::Span<float>> Given(StageId stage) { return data_.ResultsOf(stage); }
+
+  std::vector<OwnedBlock> OwnedBlocks(StageId stage) const { return params_.OwnedBlocks(stage); }
+  const StatePieces& pieces(StageId stage) const { return params_.pieces(stage); }
+  StateBytes state(StageId stage) const { return params_.state(stage); }
+  absl::Span<float> param(StageId stage, int index) const { return params_.param(stage, index); }
+  absl::Span<float> grad(StageId stage, int index) const { return params_.grad(stage, index); }
+  // Calls on the shard group after an update by which all members get whole parameters again; and
+  // zeros for whole gradients. Neither does anything without sharding.
+  std::vector<MemberCall> GatherUpdated(StageId stage) const {
+    return collectives_.GatherUpdated(stage);
+  }
+  void ClearGrads(StageId stage, NativeStream stream) {
+    params_.ClearGrads(stage, kernels_, stream);
+  }
+
+  const MemoryPlan& memory() const { return memory_; }
+
+ private:
+  static constexpr int kPrograms = 4;  // by ActionKind: F B I W
+  struct Stage {
+    std::vector<ReadyGraph> programs;
+    char* gathered = nullptr;  // the graphs' parameters, from the last UNSHARD bound
+    int unshards = 0;          // number of UNSHARDs bound
+  };
+  // The memory of a rank that actions reuse.
+  struct RankBlocks {
+    char* values = nullptr;    // between actions
+    char* gathered = nullptr;  // of gathered parameters
+    std::array<char*, kArenas> arenas = {};
+  };
+  // A part of a program with the addresses of one microbatch.
+  struct Bound {
+    const ReadyGraph* program;
+    Regions regions;
+    int part;
+  };
+
+  Stages(const Plan& lowered, absl::Span<const StageProgram> programs, Kernels* kernels,
+         const StateSharing& sharing);
+  std::vector<StageSizes> Sizes() const;
+  bool Holds(absl::Span<const RankId> ranks, StageId stage) const;
+  Piece Unshard(StageId stage);
+  Regions RegionsOf(const Action& action, int program) const;
+  char* AddressOf(StageId stage, MicrobatchId microbatch, StageValue value) const;
+
+  const Plan& plan_;
+  absl::Span<const StageProgram> programs_;
+  Kernels* const kernels_;
+  StageParams params_;
+  StepData data_;
+  std::vector<Stage> stages_;
+  MemoryPlan memory_;
+  MeshSeat seat_;
+  std::optional<RankAllocator> allocator_;  // from Allocate
+  std::vector<RankBlocks> blocks_;          // by rank
+  StateCollectives collectives_;
+  RowExchanges exchanges_;
+  std::deque<Bound> bound_;  // an entry per part of an action
+};
+
+}  // namespace stringline

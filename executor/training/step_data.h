@@ -1,0 +1,80 @@
+// The data and the results of a step's microbatches, in host memory and on the device: the tokens
+// of first stages, the targets and losses of last stages, and the tallies of mixtures of experts.
+// Copies around each forward action move them; a microbatch has memory of its own in both places.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "executor/engine/device.h"
+#include "executor/engine/stage_work.h"
+#include "executor/training/rank_allocator.h"
+#include "executor/training/ready_graph.h"
+#include "schedlang/base/align.h"
+#include "schedlang/plan/plan.h"
+#include "stages/stage_program.h"
+
+namespace stringline {
+
+class StepData {
+ public:
+  StepData(const Plan& plan, absl::Span<const StageProgram> programs);
+
+  // The bytes on the device for a stage, and in host memory for its tallies of one microbatch.
+  int64_t BytesOf(StageId stage) const;
+  int64_t TallyBytes(StageId stage) const {
+    return 2 * programs_[stage.value].moe_layers * kBufferAlignment;
+  }
+  // Host memory for all stages' results, and, if one of `held` is a first or a last stage, for
+  // tokens and targets; device memory for the stages in `held`.
+  absl::Status Allocate(absl::Span<const StageId> held, RankAllocator* allocator);
+
+  // In host memory; empty if no first or last stage is in this process.
+  absl::Span<int32_t> tokens(MicrobatchId microbatch);
+  absl::Span<int32_t> targets(MicrobatchId microbatch);
+  float loss(MicrobatchId microbatch) const { return losses_[microbatch.value]; }
+  // Of a stage's mixtures of experts: the balance losses of all layers, then their dropped slots.
+  float TallyOf(StageId stage, MicrobatchId microbatch, int index) const;
+  // A stage's results in host memory: losses and tallies of all microbatches.
+  std::vector<absl::Span<float>> ResultsOf(StageId stage);
+
+  std::vector<HostCopy> CopiesBefore(const Action& action);
+  std::vector<HostCopy> CopiesAfter(const Action& action);
+  // The addresses of the action's microbatch, among `regions`.
+  void Bind(const Action& action, Regions* regions) const;
+
+ private:
+  // On the device, by microbatch of the step.
+  struct OnDevice {
+    char* tokens = nullptr;
+    char* targets = nullptr;
+    char* loss = nullptr;  // aligned: two ranks may write at once
+  };
+  struct Tallies {
+    char* device = nullptr;  // by microbatch of the step
+    absl::Span<float> host;  // the same
+  };
+  // Of a stage, over all its microbatches.
+  struct DataBytes {
+    int64_t tokens = 0, targets = 0, losses = 0;
+  };
+  DataBytes DataOf(StageId stage) const;
+  // The index of the action's microbatch in the data of the whole step.
+  int32_t IndexOf(const Action& action) const;
+  int32_t FirstOf(StageId stage) const;
+  absl::Status AllocateStage(StageId stage, RankAllocator* allocator);
+
+  const Plan& plan_;
+  const absl::Span<const StageProgram> programs_;
+  const int64_t token_bytes_;  // of a microbatch on the device
+  const int64_t target_bytes_;
+  absl::Span<int32_t> tokens_;  // in host memory, by microbatch
+  absl::Span<int32_t> targets_;
+  absl::Span<float> losses_;
+  std::vector<OnDevice> on_device_;
+  std::vector<Tallies> tallies_;  // by stage
+};
+
+}  // namespace stringline

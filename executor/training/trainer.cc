@@ -1,0 +1,97 @@
+// Prepare makes everything once: groups, in the same order in all processes, then memory, counted
+// before any is taken, then an interpreter for each copy of the pipeline. A step only enqueues
+// prepared work, so it can be captured and replayed.
+#include "executor/training/trainer.h"
+
+#include <cmath>
+#include <utility>
+
+#include "schedlang/base/status.h"
+
+namespace stringline {
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(Plan lowered,
+                                                       std::vector<StageProgram> programs,
+                                                       const TrainerSettings& settings,
+                                                       std::unique_ptr<Backend> backend) {
+  SL_ASSIGN_OR_RETURN(
+      std::unique_ptr<TrainingJob> job,
+      TrainingJob::Make(std::move(lowered), std::move(programs), settings, std::move(backend)));
+  std::unique_ptr<Trainer> trainer(new Trainer(std::move(job)));
+  SL_RETURN_IF_ERROR(trainer->GiveUp(trainer->Prepare()));
+  return trainer;
+}
+
+Trainer::Trainer(std::unique_ptr<TrainingJob> job)
+    : job_(std::move(job)),
+      wiring_(WiringOf(job_->plan(), job_->settings().layout)),
+      step_(job_->device(), kPhases, job_->settings().capture) {}
+
+Trainer::~Trainer() { job_->groups()->TellStates(nullptr); }
+
+absl::Status Trainer::Prepare() {
+  // Groups come before the memory count, since communicators take memory.
+  pipelines_ = std::make_unique<Pipelines>(job_.get());
+  ties_ = std::make_unique<TiedSums>(job_.get(), pipelines_.get());
+  SL_RETURN_IF_ERROR(job_->groups()->Connect());
+  SL_RETURN_IF_ERROR(pipelines_->Prepare());
+  ties_->Prepare();
+  SL_ASSIGN_OR_RETURN(state_, OwnedState::Make(job_.get(), pipelines_.get()));
+  SL_ASSIGN_OR_RETURN(norm_, GradientNorm::Make(job_.get(), pipelines_.get(), state_.get()));
+  SL_ASSIGN_OR_RETURN(update_, ParameterUpdate::Make(job_.get(), pipelines_.get(), state_.get()));
+  if (job_->settings().record) StartFlightLog();
+  SL_ASSIGN_OR_RETURN(figures_, SharedFigures::Make(job_.get(), pipelines_.get()));
+  return absl::OkStatus();
+}
+
+void Trainer::StartFlightLog() {
+  std::vector<Recorder*> recorders;
+  for (int c = 0; c < mesh().coordinates(); ++c) recorders.push_back(pipelines_->recorder(c));
+  flight_.emplace(plan(), std::move(recorders), local(), device());
+  job_->groups()->TellStates(&*flight_);
+}
+
+absl::Status Trainer::ComputeGradients() {
+  if (flight_) flight_->StartStep(device()->NowNs());
+  SL_RETURN_IF_ERROR(GiveUp(step_.Run(kGradients, [this] {
+    pipelines_->EnqueueStep();
+    // If the calls differ, the device reports the error.
+    if (!std::exchange(calls_checked_, true)) (void)job_->groups()->CheckCalls();
+  })));
+  if (world() != nullptr) Say("has computed its gradients, and exchanges losses");
+  return figures_->ShareStep();
+}
+
+absl::StatusOr<double> Trainer::Update(double learning_rate) {
+  Say("adds up the squares of its gradients");
+  SL_RETURN_IF_ERROR(GiveUp(step_.Run(kSquares, [this] {
+    ties_->Enqueue();
+    norm_->Enqueue();
+  })));
+  if (world() != nullptr) Say("exchanges the norms of its gradients");
+  SL_RETURN_IF_ERROR(figures_->ShareSquares(norm_.get()));
+  const double squares = norm_->SumOfSquares();
+  if (!std::isfinite(squares)) return BadGradient();
+  const double norm = update_->Begin(learning_rate, squares, tokens_per_step());
+  Say("updates its parameters");
+  SL_RETURN_IF_ERROR(GiveUp(step_.Run(kUpdate, [this] { update_->Enqueue(); })));
+  Say("has updated its parameters");
+  return norm;
+}
+
+absl::Status Trainer::BadGradient() {
+  SL_ASSIGN_OR_RETURN(const std::string mine, norm_->DescribeBadGradient());
+  SL_ASSIGN_OR_RETURN(const std::string said, figures_->ShareText(mine));
+  return absl::OutOfRangeError(said);
+}
+
+absl::Status Trainer::RefreshWorking() {
+  for (int c = 0; c < mesh().coordinates(); ++c) {
+    SL_RETURN_IF_ERROR(pipelines_->stages(c).RefreshWorking(device()));
+  }
+  update_->EnqueueGathers();
+  device()->Submit();
+  return GiveUp(device()->Synchronize());
+}
+
+}  // namespace stringline

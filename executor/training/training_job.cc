@@ -1,0 +1,87 @@
+#include "executor/training/training_job.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "executor/cpu/backend.h"
+#include "schedlang/base/status.h"
+#include "schedlang/lower/message_order.h"
+
+namespace stringline {
+namespace {
+
+// Copies of the pipeline sum their gradients, for which the plan needs REDUCE_GRAD actions.
+Plan WithSums(Plan lowered, const Mesh& mesh) {
+  return mesh.coordinates() == 1 ? std::move(lowered) : ReduceGradients(lowered);
+}
+
+}  // namespace
+
+TrainingJob::TrainingJob(Plan lowered, std::vector<StageProgram> programs,
+                         const TrainerSettings& settings, std::unique_ptr<Backend> backend)
+    : plan_(WithSums(std::move(lowered), settings.mesh)),
+      programs_(std::move(programs)),
+      settings_(settings),
+      backend_(std::move(backend)) {}
+
+absl::StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Make(Plan lowered,
+                                                               std::vector<StageProgram> programs,
+                                                               const TrainerSettings& settings,
+                                                               std::unique_ptr<Backend> backend) {
+  if (backend != nullptr && settings.link.duration_ns != nullptr) {
+    return absl::InvalidArgumentError(
+        "TrainerSettings::link is the CPU's; another backend is made with its own");
+  }
+  std::unique_ptr<TrainingJob> job(
+      new TrainingJob(std::move(lowered), std::move(programs), settings, std::move(backend)));
+  if (job->backend_ == nullptr) SL_RETURN_IF_ERROR(job->MakeCpuBackend());
+  SL_RETURN_IF_ERROR(job->GiveUp(job->FindLocalRanks()));
+  return job;
+}
+
+absl::Status TrainingJob::MakeCpuBackend() {
+  int threads = settings_.threads;
+  if (threads == 0) {
+    const unsigned cores = std::max(1u, std::thread::hardware_concurrency());  // that this process
+                                                                               // may use
+    threads = std::min(plan_.ranks() * settings_.mesh.coordinates(), static_cast<int>(cores));
+  }
+  // A further thread completes messages in flight on a slow link while all others compute.
+  if (settings_.link.duration_ns != nullptr) ++threads;
+  auto backend = CpuBackend::Make(threads, settings_.link);
+  if (!backend.ok()) {
+    return absl::Status(backend.status().code(),
+                        absl::StrCat(backend.status().message(),
+                                     "; fewer train.threads in the run file would help"));
+  }
+  backend_ = *std::move(backend);
+  return absl::OkStatus();
+}
+
+absl::Status TrainingJob::FindLocalRanks() {
+  const Mesh& mesh = settings_.mesh;
+  if (world() == nullptr) {
+    local_ = LocalRanks(mesh, plan_.ranks());
+    return absl::OkStatus();
+  }
+  const int all = mesh.coordinates() * plan_.ranks();
+  if (world()->ranks() != all) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the processes hold ", world()->ranks(), " ranks, but the run has ", all, ": ",
+                     plan_.ranks(), " of the pipeline on ", mesh.coordinates(),
+                     mesh.coordinates() == 1 ? " coordinate" : " coordinates", " of the mesh"));
+  }
+  local_ = LocalRanks(mesh, plan_.ranks(), world()->local());
+  return absl::OkStatus();
+}
+
+absl::Status TrainingJob::GiveUp(absl::Status status) const {
+  if (status.ok() || world() == nullptr) return status;
+  status = groups()->Agree(status);
+  world()->Fail(status);
+  return status;
+}
+
+}  // namespace stringline

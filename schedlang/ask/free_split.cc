@@ -1,0 +1,138 @@
+#include "schedlang/ask/free_split.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/ask/placed_search.h"
+#include "schedlang/base/clock.h"
+#include "schedlang/base/status.h"
+#include "schedlang/costs/work_shares.h"
+
+namespace stringline {
+namespace {
+
+// Bytes do not matter where activations are counted.
+SearchRequest Unlimited(SearchRequest request) {
+  request.limits.activations = search::kNoLimit;
+  return request;
+}
+
+// By stage, 1 if it recomputes, as PlacedProblemOf takes it.
+std::vector<int64_t> RecomputingOf(const SearchRequest& request, const Plan& stages) {
+  if (request.recompute == SearchRecompute::kAsCosts) return {};
+  return std::vector<int64_t>(stages.stages.size(),
+                              request.recompute == SearchRecompute::kNone ? 0 : 1);
+}
+
+// The model as a line with a stage for each layer, one for the embedding and one for the head.
+Plan LayersInLine(const Plan& stages, int layers) {
+  Plan plan;
+  plan.parameters = stages.parameters;
+  plan.microbatches = stages.microbatches;
+  std::vector<int> partition(static_cast<size_t>(layers) + 2, 1);
+  partition.front() = partition.back() = 0;
+  const int count = static_cast<int>(partition.size());
+  for (int s = 0; s < count; ++s) {
+    plan.stages.push_back({.rank = RankId(s),
+                           .previous = StageId(s - 1),
+                           .next = StageId(s + 1 < count ? s + 1 : -1)});
+  }
+  plan.first.assign(static_cast<size_t>(count) + 1, 0);
+  return WithPartition(std::move(plan), partition);
+}
+
+// Lower bounds for the times of each layer, the embedding and the head. Stages are rounded to whole
+// nanoseconds, and so is each piece: a piece counts as 1 ns less for each kind of action.
+std::vector<int64_t> PiecesOf(const SearchRequest& request, const StepCosts& costs,
+                              const Plan& stages, int layers) {
+  constexpr int64_t kRounding = 3;
+  const Plan line = LayersInLine(stages, layers);
+  // A lower bound must hold for stages that do not recompute, if stages may choose.
+  const std::vector<int64_t> recomputes = request.recompute == SearchRecompute::kAny
+                                              ? std::vector<int64_t>(line.stages.size(), 0)
+                                              : RecomputingOf(request, line);
+  const auto placed = ProblemWithin(Unlimited(request), costs, line, recomputes);
+  if (!placed.ok()) return {};
+  std::vector<int64_t> pieces;
+  for (int r = 0; r < placed->problem.ranks; ++r) {
+    const search::StageWork& stage = placed->problem.stages[static_cast<size_t>(r)];
+    pieces.push_back(std::max<int64_t>(
+        0, search::LeastWork(placed->problem, r) - kRounding * stage.microbatches));
+  }
+  return pieces;
+}
+
+}  // namespace
+
+absl::StatusOr<int> LayersOfModel(const StepCosts& costs, int said) {
+  if (!costs.spec.IsOfModel() || costs.spec.work == WorkScope::kRank) {
+    return absl::InvalidArgumentError(
+        "--split any shares out a model's layers: give costs of the whole model (--work model), or "
+        "a model's shape (--costs FILE.yaml)");
+  }
+  if (!costs.spec.formula) {
+    if (said >= 1) return said;
+    return absl::InvalidArgumentError(
+        "--split any shares out a model's layers: say how many it has (--layers N)");
+  }
+  const int layers = static_cast<int>(costs.spec.formula->model.layers);
+  if (said < 0 || said == layers) return layers;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--layers ", said, ": the model's shape says ", layers));
+}
+
+Plan WithPartition(Plan stages, absl::Span<const int> partition) {
+  stages.split.kind = Split::Kind::kLayers;
+  stages.split.layers.assign(partition.begin(), partition.end());
+  stages.split.layout.clear();
+  return stages;
+}
+
+absl::StatusOr<search::Partitioning> FreeSplit(const SearchRequest& request, const StepCosts& costs,
+                                               const Plan& stages) {
+  search::Partitioning split;
+  SL_ASSIGN_OR_RETURN(split.layers, LayersOfModel(costs, request.layers));
+  split.stages = StagesOfModel(stages);
+  if (split.layers < split.stages) {
+    return absl::InvalidArgumentError(absl::StrCat("there are ", split.layers, " layers for ",
+                                                   split.stages,
+                                                   " stages; a stage has one at least"));
+  }
+  split.least_at_ends = costs.spec.formula && split.stages > 1 ? 0 : 1;
+  const std::vector<int64_t> recomputes = RecomputingOf(request, stages);
+  const Plan even = WithPartition(stages, search::EvenPartition(split.layers, split.stages));
+  // Stands for partitions whose weights alone exceed a rank's limit.
+  SL_ASSIGN_OR_RETURN(PlacedProblem placed,
+                      ProblemWithin(Unlimited(request), costs, even, recomputes));
+  search::Problem without_room = std::move(placed.problem);
+  without_room.capacity.assign(without_room.capacity.size(), -1);
+  split.problem_of = [=, &request](absl::Span<const int> partition) {
+    const Plan plan = WithPartition(stages, partition);
+    absl::StatusOr<PlacedProblem> of = ProblemWithin(request, costs, plan, recomputes);
+    return of.ok() ? std::move(of->problem) : without_room;
+  };
+  split.pieces = PiecesOf(request, costs, stages, split.layers);
+  return split;
+}
+
+absl::StatusOr<search::Found> ChooseSplit(const SearchRequest& request, const StepCosts& costs,
+                                          const Plan& stages, const SearchBudget& budget) {
+  constexpr int64_t kLettersOfASecond = 100'000'000;
+  const bool is_timed = budget.iterations == 0;
+  const Stop over(request.stop, is_timed ? NowNs() + budget.time_ns / 4 : Stop::kNever);
+  SearchRequest in_a_quarter = request;
+  in_a_quarter.stop = &over;
+  SL_ASSIGN_OR_RETURN(const search::Partitioning split, FreeSplit(in_a_quarter, costs, stages));
+  search::Effort effort{.iterations = budget.iterations / 4, .seed = budget.seed};
+  if (is_timed) {
+    const int64_t letters =
+        search::LettersOf(split.problem_of(search::EvenPartition(split.layers, split.stages)));
+    effort.iterations = static_cast<int64_t>(static_cast<double>(budget.time_ns) * 0.25e-9 *
+                                             kLettersOfASecond / static_cast<double>(letters + 1));
+  }
+  effort.iterations = std::max<int64_t>(1, effort.iterations);
+  return search::FindPartition(split, {}, effort);
+}
+
+}  // namespace stringline

@@ -1,0 +1,33 @@
+// The number of layers of each stage, if a search may choose it.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "schedlang/ask/rounds.h"
+#include "schedlang/ask/search_session.h"
+#include "schedlang/ask/session.h"
+#include "schedlang/plan/plan.h"
+#include "schedlang/search/partition.h"
+
+namespace stringline {
+
+// The number of layers of the model: from its shape, or else `said` (-1: not given). Errors:
+// InvalidArgument if neither gives the number, if they differ, or if costs are a stage's.
+absl::StatusOr<int> LayersOfModel(const StepCosts& costs, int said);
+
+// The stages, of which each holds so many layers.
+Plan WithPartition(Plan stages, absl::Span<const int> partition);
+
+// All ways to share the layers out over these stages, each at its costs. The first and the last
+// stage of a model with a shape may hold the embedding and the head alone. Where the search may
+// choose which stages recompute, all do here. Errors: fewer layers than stages; those of
+// ProblemWithin where layers are shared out evenly.
+absl::StatusOr<search::Partitioning> FreeSplit(const SearchRequest& request, const StepCosts& costs,
+                                               const Plan& stages);
+
+// The best partition found within about a quarter of `budget`, with its orders. The bound holds for
+// all partitions. Errors: those of FreeSplit.
+absl::StatusOr<search::Found> ChooseSplit(const SearchRequest& request, const StepCosts& costs,
+                                          const Plan& stages, const SearchBudget& budget);
+
+}  // namespace stringline

@@ -1,0 +1,208 @@
+// The start of a place's search: its split, its recomputing stages, its bound, and known orders. An
+// order counts if its bytes fit by the checker's count.
+#include "schedlang/ask/placed_search.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/ask/free_split.h"
+#include "schedlang/ask/places.h"
+#include "schedlang/ask/recompute_choice.h"
+#include "schedlang/base/clock.h"
+#include "schedlang/base/status.h"
+#include "schedlang/check/rules.h"
+#include "schedlang/lower/lower.h"
+#include "schedlang/memory/memory_plan.h"
+#include "schedlang/report/memory_curve.h"
+#include "schedlang/search/evaluator.h"
+#include "schedlang/search/one_at_a_time.h"
+
+namespace stringline {
+namespace {
+
+absl::Status CheckFits(const search::Problem& problem, const search::Limits& limits) {
+  for (int r = 0; r < problem.ranks; ++r) {
+    const int64_t least = search::LeastCapacity(problem, r);
+    const int64_t capacity = problem.capacity[static_cast<size_t>(r)];
+    if (least <= capacity) continue;
+    const bool bytes = limits.activations < 0;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "no order exists within that memory: rank ", r, " must hold ",
+        bytes ? PrintBytes(least)
+              : absl::StrCat(least, least == 1 ? " activation" : " activations"),
+        " for one microbatch",
+        bytes ? absl::StrCat(", beside what is always there, and has ", PrintBytes(capacity))
+              : ""));
+  }
+  return absl::OkStatus();
+}
+
+// By rank, the bytes above its limit by the checker's count. Empty if no rank exceeds its limit.
+absl::StatusOr<std::vector<int64_t>> Overshoot(const PlacedSearch& place,
+                                               const search::Words& words) {
+  if (!place.memory.is_given()) return std::vector<int64_t>();
+  const Plan lowered = LoweredOf(place, words);
+  SL_ASSIGN_OR_RETURN(const MemoryPlan memory,
+                      PlanMemory(lowered, SizesOfCosts(lowered, place.costs.memory)));
+  std::vector<int64_t> over;
+  for (int r = 0; r < lowered.ranks(); ++r) {
+    const int64_t most = place.memory.of(r);
+    over.push_back(most < 0 ? 0 : std::max<int64_t>(0, memory.ranks[r].all() - most));
+  }
+  if (std::count(over.begin(), over.end(), 0) == lowered.ranks()) over.clear();
+  return over;
+}
+
+// Reduces the ranks' capacities in the search by `over`. False if all were the least already.
+bool Shrink(const std::vector<int64_t>& over, PlacedSearch* place) {
+  bool is_less = false;
+  for (int r = 0; r < place->problem.ranks; ++r) {
+    int64_t& capacity = place->problem.capacity[static_cast<size_t>(r)];
+    const int64_t least = search::LeastCapacity(place->problem, r);
+    const int64_t left = std::max(least, capacity - over[static_cast<size_t>(r)]);
+    is_less = is_less || left < capacity;
+    capacity = left;
+  }
+  return is_less;
+}
+
+// The bound, computed in at most a quarter of the time: orders are more useful.
+search::BoundParts BoundWithin(const search::Problem& problem, const SearchBudget& budget) {
+  const bool is_timed = budget.iterations == 0;
+  const Stop over(problem.stop, is_timed ? NowNs() + budget.time_ns / 4 : Stop::kNever);
+  search::Problem bounded = problem;
+  bounded.stop = &over;
+  return search::PartsOfBound(bounded);
+}
+
+// The library's orders, and the one that is given; and what they are worth.
+void AddKnownOrders(const SearchRequest& request, size_t index, PlacedSearch* place) {
+  for (KnownOrders& known : LibraryOrdersOn(place->stages, request.stop)) {
+    if (IsWished(request.stop)) break;
+    if (!OfferKnown(known.words, place)) continue;
+    place->library.push_back({known.schedule, search::ValueOf(place->problem, known.words)});
+  }
+  std::stable_sort(place->library.begin(), place->library.end(),
+                   [](const auto& a, const auto& b) { return a.value < b.value; });
+  if (index == 0 && request.begin) OfferKnown(*request.begin, place);
+}
+
+}  // namespace
+
+Plan LoweredOf(const PlacedSearch& place, const search::Words& words) {
+  return LoweredPlan(search::PlanOf(place.stages, words), CommLayout::kEdge,
+                     place.costs.collectives);
+}
+
+absl::StatusOr<PlacedProblem> PlacedProblemOf(const SearchRequest& request, const StepCosts& costs,
+                                              const Plan& stages,
+                                              const std::vector<int64_t>& recomputes) {
+  SL_ASSIGN_OR_RETURN(PlacedProblem placed, ProblemWithin(request, costs, stages, recomputes));
+  SL_RETURN_IF_ERROR(CheckFits(placed.problem, placed.limits));
+  return placed;
+}
+
+absl::StatusOr<PlacedProblem> ProblemWithin(const SearchRequest& request, const StepCosts& costs,
+                                            const Plan& stages,
+                                            const std::vector<int64_t>& recomputes) {
+  PlacedProblem placed{.limits = request.limits};
+  StepCosts step = costs;
+  if (!recomputes.empty()) step.spec.values["recompute"] = recomputes;
+  SL_ASSIGN_OR_RETURN(placed.costs, ResolveCosts(step, stages));
+  search::Limits& limits = placed.limits;
+  if (limits.activations < 0 && (request.memory.is_given() || !placed.costs.memory.empty())) {
+    SL_ASSIGN_OR_RETURN(placed.memory,
+                        MemoryLimitOf(request.memory, &placed.costs, stages.ranks()));
+    for (int r = 0; r < stages.ranks() && placed.memory.is_given(); ++r) {
+      limits.memory.push_back(placed.memory.of(r));
+    }
+  }
+  SL_ASSIGN_OR_RETURN(placed.problem, search::ProblemOf(stages, placed.costs, limits));
+  placed.problem.stop = request.stop;
+  return placed;
+}
+
+absl::StatusOr<PlacedSearch> PreparePlace(const SearchRequest& request, size_t index,
+                                          const SearchBudget& budget) {
+  PlacedSearch place{.stages = request.stages[index]};
+  if (index < request.places.size()) place.word = request.places[index];
+  SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(request.costs));
+  int64_t bound_of_splits = 0;
+  search::Words split_words;
+  if (request.any_split) {
+    SL_ASSIGN_OR_RETURN(search::Found split, ChooseSplit(request, costs, place.stages, budget));
+    place.stages = WithPartition(std::move(place.stages), split.partition);
+    bound_of_splits = split.bound;
+    split_words = std::move(split.words);
+  }
+  SL_ASSIGN_OR_RETURN(RecomputeChoice choice,
+                      ChooseRecompute(request, costs, place.stages, budget));
+  place.recomputes = std::move(choice.stages);
+  place.is_part = choice.is_one_of_many;
+  SL_ASSIGN_OR_RETURN(PlacedProblem placed,
+                      PlacedProblemOf(request, costs, place.stages, place.recomputes));
+  place.costs = std::move(placed.costs);
+  place.memory = std::move(placed.memory);
+  place.problem = std::move(placed.problem);
+  place.bound = choice.is_one_of_many ? choice.bound : BoundWithin(place.problem, budget);
+  place.state.bound = place.bound.sum();
+  if (request.any_split) {
+    place.is_part = true;
+    place.state.bound = bound_of_splits;
+    OfferKnown(split_words, &place);
+  }
+  for (const search::Words& words : choice.begin) OfferKnown(words, &place);
+  AddKnownOrders(request, index, &place);
+  BeginAnew(&place);
+  return place;
+}
+
+void BeginAnew(PlacedSearch* place) {
+  const search::Candidates before = std::exchange(place->state.candidates, {});
+  place->state.rounds = 0;
+  search::Evaluator evaluator(place->problem);
+  for (const search::Words& words : place->begin) {
+    if (IsWished(place->problem.stop) && !place->state.candidates.empty()) break;
+    if (!search::IsComplete(place->problem, words)) continue;
+    place->state.candidates.Offer(&evaluator, words, std::nullopt);
+  }
+  for (const search::Candidate& candidate : before.all()) {
+    if (search::IsComplete(place->problem, candidate.words)) {
+      place->state.candidates.Offer(candidate);
+    }
+  }
+}
+
+bool OfferKnown(const search::Words& words, PlacedSearch* place) {
+  if (!search::IsComplete(place->problem, words)) return false;
+  place->begin.push_back(words);
+  const absl::StatusOr<std::vector<int64_t>> over = Overshoot(*place, words);
+  search::Evaluator evaluator(place->problem);
+  if (!over.ok() || !over->empty() || !evaluator.Load(words)) return false;
+  if (evaluator.base() < place->fitting.score) {
+    place->fitting = {words, evaluator.base(), std::nullopt};
+  }
+  return true;
+}
+
+absl::StatusOr<bool> TakeWhatFits(PlacedSearch* place) {
+  std::vector<int64_t> over;  // for the best of all
+  for (const search::Candidate& candidate : place->state.candidates.all()) {
+    if (!(candidate.score < place->fitting.score)) break;
+    SL_ASSIGN_OR_RETURN(std::vector<int64_t> beyond, Overshoot(*place, candidate.words));
+    if (beyond.empty()) {
+      place->fitting = candidate;
+      break;
+    }
+    if (over.empty()) over = std::move(beyond);
+  }
+  if (place->fitting.words.empty()) OfferKnown(search::OneAtATime(place->problem), place);
+  if (!over.empty() && Shrink(over, place)) {
+    place->is_part = true;
+    BeginAnew(place);
+  }
+  return over.empty();
+}
+
+}  // namespace stringline

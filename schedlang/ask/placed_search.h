@@ -1,0 +1,69 @@
+// The search problem of a placement, and the progress of its search.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "schedlang/ask/rounds.h"
+#include "schedlang/ask/search_session.h"
+#include "schedlang/costs/costs.h"
+#include "schedlang/memory/memory_limit.h"
+#include "schedlang/plan/plan.h"
+#include "schedlang/search/problem.h"
+
+namespace stringline {
+
+// The problem of a placement, and the limit of its ranks' memory.
+struct PlacedProblem {
+  CostModel costs;
+  MemoryLimit memory;  // bytes
+  search::Problem problem;
+  search::Limits limits;  // with bytes
+};
+// `recomputes`: by stage, 1 if it recomputes; empty: as the costs say. Errors: those of ProblemOf;
+// costs for other stages; a limit that no order keeps.
+absl::StatusOr<PlacedProblem> PlacedProblemOf(const SearchRequest& request, const StepCosts& costs,
+                                              const Plan& stages,
+                                              const std::vector<int64_t>& recomputes);
+// The same without the question if any order keeps the limit.
+absl::StatusOr<PlacedProblem> ProblemWithin(const SearchRequest& request, const StepCosts& costs,
+                                            const Plan& stages,
+                                            const std::vector<int64_t>& recomputes);
+
+struct PlacedSearch {
+  Plan stages;
+  std::string word;  // of the place; "" where it has none
+  CostModel costs;
+  MemoryLimit memory;               // bytes that ranks may hold
+  search::Problem problem;          // its capacities become less
+  std::vector<int64_t> recomputes;  // as for PlacedProblemOf
+  // Only some of several choices, or with a reduced capacity: no proof for all.
+  bool is_part = false;
+  std::vector<search::Words> begin;  // orders to begin with
+  search::BoundParts bound;          // with all the memory
+  SearchState state;
+  search::Candidate fitting;  // the best whose bytes fit; without words: none yet
+  std::vector<LibraryValue> library;
+};
+
+// Prepares request.stages[index]. If the search may choose the recomputing stages, they are chosen
+// within `budget`.
+absl::StatusOr<PlacedSearch> PreparePlace(const SearchRequest& request, size_t index,
+                                          const SearchBudget& budget);
+
+// Restarts the search from the orders in `begin` and those earlier candidates which still fit.
+void BeginAnew(PlacedSearch* place);
+
+Plan LoweredOf(const PlacedSearch& place, const search::Words& words);
+
+// Adds orders to begin with, which may become `fitting`. False where they do not fit.
+bool OfferKnown(const search::Words& words, PlacedSearch* place);
+
+// Takes the best candidate whose bytes fit by the checker's count as `fitting` if it is better;
+// without any fitting order yet, the order with the least memory, if it fits. If the best of all
+// does not fit, reduces the capacities in the search and returns false.
+absl::StatusOr<bool> TakeWhatFits(PlacedSearch* place);
+
+}  // namespace stringline

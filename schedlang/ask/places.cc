@@ -1,0 +1,120 @@
+#include "schedlang/ask/places.h"
+
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "schedlang/ask/open_source.h"
+#include "schedlang/ask/schedule_library.h"
+#include "schedlang/ask/session.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/elaborate/elaborate.h"
+#include "schedlang/search/problem_of.h"
+#include "schedlang/text/parse.h"
+
+namespace stringline {
+namespace {
+
+constexpr const char* kAnyPlace[] = {"line", "v", "loop 2", "wave 4", "loop 3"};
+constexpr int kMostTurns = 64;
+
+// "loop 2" -> its layout and the stages of a rank; 0 for an unknown word.
+struct Place {
+  std::string layout;
+  int turns = 0;
+};
+Place ReadPlace(const std::string& text) {
+  const std::vector<std::string> words = absl::StrSplit(text, ' ', absl::SkipEmpty());
+  if (words.empty() || words.size() > 2) return {};
+  Place place{words[0], words[0] == "line" ? 1 : 2};
+  const bool counted = place.layout == "loop" || place.layout == "wave";
+  if (!counted && place.layout != "line" && place.layout != "v") return {};
+  if (words.size() == 2 && (!counted || !absl::SimpleAtoi(words[1], &place.turns))) return {};
+  return place;
+}
+
+Plan StagesAt(const Place& place, int64_t p, int64_t m) {
+  const std::string count = place.turns == 1 ? "P" : absl::StrCat(place.turns, " * P");
+  const Source source =
+      Source("found.sched", absl::StrCat("schedule found(P, M) {\n  stages ", count, " on ",
+                                         place.layout, ";\n  rank r {}\n}\n"));
+  Diagnostics diagnostics;
+  const auto file = Parse(source, &diagnostics);
+  SL_CHECK(file.has_value()) << Render(diagnostics, source);
+  auto plan = Elaborate(*file, "", {{"P", p}, {"M", m}}, &diagnostics);
+  SL_CHECK(plan.has_value()) << Render(diagnostics, source);
+  return *std::move(plan);
+}
+
+bool IsSamePlace(const Plan& a, const Plan& b) {
+  if (a.stages.size() != b.stages.size() || a.ranks() != b.ranks()) return false;
+  if (a.pipes.size() != b.pipes.size()) return false;
+  for (size_t s = 0; s < a.stages.size(); ++s) {
+    if (a.stages[s].rank != b.stages[s].rank || a.stages[s].pipe != b.stages[s].pipe) return false;
+  }
+  return true;
+}
+
+// The library's schedule with these stages' parameters, and V stages a rank where it has such a
+// parameter; nothing where that cannot be.
+std::optional<Plan> LibraryPlan(const LibrarySchedule& schedule, const Plan& stages,
+                                const Stop* stop) {
+  Source source(schedule.name, schedule.text);
+  Diagnostics diagnostics;
+  const auto file = ParseWithUses(
+      &source, [](const std::string& name, const std::string&) { return OpenOfLibrary(name); },
+      &diagnostics);
+  if (!file || !diagnostics.empty()) return std::nullopt;
+  std::vector<Parameter> values = stages.parameters;
+  const int turns = static_cast<int>(stages.stages.size()) / std::max(1, stages.ranks());
+  values.push_back({"V", turns});
+  std::vector<Parameter> parameters;
+  for (const std::string& name : ParameterNames(*file, "")) {
+    const auto value = std::find_if(values.begin(), values.end(),
+                                    [&](const Parameter& one) { return one.name == name; });
+    if (value != values.end()) parameters.push_back(*value);
+  }
+  return ElaboratedPlan(*file, "", parameters, &diagnostics, {.stop = stop});
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<PlacedStages>> StagesOf(const std::string& places, int64_t p,
+                                                   int64_t m) {
+  std::vector<std::string> words = {places};
+  if (places == "any") words.assign(std::begin(kAnyPlace), std::end(kAnyPlace));
+  std::vector<PlacedStages> plans;
+  std::string too_large;
+  for (const std::string& word : words) {
+    const Place place = ReadPlace(word);
+    if (place.turns < 1 || place.turns > kMostTurns) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--place ", word,
+                       ": a placement is line, v, loop N or wave N (N stages a rank), or any"));
+    }
+    // These products do not overflow: the caller has limited P and M.
+    const std::string why = search::WhyTooLarge(place.turns * p, 3 * place.turns * p * m);
+    if (why.empty()) {
+      plans.push_back({word, StagesAt(place, p, m)});
+    } else if (too_large.empty()) {
+      too_large = absl::StrCat("P=", p, " M=", m, " --place ", word, ": ", why);
+    }
+  }
+  if (plans.empty()) return absl::InvalidArgumentError(too_large);
+  return plans;
+}
+
+std::vector<KnownOrders> LibraryOrdersOn(const Plan& stages, const Stop* stop) {
+  std::vector<KnownOrders> known;
+  for (const LibrarySchedule& schedule : ScheduleLibrary()) {
+    if (IsWished(stop)) break;
+    const std::optional<Plan> plan = LibraryPlan(schedule, stages, stop);
+    if (!plan || !IsSamePlace(*plan, stages)) continue;
+    absl::StatusOr<search::Words> words = search::WordsOf(*plan);
+    if (words.ok()) known.push_back({schedule.name, *std::move(words)});
+  }
+  return known;
+}
+
+}  // namespace stringline

@@ -1,0 +1,33 @@
+// Chooses the stages that recompute, if a search may choose them.
+//
+// Starting from all stages, each in turn changes sides if the result is no worse; a short search
+// gives the value of a choice. A stage that does not recompute is quicker, and the
+// orders of its rank have less room.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "schedlang/ask/rounds.h"
+#include "schedlang/ask/search_session.h"
+#include "schedlang/plan/plan.h"
+#include "schedlang/search/lower_bound.h"
+#include "schedlang/search/problem.h"
+
+namespace stringline {
+
+struct RecomputeChoice {
+  std::vector<int64_t> stages;       // by stage: 1 if it recomputes; empty: as the costs say
+  bool is_one_of_many = false;       // others were possible
+  std::vector<search::Words> begin;  // orders found on the way
+  search::BoundParts bound;          // no choice has an order below; only with several choices
+};
+
+// The choice of request.recompute; kAny is decided within half of `budget`. Errors: those of
+// PlacedProblemOf, if no choice has an order.
+absl::StatusOr<RecomputeChoice> ChooseRecompute(const SearchRequest& request,
+                                                const StepCosts& costs, const Plan& stages,
+                                                const SearchBudget& budget);
+
+}  // namespace stringline

@@ -1,0 +1,77 @@
+#include "schedlang/ask/rounds.h"
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <thread>
+#include <utility>
+
+#include "schedlang/base/clock.h"
+#include "schedlang/base/threads.h"
+#include "schedlang/search/random.h"
+
+namespace stringline {
+namespace {
+
+constexpr int kRulesAtOnce = 12;
+constexpr int kExplorations = 4;  // per round
+constexpr int64_t kFirstRound = 200;
+constexpr int64_t kLongestRound = 20'000;
+constexpr int64_t kRoundNs = 200'000'000;  // the aim for the length of a round
+
+// Runs the explorations of a round.
+void Round(const search::Problem& problem, const SearchBudget& budget, SearchState* state) {
+  std::vector<search::Candidates> found(kExplorations);
+  OnAllCores(kExplorations, [&](int i) {
+    const uint64_t which =
+        budget.seed * 1'000'003 + static_cast<uint64_t>(state->rounds * kExplorations + i);
+    found[static_cast<size_t>(i)] =
+        search::Explore(problem, state->candidates, state->bound,
+                        {state->round_size, search::Random(which).Next()});
+  });
+  for (const search::Candidates& candidates : found) state->candidates.Offer(candidates);
+  state->iterations += kExplorations * state->round_size;
+  ++state->rounds;
+}
+
+}  // namespace
+
+void OnAllCores(int count, const std::function<void(int)>& work) {
+  std::atomic<int> next = 0;
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  WorkOnThreads(std::clamp(cores, 1, count), [&] {
+    for (int i = next++; i < count; i = next++) work(i);
+  });
+}
+
+void SearchInRounds(const search::Problem& problem, const SearchBudget& budget,
+                    const SearchWatch& watch, SearchState* state) {
+  const int64_t start_ns = NowNs();
+  const bool timed = budget.iterations == 0;
+  const int64_t end_ns = timed ? start_ns + budget.time_ns : std::numeric_limits<int64_t>::max();
+  const int64_t most = state->iterations + budget.iterations;
+  if (state->rounds == 0) {
+    // Tries plain rules, for at most half of the time.
+    const int64_t rules_end_ns = timed ? start_ns + budget.time_ns / 2 : end_ns;
+    search::TryPlainRules(problem, state->bound,
+                          {kRulesAtOnce, OnAllCores, [&] { return NowNs() <= rules_end_ns; }},
+                          &state->candidates);
+    state->round_size = kFirstRound;
+    state->rounds = 1;
+  }
+  while (watch(*state) && !state->IsProven() && !state->candidates.empty()) {
+    const int64_t began_ns = NowNs();
+    if (timed ? began_ns >= end_ns : state->iterations >= most) break;
+    Round(problem, budget, state);
+    if (!timed) {
+      state->round_size = std::min(kLongestRound, state->round_size * 2);
+      continue;
+    }
+    const int64_t took_ns = NowNs() - began_ns;
+    const int64_t wanted_ns = std::min(kRoundNs, end_ns - NowNs());
+    if (took_ns > wanted_ns) state->round_size = std::max<int64_t>(20, state->round_size / 2);
+    if (took_ns < wanted_ns / 2) state->round_size = std::min(kLongestRound, state->round_size * 2);
+  }
+}
+
+}  // namespace stringline

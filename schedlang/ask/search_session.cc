@@ -1,0 +1,222 @@
+// Every placement is a problem of its own. All placements get a share of the time, and the
+// placement with the best order gets the rest. The checker counts the bytes of found orders: if its
+// count exceeds the search's, the search goes on with smaller capacities.
+#include "schedlang/ask/search_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/ask/placed_search.h"
+#include "schedlang/base/clock.h"
+#include "schedlang/base/status.h"
+#include "schedlang/check/rules.h"
+#include "schedlang/search/exact.h"
+#include "schedlang/search/kept_orders.h"
+
+namespace stringline {
+namespace {
+
+class SearchRun {
+ public:
+  SearchRun(const SearchRequest& request, const WatchSearch& watch)
+      : request_(request),
+        watch_(watch),
+        end_ns_(NowNs() + request.budget.time_ns),
+        stop_(request.stop, request.budget.iterations > 0 ? Stop::kNever : end_ns_) {
+    request_.stop = &stop_;
+  }
+
+  absl::StatusOr<FoundSchedule> Run() {
+    std::vector<PlacedSearch> places;
+    for (const Plan& stages : request_.stages) SL_RETURN_IF_ERROR(CheckSize(stages));
+    for (size_t i = 0; i < request_.stages.size(); ++i) {
+      if (stop_.IsWished() && !places.empty()) break;
+      absl::StatusOr<PlacedSearch> place = PreparePlace(request_, i, BudgetToChoose());
+      if (place.ok()) {
+        places.push_back(*std::move(place));
+      } else if (request_.stages.size() == 1 || !absl::IsInvalidArgument(place.status())) {
+        return place.status();
+      } else {
+        first_error_.Update(place.status());
+      }
+    }
+    if (places.empty()) return first_error_;
+    if (places.size() > 1) SL_RETURN_IF_ERROR(SearchAll(&places));
+    PlacedSearch& best =
+        *std::min_element(places.begin(), places.end(),
+                          [](const auto& a, const auto& b) { return ValueOf(a) < ValueOf(b); });
+    for (const PlacedSearch& place : places) {
+      if (!place.word.empty()) searched_.push_back(place.word);
+      if (&place != &best) least_elsewhere_ = std::min(least_elsewhere_, place.state.bound);
+    }
+    return Finish(&best);
+  }
+
+ private:
+  static absl::Status CheckSize(const Plan& stages) {
+    int64_t letters = 0;
+    for (int s = 0; s < static_cast<int>(stages.stages.size()); ++s) {
+      letters += int64_t{3} * stages.microbatches_of(StageId(s));
+    }
+    const std::string why =
+        search::WhyTooLarge(static_cast<int64_t>(stages.stages.size()), letters);
+    return why.empty() ? absl::OkStatus() : absl::InvalidArgumentError(why);
+  }
+
+  // Of what is left, where several placements choose which stages recompute.
+  SearchBudget BudgetToChoose() const {
+    SearchBudget budget = request_.budget;
+    const auto share = static_cast<int64_t>(request_.stages.size());
+    budget.time_ns /= share;
+    budget.iterations = (budget.iterations + share - 1) / share;
+    return budget;
+  }
+
+  // The value of the best fitting order; kNoLimit if none was found.
+  static int64_t ValueOf(const PlacedSearch& place) { return place.fitting.score.value; }
+
+  // When a search is over: at a time, or after so many iterations of a placement.
+  struct Until {
+    int64_t ns = 0;
+    int64_t iterations = 0;  // 0: the time counts
+  };
+
+  // 1 / `parts` of the budget left until then.
+  SearchBudget ShareOf(const Until& until, const PlacedSearch& place, int parts) const {
+    SearchBudget budget = request_.budget;
+    budget.time_ns = std::max<int64_t>(0, until.ns - NowNs()) / parts;
+    if (until.iterations > 0) {
+      budget.iterations = std::max<int64_t>(1, (until.iterations - place.state.iterations) / parts);
+    }
+    return budget;
+  }
+
+  // All placements share half of the budget.
+  absl::Status SearchAll(std::vector<PlacedSearch>* places) {
+    const auto share = static_cast<int64_t>(2 * places->size());
+    const int64_t each_ns = std::max<int64_t>(0, end_ns_ - NowNs()) / share;
+    for (PlacedSearch& place : *places) {
+      SL_RETURN_IF_ERROR(SearchUntil(
+          {NowNs() + each_ns, (request_.budget.iterations + share - 1) / share}, &place));
+    }
+    return absl::OkStatus();
+  }
+
+  // With a limit of bytes, checks now and then that the found orders fit by the checker's count.
+  absl::Status SearchUntil(const Until& until, PlacedSearch* place) {
+    std::vector<int> parts = {1};
+    if (place->memory.is_given()) parts = {16, 16, 16, 16, 4, 2, 1};
+    for (const int part : parts) {
+      Search(ShareOf(until, *place, part), place);
+      SL_RETURN_IF_ERROR(TakeWhatFits(place).status());
+    }
+    return absl::OkStatus();
+  }
+
+  void Search(const SearchBudget& budget, PlacedSearch* place) {
+    SearchInRounds(
+        place->problem, budget,
+        [this](const SearchState& state) {
+          if (stop_.IsWished()) return false;
+          const double left = static_cast<double>(end_ns_ - NowNs()) / 1e9;
+          const int64_t best = state.candidates.empty() ? 0 : state.candidates.best().score.value;
+          watch_({best, state.bound, left});
+          return true;
+        },
+        &place->state);
+  }
+
+  // A small problem is first searched for a moment, and then solved exactly, if a quarter of the
+  // budget suffices.
+  void ProveIfSmall(const Until& until, PlacedSearch* place) {
+    constexpr int64_t kMostLetters = 400, kNodeNs = 25'000, kMostNodes = 2'000'000;
+    if (search::LettersOf(place->problem) > kMostLetters) return;
+    if (place->problem.objective == search::Objective::kPeriod) return;
+    Search(ShareOf(until, *place, 8), place);
+    SearchState& state = place->state;
+    if (stop_.IsWished() || state.candidates.empty() || state.IsProven()) return;
+    const SearchBudget quarter = ShareOf(until, *place, 4);
+    const int64_t nodes = quarter.iterations == 0 ? quarter.time_ns / kNodeNs : quarter.iterations;
+    // The time also ends it, as a node may take longer than estimated here.
+    const Stop over(&stop_, quarter.iterations == 0 ? NowNs() + quarter.time_ns : Stop::kNever);
+    search::Problem problem = place->problem;
+    problem.stop = &over;
+    const search::Proven proven = search::SolveExactly(problem, state.candidates.best().score.value,
+                                                       std::min(nodes, kMostNodes));
+    search::Evaluator evaluator(place->problem);
+    if (!proven.words.empty()) state.candidates.Offer(&evaluator, proven.words, std::nullopt);
+    if (place->is_part) return;
+    state.bound =
+        std::max(state.bound, std::min(proven.bound, state.candidates.best().score.value));
+  }
+
+  absl::StatusOr<FoundSchedule> Finish(PlacedSearch* place) {
+    const int64_t share = request_.stages.size() > 1 ? 2 : 1;
+    const int64_t iterations = (request_.budget.iterations + share - 1) / share;
+    const Until until{end_ns_, iterations > 0 ? place->state.iterations + iterations : 0};
+    ProveIfSmall(until, place);
+    SL_RETURN_IF_ERROR(SearchUntil(until, place));
+    if (place->fitting.words.empty() && stop_.IsWished()) {
+      return absl::NotFoundError(
+          "the search was stopped before it found an order; give it more time (--seconds)");
+    }
+    if (place->fitting.words.empty()) {
+      return absl::NotFoundError("no order was found whose bytes fit; give more memory");
+    }
+    return Simulated(*place);
+  }
+
+  // Checks and simulates the best fitting order of the place.
+  absl::StatusOr<FoundSchedule> Simulated(const PlacedSearch& place) {
+    const search::Words& words = place.fitting.words;
+    FoundSchedule found;
+    found.place = place.word;
+    found.places = searched_;
+    found.plan = search::PlanOf(place.stages, words);
+    found.lowered = LoweredOf(place, words);
+    Diagnostics findings;
+    if (!Check(found.lowered, CheckOptions{}, &findings)) {
+      return absl::InternalError(
+          absl::StrCat("the order that was found is wrong: ", findings.findings().front().text));
+    }
+    found.costs = place.costs;
+    PricePairs(found.lowered, &found.costs);
+    const Wiring wiring =
+        stringline::WiringOf(found.lowered, CommLayout::kEdge, found.costs.receive_buffers);
+    SL_ASSIGN_OR_RETURN(found.timeline, SimulatedStep(found.lowered, wiring, found.costs));
+    found.bound = place.bound;
+    found.least = std::min(place.state.bound, least_elsewhere_);
+    found.any_split = request_.any_split;
+    found.memory = place.memory;
+    for (size_t s = 0; s < place.recomputes.size(); ++s) {
+      if (place.recomputes[s] == 1) found.recomputing.push_back(static_cast<int>(s));
+    }
+    found.objective = place.problem.objective;
+    found.value = ValueOf(place);
+    found.iterations = place.state.iterations;
+    found.library = place.library;
+    return found;
+  }
+
+  SearchRequest request_;
+  const WatchSearch& watch_;
+  const int64_t end_ns_;
+  const Stop stop_;
+  std::vector<std::string> searched_;           // places
+  int64_t least_elsewhere_ = search::kNoLimit;  // no order in the other places is below
+  absl::Status first_error_;
+};
+
+}  // namespace
+
+double FoundSchedule::gap() const {
+  return least <= 0 ? 0 : static_cast<double>(value - least) / static_cast<double>(least);
+}
+
+absl::StatusOr<FoundSchedule> SearchSchedule(const SearchRequest& request,
+                                             const WatchSearch& watch) {
+  return SearchRun(request, watch).Run();
+}
+
+}  // namespace stringline

@@ -1,0 +1,484 @@
+// Completes the costs that a person wrote, by a formula or by usual costs. Then each key becomes a
+// value for every stage. A pair is priced by running its parts on two lanes, once for each two
+// stages that meet.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/base/status.h"
+#include "schedlang/costs/cost_keys.h"
+#include "schedlang/costs/costs.h"
+#include "schedlang/costs/data_parallel.h"
+#include "schedlang/costs/read_shape.h"
+#include "schedlang/costs/recompute.h"
+#include "schedlang/costs/step_length.h"
+#include "schedlang/plan/pair_order.h"
+
+namespace stringline {
+namespace {
+
+constexpr int64_t kUnitOfOrderNs = 1'000'000;
+
+class CostResolver {
+ public:
+  CostResolver(const CostSpec& spec, const Plan& plan) : spec_(spec), plan_(plan) {}
+
+  absl::StatusOr<CostModel> Run() {
+    shares_ = WorkShares(plan_, spec_.work);
+    if (spec_.formula && spec_.work != WorkScope::kStage) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("work: with a formula every stage has its own costs already; leave out '",
+                       NameOf(spec_.work), "'"));
+    }
+    AddUsual();
+    if (spec_.formula && spec_.formula->model.pipeline > 0 &&
+        spec_.formula->model.pipeline != plan_.ranks()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("mesh.pipeline is ", spec_.formula->model.pipeline,
+                       ", but the schedule has ", plan_.ranks(), " ranks"));
+    }
+    if (spec_.formula) {
+      SL_RETURN_IF_ERROR(ResolveMesh(sharding(), &spec_.formula->model));
+      AddFormula(*spec_.formula);
+    }
+    SL_RETURN_IF_ERROR(CheckNeeds());
+    SL_RETURN_IF_ERROR(ResolveParts());
+    SL_RETURN_IF_ERROR(ResolveActions());
+    SL_RETURN_IF_ERROR(ResolvePairsOfOrder());
+    SL_RETURN_IF_ERROR(CheckPairs());
+    PricePairs(plan_, &model_);
+    SL_RETURN_IF_ERROR(ResolveMessages());
+    SL_RETURN_IF_ERROR(ResolveMemory());
+    model_.capacity = One("memory.capacity");
+    SL_ASSIGN_OR_RETURN(model_.unshard, PerStage("unshard"));
+    SL_ASSIGN_OR_RETURN(model_.reduce, PerStage("reduce"));
+    ChooseCollectives();
+    model_.receive_buffers = static_cast<int>(One("receive_buffers"));
+    model_.jitter = One("jitter");
+    SL_ASSIGN_OR_RETURN(const std::vector<int64_t> recomputes, RecomputedStages(spec_, plan_));
+    AddRecompute(plan_, recomputes, &model_);
+    SL_RETURN_IF_ERROR(CheckStepLength(plan_, model_));
+    return std::move(model_);
+  }
+
+ private:
+  size_t stages() const { return plan_.stages.size(); }
+  Sharding sharding() const { return spec_.sharding.value_or(Sharding::kNone); }
+  bool Has(const std::string& key) const { return spec_.values.count(key) > 0; }
+  int64_t One(const std::string& key, int64_t otherwise = 0) const {
+    const auto found = spec_.values.find(key);
+    return found == spec_.values.end() ? otherwise : found->second[0];
+  }
+
+  // One value per stage from a scalar or a list; empty without the key.
+  absl::StatusOr<std::vector<int64_t>> PerStage(const std::string& key) const {
+    const auto found = spec_.values.find(key);
+    if (found == spec_.values.end()) return std::vector<int64_t>{};
+    const std::vector<int64_t>& values = found->second;
+    if (values.size() == 1) return Shared(key, values[0]);
+    if (spec_.work != WorkScope::kStage) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(key, ": a list gives costs of stages; with 'work: ", NameOf(spec_.work),
+                       "' there is one value, of the ", NameOf(spec_.work)));
+    }
+    return ListOfStages(plan_, key, values);
+  }
+
+  // True if a part of F, I or W has a cost.
+  bool HasParts(ActionKind kind) const {
+    for (int part = 0; part < kParts; ++part) {
+      if (RowOfPart(part).of == kind && Has(PartName(part))) return true;
+    }
+    return false;
+  }
+  bool HasParts() const {
+    return HasParts(ActionKind::kForward) || HasParts(ActionKind::kInputGradient) ||
+           HasParts(ActionKind::kWeightGradient);
+  }
+
+  // Without any cost of computation, takes the order's own costs, or else UnitCosts.
+  void AddUsual() {
+    for (const char* const key : {"F", "B", "I", "W", "FB"}) {
+      if (Has(key)) return;
+    }
+    if (spec_.formula || HasParts()) return;
+    if (plan_.costs.empty() || spec_.work != WorkScope::kStage) {
+      spec_.values.merge(UnitCosts().values);
+      return;
+    }
+    model_.of_order = true;
+    for (size_t k = 0; k < plan_.costs.actions.size(); ++k) {
+      AddOfOrder(PrintedKind(static_cast<ActionKind>(k)), plan_.costs.actions[k]);
+    }
+    AddOfOrder("FB", plan_.costs.beside_backward.takes);
+    AddOfOrder("p2p", {plan_.costs.p2p});
+  }
+
+  // A cost of the order itself, unless the key is given.
+  void AddOfOrder(const char* key, std::vector<int64_t> costs) {
+    for (int64_t& cost : costs) cost *= kUnitOfOrderNs;
+    if (!costs.empty()) spec_.values.emplace(key, std::move(costs));
+  }
+
+  // The order's own costs of pairs; pairs have no keys.
+  absl::Status ResolvePairsOfOrder() {
+    if (!model_.of_order) return absl::OkStatus();
+    const OrderCosts& order = plan_.costs;
+    const std::pair<const std::vector<int64_t>*, std::vector<int64_t>*> lists[] = {
+        {&order.beside_input.takes, &model_.forward_input},
+        {&order.beside_backward.saves, &model_.saved_beside_backward},
+        {&order.beside_input.saves, &model_.saved_beside_input}};
+    for (const auto& [costs, resolved] : lists) {
+      if (costs->empty()) continue;
+      SL_ASSIGN_OR_RETURN(*resolved, ListOfStages(plan_, "costs", *costs));
+      for (int64_t& cost : *resolved) cost *= kUnitOfOrderNs;
+    }
+    return absl::OkStatus();
+  }
+
+  // Refuses keys that mean nothing without another key.
+  absl::Status CheckNeeds() const {
+    for (const char* const key : {"node.p2p", "node.bandwidth", "node.sharing"}) {
+      if (Has(key) && !Has("node.ranks")) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(key, ": needs the ranks of a node ('node.ranks=8')"));
+      }
+    }
+    if (Has("layers") && spec_.work == WorkScope::kRank) {
+      return absl::InvalidArgumentError(
+          "layers: with 'work: rank' they cannot be told; give them for the stage or the model");
+    }
+    for (const char* const key : {"layers", "slowdown"}) {
+      if (Has(key) && !HasParts()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(key, ": needs costs of parts ('F.attn=10')"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Each stage's share of one value.
+  absl::StatusOr<std::vector<int64_t>> Shared(const std::string& key, int64_t value) const {
+    std::vector<int64_t> values(stages(), value);
+    if (spec_.work == WorkScope::kStage) return values;
+    for (size_t s = 0; s < stages(); ++s) {
+      if (key == "layers") {
+        const StageId id(static_cast<int32_t>(s));
+        values[s] = LayersOfStage(plan_, id, value);
+      } else if (IsSharedByStages(*FindCostKey(key))) {
+        values[s] = std::llround(static_cast<double>(value) * shares_[s]);
+      }
+    }
+    return values;
+  }
+
+  // Without a mesh the number of copies is unknown; copies are assumed if `sharding` is given or a
+  // collective has a cost.
+  void ChooseCollectives() {
+    if (spec_.formula) {
+      const ModelShape& model = spec_.formula->model;
+      model_.collectives = CollectivesFor(sharding(), model.copies * model.expert);
+    } else if (spec_.sharding) {
+      model_.collectives = CollectivesFor(sharding(), /*copies=*/2);
+    }
+    if (model_.collectives.any()) return;
+    model_.collectives.gathers = !spec_.sharding && !model_.unshard.empty();
+    model_.collectives.reduces = model_.collectives.gathers || !model_.reduce.empty();
+  }
+
+  MeshLinks Links() const {
+    MeshLinks links;
+    links.between = {One("p2p"), One("bandwidth")};
+    links.node_ranks = One("node.ranks");
+    links.inside = {One("node.p2p", links.between.latency_ns),
+                    One("node.bandwidth", links.between.bandwidth)};
+    return links;
+  }
+
+  // Adds the formula's values for keys that are not given.
+  void AddFormula(const CostFormula& formula) {
+    const ModelShape& model = formula.model;
+    std::map<std::string, std::vector<int64_t>> values;
+    const auto memory = [&values](MemoryClass memory_class, int64_t bytes) {
+      values[KeyOf(memory_class)].push_back(bytes);
+    };
+    const MeshLinks links = Links();
+    StagePart part;
+    for (size_t s = 0; s < stages(); ++s) {
+      const StageId id(static_cast<int32_t>(s));
+      part.embedding = !plan_.stage(id).previous.valid();
+      part.head = !plan_.stage(id).next.valid();
+      part.first_layer = part.embedding ? 0 : part.first_layer + part.layers;
+      part.layers = LayersOfStage(plan_, id, model.layers);
+      const StageFormula stage = FormulaOf(model, formula.machine, part);
+      values["F"].push_back(stage.forward_ns);
+      values["I"].push_back(stage.input_gradient_ns);
+      values["W"].push_back(stage.weight_gradient_ns);
+      values["message"].push_back(MessageBytes(model));
+      AddShared(id, model, stage, links, &values);
+      memory(MemoryClass::kSavedForInput, stage.saved_for_i);
+      memory(MemoryClass::kSavedForWeight, stage.saved_for_w);
+      memory(MemoryClass::kStash, stage.stash);
+    }
+    gradients_given_ = Has(KeyOf(MemoryClass::kGradients));
+    const bool whole_backward = spec_.values.count("B") > 0;
+    if (whole_backward) {
+      values.erase("I");
+      values.erase("W");
+    }
+    spec_.values.merge(values);
+  }
+
+  // True if any stage has copies. Both replicas of a stage may be on one rank, as in the middle of
+  // two pipes, while other stages are on two.
+  bool HasCopies(const ModelShape& model) const {
+    for (size_t s = 0; s < stages(); ++s) {
+      if (CopiesOf(plan_, StageId(static_cast<int32_t>(s)), model) > 1) return true;
+    }
+    return false;
+  }
+
+  // Bytes that copies share out, and the times of their collectives.
+  void AddShared(StageId id, const ModelShape& model, const StageFormula& stage,
+                 const MeshLinks& links, std::map<std::string, std::vector<int64_t>>* values) {
+    const auto share_from = [&](Sharding least, int64_t bytes) {
+      const int64_t shares = sharding() >= least ? model.shard : 1;
+      return (bytes + shares - 1) / shares;
+    };
+    const auto memory = [values](MemoryClass memory_class, int64_t bytes) {
+      (*values)[KeyOf(memory_class)].push_back(bytes);
+    };
+    const int64_t weights = stage.parameters * model.bytes, gradients = stage.parameters * 4;
+    memory(MemoryClass::kWeights, share_from(Sharding::kParameters, weights));
+    memory(MemoryClass::kGradients, share_from(Sharding::kGradients, gradients));
+    unreduced_.push_back(gradients - share_from(Sharding::kGradients, gradients));
+    memory(MemoryClass::kOptimizer,
+           share_from(Sharding::kOptimizer, OptimizerBytes(model, stage.parameters)));
+    if (!HasCopies(model)) return;
+    const CollectiveTimes times = TimesOfCollectives(plan_, id, model, sharding(), stage, links);
+    (*values)["reduce"].push_back(times.reduce_ns);
+    if (sharding() == Sharding::kParameters) {
+      memory(MemoryClass::kUnsharded, weights);
+      (*values)["unshard"].push_back(times.gather_ns);
+    } else if (sharding() != Sharding::kNone) {
+      model_.update.push_back(times.update_ns);
+    }
+  }
+
+  absl::Status ResolveParts() {
+    for (int part = 0; part < kParts; ++part) {
+      SL_ASSIGN_OR_RETURN(const std::vector<int64_t> ns, PerStage(PartName(part)));
+      if (ns.empty()) continue;
+      model_.parts.resize(stages());
+      for (size_t s = 0; s < stages(); ++s) model_.parts[s].ns[part] = ns[s];
+    }
+    if (model_.parts.empty()) return absl::OkStatus();
+    SL_ASSIGN_OR_RETURN(const std::vector<int64_t> layers, PerStage("layers"));
+    for (size_t s = 0; s < layers.size(); ++s) model_.parts[s].layers = layers[s];
+    model_.slowdown = One("slowdown");
+    return absl::OkStatus();
+  }
+
+  absl::Status ResolveActions() {
+    SL_ASSIGN_OR_RETURN(model_.forward, PerStage("F"));
+    SL_ASSIGN_OR_RETURN(model_.backward, PerStage("B"));
+    SL_ASSIGN_OR_RETURN(model_.input_gradient, PerStage("I"));
+    SL_ASSIGN_OR_RETURN(model_.weight_gradient, PerStage("W"));
+    SL_ASSIGN_OR_RETURN(model_.forward_backward, PerStage("FB"));
+    const auto from_parts = [&](ActionKind kind, std::vector<int64_t>* costs,
+                                int64_t (PartCosts::*sum)() const) {
+      if (!HasParts(kind)) return;  // a sum of nothing is no cost
+      std::vector<int64_t> sums;
+      for (const PartCosts& parts : model_.parts) sums.push_back((parts.*sum)());
+      ByParts(kind) = std::any_of(sums.begin(), sums.end(), [](int64_t ns) { return ns > 0; });
+      if (costs->empty()) *costs = std::move(sums);
+    };
+    from_parts(ActionKind::kForward, &model_.forward, &PartCosts::Forward);
+    from_parts(ActionKind::kInputGradient, &model_.input_gradient, &PartCosts::InputGradient);
+    from_parts(ActionKind::kWeightGradient, &model_.weight_gradient, &PartCosts::WeightGradient);
+    ByParts(ActionKind::kBackward) =
+        ByParts(ActionKind::kInputGradient) && ByParts(ActionKind::kWeightGradient);
+    const bool halves = !model_.input_gradient.empty() && !model_.weight_gradient.empty();
+    for (size_t s = 0; model_.backward.size() < stages() && halves; ++s) {
+      model_.backward.push_back(model_.input_gradient[s] + model_.weight_gradient[s]);
+    }
+    const std::vector<int64_t>* const of[] = {&model_.forward, &model_.backward,
+                                              &model_.input_gradient, &model_.weight_gradient};
+    for (const Action& action : plan_.actions) {
+      if (!IsCompute(action.kind) || !of[static_cast<int>(action.kind)]->empty()) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("the schedule performs ", Print(plan_, action),
+                       ", but there is no cost for ", PrintedKind(action.kind),
+                       action.kind == ActionKind::kBackward ? " (nor for I and W)" : "",
+                       model_.of_order ? absl::StrCat("; its order was made for other kinds (",
+                                                      Print(plan_.costs), "): give costs")
+                                       : ""));
+    }
+    return absl::OkStatus();
+  }
+
+  // A pair is priced by its parts, if any parts have costs; then each of its kinds needs such
+  // costs.
+  absl::Status CheckPairs() const {
+    if (model_.parts.empty()) return absl::OkStatus();
+    for (uint32_t i = 0; i < plan_.actions.size(); ++i) {
+      if (!IsCompute(plan_.actions[i].kind) || plan_.actions[i].joined) continue;
+      const auto pair = PairOf(GroupAt(absl::MakeConstSpan(plan_.actions), i));
+      if (pair.forward == nullptr) continue;
+      const bool whole = pair.backward->kind == ActionKind::kBackward;
+      if (whole && !model_.forward_backward.empty()) continue;
+      for (const ActionKind kind :
+           {ActionKind::kForward, ActionKind::kInputGradient, ActionKind::kWeightGradient}) {
+        if (HasParts(kind) || (!whole && kind == ActionKind::kWeightGradient)) continue;
+        const char first = PrintedKind(kind)[0] == 'I' ? 'B' : PrintedKind(kind)[0];
+        return absl::InvalidArgumentError(absl::StrCat(
+            "the schedule performs ", Print(plan_, *pair.forward), " & ",
+            Print(plan_, *pair.backward), ", whose parts overlap, but of ", PrintedKind(kind),
+            " there is no cost of a part (", std::string(1, first), ".attn, ",
+            std::string(1, first), ".post)", whole ? "; give them, or FB" : "; give them"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  bool& ByParts(ActionKind kind) { return model_.by_parts[static_cast<int>(kind)]; }
+
+  absl::Status ResolveMessages() {
+    model_.hop = One("p2p");
+    SL_ASSIGN_OR_RETURN(message_, PerStage("message"));
+    const int64_t node = One("node.ranks");
+    const ModelShape copies = spec_.formula ? spec_.formula->model : ModelShape();
+    if (!Has("bandwidth") && node == 0) return absl::OkStatus();
+    if (Has("bandwidth") && message_.empty()) {
+      return absl::InvalidArgumentError("bandwidth: needs the size of a message ('message=16MiB')");
+    }
+    std::map<std::pair<int64_t, int64_t>, int32_t> links;  // by the nodes that they lead between
+    const auto hop = [&](StageId from, StageId to, int64_t bytes) {
+      if (!to.valid()) return Hop{};
+      const RankId a = plan_.stage(from).rank, b = plan_.stage(to).rank;
+      std::optional<std::pair<int64_t, int64_t>> apart;
+      if (node > 0) apart = NodesApart(plan_, a, b, copies, node);
+      const bool inside = node > 0 && !apart;
+      const int64_t bandwidth = inside ? One("node.bandwidth", One("bandwidth")) : One("bandwidth");
+      const int64_t latency = inside ? One("node.p2p", model_.hop) : model_.hop;
+      const double seconds =
+          bandwidth == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(bandwidth);
+      const bool shared = apart && One("node.sharing") > 0;
+      const auto next = static_cast<int32_t>(links.size());
+      const int32_t link = shared ? links.emplace(*apart, next).first->second : -1;
+      return Hop{latency, static_cast<int64_t>(seconds * 1e9 + 0.5), link};
+    };
+    const auto bytes = [&](StageId s) {
+      return message_.empty() || !s.valid() ? 0 : message_[s.value];
+    };
+    for (size_t s = 0; s < stages(); ++s) {
+      const StageId id(static_cast<int32_t>(s));
+      const Stage& stage = plan_.stages[s];
+      model_.activation_hops.push_back(hop(id, stage.next, bytes(id)));
+      model_.gradient_hops.push_back(hop(id, stage.previous, bytes(stage.previous)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ResolveMemory() {
+    for (int c = 0; c < static_cast<int>(MemoryClass::kMessages); ++c) {
+      const auto memory_class = static_cast<MemoryClass>(c);
+      SL_ASSIGN_OR_RETURN(const std::vector<int64_t> bytes, PerStage(KeyOf(memory_class)));
+      if (bytes.empty()) continue;
+      model_.memory.resize(stages());
+      for (size_t s = 0; s < stages(); ++s) model_.memory[s][memory_class] = bytes[s];
+    }
+    for (size_t s = 0; s < model_.memory.size() && !message_.empty(); ++s) {
+      model_.memory[s][MemoryClass::kMessages] = message_[s];
+    }
+    // Gradient bytes in the cost file replace the formula's, including unreduced ones.
+    const bool from_formula = !unreduced_.empty() && !gradients_given_;
+    for (size_t s = 0; s < model_.memory.size() && from_formula; ++s) {
+      model_.memory[s].unreduced = unreduced_[s];
+    }
+    return absl::OkStatus();
+  }
+
+  CostSpec spec_;
+  const Plan& plan_;
+  CostModel model_;
+  std::vector<int64_t> message_;
+  std::vector<int64_t> unreduced_;  // by stage, as in StageMemory
+  bool gradients_given_ = false;    // not by the formula
+  std::vector<double> shares_;      // each stage's share of a cost given for a rank or the model
+};
+
+}  // namespace
+
+absl::StatusOr<CostModel> ResolveCosts(const CostSpec& spec, const Plan& plan) {
+  return CostResolver(spec, plan).Run();
+}
+
+void PricePairs(const Plan& plan, CostModel* costs) {
+  costs->overlapped_whole.clear();
+  costs->overlapped_input.clear();
+  if (costs->parts.empty() || !costs->forward_backward.empty()) return;
+  const size_t stages = plan.stages.size();
+  for (uint32_t i = 0; i < plan.actions.size(); ++i) {
+    if (!IsCompute(plan.actions[i].kind) || plan.actions[i].joined) continue;
+    const auto pair = PairOf(GroupAt(absl::MakeConstSpan(plan.actions), i));
+    if (!pair.forward) continue;
+    const auto a = static_cast<size_t>(pair.forward->stage.value);
+    const auto b = static_cast<size_t>(pair.backward->stage.value);
+    const bool whole = pair.backward->kind == ActionKind::kBackward;
+    std::vector<int64_t>& times = whole ? costs->overlapped_whole : costs->overlapped_input;
+    times.resize(stages * stages, -1);
+    int64_t& length_ns = times[a * stages + b];
+    if (length_ns >= 0) continue;
+    length_ns = 0;
+    for (const PartTime& part : RunOverlapped(costs->parts[a], costs->parts[b], whole,
+                                              FindOverlap(plan, whole), costs->slowdown)) {
+      length_ns = std::max(length_ns, part.end_ns);
+    }
+  }
+}
+
+int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group) {
+  const auto cost = [&](const Action& part) {
+    const auto s = static_cast<size_t>(part.stage.value);
+    switch (part.kind) {
+      case ActionKind::kForward:
+        return costs.forward[s];
+      case ActionKind::kBackward:
+        return costs.backward[s];
+      case ActionKind::kInputGradient:
+        return costs.input_gradient[s];
+      case ActionKind::kWeightGradient:
+        return costs.weight_gradient[s];
+      default:
+        SL_CHECK(false) << PrintedKind(part.kind) << " is no computation";
+        return int64_t{0};
+    }
+  };
+  if (group.size() == 1) return cost(group[0]);
+  if (const OverlappedPair pair = PairOf(group); pair.forward != nullptr) {
+    const bool whole = pair.backward->kind == ActionKind::kBackward;
+    const auto a = static_cast<size_t>(pair.forward->stage.value);
+    const auto b = static_cast<size_t>(pair.backward->stage.value);
+    const int64_t again = costs.again.empty() ? 0 : costs.again[b];
+    const std::vector<int64_t>& takes = whole ? costs.forward_backward : costs.forward_input;
+    if (!takes.empty()) return takes[a] + again;
+    const auto& saved = whole ? costs.saved_beside_backward : costs.saved_beside_input;
+    if (!saved.empty()) {
+      return std::max<int64_t>(0, cost(group[0]) + cost(group[1]) - std::min(saved[a], saved[b]));
+    }
+    const std::vector<int64_t>& times = whole ? costs.overlapped_whole : costs.overlapped_input;
+    if (!times.empty()) {
+      const int64_t length_ns = times[a * costs.parts.size() + b];
+      SL_CHECK(length_ns >= 0) << "the costs are priced for another plan (PricePairs)";
+      return length_ns + again;
+    }
+  }
+  int64_t sum = 0;
+  for (const Action& part : group) sum += cost(part);
+  return sum;
+}
+
+}  // namespace stringline

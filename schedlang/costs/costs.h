@@ -1,0 +1,171 @@
+// Costs of actions. A `CostSpec` is written by a person (on the command line or in a YAML file) for
+// any schedule; a `CostModel` holds the costs for one plan: a number for every stage and action.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "schedlang/costs/formula.h"
+#include "schedlang/costs/overlapped.h"
+#include "schedlang/costs/work_shares.h"
+#include "schedlang/plan/pair_order.h"
+#include "schedlang/plan/plan.h"
+#include "schedlang/plan/sharding.h"
+#include "schedlang/plan/values.h"
+
+namespace stringline {
+
+// From a model's shape and a machine's speed (formula.h).
+struct CostFormula {
+  ModelShape model;
+  MachineSpeed machine;
+  friend bool operator==(const CostFormula&, const CostFormula&) = default;
+};
+
+// Values by the keys of cost_keys.h, in the key's unit: one for all stages, or one per stage. A
+// formula, if given, computes the missing values. For keys that a stage may have for itself, `work`
+// is the scope of a scalar (work_shares.h); not for messages, and not for parts, which are a
+// layer's.
+struct CostSpec {
+  std::map<std::string, std::vector<int64_t>> values;
+  std::optional<CostFormula> formula;
+  WorkScope work = WorkScope::kStage;
+  std::optional<Sharding> sharding;  // nothing: not said
+
+  // True if schedules with more stages do as much work at these costs.
+  bool IsOfModel() const { return formula.has_value() || work != WorkScope::kStage; }
+  friend bool operator==(const CostSpec&, const CostSpec&) = default;
+};
+
+// "F=18522,I=18086,W=9337,p2p=601" or with lists "F=[1,2,3],B=2ms,message=16MiB,bandwidth=25GB/s".
+// Errors: InvalidArgument naming the key.
+absl::StatusOr<CostSpec> ParseCosts(absl::string_view text);
+
+// The same keys as a YAML map; a key with a dot may also be a map: `node: {ranks: 8}`. `work` is
+// stage, rank or model, `sharding` a word of sharding.h. A formula is given by a model's shape, in
+// the sections and by the keys of a run file (read_shape.h), and by `hardware`, a file (as those in
+// sim/hardware, its path seen from the cost file) with `flops`, `memory`, `memory_bandwidth`,
+// `efficiency`, and links. Errors name file, line and key.
+absl::StatusOr<CostSpec> ReadCostFile(const std::string& path);
+// The same for a text in memory; the files that the text names are relative to its path.
+absl::StatusOr<CostSpec> ReadCosts(const Source& source);
+
+// A command line's values for copies, which replace the cost file's: "data=16,shard=8",
+// "parameters", "25MiB"; "": as the file says. Errors: invalid values, and a mesh or a bucket
+// without a model.
+struct CopiesRequest {
+  std::string mesh;
+  std::string sharding;
+  std::string bucket;
+
+  bool IsGiven() const { return !mesh.empty() || !sharding.empty() || !bucket.empty(); }
+};
+absl::Status ChangeCopies(const CopiesRequest& request, CostSpec* spec);
+
+// The costs used when none are given: F = I = W = 1 ms, B = 2 ms, p2p = 0.
+CostSpec UnitCosts();
+
+// Durations drawn at random around their costs: a factor for every action.
+struct Noise {
+  std::vector<float> factors;  // by action; empty: none
+
+  bool empty() const { return factors.empty(); }
+  int64_t Of(uint32_t action, int64_t ns) const {
+    return static_cast<int64_t>(static_cast<double>(ns) * factors[action] + 0.5);
+  }
+};
+
+// The time of a message once both its ends are ready: `transfer_ns`, in which the message occupies
+// their queues, and then `latency_ns`, in which the next message may follow.
+struct Hop {
+  int64_t latency_ns = 0;
+  int64_t transfer_ns = 0;
+  int32_t link = -1;  // messages on one link at a time slow each other (shared_links.h); -1: never
+  int64_t all_ns() const { return latency_ns + transfer_ns; }
+};
+
+// Bytes of a stage, by the classes of values.def: those always held, and those held for a
+// microbatch. kMessages: an activation that the stage sends, and the gradient that comes back.
+struct StageMemory {
+  std::array<int64_t, kMemoryClasses> bytes = {};
+  // For gradients that are shared out once they are reduced: the bytes above those always held,
+  // from the first weight gradient to the end of REDUCE_GRAD.
+  int64_t unreduced = 0;
+  // For a stage that recomputes: bytes made again while its I runs, and for its W; while B runs,
+  // both (recompute.h).
+  int64_t remade_for_input = 0;
+  int64_t remade_for_weight = 0;
+  int64_t& operator[](MemoryClass c) { return bytes[static_cast<size_t>(c)]; }
+  int64_t operator[](MemoryClass c) const { return bytes[static_cast<size_t>(c)]; }
+};
+
+// Nanoseconds, by stage.
+struct CostModel {
+  std::vector<int64_t> forward;
+  std::vector<int64_t> backward;
+  std::vector<int64_t> input_gradient;
+  std::vector<int64_t> weight_gradient;
+  // An `F a & B b`, by stage a; empty: the sum of its parts, as for every other group.
+  std::vector<int64_t> forward_backward;
+  // An `F a & I b` likewise; and by stage, how much less such a pair takes than its actions in a
+  // row: the smaller of its two stages' savings. Only an order's own costs say these (OrderCosts).
+  std::vector<int64_t> forward_input;
+  std::vector<int64_t> saved_beside_backward;
+  std::vector<int64_t> saved_beside_input;
+  // Parts of every stage; empty: a group is simulated as a whole. With parts, overlapped.h gives
+  // the time of an `F a & B b` or `F a & I b`, at [a * stages + b] (PricePairs); -1 for pairs
+  // missing in the plan for which they were computed.
+  std::vector<PartCosts> parts;
+  std::array<bool, 4> by_parts = {};  // by kind: an action alone is simulated part by part, too
+  std::vector<int64_t> overlapped_whole;
+  std::vector<int64_t> overlapped_input;
+  std::vector<int64_t> again;  // the F contained in B and I of its stage; empty: none recomputes
+  int64_t slowdown = 0;        // millionths
+  int64_t hop = 0;             // the latency of every message, unless it depends:
+  // By sending stage, the times of an activation and a gradient; empty: `hop`.
+  std::vector<Hop> activation_hops;
+  std::vector<Hop> gradient_hops;
+  // Collectives; empty: no time.
+  std::vector<int64_t> unshard;
+  std::vector<int64_t> reduce;
+  std::vector<int64_t> update;      // after the step, so in no timeline (data_parallel.h)
+  CollectiveChoice collectives;     // a plan's collectives, unless the plan says them itself
+  std::vector<StageMemory> memory;  // empty: not known
+  int64_t capacity = 0;             // bytes that a rank can hold; 0: not known
+  int receive_buffers = 0;          // per rank (wiring.h); 0: any number
+  int64_t jitter = 0;               // standard deviation of durations, in millionths
+  Noise noise;
+  bool of_order = false;  // computation has the costs for which the plan's order was made
+                          // (OrderCosts)
+};
+
+// The time of this send's message.
+inline Hop HopOf(const CostModel& costs, const Action& send) {
+  const std::vector<Hop>& hops =
+      send.kind == ActionKind::kSendForward ? costs.activation_hops : costs.gradient_hops;
+  return hops.empty() ? Hop{costs.hop, 0} : hops[send.stage.value];
+}
+
+// Without any cost of computation the plan's own costs are taken, a unit of OrderCosts being a
+// millisecond; or UnitCosts, if the plan has none or `work` is another scope than a stage. A list
+// may also give one value for each stage of a pipe. B defaults to I + W; F, B, I and W default to
+// the sums of their parts, which otherwise are stretched to the given total. Errors: a missing cost
+// that the plan needs; a list whose length is not a number of stages; a bandwidth without the size
+// of messages.
+absl::StatusOr<CostModel> ResolveCosts(const CostSpec& spec, const Plan& plan);
+
+// Computes the costs of this plan's pairs from their parts, whatever plan the costs were resolved
+// for or measured on: pairs of stages differ from plan to plan, and so may the order of parts. Does
+// nothing without parts, or if `forward_backward` has the cost.
+void PricePairs(const Plan& plan, CostModel* costs);
+
+// The cost of the group of parts that begins at group[0] (of a single part: the action's cost).
+int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group);
+
+}  // namespace stringline

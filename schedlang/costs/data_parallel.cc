@@ -1,0 +1,164 @@
+#include "schedlang/costs/data_parallel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace stringline {
+namespace {
+
+constexpr int64_t kGradientBytes = 4;
+
+// first, first + step, …: so many.
+struct Range {
+  int64_t first = 0;
+  int64_t count = 1;
+  int64_t step = 1;
+};
+
+// The nodes of the first and the last tensor-parallel rank of a pipeline's rank on a coordinate.
+struct Nodes {
+  int64_t first = 0;
+  int64_t last = 0;
+};
+Nodes NodesOf(const Plan& plan, const ModelShape& model, int64_t node_ranks, int64_t coordinate,
+              int64_t rank) {
+  const int64_t first = (coordinate * plan.ranks() + rank) * model.tensor;
+  return {first / node_ranks, (first + model.tensor - 1) / node_ranks};
+}
+
+// The copies of one stage on the mesh.
+class StageCopies {
+ public:
+  StageCopies(const Plan& plan, StageId stage, const ModelShape& model, const MeshLinks& links)
+      : plan_(plan), model_(model), links_(links) {
+    const int parts =
+        plan.pipes.empty() ? static_cast<int>(plan.stages.size()) : plan.pipes[0].stages;
+    for (size_t s = static_cast<size_t>(stage.value % parts); s < plan.stages.size();
+         s += static_cast<size_t>(parts)) {
+      const int32_t rank = plan.stages[s].rank.value;
+      if (std::find(holders_.begin(), holders_.end(), rank) == holders_.end()) {
+        holders_.push_back(rank);
+      }
+    }
+  }
+
+  int64_t holders() const { return static_cast<int64_t>(holders_.size()); }
+
+  // The link of rings over all shares: a group for each replica, expert coordinate and holder.
+  RingLink LinkOfShares() const {
+    for (int64_t k = 0; k < model_.copies / model_.shard; ++k) {
+      for (int64_t x = 0; x < model_.expert; ++x) {
+        for (const int32_t holder : holders_) {
+          if (Leaves({k * model_.shard, model_.shard}, {x}, {holder})) return links_.between;
+        }
+      }
+    }
+    return Inside();
+  }
+
+  // The link of rings over the replicas of every share; for experts, of each expert coordinate.
+  RingLink LinkOfReplicas(bool experts) const {
+    for (int64_t i = 0; i < model_.shard; ++i) {
+      const Range data = {i, model_.copies / model_.shard, model_.shard};
+      if (LeavesOverExperts(data, experts)) return links_.between;
+    }
+    return Inside();
+  }
+
+  RingLink LinkOfAll(bool experts) const {
+    return LeavesOverExperts({0, model_.copies}, experts) ? links_.between : Inside();
+  }
+
+ private:
+  RingLink Inside() const { return links_.node_ranks > 0 ? links_.inside : links_.between; }
+
+  bool LeavesOverExperts(const Range& data, bool experts) const {
+    if (!experts) return Leaves(data, {0, model_.expert}, holders_);
+    for (int64_t x = 0; x < model_.expert; ++x) {
+      if (Leaves(data, {x}, holders_)) return true;
+    }
+    return false;
+  }
+
+  // True if these ranks are on more than one node: tensor-parallel ranks at one place pass bytes on
+  // to each other, and two neighbours are apart at some place if a node ends anywhere in them.
+  bool Leaves(const Range& data, const Range& expert, const std::vector<int32_t>& ranks) const {
+    if (links_.node_ranks == 0) return false;
+    int64_t node = -1;
+    for (int64_t d = 0; d < data.count; ++d) {
+      for (int64_t x = 0; x < expert.count; ++x) {
+        const int64_t coordinate =
+            (data.first + d * data.step) * model_.expert + expert.first + x * expert.step;
+        for (const int32_t rank : ranks) {
+          const Nodes here = NodesOf(plan_, model_, links_.node_ranks, coordinate, rank);
+          if (node < 0) node = here.first;
+          if (node != here.first || node != here.last) return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  const Plan& plan_;
+  const ModelShape& model_;
+  const MeshLinks& links_;
+  std::vector<int32_t> holders_;  // ranks of the pipeline that hold the stage, in any pipe
+};
+
+int64_t CallsOf(int64_t bytes, int64_t bucket) { return (bytes + bucket - 1) / bucket; }
+
+}  // namespace
+
+double RingNs(int64_t bytes, int64_t calls, int64_t ranks, const RingLink& link) {
+  const auto n = static_cast<double>(ranks);
+  const double transfer_ns = link.bandwidth == 0 ? 0
+                                                 : static_cast<double>(bytes) / n * 1e9 /
+                                                       static_cast<double>(link.bandwidth);
+  return (n - 1) * (static_cast<double>(calls * link.latency_ns) + transfer_ns);
+}
+
+CollectiveTimes TimesOfCollectives(const Plan& plan, StageId stage, const ModelShape& model,
+                                   Sharding sharding, const StageFormula& part,
+                                   const MeshLinks& links) {
+  const StageCopies copies(plan, stage, model, links);
+  const RingLink of_shares = copies.LinkOfShares();
+  double gather_ns = 0, reduce_ns = 0;
+  for (const bool experts : {false, true}) {
+    const int64_t parameters =
+        experts ? part.expert_parameters : part.parameters - part.expert_parameters;
+    if (parameters == 0) continue;
+    const int64_t holders = copies.holders() * (experts ? 1 : model.expert);
+    const int64_t bytes = parameters * kGradientBytes, calls = CallsOf(bytes, model.bucket);
+    gather_ns += RingNs(parameters * model.bytes, calls, model.shard, of_shares);
+    if (sharding < Sharding::kGradients) {
+      reduce_ns += 2 * RingNs(bytes, calls, model.copies * holders, copies.LinkOfAll(experts));
+      continue;
+    }
+    const int64_t replicas = model.copies / model.shard * holders;
+    reduce_ns += RingNs(bytes, calls, model.shard, of_shares) +
+                 2 * RingNs(bytes / model.shard, calls, replicas, copies.LinkOfReplicas(experts));
+  }
+  const bool gathers = sharding == Sharding::kParameters;
+  const bool updates = sharding != Sharding::kNone && !gathers;
+  return {gathers ? std::llround(gather_ns) : 0, std::llround(reduce_ns),
+          updates ? std::llround(gather_ns) : 0};
+}
+
+int64_t CopiesOf(const Plan& plan, StageId stage, const ModelShape& model) {
+  return StageCopies(plan, stage, model, {}).holders() * model.copies * model.expert;
+}
+
+std::optional<std::pair<int64_t, int64_t>> NodesApart(const Plan& plan, RankId from, RankId to,
+                                                      const ModelShape& model, int64_t node_ranks) {
+  for (int64_t c = 0; c < model.copies * model.expert; ++c) {
+    const Nodes a = NodesOf(plan, model, node_ranks, c, from.value);
+    const Nodes b = NodesOf(plan, model, node_ranks, c, to.value);
+    const bool onward = from.value < to.value;
+    const std::pair<int64_t, int64_t> nodes(onward ? a.first : a.last, onward ? b.last : b.first);
+    if (nodes.first != nodes.second) return nodes;
+  }
+  return std::nullopt;
+}
+
+}  // namespace stringline

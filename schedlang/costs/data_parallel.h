@@ -1,0 +1,88 @@
+// Collectives of a pipeline's copies: which ranks share a stage's parameters, and how long they
+// take to gather them and to reduce their gradients.
+//
+// Rank r of a pipeline of P is rank c P + r of the mesh on coordinate c = d X + x: data index d of
+// D, expert index x of X. The data index is k S + i: share i of S (`shard`) in replica k. Ranks of
+// the mesh fill nodes in this order, `node.ranks` each (tensor-parallel ones side by side).
+//
+//   everything but experts  every coordinate has it: D X copies
+//   experts                 the D coordinates with the same x have the same ones
+//   shares                  S coordinates, k S .. k S + S - 1, share state out; D / S replicas of
+//                           each share, of everything but experts X times as many (HSDP)
+//
+// Where pipes hold replicas of a stage (Plan::pipes), their ranks are copies, too.
+//
+// The times are those of a ring of n ranks, which passes n - 1 times B / n bytes on:
+//
+//   gather, reduce-scatter  (n - 1) (l + B / (n w))
+//   all-reduce              both after each other: twice the time
+//
+// with latency l and bandwidth w of the slowest link in the ring: the link inside a node if
+// all n are on one node, or else between nodes. Thakur, Rabenseifner, Gropp: Optimization of
+// Collective Communication Operations in MPICH (2005) has the formulas; (n - 1) / n and
+// 2 (n - 1) / n are also the factors of "bus bandwidth" in NCCL's tests (doc/PERFORMANCE.md). Every
+// rank has links of its own, additions take no time, and computation is not slowed meanwhile.
+// Algorithms with more than a ring (trees, one ring a network port) are faster where many ranks
+// wait for latencies, or share several ports of a node.
+//
+// The data moved, by `sharding`:
+//
+//   none, optimizer        REDUCE_GRAD is an all-reduce over all copies
+//   gradients, parameters  REDUCE_GRAD is a reduce-scatter over the shares, and then for each share
+//                          an all-reduce over its replicas
+//   parameters             UNSHARD is a gather over the shares
+//   optimizer, gradients   after the step, updated parameters are gathered over the shares. The
+//                          optimizer is not part of a simulated step, and so neither is this.
+//
+// Gradients are fp32, and reduced in buckets, one after the other: each waits for the latencies
+// again. The parameters of a bucket are gathered in one call, too, in the working type. A reduction
+// starts when the stage's last weight gradient has ended; a runtime may send the first buckets
+// a little earlier, which is not counted.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "schedlang/costs/formula.h"
+#include "schedlang/plan/plan.h"
+#include "schedlang/plan/sharding.h"
+
+namespace stringline {
+
+struct RingLink {
+  int64_t latency_ns = 0;
+  int64_t bandwidth = 0;  // bytes a second; 0: bytes take no time
+};
+
+// A gather or a reduce-scatter of so many bytes in all, over so many ranks, in so many calls.
+double RingNs(int64_t bytes, int64_t calls, int64_t ranks, const RingLink& link);
+
+// The links between two ranks of the mesh.
+struct MeshLinks {
+  RingLink between;        // nodes
+  RingLink inside;         // a node
+  int64_t node_ranks = 0;  // 0: no nodes, every link is `between`
+};
+
+struct CollectiveTimes {
+  int64_t gather_ns = 0;  // an UNSHARD's
+  int64_t reduce_ns = 0;  // a REDUCE_GRAD's
+  int64_t update_ns = 0;  // gathering updated parameters, after the optimizer's step
+};
+
+// The times of the stage, whose `part` the formula has counted. `model` has passed ResolveMesh.
+CollectiveTimes TimesOfCollectives(const Plan& plan, StageId stage, const ModelShape& model,
+                                   Sharding sharding, const StageFormula& part,
+                                   const MeshLinks& links);
+
+// The number of copies of the stage's parameters, those of pipes among them.
+int64_t CopiesOf(const Plan& plan, StageId stage, const ModelShape& model);
+
+// The nodes between which a message of two ranks of the pipeline goes, on the first coordinate
+// where those are two (at any place of tensor-parallel ranks): a message is as slow as on the
+// slowest coordinate. Nothing: the ranks share a node on all of them.
+std::optional<std::pair<int64_t, int64_t>> NodesApart(const Plan& plan, RankId from, RankId to,
+                                                      const ModelShape& model, int64_t node_ranks);
+
+}  // namespace stringline

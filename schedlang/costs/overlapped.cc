@@ -1,0 +1,117 @@
+#include "schedlang/costs/overlapped.h"
+
+#include <optional>
+#include <utility>
+
+#include "schedlang/base/sl_check.h"
+#include "schedlang/plan/pair_order.h"
+
+namespace stringline {
+namespace {
+
+int64_t SumOf(const PartCosts& costs, ActionKind of) {
+  int64_t sum = 0;
+  for (int part = 0; part < kParts; ++part) {
+    const PartRow& row = RowOfPart(part);
+    if (row.of == of) sum += costs.ns[part] * (row.once ? 1 : costs.layers);
+  }
+  return sum;
+}
+
+// Without layers, a whole backward is all in its B.post.
+PartCosts AsBackward(PartCosts costs, bool whole) {
+  if (whole && costs.layers == 0) {
+    costs.ns[kBPost] += costs.ns[kWPost];
+    costs.ns[kWPost] = 0;
+  }
+  return costs;
+}
+
+class OverlappedRun {
+ public:
+  OverlappedRun(const PartCosts& f, const PartCosts& b, PairOrder order, int64_t slowdown)
+      : f_(f), b_(b), slowdown_(slowdown) {
+    lanes_[0].steps = std::move(order.compute);
+    lanes_[1].steps = std::move(order.network);
+  }
+
+  std::vector<PartTime> Run() {
+    while (Advance()) {
+    }
+    for (const LaneState& lane : lanes_) SL_CHECK(lane.next == lane.steps.size());
+    return std::move(times_);
+  }
+
+ private:
+  struct LaneState {
+    std::vector<LaneStep> steps;
+    size_t next = 0;  // the steps before `next` have ended
+    std::optional<PartTime> running;
+    double left_ns = 0;
+  };
+
+  void Start(LaneState* lane, const LaneState& other) {
+    if (lane->running || lane->next == lane->steps.size()) return;
+    const LaneStep& step = lane->steps[lane->next];
+    if (step.after >= static_cast<int64_t>(other.next)) return;
+    const auto now = static_cast<int64_t>(now_ns_ + 0.5);
+    lane->running = PartTime{step.part, step.layer, now, now};
+    const PartCosts& costs = RowOfPart(step.part).of == ActionKind::kForward ? f_ : b_;
+    lane->left_ns = static_cast<double>(costs.ns[step.part]);
+  }
+
+  // Starts the parts that are ready, then goes to the next end. False when nothing runs any more.
+  bool Advance() {
+    Start(&lanes_[0], lanes_[1]);
+    Start(&lanes_[1], lanes_[0]);
+    // Computation goes slower while the network works.
+    const double rate = lanes_[1].running ? 1 + static_cast<double>(slowdown_) * 1e-6 : 1;
+    double step_ns = -1;
+    for (int k = 0; k < 2; ++k) {
+      if (!lanes_[k].running) continue;
+      const double needs = lanes_[k].left_ns * (k == 0 ? rate : 1);
+      if (step_ns < 0 || needs < step_ns) step_ns = needs;
+    }
+    if (step_ns < 0) return false;
+    now_ns_ += step_ns;
+    for (int k = 0; k < 2; ++k) {
+      LaneState& lane = lanes_[k];
+      if (!lane.running) continue;
+      lane.left_ns -= step_ns / (k == 0 ? rate : 1);
+      if (lane.left_ns > 1e-6) continue;
+      lane.running->end_ns = static_cast<int64_t>(now_ns_ + 0.5);
+      times_.push_back(*lane.running);
+      ++lane.next;
+      lane.running.reset();
+    }
+    return true;
+  }
+
+  const PartCosts& f_;
+  const PartCosts& b_;
+  const int64_t slowdown_;
+  LaneState lanes_[2];  // compute, network
+  std::vector<PartTime> times_;
+  double now_ns_ = 0;
+};
+
+}  // namespace
+
+int64_t PartCosts::Forward() const { return SumOf(*this, ActionKind::kForward); }
+int64_t PartCosts::InputGradient() const { return SumOf(*this, ActionKind::kInputGradient); }
+int64_t PartCosts::WeightGradient() const { return SumOf(*this, ActionKind::kWeightGradient); }
+
+std::vector<PartTime> RunOverlapped(const PartCosts& f, const PartCosts& b, bool whole,
+                                    const Overlap* order, int64_t slowdown) {
+  PairOrder lanes = OrderPair(static_cast<int>(f.layers), static_cast<int>(b.layers), whole, order);
+  const PartCosts backward = AsBackward(b, whole);
+  return OverlappedRun(f, backward, std::move(lanes), slowdown).Run();
+}
+
+std::vector<PartTime> RunAlone(const PartCosts& costs, ActionKind kind) {
+  PairOrder lanes = OrderAlone(kind, static_cast<int>(costs.layers));
+  const PartCosts own = AsBackward(costs, kind == ActionKind::kBackward);
+  return OverlappedRun(own, own, std::move(lanes), /*slowdown=*/0).Run();
+}
+
+}  // namespace stringline

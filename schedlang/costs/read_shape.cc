@@ -1,0 +1,219 @@
+// A section is a table of keys, each with the field of the shape that the key sets. One function
+// makes the errors of all, so a key is refused alike in every section.
+#include "schedlang/costs/read_shape.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "schedlang/base/diagnostics.h"
+#include "schedlang/base/status.h"
+#include "schedlang/costs/cost_keys.h"
+#include "schedlang/costs/model_keys.h"
+
+namespace stringline {
+namespace {
+
+// A key that the formula uses, and its field.
+struct ShapeField {
+  const char* name;
+  int64_t ModelShape::*value;
+};
+constexpr ShapeField kModelFields[] = {
+    {model_key::kLayers, &ModelShape::layers},
+    {model_key::kWidth, &ModelShape::width},
+    {model_key::kHeads, &ModelShape::heads},
+    {model_key::kContext, &ModelShape::context},
+    {model_key::kVocabulary, &ModelShape::vocabulary},
+    {model_key::kKvHeads, &ModelShape::kv_heads},
+    {model_key::kHeadDim, &ModelShape::head_dim},
+    {model_key::kHidden, &ModelShape::hidden},
+    {model_key::kExperts, &ModelShape::experts},
+    {model_key::kTopK, &ModelShape::top_k},
+    {model_key::kExpertHidden, &ModelShape::expert_hidden},
+    {model_key::kSharedHidden, &ModelShape::shared_hidden},
+    {model_key::kFirstDense, &ModelShape::first_dense},
+};
+constexpr ShapeField kDataFields[] = {{model_key::kMicrobatch, &ModelShape::microbatch}};
+constexpr ShapeField kMeshFields[] = {
+    {model_key::kPipeline, &ModelShape::pipeline},   {model_key::kData, &ModelShape::copies},
+    {model_key::kExpert, &ModelShape::expert},       {model_key::kShard, &ModelShape::shard},
+    {model_key::kReplicate, &ModelShape::replicate}, {model_key::kTensor, &ModelShape::tensor}};
+// Keys of a run file's `data` for the text.
+constexpr const char* kTextKeys[] = {"text", "tokens", "dtype"};
+
+absl::Status NoKey(const std::string& section, const std::string& name,
+                   const std::vector<std::string>& known) {
+  const std::string key = absl::StrCat(section, ".", name);
+  const std::string why = WhyNoKey(key);
+  if (!why.empty()) return absl::InvalidArgumentError(absl::StrCat("'", key, "' ", why));
+  const std::string close = ClosestName(name, known);
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown key '", key, "'",
+                   close.empty() ? absl::StrCat(" (there are ", absl::StrJoin(known, ", "), ")")
+                                 : absl::StrCat("; did you mean '", close, "'?")));
+}
+
+absl::Status ReadSize(const std::string& name, const YAML::Node& value, int64_t least,
+                      int64_t* size) {
+  if (value.IsScalar() && absl::SimpleAtoi(value.Scalar(), size) && *size >= least &&
+      *size <= 1'000'000'000) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(name, ": expected a number from ", least));
+}
+
+// The index of one of the words; the error names them.
+absl::StatusOr<int> ReadWord(const std::string& name, const YAML::Node& value,
+                             const std::vector<std::string>& words) {
+  const std::string word = value.IsScalar() ? value.Scalar() : "";
+  const auto found = std::find(words.begin(), words.end(), word);
+  if (found != words.end()) return static_cast<int>(found - words.begin());
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": expected ", absl::StrJoin(words, " or ")));
+}
+
+// Checks that the keys which this kind of model needs are given.
+absl::Status CheckComplete(const ModelShape& shape) {
+  std::vector<ShapeField> needed(kModelFields, kModelFields + 4);
+  if (shape.kind == kLlamaModel || shape.first_dense > 0) {
+    needed.push_back({model_key::kHidden, &ModelShape::hidden});
+  }
+  if (shape.kind == kMoeModel) {
+    needed.push_back({model_key::kExperts, &ModelShape::experts});
+    needed.push_back({model_key::kTopK, &ModelShape::top_k});
+    needed.push_back({model_key::kExpertHidden, &ModelShape::expert_hidden});
+  }
+  for (const ShapeField& field : needed) {
+    if (shape.*field.value > 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat("model.", field.name, " is missing"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadModel(const YAML::Node& map, ModelShape* shape) {
+  if (const YAML::Node kind = map[model_key::kKind]) {
+    std::vector<std::string> names;
+    for (const auto& row : kModelKinds) names.push_back(row.name);
+    SL_ASSIGN_OR_RETURN(const int found, ReadWord("model.kind", kind, names));
+    shape->kind = kModelKinds[found].kind;
+  }
+  std::vector<std::string> known;
+  for (const ModelKey& key : ModelKeys()) {
+    if (key.kinds & shape->kind) known.push_back(key.name);
+  }
+  for (const auto& entry : map) {
+    const std::string name = entry.first.IsScalar() ? entry.first.Scalar() : "";
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      return NoKey("model", name, known);
+    }
+    const auto* const key = std::find_if(ModelKeys().begin(), ModelKeys().end(),
+                                         [&](const ModelKey& row) { return name == row.name; });
+    if (key->least < 0) continue;
+    for (const ShapeField& field : kModelFields) {
+      if (name != field.name) continue;
+      SL_RETURN_IF_ERROR(
+          ReadSize(absl::StrCat("model.", name), entry.second, key->least, &(shape->*field.value)));
+    }
+  }
+  return CheckComplete(*shape);
+}
+
+// A section of sizes from 1, and of keys that change no cost.
+absl::Status ReadSizes(const std::string& section, const YAML::Node& map,
+                       absl::Span<const ShapeField> fields, absl::Span<const char* const> others,
+                       ModelShape* shape) {
+  std::vector<std::string> known(others.begin(), others.end());
+  for (const ShapeField& field : fields) known.push_back(field.name);
+  for (const auto& entry : map) {
+    const std::string name = entry.first.IsScalar() ? entry.first.Scalar() : "";
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      return NoKey(section, name, known);
+    }
+    for (const ShapeField& field : fields) {
+      if (name != field.name) continue;
+      SL_RETURN_IF_ERROR(
+          ReadSize(absl::StrCat(section, ".", name), entry.second, 1, &(shape->*field.value)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<bool> ReadShapeSection(const std::string& name, const YAML::Node& value,
+                                      ModelShape* shape) {
+  if (name == model_key::kPrecision) {
+    SL_ASSIGN_OR_RETURN(const int word, ReadWord(name, value, {"bf16", "fp32"}));
+    shape->bytes = word == 0 ? 2 : 4;
+    return true;
+  }
+  if (name == model_key::kBucket) {
+    const auto bytes = ParseWithUnit(CostUnit::kBytes, value.IsScalar() ? value.Scalar() : "");
+    if (!bytes.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("bucket: ", bytes.status().message()));
+    }
+    shape->bucket = *bytes;
+    if (shape->bucket > 0) return true;
+    return absl::InvalidArgumentError("bucket: expected a number of bytes (25MiB)");
+  }
+  if (const std::string why = WhyNoKey(name); !why.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("'", name, "' ", why));
+  }
+  if (name != "model" && name != "data" && name != "mesh") return false;
+  if (!value.IsMap()) return absl::InvalidArgumentError(absl::StrCat(name, ": expected a map"));
+  if (name == "model") SL_RETURN_IF_ERROR(ReadModel(value, shape));
+  if (name == "data") SL_RETURN_IF_ERROR(ReadSizes(name, value, kDataFields, kTextKeys, shape));
+  if (name == "mesh") SL_RETURN_IF_ERROR(ReadSizes(name, value, kMeshFields, {}, shape));
+  return true;
+}
+
+absl::Status ReadMesh(absl::string_view text, ModelShape* shape) {
+  YAML::Node map(YAML::NodeType::Map);
+  for (const absl::string_view pair : absl::StrSplit(text, ',')) {
+    const std::vector<std::string> words = absl::StrSplit(pair, absl::MaxSplits('=', 1));
+    if (words.size() != 2) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("mesh: expected KEY=NUMBER, as data=16,shard=8; got '", pair, "'"));
+    }
+    map[words[0]] = words[1];
+  }
+  // Either key replaces the other.
+  if (map[model_key::kShard]) shape->replicate = 0;
+  if (map[model_key::kReplicate]) shape->shard = 0;
+  return ReadSizes("mesh", map, kMeshFields, {}, shape);
+}
+
+absl::Status ResolveMesh(Sharding sharding, ModelShape* shape) {
+  const auto divides = [](const char* key, int64_t part, const char* what, int64_t whole) {
+    if (whole % part == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(key, " is ", part, ", which does not divide ", what, ", ", whole));
+  };
+  if (shape->shard > 0) {
+    SL_RETURN_IF_ERROR(divides("mesh.shard", shape->shard, "mesh.data", shape->copies));
+  }
+  if (shape->replicate > 0) {
+    SL_RETURN_IF_ERROR(divides("mesh.replicate", shape->replicate, "mesh.data", shape->copies));
+    const int64_t shard = shape->copies / shape->replicate;
+    if (shape->shard > 0 && shape->shard != shard) {
+      return absl::InvalidArgumentError(absl::StrCat("mesh.shard is ", shape->shard,
+                                                     ", but mesh.data / mesh.replicate is ", shard,
+                                                     "; one of the two is enough"));
+    }
+    shape->shard = shard;
+  }
+  if (shape->shard == 0) shape->shard = shape->copies;
+  if (shape->kind == kMoeModel) {
+    SL_RETURN_IF_ERROR(divides("mesh.expert", shape->expert, "model.experts", shape->experts));
+  }
+  if (sharding == Sharding::kNone || shape->shard > 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "sharding: ", NameOf(sharding),
+      " needs copies of the pipeline that share them out, and there is one (mesh: {data: 8})"));
+}
+
+}  // namespace stringline

@@ -1,0 +1,136 @@
+#include "schedlang/plan/effects.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/sl_check.h"
+
+namespace stringline {
+namespace {
+
+// A set of action kinds, one bit each, as values.def names them.
+using Kinds = uint16_t;
+constexpr Kinds SetOf(ActionKind kind) {
+  return static_cast<Kinds>(1u << static_cast<unsigned>(kind));
+}
+
+enum class Whose : uint8_t { kOwn, kPrevious, kNext };
+
+struct ValueRow {
+  Values value;
+  Kinds given, needed, last;
+  const char* words;
+  Whose whose;
+  const char* words_at_end;
+};
+
+constexpr std::array<ValueRow, kStageValues + 1> RowsOfValues() {
+  constexpr Kinds F = SetOf(ActionKind::kForward);
+  constexpr Kinds B = SetOf(ActionKind::kBackward);
+  constexpr Kinds I = SetOf(ActionKind::kInputGradient);
+  constexpr Kinds W = SetOf(ActionKind::kWeightGradient);
+  constexpr Kinds SEND_F = SetOf(ActionKind::kSendForward);
+  constexpr Kinds RECV_F = SetOf(ActionKind::kRecvForward);
+  constexpr Kinds SEND_B = SetOf(ActionKind::kSendBackward);
+  constexpr Kinds RECV_B = SetOf(ActionKind::kRecvBackward);
+  using enum Whose;
+  return {{
+#define KEPT(value, printed, again, given, needed, last, words, whose, at_end, ...) \
+  {value, given, needed, last, words, whose, at_end},
+#define MOVED(...) KEPT(__VA_ARGS__, )
+#define ADDED(value, given, words) {value, given, 0, 0, words, kOwn, ""},
+#include "schedlang/plan/values.def"
+  }};
+}
+constexpr std::array<ValueRow, kStageValues + 1> kValueRows = RowsOfValues();
+
+constexpr std::array<Effects, kActionKinds> EffectsOfAll() {
+  std::array<Effects, kActionKinds> all = {};
+  for (int kind = 0; kind < kActionKinds; ++kind) {
+    const Kinds bit = SetOf(static_cast<ActionKind>(kind));
+    for (const ValueRow& row : kValueRows) {
+      if (row.needed & bit) all[kind].needs |= row.value;
+      if (row.given & bit) all[kind].gives |= row.value;
+      if (row.last & bit) all[kind].releases |= row.value;
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+const Effects& EffectsOf(ActionKind kind) {
+  static constexpr std::array<Effects, kActionKinds> kEffects = EffectsOfAll();
+  return kEffects[static_cast<int>(kind)];
+}
+
+StageValue MessageOf(ActionKind send_or_recv) {
+  SL_CHECK(IsMessage(send_or_recv)) << PrintedKind(send_or_recv);
+  const Effects& effects = EffectsOf(send_or_recv);
+  return static_cast<StageValue>(
+      std::countr_zero(static_cast<Values>(effects.needs | effects.gives)));
+}
+
+LiveValues::LiveValues(const Plan& plan)
+    : plan_(plan),
+      microbatches_(static_cast<size_t>(plan.microbatches)),
+      live_(plan.stages.size() * microbatches_, 0) {
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    if (plan.stages[s].previous.valid()) continue;
+    std::fill_n(live_.begin() + static_cast<std::ptrdiff_t>(s * microbatches_),
+                plan.microbatches_of(StageId(static_cast<int32_t>(s))),
+                static_cast<Values>(kInput));
+  }
+}
+
+void LiveValues::Perform(const Action& action) {
+  if (IsCollective(action.kind)) return;
+  const Effects& effects = EffectsOf(action.kind);
+  Values gives = effects.gives;
+  const Stage& stage = plan_.stage(action.stage);
+  Values& own = live_[Index(action.stage, action.microbatch)];
+  own &= static_cast<Values>(~effects.releases);
+  if (gives & kOutput) {
+    if (!stage.next.valid()) {
+      gives = (gives & ~kOutput) | kOutGrad;  // the loss gives its own gradient
+    } else if (plan_.stage(stage.next).rank == stage.rank) {
+      gives &= ~kOutput;
+      live_[Index(stage.next, action.microbatch)] |= kInput;
+    }
+  }
+  if (gives & kInGrad) {
+    if (!stage.previous.valid()) {
+      gives &= ~kInGrad;
+    } else if (plan_.stage(stage.previous).rank == stage.rank) {
+      gives &= ~kInGrad;
+      live_[Index(stage.previous, action.microbatch)] |= kOutGrad;
+    }
+  }
+  own |= gives;
+}
+
+bool LiveValues::Whole() const {
+  for (size_t s = 0; s < plan_.stages.size(); ++s) {
+    const auto row = live_.begin() + static_cast<std::ptrdiff_t>(s * microbatches_);
+    const int count = plan_.microbatches_of(StageId(static_cast<int32_t>(s)));
+    if (std::count(row, row + count, static_cast<Values>(kWeightGrad)) != count) return false;
+  }
+  return true;
+}
+
+std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, Values values) {
+  const auto* const row = std::find_if(kValueRows.begin(), kValueRows.end(),
+                                       [&](const ValueRow& r) { return (values & r.value) != 0; });
+  SL_CHECK(row != kValueRows.end()) << "describes nothing";
+  const Stage& place = plan.stage(stage);
+  StageId named = stage;
+  if (row->whose == Whose::kPrevious) named = place.previous;
+  if (row->whose == Whose::kNext) named = place.next;
+  return absl::StrCat(named.valid() ? row->words : row->words_at_end, " of stage ",
+                      PrintStage(plan.pipes, named.valid() ? named : stage), ", microbatch ",
+                      microbatch.value);
+}
+
+}  // namespace stringline

@@ -1,0 +1,274 @@
+// A pass down each rank's list tracks the producer of every value and ties each action to its
+// producers. Then the k-th send of a channel gets the k-th receive as its other end. Reductions and
+// receive buffers are tied last.
+#include "schedlang/plan/links.h"
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <utility>
+
+#include "schedlang/plan/channels.h"
+#include "schedlang/plan/effects.h"
+#include "schedlang/plan/replica_reductions.h"
+
+namespace stringline {
+namespace {
+
+class Wirer {
+ public:
+  Wirer(const Plan& plan, CommLayout layout)
+      : plan_(plan),
+        channels_(ChannelsOf(plan)),
+        made_(plan.stages.size() * static_cast<size_t>(plan.microbatches)),
+        gathered_(plan.stages.size(), kNoAction),
+        sends_(channels_.all.size()),
+        recvs_(channels_.all.size()) {
+    wiring_.layout = layout;
+    wiring_.queues = QueuesOf(channels_, layout);
+    wiring_.wires.resize(plan.actions.size());
+    wiring_.whole = true;
+  }
+
+  Wiring Run(int receive_buffers) {
+    CountCalls();
+    for (int r = 0; r < plan_.ranks(); ++r) WireRank(r);
+    Pair();
+    WireReductions();
+    if (receive_buffers > 0) BoundBuffers(static_cast<size_t>(receive_buffers));
+    return std::move(wiring_);
+  }
+
+ private:
+  // The producers so far of a stage's and microbatch's values on its rank.
+  struct Made {
+    uint32_t forward = kNoAction;
+    uint32_t backward = kNoAction;  // B or I
+    uint32_t input = kNoAction;     // the receives
+    uint32_t gradient = kNoAction;
+  };
+
+  Made& MadeOf(StageId stage, MicrobatchId m) {
+    return made_[static_cast<size_t>(stage.value) * plan_.microbatches + m.value];
+  }
+  bool Lives(StageId stage, int rank) const { return plan_.stage(stage).rank.value == rank; }
+
+  // The queue of the message's channel; -1 for a message that stays on its rank.
+  int QueueOf(const Action& message) const {
+    const int channel = channels_.Of(plan_, message);
+    if (channel < 0) return -1;
+    return (IsSend(message.kind) ? wiring_.queues.of_send : wiring_.queues.of_recv)[channel];
+  }
+
+  void CountCalls() {
+    const size_t queues = wiring_.queues.all.size();
+    wiring_.first_call.assign(queues + 1, 0);
+    for (const Action& action : plan_.actions) {
+      if (!IsMessage(action.kind)) continue;
+      const int queue = QueueOf(action);
+      if (queue >= 0) ++wiring_.first_call[queue + 1];
+    }
+    for (size_t q = 0; q < queues; ++q) wiring_.first_call[q + 1] += wiring_.first_call[q];
+    wiring_.calls.resize(wiring_.first_call.back());
+    filled_.assign(wiring_.first_call.begin(), wiring_.first_call.end() - 1);
+    SortQueues();
+  }
+
+  // Queues by rank, those of a rank in their order: a counting sort.
+  void SortQueues() {
+    const std::vector<CommQueue>& queues = wiring_.queues.all;
+    const auto ranks = static_cast<size_t>(plan_.ranks());
+    wiring_.first_queue.assign(ranks + 1, 0);
+    for (const CommQueue& queue : queues) ++wiring_.first_queue[queue.rank.value + 1];
+    for (size_t r = 0; r < ranks; ++r) wiring_.first_queue[r + 1] += wiring_.first_queue[r];
+    std::vector<uint32_t> ends(wiring_.first_queue.begin(), wiring_.first_queue.end() - 1);
+    wiring_.rank_queues.resize(queues.size());
+    for (size_t q = 0; q < queues.size(); ++q) {
+      wiring_.rank_queues[ends[queues[q].rank.value]++] = static_cast<int32_t>(q);
+    }
+  }
+
+  void WireRank(int rank) {
+    uint32_t group = kNoAction, collective = kNoAction, dropped = kNoAction;
+    for (uint32_t i = plan_.first[rank]; i < plan_.first[rank + 1];) {
+      const Action& action = plan_.actions[i];
+      if (IsMessage(action.kind)) {
+        WireMessage(i++);
+      } else if (IsCollective(action.kind)) {
+        Wire& wire = wiring_.wires[i];
+        const bool gathers = action.kind == ActionKind::kUnshard;
+        const bool drops = action.kind == ActionKind::kReshard;
+        wire.before = drops ? kNoAction : std::exchange(collective, i);
+        wire.after = gathers ? dropped : group;
+        if (drops) dropped = group;
+        gathered_[action.stage.value] = gathers ? i : kNoAction;
+        ++i;
+      } else {
+        const uint32_t begin = i;
+        const auto parts = GroupAt(absl::MakeConstSpan(plan_.actions), begin);
+        for (; i < begin + parts.size(); ++i) WireComputation(rank, i, group);
+        for (uint32_t k = begin; k < i; ++k) Make(k);
+        group = begin;
+      }
+    }
+  }
+
+  void WireComputation(int rank, uint32_t i, uint32_t before) {
+    const Action& action = plan_.actions[i];
+    const Stage& stage = plan_.stage(action.stage);
+    const Values needs = EffectsOf(action.kind).needs;
+    Wire& wire = wiring_.wires[i];
+    const Made& own = MadeOf(action.stage, action.microbatch);
+    wire.before = before;
+    wire.gathered = gathered_[action.stage.value];
+    if ((needs & kInput) && stage.previous.valid()) {
+      const bool here = Lives(stage.previous, rank);
+      if (!here) wire.input = own.input;
+      Need(here ? MadeOf(stage.previous, action.microbatch).forward : own.input);
+    }
+    if (needs & kOutGrad) {
+      const bool last = !stage.next.valid();
+      const bool here = last || Lives(stage.next, rank);
+      if (!here) wire.gradient = own.gradient;
+      Need(last   ? own.forward
+           : here ? MadeOf(stage.next, action.microbatch).backward
+                  : own.gradient);
+    }
+    if (needs & kSaved) Need(own.forward);
+    if (needs & kStash) Need(own.backward);
+  }
+
+  void Make(uint32_t i) {
+    const Action& action = plan_.actions[i];
+    Made& made = MadeOf(action.stage, action.microbatch);
+    if (action.kind == ActionKind::kForward) made.forward = i;
+    if (EffectsOf(action.kind).gives & kInGrad) made.backward = i;
+  }
+
+  void WireMessage(uint32_t i) {
+    const Action& action = plan_.actions[i];
+    const int channel = channels_.Of(plan_, action);
+    if (channel < 0) {
+      wiring_.whole = false;
+      return;
+    }
+    Wire& wire = wiring_.wires[i];
+    const bool send = IsSend(action.kind);
+    const int queue = QueueOf(action);
+    wire.queue = static_cast<uint32_t>(queue);
+    uint32_t& end = filled_[queue];
+    if (end > wiring_.first_call[queue]) {
+      const uint32_t before = wiring_.calls[end - 1];
+      wire.before = SameCall(before, i) ? wiring_.wires[before].before : before;
+    }
+    wiring_.calls[end++] = i;
+    Made& made = MadeOf(action.stage, action.microbatch);
+    if (send) {
+      wire.maker = action.kind == ActionKind::kSendForward ? made.forward : made.backward;
+      Need(wire.maker);
+      sends_[channel].push_back(i);
+    } else {
+      (action.kind == ActionKind::kRecvForward ? made.input : made.gradient) = i;
+      recvs_[channel].push_back(i);
+    }
+  }
+
+  // True if the message at i belongs to the grouped call of the message at `before`.
+  bool SameCall(uint32_t before, uint32_t i) const {
+    for (; i > before; --i) {
+      if (!plan_.actions[i].joined) return false;
+    }
+    return true;
+  }
+
+  void Need(uint32_t action) { wiring_.whole = wiring_.whole && action != kNoAction; }
+
+  void Pair() {
+    for (size_t c = 0; c < sends_.size(); ++c) {
+      if (sends_[c].size() != recvs_[c].size()) wiring_.whole = false;
+      for (size_t k = 0; k < std::min(sends_[c].size(), recvs_[c].size()); ++k) {
+        const uint32_t send = sends_[c][k], recv = recvs_[c][k];
+        wiring_.wires[send].other = recv;
+        wiring_.wires[recv].other = send;
+        if (!Match(plan_, plan_.actions[send], plan_.actions[recv])) wiring_.whole = false;
+      }
+    }
+  }
+
+  void WireReductions() {
+    ReplicaReductions reductions = ReplicaReductionsOf(plan_);
+    for (int k = 0; k < reductions.count(); ++k) {
+      uint32_t last = kNoAction;  // the rank's
+      const auto members = reductions.of(k);
+      for (size_t m = members.size(); m-- > 0;) {
+        Wire& wire = wiring_.wires[members[m].action];
+        wire.meeting = static_cast<uint32_t>(k);
+        if (members[m].comes) {
+          last = members[m].action;
+        } else {
+          wire.comes_with = last;
+        }
+      }
+    }
+    wiring_.reductions = std::move(reductions);
+  }
+
+  void BoundBuffers(size_t buffers) {
+    std::vector<uint32_t> user(plan_.actions.size(), kNoAction);
+    for (uint32_t i = 0; i < plan_.actions.size(); ++i) {
+      if (!IsCompute(plan_.actions[i].kind)) continue;
+      const Wire& wire = wiring_.wires[i];
+      if (wire.input != kNoAction) user[wire.input] = i;
+      if (wire.gradient != kNoAction) user[wire.gradient] = i;
+    }
+    for (int r = 0; r < plan_.ranks(); ++r) {
+      // Users end in list order. A receive has room when all but buffers - 1 of the users of
+      // earlier receives have ended: `last` holds the latest users, the earliest on top.
+      std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> last;
+      for (uint32_t i = plan_.first[r]; i < plan_.first[r + 1]; ++i) {
+        if (!IsRecv(plan_.actions[i].kind)) continue;
+        if (last.size() == buffers) wiring_.wires[i].room = last.top();
+        last.push(user[i]);
+        if (last.size() > buffers) last.pop();
+      }
+    }
+  }
+
+  const Plan& plan_;
+  const Channels channels_;
+  Wiring wiring_;
+  std::vector<Made> made_;          // by stage and microbatch
+  std::vector<uint32_t> gathered_;  // by stage: the UNSHARD that holds, on its rank
+  std::vector<uint32_t> filled_;    // by queue: the end of its calls so far
+  std::vector<std::vector<uint32_t>> sends_, recvs_;  // by channel
+};
+
+}  // namespace
+
+Wiring WiringOf(const Plan& lowered, CommLayout layout, int receive_buffers) {
+  return Wirer(lowered, layout).Run(receive_buffers);
+}
+
+Wiring WiringAsWritten(const Plan& lowered, CommLayout layout, int receive_buffers,
+                       std::vector<ListedWait> waits) {
+  Wiring wiring = WiringOf(lowered, layout, receive_buffers);
+  wiring.waits = std::move(waits);
+  wiring.listed.resize(lowered.actions.size());
+  uint32_t wait = 0;
+  const auto all_waits = static_cast<uint32_t>(wiring.waits.size());
+  for (int r = 0; r < lowered.ranks(); ++r) {
+    const auto is_mine = [&] { return wait < all_waits && wiring.waits[wait].rank.value == r; };
+    uint32_t computation = kNoAction, first_wait = wait;
+    for (uint32_t i = lowered.first[r]; i < lowered.first[r + 1]; ++i) {
+      while (is_mine() && wiring.waits[wait].before <= i) ++wait;
+      wiring.listed[i] = {computation, first_wait, wait};
+      if (!IsCompute(lowered.actions[i].kind) || lowered.actions[i].joined) continue;
+      computation = i;
+      first_wait = wait;
+    }
+    while (is_mine()) ++wait;  // at the end of the rank they hold up nothing
+  }
+  return wiring;
+}
+
+}  // namespace stringline

@@ -1,0 +1,113 @@
+// Links of a lowered plan: for every action, the actions that it waits for, independent of costs.
+// A simulation needs them once for any number of cost models.
+//
+// An event of a timeline is an action of the plan, in the same place. Its start is the latest end
+// among the actions its wire names (a group: among those of all its parts):
+//
+//   computation  `before`: the group before it on its rank; `input`, `gradient`: the receives of
+//                values from other ranks; `gathered`: the UNSHARD of its stage
+//   send         `before`: the last part of the call before it in its queue; `other`: its receive;
+//                `maker`: the computation that produces its value
+//   receive      `before`, `other`: its send, and `room`: with a bounded pool of receive buffers,
+//                the computation whose end frees a buffer
+//   collective   `before`: the gather or reduction before it on its rank; `after`: the last
+//                computation listed before it, for an UNSHARD the last computation before the
+//                preceding RESHARD; `meeting`: `after` of all members of that reduction
+//
+// A runtime that issues a single list in order waits longer, on request (WiringAsWritten): a send
+// or a receive also waits for the last computation listed before it, and messages and computations
+// wait for the waits listed in between.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "schedlang/plan/communicators.h"
+#include "schedlang/plan/plan.h"
+#include "schedlang/plan/replica_reductions.h"
+
+namespace stringline {
+
+inline constexpr uint32_t kNoAction = UINT32_MAX;
+
+// A row of the table above, with its columns as names. The kind of the action decides the reading
+// of the shared numbers.
+struct Wire {
+  uint32_t before = kNoAction;
+  union {
+    uint32_t input = kNoAction;  // for a computation
+    uint32_t other;              // for a message
+    uint32_t after;              // for a collective
+  };
+  union {
+    uint32_t gradient = kNoAction;  // for a computation
+    uint32_t maker;                 // for a send
+    uint32_t room;                  // for a receive
+    uint32_t comes_with;            // for a reduction of replicas: the member its rank comes with
+  };
+  union {
+    uint32_t gathered = kNoAction;  // for a computation
+    uint32_t queue;                 // for a message: index into Wiring::queues.all
+    uint32_t meeting;               // for a reduction of replicas: index into Wiring::reductions
+  };
+};
+
+// The rank goes on to actions[before], or to its end, when actions[until], of its own, has ended.
+struct ListedWait {
+  RankId rank;
+  uint32_t before = 0;
+  uint32_t until = 0;
+};
+
+// The dependencies by list order of an action: the last computation before it (its first part), and
+// the waits behind that computation, Wiring::waits[first_wait] .. waits[end_wait - 1].
+struct ListedBefore {
+  uint32_t computation = kNoAction;
+  uint32_t first_wait = 0;
+  uint32_t end_wait = 0;
+};
+
+struct Wiring {
+  CommLayout layout = CommLayout::kEdge;
+  CommQueues queues;
+  std::vector<Wire> wires;  // by action
+  // The messages of queue q, in order: calls[first_call[q]] .. calls[first_call[q + 1] - 1].
+  // Messages of one grouped call are adjacent.
+  std::vector<uint32_t> calls;
+  std::vector<uint32_t> first_call;
+  // The queues of rank r: rank_queues[first_queue[r]] ..
+  std::vector<int32_t> rank_queues;
+  std::vector<uint32_t> first_queue;
+  ReplicaReductions reductions;  // members of a reduction start and end together
+  // By action, if messages are issued where they are written; empty: as early as they can be.
+  std::vector<ListedBefore> listed;
+  std::vector<ListedWait> waits;  // rank by rank, in the order of `before`
+  // Every message has its other end, and the producer of every sent or needed value is on its rank:
+  // a computation or a receive.
+  bool whole = false;
+
+  absl::Span<const uint32_t> of(int queue) const {
+    return absl::MakeConstSpan(calls).subspan(first_call[queue],
+                                              first_call[queue + 1] - first_call[queue]);
+  }
+  // The waits listed between the action and the computation before it.
+  absl::Span<const ListedWait> WaitsBefore(uint32_t action) const {
+    if (listed.empty()) return {};
+    const ListedBefore& before = listed[action];
+    return absl::MakeConstSpan(waits).subspan(before.first_wait,
+                                              before.end_wait - before.first_wait);
+  }
+};
+
+// `receive_buffers` bounds the received values that a rank holds unused; 0: no bound. A buffer is
+// free again when the group that uses its value has ended; receives take buffers in list order.
+// Cost: linear in actions, times the logarithm of the buffers.
+Wiring WiringOf(const Plan& lowered, CommLayout layout, int receive_buffers = 0);
+
+// The same if messages are issued in the order of each rank's list, with these waits, given in
+// order.
+Wiring WiringAsWritten(const Plan& lowered, CommLayout layout, int receive_buffers,
+                       std::vector<ListedWait> waits);
+
+}  // namespace stringline

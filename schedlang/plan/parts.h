@@ -1,0 +1,88 @@
+// The parts of a stage, cut at its communication: the one table of them.
+//
+// A stage is cut at its all-to-alls. Each of its L mixture-of-experts layers has four parts, and
+// everything behind the last layer is one more, `post` (the final residual, dense layers behind it,
+// head and loss). A part is on one of two lanes, and comes after one other part:
+//
+//   F      per layer   attn (compute)  dispatch (network)  experts (compute)  combine (network)
+//          once        post (compute), after the last layer's combine
+//   I      the same from behind: post, then from the last layer to the first combine, experts,
+//          dispatch, attn. The I of a whole B alike; the names of both begin with B.
+//   W      W.post, W.experts, W.attn (compute): each after the input gradient of its part
+//
+// A stage without collectives has L = 0: its `post` is all of it, and B.post all of a whole B. (The
+// cut is that of Megatron-LM's combined 1F1B and of the DeepSeek-V3 Technical Report, figure 4.)
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "schedlang/plan/plan.h"
+
+namespace stringline {
+
+enum class Lane : uint8_t { kCompute, kNetwork };
+
+enum Part : uint8_t {
+  kFAttn,
+  kFDispatch,
+  kFExperts,
+  kFCombine,
+  kFPost,
+  kBAttn,
+  kBDispatch,
+  kBExperts,
+  kBCombine,
+  kBPost,
+  kWAttn,
+  kWExperts,
+  kWPost
+};
+inline constexpr int kParts = 13;
+
+// The layer of a part's predecessor, for a part in layer l.
+enum class After : uint8_t {
+  kNothing,      // no predecessor: the first part of all
+  kSameLayer,    // in layer l, or once as the other
+  kLayerBefore,  // in layer l - 1, nothing for l = 0; for a part without layers: the last layer
+  kLayerBehind,  // in layer l + 1; for the last layer B.post
+};
+
+struct PartRow {
+  const char* name;  // "F.attn"
+  ActionKind of;     // F, I or W: a B is an I and a W
+  Lane lane;
+  bool once;  // once a stage, not per layer
+  After where;
+  Part after;           // the predecessor, in the layer that `where` says
+  const char* meaning;  // the cost of the same name
+};
+const PartRow& RowOfPart(int part);
+
+inline const char* PartName(int part) { return RowOfPart(part).name; }
+inline Lane LaneOf(int part) { return RowOfPart(part).lane; }
+
+// A part of a layer. Layers count from the stage's first layer, for F, I and W alike, so all parts
+// of a layer have the same number; a part without layers has 0.
+struct LayerPart {
+  uint8_t part = 0;
+  int32_t layer = 0;
+  friend bool operator==(const LayerPart&, const LayerPart&) = default;
+};
+
+// The predecessor of a part in a stage of so many layers; nothing for the first part.
+std::optional<LayerPart> PartBefore(LayerPart of, int layers);
+
+// "F.attn", or "F.attn.2" in layer 2; and back. Nothing for an unknown part or another spelling
+// ("F.attn.0", "F.post.1").
+std::string Print(LayerPart part);
+std::optional<LayerPart> ReadLayerPart(absl::string_view text);
+
+// The part with the short name `name` in an action of that kind (attn in B: kBAttn), or nothing.
+std::optional<Part> FindPart(ActionKind of, absl::string_view name);
+// "attn" of F.attn.
+inline absl::string_view ShortName(int part) { return absl::string_view(PartName(part)).substr(2); }
+
+}  // namespace stringline

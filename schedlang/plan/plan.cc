@@ -1,0 +1,190 @@
+#include "schedlang/plan/plan.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace stringline {
+namespace {
+
+struct KindRow {
+  const char* print;
+  const char* meaning;
+};
+
+constexpr KindRow kKinds[] = {
+#define X(kind, print, meaning) {print, meaning},
+#include "schedlang/plan/actions.def"
+#undef X
+};
+static_assert(sizeof(kKinds) / sizeof(kKinds[0]) == kActionKinds);
+
+void AppendIterations(const Plan& plan, int32_t iteration, std::string* out) {
+  if (iteration < 0) return;
+  const Iteration& pass = plan.iterations[iteration];
+  AppendIterations(plan, pass.outer, out);
+  absl::StrAppend(out, out->empty() ? "iteration " : ".", pass.i);
+}
+
+void AppendStages(const Plan& plan, std::string* out) {
+  if (plan.pipes.empty()) absl::StrAppend(out, "stages");
+  for (size_t s = 0, p = 0; s < plan.stages.size(); ++s) {
+    if (p < plan.pipes.size() && static_cast<int>(s) == plan.pipes[p].first_stage.value) {
+      const Pipe& pipe = plan.pipes[p++];
+      absl::StrAppend(out, s == 0 ? "" : "\n", "pipe ", pipe.name, " M=", pipe.microbatches);
+      absl::StrAppend(out, " stages");
+    }
+    absl::StrAppend(out, " ", plan.stages[s].rank.value);
+  }
+  absl::StrAppend(out, "\n");
+}
+
+void AppendLane(const char* name, const std::vector<Overlap::Part>& parts, std::string* out) {
+  absl::StrAppend(out, " ", name);
+  for (const Overlap::Part& part : parts) {
+    absl::StrAppend(out, " ", PrintedKind(part.of), ".", part.name);
+  }
+}
+
+}  // namespace
+
+std::string Print(const Overlap& overlap) {
+  std::string out = "overlap ";
+  for (size_t i = 0; i < overlap.kinds.size(); ++i) {
+    absl::StrAppend(&out, i == 0 ? "" : "&", PrintedKind(overlap.kinds[i]));
+  }
+  AppendLane("compute", overlap.compute, &out);
+  AppendLane("network", overlap.network, &out);
+  return out;
+}
+
+std::string Print(const Split& split) {
+  switch (split.kind) {
+    case Split::Kind::kEven:
+      return "split even";
+    case Split::Kind::kBalanced:
+      return "split balanced";
+    case Split::Kind::kLayers:
+      return absl::StrCat("split layers ", absl::StrJoin(split.layers, " "));
+    default:
+      break;
+  }
+  std::string out = "split layout";
+  for (const std::string& stage : split.layout) {
+    absl::StrAppend(&out, " ", stage.empty() ? "-" : stage);
+  }
+  return out;
+}
+
+const char* PrintedKind(ActionKind kind) { return kKinds[static_cast<int>(kind)].print; }
+const char* MeaningOfKind(ActionKind kind) { return kKinds[static_cast<int>(kind)].meaning; }
+
+StageId PeerStage(const Plan& plan, const Action& action) {
+  const Stage& stage = plan.stage(action.stage);
+  const bool forward = action.kind == ActionKind::kSendForward;
+  const bool from_behind = action.kind == ActionKind::kRecvBackward;
+  return forward || from_behind ? stage.next : stage.previous;
+}
+
+std::string Print(const OrderCosts& costs) {
+  std::string out = "costs";
+  const auto append = [&out](absl::string_view key, const std::vector<int64_t>& values) {
+    if (values.empty()) return;
+    const std::string joined = absl::StrJoin(values, ",");
+    absl::StrAppend(&out, " ", key, "=",
+                    values.size() == 1 ? joined : absl::StrCat("[", joined, "]"));
+  };
+  for (size_t k = 0; k < costs.actions.size(); ++k) {
+    append(PrintedKind(static_cast<ActionKind>(k)), costs.actions[k]);
+  }
+  append("F&B", costs.beside_backward.takes);
+  append("F&B.saves", costs.beside_backward.saves);
+  append("F&I", costs.beside_input.takes);
+  append("F&I.saves", costs.beside_input.saves);
+  return costs.p2p == 0 ? out : absl::StrCat(out, " p2p=", costs.p2p);
+}
+
+std::string Print(const Searched& searched) {
+  return absl::StrCat("search ", searched.objective, "=", searched.value,
+                      " bound=", searched.bound);
+}
+
+std::string PrintStage(absl::Span<const Pipe> pipes, StageId stage) {
+  for (const Pipe& pipe : pipes) {
+    const int index = stage.value - pipe.first_stage.value;
+    if (index >= 0 && index < pipe.stages) return absl::StrCat(pipe.name, "[", index, "]");
+  }
+  return absl::StrCat(stage.value);
+}
+
+std::string PrintAction(absl::Span<const Pipe> pipes, ActionKind kind, StageId stage,
+                        MicrobatchId microbatch) {
+  std::string out = absl::StrCat(PrintStage(pipes, stage), PrintedKind(kind));
+  if (microbatch.valid()) absl::StrAppend(&out, microbatch.value);
+  return out;
+}
+
+std::string Print(const Plan& plan, const Action& action) {
+  return PrintAction(plan.pipes, action.kind, action.stage, action.microbatch);
+}
+
+absl::Span<const Action> GroupAt(absl::Span<const Action> actions, size_t begin) {
+  size_t end = begin + 1;
+  while (end < actions.size() && actions[end].joined) ++end;
+  return actions.subspan(begin, end - begin);
+}
+
+std::string PrintGroup(const Plan& plan, absl::Span<const Action> actions, size_t index) {
+  std::string out;
+  for (const Action& part : GroupAt(actions, index)) {
+    absl::StrAppend(&out, out.empty() ? "" : "&", Print(plan, part));
+  }
+  return out;
+}
+
+std::string PrintParameters(const Plan& plan) {
+  std::string out;
+  for (const Parameter& p : plan.parameters) {
+    absl::StrAppend(&out, out.empty() ? "" : " ", p.name, "=", p.value);
+  }
+  return out;
+}
+
+std::string Print(const Plan& plan) {
+  std::string out = absl::StrCat("plan ", plan.schedule, " ", PrintParameters(plan));
+  absl::StrAppend(&out, plan.lowered ? " lowered\n" : "\n");
+  AppendStages(plan, &out);
+  if (plan.split.kind != Split::Kind::kEven) absl::StrAppend(&out, Print(plan.split), "\n");
+  for (const Overlap& overlap : plan.overlaps) absl::StrAppend(&out, Print(overlap), "\n");
+  if (!plan.costs.empty()) absl::StrAppend(&out, Print(plan.costs), "\n");
+  if (!plan.searched.empty()) absl::StrAppend(&out, Print(plan.searched), "\n");
+  for (int r = 0; r < plan.ranks(); ++r) {
+    absl::StrAppend(&out, "rank ", r, ":");
+    for (const Action& action : plan.of(RankId(r))) {
+      absl::StrAppend(&out, action.joined ? "&" : " ", Print(plan, action));
+    }
+    absl::StrAppend(&out, "\n");
+  }
+  return out;
+}
+
+std::string WhereOf(const Plan& plan, const Action& action) {
+  std::string out;
+  AppendIterations(plan, action.iteration, &out);
+  return absl::StrCat(out, out.empty() ? "" : ", ", PrintParameters(plan));
+}
+
+Span SpanOf(const Plan& plan, const Action& action) {
+  return action.place < plan.places.size() ? plan.places[action.place] : plan.header;
+}
+
+std::string PrintLine(const Plan& plan, const Action& action) {
+  if (plan.source == nullptr) return "";
+  const uint32_t place = SpanOf(plan, action).begin;
+  return absl::StrCat(" (", plan.source->PathAt(place), ":", plan.source->Locate(place).line, ")");
+}
+
+std::string PrintWithLine(const Plan& plan, const Action& action) {
+  return Print(plan, action) + PrintLine(plan, action);
+}
+
+}  // namespace stringline

@@ -1,0 +1,233 @@
+// The elaborated schedule: for every rank, the actions it performs, in order.
+//
+// This is the project's narrow waist. Parser and elaborator end here; lowering, checker, simulator
+// and executor begin here and never see a loop, a parameter or an expression. Golden tests compare
+// its text form:
+//
+//   plan one_f_one_b P=2 M=2             ("lowered" at the end for a lowered one)
+//   stages 0 1
+//   rank 0: 0F0 0F1 0B0 0B1
+//   rank 1: 1F0 1B0 1F1&1B1
+//
+// `stages` gives the rank of every stage. An action prints as stage, kind, microbatch; `a&b` are
+// parts that share the rank. A lowered plan also holds sends and receives (0SEND_F0, 1RECV_F0),
+// written as torch does: with the stage of the acting rank; the peer follows from it. Sends and
+// receives joined by `&` are one grouped call. Collectives (1UNSHARD) have no microbatch.
+//
+// A plan with pipes has a line for each instead, and its actions name their pipe:
+//
+//   plan both_ways P=2 M=4
+//   pipe down M=2 stages 0 1
+//   pipe up M=2 stages 1 0
+//   rank 0: down[0]F0 up[1]F0 up[1]B0 …
+//
+// A schedule's further statements follow in lines of their own, if present: `split …`,
+// `overlap …`, `costs …`, `search …` (the structs Split, Overlap, OrderCosts and Searched below).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "schedlang/base/diagnostics.h"
+#include "schedlang/base/ids.h"
+#include "schedlang/base/source.h"
+
+namespace stringline {
+
+enum class ActionKind : uint8_t {
+#define X(kind, print, meaning) kind,
+#include "schedlang/plan/actions.def"
+#undef X
+};
+inline constexpr int kActionKinds = 11;
+
+const char* PrintedKind(ActionKind kind);    // "F", "SEND_F", …
+const char* MeaningOfKind(ActionKind kind);  // the table's third column
+
+constexpr bool IsCompute(ActionKind kind) { return kind <= ActionKind::kWeightGradient; }
+constexpr bool IsSend(ActionKind kind) {
+  return kind == ActionKind::kSendForward || kind == ActionKind::kSendBackward;
+}
+constexpr bool IsRecv(ActionKind kind) {
+  return kind == ActionKind::kRecvForward || kind == ActionKind::kRecvBackward;
+}
+
+constexpr bool IsMessage(ActionKind kind) { return IsSend(kind) || IsRecv(kind); }
+constexpr bool IsCollective(ActionKind kind) { return kind >= ActionKind::kUnshard; }
+
+struct Action {
+  ActionKind kind = ActionKind::kForward;
+  bool joined = false;  // shares the rank with the preceding action: the b of `a & b`
+  StageId stage;
+  MicrobatchId microbatch;  // in its pipe; none for a collective
+  uint32_t place = 0;       // index into Plan::places: the place in the source
+  int32_t iteration = -1;   // index into Plan::iterations: the innermost loop pass; -1 for none
+};
+
+// Pass `i` of a loop, inside pass `outer` of the loop around it (-1: no loop).
+struct Iteration {
+  int32_t outer = -1;
+  int32_t i = 0;
+};
+
+// The rank of a stage, and its neighbours in its pipe.
+struct Stage {
+  RankId rank;
+  StageId previous;  // none for a pipe's first stage
+  StageId next;      // none for a pipe's last stage
+  int32_t pipe = 0;  // index into Plan::pipes
+};
+
+// A pipe of a bidirectional schedule: stages in a row, and the microbatches that run through them.
+// All pipes hold the same model, cut alike: the k-th stages of two pipes are replicas, and their
+// gradients are summed.
+struct Pipe {
+  std::string name;
+  StageId first_stage;
+  int stages = 0;
+  int first_microbatch = 0;  // its microbatch m is first_microbatch + m of the step's data
+  int microbatches = 0;
+};
+
+// The assignment of the model's layers to stages.
+struct Split {
+  enum class Kind : uint8_t {
+    kEven,      // as equal as the layer count allows; the default
+    kBalanced,  // the least possible slowest stage, by the cost model
+    kLayers,    // `layers` of each stage
+    kLayout,    // `layout` of each stage: E embedding, t layer, m multi-token prediction, L loss
+  };
+  Kind kind = Kind::kEven;
+  std::vector<int> layers;
+  std::vector<std::string> layout;
+  Span span;
+};
+
+// The order in which a group of these kinds shares the rank: its named parts on the compute lane
+// and on the network lane.
+struct Overlap {
+  struct Part {
+    ActionKind of = ActionKind::kForward;  // W: the weight gradients of the group's B
+    std::string name;                      // attn, dispatch, experts, combine
+    Span span;
+  };
+  std::vector<ActionKind> kinds;
+  std::vector<Span> kind_spans;  // the place of each kind
+  std::vector<Part> compute;
+  std::vector<Part> network;
+  Span span;
+};
+
+// The costs that a greedy order or a searched one was made with, in units of no meaning. Lists are
+// one value for all stages, or one for each stage of a pipe.
+struct OrderCosts {
+  // An F beside a B, or beside an I. Both lists empty: such a group takes as long as its actions in
+  // a row.
+  struct Pair {
+    std::vector<int64_t> takes;  // by the stage of the F
+    std::vector<int64_t> saves;  // or: the actions in a row, less the smaller of their two stages'
+
+    friend bool operator==(const Pair&, const Pair&) = default;
+  };
+
+  // F, B, I and W; empty for a kind whose cost the schedule does not say. F's is empty only in a
+  // plan whose order is neither greedy nor searched.
+  std::array<std::vector<int64_t>, 4> actions;
+  int64_t p2p = 0;  // a message to another rank
+  Pair beside_backward;
+  Pair beside_input;
+
+  bool empty() const { return actions[0].empty(); }
+  // `kind` is F, B, I or W; `stage` counts from the first stage of its pipe.
+  int64_t of(ActionKind kind, int stage) const {
+    const std::vector<int64_t>& costs = actions[static_cast<size_t>(kind)];
+    return costs.size() == 1 ? costs[0] : costs[static_cast<size_t>(stage)];
+  }
+  friend bool operator==(const OrderCosts&, const OrderCosts&) = default;
+};
+
+// The optimiser's result for the orders that it found, at the plan's OrderCosts.
+struct Searched {
+  std::string objective;  // the minimised quantity: makespan, span or period; empty: not searched
+  int64_t value = 0;      // the value reached
+  int64_t bound = 0;      // a lower bound on all orders
+
+  bool empty() const { return objective.empty(); }
+};
+
+struct Parameter {
+  std::string name;
+  int64_t value = 0;
+};
+
+struct Plan {
+  std::string schedule;               // its name
+  std::vector<Parameter> parameters;  // P, M, then the options in the order declared
+  int microbatches = 0;               // in the whole step
+  std::vector<Stage> stages;
+  std::vector<Pipe> pipes;  // empty: a single pipe, of all stages and microbatches
+  Split split;
+  std::vector<Overlap> overlaps;
+  OrderCosts costs;
+  Searched searched;
+  // The actions of rank r are actions[first[r]] .. actions[first[r + 1] - 1].
+  std::vector<uint32_t> first = {0};
+  std::vector<Action> actions;
+  bool lowered = false;  // contains sends and receives
+
+  Span header;  // the schedule's name: the place of findings about all of it
+  std::vector<Span> places;
+  std::shared_ptr<const Source> source;  // the text of the places, for the executor; may be null
+  std::vector<Iteration> iterations;
+
+  int ranks() const { return static_cast<int>(first.size()) - 1; }
+  absl::Span<const Action> of(RankId rank) const {
+    return absl::MakeConstSpan(actions).subspan(first[rank.value],
+                                                first[rank.value + 1] - first[rank.value]);
+  }
+  const Stage& stage(StageId id) const { return stages[id.value]; }
+  // The number of microbatches of the stage's pipe.
+  int microbatches_of(StageId id) const {
+    return pipes.empty() ? microbatches : pipes[stage(id).pipe].microbatches;
+  }
+};
+
+// The other stage of a send or a receive: the message's destination or origin.
+StageId PeerStage(const Plan& plan, const Action& action);
+
+// The group that begins at actions[begin]: the action and those joined to it.
+absl::Span<const Action> GroupAt(absl::Span<const Action> actions, size_t begin);
+
+// The stage as messages name it: "3", or "up[1]" in plans with pipes.
+std::string PrintStage(absl::Span<const Pipe> pipes, StageId stage);
+// "3F7", "up[1]F7"; "3UNSHARD".
+std::string PrintAction(absl::Span<const Pipe> pipes, ActionKind kind, StageId stage,
+                        MicrobatchId microbatch);
+std::string Print(const Plan& plan, const Action& action);
+// "0F3&1B0": the group that begins at actions[index].
+std::string PrintGroup(const Plan& plan, absl::Span<const Action> actions, size_t index);
+std::string Print(const Plan& plan);
+std::string PrintParameters(const Plan& plan);  // "P=4 M=8"
+// The lines `overlap …` and so on, as they stand in the text form.
+std::string Print(const Overlap& overlap);
+std::string Print(const Split& split);
+std::string Print(const OrderCosts& costs);
+std::string Print(const Searched& searched);
+// "iteration 3, P=4 M=8": the words behind a message's marker; loops from the outside in.
+std::string WhereOf(const Plan& plan, const Action& action);
+Span SpanOf(const Plan& plan, const Action& action);
+// " (zb_v.sched:41)", the action's place in the source, or "" without a source.
+std::string PrintLine(const Plan& plan, const Action& action);
+// "3F7 (zb_v.sched:41)".
+std::string PrintWithLine(const Plan& plan, const Action& action);
+
+// Reads the text form back. The spans of the plan lie in `source`.
+std::optional<Plan> ReadPlan(const Source& source, Diagnostics* diagnostics);
+
+}  // namespace stringline

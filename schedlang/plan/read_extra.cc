@@ -1,0 +1,156 @@
+#include "schedlang/plan/read_extra.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace stringline {
+namespace {
+
+constexpr int64_t kMostLayers = 1 << 20;
+// A stage of a searched split takes what its layers take together.
+constexpr int64_t kMostCost = int64_t{1'000'000'000} * 4096;
+constexpr int64_t kMostReached = 1'000'000'000'000'000'000;
+
+std::optional<ActionKind> ReadLetter(absl::string_view text) {
+  for (int k = 0; IsCompute(static_cast<ActionKind>(k)); ++k) {
+    if (text == PrintedKind(static_cast<ActionKind>(k))) return static_cast<ActionKind>(k);
+  }
+  return std::nullopt;
+}
+
+// split even | balanced | layers 3 4 4 | layout Ett tt ttL
+bool ReadSplit(const std::vector<Word>& words, Split* split) {
+  if (words.size() < 2) return false;
+  split->span = words[0].span;
+  if (words[1].text == "even" || words[1].text == "balanced") {
+    split->kind = words[1].text == "even" ? Split::Kind::kEven : Split::Kind::kBalanced;
+    return words.size() == 2;
+  }
+  if (words[1].text != "layers" && words[1].text != "layout") return false;
+  split->kind = words[1].text == "layers" ? Split::Kind::kLayers : Split::Kind::kLayout;
+  for (size_t i = 2; i < words.size(); ++i) {
+    if (split->kind == Split::Kind::kLayout) {
+      split->layout.emplace_back(words[i].text == "-" ? "" : words[i].text);
+      continue;
+    }
+    const auto layers = ReadNumber(words[i].text, kMostLayers);
+    if (!layers) return false;
+    split->layers.push_back(static_cast<int>(*layers));
+  }
+  return words.size() > 2;
+}
+
+// overlap F&B compute F.attn … network F.dispatch …
+bool ReadOverlap(const std::vector<Word>& words, Overlap* overlap) {
+  if (words.size() < 4) return false;
+  overlap->span = words[0].span;
+  uint32_t begin = words[1].span.begin;
+  for (absl::string_view letter : absl::StrSplit(words[1].text, '&')) {
+    const auto kind = ReadLetter(letter);
+    if (!kind) return false;
+    overlap->kinds.push_back(*kind);
+    overlap->kind_spans.push_back({begin, begin + 1});
+    begin += 2;
+  }
+  std::vector<Overlap::Part>* lane = nullptr;
+  for (size_t i = 2; i < words.size(); ++i) {
+    if (words[i].text == "compute" || words[i].text == "network") {
+      lane = words[i].text == "compute" ? &overlap->compute : &overlap->network;
+      continue;
+    }
+    const size_t dot = words[i].text.find('.');
+    const auto of = ReadLetter(words[i].text.substr(0, dot));
+    if (lane == nullptr || dot == absl::string_view::npos || !of) return false;
+    lane->push_back({*of, std::string(words[i].text.substr(dot + 1)), words[i].span});
+  }
+  return true;
+}
+
+// "3", or "[3,4]" with a value for each of that many stages.
+std::optional<std::vector<int64_t>> ReadStageCosts(absl::string_view text, size_t stages,
+                                                   int64_t least) {
+  const bool list = absl::ConsumePrefix(&text, "[");
+  if (list != absl::ConsumeSuffix(&text, "]")) return std::nullopt;
+  std::vector<int64_t> costs;
+  for (absl::string_view word : absl::StrSplit(text, ',')) {
+    const bool negative = absl::ConsumePrefix(&word, "-");
+    const auto size = ReadNumber(word, kMostCost);
+    if (!size) return std::nullopt;
+    costs.push_back(negative ? -*size : *size);
+    if (costs.back() < least) return std::nullopt;
+  }
+  if (costs.size() != (list ? stages : 1)) return std::nullopt;
+  return costs;
+}
+
+// The list that a key of the line gives, and the least that may stand in it; null for no key.
+struct CostList {
+  std::vector<int64_t>* values = nullptr;
+  int64_t least = 1;
+};
+CostList ListOf(absl::string_view key, OrderCosts* costs) {
+  if (key == "F&B") return {&costs->beside_backward.takes};
+  if (key == "F&I") return {&costs->beside_input.takes};
+  constexpr int64_t kAny = -kMostCost;  // a pair may also take longer than its actions in a row
+  if (key == "F&B.saves") return {&costs->beside_backward.saves, kAny};
+  if (key == "F&I.saves") return {&costs->beside_input.saves, kAny};
+  const auto kind = ReadLetter(key);
+  if (!kind) return {};
+  return {&costs->actions[static_cast<size_t>(*kind)]};
+}
+
+// costs F=1 B=[2,3] F&B=2 p2p=1
+bool ReadCosts(const std::vector<Word>& words, const Plan& plan, OrderCosts* costs) {
+  const size_t stages =
+      plan.pipes.empty() ? plan.stages.size() : static_cast<size_t>(plan.pipes[0].stages);
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(words[i].text, absl::MaxSplits('=', 1));
+    if (parts.first == "p2p") {
+      const auto p2p = ReadNumber(parts.second, kMostCost);
+      if (!p2p) return false;
+      costs->p2p = *p2p;
+      continue;
+    }
+    const CostList list = ListOf(parts.first, costs);
+    if (list.values == nullptr || !list.values->empty()) return false;
+    const auto values = ReadStageCosts(parts.second, stages, list.least);
+    if (!values) return false;
+    *list.values = *values;
+  }
+  const auto is_one = [](const OrderCosts::Pair& pair) {
+    return pair.takes.empty() || pair.saves.empty();
+  };
+  return !costs->empty() && is_one(costs->beside_backward) && is_one(costs->beside_input);
+}
+
+// search makespan=22 bound=21
+bool ReadSearched(const std::vector<Word>& words, Searched* searched) {
+  if (words.size() != 3) return false;
+  const std::pair<std::string, absl::string_view> reached =
+      absl::StrSplit(words[1].text, absl::MaxSplits('=', 1));
+  absl::string_view rest = words[2].text;
+  if (!absl::ConsumePrefix(&rest, "bound=")) return false;
+  const auto value = ReadNumber(reached.second, kMostReached);
+  const auto bound = ReadNumber(rest, kMostReached);
+  const bool known =
+      reached.first == "makespan" || reached.first == "span" || reached.first == "period";
+  if (!known || !value || !bound || *bound > *value) return false;
+  *searched = {reached.first, *value, *bound};
+  return true;
+}
+
+}  // namespace
+
+bool ReadExtra(const std::vector<Word>& words, Plan* plan) {
+  if (words[0].text == "split") return ReadSplit(words, &plan->split);
+  if (words[0].text == "overlap") return ReadOverlap(words, &plan->overlaps.emplace_back());
+  if (words[0].text == "search") return ReadSearched(words, &plan->searched);
+  return words[0].text == "costs" && ReadCosts(words, *plan, &plan->costs);
+}
+
+}  // namespace stringline

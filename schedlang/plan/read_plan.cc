@@ -1,0 +1,239 @@
+// A single pass from the top: header, stages or pipes, then a line for each rank. Every action is
+// compared with the stages known by then, so every stage, rank and microbatch of a plan that has
+// been read exists.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/plan/check_overlap.h"
+#include "schedlang/plan/plan.h"
+#include "schedlang/plan/read_extra.h"
+#include "schedlang/plan/text_form.h"
+
+namespace stringline {
+namespace {
+
+constexpr int64_t kMostRanks = 1 << 20;
+
+class PlanReader {
+ public:
+  PlanReader(const Source& source, Diagnostics* diagnostics)
+      : lines_(WordLines(source)), diagnostics_(diagnostics) {
+    end_ = static_cast<uint32_t>(source.text().size());
+  }
+
+  std::optional<Plan> Read() {
+    if (!ReadHeader() || !ReadStages() || !ReadExtras()) return std::nullopt;
+    for (int64_t rank = 0; rank < ranks_; ++rank) {
+      const size_t line = static_cast<size_t>(rank) + next_;
+      if (line >= lines_.size()) {
+        Complain({end_, end_}, absl::StrCat("the line of rank ", rank, " is missing"));
+        return std::nullopt;
+      }
+      if (!ReadRank(rank, lines_[line])) return std::nullopt;
+    }
+    if (lines_.size() > static_cast<size_t>(ranks_) + next_) {
+      Complain(lines_[ranks_ + next_][0].span,
+               absl::StrCat("unexpected line after rank ", ranks_ - 1, ", the last of P=", ranks_));
+      return std::nullopt;
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  bool Complain(Span span, std::string text) {
+    diagnostics_->Add(Code::kPlanText, span, std::move(text));
+    return false;
+  }
+
+  bool ReadHeader() {
+    if (lines_.empty() || lines_[0][0].text != "plan" || lines_[0].size() < 2) {
+      return Complain(lines_.empty() ? Span{end_, end_} : lines_[0][0].span,
+                      "expected 'plan NAME P=… M=…'");
+    }
+    const std::vector<Word>& words = lines_[0];
+    plan_.schedule = std::string(words[1].text);
+    plan_.header = words[1].span;
+    for (size_t i = 2; i < words.size(); ++i) {
+      if (words[i].text == "lowered" && i + 1 == words.size()) {
+        plan_.lowered = true;
+        continue;
+      }
+      const auto parameter = ReadParameter(words[i].text);
+      if (!parameter) return Complain(words[i].span, "expected a parameter like P=4");
+      plan_.parameters.push_back(*parameter);
+    }
+    const auto p = ValueOf(plan_.parameters, "P"), m = ValueOf(plan_.parameters, "M");
+    if (!p || !m) return Complain(plan_.header, "the plan's parameters P and M are missing");
+    if (*p < 1 || *p > kMostRanks) return Complain(plan_.header, absl::StrCat("P is ", *p));
+    if (*m < 1 || *m > kMostRanks) return Complain(plan_.header, absl::StrCat("M is ", *m));
+    ranks_ = *p;
+    plan_.microbatches = static_cast<int>(*m);
+    return true;
+  }
+
+  bool ReadStages() {
+    next_ = 1;
+    while (next_ < lines_.size() && lines_[next_][0].text == "pipe") {
+      if (!ReadPipe(lines_[next_])) return false;
+      ++next_;
+    }
+    if (!plan_.pipes.empty()) return PipesFit();
+    if (lines_.size() < 2 || lines_[1][0].text != "stages" || lines_[1].size() < 2) {
+      return Complain(lines_.size() < 2 ? Span{end_, end_} : lines_[1][0].span,
+                      "expected 'stages' and the rank of every stage");
+    }
+    next_ = 2;
+    return ReadPlacement(absl::MakeConstSpan(lines_[1]).subspan(1));
+  }
+
+  // "pipe down M=4 stages 0 1 2 3"
+  bool ReadPipe(const std::vector<Word>& words) {
+    const auto count = words.size() > 4 ? ReadParameter(words[2].text) : std::nullopt;
+    if (!count || count->name != "M" || words[3].text != "stages") {
+      return Complain(words[0].span, "expected 'pipe NAME M=… stages' and the rank of every stage");
+    }
+    if (count->value < 0 || count->value > plan_.microbatches) {
+      return Complain(words[2].span,
+                      absl::StrCat("there are only ", plan_.microbatches, " microbatches"));
+    }
+    Pipe pipe{.name = std::string(words[1].text)};
+    pipe.first_stage = StageId(static_cast<int32_t>(plan_.stages.size()));
+    pipe.stages = static_cast<int>(words.size()) - 4;
+    if (!plan_.pipes.empty()) {
+      const Pipe& before = plan_.pipes.back();
+      pipe.first_microbatch = before.first_microbatch + before.microbatches;
+    }
+    pipe.microbatches = static_cast<int>(count->value);
+    plan_.pipes.push_back(std::move(pipe));
+    return ReadPlacement(absl::MakeConstSpan(words).subspan(4));
+  }
+
+  bool PipesFit() {
+    int64_t sum = 0;
+    for (const Pipe& pipe : plan_.pipes) {
+      sum += pipe.microbatches;
+      if (pipe.stages == plan_.pipes[0].stages) continue;
+      return Complain(lines_[1][0].span, "the pipes have different numbers of stages");
+    }
+    return sum == plan_.microbatches ||
+           Complain(lines_[1][0].span,
+                    absl::StrCat("the pipes run ", sum, " microbatches, not ", plan_.microbatches));
+  }
+
+  // The ranks of a row of neighbouring stages.
+  bool ReadPlacement(absl::Span<const Word> words) {
+    const int first = static_cast<int>(plan_.stages.size());
+    const int count = static_cast<int>(words.size());
+    if (static_cast<int64_t>(first + count) * plan_.microbatches > (1 << 28)) {
+      return Complain(words[0].span, "stages times microbatches is over 268 million");
+    }
+    for (int s = 0; s < count; ++s) {
+      const auto rank = ReadNumber(words[s].text, ranks_ - 1);
+      if (!rank) return Complain(words[s].span, absl::StrCat("expected a rank below ", ranks_));
+      Stage stage{.rank = RankId(static_cast<int32_t>(*rank))};
+      if (s > 0) stage.previous = StageId(first + s - 1);
+      if (s + 1 < count) stage.next = StageId(first + s + 1);
+      stage.pipe = std::max(0, static_cast<int32_t>(plan_.pipes.size()) - 1);
+      plan_.stages.push_back(stage);
+    }
+    return true;
+  }
+
+  // The lines between the stages and the ranks: 'split', 'overlap', 'costs', 'search'.
+  bool ReadExtras() {
+    bool good = true;
+    for (; next_ < lines_.size() && lines_[next_][0].text != "rank"; ++next_) {
+      if (!ReadExtra(lines_[next_], &plan_)) {
+        return Complain(lines_[next_][0].span,
+                        "expected 'rank 0:', or a 'split', 'overlap', 'costs' or 'search' line");
+      }
+      if (lines_[next_][0].text == "overlap") good = LastOverlapIsGood() && good;
+    }
+    return good;
+  }
+
+  // Drops a bad block.
+  bool LastOverlapIsGood() {
+    const auto others = absl::MakeConstSpan(plan_.overlaps).first(plan_.overlaps.size() - 1);
+    const bool good = CheckOverlap(plan_.overlaps.back(), others, diagnostics_);
+    if (!good) plan_.overlaps.pop_back();
+    return good;
+  }
+
+  bool ReadRank(int64_t rank, const std::vector<Word>& words) {
+    const std::string head = absl::StrCat(rank, ":");
+    if (words.size() < 2 || words[0].text != "rank" || words[1].text != head) {
+      return Complain(words[0].span, absl::StrCat("expected 'rank ", head, "'"));
+    }
+    for (size_t i = 2; i < words.size(); ++i) {
+      if (!ReadGroup(RankId(static_cast<int32_t>(rank)), words[i])) return false;
+    }
+    plan_.first.push_back(static_cast<uint32_t>(plan_.actions.size()));
+    return true;
+  }
+
+  bool ReadGroup(RankId rank, const Word& word) {
+    const auto place = static_cast<uint32_t>(plan_.places.size());
+    plan_.places.push_back(word.span);
+    absl::string_view rest = word.text;
+    for (bool joined = false;; joined = true) {
+      Action action;
+      action.joined = joined;
+      action.place = place;
+      if (!ReadAction(plan_.pipes, &rest, &action))
+        return Complain(word.span, "expected an action like 3F7");
+      if (!Allowed(rank, word, action)) return false;
+      plan_.actions.push_back(action);
+      if (rest.empty()) return true;
+      if (rest[0] != '&') return Complain(word.span, "expected '&' or a space after an action");
+      rest.remove_prefix(1);
+    }
+  }
+
+  bool Allowed(RankId rank, const Word& word, const Action& action) {
+    if (action.stage.value >= static_cast<int>(plan_.stages.size())) {
+      return Complain(word.span, absl::StrCat(Print(plan_, action), ": there are only ",
+                                              plan_.stages.size(), " stages"));
+    }
+    const int microbatches = plan_.microbatches_of(action.stage);
+    if (action.microbatch.value >= microbatches) {
+      return Complain(word.span, absl::StrCat(Print(plan_, action), ": there are only ",
+                                              microbatches, " microbatches"));
+    }
+    const RankId home = plan_.stage(action.stage).rank;
+    if (home != rank) {
+      return Complain(word.span,
+                      absl::StrCat(Print(plan_, action), ": stage ", action.stage.value,
+                                   " lives on rank ", home.value, ", not on rank ", rank.value));
+    }
+    if (action.joined && IsMessage(plan_.actions.back().kind) != IsMessage(action.kind)) {
+      return Complain(word.span, absl::StrCat(Print(plan_, action),
+                                              " cannot share its group: computation and messages "
+                                              "do not mix"));
+    }
+    if (IsCompute(action.kind)) return true;
+    if (IsCollective(action.kind)) {
+      return word.text.find('&') == absl::string_view::npos ||
+             Complain(word.span, absl::StrCat(Print(plan_, action), " cannot be part of a group"));
+    }
+    return plan_.lowered || Complain(word.span, absl::StrCat(Print(plan_, action),
+                                                             ": only a plan marked 'lowered' holds "
+                                                             "sends and receives"));
+  }
+
+  const std::vector<std::vector<Word>> lines_;
+  Diagnostics* diagnostics_;
+  uint32_t end_ = 0;
+  int64_t ranks_ = 0;
+  size_t next_ = 0;  // the first unread line; then: the line of rank 0
+  Plan plan_;
+};
+
+}  // namespace
+
+std::optional<Plan> ReadPlan(const Source& source, Diagnostics* diagnostics) {
+  return PlanReader(source, diagnostics).Read();
+}
+
+}  // namespace stringline

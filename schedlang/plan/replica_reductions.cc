@@ -1,0 +1,30 @@
+#include "schedlang/plan/replica_reductions.h"
+
+namespace stringline {
+
+ReplicaReductions ReplicaReductionsOf(const Plan& plan) {
+  ReplicaReductions reductions;
+  if (plan.pipes.empty()) return reductions;
+  std::vector<uint32_t> found;
+  for (uint32_t i = 0; i < plan.actions.size(); ++i) {
+    if (plan.actions[i].kind == ActionKind::kReduceGrad) found.push_back(i);
+  }
+  const int parts = plan.pipes[0].stages;
+  const auto part_of = [&](uint32_t i) { return plan.actions[i].stage.value % parts; };
+  const auto rank_of = [&](uint32_t i) { return plan.stage(plan.actions[i].stage).rank; };
+  reductions.first.assign(parts + 1, 0);
+  for (const uint32_t i : found) ++reductions.first[part_of(i) + 1];
+  for (int k = 0; k < parts; ++k) reductions.first[k + 1] += reductions.first[k];
+  reductions.members.resize(found.size());
+  std::vector<uint32_t> end(reductions.first.begin(), reductions.first.end() - 1);
+  for (const uint32_t i : found) {
+    const uint32_t k = end[part_of(i)]++;
+    reductions.members[k] = {i, true};
+    if (k == reductions.first[part_of(i)]) continue;
+    ReplicaReductions::Member& before = reductions.members[k - 1];
+    before.comes = rank_of(before.action) != rank_of(i);
+  }
+  return reductions;
+}
+
+}  // namespace stringline

@@ -1,0 +1,34 @@
+// The reductions of a plan: the REDUCE_GRADs of replicas, the k-th stages of all pipes, are one
+// reduction, performed together by their ranks. A rank with several of them adds them up by itself
+// and joins the others with the last in its list.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "schedlang/plan/plan.h"
+
+namespace stringline {
+
+struct ReplicaReductions {
+  struct Member {
+    uint32_t action = 0;  // index into the plan's actions
+    bool comes = false;   // the last of its rank
+  };
+  // The members of reduction k: members[first[k]] .. members[first[k + 1] - 1].
+  std::vector<Member> members;
+  std::vector<uint32_t> first = {0};
+
+  int count() const { return static_cast<int>(first.size()) - 1; }
+  // In the order of the plan's actions, so by rank.
+  absl::Span<const Member> of(int k) const {
+    return absl::MakeConstSpan(members).subspan(first[k], first[k + 1] - first[k]);
+  }
+};
+
+// Reduction k sums the k-th stages' gradients; none for a plan without pipes. Cost: linear in
+// actions.
+ReplicaReductions ReplicaReductionsOf(const Plan& plan);
+
+}  // namespace stringline

@@ -1,0 +1,37 @@
+// Reads the words of a text form (a plan's, a timeline's): lines of words, `#` starts a comment.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "schedlang/base/diagnostics.h"
+#include "schedlang/base/source.h"
+#include "schedlang/plan/plan.h"
+
+namespace stringline {
+
+struct Word {
+  absl::string_view text;
+  Span span;
+};
+
+// The nonempty lines, each split at white space, comments dropped.
+std::vector<std::vector<Word>> WordLines(const Source& source);
+
+// A whole decimal number in [0, limit]; nothing otherwise.
+std::optional<int64_t> ReadNumber(absl::string_view text, int64_t limit);
+
+// "P=4"; nothing for another form.
+std::optional<Parameter> ReadParameter(absl::string_view text);
+
+// The value of a parameter, or nothing.
+std::optional<int64_t> ValueOf(const std::vector<Parameter>& parameters, absl::string_view name);
+
+// Reads an action's printed form ("3F7", "0SEND_F1"; "up[3]F7" in a plan with pipes) from the front
+// of *text and cuts it off. False, with *text unspecified, if *text begins otherwise.
+bool ReadAction(absl::Span<const Pipe> pipes, absl::string_view* text, Action* action);
+
+}  // namespace stringline

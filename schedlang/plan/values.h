@@ -1,0 +1,53 @@
+// The values of a stage: per microbatch, and independent of microbatches; values.def as types.
+// Producers and consumers: effects.h.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace stringline {
+
+// The values of a microbatch that take memory, in the order of values.def.
+enum class StageValue : uint8_t {
+#define VALUE(value, printed) value,
+#include "schedlang/plan/values.def"
+};
+inline constexpr int kStageValues = 0
+#define VALUE(value, printed) +1
+#include "schedlang/plan/values.def"
+    ;
+const char* NameOf(StageValue value);  // "input", …, "saved for I", …
+bool MayBeComputedAgain(StageValue value);
+
+// Bytes of a microbatch of a stage; 0 for values that the stage does not have.
+struct StageBytes {
+  std::array<int64_t, kStageValues> bytes = {};
+  int64_t& operator[](StageValue value) { return bytes[static_cast<size_t>(value)]; }
+  int64_t operator[](StageValue value) const { return bytes[static_cast<size_t>(value)]; }
+};
+
+// Sets of values, one bit each, and a bit for the accumulated weight gradient: kInput, kOutput, …;
+// combine with |.
+using Values = uint16_t;
+constexpr Values SetOf(StageValue value) {
+  return static_cast<Values>(1u << static_cast<unsigned>(value));
+}
+#define VALUE(value, printed) inline constexpr Values value = SetOf(StageValue::value);
+#include "schedlang/plan/values.def"
+inline constexpr Values kWeightGrad = 1u << kStageValues;
+inline constexpr Values kSaved = kSavedForInput | kSavedForWeight;
+
+// The classes by which memory is counted over time: each state of a stage, each value that stays on
+// its rank, and all values that move between stages as one class.
+enum class MemoryClass : uint8_t {
+#define STATE(memory_class, printed, key, meaning) memory_class,
+#define KEPT(value, printed, ...) value,
+#include "schedlang/plan/values.def"
+  kMessages,
+};
+inline constexpr int kMemoryClasses = static_cast<int>(MemoryClass::kMessages) + 1;
+const char* NameOf(MemoryClass memory_class);  // "weights", …, "saved for I", …
+MemoryClass ClassOf(StageValue value);
+
+}  // namespace stringline

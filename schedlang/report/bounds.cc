@@ -1,0 +1,138 @@
+#include "schedlang/report/bounds.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "schedlang/plan/effects.h"
+
+namespace stringline {
+namespace {
+
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max() / 4;
+
+class Bounder {
+ public:
+  Bounder(const Plan& plan, const CostModel& costs) : plan_(plan), costs_(costs) {
+    least_.assign(plan.stages.size(), {kNever, kNever});
+    most_forward_.assign(plan.ranks(), 0);
+    bound_.ranks.resize(plan.ranks());
+    for (int r = 0; r < plan.ranks(); ++r) Measure(r);
+    MeasureWays();
+  }
+
+  LowerBound Run() {
+    std::vector<Way> least(plan_.ranks());  // by rank: of its stages
+    for (size_t s = 0; s < plan_.stages.size(); ++s) {
+      if (least_[s][0] == kNever) continue;
+      Way& of = least[plan_.stages[s].rank.value];
+      of.head_ns = std::min(of.head_ns, ways_[s].head_ns);
+      of.tail_ns = std::min(of.tail_ns, ways_[s].tail_ns);
+      of.trip_ns = std::min(of.trip_ns, ways_[s].trip_ns);
+    }
+    for (int r = 0; r < plan_.ranks(); ++r) {
+      RankBound& rank = bound_.ranks[r];
+      if (rank.work_ns == 0 && rank.idle_ns == 0 && !used_[r]) continue;
+      rank.head_ns = least[r].head_ns;
+      rank.tail_ns = ends_with_weights_[r] ? 0 : least[r].tail_ns;
+      rank.idle_ns = std::max<int64_t>(0, least[r].trip_ns - peak_[r] * most_forward_[r]);
+      if (bound_.rank.valid() && rank.sum_ns() <= bound_.makespan_ns) continue;
+      bound_.makespan_ns = rank.sum_ns();
+      bound_.rank = RankId(r);
+    }
+    return std::move(bound_);
+  }
+
+ private:
+  // Work and memory of a rank, and the least times of a forward and a backward of its stages.
+  void Measure(int r) {
+    const auto actions = plan_.of(RankId(r));
+    int64_t live = 0, peak = 0;
+    bool weights = false;
+    for (size_t i = 0; i < actions.size();) {
+      if (!IsCompute(actions[i].kind)) {
+        ++i;
+        continue;
+      }
+      const auto group = GroupAt(actions, i);
+      const int64_t cost_ns = GroupCost(costs_, group);
+      bound_.ranks[r].work_ns += cost_ns;
+      int64_t released = 0;
+      for (const Action& part : group) {
+        const int change = ActivationChange(part.kind);
+        (change > 0 ? live : released) += change;
+        if (part.kind == ActionKind::kWeightGradient) {
+          weights = true;
+          continue;
+        }
+        const bool forward = part.kind == ActionKind::kForward;
+        int64_t& least = least_[part.stage.value][forward ? 0 : 1];
+        least = std::min(least, cost_ns);
+        if (forward) most_forward_[r] = std::max(most_forward_[r], cost_ns);
+      }
+      peak = std::max(peak, live);
+      live += released;
+      i += group.size();
+    }
+    peak_.push_back(peak);
+    ends_with_weights_.push_back(weights);
+    used_.push_back(!actions.empty());
+  }
+
+  // The way to a stage; for a rank, the least of its stages.
+  struct Way {
+    int64_t head_ns = kNever;  // the forwards of the stages before, and the hops between
+    int64_t tail_ns = kNever;  // their backwards, likewise
+    int64_t trip_ns = kNever;  // from the start of its forward to the start of its backward
+  };
+
+  int64_t Least(StageId stage, int direction) const {
+    const int64_t ns = least_[stage.value][direction];
+    return ns == kNever ? 0 : ns;
+  }
+  bool Crosses(StageId a, StageId b) const { return plan_.stage(a).rank != plan_.stage(b).rank; }
+  int64_t HopBetween(ActionKind send, StageId from, StageId to) const {
+    if (!Crosses(from, to)) return 0;
+    return HopOf(costs_, {.kind = send, .stage = from}).all_ns();
+  }
+
+  // From a stage to the stage before, and from the last stage to the first.
+  void MeasureWays() {
+    ways_.assign(plan_.stages.size(), {0, 0, 0});
+    for (size_t s = 0; s < ways_.size(); ++s) {
+      const StageId stage(static_cast<int32_t>(s)), previous = plan_.stage(stage).previous;
+      if (!previous.valid()) continue;
+      const Way& before = ways_[previous.value];
+      ways_[s].head_ns = before.head_ns + Least(previous, 0) +
+                         HopBetween(ActionKind::kSendForward, previous, stage);
+      ways_[s].tail_ns = before.tail_ns + Least(previous, 1) +
+                         HopBetween(ActionKind::kSendBackward, stage, previous);
+    }
+    for (size_t s = ways_.size(); s-- > 0;) {
+      const StageId stage(static_cast<int32_t>(s)), next = plan_.stage(stage).next;
+      ways_[s].trip_ns = Least(stage, 0);
+      if (!next.valid()) continue;
+      ways_[s].trip_ns += HopBetween(ActionKind::kSendForward, stage, next) +
+                          ways_[next.value].trip_ns + Least(next, 1) +
+                          HopBetween(ActionKind::kSendBackward, next, stage);
+    }
+  }
+
+  const Plan& plan_;
+  const CostModel& costs_;
+  LowerBound bound_;
+  std::vector<std::array<int64_t, 2>> least_;  // by stage: of its forwards, of its backwards
+  std::vector<Way> ways_;                      // by stage
+  std::vector<int64_t> most_forward_;          // by rank
+  std::vector<int64_t> peak_;                  // by rank: activations
+  std::vector<bool> ends_with_weights_;
+  std::vector<bool> used_;
+};
+
+}  // namespace
+
+LowerBound LowerBoundOf(const Plan& plan, const CostModel& costs) {
+  return Bounder(plan, costs).Run();
+}
+
+}  // namespace stringline

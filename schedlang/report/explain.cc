@@ -1,0 +1,393 @@
+// Every event starts when an event before it ends: the wiring has these dependencies, the timeline
+// their ends. So cause after cause leads back to an event at the start of the step.
+#include "schedlang/report/explain.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "schedlang/base/sl_check.h"
+#include "schedlang/plan/links.h"
+#include "schedlang/plan/text_form.h"
+
+namespace stringline {
+namespace {
+
+constexpr uint32_t kNone = UINT32_MAX;
+
+// The plan's actions by stage, microbatch and kind.
+class PlaceTable {
+ public:
+  explicit PlaceTable(const Plan& plan)
+      : microbatches_(static_cast<size_t>(plan.microbatches)),
+        rows_(plan.stages.size() * microbatches_ * kKinds, kNone),
+        group_of_(plan.actions.size(), kNone),
+        group_before_(plan.actions.size(), kNone) {
+    for (int r = 0; r < plan.ranks(); ++r) {
+      uint32_t group = kNone, before = kNone;
+      for (uint32_t i = plan.first[r]; i < plan.first[r + 1]; ++i) {
+        const Action& action = plan.actions[i];
+        if (IsCollective(action.kind)) continue;
+        rows_[Index(action.stage, action.microbatch, action.kind)] = i;
+        if (!IsCompute(action.kind)) continue;
+        if (!action.joined) before = std::exchange(group, i);
+        group_of_[i] = group;
+        group_before_[i] = before;
+      }
+    }
+  }
+
+  // The action of this kind; kNone if the plan has none.
+  uint32_t Find(StageId stage, MicrobatchId m, ActionKind kind) const {
+    return rows_[Index(stage, m, kind)];
+  }
+  // The computation that gives the value; kNone without such a computation.
+  uint32_t Giver(StageId stage, MicrobatchId m, Values value) const {
+    for (int kind = 0; IsCompute(static_cast<ActionKind>(kind)); ++kind) {
+      if ((EffectsOf(static_cast<ActionKind>(kind)).gives & value) == 0) continue;
+      const uint32_t i = Find(stage, m, static_cast<ActionKind>(kind));
+      if (i != kNone) return i;
+    }
+    return kNone;
+  }
+  uint32_t GroupOf(uint32_t action) const { return group_of_[action]; }
+  // The group that the rank performs before this group; kNone for its first.
+  uint32_t GroupBefore(uint32_t group) const { return group_before_[group]; }
+
+ private:
+  static constexpr size_t kKinds = static_cast<size_t>(ActionKind::kRecvBackward) + 1;
+
+  size_t Index(StageId stage, MicrobatchId m, ActionKind kind) const {
+    return (static_cast<size_t>(stage.value) * microbatches_ + static_cast<size_t>(m.value)) *
+               kKinds +
+           static_cast<size_t>(kind);
+  }
+
+  const size_t microbatches_;
+  std::vector<uint32_t> rows_;
+  std::vector<uint32_t> group_of_;      // by computation
+  std::vector<uint32_t> group_before_;  // by computation
+};
+
+// A message from a neighbouring stage, by its value.
+struct Crossing {
+  Values value;     // as the receiver names it
+  Values given;     // as the sender names it
+  ActionKind send;  // and the kinds of its two ends
+  ActionKind recv;
+};
+constexpr Crossing kCrossings[] = {
+    {kInput, kOutput, ActionKind::kSendForward, ActionKind::kRecvForward},
+    {kOutGrad, kInGrad, ActionKind::kSendBackward, ActionKind::kRecvBackward},
+};
+
+class Explainer {
+ public:
+  Explainer(const Plan& plan, const Timeline& timeline, const CostModel& costs)
+      : plan_(plan),
+        events_(timeline.events),
+        costs_(costs),
+        places_(plan),
+        wiring_(WiringOf(plan, timeline.layout, costs.receive_buffers)) {}
+
+  Explanation Run(uint32_t action) const {
+    Explanation explanation;
+    const uint32_t group = places_.GroupOf(action);
+    SL_CHECK(group != kNone) << action << " is no computation";
+    explanation.after = After(group);
+    std::vector<WaitLink>& chain = explanation.chain;
+    chain.push_back(LinkOf(group));
+    // Dependencies have no cycle, so this ends.
+    while (chain.back().reason != WaitReason::kNothing) {
+      SL_CHECK(chain.size() <= 2 * plan_.actions.size()) << "a wait without an end";
+      const WaitReason reason = chain.back().reason;
+      chain.push_back(LinkOf(chain.back().cause));
+      WaitLink& link = chain.back();
+      if (reason == WaitReason::kQueue) link.end_ns = LeftQueue(link.action);
+      if (reason == WaitReason::kOtherRank) link.end_ns = link.begin_ns;
+    }
+    return explanation;
+  }
+
+ private:
+  absl::Span<const Action> Group(uint32_t group) const {
+    return GroupAt(absl::MakeConstSpan(plan_.actions), group);
+  }
+  StageId Neighbour(const Action& part, const Crossing& crossing) const {
+    const Stage& stage = plan_.stage(part.stage);
+    return crossing.value == kInput ? stage.previous : stage.next;
+  }
+  bool StaysOnRank(const Action& part, StageId other) const {
+    return plan_.stage(part.stage).rank == plan_.stage(other).rank;
+  }
+  bool EndsAt(uint32_t action, int64_t ns) const {
+    return action != kNoAction && events_[action].end_ns == ns;
+  }
+  // When the message of this send, or receive, lets the next message of its queues go.
+  int64_t LeftQueue(uint32_t message) const {
+    const uint32_t send =
+        IsSend(plan_.actions[message].kind) ? message : wiring_.wires[message].other;
+    return events_[send].end_ns - HopOf(costs_, plan_.actions[send]).latency_ns;
+  }
+
+  WaitLink LinkOf(uint32_t action) const {
+    WaitLink link{.action = action};
+    link.begin_ns = events_[action].start_ns;
+    link.end_ns = events_[action].end_ns;
+    const ActionKind kind = plan_.actions[action].kind;
+    if (IsCompute(kind)) {
+      ExplainGroup(&link);
+    } else if (link.begin_ns > 0) {
+      IsMessage(kind) ? ExplainMessage(&link) : ExplainCollective(&link);
+    }
+    // Everything starts at some end, or with the step.
+    SL_CHECK(link.begin_ns == 0 || link.reason != WaitReason::kNothing)
+        << Print(plan_, plan_.actions[action]) << " starts without a cause";
+    return link;
+  }
+
+  void ExplainGroup(WaitLink* link) const {
+    const int64_t start_ns = link->begin_ns;
+    if (start_ns == 0) return;
+    const uint32_t before = places_.GroupBefore(link->action);
+    link->idle_ns = start_ns - (before == kNone ? 0 : events_[before].end_ns);
+    if (before != kNone && events_[before].end_ns == start_ns) {
+      link->reason = WaitReason::kRank;
+      link->cause = before;
+      return;
+    }
+    const auto parts = Group(link->action);
+    for (uint32_t k = 0; k < parts.size(); ++k) {
+      for (const Crossing& crossing : kCrossings) {
+        if (EffectsOf(parts[k].kind).needs & crossing.value) {
+          AddMessage(parts[k], link->action + k, crossing, start_ns, link);
+        }
+      }
+    }
+    for (uint32_t k = 0; k < parts.size() && link->reason == WaitReason::kNothing; ++k) {
+      const uint32_t gathered = wiring_.wires[link->action + k].gathered;
+      if (!EndsAt(gathered, start_ns)) continue;
+      link->reason = WaitReason::kGather;
+      link->cause = gathered;
+      link->part = link->action + k;
+    }
+  }
+
+  // Makes the link the message's, if the message came when the group started.
+  void AddMessage(const Action& part, uint32_t index, const Crossing& crossing, int64_t start_ns,
+                  WaitLink* link) const {
+    const StageId from = Neighbour(part, crossing);
+    if (!from.valid() || StaysOnRank(part, from)) return;
+    const uint32_t recv = places_.Find(part.stage, part.microbatch, crossing.recv);
+    const uint32_t send = places_.Find(from, part.microbatch, crossing.send);
+    if (recv == kNone || send == kNone || events_[recv].end_ns != start_ns) return;
+    link->reason = WaitReason::kMessage;
+    link->value = crossing.value;
+    link->part = index;
+    link->giver = wiring_.wires[send].maker;
+    link->sent_ns = events_[send].start_ns;
+    link->arrived_ns = start_ns;
+    const bool at_once = EndsAt(link->giver, link->sent_ns);
+    link->cause = at_once ? places_.GroupOf(link->giver) : send;
+    link->begin_ns = at_once ? link->sent_ns : start_ns;
+  }
+
+  // A message moves when both its ends have started: each when all parts of its call can, and the
+  // call before has left the queue.
+  void ExplainMessage(WaitLink* link) const {
+    const uint32_t ends[] = {link->action, wiring_.wires[link->action].other};
+    for (const uint32_t end : ends) {
+      if (CanFrom(end, end, link)) return;
+    }
+    for (const uint32_t end : ends) {
+      if (StoodBehind(end, link)) return;
+    }
+    for (const uint32_t end : ends) {
+      for (const uint32_t part : CallOf(end)) {
+        if (part != end && CanFrom(part, end, link)) return;
+      }
+    }
+  }
+
+  // True if the value or buffer for which this part of a call waits came when the message of `end`
+  // moved.
+  bool CanFrom(uint32_t part, uint32_t end, WaitLink* link) const {
+    const Action& action = plan_.actions[part];
+    const bool sends = IsSend(action.kind);
+    const uint32_t after = sends ? wiring_.wires[part].maker : wiring_.wires[part].room;
+    if (!EndsAt(after, link->begin_ns)) return false;
+    link->reason = sends ? WaitReason::kValue : WaitReason::kBuffer;
+    link->cause = places_.GroupOf(after);
+    link->rank = plan_.stage(action.stage).rank;
+    if (part != end) link->together_with = part;
+    return true;
+  }
+
+  // True if a part of the call before `end` in its queue left the queue when the message moved.
+  bool StoodBehind(uint32_t end, WaitLink* link) const {
+    const uint32_t before = wiring_.wires[end].before;
+    if (before == kNoAction) return false;
+    for (const uint32_t part : CallOf(before)) {
+      if (LeftQueue(part) != link->begin_ns) continue;
+      link->reason = WaitReason::kQueue;
+      link->cause = IsSend(plan_.actions[part].kind) ? part : wiring_.wires[part].other;
+      link->rank = plan_.stage(plan_.actions[end].stage).rank;
+      link->queue = static_cast<int32_t>(wiring_.wires[end].queue);
+      return true;
+    }
+    return false;
+  }
+
+  // The messages of this message's call on its communicator.
+  std::vector<uint32_t> CallOf(uint32_t message) const {
+    uint32_t first = message;
+    while (plan_.actions[first].joined) --first;
+    std::vector<uint32_t> call;
+    for (uint32_t k = 0; k < Group(first).size(); ++k) {
+      if (wiring_.wires[first + k].queue == wiring_.wires[message].queue) call.push_back(first + k);
+    }
+    return call;
+  }
+
+  void ExplainCollective(WaitLink* link) const {
+    if (CollectiveOf(link->action, link->begin_ns, link)) return;
+    const Wire& wire = wiring_.wires[link->action];
+    if (plan_.actions[link->action].kind != ActionKind::kReduceGrad) return;
+    if (wire.meeting == kNoAction) return;
+    for (const auto& [member, comes] : wiring_.reductions.of(static_cast<int>(wire.meeting))) {
+      WaitLink other;
+      if (!comes || !CollectiveOf(member, link->begin_ns, &other)) continue;
+      link->reason = WaitReason::kOtherRank;
+      link->cause = member;
+      return;
+    }
+  }
+
+  // True if the collective could start then by the actions of its own rank, and not before.
+  bool CollectiveOf(uint32_t i, int64_t start_ns, WaitLink* link) const {
+    const Wire& wire = wiring_.wires[i];
+    if (EndsAt(wire.after, start_ns)) {
+      link->reason = WaitReason::kRank;
+      link->cause = places_.GroupOf(wire.after);
+    } else if (EndsAt(wire.before, start_ns)) {
+      link->reason = WaitReason::kCollective;
+      link->cause = wire.before;
+    }
+    return link->reason != WaitReason::kNothing;
+  }
+
+  std::vector<WaitingGroup> After(uint32_t group) const {
+    std::vector<WaitingGroup> after;
+    const auto parts = Group(group);
+    for (const Action& part : parts) {
+      for (const Crossing& crossing : kCrossings) AddConsumer(part, crossing, &after);
+    }
+    const RankId rank = plan_.stage(plan_.actions[group].stage).rank;
+    for (uint32_t i = group + static_cast<uint32_t>(parts.size()); i < plan_.first[rank.value + 1];
+         ++i) {
+      if (!IsCompute(plan_.actions[i].kind)) continue;
+      after.push_back({.group = i, .ready_ns = events_[group].end_ns});
+      break;
+    }
+    std::stable_sort(after.begin(), after.end(), [&](const auto& a, const auto& b) {
+      return events_[a.group].start_ns < events_[b.group].start_ns;
+    });
+    return after;
+  }
+
+  // The group with a need for the value that crosses from the part.
+  void AddConsumer(const Action& part, const Crossing& crossing,
+                   std::vector<WaitingGroup>* after) const {
+    if ((EffectsOf(part.kind).gives & crossing.given) == 0) return;
+    const Stage& stage = plan_.stage(part.stage);
+    const StageId to = crossing.value == kInput ? stage.next : stage.previous;
+    if (!to.valid()) return;
+    for (int k = 0; IsCompute(static_cast<ActionKind>(k)); ++k) {
+      const auto kind = static_cast<ActionKind>(k);
+      if ((EffectsOf(kind).needs & crossing.value) == 0) continue;
+      const uint32_t user = places_.Find(to, part.microbatch, kind);
+      if (user == kNone) continue;
+      const uint32_t recv = places_.Find(to, part.microbatch, crossing.recv);
+      const uint32_t giver = places_.Giver(part.stage, part.microbatch, crossing.given);
+      const int64_t ready_ns = recv == kNone ? events_[giver].end_ns : events_[recv].end_ns;
+      after->push_back(
+          {places_.GroupOf(user), WaitReason::kMessage, crossing.value, user, giver, ready_ns});
+    }
+  }
+
+  const Plan& plan_;
+  const std::vector<Event>& events_;
+  const CostModel& costs_;
+  const PlaceTable places_;
+  const Wiring wiring_;
+};
+
+// "rank 0 has stages 0, 7": where the stages live.
+std::string StagesOfRanks(const Plan& plan) {
+  constexpr int kMostRanks = 8;
+  std::string out;
+  for (int r = 0; r < std::min(plan.ranks(), kMostRanks); ++r) {
+    std::vector<std::string> names;
+    for (size_t s = 0; s < plan.stages.size(); ++s) {
+      if (plan.stages[s].rank.value != r) continue;
+      names.push_back(PrintStage(plan.pipes, StageId(static_cast<int32_t>(s))));
+    }
+    absl::StrAppend(&out, r == 0 ? "" : "; ", "rank ", r, " has ", absl::StrJoin(names, " "));
+  }
+  return plan.ranks() > kMostRanks ? absl::StrCat(out, "; …") : out;
+}
+
+// "; there are down[0 .. 3], up[0 .. 3]", or "" without pipes.
+std::string StagesOfPipes(const Plan& plan) {
+  std::string out;
+  for (const Pipe& pipe : plan.pipes) {
+    absl::StrAppend(&out, out.empty() ? "; there are " : ", ", pipe.name, "[0 .. ", pipe.stages - 1,
+                    "]");
+  }
+  return out;
+}
+
+}  // namespace
+
+Explanation Explain(const Plan& lowered, const Timeline& timeline, const CostModel& costs,
+                    uint32_t action) {
+  return Explainer(lowered, timeline, costs).Run(action);
+}
+
+absl::StatusOr<uint32_t> FindAction(const Plan& plan, absl::string_view text) {
+  const auto error = [&](auto... parts) {
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "' ", parts...));
+  };
+  Action action;
+  absl::string_view rest = text;
+  if (!ReadAction(plan.pipes, &rest, &action) || !rest.empty()) {
+    return error("is no action of this plan; write stage, kind and microbatch, as in ",
+                 plan.actions.empty() ? "0F0" : Print(plan, plan.actions.front()),
+                 StagesOfPipes(plan));
+  }
+  if (!IsCompute(action.kind)) {
+    return error("is no computation; ask for the one that gives or needs it");
+  }
+  const auto stages = static_cast<int>(plan.stages.size());
+  if (action.stage.value >= stages) {
+    return error("is on stage ", action.stage.value, ", but there are ", stages, ": ",
+                 StagesOfRanks(plan));
+  }
+  const int microbatches = plan.microbatches_of(action.stage);
+  if (action.microbatch.value >= microbatches) {
+    return error("is on microbatch ", action.microbatch.value, ", but there are only 0 .. ",
+                 microbatches - 1);
+  }
+  std::vector<std::string> there;
+  for (uint32_t i = 0; i < plan.actions.size(); ++i) {
+    const Action& other = plan.actions[i];
+    if (other.stage != action.stage || other.microbatch != action.microbatch) continue;
+    if (other.kind == action.kind) return i;
+    if (IsCompute(other.kind)) there.push_back(Print(plan, other));
+  }
+  return error("is not in the plan; of this stage and microbatch it has ",
+               absl::StrJoin(there, ", "));
+}
+
+}  // namespace stringline

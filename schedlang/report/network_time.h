@@ -1,0 +1,56 @@
+// The share of the all-to-alls under computation of the same rank, and the idle parties
+// under the rest. Pure: a lowered plan and its timeline with parts, simulated or measured.
+//
+// A rank's network time is the time in which at least one of its dispatch and combine parts runs.
+// An all-to-all begins when its last member comes, and a timeline holds only the times when its
+// rank came and when it ended. So the shortest time of each part of a stage counts as its transfer,
+// and the excess of a longer one, at its beginning, as waiting for a partner. Simulated
+// ones are all transfer.
+//
+// Transfer is hidden while a part of the compute lane runs, or a computation without parts. All
+// network time beside computation is exposed. The idle party meanwhile:
+//
+//   partner     waiting: the network is idle, too
+//   F.experts   a part of the same group: it needs the network's value
+//   next F&B    the next group, though all its needs from other ranks are met
+//   activation  the next group, which waits for an activation too (gradient, collective alike:
+//               the causes of analysis.h)
+//   end         nothing: the rank's last computation is over
+//
+// Pairs of an F beside a B or an I save the sum of their parts' times, each as long as
+// the shortest of its stage, less what the pairs took.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schedlang/plan/plan.h"
+#include "schedlang/plan/timeline.h"
+
+namespace stringline {
+
+struct NetworkTime {
+  int64_t network_ns = 0;
+  int64_t waiting_ns = 0;  // the share of network_ns that waits, no transfer
+  int64_t hidden_ns = 0;   // transfer under computation
+  int64_t exposed_ns = 0;  // network time under no computation
+  // The exposed time by idle party, without zeros, in a fixed order. The entries add up.
+  std::vector<std::pair<std::string, int64_t>> still;
+  int64_t saved_ns = 0;  // by pairs; below 0 where they took longer
+  int pairs = 0;         // with known parts
+
+  int64_t transfer_ns() const { return network_ns - waiting_ns; }
+};
+
+struct NetworkTimes {
+  std::vector<NetworkTime> ranks;
+  NetworkTime all;
+};
+
+// `timeline.events` are those of `lowered`, in the same places. Cost: linear in actions and, up to
+// a logarithm, in parts.
+NetworkTimes MeasureNetwork(const Plan& lowered, const Timeline& timeline);
+
+}  // namespace stringline

@@ -1,0 +1,194 @@
+#include "schedlang/report/variations.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/plan/effects.h"
+#include "schedlang/plan/parts.h"
+
+namespace stringline {
+namespace {
+
+void Scale(std::vector<int64_t>* ns, double factor) {
+  for (int64_t& value : *ns) value = std::llround(static_cast<double>(value) * factor);
+}
+
+bool AnyAbove(const std::vector<int64_t>& values) {
+  return std::any_of(values.begin(), values.end(), [](int64_t v) { return v > 0; });
+}
+
+// B and I of a recomputing stage begin with its F again: adds this F's time `sign` times.
+void AddAgain(int64_t sign, CostModel* costs) {
+  for (auto* const times : {&costs->backward, &costs->input_gradient}) {
+    for (size_t s = 0; s < costs->again.size() && !times->empty(); ++s) {
+      (*times)[s] += sign * costs->again[s];
+    }
+  }
+}
+
+// Costs of pairs of an F and one of `backs`, given as a single number: they scale with the share of
+// `kind` in the pair's two costs at the stage.
+void ScalePair(const CostModel& before, ActionKind kind, const std::vector<int64_t>& backs,
+               double factor, std::vector<int64_t>* pairs) {
+  for (size_t s = 0; s < pairs->size(); ++s) {
+    const auto forward = static_cast<double>(before.forward[s]);
+    const auto back = static_cast<double>(backs[s]);
+    if (forward + back == 0) continue;
+    const double share = (kind == ActionKind::kForward ? forward : back) / (forward + back);
+    (*pairs)[s] = std::llround(static_cast<double>((*pairs)[s]) * (1 - share * (1 - factor)));
+  }
+}
+
+// Scales the parts of this kind, and prices the pairs with them again.
+void ScaleParts(const Plan& plan, ActionKind kind, double factor, CostModel* costs) {
+  const bool forward = kind == ActionKind::kForward, whole = kind == ActionKind::kBackward;
+  if (costs->parts.empty() || kind == ActionKind::kWeightGradient) return;
+  CostModel priced = *costs;
+  for (PartCosts& parts : priced.parts) {
+    for (int part = 0; part < kParts; ++part) {
+      const ActionKind of = RowOfPart(part).of;
+      if (of != kind && !(whole && of != ActionKind::kForward)) continue;
+      parts.ns[part] = std::llround(static_cast<double>(parts.ns[part]) * factor);
+    }
+  }
+  PricePairs(plan, &priced);
+  if (forward || whole) costs->overlapped_whole = std::move(priced.overlapped_whole);
+  if (!whole) costs->overlapped_input = std::move(priced.overlapped_input);
+}
+
+// Scales the costs of a kind of computation. A recomputed F scales as F, also within a B or an I.
+void ScaleKind(const Plan& plan, ActionKind kind, double factor, CostModel* costs) {
+  AddAgain(-1, costs);
+  const CostModel before = *costs;
+  std::vector<int64_t>* const of[] = {&costs->forward, &costs->backward, &costs->input_gradient,
+                                      &costs->weight_gradient};
+  Scale(of[static_cast<int>(kind)], factor);
+  const bool forward = kind == ActionKind::kForward;
+  if (forward) Scale(&costs->again, factor);
+  if (forward || kind == ActionKind::kBackward) {
+    ScalePair(before, kind, before.backward, factor, &costs->forward_backward);
+    ScalePair(before, kind, before.backward, factor, &costs->saved_beside_backward);
+  }
+  if (forward || kind == ActionKind::kInputGradient) {
+    ScalePair(before, kind, before.input_gradient, factor, &costs->forward_input);
+    ScalePair(before, kind, before.input_gradient, factor, &costs->saved_beside_input);
+  }
+  ScaleParts(plan, kind, factor, costs);
+  AddAgain(+1, costs);
+}
+
+struct Knob {
+  const char* name;
+  std::function<bool(const CostModel&)> matters;
+  std::function<void(CostModel*)> turn;
+};
+
+void ForHops(CostModel* costs, const std::function<void(Hop*)>& change) {
+  for (auto* const hops : {&costs->activation_hops, &costs->gradient_hops}) {
+    for (Hop& hop : *hops) change(&hop);
+  }
+}
+
+bool AnyHop(const CostModel& costs, int64_t Hop::*part) {
+  bool any = false;
+  for (const auto* const hops : {&costs.activation_hops, &costs.gradient_hops}) {
+    for (const Hop& hop : *hops) any = any || hop.*part > 0;
+  }
+  return any;
+}
+
+std::vector<Knob> MessageKnobs() {
+  return {
+      {"half the latency",
+       [](const CostModel& c) { return c.hop > 0 || AnyHop(c, &Hop::latency_ns); },
+       [](CostModel* c) {
+         c->hop /= 2;
+         ForHops(c, [](Hop* hop) { hop->latency_ns /= 2; });
+       }},
+      {"twice the bandwidth", [](const CostModel& c) { return AnyHop(c, &Hop::transfer_ns); },
+       [](CostModel* c) { ForHops(c, [](Hop* hop) { hop->transfer_ns /= 2; }); }},
+      {"collectives 10% faster",
+       [](const CostModel& c) { return AnyAbove(c.unshard) || AnyAbove(c.reduce); },
+       [](CostModel* c) {
+         Scale(&c->unshard, 0.9);
+         Scale(&c->reduce, 0.9);
+       }},
+  };
+}
+
+// The rank whose computations take longest together.
+RankId BusiestRank(const Plan& plan, const CostModel& costs) {
+  RankId busiest(0);
+  int64_t most_ns = -1;
+  for (int r = 0; r < plan.ranks(); ++r) {
+    int64_t ns = 0;
+    const auto actions = plan.of(RankId(r));
+    for (size_t i = 0; i < actions.size(); ++i) {
+      if (!IsCompute(actions[i].kind) || actions[i].joined) continue;
+      ns += GroupCost(costs, GroupAt(actions, i));
+    }
+    if (ns <= most_ns) continue;
+    most_ns = ns;
+    busiest = RankId(r);
+  }
+  return busiest;
+}
+
+}  // namespace
+
+std::vector<Variation> WhatIf(const Plan& plan, const CostModel& costs) {
+  std::vector<Variation> variations;
+  for (int k = 0; IsCompute(static_cast<ActionKind>(k)); ++k) {
+    const auto kind = static_cast<ActionKind>(k);
+    const bool performed =
+        std::any_of(plan.actions.begin(), plan.actions.end(),
+                    [kind](const Action& action) { return action.kind == kind; });
+    if (!performed) continue;
+    variations.push_back({absl::StrCat(PrintedKind(kind), " 10% faster"), costs});
+    ScaleKind(plan, kind, 0.9, &variations.back().costs);
+  }
+  for (const Knob& knob : MessageKnobs()) {
+    if (!knob.matters(costs)) continue;
+    variations.push_back({knob.name, costs});
+    knob.turn(&variations.back().costs);
+  }
+  const RankId rank = BusiestRank(plan, costs);
+  variations.push_back(
+      {absl::StrCat("rank ", rank.value, " 10% faster"), WithSlowRank(plan, costs, rank, -0.1)});
+  return variations;
+}
+
+CostModel WithSlowRank(const Plan& plan, CostModel costs, RankId rank, double share) {
+  const size_t stages = plan.stages.size();
+  for (size_t s = 0; s < stages; ++s) {
+    if (plan.stages[s].rank != rank) continue;
+    const auto scale = [&](std::vector<int64_t>* list, size_t at) {
+      if (list->empty()) return;
+      (*list)[at] = std::llround(static_cast<double>((*list)[at]) * (1 + share));
+    };
+    for (auto* const list :
+         {&costs.forward, &costs.backward, &costs.input_gradient, &costs.weight_gradient,
+          &costs.forward_backward, &costs.forward_input, &costs.saved_beside_backward,
+          &costs.saved_beside_input, &costs.again}) {
+      scale(list, s);
+    }
+    for (size_t b = 0; b < stages; ++b) {
+      scale(&costs.overlapped_whole, s * stages + b);
+      scale(&costs.overlapped_input, s * stages + b);
+    }
+  }
+  return costs;
+}
+
+CostModel WithNoise(const Plan& plan, CostModel costs, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal(1.0F, static_cast<float>(costs.jitter) * 1e-6F);
+  costs.noise.factors.resize(plan.actions.size());
+  for (float& factor : costs.noise.factors) factor = std::max(0.5F, normal(random));
+  return costs;
+}
+
+}  // namespace stringline

@@ -1,0 +1,247 @@
+// The formulas of the table of schedules/README.md, over a grid of costs, P and M.
+//
+// A row here holds the words of the table's cells beside their formulas, so both change together.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "schedlang/elaborate/elaborate.h"
+#include "schedlang/lower/lower.h"
+#include "schedlang/sim/simulate.h"
+#include "schedlang/text/parse.h"
+
+namespace stringline {
+namespace {
+
+// A step with the costs of a stage, in nanoseconds.
+struct TableCase {
+  int p, m;
+  int64_t f, i, w, fb;
+  int v = 2;
+  int64_t b() const { return i + w; }
+  bool equal() const { return f == i && i == w; }
+  bool w_is_shortest() const { return w <= std::min(f, i); }
+  bool is_even() const { return p % 2 == 0; }
+};
+
+std::string PrintCase(const TableCase& c) {
+  return absl::StrCat("P=", c.p, " M=", c.m, " V=", c.v, " F=", c.f, " I=", c.i, " W=", c.w,
+                      " FB=", c.fb);
+}
+
+enum class TableBubble : uint8_t {
+  kIdlest,  // of the rank that is idle longest
+  kSpan,    // between a rank's own start and end, beyond the most work
+};
+
+using TableHolds = bool (*)(const TableCase&);
+using TableFormula = int64_t (*)(const TableCase&);
+
+struct TableRow {
+  const char* file;
+  const char* bubble;
+  TableBubble of;
+  TableHolds bubble_holds;
+  TableFormula bubble_is;
+  const char* memory;
+  TableHolds memory_holds;
+  TableFormula memory_is;
+  bool pairs = false;   // the costs of an F & B differ from F + B
+  bool chunks = false;  // it has a V
+};
+
+bool HoldsAlways(const TableCase&) { return true; }
+bool AreEqual(const TableCase& c) { return c.equal(); }
+bool IsWhole(const TableCase& c) { return c.m % c.p == 0; }
+bool NoSaving(const TableCase& c) { return c.fb == c.f + c.b(); }
+int64_t ClassicBubble(const TableCase& c) { return (c.p - 1) * (c.f + c.b()); }
+
+// The bubble or the memory that the table gives for single P; -1 for any other P.
+int64_t VMin(int p, bool memory) {
+  const std::map<int, std::pair<int, int>> said = {
+      {4, {11, 4}}, {6, {18, 6}}, {8, {27, 8}}, {12, {42, 10}}, {16, {59, 12}}};
+  const auto row = said.find(p);
+  if (row == said.end()) return -1;
+  return memory ? row->second.second : row->second.first;
+}
+
+const TableRow kTable[] = {
+    {"gpipe", "(P-1)(F+B)", TableBubble::kIdlest, HoldsAlways, ClassicBubble, "M", HoldsAlways,
+     [](const TableCase& c) -> int64_t { return c.m; }},
+    {"1f1b", "(P-1)(F+B)", TableBubble::kIdlest, HoldsAlways, ClassicBubble, "P", HoldsAlways,
+     [](const TableCase& c) -> int64_t { return c.p; }},
+    {"looped_bfs", "(P-1)(F+B), of stages V times smaller", TableBubble::kIdlest, HoldsAlways,
+     ClassicBubble, "V M", HoldsAlways, [](const TableCase& c) -> int64_t { return c.v * c.m; },
+     false, true},
+    {"interleaved", "(P-1)(F+B), of stages V times smaller", TableBubble::kIdlest, HoldsAlways,
+     ClassicBubble, "P(V+1)-1", HoldsAlways,
+     [](const TableCase& c) -> int64_t { return c.p * (c.v + 1) - 1; }, false, true},
+    {"interleaved_zb", "(P-1)F, if F = I = W and V = 2", TableBubble::kIdlest,
+     [](const TableCase& c) { return c.equal() && c.v == 2; },
+     [](const TableCase& c) { return (c.p - 1) * c.f; }, "V P, if P divides M", IsWhole,
+     [](const TableCase& c) -> int64_t { return c.v * c.p; }, false, true},
+    {"megatron_combined", "that of `interleaved`, if FB = F+B", TableBubble::kIdlest, NoSaving,
+     ClassicBubble, "P(V+1)", HoldsAlways,
+     [](const TableCase& c) -> int64_t { return c.p * (c.v + 1); }, true, true},
+    {"kimi_k2", "2(P-1)F, if F = I = W, lag = 1 and V = 2", TableBubble::kIdlest,
+     [](const TableCase& c) { return c.equal() && c.v == 2; },
+     [](const TableCase& c) { return 2 * (c.p - 1) * c.f; }, "P(V+1)+1, for lag = 1", HoldsAlways,
+     [](const TableCase& c) -> int64_t { return c.p * (c.v + 1) + 1; }, false, true},
+    {"gis", "2(P-1)F, if F = I = W, V = 2 and G = P", TableBubble::kIdlest,
+     [](const TableCase& c) { return c.equal() && c.v == 2; },
+     [](const TableCase& c) { return 2 * (c.p - 1) * c.f; }, "P+(V-1)G", HoldsAlways,
+     [](const TableCase& c) -> int64_t { return c.p + (c.v - 1) * c.p; }, false, true},
+    {"zb_h1", "(P-1)(F+I-W), if W is the shortest", TableBubble::kIdlest,
+     [](const TableCase& c) { return c.w_is_shortest(); },
+     [](const TableCase& c) { return (c.p - 1) * (c.f + c.i - c.w); }, "P", HoldsAlways,
+     [](const TableCase& c) -> int64_t { return c.p; }},
+    {"zb_h2", "span (P-1)(F+I-2W), if W is the shortest", TableBubble::kSpan,
+     [](const TableCase& c) { return c.w_is_shortest(); },
+     [](const TableCase& c) { return (c.p - 1) * (c.f + c.i - 2 * c.w); }, "2P-1", HoldsAlways,
+     [](const TableCase& c) -> int64_t { return 2 * c.p - 1; }},
+    {"zb_v", "span 0, else (P-1)F, if F = I = W", TableBubble::kSpan, AreEqual,
+     [](const TableCase&) -> int64_t { return 0; }, "2P", HoldsAlways,
+     [](const TableCase& c) -> int64_t { return 2 * c.p; }},
+    {"zb_v", "span 0, else (P-1)F, if F = I = W", TableBubble::kIdlest, AreEqual,
+     [](const TableCase& c) { return (c.p - 1) * c.f; }, "2P", HoldsAlways,
+     [](const TableCase& c) -> int64_t { return 2 * c.p; }},
+    {"dualpipe_v", "(P-1)(FB+B-3W), if F = I = W and B <= FB <= F+B", TableBubble::kIdlest,
+     AreEqual, [](const TableCase& c) { return (c.p - 1) * (c.fb + c.b() - 3 * c.w); }, "2P+1",
+     HoldsAlways, [](const TableCase& c) -> int64_t { return 2 * c.p + 1; }, true},
+    {"v_half", "3P-7 F, if F = I = W and P is even, from 4 on", TableBubble::kIdlest,
+     [](const TableCase& c) { return c.equal() && c.is_even() && c.p >= 4; },
+     [](const TableCase& c) { return (3 * c.p - 7) * c.f; }, "P+2, if P is even",
+     [](const TableCase& c) { return c.is_even(); },
+     [](const TableCase& c) -> int64_t { return c.p + 2; }},
+    {"v_min", "11, 18, 27, 42, 59 F for P = 4, 6, 8, 12, 16, if F = I = W", TableBubble::kIdlest,
+     [](const TableCase& c) { return c.equal() && VMin(c.p, false) >= 0; },
+     [](const TableCase& c) { return VMin(c.p, false) * c.f; }, "4, 6, 8, 10, 12 for these",
+     [](const TableCase& c) { return VMin(c.p, true) >= 0; },
+     [](const TableCase& c) { return VMin(c.p, true); }},
+    {"hanayo", "2(P-1)B, if B = 2F, waves = 1 and M = P", TableBubble::kIdlest,
+     [](const TableCase& c) { return c.b() == 2 * c.f && c.m == c.p; },
+     [](const TableCase& c) { return 2 * (c.p - 1) * c.b(); }, "2 waves M at most", HoldsAlways,
+     nullptr},
+    {"chimera", "(P/2-1)(F+B), if F = B and P divides M", TableBubble::kIdlest,
+     [](const TableCase& c) { return c.f == c.b() && c.is_even() && IsWhole(c); },
+     [](const TableCase& c) { return (c.p / 2 - 1) * (c.f + c.b()); }, "P", HoldsAlways,
+     [](const TableCase& c) -> int64_t { return c.p; }},
+    {"dualpipe", "(P/2-1)(FB+B-3W), if F = I = W and B <= FB <= F+B", TableBubble::kIdlest,
+     AreEqual, [](const TableCase& c) { return (c.p / 2 - 1) * (c.fb + c.b() - 3 * c.w); }, "P+1",
+     HoldsAlways, [](const TableCase& c) -> int64_t { return c.p + 1; }, true},
+};
+
+// The cells of a row of the table: file, stages, for what, bubble, memory.
+std::map<std::string, std::vector<std::string>> CellsOfReadme() {
+  std::map<std::string, std::vector<std::string>> rows;
+  const absl::StatusOr<Source> readme = ReadSource(STRINGLINE_SOURCE_DIR "/schedules/README.md");
+  EXPECT_TRUE(readme.ok()) << readme.status();
+  for (const absl::string_view line : absl::StrSplit(readme->text(), '\n')) {
+    if (!absl::StartsWith(line, "| `")) continue;
+    const absl::string_view inside = absl::StripSuffix(absl::StripPrefix(line, "| "), " |");
+    std::vector<std::string> cells = absl::StrSplit(inside, " | ");
+    const std::string file = cells[0].substr(1, cells[0].find(".sched") - 1);
+    rows[file] = std::move(cells);
+  }
+  return rows;
+}
+
+// Nothing if the schedule refuses this P and M.
+std::optional<Bubbles> TableStep(const TableRow& row, const TableCase& c) {
+  const auto source =
+      ReadSource(absl::StrCat(STRINGLINE_SOURCE_DIR "/schedules/", row.file, ".sched"));
+  EXPECT_TRUE(source.ok()) << source.status();
+  Diagnostics diagnostics;
+  const auto file = Parse(*source, &diagnostics);
+  std::vector<Parameter> parameters = {{"P", c.p}, {"M", c.m}};
+  if (row.chunks) parameters.push_back({"V", c.v});
+  const auto plan = Elaborate(*file, "", parameters, &diagnostics);
+  if (!plan) return std::nullopt;
+  const Plan lowered = Lower(*plan);
+  const CostSpec spec{
+      {{"F", {c.f}}, {"I", {c.i}}, {"W", {c.w}}, {"B", {c.b()}}, {"FB", {c.fb}}, {"p2p", {0}}}};
+  return MeasureBubbles(*Simulate(lowered, *ResolveCosts(spec, lowered)));
+}
+
+std::vector<TableCase> GridOf(const TableRow& row) {
+  const int64_t costs[][3] = {{10, 10, 10}, {10, 12, 7}, {10, 8, 13},  {4, 15, 10}, {3, 7, 2},
+                              {7, 3, 2},    {2, 3, 7},   {20, 10, 10}, {10, 3, 7},  {10, 5, 15}};
+  std::vector<TableCase> grid;
+  for (const int p : {1, 2, 3, 4, 5, 6, 8, 12, 16}) {
+    for (const int m : {p, 2 * p, 2 * p + 1, 2 * p + 2, 3 * p, 4 * p}) {
+      if (p > 8 && m != 2 * p && m != 3 * p) continue;
+      // The table's formulas hold for at least 2 P microbatches; hanayo's needs P.
+      if ((m < 2 * p) != (std::string(row.file) == "hanayo")) continue;
+      for (const auto& [f, i, w] : costs) {
+        for (const int v : {2, 3}) {
+          if (v > 2 && !row.chunks) continue;
+          const int64_t all = f + i + w;
+          grid.push_back({p, m, f, i, w, all, v});
+          for (const int64_t fb : {i + w, all * 8 / 10}) {
+            if (row.pairs) grid.push_back({p, m, f, i, w, fb, v});
+          }
+        }
+      }
+    }
+  }
+  return grid;
+}
+
+TEST(ScheduleTable, EveryFormulaHoldsWhereTheTableSaysSo) {
+  for (const TableRow& row : kTable) {
+    int bubbles = 0, memories = 0;
+    for (const TableCase& c : GridOf(row)) {
+      const bool judges_bubble = row.bubble_holds(c);
+      const bool judges_memory = row.memory_is != nullptr && row.memory_holds(c);
+      if (!judges_bubble && !judges_memory) continue;
+      const std::optional<Bubbles> step = TableStep(row, c);
+      if (!step) continue;
+      int64_t idlest = 0, most_work = 0;
+      int peak = 0;
+      for (const Bubbles::Rank& rank : step->ranks) {
+        idlest = std::max(idlest, rank.idle_ns);
+        most_work = std::max(most_work, rank.busy_ns);
+        peak = std::max(peak, rank.peak_activations);
+      }
+      const int64_t bubble = row.of == TableBubble::kIdlest ? idlest : step->span_ns - most_work;
+      if (judges_bubble) {
+        EXPECT_EQ(bubble, row.bubble_is(c)) << row.file << " " << PrintCase(c);
+      }
+      if (judges_memory) {
+        EXPECT_EQ(peak, row.memory_is(c)) << row.file << " " << PrintCase(c);
+      }
+      if (row.memory_is == nullptr) {
+        EXPECT_LE(peak, 2 * c.m) << row.file << " " << PrintCase(c);
+      }
+      bubbles += judges_bubble ? 1 : 0;
+      memories += judges_memory ? 1 : 0;
+    }
+    EXPECT_GE(bubbles, 4) << row.file;
+    if (row.memory_is != nullptr) {
+      EXPECT_GE(memories, 4) << row.file;
+    }
+  }
+}
+
+TEST(ScheduleTable, HasTheseWords) {
+  std::map<std::string, std::vector<std::string>> readme = CellsOfReadme();
+  std::map<std::string, int> judged;
+  for (const TableRow& row : kTable) {
+    ++judged[row.file];
+    const std::vector<std::string>& cells = readme[row.file];
+    ASSERT_EQ(cells.size(), 5u) << row.file;
+    EXPECT_EQ(cells[3], row.bubble) << row.file;
+    EXPECT_EQ(cells[4], row.memory) << row.file;
+  }
+  for (const auto& [file, cells] : readme) EXPECT_GE(judged[file], 1) << file;
+}
+
+}  // namespace
+}  // namespace stringline

@@ -1,0 +1,711 @@
+"""Small programs, each with a single peculiarity, exported by torch.export: our gradients equal
+torch's, or the program is refused by the name of the peculiarity.
+
+    gradients_test.py EXPORT_WRITER STRINGLINE SOURCES
+
+The exit status is 77, with a line of explanation, without torch: skipped, for ctest.
+"""
+
+import math
+import os
+import subprocess
+import sys
+import tempfile
+
+from export_test import CONTEXT, VOCABULARY, check_way, load_torch
+
+torch, _, load_file = load_torch()
+nn, F = torch.nn, torch.nn.functional
+WIDTH, HEADS, HIDDEN, DEPTH = 16, 4, 24, 3
+CHANNELS = WIDTH // HEADS
+SAME = "same"  # gradients are torch's
+
+
+class Layer(nn.Module):
+    """A layer of Llama's kind, with parts that a peculiar layer replaces."""
+
+    width, keys, bias, channels = WIDTH, HEADS, False, CHANNELS
+
+    def __init__(self):
+        super().__init__()
+        sizes = {"q": HEADS * self.channels, "k": self.keys * self.channels,
+                 "v": self.keys * self.channels}
+        for name, size in sizes.items():
+            setattr(self, name, nn.Linear(self.width, size, bias=self.bias))
+        self.o = nn.Linear(HEADS * self.channels, self.width, bias=self.bias)
+        self.gate, self.up = (nn.Linear(self.width, HIDDEN, bias=self.bias) for _ in "gu")
+        self.down = nn.Linear(HIDDEN, self.width, bias=self.bias)
+        self.first, self.second = nn.LayerNorm(self.width), nn.RMSNorm(self.width, 1e-4)
+        self.more()
+
+    def more(self):
+        """The further parts of a peculiar layer."""
+
+    def forward(self, x):
+        x = x + self.mix(self.first(x))
+        return x + self.feed(self.second(x))
+
+    def heads(self, rows, keys):
+        return rows.view(*rows.shape[:2], keys, self.channels).transpose(1, 2)
+
+    def of(self, x):
+        return (self.heads(self.q(x), HEADS), self.heads(self.k(x), self.keys),
+                self.heads(self.v(x), self.keys))
+
+    def mix(self, x):
+        return self.o(self.joined(self.attend(*self.of(x))))
+
+    def joined(self, y):
+        return y.transpose(1, 2).reshape(y.shape[0], y.shape[2], -1)
+
+    def attend(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    def feed(self, x):
+        return self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+class Model(nn.Module):
+    def __init__(self, layer=Layer):
+        super().__init__()
+        self.table, self.places = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(CONTEXT, WIDTH)
+        self.layers = nn.ModuleList(layer() for _ in range(DEPTH))
+        self.norm = nn.RMSNorm(WIDTH, 1e-5)
+        self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
+        self.more()
+
+    def more(self):
+        """The further parts of a peculiar model."""
+
+    def forward(self, input_ids, labels=None):
+        return self.end(self.body(self.begin(input_ids)), labels)
+
+    def begin(self, ids):
+        return self.table(ids) + self.places(torch.arange(CONTEXT))
+
+    def body(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+    def end(self, x, labels):
+        return self.head(self.norm(x))
+
+
+def layer(**parts):
+    return lambda: Model(type("Peculiar", (Layer,), parts))
+
+
+def model(**parts):
+    return lambda: type("Peculiar", (Model,), parts)()
+
+
+def prepared(change, make=Model):
+    """A model changed after its construction."""
+    def made():
+        one = make()
+        change(one)
+        return one
+    return made
+
+
+def losing(loss):
+    """A program with the loss of its logits, and the logits."""
+    def end(self, x, labels):
+        logits = self.head(self.norm(x))
+        if labels is None:
+            return logits
+        return loss(logits, labels), logits
+    return model(end=end)
+
+
+def entropy(**options):
+    return losing(lambda logits, labels: F.cross_entropy(logits.flatten(0, 1), labels.flatten(),
+                                                         **options))
+
+
+def embedding(**options):
+    def more(self):
+        self.table = nn.Embedding(VOCABULARY, WIDTH, **options)
+    return model(more=more)
+
+
+# Attention
+
+def mask_of(value, seen):
+    hidden = torch.full((CONTEXT, CONTEXT), value)
+    return torch.where(seen, 0.0, hidden)
+
+
+def row_and_column():
+    at = torch.arange(CONTEXT)
+    return at[:, None], at[None, :]
+
+
+SCALE = 1 / math.sqrt(CHANNELS)
+
+
+def written_out(scores_to_weights, scale=SCALE):
+    def attend(self, q, k, v):
+        return scores_to_weights(q @ k.transpose(2, 3) * scale) @ v
+    return layer(attend=attend)
+
+
+def masked(scores, value=-1e9):
+    row, column = row_and_column()
+    return scores.masked_fill(column > row, value)
+
+
+def scaled_dot(**options):
+    return layer(attend=lambda self, q, k, v: F.scaled_dot_product_attention(q, k, v, **options))
+
+
+def with_mask(make, **options):
+    return layer(attend=lambda self, q, k, v: F.scaled_dot_product_attention(
+        q, k, v, attn_mask=make(*row_and_column()), **options))
+
+
+def angles(theta=100.0, channels=CHANNELS):
+    power = torch.arange(0, channels, 2) / channels
+    angle = torch.arange(CONTEXT)[:, None] * theta ** -power[None, :]
+    return torch.cat([angle, angle], -1)
+
+
+def halves(x):
+    return x[..., : CHANNELS // 2], x[..., CHANNELS // 2:]
+
+
+def turned(x, cut=halves, join=lambda low, high: torch.cat([-high, low], -1), angle=angles):
+    return x * angle().cos() + join(*cut(x)) * angle().sin()
+
+
+def rotated(turn_q=turned, turn_k=None):
+    return layer(attend=lambda self, q, k, v: Layer.attend(self, turn_q(q), (turn_k or turn_q)(k), v))
+
+
+def normed_heads(order, epsilons=(1e-5, 1e-5), shared=False):
+    def more(self):
+        self.q_norm, self.k_norm = (nn.RMSNorm(CHANNELS, epsilon) for epsilon in epsilons)
+        if shared:
+            self.k_norm = self.q_norm
+
+    def attend(self, q, k, v):
+        return Layer.attend(self, order(self.q_norm, q), order(self.k_norm, k), v)
+    return layer(more=more, attend=attend)
+
+
+def grouped(repeat, keys=2):
+    return layer(keys=keys, attend=lambda self, q, k, v: Layer.attend(self, q, repeat(k), repeat(v)))
+
+
+def expanded(x, at):
+    return x.unsqueeze(at).expand(*x.shape[:at], 2, *x.shape[at:]).reshape(x.shape[0], 4, CONTEXT, -1)
+
+
+def packed(cut):
+    def more(self):
+        self.qkv = nn.Linear(WIDTH, 3 * WIDTH)
+
+    def of(self, x):
+        return [self.heads(part, HEADS) for part in cut(self.qkv(x))]
+    return layer(more=more, of=of)
+
+
+ATTENTION = [
+    ("attention written out, its mask filled", written_out(lambda s: masked(s).softmax(-1)), SAME),
+    ("attention written out, its mask added", written_out(
+        lambda s: (s + mask_of(-1e9, row_and_column()[1] <= row_and_column()[0])).softmax(-1)),
+     SAME),
+    ("a softmax over queries", written_out(lambda s: masked(s).softmax(-2)),
+     "no attention without dropout"),
+    ("a softmax over heads", written_out(lambda s: masked(s).softmax(1)),
+     "no attention without dropout"),
+    ("a mask of truths that is added", written_out(
+        lambda s: (s + (row_and_column()[1] > row_and_column()[0])).softmax(-1)), "is not causal"),
+    ("a mask that hides little", written_out(lambda s: masked(s, -2.0).softmax(-1)),
+     "no attention without dropout"),
+    ("a mask that hides nothing", with_mask(lambda row, column: torch.zeros(1, 1, 1, 1)),
+     "is not causal"),
+    ("a mask of zeros", with_mask(lambda row, column: 0.0 * (row + column)), "is not causal"),
+    ("a mask of a window", with_mask(lambda row, column: (column <= row) & (column > row - 4)),
+     "is not causal"),
+    ("a mask for each head", with_mask(lambda row, column: torch.cat(
+        3 * [(column <= row)[None]] + [(column + row >= 0)[None]])), "is not causal"),
+    ("a mask for each head, all causal", with_mask(lambda row, column: torch.cat(
+        4 * [(column <= row)[None]])), SAME),
+    ("a mask of bits", with_mask(lambda row, column: ((column <= row).long() * 3 & 2) == 2), SAME),
+    ("a mask of bits that differ", with_mask(
+        lambda row, column: ((column <= row).long() * 3 & 4) == 0), "is not causal"),
+    ("a mask of rounded numbers", with_mask(
+        lambda row, column: ((column - row) / CONTEXT).to(torch.long) == 0), "is not causal"),
+    ("no mask", scaled_dot(), "no causal mask"),
+    ("dropout inside attention", scaled_dot(is_causal=True, dropout_p=0.3),
+     "no attention without dropout"),
+    ("dropout of weights", written_out(lambda s: F.dropout(masked(s).softmax(-1), 0.3, True)),
+     "no attention without dropout"),
+    ("dropout of weights that is off", written_out(
+        lambda s: F.dropout(masked(s).softmax(-1), 0.3, False)), SAME),
+    ("a scale of attention", scaled_dot(is_causal=True, scale=0.3), "its scale is 0.3"),
+    ("a scale of 0", scaled_dot(is_causal=True, scale=0.0), "its scale is 0"),
+    ("a scale that is the default", scaled_dot(is_causal=True, scale=CHANNELS ** -0.5), SAME),
+    ("no scale", written_out(lambda s: masked(s).softmax(-1), 1.0), "its scale is 1"),
+    ("a softmax whose gradient stops", written_out(lambda s: masked(s).softmax(-1).detach()),
+     "it stops gradients"),
+    ("a sequence of all batches", layer(
+        of=lambda self, x: [y.view(1, -1, HEADS, CHANNELS).transpose(1, 2)
+                            for y in (self.q(x), self.k(x), self.v(x))],
+        joined=lambda self, y: y.transpose(1, 2).reshape(3, CONTEXT, WIDTH)),
+     "not those of the tokens"),
+    ("heads beside tokens", layer(heads=lambda self, rows, keys: rows.view(
+        rows.shape[0], keys, CONTEXT, CHANNELS)), "on the way"),
+    ("grouped queries, repeated", grouped(lambda x: x.repeat_interleave(2, 1)), SAME),
+    ("grouped queries, expanded", grouped(lambda x: expanded(x, 2)), SAME),
+    ("grouped queries in another order", grouped(lambda x: expanded(x, 1)), "on the way|not known"),
+    ("grouped queries, tiled", grouped(lambda x: x.repeat(1, 2, 1, 1)), "aten.repeat"),
+    ("grouped queries, told", layer(keys=2, attend=lambda self, q, k, v:
+     F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)), SAME),
+    ("one head of keys", layer(keys=1), SAME),
+    ("keys twice as long", layer(attend=lambda self, q, k, v: F.scaled_dot_product_attention(
+        q, torch.cat([k, k], 2), torch.cat([v, v], 2), is_causal=True)), "on the way"),
+    ("queries that are keys", prepared(lambda m: [setattr(of, "k", of.q) for of in m.layers]),
+     "used twice in one product"),
+    ("keys that are queries", layer(of=lambda self, x: (
+        self.heads(self.q(x), HEADS), self.heads(self.q(x), HEADS), self.heads(self.v(x), HEADS))),
+     "used twice in one product"),
+    ("keys of something else", layer(of=lambda self, x: (
+        self.heads(self.q(x), HEADS), self.heads(self.k(self.second(x)), HEADS),
+        self.heads(self.v(x), HEADS))), "of something else"),
+    ("queries, keys and values split", packed(lambda y: y.split(WIDTH, -1)), SAME),
+    ("queries, keys and values chunked", packed(lambda y: y.chunk(3, 2)), SAME),
+    ("queries, keys and values sliced", packed(
+        lambda y: (y[..., :WIDTH], y[..., WIDTH:-WIDTH], y[..., -WIDTH:])), SAME),
+    ("keys before queries", packed(lambda y: [y.chunk(3, -1)[i] for i in (1, 0, 2)]),
+     "not all columns, in their order"),
+    ("columns by steps", packed(lambda y: (y[..., ::3], y[..., 1::3], y[..., 2::3])),
+     "as columns of a product"),
+    ("columns that overlap", packed(
+        lambda y: (y[..., :WIDTH], y[..., 8:8 + WIDTH], y[..., -WIDTH:])), "not all columns"),
+]
+
+POSITIONS = [
+    ("rotary positions", rotated(), SAME),
+    ("rotary positions of chunks", rotated(lambda x: turned(x, lambda y: y.chunk(2, -1))), SAME),
+    ("rotary positions of interleaved halves", rotated(
+        lambda x: turned(x, lambda y: (y[..., ::2], y[..., 1::2]))), "no rotation of halves"),
+    ("one half by steps", rotated(lambda x: turned(x, lambda y: (y[..., ::2], y[..., 2:]))),
+     "no rotation of halves"),
+    ("slices that are not halves", rotated(
+        lambda x: turned(x, lambda y: (y[..., :3], y[..., 3:]))), "no rotation of halves"),
+    ("halves that overlap", rotated(lambda x: turned(x, lambda y: (y[..., :2], y[..., 1:3]))),
+     "no rotation of halves"),
+    ("halves the other way", rotated(
+        lambda x: turned(x, join=lambda low, high: torch.cat([high, -low], -1))),
+     "no rotation of halves"),
+    ("rotary positions backwards", rotated(
+        lambda x: x * angles().cos() - turned(x).sub(x * angles().cos())), "on the way|not known"),
+    ("rotary positions of queries alone", rotated(turned, lambda x: x), "not treated alike"),
+    ("two thetas", rotated(turned, lambda x: turned(x, angle=lambda: angles(200.0))),
+     "not treated alike"),
+    ("angles for each head", rotated(lambda x: turned(x, angle=lambda: torch.cat(
+        3 * [angles()[None]] + [2 * angles()[None]]))), "the angle of position 1"),
+    ("angles for each head, all alike", rotated(lambda x: turned(x, angle=lambda: torch.cat(
+        4 * [angles()[None]]))), SAME),
+    ("angles from 1 on", rotated(lambda x: turned(x, angle=lambda: angles() + 1)),
+     "the angle of position 0"),
+    ("rotation twice", rotated(lambda x: turned(turned(x))), "a rotation before another"),
+    ("angles of whole numbers", rotated(lambda x: turned(
+        x, angle=lambda: (angles() * 1.9).to(torch.long))), "the angle of position"),
+    ("norms of heads, then rotation", normed_heads(lambda norm, x: turned(norm(x))), SAME),
+    ("rotation, then norms of heads", normed_heads(lambda norm, x: norm(turned(x))),
+     "before the norm of heads"),
+    ("norms of heads alone", normed_heads(lambda norm, x: norm(x)), SAME),
+    ("one norm for queries and keys", normed_heads(lambda norm, x: norm(x), shared=True), SAME),
+    ("two epsilons", normed_heads(lambda norm, x: norm(x), (1e-5, 1e-3)), "not treated alike"),
+    ("positions from 1 on", model(begin=lambda self, ids: self.table(ids) + self.places(
+        torch.cat([torch.arange(1, CONTEXT), torch.zeros(1, dtype=torch.long)]))), "positions that are not 0, 1, 2"),
+    ("positions backwards", model(begin=lambda self, ids: self.table(ids) + self.places(
+        torch.arange(CONTEXT - 1, -1, -1))), "positions that are not 0, 1, 2"),
+    ("positions that halve", model(begin=lambda self, ids: self.table(ids) + self.places(
+        (torch.arange(CONTEXT) / 2).long())), "positions that are not 0, 1, 2"),
+    ("positions by a sum", model(begin=lambda self, ids: self.table(ids) + self.places(
+        torch.ones(1, CONTEXT, dtype=torch.long).cumsum(-1) - 1)), SAME),
+    ("a position that is padding", model(more=lambda self: setattr(
+        self, "places", nn.Embedding(CONTEXT, WIDTH, padding_idx=0))), "its 'padding_idx' is 0"),
+    ("no positions", model(begin=lambda self, ids: self.table(ids)), SAME),
+]
+
+TABLES = [
+    ("padding", embedding(padding_idx=3), "its 'padding_idx' is 3, and only -1 is known"),
+    ("scale_grad_by_freq", embedding(scale_grad_by_freq=True), "its 'scale_grad_by_freq' is True"),
+    ("sparse", embedding(sparse=True), "its 'sparse' is True"),
+    ("max_norm", embedding(max_norm=1.0), "aten.embedding_renorm_.default"),
+    ("a table with a factor", model(begin=lambda self, ids: self.table(ids) * 4.0), SAME),
+    ("a table read twice", model(begin=lambda self, ids: self.table(ids) + self.table(ids)), SAME),
+    ("tokens that are counted from 1", model(begin=lambda self, ids: self.table(ids - 1)),
+     "no input of token numbers"),
+    ("tokens as truths", model(begin=lambda self, ids: self.table(ids.bool().long())),
+     "no input of token numbers"),
+    ("tokens in few bits", model(begin=lambda self, ids: self.table(ids.to(torch.int8).int())),
+     "no input of token numbers"),
+    ("tokens that are detached", model(begin=lambda self, ids: self.table(ids.detach())), SAME),
+]
+
+
+def tie(one):
+    one.head.weight = one.table.weight
+
+
+def share(one):
+    one.head.weight = nn.Parameter(one.table.weight.data)
+
+
+def lend(one):
+    one.layers[1].q.weight = nn.Parameter(one.layers[0].up.weight.data[:WIDTH])
+
+
+def freeze(*names):
+    def change(one):
+        for name in names:
+            one.get_parameter(name).requires_grad_(False)
+    return prepared(change)
+
+
+PARAMETERS = [
+    ("tied", prepared(tie), SAME),
+    ("two parameters in one memory", prepared(share),
+     "parameters 'head.weight' and 'table.weight' are two"),
+    ("a part of a parameter's memory", prepared(lend), "are two, with a gradient each"),
+    ("tied with a factor", prepared(tie, model(
+        end=lambda self, x, labels: self.head(self.norm(x)) * 0.5)), "several layers"),
+    ("a frozen product", freeze("layers.1.up.weight"),
+     "parameter 'layers.1.up.weight' has requires_grad=False"),
+    ("a frozen table", freeze("table.weight"), "parameter 'table.weight' has requires_grad=False"),
+    ("a frozen norm", freeze("norm.weight"), "parameter 'norm.weight' has requires_grad=False"),
+    ("a frozen bias", freeze("layers.0.first.bias"), "'layers.0.first.bias' has requires_grad=False"),
+    ("a model that is frozen", prepared(lambda m: m.requires_grad_(False)), "requires_grad=False"),
+    ("a product with itself turned", layer(feed=lambda self, x: F.linear(x, self.q.weight.t())),
+     "is used in two ways"),
+    ("a matrix turned", layer(feed=lambda self, x: x @ self.extra.transpose(0, 1),
+                              more=lambda self: setattr(self, "extra", nn.Parameter(
+                                  torch.randn(WIDTH, WIDTH)))), SAME),
+    ("a matrix not turned", layer(feed=lambda self, x: x @ self.extra.permute(0, 1),
+                                  more=lambda self: setattr(self, "extra", nn.Parameter(
+                                      torch.randn(WIDTH, WIDTH)))),
+     "no product with a parameter"),
+    ("a product twice in a layer", layer(feed=lambda self, x: self.extra(F.gelu(
+        self.extra(x), approximate="tanh")), more=lambda self: setattr(
+            self, "extra", nn.Linear(WIDTH, WIDTH))), SAME),
+    ("a norm twice in a layer", layer(
+        forward=lambda self, x: (lambda y: y + self.feed(self.second(y)))(
+            x + self.mix(self.second(x)))), SAME),
+    ("a gate that is the other product", layer(
+        feed=lambda self, x: self.down(F.silu(self.gate(x)) * self.gate(x))),
+     "used twice in one product"),
+    ("a matrix that is a buffer", layer(
+        more=lambda self: self.register_buffer("extra", torch.randn(WIDTH, WIDTH)),
+        feed=lambda self, x: x @ self.extra), "no product with a parameter"),
+    ("a factor that is a buffer", layer(
+        more=lambda self: self.register_buffer("extra", torch.tensor(0.7)),
+        feed=lambda self, x: self.down(F.gelu(self.up(x), approximate="tanh")) * self.extra), SAME),
+    ("a factor that is a parameter", layer(
+        more=lambda self: setattr(self, "extra", nn.Parameter(torch.tensor(0.7))),
+        feed=lambda self, x: x * self.extra), "of values of several shapes"),
+    ("weights of a norm beside 1", layer(
+        feed=lambda self, x: F.rms_norm(x, (WIDTH,), self.second.weight + 1)), "aten.rms_norm"),
+    ("a bias for all rows", layer(
+        more=lambda self: setattr(self, "extra", nn.Parameter(torch.randn(WIDTH))),
+        feed=lambda self, x: x + self.extra), "of values of several shapes"),
+    ("biases", layer(bias=True), SAME),
+    ("a parameter cast to whole numbers", layer(
+        feed=lambda self, x: F.linear(x, self.q.weight.long().float())), "its result is int64"),
+    ("a parameter whose gradient stops", layer(
+        feed=lambda self, x: F.linear(x, self.q.weight.detach())), "it stops gradients"),
+]
+
+
+class Through(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return torch.erf(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+def without_gradient(self, x):
+    with torch.no_grad():
+        return Layer.feed(self, x)
+
+
+def with_gradient_inside(self, x):
+    with torch.no_grad(), torch.enable_grad():
+        return Layer.feed(self, x)
+
+
+def in_autocast(self, x):
+    with torch.autocast("cpu", torch.bfloat16):
+        return Layer.feed(self, x)
+
+
+def without_autocast(self, x):
+    with torch.autocast("cpu", enabled=False):
+        return Layer.feed(self, x)
+
+
+def in_place(self, x):
+    y = self.up(x)
+    y.mul_(2.0)
+    return self.down(y)
+
+
+def behind_a_view(self, x):
+    y = self.down(self.up(x))
+    y.view(-1)[3:].add_(1.0)
+    return y
+
+
+def rms(epsilon=1e-5, keep=True, gamma=lambda self: self.second.weight, dim=-1, base=lambda x: x):
+    def feed(self, x):
+        mean = base(x).pow(2).mean(dim, keepdim=keep)
+        return self.down(F.gelu(self.up(gamma(self) * (x * torch.rsqrt(mean + epsilon))),
+                                approximate="tanh"))
+    return layer(feed=feed)
+
+
+LAYERS = [
+    ("plain", Model, SAME),
+    ("detach", layer(feed=lambda self, x: Layer.feed(self, x.detach())), "aten.detach.default"),
+    ("detach of what is added", model(body=lambda self, x: Model.body(self, x) + x.detach()),
+     "it stops gradients"),
+    ("no_grad", layer(feed=without_gradient), "it runs under torch.no_grad"),
+    ("enable_grad", layer(feed=with_gradient_inside), SAME),
+    ("autocast", layer(feed=in_autocast), "it runs under torch.autocast"),
+    ("autocast that is off", layer(feed=without_autocast), SAME),
+    ("in place", layer(feed=in_place), "aten.mul_.Tensor"),
+    ("in place behind a view", layer(feed=behind_a_view), "aten.add_.Tensor"),
+    ("a gradient of its own", layer(feed=lambda self, x: Through.apply(x)), "aten.erf.default"),
+    ("a cast to bfloat16", layer(feed=lambda self, x: Layer.feed(self, x.bfloat16().float())),
+     "its result is bfloat16, narrower than every parameter"),
+    ("a cast to double", layer(feed=lambda self, x: Layer.feed(self, x.double().float())), SAME),
+    ("a cast to whole numbers", layer(feed=lambda self, x: Layer.feed(self, x.long().float())),
+     "its result is int64, of a value with gradients"),
+    ("dropout", layer(feed=lambda self, x: F.dropout(Layer.feed(self, x), 0.2, True)),
+     "dropout of 0.2"),
+    ("dropout of nothing", layer(feed=lambda self, x: F.dropout(Layer.feed(self, x), 0.0, True)),
+     SAME),
+    ("another epsilon of LayerNorm", layer(more=lambda self: setattr(
+        self, "first", nn.LayerNorm(WIDTH, 0.1))), SAME),
+    ("no epsilon of RMSNorm", layer(more=lambda self: setattr(
+        self, "second", nn.RMSNorm(WIDTH))), SAME),
+    ("LayerNorm over tokens, too", layer(more=lambda self: setattr(
+        self, "first", nn.LayerNorm([CONTEXT, WIDTH]))), "over more than the last dimension"),
+    ("RMSNorm over tokens, too", layer(more=lambda self: setattr(
+        self, "second", nn.RMSNorm([CONTEXT, WIDTH]))), "aten.rms_norm"),
+    ("LayerNorm without bias", layer(more=lambda self: setattr(
+        self, "first", nn.LayerNorm(WIDTH, bias=False))), "without weight or bias"),
+    ("RMSNorm written out", rms(), SAME),
+    ("RMSNorm written out, over another dimension", rms(dim=1), "not known"),
+    ("RMSNorm written out, of something else", rms(base=lambda x: x + x), "not known"),
+    ("RMSNorm written out, a weight beside 1", rms(gamma=lambda self: self.second.weight + 1),
+     "not known"),
+    ("GELU by tanh", layer(feed=lambda self, x: self.down(F.gelu(self.up(x), approximate="tanh"))),
+     SAME),
+    ("GELU by the error function", layer(feed=lambda self, x: self.down(F.gelu(self.up(x)))),
+     "GELU by the error function"),
+    ("SiLU alone", layer(feed=lambda self, x: self.down(F.silu(self.up(x)))), "aten.silu"),
+    ("ReLU", layer(feed=lambda self, x: self.down(F.relu(self.up(x)))), "aten.relu"),
+    ("a square", layer(feed=lambda self, x: self.down(self.up(x) * self.gate(x))), SAME),
+    ("a square of one value", layer(feed=lambda self, x: (lambda y: self.down(y * y))(self.up(x))),
+     SAME),
+    ("a sum with itself", layer(feed=lambda self, x: (lambda y: y + y)(Layer.feed(self, x))), SAME),
+    ("a quotient", layer(feed=lambda self, x: Layer.feed(self, x) / 3.0), SAME),
+    ("a quotient rounded down", layer(
+        feed=lambda self, x: torch.div(Layer.feed(self, x), 3.0, rounding_mode="floor")),
+     "its 'rounding_mode' is floor"),
+    ("a sum with a factor", layer(feed=lambda self, x: torch.add(
+        Layer.feed(self, x), x, alpha=2.0)), "with a factor"),
+    ("a number that is added", layer(feed=lambda self, x: Layer.feed(self, x) + 1.0),
+     "with a number"),
+    ("a view of bits", layer(feed=lambda self, x: Layer.feed(
+        self, x.view(torch.int32).view(torch.float32))), "its argument 'dtype' is not read"),
+    ("rows turned", layer(feed=lambda self, x: Layer.feed(self, x.transpose(0, 1)).transpose(0, 1)),
+     "aten.transpose"),
+    ("another residual", layer(forward=lambda self, x: Layer.forward(self, x) + 0.5 * x), SAME),
+    ("layers of several widths", layer(
+        forward=lambda self, x: self.down(F.gelu(self.up(x), approximate="tanh")) * 2.0), SAME),
+    ("one layer for all", model(body=lambda self, x: self.layers[0](self.layers[0](x))),
+     "several layers|nowhere be cut"),
+]
+
+
+def wide(first):
+    """Layers of which every second one gives, or takes, another width."""
+    class Wide(nn.Module):
+        def __init__(self, width, to):
+            super().__init__()
+            self.norm, self.out = nn.RMSNorm(width, 1e-5), nn.Linear(width, to)
+
+        def forward(self, x):
+            return self.out(F.gelu(self.norm(x), approximate="tanh"))
+
+    widths = [WIDTH, 20, 12, 20, WIDTH] if first else [WIDTH, WIDTH, 20, WIDTH, WIDTH]
+    return model(more=lambda self: setattr(self, "layers", nn.ModuleList(
+        Wide(a, b) for a, b in zip(widths, widths[1:]))))
+
+
+WIDTHS = [
+    ("layers of other widths in between", wide(False), SAME),
+    ("layers all of other widths", wide(True), SAME),
+]
+
+
+def shifted(logits, labels):
+    return F.cross_entropy(logits[:, :-1].reshape(-1, VOCABULARY), labels[:, 1:].reshape(-1))
+
+
+def padded(value):
+    def loss(logits, labels):
+        following = F.pad(labels, (0, 1), value=value)[..., 1:]
+        return F.cross_entropy(logits.float().view(-1, VOCABULARY), following.reshape(-1))
+    return losing(loss)
+
+
+def plain(logits, labels):
+    return F.cross_entropy(logits.view(-1, VOCABULARY), labels.view(-1))
+
+
+def alone(loss):
+    def end(self, x, labels):
+        logits = self.head(self.norm(x))
+        return logits if labels is None else loss(logits, labels)
+    return model(end=end)
+
+
+LOSSES = [
+    ("a loss", entropy(), SAME),
+    ("a loss alone", alone(plain), SAME),
+    ("a loss of the tokens behind", losing(shifted), SAME),
+    ("a loss alone, of the tokens behind", alone(shifted), SAME),
+    ("a loss of padded targets", padded(-100), SAME),
+    ("a loss of targets padded with a token", padded(0), "changes the loss's targets"),
+    ("label_smoothing", entropy(label_smoothing=0.1), "its 'label_smoothing' is 0.1"),
+    ("label_smoothing alone", alone(lambda logits, labels: F.cross_entropy(
+        logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1)), "its 'label_smoothing'"),
+    ("ignore_index", entropy(ignore_index=3), "its 'ignore_index' is 3"),
+    ("ignore_index as by default", entropy(ignore_index=-100), SAME),
+    ("a sum", entropy(reduction="sum"), "its 'reduction' is 2"),
+    ("no reduction", entropy(reduction="none"), "its 'reduction' is 0"),
+    ("weights of classes", entropy(weight=torch.linspace(0.5, 1.5, VOCABULARY)),
+     "its 'weight' is the tensor"),
+    ("targets that are masked", losing(lambda logits, labels: plain(
+        logits, labels.masked_fill(labels == 3, -100))), "changes the loss's targets"),
+    ("every second target", losing(lambda logits, labels: plain(
+        logits[:, ::2].contiguous(), labels[:, ::2].contiguous())), "targets"),
+    ("a loss with a factor", losing(lambda logits, labels: 2.0 * plain(logits, labels)),
+     "no cross-entropy of logits alone"),
+    ("a loss and another term", losing(
+        lambda logits, labels: plain(logits, labels) + 1e-2 * logits.logsumexp(-1).pow(2).mean()),
+     "no cross-entropy of logits alone"),
+    ("a loss of logits with a factor", model(end=lambda self, x, labels: (
+        lambda logits: 2.0 * logits if labels is None else (plain(2.0 * logits, labels), logits))(
+            self.head(self.norm(x)))), SAME),
+    ("a loss of classes in the middle", losing(lambda logits, labels: F.cross_entropy(
+        logits.transpose(1, 2), labels)), "its classes are not the last"),
+    ("two losses", model(end=lambda self, x, labels: (lambda logits: logits if labels is None else (
+        logits, plain(logits, labels), shifted(logits, labels)))(self.head(self.norm(x)))),
+     "several losses"),
+    ("two outputs", model(end=lambda self, x, labels: (
+        lambda logits: (x, logits) if labels is not None else logits)(self.head(self.norm(x)))),
+     "several outputs of three dimensions"),
+    ("logits with a factor", model(end=lambda self, x, labels: self.head(self.norm(x)) / 4.0), SAME),
+]
+
+# Models without a cut: on a single rank.
+WHOLE = ["a table read twice", "layers all of other widths"]
+
+PROGRAMS = [*LAYERS, *WIDTHS, *ATTENTION, *POSITIONS, *TABLES, *PARAMETERS, *LOSSES]
+
+
+class Answer:
+    """Results in the form of transformers' models, for export_test's comparison."""
+
+    def __init__(self, logits):
+        self.logits = logits
+
+
+def make(build):
+    """Values that every formula depends on: norms other than 1, biases other than 0."""
+    torch.manual_seed(5)
+    one = build().eval()
+    with torch.no_grad():
+        for name, param in one.named_parameters():
+            is_norm = param.dim() < 2 and "bias" not in name
+            param.copy_((1.0 if is_norm else 0.0) + 0.2 * torch.randn(param.shape))
+    return one
+
+
+def drop_unused(one):
+    """Parameters that a peculiar part does not use are in no program."""
+    one(input_ids=torch.zeros(3, CONTEXT, dtype=torch.long)).sum().backward()
+    for name, param in list(one.named_parameters(remove_duplicate=False)):
+        if param.grad is None:
+            owner, _, last = name.rpartition(".")
+            setattr(one.get_submodule(owner), last, None)
+    one.zero_grad()
+
+
+def export(one, labelled, path):
+    tokens = torch.arange(3 * CONTEXT).reshape(3, CONTEXT) % VOCABULARY
+    given = (tokens, tokens.clone()) if labelled else (tokens,)
+    torch.export.save(torch.export.export(one, given), path)
+
+
+def check(name, build, wanted, labelled, tools, folder):
+    writer, tool, sources = tools
+    one = make(build)
+    if wanted == SAME:
+        drop_unused(one)
+    try:
+        export(one, labelled, os.path.join(folder, "model.pt2"))
+    except Exception as error:
+        print(f"FAILED: {name}: torch does not export it: {str(error)[:300]}", flush=True)
+        return False
+    said = subprocess.run([tool, "import", "model.pt2"], cwd=folder, capture_output=True,
+                          timeout=60, text=True)
+    refused = said.stderr.strip()
+    if said.returncode == 0 and wanted == SAME:
+        call = one.forward
+        one.forward = lambda input_ids, use_cache: Answer(call(input_ids=input_ids))
+        way = ("gpipe", 1, "") if name in WHOLE else ("1f1b", 2, "")
+        try:
+            return check_way(torch, load_file, writer, sources, one, name, way, folder)
+        except subprocess.CalledProcessError as error:
+            print(f"FAILED: {name}: {error}", flush=True)
+            return False
+    good = said.returncode != 0 and wanted != SAME and any(text in refused for text in wanted.split("|"))
+    print(f"{'ok' if good else 'FAILED'}: {name}: {refused or 'not refused'}"
+          f"{'' if good else f'; wanted: {wanted}'}", flush=True)
+    return good
+
+
+def main():
+    tools = sys.argv[1:4]
+    torch.set_num_threads(1)  # of tiny models
+    names = [name for name, _, _ in PROGRAMS]
+    assert len(set(names)) == len(names)
+    labelled = [name for name, _, _ in LOSSES]
+    good = True
+    for name, build, wanted in PROGRAMS:
+        if sys.argv[4:] and not any(text in name for text in sys.argv[4:]):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            torch.manual_seed(7)
+            tokens = torch.randint(VOCABULARY, (3000,), dtype=torch.int16)
+            tokens.numpy().tofile(os.path.join(folder, "tokens"))
+            good &= check(name, build, wanted, name in labelled, tools, folder)
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+#include "tools/answers/network_table.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tools/view/words.h"
+
+namespace stringline {
+namespace {
+
+constexpr int kHiddenBar = 20;
+constexpr int kExposedBar = 30;
+
+double HiddenShare(const NetworkTime& time) {
+  return time.transfer_ns() == 0
+             ? 0
+             : static_cast<double>(time.hidden_ns) / static_cast<double>(time.transfer_ns());
+}
+
+void PrintNetworkLine(const std::string& name, const NetworkTime& time, std::ostream& out) {
+  out << absl::StreamFormat("  %4s %13s %13s %13s %13s  %s %5.1f %%\n", name,
+                            PrintTime(time.network_ns), PrintTime(time.waiting_ns),
+                            PrintTime(time.transfer_ns()), PrintTime(time.hidden_ns),
+                            PrintBar(HiddenShare(time), kHiddenBar), 100 * HiddenShare(time));
+}
+
+void PrintSaved(const NetworkTime& all, std::ostream& out) {
+  if (all.pairs == 0) return;
+  out << absl::StreamFormat("  %d %s %s %s beside their parts in a row\n", all.pairs,
+                            all.pairs == 1 ? "pair" : "pairs", all.saved_ns < 0 ? "lost" : "saved",
+                            PrintTime(all.saved_ns < 0 ? -all.saved_ns : all.saved_ns));
+}
+
+void AddNetworkOf(const NetworkTime& time, Json* json) {
+  (*json)["network_us"] = Microseconds(time.network_ns);
+  (*json)["waiting_us"] = Microseconds(time.waiting_ns);
+  (*json)["hidden_us"] = Microseconds(time.hidden_ns);
+  (*json)["saved_us"] = Microseconds(time.saved_ns);
+  (*json)["exposed_us"] = Microseconds(time.exposed_ns);
+  Json still = Json::object();
+  for (const auto& [name, ns] : time.still) still[name] = Microseconds(ns);
+  (*json)["still_us"] = std::move(still);
+}
+
+}  // namespace
+
+void PrintNetwork(const NetworkTimes& times, std::ostream& out) {
+  out << absl::StreamFormat("\n  rank %13s %13s %13s %13s  of the transfer\n", "all-to-alls",
+                            "waiting", "transfer", "hidden");
+  for (size_t r = 0; r < times.ranks.size(); ++r) {
+    PrintNetworkLine(absl::StrCat(r), times.ranks[r], out);
+  }
+  PrintNetworkLine("all", times.all, out);
+  PrintSaved(times.all, out);
+  if (times.all.exposed_ns == 0) return;
+  out << "\n  exposed, " << PrintTime(times.all.exposed_ns) << ", and meanwhile waits  all ranks\n";
+  for (const auto& [name, ns] : times.all.still) {
+    const double share = static_cast<double>(ns) / static_cast<double>(times.all.exposed_ns);
+    out << absl::StreamFormat("  %-12s %13s  %s %5.1f %%\n", name, PrintTime(ns),
+                              PrintBar(share, kExposedBar), 100 * share);
+  }
+}
+
+void AddNetwork(const NetworkTimes& times, Json* report) {
+  AddNetworkOf(times.all, report);
+  for (size_t r = 0; r < times.ranks.size(); ++r) {
+    AddNetworkOf(times.ranks[r], &(*report)["ranks"][r]);
+  }
+}
+
+}  // namespace stringline

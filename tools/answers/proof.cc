@@ -1,0 +1,124 @@
+#include "tools/answers/proof.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "schedlang/base/sl_check.h"
+#include "schedlang/check/live_memory.h"
+#include "schedlang/check/rules.h"
+#include "schedlang/memory/memory_plan.h"
+
+namespace stringline {
+namespace {
+
+int64_t ComputeActions(const Plan& plan) {
+  int64_t count = 0;
+  for (const Action& action : plan.actions) count += IsCompute(action.kind) ? 1 : 0;
+  return count;
+}
+
+int MostReceiveBuffersOf(const Plan& lowered) {
+  int most = 0;
+  for (int r = 0; r < lowered.ranks(); ++r) {
+    most = std::max(most, ReceiveBuffersOf(lowered, RankId(r)));
+  }
+  return most;
+}
+
+// True if the plan would hang if communicators connected at their first call.
+bool NeedsConnections(const Plan& lowered, const CheckOptions& options) {
+  Diagnostics findings;
+  FindConnectionCircle(lowered, options, &findings);
+  return !findings.empty();
+}
+
+std::vector<const Rule*> Proven(const CheckOptions& options) {
+  std::vector<const Rule*> rules;
+  for (const Rule& rule : Rules()) {
+    if (Applies(rule, options)) rules.push_back(&rule);
+  }
+  return rules;
+}
+
+// The bytes of every rank; empty where sizes are not known.
+std::vector<int64_t> BytesOfRanks(const Plan& lowered, const CheckOptions& options) {
+  std::vector<int64_t> bytes;
+  if (options.sizes.empty()) return bytes;
+  const absl::StatusOr<MemoryPlan> memory = PlanMemory(lowered, options.sizes);
+  SL_CHECK(memory.ok()) << memory.status();  // the plan passes Check, so the step ends
+  for (const RankMemory& rank : memory->ranks) bytes.push_back(rank.all());
+  return bytes;
+}
+
+void PrintBytesOfRanks(const Plan& lowered, const CheckOptions& options, std::ostream& out) {
+  const std::vector<int64_t> bytes = BytesOfRanks(lowered, options);
+  if (bytes.empty()) return;
+  const auto most = std::max_element(bytes.begin(), bytes.end());
+  out << "    rank " << most - bytes.begin() << " holds the most bytes, " << PrintBytes(*most);
+  const int64_t limit = options.memory.of(static_cast<int>(most - bytes.begin()));
+  if (limit >= 0) out << " of at most " << PrintBytes(limit);
+  out << "\n";
+}
+
+// A number, or where ranks have their own an array, with null for any number.
+Json LimitAsJson(const MemoryLimit& limit, int ranks) {
+  if (limit.ranks.empty()) return limit.all;
+  Json array = Json::array();
+  for (int r = 0; r < ranks; ++r) {
+    array.push_back(limit.of(r) >= 0 ? Json(limit.of(r)) : Json());
+  }
+  return array;
+}
+
+}  // namespace
+
+void PrintProof(const Plan& lowered, const CheckOptions& options, std::ostream& out) {
+  const std::string parameters = PrintParameters(lowered);
+  out << "ok: " << lowered.schedule << (parameters.empty() ? "" : " ") << parameters << ": "
+      << ComputeActions(lowered) << " actions on " << lowered.ranks()
+      << (lowered.ranks() == 1 ? " rank" : " ranks") << "; proven:";
+  const char* separator = " ";
+  for (const Rule* rule : Proven(options)) {
+    out << separator << rule->name;
+    separator = ", ";
+  }
+  const int receive_buffers = MostReceiveBuffersOf(lowered);
+  const int activations = MostActivationsOf(lowered);
+  out << "\n    layout " << NameOf(options.layout) << ", ";
+  if (options.buffers == 0) {
+    out << "a send waits for its receive";
+  } else {
+    out << options.buffers << (options.buffers == 1 ? " message" : " messages")
+        << " buffered a channel";
+  }
+  out << "; a rank needs at most " << receive_buffers
+      << (receive_buffers == 1 ? " receive buffer" : " receive buffers") << " and holds "
+      << activations << (activations == 1 ? " activation\n" : " activations\n");
+  PrintBytesOfRanks(lowered, options, out);
+  if (!options.lazy && NeedsConnections(lowered, options)) {
+    out << "    communicators must be connected before the step: it hangs with --lazy\n";
+  }
+}
+
+Json ProofAsJson(const Plan& lowered, const CheckOptions& options) {
+  Json rules = Json::array();
+  for (const Rule* rule : Proven(options)) rules.push_back(rule->name);
+  Json json = {{"ok", true},
+               {"schedule", lowered.schedule},
+               {"parameters", ParametersAsJson(lowered.parameters)},
+               {"ranks", lowered.ranks()},
+               {"actions", ComputeActions(lowered)},
+               {"proven", std::move(rules)},
+               {"layout", NameOf(options.layout)},
+               {"buffers", options.buffers},
+               {"receive_buffers", MostReceiveBuffersOf(lowered)},
+               {"activations", MostActivationsOf(lowered)},
+               {"hangs_when_lazy", NeedsConnections(lowered, options)},
+               {"findings", Json::array()}};
+  if (!options.sizes.empty()) json["bytes"] = BytesOfRanks(lowered, options);
+  if (options.memory.is_given()) json["memory"] = LimitAsJson(options.memory, lowered.ranks());
+  return json;
+}
+
+}  // namespace stringline

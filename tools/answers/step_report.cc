@@ -1,0 +1,272 @@
+// Analyses a step; what-ifs and jitter simulate the step again with other costs, on the same
+// wiring.
+#include "tools/answers/step_report.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "schedlang/base/status.h"
+#include "schedlang/report/period.h"
+#include "schedlang/report/variations.h"
+#include "schedlang/sim/simulate.h"
+#include "tools/answers/bubble_table.h"
+#include "tools/answers/memory_table.h"
+#include "tools/answers/network_table.h"
+#include "tools/view/words.h"
+
+namespace stringline {
+namespace {
+
+constexpr int kPercentiles[] = {5, 50, 95, 99};
+
+// "F&B" for a group, "messages" for those.
+std::string NameOnPath(const Timeline& timeline, uint32_t event) {
+  const std::vector<Event>& events = timeline.events;
+  if (IsMessage(events[event].kind)) return "messages";
+  std::string name = PrintedKind(events[event].kind);
+  for (uint32_t i = event + 1; i < events.size() && events[i].joined; ++i) {
+    absl::StrAppend(&name, "&", PrintedKind(events[i].kind));
+  }
+  return name;
+}
+
+// Every moment of the step counts for the last event of the path that had begun.
+void ComposeCriticalPath(const Timeline& timeline, TimeReport* report) {
+  const std::vector<uint32_t>& path = report->analysis.critical;
+  for (size_t k = 0; k < path.size(); ++k) {
+    const Event& event = timeline.events[path[k]];
+    const int64_t until_ns =
+        k + 1 < path.size() ? timeline.events[path[k + 1]].start_ns : event.end_ns;
+    const std::string name = NameOnPath(timeline, path[k]);
+    auto& parts = report->critical_ns;
+    auto part = std::find_if(parts.begin(), parts.end(),
+                             [&name](const auto& known) { return known.first == name; });
+    if (part == parts.end()) part = parts.insert(parts.end(), {name, 0});
+    part->second += until_ns - event.start_ns;
+  }
+}
+
+absl::Status AddVariations(const JitterRuns& jitter, const WatchRuns& watch, const Session& step,
+                           TimeReport* report) {
+  const Plan& plan = *step.plan;
+  const CostModel& costs = *step.costs;
+  report->bound = LowerBoundOf(plan, costs);
+  if (step.issue == MessageIssue::kEarly) {
+    report->period_ns = PeriodOf(plan, costs, step.timeline->layout);
+  }
+  const Wiring wiring = WiringOf(step);
+  for (const Variation& variation : WhatIf(plan, costs)) {
+    if (!watch(-1)) return absl::CancelledError("stopped");
+    SL_ASSIGN_OR_RETURN(const Timeline timeline, Simulate(plan, wiring, variation.costs));
+    report->what_if.push_back({variation.name, MakespanOf(timeline)});
+  }
+  SL_ASSIGN_OR_RETURN(const std::vector<CopiesWhatIf> of_copies, WhatIfCopies(step));
+  report->what_if.insert(report->what_if.end(), of_copies.begin(), of_copies.end());
+  SL_ASSIGN_OR_RETURN(const Timeline without, Simulate(plan, wiring, WithoutCollectives(costs)));
+  report->collectives.without_ns = MakespanOf(without);
+  if (costs.jitter == 0) return absl::OkStatus();
+  report->seed = jitter.seed;
+  for (int run = 0; run < jitter.runs; ++run) {
+    if (!watch(run)) return absl::CancelledError("stopped");
+    const auto seed = static_cast<uint64_t>(jitter.seed) + static_cast<uint64_t>(run) * 1'000'003;
+    SL_ASSIGN_OR_RETURN(const Timeline timeline,
+                        Simulate(plan, wiring, WithNoise(plan, costs, seed)));
+    report->runs_ns.push_back(MakespanOf(timeline));
+  }
+  std::sort(report->runs_ns.begin(), report->runs_ns.end());
+  return absl::OkStatus();
+}
+
+int64_t PercentileOf(const std::vector<int64_t>& sorted, int percentile) {
+  return sorted[(sorted.size() - 1) * static_cast<size_t>(percentile) / 100];
+}
+
+double Change(int64_t ns, int64_t from_ns) {
+  return from_ns == 0 ? 0 : static_cast<double>(ns - from_ns) / static_cast<double>(from_ns);
+}
+
+// "-1.30 %", "+0.00 %".
+std::string PrintChange(double change) {
+  return absl::StrFormat("%+.2f %%", 100 * (change == 0 ? 0.0 : change));
+}
+
+void PrintBound(const TimeReport& report, std::ostream& out) {
+  if (!report.bound) return;
+  const LowerBound& bound = *report.bound;
+  const RankBound& rank = bound.ranks[std::max(bound.rank.value, 0)];
+  out << absl::StreamFormat("\n  at least %13s   by rank %d: ", PrintTime(bound.makespan_ns),
+                            bound.rank.value);
+  const char* separator = "";
+  const auto add = [&](const char* what, int64_t ns) {
+    if (ns == 0) return;
+    out << separator << what << " " << PrintTime(ns);
+    separator = " + ";
+  };
+  add("waits for its first forward", rank.head_ns);
+  add("work", rank.work_ns);
+  add("waits for its first gradient", rank.idle_ns);
+  add("the stages before it", rank.tail_ns);
+  out << absl::StreamFormat("\n  this is %14s   above that\n",
+                            PrintChange(Change(report.analysis.makespan_ns, bound.makespan_ns)));
+}
+
+void PrintPeriod(const TimeReport& report, std::ostream& out) {
+  if (!report.period_ns) return;
+  out << absl::StreamFormat(
+      "\n  period   %13s   a further step, if every rank begins it when it has ended its own\n",
+      PrintTime(*report.period_ns));
+}
+
+void PrintCriticalPath(const TimeReport& report, std::ostream& out) {
+  constexpr int kBar = 30;
+  if (report.analysis.critical.empty()) return;
+  out << absl::StreamFormat("\n  critical path  %d events\n", report.analysis.critical.size());
+  for (const auto& [what, ns] : report.critical_ns) {
+    if (ns == 0) continue;
+    const double share = static_cast<double>(ns) / static_cast<double>(report.analysis.makespan_ns);
+    out << absl::StreamFormat("  %-12s %13s  %s %5.1f %%\n", what, PrintTime(ns),
+                              PrintBar(share, kBar), 100 * share);
+  }
+}
+
+// In the unit for the largest figure beside it, or in a smaller unit if the figure would round to
+// 0.
+std::string InUnitOf(int64_t largest, int64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  constexpr double kStep = 1024, kLeast = 0.0005;
+  double size = 1;
+  int unit = 0;
+  for (; static_cast<double>(largest) >= size * kStep && unit < 4; ++unit) size *= kStep;
+  for (; bytes > 0 && static_cast<double>(bytes) < kLeast * size && unit > 0; --unit) size /= kStep;
+  if (unit == 0) return absl::StrCat(bytes, " B");
+  return absl::StrFormat("%.3f %s", static_cast<double>(bytes) / size, kUnits[unit]);
+}
+
+void PrintWhatIf(const TimeReport& report, std::ostream& out) {
+  if (report.what_if.empty()) return;
+  out << "\n  what if                       makespan\n";
+  for (const CopiesWhatIf& result : report.what_if) {
+    out << absl::StreamFormat("  %-24s %13s  %s", result.name, PrintTime(result.makespan_ns),
+                              PrintChange(Change(result.makespan_ns, report.analysis.makespan_ns)));
+    if (result.after_ns > 0) out << ", and " << PrintTime(result.after_ns) << " after it";
+    if (result.peak_bytes > 0) out << ", holds " << InUnitOf(result.peak_bytes, result.peak_bytes);
+    out << "\n";
+  }
+}
+
+void PrintMemory(const TimeReport& report, std::ostream& out) {
+  if (!report.memory.in_bytes) return;
+  out << "\n  rank          peak  at it:";
+  for (int c = 0; c < kMemoryClasses; ++c) {
+    out << absl::StreamFormat(" %12s", NameOf(static_cast<MemoryClass>(c)));
+  }
+  out << "\n";
+  int64_t largest = 0;
+  for (const MemoryCurve& curve : report.memory.ranks) largest = std::max(largest, curve.peak);
+  for (size_t r = 0; r < report.memory.ranks.size(); ++r) {
+    const MemoryCurve& curve = report.memory.ranks[r];
+    out << absl::StreamFormat("  %4d %13s        ", r, InUnitOf(largest, curve.peak));
+    for (const int64_t bytes : curve.at_peak) {
+      out << absl::StreamFormat(" %12s", bytes == 0 ? "" : InUnitOf(largest, bytes));
+    }
+    out << "\n";
+  }
+}
+
+void PrintRuns(const CostModel& costs, const TimeReport& report, std::ostream& out) {
+  if (report.runs_ns.empty()) return;
+  out << absl::StreamFormat("\n  jitter %s, %d runs, seed %d\n",
+                            PrintShare(static_cast<double>(costs.jitter) * 1e-6),
+                            report.runs_ns.size(), report.seed);
+  for (const int percentile : kPercentiles) {
+    const int64_t ns = PercentileOf(report.runs_ns, percentile);
+    out << absl::StreamFormat("  %2d %% take at most %13s  %s\n", percentile, PrintTime(ns),
+                              PrintChange(Change(ns, report.analysis.makespan_ns)));
+  }
+}
+
+Json MemoryAsJson(const MemoryCurves& memory) {
+  Json ranks = Json::array();
+  for (const MemoryCurve& curve : memory.ranks) {
+    Json rank = {{"peak", curve.peak}, {"at_us", Microseconds(curve.peak_ns)}};
+    for (int c = 0; memory.in_bytes && c < kMemoryClasses; ++c) {
+      rank["by_class"][NameOf(static_cast<MemoryClass>(c))] = curve.at_peak[c];
+    }
+    ranks.push_back(std::move(rank));
+  }
+  return {{"unit", memory.in_bytes ? "bytes" : "activations"}, {"ranks", std::move(ranks)}};
+}
+
+}  // namespace
+
+absl::StatusOr<TimeReport> MakeReport(const Session& step, const JitterRuns& jitter,
+                                      const WatchRuns& watch) {
+  TimeReport report;
+  const Timeline& timeline = *step.timeline;
+  report.bubbles = MeasureBubbles(timeline);
+  report.analysis = AnalysisOf(step);
+  ComposeCriticalPath(timeline, &report);
+  const std::vector<StageMemory> none;
+  report.memory = MemoryOver(*step.plan, timeline, step.costs ? step.costs->memory : none);
+  report.capacity = step.costs ? step.costs->capacity : 0;
+  report.overfull = FindOverfull(report.memory, report.capacity);
+  report.collectives.waits = MeasureCollectives(*step.plan, timeline, WiringOf(step));
+  report.collectives.makespan_ns = report.analysis.makespan_ns;
+  report.collectives.after_ns = step.costs ? AfterStepNs(*step.plan, *step.costs) : 0;
+  if (!timeline.parts.empty()) report.network = MeasureNetwork(*step.plan, timeline);
+  if (step.costs) {
+    SL_RETURN_IF_ERROR(AddVariations(jitter, watch, step, &report));
+  }
+  return report;
+}
+
+void PrintReport(const Session& step, const TimeReport& report, std::ostream& out) {
+  PrintBubbles(step, report.bubbles, out);
+  PrintPeriod(report, out);
+  PrintBound(report, out);
+  PrintCauses(report.analysis, out);
+  PrintCausesOfRanks(report.analysis, out);
+  if (report.network) PrintNetwork(*report.network, out);
+  PrintCollectives(report.collectives, out);
+  PrintCriticalPath(report, out);
+  PrintWhatIf(report, out);
+  PrintMemory(report, out);
+  PrintOverfull(report.overfull, report.capacity, out);
+  if (step.costs) PrintRuns(*step.costs, report, out);
+}
+
+Json ReportAsJson(const Session& step, const TimeReport& report) {
+  Json json = BubblesAsJson(step, report.bubbles, report.analysis);
+  Json critical = Json::object();
+  for (const auto& [name, ns] : report.critical_ns) critical[name] = Microseconds(ns);
+  json["critical_us"] = std::move(critical);
+  json["memory"] = MemoryAsJson(report.memory);
+  AddOverfull(report.overfull, report.memory.in_bytes ? report.capacity : 0, &json);
+  if (report.network) AddNetwork(*report.network, &json);
+  AddCollectiveWaits(report.collectives, &json);
+  if (report.period_ns) json["period_us"] = Microseconds(*report.period_ns);
+  if (report.bound) json["bound_us"] = Microseconds(report.bound->makespan_ns);
+  for (const CopiesWhatIf& result : report.what_if) {
+    Json row = {{"name", result.name},
+                {"makespan_us", Microseconds(result.makespan_ns)},
+                {"change", Change(result.makespan_ns, report.analysis.makespan_ns)}};
+    if (result.after_ns > 0) row["after_step_us"] = Microseconds(result.after_ns);
+    if (result.peak_bytes > 0) row["peak_bytes"] = result.peak_bytes;
+    json["what_if"].push_back(std::move(row));
+  }
+  if (!report.runs_ns.empty()) {
+    Json percentiles = Json::object();
+    for (const int percentile : kPercentiles) {
+      percentiles[absl::StrCat("p", percentile)] =
+          Microseconds(PercentileOf(report.runs_ns, percentile));
+    }
+    json["jitter"] = {{"runs", report.runs_ns.size()},
+                      {"seed", report.seed},
+                      {"makespan_us", std::move(percentiles)}};
+  }
+  return json;
+}
+
+}  // namespace stringline

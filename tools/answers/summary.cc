@@ -1,0 +1,44 @@
+#include "tools/answers/summary.h"
+
+#include <vector>
+
+#include "schedlang/report/analysis.h"
+#include "schedlang/report/memory_curve.h"
+#include "tools/answers/bubble_table.h"
+#include "tools/answers/memory_table.h"
+
+namespace stringline {
+namespace {
+
+// A rank's memory; 0 if bytes or the limit are not known.
+struct KnownMemory {
+  int64_t capacity = 0;
+  std::vector<OverfullRank> overfull;
+};
+
+KnownMemory MemoryOf(const Session& step) {
+  KnownMemory known;
+  if (!step.costs) return known;
+  const MemoryCurves memory = MemoryOver(*step.plan, *step.timeline, step.costs->memory);
+  known.capacity = memory.in_bytes ? step.costs->capacity : 0;
+  known.overfull = FindOverfull(memory, known.capacity);
+  return known;
+}
+
+}  // namespace
+
+void PrintSummary(const Session& step, std::ostream& out) {
+  PrintBubbles(step, MeasureBubbles(*step.timeline), out);
+  PrintCauses(AnalysisOf(step), out);
+  const KnownMemory memory = MemoryOf(step);
+  PrintOverfull(memory.overfull, memory.capacity, out);
+}
+
+Json SummaryAsJson(const Session& step) {
+  Json json = BubblesAsJson(step, MeasureBubbles(*step.timeline), AnalysisOf(step));
+  const KnownMemory memory = MemoryOf(step);
+  AddOverfull(memory.overfull, memory.capacity, &json);
+  return json;
+}
+
+}  // namespace stringline

@@ -1,0 +1,61 @@
+// Two results of a suite beside each other: faster, slower, or noise.
+//
+// A repetition is a block: its median step is a single value, and two lists of such values are
+// compared (spread.h). So the steps of a run, which have much in common, do not count as
+// independent.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/bench/results.h"
+#include "tools/bench/spread.h"
+
+namespace stringline {
+
+enum class Change { kNone, kFaster, kSlower, kTooFew };
+const char* NameOf(Change change);  // "no change"
+
+// A difference below this share is reported as none, however certain.
+inline constexpr double kLeastChange = 0.01;
+
+// The change of a figure; more is slower.
+struct FigureChange {
+  double before_us = 0, after_us = 0;  // medians
+  RatioInterval interval;
+  Change change = Change::kNone;
+  // With kNone: no larger change fits the figures.
+  double within() const;
+};
+FigureChange ChangeOf(const std::vector<double>& before, const std::vector<double>& after);
+
+struct CaseComparison {
+  std::string name, side;
+  FigureChange step, processor;
+  double loss_before = 0, loss_after = 0;
+  bool same_loss = true;  // within LossTolerance
+};
+
+struct SuiteComparison {
+  std::vector<CaseComparison> cases;  // in the order of the second
+  std::vector<std::string> others;    // why something is not compared, a line each
+  bool same_device = true;
+  double speed_ratio = 1;  // ratio of the controls' medians: second / first
+  // The largest share of a file's repetitions whose control was late (kMostLate).
+  double late_before = 0, late_after = 0;
+};
+SuiteComparison CompareResults(const SuiteResults& before, const SuiteResults& after);
+
+// The largest difference between two losses of the same training, whose sums may be in another
+// order.
+double LossTolerance(const std::string& precision);
+
+// The number of our cases that are slower by more than this share.
+int CountSlower(const SuiteComparison& comparison, double share);
+
+std::string PrintComparison(const SuiteResults& before, const SuiteResults& after,
+                            const SuiteComparison& comparison);
+Json AsJson(const SuiteComparison& comparison);
+
+}  // namespace stringline

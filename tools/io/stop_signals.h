@@ -1,0 +1,62 @@
+// Signals during a run: Ctrl-C and `kill` ask the run to end in good order.
+#pragma once
+
+#include <signal.h>
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace stringline {
+
+// A signal that is ignored while such an object lives.
+class IgnoredSignal {
+ public:
+  explicit IgnoredSignal(int number);
+  ~IgnoredSignal();  // as before
+  IgnoredSignal(const IgnoredSignal&) = delete;
+  IgnoredSignal& operator=(const IgnoredSignal&) = delete;
+
+ private:
+  const int number_;
+  struct sigaction before_ = {};
+};
+
+// From Begin on, the first SIGINT or SIGTERM is only noted. Signals before Begin, and from the
+// second on, have the same effect as without this object. Ignored signals stay ignored.
+//
+// No handler ever runs: a thread that multiplies matrices may have its stack pointer anywhere, and
+// a handler's frame, pushed there by the system, would spoil the heap. Instead the signals are
+// blocked in the thread that makes the object, and in all threads started from then on, and a
+// thread of the object's own waits for them. If this thread cannot be started, nothing changes.
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  void Begin();
+  // The signal noted; 0: none so far.
+  int came() const { return came_; }
+
+ private:
+  void Watch();
+
+  sigset_t waited_for_;
+  int wakes_watcher_ = 0;  // a signal among them; 0: none
+  sigset_t mask_before_;
+  std::mutex mutex_;  // guards the members below
+  bool begun_ = false;
+  bool ending_ = false;
+  bool watching_ = true;  // no signal has come yet
+  std::atomic<int> came_{0};
+  std::atomic<bool> ended_{false};
+  std::vector<std::thread> watcher_;
+};
+
+// "SIGINT"
+const char* NameOfSignal(int signal);
+
+}  // namespace stringline

@@ -1,6 +1,0 @@
-# Where the environment is that makes and tests the Python package; sourced by the scripts that use
-# it.
-python_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-source "$python_folder/../python_environment.sh"
-python_packages=$python_folder/packages.txt
-python_place=$(environment_place python)

@@ -1,0 +1,94 @@
+#include "tools/training/agreement.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "executor/run/run_keys.h"
+#include "schedlang/base/fnv.h"
+#include "stages/text.h"
+#include "tools/training/fingerprint.h"
+
+namespace stringline {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr OwnKey kOwnKeys[] = {
+    {"schedule.file", "a path: the plan is compared"},
+    {"schedule.name", "a name in that file: the plan is compared"},
+    {"model.folder", "a path: the sizes and the files are compared"},
+    {"model.export", "a path: the program and the file are compared"},
+    {"model.dropout", "it is 0, or a config with dropout is refused"},
+    {"data.text", "a path: the file is compared"},
+    {"data.tokens", "a path: the file is compared"},
+    {"train.threads", "the cores of a process: results do not depend on them"},
+    {"train.log_every", "the first process reports"},
+    {"checkpoint.keep", "the first process removes checkpoints"},
+    {"device", "auto may mean the same as its result, which is compared"},
+    {"capture", "a captured step computes the same as an issued one"},
+    {"gpus", "a process of several has a GPU of its own, and refuses the key"},
+    {"sms_per_rank", "a process of several has a GPU of its own, and refuses the key"},
+    {"timeout", "how long a process waits is its own"},
+    {"elastic", "the process that starts the others reads it"},
+};
+
+std::string PrintPlan(const Plan& plan) {
+  Fnv hash;
+  for (const unsigned char c : Print(plan)) hash.Add(c);
+  return absl::StrCat(plan.schedule, " ", PrintParameters(plan), ": ", plan.actions.size(),
+                      " actions, ", absl::Hex(hash.value()));
+}
+
+// The files behind a loaded folder; "none" without a folder.
+std::string PrintFolder(const std::string& folder) {
+  if (folder.empty()) return "none";
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    const bool is_read =
+        name == "config.json" || name == "generation_config.json" ||
+        absl::EndsWith(name, ".safetensors.index.json") ||
+        (absl::EndsWith(name, ".safetensors") && !absl::StartsWith(name, "optimizer-"));
+    if (is_read) files.push_back(at->path().string());
+  }
+  std::sort(files.begin(), files.end());
+  return FingerprintOf(files);
+}
+
+std::string PrintFile(const std::string& file) {
+  return file.empty() ? std::string("none") : FingerprintOf(file);
+}
+
+}  // namespace
+
+absl::Span<const OwnKey> OwnKeys() { return kOwnKeys; }
+
+ConfigLines AgreementOf(const RunConfig& config, const Plan& plan, const RunFolders& folders) {
+  ConfigLines lines;
+  for (auto& setting : SettingsOf(config)) {
+    const auto own = std::find_if(std::begin(kOwnKeys), std::end(kOwnKeys),
+                                  [&](const OwnKey& of) { return of.key == setting.first; });
+    if (own == std::end(kOwnKeys)) lines.push_back(std::move(setting));
+  }
+  const ConfigLines more = {
+      {"version", STRINGLINE_VERSION},
+      {"plan", PrintPlan(plan)},
+      {"contents of data", config.tokens_file.empty()
+                               ? absl::StrCat("text of ", PrintFile(config.text_file))
+                               : absl::StrCat("tokens of ", PrintFile(config.tokens_file))},
+      {"contents of model.folder", PrintFolder(config.model_folder)},
+      {"contents of model.export", PrintFile(config.model_export)},
+      {"contents of --load", PrintFolder(folders.load)},
+      {"--save", folders.save.empty() ? "not given" : "given"},
+      {"--resume", config.resume},
+      {"--strict", config.strict ? "given" : "not given"},
+      {"--link", absl::StrCat(config.link.latency_ns, "ns, ", PrintNumber(config.link.bytes_per_s),
+                              " bytes/s")}};
+  lines.insert(lines.end(), more.begin(), more.end());
+  return lines;
+}
+
+}  // namespace stringline

@@ -1,0 +1,166 @@
+// Each process is forked and then runs the same executable anew. The processes are in a group of
+// their own, so that Ctrl-C reaches them once: passed on from here.
+#include "tools/training/local_processes.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "executor/processes/sockets.h"
+#include "schedlang/base/clock.h"
+#include "schedlang/base/status.h"
+
+namespace stringline {
+namespace {
+
+struct Child {
+  pid_t pid = -1;
+  int output = -1;  // standard output; of the first process, if held
+  int errors = -1;  // standard error; of all processes but the first
+  int status = 0;
+};
+
+// A port without a listener at this moment.
+absl::StatusOr<int> FreePort() {
+  SL_ASSIGN_OR_RETURN(const int listener, ListenOn("127.0.0.1", 0));
+  const int port = PortOf(listener);
+  (void)close(listener);
+  return port;
+}
+
+// In the forked process.
+[[noreturn]] void Become(pid_t parent, const Child& child, char* const* arguments) {
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(127);
+  (void)setpgid(0, 0);
+  sigset_t none;
+  (void)sigemptyset(&none);
+  (void)sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (child.output >= 0) (void)dup2(child.output, STDOUT_FILENO);
+  if (child.errors >= 0) {
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    (void)dup2(nowhere, STDOUT_FILENO);
+    (void)dup2(child.errors, STDERR_FILENO);
+  }
+  (void)execv("/proc/self/exe", arguments);
+  _exit(127);
+}
+
+int ExitStatusOf(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::string TextIn(int file) {
+  std::string text(static_cast<size_t>(std::max<off_t>(lseek(file, 0, SEEK_END), 0)), 0);
+  const ssize_t got = pread(file, text.data(), text.size(), 0);
+  text.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  return text;
+}
+
+// Waits until all processes have ended, and passes signals on. Returns true if a signal came.
+bool WaitForAll(std::vector<Child>* children, const sigset_t& signals) {
+  constexpr int64_t kGraceNs = 10'000'000'000;
+  size_t left = children->size();
+  bool stopped = false;
+  int64_t kill_ns = 0;  // the time to kill the remaining processes; 0: not set
+  while (left > 0) {
+    siginfo_t came;
+    const timespec second = {1, 0};
+    const int number = sigtimedwait(&signals, &came, &second);
+    const bool is_stop = number > 0 && number != SIGCHLD;
+    stopped = stopped || is_stop;
+    const bool late = kill_ns > 0 && NowNs() > kill_ns;
+    for (Child& child : *children) {
+      if (child.pid <= 0) continue;
+      if (is_stop) (void)kill(child.pid, number);
+      if (late) (void)kill(child.pid, SIGKILL);
+      if (waitpid(child.pid, &child.status, WNOHANG) != child.pid) continue;
+      child.pid = -1;
+      --left;
+      if (child.status != 0 && kill_ns == 0) kill_ns = NowNs() + kGraceNs;
+    }
+  }
+  return stopped;
+}
+
+}  // namespace
+
+absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::string>& arguments,
+                                           bool holds_output) {
+  SL_ASSIGN_OR_RETURN(const int port, FreePort());
+  sigset_t signals, before;
+  (void)sigemptyset(&signals);
+  for (const int signal : {SIGCHLD, SIGINT, SIGTERM}) (void)sigaddset(&signals, signal);
+  (void)sigprocmask(SIG_BLOCK, &signals, &before);
+  std::cout.flush();
+  std::vector<Child> children(static_cast<size_t>(count));
+  absl::Status started;
+  const pid_t parent = getpid();
+  const std::string run_id = absl::StrCat(parent, "@", NowNs());
+  for (int p = 0; p < count && started.ok(); ++p) {
+    std::vector<std::string> words = {"stringline"};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    for (const std::string& word :
+         {std::string("--rank"), absl::StrCat(p), std::string("--ranks"), absl::StrCat(count),
+          std::string("--local-rank"), absl::StrCat(p), std::string("--master"),
+          absl::StrCat("127.0.0.1:", port), std::string("--run-id"), run_id}) {
+      words.push_back(word);
+    }
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    if (p > 0) children[p].errors = memfd_create("errors", MFD_CLOEXEC);
+    if (p == 0 && holds_output) children[p].output = memfd_create("output", MFD_CLOEXEC);
+    children[p].pid = fork();
+    if (children[p].pid == 0) Become(parent, children[p], pointers.data());
+    if (children[p].pid < 0) {
+      started = absl::ResourceExhaustedError(
+          absl::StrCat("--processes: process ", p, " cannot be started: ", std::strerror(errno)));
+    }
+  }
+  if (!started.ok()) {
+    for (const Child& child : children) {
+      if (child.pid > 0) (void)kill(child.pid, SIGKILL);
+    }
+    children.erase(std::remove_if(children.begin(), children.end(),
+                                  [](const Child& child) { return child.pid < 0; }),
+                   children.end());
+  }
+  LocalRun run;
+  run.stopped = WaitForAll(&children, signals);
+  (void)sigprocmask(SIG_SETMASK, &before, nullptr);
+  SL_RETURN_IF_ERROR(started);
+  run.status = ExitStatusOf(children[0].status);
+  const bool first_told = WIFEXITED(children[0].status);
+  bool told = first_told && run.status != 0;
+  for (size_t p = 0; p < children.size(); ++p) {
+    const Child& child = children[p];
+    if (WIFSIGNALED(child.status)) {
+      run.lost.push_back({static_cast<int>(p), WTERMSIG(child.status)});
+    }
+    if (child.output >= 0) {
+      run.output = TextIn(child.output);
+      (void)close(child.output);
+    }
+    if (child.errors < 0) continue;
+    if (run.status == 0) run.status = ExitStatusOf(child.status);
+    if (!told && child.status != 0) {
+      const std::string text = TextIn(child.errors);
+      std::cerr << text << std::flush;
+      told = !text.empty();
+    }
+    (void)close(child.errors);
+  }
+  return run;
+}
+
+}  // namespace stringline

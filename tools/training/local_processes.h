@@ -1,0 +1,34 @@
+// A run whose processes are all on this host, started from one command line.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace stringline {
+
+// The ends of the processes of a run.
+struct LocalRun {
+  int status = 0;  // the first process's exit status, or another's if the first is 0
+  struct Lost {
+    int process = 0;
+    int signal = 0;  // the ending signal
+  };
+  std::vector<Lost> lost;
+  bool stopped = false;  // SIGINT or SIGTERM came
+  std::string output;    // the first process's, if held
+};
+
+// Starts this program `count` times, with `arguments` and the number of each process, and waits for
+// all. The output of the first process is printed; of the others only an error that the first
+// process did not live to print. SIGINT and SIGTERM are passed on to all; if this process dies,
+// they die. ResourceExhausted: the system does not start so many processes.
+//
+// When a process has ended in an error, any process that is still running ten seconds later is
+// killed: the error can no longer reach it. With `holds_output` the output of the first process is
+// kept until all have ended.
+absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::string>& arguments,
+                                           bool holds_output);
+
+}  // namespace stringline

@@ -1,0 +1,190 @@
+#include "tools/training/recorded_run.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "executor/checkpoint/checkpoint_folder.h"
+#include "executor/checkpoint/model_folder.h"
+#include "executor/training/trainer.h"
+#include "schedlang/base/status.h"
+#include "tools/io/stop_signals.h"
+#include "tools/training/agreement.h"
+#include "tools/training/choose_backend.h"
+#include "tools/training/flight_records.h"
+
+namespace stringline {
+namespace {
+
+class Recording {
+ public:
+  Recording(const RunConfig& config, const RunFolders& folders, int process)
+      : config_(config), folders_(folders), process_(process), writes_(process == 0) {}
+
+  absl::Status Start(Trainer& trainer) {
+    if (writes_ && !folders_.save.empty())
+      SL_RETURN_IF_ERROR(CheckSavable(folders_.save, config_.shape));
+    if (!folders_.load.empty()) {
+      SL_RETURN_IF_ERROR(LoadModelFolder(folders_.load, config_.shape, PlacesOf(trainer).all()));
+    }
+    if (!writes_) {
+      signals_.Begin();
+      return absl::OkStatus();
+    }
+    SL_RETURN_IF_ERROR(SetResultsAside(folders_.out));
+    signals_.Begin();
+    SL_ASSIGN_OR_RETURN(LossFile losses, LossFile::Create(folders_.out));
+    losses_.emplace(std::move(losses));
+    return absl::OkStatus();
+  }
+
+  // Takes over the losses of the steps in the checkpoint.
+  absl::Status GoOn(const StepHistory& history) {
+    for (size_t i = 0; i < history.losses_nats.size(); ++i) {
+      TrainStep step;
+      step.step = static_cast<int64_t>(i) + 1;
+      step.loss_nats = history.losses_nats[i];
+      step.grad_norm = history.grad_norms[i];
+      step.learning_rate = history.learning_rates[i];
+      SL_RETURN_IF_ERROR(Add(step));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(const TrainStep& step) {
+    if (losses_) failed_here_ = losses_->Add(step);
+    SL_RETURN_IF_ERROR(failed_here_);
+    steps_ = step.step;
+    return absl::OkStatus();
+  }
+
+  // Writes a flight record for errors that leave the cause open: a lost rank, or a rank that waits.
+  absl::Status RecordFlight(const absl::Status& error, const Trainer& trainer) {
+    const FlightLog* const flight = trainer.flight();
+    if (flight == nullptr) return error;
+    const bool of_numbers = absl::IsOutOfRange(error) || !failed_here_.ok();
+    if (of_numbers && !flight->HasUnfinished()) return error;
+    const auto files = WriteFlightRecords(folders_.out, process_, error, *flight);
+    if (!files.ok()) {
+      left_ = absl::StrCat("; no flight record: ", files.status().message());
+    } else if (!files->empty()) {
+      left_ = absl::StrCat("; what the ranks did last is in ", absl::StrJoin(*files, " and "));
+    }
+    return error;
+  }
+
+  bool Stops() const { return signals_.came() != 0; }
+
+  absl::Status Save(int64_t step, Trainer& trainer) {
+    if (folders_.save.empty()) return absl::OkStatus();
+    World* const world = trainer.world();
+    const absl::Status saved =
+        SaveModelFolder(folders_.save, config_.shape, step, PlacesOf(trainer).all(), world);
+    if (world == nullptr || world->state().ok()) failed_here_ = saved;
+    SL_RETURN_IF_ERROR(saved);
+    saved_ = ParamsFile(folders_.save);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<RecordedRun> Finish(TrainResult result) {
+    RecordedRun run;
+    run.result = std::move(result);
+    run.saved = saved_;
+    if (run.result.stopped) run.signal = signals_.came();
+    if (!writes_) return run;
+    if (run.result.stopped) {
+      run.losses = losses_->part();
+      return run;
+    }
+    SL_ASSIGN_OR_RETURN(run.files, WriteRunFiles(folders_.out, run.result, &*losses_));
+    run.losses = run.files->losses;
+    return run;
+  }
+
+  // Removes a file of losses that holds none.
+  void DropNoLosses() {
+    if (!losses_ || steps_ > 0) return;
+    losses_->Discard();
+    losses_.reset();
+  }
+
+  // The error with a list of the files that the run leaves.
+  absl::Status Describe(const absl::Status& error) const {
+    if (!losses_) return {error.code(), absl::StrCat(error.message(), left_)};
+    std::string message(error.message());
+    absl::StrAppend(&message, left_, "; ", losses_->part(), " holds the losses of ", steps_,
+                    steps_ == 1 ? " step" : " steps");
+    if (!saved_.empty()) absl::StrAppend(&message, "; parameters are saved in ", saved_);
+    if (config_.checkpoint.every > 0) {
+      const auto found = FindCheckpoints(config_.checkpoint.folder);
+      if (!found.empty()) {
+        absl::StrAppend(&message, "; ", found.front().folder, " is the newest checkpoint");
+      }
+    }
+    if (!folders_.save.empty() && saved_.empty()) {
+      const std::string file = ParamsFile(folders_.save);
+      std::error_code ignored;
+      absl::StrAppend(&message, "; no parameters are saved");
+      if (std::filesystem::exists(file, ignored)) {
+        absl::StrAppend(&message, ", ", file, " is as it was before");
+      }
+    }
+    return {error.code(), message};
+  }
+
+ private:
+  const RunConfig& config_;
+  const RunFolders& folders_;
+  const int process_;
+  const bool writes_;
+  StopSignals signals_;             // before the threads of the training are started
+  std::optional<LossFile> losses_;  // from the start of the training
+  int64_t steps_ = 0;               // steps with written losses
+  std::string saved_;
+  absl::Status failed_here_;  // a failed write of this process
+  std::string left_;          // for the flight records: "; …"
+};
+
+}  // namespace
+
+absl::StatusOr<RecordedRun> TrainIntoFolders(
+    const RunConfig& config, const Plan& plan, const TrainingData& data, const RunFolders& folders,
+    const Identity& identity, const std::function<void(const Trainer&)>& begin,
+    const std::function<void(const ResumedRun&)>& resumed,
+    const std::function<void(const TrainProgress&)>& report) {
+  const bool first = identity.process == 0;
+  Recording recording(config, folders, identity.process);
+  TrainHooks hooks;
+  if (first) hooks.report = report;
+  hooks.start = [&](Trainer& trainer) {
+    SL_RETURN_IF_ERROR(recording.Start(trainer));
+    if (first) begin(trainer);
+    return absl::OkStatus();
+  };
+  hooks.resumed = [&](const ResumedRun& from) {
+    SL_RETURN_IF_ERROR(recording.GoOn(from.history));
+    if (first) resumed(from);
+    return absl::OkStatus();
+  };
+  hooks.after_step = [&](const TrainStep& step, Trainer&) { return recording.Add(step); };
+  hooks.failed = [&](const absl::Status& error, Trainer& trainer) {
+    return recording.RecordFlight(error, trainer);
+  };
+  hooks.stop = [&] { return recording.Stops(); };
+  hooks.end = [&](int64_t step, Trainer& trainer) { return recording.Save(step, trainer); };
+  const ConfigLines agreement =
+      identity.processes == 1 ? ConfigLines() : AgreementOf(config, plan, folders);
+  absl::StatusOr<std::unique_ptr<Backend>> backend = MakeBackend(config, plan, identity, agreement);
+  if (!backend.ok()) return backend.status();
+  absl::StatusOr<TrainResult> result = Train(config, plan, data, hooks, *std::move(backend));
+  if (!result.ok()) {
+    recording.DropNoLosses();
+    return recording.Describe(result.status());
+  }
+  absl::StatusOr<RecordedRun> run = recording.Finish(*std::move(result));
+  if (!run.ok()) return recording.Describe(run.status());
+  return run;
+}
+
+}  // namespace stringline

@@ -1,0 +1,39 @@
+// A training run with all its files in folders, and its signals.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "executor/processes/identity.h"
+#include "executor/run/run_config.h"
+#include "executor/run/train.h"
+#include "schedlang/plan/plan.h"
+#include "tools/training/run_files.h"
+
+namespace stringline {
+
+// The results of a run that trained to its end, or until a signal.
+struct RecordedRun {
+  TrainResult result;
+  int signal = 0;                 // the stopping signal; 0: none, or another process's
+  std::optional<RunFiles> files;  // for a run that reached its end
+  std::string losses;             // losses.csv, or losses.csv.part of a stopped run
+  std::string saved;              // the file of the parameters; "": none
+};
+
+// Trains. TryFolder must have tried the folders. `begin` is called after all checks, before the
+// first step. The first SIGINT or SIGTERM from then on ends the run after the current step, and the
+// parameters are saved as at the end. The message of an error also lists the files that the run
+// leaves.
+//
+// In a run of several processes only the first writes files, prints and calls `begin`, `resumed`
+// (where a checkpoint was resumed) and `report`.
+absl::StatusOr<RecordedRun> TrainIntoFolders(
+    const RunConfig& config, const Plan& plan, const TrainingData& data, const RunFolders& folders,
+    const Identity& identity, const std::function<void(const Trainer&)>& begin,
+    const std::function<void(const ResumedRun&)>& resumed,
+    const std::function<void(const TrainProgress&)>& report);
+
+}  // namespace stringline

@@ -1,0 +1,121 @@
+#include "tools/training/restarts.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iostream>
+#include <numeric>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "executor/checkpoint/checkpoint_folder.h"
+#include "schedlang/base/status.h"
+
+namespace stringline {
+namespace {
+
+// Without an option and its value.
+std::vector<std::string> Without(const std::vector<std::string>& arguments,
+                                 const std::string& option) {
+  std::vector<std::string> kept;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == option) {
+      ++i;
+    } else if (!absl::StartsWith(arguments[i], option + "=")) {
+      kept.push_back(arguments[i]);
+    }
+  }
+  return kept;
+}
+
+void Set(const std::string& option, const std::string& value, std::vector<std::string>* arguments) {
+  *arguments = Without(*arguments, option);
+  arguments->push_back(option);
+  arguments->push_back(value);
+}
+
+// "process 1 was lost (SIGKILL)"
+std::string PrintLost(const LocalRun::Lost& lost) {
+  const char* const name = sigabbrev_np(lost.signal);
+  return absl::StrCat(
+      "process ", lost.process, " was lost (",
+      name == nullptr ? absl::StrCat("signal ", lost.signal) : absl::StrCat("SIG", name), ")");
+}
+
+}  // namespace
+
+std::vector<std::string> ArgumentsOfEach(const Flags& flags) {
+  std::vector<std::string> arguments = {"run"};
+  arguments.insert(arguments.end(), flags.arguments.begin(), flags.arguments.end());
+  return Without(Without(arguments, "--processes"), "--restarts");
+}
+
+int CopiesLeft(int data, int processes, absl::Span<const LocalRun::Lost> lost) {
+  std::vector<bool> lives(static_cast<size_t>(data), true);
+  for (const LocalRun::Lost& one : lost) {
+    // Ranks are shared out in blocks, copy by copy.
+    const int first = one.process * data / processes;
+    const int last = ((one.process + 1) * data - 1) / processes;
+    for (int copy = first; copy <= std::min(last, data - 1); ++copy) lives[copy] = false;
+  }
+  for (auto left = static_cast<int>(std::count(lives.begin(), lives.end(), true)); left > 0;
+       --left) {
+    if (data % left == 0) return left;
+  }
+  return data;
+}
+
+absl::Status UseFewerCopies(int data, RunConfig* config) {
+  const int before = config->mesh.data;
+  if (before % data != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--mesh-data ", data,
+                                                   ": the run file's mesh.data is ", before,
+                                                   ", of which that is no divisor"));
+  }
+  if (data == before) return absl::OkStatus();
+  const auto found = std::find_if(config->parameters.begin(), config->parameters.end(),
+                                  [](const Parameter& parameter) { return parameter.name == "M"; });
+  if (found == config->parameters.end()) {
+    return absl::InvalidArgumentError(
+        "--mesh-data: the run file says no schedule.M, which would have to grow");
+  }
+  found->value *= before / data;
+  config->mesh.data = data;
+  if (config->mesh.shard > 0) config->mesh.shard = std::gcd(config->mesh.shard, data);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> RunWithRestarts(const Flags& flags, const RunConfig& config,
+                                    std::ostream& err) {
+  std::vector<std::string> arguments = ArgumentsOfEach(flags);
+  int processes = std::max(1, flags.processes);
+  int data = config.mesh.data;
+  for (int restart = 0;; ++restart) {
+    SL_ASSIGN_OR_RETURN(const LocalRun run, RunLocalProcesses(processes, arguments, flags.json));
+    if (run.lost.empty() || run.stopped || restart == flags.restarts) {
+      std::cout << run.output << std::flush;
+      return run.status;
+    }
+    std::string where = "the start";
+    const auto found = config.checkpoint.every > 0 ? FindCheckpoints(config.checkpoint.folder)
+                                                   : std::vector<FoundCheckpoint>();
+    if (!found.empty()) {
+      where = found.front().folder;
+      Set("--resume", kResumeAuto, &arguments);
+    } else if (!flags.resume.empty()) {
+      where = flags.resume;
+    }
+    std::string on;
+    if (const int left = CopiesLeft(data, processes, run.lost); config.elastic && left < data) {
+      processes = std::max(1, processes * left / data);
+      data = left;
+      Set("--mesh-data", absl::StrCat(data), &arguments);
+      on = absl::StrCat(" on mesh.data ", data, " in ", processes,
+                        processes == 1 ? " process" : " processes");
+    }
+    err << "stringline: " << PrintLost(run.lost.front()) << "; starting again from " << where << on
+        << ", restart " << restart + 1 << " of " << flags.restarts << "\n"
+        << std::flush;
+  }
+}
+
+}  // namespace stringline

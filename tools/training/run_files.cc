@@ -1,0 +1,117 @@
+#include "tools/training/run_files.h"
+
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "schedlang/base/status.h"
+#include "schedlang/base/write_file.h"
+#include "tools/training/flight_records.h"
+
+namespace stringline {
+namespace {
+
+void AppendCosts(const char* key, const std::vector<int64_t>& values, std::string* text) {
+  if (values.empty()) return;
+  std::vector<std::string> items;
+  for (const int64_t ns : values) items.push_back(absl::StrCat(ns, "ns"));
+  absl::StrAppend(text, key, ": [", absl::StrJoin(items, ", "), "]\n");
+}
+
+// The names of RunFiles, in its order.
+constexpr const char* kResults[] = {"measured.timeline", "simulated.timeline", "costs.yaml",
+                                    "losses.csv"};
+
+std::string In(const std::string& folder, const std::string& name) {
+  return (std::filesystem::path(folder) / name).string();
+}
+
+}  // namespace
+
+std::string PrintCosts(const CostModel& costs) {
+  std::string text = "# Measured, one value per stage.\n";
+  AppendCosts("F", costs.forward, &text);
+  AppendCosts("B", costs.backward, &text);
+  AppendCosts("I", costs.input_gradient, &text);
+  AppendCosts("W", costs.weight_gradient, &text);
+  AppendCosts("FB", costs.forward_backward, &text);
+  for (int part = 0; part < kParts; ++part) {
+    std::vector<int64_t> parts_ns;
+    for (const PartCosts& of : costs.parts) parts_ns.push_back(of.ns[part]);
+    AppendCosts(PartName(part), parts_ns, &text);
+  }
+  if (!costs.parts.empty()) {
+    std::vector<int64_t> layers;
+    for (const PartCosts& of : costs.parts) layers.push_back(of.layers);
+    absl::StrAppend(&text, "layers: [", absl::StrJoin(layers, ", "), "]\n");
+  }
+  AppendCosts("unshard", costs.unshard, &text);
+  AppendCosts("reduce", costs.reduce, &text);
+  absl::StrAppend(&text, "p2p: ", costs.hop, "ns\n");
+  return text;
+}
+
+absl::Status TryFolder(const std::string& folder, MadeFolders* made) {
+  std::error_code error = made->Make(folder);
+  if (error) {
+    return absl::UnavailableError(absl::StrCat(folder, ": cannot be made: ", error.message()));
+  }
+  const std::string tried = In(folder, ".stringline-tries-to-write");
+  const absl::Status written = WriteFileAtomically(tried, "x");
+  std::filesystem::remove(tried, error);
+  if (written.ok()) return written;
+  return absl::UnavailableError(
+      absl::StrCat("nothing can be written into the folder ", folder, ": ", written.message()));
+}
+
+absl::Status SetResultsAside(const std::string& folder) {
+  std::vector<std::string> names = FlightRecordsIn(folder);
+  names.insert(names.end(), std::begin(kResults), std::end(kResults));
+  for (const std::string& name : names) {
+    const std::string result = In(folder, name);
+    std::error_code error;
+    if (!std::filesystem::exists(result, error)) continue;
+    std::filesystem::rename(result, result + ".old", error);
+    if (error) {
+      return absl::UnavailableError(absl::StrCat(result, ": cannot be renamed: ", error.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LossFile> LossFile::Create(const std::string& folder) {
+  const std::string path = In(folder, kResults[3]);
+  const std::string part = path + ".part";
+  SL_ASSIGN_OR_RETURN(NewFile file, NewFile::CreateAs(path, part));
+  SL_RETURN_IF_ERROR(file.Append("step,loss_nats,grad_norm,learning_rate\n"));
+  return LossFile(std::move(file), part);
+}
+
+absl::Status LossFile::Add(const TrainStep& step) {
+  return file_.Append(absl::StrFormat("%d,%.6f,%.6g,%.6g\n", step.step, step.loss_nats,
+                                      step.grad_norm, step.learning_rate));
+}
+
+absl::StatusOr<RunFiles> WriteRunFiles(const std::string& folder, const TrainResult& result,
+                                       LossFile* losses) {
+  const RunFiles files{In(folder, kResults[0]), In(folder, kResults[1]), In(folder, kResults[2]),
+                       In(folder, kResults[3])};
+  absl::Status written = WriteFileAtomically(files.measured, Print(result.measured));
+  if (written.ok()) written = WriteFileAtomically(files.simulated, Print(result.simulated));
+  if (written.ok()) written = WriteFileAtomically(files.costs, PrintCosts(result.costs));
+  if (written.ok()) written = losses->Finish();
+  std::error_code ignored;
+  for (const char* const name : kResults) {
+    std::filesystem::remove(In(folder, written.ok() ? absl::StrCat(name, ".old") : name), ignored);
+  }
+  for (const std::string& name : FlightRecordsIn(folder, ".old")) {
+    if (written.ok()) std::filesystem::remove(In(folder, name), ignored);
+  }
+  if (!written.ok()) return written;
+  return files;
+}
+
+}  // namespace stringline

@@ -1,0 +1,82 @@
+#include "tools/view/terminal_legend.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace stringline {
+namespace {
+
+constexpr ActionKind kComputations[] = {ActionKind::kForward, ActionKind::kBackward,
+                                        ActionKind::kInputGradient, ActionKind::kWeightGradient};
+constexpr const char* kKindWords[] = {"forward", "backward", "input gradient", "weight gradient"};
+
+std::string KindsLine(const TerminalLegend& legend, Colors colors) {
+  const bool colored = colors != Colors::kNone;
+  std::string text;
+  for (size_t i = 0; i < std::size(kComputations); ++i) {
+    if (!legend.kinds.contains(kComputations[i])) continue;
+    const Rgb paint = PaintOf(kComputations[i], 0, 0, 0.5);
+    const char* const letter = PrintedKind(kComputations[i]);
+    absl::StrAppend(&text, Background(paint, colors), Foreground(TextOn(paint), colors),
+                    colored ? absl::StrCat(" ", letter, " ") : letter, Plain(colors), " ",
+                    kKindWords[i], "   ");
+  }
+  absl::StrAppend(&text, Dim(colors), "·", Plain(colors), " idle",
+                  legend.hides_microbatches ? "   blank: other microbatches" : "",
+                  legend.has_numbers ? "   numbers: microbatch" : "",
+                  legend.has_last_digits ? ", or its last digit" : "");
+  return text;
+}
+
+std::vector<std::string> ShadeLines(const TerminalLegend& legend, Colors colors) {
+  constexpr const char* kLetters[kShades] = {"capital letters", "small letters", "dotted letters",
+                                             "small dotted letters"};
+  constexpr const char* kColors[kShades] = {"light", "dark", "underlined", "dark and underlined"};
+  std::vector<std::string> lines;
+  for (int shade = 1; shade < kShades; ++shade) {
+    const std::string name = legend.shades.Of(shade);
+    if (name.empty()) continue;
+    lines.push_back(
+        absl::StrCat((colors == Colors::kNone ? kLetters : kColors)[shade], ": ", name));
+  }
+  return lines;
+}
+
+// The rows below a rank's computation.
+std::vector<std::string> LaneLines(const TerminalLegend& legend, Colors colors) {
+  const bool colored = colors != Colors::kNone;
+  const bool activations = legend.lanes.contains(LaneKind::kActivations);
+  const bool gradients = legend.lanes.contains(LaneKind::kGradients);
+  std::vector<std::string> lines;
+  if (legend.lanes.contains(LaneKind::kNetwork)) {
+    lines.push_back("network: dispatch and combine; above it the other parts");
+  }
+  if (activations || gradients) {
+    lines.push_back(absl::StrCat(activations ? "activations" : "",
+                                 activations && gradients ? ", " : "", gradients ? "gradients" : "",
+                                 legend.is_flight ? ": messages that the rank waits for"
+                                                  : ": messages on their way to the rank"));
+  }
+  if (legend.lanes.contains(LaneKind::kCollectives)) {
+    lines.push_back(absl::StrCat("collectives: ", colored ? "light" : "U", " gathers parameters, ",
+                                 colored ? "dark" : "R",
+                                 " sums gradients; the number is the stage"));
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string Print(const TerminalLegend& legend, int margin, Colors colors) {
+  const std::string indent(static_cast<size_t>(margin), ' ');
+  std::string text = absl::StrCat(indent, KindsLine(legend, colors), "\n");
+  for (const auto& lines : {ShadeLines(legend, colors), LaneLines(legend, colors)}) {
+    for (const std::string& line : lines) {
+      absl::StrAppend(&text, indent, Dim(colors), line, Plain(colors), "\n");
+    }
+  }
+  return text;
+}
+
+}  // namespace stringline
