@@ -368,7 +368,7 @@ class CostResolver {
       const bool shared = apart && One("node.sharing") > 0;
       const auto next = static_cast<int32_t>(links.size());
       const int32_t link = shared ? links.emplace(*apart, next).first->second : -1;
-      return Hop{latency, static_cast<int64_t>(seconds * 1e9 + 0.5), link};
+      return Hop{latency, std::llround(seconds * 1e9), link};
     };
     const auto bytes = [&](StageId s) {
       return message_.empty() || !s.valid() ? 0 : message_[s.value];

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -77,7 +78,7 @@ struct Noise {
 
   bool empty() const { return factors.empty(); }
   int64_t Of(uint32_t action, int64_t ns) const {
-    return static_cast<int64_t>(static_cast<double>(ns) * factors[action] + 0.5);
+    return std::llround(static_cast<double>(ns) * factors[action]);
   }
 };
 

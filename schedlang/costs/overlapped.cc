@@ -1,5 +1,6 @@
 #include "schedlang/costs/overlapped.h"
 
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -54,7 +55,7 @@ class OverlappedRun {
     if (lane->running || lane->next == lane->steps.size()) return;
     const LaneStep& step = lane->steps[lane->next];
     if (step.after >= static_cast<int64_t>(other.next)) return;
-    const auto now = static_cast<int64_t>(now_ns_ + 0.5);
+    const auto now = std::llround(now_ns_);
     lane->running = PartTime{step.part, step.layer, now, now};
     const PartCosts& costs = RowOfPart(step.part).of == ActionKind::kForward ? f_ : b_;
     lane->left_ns = static_cast<double>(costs.ns[step.part]);
@@ -79,7 +80,7 @@ class OverlappedRun {
       if (!lane.running) continue;
       lane.left_ns -= step_ns / (k == 0 ? rate : 1);
       if (lane.left_ns > 1e-6) continue;
-      lane.running->end_ns = static_cast<int64_t>(now_ns_ + 0.5);
+      lane.running->end_ns = std::llround(now_ns_);
       times_.push_back(*lane.running);
       ++lane.next;
       lane.running.reset();

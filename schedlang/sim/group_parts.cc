@@ -1,6 +1,7 @@
 #include "schedlang/sim/group_parts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -21,7 +22,7 @@ struct GroupParts {
 int64_t Stretched(int64_t start_ns, int64_t ns, int64_t cost_ns, int64_t length_ns) {
   if (length_ns == cost_ns) return start_ns + ns;
   const double share = static_cast<double>(ns) / static_cast<double>(cost_ns);
-  return start_ns + static_cast<int64_t>(share * static_cast<double>(length_ns) + 0.5);
+  return start_ns + std::llround(share * static_cast<double>(length_ns));
 }
 
 class PartWriter {

@@ -33,6 +33,10 @@ absl::StatusOr<Flags> SearchFlags(const std::string& line) {
   return ParseFlags(*search, Words(line));
 }
 
+constexpr const char* kWithMemory =
+    "P=4 M=6 --recompute any --memory 4GB --cost "
+    "F=10,I=12,W=7,memory.weights=1GB,memory.saved_for_I=1GB,memory.saved_for_W=1GB,message=1MB";
+
 // Searches with every kind of stage: splits, recomputing, several places, the exact solver, long
 // orders, orders of the library, an order to begin with.
 const char* const kSearches[] = {
@@ -41,8 +45,7 @@ const char* const kSearches[] = {
     "P=3 M=6 --place v --pairs --minimize period --cost F=10,I=10,W=8,FB=24",
     "P=4 M=6 --place any --work model --cost F=24,I=25,W=26,p2p=1",
     "P=3 M=5 --place v --split any --layers 13 --work model --cost F=13,I=14,W=15,p2p=1",
-    "P=4 M=6 --recompute any --memory 4GB --cost "
-    "F=10,I=12,W=7,memory.weights=1GB,memory.saved_for_I=1GB,memory.saved_for_W=1GB,message=1MB",
+    kWithMemory,
     "P=8 M=64 --cost F=18522,I=18086,W=9337,p2p=601 --activations 10",
     "P=4 M=8 --from chimera --cost F=3,I=2,W=2",
 };

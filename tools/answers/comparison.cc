@@ -1,6 +1,7 @@
 #include "tools/answers/comparison.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -13,11 +14,11 @@ namespace {
 constexpr size_t kMostListed = 10;
 
 std::string Signed(double ns) {
-  const auto whole = static_cast<int64_t>(std::abs(ns) + 0.5);
+  const auto whole = std::llround(std::abs(ns));
   return absl::StrCat(whole == 0 ? "" : ns < 0 ? "-" : "+", PrintTime(whole));
 }
 
-std::string Time(double ns) { return PrintTime(static_cast<int64_t>(ns + 0.5)); }
+std::string Time(double ns) { return PrintTime(std::llround(ns)); }
 
 void PrintTerms(const Difference& difference, const Timeline& first, const Timeline& second,
                 std::ostream& out) {

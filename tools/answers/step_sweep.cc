@@ -11,6 +11,7 @@
 #include "schedlang/ask/open_source.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
+#include "tools/answers/order_note.h"
 
 namespace stringline {
 namespace {
