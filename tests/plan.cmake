@@ -1,5 +1,5 @@
 stringline_test(plan_test
-  SOURCES schedlang/calibrate_test.cc schedlang/check_test.cc schedlang/costs_test.cc schedlang/engines.cc
+  SOURCES schedlang/bytes_test.cc schedlang/calibrate_test.cc schedlang/check_test.cc schedlang/costs_test.cc schedlang/engines.cc
     schedlang/engines_test.cc schedlang/exhaustive.cc schedlang/live_memory_test.cc schedlang/lower_test.cc schedlang/memory_curve_test.cc schedlang/network_time_test.cc schedlang/parts_test.cc schedlang/plan_test.cc
     schedlang/published_test.cc schedlang/schedule_table_test.cc schedlang/simulate_test.cc schedlang/timeline_test.cc
     schedlang/comm_stream_test.cc schedlang/elaborated.cc schedlang/torch_csv_test.cc

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "schedlang/base/bytes.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/check/live_memory.h"
 #include "schedlang/check/rules.h"
@@ -27,14 +28,6 @@ void Find(const Plan& plan, RankId rank, uint32_t index, std::string text,
 }
 
 }  // namespace
-
-std::string PrintBytes(int64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  int unit = 0;
-  for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
-  return unit == 0 ? absl::StrCat(bytes, " B") : absl::StrFormat("%.2f %s", value, kUnits[unit]);
-}
 
 void FindOverfullRank(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics) {
   SL_CHECK(!options.memory.is_given() || options.sizes.size() == plan.stages.size())

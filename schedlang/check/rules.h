@@ -39,9 +39,6 @@ void FindGatherCircle(const Plan& lowered, const CheckOptions& options, Diagnost
 // No rank holds more activations, or bytes, than its limit. (memory_rule.cc)
 void FindOverfullRank(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);
 
-// "1.50 GiB", as in the findings of `memory`.
-std::string PrintBytes(int64_t bytes);
-
 // A note at the action's place in the source.
 Note NoteAt(const Plan& plan, const Action& action, std::string text);
 

@@ -1,7 +1,7 @@
 #include "tools/answers/memory_table.h"
 
 #include "absl/strings/str_format.h"
-#include "schedlang/check/rules.h"
+#include "schedlang/base/bytes.h"
 #include "tools/view/words.h"
 
 namespace stringline {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "schedlang/base/bytes.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/check/live_memory.h"
 #include "schedlang/check/rules.h"

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "schedlang/base/bytes.h"
 #include "schedlang/base/status.h"
 #include "schedlang/report/period.h"
 #include "schedlang/report/variations.h"
@@ -131,19 +132,6 @@ void PrintCriticalPath(const TimeReport& report, std::ostream& out) {
   }
 }
 
-// In the unit for the largest figure beside it, or in a smaller unit if the figure would round to
-// 0.
-std::string InUnitOf(int64_t largest, int64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  constexpr double kStep = 1024, kLeast = 0.0005;
-  double size = 1;
-  int unit = 0;
-  for (; static_cast<double>(largest) >= size * kStep && unit < 4; ++unit) size *= kStep;
-  for (; bytes > 0 && static_cast<double>(bytes) < kLeast * size && unit > 0; --unit) size /= kStep;
-  if (unit == 0) return absl::StrCat(bytes, " B");
-  return absl::StrFormat("%.3f %s", static_cast<double>(bytes) / size, kUnits[unit]);
-}
-
 void PrintWhatIf(const TimeReport& report, std::ostream& out) {
   if (report.what_if.empty()) return;
   out << "\n  what if                       makespan\n";
@@ -151,7 +139,7 @@ void PrintWhatIf(const TimeReport& report, std::ostream& out) {
     out << absl::StreamFormat("  %-24s %13s  %s", result.name, PrintTime(result.makespan_ns),
                               PrintChange(Change(result.makespan_ns, report.analysis.makespan_ns)));
     if (result.after_ns > 0) out << ", and " << PrintTime(result.after_ns) << " after it";
-    if (result.peak_bytes > 0) out << ", holds " << InUnitOf(result.peak_bytes, result.peak_bytes);
+    if (result.peak_bytes > 0) out << ", holds " << PrintBytes(result.peak_bytes, 3);
     out << "\n";
   }
 }
@@ -167,9 +155,9 @@ void PrintMemory(const TimeReport& report, std::ostream& out) {
   for (const MemoryCurve& curve : report.memory.ranks) largest = std::max(largest, curve.peak);
   for (size_t r = 0; r < report.memory.ranks.size(); ++r) {
     const MemoryCurve& curve = report.memory.ranks[r];
-    out << absl::StreamFormat("  %4d %13s        ", r, InUnitOf(largest, curve.peak));
+    out << absl::StreamFormat("  %4d %13s        ", r, PrintBytesBeside(largest, curve.peak, 3));
     for (const int64_t bytes : curve.at_peak) {
-      out << absl::StreamFormat(" %12s", bytes == 0 ? "" : InUnitOf(largest, bytes));
+      out << absl::StreamFormat(" %12s", bytes == 0 ? "" : PrintBytesBeside(largest, bytes, 3));
     }
     out << "\n";
   }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "schedlang/base/bytes.h"
 #include "tools/bench/compare_results.h"
 #include "tools/bench/spread.h"
 
@@ -25,12 +26,8 @@ std::string PrintFigure(double us) {
   return absl::StrFormat("%.3g s", us / 1e6);
 }
 
-std::string PrintMebibytes(int64_t bytes) {
-  const double mebibytes = static_cast<double>(bytes) / (1 << 20);
-  if (mebibytes >= 1024) return absl::StrFormat("%.1f GiB", mebibytes / 1024);
-  if (mebibytes < 1) return absl::StrFormat("%.0f KiB", mebibytes * 1024);
-  return absl::StrFormat("%.0f MiB", mebibytes);
-}
+// As exact as anybody compares them.
+std::string PrintPeak(int64_t bytes) { return PrintBytes(bytes, bytes < int64_t{1} << 30 ? 0 : 1); }
 
 std::string PrintBubbleOf(const std::optional<double>& share) {
   return share ? absl::StrFormat("%.1f %%", 100 * *share) : "";
@@ -90,7 +87,7 @@ std::string BesideSection(const SuiteResults& results) {
         columns.Of(ours, {torch->runs, PrintFigure(a.step_us), PrintFigure(b.step_us),
                           PrintTimes(a.step_us / b.step_us), PrintFigure(a.processor_us),
                           PrintFigure(b.processor_us), PrintTimes(a.processor_us / b.processor_us),
-                          PrintMebibytes(a.resident_bytes), PrintMebibytes(b.resident_bytes)}));
+                          PrintPeak(a.resident_bytes), PrintPeak(b.resident_bytes)}));
   }
   if (rows.empty()) return "";
   return absl::StrCat(
@@ -120,7 +117,7 @@ std::string AloneSection(const SuiteResults& results) {
          absl::StrCat(PrintFigure(of.first_quartile_us), " to ", PrintFigure(of.third_quartile_us)),
          absl::StrFormat("%.0f", of.tokens_per_second), PrintFigure(of.processor_us),
          PrintBubbleOf(of.measured_bubble), PrintBubbleOf(of.simulated_bubble),
-         PrintMebibytes(of.resident_bytes), absl::StrFormat("%.4f", of.loss)}));
+         PrintPeak(of.resident_bytes), absl::StrFormat("%.4f", of.loss)}));
   }
   if (rows.empty()) return "";
   return absl::StrCat(
