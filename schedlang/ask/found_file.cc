@@ -39,6 +39,9 @@ std::string PrintEntry(uint64_t key, const Found& found) {
   if (!found.partition.empty()) {
     absl::StrAppend(&out, " place=", found.place, " layers=", absl::StrJoin(found.partition, ","));
   }
+  if (!found.recomputes.empty()) {
+    absl::StrAppend(&out, " recompute=", absl::StrJoin(found.recomputes, ","));
+  }
   absl::StrAppend(&out, "\n");
   for (size_t r = 0; r < found.words.size(); ++r) {
     absl::StrAppend(&out, "rank ", r, ":");
@@ -74,23 +77,28 @@ std::optional<Group> ReadGroup(absl::string_view text) {
   return Group{*first, *second};
 }
 
-bool ReadPartition(absl::string_view text, search::Partition* partition) {
-  for (const absl::string_view layers : absl::StrSplit(text, ',')) {
-    if (!absl::SimpleAtoi(layers, &partition->emplace_back())) return false;
+// "3,1" behind the key.
+template <typename Numbers>
+bool ReadNumbers(absl::string_view text, absl::string_view key, Numbers* numbers) {
+  if (!absl::ConsumePrefix(&text, key)) return false;
+  for (const absl::string_view number : absl::StrSplit(text, ',')) {
+    if (!absl::SimpleAtoi(number, &numbers->emplace_back())) return false;
   }
   return true;
 }
 
 bool ReadHead(absl::string_view line, Found* found) {
   const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
-  const bool is_free = words.size() == 6;
+  const bool recomputes = words.size() == 7;
+  const bool is_free = words.size() == 6 || recomputes;
   if ((words.size() != 4 && !is_free) || !absl::ConsumePrefix(&line, "found ") ||
       !absl::SimpleAtoi(absl::StripPrefix(words[2], "value="), &found->value) ||
       !absl::SimpleAtoi(absl::StripPrefix(words[3], "bound="), &found->bound)) {
     return false;
   }
   return !is_free || (absl::SimpleAtoi(absl::StripPrefix(words[4], "place="), &found->place) &&
-                      ReadPartition(absl::StripPrefix(words[5], "layers="), &found->partition));
+                      ReadNumbers(words[5], "layers=", &found->partition) &&
+                      (!recomputes || ReadNumbers(words[6], "recompute=", &found->recomputes)));
 }
 
 // The content of an entry with a correct sum.

@@ -1,8 +1,4 @@
 // Chooses the stages that recompute, if a search may choose them.
-//
-// Starting from all stages, each in turn changes sides if the result is no worse; a short search
-// gives the value of a choice. A stage that does not recompute is quicker, and the
-// orders of its rank have less room.
 #pragma once
 
 #include <cstdint>

@@ -174,6 +174,9 @@ class SearchRun {
     found.place = place.word;
     found.places = searched_;
     found.plan = search::PlanOf(place.stages, words);
+    if (!place.recomputes.empty()) {
+      found.plan.recompute = search::RecomputeOfPlan(place.recomputes);
+    }
     found.lowered = LoweredOf(place, words);
     Diagnostics findings;
     if (!Check(found.lowered, CheckOptions{}, &findings)) {

@@ -57,7 +57,8 @@ class CostResolver {
     ChooseCollectives();
     model_.receive_buffers = static_cast<int>(One("receive_buffers"));
     model_.jitter = One("jitter");
-    SL_ASSIGN_OR_RETURN(const std::vector<int64_t> recomputes, RecomputedStages(spec_, plan_));
+    SL_ASSIGN_OR_RETURN(std::vector<int64_t> recomputes, RecomputedStages(spec_, plan_));
+    if (!Has("recompute")) recomputes.assign(plan_.recompute.begin(), plan_.recompute.end());
     AddRecompute(plan_, recomputes, &model_);
     SL_RETURN_IF_ERROR(CheckStepLength(plan_, model_));
     return std::move(model_);

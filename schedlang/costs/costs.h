@@ -155,10 +155,11 @@ inline Hop HopOf(const CostModel& costs, const Action& send) {
 
 // Without any cost of computation the plan's own costs are taken, a unit of OrderCosts being a
 // millisecond; or UnitCosts, if the plan has none or `work` is another scope than a stage. A list
-// may also give one value for each stage of a pipe. B defaults to I + W; F, B, I and W default to
-// the sums of their parts, which otherwise are stretched to the given total. Errors: a missing cost
-// that the plan needs; a list whose length is not a number of stages; a bandwidth without the size
-// of messages.
+// may also give one value for each stage of a pipe. Stages recompute as the spec says, or else
+// as the plan does (Plan::recompute); costs are those without. B defaults to I + W; F, B, I and W
+// default to the sums of their parts, which otherwise are stretched to the given total. Errors: a
+// missing cost that the plan needs; a list whose length is not a number of stages; a bandwidth
+// without the size of messages.
 absl::StatusOr<CostModel> ResolveCosts(const CostSpec& spec, const Plan& plan);
 
 // Computes the costs of this plan's pairs from their parts, whatever plan the costs were resolved

@@ -6,21 +6,18 @@
 #include "schedlang/base/status.h"
 
 namespace stringline {
-namespace {
 
 // While B or I runs, values that were not kept are made again. Those for W stay until W ends.
-void KeepLess(int64_t entered, StageMemory* memory) {
+void KeepInput(int64_t input, StageMemory* memory) {
   int64_t& for_input = (*memory)[MemoryClass::kSavedForInput];
   int64_t& for_weight = (*memory)[MemoryClass::kSavedForWeight];
-  if (entered >= for_input + for_weight) return;
-  memory->remade_for_input = std::max<int64_t>(0, for_input - entered);
+  if (input >= for_input + for_weight) return;
+  memory->remade_for_input = std::max<int64_t>(0, for_input - input);
   memory->remade_for_weight = for_weight;
   (*memory)[MemoryClass::kStash] += for_weight;
-  for_input = entered;
+  for_input = input;
   for_weight = 0;
 }
-
-}  // namespace
 
 absl::StatusOr<std::vector<int64_t>> RecomputedStages(const CostSpec& spec, const Plan& plan) {
   const auto said = spec.values.find("recompute");
@@ -48,7 +45,7 @@ void AddRecompute(const Plan& plan, const std::vector<int64_t>& recomputes, Cost
     const StageId previous = plan.stages[s].previous;
     const int64_t entered =
         previous.valid() ? costs->memory[previous.value][MemoryClass::kMessages] : 0;
-    KeepLess(entered, &costs->memory[s]);
+    KeepInput(entered, &costs->memory[s]);
   }
 }
 

@@ -15,6 +15,10 @@ namespace stringline {
 // the key. Errors: other numbers of values, and other values.
 absl::StatusOr<std::vector<int64_t>> RecomputedStages(const CostSpec& spec, const Plan& plan);
 
+// Of a microbatch the stage keeps its input alone, of this size; the values dropped are made again
+// while B or I runs. Changes nothing if the input is no smaller.
+void KeepInput(int64_t input, StageMemory* memory);
+
 // Adds times and memory of the stages that recompute; `costs` are those without. A stage's input is
 // as large as the message that brought it, and empty at the beginning of the model.
 void AddRecompute(const Plan& plan, const std::vector<int64_t>& recomputes, CostModel* costs);

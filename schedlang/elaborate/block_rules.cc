@@ -145,6 +145,9 @@ bool BlockRules::TakeCosts(const Step& step) {
       case CostOf::kStash:
         held.stash = std::move(values);
         break;
+      case CostOf::kInput:
+        held.input = std::move(values);
+        break;
     }
   }
   CompleteCosts(&costs.actions);
@@ -280,6 +283,7 @@ bool BlockRules::CostsFit(int64_t microbatches) const {
     }
   };
   for (const std::vector<int64_t>& values : rules_.costs.actions) add(values);
+  if (program_.recompute) add(rules_.costs.actions[0]);
   for (const auto& [back, values] : rules_.search.pairs) add(values);
   sum *= static_cast<double>(microbatches);
   if (sum < kMost) return true;
@@ -296,6 +300,10 @@ bool BlockRules::CostsFit(int64_t microbatches) const {
 bool BlockRules::OrderRanks(int64_t padded) {
   if (!CostsFit(padded)) return false;
   if (program_.mode == RankMode::kGreedy) return OrderGreedily(padded);
+  if (program_.recompute) {
+    rules_.search.recompute_all = program_.recompute->all;
+    rules_.search.recompute_any = program_.recompute->any;
+  }
   const SplitStep* const split = program_.split ? &*program_.split : nullptr;
   return SearchOrders(rules_, split, limits_, plan_, diagnostics_);
 }

@@ -23,6 +23,7 @@ struct HeldCosts {
   std::vector<int64_t> saved_for_input = {0};
   std::vector<int64_t> saved_for_weight = {0};
   std::vector<int64_t> stash = {0};
+  std::vector<int64_t> input = {0};  // by a stage that recomputes
 
   friend bool operator==(const HeldCosts&, const HeldCosts&) = default;
 };
@@ -44,6 +45,8 @@ struct SearchRules {
   std::optional<int64_t> layers;
   bool counts_layers = false;  // the block gives the number of layers
   Span layers_span;
+  bool recompute_all = false;  // all stages do, wherever they live
+  bool recompute_any = false;  // the search chooses
 };
 
 // The rules of all ranks, by rank if they may differ.

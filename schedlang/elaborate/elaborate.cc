@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
+#include "schedlang/costs/work_shares.h"
 #include "schedlang/elaborate/eval.h"
 #include "schedlang/elaborate/layout.h"
 #include "schedlang/elaborate/per_stage.h"
@@ -328,7 +329,7 @@ class Elaboration {
           program_.pipes.back().span,
           absl::StrCat("the pipes run ", sum, " microbatches together, but M is ", padded_));
     }
-    return !program_.split || FitSplit(*program_.split);
+    return (!program_.split || FitSplit(*program_.split)) && FitRecompute();
   }
 
   bool FitSplit(const SplitStep& step) {
@@ -350,6 +351,39 @@ class Elaboration {
     return BadSplit(step.span,
                     absl::StrCat("the layers are split over ", given, " stages, but ",
                                  plan_.pipes.empty() ? "there are " : "every pipe has ", stages));
+  }
+
+  // A search block with `any`, or without stages, says later which stages recompute.
+  bool FitRecompute() {
+    if (!program_.recompute) return true;
+    const RecomputeStep& step = *program_.recompute;
+    if (step.all) plan_.recompute.assign(plan_.stages.size(), 1);
+    std::vector<int64_t> values;
+    const auto take = [&](int32_t node, int64_t value) {
+      values.push_back(value);
+      if (value == 0 || value == 1) return true;
+      return BadRecompute(program_.nodes[node].span,
+                          absl::StrCat("a stage recomputes (1) or does not (0), not ", value,
+                                       evaluator_.ValuesIn(node)));
+    };
+    const int stages = StagesOfModel(plan_);
+    if (!ForEachValue(step.stages, stages, &evaluator_, take)) return Evaluated() && false;
+    if (values.empty()) return true;
+    const absl::StatusOr<std::vector<int64_t>> list = ListOfStages(plan_, "recompute", values);
+    if (!list.ok() || (step.stages.is_list && values.size() == 1 && stages != 1)) {
+      return BadRecompute(
+          step.span,
+          absl::StrCat("values of ", values.size(), values.size() == 1 ? " stage" : " stages",
+                       ", but ", plan_.pipes.empty() ? "there are " : "every pipe has ", stages));
+    }
+    plan_.recompute.assign(list->begin(), list->end());
+    if (std::count(list->begin(), list->end(), 1) == 0) plan_.recompute.clear();
+    return true;
+  }
+
+  bool BadRecompute(Span span, std::string text) {
+    Find(Code::kBadRule, span, std::move(text)).where = PrintParameters(plan_);
+    return false;
   }
 
   bool BadSplit(Span span, std::string text) {

@@ -76,7 +76,7 @@ struct PerStageStep {
 };
 
 // The subject of a cost: an action, a message, or memory held by a microbatch of a stage.
-enum class CostOf : uint8_t { kAction, kMessage, kSavedForInput, kSavedForWeight, kStash };
+enum class CostOf : uint8_t { kAction, kMessage, kSavedForInput, kSavedForWeight, kStash, kInput };
 
 // The time of an action or a message while an order is made, or an amount of memory.
 struct CostStep {
@@ -177,6 +177,14 @@ struct DerivedStep {
 // The kind of a rank block.
 enum class RankMode : uint8_t { kSequence, kTimetable, kGreedy, kSearch };
 
+// `recompute`: none unless one of these says more.
+struct RecomputeStep {
+  bool all = false;
+  bool any = false;     // found by a search
+  PerStageStep stages;  // 1 for a stage that recomputes
+  Span span;
+};
+
 struct NamedOrder {
   std::string name;
   Span span;
@@ -191,8 +199,10 @@ struct Program {
   std::vector<Step> steps;              // the schedule's own
   std::vector<PipeStep> pipes;
   std::optional<SplitStep> split;
+  std::optional<RecomputeStep> recompute;
   std::optional<Span> place;   // the search block's `place`
   std::optional<Span> layers;  // the search block's `layers`
+  std::optional<Span> input;   // the search block's `costs input`
   std::vector<Overlap> overlaps;
   std::optional<DerivedStep> derived;
   int32_t rank_slot = -1;

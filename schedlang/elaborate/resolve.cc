@@ -58,6 +58,25 @@ std::optional<Overlap> ResolveOverlap(const ast::Overlap& written, absl::Span<co
 // The place of a statement, from the outside in.
 enum class Place : uint8_t { kSchedule, kRank, kLoop, kOrder };
 
+// The block of a search may leave more open than others.
+void CheckRecompute(const Program& program, Diagnostics* diagnostics) {
+  if (program.input && !program.recompute) {
+    diagnostics->Add(Code::kMissingPart, *program.input,
+                     "'input' is held by stages that recompute, and nothing says which: "
+                     "'recompute any;' in the search block");
+  }
+  if (!program.recompute) return;
+  const RecomputeStep& recompute = *program.recompute;
+  if (recompute.any && program.mode != RankMode::kSearch) {
+    diagnostics->Add(Code::kMisplaced, recompute.span,
+                     "'recompute any' is found by a search, and this schedule has none");
+  }
+  if (recompute.stages.nodes.empty() || !program.place) return;
+  diagnostics->Add(Code::kMisplaced, recompute.span,
+                   "'place' leaves open how many stages there are, and this says which of them "
+                   "recompute; it may be none, all or any");
+}
+
 class Resolver {
  public:
   Resolver(const ast::Schedule& schedule, const std::string& rank_variable,
@@ -137,6 +156,7 @@ class Resolver {
       Misplaced(*program_.place, "'place' stands instead of 'stages' and pipes, not beside them");
     }
     if (program_.split) CheckSplit(*program_.split);
+    CheckRecompute(program_, diagnostics_);
     const bool placed = stages_ || !program_.pipes.empty() || program_.place;
     if (placed && rank_) return;
     const char* lacks = placed  ? "'rank' block"
@@ -291,6 +311,20 @@ class Resolver {
       out.kind = split.kind == "balanced" ? Split::Kind::kBalanced : Split::Kind::kEven;
       out.any = split.kind == "any";
     }
+  }
+
+  void Resolve(const ast::Recompute& recompute, Place place, std::vector<Step>*) {
+    const bool searched = place == Place::kRank && program_.mode == RankMode::kSearch;
+    if (!Stands(place == Place::kSchedule || searched, recompute.span, "'recompute'",
+                kInSchedule)) {
+      return;
+    }
+    if (!Once(&recompute_, recompute.span, "'recompute'")) return;
+    RecomputeStep& out = program_.recompute.emplace();
+    out.span = recompute.span;
+    out.all = recompute.kind == "all";
+    out.any = recompute.kind == "any";
+    if (recompute.kind.empty()) out.stages = expressions_.ResolvePerStage(recompute.stages);
   }
 
   void Resolve(const ast::Overlap& written, Place place, std::vector<Step>*) {
@@ -469,6 +503,7 @@ class Resolver {
   std::optional<Span> stages_;
   std::optional<Span> pipe_;  // the first
   std::optional<Span> split_;
+  std::optional<Span> recompute_;
   struct BareStage {
     Span span;
     std::string action;

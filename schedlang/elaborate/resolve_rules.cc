@@ -21,7 +21,8 @@ struct CostRow {
 constexpr CostRow kCostRows[] = {{"p2p", CostOf::kMessage},
                                  {"saved_for_I", CostOf::kSavedForInput},
                                  {"saved_for_W", CostOf::kSavedForWeight},
-                                 {"stash", CostOf::kStash}};
+                                 {"stash", CostOf::kStash},
+                                 {"input", CostOf::kInput}};
 
 CostOf CostOfKey(absl::string_view key) {
   for (const CostRow& row : kCostRows) {
@@ -120,6 +121,7 @@ CostStep RuleResolver::ResolveCost(const ast::Name& key, const ast::PerStage& va
     return cost;
   }
   const bool is_first = OnceOrFind(&seen_costs_[cost.of], key.span, name, diagnostics_);
+  if (cost.of == CostOf::kInput) program_.input = key.span;
   if (cost.of != CostOf::kMessage) {
     InModeOrFind({RankMode::kSearch}, program_.mode, key.span, name, diagnostics_);
   } else if (is_first && (value.is_list || value.variable)) {

@@ -102,8 +102,16 @@ bool SearchOrders(const OrderRules& rules, const SplitStep* split, const Elabora
       problem.stop = stop;
       return problem;
     };
+    if (!partitioning.problem_with) continue;
+    partitioning.problem_with = [with = std::move(partitioning.problem_with), stop = limits.stop](
+                                    absl::Span<const int> partition,
+                                    const search::Recomputes& recomputes) {
+      Problem problem = with(partition, recomputes);
+      problem.stop = stop;
+      return problem;
+    };
   }
-  const bool is_free = places.size() > 1 || places[0].is_free;
+  const bool is_free = places.size() > 1 || places[0].is_free || rules.search.recompute_any;
   const Problem first = partitionings[0].problem_of(places[0].partition);
   search::Effort effort;
   effort.iterations =
@@ -124,7 +132,11 @@ bool SearchOrders(const OrderRules& rules, const SplitStep* split, const Elabora
   }
   plan->first = std::move(ordered.first);
   plan->actions = std::move(ordered.actions);
-  plan->costs = SearchProblem(rules, place.plan).CostsOf(found.partition);
+  const SearchProblem problem(rules, place.plan);
+  plan->costs = problem.CostsOf(found.partition);
+  const search::Recomputes recomputes =
+      rules.search.recompute_any ? found.recomputes : problem.FixedRecomputes();
+  plan->recompute = search::RecomputeOfPlan(recomputes);
   plan->searched = {rules.search.objective, found.value, found.bound};
   return true;
 }

@@ -96,7 +96,18 @@ search::Partitioning PartitioningOf(const OrderRules& rules, const SearchPlace& 
   partitioning.layers = std::accumulate(place.partition.begin(), place.partition.end(), 0);
   partitioning.stages = static_cast<int>(place.partition.size());
   const SearchProblem problem(rules, place.plan);
-  partitioning.problem_of = [problem](absl::Span<const int> of) { return problem.Of(of); };
+  const search::Recomputes fixed = rules.search.recompute_any
+                                       ? search::Recomputes(place.plan.stages.size(), 1)
+                                       : problem.FixedRecomputes();
+  partitioning.problem_of = [problem, fixed](absl::Span<const int> of) {
+    return problem.Of(of, fixed);
+  };
+  if (rules.search.recompute_any) {
+    partitioning.problem_with = [problem](absl::Span<const int> of,
+                                          const search::Recomputes& recomputes) {
+      return problem.Of(of, recomputes);
+    };
+  }
   partitioning.key = problem.Key();
   if (place.is_free) partitioning.pieces = problem.LeastWork();
   return partitioning;

@@ -1,8 +1,11 @@
+// Sums of layers become the optimiser's stages; a stage that recomputes adds its F and drops
+// values.
 #include "schedlang/elaborate/search_problem.h"
 
 #include <algorithm>
 
 #include "schedlang/base/fnv.h"
+#include "schedlang/costs/recompute.h"
 #include "schedlang/search/problem_of.h"
 
 namespace stringline {
@@ -59,7 +62,13 @@ int64_t SearchProblem::Hop(StageId from, StageId to) const {
   return other ? rules_.costs.p2p : 0;
 }
 
-Problem SearchProblem::Of(absl::Span<const int> partition) const {
+search::Recomputes SearchProblem::FixedRecomputes() const {
+  if (rules_.search.recompute_all) return search::Recomputes(plan_.stages.size(), 1);
+  return {plan_.recompute.begin(), plan_.recompute.end()};
+}
+
+Problem SearchProblem::Of(absl::Span<const int> partition,
+                          const search::Recomputes& recomputes) const {
   Problem problem;
   problem.ranks = static_cast<int>(rules_.ranks.size());
   problem.whole = Uses(ActionKind::kBackward);
@@ -74,19 +83,25 @@ Problem SearchProblem::Of(absl::Span<const int> partition) const {
     const StageId id(static_cast<int32_t>(s));
     const auto along = static_cast<size_t>(Along(id));
     StageWork work = search::WorkOf(plan_, id);
-    search::HeldBytes held;
+    const bool again = !recomputes.empty() && recomputes[s] == 1;
+    StageMemory held;
     for (int layer = first_layer[along]; layer < first_layer[along + 1]; ++layer) {
       for (size_t k = 0; k < work.time.size(); ++k) {
         work.time[k] += Time(static_cast<ActionKind>(k), layer);
       }
-      held.for_input += At(rules_.search.held.saved_for_input, layer);
-      held.for_weight += At(rules_.search.held.saved_for_weight, layer);
-      held.stash += At(rules_.search.held.stash, layer);
+      held[MemoryClass::kSavedForInput] += At(rules_.search.held.saved_for_input, layer);
+      held[MemoryClass::kSavedForWeight] += At(rules_.search.held.saved_for_weight, layer);
+      held[MemoryClass::kStash] += At(rules_.search.held.stash, layer);
+    }
+    if (again) {
+      work.time[search::kWholeAt] += work.time[search::kForwardAt];
+      work.time[search::kInputAt] += work.time[search::kForwardAt];
+      KeepInput(At(rules_.search.held.input, first_layer[along]), &held);
     }
     work.activation.latency = Hop(id, plan_.stage(id).next);
     work.gradient.latency = Hop(id, plan_.stage(id).previous);
     if (rules_.search.in_memory) {
-      search::HoldBytes(held, &work);
+      search::HoldBytes(search::HeldOf(held), &work);
     } else {
       search::HoldActivations(&work);
     }
@@ -94,13 +109,15 @@ Problem SearchProblem::Of(absl::Span<const int> partition) const {
   }
   for (const auto& [back, costs] : rules_.search.pairs) {
     const bool whole = back == ActionKind::kBackward;
-    (whole ? problem.whole_pairs : problem.input_pairs) = PairTimes(problem, back, first_layer);
+    (whole ? problem.whole_pairs : problem.input_pairs) =
+        PairTimes(problem, back, first_layer, recomputes);
   }
   return problem;
 }
 
 std::vector<int64_t> SearchProblem::PairTimes(const Problem& problem, ActionKind back,
-                                              absl::Span<const int> first_layer) const {
+                                              absl::Span<const int> first_layer,
+                                              const search::Recomputes& recomputes) const {
   std::vector<int64_t> saved;  // by stage
   for (size_t s = 0; s < plan_.stages.size(); ++s) {
     const auto along = static_cast<size_t>(Along(StageId(static_cast<int32_t>(s))));
@@ -112,7 +129,11 @@ std::vector<int64_t> SearchProblem::PairTimes(const Problem& problem, ActionKind
   const std::vector<int64_t>& costs = rules_.search.pairs.at(back);
   const bool of_stages = !rules_.search.layers && !costs.empty();
   return search::PairTimes(problem, [&](int a, int b) {
-    if (of_stages) return At(costs, Along(StageId(a)));
+    if (of_stages) {
+      const bool again = !recomputes.empty() && recomputes[static_cast<size_t>(b)] == 1;
+      const int64_t forward = problem.stages[static_cast<size_t>(b)].time[search::kForwardAt];
+      return At(costs, Along(StageId(a))) + (again ? forward : 0);
+    }
     const int64_t alone = problem.stages[static_cast<size_t>(a)].time[search::kForwardAt] +
                           problem.stages[static_cast<size_t>(b)].time[search::Index(back)];
     const int64_t less = std::min(saved[static_cast<size_t>(a)], saved[static_cast<size_t>(b)]);
@@ -180,6 +201,11 @@ uint64_t SearchProblem::Key() const {
   for (const auto& [back, costs] : rules_.search.pairs) {
     hash.Add(static_cast<uint64_t>(back));
     add(costs);
+  }
+  const search::Recomputes recomputes = FixedRecomputes();
+  if (rules_.search.recompute_any || !recomputes.empty()) {
+    add(rules_.search.held.input);
+    add(recomputes);
   }
   return hash.value();
 }

@@ -13,16 +13,19 @@
 namespace stringline {
 
 // Costs are of layers, one after the other in the model; where the block counts none, every stage
-// is one. What a stage takes and holds is what its layers do together. Where layers are counted,
-// two stages in a pair take what they do alone, less what a pair saves the one that saves less by
-// it, and never less than nothing.
+// is one. A stage holds of its input what its first layer has. What a stage takes and holds is what
+// its layers do together. Where layers are counted, two stages in a pair take what they do alone,
+// less what a pair saves the one that saves less by it, and never less than nothing.
 class SearchProblem {
  public:
   // `plan` has the places of stages; its actions do not matter.
   SearchProblem(const OrderRules& rules, const Plan& plan) : rules_(rules), plan_(plan) {}
 
-  // The problem of stages with so many layers, in the order of a pipe.
-  search::Problem Of(absl::Span<const int> partition) const;
+  // The problem of stages with so many layers, in the order of a pipe. `recomputes`: by stage of
+  // the plan, 1 if it recomputes; empty: none does.
+  search::Problem Of(absl::Span<const int> partition, const search::Recomputes& recomputes) const;
+  // The same where the block does not leave open which stages recompute.
+  search::Recomputes FixedRecomputes() const;
   // A lower bound on the computation of all microbatches, by layer.
   std::vector<int64_t> LeastWork() const;
   // By layer: F with B, or with I and W without B.
@@ -44,7 +47,8 @@ class SearchProblem {
   int64_t Saved(ActionKind back, int layer) const;
   int64_t Hop(StageId from, StageId to) const;
   std::vector<int64_t> PairTimes(const search::Problem& problem, ActionKind back,
-                                 absl::Span<const int> first_layer) const;
+                                 absl::Span<const int> first_layer,
+                                 const search::Recomputes& recomputes) const;
 
   const OrderRules& rules_;
   const Plan plan_;

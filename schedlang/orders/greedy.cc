@@ -123,6 +123,15 @@ class GreedyRun {
     return plan_.stage(from).rank == plan_.stage(to).rank ? 0 : costs_.p2p;
   }
 
+  int64_t TimeOf(const Action& action) const {
+    const int along = Along(action.stage);
+    const bool is_first_of_backward =
+        action.kind == ActionKind::kBackward || action.kind == ActionKind::kInputGradient;
+    const bool again = is_first_of_backward && !plan_.recompute.empty() &&
+                       plan_.recompute[static_cast<size_t>(action.stage.value)] == 1;
+    return costs_.of(action.kind, along) + (again ? costs_.of(ActionKind::kForward, along) : 0);
+  }
+
   // The needs of the action are available from `ready` on: a candidate, if its rank uses the kind.
   void Offer(ActionKind kind, StageId stage, int32_t m, int64_t ready) {
     const int rank_index = plan_.stage(stage).rank.value;
@@ -172,7 +181,7 @@ class GreedyRun {
       Enter(index);
       return;
     }
-    rank.free = now + costs_.of(action.kind, Along(action.stage));
+    rank.free = now + TimeOf(action);
     rank.performed.push_back(action);
     if (pool == &rank.fresh) {
       ++rank.held;

@@ -4,7 +4,8 @@
 // (ties: the lower rank). Among the actions that a rank can start then, the preferred kind wins,
 // then the action furthest along its way (F: the highest stage; B, I and W: the lowest), then the
 // lowest microbatch. A message to another rank arrives OrderCosts::p2p after its producer has
-// ended; any number of messages travel at once.
+// ended; any number of messages travel at once. The B or I of a stage that recomputes
+// (Plan::recompute) takes its F longer.
 #pragma once
 
 #include <cstdint>

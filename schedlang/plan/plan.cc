@@ -154,6 +154,9 @@ std::string Print(const Plan& plan) {
   absl::StrAppend(&out, plan.lowered ? " lowered\n" : "\n");
   AppendStages(plan, &out);
   if (plan.split.kind != Split::Kind::kEven) absl::StrAppend(&out, Print(plan.split), "\n");
+  if (!plan.recompute.empty()) {
+    absl::StrAppend(&out, "recompute ", absl::StrJoin(plan.recompute, " "), "\n");
+  }
   for (const Overlap& overlap : plan.overlaps) absl::StrAppend(&out, Print(overlap), "\n");
   if (!plan.costs.empty()) absl::StrAppend(&out, Print(plan.costs), "\n");
   if (!plan.searched.empty()) absl::StrAppend(&out, Print(plan.searched), "\n");

@@ -173,6 +173,9 @@ struct Plan {
   std::vector<Stage> stages;
   std::vector<Pipe> pipes;  // empty: a single pipe, of all stages and microbatches
   Split split;
+  // By stage, 1 if it recomputes: of a microbatch it keeps its input only, and its B or I begins
+  // with its F again. Empty: no stage does.
+  std::vector<int> recompute;
   std::vector<Overlap> overlaps;
   OrderCosts costs;
   Searched searched;

@@ -44,6 +44,16 @@ bool ReadSplit(const std::vector<Word>& words, Split* split) {
   return words.size() > 2;
 }
 
+// recompute 1 0
+bool ReadRecompute(const std::vector<Word>& words, Plan* plan) {
+  if (words.size() != plan->stages.size() + 1 || !plan->recompute.empty()) return false;
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (words[i].text != "0" && words[i].text != "1") return false;
+    plan->recompute.push_back(words[i].text == "1" ? 1 : 0);
+  }
+  return std::count(plan->recompute.begin(), plan->recompute.end(), 1) > 0;
+}
+
 // overlap F&B compute F.attn … network F.dispatch …
 bool ReadOverlap(const std::vector<Word>& words, Overlap* overlap) {
   if (words.size() < 4) return false;
@@ -148,6 +158,7 @@ bool ReadSearched(const std::vector<Word>& words, Searched* searched) {
 
 bool ReadExtra(const std::vector<Word>& words, Plan* plan) {
   if (words[0].text == "split") return ReadSplit(words, &plan->split);
+  if (words[0].text == "recompute") return ReadRecompute(words, plan);
   if (words[0].text == "overlap") return ReadOverlap(words, &plan->overlaps.emplace_back());
   if (words[0].text == "search") return ReadSearched(words, &plan->searched);
   return words[0].text == "costs" && ReadCosts(words, *plan, &plan->costs);

@@ -1,4 +1,5 @@
-// Reads the further lines of a plan's text form: `split`, `overlap`, `costs`, `search`.
+// Reads the further lines of a plan's text form: `split`, `recompute`, `overlap`, `costs`,
+// `search`.
 #pragma once
 
 #include <vector>

@@ -140,13 +140,14 @@ class PlanReader {
     return true;
   }
 
-  // The lines between the stages and the ranks: 'split', 'overlap', 'costs', 'search'.
+  // The lines between the stages and the ranks: 'split', 'recompute', 'overlap' and so on.
   bool ReadExtras() {
     bool good = true;
     for (; next_ < lines_.size() && lines_[next_][0].text != "rank"; ++next_) {
       if (!ReadExtra(lines_[next_], &plan_)) {
-        return Complain(lines_[next_][0].span,
-                        "expected 'rank 0:', or a 'split', 'overlap', 'costs' or 'search' line");
+        return Complain(
+            lines_[next_][0].span,
+            "expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs' or 'search' line");
       }
       if (lines_[next_][0].text == "overlap") good = LastOverlapIsGood() && good;
     }

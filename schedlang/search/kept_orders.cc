@@ -77,6 +77,7 @@ uint64_t KeyOfPlaces(absl::Span<const Partitioning> places, const Effort& effort
         place.fixed.empty() ? EvenPartition(place.layers, place.stages) : place.fixed;
     hash.Add(KeyOf(place.problem_of(partition), effort), place.key, place.fixed.empty(),
              place.least_at_ends);
+    if (place.problem_with) hash.Add(1);
   }
   return hash.value();
 }
@@ -84,8 +85,15 @@ uint64_t KeyOfPlaces(absl::Span<const Partitioning> places, const Effort& effort
 bool FitsPlaces(absl::Span<const Partitioning> places, const Found& found) {
   if (found.place < 0 || found.place >= static_cast<int>(places.size())) return false;
   const Partitioning& place = places[static_cast<size_t>(found.place)];
-  return IsPartition(place, found.partition) &&
-         FitsProblem(place.problem_of(found.partition), found);
+  if (!IsPartition(place, found.partition)) return false;
+  if (!place.problem_with) {
+    return found.recomputes.empty() && FitsProblem(place.problem_of(found.partition), found);
+  }
+  const auto is_choice = [](int64_t value) { return value == 0 || value == 1; };
+  const auto count = static_cast<size_t>(place.problem_of(found.partition).stage_count());
+  return found.recomputes.size() == count &&
+         std::all_of(found.recomputes.begin(), found.recomputes.end(), is_choice) &&
+         FitsProblem(place.problem_with(found.partition, found.recomputes), found);
 }
 
 }  // namespace
@@ -101,7 +109,7 @@ Found FindOrdersOnce(const Problem& problem, const Effort& effort, int64_t most_
 Found FindPlaceOnce(absl::Span<const Partitioning> places, const Effort& effort,
                     int64_t most_letters, KeptOrders* kept) {
   const Partitioning& first = places[0];
-  if (places.size() == 1 && !first.fixed.empty()) {
+  if (places.size() == 1 && !first.fixed.empty() && !first.problem_with) {
     Found found = FindOrdersOnce(first.problem_of(first.fixed), effort, most_letters, kept);
     found.partition = first.fixed;
     return found;

@@ -10,6 +10,7 @@
 
 #include "schedlang/search/lower_bound.h"
 #include "schedlang/search/random.h"
+#include "schedlang/search/recompute.h"
 
 namespace stringline::search {
 namespace {
@@ -378,6 +379,7 @@ Partition BalancedPartition(const Partitioning& of) {
 }
 
 Found FindPartition(const Partitioning& partitioning, Found begin, const Effort& effort) {
+  if (partitioning.problem_with) return FindRecomputes(partitioning, std::move(begin), effort);
   return PartitionSearch(partitioning, std::move(begin), effort).Run();
 }
 
@@ -407,6 +409,7 @@ Found FindPlace(absl::Span<const Partitioning> places, const Effort& effort) {
 }
 
 int64_t BoundOfPartitions(const Partitioning& of) {
+  if (of.problem_with) return BoundOfRecomputes(of);
   if (!of.fixed.empty()) return LowerBoundOf(of.problem_of(of.fixed));
   constexpr int64_t kMostPartitions = 500, kMostLetters = 400'000;
   const Problem any = of.problem_of(LightFront(of));

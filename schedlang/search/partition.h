@@ -24,6 +24,10 @@ struct Partitioning {
   // The problem for a partition. All have the same stages on the same ranks, and a stage with more
   // layers takes no less time.
   std::function<Problem(absl::Span<const int> partition)> problem_of;
+  // If stages may choose whether they recompute: the problem for a choice, too. Then problem_of is
+  // the one in which all do, and holds the least.
+  std::function<Problem(absl::Span<const int> partition, const Recomputes& recomputes)>
+      problem_with;
   // A lower bound on the computation in every partition, in indivisible pieces: of each layer, and
   // of the additional work of the ends.
   std::vector<int64_t> pieces;

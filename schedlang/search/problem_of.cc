@@ -52,6 +52,20 @@ void HoldBytes(const HeldBytes& held, StageWork* work) {
   work->after = {saved, -saved, held.stash - held.for_input, -held.stash - held.for_weight};
 }
 
+HeldBytes HeldOf(const StageMemory& memory) {
+  return {memory[MemoryClass::kSavedForInput],
+          memory[MemoryClass::kSavedForWeight],
+          memory[MemoryClass::kStash],
+          memory[MemoryClass::kMessages],
+          memory.remade_for_input,
+          memory.remade_for_weight};
+}
+
+std::vector<int> RecomputeOfPlan(absl::Span<const int64_t> recomputes) {
+  if (std::count(recomputes.begin(), recomputes.end(), 1) == 0) return {};
+  return {recomputes.begin(), recomputes.end()};
+}
+
 absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
                                   const Limits& limits) {
   SL_RETURN_IF_ERROR(CheckStepLength(stages, costs, kMostSearchedNs));
@@ -85,10 +99,7 @@ absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
     work.gradient = TimeOfMessage(costs, ActionKind::kSendBackward, id);
     if (in_bytes) {
       const StageMemory& memory = costs.memory[s];
-      HoldBytes({memory[MemoryClass::kSavedForInput], memory[MemoryClass::kSavedForWeight],
-                 memory[MemoryClass::kStash], memory[MemoryClass::kMessages],
-                 memory.remade_for_input, memory.remade_for_weight},
-                &work);
+      HoldBytes(HeldOf(memory), &work);
       int64_t& capacity = problem.capacity[static_cast<size_t>(work.rank)];
       if (capacity < kNoLimit) capacity -= ResidentBytes(memory);
     } else {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "schedlang/costs/costs.h"
 #include "schedlang/plan/plan.h"
 #include "schedlang/search/problem.h"
@@ -39,6 +40,10 @@ struct HeldBytes {
   int64_t remade_for_weight = 0;  // while B runs
 };
 void HoldBytes(const HeldBytes& held, StageWork* work);
+HeldBytes HeldOf(const StageMemory& memory);
+
+// The choice as a plan has it (Plan::recompute): empty if no stage recomputes.
+std::vector<int> RecomputeOfPlan(absl::Span<const int64_t> recomputes);
 
 // The stages of the plan at these costs; its actions do not matter. With `memory` the costs must
 // include the bytes of stages: resident bytes are subtracted from every rank's capacity. Errors:

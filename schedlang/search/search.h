@@ -66,15 +66,18 @@ Candidates Explore(const Problem& problem, Candidates begin, int64_t bound, cons
 
 // The number of layers of each stage, in the order of the stages along a pipe.
 using Partition = std::vector<int>;
+// By stage, 1 for a stage that recomputes, else 0.
+using Recomputes = std::vector<int64_t>;
 
 struct Found {
   Words words;               // empty: none within the capacity
   int64_t value = kNoLimit;  // the objective's
   int64_t bound = 0;         // a lower bound on all orders
-  // If more than the orders was free (partition.h): the index of the place, and the layers of
-  // stages.
+  // If more than the orders was free (partition.h): the index of the place, the layers of stages,
+  // and the stages that recompute.
   int place = 0;
   Partition partition;
+  Recomputes recomputes;  // empty: not free
   bool is_proven() const { return value <= bound; }
   double gap() const;  // a bound on the distance from the best, as a share of the bound
 };

@@ -221,7 +221,7 @@ struct PerStage {
 // `costs F 1, B [2, 3], p2p 1;`
 struct Costs {
   struct Row {
-    Name key;  // a letter, p2p; or saved_for_I, saved_for_W, stash
+    Name key;  // a letter, p2p; or saved_for_I, saved_for_W, stash, input
     PerStage value;
   };
   Span span;
@@ -290,10 +290,17 @@ struct Split {
   std::optional<Name> layout;  // with its quotes
 };
 
+// `recompute none;` `recompute all;` `recompute any;` `recompute [1, 0];` `recompute s -> e;`
+struct Recompute {
+  Span span;
+  std::string kind;  // none, all, any; empty for the other two
+  PerStage stages;
+};
+
 struct Statement {
   std::variant<Let, Require, Stages, Pipe, Pad, Rank, Order, Repeat, If, Group, Collective, At,
                Tighten, Fill, Hold, Prefer, Costs, Minimize, Within, Pairs, Iterations, Place,
-               Layers, Overlap, Split>
+               Layers, Overlap, Split, Recompute>
       node;
 };
 

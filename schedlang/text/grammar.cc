@@ -14,6 +14,7 @@
 //              | 'pipe' name '{' stages 'microbatches' expression end '}'
 //              | 'pad' 'microbatches' 'to' expression end
 //              | 'split' ( 'even' | 'balanced' | 'any' | string | list | by_stage ) end
+//              | 'recompute' ( 'none' | 'all' | 'any' | list | by_stage ) end
 //              | 'overlap' letter { '&' letter }
 //                '{' 'compute' '{' { letter '.' name } '}'
 //                    'network' '{' { letter '.' name } '}' '}'
@@ -40,7 +41,7 @@
 //   part       = ( 'F' | 'B' | 'I' ) expression [ '@' expression ]
 //              | 'W' [ expression [ '@' expression ] ]
 //              | name
-//   cost       = ( letter | 'p2p' | 'saved_for_I' | 'saved_for_W' | 'stash' ) value
+//   cost       = ( letter | 'p2p' | 'saved_for_I' | 'saved_for_W' | 'stash' | 'input' ) value
 //   value      = list | by_stage | expression
 //   list       = '[' expression { ',' expression } ']'
 //   by_stage   = name '->' expression
@@ -264,8 +265,8 @@ constexpr auto kOnlySpan = [](auto& context) { x3::_val(context).span = x3::_att
 using ast::At, ast::Block, ast::Collective, ast::Costs, ast::Derived, ast::File, ast::Fill,
     ast::Group, ast::Hold, ast::If, ast::Iterations, ast::Layers, ast::Let, ast::Minimize,
     ast::Option, ast::Order, ast::Overlap, ast::Pad, ast::Pairs, ast::Part, ast::PerStage,
-    ast::Pipe, ast::Place, ast::Prefer, ast::Rank, ast::Repeat, ast::Require, ast::Schedule,
-    ast::Split, ast::Stages, ast::Statement, ast::Tighten, ast::Use, ast::Within;
+    ast::Pipe, ast::Place, ast::Prefer, ast::Rank, ast::Recompute, ast::Repeat, ast::Require,
+    ast::Schedule, ast::Split, ast::Stages, ast::Statement, ast::Tighten, ast::Use, ast::Within;
 
 const x3::rule<struct BlockTag, Block> block = "'{'";
 const x3::rule<struct StatementTag, Statement> statement = "a statement";
@@ -279,6 +280,7 @@ const x3::rule<struct ListTag, PerStage> list =
 const x3::rule<struct ByStageTag, PerStage> by_stage = "a name";
 const x3::rule<struct ForAllTag, PerStage> for_all = "an expression";
 const x3::rule<struct SplitTag, Split> split = "'split'";
+const x3::rule<struct RecomputeTag, Recompute> recompute = "'recompute'";
 const x3::rule<struct OverlapPartTag, Overlap::Part> overlap_part = "an action";
 const x3::rule<struct OverlapTag, Overlap> overlap = "'overlap'";
 const x3::rule<struct RankTag, Rank> rank = "'rank'";
@@ -295,7 +297,7 @@ const x3::rule<struct FillTag, Fill> fill = "'fill'";
 const x3::rule<struct HoldTag, Hold> hold = "'hold'";
 const x3::rule<struct PreferTag, Prefer> prefer = "'prefer'";
 const x3::rule<struct CostTag, Costs::Row> cost =
-    "an action, 'p2p', 'saved_for_I', 'saved_for_W' or 'stash'";
+    "an action, 'p2p', 'saved_for_I', 'saved_for_W', 'stash' or 'input'";
 const x3::rule<struct MinimizeTag, Minimize> minimize = "'minimize'";
 const x3::rule<struct WithinTag, Within> within = "'within'";
 const x3::rule<struct PairsTag, Pairs> pairs = "'pairs'";
@@ -357,6 +359,12 @@ const auto split_def =
     (by_stage[into<&Split::layers>] | Word("even")[into<&Split::kind>] |
      Word("balanced")[into<&Split::kind>] | Word("any")[into<&Split::kind>] |
      kLayoutString[into<&Split::layout>] | x3::expect[list[into<&Split::layers>]]) > end;
+
+const auto recompute_def =
+    Word("recompute")[into<&Recompute::span>] >
+    (by_stage[into<&Recompute::stages>] | Word("none")[into<&Recompute::kind>] |
+     Word("all")[into<&Recompute::kind>] | Word("any")[into<&Recompute::kind>] |
+     x3::expect[list[into<&Recompute::stages>]]) > end;
 
 const auto overlap_part_def =
     kLetter[into<&Overlap::Part::letter>] > Word(".") > kUsedName[into<&Overlap::Part::name>];
@@ -462,7 +470,7 @@ const auto layers_def =
 
 const auto in_schedule =
     let[kIntoNode] | require[kIntoNode] | stages[kIntoNode] | pipe[kIntoNode] | pad[kIntoNode] |
-    split[kIntoNode] | overlap[kIntoNode] | rank[kIntoNode];
+    split[kIntoNode] | recompute[kIntoNode] | overlap[kIntoNode] | rank[kIntoNode];
 
 // A separate parser, so that nested blocks take less of the stack.
 const auto order_rule_def =
@@ -504,10 +512,10 @@ const auto file_def = *(use[append<&File::uses>] | schedule[append<&File::schedu
 // clang-format on
 
 BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pipe, pad, list, by_stage, for_all,
-                    split, overlap_part, overlap, rank, order, repeat, arm, if_else, part, group,
-                    collective, at, tighten, fill, hold, prefer, cost, costs, minimize, within,
-                    pairs, iterations, place_row, place, layers, order_rule, end, option, argument,
-                    defer, derived, schedule, use, file)
+                    split, recompute, overlap_part, overlap, rank, order, repeat, arm, if_else,
+                    part, group, collective, at, tighten, fill, hold, prefer, cost, costs, minimize,
+                    within, pairs, iterations, place_row, place, layers, order_rule, end, option,
+                    argument, defer, derived, schedule, use, file)
 
 }  // namespace
 

@@ -108,11 +108,11 @@ inline constexpr Such kCollective("an action", [](const Token& t) {
 });
 inline constexpr Such kFileName("a file in quotes",
                                 [](const Token& t) { return t.kind == Token::Kind::kString; });
-inline constexpr Such kCostKey("an action, 'p2p', 'saved_for_I', 'saved_for_W' or 'stash'",
+inline constexpr Such kCostKey("an action, 'p2p', 'saved_for_I', 'saved_for_W', 'stash' or 'input'",
                                [](const Token& t) {
                                  return IsActionLetter(t.text) || t.text == "p2p" ||
                                         t.text == "saved_for_I" || t.text == "saved_for_W" ||
-                                        t.text == "stash";
+                                        t.text == "stash" || t.text == "input";
                                });
 inline constexpr Such kObjective("'makespan', 'span' or 'period'", [](const Token& t) {
   return t.text == "makespan" || t.text == "span" || t.text == "period";

@@ -28,6 +28,9 @@ constexpr WordRow kWords[] = {
     {"pad", WordSort::kStatement,
      "`pad microbatches to e;`: the counters see e microbatches; actions past M are dropped"},
     {"split", WordSort::kStatement, "`split …;`: which layers of the model each stage holds"},
+    {"recompute", WordSort::kStatement,
+     "`recompute …;`: which stages keep only what entered them, and do their F again before a B or "
+     "I"},
     {"overlap", WordSort::kStatement,
      "`overlap F & B { compute { … } network { … } }`: the order of the parts of a group"},
     {"rank", WordSort::kStatement,
@@ -104,8 +107,10 @@ constexpr WordRow kWords[] = {
     {"even", WordSort::kInPlace, "`split even`: as equal as the number of layers allows"},
     {"balanced", WordSort::kInPlace, "`split balanced`: the least possible slowest stage"},
     {"any", WordSort::kInPlace,
-     "`place any` `split any` in a search: where stages live and which layers they hold is found, "
-     "too"},
+     "`place any` `split any` `recompute any` in a search: where stages live, which layers they "
+     "hold and which of them recompute is found, too"},
+    {"none", WordSort::kInPlace, "`recompute none`: every stage keeps what its backward needs"},
+    {"all", WordSort::kInPlace, "`recompute all`: every stage recomputes"},
     {"compute", WordSort::kInPlace, "the lane of an overlap that computes"},
     {"network", WordSort::kInPlace, "the lane of an overlap that communicates"},
     {"most", WordSort::kInPlace, "`hold at most e;`"},
@@ -116,6 +121,9 @@ constexpr WordRow kWords[] = {
      "`costs saved_for_W e;`: what a microbatch of a stage holds from its F until its B or W"},
     {"stash", WordSort::kInPlace,
      "`costs stash e;`: what a microbatch of a stage holds from its I until its W"},
+    {"input", WordSort::kInPlace,
+     "`costs input e;`: what a microbatch of a stage that recomputes holds from its F until its B "
+     "or I"},
     {"makespan", WordSort::kInPlace, "`minimize makespan`: the end of the last rank"},
     {"span", WordSort::kInPlace,
      "`minimize span`: the longest time from a rank's first start to its own last end"},

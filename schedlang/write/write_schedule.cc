@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "schedlang/costs/work_shares.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/lower/lower.h"
 #include "schedlang/text/format.h"
@@ -45,7 +46,7 @@ bool SameStages(const Plan& a, const Plan& b) {
          std::equal(a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end(),
                     same_stage) &&
          std::equal(a.pipes.begin(), a.pipes.end(), b.pipes.begin(), b.pipes.end(), same_pipe) &&
-         Print(a.split) == Print(b.split) &&
+         Print(a.split) == Print(b.split) && a.recompute == b.recompute &&
          std::equal(a.overlaps.begin(), a.overlaps.end(), b.overlaps.begin(), b.overlaps.end(),
                     same_overlap);
 }
@@ -73,6 +74,20 @@ std::string SplitText(const Split& split) {
       break;
   }
   return absl::StrCat("split \"", absl::StrJoin(split.layout, "|"), "\";");
+}
+
+// Of every pipe alike where that is so, else of all stages.
+std::string RecomputeText(const Plan& plan) {
+  const std::vector<int>& stages = plan.recompute;
+  if (stages.empty()) return "";
+  if (std::count(stages.begin(), stages.end(), 0) == 0) return "recompute all;";
+  const auto of_pipe = static_cast<size_t>(StagesOfModel(plan));
+  bool alike = true;
+  for (size_t s = of_pipe; s < stages.size(); ++s) {
+    alike = alike && stages[s] == stages[s % of_pipe];
+  }
+  const auto end = alike ? stages.begin() + static_cast<ptrdiff_t>(of_pipe) : stages.end();
+  return absl::StrCat("recompute [", absl::StrJoin(stages.begin(), end, ", "), "];");
 }
 
 void AddOverlap(const Overlap& overlap, std::vector<std::string>* lines) {
@@ -253,6 +268,8 @@ class ScheduleWriter {
     }
     const std::string split = SplitText(plan_.split);
     if (!split.empty()) lines.push_back(absl::StrCat("  ", split));
+    const std::string recompute = RecomputeText(plan_);
+    if (!recompute.empty()) lines.push_back(absl::StrCat("  ", recompute));
     for (const Overlap& overlap : plan_.overlaps) AddOverlap(overlap, &lines);
     lines.emplace_back();
     lines.insert(lines.end(), draft.lines.begin(), draft.lines.end());

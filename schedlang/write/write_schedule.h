@@ -42,9 +42,9 @@ struct WrittenSchedule {
   int64_t least = 0;
 };
 
-// `plan` is not lowered. The text elaborates to its stages and orders, split and overlaps, for its
-// P and M. InvalidArgument for an invalid name, a lowered plan, and orders that the language cannot
-// express. Cost: for 32 ranks of 768 groups well below a second.
+// `plan` is not lowered. The text elaborates to its stages and orders, split, recomputing stages
+// and overlaps, for its P and M. InvalidArgument for an invalid name, a lowered plan, and orders
+// that the language cannot express. Cost: for 32 ranks of 768 groups well below a second.
 absl::StatusOr<WrittenSchedule> WriteSchedule(const Plan& plan, const WriteOptions& options);
 
 }  // namespace stringline::search

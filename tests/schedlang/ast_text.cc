@@ -167,6 +167,10 @@ std::string Text(const ast::Split& n) {
   return absl::StrCat("(split ", n.kind, Text(n.layers), n.layout ? n.layout->text : "", ")");
 }
 
+std::string Text(const ast::Recompute& n) {
+  return absl::StrCat("(recompute ", n.kind, Text(n.stages), ")");
+}
+
 std::string Text(const ast::Derived& n) {
   std::string out = absl::StrCat(" = (", n.base.text);
   for (const ast::Derived::Argument& a : n.arguments) {

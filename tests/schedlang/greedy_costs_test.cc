@@ -67,8 +67,8 @@ TEST(GreedyCostsTest, AreSaidForAllStagesOrForEach) {
             "x.sched:1:67: error: the costs are not the same on all ranks");
   EXPECT_EQ(
       CostsLineOf("costs q2q 1"),
-      "x.sched:1:73: error: expected an action, 'p2p', 'saved_for_I', 'saved_for_W' or 'stash' "
-      "before 'q2q'");
+      "x.sched:1:73: error: expected an action, 'p2p', 'saved_for_I', 'saved_for_W', 'stash' or "
+      "'input' before 'q2q'");
   EXPECT_EQ(CostsLineOf("costs F F -> 1"),
             "x.sched:1:75: error: 'F' is an action and names nothing else");
 }

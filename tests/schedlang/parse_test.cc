@@ -392,8 +392,8 @@ const ParseCase kStatements[] = {
     {"rank r greedy { costs F s -> 1 + s, B [2, 2 * P], p2p 1 }",
      "(schedule s (P M) (rank r greedy (costs F=(-> s (+ 1 s)) B=[2 (* 2 P)] p2p=1)))\n"},
     {"rank r greedy { costs message 1 }",
-     "x.sched:2:23: error: expected an action, 'p2p', 'saved_for_I', 'saved_for_W' or 'stash' "
-     "before 'message'\n"
+     "x.sched:2:23: error: expected an action, 'p2p', 'saved_for_I', 'saved_for_W', 'stash' or "
+     "'input' before 'message'\n"
      "    2 | rank r greedy { costs message 1 }\n"
      "      |                       ^~~~~~~\n"},
     {"rank r greedy { prefer x }",
@@ -406,6 +406,13 @@ const ParseCase kStatements[] = {
     {"rank r search { place any; place v, loop 3, wave V + 1; layers 4 * P; split any }",
      "(schedule s (P M) (rank r search (place any) (place v loop:3 wave:(+ V 1)) (layers (* 4 P)) "
      "(split any)))\n"},
+    {"rank r search { recompute any; costs input 1 }",
+     "(schedule s (P M) (rank r search (recompute any) (costs input=1)))\n"},
+    {"recompute all; recompute none; recompute [1, 0]; recompute s -> s == 0; recompute any -> any",
+     "(schedule s (P M) (recompute all) (recompute none) (recompute [1 0]) "
+     "(recompute (-> s (== s 0))) (recompute (-> any any)))\n"},
+    {"let none = 1; let input = none; rank r { F all }",
+     "(schedule s (P M) (let none 1) (let input none) (rank r (F all)))\n"},
     {"rank r search { minimize span; within activations 2 * P; prefer F, B; iterations 3 * M }",
      "(schedule s (P M) (rank r search (minimize span) (within activations (* 2 P)) (prefer F B) "
      "(iterations (* 3 M))))\n"},

@@ -131,6 +131,46 @@ TEST(FoundTest, PlacesAndLayersLieThereToo) {
   }
 }
 
+TEST(FoundTest, StagesThatRecomputeLieThereToo) {
+  const std::string folder = FoundFolder();
+  WriteText(folder + "/best.sched",
+            "schedule best(P, M) {\n"
+            "  stages P on line;\n"
+            "  rank r search {\n"
+            "    recompute any; within memory 8; prefer F, B;\n"
+            "    costs F 2, B 4, saved_for_W 4, input 1;\n"
+            "  }\n"
+            "}\n");
+  const std::string plan = PlanOf(folder);
+  const std::vector<uint64_t> keys = KeysIn(FoundText(folder));
+  ASSERT_EQ(keys.size(), 1u);
+  EXPECT_TRUE(absl::StrContains(FoundText(folder), " place=0 layers=1,1 recompute=0,0\n"));
+  // A kept entry is taken as it is: its second stage recomputes.
+  Found slow{.value = 28, .bound = 9, .place = 0, .partition = {1, 1}, .recomputes = {0, 1}};
+  for (const int stage : {0, 1}) {
+    const search::Group forward{search::LetterOf(ActionKind::kForward, stage)};
+    const search::Group backward{search::LetterOf(ActionKind::kBackward, stage)};
+    slow.words.push_back({forward, backward, forward, backward});
+  }
+  const std::string file = folder + "/best.sched";
+  FoundFile(file, FoundFile::Use::kReadAndWrite).Keep(keys[0], slow);
+  EXPECT_TRUE(absl::StrContains(FoundText(folder),
+                                " value=28 bound=9 place=0 layers=1,1 "
+                                "recompute=0,1\n"));
+  EXPECT_TRUE(absl::StrContains(PlanOf(folder), "stages 0 1\nrecompute 0 1\n"));
+  EXPECT_TRUE(absl::StrContains(PlanOf(folder), kSlow));
+  const Answer sim = RunToolIn(folder, Words("sim best.sched P=2 M=2"));
+  EXPECT_TRUE(absl::StrContains(sim.out, "stage 1 recomputes, as the schedule says\n")) << sim.out;
+  EXPECT_TRUE(absl::StrContains(sim.out, "makespan         28 ms")) << sim.out;
+  // Others are not taken: no choice, one that is too short, and another value than the orders have.
+  for (const search::Recomputes& wrong : {search::Recomputes{}, search::Recomputes{1},
+                                          search::Recomputes{0, 2}, search::Recomputes{0, 0}}) {
+    slow.recomputes = wrong;
+    FoundFile(file, FoundFile::Use::kReadAndWrite).Keep(keys[0], slow);
+    EXPECT_EQ(PlanOf(folder), plan);
+  }
+}
+
 TEST(FoundTest, EveryCommandUsesIt) {
   const std::string folder = FoundFolder();
   PlantSlowOrder(folder);

@@ -28,8 +28,9 @@ struct CompletionCase {
 
 const CompletionCase kCompletionCases[] = {
     // Beginnings of statements.
-    {"schedule s(P, M) { | }", "let require stages pipe pad split overlap rank"},
-    {"schedule s(P, M) { stages P on line; r| }", "let require stages pipe pad split overlap rank"},
+    {"schedule s(P, M) { | }", "let require stages pipe pad split recompute overlap rank"},
+    {"schedule s(P, M) { stages P on line; r| }",
+     "let require stages pipe pad split recompute overlap rank"},
     {"schedule s(P, M) { rank r { | } }",
      "order let require repeat if unshard reshard reduce F B I W"},
     {"schedule s(P, M) { rank r { order go { F r } repeat M { | } } }",
@@ -59,7 +60,7 @@ const CompletionCase kCompletionCases[] = {
     {"schedule s(P, M) { pipe up { stages P on line; microbatches | } }", "P M min max not"},
     {"schedule s(P, M) { rank r greedy { hold at most |", "P M r min max not"},
     {"schedule s(P, M) { rank r search { |",
-     "minimize within prefer pairs costs iterations place layers split let require"},
+     "minimize within prefer pairs costs iterations place layers split recompute let require"},
     {"schedule s(P, M) { rank r search { minimize |", "makespan span period"},
     {"schedule s(P, M) { rank r search { minimize span |", ""},
     {"schedule s(P, M) { rank r search { within |", "activations memory"},
@@ -72,7 +73,7 @@ const CompletionCase kCompletionCases[] = {
     {"schedule s(P, M) { rank r search { pairs F & B |", "costs"},
     {"schedule s(P, M) { rank r search { pairs F & B costs |", "P M r min max not"},
     {"schedule s(P, M) { rank r search { costs F 1, |",
-     "F B I W p2p saved_for_I saved_for_W stash"},
+     "F B I W p2p saved_for_I saved_for_W stash input"},
     {"schedule s(P, M) { rank r search { costs saved_for_W |", "P M r min max not"},
     {"schedule s(P, M) { rank r search { iterations |", "P M r min max not"},
     {"schedule s(P, M) { rank r { F r @ |", "P M r min max not"},
@@ -123,7 +124,7 @@ const CompletionCase kCompletionCases[] = {
     {"schedule s(P, M) { rank r { repeat M as |", ""},
     {"schedule s(P, M) { rank r { F 3| } }", ""},
     {"schedule s(P, M) { # F |\n}", ""},
-    {"schedule s(P, M) { # F\n | }", "let require stages pipe pad split overlap rank"},
+    {"schedule s(P, M) { # F\n | }", "let require stages pipe pad split recompute overlap rank"},
     {"schedule s(P, M) { require P \"|\"; }", ""},
     {"schedule s(P, M) { require P \"|", ""},
     {"schedule s(P, M) { require P \"a\" |", ""},

@@ -1,8 +1,10 @@
 #include "tools/answers/order_note.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 
 namespace stringline {
@@ -20,14 +22,38 @@ std::string OrderNote(OrderFit fit) {
   return kNotes[static_cast<int>(fit)];
 }
 
+namespace {
+
+// The plan's stages that recompute, if these costs heed them; else none.
+std::vector<int> RecomputingStages(const Plan& plan, const CostModel& costs) {
+  std::vector<int> stages;
+  for (size_t s = 0; s < plan.recompute.size() && s < costs.again.size(); ++s) {
+    if ((costs.again[s] > 0) != (plan.recompute[s] == 1)) return {};
+    if (plan.recompute[s] == 1) stages.push_back(static_cast<int>(s));
+  }
+  return stages;
+}
+
+}  // namespace
+
 std::string OrderNote(const Plan& plan, const CostModel& costs) {
-  const std::string note = OrderNote(OrderFitOf(plan, costs));
-  if (note.empty()) return note;
-  const std::string line = Print(plan.costs);
-  return absl::StrCat(note, ": ", absl::StripPrefix(line, "costs "));
+  std::string note = OrderNote(OrderFitOf(plan, costs));
+  if (!note.empty()) {
+    const std::string line = Print(plan.costs);
+    absl::StrAppend(&note, ": ", absl::StripPrefix(line, "costs "));
+  }
+  const std::vector<int> stages = RecomputingStages(plan, costs);
+  if (stages.empty()) return note;
+  const std::string names =
+      stages.size() == plan.stages.size() ? "all stages recompute"
+      : stages.size() == 1                ? absl::StrCat("stage ", stages[0], " recomputes")
+                           : absl::StrCat("stages ", absl::StrJoin(stages, ", "), " recompute");
+  return absl::StrCat(note, note.empty() ? "" : "; ", names, ", as the schedule says");
 }
 
 void AddOrderedFor(const Plan& plan, const CostModel& costs, Json* json) {
+  const std::vector<int> stages = RecomputingStages(plan, costs);
+  if (!stages.empty()) (*json)["recompute"] = stages;
   const OrderFit fit = OrderFitOf(plan, costs);
   if (fit == OrderFit::kNoCosts) return;
   Json list = Json::object();

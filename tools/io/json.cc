@@ -61,13 +61,19 @@ Json RanksAsJson(const Plan& plan) {
 Json PlanAsJson(const Plan& plan) {
   Json stages = Json::array();
   for (const Stage& stage : plan.stages) stages.push_back(stage.rank.value);
-  return {{"ok", true},
-          {"schedule", plan.schedule},
-          {"parameters", ParametersAsJson(plan.parameters)},
-          {"microbatches", plan.microbatches},
-          {"lowered", plan.lowered},
-          {"stages", std::move(stages)},
-          {"ranks", RanksAsJson(plan)}};
+  Json json = {{"ok", true},
+               {"schedule", plan.schedule},
+               {"parameters", ParametersAsJson(plan.parameters)},
+               {"microbatches", plan.microbatches},
+               {"lowered", plan.lowered},
+               {"stages", std::move(stages)},
+               {"ranks", RanksAsJson(plan)}};
+  Json recompute = Json::array();
+  for (size_t s = 0; s < plan.recompute.size(); ++s) {
+    if (plan.recompute[s] == 1) recompute.push_back(s);
+  }
+  if (!recompute.empty()) json["recompute"] = std::move(recompute);
+  return json;
 }
 
 Json ReconstructionAsJson(const Timeline& timeline) {

@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kLetters = "F B I W";
 constexpr const char* kCostKeys = "F B I W p2p";
-constexpr const char* kSearchCostKeys = "F B I W p2p saved_for_I saved_for_W stash";
+constexpr const char* kSearchCostKeys = "F B I W p2p saved_for_I saved_for_W stash input";
 
 // Words behind one or two others, in any statement.
 struct FollowRow {
@@ -32,6 +32,7 @@ constexpr FollowRow kFollows[] = {
     {"", "on", "line loop v wave reversed"},
     {"on", "reversed", "line loop v wave"},
     {"", "split", "even balanced any"},
+    {"", "recompute", "none all any"},
     {"", "place", "any line v loop wave"},
     {"", "pad", "microbatches"},
     {"pad", "microbatches", "to"},
@@ -69,7 +70,7 @@ struct StatementRow {
   const char* only_directly;  // not in nested loops and branches
 };
 constexpr StatementRow kStatements[] = {
-    {BlockSort::kSchedule, "let require stages pipe pad split overlap rank", ""},
+    {BlockSort::kSchedule, "let require stages pipe pad split recompute overlap rank", ""},
     {BlockSort::kPipe, "stages microbatches", ""},
     {BlockSort::kOverlap, "compute network", ""},
     {BlockSort::kLane, kLetters, ""},
@@ -77,7 +78,7 @@ constexpr StatementRow kStatements[] = {
     {BlockSort::kTimetable, "let require repeat if at", "tighten fill"},
     {BlockSort::kGreedy, "let require", "hold prefer costs"},
     {BlockSort::kSearch, "let require",
-     "minimize within prefer pairs costs iterations place layers split"},
+     "minimize within prefer pairs costs iterations place layers split recompute"},
     {BlockSort::kOrder, "let require repeat if F B I W", ""},
 };
 
@@ -229,8 +230,8 @@ class Completer {
     const absl::string_view statement = Statement(), two_before = Before(2);
     if (two_before == "rank") return Words("timetable greedy search");
     if (statement == "schedule" && brackets_ == 0) return BehindHeader();
-    constexpr absl::string_view kNoValueBehind[] = {"let", "order", "pipe",    "on",
-                                                    "as",  "split", "minimize"};
+    constexpr absl::string_view kNoValueBehind[] = {"let", "order", "pipe",     "on",
+                                                    "as",  "split", "minimize", "recompute"};
     const bool layout = two_before == "reversed" && Before(3) == "on";
     const bool order = count_ == begin_ + 1;
     if (layout || order || IsInNewNames(2) || absl::c_linear_search(kNoValueBehind, two_before)) {

@@ -313,14 +313,16 @@ class NameScan {
   }
 
   static bool IsCostKey(absl::string_view text) {
-    return text == "p2p" || text == "saved_for_I" || text == "saved_for_W" || text == "stash";
+    return text == "p2p" || text == "saved_for_I" || text == "saved_for_W" || text == "stash" ||
+           text == "input";
   }
 
   // True for a word with a meaning at this place that is no name: a layout, a way to split, …
   bool IsWordInPlace() const {
     if (InnermostIs(NamedBlock::Sort::kOverlap) || Follows("on") || Follows("then")) return true;
     if (Follows("reversed") && Follows("on", 2)) return true;
-    const bool says_which = word_ == "split" || word_ == "minimize" || word_ == "within";
+    const bool says_which =
+        word_ == "split" || word_ == "recompute" || word_ == "minimize" || word_ == "within";
     if (says_which && i_ == begin_ + 1) return true;
     const bool begins_place = Follows("place") || (Follows(",") && brackets_ == 0);
     if (word_ == "place" && begins_place) return true;

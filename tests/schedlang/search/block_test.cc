@@ -2,6 +2,8 @@
 // simulator, which know nothing of the optimiser.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -106,6 +108,14 @@ const RulesCase kBadRules[] = {
      "'layers' stands before 'costs' and 'pairs': it says what they are of"},
     {"pairs F & B costs 2; layers 3;",
      "'layers' stands before 'costs' and 'pairs': it says what they are of"},
+    // Stages that recompute
+    {"recompute all; recompute any;", "a second 'recompute'"},
+    {"costs F 1, B 1, I 1, W 1, input 1;",
+     "'input' is held by stages that recompute, and nothing says which: 'recompute any;' in the "
+     "search block"},
+    {"recompute [1];", "values of 1 stage, but there are 2"},
+    {"recompute [1, 0, 1];", "values of 3 stages, but there are 2"},
+    {"recompute s -> 2 * s;", "a stage recomputes (1) or does not (0), not 2, with s = 1"},
     // Limits too tight for any order
     {"within activations 1 - r;", "no order exists within 0 activations on rank 1: it needs 1"},
     {"within memory 4; costs saved_for_I 2, saved_for_W 1, stash 5; prefer F, I, W;",
@@ -138,6 +148,9 @@ TEST(SearchBlock, SaysWhatIsWrongWithPlaces) {
        "it may be even, balanced or any"},
       {"prefer F, B; costs F 1, B 1; place v;",
        "'place' stands before 'costs' and 'pairs': it says what they are of"},
+      {"place v; recompute [1, 0];",
+       "'place' leaves open how many stages there are, and this says which of them recompute; it "
+       "may be none, all or any"},
       {"place v; within activations 1;",
        "no order exists within 1 activation on rank 0: it needs 2"},
   };
@@ -153,6 +166,11 @@ TEST(SearchBlock, SaysWhatIsWrongWithPlaces) {
       "schedule s(P, M) { stages P on line; split any; rank r { F r; B r } }";
   EXPECT_TRUE(absl::StrContains(Elaborated(sequence, {{"P", 1}, {"M", 1}}),
                                 "'split any' is found by a search, and this schedule has none"));
+  const std::string recompute =
+      "schedule s(P, M) { stages P on line; recompute any; rank r { F r; B r } }";
+  EXPECT_TRUE(
+      absl::StrContains(Elaborated(recompute, {{"P", 1}, {"M", 1}}),
+                        "'recompute any' is found by a search, and this schedule has none"));
 }
 
 // The plan that a block of rules alone finds, without its header.
@@ -230,6 +248,112 @@ TEST(SearchBlock, IsNoMoreWhatWasFoundOnceItIsChanged) {
   const std::string plan = Elaborated(text, {{"P", 2}, {"M", 2}});
   EXPECT_TRUE(absl::StartsWith(plan, "plan t")) << plan;
   EXPECT_FALSE(absl::StrContains(plan, "\nsearch ")) << plan;
+}
+
+// The plan of the block, simulated at the costs that it carries: as long as the search says.
+Plan FoundAndSimulated(const std::string& rules, const std::string& stages, int p, int m) {
+  const std::string text = BlockWith(rules, stages);
+  SCOPED_TRACE(absl::StrCat(text, " P=", p, " M=", m));
+  const Source source("x.sched", text);
+  Diagnostics diagnostics;
+  const auto file = Parse(source, &diagnostics);
+  const auto plan = file ? Elaborate(*file, "", {{"P", p}, {"M", m}}, &diagnostics) : std::nullopt;
+  EXPECT_TRUE(plan) << Render(diagnostics, source);
+  if (!plan) return {};
+  EXPECT_LE(plan->searched.bound, plan->searched.value);
+  const Plan lowered = Lower(*plan);
+  Check(lowered, {}, &diagnostics);
+  EXPECT_TRUE(diagnostics.empty()) << Render(diagnostics, source);
+  const auto costs = ResolveCosts(CostSpec(), lowered);
+  EXPECT_TRUE(costs.ok()) << costs.status();
+  const auto timeline = Simulate(lowered, *costs);
+  EXPECT_EQ(MeasureBubbles(*timeline).makespan_ns, plan->searched.value * 1'000'000);
+  return *plan;
+}
+
+// Against every choice by itself, each solved exactly.
+TEST(SearchBlock, FindsWhichStagesRecompute) {
+  const struct {
+    const char* rules;
+    const char* stages;
+    int count, p;
+  } kCases[] = {
+      {"within memory 8; costs F 2, B 4, saved_for_W 4, input 1; prefer F, B;", kLine, 3, 3},
+      {"within memory 8; costs F 2, B 4, saved_for_W 4; prefer F, B;", kLine, 2, 2},
+      {"within memory 12; prefer F, B, I, W; "
+       "costs F s -> 2 + s, B 4, I 2, W 2, saved_for_I 1, saved_for_W 3, stash 1, input 1, p2p 1;",
+       kLine, 2, 2},
+      {"within memory 10; pairs F & B costs 5; costs F 2, B 4, saved_for_W 3, input 1; "
+       "prefer F, B;",
+       "stages 2 * P on v;", 4, 2},
+      {"within memory 6; layers 5; pairs F & B costs 2; "
+       "costs F 1, B 2, saved_for_W 1, input l -> l > 0; prefer F, B;",
+       kLine, 2, 2},
+      {"within memory 8; costs F 2, B 4, saved_for_W 4, input 1; prefer F, B;",
+       "pipe down { stages P on line; microbatches M / 2; } "
+       "pipe up { stages P on reversed line; microbatches M - M / 2; }",
+       4, 2},
+  };
+  bool some = false;
+  for (const auto& c : kCases) {
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (int bits = 0; bits < 1 << c.count; ++bits) {
+      std::string list;
+      for (int s = 0; s < c.count; ++s) {
+        absl::StrAppend(&list, s == 0 ? "" : ", ", bits >> s & 1);
+      }
+      const std::string rules = absl::StrCat("recompute [", list, "]; ", c.rules);
+      if (absl::StrContains(Elaborated(BlockWith(rules, c.stages), {{"P", c.p}, {"M", 4}}),
+                            "no order exists")) {
+        continue;
+      }
+      const Plan plan = FoundAndSimulated(rules, c.stages, c.p, 4);
+      least = std::min(least, plan.searched.value);
+    }
+    const Plan any = FoundAndSimulated(absl::StrCat("recompute any; ", c.rules), c.stages, c.p, 4);
+    EXPECT_EQ(any.searched.value, least) << c.rules;
+    const auto count = std::count(any.recompute.begin(), any.recompute.end(), 1);
+    some = some || (count > 0 && count < c.count);
+  }
+  EXPECT_TRUE(some);  // neither all nor none, in one case at least
+}
+
+// Where places and layers are free as well, no other answer is better than what is found with less
+// freedom, and the bound is below them all.
+TEST(SearchBlock, ChoosesRecomputeWithPlacesAndLayers) {
+  const std::string rules =
+      "layers 12; within memory 40; prefer F, B; iterations 3000; "
+      "costs F l -> l == 11 ? 3 : 1, B l -> l == 11 ? 6 : 2, saved_for_W 3, input l -> l > 0; ";
+  const Plan any =
+      FoundAndSimulated(absl::StrCat("place line, v; recompute any; split any; ", rules), "", 3, 6);
+  EXPECT_LE(any.searched.bound, any.searched.value);
+  for (const char* const fixed : {"recompute all; ", "recompute none; "}) {
+    for (const char* const place : {"place line; ", "place v; "}) {
+      const Plan plan = FoundAndSimulated(absl::StrCat(place, fixed, rules), "", 3, 6);
+      EXPECT_LE(any.searched.bound, plan.searched.value) << place << fixed;
+      EXPECT_LE(any.searched.value, plan.searched.value) << place << fixed;
+    }
+  }
+}
+
+// Nothing is gained where only activations are counted.
+TEST(SearchBlock, NoStageRecomputesForNothing) {
+  const std::string plan = Elaborated(
+      BlockWith("recompute any; within activations P - r; prefer F, B;"), {{"P", 2}, {"M", 2}});
+  EXPECT_FALSE(absl::StrContains(plan, "recompute")) << plan;
+  EXPECT_TRUE(absl::StrContains(plan, "search makespan=9 bound=9\n")) << plan;
+}
+
+TEST(SearchBlock, OtherSchedulesSayWhichStagesRecompute) {
+  const auto plan = [](const std::string& recompute) {
+    return Elaborated(
+        "schedule s(P, M) { stages P on line; " + recompute + " rank r { F r; B r } }",
+        {{"P", 2}, {"M", 1}});
+  };
+  EXPECT_TRUE(absl::StrContains(plan("recompute all;"), "stages 0 1\nrecompute 1 1\n"));
+  EXPECT_TRUE(absl::StrContains(plan("recompute s -> s == 1;"), "stages 0 1\nrecompute 0 1\n"));
+  EXPECT_EQ(plan("recompute none;"), plan(""));
+  EXPECT_EQ(plan("recompute [0, 0];"), plan(""));
 }
 
 // Every found plan is complete, ends, stays within its limit, and has the stated makespan.

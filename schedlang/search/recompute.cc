@@ -1,0 +1,222 @@
+// A short search values each choice of a climb; few choices are searched one by one. The bound is
+// that of a relaxation which is as quick and holds as little as any choice.
+#include "schedlang/search/recompute.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "schedlang/search/lower_bound.h"
+
+namespace stringline::search {
+namespace {
+
+constexpr int kRules = 12;       // in a short search
+constexpr int64_t kMoves = 400;  // behind them
+constexpr int64_t kShortSearch = 10 * kRules + kMoves;
+constexpr int kMostStagesOfFew = 4;  // at most so many stages make few choices
+
+const RuleTurns kShortTurns = {.at_once = kRules,
+                               .all =
+                                   [](int count, const std::function<void(int)>& make) {
+                                     for (int i = 0; i < count; ++i) make(i);
+                                   },
+                               .goes_on = [] { return false; }};
+
+int64_t CountOf(const Recomputes& stages) { return std::count(stages.begin(), stages.end(), 1); }
+
+bool IsBetter(const RecomputeTrial& a, const RecomputeTrial& b) {
+  if (a.score.value != b.score.value) return a.score.value < b.score.value;
+  return CountOf(a.stages) < CountOf(b.stages);
+}
+
+// At every moment the smaller of the two memories.
+void HoldTheLess(const StageWork& other, StageWork* work) {
+  auto& [forward, whole, input, weight] = work->during;
+  const int64_t held = std::min(work->after[kForwardAt], other.after[kForwardAt]);
+  const auto less = [&](int64_t of_work, int64_t of_other) {
+    return std::min(work->after[kForwardAt] + of_work, other.after[kForwardAt] + of_other);
+  };
+  const int64_t in_whole = less(whole, other.during[kWholeAt]);
+  const int64_t in_input = less(input, other.during[kInputAt]);
+  const int64_t deferred = less(work->after[kInputAt], other.after[kInputAt]);
+  forward = std::min(forward, other.during[kForwardAt]);
+  whole = in_whole - held;
+  input = in_input - held;
+  weight = std::min(weight, other.during[kWeightAt]);
+  work->after = {held, -held, deferred - held, -deferred};
+}
+
+bool CanBeKept(const Problem& problem) {
+  for (int r = 0; r < problem.ranks; ++r) {
+    if (LeastCapacity(problem, r) > problem.capacity[static_cast<size_t>(r)]) return false;
+  }
+  return true;
+}
+
+int StageCountOf(const Partitioning& of) {
+  return of.problem_of(of.fixed.empty() ? EvenPartition(of.layers, of.stages) : of.fixed)
+      .stage_count();
+}
+
+bool HasFewChoices(const Partitioning& of) {
+  return !of.fixed.empty() && StageCountOf(of) <= kMostStagesOfFew;
+}
+
+// All choices for the given layers, by their bounds; those that no order keeps are left out.
+struct Choice {
+  int64_t bound = 0;
+  Recomputes stages;
+};
+std::vector<Choice> ChoicesByBound(const Partitioning& of) {
+  std::vector<Choice> choices;
+  const int count = StageCountOf(of);
+  for (int bits = 0; bits < 1 << count; ++bits) {
+    Choice choice;
+    for (int s = 0; s < count; ++s) choice.stages.push_back(bits >> s & 1);
+    choice.bound = LowerBoundOf(of.problem_with(of.fixed, choice.stages));
+    if (choice.bound < kNoLimit) choices.push_back(std::move(choice));
+  }
+  std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
+    return std::pair(a.bound, CountOf(a.stages)) < std::pair(b.bound, CountOf(b.stages));
+  });
+  return choices;
+}
+
+// Searches every choice that may be better than those before it.
+Found FindAmongFew(const Partitioning& of, Found best, const Effort& effort) {
+  const std::vector<Choice> choices = ChoicesByBound(of);
+  const int64_t share = std::max<int64_t>(
+      1, effort.iterations / std::max<int64_t>(1, static_cast<int64_t>(choices.size())));
+  int64_t proven = kNoLimit;  // the least bound of the choices, as far as they were searched
+  for (const Choice& choice : choices) {
+    const bool fewer = CountOf(choice.stages) < CountOf(best.recomputes);
+    const Problem problem = of.problem_with(of.fixed, choice.stages);
+    const bool is_over = !best.words.empty() && IsWished(problem.stop);
+    if (is_over || choice.bound > best.value || (choice.bound == best.value && !fewer)) {
+      proven = std::min(proven, choice.bound);
+      continue;
+    }
+    std::vector<Words> begin;
+    if (!best.words.empty()) begin.push_back(best.words);
+    Found found = FindOrders(problem, begin, {share, effort.seed});
+    proven = std::min(proven, found.bound);
+    const bool equal = found.value == best.value && fewer;
+    if (found.words.empty() || (found.value >= best.value && !equal)) continue;
+    found.place = best.place;
+    found.partition = of.fixed;
+    found.recomputes = choice.stages;
+    best = std::move(found);
+  }
+  best.bound = std::min(std::max(BoundOfRecomputes(of), proven), best.value);
+  return best;
+}
+
+// The relaxation in which every stage is as quick and holds as little as in either choice.
+Partitioning EitherChoice(const Partitioning& of) {
+  Partitioning either = of;
+  either.problem_with = nullptr;
+  const auto count = static_cast<size_t>(StageCountOf(of));
+  either.problem_of = [with = of.problem_with, count](absl::Span<const int> partition) {
+    return WithEitherChoice(with(partition, Recomputes(count, 0)),
+                            with(partition, Recomputes(count, 1)));
+  };
+  return either;
+}
+
+}  // namespace
+
+void SearchShortly(const Problem& problem, uint64_t seed, Candidates* candidates) {
+  TryPlainRules(problem, 0, kShortTurns, candidates);
+  *candidates = Explore(problem, std::move(*candidates), 0, {kMoves, seed});
+}
+
+Problem WithEitherChoice(Problem none, const Problem& all) {
+  none.capacity = all.capacity;
+  for (size_t s = 0; s < none.stages.size(); ++s) HoldTheLess(all.stages[s], &none.stages[s]);
+  return none;
+}
+
+// Some stages are tried beside each other; the best of them counts.
+RecomputeTrial ClimbRecomputes(int stages, const RecomputeClimb& climb) {
+  constexpr size_t kAtOnce = 4;
+  const auto count = static_cast<size_t>(stages);
+  RecomputeTrial best = climb.value(Recomputes(count, 1), {});
+  RecomputeTrial none = climb.value(Recomputes(count, 0), {});
+  if (IsBetter(none, best)) best = std::move(none);
+  int64_t spent = 0;
+  for (bool is_better = true; is_better;) {
+    is_better = false;
+    for (size_t s = 0; s < count && climb.goes_on(spent); s += kAtOnce) {
+      std::vector<RecomputeTrial> tried(std::min(kAtOnce, count - s));
+      climb.all(static_cast<int>(tried.size()), [&](int i) {
+        Recomputes changed = best.stages;
+        changed[s + static_cast<size_t>(i)] ^= 1;
+        tried[static_cast<size_t>(i)] = climb.value(changed, best.words);
+      });
+      spent += static_cast<int64_t>(tried.size()) * kShortSearch;
+      RecomputeTrial& first = *std::min_element(tried.begin(), tried.end(), IsBetter);
+      if (!IsBetter(first, best)) continue;
+      best = std::move(first);
+      is_better = true;
+    }
+  }
+  return best;
+}
+
+Found FindRecomputes(const Partitioning& of, Found begin, const Effort& effort) {
+  if (HasFewChoices(of)) return FindAmongFew(of, std::move(begin), effort);
+  const auto part = [&](int64_t of_whole) {
+    return Effort{std::max<int64_t>(1, effort.iterations / of_whole), effort.seed};
+  };
+  Partitioning all = of;
+  all.problem_with = nullptr;
+  Found found = std::move(begin);
+  const auto count = static_cast<size_t>(StageCountOf(of));
+  if (found.words.empty()) {
+    found = FindPartition(all, std::move(found), part(4));
+    found.recomputes.assign(count, 1);
+  }
+  const auto value = [&](const Recomputes& stages, const Words& words) {
+    const Problem problem = of.problem_with(found.partition, stages);
+    RecomputeTrial trial{.stages = stages};
+    if (!CanBeKept(problem)) return trial;
+    Candidates candidates;
+    Evaluator evaluator(problem);
+    for (const Words& known : {found.words, words}) {
+      if (IsComplete(problem, known)) candidates.Offer(&evaluator, known, std::nullopt);
+    }
+    SearchShortly(problem, effort.seed, &candidates);
+    if (candidates.empty()) return trial;
+    trial.score = candidates.best().score;
+    trial.words = candidates.best().words;
+    return trial;
+  };
+  const Stop* const stop = of.problem_of(found.partition).stop;
+  const RecomputeTrial best =
+      ClimbRecomputes(static_cast<int>(count),
+                      {.value = value, .all = kShortTurns.all, .goes_on = [&](int64_t spent) {
+                         return spent < effort.iterations / 2 && !IsWished(stop);
+                       }});
+  if (!best.words.empty()) {
+    const std::vector<Words> words = {best.words};
+    Found again = FindOrders(of.problem_with(found.partition, best.stages), words, part(4));
+    if (!again.words.empty() && again.value <= found.value) {
+      again.place = found.place;
+      again.partition = found.partition;
+      again.recomputes = best.stages;
+      found = std::move(again);
+    }
+  }
+  found.bound = std::min(BoundOfRecomputes(of), found.value);
+  return found;
+}
+
+int64_t BoundOfRecomputes(const Partitioning& of) {
+  const int64_t either = BoundOfPartitions(EitherChoice(of));
+  if (!HasFewChoices(of)) return either;
+  const std::vector<Choice> choices = ChoicesByBound(of);
+  return choices.empty() ? kNoLimit : std::max(either, choices.front().bound);
+}
+
+}  // namespace stringline::search

@@ -1,0 +1,47 @@
+// The stages that recompute, chosen together with the orders.
+//
+// A stage that recomputes holds less of a microbatch, and its B or I takes its F longer. A choice
+// is valued by a short search. From the better of all stages and none, each stage in turn changes
+// sides if the result is no worse.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "schedlang/search/partition.h"
+#include "schedlang/search/search.h"
+
+namespace stringline::search {
+
+// A choice with the best orders known for it.
+struct RecomputeTrial {
+  Recomputes stages;
+  Score score;
+  Words words;  // empty: none known
+};
+
+struct RecomputeClimb {
+  // A short search for the choice, which may begin with these orders (empty: no orders).
+  std::function<RecomputeTrial(const Recomputes& stages, const Words& begin)> value;
+  // Does work(0) .. work(count - 1), in parallel or not.
+  std::function<void(int count, const std::function<void(int)>& work)> all;
+  std::function<bool(int64_t spent)> goes_on;  // `spent`: iterations of the short searches
+};
+
+// The best choice for so many stages. Between equal values fewer stages recompute.
+RecomputeTrial ClimbRecomputes(int stages, const RecomputeClimb& climb);
+
+// Adds the orders of a few plain rules, and of moves from the best.
+void SearchShortly(const Problem& problem, uint64_t seed, Candidates* candidates);
+
+// A relaxation of every choice: stages as quick as without recomputing, and at every moment the
+// smaller of the two memories. `none` and `all`: the problems in which no stage and every stage
+// recomputes.
+Problem WithEitherChoice(Problem none, const Problem& all);
+
+// FindPartition and BoundOfPartitions where stages may choose (Partitioning::problem_with). Few
+// choices for given layers are all searched; their bound is the least of their own.
+Found FindRecomputes(const Partitioning& of, Found begin, const Effort& effort);
+int64_t BoundOfRecomputes(const Partitioning& of);
+
+}  // namespace stringline::search
