@@ -3,6 +3,8 @@
 // the two a step is.
 #pragma once
 
+#include <optional>
+
 #include "schedlang/costs/costs.h"
 #include "schedlang/plan/plan.h"
 
@@ -19,5 +21,10 @@ enum class OrderFit : uint8_t {
 // Compares the times of all computations and messages of the plan, up to one factor. Cost: linear
 // in actions.
 OrderFit OrderFitOf(const Plan& plan, const CostModel& costs);
+
+// The times of actions and messages as costs of an order, in the smallest whole numbers, without
+// the F that stages do again. Nothing if an order cannot have them: messages that differ, replicas
+// that differ, numbers that are too large.
+std::optional<OrderCosts> OrderCostsFrom(const Plan& plan, const CostModel& costs);
 
 }  // namespace stringline

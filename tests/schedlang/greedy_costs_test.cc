@@ -305,6 +305,35 @@ TEST(GreedyCostsTest, AStepTakesWhatItsSearchSays) {
   }
 }
 
+// An order for stages that recompute is one for a B that takes as long as theirs.
+TEST(GreedyCostsTest, StagesThatRecomputeTakeTheirFAgain) {
+  const auto orders = [](const std::string& block) {
+    const std::string plan = Elaborated(
+        absl::StrCat("schedule s(P, M) { stages 2 * P on v; ", block, " }"), {{"P", 3}, {"M", 6}});
+    return plan.substr(plan.find("rank 0"));
+  };
+  const std::string again = orders(
+      "recompute s -> s < 2; rank r greedy { prefer B, F; "
+      "costs F s -> 2 + s % 2, B 3; }");
+  EXPECT_EQ(again, orders("rank r greedy { prefer B, F; costs F s -> 2 + s % 2, "
+                          "B s -> 3 + (s < 2 ? 2 + s % 2 : 0); }"));
+  EXPECT_NE(again, orders("rank r greedy { prefer B, F; costs F s -> 2 + s % 2, B 3; }"));
+}
+
+// Costs of a model become those of an order: whole numbers, without the F that is done again.
+TEST(GreedyCostsTest, ComeFromCostsOfASimulation) {
+  const auto line = [](const std::string& schedule, const std::string& costs) {
+    const Plan plan = PlanFromText(schedule);
+    const auto order = OrderCostsFrom(plan, *ResolveCosts(*ParseCosts(costs), plan));
+    return order ? Print(*order) : "none";
+  };
+  const std::string two = "plan s P=2 M=1\nstages 0 1\nrank 0: 0F0 0B0\nrank 1: 1F0 1B0\n";
+  EXPECT_EQ(line(two, "F=10,B=[20,25],p2p=5"), "costs F=2 B=[4,5] p2p=1");
+  EXPECT_EQ(line(two, "F=10,I=6,W=4"), "costs F=5 B=5 I=3 W=2");
+  EXPECT_EQ(line(two, "F=10,I=6,W=4,recompute=[1,0]"), "costs F=5 B=5 I=3 W=2");
+  EXPECT_EQ(line(two, "F=3s,B=7000000001ns"), "none");
+}
+
 // Other costs are told from those in the same proportions.
 TEST(GreedyCostsTest, AStepKnowsWhetherItsOrderIsForItsCosts) {
   const GreedySchedule drawn{"schedule s(P, M) { stages P on line; rank r greedy { prefer B, F; ",

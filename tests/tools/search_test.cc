@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "tests/tools/tool_run.h"
+#include "tools/answers/found_schedule.h"
 
 namespace stringline {
 namespace {
@@ -62,6 +63,35 @@ TEST(SearchTest, WhatItWritesIsAScheduleThatReachesWhatItSays) {
     ASSERT_EQ(sim.status, 0) << sim.err;
     EXPECT_EQ(nlohmann::json::parse(sim.out)["makespan_us"], said["makespan_us"]);
     EXPECT_LE(said["bound_us"], said["value_us"]);
+  }
+}
+
+// An order that a greedy rule gives at the costs of the search, and at no others, is written as
+// that rule with these costs.
+TEST(SearchTest, WritesGreedyRulesAtItsOwnCosts) {
+  const std::string path = ScratchFolder() + "/greedy.sched";
+  for (const std::string recompute : {"", "  recompute [1, 0, 0, 0, 0, 0];\n"}) {
+    WriteText(path,
+              absl::StrCat("schedule g(P, M) {\n  stages 2 * P on wave;\n", recompute,
+                           "  rank r greedy {\n    prefer B, F;\n    costs F s -> s == 5 ? 3 : "
+                           "2, B s -> s == 5 ? 5 : 4, p2p 1;\n  }\n}\n"));
+    const auto step = OpenPlan({.file = path, .parameters = {{"P", 3}, {"M", 7}}});
+    ASSERT_TRUE(step.ok() && step->plan) << step.status();
+    FoundSchedule found;
+    found.plan = *step->plan;
+    found.plan.costs = {};
+    const auto spec = ParseCosts("F=[20,20,20,20,20,30],B=[40,40,40,40,40,50],p2p=10");
+    found.costs = *ResolveCosts(*spec, found.plan);
+    const auto text = EmittedText(Flags{}, found, nullptr);
+    ASSERT_TRUE(text.ok()) << text.status();
+    EXPECT_NE(text->find("  rank r greedy {\n    prefer B, F;\n    costs F [2, 2, 2, 2, 2, 3], "
+                         "B [4, 4, 4, 4, 4, 5], p2p 1;\n  }\n"),
+              std::string::npos)
+        << *text;
+    EXPECT_EQ(text->find("recompute [1") == std::string::npos, recompute.empty()) << *text;
+    // At other costs no rule is found.
+    found.costs = *ResolveCosts(*ParseCosts("F=1,B=7,p2p=3"), found.plan);
+    EXPECT_EQ(EmittedText(Flags{}, found, nullptr)->find("greedy"), std::string::npos);
   }
 }
 

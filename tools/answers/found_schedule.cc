@@ -14,6 +14,7 @@
 #include "schedlang/check/live_memory.h"
 #include "schedlang/check/rules.h"
 #include "schedlang/costs/cost_keys.h"
+#include "schedlang/costs/order_fit.h"
 #include "schedlang/report/memory_curve.h"
 #include "schedlang/write/write_schedule.h"
 #include "tools/io/json.h"
@@ -178,6 +179,9 @@ absl::StatusOr<std::string> EmittedText(const Flags& flags, const FoundSchedule&
   Plan plan = found.plan;
   plan.schedule = "found";
   search::WriteOptions options{.name = "found", .header = HeaderOf(flags, found), .stop = stop};
+  if (std::optional<OrderCosts> costs = OrderCostsFrom(found.plan, found.costs)) {
+    options.costs = {*std::move(costs)};
+  }
   // More microbatches must fit as well.
   options.limits.activations = flags.activations;
   options.limits.memory = found.memory;
