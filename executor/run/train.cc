@@ -169,8 +169,8 @@ class Run {
     const bool if_there = config_.resume == kResumeAuto;
     if (is_first()) {
       auto choice = ChooseCheckpoint(if_there ? config_.checkpoint.folder : config_.resume);
-      if (choice.ok()) chosen = *std::move(choice);
       if (!choice.ok() && !(if_there && absl::IsNotFound(choice.status()))) return choice.status();
+      if (choice.ok()) chosen = *std::move(choice);
     }
     if (World* const world = trainer_->world(); world != nullptr) {
       SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world->Exchange(chosen.folder));

@@ -356,7 +356,7 @@ Explanation Explain(const Plan& lowered, const Timeline& timeline, const CostMod
 }
 
 absl::StatusOr<uint32_t> FindAction(const Plan& plan, absl::string_view text) {
-  const auto error = [&](auto... parts) {
+  const auto error = [&](const auto&... parts) {
     return absl::InvalidArgumentError(absl::StrCat("'", text, "' ", parts...));
   };
   Action action;
