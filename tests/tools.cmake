@@ -32,6 +32,7 @@ stringline_test(tools_test
     tools/rehearse_test.cc
     tools/run_checkpoint_test.cc
     tools/run_end_test.cc
+    tools/run_lowered_test.cc
     tools/run_processes_test.cc
     tools/run_sections_test.cc
     tools/run_test.cc
