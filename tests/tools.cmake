@@ -28,6 +28,7 @@ stringline_test(tools_test
     tools/picture_options_test.cc
     tools/picture_test.cc
     tools/prepared_run.cc
+    tools/program_test.cc
     tools/progress_test.cc
     tools/rehearse_test.cc
     tools/run_checkpoint_test.cc
