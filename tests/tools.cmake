@@ -28,10 +28,12 @@ stringline_test(tools_test
     tools/picture_options_test.cc
     tools/picture_test.cc
     tools/prepared_run.cc
+    tools/program_test.cc
     tools/progress_test.cc
     tools/rehearse_test.cc
     tools/run_checkpoint_test.cc
     tools/run_end_test.cc
+    tools/run_lowered_test.cc
     tools/run_processes_test.cc
     tools/run_sections_test.cc
     tools/run_test.cc

@@ -46,14 +46,14 @@ struct TrainerSettings {
 
 class TrainingJob {
  public:
-  // InvalidArgument if the processes hold another number of ranks than the run has. Without a
-  // backend it makes the CPU's.
+  // `lowered` is performed as it is. InvalidArgument if it lacks the REDUCE_GRADs of copies or
+  // replicas, or if the processes hold another number of ranks than the run has. Without a backend
+  // it makes the CPU's.
   static absl::StatusOr<std::unique_ptr<TrainingJob>> Make(Plan lowered,
                                                            std::vector<StageProgram> programs,
                                                            const TrainerSettings& settings,
                                                            std::unique_ptr<Backend> backend);
 
-  // With REDUCE_GRAD actions, if the mesh has several copies of the pipeline.
   const Plan& plan() const { return plan_; }
   absl::Span<const StageProgram> programs() const { return programs_; }
   const TrainerSettings& settings() const { return settings_; }

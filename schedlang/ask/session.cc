@@ -20,6 +20,7 @@
 #include "schedlang/costs/step_length.h"
 #include "schedlang/lower/collectives.h"
 #include "schedlang/lower/lower.h"
+#include "schedlang/lower/message_order.h"
 #include "schedlang/report/memory_curve.h"
 #include "schedlang/report/variations.h"
 #include "schedlang/sim/simulate.h"
@@ -235,10 +236,13 @@ absl::StatusOr<Session> SimulatedSession(Session session, const CostRequest& cos
   SL_ASSIGN_OR_RETURN(session.asked, FindCosts(costs));
   SL_ASSIGN_OR_RETURN(session.costs, ResolveCosts(*session.asked, *session.plan));
   session.costs_of_model = session.asked->spec.IsOfModel();
-  if (session.costs->collectives.any() && !session.plan->lowered) session.written = session.plan;
+  // A file performed as written has no collectives but its own.
+  const CollectiveChoice collectives =
+      session.issue == MessageIssue::kAsWritten ? CollectiveChoice{} : session.costs->collectives;
+  if (collectives.any()) session.written = session.plan;
   session.checked_for.layout = messages.layout;
-  session.plan = CheckedPlan(*std::move(session.plan), session.checked_for, &session.diagnostics,
-                             session.costs->collectives);
+  session.plan =
+      CheckedPlan(*std::move(session.plan), session.checked_for, &session.diagnostics, collectives);
   if (!session.plan) return session;
   const Wiring wiring = WiringOf(session);
   if (HangsAsWritten(wiring, &session)) return session;
@@ -331,13 +335,14 @@ std::optional<Plan> ElaboratedPlan(const ast::File& file, const std::string& sch
 
 Plan LoweredPlan(Plan plan, CommLayout layout, const CollectiveChoice& collectives) {
   PutInARow(&plan);
-  return plan.lowered ? plan : Lower(AddCollectives(plan, collectives), layout);
+  plan = AddCollectives(plan, collectives);
+  if (!plan.lowered) return Lower(plan, layout);
+  return plan.pipes.empty() ? plan : ReduceGradients(plan);
 }
 
 std::optional<Plan> CheckedPlan(Plan plan, CheckOptions options, Diagnostics* diagnostics,
                                 const CollectiveChoice& collectives) {
-  // A lowered plan already holds all its actions.
-  options.sharded = collectives.gathers && !plan.lowered;
+  options.sharded = collectives.gathers;
   plan = LoweredPlan(std::move(plan), options.layout, collectives);
   if (!Check(plan, options, diagnostics)) return std::nullopt;
   return plan;

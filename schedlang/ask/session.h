@@ -172,8 +172,9 @@ std::optional<Plan> ElaboratedPlan(const ast::File& file, const std::string& sch
                                    const std::vector<Parameter>& parameters,
                                    Diagnostics* diagnostics, const ElaborateLimits& limits = {});
 
-// The plan lowered, with those of these collectives that the schedule leaves out. A lowered plan
-// stays as it is.
+// The plan lowered, with those of these collectives that it leaves out, and with reductions for the
+// replicas of its pipes. A lowered plan keeps its messages. A run performs this plan as it is, so
+// the checked plan is the plan that runs.
 Plan LoweredPlan(Plan plan, CommLayout layout, const CollectiveChoice& collectives = {});
 
 // Elaborated or read -> lowered and checked, also for the purpose of these collectives; nothing

@@ -88,9 +88,10 @@ Ran RunAs(const Way& way, RunConfig config, int64_t stop_after = 1000) {
   config.mesh = way.mesh;
   config.sharding = way.sharding;
   const int resident = way.sharding == Sharding::kParameters ? 2 : 0;
-  const Plan plan =
+  const Plan plan = WithSums(
       LibraryPlan(way.schedule, way.pipeline, way.microbatches, CommLayout::kEdge, resident)
-          .value();
+          .value(),
+      way.mesh);
   const size_t count = std::max<size_t>(1, way.processes.size());
   Ran ran;
   ran.processes.resize(count);
