@@ -22,6 +22,7 @@ Plan WithSums(Plan lowered, const Mesh& mesh) {
 TrainingJob::TrainingJob(Plan lowered, std::vector<StageProgram> programs,
                          const TrainerSettings& settings, std::unique_ptr<Backend> backend)
     : plan_(WithSums(std::move(lowered), settings.mesh)),
+      links_(WiringOf(plan_, settings.layout)),
       programs_(std::move(programs)),
       settings_(settings),
       backend_(std::move(backend)) {}

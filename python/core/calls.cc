@@ -341,8 +341,9 @@ absl::StatusOr<Step> FoundStep(const FoundSchedule& found, const CostRequest& co
   session.costs = found.costs;
   session.costs_of_model = session.asked->spec.IsOfModel();
   session.plan = LoweredPlan(*std::move(session.plan), CommLayout::kEdge, found.costs.collectives);
+  session.links = LinksOf(session);
   SL_ASSIGN_OR_RETURN(session.timeline,
-                      SimulatedStep(*session.plan, WiringOf(session), *session.costs));
+                      SimulatedStep(*session.plan, *session.links, *session.costs));
   return std::make_shared<const Session>(std::move(session));
 }
 

@@ -20,6 +20,7 @@
 #include "schedlang/costs/step_length.h"
 #include "schedlang/lower/collectives.h"
 #include "schedlang/lower/lower.h"
+#include "schedlang/report/analysis.h"
 #include "schedlang/report/memory_curve.h"
 #include "schedlang/report/variations.h"
 #include "schedlang/sim/simulate.h"
@@ -240,9 +241,10 @@ absl::StatusOr<Session> SimulatedSession(Session session, const CostRequest& cos
   session.plan = CheckedPlan(*std::move(session.plan), session.checked_for, &session.diagnostics,
                              session.costs->collectives);
   if (!session.plan) return session;
-  const Wiring wiring = WiringOf(session);
-  if (HangsAsWritten(wiring, &session)) return session;
-  SL_ASSIGN_OR_RETURN(session.timeline, SimulatedStep(*session.plan, wiring, *session.costs));
+  session.links = LinksOf(session);
+  if (HangsAsWritten(*session.links, &session)) return session;
+  SL_ASSIGN_OR_RETURN(session.timeline,
+                      SimulatedStep(*session.plan, *session.links, *session.costs));
   return session;
 }
 
@@ -256,6 +258,7 @@ absl::StatusOr<Session> RecordedSession(Source source) {
   session.timeline = ReadTimeline(session.source, &session.diagnostics);
   if (!session.diagnostics.empty()) session.timeline.reset();
   if (session.timeline) session.plan = PlanOf(*session.timeline);
+  if (session.plan) session.links = LinksOf(session);
   return session;
 }
 
@@ -306,19 +309,15 @@ absl::Status CheckGiven(const ast::File& file, const std::string& schedule,
   return CheckAllGiven(file, schedule, given);
 }
 
-Wiring WiringOf(const Session& session) {
+std::shared_ptr<const Wiring> LinksOf(const Session& session) {
   const CommLayout layout =
       session.timeline ? session.timeline->layout : session.checked_for.layout;
   const int receive_buffers = session.costs ? session.costs->receive_buffers : 0;
   if (session.issue == MessageIssue::kEarly) {
-    return WiringOf(*session.plan, layout, receive_buffers);
+    return std::make_shared<const Wiring>(WiringOf(*session.plan, layout, receive_buffers));
   }
-  return WiringAsWritten(*session.plan, layout, receive_buffers,
-                         ListedWaits(*session.plan, session.waits));
-}
-
-Analysis AnalysisOf(const Session& session) {
-  return Analyze(*session.plan, *session.timeline, WiringOf(session));
+  return std::make_shared<const Wiring>(WiringAsWritten(*session.plan, layout, receive_buffers,
+                                                        ListedWaits(*session.plan, session.waits)));
 }
 
 std::optional<Plan> ElaboratedPlan(const ast::File& file, const std::string& schedule,

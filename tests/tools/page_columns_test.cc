@@ -5,6 +5,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/ask/step_answers.h"
 #include "schedlang/ask/session.h"
 #include "schedlang/report/memory_curve.h"
 #include "tests/tools/tool_run.h"

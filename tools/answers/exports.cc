@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/ask/step_answers.h"
 #include "schedlang/base/status.h"
 #include "schedlang/report/analysis.h"
 #include "schedlang/report/memory_curve.h"
