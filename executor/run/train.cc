@@ -181,7 +181,7 @@ class Run {
                         Resume(chosen.folder, config_.shape, now, trainer_.get()));
     if (state.step >= config_.steps) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--resume: ", chosen.folder, ": the checkpoint is of step ", state.step,
+          absl::StrCat("`resume`: ", chosen.folder, ": the checkpoint is of step ", state.step,
                        ", but the run has ", config_.steps, " steps; more of them would help"));
     }
     history_ = state.history;

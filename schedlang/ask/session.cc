@@ -15,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "schedlang/ask/found_file.h"
 #include "schedlang/ask/open_source.h"
+#include "schedlang/base/fields.h"
 #include "schedlang/base/status.h"
 #include "schedlang/check/live_memory.h"
 #include "schedlang/costs/step_length.h"
@@ -230,8 +231,8 @@ absl::StatusOr<Session> SimulatedSession(Session session, const CostRequest& cos
   if (session.issue == MessageIssue::kAsWritten && !session.plan->lowered) {
     return absl::InvalidArgumentError(
         absl::StrCat(session.source.path(),
-                     ": --messages as-written is for files that hold sends and receives: a .csv "
-                     "in comms form, or what 'stringline plan --lowered' prints"));
+                     ": `messages=as-written` is for files that hold sends and receives: a .csv "
+                     "in comms form, or a lowered plan"));
   }
   SL_ASSIGN_OR_RETURN(session.asked, FindCosts(costs));
   SL_ASSIGN_OR_RETURN(session.costs, ResolveCosts(*session.asked, *session.plan));
@@ -345,12 +346,11 @@ std::optional<Plan> CheckedPlan(Plan plan, CheckOptions options, Diagnostics* di
 absl::StatusOr<MemoryLimit> MemoryLimitOf(const MemoryLimit& said, const CostModel* costs,
                                           int ranks) {
   if (said.ranks.size() > static_cast<size_t>(ranks)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--memory: there is no rank ", said.ranks.size() - 1, "; the plan has ", ranks));
+    return FieldError("memory", absl::StrCat("there is no rank ", said.ranks.size() - 1,
+                                             "; the plan has ", ranks));
   }
   if (said.is_of_each && said.ranks.size() < static_cast<size_t>(ranks)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--memory: ", said.ranks.size(), " limits for ", ranks, " ranks"));
+    return FieldError("memory", absl::StrCat(said.ranks.size(), " limits for ", ranks, " ranks"));
   }
   MemoryLimit limit = said;
   if (limit.all < 0 && costs != nullptr && costs->capacity > 0) limit.all = costs->capacity;
@@ -373,9 +373,9 @@ absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Pl
     options.sizes = SizesOfCosts(plan, costs->memory);
   }
   if (options.sizes.empty() && request.memory.is_given()) {
-    return absl::InvalidArgumentError(
-        "--memory: nothing says how many bytes a stage has; give the model (--model RUN.yaml), or "
-        "costs with a model's shape or with memory.* keys (--costs FILE.yaml)");
+    return FieldError("memory",
+                      "nothing says how many bytes a stage has; give the model (`model=RUN.yaml`), "
+                      "or costs with a model's shape or with memory.* keys (`costs=FILE.yaml`)");
   }
   if (!options.sizes.empty()) {
     SL_ASSIGN_OR_RETURN(options.memory, MemoryLimitOf(request.memory, costs, plan.ranks()));
@@ -387,6 +387,8 @@ absl::StatusOr<StepCosts> FindCosts(const CostRequest& request) {
   StepCosts costs{{}, request.slow};
   if (!request.text.empty()) {
     SL_ASSIGN_OR_RETURN(costs.spec, ParseCosts(request.text));
+  } else if (request.table) {
+    SL_ASSIGN_OR_RETURN(costs.spec, ReadCosts(*request.table));
   } else if (request.file_text) {
     SL_ASSIGN_OR_RETURN(const Source source, TextOf(request.file, *request.file_text));
     SL_ASSIGN_OR_RETURN(costs.spec, ReadCosts(source));
@@ -402,8 +404,9 @@ absl::StatusOr<CostModel> ResolveCosts(const StepCosts& costs, const Plan& plan)
   SL_ASSIGN_OR_RETURN(CostModel model, ResolveCosts(costs.spec, plan));
   for (const SlowRank& slow : costs.slow) {
     if (slow.rank >= plan.ranks()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--slow: there is no rank ", slow.rank, "; the plan has ", plan.ranks()));
+      return FieldError(
+          absl::StrCat("slow[", slow.rank, "]"),
+          absl::StrCat("there is no rank ", slow.rank, "; the plan has ", plan.ranks()));
     }
     model = WithSlowRank(plan, std::move(model), RankId(slow.rank),
                          static_cast<double>(slow.share) * 1e-6);

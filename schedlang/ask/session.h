@@ -58,8 +58,8 @@ struct SlowRank {
   int64_t share = 0;  // additional computing time, in millionths
 };
 
-// Costs as text, or else from a file, or else none: then those of the plan's order, or UnitCosts
-// (ResolveCosts).
+// Costs as text, or else as a table, or else from a file, or else none: then those of the plan's
+// order, or UnitCosts (ResolveCosts).
 struct CostRequest {
   std::string text;
   std::string file;
@@ -67,8 +67,11 @@ struct CostRequest {
   std::vector<SlowRank> slow;
   std::string work;  // scope of the costs, "stage", "rank" or "model"; "": as the file says
   CopiesRequest copies;
+  std::optional<CostTable> table = {};
 
-  bool IsGiven() const { return !text.empty() || !file.empty() || file_text || copies.IsGiven(); }
+  bool IsGiven() const {
+    return !text.empty() || table || !file.empty() || file_text || copies.IsGiven();
+  }
 };
 
 // Costs for any plan.
