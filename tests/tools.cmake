@@ -40,6 +40,7 @@ stringline_test(tools_test
     tools/scripts_test.cc
     tools/search_stop_test.cc
     tools/search_test.cc
+    tools/questions_test.cc
     tools/session_test.cc
     tools/shown_part_test.cc
     tools/simulated_timeline.cc

@@ -35,6 +35,7 @@ absl::Status CheckSums(const Plan& lowered, const Mesh& mesh) {
 TrainingJob::TrainingJob(Plan lowered, std::vector<StageProgram> programs,
                          const TrainerSettings& settings, std::unique_ptr<Backend> backend)
     : plan_(std::move(lowered)),
+      links_(WiringOf(plan_, settings.layout)),
       programs_(std::move(programs)),
       settings_(settings),
       backend_(std::move(backend)) {}

@@ -370,7 +370,7 @@ class BrokenCheckpoint : public Checkpoint {
     EXPECT_EQ(told.resumed.skipped, Names{why});
     config_.resume = folder_ + "/step-000004";
     const absl::Status status = RunAs(way_, config_).first().result.status();
-    EXPECT_EQ(status.message(), absl::StrCat("--resume: the checkpoint is not whole: ", why));
+    EXPECT_EQ(status.message(), absl::StrCat("`resume`: the checkpoint is not whole: ", why));
   }
   const Way way_ = {"1f1b", 2, 4, {}, {{0}, {1}}};
   RunConfig config_ = ConfigOf(TinyFamily::kGpt, folder_);
@@ -428,7 +428,7 @@ TEST_F(BrokenCheckpoint, NoneIsWhole) {
     fs::resize_file(folder_ + name + "/state.json", 10);
   }
   const absl::Status status = RunAs(way_, config_).first().result.status();
-  EXPECT_EQ(status.message(), absl::StrCat("--resume: ", folder_,
+  EXPECT_EQ(status.message(), absl::StrCat("`resume`: ", folder_,
                                            ": no checkpoint there is whole: ", PathOf("state.json"),
                                            ": the state is not JSON"));
 }
@@ -450,7 +450,7 @@ TEST_F(BrokenCheckpoint, ARunThatBeginsAnewDoesNotWriteBesideThem) {
 struct Misfit {
   const char* name;
   void (*change)(RunConfig* config, Way* way);
-  const char* says;  // behind "--resume: FOLDER/step-000004/state.json: "
+  const char* says;  // behind "`resume`: FOLDER/step-000004/state.json: "
 };
 const Misfit kMisfits[] = {
     {"Seed", [](RunConfig* config, Way*) { config->seed = 6; },
@@ -471,13 +471,13 @@ TEST_F(BrokenCheckpoint, WhatDoesNotFitTheRunIsSaid) {
     for (const OneProcess& told : ran.processes) {
       EXPECT_TRUE(
           absl::StrContains(told.result.status().message(),
-                            absl::StrCat("--resume: ", PathOf("state.json"), ": ", misfit.says)))
+                            absl::StrCat("`resume`: ", PathOf("state.json"), ": ", misfit.says)))
           << misfit.name << ": " << told.result.status();
     }
   }
   config_.steps = 4;
   EXPECT_EQ(RunAs(way_, config_).first().result.status().message(),
-            absl::StrCat("--resume: ", folder_,
+            absl::StrCat("`resume`: ", folder_,
                          "/step-000004: the checkpoint is of step 4, but the run has 4 steps; more "
                          "of them would help"));
   EXPECT_EQ(NamesIn(folder_), (Names{"step-000002", "step-000004"}));
@@ -488,7 +488,7 @@ TEST_F(Checkpoint, WhereThereIsNone) {
   config.resume = folder_;
   const Way way = {"1f1b", 2, 4};
   EXPECT_EQ(RunAs(way, config).first().result.status(),
-            absl::NotFoundError(absl::StrCat("--resume: ", folder_, ": no checkpoint is there")));
+            absl::NotFoundError(absl::StrCat("`resume`: ", folder_, ": no checkpoint is there")));
   config.resume = kResumeAuto;
   const OneProcess told = RunAs(way, config, 2).first();
   ASSERT_TRUE(told.result.ok()) << told.result.status();

@@ -203,7 +203,7 @@ int RunCommand(const Command& command, const std::vector<std::string>& args, Out
   const absl::Status outputs = CheckOutputPaths(*flags);
   if (!outputs.ok()) return Fail(output, outputs.message());
   if (command.options & kPictureOptions) {
-    const absl::Status pictures = CheckPictureOptions(*flags);
+    const absl::Status pictures = CheckPictureOptions(PictureQuestionOf(*flags));
     if (!pictures.ok()) return Fail(output, pictures.message());
   }
   if (!WritesToStandardOutput(*flags)) return command.run(*flags, output);
