@@ -439,8 +439,8 @@ TEST_F(BrokenCheckpoint, ARunThatBeginsAnewDoesNotWriteBesideThem) {
   EXPECT_EQ(
       status.message(),
       absl::StrCat("checkpoint.folder: ", folder_,
-                   "/step-000004 is there already, and this run begins anew; --resume ", folder_,
-                   " would go on from it; otherwise remove it, or name another "
+                   "/step-000004 is there already, and this run begins anew; `resume=", folder_,
+                   "` would go on from it; otherwise remove it, or name another "
                    "folder"));
   config_.resume = folder_ + "/step-000002";
   EXPECT_TRUE(absl::StrContains(RunAs(way_, config_).first().result.status().message(),

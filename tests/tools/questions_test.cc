@@ -29,7 +29,7 @@ TEST(QuestionsTest, AStepIsCheckedSimulatedReportedAndExplained) {
   const auto explanation = Explained(*step, "1I1");
   ASSERT_TRUE(explanation.ok()) << explanation.status();
   EXPECT_EQ(explanation->chain.back().begin_ns, 0);
-  const auto slower = OpenSimulated(kPlan, {.table = kCosts.table, .slow = {{1, 100'000}}}, {});
+  const auto slower = OpenSimulated(kPlan, {.slow = {{1, 100'000}}, .table = kCosts.table}, {});
   ASSERT_TRUE(slower.ok() && slower->timeline) << slower.status();
   EXPECT_GT(Compared(*step, *slower).difference.second_ns, report->analysis.makespan_ns);
 }
@@ -54,7 +54,7 @@ TEST(QuestionsTest, AnOrderIsSearched) {
 }
 
 TEST(QuestionsTest, CostsOfATableAreThoseOfAText) {
-  const CostTable table = {{"F", {CostValue(1), CostValue("2ms")}},
+  const CostTable table = {{"F", std::vector<CostValue>{1, "2ms"}},
                            {"B", 0.25},
                            {"node", CostTable{{"ranks", 8}, {"p2p", "1us"}}}};
   const auto of_table = ReadCosts(table);
