@@ -150,7 +150,8 @@ absl::Status NcclGroups::ConnectNew() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<std::vector<int>>> NcclGroups::AgreeOnNew(absl::Span<NcclGroup* const> own) {
+absl::StatusOr<std::vector<std::vector<int>>> NcclGroups::AgreeOnNew(
+    absl::Span<NcclGroup* const> own) {
   std::vector<std::string> texts;
   for (const NcclGroup* const group : own) texts.push_back(absl::StrJoin(group->ranks_, ","));
   SL_ASSIGN_OR_RETURN(const std::vector<std::string> given, world_->Exchange(Pack(texts)));
